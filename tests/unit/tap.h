@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The Test Anything Protocol in forty lines: a test program calls ok() for each thing that must hold and ends with
+ * `return tap_done();`. Output goes to stdout, where Automake's TAP driver reads it. Single-threaded.
+ */
+#ifndef TESTS_UNIT_TAP_H
+#define TESTS_UNIT_TAP_H
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static int tap_count, tap_failed;
+
+/* One test point: `holds` must be true. The description is a printf format. Returns `holds`. */
+__attribute__((format(printf, 2, 3))) static inline int ok(int holds, const char *what, ...)
+{
+  va_list args;
+  va_start(args, what);
+  printf("%sok %d - ", holds ? "" : "not ", ++tap_count);
+  vprintf(what, args);
+  printf("\n");
+  va_end(args);
+  tap_failed += !holds;
+  fflush(stdout);
+  return holds;
+}
+
+/* A line for the reader, ignored by the driver. */
+__attribute__((format(printf, 1, 2))) static inline void note(const char *what, ...)
+{
+  va_list args;
+  va_start(args, what);
+  printf("# ");
+  vprintf(what, args);
+  printf("\n");
+  va_end(args);
+  fflush(stdout);
+}
+
+/* A test point that could not run here, with its reason. */
+static inline void skip(const char *what, const char *reason)
+{
+  printf("ok %d - %s # SKIP %s\n", ++tap_count, what, reason);
+}
+
+/* Prints the plan; the exit status of main(). */
+static inline int tap_done(void)
+{
+  printf("1..%d\n", tap_count);
+  return tap_failed ? 1 : 0;
+}
+
+#endif
