@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The repeating cycle of the calls of one communicator, and the slots in it.
+ *
+ * A training step issues the same collectives in the same order, step after step. From the sequence of signatures alone
+ * (which NCCL's contract makes equal on all ranks of a communicator) the cycle is found, locked and followed; every
+ * reduce-scatter in it is a *slot*: the same unit of the model, step after step.
+ *
+ * Purity      All that is reported is a function of the options and of the sequence observed, never of a clock, an
+ *             address or another communicator: ranks that observe equal sequences report equally.
+ * Threads     A cycle belongs to one communicator; calls on it are made one at a time (NCCL's rule, and the caller's lock).
+ * Cost        observe() allocates only while learning; in steady state it is a comparison and a few stores.
+ */
+#ifndef LAYERMAP_CYCLE_H
+#define LAYERMAP_CYCLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Collectives, by what they do. Point-to-point calls are no collectives and are not observed. */
+enum tagc_collective {
+  TAGC_REDUCE_SCATTER, TAGC_ALL_GATHER, TAGC_ALL_REDUCE, TAGC_BROADCAST, TAGC_REDUCE,
+  TAGC_ALL_TO_ALL, TAGC_GATHER, TAGC_SCATTER
+};
+
+/* What is compared of a call. `count` is per rank, as in the call itself (recvcount of a reduce-scatter, sendcount of an
+ * all-gather). dtype and op are the caller's codes: only their equality matters; is_float: fp32, fp16 or bf16. */
+struct tagc_signature {
+  uint64_t count;
+  uint8_t collective;      /* enum tagc_collective */
+  uint8_t dtype;
+  uint8_t op;              /* kind of reduction; 0 where there is none */
+  bool is_float;
+};
+
+struct tagc_cycle_options {
+  uint32_t warmup;         /* whole cycles to pass before a slot may be compressed (TAGC_WARMUP); 0 also drops the floor of calls */
+  uint64_t floor_calls;    /* calls that must have been seen before the first lock (256); ignored when warmup is 0 */
+};
+
+enum tagc_cycle_state {
+  TAGC_CYCLE_LEARNING,     /* no cycle known yet */
+  TAGC_CYCLE_ON_TRACK,     /* this call is where the cycle says */
+  TAGC_CYCLE_OFF_TRACK     /* a cycle is known, but this call was not expected; waiting for the anchor */
+};
+
+/* One slot: a reduce-scatter of the cycle. Valid from a lock to the next (see tagc_cycle_slots). */
+struct tagc_slot_info {
+  struct tagc_signature signature;
+  uint32_t position;       /* in the cycle, the anchor being 0 */
+  uint32_t unit;           /* its number in forward order, as inferred: unit 0 is the first of the forward pass */
+  char name[16];           /* "unit<unit>" */
+  bool gathered;           /* an all-gather of the same count and type is in the cycle (its parameters) */
+};
+
+/* What observe() says about a call. */
+struct tagc_sighting {
+  enum tagc_cycle_state state;
+  int slot;                /* index into tagc_cycle_slots(), or -1: off track, learning, or no reduce-scatter */
+  bool locked;             /* this call made (or changed) the lock: all slots are new, what was kept by slot is void */
+  bool starts;             /* this call is the anchor of a cycle */
+  uint64_t cycle;          /* how many cycles have started since the lock, this one included; 0 while learning */
+  bool lost;               /* this call was unexpected while on track: see tagc_cycle_suspects() */
+};
+
+struct tagc_cycle;
+
+/* A new, empty cycle; NULL without memory. Free with tagc_cycle_destroy (NULL is allowed). */
+struct tagc_cycle *tagc_cycle_create(const struct tagc_cycle_options *options);
+void tagc_cycle_destroy(struct tagc_cycle *cycle);
+
+/* Tells the next collective of the communicator; fills *out. When memory runs out while learning, the cycle stays in
+ * learning for good (nothing is ever compressed): see tagc_cycle_failed(). */
+void tagc_cycle_observe(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out);
+bool tagc_cycle_failed(const struct tagc_cycle *cycle);
+
+/* The slots of the locked cycle in the order of their calls; NULL and 0 while nothing is locked. Owned by the cycle. */
+const struct tagc_slot_info *tagc_cycle_slots(const struct tagc_cycle *cycle, size_t *count);
+/* The number of calls in the locked cycle, 0 while nothing is locked. */
+size_t tagc_cycle_length(const struct tagc_cycle *cycle);
+
+/* After a sighting with `lost`: the slots that may have been taken for one another since the last call that nothing
+ * else in the cycle looks like. What was kept for them may be misapplied. Owned by the cycle, valid until the next
+ * observe(). */
+const uint32_t *tagc_cycle_suspects(const struct tagc_cycle *cycle, size_t *count);
+
+/* Are the reduce-scatters of the locked cycle gradients? True when it holds reduce-scatters of at least two different
+ * counts, each of them matched by an all-gather of the same count and type (the parameters); activations of tensor and
+ * sequence parallelism do not look like that. */
+bool tagc_cycle_is_gradients(const struct tagc_cycle *cycle);
+
+#endif
