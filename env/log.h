@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The log: one line on stderr a message, "tagc[rank] warn env: ...".
+ *
+ * Safe anywhere: one write(2) from a stack buffer, no allocation, no lock, errno is kept, a closed stderr is ignored.
+ */
+#ifndef ENV_LOG_H
+#define ENV_LOG_H
+
+enum tagc_log_level { TAGC_LOG_ERROR, TAGC_LOG_WARN, TAGC_LOG_INFO, TAGC_LOG_DEBUG };
+
+/* Messages above this level are dropped; TAGC_LOG_WARN until it is set. */
+void tagc_log_set_level(int level);
+
+/* The rank of this process for the prefix; unknown (no number is shown) until it is set. */
+void tagc_log_set_rank(int rank);
+
+/* A message of `component` (the folder it comes from). A message of over 1,000 bytes is cut. */
+__attribute__((format(printf, 3, 4))) void tagc_log(enum tagc_log_level level, const char *component,
+                                                    const char *message, ...);
+
+/* Lines of a report: no prefix, whatever the level. Same guarantees. */
+__attribute__((format(printf, 1, 2))) void tagc_say(const char *line, ...);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "env/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "env/log.h"
+
+enum kind { KIND_CHOICE, KIND_NUMBER, KIND_BYTES, KIND_FRACTION, KIND_TEXT };
+
+struct option {
+  const char *variable;
+  enum kind kind;
+  size_t offset;
+  uint64_t min, max, preset;
+  const char *choices;     /* KIND_CHOICE; KIND_TEXT: the default */
+  const char *help;
+};
+
+#define FIELD(field) offsetof(struct tagc_options, field)
+static const struct option table[] = {
+#define CHOICE(field, variable, preset, choices, help) {#variable, KIND_CHOICE, FIELD(field), 0, 0, preset, choices, help},
+#define NUMBER(field, variable, preset, min, max, help) {#variable, KIND_NUMBER, FIELD(field), min, max, preset, NULL, help},
+#define BYTES(field, variable, preset, max, help) {#variable, KIND_BYTES, FIELD(field), 0, max, preset, NULL, help},
+#define FRACTION(field, variable, preset, max, help) {#variable, KIND_FRACTION, FIELD(field), 0, max, preset, NULL, help},
+#define TEXT(field, variable, preset, help) {#variable, KIND_TEXT, FIELD(field), 0, 0, 0, preset, help},
+#include "env/options.def"
+#undef CHOICE
+#undef NUMBER
+#undef BYTES
+#undef FRACTION
+#undef TEXT
+};
+_Static_assert(TAGC_OPTION_COUNT <= 32, "struct tagc_options.given has 32 bits");
+
+static void store(struct tagc_options *options, const struct option *o, uint64_t number, const char *text)
+{
+  char *at = (char *)options + o->offset;
+  switch (o->kind) {
+  case KIND_CHOICE: *(int *)at = (int)number; break;
+  case KIND_NUMBER:
+  case KIND_BYTES: *(uint64_t *)at = number; break;
+  case KIND_FRACTION: *(uint32_t *)at = (uint32_t)number; break;
+  case KIND_TEXT: *(const char **)at = text; break;
+  }
+}
+
+void tagc_options_default(struct tagc_options *options)
+{
+  memset(options, 0, sizeof *options);
+  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
+    store(options, &table[i], table[i].preset, table[i].choices);
+}
+
+static bool parse_choice(const char *choices, const char *value, uint64_t *out)
+{
+  size_t length = strlen(value);
+  uint64_t index = 0;
+  for (const char *c = choices;; c++, index++) {
+    size_t n = strcspn(c, "|");
+    if (n == length && memcmp(c, value, n) == 0) {
+      *out = index;
+      return true;
+    }
+    c += n;
+    if (!*c)
+      return false;
+  }
+}
+
+/* Decimal digits, then (bytes only) K, M or G, in either case. No sign, no space. */
+static bool parse_number(const char *value, bool bytes, uint64_t *out)
+{
+  if (!isdigit((unsigned char)*value))
+    return false;
+  char *end;
+  errno = 0;
+  unsigned long long n = strtoull(value, &end, 10);
+  if (errno)
+    return false;
+  if (bytes && *end) {
+    int shift = 0;
+    const char suffixes[] = "kmg";
+    for (int i = 0; i < 3; i++)
+      if (tolower((unsigned char)*end) == suffixes[i])
+        shift = 10 * (i + 1);
+    if (!shift || n > UINT64_MAX >> shift)
+      return false;
+    n <<= shift;
+    end++;
+  }
+  *out = n;
+  return !*end;
+}
+
+/* "0", "0.8", ".95" or "1": digits with at most six decimals, no locale involved, so that all ranks read the same. */
+static bool parse_fraction(const char *value, uint64_t *out)
+{
+  uint64_t ppm = 0, unit = 1000000;
+  const char *c = value;
+  if (!isdigit((unsigned char)c[0]) && !(c[0] == '.' && isdigit((unsigned char)c[1])))
+    return false;
+  for (; isdigit((unsigned char)*c); c++) {
+    ppm = ppm * 10 + (uint64_t)(*c - '0') * 1000000;
+    if (ppm > 1000000)
+      return false;
+  }
+  if (*c == '.')
+    for (c++; isdigit((unsigned char)*c); c++) {
+      unit /= 10;
+      if (!unit && *c != '0')
+        return false;
+      ppm += unit * (uint64_t)(*c - '0');
+    }
+  *out = ppm;
+  return !*c;
+}
+
+static void explain(const struct option *o, char *accepted, size_t size)
+{
+  switch (o->kind) {
+  case KIND_CHOICE: snprintf(accepted, size, "one of %s", o->choices); break;
+  case KIND_NUMBER:
+    snprintf(accepted, size, "a whole number from %" PRIu64 " to %" PRIu64, o->min, o->max);
+    break;
+  case KIND_BYTES:
+    snprintf(accepted, size, "bytes from 0 to %" PRIu64 "G, as 65536, 64K, 1M or 2G", o->max >> 30);
+    break;
+  case KIND_FRACTION:
+    snprintf(accepted, size, "a decimal fraction from 0 to 0.%06" PRIu64 ", with at most six decimals", o->max);
+    break;
+  case KIND_TEXT: snprintf(accepted, size, "text"); break;
+  }
+}
+
+bool tagc_options_set(struct tagc_options *options, const char *variable, const char *value, char *why, size_t size)
+{
+  const struct option *o = NULL;
+  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
+    if (strcmp(table[i].variable, variable) == 0)
+      o = &table[i];
+  if (!o) {
+    snprintf(why, size, "%s is not an option (did you mean %s?)", variable, tagc_options_nearest(variable));
+    return false;
+  }
+  uint64_t number = 0;
+  bool good = true;
+  switch (o->kind) {
+  case KIND_CHOICE: good = parse_choice(o->choices, value, &number); break;
+  case KIND_NUMBER: good = parse_number(value, false, &number); break;
+  case KIND_BYTES: good = parse_number(value, true, &number); break;
+  case KIND_FRACTION: good = parse_fraction(value, &number); break;
+  case KIND_TEXT: break;
+  }
+  if (good && o->kind != KIND_CHOICE && o->kind != KIND_TEXT)
+    good = number >= o->min && number <= o->max;
+  if (!good) {
+    char accepted[160];
+    explain(o, accepted, sizeof accepted);
+    snprintf(why, size, "%s=%.80s: not understood; accepted is %s", variable, value, accepted);
+    return false;
+  }
+  store(options, o, number, value);
+  options->given |= UINT32_C(1) << (o - table);
+  return true;
+}
+
+void tagc_options_read(struct tagc_options *options, char **environment)
+{
+  tagc_options_default(options);
+  for (char **e = environment; e && *e; e++) {
+    const char *equals = strchr(*e, '=');
+    if (strncmp(*e, "TAGC_", 5) != 0 || !equals)
+      continue;
+    char name[64], why[320];
+    size_t length = (size_t)(equals - *e);
+    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), *e);
+    bool known = false;
+    for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
+      known |= strlen(table[i].variable) == length && strcmp(table[i].variable, name) == 0;
+    if (!known)
+      tagc_log(TAGC_LOG_WARN, "env", "%s is not an option (did you mean %s?); it is ignored", name,
+               tagc_options_nearest(name));
+    else if (!tagc_options_set(options, name, equals + 1, why, sizeof why)) {
+      options->bad = true;
+      tagc_log(TAGC_LOG_ERROR, "env", "%s; this process passes every call through", why);
+    }
+  }
+}
+
+void tagc_options_read_process(struct tagc_options *options)
+{
+  extern char **environ;
+  tagc_options_read(options, environ);
+}
+
+uint64_t tagc_options_hash(const struct tagc_options *options)
+{
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);    /* FNV-1a */
+  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
+    if (i == TAGC_OPTION_report || i == TAGC_OPTION_log || i == TAGC_OPTION_nccl)
+      continue;
+    const char *at = (const char *)options + table[i].offset;
+    char text[32];
+    const char *value = text;
+    switch (table[i].kind) {
+    case KIND_CHOICE: snprintf(text, sizeof text, "%d", *(const int *)at); break;
+    case KIND_NUMBER:
+    case KIND_BYTES: snprintf(text, sizeof text, "%" PRIu64, *(const uint64_t *)at); break;
+    case KIND_FRACTION: snprintf(text, sizeof text, "%" PRIu32, *(const uint32_t *)at); break;
+    case KIND_TEXT: value = *(const char *const *)at; break;
+    }
+    do
+      hash = (hash ^ (unsigned char)*value) * UINT64_C(0x100000001b3);
+    while (*value++);
+  }
+  /* Forcing a codec matters for fp16 gradients even where it names the default. */
+  return (hash ^ tagc_option_given(options, TAGC_OPTION_codec)) * UINT64_C(0x100000001b3);
+}
+
+/* Levenshtein's distance of two short names. */
+static size_t distance(const char *a, const char *b)
+{
+  size_t row[64], length = strnlen(b, 63);
+  for (size_t j = 0; j <= length; j++)
+    row[j] = j;
+  for (size_t i = 1; *a; a++, i++) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= length; j++) {
+      size_t best = diagonal + (*a != b[j - 1]);
+      diagonal = row[j];
+      best = row[j] + 1 < best ? row[j] + 1 : best;
+      row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+    }
+  }
+  return row[length];
+}
+
+const char *tagc_options_nearest(const char *name)
+{
+  const char *nearest = table[0].variable;
+  size_t least = SIZE_MAX;
+  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
+    size_t d = distance(name, table[i].variable);
+    if (d < least) {
+      least = d;
+      nearest = table[i].variable;
+    }
+  }
+  return nearest;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Options: everything that comes from TAGC_* environment variables. This folder is the only one that calls getenv().
+ *
+ * Read once, at the first NCCL call, and frozen from then on: the struct may be read by any thread without a lock.
+ */
+#ifndef ENV_OPTIONS_H
+#define ENV_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Indices of the choices, in the order of options.def. */
+enum tagc_mode { TAGC_MODE_OFF, TAGC_MODE_OBSERVE, TAGC_MODE_COMPRESS, TAGC_MODE_AB };
+enum tagc_residual_kind { TAGC_RESIDUAL_FP32, TAGC_RESIDUAL_NONE };
+enum tagc_assume { TAGC_ASSUME_NOTHING, TAGC_ASSUME_GRADIENTS };
+enum tagc_report_when { TAGC_REPORT_NEVER, TAGC_REPORT_ALWAYS, TAGC_REPORT_AUTO };
+
+/* Which options were set by the user (bit = line in options.def). */
+enum tagc_option_index {
+#define CHOICE(field, ...) TAGC_OPTION_##field,
+#define NUMBER(field, ...) TAGC_OPTION_##field,
+#define BYTES(field, ...) TAGC_OPTION_##field,
+#define FRACTION(field, ...) TAGC_OPTION_##field,
+#define TEXT(field, ...) TAGC_OPTION_##field,
+#include "env/options.def"
+#undef CHOICE
+#undef NUMBER
+#undef BYTES
+#undef FRACTION
+#undef TEXT
+  TAGC_OPTION_COUNT
+};
+
+struct tagc_options {
+#define CHOICE(field, ...) int field;
+#define NUMBER(field, ...) uint64_t field;
+#define BYTES(field, ...) uint64_t field;
+#define FRACTION(field, ...) uint32_t field;
+#define TEXT(field, ...) const char *field;
+#include "env/options.def"
+#undef CHOICE
+#undef NUMBER
+#undef BYTES
+#undef FRACTION
+#undef TEXT
+  uint32_t given;          /* bit i: option i was set by the user */
+  bool bad;                /* some value was refused (said in the log): this process must pass everything through */
+};
+
+static inline bool tagc_option_given(const struct tagc_options *o, enum tagc_option_index i)
+{
+  return o->given >> i & 1;
+}
+
+/* The defaults. */
+void tagc_options_default(struct tagc_options *options);
+
+/* Sets one option from text. True on success; otherwise writes a message that names the variable, the value and what is
+ * accepted to `why` (at most `size` bytes) and leaves *options alone. Text values are not copied: they must outlive
+ * *options. An unknown name is refused, too. */
+bool tagc_options_set(struct tagc_options *options, const char *variable, const char *value, char *why, size_t size);
+
+/* Fills *options from an environment (as `environ`: NAME=value strings, NULL-terminated). What is refused is logged and
+ * sets options->bad; an unknown TAGC_ name is a warning that names the nearest known one. */
+void tagc_options_read(struct tagc_options *options, char **environment);
+
+/* The same from the environment of the process. */
+void tagc_options_read_process(struct tagc_options *options);
+
+/* A hash of all options that ranks must have in common (those that only change what is printed are left out). */
+uint64_t tagc_options_hash(const struct tagc_options *options);
+
+/* The known name nearest to `name` by edit distance. Never NULL. */
+const char *tagc_options_nearest(const char *name);
+
+#endif

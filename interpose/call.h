@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * One intercepted collective on its way: adapter (entries.c) -> dispatch.c -> plan.c -> execute.c.
+ */
+#ifndef INTERPOSE_CALL_H
+#define INTERPOSE_CALL_H
+
+#include <stddef.h>
+
+#include "interpose/nccl_newer.h"
+#include "interpose/plan.h"
+#include "interpose/real.h"
+
+struct tagc_comm;
+
+struct tagc_call {
+  enum tagc_entry entry;            /* which function was called */
+  const void *send;
+  void *recv;                       /* ncclBcast: the one buffer */
+  size_t count;                     /* per rank, as the function takes it */
+  ncclDataType_t type;
+  ncclRedOp_t op;                   /* reductions only */
+  int root;                         /* rooted collectives only */
+  ncclComm_t handle;
+  cudaStream_t stream;
+  const void *caller;               /* an address inside the calling object */
+
+  /* Filled by tagc_comm_observe(). */
+  struct tagc_comm *comm;           /* a reference is held; NULL: not ours to touch */
+  enum tagc_cycle_state state;
+  int slot;                         /* of a reduce-scatter on track, else -1 */
+  uint64_t lock_number, cycle;      /* of the communicator when the call was made */
+  enum tagc_op op_kind;
+  float scale;                      /* of TAGC_OP_PREMULSUM, else 1 */
+
+  struct tagc_decision decision;    /* filled by tagc_comm_decide() */
+};
+
+/* A collective from an adapter: forwards it, holds it back in a group, or compresses it. */
+ncclResult_t tagc_dispatch(struct tagc_call *call);
+
+/* Hands a call to the real function as it came. */
+ncclResult_t tagc_forward(const struct tagc_call *call);
+
+#endif

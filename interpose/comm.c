@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/comm.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "env/log.h"
+#include "interpose/library.h"
+#include "interpose/vote.h"
+
+#define HASH_NONFATAL_OOM 1        /* uthash must not end the host program */
+#define uthash_nonfatal_oom(element) ((element)->unhashed = true)
+#include <uthash.h>
+
+/* The table. A handle is listed from its birth when it is non-blocking, otherwise from its first use. */
+struct listed {
+  ncclComm_t handle;
+  bool nonblocking, unhashed;
+  struct tagc_comm *comm;           /* NULL until the first use */
+  UT_hash_handle hh;
+};
+
+static struct listed *table;
+static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
+
+double tagc_clock_ms(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static void comm_free(struct tagc_comm *comm)
+{
+  tagc_vote_release_slots(comm);
+  tagc_cycle_destroy(comm->cycle);
+  pthread_mutex_destroy(&comm->lock);
+  free(comm);
+}
+
+void tagc_comm_release(struct tagc_comm *comm)
+{
+  if (comm && atomic_fetch_sub(&comm->references, 1) == 1)
+    comm_free(comm);
+}
+
+static struct tagc_comm *comm_create(ncclComm_t handle, const void *caller, ncclResult_t *status)
+{
+  __typeof__(&ncclCommCount) count = TAGC_REAL(ncclCommCount, caller);
+  __typeof__(&ncclCommUserRank) user_rank = TAGC_REAL(ncclCommUserRank, caller);
+  int rank = 0, nranks = 0;
+  *status = ncclSystemError;
+  if (!count || !user_rank)
+    return NULL;
+  tagc_real_depth++;
+  *status = count(handle, &nranks);
+  if (*status == ncclSuccess)
+    *status = user_rank(handle, &rank);
+  tagc_real_depth--;
+  if (*status != ncclSuccess)
+    return NULL;
+  struct tagc_comm *comm = calloc(1, sizeof *comm);
+  struct tagc_cycle_options options = {(uint32_t)tagc_library_options()->warmup, 256};
+  struct tagc_cycle *cycle = comm ? tagc_cycle_create(&options) : NULL;
+  struct tagc_ledger *ledger = cycle ? tagc_ledger_create(rank, nranks) : NULL;
+  if (!ledger) {
+    tagc_cycle_destroy(cycle);
+    free(comm);
+    *status = ncclSystemError;
+    return NULL;
+  }
+  comm->handle = handle;
+  atomic_init(&comm->references, 1);
+  comm->rank = rank;
+  comm->nranks = nranks;
+  comm->cycle = cycle;
+  comm->ledger = ledger;
+  comm->device = tagc_real_is_on_host() ? &tagc_device_host : NULL;
+  pthread_mutex_init(&comm->lock, NULL);
+  if (ledger->number == 0)
+    tagc_log_set_rank(rank);
+  return comm;
+}
+
+/* Takes the handle off the table; its reference to the communicator becomes the caller's. */
+static struct tagc_comm *unlist(ncclComm_t handle)
+{
+  struct tagc_comm *comm = NULL;
+  struct listed *entry;
+  pthread_rwlock_wrlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  if (entry) {
+    HASH_DEL(table, entry);
+    comm = entry->comm;
+    free(entry);
+  }
+  pthread_rwlock_unlock(&table_lock);
+  return comm;
+}
+
+/* Lists a handle, or gives the entry that stands there already. The table must be locked for writing. */
+static struct listed *list(ncclComm_t handle)
+{
+  struct listed *entry;
+  HASH_FIND_PTR(table, &handle, entry);
+  if (entry)
+    return entry;
+  entry = calloc(1, sizeof *entry);
+  if (!entry)
+    return NULL;
+  entry->handle = handle;
+  HASH_ADD_PTR(table, handle, entry);
+  if (entry->unhashed) {
+    free(entry);
+    return NULL;
+  }
+  return entry;
+}
+
+struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclResult_t *status)
+{
+  struct listed *entry;
+  struct tagc_comm *comm = NULL;
+  pthread_rwlock_rdlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  if (entry && entry->comm) {
+    comm = entry->comm;
+    atomic_fetch_add(&comm->references, 1);
+  }
+  pthread_rwlock_unlock(&table_lock);
+  *status = ncclSuccess;
+  if (comm)
+    return comm;
+
+  struct tagc_comm *fresh = comm_create(handle, caller, status);
+  if (!fresh)
+    return NULL;
+  pthread_rwlock_wrlock(&table_lock);
+  entry = list(handle);
+  if (entry) {
+    if (!entry->comm) {
+      fresh->nonblocking = entry->nonblocking;
+      entry->comm = fresh;
+      fresh = NULL;
+    }
+    comm = entry->comm;
+    atomic_fetch_add(&comm->references, 1);
+  }
+  pthread_rwlock_unlock(&table_lock);
+  if (fresh)
+    comm_free(fresh);               /* another thread was first, or there is no memory */
+  if (!comm)
+    *status = ncclSystemError;
+  return comm;
+}
+
+void tagc_comm_born(ncclComm_t handle, bool nonblocking)
+{
+  if (!handle)
+    return;
+  tagc_comm_release(unlist(handle));
+  if (!nonblocking)
+    return;
+  pthread_rwlock_wrlock(&table_lock);
+  struct listed *entry = list(handle);
+  if (entry)
+    entry->nonblocking = true;
+  pthread_rwlock_unlock(&table_lock);
+}
+
+bool tagc_comm_is_nonblocking(ncclComm_t handle)
+{
+  struct listed *entry;
+  pthread_rwlock_rdlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  bool nonblocking = entry && entry->nonblocking;
+  pthread_rwlock_unlock(&table_lock);
+  return nonblocking;
+}
+
+void tagc_comm_forget(ncclComm_t handle) { tagc_comm_release(unlist(handle)); }
+
+void tagc_comm_abort(ncclComm_t handle)
+{
+  struct tagc_comm *comm = unlist(handle);
+  if (!comm)
+    return;
+  for (;;) {
+    int phase = atomic_load(&comm->phase);
+    if (phase == TAGC_PHASE_ABORTED)
+      break;
+    if (phase != TAGC_PHASE_OURS && atomic_compare_exchange_weak(&comm->phase, &phase, TAGC_PHASE_ABORTED))
+      break;
+    sched_yield();
+  }
+  tagc_comm_release(comm);
+}
+
+bool tagc_comm_enter(struct tagc_comm *comm, enum tagc_phase from, enum tagc_phase to)
+{
+  for (;;) {
+    int phase = (int)from;
+    if (atomic_compare_exchange_strong(&comm->phase, &phase, (int)to))
+      return true;
+    if (phase == TAGC_PHASE_ABORTED)
+      return false;
+    sched_yield();
+  }
+}
+
+/* Element types in the codecs' terms. */
+static bool compressible(ncclDataType_t type, enum tagc_dtype *out)
+{
+  switch (type) {
+  case ncclFloat32: *out = TAGC_FLOAT32; return true;
+  case ncclFloat16: *out = TAGC_FLOAT16; return true;
+  case ncclBfloat16: *out = TAGC_BFLOAT16; return true;
+  default: return false;
+  }
+}
+
+/* Bytes of an element of any type. */
+static size_t type_size(ncclDataType_t type)
+{
+  switch (type) {
+  case ncclFloat64: case ncclInt64: case ncclUint64: return 8;
+  case ncclFloat32: case ncclInt32: case ncclUint32: return 4;
+  case ncclFloat16: case ncclBfloat16: return 2;
+  default: return 1;
+  }
+}
+
+static enum tagc_collective collective(enum tagc_entry entry)
+{
+  switch (entry) {
+  case TAGC_ENTRY_ncclReduceScatter: return TAGC_REDUCE_SCATTER;
+  case TAGC_ENTRY_ncclAllGather: return TAGC_ALL_GATHER;
+  case TAGC_ENTRY_ncclAllReduce: return TAGC_ALL_REDUCE;
+  case TAGC_ENTRY_ncclReduce: return TAGC_REDUCE;
+  case TAGC_ENTRY_ncclAlltoAll: return TAGC_ALL_TO_ALL;
+  case TAGC_ENTRY_ncclGather: return TAGC_GATHER;
+  case TAGC_ENTRY_ncclScatter: return TAGC_SCATTER;
+  default: return TAGC_BROADCAST;
+  }
+}
+
+/* A new lock: everything that was kept by slot is void. */
+static ncclResult_t start_over(struct tagc_comm *comm)
+{
+  size_t count;
+  const struct tagc_slot_info *infos = tagc_cycle_slots(comm->cycle, &count);
+  tagc_vote_release_slots(comm);
+  if (!tagc_ledger_set_slots(comm->ledger, infos, count))
+    return ncclSystemError;
+  comm->slots = calloc(count ? count : 1, sizeof *comm->slots);
+  if (!comm->slots)
+    return ncclSystemError;
+  comm->slot_count = count;
+  comm->lock_number++;
+  for (size_t i = 0; i < count; i++) {
+    struct tagc_slot *slot = &comm->slots[i];
+    const struct tagc_signature *s = &infos[i].signature;
+    bool known = compressible((ncclDataType_t)s->dtype, &slot->shape.dtype);
+    slot->shape.n = known ? s->count : 0;
+    slot->shape.nranks = comm->nranks;
+    slot->shape.keep_ppm = 1000000 - tagc_library_options()->sparsity;
+    slot->op = (enum tagc_op)s->op;
+    slot->verdict = TAGC_REASON_warm_up;
+  }
+  tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu reduce-scatters%s",
+           (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), count,
+           tagc_cycle_is_gradients(comm->cycle) ? ", gradients with the gathers of their parameters" : "");
+  return ncclSuccess;
+}
+
+static void drop_residual(struct tagc_comm *comm, size_t i)
+{
+  struct tagc_slot *slot = &comm->slots[i];
+  if (!slot->residual || slot->residual_empty)
+    return;
+  slot->residual_empty = true;
+  tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
+}
+
+/* The anchor: closes the accounts of the cycle before it. */
+static void start_cycle(struct tagc_comm *comm, uint64_t number)
+{
+  const struct tagc_options *options = tagc_library_options();
+  uint64_t ended = comm->cycle_number;
+  double now = tagc_clock_ms();
+  if (comm->nonfinite)
+    for (size_t i = 0; i < comm->slot_count; i++)
+      if (comm->slots[i].residual_cycle == ended)
+        drop_residual(comm, i);
+  comm->nonfinite = false;
+  if (comm->voted && ended >= tagc_plan_first_cycle(options) && comm->cycle_began_ms != 0) {
+    bool compressed = options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, ended);
+    struct tagc_ledger_side *side = &comm->ledger->sides[compressed];
+    tagc_series_add(&side->step_ms, now - comm->cycle_began_ms);
+    side->wire_bytes += comm->ledger->wire_bytes_total - comm->cycle_began_bytes;
+    *(compressed ? &comm->ledger->cycles_compressed : &comm->ledger->cycles_plain) += 1;
+  }
+  comm->cycle_number = number;
+  comm->cycle_began_ms = now;
+  comm->cycle_began_bytes = comm->ledger->wire_bytes_total;
+}
+
+static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call)
+{
+  enum tagc_dtype dtype;
+  bool is_float = compressible(call->type, &dtype);
+  struct tagc_signature signature = {call->count, (uint8_t)collective(call->entry), (uint8_t)call->type,
+                                     (uint8_t)call->op_kind, is_float};
+  struct tagc_sighting seen;
+  tagc_cycle_observe(comm->cycle, &signature, &seen);
+  if (tagc_cycle_failed(comm->cycle))
+    return ncclSystemError;
+  if (seen.lost) {
+    size_t count;
+    const uint32_t *suspects = tagc_cycle_suspects(comm->cycle, &count);
+    for (size_t i = 0; i < count; i++)
+      drop_residual(comm, suspects[i]);
+    comm->cycle_began_ms = 0;       /* a disturbed cycle is no measurement of a step */
+  }
+  if (seen.locked) {
+    ncclResult_t status = start_over(comm);
+    if (status != ncclSuccess)
+      return status;
+  }
+  if (seen.starts)
+    start_cycle(comm, seen.cycle);
+  call->state = seen.state;
+  call->slot = seen.slot;
+  call->lock_number = comm->lock_number;
+  call->cycle = comm->cycle_number;
+  return ncclSuccess;
+}
+
+ncclResult_t tagc_comm_observe(struct tagc_comm *comm, struct tagc_call *call)
+{
+  pthread_mutex_lock(&comm->lock);
+  ncclResult_t status = observe(comm, call);
+  pthread_mutex_unlock(&comm->lock);
+  return status;
+}
+
+void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
+{
+  enum tagc_dtype dtype;
+  bool is_float = compressible(call->type, &dtype);
+  if (call->lock_number != comm->lock_number) {
+    call->state = TAGC_CYCLE_OFF_TRACK;            /* a later call of its group changed the lock */
+    call->slot = -1;
+  }
+  const struct tagc_slot *slot = call->slot < 0 ? NULL : &comm->slots[call->slot];
+  struct tagc_call_facts facts = {
+    .options = tagc_library_options(),
+    .collective = collective(call->entry),
+    .compressible_type = is_float,
+    .op = call->op_kind,
+    .nranks = comm->nranks,
+    .bytes = call->count * (uint64_t)comm->nranks * type_size(call->type),
+    .nonblocking = comm->nonblocking,
+    .device = comm->device != NULL,
+    .state = call->state,
+    .slot = call->slot,
+    .cycle = call->cycle,
+    .voted = comm->voted,
+    .verdict = slot ? slot->verdict : TAGC_REASON_off_track,
+    .dirty = slot && slot->dirty,
+  };
+  call->decision = tagc_plan_call(&facts);
+}
+
+void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)
+{
+  if (call->entry != TAGC_ENTRY_ncclReduceScatter) {
+    comm->ledger->other_calls++;
+    return;
+  }
+  struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
+  row->calls++;
+  row->reasons[call->decision.reason]++;
+  if (call->decision.action == TAGC_PASS)
+    comm->ledger->wire_bytes_total += (uint64_t)(comm->nranks - 1) * call->count * type_size(call->type);
+}
+
+void tagc_comm_pass_mixed(struct tagc_comm *comm, struct tagc_call *call)
+{
+  pthread_mutex_lock(&comm->lock);
+  tagc_comm_decide(comm, call);
+  if (call->slot >= 0) {
+    comm->slots[call->slot].mixed = true;
+    call->decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_mixed_group};
+  }
+  call->decision.action = TAGC_PASS;
+  tagc_comm_account(comm, call);
+  pthread_mutex_unlock(&comm->lock);
+}

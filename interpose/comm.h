@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What is known of a communicator: its cycle, its slots with their residuals, its memory and its accounts.
+ *
+ * Ownership   A table keyed by handle holds one reference, every call under way another; the last one frees. A handle
+ *             that is destroyed leaves the table at once, so a recycled handle starts anew.
+ * Threads     The table has a lock of its own; the fields of a communicator are guarded by `lock`, which is never held
+ *             across a real NCCL call. A phase word keeps an abort from another thread apart from our own work.
+ * Errors      A communicator that cannot be set up for lack of memory makes its call fail with ncclSystemError, as NCCL
+ *             does: to pass alone, when the other ranks do not, would hang them.
+ */
+#ifndef INTERPOSE_COMM_H
+#define INTERPOSE_COMM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "interpose/call.h"
+#include "interpose/ledger.h"
+#include "kernels/device.h"
+
+struct tagc_slot {
+  struct tagc_shape shape;          /* n = 0: the element type cannot be compressed */
+  struct tagc_layout layout;
+  enum tagc_op op;
+  enum tagc_reason verdict;         /* of the vote */
+  void *residual;                   /* device memory, NULL: none */
+  bool residual_empty;              /* its content is void */
+  uint64_t residual_cycle;          /* the cycle that changed it last */
+  bool dirty;                       /* compressed since the last flush */
+  uint64_t compressed_calls;        /* seeds are made from this */
+  bool mixed;                       /* seen in a group with calls of other kinds */
+};
+
+/* Who works on the communicator. Changed by compare-and-swap alone. */
+enum tagc_phase { TAGC_PHASE_IDLE, TAGC_PHASE_OURS, TAGC_PHASE_NCCL, TAGC_PHASE_ABORTED };
+
+struct tagc_comm {
+  ncclComm_t handle;
+  atomic_int references;
+  atomic_int phase;                 /* enum tagc_phase */
+  int rank, nranks;
+  bool nonblocking;
+  const struct tagc_device *device; /* NULL: no codec for its memory */
+
+  pthread_mutex_t lock;             /* guards all below */
+  struct tagc_cycle *cycle;
+  uint64_t lock_number;             /* how often a cycle was locked */
+  uint64_t cycle_number;            /* cycles started since the lock */
+  struct tagc_slot *slots;
+  size_t slot_count;
+  bool voted;
+  bool nonfinite;                   /* some rank's gradient of this cycle was not finite */
+  uint8_t *workspace;               /* device memory for the payloads of a batch of calls */
+  size_t workspace_bytes;
+  double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
+  uint64_t cycle_began_bytes;       /* ledger->wire_bytes_total then */
+  struct tagc_ledger *ledger;
+};
+
+/* The communicator of a handle, made at its first use, with a reference. *status: ncclSuccess, or what the real library
+ * (or a lack of memory) said; NULL is returned then. */
+struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclResult_t *status);
+void tagc_comm_release(struct tagc_comm *comm);
+
+/* A handle was given out, with or without a blocking configuration; whatever was known under it is forgotten. */
+void tagc_comm_born(ncclComm_t handle, bool nonblocking);
+/* Was the handle announced as non-blocking? Split and shrunk communicators inherit it. */
+bool tagc_comm_is_nonblocking(ncclComm_t handle);
+/* A handle is about to be finalized, destroyed or revoked. */
+void tagc_comm_forget(ncclComm_t handle);
+/* A handle is about to be aborted, perhaps while another thread uses it: waits for our own work on it, not for NCCL's. */
+void tagc_comm_abort(ncclComm_t handle);
+
+/* Moves the phase word; false when the communicator has been aborted. From IDLE it waits while another thread works on
+ * the communicator, as the calls of two threads on one communicator must be made one after the other. */
+bool tagc_comm_enter(struct tagc_comm *comm, enum tagc_phase from, enum tagc_phase to);
+
+/* Tells the communicator of its next collective; fills the call's part of it. Takes and drops the lock. ncclSystemError without
+ * memory. */
+ncclResult_t tagc_comm_observe(struct tagc_comm *comm, struct tagc_call *call);
+
+/* Asks the plan about a call that was observed; fills call->decision. Call it with the lock held. */
+void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call);
+
+/* Enters a call into the accounts: that it was made, why it goes the way it goes, and, where it passes, its bytes. Call it
+ * with the lock held, after tagc_comm_decide(). */
+void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call);
+
+/* An observed reduce-scatter goes into a group with other calls, and so passes. The vote learns from here that its slot
+ * can never be compressed. Takes and drops the lock. */
+void tagc_comm_pass_mixed(struct tagc_comm *comm, struct tagc_call *call);
+
+/* Milliseconds of the monotonic clock. */
+double tagc_clock_ms(void);
+
+/* User-defined reductions: pre-multiplied sums by handle and communicator. */
+bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, const void *scalar, ncclScalarResidence_t where);
+void tagc_op_destroyed(ncclRedOp_t op, ncclComm_t handle);
+/* The kind of a reduction, and the scalar of a pre-multiplied sum (1 otherwise). */
+enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, float *scale);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Where a collective goes after its adapter: on as it came, into the group that is open, or into a launch of its own.
+ */
+#include <errno.h>
+
+#include "interpose/call.h"
+#include "interpose/comm.h"
+#include "interpose/group.h"
+#include "interpose/launch.h"
+#include "interpose/library.h"
+
+ncclResult_t tagc_forward(const struct tagc_call *c)
+{
+  void *real = tagc_real_get(c->entry, c->caller);
+  if (!real)
+    return ncclSystemError;
+  ncclResult_t status = ncclInternalError;
+  tagc_real_depth++;
+#define FUNCTION(name) ((__typeof__(&name))real)
+  switch (c->entry) {
+  case TAGC_ENTRY_ncclReduceScatter:
+    status = FUNCTION(ncclReduceScatter)(c->send, c->recv, c->count, c->type, c->op, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclAllGather:
+    status = FUNCTION(ncclAllGather)(c->send, c->recv, c->count, c->type, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclAllReduce:
+    status = FUNCTION(ncclAllReduce)(c->send, c->recv, c->count, c->type, c->op, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclBroadcast:
+    status = FUNCTION(ncclBroadcast)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclBcast:
+    status = FUNCTION(ncclBcast)(c->recv, c->count, c->type, c->root, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclReduce:
+    status = FUNCTION(ncclReduce)(c->send, c->recv, c->count, c->type, c->op, c->root, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclAlltoAll:
+    status = FUNCTION(ncclAlltoAll)(c->send, c->recv, c->count, c->type, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclGather:
+    status = FUNCTION(ncclGather)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclScatter:
+    status = FUNCTION(ncclScatter)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
+    break;
+  default:
+    break;                          /* no other entry makes a call of this struct */
+  }
+#undef FUNCTION
+  tagc_real_depth--;
+  return status;
+}
+
+/* Would the real library refuse the call at once? Then it must say so now, not at the end of a group. */
+static bool looks_valid(const struct tagc_call *c)
+{
+  return c->send && c->recv && (int)c->type >= 0 && (int)c->type < (int)ncclNumTypes && (int)c->op >= 0;
+}
+
+static ncclResult_t pass(struct tagc_call *call)
+{
+  ncclResult_t status = tagc_group_mix();
+  return status == ncclSuccess ? tagc_forward(call) : status;
+}
+
+/* A call that is part of the cycle. The reference to its communicator is dropped here, or goes on into the group. */
+static ncclResult_t run_observed(struct tagc_call *call)
+{
+  struct tagc_comm *comm = call->comm;
+  bool reduce_scatter = call->entry == TAGC_ENTRY_ncclReduceScatter;
+  ncclResult_t status = tagc_comm_observe(comm, call);
+  if (status != ncclSuccess) {
+    tagc_comm_release(comm);
+    return status;
+  }
+  if (reduce_scatter && tagc_group_is_open()) {
+    switch (tagc_group_hold(call)) {
+    case TAGC_HOLD_HELD: return ncclSuccess;
+    case TAGC_HOLD_NO_MEMORY: status = ncclSystemError; break;
+    case TAGC_HOLD_MIXED:
+      tagc_comm_pass_mixed(comm, call);
+      status = tagc_forward(call);
+      break;
+    }
+  } else if (reduce_scatter) {
+    status = tagc_launch_run(call, 1, false);
+  } else {
+    pthread_mutex_lock(&comm->lock);
+    call->decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_function};
+    tagc_comm_account(comm, call);
+    pthread_mutex_unlock(&comm->lock);
+    status = pass(call);
+  }
+  tagc_comm_release(comm);
+  return status;
+}
+
+ncclResult_t tagc_dispatch(struct tagc_call *call)
+{
+  if (tagc_real_depth > 0 || !tagc_library_on())
+    return tagc_forward(call);
+  int saved = errno;
+  ncclResult_t status;
+  if (!call->handle || !looks_valid(call)) {
+    status = pass(call);
+  } else if (!(call->comm = tagc_comm_acquire(call->handle, call->caller, &status))) {
+    /* The real library does not know the handle: it will say so itself. */
+    status = status == ncclSystemError ? status : pass(call);
+  } else if (call->comm->nranks < 2) {
+    tagc_comm_release(call->comm);  /* NCCL runs it at once, even inside a group */
+    status = tagc_forward(call);
+  } else {
+    call->op_kind = tagc_op_kind(call->op, call->handle, call->type, &call->scale);
+    status = run_observed(call);
+  }
+  errno = saved;
+  return status;
+}

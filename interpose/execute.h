@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Carries out what the plan decided: encodes, exchanges through the real NCCL, decodes.
+ *
+ * In batches: prepare, {exponents}, encode, {payloads}, decode; braces are groups of the real NCCL. What is in a batch
+ * depends on the calls of its own communicator alone, so that every rank of it exchanges in the same order.
+ */
+#ifndef INTERPOSE_EXECUTE_H
+#define INTERPOSE_EXECUTE_H
+
+#include "interpose/call.h"
+
+/* The real functions that an exchange needs. */
+struct tagc_exchange {
+  __typeof__(&ncclGroupStart) start;
+  __typeof__(&ncclGroupEnd) end;
+  __typeof__(&ncclReduceScatter) reduce_scatter;
+  __typeof__(&ncclAllReduce) all_reduce;
+  __typeof__(&ncclSend) send;
+  __typeof__(&ncclRecv) receive;
+};
+
+/* Runs those calls whose decision is to compress or to flush, in order; must be outside a real group. The first error of
+ * the real library; ncclInternalError when a communicator was aborted meanwhile; ncclSystemError without memory. */
+ncclResult_t tagc_execute(const struct tagc_exchange *real, struct tagc_call *calls, size_t count);
+
+#endif

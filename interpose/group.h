@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a thread has open: the nesting of groups, and the reduce-scatters that are held back in it.
+ *
+ * The program's ncclGroupStart is forwarded at once. Reduce-scatters are held back while the group holds nothing else; as
+ * soon as anything else comes they go into the real group in the order in which they came, and the group stays *mixed*. A
+ * group of reduce-scatters alone is launched when its outermost end comes.
+ * Threads: all state is the calling thread's own.
+ */
+#ifndef INTERPOSE_GROUP_H
+#define INTERPOSE_GROUP_H
+
+#include "interpose/call.h"
+
+/* Is a group open in this thread? */
+bool tagc_group_is_open(void);
+
+/* Keeps a copy of an observed reduce-scatter (and its reference to the communicator) until the end of the group, unless
+ * the group is mixed, or there is no memory. */
+enum tagc_hold { TAGC_HOLD_HELD, TAGC_HOLD_MIXED, TAGC_HOLD_NO_MEMORY };
+enum tagc_hold tagc_group_hold(const struct tagc_call *call);
+
+/* Something else comes: what is held goes into the real group, as plain calls, and nothing is held until the group ends.
+ * Outside a group nothing happens. Returns the first error of the real library. */
+ncclResult_t tagc_group_mix(void);
+
+/* ncclRedOpDestroy in a group that holds a call with this op: true, and the op is destroyed after the group's end. */
+bool tagc_group_defer_destroy(ncclRedOp_t op, ncclComm_t comm);
+
+/* The three entries of a group. */
+ncclResult_t tagc_group_start(const void *caller);
+ncclResult_t tagc_group_end(const void *caller);
+ncclResult_t tagc_group_simulate_end(ncclSimInfo_t *info, const void *caller);
+
+#endif

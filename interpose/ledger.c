@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/ledger.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/library.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tagc_ledger *first, **last = &first;
+static uint64_t created;
+
+void tagc_series_add(struct tagc_series *series, double value)
+{
+  double delta = value - series->mean;
+  series->count++;
+  series->mean += delta / (double)series->count;
+  series->m2 += delta * (value - series->mean);
+}
+
+double tagc_series_deviation(const struct tagc_series *series)
+{
+  return series->count > 1 ? __builtin_sqrt(series->m2 / (double)(series->count - 1)) : 0;
+}
+
+static void report_at_exit(void) { tagc_report_print(first); }
+
+struct tagc_ledger *tagc_ledger_create(int rank, int nranks)
+{
+  struct tagc_ledger *ledger = calloc(1, sizeof *ledger);
+  if (!ledger)
+    return NULL;
+  ledger->rank = rank;
+  ledger->nranks = nranks;
+  ledger->codec = tagc_library_codec()->name;
+  pthread_mutex_lock(&lock);
+  if (!first && tagc_library_options()->report != TAGC_REPORT_NEVER)
+    atexit(report_at_exit);
+  ledger->number = created++;
+  *last = ledger;
+  last = &ledger->next;
+  pthread_mutex_unlock(&lock);
+  return ledger;
+}
+
+void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *from)
+{
+  to->calls += from->calls;
+  to->compressed += from->compressed;
+  to->raw_bytes += from->raw_bytes;
+  to->plain_bytes += from->plain_bytes;
+  to->wire_bytes += from->wire_bytes;
+  to->residuals_dropped += from->residuals_dropped;
+  to->stats.selected += from->stats.selected;
+  to->stats.unrecovered += from->stats.unrecovered;
+  to->stats.nonfinite += from->stats.nonfinite;
+  to->stats.overflowed += from->stats.overflowed;
+  for (int i = 0; i < TAGC_REASON_COUNT; i++)
+    to->reasons[i] += from->reasons[i];
+}
+
+bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count)
+{
+  struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
+  if (!rows)
+    return false;
+  for (size_t i = 0; i < count; i++)
+    memcpy(rows[i].name, slots[i].name, sizeof rows[i].name);
+  for (size_t i = 0; i < ledger->row_count; i++)
+    tagc_ledger_add(&ledger->rest, &ledger->rows[i]);
+  free(ledger->rows);
+  ledger->rows = rows;
+  ledger->row_count = count;
+  return true;
+}
+
+struct tagc_ledger_row *tagc_ledger_row(struct tagc_ledger *ledger, int slot)
+{
+  return slot < 0 || (size_t)slot >= ledger->row_count ? &ledger->rest : &ledger->rows[slot];
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The accounts of a communicator: what its calls cost, for the report at exit.
+ *
+ * A ledger outlives its communicator: the report is printed when the process ends. Rows are written by the thread that
+ * holds the communicator's lock; the report reads them at exit without one, when no thread is expected to run.
+ */
+#ifndef INTERPOSE_LEDGER_H
+#define INTERPOSE_LEDGER_H
+
+#include <stdint.h>
+
+#include "interpose/plan.h"
+
+/* Mean and spread of a series, updated one value at a time (Welford 1962). */
+struct tagc_series {
+  uint64_t count;
+  double mean, m2;
+};
+
+void tagc_series_add(struct tagc_series *series, double value);
+double tagc_series_deviation(const struct tagc_series *series);
+
+/* One slot, or everything that has none. Bytes are those that this rank sends. */
+struct tagc_ledger_row {
+  char name[16];
+  uint64_t calls, compressed;
+  uint64_t raw_bytes;               /* of the send buffers of the compressed calls */
+  uint64_t plain_bytes, wire_bytes; /* of the compressed calls: as a plain call, and as sent */
+  uint64_t reasons[TAGC_REASON_COUNT];
+  uint64_t residual_bytes;          /* memory held for it */
+  uint64_t residuals_dropped;       /* times its residual was zeroed: suspected of another slot, or a step with NaN or Inf */
+  struct tagc_codec_stats stats;
+};
+
+/* One side of TAGC_MODE=ab. */
+struct tagc_ledger_side {
+  struct tagc_series step_ms;
+  uint64_t wire_bytes;              /* of reduce-scatters in the cycles counted */
+};
+
+struct tagc_ledger {
+  struct tagc_ledger *next;
+  int rank, nranks;
+  uint64_t number;                  /* in the order in which communicators were first used here */
+  const char *codec;
+  struct tagc_ledger_row *rows;     /* of the slots of the last lock that was voted on */
+  size_t row_count;
+  struct tagc_ledger_row rest;      /* reduce-scatters outside slots, and slots of earlier locks */
+  uint64_t other_calls;             /* calls that are no reduce-scatter */
+  double encode_ms, exchange_ms, decode_ms;
+  uint64_t cycles_plain, cycles_compressed;
+  struct tagc_ledger_side sides[2]; /* plain, compressed */
+  uint64_t wire_bytes_total;        /* of all reduce-scatters so far, plain or not */
+};
+
+/* A new ledger on the list of the process; NULL without memory. The first one makes the process print a report at exit
+ * (TAGC_REPORT). Never freed. */
+struct tagc_ledger *tagc_ledger_create(int rank, int nranks);
+
+/* Gives the ledger rows for the slots of a new lock; what the old ones counted moves into `rest`. False without memory. */
+bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count);
+
+/* The row of a slot; slot < 0: the rest. */
+struct tagc_ledger_row *tagc_ledger_row(struct tagc_ledger *ledger, int slot);
+
+/* Adds the counts of a row to another (not its name, nor the state of its residual). */
+void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *from);
+
+/* Prints the report of all ledgers of which this process is rank 0 (interpose/report.c). */
+void tagc_report_print(const struct tagc_ledger *ledgers);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/library.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "env/log.h"
+#include "layermap/select.h"
+
+atomic_int tagc_library_state;
+
+static struct tagc_options options;
+static const struct tagc_codec *codec;
+
+/* What env/ cannot know: names of codecs, and lists of slots. */
+static void check_list(const char *variable, const char *list)
+{
+  const char *why;
+  size_t at;
+  if (tagc_select_valid(list, &why, &at))
+    return;
+  options.bad = true;
+  tagc_log(TAGC_LOG_ERROR, "env", "%s=%.80s: %s, at character %zu; accepted is a comma-separated list of globs (unit1*), "
+           "indices (7) and ranges (0-3); this process passes every call through", variable, list, why, at + 1);
+}
+
+static void start(void)
+{
+  int saved = errno;
+  tagc_options_read_process(&options);
+  tagc_log_set_level(options.log);
+  codec = tagc_codec_find(options.codec);
+  if (!codec) {
+    char names[160] = "";
+    size_t used = 0;
+    for (const struct tagc_codec *const *c = tagc_codecs; *c; c++)
+      used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? "|" : "", (*c)->name);
+    tagc_log(TAGC_LOG_ERROR, "env", "TAGC_CODEC=%.80s: not understood; accepted is one of %s; this process passes every "
+             "call through", options.codec, names);
+    options.bad = true;
+    codec = tagc_codecs[0];
+  }
+  check_list("TAGC_LAYERS", options.layers);
+  check_list("TAGC_SKIP", options.skip);
+  atomic_store_explicit(&tagc_library_state, options.mode == TAGC_MODE_OFF ? TAGC_LIBRARY_OFF : TAGC_LIBRARY_ON,
+                        memory_order_release);
+  errno = saved;
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+bool tagc_library_start(void)
+{
+  pthread_once(&once, start);
+  return atomic_load(&tagc_library_state) == TAGC_LIBRARY_ON;
+}
+
+const struct tagc_options *tagc_library_options(void)
+{
+  pthread_once(&once, start);
+  return &options;
+}
+
+const struct tagc_codec *tagc_library_codec(void) { return codec; }

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The library as a whole in this process: its options and whether it does anything at all.
+ *
+ * There is no constructor: everything happens at the first NCCL call. Threads: any.
+ */
+#ifndef INTERPOSE_LIBRARY_H
+#define INTERPOSE_LIBRARY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "env/options.h"
+#include "kernels/codec.h"
+
+enum { TAGC_LIBRARY_NEW, TAGC_LIBRARY_OFF, TAGC_LIBRARY_ON };
+extern atomic_int tagc_library_state;
+
+/* Reads the options, once. True unless TAGC_MODE=off. */
+bool tagc_library_start(void);
+
+/* Does the library do anything but forward? One load and one branch after the first call. */
+static inline bool tagc_library_on(void)
+{
+  int state = atomic_load_explicit(&tagc_library_state, memory_order_acquire);
+  return state == TAGC_LIBRARY_NEW ? tagc_library_start() : state == TAGC_LIBRARY_ON;
+}
+
+/* The options, frozen. */
+const struct tagc_options *tagc_library_options(void);
+
+/* The codec of TAGC_CODEC. Never NULL (a name that is not known is refused when the options are read). */
+const struct tagc_codec *tagc_library_codec(void);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * User-defined reductions. NCCL knows one kind: a sum of which every rank multiplies its own part by a scalar of its own.
+ * Handles are per communicator and are recycled, so an entry lives from its creation to its destruction.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/comm.h"
+
+#define HASH_NONFATAL_OOM 1
+#define uthash_nonfatal_oom(element) ((element)->unhashed = true)
+#include <uthash.h>
+
+struct user_op {
+  struct key {
+    ncclComm_t handle;
+    int64_t op;
+  } key;
+  ncclDataType_t type;
+  const void *device_scalar;        /* read when the call is made; NULL: `scalar` is it */
+  float scalar;
+  bool unhashed;
+  UT_hash_handle hh;
+};
+
+static struct user_op *table;
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+
+static float half_to_float(uint16_t h)
+{
+  uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 1023;
+  if (exponent == 0)
+    return (sign ? -1.0f : 1.0f) * (float)mantissa * 0x1p-24f;
+  uint32_t bits = sign | (exponent == 31 ? UINT32_C(0x7f800000) : (exponent + 112) << 23) | mantissa << 13;
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static float scalar_value(const void *scalar, ncclDataType_t type)
+{
+  uint16_t half;
+  uint32_t bits;
+  float value = 1;
+  switch (type) {
+  case ncclFloat32: memcpy(&value, scalar, sizeof value); break;
+  case ncclFloat16: memcpy(&half, scalar, sizeof half); value = half_to_float(half); break;
+  case ncclBfloat16:
+    memcpy(&half, scalar, sizeof half);
+    bits = (uint32_t)half << 16;
+    memcpy(&value, &bits, sizeof value);
+    break;
+  default: break;                   /* other types are never compressed */
+  }
+  return value;
+}
+
+static struct user_op *find(ncclRedOp_t op, ncclComm_t handle)
+{
+  struct key key;
+  struct user_op *entry;
+  memset(&key, 0, sizeof key);
+  key.handle = handle;
+  key.op = (int64_t)op;
+  HASH_FIND(hh, table, &key, sizeof key, entry);
+  return entry;
+}
+
+void tagc_op_destroyed(ncclRedOp_t op, ncclComm_t handle)
+{
+  pthread_rwlock_wrlock(&lock);
+  struct user_op *entry = find(op, handle);
+  if (entry) {
+    HASH_DEL(table, entry);
+    free(entry);
+  }
+  pthread_rwlock_unlock(&lock);
+}
+
+bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, const void *scalar, ncclScalarResidence_t where)
+{
+  tagc_op_destroyed(op, handle);
+  struct user_op *entry = calloc(1, sizeof *entry);
+  if (!entry)
+    return false;
+  entry->key.handle = handle;
+  entry->key.op = (int64_t)op;
+  entry->type = type;
+  if (where == ncclScalarDevice)
+    entry->device_scalar = scalar;
+  else
+    entry->scalar = scalar_value(scalar, type);
+  pthread_rwlock_wrlock(&lock);
+  HASH_ADD(hh, table, key, sizeof entry->key, entry);
+  pthread_rwlock_unlock(&lock);
+  if (!entry->unhashed)
+    return true;
+  free(entry);
+  return false;
+}
+
+enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, float *scale)
+{
+  *scale = 1;
+  if (op == ncclSum)
+    return TAGC_OP_SUM;
+  if (op == ncclAvg)
+    return TAGC_OP_AVG;
+  if ((int)op < (int)ncclNumOps)
+    return TAGC_OP_OTHER;
+  enum tagc_op kind = TAGC_OP_OTHER;
+  pthread_rwlock_rdlock(&lock);
+  const struct user_op *entry = find(op, handle);
+  if (entry && entry->type == type) {
+    *scale = entry->device_scalar ? scalar_value(entry->device_scalar, type) : entry->scalar;
+    kind = TAGC_OP_PREMULSUM;
+  }
+  pthread_rwlock_unlock(&lock);
+  return kind;
+}

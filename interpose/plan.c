@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/plan.h"
+
+#include "kernels/residual.h"
+#include "layermap/select.h"
+
+const char *tagc_reason_words(enum tagc_reason reason)
+{
+  static const char *const words[] = {
+#define REASON(name, text) text,
+#include "interpose/reasons.def"
+  };
+  return words[reason];
+}
+
+enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_layout *layout, uint64_t *residual_bytes)
+{
+  const struct tagc_options *o = q->options;
+  *residual_bytes = 0;
+  if (o->bad)
+    return TAGC_REASON_bad_option;
+  if (!q->shape.n)
+    return TAGC_REASON_type;
+  if (q->op == TAGC_OP_OTHER)
+    return TAGC_REASON_op;
+  if (q->shape.n * (uint64_t)q->shape.nranks * tagc_dtype_size(q->shape.dtype) < o->min_bytes)
+    return TAGC_REASON_small;
+  if (o->assume != TAGC_ASSUME_GRADIENTS && !q->gradients)
+    return TAGC_REASON_activations;
+  if (!tagc_select_matches(o->layers, q->slot->name, q->slot->unit) ||
+      tagc_select_matches(o->skip, q->slot->name, q->slot->unit))
+    return TAGC_REASON_unselected;
+  if (q->codec->needs_residual && q->shape.dtype == TAGC_FLOAT16 && !tagc_option_given(o, TAGC_OPTION_codec))
+    return TAGC_REASON_loss_scale;
+  if (!q->codec->layout(&q->shape, layout))
+    return TAGC_REASON_no_gain;
+  /* A codec that keeps no residual and sends everything is the control for our overhead: it may cost bytes. */
+  if (q->codec->needs_residual && tagc_layout_wire_bytes(&q->shape, layout) >= tagc_plain_wire_bytes(&q->shape))
+    return TAGC_REASON_no_gain;
+  if (q->codec->needs_residual) {
+    *residual_bytes = tagc_residual_bytes(&q->shape);
+    if (o->residual == TAGC_RESIDUAL_NONE || *residual_bytes > q->residual_left)
+      return TAGC_REASON_no_residual;
+  }
+  return TAGC_REASON_compressed;
+}
+
+uint64_t tagc_plan_first_cycle(const struct tagc_options *options)
+{
+  return options->warmup + 1 > TAGC_VOTE_CYCLE ? options->warmup + 1 : TAGC_VOTE_CYCLE;
+}
+
+bool tagc_plan_ab_compressed(const struct tagc_options *options, uint64_t cycle)
+{
+  return (cycle - tagc_plan_first_cycle(options)) / options->ab % 2 == 1;
+}
+
+static struct tagc_decision pass(enum tagc_reason reason)
+{
+  return (struct tagc_decision){TAGC_PASS, reason};
+}
+
+struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f)
+{
+  const struct tagc_options *o = f->options;
+  if (o->mode == TAGC_MODE_OFF)
+    return pass(TAGC_REASON_off);
+  if (f->collective != TAGC_REDUCE_SCATTER)
+    return pass(TAGC_REASON_function);
+  if (o->mode == TAGC_MODE_OBSERVE)
+    return pass(TAGC_REASON_observe);
+  if (!f->compressible_type)
+    return pass(TAGC_REASON_type);
+  if (f->op == TAGC_OP_OTHER)
+    return pass(TAGC_REASON_op);
+  if (f->nranks < 2)
+    return pass(TAGC_REASON_one_rank);
+  if (f->nonblocking)
+    return pass(TAGC_REASON_nonblocking);
+  if (!f->device)
+    return pass(TAGC_REASON_device);
+  if (f->bytes < o->min_bytes)
+    return pass(TAGC_REASON_small);
+  if (f->state == TAGC_CYCLE_LEARNING)
+    return pass(TAGC_REASON_learning);
+  if (f->state == TAGC_CYCLE_OFF_TRACK || f->slot < 0)
+    return pass(TAGC_REASON_off_track);
+  if (!f->voted || f->cycle < tagc_plan_first_cycle(o))
+    return pass(TAGC_REASON_warm_up);
+  if (f->verdict != TAGC_REASON_compressed)
+    return pass(f->verdict);
+  if (o->mode == TAGC_MODE_AB && !tagc_plan_ab_compressed(o, f->cycle))
+    return f->dirty ? (struct tagc_decision){TAGC_FLUSH, TAGC_REASON_flushed} : pass(TAGC_REASON_ab_plain);
+  return (struct tagc_decision){TAGC_COMPRESS, TAGC_REASON_compressed};
+}

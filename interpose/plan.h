@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The plan: what is done with a call, and why.
+ *
+ * Pure functions: no I/O, no lock, no clock, no global. Their inputs are facts that are equal on all ranks of the
+ * communicator, so that all ranks decide alike; anything local (memory that could not be had, the context of a group)
+ * enters through the vote alone.
+ */
+#ifndef INTERPOSE_PLAN_H
+#define INTERPOSE_PLAN_H
+
+#include "env/options.h"
+#include "kernels/codec.h"
+#include "layermap/cycle.h"
+
+enum tagc_reason {
+#define REASON(name, words) TAGC_REASON_##name,
+#include "interpose/reasons.def"
+  TAGC_REASON_COUNT
+};
+
+/* The words of reasons.def. */
+const char *tagc_reason_words(enum tagc_reason reason);
+
+/* Kinds of reductions, as far as they matter here. */
+enum tagc_op { TAGC_OP_SUM, TAGC_OP_AVG, TAGC_OP_PREMULSUM, TAGC_OP_OTHER };
+
+enum tagc_action { TAGC_PASS, TAGC_COMPRESS, TAGC_FLUSH };
+
+/* Whether a slot can be compressed at all, asked once, when its cycle is locked. */
+struct tagc_slot_question {
+  const struct tagc_options *options;
+  const struct tagc_codec *codec;
+  const struct tagc_slot_info *slot;
+  struct tagc_shape shape;          /* n = 0 where the element type cannot be compressed */
+  enum tagc_op op;
+  bool gradients;                   /* tagc_cycle_is_gradients() */
+  uint64_t residual_left;           /* bytes of TAGC_RESIDUAL_MAX that earlier slots have left */
+};
+
+/* TAGC_REASON_compressed where it can; *layout is then filled, and *residual_bytes is what it takes of the budget. */
+enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *question, struct tagc_layout *layout,
+                                uint64_t *residual_bytes);
+
+/* What is known of one call. */
+struct tagc_call_facts {
+  const struct tagc_options *options;
+  enum tagc_collective collective;
+  bool compressible_type;
+  enum tagc_op op;
+  int nranks;
+  uint64_t bytes;                   /* of the send buffer */
+  bool nonblocking, device;         /* device: there is a codec for the communicator's memory */
+  enum tagc_cycle_state state;
+  int slot;                         /* -1: none */
+  uint64_t cycle;                   /* cycles started since the lock, this one included */
+  bool voted;                       /* the vote on the slots of this cycle has taken place */
+  enum tagc_reason verdict;         /* its outcome for the slot: TAGC_REASON_compressed, or why not */
+  bool dirty;                       /* the slot has been compressed since the last flush: its residual is alive */
+};
+
+struct tagc_decision {
+  enum tagc_action action;
+  enum tagc_reason reason;
+};
+
+struct tagc_decision tagc_plan_call(const struct tagc_call_facts *facts);
+
+/* The first cycle (counted from 1 at the lock) in which the vote is held: one whole cycle has then been seen since the
+ * lock, so that the group context of every slot is known. No option moves it: ranks with different options must meet. */
+#define TAGC_VOTE_CYCLE 2
+
+/* The first cycle in which anything is compressed. */
+uint64_t tagc_plan_first_cycle(const struct tagc_options *options);
+
+/* TAGC_MODE=ab: is this cycle (at or after the first) in a compressed window? The first window is a plain one. */
+bool tagc_plan_ab_compressed(const struct tagc_options *options, uint64_t cycle);
+
+#endif

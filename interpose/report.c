@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The report at exit: a table for people on stderr of rank 0, then lines of key=value pairs for programs.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "env/log.h"
+#include "interpose/ledger.h"
+#include "interpose/library.h"
+
+/* Bytes as "1.2 MiB"; the text lives in `text`. */
+static const char *human(uint64_t bytes, char text[16])
+{
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = (double)bytes;
+  size_t unit = 0;
+  for (; value >= 1024 && unit < 5; unit++)
+    value /= 1024;
+  snprintf(text, 16, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+  return text;
+}
+
+static double ratio(uint64_t part, uint64_t whole) { return whole ? (double)part / (double)whole : 1; }
+
+static void print_row(const struct tagc_ledger_row *row)
+{
+  char raw[16], plain[16], wire[16], memory[16];
+  tagc_say("  %-8s %7" PRIu64 " %10" PRIu64 " %11s %11s %11s %6.3f %11" PRIu64 " %9" PRIu64 " %10.3g %11s", row->name,
+           row->calls, row->compressed, human(row->raw_bytes, raw), human(row->plain_bytes, plain),
+           human(row->wire_bytes, wire), ratio(row->wire_bytes, row->plain_bytes), row->stats.unrecovered,
+           row->stats.nonfinite, __builtin_sqrt(row->stats.residual_norm2), human(row->residual_bytes, memory));
+}
+
+/* The sum of all rows. Residuals are of the present slots alone. */
+static struct tagc_ledger_row total_of(const struct tagc_ledger *ledger)
+{
+  struct tagc_ledger_row total = ledger->rest;
+  strcpy(total.name, "total");
+  for (size_t i = 0; i < ledger->row_count; i++) {
+    const struct tagc_ledger_row *row = &ledger->rows[i];
+    tagc_ledger_add(&total, row);
+    total.stats.residual_norm2 += row->stats.residual_norm2;
+    total.residual_bytes += row->residual_bytes;
+  }
+  return total;
+}
+
+static void print_ab(const struct tagc_ledger *ledger)
+{
+  const struct tagc_ledger_side *plain = &ledger->sides[0], *compressed = &ledger->sides[1];
+  if (!plain->step_ms.count || !compressed->step_ms.count)
+    return;
+  tagc_say("  A/B: plain %.1f ms a step (+- %.1f, %" PRIu64 " cycles), compressed %.1f ms (+- %.1f, %" PRIu64 " cycles): "
+           "%.3f times as fast", plain->step_ms.mean, tagc_series_deviation(&plain->step_ms), plain->step_ms.count,
+           compressed->step_ms.mean, tagc_series_deviation(&compressed->step_ms), compressed->step_ms.count,
+           plain->step_ms.mean / compressed->step_ms.mean);
+}
+
+static void print_sides(const struct tagc_ledger *ledger)
+{
+  static const char *const names[] = {"plain", "compressed"};
+  for (int i = 0; i < 2; i++) {
+    const struct tagc_ledger_side *side = &ledger->sides[i];
+    uint64_t n = side->step_ms.count;
+    tagc_say("tagc-ab: side=%s cycles=%" PRIu64 " step_ms_mean=%.3f step_ms_sd=%.3f wire_bytes=%" PRIu64, names[i], n,
+             side->step_ms.mean, tagc_series_deviation(&side->step_ms), n ? side->wire_bytes / n : 0);
+  }
+}
+
+static void print_ledger(const struct tagc_ledger *ledger)
+{
+  struct tagc_ledger_row total = total_of(ledger);
+  tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " reduce-scatters compressed (%s), %" PRIu64
+           " other collectives passed through", ledger->number, ledger->nranks, total.compressed, total.calls,
+           ledger->codec, ledger->other_calls);
+  tagc_say("  %-8s %7s %10s %11s %11s %11s %6s %11s %9s %10s %11s", "slot", "calls", "compressed", "gradients",
+           "plain wire", "wire", "ratio", "unrecovered", "nonfinite", "|residual|", "memory");
+  for (size_t i = 0; i < ledger->row_count; i++)
+    print_row(&ledger->rows[i]);
+  if (ledger->rest.calls) {
+    struct tagc_ledger_row rest = ledger->rest;
+    strcpy(rest.name, "(none)");
+    print_row(&rest);
+  }
+  print_row(&total);
+  for (int reason = 0; reason < TAGC_REASON_COUNT; reason++)
+    if (total.reasons[reason] && reason != TAGC_REASON_compressed)
+      tagc_say("  %7" PRIu64 " not compressed: %s", total.reasons[reason], tagc_reason_words((enum tagc_reason)reason));
+  if (total.residuals_dropped)
+    tagc_say("  %7" PRIu64 " residuals dropped: a disturbed cycle, or a step with NaN or Inf", total.residuals_dropped);
+  if (total.stats.overflowed)
+    tagc_say("  %7" PRIu64 " shards came out NaN: more values that are not finite than fit", total.stats.overflowed);
+  uint64_t cycles = ledger->cycles_compressed ? ledger->cycles_compressed : 1;
+  if (total.compressed)
+    tagc_say("  a compressed cycle: encode %.2f ms, exchange %.2f ms, decode %.2f ms; %" PRIu64 " cycles compressed, %"
+             PRIu64 " plain", ledger->encode_ms / (double)cycles, ledger->exchange_ms / (double)cycles,
+             ledger->decode_ms / (double)cycles, ledger->cycles_compressed, ledger->cycles_plain);
+  print_ab(ledger);
+  tagc_say("tagc-total: codec=%s ranks=%d calls=%" PRIu64 " compressed=%" PRIu64 " raw_bytes=%" PRIu64 " wire_bytes=%" PRIu64
+           " plain_bytes=%" PRIu64 " encode_ms=%.3f exchange_ms=%.3f decode_ms=%.3f unrecovered=%" PRIu64
+           " residual_norm=%.6g cycles_compressed=%" PRIu64 " cycles_plain=%" PRIu64, ledger->codec, ledger->nranks,
+           total.calls, total.compressed, total.raw_bytes, total.wire_bytes, total.plain_bytes, ledger->encode_ms,
+           ledger->exchange_ms, ledger->decode_ms, total.stats.unrecovered, __builtin_sqrt(total.stats.residual_norm2),
+           ledger->cycles_compressed, ledger->cycles_plain);
+  if (tagc_library_options()->mode == TAGC_MODE_AB)
+    print_sides(ledger);
+}
+
+void tagc_report_print(const struct tagc_ledger *ledgers)
+{
+  int when = tagc_library_options()->report;
+  for (const struct tagc_ledger *l = ledgers; l; l = l->next)
+    if (l->rank == 0 && l->nranks > 1 &&
+        (when == TAGC_REPORT_ALWAYS || (when == TAGC_REPORT_AUTO && total_of(l).compressed)))
+      print_ledger(l);
+}
