@@ -17,3 +17,11 @@ check_PROGRAMS += tests/unit/test_abi
 TESTS += tests/unit/test_abi
 tests_unit_test_abi_SOURCES = tests/unit/test_abi.c tests/unit/abi_ours.c
 endif
+
+# Codecs.
+EXTRA_DIST += tests/unit/codec_sim.h
+check_PROGRAMS += tests/unit/test_codec_none
+TESTS += tests/unit/test_codec_none
+tests_unit_test_codec_none_SOURCES = tests/unit/test_codec_none.c
+tests_unit_test_codec_none_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_codec_none_LDADD = $(UNIT_LIBS)

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The arithmetic of the `lhc` codec (count sketch + bitmap, arXiv 2504.05638), shared by the host and GPU kernels.
+ *
+ * Lines and chunks   A shard is cut into lines of 32 elements, the lines are dealt to chunks: of every `chunks`
+ *                    consecutive lines (a group) each chunk gets one, turned by a Fibonacci hash of the group, so that
+ *                    any run or column pattern is spread evenly. The last, incomplete group is dealt in the same way:
+ *                    chunks may differ by one line. A line's place in its chunk is the number of its group.
+ * Ids                Inside a chunk an element is 32 * local line + lane.
+ * Cells              Hash i of a line names a row in the i-th part of the chunk's counters and a rotation; element
+ *                    (line, lane) belongs to cell row * 32 + (lane + rotation) mod 32 of each part. Both come from one
+ *                    16-bit window of a 64-bit mix: window * part_cells >> 16 = row * 32 + rotation.
+ * Fixed point        B = 31 - ceil(log2 nranks) bits; q = v * 2^(B-e), rounded to nearest even, |q| <= 2^B - 1, where e
+ *                    is the exponent of the element's block of 1,024 positions. Sums wrap around in 32 bits.
+ * Threads            Pure functions. Failure: none.
+ */
+#ifndef KERNELS_CODEC_LHC_H
+#define KERNELS_CODEC_LHC_H
+
+#include "kernels/codec_bits.h"
+
+enum {
+  TAGC_LHC_LINE = 32,              /* elements of a line */
+  TAGC_LHC_BLOCK_LINES = 32,       /* lines that share an exponent */
+  TAGC_LHC_MAX_HASHES = 4,
+  TAGC_LHC_ROUNDS = 48,            /* of peeling; 20 to 23 are usual */
+  TAGC_LHC_BINS = 2048,            /* of the histogram: sign-less exponent and three bits of the mantissa */
+  TAGC_LHC_TINY_BIN = 7 << 3,      /* 2^-120: smaller values count as zero */
+  TAGC_LHC_HUGE_BIN = 247 << 3,    /* 2^120: larger values are exceptions */
+};
+
+/* What follows from a shape: see lhc_layout.c. `hashes` = 0 means no sketch: the sparse layout. */
+struct tagc_lhc_geometry {
+  uint64_t n;
+  uint32_t senders;                /* nranks - 1: whose supports meet in one sketch */
+  uint32_t keep_ppm;
+  uint32_t lines;                  /* of the shard; the last may be incomplete */
+  uint32_t chunks;
+  uint32_t groups, rest;           /* lines = groups * chunks + rest */
+  uint32_t chunk_lines;            /* of the longest chunk */
+  uint32_t chunk_capacity;         /* values a sender may place in the longest chunk */
+  uint32_t union_capacity;         /* values all senders may place there */
+  uint32_t hashes;
+  uint32_t part_cells;             /* counters of one part: rows * 32, less than 2^16 */
+  uint32_t blocks;                 /* with an exponent each */
+  int counter_bits;                /* B */
+};
+
+static inline TAGC_HD uint32_t tagc_lhc_bin(uint32_t bits) { return (bits & 0x7fffffffu) >> 20; }
+
+/* -- lines and chunks --------------------------------------------------------------------------------------------- */
+
+static inline TAGC_HD uint32_t tagc_lhc_turn(uint32_t group, uint32_t chunks)
+{
+  return tagc_mul_hi32(group * 0x9e3779b9u, chunks);
+}
+
+/* The line of the shard that is line `local` of a chunk. */
+static inline TAGC_HD uint32_t tagc_lhc_line(uint32_t chunks, uint32_t chunk, uint32_t local)
+{
+  uint32_t turn = tagc_lhc_turn(local, chunks);
+  return local * chunks + (chunk >= turn ? chunk - turn : chunk + chunks - turn);
+}
+
+static inline TAGC_HD uint32_t tagc_lhc_chunk_of(uint32_t chunks, uint32_t line)
+{
+  uint32_t chunk = line % chunks + tagc_lhc_turn(line / chunks, chunks);
+  return chunk >= chunks ? chunk - chunks : chunk;
+}
+
+static inline TAGC_HD uint32_t tagc_lhc_chunk_lines(const struct tagc_lhc_geometry *geo, uint32_t chunk)
+{
+  uint32_t turn = tagc_lhc_turn(geo->groups, geo->chunks);
+  uint32_t place = chunk >= turn ? chunk - turn : chunk + geo->chunks - turn;
+  return geo->groups + (place < geo->rest);
+}
+
+/* What a sender may place in a chunk: its share of the positions, at least one. */
+static inline TAGC_HD uint32_t tagc_lhc_capacity(const struct tagc_lhc_geometry *geo, uint32_t chunk)
+{
+  uint64_t positions = (uint64_t)tagc_lhc_chunk_lines(geo, chunk) * TAGC_LHC_LINE;
+  if (tagc_lhc_chunk_of(geo->chunks, geo->lines - 1) == chunk)
+    positions -= (uint64_t)geo->lines * TAGC_LHC_LINE - geo->n;
+  uint64_t capacity = positions * geo->keep_ppm / 1000000;
+  return capacity ? (uint32_t)capacity : 1;
+}
+
+/* -- seeds and cells ---------------------------------------------------------------------------------------------- */
+
+static inline TAGC_HD uint64_t tagc_lhc_seed(uint64_t seed, uint32_t shard, uint32_t chunk)
+{
+  return tagc_mix64(tagc_mix64(seed) + ((uint64_t)shard << 32 | chunk));
+}
+
+/* The cells of an element, one in each 16 bits: hash i's is in bits 16 i. */
+static inline TAGC_HD uint64_t tagc_lhc_cells(uint64_t seed, uint32_t part_cells, uint32_t id)
+{
+  uint64_t mixed = tagc_mix64(seed + id / TAGC_LHC_LINE), cells = 0;
+  for (int i = 0; i < TAGC_LHC_MAX_HASHES; i++) {
+    uint32_t cell = (uint32_t)(mixed >> (16 * i) & 0xffff) * part_cells >> 16;
+    cells |= (uint64_t)((cell & ~31u) | ((cell + id) & 31u)) << (16 * i);
+  }
+  return cells;
+}
+
+/* Where selection starts in a boundary bin of `count` values. */
+static inline TAGC_HD uint32_t tagc_lhc_offset(uint64_t seed, uint32_t count)
+{
+  return tagc_mul_hi32((uint32_t)(tagc_mix64(~seed) >> 32), count);
+}
+
+/* -- numbers ------------------------------------------------------------------------------------------------------ */
+
+/* The exponent byte of a finite value of at least 2^-120: e + 128 for the smallest e with |value| < 2^e. */
+static inline TAGC_HD uint8_t tagc_lhc_exponent(uint32_t bits) { return (uint8_t)((bits >> 23 & 0xff) + 2); }
+
+/* The unit of the counters under an exponent byte: 2^(e-B). */
+static inline TAGC_HD float tagc_lhc_unit(uint32_t exponent, int counter_bits)
+{
+  return tagc_pow2((int)exponent - 128 - counter_bits);
+}
+
+/* value / unit to nearest even, by integers; |value| < 2^e. */
+static inline TAGC_HD int32_t tagc_lhc_quantise(uint32_t bits, uint32_t exponent, int counter_bits)
+{
+  /* value = mantissa * 2^(field - 150), so q = mantissa * 2^shift. */
+  int shift = (int)(bits >> 23 & 0xff) - 150 - ((int)exponent - 128 - counter_bits);
+  uint32_t mantissa = (bits & 0x7fffffu) | 0x800000u, limit = (1u << counter_bits) - 1, q;
+  if (shift >= 0)
+    q = mantissa << shift;
+  else if (shift < -24)
+    q = 0;
+  else
+    q = (mantissa + (1u << (-shift - 1)) - 1 + (mantissa >> -shift & 1u)) >> -shift;
+  if (q > limit)
+    q = limit;
+  return bits >> 31 ? -(int32_t)q : (int32_t)q;
+}
+
+/* The estimate of an element that could not be peeled: the median of its shares of its cells, within +-limit. */
+static inline TAGC_HD int32_t tagc_lhc_median(const int32_t share[TAGC_LHC_MAX_HASHES], uint32_t hashes, int64_t limit)
+{
+  int32_t a[TAGC_LHC_MAX_HASHES];
+  for (uint32_t i = 0; i < hashes; i++) {
+    uint32_t to = i;
+    for (; to > 0 && a[to - 1] > share[i]; to--)
+      a[to] = a[to - 1];
+    a[to] = share[i];
+  }
+  int64_t median = hashes % 2 ? a[hashes / 2] : ((int64_t)a[hashes / 2 - 1] + a[hashes / 2]) / 2;
+  return (int32_t)(median > limit ? limit : median < -limit ? -limit : median);
+}
+
+#endif

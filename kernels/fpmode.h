@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The processor's rounding and denormal modes while a codec computes.
+ *
+ * Purpose  Programs set "flush denormals to zero" or another rounding for speed; a payload must have the same bits
+ *          whatever they set. Each codec function saves the modes at its entry, works with the defaults (nearest even,
+ *          denormals kept, no traps) and puts them back at its exit. Sticky exception flags are put back as well.
+ * Threads  The modes are per thread. Failure: none. Other processors keep what they have.
+ */
+#ifndef KERNELS_FPMODE_H
+#define KERNELS_FPMODE_H
+
+#include <stdint.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+
+typedef unsigned tagc_fpmode;
+
+static inline tagc_fpmode tagc_fpmode_enter(void)
+{
+  tagc_fpmode saved = _mm_getcsr();
+  _mm_setcsr(0x1f80);
+  return saved;
+}
+
+static inline void tagc_fpmode_leave(tagc_fpmode saved) { _mm_setcsr(saved); }
+
+#elif defined(__aarch64__)
+
+typedef uint64_t tagc_fpmode;
+
+static inline tagc_fpmode tagc_fpmode_enter(void)
+{
+  tagc_fpmode saved;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(saved));
+  __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0));
+  return saved;
+}
+
+static inline void tagc_fpmode_leave(tagc_fpmode saved) { __asm__ volatile("msr fpcr, %0" : : "r"(saved)); }
+
+#else
+
+typedef int tagc_fpmode;
+
+static inline tagc_fpmode tagc_fpmode_enter(void) { return 0; }
+static inline void tagc_fpmode_leave(tagc_fpmode saved) { (void)saved; }
+
+#endif
+#endif
