@@ -160,21 +160,29 @@ static void lay_out(struct work *w, uint8_t *at)
 
 /* ---- batches ------------------------------------------------------------------------------------------------------- */
 
-/* Puts the work into batches: as many calls of a communicator, in order, as its workspace holds. Returns how many. */
+/* Puts the work into batches and lays out its payloads: as many calls of a communicator, in order, as its workspace holds,
+ * and no slot twice, for the second call needs the residual that the first one leaves. Returns how many batches. */
 static size_t make_batches(struct work *work, size_t count)
 {
   size_t batches = 0;
   for (size_t i = 0; i < count; i++) {
-    struct tagc_comm *comm = work[i].call->comm;
+    const struct tagc_comm *comm = work[i].call->comm;
     size_t need = tagc_vote_call_bytes(&comm->slots[work[i].call->slot]), used = 0, batch = 0;
-    for (size_t j = 0; j < i; j++)
-      if (work[j].call->comm == comm) {
-        used = work[j].batch > batch ? 0 : used;
+    bool full = false;
+    for (size_t j = 0; j < i; j++) {
+      if (work[j].call->comm != comm)
+        continue;
+      if (work[j].batch > batch) {
         batch = work[j].batch;
-        used += tagc_vote_call_bytes(&comm->slots[work[j].call->slot]);
+        used = 0;
+        full = false;
       }
-    work[i].batch = batch + (used + need > comm->workspace_bytes);
-    lay_out(&work[i], comm->workspace + (work[i].batch > batch ? 0 : used));
+      used += tagc_vote_call_bytes(&comm->slots[work[j].call->slot]);
+      full |= work[j].call->slot == work[i].call->slot;
+    }
+    full |= used + need > comm->workspace_bytes;
+    work[i].batch = batch + full;
+    lay_out(&work[i], comm->workspace + (full ? 0 : used));
     batches = work[i].batch + 1 > batches ? work[i].batch + 1 : batches;
   }
   return batches;

@@ -25,3 +25,34 @@ TESTS += tests/unit/test_codec_none
 tests_unit_test_codec_none_SOURCES = tests/unit/test_codec_none.c
 tests_unit_test_codec_none_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_codec_none_LDADD = $(UNIT_LIBS)
+
+# -- unit tests ------------------------------------------------------------------------------------------------------
+unit_tests = tests/unit/test_options tests/unit/test_plan
+check_PROGRAMS += $(unit_tests)
+TESTS += $(unit_tests)
+
+tests_unit_test_options_SOURCES = tests/unit/test_options.c
+tests_unit_test_options_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_options_LDADD = $(UNIT_LIBS)
+
+tests_unit_test_plan_SOURCES = tests/unit/test_plan.c
+tests_unit_test_plan_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_plan_LDADD = $(UNIT_LIBS)
+
+# -- end-to-end tests: the preload library in front of programs on the stand-in -------------------------------------------
+e2e_scripts = tests/e2e/preload.test tests/e2e/reduce_scatter.test tests/e2e/source_rules.test
+dist_check_SCRIPTS += $(e2e_scripts)
+TESTS += $(e2e_scripts)
+EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
+E2E_LIBS = -Ltests/standin -lnccl -lm
+E2E_LINK = $(AM_LDFLAGS) -Wl,-rpath,'$$ORIGIN/../standin'
+
+e2e_programs = tests/e2e/reduce_scatter tests/e2e/no_nccl
+check_PROGRAMS += $(e2e_programs)
+
+tests_e2e_no_nccl_SOURCES = tests/e2e/no_nccl.c
+
+tests_e2e_reduce_scatter_SOURCES = tests/e2e/reduce_scatter.c
+tests_e2e_reduce_scatter_LDADD = libtagc.a $(E2E_LIBS)
+tests_e2e_reduce_scatter_LDFLAGS = $(E2E_LINK)
+tests_e2e_reduce_scatter_DEPENDENCIES = libtagc.a tests/standin/libnccl.so.2

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the end-to-end programs share: ranks that meet, inputs that every rank can compute for every other one, and test
+ * points that all ranks must agree on. The programs know nothing of tagc; they are run plain and preloaded.
+ */
+#ifndef TESTS_E2E_HARNESS_H
+#define TESTS_E2E_HARNESS_H
+
+#include <math.h>
+#include <nccl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "examples/rendezvous.h"
+#include "tests/unit/tap.h"
+
+#define CHECK(call)                                                                                                    \
+  do {                                                                                                                 \
+    ncclResult_t check_status = (call);                                                                                \
+    if (check_status != ncclSuccess) {                                                                                 \
+      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, ncclGetErrorString(check_status));                 \
+      exit(1);                                                                                                         \
+    }                                                                                                                  \
+  } while (0)
+
+static int rank, nranks;
+static ncclComm_t world;
+
+static inline void meet(void)
+{
+  struct rendezvous r;
+  ncclUniqueId id;
+  char why[200];
+  if (!rendezvous_from_env(&r, why, sizeof why)) {
+    fprintf(stderr, "%s\n", why);
+    exit(1);
+  }
+  rank = r.rank;
+  nranks = r.nranks;
+  if (rank == 0)
+    CHECK(ncclGetUniqueId(&id));
+  if (!rendezvous_share(&r, &id, sizeof id, why, sizeof why)) {
+    fprintf(stderr, "%s\n", why);
+    exit(1);
+  }
+  CHECK(ncclCommInitRank(&world, nranks, id, rank));
+}
+
+/* A test point of rank 0: true where it holds on all ranks. Every rank must come here. */
+__attribute__((format(printf, 2, 3))) static inline void all_ok(int holds, const char *what, ...)
+{
+  int32_t mine = !!holds, all = 0;
+  char text[300];
+  va_list args;
+  va_start(args, what);
+  vsnprintf(text, sizeof text, what, args);
+  va_end(args);
+  CHECK(ncclAllReduce(&mine, &all, 1, ncclInt32, ncclMin, world, NULL));
+  if (rank == 0)
+    ok(all, "%s", text);
+}
+
+static inline int finish(void)
+{
+  CHECK(ncclCommDestroy(world));
+  return rank == 0 ? tap_done() : 0;
+}
+
+/* Counter-based randomness (splitmix64): the same on every rank. */
+static inline uint64_t mix(uint64_t x)
+{
+  x += UINT64_C(0x9e3779b97f4a7c15);
+  x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+  return x ^ x >> 31;
+}
+
+static inline size_t size_of(ncclDataType_t type) { return type == ncclFloat32 ? 4 : 2; }
+
+static inline float bits_to_float(uint32_t bits)
+{
+  float f;
+  memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+static inline uint32_t float_to_bits(float f)
+{
+  uint32_t bits;
+  memcpy(&bits, &f, sizeof bits);
+  return bits;
+}
+
+/* fp32 to the type and back, round to nearest even, by the definition of the formats: an independent reference. */
+static inline float round_to(float x, ncclDataType_t type)
+{
+  if (type == ncclFloat32 || x == 0 || !isfinite(x))
+    return x;
+  int exponent;
+  frexpf(x, &exponent);
+  int digits = type == ncclFloat16 ? 11 : 8, least = type == ncclFloat16 ? -24 : -133;
+  int step = exponent - digits < least ? least : exponent - digits;
+  double scaled = ldexp(x, -step), rounded = nearbyint(scaled);
+  double value = ldexp(rounded, step), largest = type == ncclFloat16 ? 65504 : 0x1.fep127;
+  return fabs(value) > largest ? copysignf(INFINITY, x) : (float)value;
+}
+
+static inline void store(void *buffer, size_t i, float x, ncclDataType_t type)
+{
+  if (type == ncclFloat32) {
+    ((float *)buffer)[i] = x;
+    return;
+  }
+  if (type == ncclBfloat16) {
+    ((uint16_t *)buffer)[i] = (uint16_t)(float_to_bits(round_to(x, type)) >> 16);
+    return;
+  }
+  x = round_to(x, type);
+  uint16_t sign = signbit(x) ? 0x8000 : 0, half;
+  int exponent;
+  float fraction = frexpf(fabsf(x), &exponent);
+  if (isnan(x))
+    half = 0x7e00;
+  else if (isinf(x))
+    half = 0x7c00;
+  else if (x == 0)
+    half = 0;
+  else if (exponent < -13)
+    half = (uint16_t)ldexpf(fabsf(x), 24);
+  else
+    half = (uint16_t)((exponent + 14) << 10 | ((int)ldexpf(fraction, 11) & 1023));
+  ((uint16_t *)buffer)[i] = sign | half;
+}
+
+static inline float load(const void *buffer, size_t i, ncclDataType_t type)
+{
+  if (type == ncclFloat32)
+    return ((const float *)buffer)[i];
+  uint16_t h = ((const uint16_t *)buffer)[i];
+  if (type == ncclBfloat16)
+    return bits_to_float((uint32_t)h << 16);
+  int exponent = h >> 10 & 31, mantissa = h & 1023;
+  float value = exponent == 31 ? (mantissa ? NAN : INFINITY)
+                               : exponent ? ldexpf((float)(mantissa + 1024), exponent - 25) : ldexpf((float)mantissa, -24);
+  return h & 0x8000 ? -value : value;
+}
+
+#endif

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by the end-to-end tests: TAP output, and ranks with the library in front of them.
+# shellcheck shell=sh
+: "${abs_top_builddir:=$(pwd)}" "${abs_top_srcdir:=$(cd "$(dirname "$0")/../.." && pwd)}"
+launch="$abs_top_builddir/tests/standin/launch"
+library="$abs_top_builddir/libtagc-preload.so"
+programs="$abs_top_builddir/tests/e2e"
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/tagc-e2e.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+points=0 bad=0
+unset LD_PRELOAD
+for name in $(env | sed -n 's/^\(TAGC_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
+
+# A sanitized library needs the runtime of its sanitizer in front of it in programs that were built without.
+runtime=$(ldd "$library" | awk '/lib(asan|tsan)/ { print $3; exit }')
+preload="${runtime:+$runtime:}$library"
+export LSAN_OPTIONS="${LSAN_OPTIONS:-}:detect_leaks=0"
+
+# point STATUS DESCRIPTION...: one test point; STATUS 0 is a pass.
+point()
+{
+  points=$((points + 1))
+  status=$1
+  shift
+  if [ "$status" = 0 ]; then
+    echo "ok $points - $*"
+  else
+    bad=$((bad + 1))
+    echo "not ok $points - $*"
+  fi
+}
+
+# is WANTED GOT DESCRIPTION...
+is()
+{
+  wanted=$1 got=$2
+  shift 2
+  if [ "$wanted" = "$got" ]; then
+    point 0 "$@"
+  else
+    point 1 "$@"
+    echo "# wanted: $wanted"
+    echo "# got:    $got"
+  fi
+}
+
+# Takes over the test points of a program's output (file), and its exit status.
+take_points()
+{
+  while IFS= read -r line; do
+    case $line in
+      "ok "*) point 0 "${line#*- }" ;;
+      "not ok "*) point 1 "${line#*- }" ;;
+      "#"*) echo "$line" ;;
+    esac
+  done <"$1"
+}
+
+done_testing()
+{
+  echo "1..$points"
+  [ "$bad" = 0 ]
+}

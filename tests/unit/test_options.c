@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * env/options: every kind of option, good and bad values, unknown names, and the hash that ranks compare.
+ */
+#include <string.h>
+
+#include "env/log.h"
+#include "env/options.h"
+#include "tests/unit/tap.h"
+
+static struct tagc_options o;
+static char why[400];
+
+static bool set(const char *name, const char *value)
+{
+  why[0] = '\0';
+  return tagc_options_set(&o, name, value, why, sizeof why);
+}
+
+static void good_values(void)
+{
+  tagc_options_default(&o);
+  ok(o.mode == TAGC_MODE_COMPRESS && o.sparsity == 800000 && o.min_bytes == 1 << 20 && o.given == 0, "defaults");
+  ok(set("TAGC_MODE", "ab") && o.mode == TAGC_MODE_AB, "TAGC_MODE=ab");
+  ok(set("TAGC_MODE", "off") && o.mode == TAGC_MODE_OFF, "TAGC_MODE=off");
+  ok(tagc_option_given(&o, TAGC_OPTION_mode) && !tagc_option_given(&o, TAGC_OPTION_ab), "what was given is known");
+  ok(set("TAGC_MIN_BYTES", "64k") && o.min_bytes == 65536, "64k is 65536");
+  ok(set("TAGC_MIN_BYTES", "2G") && o.min_bytes == UINT64_C(2) << 30, "2G");
+  ok(set("TAGC_SPARSITY", "0.95") && o.sparsity == 950000, "0.95");
+  ok(set("TAGC_SPARSITY", ".999999") && o.sparsity == 999999, ".999999");
+  ok(set("TAGC_SPARSITY", "0") && o.sparsity == 0, "0");
+  ok(set("TAGC_SEED", "18446744073709551615") && o.seed == UINT64_MAX, "the largest seed");
+  ok(set("TAGC_REPORT", "auto") && o.report == TAGC_REPORT_AUTO, "TAGC_REPORT=auto");
+}
+
+static void bad_values(void)
+{
+  static const char *const cases[][2] = {
+    {"TAGC_MODE", "on"}, {"TAGC_MODE", ""}, {"TAGC_MODE", "o"}, {"TAGC_MODE", "off|observe"}, {"TAGC_AB", "0"},
+    {"TAGC_AB", "-1"}, {"TAGC_AB", "1x"}, {"TAGC_AB", " 1"}, {"TAGC_MIN_BYTES", "1T"}, {"TAGC_MIN_BYTES", "1kk"},
+    {"TAGC_MIN_BYTES", "99999999999999999999"}, {"TAGC_MIN_BYTES", "18446744073709551615G"}, {"TAGC_SPARSITY", "1"},
+    {"TAGC_SPARSITY", "1.5"}, {"TAGC_SPARSITY", "-0.5"}, {"TAGC_SPARSITY", "0.8000001"}, {"TAGC_SPARSITY", "."},
+    {"TAGC_SPARSITY", "8e-1"}, {"TAGC_SPARSITY", "0,8"}, {"TAGC_SEED", "18446744073709551616"}, {"TAGC_SEED", "0x1"},
+    {"TAGC_RESIDUAL", "fp64"}, {"TAGC_WARMUP", ""}, {"TAGC_LOG", "loud"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct tagc_options before = o;
+    bool refused = !set(cases[i][0], cases[i][1]);
+    ok(refused && strstr(why, cases[i][0]) && strstr(why, "accepted is") && memcmp(&before, &o, sizeof o) == 0,
+       "%s=%s is refused: %s", cases[i][0], cases[i][1], why);
+  }
+  ok(!set("TAGC_MOD", "off") && strstr(why, "TAGC_MODE"), "an unknown name: %s", why);
+  char longest[4000];
+  memset(longest, '9', sizeof longest - 1);
+  longest[sizeof longest - 1] = '\0';
+  ok(!set("TAGC_AB", longest) && strlen(why) < sizeof why, "a very long value is refused");
+}
+
+static void environments(void)
+{
+  char *typo[] = {"PATH=/bin", "TAGC_SPARSTY=0.5", "TAGC_=", "TAGC", NULL};
+  char *bad[] = {"TAGC_SPARSITY=2", "TAGC_AB=7", NULL};
+  tagc_log_set_level(-1);
+  tagc_options_read(&o, typo);
+  ok(!o.bad && o.sparsity == 800000, "an unknown TAGC_ name is only a warning");
+  ok(strcmp(tagc_options_nearest("TAGC_SPARSTY"), "TAGC_SPARSITY") == 0, "the nearest name of TAGC_SPARSTY");
+  ok(strcmp(tagc_options_nearest("TAGC_LAYER"), "TAGC_LAYERS") == 0, "the nearest name of TAGC_LAYER");
+  tagc_options_read(&o, bad);
+  ok(o.bad && o.ab == 7 && o.sparsity == 800000, "a bad value marks the process, the others are read");
+}
+
+static void hashes(void)
+{
+  tagc_options_default(&o);
+  uint64_t plain = tagc_options_hash(&o);
+  set("TAGC_LOG", "debug");
+  set("TAGC_REPORT", "1");
+  ok(tagc_options_hash(&o) == plain, "options that only print do not part the ranks");
+  set("TAGC_SPARSITY", "0.81");
+  ok(tagc_options_hash(&o) != plain, "another sparsity does");
+  tagc_options_default(&o);
+  set("TAGC_CODEC", "lhc");
+  ok(tagc_options_hash(&o) != plain, "forcing the default codec does");
+  tagc_options_default(&o);
+  set("TAGC_LAYERS", "unit1,");
+  uint64_t first = tagc_options_hash(&o);
+  tagc_options_default(&o);
+  set("TAGC_LAYERS", "unit1");
+  set("TAGC_SKIP", ",");
+  ok(tagc_options_hash(&o) != first, "text does not run from one option into the next");
+}
+
+int main(void)
+{
+  good_values();
+  bad_values();
+  environments();
+  hashes();
+  return tap_done();
+}
