@@ -246,7 +246,7 @@ static enum tagc_collective collective(enum tagc_entry entry)
   }
 }
 
-/* A new lock: everything that was kept by slot is void. */
+/* A new lock, or none any more: everything that was kept by slot is void. */
 static ncclResult_t start_over(struct tagc_comm *comm)
 {
   size_t count;
@@ -259,6 +259,7 @@ static ncclResult_t start_over(struct tagc_comm *comm)
     return ncclSystemError;
   comm->slot_count = count;
   comm->lock_number++;
+  comm->cycle_began_ms = 0;
   for (size_t i = 0; i < count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
     const struct tagc_signature *s = &infos[i].signature;
@@ -269,9 +270,10 @@ static ncclResult_t start_over(struct tagc_comm *comm)
     slot->op = (enum tagc_op)s->op;
     slot->verdict = TAGC_REASON_warm_up;
   }
-  tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu reduce-scatters%s",
-           (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), count,
-           tagc_cycle_is_gradients(comm->cycle) ? ", gradients with the gathers of their parameters" : "");
+  if (count)
+    tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu reduce-scatters%s",
+             (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), count,
+             tagc_cycle_is_gradients(comm->cycle) ? ", gradients with the gathers of their parameters" : "");
   return ncclSuccess;
 }
 
@@ -315,8 +317,6 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call)
                                      (uint8_t)call->op_kind, is_float};
   struct tagc_sighting seen;
   tagc_cycle_observe(comm->cycle, &signature, &seen);
-  if (tagc_cycle_failed(comm->cycle))
-    return ncclSystemError;
   if (seen.lost) {
     size_t count;
     const uint32_t *suspects = tagc_cycle_suspects(comm->cycle, &count);
@@ -324,10 +324,11 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call)
       drop_residual(comm, suspects[i]);
     comm->cycle_began_ms = 0;       /* a disturbed cycle is no measurement of a step */
   }
-  if (seen.locked) {
+  if (seen.locked || (seen.state == TAGC_CYCLE_LEARNING && comm->slot_count)) {
     ncclResult_t status = start_over(comm);
     if (status != ncclSuccess)
       return status;
+    comm->cycle_number = seen.cycle;
   }
   if (seen.starts)
     start_cycle(comm, seen.cycle);

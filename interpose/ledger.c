@@ -24,7 +24,14 @@ double tagc_series_deviation(const struct tagc_series *series)
   return series->count > 1 ? __builtin_sqrt(series->m2 / (double)(series->count - 1)) : 0;
 }
 
-static void report_at_exit(void) { tagc_report_print(first); }
+static void report_at_exit(void *unused)
+{
+  (void)unused;
+  tagc_report_print(first);
+}
+
+/* What atexit() is made of: the library is linked without the start files that atexit() leans on, and is never unloaded. */
+int __cxa_atexit(void (*function)(void *), void *argument, void *object);
 
 struct tagc_ledger *tagc_ledger_create(int rank, int nranks)
 {
@@ -36,7 +43,7 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks)
   ledger->codec = tagc_library_codec()->name;
   pthread_mutex_lock(&lock);
   if (!first && tagc_library_options()->report != TAGC_REPORT_NEVER)
-    atexit(report_at_exit);
+    __cxa_atexit(report_at_exit, NULL, NULL);
   ledger->number = created++;
   *last = ledger;
   last = &ledger->next;

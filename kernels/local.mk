@@ -7,5 +7,6 @@ libtagc_a_SOURCES += \
   kernels/exceptions.c kernels/exceptions.h \
   kernels/fpmode.h \
   kernels/lhc.h kernels/lhc_layout.c kernels/lhc_prepare.c kernels/lhc_decode.c kernels/lhc_sparse.c \
-  kernels/lhc_plain.c kernels/lhc_kernels.inc.c \
+  kernels/lhc_plain.c \
   kernels/residual.c kernels/residual.h
+EXTRA_DIST += kernels/lhc_kernels.inc.c

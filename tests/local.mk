@@ -40,14 +40,14 @@ tests_unit_test_plan_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_plan_LDADD = $(UNIT_LIBS)
 
 # -- end-to-end tests: the preload library in front of programs on the stand-in -------------------------------------------
-e2e_scripts = tests/e2e/preload.test tests/e2e/reduce_scatter.test tests/e2e/source_rules.test
+e2e_scripts = tests/e2e/preload.test tests/e2e/reduce_scatter.test tests/e2e/source_rules.test tests/e2e/steps.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 E2E_LIBS = -Ltests/standin -lnccl -lm
 E2E_LINK = $(AM_LDFLAGS) -Wl,-rpath,'$$ORIGIN/../standin'
 
-e2e_programs = tests/e2e/reduce_scatter tests/e2e/no_nccl
+e2e_programs = tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/steps
 check_PROGRAMS += $(e2e_programs)
 
 tests_e2e_no_nccl_SOURCES = tests/e2e/no_nccl.c
@@ -56,3 +56,29 @@ tests_e2e_reduce_scatter_SOURCES = tests/e2e/reduce_scatter.c
 tests_e2e_reduce_scatter_LDADD = libtagc.a $(E2E_LIBS)
 tests_e2e_reduce_scatter_LDFLAGS = $(E2E_LINK)
 tests_e2e_reduce_scatter_DEPENDENCIES = libtagc.a tests/standin/libnccl.so.2
+
+tests_e2e_steps_SOURCES = tests/e2e/steps.c
+tests_e2e_steps_LDADD = $(E2E_LIBS)
+tests_e2e_steps_LDFLAGS = $(E2E_LINK)
+tests_e2e_steps_DEPENDENCIES = tests/standin/libnccl.so.2
+
+# -- benchmarks: commands of their own, never part of a test ---------------------------------------------------------------
+check_PROGRAMS += tests/bench/overhead
+tests_bench_overhead_SOURCES = tests/bench/overhead.c
+tests_bench_overhead_LDADD = $(E2E_LIBS)
+tests_bench_overhead_LDFLAGS = $(E2E_LINK)
+tests_bench_overhead_DEPENDENCIES = tests/standin/libnccl.so.2
+EXTRA_DIST += tests/bench/overhead.sh
+
+# -- the fuzzer (clang) ----------------------------------------------------------------------------------------------------
+EXTRA_DIST += tests/fuzz/options.c
+FUZZ_SECONDS = 20
+fuzz: tests/fuzz/options
+	tests/fuzz/options -max_total_time=$(FUZZ_SECONDS) -max_len=512 -print_final_stats=1 \
+	  -artifact_prefix=tests/fuzz/ 2>&1 | tail -n 8
+tests/fuzz/options: $(srcdir)/tests/fuzz/options.c $(srcdir)/env/options.c $(srcdir)/env/options.def
+	$(MKDIR_P) tests/fuzz
+	$(CC) $(DEFS) $(AM_CPPFLAGS) -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -o $@ \
+	  $(srcdir)/tests/fuzz/options.c $(srcdir)/env/options.c $(srcdir)/env/log.c $(srcdir)/layermap/select.c
+CLEANFILES += tests/fuzz/options
+.PHONY: fuzz

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Training steps without a model: the calls of a sharded trainer (gathers forward and backward, reduce-scatters of every
+ * unit in reverse, a small all-reduce), with gradients that every rank can compute for every other one.
+ *
+ *   steps conserve STEPS WINDOW   dense gradients, TAGC_MODE=ab TAGC_AB=WINDOW: what a compressed window leaves is sent by
+ *                                 the first plain step after it, so over both the results add up to the gradients
+ *   steps nonfinite STEPS         sparse gradients; some steps carry NaN and Inf, which come out where they are and leave
+ *                                 no trace in the next steps
+ *   steps hash STEPS              dense gradients; prints a hash of all results
+ *   steps mixed STEPS             reduce-scatters in groups with other calls: exact, as nothing may be compressed
+ *   steps disturbed STEPS         evaluation passes, accumulation, a skipped unit and two communicators between the steps
+ *
+ * Two sizes of units, so that the steps look like training; the first steps teach the cycle.
+ */
+#include "tests/e2e/harness.h"
+
+enum { UNITS = 4 };
+
+static const size_t sizes[UNITS] = {6000, 20000, 20000, 9001};
+static float *gradient[UNITS], *result[UNITS], *parameters[UNITS], *gathered;
+static double *inputs[UNITS], *outputs[UNITS];      /* sums over steps of the own shard */
+
+enum kind { DENSE, SPARSE };
+
+/* Gradients: dense ones have a few large values among many small ones, as real ones do; sparse ones are integers. */
+static float gradient_at(enum kind kind, int r, uint64_t step, int unit, size_t i)
+{
+  uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8 ^ (uint64_t)unit) ^ i);
+  if (kind == SPARSE)
+    return h % 64 == 0 ? (float)(int)(h >> 32 & 31) - 15 : 0;
+  float x = (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
+  return x * x * x * (1 + (float)(unit * 3));
+}
+
+static void gather(int unit)
+{
+  CHECK(ncclAllGather(parameters[unit], gathered, sizes[unit], ncclFloat32, world, NULL));
+}
+
+static void forward(void)
+{
+  for (int u = 0; u < UNITS; u++)
+    gather(u);
+}
+
+static void reduce_scatter(int unit, ncclComm_t comm)
+{
+  CHECK(ncclReduceScatter(gradient[unit], result[unit], sizes[unit], ncclFloat32, ncclAvg, comm, NULL));
+}
+
+static void norm(void)
+{
+  float x = 1, sum;
+  CHECK(ncclAllReduce(&x, &sum, 1, ncclFloat32, ncclSum, world, NULL));
+}
+
+static void fill(enum kind kind, uint64_t step)
+{
+  for (int u = 0; u < UNITS; u++)
+    for (size_t i = 0; i < sizes[u] * (size_t)nranks; i++)
+      gradient[u][i] = gradient_at(kind, rank, step, u, i);
+}
+
+static void step_calls(void)
+{
+  forward();
+  for (int u = UNITS; u-- > 0;) {
+    gather(u);
+    reduce_scatter(u, world);
+  }
+  norm();
+}
+
+/* The exact mean over ranks of element i of the own shard. */
+static double mean_at(enum kind kind, uint64_t step, int unit, size_t i)
+{
+  double sum = 0;
+  for (int r = 0; r < nranks; r++)
+    sum += gradient_at(kind, r, step, unit, (size_t)rank * sizes[unit] + i);
+  return sum / nranks;
+}
+
+static bool results_are_exact(enum kind kind, uint64_t step)
+{
+  for (int u = 0; u < UNITS; u++)
+    for (size_t i = 0; i < sizes[u]; i++)
+      if (result[u][i] != (float)mean_at(kind, step, u, i))
+        return false;
+  return true;
+}
+
+/* ---- conserve ------------------------------------------------------------------------------------------------------- */
+
+static void add_up(uint64_t step)
+{
+  for (int u = 0; u < UNITS; u++)
+    for (size_t i = 0; i < sizes[u]; i++) {
+      inputs[u][i] += mean_at(DENSE, step, u, i);
+      outputs[u][i] += result[u][i];
+    }
+}
+
+/* The relative L2 distance of the sums. */
+static double gap(void)
+{
+  double difference = 0, norm2 = 0;
+  for (int u = 0; u < UNITS; u++)
+    for (size_t i = 0; i < sizes[u]; i++) {
+      double d = inputs[u][i] - outputs[u][i];
+      difference += d * d;
+      norm2 += inputs[u][i] * inputs[u][i];
+    }
+  return sqrt(difference / norm2);
+}
+
+static void conserve(uint64_t steps)
+{
+  double worst_open = 0, worst_closed = 0;
+  bool open = false;
+  int windows = 0;
+  for (uint64_t step = 0; step < steps; step++) {
+    fill(DENSE, step);
+    step_calls();
+    add_up(step);
+    double now = gap();
+    if (now > 1e-3) {
+      open = true;
+      worst_open = now > worst_open ? now : worst_open;
+    } else {
+      windows += open;
+      open = false;
+      worst_closed = now > worst_closed ? now : worst_closed;
+    }
+  }
+  all_ok(windows >= 2, "%d compressed windows left something and were followed by plain ones that sent it", windows);
+  all_ok(worst_open > 0.05, "inside a window part of the gradients is still with their ranks: up to %.3f", worst_open);
+  all_ok(worst_closed < 3e-7, "after it the results add up to the gradients: %.1e", worst_closed);
+}
+
+/* ---- nonfinite ------------------------------------------------------------------------------------------------------ */
+
+static void nonfinite(uint64_t steps)
+{
+  bool good = true, positions = true;
+  for (uint64_t step = 0; step < steps; step++) {
+    bool bad_step = step % 4 == 3;
+    size_t at[3] = {5, sizes[1] - 1, sizes[1] / 2};
+    fill(SPARSE, step);
+    if (bad_step && rank == 0)      /* into every rank's shard, the own one included */
+      for (size_t shard = 0; shard < (size_t)nranks; shard++) {
+        gradient[1][shard * sizes[1] + at[0]] = NAN;
+        gradient[1][shard * sizes[1] + at[1]] = INFINITY;
+        gradient[1][shard * sizes[1] + at[2]] = 0x1p121f;
+      }
+    step_calls();
+    if (!bad_step) {
+      good &= results_are_exact(SPARSE, step);
+      continue;
+    }
+    for (size_t i = 0; i < sizes[1]; i++) {
+      float got = result[1][i];
+      positions &= i == at[0] ? isnan(got) : i == at[1] ? isinf(got) && got > 0 : i == at[2] ? got > 0x1p119f : isfinite(got);
+      if (i != at[0] && i != at[1] && i != at[2])
+        positions &= got == (float)mean_at(SPARSE, step, 1, i);
+    }
+  }
+  all_ok(positions, "NaN, Inf and 2^121 come out at their positions, everything else is exact");
+  all_ok(good, "the steps after them are exact");
+}
+
+/* ---- hash, mixed, disturbed -------------------------------------------------------------------------------------------- */
+
+static void hash(uint64_t steps)
+{
+  uint64_t h = 0;
+  for (uint64_t step = 0; step < steps; step++) {
+    fill(DENSE, step);
+    step_calls();
+    for (int u = 0; u < UNITS; u++)
+      for (size_t i = 0; i < sizes[u]; i++)
+        h = mix(h ^ float_to_bits(result[u][i]));
+  }
+  uint64_t all = 0;
+  CHECK(ncclAllReduce(&h, &all, 1, ncclUint64, ncclSum, world, NULL));
+  if (rank == 0)
+    printf("hash %016llx\n", (unsigned long long)all);
+}
+
+static void mixed(uint64_t steps)
+{
+  int next = (rank + 1) % nranks, previous = (rank + nranks - 1) % nranks;
+  bool good = true;
+  for (uint64_t step = 0; step < steps; step++) {
+    int32_t token = rank, got = -1;
+    fill(SPARSE, step);
+    forward();
+    for (int u = UNITS; u-- > 0;) {
+      CHECK(ncclGroupStart());
+      CHECK(ncclGroupStart());
+      reduce_scatter(u, world);
+      CHECK(ncclGroupEnd());
+      if (u % 2) {
+        CHECK(ncclSend(&token, 1, ncclInt32, next, world, NULL));
+        CHECK(ncclRecv(&got, 1, ncclInt32, previous, world, NULL));
+      } else {
+        gather(u);
+      }
+      CHECK(ncclGroupEnd());
+      good &= u % 2 == 0 || got == previous;
+    }
+    norm();
+    good &= results_are_exact(SPARSE, step);
+  }
+  all_ok(good, "reduce-scatters in groups with sends, receives and gathers give what they should");
+}
+
+static void disturbed(uint64_t steps)
+{
+  ncclComm_t other;
+  bool good = true;
+  CHECK(ncclCommSplit(world, 0, rank, &other, NULL));
+  for (uint64_t step = 0; step < steps; step++) {
+    if (step % 5 == 4) {            /* an evaluation pass */
+      forward();
+      norm();
+    }
+    fill(SPARSE, step);
+    if (step % 7 == 6)              /* a micro-batch without synchronisation */
+      forward();
+    forward();
+    for (int u = UNITS; u-- > 0;) {
+      gather(u);
+      if (step % 11 == 10 && u == 1)
+        continue;                   /* a unit that was not used */
+      reduce_scatter(u, world);
+      if (u == 2)                   /* activations on a communicator of their own */
+        reduce_scatter(u, other);
+    }
+    norm();
+    for (int u = 0; u < UNITS; u++)
+      for (size_t i = 0; i < sizes[u] && !(step % 11 == 10 && u == 1); i++)
+        good &= result[u][i] == (float)mean_at(SPARSE, step, u, i);
+  }
+  CHECK(ncclCommDestroy(other));
+  all_ok(good, "evaluation, accumulation, unused units and a second communicator: every result is exact");
+}
+
+int main(int argc, char **argv)
+{
+  static const struct {
+    const char *name;
+    void (*run)(uint64_t steps);
+  } modes[] = {{"conserve", conserve}, {"nonfinite", nonfinite}, {"hash", hash}, {"mixed", mixed}, {"disturbed", disturbed}};
+  void (*run)(uint64_t steps) = NULL;
+  for (size_t i = 0; argc == 3 && i < sizeof modes / sizeof *modes; i++)
+    if (strcmp(argv[1], modes[i].name) == 0)
+      run = modes[i].run;
+  if (!run) {
+    fprintf(stderr, "usage: steps conserve|nonfinite|hash|mixed|disturbed STEPS\n");
+    return 2;
+  }
+  meet();
+  gathered = calloc(20000 * (size_t)nranks, sizeof *gathered);
+  for (int u = 0; u < UNITS; u++) {
+    gradient[u] = malloc(sizes[u] * (size_t)nranks * sizeof(float));
+    parameters[u] = calloc(sizes[u], sizeof(float));
+    result[u] = calloc(sizes[u], sizeof(float));
+    inputs[u] = calloc(sizes[u], sizeof(double));
+    outputs[u] = calloc(sizes[u], sizeof(double));
+  }
+  run(strtoull(argv[2], NULL, 10));
+  for (int u = 0; u < UNITS; u++) {
+    free(gradient[u]);
+    free(parameters[u]);
+    free(result[u]);
+    free(inputs[u]);
+    free(outputs[u]);
+  }
+  free(gathered);
+  return finish();
+}
