@@ -1,1 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# man/: the manual; its lists come from the tables of the library.
+noinst_PROGRAMS += man/print_tables
+man_print_tables_SOURCES = man/print_tables.c
+
+man_MANS = man/libtagc-preload.7
+EXTRA_DIST += man/libtagc-preload.7.in
+CLEANFILES += man/libtagc-preload.7
+
+man/libtagc-preload.7: man/libtagc-preload.7.in man/print_tables$(EXEEXT)
+	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -v tables=man/print_tables \
+	  '/^@[a-z]+@$$/ { gsub(/@/, ""); system(tables " " $$0); next } { print; fflush() }' \
+	  $(srcdir)/man/libtagc-preload.7.in >$@.new && mv $@.new $@
