@@ -92,13 +92,13 @@ static bool reserve(struct tagc_comm *comm)
 {
   size_t bytes = workspace_need(comm);
   bool good = true;
-  if (bytes) {
+  if (bytes && !comm->workspace) {  /* it is there when a vote failed and is held again */
     comm->workspace = comm->device->alloc(bytes);
     good = comm->workspace != NULL;
   }
   for (size_t i = 0; i < comm->slot_count && tagc_library_codec()->needs_residual; i++) {
     struct tagc_slot *slot = &comm->slots[i];
-    if (slot->verdict != TAGC_REASON_compressed)
+    if (slot->verdict != TAGC_REASON_compressed || slot->residual)
       continue;
     slot->residual = comm->device->alloc(tagc_residual_bytes(&slot->shape));
     slot->residual_empty = true;

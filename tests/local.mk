@@ -40,16 +40,17 @@ tests_unit_test_plan_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_plan_LDADD = $(UNIT_LIBS)
 
 # -- end-to-end tests: the preload library in front of programs on the stand-in -------------------------------------------
-e2e_scripts = tests/e2e/preload.test tests/e2e/reduce_scatter.test tests/e2e/source_rules.test tests/e2e/steps.test
+e2e_scripts = tests/e2e/dlsym.test tests/e2e/preload.test tests/e2e/reduce_scatter.test tests/e2e/source_rules.test tests/e2e/steps.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 E2E_LIBS = -Ltests/standin -lnccl -lm
 E2E_LINK = $(AM_LDFLAGS) -Wl,-rpath,'$$ORIGIN/../standin'
 
-e2e_programs = tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/steps
+e2e_programs = tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/steps
 check_PROGRAMS += $(e2e_programs)
 
+tests_e2e_dlsym_user_SOURCES = tests/e2e/dlsym_user.c
 tests_e2e_no_nccl_SOURCES = tests/e2e/no_nccl.c
 
 tests_e2e_reduce_scatter_SOURCES = tests/e2e/reduce_scatter.c
