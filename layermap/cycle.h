@@ -5,10 +5,22 @@
  * (which NCCL's contract makes equal on all ranks of a communicator) the cycle is found, locked and followed; every
  * reduce-scatter in it is a *slot*: the same unit of the model, step after step.
  *
+ * Learning    A cycle of p calls is locked when the last 2p+1 calls repeat with period p, the shortest such, more than
+ *             floor_calls calls have passed, and nothing contradicts it: every floating-point reduce-scatter seen more
+ *             than once lately is part of it. A cycle that is not a whole training step (tagc_cycle_is_gradients) must
+ *             have repeated for floor_calls calls, and hold the all-gathers seen lately as well, for inside one
+ *             backward pass a row of like blocks repeats too. A lock that fails too often is dropped, and the floor
+ *             doubled. Cycles of more than 16,383 calls are not found.
+ * Anchor      Position 0 is the first reduce-scatter of the backward pass or, where the cycle has calls that nothing
+ *             else in it looks like, the nearest of these at or before it: so a cycle holds the gradients of one step.
+ * Following   An unexpected call loses the track, and a call that nothing else in the cycle looks like finds it again.
+ *             (Where every call has its like: when the calls since the loss fit one place only.)
  * Purity      All that is reported is a function of the options and of the sequence observed, never of a clock, an
- *             address or another communicator: ranks that observe equal sequences report equally.
- * Threads     A cycle belongs to one communicator; calls on it are made one at a time (NCCL's rule, and the caller's lock).
- * Cost        observe() allocates only while learning; in steady state it is a comparison and a few stores.
+ *             address, the memory at hand or another communicator: ranks that observe equal sequences report equally.
+ * Threads     A cycle belongs to one communicator; calls on it are made one at a time (NCCL's rule, the caller's lock).
+ * Failure     create() allocates all that is ever needed (1.6 MB, of which little is touched); nothing else can fail,
+ *             so that no rank can fall behind the others here.
+ * Cost        On track, observe() is a comparison and a few stores.
  */
 #ifndef LAYERMAP_CYCLE_H
 #define LAYERMAP_CYCLE_H
@@ -23,8 +35,8 @@ enum tagc_collective {
   TAGC_ALL_TO_ALL, TAGC_GATHER, TAGC_SCATTER
 };
 
-/* What is compared of a call. `count` is per rank, as in the call itself (recvcount of a reduce-scatter, sendcount of an
- * all-gather). dtype and op are the caller's codes: only their equality matters; is_float: fp32, fp16 or bf16. */
+/* What is compared of a call. `count` is per rank, as in the call itself (recvcount of a reduce-scatter, sendcount of
+ * an all-gather). dtype and op are the caller's codes: only their equality matters; is_float: fp32, fp16 or bf16. */
 struct tagc_signature {
   uint64_t count;
   uint8_t collective;      /* enum tagc_collective */
@@ -34,23 +46,24 @@ struct tagc_signature {
 };
 
 struct tagc_cycle_options {
-  uint32_t warmup;         /* whole cycles to pass before a slot may be compressed (TAGC_WARMUP); 0 also drops the floor of calls */
-  uint64_t floor_calls;    /* calls that must have been seen before the first lock (256); ignored when warmup is 0 */
+  uint32_t warmup;         /* whole cycles to pass before a slot may be compressed (TAGC_WARMUP); 0 drops the floor */
+  uint64_t floor_calls;    /* calls that must have been seen before the first lock (256), unless warmup is 0 */
 };
 
 enum tagc_cycle_state {
-  TAGC_CYCLE_LEARNING,     /* no cycle known yet */
-  TAGC_CYCLE_ON_TRACK,     /* this call is where the cycle says */
-  TAGC_CYCLE_OFF_TRACK     /* a cycle is known, but this call was not expected; waiting for the anchor */
+  TAGC_CYCLE_LEARNING,     /* no cycle is known: not yet, or no longer, then all that was kept by slot is void */
+  TAGC_CYCLE_ON_TRACK,     /* the place of this call in the cycle is known */
+  TAGC_CYCLE_OFF_TRACK     /* a cycle is known, but not this call's place in it */
 };
 
-/* One slot: a reduce-scatter of the cycle. Valid from a lock to the next (see tagc_cycle_slots). */
+/* One slot: a reduce-scatter of the cycle. Names and layouts of parameters that are better than the guess below (from a
+ * map file, from registered buffers, from the arithmetic of transformers) belong here. */
 struct tagc_slot_info {
   struct tagc_signature signature;
   uint32_t position;       /* in the cycle, the anchor being 0 */
   uint32_t unit;           /* its number in forward order, as inferred: unit 0 is the first of the forward pass */
   char name[16];           /* "unit<unit>" */
-  bool gathered;           /* an all-gather of the same count and type is in the cycle (its parameters) */
+  bool gathered;           /* an all-gather of the same count is in the cycle (its parameters, maybe in another type) */
 };
 
 /* What observe() says about a call. */
@@ -60,7 +73,8 @@ struct tagc_sighting {
   bool locked;             /* this call made (or changed) the lock: all slots are new, what was kept by slot is void */
   bool starts;             /* this call is the anchor of a cycle */
   uint64_t cycle;          /* how many cycles have started since the lock, this one included; 0 while learning */
-  bool lost;               /* this call was unexpected while on track: see tagc_cycle_suspects() */
+  bool lost;               /* this call was unexpected while on track: see tagc_cycle_suspects(), which come before its
+                              own slot, if it has one: where nothing else looks like it, it is on track at once */
 };
 
 struct tagc_cycle;
@@ -69,10 +83,8 @@ struct tagc_cycle;
 struct tagc_cycle *tagc_cycle_create(const struct tagc_cycle_options *options);
 void tagc_cycle_destroy(struct tagc_cycle *cycle);
 
-/* Tells the next collective of the communicator; fills *out. When memory runs out while learning, the cycle stays in
- * learning for good (nothing is ever compressed): see tagc_cycle_failed(). */
+/* Tells the next collective of the communicator; fills *out. */
 void tagc_cycle_observe(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out);
-bool tagc_cycle_failed(const struct tagc_cycle *cycle);
 
 /* The slots of the locked cycle in the order of their calls; NULL and 0 while nothing is locked. Owned by the cycle. */
 const struct tagc_slot_info *tagc_cycle_slots(const struct tagc_cycle *cycle, size_t *count);
@@ -84,9 +96,10 @@ size_t tagc_cycle_length(const struct tagc_cycle *cycle);
  * observe(). */
 const uint32_t *tagc_cycle_suspects(const struct tagc_cycle *cycle, size_t *count);
 
-/* Are the reduce-scatters of the locked cycle gradients? True when it holds reduce-scatters of at least two different
- * counts, each of them matched by an all-gather of the same count and type (the parameters); activations of tensor and
- * sequence parallelism do not look like that. */
+/* Are the reduce-scatters of the locked cycle gradients? True when the cycle is a whole training step: floating-point
+ * reduce-scatters of at least two different counts, and a stretch free of reduce-scatters (the forward pass) in which
+ * each of these counts is all-gathered (the parameters, maybe in another floating-point type than their gradients).
+ * Activations of tensor and sequence parallelism, where both kinds alternate, do not look like that. */
 bool tagc_cycle_is_gradients(const struct tagc_cycle *cycle);
 
 #endif

@@ -2,7 +2,8 @@
  * Which slots the user wants compressed: TAGC_LAYERS and TAGC_SKIP.
  *
  * A selection is a comma-separated list; an element is a shell glob over slot names ("unit3", "unit1*", "*"), an index
- * "7", or an inclusive index range "0-3". Spaces around elements are ignored. Pure functions, no allocation.
+ * "7", or an inclusive index range "0-3"; what starts with a digit is one of the latter two. Spaces around elements are
+ * ignored. Pure functions of their arguments (and of the locale, as fnmatch is), any thread, no allocation.
  */
 #ifndef LAYERMAP_SELECT_H
 #define LAYERMAP_SELECT_H

@@ -26,6 +26,29 @@ tests_unit_test_codec_none_SOURCES = tests/unit/test_codec_none.c
 tests_unit_test_codec_none_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_test_codec_none_LDADD = $(UNIT_LIBS)
 
+# Cycles and selections.
+EXTRA_DIST += tests/unit/tape.h tests/unit/watch.h
+check_PROGRAMS += tests/unit/test_cycle
+TESTS += tests/unit/test_cycle
+tests_unit_test_cycle_SOURCES = tests/unit/test_cycle.c
+tests_unit_test_cycle_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_cycle_LDADD = $(UNIT_LIBS)
+check_PROGRAMS += tests/unit/test_cycle_follow
+TESTS += tests/unit/test_cycle_follow
+tests_unit_test_cycle_follow_SOURCES = tests/unit/test_cycle_follow.c
+tests_unit_test_cycle_follow_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_cycle_follow_LDADD = $(UNIT_LIBS)
+check_PROGRAMS += tests/unit/test_cycle_random
+TESTS += tests/unit/test_cycle_random
+tests_unit_test_cycle_random_SOURCES = tests/unit/test_cycle_random.c
+tests_unit_test_cycle_random_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_cycle_random_LDADD = $(UNIT_LIBS)
+check_PROGRAMS += tests/unit/test_select
+TESTS += tests/unit/test_select
+tests_unit_test_select_SOURCES = tests/unit/test_select.c
+tests_unit_test_select_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_test_select_LDADD = $(UNIT_LIBS)
+
 # -- unit tests ------------------------------------------------------------------------------------------------------
 unit_tests = tests/unit/test_options tests/unit/test_plan
 check_PROGRAMS += $(unit_tests)

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Reads a cycle of calls as a training step; see pattern.h.
+ */
+#include "layermap/pattern.h"
+
+#include <stdio.h>
+
+/* What was seen last more than so many calls ago, and than four cycles, does not come back: gathers of the start. */
+enum { STALE_CALLS = 4096 };
+
+/* Where the backward pass starts: its first reduce-scatter is the one after the longest stretch without any. Of equals,
+ * the one nearest to the start, so that of all rotations of a pattern at least one has its anchor at 0. */
+static void find_first(struct tagc_pattern *pattern)
+{
+  uint32_t without = 0;
+  while (pattern->places[pattern->length - 1 - without].slot < 0)
+    without++;
+  pattern->stretch = 0;
+  pattern->first = UINT32_MAX;
+  for (uint32_t i = 0; i < pattern->length; i++) {
+    if (pattern->places[i].slot < 0) {
+      without++;
+      continue;
+    }
+    if (pattern->first == UINT32_MAX || without > pattern->stretch) {
+      pattern->first = i;
+      pattern->stretch = without;
+    }
+    without = 0;
+  }
+}
+
+static uint32_t find_anchor(const struct tagc_pattern *pattern)
+{
+  for (uint32_t back = 0; back < pattern->length && pattern->has_lone; back++) {
+    uint32_t at = (pattern->first + pattern->length - back) % pattern->length;
+    if (pattern->places[at].lone)
+      return at;
+  }
+  return pattern->first;
+}
+
+/* Is this count all-gathered in the stretch before the first reduce-scatter? */
+static bool gathered_ahead(const struct tagc_pattern *pattern, uint64_t count)
+{
+  for (uint32_t back = 1; back <= pattern->stretch; back++) {
+    uint32_t at = (pattern->first + pattern->length - back) % pattern->length;
+    if (pattern->places[at].signature.count == count && tagc_signature_gathers(&pattern->places[at].signature))
+      return true;
+  }
+  return false;
+}
+
+/* Is there an all-gather of the same count anywhere in the pattern? */
+static bool gathered(const struct tagc_evidence *evidence, uint64_t count)
+{
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    const struct tagc_seen *seen = &evidence->seen[i];
+    if (seen->times && seen->signature.count == count && tagc_signature_gathers(&seen->signature))
+      return true;
+  }
+  return false;
+}
+
+/* Sets what the all-gathers tell about the reduce-scatters. */
+static void match_gathers(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
+{
+  uint64_t least = UINT64_MAX, most = 0;
+  bool all_ahead = true;
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    struct tagc_seen *seen = &evidence->seen[i];
+    uint64_t count = seen->signature.count;
+    seen->gathered = seen->times && tagc_signature_reduces(&seen->signature) && gathered(evidence, count);
+    if (!seen->times || !tagc_signature_reduces(&seen->signature))
+      continue;
+    all_ahead &= seen->gathered && gathered_ahead(pattern, count);
+    least = count < least ? count : least;
+    most = count > most ? count : most;
+  }
+  pattern->whole = all_ahead && least < most;
+}
+
+bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evidence, uint32_t period)
+{
+  const uint16_t *ids = evidence->history + (evidence->kept - 1 - period);
+  bool reduces = false;
+  for (uint32_t i = 0; i < evidence->signatures; i++)
+    evidence->seen[i].times = 0;
+  for (uint32_t i = 0; i < period; i++)
+    evidence->seen[ids[i]].times++;
+  pattern->length = period;
+  pattern->slot_count = 0;
+  pattern->has_lone = false;
+  for (uint32_t i = 0; i < period; i++) {
+    const struct tagc_seen *seen = &evidence->seen[ids[i]];
+    pattern->places[i] = (struct tagc_place){.signature = seen->signature, .slot = -1, .lone = seen->times == 1};
+    if (seen->signature.collective == TAGC_REDUCE_SCATTER)
+      pattern->places[i].slot = (int32_t)pattern->slot_count++;
+    pattern->has_lone |= seen->times == 1;
+    reduces |= tagc_signature_reduces(&seen->signature);
+  }
+  if (!reduces)
+    return false;
+  find_first(pattern);
+  if (find_anchor(pattern) != 0)
+    return false;
+  match_gathers(pattern, evidence);
+  for (uint32_t i = 0; i < period; i++)
+    pattern->places[i].gathered = evidence->seen[ids[i]].gathered;
+  return true;
+}
+
+bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence)
+{
+  uint64_t stale = 4 * (uint64_t)pattern->length;
+  if (stale < STALE_CALLS)
+    stale = STALE_CALLS;
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    const struct tagc_seen *seen = &evidence->seen[i];
+    bool parameters = tagc_signature_gathers(&seen->signature), gradients = tagc_signature_reduces(&seen->signature);
+    bool expected = pattern->whole ? gradients && seen->before : gradients || parameters;
+    if (expected && !seen->times && evidence->calls - seen->last <= stale)
+      return true;
+  }
+  return false;
+}
+
+void tagc_pattern_name(struct tagc_pattern *pattern)
+{
+  uint32_t first = (uint32_t)pattern->places[pattern->first].slot;
+  for (uint32_t i = 0; i < pattern->length; i++) {
+    const struct tagc_place *place = &pattern->places[i];
+    if (place->slot < 0)
+      continue;
+    struct tagc_slot_info *slot = &pattern->slots[place->slot];
+    *slot = (struct tagc_slot_info){.signature = place->signature, .position = i, .gathered = place->gathered};
+    /* Gradients come in the reverse of the forward order. */
+    uint32_t order = ((uint32_t)place->slot + pattern->slot_count - first) % pattern->slot_count;
+    slot->unit = pattern->slot_count - 1 - order;
+    snprintf(slot->name, sizeof slot->name, "unit%u", slot->unit);
+  }
+}

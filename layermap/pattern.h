@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A pattern: the calls of one cycle, what they say about the program, and the slots in it.
+ *
+ * While a cycle is being learned a pattern is the candidate that is judged; once locked it is what is followed.
+ * Part of struct tagc_cycle, which owns its memory; same rules for threads and purity; nothing here can fail.
+ */
+#ifndef LAYERMAP_PATTERN_H
+#define LAYERMAP_PATTERN_H
+
+#include "layermap/evidence.h"
+
+/* Twice that and one call are always in the evidence. */
+enum { TAGC_PATTERN_CALLS = TAGC_EVIDENCE_CALLS / 4 - 1 };
+
+struct tagc_place {
+  struct tagc_signature signature;
+  int32_t slot;            /* of a reduce-scatter, else -1 */
+  bool lone;               /* nothing else in the pattern looks like it: it tells where we are */
+  bool gathered;           /* a floating-point all-gather of the same count is in the pattern */
+};
+
+struct tagc_pattern {
+  uint32_t length;
+  uint32_t slot_count;
+  uint32_t first;          /* the first reduce-scatter after the longest stretch without one (the forward pass) */
+  uint32_t stretch;        /* calls in that stretch */
+  bool has_lone;           /* some place is lone */
+  bool whole;              /* it looks like a whole training step: see tagc_cycle_is_gradients() */
+  struct tagc_place places[TAGC_PATTERN_CALLS];
+  struct tagc_slot_info slots[TAGC_PATTERN_CALLS];
+};
+
+/* Takes the `period` calls before the newest one as the pattern, all but the infos of its slots. False, and the pattern
+ * is of no use, if it has no floating-point reduce-scatter, or if the newest call, and so place 0, is no anchor. */
+bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evidence, uint32_t period);
+/* Does some call that was seen lately, and that belongs in a cycle like this, miss in the pattern just taken? */
+bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence);
+/* Sets the slots' infos. */
+void tagc_pattern_name(struct tagc_pattern *pattern);
+
+#endif
