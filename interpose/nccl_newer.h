@@ -20,6 +20,10 @@
 extern "C" {
 #endif
 
+/* NCCL's header declares these two without a parameter list, which is no prototype in C. */
+ncclResult_t ncclGroupStart(void);
+ncclResult_t ncclGroupEnd(void);
+
 #if NCCL_VERSION_CODE < NCCL_VERSION(2, 19, 0)
 ncclResult_t ncclMemAlloc(void **ptr, size_t size);
 ncclResult_t ncclMemFree(void *ptr);
