@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/* NCCL's header declares these two without a prototype. */
+/* NCCL's header declares these two without a parameter list, which is no prototype in C. */
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 
