@@ -17,6 +17,7 @@ tests_standin_libnccl_so_2_SOURCES = \
   tests/standin/standin.h \
   tests/standin/stats.c
 tests_standin_libnccl_so_2_CFLAGS = $(LIBRARY_CFLAGS) -pthread
+tests_standin_libnccl_so_2_LDADD =
 tests_standin_libnccl_so_2_LDFLAGS = $(AM_LDFLAGS) -shared -pthread -Wl,-soname,libnccl.so.2
 
 # So that -Ltests/standin -lnccl finds it.
@@ -27,11 +28,10 @@ tests/standin/libnccl.so: tests/standin/libnccl.so.2
 
 # Starts the ranks of a program on this machine.
 noinst_PROGRAMS += tests/standin/launch
-tests_standin_launch_SOURCES = tests/standin/launch.c
+tests_standin_launch_LDADD =
 
 # How fast the stand-in is, in units of memcpy.
 noinst_PROGRAMS += tests/standin/bench
-tests_standin_bench_SOURCES = tests/standin/bench.c
 tests_standin_bench_LDADD = $(STANDIN_LIBS)
 tests_standin_bench_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
 tests_standin_bench_DEPENDENCIES = tests/standin/libnccl.so
