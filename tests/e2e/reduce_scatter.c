@@ -77,8 +77,8 @@ static float input(const struct test_case *c, size_t n, uint64_t capacity, int r
 }
 
 /* Compares a shard with the sums. Integers must agree to the last bit, reals to 1e-6 of the norm of the sum of absolute
- * inputs (and the rounding of the result's own type). */
-static bool check_shard(const struct test_case *c, size_t n, uint64_t capacity, uint64_t step, const void *out)
+ * inputs (and the rounding of the result's own type). A plain call rounds every product and partial sum to its type. */
+static bool check_shard(const struct test_case *c, size_t n, uint64_t capacity, bool plain, uint64_t step, const void *out)
 {
   double error2 = 0, norm2 = 0, rounding2 = 0;
   for (size_t i = 0; i < n; i++) {
@@ -93,7 +93,7 @@ static bool check_shard(const struct test_case *c, size_t n, uint64_t capacity, 
       absolute /= nranks;
     }
     float got = load(out, i, c->type), want = round_to((float)sum, c->type);
-    if (c->values == INTEGERS && float_to_bits(got) != float_to_bits(want) && !(got == 0 && want == 0)) {
+    if (c->values == INTEGERS && !plain && float_to_bits(got) != float_to_bits(want) && !(got == 0 && want == 0)) {
       fprintf(stderr, "[%d] element %zu: got %g, want %g\n", rank, i, (double)got, (double)want);
       return false;
     }
@@ -101,12 +101,14 @@ static bool check_shard(const struct test_case *c, size_t n, uint64_t capacity, 
     norm2 += absolute * absolute;
     rounding2 += (want - sum) * (want - sum);
   }
-  return sqrt(error2) <= 1e-6 * sqrt(norm2) + 1.01 * sqrt(rounding2) + (c->type == ncclFloat32 ? 0 : 1e-3 * sqrt(rounding2));
+  double allowed = plain ? (c->type == ncclFloat32 ? 1e-6 : 0.02) : 1e-6;
+  return sqrt(error2) <= allowed * sqrt(norm2) + 1.01 * sqrt(rounding2);
 }
 
 struct call {
   size_t n;
   uint64_t capacity;
+  bool plain;                       /* the payload would not be smaller */
   char *send, *out;
 };
 
@@ -146,6 +148,7 @@ static void run_case(const struct test_case *c)
   for (size_t g = 0; g < c->grouped; g++) {
     size_t n = calls[g].n = c->n + 32 * g, bytes = n * size_of(c->type);
     bool compresses = pays(c, n, &layout);
+    calls[g].plain = !compresses;
     calls[g].capacity = compresses ? layout.capacity : n;
     if (c->n > 500000 && compresses)              /* several chunks: what fits each of them is a little less */
       calls[g].capacity = layout.capacity * 9 / 10;
@@ -156,7 +159,7 @@ static void run_case(const struct test_case *c)
   for (uint64_t step = 0; step < STEPS; step++) {
     run_step(c, calls, comm, step);
     for (size_t g = 0; g < c->grouped && step >= STEPS_LEARNING; g++)
-      good &= check_shard(c, calls[g].n, calls[g].capacity, step, calls[g].out);
+      good &= check_shard(c, calls[g].n, calls[g].capacity, calls[g].plain, step, calls[g].out);
   }
   for (size_t g = 0; g < c->grouped; g++) {
     if (!c->in_place)
@@ -208,6 +211,7 @@ int main(int argc, char **argv)
   }
   keep_ppm = 1000000 - (uint32_t)(atof(argv[1]) * 1e6 + 0.5);
   meet();
+  all_ok(1, "%d ranks meet", nranks);             /* the first communicator of the report is the world's */
   if (argc > 2)
     big();
   else
