@@ -7,5 +7,13 @@ AM_TESTS_ENVIRONMENT = abs_top_srcdir='$(abs_top_srcdir)'; abs_top_builddir='$(a
   export abs_top_srcdir abs_top_builddir;
 
 UNIT_CFLAGS = $(AM_CFLAGS) -ffp-contract=off
-UNIT_LDADD = libtagc.a -lm -lpthread
+UNIT_LIBS = libtagc.a -lm -lpthread
 EXTRA_DIST += tests/unit/tap.h
+
+# Our own NCCL header against the real one.
+EXTRA_DIST += tests/unit/abi_table.h interpose/abi/nccl.h interpose/nccl_newer.h
+if REAL_NCCL_H
+check_PROGRAMS += tests/unit/test_abi
+TESTS += tests/unit/test_abi
+tests_unit_test_abi_SOURCES = tests/unit/test_abi.c tests/unit/abi_ours.c
+endif

@@ -1,1 +1,41 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# A stand-in for NCCL on host memory: a shared object under the name that programs link and load.
+noinst_PROGRAMS += tests/standin/libnccl.so.2
+tests_standin_libnccl_so_2_SOURCES = \
+  tests/standin/bootstrap.c \
+  tests/standin/call_api.c \
+  tests/standin/comm.c \
+  tests/standin/comm_api.c \
+  tests/standin/engine.c \
+  tests/standin/group.c \
+  tests/standin/misc.c \
+  tests/standin/p2p.c \
+  tests/standin/rate.c \
+  tests/standin/redop.c \
+  tests/standin/reduce.c \
+  tests/standin/ring.c \
+  tests/standin/standin.h \
+  tests/standin/stats.c
+tests_standin_libnccl_so_2_CFLAGS = $(LIBRARY_CFLAGS) -pthread
+tests_standin_libnccl_so_2_LDFLAGS = $(AM_LDFLAGS) -shared -pthread -Wl,-soname,libnccl.so.2
+
+# So that -Ltests/standin -lnccl finds it.
+noinst_DATA = tests/standin/libnccl.so
+CLEANFILES += tests/standin/libnccl.so
+tests/standin/libnccl.so: tests/standin/libnccl.so.2
+	$(AM_V_GEN)rm -f $@ && $(LN_S) libnccl.so.2 $@
+
+# Starts the ranks of a program on this machine.
+noinst_PROGRAMS += tests/standin/launch
+tests_standin_launch_SOURCES = tests/standin/launch.c
+
+# How fast the stand-in is, in units of memcpy.
+noinst_PROGRAMS += tests/standin/bench
+tests_standin_bench_SOURCES = tests/standin/bench.c
+tests_standin_bench_LDADD = $(STANDIN_LIBS)
+tests_standin_bench_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
+tests_standin_bench_DEPENDENCIES = tests/standin/libnccl.so
+
+# What a program links to run on the stand-in.
+STANDIN_LIBS = -Ltests/standin -lnccl
+STANDIN_RPATH = -Wl,-rpath,$(abs_builddir)/tests/standin

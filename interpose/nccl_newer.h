@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * <nccl.h>, completed with what the versions after the included one have added.
+ *
+ * The library meets whatever NCCL the program brings, which may be newer than the header that it was compiled with.
+ * Each declaration below stands behind the version that introduced it (read from NCCL's releases 2.18 to 2.30), so
+ * that a newer header's own declaration always wins. A declaration here promises nothing: the symbol may be missing
+ * at run time, and only its caller may notice.
+ */
+#ifndef TAGC_INTERPOSE_NCCL_NEWER_H
+#define TAGC_INTERPOSE_NCCL_NEWER_H
+
+#include <nccl.h>
+#include <stddef.h>
+
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 18, 0)
+#error "nccl.h is older than 2.18: configure --without-nccl, the project brings its own"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* NCCL's header declares these two without a parameter list, which is no prototype in C. */
+ncclResult_t ncclGroupStart(void);
+ncclResult_t ncclGroupEnd(void);
+
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 19, 0)
+ncclResult_t ncclMemAlloc(void **ptr, size_t size);
+ncclResult_t ncclMemFree(void *ptr);
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle);
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
+#endif
+
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 22, 0)
+typedef struct ncclSimInfo_v22200 {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  float estimatedTime;
+} ncclSimInfo_t;
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo);
+#endif
+
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 23, 0)
+ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds,
+                                      ncclConfig_t *config);
+#endif
+
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 27, 0)
+typedef struct ncclWindow *ncclWindow_t;
+#define NCCL_WIN_DEFAULT 0x00
+#define NCCL_WIN_COLL_SYMMETRIC 0x01
+#define NCCL_SHRINK_DEFAULT 0x00
+#define NCCL_SHRINK_ABORT 0x01
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win, int winFlags);
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);
+ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
+                            ncclConfig_t *config, int shrinkFlags);
+#endif
+
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 0)
+ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
+                          cudaStream_t stream);
+ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+                        ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+                         ncclComm_t comm, cudaStream_t stream);
+#endif
+
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 7)
+#define NCCL_REVOKE_DEFAULT 0x00
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags);
+#endif
+
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 29, 0)
+/* How often `peer` must have signalled (sigIdx, ctx) before the stream goes on. */
+typedef struct {
+  int opCnt;
+  int peer;
+  int sigIdx;
+  int ctx;
+} ncclWaitSignalDesc_t;
+
+ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *uniqueId);
+ncclResult_t ncclCommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm,
+                          ncclConfig_t *config);
+ncclResult_t ncclPutSignal(const void *localbuff, size_t count, ncclDataType_t datatype, int peer, ncclWindow_t peerWin,
+                           size_t peerWinOffset, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm,
+                           cudaStream_t stream);
+ncclResult_t ncclSignal(int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclWaitSignal(int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclComm_t comm, cudaStream_t stream);
+#endif
+
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 29, 7)
+#define NCCL_SUSPEND_MEM 0x01
+ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
+ncclResult_t ncclCommResume(ncclComm_t comm);
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

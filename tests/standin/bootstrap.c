@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * How ranks find each other: a root collects one hello of every rank and answers all of them with the table of
+ * addresses; then every rank connects to all ranks above it. ncclGetUniqueId starts a root on a thread of its own, which
+ * serves one rendezvous; for children of a communicator the lowest rank among the members is the root.
+ *
+ * The id is laid out as NCCL's: a magic number, a socket address, and zeros, 40 bytes in all; the other 88 are the
+ * callers' and take part in the identity, as in NCCL: ranks whose ids differ anywhere do not meet. IPv4, on the
+ * interface that NCCL_SOCKET_IFNAME names (a prefix), otherwise the loopback. Byte order is the machine's.
+ *
+ * Sockets here block, but for a wake descriptor (-1: none) that ends every wait. Anybody else who connects is dropped.
+ */
+#define _GNU_SOURCE
+#include "standin.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PROTOCOL UINT64_C(0x746167632d737431)
+#define PATIENCE_MS 10000 /* for the first bytes of a connection */
+#define MOST_RANKS 65536
+
+/* The used part of ncclUniqueId. */
+struct id_head {
+  uint64_t magic;
+  struct sockaddr_in address;
+  unsigned char zeros[16];
+};
+_Static_assert(sizeof(struct id_head) == 40, "NCCL uses 40 bytes of its id");
+
+struct hello {
+  uint64_t protocol, identity;
+  int32_t nranks, rank;
+  struct member member;
+};
+
+struct answer {
+  uint64_t protocol, secret;
+  int32_t result, unused;
+};
+
+struct greeting {
+  uint64_t secret;
+  int32_t rank, unused;
+};
+
+/* -- blocking sockets ----------------------------------------------------------------------------------------------- */
+static bool wait_for(int fd, int wake, int timeout_ms)
+{
+  struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
+  int ready;
+  do
+    ready = poll(fds, 2, timeout_ms);
+  while (ready < 0 && errno == EINTR);
+  return ready > 0 && !fds[1].revents;
+}
+
+static bool read_all(int fd, int wake, int timeout_ms, void *data, size_t size)
+{
+  for (char *at = data; size;) {
+    if (!wait_for(fd, wake, timeout_ms))
+      return false;
+    ssize_t got = recv(fd, at, size, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+      return false;
+    at += got > 0 ? got : 0;
+    size -= got > 0 ? (size_t)got : 0;
+  }
+  return true;
+}
+
+static bool write_all(int fd, const void *data, size_t size)
+{
+  for (const char *at = data; size;) {
+    ssize_t sent = send(fd, at, size, MSG_NOSIGNAL);
+    if (sent < 0 && errno != EINTR)
+      return false;
+    at += sent > 0 ? sent : 0;
+    size -= sent > 0 ? (size_t)sent : 0;
+  }
+  return true;
+}
+
+static int accept_one(int listener, int wake)
+{
+  while (wait_for(listener, wake, -1)) {
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+      return fd;
+    if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN)
+      return -1;
+  }
+  return -1;
+}
+
+static int connect_to(const struct address *address)
+{
+  struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = address->host, .sin_port = address->port};
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
+    close(fd);
+    fd = -1;
+  }
+  return fd;
+}
+
+static struct in_addr own_host(void)
+{
+  struct in_addr host = {.s_addr = htonl(INADDR_LOOPBACK)};
+  const char *prefix = getenv("NCCL_SOCKET_IFNAME");
+  struct ifaddrs *interfaces = NULL;
+  if (!prefix || getifaddrs(&interfaces) != 0)
+    return host;
+  for (struct ifaddrs *at = interfaces; at; at = at->ifa_next)
+    if (at->ifa_addr && at->ifa_addr->sa_family == AF_INET && strncmp(at->ifa_name, prefix, strlen(prefix)) == 0) {
+      host = ((struct sockaddr_in *)(void *)at->ifa_addr)->sin_addr;
+      break;
+    }
+  freeifaddrs(interfaces);
+  return host;
+}
+
+int standin_listen(struct address *address)
+{
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = own_host()};
+  socklen_t size = sizeof at;
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0)
+    return -1;
+  if (bind(fd, (struct sockaddr *)&at, size) != 0 || listen(fd, SOMAXCONN) != 0 ||
+      getsockname(fd, (struct sockaddr *)&at, &size) != 0) {
+    close(fd);
+    return -1;
+  }
+  *address = (struct address){.host = at.sin_addr, .port = at.sin_port};
+  return fd;
+}
+
+static uint64_t random_number(void)
+{
+  uint64_t number = 0;
+  while (getrandom(&number, sizeof number, 0) != sizeof number)
+    ;
+  return number;
+}
+
+/* FNV-1a. */
+static uint64_t hash(uint64_t state, const void *data, size_t size)
+{
+  for (const unsigned char *at = data; size--; at++)
+    state = (state ^ *at) * UINT64_C(0x100000001b3);
+  return state;
+}
+
+/* -- the root ------------------------------------------------------------------------------------------------------- */
+struct rendezvous {
+  int nranks; /* 0: nobody has come yet */
+  int arrived;
+  uint64_t identity;
+  struct member *table;
+  int *fds; /* -1: not here; the root's own place is marked with its listener's number */
+};
+
+static bool open_rendezvous(struct rendezvous *meeting, const struct hello *first)
+{
+  meeting->table = calloc((size_t)first->nranks, sizeof *meeting->table);
+  meeting->fds = malloc((size_t)first->nranks * sizeof *meeting->fds);
+  if (!meeting->table || !meeting->fds)
+    return false;
+  for (int i = 0; i < first->nranks; i++)
+    meeting->fds[i] = -1;
+  meeting->nranks = first->nranks;
+  meeting->identity = first->identity;
+  return true;
+}
+
+static ncclResult_t enter(struct rendezvous *meeting, const struct hello *hello, int fd)
+{
+  if (hello->nranks < 1 || hello->nranks > MOST_RANKS || hello->rank < 0 || hello->rank >= hello->nranks)
+    return standin_fail(ncclInvalidArgument, "rank %d of %d cannot be", hello->rank, hello->nranks);
+  if (!meeting->nranks && !open_rendezvous(meeting, hello))
+    return standin_fail(ncclSystemError, "no memory for %d ranks", hello->nranks);
+  if (hello->identity != meeting->identity || hello->nranks != meeting->nranks)
+    return standin_fail(ncclInvalidUsage, "rank %d came with another unique id or number of ranks", hello->rank);
+  if (meeting->fds[hello->rank] != -1)
+    return standin_fail(ncclInvalidUsage, "two ranks say that they are rank %d", hello->rank);
+  meeting->fds[hello->rank] = fd;
+  meeting->table[hello->rank] = hello->member;
+  meeting->arrived++;
+  return ncclSuccess;
+}
+
+static void answer_all(const struct rendezvous *meeting, int listener, const struct answer *answer)
+{
+  for (int i = 0; i < meeting->nranks; i++) {
+    if (meeting->fds[i] < 0 || meeting->fds[i] == listener)
+      continue;
+    if (write_all(meeting->fds[i], answer, sizeof *answer) && answer->result == ncclSuccess)
+      write_all(meeting->fds[i], meeting->table, (size_t)meeting->nranks * sizeof *meeting->table);
+    close(meeting->fds[i]);
+  }
+}
+
+/* Serves one rendezvous. `own`: the root is a member itself and gets the table (which the caller frees) and secret. */
+static ncclResult_t serve(int listener, int wake, const struct hello *own, struct member **table, uint64_t *secret)
+{
+  struct rendezvous meeting = {0};
+  struct answer answer = {.protocol = PROTOCOL, .secret = random_number()};
+  ncclResult_t result = own ? enter(&meeting, own, listener) : ncclSuccess;
+  while (result == ncclSuccess && (!meeting.nranks || meeting.arrived < meeting.nranks)) {
+    struct hello hello;
+    int fd = accept_one(listener, wake);
+    if (fd < 0) {
+      result = standin_fail(ncclInternalError, "the rendezvous was ended");
+      break;
+    }
+    if (!read_all(fd, wake, PATIENCE_MS, &hello, sizeof hello) || hello.protocol != PROTOCOL) {
+      close(fd);
+      continue;
+    }
+    result = enter(&meeting, &hello, fd);
+    if (result != ncclSuccess) {
+      answer.result = result;
+      write_all(fd, &answer, sizeof answer);
+      close(fd);
+    }
+  }
+  answer.result = result;
+  answer_all(&meeting, listener, &answer);
+  free(meeting.fds);
+  if (own && result == ncclSuccess) {
+    *table = meeting.table;
+    *secret = answer.secret;
+  } else {
+    free(meeting.table);
+  }
+  return result;
+}
+
+static void *root_main(void *argument)
+{
+  int listener = (int)(intptr_t)argument;
+  serve(listener, -1, NULL, NULL, NULL);
+  close(listener);
+  return NULL;
+}
+
+ncclResult_t standin_unique_id(ncclUniqueId *id)
+{
+  struct address address;
+  int listener = standin_listen(&address);
+  pthread_t thread;
+  if (listener < 0)
+    return standin_fail(ncclSystemError, "GetUniqueId: cannot listen: %s", strerror(errno));
+  if (pthread_create(&thread, NULL, root_main, (void *)(intptr_t)listener) != 0) {
+    close(listener);
+    return standin_fail(ncclSystemError, "GetUniqueId: no thread");
+  }
+  pthread_detach(thread);
+  struct id_head head = {.magic = random_number(),
+                         .address = {.sin_family = AF_INET, .sin_addr = address.host, .sin_port = address.port}};
+  memset(id, 0, sizeof *id);
+  memcpy(id->internal, &head, sizeof head);
+  return ncclSuccess;
+}
+
+/* -- members -------------------------------------------------------------------------------------------------------- */
+/* One hello to the root, and its answer. */
+static ncclResult_t ask(const struct address *root, int wake, const struct hello *hello, struct member *table,
+                        uint64_t *secret)
+{
+  int fd = connect_to(root);
+  if (fd < 0)
+    return standin_fail(ncclSystemError, "cannot reach the root of the unique id: %s", strerror(errno));
+  struct answer answer;
+  ncclResult_t result = ncclSuccess;
+  if (!write_all(fd, hello, sizeof *hello) || !read_all(fd, wake, -1, &answer, sizeof answer) ||
+      answer.protocol != PROTOCOL)
+    result = standin_fail(ncclRemoteError, "the root of the unique id has gone");
+  else if (answer.result != ncclSuccess)
+    result = standin_fail((ncclResult_t)answer.result, "the root refused: the ranks disagree on id, size or ranks");
+  else if (!read_all(fd, wake, -1, table, (size_t)hello->nranks * sizeof *table))
+    result = standin_fail(ncclRemoteError, "the root of the unique id has gone");
+  else
+    *secret = answer.secret;
+  close(fd);
+  return result;
+}
+
+ncclResult_t standin_meet(struct ncclComm *parent, const int *ranks, int nranks, uint64_t tag, struct member *mine,
+                          struct member *table, uint64_t *secret)
+{
+  int wake = parent->revoked || parent->aborted ? -1 : parent->wake;
+  struct hello hello = {.protocol = PROTOCOL, .identity = hash(parent->secret, &tag, sizeof tag), .nranks = nranks,
+                        .member = *mine};
+  while (ranks[hello.rank] != parent->rank)
+    hello.rank++;
+  if (hello.rank)
+    return ask(&parent->addresses[ranks[0]], wake, &hello, table, secret);
+  struct member *served = NULL;
+  ncclResult_t result = serve(parent->listener, wake, &hello, &served, secret);
+  if (result == ncclSuccess)
+    memcpy(table, served, (size_t)nranks * sizeof *table);
+  free(served);
+  return result;
+}
+
+static void keep_connection(struct ncclComm *comm, int rank, int fd)
+{
+  int one = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  comm->peers[rank].fd = fd;
+}
+
+static ncclResult_t connect_upwards(struct ncclComm *comm)
+{
+  struct greeting greeting = {.secret = comm->secret, .rank = comm->rank};
+  for (int i = comm->rank + 1; i < comm->nranks; i++) {
+    int fd = connect_to(&comm->addresses[i]);
+    if (fd < 0)
+      return standin_fail(ncclRemoteError, "cannot connect to rank %d: %s", i, strerror(errno));
+    keep_connection(comm, i, fd);
+    if (!write_all(fd, &greeting, sizeof greeting))
+      return standin_fail(ncclRemoteError, "rank %d has gone", i);
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t standin_connect(struct ncclComm *comm, int wake)
+{
+  comm->peers = calloc((size_t)comm->nranks, sizeof *comm->peers);
+  if (!comm->peers)
+    return standin_fail(ncclSystemError, "no memory for %d ranks", comm->nranks);
+  for (int i = 0; i < comm->nranks; i++)
+    comm->peers[i].fd = -1;
+  ncclResult_t result = connect_upwards(comm);
+  for (int missing = comm->rank; missing && result == ncclSuccess;) {
+    struct greeting greeting;
+    int fd = accept_one(comm->listener, wake);
+    if (fd < 0)
+      return standin_fail(ncclInternalError, "the communicator was aborted while it connected");
+    if (read_all(fd, wake, PATIENCE_MS, &greeting, sizeof greeting) && greeting.secret == comm->secret &&
+        greeting.rank >= 0 && greeting.rank < comm->rank && comm->peers[greeting.rank].fd < 0) {
+      keep_connection(comm, greeting.rank, fd);
+      missing--;
+    } else {
+      close(fd);
+    }
+  }
+  return result;
+}
+
+ncclResult_t standin_join(struct ncclComm *comm, const ncclUniqueId *ids, int nids)
+{
+  struct id_head head;
+  memcpy(&head, ids[0].internal, sizeof head);
+  if (head.address.sin_family != AF_INET)
+    return standin_fail(ncclInvalidArgument, "this is no unique id");
+  struct address root = {.host = head.address.sin_addr, .port = head.address.sin_port};
+  struct hello hello = {.protocol = PROTOCOL, .identity = hash(PROTOCOL, ids, (size_t)nids * sizeof *ids),
+                        .nranks = comm->nranks, .rank = comm->rank};
+  comm->listener = standin_listen(&hello.member.address);
+  struct member *table = calloc((size_t)comm->nranks, sizeof *table);
+  comm->addresses = calloc((size_t)comm->nranks, sizeof *comm->addresses);
+  ncclResult_t result = ncclSuccess;
+  if (comm->listener < 0 || !table || !comm->addresses)
+    result = standin_fail(ncclSystemError, "no memory or no socket for %d ranks", comm->nranks);
+  if (result == ncclSuccess)
+    result = ask(&root, comm->wake, &hello, table, &comm->secret);
+  for (int i = 0; i < comm->nranks && result == ncclSuccess; i++)
+    comm->addresses[i] = table[i].address;
+  free(table);
+  return result == ncclSuccess ? standin_connect(comm, comm->wake) : result;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The exported collectives and point-to-point calls: check the arguments as NCCL does, then into the group.
+ *
+ * A call that fails inside a group fails the group as well. Empty calls are dropped. One rank's collectives run at
+ * once, even inside a group.
+ */
+#include "standin.h"
+
+/* NCCL looks at pointers only with NCCL_CHECK_POINTERS=1; a stand-in for tests always does. */
+static ncclResult_t check_buffers(const struct ncclComm *comm, const struct call *call, const char *name)
+{
+  bool is_root = comm->rank == call->root;
+  bool needs_send = true, needs_recv = true;
+  switch (call->function) {
+  case FN_BROADCAST:
+  case FN_SCATTER: needs_send = is_root; break;
+  case FN_REDUCE:
+  case FN_GATHER: needs_recv = is_root; break;
+  case FN_SEND: needs_recv = false; break;
+  case FN_RECV: needs_send = false; break;
+  default: break;
+  }
+  if (call->count && ((needs_send && !call->send) || (needs_recv && !call->recv)))
+    return standin_fail(ncclInvalidArgument, "%s: a buffer is NULL", name);
+  return ncclSuccess;
+}
+
+static ncclResult_t check(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const char *name)
+{
+  ncclResult_t result = standin_comm_ready(comm);
+  if (result != ncclSuccess)
+    return result;
+  if (call->root < 0 || call->root >= comm->nranks)
+    return standin_fail(ncclInvalidArgument, "%s: invalid root %d (of %d ranks)", name, call->root, comm->nranks);
+  if (!standin_type_size(call->type))
+    return standin_fail(ncclInvalidArgument, "%s: invalid type %d", name, (int)call->type);
+  if (call->function == FN_REDUCE_SCATTER || call->function == FN_ALL_REDUCE || call->function == FN_REDUCE) {
+    if (call->type > ncclBfloat16)
+      return standin_fail(ncclInvalidArgument, "%s: no reductions of type %d here", name, (int)call->type);
+    result = standin_op_resolve(comm, op, call->type, &call->reduction);
+    if (result != ncclSuccess)
+      return result;
+  }
+  return check_buffers(comm, call, name);
+}
+
+static ncclResult_t enqueue(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const char *name)
+{
+  ncclResult_t result = check(comm, call, op, name);
+  if (result != ncclSuccess || !call->count)
+    return result;
+  if (comm->nranks > 1 || !standin_is_collective(call->function))
+    return standin_group_add_call(comm, call);
+  int64_t begin = standin_now();
+  standin_run_alone(call);
+  standin_stats_add(call->line, 0, standin_now() - begin);
+  return ncclSuccess;
+}
+
+/* A call outside a group is a group of one. The communicator is given up before that runs, so that another thread can
+ * abort it. */
+static ncclResult_t submit(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const char *name)
+{
+  if (!standin_comm_acquire(comm))
+    return standin_group_note(standin_fail(ncclInvalidArgument, "%s: no such communicator", name));
+  call->line = standin_stats_begin(name, (int64_t)comm->id, call->count, (int)call->type);
+  standin_group_start();
+  ncclResult_t result = standin_group_note(enqueue(comm, call, op, name));
+  standin_comm_release(comm);
+  ncclResult_t ended = standin_group_end();
+  return result != ncclSuccess ? result : ended;
+}
+
+STANDIN_API ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
+                                           ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                           cudaStream_t stream)
+{
+  (void)stream;
+  struct call call = {FN_REDUCE_SCATTER, .send = sendbuff, .recv = recvbuff, .count = recvcount, .type = datatype};
+  return submit(comm, &call, op, __func__);
+}
+
+STANDIN_API ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype,
+                                       ncclComm_t comm, cudaStream_t stream)
+{
+  (void)stream;
+  struct call call = {FN_ALL_GATHER, .send = sendbuff, .recv = recvbuff, .count = sendcount, .type = datatype};
+  return submit(comm, &call, ncclSum, __func__);
+}
+
+STANDIN_API ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                                       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+  (void)stream;
+  struct call call = {FN_ALL_REDUCE, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype};
+  return submit(comm, &call, op, __func__);
+}
+
+STANDIN_API ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                                       int root, ncclComm_t comm, cudaStream_t stream)
+{
+  (void)stream;
+  struct call call = {FN_BROADCAST, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root};
+  return submit(comm, &call, ncclSum, __func__);
+}
+
+/* Goes through the exported Broadcast, as NCCL's does: a preloaded library sees both. */
+STANDIN_API ncclResult_t ncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+                                   cudaStream_t stream)
+{
+  return ncclBroadcast(buff, buff, count, datatype, root, comm, stream);
+}
+
+STANDIN_API ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                                    ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
+{
+  (void)stream;
+  struct call call = {FN_REDUCE, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root};
+  return submit(comm, &call, op, __func__);
+}
+
+STANDIN_API ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
+                                  ncclComm_t comm, cudaStream_t stream)
+{
+  (void)stream;
+  struct call call = {FN_SEND, .send = sendbuff, .count = count, .type = datatype, .root = peer};
+  return submit(comm, &call, ncclSum, __func__);
+}
+
+STANDIN_API ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                                  cudaStream_t stream)
+{
+  (void)stream;
+  struct call call = {FN_RECV, .recv = recvbuff, .count = count, .type = datatype, .root = peer};
+  return submit(comm, &call, ncclSum, __func__);
+}
+
+STANDIN_API ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                                      ncclComm_t comm, cudaStream_t stream)
+{
+  (void)stream;
+  struct call call = {FN_ALL_TO_ALL, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype};
+  return submit(comm, &call, ncclSum, __func__);
+}
+
+STANDIN_API ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                                    int root, ncclComm_t comm, cudaStream_t stream)
+{
+  (void)stream;
+  struct call call = {FN_GATHER, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root};
+  return submit(comm, &call, ncclSum, __func__);
+}
+
+STANDIN_API ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                                     int root, ncclComm_t comm, cudaStream_t stream)
+{
+  (void)stream;
+  struct call call = {FN_SCATTER, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root};
+  return submit(comm, &call, ncclSum, __func__);
+}

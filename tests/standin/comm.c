@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The communicators of this process: one list, one lock.
+ *
+ * A handle that a program gives us is only compared with the list before it is used, so destroyed handles are refused
+ * instead of read. Calls hold a use while they run; destroying waits for them. Lock order: nothing is taken while the
+ * list's lock is held.
+ */
+#include "standin.h"
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t use_ended = PTHREAD_COND_INITIALIZER;
+static struct ncclComm *list;
+static uint64_t next_id;
+
+struct ncclComm *standin_comm_new(void)
+{
+  struct ncclComm *comm = calloc(1, sizeof *comm);
+  if (!comm)
+    return NULL;
+  comm->listener = -1;
+  comm->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (comm->wake < 0) {
+    free(comm);
+    return NULL;
+  }
+  pthread_mutex_init(&comm->ops_lock, NULL);
+  comm->busy = 1;
+  pthread_mutex_lock(&list_lock);
+  comm->id = next_id++;
+  comm->next = list;
+  list = comm;
+  pthread_mutex_unlock(&list_lock);
+  return comm;
+}
+
+/* The caller holds the lock. */
+static struct ncclComm **find(struct ncclComm *comm)
+{
+  struct ncclComm **at = &list;
+  while (*at && *at != comm)
+    at = &(*at)->next;
+  return at;
+}
+
+bool standin_comm_acquire(struct ncclComm *comm)
+{
+  pthread_mutex_lock(&list_lock);
+  bool found = comm && *find(comm);
+  if (found)
+    comm->busy++;
+  pthread_mutex_unlock(&list_lock);
+  return found;
+}
+
+bool standin_comm_acquire_id(struct ncclComm *comm, uint64_t id)
+{
+  if (!standin_comm_acquire(comm))
+    return false;
+  if (comm->id == id)
+    return true;
+  standin_comm_release(comm);
+  return false;
+}
+
+void standin_comm_release(struct ncclComm *comm)
+{
+  pthread_mutex_lock(&list_lock);
+  if (--comm->busy == 0)
+    pthread_cond_broadcast(&use_ended);
+  pthread_mutex_unlock(&list_lock);
+}
+
+static void close_if_open(int fd)
+{
+  if (fd >= 0)
+    close(fd);
+}
+
+static void comm_free(struct ncclComm *comm)
+{
+  for (int i = 0; comm->peers && i < comm->nranks; i++)
+    close_if_open(comm->peers[i].fd);
+  close_if_open(comm->listener);
+  close_if_open(comm->wake);
+  pthread_mutex_destroy(&comm->ops_lock);
+  free(comm->peers);
+  free(comm->addresses);
+  free(comm->ops);
+  free(comm->stage_in);
+  free(comm->stage_out);
+  free(comm->work);
+  free(comm);
+}
+
+bool standin_comm_destroy(struct ncclComm *comm)
+{
+  pthread_mutex_lock(&list_lock);
+  struct ncclComm **at = find(comm);
+  if (!*at) {
+    pthread_mutex_unlock(&list_lock);
+    return false;
+  }
+  *at = comm->next;
+  while (comm->busy)
+    pthread_cond_wait(&use_ended, &list_lock);
+  pthread_mutex_unlock(&list_lock);
+  comm_free(comm);
+  return true;
+}
+
+void standin_comm_break(struct ncclComm *comm, ncclResult_t result)
+{
+  int none = ncclSuccess;
+  atomic_compare_exchange_strong(&comm->async_error, &none, result);
+  standin_comm_shutdown(comm);
+}
+
+void standin_comm_shutdown(struct ncclComm *comm)
+{
+  for (int i = 0; comm->connected && i < comm->nranks; i++)
+    if (comm->peers[i].fd >= 0)
+      shutdown(comm->peers[i].fd, SHUT_RDWR);
+}
+
+void standin_comm_wake(struct ncclComm *comm)
+{
+  eventfd_write(comm->wake, 1);
+}
+
+ncclResult_t standin_comm_ready(struct ncclComm *comm)
+{
+  if (comm->revoked)
+    return standin_fail(ncclInvalidUsage, "the communicator was revoked");
+  if (comm->aborted)
+    return standin_fail(ncclInternalError, "the communicator was aborted");
+  if (comm->finalized)
+    return standin_fail(ncclInvalidUsage, "the communicator was finalized");
+  ncclResult_t error = atomic_load(&comm->async_error);
+  if (error != ncclSuccess)
+    return standin_fail(error, "the communicator has failed before");
+  return ncclSuccess;
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The exported calls that make, question and end communicators. Making one is work for the group's end (group.c); a
+ * child's handle appears there, an initial communicator's at the call, as in NCCL.
+ */
+#include "standin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* -- new communicators ---------------------------------------------------------------------------------------------- */
+struct init_work {
+  struct async_work base;
+  struct ncclComm *comm;
+  ncclComm_t *handle;
+  int nids;
+  ncclUniqueId ids[];
+};
+
+static ncclResult_t run_init(struct async_work *base)
+{
+  struct init_work *work = (struct init_work *)base;
+  struct ncclComm *comm = work->comm;
+  ncclResult_t result = standin_join(comm, work->ids, work->nids);
+  comm->connected = result == ncclSuccess;
+  standin_comm_release(comm);
+  if (result != ncclSuccess) {
+    standin_comm_destroy(comm);
+    *work->handle = NULL;
+  }
+  return result;
+}
+
+/* Blocking or not, it blocks: NCCL allows a non-blocking communicator to be ready at once. */
+static ncclResult_t check_config(const ncclConfig_t *config)
+{
+  if (!config)
+    return ncclSuccess;
+  if (config->magic != 0xcafebeef)
+    return standin_fail(ncclInvalidArgument, "the config was not made with NCCL_CONFIG_INITIALIZER");
+  if (config->blocking != NCCL_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1)
+    return standin_fail(ncclInvalidArgument, "invalid config: blocking is %d", config->blocking);
+  return ncclSuccess;
+}
+
+static ncclResult_t add_init(ncclComm_t *handle, int nranks, const ncclUniqueId *ids, int nids, int rank, int device,
+                             const ncclConfig_t *config)
+{
+  if (!handle || !ids || nranks < 1 || rank < 0 || rank >= nranks || nids < 1 || nids > nranks)
+    return standin_fail(ncclInvalidArgument, "CommInitRank: rank %d of %d, %d ids, comm %p", rank, nranks, nids,
+                        (void *)handle);
+  ncclResult_t result = check_config(config);
+  if (result != ncclSuccess)
+    return result;
+  struct init_work *work = malloc(sizeof *work + (size_t)nids * sizeof *ids);
+  struct ncclComm *comm = standin_comm_new();
+  if (!work || !comm) {
+    free(work);
+    return standin_fail(ncclSystemError, "no memory or no descriptor for a communicator");
+  }
+  *work = (struct init_work){.base.run = run_init, .comm = comm, .handle = handle, .nids = nids};
+  memcpy(work->ids, ids, (size_t)nids * sizeof *ids);
+  comm->rank = rank;
+  comm->nranks = nranks;
+  comm->device = device;
+  *handle = comm;
+  return standin_group_add_work(&work->base);
+}
+
+static ncclResult_t init_rank(ncclComm_t *handle, int nranks, const ncclUniqueId *ids, int nids, int rank,
+                              const ncclConfig_t *config, const char *name)
+{
+  size_t line = standin_stats_begin(name, -1, 0, -1);
+  int64_t begin = standin_now();
+  standin_group_start();
+  ncclResult_t result = standin_group_note(add_init(handle, nranks, ids, nids, rank, 0, config));
+  ncclResult_t ended = standin_group_end();
+  standin_stats_add(line, 0, standin_now() - begin);
+  return result != ncclSuccess ? result : ended;
+}
+
+STANDIN_API ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
+{
+  standin_stats_begin("ncclGetUniqueId", -1, 0, -1);
+  if (!uniqueId)
+    return standin_fail(ncclInvalidArgument, "GetUniqueId: uniqueId is NULL");
+  return standin_unique_id(uniqueId);
+}
+
+STANDIN_API ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank)
+{
+  return init_rank(comm, nranks, &commId, 1, rank, NULL, __func__);
+}
+
+STANDIN_API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank,
+                                                ncclConfig_t *config)
+{
+  return init_rank(comm, nranks, &commId, 1, rank, config, __func__);
+}
+
+STANDIN_API ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank, int nId,
+                                                  ncclUniqueId *commIds, ncclConfig_t *config)
+{
+  return init_rank(newcomm, nranks, commIds, nId, myrank, config, __func__);
+}
+
+static ncclResult_t check_devices(const int *devlist, int ndev)
+{
+  for (int i = 0; devlist && i < ndev; i++) {
+    if (devlist[i] < 0)
+      return standin_fail(ncclInvalidArgument, "CommInitAll: invalid device %d", devlist[i]);
+    for (int j = 0; j < i; j++)
+      if (devlist[i] == devlist[j])
+        return standin_fail(ncclInvalidUsage, "CommInitAll: device %d twice", devlist[i]);
+  }
+  return ncclSuccess;
+}
+
+STANDIN_API ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist)
+{
+  standin_stats_begin("ncclCommInitAll", -1, (size_t)(ndev > 0 ? ndev : 0), -1);
+  if (!comm || ndev < 0)
+    return standin_fail(ncclInvalidArgument, "CommInitAll: %d devices, comm %p", ndev, (void *)comm);
+  ncclResult_t result = check_devices(devlist, ndev);
+  ncclUniqueId id;
+  if (result == ncclSuccess)
+    result = ncclGetUniqueId(&id);
+  if (result != ncclSuccess)
+    return result;
+  standin_group_start();
+  for (int i = 0; i < ndev; i++)
+    standin_group_note(add_init(&comm[i], ndev, &id, 1, i, devlist ? devlist[i] : i, NULL));
+  return standin_group_end();
+}
+
+/* -- children of a communicator ------------------------------------------------------------------------------------- */
+struct child_work {
+  struct async_work base;
+  struct ncclComm *parent; /* in use */
+  ncclComm_t *handle;
+  uint64_t tag;            /* tells this rendezvous from others of the parent */
+  int color, key;          /* NCCL_SPLIT_NOCOLOR: no child for this rank */
+  int nmembers;
+  int members[];           /* ranks of the parent that take part, ascending */
+};
+
+/* Does member a of the parent come before b in the child? Equal keys keep the parent's order. */
+static bool comes_before(const struct member *table, int a, int b)
+{
+  return table[a].key != table[b].key ? table[a].key < table[b].key : a < b;
+}
+
+static ncclResult_t fill_child(struct ncclComm *child, const struct child_work *work, const struct member *table, int self)
+{
+  child->addresses = calloc((size_t)work->nmembers, sizeof *child->addresses);
+  if (!child->addresses)
+    return standin_fail(ncclSystemError, "no memory for a communicator");
+  for (int i = 0; i < work->nmembers; i++) {
+    if (table[i].color != work->color)
+      continue;
+    int place = 0;
+    for (int j = 0; j < work->nmembers; j++)
+      place += table[j].color == work->color && comes_before(table, j, i);
+    child->addresses[place] = table[i].address;
+    child->nranks++;
+    if (i == self)
+      child->rank = place;
+  }
+  child->device = work->parent->device;
+  return standin_connect(child, child->wake);
+}
+
+static ncclResult_t make_child(struct child_work *work, struct ncclComm *child, struct member *table)
+{
+  struct member mine = {.color = work->color, .key = work->key};
+  uint64_t secret;
+  int self = 0;
+  while (work->members[self] != work->parent->rank)
+    self++;
+  if (child)
+    child->listener = standin_listen(&mine.address);
+  ncclResult_t result = standin_meet(work->parent, work->members, work->nmembers, work->tag, &mine, table, &secret);
+  if (result != ncclSuccess || !child)
+    return result;
+  if (child->listener < 0)
+    return standin_fail(ncclSystemError, "no socket for a communicator");
+  child->secret = secret + (uint64_t)(uint32_t)work->color;
+  return fill_child(child, work, table, self);
+}
+
+static ncclResult_t run_child(struct async_work *base)
+{
+  struct child_work *work = (struct child_work *)base;
+  bool wanted = work->color != NCCL_SPLIT_NOCOLOR;
+  struct ncclComm *child = wanted ? standin_comm_new() : NULL;
+  struct member *table = calloc((size_t)work->nmembers, sizeof *table);
+  ncclResult_t result = (wanted && !child) || !table ? standin_fail(ncclSystemError, "no memory for a communicator")
+                                                     : make_child(work, child, table);
+  free(table);
+  standin_comm_release(work->parent);
+  if (child) {
+    child->connected = result == ncclSuccess;
+    if (result == ncclSuccess)
+      *work->handle = child;
+    standin_comm_release(child);
+    if (result != ncclSuccess)
+      standin_comm_destroy(child);
+  }
+  return result;
+}
+
+/* Ready for children? A revoked communicator is, and with `regardless` a failed one too. */
+static ncclResult_t check_parent(struct ncclComm *parent, ncclComm_t *handle, const ncclConfig_t *config, bool regardless)
+{
+  if (!handle)
+    return standin_fail(ncclInvalidArgument, "newcomm is NULL");
+  ncclResult_t result = regardless || parent->revoked ? ncclSuccess : standin_comm_ready(parent);
+  return result == ncclSuccess ? check_config(config) : result;
+}
+
+/* Takes over the use of the parent. `members` are ascending. */
+static ncclResult_t add_child(struct ncclComm *parent, ncclComm_t *handle, uint64_t tag, int color, int key,
+                              const int *members, int nmembers)
+{
+  struct child_work *work = malloc(sizeof *work + (size_t)nmembers * sizeof *members);
+  if (!work) {
+    standin_comm_release(parent);
+    return standin_fail(ncclSystemError, "no memory for a communicator");
+  }
+  *work = (struct child_work){.base.run = run_child, .parent = parent, .handle = handle, .tag = tag, .color = color,
+                              .key = key, .nmembers = nmembers};
+  memcpy(work->members, members, (size_t)nmembers * sizeof *members);
+  *handle = NULL;
+  return standin_group_add_work(&work->base);
+}
+
+static ncclResult_t split(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, const ncclConfig_t *config)
+{
+  if (!standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "CommSplit: no such communicator");
+  standin_stats_begin("ncclCommSplit", (int64_t)comm->id, 0, -1);
+  int *members = malloc((size_t)comm->nranks * sizeof *members);
+  ncclResult_t result = members ? check_parent(comm, newcomm, config, false)
+                                : standin_fail(ncclSystemError, "no memory for a communicator");
+  if (result != ncclSuccess) {
+    standin_comm_release(comm);
+  } else {
+    for (int i = 0; i < comm->nranks; i++)
+      members[i] = i;
+    result = add_child(comm, newcomm, comm->splits++, color, key, members, comm->nranks);
+  }
+  free(members);
+  return result;
+}
+
+STANDIN_API ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config)
+{
+  standin_group_start();
+  ncclResult_t result = standin_group_note(split(comm, color, key, newcomm, config));
+  ncclResult_t ended = standin_group_end();
+  return result != ncclSuccess ? result : ended;
+}
+
+static bool contains(const int *list, int count, int value)
+{
+  for (int i = 0; i < count; i++)
+    if (list[i] == value)
+      return true;
+  return false;
+}
+
+static ncclResult_t shrink(ncclComm_t comm, const int *excluded, int nexcluded, ncclComm_t *newcomm,
+                           const ncclConfig_t *config, int flags)
+{
+  if (!standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "CommShrink: no such communicator");
+  standin_stats_begin("ncclCommShrink", (int64_t)comm->id, 0, -1);
+  int *members = malloc((size_t)comm->nranks * sizeof *members), nmembers = 0;
+  ncclResult_t result = members ? check_parent(comm, newcomm, config, flags & NCCL_SHRINK_ABORT)
+                                : standin_fail(ncclSystemError, "no memory for a communicator");
+  if (result == ncclSuccess && (!excluded || nexcluded <= 0 || contains(excluded, nexcluded, comm->rank)))
+    result = standin_fail(ncclInvalidArgument, "CommShrink: rank %d excludes %d ranks", comm->rank, nexcluded);
+  if (result != ncclSuccess) {
+    standin_comm_release(comm);
+  } else {
+    if (flags & NCCL_SHRINK_ABORT) {
+      comm->aborted = true;
+      standin_comm_wake(comm);
+    }
+    uint64_t tag = UINT64_C(1) << 63;
+    for (int i = 0; i < comm->nranks; i++)
+      if (!contains(excluded, nexcluded, i)) {
+        members[nmembers++] = i;
+        tag = tag * 31 + (uint64_t)i;
+      }
+    result = add_child(comm, newcomm, tag, 0, 0, members, nmembers);
+  }
+  free(members);
+  return result;
+}
+
+STANDIN_API ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
+                                        ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags)
+{
+  standin_group_start();
+  ncclResult_t result =
+    standin_group_note(shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags));
+  ncclResult_t ended = standin_group_end();
+  return result != ncclSuccess ? result : ended;
+}
+
+/* -- the end of a communicator -------------------------------------------------------------------------------------- */
+STANDIN_API ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+  if (!comm)
+    return ncclSuccess;
+  if (!standin_comm_acquire(comm))
+    return standin_group_note(standin_fail(ncclInvalidArgument, "CommFinalize: no such communicator"));
+  standin_stats_begin("ncclCommFinalize", (int64_t)comm->id, 0, -1);
+  bool again = comm->finalized;
+  comm->finalized = true;
+  standin_comm_release(comm);
+  return again ? standin_group_note(standin_fail(ncclInvalidArgument, "CommFinalize: a second time")) : ncclSuccess;
+}
+
+STANDIN_API ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+  if (!comm)
+    return ncclSuccess;
+  standin_stats_begin("ncclCommDestroy", -1, 0, -1);
+  if (!standin_comm_destroy(comm))
+    return standin_fail(ncclInvalidArgument, "CommDestroy: no such communicator");
+  return ncclSuccess;
+}
+
+STANDIN_API ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+  if (!comm)
+    return ncclSuccess;
+  if (!standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "CommAbort: no such communicator");
+  standin_stats_begin("ncclCommAbort", (int64_t)comm->id, 0, -1);
+  comm->aborted = true;
+  standin_comm_wake(comm);
+  standin_comm_release(comm);
+  standin_comm_destroy(comm);
+  return ncclSuccess;
+}
+
+STANDIN_API ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
+{
+  if (!comm)
+    return ncclSuccess;
+  if (revokeFlags != 0 || !standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "CommRevoke: flags %d, or no such communicator", revokeFlags);
+  standin_stats_begin("ncclCommRevoke", (int64_t)comm->id, 0, -1);
+  bool refused = comm->finalized || atomic_exchange(&comm->revoked, true);
+  if (!refused) {
+    standin_comm_wake(comm);
+    standin_comm_shutdown(comm);
+  }
+  standin_comm_release(comm);
+  return refused ? standin_fail(ncclInvalidArgument, "CommRevoke: finalized or revoked before") : ncclSuccess;
+}
+
+/* -- questions ------------------------------------------------------------------------------------------------------ */
+STANDIN_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
+{
+  if (!asyncError || !standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "CommGetAsyncError: no such communicator, or asyncError is NULL");
+  *asyncError = (ncclResult_t)atomic_load(&comm->async_error);
+  standin_comm_release(comm);
+  return ncclSuccess;
+}
+
+STANDIN_API ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
+{
+  if (!count || !standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "CommCount: no such communicator, or count is NULL");
+  *count = comm->nranks;
+  standin_comm_release(comm);
+  return ncclSuccess;
+}
+
+STANDIN_API ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
+{
+  if (!device || !standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "CommCuDevice: no such communicator, or device is NULL");
+  *device = comm->device;
+  standin_comm_release(comm);
+  return ncclSuccess;
+}
+
+STANDIN_API ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
+{
+  if (!rank || !standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "CommUserRank: no such communicator, or rank is NULL");
+  *rank = comm->rank;
+  standin_comm_release(comm);
+  return ncclSuccess;
+}

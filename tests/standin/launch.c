@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Starts the ranks of a program on this machine, as torchrun would: see usage() below.
+ *
+ * One thread, one poll loop: the children's output (a pipe a stream), and signals and deaths through a signalfd.
+ * Signals go to children that have not been waited for, so never to anybody else's process. Exit status: the worst of
+ * the ranks (128 + number for a signal), not counting ranks that were ended because another had failed; 2 for bad
+ * arguments, 126 and 127 as a shell for a command that cannot be started.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST_RANKS 1024
+#define GRACE_MS 1000 /* from a rank's failure to SIGTERM for the others */
+#define KILL_MS 5000  /* and from there to SIGKILL */
+
+/* Output of one stream of one rank, cut into lines. */
+struct stream {
+  int from, to; /* from: -1 once it has ended */
+  char *line;
+  size_t size, room;
+};
+
+struct rank {
+  pid_t pid; /* 0 once it has been waited for */
+  bool ended_by_us;
+  struct stream streams[2];
+};
+
+struct options {
+  int nranks;
+  bool prefix;
+  const char *rate, *stats, *preload;
+  char **command;
+};
+
+static struct rank *ranks;
+static struct options options = {.prefix = true};
+
+__attribute__((noreturn)) static void usage(FILE *to, int status)
+{
+  fprintf(to, "Usage: launch -n N [options] -- COMMAND [ARGUMENT]...\n"
+              "Starts N ranks of COMMAND on this machine with the stand-in for NCCL.\n\n"
+              "  -n N            number of ranks, 1 to %d\n"
+              "  --rate RATE     limit what each rank sends: 200mbit, 1gbit, or bytes per second\n"
+              "  --stats PREFIX  write the calls of each rank and their bytes to PREFIX.RANK\n"
+              "  --preload LIB   LD_PRELOAD for the ranks, before one that is set already\n"
+              "  --no-prefix     do not put [rank] before each line of output\n\n"
+              "The ranks get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and find\n"
+              "the libnccl.so.2 that lies beside this program first.\n", MOST_RANKS);
+  exit(status);
+}
+
+__attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *what, ...)
+{
+  va_list args;
+  fprintf(stderr, "launch: ");
+  va_start(args, what);
+  vfprintf(stderr, what, args);
+  va_end(args);
+  fprintf(stderr, "\nTry launch --help.\n");
+  exit(2);
+}
+
+static void parse(int argc, char **argv)
+{
+  enum { RATE = 256, STATS, PRELOAD, NO_PREFIX };
+  static const struct option known[] = {
+    {"rate", required_argument, NULL, RATE},       {"stats", required_argument, NULL, STATS},
+    {"preload", required_argument, NULL, PRELOAD}, {"no-prefix", no_argument, NULL, NO_PREFIX},
+    {"help", no_argument, NULL, 'h'},              {0}};
+  char *end = NULL;
+  long count = 0;
+  opterr = 0;
+  for (int option; (option = getopt_long(argc, argv, "+:n:h", known, NULL)) != -1;)
+    switch (option) {
+    case 'n':
+      count = strtol(optarg, &end, 10);
+      if (end == optarg || *end || count < 1 || count > MOST_RANKS)
+        refuse("-n %s: not a number of ranks from 1 to %d", optarg, MOST_RANKS);
+      break;
+    case RATE: options.rate = optarg; break;
+    case STATS: options.stats = optarg; break;
+    case PRELOAD: options.preload = optarg; break;
+    case NO_PREFIX: options.prefix = false; break;
+    case 'h': usage(stdout, 0);
+    case ':': refuse("%s wants a value", argv[optind - 1]);
+    default: refuse("unknown option %s", argv[optind - 1]);
+    }
+  if (!count)
+    refuse("-n, the number of ranks, is missing");
+  if (!argv[optind])
+    refuse("there is no command to start");
+  options.nranks = (int)count;
+  options.command = argv + optind;
+}
+
+/* -- output --------------------------------------------------------------------------------------------------------- */
+static void write_all(int to, const char *data, size_t size)
+{
+  while (size) {
+    ssize_t written = write(to, data, size);
+    if (written < 0 && errno != EINTR)
+      return; /* the reader has gone: the ranks' output has no place to go, but they may finish */
+    data += written > 0 ? written : 0;
+    size -= written > 0 ? (size_t)written : 0;
+  }
+}
+
+/* One line with its prefix, in one piece. */
+static void put_line(int rank, int to, const char *line, size_t size)
+{
+  char *text = NULL;
+  int prefix = asprintf(&text, "[%d] ", rank);
+  char *whole = prefix > 0 ? realloc(text, (size_t)prefix + size + 1) : NULL;
+  if (whole) {
+    memcpy(whole + prefix, line, size);
+    whole[(size_t)prefix + size] = '\n';
+    write_all(to, whole, (size_t)prefix + size + 1);
+  }
+  free(whole ? whole : text);
+}
+
+static void put_complete_lines(int rank, struct stream *stream)
+{
+  char *begin = stream->line, *limit = stream->line + stream->size, *newline;
+  while ((newline = memchr(begin, '\n', (size_t)(limit - begin)))) {
+    put_line(rank, stream->to, begin, (size_t)(newline - begin));
+    begin = newline + 1;
+  }
+  stream->size = (size_t)(limit - begin);
+  memmove(stream->line, begin, stream->size);
+}
+
+static void close_stream(int rank, struct stream *stream)
+{
+  if (stream->size)
+    put_line(rank, stream->to, stream->line, stream->size);
+  close(stream->from);
+  free(stream->line);
+  *stream = (struct stream){.from = -1};
+}
+
+/* Reads once. False: nothing there. */
+static bool read_stream(int rank, struct stream *stream)
+{
+  if (stream->room - stream->size < 4096) {
+    char *larger = realloc(stream->line, stream->room + 65536);
+    if (!larger) {
+      close_stream(rank, stream);
+      return false;
+    }
+    stream->line = larger;
+    stream->room += 65536;
+  }
+  ssize_t got = read(stream->from, stream->line + stream->size, stream->room - stream->size);
+  if (got < 0)
+    return errno == EINTR;
+  if (got == 0) {
+    close_stream(rank, stream);
+    return false;
+  }
+  stream->size += (size_t)got;
+  put_complete_lines(rank, stream);
+  return true;
+}
+
+/* -- children ------------------------------------------------------------------------------------------------------- */
+static int free_port(void)
+{
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t size = sizeof address;
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 ||
+      getsockname(fd, (struct sockaddr *)&address, &size) != 0)
+    refuse("no free port: %s", strerror(errno));
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+static void set_number(const char *name, int value)
+{
+  char text[16];
+  snprintf(text, sizeof text, "%d", value);
+  setenv(name, text, 1);
+}
+
+/* `first`, then what the variable holds already. */
+static void prepend(const char *name, const char *first)
+{
+  const char *old = getenv(name);
+  char *joined;
+  if (asprintf(&joined, "%s%s%s", first, old && *old ? ":" : "", old ? old : "") < 0)
+    refuse("no memory");
+  setenv(name, joined, 1);
+  free(joined);
+}
+
+/* What all ranks have in common. LD_PRELOAD is not among it: this program shall not run with it. */
+static void set_environment(void)
+{
+  char path[PATH_MAX], self[PATH_MAX];
+  ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (size > 0) {
+    self[size] = '\0';
+    const char *folder = dirname(self);
+    if (snprintf(path, sizeof path, "%s/libnccl.so.2", folder) < (int)sizeof path && access(path, R_OK) == 0)
+      prepend("LD_LIBRARY_PATH", folder);
+  }
+  set_number("WORLD_SIZE", options.nranks);
+  set_number("LOCAL_WORLD_SIZE", options.nranks);
+  set_number("MASTER_PORT", free_port());
+  setenv("MASTER_ADDR", "127.0.0.1", 1);
+  if (options.rate)
+    setenv("NCCL_STANDIN_RATE", options.rate, 1);
+  if (options.stats)
+    setenv("NCCL_STANDIN_STATS", options.stats, 1);
+}
+
+__attribute__((noreturn)) static void become(int rank, const int *out, const int *err, const sigset_t *mask, pid_t parent)
+{
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent)
+    _exit(1);
+  set_number("RANK", rank);
+  set_number("LOCAL_RANK", rank);
+  if (options.preload)
+    prepend("LD_PRELOAD", options.preload);
+  if (options.prefix) {
+    dup2(out[1], STDOUT_FILENO);
+    dup2(err[1], STDERR_FILENO);
+  }
+  sigprocmask(SIG_SETMASK, mask, NULL);
+  execvp(options.command[0], options.command);
+  dprintf(STDERR_FILENO, "launch: cannot start %s: %s\n", options.command[0], strerror(errno));
+  _exit(errno == ENOENT ? 127 : 126);
+}
+
+static void start(int rank, const sigset_t *mask)
+{
+  int out[2] = {-1, -1}, err[2] = {-1, -1};
+  pid_t parent = getpid();
+  if (options.prefix && (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0))
+    refuse("no pipe for rank %d: %s", rank, strerror(errno));
+  pid_t pid = fork();
+  if (pid < 0)
+    refuse("cannot start rank %d: %s", rank, strerror(errno));
+  if (pid == 0)
+    become(rank, out, err, mask, parent);
+  ranks[rank] = (struct rank){.pid = pid, .streams = {{.from = out[0], .to = STDOUT_FILENO},
+                                                       {.from = err[0], .to = STDERR_FILENO}}};
+  if (options.prefix) {
+    close(out[1]);
+    close(err[1]);
+    fcntl(out[0], F_SETFL, O_NONBLOCK);
+    fcntl(err[0], F_SETFL, O_NONBLOCK);
+  }
+}
+
+static void signal_ranks(int signal, bool end)
+{
+  for (int i = 0; i < options.nranks; i++)
+    if (ranks[i].pid) {
+      ranks[i].ended_by_us |= end;
+      kill(ranks[i].pid, signal);
+    }
+}
+
+/* Waits for those that have ended. Returns how many still run; raises *worst. */
+static int reap(int *worst, bool *failed)
+{
+  int running = 0;
+  for (int i = 0; i < options.nranks; i++) {
+    int status;
+    if (ranks[i].pid && waitpid(ranks[i].pid, &status, WNOHANG) == ranks[i].pid) {
+      ranks[i].pid = 0;
+      int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      if (ranks[i].ended_by_us && WIFSIGNALED(status))
+        code = 0;
+      else if (WIFSIGNALED(status))
+        fprintf(stderr, "launch: rank %d was ended by signal %d (%s)\n", i, WTERMSIG(status), strsignal(WTERMSIG(status)));
+      *worst = code > *worst ? code : *worst;
+      *failed |= code != 0;
+    }
+    running += ranks[i].pid != 0;
+  }
+  return running;
+}
+
+/* -- the loop ------------------------------------------------------------------------------------------------------- */
+static int64_t now_ms(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+/* What a terminal sends, it sends to the ranks as well; the rest is passed on. */
+static void take_signals(int signals)
+{
+  struct signalfd_siginfo info;
+  while (read(signals, &info, sizeof info) == (ssize_t)sizeof info)
+    if (info.ssi_signo != SIGCHLD && info.ssi_code != SI_KERNEL)
+      signal_ranks((int)info.ssi_signo, false);
+}
+
+static void wait_for_events(int signals, int64_t deadline)
+{
+  struct pollfd *fds = calloc(1 + 2 * (size_t)options.nranks, sizeof *fds);
+  if (!fds)
+    refuse("no memory");
+  fds[0] = (struct pollfd){.fd = signals, .events = POLLIN};
+  for (int i = 0; i < 2 * options.nranks; i++)
+    fds[1 + i] = (struct pollfd){.fd = ranks[i / 2].streams[i % 2].from, .events = POLLIN};
+  int64_t left = deadline ? deadline - now_ms() : -1;
+  poll(fds, 1 + 2 * (nfds_t)options.nranks, deadline && left < 0 ? 0 : (int)left);
+  for (int i = 0; i < 2 * options.nranks; i++)
+    if (fds[1 + i].revents)
+      read_stream(i / 2, &ranks[i / 2].streams[i % 2]);
+  take_signals(signals);
+  free(fds);
+}
+
+/* After a failure: first time to end by themselves, then SIGTERM, then SIGKILL. Returns the next deadline. */
+static int64_t press(int64_t deadline, int *stage)
+{
+  if (now_ms() < deadline)
+    return deadline;
+  signal_ranks(*stage == 0 ? SIGTERM : SIGKILL, true);
+  (*stage)++;
+  return now_ms() + KILL_MS;
+}
+
+static int watch(int signals)
+{
+  int worst = 0, stage = 0;
+  int64_t deadline = 0;
+  bool failed = false;
+  while (reap(&worst, &failed)) {
+    if (failed && !deadline)
+      deadline = now_ms() + GRACE_MS;
+    if (deadline)
+      deadline = press(deadline, &stage);
+    wait_for_events(signals, deadline);
+  }
+  for (int i = 0; i < 2 * options.nranks; i++) {
+    struct stream *stream = &ranks[i / 2].streams[i % 2];
+    while (stream->from >= 0 && read_stream(i / 2, stream))
+      ;
+    if (stream->from >= 0)
+      close_stream(i / 2, stream);
+  }
+  return worst;
+}
+
+int main(int argc, char **argv)
+{
+  parse(argc, argv);
+  ranks = calloc((size_t)options.nranks, sizeof *ranks);
+  if (!ranks)
+    refuse("no memory");
+  set_environment();
+  sigset_t ours, theirs;
+  sigemptyset(&ours);
+  sigaddset(&ours, SIGINT);
+  sigaddset(&ours, SIGTERM);
+  sigaddset(&ours, SIGHUP);
+  sigaddset(&ours, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &ours, &theirs);
+  signal(SIGPIPE, SIG_IGN);
+  int signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (signals < 0)
+    refuse("no signalfd: %s", strerror(errno));
+  for (int i = 0; i < options.nranks; i++)
+    start(i, &theirs);
+  int status = watch(signals);
+  free(ranks);
+  return status;
+}

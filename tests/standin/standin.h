@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A stand-in for libnccl.so.2: NCCL's calls on host memory, over TCP. What its files share.
+ *
+ * The way of a call: call_api.c checks the arguments and hands a `struct call` to group.c, which keeps it until the
+ * outermost group end (a call alone is a group of one) and makes one `struct job` a communicator of it; engine.c runs
+ * all jobs of a group at once, each first its collectives in order (ring.c), then its point-to-point calls together
+ * (p2p.c), on non-blocking sockets. comm_api.c and bootstrap.c make communicators, comm.c owns them.
+ *
+ * Everything is synchronous: what was called outside a group is done when the call returns; streams are ignored.
+ * Sizes are bytes unless named count (elements); times are nanoseconds of CLOCK_MONOTONIC.
+ * Errors are ncclResult_t, with a text in ncclGetLastError (standin_fail).
+ */
+#ifndef TESTS_STANDIN_STANDIN_H
+#define TESTS_STANDIN_STANDIN_H
+
+#include "interpose/nccl_newer.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The library is built with hidden visibility; this marks what programs may see. */
+#define STANDIN_API __attribute__((visibility("default")))
+
+/* -- what a call wants ---------------------------------------------------------------------------------------------- */
+enum function {
+  FN_REDUCE_SCATTER, FN_ALL_GATHER, FN_ALL_REDUCE, FN_BROADCAST, FN_REDUCE,
+  FN_SEND, FN_RECV, FN_ALL_TO_ALL, FN_GATHER, FN_SCATTER
+};
+
+enum reduction_kind { REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN };
+
+/* One value of any data type. */
+union scalar {
+  int8_t i8; uint8_t u8; int32_t i32; uint32_t u32; int64_t i64; uint64_t u64;
+  uint16_t half; float f32; double f64;
+  unsigned char bytes[8];
+};
+
+/* The arithmetic of one reduction, taken from the operator when the call is made: a program may destroy its operator
+ * before the group ends. */
+struct reduction {
+  enum reduction_kind kind;
+  ncclDataType_t type;
+  bool scaled;               /* every rank multiplies its input by `scalar` first, rounded to the data type */
+  union scalar scalar;
+  const void *device_scalar; /* not NULL: the scalar is read from here when the call runs */
+  int divisor;               /* not 0: the complete sum is divided by this (integer average) */
+};
+
+struct call {
+  enum function function;
+  const void *send;
+  void *recv;
+  size_t count;
+  ncclDataType_t type;
+  struct reduction reduction;
+  int root;    /* root of a rooted collective, peer of a Send or Recv */
+  size_t line; /* in the statistics */
+};
+
+static inline bool standin_is_collective(enum function function) { return function <= FN_REDUCE; }
+
+size_t standin_type_size(ncclDataType_t type); /* 0 for what is no type */
+
+/* -- communicators (comm.c) ----------------------------------------------------------------------------------------- */
+struct peer {
+  int fd;          /* one full-duplex connection; -1 for oneself */
+  bool wants_read; /* the last attempt would have blocked */
+  bool wants_write;
+};
+
+struct user_op {
+  bool used;
+  struct reduction reduction;
+};
+
+struct address {
+  struct in_addr host;
+  in_port_t port;
+};
+
+struct ncclComm {
+  struct ncclComm *next;        /* in the list of live communicators; that list's lock guards next and busy */
+  int busy;                     /* calls that are using it */
+  uint64_t id;                  /* ordinal in this process, never used twice */
+  int rank, nranks, device;
+  atomic_bool connected;        /* its making is over: peers will not change */
+  atomic_bool finalized;
+  atomic_bool aborted, revoked; /* set by any thread; `wake` becomes readable as well */
+  atomic_int async_error;       /* first error of a call, stays */
+  int wake;                     /* eventfd */
+  struct peer *peers;           /* nranks */
+  uint64_t sequence;            /* collectives run so far, equal on all ranks */
+  int64_t paced_until;          /* not 0: the rate limit refused to send until then */
+
+  int listener;                 /* stays open: the lowest rank serves the bootstrap of children */
+  struct address *addresses;    /* nranks: everybody's listener */
+  uint64_t secret;              /* known to the members only */
+  uint32_t splits;              /* made so far */
+
+  pthread_mutex_t ops_lock;
+  struct user_op *ops;
+  size_t ops_capacity;
+
+  char *stage_in, *stage_out, *work; /* the ring's buffers, made at first use */
+  size_t work_size;
+};
+
+/* A new communicator, in the list and in use by the caller. NULL: no memory or no descriptors. */
+struct ncclComm *standin_comm_new(void);
+/* Is this a live communicator? Then it stays alive until standin_comm_release. Only compares `comm`, so that handles
+ * destroyed before are safe to ask for. */
+bool standin_comm_acquire(struct ncclComm *comm);
+/* The same, for a handle that must still be the communicator that had `id`. */
+bool standin_comm_acquire_id(struct ncclComm *comm, uint64_t id);
+void standin_comm_release(struct ncclComm *comm);
+/* Takes it from the list, waits until no call uses it, frees it. False: it was not in the list. The caller holds no
+ * use of it. */
+bool standin_comm_destroy(struct ncclComm *comm);
+/* Remembers that an operation failed, and shuts down. */
+void standin_comm_break(struct ncclComm *comm, ncclResult_t result);
+/* Closes the connections both ways, so that no rank waits for this one. Any thread. */
+void standin_comm_shutdown(struct ncclComm *comm);
+/* Makes blocked calls of other threads return. */
+void standin_comm_wake(struct ncclComm *comm);
+/* Why nothing may start on this communicator; ncclSuccess: it may. */
+ncclResult_t standin_comm_ready(struct ncclComm *comm);
+
+/* -- groups (group.c) ----------------------------------------------------------------------------------------------- */
+/* Work that makes a communicator, or takes one down; in a group each runs on its own thread. */
+struct async_work {
+  ncclResult_t (*run)(struct async_work *);
+  ncclResult_t result;
+};
+
+void standin_group_start(void);
+/* Keeps the call until the group ends. The communicator is in use by the caller. */
+ncclResult_t standin_group_add_call(struct ncclComm *comm, const struct call *call);
+/* Keeps the work until the group ends; frees it then. */
+ncclResult_t standin_group_add_work(struct async_work *work);
+/* An error of a call inside the group: the group's end returns it and starts nothing. Returns `result`. */
+ncclResult_t standin_group_note(ncclResult_t result);
+ncclResult_t standin_group_end(void);
+
+/* -- running (engine.c, ring.c, p2p.c) ------------------------------------------------------------------------------ */
+/* Precedes the payload of every collective on a link and of every message: both ends must mean the same call. */
+struct header {
+  uint32_t magic;
+  uint8_t function, type, kind, unused;
+  uint64_t sequence;
+  uint64_t size;
+  uint64_t root;
+};
+
+struct envelope {
+  struct header header;  /* sent, or expected */
+  struct header arrived; /* receiving only */
+  size_t done;           /* bytes of the header that have passed */
+};
+
+/* A place in a ring's schedule: `offset` bytes of chunk `step` of slice `slice` have passed. */
+struct cursor {
+  size_t slice;
+  int step;
+  size_t offset;
+};
+
+struct ring {
+  struct call *call;
+  struct reduction reduction; /* with its scalar read */
+  size_t element, total;      /* sizes of an element, and of a shard (AllReduce, Broadcast, Reduce: of the buffer) */
+  size_t slice_size, slices;
+  int rank, nranks, next, prev;
+  int steps;                  /* chunks of a slice */
+  int dependency;             /* what is sent in step s was received in step s + dependency; below 0: own input */
+  bool sends, receives;
+  struct envelope out, in;
+  struct cursor sent, received;
+  char *stage_in, *stage_out, *work;
+  size_t staged;                   /* in stage_in: received, not reduced (less than one element between steps) */
+  size_t scaled_begin, scaled_end; /* in stage_out: scaled, not sent */
+  size_t payload_sent;
+};
+
+struct transfer {
+  struct transfer *next; /* same peer, same direction */
+  char *data;
+  size_t size, done;
+  struct call *call;
+};
+
+struct lane {
+  struct transfer *out, *in; /* the first is under way */
+  struct transfer **out_tail, **in_tail;
+  struct envelope out_envelope, in_envelope;
+};
+
+struct p2p {
+  struct transfer *transfers;
+  size_t count;
+  struct lane *lanes; /* one a peer */
+};
+
+struct job {
+  struct ncclComm *comm;
+  struct call **calls; /* collectives first */
+  size_t ncalls, ncollectives, current;
+  bool started, done;  /* started: the call `current` (or the point-to-point part) has begun */
+  int64_t started_at;
+  struct ring ring;
+  struct p2p p2p;
+  ncclResult_t result;
+};
+
+/* Runs the jobs, all at once, and sets their results. Gives up the job's use of its communicator when it ends. */
+void standin_run(struct job *jobs, size_t njobs);
+int64_t standin_now(void);
+
+/* Non-blocking: what is left of the envelope, then up to `size` bytes. Sets *moved to the payload bytes that passed; an
+ * error is one of NCCL's. standin_wire_recv checks the header against `envelope->header`. */
+ncclResult_t standin_wire_send(struct ncclComm *comm, int peer, struct envelope *envelope, const void *data, size_t size,
+                               size_t *moved);
+ncclResult_t standin_wire_recv(struct ncclComm *comm, int peer, struct envelope *envelope, void *data, size_t size,
+                               size_t *moved);
+static inline bool standin_envelope_passed(const struct envelope *envelope)
+{
+  return envelope->done == sizeof envelope->header;
+}
+#define STANDIN_HEADER_MAGIC 0x7a6e6363u
+
+/* Each step does what it can without blocking; *progress is set when anything moved, *done at the end. */
+ncclResult_t standin_ring_start(struct ring *ring, struct ncclComm *comm, struct call *call);
+ncclResult_t standin_ring_step(struct ring *ring, struct ncclComm *comm, bool *progress, bool *done);
+ncclResult_t standin_p2p_start(struct p2p *p2p, struct ncclComm *comm, struct call **calls, size_t ncalls);
+ncclResult_t standin_p2p_step(struct p2p *p2p, struct ncclComm *comm, bool *progress, bool *done);
+void standin_p2p_free(struct p2p *p2p);
+/* A collective of one rank. */
+void standin_run_alone(struct call *call);
+
+/* -- arithmetic (reduce.c, redop.c) --------------------------------------------------------------------------------- */
+/* dst = own (scaled where the reduction says so) combined with other. dst may be own. `complete`: this is the last
+ * summand, divide now. */
+void standin_reduce(void *dst, const void *own, const void *other, size_t count, const struct reduction *reduction,
+                    bool complete);
+void standin_scale(void *dst, const void *src, size_t count, const struct reduction *reduction);
+uint16_t standin_half_from_float(float value);
+uint16_t standin_bf16_from_float(float value);
+/* What the operator means on this communicator and type, or ncclInvalidArgument. */
+ncclResult_t standin_op_resolve(struct ncclComm *comm, ncclRedOp_t op, ncclDataType_t type, struct reduction *reduction);
+
+/* -- bootstrap (bootstrap.c) ---------------------------------------------------------------------------------------- */
+/* What every member tells the root about itself, and the root everybody. */
+struct member {
+  struct address address;
+  int32_t color, key;
+};
+
+int standin_listen(struct address *address); /* -1 on failure */
+/* Serves the ids of this process in the background, from ncclGetUniqueId on. */
+ncclResult_t standin_unique_id(ncclUniqueId *id);
+/* Rendezvous of all ranks by the ids; fills `comm` (rank and nranks are set) with addresses, secret and connections. */
+ncclResult_t standin_join(struct ncclComm *comm, const ncclUniqueId *ids, int nids);
+/* Rendezvous of the members of `parent` (ranks in `ranks`, ascending); fills `table` and the secret. */
+ncclResult_t standin_meet(struct ncclComm *parent, const int *ranks, int nranks, uint64_t tag, struct member *mine,
+                          struct member *table, uint64_t *secret);
+/* Connects everybody with everybody. comm->addresses, secret, rank, nranks and listener are set. */
+ncclResult_t standin_connect(struct ncclComm *comm, int wake);
+
+/* -- rate limit and statistics -------------------------------------------------------------------------------------- */
+/* How many of `size` bytes may be sent now; 0: none before *until. What is not sent is given back. `size` > 0. */
+size_t standin_rate_take(size_t size, int64_t *until);
+void standin_rate_return(size_t size);
+
+#define STANDIN_NO_LINE ((size_t)-1)
+/* Begins the line of a call; `comm_id` and `type` may be -1 for none. */
+size_t standin_stats_begin(const char *function, int64_t comm_id, size_t count, int type);
+void standin_stats_add(size_t line, size_t payload_sent, int64_t nanoseconds);
+
+/* -- errors --------------------------------------------------------------------------------------------------------- */
+__attribute__((format(printf, 2, 3))) ncclResult_t standin_fail(ncclResult_t result, const char *what, ...);
+
+#endif
