@@ -1,1 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# The example: a training program as users have them. It takes nothing from the library and does not know of it.
+if HAVE_BLAS
+noinst_PROGRAMS += examples/train_gpt
+endif
+examples_train_gpt_SOURCES = \
+  examples/train_gpt.c examples/rendezvous.h \
+  examples/gpt/adamw.c examples/gpt/adamw.h \
+  examples/gpt/block.c \
+  examples/gpt/fail.h \
+  examples/gpt/fast_exp.h \
+  examples/gpt/fsdp.c examples/gpt/fsdp.h \
+  examples/gpt/gradients.c examples/gpt/gradients.h \
+  examples/gpt/layers.c examples/gpt/layers.h \
+  examples/gpt/model.c examples/gpt/model.h \
+  examples/gpt/options.c examples/gpt/options.h \
+  examples/gpt/random.h \
+  examples/gpt/steps.c examples/gpt/steps.h \
+  examples/gpt/text.c examples/gpt/text.h \
+  examples/gpt/units.c
+# `omp simd` marks the loops that must vectorise at any -O level. Without the other two, a square root that might set errno
+# or a comparison that might trap would keep them scalar; NaN and infinity keep their meaning.
+examples_train_gpt_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -fno-math-errno -fno-trapping-math
+# Runs in place: the stand-in is found from where the program lies. Any other NCCL on host memory can be put in its place.
+examples_train_gpt_LDFLAGS = $(AM_LDFLAGS) -L$(top_builddir)/tests/standin -Wl,-rpath,'$$ORIGIN/../tests/standin'
+examples_train_gpt_LDADD = -lnccl $(BLAS_LIBS) -lm
+examples_train_gpt_DEPENDENCIES = tests/standin/libnccl.so.2
+dist_noinst_SCRIPTS = examples/demo

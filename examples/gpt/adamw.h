@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * AdamW (Loshchilov and Hutter 2019) on this rank's shards, and the learning rate's way through a run.
+ */
+#ifndef EXAMPLES_GPT_ADAMW_H
+#define EXAMPLES_GPT_ADAMW_H
+
+#include <stddef.h>
+
+#include "examples/gpt/fsdp.h"
+#include "examples/gpt/model.h"
+
+struct adamw {
+  float weight_decay;
+  size_t updates;           /* done so far; skipped steps do not count */
+  float **first, **second;  /* moments of every unit's shard */
+};
+
+/* Ends the process without memory. */
+struct adamw *adamw_create(const struct fsdp *f, float weight_decay);
+void adamw_destroy(struct adamw *a, const struct fsdp *f);
+
+/* One update of all shards by their gradients times grad_scale. */
+void adamw_update(struct adamw *a, struct fsdp *f, const struct gpt_unit *units, float rate, float grad_scale);
+
+/* Linear warm-up to `peak`, then a half cosine down to a tenth of it at the last step. `step` counts from 0. */
+float adamw_rate(float peak, size_t step, size_t warmup_steps, size_t steps);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * See options.h.
+ */
+#include "examples/gpt/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "examples/gpt/fail.h"
+#include "examples/gpt/text.h"
+
+enum option_type { OPTION_SIZE, OPTION_REAL, OPTION_PATH };
+
+struct option {
+  const char *field;
+  enum option_type type;
+  size_t offset;            /* of the field in struct options */
+  double fallback, least, most;
+  const char *help;
+};
+
+static const struct option option_table[] = {
+#define ENTRY(field, fallback, least, most, help) \
+  {#field, OPTION_SIZE, offsetof(struct options, field), fallback, least, most, help},
+  OPTIONS_SIZES(ENTRY)
+#undef ENTRY
+#define ENTRY(field, fallback, least, most, help) \
+  {#field, OPTION_REAL, offsetof(struct options, field), fallback, least, most, help},
+  OPTIONS_REALS(ENTRY)
+#undef ENTRY
+#define ENTRY(field, help) {#field, OPTION_PATH, offsetof(struct options, field), 0, 0, 0, help},
+  OPTIONS_PATHS(ENTRY)
+#undef ENTRY
+};
+
+#define OPTION_COUNT (sizeof option_table / sizeof *option_table)
+
+/* The name on the command line: "--" and the field with dashes. */
+static void option_name(const struct option *option, char *name, size_t size)
+{
+  snprintf(name, size, "--%s", option->field);
+  for (char *c = name; *c; c++)
+    if (*c == '_')
+      *c = '-';
+}
+
+static void store(struct options *o, const struct option *option, double value)
+{
+  char *field = (char *)o + option->offset;
+  if (option->type == OPTION_SIZE)
+    *(size_t *)field = (size_t)value;
+  else
+    *(float *)field = (float)value;
+}
+
+static void parse_value(struct options *o, const struct option *option, const char *name, const char *text)
+{
+  if (option->type == OPTION_PATH) {
+    *(const char **)((char *)o + option->offset) = text;
+    return;
+  }
+  char *end;
+  errno = 0;
+  /* Whole numbers up to 2^32 are exact in a double; digits alone keep out "1e3", "0x10" and "nan". */
+  bool well_formed = option->type == OPTION_SIZE ? strspn(text, "0123456789") == strlen(text) : true;
+  double value = strtod(text, &end);
+  if (!well_formed || end == text || *end || errno || !(value >= option->least && value <= option->most))
+    fail(2, "%s %s: expected %s from %.10g to %.10g", name, text,
+         option->type == OPTION_SIZE ? "a whole number" : "a number", option->least, option->most);
+  store(o, option, value);
+}
+
+static void print_help(void)
+{
+  printf("usage: train_gpt [OPTION VALUE]...\n"
+         "Trains a byte-level GPT with fully sharded data parallelism over NCCL. Ranks come from RANK, WORLD_SIZE,\n"
+         "MASTER_ADDR and MASTER_PORT, as torchrun sets them; without them there is one rank.\n\n");
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    const struct option *option = &option_table[i];
+    char name[64];
+    option_name(option, name, sizeof name);
+    printf("  %-18s %-5s %s", name, option->type == OPTION_PATH ? "FILE" : "N", option->help);
+    if (option->type != OPTION_PATH)
+      printf(" (%.10g)", option->fallback);
+    printf("\n");
+  }
+  printf("  %-18s %-5s files to learn from, one after another (those in %s)\n", "--text", "FILE...",
+         TEXT_DEFAULT_FOLDER);
+  printf("  %-18s %-5s compare the backward pass with finite differences on a small model, and end\n",
+         "--check-gradients", "");
+  printf("  %-18s %-5s print this and end\n", "--help", "");
+}
+
+static const struct option *find_option(const char *argument)
+{
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    char name[64];
+    option_name(&option_table[i], name, sizeof name);
+    if (strcmp(name, argument) == 0)
+      return &option_table[i];
+  }
+  return NULL;
+}
+
+static void check_together(const struct options *o)
+{
+  if (o->hidden % o->heads)
+    fail(2, "--hidden %zu: expected a multiple of --heads, which is %zu", o->hidden, o->heads);
+  if (o->skip_timing >= o->steps)
+    fail(2, "--skip-timing %zu: expected less than --steps, which is %zu", o->skip_timing, o->steps);
+}
+
+struct options options_parse(int argc, char **argv)
+{
+  struct options o = {0};
+  for (size_t i = 0; i < OPTION_COUNT; i++)
+    if (option_table[i].type != OPTION_PATH)
+      store(&o, &option_table[i], option_table[i].fallback);
+  o.text = calloc((size_t)argc + 1, sizeof *o.text);
+  if (!o.text)
+    fail(1, "no memory");
+  for (int i = 1; i < argc; i++) {
+    const struct option *option = find_option(argv[i]);
+    if (option) {
+      if (i + 1 == argc)
+        fail(2, "%s needs a value: %s", argv[i], option->help);
+      parse_value(&o, option, argv[i], argv[i + 1]);
+      i++;
+    } else if (strcmp(argv[i], "--text") == 0) {
+      if (i + 1 == argc || strncmp(argv[i + 1], "--", 2) == 0)
+        fail(2, "--text needs at least one file");
+      while (i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
+        o.text[o.ntext++] = argv[++i];
+    } else if (strcmp(argv[i], "--check-gradients") == 0) {
+      o.check_gradients = true;
+    } else if (strcmp(argv[i], "--help") == 0) {
+      print_help();
+      exit(0);
+    } else {
+      fail(2, "unknown option %s; --help lists what there is", argv[i]);
+    }
+  }
+  check_together(&o);
+  return o;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The command line. The three lists below are all there is: the struct, the parser, the checks and --help come from them.
+ * A field `print_every` is the option --print-every.
+ */
+#ifndef EXAMPLES_GPT_OPTIONS_H
+#define EXAMPLES_GPT_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* X(field, default, least, most, help) */
+#define OPTIONS_SIZES(X) \
+  X(layers, 4, 1, 1000, "transformer blocks") \
+  X(hidden, 200, 1, 16384, "width of the model; a multiple of --heads") \
+  X(heads, 5, 1, 1024, "attention heads") \
+  X(context, 64, 1, 65536, "bytes of a sequence") \
+  X(batch, 24, 1, 4096, "sequences of a rank in one pass") \
+  X(accumulate, 1, 1, 4096, "passes whose gradients are added before they are reduced") \
+  X(steps, 120, 1, 100000000, "optimiser steps") \
+  X(warmup_steps, 10, 0, 100000000, "steps until the full learning rate") \
+  X(eval_every, 0, 0, 100000000, "steps between validations; 0: only at the end") \
+  X(eval_sequences, 0, 0, 100000000, "held-out sequences of a validation; 0: all there are") \
+  X(print_every, 10, 0, 100000000, "steps between lines of progress; 0: none") \
+  X(skip_timing, 2, 0, 100000000, "first steps that the statistics of times leave out") \
+  X(seed, 1, 0, 4294967295, "of the initial parameters and of the sequences drawn") \
+  X(threads, 1, 1, 1024, "threads of the BLAS in each rank")
+
+#define OPTIONS_REALS(X) \
+  X(lr, 5e-3, 0, 10, "peak learning rate; it falls to a tenth by a half cosine") \
+  X(weight_decay, 0.1, 0, 10, "of AdamW, for matrices") \
+  X(clip, 1.0, 0, 1e30, "largest L2 norm of the whole gradient; 0: no clipping")
+
+/* X(field, help) */
+#define OPTIONS_PATHS(X) \
+  X(dump_params, "write the final parameters as raw fp32, in forward order") \
+  X(times, "write every step's times as tab-separated text")
+
+struct options {
+#define FIELD(field, fallback, least, most, help) size_t field;
+  OPTIONS_SIZES(FIELD)
+#undef FIELD
+#define FIELD(field, fallback, least, most, help) float field;
+  OPTIONS_REALS(FIELD)
+#undef FIELD
+#define FIELD(field, help) const char *field;
+  OPTIONS_PATHS(FIELD)
+#undef FIELD
+  const char **text;        /* files; none: the default folder */
+  size_t ntext;
+  bool check_gradients;
+};
+
+/* Parses the command line. --help prints and ends with status 0; anything wrong ends the process with status 2 and a line
+ * that names the option, the value and what is accepted. Paths point into argv; free(text) when done. */
+struct options options_parse(int argc, char **argv);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What every step took and gave, and how that is told: progress, the summary, the file of --times. Single-threaded.
+ */
+#ifndef EXAMPLES_GPT_STEPS_H
+#define EXAMPLES_GPT_STEPS_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+struct step {
+  double total_s, all_gather_s, reduce_scatter_s, other_s; /* other: small all-reduces */
+  double loss;              /* mean over the tokens of all ranks */
+};
+
+/* Time that is not spent in communication calls. */
+static inline double step_compute_s(const struct step *s)
+{
+  return s->total_s - s->all_gather_s - s->reduce_scatter_s - s->other_s;
+}
+
+/* A line such as "step 20/120  loss 2.431  step time 412 ms" for the steps [from, to). */
+void steps_print_progress(const struct step *steps, size_t from, size_t to, size_t all);
+
+/* All that the last lines tell besides the steps. */
+struct summary {
+  size_t steps, skip_timing, skipped, ranks, params;
+  double loss_val;
+};
+/* A block to read and a line "train: key=value ...". loss_train is the mean over the last tenth of the steps. */
+void steps_print_summary(const struct step *steps, const struct summary *summary);
+
+/* One line a step, tab-separated, with a header; times in milliseconds. Ends the process if it cannot be written. */
+void steps_write(const struct step *steps, size_t count, const char *path);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * See text.h.
+ */
+#include "examples/gpt/text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "examples/gpt/fail.h"
+#include "examples/gpt/random.h"
+
+/* Keeps the draws apart from the numbers that initialise the units. */
+#define SEQUENCE_STREAM 0x73657175656e6365u
+
+static void append_file(struct text *text, const char *path)
+{
+  FILE *file = fopen(path, "rb");
+  if (!file)
+    fail(2, "cannot read text file %s: %s", path, strerror(errno));
+  for (;;) {
+    size_t room = 1 << 16;
+    uint8_t *larger = realloc(text->bytes, text->count + room);
+    if (!larger)
+      fail(1, "no memory for the text in %s", path);
+    text->bytes = larger;
+    size_t got = fread(text->bytes + text->count, 1, room, file);
+    text->count += got;
+    if (got < room)
+      break;
+  }
+  if (ferror(file))
+    fail(2, "cannot read text file %s: %s", path, strerror(errno));
+  fclose(file);
+}
+
+static int is_regular(const struct dirent *entry)
+{
+  char path[PATH_MAX];
+  struct stat status;
+  snprintf(path, sizeof path, "%s/%s", TEXT_DEFAULT_FOLDER, entry->d_name);
+  return lstat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* By bytes, whatever the locale. */
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+  return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static void append_default_folder(struct text *text)
+{
+  struct dirent **entries;
+  int count = scandir(TEXT_DEFAULT_FOLDER, &entries, is_regular, by_name);
+  if (count <= 0)
+    fail(2, "no text in %s (%s); name a file with --text", TEXT_DEFAULT_FOLDER, count ? strerror(errno) : "empty");
+  for (int i = 0; i < count; i++) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", TEXT_DEFAULT_FOLDER, entries[i]->d_name);
+    append_file(text, path);
+    free(entries[i]);
+  }
+  free(entries);
+}
+
+struct text text_read(const char *const *files, size_t nfiles, size_t context)
+{
+  struct text text = {0};
+  for (size_t i = 0; i < nfiles; i++)
+    append_file(&text, files[i]);
+  if (nfiles == 0)
+    append_default_folder(&text);
+  text.train = text.count - text.count / 10;
+  if (text.count / 10 < context + 1)
+    fail(2, "the text has %zu bytes; with --context %zu, whose last tenth must hold a sequence, at least %zu are needed",
+         text.count, context, 10 * (context + 1));
+  return text;
+}
+
+void text_free(struct text *text)
+{
+  free(text->bytes);
+  *text = (struct text){0};
+}
+
+const uint8_t *text_training_sequence(const struct text *text, uint64_t seed, uint64_t number, size_t context)
+{
+  return text->bytes + random_bits(seed, SEQUENCE_STREAM, number) % (text->train - context);
+}
+
+size_t text_validation_count(const struct text *text, size_t context, size_t limit)
+{
+  size_t windows = (text->count - text->train - 1) / context;
+  return limit && limit < windows ? limit : windows;
+}
+
+const uint8_t *text_validation_sequence(const struct text *text, size_t number, size_t count, size_t context)
+{
+  size_t windows = text_validation_count(text, context, 0);
+  return text->bytes + text->train + number * windows / count * context;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Trains a byte-level GPT the way FSDP does: each rank owns a shard of every unit's parameters, gathers a unit just before
+ * its forward and its backward pass, and reduce-scatters its gradient just after. An ordinary NCCL program in C.
+ *
+ * One step of L blocks calls NCCL (2L+4) x all-gather, (L+2) x reduce-scatter, and once an all-reduce of two floats that
+ * carries the loss and the squared norm of the gradient; the sequence is the same in every step. Everything it computes
+ * is a function of the options and the number of ranks: equal runs give equal bits.
+ */
+#include <cblas.h>
+#include <errno.h>
+#include <math.h>
+#include <nccl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "examples/gpt/adamw.h"
+#include "examples/gpt/fail.h"
+#include "examples/gpt/fsdp.h"
+#include "examples/gpt/gradients.h"
+#include "examples/gpt/model.h"
+#include "examples/gpt/options.h"
+#include "examples/gpt/steps.h"
+#include "examples/gpt/text.h"
+#include "examples/rendezvous.h"
+
+/* OpenBLAS has it; another BLAS may not, and then has its own way to be told. */
+void openblas_set_num_threads(int threads) __attribute__((weak));
+
+struct trainer {
+  struct options options;
+  struct rendezvous world;
+  struct text text;
+  struct gpt_model *model;
+  struct fsdp *fsdp;
+  struct adamw *adamw;
+  uint8_t *inputs, *targets; /* batch x context */
+  size_t skipped;            /* steps */
+};
+
+static ncclComm_t connect_ranks(const struct rendezvous *world)
+{
+  char why[256];
+  ncclUniqueId id = {{0}};
+  ncclComm_t comm;
+  ncclResult_t result = world->rank == 0 ? ncclGetUniqueId(&id) : ncclSuccess;
+  if (result != ncclSuccess)
+    fail(1, "ncclGetUniqueId: %s", ncclGetErrorString(result));
+  if (!rendezvous_share(world, &id, sizeof id, why, sizeof why))
+    fail(1, "%s", why);
+  result = ncclCommInitRank(&comm, world->nranks, id, world->rank);
+  if (result != ncclSuccess)
+    fail(1, "rank %d: ncclCommInitRank: %s", world->rank, ncclGetErrorString(result));
+  return comm;
+}
+
+static void initialise_shards(struct trainer *t)
+{
+  for (size_t unit = 0; unit < t->model->nunits; unit++) {
+    const struct fsdp_unit *u = &t->fsdp->units[unit];
+    size_t first = u->shard * (size_t)t->fsdp->rank;
+    for (size_t i = 0; i < u->shard && first + i < t->model->units[unit].count; i++)
+      u->params[i] = gpt_initial_value(&t->model->units[unit], unit, first + i, t->options.seed);
+  }
+}
+
+static void trainer_create(struct trainer *t)
+{
+  const struct options *o = &t->options;
+  struct gpt_shape shape = {.layers = o->layers, .hidden = o->hidden, .heads = o->heads, .context = o->context,
+                            .batch = o->batch};
+  t->text = text_read(o->text, o->ntext, o->context);
+  t->model = gpt_create(&shape);
+  t->inputs = malloc(o->batch * o->context);
+  t->targets = malloc(o->batch * o->context);
+  if (!t->model || !t->inputs || !t->targets)
+    fail(1, "no memory for a model of --layers %zu --hidden %zu --context %zu --batch %zu", o->layers, o->hidden,
+         o->context, o->batch);
+  gpt_set_batch(t->model, t->inputs, t->targets);
+  t->fsdp = fsdp_create(t->model->units, t->model->nunits, connect_ranks(&t->world), t->world.rank, t->world.nranks,
+                        o->accumulate > 1);
+  t->adamw = adamw_create(t->fsdp, o->weight_decay);
+  initialise_shards(t);
+}
+
+static void trainer_destroy(struct trainer *t)
+{
+  ncclCommDestroy(t->fsdp->comm);
+  adamw_destroy(t->adamw, t->fsdp);
+  fsdp_destroy(t->fsdp);
+  gpt_destroy(t->model);
+  text_free(&t->text);
+  free(t->inputs);
+  free(t->targets);
+  free(t->options.text);
+}
+
+/* Puts a sequence of context + 1 bytes into the batch: each byte is to predict the next. */
+static void place_sequence(struct trainer *t, size_t i, const uint8_t *sequence)
+{
+  size_t context = t->options.context;
+  memcpy(t->inputs + i * context, sequence, context);
+  memcpy(t->targets + i * context, sequence + 1, context);
+}
+
+/* Forward over all units; returns the sum of the loss over the first `counted` sequences. */
+static double forward(struct trainer *t, size_t counted, float grad_scale)
+{
+  for (size_t unit = 0; unit < t->model->nunits; unit++)
+    gpt_forward(t->model, unit, fsdp_gather(t->fsdp, unit), counted, grad_scale);
+  return t->model->loss;
+}
+
+/* All passes of a step. Leaves the averaged gradient in the shards; returns this rank's mean loss. */
+static double accumulate_gradients(struct trainer *t, size_t step)
+{
+  const struct options *o = &t->options;
+  size_t tokens = o->batch * o->context * o->accumulate, ranks = (size_t)t->world.nranks;
+  double loss = 0.0;
+  for (size_t pass = 0; pass < o->accumulate; pass++) {
+    uint64_t first = ((step * o->accumulate + pass) * ranks + (size_t)t->world.rank) * o->batch;
+    for (size_t i = 0; i < o->batch; i++)
+      place_sequence(t, i, text_training_sequence(&t->text, o->seed, first + i, o->context));
+    loss += forward(t, o->batch, 1.0f / (float)tokens) / (double)tokens;
+    for (size_t unit = t->model->nunits; unit-- > 0;) {
+      const float *params = fsdp_gather(t->fsdp, unit);
+      gpt_backward(t->model, unit, params, fsdp_full_grads(t->fsdp, unit, pass == 0));
+      if (pass == o->accumulate - 1)
+        fsdp_reduce(t->fsdp, unit);
+    }
+  }
+  return loss;
+}
+
+static double squared_norm(const float *values, size_t count)
+{
+  float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+  for (size_t i = 0; i < count; i++)
+    sum += values[i] * values[i];
+  return (double)sum;
+}
+
+/* One optimiser step; returns the loss averaged over the ranks. A gradient that is not finite is left out. */
+static double train_step(struct trainer *t, size_t step)
+{
+  const struct options *o = &t->options;
+  double loss = accumulate_gradients(t, step), squares = 0.0;
+  for (size_t unit = 0; unit < t->fsdp->nunits; unit++)
+    squares += squared_norm(t->fsdp->units[unit].grads, t->fsdp->units[unit].shard);
+  float shared[2] = {(float)(loss / (double)t->world.nranks), (float)squares};
+  fsdp_sum(t->fsdp, shared, 2);
+  float norm = sqrtf(shared[1]);
+  if (isfinite(norm)) {
+    float scale = o->clip > 0.0f && norm > o->clip ? o->clip / norm : 1.0f;
+    adamw_update(t->adamw, t->fsdp, t->model->units, adamw_rate(o->lr, step, o->warmup_steps, o->steps), scale);
+  } else {
+    t->skipped++;
+  }
+  return (double)shared[0];
+}
+
+/* Mean loss over the held-out sequences. Every rank makes the same number of passes; what is beyond the end of the last
+ * one is computed on some sequence, but not counted. */
+static double validate(struct trainer *t)
+{
+  const struct options *o = &t->options;
+  size_t count = text_validation_count(&t->text, o->context, o->eval_sequences), ranks = (size_t)t->world.nranks;
+  double loss = 0.0;
+  for (size_t first = 0; first < count; first += ranks * o->batch) {
+    size_t mine = first + (size_t)t->world.rank * o->batch;
+    size_t counted = mine >= count ? 0 : count - mine < o->batch ? count - mine : o->batch;
+    for (size_t i = 0; i < o->batch; i++)
+      place_sequence(t, i, text_validation_sequence(&t->text, i < counted ? mine + i : 0, count, o->context));
+    loss += forward(t, counted, 0.0f);
+  }
+  float shared = (float)(loss / (double)(count * o->context));
+  fsdp_sum(t->fsdp, &shared, 1);
+  return (double)shared;
+}
+
+static void train(struct trainer *t, struct step *steps)
+{
+  const struct options *o = &t->options;
+  const struct fsdp *f = t->fsdp;
+  size_t printed = 0;
+  for (size_t i = 0; i < o->steps; i++) {
+    struct step before = {fsdp_clock(), f->all_gather_s, f->reduce_scatter_s, f->other_s, 0.0};
+    double loss = train_step(t, i);
+    steps[i] = (struct step){fsdp_clock() - before.total_s, f->all_gather_s - before.all_gather_s,
+                             f->reduce_scatter_s - before.reduce_scatter_s, f->other_s - before.other_s, loss};
+    if (o->print_every && t->world.rank == 0 && ((i + 1) % o->print_every == 0 || i == 0 || i + 1 == o->steps)) {
+      steps_print_progress(steps, printed, i + 1, o->steps);
+      printed = i + 1;
+    }
+    if (o->eval_every && (i + 1) % o->eval_every == 0 && i + 1 < o->steps) {
+      double validation = validate(t);
+      if (t->world.rank == 0)
+        printf("step %zu/%zu  validation loss %.3f\n", i + 1, o->steps, validation);
+    }
+  }
+}
+
+/* Every rank gathers; rank 0 writes. */
+static void dump_params(struct trainer *t, const char *path)
+{
+  FILE *file = t->world.rank == 0 ? fopen(path, "wb") : NULL;
+  if (t->world.rank == 0 && !file)
+    fail(1, "cannot write %s: %s", path, strerror(errno));
+  for (size_t unit = 0; unit < t->model->nunits; unit++) {
+    const float *params = fsdp_gather(t->fsdp, unit);
+    if (file)
+      fwrite(params, sizeof *params, t->model->units[unit].count, file);
+  }
+  if (file && (ferror(file) | fclose(file)))
+    fail(1, "cannot write %s: %s", path, strerror(errno));
+}
+
+static void finish(struct trainer *t, const struct step *steps)
+{
+  const struct options *o = &t->options;
+  struct summary summary = {.steps = o->steps, .skip_timing = o->skip_timing, .skipped = t->skipped,
+                            .ranks = (size_t)t->world.nranks, .loss_val = validate(t)};
+  for (size_t unit = 0; unit < t->model->nunits; unit++)
+    summary.params += t->model->units[unit].count;
+  if (o->dump_params)
+    dump_params(t, o->dump_params);
+  if (t->world.rank != 0)
+    return;
+  if (o->times)
+    steps_write(steps, o->steps, o->times);
+  steps_print_summary(steps, &summary);
+}
+
+int main(int argc, char **argv)
+{
+  char why[256];
+  struct trainer t = {.options = options_parse(argc, argv)};
+  if (openblas_set_num_threads)
+    openblas_set_num_threads((int)t.options.threads);
+  if (t.options.check_gradients)
+    return gradients_check(t.options.seed) ? 0 : 1;
+  if (!rendezvous_from_env(&t.world, why, sizeof why))
+    fail(2, "%s", why);
+  trainer_create(&t);
+  struct step *steps = calloc(t.options.steps, sizeof *steps);
+  if (!steps)
+    fail(1, "no memory for %zu steps", t.options.steps);
+  train(&t, steps);
+  finish(&t, steps);
+  free(steps);
+  trainer_destroy(&t);
+  return 0;
+}
