@@ -143,12 +143,6 @@ size_t standin_channel_write(struct channel *channel, const void *data, size_t s
   answer_bell(channel);
   uint64_t written = atomic_load_explicit(&lane->written, memory_order_relaxed);
   uint64_t room = CAPACITY - (written - atomic_load(&lane->read));
-  if (!room) {
-    /* Note the sleep first, then look again: the reader does the reverse. */
-    atomic_store(&lane->writer_sleeps, true);
-    channel->slept = true;
-    room = CAPACITY - (written - atomic_load(&lane->read));
-  }
   size = size < room ? size : room;
   if (!size)
     return 0;
@@ -164,11 +158,6 @@ size_t standin_channel_read(struct channel *channel, void *data, size_t size)
   answer_bell(channel);
   uint64_t read = atomic_load_explicit(&lane->read, memory_order_relaxed);
   uint64_t filled = atomic_load(&lane->written) - read;
-  if (!filled) {
-    atomic_store(&lane->reader_sleeps, true);
-    channel->slept = true;
-    filled = atomic_load(&lane->written) - read;
-  }
   size = size < filled ? size : filled;
   if (!size)
     return 0;
@@ -176,4 +165,17 @@ size_t standin_channel_read(struct channel *channel, void *data, size_t size)
   atomic_store(&lane->read, read + size);
   ring_bell(channel, &lane->writer_sleeps);
   return size;
+}
+
+/* Notes the sleep first and looks then; the other side does the reverse. */
+bool standin_channel_may_sleep(struct channel *channel, bool to_read, bool to_write)
+{
+  channel->slept = true;
+  if (to_read)
+    atomic_store(&channel->in->reader_sleeps, true);
+  if (to_write)
+    atomic_store(&channel->out->writer_sleeps, true);
+  bool readable = atomic_load(&channel->in->written) != atomic_load(&channel->in->read);
+  bool writable = atomic_load(&channel->out->written) - atomic_load(&channel->out->read) < CAPACITY;
+  return !(to_read && readable) && !(to_write && writable);
 }

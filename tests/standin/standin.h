@@ -154,10 +154,12 @@ ncclResult_t standin_group_end(void);
 struct channel *standin_channel_create(uint64_t secret, int bell, int *fd);
 struct channel *standin_channel_open(uint64_t secret, int bell, int process, int descriptor);
 void standin_channel_close(struct channel *channel);
-/* How many bytes passed. 0: full or empty, poll the bell for input before the next try (or it has hung up). */
+/* How many bytes passed. 0: full or empty, or the other side has hung up. */
 size_t standin_channel_write(struct channel *channel, const void *data, size_t size);
 size_t standin_channel_read(struct channel *channel, void *data, size_t size);
 bool standin_channel_hung_up(const struct channel *channel);
+/* Before polling the bell for input. False: the wanted direction has become ready in the meantime. */
+bool standin_channel_may_sleep(struct channel *channel, bool to_read, bool to_write);
 
 /* -- running (engine.c, wire.c, ring.c, p2p.c) ------------------------------------------------------------------------------ */
 /* Precedes the payload of every collective on a link and of every message: both ends must mean the same call. */
@@ -196,6 +198,8 @@ struct ring {
   char *stage_in, *stage_out, *work;
   size_t staged;                   /* in stage_in: received, not reduced (less than one element between steps) */
   size_t scaled_begin, scaled_end; /* in stage_out: scaled, not sent */
+  char *own_copy; /* where own_left more bytes of the own input belong */
+  size_t own_left;
   size_t payload_sent;
 };
 
