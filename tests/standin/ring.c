@@ -187,18 +187,19 @@ static bool reserve(struct ring *ring, struct ncclComm *comm)
   return ring->stage_in && ring->stage_out && (ring->work || !partial_sums);
 }
 
-/* The part of the result that is the own input. */
-static void copy_own(const struct ring *ring)
+/* The part of the result that is the own input: how much there is to copy, and where to. */
+static void plan_own_copy(struct ring *ring)
 {
   const struct call *call = ring->call;
-  size_t size = ring->total;
   char *to = call->recv;
   if (call->function == FN_ALL_GATHER)
-    to += (size_t)ring->rank * size;
+    to += (size_t)ring->rank * ring->total;
   else if (call->function != FN_BROADCAST || ring->receives)
     return;
-  if (to != call->send)
-    memmove(to, call->send, size);
+  if (to != call->send) {
+    ring->own_copy = to;
+    ring->own_left = ring->total;
+  }
 }
 
 static bool is_reduction(enum function function)
@@ -224,7 +225,7 @@ ncclResult_t standin_ring_start(struct ring *ring, struct ncclComm *comm, struct
     header.kind = (uint8_t)call->reduction.kind;
   }
   ring->out.header = ring->in.header = header;
-  copy_own(ring);
+  plan_own_copy(ring);
   advance(ring, &ring->sent, chunk_to_send);
   advance(ring, &ring->received, chunk_to_receive);
   return ncclSuccess;
@@ -312,6 +313,14 @@ static ncclResult_t receive_some(struct ring *ring, struct ncclComm *comm, bool 
   return ncclSuccess;
 }
 
+/* A piece at a time, from the end, while there is nothing to send or receive: the links shall not wait for it. */
+static void copy_some(struct ring *ring)
+{
+  size_t piece = ring->own_left < STAGE ? ring->own_left : STAGE;
+  ring->own_left -= piece;
+  memcpy(ring->own_copy + ring->own_left, (const char *)ring->call->send + ring->own_left, piece);
+}
+
 ncclResult_t standin_ring_step(struct ring *ring, struct ncclComm *comm, bool *progress, bool *done)
 {
   ncclResult_t result = ncclSuccess;
@@ -319,7 +328,12 @@ ncclResult_t standin_ring_step(struct ring *ring, struct ncclComm *comm, bool *p
     result = receive_some(ring, comm, progress);
   if (result == ncclSuccess && ring->sends && ring->sent.slice < ring->slices)
     result = send_some(ring, comm, progress);
-  *done = (!ring->receives || ring->received.slice == ring->slices) && (!ring->sends || ring->sent.slice == ring->slices);
+  if (!*progress && ring->own_left) {
+    copy_some(ring);
+    *progress = true;
+  }
+  *done = !ring->own_left && (!ring->receives || ring->received.slice == ring->slices) &&
+          (!ring->sends || ring->sent.slice == ring->slices);
   return result;
 }
 
