@@ -17,3 +17,13 @@ check_PROGRAMS += tests/unit/test_abi
 TESTS += tests/unit/test_abi
 tests_unit_test_abi_SOURCES = tests/unit/test_abi.c tests/unit/abi_ours.c
 endif
+
+# The example trainer.
+EXTRA_DIST += tests/e2e/trainer_lib.sh
+check_PROGRAMS += tests/e2e/trainer_rendezvous
+TESTS += tests/e2e/trainer_rendezvous
+tests_e2e_trainer_rendezvous_SOURCES = tests/e2e/trainer_rendezvous.c
+dist_check_SCRIPTS += tests/e2e/trainer_gradients.test tests/e2e/trainer_options.test tests/e2e/trainer_ranks.test
+if HAVE_BLAS
+TESTS += tests/e2e/trainer_gradients.test tests/e2e/trainer_options.test tests/e2e/trainer_ranks.test
+endif
