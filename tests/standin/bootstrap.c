@@ -45,9 +45,12 @@ struct answer {
   int32_t result, unused;
 };
 
+/* From the lower rank, answered with one byte: is the shared memory shared? */
 struct greeting {
   uint64_t secret;
-  int32_t rank, unused;
+  int32_t rank;
+  int32_t process, descriptor; /* of the memory; descriptor -1: none */
+  int32_t unused;
 };
 
 /* -- blocking sockets ----------------------------------------------------------------------------------------------- */
@@ -311,27 +314,68 @@ ncclResult_t standin_meet(struct ncclComm *parent, const int *ranks, int nranks,
   return result;
 }
 
-static void keep_connection(struct ncclComm *comm, int rank, int fd)
+static void keep_connection(struct ncclComm *comm, int rank, int fd, struct channel *channel)
 {
   int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   comm->peers[rank].fd = fd;
+  comm->peers[rank].channel = channel;
 }
 
-static ncclResult_t connect_upwards(struct ncclComm *comm)
+/* Ranks with one address are on one host. Those that reach each other over a network, if only an emulated one between
+ * network namespaces, shall use it. The variable is NCCL's. */
+static bool may_share_memory(const struct ncclComm *comm, int rank)
 {
-  struct greeting greeting = {.secret = comm->secret, .rank = comm->rank};
-  for (int i = comm->rank + 1; i < comm->nranks; i++) {
-    int fd = connect_to(&comm->addresses[i]);
-    if (fd < 0)
-      return standin_fail(ncclRemoteError, "cannot connect to rank %d: %s", i, strerror(errno));
-    keep_connection(comm, i, fd);
-    if (!write_all(fd, &greeting, sizeof greeting))
-      return standin_fail(ncclRemoteError, "rank %d has gone", i);
-  }
-  return ncclSuccess;
+  const char *disabled = getenv("NCCL_SHM_DISABLE");
+  return !(disabled && atoi(disabled)) &&
+         comm->addresses[rank].host.s_addr == comm->addresses[comm->rank].host.s_addr;
 }
 
+static ncclResult_t greet(struct ncclComm *comm, int rank, int wake)
+{
+  struct greeting greeting = {.secret = comm->secret, .rank = comm->rank, .process = getpid(), .descriptor = -1};
+  struct channel *channel = NULL;
+  bool shared = false;
+  int fd = connect_to(&comm->addresses[rank]);
+  if (fd < 0)
+    return standin_fail(ncclRemoteError, "cannot connect to rank %d: %s", rank, strerror(errno));
+  if (may_share_memory(comm, rank))
+    channel = standin_channel_create(comm->secret, fd, &greeting.descriptor);
+  bool answered = write_all(fd, &greeting, sizeof greeting) && read_all(fd, wake, -1, &shared, sizeof shared);
+  if (greeting.descriptor >= 0)
+    close(greeting.descriptor);
+  if (!shared || !channel) {
+    standin_channel_close(channel);
+    channel = NULL;
+  }
+  keep_connection(comm, rank, fd, channel);
+  return answered ? ncclSuccess : standin_fail(ncclRemoteError, "rank %d has gone while it connected", rank);
+}
+
+/* Takes one connection. A stranger's is dropped, and *taken is false. */
+static ncclResult_t be_greeted(struct ncclComm *comm, int wake, bool *taken)
+{
+  struct greeting greeting;
+  int fd = accept_one(comm->listener, wake);
+  if (fd < 0)
+    return standin_fail(ncclInternalError, "the communicator was aborted while it connected");
+  *taken = read_all(fd, wake, PATIENCE_MS, &greeting, sizeof greeting) && greeting.secret == comm->secret &&
+           greeting.rank >= 0 && greeting.rank < comm->rank && comm->peers[greeting.rank].fd < 0;
+  if (!*taken) {
+    close(fd);
+    return ncclSuccess;
+  }
+  struct channel *channel = NULL;
+  if (greeting.descriptor >= 0)
+    channel = standin_channel_open(comm->secret, fd, greeting.process, greeting.descriptor);
+  keep_connection(comm, greeting.rank, fd, channel);
+  bool shared = channel != NULL;
+  return write_all(fd, &shared, sizeof shared)
+           ? ncclSuccess
+           : standin_fail(ncclRemoteError, "rank %d has gone while it connected", greeting.rank);
+}
+
+/* Everybody first greets the ranks above him and waits for their answers; the highest one answers at once. */
 ncclResult_t standin_connect(struct ncclComm *comm, int wake)
 {
   comm->peers = calloc((size_t)comm->nranks, sizeof *comm->peers);
@@ -339,19 +383,13 @@ ncclResult_t standin_connect(struct ncclComm *comm, int wake)
     return standin_fail(ncclSystemError, "no memory for %d ranks", comm->nranks);
   for (int i = 0; i < comm->nranks; i++)
     comm->peers[i].fd = -1;
-  ncclResult_t result = connect_upwards(comm);
+  ncclResult_t result = ncclSuccess;
+  for (int i = comm->rank + 1; i < comm->nranks && result == ncclSuccess; i++)
+    result = greet(comm, i, wake);
   for (int missing = comm->rank; missing && result == ncclSuccess;) {
-    struct greeting greeting;
-    int fd = accept_one(comm->listener, wake);
-    if (fd < 0)
-      return standin_fail(ncclInternalError, "the communicator was aborted while it connected");
-    if (read_all(fd, wake, PATIENCE_MS, &greeting, sizeof greeting) && greeting.secret == comm->secret &&
-        greeting.rank >= 0 && greeting.rank < comm->rank && comm->peers[greeting.rank].fd < 0) {
-      keep_connection(comm, greeting.rank, fd);
-      missing--;
-    } else {
-      close(fd);
-    }
+    bool taken = false;
+    result = be_greeted(comm, wake, &taken);
+    missing -= taken;
   }
   return result;
 }

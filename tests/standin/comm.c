@@ -83,8 +83,10 @@ static void close_if_open(int fd)
 
 static void comm_free(struct ncclComm *comm)
 {
-  for (int i = 0; comm->peers && i < comm->nranks; i++)
+  for (int i = 0; comm->peers && i < comm->nranks; i++) {
+    standin_channel_close(comm->peers[i].channel);
     close_if_open(comm->peers[i].fd);
+  }
   close_if_open(comm->listener);
   close_if_open(comm->wake);
   pthread_mutex_destroy(&comm->ops_lock);

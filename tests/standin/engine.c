@@ -5,99 +5,10 @@
  *
  * A job belongs to the thread that runs it. A job that fails breaks its own communicator only; the others go on.
  */
-#define _GNU_SOURCE
 #include "standin.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-
-/* What one system call moves at most: large enough to be cheap, small enough that the payload is still in the cache
- * when it is reduced, and that one direction does not starve the other. */
-#define PIECE ((size_t)512 << 10)
-
-static ncclResult_t io_error(const char *what, int peer)
-{
-  return standin_fail(ncclRemoteError, "%s rank %d: %s", what, peer, errno ? strerror(errno) : "it has closed the connection");
-}
-
-ncclResult_t standin_wire_send(struct ncclComm *comm, int peer, struct envelope *envelope, const void *data, size_t size,
-                               size_t *moved)
-{
-  *moved = 0;
-  size_t head = sizeof envelope->header - envelope->done;
-  size_t wanted = head + (size < PIECE ? size : PIECE);
-  int64_t until = 0;
-  size_t allowed = standin_rate_take(wanted, &until);
-  if (!allowed) {
-    if (!comm->paced_until || until < comm->paced_until)
-      comm->paced_until = until;
-    return ncclSuccess;
-  }
-  size_t head_now = head < allowed ? head : allowed;
-  struct iovec parts[] = {
-    {.iov_base = (char *)&envelope->header + envelope->done, .iov_len = head_now},
-    {.iov_base = (void *)data, .iov_len = allowed - head_now},
-  };
-  struct msghdr message = {.msg_iov = parts + (head_now == 0), .msg_iovlen = 2 - (head_now == 0)};
-  ssize_t sent = sendmsg(comm->peers[peer].fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-  size_t passed = sent > 0 ? (size_t)sent : 0;
-  standin_rate_return(allowed - passed);
-  if (sent < 0) {
-    if (errno == EAGAIN || errno == EINTR) {
-      comm->peers[peer].wants_write = true;
-      return ncclSuccess;
-    }
-    return io_error("cannot send to", peer);
-  }
-  size_t head_passed = passed < head_now ? passed : head_now;
-  envelope->done += head_passed;
-  *moved = passed - head_passed;
-  return ncclSuccess;
-}
-
-static ncclResult_t check_header(const struct header *expected, const struct header *arrived, int peer)
-{
-  if (memcmp(expected, arrived, sizeof *expected) == 0)
-    return ncclSuccess;
-  return standin_fail(ncclInvalidUsage,
-                      "rank %d runs another call: function %d type %d operator %d root %d sequence %llu size %llu, here "
-                      "function %d type %d operator %d root %d sequence %llu size %llu",
-                      peer, arrived->function, arrived->type, arrived->kind, (int)arrived->root,
-                      (unsigned long long)arrived->sequence, (unsigned long long)arrived->size, expected->function,
-                      expected->type, expected->kind, (int)expected->root, (unsigned long long)expected->sequence,
-                      (unsigned long long)expected->size);
-}
-
-ncclResult_t standin_wire_recv(struct ncclComm *comm, int peer, struct envelope *envelope, void *data, size_t size,
-                               size_t *moved)
-{
-  *moved = 0;
-  bool head_missing = envelope->done < sizeof envelope->arrived;
-  size_t head = sizeof envelope->arrived - envelope->done;
-  struct iovec parts[] = {
-    {.iov_base = (char *)&envelope->arrived + envelope->done, .iov_len = head},
-    {.iov_base = data, .iov_len = size < PIECE ? size : PIECE},
-  };
-  struct msghdr message = {.msg_iov = parts + !head_missing, .msg_iovlen = 2 - !head_missing};
-  errno = 0;
-  ssize_t got = recvmsg(comm->peers[peer].fd, &message, MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-    comm->peers[peer].wants_read = true;
-    return ncclSuccess;
-  }
-  if (got <= 0)
-    return io_error("cannot receive from", peer);
-  size_t head_passed = (size_t)got < head ? (size_t)got : head;
-  envelope->done += head_passed;
-  *moved = (size_t)got - head_passed;
-  if (head_missing && envelope->done == sizeof envelope->arrived)
-    return check_header(&envelope->header, &envelope->arrived, peer);
-  return ncclSuccess;
-}
 
 /* -- jobs ----------------------------------------------------------------------------------------------------------- */
 static void finish_job(struct job *job, ncclResult_t result)
@@ -184,7 +95,8 @@ static void watch_job(struct watch *watch, const struct job *job)
   watch->fds[watch->count++] = (struct pollfd){.fd = comm->wake, .events = POLLIN};
   for (int i = 0; i < comm->nranks; i++) {
     const struct peer *peer = &comm->peers[i];
-    short events = (short)((peer->wants_read ? POLLIN : 0) | (peer->wants_write ? POLLOUT : 0));
+    bool wants_input = peer->wants_read || (peer->wants_write && peer->channel); /* a channel's bell is input */
+    short events = (short)((wants_input ? POLLIN : 0) | (peer->wants_write && !peer->channel ? POLLOUT : 0));
     if (events)
       watch->fds[watch->count++] = (struct pollfd){.fd = peer->fd, .events = events};
   }

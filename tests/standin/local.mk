@@ -4,6 +4,7 @@ noinst_PROGRAMS += tests/standin/libnccl.so.2
 tests_standin_libnccl_so_2_SOURCES = \
   tests/standin/bootstrap.c \
   tests/standin/call_api.c \
+  tests/standin/channel.c \
   tests/standin/comm.c \
   tests/standin/comm_api.c \
   tests/standin/engine.c \
@@ -13,9 +14,11 @@ tests_standin_libnccl_so_2_SOURCES = \
   tests/standin/rate.c \
   tests/standin/redop.c \
   tests/standin/reduce.c \
+  tests/standin/reduce_kernels.h \
   tests/standin/ring.c \
   tests/standin/standin.h \
-  tests/standin/stats.c
+  tests/standin/stats.c \
+  tests/standin/wire.c
 tests_standin_libnccl_so_2_CFLAGS = $(LIBRARY_CFLAGS) -pthread
 tests_standin_libnccl_so_2_LDFLAGS = $(AM_LDFLAGS) -shared -pthread -Wl,-soname,libnccl.so.2
 

@@ -14,7 +14,7 @@
 #if defined(__clang__)
 #define EACH _Pragma("clang loop vectorize(assume_safety)") for (size_t i = 0; i < count; i++)
 #else
-#pragma GCC optimize("O3")
+#pragma GCC optimize("O3", "no-trapping-math")
 #define EACH _Pragma("GCC ivdep") for (size_t i = 0; i < count; i++)
 #endif
 
@@ -84,9 +84,16 @@ uint16_t standin_bf16_from_float(float value)
 #define GREATER_FLOAT(a, b) ((a) > (b) || (b) != (b) ? (a) : (b))
 #define SMALLER_FLOAT(a, b) ((a) < (b) || (b) != (b) ? (a) : (b))
 
+struct kernels {
+  void (*combine[4])(void *dst, const void *own, const void *other, size_t count); /* by enum reduction_kind */
+  void (*scale)(void *dst, const void *own, const void *scalar, size_t count);
+  void (*scaled_sum)(void *dst, const void *own, const void *other, const void *scalar, size_t count);
+  void (*divide)(void *dst, size_t count, int divisor);
+};
+
 /* dst[i] = own[i] OP other[i]; LOAD widens a stored value to the type of the computation, STORE rounds it back. */
 #define COMBINE(name, stored, wide, LOAD, STORE, expression)                                         \
-  static void name(void *dst_, const void *own_, const void *other_, size_t count)                   \
+  static TARGET void NAMED(name)(void *dst_, const void *own_, const void *other_, size_t count)                   \
   {                                                                                                  \
     stored *dst = dst_;                                                                              \
     const stored *own = own_, *other = other_;                                                       \
@@ -99,14 +106,14 @@ uint16_t standin_bf16_from_float(float value)
 
 /* dst[i] = own[i] x scalar, and the same plus other[i]: two roundings, as two GPU instructions. */
 #define SCALE(name, stored, wide, LOAD, STORE)                                                       \
-  static void scale_##name(void *dst_, const void *own_, const void *scalar_, size_t count)          \
+  static TARGET void NAMED(scale_##name)(void *dst_, const void *own_, const void *scalar_, size_t count)          \
   {                                                                                                  \
     stored *dst = dst_;                                                                              \
     const stored *own = own_;                                                                        \
     wide scalar = LOAD(*(const stored *)scalar_);                                                    \
     EACH dst[i] = (stored)STORE((wide)(LOAD(own[i]) * scalar));                                      \
   }                                                                                                  \
-  static void scaled_sum_##name(void *dst_, const void *own_, const void *other_, const void *scalar_, size_t count) \
+  static TARGET void NAMED(scaled_sum_##name)(void *dst_, const void *own_, const void *other_, const void *scalar_, size_t count) \
   {                                                                                                  \
     stored *dst = dst_;                                                                              \
     const stored *own = own_, *other = other_;                                                       \
@@ -119,7 +126,7 @@ uint16_t standin_bf16_from_float(float value)
   }
 
 #define DIVIDE(name, stored)                                                                         \
-  static void divide_##name(void *dst_, size_t count, int divisor)                                   \
+  static TARGET void NAMED(divide_##name)(void *dst_, size_t count, int divisor)                                   \
   {                                                                                                  \
     stored *dst = dst_;                                                                              \
     for (size_t i = 0; i < count; i++)                                                               \
@@ -135,52 +142,29 @@ uint16_t standin_bf16_from_float(float value)
   COMBINE(max_##name, stored, wide, LOAD, STORE, MAX(a, b)) \
   COMBINE(min_##name, stored, wide, LOAD, STORE, MIN(a, b))
 
-ARITHMETIC(u8, uint8_t, uint8_t, PLAIN, PLAIN)
-ARITHMETIC(u32, uint32_t, uint32_t, PLAIN, PLAIN)
-ARITHMETIC(u64, uint64_t, uint64_t, PLAIN, PLAIN)
-ARITHMETIC(f16, uint16_t, float, float_from_half, half_from_float)
-ARITHMETIC(bf16, uint16_t, float, float_from_bf16, bf16_from_float)
-ARITHMETIC(f32, float, float, PLAIN, PLAIN)
-ARITHMETIC(f64, double, double, PLAIN, PLAIN)
-ORDER(i8, int8_t, int8_t, PLAIN, PLAIN, GREATER, SMALLER)
-ORDER(u8, uint8_t, uint8_t, PLAIN, PLAIN, GREATER, SMALLER)
-ORDER(i32, int32_t, int32_t, PLAIN, PLAIN, GREATER, SMALLER)
-ORDER(u32, uint32_t, uint32_t, PLAIN, PLAIN, GREATER, SMALLER)
-ORDER(i64, int64_t, int64_t, PLAIN, PLAIN, GREATER, SMALLER)
-ORDER(u64, uint64_t, uint64_t, PLAIN, PLAIN, GREATER, SMALLER)
-ORDER(f16, uint16_t, float, float_from_half, half_from_float, GREATER_FLOAT, SMALLER_FLOAT)
-ORDER(bf16, uint16_t, float, float_from_bf16, bf16_from_float, GREATER_FLOAT, SMALLER_FLOAT)
-ORDER(f32, float, float, PLAIN, PLAIN, GREATER_FLOAT, SMALLER_FLOAT)
-ORDER(f64, double, double, PLAIN, PLAIN, GREATER_FLOAT, SMALLER_FLOAT)
-DIVIDE(i8, int8_t)
-DIVIDE(u8, uint8_t)
-DIVIDE(i32, int32_t)
-DIVIDE(u32, uint32_t)
-DIVIDE(i64, int64_t)
-DIVIDE(u64, uint64_t)
+#define TARGET
+#define NAMED(name) name##_plain
+#include "reduce_kernels.h"
 
-struct kernels {
-  void (*combine[4])(void *dst, const void *own, const void *other, size_t count); /* by enum reduction_kind */
-  void (*scale)(void *dst, const void *own, const void *scalar, size_t count);
-  void (*scaled_sum)(void *dst, const void *own, const void *other, const void *scalar, size_t count);
-  void (*divide)(void *dst, size_t count, int divisor);
-};
+#if defined(__x86_64__)
+#define TARGET __attribute__((target("avx2")))
+#define NAMED(name) name##_avx2
+#include "reduce_kernels.h"
+#endif
 
-#define KERNELS(arithmetic, order, division) \
-  {{sum_##arithmetic, prod_##arithmetic, max_##order, min_##order}, scale_##arithmetic, scaled_sum_##arithmetic, division}
-
-static const struct kernels kernels[] = {
-  [ncclInt8] = KERNELS(u8, i8, divide_i8),       [ncclUint8] = KERNELS(u8, u8, divide_u8),
-  [ncclInt32] = KERNELS(u32, i32, divide_i32),   [ncclUint32] = KERNELS(u32, u32, divide_u32),
-  [ncclInt64] = KERNELS(u64, i64, divide_i64),   [ncclUint64] = KERNELS(u64, u64, divide_u64),
-  [ncclFloat16] = KERNELS(f16, f16, NULL),       [ncclBfloat16] = KERNELS(bf16, bf16, NULL),
-  [ncclFloat32] = KERNELS(f32, f32, NULL),       [ncclFloat64] = KERNELS(f64, f64, NULL),
-};
+static const struct kernels *kernels_of(ncclDataType_t type)
+{
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2"))
+    return &kernels_avx2[type];
+#endif
+  return &kernels_plain[type];
+}
 
 void standin_reduce(void *dst, const void *own, const void *other, size_t count, const struct reduction *reduction,
                     bool complete)
 {
-  const struct kernels *with = &kernels[reduction->type];
+  const struct kernels *with = kernels_of(reduction->type);
   if (reduction->scaled)
     with->scaled_sum(dst, own, other, &reduction->scalar, count);
   else
@@ -191,5 +175,5 @@ void standin_reduce(void *dst, const void *own, const void *other, size_t count,
 
 void standin_scale(void *dst, const void *src, size_t count, const struct reduction *reduction)
 {
-  kernels[reduction->type].scale(dst, src, &reduction->scalar, count);
+  kernels_of(reduction->type)->scale(dst, src, &reduction->scalar, count);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A stand-in for libnccl.so.2: NCCL's calls on host memory, over TCP. What its files share.
+ * A stand-in for libnccl.so.2: NCCL's calls on host memory, over shared memory and TCP. What its files share.
  *
  * The way of a call: call_api.c checks the arguments and hands a `struct call` to group.c, which keeps it until the
  * outermost group end (a call alone is a group of one) and makes one `struct job` a communicator of it; engine.c runs
  * all jobs of a group at once, each first its collectives in order (ring.c), then its point-to-point calls together
- * (p2p.c), on non-blocking sockets. comm_api.c and bootstrap.c make communicators, comm.c owns them.
+ * (p2p.c), over wire.c. comm_api.c and bootstrap.c make communicators, comm.c owns them.
  *
  * Everything is synchronous: what was called outside a group is done when the call returns; streams are ignored.
  * Sizes are bytes unless named count (elements); times are nanoseconds of CLOCK_MONOTONIC.
@@ -67,9 +67,12 @@ static inline bool standin_is_collective(enum function function) { return functi
 size_t standin_type_size(ncclDataType_t type); /* 0 for what is no type */
 
 /* -- communicators (comm.c) ----------------------------------------------------------------------------------------- */
+struct channel;
+
 struct peer {
-  int fd;          /* one full-duplex connection; -1 for oneself */
-  bool wants_read; /* the last attempt would have blocked */
+  int fd;                  /* TCP; -1 for oneself */
+  struct channel *channel; /* shared memory instead of it, or NULL */
+  bool wants_read;         /* the last attempt would have blocked */
   bool wants_write;
 };
 
@@ -146,7 +149,17 @@ ncclResult_t standin_group_add_work(struct async_work *work);
 ncclResult_t standin_group_note(ncclResult_t result);
 ncclResult_t standin_group_end(void);
 
-/* -- running (engine.c, ring.c, p2p.c) ------------------------------------------------------------------------------ */
+/* -- shared memory between two ranks (channel.c) -------------------------------------------------------------------- */
+/* `bell` is the ranks' connection. NULL: not possible. The caller closes *fd once the other rank has opened it. */
+struct channel *standin_channel_create(uint64_t secret, int bell, int *fd);
+struct channel *standin_channel_open(uint64_t secret, int bell, int process, int descriptor);
+void standin_channel_close(struct channel *channel);
+/* How many bytes passed. 0: full or empty, poll the bell for input before the next try (or it has hung up). */
+size_t standin_channel_write(struct channel *channel, const void *data, size_t size);
+size_t standin_channel_read(struct channel *channel, void *data, size_t size);
+bool standin_channel_hung_up(const struct channel *channel);
+
+/* -- running (engine.c, wire.c, ring.c, p2p.c) ------------------------------------------------------------------------------ */
 /* Precedes the payload of every collective on a link and of every message: both ends must mean the same call. */
 struct header {
   uint32_t magic;
