@@ -24,5 +24,5 @@ examples_train_gpt_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -fno-math-errno -fno-trap
 # Runs in place: the stand-in is found from where the program lies. Any other NCCL on host memory can be put in its place.
 examples_train_gpt_LDFLAGS = $(AM_LDFLAGS) -L$(top_builddir)/tests/standin -Wl,-rpath,'$$ORIGIN/../tests/standin'
 examples_train_gpt_LDADD = -lnccl $(BLAS_LIBS) -lm
-examples_train_gpt_DEPENDENCIES = tests/standin/libnccl.so.2
-dist_noinst_SCRIPTS = examples/demo
+examples_train_gpt_DEPENDENCIES = tests/standin/libnccl.so
+EXTRA_DIST += examples/demo

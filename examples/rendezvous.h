@@ -220,7 +220,7 @@ static inline bool rendezvous_serve(const struct rendezvous *r, const void *data
   }
   close(listener);
   return missing == 0 ||
-         rendezvous_fail(why, size, "%d of %d ranks did not come to %s within %.0f s", missing, r->nranks, r->address,
+         rendezvous_fail(why, size, "%d of %d ranks did not come to %s within %g s", missing, r->nranks, r->address,
                          r->timeout_s);
 }
 
@@ -251,7 +251,7 @@ static inline bool rendezvous_share(const struct rendezvous *r, void *data, size
         return true;
     poll(NULL, 0, 50);
   } while (rendezvous_clock() < end);
-  return rendezvous_fail(why, size, "rank %d found no rank 0 on ports %d to %d of MASTER_ADDR=%s within %.0f s", r->rank,
+  return rendezvous_fail(why, size, "rank %d found no rank 0 on ports %d to %d of MASTER_ADDR=%s within %g s", r->rank,
                          rendezvous_port(r, 0), rendezvous_port(r, RENDEZVOUS_PORTS - 1), r->address, r->timeout_s);
 }
 

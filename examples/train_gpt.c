@@ -238,8 +238,11 @@ int main(int argc, char **argv)
   struct trainer t = {.options = options_parse(argc, argv)};
   if (openblas_set_num_threads)
     openblas_set_num_threads((int)t.options.threads);
-  if (t.options.check_gradients)
-    return gradients_check(t.options.seed) ? 0 : 1;
+  if (t.options.check_gradients) {
+    bool good = gradients_check(t.options.seed);
+    free(t.options.text);
+    return good ? 0 : 1;
+  }
   if (!rendezvous_from_env(&t.world, why, sizeof why))
     fail(2, "%s", why);
   trainer_create(&t);

@@ -45,6 +45,16 @@ tests_e2e_steps_LDADD = $(STANDIN_LIBS) -lm
 tests_e2e_steps_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
 tests_e2e_steps_DEPENDENCIES = tests/standin/libnccl.so
 
+# The example trainer.
+EXTRA_DIST += tests/e2e/trainer_lib.sh
+trainer_scripts = tests/e2e/trainer_gradients.test tests/e2e/trainer_options.test tests/e2e/trainer_ranks.test
+dist_check_SCRIPTS += $(trainer_scripts)
+check_PROGRAMS += tests/e2e/trainer_rendezvous
+TESTS += tests/e2e/trainer_rendezvous
+if HAVE_BLAS
+TESTS += $(trainer_scripts)
+endif
+
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
 tests_bench_overhead_LDADD = $(STANDIN_LIBS)

@@ -38,7 +38,7 @@ struct gpt_tensor {
 #define GPT_MAX_TENSORS 12
 
 struct gpt_unit {
-  char name[24];
+  char name[32];
   size_t count;               /* parameters */
   size_t ntensors;
   struct gpt_tensor tensors[GPT_MAX_TENSORS];
