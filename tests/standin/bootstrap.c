@@ -321,12 +321,12 @@ static void keep_connection(struct ncclComm *comm, int rank, int fd, struct chan
   comm->peers[rank].channel = channel;
 }
 
-/* Ranks with one address are on one host. Those that reach each other over a network, if only an emulated one between
- * network namespaces, shall use it. The variable is NCCL's. */
+/* Ranks with one address are on one host. Those that reach each other over a network, if only an emulated one (a rate
+ * limit, or network namespaces), shall use it. The first variable is NCCL's. */
 static bool may_share_memory(const struct ncclComm *comm, int rank)
 {
   const char *disabled = getenv("NCCL_SHM_DISABLE");
-  return !(disabled && atoi(disabled)) &&
+  return !(disabled && atoi(disabled)) && !getenv("NCCL_STANDIN_RATE") &&
          comm->addresses[rank].host.s_addr == comm->addresses[comm->rank].host.s_addr;
 }
 

@@ -7,7 +7,6 @@
  * side then rings: one byte on that connection, which has no other use and also shows when the other rank has died.
  * Each end belongs to the thread that runs its communicator.
  */
-#define _GNU_SOURCE
 #include "standin.h"
 
 #include <errno.h>
