@@ -113,7 +113,12 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
     status = tagc_forward(call);
   } else {
     call->op_kind = tagc_op_kind(call->op, call->handle, call->type, &call->scale);
-    status = run_observed(call);
+    if (call->op_kind == TAGC_OP_OTHER && (int)call->op >= (int)ncclNumOps) {
+      tagc_comm_release(call->comm);
+      status = pass(call);          /* an op that was never made, or of another type: refused at once */
+    } else {
+      status = run_observed(call);
+    }
   }
   errno = saved;
   return status;
