@@ -30,13 +30,13 @@ TESTS += $(unit_tests)
 # -- end-to-end tests: the preload library in front of programs on the stand-in ------------------------------------------
 e2e_scripts = \
   tests/e2e/dlsym.test tests/e2e/preload.test tests/e2e/reduce_scatter.test tests/e2e/return_codes.test \
-  tests/e2e/source_rules.test tests/e2e/steps.test
+  tests/e2e/source_rules.test tests/e2e/steps.test tests/e2e/threads.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 
 check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \
-  tests/e2e/steps
+  tests/e2e/steps tests/e2e/threads
 
 tests_e2e_reduce_scatter_LDADD = $(LDADD) $(STANDIN_LIBS)
 tests_e2e_reduce_scatter_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
@@ -49,6 +49,10 @@ tests_e2e_return_codes_DEPENDENCIES = tests/standin/libnccl.so
 tests_e2e_steps_LDADD = $(STANDIN_LIBS) -lm
 tests_e2e_steps_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
 tests_e2e_steps_DEPENDENCIES = tests/standin/libnccl.so
+
+tests_e2e_threads_LDADD = $(STANDIN_LIBS) -lpthread
+tests_e2e_threads_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
+tests_e2e_threads_DEPENDENCIES = tests/standin/libnccl.so
 
 # The example trainer.
 EXTRA_DIST += tests/e2e/trainer_lib.sh
@@ -85,6 +89,7 @@ CLEANFILES += tests/fuzz/options tests/fuzz/options.log
 # All of them with gcc. The others take what their build could break.
 print-tests-abi: ; @echo $(unit_tests) tests/e2e/return_codes.test tests/e2e/preload.test
 print-tests-clang: ; @echo $(unit_tests) tests/e2e/steps.test
-print-tests-asan: ; @echo $(unit_tests) tests/e2e/preload.test tests/e2e/reduce_scatter.test tests/e2e/steps.test
-print-tests-tsan: ; @echo tests/unit/test_options tests/e2e/steps.test
+print-tests-asan: ; @echo $(unit_tests) tests/e2e/preload.test tests/e2e/reduce_scatter.test tests/e2e/steps.test \
+  tests/e2e/threads.test
+print-tests-tsan: ; @echo tests/unit/test_options tests/e2e/steps.test tests/e2e/threads.test
 .PHONY: print-tests-abi print-tests-clang print-tests-asan print-tests-tsan
