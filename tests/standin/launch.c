@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -79,6 +80,18 @@ __attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *w
   exit(2);
 }
 
+/* The forms that the stand-in reads; a limit that it did not understand would spoil a measurement silently. */
+static bool is_rate(const char *text)
+{
+  static const char *const units[] = {"", "bit", "kbit", "mbit", "gbit"};
+  char *end;
+  bool known = false;
+  double value = strtod(text, &end);
+  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+    known |= strcasecmp(end, units[i]) == 0;
+  return known && end != text && value > 0;
+}
+
 static void parse(int argc, char **argv)
 {
   enum { RATE = 256, STATS, PRELOAD, NO_PREFIX };
@@ -96,7 +109,11 @@ static void parse(int argc, char **argv)
       if (end == optarg || *end || count < 1 || count > MOST_RANKS)
         refuse("-n %s: not a number of ranks from 1 to %d", optarg, MOST_RANKS);
       break;
-    case RATE: options.rate = optarg; break;
+    case RATE:
+      if (!is_rate(optarg))
+        refuse("--rate %s: not a rate (200mbit, 1gbit, or bytes per second)", optarg);
+      options.rate = optarg;
+      break;
     case STATS: options.stats = optarg; break;
     case PRELOAD: options.preload = optarg; break;
     case NO_PREFIX: options.prefix = false; break;

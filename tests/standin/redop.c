@@ -34,10 +34,11 @@ static struct user_op *unused_slot(struct ncclComm *comm)
   struct user_op *moved = larger <= (size_t)1 << SLOT_BITS ? realloc(comm->ops, larger * sizeof *moved) : NULL;
   if (!moved)
     return NULL;
-  memset(moved + comm->ops_capacity, 0, (larger - comm->ops_capacity) * sizeof *moved);
+  struct user_op *first = moved + comm->ops_capacity;
+  memset(first, 0, (larger - comm->ops_capacity) * sizeof *moved);
   comm->ops = moved;
   comm->ops_capacity = larger;
-  return &comm->ops[larger / 2];
+  return first;
 }
 
 STANDIN_API ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
