@@ -73,7 +73,7 @@ static inline ncclComm_t check_world(void)
   return comm;
 }
 
-/* -- values of every type ------------------------------------------------------------------------------------------- */
+/* -- values of every type ---------------------------------------------------------------------------------------- */
 static const char *const type_names[] = {"int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32",
                                          "float64", "bfloat16", "float8e4m3", "float8e5m2"};
 static const size_t type_sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Every collective of the stand-in, every type and operator, against a reference that each rank computes from all
- * ranks' inputs: small whole numbers, so that any order of adding gives the same bits; averages to the rounding of their
- * type. Then bits in the order of the ring, special values, and wrapping integers.
+ * ranks' inputs: small whole numbers, so that any order of adding gives the same bits; averages to the rounding of
+ * their type. Then bits in the order of the ring, special values, and wrapping integers.
  */
 #include "tests/e2e/standin_check.h"
 

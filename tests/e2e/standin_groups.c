@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Groups of the stand-in: what was called runs at the outermost end, collectives before point-to-point, all communicators
- * at once, however the ranks mixed them; large messages cross; errors and destroyed communicators do no harm.
+ * Groups of the stand-in: what was called runs at the outermost end, collectives before point-to-point, all
+ * communicators at once, however the ranks mixed them; large messages cross; errors and destroyed communicators do no
+ * harm.
  */
 #include "tests/e2e/standin_check.h"
 

@@ -129,7 +129,7 @@ static void parse(int argc, char **argv)
   options.command = argv + optind;
 }
 
-/* -- output --------------------------------------------------------------------------------------------------------- */
+/* -- output ------------------------------------------------------------------------------------------------------ */
 static void write_all(int to, const char *data, size_t size)
 {
   while (size) {
@@ -199,7 +199,7 @@ static bool read_stream(int rank, struct stream *stream)
   return true;
 }
 
-/* -- children ------------------------------------------------------------------------------------------------------- */
+/* -- children ---------------------------------------------------------------------------------------------------- */
 static int free_port(void)
 {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -251,7 +251,8 @@ static void set_environment(void)
     setenv("NCCL_STANDIN_STATS", options.stats, 1);
 }
 
-__attribute__((noreturn)) static void become(int rank, const int *out, const int *err, const sigset_t *mask, pid_t parent)
+__attribute__((noreturn)) static void become(int rank, const int *out, const int *err, const sigset_t *mask,
+                                             pid_t parent)
 {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
@@ -312,7 +313,8 @@ static int reap(int *worst, bool *failed)
       if (ranks[i].ended_by_us && WIFSIGNALED(status))
         code = 0;
       else if (WIFSIGNALED(status))
-        fprintf(stderr, "launch: rank %d was ended by signal %d (%s)\n", i, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        fprintf(stderr, "launch: rank %d was ended by signal %d (%s)\n", i, WTERMSIG(status),
+                strsignal(WTERMSIG(status)));
       *worst = code > *worst ? code : *worst;
       *failed |= code != 0;
     }
@@ -321,7 +323,7 @@ static int reap(int *worst, bool *failed)
   return running;
 }
 
-/* -- the loop ------------------------------------------------------------------------------------------------------- */
+/* -- the loop ---------------------------------------------------------------------------------------------------- */
 static int64_t now_ms(void)
 {
   struct timespec now;

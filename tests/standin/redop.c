@@ -103,7 +103,8 @@ static void resolve_average(struct ncclComm *comm, struct reduction *reduction)
   }
 }
 
-ncclResult_t standin_op_resolve(struct ncclComm *comm, ncclRedOp_t op, ncclDataType_t type, struct reduction *reduction)
+ncclResult_t standin_op_resolve(struct ncclComm *comm, ncclRedOp_t op, ncclDataType_t type,
+                                struct reduction *reduction)
 {
   *reduction = (struct reduction){.type = type};
   switch ((int)op) {
@@ -121,6 +122,7 @@ ncclResult_t standin_op_resolve(struct ncclComm *comm, ncclRedOp_t op, ncclDataT
   if (!slot)
     return standin_fail(ncclInvalidArgument, "reduction operation %d unknown to this communicator", (int)op);
   if (reduction->type != type)
-    return standin_fail(ncclInvalidArgument, "the operator was made for type %d, not %d", (int)reduction->type, (int)type);
+    return standin_fail(ncclInvalidArgument, "the operator was made for type %d, not %d", (int)reduction->type,
+                        (int)type);
   return ncclSuccess;
 }
