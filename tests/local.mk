@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # One flat list of TAP programs: unit/ links the convenience library, e2e/ runs the preload library on the stand-in.
-# A program without further lines is made of the one source file of its name and links $(LDADD).
+# A program without further lines is made of the one source file of its name, and links what it uses of $(LDADD).
 TEST_LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 TEST_EXTENSIONS = .test
 AM_TESTS_ENVIRONMENT = abs_top_srcdir='$(abs_top_srcdir)'; abs_top_builddir='$(abs_top_builddir)'; \
   export abs_top_srcdir abs_top_builddir;
 
-LDADD = libtagc.a -lm -lpthread
+LDADD = libtagc.a -Wl,--as-needed tests/standin/libnccl.so -lm -lpthread
 
 # -- unit tests --------------------------------------------------------------------------------------------------------
 unit_tests = \
@@ -38,21 +38,12 @@ EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \
   tests/e2e/steps tests/e2e/threads
 
-tests_e2e_reduce_scatter_LDADD = $(LDADD) $(STANDIN_LIBS)
-tests_e2e_reduce_scatter_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
-tests_e2e_reduce_scatter_DEPENDENCIES = libtagc.a tests/standin/libnccl.so
-
-tests_e2e_return_codes_LDADD = $(STANDIN_LIBS)
-tests_e2e_return_codes_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
-tests_e2e_return_codes_DEPENDENCIES = tests/standin/libnccl.so
-
-tests_e2e_steps_LDADD = $(STANDIN_LIBS) -lm
-tests_e2e_steps_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
-tests_e2e_steps_DEPENDENCIES = tests/standin/libnccl.so
-
-tests_e2e_threads_LDADD = $(STANDIN_LIBS) -lpthread
-tests_e2e_threads_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
-tests_e2e_threads_DEPENDENCIES = tests/standin/libnccl.so
+# The stand-in for NCCL itself.
+standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test
+dist_check_SCRIPTS += $(standin_scripts)
+TESTS += $(standin_scripts)
+check_PROGRAMS += tests/e2e/standin_bytes tests/e2e/standin_collectives tests/e2e/standin_comms tests/e2e/standin_groups
+EXTRA_DIST += tests/e2e/standin_check.h tests/e2e/standin_rendezvous.h
 
 # The example trainer.
 EXTRA_DIST += tests/e2e/trainer_lib.sh
@@ -66,9 +57,6 @@ endif
 
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
-tests_bench_overhead_LDADD = $(STANDIN_LIBS)
-tests_bench_overhead_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
-tests_bench_overhead_DEPENDENCIES = tests/standin/libnccl.so
 EXTRA_DIST += tests/bench/overhead.sh
 
 # -- the fuzzer (clang) ----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-/* -- jobs ----------------------------------------------------------------------------------------------------------- */
+/* -- jobs -------------------------------------------------------------------------------------------------------- */
 static void finish_job(struct job *job, ncclResult_t result)
 {
   standin_p2p_free(&job->p2p);
@@ -83,7 +83,7 @@ static void step_job(struct job *job, bool *progress)
   }
 }
 
-/* -- sleeping ------------------------------------------------------------------------------------------------------- */
+/* -- sleeping ---------------------------------------------------------------------------------------------------- */
 /* Who waits for a rank on this host is answered within microseconds: giving way a few times is cheaper than sleeping,
  * and ranks that wake each other end up on one processor. */
 #define PATIENCE 50

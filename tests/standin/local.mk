@@ -21,10 +21,9 @@ tests_standin_libnccl_so_2_SOURCES = \
   tests/standin/wire.c
 tests_standin_libnccl_so_2_CFLAGS = $(LIBRARY_CFLAGS) -pthread
 tests_standin_libnccl_so_2_LDADD =
-tests_standin_libnccl_so_2_LDFLAGS = $(AM_LDFLAGS) -shared -pthread -Wl,-soname,libnccl.so.2
+tests_standin_libnccl_so_2_LDFLAGS = $(SANITIZE_CFLAGS) -shared -pthread -Wl,-soname,libnccl.so.2
 
 # So that -Ltests/standin -lnccl finds it.
-noinst_DATA = tests/standin/libnccl.so
 CLEANFILES += tests/standin/libnccl.so
 tests/standin/libnccl.so: tests/standin/libnccl.so.2
 	$(AM_V_GEN)rm -f $@ && $(LN_S) libnccl.so.2 $@
@@ -35,10 +34,3 @@ tests_standin_launch_LDADD =
 
 # How fast the stand-in is, in units of memcpy.
 noinst_PROGRAMS += tests/standin/bench
-tests_standin_bench_LDADD = $(STANDIN_LIBS)
-tests_standin_bench_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
-tests_standin_bench_DEPENDENCIES = tests/standin/libnccl.so
-
-# What a program links to run on the stand-in.
-STANDIN_LIBS = -Ltests/standin -lnccl
-STANDIN_RPATH = -Wl,-rpath,$(abs_builddir)/tests/standin

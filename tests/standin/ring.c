@@ -3,9 +3,9 @@
  *
  * A schedule is a sequence of chunks to send and one of chunks to receive, both walked by slice and step. A chunk that
  * was received in step s is sent in step s + 1, and each byte may go on as soon as it has arrived and been reduced, so
- * that all links are busy at once. Slices keep partial sums small enough for the cache. Payload a rank sends, for n bytes
- * of the whole buffer and W ranks: ReduceScatter and AllGather (W-1)/W n, AllReduce 2(W-1)/W n, Broadcast and Reduce
- * (chains, from and to the root) n, the last rank of the chain nothing.
+ * that all links are busy at once. Slices keep partial sums small enough for the cache. Payload a rank sends, for n
+ * bytes of the whole buffer and W ranks: ReduceScatter and AllGather (W-1)/W n, AllReduce 2(W-1)/W n, Broadcast and
+ * Reduce (chains, from and to the root) n, the last rank of the chain nothing.
  *
  * A ring belongs to the thread that runs its job; its buffers to the communicator.
  */
@@ -97,7 +97,8 @@ static struct chunk chunk_to_receive(const struct ring *ring, const struct curso
   struct chunk chunk = {.size = slice_size(ring, at->slice), .data = (char *)call->recv + offset};
   switch (call->function) {
   case FN_REDUCE_SCATTER:
-    chunk.own = (const char *)call->send + (size_t)modulo(ring->rank - at->step - 2, ring->nranks) * ring->total + offset;
+    chunk.own = (const char *)call->send + offset +
+                (size_t)modulo(ring->rank - at->step - 2, ring->nranks) * ring->total;
     chunk.complete = at->step == ring->steps - 1;
     chunk.work = !chunk.complete;
     break;
@@ -135,7 +136,7 @@ static void advance(const struct ring *ring, struct cursor *at,
   }
 }
 
-/* -- starting ------------------------------------------------------------------------------------------------------- */
+/* -- starting ---------------------------------------------------------------------------------------------------- */
 static void plan(struct ring *ring)
 {
   const struct call *call = ring->call;
@@ -231,7 +232,7 @@ ncclResult_t standin_ring_start(struct ring *ring, struct ncclComm *comm, struct
   return ncclSuccess;
 }
 
-/* -- moving --------------------------------------------------------------------------------------------------------- */
+/* -- moving ------------------------------------------------------------------------------------------------------ */
 /* Has the walk at `at` left chunk (slice, step) behind? */
 static bool is_past(const struct cursor *at, size_t slice, int step)
 {
@@ -254,8 +255,10 @@ static ncclResult_t send_some(struct ring *ring, struct ncclComm *comm, bool *pr
 {
   struct chunk chunk = chunk_to_send(ring, &ring->sent);
   size_t size = sendable(ring, &chunk), moved;
-  if (!size)
+  if (!size) {
+    standin_rate_idle();
     return ncclSuccess;
+  }
   const char *data = chunk.data + ring->sent.offset;
   if (chunk.input && ring->reduction.scaled) {
     if (ring->scaled_begin == ring->scaled_end) {
@@ -274,6 +277,8 @@ static ncclResult_t send_some(struct ring *ring, struct ncclComm *comm, bool *pr
   ring->payload_sent += moved;
   *progress |= moved > 0 || ring->out.done > head;
   advance(ring, &ring->sent, chunk_to_send);
+  if (ring->sent.slice == ring->slices)
+    standin_rate_idle();
   return result;
 }
 
