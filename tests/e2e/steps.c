@@ -212,15 +212,15 @@ static void mixed(uint64_t steps)
     forward();
     for (int u = UNITS; u-- > 0;) {
       CHECK(ncclGroupStart());
+      if (u % 2) {                  /* other calls before the reduce-scatter, or behind it */
+        CHECK(ncclSend(&token, 1, ncclInt32, next, world, NULL));
+        CHECK(ncclRecv(&got, 1, ncclInt32, previous, world, NULL));
+      }
       CHECK(ncclGroupStart());
       reduce_scatter(u, world);
       CHECK(ncclGroupEnd());
-      if (u % 2) {
-        CHECK(ncclSend(&token, 1, ncclInt32, next, world, NULL));
-        CHECK(ncclRecv(&got, 1, ncclInt32, previous, world, NULL));
-      } else {
+      if (u % 2 == 0)
         gather(u);
-      }
       CHECK(ncclGroupEnd());
       good &= u % 2 == 0 || got == previous;
     }
