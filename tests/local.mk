@@ -27,3 +27,26 @@ dist_check_SCRIPTS += tests/e2e/trainer_gradients.test tests/e2e/trainer_options
 if HAVE_BLAS
 TESTS += tests/e2e/trainer_gradients.test tests/e2e/trainer_options.test tests/e2e/trainer_ranks.test
 endif
+
+# The stand-in for NCCL itself.
+standin_programs = tests/e2e/standin_collectives tests/e2e/standin_groups tests/e2e/standin_comms tests/e2e/standin_bytes
+check_PROGRAMS += $(standin_programs)
+dist_check_SCRIPTS += tests/e2e/standin.test tests/e2e/standin_launch.test
+TESTS += tests/e2e/standin.test tests/e2e/standin_launch.test
+EXTRA_DIST += tests/e2e/standin_check.h tests/e2e/standin_rendezvous.h
+tests_e2e_standin_collectives_SOURCES = tests/e2e/standin_collectives.c
+tests_e2e_standin_collectives_LDADD = $(STANDIN_LIBS) -lm
+tests_e2e_standin_collectives_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
+tests_e2e_standin_collectives_DEPENDENCIES = tests/standin/libnccl.so
+tests_e2e_standin_groups_SOURCES = tests/e2e/standin_groups.c
+tests_e2e_standin_groups_LDADD = $(STANDIN_LIBS) -lm
+tests_e2e_standin_groups_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
+tests_e2e_standin_groups_DEPENDENCIES = tests/standin/libnccl.so
+tests_e2e_standin_comms_SOURCES = tests/e2e/standin_comms.c
+tests_e2e_standin_comms_LDADD = $(STANDIN_LIBS) -lm -lpthread
+tests_e2e_standin_comms_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
+tests_e2e_standin_comms_DEPENDENCIES = tests/standin/libnccl.so
+tests_e2e_standin_bytes_SOURCES = tests/e2e/standin_bytes.c
+tests_e2e_standin_bytes_LDADD = $(STANDIN_LIBS) -lm
+tests_e2e_standin_bytes_LDFLAGS = $(AM_LDFLAGS) $(STANDIN_RPATH)
+tests_e2e_standin_bytes_DEPENDENCIES = tests/standin/libnccl.so

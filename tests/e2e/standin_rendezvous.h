@@ -42,7 +42,8 @@ static inline int rendezvous_serve(const void *data, size_t size, int nranks)
   struct sockaddr_in address;
   int one = 1, listener = rendezvous_socket(&address);
   setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) != 0 || listen(listener, nranks) != 0) {
+  if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) != 0 ||
+      listen(listener, nranks) != 0) {
     perror("rank 0 cannot listen on MASTER_PORT");
     return -1;
   }

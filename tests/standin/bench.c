@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How fast the stand-in is: collectives with SIZE MiB (default 64) in each rank's whole buffer, best and median of a few
- * runs, and the same of a memcpy of these bytes, taken in turns in the same process. Run it under launch:
+ * How fast the stand-in is: collectives with SIZE MiB (default 64) in each rank's whole buffer, best and median of a
+ * few runs, and the same of a memcpy of these bytes, taken in turns in the same process. Run it under launch:
  *
  *     tests/standin/launch -n 2 -- tests/standin/bench [SIZE]
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * How ranks find each other: a root collects one hello of every rank and answers all of them with the table of
- * addresses; then every rank connects to all ranks above it. ncclGetUniqueId starts a root on a thread of its own, which
- * serves one rendezvous; for children of a communicator the lowest rank among the members is the root.
+ * addresses; then every rank connects to all ranks above it. ncclGetUniqueId starts a root on a thread of its own,
+ * which serves one rendezvous; for children of a communicator the lowest rank among the members is the root.
  *
  * The id is laid out as NCCL's: a magic number, a socket address, and zeros, 40 bytes in all; the other 88 are the
  * callers' and take part in the identity, as in NCCL: ranks whose ids differ anywhere do not meet. IPv4, on the
@@ -53,7 +53,7 @@ struct greeting {
   int32_t unused;
 };
 
-/* -- blocking sockets ----------------------------------------------------------------------------------------------- */
+/* -- blocking sockets -------------------------------------------------------------------------------------------- */
 static bool wait_for(int fd, int wake, int timeout_ms)
 {
   struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
@@ -161,7 +161,7 @@ static uint64_t hash(uint64_t state, const void *data, size_t size)
   return state;
 }
 
-/* -- the root ------------------------------------------------------------------------------------------------------- */
+/* -- the root ---------------------------------------------------------------------------------------------------- */
 struct rendezvous {
   int nranks; /* 0: nobody has come yet */
   int arrived;
@@ -273,7 +273,7 @@ ncclResult_t standin_unique_id(ncclUniqueId *id)
   return ncclSuccess;
 }
 
-/* -- members -------------------------------------------------------------------------------------------------------- */
+/* -- members ----------------------------------------------------------------------------------------------------- */
 /* One hello to the root, and its answer. */
 static ncclResult_t ask(const struct address *root, int wake, const struct hello *hello, struct member *table,
                         uint64_t *secret)

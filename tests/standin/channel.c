@@ -20,48 +20,66 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CAPACITY ((uint64_t)1 << 20) /* both directions of a pair stay in the cache */
+/* Both directions of a pair shall stay in the cache. Behind a rate limit that is no matter, but a receiver who gets no
+ * processor for a while shall not stop the link: there the buffer is as large as TCP's. */
+#define CAPACITY ((size_t)1 << 20)
+#define CAPACITY_BEHIND_LIMIT ((size_t)4 << 20)
 
-struct lane_memory {
+struct direction {
   _Alignas(64) atomic_uint_fast64_t written; /* bytes since the beginning */
   atomic_bool reader_sleeps;
   _Alignas(64) atomic_uint_fast64_t read;
   atomic_bool writer_sleeps;
-  _Alignas(64) char data[CAPACITY];
 };
 
+/* Followed by the bytes of both directions, `capacity` each. */
 struct channel_memory {
   uint64_t secret; /* of the communicator: is this the memory that was meant? */
-  struct lane_memory lanes[2];
+  struct direction directions[2];
 };
 
 struct channel {
   struct channel_memory *memory;
-  struct lane_memory *out, *in;
+  size_t size, capacity;
+  struct direction *out, *in;
+  char *out_data, *in_data;
   int bell;     /* the TCP connection */
   bool slept;   /* a ring may have come since */
   bool hung_up;
 };
 
+/* Maps what `fd` has. */
 static struct channel *channel_new(int fd, int bell, int side)
 {
+  struct stat status;
   struct channel *channel = calloc(1, sizeof *channel);
-  void *memory = mmap(NULL, sizeof *channel->memory, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (!channel || memory == MAP_FAILED) {
+  if (!channel || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+      status.st_size <= (off_t)sizeof *channel->memory) {
     free(channel);
     return NULL;
   }
+  channel->size = (size_t)status.st_size;
+  channel->capacity = (channel->size - sizeof *channel->memory) / 2;
+  void *memory = mmap(NULL, channel->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) {
+    free(channel);
+    return NULL;
+  }
+  char *data = (char *)memory + sizeof *channel->memory;
   channel->memory = memory;
-  channel->out = &channel->memory->lanes[side];
-  channel->in = &channel->memory->lanes[!side];
+  channel->out = &channel->memory->directions[side];
+  channel->in = &channel->memory->directions[!side];
+  channel->out_data = data + (side ? channel->capacity : 0);
+  channel->in_data = data + (side ? 0 : channel->capacity);
   channel->bell = bell;
   return channel;
 }
 
 struct channel *standin_channel_create(uint64_t secret, int bell, int *fd)
 {
+  size_t capacity = standin_rate_is_limited() ? CAPACITY_BEHIND_LIMIT : CAPACITY;
   *fd = memfd_create("nccl-standin", MFD_CLOEXEC);
-  if (*fd < 0 || ftruncate(*fd, sizeof(struct channel_memory)) != 0)
+  if (*fd < 0 || ftruncate(*fd, (off_t)(sizeof(struct channel_memory) + 2 * capacity)) != 0)
     return NULL;
   struct channel *channel = channel_new(*fd, bell, 0);
   if (channel)
@@ -72,14 +90,11 @@ struct channel *standin_channel_create(uint64_t secret, int bell, int *fd)
 struct channel *standin_channel_open(uint64_t secret, int bell, int process, int descriptor)
 {
   char path[64];
-  struct stat status;
   snprintf(path, sizeof path, "/proc/%d/fd/%d", process, descriptor);
   int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
     return NULL;
-  struct channel *channel = NULL;
-  if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size == (off_t)sizeof(struct channel_memory))
-    channel = channel_new(fd, bell, 1);
+  struct channel *channel = channel_new(fd, bell, 1);
   close(fd);
   if (channel && channel->memory->secret != secret) {
     standin_channel_close(channel);
@@ -92,7 +107,7 @@ void standin_channel_close(struct channel *channel)
 {
   if (!channel)
     return;
-  munmap(channel->memory, sizeof *channel->memory);
+  munmap(channel->memory, channel->size);
   free(channel);
 }
 
@@ -118,18 +133,18 @@ static void answer_bell(struct channel *channel)
 }
 
 /* Copies between the program and the ring, which may wrap. */
-static void copy_in(struct lane_memory *lane, uint64_t at, const void *data, size_t size)
+static void copy_in(const struct channel *channel, uint64_t at, const void *data, size_t size)
 {
-  size_t offset = at % CAPACITY, first = size < CAPACITY - offset ? size : CAPACITY - offset;
-  memcpy(lane->data + offset, data, first);
-  memcpy(lane->data, (const char *)data + first, size - first);
+  size_t offset = at % channel->capacity, left = channel->capacity - offset, first = size < left ? size : left;
+  memcpy(channel->out_data + offset, data, first);
+  memcpy(channel->out_data, (const char *)data + first, size - first);
 }
 
-static void copy_out(const struct lane_memory *lane, uint64_t at, void *data, size_t size)
+static void copy_out(const struct channel *channel, uint64_t at, void *data, size_t size)
 {
-  size_t offset = at % CAPACITY, first = size < CAPACITY - offset ? size : CAPACITY - offset;
-  memcpy(data, lane->data + offset, first);
-  memcpy((char *)data + first, lane->data, size - first);
+  size_t offset = at % channel->capacity, left = channel->capacity - offset, first = size < left ? size : left;
+  memcpy(data, channel->in_data + offset, first);
+  memcpy((char *)data + first, channel->in_data, size - first);
 }
 
 bool standin_channel_hung_up(const struct channel *channel)
@@ -139,41 +154,44 @@ bool standin_channel_hung_up(const struct channel *channel)
 
 size_t standin_channel_write(struct channel *channel, const void *data, size_t size)
 {
-  struct lane_memory *lane = channel->out;
+  struct direction *direction = channel->out;
   answer_bell(channel);
-  uint64_t written = atomic_load_explicit(&lane->written, memory_order_relaxed);
-  uint64_t room = CAPACITY - (written - atomic_load(&lane->read));
-  if (!room) {
-    /* Note the sleep first, then look again: the reader does the reverse. */
-    atomic_store(&lane->writer_sleeps, true);
-    channel->slept = true;
-    room = CAPACITY - (written - atomic_load(&lane->read));
-  }
+  uint64_t written = atomic_load_explicit(&direction->written, memory_order_relaxed);
+  uint64_t room = channel->capacity - (written - atomic_load(&direction->read));
   size = size < room ? size : room;
   if (!size)
     return 0;
-  copy_in(lane, written, data, size);
-  atomic_store(&lane->written, written + size);
-  ring_bell(channel, &lane->reader_sleeps);
+  copy_in(channel, written, data, size);
+  atomic_store(&direction->written, written + size);
+  ring_bell(channel, &direction->reader_sleeps);
   return size;
 }
 
 size_t standin_channel_read(struct channel *channel, void *data, size_t size)
 {
-  struct lane_memory *lane = channel->in;
+  struct direction *direction = channel->in;
   answer_bell(channel);
-  uint64_t read = atomic_load_explicit(&lane->read, memory_order_relaxed);
-  uint64_t filled = atomic_load(&lane->written) - read;
-  if (!filled) {
-    atomic_store(&lane->reader_sleeps, true);
-    channel->slept = true;
-    filled = atomic_load(&lane->written) - read;
-  }
+  uint64_t read = atomic_load_explicit(&direction->read, memory_order_relaxed);
+  uint64_t filled = atomic_load(&direction->written) - read;
   size = size < filled ? size : filled;
   if (!size)
     return 0;
-  copy_out(lane, read, data, size);
-  atomic_store(&lane->read, read + size);
-  ring_bell(channel, &lane->writer_sleeps);
+  copy_out(channel, read, data, size);
+  atomic_store(&direction->read, read + size);
+  ring_bell(channel, &direction->writer_sleeps);
   return size;
+}
+
+/* Notes the sleep first and looks then; the other side does the reverse. */
+bool standin_channel_may_sleep(struct channel *channel, bool to_read, bool to_write)
+{
+  channel->slept = true;
+  if (to_read)
+    atomic_store(&channel->in->reader_sleeps, true);
+  if (to_write)
+    atomic_store(&channel->out->writer_sleeps, true);
+  bool readable = atomic_load(&channel->in->written) != atomic_load(&channel->in->read);
+  bool writable =
+    atomic_load(&channel->out->written) - atomic_load(&channel->out->read) < channel->capacity;
+  return !(to_read && readable) && !(to_write && writable);
 }

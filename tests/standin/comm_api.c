@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- new communicators ---------------------------------------------------------------------------------------------- */
+/* -- new communicators ------------------------------------------------------------------------------------------- */
 struct init_work {
   struct async_work base;
   struct ncclComm *comm;
@@ -132,7 +132,7 @@ STANDIN_API ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *
   return standin_group_end();
 }
 
-/* -- children of a communicator ------------------------------------------------------------------------------------- */
+/* -- children of a communicator ---------------------------------------------------------------------------------- */
 struct child_work {
   struct async_work base;
   struct ncclComm *parent; /* in use */
@@ -149,7 +149,8 @@ static bool comes_before(const struct member *table, int a, int b)
   return table[a].key != table[b].key ? table[a].key < table[b].key : a < b;
 }
 
-static ncclResult_t fill_child(struct ncclComm *child, const struct child_work *work, const struct member *table, int self)
+static ncclResult_t fill_child(struct ncclComm *child, const struct child_work *work, const struct member *table,
+                               int self)
 {
   child->addresses = calloc((size_t)work->nmembers, sizeof *child->addresses);
   if (!child->addresses)
@@ -209,7 +210,8 @@ static ncclResult_t run_child(struct async_work *base)
 }
 
 /* Ready for children? A revoked communicator is, and with `regardless` a failed one too. */
-static ncclResult_t check_parent(struct ncclComm *parent, ncclComm_t *handle, const ncclConfig_t *config, bool regardless)
+static ncclResult_t check_parent(struct ncclComm *parent, ncclComm_t *handle, const ncclConfig_t *config,
+                                 bool regardless)
 {
   if (!handle)
     return standin_fail(ncclInvalidArgument, "newcomm is NULL");
@@ -308,7 +310,7 @@ STANDIN_API ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, 
   return result != ncclSuccess ? result : ended;
 }
 
-/* -- the end of a communicator -------------------------------------------------------------------------------------- */
+/* -- the end of a communicator ----------------------------------------------------------------------------------- */
 STANDIN_API ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
   if (!comm)
@@ -362,7 +364,7 @@ STANDIN_API ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
   return refused ? standin_fail(ncclInvalidArgument, "CommRevoke: finalized or revoked before") : ncclSuccess;
 }
 
-/* -- questions ------------------------------------------------------------------------------------------------------ */
+/* -- questions --------------------------------------------------------------------------------------------------- */
 STANDIN_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
 {
   if (!asyncError || !standin_comm_acquire(comm))

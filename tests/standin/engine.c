@@ -5,12 +5,14 @@
  *
  * A job belongs to the thread that runs it. A job that fails breaks its own communicator only; the others go on.
  */
+#define _GNU_SOURCE
 #include "standin.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 
-/* -- jobs ----------------------------------------------------------------------------------------------------------- */
+/* -- jobs -------------------------------------------------------------------------------------------------------- */
 static void finish_job(struct job *job, ncclResult_t result)
 {
   standin_p2p_free(&job->p2p);
@@ -82,32 +84,43 @@ static void step_job(struct job *job, bool *progress)
   }
 }
 
-/* -- sleeping ------------------------------------------------------------------------------------------------------- */
+/* -- sleeping ---------------------------------------------------------------------------------------------------- */
+/* Who waits for a rank on this host is answered within microseconds: giving way a few times is cheaper than sleeping,
+ * and ranks that wake each other end up on one processor. */
+#define PATIENCE 50
+
 struct watch {
   struct pollfd *fds;
   size_t count;
   int64_t until; /* 0: no time limit */
+  bool ready;    /* no need to sleep */
 };
+
+static void watch_peer(struct watch *watch, const struct peer *peer)
+{
+  short events = (short)((peer->wants_read ? POLLIN : 0) | (peer->wants_write ? POLLOUT : 0));
+  if (!events)
+    return;
+  if (peer->channel) {
+    watch->ready |= !standin_channel_may_sleep(peer->channel, peer->wants_read, peer->wants_write);
+    events = POLLIN;
+  }
+  watch->fds[watch->count++] = (struct pollfd){.fd = peer->fd, .events = events};
+}
 
 static void watch_job(struct watch *watch, const struct job *job)
 {
   const struct ncclComm *comm = job->comm;
   watch->fds[watch->count++] = (struct pollfd){.fd = comm->wake, .events = POLLIN};
-  for (int i = 0; i < comm->nranks; i++) {
-    const struct peer *peer = &comm->peers[i];
-    bool wants_input = peer->wants_read || (peer->wants_write && peer->channel); /* a channel's bell is input */
-    short events = (short)((wants_input ? POLLIN : 0) | (peer->wants_write && !peer->channel ? POLLOUT : 0));
-    if (events)
-      watch->fds[watch->count++] = (struct pollfd){.fd = peer->fd, .events = events};
-  }
+  for (int i = 0; i < comm->nranks; i++)
+    watch_peer(watch, &comm->peers[i]);
   if (comm->paced_until && (!watch->until || comm->paced_until < watch->until))
     watch->until = comm->paced_until;
 }
 
 static void sleep_until_ready(struct watch *watch, const struct job *jobs, size_t njobs)
 {
-  watch->count = 0;
-  watch->until = 0;
+  *watch = (struct watch){.fds = watch->fds};
   for (size_t i = 0; i < njobs; i++)
     if (!jobs[i].done)
       watch_job(watch, &jobs[i]);
@@ -117,7 +130,24 @@ static void sleep_until_ready(struct watch *watch, const struct job *jobs, size_
     if (left > 0)
       timeout = (struct timespec){.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
   }
-  ppoll(watch->fds, watch->count, watch->until ? &timeout : NULL, NULL);
+  if (!watch->ready)
+    ppoll(watch->fds, watch->count, watch->until ? &timeout : NULL, NULL);
+}
+
+/* Is all that keeps the jobs waiting a rank on this host? */
+static bool may_give_way(const struct job *jobs, size_t njobs)
+{
+  for (size_t i = 0; i < njobs; i++) {
+    const struct ncclComm *comm = jobs[i].comm;
+    if (jobs[i].done)
+      continue;
+    if (comm->paced_until)
+      return false;
+    for (int j = 0; j < comm->nranks; j++)
+      if ((comm->peers[j].wants_read || comm->peers[j].wants_write) && !comm->peers[j].channel)
+        return false;
+  }
+  return true;
 }
 
 void standin_run(struct job *jobs, size_t njobs)
@@ -126,6 +156,7 @@ void standin_run(struct job *jobs, size_t njobs)
   for (size_t i = 0; i < njobs; i++)
     room += 1 + (size_t)jobs[i].comm->nranks;
   struct watch watch = {.fds = malloc(room * sizeof *watch.fds)};
+  int tries = 0;
   for (size_t left = njobs; left;) {
     bool progress = false;
     left = 0;
@@ -136,7 +167,12 @@ void standin_run(struct job *jobs, size_t njobs)
         step_job(&jobs[i], &progress);
       left += !jobs[i].done;
     }
-    if (left && !progress)
+    tries = progress ? 0 : tries + 1;
+    if (!left || progress)
+      continue;
+    if (tries <= PATIENCE && may_give_way(jobs, njobs))
+      sched_yield();
+    else
       sleep_until_ready(&watch, jobs, njobs);
   }
   free(watch.fds);

@@ -72,7 +72,7 @@ ncclResult_t standin_group_add_work(struct async_work *work)
   return ncclSuccess;
 }
 
-/* -- the end of a group --------------------------------------------------------------------------------------------- */
+/* -- the end of a group ------------------------------------------------------------------------------------------ */
 static void *work_main(void *argument)
 {
   struct async_work *work = argument;
@@ -166,7 +166,7 @@ static ncclResult_t estimate(ncclSimInfo_t *info)
   return ncclSuccess;
 }
 
-/* Outermost: everything is run, or with `info` only estimated. Works have always to be done, for their handles are out. */
+/* Outermost: everything is run, or with `info` only estimated. Works are always done, for their handles are out. */
 static ncclResult_t end_group(ncclSimInfo_t *info)
 {
   if (group.depth == 0)

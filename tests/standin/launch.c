@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -79,6 +80,18 @@ __attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *w
   exit(2);
 }
 
+/* The forms that the stand-in reads; a limit that it did not understand would spoil a measurement silently. */
+static bool is_rate(const char *text)
+{
+  static const char *const units[] = {"", "bit", "kbit", "mbit", "gbit"};
+  char *end;
+  bool known = false;
+  double value = strtod(text, &end);
+  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+    known |= strcasecmp(end, units[i]) == 0;
+  return known && end != text && value > 0;
+}
+
 static void parse(int argc, char **argv)
 {
   enum { RATE = 256, STATS, PRELOAD, NO_PREFIX };
@@ -96,7 +109,11 @@ static void parse(int argc, char **argv)
       if (end == optarg || *end || count < 1 || count > MOST_RANKS)
         refuse("-n %s: not a number of ranks from 1 to %d", optarg, MOST_RANKS);
       break;
-    case RATE: options.rate = optarg; break;
+    case RATE:
+      if (!is_rate(optarg))
+        refuse("--rate %s: not a rate (200mbit, 1gbit, or bytes per second)", optarg);
+      options.rate = optarg;
+      break;
     case STATS: options.stats = optarg; break;
     case PRELOAD: options.preload = optarg; break;
     case NO_PREFIX: options.prefix = false; break;
@@ -112,7 +129,7 @@ static void parse(int argc, char **argv)
   options.command = argv + optind;
 }
 
-/* -- output --------------------------------------------------------------------------------------------------------- */
+/* -- output ------------------------------------------------------------------------------------------------------ */
 static void write_all(int to, const char *data, size_t size)
 {
   while (size) {
@@ -182,7 +199,7 @@ static bool read_stream(int rank, struct stream *stream)
   return true;
 }
 
-/* -- children ------------------------------------------------------------------------------------------------------- */
+/* -- children ---------------------------------------------------------------------------------------------------- */
 static int free_port(void)
 {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -234,7 +251,8 @@ static void set_environment(void)
     setenv("NCCL_STANDIN_STATS", options.stats, 1);
 }
 
-__attribute__((noreturn)) static void become(int rank, const int *out, const int *err, const sigset_t *mask, pid_t parent)
+__attribute__((noreturn)) static void become(int rank, const int *out, const int *err, const sigset_t *mask,
+                                             pid_t parent)
 {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
@@ -295,7 +313,8 @@ static int reap(int *worst, bool *failed)
       if (ranks[i].ended_by_us && WIFSIGNALED(status))
         code = 0;
       else if (WIFSIGNALED(status))
-        fprintf(stderr, "launch: rank %d was ended by signal %d (%s)\n", i, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        fprintf(stderr, "launch: rank %d was ended by signal %d (%s)\n", i, WTERMSIG(status),
+                strsignal(WTERMSIG(status)));
       *worst = code > *worst ? code : *worst;
       *failed |= code != 0;
     }
@@ -304,7 +323,7 @@ static int reap(int *worst, bool *failed)
   return running;
 }
 
-/* -- the loop ------------------------------------------------------------------------------------------------------- */
+/* -- the loop ---------------------------------------------------------------------------------------------------- */
 static int64_t now_ms(void)
 {
   struct timespec now;

@@ -23,7 +23,6 @@ tests_standin_libnccl_so_2_CFLAGS = $(LIBRARY_CFLAGS) -pthread
 tests_standin_libnccl_so_2_LDFLAGS = $(AM_LDFLAGS) -shared -pthread -Wl,-soname,libnccl.so.2
 
 # So that -Ltests/standin -lnccl finds it.
-noinst_DATA = tests/standin/libnccl.so
 CLEANFILES += tests/standin/libnccl.so
 tests/standin/libnccl.so: tests/standin/libnccl.so.2
 	$(AM_V_GEN)rm -f $@ && $(LN_S) libnccl.so.2 $@

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Point-to-point calls of a group on one communicator: all of them at once, in order between two ranks. AlltoAll, Gather
- * and Scatter are sets of them, as in NCCL. What a rank sends to itself is copied, in the order of the calls.
+ * Point-to-point calls of a group on one communicator: all of them at once, in order between two ranks. AlltoAll,
+ * Gather and Scatter are sets of them, as in NCCL. What a rank sends to itself is copied, in the order of the calls.
  * Belongs to the thread that runs the job.
  */
 #include "standin.h"
@@ -133,6 +133,7 @@ static ncclResult_t receive_some(struct lane *lane, struct ncclComm *comm, int p
 ncclResult_t standin_p2p_step(struct p2p *p2p, struct ncclComm *comm, bool *progress, bool *done)
 {
   ncclResult_t result = ncclSuccess;
+  bool sending = false;
   *done = true;
   for (int i = 0; i < comm->nranks && result == ncclSuccess; i++) {
     struct lane *lane = &p2p->lanes[i];
@@ -140,8 +141,11 @@ ncclResult_t standin_p2p_step(struct p2p *p2p, struct ncclComm *comm, bool *prog
       result = receive_some(lane, comm, i, progress);
     if (lane->out && result == ncclSuccess)
       result = send_some(lane, comm, i, progress);
+    sending |= lane->out != NULL;
     *done = *done && !lane->in && !lane->out;
   }
+  if (!sending)
+    standin_rate_idle();
   return result;
 }
 

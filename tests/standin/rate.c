@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A limit on what this process sends, so that a slow link can be had without root: NCCL_STANDIN_RATE=200mbit.
  *
- * A token bucket kept as a time: `paid` is the moment up to which the bytes sent so far fill the link. While somebody
- * waits for the limit, the link counts as busy, however late he wakes up: what a late timer lost is sent at once. An
- * idle link saves up no more than a small burst. All threads of the process share the link; receiving is free.
+ * A token bucket kept as a time: `paid` is the moment up to which the bytes sent so far fill the link. From the
+ * first byte that somebody sends to the last, the link counts as busy, however late he comes back: what a late timer
+ * lost is sent at once. An idle link saves up no more than a small burst. All threads of the process share the link;
+ * receiving is free.
  */
 #include "standin.h"
 
@@ -12,14 +13,14 @@
 #include <strings.h>
 
 #define BURST_BYTES 65536
-#define CATCH_UP_NS INT64_C(50000000) /* a wait that overslept by more has met a stopped machine, not a timer */
+#define CATCH_UP_NS INT64_C(50000000) /* who comes later than that was stopped, not late */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static double rate; /* bytes a nanosecond, 0: no limit */
 static double burst;
 static double paid;
-static bool waited_for;
+static bool busy; /* somebody has more to send */
 
 /* Bits with a unit ("200mbit"), bytes without. 0: not a rate. */
 static double parse(const char *text)
@@ -48,14 +49,19 @@ static void setup(void)
   burst = rate * 5e5 > BURST_BYTES ? rate * 5e5 : BURST_BYTES;
 }
 
-size_t standin_rate_take(size_t size, int64_t *until)
+bool standin_rate_is_limited(void)
 {
   pthread_once(&once, setup);
-  if (rate <= 0)
+  return rate > 0;
+}
+
+size_t standin_rate_take(size_t size, int64_t *until)
+{
+  if (!standin_rate_is_limited())
     return size;
   pthread_mutex_lock(&lock);
   double now = (double)standin_now();
-  double oldest = now - burst / rate - (waited_for ? (double)CATCH_UP_NS : 0);
+  double oldest = now - burst / rate - (busy ? (double)CATCH_UP_NS : 0);
   if (paid < oldest)
     paid = oldest;
   double credit = (now - paid) * rate;
@@ -65,7 +71,7 @@ size_t standin_rate_take(size_t size, int64_t *until)
     *until = (int64_t)(paid + quantum / rate) + 1;
   else
     allowed = credit < (double)size ? (size_t)credit : size;
-  waited_for = allowed < size;
+  busy = true;
   paid += (double)allowed / rate;
   pthread_mutex_unlock(&lock);
   return allowed;
@@ -73,10 +79,18 @@ size_t standin_rate_take(size_t size, int64_t *until)
 
 void standin_rate_return(size_t size)
 {
-  if (rate <= 0 || !size)
+  if (!standin_rate_is_limited() || !size)
     return;
   pthread_mutex_lock(&lock);
   paid -= (double)size / rate;
-  waited_for = false; /* the socket was full: it is the receiver who is slow */
+  pthread_mutex_unlock(&lock);
+}
+
+void standin_rate_idle(void)
+{
+  if (!standin_rate_is_limited())
+    return;
+  pthread_mutex_lock(&lock);
+  busy = false;
   pthread_mutex_unlock(&lock);
 }

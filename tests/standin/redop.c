@@ -34,10 +34,11 @@ static struct user_op *unused_slot(struct ncclComm *comm)
   struct user_op *moved = larger <= (size_t)1 << SLOT_BITS ? realloc(comm->ops, larger * sizeof *moved) : NULL;
   if (!moved)
     return NULL;
-  memset(moved + comm->ops_capacity, 0, (larger - comm->ops_capacity) * sizeof *moved);
+  struct user_op *first = moved + comm->ops_capacity;
+  memset(first, 0, (larger - comm->ops_capacity) * sizeof *moved);
   comm->ops = moved;
   comm->ops_capacity = larger;
-  return &comm->ops[larger / 2];
+  return first;
 }
 
 STANDIN_API ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
@@ -102,7 +103,8 @@ static void resolve_average(struct ncclComm *comm, struct reduction *reduction)
   }
 }
 
-ncclResult_t standin_op_resolve(struct ncclComm *comm, ncclRedOp_t op, ncclDataType_t type, struct reduction *reduction)
+ncclResult_t standin_op_resolve(struct ncclComm *comm, ncclRedOp_t op, ncclDataType_t type,
+                                struct reduction *reduction)
 {
   *reduction = (struct reduction){.type = type};
   switch ((int)op) {
@@ -120,6 +122,7 @@ ncclResult_t standin_op_resolve(struct ncclComm *comm, ncclRedOp_t op, ncclDataT
   if (!slot)
     return standin_fail(ncclInvalidArgument, "reduction operation %d unknown to this communicator", (int)op);
   if (reduction->type != type)
-    return standin_fail(ncclInvalidArgument, "the operator was made for type %d, not %d", (int)reduction->type, (int)type);
+    return standin_fail(ncclInvalidArgument, "the operator was made for type %d, not %d", (int)reduction->type,
+                        (int)type);
   return ncclSuccess;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The arithmetic of reductions: one loop a type and operator, written so that compilers vectorise them.
  *
- * Integers wrap (they are added as unsigned). fp16 and bf16 are combined in fp32 and rounded to nearest even after every
- * operation, as a ring of GPUs does. Min and Max prefer numbers to NaN. A destination may be its own first operand.
- * Pure functions; buffers are aligned to their elements.
+ * Integers wrap (they are added as unsigned). fp16 and bf16 are combined in fp32 and rounded to nearest even after
+ * every operation, as a ring of GPUs does. Min and Max prefer numbers to NaN. A destination may be its own first
+ * operand. Pure functions; buffers are aligned to their elements.
  */
 #include "standin.h"
 
@@ -113,7 +113,8 @@ struct kernels {
     wide scalar = LOAD(*(const stored *)scalar_);                                                    \
     EACH dst[i] = (stored)STORE((wide)(LOAD(own[i]) * scalar));                                      \
   }                                                                                                  \
-  static TARGET void NAMED(scaled_sum_##name)(void *dst_, const void *own_, const void *other_, const void *scalar_, size_t count) \
+  static TARGET void NAMED(scaled_sum_##name)(void *dst_, const void *own_, const void *other_,      \
+                                              const void *scalar_, size_t count)                     \
   {                                                                                                  \
     stored *dst = dst_;                                                                              \
     const stored *own = own_, *other = other_;                                                       \

@@ -3,9 +3,9 @@
  *
  * A schedule is a sequence of chunks to send and one of chunks to receive, both walked by slice and step. A chunk that
  * was received in step s is sent in step s + 1, and each byte may go on as soon as it has arrived and been reduced, so
- * that all links are busy at once. Slices keep partial sums small enough for the cache. Payload a rank sends, for n bytes
- * of the whole buffer and W ranks: ReduceScatter and AllGather (W-1)/W n, AllReduce 2(W-1)/W n, Broadcast and Reduce
- * (chains, from and to the root) n, the last rank of the chain nothing.
+ * that all links are busy at once. Slices keep partial sums small enough for the cache. Payload a rank sends, for n
+ * bytes of the whole buffer and W ranks: ReduceScatter and AllGather (W-1)/W n, AllReduce 2(W-1)/W n, Broadcast and
+ * Reduce (chains, from and to the root) n, the last rank of the chain nothing.
  *
  * A ring belongs to the thread that runs its job; its buffers to the communicator.
  */
@@ -97,7 +97,8 @@ static struct chunk chunk_to_receive(const struct ring *ring, const struct curso
   struct chunk chunk = {.size = slice_size(ring, at->slice), .data = (char *)call->recv + offset};
   switch (call->function) {
   case FN_REDUCE_SCATTER:
-    chunk.own = (const char *)call->send + (size_t)modulo(ring->rank - at->step - 2, ring->nranks) * ring->total + offset;
+    chunk.own = (const char *)call->send + offset +
+                (size_t)modulo(ring->rank - at->step - 2, ring->nranks) * ring->total;
     chunk.complete = at->step == ring->steps - 1;
     chunk.work = !chunk.complete;
     break;
@@ -135,7 +136,7 @@ static void advance(const struct ring *ring, struct cursor *at,
   }
 }
 
-/* -- starting ------------------------------------------------------------------------------------------------------- */
+/* -- starting ---------------------------------------------------------------------------------------------------- */
 static void plan(struct ring *ring)
 {
   const struct call *call = ring->call;
@@ -187,18 +188,19 @@ static bool reserve(struct ring *ring, struct ncclComm *comm)
   return ring->stage_in && ring->stage_out && (ring->work || !partial_sums);
 }
 
-/* The part of the result that is the own input. */
-static void copy_own(const struct ring *ring)
+/* The part of the result that is the own input: how much there is to copy, and where to. */
+static void plan_own_copy(struct ring *ring)
 {
   const struct call *call = ring->call;
-  size_t size = ring->total;
   char *to = call->recv;
   if (call->function == FN_ALL_GATHER)
-    to += (size_t)ring->rank * size;
+    to += (size_t)ring->rank * ring->total;
   else if (call->function != FN_BROADCAST || ring->receives)
     return;
-  if (to != call->send)
-    memmove(to, call->send, size);
+  if (to != call->send) {
+    ring->own_copy = to;
+    ring->own_left = ring->total;
+  }
 }
 
 static bool is_reduction(enum function function)
@@ -224,13 +226,13 @@ ncclResult_t standin_ring_start(struct ring *ring, struct ncclComm *comm, struct
     header.kind = (uint8_t)call->reduction.kind;
   }
   ring->out.header = ring->in.header = header;
-  copy_own(ring);
+  plan_own_copy(ring);
   advance(ring, &ring->sent, chunk_to_send);
   advance(ring, &ring->received, chunk_to_receive);
   return ncclSuccess;
 }
 
-/* -- moving --------------------------------------------------------------------------------------------------------- */
+/* -- moving ------------------------------------------------------------------------------------------------------ */
 /* Has the walk at `at` left chunk (slice, step) behind? */
 static bool is_past(const struct cursor *at, size_t slice, int step)
 {
@@ -253,8 +255,10 @@ static ncclResult_t send_some(struct ring *ring, struct ncclComm *comm, bool *pr
 {
   struct chunk chunk = chunk_to_send(ring, &ring->sent);
   size_t size = sendable(ring, &chunk), moved;
-  if (!size)
+  if (!size) {
+    standin_rate_idle();
     return ncclSuccess;
+  }
   const char *data = chunk.data + ring->sent.offset;
   if (chunk.input && ring->reduction.scaled) {
     if (ring->scaled_begin == ring->scaled_end) {
@@ -273,6 +277,8 @@ static ncclResult_t send_some(struct ring *ring, struct ncclComm *comm, bool *pr
   ring->payload_sent += moved;
   *progress |= moved > 0 || ring->out.done > head;
   advance(ring, &ring->sent, chunk_to_send);
+  if (ring->sent.slice == ring->slices)
+    standin_rate_idle();
   return result;
 }
 
@@ -312,6 +318,14 @@ static ncclResult_t receive_some(struct ring *ring, struct ncclComm *comm, bool 
   return ncclSuccess;
 }
 
+/* A piece at a time, from the end, while there is nothing to send or receive: the links shall not wait for it. */
+static void copy_some(struct ring *ring)
+{
+  size_t piece = ring->own_left < STAGE ? ring->own_left : STAGE;
+  ring->own_left -= piece;
+  memcpy(ring->own_copy + ring->own_left, (const char *)ring->call->send + ring->own_left, piece);
+}
+
 ncclResult_t standin_ring_step(struct ring *ring, struct ncclComm *comm, bool *progress, bool *done)
 {
   ncclResult_t result = ncclSuccess;
@@ -319,7 +333,12 @@ ncclResult_t standin_ring_step(struct ring *ring, struct ncclComm *comm, bool *p
     result = receive_some(ring, comm, progress);
   if (result == ncclSuccess && ring->sends && ring->sent.slice < ring->slices)
     result = send_some(ring, comm, progress);
-  *done = (!ring->receives || ring->received.slice == ring->slices) && (!ring->sends || ring->sent.slice == ring->slices);
+  if (!*progress && ring->own_left) {
+    copy_some(ring);
+    *progress = true;
+  }
+  *done = !ring->own_left && (!ring->receives || ring->received.slice == ring->slices) &&
+          (!ring->sends || ring->sent.slice == ring->slices);
   return result;
 }
 

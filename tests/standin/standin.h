@@ -25,7 +25,7 @@
 /* The library is built with hidden visibility; this marks what programs may see. */
 #define STANDIN_API __attribute__((visibility("default")))
 
-/* -- what a call wants ---------------------------------------------------------------------------------------------- */
+/* -- what a call wants ------------------------------------------------------------------------------------------- */
 enum function {
   FN_REDUCE_SCATTER, FN_ALL_GATHER, FN_ALL_REDUCE, FN_BROADCAST, FN_REDUCE,
   FN_SEND, FN_RECV, FN_ALL_TO_ALL, FN_GATHER, FN_SCATTER
@@ -66,7 +66,7 @@ static inline bool standin_is_collective(enum function function) { return functi
 
 size_t standin_type_size(ncclDataType_t type); /* 0 for what is no type */
 
-/* -- communicators (comm.c) ----------------------------------------------------------------------------------------- */
+/* -- communicators (comm.c) -------------------------------------------------------------------------------------- */
 struct channel;
 
 struct peer {
@@ -133,7 +133,7 @@ void standin_comm_wake(struct ncclComm *comm);
 /* Why nothing may start on this communicator; ncclSuccess: it may. */
 ncclResult_t standin_comm_ready(struct ncclComm *comm);
 
-/* -- groups (group.c) ----------------------------------------------------------------------------------------------- */
+/* -- groups (group.c) -------------------------------------------------------------------------------------------- */
 /* Work that makes a communicator, or takes one down; in a group each runs on its own thread. */
 struct async_work {
   ncclResult_t (*run)(struct async_work *);
@@ -149,17 +149,19 @@ ncclResult_t standin_group_add_work(struct async_work *work);
 ncclResult_t standin_group_note(ncclResult_t result);
 ncclResult_t standin_group_end(void);
 
-/* -- shared memory between two ranks (channel.c) -------------------------------------------------------------------- */
+/* -- shared memory between two ranks (channel.c) ----------------------------------------------------------------- */
 /* `bell` is the ranks' connection. NULL: not possible. The caller closes *fd once the other rank has opened it. */
 struct channel *standin_channel_create(uint64_t secret, int bell, int *fd);
 struct channel *standin_channel_open(uint64_t secret, int bell, int process, int descriptor);
 void standin_channel_close(struct channel *channel);
-/* How many bytes passed. 0: full or empty, poll the bell for input before the next try (or it has hung up). */
+/* How many bytes passed. 0: full or empty, or the other side has hung up. */
 size_t standin_channel_write(struct channel *channel, const void *data, size_t size);
 size_t standin_channel_read(struct channel *channel, void *data, size_t size);
 bool standin_channel_hung_up(const struct channel *channel);
+/* Before polling the bell for input. False: the wanted direction has become ready in the meantime. */
+bool standin_channel_may_sleep(struct channel *channel, bool to_read, bool to_write);
 
-/* -- running (engine.c, wire.c, ring.c, p2p.c) ------------------------------------------------------------------------------ */
+/* -- running (engine.c, wire.c, ring.c, p2p.c) ------------------------------------------------------------------- */
 /* Precedes the payload of every collective on a link and of every message: both ends must mean the same call. */
 struct header {
   uint32_t magic;
@@ -196,6 +198,8 @@ struct ring {
   char *stage_in, *stage_out, *work;
   size_t staged;                   /* in stage_in: received, not reduced (less than one element between steps) */
   size_t scaled_begin, scaled_end; /* in stage_out: scaled, not sent */
+  char *own_copy; /* where own_left more bytes of the own input belong */
+  size_t own_left;
   size_t payload_sent;
 };
 
@@ -235,14 +239,10 @@ int64_t standin_now(void);
 
 /* Non-blocking: what is left of the envelope, then up to `size` bytes. Sets *moved to the payload bytes that passed; an
  * error is one of NCCL's. standin_wire_recv checks the header against `envelope->header`. */
-ncclResult_t standin_wire_send(struct ncclComm *comm, int peer, struct envelope *envelope, const void *data, size_t size,
-                               size_t *moved);
+ncclResult_t standin_wire_send(struct ncclComm *comm, int peer, struct envelope *envelope, const void *data,
+                               size_t size, size_t *moved);
 ncclResult_t standin_wire_recv(struct ncclComm *comm, int peer, struct envelope *envelope, void *data, size_t size,
                                size_t *moved);
-static inline bool standin_envelope_passed(const struct envelope *envelope)
-{
-  return envelope->done == sizeof envelope->header;
-}
 #define STANDIN_HEADER_MAGIC 0x7a6e6363u
 
 /* Each step does what it can without blocking; *progress is set when anything moved, *done at the end. */
@@ -254,7 +254,7 @@ void standin_p2p_free(struct p2p *p2p);
 /* A collective of one rank. */
 void standin_run_alone(struct call *call);
 
-/* -- arithmetic (reduce.c, redop.c) --------------------------------------------------------------------------------- */
+/* -- arithmetic (reduce.c, redop.c) ------------------------------------------------------------------------------ */
 /* dst = own (scaled where the reduction says so) combined with other. dst may be own. `complete`: this is the last
  * summand, divide now. */
 void standin_reduce(void *dst, const void *own, const void *other, size_t count, const struct reduction *reduction,
@@ -263,9 +263,10 @@ void standin_scale(void *dst, const void *src, size_t count, const struct reduct
 uint16_t standin_half_from_float(float value);
 uint16_t standin_bf16_from_float(float value);
 /* What the operator means on this communicator and type, or ncclInvalidArgument. */
-ncclResult_t standin_op_resolve(struct ncclComm *comm, ncclRedOp_t op, ncclDataType_t type, struct reduction *reduction);
+ncclResult_t standin_op_resolve(struct ncclComm *comm, ncclRedOp_t op, ncclDataType_t type,
+                                struct reduction *reduction);
 
-/* -- bootstrap (bootstrap.c) ---------------------------------------------------------------------------------------- */
+/* -- bootstrap (bootstrap.c) ------------------------------------------------------------------------------------- */
 /* What every member tells the root about itself, and the root everybody. */
 struct member {
   struct address address;
@@ -283,17 +284,20 @@ ncclResult_t standin_meet(struct ncclComm *parent, const int *ranks, int nranks,
 /* Connects everybody with everybody. comm->addresses, secret, rank, nranks and listener are set. */
 ncclResult_t standin_connect(struct ncclComm *comm, int wake);
 
-/* -- rate limit and statistics -------------------------------------------------------------------------------------- */
+/* -- rate limit and statistics ----------------------------------------------------------------------------------- */
+bool standin_rate_is_limited(void);
 /* How many of `size` bytes may be sent now; 0: none before *until. What is not sent is given back. `size` > 0. */
 size_t standin_rate_take(size_t size, int64_t *until);
 void standin_rate_return(size_t size);
+/* There is nothing to send now: the link saves up its burst only, until the next standin_rate_take. */
+void standin_rate_idle(void);
 
 #define STANDIN_NO_LINE ((size_t)-1)
 /* Begins the line of a call; `comm_id` and `type` may be -1 for none. */
 size_t standin_stats_begin(const char *function, int64_t comm_id, size_t count, int type);
 void standin_stats_add(size_t line, size_t payload_sent, int64_t nanoseconds);
 
-/* -- errors --------------------------------------------------------------------------------------------------------- */
+/* -- errors ------------------------------------------------------------------------------------------------------ */
 __attribute__((format(printf, 2, 3))) ncclResult_t standin_fail(ncclResult_t result, const char *what, ...);
 
 #endif

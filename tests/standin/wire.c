@@ -51,8 +51,8 @@ static ssize_t receive_parts(struct peer *peer, const struct iovec *parts, int n
   return got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : got;
 }
 
-ncclResult_t standin_wire_send(struct ncclComm *comm, int peer, struct envelope *envelope, const void *data, size_t size,
-                               size_t *moved)
+ncclResult_t standin_wire_send(struct ncclComm *comm, int peer, struct envelope *envelope, const void *data,
+                               size_t size, size_t *moved)
 {
   *moved = 0;
   size_t head = sizeof envelope->header - envelope->done;
@@ -85,8 +85,8 @@ static ncclResult_t check_header(const struct header *expected, const struct hea
   if (memcmp(expected, arrived, sizeof *expected) == 0)
     return ncclSuccess;
   return standin_fail(ncclInvalidUsage,
-                      "rank %d runs another call: function %d type %d operator %d root %d sequence %llu size %llu, here "
-                      "function %d type %d operator %d root %d sequence %llu size %llu",
+                      "rank %d runs another call: function %d type %d operator %d root %d sequence %llu size %llu; "
+                      "here function %d type %d operator %d root %d sequence %llu size %llu",
                       peer, arrived->function, arrived->type, arrived->kind, (int)arrived->root,
                       (unsigned long long)arrived->sequence, (unsigned long long)arrived->size, expected->function,
                       expected->type, expected->kind, (int)expected->root, (unsigned long long)expected->sequence,
