@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Rank 0 hands a few bytes (an ncclUniqueId) to all other ranks over TCP, with what torchrun puts in the environment.
  *
- * Ports       torchrun's agent listens on MASTER_PORT itself, so rank 0 takes the first free one of the 16 ports behind
- *             it, and the others try these in turn until somebody answers as rank 0 of this very job does. Whatever else
- *             listens there gives no such answer and is passed over. Ports above 65535 continue at 1024.
+ * Ports       torchrun's agent listens on MASTER_PORT itself, so rank 0 takes the first free one of the 16 ports
+ *             behind it, and the others try these in turn until somebody answers as rank 0 of this very job does.
+ *             Whatever else listens there gives no such answer and is passed over. Ports above 65535 continue at 1024.
  * Late ranks  A rank may start long before or after rank 0: everybody tries until timeout_s has passed.
  * Trust       The bytes travel in clear, to whoever knows the job: for examples and tests on one's own network.
  * Failure     Functions return false and explain in `why`. Nothing is allocated, printed, or left open.
@@ -45,7 +45,8 @@ struct rendezvous_greeting {
   uint32_t rank, bytes;
 };
 
-__attribute__((format(printf, 3, 4))) static inline bool rendezvous_fail(char *why, size_t size, const char *format, ...)
+__attribute__((format(printf, 3, 4)))
+static inline bool rendezvous_fail(char *why, size_t size, const char *format, ...)
 {
   va_list args;
   va_start(args, format);
@@ -62,7 +63,8 @@ static inline double rendezvous_clock(void)
 }
 
 /* An integer from the environment, `fallback` where the variable is not set. */
-static inline bool rendezvous_env(const char *name, long low, long high, long fallback, int *out, char *why, size_t size)
+static inline bool rendezvous_env(const char *name, long low, long high, long fallback, int *out, char *why,
+                                  size_t size)
 {
   const char *text = getenv(name);
   char *end = NULL;

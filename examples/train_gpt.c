@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Trains a byte-level GPT the way FSDP does: each rank owns a shard of every unit's parameters, gathers a unit just before
- * its forward and its backward pass, and reduce-scatters its gradient just after. An ordinary NCCL program in C.
+ * Trains a byte-level GPT the way FSDP does: each rank owns a shard of every unit's parameters, gathers a unit just
+ * before its forward and its backward pass, and reduce-scatters its gradient just after. An ordinary NCCL program in C.
  *
- * One step of L blocks calls NCCL (2L+4) x all-gather, (L+2) x reduce-scatter, and once an all-reduce of two floats that
+ * A step of L blocks calls NCCL for 2L+4 all-gathers, L+2 reduce-scatters, and one all-reduce of two floats that
  * carries the loss and the squared norm of the gradient; the sequence is the same in every step. Everything it computes
  * is a function of the options and the number of ranks: equal runs give equal bits.
  */

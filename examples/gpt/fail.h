@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How this program ends when it cannot go on: one line on stderr. Exit status 2 for what the user asked for, 1 for the rest.
+ * How this program ends when it cannot go on: one line on stderr. Exit status 2 for what the user asked for, 1 for
+ * the rest.
  */
 #ifndef EXAMPLES_GPT_FAIL_H
 #define EXAMPLES_GPT_FAIL_H

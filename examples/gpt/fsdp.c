@@ -89,7 +89,8 @@ void fsdp_reduce(struct fsdp *f, size_t unit)
 {
   const struct fsdp_unit *u = &f->units[unit];
   double start = fsdp_clock();
-  check(f, ncclReduceScatter(u->full_grads, u->grads, u->shard, ncclFloat, ncclAvg, f->comm, NULL), "ncclReduceScatter");
+  check(f, ncclReduceScatter(u->full_grads, u->grads, u->shard, ncclFloat, ncclAvg, f->comm, NULL),
+        "ncclReduceScatter");
   f->reduce_scatter_s += fsdp_clock() - start;
 }
 

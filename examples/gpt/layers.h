@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The layers of a transformer, forward and backward, on row-major fp32 matrices of `rows` tokens.
  *
- * Backward functions take the gradient of the loss with respect to the output (dy) and write the one with respect to the
- * input (dx; overwritten unless said otherwise); gradients of parameters are added to what is there. No function
+ * Backward functions take the gradient of the loss with respect to the output (dy) and write the one with respect to
+ * the input (dx; overwritten unless said otherwise); gradients of parameters are added to what is there. No function
  * allocates; inputs and outputs must not overlap. Thread-safe, and deterministic as long as the BLAS is.
  */
 #ifndef EXAMPLES_GPT_LAYERS_H
@@ -17,7 +17,7 @@ void linear_forward(float *y, const float *x, const float *w, const float *b, si
 void linear_backward(float *dx, float *dw, float *db, const float *dy, const float *x, const float *w, size_t rows,
                      size_t in, size_t out);
 
-/* y = (x - mean) * scale * gain + bias over every row; mean and scale (1 / deviation) of a row are kept in stats[2*row]. */
+/* y = (x - mean) * scale * gain + bias over every row; stats keeps mean and scale (1 / deviation) of each. */
 void layernorm_forward(float *y, float *stats, const float *x, const float *gain, const float *bias, size_t rows,
                        size_t width);
 /* Adds to dx: the residual connection around the layer has put its share there. */

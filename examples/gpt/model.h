@@ -72,10 +72,10 @@ float gpt_initial_value(const struct gpt_unit *unit, size_t unit_index, size_t i
 struct gpt_model *gpt_create(const struct gpt_shape *shape);
 void gpt_destroy(struct gpt_model *model);
 
-/* The batch of the following passes: batch x context bytes each, which must stay until the backward passes are done. */
+/* The batch of the following passes: batch x context bytes each, which must stay until the passes are done. */
 void gpt_set_batch(struct gpt_model *model, const uint8_t *inputs, const uint8_t *targets);
-/* Units go forward in ascending order. After the last one model->loss holds the sum of the cross entropy over the tokens
- * of sequences [0, counted), and the head's gradient is that of grad_scale times the sum over all sequences. */
+/* Units go forward in ascending order. After the last one model->loss holds the sum of the cross entropy over the
+ * tokens of sequences [0, counted), and the head's gradient is that of grad_scale times the sum over all sequences. */
 void gpt_forward(struct gpt_model *model, size_t unit, const float *params, size_t counted, float grad_scale);
 /* Units go backward in descending order, after a whole forward pass. Adds to grads. */
 void gpt_backward(struct gpt_model *model, size_t unit, const float *params, float *grads);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The command line. The three lists below are all there is: the struct, the parser, the checks and --help come from them.
- * A field `print_every` is the option --print-every.
+ * The command line. From the three lists below come the struct, the parser, the checks and --help; a field
+ * `print_every` is the option --print-every. Only --text, --check-gradients and --help are not of their form.
  */
 #ifndef EXAMPLES_GPT_OPTIONS_H
 #define EXAMPLES_GPT_OPTIONS_H
@@ -13,8 +13,8 @@
   X(layers, 4, 1, 1000, "transformer blocks") \
   X(hidden, 200, 1, 16384, "width of the model; a multiple of --heads") \
   X(heads, 5, 1, 1024, "attention heads") \
-  X(context, 64, 1, 65536, "bytes of a sequence") \
-  X(batch, 24, 1, 4096, "sequences of a rank in one pass") \
+  X(context, 32, 1, 65536, "bytes of a sequence") \
+  X(batch, 48, 1, 4096, "sequences of a rank in one pass") \
   X(accumulate, 1, 1, 4096, "passes whose gradients are added before they are reduced") \
   X(steps, 120, 1, 100000000, "optimiser steps") \
   X(warmup_steps, 10, 0, 100000000, "steps until the full learning rate") \
@@ -26,7 +26,7 @@
   X(threads, 1, 1, 1024, "threads of the BLAS in each rank")
 
 #define OPTIONS_REALS(X) \
-  X(lr, 5e-3, 0, 10, "peak learning rate; it falls to a tenth by a half cosine") \
+  X(lr, 3e-3, 0, 10, "peak learning rate; it falls to a tenth by a half cosine") \
   X(weight_decay, 0.1, 0, 10, "of AdamW, for matrices") \
   X(clip, 1.0, 0, 1e30, "largest L2 norm of the whole gradient; 0: no clipping")
 
@@ -50,8 +50,8 @@ struct options {
   bool check_gradients;
 };
 
-/* Parses the command line. --help prints and ends with status 0; anything wrong ends the process with status 2 and a line
- * that names the option, the value and what is accepted. Paths point into argv; free(text) when done. */
+/* Parses the command line. --help prints and ends with status 0; anything wrong ends the process with status 2 and a
+ * line that names the option, the value and what is accepted. Paths point into argv; free(text) when done. */
 struct options options_parse(int argc, char **argv);
 
 #endif

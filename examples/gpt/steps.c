@@ -15,7 +15,8 @@ void steps_print_progress(const struct step *steps, size_t from, size_t to, size
   double seconds = 0.0;
   for (size_t i = from; i < to; i++)
     seconds += steps[i].total_s;
-  printf("step %zu/%zu  loss %.3f  step time %.0f ms\n", to, all, steps[to - 1].loss, 1e3 * seconds / (double)(to - from));
+  double mean_ms = 1e3 * seconds / (double)(to - from);
+  printf("step %zu/%zu  loss %.3f  step time %.0f ms\n", to, all, steps[to - 1].loss, mean_ms);
   fflush(stdout);
 }
 
@@ -72,8 +73,8 @@ void steps_print_summary(const struct step *steps, const struct summary *s)
   double deviation = deviation_total(timed, count, mean.total_s);
   double loss_train = mean_step(steps + s->steps - tail, tail).loss;
 
-  printf("\n%zu steps of %zu parameters on %zu rank%s, %zu skipped (gradient not finite)\n", s->steps, s->params, s->ranks,
-         s->ranks == 1 ? "" : "s", s->skipped);
+  printf("\n%zu steps of %zu parameters on %zu rank%s, %zu skipped (gradient not finite)\n", s->steps, s->params,
+         s->ranks, s->ranks == 1 ? "" : "s", s->skipped);
   printf("  training loss    %8.3f     (mean of the last %zu steps)\n", loss_train, tail);
   printf("  validation loss  %8.3f\n", s->loss_val);
   printf("  step time        %8.1f ms  (spread %.1f, mean of %zu steps)\n", 1e3 * mean.total_s, 1e3 * deviation, count);
@@ -81,8 +82,9 @@ void steps_print_summary(const struct step *steps, const struct summary *s)
   print_share("  all-gather", mean.all_gather_s, mean.total_s);
   print_share("  reduce-scatter", mean.reduce_scatter_s, mean.total_s);
   print_share("  other calls", mean.other_s, mean.total_s);
-  printf("train: steps=%zu ranks=%zu params=%zu skipped=%zu loss_train=%.4f loss_val=%.4f step_ms_mean=%.2f step_ms_sd=%.2f "
-         "step_ms_median=%.2f compute_ms=%.2f all_gather_ms=%.2f reduce_scatter_ms=%.2f other_comm_ms=%.2f\n",
+  printf("train: steps=%zu ranks=%zu params=%zu skipped=%zu loss_train=%.4f loss_val=%.4f step_ms_mean=%.2f "
+         "step_ms_sd=%.2f step_ms_median=%.2f compute_ms=%.2f all_gather_ms=%.2f "
+         "reduce_scatter_ms=%.2f other_comm_ms=%.2f\n",
          s->steps, s->ranks, s->params, s->skipped, loss_train, s->loss_val, 1e3 * mean.total_s, 1e3 * deviation,
          1e3 * median_total(timed, count), 1e3 * step_compute_s(&mean), 1e3 * mean.all_gather_s,
          1e3 * mean.reduce_scatter_s, 1e3 * mean.other_s);

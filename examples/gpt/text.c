@@ -76,8 +76,8 @@ struct text text_read(const char *const *files, size_t nfiles, size_t context)
     append_default_folder(&text);
   text.train = text.count - text.count / 10;
   if (text.count / 10 < context + 1)
-    fail(2, "the text has %zu bytes; with --context %zu, whose last tenth must hold a sequence, at least %zu are needed",
-         text.count, context, 10 * (context + 1));
+    fail(2, "the text has %zu bytes; its last tenth must hold a sequence, which takes at least %zu with --context %zu",
+         text.count, 10 * (context + 1), context);
   return text;
 }
 

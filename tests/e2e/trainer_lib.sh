@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=sh
 # What the tests of the example trainer share. Sourced by a script that ends with `finish`.
 trainer=$abs_top_builddir/examples/train_gpt
 launch=$abs_top_builddir/tests/standin/launch

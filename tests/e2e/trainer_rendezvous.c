@@ -101,8 +101,8 @@ static void test_meetings(void)
 static void test_two_jobs(void)
 {
   int agent = listen_on(0), status;
-  struct rendezvous one = {.nranks = 2, .address = "127.0.0.1", .port = port_of(agent), .job = "one", .timeout_s = 20.0};
-  struct rendezvous two = one;
+  struct rendezvous one = {.nranks = 2, .address = "127.0.0.1", .port = port_of(agent), .timeout_s = 20.0}, two = one;
+  one.job = "one";
   two.job = "two";
   pid_t first = start_rank(&one, 0, 0), second = start_rank(&two, 0, 50);
   pid_t third = start_rank(&two, 1, 100), fourth = start_rank(&one, 1, 100);
