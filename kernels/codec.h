@@ -59,7 +59,7 @@ struct tagc_job {
   struct tagc_layout layout;        /* what layout() gave for shape */
   int rank;                         /* of this process in the communicator */
   const void *send;                 /* nranks x n elements of shape.dtype, read-only */
-  void *recv;                       /* n elements of shape.dtype; may be send + rank * n (in place); written by decode alone */
+  void *recv;                       /* n elements of shape.dtype; may be send + rank * n (in place); decode writes it */
   float scale;                      /* every element of send is multiplied by it in fp32 first (PreMulSum), else 1 */
   float divisor;                    /* the sum is divided by it in fp32 at the end (Avg: nranks), else 1 */
   float *residual;                  /* (nranks-1) x n floats, the foreign shards in rank order; NULL: none */
@@ -82,12 +82,12 @@ struct tagc_codec {
   /* Fills *out for a shape. False where this codec cannot carry it (out is then undefined). Pure. */
   bool (*layout)(const struct tagc_shape *shape, struct tagc_layout *out);
 
-  /* Adds the residual to the scaled gradient, selects, and fills job->exponents for all shards. Codecs without exponents
-   * have no prepare (NULL). After it the residual holds scale*g + e less what was selected. */
+  /* Adds the residual to the scaled gradient, selects, and fills job->exponents for all shards; it may begin messages.
+   * NULL where there is nothing to prepare. After it the residual holds scale*g + e less what was selected. */
   void (*prepare)(struct tagc_job *job);
 
-  /* Fills message_out and sketch_out of every foreign shard from what the exponents say after the max over ranks, and
-   * adds to the residual what rounding left over. */
+  /* Completes message_out and sketch_out of every foreign shard from what the exponents say after the max over ranks,
+   * and adds to the residual what rounding left over. */
   void (*encode)(struct tagc_job *job);
 
   /* Sums what came in (fp32, senders in rank order), then this rank's own shard exactly, then exceptions; divides by

@@ -44,7 +44,7 @@ static inline TAGC_HD float tagc_pow2(int power)
 
 static inline TAGC_HD uint32_t tagc_mul_hi32(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b >> 32); }
 
-/* A 64-bit finaliser: every input bit reaches every output bit. Two multiplications, because it runs once an element. */
+/* A 64-bit finaliser: every input bit reaches the output. Two multiplications, because it runs once an element. */
 static inline TAGC_HD uint64_t tagc_mix64(uint64_t x)
 {
   x *= 0x9e3779b97f4a7c15u;

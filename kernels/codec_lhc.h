@@ -27,9 +27,11 @@ enum {
   TAGC_LHC_BLOCK_LINES = 32,       /* lines that share an exponent */
   TAGC_LHC_MAX_HASHES = 4,
   TAGC_LHC_ROUNDS = 48,            /* of peeling; 20 to 23 are usual */
-  TAGC_LHC_BINS = 2048,            /* of the histogram: sign-less exponent and three bits of the mantissa */
-  TAGC_LHC_TINY_BIN = 7 << 3,      /* 2^-120: smaller values count as zero */
-  TAGC_LHC_HUGE_BIN = 247 << 3,    /* 2^120: larger values are exceptions */
+  TAGC_LHC_COARSE = 2048,          /* bins of the first histogram: 8 bits of exponent, 3 of the mantissa */
+  TAGC_LHC_FINE = 256,             /* bins of the second one, inside one of the first: 8 bits more */
+  TAGC_LHC_TINY = 7 << 11,         /* the bin of 2^-120: smaller values count as zero */
+  TAGC_LHC_HUGE = 247 << 11,       /* the bin of 2^120: larger values are exceptions */
+  TAGC_LHC_LEAST_EXPONENT = 9,     /* the exponent byte of 2^-120 */
 };
 
 /* What follows from a shape: see lhc_layout.c. `hashes` = 0 means no sketch: the sparse layout. */
@@ -49,7 +51,8 @@ struct tagc_lhc_geometry {
   int counter_bits;                /* B */
 };
 
-static inline TAGC_HD uint32_t tagc_lhc_bin(uint32_t bits) { return (bits & 0x7fffffffu) >> 20; }
+/* The bin of a value: coarse bin * TAGC_LHC_FINE + fine bin. */
+static inline TAGC_HD uint32_t tagc_lhc_bin(uint32_t bits) { return (bits & 0x7fffffffu) >> 12; }
 
 /* -- lines and chunks --------------------------------------------------------------------------------------------- */
 
@@ -128,6 +131,8 @@ static inline TAGC_HD int32_t tagc_lhc_quantise(uint32_t bits, uint32_t exponent
 {
   /* value = mantissa * 2^(field - 150), so q = mantissa * 2^shift. */
   int shift = (int)(bits >> 23 & 0xff) - 150 - ((int)exponent - 128 - counter_bits);
+  if ((bits & 0x7f800000u) == 0)
+    return 0;
   uint32_t mantissa = (bits & 0x7fffffu) | 0x800000u, limit = (1u << counter_bits) - 1, q;
   if (shift >= 0)
     q = mantissa << shift;

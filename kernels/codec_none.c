@@ -19,6 +19,8 @@
 #include "kernels/exceptions.h"
 #include "kernels/fpmode.h"
 
+enum { BLOCK = 256 };
+
 /* Sizes only, from the shape only: every rank computes this for itself and must get the same. */
 static bool none_layout(const struct tagc_shape *shape, struct tagc_layout *out)
 {
@@ -40,14 +42,14 @@ static void encode_shard(const struct tagc_job *job, int shard, void *message)
   float *residual = tagc_job_residual(job, shard);
   for (uint64_t i = 0; i < job->shape.n; i++) {
     float x = job->scale * tagc_load(send, i, dtype);
-    if (residual) {
-      x += job->residual_empty ? 0.0f : residual[i];
+    if (!residual) {
       tagc_store(message, i, dtype, x);
-      float left = x - tagc_load(message, i, dtype);
-      residual[i] = tagc_is_exception(tagc_bits_of(left)) || left != left ? 0.0f : left;
-    } else {
-      tagc_store(message, i, dtype, x);
+      continue;
     }
+    x += job->residual_empty ? 0.0f : residual[i];
+    tagc_store(message, i, dtype, x);
+    float left = x - tagc_load(message, i, dtype);
+    residual[i] = tagc_is_exception(tagc_bits_of(left)) ? 0.0f : left;
   }
 }
 
@@ -60,7 +62,10 @@ static void none_encode(struct tagc_job *job)
     if (shard == job->rank)
       continue;
     uint8_t *message = job->message_out + (size_t)shard * job->layout.message_bytes;
-    encode_shard(job, shard, message);
+    if (job->scale == 1 && !job->residual)
+      memcpy(message, tagc_job_shard(job, shard), used);
+    else
+      encode_shard(job, shard, message);
     memset(message + used, 0, job->layout.message_bytes - used);
     const float *residual = tagc_job_residual(job, shard);
     for (uint64_t i = 0; residual && i < job->shape.n; i++)
@@ -71,23 +76,36 @@ static void none_encode(struct tagc_job *job)
   tagc_fpmode_leave(mode);
 }
 
-/* Element by element, so that recv may be this rank's own shard of send. */
+static void add_values(float sum[BLOCK], uint32_t count, const void *values, uint64_t from, enum tagc_dtype dtype,
+                       float scale)
+{
+  if (dtype == TAGC_FLOAT32)
+    for (uint32_t i = 0; i < count; i++)
+      sum[i] += scale * ((const float *)values)[from + i];
+  else
+    for (uint32_t i = 0; i < count; i++)
+      sum[i] += scale * tagc_load(values, from + i, dtype);
+}
+
+/* Block by block, and in a block the own values are read before results are written: recv may be the own shard. */
 static void none_decode(struct tagc_job *job)
 {
   tagc_fpmode mode = tagc_fpmode_enter();
   const enum tagc_dtype dtype = job->shape.dtype;
-  const void *own = tagc_job_shard(job, job->rank);
-  uint32_t seen = 0;
-  for (uint64_t i = 0; i < job->shape.n; i++) {
-    float sum = 0;
+  bool seen = false;
+  for (uint64_t from = 0; from < job->shape.n; from += BLOCK) {
+    const uint32_t count = job->shape.n - from < BLOCK ? (uint32_t)(job->shape.n - from) : BLOCK;
+    float sum[BLOCK] = { 0 };
     for (int sender = 0; sender < job->shape.nranks; sender++)
       if (sender != job->rank)
-        sum += tagc_load(job->message_in + (size_t)sender * job->layout.message_bytes, i, dtype);
-    sum += job->scale * tagc_load(own, i, dtype);
-    seen |= tagc_is_exception(tagc_bits_of(sum));
-    tagc_store_result(job->recv, i, dtype, sum, job->divisor);
+        add_values(sum, count, job->message_in + (size_t)sender * job->layout.message_bytes, from, dtype, 1);
+    add_values(sum, count, tagc_job_shard(job, job->rank), from, dtype, job->scale);
+    for (uint32_t i = 0; i < count; i++) {
+      seen |= tagc_is_exception(tagc_bits_of(sum[i]));
+      tagc_store_result(job->recv, from + i, dtype, sum[i], job->divisor);
+    }
   }
-  job->nonfinite_seen = seen != 0;      /* of this shard only: nothing tells of the others */
+  job->nonfinite_seen = seen;           /* of this shard only: nothing tells of the others */
   tagc_fpmode_leave(mode);
 }
 

@@ -53,7 +53,8 @@ uint32_t tagc_exceptions_close(struct tagc_exceptions *list, uint64_t n)
   return list->count;
 }
 
-bool tagc_exceptions_merge(struct tagc_exception *sorted, size_t *count, const struct tagc_exceptions *list, uint64_t n)
+bool tagc_exceptions_merge(struct tagc_exception *sorted, size_t *count, const struct tagc_exceptions *list,
+                           uint64_t n)
 {
   size_t more = list->count, have = *count;
   if (more > tagc_exceptions_capacity(n))

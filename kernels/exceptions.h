@@ -5,11 +5,11 @@
  *          touch nothing else. To the codec they are zero, their residual becomes zero, the owner adds them last.
  * Layout   The first part of a message, little-endian, padded with zeros to 16 bytes:
  *            uint32 count      how many there were; more than E: the shard comes out all NaN and the entries are zero
- *            uint32 zero
+ *            uint32 anywhere   not 0 where this sender had an exception in any shard, its own included
  *            E x {uint32 position in the shard, uint32 bits of the fp32}, by position; unused entries are zero
  *          E = max(ceil(n / 4096), min(16, ceil(n / 64))).
  * Example  n = 100: E = 2, 32 bytes. One value, +Inf at position 7:
- *            01 00 00 00  00 00 00 00  07 00 00 00  00 00 80 7f  (16 zeros)
+ *            01 00 00 00  01 00 00 00  07 00 00 00  00 00 80 7f  (16 zeros)
  * Threads  Reentrant; the message belongs to the caller.
  */
 #ifndef KERNELS_EXCEPTIONS_H
@@ -26,7 +26,7 @@
 struct tagc_exception { uint32_t position, bits; };
 
 struct tagc_exceptions {
-  uint32_t count, zero;
+  uint32_t count, anywhere;
   struct tagc_exception entry[];
 };
 
@@ -54,8 +54,10 @@ void tagc_exceptions_add(struct tagc_exceptions *list, uint64_t n, uint32_t posi
 /* Puts the entries in order of position, or to zero where there were too many. Returns the count. */
 uint32_t tagc_exceptions_close(struct tagc_exceptions *list, uint64_t n);
 
-/* Merges a sender's closed list into sorted[0..*count), which has room for it. Entries with equal positions keep the order
- * in which their lists came. Returns false where the list is too long or does not fit the shard: the shard is NaN then. */
-bool tagc_exceptions_merge(struct tagc_exception *sorted, size_t *count, const struct tagc_exceptions *list, uint64_t n);
+/* Merges a sender's closed list into sorted[0..*count), which has room for it. Entries with equal positions keep the
+ * order in which their lists came. Returns false where the list is too long or does not fit the shard: the shard is NaN
+ * then. */
+bool tagc_exceptions_merge(struct tagc_exception *sorted, size_t *count, const struct tagc_exceptions *list,
+                           uint64_t n);
 
 #endif

@@ -1,143 +1,163 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The receiving side of the `lhc` codec: support, peeling, estimates for what is stuck, and the sum.
  *
- * Works chunk by chunk: cells and support of one stay in the second-level cache.
+ * Recovers chunk by chunk, because cells and support of one stay in the second-level cache, and writes the results in
+ * the order of memory, because that is what main memory is fast at.
  */
 #include <string.h>
 
 #include "kernels/fpmode.h"
 #include "kernels/lhc.h"
 
-/* The union of the senders' supports of a chunk, as masks and as a list of ids. A support beyond its bound (which no
- * sender of this code makes) is cut, so that bytes from elsewhere cannot lead out of the lists. Returns its size. */
-static uint32_t find_support(const struct tagc_job *job, const struct tagc_lhc_sum *sum)
+enum { STREAM_BYTES = 8 << 20 };   /* results from here on would push everything else out of the caches */
+
+/* The union of the senders' supports of a chunk. */
+static void merge_bitmaps(const struct tagc_job *job, const struct tagc_lhc_sum *sum, uint32_t chunk)
 {
   const struct tagc_lhc_geometry *geo = sum->geo;
   struct tagc_lhc_message message;
   tagc_lhc_message_fill(&message, geo);
-  uint32_t count = 0;
-  for (uint32_t local = 0; local < sum->lines; local++) {
-    uint32_t mask = 0;
-    for (int sender = 0; sender < job->shape.nranks; sender++) {
-      const uint8_t *in = job->message_in + (size_t)sender * job->layout.message_bytes + message.bitmap;
-      if (sender != job->rank)
-        mask |= ((const uint32_t *)in)[(size_t)sum->chunk * geo->chunk_lines + local];
-    }
-    if (count + (uint32_t)__builtin_popcount(mask) > geo->union_capacity)
-      mask = 0;
-    sum->state->masks[local] = mask;
-    for (; mask; mask &= mask - 1)
-      sum->state->elements[count++] = local * TAGC_LHC_LINE + (uint32_t)__builtin_ctz(mask);
+  const size_t at = message.bitmap + (size_t)chunk * geo->chunk_lines * sizeof *sum->masks;
+  bool first = true;
+  for (int sender = 0; sender < job->shape.nranks; sender++) {
+    const uint32_t *in = (const uint32_t *)(job->message_in + (size_t)sender * job->layout.message_bytes + at);
+    if (sender == job->rank)
+      continue;
+    for (uint32_t local = 0; local < sum->lines; local++)
+      sum->masks[local] = first ? in[local] : sum->masks[local] | in[local];
+    first = false;
   }
-  return count;
 }
 
 /* Replaces the ids of the elements that peeling could not reach by estimates from what is left in their cells. */
-static void estimate_stuck(const struct tagc_lhc_sum *sum, uint32_t peeled)
+static void estimate_stuck(const struct tagc_lhc_sum *sum)
 {
   const struct tagc_lhc_geometry *geo = sum->geo;
-  const struct tagc_lhc_state *state = sum->state;
   const int64_t limit = (int64_t)geo->senders * ((INT64_C(1) << geo->counter_bits) - 1);
-  memset(state->peeled, 0, sum->count);
-  for (uint32_t i = 0; i < peeled; i++)
-    state->peeled[state->queue[i]] = 1;
   for (uint32_t i = 0; i < sum->count; i++) {
-    if (state->peeled[i])
+    if (sum->peeled[i])
       continue;
-    uint64_t at = tagc_lhc_cells(sum->seed, geo->part_cells, state->elements[i]);
+    uint64_t at = tagc_lhc_cells(sum->seed, geo->part_cells, sum->elements[i]);
     int32_t share[TAGC_LHC_MAX_HASHES];
     for (uint32_t hash = 0; hash < geo->hashes; hash++, at >>= 16) {
-      uint64_t cell = state->cells[(size_t)hash * geo->part_cells + (at & 0xffff)];
+      uint64_t cell = sum->cells[(size_t)hash * geo->part_cells + (at & 0xffff)];
       int32_t degree = (int32_t)((uint32_t)cell >> 24);
       share[hash] = (int32_t)(cell >> 32) / (degree ? degree : 1);
     }
-    state->elements[i] = (uint32_t)tagc_lhc_median(share, geo->hashes, limit);
+    sum->elements[i] = (uint32_t)tagc_lhc_median(share, geo->hashes, limit);
   }
 }
 
-/* One line by hand: the incomplete one, or one with exceptions, of which entry[0..count) are its own. */
-static uint32_t output_line(const struct tagc_lhc_sum *sum, uint32_t local, uint32_t element,
-                            const struct tagc_exception *entry, size_t count)
-{
-  const struct tagc_lhc_geometry *geo = sum->geo;
-  uint32_t line = tagc_lhc_line(geo->chunks, sum->chunk, local), mask = sum->state->masks[local];
-  uint32_t exponent = sum->exponents[line / TAGC_LHC_BLOCK_LINES];
-  float unit = exponent ? tagc_lhc_unit(exponent, geo->counter_bits) : 0.0f;
-  uint64_t at = (uint64_t)line * TAGC_LHC_LINE;
-  for (uint32_t lane = 0; lane < TAGC_LHC_LINE && at + lane < geo->n; lane++) {
-    float x = mask >> lane & 1 ? (float)(int32_t)sum->state->elements[element++] * unit : 0.0f;
-    x += sum->scale * tagc_load(sum->own, at + lane, sum->dtype);
-    for (; count > 0 && entry->position == at + lane; entry++, count--)
-      x += tagc_float_of(entry->bits);
-    tagc_store_result(sum->recv, at + lane, sum->dtype, x, sum->divisor);
-  }
-  return element;
-}
-
-/* Writes the chunk's results: runs of ordinary lines at once, the others one by one. */
-static void output_chunk(const struct tagc_lhc_sum *sum, const struct tagc_exception *exceptions, size_t count)
-{
-  const struct tagc_lhc_geometry *geo = sum->geo;
-  const struct tagc_lhc_kernels *kernels = tagc_lhc_kernels();
-  uint32_t from = 0, element = 0;
-  for (size_t i = 0, next; i < count; i = next) {
-    uint32_t line = exceptions[i].position / TAGC_LHC_LINE, local = line / geo->chunks;
-    for (next = i + 1; next < count && exceptions[next].position / TAGC_LHC_LINE == line;)
-      next++;
-    if (tagc_lhc_chunk_of(geo->chunks, line) != sum->chunk)
-      continue;
-    element = kernels->output(sum, from, local, element);
-    element = output_line(sum, local, element, exceptions + i, next - i);
-    from = local + 1;
-  }
-  uint32_t last = sum->lines;
-  if (last > from &&
-      (tagc_lhc_line(geo->chunks, sum->chunk, last - 1) + UINT64_C(1)) * TAGC_LHC_LINE > geo->n)
-    last--;
-  element = kernels->output(sum, from, last, element);
-  if (last < sum->lines && last >= from)
-    output_line(sum, last, element, NULL, 0);
-}
-
-static void decode_chunks(struct tagc_job *job, const struct tagc_lhc_geometry *geo,
-                          const struct tagc_lhc_state *state, size_t exceptions)
+/* The foreign sums of all chunks. Returns how many of them are estimates. */
+static uint64_t recover(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
+                        const struct tagc_lhc_state *state)
 {
   const struct tagc_lhc_kernels *kernels = tagc_lhc_kernels();
-  const size_t cells = (size_t)geo->hashes * geo->part_cells;
+  uint64_t stuck = 0;
   for (uint32_t chunk = 0; chunk < geo->chunks; chunk++) {
     struct tagc_lhc_sum sum = {
       .geo = geo,
-      .chunk = chunk,
-      .lines = tagc_lhc_chunk_lines(geo, chunk),
       .seed = tagc_lhc_seed(job->seed, (uint32_t)job->rank, chunk),
-      .counters = job->sketch_in + chunk * cells,
-      .state = state,
-      .exponents = job->exponents + (size_t)job->rank * job->layout.exponent_bytes,
-      .own = tagc_job_shard(job, job->rank),
-      .recv = job->recv,
-      .dtype = job->shape.dtype,
-      .scale = job->scale,
-      .divisor = job->divisor,
+      .counters = job->sketch_in + (size_t)chunk * geo->hashes * geo->part_cells,
+      .lines = tagc_lhc_chunk_lines(geo, chunk),
+      .masks = state->masks + (size_t)chunk * geo->chunk_lines,
+      .elements = state->elements + chunk * state->support,
+      .cells = state->cells,
+      .queue = state->queue,
+      .queue_room = state->queue_room,
+      .peeled = state->peeled,
     };
-    sum.count = find_support(job, &sum);
+    merge_bitmaps(job, &sum, chunk);
+    sum.count = kernels->find_support(&sum);
     kernels->build(&sum);
     uint32_t peeled = kernels->peel(&sum);
     if (peeled < sum.count)
-      estimate_stuck(&sum, peeled);
-    job->stats->unrecovered += sum.count - peeled;
-    output_chunk(&sum, state->exceptions, exceptions);
+      estimate_stuck(&sum);
+    stuck += sum.count - peeled;
   }
+  return stuck;
+}
+
+/* One line by hand: the incomplete one, or one with exceptions, of which entry[0..count) are its own. */
+static void output_line(const struct tagc_lhc_output *out, uint32_t line, const struct tagc_exception *entry,
+                        size_t count)
+{
+  const struct tagc_lhc_geometry *geo = out->geo;
+  const uint32_t chunk = tagc_lhc_chunk_of(geo->chunks, line), local = line / geo->chunks;
+  const uint32_t mask = out->masks[(size_t)chunk * geo->chunk_lines + local];
+  const uint32_t *sums = out->sums + chunk * out->support + out->cursors[chunk];
+  const float unit = out->units[out->exponents[line / TAGC_LHC_BLOCK_LINES]];
+  uint64_t at = (uint64_t)line * TAGC_LHC_LINE;
+  for (uint32_t lane = 0; lane < TAGC_LHC_LINE && at + lane < geo->n; lane++) {
+    float x = mask >> lane & 1 ? (float)(int32_t)*sums++ * unit : 0.0f;
+    x += out->scale * tagc_load(out->own, at + lane, out->dtype);
+    for (; count > 0 && entry->position == at + lane; entry++, count--)
+      x += tagc_float_of(entry->bits);
+    tagc_store_result(out->recv, at + lane, out->dtype, x, out->divisor);
+  }
+  out->cursors[chunk] += (uint32_t)__builtin_popcount(mask);
+}
+
+/* Writes all results: runs of ordinary lines at once, the others one by one. */
+static void output_all(const struct tagc_lhc_output *out, const struct tagc_exception *exceptions, size_t count)
+{
+  const uint32_t complete = (uint32_t)(out->geo->n / TAGC_LHC_LINE);
+  uint32_t from = 0;
+  for (size_t i = 0, next; i < count; i = next) {
+    uint32_t line = exceptions[i].position / TAGC_LHC_LINE;
+    for (next = i + 1; next < count && exceptions[next].position / TAGC_LHC_LINE == line;)
+      next++;
+    tagc_lhc_kernels()->output(out, from, line);
+    output_line(out, line, exceptions + i, next - i);
+    from = line + 1;
+  }
+  if (from < complete)
+    tagc_lhc_kernels()->output(out, from, complete);
+  if (complete < out->geo->lines && from <= complete)
+    output_line(out, complete, NULL, 0);
+}
+
+static void decode_sketch(struct tagc_job *job, const struct tagc_lhc_geometry *geo, const struct tagc_lhc_state *state,
+                          size_t exceptions)
+{
+  job->stats->unrecovered += recover(job, geo, state);
+  memset(state->cursors, 0, geo->chunks * sizeof *state->cursors);
+  float units[256] = { 0 };
+  for (uint32_t exponent = TAGC_LHC_LEAST_EXPONENT; exponent < 250; exponent++)
+    units[exponent] = tagc_lhc_unit(exponent, geo->counter_bits);
+  const void *own = tagc_job_shard(job, job->rank);
+  struct tagc_lhc_output out = {
+    .geo = geo,
+    .masks = state->masks,
+    .sums = state->elements,
+    .support = state->support,
+    .cursors = state->cursors,
+    .exponents = job->exponents + (size_t)job->rank * job->layout.exponent_bytes,
+    .units = units,
+    .own = own,
+    .recv = job->recv,
+    .streaming = geo->n * tagc_dtype_size(job->shape.dtype) >= STREAM_BYTES && own != job->recv &&
+                 (uintptr_t)job->recv % 64 == 0,
+    .dtype = job->shape.dtype,
+    .scale = job->scale,
+    .divisor = job->divisor,
+  };
+  output_all(&out, state->exceptions, exceptions);
 }
 
 /* Collects the senders' exceptions. False where they do not say which values they were: the shard is lost. */
-static bool merge_exceptions(const struct tagc_job *job, const struct tagc_lhc_state *state, size_t *count)
+static bool merge_exceptions(struct tagc_job *job, const struct tagc_lhc_state *state, size_t *count)
 {
+  const size_t bytes = job->layout.message_bytes;
   bool fits = true;
   *count = 0;
-  for (int sender = 0; sender < job->shape.nranks; sender++) {
-    const uint8_t *in = job->message_in + (size_t)sender * job->layout.message_bytes;
-    if (sender != job->rank)
-      fits &= tagc_exceptions_merge(state->exceptions, count, (const struct tagc_exceptions *)in, job->shape.n);
+  job->nonfinite_seen = state->header->nonfinite;
+  for (int other = 0; other < job->shape.nranks; other++) {
+    if (other == job->rank)
+      continue;
+    const struct tagc_exceptions *in = (const struct tagc_exceptions *)(job->message_in + (size_t)other * bytes);
+    fits &= tagc_exceptions_merge(state->exceptions, count, in, job->shape.n);
+    job->nonfinite_seen |= in->anywhere || !fits;
   }
   return fits;
 }
@@ -150,18 +170,14 @@ void tagc_lhc_decode(struct tagc_job *job)
   tagc_lhc_geometry_fill(&geo, &job->shape);
   tagc_lhc_state_carve(&state, &geo, job->state);
   size_t count;
-  bool fits = merge_exceptions(job, &state, &count), seen = !fits || count > 0 || state.header->nonfinite;
-  for (int shard = 0; geo.hashes && shard < job->shape.nranks; shard++)
-    seen |= job->exponents[(size_t)shard * job->layout.exponent_bytes + geo.blocks] != 0;
-  job->nonfinite_seen = seen;
-  if (!fits) {
+  if (!merge_exceptions(job, &state, &count)) {
     job->stats->overflowed++;
     for (uint64_t i = 0; i < job->shape.n; i++)
       tagc_store(job->recv, i, job->shape.dtype, tagc_float_of(TAGC_NAN_BITS));
   } else if (geo.hashes == 0) {
     tagc_lhc_sparse_decode(job, &geo, state.exceptions, count);
   } else {
-    decode_chunks(job, &geo, &state, count);
+    decode_sketch(job, &geo, &state, count);
   }
   tagc_fpmode_leave(mode);
 }

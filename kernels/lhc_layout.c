@@ -88,29 +88,50 @@ static void *carve(char *base, size_t *used, size_t bytes)
   return part;
 }
 
-size_t tagc_lhc_state_carve(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base)
+/* What is used from prepare to encode. Candidates: 1.1 to 1.3 times the capacity are expected. */
+static size_t carve_sending(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, char *base, size_t used)
 {
-  size_t used = 0, lists = (size_t)geo->senders * geo->chunks;
+  const size_t lists = (size_t)geo->senders * geo->chunks;
+  const size_t positions = (size_t)geo->chunk_lines * TAGC_LHC_LINE;
+  size_t candidates;
   out->stride = ((size_t)geo->chunk_capacity + 15) / 16 * 16 + LIST_SLACK;
-  out->header = carve(base, &used, sizeof *out->header);
-  const size_t shared = used;
-
+  out->room = at_most(2 * (uint64_t)geo->chunk_capacity + positions / 128, positions) + TAGC_LHC_LINE;
   out->counts = carve(base, &used, lists * sizeof *out->counts);
   out->values = carve(base, &used, lists * out->stride * sizeof *out->values);
   out->ids = carve(base, &used, lists * out->stride * sizeof *out->ids);
+  candidates = geo->chunks * (out->room + TAGC_LHC_LINE);
+  out->candidates = carve(base, &used, geo->chunks * sizeof *out->candidates);
+  out->candidate_values = carve(base, &used, candidates * sizeof *out->candidate_values);
+  out->candidate_ids = carve(base, &used, candidates * sizeof *out->candidate_ids);
+  out->exponents = carve(base, &used, geo->hashes ? 0 : geo->blocks);
   out->bitmap = carve(base, &used, geo->hashes ? 0 : (size_t)geo->lines * sizeof *out->bitmap);
-  const size_t sending = used;
+  return used;
+}
 
-  used = shared;
-  size_t cells = (size_t)geo->hashes * geo->part_cells, support = geo->hashes ? geo->union_capacity + LIST_SLACK : 0;
+/* What is used in decode. A cell enters the queue once, and once more for every 256 elements taken out of it: that many
+ * are never in one, but a support from elsewhere must not lead out of the queue either. */
+static size_t carve_receiving(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, char *base, size_t used)
+{
+  const size_t cells = (size_t)geo->hashes * geo->part_cells;
+  const size_t support = geo->hashes ? geo->union_capacity + 2 * LIST_SLACK : 0;
+  out->support = support;
+  out->queue_room = cells ? cells + geo->hashes * support / 256 + LIST_SLACK : 0;
   out->exceptions = carve(base, &used, geo->senders * tagc_exceptions_capacity(geo->n) * sizeof *out->exceptions);
-  out->cursors = carve(base, &used, geo->hashes ? 0 : geo->senders * sizeof *out->cursors);
+  out->cursors = carve(base, &used, (geo->hashes ? geo->chunks : geo->senders) * sizeof *out->cursors);
+  out->masks = carve(base, &used, geo->hashes ? (size_t)geo->chunks * geo->chunk_lines * sizeof *out->masks : 0);
+  out->elements = carve(base, &used, geo->chunks * support * sizeof *out->elements);
   out->cells = carve(base, &used, cells * sizeof *out->cells);
-  out->elements = carve(base, &used, support * sizeof *out->elements);
-  out->masks = carve(base, &used, geo->hashes ? geo->chunk_lines * sizeof *out->masks : 0);
-  out->queue = carve(base, &used, (cells ? cells + LIST_SLACK : 0) * sizeof *out->queue);
+  out->queue = carve(base, &used, 2 * out->queue_room * sizeof *out->queue);
   out->peeled = carve(base, &used, support);
-  return used > sending ? used : sending;
+  return used;
+}
+
+size_t tagc_lhc_state_carve(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base)
+{
+  size_t used = 0;
+  out->header = carve(base, &used, sizeof *out->header);
+  size_t sending = carve_sending(out, geo, base, used), receiving = carve_receiving(out, geo, base, used);
+  return sending > receiving ? sending : receiving;
 }
 
 bool tagc_lhc_layout(const struct tagc_shape *shape, struct tagc_layout *out)
@@ -127,7 +148,7 @@ bool tagc_lhc_layout(const struct tagc_shape *shape, struct tagc_layout *out)
   uint64_t longer = geo.rest ? geo.rest : geo.chunks, shorter = geo.chunks - longer;
   uint64_t shorter_capacity = (uint64_t)geo.groups * TAGC_LHC_LINE * geo.keep_ppm / 1000000;
   *out = (struct tagc_layout){
-    .exponent_bytes = geo.hashes ? tagc_pad16((size_t)geo.blocks + 1) : 0,
+    .exponent_bytes = geo.hashes ? tagc_pad16(geo.blocks) : 0,
     .sketch_count = (size_t)geo.chunks * geo.hashes * geo.part_cells,
     .message_bytes = message.bytes,
     .state_bytes = tagc_lhc_state_carve(&state, &geo, NULL),

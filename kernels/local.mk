@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# kernels/: codecs, and the devices they run on.
 libtagc_a_SOURCES += \
   kernels/codec.c kernels/codec.h kernels/codecs.h \
   kernels/codec_bits.h kernels/codec_lhc.h \
@@ -7,6 +8,22 @@ libtagc_a_SOURCES += \
   kernels/exceptions.c kernels/exceptions.h \
   kernels/fpmode.h \
   kernels/lhc.h kernels/lhc_layout.c kernels/lhc_prepare.c kernels/lhc_decode.c kernels/lhc_sparse.c \
-  kernels/lhc_plain.c \
+  kernels/lhc_plain.c kernels/lhc_vector.h kernels/lhc_vector_plain.h \
   kernels/residual.c kernels/residual.h
-EXTRA_DIST += kernels/lhc_kernels.inc.c
+EXTRA_DIST += kernels/lhc_kernels.inc.c kernels/lhc_send.inc.c kernels/lhc_receive.inc.c
+
+# The same hot functions for other instruction sets: objects of their own flags inside the one library.
+AVX512_CFLAGS = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mf16c -mbmi -mbmi2 -mpopcnt
+AVX2_CFLAGS = -mavx2 -mf16c -mbmi -mbmi2 -mpopcnt
+if X86_64
+noinst_LIBRARIES += libtagc_avx2.a libtagc_avx512.a
+libtagc_avx2_a_SOURCES = kernels/lhc_avx2.c kernels/lhc_vector_avx2.h
+libtagc_avx2_a_CFLAGS = $(LIBRARY_CFLAGS) $(AVX2_CFLAGS)
+libtagc_avx512_a_SOURCES = kernels/lhc_avx512.c kernels/lhc_vector_avx512.h
+libtagc_avx512_a_CFLAGS = $(LIBRARY_CFLAGS) $(AVX512_CFLAGS)
+libtagc_a_LIBADD += $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)
+EXTRA_libtagc_a_DEPENDENCIES = $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)
+endif
+
+# How fast the codecs are, in units of memcpy.
+noinst_PROGRAMS += kernels/tagc-bench

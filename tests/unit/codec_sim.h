@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * All ranks of a reduce-scatter in one process: loops play the exchange that NCCL would do.
  *
- * Ownership  sim_new() allocates everything, sim_free() frees it; buffers come from the host device, and each of them is
- *            of exactly the size that layout() asked for, so that a sanitizer sees what runs over.
+ * Ownership  sim_new() allocates everything, sim_free() frees it; each buffer is of exactly the size that layout()
+ *            asked for, so that a sanitizer sees what runs over.
  * Threads    Single-threaded. Failure: ends the test program.
  */
 #ifndef TESTS_UNIT_CODEC_SIM_H

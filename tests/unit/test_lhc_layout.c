@@ -33,7 +33,7 @@ static bool as_documented(uint64_t n, uint64_t senders, uint64_t keep_ppm, const
   uint64_t meet = senders * most < positions ? senders * most : positions;
   uint64_t hashes = meet < 30000 ? 4 : 3, percent = meet < 30000 ? 135 : 130;
   uint64_t rows = (meet * percent + 3200 * hashes - 1) / (3200 * hashes);
-  return l->exponent_bytes == pad((n + 1023) / 1024 + 1) && l->sketch_count == chunks * hashes * rows * 32 &&
+  return l->exponent_bytes == pad((n + 1023) / 1024) && l->sketch_count == chunks * hashes * rows * 32 &&
          l->message_bytes == exceptions + pad(4 * chunks * longest);
 }
 
@@ -65,7 +65,7 @@ static void check_formula(void)
   ok(excess == 0, "the capacity is the sum of those of the chunks, and 16 bits number what they must");
 }
 
-/* More elements never cost less, within one kind of layout and hashing; payloads grow with the fraction kept as well. */
+/* More elements never cost less, within one kind of layout and hashing; payloads grow with the fraction kept. */
 static void check_monotone(void)
 {
   int wrong = 0;

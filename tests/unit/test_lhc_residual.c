@@ -21,7 +21,7 @@ static void check_conservation(uint64_t n, int nranks, uint32_t keep_ppm, int st
 {
   struct sim sim = sim_new("lhc", n, nranks, TAGC_FLOAT32, keep_ppm);
   const uint64_t all = (uint64_t)nranks * n;
-  double *in = calloc(all, sizeof *in), *out = calloc(all, sizeof *out), error = 0, norm = 0, kept = 0;
+  double *in = calloc(all, sizeof *in), *out = calloc(all, sizeof *out), error = 0, norm = 0;
   for (int step = 0; step < steps; step++) {
     for (int rank = 0; rank < nranks; rank++)
       for (uint64_t i = 0; i < all; i++) {
@@ -34,9 +34,6 @@ static void check_conservation(uint64_t n, int nranks, uint32_t keep_ppm, int st
     for (uint64_t i = 0; i < all; i++)
       out[i] += (double)sim_got(&sim, (int)(i / n), i % n);
   }
-  for (int rank = 0; rank < nranks; rank++)
-    for (uint64_t i = 0; i < (uint64_t)(nranks - 1) * n; i++)
-      kept += (double)sim.job[rank].residual[i] * (double)sim.job[rank].residual[i];
   add_residuals(&sim, out);
   for (uint64_t i = 0; i < all; i++)
     error += (out[i] - in[i]) * (out[i] - in[i]);
@@ -48,7 +45,7 @@ static void check_conservation(uint64_t n, int nranks, uint32_t keep_ppm, int st
   double last = 0;
   for (uint64_t i = 0; i < (uint64_t)(nranks - 1) * n; i++)
     last += (double)sim.job[nranks - 1].residual[i] * (double)sim.job[nranks - 1].residual[i];
-  ok(fabs(sim.stats.residual_norm2 - last) <= 1e-9 * last, "the norm of the residual is reported");
+  ok(fabs(sim.stats.residual_norm2 - last) <= 1e-6 * last, "the norm of the residual is reported");
   free(in);
   free(out);
   sim_free(&sim);

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Part of lhc_kernels.inc.c: peeling and writing results.
+ */
+static uint32_t find_support(const struct tagc_lhc_sum *sum)
+{
+  return list_support(sum->masks, sum->lines, sum->geo->union_capacity, sum->elements);
+}
+
+/* A cell holds the sum of its elements' words: value << 32 | 1 << 24 | index. Taking an element out is one subtraction,
+ * and a cell with one element is that element's word. */
+static ALWAYS_INLINE void add_words(const struct tagc_lhc_sum *sum, uint32_t hashes)
+{
+  const size_t part_cells = sum->geo->part_cells;
+  const uint32_t *elements = sum->elements;
+  uint64_t *first = sum->cells, *second = first + part_cells, *third = second + part_cells;
+  uint64_t *fourth = third + part_cells;
+  uint64_t word = UINT64_C(1) << 24;
+  for (uint32_t i = 0; i < sum->count; i += 16) {
+    const uint32_t some = sum->count - i < 16 ? sum->count - i : 16;
+    uint64_t at[16];
+    cells16(sum->seed, (uint32_t)part_cells, elements + i, at);
+    for (uint32_t j = 0; j < some; j++, word++) {
+      first[CELL(at[j], 0)] += word;
+      second[CELL(at[j], 1)] += word;
+      third[CELL(at[j], 2)] += word;
+      if (hashes == 4)
+        fourth[CELL(at[j], 3)] += word;
+    }
+  }
+}
+
+static void build(const struct tagc_lhc_sum *sum)
+{
+  const uint32_t count = sum->geo->hashes * sum->geo->part_cells;
+  const int32_t *counters = sum->counters;
+  uint64_t *cells = sum->cells;
+  for (uint32_t i = 0; i < count; i++)
+    cells[i] = (uint64_t)(uint32_t)counters[i] << 32;
+  if (sum->geo->hashes == 3)
+    add_words(sum, 3);
+  else
+    add_words(sum, 4);
+}
+
+/* Takes a word out of a cell. What has one element then is that element's word, and joins the queue. */
+static ALWAYS_INLINE uint64_t *take_word(uint64_t *cell, uint64_t word, uint64_t *tail)
+{
+  uint64_t rest = *cell - word;
+  *cell = rest;
+  *tail = rest;
+  return tail + (tagc_lhc_degree(rest) == 1);
+}
+
+/* Takes elements, each of which occurs once, out of their cells. Returns the queue's new tail. */
+static ALWAYS_INLINE uint64_t *take_out(const struct tagc_lhc_sum *sum, uint32_t hashes, const uint64_t *words,
+                                        const uint32_t *ids, uint32_t count, uint64_t *tail)
+{
+  const size_t part = sum->geo->part_cells;
+  uint32_t *elements = sum->elements;
+  uint64_t *first = sum->cells, *second = first + part, *third = second + part, *fourth = third + part;
+  for (uint32_t i = 0; i < count; i += 16) {
+    const uint32_t some = count - i < 16 ? count - i : 16;
+    uint64_t cells[16];
+    cells16(sum->seed, (uint32_t)part, ids + i, cells);
+    for (uint32_t j = 0; j < some; j++) {
+      uint64_t word = words[i + j], at = cells[j];
+      elements[word & 0xffffff] = (uint32_t)(word >> 32);
+      tail = take_word(&first[CELL(at, 0)], word, tail);
+      tail = take_word(&second[CELL(at, 1)], word, tail);
+      tail = take_word(&third[CELL(at, 2)], word, tail);
+      if (hashes == 4)
+        tail = take_word(&fourth[CELL(at, 3)], word, tail);
+    }
+  }
+  return tail;
+}
+
+/* Those of the queue's words whose elements are not peeled yet, each once, with their ids. Returns their number. */
+static ALWAYS_INLINE uint32_t next_words(const struct tagc_lhc_sum *sum, const uint64_t *queue, uint32_t count,
+                                         uint64_t *words, uint32_t *ids)
+{
+  const uint32_t *elements = sum->elements, end = sum->count;
+  uint8_t *peeled = sum->peeled;
+  uint32_t once = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    uint64_t word = queue[i];
+    uint32_t index = (uint32_t)word & 0xffffff;
+    index = index < end ? index : end;
+    words[once] = word;
+    ids[once] = elements[index];
+    once += !peeled[index];
+    peeled[index] = 1;
+  }
+  return once;
+}
+
+/* Breadth first: a round takes the elements that were alone in a cell when it began; those that get there meanwhile
+ * wait for the next. Inside a round the order is free, so it goes segment by segment. */
+static uint32_t peel(const struct tagc_lhc_sum *sum)
+{
+  uint64_t *queue = sum->queue, *next = queue + sum->queue_room;
+  uint32_t count = find_singles(sum->cells, sum->geo->hashes * sum->geo->part_cells, queue), total = 0;
+  memset(sum->peeled, 0, sum->count);
+  sum->peeled[sum->count] = 1;
+  for (int round = 0; round < TAGC_LHC_ROUNDS && count > 0; round++) {
+    uint64_t *tail = next;
+    for (uint32_t i = 0; i < count; i += SEGMENT) {
+      uint64_t words[SEGMENT + 16];
+      uint32_t ids[SEGMENT + 16], some = count - i < SEGMENT ? count - i : SEGMENT;
+      uint32_t found = next_words(sum, queue + i, some, words, ids);
+      /* The last vector is whole: any ids will do behind the end. */
+      memset(ids + found, 0, 16 * sizeof *ids);
+      if (sum->geo->hashes == 3)
+        tail = take_out(sum, 3, words, ids, found, tail);
+      else
+        tail = take_out(sum, 4, words, ids, found, tail);
+      total += found;
+    }
+    count = (uint32_t)(tail - next);
+    uint64_t *swap = queue;
+    queue = next;
+    next = swap;
+  }
+  return total;
+}
+
+static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct tagc_lhc_result result, uint32_t from,
+                                       uint32_t to)
+{
+  const uint32_t chunks = out->geo->chunks;
+  const size_t chunk_lines = out->geo->chunk_lines, half = 16 * tagc_dtype_size(result.dtype);
+  const char *own = element_of(out->own, (uint64_t)from * TAGC_LHC_LINE, result.dtype);
+  char *recv = (char *)out->recv + (size_t)from * 2 * half;
+  for (uint32_t line = from, local = from / chunks; line < to; local++) {
+    uint32_t start = local * chunks, stop = to - start < chunks ? to : start + chunks;
+    uint32_t chunk = tagc_lhc_turn(local, chunks) + (line - start);
+    chunk -= chunk < chunks ? 0 : chunks;
+    for (; line < stop; line++, own += 2 * half, recv += 2 * half) {
+      uint32_t mask = out->masks[chunk * chunk_lines + local], cursor = out->cursors[chunk];
+      const uint32_t *sums = out->sums + chunk * out->support + cursor;
+      float unit = out->units[out->exponents[line / TAGC_LHC_BLOCK_LINES]];
+      uint32_t low = (uint32_t)__builtin_popcount(mask & 0xffff);
+      __builtin_prefetch(sums + PREFETCH);
+      result16(mask & 0xffff, sums, unit, own, recv, result);
+      result16(mask >> 16, sums + low, unit, own + half, recv + half, result);
+      out->cursors[chunk] = cursor + (uint32_t)__builtin_popcount(mask);
+      chunk = chunk + 1 < chunks ? chunk + 1 : 0;
+    }
+  }
+}
+
+static ALWAYS_INLINE void output_typed(const struct tagc_lhc_output *out, enum tagc_dtype dtype, uint32_t from,
+                                       uint32_t to)
+{
+  /* The quotient by a power of two is the product with its inverse, to the bit. */
+  const uint32_t bits = tagc_bits_of(out->divisor);
+  const bool power = (bits & 0x7fffffu) == 0 && bits >> 23 > 0 && bits >> 23 < 250;
+  struct tagc_lhc_result result = { dtype, power, false, out->scale, power ? 1 / out->divisor : out->divisor };
+  struct tagc_lhc_result stream = result;
+  stream.streaming = true;
+  if (out->streaming)
+    output_lines(out, stream, from, to);
+  else
+    output_lines(out, result, from, to);
+}
+
+static void output(const struct tagc_lhc_output *out, uint32_t from, uint32_t to)
+{
+  if (out->dtype == TAGC_FLOAT32)
+    output_typed(out, TAGC_FLOAT32, from, to);
+  else if (out->dtype == TAGC_FLOAT16)
+    output_typed(out, TAGC_FLOAT16, from, to);
+  else
+    output_typed(out, TAGC_BFLOAT16, from, to);
+  if (out->streaming)
+    stream_end();
+}
