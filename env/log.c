@@ -2,9 +2,12 @@
 #include "env/log.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 static atomic_int threshold = TAGC_LOG_WARN;
@@ -21,8 +24,15 @@ static void write_line(char *line, size_t size, size_t used, const char *format,
   if (used > size - 1)
     used = size - 1;
   line[used++] = '\n';
-  ssize_t written = write(STDERR_FILENO, line, used);
-  (void)written;           /* nobody is left to be told */
+  /* A pipe whose reader has gone must not end the program: the signal is held back, and taken if it is ours. */
+  sigset_t pipe_signal, before, pending;
+  sigemptyset(&pipe_signal);
+  sigaddset(&pipe_signal, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+  sigpending(&pending);
+  if (write(STDERR_FILENO, line, used) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
+    sigtimedwait(&pipe_signal, NULL, &(struct timespec){0, 0});
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void tagc_log(enum tagc_log_level level, const char *component, const char *message, ...)

@@ -174,6 +174,7 @@ void tagc_options_read(struct tagc_options *options, char **environment)
   tagc_options_default(options);
   for (char **e = environment; e && *e; e++) {
     const char *equals = strchr(*e, '=');
+    options->nccl_nonblocking |= strcmp(*e, "NCCL_COMM_BLOCKING=0") == 0;
     if (strncmp(*e, "TAGC_", 5) != 0 || !equals)
       continue;
     char name[64], why[320];
@@ -196,6 +197,12 @@ void tagc_options_read_process(struct tagc_options *options)
 {
   extern char **environ;
   tagc_options_read(options, environ);
+  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
+    const char **text = (const char **)((char *)options + table[i].offset);
+    const char *copy = table[i].kind == KIND_TEXT && tagc_option_given(options, (enum tagc_option_index)i) ? strdup(*text) : NULL;
+    if (copy)
+      *text = copy;                 /* kept as long as the process lives */
+  }
 }
 
 uint64_t tagc_options_hash(const struct tagc_options *options)

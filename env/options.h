@@ -45,6 +45,7 @@ struct tagc_options {
 #undef FRACTION
 #undef TEXT
   uint32_t given;          /* bit i: option i was set by the user */
+  bool nccl_nonblocking;   /* NCCL_COMM_BLOCKING=0: every communicator is non-blocking, whatever its configuration says */
   bool bad;                /* some value was refused (said in the log): this process must pass everything through */
 };
 
@@ -65,7 +66,7 @@ bool tagc_options_set(struct tagc_options *options, const char *variable, const 
  * sets options->bad; an unknown TAGC_ name is a warning that names the nearest known one. */
 void tagc_options_read(struct tagc_options *options, char **environment);
 
-/* The same from the environment of the process. */
+/* The same from the environment of the process; text is copied, for programs may overwrite their environment. */
 void tagc_options_read_process(struct tagc_options *options);
 
 /* A hash of all options that ranks must have in common (those that only change what is printed are left out). */

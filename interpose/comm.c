@@ -40,6 +40,10 @@ static void comm_free(struct tagc_comm *comm)
   free(comm);
 }
 
+void tagc_comm_retain(struct tagc_comm *comm) { atomic_fetch_add(&comm->references, 1); }
+
+bool tagc_comm_is_aborted(const struct tagc_comm *comm) { return atomic_load(&comm->phase) == TAGC_PHASE_ABORTED; }
+
 void tagc_comm_release(struct tagc_comm *comm)
 {
   if (comm && atomic_fetch_sub(&comm->references, 1) == 1)
@@ -84,11 +88,12 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const void *caller, nccl
   return comm;
 }
 
-/* Takes the handle off the table; its reference to the communicator becomes the caller's. */
+/* Takes the handle, and what is known of its reductions, off the tables; its reference to the communicator becomes the caller's. */
 static struct tagc_comm *unlist(ncclComm_t handle)
 {
   struct tagc_comm *comm = NULL;
   struct listed *entry;
+  tagc_op_forget(handle);
   pthread_rwlock_wrlock(&table_lock);
   HASH_FIND_PTR(table, &handle, entry);
   if (entry) {
@@ -198,7 +203,7 @@ void tagc_comm_abort(ncclComm_t handle)
   tagc_comm_release(comm);
 }
 
-bool tagc_comm_enter(struct tagc_comm *comm, enum tagc_phase from, enum tagc_phase to)
+static bool enter(struct tagc_comm *comm, enum tagc_phase from, enum tagc_phase to)
 {
   for (;;) {
     int phase = (int)from;
@@ -207,6 +212,26 @@ bool tagc_comm_enter(struct tagc_comm *comm, enum tagc_phase from, enum tagc_pha
     if (phase == TAGC_PHASE_ABORTED)
       return false;
     sched_yield();
+  }
+}
+
+bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count, enum tagc_phase from, enum tagc_phase to)
+{
+  for (size_t i = 0; i < count; i++)
+    if (!enter(comms[i], from, to)) {
+      if (from == TAGC_PHASE_IDLE)
+        tagc_comms_leave(comms, i);
+      return false;
+    }
+  return true;
+}
+
+void tagc_comms_leave(struct tagc_comm *const *comms, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    int phase = atomic_load(&comms[i]->phase);
+    while (phase != TAGC_PHASE_ABORTED && !atomic_compare_exchange_weak(&comms[i]->phase, &phase, TAGC_PHASE_IDLE))
+      ;
   }
 }
 
@@ -246,20 +271,32 @@ static enum tagc_collective collective(enum tagc_entry entry)
   }
 }
 
+/* What slot i has not sent yet is given up, and counted. */
+static void drop_residual(struct tagc_comm *comm, size_t i)
+{
+  struct tagc_slot *slot = &comm->slots[i];
+  if (i >= comm->slot_count || !slot->residual || slot->residual_empty)
+    return;
+  slot->residual_empty = true;
+  tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
+}
+
 /* A new lock, or none any more: everything that was kept by slot is void. */
 static ncclResult_t start_over(struct tagc_comm *comm)
 {
   size_t count;
   const struct tagc_slot_info *infos = tagc_cycle_slots(comm->cycle, &count);
+  for (size_t i = 0; i < comm->slot_count; i++)
+    drop_residual(comm, i);
   tagc_vote_release_slots(comm);
+  comm->lock_number++;              /* calls that are held back find their slots gone */
+  comm->cycle_began_ms = 0;
   if (!tagc_ledger_set_slots(comm->ledger, infos, count))
     return ncclSystemError;
   comm->slots = calloc(count ? count : 1, sizeof *comm->slots);
   if (!comm->slots)
     return ncclSystemError;
   comm->slot_count = count;
-  comm->lock_number++;
-  comm->cycle_began_ms = 0;
   for (size_t i = 0; i < count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
     const struct tagc_signature *s = &infos[i].signature;
@@ -275,15 +312,6 @@ static ncclResult_t start_over(struct tagc_comm *comm)
              (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), count,
              tagc_cycle_is_gradients(comm->cycle) ? ", gradients with the gathers of their parameters" : "");
   return ncclSuccess;
-}
-
-static void drop_residual(struct tagc_comm *comm, size_t i)
-{
-  struct tagc_slot *slot = &comm->slots[i];
-  if (!slot->residual || slot->residual_empty)
-    return;
-  slot->residual_empty = true;
-  tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
 }
 
 /* The anchor: closes the accounts of the cycle before it. */
@@ -333,7 +361,7 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call)
   if (seen.starts)
     start_cycle(comm, seen.cycle);
   call->state = seen.state;
-  call->slot = seen.slot;
+  call->slot = seen.slot < (int)comm->slot_count ? seen.slot : -1;
   call->lock_number = comm->lock_number;
   call->cycle = comm->cycle_number;
   return ncclSuccess;

@@ -3,8 +3,9 @@
  *
  * Ownership   A table keyed by handle holds one reference, every call under way another; the last one frees. A handle
  *             that is destroyed leaves the table at once, so a recycled handle starts anew.
- * Threads     The table has a lock of its own; the fields of a communicator are guarded by `lock`, which is never held
- *             across a real NCCL call. A phase word keeps an abort from another thread apart from our own work.
+ * Threads     The table has a lock of its own. The calls on a communicator are made one at a time (NCCL's rule); the phase
+ *             word sees to it for our own work, and keeps an abort from another thread apart from it. `lock` guards what
+ *             is observed and decided; it is never held across a real NCCL call.
  * Errors      A communicator that cannot be set up for lack of memory makes its call fail with ncclSystemError, as NCCL
  *             does: to pass alone, when the other ranks do not, would hang them.
  */
@@ -42,7 +43,7 @@ struct tagc_comm {
   bool nonblocking;
   const struct tagc_device *device; /* NULL: no codec for its memory */
 
-  pthread_mutex_t lock;             /* guards all below */
+  pthread_mutex_t lock;
   struct tagc_cycle *cycle;
   uint64_t lock_number;             /* how often a cycle was locked */
   uint64_t cycle_number;            /* cycles started since the lock */
@@ -50,8 +51,7 @@ struct tagc_comm {
   size_t slot_count;
   bool voted;
   bool nonfinite;                   /* some rank's gradient of this cycle was not finite */
-  uint8_t *workspace;               /* device memory for the payloads of a batch of calls */
-  size_t workspace_bytes;
+  uint8_t *workspace;               /* device memory for the payloads of a call */
   double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
   uint64_t cycle_began_bytes;       /* ledger->wire_bytes_total then */
   struct tagc_ledger *ledger;
@@ -60,7 +60,9 @@ struct tagc_comm {
 /* The communicator of a handle, made at its first use, with a reference. *status: ncclSuccess, or what the real library
  * (or a lack of memory) said; NULL is returned then. */
 struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclResult_t *status);
+void tagc_comm_retain(struct tagc_comm *comm);
 void tagc_comm_release(struct tagc_comm *comm);
+bool tagc_comm_is_aborted(const struct tagc_comm *comm);
 
 /* A handle was given out, with or without a blocking configuration; whatever was known under it is forgotten. */
 void tagc_comm_born(ncclComm_t handle, bool nonblocking);
@@ -71,9 +73,12 @@ void tagc_comm_forget(ncclComm_t handle);
 /* A handle is about to be aborted, perhaps while another thread uses it: waits for our own work on it, not for NCCL's. */
 void tagc_comm_abort(ncclComm_t handle);
 
-/* Moves the phase word; false when the communicator has been aborted. From IDLE it waits while another thread works on
- * the communicator, as the calls of two threads on one communicator must be made one after the other. */
-bool tagc_comm_enter(struct tagc_comm *comm, enum tagc_phase from, enum tagc_phase to);
+/* Moves the phase words of different communicators; false when one of them has been aborted: those before it have then
+ * moved, too (but from IDLE none has). From IDLE it waits while another thread works on a communicator, as the calls of
+ * two threads on one communicator must be made one after the other. */
+bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count, enum tagc_phase from, enum tagc_phase to);
+/* Makes them idle again, but for those that have been aborted. */
+void tagc_comms_leave(struct tagc_comm *const *comms, size_t count);
 
 /* Tells the communicator of its next collective; fills the call's part of it. Takes and drops the lock. ncclSystemError without
  * memory. */
@@ -96,7 +101,10 @@ double tagc_clock_ms(void);
 /* User-defined reductions: pre-multiplied sums by handle and communicator. */
 bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, const void *scalar, ncclScalarResidence_t where);
 void tagc_op_destroyed(ncclRedOp_t op, ncclComm_t handle);
-/* The kind of a reduction, and the scalar of a pre-multiplied sum (1 otherwise). */
-enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, float *scale);
+/* NCCL frees the ops of a communicator with it. */
+void tagc_op_forget(ncclComm_t handle);
+/* The kind of a reduction, and the scalar of a pre-multiplied sum (1 otherwise). A scalar in device memory is read only
+ * where the host can (`on_host`); otherwise *scale is not to be used. */
+enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, bool on_host, float *scale);
 
 #endif

@@ -53,10 +53,13 @@ ncclResult_t tagc_forward(const struct tagc_call *c)
   return status;
 }
 
-/* Would the real library refuse the call at once? Then it must say so now, not at the end of a group. */
+/* Would the real library refuse this reduce-scatter at once? Then it must say so now, not at the end of a group. Other
+ * collectives are observed whatever their pointers: a rank that is not the root may pass NULL, and all ranks must see the
+ * same sequence. */
 static bool looks_valid(const struct tagc_call *c)
 {
-  return c->send && c->recv && (int)c->type >= 0 && (int)c->type < (int)ncclNumTypes && (int)c->op >= 0;
+  return c->entry != TAGC_ENTRY_ncclReduceScatter ||
+         ((c->count == 0 || (c->send && c->recv)) && (int)c->type >= 0 && (int)c->type < (int)ncclNumTypes && (int)c->op >= 0);
 }
 
 static ncclResult_t pass(struct tagc_call *call)
@@ -112,7 +115,7 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
     tagc_comm_release(call->comm);  /* NCCL runs it at once, even inside a group */
     status = tagc_forward(call);
   } else {
-    call->op_kind = tagc_op_kind(call->op, call->handle, call->type, &call->scale);
+    call->op_kind = tagc_op_kind(call->op, call->handle, call->type, call->comm->device != NULL, &call->scale);
     if (call->op_kind == TAGC_OP_OTHER && (int)call->op >= (int)ncclNumOps) {
       tagc_comm_release(call->comm);
       status = pass(call);          /* an op that was never made, or of another type: refused at once */

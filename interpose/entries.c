@@ -151,6 +151,8 @@ EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 /* Does a configuration ask for a non-blocking communicator? Older callers have shorter structs. */
 static bool asks_nonblocking(const ncclConfig_t *config, bool inherited)
 {
+  if (tagc_library_options()->nccl_nonblocking)
+    return true;
   if (!config || config->size < offsetof(ncclConfig_t, blocking) + sizeof config->blocking ||
       config->blocking == NCCL_CONFIG_UNDEF_INT)
     return inherited;
@@ -161,7 +163,7 @@ static bool asks_nonblocking(const ncclConfig_t *config, bool inherited)
 static ncclResult_t born(ncclResult_t status, ncclComm_t *comm, bool nonblocking)
 {
   if (watched() && comm && (status == ncclSuccess || status == ncclInProgress))
-    tagc_comm_born(*comm, nonblocking);
+    tagc_comm_born(*comm, nonblocking || status == ncclInProgress);
   return status;
 }
 
@@ -171,7 +173,7 @@ EXPORT ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id) { ret
 
 EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
 {
-  return born(MIX_AND_FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, false);
+  return born(MIX_AND_FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, asks_nonblocking(NULL, false));
 }
 
 EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
@@ -191,7 +193,7 @@ EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *dev
 {
   ncclResult_t status = MIX_AND_FORWARD(ncclCommInitAll, comms, count, devices);
   for (int i = 0; comms && i < count && status == ncclSuccess; i++)
-    born(status, &comms[i], false);
+    born(status, &comms[i], asks_nonblocking(NULL, false));
   return status;
 }
 
@@ -215,11 +217,11 @@ EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId
   return born(MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, nonblocking);
 }
 
-/* ---- communicators: deaths ----------------------------------------------------------------------------------------- */
+/* ---- communicators: deaths. They enqueue nothing, and so mix no group: a rank may clean up when it likes. ----------------- */
 
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
-  ncclResult_t status = MIX_AND_FORWARD(ncclCommFinalize, comm);
+  ncclResult_t status = FORWARD(ncclCommFinalize, comm);
   if (watched())
     tagc_comm_forget(comm);
   return status;
@@ -229,7 +231,7 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
   if (watched())
     tagc_comm_forget(comm);
-  return MIX_AND_FORWARD(ncclCommDestroy, comm);
+  return FORWARD(ncclCommDestroy, comm);
 }
 
 EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
@@ -241,8 +243,11 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
 
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
-  if (watched())
+  if (watched()) {
+    bool nonblocking = tagc_comm_is_nonblocking(comm);
     tagc_comm_abort(comm);
+    tagc_comm_born(comm, nonblocking);             /* what is shrunk from it inherits this */
+  }
   return FORWARD(ncclCommRevoke, comm, flags);
 }
 

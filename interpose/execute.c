@@ -13,62 +13,36 @@ struct work {
   struct tagc_call *call;
   struct tagc_job job;
   void *scratch;                    /* TAGC_FLUSH: the send buffer of the plain call */
-  size_t batch;
 };
 
-/* ---- who works on the communicators ---------------------------------------------------------------------------- */
+/* Calls of different communicators, and these communicators. */
+struct batch {
+  struct work *work;
+  struct tagc_comm **comms;
+  size_t count;
+};
 
-static bool first_of_its_communicator(const struct work *work, size_t i)
-{
-  for (size_t j = 0; j < i; j++)
-    if (work[j].call->comm == work[i].call->comm)
-      return false;
-  return true;
-}
-
-/* Gives back the communicators of the first `count` pieces of work; aborted ones stay aborted. */
-static void leave_all(struct work *work, size_t count)
-{
-  for (size_t i = 0; i < count; i++) {
-    int phase = atomic_load(&work[i].call->comm->phase);
-    while (phase != TAGC_PHASE_ABORTED && first_of_its_communicator(work, i) &&
-           !atomic_compare_exchange_weak(&work[i].call->comm->phase, &phase, TAGC_PHASE_IDLE))
-      ;
-  }
-}
-
-/* Moves the communicators of all work on; false when one has been aborted. */
-static bool enter_all(struct work *work, size_t count, enum tagc_phase from, enum tagc_phase to)
-{
-  bool alive = true;
-  for (size_t i = 0; i < count && alive; i++)
-    if (first_of_its_communicator(work, i) && !tagc_comm_enter(work[i].call->comm, from, to)) {
-      alive = false;
-      if (from == TAGC_PHASE_IDLE)
-        leave_all(work, i);
-    }
-  return alive;
-}
-
-/* Runs one real group over the work: `enqueue` adds the calls of one piece of it. An abort in between is an error of the
+/* Runs one real group over the work: `enqueue` adds the calls of one piece of it. An abort meanwhile is an error of the
  * class that NCCL itself would give. */
-static ncclResult_t exchange(const struct tagc_exchange *real, struct work *work, size_t count, size_t batch,
+static ncclResult_t exchange(const struct tagc_exchange *real, struct batch *batch,
                              ncclResult_t (*enqueue)(const struct tagc_exchange *, struct work *))
 {
-  if (!enter_all(work, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
+  double began = tagc_clock_ms();
+  if (!tagc_comms_enter(batch->comms, batch->count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
     return ncclInternalError;
   tagc_real_depth++;
   ncclResult_t status = real->start();
   if (status == ncclSuccess) {
-    for (size_t i = 0; i < count && status == ncclSuccess; i++)
-      if (work[i].batch == batch)
-        status = enqueue(real, &work[i]);
+    for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
+      status = enqueue(real, &batch->work[i]);
     ncclResult_t ended = real->end();
     status = status == ncclSuccess ? ended : status;
   }
   tagc_real_depth--;
-  if (!enter_all(work, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS) && status == ncclSuccess)
+  if (!tagc_comms_enter(batch->comms, batch->count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS) && status == ncclSuccess)
     status = ncclInternalError;
+  for (size_t i = 0; i < batch->count; i++)
+    batch->comms[i]->ledger->exchange_ms += tagc_clock_ms() - began;
   return status;
 }
 
@@ -105,8 +79,6 @@ static ncclResult_t enqueue_payloads(const struct tagc_exchange *real, struct wo
   return status;
 }
 
-/* ---- one call ---------------------------------------------------------------------------------------------------- */
-
 static uint64_t seed_of(const struct tagc_call *call, const struct tagc_slot *slot)
 {
   /* splitmix64 (Steele, Lea, Flood 2014) over what all ranks know of the call. */
@@ -126,14 +98,15 @@ static void *take(uint8_t **at, size_t bytes)
   return memory;
 }
 
-/* Fills the job of a call from its slot; the payloads lie in the workspace from `at` on. */
-static void lay_out(struct work *w, uint8_t *at)
+/* Fills the job of a call from its slot; the payloads lie in the workspace of its communicator. */
+static void lay_out(struct work *w)
 {
   struct tagc_call *call = w->call;
   struct tagc_comm *comm = call->comm;
   struct tagc_slot *slot = &comm->slots[call->slot];
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
   const struct tagc_layout *l = &slot->layout;
+  uint8_t *at = comm->workspace;
   size_t nranks = (size_t)slot->shape.nranks;
   w->job = (struct tagc_job){
     .shape = slot->shape, .layout = *l, .rank = comm->rank, .send = call->send, .recv = call->recv,
@@ -158,76 +131,6 @@ static void lay_out(struct work *w, uint8_t *at)
   slot->compressed_calls++;
 }
 
-/* ---- batches ------------------------------------------------------------------------------------------------------- */
-
-/* Puts the work into batches and lays out its payloads: as many calls of a communicator, in order, as its workspace holds,
- * and no slot twice, for the second call needs the residual that the first one leaves. Returns how many batches. */
-static size_t make_batches(struct work *work, size_t count)
-{
-  size_t batches = 0;
-  for (size_t i = 0; i < count; i++) {
-    const struct tagc_comm *comm = work[i].call->comm;
-    size_t need = tagc_vote_call_bytes(&comm->slots[work[i].call->slot]), used = 0, batch = 0;
-    bool full = false;
-    for (size_t j = 0; j < i; j++) {
-      if (work[j].call->comm != comm)
-        continue;
-      if (work[j].batch > batch) {
-        batch = work[j].batch;
-        used = 0;
-        full = false;
-      }
-      used += tagc_vote_call_bytes(&comm->slots[work[j].call->slot]);
-      full |= work[j].call->slot == work[i].call->slot;
-    }
-    full |= used + need > comm->workspace_bytes;
-    work[i].batch = batch + full;
-    lay_out(&work[i], comm->workspace + (full ? 0 : used));
-    batches = work[i].batch + 1 > batches ? work[i].batch + 1 : batches;
-  }
-  return batches;
-}
-
-static ncclResult_t run_batch(const struct tagc_exchange *real, struct work *work, size_t count, size_t batch)
-{
-  const struct tagc_codec *codec = tagc_library_codec();
-  for (size_t i = 0; i < count; i++) {
-    if (work[i].batch != batch)
-      continue;
-    double began = tagc_clock_ms();
-    if (work[i].call->decision.action == TAGC_FLUSH)
-      tagc_residual_flush(&work[i].job, work[i].scratch);
-    else if (codec->prepare)
-      codec->prepare(&work[i].job);
-    work[i].call->comm->ledger->encode_ms += tagc_clock_ms() - began;
-  }
-  double began = tagc_clock_ms();
-  ncclResult_t status = codec->prepare ? exchange(real, work, count, batch, enqueue_exponents) : ncclSuccess;
-  double exchanged = tagc_clock_ms() - began;
-  for (size_t i = 0; i < count && status == ncclSuccess; i++) {
-    if (work[i].batch != batch || work[i].call->decision.action == TAGC_FLUSH)
-      continue;
-    began = tagc_clock_ms();
-    codec->encode(&work[i].job);
-    work[i].call->comm->ledger->encode_ms += tagc_clock_ms() - began;
-  }
-  began = tagc_clock_ms();
-  if (status == ncclSuccess)
-    status = exchange(real, work, count, batch, enqueue_payloads);
-  work[0].call->comm->ledger->exchange_ms += exchanged + tagc_clock_ms() - began;
-  for (size_t i = 0; i < count && status == ncclSuccess; i++) {
-    if (work[i].batch != batch || work[i].call->decision.action == TAGC_FLUSH)
-      continue;
-    began = tagc_clock_ms();
-    codec->decode(&work[i].job);
-    work[i].call->comm->nonfinite |= work[i].job.nonfinite_seen;
-    work[i].call->comm->ledger->decode_ms += tagc_clock_ms() - began;
-  }
-  return status;
-}
-
-/* ---- all of it ------------------------------------------------------------------------------------------------------ */
-
 static void account(const struct work *w)
 {
   const struct tagc_call *call = w->call;
@@ -244,34 +147,77 @@ static void account(const struct work *w)
   ledger->wire_bytes_total += wire;
 }
 
-static ncclResult_t run(const struct tagc_exchange *real, struct work *work, size_t count)
+static void prepare(struct work *w)
 {
-  if (!enter_all(work, count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
-    return ncclInternalError;
-  size_t batches = make_batches(work, count);
+  const struct tagc_codec *codec = tagc_library_codec();
+  double began = tagc_clock_ms();
+  if (w->call->decision.action == TAGC_FLUSH)
+    tagc_residual_flush(&w->job, w->scratch);
+  else if (codec->prepare)
+    codec->prepare(&w->job);
+  w->call->comm->ledger->encode_ms += tagc_clock_ms() - began;
+}
+
+static void encode(struct work *w)
+{
+  double began = tagc_clock_ms();
+  if (w->call->decision.action == TAGC_COMPRESS)
+    tagc_library_codec()->encode(&w->job);
+  w->call->comm->ledger->encode_ms += tagc_clock_ms() - began;
+}
+
+static void decode(struct work *w)
+{
+  double began = tagc_clock_ms();
+  if (w->call->decision.action == TAGC_COMPRESS)
+    tagc_library_codec()->decode(&w->job);
+  w->call->comm->nonfinite |= w->job.nonfinite_seen;
+  w->call->comm->ledger->decode_ms += tagc_clock_ms() - began;
+  account(w);
+}
+
+static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
+{
   ncclResult_t status = ncclSuccess;
-  for (size_t batch = 0; batch < batches && status == ncclSuccess; batch++)
-    status = run_batch(real, work, count, batch);
-  for (size_t i = 0; i < count; i++)
-    account(&work[i]);
-  leave_all(work, count);
+  for (size_t i = 0; i < batch->count; i++) {
+    lay_out(&batch->work[i]);
+    prepare(&batch->work[i]);
+  }
+  if (tagc_library_codec()->prepare)
+    status = exchange(real, batch, enqueue_exponents);
+  for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
+    encode(&batch->work[i]);
+  if (status == ncclSuccess)
+    status = exchange(real, batch, enqueue_payloads);
+  for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
+    decode(&batch->work[i]);
   return status;
 }
 
-ncclResult_t tagc_execute(const struct tagc_exchange *real, struct tagc_call *calls, size_t count)
+ncclResult_t tagc_execute(const struct tagc_exchange *real, struct tagc_call *const *calls, size_t count)
 {
-  struct work one[1], *work = one;
-  size_t n = 0;
-  for (size_t i = 0; i < count; i++)
-    n += calls[i].decision.action != TAGC_PASS;
-  if (n > 1 && !(work = malloc(n * sizeof *work)))
-    return ncclSystemError;
-  n = 0;
-  for (size_t i = 0; i < count; i++)
-    if (calls[i].decision.action != TAGC_PASS)
-      work[n++] = (struct work){.call = &calls[i]};
-  ncclResult_t status = n ? run(real, work, n) : ncclSuccess;
-  if (work != one)
-    free(work);
+  struct work one;
+  struct tagc_comm *its_comm = NULL;
+  struct batch batch = {&one, &its_comm, count};
+  if (count > 1) {
+    batch.work = malloc(count * sizeof *batch.work);
+    batch.comms = malloc(count * sizeof(*batch.comms));
+  }
+  ncclResult_t status = ncclSystemError;
+  if (batch.work && batch.comms) {
+    for (size_t i = 0; i < count; i++) {
+      batch.work[i] = (struct work){.call = calls[i]};
+      batch.comms[i] = calls[i]->comm;
+    }
+    status = ncclInternalError;
+    if (tagc_comms_enter(batch.comms, count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS)) {
+      status = run(real, &batch);
+      tagc_comms_leave(batch.comms, count);
+    }
+  }
+  if (count > 1) {
+    free(batch.work);
+    free(batch.comms);
+  }
   return status;
 }

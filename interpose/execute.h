@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Carries out what the plan decided: encodes, exchanges through the real NCCL, decodes.
- *
- * In batches: prepare, {exponents}, encode, {payloads}, decode; braces are groups of the real NCCL. What is in a batch
- * depends on the calls of its own communicator alone, so that every rank of it exchanges in the same order.
+ * Carries out what the plan decided, over several communicators at once: prepare, {exponents}, encode, {payloads}, decode.
+ * Braces are groups of the real NCCL.
  */
 #ifndef INTERPOSE_EXECUTE_H
 #define INTERPOSE_EXECUTE_H
@@ -19,8 +17,8 @@ struct tagc_exchange {
   __typeof__(&ncclRecv) receive;
 };
 
-/* Runs those calls whose decision is to compress or to flush, in order; must be outside a real group. The first error of
- * the real library; ncclInternalError when a communicator was aborted meanwhile; ncclSystemError without memory. */
-ncclResult_t tagc_execute(const struct tagc_exchange *real, struct tagc_call *calls, size_t count);
+/* Runs calls of different communicators whose decision is to compress or to flush; must be outside a real group. The first
+ * error of the real library; ncclInternalError when a communicator was aborted meanwhile; ncclSystemError without memory. */
+ncclResult_t tagc_execute(const struct tagc_exchange *real, struct tagc_call *const *calls, size_t count);
 
 #endif

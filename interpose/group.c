@@ -8,7 +8,7 @@
 
 struct destroyed {
   ncclRedOp_t op;
-  ncclComm_t comm;
+  struct tagc_comm *comm;           /* a reference is held */
 };
 
 struct group {
@@ -75,15 +75,17 @@ ncclResult_t tagc_group_mix(void)
 bool tagc_group_defer_destroy(ncclRedOp_t op, ncclComm_t comm)
 {
   struct group *g = group;
-  bool used = false;
+  struct tagc_comm *user = NULL;
   for (size_t i = 0; g && i < g->held_count; i++)
-    used |= g->held[i].op == op && g->held[i].handle == comm;
-  if (!used)
+    if (g->held[i].op == op && g->held[i].handle == comm)
+      user = g->held[i].comm;
+  if (!user)
     return false;
   struct destroyed *more = realloc(g->destroyed, (g->destroyed_count + 1) * sizeof *more);
   if (!more)
     return false;
-  more[g->destroyed_count++] = (struct destroyed){op, comm};
+  tagc_comm_retain(user);
+  more[g->destroyed_count++] = (struct destroyed){op, user};
   g->destroyed = more;
   return true;
 }
@@ -101,11 +103,15 @@ static struct group *leave(void)
 static void finish(struct group *g, const void *caller)
 {
   __typeof__(&ncclRedOpDestroy) destroy = g && g->destroyed_count ? TAGC_REAL(ncclRedOpDestroy, caller) : NULL;
-  for (size_t i = 0; destroy && i < g->destroyed_count; i++) {
-    tagc_op_destroyed(g->destroyed[i].op, g->destroyed[i].comm);
-    tagc_real_depth++;
-    destroy(g->destroyed[i].op, g->destroyed[i].comm);
-    tagc_real_depth--;
+  for (size_t i = 0; g && i < g->destroyed_count; i++) {
+    struct destroyed *d = &g->destroyed[i];
+    if (destroy && !tagc_comm_is_aborted(d->comm)) {     /* an aborted communicator has taken its ops with it */
+      tagc_op_destroyed(d->op, d->comm->handle);
+      tagc_real_depth++;
+      destroy(d->op, d->comm->handle);
+      tagc_real_depth--;
+    }
+    tagc_comm_release(d->comm);
   }
   group_free(g);
 }

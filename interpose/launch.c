@@ -7,7 +7,8 @@
 #include "interpose/execute.h"
 #include "interpose/vote.h"
 
-/* The functions that more than forwarding needs. An NCCL that lacks one of them gets every call as it came. */
+/* The functions that more than forwarding needs. An NCCL that lacks one of them gets every call as it came (those of
+ * groups it has had for as long as it has reduce-scatters). */
 static bool find_real(struct tagc_exchange *real, const void *caller)
 {
   real->start = TAGC_REAL(ncclGroupStart, caller);
@@ -27,56 +28,39 @@ static ncclResult_t inside(ncclResult_t (*function)(void))
   return status;
 }
 
-/* Is this the first call of its communicator in the launch, and is the vote due before it? */
-static bool votes_first(const struct tagc_call *calls, size_t i)
+static void decide(struct tagc_call *call)
 {
-  for (size_t j = 0; j < i; j++)
-    if (calls[j].comm == calls[i].comm)
-      return false;
-  return tagc_vote_due(calls[i].comm, &calls[i]);
+  pthread_mutex_lock(&call->comm->lock);
+  tagc_comm_decide(call->comm, call);
+  pthread_mutex_unlock(&call->comm->lock);
 }
 
-static ncclResult_t vote(struct tagc_call *calls, size_t count)
+/* Does any call need more than forwarding? The plan is asked about each of them. */
+static bool needs_rounds(struct tagc_call *calls, size_t count)
 {
-  struct tagc_call *one[1], **due = count > 1 ? malloc(count * sizeof(*due)) : one;
-  size_t n = 0;
-  if (!due)
-    return ncclSystemError;
-  for (size_t i = 0; i < count; i++)
-    if (votes_first(calls, i))
-      due[n++] = &calls[i];
-  ncclResult_t status = tagc_vote_hold(due, n);
-  if (due != one)
-    free(due);
-  return status;
-}
-
-/* Asks the plan about every call and enters it into the accounts. Returns how many stay plain. */
-static size_t decide(struct tagc_call *calls, size_t count)
-{
-  size_t plain = 0;
+  bool needs = false;
   for (size_t i = 0; i < count; i++) {
-    struct tagc_comm *comm = calls[i].comm;
-    pthread_mutex_lock(&comm->lock);
-    tagc_comm_decide(comm, &calls[i]);
-    plain += calls[i].decision.action == TAGC_PASS;
-    tagc_comm_account(comm, &calls[i]);
-    pthread_mutex_unlock(&comm->lock);
+    decide(&calls[i]);
+    needs |= calls[i].decision.action != TAGC_PASS || tagc_vote_is_due(&calls[i]);
   }
-  return plain;
+  return needs;
 }
 
-static ncclResult_t forward_plain(struct tagc_call *calls, size_t count)
+/* Hands over the plain ones of the calls, in the group that is open. */
+static ncclResult_t forward_plain(struct tagc_call *const *calls, size_t count)
 {
   ncclResult_t status = ncclSuccess;
-  for (size_t i = 0; i < count && status == ncclSuccess; i++)
-    if (calls[i].decision.action == TAGC_PASS)
-      status = tagc_forward(&calls[i]);
+  for (size_t i = 0; i < count; i++) {
+    if (calls[i]->decision.action == TAGC_PASS && status == ncclSuccess)
+      status = tagc_forward(calls[i]);
+    pthread_mutex_lock(&calls[i]->comm->lock);
+    tagc_comm_account(calls[i]->comm, calls[i]);
+    pthread_mutex_unlock(&calls[i]->comm->lock);
+  }
   return status;
 }
 
-/* The calls that stay plain, in a group as they came in one. */
-static ncclResult_t run_plain(const struct tagc_exchange *real, struct tagc_call *calls, size_t count, bool in_group)
+static ncclResult_t run_plain(const struct tagc_exchange *real, struct tagc_call *const *calls, size_t count, bool in_group)
 {
   if (count == 1 && !in_group)
     return forward_plain(calls, count);
@@ -88,31 +72,57 @@ static ncclResult_t run_plain(const struct tagc_exchange *real, struct tagc_call
   return status == ncclSuccess ? ended : status;
 }
 
+/* One call a communicator. */
+static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_call **calls, size_t count)
+{
+  ncclResult_t status = tagc_vote_hold(real, calls, count);
+  size_t plain = 0;
+  for (size_t i = 0; i < count && status == ncclSuccess; i++) {
+    decide(calls[i]);
+    if (calls[i]->decision.action == TAGC_PASS) {  /* plain ones to the front, in their order */
+      struct tagc_call *call = calls[i];
+      for (size_t j = i; j > plain; j--)
+        calls[j] = calls[j - 1];
+      calls[plain++] = call;
+    }
+  }
+  if (plain && status == ncclSuccess)
+    status = run_plain(real, calls, plain, false);
+  return status == ncclSuccess && plain < count ? tagc_execute(real, calls + plain, count - plain) : status;
+}
+
+/* Is calls[i] the `round`-th call of its communicator? */
+static bool is_of_round(const struct tagc_call *calls, size_t i, size_t round)
+{
+  size_t earlier = 0;
+  for (size_t j = 0; j < i; j++)
+    earlier += calls[j].comm == calls[i].comm;
+  return earlier == round;
+}
+
 ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, bool in_group)
 {
   struct tagc_exchange real;
-  bool due = false;
-  ncclResult_t status = ncclSuccess;
-  if (!find_real(&real, calls[0].caller)) {
-    for (size_t i = 0; i < count && status == ncclSuccess; i++)
-      status = tagc_forward(&calls[i]);
-    ncclResult_t ended = in_group && real.end ? inside(real.end) : ncclSuccess;
-    return status == ncclSuccess ? ended : status;
+  struct tagc_call *one[1], **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
+  bool complete = find_real(&real, calls[0].caller);
+  ncclResult_t status = chosen ? ncclSuccess : ncclSystemError;
+  for (size_t i = 0; chosen && i < count; i++)
+    chosen[i] = &calls[i];
+  if (chosen && (!complete || !needs_rounds(calls, count))) {
+    status = run_plain(&real, chosen, count, in_group);
+  } else {
+    ncclResult_t ended = in_group ? inside(real.end) : ncclSuccess;
+    status = status == ncclSuccess ? ended : status;
+    for (size_t round = 0, n = 1; n && status == ncclSuccess; round++) {
+      n = 0;
+      for (size_t i = 0; i < count; i++)
+        if (is_of_round(calls, i, round))
+          chosen[n++] = &calls[i];
+      if (n)
+        status = run_round(&real, chosen, n);
+    }
   }
-  for (size_t i = 0; i < count; i++)
-    due |= votes_first(calls, i);
-  if (due) {
-    if (in_group)
-      status = inside(real.end);
-    if (status == ncclSuccess)
-      status = vote(calls, count);
-    if (status != ncclSuccess)
-      return status;
-  }
-  bool open = in_group && !due;
-  if (decide(calls, count))
-    status = run_plain(&real, calls, count, open);
-  else if (open)
-    status = inside(real.end);
-  return status == ncclSuccess ? tagc_execute(&real, calls, count) : status;
+  if (chosen != one)
+    free(chosen);
+  return status;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A launch: one reduce-scatter called alone, or all reduce-scatters of a group that holds nothing else.
  *
- * It runs in this order over all its communicators: the votes that are due, the calls that stay plain, the others. The
- * order is the same on all ranks of a communicator, because each part keeps the order of the calls.
+ * When none of them needs more, they are forwarded as they came. Otherwise they run in rounds: the first call of every
+ * communicator, then the second of each, and so on; in a round first the votes that are due, then the calls that stay
+ * plain, then the others. So what happens on a communicator happens in the order of its calls, whether a rank made them in
+ * a group or one by one.
  */
 #ifndef INTERPOSE_LAUNCH_H
 #define INTERPOSE_LAUNCH_H

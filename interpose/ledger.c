@@ -4,12 +4,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "interpose/library.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tagc_ledger *first, **last = &first;
 static uint64_t created;
+static pid_t owner;
 
 void tagc_series_add(struct tagc_series *series, double value)
 {
@@ -27,7 +29,8 @@ double tagc_series_deviation(const struct tagc_series *series)
 static void report_at_exit(void *unused)
 {
   (void)unused;
-  tagc_report_print(first);
+  if (getpid() == owner)            /* a forked child has nothing to report */
+    tagc_report_print(first);
 }
 
 /* What atexit() is made of: the library is linked without the start files that atexit() leans on, and is never unloaded. */
@@ -42,8 +45,10 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks)
   ledger->nranks = nranks;
   ledger->codec = tagc_library_codec()->name;
   pthread_mutex_lock(&lock);
-  if (!first && tagc_library_options()->report != TAGC_REPORT_NEVER)
+  if (!first && tagc_library_options()->report != TAGC_REPORT_NEVER) {
+    owner = getpid();
     __cxa_atexit(report_at_exit, NULL, NULL);
+  }
   ledger->number = created++;
   *last = ledger;
   last = &ledger->next;

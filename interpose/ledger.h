@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The accounts of a communicator: what its calls cost, for the report at exit.
  *
- * A ledger outlives its communicator: the report is printed when the process ends. Rows are written by the thread that
- * holds the communicator's lock; the report reads them at exit without one, when no thread is expected to run.
+ * A ledger outlives its communicator: the report is printed when the process ends. It is written by the thread that makes
+ * a call on the communicator, one at a time; the report reads it at exit, when no thread is expected to run.
  */
 #ifndef INTERPOSE_LEDGER_H
 #define INTERPOSE_LEDGER_H

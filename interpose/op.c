@@ -77,6 +77,18 @@ void tagc_op_destroyed(ncclRedOp_t op, ncclComm_t handle)
   pthread_rwlock_unlock(&lock);
 }
 
+void tagc_op_forget(ncclComm_t handle)
+{
+  struct user_op *entry, *next;
+  pthread_rwlock_wrlock(&lock);
+  HASH_ITER(hh, table, entry, next)
+  if (entry->key.handle == handle) {
+    HASH_DEL(table, entry);
+    free(entry);
+  }
+  pthread_rwlock_unlock(&lock);
+}
+
 bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, const void *scalar, ncclScalarResidence_t where)
 {
   tagc_op_destroyed(op, handle);
@@ -99,7 +111,7 @@ bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, con
   return false;
 }
 
-enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, float *scale)
+enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, bool on_host, float *scale)
 {
   *scale = 1;
   if (op == ncclSum)
@@ -112,7 +124,10 @@ enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type
   pthread_rwlock_rdlock(&lock);
   const struct user_op *entry = find(op, handle);
   if (entry && entry->type == type) {
-    *scale = entry->device_scalar ? scalar_value(entry->device_scalar, type) : entry->scalar;
+    if (!entry->device_scalar)
+      *scale = entry->scalar;
+    else if (on_host)
+      *scale = scalar_value(entry->device_scalar, type);
     kind = TAGC_OP_PREMULSUM;
   }
   pthread_rwlock_unlock(&lock);

@@ -7,16 +7,13 @@
 #include "interpose/library.h"
 #include "kernels/residual.h"
 
-/* How many of the largest call the workspace holds: more calls of one group than that go in several batches. */
-#define WORKSPACE_CALLS 4
-
 /* The ballot: int64, all-reduced with min. A value that must be equal on all ranks is there twice, once negated. */
 enum { BALLOT_OPTIONS, BALLOT_OPTIONS_NEGATED, BALLOT_SLOTS };
 enum { SLOT_CAN, SLOT_VERDICT, SLOT_VERDICT_NEGATED, SLOT_WORDS };
 
 static size_t ballot_words(const struct tagc_comm *comm) { return BALLOT_SLOTS + SLOT_WORDS * comm->slot_count; }
 
-bool tagc_vote_due(const struct tagc_comm *comm, const struct tagc_call *call)
+static bool due(const struct tagc_comm *comm, const struct tagc_call *call)
 {
   if (tagc_library_options()->mode == TAGC_MODE_OBSERVE || comm->voted || comm->nonblocking || !comm->device ||
       comm->nranks < 2 || call->slot < 0 || call->cycle < TAGC_VOTE_CYCLE || call->lock_number != comm->lock_number)
@@ -27,9 +24,18 @@ bool tagc_vote_due(const struct tagc_comm *comm, const struct tagc_call *call)
   return false;
 }
 
+bool tagc_vote_is_due(const struct tagc_call *call)
+{
+  pthread_mutex_lock(&call->comm->lock);
+  bool is_due = due(call->comm, call);
+  pthread_mutex_unlock(&call->comm->lock);
+  return is_due;
+}
+
 static size_t padded(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 
-size_t tagc_vote_call_bytes(const struct tagc_slot *slot)
+/* What one call of a slot takes of the workspace, to compress or to flush. */
+static size_t call_bytes(const struct tagc_slot *slot)
 {
   const struct tagc_layout *l = &slot->layout;
   size_t w = (size_t)slot->shape.nranks;
@@ -50,7 +56,6 @@ void tagc_vote_release_slots(struct tagc_comm *comm)
   comm->slots = NULL;
   comm->slot_count = 0;
   comm->workspace = NULL;
-  comm->workspace_bytes = 0;
   comm->voted = false;
 }
 
@@ -73,18 +78,14 @@ static void plan_slots(struct tagc_comm *comm)
   }
 }
 
-/* The workspace that the slots which are (still) to be compressed share. It decides how the calls of a group are batched,
- * so after the vote it must follow from the winners alone, which are the same on all ranks. */
+/* The workspace: the calls of a communicator run one after the other, so the largest one counts. */
 static size_t workspace_need(const struct tagc_comm *comm)
 {
-  size_t largest = 0, all = 0;
+  size_t largest = 0;
   for (size_t i = 0; i < comm->slot_count; i++)
-    if (comm->slots[i].verdict == TAGC_REASON_compressed) {
-      size_t bytes = tagc_vote_call_bytes(&comm->slots[i]);
-      largest = bytes > largest ? bytes : largest;
-      all += bytes;
-    }
-  return all < WORKSPACE_CALLS * largest ? all : WORKSPACE_CALLS * largest;
+    if (comm->slots[i].verdict == TAGC_REASON_compressed && call_bytes(&comm->slots[i]) > largest)
+      largest = call_bytes(&comm->slots[i]);
+  return largest;
 }
 
 /* Reserves the workspace and the residuals of the slots that can be compressed. False where memory lacks. */
@@ -141,7 +142,6 @@ static void count_votes(struct tagc_comm *comm, const int64_t *ballot)
       comm->device->release(slot->residual, NULL);
     slot->residual = NULL;
   }
-  comm->workspace_bytes = workspace_need(comm);
   comm->voted = true;
   if (!same_options)
     tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: its %d ranks have different TAGC_* options; every call passes "
@@ -152,101 +152,120 @@ static void count_votes(struct tagc_comm *comm, const int64_t *ballot)
 }
 
 /* One word to and from every peer: NCCL connects and allocates at the first contact, which must not happen in a step. */
-static ncclResult_t meet_peers(const struct tagc_comm *comm, int64_t *words, cudaStream_t stream)
+static ncclResult_t meet_peers(const struct tagc_exchange *real, const struct tagc_comm *comm, int64_t *words,
+                               cudaStream_t stream)
 {
   ncclResult_t status = ncclSuccess;
-  __typeof__(&ncclSend) send = TAGC_REAL(ncclSend, NULL);
-  __typeof__(&ncclRecv) receive = TAGC_REAL(ncclRecv, NULL);
-  if (!send || !receive)
-    return ncclSystemError;
   for (int peer = 0; peer < comm->nranks && status == ncclSuccess; peer++) {
     if (peer == comm->rank)
       continue;
-    status = send(words, 1, ncclInt64, peer, comm->handle, stream);
+    status = real->send(words, 1, ncclInt64, peer, comm->handle, stream);
     if (status == ncclSuccess)
-      status = receive(words + 1 + peer, 1, ncclInt64, peer, comm->handle, stream);
+      status = real->receive(words + 1 + peer, 1, ncclInt64, peer, comm->handle, stream);
   }
   return status;
 }
 
 struct ballot {
-  int64_t *host, *device;
+  struct tagc_call *call;
+  int64_t *host, *device;           /* on the device: the ballot, then the words of the peers */
   size_t words;
-  bool reserved;
 };
 
-static void free_ballots(struct ballot *ballots, struct tagc_call *const *calls, size_t count)
+/* The votes of one round. */
+struct votes {
+  struct ballot *ballots;
+  struct tagc_comm **comms;
+  size_t count;
+};
+
+static void free_votes(struct votes *votes)
 {
-  for (size_t i = 0; i < count; i++) {
-    free(ballots[i].host);
-    if (ballots[i].device)
-      calls[i]->comm->device->release(ballots[i].device, calls[i]->stream);
+  for (size_t i = 0; i < votes->count; i++) {
+    free(votes->ballots[i].host);
+    if (votes->ballots[i].device)
+      votes->comms[i]->device->release(votes->ballots[i].device, votes->ballots[i].call->stream);
   }
-  free(ballots);
+  free(votes->ballots);
+  free(votes->comms);
 }
 
-/* The ballots of all communicators, filled; NULL without memory. On the device: the ballot, then the words of peers. */
-static struct ballot *make_ballots(struct tagc_call *const *calls, size_t count)
+/* Fills one ballot. False without memory for it (what the slots lack is on the ballot instead). */
+static bool make_ballot(struct ballot *b, struct tagc_call *call)
 {
-  struct ballot *ballots = calloc(count, sizeof *ballots);
-  for (size_t i = 0; ballots && i < count; i++) {
-    struct tagc_comm *comm = calls[i]->comm;
-    struct ballot *b = &ballots[i];
-    pthread_mutex_lock(&comm->lock);
-    plan_slots(comm);
-    b->reserved = reserve(comm);
-    b->words = ballot_words(comm);
-    b->host = malloc(b->words * sizeof *b->host);
-    b->device = comm->device->alloc((b->words + 1 + (size_t)comm->nranks) * sizeof *b->device);
-    if (b->host && b->device) {
-      fill_ballot(comm, b->reserved, b->host);
-      comm->device->put(b->device, b->host, b->words * sizeof *b->host, calls[i]->stream);
-    }
-    pthread_mutex_unlock(&comm->lock);
-    if (!b->host || !b->device) {
-      free_ballots(ballots, calls, i + 1);
-      return NULL;
-    }
+  struct tagc_comm *comm = call->comm;
+  pthread_mutex_lock(&comm->lock);
+  plan_slots(comm);
+  bool reserved = reserve(comm);
+  b->call = call;
+  b->words = ballot_words(comm);
+  b->host = malloc(b->words * sizeof *b->host);
+  b->device = comm->device->alloc((b->words + 1 + (size_t)comm->nranks) * sizeof *b->device);
+  bool good = b->host && b->device;
+  if (good) {
+    fill_ballot(comm, reserved, b->host);
+    comm->device->put(b->device, b->host, b->words * sizeof *b->host, call->stream);
   }
-  return ballots;
+  pthread_mutex_unlock(&comm->lock);
+  return good;
 }
 
-static ncclResult_t exchange(const struct ballot *ballots, struct tagc_call *const *calls, size_t count)
+static ncclResult_t exchange(const struct tagc_exchange *real, const struct votes *votes)
 {
-  __typeof__(&ncclGroupStart) start = TAGC_REAL(ncclGroupStart, NULL);
-  __typeof__(&ncclGroupEnd) end = TAGC_REAL(ncclGroupEnd, NULL);
-  __typeof__(&ncclAllReduce) all_reduce = TAGC_REAL(ncclAllReduce, NULL);
-  if (!start || !end || !all_reduce)
-    return ncclSystemError;
   tagc_real_depth++;
-  ncclResult_t status = start(), ended;
+  ncclResult_t status = real->start();
   if (status == ncclSuccess) {
-    for (size_t i = 0; i < count && status == ncclSuccess; i++) {
-      const struct ballot *b = &ballots[i];
-      status = all_reduce(b->device, b->device, b->words, ncclInt64, ncclMin, calls[i]->handle, calls[i]->stream);
+    for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
+      const struct ballot *b = &votes->ballots[i];
+      cudaStream_t stream = b->call->stream;
+      status = real->all_reduce(b->device, b->device, b->words, ncclInt64, ncclMin, b->call->handle, stream);
       if (status == ncclSuccess)
-        status = meet_peers(calls[i]->comm, b->device + b->words, calls[i]->stream);
+        status = meet_peers(real, votes->comms[i], b->device + b->words, stream);
     }
-    ended = end();
+    ncclResult_t ended = real->end();
     status = status == ncclSuccess ? ended : status;
   }
   tagc_real_depth--;
   return status;
 }
 
-ncclResult_t tagc_vote_hold(struct tagc_call *const *calls, size_t count)
+/* Exchanges the ballots and counts them. An abort waits while they are read, and is noticed after the exchange. */
+static ncclResult_t hold(const struct tagc_exchange *real, const struct votes *votes)
 {
-  struct ballot *ballots = make_ballots(calls, count);
-  if (!ballots)
-    return ncclSystemError;         /* the other ranks are waiting: to pass alone would hang them */
-  ncclResult_t status = exchange(ballots, calls, count);
-  for (size_t i = 0; i < count && status == ncclSuccess; i++) {
-    struct tagc_comm *comm = calls[i]->comm;
-    comm->device->get(ballots[i].host, ballots[i].device, ballots[i].words * sizeof(int64_t), calls[i]->stream);
+  ncclResult_t status = ncclInternalError;
+  if (!tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_IDLE, TAGC_PHASE_NCCL))
+    return status;
+  ncclResult_t exchanged = exchange(real, votes);
+  if (tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS))
+    status = exchanged;
+  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
+    const struct ballot *b = &votes->ballots[i];
+    struct tagc_comm *comm = votes->comms[i];
+    comm->device->get(b->host, b->device, b->words * sizeof *b->host, b->call->stream);
     pthread_mutex_lock(&comm->lock);
-    count_votes(comm, ballots[i].host);
+    count_votes(comm, b->host);
     pthread_mutex_unlock(&comm->lock);
   }
-  free_ballots(ballots, calls, count);
+  tagc_comms_leave(votes->comms, votes->count);
+  return status;
+}
+
+ncclResult_t tagc_vote_hold(const struct tagc_exchange *real, struct tagc_call *const *calls, size_t count)
+{
+  size_t n = 0;
+  for (size_t i = 0; i < count; i++)
+    n += tagc_vote_is_due(calls[i]);
+  if (!n)
+    return ncclSuccess;
+  struct votes votes = {calloc(n, sizeof *votes.ballots), calloc(n, sizeof(*votes.comms)), 0};
+  bool good = votes.ballots && votes.comms;
+  for (size_t i = 0; i < count && good; i++)
+    if (tagc_vote_is_due(calls[i])) {
+      votes.comms[votes.count] = calls[i]->comm;
+      good = make_ballot(&votes.ballots[votes.count++], calls[i]);
+    }
+  /* Without memory the call fails: the other ranks are waiting, and to pass alone would hang them. */
+  ncclResult_t status = good ? hold(real, &votes) : ncclSystemError;
+  free_votes(&votes);
   return status;
 }

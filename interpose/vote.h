@@ -9,20 +9,18 @@
 #define INTERPOSE_VOTE_H
 
 #include "interpose/comm.h"
+#include "interpose/execute.h"
 
-/* Is the vote due before this call, the first one on its communicator in its launch (alone, or in a group of
- * reduce-scatters alone)? A function of replicated facts. */
-bool tagc_vote_due(const struct tagc_comm *comm, const struct tagc_call *call);
+/* Is the vote due before this call? A function of replicated facts. Takes and drops the communicator's lock. */
+bool tagc_vote_is_due(const struct tagc_call *call);
 
-/* Holds the vote on the communicators of `calls` (one call a communicator), all together in one group, in order; must be
- * outside a group. ncclSuccess, or the real library's error. Afterwards comm->voted, slot->verdict and the memory of the
- * slots that won are set. */
-ncclResult_t tagc_vote_hold(struct tagc_call *const *calls, size_t count);
+/* Holds the votes that are due before `calls`, which are of different communicators, all together in one group, in order;
+ * must be outside a group. ncclSuccess (also when none was due), the real library's error, ncclInternalError when a
+ * communicator was aborted meanwhile, or ncclSystemError without memory for the ballot. Afterwards comm->voted,
+ * slot->verdict and the memory of the slots that won are set. */
+ncclResult_t tagc_vote_hold(const struct tagc_exchange *real, struct tagc_call *const *calls, size_t count);
 
 /* Frees the slots of a communicator, their residuals and the workspace. */
 void tagc_vote_release_slots(struct tagc_comm *comm);
-
-/* Bytes of workspace that one call of a slot takes, to compress or to flush. */
-size_t tagc_vote_call_bytes(const struct tagc_slot *slot);
 
 #endif

@@ -78,7 +78,9 @@ static void options(void)
 
 static void reasons(void)
 {
-#define REASON(name, words) printf(".It\n%s\n", words);
+#define REASON(name, words)                                                                                            \
+  if (strcmp(#name, "compressed") != 0)                                                                                \
+    printf(".It\n%s\n", words);
 #include "interpose/reasons.def"
 }
 
