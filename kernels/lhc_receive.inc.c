@@ -42,37 +42,35 @@ static void build(const struct tagc_lhc_sum *sum)
     add_words(sum, 4);
 }
 
-/* Takes a word out of a cell. What has one element then is that element's word, and joins the queue. */
-static ALWAYS_INLINE uint64_t *take_word(uint64_t *cell, uint64_t word, uint64_t *tail)
-{
-  uint64_t rest = *cell - word;
-  *cell = rest;
-  *tail = rest;
-  return tail + (tagc_lhc_degree(rest) == 1);
-}
+/* Takes a word out of a cell; returns what is left in it. */
+static ALWAYS_INLINE uint64_t take_word(uint64_t *cell, uint64_t word) { return *cell -= word; }
 
-/* Takes elements, each of which occurs once, out of their cells. Returns the queue's new tail. */
+/* Takes up to SEGMENT elements, each of which occurs once, out of their cells. What is left of cells goes to a list of
+ * its own, in which the singles are found by vectors afterwards: cheaper than asking each time. Returns the queue's new
+ * tail. */
 static ALWAYS_INLINE uint64_t *take_out(const struct tagc_lhc_sum *sum, uint32_t hashes, const uint64_t *words,
                                         const uint32_t *ids, uint32_t count, uint64_t *tail)
 {
   const size_t part = sum->geo->part_cells;
   uint32_t *elements = sum->elements;
   uint64_t *first = sum->cells, *second = first + part, *third = second + part, *fourth = third + part;
+  uint64_t left[SEGMENT * TAGC_LHC_MAX_HASHES + 8], *end = left;
   for (uint32_t i = 0; i < count; i += 16) {
     const uint32_t some = count - i < 16 ? count - i : 16;
     uint64_t cells[16];
     cells16(sum->seed, (uint32_t)part, ids + i, cells);
-    for (uint32_t j = 0; j < some; j++) {
+    for (uint32_t j = 0; j < some; j++, end += hashes) {
       uint64_t word = words[i + j], at = cells[j];
       elements[word & 0xffffff] = (uint32_t)(word >> 32);
-      tail = take_word(&first[CELL(at, 0)], word, tail);
-      tail = take_word(&second[CELL(at, 1)], word, tail);
-      tail = take_word(&third[CELL(at, 2)], word, tail);
+      end[0] = take_word(&first[CELL(at, 0)], word);
+      end[1] = take_word(&second[CELL(at, 1)], word);
+      end[2] = take_word(&third[CELL(at, 2)], word);
       if (hashes == 4)
-        tail = take_word(&fourth[CELL(at, 3)], word, tail);
+        end[3] = take_word(&fourth[CELL(at, 3)], word);
     }
   }
-  return tail;
+  memset(end, 0, 8 * sizeof *end);
+  return tail + find_singles(left, (uint32_t)(end - left), tail);
 }
 
 /* Those of the queue's words whose elements are not peeled yet, each once, with their ids. Returns their number. */
