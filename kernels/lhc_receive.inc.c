@@ -122,26 +122,51 @@ static uint32_t peel(const struct tagc_lhc_sum *sum)
   return total;
 }
 
+/* One complete line; returns how many sums it took. */
+static ALWAYS_INLINE uint32_t output_ordinary(uint32_t mask, const uint32_t *sums, float unit, const char *own,
+                                              char *recv, struct tagc_lhc_result result)
+{
+  const size_t half = 16 * tagc_dtype_size(result.dtype);
+  const uint32_t low = (uint32_t)__builtin_popcount(mask & 0xffff);
+  __builtin_prefetch(sums + PREFETCH);
+  __builtin_prefetch(own + PREFETCH_BYTES);
+  __builtin_prefetch(own + PREFETCH_BYTES + half);
+  result16(mask & 0xffff, sums, unit, own, recv, result);
+  result16(mask >> 16, sums + low, unit, own + half, recv + half, result);
+  return (uint32_t)__builtin_popcount(mask);
+}
+
 static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct tagc_lhc_result result, uint32_t from,
                                        uint32_t to)
 {
-  const uint32_t chunks = out->geo->chunks;
-  const size_t chunk_lines = out->geo->chunk_lines, half = 16 * tagc_dtype_size(result.dtype);
+  /* In locals, because stores of vectors may alias all that is behind a pointer. */
+  const uint32_t chunks = out->geo->chunks, *const masks = out->masks, *const sums = out->sums;
+  const size_t chunk_lines = out->geo->chunk_lines, support = out->support;
+  const size_t bytes = TAGC_LHC_LINE * tagc_dtype_size(result.dtype);
+  const uint8_t *exponents = out->exponents;
+  const float *units = out->units;
+  uint32_t *cursors = out->cursors;
   const char *own = element_of(out->own, (uint64_t)from * TAGC_LHC_LINE, result.dtype);
-  char *recv = (char *)out->recv + (size_t)from * 2 * half;
+  char *recv = (char *)out->recv + from * bytes;
+  if (chunks == 1) {
+    uint32_t cursor = cursors[0];
+    for (uint32_t line = from; line < to; line++, own += bytes, recv += bytes)
+      cursor += output_ordinary(masks[line], sums + cursor, units[exponents[line / TAGC_LHC_BLOCK_LINES]], own, recv,
+                                result);
+    cursors[0] = cursor;
+    return;
+  }
   for (uint32_t line = from, local = from / chunks; line < to; local++) {
     uint32_t start = local * chunks, stop = to - start < chunks ? to : start + chunks;
     uint32_t chunk = tagc_lhc_turn(local, chunks) + (line - start);
     chunk -= chunk < chunks ? 0 : chunks;
-    for (; line < stop; line++, own += 2 * half, recv += 2 * half) {
-      uint32_t mask = out->masks[chunk * chunk_lines + local], cursor = out->cursors[chunk];
-      const uint32_t *sums = out->sums + chunk * out->support + cursor;
-      float unit = out->units[out->exponents[line / TAGC_LHC_BLOCK_LINES]];
-      uint32_t low = (uint32_t)__builtin_popcount(mask & 0xffff);
-      __builtin_prefetch(sums + PREFETCH);
-      result16(mask & 0xffff, sums, unit, own, recv, result);
-      result16(mask >> 16, sums + low, unit, own + half, recv + half, result);
-      out->cursors[chunk] = cursor + (uint32_t)__builtin_popcount(mask);
+    for (; line < stop; line++, own += bytes, recv += bytes) {
+      float unit = units[exponents[line / TAGC_LHC_BLOCK_LINES]];
+      const uint32_t *at = masks + chunk * chunk_lines + local;
+      uint32_t mask = *at, cursor = cursors[chunk];
+      /* A stream a chunk, and slow: the processor's own prefetching does not follow. */
+      __builtin_prefetch(at + PREFETCH);
+      cursors[chunk] = cursor + output_ordinary(mask, sums + chunk * support + cursor, unit, own, recv, result);
       chunk = chunk + 1 < chunks ? chunk + 1 : 0;
     }
   }
