@@ -10,7 +10,8 @@
 
 enum {
   SEGMENT = 512,                   /* queue entries that are peeled at a time: their words stay in the first cache */
-  PREFETCH = 64,                   /* entries of a list ahead of its end */
+  PREFETCH = 64,                   /* entries of a list ahead of its end, or words of a bitmap */
+  PREFETCH_BYTES = 2048,           /* of gradient or residual ahead: over the end of a page, where hardware stops */
 };
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))

@@ -42,37 +42,35 @@ static void build(const struct tagc_lhc_sum *sum)
     add_words(sum, 4);
 }
 
-/* Takes a word out of a cell. What has one element then is that element's word, and joins the queue. */
-static ALWAYS_INLINE uint64_t *take_word(uint64_t *cell, uint64_t word, uint64_t *tail)
-{
-  uint64_t rest = *cell - word;
-  *cell = rest;
-  *tail = rest;
-  return tail + (tagc_lhc_degree(rest) == 1);
-}
+/* Takes a word out of a cell; returns what is left in it. */
+static ALWAYS_INLINE uint64_t take_word(uint64_t *cell, uint64_t word) { return *cell -= word; }
 
-/* Takes elements, each of which occurs once, out of their cells. Returns the queue's new tail. */
+/* Takes up to SEGMENT elements, each of which occurs once, out of their cells. What is left of cells goes to a list of
+ * its own, in which the singles are found by vectors afterwards: cheaper than asking each time. Returns the queue's new
+ * tail. */
 static ALWAYS_INLINE uint64_t *take_out(const struct tagc_lhc_sum *sum, uint32_t hashes, const uint64_t *words,
                                         const uint32_t *ids, uint32_t count, uint64_t *tail)
 {
   const size_t part = sum->geo->part_cells;
   uint32_t *elements = sum->elements;
   uint64_t *first = sum->cells, *second = first + part, *third = second + part, *fourth = third + part;
+  uint64_t left[SEGMENT * TAGC_LHC_MAX_HASHES + 8], *end = left;
   for (uint32_t i = 0; i < count; i += 16) {
     const uint32_t some = count - i < 16 ? count - i : 16;
     uint64_t cells[16];
     cells16(sum->seed, (uint32_t)part, ids + i, cells);
-    for (uint32_t j = 0; j < some; j++) {
+    for (uint32_t j = 0; j < some; j++, end += hashes) {
       uint64_t word = words[i + j], at = cells[j];
       elements[word & 0xffffff] = (uint32_t)(word >> 32);
-      tail = take_word(&first[CELL(at, 0)], word, tail);
-      tail = take_word(&second[CELL(at, 1)], word, tail);
-      tail = take_word(&third[CELL(at, 2)], word, tail);
+      end[0] = take_word(&first[CELL(at, 0)], word);
+      end[1] = take_word(&second[CELL(at, 1)], word);
+      end[2] = take_word(&third[CELL(at, 2)], word);
       if (hashes == 4)
-        tail = take_word(&fourth[CELL(at, 3)], word, tail);
+        end[3] = take_word(&fourth[CELL(at, 3)], word);
     }
   }
-  return tail;
+  memset(end, 0, 8 * sizeof *end);
+  return tail + find_singles(left, (uint32_t)(end - left), tail);
 }
 
 /* Those of the queue's words whose elements are not peeled yet, each once, with their ids. Returns their number. */
@@ -124,26 +122,51 @@ static uint32_t peel(const struct tagc_lhc_sum *sum)
   return total;
 }
 
+/* One complete line; returns how many sums it took. */
+static ALWAYS_INLINE uint32_t output_ordinary(uint32_t mask, const uint32_t *sums, float unit, const char *own,
+                                              char *recv, struct tagc_lhc_result result)
+{
+  const size_t half = 16 * tagc_dtype_size(result.dtype);
+  const uint32_t low = (uint32_t)__builtin_popcount(mask & 0xffff);
+  __builtin_prefetch(sums + PREFETCH);
+  __builtin_prefetch(own + PREFETCH_BYTES);
+  __builtin_prefetch(own + PREFETCH_BYTES + half);
+  result16(mask & 0xffff, sums, unit, own, recv, result);
+  result16(mask >> 16, sums + low, unit, own + half, recv + half, result);
+  return (uint32_t)__builtin_popcount(mask);
+}
+
 static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct tagc_lhc_result result, uint32_t from,
                                        uint32_t to)
 {
-  const uint32_t chunks = out->geo->chunks;
-  const size_t chunk_lines = out->geo->chunk_lines, half = 16 * tagc_dtype_size(result.dtype);
+  /* In locals, because stores of vectors may alias all that is behind a pointer. */
+  const uint32_t chunks = out->geo->chunks, *const masks = out->masks, *const sums = out->sums;
+  const size_t chunk_lines = out->geo->chunk_lines, support = out->support;
+  const size_t bytes = TAGC_LHC_LINE * tagc_dtype_size(result.dtype);
+  const uint8_t *exponents = out->exponents;
+  const float *units = out->units;
+  uint32_t *cursors = out->cursors;
   const char *own = element_of(out->own, (uint64_t)from * TAGC_LHC_LINE, result.dtype);
-  char *recv = (char *)out->recv + (size_t)from * 2 * half;
+  char *recv = (char *)out->recv + from * bytes;
+  if (chunks == 1) {
+    uint32_t cursor = cursors[0];
+    for (uint32_t line = from; line < to; line++, own += bytes, recv += bytes)
+      cursor += output_ordinary(masks[line], sums + cursor, units[exponents[line / TAGC_LHC_BLOCK_LINES]], own, recv,
+                                result);
+    cursors[0] = cursor;
+    return;
+  }
   for (uint32_t line = from, local = from / chunks; line < to; local++) {
     uint32_t start = local * chunks, stop = to - start < chunks ? to : start + chunks;
     uint32_t chunk = tagc_lhc_turn(local, chunks) + (line - start);
     chunk -= chunk < chunks ? 0 : chunks;
-    for (; line < stop; line++, own += 2 * half, recv += 2 * half) {
-      uint32_t mask = out->masks[chunk * chunk_lines + local], cursor = out->cursors[chunk];
-      const uint32_t *sums = out->sums + chunk * out->support + cursor;
-      float unit = out->units[out->exponents[line / TAGC_LHC_BLOCK_LINES]];
-      uint32_t low = (uint32_t)__builtin_popcount(mask & 0xffff);
-      __builtin_prefetch(sums + PREFETCH);
-      result16(mask & 0xffff, sums, unit, own, recv, result);
-      result16(mask >> 16, sums + low, unit, own + half, recv + half, result);
-      out->cursors[chunk] = cursor + (uint32_t)__builtin_popcount(mask);
+    for (; line < stop; line++, own += bytes, recv += bytes) {
+      float unit = units[exponents[line / TAGC_LHC_BLOCK_LINES]];
+      const uint32_t *at = masks + chunk * chunk_lines + local;
+      uint32_t mask = *at, cursor = cursors[chunk];
+      /* A stream a chunk, and slow: the processor's own prefetching does not follow. */
+      __builtin_prefetch(at + PREFETCH);
+      cursors[chunk] = cursor + output_ordinary(mask, sums + chunk * support + cursor, unit, own, recv, result);
       chunk = chunk + 1 < chunks ? chunk + 1 : 0;
     }
   }

@@ -68,6 +68,10 @@ static ALWAYS_INLINE void scan_line(const void *send, float *residual, struct ta
   const char *next = (const char *)send + 16 * tagc_dtype_size(input.dtype);
   float *values = list->values + list->count;
   uint32_t *ids = list->ids + list->count, id = local * TAGC_LHC_LINE;
+  __builtin_prefetch((const char *)send + PREFETCH_BYTES);
+  __builtin_prefetch((const char *)next + PREFETCH_BYTES);
+  __builtin_prefetch((const char *)residual + PREFETCH_BYTES);
+  __builtin_prefetch((const char *)residual + PREFETCH_BYTES + 64);
   uint32_t low = scan16(send, residual, input, list->threshold, id, values, ids, block);
   uint32_t some = (uint32_t)__builtin_popcount(low);
   uint32_t high = scan16(next, residual + 16, input, list->threshold, id + 16, values + some, ids + some, block);
@@ -111,6 +115,7 @@ static ALWAYS_INLINE void scan_groups(const struct tagc_lhc_shard *shard, struct
       /* Many slow streams of stores are too much for the processor's own prefetching. */
       __builtin_prefetch(list->values + list->count + PREFETCH, 1);
       __builtin_prefetch(list->ids + list->count + PREFETCH, 1);
+      __builtin_prefetch(list->bitmap + local + PREFETCH, 1);
       scan_line(send, residual, input, list, local, block);
       if (__builtin_expect(list->count > room, 0))
         tagc_lhc_put_back(shard, (uint32_t)(list - lists));

@@ -151,7 +151,8 @@ STEP uint32_t list_support(uint32_t *masks, uint32_t lines, uint32_t capacity, u
   return count;
 }
 
-/* The words of the cells that have one element. `count` is a multiple of 16. */
+/* The words of the cells that have one element. Vectors may read 7 cells behind the end, which must be zero there, and
+ * write 8 words behind it. */
 STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *words)
 {
   uint32_t found = 0;
