@@ -18,7 +18,7 @@
  *                  counts   uint16 per 256 positions
  *                  offsets  uint8 x capacity: positions inside those blocks
  *                  values   fp32 x capacity, exact
- * * Example        n = 3, nranks = 2, keep all, shard (0, 1, 2):
+ * Example        n = 3, nranks = 2, keep all, shard (0, 1, 2):
  *                  00 00 00 00  00 00 00 00  (8 zeros)       no exceptions, room for one
  *                  02 00 (14 zeros)                          two values in the block
  *                  01 02 00 (13 zeros)                       at 1 and 2
