@@ -2,12 +2,14 @@
  * Training steps without a model: the calls of a sharded trainer (gathers forward and backward, reduce-scatters of every
  * unit in reverse, a small all-reduce), with gradients that every rank can compute for every other one.
  *
- *   steps conserve STEPS WINDOW   dense gradients, TAGC_MODE=ab TAGC_AB=WINDOW: what a compressed window leaves is sent by
+ *   steps conserve STEPS          dense gradients, with TAGC_MODE=ab: what a compressed window leaves behind is sent by
  *                                 the first plain step after it, so over both the results add up to the gradients
  *   steps nonfinite STEPS         sparse gradients; some steps carry NaN and Inf, which come out where they are and leave
  *                                 no trace in the next steps
  *   steps hash STEPS              dense gradients; prints a hash of all results
  *   steps mixed STEPS             reduce-scatters in groups with other calls: exact, as nothing may be compressed
+ *   steps apart STEPS             ranks that do the same in different ways: rank 0 groups its reduce-scatters by two, and only
+ *                                 the root of a reduction passes a receive buffer
  *   steps disturbed STEPS         evaluation passes, accumulation, a skipped unit and two communicators between the steps
  *
  * Two sizes of units, so that the steps look like training; the first steps teach the cycle.
@@ -230,6 +232,29 @@ static void mixed(uint64_t steps)
   all_ok(good, "reduce-scatters in groups with sends, receives and gathers give what they should");
 }
 
+static void apart(uint64_t steps)
+{
+  bool good = true;
+  for (uint64_t step = 0; step < steps; step++) {
+    float x = 1, sum = 0;
+    fill(SPARSE, step);
+    forward();
+    for (int u = UNITS; u-- > 0;)
+      gather(u);
+    for (int u = UNITS; u > 0; u -= 2) {
+      if (rank == 0)
+        CHECK(ncclGroupStart());
+      reduce_scatter(u - 1, world);
+      reduce_scatter(u - 2, world);
+      if (rank == 0)
+        CHECK(ncclGroupEnd());
+    }
+    CHECK(ncclReduce(&x, rank == 0 ? &sum : NULL, 1, ncclFloat32, ncclSum, 0, world, NULL));
+    good &= (rank != 0 || sum == (float)nranks) && all_are_means(step);
+  }
+  all_ok(good, "ranks that group and pass pointers differently get the same, exact results");
+}
+
 static void disturbed(uint64_t steps)
 {
   ncclComm_t other;
@@ -265,13 +290,14 @@ int main(int argc, char **argv)
   static const struct {
     const char *name;
     void (*run)(uint64_t steps);
-  } modes[] = {{"conserve", conserve}, {"nonfinite", nonfinite}, {"hash", hash}, {"mixed", mixed}, {"disturbed", disturbed}};
+  } modes[] = {{"conserve", conserve}, {"nonfinite", nonfinite}, {"hash", hash}, {"mixed", mixed},
+               {"apart", apart}, {"disturbed", disturbed}};
   void (*run)(uint64_t steps) = NULL;
   for (size_t i = 0; argc == 3 && i < sizeof modes / sizeof *modes; i++)
     if (strcmp(argv[1], modes[i].name) == 0)
       run = modes[i].run;
   if (!run) {
-    fprintf(stderr, "usage: steps conserve|nonfinite|hash|mixed|disturbed STEPS\n");
+    fprintf(stderr, "usage: steps conserve|nonfinite|hash|mixed|apart|disturbed STEPS\n");
     return 2;
   }
   meet();
