@@ -59,7 +59,7 @@ endif
 
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
-EXTRA_DIST += tests/bench/overhead.sh
+EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md
 
 # -- the fuzzer (clang) ----------------------------------------------------------------------------------------------------
 EXTRA_DIST += tests/fuzz/options.c
