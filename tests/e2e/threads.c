@@ -113,7 +113,7 @@ static void one_thread(void)
 static void abort_under_way(int steps, const char *what)
 {
   pthread_t threads[RANKS];
-  struct timespec while_it_blocks = {0, 200000000};
+  struct timespec while_it_blocks = {0, 500000000};
   bool good = start(steps);
   ranks[0].steps++;
   for (int i = 0; i < RANKS; i++)
