@@ -274,10 +274,9 @@ static enum tagc_collective collective(enum tagc_entry entry)
 /* What slot i has not sent yet is given up, and counted. */
 static void drop_residual(struct tagc_comm *comm, size_t i)
 {
-  struct tagc_slot *slot = &comm->slots[i];
-  if (i >= comm->slot_count || !slot->residual || slot->residual_empty)
+  if (i >= comm->slot_count || !comm->slots[i].residual || comm->slots[i].residual_empty)
     return;
-  slot->residual_empty = true;
+  comm->slots[i].residual_empty = true;
   tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
 }
 

@@ -91,11 +91,24 @@ static uint64_t seed_of(const struct tagc_call *call, const struct tagc_slot *sl
   return x;
 }
 
-static void *take(uint8_t **at, size_t bytes)
+static void *take(uint8_t *base, size_t *used, size_t bytes)
 {
-  void *memory = bytes ? *at : NULL;
-  *at += (bytes + 63) & ~(size_t)63;
+  void *memory = base && bytes ? base + *used : NULL;
+  *used += (bytes + 63) & ~(size_t)63;
   return memory;
+}
+
+size_t tagc_execute_carve(struct tagc_job *job, uint8_t *base)
+{
+  const struct tagc_layout *l = &job->layout;
+  size_t nranks = (size_t)job->shape.nranks, used = 0;
+  job->exponents = take(base, &used, nranks * l->exponent_bytes);
+  job->sketch_out = take(base, &used, nranks * l->sketch_count * 4);
+  job->sketch_in = take(base, &used, l->sketch_count * 4);
+  job->message_out = take(base, &used, nranks * l->message_bytes);
+  job->message_in = take(base, &used, nranks * l->message_bytes);
+  job->state = take(base, &used, l->state_bytes);
+  return used;
 }
 
 /* Fills the job of a call from its slot; the payloads lie in the workspace of its communicator. */
@@ -105,26 +118,18 @@ static void lay_out(struct work *w)
   struct tagc_comm *comm = call->comm;
   struct tagc_slot *slot = &comm->slots[call->slot];
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
-  const struct tagc_layout *l = &slot->layout;
-  uint8_t *at = comm->workspace;
-  size_t nranks = (size_t)slot->shape.nranks;
   w->job = (struct tagc_job){
-    .shape = slot->shape, .layout = *l, .rank = comm->rank, .send = call->send, .recv = call->recv,
+    .shape = slot->shape, .layout = slot->layout, .rank = comm->rank, .send = call->send, .recv = call->recv,
     .scale = call->scale, .divisor = call->op_kind == TAGC_OP_AVG ? (float)comm->nranks : 1,
     .residual = slot->residual, .residual_empty = slot->residual_empty, .seed = seed_of(call, slot), .stats = &row->stats,
   };
   if (call->decision.action == TAGC_FLUSH) {
-    w->scratch = at;
+    w->scratch = comm->workspace;
     slot->residual_empty = true;    /* this call sends what is left */
     slot->dirty = false;
     return;
   }
-  w->job.exponents = take(&at, nranks * l->exponent_bytes);
-  w->job.sketch_out = take(&at, nranks * l->sketch_count * 4);
-  w->job.sketch_in = take(&at, l->sketch_count * 4);
-  w->job.message_out = take(&at, nranks * l->message_bytes);
-  w->job.message_in = take(&at, nranks * l->message_bytes);
-  w->job.state = take(&at, l->state_bytes);
+  tagc_execute_carve(&w->job, comm->workspace);
   slot->residual_empty = false;
   slot->residual_cycle = call->cycle;
   slot->dirty = slot->residual != NULL;

@@ -116,6 +116,15 @@ static void finish(struct group *g, const void *caller)
   group_free(g);
 }
 
+/* A group has been ended by the real library. */
+static void close_one(const void *caller)
+{
+  if (depth == 1)
+    finish(leave(), caller);
+  else
+    depth -= depth > 0;
+}
+
 ncclResult_t tagc_group_start(const void *caller)
 {
   __typeof__(&ncclGroupStart) real = TAGC_REAL(ncclGroupStart, caller);
@@ -143,10 +152,7 @@ ncclResult_t tagc_group_end(const void *caller)
   tagc_real_depth++;
   status = real();
   tagc_real_depth--;
-  if (depth == 1)
-    finish(leave(), caller);
-  else
-    depth -= depth > 0;
+  close_one(caller);
   return status;
 }
 
@@ -159,9 +165,6 @@ ncclResult_t tagc_group_simulate_end(ncclSimInfo_t *info, const void *caller)
   tagc_real_depth++;
   ncclResult_t ended = real(info);
   tagc_real_depth--;
-  if (depth == 1)
-    finish(leave(), caller);
-  else
-    depth -= depth > 0;
+  close_one(caller);
   return status == ncclSuccess ? ended : status;
 }

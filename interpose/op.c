@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "interpose/comm.h"
+#include "kernels/codec_bits.h"
 
 #define HASH_NONFATAL_OOM 1
 #define uthash_nonfatal_oom(element) ((element)->unhashed = true)
@@ -26,33 +27,14 @@ struct user_op {
 static struct user_op *table;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 
-static float half_to_float(uint16_t h)
-{
-  uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 1023;
-  if (exponent == 0)
-    return (sign ? -1.0f : 1.0f) * (float)mantissa * 0x1p-24f;
-  uint32_t bits = sign | (exponent == 31 ? UINT32_C(0x7f800000) : (exponent + 112) << 23) | mantissa << 13;
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
 static float scalar_value(const void *scalar, ncclDataType_t type)
 {
-  uint16_t half;
-  uint32_t bits;
-  float value = 1;
   switch (type) {
-  case ncclFloat32: memcpy(&value, scalar, sizeof value); break;
-  case ncclFloat16: memcpy(&half, scalar, sizeof half); value = half_to_float(half); break;
-  case ncclBfloat16:
-    memcpy(&half, scalar, sizeof half);
-    bits = (uint32_t)half << 16;
-    memcpy(&value, &bits, sizeof value);
-    break;
-  default: break;                   /* other types are never compressed */
+  case ncclFloat32: return tagc_load(scalar, 0, TAGC_FLOAT32);
+  case ncclFloat16: return tagc_load(scalar, 0, TAGC_FLOAT16);
+  case ncclBfloat16: return tagc_load(scalar, 0, TAGC_BFLOAT16);
+  default: return 1;                /* other types are never compressed */
   }
-  return value;
 }
 
 static struct user_op *find(ncclRedOp_t op, ncclComm_t handle)

@@ -32,17 +32,14 @@ bool tagc_vote_is_due(const struct tagc_call *call)
   return is_due;
 }
 
-static size_t padded(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
-
 /* What one call of a slot takes of the workspace, to compress or to flush. */
 static size_t call_bytes(const struct tagc_slot *slot)
 {
-  const struct tagc_layout *l = &slot->layout;
-  size_t w = (size_t)slot->shape.nranks;
-  size_t compress = padded(w * l->exponent_bytes) + padded(w * l->sketch_count * 4) + padded(l->sketch_count * 4) +
-                    2 * padded(w * l->message_bytes) + padded(l->state_bytes);
-  size_t flush = tagc_library_options()->mode == TAGC_MODE_AB ? w * slot->shape.n * tagc_dtype_size(slot->shape.dtype) : 0;
-  return compress > flush ? compress : padded(flush);
+  struct tagc_job job = {.shape = slot->shape, .layout = slot->layout};
+  size_t compress = tagc_execute_carve(&job, NULL), flush = 0;
+  if (tagc_library_options()->mode == TAGC_MODE_AB)
+    flush = (size_t)slot->shape.nranks * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
+  return compress > flush ? compress : flush;
 }
 
 void tagc_vote_release_slots(struct tagc_comm *comm)
