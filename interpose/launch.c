@@ -28,6 +28,13 @@ static ncclResult_t inside(ncclResult_t (*function)(void))
   return status;
 }
 
+static void account(const struct tagc_call *call)
+{
+  pthread_mutex_lock(&call->comm->lock);
+  tagc_comm_account(call->comm, call);
+  pthread_mutex_unlock(&call->comm->lock);
+}
+
 static void decide(struct tagc_call *call)
 {
   pthread_mutex_lock(&call->comm->lock);
@@ -53,9 +60,7 @@ static ncclResult_t forward_plain(struct tagc_call *const *calls, size_t count)
   for (size_t i = 0; i < count; i++) {
     if (calls[i]->decision.action == TAGC_PASS && status == ncclSuccess)
       status = tagc_forward(calls[i]);
-    pthread_mutex_lock(&calls[i]->comm->lock);
-    tagc_comm_account(calls[i]->comm, calls[i]);
-    pthread_mutex_unlock(&calls[i]->comm->lock);
+    account(calls[i]);
   }
   return status;
 }
@@ -88,7 +93,11 @@ static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_call
   }
   if (plain && status == ncclSuccess)
     status = run_plain(real, calls, plain, false);
-  return status == ncclSuccess && plain < count ? tagc_execute(real, calls + plain, count - plain) : status;
+  if (plain == count || status != ncclSuccess)
+    return status;
+  for (size_t i = plain; i < count; i++)
+    account(calls[i]);
+  return tagc_execute(real, calls + plain, count - plain);
 }
 
 /* Is calls[i] the `round`-th call of its communicator? */
