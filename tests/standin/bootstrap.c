@@ -58,7 +58,7 @@ static bool wait_for(int fd, int wake, int timeout_ms)
   struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = wake, .events = POLLIN}};
   int ready;
   do
-    ready = poll(fds, 2, timeout_ms);
+    ready = standin_fault_interrupts() ? -1 : poll(fds, 2, timeout_ms);
   while (ready < 0 && errno == EINTR);
   return ready > 0 && !fds[1].revents;
 }
@@ -68,7 +68,7 @@ static bool read_all(int fd, int wake, int timeout_ms, void *data, size_t size)
   for (char *at = data; size;) {
     if (!wait_for(fd, wake, timeout_ms))
       return false;
-    ssize_t got = recv(fd, at, size, MSG_DONTWAIT);
+    ssize_t got = standin_fault_interrupts() ? -1 : recv(fd, at, standin_fault_receive(size), MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
       return false;
     at += got > 0 ? got : 0;
@@ -77,14 +77,20 @@ static bool read_all(int fd, int wake, int timeout_ms, void *data, size_t size)
   return true;
 }
 
-static bool write_all(int fd, const void *data, size_t size)
+static bool write_all(int fd, const char *what, const void *data, size_t size)
 {
+  standin_fault_begin(what, 0, size);
   for (const char *at = data; size;) {
-    ssize_t sent = send(fd, at, size, MSG_NOSIGNAL);
+    size_t wanted = standin_fault_send(fd, size);
+    if (!wanted)
+      return false;
+    ssize_t sent = standin_fault_interrupts() ? -1 : send(fd, at, wanted, MSG_NOSIGNAL);
     if (sent < 0 && errno != EINTR)
       return false;
-    at += sent > 0 ? sent : 0;
-    size -= sent > 0 ? (size_t)sent : 0;
+    size_t passed = sent > 0 ? (size_t)sent : 0;
+    standin_fault_sent(passed);
+    at += passed;
+    size -= passed;
   }
   return true;
 }
@@ -92,7 +98,7 @@ static bool write_all(int fd, const void *data, size_t size)
 static int accept_one(int listener, int wake)
 {
   while (wait_for(listener, wake, -1)) {
-    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    int fd = standin_fault_interrupts() ? -1 : accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0)
       return fd;
     if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN)
@@ -101,11 +107,23 @@ static int accept_one(int listener, int wake)
   return -1;
 }
 
+/* A connection that a signal interrupted goes on being made. Its error, 0 for none. */
+static int connected(int fd)
+{
+  struct pollfd ready = {.fd = fd, .events = POLLOUT};
+  int error = 0;
+  socklen_t size = sizeof error;
+  while (poll(&ready, 1, -1) < 0 && errno == EINTR)
+    ;
+  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
 static int connect_to(const struct address *address)
 {
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = address->host, .sin_port = address->port};
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), error = 0;
+  if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) != 0 && (errno != EINTR || (error = connected(fd)))) {
+    errno = error ? error : errno;
     close(fd);
     fd = -1;
   }
@@ -203,8 +221,8 @@ static void answer_all(const struct rendezvous *meeting, int listener, const str
   for (int i = 0; i < meeting->nranks; i++) {
     if (meeting->fds[i] < 0 || meeting->fds[i] == listener)
       continue;
-    if (write_all(meeting->fds[i], answer, sizeof *answer) && answer->result == ncclSuccess)
-      write_all(meeting->fds[i], meeting->table, (size_t)meeting->nranks * sizeof *meeting->table);
+    if (write_all(meeting->fds[i], "answer", answer, sizeof *answer) && answer->result == ncclSuccess)
+      write_all(meeting->fds[i], "table", meeting->table, (size_t)meeting->nranks * sizeof *meeting->table);
     close(meeting->fds[i]);
   }
 }
@@ -229,7 +247,7 @@ static ncclResult_t serve(int listener, int wake, const struct hello *own, struc
     result = enter(&meeting, &hello, fd);
     if (result != ncclSuccess) {
       answer.result = result;
-      write_all(fd, &answer, sizeof answer);
+      write_all(fd, "answer", &answer, sizeof answer);
       close(fd);
     }
   }
@@ -282,7 +300,7 @@ static ncclResult_t ask(const struct address *root, int wake, const struct hello
     return standin_fail(ncclSystemError, "cannot reach the root of the unique id: %s", strerror(errno));
   struct answer answer;
   ncclResult_t result = ncclSuccess;
-  if (!write_all(fd, hello, sizeof *hello) || !read_all(fd, wake, -1, &answer, sizeof answer) ||
+  if (!write_all(fd, "hello", hello, sizeof *hello) || !read_all(fd, wake, -1, &answer, sizeof answer) ||
       answer.protocol != PROTOCOL)
     result = standin_fail(ncclRemoteError, "the root of the unique id has gone");
   else if (answer.result != ncclSuccess)
@@ -340,7 +358,8 @@ static ncclResult_t greet(struct ncclComm *comm, int rank, int wake)
     return standin_fail(ncclRemoteError, "cannot connect to rank %d: %s", rank, strerror(errno));
   if (may_share_memory(comm, rank))
     channel = standin_channel_create(comm->secret, fd, &greeting.descriptor);
-  bool answered = write_all(fd, &greeting, sizeof greeting) && read_all(fd, wake, -1, &shared, sizeof shared);
+  bool answered =
+    write_all(fd, "greeting", &greeting, sizeof greeting) && read_all(fd, wake, -1, &shared, sizeof shared);
   if (greeting.descriptor >= 0)
     close(greeting.descriptor);
   if (!shared || !channel) {
@@ -369,7 +388,7 @@ static ncclResult_t be_greeted(struct ncclComm *comm, int wake, bool *taken)
     channel = standin_channel_open(comm->secret, fd, greeting.process, greeting.descriptor);
   keep_connection(comm, greeting.rank, fd, channel);
   bool shared = channel != NULL;
-  return write_all(fd, &shared, sizeof shared)
+  return write_all(fd, "greeting-back", &shared, sizeof shared)
            ? ncclSuccess
            : standin_fail(ncclRemoteError, "rank %d has gone while it connected", greeting.rank);
 }

@@ -28,8 +28,8 @@
 #include <unistd.h>
 
 #define MOST_RANKS 1024
-#define GRACE_MS 1000 /* from a rank's failure to SIGTERM for the others */
-#define KILL_MS 5000  /* and from there to SIGKILL */
+#define GRACE_S 1    /* from a rank's failure to SIGTERM for the others */
+#define KILL_MS 5000 /* and from there to SIGKILL */
 
 /* Output of one stream of one rank, cut into lines. */
 struct stream {
@@ -45,14 +45,14 @@ struct rank {
 };
 
 struct options {
-  int nranks;
+  int nranks, grace_s;
   bool prefix;
   const char *rate, *stats, *preload;
   char **command;
 };
 
 static struct rank *ranks;
-static struct options options = {.prefix = true};
+static struct options options = {.prefix = true, .grace_s = GRACE_S};
 
 __attribute__((noreturn)) static void usage(FILE *to, int status)
 {
@@ -62,9 +62,10 @@ __attribute__((noreturn)) static void usage(FILE *to, int status)
               "  --rate RATE     limit what each rank sends: 200mbit, 1gbit, or bytes per second\n"
               "  --stats PREFIX  write the calls of each rank and their bytes to PREFIX.RANK\n"
               "  --preload LIB   LD_PRELOAD for the ranks, before one that is set already\n"
-              "  --no-prefix     do not put [rank] before each line of output\n\n"
+              "  --no-prefix     do not put [rank] before each line of output\n"
+              "  --grace S       when a rank has failed, the others get so many seconds to end by themselves (%d)\n\n"
               "The ranks get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and find\n"
-              "the libnccl.so.2 that lies beside this program first.\n", MOST_RANKS);
+              "the libnccl.so.2 that lies beside this program first.\n", MOST_RANKS, GRACE_S);
   exit(status);
 }
 
@@ -77,6 +78,16 @@ __attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *w
   va_end(args);
   fprintf(stderr, "\nTry launch --help.\n");
   exit(2);
+}
+
+/* A whole number from `least` to `most`. */
+static int number(const char *option, const char *what, const char *text, long least, long most)
+{
+  char *end = NULL;
+  long value = strtol(text, &end, 10);
+  if (end == text || *end || value < least || value > most)
+    refuse("%s %s: not a number of %s from %ld to %ld", option, text, what, least, most);
+  return (int)value;
 }
 
 /* The forms that the stand-in reads; a limit that it did not understand would spoil a measurement silently. */
@@ -93,21 +104,17 @@ static bool is_rate(const char *text)
 
 static void parse(int argc, char **argv)
 {
-  enum { RATE = 256, STATS, PRELOAD, NO_PREFIX };
+  enum { RATE = 256, STATS, PRELOAD, NO_PREFIX, GRACE };
   static const struct option known[] = {
     {"rate", required_argument, NULL, RATE},       {"stats", required_argument, NULL, STATS},
     {"preload", required_argument, NULL, PRELOAD}, {"no-prefix", no_argument, NULL, NO_PREFIX},
-    {"help", no_argument, NULL, 'h'},              {0}};
-  char *end = NULL;
-  long count = 0;
+    {"grace", required_argument, NULL, GRACE},     {"help", no_argument, NULL, 'h'},
+    {0}};
   opterr = 0;
   for (int option; (option = getopt_long(argc, argv, "+:n:h", known, NULL)) != -1;)
     switch (option) {
-    case 'n':
-      count = strtol(optarg, &end, 10);
-      if (end == optarg || *end || count < 1 || count > MOST_RANKS)
-        refuse("-n %s: not a number of ranks from 1 to %d", optarg, MOST_RANKS);
-      break;
+    case 'n': options.nranks = number("-n", "ranks", optarg, 1, MOST_RANKS); break;
+    case GRACE: options.grace_s = number("--grace", "seconds", optarg, 0, 86400); break;
     case RATE:
       if (!is_rate(optarg))
         refuse("--rate %s: not a rate (200mbit, 1gbit, or bytes per second)", optarg);
@@ -120,11 +127,10 @@ static void parse(int argc, char **argv)
     case ':': refuse("%s wants a value", argv[optind - 1]);
     default: refuse("unknown option %s", argv[optind - 1]);
     }
-  if (!count)
+  if (!options.nranks)
     refuse("-n, the number of ranks, is missing");
   if (!argv[optind])
     refuse("there is no command to start");
-  options.nranks = (int)count;
   options.command = argv + optind;
 }
 
@@ -373,7 +379,7 @@ static int watch(int signals)
   bool failed = false;
   while (reap(&worst, &failed)) {
     if (failed && !deadline)
-      deadline = now_ms() + GRACE_MS;
+      deadline = now_ms() + options.grace_s * INT64_C(1000);
     if (deadline)
       deadline = press(deadline, &stage);
     wait_for_events(signals, deadline);

@@ -8,6 +8,7 @@ tests_standin_libnccl_so_2_SOURCES = \
   tests/standin/comm.c \
   tests/standin/comm_api.c \
   tests/standin/engine.c \
+  tests/standin/fault.c \
   tests/standin/group.c \
   tests/standin/misc.c \
   tests/standin/p2p.c \

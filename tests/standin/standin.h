@@ -297,6 +297,19 @@ void standin_rate_idle(void);
 size_t standin_stats_begin(const char *function, int64_t comm_id, size_t count, int type);
 void standin_stats_add(size_t line, size_t payload_sent, int64_t nanoseconds);
 
+/* -- faults on request (fault.c) --------------------------------------------------------------------------------- */
+/* How many of `size` bytes (at least one) may be sent on `fd` now; 0: the connection was reset, errno says so. May not
+ * return. */
+size_t standin_fault_send(int fd, size_t size);
+/* How many of `size` bytes may be received now. */
+size_t standin_fault_receive(size_t size);
+/* So many bytes have been sent to another rank. */
+void standin_fault_sent(size_t size);
+/* Is the system call that comes now interrupted? Then errno is EINTR. */
+bool standin_fault_interrupts(void);
+/* A message to another rank begins. */
+void standin_fault_begin(const char *what, int type, uint64_t size);
+
 /* -- errors ------------------------------------------------------------------------------------------------------ */
 __attribute__((format(printf, 2, 3))) ncclResult_t standin_fail(ncclResult_t result, const char *what, ...);
 

@@ -31,7 +31,7 @@ static ssize_t send_parts(struct peer *peer, const struct iovec *parts, int npar
     return !passed && standin_channel_hung_up(peer->channel) ? -1 : (ssize_t)passed;
   }
   struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)nparts};
-  ssize_t sent = sendmsg(peer->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  ssize_t sent = standin_fault_interrupts() ? -1 : sendmsg(peer->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   return sent < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : sent;
 }
 
@@ -45,10 +45,18 @@ static ssize_t receive_parts(struct peer *peer, const struct iovec *parts, int n
     return !passed && standin_channel_hung_up(peer->channel) ? -1 : (ssize_t)passed;
   }
   struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)nparts};
-  ssize_t got = recvmsg(peer->fd, &message, MSG_DONTWAIT);
+  ssize_t got = standin_fault_interrupts() ? -1 : recvmsg(peer->fd, &message, MSG_DONTWAIT);
   if (got == 0)
     return -1;
   return got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : got;
+}
+
+static void trace(const struct header *header)
+{
+  static const char *const names[] = {[FN_REDUCE_SCATTER] = "reduce-scatter", [FN_ALL_GATHER] = "all-gather",
+                                      [FN_ALL_REDUCE] = "all-reduce", [FN_BROADCAST] = "broadcast",
+                                      [FN_REDUCE] = "reduce", [FN_SEND] = "send"};
+  standin_fault_begin(names[header->function], header->type, header->size);
 }
 
 ncclResult_t standin_wire_send(struct ncclComm *comm, int peer, struct envelope *envelope, const void *data,
@@ -57,7 +65,12 @@ ncclResult_t standin_wire_send(struct ncclComm *comm, int peer, struct envelope 
   *moved = 0;
   size_t head = sizeof envelope->header - envelope->done;
   int64_t until = 0;
-  size_t allowed = standin_rate_take(head + (size < PIECE ? size : PIECE), &until);
+  if (!envelope->done)
+    trace(&envelope->header);
+  size_t wanted = standin_fault_send(comm->peers[peer].fd, head + (size < PIECE ? size : PIECE));
+  if (!wanted)
+    return lost("cannot send to", peer);
+  size_t allowed = standin_rate_take(wanted, &until);
   if (!allowed) {
     if (!comm->paced_until || until < comm->paced_until)
       comm->paced_until = until;
@@ -71,6 +84,7 @@ ncclResult_t standin_wire_send(struct ncclComm *comm, int peer, struct envelope 
   ssize_t sent = send_parts(&comm->peers[peer], parts + !head_now, 2 - !head_now);
   size_t passed = sent > 0 ? (size_t)sent : 0;
   standin_rate_return(allowed - passed);
+  standin_fault_sent(passed);
   if (sent < 0)
     return lost("cannot send to", peer);
   comm->peers[peer].wants_write |= !passed;
@@ -98,15 +112,17 @@ ncclResult_t standin_wire_recv(struct ncclComm *comm, int peer, struct envelope 
 {
   *moved = 0;
   size_t head = sizeof envelope->arrived - envelope->done;
+  size_t allowed = standin_fault_receive(head + (size < PIECE ? size : PIECE));
+  size_t head_now = head < allowed ? head : allowed;
   const struct iovec parts[] = {
-    {.iov_base = (char *)&envelope->arrived + envelope->done, .iov_len = head},
-    {.iov_base = data, .iov_len = size < PIECE ? size : PIECE},
+    {.iov_base = (char *)&envelope->arrived + envelope->done, .iov_len = head_now},
+    {.iov_base = data, .iov_len = allowed - head_now},
   };
-  ssize_t got = receive_parts(&comm->peers[peer], parts + !head, 2 - !head);
+  ssize_t got = receive_parts(&comm->peers[peer], parts + !head_now, 2 - !head_now);
   if (got < 0)
     return lost("cannot receive from", peer);
   comm->peers[peer].wants_read |= !got;
-  size_t head_passed = (size_t)got < head ? (size_t)got : head;
+  size_t head_passed = (size_t)got < head_now ? (size_t)got : head_now;
   envelope->done += head_passed;
   *moved = (size_t)got - head_passed;
   if (head_passed && envelope->done == sizeof envelope->arrived)
