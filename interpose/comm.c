@@ -23,7 +23,17 @@ struct listed {
 };
 
 static struct listed *table;
+static bool births_lost;           /* there was no memory to list a non-blocking communicator */
 static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
+
+ncclResult_t tagc_no_memory(const char *what)
+{
+  static atomic_flag told;
+  if (!atomic_flag_test_and_set(&told))
+    tagc_log(TAGC_LOG_ERROR, "interpose", "no memory for %s: the call fails with ncclSystemError, as this rank cannot go its "
+             "own way", what);
+  return ncclSystemError;
+}
 
 double tagc_clock_ms(void)
 {
@@ -72,7 +82,7 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const void *caller, nccl
   if (!ledger) {
     tagc_cycle_destroy(cycle);
     free(comm);
-    *status = ncclSystemError;
+    *status = tagc_no_memory("a communicator");
     return NULL;
   }
   comm->handle = handle;
@@ -134,12 +144,14 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclR
     comm = entry->comm;
     atomic_fetch_add(&comm->references, 1);
   }
+  bool unknown = !entry && births_lost;
   pthread_rwlock_unlock(&table_lock);
   *status = ncclSuccess;
   if (comm)
     return comm;
-
-  struct tagc_comm *fresh = comm_create(handle, caller, status);
+  if (unknown)
+    *status = tagc_no_memory("the kind of a communicator");
+  struct tagc_comm *fresh = unknown ? NULL : comm_create(handle, caller, status);
   if (!fresh)
     return NULL;
   pthread_rwlock_wrlock(&table_lock);
@@ -157,7 +169,7 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclR
   if (fresh)
     comm_free(fresh);               /* another thread was first, or there is no memory */
   if (!comm)
-    *status = ncclSystemError;
+    *status = tagc_no_memory("a communicator");
   return comm;
 }
 
@@ -172,6 +184,7 @@ void tagc_comm_born(ncclComm_t handle, bool nonblocking)
   struct listed *entry = list(handle);
   if (entry)
     entry->nonblocking = true;
+  births_lost |= !entry;
   pthread_rwlock_unlock(&table_lock);
 }
 
@@ -291,10 +304,10 @@ static ncclResult_t start_over(struct tagc_comm *comm)
   comm->lock_number++;              /* calls that are held back find their slots gone */
   comm->cycle_began_ms = 0;
   if (!tagc_ledger_set_slots(comm->ledger, infos, count))
-    return ncclSystemError;
+    return tagc_no_memory("the slots of a cycle");
   comm->slots = calloc(count ? count : 1, sizeof *comm->slots);
   if (!comm->slots)
-    return ncclSystemError;
+    return tagc_no_memory("the slots of a cycle");
   comm->slot_count = count;
   for (size_t i = 0; i < count; i++) {
     struct tagc_slot *slot = &comm->slots[i];

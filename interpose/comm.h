@@ -7,7 +7,8 @@
  *             word sees to it for our own work, and keeps an abort from another thread apart from it. `lock` guards what
  *             is observed and decided; it is never held across a real NCCL call.
  * Errors      A communicator that cannot be set up for lack of memory makes its call fail with ncclSystemError, as NCCL
- *             does: to pass alone, when the other ranks do not, would hang them.
+ *             does: to pass alone, when the other ranks do not, would hang them. When a birth could not be entered into the
+ *             table, no handle that is new to it can be used any more: it might be the one that was non-blocking.
  */
 #ifndef INTERPOSE_COMM_H
 #define INTERPOSE_COMM_H
@@ -94,6 +95,9 @@ void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call);
 /* An observed reduce-scatter goes into a group with other calls, and so passes. The vote learns from here that its slot
  * can never be compressed. Takes and drops the lock. */
 void tagc_comm_pass_mixed(struct tagc_comm *comm, struct tagc_call *call);
+
+/* Says, once in a process, that there was no memory for `what`. Gives ncclSystemError, for the call to return. */
+ncclResult_t tagc_no_memory(const char *what);
 
 /* Milliseconds of the monotonic clock. */
 double tagc_clock_ms(void);

@@ -81,7 +81,7 @@ static ncclResult_t run_observed(struct tagc_call *call)
   if (reduce_scatter && tagc_group_is_open()) {
     switch (tagc_group_hold(call)) {
     case TAGC_HOLD_HELD: return ncclSuccess;
-    case TAGC_HOLD_NO_MEMORY: status = ncclSystemError; break;
+    case TAGC_HOLD_NO_MEMORY: status = tagc_no_memory("a call of a group"); break;
     case TAGC_HOLD_MIXED:
       tagc_comm_pass_mixed(comm, call);
       status = tagc_forward(call);
@@ -123,6 +123,8 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
       status = run_observed(call);
     }
   }
+  if (status != ncclSuccess && status != ncclInProgress)
+    tagc_group_fail(status);
   errno = saved;
   return status;
 }

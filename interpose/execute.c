@@ -208,8 +208,10 @@ ncclResult_t tagc_execute(const struct tagc_exchange *real, struct tagc_call *co
     batch.work = malloc(count * sizeof *batch.work);
     batch.comms = malloc(count * sizeof(*batch.comms));
   }
-  ncclResult_t status = ncclSystemError;
-  if (batch.work && batch.comms) {
+  ncclResult_t status;
+  if (!batch.work || !batch.comms) {
+    status = tagc_no_memory("the calls of a group");
+  } else {
     for (size_t i = 0; i < count; i++) {
       batch.work[i] = (struct work){.call = calls[i]};
       batch.comms[i] = calls[i]->comm;

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "env/log.h"
 #include "interpose/comm.h"
 #include "interpose/launch.h"
 
@@ -22,6 +23,7 @@ struct group {
 #define OF_THREAD static _Thread_local __attribute__((tls_model("initial-exec")))
 OF_THREAD int depth;
 OF_THREAD bool mixed;
+OF_THREAD ncclResult_t error;       /* of a call in it that failed here */
 OF_THREAD struct group *group;      /* made when the first call is held */
 
 bool tagc_group_is_open(void) { return depth > 0; }
@@ -55,6 +57,12 @@ enum tagc_hold tagc_group_hold(const struct tagc_call *call)
   return TAGC_HOLD_HELD;
 }
 
+void tagc_group_fail(ncclResult_t its_error)
+{
+  if (depth > 0 && error == ncclSuccess)
+    error = its_error;
+}
+
 ncclResult_t tagc_group_mix(void)
 {
   ncclResult_t status = ncclSuccess;
@@ -82,8 +90,10 @@ bool tagc_group_defer_destroy(ncclRedOp_t op, ncclComm_t comm)
   if (!user)
     return false;
   struct destroyed *more = realloc(g->destroyed, (g->destroyed_count + 1) * sizeof *more);
-  if (!more)
-    return false;
+  if (!more) {
+    tagc_log(TAGC_LOG_WARN, "interpose", "no memory: a user-defined reduction lives until its communicator ends");
+    return true;
+  }
   tagc_comm_retain(user);
   more[g->destroyed_count++] = (struct destroyed){op, user};
   g->destroyed = more;
@@ -96,6 +106,7 @@ static struct group *leave(void)
   struct group *g = group;
   depth = 0;
   mixed = false;
+  error = ncclSuccess;
   group = NULL;
   return g;
 }
@@ -142,8 +153,8 @@ ncclResult_t tagc_group_end(const void *caller)
   __typeof__(&ncclGroupEnd) real = TAGC_REAL(ncclGroupEnd, caller);
   if (!real)
     return ncclSystemError;
-  ncclResult_t status;
-  if (depth == 1 && group && group->held_count) {
+  ncclResult_t status, failed = depth == 1 ? error : ncclSuccess;
+  if (depth == 1 && group && group->held_count && failed == ncclSuccess) {
     struct group *g = leave();
     status = tagc_launch_run(g->held, g->held_count, true);
     finish(g, caller);
@@ -153,7 +164,7 @@ ncclResult_t tagc_group_end(const void *caller)
   status = real();
   tagc_real_depth--;
   close_one(caller);
-  return status;
+  return failed == ncclSuccess ? status : failed;
 }
 
 ncclResult_t tagc_group_simulate_end(ncclSimInfo_t *info, const void *caller)

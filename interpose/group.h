@@ -19,6 +19,10 @@ bool tagc_group_is_open(void);
 enum tagc_hold { TAGC_HOLD_HELD, TAGC_HOLD_MIXED, TAGC_HOLD_NO_MEMORY };
 enum tagc_hold tagc_group_hold(const struct tagc_call *call);
 
+/* A call in the group has failed for a reason of ours: what is held is dropped, and the outermost end returns this error, as
+ * NCCL does with its own. Outside a group nothing happens. */
+void tagc_group_fail(ncclResult_t error);
+
 /* Something else comes: what is held goes into the real group, as plain calls, and nothing is held until the group ends.
  * Outside a group nothing happens. Returns the first error of the real library. */
 ncclResult_t tagc_group_mix(void);

@@ -114,7 +114,7 @@ ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, bool in_grou
   struct tagc_exchange real;
   struct tagc_call *one[1], **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
   bool complete = find_real(&real, calls[0].caller);
-  ncclResult_t status = chosen ? ncclSuccess : ncclSystemError;
+  ncclResult_t status = chosen ? ncclSuccess : tagc_no_memory("the calls of a group");
   for (size_t i = 0; chosen && i < count; i++)
     chosen[i] = &calls[i];
   if (chosen && (!complete || !needs_rounds(calls, count))) {

@@ -194,6 +194,9 @@ static bool make_ballot(struct ballot *b, struct tagc_call *call)
   pthread_mutex_lock(&comm->lock);
   plan_slots(comm);
   bool reserved = reserve(comm);
+  if (!reserved)
+    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: no memory for residuals or workspace; all its ranks will pass "
+             "every call through", (unsigned long long)comm->ledger->number);
   b->call = call;
   b->words = ballot_words(comm);
   b->host = malloc(b->words * sizeof *b->host);
@@ -262,7 +265,7 @@ ncclResult_t tagc_vote_hold(const struct tagc_exchange *real, struct tagc_call *
       good = make_ballot(&votes.ballots[votes.count++], calls[i]);
     }
   /* Without memory the call fails: the other ranks are waiting, and to pass alone would hang them. */
-  ncclResult_t status = good ? hold(real, &votes) : ncclSystemError;
+  ncclResult_t status = good ? hold(real, &votes) : tagc_no_memory("the ballot of a vote");
   free_votes(&votes);
   return status;
 }
