@@ -40,6 +40,17 @@ EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \
   tests/e2e/steps tests/e2e/threads
 
+# Faults: dead ranks, broken connections, no memory, no descriptors, signals.
+faults_scripts = tests/e2e/faults_memory.test tests/e2e/faults_ranks.test
+dist_check_SCRIPTS += $(faults_scripts)
+TESTS += $(faults_scripts)
+EXTRA_DIST += tests/e2e/faults_lib.sh
+check_PROGRAMS += tests/e2e/faults tests/e2e/failing_malloc.so
+tests_e2e_failing_malloc_so_SOURCES = tests/e2e/failing_malloc.c
+tests_e2e_failing_malloc_so_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden -fno-builtin
+tests_e2e_failing_malloc_so_LDFLAGS = $(SANITIZE_CFLAGS) -shared
+tests_e2e_failing_malloc_so_LDADD =
+
 # The stand-in for NCCL itself.
 standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test
 dist_check_SCRIPTS += $(standin_scripts)

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A library to preload before libtagc-preload.so: of the allocations that the library makes, one fails.
+ *
+ *   FAIL_ALLOCATION=N    the Nth one, counted from 1 in each process, and said on stderr; without it nothing fails
+ *   FAIL_RANK=R          only in the process with RANK=R
+ *
+ * Who allocates is told by the return address: it lies inside the library. So programs, NCCL and libc are spared. What is
+ * not failed goes to glibc under the names that it keeps for that.
+ */
+#include <errno.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define CALLER ((uintptr_t)__builtin_return_address(0))
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *memory, size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
+
+static uintptr_t begin, end;        /* of the library; 0: nothing is to fail */
+static unsigned long which;
+static atomic_ulong made;
+
+static int find_library(struct dl_phdr_info *object, size_t size, void *unused)
+{
+  (void)size;
+  (void)unused;
+  if (!strstr(object->dlpi_name, "libtagc-preload.so"))
+    return 0;
+  for (int i = 0; i < object->dlpi_phnum; i++)
+    if (object->dlpi_phdr[i].p_type == PT_LOAD && object->dlpi_phdr[i].p_flags & PF_X) {
+      begin = object->dlpi_addr + object->dlpi_phdr[i].p_vaddr;
+      end = begin + object->dlpi_phdr[i].p_memsz;
+    }
+  return 1;
+}
+
+__attribute__((constructor)) static void start(void)
+{
+  const char *number = getenv("FAIL_ALLOCATION"), *wanted = getenv("FAIL_RANK"), *rank = getenv("RANK");
+  if (!number || (wanted && (!rank || strcmp(wanted, rank) != 0)))
+    return;
+  which = strtoul(number, NULL, 10);
+  dl_iterate_phdr(find_library, NULL);
+}
+
+static bool fails(uintptr_t caller, const char *what, size_t size)
+{
+  if (caller < begin || caller >= end || atomic_fetch_add(&made, 1) + 1 != which)
+    return false;
+  char line[160];
+  int n = snprintf(line, sizeof line, "failing_malloc: %s of %zu bytes fails, at %#lx of the library\n", what, size,
+                   (unsigned long)(caller - begin));
+  (void)!write(STDERR_FILENO, line, (size_t)n);
+  errno = ENOMEM;
+  return true;
+}
+
+EXPORT void *malloc(size_t size) { return fails(CALLER, "malloc", size) ? NULL : __libc_malloc(size); }
+
+EXPORT void *calloc(size_t count, size_t size)
+{
+  return fails(CALLER, "calloc", count * size) ? NULL : __libc_calloc(count, size);
+}
+
+EXPORT void *realloc(void *memory, size_t size)
+{
+  return fails(CALLER, "realloc", size) ? NULL : __libc_realloc(memory, size);
+}
+
+EXPORT int posix_memalign(void **memory, size_t alignment, size_t size)
+{
+  if (fails(CALLER, "posix_memalign", size))
+    return ENOMEM;
+  void *made_here = __libc_memalign(alignment, size);
+  if (!made_here)
+    return ENOMEM;
+  *memory = made_here;
+  return 0;
+}
+
+EXPORT void *aligned_alloc(size_t alignment, size_t size)
+{
+  return fails(CALLER, "aligned_alloc", size) ? NULL : __libc_memalign(alignment, size);
+}
+
+EXPORT char *strdup(const char *text)
+{
+  size_t size = strlen(text) + 1;
+  char *copy = fails(CALLER, "strdup", size) ? NULL : __libc_malloc(size);
+  return copy ? memcpy(copy, text, size) : NULL;
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A short training under bad conditions. Prints one line a rank:
+ *
+ *   rank R: done HASH              all steps were made; the hash is that of all results
+ *   rank R: CALL in step S: ERROR; cleaned up
+ *                                  a call failed, with NCCL's name of the error; ncclCommAbort (or Destroy, on odd ranks)
+ *                                  of every communicator succeeded afterwards. Exit status 3.
+ *   rank R: wrong result ...       exit status 4
+ *
+ *   faults sparse|dense STEPS CONDITION
+ *
+ * Sparse gradients are integers that a sketch recovers completely: each result is checked, compressed or not. Dense ones
+ * show in the hash whether and how they were compressed. Each step reduces on three communicators at once, in groups, the
+ * last of them non-blocking (where nothing may be compressed), with averages, and with a pre-multiplied sum that is
+ * destroyed inside its group.
+ *
+ * Conditions: none; files (no descriptor is left after the first steps), memory (no more of it after the first steps),
+ * stack (all calls on a thread with 64 KiB), storm (two signals, with and without SA_RESTART, thousands of times a second),
+ * stop (rank 1 is stopped and continued in every step).
+ */
+#include "tests/e2e/harness.h"
+
+#include <execinfo.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { UNITS = 3, COMMS = 3, HANG_S = 120 };
+enum kind { DENSE, SPARSE };
+
+static const size_t sizes[UNITS] = {1500, 9000, 24000};
+static ncclComm_t comms[COMMS];
+static float *gradient[COMMS][UNITS], *result[COMMS][UNITS], *parameters[UNITS], *gathered;
+static enum kind kind;
+static uint64_t steps, step, hash;
+static int status;
+
+/* A call that fails ends the training of this rank. */
+#define TRY(call)                                                                                                      \
+  do {                                                                                                                 \
+    ncclResult_t try_status = (call);                                                                                  \
+    if (try_status != ncclSuccess)                                                                                     \
+      return failed(#call, try_status);                                                                                \
+  } while (0)
+
+static const char *name_of(ncclResult_t code)
+{
+  static const char *const names[] = {"ncclSuccess", "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
+                                      "ncclInvalidArgument", "ncclInvalidUsage", "ncclRemoteError", "ncclInProgress"};
+  return (unsigned)code < sizeof names / sizeof *names ? names[code] : "no NCCL error";
+}
+
+/* As a program does: it says what happened, gives up its communicators, and ends. */
+static bool failed(const char *call, ncclResult_t code)
+{
+  bool good = true;
+  status = 3;
+  for (int i = 0; i < COMMS; i++)
+    if (comms[i])
+      good &= (rank % 2 ? ncclCommDestroy(comms[i]) : ncclCommAbort(comms[i])) == ncclSuccess;
+  printf("rank %d: %.*s in step %llu: %s; %s\n", rank, (int)strcspn(call, "("), call, (unsigned long long)step,
+         name_of(code), good ? "cleaned up" : "NOT cleaned up");
+  return false;
+}
+
+/* ---- training ------------------------------------------------------------------------------------------------------- */
+
+static float gradient_at(int r, uint64_t at, int comm, int unit, size_t i)
+{
+  uint64_t h = mix(mix((uint64_t)r << 40 ^ at << 8 ^ (uint64_t)comm << 4 ^ (uint64_t)unit) ^ i);
+  if (kind == SPARSE)
+    return h % 64 == 0 ? (float)(int)(h >> 32 & 31) - 15 : 0;
+  float x = (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
+  return x * x * x;
+}
+
+static bool check_result(int comm, int unit)
+{
+  for (size_t i = 0; i < sizes[unit]; i++) {
+    float got = result[comm][unit][i], want = 0;
+    hash = mix(hash ^ float_to_bits(got));
+    for (int r = 0; r < nranks && kind == SPARSE; r++)
+      want += gradient_at(r, step, comm, unit, (size_t)rank * sizes[unit] + i);
+    if (kind == SPARSE && got != want / (float)nranks) {
+      printf("rank %d: wrong result in step %llu, communicator %d, unit %d, element %zu: %g, not %g\n", rank,
+             (unsigned long long)step, comm, unit, i, (double)got, (double)(want / (float)nranks));
+      status = 4;
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool gather_all(void)
+{
+  for (int c = 0; c < COMMS; c++)
+    for (int u = 0; u < UNITS; u++)
+      TRY(ncclAllGather(parameters[u], gathered, sizes[u], ncclFloat32, comms[c], NULL));
+  return true;
+}
+
+/* A unit on all communicators, in one group. The mean is an average, but for the first unit on the second communicator,
+ * where it is a pre-multiplied sum. A group in which a call has failed must fail. */
+static bool reduce_unit(int u)
+{
+  ncclRedOp_t ops[COMMS] = {ncclAvg, ncclAvg, ncclAvg};
+  float scalar = 1 / (float)nranks;
+  ncclResult_t first = ncclSuccess;
+  if (u == 0)
+    TRY(ncclRedOpCreatePreMulSum(&ops[1], &scalar, ncclFloat32, ncclScalarHostImmediate, comms[1]));
+  TRY(ncclGroupStart());
+  for (int c = 0; c < COMMS && first == ncclSuccess; c++)
+    first = ncclReduceScatter(gradient[c][u], result[c][u], sizes[u], ncclFloat32, ops[c], comms[c], NULL);
+  if (u == 0)
+    TRY(ncclRedOpDestroy(ops[1], comms[1]));
+  ncclResult_t ended = ncclGroupEnd();
+  if (first != ncclSuccess && ended == ncclSuccess)
+    printf("rank %d: a group ended well in which a call had failed\n", rank);
+  if (first != ncclSuccess)
+    return failed("ncclReduceScatter", first);
+  if (ended != ncclSuccess)
+    return failed("ncclGroupEnd", ended);
+  for (int c = 0; c < COMMS; c++)
+    if (!check_result(c, u))
+      return false;
+  return true;
+}
+
+static bool make_step(void)
+{
+  float x = 1, sum;
+  for (int c = 0; c < COMMS; c++)
+    for (int u = 0; u < UNITS; u++)
+      for (size_t i = 0; i < sizes[u] * (size_t)nranks; i++)
+        gradient[c][u][i] = gradient_at(rank, step, c, u, i);
+  if (!gather_all())
+    return false;
+  for (int u = UNITS; u-- > 0;)
+    if (!reduce_unit(u))
+      return false;
+  for (int c = 0; c < COMMS; c++)
+    TRY(ncclAllReduce(&x, &sum, 1, ncclFloat32, ncclSum, comms[c], NULL));
+  return true;
+}
+
+static bool connect_ranks(void)
+{
+  struct rendezvous r;
+  ncclUniqueId id;
+  char why[200];
+  if (!rendezvous_from_env(&r, why, sizeof why)) {
+    fprintf(stderr, "%s\n", why);
+    exit(1);
+  }
+  rank = r.rank;
+  nranks = r.nranks;
+  if (rank == 0)
+    TRY(ncclGetUniqueId(&id));
+  if (!rendezvous_share(&r, &id, sizeof id, why, sizeof why)) {
+    fprintf(stderr, "%s\n", why);
+    exit(1);
+  }
+  TRY(ncclCommInitRank(&comms[0], nranks, id, rank));
+  ncclConfig_t nonblocking = NCCL_CONFIG_INITIALIZER;
+  nonblocking.blocking = 0;
+  TRY(ncclCommSplit(comms[0], 0, rank, &comms[1], NULL));
+  TRY(ncclCommSplit(comms[0], 0, rank, &comms[2], &nonblocking));
+  return true;
+}
+
+/* ---- conditions ------------------------------------------------------------------------------------------------------ */
+
+static atomic_ulong signals;
+static pthread_t trainer;
+static atomic_bool over;
+
+static void count_signal(int signal)
+{
+  (void)signal;
+  signals++;
+}
+
+static void *send_signals(void *unused)
+{
+  struct timespec pause = {0, 100000};
+  for (unsigned long n = 0; !over; n++) {
+    pthread_kill(trainer, n % 2 ? SIGUSR1 : SIGUSR2);
+    nanosleep(&pause, NULL);
+  }
+  return unused;
+}
+
+/* The rest of the process runs in a child, and this process continues it whenever it is stopped. */
+static void watch_over_child(void)
+{
+  int how = 0;
+  pid_t child = fork();
+  if (child == 0)
+    return;
+  while (waitpid(child, &how, WUNTRACED) == child && WIFSTOPPED(how))
+    kill(child, SIGCONT);
+  exit(WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how));
+}
+
+static void limit(int resource, rlim_t most)
+{
+  struct rlimit limits;
+  getrlimit(resource, &limits);
+  limits.rlim_cur = most;
+  setrlimit(resource, &limits);
+}
+
+/* Comes after the first steps, when what the program and the stand-in need is there. */
+static void make_scarce(const char *condition)
+{
+  if (strcmp(condition, "files") == 0)
+    while (open("/dev/null", O_RDONLY) >= 0)
+      ;
+  if (strcmp(condition, "memory") == 0)
+    limit(RLIMIT_AS, 0);
+}
+
+static void *train(void *condition)
+{
+  for (step = 0; step < steps; step++) {
+    if (step == 3)
+      make_scarce(condition);
+    if (strcmp(condition, "stop") == 0 && rank == 1)
+      raise(SIGSTOP);
+    if (!make_step())
+      return NULL;
+  }
+  return NULL;
+}
+
+static void train_on_small_stack(const char *condition)
+{
+  pthread_attr_t small;
+  pthread_t thread;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, (size_t)64 << 10);
+  pthread_create(&thread, &small, train, (void *)condition);
+  pthread_join(thread, NULL);
+}
+
+static void train_in_storm(const char *condition)
+{
+  pthread_t storm;
+  trainer = pthread_self();
+  sigaction(SIGUSR1, &(struct sigaction){.sa_handler = count_signal, .sa_flags = SA_RESTART}, NULL);
+  sigaction(SIGUSR2, &(struct sigaction){.sa_handler = count_signal}, NULL);
+  pthread_create(&storm, NULL, send_signals, NULL);
+  train((void *)condition);
+  over = true;
+  pthread_join(storm, NULL);
+  fprintf(stderr, "rank %d: %lu signals\n", rank, signals);
+}
+
+/* A hang is what these tests look for: it ends with a place instead of silence. */
+static void hung(int signal)
+{
+  void *frames[64];
+  (void)signal;
+  backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+  _exit(5);
+}
+
+int main(int argc, char **argv)
+{
+  if (argc != 4) {
+    fprintf(stderr, "usage: faults sparse|dense STEPS CONDITION\n");
+    return 2;
+  }
+  const char *condition = argv[3];
+  kind = strcmp(argv[1], "sparse") == 0 ? SPARSE : DENSE;
+  steps = strtoull(argv[2], NULL, 10);
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  if (strcmp(condition, "stop") == 0)
+    watch_over_child();
+  signal(SIGALRM, hung);
+  alarm(HANG_S);
+  gathered = calloc(sizes[UNITS - 1] * 8, sizeof *gathered);
+  for (int u = 0; u < UNITS; u++) {
+    parameters[u] = calloc(sizes[u], sizeof(float));
+    for (int c = 0; c < COMMS; c++) {
+      gradient[c][u] = calloc(sizes[u] * 8, sizeof(float));
+      result[c][u] = calloc(sizes[u], sizeof(float));
+    }
+  }
+  if (!connect_ranks())
+    return status;
+  if (strcmp(condition, "stack") == 0)
+    train_on_small_stack(condition);
+  else if (strcmp(condition, "storm") == 0)
+    train_in_storm(condition);
+  else
+    train((void *)condition);
+  if (status)
+    return status;
+  for (int c = COMMS; c-- > 0;)
+    if (ncclCommDestroy(comms[c]) != ncclSuccess)
+      status = 6;
+  printf("rank %d: done %016llx\n", rank, (unsigned long long)hash);
+  return status;
+}
