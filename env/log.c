@@ -2,19 +2,53 @@
 #include "env/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 static atomic_int threshold = TAGC_LOG_WARN;
 static atomic_int own_rank = -1;
+static atomic_bool was_closed;
 
 void tagc_log_set_level(int level) { atomic_store(&threshold, level); }
 void tagc_log_set_rank(int rank) { atomic_store(&own_rank, rank); }
+
+void tagc_log_start(void) { atomic_store(&was_closed, fcntl(STDERR_FILENO, F_GETFD) < 0); }
+
+/* Is descriptor 2 a stderr? Where it was closed, the next file or connection of the program gets its number, and a line in
+ * there would damage it. A stderr came through exec or dup2, so it is not close-on-exec, as most files that libraries open
+ * are; it is a file, a pipe, a terminal or a local socket, but no connection to another host, no eventfd and no epoll. */
+static bool is_stderr(void)
+{
+  struct stat status;
+  int flags = fcntl(STDERR_FILENO, F_GETFD), domain = AF_UNSPEC;
+  if (flags < 0 || flags & FD_CLOEXEC || atomic_load(&was_closed) || fstat(STDERR_FILENO, &status) != 0)
+    return false;
+  if (S_ISSOCK(status.st_mode))
+    return getsockopt(STDERR_FILENO, SOL_SOCKET, SO_DOMAIN, &domain, &(socklen_t){sizeof domain}) == 0 && domain == AF_UNIX;
+  return S_ISREG(status.st_mode) || S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode);
+}
+
+/* A signal that interrupts it does not end it. True where SIGPIPE has been raised for it. */
+static bool write_all(const char *data, size_t size)
+{
+  while (size) {
+    ssize_t written = write(STDERR_FILENO, data, size);
+    if (written == 0 || (written < 0 && errno != EINTR))
+      return written < 0 && errno == EPIPE;
+    data += written > 0 ? written : 0;
+    size -= written > 0 ? (size_t)written : 0;
+  }
+  return false;
+}
 
 /* Formats behind `used` bytes of line, ends it with a newline and writes it out. */
 static void write_line(char *line, size_t size, size_t used, const char *format, va_list args)
@@ -24,14 +58,17 @@ static void write_line(char *line, size_t size, size_t used, const char *format,
   if (used > size - 1)
     used = size - 1;
   line[used++] = '\n';
+  if (!is_stderr())
+    return;
   /* A pipe whose reader has gone must not end the program: the signal is held back, and taken if it is ours. */
   sigset_t pipe_signal, before, pending;
   sigemptyset(&pipe_signal);
   sigaddset(&pipe_signal, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
   sigpending(&pending);
-  if (write(STDERR_FILENO, line, used) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
-    sigtimedwait(&pipe_signal, NULL, &(struct timespec){0, 0});
+  if (write_all(line, used) && !sigismember(&pending, SIGPIPE))
+    while (sigtimedwait(&pipe_signal, NULL, &(struct timespec){0, 0}) < 0 && errno == EINTR)
+      ;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The log: one line on stderr a message, "tagc[rank] warn env: ...".
  *
- * Safe anywhere: one write(2) from a stack buffer, no allocation, no lock, errno is kept, a closed stderr is ignored.
+ * Safe anywhere: one write(2) from a stack buffer, no allocation, no lock, errno is kept. What stderr cannot take (it is
+ * closed, a full disk, a pipe whose reader has gone) is dropped without a trace or a signal; a pipe that is full makes the
+ * writer wait, as any write to stderr does. What only has the number of a closed stderr is left alone: see is_stderr().
  */
 #ifndef ENV_LOG_H
 #define ENV_LOG_H
@@ -10,6 +12,9 @@ enum tagc_log_level { TAGC_LOG_ERROR, TAGC_LOG_WARN, TAGC_LOG_INFO, TAGC_LOG_DEB
 
 /* Messages above this level are dropped; TAGC_LOG_WARN until it is set. */
 void tagc_log_set_level(int level);
+
+/* The first NCCL call: a stderr that is closed now stays closed, whatever gets its number later. */
+void tagc_log_start(void);
 
 /* The rank of this process for the prefix; unknown (no number is shown) until it is set. */
 void tagc_log_set_rank(int rank);

@@ -28,6 +28,7 @@ static void check_list(const char *variable, const char *list)
 static void start(void)
 {
   int saved = errno;
+  tagc_log_start();
   tagc_options_read_process(&options);
   tagc_log_set_level(options.log);
   codec = tagc_codec_find(options.codec);

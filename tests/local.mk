@@ -15,7 +15,7 @@ unit_tests = \
   tests/unit/test_cycle tests/unit/test_cycle_follow tests/unit/test_cycle_random \
   tests/unit/test_lhc_exact tests/unit/test_lhc_exceptions tests/unit/test_lhc_layout tests/unit/test_lhc_residual \
   tests/unit/test_lhc_stuck tests/unit/test_lhc_variants \
-  tests/unit/test_options tests/unit/test_plan tests/unit/test_select
+  tests/unit/test_log tests/unit/test_options tests/unit/test_plan tests/unit/test_select
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
 # Our own NCCL header against the real one.
