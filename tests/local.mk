@@ -41,7 +41,7 @@ check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatte
   tests/e2e/steps tests/e2e/threads
 
 # Faults: dead ranks, broken connections, no memory, no descriptors, signals.
-faults_scripts = tests/e2e/faults_memory.test tests/e2e/faults_ranks.test
+faults_scripts = tests/e2e/faults_memory.test tests/e2e/faults_ranks.test tests/e2e/faults_system.test
 dist_check_SCRIPTS += $(faults_scripts)
 TESTS += $(faults_scripts)
 EXTRA_DIST += tests/e2e/faults_lib.sh
