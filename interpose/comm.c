@@ -343,6 +343,9 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
     tagc_series_add(&side->step_ms, now - comm->cycle_began_ms);
     side->wire_bytes += comm->ledger->wire_bytes_total - comm->cycle_began_bytes;
     *(compressed ? &comm->ledger->cycles_compressed : &comm->ledger->cycles_plain) += 1;
+    if (compressed)
+      tagc_log(TAGC_LOG_DEBUG, "interpose", "communicator %llu: cycle %llu left a residual of norm %.6g",
+               (unsigned long long)comm->ledger->number, (unsigned long long)ended, tagc_ledger_residual_norm(comm->ledger));
   }
   comm->cycle_number = number;
   comm->cycle_began_ms = now;

@@ -87,6 +87,14 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   return true;
 }
 
+double tagc_ledger_residual_norm(const struct tagc_ledger *ledger)
+{
+  double norm2 = 0;
+  for (size_t i = 0; i < ledger->row_count; i++)
+    norm2 += ledger->rows[i].stats.residual_norm2;
+  return __builtin_sqrt(norm2);
+}
+
 struct tagc_ledger_row *tagc_ledger_row(struct tagc_ledger *ledger, int slot)
 {
   return slot < 0 || (size_t)slot >= ledger->row_count ? &ledger->rest : &ledger->rows[slot];

@@ -60,6 +60,9 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks);
 /* Gives the ledger rows for the slots of a new lock; what the old ones counted moves into `rest`. False without memory. */
 bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count);
 
+/* The L2 norm of what this rank has not sent yet, over all slots, as of their last calls that were compressed. */
+double tagc_ledger_residual_norm(const struct tagc_ledger *ledger);
+
 /* The row of a slot; slot < 0: the rest. */
 struct tagc_ledger_row *tagc_ledger_row(struct tagc_ledger *ledger, int slot);
 

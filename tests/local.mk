@@ -68,6 +68,13 @@ if HAVE_BLAS
 TESTS += $(trainer_scripts)
 endif
 
+# The soak: a command of its own (./quickstart soak), and a short one.
+dist_check_SCRIPTS += tests/e2e/soak.test
+EXTRA_DIST += tests/soak.sh
+if HAVE_BLAS
+TESTS += tests/e2e/soak.test
+endif
+
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md

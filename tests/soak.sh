@@ -1,0 +1,127 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A long training run: what grows, what drifts, and whether it can be repeated. ./quickstart soak builds everything and calls
+# this. Three runs of the example trainer with one seed on two ranks: plain, and twice with windows of TAGC_MODE=ab.
+#
+# What must hold (status 1 otherwise): every loss is finite, and the mean of the last tenth is below that of the first; the
+# residual, whose norm is taken after every compressed step, is in the second half at most twice as large as it was in the
+# first; memory (VmRSS of each rank, from 35 % of the run to 95 %; compression has begun by then) grows at most by 256 KiB more
+# than in the plain run; and the two runs end with the same parameters and the same losses, to the last bit.
+set -u
+
+usage() { echo "usage: soak.sh BUILD_DIR [--steps N]     N: at least 200 (10000)"; }
+fail() { echo "soak: $*" >&2; exit 1; }
+
+[ $# -gt 0 ] || { usage >&2; exit 2; }
+build=$1 steps=10000
+shift
+while [ $# -gt 0 ]; do
+  case $1 in
+    --steps) [ $# -gt 1 ] || fail "--steps needs a value"; steps=$2; shift 2 ;;
+    --help) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+done
+case $steps in
+  *[!0-9]* | '') fail "--steps $steps: expected a whole number of at least 200" ;;
+esac
+[ "$steps" -ge 200 ] || fail "--steps $steps: expected a whole number of at least 200"
+build=$(cd "$build" && pwd) || exit 1
+trainer=$build/examples/train_gpt
+[ -x "$trainer" ] || fail "$trainer is not there; was everything built (the trainer needs a BLAS)?"
+
+results=$(mktemp -d "${TMPDIR:-/tmp}/tagc-soak.XXXXXX") || exit 1
+trap 'rm -rf "$results"' EXIT
+trap 'exit 130' INT TERM
+
+# run NAME LAUNCH-OPTION...: one run. Leaves NAME.out, NAME.err, NAME.times, NAME.params, and NAME.memory: at each twentieth
+# of the run, the resident KiB of both ranks.
+run()
+{
+  name=$1
+  shift
+  rm -f "$results"/pid.*
+  # shellcheck disable=SC2016 # the ranks expand this
+  {
+    "$build/tests/standin/launch" -n 2 --no-prefix "$@" -- \
+      sh -c 'echo $$ >"$0/pid.$RANK"; exec "$@"' "$results" "$trainer" --layers 2 --hidden 64 --heads 4 --context 32 --batch 8 \
+      --warmup-steps 20 --eval-sequences 64 --steps "$steps" --print-every $((steps / 20)) \
+      --times "$results/$name.times" --dump-params "$results/$name.params" 2>"$results/$name.err"
+    echo $? >"$results/$name.status"
+  } | while IFS= read -r line; do
+    printf '%s\n' "$line" >>"$results/$name.out"
+    case $line in
+      "step $steps/"*) ;;           # the ranks may be gone by now
+      step*)
+        for rank in 0 1; do
+          sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$(cat "$results/pid.$rank")/status"
+        done | paste -s -d ' ' >>"$results/$name.memory" ;;
+    esac
+  done
+  [ "$(cat "$results/$name.status")" = 0 ] || { tail -n 20 "$results/$name.err" >&2; fail "the run '$name' failed"; }
+}
+
+# growth NAME: KiB from the eighth sample to the last, of the rank that grew most.
+growth() { awk 'NR == 8 { a = $1; b = $2 } { c = $1 - a; d = $2 - b } END { print (c > d ? c : d) }' "$results/$1.memory"; }
+
+# losses NAME: mean of the first tenth and of the last tenth; nothing where one is not finite.
+losses()
+{
+  awk -v tenth=$((steps / 10)) -v steps="$steps" '
+    NR == 1 { for (i = 1; i <= NF; i++) if ($i == "loss") column = i; next }
+    $column !~ /^[0-9]+\.[0-9]+$/ { bad = 1 }
+    NR - 1 <= tenth { first += $column / tenth }
+    NR - 1 > steps - tenth { last += $column / tenth }
+    END { if (!bad && NR == steps + 1) printf "%.4f %.4f\n", first, last }' "$results/$1.times"
+}
+
+# residuals NAME: how many compressed steps, and the largest norm of the residual of a rank in either half of them.
+residuals()
+{
+  sed -n 's/^tagc\[\([01]\)\] debug interpose: communicator 0: cycle \([0-9]*\) left a residual of norm \(.*\)$/\2 \3/p' \
+    "$results/$1.err" | awk -v steps="$steps" '
+    $2 !~ /^[0-9.e+-]+$/ { bad = 1 }
+    $1 * 2 <= steps && $2 + 0 > first { first = $2 }
+    $1 * 2 > steps && $2 + 0 > second { second = $2 }
+    END { if (!bad) printf "%d %.6g %.6g\n", NR / 2, first, second }'
+}
+
+# value NAME KEY: from the report.
+value()
+{
+  awk -v key="$2" '/^tagc-total:/ { for (i = 1; i <= NF; i++) if (sub("^" key "=", "", $i)) print $i }' "$results/$1.err"
+}
+
+run plain
+export TAGC_MODE=ab TAGC_MIN_BYTES=0 TAGC_REPORT=1 TAGC_LOG=debug
+run first --preload "$build/libtagc-preload.so"
+run second --preload "$build/libtagc-preload.so"
+
+echo "soak: $steps steps, 2 ranks; $(grep -c '^step' "$results/first.out") samples a run"
+plain_loss=$(losses plain) loss=$(losses first) residual=$(residuals first)
+plain_growth=$(growth plain) first_growth=$(growth first) second_growth=$(growth second)
+echo "  losses, mean of the first and the last tenth: $loss (plain: $plain_loss)"
+echo "  compressed steps, largest norm of the residual in the first and in the second half: $residual"
+echo "  calls: $(value first calls), compressed: $(value first compressed), values not recovered: $(value first unrecovered)"
+echo "  memory of the ranks, KiB: $(tail -n 1 "$results/first.memory") (plain: $(tail -n 1 "$results/plain.memory"))"
+echo "  its growth from 35 % of the run to 95 %: $first_growth and $second_growth KiB (plain: $plain_growth)"
+for name in first second; do
+  echo "  parameters of the $name run: SHA-256 $(sha256sum <"$results/$name.params" | cut -c1-16)..."
+done
+
+bad=0
+# must CONDITION-STATUS WHAT
+must() { [ "$1" = 0 ] || { bad=1; echo "soak: FAILED: $2" >&2; }; }
+[ -n "$loss" ] && echo "$loss" | awk '{ exit !($2 < $1) }'
+must $? "losses must be finite and fall"
+echo "$residual" | awk -v steps="$steps" '{ exit !($1 > steps / 3 && $2 > 0 && $3 <= 2 * $2) }'
+must $? "the residual must not grow, and a third of the steps must have been compressed"
+[ "$first_growth" -le $((plain_growth + 256)) ] && [ "$second_growth" -le $((plain_growth + 256)) ]
+must $? "memory must not grow"
+cmp -s "$results/first.params" "$results/second.params"
+must $? "two runs must end with the same parameters"
+[ "$(cut -f 7 "$results/first.times")" = "$(cut -f 7 "$results/second.times")" ]
+must $? "two runs must have the same losses"
+! cmp -s "$results/first.params" "$results/plain.params"
+must $? "compression must show in the parameters"
+exit $bad
