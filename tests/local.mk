@@ -98,6 +98,6 @@ CLEANFILES += tests/fuzz/options tests/fuzz/options.log
 print-tests-abi: ; @echo $(unit_tests) tests/e2e/return_codes.test tests/e2e/preload.test
 print-tests-clang: ; @echo $(unit_tests) tests/e2e/steps.test
 print-tests-asan: ; @echo $(unit_tests) tests/e2e/dlsym.test tests/e2e/reduce_scatter.test tests/e2e/steps.test \
-  tests/e2e/threads.test
+  tests/e2e/threads.test tests/e2e/faults_system.test
 print-tests-tsan: ; @echo tests/unit/test_options tests/e2e/steps.test tests/e2e/threads.test
 .PHONY: print-tests-abi print-tests-clang print-tests-asan print-tests-tsan
