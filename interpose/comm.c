@@ -78,7 +78,8 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const void *caller, nccl
   struct tagc_comm *comm = calloc(1, sizeof *comm);
   struct tagc_cycle_options options = {(uint32_t)tagc_library_options()->warmup, 256};
   struct tagc_cycle *cycle = comm ? tagc_cycle_create(&options) : NULL;
-  struct tagc_ledger *ledger = cycle ? tagc_ledger_create(rank, nranks) : NULL;
+  bool on_host, told = cycle && tagc_real_is_on_host(&on_host);
+  struct tagc_ledger *ledger = told ? tagc_ledger_create(rank, nranks) : NULL;
   if (!ledger) {
     tagc_cycle_destroy(cycle);
     free(comm);
@@ -91,7 +92,7 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const void *caller, nccl
   comm->nranks = nranks;
   comm->cycle = cycle;
   comm->ledger = ledger;
-  comm->device = tagc_real_is_on_host() ? &tagc_device_host : NULL;
+  comm->device = on_host ? &tagc_device_host : NULL;
   pthread_mutex_init(&comm->lock, NULL);
   if (ledger->number == 0)
     tagc_log_set_rank(rank);

@@ -111,11 +111,17 @@ void *tagc_real_resolve(enum tagc_entry entry, const void *caller)
   return function;
 }
 
-bool tagc_real_is_on_host(void)
+bool tagc_real_is_on_host(bool *on_host)
 {
   Dl_info info;
   void *function = TAGC_REAL(ncclReduceScatter, NULL);
+  *on_host = false;
   if (!function || !dladdr(function, &info) || !info.dli_fname)
-    return false;
-  return in_loaded_library(info.dli_fname, "ncclStandinHostMemory") != NULL;
+    return true;
+  int saved = errno;
+  errno = 0;
+  *on_host = in_loaded_library(info.dli_fname, "ncclStandinHostMemory") != NULL;
+  bool found_out = *on_host || errno != ENOMEM;
+  errno = saved;
+  return found_out;
 }

@@ -41,8 +41,8 @@ tagc_dlsym_function *tagc_real_dlsym(void);
 /* Sanitizers ask dlsym for what they replace before they can run instrumented code. */
 #define TAGC_BEFORE_SANITIZERS __attribute__((no_sanitize("address", "undefined", "thread")))
 
-/* Does the real library work on host memory (the stand-in of the tests says so by a symbol)? */
-bool tagc_real_is_on_host(void);
+/* Does the real library work on host memory (the stand-in of the tests says so by a symbol)? False: no memory to find out. */
+bool tagc_real_is_on_host(bool *on_host);
 
 /* The real function of a name, typed, or NULL. `caller` as above. */
 #define TAGC_REAL(name, caller)                                                                                        \

@@ -7,6 +7,7 @@
  * Who allocates is told by the return address: it lies inside the library. So programs, NCCL and libc are spared. What is
  * not failed goes to glibc under the names that it keeps for that.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -90,6 +91,15 @@ EXPORT int posix_memalign(void **memory, size_t alignment, size_t size)
 EXPORT void *aligned_alloc(size_t alignment, size_t size)
 {
   return fails(CALLER, "aligned_alloc", size) ? NULL : __libc_memalign(alignment, size);
+}
+
+/* It allocates, too. */
+EXPORT void *dlopen(const char *path, int mode)
+{
+  static void *(*real)(const char *, int);
+  if (!real)
+    real = (__typeof__(real))dlsym(RTLD_NEXT, "dlopen");
+  return fails(CALLER, "dlopen", 0) ? NULL : real(path, mode);
 }
 
 EXPORT char *strdup(const char *text)

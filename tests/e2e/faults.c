@@ -14,7 +14,7 @@
  * last of them non-blocking (where nothing may be compressed), with averages, and with a pre-multiplied sum that is
  * destroyed inside its group.
  *
- * Conditions: none; files (no descriptor is left after the first steps), memory (no more of it after the first steps),
+ * Conditions: none; files (no descriptor is left after the initialisation), memory (no more of it after three steps),
  * stack (all calls on a thread with 64 KiB), storm (two signals, with and without SA_RESTART, thousands of times a second),
  * stop (rank 1 is stopped and continued in every step).
  */
@@ -216,21 +216,20 @@ static void limit(int resource, rlim_t most)
   setrlimit(resource, &limits);
 }
 
-/* Comes after the first steps, when what the program and the stand-in need is there. */
+/* Descriptors when the communicators are there; memory before the vote, when what the program and the stand-in need is. */
 static void make_scarce(const char *condition)
 {
-  if (strcmp(condition, "files") == 0)
+  if (strcmp(condition, "files") == 0 && step == 0)
     while (open("/dev/null", O_RDONLY) >= 0)
       ;
-  if (strcmp(condition, "memory") == 0)
+  if (strcmp(condition, "memory") == 0 && step == 3)
     limit(RLIMIT_AS, 0);
 }
 
 static void *train(void *condition)
 {
   for (step = 0; step < steps; step++) {
-    if (step == 3)
-      make_scarce(condition);
+    make_scarce(condition);
     if (strcmp(condition, "stop") == 0 && rank == 1)
       raise(SIGSTOP);
     if (!make_step())
