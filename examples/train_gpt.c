@@ -141,8 +141,8 @@ static double squared_norm(const float *values, size_t count)
   return (double)sum;
 }
 
-/* One optimiser step; returns the loss averaged over the ranks. A gradient that is not finite is left out. */
-static double train_step(struct trainer *t, size_t step)
+/* One optimiser step; sets the loss averaged over the ranks, and the norm. A gradient that is not finite is left out. */
+static void train_step(struct trainer *t, size_t step, struct step *told)
 {
   const struct options *o = &t->options;
   double loss = accumulate_gradients(t, step), squares = 0.0;
@@ -157,7 +157,8 @@ static double train_step(struct trainer *t, size_t step)
   } else {
     t->skipped++;
   }
-  return (double)shared[0];
+  told->loss = (double)shared[0];
+  told->gradient_norm = (double)norm;
 }
 
 /* Mean loss over the held-out sequences. Every rank makes the same number of passes; what is beyond the end of the last
@@ -185,10 +186,12 @@ static void train(struct trainer *t, struct step *steps)
   const struct fsdp *f = t->fsdp;
   size_t printed = 0;
   for (size_t i = 0; i < o->steps; i++) {
-    struct step before = {fsdp_clock(), f->all_gather_s, f->reduce_scatter_s, f->other_s, 0.0};
-    double loss = train_step(t, i);
-    steps[i] = (struct step){fsdp_clock() - before.total_s, f->all_gather_s - before.all_gather_s,
-                             f->reduce_scatter_s - before.reduce_scatter_s, f->other_s - before.other_s, loss};
+    struct step before = {fsdp_clock(), f->all_gather_s, f->reduce_scatter_s, f->other_s, 0.0, 0.0};
+    train_step(t, i, &steps[i]);
+    steps[i].total_s = fsdp_clock() - before.total_s;
+    steps[i].all_gather_s = f->all_gather_s - before.all_gather_s;
+    steps[i].reduce_scatter_s = f->reduce_scatter_s - before.reduce_scatter_s;
+    steps[i].other_s = f->other_s - before.other_s;
     if (o->print_every && t->world.rank == 0 && ((i + 1) % o->print_every == 0 || i == 0 || i + 1 == o->steps)) {
       steps_print_progress(steps, printed, i + 1, o->steps);
       printed = i + 1;

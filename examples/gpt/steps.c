@@ -96,11 +96,11 @@ void steps_write(const struct step *steps, size_t count, const char *path)
   FILE *file = fopen(path, "w");
   if (!file)
     fail(1, "cannot write %s: %s", path, strerror(errno));
-  fprintf(file, "step\ttotal_ms\tcompute_ms\tall_gather_ms\treduce_scatter_ms\tother_ms\tloss\n");
+  fprintf(file, "step\ttotal_ms\tcompute_ms\tall_gather_ms\treduce_scatter_ms\tother_ms\tloss\tgradient_norm\n");
   for (size_t i = 0; i < count; i++)
-    fprintf(file, "%zu\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.6f\n", i + 1, 1e3 * steps[i].total_s,
+    fprintf(file, "%zu\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.6f\t%.6g\n", i + 1, 1e3 * steps[i].total_s,
             1e3 * step_compute_s(&steps[i]), 1e3 * steps[i].all_gather_s, 1e3 * steps[i].reduce_scatter_s,
-            1e3 * steps[i].other_s, steps[i].loss);
+            1e3 * steps[i].other_s, steps[i].loss, steps[i].gradient_norm);
   if (ferror(file) | fclose(file))
     fail(1, "cannot write %s: %s", path, strerror(errno));
 }

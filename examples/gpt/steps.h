@@ -10,6 +10,7 @@
 struct step {
   double total_s, all_gather_s, reduce_scatter_s, other_s; /* other: small all-reduces */
   double loss;              /* mean over the tokens of all ranks */
+  double gradient_norm;     /* of the whole model, before clipping */
 };
 
 /* Time that is not spent in communication calls. */
