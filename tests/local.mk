@@ -70,7 +70,7 @@ endif
 
 # The soak: a command of its own (./quickstart soak), and a short one.
 dist_check_SCRIPTS += tests/e2e/soak.test
-EXTRA_DIST += tests/soak.sh
+EXTRA_DIST += tests/soak.sh tests/RELIABILITY.md
 if HAVE_BLAS
 TESTS += tests/e2e/soak.test
 endif
