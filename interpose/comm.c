@@ -14,16 +14,28 @@
 #define uthash_nonfatal_oom(element) ((element)->unhashed = true)
 #include <uthash.h>
 
-/* The table. A handle is listed from its birth when it is non-blocking, otherwise from its first use. */
+/* The table. A handle is listed from its birth. */
 struct listed {
   ncclComm_t handle;
   bool nonblocking, unhashed;
+  struct tagc_agreement agreement;
   struct tagc_comm *comm;           /* NULL until the first use */
   UT_hash_handle hh;
 };
 
 static struct listed *table;
 static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
+
+/* Children whose handles NCCL has yet to store: in a group, or on a non-blocking parent. Under the table's lock. */
+struct expected {
+  struct expected *next;
+  ncclComm_t parent, *where;
+  pthread_t by;
+  bool nonblocking;
+  struct tagc_agreement agreement;
+};
+static struct expected *expected;
+static atomic_size_t expected_count;
 
 double tagc_clock_ms(void)
 {
@@ -124,7 +136,8 @@ static struct listed *list(ncclComm_t handle)
   return entry;
 }
 
-struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclResult_t *status)
+/* The communicator that is known under a handle already, with a reference. */
+static struct tagc_comm *look_up(ncclComm_t handle)
 {
   struct listed *entry;
   struct tagc_comm *comm = NULL;
@@ -135,15 +148,56 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclR
     atomic_fetch_add(&comm->references, 1);
   }
   pthread_rwlock_unlock(&table_lock);
+  return comm;
+}
+
+struct tagc_agreement tagc_comm_agreement(ncclComm_t handle)
+{
+  struct tagc_agreement agreement = {.state = TAGC_AGREED_NO};
+  struct listed *entry;
+  pthread_rwlock_rdlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  if (entry)
+    agreement = entry->agreement;
+  pthread_rwlock_unlock(&table_lock);
+  return agreement;
+}
+
+struct tagc_agreement tagc_comm_settle(ncclComm_t handle)
+{
+  const struct tagc_options *options = tagc_library_options();
+  struct tagc_agreement agreement = tagc_comm_agreement(handle);
+  /* A process that passes everything through needs no verdict; its report has told the others. */
+  if (agreement.state != TAGC_AGREED_UNKNOWN || options->mode == TAGC_MODE_OBSERVE || options->bad)
+    return agreement;
+  tagc_agree_settle(&agreement);
+  struct listed *entry;
+  pthread_rwlock_wrlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  if (entry)
+    entry->agreement = agreement;
+  pthread_rwlock_unlock(&table_lock);
+  return agreement;
+}
+
+struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclResult_t *status)
+{
+  struct tagc_comm *comm = look_up(handle);
   *status = ncclSuccess;
   if (comm)
     return comm;
 
-  struct tagc_comm *fresh = comm_create(handle, caller, status);
+  *status = ncclSystemError;
+  if (!tagc_comm_collect(NULL, false))
+    return NULL;
+  *status = ncclRemoteError;
+  struct tagc_agreement agreement = tagc_comm_settle(handle);
+  struct tagc_comm *fresh = agreement.state == TAGC_AGREED_LOST ? NULL : comm_create(handle, caller, status);
   if (!fresh)
     return NULL;
+  fresh->agreed = agreement.state == TAGC_AGREED_YES;
   pthread_rwlock_wrlock(&table_lock);
-  entry = list(handle);
+  struct listed *entry = list(handle);
   if (entry) {
     if (!entry->comm) {
       fresh->nonblocking = entry->nonblocking;
@@ -161,18 +215,65 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclR
   return comm;
 }
 
-void tagc_comm_born(ncclComm_t handle, bool nonblocking)
+bool tagc_comm_born(ncclComm_t handle, bool nonblocking, const struct tagc_agreement *agreement)
 {
   if (!handle)
-    return;
+    return true;
   tagc_comm_release(unlist(handle));
-  if (!nonblocking)
-    return;
   pthread_rwlock_wrlock(&table_lock);
   struct listed *entry = list(handle);
-  if (entry)
-    entry->nonblocking = true;
+  if (entry) {
+    entry->nonblocking = nonblocking;
+    entry->agreement = *agreement;
+  }
   pthread_rwlock_unlock(&table_lock);
+  return entry != NULL;
+}
+
+bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, const struct tagc_agreement *agreement)
+{
+  struct expected *child = malloc(sizeof *child);
+  if (!child)
+    return false;
+  pthread_rwlock_wrlock(&table_lock);
+  *child = (struct expected){expected, parent, where, pthread_self(), nonblocking, *agreement};
+  expected = child;
+  atomic_fetch_add(&expected_count, 1);
+  pthread_rwlock_unlock(&table_lock);
+  return true;
+}
+
+/* Takes a child off the list that is stored by now, or, with `failed`, never will be. */
+static struct expected *take_expected(ncclComm_t parent, bool failed, ncclComm_t *handle)
+{
+  pthread_rwlock_wrlock(&table_lock);
+  struct expected **at = &expected, *found;
+  for (; (found = *at); at = &found->next) {
+    bool hopeless = failed && (parent ? found->parent == parent : pthread_equal(found->by, pthread_self()));
+    *handle = __atomic_load_n(found->where, __ATOMIC_ACQUIRE);
+    if (*handle || hopeless)
+      break;
+  }
+  if (found) {
+    *at = found->next;
+    atomic_fetch_sub(&expected_count, 1);
+  }
+  pthread_rwlock_unlock(&table_lock);
+  return found;
+}
+
+bool tagc_comm_collect(ncclComm_t parent, bool failed)
+{
+  struct expected *child;
+  ncclComm_t handle;
+  bool good = true;
+  if (atomic_load_explicit(&expected_count, memory_order_relaxed) == 0)
+    return true;
+  while ((child = take_expected(parent, failed, &handle))) {
+    good &= tagc_comm_born(handle, child->nonblocking, &child->agreement);
+    free(child);
+  }
+  return good;
 }
 
 bool tagc_comm_is_nonblocking(ncclComm_t handle)
@@ -391,6 +492,7 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
     .nranks = comm->nranks,
     .bytes = call->count * (uint64_t)comm->nranks * type_size(call->type),
     .nonblocking = comm->nonblocking,
+    .agreed = comm->agreed,
     .device = comm->device != NULL,
     .state = call->state,
     .slot = call->slot,

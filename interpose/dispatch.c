@@ -109,8 +109,9 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
   if (!call->handle || !looks_valid(call)) {
     status = pass(call);
   } else if (!(call->comm = tagc_comm_acquire(call->handle, call->caller, &status))) {
-    /* The real library does not know the handle: it will say so itself. */
-    status = status == ncclSystemError ? status : pass(call);
+    /* No memory, or no verdict: to pass here alone would be wrong. A handle that the real library does not know is its own
+     * to refuse. */
+    status = status == ncclSystemError || status == ncclRemoteError ? status : pass(call);
   } else if (call->comm->nranks < 2) {
     tagc_comm_release(call->comm);  /* NCCL runs it at once, even inside a group */
     status = tagc_forward(call);

@@ -139,7 +139,16 @@ EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncc
 
 EXPORT ncclResult_t ncclGroupStart(void) { return watched() ? tagc_group_start(CALLER) : FORWARD(ncclGroupStart); }
 
-EXPORT ncclResult_t ncclGroupEnd(void) { return watched() ? tagc_group_end(CALLER) : FORWARD(ncclGroupEnd); }
+EXPORT ncclResult_t ncclGroupEnd(void)
+{
+  if (!watched())
+    return FORWARD(ncclGroupEnd);
+  ncclResult_t status = tagc_group_end(CALLER);
+  /* The outermost end makes the communicators that were asked for in the group. */
+  if (!tagc_group_is_open() && !tagc_comm_collect(NULL, status != ncclSuccess && status != ncclInProgress))
+    return ncclSystemError;
+  return status;
+}
 
 EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
@@ -159,62 +168,121 @@ static bool asks_nonblocking(const ncclConfig_t *config, bool inherited)
   return config->blocking == 0;
 }
 
-/* Tells of a communicator that was handed out; returns `status`. */
-static ncclResult_t born(ncclResult_t status, ncclComm_t *comm, bool nonblocking)
+/* What is known of a communicator before it is there. */
+struct birth {
+  bool nonblocking;
+  struct tagc_agreement agreement;
+};
+
+/* A communicator made from ids: this rank reports to their maker. What NCCL will refuse is not reported. */
+static struct birth from_ids(const ncclUniqueId *ids, int count, int nranks, int rank, const ncclConfig_t *config,
+                             const void *caller)
 {
-  if (watched() && comm && (status == ncclSuccess || status == ncclInProgress))
-    tagc_comm_born(*comm, nonblocking || status == ncclInProgress);
-  return status;
+  struct birth birth = {.agreement.state = TAGC_AGREED_NO};
+  if (!watched())
+    return birth;
+  birth.nonblocking = asks_nonblocking(config, false);
+  __typeof__(&ncclGetVersion) get_version = TAGC_REAL(ncclGetVersion, caller);
+  int version = 0;
+  if (get_version)
+    get_version(&version);
+  if (ids && count > 0 && nranks > 1 && rank >= 0 && rank < nranks)
+    birth.agreement = tagc_agree_report(ids, count, nranks, rank, birth.nonblocking, version, tagc_real_is_on_host());
+  return birth;
 }
 
-EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id) { return FORWARD(ncclGetUniqueId, id); }
+/* A communicator made from another one: it inherits what the ranks of that have agreed on. */
+static struct birth from_parent(ncclComm_t parent, const ncclConfig_t *config)
+{
+  struct birth birth = {.agreement.state = TAGC_AGREED_NO};
+  if (!watched() || !parent)
+    return birth;
+  birth.nonblocking = asks_nonblocking(config, tagc_comm_is_nonblocking(parent));
+  birth.agreement = tagc_comm_settle(parent);
+  return birth;
+}
+
+/* Tells of a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is waited for. */
+static ncclResult_t born(ncclResult_t status, ncclComm_t *comm, ncclComm_t parent, const struct birth *birth)
+{
+  if (!watched() || !comm || (status != ncclSuccess && status != ncclInProgress))
+    return status;
+  bool nonblocking = birth->nonblocking || status == ncclInProgress;
+  bool good = *comm || !parent ? tagc_comm_born(*comm, nonblocking, &birth->agreement)
+                               : tagc_comm_expect(parent, comm, nonblocking, &birth->agreement);
+  return good ? status : ncclSystemError;
+}
+
+EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+  ncclResult_t status = FORWARD(ncclGetUniqueId, id);
+  if (status == ncclSuccess && watched())
+    tagc_agree_stamp_id(id);
+  return status;
+}
 
 EXPORT ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id) { return FORWARD(ncclCommGetUniqueId, comm, id); }
 
 EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
 {
-  return born(MIX_AND_FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, asks_nonblocking(NULL, false));
+  struct birth birth = from_ids(&id, 1, nranks, rank, NULL, CALLER);
+  return born(MIX_AND_FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, NULL, &birth);
 }
 
 EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
-  bool nonblocking = asks_nonblocking(config, false);
-  return born(MIX_AND_FORWARD(ncclCommInitRankConfig, comm, nranks, id, rank, config), comm, nonblocking);
+  struct birth birth = from_ids(&id, 1, nranks, rank, config, CALLER);
+  return born(MIX_AND_FORWARD(ncclCommInitRankConfig, comm, nranks, id, rank, config), comm, NULL, &birth);
 }
 
 EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int ids, ncclUniqueId *id,
                                              ncclConfig_t *config)
 {
-  bool nonblocking = asks_nonblocking(config, false);
-  return born(MIX_AND_FORWARD(ncclCommInitRankScalable, comm, nranks, rank, ids, id, config), comm, nonblocking);
+  struct birth birth = from_ids(id, ids, nranks, rank, config, CALLER);
+  return born(MIX_AND_FORWARD(ncclCommInitRankScalable, comm, nranks, rank, ids, id, config), comm, NULL, &birth);
 }
 
+/* All ranks are in this process: they have the same library and options. */
 EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
 {
+  struct birth birth = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
   ncclResult_t status = MIX_AND_FORWARD(ncclCommInitAll, comms, count, devices);
+  birth.nonblocking = watched() && asks_nonblocking(NULL, false);
   for (int i = 0; comms && i < count && status == ncclSuccess; i++)
-    born(status, &comms[i], asks_nonblocking(NULL, false));
+    status = born(status, &comms[i], NULL, &birth);
   return status;
 }
 
 EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
 {
-  bool nonblocking = asks_nonblocking(config, watched() && tagc_comm_is_nonblocking(comm));
-  return born(MIX_AND_FORWARD(ncclCommSplit, comm, color, key, child, config), child, nonblocking);
+  struct birth birth = from_parent(comm, config);
+  ncclResult_t status = MIX_AND_FORWARD(ncclCommSplit, comm, color, key, child, config);
+  return color == NCCL_SPLIT_NOCOLOR ? status : born(status, child, comm, &birth);
 }
 
 EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config,
                                    int flags)
 {
-  bool nonblocking = asks_nonblocking(config, watched() && tagc_comm_is_nonblocking(comm));
-  return born(MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags), child, nonblocking);
+  struct birth birth = from_parent(comm, config);
+  return born(MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags), child, comm, &birth);
 }
 
+/* Ranks that join have made no agreement with those that are there: the larger communicator passes through. */
 EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *child,
                                  ncclConfig_t *config)
 {
-  bool nonblocking = asks_nonblocking(config, watched() && comm && tagc_comm_is_nonblocking(comm));
-  return born(MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, nonblocking);
+  bool inherited = watched() && comm && tagc_comm_is_nonblocking(comm);
+  struct birth birth = {.nonblocking = watched() && asks_nonblocking(config, inherited)};
+  return born(MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &birth);
+}
+
+/* Where a program learns that a non-blocking communicator has its children. */
+EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+  ncclResult_t status = FORWARD(ncclCommGetAsyncError, comm, error);
+  if (status == ncclSuccess && watched() && *error != ncclInProgress && !tagc_comm_collect(comm, *error != ncclSuccess))
+    return ncclSystemError;
+  return status;
 }
 
 /* ---- communicators: deaths. They enqueue nothing, and so mix no group: a rank may clean up when it likes. ----------------- */
@@ -229,15 +297,19 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-  if (watched())
+  if (watched()) {
     tagc_comm_forget(comm);
+    tagc_comm_collect(comm, true);
+  }
   return FORWARD(ncclCommDestroy, comm);
 }
 
 EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-  if (watched())
+  if (watched()) {
     tagc_comm_abort(comm);
+    tagc_comm_collect(comm, true);
+  }
   return FORWARD(ncclCommAbort, comm);
 }
 
@@ -245,8 +317,9 @@ EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
   if (watched()) {
     bool nonblocking = tagc_comm_is_nonblocking(comm);
+    struct tagc_agreement agreement = tagc_comm_agreement(comm);
     tagc_comm_abort(comm);
-    tagc_comm_born(comm, nonblocking);             /* what is shrunk from it inherits this */
+    tagc_comm_born(comm, nonblocking, &agreement); /* what is shrunk from it inherits this */
   }
   return FORWARD(ncclCommRevoke, comm, flags);
 }

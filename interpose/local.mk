@@ -2,6 +2,10 @@
 # interpose/: how a call comes in and goes out. All but the exported entries is in the convenience library.
 libtagc_a_SOURCES += \
   interpose/call.h interpose/entries.def interpose/reasons.def interpose/nccl_newer.h \
+  interpose/agree.c interpose/agree.h \
+  interpose/agree_decider.c interpose/agree_decider.h \
+  interpose/agree_listener.c interpose/agree_listener.h \
+  interpose/agree_wire.c interpose/agree_wire.h \
   interpose/comm.c interpose/comm.h \
   interpose/dispatch.c \
   interpose/execute.c interpose/execute.h \

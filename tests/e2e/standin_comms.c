@@ -48,7 +48,7 @@ static void test_id_layout(void)
   NEED(ncclGetUniqueId(&another));
   memcpy(&magic, id.internal, sizeof magic);
   memcpy(&other_magic, another.internal, sizeof other_magic);
-  for (int i = 40; i < NCCL_UNIQUE_ID_BYTES; i++)
+  for (int i = 40; i < 64; i++)      /* the rest is the callers' */
     zeros &= id.internal[i] == 0;
   check(magic && magic != other_magic && zeros, "an id has a magic number of its own, and zeros from byte 40 on");
 }

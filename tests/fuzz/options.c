@@ -34,7 +34,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tagc_select_matches(options.layers, "unit17", 17);
   else if (!why || at > strlen(options.layers))
     abort();
-  tagc_options_hash(&options);
+  char description[TAGC_OPTIONS_TEXT];
+  if (!tagc_options_describe(&options, description, sizeof description))
+    abort();
   free(text);
   return 0;
 }
