@@ -156,30 +156,34 @@ static bool same_value(const struct fact_sheet *a, const struct fact_sheet *b, c
   return !va == !vb && na == nb && (!va || memcmp(va, vb, na) == 0);
 }
 
-/* "TAGC_SPARSITY is 0.8 on ranks 0-2, 0.9 on rank 3; " where the sheets differ in it. */
-static void say_fact(struct words *w, const struct session *s, const char *name, size_t name_size, bool *wanted)
+/* "TAGC_SPARSITY is 0.8 on ranks 0-2, 0.9 on rank 3; " where the sheets differ in it, in the order of the ranks. `wanted` and
+ * `said` have room for all sheets. */
+static void say_fact(struct words *w, const struct session *s, const char *name, size_t name_size, bool *wanted, bool *said)
 {
-  bool first = true, differs = false;
-  for (const struct fact_sheet *f = s->sheets->next; f; f = f->next)
+  bool differs = false;
+  for (const struct fact_sheet *f = s->sheets; f; f = f->next) {
     differs |= !same_value(f, s->sheets, name, name_size);
+    said[f->number] = false;
+  }
   if (!differs)
     return;
   say(w, "%.*s is", (int)name_size, name);
-  for (const struct fact_sheet *f = s->sheets; f; f = f->next) {
-    bool said = false;
-    for (const struct fact_sheet *e = s->sheets; e != f; e = e->next)
-      said |= same_value(e, f, name, name_size);
-    if (said)
+  wanted[0] = false;
+  for (uint32_t r = 0, values = 0; r < s->nranks; r++) {
+    const struct fact_sheet *f = s->sheets;
+    while (f && f->number != s->sheet_of[r])
+      f = f->next;
+    if (!f || said[f->number])
       continue;
-    wanted[0] = false;
-    for (const struct fact_sheet *e = s->sheets; e; e = e->next)
+    for (const struct fact_sheet *e = s->sheets; e; e = e->next) {
       wanted[e->number] = same_value(e, f, name, name_size);
+      said[e->number] |= wanted[e->number];
+    }
     size_t size;
     const char *value = value_of(f, name, name_size, &size);
-    say(w, "%s", first ? " " : ", ");
-    first = false;
+    say(w, values++ ? ", " : " ");
     if (value)
-      say(w, "%.*s%s on ", (int)(size < 40 ? size : 40), size ? value : "", size < 40 ? "" : "...");
+      say(w, "%.*s%s on ", (int)(size < 40 ? size : 40), value, size <= 40 ? "" : "...");
     else
       say(w, "unknown to ");
     say_ranks(w, s, wanted);
@@ -202,7 +206,7 @@ static bool explain(struct session *s)
   uint32_t sheets = 0;
   for (const struct fact_sheet *f = s->sheets; f; f = f->next)
     sheets++;
-  bool *wanted = calloc(sheets + 1, sizeof *wanted);
+  bool *wanted = calloc(2 * (sheets + 1), sizeof *wanted);
   if (!wanted)
     return false;
   struct words w = {s->why, 900};   /* a line of the log is about that long */
@@ -215,7 +219,7 @@ static bool explain(struct session *s)
     for (const char *line = f->text; *line;) {
       size_t length = strcspn(line, "\n"), name_size = strcspn(line, "=\n");
       if (name_size && name_size < length && !earlier_sheet_has(s, f, line, name_size))
-        say_fact(&w, s, line, name_size, wanted);
+        say_fact(&w, s, line, name_size, wanted, wanted + sheets + 1);
       line += length + (line[length] == '\n');
     }
   free(wanted);

@@ -11,6 +11,7 @@ LDADD = libtagc.a tests/standin/libnccl.so -lm -lpthread
 
 # -- unit tests --------------------------------------------------------------------------------------------------------
 unit_tests = \
+  tests/unit/test_agree tests/unit/test_agree_decider \
   tests/unit/test_codec_bits tests/unit/test_codec_none \
   tests/unit/test_cycle tests/unit/test_cycle_follow tests/unit/test_cycle_random \
   tests/unit/test_lhc_exact tests/unit/test_lhc_exceptions tests/unit/test_lhc_layout tests/unit/test_lhc_residual \
@@ -30,6 +31,7 @@ TESTS += $(unit_tests)
 
 # -- end-to-end tests: the preload library in front of programs on the stand-in ------------------------------------------
 e2e_scripts = \
+  tests/e2e/agreement.test \
   tests/e2e/dlsym.test tests/e2e/manual.test tests/e2e/passthrough.test tests/e2e/preload.test \
   tests/e2e/reduce_scatter.test tests/e2e/return_codes.test \
   tests/e2e/source_rules.test tests/e2e/steps.test tests/e2e/threads.test
@@ -37,6 +39,7 @@ dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 
+check_PROGRAMS += tests/e2e/agreement
 check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \
   tests/e2e/steps tests/e2e/threads
 
@@ -79,7 +82,7 @@ CLEANFILES += tests/fuzz/options tests/fuzz/options.log
 # All of them with gcc. The others take what their build could break.
 print-tests-abi: ; @echo $(unit_tests) tests/e2e/return_codes.test tests/e2e/preload.test
 print-tests-clang: ; @echo $(unit_tests) tests/e2e/steps.test
-print-tests-asan: ; @echo $(unit_tests) tests/e2e/dlsym.test tests/e2e/reduce_scatter.test tests/e2e/steps.test \
+print-tests-asan: ; @echo $(unit_tests) tests/e2e/agreement.test tests/e2e/dlsym.test tests/e2e/reduce_scatter.test tests/e2e/steps.test \
   tests/e2e/threads.test
-print-tests-tsan: ; @echo tests/unit/test_options tests/e2e/steps.test tests/e2e/threads.test
+print-tests-tsan: ; @echo tests/e2e/agreement.test tests/unit/test_options tests/e2e/steps.test tests/e2e/threads.test
 .PHONY: print-tests-abi print-tests-clang print-tests-asan print-tests-tsan
