@@ -227,9 +227,12 @@ static void print_value(const struct tagc_options *options, const struct option 
   }
   case KIND_NUMBER:
   case KIND_BYTES: snprintf(text, size, "%" PRIu64, *(const uint64_t *)at); break;
-  case KIND_FRACTION:
-    snprintf(text, size, "%" PRIu32 ".%06" PRIu32, *(const uint32_t *)at / 1000000, *(const uint32_t *)at % 1000000);
+  case KIND_FRACTION: {
+    int n = snprintf(text, size, "%" PRIu32 ".%06" PRIu32, *(const uint32_t *)at / 1000000, *(const uint32_t *)at % 1000000);
+    while (text[n - 1] == '0' && text[n - 2] != '.')
+      text[--n] = '\0';
     break;
+  }
   case KIND_TEXT: {
     const char *value = *(const char *const *)at;
     if (strlen(value) < 80 && !strchr(value, '\n'))

@@ -81,7 +81,7 @@ static void descriptions(void)
   char longest[300], other[300], tiny[8];
   tagc_options_default(&o);
   ok(tagc_options_describe(&o, described[0], sizeof described[0]), "the defaults are described: %zu bytes", strlen(described[0]));
-  ok(strstr(described[0], "TAGC_MODE=compress\n") && strstr(described[0], "TAGC_SPARSITY=0.800000\n"), "a line an option");
+  ok(strstr(described[0], "TAGC_MODE=compress\n") && strstr(described[0], "TAGC_SPARSITY=0.8\n"), "a line an option");
   ok(!tagc_options_describe(&o, tiny, sizeof tiny), "8 bytes are too few");
   set("TAGC_LOG", "debug");
   set("TAGC_REPORT", "1");
@@ -89,7 +89,7 @@ static void descriptions(void)
   set("TAGC_AGREE_TIMEOUT", "5");
   ok(!differs(), "options that only print, wait or find the library do not part the ranks");
   set("TAGC_SPARSITY", "0.81");
-  ok(differs() && strstr(described[1], "TAGC_SPARSITY=0.810000\n"), "another sparsity does");
+  ok(differs() && strstr(described[1], "TAGC_SPARSITY=0.81\n"), "another sparsity does");
   tagc_options_default(&o);
   set("TAGC_CODEC", "lhc");
   ok(differs() && strstr(described[1], "TAGC_CODEC=lhc (forced)\n"), "forcing the default codec does");
