@@ -31,7 +31,7 @@ TESTS += $(unit_tests)
 
 # -- end-to-end tests: the preload library in front of programs on the stand-in ------------------------------------------
 e2e_scripts = \
-  tests/e2e/agreement.test \
+  tests/e2e/agreement.test tests/e2e/agreement_hosts.test \
   tests/e2e/dlsym.test tests/e2e/manual.test tests/e2e/passthrough.test tests/e2e/preload.test \
   tests/e2e/reduce_scatter.test tests/e2e/return_codes.test \
   tests/e2e/source_rules.test tests/e2e/steps.test tests/e2e/threads.test
