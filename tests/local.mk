@@ -40,6 +40,13 @@ EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \
   tests/e2e/steps tests/e2e/threads
 
+# Other versions of NCCL.
+dist_check_SCRIPTS += tests/e2e/versions.test
+TESTS += tests/e2e/versions.test
+check_PROGRAMS += tests/e2e/versions
+# Its references to NCCL are weak, and would not make the linker keep the library.
+tests_e2e_versions_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed
+
 # The stand-in for NCCL itself.
 standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test
 dist_check_SCRIPTS += $(standin_scripts)

@@ -35,7 +35,7 @@ static void test_questions(void)
   NEED(ncclCommCount(comm, &count));
   NEED(ncclCommCuDevice(comm, &device));
   NEED(ncclCommGetAsyncError(comm, &error));
-  check(version == 22809 && rank == check_rank && count == check_nranks && device == 0 && error == ncclSuccess,
+  check(version == 23007 && rank == check_rank && count == check_nranks && device == 0 && error == ncclSuccess,
         "version, rank, count, device and error of a communicator");
 }
 

@@ -66,6 +66,12 @@ static inline bool standin_is_collective(enum function function) { return functi
 
 size_t standin_type_size(ncclDataType_t type); /* 0 for what is no type */
 
+/* -- the NCCL that is played (version.c, config.c) --------------------------------------------------------------- */
+/* Its version code. */
+extern const int standin_version;
+/* Is this configuration good for that version? NULL is. */
+ncclResult_t standin_config_check(const ncclConfig_t *config);
+
 /* -- communicators (comm.c) -------------------------------------------------------------------------------------- */
 struct channel;
 
@@ -92,7 +98,7 @@ struct ncclComm {
   uint64_t id;                  /* ordinal in this process, never used twice */
   int rank, nranks, device;
   atomic_bool connected;        /* its making is over: peers will not change */
-  atomic_bool finalized;
+  atomic_bool finalized, suspended;
   atomic_bool aborted, revoked; /* set by any thread; `wake` becomes readable as well */
   atomic_int async_error;       /* first error of a call, stays */
   int wake;                     /* eventfd */
