@@ -51,10 +51,11 @@ check_PROGRAMS += tests/e2e/versions
 tests_e2e_versions_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed
 
 # The stand-in for NCCL itself.
-standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test
+standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test tests/e2e/standin_network.test
 dist_check_SCRIPTS += $(standin_scripts)
 TESTS += $(standin_scripts)
 check_PROGRAMS += tests/e2e/standin_bytes tests/e2e/standin_collectives tests/e2e/standin_comms tests/e2e/standin_groups
+check_PROGRAMS += tests/e2e/standin_network
 EXTRA_DIST += tests/e2e/standin_check.h tests/e2e/standin_rendezvous.h
 
 # The example trainer.

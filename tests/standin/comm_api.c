@@ -72,7 +72,7 @@ STANDIN_API ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
   standin_stats_begin("ncclGetUniqueId", -1, 0, -1);
   if (!uniqueId)
     return standin_fail(ncclInvalidArgument, "GetUniqueId: uniqueId is NULL");
-  return standin_unique_id(uniqueId);
+  return standin_unique_id(uniqueId, 0);
 }
 
 STANDIN_API ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank)

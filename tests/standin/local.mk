@@ -2,6 +2,7 @@
 # A stand-in for NCCL on host memory: a shared object under the name that programs link and load.
 noinst_PROGRAMS += tests/standin/libnccl.so.2
 tests_standin_libnccl_so_2_SOURCES = \
+  tests/standin/address.c \
   tests/standin/bootstrap.c \
   tests/standin/call_api.c \
   tests/standin/channel.c \

@@ -98,8 +98,9 @@ STANDIN_API ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *uniq
     return standin_fail(ncclInvalidArgument, "CommGetUniqueId: no such communicator, or uniqueId is NULL");
   standin_stats_begin("ncclCommGetUniqueId", (int64_t)comm->id, 0, -1);
   ncclResult_t result = standin_comm_ready(comm);
+  int nranks = comm->nranks;
   standin_comm_release(comm);
-  return result == ncclSuccess ? standin_unique_id(uniqueId) : result;
+  return result == ncclSuccess ? standin_unique_id(uniqueId, nranks) : result;
 }
 
 /* -- sleep ------------------------------------------------------------------------------------------------------- */

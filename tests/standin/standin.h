@@ -87,9 +87,13 @@ struct user_op {
   struct reduction reduction;
 };
 
+/* As in NCCL's ids. */
 struct address {
-  struct in_addr host;
-  in_port_t port;
+  union {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+  } is;
 };
 
 struct ncclComm {
@@ -272,6 +276,14 @@ uint16_t standin_bf16_from_float(float value);
 ncclResult_t standin_op_resolve(struct ncclComm *comm, ncclRedOp_t op, ncclDataType_t type,
                                 struct reduction *reduction);
 
+/* -- addresses (address.c) --------------------------------------------------------------------------------------- */
+/* Both: a socket, or -1 with errno. Listens on the interface and in the family that the environment asks for. */
+int standin_listen(struct address *address);
+int standin_connect_to(const struct address *address);
+/* Are these bytes one at all? */
+bool standin_is_address(const struct address *address);
+bool standin_same_host(const struct address *a, const struct address *b);
+
 /* -- bootstrap (bootstrap.c) ------------------------------------------------------------------------------------- */
 /* What every member tells the root about itself, and the root everybody. */
 struct member {
@@ -279,9 +291,9 @@ struct member {
   int32_t color, key;
 };
 
-int standin_listen(struct address *address); /* -1 on failure */
-/* Serves the ids of this process in the background, from ncclGetUniqueId on. */
-ncclResult_t standin_unique_id(ncclUniqueId *id);
+/* Serves the ids of this process in the background, from ncclGetUniqueId on. `nranks`: of the communicator that shall grow
+ * by this id, otherwise 0. */
+ncclResult_t standin_unique_id(ncclUniqueId *id, int nranks);
 /* Rendezvous of all ranks by the ids; fills `comm` (rank and nranks are set) with addresses, secret and connections. */
 ncclResult_t standin_join(struct ncclComm *comm, const ncclUniqueId *ids, int nids);
 /* Rendezvous of the members of `parent` (ranks in `ranks`, ascending); fills `table` and the secret. */
