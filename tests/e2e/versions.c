@@ -8,6 +8,7 @@
  *   versions configs        configurations of every size that NCCL has had, and of one that it may have, each at the end of
  *                           a page that nothing may read beyond
  *   versions allreduce      steps of a trainer that needs nothing but all-reduces
+ *   versions grow           steps on a communicator that the last rank has joined later
  */
 #include "interpose/nccl_newer.h"
 
@@ -264,18 +265,52 @@ static void allreduce(void)
   all_ok(good, "%d steps of all-reduces are exact", STEPS);
 }
 
+/* ---- grow ---------------------------------------------------------------------------------------------------------------- */
+
+static void grow(void)
+{
+  enum { N = 20000, STEPS = 12 };
+  bool fresh = rank == nranks - 1, good = true;
+  float *gradient = malloc(sizeof(float) * N * (size_t)nranks), *parameters = calloc(N * (size_t)nranks, sizeof(float)), sum[N];
+  ncclComm_t part = NULL, grown = NULL;
+  ncclUniqueId id = {{0}};
+  CHECK(ncclCommSplit(world, fresh ? NCCL_SPLIT_NOCOLOR : 0, rank, &part, NULL));
+  if (rank == 0)
+    CHECK(ncclCommGetUniqueId(part, &id));
+  CHECK(ncclBroadcast(&id, &id, sizeof id, ncclInt8, 0, world, NULL));
+  CHECK(ncclCommGrow(part, nranks, rank == 0 || fresh ? &id : NULL, fresh ? rank : -1, &grown, NULL));
+  for (int step = 0; step < STEPS; step++) {
+    for (int i = 0; i < N * nranks; i++)
+      gradient[i] = i % 64 ? 0 : (float)((i / 64 + step + rank) % 5);
+    CHECK(ncclAllGather(parameters + rank * N, parameters, N, ncclFloat, grown, NULL));
+    CHECK(ncclReduceScatter(gradient, sum, N, ncclFloat, ncclSum, grown, NULL));
+    for (int i = 0; i < N; i++) {
+      float want = 0;
+      for (int r = 0; r < nranks; r++)
+        want += (rank * N + i) % 64 ? 0 : (float)(((rank * N + i) / 64 + step + r) % 5);
+      good &= sum[i] == want;
+    }
+  }
+  all_ok(good, "steps on a communicator that has grown are exact");
+  if (part)
+    CHECK(ncclCommDestroy(part));
+  CHECK(ncclCommDestroy(grown));
+  free(gradient);
+  free(parameters);
+}
+
 int main(int argc, char **argv)
 {
   static const struct {
     const char *name;
     void (*run)(void);
-  } modes[] = {{"functions", functions}, {"configs", configs}, {"allreduce", allreduce}};
+  } modes[] = {{"functions", functions}, {"configs", configs}, {"allreduce", allreduce}, {"grow", grow}};
   void (*run)(void) = NULL;
   for (size_t i = 0; argc == 2 && i < sizeof modes / sizeof *modes; i++)
     if (strcmp(argv[1], modes[i].name) == 0)
       run = modes[i].run;
   if (!run) {
-    fprintf(stderr, "usage: versions functions|configs|allreduce\n");
+    fprintf(stderr, "usage: versions functions|configs|allreduce|grow\n");
     return 2;
   }
   CHECK(ncclGetVersion(&version));
