@@ -104,6 +104,17 @@ static void call_missing(void)
   failed -= made != world || pointer != x || window != NULL || op != ncclSum; /* results of calls that were never made */
 }
 
+/* What NCCL refuses, it refuses at once, also in a group, where reduce-scatters may be held back. */
+static void try_type(void)
+{
+  float x[64] = {0}, y[64] = {0};
+  if (!has("ncclReduceScatter") || version >= CODE(2, 24, 3))
+    return;
+  CHECK(ncclGroupStart());
+  ncclResult_t called = ncclReduceScatter(x, y, 1, (ncclDataType_t)10, ncclSum, world, NULL), ended = ncclGroupEnd();
+  all_ok(called == ncclInvalidArgument && ended == ncclInvalidArgument, "a type that this NCCL does not know is refused at once");
+}
+
 static void functions(void)
 {
   const struct {
@@ -128,6 +139,7 @@ static void functions(void)
   all_ok(!silent, "dlerror() speaks of each function that is not found");
   call_missing();
   all_ok(failed == tried, "%d calls of functions that are missing fail with ncclSystemError and touch nothing", tried);
+  try_type();
 }
 
 /* ---- configs ------------------------------------------------------------------------------------------------------------ */
