@@ -53,13 +53,20 @@ ncclResult_t tagc_forward(const struct tagc_call *c)
   return status;
 }
 
+/* Is the element type one that the real library knows? Those of 8 bits came with 2.24. */
+static bool is_type(const struct tagc_call *c)
+{
+  return (int)c->type >= 0 && ((int)c->type <= (int)ncclBfloat16 ||
+                               ((int)c->type <= (int)ncclFloat8e5m2 && tagc_real_version(c->caller) >= 22403));
+}
+
 /* Would the real library refuse this reduce-scatter at once? Then it must say so now, not at the end of a group. Other
  * collectives are observed whatever their pointers: a rank that is not the root may pass NULL, and all ranks must see the
  * same sequence. */
 static bool looks_valid(const struct tagc_call *c)
 {
   return c->entry != TAGC_ENTRY_ncclReduceScatter ||
-         ((c->count == 0 || (c->send && c->recv)) && (int)c->type >= 0 && (int)c->type < (int)ncclNumTypes && (int)c->op >= 0);
+         ((c->count == 0 || (c->send && c->recv)) && is_type(c) && (int)c->op >= 0);
 }
 
 static ncclResult_t pass(struct tagc_call *call)

@@ -106,8 +106,10 @@ ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, bool in_grou
   struct tagc_call *one[1], **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
   bool complete = find_real(&real, calls[0].caller);
   ncclResult_t status = chosen ? ncclSuccess : ncclSystemError;
-  for (size_t i = 0; chosen && i < count; i++)
+  for (size_t i = 0; chosen && i < count; i++) {
+    calls[i].decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_missing};
     chosen[i] = &calls[i];
+  }
   if (chosen && (!complete || !needs_rounds(calls, count))) {
     status = run_plain(&real, chosen, count, in_group);
   } else {

@@ -98,6 +98,29 @@ static void *look_for(enum tagc_entry entry, const void *caller)
   return is_ours(function) ? NULL : function;
 }
 
+int tagc_real_version(const void *caller)
+{
+  int version = 0;
+  __typeof__(&ncclGetVersion) get = (__typeof__(&ncclGetVersion))look_for(TAGC_ENTRY_ncclGetVersion, caller);
+  tagc_real_depth++;
+  if (get && get(&version) != ncclSuccess)
+    version = 0;
+  tagc_real_depth--;
+  return version;
+}
+
+/* A function is missing: from the NCCL that is there, or because there is none. */
+static void tell_missing(enum tagc_entry entry, const void *caller)
+{
+  int version = tagc_real_version(caller);
+  if (version)
+    tagc_log(TAGC_LOG_ERROR, "interpose", "%s: the NCCL of this process (%d.%d.%d) does not have it: calls of it fail",
+             entries[entry].name, version / 10000, version / 100 % 100, version % 100);
+  else
+    tagc_log(TAGC_LOG_ERROR, "interpose", "%s: no NCCL library that has it was found in this process",
+             entries[entry].name);
+}
+
 void *tagc_real_resolve(enum tagc_entry entry, const void *caller)
 {
   static atomic_flag told[TAGC_ENTRY_COUNT];
@@ -106,7 +129,7 @@ void *tagc_real_resolve(enum tagc_entry entry, const void *caller)
   if (function)
     atomic_store_explicit(&tagc_real_functions[entry], function, memory_order_release);
   else if (!atomic_flag_test_and_set(&told[entry]))
-    tagc_log(TAGC_LOG_ERROR, "interpose", "%s: no NCCL library that has it was found in this process", entries[entry].name);
+    tell_missing(entry, caller);
   errno = saved;
   return function;
 }

@@ -41,6 +41,9 @@ tagc_dlsym_function *tagc_real_dlsym(void);
 /* Sanitizers ask dlsym for what they replace before they can run instrumented code. */
 #define TAGC_BEFORE_SANITIZERS __attribute__((no_sanitize("address", "undefined", "thread")))
 
+/* The version code of the real library (2.28.9 is 22809); 0 where it does not say. `caller` as above. */
+int tagc_real_version(const void *caller);
+
 /* Does the real library work on host memory (the stand-in of the tests says so by a symbol)? */
 bool tagc_real_is_on_host(void);
 

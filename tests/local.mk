@@ -19,6 +19,9 @@ unit_tests = \
   tests/unit/test_options tests/unit/test_plan tests/unit/test_select
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
+# What is known of NCCL's versions.
+unit_tests += tests/unit/test_versions
+
 # Our own NCCL header against the real one.
 EXTRA_DIST += tests/unit/abi_table.h
 if REAL_NCCL_H
@@ -43,11 +46,19 @@ check_PROGRAMS += tests/e2e/agreement
 check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \
   tests/e2e/steps tests/e2e/threads
 
+# Other versions of NCCL.
+dist_check_SCRIPTS += tests/e2e/newer.test tests/e2e/versions.test
+TESTS += tests/e2e/newer.test tests/e2e/versions.test
+check_PROGRAMS += tests/e2e/versions
+# Its references to NCCL are weak, and would not make the linker keep the library.
+tests_e2e_versions_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed
+
 # The stand-in for NCCL itself.
-standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test
+standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test tests/e2e/standin_network.test
 dist_check_SCRIPTS += $(standin_scripts)
 TESTS += $(standin_scripts)
 check_PROGRAMS += tests/e2e/standin_bytes tests/e2e/standin_collectives tests/e2e/standin_comms tests/e2e/standin_groups
+check_PROGRAMS += tests/e2e/standin_network
 EXTRA_DIST += tests/e2e/standin_check.h tests/e2e/standin_rendezvous.h
 
 # The example trainer.

@@ -6,12 +6,12 @@
 #define TESTS_E2E_HARNESS_H
 
 #include <math.h>
-#include <nccl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "examples/rendezvous.h"
+#include "interpose/nccl_newer.h"
 #include "tests/unit/tap.h"
 
 #define CHECK(call)                                                                                                    \

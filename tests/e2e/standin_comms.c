@@ -35,7 +35,7 @@ static void test_questions(void)
   NEED(ncclCommCount(comm, &count));
   NEED(ncclCommCuDevice(comm, &device));
   NEED(ncclCommGetAsyncError(comm, &error));
-  check(version == 22809 && rank == check_rank && count == check_nranks && device == 0 && error == ncclSuccess,
+  check(version == 23007 && rank == check_rank && count == check_nranks && device == 0 && error == ncclSuccess,
         "version, rank, count, device and error of a communicator");
 }
 
@@ -141,6 +141,36 @@ static void test_shrink(void)
 }
 
 /* One thread for all ranks: a group must drive all its communicators at once. */
+/* All ranks but the last make room for it. */
+static void test_grow(void)
+{
+  ncclComm_t part, grown;
+  bool fresh = check_rank == check_nranks - 1;
+  ncclUniqueId id = {{0}};
+  int rank = -1;
+  if (check_nranks == 1)
+    return;
+  NEED(ncclCommSplit(comm, fresh ? NCCL_SPLIT_NOCOLOR : 0, check_rank, &part, NULL));
+  if (check_rank == 0)
+    NEED(ncclCommGetUniqueId(part, &id));
+  NEED(ncclBroadcast(&id, &id, sizeof id, ncclInt8, 0, comm, NULL));
+  check_result(ncclCommGrow(part, check_nranks - 1, &id, fresh ? check_nranks - 1 : -1, &grown, NULL), ncclInvalidArgument,
+               "a grow without a place for the new rank");
+  if (!fresh)
+    check_result(ncclCommGrow(part, check_nranks, NULL, check_rank, &grown, NULL), ncclInvalidArgument,
+                 "a grow of a rank that has its place");
+  NEED(ncclCommGrow(part, check_nranks, fresh || check_rank == 0 ? &id : NULL, fresh ? check_rank : -1, &grown, NULL));
+  NEED(ncclCommUserRank(grown, &rank));
+  check(works(grown, check_nranks) && rank == check_rank, "a communicator that has grown by a rank");
+  if (part)
+    NEED(ncclCommDestroy(part));
+  NEED(ncclCommSuspend(grown, NCCL_SUSPEND_MEM));
+  check_result(ncclAllReduce(&rank, &rank, 1, ncclInt32, ncclSum, grown, NULL), ncclInvalidUsage, "a call while it sleeps");
+  NEED(ncclCommResume(grown));
+  check(works(grown, check_nranks), "after its sleep it works");
+  NEED(ncclCommDestroy(grown));
+}
+
 static void test_init_all(void)
 {
   enum { N = 5, COUNT = 200000 };
@@ -209,7 +239,7 @@ static void test_bad_arguments(void)
   REFUSED(ncclAllReduce(buffer, buffer, 1, ncclInt8, ncclSum, stranger, NULL));
   REFUSED(ncclAllReduce(NULL, buffer, 1, ncclInt8, ncclSum, comm, NULL));
   REFUSED(ncclAllReduce(buffer, NULL, 1, ncclInt8, ncclSum, comm, NULL));
-  REFUSED(ncclAllReduce(buffer, buffer, 1, ncclNumTypes, ncclSum, comm, NULL));
+  REFUSED(ncclAllReduce(buffer, buffer, 1, (ncclDataType_t)12, ncclSum, comm, NULL));
   REFUSED(ncclAllReduce(buffer, buffer, 1, (ncclDataType_t)-1, ncclSum, comm, NULL));
   REFUSED(ncclAllReduce(buffer, buffer, 1, ncclFloat8e4m3, ncclSum, comm, NULL));
   REFUSED(ncclAllReduce(buffer, buffer, 1, ncclInt8, (ncclRedOp_t)-1, comm, NULL));
@@ -238,7 +268,7 @@ static void test_bad_arguments(void)
   REFUSED(ncclCommRegister(comm, NULL, 8, &handle));
   REFUSED(ncclCommRevoke(comm, 1));
   REFUSED(ncclRedOpCreatePreMulSum(&op, NULL, ncclFloat32, ncclScalarDevice, comm));
-  REFUSED(ncclRedOpCreatePreMulSum(&op, &scalar, ncclNumTypes, ncclScalarDevice, comm));
+  REFUSED(ncclRedOpCreatePreMulSum(&op, &scalar, (ncclDataType_t)12, ncclScalarDevice, comm));
   REFUSED(ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat32, ncclScalarDevice, NULL));
   REFUSED(ncclCommAbort(stranger));
   REFUSED(ncclCommDestroy(stranger));
@@ -351,6 +381,7 @@ int main(void)
   test_configurations();
   test_splits();
   test_shrink();
+  test_grow();
   test_init_all();
   test_bad_arguments();
   test_memory();

@@ -31,24 +31,13 @@ static ncclResult_t run_init(struct async_work *base)
 }
 
 /* Blocking or not, it blocks: NCCL allows a non-blocking communicator to be ready at once. */
-static ncclResult_t check_config(const ncclConfig_t *config)
-{
-  if (!config)
-    return ncclSuccess;
-  if (config->magic != 0xcafebeef)
-    return standin_fail(ncclInvalidArgument, "the config was not made with NCCL_CONFIG_INITIALIZER");
-  if (config->blocking != NCCL_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1)
-    return standin_fail(ncclInvalidArgument, "invalid config: blocking is %d", config->blocking);
-  return ncclSuccess;
-}
-
 static ncclResult_t add_init(ncclComm_t *handle, int nranks, const ncclUniqueId *ids, int nids, int rank, int device,
                              const ncclConfig_t *config)
 {
   if (!handle || !ids || nranks < 1 || rank < 0 || rank >= nranks || nids < 1 || nids > nranks)
     return standin_fail(ncclInvalidArgument, "CommInitRank: rank %d of %d, %d ids, comm %p", rank, nranks, nids,
                         (void *)handle);
-  ncclResult_t result = check_config(config);
+  ncclResult_t result = standin_config_check(config);
   if (result != ncclSuccess)
     return result;
   struct init_work *work = malloc(sizeof *work + (size_t)nids * sizeof *ids);
@@ -83,7 +72,7 @@ STANDIN_API ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
   standin_stats_begin("ncclGetUniqueId", -1, 0, -1);
   if (!uniqueId)
     return standin_fail(ncclInvalidArgument, "GetUniqueId: uniqueId is NULL");
-  return standin_unique_id(uniqueId);
+  return standin_unique_id(uniqueId, 0);
 }
 
 STANDIN_API ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank)
@@ -216,7 +205,7 @@ static ncclResult_t check_parent(struct ncclComm *parent, ncclComm_t *handle, co
   if (!handle)
     return standin_fail(ncclInvalidArgument, "newcomm is NULL");
   ncclResult_t result = regardless || parent->revoked ? ncclSuccess : standin_comm_ready(parent);
-  return result == ncclSuccess ? check_config(config) : result;
+  return result == ncclSuccess ? standin_config_check(config) : result;
 }
 
 /* Takes over the use of the parent. `members` are ascending. */

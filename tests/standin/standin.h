@@ -66,6 +66,12 @@ static inline bool standin_is_collective(enum function function) { return functi
 
 size_t standin_type_size(ncclDataType_t type); /* 0 for what is no type */
 
+/* -- the NCCL that is played (version.c, config.c) --------------------------------------------------------------- */
+/* Its version code. */
+extern const int standin_version;
+/* Is this configuration good for that version? NULL is. */
+ncclResult_t standin_config_check(const ncclConfig_t *config);
+
 /* -- communicators (comm.c) -------------------------------------------------------------------------------------- */
 struct channel;
 
@@ -81,9 +87,13 @@ struct user_op {
   struct reduction reduction;
 };
 
+/* As in NCCL's ids. */
 struct address {
-  struct in_addr host;
-  in_port_t port;
+  union {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+  } is;
 };
 
 struct ncclComm {
@@ -92,7 +102,7 @@ struct ncclComm {
   uint64_t id;                  /* ordinal in this process, never used twice */
   int rank, nranks, device;
   atomic_bool connected;        /* its making is over: peers will not change */
-  atomic_bool finalized;
+  atomic_bool finalized, suspended;
   atomic_bool aborted, revoked; /* set by any thread; `wake` becomes readable as well */
   atomic_int async_error;       /* first error of a call, stays */
   int wake;                     /* eventfd */
@@ -266,6 +276,14 @@ uint16_t standin_bf16_from_float(float value);
 ncclResult_t standin_op_resolve(struct ncclComm *comm, ncclRedOp_t op, ncclDataType_t type,
                                 struct reduction *reduction);
 
+/* -- addresses (address.c) --------------------------------------------------------------------------------------- */
+/* Both: a socket, or -1 with errno. Listens on the interface and in the family that the environment asks for. */
+int standin_listen(struct address *address);
+int standin_connect_to(const struct address *address);
+/* Are these bytes one at all? */
+bool standin_is_address(const struct address *address);
+bool standin_same_host(const struct address *a, const struct address *b);
+
 /* -- bootstrap (bootstrap.c) ------------------------------------------------------------------------------------- */
 /* What every member tells the root about itself, and the root everybody. */
 struct member {
@@ -273,9 +291,9 @@ struct member {
   int32_t color, key;
 };
 
-int standin_listen(struct address *address); /* -1 on failure */
-/* Serves the ids of this process in the background, from ncclGetUniqueId on. */
-ncclResult_t standin_unique_id(ncclUniqueId *id);
+/* Serves the ids of this process in the background, from ncclGetUniqueId on. `nranks`: of the communicator that shall grow
+ * by this id, otherwise 0. */
+ncclResult_t standin_unique_id(ncclUniqueId *id, int nranks);
 /* Rendezvous of all ranks by the ids; fills `comm` (rank and nranks are set) with addresses, secret and connections. */
 ncclResult_t standin_join(struct ncclComm *comm, const ncclUniqueId *ids, int nids);
 /* Rendezvous of the members of `parent` (ranks in `ranks`, ascending); fills `table` and the secret. */
