@@ -7,7 +7,11 @@ TEST_EXTENSIONS = .test
 AM_TESTS_ENVIRONMENT = abs_top_srcdir='$(abs_top_srcdir)'; abs_top_builddir='$(abs_top_builddir)'; \
   export abs_top_srcdir abs_top_builddir;
 
+if FUZZERS
+LDADD = libtagc.a $(FUZZ_LIBS) -lm -lpthread
+else
 LDADD = libtagc.a tests/standin/libnccl.so -lm -lpthread
+endif
 
 # -- unit tests --------------------------------------------------------------------------------------------------------
 unit_tests = \
@@ -61,18 +65,26 @@ endif
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md
 
-# -- the fuzzer (clang) ----------------------------------------------------------------------------------------------------
-EXTRA_DIST += tests/fuzz/options.c
+# -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
+# One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
+# tests_fuzz_NAME_SOURCES and tests_fuzz_NAME_LDADD, as for any program.
+fuzz_targets =
+fuzz_targets += tests/fuzz/cycle
+fuzz_targets += tests/fuzz/options
+fuzz_targets += tests/fuzz/payload
+fuzz_targets += tests/fuzz/plan
+
+EXTRA_PROGRAMS += $(fuzz_targets)
+EXTRA_DIST += tests/fuzz/input.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
+CLEANFILES += $(fuzz_targets)
 FUZZ_SECONDS = 20
-fuzz: tests/fuzz/options
-	tests/fuzz/options -max_total_time=$(FUZZ_SECONDS) -max_len=512 -print_final_stats=1 \
-	  -artifact_prefix=tests/fuzz/ >tests/fuzz/options.log 2>&1 || { tail -n 40 tests/fuzz/options.log; exit 1; }
-	@grep -E 'number_of_executed_units' tests/fuzz/options.log
-tests/fuzz/options: tests/fuzz/options.c env/options.c env/options.def layermap/select.c
-	$(AM_V_CCLD)$(MKDIR_P) tests/fuzz && $(CC) $(DEFS) $(AM_CPPFLAGS) -std=gnu11 -g -O1 \
-	  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -o $@ $(srcdir)/tests/fuzz/options.c \
-	  $(srcdir)/env/options.c $(srcdir)/env/log.c $(srcdir)/layermap/select.c
-CLEANFILES += tests/fuzz/options tests/fuzz/options.log
+FUZZ_TARGETS = $(fuzz_targets)
+if FUZZERS
+fuzz: $(FUZZ_TARGETS)
+	@$(srcdir)/tests/fuzz/run $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+else
+fuzz: ; @echo "make fuzz needs ../configure CC=clang --enable-fuzzers; ./quickstart fuzz does that" >&2; exit 1
+endif
 .PHONY: fuzz
 
 # -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
