@@ -5,7 +5,7 @@ TEST_LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-d
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 TEST_EXTENSIONS = .test
 AM_TESTS_ENVIRONMENT = abs_top_srcdir='$(abs_top_srcdir)'; abs_top_builddir='$(abs_top_builddir)'; \
-  export abs_top_srcdir abs_top_builddir;
+  bin_programs='$(bin_PROGRAMS)'; export abs_top_srcdir abs_top_builddir bin_programs;
 
 if FUZZERS
 LDADD = libtagc.a $(FUZZ_LIBS) -lm -lpthread
@@ -20,6 +20,7 @@ unit_tests = \
   tests/unit/test_lhc_exact tests/unit/test_lhc_exceptions tests/unit/test_lhc_layout tests/unit/test_lhc_residual \
   tests/unit/test_lhc_stuck tests/unit/test_lhc_variants \
   tests/unit/test_options tests/unit/test_plan tests/unit/test_select
+unit_tests += tests/unit/test_log tests/unit/test_options_secure
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
 # Our own NCCL header against the real one.
@@ -37,6 +38,7 @@ e2e_scripts = \
   tests/e2e/dlsym.test tests/e2e/manual.test tests/e2e/passthrough.test tests/e2e/preload.test \
   tests/e2e/reduce_scatter.test tests/e2e/return_codes.test \
   tests/e2e/source_rules.test tests/e2e/steps.test tests/e2e/threads.test
+e2e_scripts += tests/e2e/hardening.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
