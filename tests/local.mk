@@ -21,6 +21,7 @@ unit_tests = \
   tests/unit/test_lhc_stuck tests/unit/test_lhc_variants \
   tests/unit/test_options tests/unit/test_plan tests/unit/test_select
 unit_tests += tests/unit/test_log tests/unit/test_options_secure
+unit_tests += tests/unit/test_lhc_hostile tests/unit/test_lhc_stream
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
 # Our own NCCL header against the real one.
@@ -38,7 +39,7 @@ e2e_scripts = \
   tests/e2e/dlsym.test tests/e2e/manual.test tests/e2e/passthrough.test tests/e2e/preload.test \
   tests/e2e/reduce_scatter.test tests/e2e/return_codes.test \
   tests/e2e/source_rules.test tests/e2e/steps.test tests/e2e/threads.test
-e2e_scripts += tests/e2e/hardening.test
+e2e_scripts += tests/e2e/hardening.test tests/e2e/memcheck.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
@@ -81,13 +82,14 @@ EXTRA_DIST += tests/fuzz/input.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/REA
 CLEANFILES += $(fuzz_targets)
 FUZZ_SECONDS = 20
 FUZZ_TARGETS = $(fuzz_targets)
+fuzz-programs: $(FUZZ_TARGETS)
 if FUZZERS
-fuzz: $(FUZZ_TARGETS)
+fuzz: fuzz-programs
 	@$(srcdir)/tests/fuzz/run $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 else
 fuzz: ; @echo "make fuzz needs ../configure CC=clang --enable-fuzzers; ./quickstart fuzz does that" >&2; exit 1
 endif
-.PHONY: fuzz
+.PHONY: fuzz fuzz-programs
 
 # -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
 # All of them with gcc. The others take what their build could break.
