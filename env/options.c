@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "env/log.h"
 
@@ -193,10 +194,26 @@ void tagc_options_read(struct tagc_options *options, char **environment)
   }
 }
 
+/* Nobody may steer a program with more rights than his own: TAGC_NCCL names a library to run. What NCCL itself will see
+ * of the environment stays known. */
+static void distrust(struct tagc_options *options)
+{
+  const bool nonblocking = options->nccl_nonblocking;
+  tagc_options_default(options);
+  options->nccl_nonblocking = nonblocking;
+  options->bad = true;
+  tagc_log(TAGC_LOG_WARN, "env", "this process runs with more rights than its caller: TAGC_* is ignored, and every call "
+           "passes through");
+}
+
 void tagc_options_read_process(struct tagc_options *options)
 {
   extern char **environ;
   tagc_options_read(options, environ);
+  if (getauxval(AT_SECURE)) {
+    distrust(options);
+    return;
+  }
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
     const char **text = (const char **)((char *)options + table[i].offset);
     const char *copy = table[i].kind == KIND_TEXT && tagc_option_given(options, (enum tagc_option_index)i) ? strdup(*text) : NULL;

@@ -28,3 +28,6 @@ dlsym:
 	.cfi_endproc
 	.size	dlsym, .-dlsym
 	.section .note.GNU-stack, "", @progbits
+#ifdef __CET__
+#include <cet.h>		/* the note that says: this object keeps to shadow stacks and branch targets */
+#endif

@@ -26,7 +26,7 @@ endif
 if AARCH64
 libtagc_preload_so_SOURCES += interpose/hook_aarch64.S
 endif
-libtagc_preload_so_LDFLAGS = $(SANITIZE_CFLAGS) -shared -nostartfiles -Wl,-z,defs -Wl,-Bsymbolic -Wl,-z,relro,-z,now \
+libtagc_preload_so_LDFLAGS = $(SANITIZE_CFLAGS) $(HARDEN_LDFLAGS) -shared -nostartfiles -Wl,-z,defs -Wl,-Bsymbolic \
   -Wl,-soname,libtagc-preload.so
 
 EXTRA_DIST += interpose/abi/nccl.h

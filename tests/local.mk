@@ -5,9 +5,13 @@ TEST_LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-d
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 TEST_EXTENSIONS = .test
 AM_TESTS_ENVIRONMENT = abs_top_srcdir='$(abs_top_srcdir)'; abs_top_builddir='$(abs_top_builddir)'; \
-  export abs_top_srcdir abs_top_builddir;
+  bin_programs='$(bin_PROGRAMS)'; export abs_top_srcdir abs_top_builddir bin_programs;
 
+if FUZZERS
+LDADD = libtagc.a $(FUZZ_LIBS) -lm -lpthread
+else
 LDADD = libtagc.a tests/standin/libnccl.so -lm -lpthread
+endif
 
 # -- unit tests --------------------------------------------------------------------------------------------------------
 unit_tests = \
@@ -17,6 +21,8 @@ unit_tests = \
   tests/unit/test_lhc_exact tests/unit/test_lhc_exceptions tests/unit/test_lhc_layout tests/unit/test_lhc_residual \
   tests/unit/test_lhc_stuck tests/unit/test_lhc_variants \
   tests/unit/test_options tests/unit/test_plan tests/unit/test_select
+unit_tests += tests/unit/test_log tests/unit/test_options_secure
+unit_tests += tests/unit/test_lhc_hostile tests/unit/test_lhc_stream
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
 # What is known of NCCL's versions.
@@ -38,6 +44,7 @@ e2e_scripts = \
   tests/e2e/dlsym.test tests/e2e/manual.test tests/e2e/passthrough.test tests/e2e/preload.test \
   tests/e2e/reduce_scatter.test tests/e2e/return_codes.test \
   tests/e2e/source_rules.test tests/e2e/steps.test tests/e2e/threads.test
+e2e_scripts += tests/e2e/hardening.test tests/e2e/memcheck.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
@@ -75,19 +82,29 @@ endif
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md
 
-# -- the fuzzer (clang) ----------------------------------------------------------------------------------------------------
-EXTRA_DIST += tests/fuzz/options.c
+# -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
+# One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
+# tests_fuzz_NAME_SOURCES and tests_fuzz_NAME_LDADD, as for any program.
+fuzz_targets =
+fuzz_targets += tests/fuzz/agree
+fuzz_targets += tests/fuzz/cycle
+fuzz_targets += tests/fuzz/options
+fuzz_targets += tests/fuzz/payload
+fuzz_targets += tests/fuzz/plan
+
+EXTRA_PROGRAMS += $(fuzz_targets)
+EXTRA_DIST += tests/fuzz/input.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
+CLEANFILES += $(fuzz_targets)
 FUZZ_SECONDS = 20
-fuzz: tests/fuzz/options
-	tests/fuzz/options -max_total_time=$(FUZZ_SECONDS) -max_len=512 -print_final_stats=1 \
-	  -artifact_prefix=tests/fuzz/ >tests/fuzz/options.log 2>&1 || { tail -n 40 tests/fuzz/options.log; exit 1; }
-	@grep -E 'number_of_executed_units' tests/fuzz/options.log
-tests/fuzz/options: tests/fuzz/options.c env/options.c env/options.def layermap/select.c
-	$(AM_V_CCLD)$(MKDIR_P) tests/fuzz && $(CC) $(DEFS) $(AM_CPPFLAGS) -std=gnu11 -g -O1 \
-	  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -o $@ $(srcdir)/tests/fuzz/options.c \
-	  $(srcdir)/env/options.c $(srcdir)/env/log.c $(srcdir)/layermap/select.c
-CLEANFILES += tests/fuzz/options tests/fuzz/options.log
-.PHONY: fuzz
+FUZZ_TARGETS = $(fuzz_targets)
+fuzz-programs: $(FUZZ_TARGETS)
+if FUZZERS
+fuzz: fuzz-programs
+	@$(srcdir)/tests/fuzz/run $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+else
+fuzz: ; @echo "make fuzz needs ../configure CC=clang --enable-fuzzers; ./quickstart fuzz does that" >&2; exit 1
+endif
+.PHONY: fuzz fuzz-programs
 
 # -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
 # All of them with gcc. The others take what their build could break.
