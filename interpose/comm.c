@@ -50,12 +50,12 @@ void tagc_comm_release(struct tagc_comm *comm)
     comm_free(comm);
 }
 
-static struct tagc_comm *comm_create(ncclComm_t handle, const void *caller, ncclResult_t *status)
+static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status)
 {
-  __typeof__(&ncclCommCount) count = TAGC_REAL(ncclCommCount, caller);
-  __typeof__(&ncclCommUserRank) user_rank = TAGC_REAL(ncclCommUserRank, caller);
+  __typeof__(&ncclCommCount) count = TAGC_REAL(ncclCommCount, nccl);
+  __typeof__(&ncclCommUserRank) user_rank = TAGC_REAL(ncclCommUserRank, nccl);
   int rank = 0, nranks = 0;
-  *status = ncclSystemError;
+  *status = ncclInvalidUsage;       /* not ncclSystemError: an NCCL that lacks these passes */
   if (!count || !user_rank)
     return NULL;
   tagc_real_depth++;
@@ -76,12 +76,13 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const void *caller, nccl
     return NULL;
   }
   comm->handle = handle;
+  comm->nccl = nccl;
   atomic_init(&comm->references, 1);
   comm->rank = rank;
   comm->nranks = nranks;
   comm->cycle = cycle;
   comm->ledger = ledger;
-  comm->device = tagc_real_is_on_host() ? &tagc_device_host : NULL;
+  comm->device = nccl->on_host ? &tagc_device_host : NULL;
   pthread_mutex_init(&comm->lock, NULL);
   if (ledger->number == 0)
     tagc_log_set_rank(rank);
@@ -124,7 +125,7 @@ static struct listed *list(ncclComm_t handle)
   return entry;
 }
 
-struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclResult_t *status)
+struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status)
 {
   struct listed *entry;
   struct tagc_comm *comm = NULL;
@@ -139,7 +140,7 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclR
   if (comm)
     return comm;
 
-  struct tagc_comm *fresh = comm_create(handle, caller, status);
+  struct tagc_comm *fresh = comm_create(handle, nccl, status);
   if (!fresh)
     return NULL;
   pthread_rwlock_wrlock(&table_lock);

@@ -11,7 +11,7 @@
 
 ncclResult_t tagc_forward(const struct tagc_call *c)
 {
-  void *real = tagc_real_get(c->entry, c->caller);
+  void *real = tagc_real_get(c->nccl, c->entry);
   if (!real)
     return ncclSystemError;
   ncclResult_t status = ncclInternalError;
@@ -64,7 +64,7 @@ static bool looks_valid(const struct tagc_call *c)
 
 static ncclResult_t pass(struct tagc_call *call)
 {
-  ncclResult_t status = tagc_group_mix();
+  ncclResult_t status = tagc_group_mix(call->nccl);
   return status == ncclSuccess ? tagc_forward(call) : status;
 }
 
@@ -78,7 +78,7 @@ static ncclResult_t run_observed(struct tagc_call *call)
     tagc_comm_release(comm);
     return status;
   }
-  if (reduce_scatter && tagc_group_is_open()) {
+  if (reduce_scatter && tagc_group_is_open(call->nccl)) {
     switch (tagc_group_hold(call)) {
     case TAGC_HOLD_HELD: return ncclSuccess;
     case TAGC_HOLD_NO_MEMORY: status = ncclSystemError; break;
@@ -100,6 +100,15 @@ static ncclResult_t run_observed(struct tagc_call *call)
   return status;
 }
 
+/* Looks the communicator up. The copy of NCCL that made it is the one that is meant, whoever calls. */
+static bool acquire(struct tagc_call *call, ncclResult_t *status)
+{
+  call->comm = tagc_comm_acquire(call->handle, call->nccl, status);
+  if (call->comm)
+    call->nccl = call->comm->nccl;
+  return call->comm != NULL;
+}
+
 ncclResult_t tagc_dispatch(struct tagc_call *call)
 {
   if (tagc_real_depth > 0 || !tagc_library_on())
@@ -108,7 +117,7 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
   ncclResult_t status;
   if (!call->handle || !looks_valid(call)) {
     status = pass(call);
-  } else if (!(call->comm = tagc_comm_acquire(call->handle, call->caller, &status))) {
+  } else if (!acquire(call, &status)) {
     /* The real library does not know the handle: it will say so itself. */
     status = status == ncclSystemError ? status : pass(call);
   } else if (call->comm->nranks < 2) {
