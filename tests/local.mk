@@ -40,6 +40,23 @@ EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \
   tests/e2e/steps tests/e2e/threads
 
+# Shared objects of the tests: a plugin that is linked with NCCL, and libraries that are preloaded beside ours.
+check_PROGRAMS += tests/e2e/nccl_plugin.so tests/e2e/nccl_wrapper.so tests/e2e/dlsym_hook.so
+of_shared_objects = $(LIBRARY_CFLAGS) -O2
+to_shared_objects = $(AM_LDFLAGS) -shared
+tests_e2e_nccl_plugin_so_SOURCES = tests/e2e/nccl_plugin.c
+tests_e2e_nccl_plugin_so_CFLAGS = $(of_shared_objects)
+tests_e2e_nccl_plugin_so_LDFLAGS = $(to_shared_objects)
+tests_e2e_nccl_plugin_so_LDADD = tests/standin/libnccl.so
+tests_e2e_nccl_wrapper_so_SOURCES = tests/e2e/nccl_wrapper.c
+tests_e2e_nccl_wrapper_so_CFLAGS = $(of_shared_objects)
+tests_e2e_nccl_wrapper_so_LDFLAGS = $(to_shared_objects)
+tests_e2e_nccl_wrapper_so_LDADD =
+tests_e2e_dlsym_hook_so_SOURCES = tests/e2e/dlsym_hook.c
+tests_e2e_dlsym_hook_so_CFLAGS = $(of_shared_objects)
+tests_e2e_dlsym_hook_so_LDFLAGS = $(to_shared_objects)
+tests_e2e_dlsym_hook_so_LDADD =
+
 # The stand-in for NCCL itself.
 standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test
 dist_check_SCRIPTS += $(standin_scripts)
