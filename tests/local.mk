@@ -33,8 +33,10 @@ e2e_scripts = \
   tests/e2e/dlsym.test tests/e2e/manual.test tests/e2e/passthrough.test tests/e2e/preload.test \
   tests/e2e/reduce_scatter.test tests/e2e/return_codes.test \
   tests/e2e/source_rules.test tests/e2e/steps.test tests/e2e/threads.test
+e2e_scripts += tests/e2e/beside.test tests/e2e/copies.test tests/e2e/ctypes.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
+EXTRA_DIST += tests/e2e/reach_lib.sh tests/e2e/ctypes_user.py
 EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 
 check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \

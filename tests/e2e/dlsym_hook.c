@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Another library that is preloaded and stands in front of dlsym itself, as tools that wrap CUDA are: it counts what passes
- * and wraps ncclReduceScatter for those who ask a handle for it. HOOK_FORWARD says how it goes on: "dlvsym" to the C
+ * Another library that is preloaded and stands in front of dlsym itself, as tools that wrap CUDA are: it wraps
+ * ncclReduceScatter for those who ask a handle for it, and says at exit how many calls it has seen. HOOK_FORWARD says how it goes on: "dlvsym" to the C
  * library's dlsym, "next" to the next library's.
  */
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 
 typedef void *dlsym_function(void *handle, const char *name);
 
-static int reduce_scatters, names;
+static int reduce_scatters;
 static __typeof__(&ncclReduceScatter) real_reduce_scatter;
 
 static ncclResult_t reduce_scatter(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
@@ -38,21 +38,17 @@ static dlsym_function *next_dlsym(void)
 EXPORT void *dlsym(void *restrict handle, const char *restrict name)
 {
   dlsym_function *next = next_dlsym();
-  if (strncmp(name, "nccl", 4) == 0 && handle != RTLD_NEXT && handle != RTLD_DEFAULT) {
-    names++;
-    if (strcmp(name, "ncclReduceScatter") == 0) {
-      void *function = next(handle, name);
-      if (!function)
-        return NULL;
+  if (strcmp(name, "ncclReduceScatter") == 0 && handle != RTLD_NEXT && handle != RTLD_DEFAULT) {
+    void *function = next(handle, name);
+    if (function)
       real_reduce_scatter = (__typeof__(&ncclReduceScatter))function;
-      return (void *)&reduce_scatter;
-    }
+    return function ? (void *)&reduce_scatter : NULL;
   }
   return next(handle, name);        /* a jump, so that RTLD_NEXT means what the caller meant */
 }
 
 __attribute__((destructor)) static void say(void)
 {
-  if (names)
-    fprintf(stderr, "hook: names=%d reduce_scatters=%d\n", names > 0, reduce_scatters);
+  if (reduce_scatters)
+    fprintf(stderr, "hook: reduce_scatters=%d\n", reduce_scatters);
 }

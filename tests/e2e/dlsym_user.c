@@ -2,8 +2,9 @@
  * A program that is not linked with NCCL. It reaches one or more copies of it in the ways that programs have, makes a
  * communicator in each, and runs steps of like reduce-scatters in all of them, checked to be exact.
  *
- *   dlsym_user HOW:PATH...
+ *   dlsym_user [one] HOW:PATH...
  *
+ * load                      dlopen(PATH, RTLD_GLOBAL), and nothing more
  * local, global, deepbind   dlopen(PATH) with these flags, then dlsym() for each function, as dlopen stubs and ctypes do
  * default                   dlopen(PATH, RTLD_GLOBAL), then dlsym(RTLD_DEFAULT), which must have found nothing before
  * main                      the same through dlopen(NULL)
@@ -12,7 +13,8 @@
  * plugin, plugin-deepbind   PATH is a library that is linked with NCCL (nccl_plugin.c), opened RTLD_LOCAL
  * tail                      the same, where groups are started and ended by a jump out of the plugin
  *
- * With several copies, the group of one must not hold the calls of another.
+ * With several copies, the group of one must not hold the calls of another. `one`: they are all the same copy, reached in
+ * several ways, and its groups hold all calls.
  */
 #include <dlfcn.h>
 #include <nccl.h>
@@ -110,8 +112,8 @@ static bool is_exact(const float *out, int step, const struct rendezvous *r)
   return true;
 }
 
-/* The reduce-scatters of all copies but the first run while the first one has a group open. */
-static int run_step(struct copy *copies, int count, int step, const float *send, const struct rendezvous *r)
+/* The first copy has a group open: the reduce-scatters of the others run at once, unless they are all one. */
+static int run_step(struct copy *copies, int count, bool one, int step, const float *send, const struct rendezvous *r)
 {
   struct copy *first = &copies[0];
   for (int i = 0; i < count; i++)
@@ -122,22 +124,26 @@ static int run_step(struct copy *copies, int count, int step, const float *send,
     struct copy *c = &copies[i];
     if (c->ncclReduceScatter(send, c->out, N, ncclFloat, ncclSum, c->comm, NULL) != ncclSuccess)
       return fail("ncclReduceScatter", c->how);
-    if (i ? !is_exact(c->out, step, r) : is_exact(c->out, step, r))
-      return fail(i ? "held by the group of another copy, or wrong" : "not held by its group", c->how);
+    bool held = i == 0 || one;
+    if (is_exact(c->out, step, r) == held)
+      return fail(held ? "not held by its group" : "held by the group of another copy, or wrong", c->how);
   }
   if (first->ncclGroupEnd() != ncclSuccess)
     return fail("ncclGroupEnd", first->how);
-  return is_exact(first->out, step, r) ? 0 : fail("a wrong sum", first->how);
+  for (int i = 0; i < count; i++)
+    if (!is_exact(copies[i].out, step, r))
+      return fail("a wrong sum", copies[i].how);
+  return 0;
 }
 
-static int run(struct copy *copies, int count, const struct rendezvous *r)
+static int run(struct copy *copies, int count, bool one, const struct rendezvous *r)
 {
   float *send = calloc((size_t)N * (size_t)r->nranks, sizeof *send);
   int bad = 0;
   for (int step = 0; step < STEPS && !bad; step++) {
     for (int i = 0; i < N * r->nranks; i += 64)
       send[i] = (float)(step + i / 64 % 7);
-    bad = run_step(copies, count, step, send, r);
+    bad = run_step(copies, count, one, step, send, r);
   }
   free(send);
   return bad;
@@ -149,16 +155,19 @@ int main(int argc, char **argv)
   ncclUniqueId ids[MOST];
   struct rendezvous r;
   char why[200];
-  int count = argc - 1;
-  if (count < 1 || count > MOST)
-    return fprintf(stderr, "usage: dlsym_user HOW:PATH...\n"), 2;
-  for (int i = 0; i < count; i++) {
-    char *path = strchr(argv[i + 1], ':');
-    if (!path)
-      return fail("no path", argv[i + 1]);
-    *path = 0;
-    if (!open_copy(&copies[i], argv[i + 1], path + 1))
+  int count = 0;
+  bool one = argc > 1 && is(argv[1], "one");
+  for (int i = 1 + one; i < argc; i++) {
+    char *path = strchr(argv[i], ':');
+    if (!path || count == MOST)
+      return fail("usage: dlsym_user [one] HOW:PATH...", argv[i]);
+    *path++ = 0;
+    if (is(argv[i], "load")) {
+      if (!dlopen(path, RTLD_LAZY | RTLD_GLOBAL))
+        return fail(dlerror(), argv[i]);
+    } else if (!open_copy(&copies[count++], argv[i], path)) {
       return 1;
+    }
   }
   if (!rendezvous_from_env(&r, why, sizeof why))
     return fail(why, "rendezvous");
@@ -172,7 +181,7 @@ int main(int argc, char **argv)
     if (copies[i].ncclCommInitRank(&copies[i].comm, r.nranks, ids[i], r.rank) != ncclSuccess)
       return fail("ncclCommInitRank", copies[i].how);
   }
-  int bad = run(copies, count, &r);
+  int bad = run(copies, count, one, &r);
   for (int i = 0; i < count && !bad; i++) {
     bad = copies[i].ncclCommDestroy(copies[i].comm) != ncclSuccess;
     free(copies[i].out);
