@@ -16,6 +16,7 @@ unit_tests = \
   tests/unit/test_lhc_exact tests/unit/test_lhc_exceptions tests/unit/test_lhc_layout tests/unit/test_lhc_residual \
   tests/unit/test_lhc_stuck tests/unit/test_lhc_variants \
   tests/unit/test_options tests/unit/test_plan tests/unit/test_select
+unit_tests += tests/unit/test_imports
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
 # Our own NCCL header against the real one.
@@ -33,7 +34,7 @@ e2e_scripts = \
   tests/e2e/dlsym.test tests/e2e/manual.test tests/e2e/passthrough.test tests/e2e/preload.test \
   tests/e2e/reduce_scatter.test tests/e2e/return_codes.test \
   tests/e2e/source_rules.test tests/e2e/steps.test tests/e2e/threads.test
-e2e_scripts += tests/e2e/beside.test tests/e2e/copies.test tests/e2e/ctypes.test
+e2e_scripts += tests/e2e/aarch64.test tests/e2e/beside.test tests/e2e/copies.test tests/e2e/ctypes.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/reach_lib.sh tests/e2e/ctypes_user.py
@@ -58,6 +59,15 @@ tests_e2e_dlsym_hook_so_SOURCES = tests/e2e/dlsym_hook.c
 tests_e2e_dlsym_hook_so_CFLAGS = $(of_shared_objects)
 tests_e2e_dlsym_hook_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_dlsym_hook_so_LDADD =
+
+# One source, the program and the library that it opens.
+check_PROGRAMS += tests/e2e/dlopen_user tests/e2e/dlopen_user.so
+tests_e2e_dlopen_user_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic
+tests_e2e_dlopen_user_LDADD =
+tests_e2e_dlopen_user_so_SOURCES = tests/e2e/dlopen_user.c
+tests_e2e_dlopen_user_so_CFLAGS = $(AM_CFLAGS) -fPIC -DLIBRARY
+tests_e2e_dlopen_user_so_LDFLAGS = $(AM_LDFLAGS) -shared
+tests_e2e_dlopen_user_so_LDADD =
 
 # The stand-in for NCCL itself.
 standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test
