@@ -62,10 +62,10 @@ void tagc_comm_release(struct tagc_comm *comm)
     comm_free(comm);
 }
 
-static struct tagc_comm *comm_create(ncclComm_t handle, const void *caller, ncclResult_t *status)
+static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status)
 {
-  __typeof__(&ncclCommCount) count = TAGC_REAL(ncclCommCount, caller);
-  __typeof__(&ncclCommUserRank) user_rank = TAGC_REAL(ncclCommUserRank, caller);
+  __typeof__(&ncclCommCount) count = TAGC_REAL(ncclCommCount, nccl);
+  __typeof__(&ncclCommUserRank) user_rank = TAGC_REAL(ncclCommUserRank, nccl);
   int rank = 0, nranks = 0;
   *status = ncclInvalidUsage;
   if (!count || !user_rank) {
@@ -92,12 +92,13 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const void *caller, nccl
     return NULL;
   }
   comm->handle = handle;
+  comm->nccl = nccl;
   atomic_init(&comm->references, 1);
   comm->rank = rank;
   comm->nranks = nranks;
   comm->cycle = cycle;
   comm->ledger = ledger;
-  comm->device = tagc_real_is_on_host() ? &tagc_device_host : NULL;
+  comm->device = nccl->on_host ? &tagc_device_host : NULL;
   pthread_mutex_init(&comm->lock, NULL);
   if (ledger->number == 0)
     tagc_log_set_rank(rank);
@@ -184,7 +185,7 @@ struct tagc_agreement tagc_comm_settle(ncclComm_t handle)
   return agreement;
 }
 
-struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclResult_t *status)
+struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status)
 {
   struct tagc_comm *comm = look_up(handle);
   *status = ncclSuccess;
@@ -196,7 +197,7 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclR
     return NULL;
   *status = ncclRemoteError;
   struct tagc_agreement agreement = tagc_comm_settle(handle);
-  struct tagc_comm *fresh = agreement.state == TAGC_AGREED_LOST ? NULL : comm_create(handle, caller, status);
+  struct tagc_comm *fresh = agreement.state == TAGC_AGREED_LOST ? NULL : comm_create(handle, nccl, status);
   if (!fresh)
     return NULL;
   fresh->agreed = agreement.state == TAGC_AGREED_YES;

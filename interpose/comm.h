@@ -38,6 +38,7 @@ enum tagc_phase { TAGC_PHASE_IDLE, TAGC_PHASE_OURS, TAGC_PHASE_NCCL, TAGC_PHASE_
 
 struct tagc_comm {
   ncclComm_t handle;
+  const struct tagc_nccl *nccl;     /* the copy of NCCL that made it */
   atomic_int references;
   atomic_int phase;                 /* enum tagc_phase */
   int rank, nranks;
@@ -62,7 +63,7 @@ struct tagc_comm {
 /* The communicator of a handle, made at its first use, with a reference; the verdict of the ranks is asked for then.
  * NULL, and *status: what the real library said of the handle; ncclSystemError without memory; ncclRemoteError where the
  * verdict is lost. */
-struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclResult_t *status);
+struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status);
 void tagc_comm_retain(struct tagc_comm *comm);
 void tagc_comm_release(struct tagc_comm *comm);
 bool tagc_comm_is_aborted(const struct tagc_comm *comm);

@@ -11,7 +11,7 @@
 
 ncclResult_t tagc_forward(const struct tagc_call *c)
 {
-  void *real = tagc_real_get(c->entry, c->caller);
+  void *real = tagc_real_get(c->nccl, c->entry);
   if (!real)
     return ncclSystemError;
   ncclResult_t status = ncclInternalError;
@@ -57,7 +57,7 @@ ncclResult_t tagc_forward(const struct tagc_call *c)
 static bool is_type(const struct tagc_call *c)
 {
   return (int)c->type >= 0 && ((int)c->type <= (int)ncclBfloat16 ||
-                               ((int)c->type <= (int)ncclFloat8e5m2 && tagc_real_version(c->caller) >= 22403));
+                               ((int)c->type <= (int)ncclFloat8e5m2 && tagc_real_version(c->nccl) >= 22403));
 }
 
 /* Would the real library refuse this reduce-scatter at once? Then it must say so now, not at the end of a group. Other
@@ -71,7 +71,7 @@ static bool looks_valid(const struct tagc_call *c)
 
 static ncclResult_t pass(struct tagc_call *call)
 {
-  ncclResult_t status = tagc_group_mix();
+  ncclResult_t status = tagc_group_mix(call->nccl);
   return status == ncclSuccess ? tagc_forward(call) : status;
 }
 
@@ -85,7 +85,7 @@ static ncclResult_t run_observed(struct tagc_call *call)
     tagc_comm_release(comm);
     return status;
   }
-  if (reduce_scatter && tagc_group_is_open()) {
+  if (reduce_scatter && tagc_group_is_open(call->nccl)) {
     switch (tagc_group_hold(call)) {
     case TAGC_HOLD_HELD: return ncclSuccess;
     case TAGC_HOLD_NO_MEMORY: status = ncclSystemError; break;
@@ -107,6 +107,15 @@ static ncclResult_t run_observed(struct tagc_call *call)
   return status;
 }
 
+/* Looks the communicator up. The copy of NCCL that made it is the one that is meant, whoever calls. */
+static bool acquire(struct tagc_call *call, ncclResult_t *status)
+{
+  call->comm = tagc_comm_acquire(call->handle, call->nccl, status);
+  if (call->comm)
+    call->nccl = call->comm->nccl;
+  return call->comm != NULL;
+}
+
 ncclResult_t tagc_dispatch(struct tagc_call *call)
 {
   if (tagc_real_depth > 0 || !tagc_library_on())
@@ -115,7 +124,7 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
   ncclResult_t status;
   if (!call->handle || !looks_valid(call)) {
     status = pass(call);
-  } else if (!(call->comm = tagc_comm_acquire(call->handle, call->caller, &status))) {
+  } else if (!acquire(call, &status)) {
     /* No memory, or no verdict: to pass here alone would be wrong. A handle that the real library does not know is its own
      * to refuse. */
     status = status == ncclSystemError || status == ncclRemoteError ? status : pass(call);

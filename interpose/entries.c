@@ -11,7 +11,10 @@
 #include "interpose/library.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define CALLER __builtin_return_address(0)
+
+/* The first line of every adapter: the copy of NCCL that is meant, `nccl` from there on. Before anything else, as whatever
+ * calls NCCL, too, would take the note of the stub. */
+#define CALLED const struct tagc_nccl *nccl = tagc_real_called(__builtin_return_address(0))
 
 /* Does this call want more than forwarding? Not with TAGC_MODE=off, and not when NCCL calls itself. */
 static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_on(); }
@@ -19,7 +22,7 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
 /* Calls the real function as it came; a function that this NCCL does not have is missed by its caller alone. */
 #define FORWARD(name, ...)                                                                                             \
   ({                                                                                                                   \
-    __typeof__(&name) forward_real = TAGC_REAL(name, CALLER);                                                          \
+    __typeof__(&name) forward_real = TAGC_REAL(name, nccl);                                                            \
     ncclResult_t forward_status = ncclSystemError;                                                                     \
     if (forward_real) {                                                                                                \
       tagc_real_depth++;                                                                                               \
@@ -32,18 +35,19 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
 /* The same for a call that is neither a collective nor neutral to a group: what is held goes first. */
 #define MIX_AND_FORWARD(name, ...)                                                                                     \
   ({                                                                                                                   \
-    ncclResult_t mixed_status = watched() ? tagc_group_mix() : ncclSuccess;                                            \
+    ncclResult_t mixed_status = watched() ? tagc_group_mix(nccl) : ncclSuccess;                                        \
     mixed_status == ncclSuccess ? FORWARD(name, __VA_ARGS__) : mixed_status;                                           \
   })
 
 /* A collective: with TAGC_MODE=off one load and one branch more than the direct call. */
 #define COLLECTIVE(name, arguments, ...)                                                                               \
   do {                                                                                                                 \
+    CALLED;                                                                                                            \
     if (!tagc_library_on()) {                                                                                          \
-      __typeof__(&name) off_real = TAGC_REAL(name, CALLER);                                                            \
+      __typeof__(&name) off_real = TAGC_REAL(name, nccl);                                                              \
       return off_real ? off_real arguments : ncclSystemError;                                                          \
     }                                                                                                                  \
-    struct tagc_call call = {.entry = TAGC_ENTRY_##name, .caller = CALLER, .type = type, .handle = comm,               \
+    struct tagc_call call = {.entry = TAGC_ENTRY_##name, .nccl = nccl, .type = type, .handle = comm,                   \
                              .stream = stream, .count = count, __VA_ARGS__};                                           \
     return tagc_dispatch(&call);                                                                                       \
   } while (0)
@@ -110,11 +114,13 @@ EXPORT ncclResult_t ncclScatter(const void *send, void *recv, size_t count, nccl
 EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                              cudaStream_t stream)
 {
+  CALLED;
   return MIX_AND_FORWARD(ncclSend, send, count, type, peer, comm, stream);
 }
 
 EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
 {
+  CALLED;
   return MIX_AND_FORWARD(ncclRecv, recv, count, type, peer, comm, stream);
 }
 
@@ -122,37 +128,46 @@ EXPORT ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_
                                   size_t offset, int signal, int context, unsigned int flags, ncclComm_t comm,
                                   cudaStream_t stream)
 {
+  CALLED;
   return MIX_AND_FORWARD(ncclPutSignal, local, count, type, peer, window, offset, signal, context, flags, comm, stream);
 }
 
 EXPORT ncclResult_t ncclSignal(int peer, int signal, int context, unsigned int flags, ncclComm_t comm, cudaStream_t stream)
 {
+  CALLED;
   return MIX_AND_FORWARD(ncclSignal, peer, signal, context, flags, comm, stream);
 }
 
 EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncclComm_t comm, cudaStream_t stream)
 {
+  CALLED;
   return MIX_AND_FORWARD(ncclWaitSignal, count, signals, comm, stream);
 }
 
 /* ---- groups -------------------------------------------------------------------------------------------------------- */
 
-EXPORT ncclResult_t ncclGroupStart(void) { return watched() ? tagc_group_start(CALLER) : FORWARD(ncclGroupStart); }
+EXPORT ncclResult_t ncclGroupStart(void)
+{
+  CALLED;
+  return watched() ? tagc_group_start(nccl) : FORWARD(ncclGroupStart);
+}
 
 EXPORT ncclResult_t ncclGroupEnd(void)
 {
+  CALLED;
   if (!watched())
     return FORWARD(ncclGroupEnd);
-  ncclResult_t status = tagc_group_end(CALLER);
+  ncclResult_t status = tagc_group_end(nccl);
   /* The outermost end makes the communicators that were asked for in the group. */
-  if (!tagc_group_is_open() && !tagc_comm_collect(NULL, status != ncclSuccess && status != ncclInProgress))
+  if (!tagc_group_is_open(nccl) && !tagc_comm_collect(NULL, status != ncclSuccess && status != ncclInProgress))
     return ncclSystemError;
   return status;
 }
 
 EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
-  return watched() ? tagc_group_simulate_end(info, CALLER) : FORWARD(ncclGroupSimulateEnd, info);
+  CALLED;
+  return watched() ? tagc_group_simulate_end(nccl, info) : FORWARD(ncclGroupSimulateEnd, info);
 }
 
 /* ---- communicators: births ----------------------------------------------------------------------------------------- */
@@ -176,18 +191,14 @@ struct birth {
 
 /* A communicator made from ids: this rank reports to their maker. What NCCL will refuse is not reported. */
 static struct birth from_ids(const ncclUniqueId *ids, int count, int nranks, int rank, const ncclConfig_t *config,
-                             const void *caller)
+                             const struct tagc_nccl *nccl)
 {
   struct birth birth = {.agreement.state = TAGC_AGREED_NO};
   if (!watched())
     return birth;
   birth.nonblocking = asks_nonblocking(config, false);
-  __typeof__(&ncclGetVersion) get_version = TAGC_REAL(ncclGetVersion, caller);
-  int version = 0;
-  if (get_version)
-    get_version(&version);
   if (ids && count > 0 && nranks > 1 && rank >= 0 && rank < nranks)
-    birth.agreement = tagc_agree_report(ids, count, nranks, rank, birth.nonblocking, version, tagc_real_is_on_host());
+    birth.agreement = tagc_agree_report(ids, count, nranks, rank, birth.nonblocking, tagc_real_version(nccl), nccl->on_host);
   return birth;
 }
 
@@ -215,36 +226,45 @@ static ncclResult_t born(ncclResult_t status, ncclComm_t *comm, ncclComm_t paren
 
 EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
+  CALLED;
   ncclResult_t status = FORWARD(ncclGetUniqueId, id);
   if (status == ncclSuccess && watched())
     tagc_agree_stamp_id(id);
   return status;
 }
 
-EXPORT ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id) { return FORWARD(ncclCommGetUniqueId, comm, id); }
+EXPORT ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id)
+{
+  CALLED;
+  return FORWARD(ncclCommGetUniqueId, comm, id);
+}
 
 EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
 {
-  struct birth birth = from_ids(&id, 1, nranks, rank, NULL, CALLER);
+  CALLED;
+  struct birth birth = from_ids(&id, 1, nranks, rank, NULL, nccl);
   return born(MIX_AND_FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, NULL, &birth);
 }
 
 EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
-  struct birth birth = from_ids(&id, 1, nranks, rank, config, CALLER);
+  CALLED;
+  struct birth birth = from_ids(&id, 1, nranks, rank, config, nccl);
   return born(MIX_AND_FORWARD(ncclCommInitRankConfig, comm, nranks, id, rank, config), comm, NULL, &birth);
 }
 
 EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int ids, ncclUniqueId *id,
                                              ncclConfig_t *config)
 {
-  struct birth birth = from_ids(id, ids, nranks, rank, config, CALLER);
+  CALLED;
+  struct birth birth = from_ids(id, ids, nranks, rank, config, nccl);
   return born(MIX_AND_FORWARD(ncclCommInitRankScalable, comm, nranks, rank, ids, id, config), comm, NULL, &birth);
 }
 
 /* All ranks are in this process: they have the same library and options. */
 EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
 {
+  CALLED;
   struct birth birth = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
   ncclResult_t status = MIX_AND_FORWARD(ncclCommInitAll, comms, count, devices);
   birth.nonblocking = watched() && asks_nonblocking(NULL, false);
@@ -255,6 +275,7 @@ EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *dev
 
 EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
 {
+  CALLED;
   struct birth birth = from_parent(comm, config);
   ncclResult_t status = MIX_AND_FORWARD(ncclCommSplit, comm, color, key, child, config);
   return color == NCCL_SPLIT_NOCOLOR ? status : born(status, child, comm, &birth);
@@ -263,6 +284,7 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_
 EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config,
                                    int flags)
 {
+  CALLED;
   struct birth birth = from_parent(comm, config);
   return born(MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags), child, comm, &birth);
 }
@@ -271,6 +293,7 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
 EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *child,
                                  ncclConfig_t *config)
 {
+  CALLED;
   bool inherited = watched() && comm && tagc_comm_is_nonblocking(comm);
   struct birth birth = {.nonblocking = watched() && asks_nonblocking(config, inherited)};
   return born(MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &birth);
@@ -279,6 +302,7 @@ EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId
 /* Where a program learns that a non-blocking communicator has its children. */
 EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
+  CALLED;
   ncclResult_t status = FORWARD(ncclCommGetAsyncError, comm, error);
   if (status == ncclSuccess && watched() && *error != ncclInProgress && !tagc_comm_collect(comm, *error != ncclSuccess))
     return ncclSystemError;
@@ -289,6 +313,7 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
+  CALLED;
   ncclResult_t status = FORWARD(ncclCommFinalize, comm);
   if (watched())
     tagc_comm_forget(comm);
@@ -297,6 +322,7 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
+  CALLED;
   if (watched()) {
     tagc_comm_forget(comm);
     tagc_comm_collect(comm, true);
@@ -306,6 +332,7 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 
 EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
+  CALLED;
   if (watched()) {
     tagc_comm_abort(comm);
     tagc_comm_collect(comm, true);
@@ -315,6 +342,7 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
 
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
+  CALLED;
   if (watched()) {
     bool nonblocking = tagc_comm_is_nonblocking(comm);
     struct tagc_agreement agreement = tagc_comm_agreement(comm);
@@ -324,41 +352,62 @@ EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
   return FORWARD(ncclCommRevoke, comm, flags);
 }
 
-EXPORT ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags) { return MIX_AND_FORWARD(ncclCommSuspend, comm, flags); }
+EXPORT ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
+{
+  CALLED;
+  return MIX_AND_FORWARD(ncclCommSuspend, comm, flags);
+}
 
-EXPORT ncclResult_t ncclCommResume(ncclComm_t comm) { return MIX_AND_FORWARD(ncclCommResume, comm); }
+EXPORT ncclResult_t ncclCommResume(ncclComm_t comm)
+{
+  CALLED;
+  return MIX_AND_FORWARD(ncclCommResume, comm);
+}
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
 EXPORT ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, void **handle)
 {
+  CALLED;
   return FORWARD(ncclCommRegister, comm, buffer, size, handle);
 }
 
 EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
+  CALLED;
   return FORWARD(ncclCommDeregister, comm, handle);
 }
 
 EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window, int flags)
 {
+  CALLED;
   return MIX_AND_FORWARD(ncclCommWindowRegister, comm, buffer, size, window, flags);
 }
 
 EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
+  CALLED;
   return FORWARD(ncclCommWindowDeregister, comm, window);
 }
 
-EXPORT ncclResult_t ncclMemAlloc(void **pointer, size_t size) { return FORWARD(ncclMemAlloc, pointer, size); }
+EXPORT ncclResult_t ncclMemAlloc(void **pointer, size_t size)
+{
+  CALLED;
+  return FORWARD(ncclMemAlloc, pointer, size);
+}
 
-EXPORT ncclResult_t ncclMemFree(void *pointer) { return FORWARD(ncclMemFree, pointer); }
+EXPORT ncclResult_t ncclMemFree(void *pointer)
+{
+  CALLED;
+  return FORWARD(ncclMemFree, pointer);
+}
 
 /* ---- user-defined reductions --------------------------------------------------------------------------------------- */
 
 EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
                                              ncclScalarResidence_t residence, ncclComm_t comm)
 {
+  CALLED;
   ncclResult_t status = FORWARD(ncclRedOpCreatePreMulSum, op, scalar, type, residence, comm);
   if (status == ncclSuccess && watched() && !tagc_op_created(*op, comm, type, scalar, residence))
     return ncclSystemError;         /* to take it for an unknown op here alone would part this rank from the others */
@@ -367,8 +416,9 @@ EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, nccl
 
 EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
+  CALLED;
   if (watched()) {
-    if (tagc_group_defer_destroy(op, comm))
+    if (tagc_group_defer_destroy(nccl, op, comm))
       return ncclSuccess;
     tagc_op_destroyed(op, comm);
   }

@@ -18,13 +18,18 @@ struct group {
   size_t destroyed_count;
 };
 
-/* The thread-local part is small on purpose: a preloaded library has little static TLS. */
-#define OF_THREAD static _Thread_local __attribute__((tls_model("initial-exec")))
-OF_THREAD int depth;
-OF_THREAD bool mixed;
-OF_THREAD struct group *group;      /* made when the first call is held */
+/* The thread-local part is small on purpose: a preloaded library has little static TLS. One for each copy of NCCL, and one
+ * for where there is none. */
+struct open {
+  int depth;
+  bool mixed;
+  struct group *group;              /* made when the first call is held */
+};
+static _Thread_local __attribute__((tls_model("initial-exec"))) struct open of_thread[TAGC_NCCL_MAX + 1];
 
-bool tagc_group_is_open(void) { return depth > 0; }
+static struct open *open_in(const struct tagc_nccl *nccl) { return &of_thread[nccl->group]; }
+
+bool tagc_group_is_open(const struct tagc_nccl *nccl) { return open_in(nccl)->depth > 0; }
 
 static void group_free(struct group *g)
 {
@@ -39,10 +44,12 @@ static void group_free(struct group *g)
 
 enum tagc_hold tagc_group_hold(const struct tagc_call *call)
 {
-  if (mixed)
+  struct open *open = open_in(call->nccl);
+  if (open->mixed)
     return TAGC_HOLD_MIXED;
-  if (!group && !(group = calloc(1, sizeof *group)))
+  if (!open->group && !(open->group = calloc(1, sizeof *open->group)))
     return TAGC_HOLD_NO_MEMORY;
+  struct group *group = open->group;
   if (group->held_count == group->held_room) {
     size_t room = group->held_room ? 2 * group->held_room : 8;
     struct tagc_call *held = realloc(group->held, room * sizeof *held);
@@ -55,12 +62,14 @@ enum tagc_hold tagc_group_hold(const struct tagc_call *call)
   return TAGC_HOLD_HELD;
 }
 
-ncclResult_t tagc_group_mix(void)
+ncclResult_t tagc_group_mix(const struct tagc_nccl *nccl)
 {
+  struct open *open = open_in(nccl);
+  struct group *group = open->group;
   ncclResult_t status = ncclSuccess;
-  if (depth == 0)
+  if (open->depth == 0)
     return ncclSuccess;
-  mixed = true;
+  open->mixed = true;
   for (size_t i = 0; group && i < group->held_count; i++) {
     tagc_comm_pass_mixed(group->held[i].comm, &group->held[i]);
     if (status == ncclSuccess)
@@ -72,9 +81,9 @@ ncclResult_t tagc_group_mix(void)
   return status;
 }
 
-bool tagc_group_defer_destroy(ncclRedOp_t op, ncclComm_t comm)
+bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, ncclComm_t comm)
 {
-  struct group *g = group;
+  struct group *g = open_in(nccl)->group;
   struct tagc_comm *user = NULL;
   for (size_t i = 0; g && i < g->held_count; i++)
     if (g->held[i].op == op && g->held[i].handle == comm)
@@ -91,18 +100,16 @@ bool tagc_group_defer_destroy(ncclRedOp_t op, ncclComm_t comm)
 }
 
 /* The outermost end has come: the thread has no group any more. What the group held is the caller's to free. */
-static struct group *leave(void)
+static struct group *leave(struct open *open)
 {
-  struct group *g = group;
-  depth = 0;
-  mixed = false;
-  group = NULL;
+  struct group *g = open->group;
+  *open = (struct open){0};
   return g;
 }
 
-static void finish(struct group *g, const void *caller)
+static void finish(struct group *g, const struct tagc_nccl *nccl)
 {
-  __typeof__(&ncclRedOpDestroy) destroy = g && g->destroyed_count ? TAGC_REAL(ncclRedOpDestroy, caller) : NULL;
+  __typeof__(&ncclRedOpDestroy) destroy = g && g->destroyed_count ? TAGC_REAL(ncclRedOpDestroy, nccl) : NULL;
   for (size_t i = 0; g && i < g->destroyed_count; i++) {
     struct destroyed *d = &g->destroyed[i];
     if (destroy && !tagc_comm_is_aborted(d->comm)) {     /* an aborted communicator has taken its ops with it */
@@ -117,54 +124,56 @@ static void finish(struct group *g, const void *caller)
 }
 
 /* A group has been ended by the real library. */
-static void close_one(const void *caller)
+static void close_one(const struct tagc_nccl *nccl)
 {
-  if (depth == 1)
-    finish(leave(), caller);
+  struct open *open = open_in(nccl);
+  if (open->depth == 1)
+    finish(leave(open), nccl);
   else
-    depth -= depth > 0;
+    open->depth -= open->depth > 0;
 }
 
-ncclResult_t tagc_group_start(const void *caller)
+ncclResult_t tagc_group_start(const struct tagc_nccl *nccl)
 {
-  __typeof__(&ncclGroupStart) real = TAGC_REAL(ncclGroupStart, caller);
+  __typeof__(&ncclGroupStart) real = TAGC_REAL(ncclGroupStart, nccl);
   if (!real)
     return ncclSystemError;
   tagc_real_depth++;
   ncclResult_t status = real();
   tagc_real_depth--;
-  depth += status == ncclSuccess;
+  open_in(nccl)->depth += status == ncclSuccess;
   return status;
 }
 
-ncclResult_t tagc_group_end(const void *caller)
+ncclResult_t tagc_group_end(const struct tagc_nccl *nccl)
 {
-  __typeof__(&ncclGroupEnd) real = TAGC_REAL(ncclGroupEnd, caller);
+  __typeof__(&ncclGroupEnd) real = TAGC_REAL(ncclGroupEnd, nccl);
+  struct open *open = open_in(nccl);
   if (!real)
     return ncclSystemError;
   ncclResult_t status;
-  if (depth == 1 && group && group->held_count) {
-    struct group *g = leave();
+  if (open->depth == 1 && open->group && open->group->held_count) {
+    struct group *g = leave(open);
     status = tagc_launch_run(g->held, g->held_count, true);
-    finish(g, caller);
+    finish(g, nccl);
     return status;
   }
   tagc_real_depth++;
   status = real();
   tagc_real_depth--;
-  close_one(caller);
+  close_one(nccl);
   return status;
 }
 
-ncclResult_t tagc_group_simulate_end(ncclSimInfo_t *info, const void *caller)
+ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t *info)
 {
-  __typeof__(&ncclGroupSimulateEnd) real = TAGC_REAL(ncclGroupSimulateEnd, caller);
+  __typeof__(&ncclGroupSimulateEnd) real = TAGC_REAL(ncclGroupSimulateEnd, nccl);
   if (!real)
     return ncclSystemError;
-  ncclResult_t status = tagc_group_mix();          /* nothing is launched: what was held must be part of the estimate */
+  ncclResult_t status = tagc_group_mix(nccl);        /* nothing is launched: what was held must be part of the estimate */
   tagc_real_depth++;
   ncclResult_t ended = real(info);
   tagc_real_depth--;
-  close_one(caller);
+  close_one(nccl);
   return status == ncclSuccess ? ended : status;
 }

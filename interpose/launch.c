@@ -9,14 +9,14 @@
 
 /* The functions that more than forwarding needs. An NCCL that lacks one of them gets every call as it came (those of
  * groups it has had for as long as it has reduce-scatters). */
-static bool find_real(struct tagc_exchange *real, const void *caller)
+static bool find_real(struct tagc_exchange *real, const struct tagc_nccl *nccl)
 {
-  real->start = TAGC_REAL(ncclGroupStart, caller);
-  real->end = TAGC_REAL(ncclGroupEnd, caller);
-  real->reduce_scatter = TAGC_REAL(ncclReduceScatter, caller);
-  real->all_reduce = TAGC_REAL(ncclAllReduce, caller);
-  real->send = TAGC_REAL(ncclSend, caller);
-  real->receive = TAGC_REAL(ncclRecv, caller);
+  real->start = TAGC_REAL(ncclGroupStart, nccl);
+  real->end = TAGC_REAL(ncclGroupEnd, nccl);
+  real->reduce_scatter = TAGC_REAL(ncclReduceScatter, nccl);
+  real->all_reduce = TAGC_REAL(ncclAllReduce, nccl);
+  real->send = TAGC_REAL(ncclSend, nccl);
+  real->receive = TAGC_REAL(ncclRecv, nccl);
   return real->start && real->end && real->reduce_scatter && real->all_reduce && real->send && real->receive;
 }
 
@@ -104,7 +104,7 @@ ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, bool in_grou
 {
   struct tagc_exchange real;
   struct tagc_call *one[1], **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
-  bool complete = find_real(&real, calls[0].caller);
+  bool complete = find_real(&real, calls[0].nccl);
   ncclResult_t status = chosen ? ncclSuccess : ncclSystemError;
   for (size_t i = 0; chosen && i < count; i++) {
     calls[i].decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_missing};

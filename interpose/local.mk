@@ -10,9 +10,11 @@ libtagc_a_SOURCES += \
   interpose/dispatch.c \
   interpose/execute.c interpose/execute.h \
   interpose/group.c interpose/group.h \
+  interpose/imports.c interpose/imports.h \
   interpose/launch.c interpose/launch.h \
   interpose/ledger.c interpose/ledger.h \
   interpose/library.c interpose/library.h \
+  interpose/linker.c interpose/linker.h \
   interpose/op.c \
   interpose/plan.c interpose/plan.h \
   interpose/real.c interpose/real.h interpose/hook.h \

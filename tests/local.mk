@@ -23,6 +23,7 @@ unit_tests = \
   tests/unit/test_options tests/unit/test_plan tests/unit/test_select
 unit_tests += tests/unit/test_log tests/unit/test_options_secure
 unit_tests += tests/unit/test_lhc_hostile tests/unit/test_lhc_stream
+unit_tests += tests/unit/test_imports
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
 # What is known of NCCL's versions.
@@ -45,8 +46,10 @@ e2e_scripts = \
   tests/e2e/reduce_scatter.test tests/e2e/return_codes.test \
   tests/e2e/source_rules.test tests/e2e/steps.test tests/e2e/threads.test
 e2e_scripts += tests/e2e/hardening.test tests/e2e/memcheck.test
+e2e_scripts += tests/e2e/aarch64.test tests/e2e/beside.test tests/e2e/copies.test tests/e2e/ctypes.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
+EXTRA_DIST += tests/e2e/reach_lib.sh tests/e2e/ctypes_user.py
 EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 
 check_PROGRAMS += tests/e2e/agreement
@@ -59,6 +62,31 @@ TESTS += tests/e2e/newer.test tests/e2e/versions.test
 check_PROGRAMS += tests/e2e/versions
 # Its references to NCCL are weak, and would not make the linker keep the library.
 tests_e2e_versions_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed
+# Shared objects of the tests: a plugin that is linked with NCCL, and libraries that are preloaded beside ours.
+check_PROGRAMS += tests/e2e/nccl_plugin.so tests/e2e/nccl_wrapper.so tests/e2e/dlsym_hook.so
+of_shared_objects = $(LIBRARY_CFLAGS) -O2
+to_shared_objects = $(AM_LDFLAGS) -shared
+tests_e2e_nccl_plugin_so_SOURCES = tests/e2e/nccl_plugin.c
+tests_e2e_nccl_plugin_so_CFLAGS = $(of_shared_objects)
+tests_e2e_nccl_plugin_so_LDFLAGS = $(to_shared_objects)
+tests_e2e_nccl_plugin_so_LDADD = tests/standin/libnccl.so
+tests_e2e_nccl_wrapper_so_SOURCES = tests/e2e/nccl_wrapper.c
+tests_e2e_nccl_wrapper_so_CFLAGS = $(of_shared_objects)
+tests_e2e_nccl_wrapper_so_LDFLAGS = $(to_shared_objects)
+tests_e2e_nccl_wrapper_so_LDADD =
+tests_e2e_dlsym_hook_so_SOURCES = tests/e2e/dlsym_hook.c
+tests_e2e_dlsym_hook_so_CFLAGS = $(of_shared_objects)
+tests_e2e_dlsym_hook_so_LDFLAGS = $(to_shared_objects)
+tests_e2e_dlsym_hook_so_LDADD =
+
+# One source, the program and the library that it opens.
+check_PROGRAMS += tests/e2e/dlopen_user tests/e2e/dlopen_user.so
+tests_e2e_dlopen_user_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic
+tests_e2e_dlopen_user_LDADD =
+tests_e2e_dlopen_user_so_SOURCES = tests/e2e/dlopen_user.c
+tests_e2e_dlopen_user_so_CFLAGS = $(AM_CFLAGS) -fPIC -DLIBRARY
+tests_e2e_dlopen_user_so_LDFLAGS = $(AM_LDFLAGS) -shared
+tests_e2e_dlopen_user_so_LDADD =
 
 # The stand-in for NCCL itself.
 standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test tests/e2e/standin_network.test
