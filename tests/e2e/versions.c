@@ -65,6 +65,7 @@ static void call_missing(void)
   float x[64] = {0}, y[64] = {0};
   void *pointer = x;
   int excluded = nranks - 1;
+  ncclResult_t state;
   TRY(ncclReduceScatter, x, y, 1, ncclFloat, ncclSum, world, NULL);
   TRY(ncclAllGather, x, y, 1, ncclFloat, world, NULL);
   TRY(ncclBroadcast, x, y, 1, ncclFloat, 0, world, NULL);
@@ -91,6 +92,7 @@ static void call_missing(void)
   TRY(ncclCommFinalize, world);
   TRY(ncclCommAbort, world);
   TRY(ncclCommRevoke, world, NCCL_REVOKE_DEFAULT);
+  TRY(ncclCommGetAsyncError, world, &state);
   TRY(ncclCommSuspend, world, NCCL_SUSPEND_MEM);
   TRY(ncclCommResume, world);
   TRY(ncclCommRegister, world, x, sizeof x, &pointer);
