@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "env/log.h"
+#include "interpose/background.h"
 #include "interpose/library.h"
 #include "interpose/vote.h"
 
@@ -34,6 +35,7 @@ double tagc_clock_ms(void)
 
 static void comm_free(struct tagc_comm *comm)
 {
+  tagc_background_release(comm->background);
   tagc_vote_release_slots(comm);
   tagc_cycle_destroy(comm->cycle);
   pthread_mutex_destroy(&comm->lock);
@@ -124,7 +126,7 @@ static struct listed *list(ncclComm_t handle)
   return entry;
 }
 
-struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclResult_t *status)
+struct tagc_comm *tagc_comm_find(ncclComm_t handle)
 {
   struct listed *entry;
   struct tagc_comm *comm = NULL;
@@ -132,9 +134,16 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclR
   HASH_FIND_PTR(table, &handle, entry);
   if (entry && entry->comm) {
     comm = entry->comm;
-    atomic_fetch_add(&comm->references, 1);
+    tagc_comm_retain(comm);
   }
   pthread_rwlock_unlock(&table_lock);
+  return comm;
+}
+
+struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclResult_t *status)
+{
+  struct listed *entry;
+  struct tagc_comm *comm = tagc_comm_find(handle);
   *status = ncclSuccess;
   if (comm)
     return comm;
@@ -390,7 +399,6 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
     .op = call->op_kind,
     .nranks = comm->nranks,
     .bytes = call->count * (uint64_t)comm->nranks * type_size(call->type),
-    .nonblocking = comm->nonblocking,
     .device = comm->device != NULL,
     .state = call->state,
     .slot = call->slot,

@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 
+#include "interpose/background.h"
 #include "interpose/call.h"
 #include "interpose/comm.h"
 #include "interpose/group.h"
@@ -95,6 +96,8 @@ static ncclResult_t run_observed(struct tagc_call *call)
     tagc_comm_account(comm, call);
     pthread_mutex_unlock(&comm->lock);
     status = pass(call);
+    if (status == ncclInProgress)
+      comm->nonblocking = true;
   }
   tagc_comm_release(comm);
   return status;
@@ -111,6 +114,9 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
   } else if (!(call->comm = tagc_comm_acquire(call->handle, call->caller, &status))) {
     /* The real library does not know the handle: it will say so itself. */
     status = status == ncclSystemError ? status : pass(call);
+  } else if (!tagc_background_clear(call->comm)) {
+    tagc_comm_release(call->comm);
+    status = ncclInvalidArgument;   /* as NCCL does: the call before it has not been seen to succeed */
   } else if (call->comm->nranks < 2) {
     tagc_comm_release(call->comm);  /* NCCL runs it at once, even inside a group */
     status = tagc_forward(call);

@@ -5,6 +5,7 @@
  * Collectives fill a struct tagc_call and go to tagc_dispatch(). Everything else is forwarded here; where it must be
  * known (births and deaths of communicators, user-defined reductions), it is told to comm.c before or after.
  */
+#include "interpose/background.h"
 #include "interpose/call.h"
 #include "interpose/comm.h"
 #include "interpose/group.h"
@@ -35,6 +36,9 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
     ncclResult_t mixed_status = watched() ? tagc_group_mix() : ncclSuccess;                                            \
     mixed_status == ncclSuccess ? FORWARD(name, __VA_ARGS__) : mixed_status;                                           \
   })
+
+/* Is a launch on this communicator under way in the background? NCCL refuses most calls then. */
+static inline bool busy(ncclComm_t comm) { return watched() && tagc_background_ask(comm) == ncclInProgress; }
 
 /* A collective: with TAGC_MODE=off one load and one branch more than the direct call. */
 #define COLLECTIVE(name, arguments, ...)                                                                               \
@@ -110,11 +114,15 @@ EXPORT ncclResult_t ncclScatter(const void *send, void *recv, size_t count, nccl
 EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                              cudaStream_t stream)
 {
+  if (busy(comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclSend, send, count, type, peer, comm, stream);
 }
 
 EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
 {
+  if (busy(comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclRecv, recv, count, type, peer, comm, stream);
 }
 
@@ -148,15 +156,15 @@ EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 
 /* ---- communicators: births ----------------------------------------------------------------------------------------- */
 
-/* Does a configuration ask for a non-blocking communicator? Older callers have shorter structs. */
+/* Does a configuration ask for a non-blocking communicator? Older callers have shorter structs. A child inherits that of
+ * its parent only without a configuration of its own. */
 static bool asks_nonblocking(const ncclConfig_t *config, bool inherited)
 {
   if (tagc_library_options()->nccl_nonblocking)
     return true;
-  if (!config || config->size < offsetof(ncclConfig_t, blocking) + sizeof config->blocking ||
-      config->blocking == NCCL_CONFIG_UNDEF_INT)
+  if (!config)
     return inherited;
-  return config->blocking == 0;
+  return config->size >= offsetof(ncclConfig_t, blocking) + sizeof config->blocking && config->blocking == 0;
 }
 
 /* Tells of a communicator that was handed out; returns `status`. */
@@ -199,6 +207,8 @@ EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *dev
 
 EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
 {
+  if (busy(comm))
+    return ncclInvalidArgument;
   bool nonblocking = asks_nonblocking(config, watched() && tagc_comm_is_nonblocking(comm));
   return born(MIX_AND_FORWARD(ncclCommSplit, comm, color, key, child, config), child, nonblocking);
 }
@@ -206,6 +216,8 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_
 EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config,
                                    int flags)
 {
+  if (busy(comm))
+    return ncclInvalidArgument;
   bool nonblocking = asks_nonblocking(config, watched() && tagc_comm_is_nonblocking(comm));
   return born(MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags), child, nonblocking);
 }
@@ -217,10 +229,13 @@ EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId
   return born(MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, nonblocking);
 }
 
-/* ---- communicators: deaths. They enqueue nothing, and so mix no group: a rank may clean up when it likes. ----------------- */
+/* ---- communicators: how they fare, and deaths. They enqueue nothing, and so mix no group: a rank may clean up when it
+ * likes. ---- */
 
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
+  if (busy(comm))
+    return ncclInvalidArgument;
   ncclResult_t status = FORWARD(ncclCommFinalize, comm);
   if (watched())
     tagc_comm_forget(comm);
@@ -229,6 +244,8 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
+  if (busy(comm))
+    return ncclInvalidArgument;
   if (watched())
     tagc_comm_forget(comm);
   return FORWARD(ncclCommDestroy, comm);
@@ -239,6 +256,15 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
   if (watched())
     tagc_comm_abort(comm);
   return FORWARD(ncclCommAbort, comm);
+}
+
+EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+  ncclResult_t ours = watched() && error ? tagc_background_ask(comm) : ncclSuccess;
+  if (ours == ncclSuccess)
+    return FORWARD(ncclCommGetAsyncError, comm, error);
+  *error = ours;
+  return ncclSuccess;
 }
 
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
@@ -295,7 +321,7 @@ EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, nccl
 EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
   if (watched()) {
-    if (tagc_group_defer_destroy(op, comm))
+    if (tagc_group_defer_destroy(op, comm) || tagc_background_defer_destroy(op, comm))
       return ncclSuccess;
     tagc_op_destroyed(op, comm);
   }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "interpose/background.h"
 #include "interpose/comm.h"
 #include "interpose/launch.h"
 
@@ -105,7 +106,8 @@ static void finish(struct group *g, const void *caller)
   __typeof__(&ncclRedOpDestroy) destroy = g && g->destroyed_count ? TAGC_REAL(ncclRedOpDestroy, caller) : NULL;
   for (size_t i = 0; g && i < g->destroyed_count; i++) {
     struct destroyed *d = &g->destroyed[i];
-    if (destroy && !tagc_comm_is_aborted(d->comm)) {     /* an aborted communicator has taken its ops with it */
+    /* An aborted communicator has taken its ops with it; a launch in the background may still need them. */
+    if (destroy && !tagc_comm_is_aborted(d->comm) && !tagc_background_defer_destroy(d->op, d->comm->handle)) {
       tagc_op_destroyed(d->op, d->comm->handle);
       tagc_real_depth++;
       destroy(d->op, d->comm->handle);

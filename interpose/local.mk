@@ -4,6 +4,8 @@ libtagc_a_SOURCES += \
   interpose/call.h interpose/entries.def interpose/reasons.def interpose/nccl_newer.h \
   interpose/comm.c interpose/comm.h \
   interpose/dispatch.c \
+  interpose/background.c interpose/background.h \
+  interpose/exchange.c interpose/exchange.h \
   interpose/execute.c interpose/execute.h \
   interpose/group.c interpose/group.h \
   interpose/launch.c interpose/launch.h \
