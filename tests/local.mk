@@ -40,6 +40,14 @@ EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \
   tests/e2e/steps tests/e2e/threads
 
+# The rules of NCCL, and what programs may do under them.
+rules_scripts = tests/e2e/nonblocking.test
+rules_programs = tests/e2e/nonblocking
+dist_check_SCRIPTS += $(rules_scripts)
+TESTS += $(rules_scripts)
+check_PROGRAMS += $(rules_programs)
+EXTRA_DIST += tests/e2e/inprocess.h
+
 # The stand-in for NCCL itself.
 standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test
 dist_check_SCRIPTS += $(standin_scripts)
@@ -80,6 +88,6 @@ CLEANFILES += tests/fuzz/options tests/fuzz/options.log
 print-tests-abi: ; @echo $(unit_tests) tests/e2e/return_codes.test tests/e2e/preload.test
 print-tests-clang: ; @echo $(unit_tests) tests/e2e/steps.test
 print-tests-asan: ; @echo $(unit_tests) tests/e2e/dlsym.test tests/e2e/reduce_scatter.test tests/e2e/steps.test \
-  tests/e2e/threads.test
-print-tests-tsan: ; @echo tests/unit/test_options tests/e2e/steps.test tests/e2e/threads.test
+  tests/e2e/threads.test $(rules_scripts)
+print-tests-tsan: ; @echo tests/unit/test_options tests/e2e/steps.test tests/e2e/threads.test $(rules_scripts)
 .PHONY: print-tests-abi print-tests-clang print-tests-asan print-tests-tsan
