@@ -8,6 +8,7 @@
 
 #include "env/log.h"
 #include "interpose/background.h"
+#include "interpose/capture.h"
 #include "interpose/library.h"
 #include "interpose/vote.h"
 
@@ -83,6 +84,7 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const void *caller, nccl
   comm->nranks = nranks;
   comm->cycle = cycle;
   comm->ledger = ledger;
+  tagc_capture_find_driver();
   comm->device = tagc_real_is_on_host() ? &tagc_device_host : NULL;
   pthread_mutex_init(&comm->lock, NULL);
   if (ledger->number == 0)

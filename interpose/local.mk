@@ -2,6 +2,7 @@
 # interpose/: how a call comes in and goes out. All but the exported entries is in the convenience library.
 libtagc_a_SOURCES += \
   interpose/call.h interpose/entries.def interpose/reasons.def interpose/nccl_newer.h \
+  interpose/capture.c interpose/capture.h \
   interpose/comm.c interpose/comm.h \
   interpose/dispatch.c \
   interpose/background.c interpose/background.h \

@@ -246,6 +246,42 @@ static bool launch_later(const struct group *ended)
   return false;
 }
 
+/* -- captured groups --------------------------------------------------------------------------------------------- */
+/* The stream that the group is captured on, or NULL. NCCL wants all of a group captured, or none. */
+static cudaStream_t captured_on(const struct group *ended, ncclResult_t *result)
+{
+  cudaStream_t stream = NULL;
+  for (size_t i = 0; i < ended->ntasks; i++)
+    if (standin_is_captured(ended->tasks[i].call.stream))
+      stream = ended->tasks[i].call.stream;
+  for (size_t i = 0; stream && i < ended->ntasks; i++)
+    if (!standin_is_captured(ended->tasks[i].call.stream))
+      *result = standin_fail(ncclInvalidUsage, "all communicators of a group can be captured, or none");
+  return *result == ncclSuccess ? stream : NULL;
+}
+
+/* The graph is launched: the tasks run, and stay for the next time. */
+static void run_captured(void *kept)
+{
+  run_tasks(kept);
+}
+
+static ncclResult_t capture(const struct group *ended, cudaStream_t stream)
+{
+  struct group *kept = malloc(sizeof *kept);
+  ncclResult_t result = kept ? ncclSuccess : standin_fail(ncclSystemError, "no memory for a captured group");
+  if (kept) {
+    *kept = (struct group){.tasks = ended->tasks, .ntasks = ended->ntasks};
+    result = standin_capture(stream, run_captured, kept);
+  }
+  if (result != ncclSuccess) {
+    free(kept);
+    free(ended->tasks);
+  }
+  free(ended->works);
+  return result;
+}
+
 /* Outermost: everything is run, or with `info` only estimated. */
 static ncclResult_t end_group(ncclSimInfo_t *info)
 {
@@ -260,6 +296,9 @@ static ncclResult_t end_group(ncclSimInfo_t *info)
   ncclResult_t result = ended.error;
   if (result == ncclSuccess && info)
     result = estimate(info);
+  cudaStream_t stream = result == ncclSuccess && !info && !ended.nworks ? captured_on(&ended, &result) : NULL;
+  if (stream)
+    return capture(&ended, stream);
   if (result == ncclSuccess && !info && launch_later(&ended))
     return ncclInProgress;
   return run_group(&ended, result, !info);

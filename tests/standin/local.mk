@@ -4,6 +4,7 @@ noinst_PROGRAMS += tests/standin/libnccl.so.2
 tests_standin_libnccl_so_2_SOURCES = \
   tests/standin/bootstrap.c \
   tests/standin/call_api.c \
+  tests/standin/capture.c \
   tests/standin/channel.c \
   tests/standin/comm.c \
   tests/standin/comm_api.c \
