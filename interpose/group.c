@@ -27,22 +27,43 @@ OF_THREAD struct group *group;      /* made when the first call is held */
 
 bool tagc_group_is_open(void) { return depth > 0; }
 
-static void group_free(struct group *g)
+/* A thread may end with a group open. NCCL forgets such a group, and so do we, but for what it refers to. */
+static pthread_key_t of_thread;
+static bool has_key;
+
+static void group_free(void *group_)
 {
+  struct group *g = group_;
   if (!g)
     return;
   for (size_t i = 0; i < g->held_count; i++)
     tagc_comm_release(g->held[i].comm);
+  for (size_t i = 0; i < g->destroyed_count; i++)
+    tagc_comm_release(g->destroyed[i].comm);
   free(g->held);
   free(g->destroyed);
   free(g);
+}
+
+static void make_key(void) { has_key = pthread_key_create(&of_thread, group_free) == 0; }
+
+/* The calling thread's group, or none (NULL). */
+static void set_group(struct group *g)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make_key);
+  group = g;
+  if (has_key)
+    pthread_setspecific(of_thread, g);
 }
 
 enum tagc_hold tagc_group_hold(const struct tagc_call *call)
 {
   if (mixed)
     return TAGC_HOLD_MIXED;
-  if (!group && !(group = calloc(1, sizeof *group)))
+  if (!group)
+    set_group(calloc(1, sizeof *group));
+  if (!group)
     return TAGC_HOLD_NO_MEMORY;
   if (group->held_count == group->held_room) {
     size_t room = group->held_room ? 2 * group->held_room : 8;
@@ -97,7 +118,8 @@ static struct group *leave(void)
   struct group *g = group;
   depth = 0;
   mixed = false;
-  group = NULL;
+  if (g)
+    set_group(NULL);
   return g;
 }
 
@@ -113,7 +135,6 @@ static void finish(struct group *g, const void *caller)
       destroy(d->op, d->comm->handle);
       tagc_real_depth--;
     }
-    tagc_comm_release(d->comm);
   }
   group_free(g);
 }

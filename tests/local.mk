@@ -41,8 +41,8 @@ check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatte
   tests/e2e/steps tests/e2e/threads
 
 # The rules of NCCL, and what programs may do under them.
-rules_scripts = tests/e2e/capture.test tests/e2e/nonblocking.test
-rules_programs = tests/e2e/capture tests/e2e/nonblocking
+rules_scripts = tests/e2e/capture.test tests/e2e/groups.test tests/e2e/nonblocking.test
+rules_programs = tests/e2e/capture tests/e2e/groups tests/e2e/nonblocking
 tests_e2e_capture_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_e2e_capture_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
 dist_check_SCRIPTS += $(rules_scripts)
