@@ -18,6 +18,9 @@ unit_tests = \
   tests/unit/test_options tests/unit/test_plan tests/unit/test_select
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
+# Calls that fail, on the stand-in for NCCL.
+unit_tests += tests/unit/test_failed_calls
+
 # Our own NCCL header against the real one.
 EXTRA_DIST += tests/unit/abi_table.h
 if REAL_NCCL_H
@@ -41,8 +44,8 @@ check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatte
   tests/e2e/steps tests/e2e/threads
 
 # The rules of NCCL, and what programs may do under them.
-rules_scripts = tests/e2e/capture.test tests/e2e/groups.test tests/e2e/nonblocking.test
-rules_programs = tests/e2e/capture tests/e2e/groups tests/e2e/nonblocking
+rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
+rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
 tests_e2e_capture_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_e2e_capture_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
 dist_check_SCRIPTS += $(rules_scripts)

@@ -26,6 +26,7 @@ struct rank {
   int rank, steps;
   float *send, *out;
   bool good;
+  atomic_int begun;                 /* steps whose call was about to be made */
   ncclResult_t last;
   cudaStream_t stream;
 };
@@ -77,6 +78,7 @@ static inline void *run_rank(void *argument)
   r->good = true;
   for (int step = 0; step < r->steps; step++) {
     fill(r, step);
+    r->begun++;
     r->last = settled(r, reduce_scatter(r));
     r->good &= r->last == ncclSuccess && is_sum(r, step);
   }
@@ -119,6 +121,7 @@ static inline void adopt(const ncclComm_t *comms, int steps)
     ranks[i].comm = comms[i];
     ranks[i].rank = i;
     ranks[i].steps = steps;
+    ranks[i].begun = 0;
     if (!ranks[i].send) {
       ranks[i].send = malloc(sizeof(float) * N * RANKS);
       ranks[i].out = malloc(sizeof(float) * N);
