@@ -200,7 +200,7 @@ EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int r
 EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
 {
   ncclResult_t status = MIX_AND_FORWARD(ncclCommInitAll, comms, count, devices);
-  for (int i = 0; comms && i < count && status == ncclSuccess; i++)
+  for (int i = 0; comms && i < count && (status == ncclSuccess || status == ncclInProgress); i++)
     born(status, &comms[i], asks_nonblocking(NULL, false));
   return status;
 }
