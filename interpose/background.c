@@ -132,24 +132,24 @@ bool tagc_background_start(const struct tagc_exchange *real, tagc_launch_functio
   return started;
 }
 
-ncclResult_t tagc_background_state(struct tagc_comm *comm)
+/* How the last launch stands; one that has succeeded, or any that is over (`forget_errors`), is forgotten. */
+static ncclResult_t look(struct tagc_comm *comm, bool forget_errors)
 {
-  if (atomic_load_explicit(&alive, memory_order_relaxed) == 0)
-    return ncclSuccess;
+  struct tagc_background *over = NULL;
   pthread_mutex_lock(&comm->lock);
   ncclResult_t state = comm->background ? (ncclResult_t)atomic_load(&comm->background->status) : ncclSuccess;
+  if (state == ncclSuccess || (forget_errors && state != ncclInProgress)) {
+    over = comm->background;
+    comm->background = NULL;
+  }
   pthread_mutex_unlock(&comm->lock);
+  tagc_background_release(over);
   return state;
 }
 
 bool tagc_background_clear(struct tagc_comm *comm)
 {
-  if (atomic_load_explicit(&alive, memory_order_relaxed) == 0)
-    return true;
-  if (tagc_background_state(comm) == ncclInProgress)
-    return false;
-  attach(comm, NULL);
-  return true;
+  return atomic_load_explicit(&alive, memory_order_relaxed) == 0 || look(comm, true) != ncclInProgress;
 }
 
 ncclResult_t tagc_background_ask(ncclComm_t handle)
@@ -157,9 +157,7 @@ ncclResult_t tagc_background_ask(ncclComm_t handle)
   if (atomic_load_explicit(&alive, memory_order_relaxed) == 0)
     return ncclSuccess;
   struct tagc_comm *comm = tagc_comm_find(handle);
-  ncclResult_t state = comm ? tagc_background_state(comm) : ncclSuccess;
-  if (comm && state == ncclSuccess)
-    attach(comm, NULL);             /* the program has been told */
+  ncclResult_t state = comm ? look(comm, false) : ncclSuccess;
   tagc_comm_release(comm);
   return state;
 }

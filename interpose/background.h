@@ -7,7 +7,7 @@
  *
  * Ownership   A launch holds copies of its calls and references to their communicators; a communicator refers to its last
  *             launch until the program has been told how that ended.
- * Threads     Any. The thread of a launch takes no signals, and ends with it.
+ * Threads     Any. The thread of a launch takes no signals, has no current device, and ends with the launch.
  * Errors      Where a thread cannot be had, the caller does the work itself: it may then wait, but nothing is lost.
  */
 #ifndef INTERPOSE_BACKGROUND_H
@@ -23,9 +23,8 @@ typedef ncclResult_t tagc_launch_function(const struct tagc_exchange *real, stru
 bool tagc_background_start(const struct tagc_exchange *real, tagc_launch_function *run, const struct tagc_call *calls,
                            size_t count);
 
-/* How the last launch on a communicator stands: ncclInProgress, its error, or ncclSuccess when there is none (any more). The
- * second one takes a handle, known or not. */
-ncclResult_t tagc_background_state(struct tagc_comm *comm);
+/* How the last launch on a communicator stands: ncclInProgress, its error, or ncclSuccess when there is none (any more). Any
+ * handle may be asked for, by any thread. */
 ncclResult_t tagc_background_ask(ncclComm_t handle);
 
 /* The next call on a communicator comes. False while a launch is under way; an error of the last one is forgotten now. */

@@ -26,8 +26,8 @@ static ncclResult_t ask(const struct tagc_exchange *real, struct tagc_comm *cons
     ncclResult_t state = ncclSuccess, status = real->async_error(comms[i]->handle, &state);
     if (status == ncclSuccess)
       status = state;
-    if (status == ncclInProgress)
-      comms[i]->nonblocking = true;
+    if (status == ncclInProgress && count == 1)
+      comms[i]->nonblocking = true;   /* in a group of several, NCCL says so of a blocking one as well */
     if (status != ncclSuccess)
       all = status;
   }

@@ -120,7 +120,16 @@ static ncclResult_t run_rounds(const struct tagc_exchange *real, struct tagc_cal
   return status;
 }
 
-/* All of them as they came. A communicator that the real library is still at when it returns is a non-blocking one. */
+static bool is_of_one_communicator(const struct tagc_call *calls, size_t count)
+{
+  for (size_t i = 1; i < count; i++)
+    if (calls[i].comm != calls[0].comm)
+      return false;
+  return true;
+}
+
+/* All of them as they came. A communicator that the real library is still at when it returns is a non-blocking one; but of
+ * the communicators of a group one is enough to make it return early. */
 static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_call *calls, size_t count, bool in_group)
 {
   struct tagc_call *one[1] = {calls}, **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
@@ -132,8 +141,8 @@ static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_
   for (size_t i = 0; i < count; i++)
     chosen[i] = &calls[i];
   ncclResult_t status = run_plain(real, chosen, count, in_group);
-  for (size_t i = 0; i < count && status == ncclInProgress; i++)
-    calls[i].comm->nonblocking = true;
+  if (status == ncclInProgress && is_of_one_communicator(calls, count))
+    calls[0].comm->nonblocking = true;
   if (chosen != one)
     free(chosen);
   return status;

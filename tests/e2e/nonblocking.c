@@ -77,6 +77,35 @@ static void one_after_the_other(void)
   ok(good, "one thread calls rank after rank and asks both then: %d steps are exact", STEPS);
 }
 
+/* A watchdog asks all the time, and must not take an answer away from those that wait for it. */
+static atomic_bool over;
+
+static void *watch(void *argument)
+{
+  bool *good = argument;
+  while (!over)
+    for (int i = 0; i < RANKS; i++) {
+      ncclResult_t state = ncclInternalError;
+      *good &= ncclCommGetAsyncError(ranks[i].comm, &state) == ncclSuccess &&
+               (state == ncclSuccess || state == ncclInProgress);
+      sched_yield();
+    }
+  return NULL;
+}
+
+static void watched(void)
+{
+  pthread_t thread;
+  bool watch_good = true, good = start_nonblocking(8 * STEPS, 3);
+  over = false;
+  pthread_create(&thread, NULL, watch, &watch_good);
+  good &= run_threads();
+  over = true;
+  pthread_join(thread, NULL);
+  finish();
+  ok(good && watch_good, "a watchdog that asks all the time: %d steps are exact", 8 * STEPS);
+}
+
 /* A group with several calls of each communicator runs in rounds. */
 static void several_calls(void)
 {
@@ -196,6 +225,7 @@ int main(void)
   ranks_differ();
   one_thread();
   one_after_the_other();
+  watched();
   several_calls();
   short_lived_ops();
   children();
