@@ -201,21 +201,20 @@ static bool find_stamp(const ncclUniqueId *ids, int count, struct tagc_agree_sta
 }
 
 /* What must be equal on all ranks. */
-static bool describe(char *text, size_t size, bool nonblocking, int nccl_version, bool on_host)
+static bool describe(char *text, size_t size, int nccl_version, bool on_host)
 {
   const struct tagc_options *options = tagc_library_options();
-  int n = snprintf(text, size, "tagc version=%s\nNCCL version=%d\nblocking=%d\nmemory=%s\noptions=%s\n", PACKAGE_VERSION,
-                   nccl_version, !nonblocking, on_host ? "host" : "not supported", options->bad ? "refused" : "understood");
+  int n = snprintf(text, size, "tagc version=%s\nNCCL version=%d\nmemory=%s\noptions=%s\n", PACKAGE_VERSION, nccl_version,
+                   on_host ? "host" : "not supported", options->bad ? "refused" : "understood");
   return n > 0 && (size_t)n < size && tagc_options_describe(options, text + n, size - (size_t)n);
 }
 
-struct tagc_agreement tagc_agree_report(const ncclUniqueId *ids, int count, int nranks, int rank, bool nonblocking,
-                                        int nccl_version, bool on_host)
+struct tagc_agreement tagc_agree_report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version,
+                                        bool on_host)
 {
   struct tagc_agreement a = {.state = TAGC_AGREED_NO, .rank = (uint32_t)rank, .nranks = (uint32_t)nranks};
   char text[TAGC_AGREE_TEXT + 1], name[80];
-  if (nranks > TAGC_AGREE_RANKS || !find_stamp(ids, count, &a.stamp) ||
-      !describe(text, sizeof text, nonblocking, nccl_version, on_host))
+  if (nranks > TAGC_AGREE_RANKS || !find_stamp(ids, count, &a.stamp) || !describe(text, sizeof text, nccl_version, on_host))
     return a;
   struct talk t = {.request = {.kind = TAGC_AGREE_REPORT, .rank = a.rank, .nranks = a.nranks, .host = tagc_host_id(),
                                .text_size = (uint16_t)strlen(text)}, .text = text};

@@ -40,8 +40,8 @@ void tagc_agree_stamp_id(ncclUniqueId *id);
 
 /* Reports to the maker of `ids` (`count` of them, equal on all ranks) that this process is about to become `rank` of `nranks`.
  * `nccl_version` as ncclGetVersion tells it; `on_host`: the real library works on host memory. */
-struct tagc_agreement tagc_agree_report(const ncclUniqueId *ids, int count, int nranks, int rank, bool nonblocking,
-                                        int nccl_version, bool on_host);
+struct tagc_agreement tagc_agree_report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version,
+                                        bool on_host);
 
 /* Asks for the verdict where it is not known yet. False where it cannot be had. */
 bool tagc_agree_settle(struct tagc_agreement *agreement);

@@ -7,6 +7,8 @@
 #include <time.h>
 
 #include "env/log.h"
+#include "interpose/background.h"
+#include "interpose/capture.h"
 #include "interpose/library.h"
 #include "interpose/vote.h"
 
@@ -46,6 +48,7 @@ double tagc_clock_ms(void)
 
 static void comm_free(struct tagc_comm *comm)
 {
+  tagc_background_release(comm->background);
   tagc_vote_release_slots(comm);
   tagc_cycle_destroy(comm->cycle);
   pthread_mutex_destroy(&comm->lock);
@@ -98,6 +101,7 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *
   comm->nranks = nranks;
   comm->cycle = cycle;
   comm->ledger = ledger;
+  tagc_capture_find_driver();
   comm->device = nccl->on_host ? &tagc_device_host : NULL;
   pthread_mutex_init(&comm->lock, NULL);
   if (ledger->number == 0)
@@ -141,8 +145,7 @@ static struct listed *list(ncclComm_t handle)
   return entry;
 }
 
-/* The communicator that is known under a handle already, with a reference. */
-static struct tagc_comm *look_up(ncclComm_t handle)
+struct tagc_comm *tagc_comm_find(ncclComm_t handle)
 {
   struct listed *entry;
   struct tagc_comm *comm = NULL;
@@ -150,7 +153,7 @@ static struct tagc_comm *look_up(ncclComm_t handle)
   HASH_FIND_PTR(table, &handle, entry);
   if (entry && entry->comm) {
     comm = entry->comm;
-    atomic_fetch_add(&comm->references, 1);
+    tagc_comm_retain(comm);
   }
   pthread_rwlock_unlock(&table_lock);
   return comm;
@@ -187,7 +190,7 @@ struct tagc_agreement tagc_comm_settle(ncclComm_t handle)
 
 struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status)
 {
-  struct tagc_comm *comm = look_up(handle);
+  struct tagc_comm *comm = tagc_comm_find(handle);
   *status = ncclSuccess;
   if (comm)
     return comm;
@@ -496,7 +499,6 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
     .op = call->op_kind,
     .nranks = comm->nranks,
     .bytes = call->count * (uint64_t)comm->nranks * type_size(call->type),
-    .nonblocking = comm->nonblocking,
     .agreed = comm->agreed,
     .device = comm->device != NULL,
     .state = call->state,

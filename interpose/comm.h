@@ -42,7 +42,7 @@ struct tagc_comm {
   atomic_int references;
   atomic_int phase;                 /* enum tagc_phase */
   int rank, nranks;
-  bool nonblocking;
+  bool nonblocking;                 /* known from its configuration, or from an answer of the real library */
   bool agreed;                      /* all ranks have the library and the same options */
   const struct tagc_device *device; /* NULL: no codec for its memory */
 
@@ -58,12 +58,15 @@ struct tagc_comm {
   double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
   uint64_t cycle_began_bytes;       /* ledger->wire_bytes_total then */
   struct tagc_ledger *ledger;
+  struct tagc_background *background;   /* non-blocking: the last launch, until the program knows how it ended */
 };
 
 /* The communicator of a handle, made at its first use, with a reference; the verdict of the ranks is asked for then.
  * NULL, and *status: what the real library said of the handle; ncclSystemError without memory; ncclRemoteError where the
  * verdict is lost. */
 struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status);
+/* The same, where it has been used already and is still alive; otherwise NULL. */
+struct tagc_comm *tagc_comm_find(ncclComm_t handle);
 void tagc_comm_retain(struct tagc_comm *comm);
 void tagc_comm_release(struct tagc_comm *comm);
 bool tagc_comm_is_aborted(const struct tagc_comm *comm);

@@ -3,7 +3,9 @@
  */
 #include <errno.h>
 
+#include "interpose/background.h"
 #include "interpose/call.h"
+#include "interpose/capture.h"
 #include "interpose/comm.h"
 #include "interpose/group.h"
 #include "interpose/launch.h"
@@ -75,6 +77,16 @@ static ncclResult_t pass(struct tagc_call *call)
   return status == ncclSuccess ? tagc_forward(call) : status;
 }
 
+/* A call that goes on as it came and is entered into the accounts, with its reason. */
+static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reason)
+{
+  pthread_mutex_lock(&call->comm->lock);
+  call->decision = (struct tagc_decision){TAGC_PASS, reason};
+  tagc_comm_account(call->comm, call);
+  pthread_mutex_unlock(&call->comm->lock);
+  return pass(call);
+}
+
 /* A call that is part of the cycle. The reference to its communicator is dropped here, or goes on into the group. */
 static ncclResult_t run_observed(struct tagc_call *call)
 {
@@ -97,11 +109,9 @@ static ncclResult_t run_observed(struct tagc_call *call)
   } else if (reduce_scatter) {
     status = tagc_launch_run(call, 1, false);
   } else {
-    pthread_mutex_lock(&comm->lock);
-    call->decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_function};
-    tagc_comm_account(comm, call);
-    pthread_mutex_unlock(&comm->lock);
-    status = pass(call);
+    status = pass_accounted(call, TAGC_REASON_function);
+    if (status == ncclInProgress)
+      comm->nonblocking = true;
   }
   tagc_comm_release(comm);
   return status;
@@ -128,9 +138,16 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
     /* No memory, or no verdict: to pass here alone would be wrong. A handle that the real library does not know is its own
      * to refuse. */
     status = status == ncclSystemError || status == ncclRemoteError ? status : pass(call);
+  } else if (!tagc_background_clear(call->comm)) {
+    tagc_comm_release(call->comm);
+    status = ncclInvalidArgument;   /* as NCCL does: the call before it has not been seen to succeed */
   } else if (call->comm->nranks < 2) {
     tagc_comm_release(call->comm);  /* NCCL runs it at once, even inside a group */
     status = tagc_forward(call);
+  } else if (tagc_capture_is_active(call->stream)) {
+    call->slot = -1;
+    status = pass_accounted(call, TAGC_REASON_capture);
+    tagc_comm_release(call->comm);
   } else {
     call->op_kind = tagc_op_kind(call->op, call->handle, call->type, call->comm->device != NULL, &call->scale);
     if (call->op_kind == TAGC_OP_OTHER && (int)call->op >= (int)ncclNumOps) {

@@ -5,6 +5,7 @@
  * Collectives fill a struct tagc_call and go to tagc_dispatch(). Everything else is forwarded here; where it must be
  * known (births and deaths of communicators, user-defined reductions), it is told to comm.c before or after.
  */
+#include "interpose/background.h"
 #include "interpose/call.h"
 #include "interpose/comm.h"
 #include "interpose/group.h"
@@ -38,6 +39,9 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
     ncclResult_t mixed_status = watched() ? tagc_group_mix(nccl) : ncclSuccess;                                        \
     mixed_status == ncclSuccess ? FORWARD(name, __VA_ARGS__) : mixed_status;                                           \
   })
+
+/* Is a launch on this communicator under way in the background? NCCL refuses most calls then. */
+static inline bool busy(ncclComm_t comm) { return watched() && tagc_background_ask(comm) == ncclInProgress; }
 
 /* A collective: with TAGC_MODE=off one load and one branch more than the direct call. */
 #define COLLECTIVE(name, arguments, ...)                                                                               \
@@ -115,12 +119,16 @@ EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type
                              cudaStream_t stream)
 {
   CALLED;
+  if (busy(comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclSend, send, count, type, peer, comm, stream);
 }
 
 EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
 {
   CALLED;
+  if (busy(comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclRecv, recv, count, type, peer, comm, stream);
 }
 
@@ -172,15 +180,15 @@ EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 
 /* ---- communicators: births ----------------------------------------------------------------------------------------- */
 
-/* Does a configuration ask for a non-blocking communicator? Older callers have shorter structs. */
+/* Does a configuration ask for a non-blocking communicator? Older callers have shorter structs. A child inherits that of
+ * its parent only without a configuration of its own. */
 static bool asks_nonblocking(const ncclConfig_t *config, bool inherited)
 {
   if (tagc_library_options()->nccl_nonblocking)
     return true;
-  if (!config || config->size < offsetof(ncclConfig_t, blocking) + sizeof config->blocking ||
-      config->blocking == NCCL_CONFIG_UNDEF_INT)
+  if (!config)
     return inherited;
-  return config->blocking == 0;
+  return config->size >= offsetof(ncclConfig_t, blocking) + sizeof config->blocking && config->blocking == 0;
 }
 
 /* What is known of a communicator before it is there. */
@@ -198,7 +206,7 @@ static struct birth from_ids(const ncclUniqueId *ids, int count, int nranks, int
     return birth;
   birth.nonblocking = asks_nonblocking(config, false);
   if (ids && count > 0 && nranks > 1 && rank >= 0 && rank < nranks)
-    birth.agreement = tagc_agree_report(ids, count, nranks, rank, birth.nonblocking, tagc_real_version(nccl), nccl->on_host);
+    birth.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), nccl->on_host);
   return birth;
 }
 
@@ -268,7 +276,7 @@ EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *dev
   struct birth birth = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
   ncclResult_t status = MIX_AND_FORWARD(ncclCommInitAll, comms, count, devices);
   birth.nonblocking = watched() && asks_nonblocking(NULL, false);
-  for (int i = 0; comms && i < count && status == ncclSuccess; i++)
+  for (int i = 0; comms && i < count && (status == ncclSuccess || status == ncclInProgress); i++)
     status = born(status, &comms[i], NULL, &birth);
   return status;
 }
@@ -276,6 +284,8 @@ EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *dev
 EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
 {
   CALLED;
+  if (busy(comm))
+    return ncclInvalidArgument;
   struct birth birth = from_parent(comm, config);
   ncclResult_t status = MIX_AND_FORWARD(ncclCommSplit, comm, color, key, child, config);
   return color == NCCL_SPLIT_NOCOLOR ? status : born(status, child, comm, &birth);
@@ -285,6 +295,8 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
                                    int flags)
 {
   CALLED;
+  if (busy(comm))
+    return ncclInvalidArgument;
   struct birth birth = from_parent(comm, config);
   return born(MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags), child, comm, &birth);
 }
@@ -299,21 +311,14 @@ EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId
   return born(MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &birth);
 }
 
-/* Where a program learns that a non-blocking communicator has its children. */
-EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
-{
-  CALLED;
-  ncclResult_t status = FORWARD(ncclCommGetAsyncError, comm, error);
-  if (status == ncclSuccess && watched() && *error != ncclInProgress && !tagc_comm_collect(comm, *error != ncclSuccess))
-    return ncclSystemError;
-  return status;
-}
-
-/* ---- communicators: deaths. They enqueue nothing, and so mix no group: a rank may clean up when it likes. ----------------- */
+/* ---- communicators: how they fare, and deaths. They enqueue nothing, and so mix no group: a rank may clean up when it
+ * likes. ---- */
 
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
   CALLED;
+  if (busy(comm))
+    return ncclInvalidArgument;
   ncclResult_t status = FORWARD(ncclCommFinalize, comm);
   if (watched())
     tagc_comm_forget(comm);
@@ -323,6 +328,8 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
   CALLED;
+  if (busy(comm))
+    return ncclInvalidArgument;
   if (watched()) {
     tagc_comm_forget(comm);
     tagc_comm_collect(comm, true);
@@ -338,6 +345,21 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
     tagc_comm_collect(comm, true);
   }
   return FORWARD(ncclCommAbort, comm);
+}
+
+/* Where a program learns that a launch in the background is over, and that a non-blocking communicator has its children. */
+EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+  CALLED;
+  ncclResult_t ours = watched() && error ? tagc_background_ask(comm) : ncclSuccess;
+  if (ours != ncclSuccess) {
+    *error = ours;
+    return ncclSuccess;
+  }
+  ncclResult_t status = FORWARD(ncclCommGetAsyncError, comm, error);
+  if (status == ncclSuccess && watched() && *error != ncclInProgress && !tagc_comm_collect(comm, *error != ncclSuccess))
+    return ncclSystemError;
+  return status;
 }
 
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
@@ -418,7 +440,7 @@ EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
   CALLED;
   if (watched()) {
-    if (tagc_group_defer_destroy(nccl, op, comm))
+    if (tagc_group_defer_destroy(nccl, op, comm) || tagc_background_defer_destroy(op, comm))
       return ncclSuccess;
     tagc_op_destroyed(op, comm);
   }

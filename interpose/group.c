@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "interpose/background.h"
 #include "interpose/comm.h"
 #include "interpose/launch.h"
 
@@ -37,9 +38,32 @@ static void group_free(struct group *g)
     return;
   for (size_t i = 0; i < g->held_count; i++)
     tagc_comm_release(g->held[i].comm);
+  for (size_t i = 0; i < g->destroyed_count; i++)
+    tagc_comm_release(g->destroyed[i].comm);
   free(g->held);
   free(g->destroyed);
   free(g);
+}
+
+/* A thread may end with groups open. NCCL forgets them, and so do we, but for what they refer to. */
+static void thread_ends(void *open)
+{
+  for (int i = 0; i <= TAGC_NCCL_MAX; i++)
+    group_free(((struct open *)open)[i].group);
+}
+
+static pthread_key_t threads;
+static bool has_key;
+
+static void make_key(void) { has_key = pthread_key_create(&threads, thread_ends) == 0; }
+
+/* This thread has something to forget. */
+static void note_thread(void)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make_key);
+  if (has_key)
+    pthread_setspecific(threads, of_thread);
 }
 
 enum tagc_hold tagc_group_hold(const struct tagc_call *call)
@@ -47,7 +71,11 @@ enum tagc_hold tagc_group_hold(const struct tagc_call *call)
   struct open *open = open_in(call->nccl);
   if (open->mixed)
     return TAGC_HOLD_MIXED;
-  if (!open->group && !(open->group = calloc(1, sizeof *open->group)))
+  if (!open->group) {
+    note_thread();
+    open->group = calloc(1, sizeof *open->group);
+  }
+  if (!open->group)
     return TAGC_HOLD_NO_MEMORY;
   struct group *group = open->group;
   if (group->held_count == group->held_room) {
@@ -112,13 +140,13 @@ static void finish(struct group *g, const struct tagc_nccl *nccl)
   __typeof__(&ncclRedOpDestroy) destroy = g && g->destroyed_count ? TAGC_REAL(ncclRedOpDestroy, nccl) : NULL;
   for (size_t i = 0; g && i < g->destroyed_count; i++) {
     struct destroyed *d = &g->destroyed[i];
-    if (destroy && !tagc_comm_is_aborted(d->comm)) {     /* an aborted communicator has taken its ops with it */
+    /* An aborted communicator has taken its ops with it; a launch in the background may still need them. */
+    if (destroy && !tagc_comm_is_aborted(d->comm) && !tagc_background_defer_destroy(d->op, d->comm->handle)) {
       tagc_op_destroyed(d->op, d->comm->handle);
       tagc_real_depth++;
       destroy(d->op, d->comm->handle);
       tagc_real_depth--;
     }
-    tagc_comm_release(d->comm);
   }
   group_free(g);
 }

@@ -6,8 +6,11 @@ libtagc_a_SOURCES += \
   interpose/agree_decider.c interpose/agree_decider.h \
   interpose/agree_listener.c interpose/agree_listener.h \
   interpose/agree_wire.c interpose/agree_wire.h \
+  interpose/capture.c interpose/capture.h \
   interpose/comm.c interpose/comm.h \
   interpose/dispatch.c \
+  interpose/background.c interpose/background.h \
+  interpose/exchange.c interpose/exchange.h \
   interpose/execute.c interpose/execute.h \
   interpose/group.c interpose/group.h \
   interpose/imports.c interpose/imports.h \

@@ -29,6 +29,9 @@ EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/un
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
 
+# Calls that fail, on the stand-in for NCCL.
+unit_tests += tests/unit/test_failed_calls
+
 # Our own NCCL header against the real one.
 EXTRA_DIST += tests/unit/abi_table.h
 if REAL_NCCL_H
@@ -88,6 +91,16 @@ tests_e2e_dlopen_user_so_CFLAGS = $(AM_CFLAGS) -fPIC -DLIBRARY
 tests_e2e_dlopen_user_so_LDFLAGS = $(AM_LDFLAGS) -shared
 tests_e2e_dlopen_user_so_LDADD =
 
+# The rules of NCCL, and what programs may do under them.
+rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
+rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
+tests_e2e_capture_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_e2e_capture_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
+dist_check_SCRIPTS += $(rules_scripts)
+TESTS += $(rules_scripts)
+check_PROGRAMS += $(rules_programs)
+EXTRA_DIST += tests/e2e/inprocess.h
+
 # The stand-in for NCCL itself.
 standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test tests/e2e/standin_network.test
 dist_check_SCRIPTS += $(standin_scripts)
@@ -139,6 +152,8 @@ endif
 print-tests-abi: ; @echo $(unit_tests) tests/e2e/return_codes.test tests/e2e/preload.test
 print-tests-clang: ; @echo $(unit_tests) tests/e2e/steps.test
 print-tests-asan: ; @echo $(unit_tests) tests/e2e/agreement.test tests/e2e/dlsym.test tests/e2e/reduce_scatter.test tests/e2e/steps.test \
-  tests/e2e/threads.test
-print-tests-tsan: ; @echo tests/e2e/agreement.test tests/unit/test_options tests/e2e/steps.test tests/e2e/threads.test
+  tests/e2e/threads.test $(rules_scripts)
+# Not exits.test: the report at exit reads what other threads still count.
+print-tests-tsan: ; @echo tests/e2e/agreement.test tests/unit/test_options tests/e2e/steps.test tests/e2e/threads.test \
+  tests/unit/test_failed_calls $(filter-out tests/e2e/exits.test,$(rules_scripts))
 .PHONY: print-tests-abi print-tests-clang print-tests-asan print-tests-tsan

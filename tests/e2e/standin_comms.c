@@ -76,15 +76,44 @@ static void test_opaque_bytes(void)
   check(result != ncclSuccess && made == NULL, "nor two ranks 0 (%d)", (int)result);
 }
 
+/* The state of a non-blocking communicator when it is no longer at work. */
+static ncclResult_t wait_for(ncclComm_t which)
+{
+  ncclResult_t error = ncclInProgress;
+  while (error == ncclInProgress) {
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    NEED(ncclCommGetAsyncError(which, &error));
+  }
+  return error;
+}
+
 static void test_configurations(void)
 {
   ncclComm_t made;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER, bad = NCCL_CONFIG_INITIALIZER;
   ncclResult_t error = ncclInternalError;
   config.blocking = 0;
-  NEED(ncclCommInitRankConfig(&made, check_nranks, new_id(), check_rank, &config));
-  NEED(ncclCommGetAsyncError(made, &error));
-  check(error == ncclSuccess && works(made, check_nranks), "a non-blocking communicator");
+  int sum = 0, one = 1, count = 0;
+  check_result(ncclCommInitRankConfig(&made, check_nranks, new_id(), check_rank, &config), ncclInProgress,
+               "a non-blocking communicator is announced");
+  error = wait_for(made);
+  check(error == ncclSuccess && ncclCommCount(made, &count) == ncclSuccess && count == check_nranks, "and gets ready");
+  check_result(ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, made, NULL),
+               check_nranks > 1 ? ncclInProgress : ncclSuccess, "a call on it");
+  check(wait_for(made) == ncclSuccess && sum == check_nranks, "is done in the background");
+  if (check_nranks > 1) {            /* the last rank comes when the others have tried everything */
+    bool last = check_rank == check_nranks - 1;
+    if (!last) {
+      ncclResult_t first = ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, made, NULL),
+                   second = ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, made, NULL);
+      check(first == ncclInProgress && second == ncclInvalidArgument, "a second one before it succeeds is refused");
+      check_result(ncclCommDestroy(made), ncclInvalidArgument, "and so is the end of the communicator");
+    }
+    NEED(ncclAllReduce(&one, &count, 1, ncclInt32, ncclMax, comm, NULL));
+    if (last)
+      ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, made, NULL);
+    check(wait_for(made) == ncclSuccess, "neither does harm");
+  }
   NEED(ncclCommDestroy(made));
   bad.magic = 0;
   check_result(ncclCommInitRankConfig(&made, 1, new_id(), 0, &bad), ncclInvalidArgument, "a config without its magic");

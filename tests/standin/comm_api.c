@@ -22,15 +22,24 @@ static ncclResult_t run_init(struct async_work *base)
   struct ncclComm *comm = work->comm;
   ncclResult_t result = standin_join(comm, work->ids, work->nids);
   comm->connected = result == ncclSuccess;
+  bool keep = result == ncclSuccess || comm->nonblocking;  /* who asks it for its error must find it */
   standin_comm_release(comm);
-  if (result != ncclSuccess) {
+  if (!keep) {
     standin_comm_destroy(comm);
     *work->handle = NULL;
   }
   return result;
 }
 
-/* Blocking or not, it blocks: NCCL allows a non-blocking communicator to be ready at once. */
+/* NCCL_COMM_BLOCKING decides, then the configuration, then what the communicator would inherit. */
+static bool is_nonblocking(const ncclConfig_t *config, bool inherited)
+{
+  const char *forced = getenv("NCCL_COMM_BLOCKING");
+  if (forced && (strcmp(forced, "0") == 0 || strcmp(forced, "1") == 0))
+    return *forced == '0';
+  return config ? config->blocking == 0 : inherited;
+}
+
 static ncclResult_t add_init(ncclComm_t *handle, int nranks, const ncclUniqueId *ids, int nids, int rank, int device,
                              const ncclConfig_t *config)
 {
@@ -51,6 +60,9 @@ static ncclResult_t add_init(ncclComm_t *handle, int nranks, const ncclUniqueId 
   comm->rank = rank;
   comm->nranks = nranks;
   comm->device = device;
+  comm->nonblocking = is_nonblocking(config, false);
+  if (comm->nonblocking)
+    work->base.told = comm;
   *handle = comm;
   return standin_group_add_work(&work->base);
 }
@@ -128,6 +140,7 @@ struct child_work {
   ncclComm_t *handle;
   uint64_t tag;            /* tells this rendezvous from others of the parent */
   int color, key;          /* NCCL_SPLIT_NOCOLOR: no child for this rank */
+  bool nonblocking;        /* the child */
   int nmembers;
   int members[];           /* ranks of the parent that take part, ascending */
 };
@@ -189,6 +202,7 @@ static ncclResult_t run_child(struct async_work *base)
   standin_comm_release(work->parent);
   if (child) {
     child->connected = result == ncclSuccess;
+    child->nonblocking = work->nonblocking;
     if (result == ncclSuccess)
       *work->handle = child;
     standin_comm_release(child);
@@ -209,8 +223,8 @@ static ncclResult_t check_parent(struct ncclComm *parent, ncclComm_t *handle, co
 }
 
 /* Takes over the use of the parent. `members` are ascending. */
-static ncclResult_t add_child(struct ncclComm *parent, ncclComm_t *handle, uint64_t tag, int color, int key,
-                              const int *members, int nmembers)
+static ncclResult_t add_child(struct ncclComm *parent, ncclComm_t *handle, const ncclConfig_t *config, uint64_t tag,
+                              int color, int key, const int *members, int nmembers)
 {
   struct child_work *work = malloc(sizeof *work + (size_t)nmembers * sizeof *members);
   if (!work) {
@@ -218,7 +232,10 @@ static ncclResult_t add_child(struct ncclComm *parent, ncclComm_t *handle, uint6
     return standin_fail(ncclSystemError, "no memory for a communicator");
   }
   *work = (struct child_work){.base.run = run_child, .parent = parent, .handle = handle, .tag = tag, .color = color,
-                              .key = key, .nmembers = nmembers};
+                              .key = key, .nonblocking = is_nonblocking(config, parent->nonblocking),
+                              .nmembers = nmembers};
+  if (parent->nonblocking)
+    work->base.told = parent;
   memcpy(work->members, members, (size_t)nmembers * sizeof *members);
   *handle = NULL;
   return standin_group_add_work(&work->base);
@@ -237,7 +254,7 @@ static ncclResult_t split(ncclComm_t comm, int color, int key, ncclComm_t *newco
   } else {
     for (int i = 0; i < comm->nranks; i++)
       members[i] = i;
-    result = add_child(comm, newcomm, comm->splits++, color, key, members, comm->nranks);
+    result = add_child(comm, newcomm, config, comm->splits++, color, key, members, comm->nranks);
   }
   free(members);
   return result;
@@ -283,7 +300,7 @@ static ncclResult_t shrink(ncclComm_t comm, const int *excluded, int nexcluded, 
         members[nmembers++] = i;
         tag = tag * 31 + (uint64_t)i;
       }
-    result = add_child(comm, newcomm, tag, 0, 0, members, nmembers);
+    result = add_child(comm, newcomm, config, tag, 0, 0, members, nmembers);
   }
   free(members);
   return result;
@@ -299,6 +316,16 @@ STANDIN_API ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, 
   return result != ncclSuccess ? result : ended;
 }
 
+/* Is a launch of a non-blocking communicator still at it? */
+static bool is_under_way(ncclComm_t comm)
+{
+  if (!standin_comm_acquire(comm))
+    return false;
+  bool under_way = atomic_load(&comm->async_error) == ncclInProgress;
+  standin_comm_release(comm);
+  return under_way;
+}
+
 /* -- the end of a communicator ----------------------------------------------------------------------------------- */
 STANDIN_API ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
@@ -307,6 +334,10 @@ STANDIN_API ncclResult_t ncclCommFinalize(ncclComm_t comm)
   if (!standin_comm_acquire(comm))
     return standin_group_note(standin_fail(ncclInvalidArgument, "CommFinalize: no such communicator"));
   standin_stats_begin("ncclCommFinalize", (int64_t)comm->id, 0, -1);
+  if (is_under_way(comm)) {
+    standin_comm_release(comm);
+    return standin_fail(ncclInvalidArgument, "CommFinalize: a call on it has not succeeded yet");
+  }
   bool again = comm->finalized;
   comm->finalized = true;
   standin_comm_release(comm);
@@ -318,6 +349,8 @@ STANDIN_API ncclResult_t ncclCommDestroy(ncclComm_t comm)
   if (!comm)
     return ncclSuccess;
   standin_stats_begin("ncclCommDestroy", -1, 0, -1);
+  if (is_under_way(comm))
+    return standin_fail(ncclInvalidArgument, "CommDestroy: a call on it has not succeeded yet");
   if (!standin_comm_destroy(comm))
     return standin_fail(ncclInvalidArgument, "CommDestroy: no such communicator");
   return ncclSuccess;
@@ -365,8 +398,8 @@ STANDIN_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *as
 
 STANDIN_API ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
 {
-  if (!count || !standin_comm_acquire(comm))
-    return standin_fail(ncclInvalidArgument, "CommCount: no such communicator, or count is NULL");
+  if (!count || is_under_way(comm) || !standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "CommCount: no such communicator, or not ready, or count is NULL");
   *count = comm->nranks;
   standin_comm_release(comm);
   return ncclSuccess;
@@ -374,8 +407,8 @@ STANDIN_API ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
 
 STANDIN_API ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
 {
-  if (!device || !standin_comm_acquire(comm))
-    return standin_fail(ncclInvalidArgument, "CommCuDevice: no such communicator, or device is NULL");
+  if (!device || is_under_way(comm) || !standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "CommCuDevice: no such communicator, or not ready, or device is NULL");
   *device = comm->device;
   standin_comm_release(comm);
   return ncclSuccess;
@@ -383,8 +416,8 @@ STANDIN_API ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
 
 STANDIN_API ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
 {
-  if (!rank || !standin_comm_acquire(comm))
-    return standin_fail(ncclInvalidArgument, "CommUserRank: no such communicator, or rank is NULL");
+  if (!rank || is_under_way(comm) || !standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "CommUserRank: no such communicator, or not ready, or rank is NULL");
   *rank = comm->rank;
   standin_comm_release(comm);
   return ncclSuccess;

@@ -5,6 +5,7 @@ tests_standin_libnccl_so_2_SOURCES = \
   tests/standin/address.c \
   tests/standin/bootstrap.c \
   tests/standin/call_api.c \
+  tests/standin/capture.c \
   tests/standin/channel.c \
   tests/standin/comm.c \
   tests/standin/comm_api.c \

@@ -6,7 +6,9 @@
  * all jobs of a group at once, each first its collectives in order (ring.c), then its point-to-point calls together
  * (p2p.c), over wire.c. comm_api.c and bootstrap.c make communicators, comm.c owns them.
  *
- * Everything is synchronous: what was called outside a group is done when the call returns; streams are ignored.
+ * Everything is synchronous: what was called outside a group is done when the call returns; streams are ignored
+ * but for those that are captured into CUDA graphs. A group
+ * with a non-blocking communicator runs on a thread instead, a little later, and its end returns ncclInProgress.
  * Sizes are bytes unless named count (elements); times are nanoseconds of CLOCK_MONOTONIC.
  * Errors are ncclResult_t, with a text in ncclGetLastError (standin_fail).
  */
@@ -59,6 +61,7 @@ struct call {
   ncclDataType_t type;
   struct reduction reduction;
   int root;    /* root of a rooted collective, peer of a Send or Recv */
+  cudaStream_t stream;
   size_t line; /* in the statistics */
 };
 
@@ -104,7 +107,8 @@ struct ncclComm {
   atomic_bool connected;        /* its making is over: peers will not change */
   atomic_bool finalized, suspended;
   atomic_bool aborted, revoked; /* set by any thread; `wake` becomes readable as well */
-  atomic_int async_error;       /* first error of a call, stays */
+  atomic_int async_error;       /* first error of a call, stays; ncclInProgress while a launch is under way */
+  bool nonblocking;             /* calls return ncclInProgress, and their work is done by a thread */
   int wake;                     /* eventfd */
   struct peer *peers;           /* nranks */
   uint64_t sequence;            /* collectives run so far, equal on all ranks */
@@ -148,6 +152,7 @@ ncclResult_t standin_comm_ready(struct ncclComm *comm);
 struct async_work {
   ncclResult_t (*run)(struct async_work *);
   ncclResult_t result;
+  struct ncclComm *told;     /* whose async error tells how it stands, where that is a non-blocking communicator */
 };
 
 void standin_group_start(void);
@@ -158,6 +163,11 @@ ncclResult_t standin_group_add_work(struct async_work *work);
 /* An error of a call inside the group: the group's end returns it and starts nothing. Returns `result`. */
 ncclResult_t standin_group_note(ncclResult_t result);
 ncclResult_t standin_group_end(void);
+
+/* -- captured calls (capture.c) ---------------------------------------------------------------------------------- */
+bool standin_is_captured(cudaStream_t stream);
+/* Makes run(group) a node of the graph that the stream is captured into. */
+ncclResult_t standin_capture(cudaStream_t stream, void (*run)(void *), void *group);
 
 /* -- shared memory between two ranks (channel.c) ----------------------------------------------------------------- */
 /* `bell` is the ranks' connection. NULL: not possible. The caller closes *fd once the other rank has opened it. */

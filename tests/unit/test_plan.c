@@ -37,8 +37,6 @@ static void calls(void)
   is(&f, TAGC_PASS, TAGC_REASON_op, "a maximum");
   f = good_call(), f.nranks = 1;
   is(&f, TAGC_PASS, TAGC_REASON_one_rank, "one rank");
-  f = good_call(), f.nonblocking = true;
-  is(&f, TAGC_PASS, TAGC_REASON_nonblocking, "a non-blocking communicator");
   f = good_call(), f.agreed = false;
   is(&f, TAGC_PASS, TAGC_REASON_disagreement, "ranks that do not agree");
   f = good_call(), f.device = false;
