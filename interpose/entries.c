@@ -175,6 +175,12 @@ static ncclResult_t born(ncclResult_t status, ncclComm_t *comm, bool nonblocking
   return status;
 }
 
+/* The same for a child: while a non-blocking parent is still at it, the handle is not there, and NCCL's to write. */
+static ncclResult_t child_born(ncclResult_t status, ncclComm_t *child, bool nonblocking)
+{
+  return status == ncclSuccess ? born(status, child, nonblocking) : status;
+}
+
 EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id) { return FORWARD(ncclGetUniqueId, id); }
 
 EXPORT ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id) { return FORWARD(ncclCommGetUniqueId, comm, id); }
@@ -210,7 +216,7 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_
   if (busy(comm))
     return ncclInvalidArgument;
   bool nonblocking = asks_nonblocking(config, watched() && tagc_comm_is_nonblocking(comm));
-  return born(MIX_AND_FORWARD(ncclCommSplit, comm, color, key, child, config), child, nonblocking);
+  return child_born(MIX_AND_FORWARD(ncclCommSplit, comm, color, key, child, config), child, nonblocking);
 }
 
 EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config,
@@ -219,14 +225,14 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
   if (busy(comm))
     return ncclInvalidArgument;
   bool nonblocking = asks_nonblocking(config, watched() && tagc_comm_is_nonblocking(comm));
-  return born(MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags), child, nonblocking);
+  return child_born(MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags), child, nonblocking);
 }
 
 EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *child,
                                  ncclConfig_t *config)
 {
   bool nonblocking = asks_nonblocking(config, watched() && comm && tagc_comm_is_nonblocking(comm));
-  return born(MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, nonblocking);
+  return child_born(MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, nonblocking);
 }
 
 /* ---- communicators: how they fare, and deaths. They enqueue nothing, and so mix no group: a rank may clean up when it
