@@ -7,7 +7,7 @@
 
 struct destroyed {
   ncclRedOp_t op;
-  ncclComm_t handle;
+  struct tagc_comm *comm;           /* one of those that the launch works on */
 };
 
 struct tagc_background {
@@ -60,14 +60,12 @@ static void destroy_ops(struct tagc_background *launch)
     launch->destroyed_count ? TAGC_REAL(ncclRedOpDestroy, launch->calls[0].nccl) : NULL;
   for (size_t i = 0; destroy && i < launch->destroyed_count; i++) {
     struct destroyed *d = &launch->destroyed[i];
-    struct tagc_comm *comm = tagc_comm_find(d->handle);
-    if (comm) {
-      tagc_op_destroyed(d->op, d->handle);
-      tagc_real_depth++;
-      destroy(d->op, d->handle);
-      tagc_real_depth--;
-    }
-    tagc_comm_release(comm);
+    if (tagc_comm_is_aborted(d->comm))
+      continue;
+    tagc_op_destroyed(d->op, d->comm->handle);
+    tagc_real_depth++;
+    destroy(d->op, d->comm->handle);
+    tagc_real_depth--;
   }
 }
 
@@ -162,13 +160,13 @@ ncclResult_t tagc_background_ask(ncclComm_t handle)
   return state;
 }
 
-static bool defer(struct tagc_background *launch, ncclRedOp_t op, ncclComm_t handle)
+static bool defer(struct tagc_background *launch, ncclRedOp_t op, struct tagc_comm *comm)
 {
   pthread_mutex_lock(&launch->lock);
   struct destroyed *more =
     launch->over ? NULL : realloc(launch->destroyed, (launch->destroyed_count + 1) * sizeof *more);
   if (more) {
-    more[launch->destroyed_count++] = (struct destroyed){op, handle};
+    more[launch->destroyed_count++] = (struct destroyed){op, comm};
     launch->destroyed = more;
   }
   pthread_mutex_unlock(&launch->lock);
@@ -183,7 +181,7 @@ bool tagc_background_defer_destroy(ncclRedOp_t op, ncclComm_t handle)
   if (!comm)
     return false;
   pthread_mutex_lock(&comm->lock);
-  bool deferred = comm->background && defer(comm->background, op, handle);
+  bool deferred = comm->background && defer(comm->background, op, comm);
   pthread_mutex_unlock(&comm->lock);
   tagc_comm_release(comm);
   return deferred;

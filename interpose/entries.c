@@ -221,14 +221,16 @@ static struct birth from_parent(ncclComm_t parent, const ncclConfig_t *config)
   return birth;
 }
 
-/* Tells of a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is waited for. */
+/* Tells of a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is waited for; while a
+ * non-blocking parent is still at it, the handle is NCCL's to write. */
 static ncclResult_t born(ncclResult_t status, ncclComm_t *comm, ncclComm_t parent, const struct birth *birth)
 {
   if (!watched() || !comm || (status != ncclSuccess && status != ncclInProgress))
     return status;
   bool nonblocking = birth->nonblocking || status == ncclInProgress;
-  bool good = *comm || !parent ? tagc_comm_born(*comm, nonblocking, &birth->agreement)
-                               : tagc_comm_expect(parent, comm, nonblocking, &birth->agreement);
+  ncclComm_t made = parent && status == ncclInProgress ? NULL : *comm;
+  bool good = made || !parent ? tagc_comm_born(made, nonblocking, &birth->agreement)
+                              : tagc_comm_expect(parent, comm, nonblocking, &birth->agreement);
   return good ? status : ncclSystemError;
 }
 

@@ -127,7 +127,7 @@ static void prepare(int at, ncclResult_t how, bool residual_in_use)
 
 static ncclResult_t call(enum tagc_action action)
 {
-  struct tagc_call c = {.entry = TAGC_ENTRY_ncclReduceScatter, .sent = sent, .received = received, .count = N, .type = ncclFloat32,
+  struct tagc_call c = {.entry = TAGC_ENTRY_ncclReduceScatter, .send = sent, .recv = received, .count = N, .type = ncclFloat32,
                         .op = ncclSum, .handle = handles[0], .comm = comm, .slot = 0, .cycle = 9, .scale = 1,
                         .decision = {action, TAGC_REASON_compressed}}, *calls[] = {&c};
   return tagc_execute(&real, calls, 1);
