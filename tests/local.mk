@@ -88,9 +88,10 @@ CLEANFILES += tests/fuzz/options tests/fuzz/options.log
 
 # -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
 # All of them with gcc. The others take what their build could break.
-print-tests-abi: ; @echo $(unit_tests) tests/e2e/return_codes.test tests/e2e/preload.test
+print-tests-abi: ; @echo $(unit_tests) tests/e2e/return_codes.test tests/e2e/preload.test \
+  tests/e2e/versions.test
 print-tests-clang: ; @echo $(unit_tests) tests/e2e/steps.test
 print-tests-asan: ; @echo $(unit_tests) tests/e2e/dlsym.test tests/e2e/reduce_scatter.test tests/e2e/steps.test \
-  tests/e2e/threads.test
+  tests/e2e/threads.test tests/e2e/versions.test
 print-tests-tsan: ; @echo tests/unit/test_options tests/e2e/steps.test tests/e2e/threads.test
 .PHONY: print-tests-abi print-tests-clang print-tests-asan print-tests-tsan
