@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program that meets an NCCL of another version than the header that it was compiled with. All functions are weak, as in
- * programs that ask before they call.
+ * A program that meets an NCCL of another version than the header that it was compiled with. All functions are weak, as
+ * in programs that ask before they call.
  *
  *   versions version        prints the version that the library says it has, and needs no device
  *   versions functions      prints "found NAME" for every function of tests/standin/versions.def that dlsym() finds in the
