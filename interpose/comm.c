@@ -72,7 +72,7 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *
   int rank = 0, nranks = 0;
   *status = ncclInvalidUsage;
   if (!count || !user_rank) {
-    static atomic_flag told;
+    static atomic_flag told;        /* the ranks of a job have one NCCL: all of them come here */
     if (!atomic_flag_test_and_set(&told))
       tagc_log(TAGC_LOG_WARN, "interpose", "an NCCL that does not say which rank of how many this is: every call passes");
     return NULL;

@@ -149,10 +149,11 @@ endif
 
 # -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
 # All of them with gcc. The others take what their build could break.
-print-tests-abi: ; @echo $(unit_tests) tests/e2e/return_codes.test tests/e2e/preload.test
+print-tests-abi: ; @echo $(unit_tests) tests/e2e/return_codes.test tests/e2e/preload.test \
+  tests/e2e/versions.test
 print-tests-clang: ; @echo $(unit_tests) tests/e2e/steps.test
 print-tests-asan: ; @echo $(unit_tests) tests/e2e/agreement.test tests/e2e/dlsym.test tests/e2e/reduce_scatter.test tests/e2e/steps.test \
-  tests/e2e/threads.test $(rules_scripts)
+  tests/e2e/threads.test tests/e2e/versions.test $(rules_scripts)
 # Not exits.test: the report at exit reads what other threads still count.
 print-tests-tsan: ; @echo tests/e2e/agreement.test tests/unit/test_options tests/e2e/steps.test tests/e2e/threads.test \
   tests/unit/test_failed_calls $(filter-out tests/e2e/exits.test,$(rules_scripts))

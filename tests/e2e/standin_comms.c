@@ -183,6 +183,8 @@ static void test_grow(void)
   if (check_rank == 0)
     NEED(ncclCommGetUniqueId(part, &id));
   NEED(ncclBroadcast(&id, &id, sizeof id, ncclInt8, 0, comm, NULL));
+  memcpy(&rank, id.internal + 36, sizeof rank);
+  check(rank == check_nranks - 1, "the id says how many ranks there are");
   check_result(ncclCommGrow(part, check_nranks - 1, &id, fresh ? check_nranks - 1 : -1, &grown, NULL), ncclInvalidArgument,
                "a grow without a place for the new rank");
   if (!fresh)

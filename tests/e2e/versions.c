@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A program that meets an NCCL of another version than the header that it was compiled with. All functions are weak, as in
- * programs that ask before they call.
+ * A program that meets an NCCL of another version than the header that it was compiled with. All functions are weak, as
+ * in programs that ask before they call.
  *
+ *   versions version        prints the version that the library says it has, and needs no device
  *   versions functions      prints "found NAME" for every function of tests/standin/versions.def that dlsym() finds in the
  *                           library, "weak NAME" for those that are not NULL here; calls the ones that the library lacks
  *                           and are not NULL, which must fail alone
@@ -323,14 +324,14 @@ int main(int argc, char **argv)
   for (size_t i = 0; argc == 2 && i < sizeof modes / sizeof *modes; i++)
     if (strcmp(argv[1], modes[i].name) == 0)
       run = modes[i].run;
+  CHECK(ncclGetVersion(&version));
+  if (argc == 2 && strcmp(argv[1], "version") == 0)
+    return printf("version %d\n", version) < 0;
   if (!run) {
-    fprintf(stderr, "usage: versions functions|configs|allreduce|grow\n");
+    fprintf(stderr, "usage: versions version|functions|configs|allreduce|grow\n");
     return 2;
   }
-  CHECK(ncclGetVersion(&version));
   meet();
-  if (rank == 0)
-    printf("version %d\n", version);
   run();
   all_ok(1, "the communicator works to the end");
   return finish();

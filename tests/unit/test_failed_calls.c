@@ -179,7 +179,7 @@ static void failed_flush(void)
   uint64_t before = dropped();
   prepare(tagc_library_codec()->prepare ? 2 : 1, ncclSystemError, true);
   ok(call(TAGC_FLUSH) == ncclSystemError && !slot->residual_empty && slot->dirty && dropped() == before,
-     "a flush that fails: what it wanted to sent is still there");
+     "a flush that fails: what it wanted to send is still there");
 }
 
 static void in_progress(void)
