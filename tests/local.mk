@@ -43,6 +43,8 @@ EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \
   tests/e2e/steps tests/e2e/threads
 
+check_PROGRAMS += tests/e2e/first_calls
+
 # Shared objects of the tests: a plugin that is linked with NCCL, and libraries that are preloaded beside ours.
 check_PROGRAMS += tests/e2e/nccl_plugin.so tests/e2e/nccl_wrapper.so tests/e2e/dlsym_hook.so
 of_shared_objects = $(LIBRARY_CFLAGS) -O2
@@ -107,8 +109,8 @@ CLEANFILES += tests/fuzz/options tests/fuzz/options.log
 # -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
 # All of them with gcc. The others take what their build could break.
 print-tests-abi: ; @echo $(unit_tests) tests/e2e/return_codes.test tests/e2e/preload.test
-print-tests-clang: ; @echo $(unit_tests) tests/e2e/steps.test
-print-tests-asan: ; @echo $(unit_tests) tests/e2e/dlsym.test tests/e2e/reduce_scatter.test tests/e2e/steps.test \
+print-tests-clang: ; @echo $(unit_tests) tests/e2e/dlsym.test tests/e2e/steps.test
+print-tests-asan: ; @echo $(unit_tests) tests/e2e/beside.test tests/e2e/copies.test tests/e2e/ctypes.test tests/e2e/dlsym.test tests/e2e/reduce_scatter.test tests/e2e/steps.test \
   tests/e2e/threads.test
-print-tests-tsan: ; @echo tests/unit/test_options tests/e2e/steps.test tests/e2e/threads.test
+print-tests-tsan: ; @echo tests/e2e/copies.test tests/unit/test_options tests/e2e/steps.test tests/e2e/threads.test
 .PHONY: print-tests-abi print-tests-clang print-tests-asan print-tests-tsan
