@@ -87,7 +87,7 @@ static bool pin(const struct tagc_nccl *nccl)
   return good;
 }
 
-/* Fills a table. False where the scope has no NCCL, or none that can be kept. */
+/* Fills a table. False where the scope has no NCCL, or none that can be kept (one in a namespace of its own cannot). */
 static bool fill(const struct scope *scope, struct tagc_nccl *nccl)
 {
   bool any = false;
@@ -190,14 +190,11 @@ bool tagc_real_is_lost(void)
 const struct tagc_nccl *tagc_real_of_handle(void *handle, enum tagc_entry entry, void *function)
 {
   const struct tagc_nccl *nccl;
-  struct tagc_object object;
   if (is_given(&nccl))
     return nccl;
   for (int i = 0; i < TAGC_NCCL_MAX && (nccl = copy(i)); i++)
     if (nccl->functions[entry] == function)
       return nccl;
-  if (!tagc_linker_find(function, &object))
-    return NULL;                    /* in a namespace of its own: what is kept by name here would be another library */
   struct scope scope = {.dlsym = tagc_linker_next_dlsym(), .handle = handle};
   nccl = in_scope(&scope);
   return nccl == &tagc_real_none ? NULL : nccl;
