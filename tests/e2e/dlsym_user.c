@@ -82,7 +82,7 @@ static bool open_copy(struct copy *c, const char *how, const char *path)
   c->how = how;
   if (strstr(how, "deepbind"))
     flags |= RTLD_DEEPBIND;
-  if (shown && (dlsym(RTLD_DEFAULT, "ncclGroupStart") || !dlerror() || dlsym(program, "ncclGroupEnd") || !dlerror()))
+  if (shown && (dlsym(RTLD_DEFAULT, "ncclGroupEnd") || !dlerror() || dlsym(program, "ncclGroupEnd") || !dlerror()))
     return fail("NCCL is there before it was loaded", how), false;
   if (is(how, "reopen")) {
     library = dlopen(path, flags);
