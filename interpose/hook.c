@@ -41,8 +41,8 @@ static void *answer_visible(const char *name, enum tagc_entry entry, const void 
 {
   if (tagc_real_is_lost())
     return own_function(entry);     /* it will say so when it is called */
-  const struct tagc_nccl *nccl = tagc_real_visible(caller);
-  if (nccl && nccl->functions[entry])
+  const struct tagc_nccl *nccl = tagc_real_visible(entry, caller);
+  if (nccl)
     return stub_of(nccl, entry);
   tagc_linker_dlsym()(RTLD_NEXT, name);
   return NULL;
@@ -53,7 +53,8 @@ static struct tagc_hook_answer answer(void *handle, const char *name, enum tagc_
   struct tagc_hook_answer jump = {(void *)tagc_linker_next_dlsym(), NULL};
   void *own = own_function(entry);
   if (handle == RTLD_DEFAULT) {
-    if (tagc_linker_dlsym()(RTLD_DEFAULT, name) != own)
+    /* Not RTLD_DEFAULT from here: a library that is linked with -Bsymbolic finds itself first. */
+    if (tagc_linker_dlsym()(dlopen(NULL, RTLD_LAZY), name) != own)
       return jump;                  /* of a library in front of us, or of the program itself */
     return (struct tagc_hook_answer){NULL, answer_visible(name, entry, caller)};
   }
@@ -62,6 +63,9 @@ static struct tagc_hook_answer answer(void *handle, const char *name, enum tagc_
     return jump;                    /* it makes dlerror() say so */
   if (found == own)                 /* dlopen(NULL), which sees what everybody sees */
     return (struct tagc_hook_answer){NULL, is_own_handle(handle) ? own : answer_visible(name, entry, NULL)};
+  struct tagc_object holder;
+  if (tagc_linker_find(found, &holder) && holder.before_us)
+    return jump;                    /* a wrapper that comes to us, or a program whose own calls never do */
   const struct tagc_nccl *nccl = tagc_real_of_handle(handle, entry, found);
   if (nccl)
     return (struct tagc_hook_answer){NULL, stub_of(nccl, entry)};
@@ -88,7 +92,7 @@ tagc_dlopen_function *tagc_hook_next_dlopen;
  * nothing to be bound to by mistake. */
 static bool shares_nccl(const char *library)
 {
-  const struct tagc_nccl *everybodys = tagc_real_visible(NULL);
+  const struct tagc_nccl *everybodys = tagc_real_visible(TAGC_ENTRY_ncclReduceScatter, NULL);
   if (!everybodys)
     return true;
   struct tagc_object its;

@@ -87,7 +87,7 @@ static bool pin(const struct tagc_nccl *nccl)
   return good;
 }
 
-/* Fills a table. False where the scope has no NCCL, or none that can be kept. */
+/* Fills a table. False where the scope has no NCCL, or none that can be kept (one in a namespace of its own cannot). */
 static bool fill(const struct scope *scope, struct tagc_nccl *nccl)
 {
   bool any = false;
@@ -190,14 +190,11 @@ bool tagc_real_is_lost(void)
 const struct tagc_nccl *tagc_real_of_handle(void *handle, enum tagc_entry entry, void *function)
 {
   const struct tagc_nccl *nccl;
-  struct tagc_object object;
   if (is_given(&nccl))
     return nccl;
   for (int i = 0; i < TAGC_NCCL_MAX && (nccl = copy(i)); i++)
     if (nccl->functions[entry] == function)
       return nccl;
-  if (!tagc_linker_find(function, &object))
-    return NULL;                    /* in a namespace of its own: what is kept by name here would be another library */
   struct scope scope = {.dlsym = tagc_linker_next_dlsym(), .handle = handle};
   nccl = in_scope(&scope);
   return nccl == &tagc_real_none ? NULL : nccl;
@@ -269,11 +266,20 @@ static const struct tagc_nccl *seen_by(const struct tagc_object *object, void *h
   return in_scope(&scope);
 }
 
-const struct tagc_nccl *tagc_real_visible(const void *caller)
+const struct tagc_nccl *tagc_real_visible(enum tagc_entry entry, const void *caller)
 {
   struct tagc_object object;
+  const struct tagc_nccl *nccl;
+  void *everybodys = tagc_linker_dlsym()(RTLD_NEXT, entries[entry].name);
+  for (int i = 0; everybodys && !*tagc_library_options()->nccl && i < TAGC_NCCL_MAX && (nccl = copy(i)); i++)
+    if (nccl->functions[entry] == everybodys)
+      return nccl;
   bool known = caller && tagc_linker_find(caller, &object);
-  return seen_by(known ? &object : NULL, known && *object.name ? tagc_linker_pin(&object) : NULL);
+  void *handle = known ? tagc_linker_pin(&object) : NULL;
+  nccl = seen_by(known ? &object : NULL, known && *object.name ? handle : NULL);
+  if (handle)
+    dlclose(handle);                /* it has only asked */
+  return nccl && nccl->functions[entry] ? nccl : NULL;
 }
 
 /* For a caller that sees no NCCL, and yet calls one: the only one. */
@@ -305,11 +311,15 @@ const struct tagc_nccl *tagc_real_by_caller(const void *caller)
   int saved = errno;
   struct tagc_object object;
   bool has_object = tagc_linker_find(caller, &object);
+  if (!has_object && copy(0) && !copy(1))
+    return copy(0);                 /* nothing to remember it by: at least not slowly every time */
   void *handle = has_object ? tagc_linker_pin(&object) : NULL;
   const struct tagc_nccl *seen = seen_by(has_object ? &object : NULL, has_object && *object.name ? handle : NULL);
   const struct tagc_nccl *nccl = seen ? seen : only_one();
-  if (handle && nccl != &tagc_real_none)           /* before there is an NCCL, nothing is known of anybody */
+  if (handle && nccl != &tagc_real_none)
     remember(&object, seen);
+  else if (handle)
+    dlclose(handle);                /* before there is an NCCL, nothing is known of anybody */
   errno = saved;
   return nccl;
 }

@@ -48,8 +48,9 @@ extern const struct tagc_nccl tagc_real_none;
  * taken by it. */
 static inline const struct tagc_nccl *tagc_real_called(const void *caller);
 
-/* What a linked object at this address sees of NCCL; NULL where it sees none. For NULL: what everybody sees. */
-const struct tagc_nccl *tagc_real_visible(const void *caller);
+/* The copy in which an object at this address would find `entry` if it were linked; NULL where it would find none. For NULL:
+ * what everybody sees. */
+const struct tagc_nccl *tagc_real_visible(enum tagc_entry entry, const void *caller);
 
 /* The copy in which a program found `function` under the name of `entry`, asking `handle`. NULL where there is no room for
  * another copy (said in the log), or where TAGC_NCCL cannot be had. */

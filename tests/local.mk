@@ -65,6 +65,8 @@ TESTS += tests/e2e/newer.test tests/e2e/versions.test
 check_PROGRAMS += tests/e2e/versions
 # Its references to NCCL are weak, and would not make the linker keep the library.
 tests_e2e_versions_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed
+check_PROGRAMS += tests/e2e/first_calls
+
 # Shared objects of the tests: a plugin that is linked with NCCL, and libraries that are preloaded beside ours.
 check_PROGRAMS += tests/e2e/nccl_plugin.so tests/e2e/nccl_wrapper.so tests/e2e/dlsym_hook.so
 of_shared_objects = $(LIBRARY_CFLAGS) -O2
@@ -149,12 +151,33 @@ endif
 
 # -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
 # All of them with gcc. The others take what their build could break.
-print-tests-abi: ; @echo $(unit_tests) tests/e2e/return_codes.test tests/e2e/preload.test \
+tests_abi = $(unit_tests) \
+  tests/e2e/preload.test \
+  tests/e2e/return_codes.test \
   tests/e2e/versions.test
-print-tests-clang: ; @echo $(unit_tests) tests/e2e/steps.test
-print-tests-asan: ; @echo $(unit_tests) tests/e2e/agreement.test tests/e2e/dlsym.test tests/e2e/reduce_scatter.test tests/e2e/steps.test \
-  tests/e2e/threads.test tests/e2e/versions.test $(rules_scripts)
+tests_clang = $(unit_tests) \
+  tests/e2e/dlsym.test \
+  tests/e2e/steps.test
+tests_asan = $(unit_tests) $(rules_scripts) \
+  tests/e2e/agreement.test \
+  tests/e2e/beside.test \
+  tests/e2e/copies.test \
+  tests/e2e/ctypes.test \
+  tests/e2e/dlsym.test \
+  tests/e2e/reduce_scatter.test \
+  tests/e2e/steps.test \
+  tests/e2e/threads.test \
+  tests/e2e/versions.test
 # Not exits.test: the report at exit reads what other threads still count.
-print-tests-tsan: ; @echo tests/e2e/agreement.test tests/unit/test_options tests/e2e/steps.test tests/e2e/threads.test \
-  tests/unit/test_failed_calls $(filter-out tests/e2e/exits.test,$(rules_scripts))
+tests_tsan = $(filter-out tests/e2e/exits.test,$(rules_scripts)) \
+  tests/e2e/agreement.test \
+  tests/e2e/copies.test \
+  tests/e2e/steps.test \
+  tests/e2e/threads.test \
+  tests/unit/test_failed_calls \
+  tests/unit/test_options
+print-tests-abi: ; @echo $(tests_abi)
+print-tests-clang: ; @echo $(tests_clang)
+print-tests-asan: ; @echo $(tests_asan)
+print-tests-tsan: ; @echo $(tests_tsan)
 .PHONY: print-tests-abi print-tests-clang print-tests-asan print-tests-tsan

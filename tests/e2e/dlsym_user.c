@@ -5,6 +5,7 @@
  *   dlsym_user [one] HOW:PATH...
  *
  * load                      dlopen(PATH, RTLD_GLOBAL), and nothing more
+ * close                     a plugin is opened, calls NCCL and is closed: the next one may take its place in memory
  * local, global, deepbind   dlopen(PATH) with these flags, then dlsym() for each function, as dlopen stubs and ctypes do
  * default                   dlopen(PATH, RTLD_GLOBAL), then dlsym(RTLD_DEFAULT), which must have found nothing before
  * main                      the same through dlopen(NULL)
@@ -81,7 +82,7 @@ static bool open_copy(struct copy *c, const char *how, const char *path)
   c->how = how;
   if (strstr(how, "deepbind"))
     flags |= RTLD_DEEPBIND;
-  if (shown && (dlsym(RTLD_DEFAULT, "ncclGroupStart") || !dlerror() || dlsym(program, "ncclGroupEnd") || !dlerror()))
+  if (shown && (dlsym(RTLD_DEFAULT, "ncclGroupEnd") || !dlerror() || dlsym(program, "ncclGroupEnd") || !dlerror()))
     return fail("NCCL is there before it was loaded", how), false;
   if (is(how, "reopen")) {
     library = dlopen(path, flags);
@@ -102,6 +103,14 @@ static bool open_copy(struct copy *c, const char *how, const char *path)
     c->ncclGroupEnd = (__typeof__(&ncclGroupEnd))dlsym(library, "tail_ncclGroupEnd");
   }
   return c->ncclGroupStart && c->ncclGroupEnd;
+}
+
+static bool open_and_close(const char *path)
+{
+  struct copy c;
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  return library && fill(&c, library, "plugin_") && c.ncclGroupStart() == ncclSuccess && c.ncclGroupEnd() == ncclSuccess &&
+         dlclose(library) == 0;
 }
 
 static bool is_exact(const float *out, int step, const struct rendezvous *r)
@@ -165,6 +174,9 @@ int main(int argc, char **argv)
     if (is(argv[i], "load")) {
       if (!dlopen(path, RTLD_LAZY | RTLD_GLOBAL))
         return fail(dlerror(), argv[i]);
+    } else if (is(argv[i], "close")) {
+      if (!open_and_close(path))
+        return fail("cannot be opened, used and closed", path);
     } else if (!open_copy(&copies[count++], argv[i], path)) {
       return 1;
     }
