@@ -93,7 +93,7 @@ endif
 
 # -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
 # All of them with gcc. The others take what their build could break.
-print-tests-abi: ; @echo $(unit_tests) tests/e2e/return_codes.test tests/e2e/preload.test
+print-tests-abi: ; @echo tests/unit/test_plan tests/e2e/return_codes.test tests/e2e/preload.test
 print-tests-clang: ; @echo $(unit_tests) tests/e2e/steps.test
 print-tests-asan: ; @echo $(unit_tests) tests/e2e/dlsym.test tests/e2e/reduce_scatter.test tests/e2e/steps.test \
   tests/e2e/threads.test
