@@ -97,3 +97,10 @@ tagc_hook_stubs:
 	.cfi_endproc
 	.size	tagc_hook_stubs, .-tagc_hook_stubs
 	.section .note.GNU-stack, "", %progbits
+#ifdef __ARM_FEATURE_BTI_DEFAULT
+	.section .note.gnu.property, "a", %note	/* that says: this object keeps to branch targets */
+	.balign 8
+	.word	4, 16, 5
+	.asciz	"GNU"
+	.word	0xc0000000, 4, 1, 0
+#endif

@@ -151,10 +151,11 @@ endif
 
 # -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
 # All of them with gcc. The others take what their build could break.
-tests_abi = $(unit_tests) \
+tests_abi = \
   tests/e2e/preload.test \
   tests/e2e/return_codes.test \
-  tests/e2e/versions.test
+  tests/e2e/versions.test \
+  tests/unit/test_plan
 tests_clang = $(unit_tests) \
   tests/e2e/dlsym.test \
   tests/e2e/steps.test

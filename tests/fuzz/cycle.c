@@ -21,9 +21,11 @@ struct oracle {
   uint64_t cycles;                  /* started since the lock */
 };
 
+/* Written down again: the oracle takes nothing from what it checks. */
 static bool equal(const struct tagc_signature *a, const struct tagc_signature *b)
 {
-  return tagc_signature_equal(a, b);
+  return a->count == b->count && a->collective == b->collective && a->dtype == b->dtype && a->op == b->op &&
+         a->is_float == b->is_float;
 }
 
 static void check_slots(const struct oracle *o)
@@ -117,7 +119,7 @@ static struct tagc_signature some_call(uint8_t kind, uint8_t count)
   return (struct tagc_signature){
     .count = count % 32 ? count % 32 : UINT64_MAX - count,
     .collective = (uint8_t)(kind & 1 ? TAGC_REDUCE_SCATTER : kind & 2 ? TAGC_ALL_GATHER : kind >> 2 & 7),
-    .dtype = (uint8_t)(kind >> 5 & 1 ? 1 : 7),
+    .dtype = (uint8_t)(kind >> 5 & 1 ? 1 : count >> 5 & 1 ? 9 : 7),
     .op = (uint8_t)(kind >> 6),
     .is_float = !(kind >> 5 & 1),
   };

@@ -20,7 +20,7 @@ enum { NOBODY = 65534, SECURE = 64, BAD = 1, DEFAULTS = 2, NONBLOCKING = 4 };
 /* What was read, as an exit status. */
 static int report(void)
 {
-  struct tagc_options read, preset;
+  static struct tagc_options read, preset;
   tagc_log_set_level(-1);
   tagc_options_read_process(&read);
   tagc_options_default(&preset);
