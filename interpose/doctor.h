@@ -48,7 +48,8 @@ struct tagc_findings {
   const char *given;           /* the argument */
   char path[PATH_MAX];         /* the file that it means; of a script: its interpreter */
   char script[PATH_MAX];       /* "": it is none */
-  bool is_python, secure;      /* by its name; set-user-ID, set-group-ID or file capabilities */
+  char python_path[PATH_MAX];  /* the file on the way that is a Python by its name, "": none */
+  bool secure;                 /* set-user-ID, set-group-ID or file capabilities */
   char secure_why[64];
   int pid;
   struct tagc_walk walk;       /* objects[0] is the program, library or interpreter itself */

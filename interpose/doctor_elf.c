@@ -428,5 +428,5 @@ void tagc_image_free(struct tagc_image *image)
 
 bool tagc_image_is_static(const struct tagc_image *image)
 {
-  return !image->has_interpreter && (image->type == ET_EXEC || image->pie);
+  return image->state == TAGC_IMAGE_GOOD && !image->has_interpreter && (image->type == ET_EXEC || image->pie);
 }

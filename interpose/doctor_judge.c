@@ -118,10 +118,14 @@ static void judge_process(struct tagc_findings *f)
   if (f->process.mapped && !f->library.preloaded && !f->process.no_environment)
     tagc_findings_note(f, "libtagc-preload.so is mapped, but neither the environment that the process was started with nor "
                        "/etc/ld.so.preload names it: it may stand behind NCCL");
-  if (f->process.mapped)
+  bool broken = false;           /* judge_library() says it better */
+  for (size_t i = 0; i < f->preload_count; i++)
+    broken |= f->preload[i].ours && f->preload[i].problem[0];
+  if (f->process.mapped || broken)
     return;
   if (f->secure)
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "process %d runs with rights of its own (%s): LD_PRELOAD is ignored", f->pid, f->secure_why);
+    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "process %d runs in secure mode (set-user-ID, file capabilities), which ignores "
+                     "LD_PRELOAD", f->pid);
   else if (f->process.preload_set)
     tagc_verdict_set(f, TAGC_VERDICT_FAILS, "libtagc-preload.so is not mapped in process %d, whose LD_PRELOAD does not name a "
                      "copy that could be loaded", f->pid);
@@ -138,10 +142,14 @@ static void say_no_caller(struct tagc_findings *f)
     tagc_verdict_set(f, TAGC_VERDICT_FAILS, "the torch in %s is built without CUDA, and makes no call to NCCL", f->python.torch);
   else if (f->kind == TAGC_KIND_PROCESS)
     tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "nothing in process %d calls NCCL yet; ask again when it trains", f->pid);
-  else if (f->is_python)
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "this is Python, which loads what calls NCCL later; ask tagc-doctor --python %s", f->path);
-  else if (tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) == 0)
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s is NCCL itself; ask for a program that calls it", f->path);
+  else if (f->python_path[0])
+    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "this is Python, which loads what calls NCCL later; ask tagc-doctor --python %s",
+                     f->python_path);
+  else if (f->walk.objects[0].role == TAGC_ROLE_NCCL || f->walk.objects[0].role == TAGC_ROLE_OURS)
+    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s is %s itself; ask for a program that calls NCCL", f->path,
+                     tagc_role_words(f->walk.objects[0].role));
+  else if (f->script[0])
+    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s is a script of %s; ask for the program that it starts", f->script, f->path);
   else
     tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "nothing in %s or its libraries calls NCCL; if it opens plugins, ask for those, or "
                      "for its process id when it runs", f->path);

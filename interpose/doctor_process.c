@@ -2,6 +2,7 @@
  * A running process, from /proc: what is mapped, and the environment that it was started with. Its files are read through
  * /proc/PID/root, for they may be those of a container.
  */
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,22 @@ static void read_maps(struct tagc_findings *f, char *text)
   }
 }
 
+/* Did the kernel start it in secure mode, in which the dynamic linker ignores most of LD_PRELOAD? */
+static void read_rights(struct tagc_findings *f)
+{
+  char path[64];
+  size_t size = 0;
+  snprintf(path, sizeof path, "/proc/%d/auxv", f->pid);
+  char *vector = tagc_file_text(path, 4096, &size);
+  for (size_t i = 0; vector && i + 2 * sizeof(unsigned long) <= size; i += 2 * sizeof(unsigned long)) {
+    unsigned long pair[2];
+    memcpy(pair, vector + i, sizeof pair);
+    f->secure |= pair[0] == AT_SECURE && pair[1];
+  }
+  free(vector);
+  snprintf(f->secure_why, sizeof f->secure_why, "%s", f->secure ? "secure mode" : "");
+}
+
 bool tagc_find_process(struct tagc_findings *f, char ***environment)
 {
   char path[64], exe[PATH_MAX] = "";
@@ -102,7 +119,7 @@ bool tagc_find_process(struct tagc_findings *f, char ***environment)
   int first = tagc_walk_add(&f->walk, f->path, path, "the program", -1);
   if (first < 0)
     return say_no(f, "exe", errno);
-  f->is_python = strncmp(tagc_base_name(f->path), "python", 6) == 0;
+  read_rights(f);
   read_maps(f, maps);
   free(maps);
   char **own = read_environment(f->pid);

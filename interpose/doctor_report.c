@@ -13,13 +13,8 @@ struct page {
   bool colour;
 };
 
-enum colour { PLAIN, BOLD, RED, GREEN, YELLOW };
-static const char *const codes[] = {"", "\033[1m", "\033[31m", "\033[32m", "\033[33m"};
-
-static void paint(const struct page *page, enum colour colour, const char *text)
-{
-  fprintf(page->out, "%s%s%s", page->colour ? codes[colour] : "", text, page->colour && colour ? "\033[0m" : "");
-}
+enum colour { PLAIN, RED, GREEN, YELLOW };
+static const char *const codes[] = {"", "\033[31m", "\033[32m", "\033[33m"};
 
 /* Replaces what a terminal would obey: control characters, and those of C1 in UTF-8. */
 static void clean(char *text)
@@ -34,22 +29,20 @@ static void put_wrapped(const struct page *page, enum colour colour, char *text,
 {
   int column = indent;
   clean(text);
+  fputs(page->colour ? codes[colour] : "", page->out);
   while (*text) {
     size_t word = strcspn(text, " "), space = strspn(text + word, " ");
     if (column > indent && column + (int)word > WIDTH) {
       fprintf(page->out, "\n%*s", indent, "");
       column = indent;
     }
-    char after = text[word];
-    text[word] = '\0';
-    paint(page, colour, text);
-    text[word] = after;
+    fwrite(text, 1, word, page->out);
     text += word + space;
     bool fits = *text && column + (int)(word + space) + (int)strcspn(text, " ") <= WIDTH;
     fprintf(page->out, "%*s", fits ? (int)space : 0, "");
     column = *text && !fits ? WIDTH + 1 : column + (int)(word + space);
   }
-  putc('\n', page->out);
+  fputs(page->colour && colour ? "\033[0m\n" : "\n", page->out);
 }
 
 /* One line, behind a label or (where it is "") the room for one. */
@@ -61,15 +54,22 @@ __attribute__((format(printf, 4, 5))) static void line(const struct page *page, 
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  paint(page, BOLD, label);
-  fprintf(page->out, "%*s", LABEL - (int)strlen(label), "");
-  put_wrapped(page, colour, text, LABEL);
+  int indent = LABEL + (int)strspn(text, " ");
+  fprintf(page->out, page->colour && *label ? "\033[1m%s\033[0m%*s" : "%s%*s", label, indent - (int)strlen(label), "");
+  put_wrapped(page, colour, text + indent - LABEL, indent);
 }
 
 static const char *kind_words(const struct tagc_findings *f)
 {
   const struct tagc_image *image = &f->walk.objects[0].image;
-  return tagc_image_is_static(image) ? "static program" : image->has_interpreter ? "program" : "shared library";
+  return image->state == TAGC_IMAGE_FOREIGN ? "ELF file"
+         : tagc_image_is_static(image) ? "static program" : image->has_interpreter ? "program" : "shared library";
+}
+
+/* Was the target itself read? If not, the verdict says why, and nothing else is worth a line. */
+static bool readable(const struct tagc_findings *f)
+{
+  return f->walk.count && f->walk.objects[0].image.state != TAGC_IMAGE_BAD;
 }
 
 static void print_target(const struct page *page, const struct tagc_findings *f)
@@ -82,7 +82,7 @@ static void print_target(const struct page *page, const struct tagc_findings *f)
     line(page, labels[f->kind], PLAIN, "%d: %s", f->pid, f->path[0] ? f->path : "?");
   else
     line(page, labels[f->kind], PLAIN, "%s", f->path[0] ? f->path : f->given);
-  if (!f->walk.count)
+  if (!readable(f))
     return;
   const struct tagc_image *image = &f->walk.objects[0].image;
   line(page, "", PLAIN, "%s for %s%s%s%s%s", kind_words(f), tagc_machine_words(image, words),
@@ -123,7 +123,7 @@ static void print_objects(const struct page *page, const struct tagc_findings *f
     print_object(page, f, label, &f->walk.objects[i]);
     label = "";
   }
-  if (*label && f->walk.count)
+  if (*label)
     line(page, "calls", PLAIN, "none of %zu files calls NCCL", f->walk.count);
   label = "NCCL";
   for (size_t i = 0; i < f->walk.count; i++) {
@@ -217,14 +217,14 @@ void tagc_report_text(const struct tagc_findings *f, FILE *out, bool colour)
   const struct page page = {out, colour};
   char words[TAGC_WORDS];
   print_target(&page, f);
-  if (f->walk.count) {
+  if (readable(f)) {
     print_objects(&page, f);
     print_library(&page, f);
+    print_variables(&page, "options", f->tagc, f->tagc_count, "all have their defaults");
+    print_defaults(&page, f);
+    print_variables(&page, "NCCL_*", f->nccl, f->nccl_count, "none is set");
+    print_machine(&page, f);
   }
-  print_variables(&page, "options", f->tagc, f->tagc_count, "all have their defaults");
-  print_defaults(&page, f);
-  print_variables(&page, "NCCL_*", f->nccl, f->nccl_count, "none is set");
-  print_machine(&page, f);
   for (size_t i = 0; i < f->note_count; i++)
     line(&page, i ? "" : "note", YELLOW, "%s", f->notes[i]);
   putc('\n', out);

@@ -109,9 +109,6 @@ void tagc_find_library(struct tagc_findings *f, char *const *environment, const 
   read_preload(f, tagc_environment_value(environment, "LD_PRELOAD"), "LD_PRELOAD");
   read_preload(f, system, "/etc/ld.so.preload");
   free(system);
-  for (size_t i = 0; i < f->preload_count; i++)
-    if (f->preload[i].problem[0] && !f->preload[i].ours)
-      tagc_findings_note(f, "%s (%s) %s", f->preload[i].path, f->preload[i].source, f->preload[i].problem);
   if (!find_library(f, self, installed))
     return;
   snprintf(path, sizeof path, "%s", f->library.path);
@@ -224,7 +221,7 @@ static bool switched_on(const char *value) { return *value && strcmp(value, "0")
 static const char *remark(const char *name, const char *value)
 {
   if (strcmp(name, "NCCL_COMM_ID") == 0)
-    return "the ranks cannot compare their options over it: every call passes through";
+    return "the ranks cannot agree: every call passes through";
   if (strcmp(name, "NCCL_COMM_BLOCKING") == 0 && strcmp(value, "0") == 0)
     return "communicators are non-blocking: every call passes through";
   if (strcmp(name, "TORCH_NCCL_USE_COMM_NONBLOCKING") == 0 && switched_on(value))

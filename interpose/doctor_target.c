@@ -91,6 +91,8 @@ static bool follow_scripts(struct tagc_findings *f, char *const *environment)
 {
   char interpreter[PATH_MAX];
   for (int i = 0; i < SCRIPTS_MAX; i++) {
+    if (strncmp(tagc_base_name(f->path), "python", 6) == 0)
+      snprintf(f->python_path, sizeof f->python_path, "%s", f->path);
     size_t size = 0;
     char *head = tagc_file_text(f->path, HEAD_SIZE, &size);
     bool script = head && size > 2 && head[0] == '#' && head[1] == '!';
@@ -143,7 +145,6 @@ bool tagc_find_file(struct tagc_findings *f, char *const *environment)
   }
   if (!follow_scripts(f, environment))
     return false;
-  f->is_python = strncmp(tagc_base_name(f->path), "python", 6) == 0;
   if (tagc_walk_add(&f->walk, f->path, f->path, "given", -1) < 0) {
     say_unreadable(f, errno);
     return false;

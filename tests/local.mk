@@ -33,6 +33,7 @@ e2e_scripts = \
   tests/e2e/dlsym.test tests/e2e/manual.test tests/e2e/passthrough.test tests/e2e/preload.test \
   tests/e2e/reduce_scatter.test tests/e2e/return_codes.test \
   tests/e2e/source_rules.test tests/e2e/steps.test tests/e2e/threads.test
+e2e_scripts += tests/e2e/doctor.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
