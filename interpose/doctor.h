@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What tagc-doctor found out: one struct, filled by the parts of the program one after the other, judged at the end, and
- * printed as text or JSON.
+ * What tagc-doctor found out: one struct, filled by the parts of the program one after the other, judged at the end,
+ * and printed as text or JSON.
  *
- * One thread. Nothing is released before the process ends, but for the maps of the files that were read. Texts may come from hostile files:
- * whoever prints them escapes them.
+ * One thread. Nothing is released before the process ends, but for the maps of the files that were read. Texts may come
+ * from hostile files: whoever prints them escapes them.
  */
 #ifndef INTERPOSE_DOCTOR_H
 #define INTERPOSE_DOCTOR_H
@@ -17,8 +17,8 @@
 #include "interpose/doctor_search.h"
 
 enum {
-  TAGC_ROWS_MAX = 32,          /* variables, notes, interfaces, preloaded libraries */
-  TAGC_WORDS = 512,            /* a sentence */
+  TAGC_ROWS_MAX = 32, /* variables, notes, interfaces, preloaded libraries */
+  TAGC_WORDS = 512,   /* a sentence */
 };
 
 enum tagc_kind { TAGC_KIND_PROGRAM, TAGC_KIND_LIBRARY, TAGC_KIND_PROCESS, TAGC_KIND_PYTHON };
@@ -33,47 +33,47 @@ struct tagc_variable {
 
 struct tagc_preloaded {
   char path[PATH_MAX], problem[160];
-  const char *source;          /* LD_PRELOAD or /etc/ld.so.preload */
+  const char *source; /* LD_PRELOAD or /etc/ld.so.preload */
   bool ours;
 };
 
 struct tagc_interface {
   char name[IFNAMSIZ], state[16], addresses[160];
-  long mtu, speed;             /* bytes; Mbit/s, -1: not known */
-  bool chosen;                 /* by NCCL's rules */
+  long mtu, speed; /* bytes; Mbit/s, -1: not known */
+  bool chosen;     /* by NCCL's rules */
 };
 
 struct tagc_findings {
   enum tagc_kind kind;
-  const char *given;           /* the argument */
-  char path[PATH_MAX];         /* the file that it means; of a script: its interpreter */
-  char script[PATH_MAX];       /* "": it is none */
-  char python_path[PATH_MAX];  /* the file on the way that is a Python by its name, "": none */
-  bool secure;                 /* set-user-ID, set-group-ID or file capabilities */
+  const char *given;          /* the argument */
+  char path[PATH_MAX];        /* the file that it means; of a script: its interpreter */
+  char script[PATH_MAX];      /* "": it is none */
+  char python_path[PATH_MAX]; /* the file on the way that is a Python by its name, "": none */
+  bool secure;                /* set-user-ID, set-group-ID or file capabilities */
   char secure_why[64];
   int pid;
-  struct tagc_walk walk;       /* objects[0] is the program, library or interpreter itself */
+  struct tagc_walk walk; /* objects[0] is the program, library or interpreter itself */
 
   struct {
     char path[PATH_MAX], source[32]; /* "": not found */
     char problem[TAGC_WORDS];
     struct tagc_image image;
-    bool preloaded;            /* LD_PRELOAD names it; of a process: and it is mapped */
+    bool preloaded; /* LD_PRELOAD names it; of a process: and it is mapped */
   } library;
   struct tagc_preloaded preload[TAGC_ROWS_MAX];
   size_t preload_count;
 
   struct {
     bool preload_set, mapped, gone; /* in its environment; libtagc-preload.so is mapped; its file was deleted */
-    bool no_environment;       /* could not be read */
+    bool no_environment;            /* could not be read */
   } process;
 
   struct {
     char executable[PATH_MAX], version[64], torch[PATH_MAX], torch_version[64], nccl[PATH_MAX];
-    bool no_cuda;              /* this torch has no libtorch_cuda.so */
+    bool no_cuda; /* this torch has no libtorch_cuda.so */
   } python;
 
-  int run_version;             /* what ncclGetVersion() said, 0: not asked */
+  int run_version; /* what ncclGetVersion() said, 0: not asked */
   char driver[128], libcuda[PATH_MAX];
   int gpus;
 
@@ -97,7 +97,7 @@ __attribute__((format(printf, 2, 3))) void tagc_findings_note(struct tagc_findin
 /* The value of a variable in an environment (as `environ`), or NULL. */
 const char *tagc_environment_value(char *const *environment, const char *name);
 
-/* -- the parts: each returns false with the verdict set where nothing more can be found out ------------------------------ */
+/* -- the parts: each returns false with the verdict set where nothing more can be found out * -------------------- */
 
 /* A program (looked for on PATH where it has no slash) or a library; scripts are followed to their interpreter. */
 bool tagc_find_file(struct tagc_findings *findings, char *const *environment);
@@ -109,7 +109,8 @@ bool tagc_find_process(struct tagc_findings *findings, char ***environment);
 bool tagc_find_python(struct tagc_findings *findings, char *const *environment);
 
 /* Our library, LD_PRELOAD, options, NCCL's variables, the driver. `self` is this program's folder. */
-void tagc_find_library(struct tagc_findings *findings, char *const *environment, const char *self, const char *installed);
+void tagc_find_library(struct tagc_findings *findings, char *const *environment, const char *self,
+                       const char *installed);
 void tagc_find_variables(struct tagc_findings *findings, char *const *environment);
 void tagc_find_gpu(struct tagc_findings *findings);
 void tagc_find_interfaces(struct tagc_findings *findings, char *const *environment);
@@ -122,7 +123,7 @@ void tagc_judge(struct tagc_findings *findings);
 __attribute__((format(printf, 3, 4))) void tagc_verdict_set(struct tagc_findings *findings, enum tagc_verdict verdict,
                                                             const char *format, ...);
 
-/* -- the reports ----------------------------------------------------------------------------------------------------- */
+/* -- the reports ------------------------------------------------------------------------------------------------- */
 void tagc_report_text(const struct tagc_findings *findings, FILE *out, bool colour);
 void tagc_report_json(const struct tagc_findings *findings, FILE *out);
 

@@ -29,10 +29,10 @@ struct dynamic {
 struct reader {
   Elf *elf;
   struct tagc_image *image;
-  uint64_t size;                  /* of the file */
+  uint64_t size; /* of the file */
   size_t segments;
   struct dynamic dynamic;
-  Elf_Data *texts, *symbols;      /* the dynamic string and symbol tables, or NULL */
+  Elf_Data *texts, *symbols; /* the dynamic string and symbol tables, or NULL */
 };
 
 static void refuse(struct tagc_image *image, const char *why)
@@ -147,8 +147,10 @@ static void read_dynamic(struct reader *r)
   r->symbols = at_address(r, r->dynamic.symtab, UINT64_MAX, ELF_T_SYM);
   image->needed = calloc(TAGC_NEEDED_MAX, sizeof *image->needed);
   for (int i = 0; data && gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++) {
-    char **text = entry.d_tag == DT_SONAME ? &image->soname : entry.d_tag == DT_RPATH ? &image->rpath
-                : entry.d_tag == DT_RUNPATH ? &image->runpath : NULL;
+    char **text = entry.d_tag == DT_SONAME    ? &image->soname
+                  : entry.d_tag == DT_RPATH   ? &image->rpath
+                  : entry.d_tag == DT_RUNPATH ? &image->runpath
+                                              : NULL;
     if (text && !*text)
       *text = copy_text(r, entry.d_un.d_val);
     if (entry.d_tag != DT_NEEDED || !image->needed || image->needed_count == TAGC_NEEDED_MAX)
@@ -177,7 +179,7 @@ static uint64_t count_symbols(struct reader *r)
     if (table[i] > last)
       last = table[i];
   if (last < first)
-    return first;             /* nothing is exported */
+    return first; /* nothing is exported */
   while (last - first < words - chains && !(table[chains + last - first] & 1))
     last++;
   return last + 1;
@@ -232,8 +234,9 @@ static void read_exports(struct reader *r)
 static unsigned glibc_minor(const char *name)
 {
   unsigned minor = 0;
-  return name && strncmp(name, "GLIBC_2.", 8) == 0 && isdigit((unsigned char)name[8]) &&
-         sscanf(name + 8, "%4u", &minor) == 1 ? minor : 0;
+  if (name && strncmp(name, "GLIBC_2.", 8) == 0 && isdigit((unsigned char)name[8]))
+    sscanf(name + 8, "%4u", &minor);
+  return minor;
 }
 
 static void read_versions(struct reader *r)
@@ -243,7 +246,8 @@ static void read_versions(struct reader *r)
   GElf_Verneed need;
   GElf_Vernaux version;
   int budget = VERSIONS_MAX;
-  for (uint64_t i = 0, at = 0; data && i < r->dynamic.verneednum && at < INT32_MAX && budget > 0; i++, at += need.vn_next) {
+  for (uint64_t i = 0, at = 0; data && i < r->dynamic.verneednum && at < INT32_MAX && budget > 0;
+       i++, at += need.vn_next) {
     if (!gelf_getverneed(data, (int)at, &need))
       break;
     uint64_t inner = at + need.vn_aux;
@@ -339,7 +343,8 @@ static void read_sections(struct reader *r)
     if (!gelf_getshdr(section, &header) || header.sh_size > budget)
       continue;
     const char *name = text_in(names, header.sh_name, NAME_LENGTH);
-    if (header.sh_type == SHT_PROGBITS && name && (strncmp(name, ".rodata", 7) == 0 || strncmp(name, ".lrodata", 8) == 0)) {
+    if (header.sh_type == SHT_PROGBITS && name &&
+        (strncmp(name, ".rodata", 7) == 0 || strncmp(name, ".lrodata", 8) == 0)) {
       search_texts(r->image, elf_getdata_rawchunk(r->elf, (int64_t)header.sh_offset, header.sh_size, ELF_T_BYTE));
       searched = true;
     } else if (header.sh_type == SHT_SYMTAB)
@@ -374,7 +379,7 @@ static void read_elf(struct reader *r)
     return;
   }
   if (header.e_type != ET_EXEC && header.e_type != ET_DYN) {
-    refuse(image, header.e_type == ET_REL ? "an object file, not a program or shared library"
+    refuse(image, header.e_type == ET_REL    ? "an object file, not a program or shared library"
                   : header.e_type == ET_CORE ? "a core file, not a program or shared library"
                                              : "neither a program nor a shared library");
     return;
@@ -406,7 +411,7 @@ void tagc_image_read(struct tagc_image *image, const void *bytes, size_t size)
     return;
   }
   elf_version(EV_CURRENT);
-  r.elf = elf_memory((char *)bytes, size);     /* read-only: nothing here asks libelf to change or write anything */
+  r.elf = elf_memory((char *)bytes, size); /* read-only: nothing here asks libelf to change or write anything */
   if (r.elf)
     read_elf(&r);
   else

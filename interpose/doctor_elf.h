@@ -23,8 +23,8 @@ extern const char *const tagc_function_names[TAGC_FUNCTION_COUNT];
 
 enum tagc_image_state {
   TAGC_IMAGE_GOOD,
-  TAGC_IMAGE_FOREIGN,     /* another byte order: nothing below `type` is known */
-  TAGC_IMAGE_BAD          /* not a program or shared library, or damaged: `why` says it */
+  TAGC_IMAGE_FOREIGN, /* another byte order: nothing below `type` is known */
+  TAGC_IMAGE_BAD      /* not a program or shared library, or damaged: `why` says it */
 };
 
 enum { TAGC_NEEDED_MAX = 1024, TAGC_NCCL_VERSION_SIZE = 24 };
@@ -33,18 +33,18 @@ struct tagc_image {
   enum tagc_image_state state;
   char why[96];
   bool is64;
-  uint16_t machine, type;              /* e_machine, e_type */
-  bool has_interpreter, pie, symbolic; /* PT_INTERP; DF_1_PIE; DT_SYMBOLIC or DF_SYMBOLIC */
+  uint16_t machine, type;                       /* e_machine, e_type */
+  bool has_interpreter, pie, symbolic;          /* PT_INTERP; DF_1_PIE; DT_SYMBOLIC or DF_SYMBOLIC */
   char *interpreter, *soname, *rpath, *runpath; /* NULL: none */
-  char **needed;                       /* DT_NEEDED, in order */
+  char **needed;                                /* DT_NEEDED, in order */
   size_t needed_count;
-  uint64_t imported;                   /* undefined, and named by a dynamic relocation */
-  uint64_t open_calls;                 /* defined here, exported, and named by a dynamic relocation all the same */
-  uint64_t exported, hidden;           /* defined in the dynamic symbol table; in .symtab alone */
-  bool asks_dlsym;                     /* imports dlsym */
-  bool names_libnccl;                  /* holds the text "libnccl.so" */
+  uint64_t imported;         /* undefined, and named by a dynamic relocation */
+  uint64_t open_calls;       /* defined here, exported, and named by a dynamic relocation all the same */
+  uint64_t exported, hidden; /* defined in the dynamic symbol table; in .symtab alone */
+  bool asks_dlsym;           /* imports dlsym */
+  bool names_libnccl;        /* holds the text "libnccl.so" */
   char nccl_version[TAGC_NCCL_VERSION_SIZE]; /* from a text "NCCL version 2.28.9+cuda13.0"; "" where there is none */
-  unsigned glibc_needed, glibc_defined; /* the highest minor of GLIBC_2.minor that it needs, or defines */
+  unsigned glibc_needed, glibc_defined;      /* the highest minor of GLIBC_2.minor that it needs, or defines */
 };
 
 /* Reads an image of `size` bytes. Always succeeds; image->state says how it went. tagc_image_free() releases it. */

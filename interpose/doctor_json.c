@@ -19,7 +19,8 @@ static int character(const unsigned char *c)
   if (c[0] >= 0xc2 && c[0] < 0xe0)
     return (c[1] & 0xc0) == 0x80 ? 2 : 0;
   if (c[0] >= 0xe0 && c[0] < 0xf0) {
-    if ((c[1] & 0xc0) != 0x80 || (c[2] & 0xc0) != 0x80 || (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] >= 0xa0))
+    if ((c[1] & 0xc0) != 0x80 || (c[2] & 0xc0) != 0x80 || (c[0] == 0xe0 && c[1] < 0xa0) ||
+        (c[0] == 0xed && c[1] >= 0xa0))
       return 0;
     return 3;
   }

@@ -21,9 +21,12 @@ void tagc_verdict_set(struct tagc_findings *f, enum tagc_verdict verdict, const 
 
 const char *tagc_machine_words(const struct tagc_image *image, char words[48])
 {
-  const char *name = image->machine == EM_X86_64 ? "x86_64" : image->machine == EM_AARCH64 ? "aarch64"
-                   : image->machine == EM_386 ? "i386" : image->machine == EM_ARM ? "arm"
-                   : image->machine == EM_PPC64 ? "ppc64" : NULL;
+  const char *name = image->machine == EM_X86_64    ? "x86_64"
+                     : image->machine == EM_AARCH64 ? "aarch64"
+                     : image->machine == EM_386     ? "i386"
+                     : image->machine == EM_ARM     ? "arm"
+                     : image->machine == EM_PPC64   ? "ppc64"
+                                                    : NULL;
   if (name)
     snprintf(words, 48, "%s, %d bit", name, image->is64 ? 64 : 32);
   else
@@ -34,13 +37,13 @@ const char *tagc_machine_words(const struct tagc_image *image, char words[48])
 const char *tagc_role_words(enum tagc_role role)
 {
   static const char *const words[] = {
-    [TAGC_ROLE_NOTHING] = "nothing",
-    [TAGC_ROLE_CALLS] = "calls NCCL through the dynamic linker: intercepted",
-    [TAGC_ROLE_ASKS] = "opens libnccl.so and asks dlsym for its functions: intercepted by the dlsym hook",
-    [TAGC_ROLE_OPEN] = "holds NCCL, but calls it through the dynamic linker: intercepted",
-    [TAGC_ROLE_CONTAINS] = "holds NCCL and calls it directly: out of reach",
-    [TAGC_ROLE_NCCL] = "the NCCL library",
-    [TAGC_ROLE_OURS] = "libtagc-preload.so",
+      [TAGC_ROLE_NOTHING] = "nothing",
+      [TAGC_ROLE_CALLS] = "calls NCCL through the dynamic linker: intercepted",
+      [TAGC_ROLE_ASKS] = "opens libnccl.so and asks dlsym for its functions: intercepted by the dlsym hook",
+      [TAGC_ROLE_OPEN] = "holds NCCL, but calls it through the dynamic linker: intercepted",
+      [TAGC_ROLE_CONTAINS] = "holds NCCL and calls it directly: out of reach",
+      [TAGC_ROLE_NCCL] = "the NCCL library",
+      [TAGC_ROLE_OURS] = "libtagc-preload.so",
   };
   return words[role];
 }
@@ -72,13 +75,16 @@ static void judge_program(struct tagc_findings *f)
   for (size_t i = 0; i < image->needed_count; i++)
     musl |= strncmp(image->needed[i], "libc.musl", 9) == 0;
   if (f->kind != TAGC_KIND_LIBRARY && tagc_image_is_static(image))
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "%s is linked statically, and nothing can be preloaded into it; link it "
-                     "dynamically, with a shared NCCL", f->path);
+    tagc_verdict_set(f, TAGC_VERDICT_FAILS,
+                     "%s is linked statically, and nothing can be preloaded into it; link it "
+                     "dynamically, with a shared NCCL",
+                     f->path);
   else if (musl)
     tagc_verdict_set(f, TAGC_VERDICT_FAILS, "%s is made for the musl C library, libtagc-preload.so for glibc", f->path);
   else if (f->secure && f->kind != TAGC_KIND_PROCESS)
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "%s has %s, and the dynamic linker ignores LD_PRELOAD in such programs; run a copy "
-                     "without", f->path, f->secure_why);
+    tagc_verdict_set(f, TAGC_VERDICT_FAILS,
+                     "%s has %s, and the dynamic linker ignores LD_PRELOAD in such programs; run a copy without",
+                     f->path, f->secure_why);
 }
 
 /* The highest GLIBC_2.x that the program's C library has, 0: not known. */
@@ -102,33 +108,38 @@ static void judge_library(struct tagc_findings *f)
       return;
     }
   if (!f->library.path[0])
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "libtagc-preload.so was found neither in LD_PRELOAD nor where it is installed");
+    tagc_verdict_set(f, TAGC_VERDICT_FAILS,
+                     "libtagc-preload.so was found neither in LD_PRELOAD nor where it is installed");
   else if (f->library.problem[0])
     tagc_verdict_set(f, TAGC_VERDICT_FAILS, "%s: %s", f->library.path, f->library.problem);
-  else if (f->library.image.machine && (image->machine != f->library.image.machine || image->is64 != f->library.image.is64))
+  else if (f->library.image.machine &&
+           (image->machine != f->library.image.machine || image->is64 != f->library.image.is64))
     tagc_verdict_set(f, TAGC_VERDICT_FAILS, "%s is for another machine (%s) than libtagc-preload.so (%s)", f->path,
                      tagc_machine_words(image, theirs), tagc_machine_words(&f->library.image, ours));
   else if (glibc_of(f) && f->library.image.glibc_needed > glibc_of(f))
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "%s needs glibc 2.%u, and this program's is 2.%u: build the library on the older "
-                     "system", f->library.path, f->library.image.glibc_needed, glibc_of(f));
+    tagc_verdict_set(f, TAGC_VERDICT_FAILS,
+                     "%s needs glibc 2.%u, and this program's is 2.%u: build the library on the older system",
+                     f->library.path, f->library.image.glibc_needed, glibc_of(f));
 }
 
 static void judge_process(struct tagc_findings *f)
 {
   if (f->process.mapped && !f->library.preloaded && !f->process.no_environment)
-    tagc_findings_note(f, "libtagc-preload.so is mapped, but neither the environment that the process was started with nor "
-                       "/etc/ld.so.preload names it: it may stand behind NCCL");
-  bool broken = false;           /* judge_library() says it better */
+    tagc_findings_note(f, "libtagc-preload.so is mapped, but neither the environment that the process was started "
+                          "with nor /etc/ld.so.preload names it: it may stand behind NCCL");
+  bool broken = false; /* judge_library() says it better */
   for (size_t i = 0; i < f->preload_count; i++)
     broken |= f->preload[i].ours && f->preload[i].problem[0];
   if (f->process.mapped || broken)
     return;
   if (f->secure)
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "process %d runs in secure mode (set-user-ID, file capabilities), which ignores "
-                     "LD_PRELOAD", f->pid);
+    tagc_verdict_set(f, TAGC_VERDICT_FAILS,
+                     "process %d runs in secure mode (set-user-ID, file capabilities), which ignores LD_PRELOAD", f->pid);
   else if (f->process.preload_set)
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "libtagc-preload.so is not mapped in process %d, whose LD_PRELOAD does not name a "
-                     "copy that could be loaded", f->pid);
+    tagc_verdict_set(f, TAGC_VERDICT_FAILS,
+                     "libtagc-preload.so is not mapped in process %d, whose LD_PRELOAD does not name a "
+                     "copy that could be loaded",
+                     f->pid);
   else
     tagc_verdict_set(f, TAGC_VERDICT_FAILS, "process %d was started without LD_PRELOAD=%s", f->pid,
                      f->library.path[0] ? f->library.path : "libtagc-preload.so");
@@ -139,20 +150,24 @@ static void say_no_caller(struct tagc_findings *f)
   if (f->kind == TAGC_KIND_PYTHON && !f->python.torch[0])
     tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "no torch here: %s does not find the package", f->python.executable);
   else if (f->kind == TAGC_KIND_PYTHON && f->python.no_cuda)
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "the torch in %s is built without CUDA, and makes no call to NCCL", f->python.torch);
+    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "the torch in %s is built without CUDA, and makes no call to NCCL",
+                     f->python.torch);
   else if (f->kind == TAGC_KIND_PROCESS)
     tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "nothing in process %d calls NCCL yet; ask again when it trains", f->pid);
   else if (f->python_path[0])
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "this is Python, which loads what calls NCCL later; ask tagc-doctor --python %s",
-                     f->python_path);
+    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN,
+                     "this is Python, which loads what calls NCCL later; ask tagc-doctor --python %s", f->python_path);
   else if (f->walk.objects[0].role == TAGC_ROLE_NCCL || f->walk.objects[0].role == TAGC_ROLE_OURS)
     tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s is %s itself; ask for a program that calls NCCL", f->path,
                      tagc_role_words(f->walk.objects[0].role));
   else if (f->script[0])
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s is a script of %s; ask for the program that it starts", f->script, f->path);
+    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s is a script of %s; ask for the program that it starts", f->script,
+                     f->path);
   else
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "nothing in %s or its libraries calls NCCL; if it opens plugins, ask for those, or "
-                     "for its process id when it runs", f->path);
+    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN,
+                     "nothing in %s or its libraries calls NCCL; if it opens plugins, ask for those, or "
+                     "for its process id when it runs",
+                     f->path);
 }
 
 /* Does anything call NCCL, and can all of that be intercepted? */
@@ -181,8 +196,10 @@ static void judge_versions(struct tagc_findings *f)
 {
   for (size_t i = 0; i < f->walk.count && !fails(f); i++) {
     const struct tagc_object *object = &f->walk.objects[i];
-    if ((object->role == TAGC_ROLE_NCCL || object->role == TAGC_ROLE_OPEN) && !tagc_version_supported(tagc_object_version(object)))
-      tagc_verdict_set(f, TAGC_VERDICT_FAILS, "NCCL %s (%s) is older than 2.18", tagc_object_version(object), object->path);
+    if ((object->role == TAGC_ROLE_NCCL || object->role == TAGC_ROLE_OPEN) &&
+        !tagc_version_supported(tagc_object_version(object)))
+      tagc_verdict_set(f, TAGC_VERDICT_FAILS, "NCCL %s (%s) is older than 2.18", tagc_object_version(object),
+                       object->path);
   }
   if (tagc_walk_count(&f->walk, TAGC_ROLE_NCCL) > 1)
     tagc_findings_note(f, "there are several NCCL libraries; all ranks must use the same one");
@@ -228,7 +245,7 @@ void tagc_judge(struct tagc_findings *f)
 {
   static void (*const questions[])(struct tagc_findings *) = {judge_callers, judge_versions, judge_options, say_works};
   if (fails(f))
-    return;                      /* the target could not be read */
+    return; /* the target could not be read */
   judge_program(f);
   if (!fails(f) && f->kind == TAGC_KIND_PROCESS)
     judge_process(f);

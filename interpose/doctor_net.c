@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The network interfaces, and which of them NCCL would use for its sockets: by NCCL_SOCKET_IFNAME (a list of prefixes; "=" before
- * it: exact names; "^" before that: all but those), otherwise the first of these that exists: ib*, all but docker*, lo* and
- * virbr*, docker*, lo*, virbr*. Interfaces without an address, or that are not running, do not count. NCCL_SOCKET_FAMILY
- * chooses among addresses. An InfiniBand adapter, where NCCL finds one, carries the data instead; these then carry the set-up.
+ * The network interfaces, and which of them NCCL would use for its sockets: by NCCL_SOCKET_IFNAME (a list of prefixes;
+ * "=" before it: exact names; "^" before that: all but those), otherwise the first of these that exists: ib*, all but
+ * docker*, lo* and virbr*, docker*, lo*, virbr*. Interfaces without an address, or that are not running, do not count.
+ * NCCL_SOCKET_FAMILY chooses among addresses. An InfiniBand adapter, where NCCL finds one, carries the data instead;
+ * these then carry the set-up.
  */
 #include <ifaddrs.h>
 #include <netdb.h>
@@ -20,7 +21,7 @@ bool tagc_interface_matches(const char *rule, const char *name)
   exact = *rule == '=';
   rule += exact;
   while (*rule) {
-    size_t length = strcspn(rule, ",:");             /* "eth0:5000": a port, which sockets ignore */
+    size_t length = strcspn(rule, ",:"); /* "eth0:5000": a port, which sockets ignore */
     if (length) {
       any = true;
       found |= strncmp(rule, name, length) == 0 && (!exact || !name[length]);
@@ -54,7 +55,7 @@ static struct tagc_interface *interface_of(struct tagc_findings *f, const char *
   read_attribute(name, "operstate", row->state, sizeof row->state);
   read_attribute(name, "mtu", text, sizeof text);
   row->mtu = strtol(text, NULL, 10);
-  read_attribute(name, "speed", text, sizeof text);  /* reading it fails where the device knows none */
+  read_attribute(name, "speed", text, sizeof text); /* reading it fails where the device knows none */
   row->speed = *text ? strtol(text, NULL, 10) : -1;
   if (row->speed <= 0)
     row->speed = -1;
@@ -85,7 +86,10 @@ void tagc_find_interfaces(struct tagc_findings *f, char *const *environment)
 {
   static const char *const rules[] = {"ib", "^docker,lo,virbr", "docker", "lo", "virbr"};
   const char *family = tagc_environment_value(environment, "NCCL_SOCKET_FAMILY"), *rule = NULL, *source = "";
-  int only = !family ? AF_UNSPEC : strcmp(family, "AF_INET") == 0 ? AF_INET : strcmp(family, "AF_INET6") == 0 ? AF_INET6 : AF_UNSPEC;
+  int only = !family                           ? AF_UNSPEC
+             : strcmp(family, "AF_INET") == 0  ? AF_INET
+             : strcmp(family, "AF_INET6") == 0 ? AF_INET6
+                                               : AF_UNSPEC;
   struct ifaddrs *list;
   if (getifaddrs(&list) != 0)
     return;
@@ -94,7 +98,8 @@ void tagc_find_interfaces(struct tagc_findings *f, char *const *environment)
         (a->ifa_addr->sa_family != AF_INET && a->ifa_addr->sa_family != AF_INET6) ||
         (only != AF_UNSPEC && a->ifa_addr->sa_family != only))
       continue;
-    if (a->ifa_addr->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)(void *)a->ifa_addr)->sin6_addr))
+    if (a->ifa_addr->sa_family == AF_INET6 &&
+        IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)(void *)a->ifa_addr)->sin6_addr))
       continue;
     note_address(f, a);
   }
@@ -107,7 +112,8 @@ void tagc_find_interfaces(struct tagc_findings *f, char *const *environment)
   if (rule) {
     snprintf(f->interface_rule, sizeof f->interface_rule, "NCCL_SOCKET_IFNAME=%.40s (%.40s)", rule, source);
     if (!choose(f, rule))
-      tagc_findings_note(f, "NCCL_SOCKET_IFNAME=%s matches no running interface with an address: NCCL would fail", rule);
+      tagc_findings_note(f, "NCCL_SOCKET_IFNAME=%s matches no running interface with an address: NCCL would fail",
+                         rule);
     return;
   }
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A running process, from /proc: what is mapped, and the environment that it was started with. Its files are read through
- * /proc/PID/root, for they may be those of a container.
+ * A running process, from /proc: what is mapped, and the environment that it was started with. Its files are read
+ * through /proc/PID/root, for they may be those of a container.
  */
 #include <elf.h>
 #include <errno.h>
@@ -15,8 +15,10 @@ enum { MAPS_MAX = 16 << 20, ENVIRONMENT_MAX = 4 << 20 };
 static bool say_no(struct tagc_findings *f, const char *file, int error)
 {
   if (error == EACCES || error == EPERM)
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "/proc/%d/%s may not be read (%s): run tagc-doctor as the user of that process, "
-                     "or as root", f->pid, file, strerror(error));
+    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN,
+                     "/proc/%d/%s may not be read (%s): run tagc-doctor as the user of that process, "
+                     "or as root",
+                     f->pid, file, strerror(error));
   else if (error == ENOENT || error == ESRCH)
     tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "there is no process %d", f->pid);
   else
@@ -60,7 +62,8 @@ static void read_mapped(struct tagc_findings *f, const char *range, const char *
     tagc_findings_note(f, "the file of %s has been deleted or replaced; the process still runs the old one", path);
 }
 
-/* Lines of "7f0000000000-7f0000001000 r-xp 00001000 08:01 1234   /path (deleted)"; what may be executed is a program or a library. */
+/* Lines of "7f0000000000-7f0000001000 r-xp 00001000 08:01 1234   /path (deleted)"; what may be executed is a program or
+ * a library. */
 static void read_maps(struct tagc_findings *f, char *text)
 {
   static const char mark[] = " (deleted)";
@@ -68,7 +71,8 @@ static void read_maps(struct tagc_findings *f, char *text)
   for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
     char range[64], rights[8];
     int at = 0;
-    if (sscanf(line, "%63s %7s %*s %*s %*s %n", range, rights, &at) < 2 || !at || !strchr(rights, 'x') || line[at] != '/')
+    if (sscanf(line, "%63s %7s %*s %*s %*s %n", range, rights, &at) < 2 || !at || !strchr(rights, 'x') ||
+        line[at] != '/')
       continue;
     char *path = line + at;
     size_t length = strlen(path);
@@ -108,7 +112,8 @@ bool tagc_find_process(struct tagc_findings *f, char ***environment)
   if (!maps)
     return say_no(f, "maps", errno);
   if (!size) {
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "process %d maps nothing: it has ended, or belongs to the kernel", f->pid);
+    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "process %d maps nothing: it has ended, or belongs to the kernel",
+                     f->pid);
     return false;
   }
   snprintf(path, sizeof path, "/proc/%d/exe", f->pid);
@@ -125,7 +130,8 @@ bool tagc_find_process(struct tagc_findings *f, char ***environment)
   char **own = read_environment(f->pid);
   f->process.no_environment = !own;
   if (!own)
-    tagc_findings_note(f, "/proc/%d/environ cannot be read (%s): the variables of the process are not known", f->pid, strerror(errno));
+    tagc_findings_note(f, "/proc/%d/environ cannot be read (%s): the variables of the process are not known", f->pid,
+                       strerror(errno));
   else
     *environment = own;
   f->process.preload_set = own && tagc_environment_value(own, "LD_PRELOAD");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where a Python interpreter would find torch and NCCL. The interpreter is run, and asked for the places of the packages; torch
- * itself is not imported.
+ * Where a Python interpreter would find torch and NCCL. The interpreter is run, and asked for the places of the
+ * packages; torch itself is not imported.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,11 +34,13 @@ static char question[] =
   "    return metadata.version(name)\n"
   "  except Exception:\n"
   "    return ''\n"
-  "for name, value in (('executable', os.path.realpath(sys.executable)), ('version', sys.version.split()[0]),\n"
-  "                    ('torch', place('torch')), ('torch_version', version('torch')), ('nccl', place('nvidia.nccl'))):\n"
-  "  sys.stdout.buffer.write(('tagc:' + name + '=' + value + '\\n').encode('utf-8', 'surrogateescape'))\n";
+  "answers = [('executable', os.path.realpath(sys.executable)), ('version', sys.version.split()[0]),\n"
+  "           ('torch', place('torch')), ('torch_version', version('torch')), ('nccl', place('nvidia.nccl'))]\n"
+  "for name, value in answers:\n"
+  "  sys.stdout.buffer.write(('tagc:%s=%s\\n' % (name, value)).encode('utf-8', 'surrogateescape'))\n";
 
-/* Runs the interpreter; its answer is written to `answer`. Returns its exit status, -1 with errno set where it did not run. */
+/* Runs the interpreter; its answer is written to `answer`. Returns its exit status, -1 with errno set where it did not
+ * run. */
 static int ask(const char *python, char *const *environment, char *answer)
 {
   int ends[2], status;
@@ -57,7 +59,8 @@ static int ask(const char *python, char *const *environment, char *answer)
   ssize_t n;
   char rest[4096];
   /* What is beyond the limit is read, too, so that the interpreter does not wait for us. */
-  while (!wrong && (n = used < ANSWER_MAX ? read(ends[0], answer + used, ANSWER_MAX - used) : read(ends[0], rest, sizeof rest)) > 0)
+  while (!wrong && (n = used < ANSWER_MAX ? read(ends[0], answer + used, ANSWER_MAX - used)
+                                          : read(ends[0], rest, sizeof rest)) > 0)
     used += used < ANSWER_MAX ? (size_t)n : 0;
   answer[used] = '\0';
   close(ends[0]);
@@ -84,7 +87,8 @@ static void take(const char *answer, const char *name, char *value, size_t size)
 static bool add_library(struct tagc_findings *f, const char *folder, const char *name, const char *how)
 {
   char path[PATH_MAX + 64];
-  if (!*folder || (size_t)snprintf(path, sizeof path, "%s/lib/%s", folder, name) >= sizeof path || access(path, F_OK) != 0)
+  if (!*folder || (size_t)snprintf(path, sizeof path, "%s/lib/%s", folder, name) >= sizeof path ||
+      access(path, F_OK) != 0)
     return false;
   if (tagc_walk_add(&f->walk, path, path, how, -1) < 0)
     tagc_findings_note(f, "%s cannot be read (%s)", path, strerror(errno));
@@ -111,7 +115,8 @@ bool tagc_find_python(struct tagc_findings *f, char *const *environment)
     if (status < 0)
       tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s cannot be run: %s", f->given, strerror(errno));
     else
-      tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s did not answer (exit status %d): is it a Python 3?", f->given, status);
+      tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s did not answer (exit status %d): is it a Python 3?", f->given,
+                       status);
     free(answer);
     return false;
   }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The report for people: a label, then lines. Texts of files and environments are printed without their control characters.
+ * The report for people: a label, then lines. Texts of files and environments are printed without their control
+ * characters.
  */
 #include <stdarg.h>
 #include <string.h>
@@ -63,7 +64,9 @@ static const char *kind_words(const struct tagc_findings *f)
 {
   const struct tagc_image *image = &f->walk.objects[0].image;
   return image->state == TAGC_IMAGE_FOREIGN ? "ELF file"
-         : tagc_image_is_static(image) ? "static program" : image->has_interpreter ? "program" : "shared library";
+         : tagc_image_is_static(image)      ? "static program"
+         : image->has_interpreter           ? "program"
+                                            : "shared library";
 }
 
 /* Was the target itself read? If not, the verdict says why, and nothing else is worth a line. */
@@ -86,19 +89,22 @@ static void print_target(const struct page *page, const struct tagc_findings *f)
     return;
   const struct tagc_image *image = &f->walk.objects[0].image;
   line(page, "", PLAIN, "%s for %s%s%s%s%s", kind_words(f), tagc_machine_words(image, words),
-       image->interpreter ? ", started by " : "", image->interpreter ? image->interpreter : "", f->secure ? ", " : "", f->secure_why);
+       image->interpreter ? ", started by " : "", image->interpreter ? image->interpreter : "", f->secure ? ", " : "",
+       f->secure_why);
   if (f->kind != TAGC_KIND_PYTHON)
     return;
   line(page, "", PLAIN, "Python %s", f->python.version);
   if (f->python.torch[0])
-    line(page, "torch", PLAIN, "%s  %s", f->python.torch_version[0] ? f->python.torch_version : "(version not known)", f->python.torch);
+    line(page, "torch", PLAIN, "%s  %s", f->python.torch_version[0] ? f->python.torch_version : "(version not known)",
+         f->python.torch);
   else
     line(page, "torch", YELLOW, "no torch here");
 }
 
 static int count_functions(uint64_t set) { return __builtin_popcountll(set); }
 
-static void print_object(const struct page *page, const struct tagc_findings *f, const char *label, const struct tagc_object *o)
+static void print_object(const struct page *page, const struct tagc_findings *f, const char *label,
+                         const struct tagc_object *o)
 {
   char detail[96] = "";
   enum colour colour = o->role == TAGC_ROLE_CONTAINS ? RED : GREEN;
@@ -131,9 +137,12 @@ static void print_objects(const struct page *page, const struct tagc_findings *f
     if (o->role != TAGC_ROLE_NCCL)
       continue;
     const char *version = tagc_object_version(o);
-    bool good = tagc_version_supported(version);
-    line(page, label, !*version ? YELLOW : good ? GREEN : RED, "%s%s", *version ? version : "version not known",
-         !*version ? " (2.18 or newer is supported)" : good ? ", supported" : ", older than 2.18");
+    if (!*version)
+      line(page, label, YELLOW, "version not known (2.18 or newer is supported)");
+    else if (tagc_version_supported(version))
+      line(page, label, GREEN, "%s, supported", version);
+    else
+      line(page, label, RED, "%s, older than 2.18", version);
     line(page, "", PLAIN, "  %s (%s)%s", o->path, o->how, o->deleted ? ", deleted" : "");
     label = "";
   }
@@ -150,24 +159,28 @@ static void print_library(const struct page *page, const struct tagc_findings *f
 {
   if (!f->library.path[0])
     line(page, "preload", RED, "libtagc-preload.so was not found");
-  else
-    line(page, "preload", f->library.problem[0] ? RED : f->library.preloaded ? GREEN : YELLOW, "%s (%s)%s", f->library.path,
-         f->library.source, f->library.problem[0] ? "" : f->library.preloaded ? "" : ", not in LD_PRELOAD");
-  if (f->library.problem[0])
+  else if (f->library.problem[0]) {
+    line(page, "preload", RED, "%s (%s)", f->library.path, f->library.source);
     line(page, "", RED, "  %s", f->library.problem);
+  } else if (f->library.preloaded)
+    line(page, "preload", GREEN, "%s (%s)", f->library.path, f->library.source);
+  else
+    line(page, "preload", YELLOW, "%s (%s), not in LD_PRELOAD", f->library.path, f->library.source);
   for (size_t i = 0; i < f->preload_count; i++)
     if (!f->preload[i].ours || f->preload[i].problem[0])
       line(page, "", f->preload[i].problem[0] ? RED : PLAIN, "  %s (%s)%s%s", f->preload[i].path, f->preload[i].source,
            f->preload[i].problem[0] ? " " : ", another library", f->preload[i].problem);
 }
 
-static void print_variables(const struct page *page, const char *label, const struct tagc_variable *rows, size_t count, const char *none)
+static void print_variables(const struct page *page, const char *label, const struct tagc_variable *rows, size_t count,
+                            const char *none)
 {
   size_t shown = 0;
   for (size_t i = 0; i < count; i++) {
     if (strcmp(rows[i].source, "default") == 0 && !rows[i].problem[0])
       continue;
-    line(page, shown++ ? "" : label, rows[i].problem[0] ? RED : PLAIN, "%s=%s (%s)", rows[i].name, rows[i].value, rows[i].source);
+    line(page, shown++ ? "" : label, rows[i].problem[0] ? RED : PLAIN, "%s=%s (%s)", rows[i].name, rows[i].value,
+         rows[i].source);
     if (rows[i].problem[0])
       line(page, "", RED, "  %s", rows[i].problem);
   }
@@ -182,7 +195,8 @@ static void print_defaults(const struct page *page, const struct tagc_findings *
   size_t used = 0;
   for (size_t i = 0; i < f->tagc_count && used < sizeof text; i++)
     if (strcmp(f->tagc[i].source, "default") == 0)
-      used += (size_t)snprintf(text + used, sizeof text - used, "%s%s=%s", used ? "  " : "", f->tagc[i].name + 5, f->tagc[i].value);
+      used += (size_t)snprintf(text + used, sizeof text - used, "%s%s=%s", used ? "  " : "", f->tagc[i].name + 5,
+                               f->tagc[i].value);
   if (used)
     line(page, " defaults", PLAIN, "%s", text);
 }
@@ -190,8 +204,8 @@ static void print_defaults(const struct page *page, const struct tagc_findings *
 static void print_machine(const struct page *page, const struct tagc_findings *f)
 {
   if (f->driver[0] || f->gpus || f->libcuda[0])
-    line(page, "GPU", PLAIN, "%s%s, %d device%s, libcuda.so.1 %s", f->driver[0] ? "NVIDIA driver " : "no NVIDIA driver", f->driver,
-         f->gpus, f->gpus == 1 ? "" : "s", f->libcuda[0] ? f->libcuda : "not found");
+    line(page, "GPU", PLAIN, "%s%s, %d device%s, libcuda.so.1 %s", f->driver[0] ? "NVIDIA driver " : "no NVIDIA driver",
+         f->driver, f->gpus, f->gpus == 1 ? "" : "s", f->libcuda[0] ? f->libcuda : "not found");
   else
     line(page, "GPU", PLAIN, "none: no NVIDIA driver, no device, no libcuda.so.1");
   const char *label = "network";

@@ -51,7 +51,10 @@ bool tagc_file_image(const char *path, struct tagc_image *image, struct stat *st
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     return false;
-  int wrong = fstat(file, status) != 0 ? errno : S_ISDIR(status->st_mode) ? EISDIR : S_ISREG(status->st_mode) ? 0 : EINVAL;
+  int wrong = fstat(file, status) != 0   ? errno
+              : S_ISDIR(status->st_mode) ? EISDIR
+              : S_ISREG(status->st_mode) ? 0
+                                         : EINVAL;
   size_t size = wrong ? 0 : (size_t)status->st_size;
   void *bytes = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0) : NULL;
   if (bytes == MAP_FAILED)
@@ -67,7 +70,7 @@ bool tagc_file_image(const char *path, struct tagc_image *image, struct stat *st
   return true;
 }
 
-/* -- what an object is ------------------------------------------------------------------------------------------------- */
+/* -- what an object is * ----------------------------------------------------------------------------------------- */
 static enum tagc_role role_of(const struct tagc_object *object)
 {
   const struct tagc_image *image = &object->image;
@@ -82,13 +85,13 @@ static enum tagc_role role_of(const struct tagc_object *object)
     return TAGC_ROLE_NCCL;
   bool asks = image->names_libnccl && image->asks_dlsym, defines = (image->exported | image->hidden) & call;
   if (defines && asks && !image->nccl_version[0])
-    return TAGC_ROLE_ASKS;           /* functions of NCCL's names that open libnccl themselves */
+    return TAGC_ROLE_ASKS; /* functions of NCCL's names that open libnccl themselves */
   if (defines)
     return image->open_calls & call ? TAGC_ROLE_OPEN : TAGC_ROLE_CONTAINS;
   if (image->imported)
     return TAGC_ROLE_CALLS;
   if (image->nccl_version[0])
-    return TAGC_ROLE_CONTAINS;       /* stripped of its names */
+    return TAGC_ROLE_CONTAINS; /* stripped of its names */
   return asks ? TAGC_ROLE_ASKS : TAGC_ROLE_NOTHING;
 }
 
@@ -120,8 +123,12 @@ int tagc_walk_add(struct tagc_walk *walk, const char *path, const char *read_fro
   if (!tagc_file_image(read_from, &image, &status))
     return -1;
   struct tagc_object *object = &walk->objects[walk->count];
-  *object = (struct tagc_object){.path = strdup(path), .how = how, .parent = parent, .image = image,
-                                 .device = status.st_dev, .inode = status.st_ino};
+  *object = (struct tagc_object){.path = strdup(path),
+                                 .how = how,
+                                 .parent = parent,
+                                 .image = image,
+                                 .device = status.st_dev,
+                                 .inode = status.st_ino};
   if (!object->path) {
     tagc_image_free(&image);
     return -1;
@@ -141,7 +148,7 @@ bool tagc_walk_start(struct tagc_walk *walk, const char *library_path)
   return walk->objects != NULL;
 }
 
-/* -- where a library is ------------------------------------------------------------------------------------------------ */
+/* -- where a library is * ---------------------------------------------------------------------------------------- */
 
 /* Is there an ELF file that object `parent` could use? ld.so passes over files of another class or machine. */
 static bool usable(const struct tagc_walk *walk, const char *path, int parent)
@@ -156,7 +163,7 @@ static bool usable(const struct tagc_walk *walk, const char *path, int parent)
   if (parent < 0 || walk->objects[parent].image.state != TAGC_IMAGE_GOOD)
     return true;
   uint16_t machine;
-  memcpy(&machine, head + 18, sizeof machine);       /* e_machine lies there in both classes */
+  memcpy(&machine, head + 18, sizeof machine); /* e_machine lies there in both classes */
   const struct tagc_image *image = &walk->objects[parent].image;
   return machine == image->machine && (head[EI_CLASS] == ELFCLASS64) == image->is64;
 }
@@ -164,7 +171,9 @@ static bool usable(const struct tagc_walk *walk, const char *path, int parent)
 /* A folder of a list, with $ORIGIN replaced. False for what is not understood. */
 static bool expand(const char *element, size_t length, const char *origin_of, char *folder, size_t size)
 {
-  size_t skip = length >= 7 && memcmp(element, "$ORIGIN", 7) == 0 ? 7 : length >= 9 && memcmp(element, "${ORIGIN}", 9) == 0 ? 9 : 0;
+  size_t skip = length >= 7 && memcmp(element, "$ORIGIN", 7) == 0     ? 7
+                : length >= 9 && memcmp(element, "${ORIGIN}", 9) == 0 ? 9
+                                                                      : 0;
   if (memchr(element + skip, '$', length - skip))
     return false;
   if (!length)
@@ -181,8 +190,8 @@ static bool expand(const char *element, size_t length, const char *origin_of, ch
   return n >= 0 && (size_t)n < size;
 }
 
-static bool in_folders(const struct tagc_walk *walk, const char *list, const char *origin_of, const char *name, int parent,
-                       char *found, size_t size)
+static bool in_folders(const struct tagc_walk *walk, const char *list, const char *origin_of, const char *name,
+                       int parent, char *found, size_t size)
 {
   char folder[PATH_MAX];
   for (int i = 0; list && i < FOLDERS_MAX; i++) {
@@ -223,7 +232,8 @@ static bool in_cache(const struct tagc_walk *walk, const char *name, int parent,
   if (there < sizeof header)
     return false;
   memcpy(&header, base, sizeof header);
-  for (uint32_t i = 0; i < header.count && sizeof header + (i + UINT64_C(1)) * sizeof(struct cache_entry) <= there; i++) {
+  for (uint32_t i = 0; i < header.count && sizeof header + (i + UINT64_C(1)) * sizeof(struct cache_entry) <= there;
+       i++) {
     struct cache_entry entry;
     memcpy(&entry, base + sizeof header + i * sizeof entry, sizeof entry);
     const char *key = cache_text(base, there, entry.name), *path = cache_text(base, there, entry.path);
@@ -259,7 +269,8 @@ bool tagc_walk_look_up(struct tagc_walk *walk, const char *name, int parent, cha
           in_folders(walk, walk->objects[p].image.rpath, walk->objects[p].path, name, parent, found, size))
         return true;
   *how = "LD_LIBRARY_PATH";
-  if (in_folders(walk, walk->library_path && *walk->library_path ? walk->library_path : NULL, NULL, name, parent, found, size))
+  if (in_folders(walk, walk->library_path && *walk->library_path ? walk->library_path : NULL, NULL, name, parent, found,
+                 size))
     return true;
   *how = "RUNPATH";
   if (object && in_folders(walk, object->image.runpath, object->path, name, parent, found, size))
@@ -289,7 +300,7 @@ void tagc_walk_needed(struct tagc_walk *walk)
 {
   char found[PATH_MAX];
   const char *how;
-  for (size_t i = 0; i < walk->count; i++)           /* the count grows while the loop runs */
+  for (size_t i = 0; i < walk->count; i++) /* the count grows while the loop runs */
     for (size_t j = 0; j < walk->objects[i].image.needed_count; j++) {
       const char *name = walk->objects[i].image.needed[j];
       if (known(walk, name))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What stands around a program: libtagc-preload.so and LD_PRELOAD, the options, NCCL's variables and files, the GPU driver.
+ * What stands around a program: libtagc-preload.so and LD_PRELOAD, the options, NCCL's variables and files, the GPU
+ * driver.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -15,7 +16,7 @@
 #include "kernels/codec.h"
 #include "layermap/select.h"
 
-enum { CONFIGURATION_MAX = 1 << 20, VALUE_SIZE = sizeof ((struct tagc_variable *)NULL)->value };
+enum { CONFIGURATION_MAX = 1 << 20, VALUE_SIZE = sizeof((struct tagc_variable *)NULL)->value };
 
 void tagc_findings_note(struct tagc_findings *f, const char *format, ...)
 {
@@ -27,7 +28,7 @@ void tagc_findings_note(struct tagc_findings *f, const char *format, ...)
   va_end(args);
 }
 
-/* -- LD_PRELOAD and our library -------------------------------------------------------------------------------------------- */
+/* -- LD_PRELOAD and our library * -------------------------------------------------------------------------------- */
 static void check_preloaded(struct tagc_findings *f, struct tagc_preloaded *row)
 {
   char path[PATH_MAX + 64], found[PATH_MAX];
@@ -50,7 +51,8 @@ static void check_preloaded(struct tagc_findings *f, struct tagc_preloaded *row)
   }
   if (image.state == TAGC_IMAGE_BAD)
     snprintf(row->problem, sizeof row->problem, "is %s", image.why);
-  else if (f->walk.count && (image.machine != f->walk.objects[0].image.machine || image.is64 != f->walk.objects[0].image.is64)) {
+  else if (f->walk.count &&
+           (image.machine != f->walk.objects[0].image.machine || image.is64 != f->walk.objects[0].image.is64)) {
     char words[48];
     snprintf(row->problem, sizeof row->problem, "is for another machine (%s)", tagc_machine_words(&image, words));
   }
@@ -117,11 +119,13 @@ void tagc_find_library(struct tagc_findings *f, char *const *environment, const 
   if (!tagc_file_image(path, &f->library.image, NULL)) {
     if (!f->process.gone)
       snprintf(f->library.problem, TAGC_WORDS, "it cannot be read: %s", strerror(errno));
-  } else if (f->library.image.state != TAGC_IMAGE_GOOD || !(f->library.image.exported & TAGC_FUNCTION_BIT(TAGC_FUNCTION_ncclReduceScatter)))
-    snprintf(f->library.problem, TAGC_WORDS, "it is not a libtagc-preload.so for this machine: it lacks NCCL's functions");
+  } else if (f->library.image.state != TAGC_IMAGE_GOOD ||
+             !(f->library.image.exported & TAGC_FUNCTION_BIT(TAGC_FUNCTION_ncclReduceScatter)))
+    snprintf(f->library.problem, TAGC_WORDS,
+             "it is not a libtagc-preload.so for this machine: it lacks NCCL's functions");
 }
 
-/* -- options --------------------------------------------------------------------------------------------------------------- */
+/* -- options * --------------------------------------------------------------------------------------------------- */
 
 /* The default of an option as users write it. */
 static void preset_number(char *value, uint64_t number, bool bytes)
@@ -185,7 +189,8 @@ static void take_option(struct tagc_findings *f, const char *name, const char *v
   if (tagc_options_set(&f->options, name, value, why, sizeof why))
     return;
   f->options.bad |= known;
-  snprintf(row->problem, sizeof row->problem, "%s; %s", why, known ? "this process passes every call through" : "it is ignored");
+  snprintf(row->problem, sizeof row->problem, "%s; %s", why,
+           known ? "this process passes every call through" : "it is ignored");
 }
 
 /* What the library checks beyond the table, in the same words (interpose/library.c). */
@@ -196,8 +201,10 @@ static void check_list(struct tagc_findings *f, enum tagc_option_index option, c
   if (tagc_select_valid(list, &why, &at))
     return;
   f->options.bad = true;
-  snprintf(f->tagc[option].problem, sizeof f->tagc[option].problem, "%s=%.80s: %s, at character %zu; accepted is a "
-           "comma-separated list of globs (unit1*), indices (7) and ranges (0-3); this process passes every call through",
+  snprintf(f->tagc[option].problem, sizeof f->tagc[option].problem,
+           "%s=%.80s: %s, at character %zu; accepted is a "
+           "comma-separated list of globs (unit1*), indices (7) and ranges (0-3); this process passes every call "
+           "through",
            variable, list, why, at + 1);
 }
 
@@ -211,10 +218,11 @@ static void check_codec(struct tagc_findings *f)
     used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? "|" : "", (*c)->name);
   f->options.bad = true;
   snprintf(f->tagc[TAGC_OPTION_codec].problem, sizeof f->tagc[TAGC_OPTION_codec].problem,
-           "TAGC_CODEC=%.80s: not understood; accepted is one of %s; this process passes every call through", f->options.codec, names);
+           "TAGC_CODEC=%.80s: not understood; accepted is one of %s; this process passes every call through",
+           f->options.codec, names);
 }
 
-/* -- NCCL's variables -------------------------------------------------------------------------------------------------------- */
+/* -- NCCL's variables * ------------------------------------------------------------------------------------------ */
 static bool switched_on(const char *value) { return *value && strcmp(value, "0") != 0; }
 
 /* What a variable of NCCL or torch means for us; "" for most. */
@@ -282,7 +290,7 @@ void tagc_find_variables(struct tagc_findings *f, char *const *environment)
   read_configuration(f, "/etc/nccl.conf");
 }
 
-/* -- the GPU ------------------------------------------------------------------------------------------------------------------ */
+/* -- the GPU * --------------------------------------------------------------------------------------------------- */
 void tagc_find_gpu(struct tagc_findings *f)
 {
   const char *how;
@@ -297,7 +305,8 @@ void tagc_find_gpu(struct tagc_findings *f)
   free(text);
   DIR *devices = opendir("/dev");
   for (struct dirent *d; devices && (d = readdir(devices)) != NULL;)
-    f->gpus += strncmp(d->d_name, "nvidia", 6) == 0 && d->d_name[6] && strspn(d->d_name + 6, "0123456789") == strlen(d->d_name + 6);
+    f->gpus += strncmp(d->d_name, "nvidia", 6) == 0 && d->d_name[6] &&
+               strspn(d->d_name + 6, "0123456789") == strlen(d->d_name + 6);
   if (devices)
     closedir(devices);
   if (!tagc_walk_look_up(&f->walk, "libcuda.so.1", f->walk.count ? 0 : -1, f->libcuda, sizeof f->libcuda, &how))

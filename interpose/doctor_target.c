@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The file that is meant by an argument: a path, a program on PATH, or a library that the dynamic linker would find. Of a
- * script it is the interpreter. Nothing is run.
+ * The file that is meant by an argument: a path, a program on PATH, or a library that the dynamic linker would find. Of
+ * a script it is the interpreter. Nothing is run.
  */
 #include <elf.h>
 #include <errno.h>
@@ -61,8 +61,8 @@ static bool next_word(const char **at, char *word, size_t size)
   return true;
 }
 
-/* The interpreter of a script that starts with `head`. Installers of Python write "#!/bin/sh" and "'''exec' /path/python"
- * where the path is too long for the first line. */
+/* The interpreter of a script that starts with `head`. Installers of Python write "#!/bin/sh" and "'''exec'
+ * /path/python" where the path is too long for the first line. */
 static bool interpreter_of(const char *head, char *const *environment, char *interpreter, size_t size)
 {
   const char *at = head + 2, *second = strchr(head, '\n');
@@ -117,9 +117,10 @@ static void find_rights(struct tagc_findings *f)
 {
   struct stat status;
   bool known = stat(f->path, &status) == 0;
-  const char *why = known && status.st_mode & S_ISUID ? "set-user-ID"
-                  : known && (status.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) ? "set-group-ID"
-                  : getxattr(f->path, "security.capability", NULL, 0) > 0 ? "file capabilities" : "";
+  const char *why = known && status.st_mode & S_ISUID                                        ? "set-user-ID"
+                    : known && (status.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) ? "set-group-ID"
+                    : getxattr(f->path, "security.capability", NULL, 0) > 0                  ? "file capabilities"
+                                                                                             : "";
   snprintf(f->secure_why, sizeof f->secure_why, "%s", why);
   f->secure = *why;
 }
@@ -127,8 +128,9 @@ static void find_rights(struct tagc_findings *f)
 static void say_unreadable(struct tagc_findings *f, int error)
 {
   tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s: %s", f->path,
-                   error == EISDIR ? "a folder, not a program or library"
-                   : error == EINVAL ? "neither a program nor a library" : strerror(error));
+                   error == EISDIR   ? "a folder, not a program or library"
+                   : error == EINVAL ? "neither a program nor a library"
+                                     : strerror(error));
 }
 
 bool tagc_find_file(struct tagc_findings *f, char *const *environment)

@@ -19,15 +19,15 @@ static const char usage[] =
   "       tagc-doctor [--json] [--run-nccl] --python PYTHON\n"
   "Says whether libtagc-preload.so will intercept the NCCL calls of a program, and if not, why.\n"
   "\n"
-  "  PROGRAM        a program or script, looked for on PATH where it has no slash; it is read, not run\n"
-  "  LIBRARY        a shared library: libtorch_cuda.so, a plugin\n"
-  "  PID            a running process\n"
-  "  --python PYTHON  the torch of this interpreter, which is run to ask where torch is; torch is not imported\n"
-  "  --run-nccl     also load the NCCL library that was found, and call ncclGetVersion()\n"
-  "  --json         print one JSON document\n"
+  "  PROGRAM          a program or script, looked for on PATH where it has no slash; it is read, not run\n"
+  "  LIBRARY          a shared library: libtorch_cuda.so, a plugin\n"
+  "  PID              a running process\n"
+  "  --python PYTHON  the torch of this interpreter, which is run and asked where torch is\n"
+  "  --run-nccl       also load the NCCL library that was found, and call ncclGetVersion()\n"
+  "  --json           print one JSON document\n"
   "  --help, --version\n"
   "\n"
-  "Exit status: 0 it will work; 1 it will not, or nothing will be compressed; 2 it cannot tell, or was called wrongly.\n";
+  "Exit status: 0 it will work; 1 it will not, or nothing will be compressed; 2 it cannot tell, or wrong usage.\n";
 
 struct request {
   const char *target;
@@ -116,7 +116,8 @@ static void find_more_nccl(struct tagc_findings *f, const struct request *reques
     if (tagc_walk_look_up(&f->walk, "libnccl.so.2", asks, found, sizeof found, &how))
       tagc_walk_add(&f->walk, found, found, how, asks);
     else
-      tagc_findings_note(f, "libnccl.so.2 is not in the folders of the dynamic linker; the program may know another place");
+      tagc_findings_note(f, "libnccl.so.2 is not in the folders of the dynamic linker; "
+                            "the program may know another place");
   }
   int nccl = tagc_walk_first(&f->walk, TAGC_ROLE_NCCL);
   if (!request->run_nccl)
@@ -124,7 +125,8 @@ static void find_more_nccl(struct tagc_findings *f, const struct request *reques
   if (nccl >= 0)
     f->run_version = run_version(f->walk.objects[nccl].path);
   if (!f->run_version)
-    tagc_findings_note(f, nccl < 0 ? "--run-nccl: no NCCL library was found" : "--run-nccl: ncclGetVersion() could not be called");
+    tagc_findings_note(f, nccl < 0 ? "--run-nccl: no NCCL library was found"
+                                   : "--run-nccl: ncclGetVersion() could not be called");
 }
 
 static bool is_pid(const char *target, int *pid)
@@ -144,9 +146,12 @@ static void examine(struct tagc_findings *f, const struct request *request)
   if (slash)
     *slash = '\0';
   f->given = request->target;
-  f->kind = request->python ? TAGC_KIND_PYTHON : is_pid(request->target, &f->pid) ? TAGC_KIND_PROCESS : TAGC_KIND_PROGRAM;
-  bool found = f->kind == TAGC_KIND_PYTHON ? tagc_find_python(f, environment)
-             : f->kind == TAGC_KIND_PROCESS ? tagc_find_process(f, &environment) : tagc_find_file(f, environment);
+  f->kind = request->python                    ? TAGC_KIND_PYTHON
+            : is_pid(request->target, &f->pid) ? TAGC_KIND_PROCESS
+                                               : TAGC_KIND_PROGRAM;
+  bool found = f->kind == TAGC_KIND_PYTHON    ? tagc_find_python(f, environment)
+               : f->kind == TAGC_KIND_PROCESS ? tagc_find_process(f, &environment)
+                                              : tagc_find_file(f, environment);
   tagc_find_variables(f, environment);
   tagc_find_library(f, environment, self, PRELOADDIR);
   if (found)
@@ -163,7 +168,8 @@ int main(int argc, char **argv)
   if (status >= 0)
     return status;
   struct tagc_findings *findings = calloc(1, sizeof *findings);
-  const char *library_path = tagc_environment_value(environ, "LD_LIBRARY_PATH"), *no_colour = tagc_environment_value(environ, "NO_COLOR");
+  const char *library_path = tagc_environment_value(environ, "LD_LIBRARY_PATH"),
+             *no_colour = tagc_environment_value(environ, "NO_COLOR");
   if (!findings || !tagc_walk_start(&findings->walk, library_path))
     return refuse("no memory", "");
   examine(findings, &request);

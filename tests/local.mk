@@ -76,11 +76,31 @@ tests/fuzz/options: tests/fuzz/options.c env/options.c env/options.def layermap/
 CLEANFILES += tests/fuzz/options tests/fuzz/options.log
 .PHONY: fuzz
 
+# The reader of ELF images (libelf), from small images of both hash tables, stripped and not.
+elf_fuzz_files = $(srcdir)/tests/fuzz/elf.c $(srcdir)/interpose/doctor_elf.c
+elf_seed_flags = -DELF_SEED -Os -fPIC -shared -nostdlib -fno-asynchronous-unwind-tables -Wl,--build-id=none \
+  -Wl,-z,noseparate-code -Wl,--unresolved-symbols=ignore-all -Wl,-rpath,'$$ORIGIN'
+EXTRA_DIST += tests/fuzz/elf.c
+fuzz-elf: tests/fuzz/elf
+	rm -rf tests/fuzz/elf.corpus && $(MKDIR_P) tests/fuzz/elf.corpus
+	$(CC) $(elf_seed_flags) -Wl,-soname,libnccl.so.2 -o tests/fuzz/elf.corpus/gnu $(srcdir)/tests/fuzz/elf.c
+	$(CC) $(elf_seed_flags) -s -Wl,--hash-style=sysv -o tests/fuzz/elf.corpus/sysv $(srcdir)/tests/fuzz/elf.c
+	tests/fuzz/elf -max_total_time=$(FUZZ_SECONDS) -max_len=16384 -print_final_stats=1 -artifact_prefix=tests/fuzz/ \
+	  tests/fuzz/elf.corpus >tests/fuzz/elf.log 2>&1 || { tail -n 40 tests/fuzz/elf.log; exit 1; }
+	@grep -E 'number_of_executed_units' tests/fuzz/elf.log
+tests/fuzz/elf: $(elf_fuzz_files) interpose/doctor_elf.h interpose/entries.def
+	$(AM_V_CCLD)$(MKDIR_P) tests/fuzz && $(CC) $(DEFS) $(AM_CPPFLAGS) -std=gnu11 -g -O1 \
+	  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -o $@ $(elf_fuzz_files) $(LIBELF_LIBS)
+CLEANFILES += tests/fuzz/elf tests/fuzz/elf.log
+clean-local:
+	rm -rf tests/fuzz/elf.corpus
+.PHONY: fuzz-elf
+
 # -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
 # All of them with gcc. The others take what their build could break.
 print-tests-abi: ; @echo $(unit_tests) tests/e2e/return_codes.test tests/e2e/preload.test
-print-tests-clang: ; @echo $(unit_tests) tests/e2e/steps.test
+print-tests-clang: ; @echo $(unit_tests) tests/e2e/steps.test tests/e2e/doctor.test
 print-tests-asan: ; @echo $(unit_tests) tests/e2e/dlsym.test tests/e2e/reduce_scatter.test tests/e2e/steps.test \
-  tests/e2e/threads.test
+  tests/e2e/threads.test tests/e2e/doctor.test
 print-tests-tsan: ; @echo tests/unit/test_options tests/e2e/steps.test tests/e2e/threads.test
 .PHONY: print-tests-abi print-tests-clang print-tests-asan print-tests-tsan
