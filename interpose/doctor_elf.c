@@ -45,7 +45,8 @@ static void refuse(struct tagc_image *image, const char *why)
 static Elf_Data *at_address(struct reader *r, uint64_t address, uint64_t want, Elf_Type type)
 {
   GElf_Phdr segment;
-  size_t element = gelf_fsize(r->elf, type, 1, EV_CURRENT);
+  /* The records of versions are of several kinds and sizes, in words. */
+  size_t element = type == ELF_T_VNEED || type == ELF_T_VDEF ? 4 : gelf_fsize(r->elf, type, 1, EV_CURRENT);
   for (size_t i = 0; address && element && i < r->segments; i++) {
     if (!gelf_getphdr(r->elf, (int)i, &segment) || segment.p_type != PT_LOAD || address < segment.p_vaddr ||
         address - segment.p_vaddr >= segment.p_filesz)

@@ -39,7 +39,7 @@ const char *tagc_role_words(enum tagc_role role)
   static const char *const words[] = {
       [TAGC_ROLE_NOTHING] = "nothing",
       [TAGC_ROLE_CALLS] = "calls NCCL through the dynamic linker: intercepted",
-      [TAGC_ROLE_ASKS] = "opens libnccl.so and asks dlsym for its functions: intercepted by the dlsym hook",
+      [TAGC_ROLE_ASKS] = "asks dlsym for NCCL's functions: intercepted by the dlsym hook",
       [TAGC_ROLE_OPEN] = "holds NCCL, but calls it through the dynamic linker: intercepted",
       [TAGC_ROLE_CONTAINS] = "holds NCCL and calls it directly: out of reach",
       [TAGC_ROLE_NCCL] = "the NCCL library",
@@ -235,8 +235,14 @@ static void say_works(struct tagc_findings *f)
     snprintf(others, sizeof others, " (and %zu more)", calls + asks - 1);
   tagc_verdict_set(f, TAGC_VERDICT_WORKS, "%s%s %s%s%s", name_of(f, first), others,
                    calls ? "calls NCCL through the dynamic linker" : "asks dlsym for NCCL's functions",
-                   f->library.preloaded ? ", and libtagc-preload.so stands in front" : "; start it with LD_PRELOAD=",
+                   f->library.preloaded ? ", and libtagc-preload.so stands in front"
+                   : f->kind == TAGC_KIND_LIBRARY ? "; start its program with LD_PRELOAD=" : "; start it with LD_PRELOAD=",
                    f->library.preloaded ? "" : f->library.path);
+  bool compressible = tagc_walk_count(&f->walk, TAGC_ROLE_CALLS) < calls + asks;
+  for (size_t i = 0; i < f->walk.count; i++)
+    compressible |= f->walk.objects[i].image.imported & TAGC_FUNCTION_BIT(TAGC_FUNCTION_ncclReduceScatter);
+  if (!compressible)
+    tagc_findings_note(f, "nothing here calls ncclReduceScatter: there would be nothing to compress");
   if (f->options.mode == TAGC_MODE_OFF || f->options.mode == TAGC_MODE_OBSERVE)
     tagc_findings_note(f, "TAGC_MODE=%s: nothing is compressed", f->options.mode == TAGC_MODE_OFF ? "off" : "observe");
 }

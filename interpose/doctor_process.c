@@ -42,6 +42,15 @@ static char **read_environment(int pid)
   return environment;
 }
 
+bool tagc_path_to_read(const struct tagc_findings *f, const char *path, char *real, size_t size)
+{
+  if (f->kind != TAGC_KIND_PROCESS)
+    return (size_t)snprintf(real, size, "%s", path) < size;
+  if (path[0] == '/')
+    return (size_t)snprintf(real, size, "/proc/%d/root%s", f->pid, path) < size;
+  return (size_t)snprintf(real, size, "/proc/%d/cwd/%s", f->pid, path) < size;
+}
+
 static void read_mapped(struct tagc_findings *f, const char *range, const char *path, bool gone)
 {
   char from[PATH_MAX + 64];
@@ -49,7 +58,7 @@ static void read_mapped(struct tagc_findings *f, const char *range, const char *
   if (gone)
     snprintf(from, sizeof from, "/proc/%d/map_files/%s", f->pid, range);
   else
-    snprintf(from, sizeof from, "/proc/%d/root%s", f->pid, path);
+    tagc_path_to_read(f, path, from, sizeof from);
   bool ours = strncmp(tagc_base_name(path), "libtagc-preload.so", 18) == 0;
   f->process.mapped |= ours;
   f->process.gone |= ours && gone;

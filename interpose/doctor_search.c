@@ -83,16 +83,16 @@ static enum tagc_role role_of(const struct tagc_object *object)
   /* libnccl.so.2, librccl.so.1 and their like. */
   if (!image->has_interpreter && strncmp(name, "lib", 3) == 0 && strstr(name, "ccl.so") && image->exported & call)
     return TAGC_ROLE_NCCL;
-  bool asks = image->names_libnccl && image->asks_dlsym, defines = (image->exported | image->hidden) & call;
-  if (defines && asks && !image->nccl_version[0])
-    return TAGC_ROLE_ASKS; /* functions of NCCL's names that open libnccl themselves */
+  bool defines = (image->exported | image->hidden) & call;
+  if (defines && image->asks_dlsym && !image->nccl_version[0])
+    return TAGC_ROLE_ASKS; /* functions of NCCL's names that forward to the library: stubs, tracers */
   if (defines)
     return image->open_calls & call ? TAGC_ROLE_OPEN : TAGC_ROLE_CONTAINS;
   if (image->imported)
     return TAGC_ROLE_CALLS;
   if (image->nccl_version[0])
     return TAGC_ROLE_CONTAINS; /* stripped of its names */
-  return asks ? TAGC_ROLE_ASKS : TAGC_ROLE_NOTHING;
+  return image->names_libnccl && image->asks_dlsym ? TAGC_ROLE_ASKS : TAGC_ROLE_NOTHING;
 }
 
 /* libnccl.so.2.28.9, behind whatever links lead there. */

@@ -16,7 +16,7 @@
 enum tagc_role {
   TAGC_ROLE_NOTHING,
   TAGC_ROLE_CALLS,    /* imports NCCL's functions: intercepted */
-  TAGC_ROLE_ASKS,     /* opens libnccl.so itself and asks dlsym for functions: intercepted by the hook */
+  TAGC_ROLE_ASKS,     /* asks dlsym for NCCL's functions: intercepted by the hook */
   TAGC_ROLE_OPEN,     /* holds NCCL, but calls it through the dynamic linker: intercepted */
   TAGC_ROLE_CONTAINS, /* holds NCCL and calls it directly: out of reach */
   TAGC_ROLE_NCCL,     /* the NCCL library */

@@ -41,10 +41,7 @@ static void check_preloaded(struct tagc_findings *f, struct tagc_preloaded *row)
     }
     snprintf(row->path, sizeof row->path, "%s", found);
   }
-  if (f->kind == TAGC_KIND_PROCESS && row->path[0] == '/')
-    snprintf(path, sizeof path, "/proc/%d/root%s", f->pid, row->path);
-  else
-    snprintf(path, sizeof path, "%s", row->path);
+  tagc_path_to_read(f, row->path, path, sizeof path);
   if (!tagc_file_image(path, &image, NULL)) {
     snprintf(row->problem, sizeof row->problem, "cannot be read: %s", strerror(errno));
     return;
@@ -83,20 +80,18 @@ static bool try_library(struct tagc_findings *f, const char *source, const char 
   return true;
 }
 
-/* The copy that LD_PRELOAD names, or that a process has mapped; otherwise the one that came with this program. */
+/* The copy that a process has mapped, or that LD_PRELOAD names; otherwise the one that came with this program. */
 static bool find_library(struct tagc_findings *f, const char *self, const char *installed)
 {
-  for (size_t i = 0; i < f->preload_count; i++)
-    if (f->preload[i].ours && !f->preload[i].problem[0]) {
-      snprintf(f->library.path, sizeof f->library.path, "%s", f->preload[i].path);
-      snprintf(f->library.source, sizeof f->library.source, "%s", f->preload[i].source);
-      f->library.preloaded = f->kind != TAGC_KIND_PROCESS || f->process.mapped;
-      return true;
-    }
-  int mapped = tagc_walk_first(&f->walk, TAGC_ROLE_OURS);
-  if (f->kind == TAGC_KIND_PROCESS && mapped >= 0) {
-    snprintf(f->library.path, sizeof f->library.path, "%s", f->walk.objects[mapped].path);
-    snprintf(f->library.source, sizeof f->library.source, "mapped");
+  const struct tagc_preloaded *named = NULL;
+  int mapped = f->kind == TAGC_KIND_PROCESS ? tagc_walk_first(&f->walk, TAGC_ROLE_OURS) : -1;
+  for (size_t i = 0; i < f->preload_count && !named; i++)
+    if (f->preload[i].ours && (!f->preload[i].problem[0] || mapped >= 0))
+      named = &f->preload[i];
+  f->library.preloaded = named && (f->kind != TAGC_KIND_PROCESS || f->process.mapped);
+  if (mapped >= 0 || named) {
+    snprintf(f->library.path, sizeof f->library.path, "%s", mapped >= 0 ? f->walk.objects[mapped].path : named->path);
+    snprintf(f->library.source, sizeof f->library.source, "%s", named ? named->source : "mapped");
     return true;
   }
   return try_library(f, "beside tagc-doctor", self, "/libtagc-preload.so") ||
@@ -113,9 +108,10 @@ void tagc_find_library(struct tagc_findings *f, char *const *environment, const 
   free(system);
   if (!find_library(f, self, installed))
     return;
-  snprintf(path, sizeof path, "%s", f->library.path);
-  if (f->kind == TAGC_KIND_PROCESS && f->process.mapped)
-    snprintf(path, sizeof path, "/proc/%d/root%s", f->pid, f->library.path);
+  if (f->process.mapped || f->library.preloaded)
+    tagc_path_to_read(f, f->library.path, path, sizeof path);
+  else
+    snprintf(path, sizeof path, "%s", f->library.path);
   if (!tagc_file_image(path, &f->library.image, NULL)) {
     if (!f->process.gone)
       snprintf(f->library.problem, TAGC_WORDS, "it cannot be read: %s", strerror(errno));

@@ -105,28 +105,30 @@ static int run_version(const char *path)
 }
 
 /* NCCL libraries that no object names as needed: that of TAGC_NCCL, and what programs open by themselves. */
-static void find_more_nccl(struct tagc_findings *f, const struct request *request)
+static void find_more_nccl(struct tagc_findings *f)
 {
-  char found[PATH_MAX];
-  const char *how;
+  char found[PATH_MAX + 64];
+  const char *how, *chosen = f->options.nccl;
   int asks = tagc_walk_first(&f->walk, TAGC_ROLE_ASKS);
-  if (f->options.nccl[0] && tagc_walk_add(&f->walk, f->options.nccl, f->options.nccl, "TAGC_NCCL", -1) < 0)
-    tagc_findings_note(f, "TAGC_NCCL=%s cannot be read: %s", f->options.nccl, strerror(errno));
-  if (f->kind != TAGC_KIND_PROCESS && asks >= 0 && tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) < 0) {
-    if (tagc_walk_look_up(&f->walk, "libnccl.so.2", asks, found, sizeof found, &how))
-      tagc_walk_add(&f->walk, found, found, how, asks);
-    else
-      tagc_findings_note(f, "libnccl.so.2 is not in the folders of the dynamic linker; "
-                            "the program may know another place");
-  }
-  int nccl = tagc_walk_first(&f->walk, TAGC_ROLE_NCCL);
-  if (!request->run_nccl)
+  if (chosen[0] && (!tagc_path_to_read(f, chosen, found, sizeof found) ||
+                    tagc_walk_add(&f->walk, chosen, found, "TAGC_NCCL", -1) < 0))
+    tagc_findings_note(f, "TAGC_NCCL=%s cannot be read: %s", chosen, strerror(errno));
+  if (f->kind == TAGC_KIND_PROCESS || asks < 0 || tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) >= 0)
     return;
-  if (nccl >= 0)
-    f->run_version = run_version(f->walk.objects[nccl].path);
+  if (tagc_walk_look_up(&f->walk, "libnccl.so.2", asks, found, sizeof found, &how))
+    tagc_walk_add(&f->walk, found, found, how, asks);
+  else
+    tagc_findings_note(f, "libnccl.so.2 is not in the folders of the dynamic linker; the program may know another place");
+}
+
+static void ask_version(struct tagc_findings *f)
+{
+  char path[PATH_MAX + 64];
+  int nccl = tagc_walk_first(&f->walk, TAGC_ROLE_NCCL);
+  if (nccl >= 0 && tagc_path_to_read(f, f->walk.objects[nccl].path, path, sizeof path))
+    f->run_version = run_version(path);
   if (!f->run_version)
-    tagc_findings_note(f, nccl < 0 ? "--run-nccl: no NCCL library was found"
-                                   : "--run-nccl: ncclGetVersion() could not be called");
+    tagc_findings_note(f, "--run-nccl: %s", nccl < 0 ? "no NCCL library was found" : "ncclGetVersion() could not be called");
 }
 
 static bool is_pid(const char *target, int *pid)
@@ -154,8 +156,11 @@ static void examine(struct tagc_findings *f, const struct request *request)
                                               : tagc_find_file(f, environment);
   tagc_find_variables(f, environment);
   tagc_find_library(f, environment, self, PRELOADDIR);
-  if (found)
-    find_more_nccl(f, request);
+  if (found) {
+    find_more_nccl(f);
+    if (request->run_nccl)
+      ask_version(f);
+  }
   tagc_find_gpu(f);
   tagc_find_interfaces(f, environment);
   tagc_judge(f);
