@@ -41,20 +41,17 @@ static void refuse(struct tagc_image *image, const char *why)
   snprintf(image->why, sizeof image->why, "%s", why);
 }
 
-/* What the file holds from an address on, up to `want` bytes of whole elements of `type`; NULL where it is nothing. */
+/* What the file holds from an address on, up to `want` bytes; NULL where it is nothing. */
 static Elf_Data *at_address(struct reader *r, uint64_t address, uint64_t want, Elf_Type type)
 {
   GElf_Phdr segment;
-  /* The records of versions are of several kinds and sizes, in words. */
-  size_t element = type == ELF_T_VNEED || type == ELF_T_VDEF ? 4 : gelf_fsize(r->elf, type, 1, EV_CURRENT);
-  for (size_t i = 0; address && element && i < r->segments; i++) {
+  for (size_t i = 0; address && i < r->segments; i++) {
     if (!gelf_getphdr(r->elf, (int)i, &segment) || segment.p_type != PT_LOAD || address < segment.p_vaddr ||
         address - segment.p_vaddr >= segment.p_filesz)
       continue;
     uint64_t skip = address - segment.p_vaddr, there = segment.p_filesz - skip;
     if (want > there)
       want = there;
-    want -= want % element;
     return want ? elf_getdata_rawchunk(r->elf, (int64_t)(segment.p_offset + skip), want, type) : NULL;
   }
   return NULL;
