@@ -102,8 +102,8 @@ const char *tagc_environment_value(char *const *environment, const char *name);
 /* A program (looked for on PATH where it has no slash) or a library; scripts are followed to their interpreter. */
 bool tagc_find_file(struct tagc_findings *findings, char *const *environment);
 
-/* The path under which a file of the examined program is to be read: of a process, which may live in a container, through
- * /proc/PID/root, or /proc/PID/cwd. False where it is too long. */
+/* The path under which a file of the examined program is to be read: of a process, which may live in a container,
+ * through /proc/PID/root or /proc/PID/cwd. False where it is too long. */
 bool tagc_path_to_read(const struct tagc_findings *findings, const char *path, char *real, size_t size);
 
 /* A process: *environment becomes its own (allocated), where it may be read. */

@@ -134,7 +134,8 @@ static void judge_process(struct tagc_findings *f)
     return;
   if (f->secure)
     tagc_verdict_set(f, TAGC_VERDICT_FAILS,
-                     "process %d runs in secure mode (set-user-ID, file capabilities), which ignores LD_PRELOAD", f->pid);
+                     "process %d runs in secure mode (set-user-ID, file capabilities), which ignores LD_PRELOAD",
+                     f->pid);
   else if (f->process.preload_set)
     tagc_verdict_set(f, TAGC_VERDICT_FAILS,
                      "libtagc-preload.so is not mapped in process %d, whose LD_PRELOAD does not name a "
@@ -170,15 +171,20 @@ static void say_no_caller(struct tagc_findings *f)
                      f->path);
 }
 
+/* An object whose calls of NCCL can be intercepted, -1: none. */
+static int first_caller(const struct tagc_findings *f)
+{
+  static const enum tagc_role roles[] = {TAGC_ROLE_CALLS, TAGC_ROLE_OPEN, TAGC_ROLE_ASKS};
+  int first = -1;
+  for (size_t i = 0; i < sizeof roles / sizeof *roles && first < 0; i++)
+    first = tagc_walk_first(&f->walk, roles[i]);
+  return first;
+}
+
 /* Does anything call NCCL, and can all of that be intercepted? */
 static void judge_callers(struct tagc_findings *f)
 {
-  int inside = tagc_walk_first(&f->walk, TAGC_ROLE_CONTAINS), calls = tagc_walk_first(&f->walk, TAGC_ROLE_CALLS);
-  int first = calls;
-  if (first < 0)
-    first = tagc_walk_first(&f->walk, TAGC_ROLE_ASKS);
-  if (first < 0)
-    first = tagc_walk_first(&f->walk, TAGC_ROLE_OPEN);
+  int inside = tagc_walk_first(&f->walk, TAGC_ROLE_CONTAINS), first = first_caller(f);
   if (inside >= 0 && first < 0)
     tagc_verdict_set(f, TAGC_VERDICT_FAILS, "static NCCL in %s; use a build with a shared NCCL", name_of(f, inside));
   else if (inside >= 0)
@@ -225,18 +231,14 @@ static void say_works(struct tagc_findings *f)
 {
   size_t calls = tagc_walk_count(&f->walk, TAGC_ROLE_CALLS) + tagc_walk_count(&f->walk, TAGC_ROLE_OPEN);
   size_t asks = tagc_walk_count(&f->walk, TAGC_ROLE_ASKS);
-  int first = tagc_walk_first(&f->walk, TAGC_ROLE_CALLS);
-  if (first < 0)
-    first = tagc_walk_first(&f->walk, TAGC_ROLE_OPEN);
-  if (first < 0)
-    first = tagc_walk_first(&f->walk, TAGC_ROLE_ASKS);
+  const char *how = f->library.preloaded           ? ", and libtagc-preload.so stands in front"
+                    : f->kind == TAGC_KIND_LIBRARY ? "; start its program with LD_PRELOAD="
+                                                   : "; start it with LD_PRELOAD=";
   char others[48] = "";
   if (calls + asks > 1)
     snprintf(others, sizeof others, " (and %zu more)", calls + asks - 1);
-  tagc_verdict_set(f, TAGC_VERDICT_WORKS, "%s%s %s%s%s", name_of(f, first), others,
-                   calls ? "calls NCCL through the dynamic linker" : "asks dlsym for NCCL's functions",
-                   f->library.preloaded ? ", and libtagc-preload.so stands in front"
-                   : f->kind == TAGC_KIND_LIBRARY ? "; start its program with LD_PRELOAD=" : "; start it with LD_PRELOAD=",
+  tagc_verdict_set(f, TAGC_VERDICT_WORKS, "%s%s %s%s%s", name_of(f, first_caller(f)), others,
+                   calls ? "calls NCCL through the dynamic linker" : "asks dlsym for NCCL's functions", how,
                    f->library.preloaded ? "" : f->library.path);
   bool compressible = tagc_walk_count(&f->walk, TAGC_ROLE_CALLS) < calls + asks;
   for (size_t i = 0; i < f->walk.count; i++)

@@ -118,7 +118,8 @@ static void find_more_nccl(struct tagc_findings *f)
   if (tagc_walk_look_up(&f->walk, "libnccl.so.2", asks, found, sizeof found, &how))
     tagc_walk_add(&f->walk, found, found, how, asks);
   else
-    tagc_findings_note(f, "libnccl.so.2 is not in the folders of the dynamic linker; the program may know another place");
+    tagc_findings_note(f, "libnccl.so.2 is not in the folders of the dynamic linker; "
+                          "the program may know another place");
 }
 
 static void ask_version(struct tagc_findings *f)
@@ -128,7 +129,8 @@ static void ask_version(struct tagc_findings *f)
   if (nccl >= 0 && tagc_path_to_read(f, f->walk.objects[nccl].path, path, sizeof path))
     f->run_version = run_version(path);
   if (!f->run_version)
-    tagc_findings_note(f, "--run-nccl: %s", nccl < 0 ? "no NCCL library was found" : "ncclGetVersion() could not be called");
+    tagc_findings_note(f, "--run-nccl: %s",
+                       nccl < 0 ? "no NCCL library was found" : "ncclGetVersion() could not be called");
 }
 
 static bool is_pid(const char *target, int *pid)
