@@ -302,7 +302,9 @@ static void search_texts(struct tagc_image *image, const Elf_Data *data)
   if (!data || !data->d_buf)
     return;
   const char *start = data->d_buf, *end = start + data->d_size, *hit = start;
-  image->names_libnccl |= memmem(start, data->d_size, "libnccl.so", 10) != NULL;
+  static const char function[] = "ncclReduceScatter";
+  image->names_nccl |= memmem(start, data->d_size, "libnccl.so", 10) != NULL ||
+                       memmem(start, data->d_size, function, sizeof function) != NULL;
   while (!image->nccl_version[0] && (hit = memmem(hit, (size_t)(end - hit), "NCCL version ", 13)) != NULL)
     if (!tagc_nccl_version_text(hit, (size_t)(end - hit), image->nccl_version))
       hit++;

@@ -222,7 +222,7 @@ static void print_machine(const struct page *page, const struct tagc_findings *f
   if (*label)
     line(page, label, YELLOW, "no interface that NCCL would use");
   if (f->interface_rule[0])
-    line(page, "", PLAIN, "  chosen by %s", f->interface_rule);
+    line(page, "", PLAIN, "  rule: %s", f->interface_rule);
 }
 
 void tagc_report_text(const struct tagc_findings *f, FILE *out, bool colour)

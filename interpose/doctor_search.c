@@ -92,7 +92,7 @@ static enum tagc_role role_of(const struct tagc_object *object)
     return TAGC_ROLE_CALLS;
   if (image->nccl_version[0])
     return TAGC_ROLE_CONTAINS; /* stripped of its names */
-  return image->names_libnccl && image->asks_dlsym ? TAGC_ROLE_ASKS : TAGC_ROLE_NOTHING;
+  return image->names_nccl && image->asks_dlsym ? TAGC_ROLE_ASKS : TAGC_ROLE_NOTHING;
 }
 
 /* libnccl.so.2.28.9, behind whatever links lead there. */
