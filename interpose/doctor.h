@@ -97,7 +97,7 @@ __attribute__((format(printf, 2, 3))) void tagc_findings_note(struct tagc_findin
 /* The value of a variable in an environment (as `environ`), or NULL. */
 const char *tagc_environment_value(char *const *environment, const char *name);
 
-/* -- the parts: each returns false with the verdict set where nothing more can be found out * -------------------- */
+/* -- the parts: each returns false with the verdict set where nothing more can be found out ---------------------- */
 
 /* A program (looked for on PATH where it has no slash) or a library; scripts are followed to their interpreter. */
 bool tagc_find_file(struct tagc_findings *findings, char *const *environment);

@@ -102,7 +102,7 @@ static void judge_library(struct tagc_findings *f)
   const struct tagc_image *image = &f->walk.objects[0].image;
   char ours[48], theirs[48];
   for (size_t i = 0; i < f->preload_count; i++)
-    if (f->preload[i].ours && f->preload[i].problem[0]) {
+    if (f->preload[i].ours && f->preload[i].problem[0] && !f->process.mapped) {
       tagc_verdict_set(f, TAGC_VERDICT_FAILS, "%s (%s) %s; the dynamic linker says so and goes on without it",
                        f->preload[i].path, f->preload[i].source, f->preload[i].problem);
       return;

@@ -70,7 +70,7 @@ bool tagc_file_image(const char *path, struct tagc_image *image, struct stat *st
   return true;
 }
 
-/* -- what an object is * ----------------------------------------------------------------------------------------- */
+/* -- what an object is ------------------------------------------------------------------------------------------- */
 static enum tagc_role role_of(const struct tagc_object *object)
 {
   const struct tagc_image *image = &object->image;
@@ -148,7 +148,7 @@ bool tagc_walk_start(struct tagc_walk *walk, const char *library_path)
   return walk->objects != NULL;
 }
 
-/* -- where a library is * ---------------------------------------------------------------------------------------- */
+/* -- where a library is ------------------------------------------------------------------------------------------ */
 
 /* Is there an ELF file that object `parent` could use? ld.so passes over files of another class or machine. */
 static bool usable(const struct tagc_walk *walk, const char *path, int parent)

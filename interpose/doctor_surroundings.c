@@ -28,7 +28,7 @@ void tagc_findings_note(struct tagc_findings *f, const char *format, ...)
   va_end(args);
 }
 
-/* -- LD_PRELOAD and our library * -------------------------------------------------------------------------------- */
+/* -- LD_PRELOAD and our library ---------------------------------------------------------------------------------- */
 static void check_preloaded(struct tagc_findings *f, struct tagc_preloaded *row)
 {
   char path[PATH_MAX + 64], found[PATH_MAX];
@@ -48,7 +48,7 @@ static void check_preloaded(struct tagc_findings *f, struct tagc_preloaded *row)
   }
   if (image.state == TAGC_IMAGE_BAD)
     snprintf(row->problem, sizeof row->problem, "is %s", image.why);
-  else if (f->walk.count &&
+  else if (f->walk.count && f->walk.objects[0].image.state != TAGC_IMAGE_BAD &&
            (image.machine != f->walk.objects[0].image.machine || image.is64 != f->walk.objects[0].image.is64)) {
     char words[48];
     snprintf(row->problem, sizeof row->problem, "is for another machine (%s)", tagc_machine_words(&image, words));
@@ -102,7 +102,8 @@ static bool find_library(struct tagc_findings *f, const char *self, const char *
 void tagc_find_library(struct tagc_findings *f, char *const *environment, const char *self, const char *installed)
 {
   char path[PATH_MAX + 64] = "";
-  char *system = tagc_file_text("/etc/ld.so.preload", CONFIGURATION_MAX, NULL);
+  tagc_path_to_read(f, "/etc/ld.so.preload", path, sizeof path);
+  char *system = tagc_file_text(path, CONFIGURATION_MAX, NULL);
   read_preload(f, tagc_environment_value(environment, "LD_PRELOAD"), "LD_PRELOAD");
   read_preload(f, system, "/etc/ld.so.preload");
   free(system);
@@ -121,7 +122,7 @@ void tagc_find_library(struct tagc_findings *f, char *const *environment, const 
              "it is not a libtagc-preload.so for this machine: it lacks NCCL's functions");
 }
 
-/* -- options * --------------------------------------------------------------------------------------------------- */
+/* -- options ----------------------------------------------------------------------------------------------------- */
 
 /* The default of an option as users write it. */
 static void preset_number(char *value, uint64_t number, bool bytes)
@@ -218,7 +219,7 @@ static void check_codec(struct tagc_findings *f)
            f->options.codec, names);
 }
 
-/* -- NCCL's variables * ------------------------------------------------------------------------------------------ */
+/* -- NCCL's variables -------------------------------------------------------------------------------------------- */
 static bool switched_on(const char *value) { return *value && strcmp(value, "0") != 0; }
 
 /* What a variable of NCCL or torch means for us; "" for most. */
@@ -253,7 +254,9 @@ static void take_variable(struct tagc_findings *f, const char *text, const char 
 
 static void read_configuration(struct tagc_findings *f, const char *path)
 {
-  char *text = tagc_file_text(path, CONFIGURATION_MAX, NULL), *save = NULL;
+  char real[PATH_MAX + 64];
+  char *text = tagc_path_to_read(f, path, real, sizeof real) ? tagc_file_text(real, CONFIGURATION_MAX, NULL) : NULL;
+  char *save = NULL;
   for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save))
     if (line[0] != '#' && strncmp(line, "NCCL_", 5) == 0)
       take_variable(f, line, path);
@@ -286,7 +289,7 @@ void tagc_find_variables(struct tagc_findings *f, char *const *environment)
   read_configuration(f, "/etc/nccl.conf");
 }
 
-/* -- the GPU * --------------------------------------------------------------------------------------------------- */
+/* -- the GPU ----------------------------------------------------------------------------------------------------- */
 void tagc_find_gpu(struct tagc_findings *f)
 {
   const char *how;
