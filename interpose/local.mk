@@ -35,3 +35,16 @@ libtagc_preload_so_LDFLAGS = $(SANITIZE_CFLAGS) $(HARDEN_LDFLAGS) -shared -nosta
   -Wl,-soname,libtagc-preload.so
 
 EXTRA_DIST += interpose/abi/nccl.h
+
+# Will interception work here? Needs libelf.
+EXTRA_DIST += interpose/doctor.h interpose/doctor_elf.h interpose/doctor_search.h
+if HAVE_LIBELF
+bin_PROGRAMS += tagc-doctor
+tagc_doctor_SOURCES = interpose/tagc-doctor.c \
+  interpose/doctor.h interpose/doctor_elf.c interpose/doctor_elf.h interpose/doctor_json.c interpose/doctor_judge.c \
+  interpose/doctor_net.c interpose/doctor_process.c interpose/doctor_python.c interpose/doctor_report.c \
+  interpose/doctor_search.c interpose/doctor_search.h interpose/doctor_surroundings.c interpose/doctor_target.c
+tagc_doctor_CPPFLAGS = $(AM_CPPFLAGS) -DPRELOADDIR='"$(preloaddir)"'
+tagc_doctor_LDFLAGS = $(SANITIZE_CFLAGS) -Wl,--as-needed
+tagc_doctor_LDADD = libtagc.a $(LIBELF_LIBS) -ldl
+endif

@@ -50,6 +50,7 @@ e2e_scripts = \
   tests/e2e/source_rules.test tests/e2e/steps.test tests/e2e/threads.test
 e2e_scripts += tests/e2e/hardening.test tests/e2e/memcheck.test
 e2e_scripts += tests/e2e/aarch64.test tests/e2e/beside.test tests/e2e/copies.test tests/e2e/ctypes.test
+e2e_scripts += tests/e2e/doctor.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/reach_lib.sh tests/e2e/ctypes_user.py
@@ -131,6 +132,11 @@ EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md
 fuzz_targets =
 fuzz_targets += tests/fuzz/agree
 fuzz_targets += tests/fuzz/cycle
+if HAVE_LIBELF
+fuzz_targets += tests/fuzz/elf
+tests_fuzz_elf_SOURCES = tests/fuzz/elf.c interpose/doctor_elf.c
+tests_fuzz_elf_LDADD = $(FUZZ_LIBS) $(LIBELF_LIBS)
+endif
 fuzz_targets += tests/fuzz/options
 fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
@@ -158,6 +164,7 @@ tests_abi = \
   tests/unit/test_plan
 tests_clang = $(unit_tests) \
   tests/e2e/dlsym.test \
+  tests/e2e/doctor.test \
   tests/e2e/steps.test
 tests_asan = $(unit_tests) $(rules_scripts) \
   tests/e2e/agreement.test \
@@ -165,6 +172,7 @@ tests_asan = $(unit_tests) $(rules_scripts) \
   tests/e2e/copies.test \
   tests/e2e/ctypes.test \
   tests/e2e/dlsym.test \
+  tests/e2e/doctor.test \
   tests/e2e/reduce_scatter.test \
   tests/e2e/steps.test \
   tests/e2e/threads.test \
