@@ -50,13 +50,38 @@ static bool write_all(const char *data, size_t size)
   return false;
 }
 
-/* Formats behind `used` bytes of line, ends it with a newline and writes it out. */
-static void write_line(char *line, size_t size, size_t used, const char *format, va_list args)
+enum { LONGEST_LINE = 1100 };
+
+size_t tagc_log_escape(char *out, size_t size, const char *text)
 {
-  int n = vsnprintf(line + used, size - used, format, args);
-  used = n < 0 ? used : used + (size_t)n;
-  if (used > size - 1)
-    used = size - 1;
+  static const char digits[] = "0123456789abcdef";
+  size_t used = 0;
+  for (; *text; text++) {
+    const unsigned char byte = (unsigned char)*text;
+    const bool plain = byte >= ' ' && byte <= '~';
+    if (used + (plain ? 1 : 4) >= size)
+      break;
+    if (plain) {
+      out[used++] = *text;
+      continue;
+    }
+    out[used++] = '\\';
+    out[used++] = 'x';
+    out[used++] = digits[byte >> 4];
+    out[used++] = digits[byte & 15];
+  }
+  out[used] = '\0';
+  return used;
+}
+
+/* Writes the prefix and the formatted rest out as one line. */
+__attribute__((format(printf, 2, 0))) static void write_line(const char *prefix, const char *format, va_list args)
+{
+  char raw[LONGEST_LINE], line[LONGEST_LINE + 1];
+  int n = snprintf(raw, sizeof raw, "%s", prefix);
+  if (vsnprintf(raw + n, sizeof raw - (size_t)n, format, args) < 0)
+    raw[n] = '\0';
+  size_t used = tagc_log_escape(line, LONGEST_LINE, raw);
   line[used++] = '\n';
   if (!is_stderr())
     return;
@@ -78,12 +103,14 @@ void tagc_log(enum tagc_log_level level, const char *component, const char *mess
   if ((int)level > atomic_load_explicit(&threshold, memory_order_relaxed))
     return;
   int saved = errno, rank = atomic_load_explicit(&own_rank, memory_order_relaxed);
-  char line[1100];
-  int used = rank < 0 ? snprintf(line, sizeof line, "tagc %s %s: ", names[level], component)
-                      : snprintf(line, sizeof line, "tagc[%d] %s %s: ", rank, names[level], component);
+  char prefix[100];
+  if (rank < 0)
+    snprintf(prefix, sizeof prefix, "tagc %s %s: ", names[level], component);
+  else
+    snprintf(prefix, sizeof prefix, "tagc[%d] %s %s: ", rank, names[level], component);
   va_list args;
   va_start(args, message);
-  write_line(line, sizeof line, (size_t)used, message, args);
+  write_line(prefix, message, args);
   va_end(args);
   errno = saved;
 }
@@ -91,10 +118,9 @@ void tagc_log(enum tagc_log_level level, const char *component, const char *mess
 void tagc_say(const char *format, ...)
 {
   int saved = errno;
-  char line[1100];
   va_list args;
   va_start(args, format);
-  write_line(line, sizeof line, 0, format, args);
+  write_line("", format, args);
   va_end(args);
   errno = saved;
 }

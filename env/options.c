@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "env/log.h"
 
@@ -193,10 +194,26 @@ void tagc_options_read(struct tagc_options *options, char **environment)
   }
 }
 
+/* Nobody may steer a program with more rights than his own: TAGC_NCCL names a library to run. What NCCL itself will see
+ * of the environment stays known. */
+static void distrust(struct tagc_options *options)
+{
+  const bool nonblocking = options->nccl_nonblocking;
+  tagc_options_default(options);
+  options->nccl_nonblocking = nonblocking;
+  options->bad = true;
+  tagc_log(TAGC_LOG_WARN, "env", "this process runs with more rights than its caller: TAGC_* is ignored, and every call "
+           "passes through");
+}
+
 void tagc_options_read_process(struct tagc_options *options)
 {
   extern char **environ;
   tagc_options_read(options, environ);
+  if (getauxval(AT_SECURE)) {
+    distrust(options);
+    return;
+  }
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
     const char **text = (const char **)((char *)options + table[i].offset);
     const char *copy = table[i].kind == KIND_TEXT && tagc_option_given(options, (enum tagc_option_index)i) ? strdup(*text) : NULL;
@@ -205,28 +222,62 @@ void tagc_options_read_process(struct tagc_options *options)
   }
 }
 
-uint64_t tagc_options_hash(const struct tagc_options *options)
+static uint64_t hash_of(const char *text)
 {
   uint64_t hash = UINT64_C(0xcbf29ce484222325);    /* FNV-1a */
-  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
-    if (i == TAGC_OPTION_report || i == TAGC_OPTION_log || i == TAGC_OPTION_nccl)
-      continue;
-    const char *at = (const char *)options + table[i].offset;
-    char text[32];
-    const char *value = text;
-    switch (table[i].kind) {
-    case KIND_CHOICE: snprintf(text, sizeof text, "%d", *(const int *)at); break;
-    case KIND_NUMBER:
-    case KIND_BYTES: snprintf(text, sizeof text, "%" PRIu64, *(const uint64_t *)at); break;
-    case KIND_FRACTION: snprintf(text, sizeof text, "%" PRIu32, *(const uint32_t *)at); break;
-    case KIND_TEXT: value = *(const char *const *)at; break;
-    }
-    do
-      hash = (hash ^ (unsigned char)*value) * UINT64_C(0x100000001b3);
-    while (*value++);
+  for (; *text; text++)
+    hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
+/* The value as text; what is longer than a line of a message is cut, and told from others by its hash. */
+static void print_value(const struct tagc_options *options, const struct option *o, char *text, size_t size)
+{
+  const char *at = (const char *)options + o->offset;
+  switch (o->kind) {
+  case KIND_CHOICE: {
+    const char *choice = o->choices;
+    for (int i = *(const int *)at; i > 0; i--)
+      choice = strchr(choice, '|') + 1;
+    snprintf(text, size, "%.*s", (int)strcspn(choice, "|"), choice);
+    break;
   }
-  /* Forcing a codec matters for fp16 gradients even where it names the default. */
-  return (hash ^ tagc_option_given(options, TAGC_OPTION_codec)) * UINT64_C(0x100000001b3);
+  case KIND_NUMBER:
+  case KIND_BYTES: snprintf(text, size, "%" PRIu64, *(const uint64_t *)at); break;
+  case KIND_FRACTION: {
+    int n = snprintf(text, size, "%" PRIu32 ".%06" PRIu32, *(const uint32_t *)at / 1000000, *(const uint32_t *)at % 1000000);
+    while (text[n - 1] == '0' && text[n - 2] != '.')
+      text[--n] = '\0';
+    break;
+  }
+  case KIND_TEXT: {
+    const char *value = *(const char *const *)at;
+    if (strlen(value) < 80 && !strchr(value, '\n'))
+      snprintf(text, size, "%s", value);
+    else
+      snprintf(text, size, "%.*s...#%016" PRIx64, (int)strcspn(value, "\n") < 40 ? (int)strcspn(value, "\n") : 40, value,
+               hash_of(value));
+    break;
+  }
+  }
+}
+
+bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size)
+{
+  size_t used = 0;
+  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
+    if (i == TAGC_OPTION_report || i == TAGC_OPTION_log || i == TAGC_OPTION_nccl || i == TAGC_OPTION_agree_timeout)
+      continue;
+    char value[100];
+    print_value(options, &table[i], value, sizeof value);
+    /* To name the default codec forces it, which matters for fp16 gradients. */
+    const char *forced = i == TAGC_OPTION_codec && tagc_option_given(options, TAGC_OPTION_codec) ? " (forced)" : "";
+    int n = snprintf(text + used, size - used, "%s=%s%s\n", table[i].variable, value, forced);
+    if (n < 0 || (size_t)n >= size - used)
+      return false;
+    used += (size_t)n;
+  }
+  return true;
 }
 
 /* Levenshtein's distance of two short names. */

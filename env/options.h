@@ -66,11 +66,16 @@ bool tagc_options_set(struct tagc_options *options, const char *variable, const 
  * sets options->bad; an unknown TAGC_ name is a warning that names the nearest known one. */
 void tagc_options_read(struct tagc_options *options, char **environment);
 
-/* The same from the environment of the process; text is copied, for programs may overwrite their environment. */
+/* The same from the environment of the process; text is copied, for programs may overwrite their environment. Where that
+ * is the caller's and not the process's own (it was started with more rights than its caller has: setuid, setgid, file
+ * capabilities), no TAGC_ variable counts, options->bad is set, and the log says so. */
 void tagc_options_read_process(struct tagc_options *options);
 
-/* A hash of all options that ranks must have in common (those that only change what is printed are left out). */
-uint64_t tagc_options_hash(const struct tagc_options *options);
+/* Writes the options that ranks must have in common (those that only change what is printed, or how long is waited, are
+ * left out) as lines of NAME=value, with a NUL behind them. A long text is cut and gets a hash. False where `size` is too
+ * small; TAGC_OPTIONS_TEXT never is. */
+bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size);
+#define TAGC_OPTIONS_TEXT 3500
 
 /* The known name nearest to `name` by edit distance. Never NULL. */
 const char *tagc_options_nearest(const char *name);

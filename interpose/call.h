@@ -22,7 +22,7 @@ struct tagc_call {
   int root;                         /* rooted collectives only */
   ncclComm_t handle;
   cudaStream_t stream;
-  const void *caller;               /* an address inside the calling object */
+  const struct tagc_nccl *nccl;     /* whose call it is; that of the communicator as soon as it is known */
 
   /* Filled by tagc_comm_observe(). */
   struct tagc_comm *comm;           /* a reference is held; NULL: not ours to touch */

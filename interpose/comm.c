@@ -7,6 +7,8 @@
 #include <time.h>
 
 #include "env/log.h"
+#include "interpose/background.h"
+#include "interpose/capture.h"
 #include "interpose/library.h"
 #include "interpose/vote.h"
 
@@ -14,17 +16,29 @@
 #define uthash_nonfatal_oom(element) ((element)->unhashed = true)
 #include <uthash.h>
 
-/* The table. A handle is listed from its birth when it is non-blocking, otherwise from its first use. */
+/* The table. A handle is listed from its birth. */
 struct listed {
   ncclComm_t handle;
   bool nonblocking, unhashed;
+  struct tagc_agreement agreement;
   struct tagc_comm *comm;           /* NULL until the first use */
   UT_hash_handle hh;
 };
 
 static struct listed *table;
-static bool births_lost;           /* there was no memory to list a non-blocking communicator */
+static bool births_lost;            /* there was no memory to list a communicator */
 static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
+
+/* Children whose handles NCCL has yet to store: in a group, or on a non-blocking parent. Under the table's lock. */
+struct expected {
+  struct expected *next;
+  ncclComm_t parent, *where;
+  pthread_t by;
+  bool nonblocking;
+  struct tagc_agreement agreement;
+};
+static struct expected *expected;
+static atomic_size_t expected_count;
 
 ncclResult_t tagc_no_memory(const char *what)
 {
@@ -44,6 +58,7 @@ double tagc_clock_ms(void)
 
 static void comm_free(struct tagc_comm *comm)
 {
+  tagc_background_release(comm->background);
   tagc_vote_release_slots(comm);
   tagc_cycle_destroy(comm->cycle);
   pthread_mutex_destroy(&comm->lock);
@@ -60,14 +75,18 @@ void tagc_comm_release(struct tagc_comm *comm)
     comm_free(comm);
 }
 
-static struct tagc_comm *comm_create(ncclComm_t handle, const void *caller, ncclResult_t *status)
+static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status)
 {
-  __typeof__(&ncclCommCount) count = TAGC_REAL(ncclCommCount, caller);
-  __typeof__(&ncclCommUserRank) user_rank = TAGC_REAL(ncclCommUserRank, caller);
+  __typeof__(&ncclCommCount) count = TAGC_REAL(ncclCommCount, nccl);
+  __typeof__(&ncclCommUserRank) user_rank = TAGC_REAL(ncclCommUserRank, nccl);
   int rank = 0, nranks = 0;
-  *status = ncclSystemError;
-  if (!count || !user_rank)
+  *status = ncclInvalidUsage;
+  if (!count || !user_rank) {
+    static atomic_flag told;        /* the ranks of a job have one NCCL: all of them come here */
+    if (!atomic_flag_test_and_set(&told))
+      tagc_log(TAGC_LOG_WARN, "interpose", "an NCCL that does not say which rank of how many this is: every call passes");
     return NULL;
+  }
   tagc_real_depth++;
   *status = count(handle, &nranks);
   if (*status == ncclSuccess)
@@ -78,8 +97,7 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const void *caller, nccl
   struct tagc_comm *comm = calloc(1, sizeof *comm);
   struct tagc_cycle_options options = {(uint32_t)tagc_library_options()->warmup, 256};
   struct tagc_cycle *cycle = comm ? tagc_cycle_create(&options) : NULL;
-  bool on_host, told = cycle && tagc_real_is_on_host(&on_host);
-  struct tagc_ledger *ledger = told ? tagc_ledger_create(rank, nranks) : NULL;
+  struct tagc_ledger *ledger = cycle ? tagc_ledger_create(rank, nranks) : NULL;
   if (!ledger) {
     tagc_cycle_destroy(cycle);
     free(comm);
@@ -87,12 +105,14 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const void *caller, nccl
     return NULL;
   }
   comm->handle = handle;
+  comm->nccl = nccl;
   atomic_init(&comm->references, 1);
   comm->rank = rank;
   comm->nranks = nranks;
   comm->cycle = cycle;
   comm->ledger = ledger;
-  comm->device = on_host ? &tagc_device_host : NULL;
+  tagc_capture_find_driver();
+  comm->device = nccl->on_host ? &tagc_device_host : NULL;
   pthread_mutex_init(&comm->lock, NULL);
   if (ledger->number == 0)
     tagc_log_set_rank(rank);
@@ -135,7 +155,7 @@ static struct listed *list(ncclComm_t handle)
   return entry;
 }
 
-struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclResult_t *status)
+struct tagc_comm *tagc_comm_find(ncclComm_t handle)
 {
   struct listed *entry;
   struct tagc_comm *comm = NULL;
@@ -143,20 +163,62 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclR
   HASH_FIND_PTR(table, &handle, entry);
   if (entry && entry->comm) {
     comm = entry->comm;
-    atomic_fetch_add(&comm->references, 1);
+    tagc_comm_retain(comm);
   }
-  bool unknown = !entry && births_lost;
   pthread_rwlock_unlock(&table_lock);
+  return comm;
+}
+
+struct tagc_agreement tagc_comm_agreement(ncclComm_t handle)
+{
+  struct tagc_agreement agreement = {.state = TAGC_AGREED_NO};
+  struct listed *entry;
+  pthread_rwlock_rdlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  if (entry)
+    agreement = entry->agreement;
+  else if (births_lost)
+    agreement.state = TAGC_AGREED_LOST;            /* it may be the one: the others may compress */
+  pthread_rwlock_unlock(&table_lock);
+  return agreement;
+}
+
+struct tagc_agreement tagc_comm_settle(ncclComm_t handle)
+{
+  const struct tagc_options *options = tagc_library_options();
+  struct tagc_agreement agreement = tagc_comm_agreement(handle);
+  /* A process that passes everything through needs no verdict; its report has told the others. */
+  if (agreement.state != TAGC_AGREED_UNKNOWN || options->mode == TAGC_MODE_OBSERVE || options->bad)
+    return agreement;
+  tagc_agree_settle(&agreement);
+  struct listed *entry;
+  pthread_rwlock_wrlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  if (entry)
+    entry->agreement = agreement;
+  pthread_rwlock_unlock(&table_lock);
+  return agreement;
+}
+
+struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status)
+{
+  struct tagc_comm *comm = tagc_comm_find(handle);
   *status = ncclSuccess;
   if (comm)
     return comm;
-  if (unknown)
-    *status = tagc_no_memory("the kind of a communicator");
-  struct tagc_comm *fresh = unknown ? NULL : comm_create(handle, caller, status);
+
+  if (!tagc_comm_collect(NULL, false)) {
+    *status = tagc_no_memory("a communicator");
+    return NULL;
+  }
+  *status = ncclRemoteError;
+  struct tagc_agreement agreement = tagc_comm_settle(handle);
+  struct tagc_comm *fresh = agreement.state == TAGC_AGREED_LOST ? NULL : comm_create(handle, nccl, status);
   if (!fresh)
     return NULL;
+  fresh->agreed = agreement.state == TAGC_AGREED_YES;
   pthread_rwlock_wrlock(&table_lock);
-  entry = list(handle);
+  struct listed *entry = list(handle);
   if (entry) {
     if (!entry->comm) {
       fresh->nonblocking = entry->nonblocking;
@@ -174,19 +236,67 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclR
   return comm;
 }
 
-void tagc_comm_born(ncclComm_t handle, bool nonblocking)
+bool tagc_comm_born(ncclComm_t handle, bool nonblocking, const struct tagc_agreement *agreement)
 {
   if (!handle)
-    return;
+    return true;
   tagc_comm_release(unlist(handle));
-  if (!nonblocking)
-    return;
   pthread_rwlock_wrlock(&table_lock);
   struct listed *entry = list(handle);
-  if (entry)
-    entry->nonblocking = true;
+  if (entry) {
+    entry->nonblocking = nonblocking;
+    entry->agreement = *agreement;
+  }
   births_lost |= !entry;
   pthread_rwlock_unlock(&table_lock);
+  return entry != NULL;
+}
+
+bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, const struct tagc_agreement *agreement)
+{
+  struct expected *child = malloc(sizeof *child);
+  pthread_rwlock_wrlock(&table_lock);
+  if (child) {
+    *child = (struct expected){expected, parent, where, pthread_self(), nonblocking, *agreement};
+    expected = child;
+    atomic_fetch_add(&expected_count, 1);
+  }
+  births_lost |= !child;
+  pthread_rwlock_unlock(&table_lock);
+  return child != NULL;
+}
+
+/* Takes a child off the list that is stored by now, or, with `failed`, never will be. */
+static struct expected *take_expected(ncclComm_t parent, bool failed, ncclComm_t *handle)
+{
+  pthread_rwlock_wrlock(&table_lock);
+  struct expected **at = &expected, *found;
+  for (; (found = *at); at = &found->next) {
+    bool hopeless = failed && (parent ? found->parent == parent : pthread_equal(found->by, pthread_self()));
+    *handle = __atomic_load_n(found->where, __ATOMIC_ACQUIRE);
+    if (*handle || hopeless)
+      break;
+  }
+  if (found) {
+    *at = found->next;
+    atomic_fetch_sub(&expected_count, 1);
+  }
+  pthread_rwlock_unlock(&table_lock);
+  return found;
+}
+
+bool tagc_comm_collect(ncclComm_t parent, bool failed)
+{
+  struct expected *child;
+  ncclComm_t handle;
+  bool good = true;
+  if (atomic_load_explicit(&expected_count, memory_order_relaxed) == 0)
+    return true;
+  while ((child = take_expected(parent, failed, &handle))) {
+    good &= tagc_comm_born(handle, child->nonblocking, &child->agreement);
+    free(child);
+  }
+  return good;
 }
 
 bool tagc_comm_is_nonblocking(ncclComm_t handle)
@@ -407,7 +517,7 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
     .op = call->op_kind,
     .nranks = comm->nranks,
     .bytes = call->count * (uint64_t)comm->nranks * type_size(call->type),
-    .nonblocking = comm->nonblocking,
+    .agreed = comm->agreed,
     .device = comm->device != NULL,
     .state = call->state,
     .slot = call->slot,

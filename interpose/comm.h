@@ -8,7 +8,7 @@
  *             is observed and decided; it is never held across a real NCCL call.
  * Errors      A communicator that cannot be set up for lack of memory makes its call fail with ncclSystemError, as NCCL
  *             does: to pass alone, when the other ranks do not, would hang them. When a birth could not be entered into the
- *             table, no handle that is new to it can be used any more: it might be the one that was non-blocking.
+ *             table, its call fails, and so does every use of a handle that is not listed: it might be that one.
  */
 #ifndef INTERPOSE_COMM_H
 #define INTERPOSE_COMM_H
@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "interpose/agree.h"
 #include "interpose/call.h"
 #include "interpose/ledger.h"
 #include "kernels/device.h"
@@ -38,10 +39,12 @@ enum tagc_phase { TAGC_PHASE_IDLE, TAGC_PHASE_OURS, TAGC_PHASE_NCCL, TAGC_PHASE_
 
 struct tagc_comm {
   ncclComm_t handle;
+  const struct tagc_nccl *nccl;     /* the copy of NCCL that made it */
   atomic_int references;
   atomic_int phase;                 /* enum tagc_phase */
   int rank, nranks;
-  bool nonblocking;
+  bool nonblocking;                 /* known from its configuration, or from an answer of the real library */
+  bool agreed;                      /* all ranks have the library and the same options */
   const struct tagc_device *device; /* NULL: no codec for its memory */
 
   pthread_mutex_t lock;
@@ -56,17 +59,32 @@ struct tagc_comm {
   double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
   uint64_t cycle_began_bytes;       /* ledger->wire_bytes_total then */
   struct tagc_ledger *ledger;
+  struct tagc_background *background;   /* non-blocking: the last launch, until the program knows how it ended */
 };
 
-/* The communicator of a handle, made at its first use, with a reference. *status: ncclSuccess, or what the real library
- * (or a lack of memory) said; NULL is returned then. */
-struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const void *caller, ncclResult_t *status);
+/* The communicator of a handle, made at its first use, with a reference; the verdict of the ranks is asked for then.
+ * NULL, and *status: what the real library said of the handle; ncclSystemError without memory; ncclRemoteError where the
+ * verdict, or the birth, is lost. */
+struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status);
+/* The same, where it has been used already and is still alive; otherwise NULL. */
+struct tagc_comm *tagc_comm_find(ncclComm_t handle);
 void tagc_comm_retain(struct tagc_comm *comm);
 void tagc_comm_release(struct tagc_comm *comm);
 bool tagc_comm_is_aborted(const struct tagc_comm *comm);
 
-/* A handle was given out, with or without a blocking configuration; whatever was known under it is forgotten. */
-void tagc_comm_born(ncclComm_t handle, bool nonblocking);
+/* A handle was given out; whatever was known under it is forgotten. False without memory: the caller must not get it, for it
+ * would pass through here alone. */
+bool tagc_comm_born(ncclComm_t handle, bool nonblocking, const struct tagc_agreement *agreement);
+/* A child's handle will be stored at `where`: when the thread's group ends, or when a non-blocking parent is ready. False
+ * without memory. */
+bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, const struct tagc_agreement *agreement);
+/* Takes note of the children that have been stored by now. `failed`: those of `parent` never will be; with NULL for the
+ * parent, those that this thread expects. False without memory. */
+bool tagc_comm_collect(ncclComm_t parent, bool failed);
+/* What the ranks of a communicator have agreed on, as far as it is known. */
+struct tagc_agreement tagc_comm_agreement(ncclComm_t handle);
+/* The same, asked for where it is not known yet: children inherit it. Blocks (agree.h). */
+struct tagc_agreement tagc_comm_settle(ncclComm_t handle);
 /* Was the handle announced as non-blocking? Split and shrunk communicators inherit it. */
 bool tagc_comm_is_nonblocking(ncclComm_t handle);
 /* A handle is about to be finalized, destroyed or revoked. */

@@ -3,7 +3,9 @@
  */
 #include <errno.h>
 
+#include "interpose/background.h"
 #include "interpose/call.h"
+#include "interpose/capture.h"
 #include "interpose/comm.h"
 #include "interpose/group.h"
 #include "interpose/launch.h"
@@ -11,7 +13,7 @@
 
 ncclResult_t tagc_forward(const struct tagc_call *c)
 {
-  void *real = tagc_real_get(c->entry, c->caller);
+  void *real = tagc_real_get(c->nccl, c->entry);
   if (!real)
     return ncclSystemError;
   ncclResult_t status = ncclInternalError;
@@ -53,19 +55,36 @@ ncclResult_t tagc_forward(const struct tagc_call *c)
   return status;
 }
 
+/* Is the element type one that the real library knows? Those of 8 bits came with 2.24. */
+static bool is_type(const struct tagc_call *c)
+{
+  return (int)c->type >= 0 && ((int)c->type <= (int)ncclBfloat16 ||
+                               ((int)c->type <= (int)ncclFloat8e5m2 && tagc_real_version(c->nccl) >= 22403));
+}
+
 /* Would the real library refuse this reduce-scatter at once? Then it must say so now, not at the end of a group. Other
  * collectives are observed whatever their pointers: a rank that is not the root may pass NULL, and all ranks must see the
  * same sequence. */
 static bool looks_valid(const struct tagc_call *c)
 {
   return c->entry != TAGC_ENTRY_ncclReduceScatter ||
-         ((c->count == 0 || (c->send && c->recv)) && (int)c->type >= 0 && (int)c->type < (int)ncclNumTypes && (int)c->op >= 0);
+         ((c->count == 0 || (c->send && c->recv)) && is_type(c) && (int)c->op >= 0);
 }
 
 static ncclResult_t pass(struct tagc_call *call)
 {
-  ncclResult_t status = tagc_group_mix();
+  ncclResult_t status = tagc_group_mix(call->nccl);
   return status == ncclSuccess ? tagc_forward(call) : status;
+}
+
+/* A call that goes on as it came and is entered into the accounts, with its reason. */
+static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reason)
+{
+  pthread_mutex_lock(&call->comm->lock);
+  call->decision = (struct tagc_decision){TAGC_PASS, reason};
+  tagc_comm_account(call->comm, call);
+  pthread_mutex_unlock(&call->comm->lock);
+  return pass(call);
 }
 
 /* A call that is part of the cycle. The reference to its communicator is dropped here, or goes on into the group. */
@@ -78,7 +97,7 @@ static ncclResult_t run_observed(struct tagc_call *call)
     tagc_comm_release(comm);
     return status;
   }
-  if (reduce_scatter && tagc_group_is_open()) {
+  if (reduce_scatter && tagc_group_is_open(call->nccl)) {
     switch (tagc_group_hold(call)) {
     case TAGC_HOLD_HELD: return ncclSuccess;
     case TAGC_HOLD_NO_MEMORY: status = tagc_no_memory("a call of a group"); break;
@@ -90,14 +109,21 @@ static ncclResult_t run_observed(struct tagc_call *call)
   } else if (reduce_scatter) {
     status = tagc_launch_run(call, 1, false);
   } else {
-    pthread_mutex_lock(&comm->lock);
-    call->decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_function};
-    tagc_comm_account(comm, call);
-    pthread_mutex_unlock(&comm->lock);
-    status = pass(call);
+    status = pass_accounted(call, TAGC_REASON_function);
+    if (status == ncclInProgress)
+      comm->nonblocking = true;
   }
   tagc_comm_release(comm);
   return status;
+}
+
+/* Looks the communicator up. The copy of NCCL that made it is the one that is meant, whoever calls. */
+static bool acquire(struct tagc_call *call, ncclResult_t *status)
+{
+  call->comm = tagc_comm_acquire(call->handle, call->nccl, status);
+  if (call->comm)
+    call->nccl = call->comm->nccl;
+  return call->comm != NULL;
 }
 
 ncclResult_t tagc_dispatch(struct tagc_call *call)
@@ -108,12 +134,20 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
   ncclResult_t status;
   if (!call->handle || !looks_valid(call)) {
     status = pass(call);
-  } else if (!(call->comm = tagc_comm_acquire(call->handle, call->caller, &status))) {
-    /* The real library does not know the handle: it will say so itself. */
-    status = status == ncclSystemError ? status : pass(call);
+  } else if (!acquire(call, &status)) {
+    /* No memory, or no verdict: to pass here alone would be wrong. A handle that the real library does not know is its own
+     * to refuse. */
+    status = status == ncclSystemError || status == ncclRemoteError ? status : pass(call);
+  } else if (!tagc_background_clear(call->comm)) {
+    tagc_comm_release(call->comm);
+    status = ncclInvalidArgument;   /* as NCCL does: the call before it has not been seen to succeed */
   } else if (call->comm->nranks < 2) {
     tagc_comm_release(call->comm);  /* NCCL runs it at once, even inside a group */
     status = tagc_forward(call);
+  } else if (tagc_capture_is_active(call->stream)) {
+    call->slot = -1;
+    status = pass_accounted(call, TAGC_REASON_capture);
+    tagc_comm_release(call->comm);
   } else {
     call->op_kind = tagc_op_kind(call->op, call->handle, call->type, call->comm->device != NULL, &call->scale);
     if (call->op_kind == TAGC_OP_OTHER && (int)call->op >= (int)ncclNumOps) {
@@ -124,7 +158,7 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
     }
   }
   if (status != ncclSuccess && status != ncclInProgress)
-    tagc_group_fail(status);
+    tagc_group_fail(call->nccl, status);
   errno = saved;
   return status;
 }

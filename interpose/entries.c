@@ -5,13 +5,17 @@
  * Collectives fill a struct tagc_call and go to tagc_dispatch(). Everything else is forwarded here; where it must be
  * known (births and deaths of communicators, user-defined reductions), it is told to comm.c before or after.
  */
+#include "interpose/background.h"
 #include "interpose/call.h"
 #include "interpose/comm.h"
 #include "interpose/group.h"
 #include "interpose/library.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define CALLER __builtin_return_address(0)
+
+/* The first line of every adapter: the copy of NCCL that is meant, `nccl` from there on. Before anything else, as whatever
+ * calls NCCL, too, would take the note of the stub. */
+#define CALLED const struct tagc_nccl *nccl = tagc_real_called(__builtin_return_address(0))
 
 /* Does this call want more than forwarding? Not with TAGC_MODE=off, and not when NCCL calls itself. */
 static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_on(); }
@@ -19,7 +23,7 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
 /* Calls the real function as it came; a function that this NCCL does not have is missed by its caller alone. */
 #define FORWARD(name, ...)                                                                                             \
   ({                                                                                                                   \
-    __typeof__(&name) forward_real = TAGC_REAL(name, CALLER);                                                          \
+    __typeof__(&name) forward_real = TAGC_REAL(name, nccl);                                                            \
     ncclResult_t forward_status = ncclSystemError;                                                                     \
     if (forward_real) {                                                                                                \
       tagc_real_depth++;                                                                                               \
@@ -32,18 +36,28 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
 /* The same for a call that is neither a collective nor neutral to a group: what is held goes first. */
 #define MIX_AND_FORWARD(name, ...)                                                                                     \
   ({                                                                                                                   \
-    ncclResult_t mixed_status = watched() ? tagc_group_mix() : ncclSuccess;                                            \
+    ncclResult_t mixed_status = watched() ? tagc_group_mix(nccl) : ncclSuccess;                                        \
     mixed_status == ncclSuccess ? FORWARD(name, __VA_ARGS__) : mixed_status;                                           \
   })
+
+/* Is a launch on this communicator under way in the background? NCCL refuses most calls then, and the group they are in. */
+static inline bool refused(const struct tagc_nccl *nccl, ncclComm_t comm)
+{
+  if (!watched() || tagc_background_ask(comm) != ncclInProgress)
+    return false;
+  tagc_group_fail(nccl, ncclInvalidArgument);
+  return true;
+}
 
 /* A collective: with TAGC_MODE=off one load and one branch more than the direct call. */
 #define COLLECTIVE(name, arguments, ...)                                                                               \
   do {                                                                                                                 \
+    CALLED;                                                                                                            \
     if (!tagc_library_on()) {                                                                                          \
-      __typeof__(&name) off_real = TAGC_REAL(name, CALLER);                                                            \
+      __typeof__(&name) off_real = TAGC_REAL(name, nccl);                                                              \
       return off_real ? off_real arguments : ncclSystemError;                                                          \
     }                                                                                                                  \
-    struct tagc_call call = {.entry = TAGC_ENTRY_##name, .caller = CALLER, .type = type, .handle = comm,               \
+    struct tagc_call call = {.entry = TAGC_ENTRY_##name, .nccl = nccl, .type = type, .handle = comm,                   \
                              .stream = stream, .count = count, __VA_ARGS__};                                           \
     return tagc_dispatch(&call);                                                                                       \
   } while (0)
@@ -110,11 +124,17 @@ EXPORT ncclResult_t ncclScatter(const void *send, void *recv, size_t count, nccl
 EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                              cudaStream_t stream)
 {
+  CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclSend, send, count, type, peer, comm, stream);
 }
 
 EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
 {
+  CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclRecv, recv, count, type, peer, comm, stream);
 }
 
@@ -122,105 +142,195 @@ EXPORT ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_
                                   size_t offset, int signal, int context, unsigned int flags, ncclComm_t comm,
                                   cudaStream_t stream)
 {
+  CALLED;
   return MIX_AND_FORWARD(ncclPutSignal, local, count, type, peer, window, offset, signal, context, flags, comm, stream);
 }
 
 EXPORT ncclResult_t ncclSignal(int peer, int signal, int context, unsigned int flags, ncclComm_t comm, cudaStream_t stream)
 {
+  CALLED;
   return MIX_AND_FORWARD(ncclSignal, peer, signal, context, flags, comm, stream);
 }
 
 EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncclComm_t comm, cudaStream_t stream)
 {
+  CALLED;
   return MIX_AND_FORWARD(ncclWaitSignal, count, signals, comm, stream);
 }
 
 /* ---- groups -------------------------------------------------------------------------------------------------------- */
 
-EXPORT ncclResult_t ncclGroupStart(void) { return watched() ? tagc_group_start(CALLER) : FORWARD(ncclGroupStart); }
+EXPORT ncclResult_t ncclGroupStart(void)
+{
+  CALLED;
+  return watched() ? tagc_group_start(nccl) : FORWARD(ncclGroupStart);
+}
 
-EXPORT ncclResult_t ncclGroupEnd(void) { return watched() ? tagc_group_end(CALLER) : FORWARD(ncclGroupEnd); }
+EXPORT ncclResult_t ncclGroupEnd(void)
+{
+  CALLED;
+  if (!watched())
+    return FORWARD(ncclGroupEnd);
+  ncclResult_t status = tagc_group_end(nccl);
+  /* The outermost end makes the communicators that were asked for in the group. */
+  if (!tagc_group_is_open(nccl) && !tagc_comm_collect(NULL, status != ncclSuccess && status != ncclInProgress))
+    return tagc_no_memory("a communicator");
+  return status;
+}
 
 EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
-  return watched() ? tagc_group_simulate_end(info, CALLER) : FORWARD(ncclGroupSimulateEnd, info);
+  CALLED;
+  return watched() ? tagc_group_simulate_end(nccl, info) : FORWARD(ncclGroupSimulateEnd, info);
 }
 
 /* ---- communicators: births ----------------------------------------------------------------------------------------- */
 
-/* Does a configuration ask for a non-blocking communicator? Older callers have shorter structs. */
+/* Does a configuration ask for a non-blocking communicator? Older callers have shorter structs. A child inherits that of
+ * its parent only without a configuration of its own. */
 static bool asks_nonblocking(const ncclConfig_t *config, bool inherited)
 {
   if (tagc_library_options()->nccl_nonblocking)
     return true;
-  if (!config || config->size < offsetof(ncclConfig_t, blocking) + sizeof config->blocking ||
-      config->blocking == NCCL_CONFIG_UNDEF_INT)
+  if (!config)
     return inherited;
-  return config->blocking == 0;
+  return config->size >= offsetof(ncclConfig_t, blocking) + sizeof config->blocking && config->blocking == 0;
 }
 
-/* Tells of a communicator that was handed out; returns `status`. */
-static ncclResult_t born(ncclResult_t status, ncclComm_t *comm, bool nonblocking)
+/* What is known of a communicator before it is there. */
+struct birth {
+  bool nonblocking;
+  struct tagc_agreement agreement;
+};
+
+/* A communicator made from ids: this rank reports to their maker. What NCCL will refuse is not reported. */
+static struct birth from_ids(const ncclUniqueId *ids, int count, int nranks, int rank, const ncclConfig_t *config,
+                             const struct tagc_nccl *nccl)
 {
-  if (watched() && comm && (status == ncclSuccess || status == ncclInProgress))
-    tagc_comm_born(*comm, nonblocking || status == ncclInProgress);
+  struct birth birth = {.agreement.state = TAGC_AGREED_NO};
+  if (!watched())
+    return birth;
+  birth.nonblocking = asks_nonblocking(config, false);
+  if (ids && count > 0 && nranks > 1 && rank >= 0 && rank < nranks)
+    birth.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), nccl->on_host);
+  return birth;
+}
+
+/* A communicator made from another one: it inherits what the ranks of that have agreed on. */
+static struct birth from_parent(ncclComm_t parent, const ncclConfig_t *config)
+{
+  struct birth birth = {.agreement.state = TAGC_AGREED_NO};
+  if (!watched() || !parent)
+    return birth;
+  birth.nonblocking = asks_nonblocking(config, tagc_comm_is_nonblocking(parent));
+  birth.agreement = tagc_comm_settle(parent);
+  return birth;
+}
+
+/* Tells of a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is waited for; while a
+ * non-blocking parent is still at it, the handle is NCCL's to write. */
+static ncclResult_t born(const struct tagc_nccl *nccl, ncclResult_t status, ncclComm_t *comm, ncclComm_t parent,
+                         const struct birth *birth)
+{
+  if (!watched() || !comm || (status != ncclSuccess && status != ncclInProgress))
+    return status;
+  bool nonblocking = birth->nonblocking || status == ncclInProgress;
+  ncclComm_t made = parent && status == ncclInProgress ? NULL : *comm;
+  bool good = made || !parent ? tagc_comm_born(made, nonblocking, &birth->agreement)
+                              : tagc_comm_expect(parent, comm, nonblocking, &birth->agreement);
+  if (good)
+    return status;
+  tagc_group_fail(nccl, ncclSystemError);
+  return tagc_no_memory("a communicator");
+}
+
+EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+  CALLED;
+  ncclResult_t status = FORWARD(ncclGetUniqueId, id);
+  if (status == ncclSuccess && watched())
+    tagc_agree_stamp_id(id);
   return status;
 }
 
-EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id) { return FORWARD(ncclGetUniqueId, id); }
-
-EXPORT ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id) { return FORWARD(ncclCommGetUniqueId, comm, id); }
+EXPORT ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id)
+{
+  CALLED;
+  return FORWARD(ncclCommGetUniqueId, comm, id);
+}
 
 EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
 {
-  return born(MIX_AND_FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, asks_nonblocking(NULL, false));
+  CALLED;
+  struct birth birth = from_ids(&id, 1, nranks, rank, NULL, nccl);
+  return born(nccl, MIX_AND_FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, NULL, &birth);
 }
 
 EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
-  bool nonblocking = asks_nonblocking(config, false);
-  return born(MIX_AND_FORWARD(ncclCommInitRankConfig, comm, nranks, id, rank, config), comm, nonblocking);
+  CALLED;
+  struct birth birth = from_ids(&id, 1, nranks, rank, config, nccl);
+  return born(nccl, MIX_AND_FORWARD(ncclCommInitRankConfig, comm, nranks, id, rank, config), comm, NULL, &birth);
 }
 
 EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int ids, ncclUniqueId *id,
                                              ncclConfig_t *config)
 {
-  bool nonblocking = asks_nonblocking(config, false);
-  return born(MIX_AND_FORWARD(ncclCommInitRankScalable, comm, nranks, rank, ids, id, config), comm, nonblocking);
+  CALLED;
+  struct birth birth = from_ids(id, ids, nranks, rank, config, nccl);
+  return born(nccl, MIX_AND_FORWARD(ncclCommInitRankScalable, comm, nranks, rank, ids, id, config), comm, NULL, &birth);
 }
 
+/* All ranks are in this process: they have the same library and options. */
 EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
 {
+  CALLED;
+  struct birth birth = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
   ncclResult_t status = MIX_AND_FORWARD(ncclCommInitAll, comms, count, devices);
-  for (int i = 0; comms && i < count && status == ncclSuccess; i++)
-    born(status, &comms[i], asks_nonblocking(NULL, false));
+  birth.nonblocking = watched() && asks_nonblocking(NULL, false);
+  for (int i = 0; comms && i < count && (status == ncclSuccess || status == ncclInProgress); i++)
+    status = born(nccl, status, &comms[i], NULL, &birth);
   return status;
 }
 
 EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
 {
-  bool nonblocking = asks_nonblocking(config, watched() && tagc_comm_is_nonblocking(comm));
-  return born(MIX_AND_FORWARD(ncclCommSplit, comm, color, key, child, config), child, nonblocking);
+  CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
+  struct birth birth = from_parent(comm, config);
+  ncclResult_t status = MIX_AND_FORWARD(ncclCommSplit, comm, color, key, child, config);
+  return color == NCCL_SPLIT_NOCOLOR ? status : born(nccl, status, child, comm, &birth);
 }
 
 EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config,
                                    int flags)
 {
-  bool nonblocking = asks_nonblocking(config, watched() && tagc_comm_is_nonblocking(comm));
-  return born(MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags), child, nonblocking);
+  CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
+  struct birth birth = from_parent(comm, config);
+  return born(nccl, MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags), child, comm, &birth);
 }
 
+/* Ranks that join have made no agreement with those that are there: the larger communicator passes through. */
 EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *child,
                                  ncclConfig_t *config)
 {
-  bool nonblocking = asks_nonblocking(config, watched() && comm && tagc_comm_is_nonblocking(comm));
-  return born(MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, nonblocking);
+  CALLED;
+  bool inherited = watched() && comm && tagc_comm_is_nonblocking(comm);
+  struct birth birth = {.nonblocking = watched() && asks_nonblocking(config, inherited)};
+  return born(nccl, MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &birth);
 }
 
-/* ---- communicators: deaths. They enqueue nothing, and so mix no group: a rank may clean up when it likes. ----------------- */
+/* ---- communicators: how they fare, and deaths. They enqueue nothing, and so mix no group: a rank may clean up when it
+ * likes. ---- */
 
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
+  CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   ncclResult_t status = FORWARD(ncclCommFinalize, comm);
   if (watched())
     tagc_comm_forget(comm);
@@ -229,63 +339,109 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-  if (watched())
+  CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
+  if (watched()) {
     tagc_comm_forget(comm);
+    tagc_comm_collect(comm, true);
+  }
   return FORWARD(ncclCommDestroy, comm);
 }
 
 EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-  if (watched())
+  CALLED;
+  if (watched()) {
     tagc_comm_abort(comm);
+    tagc_comm_collect(comm, true);
+  }
   return FORWARD(ncclCommAbort, comm);
+}
+
+/* Where a program learns that a launch in the background is over, and that a non-blocking communicator has its children. */
+EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+  CALLED;
+  ncclResult_t ours = watched() && error ? tagc_background_ask(comm) : ncclSuccess;
+  if (ours != ncclSuccess) {
+    *error = ours;
+    return ncclSuccess;
+  }
+  ncclResult_t status = FORWARD(ncclCommGetAsyncError, comm, error);
+  if (status == ncclSuccess && watched() && *error != ncclInProgress && !tagc_comm_collect(comm, *error != ncclSuccess))
+    return tagc_no_memory("a communicator");
+  return status;
 }
 
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
+  CALLED;
   if (watched()) {
     bool nonblocking = tagc_comm_is_nonblocking(comm);
+    struct tagc_agreement agreement = tagc_comm_agreement(comm);
     tagc_comm_abort(comm);
-    tagc_comm_born(comm, nonblocking);             /* what is shrunk from it inherits this */
+    tagc_comm_born(comm, nonblocking, &agreement); /* what is shrunk from it inherits this */
   }
   return FORWARD(ncclCommRevoke, comm, flags);
 }
 
-EXPORT ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags) { return MIX_AND_FORWARD(ncclCommSuspend, comm, flags); }
+EXPORT ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
+{
+  CALLED;
+  return MIX_AND_FORWARD(ncclCommSuspend, comm, flags);
+}
 
-EXPORT ncclResult_t ncclCommResume(ncclComm_t comm) { return MIX_AND_FORWARD(ncclCommResume, comm); }
+EXPORT ncclResult_t ncclCommResume(ncclComm_t comm)
+{
+  CALLED;
+  return MIX_AND_FORWARD(ncclCommResume, comm);
+}
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
 EXPORT ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, void **handle)
 {
+  CALLED;
   return FORWARD(ncclCommRegister, comm, buffer, size, handle);
 }
 
 EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
+  CALLED;
   return FORWARD(ncclCommDeregister, comm, handle);
 }
 
 EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window, int flags)
 {
+  CALLED;
   return MIX_AND_FORWARD(ncclCommWindowRegister, comm, buffer, size, window, flags);
 }
 
 EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
+  CALLED;
   return FORWARD(ncclCommWindowDeregister, comm, window);
 }
 
-EXPORT ncclResult_t ncclMemAlloc(void **pointer, size_t size) { return FORWARD(ncclMemAlloc, pointer, size); }
+EXPORT ncclResult_t ncclMemAlloc(void **pointer, size_t size)
+{
+  CALLED;
+  return FORWARD(ncclMemAlloc, pointer, size);
+}
 
-EXPORT ncclResult_t ncclMemFree(void *pointer) { return FORWARD(ncclMemFree, pointer); }
+EXPORT ncclResult_t ncclMemFree(void *pointer)
+{
+  CALLED;
+  return FORWARD(ncclMemFree, pointer);
+}
 
 /* ---- user-defined reductions --------------------------------------------------------------------------------------- */
 
 EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
                                              ncclScalarResidence_t residence, ncclComm_t comm)
 {
+  CALLED;
   ncclResult_t status = FORWARD(ncclRedOpCreatePreMulSum, op, scalar, type, residence, comm);
   if (status == ncclSuccess && watched() && !tagc_op_created(*op, comm, type, scalar, residence))
     return tagc_no_memory("a user-defined reduction");  /* taken for an unknown op here alone, it would part the ranks */
@@ -294,8 +450,9 @@ EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, nccl
 
 EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
+  CALLED;
   if (watched()) {
-    if (tagc_group_defer_destroy(op, comm))
+    if (tagc_group_defer_destroy(nccl, op, comm) || tagc_background_defer_destroy(op, comm))
       return ncclSuccess;
     tagc_op_destroyed(op, comm);
   }

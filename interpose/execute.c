@@ -13,6 +13,7 @@ struct work {
   struct tagc_call *call;
   struct tagc_job job;
   void *scratch;                    /* TAGC_FLUSH: the send buffer of the plain call */
+  bool encoded;                     /* the residual has changed */
 };
 
 /* Calls of different communicators, and these communicators. */
@@ -22,32 +23,20 @@ struct batch {
   size_t count;
 };
 
-/* Runs one real group over the work: `enqueue` adds the calls of one piece of it. An abort meanwhile is an error of the
- * class that NCCL itself would give. */
+/* Runs one real group over the batch, and enters its time into the accounts. */
 static ncclResult_t exchange(const struct tagc_exchange *real, struct batch *batch,
-                             ncclResult_t (*enqueue)(const struct tagc_exchange *, struct work *))
+                             ncclResult_t (*enqueue)(const struct tagc_exchange *, void *, size_t))
 {
   double began = tagc_clock_ms();
-  if (!tagc_comms_enter(batch->comms, batch->count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
-    return ncclInternalError;
-  tagc_real_depth++;
-  ncclResult_t status = real->start();
-  if (status == ncclSuccess) {
-    for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
-      status = enqueue(real, &batch->work[i]);
-    ncclResult_t ended = real->end();
-    status = status == ncclSuccess ? ended : status;
-  }
-  tagc_real_depth--;
-  if (!tagc_comms_enter(batch->comms, batch->count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS) && status == ncclSuccess)
-    status = ncclInternalError;
+  ncclResult_t status = tagc_exchange_run(real, batch->comms, batch->count, enqueue, batch->work);
   for (size_t i = 0; i < batch->count; i++)
     batch->comms[i]->ledger->exchange_ms += tagc_clock_ms() - began;
   return status;
 }
 
-static ncclResult_t enqueue_exponents(const struct tagc_exchange *real, struct work *w)
+static ncclResult_t enqueue_exponents(const struct tagc_exchange *real, void *batch, size_t i)
 {
+  struct work *w = (struct work *)batch + i;
   struct tagc_job *job = &w->job;
   size_t bytes = (size_t)job->shape.nranks * job->layout.exponent_bytes;
   if (w->call->decision.action != TAGC_COMPRESS || !bytes)
@@ -55,8 +44,9 @@ static ncclResult_t enqueue_exponents(const struct tagc_exchange *real, struct w
   return real->all_reduce(job->exponents, job->exponents, bytes, ncclUint8, ncclMax, w->call->handle, w->call->stream);
 }
 
-static ncclResult_t enqueue_payloads(const struct tagc_exchange *real, struct work *w)
+static ncclResult_t enqueue_payloads(const struct tagc_exchange *real, void *batch, size_t i)
 {
+  struct work *w = (struct work *)batch + i;
   struct tagc_job *job = &w->job;
   ncclComm_t comm = w->call->handle;
   cudaStream_t stream = w->call->stream;
@@ -125,15 +115,33 @@ static void lay_out(struct work *w)
   };
   if (call->decision.action == TAGC_FLUSH) {
     w->scratch = comm->workspace;
-    slot->residual_empty = true;    /* this call sends what is left */
-    slot->dirty = false;
-    return;
+  } else {
+    tagc_execute_carve(&w->job, comm->workspace);
+    slot->compressed_calls++;       /* even if it fails: the seeds of later calls are made from this, on all ranks */
   }
-  tagc_execute_carve(&w->job, comm->workspace);
-  slot->residual_empty = false;
-  slot->residual_cycle = call->cycle;
-  slot->dirty = slot->residual != NULL;
-  slot->compressed_calls++;
+}
+
+/* The call is done: its residual holds what it did not send. */
+static void settle_residual(const struct work *w)
+{
+  struct tagc_slot *slot = &w->call->comm->slots[w->call->slot];
+  slot->residual_empty = w->call->decision.action == TAGC_FLUSH;
+  slot->dirty = !slot->residual_empty && slot->residual != NULL;
+  if (slot->dirty)
+    slot->residual_cycle = w->call->cycle;
+}
+
+/* The call has failed. A residual that was encoded from lacks what was under way: nobody knows where that is now, so the
+ * rest of it is given up, too. One that was only read is as it was. */
+static void give_up(const struct work *w)
+{
+  struct tagc_comm *comm = w->call->comm;
+  struct tagc_slot *slot = &comm->slots[w->call->slot];
+  if (!w->encoded || !slot->residual)
+    return;
+  slot->residual_empty = true;
+  slot->dirty = false;
+  tagc_ledger_row(comm->ledger, w->call->slot)->residuals_dropped++;
 }
 
 static void account(const struct work *w)
@@ -166,7 +174,8 @@ static void prepare(struct work *w)
 static void encode(struct work *w)
 {
   double began = tagc_clock_ms();
-  if (w->call->decision.action == TAGC_COMPRESS)
+  w->encoded = w->call->decision.action == TAGC_COMPRESS;
+  if (w->encoded)
     tagc_library_codec()->encode(&w->job);
   w->call->comm->ledger->encode_ms += tagc_clock_ms() - began;
 }
@@ -178,6 +187,7 @@ static void decode(struct work *w)
     tagc_library_codec()->decode(&w->job);
   w->call->comm->nonfinite |= w->job.nonfinite_seen;
   w->call->comm->ledger->decode_ms += tagc_clock_ms() - began;
+  settle_residual(w);
   account(w);
 }
 
@@ -194,8 +204,11 @@ static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
     encode(&batch->work[i]);
   if (status == ncclSuccess)
     status = exchange(real, batch, enqueue_payloads);
-  for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
-    decode(&batch->work[i]);
+  for (size_t i = 0; i < batch->count; i++)
+    if (status == ncclSuccess)
+      decode(&batch->work[i]);
+    else
+      give_up(&batch->work[i]);
   return status;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "env/log.h"
+#include "interpose/background.h"
 #include "interpose/comm.h"
 #include "interpose/launch.h"
 
@@ -13,20 +14,20 @@ struct destroyed {
 };
 
 struct group {
+  int depth;
+  bool mixed;
+  ncclResult_t error;               /* of a call in it that failed here */
   struct tagc_call *held;
   size_t held_count, held_room;
   struct destroyed *destroyed;      /* ops to destroy after the end */
   size_t destroyed_count;
 };
 
-/* The thread-local part is small on purpose: a preloaded library has little static TLS. */
-#define OF_THREAD static _Thread_local __attribute__((tls_model("initial-exec")))
-OF_THREAD int depth;
-OF_THREAD bool mixed;
-OF_THREAD ncclResult_t error;       /* of a call in it that failed here */
-OF_THREAD struct group *group;      /* made when the first call is held */
+/* The group that is open, NULL: none. The thread-local part is small on purpose: a preloaded library has little static TLS.
+ * One for each copy of NCCL, and one for where there is none. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) struct group *of_thread[TAGC_NCCL_MAX + 1];
 
-bool tagc_group_is_open(void) { return depth > 0; }
+bool tagc_group_is_open(const struct tagc_nccl *nccl) { return of_thread[nccl->group] != NULL; }
 
 static void group_free(struct group *g)
 {
@@ -34,17 +35,39 @@ static void group_free(struct group *g)
     return;
   for (size_t i = 0; i < g->held_count; i++)
     tagc_comm_release(g->held[i].comm);
+  for (size_t i = 0; i < g->destroyed_count; i++)
+    tagc_comm_release(g->destroyed[i].comm);
   free(g->held);
   free(g->destroyed);
   free(g);
 }
 
+/* A thread may end with groups open. NCCL forgets them, and so do we, but for what they refer to. */
+static void thread_ends(void *groups)
+{
+  for (int i = 0; i <= TAGC_NCCL_MAX; i++)
+    group_free(((struct group **)groups)[i]);
+}
+
+static pthread_key_t threads;
+static bool has_key;
+
+static void make_key(void) { has_key = pthread_key_create(&threads, thread_ends) == 0; }
+
+/* This thread has something to forget. */
+static void note_thread(void)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make_key);
+  if (has_key)
+    pthread_setspecific(threads, of_thread);
+}
+
 enum tagc_hold tagc_group_hold(const struct tagc_call *call)
 {
-  if (mixed)
+  struct group *group = of_thread[call->nccl->group];
+  if (group->mixed)
     return TAGC_HOLD_MIXED;
-  if (!group && !(group = calloc(1, sizeof *group)))
-    return TAGC_HOLD_NO_MEMORY;
   if (group->held_count == group->held_room) {
     size_t room = group->held_room ? 2 * group->held_room : 8;
     struct tagc_call *held = realloc(group->held, room * sizeof *held);
@@ -57,32 +80,33 @@ enum tagc_hold tagc_group_hold(const struct tagc_call *call)
   return TAGC_HOLD_HELD;
 }
 
-void tagc_group_fail(ncclResult_t its_error)
+void tagc_group_fail(const struct tagc_nccl *nccl, ncclResult_t error)
 {
-  if (depth > 0 && error == ncclSuccess)
-    error = its_error;
+  struct group *group = of_thread[nccl->group];
+  if (group && group->error == ncclSuccess)
+    group->error = error;
 }
 
-ncclResult_t tagc_group_mix(void)
+ncclResult_t tagc_group_mix(const struct tagc_nccl *nccl)
 {
+  struct group *group = of_thread[nccl->group];
   ncclResult_t status = ncclSuccess;
-  if (depth == 0)
+  if (!group)
     return ncclSuccess;
-  mixed = true;
-  for (size_t i = 0; group && i < group->held_count; i++) {
+  group->mixed = true;
+  for (size_t i = 0; i < group->held_count; i++) {
     tagc_comm_pass_mixed(group->held[i].comm, &group->held[i]);
     if (status == ncclSuccess)
       status = tagc_forward(&group->held[i]);
     tagc_comm_release(group->held[i].comm);
   }
-  if (group)
-    group->held_count = 0;
+  group->held_count = 0;
   return status;
 }
 
-bool tagc_group_defer_destroy(ncclRedOp_t op, ncclComm_t comm)
+bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, ncclComm_t comm)
 {
-  struct group *g = group;
+  struct group *g = of_thread[nccl->group];
   struct tagc_comm *user = NULL;
   for (size_t i = 0; g && i < g->held_count; i++)
     if (g->held[i].op == op && g->held[i].handle == comm)
@@ -100,82 +124,82 @@ bool tagc_group_defer_destroy(ncclRedOp_t op, ncclComm_t comm)
   return true;
 }
 
-/* The outermost end has come: the thread has no group any more. What the group held is the caller's to free. */
-static struct group *leave(void)
+static void finish(struct group *g, const struct tagc_nccl *nccl)
 {
-  struct group *g = group;
-  depth = 0;
-  mixed = false;
-  error = ncclSuccess;
-  group = NULL;
-  return g;
-}
-
-static void finish(struct group *g, const void *caller)
-{
-  __typeof__(&ncclRedOpDestroy) destroy = g && g->destroyed_count ? TAGC_REAL(ncclRedOpDestroy, caller) : NULL;
-  for (size_t i = 0; g && i < g->destroyed_count; i++) {
+  __typeof__(&ncclRedOpDestroy) destroy = g->destroyed_count ? TAGC_REAL(ncclRedOpDestroy, nccl) : NULL;
+  for (size_t i = 0; i < g->destroyed_count; i++) {
     struct destroyed *d = &g->destroyed[i];
-    if (destroy && !tagc_comm_is_aborted(d->comm)) {     /* an aborted communicator has taken its ops with it */
+    /* An aborted communicator has taken its ops with it; a launch in the background may still need them. */
+    if (destroy && !tagc_comm_is_aborted(d->comm) && !tagc_background_defer_destroy(d->op, d->comm->handle)) {
       tagc_op_destroyed(d->op, d->comm->handle);
       tagc_real_depth++;
       destroy(d->op, d->comm->handle);
       tagc_real_depth--;
     }
-    tagc_comm_release(d->comm);
   }
   group_free(g);
 }
 
 /* A group has been ended by the real library. */
-static void close_one(const void *caller)
+static void close_one(const struct tagc_nccl *nccl)
 {
-  if (depth == 1)
-    finish(leave(), caller);
-  else
-    depth -= depth > 0;
+  struct group *g = of_thread[nccl->group];
+  if (!g || --g->depth)
+    return;
+  of_thread[nccl->group] = NULL;
+  finish(g, nccl);
 }
 
-ncclResult_t tagc_group_start(const void *caller)
+ncclResult_t tagc_group_start(const struct tagc_nccl *nccl)
 {
-  __typeof__(&ncclGroupStart) real = TAGC_REAL(ncclGroupStart, caller);
+  __typeof__(&ncclGroupStart) real = TAGC_REAL(ncclGroupStart, nccl);
   if (!real)
     return ncclSystemError;
+  struct group *open = of_thread[nccl->group], *g = open ? open : calloc(1, sizeof *g);
+  if (!g)
+    return tagc_no_memory("a group");
   tagc_real_depth++;
   ncclResult_t status = real();
   tagc_real_depth--;
-  depth += status == ncclSuccess;
+  g->depth += status == ncclSuccess;
+  if (!open && status == ncclSuccess) {
+    of_thread[nccl->group] = g;
+    note_thread();
+  } else if (!open) {
+    free(g);
+  }
   return status;
 }
 
-ncclResult_t tagc_group_end(const void *caller)
+ncclResult_t tagc_group_end(const struct tagc_nccl *nccl)
 {
-  __typeof__(&ncclGroupEnd) real = TAGC_REAL(ncclGroupEnd, caller);
+  __typeof__(&ncclGroupEnd) real = TAGC_REAL(ncclGroupEnd, nccl);
+  struct group *g = of_thread[nccl->group];
   if (!real)
     return ncclSystemError;
-  ncclResult_t status, failed = depth == 1 ? error : ncclSuccess;
-  if (depth == 1 && group && group->held_count && failed == ncclSuccess) {
-    struct group *g = leave();
+  ncclResult_t status, failed = g && g->depth == 1 ? g->error : ncclSuccess;
+  if (g && g->depth == 1 && g->held_count && failed == ncclSuccess) {
+    of_thread[nccl->group] = NULL;
     status = tagc_launch_run(g->held, g->held_count, true);
-    finish(g, caller);
+    finish(g, nccl);
     return status;
   }
   tagc_real_depth++;
   status = real();
   tagc_real_depth--;
-  close_one(caller);
+  close_one(nccl);
   return failed == ncclSuccess ? status : failed;
 }
 
-ncclResult_t tagc_group_simulate_end(ncclSimInfo_t *info, const void *caller)
+ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t *info)
 {
-  __typeof__(&ncclGroupSimulateEnd) real = TAGC_REAL(ncclGroupSimulateEnd, caller);
+  __typeof__(&ncclGroupSimulateEnd) real = TAGC_REAL(ncclGroupSimulateEnd, nccl);
   if (!real)
     return ncclSystemError;
-  ncclResult_t status = tagc_group_mix();          /* nothing is launched: what was held must be part of the estimate */
+  ncclResult_t status = tagc_group_mix(nccl);        /* nothing is launched: what was held must be part of the estimate */
   tagc_real_depth++;
   ncclResult_t ended = real(info);
   tagc_real_depth--;
-  close_one(caller);
+  close_one(nccl);
   return status == ncclSuccess ? ended : status;
 }

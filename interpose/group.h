@@ -4,7 +4,7 @@
  * The program's ncclGroupStart is forwarded at once. Reduce-scatters are held back while the group holds nothing else; as
  * soon as anything else comes they go into the real group in the order in which they came, and the group stays *mixed*. A
  * group of reduce-scatters alone is launched when its outermost end comes.
- * Threads: all state is the calling thread's own.
+ * Threads: all state is the calling thread's own. Every copy of NCCL (real.h) has groups of its own.
  */
 #ifndef INTERPOSE_GROUP_H
 #define INTERPOSE_GROUP_H
@@ -12,7 +12,7 @@
 #include "interpose/call.h"
 
 /* Is a group open in this thread? */
-bool tagc_group_is_open(void);
+bool tagc_group_is_open(const struct tagc_nccl *nccl);
 
 /* Keeps a copy of an observed reduce-scatter (and its reference to the communicator) until the end of the group, unless
  * the group is mixed, or there is no memory. */
@@ -21,18 +21,18 @@ enum tagc_hold tagc_group_hold(const struct tagc_call *call);
 
 /* A call in the group has failed for a reason of ours: what is held is dropped, and the outermost end returns this error, as
  * NCCL does with its own. Outside a group nothing happens. */
-void tagc_group_fail(ncclResult_t error);
+void tagc_group_fail(const struct tagc_nccl *nccl, ncclResult_t error);
 
 /* Something else comes: what is held goes into the real group, as plain calls, and nothing is held until the group ends.
  * Outside a group nothing happens. Returns the first error of the real library. */
-ncclResult_t tagc_group_mix(void);
+ncclResult_t tagc_group_mix(const struct tagc_nccl *nccl);
 
 /* ncclRedOpDestroy in a group that holds a call with this op: true, and the op is destroyed after the group's end. */
-bool tagc_group_defer_destroy(ncclRedOp_t op, ncclComm_t comm);
+bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, ncclComm_t comm);
 
 /* The three entries of a group. */
-ncclResult_t tagc_group_start(const void *caller);
-ncclResult_t tagc_group_end(const void *caller);
-ncclResult_t tagc_group_simulate_end(ncclSimInfo_t *info, const void *caller);
+ncclResult_t tagc_group_start(const struct tagc_nccl *nccl);
+ncclResult_t tagc_group_end(const struct tagc_nccl *nccl);
+ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t *info);
 
 #endif

@@ -3,22 +3,10 @@
 
 #include <stdlib.h>
 
+#include "interpose/background.h"
 #include "interpose/comm.h"
 #include "interpose/execute.h"
 #include "interpose/vote.h"
-
-/* The functions that more than forwarding needs. An NCCL that lacks one of them gets every call as it came (those of
- * groups it has had for as long as it has reduce-scatters). */
-static bool find_real(struct tagc_exchange *real, const void *caller)
-{
-  real->start = TAGC_REAL(ncclGroupStart, caller);
-  real->end = TAGC_REAL(ncclGroupEnd, caller);
-  real->reduce_scatter = TAGC_REAL(ncclReduceScatter, caller);
-  real->all_reduce = TAGC_REAL(ncclAllReduce, caller);
-  real->send = TAGC_REAL(ncclSend, caller);
-  real->receive = TAGC_REAL(ncclRecv, caller);
-  return real->start && real->end && real->reduce_scatter && real->all_reduce && real->send && real->receive;
-}
 
 static ncclResult_t inside(ncclResult_t (*function)(void))
 {
@@ -77,6 +65,20 @@ static ncclResult_t run_plain(const struct tagc_exchange *real, struct tagc_call
   return status == ncclSuccess ? ended : status;
 }
 
+/* The plain calls of a round: what comes next needs them launched. */
+static ncclResult_t run_plain_round(const struct tagc_exchange *real, struct tagc_call *const *calls, size_t count)
+{
+  struct tagc_comm *one[1], **comms = count > 1 ? malloc(count * sizeof(*comms)) : one;
+  if (!comms)
+    return tagc_no_memory("the calls of a group");
+  for (size_t i = 0; i < count; i++)
+    comms[i] = calls[i]->comm;
+  ncclResult_t status = tagc_exchange_settle(real, comms, count, run_plain(real, calls, count, false));
+  if (comms != one)
+    free(comms);
+  return status;
+}
+
 /* One call a communicator. */
 static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_call **calls, size_t count)
 {
@@ -92,7 +94,7 @@ static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_call
     }
   }
   if (plain && status == ncclSuccess)
-    status = run_plain(real, calls, plain, false);
+    status = run_plain_round(real, calls, plain);
   if (plain == count || status != ncclSuccess)
     return status;
   for (size_t i = plain; i < count; i++)
@@ -109,29 +111,72 @@ static bool is_of_round(const struct tagc_call *calls, size_t i, size_t round)
   return earlier == round;
 }
 
-ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, bool in_group)
+/* The program's group, if there was one, has ended. */
+static ncclResult_t run_rounds(const struct tagc_exchange *real, struct tagc_call *calls, size_t count)
 {
-  struct tagc_exchange real;
   struct tagc_call *one[1], **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
-  bool complete = find_real(&real, calls[0].caller);
   ncclResult_t status = chosen ? ncclSuccess : tagc_no_memory("the calls of a group");
-  for (size_t i = 0; chosen && i < count; i++)
-    chosen[i] = &calls[i];
-  if (chosen && (!complete || !needs_rounds(calls, count))) {
-    status = run_plain(&real, chosen, count, in_group);
-  } else {
-    ncclResult_t ended = in_group ? inside(real.end) : ncclSuccess;
-    status = status == ncclSuccess ? ended : status;
-    for (size_t round = 0, n = 1; n && status == ncclSuccess; round++) {
-      n = 0;
-      for (size_t i = 0; i < count; i++)
-        if (is_of_round(calls, i, round))
-          chosen[n++] = &calls[i];
-      if (n)
-        status = run_round(&real, chosen, n);
-    }
+  for (size_t round = 0, n = 1; n && status == ncclSuccess; round++) {
+    n = 0;
+    for (size_t i = 0; i < count; i++)
+      if (is_of_round(calls, i, round))
+        chosen[n++] = &calls[i];
+    if (n)
+      status = run_round(real, chosen, n);
   }
   if (chosen != one)
     free(chosen);
   return status;
+}
+
+static bool is_of_one_communicator(const struct tagc_call *calls, size_t count)
+{
+  for (size_t i = 1; i < count; i++)
+    if (calls[i].comm != calls[0].comm)
+      return false;
+  return true;
+}
+
+/* All of them as they came. A communicator that the real library is still at when it returns is a non-blocking one; but of
+ * the communicators of a group one is enough to make it return early. */
+static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_call *calls, size_t count, bool in_group)
+{
+  struct tagc_call *one[1] = {calls}, **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
+  if (!chosen) {
+    if (in_group)
+      inside(real->end);
+    return tagc_no_memory("the calls of a group");
+  }
+  for (size_t i = 0; i < count; i++)
+    chosen[i] = &calls[i];
+  ncclResult_t status = run_plain(real, chosen, count, in_group);
+  if (status == ncclInProgress && is_of_one_communicator(calls, count))
+    calls[0].comm->nonblocking = true;
+  if (chosen != one)
+    free(chosen);
+  return status;
+}
+
+static bool all_nonblocking(const struct tagc_call *calls, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (!calls[i].comm->nonblocking)
+      return false;
+  return true;
+}
+
+ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, bool in_group)
+{
+  struct tagc_exchange real;
+  bool complete = tagc_exchange_find(&real, calls[0].nccl);
+  for (size_t i = 0; i < count; i++)
+    calls[i].decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_missing};
+  if (!complete || !needs_rounds(calls, count))
+    return run_all_plain(&real, calls, count, in_group);
+  ncclResult_t status = in_group ? inside(real.end) : ncclSuccess;
+  if (status != ncclSuccess)
+    return status;
+  if (all_nonblocking(calls, count) && tagc_background_start(&real, run_rounds, calls, count))
+    return ncclInProgress;
+  return run_rounds(&real, calls, count);
 }

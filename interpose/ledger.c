@@ -2,6 +2,7 @@
 #include "interpose/ledger.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,8 +30,17 @@ double tagc_series_deviation(const struct tagc_series *series)
 static void report_at_exit(void *unused)
 {
   (void)unused;
-  if (getpid() == owner)            /* a forked child has nothing to report */
-    tagc_report_print(first);
+  if (getpid() != owner)            /* a forked child has nothing to report */
+    return;
+  /* Other threads may still be at work. One that was interrupted for good with the lock in its hands costs the report. */
+  for (int tries = 0; tries < 1000; tries++) {
+    if (pthread_mutex_trylock(&lock) == 0) {
+      tagc_report_print(first);
+      pthread_mutex_unlock(&lock);
+      return;
+    }
+    sched_yield();
+  }
 }
 
 /* What atexit() is made of: the library is linked without the start files that atexit() leans on, and is never unloaded. */
@@ -79,11 +89,13 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
     return false;
   for (size_t i = 0; i < count; i++)
     memcpy(rows[i].name, slots[i].name, sizeof rows[i].name);
+  pthread_mutex_lock(&lock);        /* the report may be under way */
   for (size_t i = 0; i < ledger->row_count; i++)
     tagc_ledger_add(&ledger->rest, &ledger->rows[i]);
   free(ledger->rows);
   ledger->rows = rows;
   ledger->row_count = count;
+  pthread_mutex_unlock(&lock);
   return true;
 }
 

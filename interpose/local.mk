@@ -2,13 +2,22 @@
 # interpose/: how a call comes in and goes out. All but the exported entries is in the convenience library.
 libtagc_a_SOURCES += \
   interpose/call.h interpose/entries.def interpose/reasons.def interpose/nccl_newer.h \
+  interpose/agree.c interpose/agree.h \
+  interpose/agree_decider.c interpose/agree_decider.h \
+  interpose/agree_listener.c interpose/agree_listener.h \
+  interpose/agree_wire.c interpose/agree_wire.h \
+  interpose/capture.c interpose/capture.h \
   interpose/comm.c interpose/comm.h \
   interpose/dispatch.c \
+  interpose/background.c interpose/background.h \
+  interpose/exchange.c interpose/exchange.h \
   interpose/execute.c interpose/execute.h \
   interpose/group.c interpose/group.h \
+  interpose/imports.c interpose/imports.h \
   interpose/launch.c interpose/launch.h \
   interpose/ledger.c interpose/ledger.h \
   interpose/library.c interpose/library.h \
+  interpose/linker.c interpose/linker.h \
   interpose/op.c \
   interpose/plan.c interpose/plan.h \
   interpose/real.c interpose/real.h interpose/hook.h \
@@ -22,7 +31,20 @@ endif
 if AARCH64
 libtagc_preload_so_SOURCES += interpose/hook_aarch64.S
 endif
-libtagc_preload_so_LDFLAGS = $(SANITIZE_CFLAGS) -shared -nostartfiles -Wl,-z,defs -Wl,-Bsymbolic -Wl,-z,relro,-z,now \
+libtagc_preload_so_LDFLAGS = $(SANITIZE_CFLAGS) $(HARDEN_LDFLAGS) -shared -nostartfiles -Wl,-z,defs -Wl,-Bsymbolic \
   -Wl,-soname,libtagc-preload.so
 
 EXTRA_DIST += interpose/abi/nccl.h
+
+# Will interception work here? Needs libelf.
+EXTRA_DIST += interpose/doctor.h interpose/doctor_elf.h interpose/doctor_search.h
+if HAVE_LIBELF
+bin_PROGRAMS += tagc-doctor
+tagc_doctor_SOURCES = interpose/tagc-doctor.c \
+  interpose/doctor.h interpose/doctor_elf.c interpose/doctor_elf.h interpose/doctor_json.c interpose/doctor_judge.c \
+  interpose/doctor_net.c interpose/doctor_process.c interpose/doctor_python.c interpose/doctor_report.c \
+  interpose/doctor_search.c interpose/doctor_search.h interpose/doctor_surroundings.c interpose/doctor_target.c
+tagc_doctor_CPPFLAGS = $(AM_CPPFLAGS) -DPRELOADDIR='"$(preloaddir)"'
+tagc_doctor_LDFLAGS = $(SANITIZE_CFLAGS) -Wl,--as-needed
+tagc_doctor_LDADD = libtagc.a $(LIBELF_LIBS) -ldl
+endif

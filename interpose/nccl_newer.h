@@ -2,9 +2,9 @@
  * <nccl.h>, completed with what the versions after the included one have added.
  *
  * The library meets whatever NCCL the program brings, which may be newer than the header that it was compiled with.
- * Each declaration below stands behind the version that introduced it (read from NCCL's releases 2.18 to 2.30), so
- * that a newer header's own declaration always wins. A declaration here promises nothing: the symbol may be missing
- * at run time, and only its caller may notice.
+ * Each declaration below stands behind the release that introduced it, so that a newer header's own declaration always
+ * wins; tests/standin/versions.def has the table, and a test compares the two. A declaration here promises nothing: the
+ * symbol may be missing at run time, and only its caller may notice.
  */
 #ifndef TAGC_INTERPOSE_NCCL_NEWER_H
 #define TAGC_INTERPOSE_NCCL_NEWER_H
@@ -24,29 +24,38 @@ extern "C" {
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 
-#if NCCL_VERSION_CODE < NCCL_VERSION(2, 19, 0)
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 19, 1)
 ncclResult_t ncclMemAlloc(void **ptr, size_t size);
 ncclResult_t ncclMemFree(void *ptr);
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle);
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
 #endif
 
-#if NCCL_VERSION_CODE < NCCL_VERSION(2, 22, 0)
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 22, 3)
+#define NCCL_UNDEF_FLOAT -1.0f
 typedef struct ncclSimInfo_v22200 {
   size_t size;
   unsigned int magic;
   unsigned int version;
   float estimatedTime;
 } ncclSimInfo_t;
+#define NCCL_SIM_INFO_INITIALIZER { sizeof(ncclSimInfo_t), 0x74685283, NCCL_VERSION_CODE, NCCL_UNDEF_FLOAT }
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo);
 #endif
 
-#if NCCL_VERSION_CODE < NCCL_VERSION(2, 23, 0)
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 23, 4)
 ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds,
                                       ncclConfig_t *config);
 #endif
 
-#if NCCL_VERSION_CODE < NCCL_VERSION(2, 27, 0)
+/* The first of these types was there before, but only for those who had included CUDA's header for it, in C++. */
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 24, 3)
+#define ncclBfloat16 ((ncclDataType_t)9)
+#define ncclFloat8e4m3 ((ncclDataType_t)10)
+#define ncclFloat8e5m2 ((ncclDataType_t)11)
+#endif
+
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 27, 3)
 typedef struct ncclWindow *ncclWindow_t;
 #define NCCL_WIN_DEFAULT 0x00
 #define NCCL_WIN_COLL_SYMMETRIC 0x01
@@ -58,7 +67,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeR
                             ncclConfig_t *config, int shrinkFlags);
 #endif
 
-#if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 0)
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 3)
 ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
                           cudaStream_t stream);
 ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
@@ -72,7 +81,7 @@ ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count, ncc
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags);
 #endif
 
-#if NCCL_VERSION_CODE < NCCL_VERSION(2, 29, 0)
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 29, 2)
 /* How often `peer` must have signalled (sigIdx, ctx) before the stream goes on. */
 typedef struct {
   int opCnt;

@@ -75,8 +75,8 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f)
     return pass(TAGC_REASON_op);
   if (f->nranks < 2)
     return pass(TAGC_REASON_one_rank);
-  if (f->nonblocking)
-    return pass(TAGC_REASON_nonblocking);
+  if (!f->agreed)
+    return pass(TAGC_REASON_disagreement);
   if (!f->device)
     return pass(TAGC_REASON_device);
   if (f->bytes < o->min_bytes)

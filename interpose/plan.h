@@ -49,7 +49,8 @@ struct tagc_call_facts {
   enum tagc_op op;
   int nranks;
   uint64_t bytes;                   /* of the send buffer */
-  bool nonblocking, device;         /* device: there is a codec for the communicator's memory */
+  bool agreed;                      /* all ranks have the library and the same options */
+  bool device;                      /* there is a codec for the communicator's memory */
   enum tagc_cycle_state state;
   int slot;                         /* -1: none */
   uint64_t cycle;                   /* cycles started since the lock, this one included */

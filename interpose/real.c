@@ -3,15 +3,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "env/log.h"
 #include "interpose/library.h"
 
-_Atomic(void *) tagc_real_functions[TAGC_ENTRY_COUNT];
 _Thread_local int tagc_real_depth __attribute__((tls_model("initial-exec")));
-
-static _Atomic(void *) recorded[TAGC_ENTRY_COUNT];
+_Thread_local int tagc_real_stub __attribute__((tls_model("initial-exec")));
 
 static const struct {
   const char *name;
@@ -32,96 +31,345 @@ enum tagc_entry tagc_real_find_entry(const char *name)
   return TAGC_ENTRY_COUNT;
 }
 
-TAGC_BEFORE_SANITIZERS tagc_dlsym_function *tagc_real_dlsym(void)
+/* ---- the copies ---------------------------------------------------------------------------------------------------- */
+
+const struct tagc_nccl tagc_real_none = {.index = -1, .group = TAGC_NCCL_MAX};
+
+/* A table is published, by its address, when it is complete. */
+static struct tagc_nccl tables[TAGC_NCCL_MAX];
+static _Atomic(const struct tagc_nccl *) copies[TAGC_NCCL_MAX];
+static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+
+static const struct tagc_nccl *copy(int i) { return atomic_load_explicit(&copies[i], memory_order_acquire); }
+
+/* Where functions are looked for by name, in this order. */
+struct scope {
+  tagc_dlsym_function *dlsym;
+  bool next;                        /* what comes after this library, for everybody */
+  void *handle;                     /* NULL: nothing more */
+  const struct tagc_object *except; /* an object whose own functions are not meant; NULL: none */
+};
+
+static bool is_ours(const void *function)
 {
-  static _Atomic(tagc_dlsym_function *) real;
-  tagc_dlsym_function *found = atomic_load_explicit(&real, memory_order_relaxed);
-  if (found)
-    return found;
-  static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
-  for (size_t i = 0; i < sizeof versions / sizeof *versions && !found; i++)
-    found = (tagc_dlsym_function *)dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-  atomic_store_explicit(&real, found, memory_order_relaxed);
+  struct tagc_object us;
+  return tagc_linker_find((const void *)&is_ours, &us) && tagc_object_holds(&us, function);
+}
+
+static void *look_up(const struct scope *scope, const char *name)
+{
+  void *found = scope->next ? scope->dlsym(RTLD_NEXT, name) : NULL;
+  if (!found && scope->handle)
+    found = scope->dlsym(scope->handle, name);
+  /* This library must not find itself, nor a wrapper itself through us. */
+  return found && (is_ours(found) || (scope->except && tagc_object_holds(scope->except, found))) ? NULL : found;
+}
+
+/* The library itself, behind whatever wraps its functions: wrappers leave the second name of each function alone, and that
+ * which turns a code into words. */
+static bool find_library(const struct scope *scope, struct tagc_nccl *nccl)
+{
+  static const char *const unwrapped[] = {"pncclGroupStart", "ncclGetErrorString", "ncclGroupStart"};
+  void *function = NULL;
+  for (size_t i = 0; i < sizeof unwrapped / sizeof *unwrapped && !function; i++)
+    function = look_up(scope, unwrapped[i]);
+  for (int i = 0; i < TAGC_ENTRY_COUNT && !function; i++)
+    function = nccl->functions[i];
+  return tagc_linker_find(function, &nccl->library);
+}
+
+static void tell_unpinned(const char *name)
+{
+  static atomic_flag told;
+  const char *why = dlerror();
+  if (!atomic_flag_test_and_set(&told))
+    tagc_log(TAGC_LOG_WARN, "interpose", "%s cannot be kept loaded (%s): what programs ask it for by name is not intercepted, "
+             "and linked calls of it may fail", name, why ? why : "the dynamic linker does not say why");
+}
+
+/* Keeps all objects of a table loaded: its addresses must stay valid. */
+static bool pin(const struct tagc_nccl *nccl)
+{
+  struct tagc_object object = nccl->library;
+  bool good = tagc_linker_pin(&object) != NULL;
+  for (int i = 0; i < TAGC_ENTRY_COUNT && good; i++)
+    if (nccl->functions[i] && !tagc_object_holds(&object, nccl->functions[i]))
+      good = tagc_linker_find(nccl->functions[i], &object) && tagc_linker_pin(&object);
+  if (!good)
+    tell_unpinned(object.name);
+  return good;
+}
+
+/* Fills a table. False where the scope has no NCCL, or none that can be kept (one in a namespace of its own cannot). */
+static bool fill(const struct scope *scope, struct tagc_nccl *nccl)
+{
+  bool any = false;
+  for (int i = 0; i < TAGC_ENTRY_COUNT; i++) {
+    nccl->functions[i] = look_up(scope, entries[i].name);
+    any |= nccl->functions[i] && entries[i].exported;
+  }
+  if (!any || !find_library(scope, nccl) || !pin(nccl))
+    return false;
+  void *library = tagc_linker_pin(&nccl->library);
+  nccl->on_host = library && tagc_linker_dlsym()(library, "ncclStandinHostMemory");
+  return true;
+}
+
+static void tell_found(const struct tagc_nccl *nccl)
+{
+  tagc_log(TAGC_LOG_INFO, "interpose", "NCCL library %d of this process: %s%s", nccl->index + 1,
+           *nccl->library.name ? nccl->library.name : "the program itself",
+           nccl->group != nccl->index ? " (seen before; other libraries stand in front of it)" : "");
+}
+
+static void tell_no_room(const struct tagc_nccl *nccl)
+{
+  static atomic_flag told;
+  if (!atomic_flag_test_and_set(&told))
+    tagc_log(TAGC_LOG_WARN, "interpose", "%s is NCCL library %d of this process, one too many: what programs ask it for by name "
+             "is not intercepted, and linked calls of it fail", nccl->library.name, TAGC_NCCL_MAX + 1);
+}
+
+/* The table that is like a candidate, which becomes one where there is none. NULL without room for it. The lock is held. */
+static const struct tagc_nccl *find_or_add(const struct tagc_nccl *candidate, bool *added)
+{
+  struct tagc_nccl fresh = *candidate;
+  for (int i = 0; i < TAGC_NCCL_MAX; i++) {
+    if (!copy(i)) {
+      fresh.index = i;
+      fresh.group = i;
+      for (int j = i - 1; j >= 0; j--)
+        if (copy(j)->library.low == fresh.library.low)
+          fresh.group = j;
+      tables[i] = fresh;
+      atomic_store_explicit(&copies[i], &tables[i], memory_order_release);
+      *added = true;
+    }
+    if (memcmp(copy(i)->functions, fresh.functions, sizeof fresh.functions) == 0)
+      return copy(i);
+  }
+  return NULL;
+}
+
+/* The same, tagc_real_none without room for it, and said. */
+static const struct tagc_nccl *add(const struct tagc_nccl *candidate)
+{
+  bool added = false;
+  pthread_mutex_lock(&adding);
+  const struct tagc_nccl *found = find_or_add(candidate, &added);
+  pthread_mutex_unlock(&adding);
+  if (added)
+    tell_found(found);
+  else if (!found)
+    tell_no_room(candidate);
+  return found ? found : &tagc_real_none;
+}
+
+/* The copy that a scope shows; NULL where it shows none. dlerror() has nothing to say of it afterwards. */
+static const struct tagc_nccl *in_scope(const struct scope *scope)
+{
+  struct tagc_nccl candidate = {0};
+  const struct tagc_nccl *found = fill(scope, &candidate) ? add(&candidate) : NULL;
+  dlerror();
   return found;
 }
 
-bool tagc_real_record(enum tagc_entry entry, void *function)
+/* ---- TAGC_NCCL ----------------------------------------------------------------------------------------------------- */
+
+static const struct tagc_nccl *given;
+
+static void open_given(void)
 {
-  void *known = atomic_load(&tagc_real_functions[entry]);
-  if (!known && atomic_compare_exchange_strong(&recorded[entry], &known, function))
-    known = function;
-  if (known != function)
-    tagc_log(TAGC_LOG_WARN, "interpose", "%s: a second NCCL library is in this process; its calls are not intercepted",
-             entries[entry].name);
-  return known == function;
+  const char *path = tagc_library_options()->nccl;
+  struct scope scope = {.dlsym = tagc_linker_dlsym(), .handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL)};
+  if (!scope.handle)
+    tagc_log(TAGC_LOG_ERROR, "interpose", "TAGC_NCCL=%s: %s", path, dlerror());
+  else if (!(given = in_scope(&scope)))
+    tagc_log(TAGC_LOG_ERROR, "interpose", "TAGC_NCCL=%s: has none of NCCL's functions", path);
 }
 
-/* The function in a library that is loaded already; NULL if it is not. The extra reference is never dropped: the
- * pointer must stay valid for as long as the process lives. */
-static void *in_loaded_library(const char *path, const char *name)
+/* Is there a library that all calls go to? */
+static bool is_given(const struct tagc_nccl **nccl)
 {
-  void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-  return handle ? tagc_real_dlsym()(handle, name) : NULL;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  if (!*tagc_library_options()->nccl)
+    return false;
+  pthread_once(&once, open_given);
+  *nccl = given;
+  return true;
 }
 
-/* The library itself must not be found by its own search. */
-static bool is_ours(const void *function)
+bool tagc_real_is_lost(void)
 {
-  Dl_info found, self;
-  return function && dladdr(function, &found) && dladdr((const void *)&tagc_real_find_entry, &self) &&
-         found.dli_fbase == self.dli_fbase;
+  const struct tagc_nccl *nccl = NULL;
+  return is_given(&nccl) && !nccl;
 }
 
-static void *look_for(enum tagc_entry entry, const void *caller)
+/* ---- programs that ask by name ------------------------------------------------------------------------------------- */
+
+const struct tagc_nccl *tagc_real_of_handle(void *handle, enum tagc_entry entry, void *function)
 {
-  const char *name = entries[entry].name, *path = tagc_library_options()->nccl;
-  if (*path) {
-    void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-    void *function = handle ? tagc_real_dlsym()(handle, name) : NULL;
-    if (!handle)
-      tagc_log(TAGC_LOG_ERROR, "interpose", "TAGC_NCCL=%s: %s", path, dlerror());
-    return is_ours(function) ? NULL : function;
+  const struct tagc_nccl *nccl;
+  if (is_given(&nccl))
+    return nccl;
+  for (int i = 0; i < TAGC_NCCL_MAX && (nccl = copy(i)); i++)
+    if (nccl->functions[entry] == function)
+      return nccl;
+  struct scope scope = {.dlsym = tagc_linker_next_dlsym(), .handle = handle};
+  nccl = in_scope(&scope);
+  return nccl == &tagc_real_none ? NULL : nccl;
+}
+
+const struct tagc_nccl *tagc_real_by_stub(void)
+{
+  const struct tagc_nccl *nccl = copy(tagc_real_stub - 1);
+  tagc_real_stub = 0;
+  return nccl;
+}
+
+/* ---- programs that are linked -------------------------------------------------------------------------------------- */
+
+struct tagc_real_caller tagc_real_first_caller;
+
+/* The others. Objects that call NCCL are few; for those that find no room here the linker is asked in every call. */
+static struct tagc_real_caller callers[32];
+static atomic_uint caller_count;
+
+static bool holds(struct tagc_real_caller *c, const void *address)
+{
+  uintptr_t size = atomic_load_explicit(&c->size, memory_order_acquire);
+  return (uintptr_t)address - atomic_load_explicit(&c->low, memory_order_relaxed) < size;
+}
+
+/* One that is remembered; NULL where it is not. */
+static const struct tagc_real_caller *recall(const void *address)
+{
+  unsigned count = atomic_load_explicit(&caller_count, memory_order_relaxed), room = sizeof callers / sizeof *callers;
+  for (unsigned i = 0; i < (count < room ? count : room); i++)
+    if (holds(&callers[i], address))
+      return &callers[i];
+  return NULL;
+}
+
+/* Two threads may remember the same object twice: no harm. */
+static void remember(const struct tagc_object *object, const struct tagc_nccl *nccl)
+{
+  static atomic_flag first_taken;
+  unsigned room = sizeof callers / sizeof *callers;
+  struct tagc_real_caller *c = NULL;
+  if (nccl && !atomic_flag_test_and_set(&first_taken)) {
+    c = &tagc_real_first_caller;    /* that every call looks at */
+  } else {
+    unsigned i = atomic_load(&caller_count);
+    while (i < room && !atomic_compare_exchange_weak(&caller_count, &i, i + 1))
+      ;
+    c = i < room ? &callers[i] : NULL;
   }
-  void *function = atomic_load(&recorded[entry]);
-  if (function)
-    return function;
-  function = tagc_real_dlsym()(RTLD_NEXT, name);
-  if (function && !is_ours(function))
-    return function;
-  Dl_info info;
-  if (caller && dladdr(caller, &info) && info.dli_fname) {
-    function = in_loaded_library(info.dli_fname, name);
-    if (function && !is_ours(function))
-      return function;
-  }
-  function = in_loaded_library("libnccl.so.2", name);
-  return is_ours(function) ? NULL : function;
+  if (!c)
+    return;
+  atomic_store_explicit(&c->low, object->low, memory_order_relaxed);
+  c->nccl = nccl;
+  atomic_store_explicit(&c->size, object->high - object->low, memory_order_release);
 }
 
-void *tagc_real_resolve(enum tagc_entry entry, const void *caller)
+/* What the references of an object would have been bound to: the global scope goes before its own. */
+static const struct tagc_nccl *seen_by(const struct tagc_object *object, void *handle)
+{
+  const struct tagc_nccl *nccl;
+  if (is_given(&nccl))
+    return nccl;
+  for (int i = 0; object && i < TAGC_NCCL_MAX && (nccl = copy(i)); i++)
+    if (nccl->library.low == object->low)
+      return copy(nccl->group);     /* NCCL calls itself */
+  struct scope scope = {.dlsym = tagc_linker_dlsym(), .next = true, .handle = handle,
+                        .except = object && object->before_us ? object : NULL};
+  return in_scope(&scope);
+}
+
+const struct tagc_nccl *tagc_real_visible(enum tagc_entry entry, const void *caller)
+{
+  struct tagc_object object;
+  const struct tagc_nccl *nccl;
+  void *everybodys = tagc_linker_dlsym()(RTLD_NEXT, entries[entry].name);
+  for (int i = 0; everybodys && !*tagc_library_options()->nccl && i < TAGC_NCCL_MAX && (nccl = copy(i)); i++)
+    if (nccl->functions[entry] == everybodys)
+      return nccl;
+  bool known = caller && tagc_linker_find(caller, &object);
+  void *handle = known ? tagc_linker_pin(&object) : NULL;
+  nccl = seen_by(known ? &object : NULL, known && *object.name ? handle : NULL);
+  if (handle)
+    dlclose(handle);                /* it has only asked */
+  return nccl && nccl->functions[entry] ? nccl : NULL;
+}
+
+/* For a caller that sees no NCCL, and yet calls one: the only one. */
+static const struct tagc_nccl *only_one(void)
+{
+  const struct tagc_nccl *nccl;
+  if (is_given(&nccl))
+    return nccl ? nccl : &tagc_real_none;
+  for (int i = 1; i < TAGC_NCCL_MAX && (nccl = copy(i)); i++)
+    if (nccl->group != 0) {
+      static atomic_flag told;
+      if (!atomic_flag_test_and_set(&told))
+        tagc_log(TAGC_LOG_ERROR, "interpose", "several NCCL libraries are in this process, and one is called from where none "
+                 "is seen: such calls fail, as nobody can tell which is meant (TAGC_NCCL would make it one)");
+      return &tagc_real_none;
+    }
+  if (copy(0))
+    return copy(0);
+  struct scope scope = {.dlsym = tagc_linker_dlsym(), .handle = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD)};
+  nccl = scope.handle ? in_scope(&scope) : NULL;
+  return nccl ? nccl : &tagc_real_none;
+}
+
+const struct tagc_nccl *tagc_real_by_caller(const void *caller)
+{
+  const struct tagc_real_caller *known = recall(caller);
+  if (known)
+    return known->nccl ? known->nccl : only_one();
+  int saved = errno;
+  struct tagc_object object;
+  bool has_object = tagc_linker_find(caller, &object);
+  if (!has_object && copy(0) && !copy(1))
+    return copy(0);                 /* nothing to remember it by: at least not slowly every time */
+  void *handle = has_object ? tagc_linker_pin(&object) : NULL;
+  const struct tagc_nccl *seen = seen_by(has_object ? &object : NULL, has_object && *object.name ? handle : NULL);
+  const struct tagc_nccl *nccl = seen ? seen : only_one();
+  if (handle && nccl != &tagc_real_none)
+    remember(&object, seen);
+  else if (handle)
+    dlclose(handle);                /* before there is an NCCL, nothing is known of anybody */
+  errno = saved;
+  return nccl;
+}
+
+/* ---- what is missing ------------------------------------------------------------------------------------------------- */
+
+int tagc_real_version(const struct tagc_nccl *nccl)
+{
+  int version = 0;
+  __typeof__(&ncclGetVersion) get = (__typeof__(&ncclGetVersion))nccl->functions[TAGC_ENTRY_ncclGetVersion];
+  tagc_real_depth++;
+  if (get && get(&version) != ncclSuccess)
+    version = 0;
+  tagc_real_depth--;
+  return version;
+}
+
+void *tagc_real_missing(const struct tagc_nccl *nccl, enum tagc_entry entry)
 {
   static atomic_flag told[TAGC_ENTRY_COUNT];
-  int saved = errno;
-  void *function = look_for(entry, caller);
-  if (function)
-    atomic_store_explicit(&tagc_real_functions[entry], function, memory_order_release);
-  else if (!atomic_flag_test_and_set(&told[entry]))
-    tagc_log(TAGC_LOG_ERROR, "interpose", "%s: no NCCL library that has it was found in this process", entries[entry].name);
+  int saved = errno, version = tagc_real_version(nccl);
+  if (atomic_flag_test_and_set(&told[entry])) {
+    errno = saved;
+    return NULL;
+  }
+  if (version)
+    tagc_log(TAGC_LOG_ERROR, "interpose", "%s: the NCCL of this process (%d.%d.%d) does not have it: calls of it fail",
+             entries[entry].name, version / 10000, version / 100 % 100, version % 100);
+  else
+    tagc_log(TAGC_LOG_ERROR, "interpose", "%s: no NCCL library that has it was found for its caller", entries[entry].name);
   errno = saved;
-  return function;
-}
-
-bool tagc_real_is_on_host(bool *on_host)
-{
-  Dl_info info;
-  void *function = TAGC_REAL(ncclReduceScatter, NULL);
-  *on_host = false;
-  if (!function || !dladdr(function, &info) || !info.dli_fname)
-    return true;
-  int saved = errno;
-  errno = 0;
-  *on_host = in_loaded_library(info.dli_fname, "ncclStandinHostMemory") != NULL;
-  bool found_out = *on_host || errno != ENOMEM;
-  errno = saved;
-  return found_out;
+  return NULL;
 }

@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The real NCCL: one pointer a function, found at its first call.
+ * The real NCCL, or several: a process may hold more than one copy, and every call goes on to its caller's own.
  *
- * Looked for, in this order: TAGC_NCCL; the pointer that a program got through dlsym() (interpose/hook.c); the next
- * library that has the name; the library that the calling object itself links; a libnccl.so.2 that is loaded already.
- * Threads: any; two threads that resolve at once find the same.
+ * A copy is a table of functions, found once, whole, and never changed. Which one a call means:
+ *   linked      The object that calls was bound to this library by the dynamic linker. It gets what it would have been bound
+ *               to instead: the next library in the global scope, else those that the object itself needs. Remembered by the
+ *               object's addresses; the object stays loaded from then on, so that these stay its own.
+ *   by name     dlsym() gave the program a stub (interpose/stubs.h), one set a copy, that notes its copy on the way in.
+ *   neither     An object that sees no NCCL called (a tail call out of another object, code without an object): the only copy
+ *               that is known or loaded; where there are several, nobody can tell, and the call fails.
+ * TAGC_NCCL overrides all of it.
+ *
+ * Threads: any; tables and objects are only ever added, and read without a lock. What is found stays loaded.
+ * Errors: nothing here needs memory but the dynamic linker. Where that has none, a linked call fails, and what is asked for by
+ * name is not intercepted; the log says so.
  */
 #ifndef INTERPOSE_REAL_H
 #define INTERPOSE_REAL_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
+#include "interpose/linker.h"
 #include "interpose/nccl_newer.h"
 
 enum tagc_entry {
@@ -20,42 +31,82 @@ enum tagc_entry {
   TAGC_ENTRY_COUNT
 };
 
-/* Indexed by enum tagc_entry; NULL: not looked for yet, or not there. */
-extern _Atomic(void *) tagc_real_functions[TAGC_ENTRY_COUNT];
+/* Copies of NCCL in a process; one more is left alone. */
+#define TAGC_NCCL_MAX 4
 
-/* Finds a function for a caller (an address inside the calling object). NULL, with one message in the log, where no NCCL
- * has it. */
-void *tagc_real_resolve(enum tagc_entry entry, const void *caller);
+struct tagc_nccl {
+  void *functions[TAGC_ENTRY_COUNT];   /* NULL: it does not have this one */
+  struct tagc_object library;          /* where the work is done; functions may lie in libraries that wrap it */
+  int index;                           /* in the order in which they were found */
+  int group;                           /* the index of the first table with this library: they share a thread's groups */
+  bool on_host;                        /* works on host memory (the stand-in of the tests says so by a symbol) */
+};
 
-/* What the dlsym hook learnt: a program asked a libnccl for `entry` and would have got `function`. True where that is the
- * function that calls are forwarded to; false for that of a second NCCL in the process (said in the log). */
-bool tagc_real_record(enum tagc_entry entry, void *function);
+/* Stands for a copy where there is none: it has no functions. */
+extern const struct tagc_nccl tagc_real_none;
+
+/* The copy that a call means, never NULL: that of the stub which the thread came through, else that of the linked caller (an
+ * address inside the calling object). The first thing that every exported function asks, once: the note of a stub is
+ * taken by it. */
+static inline const struct tagc_nccl *tagc_real_called(const void *caller);
+
+/* The copy in which an object at this address would find `entry` if it were linked; NULL where it would find none. For NULL:
+ * what everybody sees. */
+const struct tagc_nccl *tagc_real_visible(enum tagc_entry entry, const void *caller);
+
+/* The copy in which a program found `function` under the name of `entry`, asking `handle`. NULL where there is no room for
+ * another copy (said in the log), or where TAGC_NCCL cannot be had. */
+const struct tagc_nccl *tagc_real_of_handle(void *handle, enum tagc_entry entry, void *function);
+
+/* Can TAGC_NCCL, which was given, not be opened? */
+bool tagc_real_is_lost(void);
 
 /* The entry of that exact name, or TAGC_ENTRY_COUNT. Only those of ENTRY(): what the library exports. */
 enum tagc_entry tagc_real_find_entry(const char *name);
 
-/* The C library's dlsym, which the library's own (interpose/hook.c) stands in front of. Never NULL once the process runs. */
-typedef void *tagc_dlsym_function(void *handle, const char *name);
-tagc_dlsym_function *tagc_real_dlsym(void);
+/* The real function of a name, typed, or NULL (said in the log, once). */
+#define TAGC_REAL(name, nccl)                                                                                          \
+  ((__typeof__(&name))tagc_real_get(nccl, TAGC_ENTRY_##name))
 
-/* Sanitizers ask dlsym for what they replace before they can run instrumented code. */
-#define TAGC_BEFORE_SANITIZERS __attribute__((no_sanitize("address", "undefined", "thread")))
+void *tagc_real_missing(const struct tagc_nccl *nccl, enum tagc_entry entry);
 
-/* Does the real library work on host memory (the stand-in of the tests says so by a symbol)? False: no memory to find out. */
-bool tagc_real_is_on_host(bool *on_host);
+/* The version code of a copy (2.28.9 is 22809); 0 where it does not say. */
+int tagc_real_version(const struct tagc_nccl *nccl);
 
-/* The real function of a name, typed, or NULL. `caller` as above. */
-#define TAGC_REAL(name, caller)                                                                                        \
-  ((__typeof__(&name))tagc_real_get(TAGC_ENTRY_##name, caller))
-
-static inline void *tagc_real_get(enum tagc_entry entry, const void *caller)
+static inline void *tagc_real_get(const struct tagc_nccl *nccl, enum tagc_entry entry)
 {
-  void *function = atomic_load_explicit(&tagc_real_functions[entry], memory_order_acquire);
-  return __builtin_expect(function != NULL, 1) ? function : tagc_real_resolve(entry, caller);
+  void *function = nccl->functions[entry];
+  return __builtin_expect(function != NULL, 1) ? function : tagc_real_missing(nccl, entry);
 }
 
 /* NCCL's own calls of its public functions come back to us: while a thread is inside the real library, whatever it calls
  * is forwarded untouched. A counter a thread. */
 extern _Thread_local int tagc_real_depth __attribute__((tls_model("initial-exec")));
+
+/* ---- what tagc_real_called() looks at ------------------------------------------------------------------------------ */
+
+/* Set by a stub: one more than the index of its copy. Taken, and set to 0, by the exported function behind it. */
+extern _Thread_local int tagc_real_stub __attribute__((tls_model("initial-exec")));
+
+/* The addresses of a calling object. `size` is written last; 0: empty. */
+struct tagc_real_caller {
+  _Atomic uintptr_t size, low;
+  const struct tagc_nccl *nccl;     /* NULL: it sees none */
+};
+extern struct tagc_real_caller tagc_real_first_caller;
+
+const struct tagc_nccl *tagc_real_by_stub(void);
+const struct tagc_nccl *tagc_real_by_caller(const void *caller);
+
+static inline const struct tagc_nccl *tagc_real_called(const void *caller)
+{
+  if (__builtin_expect(tagc_real_stub != 0, 0))
+    return tagc_real_by_stub();
+  uintptr_t size = atomic_load_explicit(&tagc_real_first_caller.size, memory_order_acquire);
+  uintptr_t low = atomic_load_explicit(&tagc_real_first_caller.low, memory_order_relaxed);
+  if (__builtin_expect((uintptr_t)caller - low < size, 1))
+    return tagc_real_first_caller.nccl;
+  return tagc_real_by_caller(caller);
+}
 
 #endif

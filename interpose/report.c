@@ -88,7 +88,7 @@ static void print_ledger(const struct tagc_ledger *ledger)
     if (total.reasons[reason] && reason != TAGC_REASON_compressed)
       tagc_say("  %7" PRIu64 " not compressed: %s", total.reasons[reason], tagc_reason_words((enum tagc_reason)reason));
   if (total.residuals_dropped)
-    tagc_say("  %7" PRIu64 " residuals dropped: a disturbed cycle, or a step with NaN or Inf", total.residuals_dropped);
+    tagc_say("  %7" PRIu64 " residuals dropped: a disturbed cycle, a step with NaN or Inf, or a failed call", total.residuals_dropped);
   if (total.stats.overflowed)
     tagc_say("  %7" PRIu64 " shards came out NaN: more values that are not finite than fit", total.stats.overflowed);
   uint64_t cycles = ledger->cycles_compressed ? ledger->cycles_compressed : 1;

@@ -8,14 +8,13 @@
 #include "kernels/residual.h"
 
 /* The ballot: int64, all-reduced with min. A value that must be equal on all ranks is there twice, once negated. */
-enum { BALLOT_OPTIONS, BALLOT_OPTIONS_NEGATED, BALLOT_SLOTS };
 enum { SLOT_CAN, SLOT_VERDICT, SLOT_VERDICT_NEGATED, SLOT_WORDS };
 
-static size_t ballot_words(const struct tagc_comm *comm) { return BALLOT_SLOTS + SLOT_WORDS * comm->slot_count; }
+static size_t ballot_words(const struct tagc_comm *comm) { return SLOT_WORDS * comm->slot_count; }
 
 static bool due(const struct tagc_comm *comm, const struct tagc_call *call)
 {
-  if (tagc_library_options()->mode == TAGC_MODE_OBSERVE || comm->voted || comm->nonblocking || !comm->device ||
+  if (tagc_library_options()->mode == TAGC_MODE_OBSERVE || comm->voted || !comm->agreed || !comm->device ||
       comm->nranks < 2 || call->slot < 0 || call->cycle < TAGC_VOTE_CYCLE || call->lock_number != comm->lock_number)
     return false;
   for (size_t i = 0; i < comm->slot_count; i++)
@@ -107,11 +106,8 @@ static bool reserve(struct tagc_comm *comm)
 
 static void fill_ballot(const struct tagc_comm *comm, bool reserved, int64_t *ballot)
 {
-  int64_t hash = (int64_t)(tagc_options_hash(tagc_library_options()) >> 1);
-  ballot[BALLOT_OPTIONS] = hash;
-  ballot[BALLOT_OPTIONS_NEGATED] = -hash;
   for (size_t i = 0; i < comm->slot_count; i++) {
-    int64_t *word = ballot + BALLOT_SLOTS + SLOT_WORDS * i;
+    int64_t *word = ballot + SLOT_WORDS * i;
     word[SLOT_CAN] = reserved && comm->slots[i].verdict == TAGC_REASON_compressed;
     word[SLOT_VERDICT] = (int64_t)comm->slots[i].verdict;
     word[SLOT_VERDICT_NEGATED] = -(int64_t)comm->slots[i].verdict;
@@ -121,12 +117,11 @@ static void fill_ballot(const struct tagc_comm *comm, bool reserved, int64_t *ba
 /* Turns the outcome into verdicts, and gives back what was reserved in vain. */
 static void count_votes(struct tagc_comm *comm, const int64_t *ballot)
 {
-  bool same_options = ballot[BALLOT_OPTIONS] == -ballot[BALLOT_OPTIONS_NEGATED];
   size_t won = 0;
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
-    const int64_t *word = ballot + BALLOT_SLOTS + SLOT_WORDS * i;
-    bool same = same_options && word[SLOT_VERDICT] == -word[SLOT_VERDICT_NEGATED];
+    const int64_t *word = ballot + SLOT_WORDS * i;
+    bool same = word[SLOT_VERDICT] == -word[SLOT_VERDICT_NEGATED];
     if (same && word[SLOT_CAN]) {
       won++;
       if (slot->residual)
@@ -140,10 +135,6 @@ static void count_votes(struct tagc_comm *comm, const int64_t *ballot)
     slot->residual = NULL;
   }
   comm->voted = true;
-  if (!same_options)
-    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: its %d ranks have different TAGC_* options; every call passes "
-             "through (this rank's options hash to %016llx)", (unsigned long long)comm->ledger->number, comm->nranks,
-             (unsigned long long)tagc_options_hash(tagc_library_options()));
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed with %s",
            (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_codec()->name);
 }
@@ -210,40 +201,40 @@ static bool make_ballot(struct ballot *b, struct tagc_call *call)
   return good;
 }
 
-static ncclResult_t exchange(const struct tagc_exchange *real, const struct votes *votes)
+static ncclResult_t enqueue(const struct tagc_exchange *real, void *votes_, size_t i)
 {
-  tagc_real_depth++;
-  ncclResult_t status = real->start();
-  if (status == ncclSuccess) {
-    for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
-      const struct ballot *b = &votes->ballots[i];
-      cudaStream_t stream = b->call->stream;
-      status = real->all_reduce(b->device, b->device, b->words, ncclInt64, ncclMin, b->call->handle, stream);
-      if (status == ncclSuccess)
-        status = meet_peers(real, votes->comms[i], b->device + b->words, stream);
-    }
-    ncclResult_t ended = real->end();
-    status = status == ncclSuccess ? ended : status;
-  }
-  tagc_real_depth--;
-  return status;
+  const struct votes *votes = votes_;
+  const struct ballot *b = &votes->ballots[i];
+  cudaStream_t stream = b->call->stream;
+  ncclResult_t status =
+    real->all_reduce(b->device, b->device, b->words, ncclInt64, ncclMin, b->call->handle, stream);
+  return status == ncclSuccess ? meet_peers(real, votes->comms[i], b->device + b->words, stream) : status;
 }
 
-/* Exchanges the ballots and counts them. An abort waits while they are read, and is noticed after the exchange. */
-static ncclResult_t hold(const struct tagc_exchange *real, const struct votes *votes)
+/* Reads the ballots. The host waits here for the other ranks: an abort must not wait for that. */
+static bool read_ballots(const struct votes *votes)
 {
-  ncclResult_t status = ncclInternalError;
-  if (!tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_IDLE, TAGC_PHASE_NCCL))
-    return status;
-  ncclResult_t exchanged = exchange(real, votes);
-  if (tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS))
-    status = exchanged;
-  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
+  if (!tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
+    return false;
+  for (size_t i = 0; i < votes->count; i++) {
     const struct ballot *b = &votes->ballots[i];
+    votes->comms[i]->device->get(b->host, b->device, b->words * sizeof *b->host, b->call->stream);
+  }
+  return tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
+}
+
+/* Exchanges the ballots and counts them. */
+static ncclResult_t hold(const struct tagc_exchange *real, struct votes *votes)
+{
+  if (!tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+    return ncclInternalError;
+  ncclResult_t status = tagc_exchange_run(real, votes->comms, votes->count, enqueue, votes);
+  if (status == ncclSuccess && !read_ballots(votes))
+    status = ncclInternalError;
+  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
     struct tagc_comm *comm = votes->comms[i];
-    comm->device->get(b->host, b->device, b->words * sizeof *b->host, b->call->stream);
     pthread_mutex_lock(&comm->lock);
-    count_votes(comm, b->host);
+    count_votes(comm, votes->ballots[i].host);
     pthread_mutex_unlock(&comm->lock);
   }
   tagc_comms_leave(votes->comms, votes->count);

@@ -3,7 +3,7 @@
  *
  * When its cycle is known, each rank reserves the memory of its slots, connects to its peers and joins one small min
  * all-reduce. What comes out is equal on all ranks: for every slot, whether all of them can compress it, in the same
- * context, with the same options. It is also the only time the host waits.
+ * context. It is also the only time the host waits.
  */
 #ifndef INTERPOSE_VOTE_H
 #define INTERPOSE_VOTE_H

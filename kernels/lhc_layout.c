@@ -5,12 +5,18 @@
  */
 #include "kernels/lhc.h"
 
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+enum { SHRINK = 128 };             /* every way through the code at sizes that take microseconds */
+#else
+enum { SHRINK = 1 };
+#endif
+
 enum {
   MAX_RANKS = 1 << 16,
-  SPARSE_BELOW = 4096,             /* union capacity of a shard: a sketch that small fails too often */
-  FOUR_HASHES_BELOW = 30000,       /* union capacity of a chunk */
-  ONE_CHUNK_UP_TO = 65536,         /* union capacity of a shard; also what 16 bits can number */
-  CHUNK_UNION = 49152,             /* aimed at beyond: cells and support of a chunk stay in the second-level cache */
+  SPARSE_BELOW = 4096 / SHRINK,    /* union capacity of a shard: a sketch that small fails too often */
+  FOUR_HASHES_BELOW = 30000 / SHRINK,    /* union capacity of a chunk */
+  ONE_CHUNK_UP_TO = 65536 / SHRINK,    /* union capacity of a shard; also what 16 bits can number */
+  CHUNK_UNION = 49152 / SHRINK,    /* aimed at beyond: cells and support of a chunk stay in the second-level cache */
   LIST_SLACK = 16,                 /* vector stores may run over the end of a list */
 };
 

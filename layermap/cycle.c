@@ -23,7 +23,7 @@ enum {
   SECOND_FLOOR = 32,
   HIGHEST_FLOOR = TAGC_EVIDENCE_CALLS / 4,
   /* The longest period that is looked for when nothing in the cycle is lone: every like call before is a candidate. */
-  LONGEST_WITHOUT_LONE = 4096
+  LONGEST_WITHOUT_LONE = TAGC_EVIDENCE_CALLS / 16
 };
 
 struct tagc_cycle {

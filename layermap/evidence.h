@@ -10,11 +10,12 @@
 
 #include "layermap/cycle.h"
 
-enum {
-  TAGC_EVIDENCE_CALLS = 65536,
-  TAGC_EVIDENCE_SIGNATURES = 4096,
-  TAGC_EVIDENCE_BUCKETS = 2 * TAGC_EVIDENCE_SIGNATURES
-};
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+enum { TAGC_EVIDENCE_CALLS = 512, TAGC_EVIDENCE_SIGNATURES = 16 };   /* so that short inputs fill them */
+#else
+enum { TAGC_EVIDENCE_CALLS = 65536, TAGC_EVIDENCE_SIGNATURES = 4096 };
+#endif
+enum { TAGC_EVIDENCE_BUCKETS = 2 * TAGC_EVIDENCE_SIGNATURES };
 
 struct tagc_seen {
   struct tagc_signature signature;

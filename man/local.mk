@@ -11,3 +11,8 @@ man/libtagc-preload.7: man/libtagc-preload.7.in man/print_tables$(EXEEXT)
 	$(AM_V_GEN)$(MKDIR_P) man && $(AWK) -v tables=man/print_tables \
 	  '/^@[a-z]+@$$/ { gsub(/@/, ""); system(tables " " $$0); next } { print; fflush() }' \
 	  $(srcdir)/man/libtagc-preload.7.in >$@.new && mv $@.new $@
+
+EXTRA_DIST += man/tagc-doctor.1
+if HAVE_LIBELF
+man_MANS += man/tagc-doctor.1
+endif

@@ -5,18 +5,32 @@ TEST_LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-d
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 TEST_EXTENSIONS = .test
 AM_TESTS_ENVIRONMENT = abs_top_srcdir='$(abs_top_srcdir)'; abs_top_builddir='$(abs_top_builddir)'; \
-  export abs_top_srcdir abs_top_builddir;
+  bin_programs='$(bin_PROGRAMS)'; export abs_top_srcdir abs_top_builddir bin_programs;
 
+if FUZZERS
+LDADD = libtagc.a $(FUZZ_LIBS) -lm -lpthread
+else
 LDADD = libtagc.a tests/standin/libnccl.so -lm -lpthread
+endif
 
 # -- unit tests --------------------------------------------------------------------------------------------------------
 unit_tests = \
+  tests/unit/test_agree tests/unit/test_agree_decider \
   tests/unit/test_codec_bits tests/unit/test_codec_none \
   tests/unit/test_cycle tests/unit/test_cycle_follow tests/unit/test_cycle_random \
   tests/unit/test_lhc_exact tests/unit/test_lhc_exceptions tests/unit/test_lhc_layout tests/unit/test_lhc_residual \
   tests/unit/test_lhc_stuck tests/unit/test_lhc_variants \
-  tests/unit/test_log tests/unit/test_options tests/unit/test_plan tests/unit/test_select
+  tests/unit/test_options tests/unit/test_plan tests/unit/test_select
+unit_tests += tests/unit/test_log tests/unit/test_log_stderr tests/unit/test_options_secure
+unit_tests += tests/unit/test_lhc_hostile tests/unit/test_lhc_stream
+unit_tests += tests/unit/test_imports
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
+
+# What is known of NCCL's versions.
+unit_tests += tests/unit/test_versions
+
+# Calls that fail, on the stand-in for NCCL.
+unit_tests += tests/unit/test_failed_calls
 
 # Our own NCCL header against the real one.
 EXTRA_DIST += tests/unit/abi_table.h
@@ -30,15 +44,65 @@ TESTS += $(unit_tests)
 
 # -- end-to-end tests: the preload library in front of programs on the stand-in ------------------------------------------
 e2e_scripts = \
+  tests/e2e/agreement.test tests/e2e/agreement_hosts.test \
   tests/e2e/dlsym.test tests/e2e/manual.test tests/e2e/passthrough.test tests/e2e/preload.test \
   tests/e2e/reduce_scatter.test tests/e2e/return_codes.test \
   tests/e2e/source_rules.test tests/e2e/steps.test tests/e2e/threads.test
+e2e_scripts += tests/e2e/hardening.test tests/e2e/memcheck.test
+e2e_scripts += tests/e2e/aarch64.test tests/e2e/beside.test tests/e2e/copies.test tests/e2e/ctypes.test
+e2e_scripts += tests/e2e/doctor.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
+EXTRA_DIST += tests/e2e/reach_lib.sh tests/e2e/ctypes_user.py
 EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 
+check_PROGRAMS += tests/e2e/agreement
 check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \
   tests/e2e/steps tests/e2e/threads
+
+# Other versions of NCCL.
+dist_check_SCRIPTS += tests/e2e/newer.test tests/e2e/versions.test
+TESTS += tests/e2e/newer.test tests/e2e/versions.test
+check_PROGRAMS += tests/e2e/versions
+# Its references to NCCL are weak, and would not make the linker keep the library.
+tests_e2e_versions_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed
+check_PROGRAMS += tests/e2e/first_calls
+
+# Shared objects of the tests: a plugin that is linked with NCCL, and libraries that are preloaded beside ours.
+check_PROGRAMS += tests/e2e/nccl_plugin.so tests/e2e/nccl_wrapper.so tests/e2e/dlsym_hook.so
+of_shared_objects = $(LIBRARY_CFLAGS) -O2
+to_shared_objects = $(AM_LDFLAGS) -shared
+tests_e2e_nccl_plugin_so_SOURCES = tests/e2e/nccl_plugin.c
+tests_e2e_nccl_plugin_so_CFLAGS = $(of_shared_objects)
+tests_e2e_nccl_plugin_so_LDFLAGS = $(to_shared_objects)
+tests_e2e_nccl_plugin_so_LDADD = tests/standin/libnccl.so
+tests_e2e_nccl_wrapper_so_SOURCES = tests/e2e/nccl_wrapper.c
+tests_e2e_nccl_wrapper_so_CFLAGS = $(of_shared_objects)
+tests_e2e_nccl_wrapper_so_LDFLAGS = $(to_shared_objects)
+tests_e2e_nccl_wrapper_so_LDADD =
+tests_e2e_dlsym_hook_so_SOURCES = tests/e2e/dlsym_hook.c
+tests_e2e_dlsym_hook_so_CFLAGS = $(of_shared_objects)
+tests_e2e_dlsym_hook_so_LDFLAGS = $(to_shared_objects)
+tests_e2e_dlsym_hook_so_LDADD =
+
+# One source, the program and the library that it opens.
+check_PROGRAMS += tests/e2e/dlopen_user tests/e2e/dlopen_user.so
+tests_e2e_dlopen_user_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic
+tests_e2e_dlopen_user_LDADD =
+tests_e2e_dlopen_user_so_SOURCES = tests/e2e/dlopen_user.c
+tests_e2e_dlopen_user_so_CFLAGS = $(AM_CFLAGS) -fPIC -DLIBRARY
+tests_e2e_dlopen_user_so_LDFLAGS = $(AM_LDFLAGS) -shared
+tests_e2e_dlopen_user_so_LDADD =
+
+# The rules of NCCL, and what programs may do under them.
+rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
+rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
+tests_e2e_capture_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_e2e_capture_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
+dist_check_SCRIPTS += $(rules_scripts)
+TESTS += $(rules_scripts)
+check_PROGRAMS += $(rules_programs)
+EXTRA_DIST += tests/e2e/inprocess.h
 
 # Faults: dead ranks, broken connections, no memory, no descriptors, signals.
 faults_scripts = tests/e2e/faults_memory.test tests/e2e/faults_ranks.test tests/e2e/faults_system.test
@@ -47,15 +111,16 @@ TESTS += $(faults_scripts)
 EXTRA_DIST += tests/e2e/faults_lib.sh
 check_PROGRAMS += tests/e2e/faults tests/e2e/failing_malloc.so
 tests_e2e_failing_malloc_so_SOURCES = tests/e2e/failing_malloc.c
-tests_e2e_failing_malloc_so_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden -fno-builtin
-tests_e2e_failing_malloc_so_LDFLAGS = $(SANITIZE_CFLAGS) -shared
+tests_e2e_failing_malloc_so_CFLAGS = $(of_shared_objects) -fno-builtin
+tests_e2e_failing_malloc_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_failing_malloc_so_LDADD =
 
 # The stand-in for NCCL itself.
-standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test
+standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test tests/e2e/standin_network.test
 dist_check_SCRIPTS += $(standin_scripts)
 TESTS += $(standin_scripts)
 check_PROGRAMS += tests/e2e/standin_bytes tests/e2e/standin_collectives tests/e2e/standin_comms tests/e2e/standin_groups
+check_PROGRAMS += tests/e2e/standin_network
 EXTRA_DIST += tests/e2e/standin_check.h tests/e2e/standin_rendezvous.h
 
 # The example trainer.
@@ -79,25 +144,71 @@ endif
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md
 
-# -- the fuzzer (clang) ----------------------------------------------------------------------------------------------------
-EXTRA_DIST += tests/fuzz/options.c
+# -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
+# One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
+# tests_fuzz_NAME_SOURCES and tests_fuzz_NAME_LDADD, as for any program.
+fuzz_targets =
+fuzz_targets += tests/fuzz/agree
+fuzz_targets += tests/fuzz/cycle
+if HAVE_LIBELF
+fuzz_targets += tests/fuzz/elf
+tests_fuzz_elf_SOURCES = tests/fuzz/elf.c interpose/doctor_elf.c
+tests_fuzz_elf_LDADD = $(FUZZ_LIBS) $(LIBELF_LIBS)
+endif
+fuzz_targets += tests/fuzz/options
+fuzz_targets += tests/fuzz/payload
+fuzz_targets += tests/fuzz/plan
+
+EXTRA_PROGRAMS += $(fuzz_targets)
+EXTRA_DIST += tests/fuzz/input.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
+CLEANFILES += $(fuzz_targets)
 FUZZ_SECONDS = 20
-fuzz: tests/fuzz/options
-	tests/fuzz/options -max_total_time=$(FUZZ_SECONDS) -max_len=512 -print_final_stats=1 \
-	  -artifact_prefix=tests/fuzz/ >tests/fuzz/options.log 2>&1 || { tail -n 40 tests/fuzz/options.log; exit 1; }
-	@grep -E 'number_of_executed_units' tests/fuzz/options.log
-tests/fuzz/options: tests/fuzz/options.c env/options.c env/options.def layermap/select.c
-	$(AM_V_CCLD)$(MKDIR_P) tests/fuzz && $(CC) $(DEFS) $(AM_CPPFLAGS) -std=gnu11 -g -O1 \
-	  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -o $@ $(srcdir)/tests/fuzz/options.c \
-	  $(srcdir)/env/options.c $(srcdir)/env/log.c $(srcdir)/layermap/select.c
-CLEANFILES += tests/fuzz/options tests/fuzz/options.log
-.PHONY: fuzz
+FUZZ_TARGETS = $(fuzz_targets)
+fuzz-programs: $(FUZZ_TARGETS)
+if FUZZERS
+fuzz: fuzz-programs
+	@$(srcdir)/tests/fuzz/run $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+else
+fuzz: ; @echo "make fuzz needs ../configure CC=clang --enable-fuzzers; ./quickstart fuzz does that" >&2; exit 1
+endif
+.PHONY: fuzz fuzz-programs
 
 # -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
 # All of them with gcc. The others take what their build could break.
-print-tests-abi: ; @echo $(unit_tests) tests/e2e/return_codes.test tests/e2e/preload.test
-print-tests-clang: ; @echo $(unit_tests) tests/e2e/steps.test
-print-tests-asan: ; @echo $(unit_tests) tests/e2e/dlsym.test tests/e2e/reduce_scatter.test tests/e2e/steps.test \
-  tests/e2e/threads.test tests/e2e/faults_system.test
-print-tests-tsan: ; @echo tests/unit/test_options tests/e2e/steps.test tests/e2e/threads.test
+tests_abi = \
+  tests/e2e/preload.test \
+  tests/e2e/return_codes.test \
+  tests/e2e/versions.test \
+  tests/unit/test_plan
+tests_clang = $(unit_tests) \
+  tests/e2e/dlsym.test \
+  tests/e2e/doctor.test \
+  tests/e2e/steps.test
+tests_asan = $(unit_tests) $(rules_scripts) \
+  tests/e2e/agreement.test \
+  tests/e2e/beside.test \
+  tests/e2e/copies.test \
+  tests/e2e/ctypes.test \
+  tests/e2e/dlsym.test \
+  tests/e2e/doctor.test \
+  tests/e2e/faults_system.test \
+  tests/e2e/reduce_scatter.test \
+  tests/e2e/steps.test \
+  tests/e2e/threads.test \
+  tests/e2e/versions.test
+# Not exits.test: the report at exit reads what other threads still count.
+tests_tsan = \
+  tests/e2e/agreement.test \
+  tests/e2e/capture.test \
+  tests/e2e/copies.test \
+  tests/e2e/groups.test \
+  tests/e2e/nonblocking.test \
+  tests/e2e/steps.test \
+  tests/e2e/threads.test \
+  tests/unit/test_failed_calls \
+  tests/unit/test_options
+print-tests-abi: ; @echo $(tests_abi)
+print-tests-clang: ; @echo $(tests_clang)
+print-tests-asan: ; @echo $(tests_asan)
+print-tests-tsan: ; @echo $(tests_tsan)
 .PHONY: print-tests-abi print-tests-clang print-tests-asan print-tests-tsan

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A library to preload before libtagc-preload.so: of the allocations that the library makes, one fails.
+ * A library to preload behind libtagc-preload.so: of the allocations that the library makes, one fails.
  *
  *   FAIL_ALLOCATION=N    the Nth one, counted from 1 in each process, and said on stderr; without it nothing fails
  *   FAIL_RANK=R          only in the process with RANK=R

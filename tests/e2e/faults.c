@@ -11,8 +11,8 @@
  *
  * Sparse gradients are integers that a sketch recovers completely: each result is checked, compressed or not. Dense ones
  * show in the hash whether and how they were compressed. Each step reduces on three communicators at once, in groups, the
- * last of them non-blocking (where nothing may be compressed), with averages, and with a pre-multiplied sum that is
- * destroyed inside its group.
+ * last of them non-blocking, with averages, and with a pre-multiplied sum that is destroyed inside its group; the first unit
+ * is reduced once more on the non-blocking one alone, outside of any group.
  *
  * Conditions: none; files (no descriptor is left after the initialisation), memory (no more of it after three steps),
  * stack (all calls on a thread with 64 KiB), storm (two signals, with and without SA_RESTART, thousands of times a second),
@@ -41,10 +41,24 @@ static enum kind kind;
 static uint64_t steps, step, hash;
 static int status;
 
+/* What becomes of a call that a non-blocking communicator may still be at. */
+static ncclResult_t over_with(ncclResult_t returned)
+{
+  for (int c = 0; c < COMMS && returned == ncclInProgress; c++)
+    for (ncclResult_t state = ncclInProgress; comms[c] && state == ncclInProgress; sched_yield()) {
+      ncclResult_t asked = ncclCommGetAsyncError(comms[c], &state);
+      if (asked != ncclSuccess)
+        return asked;
+      if (state != ncclSuccess && state != ncclInProgress)
+        return state;
+    }
+  return returned == ncclInProgress ? ncclSuccess : returned;
+}
+
 /* A call that fails ends the training of this rank. */
 #define TRY(call)                                                                                                      \
   do {                                                                                                                 \
-    ncclResult_t try_status = (call);                                                                                  \
+    ncclResult_t try_status = over_with(call);                                                                                \
     if (try_status != ncclSuccess)                                                                                     \
       return failed(#call, try_status);                                                                                \
   } while (0)
@@ -56,6 +70,19 @@ static const char *name_of(ncclResult_t code)
   return (unsigned)code < sizeof names / sizeof *names ? names[code] : "no NCCL error";
 }
 
+static bool is_well(ncclResult_t returned) { return returned == ncclSuccess || returned == ncclInProgress; }
+
+/* Ends a communicator: with an abort at once, or properly, when it is not at something any more. */
+static bool gives_up(ncclComm_t comm)
+{
+  ncclResult_t state = ncclInProgress;
+  if (rank % 2 == 0)
+    return is_well(ncclCommAbort(comm));
+  while (ncclCommGetAsyncError(comm, &state) == ncclSuccess && state == ncclInProgress)
+    sched_yield();
+  return is_well(ncclCommDestroy(comm));
+}
+
 /* As a program does: it says what happened, gives up its communicators, and ends. */
 static bool failed(const char *call, ncclResult_t code)
 {
@@ -63,7 +90,7 @@ static bool failed(const char *call, ncclResult_t code)
   status = 3;
   for (int i = 0; i < COMMS; i++)
     if (comms[i])
-      good &= (rank % 2 ? ncclCommDestroy(comms[i]) : ncclCommAbort(comms[i])) == ncclSuccess;
+      good &= gives_up(comms[i]);
   printf("rank %d: %.*s in step %llu: %s; %s\n", rank, (int)strcspn(call, "("), call, (unsigned long long)step,
          name_of(code), good ? "cleaned up" : "NOT cleaned up");
   return false;
@@ -115,14 +142,14 @@ static bool reduce_unit(int u)
   if (u == 0)
     TRY(ncclRedOpCreatePreMulSum(&ops[1], &scalar, ncclFloat32, ncclScalarHostImmediate, comms[1]));
   TRY(ncclGroupStart());
-  for (int c = 0; c < COMMS && first == ncclSuccess; c++)
+  for (int c = 0; c < COMMS && is_well(first); c++)
     first = ncclReduceScatter(gradient[c][u], result[c][u], sizes[u], ncclFloat32, ops[c], comms[c], NULL);
   if (u == 0)
     TRY(ncclRedOpDestroy(ops[1], comms[1]));
-  ncclResult_t ended = ncclGroupEnd();
-  if (first != ncclSuccess && ended == ncclSuccess)
+  ncclResult_t ended = over_with(ncclGroupEnd());
+  if (!is_well(first) && ended == ncclSuccess)
     printf("rank %d: a group ended well in which a call had failed\n", rank);
-  if (first != ncclSuccess)
+  if (!is_well(first))
     return failed("ncclReduceScatter", first);
   if (ended != ncclSuccess)
     return failed("ncclGroupEnd", ended);
@@ -144,6 +171,9 @@ static bool make_step(void)
   for (int u = UNITS; u-- > 0;)
     if (!reduce_unit(u))
       return false;
+  TRY(ncclReduceScatter(gradient[2][0], result[2][0], sizes[0], ncclFloat32, ncclAvg, comms[2], NULL));
+  if (!check_result(2, 0))
+    return false;
   for (int c = 0; c < COMMS; c++)
     TRY(ncclAllReduce(&x, &sum, 1, ncclFloat32, ncclSum, comms[c], NULL));
   return true;
@@ -303,7 +333,7 @@ int main(int argc, char **argv)
   if (status)
     return status;
   for (int c = COMMS; c-- > 0;)
-    if (ncclCommDestroy(comms[c]) != ncclSuccess)
+    if (!is_well(ncclCommDestroy(comms[c])))
       status = 6;
   printf("rank %d: done %016llx\n", rank, (unsigned long long)hash);
   return status;

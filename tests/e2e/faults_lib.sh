@@ -12,7 +12,7 @@ faults()
 {
   faults_ranks=$1 faults_kind=$2 faults_steps=$3 faults_condition=$4
   shift 4
-  env "$@" "$launch" -n "$faults_ranks" --no-prefix --grace $patience --preload "${before:+$before:}$preload" -- \
+  env "$@" "$launch" -n "$faults_ranks" --no-prefix --grace $patience --preload "$preload${behind:+:$behind}" -- \
     "$programs/faults" "$faults_kind" "$faults_steps" "$faults_condition" >"$scratch/out" 2>"$scratch/err"
   ended=$?
 }

@@ -6,25 +6,43 @@
 #define TESTS_E2E_HARNESS_H
 
 #include <math.h>
-#include <nccl.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "examples/rendezvous.h"
+#include "interpose/nccl_newer.h"
 #include "tests/unit/tap.h"
+
+static int rank, nranks;
+static ncclComm_t world, other;     /* other: a second communicator, or NULL */
+
+/* What becomes of a call on communicators that may be non-blocking (NCCL_COMM_BLOCKING=0). */
+static inline ncclResult_t settled(ncclResult_t status)
+{
+  ncclComm_t *comms[] = {&world, &other};      /* a child's handle appears when its parent is ready */
+  for (int i = 0; i < 2; i++)
+    while (status == ncclInProgress && *comms[i]) {
+      ncclResult_t state = ncclInternalError, asked = ncclCommGetAsyncError(*comms[i], &state);
+      if (asked != ncclSuccess || (state != ncclSuccess && state != ncclInProgress))
+        return asked != ncclSuccess ? asked : state;
+      if (state == ncclSuccess)
+        break;
+      sched_yield();
+    }
+  return status == ncclInProgress ? ncclSuccess : status;
+}
 
 #define CHECK(call)                                                                                                    \
   do {                                                                                                                 \
-    ncclResult_t check_status = (call);                                                                                \
+    ncclResult_t check_status = settled(call);                                                                         \
     if (check_status != ncclSuccess) {                                                                                 \
       fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, ncclGetErrorString(check_status));                 \
       exit(1);                                                                                                         \
     }                                                                                                                  \
   } while (0)
 
-static int rank, nranks;
-static ncclComm_t world;
 
 static inline void meet(void)
 {

@@ -138,7 +138,7 @@ static bool reduces(ncclDataType_t type, int op, size_t count)
 static void test_reductions(void)
 {
   static const size_t counts[] = {0, 1, 2, 3, 17, 1021, MOST_COUNT};
-  for (int type = 0; type <= ncclBfloat16; type++)
+  for (int type = 0; type <= (int)ncclBfloat16; type++)
     for (int op = 0; op <= ncclNumOps; op++) {
       bool good = true;
       size_t ncounts = sizeof counts / sizeof counts[0];

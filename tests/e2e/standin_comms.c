@@ -35,7 +35,7 @@ static void test_questions(void)
   NEED(ncclCommCount(comm, &count));
   NEED(ncclCommCuDevice(comm, &device));
   NEED(ncclCommGetAsyncError(comm, &error));
-  check(version == 22809 && rank == check_rank && count == check_nranks && device == 0 && error == ncclSuccess,
+  check(version == 23007 && rank == check_rank && count == check_nranks && device == 0 && error == ncclSuccess,
         "version, rank, count, device and error of a communicator");
 }
 
@@ -48,7 +48,7 @@ static void test_id_layout(void)
   NEED(ncclGetUniqueId(&another));
   memcpy(&magic, id.internal, sizeof magic);
   memcpy(&other_magic, another.internal, sizeof other_magic);
-  for (int i = 40; i < NCCL_UNIQUE_ID_BYTES; i++)
+  for (int i = 40; i < 64; i++)      /* the rest is the callers' */
     zeros &= id.internal[i] == 0;
   check(magic && magic != other_magic && zeros, "an id has a magic number of its own, and zeros from byte 40 on");
 }
@@ -76,15 +76,44 @@ static void test_opaque_bytes(void)
   check(result != ncclSuccess && made == NULL, "nor two ranks 0 (%d)", (int)result);
 }
 
+/* The state of a non-blocking communicator when it is no longer at work. */
+static ncclResult_t wait_for(ncclComm_t which)
+{
+  ncclResult_t error = ncclInProgress;
+  while (error == ncclInProgress) {
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    NEED(ncclCommGetAsyncError(which, &error));
+  }
+  return error;
+}
+
 static void test_configurations(void)
 {
   ncclComm_t made;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER, bad = NCCL_CONFIG_INITIALIZER;
   ncclResult_t error = ncclInternalError;
   config.blocking = 0;
-  NEED(ncclCommInitRankConfig(&made, check_nranks, new_id(), check_rank, &config));
-  NEED(ncclCommGetAsyncError(made, &error));
-  check(error == ncclSuccess && works(made, check_nranks), "a non-blocking communicator");
+  int sum = 0, one = 1, count = 0;
+  check_result(ncclCommInitRankConfig(&made, check_nranks, new_id(), check_rank, &config), ncclInProgress,
+               "a non-blocking communicator is announced");
+  error = wait_for(made);
+  check(error == ncclSuccess && ncclCommCount(made, &count) == ncclSuccess && count == check_nranks, "and gets ready");
+  check_result(ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, made, NULL),
+               check_nranks > 1 ? ncclInProgress : ncclSuccess, "a call on it");
+  check(wait_for(made) == ncclSuccess && sum == check_nranks, "is done in the background");
+  if (check_nranks > 1) {            /* the last rank comes when the others have tried everything */
+    bool last = check_rank == check_nranks - 1;
+    if (!last) {
+      ncclResult_t first = ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, made, NULL),
+                   second = ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, made, NULL);
+      check(first == ncclInProgress && second == ncclInvalidArgument, "a second one before it succeeds is refused");
+      check_result(ncclCommDestroy(made), ncclInvalidArgument, "and so is the end of the communicator");
+    }
+    NEED(ncclAllReduce(&one, &count, 1, ncclInt32, ncclMax, comm, NULL));
+    if (last)
+      ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, made, NULL);
+    check(wait_for(made) == ncclSuccess, "neither does harm");
+  }
   NEED(ncclCommDestroy(made));
   bad.magic = 0;
   check_result(ncclCommInitRankConfig(&made, 1, new_id(), 0, &bad), ncclInvalidArgument, "a config without its magic");
@@ -141,6 +170,38 @@ static void test_shrink(void)
 }
 
 /* One thread for all ranks: a group must drive all its communicators at once. */
+/* All ranks but the last make room for it. */
+static void test_grow(void)
+{
+  ncclComm_t part, grown;
+  bool fresh = check_rank == check_nranks - 1;
+  ncclUniqueId id = {{0}};
+  int rank = -1;
+  if (check_nranks == 1)
+    return;
+  NEED(ncclCommSplit(comm, fresh ? NCCL_SPLIT_NOCOLOR : 0, check_rank, &part, NULL));
+  if (check_rank == 0)
+    NEED(ncclCommGetUniqueId(part, &id));
+  NEED(ncclBroadcast(&id, &id, sizeof id, ncclInt8, 0, comm, NULL));
+  memcpy(&rank, id.internal + 36, sizeof rank);
+  check(rank == check_nranks - 1, "the id says how many ranks there are");
+  check_result(ncclCommGrow(part, check_nranks - 1, &id, fresh ? check_nranks - 1 : -1, &grown, NULL), ncclInvalidArgument,
+               "a grow without a place for the new rank");
+  if (!fresh)
+    check_result(ncclCommGrow(part, check_nranks, NULL, check_rank, &grown, NULL), ncclInvalidArgument,
+                 "a grow of a rank that has its place");
+  NEED(ncclCommGrow(part, check_nranks, fresh || check_rank == 0 ? &id : NULL, fresh ? check_rank : -1, &grown, NULL));
+  NEED(ncclCommUserRank(grown, &rank));
+  check(works(grown, check_nranks) && rank == check_rank, "a communicator that has grown by a rank");
+  if (part)
+    NEED(ncclCommDestroy(part));
+  NEED(ncclCommSuspend(grown, NCCL_SUSPEND_MEM));
+  check_result(ncclAllReduce(&rank, &rank, 1, ncclInt32, ncclSum, grown, NULL), ncclInvalidUsage, "a call while it sleeps");
+  NEED(ncclCommResume(grown));
+  check(works(grown, check_nranks), "after its sleep it works");
+  NEED(ncclCommDestroy(grown));
+}
+
 static void test_init_all(void)
 {
   enum { N = 5, COUNT = 200000 };
@@ -209,7 +270,7 @@ static void test_bad_arguments(void)
   REFUSED(ncclAllReduce(buffer, buffer, 1, ncclInt8, ncclSum, stranger, NULL));
   REFUSED(ncclAllReduce(NULL, buffer, 1, ncclInt8, ncclSum, comm, NULL));
   REFUSED(ncclAllReduce(buffer, NULL, 1, ncclInt8, ncclSum, comm, NULL));
-  REFUSED(ncclAllReduce(buffer, buffer, 1, ncclNumTypes, ncclSum, comm, NULL));
+  REFUSED(ncclAllReduce(buffer, buffer, 1, (ncclDataType_t)12, ncclSum, comm, NULL));
   REFUSED(ncclAllReduce(buffer, buffer, 1, (ncclDataType_t)-1, ncclSum, comm, NULL));
   REFUSED(ncclAllReduce(buffer, buffer, 1, ncclFloat8e4m3, ncclSum, comm, NULL));
   REFUSED(ncclAllReduce(buffer, buffer, 1, ncclInt8, (ncclRedOp_t)-1, comm, NULL));
@@ -238,7 +299,7 @@ static void test_bad_arguments(void)
   REFUSED(ncclCommRegister(comm, NULL, 8, &handle));
   REFUSED(ncclCommRevoke(comm, 1));
   REFUSED(ncclRedOpCreatePreMulSum(&op, NULL, ncclFloat32, ncclScalarDevice, comm));
-  REFUSED(ncclRedOpCreatePreMulSum(&op, &scalar, ncclNumTypes, ncclScalarDevice, comm));
+  REFUSED(ncclRedOpCreatePreMulSum(&op, &scalar, (ncclDataType_t)12, ncclScalarDevice, comm));
   REFUSED(ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat32, ncclScalarDevice, NULL));
   REFUSED(ncclCommAbort(stranger));
   REFUSED(ncclCommDestroy(stranger));
@@ -351,6 +412,7 @@ int main(void)
   test_configurations();
   test_splits();
   test_shrink();
+  test_grow();
   test_init_all();
   test_bad_arguments();
   test_memory();

@@ -61,7 +61,7 @@ static inline int rendezvous_serve(const void *data, size_t size, int nranks)
 
 static inline int rendezvous_ask(void *data, size_t size)
 {
-  for (int attempt = 0; attempt < 1000; attempt++) {
+  for (int attempt = 0; attempt < 6000; attempt++) {
     struct sockaddr_in address;
     int fd = rendezvous_socket(&address);
     if (fd < 0)

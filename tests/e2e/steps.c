@@ -257,7 +257,6 @@ static void apart(uint64_t steps)
 
 static void disturbed(uint64_t steps)
 {
-  ncclComm_t other;
   bool good = true;
   CHECK(ncclCommSplit(world, 0, rank, &other, NULL));
   for (uint64_t step = 0; step < steps; step++) {
@@ -282,6 +281,7 @@ static void disturbed(uint64_t steps)
       good &= (step % 11 == 10 && u == 1) || are_means(u, step);
   }
   CHECK(ncclCommDestroy(other));
+  other = NULL;
   all_ok(good, "evaluation, accumulation, unused units and a second communicator: every result is exact");
 }
 

@@ -3,16 +3,15 @@
  * addresses; then every rank connects to all ranks above it. ncclGetUniqueId starts a root on a thread of its own,
  * which serves one rendezvous; for children of a communicator the lowest rank among the members is the root.
  *
- * The id is laid out as NCCL's: a magic number, a socket address, and zeros, 40 bytes in all; the other 88 are the
- * callers' and take part in the identity, as in NCCL: ranks whose ids differ anywhere do not meet. IPv4, on the
- * interface that NCCL_SOCKET_IFNAME names (a prefix), otherwise the loopback. Byte order is the machine's.
+ * The id is laid out as NCCL's: a magic number, a socket address, and a number of ranks, 40 bytes in all; the other 88 are
+ * the callers' and take part in the identity, as in NCCL: ranks whose ids differ anywhere do not meet. Byte order is the
+ * machine's.
  *
  * Sockets here block, but for a wake descriptor (-1: none) that ends every wait. Anybody else who connects is dropped.
  */
 #include "standin.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -28,8 +27,8 @@
 /* The used part of ncclUniqueId. */
 struct id_head {
   uint64_t magic;
-  struct sockaddr_in address;
-  unsigned char zeros[16];
+  struct address address;
+  int32_t nranks; /* since 2.29: of the communicator that grows */
 };
 _Static_assert(sizeof(struct id_head) == 40, "NCCL uses 40 bytes of its id");
 
@@ -107,61 +106,6 @@ static int accept_one(int listener, int wake)
   return -1;
 }
 
-/* A connection that a signal interrupted goes on being made. Its error, 0 for none. */
-static int connected(int fd)
-{
-  struct pollfd ready = {.fd = fd, .events = POLLOUT};
-  int error = 0;
-  socklen_t size = sizeof error;
-  while (poll(&ready, 1, -1) < 0 && errno == EINTR)
-    ;
-  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
-}
-
-static int connect_to(const struct address *address)
-{
-  struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = address->host, .sin_port = address->port};
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), error = 0;
-  if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) != 0 && (errno != EINTR || (error = connected(fd)))) {
-    errno = error ? error : errno;
-    close(fd);
-    fd = -1;
-  }
-  return fd;
-}
-
-static struct in_addr own_host(void)
-{
-  struct in_addr host = {.s_addr = htonl(INADDR_LOOPBACK)};
-  const char *prefix = getenv("NCCL_SOCKET_IFNAME");
-  struct ifaddrs *interfaces = NULL;
-  if (!prefix || getifaddrs(&interfaces) != 0)
-    return host;
-  for (struct ifaddrs *at = interfaces; at; at = at->ifa_next)
-    if (at->ifa_addr && at->ifa_addr->sa_family == AF_INET && strncmp(at->ifa_name, prefix, strlen(prefix)) == 0) {
-      host = ((struct sockaddr_in *)(void *)at->ifa_addr)->sin_addr;
-      break;
-    }
-  freeifaddrs(interfaces);
-  return host;
-}
-
-int standin_listen(struct address *address)
-{
-  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = own_host()};
-  socklen_t size = sizeof at;
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0)
-    return -1;
-  if (bind(fd, (struct sockaddr *)&at, size) != 0 || listen(fd, SOMAXCONN) != 0 ||
-      getsockname(fd, (struct sockaddr *)&at, &size) != 0) {
-    close(fd);
-    return -1;
-  }
-  *address = (struct address){.host = at.sin_addr, .port = at.sin_port};
-  return fd;
-}
-
 static uint64_t random_number(void)
 {
   uint64_t number = 0;
@@ -227,19 +171,55 @@ static void answer_all(const struct rendezvous *meeting, int listener, const str
   }
 }
 
-/* Serves one rendezvous. `own`: the root is a member itself and gets the table (which the caller frees) and secret. */
-static ncclResult_t serve(int listener, int wake, const struct hello *own, struct member **table, uint64_t *secret)
+/* Where ranks meet: for children, members of a parent. */
+struct place {
+  int listener, wake;
+  const struct ncclComm *parent; /* NULL: none */
+  const int *ranks;              /* in the parent, of the members */
+};
+
+/* Has a member gone that has not come yet? NCCL misses it as well: there the ranks gather over the parent. */
+static bool misses(const struct place *place, const struct rendezvous *meeting)
 {
+  for (int i = 0; place->parent && i < meeting->nranks; i++) {
+    struct pollfd peer = {.fd = meeting->fds[i] == -1 ? place->parent->peers[place->ranks[i]].fd : -1,
+                          .events = POLLRDHUP};
+    if (poll(&peer, 1, 0) > 0)
+      return true;
+  }
+  return false;
+}
+
+/* Waits for the next one. */
+static ncclResult_t await(const struct place *place, const struct rendezvous *meeting)
+{
+  struct pollfd fds[] = {{.fd = place->listener, .events = POLLIN}, {.fd = place->wake, .events = POLLIN}};
+  for (;;) {
+    int ready = poll(fds, 2, place->parent ? 100 : -1);
+    if (ready > 0 && !fds[1].revents)
+      return ncclSuccess;
+    if (ready > 0 || (ready < 0 && errno != EINTR))
+      return standin_fail(ncclInternalError, "the rendezvous was ended");
+    if (misses(place, meeting))
+      return standin_fail(ncclRemoteError, "a rank of the parent has gone");
+  }
+}
+
+/* Serves one rendezvous. `own`: the root is a member itself and gets the table (which the caller frees) and secret. */
+static ncclResult_t serve(const struct place *place, const struct hello *own, struct member **table, uint64_t *secret)
+{
+  const int listener = place->listener, wake = place->wake;
   struct rendezvous meeting = {0};
   struct answer answer = {.protocol = PROTOCOL, .secret = random_number()};
   ncclResult_t result = own ? enter(&meeting, own, listener) : ncclSuccess;
   while (result == ncclSuccess && (!meeting.nranks || meeting.arrived < meeting.nranks)) {
     struct hello hello;
-    int fd = accept_one(listener, wake);
-    if (fd < 0) {
+    result = await(place, &meeting);
+    int fd = result == ncclSuccess ? accept_one(listener, wake) : -1;
+    if (result == ncclSuccess && fd < 0)
       result = standin_fail(ncclInternalError, "the rendezvous was ended");
+    if (result != ncclSuccess)
       break;
-    }
     if (!read_all(fd, wake, PATIENCE_MS, &hello, sizeof hello) || hello.protocol != PROTOCOL) {
       close(fd);
       continue;
@@ -266,25 +246,25 @@ static ncclResult_t serve(int listener, int wake, const struct hello *own, struc
 static void *root_main(void *argument)
 {
   int listener = (int)(intptr_t)argument;
-  serve(listener, -1, NULL, NULL, NULL);
+  serve(&(struct place){.listener = listener, .wake = -1}, NULL, NULL, NULL);
   close(listener);
   return NULL;
 }
 
-ncclResult_t standin_unique_id(ncclUniqueId *id)
+ncclResult_t standin_unique_id(ncclUniqueId *id, int nranks)
 {
   struct address address;
   int listener = standin_listen(&address);
   pthread_t thread;
   if (listener < 0)
-    return standin_fail(ncclSystemError, "GetUniqueId: cannot listen: %s", strerror(errno));
+    return standin_fail(errno == EADDRNOTAVAIL ? ncclInvalidUsage : ncclSystemError, "GetUniqueId: cannot listen: %s",
+                        strerror(errno));
   if (pthread_create(&thread, NULL, root_main, (void *)(intptr_t)listener) != 0) {
     close(listener);
     return standin_fail(ncclSystemError, "GetUniqueId: no thread");
   }
   pthread_detach(thread);
-  struct id_head head = {.magic = random_number(),
-                         .address = {.sin_family = AF_INET, .sin_addr = address.host, .sin_port = address.port}};
+  struct id_head head = {.magic = random_number(), .address = address, .nranks = nranks};
   memset(id, 0, sizeof *id);
   memcpy(id->internal, &head, sizeof head);
   return ncclSuccess;
@@ -295,7 +275,7 @@ ncclResult_t standin_unique_id(ncclUniqueId *id)
 static ncclResult_t ask(const struct address *root, int wake, const struct hello *hello, struct member *table,
                         uint64_t *secret)
 {
-  int fd = connect_to(root);
+  int fd = standin_connect_to(root);
   if (fd < 0)
     return standin_fail(ncclSystemError, "cannot reach the root of the unique id: %s", strerror(errno));
   struct answer answer;
@@ -324,50 +304,65 @@ ncclResult_t standin_meet(struct ncclComm *parent, const int *ranks, int nranks,
   if (hello.rank)
     return ask(&parent->addresses[ranks[0]], wake, &hello, table, secret);
   struct member *served = NULL;
-  ncclResult_t result = serve(parent->listener, wake, &hello, &served, secret);
+  ncclResult_t result = serve(&(struct place){parent->listener, wake, parent, ranks}, &hello, &served, secret);
   if (result == ncclSuccess)
     memcpy(table, served, (size_t)nranks * sizeof *table);
   free(served);
   return result;
 }
 
-static void keep_connection(struct ncclComm *comm, int rank, int fd, struct channel *channel)
+static void keep_connection(struct ncclComm *comm, int rank, int fd)
 {
   int one = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   comm->peers[rank].fd = fd;
-  comm->peers[rank].channel = channel;
 }
+
+/* Of more ranks than these only neighbours in the ring share memory: that of all pairs takes longer to set up than it
+ * saves, and a descriptor a pair. */
+#define SHARING_RANKS 32
 
 /* Ranks with one address are on one host. Those that reach each other over a network, if only an emulated one (a rate
  * limit, or network namespaces), shall use it. The first variable is NCCL's. */
 static bool may_share_memory(const struct ncclComm *comm, int rank)
 {
   const char *disabled = getenv("NCCL_SHM_DISABLE");
+  int apart = rank - comm->rank;
+  if (comm->nranks > SHARING_RANKS && apart > 1 && apart < comm->nranks - 1)
+    return false;
   return !(disabled && atoi(disabled)) && !getenv("NCCL_STANDIN_RATE") &&
-         comm->addresses[rank].host.s_addr == comm->addresses[comm->rank].host.s_addr;
+         standin_same_host(&comm->addresses[rank], &comm->addresses[comm->rank]);
 }
 
-static ncclResult_t greet(struct ncclComm *comm, int rank, int wake)
+/* Says hello to a higher rank. *offer: the descriptor to be closed when the answer has come, -1: none. */
+static ncclResult_t greet(struct ncclComm *comm, int rank, int *offer)
 {
   struct greeting greeting = {.secret = comm->secret, .rank = comm->rank, .process = getpid(), .descriptor = -1};
-  struct channel *channel = NULL;
-  bool shared = false;
-  int fd = connect_to(&comm->addresses[rank]);
+  int fd = standin_connect_to(&comm->addresses[rank]);
   if (fd < 0)
     return standin_fail(ncclRemoteError, "cannot connect to rank %d: %s", rank, strerror(errno));
+  keep_connection(comm, rank, fd);
   if (may_share_memory(comm, rank))
-    channel = standin_channel_create(comm->secret, fd, &greeting.descriptor);
-  bool answered =
-    write_all(fd, "greeting", &greeting, sizeof greeting) && read_all(fd, wake, -1, &shared, sizeof shared);
-  if (greeting.descriptor >= 0)
-    close(greeting.descriptor);
-  if (!shared || !channel) {
-    standin_channel_close(channel);
-    channel = NULL;
+    comm->peers[rank].channel = standin_channel_create(comm->secret, fd, offer);
+  if (comm->peers[rank].channel)
+    greeting.descriptor = *offer;
+  return write_all(fd, "greeting", &greeting, sizeof greeting)
+           ? ncclSuccess
+           : standin_fail(ncclRemoteError, "rank %d has gone while it connected", rank);
+}
+
+/* Waits for the answer of a rank that was greeted. */
+static ncclResult_t hear(struct ncclComm *comm, int rank, int wake)
+{
+  struct peer *peer = &comm->peers[rank];
+  bool shared = false;
+  if (!read_all(peer->fd, wake, -1, &shared, sizeof shared))
+    return standin_fail(ncclRemoteError, "rank %d has gone while it connected", rank);
+  if (!shared) {
+    standin_channel_close(peer->channel);
+    peer->channel = NULL;
   }
-  keep_connection(comm, rank, fd, channel);
-  return answered ? ncclSuccess : standin_fail(ncclRemoteError, "rank %d has gone while it connected", rank);
+  return ncclSuccess;
 }
 
 /* Takes one connection. A stranger's is dropped, and *taken is false. */
@@ -383,32 +378,42 @@ static ncclResult_t be_greeted(struct ncclComm *comm, int wake, bool *taken)
     close(fd);
     return ncclSuccess;
   }
-  struct channel *channel = NULL;
+  keep_connection(comm, greeting.rank, fd);
   if (greeting.descriptor >= 0)
-    channel = standin_channel_open(comm->secret, fd, greeting.process, greeting.descriptor);
-  keep_connection(comm, greeting.rank, fd, channel);
-  bool shared = channel != NULL;
+    comm->peers[greeting.rank].channel =
+      standin_channel_open(comm->secret, fd, greeting.process, greeting.descriptor);
+  bool shared = comm->peers[greeting.rank].channel != NULL;
   return write_all(fd, "greeting-back", &shared, sizeof shared)
            ? ncclSuccess
            : standin_fail(ncclRemoteError, "rank %d has gone while it connected", greeting.rank);
 }
 
-/* Everybody first greets the ranks above him and waits for their answers; the highest one answers at once. */
+/* Everybody greets the ranks above him, then answers those below, then hears the answers: nobody waits for a rank that waits
+ * for another, and all pairs meet at once. */
 ncclResult_t standin_connect(struct ncclComm *comm, int wake)
 {
   comm->peers = calloc((size_t)comm->nranks, sizeof *comm->peers);
-  if (!comm->peers)
+  int *offers = malloc((size_t)comm->nranks * sizeof *offers);
+  if (!comm->peers || !offers) {
+    free(offers);
     return standin_fail(ncclSystemError, "no memory for %d ranks", comm->nranks);
+  }
   for (int i = 0; i < comm->nranks; i++)
-    comm->peers[i].fd = -1;
+    comm->peers[i].fd = offers[i] = -1;
   ncclResult_t result = ncclSuccess;
   for (int i = comm->rank + 1; i < comm->nranks && result == ncclSuccess; i++)
-    result = greet(comm, i, wake);
+    result = greet(comm, i, &offers[i]);
   for (int missing = comm->rank; missing && result == ncclSuccess;) {
     bool taken = false;
     result = be_greeted(comm, wake, &taken);
     missing -= taken;
   }
+  for (int i = comm->rank + 1; i < comm->nranks && result == ncclSuccess; i++)
+    result = hear(comm, i, wake);
+  for (int i = comm->rank + 1; i < comm->nranks; i++)
+    if (offers[i] >= 0)
+      close(offers[i]);
+  free(offers);
   return result;
 }
 
@@ -416,9 +421,8 @@ ncclResult_t standin_join(struct ncclComm *comm, const ncclUniqueId *ids, int ni
 {
   struct id_head head;
   memcpy(&head, ids[0].internal, sizeof head);
-  if (head.address.sin_family != AF_INET)
+  if (!standin_is_address(&head.address))
     return standin_fail(ncclInvalidArgument, "this is no unique id");
-  struct address root = {.host = head.address.sin_addr, .port = head.address.sin_port};
   struct hello hello = {.protocol = PROTOCOL, .identity = hash(PROTOCOL, ids, (size_t)nids * sizeof *ids),
                         .nranks = comm->nranks, .rank = comm->rank};
   comm->listener = standin_listen(&hello.member.address);
@@ -428,7 +432,7 @@ ncclResult_t standin_join(struct ncclComm *comm, const ncclUniqueId *ids, int ni
   if (comm->listener < 0 || !table || !comm->addresses)
     result = standin_fail(ncclSystemError, "no memory or no socket for %d ranks", comm->nranks);
   if (result == ncclSuccess)
-    result = ask(&root, comm->wake, &hello, table, &comm->secret);
+    result = ask(&head.address, comm->wake, &hello, table, &comm->secret);
   for (int i = 0; i < comm->nranks && result == ncclSuccess; i++)
     comm->addresses[i] = table[i].address;
   free(table);

@@ -75,32 +75,32 @@ STANDIN_API ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff,
                                            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                            cudaStream_t stream)
 {
-  (void)stream;
-  struct call call = {FN_REDUCE_SCATTER, .send = sendbuff, .recv = recvbuff, .count = recvcount, .type = datatype};
+  struct call call = {FN_REDUCE_SCATTER, .send = sendbuff, .recv = recvbuff, .count = recvcount, .type = datatype,
+                      .stream = stream};
   return submit(comm, &call, op, __func__);
 }
 
 STANDIN_API ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype,
                                        ncclComm_t comm, cudaStream_t stream)
 {
-  (void)stream;
-  struct call call = {FN_ALL_GATHER, .send = sendbuff, .recv = recvbuff, .count = sendcount, .type = datatype};
+  struct call call = {FN_ALL_GATHER, .send = sendbuff, .recv = recvbuff, .count = sendcount, .type = datatype,
+                      .stream = stream};
   return submit(comm, &call, ncclSum, __func__);
 }
 
 STANDIN_API ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                                        ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-  (void)stream;
-  struct call call = {FN_ALL_REDUCE, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype};
+  struct call call = {FN_ALL_REDUCE, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype,
+                      .stream = stream};
   return submit(comm, &call, op, __func__);
 }
 
 STANDIN_API ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                                        int root, ncclComm_t comm, cudaStream_t stream)
 {
-  (void)stream;
-  struct call call = {FN_BROADCAST, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root};
+  struct call call = {FN_BROADCAST, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root,
+                      .stream = stream};
   return submit(comm, &call, ncclSum, __func__);
 }
 
@@ -114,47 +114,45 @@ STANDIN_API ncclResult_t ncclBcast(void *buff, size_t count, ncclDataType_t data
 STANDIN_API ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                                     ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
-  (void)stream;
-  struct call call = {FN_REDUCE, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root};
+  struct call call = {FN_REDUCE, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root,
+                      .stream = stream};
   return submit(comm, &call, op, __func__);
 }
 
 STANDIN_API ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
                                   ncclComm_t comm, cudaStream_t stream)
 {
-  (void)stream;
-  struct call call = {FN_SEND, .send = sendbuff, .count = count, .type = datatype, .root = peer};
+  struct call call = {FN_SEND, .send = sendbuff, .count = count, .type = datatype, .root = peer, .stream = stream};
   return submit(comm, &call, ncclSum, __func__);
 }
 
 STANDIN_API ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                                   cudaStream_t stream)
 {
-  (void)stream;
-  struct call call = {FN_RECV, .recv = recvbuff, .count = count, .type = datatype, .root = peer};
+  struct call call = {FN_RECV, .recv = recvbuff, .count = count, .type = datatype, .root = peer, .stream = stream};
   return submit(comm, &call, ncclSum, __func__);
 }
 
 STANDIN_API ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                                       ncclComm_t comm, cudaStream_t stream)
 {
-  (void)stream;
-  struct call call = {FN_ALL_TO_ALL, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype};
+  struct call call = {FN_ALL_TO_ALL, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype,
+                      .stream = stream};
   return submit(comm, &call, ncclSum, __func__);
 }
 
 STANDIN_API ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                                     int root, ncclComm_t comm, cudaStream_t stream)
 {
-  (void)stream;
-  struct call call = {FN_GATHER, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root};
+  struct call call = {FN_GATHER, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root,
+                      .stream = stream};
   return submit(comm, &call, ncclSum, __func__);
 }
 
 STANDIN_API ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                                      int root, ncclComm_t comm, cudaStream_t stream)
 {
-  (void)stream;
-  struct call call = {FN_SCATTER, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root};
+  struct call call = {FN_SCATTER, .send = sendbuff, .recv = recvbuff, .count = count, .type = datatype, .root = root,
+                      .stream = stream};
   return submit(comm, &call, ncclSum, __func__);
 }

@@ -142,7 +142,11 @@ ncclResult_t standin_comm_ready(struct ncclComm *comm)
     return standin_fail(ncclInternalError, "the communicator was aborted");
   if (comm->finalized)
     return standin_fail(ncclInvalidUsage, "the communicator was finalized");
+  if (comm->suspended)
+    return standin_fail(ncclInvalidUsage, "the communicator is suspended");
   ncclResult_t error = atomic_load(&comm->async_error);
+  if (error == ncclInProgress)
+    return standin_fail(ncclInvalidArgument, "the call before this one has not succeeded yet");
   if (error != ncclSuccess)
     return standin_fail(error, "the communicator has failed before");
   return ncclSuccess;

@@ -22,24 +22,22 @@ static ncclResult_t run_init(struct async_work *base)
   struct ncclComm *comm = work->comm;
   ncclResult_t result = standin_join(comm, work->ids, work->nids);
   comm->connected = result == ncclSuccess;
+  bool keep = result == ncclSuccess || comm->nonblocking;  /* who asks it for its error must find it */
   standin_comm_release(comm);
-  if (result != ncclSuccess) {
+  if (!keep) {
     standin_comm_destroy(comm);
     *work->handle = NULL;
   }
   return result;
 }
 
-/* Blocking or not, it blocks: NCCL allows a non-blocking communicator to be ready at once. */
-static ncclResult_t check_config(const ncclConfig_t *config)
+/* NCCL_COMM_BLOCKING decides, then the configuration, then what the communicator would inherit. */
+static bool is_nonblocking(const ncclConfig_t *config, bool inherited)
 {
-  if (!config)
-    return ncclSuccess;
-  if (config->magic != 0xcafebeef)
-    return standin_fail(ncclInvalidArgument, "the config was not made with NCCL_CONFIG_INITIALIZER");
-  if (config->blocking != NCCL_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1)
-    return standin_fail(ncclInvalidArgument, "invalid config: blocking is %d", config->blocking);
-  return ncclSuccess;
+  const char *forced = getenv("NCCL_COMM_BLOCKING");
+  if (forced && (strcmp(forced, "0") == 0 || strcmp(forced, "1") == 0))
+    return *forced == '0';
+  return config ? config->blocking == 0 : inherited;
 }
 
 static ncclResult_t add_init(ncclComm_t *handle, int nranks, const ncclUniqueId *ids, int nids, int rank, int device,
@@ -48,7 +46,7 @@ static ncclResult_t add_init(ncclComm_t *handle, int nranks, const ncclUniqueId 
   if (!handle || !ids || nranks < 1 || rank < 0 || rank >= nranks || nids < 1 || nids > nranks)
     return standin_fail(ncclInvalidArgument, "CommInitRank: rank %d of %d, %d ids, comm %p", rank, nranks, nids,
                         (void *)handle);
-  ncclResult_t result = check_config(config);
+  ncclResult_t result = standin_config_check(config);
   if (result != ncclSuccess)
     return result;
   struct init_work *work = malloc(sizeof *work + (size_t)nids * sizeof *ids);
@@ -62,6 +60,9 @@ static ncclResult_t add_init(ncclComm_t *handle, int nranks, const ncclUniqueId 
   comm->rank = rank;
   comm->nranks = nranks;
   comm->device = device;
+  comm->nonblocking = is_nonblocking(config, false);
+  if (comm->nonblocking)
+    work->base.told = comm;
   *handle = comm;
   return standin_group_add_work(&work->base);
 }
@@ -83,7 +84,7 @@ STANDIN_API ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
   standin_stats_begin("ncclGetUniqueId", -1, 0, -1);
   if (!uniqueId)
     return standin_fail(ncclInvalidArgument, "GetUniqueId: uniqueId is NULL");
-  return standin_unique_id(uniqueId);
+  return standin_unique_id(uniqueId, 0);
 }
 
 STANDIN_API ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank)
@@ -139,6 +140,7 @@ struct child_work {
   ncclComm_t *handle;
   uint64_t tag;            /* tells this rendezvous from others of the parent */
   int color, key;          /* NCCL_SPLIT_NOCOLOR: no child for this rank */
+  bool nonblocking;        /* the child */
   int nmembers;
   int members[];           /* ranks of the parent that take part, ascending */
 };
@@ -200,6 +202,7 @@ static ncclResult_t run_child(struct async_work *base)
   standin_comm_release(work->parent);
   if (child) {
     child->connected = result == ncclSuccess;
+    child->nonblocking = work->nonblocking;
     if (result == ncclSuccess)
       *work->handle = child;
     standin_comm_release(child);
@@ -216,12 +219,12 @@ static ncclResult_t check_parent(struct ncclComm *parent, ncclComm_t *handle, co
   if (!handle)
     return standin_fail(ncclInvalidArgument, "newcomm is NULL");
   ncclResult_t result = regardless || parent->revoked ? ncclSuccess : standin_comm_ready(parent);
-  return result == ncclSuccess ? check_config(config) : result;
+  return result == ncclSuccess ? standin_config_check(config) : result;
 }
 
 /* Takes over the use of the parent. `members` are ascending. */
-static ncclResult_t add_child(struct ncclComm *parent, ncclComm_t *handle, uint64_t tag, int color, int key,
-                              const int *members, int nmembers)
+static ncclResult_t add_child(struct ncclComm *parent, ncclComm_t *handle, const ncclConfig_t *config, uint64_t tag,
+                              int color, int key, const int *members, int nmembers)
 {
   struct child_work *work = malloc(sizeof *work + (size_t)nmembers * sizeof *members);
   if (!work) {
@@ -229,7 +232,10 @@ static ncclResult_t add_child(struct ncclComm *parent, ncclComm_t *handle, uint6
     return standin_fail(ncclSystemError, "no memory for a communicator");
   }
   *work = (struct child_work){.base.run = run_child, .parent = parent, .handle = handle, .tag = tag, .color = color,
-                              .key = key, .nmembers = nmembers};
+                              .key = key, .nonblocking = is_nonblocking(config, parent->nonblocking),
+                              .nmembers = nmembers};
+  if (parent->nonblocking)
+    work->base.told = parent;
   memcpy(work->members, members, (size_t)nmembers * sizeof *members);
   *handle = NULL;
   return standin_group_add_work(&work->base);
@@ -248,7 +254,7 @@ static ncclResult_t split(ncclComm_t comm, int color, int key, ncclComm_t *newco
   } else {
     for (int i = 0; i < comm->nranks; i++)
       members[i] = i;
-    result = add_child(comm, newcomm, comm->splits++, color, key, members, comm->nranks);
+    result = add_child(comm, newcomm, config, comm->splits++, color, key, members, comm->nranks);
   }
   free(members);
   return result;
@@ -294,7 +300,7 @@ static ncclResult_t shrink(ncclComm_t comm, const int *excluded, int nexcluded, 
         members[nmembers++] = i;
         tag = tag * 31 + (uint64_t)i;
       }
-    result = add_child(comm, newcomm, tag, 0, 0, members, nmembers);
+    result = add_child(comm, newcomm, config, tag, 0, 0, members, nmembers);
   }
   free(members);
   return result;
@@ -310,6 +316,16 @@ STANDIN_API ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, 
   return result != ncclSuccess ? result : ended;
 }
 
+/* Is a launch of a non-blocking communicator still at it? */
+static bool is_under_way(ncclComm_t comm)
+{
+  if (!standin_comm_acquire(comm))
+    return false;
+  bool under_way = atomic_load(&comm->async_error) == ncclInProgress;
+  standin_comm_release(comm);
+  return under_way;
+}
+
 /* -- the end of a communicator ----------------------------------------------------------------------------------- */
 STANDIN_API ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
@@ -318,6 +334,10 @@ STANDIN_API ncclResult_t ncclCommFinalize(ncclComm_t comm)
   if (!standin_comm_acquire(comm))
     return standin_group_note(standin_fail(ncclInvalidArgument, "CommFinalize: no such communicator"));
   standin_stats_begin("ncclCommFinalize", (int64_t)comm->id, 0, -1);
+  if (is_under_way(comm)) {
+    standin_comm_release(comm);
+    return standin_fail(ncclInvalidArgument, "CommFinalize: a call on it has not succeeded yet");
+  }
   bool again = comm->finalized;
   comm->finalized = true;
   standin_comm_release(comm);
@@ -329,6 +349,8 @@ STANDIN_API ncclResult_t ncclCommDestroy(ncclComm_t comm)
   if (!comm)
     return ncclSuccess;
   standin_stats_begin("ncclCommDestroy", -1, 0, -1);
+  if (is_under_way(comm))
+    return standin_fail(ncclInvalidArgument, "CommDestroy: a call on it has not succeeded yet");
   if (!standin_comm_destroy(comm))
     return standin_fail(ncclInvalidArgument, "CommDestroy: no such communicator");
   return ncclSuccess;
@@ -376,8 +398,8 @@ STANDIN_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *as
 
 STANDIN_API ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
 {
-  if (!count || !standin_comm_acquire(comm))
-    return standin_fail(ncclInvalidArgument, "CommCount: no such communicator, or count is NULL");
+  if (!count || is_under_way(comm) || !standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "CommCount: no such communicator, or not ready, or count is NULL");
   *count = comm->nranks;
   standin_comm_release(comm);
   return ncclSuccess;
@@ -385,8 +407,8 @@ STANDIN_API ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
 
 STANDIN_API ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
 {
-  if (!device || !standin_comm_acquire(comm))
-    return standin_fail(ncclInvalidArgument, "CommCuDevice: no such communicator, or device is NULL");
+  if (!device || is_under_way(comm) || !standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "CommCuDevice: no such communicator, or not ready, or device is NULL");
   *device = comm->device;
   standin_comm_release(comm);
   return ncclSuccess;
@@ -394,8 +416,8 @@ STANDIN_API ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
 
 STANDIN_API ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
 {
-  if (!rank || !standin_comm_acquire(comm))
-    return standin_fail(ncclInvalidArgument, "CommUserRank: no such communicator, or rank is NULL");
+  if (!rank || is_under_way(comm) || !standin_comm_acquire(comm))
+    return standin_fail(ncclInvalidArgument, "CommUserRank: no such communicator, or not ready, or rank is NULL");
   *rank = comm->rank;
   standin_comm_release(comm);
   return ncclSuccess;

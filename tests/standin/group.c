@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct task {
   struct ncclComm *comm;
@@ -166,7 +167,122 @@ static ncclResult_t estimate(ncclSimInfo_t *info)
   return ncclSuccess;
 }
 
-/* Outermost: everything is run, or with `info` only estimated. Works are always done, for their handles are out. */
+/* Works are always done, for their handles are out. */
+static ncclResult_t run_group(struct group *ended, ncclResult_t result, bool tasks)
+{
+  ncclResult_t work_result = run_works(ended->works, ended->nworks);
+  if (result == ncclSuccess)
+    result = work_result;
+  if (result == ncclSuccess && ended->ntasks && tasks)
+    result = run_tasks(ended);
+  free(ended->works);
+  free(ended->tasks);
+  return result;
+}
+
+/* -- groups of non-blocking communicators ------------------------------------------------------------------------ */
+struct launch {
+  struct group group;
+  struct ncclComm **comms;     /* in use until it is over */
+  size_t ncomms;
+};
+
+static void tell(struct launch *launch, ncclResult_t result)
+{
+  for (size_t i = 0; i < launch->ncomms; i++) {
+    atomic_store(&launch->comms[i]->async_error, result);
+    standin_comm_release(launch->comms[i]);
+  }
+  free(launch->comms);
+  free(launch);
+}
+
+/* A little later than the call that began it, so that who does not wait finds nothing done. */
+static void *launch_main(void *argument)
+{
+  struct launch *launch = argument;
+  nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
+  tell(launch, run_group(&launch->group, ncclSuccess, true));
+  return NULL;
+}
+
+static void add_comm(struct launch *launch, struct ncclComm *comm, uint64_t id)
+{
+  for (size_t i = 0; i < launch->ncomms; i++)
+    if (launch->comms[i] == comm)
+      return;
+  if (!standin_comm_acquire_id(comm, id))
+    return;
+  if (!comm->nonblocking) {
+    standin_comm_release(comm);
+    return;
+  }
+  atomic_store(&comm->async_error, ncclInProgress);
+  launch->comms[launch->ncomms++] = comm;
+}
+
+/* Takes the group over to a thread where it has a non-blocking communicator. */
+static bool launch_later(const struct group *ended)
+{
+  pthread_t thread;
+  struct launch *launch = calloc(1, sizeof *launch);
+  struct ncclComm **comms = calloc(ended->ntasks + ended->nworks + 1, sizeof *comms);
+  if (launch && comms) {
+    *launch = (struct launch){.group = *ended, .comms = comms};
+    for (size_t i = 0; i < ended->nworks; i++)
+      if (ended->works[i]->told)
+        add_comm(launch, ended->works[i]->told, ended->works[i]->told->id);
+    for (size_t i = 0; i < ended->ntasks; i++)
+      add_comm(launch, ended->tasks[i].comm, ended->tasks[i].comm_id);
+    if (launch->ncomms && pthread_create(&thread, NULL, launch_main, launch) == 0) {
+      pthread_detach(thread);
+      return true;
+    }
+    tell(launch, ncclSuccess);
+    return false;
+  }
+  free(launch);
+  free(comms);
+  return false;
+}
+
+/* -- captured groups --------------------------------------------------------------------------------------------- */
+/* The stream that the group is captured on, or NULL. NCCL wants all of a group captured, or none. */
+static cudaStream_t captured_on(const struct group *ended, ncclResult_t *result)
+{
+  cudaStream_t stream = NULL;
+  for (size_t i = 0; i < ended->ntasks; i++)
+    if (standin_is_captured(ended->tasks[i].call.stream))
+      stream = ended->tasks[i].call.stream;
+  for (size_t i = 0; stream && i < ended->ntasks; i++)
+    if (!standin_is_captured(ended->tasks[i].call.stream))
+      *result = standin_fail(ncclInvalidUsage, "all communicators of a group can be captured, or none");
+  return *result == ncclSuccess ? stream : NULL;
+}
+
+/* The graph is launched: the tasks run, and stay for the next time. */
+static void run_captured(void *kept)
+{
+  run_tasks(kept);
+}
+
+static ncclResult_t capture(const struct group *ended, cudaStream_t stream)
+{
+  struct group *kept = malloc(sizeof *kept);
+  ncclResult_t result = kept ? ncclSuccess : standin_fail(ncclSystemError, "no memory for a captured group");
+  if (kept) {
+    *kept = (struct group){.tasks = ended->tasks, .ntasks = ended->ntasks};
+    result = standin_capture(stream, run_captured, kept);
+  }
+  if (result != ncclSuccess) {
+    free(kept);
+    free(ended->tasks);
+  }
+  free(ended->works);
+  return result;
+}
+
+/* Outermost: everything is run, or with `info` only estimated. */
 static ncclResult_t end_group(ncclSimInfo_t *info)
 {
   if (group.depth == 0)
@@ -180,14 +296,12 @@ static ncclResult_t end_group(ncclSimInfo_t *info)
   ncclResult_t result = ended.error;
   if (result == ncclSuccess && info)
     result = estimate(info);
-  ncclResult_t work_result = run_works(ended.works, ended.nworks);
-  if (result == ncclSuccess)
-    result = work_result;
-  if (result == ncclSuccess && ended.ntasks && !info)
-    result = run_tasks(&ended);
-  free(ended.works);
-  free(ended.tasks);
-  return result;
+  cudaStream_t stream = result == ncclSuccess && !info && !ended.nworks ? captured_on(&ended, &result) : NULL;
+  if (stream)
+    return capture(&ended, stream);
+  if (result == ncclSuccess && !info && launch_later(&ended))
+    return ncclInProgress;
+  return run_group(&ended, result, !info);
 }
 
 ncclResult_t standin_group_end(void)

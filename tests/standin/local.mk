@@ -2,15 +2,19 @@
 # A stand-in for NCCL on host memory: a shared object under the name that programs link and load.
 noinst_PROGRAMS += tests/standin/libnccl.so.2
 tests_standin_libnccl_so_2_SOURCES = \
+  tests/standin/address.c \
   tests/standin/bootstrap.c \
   tests/standin/call_api.c \
+  tests/standin/capture.c \
   tests/standin/channel.c \
   tests/standin/comm.c \
   tests/standin/comm_api.c \
+  tests/standin/config.c \
   tests/standin/engine.c \
   tests/standin/fault.c \
   tests/standin/group.c \
   tests/standin/misc.c \
+  tests/standin/newer.c \
   tests/standin/p2p.c \
   tests/standin/rate.c \
   tests/standin/redop.c \
@@ -19,6 +23,8 @@ tests_standin_libnccl_so_2_SOURCES = \
   tests/standin/ring.c \
   tests/standin/standin.h \
   tests/standin/stats.c \
+  tests/standin/version.c \
+  tests/standin/versions.def \
   tests/standin/wire.c
 tests_standin_libnccl_so_2_CFLAGS = $(LIBRARY_CFLAGS) -pthread
 tests_standin_libnccl_so_2_LDADD =
@@ -28,6 +34,14 @@ tests_standin_libnccl_so_2_LDFLAGS = $(SANITIZE_CFLAGS) -shared -pthread -Wl,-so
 CLEANFILES += tests/standin/libnccl.so
 tests/standin/libnccl.so: tests/standin/libnccl.so.2
 	$(AM_V_GEN)rm -f $@ && $(LN_S) libnccl.so.2 $@
+
+# The same objects as older and newer versions of NCCL: tests/standin/versions/2.18.1/libnccl.so.2 and so on.
+EXTRA_DIST += tests/standin/variants.sh
+noinst_DATA += tests/standin/versions/done
+tests/standin/versions/done: $(srcdir)/tests/standin/variants.sh $(srcdir)/tests/standin/versions.def tests/standin/libnccl.so.2
+	$(AM_V_GEN)CC='$(CC)' LDFLAGS='$(CFLAGS) $(tests_standin_libnccl_so_2_LDFLAGS)' $(srcdir)/tests/standin/variants.sh \
+	  $(srcdir)/tests/standin/versions.def tests/standin/versions $(tests_standin_libnccl_so_2_OBJECTS) && touch $@
+clean-local: ; rm -rf tests/standin/versions
 
 # Starts the ranks of a program on this machine.
 noinst_PROGRAMS += tests/standin/launch

@@ -41,14 +41,14 @@ size_t standin_type_size(ncclDataType_t type)
     [ncclFloat16] = 2, [ncclFloat32] = 4, [ncclFloat64] = 8, [ncclBfloat16] = 2,
     [10] = 1, [11] = 1 /* the two fp8 types, which older headers do not name */
   };
-  return (unsigned)type < sizeof sizes ? sizes[type] : 0;
+  return (unsigned)type < sizeof sizes && (type <= ncclBfloat16 || standin_version >= 22403) ? sizes[type] : 0;
 }
 
 STANDIN_API ncclResult_t ncclGetVersion(int *version)
 {
   if (!version)
     return standin_fail(ncclInvalidArgument, "GetVersion: version is NULL");
-  *version = 22809;
+  *version = standin_version;
   return ncclSuccess;
 }
 

@@ -6,7 +6,9 @@
  * all jobs of a group at once, each first its collectives in order (ring.c), then its point-to-point calls together
  * (p2p.c), over wire.c. comm_api.c and bootstrap.c make communicators, comm.c owns them.
  *
- * Everything is synchronous: what was called outside a group is done when the call returns; streams are ignored.
+ * Everything is synchronous: what was called outside a group is done when the call returns; streams are ignored
+ * but for those that are captured into CUDA graphs. A group
+ * with a non-blocking communicator runs on a thread instead, a little later, and its end returns ncclInProgress.
  * Sizes are bytes unless named count (elements); times are nanoseconds of CLOCK_MONOTONIC.
  * Errors are ncclResult_t, with a text in ncclGetLastError (standin_fail).
  */
@@ -59,12 +61,19 @@ struct call {
   ncclDataType_t type;
   struct reduction reduction;
   int root;    /* root of a rooted collective, peer of a Send or Recv */
+  cudaStream_t stream;
   size_t line; /* in the statistics */
 };
 
 static inline bool standin_is_collective(enum function function) { return function <= FN_REDUCE; }
 
 size_t standin_type_size(ncclDataType_t type); /* 0 for what is no type */
+
+/* -- the NCCL that is played (version.c, config.c) --------------------------------------------------------------- */
+/* Its version code. */
+extern const int standin_version;
+/* Is this configuration good for that version? NULL is. */
+ncclResult_t standin_config_check(const ncclConfig_t *config);
 
 /* -- communicators (comm.c) -------------------------------------------------------------------------------------- */
 struct channel;
@@ -81,9 +90,13 @@ struct user_op {
   struct reduction reduction;
 };
 
+/* As in NCCL's ids. */
 struct address {
-  struct in_addr host;
-  in_port_t port;
+  union {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+  } is;
 };
 
 struct ncclComm {
@@ -92,9 +105,10 @@ struct ncclComm {
   uint64_t id;                  /* ordinal in this process, never used twice */
   int rank, nranks, device;
   atomic_bool connected;        /* its making is over: peers will not change */
-  atomic_bool finalized;
+  atomic_bool finalized, suspended;
   atomic_bool aborted, revoked; /* set by any thread; `wake` becomes readable as well */
-  atomic_int async_error;       /* first error of a call, stays */
+  atomic_int async_error;       /* first error of a call, stays; ncclInProgress while a launch is under way */
+  bool nonblocking;             /* calls return ncclInProgress, and their work is done by a thread */
   int wake;                     /* eventfd */
   struct peer *peers;           /* nranks */
   uint64_t sequence;            /* collectives run so far, equal on all ranks */
@@ -138,6 +152,7 @@ ncclResult_t standin_comm_ready(struct ncclComm *comm);
 struct async_work {
   ncclResult_t (*run)(struct async_work *);
   ncclResult_t result;
+  struct ncclComm *told;     /* whose async error tells how it stands, where that is a non-blocking communicator */
 };
 
 void standin_group_start(void);
@@ -148,6 +163,11 @@ ncclResult_t standin_group_add_work(struct async_work *work);
 /* An error of a call inside the group: the group's end returns it and starts nothing. Returns `result`. */
 ncclResult_t standin_group_note(ncclResult_t result);
 ncclResult_t standin_group_end(void);
+
+/* -- captured calls (capture.c) ---------------------------------------------------------------------------------- */
+bool standin_is_captured(cudaStream_t stream);
+/* Makes run(group) a node of the graph that the stream is captured into. */
+ncclResult_t standin_capture(cudaStream_t stream, void (*run)(void *), void *group);
 
 /* -- shared memory between two ranks (channel.c) ----------------------------------------------------------------- */
 /* `bell` is the ranks' connection. NULL: not possible. The caller closes *fd once the other rank has opened it. */
@@ -266,6 +286,14 @@ uint16_t standin_bf16_from_float(float value);
 ncclResult_t standin_op_resolve(struct ncclComm *comm, ncclRedOp_t op, ncclDataType_t type,
                                 struct reduction *reduction);
 
+/* -- addresses (address.c) --------------------------------------------------------------------------------------- */
+/* Both: a socket, or -1 with errno. Listens on the interface and in the family that the environment asks for. */
+int standin_listen(struct address *address);
+int standin_connect_to(const struct address *address);
+/* Are these bytes one at all? */
+bool standin_is_address(const struct address *address);
+bool standin_same_host(const struct address *a, const struct address *b);
+
 /* -- bootstrap (bootstrap.c) ------------------------------------------------------------------------------------- */
 /* What every member tells the root about itself, and the root everybody. */
 struct member {
@@ -273,9 +301,9 @@ struct member {
   int32_t color, key;
 };
 
-int standin_listen(struct address *address); /* -1 on failure */
-/* Serves the ids of this process in the background, from ncclGetUniqueId on. */
-ncclResult_t standin_unique_id(ncclUniqueId *id);
+/* Serves the ids of this process in the background, from ncclGetUniqueId on. `nranks`: of the communicator that shall grow
+ * by this id, otherwise 0. */
+ncclResult_t standin_unique_id(ncclUniqueId *id, int nranks);
 /* Rendezvous of all ranks by the ids; fills `comm` (rank and nranks are set) with addresses, secret and connections. */
 ncclResult_t standin_join(struct ncclComm *comm, const ncclUniqueId *ids, int nids);
 /* Rendezvous of the members of `parent` (ranks in `ranks`, ascending); fills `table` and the secret. */

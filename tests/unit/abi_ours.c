@@ -7,5 +7,8 @@
 
 _Static_assert(NCCL_VERSION_CODE == 22809, "this file must see our header");
 
-const struct abi_fact abi_ours[] = {ABI_FACTS_OF_ALL_VERSIONS, ABI_FACTS_OF_22809};
+const struct abi_fact abi_ours[] = {
+  ABI_FACTS_OF_ALL_VERSIONS, ABI_FACTS_SINCE_22403, ABI_FACTS_SINCE_22602, ABI_FACTS_SINCE_22703, ABI_FACTS_SINCE_22803,
+  ABI_FACTS_OF_22809,
+};
 const int abi_ours_count = sizeof abi_ours / sizeof abi_ours[0];

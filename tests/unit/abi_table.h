@@ -46,15 +46,21 @@ extern const int abi_ours_count;
   ABI_FIELD(ncclConfig_t, cgaClusterSize), ABI_FIELD(ncclConfig_t, minCTAs), ABI_FIELD(ncclConfig_t, maxCTAs), \
   ABI_FIELD(ncclConfig_t, netName), ABI_FIELD(ncclConfig_t, splitShare)
 
-/* What 2.28.9, the version that our header states, adds. */
+/* What later releases have added, and kept. */
+#define ABI_FACTS_SINCE_22403 ABI_VALUE(ncclFloat8e4m3), ABI_VALUE(ncclFloat8e5m2), ABI_VALUE(ncclNumTypes)
+#define ABI_FACTS_SINCE_22602 ABI_FIELD(ncclConfig_t, trafficClass)
+#define ABI_FACTS_SINCE_22703 \
+  ABI_VALUE(NCCL_CTA_POLICY_DEFAULT), ABI_VALUE(NCCL_CTA_POLICY_EFFICIENCY), ABI_FIELD(ncclConfig_t, commName), \
+  ABI_FIELD(ncclConfig_t, collnetEnable), ABI_FIELD(ncclConfig_t, CTAPolicy), ABI_FIELD(ncclConfig_t, shrinkShare), \
+  ABI_FIELD(ncclConfig_t, nvlsCTAs)
+#define ABI_FACTS_SINCE_22803 \
+  ABI_VALUE(NCCL_WIN_REQUIRED_ALIGNMENT), ABI_VALUE(NCCL_CTA_POLICY_ZERO), \
+  ABI_FIELD(ncclConfig_t, nChannelsPerNetPeer), ABI_FIELD(ncclConfig_t, nvlinkCentricSched)
+
+/* What is so in 2.28.9 alone, the version that our header states. */
 #define ABI_FACTS_OF_22809 \
   ABI_VALUE(NCCL_MAJOR), ABI_VALUE(NCCL_MINOR), ABI_VALUE(NCCL_PATCH), ABI_VALUE(NCCL_VERSION_CODE), \
-  ABI_VALUE(ncclFloat8e4m3), ABI_VALUE(ncclFloat8e5m2), ABI_VALUE(ncclNumTypes), ABI_VALUE(ncclNumResults), \
-  ABI_VALUE(NCCL_WIN_REQUIRED_ALIGNMENT), ABI_VALUE(NCCL_CTA_POLICY_DEFAULT), \
-  ABI_VALUE(NCCL_CTA_POLICY_EFFICIENCY), ABI_VALUE(NCCL_CTA_POLICY_ZERO), ABI_SIZE(ncclConfig_t), \
-  ABI_FIELD(ncclConfig_t, trafficClass), ABI_FIELD(ncclConfig_t, commName), ABI_FIELD(ncclConfig_t, collnetEnable), \
-  ABI_FIELD(ncclConfig_t, CTAPolicy), ABI_FIELD(ncclConfig_t, shrinkShare), ABI_FIELD(ncclConfig_t, nvlsCTAs), \
-  ABI_FIELD(ncclConfig_t, nChannelsPerNetPeer), ABI_FIELD(ncclConfig_t, nvlinkCentricSched)
+  ABI_VALUE(ncclNumResults), ABI_SIZE(ncclConfig_t)
 
 #define ABI_FUNCTION(name, result, ...) \
   _Static_assert(__builtin_types_compatible_p(__typeof__(name), result(__VA_ARGS__)), #name)

@@ -17,13 +17,17 @@ static void check_example(void)
   sim_free(&sim);
 }
 
-static void check_sum(uint64_t n, int nranks, enum tagc_dtype dtype, bool in_place)
+static void check_sum(uint64_t n, int nranks, enum tagc_dtype dtype, bool in_place, bool with_residual)
 {
   struct sim sim = sim_new("none", n, nranks, dtype, 1000000);
   sim.in_place = in_place;
   for (int rank = 0; rank < nranks; rank++) {
     sim.job[rank].scale = (float)(rank + 1);
     sim.job[rank].divisor = 4;
+    if (!with_residual) {
+      free(sim.job[rank].residual);
+      sim.job[rank].residual = NULL;
+    }
     for (int shard = 0; shard < nranks; shard++)
       for (uint64_t i = 0; i < n; i++)
         sim_put(&sim, rank, shard, i, (float)((int)(sim_random() % 17) - 8));
@@ -41,7 +45,8 @@ static void check_sum(uint64_t n, int nranks, enum tagc_dtype dtype, bool in_pla
   for (int shard = 0; shard < nranks; shard++)
     for (uint64_t i = 0; i < n; i++)
       wrong += sim_got(&sim, shard, i) != want[(uint64_t)shard * n + i];
-  ok(wrong == 0, "n=%llu W=%d type %d%s", (unsigned long long)n, nranks, dtype, in_place ? ", in place" : "");
+  ok(wrong == 0, "n=%llu W=%d type %d%s%s", (unsigned long long)n, nranks, dtype, in_place ? ", in place" : "",
+     with_residual ? "" : ", without a residual");
   free(want);
   sim_free(&sim);
 }
@@ -51,9 +56,10 @@ int main(void)
   check_example();
   for (int nranks = 2; nranks <= 8; nranks += 3)
     for (int dtype = 0; dtype < 3; dtype++) {
-      check_sum(1, nranks, (enum tagc_dtype)dtype, false);
-      check_sum(1027, nranks, (enum tagc_dtype)dtype, false);
-      check_sum(1027, nranks, (enum tagc_dtype)dtype, true);
+      check_sum(1, nranks, (enum tagc_dtype)dtype, false, true);
+      check_sum(1027, nranks, (enum tagc_dtype)dtype, false, true);
+      check_sum(1027, nranks, (enum tagc_dtype)dtype, true, true);
+      check_sum(1027, nranks, (enum tagc_dtype)dtype, false, false);
     }
   ok(tagc_codec_find("none") && tagc_codec_find("lhc") && !tagc_codec_find("LHC") && !tagc_codec_find(""),
      "codecs are found by name");

@@ -47,8 +47,18 @@ static bool find_pair(uint64_t seed, const struct tagc_lhc_geometry *geo, struct
   return false;
 }
 
+/* Shares differ where more than two elements are stuck together. */
+static void check_median(void)
+{
+  static const int32_t three[4] = {5, -7, 3}, four[4] = {40, -10, 30, 21}, large[4] = {INT32_MAX, INT32_MAX, INT32_MAX};
+  ok(tagc_lhc_median(three, 3, 100) == 3 && tagc_lhc_median(four, 4, 100) == 25, "an estimate is the median of the shares");
+  ok(tagc_lhc_median(three, 3, 2) == 2 && tagc_lhc_median((const int32_t[4]){-9, -9, 9, -9}, 4, 4) == -4 &&
+       tagc_lhc_median(large, 3, INT64_C(1) << 40) == INT32_MAX, "and no larger than the senders can have made it");
+}
+
 int main(void)
 {
+  check_median();
   struct sim sim = sim_new("lhc", N, 2, TAGC_FLOAT32, 50000);
   struct tagc_lhc_geometry geo;
   struct pair pair = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * env/options: every kind of option, good and bad values, unknown names, and the hash that ranks compare.
+ * env/options: every kind of option, good and bad values, unknown names, and the description that ranks compare.
  */
 #include <string.h>
 
@@ -68,25 +68,49 @@ static void environments(void)
   ok(o.bad && o.ab == 7 && o.sparsity == 800000, "a bad value marks the process, the others are read");
 }
 
-static void hashes(void)
+static char described[2][TAGC_OPTIONS_TEXT];
+
+/* Do the options now read otherwise to the other ranks than the defaults do? */
+static int differs(void)
 {
+  return !tagc_options_describe(&o, described[1], sizeof described[1]) || strcmp(described[0], described[1]) != 0;
+}
+
+static void descriptions(void)
+{
+  char longest[300], other[300], tiny[8];
   tagc_options_default(&o);
-  uint64_t plain = tagc_options_hash(&o);
+  ok(tagc_options_describe(&o, described[0], sizeof described[0]), "the defaults are described: %zu bytes", strlen(described[0]));
+  ok(strstr(described[0], "TAGC_MODE=compress\n") && strstr(described[0], "TAGC_SPARSITY=0.8\n"), "a line an option");
+  ok(!tagc_options_describe(&o, tiny, sizeof tiny), "8 bytes are too few");
   set("TAGC_LOG", "debug");
   set("TAGC_REPORT", "1");
-  ok(tagc_options_hash(&o) == plain, "options that only print do not part the ranks");
+  set("TAGC_NCCL", "/somewhere/libnccl.so.2");
+  set("TAGC_AGREE_TIMEOUT", "5");
+  ok(!differs(), "options that only print, wait or find the library do not part the ranks");
   set("TAGC_SPARSITY", "0.81");
-  ok(tagc_options_hash(&o) != plain, "another sparsity does");
+  ok(differs() && strstr(described[1], "TAGC_SPARSITY=0.81\n"), "another sparsity does");
   tagc_options_default(&o);
   set("TAGC_CODEC", "lhc");
-  ok(tagc_options_hash(&o) != plain, "forcing the default codec does");
+  ok(differs() && strstr(described[1], "TAGC_CODEC=lhc (forced)\n"), "forcing the default codec does");
+  memset(longest, 'x', sizeof longest);
+  longest[sizeof longest - 1] = '\0';
+  memcpy(other, longest, sizeof other);
+  other[250] = 'y';
   tagc_options_default(&o);
-  set("TAGC_LAYERS", "unit1,");
-  uint64_t first = tagc_options_hash(&o);
-  tagc_options_default(&o);
-  set("TAGC_LAYERS", "unit1");
-  set("TAGC_SKIP", ",");
-  ok(tagc_options_hash(&o) != first, "text does not run from one option into the next");
+  set("TAGC_LAYERS", longest);
+  tagc_options_describe(&o, described[0], sizeof described[0]);
+  set("TAGC_LAYERS", other);
+  ok(differs(), "two long texts that differ near their ends are told apart");
+  set("TAGC_SKIP", longest);
+  set("TAGC_CODEC", longest);
+  set("TAGC_SEED", "18446744073709551615");
+  set("TAGC_MIN_BYTES", "1048576G");
+  ok(tagc_options_describe(&o, described[1], sizeof described[1]), "the longest description fits: %zu bytes",
+     strlen(described[1]));
+  set("TAGC_LAYERS", "a\nTAGC_SEED=7");
+  ok(tagc_options_describe(&o, described[1], sizeof described[1]) && !strstr(described[1], "\nTAGC_SEED=7"),
+     "a value cannot pose as a line of its own");
 }
 
 int main(void)
@@ -94,6 +118,6 @@ int main(void)
   good_values();
   bad_values();
   environments();
-  hashes();
+  descriptions();
   return tap_done();
 }

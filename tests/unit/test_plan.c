@@ -14,7 +14,7 @@ static struct tagc_call_facts good_call(void)
   tagc_options_default(&options);
   return (struct tagc_call_facts){
     .options = &options, .collective = TAGC_REDUCE_SCATTER, .compressible_type = true, .op = TAGC_OP_SUM, .nranks = 2,
-    .bytes = 1 << 22, .device = true, .state = TAGC_CYCLE_ON_TRACK, .slot = 3, .cycle = 5, .voted = true,
+    .bytes = 1 << 22, .device = true, .agreed = true, .state = TAGC_CYCLE_ON_TRACK, .slot = 3, .cycle = 5, .voted = true,
     .verdict = TAGC_REASON_compressed,
   };
 }
@@ -37,8 +37,8 @@ static void calls(void)
   is(&f, TAGC_PASS, TAGC_REASON_op, "a maximum");
   f = good_call(), f.nranks = 1;
   is(&f, TAGC_PASS, TAGC_REASON_one_rank, "one rank");
-  f = good_call(), f.nonblocking = true;
-  is(&f, TAGC_PASS, TAGC_REASON_nonblocking, "a non-blocking communicator");
+  f = good_call(), f.agreed = false;
+  is(&f, TAGC_PASS, TAGC_REASON_disagreement, "ranks that do not agree");
   f = good_call(), f.device = false;
   is(&f, TAGC_PASS, TAGC_REASON_device, "no codec for the device");
   f = good_call(), f.bytes = (1 << 20) - 1;

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Which machine this is, as far as NCCL's environment says so. Threads: any that may call getenv().
+ */
+#ifndef ENV_HOST_H
+#define ENV_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Equal for the processes that NCCL takes to be on one host: a hash of NCCL_HOSTID, else of host name and boot id. */
+uint64_t tagc_host_id(void);
+
+/* NCCL_COMM_ID is set: every rank makes its unique ids by itself, and they must come out equal. */
+bool tagc_host_ids_are_fixed(void);
+
+#endif

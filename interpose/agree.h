@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The agreement of ranks: whether the calls of a communicator may be compressed is settled before its first collective,
+ * by all of its ranks, once.
+ *
+ * The process that makes a unique id puts its address and a secret into the unused end of the id (agree_wire.h), and becomes
+ * the decider for it (agree_decider.h). Every rank reports to it before it enters NCCL's init, and asks it for the verdict at
+ * its first collective. A rank without the library cannot report, so the others hear "off" and pass everything through, as
+ * that rank does; and so they do where any fact differs.
+ *
+ * A rank that never got through to the decider is not counted, and passes through. A rank that has sent its report follows
+ * the decider alone: where it gets no verdict its collectives fail with ncclRemoteError, for the others may have been told
+ * to compress.
+ *
+ * Threads: any; but one agreement is used by one thread at a time. These functions do blocking network I/O, at most
+ * TAGC_AGREE_TIMEOUT seconds each, and must be called without a lock.
+ */
+#ifndef INTERPOSE_AGREE_H
+#define INTERPOSE_AGREE_H
+
+#include "interpose/agree_wire.h"
+#include "interpose/nccl_newer.h"
+
+enum tagc_agree_state {
+  TAGC_AGREED_NO,                   /* every call passes through */
+  TAGC_AGREED_YES,
+  TAGC_AGREED_UNKNOWN,              /* reported; the verdict has not been asked for */
+  TAGC_AGREED_LOST,                 /* reported, and no verdict could be had */
+};
+
+struct tagc_agreement {
+  enum tagc_agree_state state;
+  struct tagc_agree_stamp stamp;    /* where to ask */
+  uint32_t rank, nranks;
+  uint32_t hosts;                   /* with TAGC_AGREED_YES: the ranks are on so many */
+};
+
+/* An id has been made by the real NCCL: makes this process its decider and puts the stamp into it. An id that cannot be
+ * stamped stays as it is, with a warning: its communicator passes through. */
+void tagc_agree_stamp_id(ncclUniqueId *id);
+
+/* Reports to the maker of `ids` (`count` of them, equal on all ranks) that this process is about to become `rank` of `nranks`.
+ * `nccl_version` as ncclGetVersion tells it; `on_host`: the real library works on host memory. */
+struct tagc_agreement tagc_agree_report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version,
+                                        bool on_host);
+
+/* Asks for the verdict where it is not known yet. False where it cannot be had. */
+bool tagc_agree_settle(struct tagc_agreement *agreement);
+
+#endif

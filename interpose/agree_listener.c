@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/agree_listener.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "env/log.h"
+#include "interpose/agree_decider.h"
+
+enum {
+  CONNECTIONS = 128,                /* at a time; the others wait in the kernel */
+  PATIENCE_MS = 10000,              /* for a connection, from its first to its last byte */
+  STACK = 256 * 1024,               /* of the thread: sanitizers and libc need some */
+};
+
+/* One request on its way in, then its reply on the way out. */
+struct connection {
+  int fd;
+  int64_t began_ms;
+  bool known;                       /* has shown the secret of an id */
+  struct tagc_agree_request request;
+  size_t got;                       /* bytes of the request and its text, then of the confirmation */
+  uint8_t *reply;
+  size_t size, sent;
+  uint8_t bytes[TAGC_AGREE_REQUEST_SIZE + TAGC_AGREE_TEXT];
+};
+
+/* The lock guards all but the connections, which are the thread's. */
+struct listener {
+  pid_t owner;                      /* the process that it works in */
+  pthread_mutex_t lock;
+  struct tagc_agree_decider *decider;
+  bool running;
+  int fd;
+  union tagc_agree_address address;
+  struct connection *connections[CONNECTIONS];
+};
+
+static _Atomic(struct listener *) current;
+
+static int64_t now_ms(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---- connections ----------------------------------------------------------------------------------------------------- */
+
+static void hang_up(struct connection **at)
+{
+  close((*at)->fd);
+  free((*at)->reply);
+  free(*at);
+  *at = NULL;
+}
+
+/* A place for a newcomer: a free one, or that of the oldest connection that has not shown a secret. */
+static struct connection **place(struct listener *l)
+{
+  struct connection **oldest = NULL;
+  for (size_t i = 0; i < CONNECTIONS; i++) {
+    struct connection **at = &l->connections[i];
+    if (!*at)
+      return at;
+    if (!(*at)->known && (!oldest || (*at)->began_ms < (*oldest)->began_ms))
+      oldest = at;
+  }
+  if (oldest)
+    hang_up(oldest);
+  return oldest;
+}
+
+/* Takes the next newcomer. False when the process has no descriptor for it. */
+static bool welcome(struct listener *l)
+{
+  int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0)
+    return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
+  struct connection **at = place(l), *c = at ? malloc(sizeof *c) : NULL;
+  if (!c) {
+    close(fd);
+    return true;
+  }
+  memset(c, 0, offsetof(struct connection, bytes));
+  c->fd = fd;
+  c->began_ms = now_ms();
+  *at = c;
+  return true;
+}
+
+/* The request is complete: the reply. */
+static bool answer(struct listener *l, struct connection *c)
+{
+  char complaint[1000];
+  pthread_mutex_lock(&l->lock);
+  c->size = tagc_agree_decider_answer(l->decider, &c->request, (const char *)c->bytes + TAGC_AGREE_REQUEST_SIZE, &c->reply);
+  const char *text = tagc_agree_decider_complaint(l->decider);
+  size_t length = strnlen(text, sizeof complaint - 1);
+  memcpy(complaint, text, length);
+  complaint[length] = '\0';
+  pthread_mutex_unlock(&l->lock);
+  if (length)
+    tagc_log(TAGC_LOG_WARN, "agree", "the ranks of a communicator differ, so all of its calls pass through: %s", complaint);
+  return c->size > 0;
+}
+
+/* What can be read of the request, in two steps: who it is, then the text. False: hang up. */
+static bool read_request(struct listener *l, struct connection *c)
+{
+  for (;;) {
+    size_t want = c->got < TAGC_AGREE_REQUEST_SIZE ? TAGC_AGREE_REQUEST_SIZE
+                                                   : TAGC_AGREE_REQUEST_SIZE + (size_t)c->request.text_size;
+    if (c->got == want && c->got >= TAGC_AGREE_REQUEST_SIZE)
+      return answer(l, c);
+    ssize_t n = recv(c->fd, c->bytes + c->got, want - c->got, 0);
+    if (n <= 0)
+      return n < 0 && (errno == EAGAIN || errno == EINTR);
+    c->got += (size_t)n;
+    if (c->known || c->got < TAGC_AGREE_REQUEST_SIZE)
+      continue;
+    if (!tagc_agree_request_read(c->bytes, &c->request))
+      return false;
+    pthread_mutex_lock(&l->lock);
+    c->known = tagc_agree_decider_knows(l->decider, c->request.secret);
+    pthread_mutex_unlock(&l->lock);
+    if (!c->known)
+      return false;
+  }
+}
+
+static bool write_reply(struct connection *c)
+{
+  ssize_t n = send(c->fd, c->reply + c->sent, c->size - c->sent, MSG_NOSIGNAL);
+  if (n < 0)
+    return errno == EAGAIN || errno == EINTR;
+  c->sent += (size_t)n;
+  return true;
+}
+
+/* The byte that says that a verdict has arrived. Either way, this is the end of the connection. */
+static bool read_confirmation(struct listener *l, struct connection *c)
+{
+  uint8_t byte;
+  ssize_t n = recv(c->fd, &byte, 1, 0);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    return true;
+  if (n == 1 && c->request.kind == TAGC_AGREE_ASK) {
+    pthread_mutex_lock(&l->lock);
+    tagc_agree_decider_confirm(l->decider, &c->request);
+    pthread_mutex_unlock(&l->lock);
+  }
+  return false;
+}
+
+static bool serve(struct listener *l, struct connection *c)
+{
+  if (!c->reply && !read_request(l, c))
+    return false;
+  if (c->reply && c->sent < c->size)
+    return write_reply(c);
+  return !c->reply || read_confirmation(l, c);
+}
+
+/* ---- the thread ------------------------------------------------------------------------------------------------------ */
+
+/* Nobody waits for a verdict any more: the socket is closed, and the next id starts another thread. */
+static bool is_over(struct listener *l)
+{
+  pthread_mutex_lock(&l->lock);
+  bool over = tagc_agree_decider_open(l->decider) == 0;
+  if (over) {
+    close(l->fd);
+    l->running = false;
+  }
+  pthread_mutex_unlock(&l->lock);
+  return over;
+}
+
+/* Waits for something to happen; fills fds[0] for the socket and one for each connection, in order. */
+static void wait_for_any(struct listener *l, struct pollfd *fds, bool accepting)
+{
+  int64_t now = now_ms(), patience = -1;
+  nfds_t count = 1;
+  fds[0] = (struct pollfd){.fd = accepting ? l->fd : -1, .events = POLLIN};
+  for (size_t i = 0; i < CONNECTIONS; i++) {
+    struct connection *c = l->connections[i];
+    if (!c)
+      continue;
+    int64_t left = c->began_ms + PATIENCE_MS - now;
+    left = left < 0 ? 0 : left;
+    patience = patience < 0 || left < patience ? left : patience;
+    fds[count++] = (struct pollfd){.fd = c->fd, .events = c->reply && c->sent < c->size ? POLLOUT : POLLIN};
+  }
+  if (!accepting && (patience < 0 || patience > 100))
+    patience = 100;                 /* perhaps there is a descriptor then */
+  if (poll(fds, count, (int)patience) < 0)
+    for (nfds_t i = 0; i < count; i++)
+      fds[i].revents = 0;
+}
+
+static void *work(void *argument)
+{
+  struct listener *l = argument;
+  struct pollfd fds[1 + CONNECTIONS];
+  bool accepting = true;
+  while (!is_over(l)) {
+    wait_for_any(l, fds, accepting);
+    nfds_t at = 1;
+    for (size_t i = 0; i < CONNECTIONS; i++) {
+      struct connection **c = &l->connections[i];
+      if (!*c)
+        continue;
+      bool keep = !fds[at].revents || serve(l, *c);
+      if (!keep || now_ms() - (*c)->began_ms > PATIENCE_MS)
+        hang_up(c);
+      at++;
+    }
+    accepting = !fds[0].revents || welcome(l);
+  }
+  for (size_t i = 0; i < CONNECTIONS; i++)
+    if (l->connections[i])
+      hang_up(&l->connections[i]);
+  return NULL;
+}
+
+static bool start_thread(struct listener *l)
+{
+  pthread_attr_t attributes;
+  pthread_t thread;
+  sigset_t all, before;
+  sigfillset(&all);
+  if (pthread_attr_init(&attributes) != 0)
+    return false;
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, STACK);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int status = pthread_create(&thread, &attributes, work, l);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&attributes);
+  if (status == 0)
+    pthread_setname_np(thread, "tagc-agree");
+  errno = status;
+  return status == 0;
+}
+
+static bool open_socket(struct listener *l, const union tagc_agree_address *host)
+{
+  l->address = *host;
+  socklen_t size = tagc_agree_address_size(host);
+  l->fd = socket(host->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (l->fd < 0)
+    return false;
+  if (bind(l->fd, &l->address.any, size) == 0 && listen(l->fd, SOMAXCONN) == 0 &&
+      getsockname(l->fd, &l->address.any, &size) == 0)
+    return true;
+  int saved = errno;
+  close(l->fd);
+  errno = saved;
+  return false;
+}
+
+/* ---- ids ------------------------------------------------------------------------------------------------------------- */
+
+/* The listener of this process. After a fork the parent's is left alone: its thread is not here, its lock may be held. */
+static struct listener *own_listener(void)
+{
+  struct listener *l = atomic_load(&current);
+  if (l && l->owner == getpid())
+    return l;
+  struct listener *fresh = calloc(1, sizeof *fresh);
+  struct tagc_agree_decider *decider = fresh ? tagc_agree_decider_create() : NULL;
+  if (!decider) {
+    free(fresh);
+    return NULL;
+  }
+  fresh->owner = getpid();
+  fresh->decider = decider;
+  pthread_mutex_init(&fresh->lock, NULL);
+  if (atomic_compare_exchange_strong(&current, &l, fresh))
+    return fresh;
+  tagc_agree_decider_destroy(decider);             /* another thread was first */
+  free(fresh);
+  return l;
+}
+
+static bool same_host(const union tagc_agree_address *a, const union tagc_agree_address *b)
+{
+  if (a->any.sa_family != b->any.sa_family)
+    return false;
+  return a->any.sa_family == AF_INET6 ? memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, sizeof a->v6.sin6_addr) == 0
+                                      : a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
+}
+
+/* Takes up one more id; the lock is held. */
+static bool take_up(struct listener *l, const union tagc_agree_address *host, struct tagc_agree_stamp *stamp, const char **why)
+{
+  *why = "this process listens on another interface already";
+  errno = 0;
+  if (l->running && !same_host(&l->address, host))
+    return false;
+  *why = "no socket on NCCL's interface";
+  if (!l->running && !open_socket(l, host))
+    return false;
+  *why = "no thread";
+  if (!l->running && !start_thread(l)) {
+    close(l->fd);
+    return false;
+  }
+  l->running = true;                /* the thread ends again where the next step fails */
+  stamp->address = l->address;
+  *why = "no memory";
+  return tagc_agree_decider_expect(l->decider, stamp->secret);
+}
+
+bool tagc_agree_listen(const union tagc_agree_address *host, struct tagc_agree_stamp *stamp, const char **why)
+{
+  memset(stamp, 0, sizeof *stamp);
+  *why = "no random numbers";
+  if (getrandom(stamp->secret, sizeof stamp->secret, 0) != (ssize_t)sizeof stamp->secret)
+    return false;
+  struct listener *l = own_listener();
+  *why = "no memory";
+  errno = 0;
+  if (!l)
+    return false;
+  pthread_mutex_lock(&l->lock);
+  bool good = take_up(l, host, stamp, why);
+  pthread_mutex_unlock(&l->lock);
+  return good;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/background.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct destroyed {
+  ncclRedOp_t op;
+  struct tagc_comm *comm;           /* one of those that the launch works on */
+};
+
+struct tagc_background {
+  atomic_int references;            /* the thread, and the communicators that it works on */
+  atomic_int status;                /* ncclInProgress until the end */
+  struct tagc_exchange real;
+  tagc_launch_function *run;
+  struct tagc_call *calls;          /* each holds a reference to its communicator until the thread ends */
+  size_t count;
+
+  pthread_mutex_t lock;             /* guards what follows */
+  bool over;                        /* nothing uses an op any more */
+  struct destroyed *destroyed;
+  size_t destroyed_count;
+};
+
+/* Launches that some communicator still refers to. None is the rule, and costs one load then. */
+static atomic_int alive;
+
+void tagc_background_release(struct tagc_background *launch)
+{
+  if (!launch || atomic_fetch_sub(&launch->references, 1) != 1)
+    return;
+  pthread_mutex_destroy(&launch->lock);
+  free(launch->calls);
+  free(launch->destroyed);
+  free(launch);
+  atomic_fetch_sub(&alive, 1);
+}
+
+/* Makes a launch the last one of a communicator (NULL: there is none any more). */
+static void attach(struct tagc_comm *comm, struct tagc_background *launch)
+{
+  if (launch)
+    atomic_fetch_add(&launch->references, 1);
+  pthread_mutex_lock(&comm->lock);
+  struct tagc_background *before = comm->background;
+  comm->background = launch;
+  pthread_mutex_unlock(&comm->lock);
+  tagc_background_release(before);
+}
+
+/* What the program destroyed meanwhile. Aborted communicators have taken their ops with them. */
+static void destroy_ops(struct tagc_background *launch)
+{
+  pthread_mutex_lock(&launch->lock);
+  launch->over = true;
+  pthread_mutex_unlock(&launch->lock);
+  __typeof__(&ncclRedOpDestroy) destroy =
+    launch->destroyed_count ? TAGC_REAL(ncclRedOpDestroy, launch->calls[0].nccl) : NULL;
+  for (size_t i = 0; destroy && i < launch->destroyed_count; i++) {
+    struct destroyed *d = &launch->destroyed[i];
+    if (tagc_comm_is_aborted(d->comm))
+      continue;
+    tagc_op_destroyed(d->op, d->comm->handle);
+    tagc_real_depth++;
+    destroy(d->op, d->comm->handle);
+    tagc_real_depth--;
+  }
+}
+
+static void *run_launch(void *argument)
+{
+  struct tagc_background *launch = argument;
+  ncclResult_t status = launch->run(&launch->real, launch->calls, launch->count);
+  destroy_ops(launch);
+  atomic_store(&launch->status, (int)status);
+  for (size_t i = 0; i < launch->count; i++)
+    tagc_comm_release(launch->calls[i].comm);
+  tagc_background_release(launch);
+  return NULL;
+}
+
+/* A thread that nobody joins, and that takes no signal from those that wait for them. */
+static bool start_thread(struct tagc_background *launch)
+{
+  pthread_attr_t attributes;
+  pthread_t thread;
+  sigset_t all, before;
+  if (pthread_attr_init(&attributes) != 0)
+    return false;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool started = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
+                 pthread_create(&thread, &attributes, run_launch, launch) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&attributes);
+  return started;
+}
+
+bool tagc_background_start(const struct tagc_exchange *real, tagc_launch_function *run, const struct tagc_call *calls,
+                           size_t count)
+{
+  struct tagc_background *launch = calloc(1, sizeof *launch);
+  struct tagc_call *copies = malloc(count * sizeof *copies);
+  if (!launch || !copies) {
+    free(launch);
+    free(copies);
+    return false;
+  }
+  atomic_fetch_add(&alive, 1);
+  memcpy(copies, calls, count * sizeof *copies);
+  *launch = (struct tagc_background){.real = *real, .run = run, .calls = copies, .count = count};
+  atomic_init(&launch->references, 2);             /* ours, too, until the communicators are attached */
+  atomic_init(&launch->status, ncclInProgress);
+  pthread_mutex_init(&launch->lock, NULL);
+  for (size_t i = 0; i < count; i++) {
+    tagc_comm_retain(calls[i].comm);
+    attach(calls[i].comm, launch);
+  }
+  bool started = start_thread(launch);
+  if (!started) {
+    for (size_t i = 0; i < count; i++) {
+      attach(calls[i].comm, NULL);
+      tagc_comm_release(calls[i].comm);
+    }
+    tagc_background_release(launch);
+  }
+  tagc_background_release(launch);
+  return started;
+}
+
+/* How the last launch stands; one that has succeeded, or any that is over (`forget_errors`), is forgotten. */
+static ncclResult_t look(struct tagc_comm *comm, bool forget_errors)
+{
+  struct tagc_background *over = NULL;
+  pthread_mutex_lock(&comm->lock);
+  ncclResult_t state = comm->background ? (ncclResult_t)atomic_load(&comm->background->status) : ncclSuccess;
+  if (state == ncclSuccess || (forget_errors && state != ncclInProgress)) {
+    over = comm->background;
+    comm->background = NULL;
+  }
+  pthread_mutex_unlock(&comm->lock);
+  tagc_background_release(over);
+  return state;
+}
+
+bool tagc_background_clear(struct tagc_comm *comm)
+{
+  return atomic_load_explicit(&alive, memory_order_relaxed) == 0 || look(comm, true) != ncclInProgress;
+}
+
+ncclResult_t tagc_background_ask(ncclComm_t handle)
+{
+  if (atomic_load_explicit(&alive, memory_order_relaxed) == 0)
+    return ncclSuccess;
+  struct tagc_comm *comm = tagc_comm_find(handle);
+  ncclResult_t state = comm ? look(comm, false) : ncclSuccess;
+  tagc_comm_release(comm);
+  return state;
+}
+
+static bool defer(struct tagc_background *launch, ncclRedOp_t op, struct tagc_comm *comm)
+{
+  pthread_mutex_lock(&launch->lock);
+  struct destroyed *more =
+    launch->over ? NULL : realloc(launch->destroyed, (launch->destroyed_count + 1) * sizeof *more);
+  if (more) {
+    more[launch->destroyed_count++] = (struct destroyed){op, comm};
+    launch->destroyed = more;
+  }
+  pthread_mutex_unlock(&launch->lock);
+  return more != NULL;
+}
+
+bool tagc_background_defer_destroy(ncclRedOp_t op, ncclComm_t handle)
+{
+  if (atomic_load_explicit(&alive, memory_order_relaxed) == 0)
+    return false;
+  struct tagc_comm *comm = tagc_comm_find(handle);
+  if (!comm)
+    return false;
+  pthread_mutex_lock(&comm->lock);
+  bool deferred = comm->background && defer(comm->background, op, comm);
+  pthread_mutex_unlock(&comm->lock);
+  tagc_comm_release(comm);
+  return deferred;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/exchange.h"
+
+#include <sched.h>
+#include <time.h>
+
+bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl)
+{
+  real->start = TAGC_REAL(ncclGroupStart, nccl);
+  real->end = TAGC_REAL(ncclGroupEnd, nccl);
+  real->reduce_scatter = TAGC_REAL(ncclReduceScatter, nccl);
+  real->all_reduce = TAGC_REAL(ncclAllReduce, nccl);
+  real->send = TAGC_REAL(ncclSend, nccl);
+  real->receive = TAGC_REAL(ncclRecv, nccl);
+  real->async_error = TAGC_REAL(ncclCommGetAsyncError, nccl);
+  return real->start && real->end && real->reduce_scatter && real->all_reduce && real->send && real->receive &&
+         real->async_error;
+}
+
+/* Asks every communicator once; they must be ours. ncclInProgress while any is still at it and none has failed. */
+static ncclResult_t ask(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count)
+{
+  ncclResult_t all = ncclSuccess;
+  tagc_real_depth++;
+  for (size_t i = 0; i < count && (all == ncclSuccess || all == ncclInProgress); i++) {
+    ncclResult_t state = ncclSuccess, status = real->async_error(comms[i]->handle, &state);
+    if (status == ncclSuccess)
+      status = state;
+    if (status == ncclInProgress && count == 1)
+      comms[i]->nonblocking = true;   /* in a group of several, NCCL says so of a blocking one as well */
+    if (status != ncclSuccess)
+      all = status;
+  }
+  tagc_real_depth--;
+  return all;
+}
+
+/* Between two questions: the processor, then ever longer naps, for a launch takes microseconds and a first contact
+ * milliseconds. */
+static void nap(unsigned asked)
+{
+  struct timespec t = {0, asked < 100 ? 20000 : 500000};
+  if (asked < 20)
+    sched_yield();
+  else
+    nanosleep(&t, NULL);
+}
+
+/* Waits until communicators that are ours have launched what was enqueued. While it naps they are NCCL's, so that an abort
+ * never waits for more than a question, and never frees what is asked. */
+static ncclResult_t wait_launched(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count)
+{
+  ncclResult_t status;
+  for (unsigned asked = 0; (status = ask(real, comms, count)) == ncclInProgress; asked++) {
+    if (!tagc_comms_enter(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
+      return ncclInternalError;
+    nap(asked);
+    if (!tagc_comms_enter(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS))
+      return ncclInternalError;
+  }
+  return status;
+}
+
+static ncclResult_t group(const struct tagc_exchange *real, size_t count,
+                          ncclResult_t (*enqueue)(const struct tagc_exchange *, void *, size_t), void *context)
+{
+  tagc_real_depth++;
+  ncclResult_t status = real->start();
+  if (status == ncclSuccess) {
+    for (size_t i = 0; i < count && status == ncclSuccess; i++)
+      status = enqueue(real, context, i);
+    ncclResult_t ended = real->end();
+    status = status == ncclSuccess ? ended : status;
+  }
+  tagc_real_depth--;
+  return status;
+}
+
+static bool all_nonblocking(struct tagc_comm *const *comms, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (!comms[i]->nonblocking)
+      return false;
+  return true;
+}
+
+ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
+                               ncclResult_t (*enqueue)(const struct tagc_exchange *real, void *context, size_t i),
+                               void *context)
+{
+  /* Calls on non-blocking communicators return at once: an abort had better wait for them than free the communicator
+   * under them. Blocking ones may block for as long as it takes to be aborted. */
+  bool ours = all_nonblocking(comms, count);
+  if (!ours && !tagc_comms_enter(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
+    return ncclInternalError;
+  ncclResult_t status = group(real, count, enqueue, context);
+  if (!ours && !tagc_comms_enter(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS))
+    return status == ncclSuccess || status == ncclInProgress ? ncclInternalError : status;
+  return status == ncclInProgress ? wait_launched(real, comms, count) : status;
+}
+
+ncclResult_t tagc_exchange_settle(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
+                                  ncclResult_t status)
+{
+  if (status != ncclInProgress)
+    return status;
+  if (!tagc_comms_enter(comms, count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+    return ncclInternalError;
+  status = wait_launched(real, comms, count);
+  tagc_comms_leave(comms, count);
+  return status;
+}

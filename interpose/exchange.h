@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * One group of the real NCCL, made by us, over several communicators: what the vote, the rounds and the codecs have in
+ * common.
+ *
+ * A group of blocking communicators is launched when its end returns. Non-blocking ones may still be at it then
+ * (ncclInProgress), and nothing may come after it before each of them reports success: that is waited for here, by asking
+ * them. An abort from another thread ends the wait.
+ */
+#ifndef INTERPOSE_EXCHANGE_H
+#define INTERPOSE_EXCHANGE_H
+
+#include "interpose/comm.h"
+
+/* The real functions that an exchange needs. */
+struct tagc_exchange {
+  __typeof__(&ncclGroupStart) start;
+  __typeof__(&ncclGroupEnd) end;
+  __typeof__(&ncclReduceScatter) reduce_scatter;
+  __typeof__(&ncclAllReduce) all_reduce;
+  __typeof__(&ncclSend) send;
+  __typeof__(&ncclRecv) receive;
+  __typeof__(&ncclCommGetAsyncError) async_error;
+};
+
+/* Finds them. False where this NCCL lacks one: it gets every call as it came. All ranks have the same version of NCCL. */
+bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl);
+
+/* Runs a group over communicators in TAGC_PHASE_OURS, which they are in again when it returns, but for those that were
+ * aborted; `enqueue` adds the calls of the i-th one. The first error of the real library; ncclInternalError, which NCCL
+ * itself gives then, when a communicator was aborted meanwhile. */
+ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
+                               ncclResult_t (*enqueue)(const struct tagc_exchange *real, void *context, size_t i),
+                               void *context);
+
+/* `status` is what the real library said to plain calls on these communicators, which are idle. Where it is
+ * ncclInProgress, waits for them; returns what came out, as above. */
+ncclResult_t tagc_exchange_settle(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
+                                  ncclResult_t status);
+
+#endif

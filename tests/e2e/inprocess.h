@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the programs share that have all ranks of a communicator in one process: sparse gradients whose sums are exact, and
+ * ways to run steps on them.
+ *
+ * They are run with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_SPARSITY=0.95: a
+ * communicator that sees nothing but one reduce-scatter, again and again, votes at its fourth and compresses from then on.
+ */
+#ifndef TESTS_E2E_INPROCESS_H
+#define TESTS_E2E_INPROCESS_H
+
+#include <nccl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/unit/tap.h"
+
+enum { RANKS = 2, N = 20000, STEPS = 8, UNCOMPRESSED = 3 };
+
+struct rank {
+  ncclComm_t comm;
+  int rank, steps;
+  float *send, *out;
+  bool good;
+  atomic_int begun;                 /* steps whose call was about to be made */
+  ncclResult_t last;
+  cudaStream_t stream;
+};
+
+static struct rank ranks[RANKS];
+
+static inline float value(int rank, int step, size_t i)
+{
+  return i % 61 ? 0 : (float)((int)i / 61 % 13 - 6 + step * (rank + 1));
+}
+
+/* Also marks the result, so that what nobody writes is not taken for a sum. */
+static inline void fill(struct rank *r, int step)
+{
+  for (size_t i = 0; i < (size_t)N * RANKS; i++)
+    r->send[i] = value(r->rank, step, i);
+  for (size_t i = 0; i < N; i++)
+    r->out[i] = -1;
+}
+
+static inline bool is_sum(const struct rank *r, int step)
+{
+  for (size_t i = 0; i < N; i++)
+    if (r->out[i] != value(0, step, (size_t)r->rank * N + i) + value(1, step, (size_t)r->rank * N + i))
+      return false;
+  return true;
+}
+
+static inline ncclResult_t reduce_scatter(struct rank *r)
+{
+  return ncclReduceScatter(r->send, r->out, N, ncclFloat, ncclSum, r->comm, r->stream);
+}
+
+/* What becomes of a call that may be in progress. */
+static inline ncclResult_t settled(struct rank *r, ncclResult_t status)
+{
+  while (status == ncclInProgress) {
+    sched_yield();
+    if (ncclCommGetAsyncError(r->comm, &status) != ncclSuccess)
+      return ncclInternalError;
+  }
+  return status;
+}
+
+/* A thread of a rank: its steps, one after the other. */
+static inline void *run_rank(void *argument)
+{
+  struct rank *r = argument;
+  r->good = true;
+  for (int step = 0; step < r->steps; step++) {
+    fill(r, step);
+    r->begun++;
+    r->last = settled(r, reduce_scatter(r));
+    r->good &= r->last == ncclSuccess && is_sum(r, step);
+  }
+  return NULL;
+}
+
+static inline bool run_threads(void)
+{
+  pthread_t threads[RANKS];
+  bool good = true;
+  for (int i = 0; i < RANKS; i++)
+    pthread_create(&threads[i], NULL, run_rank, &ranks[i]);
+  for (int i = 0; i < RANKS; i++) {
+    pthread_join(threads[i], NULL);
+    good &= ranks[i].good;
+  }
+  return good;
+}
+
+/* Steps of all ranks by this thread, each in a group; true when all are exact. */
+static inline bool run_groups(int from, int to)
+{
+  bool good = true;
+  for (int step = from; step < to; step++) {
+    for (int i = 0; i < RANKS; i++)
+      fill(&ranks[i], step);
+    good &= ncclGroupStart() == ncclSuccess;
+    for (int i = 0; i < RANKS; i++)
+      good &= reduce_scatter(&ranks[i]) == ncclSuccess;
+    ncclResult_t status = ncclGroupEnd();
+    for (int i = 0; i < RANKS; i++)
+      good &= settled(&ranks[i], status) == ncclSuccess && is_sum(&ranks[i], step);
+  }
+  return good;
+}
+
+static inline void adopt(const ncclComm_t *comms, int steps)
+{
+  for (int i = 0; i < RANKS; i++) {
+    ranks[i].comm = comms[i];
+    ranks[i].rank = i;
+    ranks[i].steps = steps;
+    ranks[i].begun = 0;
+    if (!ranks[i].send) {
+      ranks[i].send = malloc(sizeof(float) * N * RANKS);
+      ranks[i].out = malloc(sizeof(float) * N);
+    }
+  }
+}
+
+/* New communicators for the ranks. */
+static inline bool start(int steps)
+{
+  ncclComm_t comms[RANKS];
+  if (ncclCommInitAll(comms, RANKS, NULL) != ncclSuccess)
+    return false;
+  adopt(comms, steps);
+  return true;
+}
+
+static inline void finish(void)
+{
+  ncclGroupStart();
+  for (int i = 0; i < RANKS; i++)
+    ncclCommDestroy(ranks[i].comm);
+  ncclGroupEnd();
+}
+
+static inline int done(void)
+{
+  for (int i = 0; i < RANKS; i++) {
+    free(ranks[i].send);
+    free(ranks[i].out);
+  }
+  return tap_done();
+}
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Non-blocking communicators: a call returns at once, and the communicator says when it is done. In every shape in which
+ * NCCL allows that, compressed calls included: no call waits for a rank that the same thread has not called yet.
+ */
+#include "tests/e2e/inprocess.h"
+
+/* Communicators for the ranks; bit i of `nonblocking` for rank i. Each is made by a thread: NCCL wants those of a group to be
+ * of one kind. */
+static ncclUniqueId id;
+static unsigned which;
+
+static void *make(void *argument)
+{
+  struct rank *r = argument;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = !(which >> r->rank & 1);
+  r->last = settled(r, ncclCommInitRankConfig(&r->comm, RANKS, id, r->rank, &config));
+  return NULL;
+}
+
+static bool start_nonblocking(int steps, unsigned nonblocking)
+{
+  pthread_t threads[RANKS];
+  ncclComm_t none[RANKS] = {NULL};
+  adopt(none, steps);
+  which = nonblocking;
+  if (ncclGetUniqueId(&id) != ncclSuccess)
+    return false;
+  for (int i = 0; i < RANKS; i++)
+    pthread_create(&threads[i], NULL, make, &ranks[i]);
+  for (int i = 0; i < RANKS; i++)
+    pthread_join(threads[i], NULL);
+  return ranks[0].last == ncclSuccess && ranks[1].last == ncclSuccess;
+}
+
+static void a_thread_a_rank(void)
+{
+  bool good = start_nonblocking(STEPS, 3) && run_threads();
+  finish();
+  ok(good, "a thread a rank, each asks until it is done: %d steps are exact", STEPS);
+}
+
+static void ranks_differ(void)
+{
+  bool good = start_nonblocking(STEPS, 2) && run_threads();
+  finish();
+  ok(good, "a blocking and a non-blocking rank: %d steps are exact", STEPS);
+}
+
+static void one_thread(void)
+{
+  bool good = start_nonblocking(0, 3) && run_groups(0, STEPS);
+  finish();
+  ok(good, "one thread, a group over the communicators: %d steps are exact", STEPS);
+}
+
+/* The shape that blocking communicators do not allow: nobody has called the second rank when the first call returns. */
+static bool run_one_after_the_other(void)
+{
+  bool good = true;
+  for (int step = 0; step < STEPS; step++) {
+    ncclResult_t status[RANKS];
+    for (int i = 0; i < RANKS; i++) {
+      fill(&ranks[i], step);
+      status[i] = reduce_scatter(&ranks[i]);
+    }
+    for (int i = 0; i < RANKS; i++)
+      good &= settled(&ranks[i], status[i]) == ncclSuccess && is_sum(&ranks[i], step);
+  }
+  return good;
+}
+
+static void one_after_the_other(void)
+{
+  bool good = start_nonblocking(0, 3) && run_one_after_the_other();
+  finish();
+  ok(good, "one thread calls rank after rank and asks both then: %d steps are exact", STEPS);
+}
+
+/* A watchdog asks all the time, and must not take an answer away from those that wait for it. */
+static atomic_bool over;
+
+static void *watch(void *argument)
+{
+  bool *good = argument;
+  while (!over)
+    for (int i = 0; i < RANKS; i++) {
+      ncclResult_t state = ncclInternalError;
+      *good &= ncclCommGetAsyncError(ranks[i].comm, &state) == ncclSuccess &&
+               (state == ncclSuccess || state == ncclInProgress);
+      sched_yield();
+    }
+  return NULL;
+}
+
+static void watched(void)
+{
+  pthread_t thread;
+  bool watch_good = true, good = start_nonblocking(8 * STEPS, 3);
+  over = false;
+  pthread_create(&thread, NULL, watch, &watch_good);
+  good &= run_threads();
+  over = true;
+  pthread_join(thread, NULL);
+  finish();
+  ok(good && watch_good, "a watchdog that asks all the time: %d steps are exact", 8 * STEPS);
+}
+
+/* A group with several calls of each communicator runs in rounds. */
+static void several_calls(void)
+{
+  static float again[RANKS][N];
+  bool good = start_nonblocking(0, 3);
+  for (int step = 0; step < STEPS; step++) {
+    good &= ncclGroupStart() == ncclSuccess;
+    for (int i = 0; i < RANKS; i++) {
+      fill(&ranks[i], step);
+      good &= reduce_scatter(&ranks[i]) == ncclSuccess;
+      good &= ncclReduceScatter(ranks[i].send, again[i], N, ncclFloat, ncclSum, ranks[i].comm, NULL) == ncclSuccess;
+    }
+    ncclResult_t status = ncclGroupEnd();
+    for (int i = 0; i < RANKS; i++) {
+      good &= settled(&ranks[i], status) == ncclSuccess && is_sum(&ranks[i], step);
+      good &= memcmp(again[i], ranks[i].out, sizeof again[i]) == 0;
+    }
+  }
+  finish();
+  ok(good, "two calls of each rank in a group: %d steps are exact", STEPS);
+}
+
+/* PyTorch makes an op for every call and destroys it as soon as the call has returned. */
+static void short_lived_ops(void)
+{
+  bool good = start_nonblocking(0, 3);
+  for (int step = 0; step < STEPS; step++) {
+    ncclResult_t status[RANKS];
+    for (int i = 0; i < RANKS; i++) {
+      float two = 2;
+      ncclRedOp_t op, other;
+      fill(&ranks[i], step);
+      good &= ncclRedOpCreatePreMulSum(&op, &two, ncclFloat, ncclScalarHostImmediate, ranks[i].comm) == ncclSuccess;
+      status[i] = ncclReduceScatter(ranks[i].send, ranks[i].out, N, ncclFloat, op, ranks[i].comm, NULL);
+      good &= ncclRedOpDestroy(op, ranks[i].comm) == ncclSuccess;
+      two = 100;                    /* were the handle used again too early, this would be its scalar */
+      good &= ncclRedOpCreatePreMulSum(&other, &two, ncclFloat, ncclScalarHostImmediate, ranks[i].comm) == ncclSuccess;
+      good &= ncclRedOpDestroy(other, ranks[i].comm) == ncclSuccess;
+    }
+    for (int i = 0; i < RANKS; i++) {
+      good &= settled(&ranks[i], status[i]) == ncclSuccess;
+      for (size_t k = 0; k < N; k++)
+        ranks[i].out[k] /= 2;
+      good &= is_sum(&ranks[i], step);
+    }
+  }
+  finish();
+  ok(good, "ops that are destroyed while their call is under way: %d steps are exact", STEPS);
+}
+
+/* A child's handle appears when its parents are ready: nobody has announced it as non-blocking. */
+static void children(void)
+{
+  ncclComm_t parents[RANKS], made[RANKS];
+  bool good = start_nonblocking(0, 3);
+  ncclGroupStart();
+  for (int i = 0; i < RANKS; i++)
+    good &= ncclCommSplit(ranks[i].comm, 0, i, &made[i], NULL) == ncclSuccess;
+  ncclResult_t status = ncclGroupEnd();
+  for (int i = 0; i < RANKS; i++) {
+    good &= settled(&ranks[i], status) == ncclSuccess;
+    parents[i] = ranks[i].comm;
+  }
+  adopt(made, 0);
+  good &= run_one_after_the_other();
+  for (int i = 0; i < RANKS; i++) {
+    ncclCommDestroy(made[i]);
+    ncclCommDestroy(parents[i]);
+  }
+  ok(good, "children of a split: %d steps are exact", STEPS);
+}
+
+/* Rank 0 calls, rank 1 does not: what NCCL refuses meanwhile is refused, and an abort ends it. */
+static void alone(int steps, const char *what)
+{
+  ncclComm_t child;
+  ncclRedOp_t op;
+  float one = 1;
+  bool good = start_nonblocking(steps, 3) && run_threads();
+  struct rank *r = &ranks[0];
+  ncclResult_t state = ncclSuccess;
+  fill(r, steps);
+  good &= reduce_scatter(r) == ncclInProgress;
+  good &= ncclCommGetAsyncError(r->comm, &state) == ncclSuccess && state == ncclInProgress;
+  ok(good, "%s that rank 1 does not join returns at once and stays in progress", what);
+  good = reduce_scatter(r) == ncclInvalidArgument;
+  good &= ncclSend(r->send, 1, ncclFloat, 1, r->comm, NULL) == ncclInvalidArgument;
+  good &= ncclCommSplit(r->comm, 0, 0, &child, NULL) == ncclInvalidArgument;
+  good &= ncclCommFinalize(r->comm) == ncclInvalidArgument && ncclCommDestroy(r->comm) == ncclInvalidArgument;
+  good &= ncclRedOpCreatePreMulSum(&op, &one, ncclFloat, ncclScalarHostImmediate, r->comm) == ncclSuccess;
+  good &= ncclRedOpDestroy(op, r->comm) == ncclSuccess;
+  ok(good, "other calls on the communicator are refused as NCCL refuses them");
+  good = ncclCommAbort(r->comm) == ncclSuccess && ncclCommAbort(ranks[1].comm) == ncclSuccess;
+  bool untouched = true;
+  for (size_t i = 0; i < N; i++)
+    untouched &= r->out[i] == -1;
+  ok(good && (untouched || steps == 0), "who gives up waiting can abort it, and nothing was decoded");
+}
+
+/* Rank 1 leaves: rank 0 is told of it. */
+static void peer_leaves(void)
+{
+  bool good = start_nonblocking(STEPS, 3) && run_threads();
+  fill(&ranks[0], STEPS);
+  ncclResult_t status = reduce_scatter(&ranks[0]);
+  good &= status == ncclInProgress && ncclCommAbort(ranks[1].comm) == ncclSuccess;
+  status = settled(&ranks[0], status);
+  good &= status == ncclRemoteError && settled(&ranks[0], ncclInProgress) == ncclRemoteError;
+  good &= settled(&ranks[0], reduce_scatter(&ranks[0])) == ncclRemoteError;
+  good &= ncclCommAbort(ranks[0].comm) == ncclSuccess;
+  ok(good, "a peer that leaves a compressed call: the communicator says ncclRemoteError, and so does the next call");
+}
+
+int main(void)
+{
+  a_thread_a_rank();
+  ranks_differ();
+  one_thread();
+  one_after_the_other();
+  watched();
+  several_calls();
+  short_lived_ops();
+  children();
+  alone(0, "a plain call");
+  alone(UNCOMPRESSED, "a vote");
+  alone(STEPS, "a compressed call");
+  peer_leaves();
+  return done();
+}

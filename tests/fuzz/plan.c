@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * libFuzzer target: whatever the facts of a call and of a slot, the plan compresses nothing that it must not, gives a
+ * reason that fits the action, and sizes that fit the memory of a machine.
+ */
+#include "interpose/plan.h"
+#include "kernels/codecs.h"
+#include "kernels/residual.h"
+#include "tests/fuzz/input.h"
+
+static struct tagc_options some_options(struct input *in)
+{
+  static const char *const lists[] = {"*", "", "unit1*", "0-3", "7, unit[1-4]", "!", "unit3"};
+  struct tagc_options o;
+  tagc_options_default(&o);
+  o.mode = input_byte(in) % 4;
+  o.ab = 1 + input_below(in, 8);
+  o.residual = input_byte(in) & 1;
+  o.residual_max = input_number(in, 7);
+  o.layers = lists[input_byte(in) % 7];
+  o.skip = lists[1 + input_byte(in) % 6];
+  o.min_bytes = input_number(in, 4);
+  o.warmup = input_below(in, 8);
+  o.assume = input_byte(in) & 1;
+  o.given = input_byte(in) & 1 ? UINT32_MAX : 0;
+  o.bad = input_byte(in) % 8 == 0;
+  return o;
+}
+
+static void check_call(const struct tagc_options *options, struct input *in)
+{
+  const uint8_t bits = input_byte(in);
+  struct tagc_call_facts f = {
+    .options = options,
+    .collective = (enum tagc_collective)(bits & 1 ? input_byte(in) % 8 : TAGC_REDUCE_SCATTER),
+    .compressible_type = (bits & 2) == 0,
+    .op = (enum tagc_op)(input_byte(in) % 4),
+    .nranks = (int)input_number(in, bits & 128 ? 4 : 1),
+    .bytes = input_number(in, 6),
+    .nonblocking = (bits & 4) != 0,
+    .device = (bits & 8) == 0,
+    .state = (enum tagc_cycle_state)(input_byte(in) % 3),
+    .slot = (int)input_byte(in) - 1,
+    .cycle = input_number(in, bits & 64 ? 8 : 1),
+    .voted = (bits & 16) == 0,
+    .verdict = (enum tagc_reason)(input_byte(in) % 2 ? TAGC_REASON_compressed : input_byte(in) % TAGC_REASON_COUNT),
+    .dirty = (bits & 32) != 0,
+  };
+  struct tagc_decision d = tagc_plan_call(&f), again = tagc_plan_call(&f);
+  MUST(d.action == again.action && d.reason == again.reason);
+  MUST((unsigned)d.reason < TAGC_REASON_COUNT && *tagc_reason_words(d.reason));
+  MUST((d.action == TAGC_COMPRESS) == (d.reason == TAGC_REASON_compressed));
+  if (d.action == TAGC_PASS)
+    return;
+  MUST(d.action == TAGC_COMPRESS || d.action == TAGC_FLUSH);
+  MUST(options->mode == TAGC_MODE_COMPRESS || options->mode == TAGC_MODE_AB);
+  MUST(f.collective == TAGC_REDUCE_SCATTER && f.compressible_type && f.op != TAGC_OP_OTHER && f.nranks >= 2);
+  MUST(!f.nonblocking && f.device && f.bytes >= options->min_bytes);
+  MUST(f.state == TAGC_CYCLE_ON_TRACK && f.slot >= 0 && f.voted && f.verdict == TAGC_REASON_compressed);
+  MUST(f.cycle >= TAGC_VOTE_CYCLE && f.cycle > options->warmup);
+  MUST(d.action == TAGC_COMPRESS || (options->mode == TAGC_MODE_AB && f.dirty && d.reason == TAGC_REASON_flushed));
+  MUST(options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, f.cycle) == (d.action == TAGC_COMPRESS));
+}
+
+static void check_slot(const struct tagc_options *options, struct input *in)
+{
+  const uint8_t bits = input_byte(in);
+  struct tagc_slot_info info = {.unit = input_byte(in), .name = "unit"};
+  snprintf(info.name + 4, sizeof info.name - 4, "%u", info.unit);
+  struct tagc_slot_question q = {
+    .options = options,
+    .codec = bits & 1 ? &tagc_codec_none : &tagc_codec_lhc,
+    .slot = &info,
+    .shape = {
+      .n = input_number(in, bits >> 5),
+      .nranks = 2 + (int)input_number(in, bits & 2 ? 3 : 1),
+      .dtype = (enum tagc_dtype)(input_byte(in) % 3),
+      .keep_ppm = 1 + (uint32_t)input_number(in, 3) % 1000000,
+    },
+    .op = (enum tagc_op)(input_byte(in) % 4),
+    .gradients = (bits & 4) == 0,
+    .residual_left = input_number(in, 7),
+  };
+  struct tagc_layout layout, alone;
+  uint64_t residual;
+  if (tagc_plan_slot(&q, &layout, &residual) != TAGC_REASON_compressed)
+    return;
+  MUST(!options->bad && q.shape.n && q.op != TAGC_OP_OTHER && (q.gradients || options->assume));
+  MUST(q.codec->layout(&q.shape, &alone) && memcmp(&alone, &layout, sizeof layout) == 0);
+  MUST(layout.message_bytes % 16 == 0 && layout.exponent_bytes % 16 == 0);
+  if (!q.codec->needs_residual)
+    return;
+  MUST(options->residual != TAGC_RESIDUAL_NONE && residual == tagc_residual_bytes(&q.shape));
+  MUST(residual <= q.residual_left);
+  MUST(tagc_layout_wire_bytes(&q.shape, &layout) < tagc_plain_wire_bytes(&q.shape));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  struct input in = {data, data + size};
+  struct tagc_options options = some_options(&in);
+  check_slot(&options, &in);
+  check_call(&options, &in);
+  return 0;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Captured calls: while a stream is captured into a CUDA graph, a group is kept as a node of it and runs whenever the graph
+ * is launched.
+ *
+ * The driver is the one that the process has loaded (in the tests tests/standin/cuda); without one nothing is ever
+ * captured. What is kept lives as long as the process, since the graph does not tell when it goes. A node that fails
+ * breaks its communicator, as any call does.
+ */
+#include "standin.h"
+
+#include <dlfcn.h>
+
+#include "cuda/cuda.h"
+
+static struct {
+  __typeof__(&cuStreamIsCapturing) is_capturing;
+  __typeof__(&cuLaunchHostFunc) launch;
+} driver;
+
+/* Is looked for at every call: the program may load it late. */
+static bool find_driver(void)
+{
+  void *handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (!handle)
+    return false;
+  driver.is_capturing = (__typeof__(&cuStreamIsCapturing))dlsym(handle, "cuStreamIsCapturing");
+  driver.launch = (__typeof__(&cuLaunchHostFunc))dlsym(handle, "cuLaunchHostFunc");
+  dlclose(handle);
+  return driver.is_capturing && driver.launch;
+}
+
+bool standin_is_captured(cudaStream_t stream)
+{
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return stream && find_driver() && driver.is_capturing((CUstream)stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+ncclResult_t standin_capture(cudaStream_t stream, void (*run)(void *), void *group)
+{
+  if (driver.launch((CUstream)stream, run, group) != CUDA_SUCCESS)
+    return standin_fail(ncclUnhandledCudaError, "a captured call cannot become a node of its graph");
+  return ncclSuccess;
+}

@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Links the stand-in once for each NCCL that it shall play: the same objects, its version, and the functions that it has
+# (versions.def). "allreduce-only" and "no-send-recv" are not
+# any NCCL, but what others ship under its name.
+#
+#   variants.sh TABLE FOLDER OBJECT...      writes FOLDER/VARIANT/libnccl.so.2; uses $CC and $LDFLAGS
+set -eu
+table=$1 folder=$2
+shift 2
+
+# The names that a version has, as an argument of the linker's version script.
+functions()
+{
+  awk -F '[(), ]+' -v code="$1" '/^FUNCTION\(/ && $3 * 10000 + $4 * 100 + $5 <= code { printf "%s; ", $2 }' "$table"
+}
+
+for variant in 2.18.1 2.19.4 2.22.3 2.23.4 2.26.6 2.27.7 2.28.3 2.28.9 2.29.2 2.30.7 allreduce-only no-send-recv; do
+  at=$folder/$variant
+  mkdir -p "$at"
+  code=21801
+  case $variant in
+    allreduce-only)
+      names='ncclGetVersion; ncclGetErrorString; ncclGetUniqueId; ncclCommInitRank; ncclCommDestroy; ncclAllReduce; ' ;;
+    no-send-recv)
+      names=$(functions $code | sed 's/ncclSend; ncclRecv; //') ;;
+    *)
+      code=$(echo "$variant" | awk -F . '{ print $1 * 10000 + $2 * 100 + $3 }')
+      names=$(functions "$code") ;;
+  esac
+  echo "{ global: $names ncclStandinHostMemory; local: *; };" >"$at/exports"
+  echo "extern const int standin_version; const int standin_version = $code;" >"$at/version.c"
+  # shellcheck disable=SC2086 # words of their own
+  $CC $LDFLAGS -fPIC -fvisibility=hidden -o "$at/libnccl.so.2.new" "$at/version.c" "$@" -Wl,--version-script="$at/exports"
+  mv "$at/libnccl.so.2.new" "$at/libnccl.so.2"
+done

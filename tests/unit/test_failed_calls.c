@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * interpose/execute and interpose/exchange where the real library fails, is still at it, or loses the communicator to an
+ * abort: the functions of the real library are replaced by ones that do so at a chosen moment.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "interpose/comm.h"
+#include "interpose/execute.h"
+#include "interpose/library.h"
+#include "kernels/residual.h"
+#include "tests/unit/tap.h"
+
+enum { N = 40000, RANKS = 2 };
+
+static struct tagc_comm *comm;
+static ncclComm_t handles[RANKS];
+static float *sent, *received;
+
+/* ---- the real library --------------------------------------------------------------------------------------------- */
+
+static int ends, fail_at, in_progress_for, asked;      /* groups ended; the one whose end fails; questions until it is done */
+static ncclResult_t failure, async_failure;
+static void (*at_end)(void);                           /* happens inside the group end that would fail */
+
+static ncclResult_t start_group(void) { return ncclSuccess; }
+
+static ncclResult_t end_group(void)
+{
+  if (++ends != fail_at)
+    return ncclSuccess;
+  if (at_end)
+    at_end();
+  return failure;
+}
+
+static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t on, cudaStream_t stream)
+{
+  (void)from, (void)to, (void)count, (void)type, (void)op, (void)on, (void)stream;
+  return ncclSuccess;
+}
+
+static ncclResult_t reduce_scatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                   ncclComm_t on, cudaStream_t stream)
+{
+  (void)from, (void)op, (void)on, (void)stream;
+  memset(to, 0, count * (type == ncclFloat32 || type == ncclInt32 ? 4 : 1));
+  return ncclSuccess;
+}
+
+static ncclResult_t send_to(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t on,
+                            cudaStream_t stream)
+{
+  (void)from, (void)count, (void)type, (void)peer, (void)on, (void)stream;
+  return ncclSuccess;
+}
+
+/* The peer has sent nothing but zeros. */
+static ncclResult_t receive_from(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t on, cudaStream_t stream)
+{
+  (void)type, (void)peer, (void)on, (void)stream;
+  memset(to, 0, count);
+  return ncclSuccess;
+}
+
+static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
+{
+  (void)on;
+  *state = asked++ < in_progress_for ? ncclInProgress : async_failure;
+  return ncclSuccess;
+}
+
+static const struct tagc_exchange real = {start_group, end_group, reduce_scatter, all_reduce, send_to, receive_from,
+                                          async_error};
+
+/* ---- one slot ------------------------------------------------------------------------------------------------------- */
+
+static void set_up(void)
+{
+  ncclResult_t status;
+  struct tagc_slot_info info = {.name = "unit0"};
+  struct tagc_job job = {0};
+  if (ncclCommInitAll(handles, RANKS, NULL) != ncclSuccess || !tagc_library_start())
+    exit(1);
+  comm = tagc_comm_acquire(handles[0], (const void *)&set_up, &status);
+  if (!comm || !tagc_ledger_set_slots(comm->ledger, &info, 1))
+    exit(1);
+  comm->slots = calloc(1, sizeof *comm->slots);
+  comm->slot_count = 1;
+  struct tagc_slot *slot = comm->slots;
+  slot->shape = (struct tagc_shape){N, RANKS, TAGC_FLOAT32, 100000};
+  if (!tagc_library_codec()->layout(&slot->shape, &slot->layout))
+    exit(1);
+  slot->residual = comm->device->alloc(tagc_residual_bytes(&slot->shape));
+  job.shape = slot->shape;
+  job.layout = slot->layout;
+  comm->workspace = comm->device->alloc(tagc_execute_carve(&job, NULL) + sizeof(float) * N * RANKS);
+}
+
+static void tear_down(void)
+{
+  tagc_comm_forget(handles[0]);
+  tagc_comm_release(comm);
+  ncclCommDestroy(handles[0]);
+  ncclCommDestroy(handles[1]);
+}
+
+/* What is fixed before each call: its outcome, its residual (in use, or void and full of garbage). */
+static void prepare(int at, ncclResult_t how, bool residual_in_use)
+{
+  struct tagc_slot *slot = comm->slots;
+  ends = asked = in_progress_for = 0;
+  fail_at = at;
+  failure = how;
+  async_failure = ncclSuccess;
+  at_end = NULL;
+  slot->residual_empty = !residual_in_use;
+  slot->dirty = residual_in_use;
+  memset(slot->residual, residual_in_use ? 0 : 0x7f, tagc_residual_bytes(&slot->shape));
+  for (size_t i = 0; i < (size_t)N * RANKS; i++)
+    sent[i] = i % 50 ? 0 : (float)i;
+  for (size_t i = 0; i < N; i++)
+    received[i] = -1;
+}
+
+static ncclResult_t call(enum tagc_action action)
+{
+  struct tagc_call c = {.entry = TAGC_ENTRY_ncclReduceScatter, .send = sent, .recv = received, .count = N, .type = ncclFloat32,
+                        .op = ncclSum, .handle = handles[0], .comm = comm, .slot = 0, .cycle = 9, .scale = 1,
+                        .decision = {action, TAGC_REASON_compressed}}, *calls[] = {&c};
+  return tagc_execute(&real, calls, 1);
+}
+
+static bool untouched(void)
+{
+  for (size_t i = 0; i < N; i++)
+    if (received[i] != -1)
+      return false;
+  return true;
+}
+
+static bool is_own_shard(void)
+{
+  for (size_t i = 0; i < N; i++)
+    if (received[i] != sent[i])
+      return false;
+  return true;
+}
+
+static uint64_t dropped(void) { return comm->ledger->rows[0].residuals_dropped; }
+
+static void failures(void)
+{
+  const struct tagc_slot *slot = comm->slots;
+  prepare(0, ncclSuccess, false);
+  ok(call(TAGC_COMPRESS) == ncclSuccess && is_own_shard() && !slot->residual_empty && slot->dirty, "a call that works");
+
+  uint64_t before = dropped();
+  prepare(1, ncclSystemError, false);
+  ok(call(TAGC_COMPRESS) == ncclSystemError && untouched() && slot->residual_empty && dropped() == before,
+     "the exchange of exponents fails: a residual without content is not taken for one with");
+  prepare(1, ncclSystemError, true);
+  ok(call(TAGC_COMPRESS) == ncclSystemError && untouched() && !slot->residual_empty && slot->dirty && dropped() == before,
+     "and one with content is kept: nothing of it was under way");
+  prepare(2, ncclRemoteError, true);
+  ok(call(TAGC_COMPRESS) == ncclRemoteError && untouched() && slot->residual_empty && !slot->dirty &&
+     dropped() == before + 1, "the exchange of payloads fails: the residual is given up, and counted");
+  prepare(0, ncclSuccess, false);
+  ok(call(TAGC_COMPRESS) == ncclSuccess && is_own_shard(), "the next call works");
+  prepare(0, ncclSuccess, true);
+  ok(call(TAGC_FLUSH) == ncclSuccess && slot->residual_empty && !slot->dirty, "a flush that works");
+}
+
+static void failed_flush(void)
+{
+  const struct tagc_slot *slot = comm->slots;
+  uint64_t before = dropped();
+  prepare(tagc_library_codec()->prepare ? 2 : 1, ncclSystemError, true);
+  ok(call(TAGC_FLUSH) == ncclSystemError && !slot->residual_empty && slot->dirty && dropped() == before,
+     "a flush that fails: what it wanted to send is still there");
+}
+
+static void in_progress(void)
+{
+  prepare(2, ncclInProgress, true);
+  in_progress_for = 30;
+  ok(call(TAGC_COMPRESS) == ncclSuccess && asked == 31 && is_own_shard(),
+     "a group that is still at it is asked until it is done, and decoded then");
+  prepare(1, ncclInProgress, true);
+  in_progress_for = 3;
+  async_failure = ncclUnhandledCudaError;
+  ok(call(TAGC_COMPRESS) == ncclUnhandledCudaError && untouched() && ends == 1,
+     "one that fails later ends the call with its error");
+}
+
+/* ---- aborts ----------------------------------------------------------------------------------------------------------- */
+
+static atomic_bool aborting, aborted;
+
+static void *abort_it(void *unused)
+{
+  (void)unused;
+  aborting = true;
+  tagc_comm_abort(handles[0]);
+  aborted = true;
+  return NULL;
+}
+
+static pthread_t watchdog;
+static bool waited;
+
+/* Starts the watchdog, and sees whether it is through after a while. */
+static void begin_abort(void)
+{
+  pthread_create(&watchdog, NULL, abort_it, NULL);
+  while (!aborting)
+    ;
+  nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+  waited = !aborted;
+}
+
+/* It must be through while the thread is inside the real library, however long that takes. */
+static void abort_inside(void)
+{
+  pthread_create(&watchdog, NULL, abort_it, NULL);
+  pthread_join(watchdog, NULL);
+}
+
+static void begin_abort_at_end(void)
+{
+  begin_abort();
+  in_progress_for = 1 << 30;        /* nobody but the watchdog ends this */
+}
+
+/* A fresh communicator for each: it is aborted once. */
+static void aborts(void)
+{
+  static const char *const names[] = {"exponents", "payloads"};
+  for (int at = 1; at <= 2; at++) {
+    set_up();
+    prepare(at, ncclSuccess, true);
+    at_end = abort_inside;
+    ok(call(TAGC_COMPRESS) == ncclInternalError && untouched() && ends == at,
+       "an abort while NCCL exchanges %s does not wait, and ends the call", names[at - 1]);
+    tear_down();
+    set_up();
+    aborting = aborted = false;
+    prepare(at, ncclInProgress, true);
+    comm->nonblocking = true;
+    at_end = begin_abort_at_end;
+    ok(call(TAGC_COMPRESS) == ncclInternalError && untouched() && ends == at && waited,
+       "on a non-blocking communicator it waits for the call into NCCL, and ends the wait for the launch");
+    pthread_join(watchdog, NULL);
+    tear_down();
+  }
+  set_up();
+  aborting = aborted = false;
+  bool entered = tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS);
+  begin_abort();
+  tagc_comms_leave(&comm, 1);
+  pthread_join(watchdog, NULL);
+  ok(entered && waited, "an abort waits while we encode or decode");
+  prepare(0, ncclSuccess, true);
+  ok(call(TAGC_COMPRESS) == ncclInternalError && untouched() && ends == 0, "a call after the abort does nothing");
+  tear_down();
+}
+
+int main(void)
+{
+  sent = malloc(sizeof(float) * N * RANKS);
+  received = malloc(sizeof(float) * N);
+  set_up();
+  failures();
+  failed_flush();
+  in_progress();
+  tear_down();
+  aborts();
+  free(sent);
+  free(received);
+  return tap_done();
+}
