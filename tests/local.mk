@@ -178,9 +178,12 @@ tests_asan = $(unit_tests) $(rules_scripts) \
   tests/e2e/threads.test \
   tests/e2e/versions.test
 # Not exits.test: the report at exit reads what other threads still count.
-tests_tsan = $(filter-out tests/e2e/exits.test,$(rules_scripts)) \
+tests_tsan = \
   tests/e2e/agreement.test \
+  tests/e2e/capture.test \
   tests/e2e/copies.test \
+  tests/e2e/groups.test \
+  tests/e2e/nonblocking.test \
   tests/e2e/steps.test \
   tests/e2e/threads.test \
   tests/unit/test_failed_calls \
