@@ -32,7 +32,7 @@ enum tagc_entry tagc_real_find_entry(const char *name)
   return TAGC_ENTRY_COUNT;
 }
 
-/* ---- the copies ---------------------------------------------------------------------------------------------------- */
+/* ---- the copies -------------------------------------------------------------------------------------------------- */
 
 const struct tagc_nccl tagc_real_none = {.index = -1, .group = TAGC_NCCL_MAX};
 
@@ -63,8 +63,8 @@ static void *look_up(const struct scope *scope, const char *name)
   return found && (is_ours(found) || (scope->except && tagc_object_holds(scope->except, found))) ? NULL : found;
 }
 
-/* The library itself, behind whatever wraps its functions: wrappers leave the second name of each function alone, and that
- * which turns a code into words. */
+/* The library itself, behind whatever wraps its functions: wrappers leave the second name of each function alone, and
+ * that which turns a code into words. */
 static bool find_library(const struct scope *scope, struct tagc_nccl *nccl)
 {
   static const char *const unwrapped[] = {"pncclGroupStart", "ncclGetErrorString", "ncclGroupStart"};
@@ -113,8 +113,8 @@ static void tell_no_room(const struct tagc_nccl *nccl)
 {
   static atomic_flag told;
   if (!atomic_flag_test_and_set(&told))
-    tagc_log(TAGC_LOG_WARN, "interpose", "%s is NCCL library %d of this process, one too many: what programs ask it for by name "
-             "is not intercepted, and linked calls of it fail", nccl->library.name, TAGC_NCCL_MAX + 1);
+    tagc_log(TAGC_LOG_WARN, "interpose", "%s is NCCL library %d of this process, one too many: what programs ask it for by "
+             "name is not intercepted, and linked calls of it fail", nccl->library.name, TAGC_NCCL_MAX + 1);
 }
 
 /* Adds a table, or finds the one that is like it; tagc_real_none without room for it. */
@@ -154,7 +154,7 @@ static const struct tagc_nccl *in_scope(const struct scope *scope)
   return found;
 }
 
-/* ---- TAGC_NCCL ----------------------------------------------------------------------------------------------------- */
+/* ---- TAGC_NCCL --------------------------------------------------------------------------------------------------- */
 
 static const struct tagc_nccl *given;
 
@@ -185,7 +185,7 @@ bool tagc_real_is_lost(void)
   return is_given(&nccl) && !nccl;
 }
 
-/* ---- programs that ask by name ------------------------------------------------------------------------------------- */
+/* ---- programs that ask by name ----------------------------------------------------------------------------------- */
 
 const struct tagc_nccl *tagc_real_of_handle(void *handle, enum tagc_entry entry, void *function)
 {
@@ -207,7 +207,7 @@ const struct tagc_nccl *tagc_real_by_stub(void)
   return nccl;
 }
 
-/* ---- programs that are linked -------------------------------------------------------------------------------------- */
+/* ---- programs that are linked ------------------------------------------------------------------------------------ */
 
 struct tagc_real_caller tagc_real_first_caller;
 
@@ -292,8 +292,8 @@ static const struct tagc_nccl *only_one(void)
     if (nccl->group != 0) {
       static atomic_flag told;
       if (!atomic_flag_test_and_set(&told))
-        tagc_log(TAGC_LOG_ERROR, "interpose", "several NCCL libraries are in this process, and one is called from where none "
-                 "is seen: such calls fail, as nobody can tell which is meant (TAGC_NCCL would make it one)");
+        tagc_log(TAGC_LOG_ERROR, "interpose", "several NCCL libraries are in this process, and one is called from where "
+                 "none is seen: such calls fail, as nobody can tell which is meant (TAGC_NCCL would make it one)");
       return &tagc_real_none;
     }
   if (copy(0))
@@ -329,7 +329,8 @@ void *tagc_real_missing(enum tagc_entry entry)
   static atomic_flag told[TAGC_ENTRY_COUNT];
   int saved = errno;
   if (!atomic_flag_test_and_set(&told[entry]))
-    tagc_log(TAGC_LOG_ERROR, "interpose", "%s: no NCCL library that has it was found for its caller", entries[entry].name);
+    tagc_log(TAGC_LOG_ERROR, "interpose", "%s: no NCCL library that has it was found for its caller",
+             entries[entry].name);
   errno = saved;
   return NULL;
 }
