@@ -13,25 +13,6 @@
 _Thread_local int tagc_real_depth __attribute__((tls_model("initial-exec")));
 _Thread_local int tagc_real_stub __attribute__((tls_model("initial-exec")));
 
-static const struct {
-  const char *name;
-  bool exported;
-} entries[] = {
-#define ENTRY(name) {#name, true},
-#define USED(name) {#name, false},
-#include "interpose/entries.def"
-};
-
-enum tagc_entry tagc_real_find_entry(const char *name)
-{
-  if (strncmp(name, "nccl", 4) != 0)
-    return TAGC_ENTRY_COUNT;
-  for (int i = 0; i < TAGC_ENTRY_COUNT; i++)
-    if (entries[i].exported && strcmp(entries[i].name, name) == 0)
-      return (enum tagc_entry)i;
-  return TAGC_ENTRY_COUNT;
-}
-
 /* ---- the copies -------------------------------------------------------------------------------------------------- */
 
 const struct tagc_nccl tagc_real_none = {.index = -1, .group = TAGC_NCCL_MAX};
@@ -92,8 +73,8 @@ static bool fill(const struct scope *scope, struct tagc_nccl *nccl)
 {
   bool any = false;
   for (int i = 0; i < TAGC_ENTRY_COUNT; i++) {
-    nccl->functions[i] = look_up(scope, entries[i].name);
-    any |= nccl->functions[i] && entries[i].exported;
+    nccl->functions[i] = look_up(scope, tagc_real_name((enum tagc_entry)i));
+    any |= nccl->functions[i] && tagc_real_is_exported((enum tagc_entry)i);
   }
   if (!any || !find_library(scope, nccl) || !pin(nccl))
     return false;
@@ -270,7 +251,7 @@ const struct tagc_nccl *tagc_real_visible(enum tagc_entry entry, const void *cal
 {
   struct tagc_object object;
   const struct tagc_nccl *nccl;
-  void *everybodys = tagc_linker_dlsym()(RTLD_NEXT, entries[entry].name);
+  void *everybodys = tagc_linker_dlsym()(RTLD_NEXT, tagc_real_name(entry));
   for (int i = 0; everybodys && !*tagc_library_options()->nccl && i < TAGC_NCCL_MAX && (nccl = copy(i)); i++)
     if (nccl->functions[entry] == everybodys)
       return nccl;
@@ -330,7 +311,7 @@ void *tagc_real_missing(enum tagc_entry entry)
   int saved = errno;
   if (!atomic_flag_test_and_set(&told[entry]))
     tagc_log(TAGC_LOG_ERROR, "interpose", "%s: no NCCL library that has it was found for its caller",
-             entries[entry].name);
+             tagc_real_name(entry));
   errno = saved;
   return NULL;
 }

@@ -59,7 +59,10 @@ const struct tagc_nccl *tagc_real_of_handle(void *handle, enum tagc_entry entry,
 /* Can TAGC_NCCL, which was given, not be opened? */
 bool tagc_real_is_lost(void);
 
-/* The entry of that exact name, or TAGC_ENTRY_COUNT. Only those of ENTRY(): what the library exports. */
+/* Names (interpose/names.c). The library exports what is ENTRY() in entries.def. */
+const char *tagc_real_name(enum tagc_entry entry);
+bool tagc_real_is_exported(enum tagc_entry entry);
+/* The entry of that exact name, if the library exports it, or TAGC_ENTRY_COUNT. */
 enum tagc_entry tagc_real_find_entry(const char *name);
 
 /* The real function of a name, typed, or NULL (said in the log, once). */
