@@ -18,6 +18,7 @@ libtagc_a_SOURCES += \
   interpose/ledger.c interpose/ledger.h \
   interpose/library.c interpose/library.h \
   interpose/linker.c interpose/linker.h \
+  interpose/names.c \
   interpose/op.c \
   interpose/plan.c interpose/plan.h \
   interpose/real.c interpose/real.h interpose/hook.h \
