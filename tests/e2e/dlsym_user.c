@@ -161,7 +161,7 @@ static int run(struct copy *copies, int count, bool one, const struct rendezvous
 int main(int argc, char **argv)
 {
   static struct copy copies[MOST];
-  ncclUniqueId ids[MOST];
+  ncclUniqueId ids[MOST] = {0};
   struct rendezvous r;
   char why[200];
   int count = 0;
