@@ -220,18 +220,10 @@ static void check_codec(struct tagc_findings *f)
 }
 
 /* -- NCCL's variables -------------------------------------------------------------------------------------------- */
-static bool switched_on(const char *value) { return *value && strcmp(value, "0") != 0; }
-
-/* What a variable of NCCL or torch means for us; "" for most. */
-static const char *remark(const char *name, const char *value)
+/* What a variable of NCCL means for us; "" for most. */
+static const char *remark(const char *name)
 {
-  if (strcmp(name, "NCCL_COMM_ID") == 0)
-    return "the ranks cannot agree: every call passes through";
-  if (strcmp(name, "NCCL_COMM_BLOCKING") == 0 && strcmp(value, "0") == 0)
-    return "communicators are non-blocking: every call passes through";
-  if (strcmp(name, "TORCH_NCCL_USE_COMM_NONBLOCKING") == 0 && switched_on(value))
-    return "communicators are non-blocking: every call passes through";
-  return "";
+  return strcmp(name, "NCCL_COMM_ID") == 0 ? "the ranks cannot agree: every call passes through" : "";
 }
 
 /* The first that names a variable wins, as NCCL has it: the environment, the user's file, the system's. */
@@ -240,7 +232,7 @@ static void take_variable(struct tagc_findings *f, const char *text, const char 
   size_t length = strcspn(text, "=");
   struct tagc_variable *row = &f->nccl[f->nccl_count];
   if (text[length] != '=' || length >= sizeof row->name || f->nccl_count == TAGC_ROWS_MAX ||
-      (strncmp(text, "NCCL_", 5) != 0 && strncmp(text, "TORCH_NCCL_USE_COMM_NONBLOCKING", length) != 0))
+      strncmp(text, "NCCL_", 5) != 0)
     return;
   for (size_t i = 0; i < f->nccl_count; i++)
     if (strncmp(f->nccl[i].name, text, length) == 0 && !f->nccl[i].name[length])
@@ -248,7 +240,7 @@ static void take_variable(struct tagc_findings *f, const char *text, const char 
   snprintf(row->name, sizeof row->name, "%.*s", (int)length, text);
   snprintf(row->value, sizeof row->value, "%s", text + length + 1);
   snprintf(row->source, sizeof row->source, "%s", source);
-  snprintf(row->problem, sizeof row->problem, "%s", remark(row->name, row->value));
+  snprintf(row->problem, sizeof row->problem, "%s", remark(row->name));
   f->nccl_count++;
 }
 

@@ -35,8 +35,8 @@ static bool is_own_handle(void *handle)
   return tagc_linker_find((const void *)&tagc_hook_dlsym, &us) && tagc_linker_pin(&us) == handle;
 }
 
-/* A name that everybody, or the caller, is taken to see: what is there without us. NULL, with something for dlerror() to
- * say, where nothing is. */
+/* A name that everybody, or the caller, is taken to see: what is there without us. NULL, with something for dlerror()
+ * to say, where nothing is. */
 static void *answer_visible(const char *name, enum tagc_entry entry, const void *caller)
 {
   if (tagc_real_is_lost())
@@ -101,9 +101,9 @@ static bool shares_nccl(const char *library)
   return function && tagc_linker_find(function, &its) && its.low == everybodys->library.low;
 }
 
-/* May a library be opened without RTLD_DEEPBIND? Only if that is needed to see its calls, and brings it no other NCCL: it
- * calls functions, too, that are not intercepted. A name without a slash is searched for in places that depend on the
- * caller; that is not repeated here. */
+/* May a library be opened without RTLD_DEEPBIND? Only if that is needed to see its calls, and brings it no other NCCL:
+ * it calls functions, too, that are not intercepted. A name without a slash is searched for in places that depend on
+ * the caller; that is not repeated here. */
 static bool can_be_bound_to_us(const char *path)
 {
   struct tagc_imports imports;
@@ -111,9 +111,9 @@ static bool can_be_bound_to_us(const char *path)
       tagc_library_options()->mode == TAGC_MODE_OFF)
     return false;
   bool can = shares_nccl(imports.library);
-  tagc_log(TAGC_LOG_INFO, "interpose", can ? "%s imports NCCL's functions: opened without RTLD_DEEPBIND, to see its calls"
-                                           : "%s is opened with RTLD_DEEPBIND, and binds to an NCCL of its own: its calls are "
-                                             "not seen", path);
+  tagc_log(TAGC_LOG_INFO, "interpose",
+           can ? "%s imports NCCL's functions: opened without RTLD_DEEPBIND, to see its calls"
+               : "%s is opened with RTLD_DEEPBIND, and binds to an NCCL of its own: its calls are not seen", path);
   return can;
 }
 

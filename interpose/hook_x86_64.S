@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * dlsym, dlopen and the stubs: see hook.h. The arguments survive the C part, and the real function sees the caller's return
- * address.
+ * dlsym, dlopen and the stubs: see hook.h. The arguments survive the C part, and the real function sees the caller's
+ * return address.
  */
 #define RTLD_DEEPBIND 8
 #define STUB 32				/* TAGC_HOOK_STUB */

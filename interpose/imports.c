@@ -53,7 +53,8 @@ static bool take(const struct file *file, uint64_t offset, void *to, size_t byte
 
 static bool take_segment(const struct file *file, unsigned i, Elf64_Phdr *segment)
 {
-  return file->header.e_phoff <= file->size && take(file, file->header.e_phoff + i * sizeof *segment, segment, sizeof *segment);
+  uint64_t begin = file->header.e_phoff;
+  return begin <= file->size && take(file, begin + i * sizeof *segment, segment, sizeof *segment);
 }
 
 /* Where a virtual address lies in the file; false where it does not. */

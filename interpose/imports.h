@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Does a shared object import NCCL's functions? Read from its file, before it is loaded: the dlopen hook asks.
  *
- * The file may be anything: every offset and size in it is checked against its end. Nothing is allocated, no lock taken;
- * any thread. errno may change.
+ * The file may be anything: every offset and size in it is checked against its end. Nothing is allocated, no lock
+ * taken; any thread. errno may change.
  */
 #ifndef INTERPOSE_IMPORTS_H
 #define INTERPOSE_IMPORTS_H

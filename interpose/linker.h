@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What this library asks of the dynamic linker: which object an address lies in, and the functions that its own dlsym and
- * dlopen (interpose/hook.h) stand in front of.
+ * What this library asks of the dynamic linker: which object an address lies in, and the functions that its own dlsym
+ * and dlopen (interpose/hook.h) stand in front of.
  *
  * Threads: any. Nothing here allocates or keeps a lock; the dynamic linker takes its own. errno may change.
  */
@@ -20,8 +20,8 @@ typedef void *tagc_dlopen_function(const char *path, int flags);
  * process runs. */
 tagc_dlsym_function *tagc_linker_dlsym(void);
 
-/* The dlsym and dlopen that programs would reach without this library: those of the next library that stands in front of
- * them, too, or the C library's. */
+/* The dlsym and dlopen that programs would reach without this library: those of the next library that stands in front
+ * of them, too, or the C library's. */
 tagc_dlsym_function *tagc_linker_next_dlsym(void);
 tagc_dlopen_function *tagc_linker_next_dlopen(void);
 
@@ -29,7 +29,7 @@ tagc_dlopen_function *tagc_linker_next_dlopen(void);
 struct tagc_object {
   uintptr_t low, high;              /* all of its segments lie in [low, high) */
   const char *name;                 /* the dynamic linker's; "" is the program. Valid while the object is loaded */
-  bool before_us;                   /* found before this library: the program, or a library that is preloaded before it */
+  bool before_us;                   /* found before this library: the program, or one that is preloaded before it */
 };
 
 /* The object that holds an address; false where none does (memory that a program filled with code itself), or one in

@@ -18,6 +18,7 @@ libtagc_a_SOURCES += \
   interpose/ledger.c interpose/ledger.h \
   interpose/library.c interpose/library.h \
   interpose/linker.c interpose/linker.h \
+  interpose/names.c \
   interpose/op.c \
   interpose/plan.c interpose/plan.h \
   interpose/real.c interpose/real.h interpose/hook.h \
@@ -45,6 +46,6 @@ tagc_doctor_SOURCES = interpose/tagc-doctor.c \
   interpose/doctor_net.c interpose/doctor_process.c interpose/doctor_python.c interpose/doctor_report.c \
   interpose/doctor_search.c interpose/doctor_search.h interpose/doctor_surroundings.c interpose/doctor_target.c
 tagc_doctor_CPPFLAGS = $(AM_CPPFLAGS) -DPRELOADDIR='"$(preloaddir)"'
-tagc_doctor_LDFLAGS = $(SANITIZE_CFLAGS) -Wl,--as-needed
+tagc_doctor_LDFLAGS = $(PROGRAM_LINK_FLAGS)
 tagc_doctor_LDADD = libtagc.a $(LIBELF_LIBS) -ldl
 endif

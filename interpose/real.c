@@ -12,26 +12,7 @@
 _Thread_local int tagc_real_depth __attribute__((tls_model("initial-exec")));
 _Thread_local int tagc_real_stub __attribute__((tls_model("initial-exec")));
 
-static const struct {
-  const char *name;
-  bool exported;
-} entries[] = {
-#define ENTRY(name) {#name, true},
-#define USED(name) {#name, false},
-#include "interpose/entries.def"
-};
-
-enum tagc_entry tagc_real_find_entry(const char *name)
-{
-  if (strncmp(name, "nccl", 4) != 0)
-    return TAGC_ENTRY_COUNT;
-  for (int i = 0; i < TAGC_ENTRY_COUNT; i++)
-    if (entries[i].exported && strcmp(entries[i].name, name) == 0)
-      return (enum tagc_entry)i;
-  return TAGC_ENTRY_COUNT;
-}
-
-/* ---- the copies ---------------------------------------------------------------------------------------------------- */
+/* ---- the copies -------------------------------------------------------------------------------------------------- */
 
 const struct tagc_nccl tagc_real_none = {.index = -1, .group = TAGC_NCCL_MAX};
 
@@ -65,8 +46,8 @@ static void *look_up(const struct scope *scope, const char *name)
   return found && (is_ours(found) || (scope->except && tagc_object_holds(scope->except, found))) ? NULL : found;
 }
 
-/* The library itself, behind whatever wraps its functions: wrappers leave the second name of each function alone, and that
- * which turns a code into words. */
+/* The library itself, behind whatever wraps its functions: wrappers leave the second name of each function alone, and
+ * that which turns a code into words. */
 static bool find_library(const struct scope *scope, struct tagc_nccl *nccl)
 {
   static const char *const unwrapped[] = {"pncclGroupStart", "ncclGetErrorString", "ncclGroupStart"};
@@ -105,8 +86,8 @@ static bool fill(const struct scope *scope, struct tagc_nccl *nccl)
 {
   bool any = false;
   for (int i = 0; i < TAGC_ENTRY_COUNT; i++) {
-    nccl->functions[i] = look_up(scope, entries[i].name);
-    any |= nccl->functions[i] && entries[i].exported;
+    nccl->functions[i] = look_up(scope, tagc_real_name((enum tagc_entry)i));
+    any |= nccl->functions[i] && tagc_real_is_exported((enum tagc_entry)i);
   }
   if (!any || !find_library(scope, nccl) || !pin(nccl))
     return false;
@@ -126,8 +107,8 @@ static void tell_no_room(const struct tagc_nccl *nccl)
 {
   static atomic_flag told;
   if (!atomic_flag_test_and_set(&told))
-    tagc_log(TAGC_LOG_WARN, "interpose", "%s is NCCL library %d of this process, one too many: what programs ask it for by name "
-             "is not intercepted, and linked calls of it fail", nccl->library.name, TAGC_NCCL_MAX + 1);
+    tagc_log(TAGC_LOG_WARN, "interpose", "%s is NCCL library %d of this process, one too many: what programs ask it for by "
+             "name is not intercepted, and linked calls of it fail", nccl->library.name, TAGC_NCCL_MAX + 1);
 }
 
 /* The table that is like a candidate, which becomes one where there is none. NULL without room for it. The lock is held. */
@@ -174,7 +155,7 @@ static const struct tagc_nccl *in_scope(const struct scope *scope)
   return found;
 }
 
-/* ---- TAGC_NCCL ----------------------------------------------------------------------------------------------------- */
+/* ---- TAGC_NCCL --------------------------------------------------------------------------------------------------- */
 
 static const struct tagc_nccl *given;
 
@@ -205,7 +186,7 @@ bool tagc_real_is_lost(void)
   return is_given(&nccl) && !nccl;
 }
 
-/* ---- programs that ask by name ------------------------------------------------------------------------------------- */
+/* ---- programs that ask by name ----------------------------------------------------------------------------------- */
 
 const struct tagc_nccl *tagc_real_of_handle(void *handle, enum tagc_entry entry, void *function)
 {
@@ -227,7 +208,7 @@ const struct tagc_nccl *tagc_real_by_stub(void)
   return nccl;
 }
 
-/* ---- programs that are linked -------------------------------------------------------------------------------------- */
+/* ---- programs that are linked ------------------------------------------------------------------------------------ */
 
 struct tagc_real_caller tagc_real_first_caller;
 
@@ -290,7 +271,7 @@ const struct tagc_nccl *tagc_real_visible(enum tagc_entry entry, const void *cal
 {
   struct tagc_object object;
   const struct tagc_nccl *nccl;
-  void *everybodys = tagc_linker_dlsym()(RTLD_NEXT, entries[entry].name);
+  void *everybodys = tagc_linker_dlsym()(RTLD_NEXT, tagc_real_name(entry));
   for (int i = 0; everybodys && !*tagc_library_options()->nccl && i < TAGC_NCCL_MAX && (nccl = copy(i)); i++)
     if (nccl->functions[entry] == everybodys)
       return nccl;
@@ -312,8 +293,8 @@ static const struct tagc_nccl *only_one(void)
     if (nccl->group != 0) {
       static atomic_flag told;
       if (!atomic_flag_test_and_set(&told))
-        tagc_log(TAGC_LOG_ERROR, "interpose", "several NCCL libraries are in this process, and one is called from where none "
-                 "is seen: such calls fail, as nobody can tell which is meant (TAGC_NCCL would make it one)");
+        tagc_log(TAGC_LOG_ERROR, "interpose", "several NCCL libraries are in this process, and one is called from where "
+                 "none is seen: such calls fail, as nobody can tell which is meant (TAGC_NCCL would make it one)");
       return &tagc_real_none;
     }
   if (copy(0))
@@ -367,9 +348,9 @@ void *tagc_real_missing(const struct tagc_nccl *nccl, enum tagc_entry entry)
   }
   if (version)
     tagc_log(TAGC_LOG_ERROR, "interpose", "%s: the NCCL of this process (%d.%d.%d) does not have it: calls of it fail",
-             entries[entry].name, version / 10000, version / 100 % 100, version % 100);
+             tagc_real_name(entry), version / 10000, version / 100 % 100, version % 100);
   else
-    tagc_log(TAGC_LOG_ERROR, "interpose", "%s: no NCCL library that has it was found for its caller", entries[entry].name);
+    tagc_log(TAGC_LOG_ERROR, "interpose", "%s: no NCCL library that has it was found for its caller", tagc_real_name(entry));
   errno = saved;
   return NULL;
 }

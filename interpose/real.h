@@ -2,12 +2,12 @@
  * The real NCCL, or several: a process may hold more than one copy, and every call goes on to its caller's own.
  *
  * A copy is a table of functions, found once, whole, and never changed. Which one a call means:
- *   linked      The object that calls was bound to this library by the dynamic linker. It gets what it would have been bound
- *               to instead: the next library in the global scope, else those that the object itself needs. Remembered by the
- *               object's addresses; the object stays loaded from then on, so that these stay its own.
- *   by name     dlsym() gave the program a stub (interpose/stubs.h), one set a copy, that notes its copy on the way in.
- *   neither     An object that sees no NCCL called (a tail call out of another object, code without an object): the only copy
- *               that is known or loaded; where there are several, nobody can tell, and the call fails.
+ *   linked      The object that calls was bound to this library by the dynamic linker. It gets what it would have been
+ *               bound to instead: the next library in the global scope, else those that the object itself needs.
+ *               Remembered by the object's addresses; the object stays loaded from then on, so that these stay its own.
+ *   by name     dlsym() gave the program a stub (interpose/hook.h), one set a copy, that notes its copy on the way in.
+ *   neither     An object that sees no NCCL called (a tail call out of another object, code without an object): the
+ *               only copy that is known or loaded; where there are several, nobody can tell, and the call fails.
  * TAGC_NCCL overrides all of it.
  *
  * Threads: any; tables and objects are only ever added, and read without a lock. What is found stays loaded.
@@ -38,30 +38,33 @@ struct tagc_nccl {
   void *functions[TAGC_ENTRY_COUNT];   /* NULL: it does not have this one */
   struct tagc_object library;          /* where the work is done; functions may lie in libraries that wrap it */
   int index;                           /* in the order in which they were found */
-  int group;                           /* the index of the first table with this library: they share a thread's groups */
+  int group;                           /* the index of the first table with this library: their groups are the same */
   bool on_host;                        /* works on host memory (the stand-in of the tests says so by a symbol) */
 };
 
 /* Stands for a copy where there is none: it has no functions. */
 extern const struct tagc_nccl tagc_real_none;
 
-/* The copy that a call means, never NULL: that of the stub which the thread came through, else that of the linked caller (an
- * address inside the calling object). The first thing that every exported function asks, once: the note of a stub is
- * taken by it. */
+/* The copy that a call means, never NULL: that of the stub which the thread came through, else that of the linked
+ * caller (an address inside the calling object). The first thing that every exported function asks, once: the note of
+ * a stub is taken by it. */
 static inline const struct tagc_nccl *tagc_real_called(const void *caller);
 
-/* The copy in which an object at this address would find `entry` if it were linked; NULL where it would find none. For NULL:
- * what everybody sees. */
+/* The copy in which an object at this address would find `entry` if it were linked; NULL where it would find none. For
+ * NULL: what everybody sees. */
 const struct tagc_nccl *tagc_real_visible(enum tagc_entry entry, const void *caller);
 
-/* The copy in which a program found `function` under the name of `entry`, asking `handle`. NULL where there is no room for
- * another copy (said in the log), or where TAGC_NCCL cannot be had. */
+/* The copy in which a program found `function` under the name of `entry`, asking `handle`. NULL where there is no room
+ * for another copy (said in the log), or where TAGC_NCCL cannot be had. */
 const struct tagc_nccl *tagc_real_of_handle(void *handle, enum tagc_entry entry, void *function);
 
 /* Can TAGC_NCCL, which was given, not be opened? */
 bool tagc_real_is_lost(void);
 
-/* The entry of that exact name, or TAGC_ENTRY_COUNT. Only those of ENTRY(): what the library exports. */
+/* Names (interpose/names.c). The library exports what is ENTRY() in entries.def. */
+const char *tagc_real_name(enum tagc_entry entry);
+bool tagc_real_is_exported(enum tagc_entry entry);
+/* The entry of that exact name, if the library exports it, or TAGC_ENTRY_COUNT. */
 enum tagc_entry tagc_real_find_entry(const char *name);
 
 /* The real function of a name, typed, or NULL (said in the log, once). */
@@ -79,11 +82,11 @@ static inline void *tagc_real_get(const struct tagc_nccl *nccl, enum tagc_entry 
   return __builtin_expect(function != NULL, 1) ? function : tagc_real_missing(nccl, entry);
 }
 
-/* NCCL's own calls of its public functions come back to us: while a thread is inside the real library, whatever it calls
- * is forwarded untouched. A counter a thread. */
+/* NCCL's own calls of its public functions come back to us: while a thread is inside the real library, whatever it
+ * calls is forwarded untouched. A counter a thread. */
 extern _Thread_local int tagc_real_depth __attribute__((tls_model("initial-exec")));
 
-/* ---- what tagc_real_called() looks at ------------------------------------------------------------------------------ */
+/* ---- what tagc_real_called() looks at ---------------------------------------------------------------------------- */
 
 /* Set by a stub: one more than the index of its copy. Taken, and set to 0, by the exported function behind it. */
 extern _Thread_local int tagc_real_stub __attribute__((tls_model("initial-exec")));

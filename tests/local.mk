@@ -155,6 +155,7 @@ fuzz_targets += tests/fuzz/elf
 tests_fuzz_elf_SOURCES = tests/fuzz/elf.c interpose/doctor_elf.c
 tests_fuzz_elf_LDADD = $(FUZZ_LIBS) $(LIBELF_LIBS)
 endif
+fuzz_targets += tests/fuzz/imports
 fuzz_targets += tests/fuzz/options
 fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Another library that is preloaded and stands in front of dlsym itself, as tools that wrap CUDA are: it wraps
- * ncclReduceScatter for those who ask a handle for it, and says at exit how many calls it has seen. HOOK_FORWARD says how it goes on: "dlvsym" to the C
- * library's dlsym, "next" to the next library's.
+ * ncclReduceScatter for those who ask a handle for it, and says at exit how many calls it has seen. HOOK_FORWARD says
+ * how it goes on: "dlvsym" to the C library's dlsym, "next" to the next library's.
  */
 #include <dlfcn.h>
 #include <nccl.h>

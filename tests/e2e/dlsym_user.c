@@ -6,16 +6,16 @@
  *
  * load                      dlopen(PATH, RTLD_GLOBAL), and nothing more
  * close                     a plugin is opened, calls NCCL and is closed: the next one may take its place in memory
- * local, global, deepbind   dlopen(PATH) with these flags, then dlsym() for each function, as dlopen stubs and ctypes do
- * default                   dlopen(PATH, RTLD_GLOBAL), then dlsym(RTLD_DEFAULT), which must have found nothing before
- * main                      the same through dlopen(NULL)
+ * local, global, deepbind   dlopen(PATH) with these flags, then dlsym() for each function, as dlopen stubs and ctypes
+ * do default                   dlopen(PATH, RTLD_GLOBAL), then dlsym(RTLD_DEFAULT), which must have found nothing
+ * before main                      the same through dlopen(NULL)
  * reopen                    asked for the functions, closed, opened again and asked again
  * namespace                 dlmopen() into a namespace of its own
  * plugin, plugin-deepbind   PATH is a library that is linked with NCCL (nccl_plugin.c), opened RTLD_LOCAL
  * tail                      the same, where groups are started and ended by a jump out of the plugin
  *
- * With several copies, the group of one must not hold the calls of another. `one`: they are all the same copy, reached in
- * several ways, and its groups hold all calls.
+ * With several copies, the group of one must not hold the calls of another. `one`: they are all the same copy, reached
+ * in several ways, and its groups hold all calls.
  */
 #include <dlfcn.h>
 #include <nccl.h>
@@ -109,8 +109,8 @@ static bool open_and_close(const char *path)
 {
   struct copy c;
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  return library && fill(&c, library, "plugin_") && c.ncclGroupStart() == ncclSuccess && c.ncclGroupEnd() == ncclSuccess &&
-         dlclose(library) == 0;
+  return library && fill(&c, library, "plugin_") && c.ncclGroupStart() == ncclSuccess &&
+         c.ncclGroupEnd() == ncclSuccess && dlclose(library) == 0;
 }
 
 static bool is_exact(const float *out, int step, const struct rendezvous *r)
@@ -161,7 +161,7 @@ static int run(struct copy *copies, int count, bool one, const struct rendezvous
 int main(int argc, char **argv)
 {
   static struct copy copies[MOST];
-  ncclUniqueId ids[MOST];
+  ncclUniqueId ids[MOST] = {0};
   struct rendezvous r;
   char why[200];
   int count = 0;

@@ -22,8 +22,10 @@ static void *run(void *argument)
   void *handle = handles[by_name ? 0 : 1];
   pthread_barrier_wait(&together);
   for (int i = 0; i < CALLS; i++) {
-    ncclResult_t (*start)(void) = (ncclResult_t (*)(void))dlsym(handle, by_name ? "ncclGroupStart" : "plugin_ncclGroupStart");
-    ncclResult_t (*end)(void) = (ncclResult_t (*)(void))dlsym(handle, by_name ? "ncclGroupEnd" : "plugin_ncclGroupEnd");
+    void *functions[] = {dlsym(handle, by_name ? "ncclGroupStart" : "plugin_ncclGroupStart"),
+                         dlsym(handle, by_name ? "ncclGroupEnd" : "plugin_ncclGroupEnd")};
+    ncclResult_t (*start)(void) = (ncclResult_t (*)(void))functions[0];
+    ncclResult_t (*end)(void) = (ncclResult_t (*)(void))functions[1];
     failures += !start || !end || start() != ncclSuccess || end() != ncclSuccess;
   }
   return NULL;

@@ -6,7 +6,8 @@ nccl="$abs_top_builddir/tests/standin/libnccl.so.2"
 plugin="$programs/nccl_plugin.so"
 export TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_SPARSITY=0.95 TAGC_REPORT=1
 
-# ranks [VARIABLE=VALUE...] PROGRAM...: two ranks of it behind $preload; $status, $scratch/out and $scratch/err are theirs.
+# ranks [VARIABLE=VALUE...] PROGRAM...: two ranks of it behind $preload; $status, $scratch/out and $scratch/err are
+# theirs.
 ranks()
 {
   (
@@ -22,7 +23,8 @@ ranks()
 # Calls compressed, a communicator, in the order of the report.
 compressed() { sed -n 's/^tagc-total: .* compressed=\([0-9]*\) .*/\1/p' "$scratch/err" | paste -s -d ' '; }
 
-# reached WANTED DESCRIPTION [VARIABLE=VALUE...] PROGRAM...: it runs well, with so many calls compressed in each communicator.
+# reached WANTED DESCRIPTION [VARIABLE=VALUE...] PROGRAM...: it runs well, with so many calls compressed in each
+# communicator.
 reached()
 {
   wanted_calls=$1 name=$2
@@ -36,5 +38,6 @@ reached()
 # said WANTED DESCRIPTION PATTERN: so many lines of what was said hold the pattern.
 said() { is "$1" "$(grep -c -e "$3" "$scratch/err")" "$2"; }
 
-# says DESCRIPTION PATTERN: at least one rank of those that failed does. (The others may be ended before they come to it.)
+# says DESCRIPTION PATTERN: at least one rank of those that failed does. (The others may be ended before they come to
+# it.)
 says() { grep -q -e "$2" "$scratch/err"; point $? "$1"; }

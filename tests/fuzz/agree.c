@@ -3,10 +3,8 @@
  * "on" only when all ranks have reported the same text. The input is a series of requests: a byte for kind and secret, one for
  * the rank, one for the number of ranks, one for the size of the text, and the text; and, once, raw bytes for the readers.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "interpose/agree_decider.h"
+#include "tests/fuzz/input.h"
 
 enum { MOST = 8 };
 
@@ -70,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(q.secret, secret, sizeof secret);
     q.secret[5] = kind == 255;
     tagc_agree_request_write(bytes, &q);
-    char *text = malloc(text_size + 1);            /* of its exact size, for the sanitizer */
+    char *text = input_memory(text_size + 1);
     memcpy(text, data + at + 4, text_size);
     text[text_size] = '\0';
     for (size_t i = 0; i < text_size; i++)         /* as the decider stores it */

@@ -36,7 +36,7 @@ static void check_call(const struct tagc_options *options, struct input *in)
     .op = (enum tagc_op)(input_byte(in) % 4),
     .nranks = (int)input_number(in, bits & 128 ? 4 : 1),
     .bytes = input_number(in, 6),
-    .nonblocking = (bits & 4) != 0,
+    .agreed = (bits & 4) == 0,
     .device = (bits & 8) == 0,
     .state = (enum tagc_cycle_state)(input_byte(in) % 3),
     .slot = (int)input_byte(in) - 1,
@@ -54,7 +54,7 @@ static void check_call(const struct tagc_options *options, struct input *in)
   MUST(d.action == TAGC_COMPRESS || d.action == TAGC_FLUSH);
   MUST(options->mode == TAGC_MODE_COMPRESS || options->mode == TAGC_MODE_AB);
   MUST(f.collective == TAGC_REDUCE_SCATTER && f.compressible_type && f.op != TAGC_OP_OTHER && f.nranks >= 2);
-  MUST(!f.nonblocking && f.device && f.bytes >= options->min_bytes);
+  MUST(f.agreed && f.device && f.bytes >= options->min_bytes);
   MUST(f.state == TAGC_CYCLE_ON_TRACK && f.slot >= 0 && f.voted && f.verdict == TAGC_REASON_compressed);
   MUST(f.cycle >= TAGC_VOTE_CYCLE && f.cycle > options->warmup);
   MUST(d.action == TAGC_COMPRESS || (options->mode == TAGC_MODE_AB && f.dirty && d.reason == TAGC_REASON_flushed));

@@ -37,7 +37,9 @@ static bool is_nonblocking(const ncclConfig_t *config, bool inherited)
   const char *forced = getenv("NCCL_COMM_BLOCKING");
   if (forced && (strcmp(forced, "0") == 0 || strcmp(forced, "1") == 0))
     return *forced == '0';
-  return config ? config->blocking == 0 : inherited;
+  if (!config)
+    return inherited;
+  return config->size >= offsetof(ncclConfig_t, blocking) + sizeof config->blocking && config->blocking == 0;
 }
 
 static ncclResult_t add_init(ncclComm_t *handle, int nranks, const ncclUniqueId *ids, int nids, int rank, int device,

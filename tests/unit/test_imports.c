@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a shared object imports, read from its file: from a small object that is made here by hand, from all kinds of damage
- * to it, and from real ones. Whatever is read lies in front of a page that cannot be: a byte too far ends this program.
+ * What a shared object imports, read from its file: from a small object that is made here by hand, from all kinds of
+ * damage to it, and from real ones. Whatever is read lies in front of a page that cannot be: a byte too far ends this
+ * program.
  */
 #include "interpose/imports.h"
 
@@ -159,7 +160,8 @@ static void test_damaged(void)
   is_sound(&o, true, "", "a name that does not end");
 }
 
-/* Every prefix, every byte changed: nothing to say of the answer but that it comes, and is empty where there is none. */
+/* Every prefix, every byte changed: nothing to say of the answer but that it comes, and is empty where there is
+ * none. */
 static void test_all_damage(void)
 {
   static const uint8_t values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
