@@ -309,14 +309,12 @@ bool tagc_comm_is_nonblocking(ncclComm_t handle)
   return nonblocking;
 }
 
-void tagc_comm_forget(ncclComm_t handle) { tagc_comm_release(unlist(handle)); }
+struct tagc_comm *tagc_comm_forget(ncclComm_t handle) { return unlist(handle); }
 
-void tagc_comm_abort(ncclComm_t handle)
+struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
 {
   struct tagc_comm *comm = unlist(handle);
-  if (!comm)
-    return;
-  for (;;) {
+  while (comm) {
     int phase = atomic_load(&comm->phase);
     if (phase == TAGC_PHASE_ABORTED)
       break;
@@ -324,7 +322,7 @@ void tagc_comm_abort(ncclComm_t handle)
       break;
     sched_yield();
   }
-  tagc_comm_release(comm);
+  return comm;
 }
 
 static bool enter(struct tagc_comm *comm, enum tagc_phase from, enum tagc_phase to)

@@ -87,10 +87,12 @@ struct tagc_agreement tagc_comm_agreement(ncclComm_t handle);
 struct tagc_agreement tagc_comm_settle(ncclComm_t handle);
 /* Was the handle announced as non-blocking? Split and shrunk communicators inherit it. */
 bool tagc_comm_is_nonblocking(ncclComm_t handle);
-/* A handle is about to be finalized, destroyed or revoked. */
-void tagc_comm_forget(ncclComm_t handle);
-/* A handle is about to be aborted, perhaps while another thread uses it: waits for our own work on it, not for NCCL's. */
-void tagc_comm_abort(ncclComm_t handle);
+/* A handle is about to be destroyed, or has been finalized. What is returned, perhaps NULL, is released when the real library
+ * has done so: until then it may still work on our memory. */
+struct tagc_comm *tagc_comm_forget(ncclComm_t handle);
+/* A handle is about to be aborted or revoked, perhaps while another thread uses it: waits for our own work on it, not for
+ * NCCL's. Returns as above. */
+struct tagc_comm *tagc_comm_abort(ncclComm_t handle);
 
 /* Moves the phase words of different communicators; false when one of them has been aborted: those before it have then
  * moved, too (but from IDLE none has). From IDLE it waits while another thread works on a communicator, as the calls of

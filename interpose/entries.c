@@ -333,7 +333,7 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
     return ncclInvalidArgument;
   ncclResult_t status = FORWARD(ncclCommFinalize, comm);
   if (watched())
-    tagc_comm_forget(comm);
+    tagc_comm_release(tagc_comm_forget(comm));
   return status;
 }
 
@@ -342,21 +342,27 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
   CALLED;
   if (refused(nccl, comm))
     return ncclInvalidArgument;
+  struct tagc_comm *ended = NULL;
   if (watched()) {
-    tagc_comm_forget(comm);
+    ended = tagc_comm_forget(comm);
     tagc_comm_collect(comm, true);
   }
-  return FORWARD(ncclCommDestroy, comm);
+  ncclResult_t status = FORWARD(ncclCommDestroy, comm);
+  tagc_comm_release(ended);
+  return status;
 }
 
 EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
   CALLED;
+  struct tagc_comm *ended = NULL;
   if (watched()) {
-    tagc_comm_abort(comm);
+    ended = tagc_comm_abort(comm);
     tagc_comm_collect(comm, true);
   }
-  return FORWARD(ncclCommAbort, comm);
+  ncclResult_t status = FORWARD(ncclCommAbort, comm);
+  tagc_comm_release(ended);
+  return status;
 }
 
 /* Where a program learns that a launch in the background is over, and that a non-blocking communicator has its children. */
@@ -377,13 +383,16 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
   CALLED;
+  struct tagc_comm *ended = NULL;
   if (watched()) {
     bool nonblocking = tagc_comm_is_nonblocking(comm);
     struct tagc_agreement agreement = tagc_comm_agreement(comm);
-    tagc_comm_abort(comm);
+    ended = tagc_comm_abort(comm);
     tagc_comm_born(comm, nonblocking, &agreement); /* what is shrunk from it inherits this */
   }
-  return FORWARD(ncclCommRevoke, comm, flags);
+  ncclResult_t status = FORWARD(ncclCommRevoke, comm, flags);
+  tagc_comm_release(ended);
+  return status;
 }
 
 EXPORT ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)

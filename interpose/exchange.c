@@ -17,22 +17,26 @@ bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl
          real->async_error;
 }
 
-/* Asks every communicator once; they must be ours. ncclInProgress while any is still at it and none has failed. */
+/* Asks every communicator once; they must be ours. ncclInProgress while any is still at it, even where another one has failed:
+ * it works on memory that is given back then. After that, the first error: NCCL goes on telling it. */
 static ncclResult_t ask(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count)
 {
-  ncclResult_t all = ncclSuccess;
+  ncclResult_t failed = ncclSuccess;
+  bool in_progress = false;
   tagc_real_depth++;
-  for (size_t i = 0; i < count && (all == ncclSuccess || all == ncclInProgress); i++) {
+  for (size_t i = 0; i < count; i++) {
     ncclResult_t state = ncclSuccess, status = real->async_error(comms[i]->handle, &state);
     if (status == ncclSuccess)
       status = state;
     if (status == ncclInProgress && count == 1)
       comms[i]->nonblocking = true;   /* in a group of several, NCCL says so of a blocking one as well */
-    if (status != ncclSuccess)
-      all = status;
+    if (status == ncclInProgress)
+      in_progress = true;
+    else if (failed == ncclSuccess)
+      failed = status;
   }
   tagc_real_depth--;
-  return all;
+  return in_progress ? ncclInProgress : failed;
 }
 
 /* Between two questions: the processor, then ever longer naps, for a launch takes microseconds and a first contact

@@ -101,7 +101,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-  tagc_comm_forget(handles[0]);
+  tagc_comm_release(tagc_comm_forget(handles[0]));
   tagc_comm_release(comm);
   ncclCommDestroy(handles[0]);
   ncclCommDestroy(handles[1]);
@@ -203,7 +203,7 @@ static void *abort_it(void *unused)
 {
   (void)unused;
   aborting = true;
-  tagc_comm_abort(handles[0]);
+  tagc_comm_release(tagc_comm_abort(handles[0]));
   aborted = true;
   return NULL;
 }
