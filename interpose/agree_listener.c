@@ -33,14 +33,18 @@ struct connection {
   uint8_t bytes[TAGC_AGREE_REQUEST_SIZE + TAGC_AGREE_TEXT];
 };
 
-/* The lock guards all but the connections, which are the thread's. */
 struct listener {
   pid_t owner;                      /* the process that it works in */
-  pthread_mutex_t lock;
+  pthread_mutex_t lock;             /* guards what follows */
   struct tagc_agree_decider *decider;
   bool running;
   int fd;
   union tagc_agree_address address;
+};
+
+/* What a thread has of its own: it outlives its turn by a moment, when the next thread may be there already. */
+struct worker {
+  int fd;                           /* the socket */
   struct connection *connections[CONNECTIONS];
 };
 
@@ -64,11 +68,11 @@ static void hang_up(struct connection **at)
 }
 
 /* A place for a newcomer: a free one, or that of the oldest connection that has not shown a secret. */
-static struct connection **place(struct listener *l)
+static struct connection **place(struct worker *w)
 {
   struct connection **oldest = NULL;
   for (size_t i = 0; i < CONNECTIONS; i++) {
-    struct connection **at = &l->connections[i];
+    struct connection **at = &w->connections[i];
     if (!*at)
       return at;
     if (!(*at)->known && (!oldest || (*at)->began_ms < (*oldest)->began_ms))
@@ -80,12 +84,12 @@ static struct connection **place(struct listener *l)
 }
 
 /* Takes the next newcomer. False when the process has no descriptor for it. */
-static bool welcome(struct listener *l)
+static bool welcome(struct worker *w)
 {
-  int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0)
     return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
-  struct connection **at = place(l), *c = at ? malloc(sizeof *c) : NULL;
+  struct connection **at = place(w), *c = at ? malloc(sizeof *c) : NULL;
   if (!c) {
     close(fd);
     return true;
@@ -186,13 +190,13 @@ static bool is_over(struct listener *l)
 }
 
 /* Waits for something to happen; fills fds[0] for the socket and one for each connection, in order. */
-static void wait_for_any(struct listener *l, struct pollfd *fds, bool accepting)
+static void wait_for_any(const struct worker *w, struct pollfd *fds, bool accepting)
 {
   int64_t now = now_ms(), patience = -1;
   nfds_t count = 1;
-  fds[0] = (struct pollfd){.fd = accepting ? l->fd : -1, .events = POLLIN};
+  fds[0] = (struct pollfd){.fd = accepting ? w->fd : -1, .events = POLLIN};
   for (size_t i = 0; i < CONNECTIONS; i++) {
-    struct connection *c = l->connections[i];
+    const struct connection *c = w->connections[i];
     if (!c)
       continue;
     int64_t left = c->began_ms + PATIENCE_MS - now;
@@ -207,16 +211,26 @@ static void wait_for_any(struct listener *l, struct pollfd *fds, bool accepting)
       fds[i].revents = 0;
 }
 
+/* The lock: whoever started the thread holds it until all is set. */
+static int socket_of(struct listener *l)
+{
+  pthread_mutex_lock(&l->lock);
+  int fd = l->fd;
+  pthread_mutex_unlock(&l->lock);
+  return fd;
+}
+
 static void *work(void *argument)
 {
   struct listener *l = argument;
+  struct worker w = {.fd = socket_of(l)};
   struct pollfd fds[1 + CONNECTIONS];
   bool accepting = true;
   while (!is_over(l)) {
-    wait_for_any(l, fds, accepting);
+    wait_for_any(&w, fds, accepting);
     nfds_t at = 1;
     for (size_t i = 0; i < CONNECTIONS; i++) {
-      struct connection **c = &l->connections[i];
+      struct connection **c = &w.connections[i];
       if (!*c)
         continue;
       bool keep = !fds[at].revents || serve(l, *c);
@@ -224,11 +238,11 @@ static void *work(void *argument)
         hang_up(c);
       at++;
     }
-    accepting = !fds[0].revents || welcome(l);
+    accepting = !fds[0].revents || welcome(&w);
   }
   for (size_t i = 0; i < CONNECTIONS; i++)
-    if (l->connections[i])
-      hang_up(&l->connections[i]);
+    if (w.connections[i])
+      hang_up(&w.connections[i]);
   return NULL;
 }
 
