@@ -24,8 +24,11 @@
       tagc_log(TAGC_LOG_WARN, "agree", __VA_ARGS__);                                                                   \
   } while (0)
 
+void tagc_agree_clear_id(ncclUniqueId *id) { memset(id->internal + TAGC_AGREE_USED, 0, TAGC_AGREE_ID - TAGC_AGREE_USED); }
+
 void tagc_agree_stamp_id(ncclUniqueId *id)
 {
+  int saved = errno;
   uint8_t *bytes = (uint8_t *)id->internal;
   union tagc_agree_address host;
   struct tagc_agree_stamp stamp;
@@ -41,6 +44,7 @@ void tagc_agree_stamp_id(ncclUniqueId *id)
                   errno ? strerror(errno) : "");
   else
     tagc_agree_stamp_write(bytes, &stamp);
+  errno = saved;
 }
 
 /* ---- one request, one reply ------------------------------------------------------------------------------------------ */
@@ -51,7 +55,6 @@ struct talk {
   bool sent;                        /* something of it has left this process */
   struct tagc_agree_reply reply;
   char answer[TAGC_AGREE_TEXT + 1];
-  uint32_t hosts;                   /* the number of hosts in the reply's table */
 };
 
 /* Waits until the socket is ready for `events`. False at the deadline. */
@@ -60,11 +63,11 @@ static bool ready(int fd, short events, double deadline)
   for (;;) {
     double left = deadline - tagc_clock_ms();
     struct pollfd p = {.fd = fd, .events = events};
-    int n = left > 0 ? poll(&p, 1, left > 1000 ? 1000 : (int)left + 1) : -2;
+    int n = poll(&p, 1, left > 1000 ? 1000 : left > 0 ? (int)left + 1 : 0);     /* once more after the deadline, too */
     if (n > 0)
       return true;
-    if (n == -2 || (n < 0 && errno != EINTR)) {
-      errno = n == -2 ? ETIMEDOUT : errno;
+    if (n < 0 ? errno != EINTR : left <= 0) {
+      errno = n < 0 ? errno : ETIMEDOUT;
       return false;
     }
   }
@@ -122,19 +125,6 @@ static bool receive_all(int fd, void *data, size_t size, double deadline)
   return true;
 }
 
-/* Hosts are numbered from 0 in the order in which they appear. */
-static bool receive_hosts(int fd, struct talk *t, double deadline)
-{
-  uint32_t number;
-  t->hosts = 0;
-  for (uint32_t r = 0; r < t->reply.hosts; r++) {
-    if (!receive_all(fd, &number, sizeof number, deadline))
-      return false;
-    t->hosts = number >= t->hosts ? number + 1 : t->hosts;
-  }
-  return true;
-}
-
 static bool exchange(int fd, struct talk *t, double deadline)
 {
   uint8_t head[TAGC_AGREE_REQUEST_SIZE], reply[TAGC_AGREE_REPLY_SIZE];
@@ -147,28 +137,29 @@ static bool exchange(int fd, struct talk *t, double deadline)
   if (!tagc_agree_reply_read(reply, &t->reply))
     return false;
   t->answer[t->reply.text_size] = '\0';
-  return receive_all(fd, t->answer, t->reply.text_size, deadline) && receive_hosts(fd, t, deadline);
+  return receive_all(fd, t->answer, t->reply.text_size, deadline);
 }
 
-/* Talks to the decider until it has answered, the deadline has come (errno: ETIMEDOUT), or nobody can be there (errno). */
-static bool talk(const union tagc_agree_address *address, struct talk *t)
+/* Talks to the decider until it has answered, the deadline has come, or nobody listens there any more (ECONNREFUSED). What
+ * else goes wrong may pass: no descriptor is free, a network is down, the decider has too many guests. */
+static bool talk(const union tagc_agree_address *address, struct talk *t, double seconds)
 {
-  double deadline = tagc_clock_ms() + 1e3 * (double)tagc_library_options()->agree_timeout;
+  double deadline = tagc_clock_ms() + 1e3 * seconds;
   for (;;) {
     int fd = dial(address, deadline);
-    if (fd < 0)
-      return false;
-    bool good = exchange(fd, t, deadline), confirmed;
+    bool good = fd >= 0 && exchange(fd, t, deadline), confirmed;
     int saved = errno;
     if (good && t->request.kind == TAGC_AGREE_ASK)
       send_all(fd, "", 1, deadline, &confirmed);
-    close(fd);
-    errno = saved;
+    if (fd >= 0)
+      close(fd);
     if (good)
       return true;
-    if (saved == ETIMEDOUT || tagc_clock_ms() > deadline)
+    if ((fd < 0 && saved == ECONNREFUSED) || tagc_clock_ms() > deadline) {
+      errno = saved;
       return false;
-    poll(NULL, 0, 100);             /* cut off: perhaps the decider had too many guests */
+    }
+    poll(NULL, 0, 100);
   }
 }
 
@@ -209,9 +200,11 @@ static bool describe(char *text, size_t size, int nccl_version, bool on_host)
   return n > 0 && (size_t)n < size && tagc_options_describe(options, text + n, size - (size_t)n);
 }
 
-struct tagc_agreement tagc_agree_report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version,
-                                        bool on_host)
+/* A rank reports. What it cannot say within TAGC_AGREE_TIMEOUT, it will hardly say for the next communicator: that one
+ * is not kept waiting as long. */
+static struct tagc_agreement report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version, bool on_host)
 {
+  static atomic_bool unreachable;
   struct tagc_agreement a = {.state = TAGC_AGREED_NO, .rank = (uint32_t)rank, .nranks = (uint32_t)nranks};
   char text[TAGC_AGREE_TEXT + 1], name[80];
   if (nranks > TAGC_AGREE_RANKS || !find_stamp(ids, count, &a.stamp) || !describe(text, sizeof text, nccl_version, on_host))
@@ -219,7 +212,7 @@ struct tagc_agreement tagc_agree_report(const ncclUniqueId *ids, int count, int 
   struct talk t = {.request = {.kind = TAGC_AGREE_REPORT, .rank = a.rank, .nranks = a.nranks, .host = tagc_host_id(),
                                .text_size = (uint16_t)strlen(text)}, .text = text};
   memcpy(t.request.secret, a.stamp.secret, sizeof t.request.secret);
-  bool heard = talk(&a.stamp.address, &t);
+  bool heard = talk(&a.stamp.address, &t, atomic_load(&unreachable) ? 1 : (double)tagc_library_options()->agree_timeout);
   if (heard && t.reply.kind == TAGC_AGREE_REFUSED)
     tagc_log(TAGC_LOG_WARN, "agree", "rank %d of %d: %s refuses its report: %s", rank, nranks,
              name_of(&a.stamp.address, name, sizeof name), t.answer);
@@ -227,22 +220,31 @@ struct tagc_agreement tagc_agree_report(const ncclUniqueId *ids, int count, int 
     tagc_log(TAGC_LOG_WARN, "agree", "rank %d of %d cannot report to %s (%s)%s", rank, nranks,
              name_of(&a.stamp.address, name, sizeof name), strerror(errno),
              t.sent ? "" : ": the calls of this communicator pass through");
+  atomic_store(&unreachable, !t.sent);
   if (t.sent)
     a.state = TAGC_AGREED_UNKNOWN;
   return a;
 }
 
-bool tagc_agree_settle(struct tagc_agreement *a)
+struct tagc_agreement tagc_agree_report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version,
+                                        bool on_host)
 {
-  if (a->state != TAGC_AGREED_UNKNOWN)
-    return a->state != TAGC_AGREED_LOST;
+  int saved = errno;
+  struct tagc_agreement agreement = report(ids, count, nranks, rank, nccl_version, on_host);
+  errno = saved;
+  return agreement;
+}
+
+static void ask(struct tagc_agreement *a)
+{
   struct talk t = {.request = {.kind = TAGC_AGREE_ASK, .rank = a->rank, .nranks = a->nranks}, .text = ""};
   char name[80];
   memcpy(t.request.secret, a->stamp.secret, sizeof t.request.secret);
-  bool heard = talk(&a->stamp.address, &t);
+  bool heard = talk(&a->stamp.address, &t, (double)tagc_library_options()->agree_timeout);
   if (heard && t.reply.kind == TAGC_AGREE_ON) {
     a->state = TAGC_AGREED_YES;
-    a->hosts = t.hosts;
+    a->hosts = t.reply.hosts;
+    a->host = t.reply.host;
     tagc_log(TAGC_LOG_INFO, "agree", "rank %u: %u ranks on %u %s agree", a->rank, a->nranks, a->hosts,
              a->hosts == 1 ? "host" : "hosts");
   } else if (heard && t.reply.kind == TAGC_AGREE_OFF) {
@@ -254,5 +256,13 @@ bool tagc_agree_settle(struct tagc_agreement *a)
              "ncclRemoteError, for the other ranks may have been told to compress", a->rank, a->nranks,
              name_of(&a->stamp.address, name, sizeof name), heard ? t.answer : strerror(errno));
   }
+}
+
+bool tagc_agree_settle(struct tagc_agreement *a)
+{
+  int saved = errno;
+  if (a->state == TAGC_AGREED_UNKNOWN)
+    ask(a);
+  errno = saved;
   return a->state != TAGC_AGREED_LOST;
 }

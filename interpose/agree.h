@@ -12,7 +12,7 @@
  * to compress.
  *
  * Threads: any; but one agreement is used by one thread at a time. These functions do blocking network I/O, at most
- * TAGC_AGREE_TIMEOUT seconds each, and must be called without a lock.
+ * TAGC_AGREE_TIMEOUT seconds each, and must be called without a lock. errno stays as it was.
  */
 #ifndef INTERPOSE_AGREE_H
 #define INTERPOSE_AGREE_H
@@ -31,8 +31,11 @@ struct tagc_agreement {
   enum tagc_agree_state state;
   struct tagc_agree_stamp stamp;    /* where to ask */
   uint32_t rank, nranks;
-  uint32_t hosts;                   /* with TAGC_AGREED_YES: the ranks are on so many */
+  uint32_t hosts, host;             /* with TAGC_AGREED_YES: the ranks are on so many hosts, this one on the one of that number */
 };
+
+/* Before the real NCCL makes an id: clears what it may leave as it is (before 2.23, all that it does not use). */
+void tagc_agree_clear_id(ncclUniqueId *id);
 
 /* An id has been made by the real NCCL: makes this process its decider and puts the stamp into it. An id that cannot be
  * stamped stays as it is, with a warning: its communicator passes through. */

@@ -9,7 +9,7 @@
 struct fact_sheet {
   struct fact_sheet *next;
   uint32_t number;                  /* from 1 */
-  char text[];                      /* lines, NUL-terminated */
+  char text[];                      /* lines as they came, NUL-terminated */
 };
 
 struct session {
@@ -21,9 +21,15 @@ struct session {
   uint32_t *sheet_of;               /* a rank's sheet, 0: it has not reported */
   uint64_t *host_of;
   bool *has_verdict;                /* ranks that confirmed */
-  uint32_t *host_number;            /* made with the verdict "on" */
+  uint32_t *host_number, hosts;     /* made with the verdict "on" */
   enum tagc_agree_kind verdict;     /* TAGC_AGREE_ON, TAGC_AGREE_OFF, or 0 before it */
-  char why[TAGC_AGREE_TEXT + 1];    /* of the verdict "off"; before: what has gone wrong already */
+  bool spoiled;                     /* a report contradicts another one: "off" */
+  char *why;                        /* of the verdict "off"; before: what has gone wrong already; or NULL */
+};
+
+enum {
+  LONGEST_WHY = 900,                /* a line of the log is about that long */
+  VALUES = 8,                       /* of a fact are named, and ranges of ranks 16: enough to go and look */
 };
 
 struct tagc_agree_decider {
@@ -32,20 +38,32 @@ struct tagc_agree_decider {
   const char *complaint;
 };
 
+/* Frees what is kept for each rank. */
+static void forget_ranks(struct session *s)
+{
+  for (struct fact_sheet *f = s->sheets, *after; f; f = after) {
+    after = f->next;
+    free(f);
+  }
+  free(s->sheet_of);
+  free(s->host_of);
+  free(s->has_verdict);
+  free(s->host_number);
+  s->sheets = NULL;
+  s->sheet_of = NULL;
+  s->host_of = NULL;
+  s->has_verdict = NULL;
+  s->host_number = NULL;
+}
+
 struct tagc_agree_decider *tagc_agree_decider_create(void) { return calloc(1, sizeof(struct tagc_agree_decider)); }
 
 void tagc_agree_decider_destroy(struct tagc_agree_decider *decider)
 {
   for (struct session *s = decider ? decider->sessions : NULL, *next; s; s = next) {
     next = s->next;
-    for (struct fact_sheet *f = s->sheets, *after; f; f = after) {
-      after = f->next;
-      free(f);
-    }
-    free(s->sheet_of);
-    free(s->host_of);
-    free(s->has_verdict);
-    free(s->host_number);
+    forget_ranks(s);
+    free(s->why);
     free(s);
   }
   free(decider);
@@ -126,7 +144,7 @@ static void say_ranks(struct words *w, const struct session *s, const bool *want
     first = r;
     while (r + 1 < s->nranks && wanted[s->sheet_of[r + 1]])
       r++;
-    if (said++ == 16) {             /* enough to go and look */
+    if (said++ == 2 * VALUES || w->left <= 1) {
       say(w, ",...");
       return;
     }
@@ -169,7 +187,7 @@ static void say_fact(struct words *w, const struct session *s, const char *name,
     return;
   say(w, "%.*s is", (int)name_size, name);
   wanted[0] = false;
-  for (uint32_t r = 0, values = 0; r < s->nranks; r++) {
+  for (uint32_t r = 0, values = 0; r < s->nranks && w->left > 1; r++) {
     const struct fact_sheet *f = s->sheets;
     while (f && f->number != s->sheet_of[r])
       f = f->next;
@@ -181,6 +199,10 @@ static void say_fact(struct words *w, const struct session *s, const char *name,
     }
     size_t size;
     const char *value = value_of(f, name, name_size, &size);
+    if (values == VALUES) {
+      say(w, " ...");
+      break;
+    }
     say(w, values++ ? ", " : " ");
     if (value)
       say(w, "%.*s%s on ", (int)(size < 40 ? size : 40), value, size <= 40 ? "" : "...");
@@ -207,15 +229,19 @@ static bool explain(struct session *s)
   for (const struct fact_sheet *f = s->sheets; f; f = f->next)
     sheets++;
   bool *wanted = calloc(2 * (sheets + 1), sizeof *wanted);
-  if (!wanted)
+  char *why = malloc(LONGEST_WHY);
+  if (!wanted || !why) {
+    free(wanted);
+    free(why);
     return false;
-  struct words w = {s->why, 900};   /* a line of the log is about that long */
+  }
+  struct words w = {why, LONGEST_WHY};
   if (s->reported < s->nranks) {
     wanted[0] = true;
     say_ranks(&w, s, wanted);
     say(&w, " of %u did not report (no library, TAGC_MODE=off, or no connection); ", s->nranks);
   }
-  for (const struct fact_sheet *f = s->sheets; f; f = f->next)
+  for (const struct fact_sheet *f = s->sheets; f && w.left > 1; f = f->next)
     for (const char *line = f->text; *line;) {
       size_t length = strcspn(line, "\n"), name_size = strcspn(line, "=\n");
       if (name_size && name_size < length && !earlier_sheet_has(s, f, line, name_size))
@@ -223,8 +249,9 @@ static bool explain(struct session *s)
       line += length + (line[length] == '\n');
     }
   free(wanted);
-  if (w.at > s->why + 2)
+  if (w.at > why + 2 && w.at[-1] == ' ')
     w.at[-2] = '\0';                /* the last "; " */
+  s->why = why;
   return true;
 }
 
@@ -240,28 +267,21 @@ static bool make_room(struct session *s, uint32_t nranks)
   s->has_verdict = calloc(nranks, sizeof *s->has_verdict);
   s->host_number = calloc(nranks, sizeof *s->host_number);
   if (!s->sheet_of || !s->host_of || !s->has_verdict || !s->host_number) {
-    free(s->sheet_of);
-    free(s->host_of);
-    free(s->has_verdict);
-    free(s->host_number);
-    s->sheet_of = NULL;
-    s->host_of = NULL;
-    s->has_verdict = NULL;
-    s->host_number = NULL;
+    forget_ranks(s);
     return false;
   }
   s->nranks = nranks;
   return true;
 }
 
-/* The sheet with this text, perhaps a new one. What is not printable becomes a question mark: it goes into messages. */
+/* The sheet with this text, perhaps a new one. */
 static struct fact_sheet *sheet(struct session *s, const char *text, size_t size)
 {
   struct fact_sheet *fresh = malloc(sizeof *fresh + size + 1), **at = &s->sheets;
   if (!fresh)
     return NULL;
   for (size_t i = 0; i < size; i++)
-    fresh->text[i] = text[i] == '\n' || (text[i] >= ' ' && text[i] <= '~') ? text[i] : '?';
+    fresh->text[i] = text[i] ? text[i] : '?';      /* no library sends that */
   fresh->text[size] = '\0';
   fresh->number = 1;
   fresh->next = NULL;
@@ -279,14 +299,14 @@ static bool decide(struct tagc_agree_decider *decider, struct session *s)
 {
   if (s->verdict)
     return true;
-  bool on = !*s->why && s->reported == s->nranks && !s->sheets->next;
-  if (!on && !*s->why && !explain(s))
+  bool on = !s->spoiled && s->reported == s->nranks && !s->sheets->next;
+  if (!on && !s->why && !explain(s))
     return false;
-  for (uint32_t r = 0, hosts = 0; on && r < s->nranks; r++) {
+  for (uint32_t r = 0; on && r < s->nranks; r++) {
     uint32_t same = r;              /* mostly that of the rank before */
     while (same-- > 0 && s->host_of[same] != s->host_of[r])
       ;
-    s->host_number[r] = same == UINT32_MAX ? hosts++ : s->host_number[same];
+    s->host_number[r] = same == UINT32_MAX ? s->hosts++ : s->host_number[same];
   }
   s->verdict = on ? TAGC_AGREE_ON : TAGC_AGREE_OFF;
   if (!on)
@@ -294,42 +314,49 @@ static bool decide(struct tagc_agree_decider *decider, struct session *s)
   return true;
 }
 
-static size_t reply_with(enum tagc_agree_kind kind, const char *text, const struct session *hosts, uint8_t **reply)
+static size_t reply_with(struct tagc_agree_reply head, const char *text, uint8_t **reply)
 {
-  struct tagc_agree_reply head = {kind, (uint16_t)strlen(text), hosts ? hosts->nranks : 0};
-  size_t table = head.hosts * sizeof(uint32_t), size = TAGC_AGREE_REPLY_SIZE + head.text_size + table;
+  head.text_size = (uint16_t)strlen(text);
+  size_t size = TAGC_AGREE_REPLY_SIZE + (size_t)head.text_size;
   if (!(*reply = malloc(size)))
     return 0;
   tagc_agree_reply_write(*reply, &head);
   memcpy(*reply + TAGC_AGREE_REPLY_SIZE, text, head.text_size);
-  if (table)
-    memcpy(*reply + TAGC_AGREE_REPLY_SIZE + head.text_size, hosts->host_number, table);
   return size;
+}
+
+static size_t refuse(const char *text, uint8_t **reply)
+{
+  return reply_with((struct tagc_agree_reply){.kind = TAGC_AGREE_REFUSED}, text, reply);
 }
 
 /* What is wrong with a report, or NULL. What is wrong with one is wrong with all. */
 static const char *objection(struct session *s, const struct tagc_agree_request *request, const struct fact_sheet *f)
 {
+  char text[100];
   if (request->nranks != s->nranks)
-    snprintf(s->why, sizeof s->why, "rank %u reports %u ranks, another one %u", request->rank, request->nranks, s->nranks);
+    snprintf(text, sizeof text, "rank %u reports %u ranks, another one %u", request->rank, request->nranks, s->nranks);
   else if (s->sheet_of[request->rank] && s->sheet_of[request->rank] != f->number)
-    snprintf(s->why, sizeof s->why, "two processes report as rank %u", request->rank);
+    snprintf(text, sizeof text, "two processes report as rank %u", request->rank);
   else
     return NULL;
-  return s->why;
+  s->spoiled = true;
+  if (!s->why)
+    s->why = strdup(text);
+  return s->why ? s->why : "no memory";
 }
 
 static size_t note_report(struct session *s, const struct tagc_agree_request *request, const char *text, uint8_t **reply)
 {
   if (s->verdict)
-    return reply_with(TAGC_AGREE_REFUSED, "the verdict has been given", NULL, reply);
+    return refuse("the verdict has been given", reply);
   struct fact_sheet *f = make_room(s, request->nranks) ? sheet(s, text, request->text_size) : NULL;
   if (!f)
     return 0;
   const char *wrong = objection(s, request, f);
   if (wrong)
-    return reply_with(TAGC_AGREE_REFUSED, wrong, NULL, reply);
-  size_t size = reply_with(TAGC_AGREE_NOTED, "", NULL, reply);
+    return refuse(wrong, reply);
+  size_t size = reply_with((struct tagc_agree_reply){.kind = TAGC_AGREE_NOTED}, "", reply);
   if (size && !s->sheet_of[request->rank]) {       /* a repeated report counts once */
     s->sheet_of[request->rank] = f->number;
     s->host_of[request->rank] = request->host;
@@ -346,18 +373,26 @@ size_t tagc_agree_decider_answer(struct tagc_agree_decider *decider, const struc
     return 0;
   if (request->kind == TAGC_AGREE_REPORT)
     return note_report(s, request, text, reply);
-  if (!s->nranks || request->nranks != s->nranks)
-    return reply_with(TAGC_AGREE_REFUSED, "no such rank has reported", NULL, reply);
+  if (!make_room(s, request->nranks))
+    return 0;
+  if (request->nranks != s->nranks)
+    return refuse("the communicator has another number of ranks", reply);
   if (!decide(decider, s))
     return 0;
-  return reply_with(s->verdict, s->why, s->verdict == TAGC_AGREE_ON ? s : NULL, reply);
+  struct tagc_agree_reply head = {.kind = s->verdict, .hosts = s->hosts,
+                                  .host = s->hosts && s->host_number ? s->host_number[request->rank] : 0};
+  return reply_with(head, s->why ? s->why : "", reply);
 }
 
 void tagc_agree_decider_confirm(struct tagc_agree_decider *decider, const struct tagc_agree_request *request)
 {
   struct session *s = find(decider, request->secret);
-  if (!s || !s->verdict || request->nranks != s->nranks || !s->sheet_of[request->rank] || s->has_verdict[request->rank])
+  if (!s || !s->verdict || request->nranks != s->nranks || !s->sheet_of || !s->sheet_of[request->rank] ||
+      s->has_verdict[request->rank])
     return;
   s->has_verdict[request->rank] = true;
-  decider->open -= ++s->confirmed == s->reported;
+  if (++s->confirmed == s->reported) {
+    forget_ranks(s);
+    decider->open--;
+  }
 }

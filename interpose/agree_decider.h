@@ -7,8 +7,8 @@
  * the decision needs no timer, and never changes afterwards. All ranks there, with the same facts: on. Otherwise off, with
  * a text that names ranks and facts.
  *
- * No I/O, no clock, no lock: one thread at a time. Memory: a session (one id) takes about 20 bytes a rank once a rank has
- * reported, and stays as long as the process lives.
+ * No I/O, no clock, no lock: one thread at a time. Memory: a session (one id) takes about 20 bytes a rank from the first
+ * report until every rank that reported has its verdict, and about 100 bytes for as long as the process lives.
  */
 #ifndef INTERPOSE_AGREE_DECIDER_H
 #define INTERPOSE_AGREE_DECIDER_H

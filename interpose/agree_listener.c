@@ -7,8 +7,10 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,7 +20,6 @@
 enum {
   CONNECTIONS = 128,                /* at a time; the others wait in the kernel */
   PATIENCE_MS = 10000,              /* for a connection, from its first to its last byte */
-  STACK = 256 * 1024,               /* of the thread: sanitizers and libc need some */
 };
 
 /* One request on its way in, then its reply on the way out. */
@@ -39,12 +40,15 @@ struct listener {
   struct tagc_agree_decider *decider;
   bool running;
   int fd;
+  ino_t socket;                     /* fd must still be this one: programs close what they did not open */
   union tagc_agree_address address;
 };
 
 /* What a thread has of its own: it outlives its turn by a moment, when the next thread may be there already. */
 struct worker {
   int fd;                           /* the socket */
+  ino_t socket;
+  bool accepting;
   struct connection *connections[CONNECTIONS];
 };
 
@@ -83,38 +87,42 @@ static struct connection **place(struct worker *w)
   return oldest;
 }
 
-/* Takes the next newcomer. False when the process has no descriptor for it. */
-static bool welcome(struct worker *w)
+/* Takes the next newcomer. */
+static void welcome(struct worker *w)
 {
   int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  w->accepting = fd >= 0 || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
   if (fd < 0)
-    return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
+    return;                         /* mostly no descriptor is free: perhaps one is soon */
   struct connection **at = place(w), *c = at ? malloc(sizeof *c) : NULL;
   if (!c) {
     close(fd);
-    return true;
+    return;
   }
   memset(c, 0, offsetof(struct connection, bytes));
   c->fd = fd;
   c->began_ms = now_ms();
   *at = c;
-  return true;
 }
 
 /* The request is complete: the reply. */
 static bool answer(struct listener *l, struct connection *c)
 {
-  char complaint[1000];
   pthread_mutex_lock(&l->lock);
   c->size = tagc_agree_decider_answer(l->decider, &c->request, (const char *)c->bytes + TAGC_AGREE_REQUEST_SIZE, &c->reply);
-  const char *text = tagc_agree_decider_complaint(l->decider);
-  size_t length = strnlen(text, sizeof complaint - 1);
-  memcpy(complaint, text, length);
-  complaint[length] = '\0';
   pthread_mutex_unlock(&l->lock);
-  if (length)
-    tagc_log(TAGC_LOG_WARN, "agree", "the ranks of a communicator differ, so all of its calls pass through: %s", complaint);
   return c->size > 0;
+}
+
+/* Says what was decided, when the first who asked has been told: a log that nobody reads must not keep the ranks waiting. */
+static void complain(struct listener *l)
+{
+  char complaint[1000];
+  pthread_mutex_lock(&l->lock);
+  snprintf(complaint, sizeof complaint, "%s", tagc_agree_decider_complaint(l->decider));
+  pthread_mutex_unlock(&l->lock);
+  if (*complaint)
+    tagc_log(TAGC_LOG_WARN, "agree", "the ranks of a communicator differ, so all of its calls pass through: %s", complaint);
 }
 
 /* What can be read of the request, in two steps: who it is, then the text. False: hang up. */
@@ -141,12 +149,14 @@ static bool read_request(struct listener *l, struct connection *c)
   }
 }
 
-static bool write_reply(struct connection *c)
+static bool write_reply(struct listener *l, struct connection *c)
 {
   ssize_t n = send(c->fd, c->reply + c->sent, c->size - c->sent, MSG_NOSIGNAL);
   if (n < 0)
     return errno == EAGAIN || errno == EINTR;
   c->sent += (size_t)n;
+  if (c->sent == c->size)
+    complain(l);
   return true;
 }
 
@@ -170,31 +180,38 @@ static bool serve(struct listener *l, struct connection *c)
   if (!c->reply && !read_request(l, c))
     return false;
   if (c->reply && c->sent < c->size)
-    return write_reply(c);
+    return write_reply(l, c);
   return !c->reply || read_confirmation(l, c);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------------------------------ */
 
-/* Nobody waits for a verdict any more: the socket is closed, and the next id starts another thread. */
-static bool is_over(struct listener *l)
+/* Is it still our socket? */
+static bool is_socket(int fd, ino_t socket)
+{
+  struct stat status;
+  return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == socket;
+}
+
+/* Nobody waits for a verdict any more, or the program has closed our socket: the next id starts another thread. */
+static bool is_over(struct listener *l, const struct worker *w)
 {
   pthread_mutex_lock(&l->lock);
-  bool over = tagc_agree_decider_open(l->decider) == 0;
-  if (over) {
-    close(l->fd);
+  bool ours = is_socket(w->fd, w->socket), over = tagc_agree_decider_open(l->decider) == 0 || !ours;
+  if (over && ours)
+    close(w->fd);
+  if (over)
     l->running = false;
-  }
   pthread_mutex_unlock(&l->lock);
   return over;
 }
 
 /* Waits for something to happen; fills fds[0] for the socket and one for each connection, in order. */
-static void wait_for_any(const struct worker *w, struct pollfd *fds, bool accepting)
+static void wait_for_any(const struct worker *w, struct pollfd *fds)
 {
   int64_t now = now_ms(), patience = -1;
   nfds_t count = 1;
-  fds[0] = (struct pollfd){.fd = accepting ? w->fd : -1, .events = POLLIN};
+  fds[0] = (struct pollfd){.fd = w->accepting ? w->fd : -1, .events = POLLIN};
   for (size_t i = 0; i < CONNECTIONS; i++) {
     const struct connection *c = w->connections[i];
     if (!c)
@@ -204,7 +221,7 @@ static void wait_for_any(const struct worker *w, struct pollfd *fds, bool accept
     patience = patience < 0 || left < patience ? left : patience;
     fds[count++] = (struct pollfd){.fd = c->fd, .events = c->reply && c->sent < c->size ? POLLOUT : POLLIN};
   }
-  if (!accepting && (patience < 0 || patience > 100))
+  if (!w->accepting && (patience < 0 || patience > 100))
     patience = 100;                 /* perhaps there is a descriptor then */
   if (poll(fds, count, (int)patience) < 0)
     for (nfds_t i = 0; i < count; i++)
@@ -212,22 +229,21 @@ static void wait_for_any(const struct worker *w, struct pollfd *fds, bool accept
 }
 
 /* The lock: whoever started the thread holds it until all is set. */
-static int socket_of(struct listener *l)
+static struct worker begin(struct listener *l)
 {
   pthread_mutex_lock(&l->lock);
-  int fd = l->fd;
+  struct worker w = {.fd = l->fd, .socket = l->socket, .accepting = true};
   pthread_mutex_unlock(&l->lock);
-  return fd;
+  return w;
 }
 
 static void *work(void *argument)
 {
   struct listener *l = argument;
-  struct worker w = {.fd = socket_of(l)};
+  struct worker w = begin(l);
   struct pollfd fds[1 + CONNECTIONS];
-  bool accepting = true;
-  while (!is_over(l)) {
-    wait_for_any(&w, fds, accepting);
+  while (!is_over(l, &w)) {
+    wait_for_any(&w, fds);
     nfds_t at = 1;
     for (size_t i = 0; i < CONNECTIONS; i++) {
       struct connection **c = &w.connections[i];
@@ -238,7 +254,10 @@ static void *work(void *argument)
         hang_up(c);
       at++;
     }
-    accepting = !fds[0].revents || welcome(&w);
+    bool waiting = fds[0].revents & POLLIN;
+    w.accepting = true;
+    if (waiting && is_socket(w.fd, w.socket))
+      welcome(&w);
   }
   for (size_t i = 0; i < CONNECTIONS; i++)
     if (w.connections[i])
@@ -255,7 +274,6 @@ static bool start_thread(struct listener *l)
   if (pthread_attr_init(&attributes) != 0)
     return false;
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, STACK);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int status = pthread_create(&thread, &attributes, work, l);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -273,9 +291,12 @@ static bool open_socket(struct listener *l, const union tagc_agree_address *host
   l->fd = socket(host->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (l->fd < 0)
     return false;
+  struct stat status;
   if (bind(l->fd, &l->address.any, size) == 0 && listen(l->fd, SOMAXCONN) == 0 &&
-      getsockname(l->fd, &l->address.any, &size) == 0)
+      getsockname(l->fd, &l->address.any, &size) == 0 && fstat(l->fd, &status) == 0) {
+    l->socket = status.st_ino;
     return true;
+  }
   int saved = errno;
   close(l->fd);
   errno = saved;

@@ -30,17 +30,23 @@ struct reply {
   uint32_t magic;
   uint8_t protocol, kind;
   uint16_t text_size;
-  uint32_t hosts, zero;
+  uint32_t hosts, host;
 };
 _Static_assert(sizeof(struct reply) == TAGC_AGREE_REPLY_SIZE, "no holes");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the structs above are the wire format");
 
-static uint64_t fnv(const void *data, size_t size)
+static uint64_t fnv(uint64_t hash, const void *data, size_t size)
 {
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
   for (const uint8_t *c = data; size--; c++)
     hash = (hash ^ *c) * UINT64_C(0x100000001b3);
   return hash;
+}
+
+/* Ties a stamp to its id: before 2.23 NCCL writes 40 bytes alone, so the stamp of an earlier id may still stand in a
+ * variable that is used again. */
+static uint64_t check_of(const uint8_t *id, const struct stamp *s)
+{
+  return fnv(fnv(UINT64_C(0xcbf29ce484222325), id, TAGC_AGREE_USED), s, offsetof(struct stamp, check));
 }
 
 socklen_t tagc_agree_address_size(const union tagc_agree_address *address)
@@ -78,7 +84,7 @@ void tagc_agree_stamp_write(uint8_t id[TAGC_AGREE_ID], const struct tagc_agree_s
     memcpy(s.address, &from->v4.sin_addr, 4);
   }
   memcpy(s.secret, stamp->secret, sizeof s.secret);
-  s.check = fnv(&s, offsetof(struct stamp, check));
+  s.check = check_of(id, &s);
   memcpy(id + TAGC_AGREE_STAMP_AT, &s, sizeof s);
 }
 
@@ -86,7 +92,7 @@ enum tagc_agree_read tagc_agree_stamp_read(const uint8_t id[TAGC_AGREE_ID], stru
 {
   struct stamp s;
   memcpy(&s, id + TAGC_AGREE_STAMP_AT, sizeof s);
-  if (s.magic != stamp_magic || s.check != fnv(&s, offsetof(struct stamp, check)))
+  if (s.magic != stamp_magic || s.check != check_of(id, &s))
     return TAGC_AGREE_UNSTAMPED;
   if (s.protocol != TAGC_AGREE_PROTOCOL)
     return TAGC_AGREE_OTHER_PROTOCOL;
@@ -131,7 +137,7 @@ bool tagc_agree_request_read(const uint8_t bytes[TAGC_AGREE_REQUEST_SIZE], struc
 void tagc_agree_reply_write(uint8_t *bytes, const struct tagc_agree_reply *r)
 {
   struct reply m = {.magic = message_magic, .protocol = TAGC_AGREE_PROTOCOL, .kind = (uint8_t)r->kind,
-                    .text_size = r->text_size, .hosts = r->hosts};
+                    .text_size = r->text_size, .hosts = r->hosts, .host = r->host};
   memcpy(bytes, &m, sizeof m);
 }
 
@@ -139,7 +145,9 @@ bool tagc_agree_reply_read(const uint8_t bytes[TAGC_AGREE_REPLY_SIZE], struct ta
 {
   struct reply m;
   memcpy(&m, bytes, sizeof m);
-  *r = (struct tagc_agree_reply){.kind = (enum tagc_agree_kind)m.kind, .text_size = m.text_size, .hosts = m.hosts};
+  *r = (struct tagc_agree_reply){.kind = (enum tagc_agree_kind)m.kind, .text_size = m.text_size, .hosts = m.hosts,
+                                 .host = m.host};
   return m.magic == message_magic && m.protocol == TAGC_AGREE_PROTOCOL && m.kind >= TAGC_AGREE_NOTED &&
-         m.kind <= TAGC_AGREE_OFF && m.text_size <= TAGC_AGREE_TEXT && m.hosts <= TAGC_AGREE_RANKS;
+         m.kind <= TAGC_AGREE_OFF && m.text_size <= TAGC_AGREE_TEXT && m.hosts <= TAGC_AGREE_RANKS &&
+         m.host <= m.hosts;
 }

@@ -6,12 +6,12 @@
  *
  *   stamp    64 bytes, the last ones of the id
  *     0 u64 magic | 8 u16 protocol | 10 u16 address family | 12 u16 port | 14 u16 zero | 16 u8[16] address |
- *    32 u32 IPv6 scope | 36 u32 zero | 40 u8[16] secret | 56 u64 FNV-1a of the bytes before
+ *    32 u32 IPv6 scope | 36 u32 zero | 40 u8[16] secret | 56 u64 FNV-1a of NCCL's 40 bytes and of the bytes before
  *   request  40 bytes and a text
  *     0 u32 magic | 4 u8 protocol | 5 u8 kind | 6 u16 bytes of text | 8 u8[16] secret | 24 u32 rank | 28 u32 ranks |
  *    32 u64 host
- *   reply    16 bytes, a text, and one u32 a rank
- *     0 u32 magic | 4 u8 protocol | 5 u8 kind | 6 u16 bytes of text | 8 u32 ranks that follow | 12 u32 zero
+ *   reply    16 bytes and a text
+ *     0 u32 magic | 4 u8 protocol | 5 u8 kind | 6 u16 bytes of text | 8 u32 hosts | 12 u32 number of the rank's host
  *
  * Integers are little-endian (both machines that the library runs on are); addresses are in network order. The text of a
  * report is lines of name=value, one for every fact that must be equal on all ranks.
@@ -78,7 +78,7 @@ struct tagc_agree_request {
 struct tagc_agree_reply {
   enum tagc_agree_kind kind;
   uint16_t text_size;
-  uint32_t hosts;                   /* a table of that many u32 follows the text: the host of each rank, numbered from 0 */
+  uint32_t hosts, host;             /* "on": how many hosts there are, and which one is the rank's, from 0 in rank order */
 };
 
 enum { TAGC_AGREE_REQUEST_SIZE = 40, TAGC_AGREE_REPLY_SIZE = 16 };

@@ -20,12 +20,14 @@
 struct listed {
   ncclComm_t handle;
   bool nonblocking, unhashed;
+  uint64_t birth;                   /* tells handles at one address apart, from 1 */
   struct tagc_agreement agreement;
   struct tagc_comm *comm;           /* NULL until the first use */
   UT_hash_handle hh;
 };
 
 static struct listed *table;
+static uint64_t births;
 static bool births_lost;            /* there was no memory to list a communicator */
 static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
 
@@ -75,25 +77,28 @@ void tagc_comm_release(struct tagc_comm *comm)
     comm_free(comm);
 }
 
-static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status)
+/* Asks the real library who this is. It answers when the communicator is ready, and then all of its ranks have begun. */
+static ncclResult_t introduce(ncclComm_t handle, const struct tagc_nccl *nccl, int *rank, int *nranks)
 {
   __typeof__(&ncclCommCount) count = TAGC_REAL(ncclCommCount, nccl);
   __typeof__(&ncclCommUserRank) user_rank = TAGC_REAL(ncclCommUserRank, nccl);
-  int rank = 0, nranks = 0;
-  *status = ncclInvalidUsage;
   if (!count || !user_rank) {
     static atomic_flag told;        /* the ranks of a job have one NCCL: all of them come here */
     if (!atomic_flag_test_and_set(&told))
       tagc_log(TAGC_LOG_WARN, "interpose", "an NCCL that does not say which rank of how many this is: every call passes");
-    return NULL;
+    return ncclInvalidUsage;
   }
   tagc_real_depth++;
-  *status = count(handle, &nranks);
-  if (*status == ncclSuccess)
-    *status = user_rank(handle, &rank);
+  ncclResult_t status = count(handle, nranks);
+  if (status == ncclSuccess)
+    status = user_rank(handle, rank);
   tagc_real_depth--;
-  if (*status != ncclSuccess)
-    return NULL;
+  return status;
+}
+
+/* NULL without memory. */
+static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, int rank, int nranks)
+{
   struct tagc_comm *comm = calloc(1, sizeof *comm);
   struct tagc_cycle_options options = {(uint32_t)tagc_library_options()->warmup, 256};
   struct tagc_cycle *cycle = comm ? tagc_cycle_create(&options) : NULL;
@@ -101,7 +106,6 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *
   if (!ledger) {
     tagc_cycle_destroy(cycle);
     free(comm);
-    *status = tagc_no_memory("a communicator");
     return NULL;
   }
   comm->handle = handle;
@@ -147,6 +151,7 @@ static struct listed *list(ncclComm_t handle)
   if (!entry)
     return NULL;
   entry->handle = handle;
+  entry->birth = ++births;
   HASH_ADD_PTR(table, handle, entry);
   if (entry->unhashed) {
     free(entry);
@@ -169,12 +174,14 @@ struct tagc_comm *tagc_comm_find(ncclComm_t handle)
   return comm;
 }
 
-struct tagc_agreement tagc_comm_agreement(ncclComm_t handle)
+/* What is listed of a handle; *birth: 0 where it is not. */
+static struct tagc_agreement read_agreement(ncclComm_t handle, uint64_t *birth)
 {
   struct tagc_agreement agreement = {.state = TAGC_AGREED_NO};
   struct listed *entry;
   pthread_rwlock_rdlock(&table_lock);
   HASH_FIND_PTR(table, &handle, entry);
+  *birth = entry ? entry->birth : 0;
   if (entry)
     agreement = entry->agreement;
   else if (births_lost)
@@ -183,10 +190,12 @@ struct tagc_agreement tagc_comm_agreement(ncclComm_t handle)
   return agreement;
 }
 
-struct tagc_agreement tagc_comm_settle(ncclComm_t handle)
+/* The same, with the verdict; the communicator must be ready. While it is asked for, another thread may abort this
+ * communicator, and a new one may get its address: that one is not touched. */
+static struct tagc_agreement settle(ncclComm_t handle, uint64_t *birth)
 {
   const struct tagc_options *options = tagc_library_options();
-  struct tagc_agreement agreement = tagc_comm_agreement(handle);
+  struct tagc_agreement agreement = read_agreement(handle, birth);
   /* A process that passes everything through needs no verdict; its report has told the others. */
   if (agreement.state != TAGC_AGREED_UNKNOWN || options->mode == TAGC_MODE_OBSERVE || options->bad)
     return agreement;
@@ -194,45 +203,82 @@ struct tagc_agreement tagc_comm_settle(ncclComm_t handle)
   struct listed *entry;
   pthread_rwlock_wrlock(&table_lock);
   HASH_FIND_PTR(table, &handle, entry);
-  if (entry)
-    entry->agreement = agreement;
+  if (entry && entry->birth == *birth) {
+    if (entry->agreement.state == TAGC_AGREED_UNKNOWN)
+      entry->agreement = agreement;
+    agreement = entry->agreement;   /* another thread that asked was first */
+  }
   pthread_rwlock_unlock(&table_lock);
   return agreement;
+}
+
+struct tagc_agreement tagc_comm_agreement(ncclComm_t handle)
+{
+  uint64_t birth;
+  return read_agreement(handle, &birth);
+}
+
+struct tagc_agreement tagc_comm_settle(ncclComm_t handle, const struct tagc_nccl *nccl)
+{
+  int rank, nranks;
+  uint64_t birth;
+  struct tagc_agreement agreement = read_agreement(handle, &birth);
+  bool ask = agreement.state == TAGC_AGREED_UNKNOWN && introduce(handle, nccl, &rank, &nranks) == ncclSuccess;
+  return ask ? settle(handle, &birth) : agreement;
+}
+
+/* Lists a communicator under the handle that was born as number `birth` (0: it was not listed), or takes the one that
+ * another thread has listed; with a reference. NULL, and *status, where the handle is gone, or without memory. */
+static struct tagc_comm *enter_table(ncclComm_t handle, uint64_t birth, struct tagc_comm **fresh, ncclResult_t *status)
+{
+  struct tagc_comm *comm = NULL;
+  struct listed *entry;
+  pthread_rwlock_wrlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  bool gone = birth ? !entry || entry->birth != birth : entry != NULL && !entry->comm;
+  if (!gone)
+    entry = list(handle);
+  if (!gone && entry) {
+    if (!entry->comm) {
+      (*fresh)->nonblocking = entry->nonblocking;
+      entry->comm = *fresh;
+      *fresh = NULL;
+    }
+    comm = entry->comm;
+    tagc_comm_retain(comm);
+  }
+  pthread_rwlock_unlock(&table_lock);
+  *status = comm ? ncclSuccess : gone ? ncclInternalError : tagc_no_memory("a communicator");
+  return comm;
 }
 
 struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status)
 {
   struct tagc_comm *comm = tagc_comm_find(handle);
+  int rank, nranks;
+  uint64_t birth;
   *status = ncclSuccess;
   if (comm)
     return comm;
-
   if (!tagc_comm_collect(NULL, false)) {
     *status = tagc_no_memory("a communicator");
     return NULL;
   }
+  *status = introduce(handle, nccl, &rank, &nranks);
+  if (*status != ncclSuccess)
+    return NULL;
+  struct tagc_agreement agreement = settle(handle, &birth);
   *status = ncclRemoteError;
-  struct tagc_agreement agreement = tagc_comm_settle(handle);
-  struct tagc_comm *fresh = agreement.state == TAGC_AGREED_LOST ? NULL : comm_create(handle, nccl, status);
+  if (agreement.state == TAGC_AGREED_LOST)
+    return NULL;
+  struct tagc_comm *fresh = comm_create(handle, nccl, rank, nranks);
+  *status = fresh ? ncclSuccess : tagc_no_memory("a communicator");
   if (!fresh)
     return NULL;
   fresh->agreed = agreement.state == TAGC_AGREED_YES;
-  pthread_rwlock_wrlock(&table_lock);
-  struct listed *entry = list(handle);
-  if (entry) {
-    if (!entry->comm) {
-      fresh->nonblocking = entry->nonblocking;
-      entry->comm = fresh;
-      fresh = NULL;
-    }
-    comm = entry->comm;
-    atomic_fetch_add(&comm->references, 1);
-  }
-  pthread_rwlock_unlock(&table_lock);
+  comm = enter_table(handle, birth, &fresh, status);
   if (fresh)
-    comm_free(fresh);               /* another thread was first, or there is no memory */
-  if (!comm)
-    *status = tagc_no_memory("a communicator");
+    comm_free(fresh);               /* another thread was first, the handle is gone, or there is no memory */
   return comm;
 }
 

@@ -64,7 +64,7 @@ struct tagc_comm {
 
 /* The communicator of a handle, made at its first use, with a reference; the verdict of the ranks is asked for then.
  * NULL, and *status: what the real library said of the handle; ncclSystemError without memory; ncclRemoteError where the
- * verdict, or the birth, is lost. */
+ * verdict, or the birth, is lost; ncclInternalError where it was aborted while the verdict was asked for. */
 struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status);
 /* The same, where it has been used already and is still alive; otherwise NULL. */
 struct tagc_comm *tagc_comm_find(ncclComm_t handle);
@@ -83,8 +83,8 @@ bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, co
 bool tagc_comm_collect(ncclComm_t parent, bool failed);
 /* What the ranks of a communicator have agreed on, as far as it is known. */
 struct tagc_agreement tagc_comm_agreement(ncclComm_t handle);
-/* The same, asked for where it is not known yet: children inherit it. Blocks (agree.h). */
-struct tagc_agreement tagc_comm_settle(ncclComm_t handle);
+/* The same, asked for where it is not known yet and the communicator is ready: children inherit it. Blocks (agree.h). */
+struct tagc_agreement tagc_comm_settle(ncclComm_t handle, const struct tagc_nccl *nccl);
 /* Was the handle announced as non-blocking? Split and shrunk communicators inherit it. */
 bool tagc_comm_is_nonblocking(ncclComm_t handle);
 /* A handle is about to be destroyed, or has been finalized. What is returned, perhaps NULL, is released when the real library

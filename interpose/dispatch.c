@@ -135,9 +135,10 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
   if (!call->handle || !looks_valid(call)) {
     status = pass(call);
   } else if (!acquire(call, &status)) {
-    /* No memory, or no verdict: to pass here alone would be wrong. A handle that the real library does not know is its own
-     * to refuse. */
-    status = status == ncclSystemError || status == ncclRemoteError ? status : pass(call);
+    /* No memory, no verdict, or aborted meanwhile: to pass here alone would be wrong. A handle that the real library does
+     * not know is its own to refuse. */
+    bool final = status == ncclSystemError || status == ncclRemoteError || status == ncclInternalError;
+    status = final ? status : pass(call);
   } else if (!tagc_background_clear(call->comm)) {
     tagc_comm_release(call->comm);
     status = ncclInvalidArgument;   /* as NCCL does: the call before it has not been seen to succeed */

@@ -217,13 +217,13 @@ static struct birth from_ids(const ncclUniqueId *ids, int count, int nranks, int
 }
 
 /* A communicator made from another one: it inherits what the ranks of that have agreed on. */
-static struct birth from_parent(ncclComm_t parent, const ncclConfig_t *config)
+static struct birth from_parent(ncclComm_t parent, const ncclConfig_t *config, const struct tagc_nccl *nccl)
 {
   struct birth birth = {.agreement.state = TAGC_AGREED_NO};
   if (!watched() || !parent)
     return birth;
   birth.nonblocking = asks_nonblocking(config, tagc_comm_is_nonblocking(parent));
-  birth.agreement = tagc_comm_settle(parent);
+  birth.agreement = tagc_comm_settle(parent, nccl);
   return birth;
 }
 
@@ -247,6 +247,8 @@ static ncclResult_t born(const struct tagc_nccl *nccl, ncclResult_t status, nccl
 EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
   CALLED;
+  if (id && watched())
+    tagc_agree_clear_id(id);
   ncclResult_t status = FORWARD(ncclGetUniqueId, id);
   if (status == ncclSuccess && watched())
     tagc_agree_stamp_id(id);
@@ -298,7 +300,7 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_
   CALLED;
   if (refused(nccl, comm))
     return ncclInvalidArgument;
-  struct birth birth = from_parent(comm, config);
+  struct birth birth = from_parent(comm, config, nccl);
   ncclResult_t status = MIX_AND_FORWARD(ncclCommSplit, comm, color, key, child, config);
   return color == NCCL_SPLIT_NOCOLOR ? status : born(nccl, status, child, comm, &birth);
 }
@@ -309,7 +311,7 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
   CALLED;
   if (refused(nccl, comm))
     return ncclInvalidArgument;
-  struct birth birth = from_parent(comm, config);
+  struct birth birth = from_parent(comm, config, nccl);
   return born(nccl, MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags), child, comm, &birth);
 }
 

@@ -71,7 +71,7 @@ check_PROGRAMS += tests/e2e/first_calls
 # Shared objects of the tests: a plugin that is linked with NCCL, and libraries that are preloaded beside ours.
 check_PROGRAMS += tests/e2e/nccl_plugin.so tests/e2e/nccl_wrapper.so tests/e2e/dlsym_hook.so
 of_shared_objects = $(LIBRARY_CFLAGS) -O2
-to_shared_objects = $(AM_LDFLAGS) -shared
+to_shared_objects = $(SANITIZE_CFLAGS) -shared -Wl,--as-needed -Wl,-rpath,$(abs_builddir)/tests/standin
 tests_e2e_nccl_plugin_so_SOURCES = tests/e2e/nccl_plugin.c
 tests_e2e_nccl_plugin_so_CFLAGS = $(of_shared_objects)
 tests_e2e_nccl_plugin_so_LDFLAGS = $(to_shared_objects)
@@ -91,7 +91,7 @@ tests_e2e_dlopen_user_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic
 tests_e2e_dlopen_user_LDADD =
 tests_e2e_dlopen_user_so_SOURCES = tests/e2e/dlopen_user.c
 tests_e2e_dlopen_user_so_CFLAGS = $(AM_CFLAGS) -fPIC -DLIBRARY
-tests_e2e_dlopen_user_so_LDFLAGS = $(AM_LDFLAGS) -shared
+tests_e2e_dlopen_user_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_dlopen_user_so_LDADD =
 
 # The rules of NCCL, and what programs may do under them.

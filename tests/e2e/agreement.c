@@ -57,7 +57,7 @@ static void share(ncclUniqueId *ids, size_t count)
 /* A communicator of ids that rank 0 makes. */
 static ncclComm_t by_ids(size_t count)
 {
-  ncclUniqueId ids[4];
+  static ncclUniqueId ids[4];        /* used again, with what the last time has left there */
   ncclComm_t comm;
   for (size_t i = 0; i < count && rank == 0; i++)
     CHECK(ncclGetUniqueId(&ids[i]));

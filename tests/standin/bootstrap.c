@@ -265,7 +265,8 @@ ncclResult_t standin_unique_id(ncclUniqueId *id, int nranks)
   }
   pthread_detach(thread);
   struct id_head head = {.magic = random_number(), .address = address, .nranks = nranks};
-  memset(id, 0, sizeof *id);
+  if (standin_version >= 22304)      /* earlier ones leave the rest as it was */
+    memset(id, 0, sizeof *id);
   memcpy(id->internal, &head, sizeof head);
   return ncclSuccess;
 }

@@ -164,9 +164,16 @@ static void several_at_once(void)
   for (int i = IDS - 1; i >= 0; i -= 2)
     yes += play(&ids[i], &(struct part){3, 22809, -1, -1}, TAGC_AGREED_YES);
   ok(yes == 3 * IDS / 2, "every second one is used, in another order: %d ranks agree", yes);
+  errno = EDOM;
   ncclUniqueId other = new_id("127.0.0.2");
   tagc_agree_stamp_id(&other);
-  ok(!is_stamped(&other), "an id on another interface meanwhile is left alone");
+  ok(!is_stamped(&other) && errno == EDOM, "an id on another interface meanwhile is left alone, and errno, too");
+  ncclUniqueId again = ids[0];      /* as NCCL before 2.23 does: only the first 40 bytes are new */
+  again.internal[1]++;
+  ok(!is_stamped(&again), "the stamp of an earlier id is none");
+  tagc_agree_clear_id(&again);
+  tagc_agree_stamp_id(&again);
+  ok(is_stamped(&again) && memcmp(again.internal + 64, ids[0].internal + 64, 64) != 0, "it gets one of its own");
 }
 
 static void ids_of_one_communicator(void)
@@ -305,6 +312,23 @@ static void strangers(void)
     close(idle[i]);
 }
 
+/* The program closes descriptors that it did not open; then it makes another id. */
+static void closed(void)
+{
+  int before = threads();
+  ncclUniqueId id = new_id("127.0.0.1");
+  tagc_agree_stamp_id(&id);
+  for (int fd = 3; fd < 400; fd++)
+    close(fd);
+  struct tagc_agreement a = tagc_agree_report(&id, 1, 2, 0, 22809, true);
+  wait_for_threads(before - 1);     /* there was one for the ids before */
+  tagc_agree_settle(&a);
+  ok(a.state == TAGC_AGREED_NO || a.state == TAGC_AGREED_LOST, "a listener whose socket was closed under it ends");
+  id = new_id("127.0.0.1");
+  tagc_agree_stamp_id(&id);
+  ok(is_stamped(&id) && play(&id, &(struct part){3, 22809, -1, -1}, TAGC_AGREED_YES) == 3, "the next id has one of its own");
+}
+
 int main(void)
 {
   setenv("TAGC_LOG", "error", 1);
@@ -326,6 +350,7 @@ int main(void)
   dead_and_deaf();
   unreachable();
   strangers();
+  closed();
   setenv("NCCL_COMM_ID", "127.0.0.1:1234", 1);
   ncclUniqueId id = new_id("127.0.0.1");
   tagc_agree_stamp_id(&id);

@@ -51,6 +51,8 @@ static void stamps(void)
       id[byte] ^= 1;
     }
     ok(taken == 0, "%s: a stamp with a wrong bit is none", addresses[i]);
+    id[3] ^= 1;
+    ok(tagc_agree_stamp_read(id, &read) == TAGC_AGREE_UNSTAMPED, "%s: nor is one of another id", addresses[i]);
   }
   uint8_t id[TAGC_AGREE_ID];
   struct tagc_agree_stamp stamp;
@@ -78,9 +80,9 @@ static void messages(void)
     tagc_agree_request_write(bytes, &wrong);
     ok(!tagc_agree_request_read(bytes, &read), "a wrong request is refused (%d)", i);
   }
-  struct tagc_agree_reply reply = {TAGC_AGREE_OFF, 12, 5}, heard;
+  struct tagc_agree_reply reply = {TAGC_AGREE_OFF, 12, 5, 3}, heard;
   tagc_agree_reply_write(bytes, &reply);
-  ok(tagc_agree_reply_read(bytes, &heard) && heard.kind == reply.kind && heard.text_size == 12 && heard.hosts == 5,
+  ok(tagc_agree_reply_read(bytes, &heard) && heard.kind == reply.kind && heard.text_size == 12 && heard.hosts == 5 && heard.host == 3,
      "a reply is read as it was written");
   reply.kind = TAGC_AGREE_REPORT;
   tagc_agree_reply_write(bytes, &reply);
@@ -92,9 +94,8 @@ static void messages(void)
 static struct tagc_agree_decider *decider;
 static struct tagc_agree_reply heard;
 static char text[TAGC_AGREE_TEXT + 1];
-static uint32_t hosts[16];
 
-/* Sends a request; what came back is in `heard`, `text` and `hosts`. The kind of the answer, 0 for none. */
+/* Sends a request; what came back is in `heard` and `text`. The kind of the answer, 0 for none. */
 static int send_request(enum tagc_agree_kind kind, uint32_t rank, uint32_t nranks, uint64_t host, const char *facts)
 {
   struct tagc_agree_request request = {.kind = kind, .rank = rank, .nranks = nranks, .host = host,
@@ -103,11 +104,10 @@ static int send_request(enum tagc_agree_kind kind, uint32_t rank, uint32_t nrank
   memcpy(request.secret, secret, sizeof secret);
   size_t size = tagc_agree_decider_answer(decider, &request, facts, &reply);
   bool good = size >= TAGC_AGREE_REPLY_SIZE && tagc_agree_reply_read(reply, &heard) &&
-              size == TAGC_AGREE_REPLY_SIZE + heard.text_size + heard.hosts * sizeof(uint32_t) && heard.hosts <= 16;
+              size == TAGC_AGREE_REPLY_SIZE + (size_t)heard.text_size;
   if (good) {
     memcpy(text, reply + TAGC_AGREE_REPLY_SIZE, heard.text_size);
     text[heard.text_size] = '\0';
-    memcpy(hosts, reply + TAGC_AGREE_REPLY_SIZE + heard.text_size, heard.hosts * sizeof(uint32_t));
   }
   free(reply);
   return good ? (int)heard.kind : 0;
@@ -138,9 +138,8 @@ static void all_agree(void)
   noted += report(2, 4, facts) == TAGC_AGREE_NOTED;
   ok(noted == 5, "reports are noted in any order, a repeated one, too");
   for (uint32_t r = 0; r < 4; r++)
-    on += ask(r, 4) == TAGC_AGREE_ON;
-  ok(on == 4, "all there, all equal: on");
-  ok(heard.hosts == 4 && hosts[0] == 0 && hosts[1] == 0 && hosts[2] == 1 && hosts[3] == 1, "who shares a host is told");
+    on += ask(r, 4) == TAGC_AGREE_ON && heard.hosts == 2 && heard.host == r / 2;
+  ok(on == 4, "all there, all equal: on, and who shares a host is told");
   ok(!*tagc_agree_decider_complaint(decider), "and there is nothing to complain of");
   ok(report(1, 4, facts) == TAGC_AGREE_REFUSED && ask(1, 4) == TAGC_AGREE_ON, "the verdict stands, a late report is refused");
 }
@@ -177,7 +176,7 @@ static void some_differ(void)
     report(r, 4, r ? facts : "A=\033[1m\n");
   is_off("control characters and a missing rank",
          "rank 3 of 4 did not report (no library, TAGC_MODE=off, or no connection); "
-         "A is ?[1m on rank 0, 1 on ranks 1-2; B is unknown to rank 0, two words on ranks 1-2");
+         "A is \033[1m on rank 0, 1 on ranks 1-2; B is unknown to rank 0, two words on ranks 1-2");
   start();
   for (uint32_t r = 0; r < 4; r++)
     report(r, 4, facts);
@@ -189,7 +188,25 @@ static void some_differ(void)
   ok(report(4, 5, facts) == TAGC_AGREE_REFUSED && ask(0, 5) == TAGC_AGREE_REFUSED, "another number of ranks is refused");
   is_off("another number of ranks", "rank 4 reports 5 ranks, another one 4");
   start();
-  ok(ask(0, 4) == TAGC_AGREE_REFUSED, "nobody has reported, somebody asks: refused");
+  for (uint32_t r = 0; r < 4; r++)
+    report(r, 4, r == 1 ? "A=\xc3\xa4\n" : "A=\xc3\xb6\n");
+  is_off("bytes that no terminal shows", "A is \xc3\xb6 on ranks 0,2-3, \xc3\xa4 on rank 1");
+  start();
+  is_off("nobody has reported", "ranks 0-3 of 4 did not report (no library, TAGC_MODE=off, or no connection)");
+}
+
+/* Every rank says something else: the answer is still short, and soon there. */
+static void all_differ(void)
+{
+  enum { RANKS = 3000 };
+  char own[40];
+  start();
+  for (uint32_t r = 0; r < RANKS; r++) {
+    snprintf(own, sizeof own, "SEED=%u\nA=1\n", r);
+    report(r, RANKS, own);
+  }
+  ok(ask(7, RANKS) == TAGC_AGREE_OFF && strcmp(text, "SEED is 0 on rank 0, 1 on rank 1, 2 on rank 2, 3 on rank 3, 4 on rank 4, "
+     "5 on rank 5, 6 on rank 6, 7 on rank 7 ...") == 0, "%d different reports: \"%s\"", RANKS, text);
 }
 
 static void strangers(void)
@@ -218,6 +235,7 @@ static void ends(void)
   request.rank = 1;
   tagc_agree_decider_confirm(decider, &request);
   ok(tagc_agree_decider_open(decider) == 0, "and no longer");
+  ok(ask(0, 2) == TAGC_AGREE_ON && report(1, 2, facts) == TAGC_AGREE_REFUSED, "who asks again hears the same");
 }
 
 int main(void)
@@ -226,6 +244,7 @@ int main(void)
   messages();
   all_agree();
   some_differ();
+  all_differ();
   strangers();
   ends();
   tagc_agree_decider_destroy(decider);
