@@ -103,14 +103,14 @@ ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_com
   return status == ncclInProgress ? wait_launched(real, comms, count) : status;
 }
 
-ncclResult_t tagc_exchange_settle(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
-                                  ncclResult_t status)
+void tagc_exchange_destroy_op(struct tagc_comm *comm, ncclRedOp_t op)
 {
-  if (status != ncclInProgress)
-    return status;
-  if (!tagc_comms_enter(comms, count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
-    return ncclInternalError;
-  status = wait_launched(real, comms, count);
-  tagc_comms_leave(comms, count);
-  return status;
+  __typeof__(&ncclRedOpDestroy) destroy = TAGC_REAL(ncclRedOpDestroy, comm->nccl);
+  if (!destroy || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+    return;
+  tagc_op_destroyed(op, comm->handle);
+  tagc_real_depth++;
+  destroy(op, comm->handle);
+  tagc_real_depth--;
+  tagc_comms_leave(&comm, 1);
 }

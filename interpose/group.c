@@ -6,6 +6,7 @@
 #include "env/log.h"
 #include "interpose/background.h"
 #include "interpose/comm.h"
+#include "interpose/exchange.h"
 #include "interpose/launch.h"
 
 struct destroyed {
@@ -124,18 +125,13 @@ bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, nccl
   return true;
 }
 
-static void finish(struct group *g, const struct tagc_nccl *nccl)
+static void finish(struct group *g)
 {
-  __typeof__(&ncclRedOpDestroy) destroy = g->destroyed_count ? TAGC_REAL(ncclRedOpDestroy, nccl) : NULL;
   for (size_t i = 0; i < g->destroyed_count; i++) {
     struct destroyed *d = &g->destroyed[i];
-    /* An aborted communicator has taken its ops with it; a launch in the background may still need them. */
-    if (destroy && !tagc_comm_is_aborted(d->comm) && !tagc_background_defer_destroy(d->op, d->comm->handle)) {
-      tagc_op_destroyed(d->op, d->comm->handle);
-      tagc_real_depth++;
-      destroy(d->op, d->comm->handle);
-      tagc_real_depth--;
-    }
+    /* A launch in the background may still need it. The handle of an aborted communicator may be another's by now. */
+    if (!tagc_comm_is_aborted(d->comm) && !tagc_background_defer_destroy(d->op, d->comm->handle))
+      tagc_exchange_destroy_op(d->comm, d->op);
   }
   group_free(g);
 }
@@ -147,7 +143,7 @@ static void close_one(const struct tagc_nccl *nccl)
   if (!g || --g->depth)
     return;
   of_thread[nccl->group] = NULL;
-  finish(g, nccl);
+  finish(g);
 }
 
 ncclResult_t tagc_group_start(const struct tagc_nccl *nccl)
@@ -181,7 +177,7 @@ ncclResult_t tagc_group_end(const struct tagc_nccl *nccl)
   if (g && g->depth == 1 && g->held_count && failed == ncclSuccess) {
     of_thread[nccl->group] = NULL;
     status = tagc_launch_run(g->held, g->held_count, true);
-    finish(g, nccl);
+    finish(g);
     return status;
   }
   tagc_real_depth++;

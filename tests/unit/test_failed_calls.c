@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/execute and interpose/exchange where the real library fails, is still at it, or loses the communicator to an
+ * interpose/launch, interpose/execute and interpose/exchange where the real library fails, is still at it, or loses the communicator to an
  * abort: the functions of the real library are replaced by ones that do so at a chosen moment.
  */
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 
 #include "interpose/comm.h"
 #include "interpose/execute.h"
+#include "interpose/launch.h"
 #include "interpose/library.h"
 #include "kernels/residual.h"
 #include "tests/unit/tap.h"
@@ -20,6 +21,7 @@ static float *sent, *received;
 
 /* ---- the real library --------------------------------------------------------------------------------------------- */
 
+static int scatters;                                    /* reduce-scatters that came here */
 static int ends, fail_at, in_progress_for, asked;      /* groups ended; the one whose end fails; questions until it is done */
 static ncclResult_t failure, async_failure;
 static void (*at_end)(void);                           /* happens inside the group end that would fail */
@@ -46,6 +48,7 @@ static ncclResult_t reduce_scatter(const void *from, void *to, size_t count, ncc
                                    ncclComm_t on, cudaStream_t stream)
 {
   (void)from, (void)op, (void)on, (void)stream;
+  scatters++;
   memset(to, 0, count * (type == ncclFloat32 || type == ncclInt32 ? 4 : 1));
   return ncclSuccess;
 }
@@ -111,7 +114,7 @@ static void tear_down(void)
 static void prepare(int at, ncclResult_t how, bool residual_in_use)
 {
   struct tagc_slot *slot = comm->slots;
-  ends = asked = in_progress_for = 0;
+  ends = asked = scatters = in_progress_for = 0;
   fail_at = at;
   failure = how;
   async_failure = ncclSuccess;
@@ -267,8 +270,52 @@ static void aborts(void)
   tear_down();
 }
 
+/* ---- launches --------------------------------------------------------------------------------------------------------- */
+
+/* A plain call, then a compressed one, of a group of the program's: they run in rounds. */
+static ncclResult_t launch(void)
+{
+  static struct tagc_nccl nccl;
+  nccl = *tagc_real_called((const void *)&launch);
+  nccl.functions[TAGC_ENTRY_ncclGroupStart] = (void *)&start_group;
+  nccl.functions[TAGC_ENTRY_ncclGroupEnd] = (void *)&end_group;
+  nccl.functions[TAGC_ENTRY_ncclReduceScatter] = (void *)&reduce_scatter;
+  nccl.functions[TAGC_ENTRY_ncclAllReduce] = (void *)&all_reduce;
+  nccl.functions[TAGC_ENTRY_ncclSend] = (void *)&send_to;
+  nccl.functions[TAGC_ENTRY_ncclRecv] = (void *)&receive_from;
+  nccl.functions[TAGC_ENTRY_ncclCommGetAsyncError] = (void *)&async_error;
+  static float elsewhere[N];
+  struct tagc_call plain = {.entry = TAGC_ENTRY_ncclReduceScatter, .send = sent, .recv = elsewhere, .count = N,
+                            .type = ncclFloat32, .op = ncclSum, .handle = handles[0], .comm = comm, .nccl = &nccl,
+                            .state = TAGC_CYCLE_ON_TRACK, .slot = -1, .cycle = 1000000, .scale = 1}, calls[] = {plain, plain};
+  calls[1].slot = 0;
+  calls[1].recv = received;
+  comm->agreed = comm->voted = true;
+  comm->slots[0].verdict = TAGC_REASON_compressed;
+  return tagc_launch_run(calls, 2, true);
+}
+
+static void launches(void)
+{
+  set_up();
+  prepare(0, ncclSuccess, false);
+  ok(launch() == ncclSuccess && scatters >= 1 && is_own_shard(), "a plain and a compressed call of one group");
+  prepare(1, ncclSystemError, false);
+  ok(launch() == ncclSystemError && scatters == 0 && untouched(), "the program's own group fails: nothing runs");
+  prepare(2, ncclInProgress, false);
+  in_progress_for = 3;
+  ok(launch() == ncclSuccess && asked == 4 && is_own_shard(), "what comes after a plain call waits until that is launched");
+  prepare(0, ncclSuccess, true);
+  comm->nonblocking = false;        /* it was found out above; a launch in the background cannot be looked at from here */
+  tagc_comm_release(tagc_comm_abort(handles[0]));
+  ok(launch() == ncclInternalError && scatters == 0 && ends == 1 && untouched(),
+     "a launch whose communicator was aborted makes no call on it");
+  tear_down();
+}
+
 int main(void)
 {
+  setenv("TAGC_MIN_BYTES", "0", 1);
   sent = malloc(sizeof(float) * N * RANKS);
   received = malloc(sizeof(float) * N);
   set_up();
@@ -277,6 +324,7 @@ int main(void)
   in_progress();
   tear_down();
   aborts();
+  launches();
   free(sent);
   free(received);
   return tap_done();
