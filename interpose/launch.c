@@ -161,10 +161,12 @@ ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, bool in_grou
     calls[i].decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_missing};
   if (!complete || !needs_rounds(calls, count))
     return run_all_plain(&real, calls, count, in_group);
-  ncclResult_t status = in_group ? inside(real.end) : ncclSuccess;
-  if (status != ncclSuccess)
-    return status;
+  /* Empty for us, the program's group may still hold what NCCL goes on with: a birth or the end of a communicator. */
+  ncclResult_t ended = in_group ? inside(real.end) : ncclSuccess;
+  if (ended != ncclSuccess && ended != ncclInProgress)
+    return ended;
   if (all_nonblocking(calls, count) && tagc_background_start(&real, run_rounds, calls, count))
     return ncclInProgress;
-  return run_rounds(&real, calls, count);
+  ncclResult_t status = run_rounds(&real, calls, count);
+  return status == ncclSuccess ? ended : status;
 }

@@ -128,6 +128,35 @@ static void several_calls(void)
   ok(good, "two calls of each rank in a group: %d steps are exact", STEPS);
 }
 
+/* The group also holds what NCCL is at for longer: its end says ncclInProgress, and the calls run all the same. */
+static void beside_a_finalize(void)
+{
+  bool good = true;
+  for (int round = 0; round < 2; round++) {
+    ncclComm_t old[RANKS];
+    good &= start_nonblocking(0, 3);
+    for (int i = 0; i < RANKS; i++)
+      old[i] = ranks[i].comm;
+    good &= start_nonblocking(0, 3) && run_groups(0, round ? STEPS : UNCOMPRESSED);
+    int step = round ? STEPS : UNCOMPRESSED;
+    good &= ncclGroupStart() == ncclSuccess;
+    for (int i = 0; i < RANKS; i++) {
+      fill(&ranks[i], step);
+      good &= ncclCommFinalize(old[i]) == ncclSuccess && reduce_scatter(&ranks[i]) == ncclSuccess;
+    }
+    ncclResult_t status = ncclGroupEnd();
+    good &= status == ncclInProgress;
+    for (int i = 0; i < RANKS; i++) {
+      struct rank finalized = {.comm = old[i]};
+      good &= settled(&ranks[i], status) == ncclSuccess && is_sum(&ranks[i], step);
+      good &= settled(&finalized, status) == ncclSuccess && ncclCommDestroy(old[i]) == ncclSuccess;
+    }
+    good &= run_groups(step + 1, step + 3);
+    finish();
+  }
+  ok(good, "a group that also finalizes other communicators: a vote and a compressed call are exact");
+}
+
 /* PyTorch makes an op for every call and destroys it as soon as the call has returned. */
 static void short_lived_ops(void)
 {
@@ -227,6 +256,7 @@ int main(void)
   one_after_the_other();
   watched();
   several_calls();
+  beside_a_finalize();
   short_lived_ops();
   children();
   alone(0, "a plain call");

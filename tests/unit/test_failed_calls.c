@@ -300,6 +300,9 @@ static void launches(void)
   set_up();
   prepare(0, ncclSuccess, false);
   ok(launch() == ncclSuccess && scatters >= 1 && is_own_shard(), "a plain and a compressed call of one group");
+  prepare(1, ncclInProgress, false);
+  ok(launch() == ncclInProgress && scatters >= 1 && is_own_shard(),
+     "the program's own group is still at something else: the calls run, and it hears so");
   prepare(1, ncclSystemError, false);
   ok(launch() == ncclSystemError && scatters == 0 && untouched(), "the program's own group fails: nothing runs");
   prepare(2, ncclInProgress, false);
