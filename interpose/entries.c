@@ -40,10 +40,13 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
     mixed_status == ncclSuccess ? FORWARD(name, __VA_ARGS__) : mixed_status;                                           \
   })
 
-/* Is a launch on this communicator under way in the background? NCCL refuses most calls then, and the group they are in. */
+/* Is a launch on this communicator under way in the background? NCCL refuses most calls then. */
+static inline bool busy(ncclComm_t comm) { return watched() && tagc_background_ask(comm) == ncclInProgress; }
+
+/* The same for a call that is part of a group, which is refused with it. */
 static inline bool refused(const struct tagc_nccl *nccl, ncclComm_t comm)
 {
-  if (!watched() || tagc_background_ask(comm) != ncclInProgress)
+  if (!busy(comm))
     return false;
   tagc_group_fail(nccl, ncclInvalidArgument);
   return true;
@@ -143,18 +146,24 @@ EXPORT ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_
                                   cudaStream_t stream)
 {
   CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclPutSignal, local, count, type, peer, window, offset, signal, context, flags, comm, stream);
 }
 
 EXPORT ncclResult_t ncclSignal(int peer, int signal, int context, unsigned int flags, ncclComm_t comm, cudaStream_t stream)
 {
   CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclSignal, peer, signal, context, flags, comm, stream);
 }
 
 EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncclComm_t comm, cudaStream_t stream)
 {
   CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclWaitSignal, count, signals, comm, stream);
 }
 
@@ -318,6 +327,8 @@ EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId
                                  ncclConfig_t *config)
 {
   CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   bool inherited = watched() && comm && tagc_comm_is_nonblocking(comm);
   struct birth birth = {.nonblocking = watched() && asks_nonblocking(config, inherited)};
   return born(nccl, MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &birth);
@@ -398,12 +409,16 @@ EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 EXPORT ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
 {
   CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclCommSuspend, comm, flags);
 }
 
 EXPORT ncclResult_t ncclCommResume(ncclComm_t comm)
 {
   CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclCommResume, comm);
 }
 
@@ -412,24 +427,32 @@ EXPORT ncclResult_t ncclCommResume(ncclComm_t comm)
 EXPORT ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, void **handle)
 {
   CALLED;
+  if (busy(comm))
+    return ncclInvalidArgument;
   return FORWARD(ncclCommRegister, comm, buffer, size, handle);
 }
 
 EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
   CALLED;
+  if (busy(comm))
+    return ncclInvalidArgument;
   return FORWARD(ncclCommDeregister, comm, handle);
 }
 
 EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window, int flags)
 {
   CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclCommWindowRegister, comm, buffer, size, window, flags);
 }
 
 EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
   CALLED;
+  if (busy(comm))
+    return ncclInvalidArgument;
   return FORWARD(ncclCommWindowDeregister, comm, window);
 }
 
@@ -451,6 +474,8 @@ EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, nccl
                                              ncclScalarResidence_t residence, ncclComm_t comm)
 {
   CALLED;
+  if (busy(comm))
+    return ncclInvalidArgument;
   ncclResult_t status = FORWARD(ncclRedOpCreatePreMulSum, op, scalar, type, residence, comm);
   if (status == ncclSuccess && watched() && !tagc_op_created(*op, comm, type, scalar, residence))
     return tagc_no_memory("a user-defined reduction");  /* taken for an unknown op here alone, it would part the ranks */

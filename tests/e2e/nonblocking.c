@@ -170,9 +170,10 @@ static void short_lived_ops(void)
       good &= ncclRedOpCreatePreMulSum(&op, &two, ncclFloat, ncclScalarHostImmediate, ranks[i].comm) == ncclSuccess;
       status[i] = ncclReduceScatter(ranks[i].send, ranks[i].out, N, ncclFloat, op, ranks[i].comm, NULL);
       good &= ncclRedOpDestroy(op, ranks[i].comm) == ncclSuccess;
-      two = 100;                    /* were the handle used again too early, this would be its scalar */
-      good &= ncclRedOpCreatePreMulSum(&other, &two, ncclFloat, ncclScalarHostImmediate, ranks[i].comm) == ncclSuccess;
-      good &= ncclRedOpDestroy(other, ranks[i].comm) == ncclSuccess;
+      two = 100;
+      if (i == 0)                   /* rank 1 has not called: it is under way */
+        good &= ncclRedOpCreatePreMulSum(&other, &two, ncclFloat, ncclScalarHostImmediate, ranks[i].comm) ==
+                ncclInvalidArgument;
     }
     for (int i = 0; i < RANKS; i++) {
       good &= settled(&ranks[i], status[i]) == ncclSuccess;
@@ -212,6 +213,7 @@ static void alone(int steps, const char *what)
 {
   ncclComm_t child;
   ncclRedOp_t op;
+  void *handle;
   float one = 1;
   bool good = start_nonblocking(steps, 3) && run_threads();
   struct rank *r = &ranks[0];
@@ -224,8 +226,8 @@ static void alone(int steps, const char *what)
   good &= ncclSend(r->send, 1, ncclFloat, 1, r->comm, NULL) == ncclInvalidArgument;
   good &= ncclCommSplit(r->comm, 0, 0, &child, NULL) == ncclInvalidArgument;
   good &= ncclCommFinalize(r->comm) == ncclInvalidArgument && ncclCommDestroy(r->comm) == ncclInvalidArgument;
-  good &= ncclRedOpCreatePreMulSum(&op, &one, ncclFloat, ncclScalarHostImmediate, r->comm) == ncclSuccess;
-  good &= ncclRedOpDestroy(op, r->comm) == ncclSuccess;
+  good &= ncclRedOpCreatePreMulSum(&op, &one, ncclFloat, ncclScalarHostImmediate, r->comm) == ncclInvalidArgument;
+  good &= ncclCommRegister(r->comm, r->send, N, &handle) == ncclInvalidArgument;
   ok(good, "other calls on the communicator are refused as NCCL refuses them");
   good = ncclCommAbort(r->comm) == ncclSuccess && ncclCommAbort(ranks[1].comm) == ncclSuccess;
   bool untouched = true;
