@@ -43,11 +43,18 @@ static void group_free(struct group *g)
   free(g);
 }
 
-/* A thread may end with groups open. NCCL forgets them, and so do we, but for what they refer to. */
+/* A thread may end with groups open. NCCL forgets them, and so do we, with the children that were asked for in them. What
+ * else runs at its end may call us again, and finds no group. */
 static void thread_ends(void *groups)
 {
-  for (int i = 0; i <= TAGC_NCCL_MAX; i++)
-    group_free(((struct group **)groups)[i]);
+  bool open = false;
+  for (struct group **g = groups; g <= (struct group **)groups + TAGC_NCCL_MAX; g++) {
+    open |= *g != NULL;
+    group_free(*g);
+    *g = NULL;
+  }
+  if (open)
+    tagc_comm_collect(NULL, true);
 }
 
 static pthread_key_t threads;
@@ -197,5 +204,7 @@ ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t
   ncclResult_t ended = real(info);
   tagc_real_depth--;
   close_one(nccl);
+  if (!of_thread[nccl->group] && ended != ncclInProgress && !tagc_comm_collect(NULL, true))
+    return tagc_no_memory("a communicator");         /* no later end makes those that are not there now */
   return status == ncclSuccess ? ended : status;
 }

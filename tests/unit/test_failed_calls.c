@@ -8,6 +8,7 @@
 
 #include "interpose/comm.h"
 #include "interpose/execute.h"
+#include "interpose/group.h"
 #include "interpose/launch.h"
 #include "interpose/library.h"
 #include "kernels/residual.h"
@@ -316,6 +317,65 @@ static void launches(void)
   tear_down();
 }
 
+/* ---- groups that are never ended --------------------------------------------------------------------------------------- */
+
+static pthread_key_t last;
+static ncclComm_t child;
+static bool open_in_thread, open_at_end;
+
+static const struct tagc_nccl *standin(void) { return tagc_real_called((const void *)&standin); }
+
+static void at_thread_end(void *unused)
+{
+  (void)unused;
+  open_at_end = tagc_group_is_open(standin());
+}
+
+static void expect_child(void)
+{
+  struct tagc_agreement agreement = {.state = TAGC_AGREED_YES};
+  child = NULL;
+  if (tagc_group_start(standin()) != ncclSuccess || !tagc_comm_expect(handles[0], &child, false, &agreement))
+    exit(1);
+}
+
+static void *leave_open(void *unused)
+{
+  (void)unused;
+  pthread_setspecific(last, &last);
+  expect_child();
+  open_in_thread = tagc_group_is_open(standin());
+  return NULL;
+}
+
+/* The memory of a child that never came is the program's, and holds whatever it likes: the handle of another, for one. */
+static bool is_forgotten(void)
+{
+  child = handles[0];
+  tagc_comm_collect(NULL, false);
+  struct tagc_comm *found = tagc_comm_find(handles[0]);
+  tagc_comm_release(found);
+  return found == comm;
+}
+
+static void never_ended(void)
+{
+  pthread_t thread;
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  set_up();
+  if (tagc_group_start(standin()) != ncclSuccess || tagc_group_end(standin()) != ncclSuccess ||
+      pthread_key_create(&last, at_thread_end) != 0)   /* after the library's own, which a first group makes */
+    exit(1);
+  pthread_create(&thread, NULL, leave_open, NULL);
+  pthread_join(thread, NULL);
+  ok(open_in_thread && !open_at_end, "a thread ends with a group open: what runs after that finds none");
+  ok(is_forgotten(), "and the children that it expected are forgotten");
+  expect_child();
+  ok(tagc_group_simulate_end(standin(), &info) == ncclSuccess && is_forgotten(),
+     "a group that is only simulated makes no children");
+  tear_down();
+}
+
 int main(void)
 {
   setenv("TAGC_MIN_BYTES", "0", 1);
@@ -328,6 +388,7 @@ int main(void)
   tear_down();
   aborts();
   launches();
+  never_ended();
   free(sent);
   free(received);
   return tap_done();
