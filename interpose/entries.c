@@ -337,13 +337,16 @@ EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId
 /* ---- communicators: how they fare, and deaths. They enqueue nothing, and so mix no group: a rank may clean up when it
  * likes. ---- */
 
+/* Has the real library refused to end a communicator, which is as it was then? */
+static bool is_refusal(ncclResult_t status) { return status == ncclInvalidArgument || status == ncclInvalidUsage; }
+
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
   CALLED;
   if (refused(nccl, comm))
     return ncclInvalidArgument;
   ncclResult_t status = FORWARD(ncclCommFinalize, comm);
-  if (watched())
+  if (watched() && (status == ncclSuccess || status == ncclInProgress))
     tagc_comm_release(tagc_comm_forget(comm));
   return status;
 }
@@ -353,13 +356,14 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
   CALLED;
   if (refused(nccl, comm))
     return ncclInvalidArgument;
-  struct tagc_comm *ended = NULL;
-  if (watched()) {
-    ended = tagc_comm_forget(comm);
-    tagc_comm_collect(comm, true);
-  }
+  if (!watched())
+    return FORWARD(ncclCommDestroy, comm);
+  struct tagc_leave leave = tagc_comm_take_leave(comm);
   ncclResult_t status = FORWARD(ncclCommDestroy, comm);
-  tagc_comm_release(ended);
+  if (is_refusal(status))
+    return tagc_comm_stay(&leave) ? status : tagc_no_memory("a communicator");
+  tagc_comm_collect(comm, true);
+  tagc_comm_release(leave.comm);
   return status;
 }
 
@@ -394,15 +398,13 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
   CALLED;
-  struct tagc_comm *ended = NULL;
-  if (watched()) {
+  ncclResult_t status = FORWARD(ncclCommRevoke, comm, flags);
+  if (watched() && comm && !is_refusal(status)) {
     bool nonblocking = tagc_comm_is_nonblocking(comm);
     struct tagc_agreement agreement = tagc_comm_agreement(comm);
-    ended = tagc_comm_abort(comm);
+    tagc_comm_release(tagc_comm_abort(comm));
     tagc_comm_born(comm, nonblocking, &agreement); /* what is shrunk from it inherits this */
   }
-  ncclResult_t status = FORWARD(ncclCommRevoke, comm, flags);
-  tagc_comm_release(ended);
   return status;
 }
 

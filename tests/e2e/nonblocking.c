@@ -70,6 +70,26 @@ static bool run_one_after_the_other(void)
   return good;
 }
 
+/* NCCL refuses to end a communicator that it is at: nothing of it is forgotten then. */
+static void refused_ends(void)
+{
+  bool good = start_nonblocking(0, 3);
+  for (int step = 0; step < RANKS; step++) {
+    struct rank *first = &ranks[step], *second = &ranks[1 - step];
+    fill(first, step);
+    fill(second, step);
+    ncclResult_t status = reduce_scatter(first);
+    good &= status == ncclInProgress;
+    good &= ncclCommFinalize(first->comm) == ncclInvalidArgument && ncclCommDestroy(first->comm) == ncclInvalidArgument;
+    good &= ncclCommRevoke(first->comm, 1) == ncclInvalidArgument;
+    good &= settled(second, reduce_scatter(second)) == ncclSuccess && settled(first, status) == ncclSuccess;
+    good &= is_sum(first, step) && is_sum(second, step);
+  }
+  good &= run_groups(RANKS, STEPS);
+  finish();
+  ok(good, "ends that are refused while a call is under way: %d steps are exact", STEPS);
+}
+
 static void one_after_the_other(void)
 {
   bool good = start_nonblocking(0, 3) && run_one_after_the_other();
@@ -256,6 +276,7 @@ int main(void)
   ranks_differ();
   one_thread();
   one_after_the_other();
+  refused_ends();
   watched();
   several_calls();
   beside_a_finalize();
