@@ -69,10 +69,16 @@ static ncclResult_t receive_from(void *to, size_t count, ncclDataType_t type, in
   return ncclSuccess;
 }
 
+/* The other communicator of a group is at it until the first one has been aborted, and for so many questions more. */
+static atomic_bool aborted;
+static int other_in_progress_for;
+
 static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
 {
-  (void)on;
-  *state = asked++ < in_progress_for ? ncclInProgress : async_failure;
+  if (on == handles[1])
+    *state = !aborted || other_in_progress_for-- > 0 ? ncclInProgress : ncclSuccess;
+  else
+    *state = asked++ < in_progress_for ? ncclInProgress : async_failure;
   return ncclSuccess;
 }
 
@@ -201,7 +207,7 @@ static void in_progress(void)
 
 /* ---- aborts ----------------------------------------------------------------------------------------------------------- */
 
-static atomic_bool aborting, aborted;
+static atomic_bool aborting;
 
 static void *abort_it(void *unused)
 {
@@ -269,6 +275,40 @@ static void aborts(void)
   prepare(0, ncclSuccess, true);
   ok(call(TAGC_COMPRESS) == ncclInternalError && untouched() && ends == 0, "a call after the abort does nothing");
   tear_down();
+}
+
+static ncclResult_t enqueue_nothing(const struct tagc_exchange *unused, void *context, size_t i)
+{
+  (void)unused, (void)context, (void)i;
+  return ncclSuccess;
+}
+
+/* The memory of the other communicators of its group is in use until they are done. */
+static void abort_of_one(void)
+{
+  static void (*const how[])(void) = {abort_inside, begin_abort_at_end};
+  for (int nonblocking = 0; nonblocking <= 1; nonblocking++) {
+    ncclResult_t status;
+    set_up();
+    struct tagc_comm *comms[] = {comm, tagc_comm_acquire(handles[1], comm->nccl, &status)};
+    if (!comms[1])
+      exit(1);
+    aborting = aborted = false;
+    prepare(1, ncclInProgress, true);
+    other_in_progress_for = 3;
+    comms[0]->nonblocking = comms[1]->nonblocking = nonblocking;
+    at_end = how[nonblocking];
+    bool entered = tagc_comms_enter(comms, 2, TAGC_PHASE_IDLE, TAGC_PHASE_OURS);
+    status = tagc_exchange_run(&real, comms, 2, enqueue_nothing, NULL);
+    tagc_comms_leave(comms, 2);
+    if (nonblocking)
+      pthread_join(watchdog, NULL);
+    ok(entered && status == ncclInternalError && other_in_progress_for < 0,
+       "a group loses one %s communicator to an abort: the others are waited for", nonblocking ? "non-blocking" : "blocking");
+    tagc_comm_release(tagc_comm_forget(handles[1]));
+    tagc_comm_release(comms[1]);
+    tear_down();
+  }
 }
 
 /* ---- launches --------------------------------------------------------------------------------------------------------- */
@@ -387,6 +427,7 @@ int main(void)
   in_progress();
   tear_down();
   aborts();
+  abort_of_one();
   launches();
   never_ended();
   free(sent);
