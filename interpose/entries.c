@@ -5,6 +5,8 @@
  * Collectives fill a struct tagc_call and go to tagc_dispatch(). Everything else is forwarded here; where it must be
  * known (births and deaths of communicators, user-defined reductions), it is told to comm.c before or after.
  */
+#include <errno.h>
+
 #include "interpose/background.h"
 #include "interpose/call.h"
 #include "interpose/comm.h"
@@ -14,8 +16,13 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /* The first line of every adapter: the copy of NCCL that is meant, `nccl` from there on. Before anything else, as whatever
- * calls NCCL, too, would take the note of the stub. */
-#define CALLED const struct tagc_nccl *nccl = tagc_real_called(__builtin_return_address(0))
+ * calls NCCL, too, would take the note of the stub. Keeps errno for FORWARD(). */
+#define CALLED                                                                                                         \
+  __attribute__((cleanup(restore_errno))) int called_errno = errno;                                                    \
+  const struct tagc_nccl *nccl = tagc_real_called(__builtin_return_address(0))
+
+/* What the real function has left in errno is what the program finds there: our own work before and after it leaves none. */
+static inline void restore_errno(const int *called_errno) { errno = *called_errno; }
 
 /* Does this call want more than forwarding? Not with TAGC_MODE=off, and not when NCCL calls itself. */
 static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_on(); }
@@ -27,7 +34,9 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
     ncclResult_t forward_status = ncclSystemError;                                                                     \
     if (forward_real) {                                                                                                \
       tagc_real_depth++;                                                                                               \
+      errno = called_errno;                                                                                            \
       forward_status = forward_real(__VA_ARGS__);                                                                      \
+      called_errno = errno;                                                                                            \
       tagc_real_depth--;                                                                                               \
     }                                                                                                                  \
     forward_status;                                                                                                    \
@@ -55,7 +64,7 @@ static inline bool refused(const struct tagc_nccl *nccl, ncclComm_t comm)
 /* A collective: with TAGC_MODE=off one load and one branch more than the direct call. */
 #define COLLECTIVE(name, arguments, ...)                                                                               \
   do {                                                                                                                 \
-    CALLED;                                                                                                            \
+    const struct tagc_nccl *nccl = tagc_real_called(__builtin_return_address(0));  /* tagc_dispatch() keeps errno */   \
     if (!tagc_library_on()) {                                                                                          \
       __typeof__(&name) off_real = TAGC_REAL(name, nccl);                                                              \
       return off_real ? off_real arguments : ncclSystemError;                                                          \
@@ -172,7 +181,7 @@ EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncc
 EXPORT ncclResult_t ncclGroupStart(void)
 {
   CALLED;
-  return watched() ? tagc_group_start(nccl) : FORWARD(ncclGroupStart);
+  return watched() ? tagc_group_start(nccl, &called_errno) : FORWARD(ncclGroupStart);
 }
 
 EXPORT ncclResult_t ncclGroupEnd(void)
@@ -180,7 +189,7 @@ EXPORT ncclResult_t ncclGroupEnd(void)
   CALLED;
   if (!watched())
     return FORWARD(ncclGroupEnd);
-  ncclResult_t status = tagc_group_end(nccl);
+  ncclResult_t status = tagc_group_end(nccl, &called_errno);
   /* The outermost end makes the communicators that were asked for in the group. */
   if (!tagc_group_is_open(nccl) && !tagc_comm_collect(NULL, status != ncclSuccess && status != ncclInProgress))
     return tagc_no_memory("a communicator");
@@ -190,7 +199,7 @@ EXPORT ncclResult_t ncclGroupEnd(void)
 EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
   CALLED;
-  return watched() ? tagc_group_simulate_end(nccl, info) : FORWARD(ncclGroupSimulateEnd, info);
+  return watched() ? tagc_group_simulate_end(nccl, info, &called_errno) : FORWARD(ncclGroupSimulateEnd, info);
 }
 
 /* ---- communicators: births ----------------------------------------------------------------------------------------- */

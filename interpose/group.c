@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/group.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "env/log.h"
@@ -153,7 +154,7 @@ static void close_one(const struct tagc_nccl *nccl)
   finish(g);
 }
 
-ncclResult_t tagc_group_start(const struct tagc_nccl *nccl)
+ncclResult_t tagc_group_start(const struct tagc_nccl *nccl, int *real_errno)
 {
   __typeof__(&ncclGroupStart) real = TAGC_REAL(ncclGroupStart, nccl);
   if (!real)
@@ -162,7 +163,9 @@ ncclResult_t tagc_group_start(const struct tagc_nccl *nccl)
   if (!g)
     return tagc_no_memory("a group");
   tagc_real_depth++;
+  errno = *real_errno;
   ncclResult_t status = real();
+  *real_errno = errno;
   tagc_real_depth--;
   g->depth += status == ncclSuccess;
   if (!open && status == ncclSuccess) {
@@ -174,7 +177,7 @@ ncclResult_t tagc_group_start(const struct tagc_nccl *nccl)
   return status;
 }
 
-ncclResult_t tagc_group_end(const struct tagc_nccl *nccl)
+ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno)
 {
   __typeof__(&ncclGroupEnd) real = TAGC_REAL(ncclGroupEnd, nccl);
   struct group *g = of_thread[nccl->group];
@@ -188,20 +191,24 @@ ncclResult_t tagc_group_end(const struct tagc_nccl *nccl)
     return status;
   }
   tagc_real_depth++;
+  errno = *real_errno;
   status = real();
+  *real_errno = errno;
   tagc_real_depth--;
   close_one(nccl);
   return failed == ncclSuccess ? status : failed;
 }
 
-ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t *info)
+ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t *info, int *real_errno)
 {
   __typeof__(&ncclGroupSimulateEnd) real = TAGC_REAL(ncclGroupSimulateEnd, nccl);
   if (!real)
     return ncclSystemError;
   ncclResult_t status = tagc_group_mix(nccl);        /* nothing is launched: what was held must be part of the estimate */
   tagc_real_depth++;
+  errno = *real_errno;
   ncclResult_t ended = real(info);
+  *real_errno = errno;
   tagc_real_depth--;
   close_one(nccl);
   if (!of_thread[nccl->group] && ended != ncclInProgress && !tagc_comm_collect(NULL, true))

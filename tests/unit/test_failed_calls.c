@@ -361,6 +361,7 @@ static void launches(void)
 
 static pthread_key_t last;
 static ncclComm_t child;
+static int number;                  /* errno */
 static bool open_in_thread, open_at_end;
 
 static const struct tagc_nccl *standin(void) { return tagc_real_called((const void *)&standin); }
@@ -375,7 +376,7 @@ static void expect_child(void)
 {
   struct tagc_agreement agreement = {.state = TAGC_AGREED_YES};
   child = NULL;
-  if (tagc_group_start(standin()) != ncclSuccess || !tagc_comm_expect(handles[0], &child, false, &agreement))
+  if (tagc_group_start(standin(), &number) != ncclSuccess || !tagc_comm_expect(handles[0], &child, false, &agreement))
     exit(1);
 }
 
@@ -403,7 +404,7 @@ static void never_ended(void)
   pthread_t thread;
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   set_up();
-  if (tagc_group_start(standin()) != ncclSuccess || tagc_group_end(standin()) != ncclSuccess ||
+  if (tagc_group_start(standin(), &number) != ncclSuccess || tagc_group_end(standin(), &number) != ncclSuccess ||
       pthread_key_create(&last, at_thread_end) != 0)   /* after the library's own, which a first group makes */
     exit(1);
   pthread_create(&thread, NULL, leave_open, NULL);
@@ -411,7 +412,7 @@ static void never_ended(void)
   ok(open_in_thread && !open_at_end, "a thread ends with a group open: what runs after that finds none");
   ok(is_forgotten(), "and the children that it expected are forgotten");
   expect_child();
-  ok(tagc_group_simulate_end(standin(), &info) == ncclSuccess && is_forgotten(),
+  ok(tagc_group_simulate_end(standin(), &info, &number) == ncclSuccess && is_forgotten(),
      "a group that is only simulated makes no children");
   tear_down();
 }
