@@ -50,23 +50,14 @@ static void attach(struct tagc_comm *comm, struct tagc_background *launch)
   tagc_background_release(before);
 }
 
-/* What the program destroyed meanwhile. Aborted communicators have taken their ops with them. */
+/* What the program destroyed meanwhile. */
 static void destroy_ops(struct tagc_background *launch)
 {
   pthread_mutex_lock(&launch->lock);
   launch->over = true;
   pthread_mutex_unlock(&launch->lock);
-  __typeof__(&ncclRedOpDestroy) destroy =
-    launch->destroyed_count ? TAGC_REAL(ncclRedOpDestroy, launch->calls[0].nccl) : NULL;
-  for (size_t i = 0; destroy && i < launch->destroyed_count; i++) {
-    struct destroyed *d = &launch->destroyed[i];
-    if (tagc_comm_is_aborted(d->comm))
-      continue;
-    tagc_op_destroyed(d->op, d->comm->handle);
-    tagc_real_depth++;
-    destroy(d->op, d->comm->handle);
-    tagc_real_depth--;
-  }
+  for (size_t i = 0; i < launch->destroyed_count; i++)
+    tagc_exchange_destroy_op(launch->destroyed[i].comm, launch->destroyed[i].op);
 }
 
 static void *run_launch(void *argument)

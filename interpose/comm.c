@@ -123,21 +123,26 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *
   return comm;
 }
 
-/* Takes the handle, and what is known of its reductions, off the tables; its reference to the communicator becomes the caller's. */
-static struct tagc_comm *unlist(ncclComm_t handle)
+struct tagc_leave tagc_comm_take_leave(ncclComm_t handle)
 {
-  struct tagc_comm *comm = NULL;
+  struct tagc_leave leave = {.handle = NULL};
   struct listed *entry;
-  tagc_op_forget(handle);
   pthread_rwlock_wrlock(&table_lock);
   HASH_FIND_PTR(table, &handle, entry);
   if (entry) {
     HASH_DEL(table, entry);
-    comm = entry->comm;
+    leave = (struct tagc_leave){handle, entry->nonblocking, entry->agreement, entry->comm};
     free(entry);
   }
   pthread_rwlock_unlock(&table_lock);
-  return comm;
+  return leave;
+}
+
+/* Takes the handle, and what is known of its reductions, off the tables; its reference to the communicator becomes the caller's. */
+static struct tagc_comm *unlist(ncclComm_t handle)
+{
+  tagc_op_forget(handle);
+  return tagc_comm_take_leave(handle).comm;
 }
 
 /* Lists a handle, or gives the entry that stands there already. The table must be locked for writing. */
@@ -158,6 +163,25 @@ static struct listed *list(ncclComm_t handle)
     return NULL;
   }
   return entry;
+}
+
+bool tagc_comm_stay(const struct tagc_leave *leave)
+{
+  if (!leave->handle)
+    return true;
+  struct tagc_comm *other = leave->comm;
+  pthread_rwlock_wrlock(&table_lock);
+  struct listed *entry = list(leave->handle);
+  if (entry) {
+    other = entry->comm;            /* another thread has used the handle meanwhile */
+    entry->nonblocking = leave->nonblocking;
+    entry->agreement = leave->agreement;
+    entry->comm = leave->comm;
+  }
+  births_lost |= !entry;
+  pthread_rwlock_unlock(&table_lock);
+  tagc_comm_release(other);
+  return entry != NULL;
 }
 
 struct tagc_comm *tagc_comm_find(ncclComm_t handle)

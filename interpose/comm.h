@@ -87,11 +87,25 @@ struct tagc_agreement tagc_comm_agreement(ncclComm_t handle);
 struct tagc_agreement tagc_comm_settle(ncclComm_t handle, const struct tagc_nccl *nccl);
 /* Was the handle announced as non-blocking? Split and shrunk communicators inherit it. */
 bool tagc_comm_is_nonblocking(ncclComm_t handle);
-/* A handle is about to be destroyed, or has been finalized. What is returned, perhaps NULL, is released when the real library
- * has done so: until then it may still work on our memory. */
+/* A handle has been finalized. What is returned, perhaps NULL, is the caller's to release. */
 struct tagc_comm *tagc_comm_forget(ncclComm_t handle);
-/* A handle is about to be aborted or revoked, perhaps while another thread uses it: waits for our own work on it, not for
- * NCCL's. Returns as above. */
+
+/* What was known of a handle that is about to be destroyed. NULL for the handle: nothing. */
+struct tagc_leave {
+  ncclComm_t handle;
+  bool nonblocking;
+  struct tagc_agreement agreement;
+  struct tagc_comm *comm;           /* a reference; perhaps NULL */
+};
+
+/* Takes the handle off the table, for it may be another's as soon as it is destroyed. When the real library has done so, the
+ * caller releases the communicator: until then it may still work on our memory. Its reductions are forgotten when the
+ * handle is given out again. */
+struct tagc_leave tagc_comm_take_leave(ncclComm_t handle);
+/* The real library has refused: all is as it was. False without memory: the handle can no longer be used. */
+bool tagc_comm_stay(const struct tagc_leave *leave);
+/* A handle is about to be aborted, or has been revoked, perhaps while another thread uses it: waits for our own work on it,
+ * not for NCCL's. What is returned, perhaps NULL, is released after the real library's abort. */
 struct tagc_comm *tagc_comm_abort(ncclComm_t handle);
 
 /* Moves the phase words of different communicators; false when one of them has been aborted: those before it have then

@@ -5,6 +5,8 @@
  * Collectives fill a struct tagc_call and go to tagc_dispatch(). Everything else is forwarded here; where it must be
  * known (births and deaths of communicators, user-defined reductions), it is told to comm.c before or after.
  */
+#include <errno.h>
+
 #include "interpose/background.h"
 #include "interpose/call.h"
 #include "interpose/comm.h"
@@ -14,8 +16,13 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /* The first line of every adapter: the copy of NCCL that is meant, `nccl` from there on. Before anything else, as whatever
- * calls NCCL, too, would take the note of the stub. */
-#define CALLED const struct tagc_nccl *nccl = tagc_real_called(__builtin_return_address(0))
+ * calls NCCL, too, would take the note of the stub. Keeps errno for FORWARD(). */
+#define CALLED                                                                                                         \
+  __attribute__((cleanup(restore_errno))) int called_errno = errno;                                                    \
+  const struct tagc_nccl *nccl = tagc_real_called(__builtin_return_address(0))
+
+/* What the real function has left in errno is what the program finds there: our own work before and after it leaves none. */
+static inline void restore_errno(const int *called_errno) { errno = *called_errno; }
 
 /* Does this call want more than forwarding? Not with TAGC_MODE=off, and not when NCCL calls itself. */
 static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_on(); }
@@ -27,7 +34,9 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
     ncclResult_t forward_status = ncclSystemError;                                                                     \
     if (forward_real) {                                                                                                \
       tagc_real_depth++;                                                                                               \
+      errno = called_errno;                                                                                            \
       forward_status = forward_real(__VA_ARGS__);                                                                      \
+      called_errno = errno;                                                                                            \
       tagc_real_depth--;                                                                                               \
     }                                                                                                                  \
     forward_status;                                                                                                    \
@@ -40,10 +49,13 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
     mixed_status == ncclSuccess ? FORWARD(name, __VA_ARGS__) : mixed_status;                                           \
   })
 
-/* Is a launch on this communicator under way in the background? NCCL refuses most calls then, and the group they are in. */
+/* Is a launch on this communicator under way in the background? NCCL refuses most calls then. */
+static inline bool busy(ncclComm_t comm) { return watched() && tagc_background_ask(comm) == ncclInProgress; }
+
+/* The same for a call that is part of a group, which is refused with it. */
 static inline bool refused(const struct tagc_nccl *nccl, ncclComm_t comm)
 {
-  if (!watched() || tagc_background_ask(comm) != ncclInProgress)
+  if (!busy(comm))
     return false;
   tagc_group_fail(nccl, ncclInvalidArgument);
   return true;
@@ -52,7 +64,7 @@ static inline bool refused(const struct tagc_nccl *nccl, ncclComm_t comm)
 /* A collective: with TAGC_MODE=off one load and one branch more than the direct call. */
 #define COLLECTIVE(name, arguments, ...)                                                                               \
   do {                                                                                                                 \
-    CALLED;                                                                                                            \
+    const struct tagc_nccl *nccl = tagc_real_called(__builtin_return_address(0));  /* tagc_dispatch() keeps errno */   \
     if (!tagc_library_on()) {                                                                                          \
       __typeof__(&name) off_real = TAGC_REAL(name, nccl);                                                              \
       return off_real ? off_real arguments : ncclSystemError;                                                          \
@@ -143,18 +155,24 @@ EXPORT ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_
                                   cudaStream_t stream)
 {
   CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclPutSignal, local, count, type, peer, window, offset, signal, context, flags, comm, stream);
 }
 
 EXPORT ncclResult_t ncclSignal(int peer, int signal, int context, unsigned int flags, ncclComm_t comm, cudaStream_t stream)
 {
   CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclSignal, peer, signal, context, flags, comm, stream);
 }
 
 EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncclComm_t comm, cudaStream_t stream)
 {
   CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclWaitSignal, count, signals, comm, stream);
 }
 
@@ -163,7 +181,7 @@ EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncc
 EXPORT ncclResult_t ncclGroupStart(void)
 {
   CALLED;
-  return watched() ? tagc_group_start(nccl) : FORWARD(ncclGroupStart);
+  return watched() ? tagc_group_start(nccl, &called_errno) : FORWARD(ncclGroupStart);
 }
 
 EXPORT ncclResult_t ncclGroupEnd(void)
@@ -171,7 +189,7 @@ EXPORT ncclResult_t ncclGroupEnd(void)
   CALLED;
   if (!watched())
     return FORWARD(ncclGroupEnd);
-  ncclResult_t status = tagc_group_end(nccl);
+  ncclResult_t status = tagc_group_end(nccl, &called_errno);
   /* The outermost end makes the communicators that were asked for in the group. */
   if (!tagc_group_is_open(nccl) && !tagc_comm_collect(NULL, status != ncclSuccess && status != ncclInProgress))
     return tagc_no_memory("a communicator");
@@ -181,7 +199,7 @@ EXPORT ncclResult_t ncclGroupEnd(void)
 EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
   CALLED;
-  return watched() ? tagc_group_simulate_end(nccl, info) : FORWARD(ncclGroupSimulateEnd, info);
+  return watched() ? tagc_group_simulate_end(nccl, info, &called_errno) : FORWARD(ncclGroupSimulateEnd, info);
 }
 
 /* ---- communicators: births ----------------------------------------------------------------------------------------- */
@@ -320,6 +338,8 @@ EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId
                                  ncclConfig_t *config)
 {
   CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   bool inherited = watched() && comm && tagc_comm_is_nonblocking(comm);
   struct birth birth = {.nonblocking = watched() && asks_nonblocking(config, inherited)};
   return born(nccl, MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &birth);
@@ -328,13 +348,16 @@ EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId
 /* ---- communicators: how they fare, and deaths. They enqueue nothing, and so mix no group: a rank may clean up when it
  * likes. ---- */
 
+/* Has the real library refused to end a communicator, which is as it was then? */
+static bool is_refusal(ncclResult_t status) { return status == ncclInvalidArgument || status == ncclInvalidUsage; }
+
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
   CALLED;
   if (refused(nccl, comm))
     return ncclInvalidArgument;
   ncclResult_t status = FORWARD(ncclCommFinalize, comm);
-  if (watched())
+  if (watched() && (status == ncclSuccess || status == ncclInProgress))
     tagc_comm_release(tagc_comm_forget(comm));
   return status;
 }
@@ -344,13 +367,14 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
   CALLED;
   if (refused(nccl, comm))
     return ncclInvalidArgument;
-  struct tagc_comm *ended = NULL;
-  if (watched()) {
-    ended = tagc_comm_forget(comm);
-    tagc_comm_collect(comm, true);
-  }
+  if (!watched())
+    return FORWARD(ncclCommDestroy, comm);
+  struct tagc_leave leave = tagc_comm_take_leave(comm);
   ncclResult_t status = FORWARD(ncclCommDestroy, comm);
-  tagc_comm_release(ended);
+  if (is_refusal(status))
+    return tagc_comm_stay(&leave) ? status : tagc_no_memory("a communicator");
+  tagc_comm_collect(comm, true);
+  tagc_comm_release(leave.comm);
   return status;
 }
 
@@ -385,27 +409,29 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
   CALLED;
-  struct tagc_comm *ended = NULL;
-  if (watched()) {
+  ncclResult_t status = FORWARD(ncclCommRevoke, comm, flags);
+  if (watched() && comm && !is_refusal(status)) {
     bool nonblocking = tagc_comm_is_nonblocking(comm);
     struct tagc_agreement agreement = tagc_comm_agreement(comm);
-    ended = tagc_comm_abort(comm);
+    tagc_comm_release(tagc_comm_abort(comm));
     tagc_comm_born(comm, nonblocking, &agreement); /* what is shrunk from it inherits this */
   }
-  ncclResult_t status = FORWARD(ncclCommRevoke, comm, flags);
-  tagc_comm_release(ended);
   return status;
 }
 
 EXPORT ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
 {
   CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclCommSuspend, comm, flags);
 }
 
 EXPORT ncclResult_t ncclCommResume(ncclComm_t comm)
 {
   CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclCommResume, comm);
 }
 
@@ -414,24 +440,32 @@ EXPORT ncclResult_t ncclCommResume(ncclComm_t comm)
 EXPORT ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, void **handle)
 {
   CALLED;
+  if (busy(comm))
+    return ncclInvalidArgument;
   return FORWARD(ncclCommRegister, comm, buffer, size, handle);
 }
 
 EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
   CALLED;
+  if (busy(comm))
+    return ncclInvalidArgument;
   return FORWARD(ncclCommDeregister, comm, handle);
 }
 
 EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window, int flags)
 {
   CALLED;
+  if (refused(nccl, comm))
+    return ncclInvalidArgument;
   return MIX_AND_FORWARD(ncclCommWindowRegister, comm, buffer, size, window, flags);
 }
 
 EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
   CALLED;
+  if (busy(comm))
+    return ncclInvalidArgument;
   return FORWARD(ncclCommWindowDeregister, comm, window);
 }
 
@@ -453,6 +487,8 @@ EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, nccl
                                              ncclScalarResidence_t residence, ncclComm_t comm)
 {
   CALLED;
+  if (busy(comm))
+    return ncclInvalidArgument;
   ncclResult_t status = FORWARD(ncclRedOpCreatePreMulSum, op, scalar, type, residence, comm);
   if (status == ncclSuccess && watched() && !tagc_op_created(*op, comm, type, scalar, residence))
     return tagc_no_memory("a user-defined reduction");  /* taken for an unknown op here alone, it would part the ranks */

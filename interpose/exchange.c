@@ -17,7 +17,7 @@ bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl
          real->async_error;
 }
 
-/* Asks every communicator once; they must be ours. ncclInProgress while any is still at it, even where another one has failed:
+/* Asks every communicator once, but for those that were aborted; the others must be ours. ncclInProgress while any is still at it, even where another one has failed:
  * it works on memory that is given back then. After that, the first error: NCCL goes on telling it. */
 static ncclResult_t ask(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count)
 {
@@ -25,6 +25,8 @@ static ncclResult_t ask(const struct tagc_exchange *real, struct tagc_comm *cons
   bool in_progress = false;
   tagc_real_depth++;
   for (size_t i = 0; i < count; i++) {
+    if (tagc_comm_is_aborted(comms[i]))
+      continue;
     ncclResult_t state = ncclSuccess, status = real->async_error(comms[i]->handle, &state);
     if (status == ncclSuccess)
       status = state;
@@ -50,17 +52,25 @@ static void nap(unsigned asked)
     nanosleep(&t, NULL);
 }
 
+/* Moves the phase of all communicators that have not been aborted. Is that all of them? */
+static bool move(struct tagc_comm *const *comms, size_t count, enum tagc_phase from, enum tagc_phase to)
+{
+  bool all = true;
+  for (size_t i = 0; i < count; i++)
+    all &= tagc_comms_enter(&comms[i], 1, from, to);
+  return all;
+}
+
 /* Waits until communicators that are ours have launched what was enqueued. While it naps they are NCCL's, so that an abort
- * never waits for more than a question, and never frees what is asked. */
+ * never waits for more than a question, and never frees what is asked. The abort of one does not end the wait for the
+ * others: NCCL works on their memory. */
 static ncclResult_t wait_launched(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count)
 {
   ncclResult_t status;
   for (unsigned asked = 0; (status = ask(real, comms, count)) == ncclInProgress; asked++) {
-    if (!tagc_comms_enter(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
-      return ncclInternalError;
+    move(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL);
     nap(asked);
-    if (!tagc_comms_enter(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS))
-      return ncclInternalError;
+    move(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
   }
   return status;
 }
@@ -95,22 +105,27 @@ ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_com
   /* Calls on non-blocking communicators return at once: an abort had better wait for them than free the communicator
    * under them. Blocking ones may block for as long as it takes to be aborted. */
   bool ours = all_nonblocking(comms, count);
-  if (!ours && !tagc_comms_enter(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
+  if (!ours && !move(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
     return ncclInternalError;
   ncclResult_t status = group(real, count, enqueue, context);
-  if (!ours && !tagc_comms_enter(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS))
-    return status == ncclSuccess || status == ncclInProgress ? ncclInternalError : status;
-  return status == ncclInProgress ? wait_launched(real, comms, count) : status;
+  if (!ours)
+    move(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
+  if (status == ncclInProgress)
+    status = wait_launched(real, comms, count);
+  for (size_t i = 0; i < count && status == ncclSuccess; i++)
+    if (tagc_comm_is_aborted(comms[i]))
+      status = ncclInternalError;
+  return status;
 }
 
-ncclResult_t tagc_exchange_settle(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
-                                  ncclResult_t status)
+void tagc_exchange_destroy_op(struct tagc_comm *comm, ncclRedOp_t op)
 {
-  if (status != ncclInProgress)
-    return status;
-  if (!tagc_comms_enter(comms, count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
-    return ncclInternalError;
-  status = wait_launched(real, comms, count);
-  tagc_comms_leave(comms, count);
-  return status;
+  __typeof__(&ncclRedOpDestroy) destroy = TAGC_REAL(ncclRedOpDestroy, comm->nccl);
+  if (!destroy || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+    return;
+  tagc_op_destroyed(op, comm->handle);
+  tagc_real_depth++;
+  destroy(op, comm->handle);
+  tagc_real_depth--;
+  tagc_comms_leave(&comm, 1);
 }

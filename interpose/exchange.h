@@ -32,9 +32,8 @@ ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_com
                                ncclResult_t (*enqueue)(const struct tagc_exchange *real, void *context, size_t i),
                                void *context);
 
-/* `status` is what the real library said to plain calls on these communicators, which are idle. Where it is
- * ncclInProgress, waits for them; returns what came out, as above. */
-ncclResult_t tagc_exchange_settle(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
-                                  ncclResult_t status);
+/* Makes up for an ncclRedOpDestroy that was put off. An idle communicator is what it needs; one that was aborted has taken its
+ * ops with it. */
+void tagc_exchange_destroy_op(struct tagc_comm *comm, ncclRedOp_t op);
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/group.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "env/log.h"
 #include "interpose/background.h"
 #include "interpose/comm.h"
+#include "interpose/exchange.h"
 #include "interpose/launch.h"
 
 struct destroyed {
@@ -42,11 +44,18 @@ static void group_free(struct group *g)
   free(g);
 }
 
-/* A thread may end with groups open. NCCL forgets them, and so do we, but for what they refer to. */
+/* A thread may end with groups open. NCCL forgets them, and so do we, with the children that were asked for in them. What
+ * else runs at its end may call us again, and finds no group. */
 static void thread_ends(void *groups)
 {
-  for (int i = 0; i <= TAGC_NCCL_MAX; i++)
-    group_free(((struct group **)groups)[i]);
+  bool open = false;
+  for (struct group **g = groups; g <= (struct group **)groups + TAGC_NCCL_MAX; g++) {
+    open |= *g != NULL;
+    group_free(*g);
+    *g = NULL;
+  }
+  if (open)
+    tagc_comm_collect(NULL, true);
 }
 
 static pthread_key_t threads;
@@ -124,18 +133,13 @@ bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, nccl
   return true;
 }
 
-static void finish(struct group *g, const struct tagc_nccl *nccl)
+static void finish(struct group *g)
 {
-  __typeof__(&ncclRedOpDestroy) destroy = g->destroyed_count ? TAGC_REAL(ncclRedOpDestroy, nccl) : NULL;
   for (size_t i = 0; i < g->destroyed_count; i++) {
     struct destroyed *d = &g->destroyed[i];
-    /* An aborted communicator has taken its ops with it; a launch in the background may still need them. */
-    if (destroy && !tagc_comm_is_aborted(d->comm) && !tagc_background_defer_destroy(d->op, d->comm->handle)) {
-      tagc_op_destroyed(d->op, d->comm->handle);
-      tagc_real_depth++;
-      destroy(d->op, d->comm->handle);
-      tagc_real_depth--;
-    }
+    /* A launch in the background may still need it. The handle of an aborted communicator may be another's by now. */
+    if (!tagc_comm_is_aborted(d->comm) && !tagc_background_defer_destroy(d->op, d->comm->handle))
+      tagc_exchange_destroy_op(d->comm, d->op);
   }
   group_free(g);
 }
@@ -147,10 +151,10 @@ static void close_one(const struct tagc_nccl *nccl)
   if (!g || --g->depth)
     return;
   of_thread[nccl->group] = NULL;
-  finish(g, nccl);
+  finish(g);
 }
 
-ncclResult_t tagc_group_start(const struct tagc_nccl *nccl)
+ncclResult_t tagc_group_start(const struct tagc_nccl *nccl, int *real_errno)
 {
   __typeof__(&ncclGroupStart) real = TAGC_REAL(ncclGroupStart, nccl);
   if (!real)
@@ -159,7 +163,9 @@ ncclResult_t tagc_group_start(const struct tagc_nccl *nccl)
   if (!g)
     return tagc_no_memory("a group");
   tagc_real_depth++;
+  errno = *real_errno;
   ncclResult_t status = real();
+  *real_errno = errno;
   tagc_real_depth--;
   g->depth += status == ncclSuccess;
   if (!open && status == ncclSuccess) {
@@ -171,7 +177,7 @@ ncclResult_t tagc_group_start(const struct tagc_nccl *nccl)
   return status;
 }
 
-ncclResult_t tagc_group_end(const struct tagc_nccl *nccl)
+ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno)
 {
   __typeof__(&ncclGroupEnd) real = TAGC_REAL(ncclGroupEnd, nccl);
   struct group *g = of_thread[nccl->group];
@@ -181,25 +187,31 @@ ncclResult_t tagc_group_end(const struct tagc_nccl *nccl)
   if (g && g->depth == 1 && g->held_count && failed == ncclSuccess) {
     of_thread[nccl->group] = NULL;
     status = tagc_launch_run(g->held, g->held_count, true);
-    finish(g, nccl);
+    finish(g);
     return status;
   }
   tagc_real_depth++;
+  errno = *real_errno;
   status = real();
+  *real_errno = errno;
   tagc_real_depth--;
   close_one(nccl);
   return failed == ncclSuccess ? status : failed;
 }
 
-ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t *info)
+ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t *info, int *real_errno)
 {
   __typeof__(&ncclGroupSimulateEnd) real = TAGC_REAL(ncclGroupSimulateEnd, nccl);
   if (!real)
     return ncclSystemError;
   ncclResult_t status = tagc_group_mix(nccl);        /* nothing is launched: what was held must be part of the estimate */
   tagc_real_depth++;
+  errno = *real_errno;
   ncclResult_t ended = real(info);
+  *real_errno = errno;
   tagc_real_depth--;
   close_one(nccl);
+  if (!of_thread[nccl->group] && ended != ncclInProgress && !tagc_comm_collect(NULL, true))
+    return tagc_no_memory("a communicator");         /* no later end makes those that are not there now */
   return status == ncclSuccess ? ended : status;
 }

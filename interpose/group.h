@@ -30,9 +30,10 @@ ncclResult_t tagc_group_mix(const struct tagc_nccl *nccl);
 /* ncclRedOpDestroy in a group that holds a call with this op: true, and the op is destroyed after the group's end. */
 bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, ncclComm_t comm);
 
-/* The three entries of a group. */
-ncclResult_t tagc_group_start(const struct tagc_nccl *nccl);
-ncclResult_t tagc_group_end(const struct tagc_nccl *nccl);
-ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t *info);
+/* The three entries of a group. *real_errno becomes what the real function leaves in errno, but where a launch takes its
+ * place. */
+ncclResult_t tagc_group_start(const struct tagc_nccl *nccl, int *real_errno);
+ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno);
+ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t *info, int *real_errno);
 
 #endif

@@ -41,39 +41,28 @@ static bool needs_rounds(struct tagc_call *calls, size_t count)
   return needs;
 }
 
-/* Hands over the plain ones of the calls, in the group that is open. */
-static ncclResult_t forward_plain(struct tagc_call *const *calls, size_t count)
+static ncclResult_t enqueue_plain(const struct tagc_exchange *real, void *calls, size_t i)
 {
-  ncclResult_t status = ncclSuccess;
-  for (size_t i = 0; i < count; i++) {
-    if (calls[i]->decision.action == TAGC_PASS && status == ncclSuccess)
-      status = tagc_forward(calls[i]);
-    account(calls[i]);
-  }
-  return status;
+  (void)real;
+  return tagc_forward(((struct tagc_call *const *)calls)[i]);
 }
 
-static ncclResult_t run_plain(const struct tagc_exchange *real, struct tagc_call *const *calls, size_t count, bool in_group)
-{
-  if (count == 1 && !in_group)
-    return forward_plain(calls, count);
-  ncclResult_t status = in_group ? ncclSuccess : inside(real->start);
-  if (status != ncclSuccess)
-    return status;
-  status = forward_plain(calls, count);
-  ncclResult_t ended = inside(real->end);
-  return status == ncclSuccess ? ended : status;
-}
-
-/* The plain calls of a round: what comes next needs them launched. */
-static ncclResult_t run_plain_round(const struct tagc_exchange *real, struct tagc_call *const *calls, size_t count)
+/* The plain calls of a round: what comes next needs them launched. The program may abort their communicators between the
+ * rounds, and must not lose them under NCCL's call. */
+static ncclResult_t run_plain_round(const struct tagc_exchange *real, struct tagc_call **calls, size_t count)
 {
   struct tagc_comm *one[1], **comms = count > 1 ? malloc(count * sizeof(*comms)) : one;
   if (!comms)
     return tagc_no_memory("the calls of a group");
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; i++) {
     comms[i] = calls[i]->comm;
-  ncclResult_t status = tagc_exchange_settle(real, comms, count, run_plain(real, calls, count, false));
+    account(calls[i]);
+  }
+  ncclResult_t status = ncclInternalError;
+  if (tagc_comms_enter(comms, count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS)) {
+    status = tagc_exchange_run(real, comms, count, enqueue_plain, calls);
+    tagc_comms_leave(comms, count);
+  }
   if (comms != one)
     free(comms);
   return status;
@@ -137,23 +126,22 @@ static bool is_of_one_communicator(const struct tagc_call *calls, size_t count)
   return true;
 }
 
-/* All of them as they came. A communicator that the real library is still at when it returns is a non-blocking one; but of
- * the communicators of a group one is enough to make it return early. */
+/* All of them as they came: one call, or those of the group that is open. A communicator that the real library is still at
+ * when it returns is a non-blocking one; but of the communicators of a group one is enough to make it return early. */
 static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_call *calls, size_t count, bool in_group)
 {
-  struct tagc_call *one[1] = {calls}, **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
-  if (!chosen) {
-    if (in_group)
-      inside(real->end);
-    return tagc_no_memory("the calls of a group");
+  ncclResult_t status = ncclSuccess;
+  for (size_t i = 0; i < count; i++) {
+    if (status == ncclSuccess)
+      status = tagc_forward(&calls[i]);
+    account(&calls[i]);
   }
-  for (size_t i = 0; i < count; i++)
-    chosen[i] = &calls[i];
-  ncclResult_t status = run_plain(real, chosen, count, in_group);
+  if (in_group) {
+    ncclResult_t ended = inside(real->end);
+    status = status == ncclSuccess ? ended : status;
+  }
   if (status == ncclInProgress && is_of_one_communicator(calls, count))
     calls[0].comm->nonblocking = true;
-  if (chosen != one)
-    free(chosen);
   return status;
 }
 
@@ -173,10 +161,12 @@ ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, bool in_grou
     calls[i].decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_missing};
   if (!complete || !needs_rounds(calls, count))
     return run_all_plain(&real, calls, count, in_group);
-  ncclResult_t status = in_group ? inside(real.end) : ncclSuccess;
-  if (status != ncclSuccess)
-    return status;
+  /* Empty for us, the program's group may still hold what NCCL goes on with: a birth or the end of a communicator. */
+  ncclResult_t ended = in_group ? inside(real.end) : ncclSuccess;
+  if (ended != ncclSuccess && ended != ncclInProgress)
+    return ended;
   if (all_nonblocking(calls, count) && tagc_background_start(&real, run_rounds, calls, count))
     return ncclInProgress;
-  return run_rounds(&real, calls, count);
+  ncclResult_t status = run_rounds(&real, calls, count);
+  return status == ncclSuccess ? ended : status;
 }

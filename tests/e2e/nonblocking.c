@@ -70,6 +70,26 @@ static bool run_one_after_the_other(void)
   return good;
 }
 
+/* NCCL refuses to end a communicator that it is at: nothing of it is forgotten then. */
+static void refused_ends(void)
+{
+  bool good = start_nonblocking(0, 3);
+  for (int step = 0; step < RANKS; step++) {
+    struct rank *first = &ranks[step], *second = &ranks[1 - step];
+    fill(first, step);
+    fill(second, step);
+    ncclResult_t status = reduce_scatter(first);
+    good &= status == ncclInProgress;
+    good &= ncclCommFinalize(first->comm) == ncclInvalidArgument && ncclCommDestroy(first->comm) == ncclInvalidArgument;
+    good &= ncclCommRevoke(first->comm, 1) == ncclInvalidArgument;
+    good &= settled(second, reduce_scatter(second)) == ncclSuccess && settled(first, status) == ncclSuccess;
+    good &= is_sum(first, step) && is_sum(second, step);
+  }
+  good &= run_groups(RANKS, STEPS);
+  finish();
+  ok(good, "ends that are refused while a call is under way: %d steps are exact", STEPS);
+}
+
 static void one_after_the_other(void)
 {
   bool good = start_nonblocking(0, 3) && run_one_after_the_other();
@@ -128,6 +148,35 @@ static void several_calls(void)
   ok(good, "two calls of each rank in a group: %d steps are exact", STEPS);
 }
 
+/* The group also holds what NCCL is at for longer: its end says ncclInProgress, and the calls run all the same. */
+static void beside_a_finalize(void)
+{
+  bool good = true;
+  for (int round = 0; round < 2; round++) {
+    ncclComm_t old[RANKS];
+    good &= start_nonblocking(0, 3);
+    for (int i = 0; i < RANKS; i++)
+      old[i] = ranks[i].comm;
+    good &= start_nonblocking(0, 3) && run_groups(0, round ? STEPS : UNCOMPRESSED);
+    int step = round ? STEPS : UNCOMPRESSED;
+    good &= ncclGroupStart() == ncclSuccess;
+    for (int i = 0; i < RANKS; i++) {
+      fill(&ranks[i], step);
+      good &= ncclCommFinalize(old[i]) == ncclSuccess && reduce_scatter(&ranks[i]) == ncclSuccess;
+    }
+    ncclResult_t status = ncclGroupEnd();
+    good &= status == ncclInProgress;
+    for (int i = 0; i < RANKS; i++) {
+      struct rank finalized = {.comm = old[i]};
+      good &= settled(&ranks[i], status) == ncclSuccess && is_sum(&ranks[i], step);
+      good &= settled(&finalized, status) == ncclSuccess && ncclCommDestroy(old[i]) == ncclSuccess;
+    }
+    good &= run_groups(step + 1, step + 3);
+    finish();
+  }
+  ok(good, "a group that also finalizes other communicators: a vote and a compressed call are exact");
+}
+
 /* PyTorch makes an op for every call and destroys it as soon as the call has returned. */
 static void short_lived_ops(void)
 {
@@ -141,9 +190,10 @@ static void short_lived_ops(void)
       good &= ncclRedOpCreatePreMulSum(&op, &two, ncclFloat, ncclScalarHostImmediate, ranks[i].comm) == ncclSuccess;
       status[i] = ncclReduceScatter(ranks[i].send, ranks[i].out, N, ncclFloat, op, ranks[i].comm, NULL);
       good &= ncclRedOpDestroy(op, ranks[i].comm) == ncclSuccess;
-      two = 100;                    /* were the handle used again too early, this would be its scalar */
-      good &= ncclRedOpCreatePreMulSum(&other, &two, ncclFloat, ncclScalarHostImmediate, ranks[i].comm) == ncclSuccess;
-      good &= ncclRedOpDestroy(other, ranks[i].comm) == ncclSuccess;
+      two = 100;
+      if (i == 0)                   /* rank 1 has not called: it is under way */
+        good &= ncclRedOpCreatePreMulSum(&other, &two, ncclFloat, ncclScalarHostImmediate, ranks[i].comm) ==
+                ncclInvalidArgument;
     }
     for (int i = 0; i < RANKS; i++) {
       good &= settled(&ranks[i], status[i]) == ncclSuccess;
@@ -183,6 +233,7 @@ static void alone(int steps, const char *what)
 {
   ncclComm_t child;
   ncclRedOp_t op;
+  void *handle;
   float one = 1;
   bool good = start_nonblocking(steps, 3) && run_threads();
   struct rank *r = &ranks[0];
@@ -195,8 +246,8 @@ static void alone(int steps, const char *what)
   good &= ncclSend(r->send, 1, ncclFloat, 1, r->comm, NULL) == ncclInvalidArgument;
   good &= ncclCommSplit(r->comm, 0, 0, &child, NULL) == ncclInvalidArgument;
   good &= ncclCommFinalize(r->comm) == ncclInvalidArgument && ncclCommDestroy(r->comm) == ncclInvalidArgument;
-  good &= ncclRedOpCreatePreMulSum(&op, &one, ncclFloat, ncclScalarHostImmediate, r->comm) == ncclSuccess;
-  good &= ncclRedOpDestroy(op, r->comm) == ncclSuccess;
+  good &= ncclRedOpCreatePreMulSum(&op, &one, ncclFloat, ncclScalarHostImmediate, r->comm) == ncclInvalidArgument;
+  good &= ncclCommRegister(r->comm, r->send, N, &handle) == ncclInvalidArgument;
   ok(good, "other calls on the communicator are refused as NCCL refuses them");
   good = ncclCommAbort(r->comm) == ncclSuccess && ncclCommAbort(ranks[1].comm) == ncclSuccess;
   bool untouched = true;
@@ -225,8 +276,10 @@ int main(void)
   ranks_differ();
   one_thread();
   one_after_the_other();
+  refused_ends();
   watched();
   several_calls();
+  beside_a_finalize();
   short_lived_ops();
   children();
   alone(0, "a plain call");

@@ -329,6 +329,24 @@ static bool is_under_way(ncclComm_t comm)
 }
 
 /* -- the end of a communicator ----------------------------------------------------------------------------------- */
+static ncclResult_t run_nothing(struct async_work *work)
+{
+  (void)work;
+  return ncclSuccess;
+}
+
+/* That of a non-blocking communicator is done when it says so. The communicator is in use by the caller. */
+static ncclResult_t finalize_later(struct ncclComm *comm)
+{
+  struct async_work *work = malloc(sizeof *work);
+  if (!work)
+    return standin_fail(ncclSystemError, "no memory to finalize a communicator");
+  *work = (struct async_work){.run = run_nothing, .told = comm};
+  standin_group_start();
+  ncclResult_t result = standin_group_note(standin_group_add_work(work)), ended = standin_group_end();
+  return result == ncclSuccess ? ended : result;
+}
+
 STANDIN_API ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
   if (!comm)
@@ -342,8 +360,13 @@ STANDIN_API ncclResult_t ncclCommFinalize(ncclComm_t comm)
   }
   bool again = comm->finalized;
   comm->finalized = true;
+  ncclResult_t result = ncclSuccess;
+  if (again)
+    result = standin_group_note(standin_fail(ncclInvalidArgument, "CommFinalize: a second time"));
+  else if (comm->nonblocking && atomic_load(&comm->async_error) == ncclSuccess)
+    result = finalize_later(comm);
   standin_comm_release(comm);
-  return again ? standin_group_note(standin_fail(ncclInvalidArgument, "CommFinalize: a second time")) : ncclSuccess;
+  return result;
 }
 
 STANDIN_API ncclResult_t ncclCommDestroy(ncclComm_t comm)

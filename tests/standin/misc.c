@@ -96,7 +96,10 @@ STANDIN_API ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, siz
   if (!standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "CommRegister: no such communicator");
   standin_stats_begin("ncclCommRegister", (int64_t)comm->id, size, -1);
+  bool under_way = atomic_load(&comm->async_error) == ncclInProgress;
   standin_comm_release(comm);
+  if (under_way)
+    return standin_fail(ncclInvalidArgument, "CommRegister: a call on it has not succeeded yet");
   if (!buff || !size || !handle)
     return standin_fail(ncclInvalidArgument, "CommRegister: buffer, size or handle is NULL");
   *handle = buff;

@@ -53,6 +53,10 @@ STANDIN_API ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
     return standin_fail(ncclInvalidArgument, "RedOpCreatePreMulSum: residence %d", (int)residence);
   if (!standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "RedOpCreatePreMulSum: no such communicator");
+  if (atomic_load(&comm->async_error) == ncclInProgress) {
+    standin_comm_release(comm);
+    return standin_fail(ncclInvalidArgument, "RedOpCreatePreMulSum: a call on it has not succeeded yet");
+  }
   standin_stats_begin("ncclRedOpCreatePreMulSum", (int64_t)comm->id, 1, (int)datatype);
   struct reduction reduction = {.kind = REDUCE_SUM, .type = datatype, .scaled = true};
   if (residence == ncclScalarDevice)

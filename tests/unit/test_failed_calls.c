@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/execute and interpose/exchange where the real library fails, is still at it, or loses the communicator to an
+ * interpose/launch, interpose/execute and interpose/exchange where the real library fails, is still at it, or loses the communicator to an
  * abort: the functions of the real library are replaced by ones that do so at a chosen moment.
  */
 #include <stdlib.h>
@@ -8,6 +8,8 @@
 
 #include "interpose/comm.h"
 #include "interpose/execute.h"
+#include "interpose/group.h"
+#include "interpose/launch.h"
 #include "interpose/library.h"
 #include "kernels/residual.h"
 #include "tests/unit/tap.h"
@@ -20,6 +22,7 @@ static float *sent, *received;
 
 /* ---- the real library --------------------------------------------------------------------------------------------- */
 
+static int scatters;                                    /* reduce-scatters that came here */
 static int ends, fail_at, in_progress_for, asked;      /* groups ended; the one whose end fails; questions until it is done */
 static ncclResult_t failure, async_failure;
 static void (*at_end)(void);                           /* happens inside the group end that would fail */
@@ -46,6 +49,7 @@ static ncclResult_t reduce_scatter(const void *from, void *to, size_t count, ncc
                                    ncclComm_t on, cudaStream_t stream)
 {
   (void)from, (void)op, (void)on, (void)stream;
+  scatters++;
   memset(to, 0, count * (type == ncclFloat32 || type == ncclInt32 ? 4 : 1));
   return ncclSuccess;
 }
@@ -65,10 +69,16 @@ static ncclResult_t receive_from(void *to, size_t count, ncclDataType_t type, in
   return ncclSuccess;
 }
 
+/* The other communicator of a group is at it until the first one has been aborted, and for so many questions more. */
+static atomic_bool aborted;
+static int other_in_progress_for;
+
 static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
 {
-  (void)on;
-  *state = asked++ < in_progress_for ? ncclInProgress : async_failure;
+  if (on == handles[1])
+    *state = !aborted || other_in_progress_for-- > 0 ? ncclInProgress : ncclSuccess;
+  else
+    *state = asked++ < in_progress_for ? ncclInProgress : async_failure;
   return ncclSuccess;
 }
 
@@ -111,7 +121,7 @@ static void tear_down(void)
 static void prepare(int at, ncclResult_t how, bool residual_in_use)
 {
   struct tagc_slot *slot = comm->slots;
-  ends = asked = in_progress_for = 0;
+  ends = asked = scatters = in_progress_for = 0;
   fail_at = at;
   failure = how;
   async_failure = ncclSuccess;
@@ -197,7 +207,7 @@ static void in_progress(void)
 
 /* ---- aborts ----------------------------------------------------------------------------------------------------------- */
 
-static atomic_bool aborting, aborted;
+static atomic_bool aborting;
 
 static void *abort_it(void *unused)
 {
@@ -267,8 +277,149 @@ static void aborts(void)
   tear_down();
 }
 
+static ncclResult_t enqueue_nothing(const struct tagc_exchange *unused, void *context, size_t i)
+{
+  (void)unused, (void)context, (void)i;
+  return ncclSuccess;
+}
+
+/* The memory of the other communicators of its group is in use until they are done. */
+static void abort_of_one(void)
+{
+  static void (*const how[])(void) = {abort_inside, begin_abort_at_end};
+  for (int nonblocking = 0; nonblocking <= 1; nonblocking++) {
+    ncclResult_t status;
+    set_up();
+    struct tagc_comm *comms[] = {comm, tagc_comm_acquire(handles[1], comm->nccl, &status)};
+    if (!comms[1])
+      exit(1);
+    aborting = aborted = false;
+    prepare(1, ncclInProgress, true);
+    other_in_progress_for = 3;
+    comms[0]->nonblocking = comms[1]->nonblocking = nonblocking;
+    at_end = how[nonblocking];
+    bool entered = tagc_comms_enter(comms, 2, TAGC_PHASE_IDLE, TAGC_PHASE_OURS);
+    status = tagc_exchange_run(&real, comms, 2, enqueue_nothing, NULL);
+    tagc_comms_leave(comms, 2);
+    if (nonblocking)
+      pthread_join(watchdog, NULL);
+    ok(entered && status == ncclInternalError && other_in_progress_for < 0,
+       "a group loses one %s communicator to an abort: the others are waited for", nonblocking ? "non-blocking" : "blocking");
+    tagc_comm_release(tagc_comm_forget(handles[1]));
+    tagc_comm_release(comms[1]);
+    tear_down();
+  }
+}
+
+/* ---- launches --------------------------------------------------------------------------------------------------------- */
+
+/* A plain call, then a compressed one, of a group of the program's: they run in rounds. */
+static ncclResult_t launch(void)
+{
+  static struct tagc_nccl nccl;
+  nccl = *tagc_real_called((const void *)&launch);
+  nccl.functions[TAGC_ENTRY_ncclGroupStart] = (void *)&start_group;
+  nccl.functions[TAGC_ENTRY_ncclGroupEnd] = (void *)&end_group;
+  nccl.functions[TAGC_ENTRY_ncclReduceScatter] = (void *)&reduce_scatter;
+  nccl.functions[TAGC_ENTRY_ncclAllReduce] = (void *)&all_reduce;
+  nccl.functions[TAGC_ENTRY_ncclSend] = (void *)&send_to;
+  nccl.functions[TAGC_ENTRY_ncclRecv] = (void *)&receive_from;
+  nccl.functions[TAGC_ENTRY_ncclCommGetAsyncError] = (void *)&async_error;
+  static float elsewhere[N];
+  struct tagc_call plain = {.entry = TAGC_ENTRY_ncclReduceScatter, .send = sent, .recv = elsewhere, .count = N,
+                            .type = ncclFloat32, .op = ncclSum, .handle = handles[0], .comm = comm, .nccl = &nccl,
+                            .state = TAGC_CYCLE_ON_TRACK, .slot = -1, .cycle = 1000000, .scale = 1}, calls[] = {plain, plain};
+  calls[1].slot = 0;
+  calls[1].recv = received;
+  comm->agreed = comm->voted = true;
+  comm->slots[0].verdict = TAGC_REASON_compressed;
+  return tagc_launch_run(calls, 2, true);
+}
+
+static void launches(void)
+{
+  set_up();
+  prepare(0, ncclSuccess, false);
+  ok(launch() == ncclSuccess && scatters >= 1 && is_own_shard(), "a plain and a compressed call of one group");
+  prepare(1, ncclInProgress, false);
+  ok(launch() == ncclInProgress && scatters >= 1 && is_own_shard(),
+     "the program's own group is still at something else: the calls run, and it hears so");
+  prepare(1, ncclSystemError, false);
+  ok(launch() == ncclSystemError && scatters == 0 && untouched(), "the program's own group fails: nothing runs");
+  prepare(2, ncclInProgress, false);
+  in_progress_for = 3;
+  ok(launch() == ncclSuccess && asked == 4 && is_own_shard(), "what comes after a plain call waits until that is launched");
+  prepare(0, ncclSuccess, true);
+  comm->nonblocking = false;        /* it was found out above; a launch in the background cannot be looked at from here */
+  tagc_comm_release(tagc_comm_abort(handles[0]));
+  ok(launch() == ncclInternalError && scatters == 0 && ends == 1 && untouched(),
+     "a launch whose communicator was aborted makes no call on it");
+  tear_down();
+}
+
+/* ---- groups that are never ended --------------------------------------------------------------------------------------- */
+
+static pthread_key_t last;
+static ncclComm_t child;
+static int number;                  /* errno */
+static bool open_in_thread, open_at_end;
+
+static const struct tagc_nccl *standin(void) { return tagc_real_called((const void *)&standin); }
+
+static void at_thread_end(void *unused)
+{
+  (void)unused;
+  open_at_end = tagc_group_is_open(standin());
+}
+
+static void expect_child(void)
+{
+  struct tagc_agreement agreement = {.state = TAGC_AGREED_YES};
+  child = NULL;
+  if (tagc_group_start(standin(), &number) != ncclSuccess || !tagc_comm_expect(handles[0], &child, false, &agreement))
+    exit(1);
+}
+
+static void *leave_open(void *unused)
+{
+  (void)unused;
+  pthread_setspecific(last, &last);
+  expect_child();
+  open_in_thread = tagc_group_is_open(standin());
+  return NULL;
+}
+
+/* The memory of a child that never came is the program's, and holds whatever it likes: the handle of another, for one. */
+static bool is_forgotten(void)
+{
+  child = handles[0];
+  tagc_comm_collect(NULL, false);
+  struct tagc_comm *found = tagc_comm_find(handles[0]);
+  tagc_comm_release(found);
+  return found == comm;
+}
+
+static void never_ended(void)
+{
+  pthread_t thread;
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  set_up();
+  if (tagc_group_start(standin(), &number) != ncclSuccess || tagc_group_end(standin(), &number) != ncclSuccess ||
+      pthread_key_create(&last, at_thread_end) != 0)   /* after the library's own, which a first group makes */
+    exit(1);
+  pthread_create(&thread, NULL, leave_open, NULL);
+  pthread_join(thread, NULL);
+  ok(open_in_thread && !open_at_end, "a thread ends with a group open: what runs after that finds none");
+  ok(is_forgotten(), "and the children that it expected are forgotten");
+  expect_child();
+  ok(tagc_group_simulate_end(standin(), &info, &number) == ncclSuccess && is_forgotten(),
+     "a group that is only simulated makes no children");
+  tear_down();
+}
+
 int main(void)
 {
+  setenv("TAGC_MIN_BYTES", "0", 1);
   sent = malloc(sizeof(float) * N * RANKS);
   received = malloc(sizeof(float) * N);
   set_up();
@@ -277,6 +428,9 @@ int main(void)
   in_progress();
   tear_down();
   aborts();
+  abort_of_one();
+  launches();
+  never_ended();
   free(sent);
   free(received);
   return tap_done();
