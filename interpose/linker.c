@@ -6,6 +6,15 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+/* The version that every C library for this machine has, be it to run what was built long ago. To ask for one that is not
+ * there would allocate the text for dlerror(): a malloc that is preloaded, and looks for the next one by dlsym, would come
+ * back here for ever. */
+#if defined __x86_64__
+#define BASELINE "GLIBC_2.2.5"
+#elif defined __aarch64__
+#define BASELINE "GLIBC_2.17"
+#endif
+
 TAGC_BEFORE_SANITIZERS tagc_dlsym_function *tagc_linker_dlsym(void)
 {
   static _Atomic(tagc_dlsym_function *) known;
@@ -13,9 +22,7 @@ TAGC_BEFORE_SANITIZERS tagc_dlsym_function *tagc_linker_dlsym(void)
   if (found)
     return found;
   /* By version: dlvsym passes over those of other preloaded libraries, which have none. */
-  static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
-  for (size_t i = 0; i < sizeof versions / sizeof *versions && !found; i++)
-    found = (tagc_dlsym_function *)dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+  found = (tagc_dlsym_function *)dlvsym(RTLD_NEXT, "dlsym", BASELINE);
   atomic_store_explicit(&known, found, memory_order_relaxed);
   return found;
 }
