@@ -150,8 +150,8 @@ static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_
   for (size_t i = 0; i < count; i++)
     chosen[i] = &calls[i];
   ncclResult_t status = run_plain(real, chosen, count, in_group);
-  if (status == ncclInProgress && is_of_one_communicator(calls, count))
-    calls[0].comm->nonblocking = true;
+  for (size_t i = 0; i < count && status == ncclInProgress; i++)
+    tagc_comm_is_in_progress(calls[i].comm, is_of_one_communicator(calls, count));
   if (chosen != one)
     free(chosen);
   return status;
