@@ -157,26 +157,44 @@ static const struct tagc_nccl *in_scope(const struct scope *scope)
 
 /* ---- TAGC_NCCL --------------------------------------------------------------------------------------------------- */
 
-static const struct tagc_nccl *given;
+/* NULL: nobody has opened it yet. */
+static _Atomic(const struct tagc_nccl *) given;
 
-static void open_given(void)
+/* This thread opens it: constructors run that may ask for NCCL's functions, and must get their own. */
+static _Thread_local bool opening __attribute__((tls_model("initial-exec")));
+
+bool tagc_real_is_opening(void) { return opening; }
+
+/* tagc_real_none where there is nothing to be had. */
+static const struct tagc_nccl *open_given(void)
 {
+  static atomic_flag told;
   const char *path = tagc_library_options()->nccl;
   struct scope scope = {.dlsym = tagc_linker_dlsym(), .handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL)};
-  if (!scope.handle)
-    tagc_log(TAGC_LOG_ERROR, "interpose", "TAGC_NCCL=%s: %s", path, dlerror());
-  else if (!(given = in_scope(&scope)))
-    tagc_log(TAGC_LOG_ERROR, "interpose", "TAGC_NCCL=%s: has none of NCCL's functions", path);
+  const char *why = scope.handle ? "has none of NCCL's functions" : dlerror();
+  const struct tagc_nccl *nccl = scope.handle ? in_scope(&scope) : NULL;
+  if (nccl)
+    return nccl;
+  if (!atomic_flag_test_and_set(&told))
+    tagc_log(TAGC_LOG_ERROR, "interpose", "TAGC_NCCL=%s: %s", path, why ? why : "cannot be opened");
+  return &tagc_real_none;
 }
 
-/* Is there a library that all calls go to? */
+/* Is there a library that all calls go to? Threads that come at once may all open it, the first to be done says which it is:
+ * a lock here, and the dynamic linker's, would be taken in either order. */
 static bool is_given(const struct tagc_nccl **nccl)
 {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  if (!*tagc_library_options()->nccl)
+  if (!*tagc_library_options()->nccl || opening)
     return false;
-  pthread_once(&once, open_given);
-  *nccl = given;
+  const struct tagc_nccl *known = atomic_load_explicit(&given, memory_order_acquire);
+  if (!known) {
+    opening = true;
+    const struct tagc_nccl *opened = open_given();
+    opening = false;
+    if (atomic_compare_exchange_strong(&given, &known, opened))
+      known = opened;
+  }
+  *nccl = known == &tagc_real_none ? NULL : known;
   return true;
 }
 
@@ -253,8 +271,34 @@ static void remember(const struct tagc_object *object, const struct tagc_nccl *n
   atomic_store_explicit(&c->size, object->high - object->low, memory_order_release);
 }
 
-/* What the references of an object would have been bound to: the global scope goes before its own. */
-static const struct tagc_nccl *seen_by(const struct tagc_object *object, void *handle)
+/* One of NCCL's functions that this library does not export: its callers are bound past us. */
+static bool is_unhooked(const char *name)
+{
+  return strncmp(name, "nccl", 4) == 0 && tagc_real_find_entry(name) == TAGC_ENTRY_COUNT;
+}
+
+/* The copy that the dynamic linker has bound an object to, where that can be told: what its scope shows now may not be what it
+ * showed then, and a library is bound in the scope of the one that it was loaded for. NULL where it cannot. */
+static const struct tagc_nccl *bound_to(const struct tagc_object *object, const struct scope *usual)
+{
+  struct tagc_binding binding;
+  struct tagc_object holder;
+  if (!tagc_linker_find_binding(object, is_unhooked, &binding) || !tagc_linker_find(binding.address, &holder))
+    return NULL;
+  struct scope scopes[] = {*usual, *usual, {.dlsym = usual->dlsym, .handle = tagc_linker_pin(&holder)}};
+  scopes[1].next = false;
+  const struct tagc_nccl *nccl = NULL;
+  for (size_t i = 0; i < sizeof scopes / sizeof *scopes && !nccl; i++)
+    if (look_up(&scopes[i], binding.name) == binding.address)
+      nccl = in_scope(&scopes[i]);
+  if (scopes[2].handle)
+    dlclose(scopes[2].handle);      /* kept by its table, if it has one */
+  dlerror();
+  return nccl;
+}
+
+/* What the references of an object were bound to (`linked`), or else would be: the global scope goes before its own. */
+static const struct tagc_nccl *seen_by(const struct tagc_object *object, void *handle, bool linked)
 {
   const struct tagc_nccl *nccl;
   if (is_given(&nccl))
@@ -264,7 +308,8 @@ static const struct tagc_nccl *seen_by(const struct tagc_object *object, void *h
       return copy(nccl->group);     /* NCCL calls itself */
   struct scope scope = {.dlsym = tagc_linker_dlsym(), .next = true, .handle = handle,
                         .except = object && object->before_us ? object : NULL};
-  return in_scope(&scope);
+  nccl = object && linked ? bound_to(object, &scope) : NULL;
+  return nccl ? nccl : in_scope(&scope);
 }
 
 const struct tagc_nccl *tagc_real_visible(enum tagc_entry entry, const void *caller)
@@ -277,7 +322,7 @@ const struct tagc_nccl *tagc_real_visible(enum tagc_entry entry, const void *cal
       return nccl;
   bool known = caller && tagc_linker_find(caller, &object);
   void *handle = known ? tagc_linker_pin(&object) : NULL;
-  nccl = seen_by(known ? &object : NULL, known && *object.name ? handle : NULL);
+  nccl = seen_by(known ? &object : NULL, known && *object.name ? handle : NULL, !everybodys);
   if (handle)
     dlclose(handle);                /* it has only asked */
   return nccl && nccl->functions[entry] ? nccl : NULL;
@@ -315,9 +360,10 @@ const struct tagc_nccl *tagc_real_by_caller(const void *caller)
   if (!has_object && copy(0) && !copy(1))
     return copy(0);                 /* nothing to remember it by: at least not slowly every time */
   void *handle = has_object ? tagc_linker_pin(&object) : NULL;
-  const struct tagc_nccl *seen = seen_by(has_object ? &object : NULL, has_object && *object.name ? handle : NULL);
+  const struct tagc_nccl *seen = seen_by(has_object ? &object : NULL, has_object && *object.name ? handle : NULL,
+                                           true);
   const struct tagc_nccl *nccl = seen ? seen : only_one();
-  if (handle && nccl != &tagc_real_none)
+  if (handle && nccl != &tagc_real_none && !opening)
     remember(&object, seen);
   else if (handle)
     dlclose(handle);                /* before there is an NCCL, nothing is known of anybody */

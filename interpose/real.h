@@ -3,7 +3,8 @@
  *
  * A copy is a table of functions, found once, whole, and never changed. Which one a call means:
  *   linked      The object that calls was bound to this library by the dynamic linker. It gets what it would have been
- *               bound to instead: the next library in the global scope, else those that the object itself needs.
+ *               bound to instead: that which its other references to NCCL are bound to, for functions that are not
+ *               intercepted; where it has none yet, the next library in the global scope, else those that it needs itself.
  *               Remembered by the object's addresses; the object stays loaded from then on, so that these stay its own.
  *   by name     dlsym() gave the program a stub (interpose/hook.h), one set a copy, that notes its copy on the way in.
  *   neither     An object that sees no NCCL called (a tail call out of another object, code without an object): the
@@ -60,6 +61,9 @@ const struct tagc_nccl *tagc_real_of_handle(void *handle, enum tagc_entry entry,
 
 /* Can TAGC_NCCL, which was given, not be opened? */
 bool tagc_real_is_lost(void);
+
+/* Does this thread open TAGC_NCCL right now? What its constructors ask for is not intercepted. */
+bool tagc_real_is_opening(void);
 
 /* Names (interpose/names.c). The library exports what is ENTRY() in entries.def. */
 const char *tagc_real_name(enum tagc_entry entry);
