@@ -53,6 +53,7 @@ static void store(struct tagc_options *options, const struct option *o, uint64_t
 void tagc_options_default(struct tagc_options *options)
 {
   memset(options, 0, sizeof *options);
+  options->nccl_blocking = -1;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
     store(options, &table[i], table[i].preset, table[i].choices);
 }
@@ -170,12 +171,23 @@ bool tagc_options_set(struct tagc_options *options, const char *variable, const 
   return true;
 }
 
+/* What NCCL will make of its own variable: text that is no number is 0 to it, and other numbers decide nothing. */
+static void read_nccl(struct tagc_options *options, const char *variable)
+{
+  static const char name[] = "NCCL_COMM_BLOCKING=";
+  const char *value = variable + sizeof name - 1;
+  if (strncmp(variable, name, sizeof name - 1) != 0 || !*value)
+    return;
+  long long number = strtoll(value, NULL, 0);
+  options->nccl_blocking = number == 0 || number == 1 ? (int)number : -1;
+}
+
 void tagc_options_read(struct tagc_options *options, char **environment)
 {
   tagc_options_default(options);
   for (char **e = environment; e && *e; e++) {
     const char *equals = strchr(*e, '=');
-    options->nccl_nonblocking |= strcmp(*e, "NCCL_COMM_BLOCKING=0") == 0;
+    read_nccl(options, *e);
     if (strncmp(*e, "TAGC_", 5) != 0 || !equals)
       continue;
     char name[64], why[320];
@@ -198,9 +210,9 @@ void tagc_options_read(struct tagc_options *options, char **environment)
  * of the environment stays known. */
 static void distrust(struct tagc_options *options)
 {
-  const bool nonblocking = options->nccl_nonblocking;
+  const int blocking = options->nccl_blocking;
   tagc_options_default(options);
-  options->nccl_nonblocking = nonblocking;
+  options->nccl_blocking = blocking;
   options->bad = true;
   tagc_log(TAGC_LOG_WARN, "env", "this process runs with more rights than its caller: TAGC_* is ignored, and every call "
            "passes through");

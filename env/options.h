@@ -45,7 +45,7 @@ struct tagc_options {
 #undef FRACTION
 #undef TEXT
   uint32_t given;          /* bit i: option i was set by the user */
-  bool nccl_nonblocking;   /* NCCL_COMM_BLOCKING=0: every communicator is non-blocking, whatever its configuration says */
+  int nccl_blocking;       /* NCCL_COMM_BLOCKING: 0 or 1 makes every communicator so, whatever its configuration says; else -1 */
   bool bad;                /* some value was refused (said in the log): this process must pass everything through */
 };
 

@@ -44,6 +44,7 @@ struct tagc_comm {
   atomic_int phase;                 /* enum tagc_phase */
   int rank, nranks;
   bool nonblocking;                 /* known from its configuration, or from an answer of the real library */
+  atomic_bool returns_at_once;      /* non-blocking, and the real library has said so itself: its own settings may overrule all */
   bool agreed;                      /* all ranks have the library and the same options */
   const struct tagc_device *device; /* NULL: no codec for its memory */
 
@@ -107,6 +108,16 @@ bool tagc_comm_stay(const struct tagc_leave *leave);
 /* A handle is about to be aborted, or has been revoked, perhaps while another thread uses it: waits for our own work on it,
  * not for NCCL's. What is returned, perhaps NULL, is released after the real library's abort. */
 struct tagc_comm *tagc_comm_abort(ncclComm_t handle);
+
+/* The real library has answered ncclInProgress to a call on the communicator, `alone` or in a group with others: one
+ * non-blocking communicator is enough to make a group say so. */
+static inline void tagc_comm_is_in_progress(struct tagc_comm *comm, bool alone)
+{
+  if (alone)
+    comm->nonblocking = true;
+  if (comm->nonblocking)
+    comm->returns_at_once = true;
+}
 
 /* Moves the phase words of different communicators; false when one of them has been aborted: those before it have then
  * moved, too (but from IDLE none has). From IDLE it waits while another thread works on a communicator, as the calls of

@@ -111,7 +111,7 @@ static ncclResult_t run_observed(struct tagc_call *call)
   } else {
     status = pass_accounted(call, TAGC_REASON_function);
     if (status == ncclInProgress)
-      comm->nonblocking = true;
+      tagc_comm_is_in_progress(comm, true);
   }
   tagc_comm_release(comm);
   return status;

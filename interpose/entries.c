@@ -204,12 +204,13 @@ EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 
 /* ---- communicators: births ----------------------------------------------------------------------------------------- */
 
-/* Does a configuration ask for a non-blocking communicator? Older callers have shorter structs. A child inherits that of
+/* Does a configuration ask for a non-blocking communicator? The environment has the last word. Older callers have shorter structs. A child inherits that of
  * its parent only without a configuration of its own. */
 static bool asks_nonblocking(const ncclConfig_t *config, bool inherited)
 {
-  if (tagc_library_options()->nccl_nonblocking)
-    return true;
+  int forced = tagc_library_options()->nccl_blocking;
+  if (forced >= 0)
+    return forced == 0;
   if (!config)
     return inherited;
   return config->size >= offsetof(ncclConfig_t, blocking) + sizeof config->blocking && config->blocking == 0;

@@ -30,11 +30,10 @@ static ncclResult_t ask(const struct tagc_exchange *real, struct tagc_comm *cons
     ncclResult_t state = ncclSuccess, status = real->async_error(comms[i]->handle, &state);
     if (status == ncclSuccess)
       status = state;
-    if (status == ncclInProgress && count == 1)
-      comms[i]->nonblocking = true;   /* in a group of several, NCCL says so of a blocking one as well */
-    if (status == ncclInProgress)
+    if (status == ncclInProgress) {
+      tagc_comm_is_in_progress(comms[i], count == 1);
       in_progress = true;
-    else if (failed == ncclSuccess)
+    } else if (failed == ncclSuccess)
       failed = status;
   }
   tagc_real_depth--;
@@ -90,10 +89,10 @@ static ncclResult_t group(const struct tagc_exchange *real, size_t count,
   return status;
 }
 
-static bool all_nonblocking(struct tagc_comm *const *comms, size_t count)
+static bool all_return_at_once(struct tagc_comm *const *comms, size_t count)
 {
   for (size_t i = 0; i < count; i++)
-    if (!comms[i]->nonblocking)
+    if (!comms[i]->returns_at_once)
       return false;
   return true;
 }
@@ -103,8 +102,9 @@ ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_com
                                void *context)
 {
   /* Calls on non-blocking communicators return at once: an abort had better wait for them than free the communicator
-   * under them. Blocking ones may block for as long as it takes to be aborted. */
-  bool ours = all_nonblocking(comms, count);
+   * under them. Blocking ones may block for as long as it takes to be aborted, and so may those that were only announced as
+   * non-blocking: NCCL reads files of its own, too. */
+  bool ours = all_return_at_once(comms, count);
   if (!ours && !move(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
     return ncclInternalError;
   ncclResult_t status = group(real, count, enqueue, context);

@@ -28,6 +28,17 @@ static void *stub_of(const struct tagc_nccl *nccl, enum tagc_entry entry)
   return (void *)(tagc_hook_stubs + TAGC_HOOK_STUB * ((size_t)nccl->index * TAGC_ENTRY_COUNT + entry));
 }
 
+/* Do all who look for the name find ours? Not asked with RTLD_DEFAULT: from here, a library that is linked with -Bsymbolic,
+ * that finds itself first. */
+static bool is_in_front(const char *name, const void *own)
+{
+  void *program = dlopen(NULL, RTLD_LAZY);
+  bool is = program && tagc_linker_dlsym()(program, name) == own;
+  if (program)
+    dlclose(program);
+  return is;
+}
+
 /* Does the handle stand for this library, and nothing else? */
 static bool is_own_handle(void *handle)
 {
@@ -35,8 +46,8 @@ static bool is_own_handle(void *handle)
   return tagc_linker_find((const void *)&tagc_hook_dlsym, &us) && tagc_linker_pin(&us) == handle;
 }
 
-/* A name that everybody, or the caller, is taken to see: what is there without us. NULL, with something for dlerror()
- * to say, where nothing is. */
+/* A name that everybody, or the caller, is taken to see: what is there without us: not intercepted
+ * where there is no room for another copy, and NULL, with something for dlerror() to say, where nothing is. */
 static void *answer_visible(const char *name, enum tagc_entry entry, const void *caller)
 {
   if (tagc_real_is_lost())
@@ -44,8 +55,7 @@ static void *answer_visible(const char *name, enum tagc_entry entry, const void 
   const struct tagc_nccl *nccl = tagc_real_visible(entry, caller);
   if (nccl)
     return stub_of(nccl, entry);
-  tagc_linker_dlsym()(RTLD_NEXT, name);
-  return NULL;
+  return tagc_linker_dlsym()(RTLD_NEXT, name);
 }
 
 static struct tagc_hook_answer answer(void *handle, const char *name, enum tagc_entry entry, const void *caller)
@@ -53,8 +63,7 @@ static struct tagc_hook_answer answer(void *handle, const char *name, enum tagc_
   struct tagc_hook_answer jump = {(void *)tagc_linker_next_dlsym(), NULL};
   void *own = own_function(entry);
   if (handle == RTLD_DEFAULT) {
-    /* Not RTLD_DEFAULT from here: a library that is linked with -Bsymbolic finds itself first. */
-    if (tagc_linker_dlsym()(dlopen(NULL, RTLD_LAZY), name) != own)
+    if (!is_in_front(name, own))
       return jump;                  /* of a library in front of us, or of the program itself */
     return (struct tagc_hook_answer){NULL, answer_visible(name, entry, caller)};
   }
@@ -78,7 +87,7 @@ TAGC_BEFORE_SANITIZERS struct tagc_hook_answer tagc_hook_dlsym(void *handle, con
   if (!name || name[0] != 'n' || name[1] != 'c' || name[2] != 'c' || name[3] != 'l' || handle == RTLD_NEXT)
     return jump;
   enum tagc_entry entry = tagc_real_find_entry(name);
-  if (entry == TAGC_ENTRY_COUNT)
+  if (entry == TAGC_ENTRY_COUNT || tagc_real_is_opening())
     return jump;
   int saved = errno;
   struct tagc_hook_answer next = answer(handle, name, entry, caller);
@@ -98,11 +107,15 @@ static bool shares_nccl(const char *library)
   struct tagc_object its;
   void *handle = *library ? dlopen(library, RTLD_LAZY | RTLD_NOLOAD) : NULL;
   void *function = handle ? tagc_linker_dlsym()(handle, "ncclGetErrorString") : NULL;
-  return function && tagc_linker_find(function, &its) && its.low == everybodys->library.low;
+  bool shares = function && tagc_linker_find(function, &its) && its.low == everybodys->library.low;
+  if (handle)
+    dlclose(handle);
+  return shares;
 }
 
 /* May a library be opened without RTLD_DEEPBIND? Only if that is needed to see its calls, and brings it no other NCCL:
- * it calls functions, too, that are not intercepted. A name without a slash is searched for in places that depend on
+ * it calls functions, too, that are not intercepted, and in front of this library there may be another NCCL (in the program, or
+ * preloaded). A name without a slash is searched for in places that depend on
  * the caller; that is not repeated here. */
 static bool can_be_bound_to_us(const char *path)
 {
@@ -110,7 +123,7 @@ static bool can_be_bound_to_us(const char *path)
   if (!strchr(path, '/') || strchr(path, '$') || !tagc_imports_read(path, &imports) || !imports.nccl ||
       tagc_library_options()->mode == TAGC_MODE_OFF)
     return false;
-  bool can = shares_nccl(imports.library);
+  bool can = is_in_front("ncclReduceScatter", own_function(TAGC_ENTRY_ncclReduceScatter)) && shares_nccl(imports.library);
   tagc_log(TAGC_LOG_INFO, "interpose",
            can ? "%s imports NCCL's functions: opened without RTLD_DEEPBIND, to see its calls"
                : "%s is opened with RTLD_DEEPBIND, and binds to an NCCL of its own: its calls are not seen", path);

@@ -140,8 +140,8 @@ static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_
     ncclResult_t ended = inside(real->end);
     status = status == ncclSuccess ? ended : status;
   }
-  if (status == ncclInProgress && is_of_one_communicator(calls, count))
-    calls[0].comm->nonblocking = true;
+  for (size_t i = 0; i < count && status == ncclInProgress; i++)
+    tagc_comm_is_in_progress(calls[i].comm, is_of_one_communicator(calls, count));
   return status;
 }
 

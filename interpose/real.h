@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The real NCCL, or several: a process may hold more than one copy, and every call goes on to its caller's own.
  *
- * A copy is a table of functions, found once, whole, and never changed. Which one a call means:
+ * A copy is a table of functions, found whole and never changed. It stays loaded from its first call on; one that was only
+ * asked for by name, and closed, gives up its place to the next. Which one a call means:
  *   linked      The object that calls was bound to this library by the dynamic linker. It gets what it would have been
- *               bound to instead: the next library in the global scope, else those that the object itself needs.
+ *               bound to instead: that which its other references to NCCL are bound to, for functions that are not
+ *               intercepted; where it has none yet, the next library in the global scope, else those that it needs itself.
  *               Remembered by the object's addresses; the object stays loaded from then on, so that these stay its own.
  *   by name     dlsym() gave the program a stub (interpose/hook.h), one set a copy, that notes its copy on the way in.
  *   neither     An object that sees no NCCL called (a tail call out of another object, code without an object): the
  *               only copy that is known or loaded; where there are several, nobody can tell, and the call fails.
  * TAGC_NCCL overrides all of it.
  *
- * Threads: any; tables and objects are only ever added, and read without a lock. What is found stays loaded.
- * Errors: nothing here needs memory but the dynamic linker. Where that has none, a linked call fails, and what is asked for by
- * name is not intercepted; the log says so.
+ * Threads: any; tables and objects are only ever added, and read without a lock.
+ * Errors: nothing here needs memory but the dynamic linker. Where that has none, a linked call fails, which the log
+ * says, and what is asked for by name is not intercepted.
  */
 #ifndef INTERPOSE_REAL_H
 #define INTERPOSE_REAL_H
@@ -37,8 +39,8 @@ enum tagc_entry {
 struct tagc_nccl {
   void *functions[TAGC_ENTRY_COUNT];   /* NULL: it does not have this one */
   struct tagc_object library;          /* where the work is done; functions may lie in libraries that wrap it */
-  int index;                           /* in the order in which they were found */
-  int group;                           /* the index of the first table with this library: their groups are the same */
+  int index;                           /* its place among the copies */
+  int group;                           /* the index of the first one with this library: their groups are the same */
   bool on_host;                        /* works on host memory (the stand-in of the tests says so by a symbol) */
 };
 
@@ -60,6 +62,9 @@ const struct tagc_nccl *tagc_real_of_handle(void *handle, enum tagc_entry entry,
 
 /* Can TAGC_NCCL, which was given, not be opened? */
 bool tagc_real_is_lost(void);
+
+/* Does this thread open TAGC_NCCL right now? What its constructors ask for is not intercepted. */
+bool tagc_real_is_opening(void);
 
 /* Names (interpose/names.c). The library exports what is ENTRY() in entries.def. */
 const char *tagc_real_name(enum tagc_entry entry);

@@ -24,6 +24,8 @@ unit_tests = \
 unit_tests += tests/unit/test_log tests/unit/test_log_stderr tests/unit/test_options_secure
 unit_tests += tests/unit/test_lhc_hostile tests/unit/test_lhc_stream
 unit_tests += tests/unit/test_imports
+unit_tests += tests/unit/test_linker
+tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
 # What is known of NCCL's versions.
@@ -50,6 +52,7 @@ e2e_scripts = \
   tests/e2e/source_rules.test tests/e2e/steps.test tests/e2e/threads.test
 e2e_scripts += tests/e2e/hardening.test tests/e2e/memcheck.test
 e2e_scripts += tests/e2e/aarch64.test tests/e2e/beside.test tests/e2e/copies.test tests/e2e/ctypes.test
+e2e_scripts += tests/e2e/little.test
 e2e_scripts += tests/e2e/doctor.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
@@ -84,6 +87,31 @@ tests_e2e_dlsym_hook_so_SOURCES = tests/e2e/dlsym_hook.c
 tests_e2e_dlsym_hook_so_CFLAGS = $(of_shared_objects)
 tests_e2e_dlsym_hook_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_dlsym_hook_so_LDADD =
+
+# Little NCCLs that say which of them was called, plugins that are bound to them, and programs that open all that.
+check_PROGRAMS += tests/e2e/little_user tests/e2e/little_nccl_user
+check_PROGRAMS += tests/e2e/little_nccl_a.so tests/e2e/little_nccl_b.so tests/e2e/little_plugin.so tests/e2e/little_outer.so
+tests_e2e_little_user_LDADD =
+tests_e2e_little_nccl_user_SOURCES = tests/e2e/little_user.c tests/e2e/little_nccl.c
+tests_e2e_little_nccl_user_CFLAGS = $(AM_CFLAGS) -DCOPY='"program"'
+tests_e2e_little_nccl_user_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic
+tests_e2e_little_nccl_user_LDADD =
+tests_e2e_little_nccl_a_so_SOURCES = tests/e2e/little_nccl.c
+tests_e2e_little_nccl_a_so_CFLAGS = $(of_shared_objects) -DCOPY='"a"'
+tests_e2e_little_nccl_a_so_LDFLAGS = $(to_shared_objects) -Wl,-soname,little_nccl_a.so
+tests_e2e_little_nccl_a_so_LDADD =
+tests_e2e_little_nccl_b_so_SOURCES = tests/e2e/little_nccl.c
+tests_e2e_little_nccl_b_so_CFLAGS = $(of_shared_objects) -DCOPY='"b"'
+tests_e2e_little_nccl_b_so_LDFLAGS = $(to_shared_objects) -Wl,-soname,little_nccl_b.so
+tests_e2e_little_nccl_b_so_LDADD =
+tests_e2e_little_plugin_so_SOURCES = tests/e2e/little_plugin.c
+tests_e2e_little_plugin_so_CFLAGS = $(of_shared_objects)
+tests_e2e_little_plugin_so_LDFLAGS = $(to_shared_objects) -Wl,-soname,little_plugin.so -Wl,-z,now
+tests_e2e_little_plugin_so_LDADD = tests/e2e/little_nccl_b.so
+tests_e2e_little_outer_so_SOURCES = tests/e2e/little_plugin.c
+tests_e2e_little_outer_so_CFLAGS = $(of_shared_objects) -DOUTER
+tests_e2e_little_outer_so_LDFLAGS = $(to_shared_objects) -Wl,-z,now -Wl,--allow-shlib-undefined
+tests_e2e_little_outer_so_LDADD = tests/e2e/little_nccl_a.so tests/e2e/little_plugin.so
 
 # One source, the program and the library that it opens.
 check_PROGRAMS += tests/e2e/dlopen_user tests/e2e/dlopen_user.so
@@ -193,6 +221,7 @@ tests_asan = $(unit_tests) $(rules_scripts) \
   tests/e2e/dlsym.test \
   tests/e2e/doctor.test \
   tests/e2e/faults_system.test \
+  tests/e2e/little.test \
   tests/e2e/reduce_scatter.test \
   tests/e2e/steps.test \
   tests/e2e/threads.test \

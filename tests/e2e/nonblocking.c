@@ -270,8 +270,39 @@ static void peer_leaves(void)
   ok(good, "a peer that leaves a compressed call: the communicator says ncclRemoteError, and so does the next call");
 }
 
-int main(void)
+/* NCCL_COMM_BLOCKING=1 beats the configuration: a call that asks for more than NCCL gives blocks, and is aborted all the
+ * same. In the environment it is seen by everybody. A file of NCCL's own puts it there when NCCL starts, which is too late
+ * for who has looked already. */
+static void *call_once(void *argument)
 {
+  struct rank *r = argument;
+  r->begun++;
+  r->last = reduce_scatter(r);
+  return NULL;
+}
+
+static void forced_to_block(const char *by)
+{
+  pthread_t thread;
+  struct rank *r = &ranks[0];
+  bool good = start_nonblocking(STEPS, 3) && run_threads();
+  fill(r, STEPS);
+  r->begun = 0;
+  pthread_create(&thread, NULL, call_once, r);
+  while (!r->begun)
+    sched_yield();
+  nanosleep(&(struct timespec){0, 50000000}, NULL);   /* on its way into NCCL: most of the time it is there then */
+  good &= ncclCommAbort(r->comm) == ncclSuccess && ncclCommAbort(ranks[1].comm) == ncclSuccess;
+  pthread_join(thread, NULL);
+  ok(good && r->last != ncclSuccess, "made blocking by %s: a compressed call that rank 1 does not join can be aborted", by);
+}
+
+int main(int argc, char **argv)
+{
+  if (argc > 1 && strcmp(argv[1], "forced") == 0) {
+    forced_to_block("the environment");
+    return done();
+  }
   a_thread_a_rank();
   ranks_differ();
   one_thread();
@@ -286,5 +317,7 @@ int main(void)
   alone(UNCOMPRESSED, "a vote");
   alone(STEPS, "a compressed call");
   peer_leaves();
+  setenv("NCCL_COMM_BLOCKING", "1", 1);
+  forced_to_block("a file");
   return done();
 }

@@ -24,7 +24,7 @@ static int report(void)
   tagc_log_set_level(-1);
   tagc_options_read_process(&read);
   tagc_options_default(&preset);
-  return (getauxval(AT_SECURE) ? SECURE : 0) | (read.bad ? BAD : 0) | (read.nccl_nonblocking ? NONBLOCKING : 0) |
+  return (getauxval(AT_SECURE) ? SECURE : 0) | (read.bad ? BAD : 0) | (read.nccl_blocking == 0 ? NONBLOCKING : 0) |
          (read.mode == preset.mode && !*read.nccl && !read.given ? DEFAULTS : 0);
 }
 
