@@ -17,8 +17,8 @@ bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl
          real->async_error;
 }
 
-/* Asks every communicator once, but for those that were aborted; the others must be ours. ncclInProgress while any is still at it, even where another one has failed:
- * it works on memory that is given back then. After that, the first error: NCCL goes on telling it. */
+/* Asks every communicator once, but for those that were aborted; the others must be ours. ncclInProgress while any is still
+ * at it, even where another one has failed: it works on memory that is given back then. After that, the first error: NCCL goes on telling it. */
 static ncclResult_t ask(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count)
 {
   ncclResult_t failed = ncclSuccess;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/launch, interpose/execute and interpose/exchange where the real library fails, is still at it, or loses the communicator to an
- * abort: the functions of the real library are replaced by ones that do so at a chosen moment.
+ * interpose/launch, interpose/execute and interpose/exchange where the real library fails, is still at it, or loses the
+ * communicator to an abort, and interpose/group where a group is never ended: the functions of the real library are
+ * replaced by ones that do so at a chosen moment.
  */
 #include <stdlib.h>
 #include <string.h>
