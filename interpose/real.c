@@ -81,7 +81,7 @@ static void tell_unpinned(const char *name)
   static atomic_flag told;
   const char *why = dlerror();
   if (!atomic_flag_test_and_set(&told))
-    tagc_log(TAGC_LOG_WARN, "interpose", "%s cannot be kept loaded (%s): linked calls of it may fail", name, why ? why : "the dynamic linker does not say why");
+    tagc_log(TAGC_LOG_WARN, "interpose", "%s cannot be kept loaded (%s): calls of it may fail once it is closed", name, why ? why : "the dynamic linker does not say why");
 }
 
 /* Keeps all objects of a table loaded, which is about to be called: its addresses must stay valid. */
@@ -401,9 +401,8 @@ const struct tagc_nccl *tagc_real_by_caller(const void *caller)
   const struct tagc_nccl *seen = seen_by(has_object ? &object : NULL, has_object && *object.name ? handle : NULL,
                                            true);
   const struct tagc_nccl *nccl = seen ? seen : only_one();
-  if (nccl != &tagc_real_none && !keep(nccl))
-    nccl = &tagc_real_none;
-  if (handle && nccl != &tagc_real_none && !opening)
+  bool good = nccl != &tagc_real_none && keep(nccl);   /* where it cannot be kept, it is still there for this call */
+  if (handle && good && !opening)
     remember(&object, seen);
   else if (handle)
     dlclose(handle);                /* before there is an NCCL, nothing is known of anybody */
