@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "env/hash.h"
 #include "env/log.h"
 
 enum kind { KIND_CHOICE, KIND_NUMBER, KIND_BYTES, KIND_FRACTION, KIND_TEXT };
@@ -234,14 +235,6 @@ void tagc_options_read_process(struct tagc_options *options)
   }
 }
 
-static uint64_t hash_of(const char *text)
-{
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);    /* FNV-1a */
-  for (; *text; text++)
-    hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-  return hash;
-}
-
 /* The value as text; what is longer than a line of a message is cut, and told from others by its hash. */
 static void print_value(const struct tagc_options *options, const struct option *o, char *text, size_t size)
 {
@@ -268,7 +261,7 @@ static void print_value(const struct tagc_options *options, const struct option 
       snprintf(text, size, "%s", value);
     else
       snprintf(text, size, "%.*s...#%016" PRIx64, (int)strcspn(value, "\n") < 40 ? (int)strcspn(value, "\n") : 40, value,
-               hash_of(value));
+               tagc_hash_add(TAGC_HASH_START, value, strlen(value)));
     break;
   }
   }

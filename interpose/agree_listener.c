@@ -4,18 +4,18 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "env/log.h"
 #include "interpose/agree_decider.h"
+#include "interpose/comm.h"
+#include "interpose/thread.h"
 
 enum {
   CONNECTIONS = 128,                /* at a time; the others wait in the kernel */
@@ -54,12 +54,7 @@ struct worker {
 
 static _Atomic(struct listener *) current;
 
-static int64_t now_ms(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
+static int64_t now_ms(void) { return (int64_t)tagc_clock_ms(); }
 
 /* ---- connections ----------------------------------------------------------------------------------------------------- */
 
@@ -241,6 +236,7 @@ static void *work(void *argument)
 {
   struct listener *l = argument;
   struct worker w = begin(l);
+  pthread_setname_np(pthread_self(), "tagc-agree");
   struct pollfd fds[1 + CONNECTIONS];
   while (!is_over(l, &w)) {
     wait_for_any(&w, fds);
@@ -263,25 +259,6 @@ static void *work(void *argument)
     if (w.connections[i])
       hang_up(&w.connections[i]);
   return NULL;
-}
-
-static bool start_thread(struct listener *l)
-{
-  pthread_attr_t attributes;
-  pthread_t thread;
-  sigset_t all, before;
-  sigfillset(&all);
-  if (pthread_attr_init(&attributes) != 0)
-    return false;
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  int status = pthread_create(&thread, &attributes, work, l);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy(&attributes);
-  if (status == 0)
-    pthread_setname_np(thread, "tagc-agree");
-  errno = status;
-  return status == 0;
 }
 
 static bool open_socket(struct listener *l, const union tagc_agree_address *host)
@@ -346,7 +323,7 @@ static bool take_up(struct listener *l, const union tagc_agree_address *host, st
   if (!l->running && !open_socket(l, host))
     return false;
   *why = "no thread";
-  if (!l->running && !start_thread(l)) {
+  if (!l->running && !tagc_thread_start(work, l)) {
     close(l->fd);
     return false;
   }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "env/hash.h"
+
 static const uint64_t stamp_magic = UINT64_C(0x0a6469632d636761);    /* "agc-cid\n" */
 static const uint32_t message_magic = UINT32_C(0x63676174);          /* "tagc" */
 
@@ -35,18 +37,11 @@ struct reply {
 _Static_assert(sizeof(struct reply) == TAGC_AGREE_REPLY_SIZE, "no holes");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the structs above are the wire format");
 
-static uint64_t fnv(uint64_t hash, const void *data, size_t size)
-{
-  for (const uint8_t *c = data; size--; c++)
-    hash = (hash ^ *c) * UINT64_C(0x100000001b3);
-  return hash;
-}
-
 /* Ties a stamp to its id: before 2.23 NCCL writes 40 bytes alone, so the stamp of an earlier id may still stand in a
  * variable that is used again. */
 static uint64_t check_of(const uint8_t *id, const struct stamp *s)
 {
-  return fnv(fnv(UINT64_C(0xcbf29ce484222325), id, TAGC_AGREE_USED), s, offsetof(struct stamp, check));
+  return tagc_hash_add(tagc_hash_add(TAGC_HASH_START, id, TAGC_AGREE_USED), s, offsetof(struct stamp, check));
 }
 
 socklen_t tagc_agree_address_size(const union tagc_agree_address *address)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/background.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "interpose/thread.h"
 
 struct destroyed {
   ncclRedOp_t op;
@@ -72,23 +73,6 @@ static void *run_launch(void *argument)
   return NULL;
 }
 
-/* A thread that nobody joins, and that takes no signal from those that wait for them. */
-static bool start_thread(struct tagc_background *launch)
-{
-  pthread_attr_t attributes;
-  pthread_t thread;
-  sigset_t all, before;
-  if (pthread_attr_init(&attributes) != 0)
-    return false;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
-                 pthread_create(&thread, &attributes, run_launch, launch) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy(&attributes);
-  return started;
-}
-
 bool tagc_background_start(const struct tagc_exchange *real, tagc_launch_function *run, const struct tagc_call *calls,
                            size_t count)
 {
@@ -109,7 +93,7 @@ bool tagc_background_start(const struct tagc_exchange *real, tagc_launch_functio
     tagc_comm_retain(calls[i].comm);
     attach(calls[i].comm, launch);
   }
-  bool started = start_thread(launch);
+  bool started = tagc_thread_start(run_launch, launch);
   if (!started) {
     for (size_t i = 0; i < count; i++) {
       attach(calls[i].comm, NULL);

@@ -23,6 +23,7 @@ libtagc_a_SOURCES += \
   interpose/plan.c interpose/plan.h \
   interpose/real.c interpose/real.h interpose/hook.h \
   interpose/report.c \
+  interpose/thread.c interpose/thread.h \
   interpose/vote.c interpose/vote.h
 
 libtagc_preload_so_SOURCES += interpose/entries.c interpose/hook.c

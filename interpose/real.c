@@ -426,11 +426,9 @@ int tagc_real_version(const struct tagc_nccl *nccl)
 void *tagc_real_missing(const struct tagc_nccl *nccl, enum tagc_entry entry)
 {
   static atomic_flag told[TAGC_ENTRY_COUNT];
-  int saved = errno, version = tagc_real_version(nccl);
-  if (atomic_flag_test_and_set(&told[entry])) {
-    errno = saved;
+  if (atomic_flag_test_and_set(&told[entry]))
     return NULL;
-  }
+  int saved = errno, version = tagc_real_version(nccl);
   if (version)
     tagc_log(TAGC_LOG_ERROR, "interpose", "%s: the NCCL of this process (%d.%d.%d) does not have it: calls of it fail",
              tagc_real_name(entry), version / 10000, version / 100 % 100, version % 100);
