@@ -26,78 +26,24 @@
  * Sum            The foreign sum of an element is one int32 (exact while |sum| < 2^31); to fp32 with one rounding,
  *                times 2^(e-B), plus the own shard, plus exceptions, divided, rounded once to the type. What cannot be
  *                peeled is estimated and counted in stats->unrecovered.
- * Threads        Reentrant; the choice of the variant is an atomic pointer.
+ * Threads        Reentrant.
  */
-#include <stdatomic.h>
-#include <string.h>
-#ifdef __x86_64__
-#include <cpuid.h>
-#endif
-
 #include "kernels/codecs.h"
 #include "kernels/lhc.h"
-
-/* Fastest first. */
-static const struct tagc_lhc_kernels *const variants[] = {
-#ifdef __x86_64__
-  &tagc_lhc_avx512,
-  &tagc_lhc_avx2,
-#endif
-  &tagc_lhc_plain,
-};
-
-#ifdef __x86_64__
-/* What the system saves of the vector registers when it switches threads. */
-static uint64_t saved_registers(void)
-{
-  uint32_t low, high;
-  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  return (uint64_t)high << 32 | low;
-}
-
-/* Asked of the processor directly: the compiler's own way would add a constructor to every program that we are
- * preloaded into. The bits are those that the objects of each variant are compiled for (local.mk). */
-static bool runs_here(const struct tagc_lhc_kernels *variant)
-{
-  const uint32_t first = bit_OSXSAVE | bit_AVX | bit_F16C | bit_POPCNT, second = bit_AVX2 | bit_BMI | bit_BMI2;
-  const uint32_t wide = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
-  uint32_t a, b, c, d;
-  if (variant == &tagc_lhc_plain)
-    return true;
-  if (!__get_cpuid(1, &a, &b, &c, &d) || (c & first) != first)
-    return false;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & second) != second || (saved_registers() & 6) != 6)
-    return false;
-  return variant == &tagc_lhc_avx2 || ((b & wide) == wide && (saved_registers() & 0xe0) == 0xe0);
-}
-#else
-static bool runs_here(const struct tagc_lhc_kernels *variant)
-{
-  return variant == &tagc_lhc_plain;
-}
-#endif
-
-static _Atomic(const struct tagc_lhc_kernels *) chosen;
-
-bool tagc_lhc_force_variant(const char *name)
-{
-  for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
-    if (!runs_here(variants[i]) || (name && strcmp(name, variants[i]->name) != 0))
-      continue;
-    atomic_store_explicit(&chosen, variants[i], memory_order_release);
-    return true;
-  }
-  return false;
-}
+#include "kernels/variant.h"
 
 const struct tagc_lhc_kernels *tagc_lhc_kernels(void)
 {
-  const struct tagc_lhc_kernels *variant = atomic_load_explicit(&chosen, memory_order_acquire);
-  if (!variant) {
-    tagc_lhc_force_variant(NULL);
-    variant = atomic_load_explicit(&chosen, memory_order_acquire);
-  }
-  return variant;
+#ifdef __x86_64__
+  static const struct tagc_lhc_kernels *const variants[] = {
+    [TAGC_VARIANT_PLAIN] = &tagc_lhc_plain,
+    [TAGC_VARIANT_AVX2] = &tagc_lhc_avx2,
+    [TAGC_VARIANT_AVX512] = &tagc_lhc_avx512,
+  };
+  return variants[tagc_variant()];
+#else
+  return &tagc_lhc_plain;
+#endif
 }
 
 const struct tagc_codec tagc_codec_lhc = {

@@ -183,12 +183,8 @@ struct tagc_lhc_kernels {
 
 extern const struct tagc_lhc_kernels tagc_lhc_plain, tagc_lhc_avx2, tagc_lhc_avx512;
 
-/* The fastest that this processor runs. Thread-safe. */
+/* Those of tagc_variant(). Thread-safe. */
 const struct tagc_lhc_kernels *tagc_lhc_kernels(void);
-
-/* For tests and benchmarks: makes tagc_lhc_kernels() return the variant of that name from now on (NULL: the fastest).
- * False where this processor or this build has none of that name. */
-bool tagc_lhc_force_variant(const char *name);
 
 /* Puts a chunk's candidates back into the residual; from now on the chunk goes the long way. */
 void tagc_lhc_put_back(const struct tagc_lhc_shard *shard, uint32_t chunk);

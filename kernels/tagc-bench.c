@@ -17,6 +17,7 @@
 #include "kernels/codec_bits.h"
 #include "kernels/device.h"
 #include "kernels/lhc.h"
+#include "kernels/variant.h"
 
 enum { MAX_REPEAT = 1000, PHASES = 4 };
 
@@ -95,7 +96,7 @@ static bool parse_option(const char *name, const char *value, struct options *o)
     return parse_dtype(value, &o->dtype);
   if (strcmp(name, "--codec") == 0)
     return tagc_codec_find(o->codec = value) != NULL;
-  return strcmp(name, "--variant") == 0 && tagc_lhc_force_variant(o->variant = value);
+  return strcmp(name, "--variant") == 0 && tagc_variant_force(o->variant = value);
 }
 
 static bool is_option(const char *name)
@@ -348,7 +349,7 @@ int main(int argc, char **argv)
   else if (!o.all_variants)
     measure(codec, &job, &o, tagc_lhc_kernels()->name);
   for (size_t i = 0; strcmp(o.codec, "lhc") == 0 && o.all_variants && i < 3; i++)
-    if (tagc_lhc_force_variant(variants[i]))
+    if (tagc_variant_force(variants[i]))
       measure(codec, &job, &o, variants[i]);
   free_job(&job);
   return 0;

@@ -11,6 +11,7 @@
  */
 #include "kernels/codec_bits.h"
 #include "kernels/lhc.h"
+#include "kernels/variant.h"
 #include "tests/fuzz/input.h"
 
 enum kind { HOSTILE, EXPONENTS, HONEST, FLIPPED, KINDS };
@@ -76,7 +77,7 @@ static void use_variant(const char *name)
 {
   static const char *used;
   if (used != name)
-    tagc_lhc_force_variant(name);
+    tagc_variant_force(name);
   used = name;
 }
 

@@ -4,6 +4,7 @@
  * (sanitizers and valgrind look), and every variant gives the same bits. tests/fuzz/payload.c goes further on small sizes.
  */
 #include "kernels/lhc.h"
+#include "kernels/variant.h"
 #include "tests/unit/codec_sim.h"
 #include "tests/unit/tap.h"
 
@@ -62,7 +63,7 @@ static bool same_everywhere(struct sim *sim)
   bool same = true;
   memcpy(state, job->state, sim->layout.state_bytes);
   for (int i = 0; i < 3; i++) {
-    if (!tagc_lhc_force_variant(variants[i]))
+    if (!tagc_variant_force(variants[i]))
       continue;
     memcpy(job->state, state, sim->layout.state_bytes);
     sim->codec->decode(job);
@@ -72,7 +73,7 @@ static bool same_everywhere(struct sim *sim)
   }
   free(want);
   free(state);
-  tagc_lhc_force_variant(NULL);
+  tagc_variant_force(NULL);
   return same;
 }
 
@@ -97,8 +98,8 @@ static void check(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_p
 
 int main(void)
 {
-  note("variants here: plain%s%s", tagc_lhc_force_variant("avx2") ? " avx2" : "",
-       tagc_lhc_force_variant("avx512") ? " avx512" : "");
+  note("variants here: plain%s%s", tagc_variant_force("avx2") ? " avx2" : "",
+       tagc_variant_force("avx512") ? " avx512" : "");
   check(20011, 2, TAGC_FLOAT32, 250000);      /* one chunk, four hashes */
   check(70001, 3, TAGC_BFLOAT16, 300000);     /* one chunk, three hashes */
   check(80021, 4, TAGC_FLOAT16, 1000000);     /* chunks */

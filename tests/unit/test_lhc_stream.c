@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "kernels/lhc.h"
+#include "kernels/variant.h"
 #include "tests/unit/codec_sim.h"
 #include "tests/unit/tap.h"
 
@@ -27,7 +28,7 @@ static void check(enum tagc_dtype dtype)
   if (!aligned)
     exit(1);
   for (int i = 0; i < 3; i++) {
-    if (!tagc_lhc_force_variant(variants[i])) {
+    if (!tagc_variant_force(variants[i])) {
       skip(variants[i], "this processor or this build has none");
       continue;
     }
@@ -46,7 +47,7 @@ static void check(enum tagc_dtype dtype)
     ok(same, "type %d, %s: the same bits past the caches", dtype, variants[i]);
     ok(inside, "type %d, %s: and nothing behind the end", dtype, variants[i]);
   }
-  tagc_lhc_force_variant(NULL);
+  tagc_variant_force(NULL);
   job->recv = recv;
   free(aligned);
   free(want);

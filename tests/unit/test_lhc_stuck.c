@@ -3,6 +3,7 @@
  * mean, counted, and nothing else is touched. A seed under which there is such a pair is searched for first.
  */
 #include "kernels/lhc.h"
+#include "kernels/variant.h"
 #include "tests/unit/codec_sim.h"
 #include "tests/unit/tap.h"
 
@@ -71,7 +72,7 @@ int main(void)
 
   static const char *const variants[] = { "plain", "avx2", "avx512" };
   for (int v = 0; v < 3; v++) {
-    if (!tagc_lhc_force_variant(variants[v])) {
+    if (!tagc_variant_force(variants[v])) {
       skip(variants[v], "this processor or this build has none");
       continue;
     }

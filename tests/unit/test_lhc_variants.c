@@ -3,6 +3,7 @@
  * of several steps, on inputs that take every way through the code.
  */
 #include "kernels/lhc.h"
+#include "kernels/variant.h"
 #include "tests/unit/codec_sim.h"
 #include "tests/unit/tap.h"
 
@@ -67,12 +68,12 @@ static uint64_t run(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep
 static void check(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm, enum input input)
 {
   static const char *const variants[] = { "avx2", "avx512" };
-  tagc_lhc_force_variant("plain");
+  tagc_variant_force("plain");
   uint64_t want = run(n, nranks, dtype, keep_ppm, input);
   ok(run(n, nranks, dtype, keep_ppm, input) == want, "n=%llu W=%d type %d keep %u, %s: twice the same",
      (unsigned long long)n, nranks, dtype, keep_ppm, input_name[input]);
   for (int i = 0; i < 2; i++) {
-    if (tagc_lhc_force_variant(variants[i]))
+    if (tagc_variant_force(variants[i]))
       ok(run(n, nranks, dtype, keep_ppm, input) == want, "and with %s", variants[i]);
     else
       skip(variants[i], "this processor or this build has none");
@@ -89,6 +90,6 @@ int main(void)
   check(250007, 2, TAGC_FLOAT32, 300000, NORMAL);
   check(250007, 2, TAGC_FLOAT16, 300000, TIES);
   check(250007, 2, TAGC_BFLOAT16, 300000, CLUSTERED);
-  ok(!tagc_lhc_force_variant("sse9") && tagc_lhc_force_variant(NULL), "variants are known by name");
+  ok(!tagc_variant_force("sse9") && tagc_variant_force(NULL), "variants are known by name");
   return tap_done();
 }

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Which instruction set the hot functions of the codecs use: each of them is compiled once per variant, and all variants
+ * give the same bits.
+ *
+ * Threads  Any; the choice is one atomic word.
+ */
+#ifndef KERNELS_VARIANT_H
+#define KERNELS_VARIANT_H
+
+#include <stdbool.h>
+
+enum tagc_variant {
+  TAGC_VARIANT_PLAIN,              /* C, whatever the processor */
+  TAGC_VARIANT_AVX2,               /* x86-64: what local.mk's AVX2_CFLAGS say */
+  TAGC_VARIANT_AVX512,             /* and AVX512_CFLAGS */
+  TAGC_VARIANT_COUNT
+};
+
+/* The fastest that this processor runs. */
+enum tagc_variant tagc_variant(void);
+
+/* "plain", "avx2", "avx512". */
+const char *tagc_variant_name(enum tagc_variant variant);
+
+/* For tests and benchmarks: makes tagc_variant() return the variant of that name from now on (NULL: the fastest). False
+ * where this processor or this build has none of that name. */
+bool tagc_variant_force(const char *name);
+
+#endif
