@@ -12,7 +12,10 @@
 
 /* Indices of the choices, in the order of options.def. */
 enum tagc_mode { TAGC_MODE_OFF, TAGC_MODE_OBSERVE, TAGC_MODE_COMPRESS, TAGC_MODE_AB };
-enum tagc_residual_kind { TAGC_RESIDUAL_FP32, TAGC_RESIDUAL_NONE };
+enum tagc_residual_choice {
+  TAGC_RESIDUAL_AUTO, TAGC_RESIDUAL_NONE, TAGC_RESIDUAL_FP32, TAGC_RESIDUAL_BF16, TAGC_RESIDUAL_INT8
+};
+enum tagc_rounding { TAGC_ROUNDING_NEAREST, TAGC_ROUNDING_STOCHASTIC };
 enum tagc_assume { TAGC_ASSUME_NOTHING, TAGC_ASSUME_GRADIENTS };
 enum tagc_report_when { TAGC_REPORT_NEVER, TAGC_REPORT_ALWAYS, TAGC_REPORT_AUTO };
 

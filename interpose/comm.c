@@ -495,6 +495,7 @@ static ncclResult_t start_over(struct tagc_comm *comm)
     slot->shape.n = known ? s->count : 0;
     slot->shape.nranks = comm->nranks;
     slot->shape.keep_ppm = 1000000 - tagc_library_options()->sparsity;
+    slot->codec = tagc_library_codec();
     slot->op = (enum tagc_op)s->op;
     slot->verdict = TAGC_REASON_warm_up;
   }

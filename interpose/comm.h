@@ -24,6 +24,7 @@
 struct tagc_slot {
   struct tagc_shape shape;          /* n = 0: the element type cannot be compressed */
   struct tagc_layout layout;
+  const struct tagc_codec *codec;
   enum tagc_op op;
   enum tagc_reason verdict;         /* of the vote */
   void *residual;                   /* device memory, NULL: none */

@@ -6,6 +6,7 @@
 #include "interpose/comm.h"
 #include "interpose/library.h"
 #include "interpose/vote.h"
+#include "kernels/cost.h"
 #include "kernels/residual.h"
 
 /* A call that is compressed or flushed. */
@@ -32,6 +33,16 @@ static ncclResult_t exchange(const struct tagc_exchange *real, struct batch *bat
   for (size_t i = 0; i < batch->count; i++)
     batch->comms[i]->ledger->exchange_ms += tagc_clock_ms() - began;
   return status;
+}
+
+static const struct tagc_codec *codec_of(const struct work *w) { return w->call->comm->slots[w->call->slot].codec; }
+
+static bool any_exponents(const struct batch *batch)
+{
+  for (size_t i = 0; i < batch->count; i++)
+    if (batch->work[i].call->decision.action == TAGC_COMPRESS && batch->work[i].job.layout.exponent_bytes)
+      return true;
+  return false;
 }
 
 static ncclResult_t enqueue_exponents(const struct tagc_exchange *real, void *batch, size_t i)
@@ -111,7 +122,8 @@ static void lay_out(struct work *w)
   w->job = (struct tagc_job){
     .shape = slot->shape, .layout = slot->layout, .rank = comm->rank, .send = call->send, .recv = call->recv,
     .scale = call->scale, .divisor = call->op_kind == TAGC_OP_AVG ? (float)comm->nranks : 1,
-    .residual = slot->residual, .residual_empty = slot->residual_empty, .seed = seed_of(call, slot), .stats = &row->stats,
+    .residual = slot->residual, .residual_empty = slot->residual_empty, .seed = seed_of(call, slot),
+    .stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC, .stats = &row->stats,
   };
   if (call->decision.action == TAGC_FLUSH) {
     w->scratch = comm->workspace;
@@ -162,7 +174,7 @@ static void account(const struct work *w)
 
 static void prepare(struct work *w)
 {
-  const struct tagc_codec *codec = tagc_library_codec();
+  const struct tagc_codec *codec = codec_of(w);
   double began = tagc_clock_ms();
   if (w->call->decision.action == TAGC_FLUSH)
     tagc_residual_flush(&w->job, w->scratch);
@@ -176,7 +188,7 @@ static void encode(struct work *w)
   double began = tagc_clock_ms();
   w->encoded = w->call->decision.action == TAGC_COMPRESS;
   if (w->encoded)
-    tagc_library_codec()->encode(&w->job);
+    codec_of(w)->encode(&w->job);
   w->call->comm->ledger->encode_ms += tagc_clock_ms() - began;
 }
 
@@ -184,7 +196,7 @@ static void decode(struct work *w)
 {
   double began = tagc_clock_ms();
   if (w->call->decision.action == TAGC_COMPRESS)
-    tagc_library_codec()->decode(&w->job);
+    codec_of(w)->decode(&w->job);
   w->call->comm->nonfinite |= w->job.nonfinite_seen;
   w->call->comm->ledger->decode_ms += tagc_clock_ms() - began;
   settle_residual(w);
@@ -198,7 +210,7 @@ static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
     lay_out(&batch->work[i]);
     prepare(&batch->work[i]);
   }
-  if (tagc_library_codec()->prepare)
+  if (any_exponents(batch))
     status = exchange(real, batch, enqueue_exponents);
   for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
     encode(&batch->work[i]);

@@ -23,6 +23,7 @@ double tagc_series_deviation(const struct tagc_series *series);
 /* One slot, or everything that has none. Bytes are those that this rank sends. */
 struct tagc_ledger_row {
   char name[16];
+  const char *codec;                /* of the vote; NULL: none */
   uint64_t calls, compressed;
   uint64_t raw_bytes;               /* of the send buffers of the compressed calls */
   uint64_t plain_bytes, wire_bytes; /* of the compressed calls: as a plain call, and as sent */
@@ -42,7 +43,7 @@ struct tagc_ledger {
   struct tagc_ledger *next;
   int rank, nranks;
   uint64_t number;                  /* in the order in which communicators were first used here */
-  const char *codec;
+  const char *codec;                /* TAGC_CODEC */
   struct tagc_ledger_row *rows;     /* of the slots of the last lock that was voted on */
   size_t row_count;
   struct tagc_ledger_row rest;      /* reduce-scatters outside slots, and slots of earlier locks */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/plan.h"
 
+#include "kernels/codecs.h"
+#include "kernels/cost.h"
 #include "kernels/residual.h"
 #include "layermap/select.h"
 
@@ -11,6 +13,17 @@ const char *tagc_reason_words(enum tagc_reason reason)
 #include "interpose/reasons.def"
   };
   return words[reason];
+}
+
+enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const struct tagc_codec *codec)
+{
+  switch (options->residual) {
+  case TAGC_RESIDUAL_AUTO: return codec->needs_residual ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE;
+  case TAGC_RESIDUAL_FP32: return TAGC_STORAGE_FP32;
+  case TAGC_RESIDUAL_BF16: return TAGC_STORAGE_BF16;
+  case TAGC_RESIDUAL_INT8: return TAGC_STORAGE_INT8;
+  default: return TAGC_STORAGE_NONE;
+  }
 }
 
 enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_layout *layout, uint64_t *residual_bytes)
@@ -34,15 +47,12 @@ enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_
     return TAGC_REASON_loss_scale;
   if (!q->codec->layout(&q->shape, layout))
     return TAGC_REASON_no_gain;
-  /* A codec that keeps no residual and sends everything is the control for our overhead: it may cost bytes. */
-  if (q->codec->needs_residual && tagc_layout_wire_bytes(&q->shape, layout) >= tagc_plain_wire_bytes(&q->shape))
+  /* The control for our overhead may cost bytes. */
+  if (q->codec != &tagc_codec_none && tagc_layout_wire_bytes(&q->shape, layout) >= tagc_plain_wire_bytes(&q->shape))
     return TAGC_REASON_no_gain;
-  if (q->codec->needs_residual) {
-    *residual_bytes = tagc_residual_bytes(&q->shape);
-    if (o->residual == TAGC_RESIDUAL_NONE || *residual_bytes > q->residual_left)
-      return TAGC_REASON_no_residual;
-  }
-  return TAGC_REASON_compressed;
+  uint64_t bytes = tagc_residual_bytes(&q->shape);
+  *residual_bytes = bytes <= q->residual_left ? bytes : 0;
+  return q->codec->needs_residual && !*residual_bytes ? TAGC_REASON_no_residual : TAGC_REASON_compressed;
 }
 
 uint64_t tagc_plan_first_cycle(const struct tagc_options *options)

@@ -31,13 +31,17 @@ struct tagc_slot_question {
   const struct tagc_options *options;
   const struct tagc_codec *codec;
   const struct tagc_slot_info *slot;
-  struct tagc_shape shape;          /* n = 0 where the element type cannot be compressed */
+  struct tagc_shape shape;          /* n = 0 where the element type cannot be compressed; its residual is asked for */
   enum tagc_op op;
   bool gradients;                   /* tagc_cycle_is_gradients() */
   uint64_t residual_left;           /* bytes of TAGC_RESIDUAL_MAX that earlier slots have left */
 };
 
-/* TAGC_REASON_compressed where it can; *layout is then filled, and *residual_bytes is what it takes of the budget. */
+/* How a slot's residual is kept under a codec: what TAGC_RESIDUAL says, and for codecs that need one fp32 by default. */
+enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const struct tagc_codec *codec);
+
+/* TAGC_REASON_compressed where it can; *layout is then filled, and *residual_bytes is what it takes of the budget: 0
+ * where it gets no residual, because there is no room for it and the codec can do without one. */
 enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *question, struct tagc_layout *layout,
                                 uint64_t *residual_bytes);
 

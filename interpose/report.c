@@ -26,8 +26,8 @@ static double ratio(uint64_t part, uint64_t whole) { return whole ? (double)part
 static void print_row(const struct tagc_ledger_row *row)
 {
   char raw[16], plain[16], wire[16], memory[16];
-  tagc_say("  %-8s %7" PRIu64 " %10" PRIu64 " %11s %11s %11s %6.3f %11" PRIu64 " %9" PRIu64 " %10.3g %11s", row->name,
-           row->calls, row->compressed, human(row->raw_bytes, raw), human(row->plain_bytes, plain),
+  tagc_say("  %-8s %-6s %7" PRIu64 " %10" PRIu64 " %11s %11s %11s %6.3f %11" PRIu64 " %9" PRIu64 " %10.3g %11s", row->name,
+           row->codec ? row->codec : "-", row->calls, row->compressed, human(row->raw_bytes, raw), human(row->plain_bytes, plain),
            human(row->wire_bytes, wire), ratio(row->wire_bytes, row->plain_bytes), row->stats.unrecovered,
            row->stats.nonfinite, __builtin_sqrt(row->stats.residual_norm2), human(row->residual_bytes, memory));
 }
@@ -74,7 +74,7 @@ static void print_ledger(const struct tagc_ledger *ledger)
   tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " reduce-scatters compressed (%s), %" PRIu64
            " other collectives passed through", ledger->number, ledger->nranks, total.compressed, total.calls,
            ledger->codec, ledger->other_calls);
-  tagc_say("  %-8s %7s %10s %11s %11s %11s %6s %11s %9s %10s %11s", "slot", "calls", "compressed", "gradients",
+  tagc_say("  %-8s %-6s %7s %10s %11s %11s %11s %6s %11s %9s %10s %11s", "slot", "codec", "calls", "compressed", "gradients",
            "plain wire", "wire", "ratio", "unrecovered", "nonfinite", "|residual|", "memory");
   for (size_t i = 0; i < ledger->row_count; i++)
     print_row(&ledger->rows[i]);

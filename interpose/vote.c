@@ -64,13 +64,16 @@ static void plan_slots(struct tagc_comm *comm)
   const struct tagc_slot_info *infos = tagc_cycle_slots(comm->cycle, &count);
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
-    struct tagc_slot_question question = {options, tagc_library_codec(), &infos[i], slot->shape, slot->op,
+    slot->shape.residual = tagc_plan_storage(options, slot->codec);
+    struct tagc_slot_question question = {options, slot->codec, &infos[i], slot->shape, slot->op,
                                           tagc_cycle_is_gradients(comm->cycle), left};
-    uint64_t residual_bytes;
+    uint64_t residual_bytes = 0;
     slot->verdict = slot->mixed ? TAGC_REASON_mixed_group
                                 : tagc_plan_slot(&question, &slot->layout, &residual_bytes);
     if (slot->verdict == TAGC_REASON_compressed)
       left -= residual_bytes;
+    if (!residual_bytes)
+      slot->shape.residual = TAGC_STORAGE_NONE;
   }
 }
 
@@ -93,9 +96,9 @@ static bool reserve(struct tagc_comm *comm)
     comm->workspace = comm->device->alloc(bytes);
     good = comm->workspace != NULL;
   }
-  for (size_t i = 0; i < comm->slot_count && tagc_library_codec()->needs_residual; i++) {
+  for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
-    if (slot->verdict != TAGC_REASON_compressed || slot->residual)
+    if (slot->verdict != TAGC_REASON_compressed || slot->shape.residual == TAGC_STORAGE_NONE || slot->residual)
       continue;
     slot->residual = comm->device->alloc(tagc_residual_bytes(&slot->shape));
     slot->residual_empty = true;
@@ -123,9 +126,10 @@ static void count_votes(struct tagc_comm *comm, const int64_t *ballot)
     const int64_t *word = ballot + SLOT_WORDS * i;
     bool same = word[SLOT_VERDICT] == -word[SLOT_VERDICT_NEGATED];
     if (same && word[SLOT_CAN]) {
+      struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
+      row->codec = slot->codec->name;
+      row->residual_bytes = slot->residual ? tagc_residual_bytes(&slot->shape) : 0;
       won++;
-      if (slot->residual)
-        tagc_ledger_row(comm->ledger, (int)i)->residual_bytes = tagc_residual_bytes(&slot->shape);
       continue;
     }
     if (!same || slot->verdict == TAGC_REASON_compressed)
@@ -135,8 +139,8 @@ static void count_votes(struct tagc_comm *comm, const int64_t *ballot)
     slot->residual = NULL;
   }
   comm->voted = true;
-  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed with %s",
-           (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_codec()->name);
+  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s)",
+           (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_options()->codec);
 }
 
 /* One word to and from every peer: NCCL connects and allocates at the first contact, which must not happen in a step. */

@@ -27,12 +27,16 @@ enum tagc_dtype { TAGC_FLOAT32, TAGC_FLOAT16, TAGC_BFLOAT16 };
 
 static inline size_t tagc_dtype_size(enum tagc_dtype t) { return t == TAGC_FLOAT32 ? 4 : 2; }
 
+/* How a residual is kept between calls (residual.h). */
+enum tagc_storage { TAGC_STORAGE_NONE, TAGC_STORAGE_FP32, TAGC_STORAGE_BF16, TAGC_STORAGE_INT8 };
+
 /* What a layout depends on, and nothing else. Equal on all ranks. */
 struct tagc_shape {
   uint64_t n;              /* elements of one shard, >= 1 */
   int nranks;              /* >= 2 */
   enum tagc_dtype dtype;
   uint32_t keep_ppm;       /* 1 - sparsity, in parts per million: how much of a shard a sender keeps (lhc, sparse) */
+  enum tagc_storage residual;
 };
 
 /* Sizes in bytes or elements of ONE shard, except where said. Every part is a multiple of 16 bytes. */
@@ -62,9 +66,10 @@ struct tagc_job {
   void *recv;                       /* n elements of shape.dtype; may be send + rank * n (in place); decode writes it */
   float scale;                      /* every element of send is multiplied by it in fp32 first (PreMulSum), else 1 */
   float divisor;                    /* the sum is divided by it in fp32 at the end (Avg: nranks), else 1 */
-  float *residual;                  /* (nranks-1) x n floats, the foreign shards in rank order; NULL: none */
+  void *residual;                   /* of the foreign shards, as shape.residual says (residual.h); NULL: none */
   bool residual_empty;              /* the residual's content is void: read it as zero (it is written all the same) */
   uint64_t seed;                    /* equal on all ranks, different every call */
+  bool stochastic;                  /* round by chance, so that the mean is right, and not to nearest; reproducible */
   uint8_t *exponents;               /* nranks x exponent_bytes */
   int32_t *sketch_out;              /* nranks x sketch_count; the own shard's part is zero */
   int32_t *sketch_in;               /* sketch_count: the sum over ranks of this rank's shard */
@@ -100,10 +105,5 @@ extern const struct tagc_codec *const tagc_codecs[];
 
 /* The codec of that name, or NULL. */
 const struct tagc_codec *tagc_codec_find(const char *name);
-
-/* Bytes that one rank sends for a call: with this layout, and for a plain reduce-scatter of the shape. Both assume ring
- * algorithms for the reductions (2 (W-1)/W for the max, (W-1) shards for the sums), as NCCL's cost is counted. Pure. */
-uint64_t tagc_layout_wire_bytes(const struct tagc_shape *shape, const struct tagc_layout *layout);
-uint64_t tagc_plain_wire_bytes(const struct tagc_shape *shape);
 
 #endif

@@ -122,15 +122,10 @@ static inline TAGC_HD void tagc_store_result(void *buffer, uint64_t i, enum tagc
 
 static inline size_t tagc_pad16(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
-/* The start of shard j of job->send or job->recv-like buffers, and of its residual. */
+/* The start of shard j of job->send or job->recv-like buffers. */
 static inline const void *tagc_job_shard(const struct tagc_job *job, int shard)
 {
   return (const char *)job->send + (size_t)shard * job->shape.n * tagc_dtype_size(job->shape.dtype);
-}
-
-static inline float *tagc_job_residual(const struct tagc_job *job, int shard)
-{
-  return job->residual ? job->residual + (size_t)(shard - (shard > job->rank)) * job->shape.n : NULL;
 }
 
 #endif

@@ -18,8 +18,9 @@
 #include "kernels/codecs.h"
 #include "kernels/exceptions.h"
 #include "kernels/fpmode.h"
+#include "kernels/residual.h"
 
-enum { BLOCK = 256 };
+enum { BLOCK = TAGC_RESIDUAL_BLOCK };
 
 /* Sizes only, from the shape only: every rank computes this for itself and must get the same. */
 static bool none_layout(const struct tagc_shape *shape, struct tagc_layout *out)
@@ -34,23 +35,28 @@ static bool none_layout(const struct tagc_shape *shape, struct tagc_layout *out)
   return true;
 }
 
-/* scale*g + e, rounded; e becomes what the rounding left over. An infinity leaves nothing over. */
-static void encode_shard(const struct tagc_job *job, int shard, void *message)
+static uint32_t block_at(const struct tagc_job *job, uint64_t from)
+{
+  return job->shape.n - from < BLOCK ? (uint32_t)(job->shape.n - from) : BLOCK;
+}
+
+/* scale*g + e, rounded; e becomes what the rounding left over. An infinity leaves nothing over. Returns the squared norm
+ * of what stays. */
+static double encode_block(const struct tagc_job *job, int shard, uint64_t from, void *message)
 {
   const enum tagc_dtype dtype = job->shape.dtype;
   const void *send = tagc_job_shard(job, shard);
-  float *residual = tagc_job_residual(job, shard);
-  for (uint64_t i = 0; i < job->shape.n; i++) {
-    float x = job->scale * tagc_load(send, i, dtype);
-    if (!residual) {
-      tagc_store(message, i, dtype, x);
-      continue;
-    }
-    x += job->residual_empty ? 0.0f : residual[i];
-    tagc_store(message, i, dtype, x);
-    float left = x - tagc_load(message, i, dtype);
+  const uint32_t count = block_at(job, from);
+  float residual[BLOCK] = { 0 };
+  if (job->residual)
+    tagc_residual_load(job, shard, from, count, residual);
+  for (uint32_t i = 0; i < count; i++) {
+    float x = job->scale * tagc_load(send, from + i, dtype) + residual[i];
+    tagc_store(message, from + i, dtype, x);
+    float left = x - tagc_load(message, from + i, dtype);
     residual[i] = tagc_is_exception(tagc_bits_of(left)) ? 0.0f : left;
   }
+  return job->residual ? tagc_residual_store(job, shard, from, count, residual) : 0;
 }
 
 static void none_encode(struct tagc_job *job)
@@ -65,11 +71,9 @@ static void none_encode(struct tagc_job *job)
     if (job->scale == 1 && !job->residual)
       memcpy(message, tagc_job_shard(job, shard), used);
     else
-      encode_shard(job, shard, message);
+      for (uint64_t from = 0; from < job->shape.n; from += BLOCK)
+        norm2 += encode_block(job, shard, from, message);
     memset(message + used, 0, job->layout.message_bytes - used);
-    const float *residual = tagc_job_residual(job, shard);
-    for (uint64_t i = 0; residual && i < job->shape.n; i++)
-      norm2 += (double)residual[i] * residual[i];
   }
   job->stats->selected += ((uint64_t)job->shape.nranks - 1) * job->shape.n;
   job->stats->residual_norm2 = norm2;
@@ -94,7 +98,7 @@ static void none_decode(struct tagc_job *job)
   const enum tagc_dtype dtype = job->shape.dtype;
   bool seen = false;
   for (uint64_t from = 0; from < job->shape.n; from += BLOCK) {
-    const uint32_t count = job->shape.n - from < BLOCK ? (uint32_t)(job->shape.n - from) : BLOCK;
+    const uint32_t count = block_at(job, from);
     float sum[BLOCK] = { 0 };
     for (int sender = 0; sender < job->shape.nranks; sender++)
       if (sender != job->rank)

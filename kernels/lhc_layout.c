@@ -42,6 +42,8 @@ static void size_sketch(struct tagc_lhc_geometry *geo)
 
 bool tagc_lhc_geometry_fill(struct tagc_lhc_geometry *geo, const struct tagc_shape *shape)
 {
+  if (shape->residual > TAGC_STORAGE_FP32)
+    return false;
   if (shape->n == 0 || shape->n > UINT32_MAX || shape->nranks < 2 || shape->nranks > MAX_RANKS ||
       shape->keep_ppm == 0 || shape->keep_ppm > 1000000)
     return false;

@@ -8,6 +8,7 @@
 
 #include "kernels/fpmode.h"
 #include "kernels/lhc.h"
+#include "kernels/residual.h"
 
 enum { SAMPLE_LINES = 256 };       /* at least; of large shards eight times as many */
 
@@ -20,7 +21,7 @@ static struct tagc_lhc_shard shard_of(const struct tagc_job *job, const struct t
     .send = tagc_job_shard(job, shard),
     .dtype = job->shape.dtype,
     .scale = job->scale,
-    .residual = tagc_job_residual(job, shard),
+    .residual = tagc_residual_floats(job, shard),
     .residual_empty = job->residual_empty,
     .exceptions = (struct tagc_exceptions *)out,
     .exponents = geo->hashes ? job->exponents + (size_t)shard * job->layout.exponent_bytes : state->exponents,

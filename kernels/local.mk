@@ -4,6 +4,7 @@ libtagc_a_SOURCES += \
   kernels/codec.c kernels/codec.h kernels/codecs.h \
   kernels/codec_bits.h kernels/codec_lhc.h \
   kernels/codec_none.c kernels/codec_lhc.c \
+  kernels/cost.c kernels/cost.h \
   kernels/device.h kernels/device_host.c \
   kernels/exceptions.c kernels/exceptions.h \
   kernels/fpmode.h \

@@ -1,15 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The residual (error feedback): what a codec has not sent yet, kept by the sender for its foreign shards.
  *
- * Layout: (nranks-1) x n floats, foreign shards in rank order, so shard j starts at (j - (j > rank)) * n.
+ * Layout   The foreign shards in rank order, each tagc_residual_shard_bytes() long:
+ *            fp32   n floats
+ * Threads  Reentrant; the job is the caller's.
  */
 #ifndef KERNELS_RESIDUAL_H
 #define KERNELS_RESIDUAL_H
 
 #include "kernels/codec.h"
 
-/* Bytes of the residual of a shape. Pure. */
+enum { TAGC_RESIDUAL_BLOCK = 256 };
+
+/* Bytes of one foreign shard's residual, and of all of them; 0 without one. Pure. */
+size_t tagc_residual_shard_bytes(const struct tagc_shape *shape);
 size_t tagc_residual_bytes(const struct tagc_shape *shape);
+
+/* The residual of a foreign shard that is stored as fp32: nothing to convert. NULL where there is none, or another
+ * storage. */
+float *tagc_residual_floats(const struct tagc_job *job, int shard);
+
+/* Reads a block of a foreign shard's residual: positions [from, from + count), from a multiple of TAGC_RESIDUAL_BLOCK,
+ * count at most that many and less only at the end of the shard. Zeros where job->residual_empty. */
+void tagc_residual_load(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, float *out);
+
+/* Stores a block. What is narrower than fp32 is rounded by chance (keyed by seed, rank and position), so that what is
+ * smaller than its unit survives in the mean. Values are finite and below 2^120. Returns the squared L2 norm of what is
+ * stored. Shards may be stored in any order, and a block more than once. */
+double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, const float *values);
 
 /* Writes scale*g + e, rounded once to the shape's type, to `out` (nranks x n elements, not overlapping send): what a
  * plain reduce-scatter (sum, or average) must send so that nothing stays behind when compression is switched off. The

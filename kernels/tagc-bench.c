@@ -17,6 +17,7 @@
 #include "kernels/codec_bits.h"
 #include "kernels/device.h"
 #include "kernels/lhc.h"
+#include "kernels/residual.h"
 #include "kernels/variant.h"
 
 enum { MAX_REPEAT = 1000, PHASES = 4 };
@@ -170,7 +171,7 @@ static struct tagc_job new_job(const struct tagc_codec *codec, const struct tagc
   fill(send, ranks * shape->n, shape->dtype, (uint64_t)rank << 40);
   job.send = send;
   job.recv = need(shape->n * size);
-  job.residual = codec->needs_residual ? need((ranks - 1) * shape->n * sizeof(float)) : NULL;
+  job.residual = codec->needs_residual ? need(tagc_residual_bytes(shape)) : NULL;
   job.exponents = need(ranks * layout->exponent_bytes);
   job.sketch_out = need(ranks * layout->sketch_count * 4);
   job.sketch_in = need(layout->sketch_count * 4);
@@ -326,7 +327,8 @@ int main(int argc, char **argv)
   if (!parse_options(argc, argv, &o))
     return 2;
   const struct tagc_codec *codec = tagc_codec_find(o.codec);
-  struct tagc_shape shape = { .n = o.elements, .nranks = o.ranks, .dtype = o.dtype, .keep_ppm = o.keep_ppm };
+  struct tagc_shape shape = { .n = o.elements, .nranks = o.ranks, .dtype = o.dtype, .keep_ppm = o.keep_ppm,
+                              .residual = codec->needs_residual ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE };
   struct tagc_layout layout;
   if (!codec->layout(&shape, &layout)) {
     fprintf(stderr, "tagc-bench: %s cannot carry this shape\n", o.codec);

@@ -8,7 +8,7 @@
  *
  *   reduce_scatter SPARSITY [big]    SPARSITY as in TAGC_SPARSITY; big: four cases at 16 M elements
  */
-#include "kernels/codec.h"
+#include "kernels/cost.h"
 #include "tests/e2e/harness.h"
 
 enum { STEPS_LEARNING = 3, STEPS = 6, MOST_GROUPED = 3 };
@@ -38,7 +38,7 @@ static enum tagc_dtype dtype_of(ncclDataType_t type)
 /* Will it be compressed? The plan's own question, asked of the codec. */
 static bool pays(const struct test_case *c, size_t n, struct tagc_layout *layout)
 {
-  struct tagc_shape shape = {n, nranks, dtype_of(c->type), keep_ppm};
+  struct tagc_shape shape = {n, nranks, dtype_of(c->type), keep_ppm, TAGC_STORAGE_FP32};
   return tagc_codec_find("lhc")->layout(&shape, layout) &&
          tagc_layout_wire_bytes(&shape, layout) < tagc_plain_wire_bytes(&shape);
 }

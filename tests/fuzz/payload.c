@@ -11,6 +11,7 @@
  */
 #include "kernels/codec_bits.h"
 #include "kernels/lhc.h"
+#include "kernels/residual.h"
 #include "kernels/variant.h"
 #include "tests/fuzz/input.h"
 
@@ -155,7 +156,7 @@ static void check_sum(const struct tagc_job *jobs, int rank)
     for (int from = 0; from < jobs->shape.nranks; from++) {
       sum += tagc_load(tagc_job_shard(&jobs[from], rank), i, jobs->shape.dtype);
       if (from != rank)
-        sum -= tagc_job_residual(&jobs[from], rank)[i];
+        sum -= tagc_residual_floats(&jobs[from], rank)[i];
     }
     MUST(tagc_load(jobs[rank].recv, i, jobs->shape.dtype) == sum);
   }
@@ -222,6 +223,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     .dtype = (enum tagc_dtype)(second % 3),
     .nranks = 2 + (int)(second / 3 % (kind == HOSTILE ? 7 : 3)),
     .keep_ppm = second & 128 ? 1000000 : 0,
+    .residual = TAGC_STORAGE_FP32,
   };
   shape.n = 1 + input_below(&in, kind == HOSTILE && second & 64 ? 2048 : 300);
   if (!shape.keep_ppm)

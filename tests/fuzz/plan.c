@@ -4,6 +4,7 @@
  */
 #include "interpose/plan.h"
 #include "kernels/codecs.h"
+#include "kernels/cost.h"
 #include "kernels/residual.h"
 #include "tests/fuzz/input.h"
 
@@ -80,6 +81,7 @@ static void check_slot(const struct tagc_options *options, struct input *in)
     .gradients = (bits & 4) == 0,
     .residual_left = input_number(in, 7),
   };
+  q.shape.residual = tagc_plan_storage(options, q.codec);
   struct tagc_layout layout, alone;
   uint64_t residual;
   if (tagc_plan_slot(&q, &layout, &residual) != TAGC_REASON_compressed)
@@ -87,10 +89,10 @@ static void check_slot(const struct tagc_options *options, struct input *in)
   MUST(!options->bad && q.shape.n && q.op != TAGC_OP_OTHER && (q.gradients || options->assume));
   MUST(q.codec->layout(&q.shape, &alone) && memcmp(&alone, &layout, sizeof layout) == 0);
   MUST(layout.message_bytes % 16 == 0 && layout.exponent_bytes % 16 == 0);
+  MUST(residual <= q.residual_left && (!residual || residual == tagc_residual_bytes(&q.shape)));
   if (!q.codec->needs_residual)
     return;
-  MUST(options->residual != TAGC_RESIDUAL_NONE && residual == tagc_residual_bytes(&q.shape));
-  MUST(residual <= q.residual_left);
+  MUST(options->residual != TAGC_RESIDUAL_NONE && residual);
   MUST(tagc_layout_wire_bytes(&q.shape, &layout) < tagc_plain_wire_bytes(&q.shape));
 }
 

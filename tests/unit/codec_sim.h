@@ -16,6 +16,7 @@
 #include "kernels/codec.h"
 #include "kernels/codec_bits.h"
 #include "kernels/device.h"
+#include "kernels/residual.h"
 
 struct sim {
   const struct tagc_codec *codec;
@@ -40,7 +41,8 @@ static void *sim_memory(size_t bytes)
 static inline struct sim sim_new(const char *codec, uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm)
 {
   struct sim sim = { .codec = tagc_codec_find(codec),
-                     .shape = { .n = n, .nranks = nranks, .dtype = dtype, .keep_ppm = keep_ppm } };
+                     .shape = { .n = n, .nranks = nranks, .dtype = dtype, .keep_ppm = keep_ppm,
+                                .residual = TAGC_STORAGE_FP32 } };
   if (!sim.codec || !sim.codec->layout(&sim.shape, &sim.layout)) {
     printf("Bail out! %s has no layout for n=%llu\n", codec, (unsigned long long)n);
     exit(1);
@@ -53,7 +55,7 @@ static inline struct sim sim_new(const char *codec, uint64_t n, int nranks, enum
     *job = (struct tagc_job){ .shape = sim.shape, .layout = *l, .rank = rank, .scale = 1, .divisor = 1 };
     job->send = sim_memory(ranks * n * size);
     job->recv = sim_memory(n * size);
-    job->residual = sim_memory((ranks - 1) * n * sizeof(float));
+    job->residual = sim_memory(tagc_residual_bytes(&sim.shape));
     job->residual_empty = true;
     job->exponents = sim_memory(ranks * l->exponent_bytes);
     job->sketch_out = sim_memory(ranks * l->sketch_count * 4);

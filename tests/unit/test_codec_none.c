@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The codec `none`: its example, exact sums in rank order, scale, divisor, in place, the list of codecs.
  */
+#include "kernels/cost.h"
 #include "tests/unit/codec_sim.h"
 #include "tests/unit/tap.h"
 

@@ -101,8 +101,9 @@ static void set_up(void)
   comm->slots = calloc(1, sizeof *comm->slots);
   comm->slot_count = 1;
   struct tagc_slot *slot = comm->slots;
-  slot->shape = (struct tagc_shape){N, RANKS, TAGC_FLOAT32, 100000};
-  if (!tagc_library_codec()->layout(&slot->shape, &slot->layout))
+  slot->shape = (struct tagc_shape){N, RANKS, TAGC_FLOAT32, 100000, TAGC_STORAGE_FP32};
+  slot->codec = tagc_library_codec();
+  if (!slot->codec->layout(&slot->shape, &slot->layout))
     exit(1);
   slot->residual = comm->device->alloc(tagc_residual_bytes(&slot->shape));
   job.shape = slot->shape;

@@ -51,7 +51,7 @@ static uint64_t run(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep
     for (int rank = 0; rank < nranks; rank++) {
       struct tagc_job *job = &sim.job[rank];
       hash = hash_bytes(hash, job->recv, n * tagc_dtype_size(dtype));
-      hash = hash_bytes(hash, job->residual, (size_t)(nranks - 1) * n * sizeof(float));
+      hash = hash_bytes(hash, job->residual, tagc_residual_bytes(&job->shape));
       hash = hash_bytes(hash, job->sketch_out, (size_t)nranks * l->sketch_count * 4);
       for (int shard = 0; shard < nranks; shard++)
         if (shard != rank)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "interpose/plan.h"
+#include "kernels/codecs.h"
 #include "tests/unit/tap.h"
 
 static struct tagc_options options;
@@ -100,9 +101,9 @@ static void slots(void)
 {
   static const struct tagc_codec half = {.name = "half", .needs_residual = true, .layout = half_layout};
   static const struct tagc_codec full = {.name = "full", .needs_residual = true, .layout = full_layout};
-  static const struct tagc_codec control = {.name = "control", .layout = full_layout};
+  static const struct tagc_codec dense = {.name = "dense", .layout = half_layout};
   struct tagc_slot_info info = {.unit = 4, .name = "unit4"};
-  struct tagc_slot_question good = {&options, &half, &info, {1 << 20, 2, TAGC_FLOAT32, 200000}, TAGC_OP_AVG, true,
+  struct tagc_slot_question good = {&options, &half, &info, {1 << 20, 2, TAGC_FLOAT32, 200000, TAGC_STORAGE_FP32}, TAGC_OP_AVG, true,
                                     UINT64_C(1) << 30}, q;
   struct tagc_layout layout;
   uint64_t bytes;
@@ -115,8 +116,11 @@ static void slots(void)
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed, "unless TAGC_ASSUME=gradients");
   q = good, q.residual_left = (4 << 20) - 1;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_no_residual, "one byte short of its residual");
+  q.codec = &dense;
+  ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed && bytes == 0, "a codec that can do without one");
   options.residual = TAGC_RESIDUAL_NONE;
-  ok(tagc_plan_slot(&good, &layout, &bytes) == TAGC_REASON_no_residual, "TAGC_RESIDUAL=none");
+  q = good, q.shape.residual = tagc_plan_storage(&options, &half);
+  ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_no_residual, "TAGC_RESIDUAL=none");
   tagc_options_default(&options);
   options.skip = "0-4";
   ok(tagc_plan_slot(&good, &layout, &bytes) == TAGC_REASON_unselected, "TAGC_SKIP=0-4");
@@ -126,7 +130,7 @@ static void slots(void)
   tagc_options_default(&options);
   q = good, q.codec = &full;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_no_gain, "a payload as large as the plain call");
-  q.codec = &control;
+  q.codec = &tagc_codec_none, q.shape.residual = TAGC_STORAGE_NONE;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed, "but the control may cost bytes");
   q = good, q.shape.dtype = TAGC_FLOAT16;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_loss_scale, "fp16 with a residual");
