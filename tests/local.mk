@@ -26,6 +26,9 @@ unit_tests += tests/unit/test_lhc_hostile tests/unit/test_lhc_stream
 unit_tests += tests/unit/test_imports
 unit_tests += tests/unit/test_linker
 tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
+# Every codec: its bytes against a slow reference, and what must hold of all of them.
+unit_tests += tests/unit/test_codec_payloads
+EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
 # What is known of NCCL's versions.
