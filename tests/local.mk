@@ -23,6 +23,7 @@ unit_tests = \
   tests/unit/test_options tests/unit/test_plan tests/unit/test_select
 unit_tests += tests/unit/test_log tests/unit/test_log_stderr tests/unit/test_options_secure
 unit_tests += tests/unit/test_lhc_hostile tests/unit/test_lhc_stream
+unit_tests += tests/unit/test_dense_exact
 unit_tests += tests/unit/test_imports
 unit_tests += tests/unit/test_residual
 unit_tests += tests/unit/test_linker
@@ -31,6 +32,7 @@ tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
 unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
 unit_tests += tests/unit/test_cost
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
+EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
 # What is known of NCCL's versions.
