@@ -76,13 +76,20 @@ static inline void case_residual(const struct sim *sim, int rank, int shard, flo
     tagc_residual_load(job, shard, at, n - at < TAGC_RESIDUAL_BLOCK ? (uint32_t)(n - at) : TAGC_RESIDUAL_BLOCK, out + at);
 }
 
-/* What `rank` has to give to a shard: scale * g + e. */
+/* What `rank` has to give to a shard: scale * g + e, where there is an e. */
 static inline void case_given(const struct sim *sim, int rank, int shard, float *out)
 {
+  const struct tagc_job *job = &sim->job[rank];
+  const bool more = job->residual && !job->residual_empty && shard != rank;
   case_residual(sim, rank, shard, out);
-  for (uint64_t i = 0; i < sim->shape.n; i++)
-    out[i] = sim->job[rank].scale * sim_sent(sim, rank, shard, i) + out[i];
+  for (uint64_t i = 0; i < sim->shape.n; i++) {
+    const float x = job->scale * sim_sent(sim, rank, shard, i);
+    out[i] = more ? x + out[i] : x;
+  }
 }
+
+/* The larger, or NaN where one of them is. */
+static inline double case_worse(double a, double b) { return isnan(a) || a > b ? a : b; }
 
 /* The result of a rank, where it lies, and its bytes. */
 static inline const void *case_result(const struct sim *sim, int rank)

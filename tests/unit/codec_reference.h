@@ -73,8 +73,11 @@ static inline struct reference_parts reference_parts(enum reference_kind kind, u
 
 static inline bool reference_is_exception(float x) { return !(fabsf(x) < 0x1p120f); }
 
-/* What a codec sees of a value. */
-static inline float reference_seen(float x) { return fabsf(x) < 0x1p-120f || reference_is_exception(x) ? 0 : x; }
+/* What a codec sees of a value. A zero keeps its sign. */
+static inline float reference_seen(float x)
+{
+  return x != 0 && (fabsf(x) < 0x1p-120f || reference_is_exception(x)) ? 0 : x;
+}
 
 static inline uint32_t reference_bits(float x)
 {
@@ -200,8 +203,9 @@ static inline float reference_tree(const float terms[REFERENCE_BLOCK])
 #define REFERENCE_SMALL 0.4528f
 #define REFERENCE_LARGE 1.510f
 
-/* Codes of 0 to 3: the sign, and whether the larger of the two levels. Returns the scale. */
-static inline float reference_two_bits(const float c[REFERENCE_BLOCK], int *codes)
+/* Codes of 0 to 3: the sign, and whether the larger of the two levels. Returns the scale: the one with the least error, or
+ * the one with the right mean. */
+static inline float reference_two_bits(const float c[REFERENCE_BLOCK], bool right_mean, int *codes)
 {
   const float most = reference_largest(c, REFERENCE_BLOCK);
   float v[REFERENCE_BLOCK], terms[REFERENCE_BLOCK];
@@ -215,7 +219,7 @@ static inline float reference_two_bits(const float c[REFERENCE_BLOCK], int *code
     v[i] = ldexpf(c[i], -exponent);
     terms[i] = v[i] * v[i];
   }
-  const float threshold = reference_tree(terms) * (0.9816f * 0.9816f / 256);
+  const float squares = reference_tree(terms), threshold = squares * (0.9816f * 0.9816f / 256);
   for (int i = 0; i < REFERENCE_BLOCK; i++) {
     const bool is_large = v[i] * v[i] > threshold;
     large += is_large;
@@ -224,7 +228,8 @@ static inline float reference_two_bits(const float c[REFERENCE_BLOCK], int *code
   }
   const float levels = (float)large * (REFERENCE_LARGE * REFERENCE_LARGE) +
                        (float)(REFERENCE_BLOCK - large) * (REFERENCE_SMALL * REFERENCE_SMALL);
-  return reference_nearest_bf16(ldexpf(reference_tree(terms) / levels, exponent));
+  const float product = reference_tree(terms);
+  return reference_nearest_bf16(ldexpf(right_mean ? squares / product : product / levels, exponent));
 }
 
 /* One block of what a codec sees, x, into a message. */
@@ -257,7 +262,7 @@ static inline void reference_encode_block(const struct reference_call *call, con
       for (int j = 0; j < 128; j++)
         out[128 * block + (uint64_t)j] = (uint8_t)((codes[j] & 15) | (codes[j + 128] & 15) << 4);
     } else {
-      reference_put16(scales, block, reference_half(reference_two_bits(c, codes)));
+      reference_put16(scales, block, reference_half(reference_two_bits(c, call->stochastic, codes)));
       for (int j = 0; j < 64; j++)
         out[64 * block + (uint64_t)j] =
           (uint8_t)(codes[j] | codes[j + 64] << 2 | codes[j + 128] << 4 | codes[j + 192] << 6);
@@ -328,8 +333,8 @@ static inline void reference_encode(const struct reference_call *call, const flo
     reference_values(call->kind, &parts, block, message, sent);
     reference_unrotate(call->kind, sent, call->seed, call->shard, block);
     for (uint64_t i = 0; i < 256 && 256 * block + i < call->n; i++) {
-      const float value = x[256 * block + i];
-      left[256 * block + i] = reference_is_exception(value) ? 0 : value - sent[i];
+      const float value = x[256 * block + i], rest = value - sent[i];
+      left[256 * block + i] = reference_is_exception(value) || reference_is_exception(rest) ? 0 : rest;
     }
   }
 }
@@ -363,7 +368,8 @@ static inline bool reference_add_exceptions(uint64_t n, const uint8_t *message, 
 }
 
 /* What the owner call->rank of `messages` (by sender) receives: n elements into recv. `own`: its own shard, as fp32 and
- * scaled. Returns whether something was not finite anywhere. */
+ * scaled. Returns whether these
+ * say that something was not finite somewhere. */
 static inline bool reference_decode(const struct reference_call *call, int nranks, const uint8_t *messages,
                                     const float *own, float divisor, enum tagc_dtype dtype, void *recv)
 {
