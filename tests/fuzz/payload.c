@@ -91,7 +91,7 @@ static void fill_gradient(struct tagc_job *job, const struct input *in, size_t t
   }
 }
 
-/* What a rank has to give to a shard: g + e, and nothing but g of its own. */
+/* What a rank has to give to a shard: g + e, where there is an e. */
 static void give(const struct tagc_job *job, int shard, float *given)
 {
   const uint64_t n = job->shape.n;
@@ -101,8 +101,10 @@ static void give(const struct tagc_job *job, int shard, float *given)
     const uint32_t count = n - i < TAGC_RESIDUAL_BLOCK ? (uint32_t)(n - i) : TAGC_RESIDUAL_BLOCK;
     if (more)
       tagc_residual_load(job, shard, i, count, residual);
-    for (uint32_t k = 0; k < count; k++)
-      given[i + k] = tagc_load(tagc_job_shard(job, shard), i + k, job->shape.dtype) + residual[k];
+    for (uint32_t k = 0; k < count; k++) {
+      const float x = tagc_load(tagc_job_shard(job, shard), i + k, job->shape.dtype);
+      given[i + k] = more ? x + residual[k] : x;
+    }
   }
 }
 
