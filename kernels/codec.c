@@ -9,6 +9,7 @@
 
 const struct tagc_codec *const tagc_codecs[] = {
   &tagc_codec_none,
+  &tagc_codec_sparse,
   &tagc_codec_lhc,
   NULL,
 };

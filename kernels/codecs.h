@@ -7,6 +7,7 @@
 #include "kernels/codec.h"
 
 extern const struct tagc_codec tagc_codec_none;
+extern const struct tagc_codec tagc_codec_sparse;
 extern const struct tagc_codec tagc_codec_lhc;
 
 #endif
