@@ -67,11 +67,17 @@ static inline struct sim sim_of(const struct tagc_codec *codec, const struct tag
   return sim;
 }
 
-/* With a residual in fp32. */
-static inline struct sim sim_new(const char *codec, uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm)
+/* With a residual that is stored as `residual` says. */
+static inline struct sim sim_new_stored(const char *codec, uint64_t n, int nranks, enum tagc_dtype dtype,
+                                        uint32_t keep_ppm, enum tagc_storage residual)
 {
   return sim_of(tagc_codec_find(codec), &(struct tagc_shape){ .n = n, .nranks = nranks, .dtype = dtype,
-                                                              .keep_ppm = keep_ppm, .residual = TAGC_STORAGE_FP32 });
+                                                              .keep_ppm = keep_ppm, .residual = residual });
+}
+
+static inline struct sim sim_new(const char *codec, uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm)
+{
+  return sim_new_stored(codec, n, nranks, dtype, keep_ppm, TAGC_STORAGE_FP32);
 }
 
 static inline void sim_free(struct sim *sim)
