@@ -25,8 +25,13 @@ unit_tests += tests/unit/test_log tests/unit/test_log_stderr tests/unit/test_opt
 unit_tests += tests/unit/test_lhc_hostile tests/unit/test_lhc_stream
 unit_tests += tests/unit/test_dense_exact tests/unit/test_dense_exceptions tests/unit/test_dense_values
 unit_tests += tests/unit/test_imports
+unit_tests += tests/unit/test_residual tests/unit/test_codec_sparse tests/unit/test_lhc_rows tests/unit/test_lhc_many
 unit_tests += tests/unit/test_linker
 tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
+# Every codec: its bytes against a slow reference, and what must hold of all of them.
+unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
+unit_tests += tests/unit/test_cost
+EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 

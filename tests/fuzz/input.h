@@ -15,8 +15,9 @@ struct input {
   const uint8_t *at, *end;
 };
 
-/* What libFuzzer calls. */
+/* What libFuzzer calls; the second one, where there is one, once at the start. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 static inline uint8_t input_byte(struct input *in) { return in->at < in->end ? *in->at++ : 0; }
 

@@ -1,24 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * libFuzzer target: what a rank receives may be anything. Decoding must stay inside its buffers and end; the numbers may
- * be any, but every variant of the kernels gives the same. What an honest sender made must come out exactly.
+ * be any, but every variant of the kernels gives the same, and so does the reference of tests/unit/codec_reference.h. What
+ * honest senders made must come out, exactly or as close as the codec promises, and what does not must be in the residual.
  *
- * Input  codec, variant, shape, kind, then by kind:
+ * Input  kind and variant; type, ranks and share to keep; codec, storage of the residual and rounding; n; then by kind:
  *          HOSTILE   all that is received is taken from the input, over and over
  *          EXPONENTS the exponents that the ranks agree on are the input's, where they are larger than the own ones
- *          HONEST    what the ranks send is made of the input: sums of small integers must be exact
+ *          HONEST    what the ranks send is made of the input: small integers
  *          FLIPPED   the same, but the receiver finds some bytes changed
+ *          WILD      what the ranks send is the input's bits: NaN, denormals, anything
  * Sketches begin at smaller sizes here than in the library (kernels/lhc_layout.c), so that an execution takes microseconds.
+ * `payload --codec=NAME ...` looks at one codec alone.
  */
 #include "kernels/codec_bits.h"
 #include "kernels/lhc.h"
 #include "kernels/residual.h"
 #include "kernels/variant.h"
 #include "tests/fuzz/input.h"
+#include "tests/unit/codec_reference.h"
 
-enum kind { HOSTILE, EXPONENTS, HONEST, FLIPPED, KINDS };
+enum kind { HOSTILE, EXPONENTS, HONEST, FLIPPED, WILD, KINDS };
+
+enum { MOST_RANKS = 8, MOST_ELEMENTS = 2048, FEW_ELEMENTS = 600 };
 
 static const char plain[] = "plain";
 static struct tagc_codec_stats stats;
+
+/* By the input's number, so that an input stays what it is when a codec is added: append here. */
+static const char *const codecs[16] = {"none", "lhc", "bf16", "q8", "q4", "q2", "sparse"};
+
+/* The one that --codec asks for, or NULL. */
+static const char *only;
 
 static void job_new(struct tagc_job *job, const struct tagc_shape *shape, const struct tagc_layout *layout, int rank)
 {
@@ -27,7 +39,7 @@ static void job_new(struct tagc_job *job, const struct tagc_shape *shape, const 
     .shape = *shape, .layout = *layout, .rank = rank, .scale = 1, .divisor = 1, .residual_empty = true, .stats = &stats,
     .send = input_memory(ranks * shape->n * size),
     .recv = input_memory(shape->n * size),
-    .residual = input_memory((ranks - 1) * shape->n * sizeof(float)),
+    .residual = shape->residual ? input_memory(tagc_residual_bytes(shape)) : NULL,
     .exponents = input_memory(ranks * layout->exponent_bytes),
     .sketch_out = input_memory(ranks * layout->sketch_count * sizeof(int32_t)),
     .sketch_in = input_memory(layout->sketch_count * sizeof(int32_t)),
@@ -62,14 +74,37 @@ static void fill(const struct input *in, size_t *turn, void *area, size_t bytes)
   }
 }
 
-/* Gradients of small integers, mostly zero where the input is. Every type holds them, and sums of eight of them. */
-static void fill_gradient(struct tagc_job *job, const struct input *in, size_t turn)
+/* Gradients of small integers, mostly zero where the input is: every type holds them, and sums of eight of them. WILD: the
+ * input's own bits. */
+static void fill_gradient(struct tagc_job *job, const struct input *in, size_t turn, bool wild)
 {
   const uint64_t count = job->shape.n * (uint64_t)job->shape.nranks;
   const size_t left = input_left(in);
+  void *send = (void *)(uintptr_t)job->send;
+  if (wild) {
+    fill(in, &turn, send, count * tagc_dtype_size(job->shape.dtype));
+    return;
+  }
   for (uint64_t i = 0; i < count; i++) {
     uint8_t byte = left ? in->at[(turn + i) % left] : 0;
-    tagc_store((void *)(uintptr_t)job->send, i, job->shape.dtype, (float)((int)(byte % 61) - 30));
+    tagc_store(send, i, job->shape.dtype, (float)((int)(byte % 61) - 30));
+  }
+}
+
+/* What a rank has to give to a shard: g + e, where there is an e. */
+static void give(const struct tagc_job *job, int shard, float *given)
+{
+  const uint64_t n = job->shape.n;
+  const bool more = job->residual && !job->residual_empty && shard != job->rank;
+  for (uint64_t i = 0; i < n; i += TAGC_RESIDUAL_BLOCK) {
+    float residual[TAGC_RESIDUAL_BLOCK] = {0};
+    const uint32_t count = n - i < TAGC_RESIDUAL_BLOCK ? (uint32_t)(n - i) : TAGC_RESIDUAL_BLOCK;
+    if (more)
+      tagc_residual_load(job, shard, i, count, residual);
+    for (uint32_t k = 0; k < count; k++) {
+      const float x = tagc_load(tagc_job_shard(job, shard), i + k, job->shape.dtype);
+      given[i + k] = more ? x + residual[k] : x;
+    }
   }
 }
 
@@ -100,6 +135,28 @@ static void decode(const struct tagc_codec *codec, struct tagc_job *job, bool co
   free(result);
 }
 
+static enum reference_kind dense_kind(const struct tagc_codec *codec)
+{
+  const enum reference_kind kind = reference_find(codec->name);
+  return kind < REFERENCE_SPARSE ? kind : REFERENCE_KINDS;
+}
+
+/* The result of what came in, once more by the reference, for the codecs whose every byte means something. */
+static void check_result(const struct tagc_codec *codec, const struct tagc_job *job)
+{
+  const struct reference_call call = {.kind = dense_kind(codec), .n = job->shape.n, .seed = job->seed,
+                                      .keep_ppm = job->shape.keep_ppm, .rank = job->rank};
+  const size_t bytes = job->shape.n * tagc_dtype_size(job->shape.dtype);
+  float own[FEW_ELEMENTS];
+  if (call.kind == REFERENCE_KINDS || job->shape.n > FEW_ELEMENTS)
+    return;
+  void *want = input_memory(bytes);
+  give(job, job->rank, own);
+  reference_decode(&call, job->shape.nranks, job->message_in, own, job->divisor, job->shape.dtype, want);
+  MUST(memcmp(want, job->recv, bytes) == 0);
+  free(want);
+}
+
 static void hostile(const struct tagc_codec *codec, const struct tagc_shape *shape, const struct tagc_layout *layout,
                     struct input *in)
 {
@@ -115,6 +172,8 @@ static void hostile(const struct tagc_codec *codec, const struct tagc_shape *sha
   fill(in, &turn, (char *)(uintptr_t)job.send + (size_t)job.rank * shape->n * tagc_dtype_size(shape->dtype),
        shape->n * tagc_dtype_size(shape->dtype));
   decode(codec, &job, compare);
+  if (compare)
+    check_result(codec, &job);
   job_free(&job);
 }
 
@@ -148,18 +207,107 @@ static void exchange(struct tagc_job *jobs, int rank)
   }
 }
 
-/* The sum of what was sent, and of what stayed behind nothing. */
-static void check_sum(const struct tagc_job *jobs, int rank)
+/* By how much what one sender gave for a block, less what stayed in its residual, may differ from what it sent. */
+static double error_of(const struct tagc_codec *codec, const struct tagc_job *job, const float *given, const float *left,
+                       uint64_t count)
 {
-  for (uint64_t i = 0; i < jobs->shape.n; i++) {
-    float sum = 0;
-    for (int from = 0; from < jobs->shape.nranks; from++) {
-      sum += tagc_load(tagc_job_shard(&jobs[from], rank), i, jobs->shape.dtype);
-      if (from != rank)
-        sum -= tagc_residual_floats(&jobs[from], rank)[i];
-    }
-    MUST(tagc_load(jobs[rank].recv, i, jobs->shape.dtype) == sum);
+  double most = 0;
+  for (uint64_t i = 0; i < count; i++)
+    most = fmax(most, fabs((double)left[i]));
+  switch (job->shape.residual) {
+  case TAGC_STORAGE_NONE: return reference_error(dense_kind(codec), given, count, job->stochastic);
+  case TAGC_STORAGE_FP32: return 0;
+  default: return most / 120;      /* a unit of int8; one of bf16 is smaller */
   }
+}
+
+/* The sum of what was given is what came out and what stayed: to the bit where nothing is rounded, for given[] are small
+ * integers then; else to what the codec promises. */
+static void check_sum(const struct tagc_codec *codec, const struct tagc_job *jobs, int rank,
+                      float given[MOST_RANKS][FEW_ELEMENTS])
+{
+  const struct tagc_shape *shape = &jobs->shape;
+  const bool exact = reference_find(codec->name) == REFERENCE_KINDS && shape->residual <= TAGC_STORAGE_FP32;
+  const double rounding = exact ? 0 : shape->dtype == TAGC_BFLOAT16 ? 0x1p-8 : shape->dtype == TAGC_FLOAT16 ? 0x1p-11 : 0;
+  float left[MOST_RANKS][FEW_ELEMENTS] = {{0}};
+  for (int from = 0; from < shape->nranks; from++)
+    for (uint64_t i = 0; i < shape->n && from != rank && shape->residual; i += TAGC_RESIDUAL_BLOCK)
+      tagc_residual_load(&jobs[from], rank, i, (uint32_t)(shape->n - i < TAGC_RESIDUAL_BLOCK ? shape->n - i :
+                                                          TAGC_RESIDUAL_BLOCK), left[from] + i);
+  for (uint64_t block = 0; block < shape->n; block += 256) {
+    const uint64_t count = shape->n - block < 256 ? shape->n - block : 256;
+    double bound = 0, size = 0;
+    for (int from = 0; from < shape->nranks; from++) {
+      for (uint64_t i = block; i < block + count; i++)
+        size = fmax(size, fabs((double)given[from][i]));
+      bound += exact || from == rank ? 0 : error_of(codec, &jobs[from], given[from] + block, left[from] + block, count);
+    }
+    bound += exact ? 0 : 1e-5 * size;
+    for (uint64_t i = block; i < block + count; i++) {
+      double sum = 0;
+      for (int from = 0; from < shape->nranks; from++)
+        sum += (double)given[from][i] - (double)left[from][i];
+      const double got = (double)tagc_load(jobs[rank].recv, i, shape->dtype);
+      MUST(fabs(got - sum) <= bound + rounding * (fabs(sum) + bound));
+    }
+  }
+}
+
+/* The messages to `rank`, byte for byte. */
+static void check_messages(const struct tagc_codec *codec, const struct tagc_job *jobs, int rank,
+                           float given[MOST_RANKS][FEW_ELEMENTS])
+{
+  struct reference_call call = {.kind = dense_kind(codec), .n = jobs->shape.n, .seed = jobs->seed, .shard = rank,
+                                .stochastic = jobs->stochastic};
+  const size_t bytes = jobs->layout.message_bytes;
+  float left[FEW_ELEMENTS];
+  if (call.kind == REFERENCE_KINDS)
+    return;
+  uint8_t *want = input_memory(bytes);
+  for (call.rank = 0; call.rank < jobs->shape.nranks; call.rank++) {
+    const uint8_t *got = jobs[rank].message_in + (size_t)call.rank * bytes;
+    if (call.rank == rank)
+      continue;
+    reference_encode(&call, given[call.rank], ((const struct tagc_exceptions *)got)->anywhere != 0, want, left);
+    MUST(memcmp(want, got, bytes) == 0);
+  }
+  free(want);
+}
+
+/* A sender once more, with the plain kernels: twin_new() before its call, twin_check() after it. */
+static void twin_new(struct tagc_job *twin, const struct tagc_job *job)
+{
+  const struct tagc_shape *shape = &job->shape;
+  job_new(twin, shape, &job->layout, job->rank);
+  twin->seed = job->seed;
+  twin->stochastic = job->stochastic;
+  twin->residual_empty = job->residual_empty;
+  memcpy((void *)(uintptr_t)twin->send, job->send, (size_t)shape->nranks * shape->n * tagc_dtype_size(shape->dtype));
+  if (job->residual)
+    memcpy(twin->residual, job->residual, tagc_residual_bytes(shape));
+}
+
+static void twin_check(const struct tagc_codec *codec, struct tagc_job *twin, const struct tagc_job *job)
+{
+  const struct tagc_layout *l = &job->layout;
+  const size_t ranks = (size_t)job->shape.nranks;
+  use_variant(plain);
+  if (codec->prepare)
+    codec->prepare(twin);
+  memcpy(twin->exponents, job->exponents, ranks * l->exponent_bytes);      /* those that were agreed on */
+  codec->encode(twin);
+  for (size_t shard = 0; shard < ranks; shard++)
+    MUST(shard == (size_t)job->rank || memcmp(twin->message_out + shard * l->message_bytes,
+                                              job->message_out + shard * l->message_bytes, l->message_bytes) == 0);
+  MUST(memcmp(twin->sketch_out, job->sketch_out, ranks * l->sketch_count * sizeof(int32_t)) == 0);
+  twin->residual_empty = false;
+  for (int shard = 0; shard < job->shape.nranks && job->residual; shard++) {
+    float a[FEW_ELEMENTS], b[FEW_ELEMENTS];
+    give(twin, shard, a);
+    give(job, shard, b);
+    MUST(memcmp(a, b, job->shape.n * sizeof *a) == 0);
+  }
+  job_free(twin);
 }
 
 /* Changes up to eight bytes of what has come in. */
@@ -180,35 +328,88 @@ static void flip(struct tagc_job *job, struct input *in)
   }
 }
 
-static void honest(const struct tagc_codec *codec, const struct tagc_shape *shape, const struct tagc_layout *layout,
-                   struct input *in, enum kind kind)
+/* One call of all ranks, of which `rank` decodes. */
+static void call_all(const struct tagc_codec *codec, struct tagc_job *jobs, int rank, struct input *in, enum kind kind,
+                     bool compare)
 {
-  struct tagc_job jobs[8];
-  const bool compare = input_byte(in) % 4 == 0;
-  const int rank = (int)input_below(in, (uint32_t)shape->nranks);
-  const uint8_t seed = input_byte(in);
+  const struct tagc_shape *shape = &jobs->shape;
+  struct tagc_job twin, *sender = &jobs[(rank + 1) % shape->nranks];
+  float given[MOST_RANKS][FEW_ELEMENTS];
   struct input changes = *in;
   for (uint32_t skipped = 0; kind == FLIPPED && skipped < 33; skipped++)
     input_byte(in);                /* what the changes are made of makes no gradients */
-  memset(&stats, 0, sizeof stats);
   for (int i = 0; i < shape->nranks; i++) {
-    job_new(&jobs[i], shape, layout, i);
-    jobs[i].seed = seed;
-    fill_gradient(&jobs[i], in, (size_t)i * 7);
-    if (codec->prepare)
-      codec->prepare(&jobs[i]);
+    fill_gradient(&jobs[i], in, (size_t)i * 7 + (jobs[i].residual_empty ? 0 : 3), kind == WILD);
+    give(&jobs[i], rank, given[i]);
   }
+  if (compare)
+    twin_new(&twin, sender);
+  for (int i = 0; codec->prepare && i < shape->nranks; i++)
+    codec->prepare(&jobs[i]);
   exchange_exponents(jobs, kind == EXPONENTS ? in : NULL);
   for (int i = 0; i < shape->nranks; i++)
     codec->encode(&jobs[i]);
   exchange(jobs, rank);
+  if (kind == WILD && compare)
+    check_messages(codec, jobs, rank, given);
   if (kind == FLIPPED)
     flip(&jobs[rank], &changes);
   decode(codec, &jobs[rank], compare);
+  for (int i = 0; i < shape->nranks; i++)
+    jobs[i].residual_empty = false;
+  if (compare) {
+    twin_check(codec, &twin, sender);
+    check_result(codec, &jobs[rank]);
+  }
   if (kind == HONEST && stats.unrecovered == 0)
-    check_sum(jobs, rank);
+    check_sum(codec, jobs, rank, given);
+}
+
+/* Two calls, so that what the first one left is sent by the second. */
+static void honest(const struct tagc_codec *codec, const struct tagc_shape *shape, const struct tagc_layout *layout,
+                   struct input *in, enum kind kind, bool stochastic)
+{
+  struct tagc_job jobs[MOST_RANKS];
+  const uint8_t bits = input_byte(in);
+  const int rank = (int)input_below(in, (uint32_t)shape->nranks);
+  const uint8_t seed = input_byte(in);
+  memset(&stats, 0, sizeof stats);
+  for (int i = 0; i < shape->nranks; i++) {
+    job_new(&jobs[i], shape, layout, i);
+    jobs[i].stochastic = stochastic;
+  }
+  for (int call = 0; call <= (bits >> 2 & 1); call++) {
+    for (int i = 0; i < shape->nranks; i++)
+      jobs[i].seed = seed + (uint64_t)call;
+    call_all(codec, jobs, rank, in, kind, bits % 4 == 0);
+  }
   for (int i = 0; i < shape->nranks; i++)
     job_free(&jobs[i]);
+}
+
+/* The codec of an input, or NULL. No codec may be missing here. */
+static const struct tagc_codec *codec_of(unsigned number)
+{
+  static bool known;
+  for (size_t i = 0; !known && tagc_codecs[i]; i++) {
+    size_t c = 0;
+    while (c < 16 && codecs[c] && strcmp(codecs[c], tagc_codecs[i]->name) != 0)
+      c++;
+    MUST(c < 16 && codecs[c]);
+  }
+  known = true;
+  const char *name = only ? only : codecs[number];
+  return name ? tagc_codec_find(name) : NULL;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+  static const char option[] = "--codec=";
+  for (int i = 1; i < *argc; i++)
+    if (strncmp((*argv)[i], option, sizeof option - 1) == 0)
+      only = (*argv)[i] + sizeof option - 1;
+  MUST(!only || tagc_codec_find(only));
+  return 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -216,24 +417,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   static const char *const variants[] = {plain, "avx2", "avx512"};
   struct input in = {data, data + size};
   struct tagc_layout layout;
-  const uint8_t first = input_byte(&in), second = input_byte(&in);
+  const uint8_t first = input_byte(&in), second = input_byte(&in), third = input_byte(&in);
   const enum kind kind = (enum kind)(first % KINDS);
-  const struct tagc_codec *codec = tagc_codec_find(first / KINDS % 4 == 0 ? "none" : "lhc");
+  const struct tagc_codec *codec = codec_of(third % 16);
   struct tagc_shape shape = {
     .dtype = (enum tagc_dtype)(second % 3),
-    .nranks = 2 + (int)(second / 3 % (kind == HOSTILE ? 7 : 3)),
+    .nranks = 2 + (int)(second / 3 % (kind == HOSTILE ? MOST_RANKS - 1 : 3)),
     .keep_ppm = second & 128 ? 1000000 : 0,
-    .residual = TAGC_STORAGE_FP32,
+    .residual = (enum tagc_storage)(third / 16 % 4),
   };
-  shape.n = 1 + input_below(&in, kind == HOSTILE && second & 64 ? 2048 : 300);
+  shape.n = 1 + input_below(&in, kind != HOSTILE ? 300 : second & 64 ? MOST_ELEMENTS : FEW_ELEMENTS);
   if (!shape.keep_ppm)
     shape.keep_ppm = 1 + input_below(&in, 1000) * 1000;
-  if (!codec->layout(&shape, &layout))
+  if (!codec || (codec->needs_residual && !shape.residual) || !codec->layout(&shape, &layout))
     return -1;
-  use_variant(variants[first / 16 % 3]);
+  use_variant(variants[first / KINDS % 3]);
   if (kind == HOSTILE)
     hostile(codec, &shape, &layout, &in);
   else
-    honest(codec, &shape, &layout, &in, kind);
+    honest(codec, &shape, &layout, &in, kind, third / 64 % 2);
   return 0;
 }

@@ -15,7 +15,7 @@ static struct tagc_options some_options(struct input *in)
   tagc_options_default(&o);
   o.mode = input_byte(in) % 4;
   o.ab = 1 + input_below(in, 8);
-  o.residual = input_byte(in) & 1;
+  o.residual = input_byte(in) % (TAGC_RESIDUAL_INT8 + 1);
   o.residual_max = input_number(in, 7);
   o.layers = lists[input_byte(in) % 7];
   o.skip = lists[1 + input_byte(in) % 6];
@@ -62,6 +62,29 @@ static void check_call(const struct tagc_options *options, struct input *in)
   MUST(options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, f.cycle) == (d.action == TAGC_COMPRESS));
 }
 
+static const struct tagc_codec *some_codec(struct input *in)
+{
+  size_t count = 0;
+  while (tagc_codecs[count])
+    count++;
+  return tagc_codecs[input_byte(in) % count];
+}
+
+/* What TAGC_RESIDUAL asks for; a codec that needs a residual gets one unless it is denied. */
+static void check_storage(const struct tagc_options *options, const struct tagc_codec *codec, enum tagc_storage storage)
+{
+  MUST(storage <= TAGC_STORAGE_INT8);
+  if (options->residual == TAGC_RESIDUAL_AUTO)
+    MUST((storage != TAGC_STORAGE_NONE) == codec->needs_residual);
+  else
+    MUST((int)storage == options->residual - TAGC_RESIDUAL_NONE);
+}
+
+static bool multiples_of_16(const struct tagc_layout *l)
+{
+  return l->message_bytes % 16 == 0 && l->exponent_bytes % 16 == 0 && l->sketch_count % 4 == 0 && l->state_bytes % 16 == 0;
+}
+
 static void check_slot(const struct tagc_options *options, struct input *in)
 {
   const uint8_t bits = input_byte(in);
@@ -69,7 +92,7 @@ static void check_slot(const struct tagc_options *options, struct input *in)
   snprintf(info.name + 4, sizeof info.name - 4, "%u", info.unit);
   struct tagc_slot_question q = {
     .options = options,
-    .codec = bits & 1 ? &tagc_codec_none : &tagc_codec_lhc,
+    .codec = some_codec(in),
     .slot = &info,
     .shape = {
       .n = input_number(in, bits >> 5),
@@ -82,18 +105,18 @@ static void check_slot(const struct tagc_options *options, struct input *in)
     .residual_left = input_number(in, 7),
   };
   q.shape.residual = tagc_plan_storage(options, q.codec);
+  check_storage(options, q.codec, q.shape.residual);
   struct tagc_layout layout, alone;
   uint64_t residual;
   if (tagc_plan_slot(&q, &layout, &residual) != TAGC_REASON_compressed)
     return;
   MUST(!options->bad && q.shape.n && q.op != TAGC_OP_OTHER && (q.gradients || options->assume));
   MUST(q.codec->layout(&q.shape, &alone) && memcmp(&alone, &layout, sizeof layout) == 0);
-  MUST(layout.message_bytes % 16 == 0 && layout.exponent_bytes % 16 == 0);
+  MUST(multiples_of_16(&layout) && layout.capacity > 0 && layout.capacity <= q.shape.n);
   MUST(residual <= q.residual_left && (!residual || residual == tagc_residual_bytes(&q.shape)));
-  if (!q.codec->needs_residual)
-    return;
-  MUST(options->residual != TAGC_RESIDUAL_NONE && residual);
-  MUST(tagc_layout_wire_bytes(&q.shape, &layout) < tagc_plain_wire_bytes(&q.shape));
+  MUST(q.shape.residual || !residual);
+  MUST(!q.codec->needs_residual || (options->residual != TAGC_RESIDUAL_NONE && residual));
+  MUST(q.codec == &tagc_codec_none || tagc_layout_wire_bytes(&q.shape, &layout) < tagc_plain_wire_bytes(&q.shape));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

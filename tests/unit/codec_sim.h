@@ -38,24 +38,23 @@ static void *sim_memory(size_t bytes)
   return memory;
 }
 
-static inline struct sim sim_new(const char *codec, uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm)
+/* For any shape. */
+static inline struct sim sim_of(const struct tagc_codec *codec, const struct tagc_shape *shape)
 {
-  struct sim sim = { .codec = tagc_codec_find(codec),
-                     .shape = { .n = n, .nranks = nranks, .dtype = dtype, .keep_ppm = keep_ppm,
-                                .residual = TAGC_STORAGE_FP32 } };
-  if (!sim.codec || !sim.codec->layout(&sim.shape, &sim.layout)) {
-    printf("Bail out! %s has no layout for n=%llu\n", codec, (unsigned long long)n);
+  struct sim sim = { .codec = codec, .shape = *shape };
+  if (!codec || !codec->layout(shape, &sim.layout)) {
+    printf("Bail out! %s has no layout for n=%llu\n", codec ? codec->name : "no codec", (unsigned long long)shape->n);
     exit(1);
   }
   const struct tagc_layout *l = &sim.layout;
-  size_t ranks = (size_t)nranks, size = tagc_dtype_size(dtype);
+  const size_t ranks = (size_t)shape->nranks, size = tagc_dtype_size(shape->dtype), n = shape->n;
   sim.job = calloc(ranks, sizeof *sim.job);
-  for (int rank = 0; rank < nranks; rank++) {
+  for (int rank = 0; rank < shape->nranks; rank++) {
     struct tagc_job *job = &sim.job[rank];
-    *job = (struct tagc_job){ .shape = sim.shape, .layout = *l, .rank = rank, .scale = 1, .divisor = 1 };
+    *job = (struct tagc_job){ .shape = *shape, .layout = *l, .rank = rank, .scale = 1, .divisor = 1 };
     job->send = sim_memory(ranks * n * size);
     job->recv = sim_memory(n * size);
-    job->residual = sim_memory(tagc_residual_bytes(&sim.shape));
+    job->residual = shape->residual ? sim_memory(tagc_residual_bytes(shape)) : NULL;
     job->residual_empty = true;
     job->exponents = sim_memory(ranks * l->exponent_bytes);
     job->sketch_out = sim_memory(ranks * l->sketch_count * 4);
@@ -66,6 +65,19 @@ static inline struct sim sim_new(const char *codec, uint64_t n, int nranks, enum
     memset((void *)(uintptr_t)job->send, 0, ranks * n * size);
   }
   return sim;
+}
+
+/* With a residual that is stored as `residual` says. */
+static inline struct sim sim_new_stored(const char *codec, uint64_t n, int nranks, enum tagc_dtype dtype,
+                                        uint32_t keep_ppm, enum tagc_storage residual)
+{
+  return sim_of(tagc_codec_find(codec), &(struct tagc_shape){ .n = n, .nranks = nranks, .dtype = dtype,
+                                                              .keep_ppm = keep_ppm, .residual = residual });
+}
+
+static inline struct sim sim_new(const char *codec, uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm)
+{
+  return sim_new_stored(codec, n, nranks, dtype, keep_ppm, TAGC_STORAGE_FP32);
 }
 
 static inline void sim_free(struct sim *sim)

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The cost model against cases computed by hand: bytes, and nanoseconds, of the exchanges of four and of two ranks.
+ */
+#include "kernels/cost.h"
+#include "tests/unit/tap.h"
+
+/* A link of 5 microseconds and 10 Gbit/s: 0.8 ns a byte. And one for messages, twice as fast with half the latency. */
+static const struct tagc_link ring = {.latency_ns = 5000, .ns_per_byte = 0.8};
+static const struct tagc_link direct = {.latency_ns = 2500, .ns_per_byte = 0.4};
+
+static int near(double a, double b) { return a > b ? a - b <= 1e-9 * b : b - a <= 1e-9 * b; }
+
+static void check_plain(void)
+{
+  const struct tagc_shape four = {.n = 1000, .nranks = 4, .dtype = TAGC_FLOAT32};
+  const struct tagc_shape two = {.n = 1000, .nranks = 2, .dtype = TAGC_BFLOAT16};
+  ok(tagc_plain_wire_bytes(&four) == 12000 && tagc_plain_wire_bytes(&two) == 2000,
+     "plain: three shards of 4,000 bytes; one of 2,000");
+  /* 3 steps of 5,000 + 4,000 * 0.8 = 8,200; one of 5,000 + 2,000 * 0.8. */
+  ok(near(tagc_plain_wire_ns(&four, &ring), 24600) && near(tagc_plain_wire_ns(&two, &ring), 6600),
+     "plain: 24.6 and 6.6 microseconds");
+}
+
+static void check_messages(void)
+{
+  const struct tagc_shape shape = {.n = 1000, .nranks = 4, .dtype = TAGC_FLOAT32};
+  const struct tagc_layout layout = {.message_bytes = 1040, .capacity = 1000};
+  /* All at once: 2,500 + 3 * 1,040 * 0.4. */
+  ok(tagc_layout_wire_bytes(&shape, &layout) == 3120 &&
+       near(tagc_layout_wire_ns(&shape, &layout, &ring, &direct), 3748),
+     "messages alone: 3 of 1,040 bytes, one latency, on the link of messages");
+}
+
+static void check_sketch(void)
+{
+  const struct tagc_shape shape = {.n = 10000, .nranks = 4, .dtype = TAGC_FLOAT32};
+  const struct tagc_layout layout = {.exponent_bytes = 16, .sketch_count = 640, .message_bytes = 1280};
+  /* Exponents: 6 steps of 16 bytes, 5,012.8 each; sketch: 3 of 2,560 bytes, 7,048 each; messages: 2,500 + 3,840 * 0.4. */
+  ok(tagc_layout_wire_bytes(&shape, &layout) == 96 + 7680 + 3840 &&
+       near(tagc_layout_wire_ns(&shape, &layout, &ring, &direct), 30076.8 + 21144 + 4036),
+     "exponents, sketch and messages: 11,616 bytes, 55.2568 microseconds");
+}
+
+static void check_ends(void)
+{
+  const struct tagc_shape shape = {.n = 10000, .nranks = 2, .dtype = TAGC_FLOAT32};
+  const struct tagc_layout nothing = {.capacity = 1}, exponents = {.exponent_bytes = 16};
+  ok(tagc_layout_wire_bytes(&shape, &nothing) == 0 && tagc_layout_wire_ns(&shape, &nothing, &ring, &direct) == 0,
+     "what is not exchanged takes no time, and no latency either");
+  ok(near(tagc_layout_wire_ns(&shape, &exponents, &ring, &direct), 2 * 5012.8),
+     "two ranks: there and back");
+  /* 4,096 ranks of the longest shard: no overflow of 64 bits. */
+  const struct tagc_shape large = {.n = UINT32_MAX, .nranks = 4096, .dtype = TAGC_FLOAT32};
+  ok(tagc_plain_wire_bytes(&large) == UINT64_C(4095) * UINT32_MAX * 4 &&
+       near(tagc_plain_wire_ns(&large, &ring), 4095 * (5000 + 4294967295.0 * 4 * 0.8)),
+     "4,096 ranks with four thousand million elements each");
+}
+
+int main(void)
+{
+  check_plain();
+  check_messages();
+  check_sketch();
+  check_ends();
+  return tap_done();
+}
