@@ -56,7 +56,7 @@ struct tagc_sparsify_shard {
   bool residual_empty;
   struct tagc_exceptions *exceptions;   /* empty before, open after */
   bool rounded;                    /* chosen values will be rounded to bf16: what that leaves over stays, too */
-  uint8_t *exponents;              /* a byte a block of 1,024 positions; may be NULL */
+  uint8_t *exponents;              /* a byte a block of 1,024 positions; NULL with `rounded`, which needs none */
   uint32_t *bitmap;                /* of what was chosen, chunk_lines words a chunk: a word a line */
   const struct tagc_sparsify_memory *memory;
   size_t list;                     /* which shard's in memory the lists of what was chosen are */
@@ -83,7 +83,7 @@ struct tagc_sparsify_part {
 
 enum {
   TAGC_SPARSIFY_NO_BIN = TAGC_BIN_COARSE,
-  TAGC_SPARSIFY_NEAR = 4096,            /* fine bins above a threshold: two octaves */
+  TAGC_SPARSIFY_NEAR = 4096,       /* fine bins above a threshold: two octaves */
 };
 
 /* What is selected: whole fine bins above `bin` (`above` values), and of the `count` in it `take`, from the offset-th

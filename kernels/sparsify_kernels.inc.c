@@ -189,19 +189,8 @@ static void count_list(const float *values, uint32_t count, uint32_t coarse, uin
 
 static void count_near(const float *values, uint32_t count, uint32_t threshold, uint32_t *histogram)
 {
-  /* Neighbours of equal size do not wait for one another. */
   const uint32_t lowest = tagc_bin_of(threshold), most = TAGC_SPARSIFY_NEAR - 1;
-  uint32_t second[TAGC_SPARSIFY_NEAR] = { 0 };
-  uint32_t i = 0;
-  for (; i + 2 <= count; i += 2) {
-    uint32_t bin = tagc_bin_of(tagc_bits_of(values[i])) - lowest;
-    uint32_t next = tagc_bin_of(tagc_bits_of(values[i + 1])) - lowest;
-    histogram[bin < most ? bin : most]++;
-    second[next < most ? next : most]++;
-  }
-  for (uint32_t bin = 0; bin <= most; bin++)
-    histogram[bin] += second[bin];
-  if (i < count) {
+  for (uint32_t i = 0; i < count; i++) {
     uint32_t bin = tagc_bin_of(tagc_bits_of(values[i])) - lowest;
     histogram[bin < most ? bin : most]++;
   }
