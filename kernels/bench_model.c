@@ -139,8 +139,8 @@ static void print_ms(double ns)
 static void print_table(const struct bench_options *o, const struct bench_pace *pace)
 {
   const struct bench_simulation *s = &o->simulation;
-  printf("Milliseconds of the reduce-scatters of a step, and of one unit: %s, %g us a step of a ring, %g Gbit/s,\n"
-         "%g us a message, sparsity %.4g, nothing overlaps\n\n%5s %-10s %8s", bench_dtype_name(o->dtype), s->alpha_us,
+  printf("Milliseconds of the reduce-scatters of a step, and of one unit of each kind; nothing overlaps\n"
+         "%s, %g us a step of a ring, %g Gbit/s, %g us a message, sparsity %.4g\n\n%5s %-10s %8s", bench_dtype_name(o->dtype), s->alpha_us,
          s->beta_gbit, s->message_us, 1 - 1e-6 * o->keep_ppm, "ranks", "", "plain");
   for (size_t i = 0; i < o->codec_count; i++)
     printf(" %8s", o->codec[i]->name);

@@ -272,7 +272,8 @@ static void print_codecs(FILE *to)
 static void print_help(void)
 {
   puts("usage: tagc-bench [OPTION...]\n"
-       "Shows what the codecs of libtagc-preload do: bits, error and speed, on all ranks of a reduce-scatter in one process.\n");
+       "Shows what the codecs of libtagc-preload do to the gradients of all ranks of a reduce-scatter, in\n"
+       "one process: bits an element, error of the sum, speed.\n");
   for (int i = 0; i < OPTIONS; i++) {
     const struct option *o = &table[i];
     char head[40];

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What tagc-bench prints for people: at most 100 columns.
  */
+#include <string.h>
+
 #include "kernels/bench.h"
+
+/* Milliseconds in six columns. */
+static void print_ms(double ns) { printf(" %6.*f", ns < 1e7 ? 3 : ns < 1e9 ? 1 : 0, 1e-6 * ns); }
 
 /* A number with three digits that count, in nine columns. */
 static void print_number(double value)
@@ -30,11 +35,12 @@ static const char *residual_name(const struct bench_options *o)
 
 static void print_head(const struct bench_options *o, const struct bench_world *w)
 {
-  printf("%s: %s, %d ranks, %llu elements a shard, sparsity %.4g, residual %s, %s, seed %llu\n", w->name,
+  const char *slash = strrchr(w->name, '/');
+  printf("%s\n%s, %d ranks, %llu elements a shard, sparsity %.4g, residual %s, %s, seed %llu\n", slash ? slash + 1 : w->name,
          bench_dtype_name(w->dtype), w->ranks, (unsigned long long)w->n, 1 - 1e-6 * o->keep_ppm, residual_name(o),
          o->stochastic ? "stochastic" : "nearest", (unsigned long long)o->seed);
   if (o->repeat > 0)
-    printf("GB/s of the elements as fp32, on one core; ratio: to the speed of memcpy of them in the same run (%s)\n",
+    printf("GB/s of the elements as fp32 on one core (%s), and the ratio to memcpy of them in the same run\n",
            tagc_variant_name(tagc_variant()));
 }
 
@@ -79,13 +85,17 @@ static void print_phases(const struct bench_result *results, size_t count)
   for (size_t i = 0; i < count; i++)
     for (size_t v = 0; v < results[i].speeds; v++) {
       const struct bench_speed *s = &results[i].speed[v];
-      printf("%-8s %-7s | %6.2f %6.1f", results[i].codec->name, tagc_variant_name(s->variant), 1e-6 * s->copy_ns,
-             s->bytes / s->copy_ns);
-      for (int phase = 0; phase < BENCH_PHASES; phase++)
-        if (s->phase_ns[phase] > 0)
-          printf(" | %6.2f %6.1f %5.2f", 1e-6 * s->phase_ns[phase], bench_gbs(s, phase, phase), bench_ratio(s, phase, phase));
-        else
-          printf(" | %6s %6s %5s", "-", "-", "-");
+      printf("%-8s %-7s |", results[i].codec->name, tagc_variant_name(s->variant));
+      print_ms(s->copy_ns);
+      printf(" %6.1f", s->bytes / s->copy_ns);
+      for (int phase = 0; phase < BENCH_PHASES; phase++) {
+        printf(" |");
+        if (s->phase_ns[phase] > 0) {
+          print_ms(s->phase_ns[phase]);
+          printf(" %6.1f %5.2f", bench_gbs(s, phase, phase), bench_ratio(s, phase, phase));
+        } else
+          printf(" %6s %6s %5s", "-", "-", "-");
+      }
       putchar('\n');
     }
 }
