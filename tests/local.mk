@@ -178,6 +178,8 @@ endif
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md
+check_PROGRAMS += tests/bench/exchange
+EXTRA_DIST += tests/bench/simulate.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
 # One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
