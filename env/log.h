@@ -2,8 +2,8 @@
  * The log: one line on stderr a message, "tagc[rank] warn env: ...".
  *
  * Safe anywhere: one write(2) from a stack buffer, no allocation, no lock, errno is kept. What stderr cannot take (it is
- * closed, a full disk, a file at its limit, a pipe whose reader has gone) is dropped without a trace or a signal; a pipe that is full makes the
- * writer wait, as any write to stderr does. What only has the number of a closed stderr is left alone: see is_stderr().
+ * closed, a full disk, a file at its limit, a pipe whose reader has gone) is dropped without a trace or a signal; a
+ * pipe that is full makes the writer wait, as any write to stderr does. What only has the number of a closed stderr is left alone: see is_stderr().
  * Messages quote what comes from outside (values of variables, names of files): only printable ASCII reaches stderr, so
  * that no value can begin a line of its own or steer a terminal.
  */

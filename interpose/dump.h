@@ -3,7 +3,7 @@
  *
  * What     Each slot that TAGC_LAYERS, TAGC_SKIP and TAGC_MIN_BYTES select: its send buffer as the program handed it over
  *          (W shards of n elements), before anything is added, encoded or sent. Of host memory only.
- * When     In cycle TAGC_DUMP_CYCLE; by default in the first in which calls may be compressed. Also with TAGC_MODE=observe.
+ * When     In cycle TAGC_DUMP_CYCLE; by default in the first in which calls may be compressed. TAGC_MODE=observe dumps, too.
  * Names    PREFIX-process0-comm1-rank0-unit3-fp32-W2-n12345.raw: the rank of the process in its first communicator (two
  *          processes may both have a communicator 1 and rank 0 in it), the number that the report gives the communicator,
  *          the rank in it, the slot, type, ranks, elements of a shard. When another cycle is found later, -lock2 (or 3 ...)

@@ -106,7 +106,7 @@ struct bench_result {
   size_t speeds;
 };
 
-/* -- bench_options.c ---------------------------------------------------------------------------------------------------- */
+/* -- bench_options.c ---------------------------------------------------------------------------------------------- */
 
 /* Fills *options; says on stderr what is wrong, names the value and what is accepted, and ends the program with
  * BENCH_USAGE. --help and --version end it, too. */
@@ -119,7 +119,7 @@ const char *bench_data_name(enum bench_data data);
 const char *bench_dtype_name(enum tagc_dtype dtype);
 const char *bench_storage_name(enum tagc_storage storage);
 
-/* -- bench_data.c ------------------------------------------------------------------------------------------------------- */
+/* -- bench_data.c ------------------------------------------------------------------------------------------------- */
 
 /* Zeroed, 64-byte aligned memory. */
 void *bench_need(size_t bytes);
@@ -132,13 +132,13 @@ void bench_check_memory(double bytes);
 struct bench_world bench_world_new(const struct bench_options *options);
 void bench_world_free(struct bench_world *world);
 
-/* -- bench_sim.c -------------------------------------------------------------------------------------------------------- */
+/* -- bench_sim.c -------------------------------------------------------------------------------------------------- */
 
 /* Runs a codec: its errors and its rate, and with repeat > 0 its speed. */
 struct bench_result bench_run(const struct bench_options *options, const struct bench_world *world,
                               const struct tagc_codec *codec, uint32_t keep_ppm, int repeat);
 
-/* -- bench_speed.c ------------------------------------------------------------------------------------------------------ */
+/* -- bench_speed.c ------------------------------------------------------------------------------------------------ */
 
 /* Times the phases of a rank whose message_in, sketch_in and exponents are what the others sent; its residual goes on. */
 struct bench_speed bench_measure(const struct tagc_codec *codec, struct tagc_job *job, int repeat);
@@ -147,7 +147,7 @@ struct bench_speed bench_measure(const struct tagc_codec *codec, struct tagc_job
 double bench_gbs(const struct bench_speed *speed, int from, int to);
 double bench_ratio(const struct bench_speed *speed, int from, int to);
 
-/* -- bench_model.c ------------------------------------------------------------------------------------------------------ */
+/* -- bench_model.c ------------------------------------------------------------------------------------------------ */
 
 /* What a codec costs a simulated rank: nanoseconds a byte of its foreign elements as fp32. */
 struct bench_pace {
@@ -166,7 +166,7 @@ double bench_step_ns(const struct bench_options *options, const struct tagc_code
 /* Prints the simulation, as a table or as JSON; `results` (one a codec of the options) have the measured speeds. */
 void bench_simulate(const struct bench_options *options, const struct bench_result *results);
 
-/* -- output ------------------------------------------------------------------------------------------------------------- */
+/* -- output ------------------------------------------------------------------------------------------------------- */
 
 void bench_print_table(const struct bench_options *options, const struct bench_world *world,
                        const struct bench_result *results, size_t count);

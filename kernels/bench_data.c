@@ -32,11 +32,11 @@ void bench_check_memory(double bytes)
 {
   const double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
   if (bytes > 0.8 * have)
-    bench_stop(BENCH_FAILED, "that takes %.1f GiB of memory, and this machine has %.1f: choose fewer --elements or --ranks",
-               bytes * 0x1p-30, have * 0x1p-30);
+    bench_stop(BENCH_FAILED, "that takes %.1f GiB of memory, and this machine has %.1f: choose fewer --elements or "
+               "--ranks", bytes * 0x1p-30, have * 0x1p-30);
 }
 
-/* -- made up ------------------------------------------------------------------------------------------------------------ */
+/* -- made up ------------------------------------------------------------------------------------------------------ */
 
 /* The values of one rank: everything is drawn by position. */
 struct source {
@@ -62,7 +62,10 @@ static double random_sign(uint64_t key, uint64_t i) { return tagc_mix64(key + 4 
 
 static double draw_gauss(const struct source *s, uint64_t i) { return normal(s->key, i); }
 
-static double draw_laplace(const struct source *s, uint64_t i) { return -random_sign(s->key, i) * log(uniform(s->key, i, 0)); }
+static double draw_laplace(const struct source *s, uint64_t i)
+{
+  return -random_sign(s->key, i) * log(uniform(s->key, i, 0));
+}
 
 /* Three degrees of freedom: a normal over the root of the mean of three squared ones. Two of these squares add up to an
  * exponential. */
@@ -95,8 +98,8 @@ static double draw_clustered_columns(const struct source *s, uint64_t i)
   return normal(s->key, i);
 }
 
-/* The tokens of a rank's batch, a 16th of the vocabulary: by Zipf's law the k-th row has a share of 1/k, so that the share
- * of the first k is ln k / ln rows. Frequent rows lie anywhere. */
+/* The tokens of a rank's batch, a 16th of the vocabulary: by Zipf's law the k-th row has a share of 1/k, so that the
+ * share of the first k is ln k / ln rows. Frequent rows lie anywhere. */
 static void draw_tokens(struct source *s)
 {
   s->tokens = bench_need((s->rows + 1) * sizeof *s->tokens);
@@ -126,7 +129,7 @@ static void make_up(struct bench_world *world, enum bench_data data, uint64_t se
   }
 }
 
-/* -- read --------------------------------------------------------------------------------------------------------------- */
+/* -- read --------------------------------------------------------------------------------------------------------- */
 
 /* What the end of a dump's name says: ...-rank0-unit3-fp32-W2-n12345.raw. Zeros and -1 for what it does not. */
 struct file_name {
@@ -237,7 +240,7 @@ static void read_each(const struct bench_options *o, struct bench_world *world)
               (uint64_t)world->ranks * world->n * tagc_dtype_size(world->dtype));
 }
 
-/* -- the world ---------------------------------------------------------------------------------------------------------- */
+/* -- the world ---------------------------------------------------------------------------------------------------- */
 
 struct bench_world bench_world_new(const struct bench_options *o)
 {

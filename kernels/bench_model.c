@@ -43,7 +43,8 @@ double bench_unit_ns(const struct bench_options *o, const struct tagc_codec *cod
   return tagc_layout_wire_ns(&shape, &layout, &link, &link) + foreign * (pace->encode + pace->decode);
 }
 
-double bench_step_ns(const struct bench_options *o, const struct tagc_codec *codec, const struct bench_pace *pace, int ranks)
+double bench_step_ns(const struct bench_options *o, const struct tagc_codec *codec, const struct bench_pace *pace,
+                     int ranks)
 {
   double ns = 0;
   for (size_t u = 0; u < o->simulation.unit_count; u++)
@@ -59,7 +60,7 @@ static int next_ranks(const struct bench_simulation *s, int ranks)
   return 2 * ranks < s->most_ranks ? 2 * ranks : s->most_ranks;
 }
 
-/* -- where one way of sending overtakes another ------------------------------------------------------------------------- */
+/* -- where one way of sending overtakes another ------------------------------------------------------------------- */
 
 struct contest {
   const struct bench_options *o;
@@ -119,7 +120,7 @@ static void print_crossovers(const struct bench_options *o, const struct bench_p
   }
 }
 
-/* -- output ------------------------------------------------------------------------------------------------------------- */
+/* -- output ------------------------------------------------------------------------------------------------------- */
 
 static void print_size(char *text, size_t size, const struct bench_unit *unit)
 {
@@ -140,8 +141,9 @@ static void print_table(const struct bench_options *o, const struct bench_pace *
 {
   const struct bench_simulation *s = &o->simulation;
   printf("Milliseconds of the reduce-scatters of a step, and of one unit of each kind; nothing overlaps\n"
-         "%s, %g us a step of a ring, %g Gbit/s, %g us a message, sparsity %.4g\n\n%5s %-10s %8s", bench_dtype_name(o->dtype), s->alpha_us,
-         s->beta_gbit, s->message_us, 1 - 1e-6 * o->keep_ppm, "ranks", "", "plain");
+         "%s, %g us a step of a ring, %g Gbit/s, %g us a message, sparsity %.4g\n\n", bench_dtype_name(o->dtype),
+         s->alpha_us, s->beta_gbit, s->message_us, 1 - 1e-6 * o->keep_ppm);
+  printf("%5s %-10s %8s", "ranks", "", "plain");
   for (size_t i = 0; i < o->codec_count; i++)
     printf(" %8s", o->codec[i]->name);
   putchar('\n');
@@ -164,7 +166,8 @@ static void print_table(const struct bench_options *o, const struct bench_pace *
   print_crossovers(o, pace);
 }
 
-static void json_times(const struct bench_options *o, const struct tagc_codec *codec, const struct bench_pace *pace, int ranks)
+static void json_times(const struct bench_options *o, const struct tagc_codec *codec, const struct bench_pace *pace,
+                       int ranks)
 {
   printf("\"%s\": {\"step_ms\": ", codec ? codec->name : "plain");
   bench_json_number(stdout, 1e-6 * bench_step_ns(o, codec, pace, ranks));

@@ -30,7 +30,7 @@ void bench_stop(int status, const char *message, ...)
   exit(status);
 }
 
-/* -- values ------------------------------------------------------------------------------------------------------------- */
+/* -- values ------------------------------------------------------------------------------------------------------- */
 
 /* A number, perhaps with k or M, up to `*end`. */
 static bool read_count(const char *text, uint64_t least, uint64_t most, uint64_t *out, char **end)
@@ -79,7 +79,7 @@ static bool parse_choice(const char *text, const char *const *names, int *out)
   return false;
 }
 
-/* -- options ------------------------------------------------------------------------------------------------------------ */
+/* -- options ------------------------------------------------------------------------------------------------------ */
 
 static bool set_codec(struct bench_options *o, const char *value)
 {
@@ -261,7 +261,7 @@ static const struct option {
 };
 enum { OPTIONS = sizeof table / sizeof *table };
 
-/* -- the command line --------------------------------------------------------------------------------------------------- */
+/* -- the command line --------------------------------------------------------------------------------------------- */
 
 static void print_codecs(FILE *to)
 {
@@ -348,7 +348,8 @@ void bench_parse(int argc, char **argv, struct bench_options *o)
     }
     const char *value = equals ? equals + 1 : option->value && i + 1 < argc ? argv[++i] : NULL;
     if (option->value && !value)
-      bench_stop(BENCH_USAGE, "%s needs a value: %s", option->name, option->accepts ? option->accepts : "names of codecs");
+      bench_stop(BENCH_USAGE, "%s needs a value: %s", option->name,
+                 option->accepts ? option->accepts : "names of codecs");
     if (!option->value && value)
       bench_stop(BENCH_USAGE, "%s takes no value", option->name);
     if (!option->set(o, value))

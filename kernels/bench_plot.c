@@ -66,7 +66,7 @@ static void find_range(struct plot *p, const struct bench_result *results, size_
     p->most_decade = p->least_decade + 1;
 }
 
-/* -- words -------------------------------------------------------------------------------------------------------------- */
+/* -- words -------------------------------------------------------------------------------------------------------- */
 
 static void escaped(FILE *out, const char *text)
 {
@@ -105,12 +105,14 @@ static bool is_free(const struct plot *p, const struct box *b)
 /* Beside a point, on the first side where there is room: what matters little is left out where there is none. */
 static void label(struct plot *p, double x, double y, const char *fill, const char *text, bool needed)
 {
-  static const double side[][2] = { { 0, 0 }, { 0, -1 }, { -1, -1 }, { -2, 0 }, { 0, 1 }, { -1, 1 }, { -2, -1 }, { -2, 1 } };
+  static const double side[][2] = { { 0, 0 }, { 0, -1 }, { -1, -1 }, { -2, 0 },
+                                    { 0, 1 }, { -1, 1 }, { -2, -1 }, { -2, 1 } };
   enum { SIDES = sizeof side / sizeof *side };
   const double wide = LETTER * (double)strlen(text);
   for (int i = 0; i <= SIDES; i++) {
     const double *s = side[i % SIDES];
-    const struct box box = { x + (s[0] == 0 ? 8 : s[0] < -1 ? -8 - wide : -wide / 2), y - LINE / 2.0 + s[1] * (LINE + 1), wide, LINE };
+    const double left = s[0] == 0 ? 8 : s[0] < -1 ? -8 - wide : -wide / 2;
+    const struct box box = { x + left, y - LINE / 2.0 + s[1] * (LINE + 1), wide, LINE };
     if (i < SIDES ? !is_free(p, &box) : !needed)
       continue;
     take(p, box);
@@ -119,7 +121,7 @@ static void label(struct plot *p, double x, double y, const char *fill, const ch
   }
 }
 
-/* -- axes --------------------------------------------------------------------------------------------------------------- */
+/* -- axes --------------------------------------------------------------------------------------------------------- */
 
 static void line(const struct plot *p, double x1, double y1, double x2, double y2, const char *stroke)
 {
@@ -169,13 +171,13 @@ static void draw_title(const struct plot *p, const struct bench_options *o, cons
   words(p, LEFT, 46, "start", "#555", text);
 }
 
-/* -- points ------------------------------------------------------------------------------------------------------------- */
+/* -- points ------------------------------------------------------------------------------------------------------- */
 
 static void draw_point(struct plot *p, const struct bench_result *r, const char *colour)
 {
   const double x = x_of(p, r->bits), y = y_of(p, r->error);
-  fprintf(p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" fill=\"%s\"><title>%s: %.3f bits, error %.3g</title></circle>\n",
-          x, y, colour, r->codec->name, r->bits, r->error);
+  fprintf(p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\" fill=\"%s\">"
+          "<title>%s: %.3f bits, error %.3g</title></circle>\n", x, y, colour, r->codec->name, r->bits, r->error);
   take(p, (struct box){ x - 5, y - 5, 10, 10 });
 }
 
@@ -239,7 +241,8 @@ static void draw_results(struct plot *p, const struct bench_result *results, siz
   }
 }
 
-void bench_plot(const struct bench_options *o, const struct bench_world *w, const struct bench_result *results, size_t count)
+void bench_plot(const struct bench_options *o, const struct bench_world *w, const struct bench_result *results,
+                size_t count)
 {
   static struct plot p;
   p = (struct plot){ .out = fopen(o->plot, "we") };
@@ -247,7 +250,8 @@ void bench_plot(const struct bench_options *o, const struct bench_world *w, cons
     bench_stop(BENCH_FAILED, "%s: %s", o->plot, strerror(errno));
   find_range(&p, results, count);
   fprintf(p.out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
-          "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"13\">\n<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
+          "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"13\">\n"
+          "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
           WIDE, HIGH, WIDE, HIGH, WIDE, HIGH);
   draw_title(&p, o, w);
   draw_axes(&p);

@@ -22,8 +22,8 @@ struct sim {
 static double sim_bytes(const struct tagc_shape *shape, const struct tagc_layout *l)
 {
   const double ranks = shape->nranks, n = (double)shape->n;
-  const double each = (double)tagc_residual_bytes(shape) +
-                      ranks * (double)(l->message_bytes + 4 * l->sketch_count + l->exponent_bytes) + (double)l->state_bytes;
+  const double payload = (double)(l->message_bytes + 4 * l->sketch_count + l->exponent_bytes);
+  const double each = (double)tagc_residual_bytes(shape) + ranks * payload + (double)l->state_bytes;
   return ranks * each + ranks * (double)l->message_bytes + n * 4 + ranks * n * sizeof(double);
 }
 
@@ -157,7 +157,8 @@ static bool varies(const struct tagc_codec *codec, struct tagc_shape shape)
   shape.keep_ppm = 10000;
   bool carried = codec->layout(&shape, &few);
   shape.keep_ppm = 900000;
-  return !carried || !codec->layout(&shape, &many) || tagc_layout_wire_bytes(&shape, &few) != tagc_layout_wire_bytes(&shape, &many);
+  return !carried || !codec->layout(&shape, &many) ||
+         tagc_layout_wire_bytes(&shape, &few) != tagc_layout_wire_bytes(&shape, &many);
 }
 
 struct bench_result bench_run(const struct bench_options *o, const struct bench_world *world,

@@ -36,9 +36,10 @@ static const char *residual_name(const struct bench_options *o)
 static void print_head(const struct bench_options *o, const struct bench_world *w)
 {
   const char *slash = strrchr(w->name, '/');
-  printf("%s\n%s, %d ranks, %llu elements a shard, sparsity %.4g, residual %s, %s, seed %llu\n", slash ? slash + 1 : w->name,
-         bench_dtype_name(w->dtype), w->ranks, (unsigned long long)w->n, 1 - 1e-6 * o->keep_ppm, residual_name(o),
-         o->stochastic ? "stochastic" : "nearest", (unsigned long long)o->seed);
+  printf("%s\n%s, %d ranks, %llu elements a shard, sparsity %.4g, residual %s, %s, seed %llu\n",
+         slash ? slash + 1 : w->name, bench_dtype_name(w->dtype), w->ranks, (unsigned long long)w->n,
+         1 - 1e-6 * o->keep_ppm, residual_name(o), o->stochastic ? "stochastic" : "nearest",
+         (unsigned long long)o->seed);
   if (o->repeat > 0)
     printf("GB/s of the elements as fp32 on one core (%s), and the ratio to memcpy of them in the same run\n",
            tagc_variant_name(tagc_variant()));
@@ -81,7 +82,8 @@ static void print_errors(const struct bench_options *o, const struct bench_resul
 static void print_phases(const struct bench_result *results, size_t count)
 {
   printf("\n%-8s %-7s |     memcpy    |       prepare       |        encode       |        decode\n", "", "");
-  printf("%-8s %-7s |     ms   GB/s |     ms   GB/s ratio |     ms   GB/s ratio |     ms   GB/s ratio\n", "codec", "variant");
+  printf("%-8s %-7s |     ms   GB/s |     ms   GB/s ratio |     ms   GB/s ratio |     ms   GB/s ratio\n", "codec",
+         "variant");
   for (size_t i = 0; i < count; i++)
     for (size_t v = 0; v < results[i].speeds; v++) {
       const struct bench_speed *s = &results[i].speed[v];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Milliseconds of one reduce-scatter of ELEMENTS fp32 over all ranks, as the program sees it: the median over the last CALLS
- * calls, after as many as it takes to learn the cycle. Run it under tests/standin/launch, plain or preloaded with
+ * Milliseconds of one reduce-scatter of ELEMENTS fp32 over all ranks, as the program sees it: the median over the last
+ * CALLS calls, after as many as it takes to learn the cycle. Run it under tests/standin/launch, plain or preloaded with
  * TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 (tests/bench/simulate.sh does); rank 0 prints.
  *
  *   exchange ELEMENTS [CALLS]

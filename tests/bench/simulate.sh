@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Is the model of `tagc-bench --simulate` right? simulate.sh BUILD_DIR [RATE_MBIT [ELEMENTS [RANKS...]]]: one reduce-scatter
-# through the library and the stand-in for NCCL, at a limited rate, against what the model says of it. The latency is measured
-# (a reduce-scatter of next to nothing), the rate is the limit, encode and decode are measured by tagc-bench on one core: choose
-# a rate at which the processor is not what ranks wait for. Takes minutes; most of them are spent waiting.
+# Is the model of `tagc-bench --simulate` right? simulate.sh BUILD_DIR [RATE_MBIT [ELEMENTS [RANKS...]]]: one
+# reduce-scatter through the library and the stand-in for NCCL, at a limited rate, against what the model says of it. The
+# latency is measured (a reduce-scatter of next to nothing), the rate is the limit, encode and decode are measured by
+# tagc-bench on one core: choose a rate at which the processor is not what ranks wait for. Takes minutes, mostly waiting.
 set -eu
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-100} elements=${3:-4194304}
