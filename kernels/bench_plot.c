@@ -235,7 +235,7 @@ static void draw_results(struct plot *p, const struct bench_result *results, siz
         else if (pass == 2 && i == at + run - 1)
           label(p, x_of(p, r->bits), y_of(p, r->error), colour, r->codec->name, true);
         else if (pass == 3 && run > 1)
-          label(p, x_of(p, r->bits), y_of(p, r->error), "#888", text, false);
+          label(p, x_of(p, r->bits), y_of(p, r->error), colour, text, false);
       }
     }
   }

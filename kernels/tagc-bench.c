@@ -16,7 +16,7 @@ static void run_codecs(const struct bench_options *o, const struct bench_world *
 /* The points of the picture: codecs with a curve get one for each sparsity, as rates between the others'. */
 static void plot(const struct bench_options *o, const struct bench_world *world, const struct bench_result *results)
 {
-  static const uint32_t keep[] = { 3000, 10000, 20000, 50000, 100000, 200000, 400000 };
+  static const uint32_t keep[] = { 3000, 10000, 50000, 100000, 200000, 400000 };
   enum { KEEPS = sizeof keep / sizeof *keep };
   static struct bench_result points[BENCH_MOST_CODECS * KEEPS];
   size_t count = 0;
