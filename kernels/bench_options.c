@@ -355,4 +355,6 @@ void bench_parse(int argc, char **argv, struct bench_options *o)
     if (!option->set(o, value))
       refuse(option, value);
   }
+  if (o->simulation.wanted && (o->plot || o->inputs))
+    bench_stop(BENCH_USAGE, "%s does not go with --simulate", o->plot ? "--plot" : "--input");
 }
