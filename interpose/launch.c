@@ -5,6 +5,7 @@
 
 #include "interpose/background.h"
 #include "interpose/comm.h"
+#include "interpose/dump.h"
 #include "interpose/execute.h"
 #include "interpose/vote.h"
 
@@ -156,6 +157,7 @@ static bool all_nonblocking(const struct tagc_call *calls, size_t count)
 ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, bool in_group)
 {
   struct tagc_exchange real;
+  tagc_dump_calls(calls, count);
   bool complete = tagc_exchange_find(&real, calls[0].nccl);
   for (size_t i = 0; i < count; i++)
     calls[i].decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_missing};

@@ -9,6 +9,7 @@ libtagc_a_SOURCES += \
   interpose/capture.c interpose/capture.h \
   interpose/comm.c interpose/comm.h \
   interpose/dispatch.c \
+  interpose/dump.c interpose/dump.h \
   interpose/background.c interpose/background.h \
   interpose/exchange.c interpose/exchange.h \
   interpose/execute.c interpose/execute.h \

@@ -129,6 +129,11 @@ tests_e2e_dlopen_user_so_CFLAGS = $(AM_CFLAGS) -fPIC -DLIBRARY
 tests_e2e_dlopen_user_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_dlopen_user_so_LDADD =
 
+# Dumps of gradients, and the program that reads them.
+dist_check_SCRIPTS += tests/e2e/bench.test tests/e2e/dump.test
+TESTS += tests/e2e/bench.test tests/e2e/dump.test
+check_PROGRAMS += tests/e2e/dump
+
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
 rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
@@ -178,6 +183,8 @@ endif
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md
+check_PROGRAMS += tests/bench/exchange
+EXTRA_DIST += tests/bench/simulate.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
 # One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
@@ -224,9 +231,11 @@ tests_asan = $(unit_tests) $(rules_scripts) \
   tests/e2e/agreement.test \
   tests/e2e/beside.test \
   tests/e2e/copies.test \
+  tests/e2e/bench.test \
   tests/e2e/ctypes.test \
   tests/e2e/dlsym.test \
   tests/e2e/doctor.test \
+  tests/e2e/dump.test \
   tests/e2e/faults_system.test \
   tests/e2e/little.test \
   tests/e2e/reduce_scatter.test \
