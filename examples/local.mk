@@ -25,4 +25,4 @@ examples_train_gpt_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -fno-math-errno -fno-trap
 # Linked as any NCCL program is; here the stand-in is the NCCL that is found.
 examples_train_gpt_LDADD = -Ltests/standin -lnccl $(BLAS_LIBS) -lm
 examples_train_gpt_DEPENDENCIES = tests/standin/libnccl.so
-EXTRA_DIST += examples/demo
+EXTRA_DIST += examples/demo examples/fidelity examples/runs.sh

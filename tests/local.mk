@@ -168,6 +168,12 @@ if HAVE_BLAS
 TESTS += tests/e2e/soak.test
 endif
 
+# The measurement of fidelity: a command of its own (./quickstart fidelity), and a short one.
+dist_check_SCRIPTS += tests/e2e/fidelity.test
+if HAVE_BLAS
+TESTS += tests/e2e/fidelity.test
+endif
+
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md
