@@ -13,6 +13,7 @@ const struct tagc_codec *const tagc_codecs[] = {
   &tagc_codec_q8,
   &tagc_codec_q4,
   &tagc_codec_q2,
+  &tagc_codec_sparse,
   &tagc_codec_lhc,
   NULL,
 };

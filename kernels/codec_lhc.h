@@ -33,6 +33,7 @@ struct tagc_lhc_geometry {
   uint32_t part_cells;             /* counters of one part: rows * 32, less than 2^16 */
   uint32_t blocks;                 /* with an exponent each */
   int counter_bits;                /* B */
+  bool narrow_residual;            /* stored narrower than fp32: widened in the state from prepare to encode */
 };
 
 /* -- cells -------------------------------------------------------------------------------------------------------- */

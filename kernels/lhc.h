@@ -10,6 +10,7 @@
 #include "kernels/codec.h"
 #include "kernels/codec_lhc.h"
 #include "kernels/exceptions.h"
+#include "kernels/sparse.h"
 #include "kernels/sparsify.h"
 
 /* False where the codec cannot carry the shape. Pure. */
@@ -27,6 +28,7 @@ struct tagc_lhc_state {
   struct tagc_lhc_header *header;
   struct tagc_sparsify_memory selected;
   uint32_t *bitmap;                /* sparse layout: lines of the shard */
+  float *residual;                 /* of the foreign shards, where it is stored narrower */
 
   struct tagc_exception *exceptions;  /* of all senders */
   uint32_t *cursors;               /* per sender (sparse layout), or per chunk: elements that are written */
@@ -41,10 +43,10 @@ struct tagc_lhc_state {
 /* Points *out into the memory at `base`; returns the bytes needed (base may be NULL for that). */
 size_t tagc_lhc_state_carve(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base);
 
-/* The bytes and offsets of a message: exceptions | bitmap, or exceptions | counts | offsets | values (sparse). */
+/* The bytes and offsets of a message: exceptions | bitmap, or exceptions | counts | offsets | values. */
 struct tagc_lhc_message {
   size_t bitmap;                   /* uint32 x chunks x chunk_lines */
-  size_t counts, offsets, values;  /* uint16 per 256 positions; uint8, float per value */
+  struct tagc_sparse_message sparse;
   size_t bytes;
 };
 
@@ -119,10 +121,5 @@ const struct tagc_lhc_kernels *tagc_lhc_kernels(void);
 void tagc_lhc_prepare(struct tagc_job *job);
 void tagc_lhc_encode(struct tagc_job *job);
 void tagc_lhc_decode(struct tagc_job *job);
-
-/* The parts of the sparse layout. */
-void tagc_lhc_sparse_encode(struct tagc_job *job, const struct tagc_lhc_geometry *geo);
-void tagc_lhc_sparse_decode(struct tagc_job *job, const struct tagc_lhc_geometry *geo,
-                            const struct tagc_exception *exceptions, size_t count);
 
 #endif

@@ -145,37 +145,23 @@ static void decode_sketch(struct tagc_job *job, const struct tagc_lhc_geometry *
   output_all(&out, state->exceptions, exceptions);
 }
 
-/* Collects the senders' exceptions. False where they do not say which values they were: the shard is lost. */
-static bool merge_exceptions(struct tagc_job *job, const struct tagc_lhc_state *state, size_t *count)
-{
-  const size_t bytes = job->layout.message_bytes;
-  bool fits = true;
-  *count = 0;
-  job->nonfinite_seen = state->header->nonfinite;
-  for (int other = 0; other < job->shape.nranks; other++) {
-    if (other == job->rank)
-      continue;
-    const struct tagc_exceptions *in = (const struct tagc_exceptions *)(job->message_in + (size_t)other * bytes);
-    fits &= tagc_exceptions_merge(state->exceptions, count, in, job->shape.n);
-    job->nonfinite_seen |= in->anywhere || !fits;
-  }
-  return fits;
-}
-
 void tagc_lhc_decode(struct tagc_job *job)
 {
   tagc_fpmode mode = tagc_fpmode_enter();
   struct tagc_lhc_geometry geo;
   struct tagc_lhc_state state;
+  struct tagc_lhc_message message;
   tagc_lhc_geometry_fill(&geo, &job->shape);
   tagc_lhc_state_carve(&state, &geo, job->state);
   size_t count;
-  if (!merge_exceptions(job, &state, &count)) {
+  job->nonfinite_seen = state.header->nonfinite;
+  if (!tagc_exceptions_collect(job, state.exceptions, &count, &job->nonfinite_seen)) {
     job->stats->overflowed++;
     for (uint64_t i = 0; i < job->shape.n; i++)
       tagc_store(job->recv, i, job->shape.dtype, tagc_float_of(TAGC_NAN_BITS));
   } else if (geo.hashes == 0) {
-    tagc_lhc_sparse_decode(job, &geo, state.exceptions, count);
+    tagc_lhc_message_fill(&message, &geo);
+    tagc_sparse_sum(job, &message.sparse, state.cursors, state.exceptions, count);
   } else {
     decode_sketch(job, &geo, &state, count);
   }

@@ -43,8 +43,6 @@ static void size_sketch(struct tagc_lhc_geometry *geo)
 
 bool tagc_lhc_geometry_fill(struct tagc_lhc_geometry *geo, const struct tagc_shape *shape)
 {
-  if (shape->residual > TAGC_STORAGE_FP32)
-    return false;
   if (shape->n == 0 || shape->n > UINT32_MAX || shape->nranks < 2 || shape->nranks > MAX_RANKS ||
       shape->keep_ppm == 0 || shape->keep_ppm > 1000000)
     return false;
@@ -57,6 +55,7 @@ bool tagc_lhc_geometry_fill(struct tagc_lhc_geometry *geo, const struct tagc_sha
     .senders = (uint32_t)senders,
     .blocks = (uint32_t)((shape->n + 1023) / 1024),
     .counter_bits = 31 - ceil_log2((uint32_t)shape->nranks),
+    .narrow_residual = shape->residual > TAGC_STORAGE_FP32,
   };
   tagc_grid_fill(&geo->grid, shape->n, shape->keep_ppm, (uint32_t)chunks);
   uint64_t positions = at_most((uint64_t)geo->grid.chunk_lines * TAGC_GRID_LINE, shape->n);
@@ -68,17 +67,13 @@ bool tagc_lhc_geometry_fill(struct tagc_lhc_geometry *geo, const struct tagc_sha
 
 void tagc_lhc_message_fill(struct tagc_lhc_message *out, const struct tagc_lhc_geometry *geo)
 {
-  size_t at = tagc_exceptions_bytes(geo->grid.n);
-  *out = (struct tagc_lhc_message){ .bytes = at };
-  if (geo->hashes) {
-    out->bitmap = at;
-    out->bytes = at + tagc_pad16(sizeof(uint32_t) * (size_t)geo->grid.chunks * geo->grid.chunk_lines);
+  const size_t at = tagc_exceptions_bytes(geo->grid.n);
+  const size_t words = (size_t)geo->grid.chunks * geo->grid.chunk_lines;
+  *out = (struct tagc_lhc_message){ .bitmap = at, .bytes = at + tagc_pad16(sizeof(uint32_t) * words) };
+  if (geo->hashes)
     return;
-  }
-  out->counts = at;
-  out->offsets = out->counts + tagc_pad16(sizeof(uint16_t) * ((geo->grid.n + 255) / 256));
-  out->values = out->offsets + tagc_pad16(geo->grid.chunk_capacity);
-  out->bytes = out->values + tagc_pad16(sizeof(float) * (size_t)geo->grid.chunk_capacity);
+  tagc_sparse_message_fill(&out->sparse, geo->grid.n, geo->grid.chunk_capacity, true);
+  out->bytes = out->sparse.bytes;
 }
 
 /* What is used from prepare to encode. */
@@ -86,6 +81,7 @@ static size_t carve_sending(struct tagc_lhc_state *out, const struct tagc_lhc_ge
 {
   used = tagc_sparsify_carve(&out->selected, &geo->grid, geo->senders, base, used);
   out->bitmap = tagc_carve(base, &used, geo->hashes ? 0 : (size_t)geo->grid.lines * sizeof *out->bitmap);
+  out->residual = tagc_carve(base, &used, geo->narrow_residual ? geo->senders * geo->grid.n * sizeof *out->residual : 0);
   return used;
 }
 

@@ -12,6 +12,14 @@
 /* Among the foreign shards. */
 static size_t place_of(const struct tagc_job *job, int shard) { return (size_t)(shard - (shard > job->rank)); }
 
+/* The residual of a foreign shard as fp32: itself, or its place in the state. */
+static float *residual_of(const struct tagc_job *job, const struct tagc_lhc_state *state, int shard)
+{
+  if (job->shape.residual == TAGC_STORAGE_FP32)
+    return tagc_residual_floats(job, shard);
+  return state->residual + place_of(job, shard) * job->shape.n;
+}
+
 /* Selects from one foreign shard; returns how many exceptions it had. */
 static uint32_t prepare_shard(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
                               const struct tagc_lhc_state *state, int number)
@@ -26,7 +34,7 @@ static uint32_t prepare_shard(const struct tagc_job *job, const struct tagc_lhc_
     .scale = job->scale,
     .seed = job->seed,
     .number = (uint32_t)number,
-    .residual = tagc_residual_floats(job, number),
+    .residual = residual_of(job, state, number),
     .residual_empty = job->residual_empty,
     .exceptions = (struct tagc_exceptions *)out,
     .exponents = geo->hashes ? job->exponents + (size_t)number * job->layout.exponent_bytes : NULL,
@@ -35,7 +43,15 @@ static uint32_t prepare_shard(const struct tagc_job *job, const struct tagc_lhc_
     .list = place_of(job, number),
   };
   tagc_exceptions_clear(shard.exceptions, geo->grid.n);
+  if (geo->narrow_residual && !job->residual_empty)
+    tagc_residual_load_shard(job, number, shard.residual);
   state->header->norm2 += tagc_sparsify(&shard);
+  if (geo->hashes == 0) {
+    const size_t first = shard.list * state->selected.stride;
+    tagc_sparse_count(&message.sparse, shard.bitmap, out);
+    tagc_sparse_pack(&message.sparse, state->selected.values + first, state->selected.ids + first,
+                     state->selected.counts[shard.list], out);
+  }
   for (uint32_t chunk = 0; chunk < geo->grid.chunks; chunk++)
     job->stats->selected += state->selected.counts[shard.list * geo->grid.chunks + chunk];
   return tagc_exceptions_close(shard.exceptions, geo->grid.n);
@@ -57,24 +73,6 @@ void tagc_lhc_prepare(struct tagc_job *job)
   tagc_fpmode_leave(mode);
 }
 
-/* Tells every receiver whether this rank had an exception anywhere. No codec touches the own shard, but the others want
- * to know of it as well. */
-static void tell_of_exceptions(const struct tagc_job *job, const struct tagc_lhc_state *state)
-{
-  struct tagc_exceptions *list;
-  const uint64_t n = job->shape.n;
-  uint32_t seen = tagc_sparsify_kernels()->has_exceptions(tagc_job_shard(job, job->rank), n, job->shape.dtype, job->scale);
-  for (int pass = 0; pass < 2; pass++)
-    for (int shard = 0; shard < job->shape.nranks; shard++) {
-      list = (struct tagc_exceptions *)(job->message_out + (size_t)shard * job->layout.message_bytes);
-      if (shard != job->rank && pass == 0)
-        seen |= list->count > 0;
-      else if (shard != job->rank)
-        list->anywhere = seen;
-    }
-  state->header->nonfinite = seen;
-}
-
 /* The counters of one foreign shard. */
 static void encode_shard(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
                          const struct tagc_lhc_state *state, int shard)
@@ -86,7 +84,7 @@ static void encode_shard(const struct tagc_job *job, const struct tagc_lhc_geome
     const size_t list = place_of(job, shard) * geo->grid.chunks + chunk;
     struct tagc_lhc_part part = {
       .geo = geo,
-      .residual = tagc_residual_floats(job, shard),
+      .residual = residual_of(job, state, shard),
       .chunk = chunk,
       .count = state->selected.counts[list],
       .seed = tagc_grid_seed(job->seed, (uint32_t)shard, chunk),
@@ -98,6 +96,16 @@ static void encode_shard(const struct tagc_job *job, const struct tagc_lhc_geome
   }
 }
 
+/* Back to where it is kept; returns the squared norm of what could be. */
+static double store_residual(const struct tagc_job *job, const struct tagc_lhc_state *state)
+{
+  double norm2 = 0;
+  for (int shard = 0; shard < job->shape.nranks; shard++)
+    if (shard != job->rank)
+      norm2 += tagc_residual_store_shard(job, shard, residual_of(job, state, shard));
+  return norm2;
+}
+
 void tagc_lhc_encode(struct tagc_job *job)
 {
   tagc_fpmode mode = tagc_fpmode_enter();
@@ -105,9 +113,7 @@ void tagc_lhc_encode(struct tagc_job *job)
   struct tagc_lhc_state state;
   tagc_lhc_geometry_fill(&geo, &job->shape);
   tagc_lhc_state_carve(&state, &geo, job->state);
-  tell_of_exceptions(job, &state);
-  if (geo.hashes == 0)
-    tagc_lhc_sparse_encode(job, &geo);
+  state.header->nonfinite = tagc_exceptions_tell(job, tagc_sparsify_own_exceptions(job));
   for (int shard = 0; geo.hashes && shard < job->shape.nranks; shard++) {
     if (shard != job->rank)
       encode_shard(job, &geo, &state, shard);
@@ -115,6 +121,6 @@ void tagc_lhc_encode(struct tagc_job *job)
       memset(job->sketch_out + (size_t)shard * job->layout.sketch_count, 0,
              job->layout.sketch_count * sizeof *job->sketch_out);
   }
-  job->stats->residual_norm2 = state.header->norm2;
+  job->stats->residual_norm2 = geo.narrow_residual ? store_residual(job, &state) : state.header->norm2;
   tagc_fpmode_leave(mode);
 }

@@ -175,16 +175,10 @@ static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct
 static ALWAYS_INLINE void output_typed(const struct tagc_lhc_output *out, enum tagc_dtype dtype, uint32_t from,
                                        uint32_t to)
 {
-  /* The quotient by a power of two is the product with its inverse, to the bit. */
-  const uint32_t bits = tagc_bits_of(out->divisor);
-  const bool power = (bits & 0x7fffffu) == 0 && bits >> 23 > 0 && bits >> 23 < 250;
-  struct tagc_result_format result = { dtype, power, false, out->scale, power ? 1 / out->divisor : out->divisor };
-  struct tagc_result_format stream = result;
-  stream.streaming = true;
   if (out->streaming)
-    output_lines(out, stream, from, to);
+    output_lines(out, result_format(dtype, true, out->scale, out->divisor), from, to);
   else
-    output_lines(out, result, from, to);
+    output_lines(out, result_format(dtype, false, out->scale, out->divisor), from, to);
 }
 
 static void output(const struct tagc_lhc_output *out, uint32_t from, uint32_t to)

@@ -102,16 +102,12 @@ STEP __m128i spread4(const uint32_t *sums, uint32_t mask)
 STEP void result16(uint32_t mask, const uint32_t *sums, float unit, const void *own, void *recv,
                             struct tagc_result_format result)
 {
-  const __m256 divisor = _mm256_set1_ps(result.divisor), nan = _mm256_castsi256_ps(_mm256_set1_epi32(TAGC_NAN_BITS));
   for (uint32_t i = 0; i < 2; i++, mask >>= 8, own = behind8(own, result.dtype),
                 recv = (char *)recv + 8 * tagc_dtype_size(result.dtype)) {
     uint32_t low = (uint32_t)__builtin_popcount(mask & 15), high = (uint32_t)__builtin_popcount(mask & 0xf0);
     __m256i sum = _mm256_set_m128i(spread4(sums + low, mask >> 4 & 15), spread4(sums, mask & 15));
     sums += low + high;
-    __m256 x = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(unit));
-    x = _mm256_add_ps(x, _mm256_mul_ps(_mm256_set1_ps(result.scale), load8(own, result.dtype)));
-    x = result.by_inverse ? _mm256_mul_ps(x, divisor) : _mm256_div_ps(x, divisor);
-    store8(recv, result, _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+    finish_vector(_mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(unit)), own, recv, result);
   }
 }
 

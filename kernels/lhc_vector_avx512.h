@@ -93,12 +93,7 @@ STEP void result16(uint32_t mask, const uint32_t *sums, float unit, const void *
   /* Into a register first: to expand from memory takes Zen three times as long. */
   __asm__("" : "+v"(list));
   __m512i sum = _mm512_maskz_expand_epi32((__mmask16)mask, list);
-  __m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(unit));
-  x = _mm512_add_ps(x, _mm512_mul_ps(_mm512_set1_ps(result.scale), load16(own, result.dtype)));
-  __m512 divisor = _mm512_set1_ps(result.divisor);
-  x = result.by_inverse ? _mm512_mul_ps(x, divisor) : _mm512_div_ps(x, divisor);
-  __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-  store16(recv, result, _mm512_mask_mov_ps(x, nan, _mm512_castsi512_ps(_mm512_set1_epi32(TAGC_NAN_BITS))));
+  finish_vector(_mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(unit)), own, recv, result);
 }
 
 #endif

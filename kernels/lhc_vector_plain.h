@@ -59,16 +59,11 @@ STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *word
 STEP void result16(uint32_t mask, const uint32_t *sums, float unit, const void *own, void *recv,
                             struct tagc_result_format result)
 {
-  for (uint32_t i = 0; i < 16; i++) {
-    float x = 0;
+  float sum[16] = { 0 };
+  for (uint32_t i = 0; i < 16; i++)
     if (mask >> i & 1)
-      x = (float)(int32_t)*sums++ * unit;
-    x += result.scale * tagc_load(own, i, result.dtype);
-    if (result.by_inverse)
-      tagc_store_result(recv, i, result.dtype, x * result.divisor, 1);
-    else
-      tagc_store_result(recv, i, result.dtype, x, result.divisor);
-  }
+      sum[i] = (float)(int32_t)*sums++ * unit;
+  finish16(sum, own, recv, result);
 }
 
 #endif

@@ -10,7 +10,7 @@ libtagc_a_SOURCES += \
   kernels/device.h kernels/device_host.c \
   kernels/exceptions.c kernels/exceptions.h \
   kernels/fpmode.h \
-  kernels/lhc.h kernels/lhc_layout.c kernels/lhc_prepare.c kernels/lhc_decode.c kernels/lhc_sparse.c \
+  kernels/lhc.h kernels/lhc_layout.c kernels/lhc_prepare.c kernels/lhc_decode.c \
   kernels/lhc_plain.c kernels/lhc_vector.h kernels/lhc_vector_plain.h kernels/carve.h \
   kernels/residual.c kernels/residual.h kernels/residual_blocks.h kernels/residual_plain.c \
   kernels/rotate.h \
@@ -26,6 +26,10 @@ libtagc_a_SOURCES += \
   kernels/sparsify_vector.h kernels/sparsify_vector_plain.h
 EXTRA_DIST += kernels/sparsify_kernels.inc.c
 
+# Their values with their places: the codec sparse, and lhc for small shards.
+libtagc_a_SOURCES += kernels/codec_sparse.c kernels/sparse.c kernels/sparse.h kernels/sparse_plain.c
+EXTRA_DIST += kernels/sparse_kernels.inc.c
+
 # The same hot functions for other instruction sets: objects of their own flags inside the one library. They share nothing
 # between threads, and gcc 12 loses the upper halves of 512-bit values around the calls of its thread sanitizer.
 AVX512_CFLAGS = -fno-sanitize=thread -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mf16c -mbmi -mbmi2 -mpopcnt
@@ -33,10 +37,10 @@ AVX2_CFLAGS = -mavx2 -mf16c -mbmi -mbmi2 -mpopcnt
 if X86_64
 noinst_LIBRARIES += libtagc_avx2.a libtagc_avx512.a
 libtagc_avx2_a_SOURCES = kernels/lhc_avx2.c kernels/lhc_vector_avx2.h kernels/dense_avx2.c kernels/vector_avx2.h
+libtagc_avx2_a_SOURCES += kernels/residual_avx2.c kernels/sparse_avx2.c kernels/sparsify_avx2.c kernels/sparsify_vector_avx2.h
 libtagc_avx2_a_CFLAGS = $(LIBRARY_CFLAGS) $(AVX2_CFLAGS)
 libtagc_avx512_a_SOURCES = kernels/lhc_avx512.c kernels/lhc_vector_avx512.h kernels/dense_avx512.c kernels/vector_avx512.h
-libtagc_avx2_a_SOURCES += kernels/residual_avx2.c kernels/sparsify_avx2.c kernels/sparsify_vector_avx2.h
-libtagc_avx512_a_SOURCES += kernels/residual_avx512.c kernels/sparsify_avx512.c kernels/sparsify_vector_avx512.h
+libtagc_avx512_a_SOURCES += kernels/residual_avx512.c kernels/sparse_avx512.c kernels/sparsify_avx512.c kernels/sparsify_vector_avx512.h
 libtagc_avx512_a_CFLAGS = $(LIBRARY_CFLAGS) $(AVX512_CFLAGS)
 libtagc_a_LIBADD += $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)
 EXTRA_libtagc_a_DEPENDENCIES = $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)

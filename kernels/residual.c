@@ -106,6 +106,25 @@ double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from,
   return norm2;
 }
 
+static uint32_t block_at(const struct tagc_job *job, uint64_t from)
+{
+  return job->shape.n - from < BLOCK ? (uint32_t)(job->shape.n - from) : BLOCK;
+}
+
+void tagc_residual_load_shard(const struct tagc_job *job, int shard, float *out)
+{
+  for (uint64_t from = 0; from < job->shape.n; from += BLOCK)
+    tagc_residual_load(job, shard, from, block_at(job, from), out + from);
+}
+
+double tagc_residual_store_shard(const struct tagc_job *job, int shard, const float *values)
+{
+  double norm2 = 0;
+  for (uint64_t from = 0; from < job->shape.n; from += BLOCK)
+    norm2 += tagc_residual_store(job, shard, from, block_at(job, from), values + from);
+  return norm2;
+}
+
 void tagc_residual_flush(const struct tagc_job *job, void *out)
 {
   tagc_fpmode mode = tagc_fpmode_enter();
@@ -117,7 +136,7 @@ void tagc_residual_flush(const struct tagc_job *job, void *out)
     const bool has_residual = shard != job->rank && job->residual && !job->residual_empty;
     float residual[BLOCK] = {0};
     for (uint64_t at = 0; at < n; at += BLOCK) {
-      const uint32_t count = n - at < BLOCK ? (uint32_t)(n - at) : BLOCK;
+      const uint32_t count = block_at(job, at);
       if (has_residual)
         tagc_residual_load(job, shard, at, count, residual);
       for (uint32_t i = 0; i < count; i++) {

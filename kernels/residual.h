@@ -36,6 +36,10 @@ void tagc_residual_load(const struct tagc_job *job, int shard, uint64_t from, ui
  * stored. Shards may be stored in any order, and a block more than once. */
 double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, const float *values);
 
+/* The same for all blocks of a foreign shard. */
+void tagc_residual_load_shard(const struct tagc_job *job, int shard, float *out);
+double tagc_residual_store_shard(const struct tagc_job *job, int shard, const float *values);
+
 /* Writes scale*g + e, rounded once to the shape's type, to `out` (nranks x n elements, not overlapping send): what a
  * plain reduce-scatter (sum, or average) must send so that nothing stays behind when compression is switched off. The
  * own shard is scale*g. Reads job->{shape, rank, send, scale, residual, residual_empty}. */

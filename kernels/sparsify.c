@@ -188,12 +188,20 @@ static bool select_part(const struct tagc_sparsify_part *part, struct tagc_spars
   return good;
 }
 
-static double norm_of(const float *residual, uint64_t n)
+/* Of what stays in the residual, but for what was chosen. */
+static double norm_of(const struct tagc_sparsify_shard *shard)
 {
-  double norm = 0;
-  for (uint64_t i = 0; i < n; i++)
-    norm += (double)residual[i] * residual[i];
-  return norm;
+  const struct tagc_grid *grid = shard->grid;
+  double norm2 = 0;
+  for (uint32_t line = 0; line < grid->lines; line++) {
+    const uint32_t chunk = tagc_grid_chunk_of(grid->chunks, line), local = line / grid->chunks;
+    const uint32_t chosen = shard->bitmap[(size_t)chunk * grid->chunk_lines + local];
+    const uint64_t at = (uint64_t)line * TAGC_GRID_LINE;
+    for (uint32_t lane = 0; lane < TAGC_GRID_LINE && at + lane < grid->n; lane++)
+      if (!(chosen >> lane & 1))
+        norm2 += (double)shard->residual[at + lane] * (double)shard->residual[at + lane];
+  }
+  return norm2;
 }
 
 
@@ -232,5 +240,11 @@ double tagc_sparsify(const struct tagc_sparsify_shard *shard)
     };
     good &= select_part(&part, &memory->candidates[chunk], &memory->counts[list], &norm2);
   }
-  return good ? norm2 : norm_of(shard->residual, grid->n);
+  return good ? norm2 : norm_of(shard);
+}
+
+bool tagc_sparsify_own_exceptions(const struct tagc_job *job)
+{
+  const void *own = tagc_job_shard(job, job->rank);
+  return tagc_sparsify_kernels()->has_exceptions(own, job->shape.n, job->shape.dtype, job->scale);
 }

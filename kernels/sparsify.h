@@ -55,14 +55,18 @@ struct tagc_sparsify_shard {
   float *residual;                 /* n floats: gets scale*g + e, without what was chosen */
   bool residual_empty;
   struct tagc_exceptions *exceptions;   /* empty before, open after */
+  bool rounded;                    /* chosen values will be rounded to bf16: what that leaves over stays, too */
   uint8_t *exponents;              /* a byte a block of 1,024 positions; may be NULL */
   uint32_t *bitmap;                /* of what was chosen, chunk_lines words a chunk: a word a line */
   const struct tagc_sparsify_memory *memory;
   size_t list;                     /* which shard's in memory the lists of what was chosen are */
 };
 
-/* Chooses. Returns the squared norm of what stays in the residual. */
+/* Chooses. Returns the squared norm of what stays in the residual, but for what rounding leaves over. */
 double tagc_sparsify(const struct tagc_sparsify_shard *shard);
+
+/* Whether this rank's own shard has exceptions: no codec touches it, but tagc_exceptions_tell() wants to know. */
+bool tagc_sparsify_own_exceptions(const struct tagc_job *job);
 
 /* -- hot functions: compiled once per instruction set, the same bits from each ------------------------------------- */
 
@@ -97,7 +101,7 @@ struct tagc_sparsify_kernels {
   /* scale*g + e of every step-th line from step / 2 on. Returns how many values. */
   uint32_t (*sample)(const struct tagc_sparsify_shard *shard, uint32_t step, float *values);
   /* Writes scale*g + e to the residual, but for magnitudes from the chunk's threshold on: these go to the chunk's list
-   * and its bitmap, and are zero in the residual. Fills the exponents. Returns the squared norm of what stays. Where a
+   * and its bitmap, and the residual gets what stays of them when they are sent. Fills the exponents. Returns the squared norm of what stays. Where a
    * list gets full, its values go back and the chunk goes the long way. */
   double (*scan)(const struct tagc_sparsify_shard *shard);
   /* Counts values by coarse bin, or where `coarse` is one, those in it by fine bin. */

@@ -10,7 +10,7 @@
 /* scale*g + e of one line, zeros behind the end of the shard. */
 static void sum_line(const struct tagc_sparsify_shard *shard, uint32_t line, float out[TAGC_GRID_LINE])
 {
-  struct tagc_sparsify_input input = { shard->dtype, shard->residual_empty, shard->scale };
+  struct tagc_sparsify_input input = { shard->dtype, shard->residual_empty, shard->rounded, shard->scale };
   const uint64_t at = (uint64_t)line * TAGC_GRID_LINE, left = shard->grid->n - at;
   if (left >= TAGC_GRID_LINE) {
     for (uint32_t lane = 0; lane < TAGC_GRID_LINE; lane += 16)
@@ -53,7 +53,7 @@ static void scan_rest(const struct tagc_sparsify_shard *shard, struct block *blo
   block_include(block, v + 16);
   for (uint32_t lane = 0; at + lane < grid->n; lane++) {
     bool large = (tagc_bits_of(v[lane]) & 0x7fffffffu) >= list->threshold;
-    shard->residual[at + lane] = large ? 0 : v[lane];
+    shard->residual[at + lane] = large ? left_of(v[lane], shard->rounded) : v[lane];
     *norm2 += large ? 0 : (double)v[lane] * v[lane];
     list->values[list->count] = v[lane];
     list->ids[list->count] = local * TAGC_GRID_LINE + lane;
@@ -142,11 +142,15 @@ static ALWAYS_INLINE void scan_lines(const struct tagc_sparsify_shard *shard, st
 
 static ALWAYS_INLINE void scan_typed(const struct tagc_sparsify_shard *shard, enum tagc_dtype dtype, struct block *block)
 {
-  struct tagc_sparsify_input with = { dtype, false, shard->scale }, without = { dtype, true, shard->scale };
-  if (shard->residual_empty)
-    scan_lines(shard, without, block);
+  const float scale = shard->scale;
+  if (shard->rounded && shard->residual_empty)
+    scan_lines(shard, (struct tagc_sparsify_input){ dtype, true, true, scale }, block);
+  else if (shard->rounded)
+    scan_lines(shard, (struct tagc_sparsify_input){ dtype, false, true, scale }, block);
+  else if (shard->residual_empty)
+    scan_lines(shard, (struct tagc_sparsify_input){ dtype, true, false, scale }, block);
   else
-    scan_lines(shard, with, block);
+    scan_lines(shard, (struct tagc_sparsify_input){ dtype, false, false, scale }, block);
 }
 
 static double scan(const struct tagc_sparsify_shard *shard)
@@ -185,10 +189,21 @@ static void count_list(const float *values, uint32_t count, uint32_t coarse, uin
 
 static void count_near(const float *values, uint32_t count, uint32_t threshold, uint32_t *histogram)
 {
-  const uint32_t lowest = tagc_bin_of(threshold);
-  for (uint32_t i = 0; i < count; i++) {
+  /* Neighbours of equal size do not wait for one another. */
+  const uint32_t lowest = tagc_bin_of(threshold), most = TAGC_SPARSIFY_NEAR - 1;
+  uint32_t second[TAGC_SPARSIFY_NEAR] = { 0 };
+  uint32_t i = 0;
+  for (; i + 2 <= count; i += 2) {
     uint32_t bin = tagc_bin_of(tagc_bits_of(values[i])) - lowest;
-    histogram[bin < TAGC_SPARSIFY_NEAR - 1 ? bin : TAGC_SPARSIFY_NEAR - 1]++;
+    uint32_t next = tagc_bin_of(tagc_bits_of(values[i + 1])) - lowest;
+    histogram[bin < most ? bin : most]++;
+    second[next < most ? next : most]++;
+  }
+  for (uint32_t bin = 0; bin <= most; bin++)
+    histogram[bin] += second[bin];
+  if (i < count) {
+    uint32_t bin = tagc_bin_of(tagc_bits_of(values[i])) - lowest;
+    histogram[bin < most ? bin : most]++;
   }
 }
 
@@ -201,6 +216,8 @@ static void count_residual(const struct tagc_sparsify_part *part, uint32_t coars
   }
 }
 
+enum { AHEAD = 32 };               /* entries whose places are fetched before they are needed */
+
 /* What was not chosen goes back, but for exceptions. */
 static double return_rest(const struct tagc_sparsify_part *part, const float *values, const uint32_t *ids, uint32_t count)
 {
@@ -208,6 +225,11 @@ static double return_rest(const struct tagc_sparsify_part *part, const float *va
   double norm = 0;
   for (uint32_t i = 0; i < count; i += 16) {
     uint32_t lines[16];
+    if (i + 2 * AHEAD <= count) {
+      lines16(ids + i + AHEAD, part->grid->chunks, part->chunk, lines);
+      for (uint32_t j = 0; j < 16; j++)
+        __builtin_prefetch(&shard->residual[(uint64_t)lines[j] * TAGC_GRID_LINE + ids[i + AHEAD + j] % TAGC_GRID_LINE], 1);
+    }
     lines16(ids + i, part->grid->chunks, part->chunk, lines);
     for (uint32_t j = 0; j < 16 && i + j < count; j++) {
       uint32_t id = ids[i + j];
@@ -260,7 +282,7 @@ static uint32_t select_values(const struct tagc_sparsify_part *part, const struc
         mask |= 1u << lane;
       }
       if (chosen || huge)
-        residual[at + lane] = 0;
+        residual[at + lane] = left_of(v, part->shard->rounded);
     }
     part->bitmap[local] = mask;
   }

@@ -11,6 +11,7 @@
 struct tagc_sparsify_input {
   enum tagc_dtype dtype;
   bool residual_empty;
+  bool rounded;                    /* what is sent is bf16 */
   float scale;
 };
 
@@ -21,6 +22,12 @@ struct tagc_result_format {
   bool streaming;                  /* past the caches: recv is aligned to 64 bytes, and large */
   float scale, divisor;
 };
+
+/* What stays of a value that is sent. */
+static inline float left_of(float v, bool rounded)
+{
+  return rounded && !tagc_is_exception(tagc_bits_of(v)) ? v - tagc_from_bf16(tagc_to_bf16(v)) : 0.0f;
+}
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
@@ -35,6 +42,14 @@ enum {
 static inline const void *element_of(const void *buffer, uint64_t i, enum tagc_dtype dtype)
 {
   return (const char *)buffer + i * tagc_dtype_size(dtype);
+}
+
+/* The quotient by a power of two is the product with its inverse, to the bit. */
+STEP struct tagc_result_format result_format(enum tagc_dtype dtype, bool streaming, float scale, float divisor)
+{
+  const uint32_t bits = tagc_bits_of(divisor);
+  const bool power = (bits & 0x7fffffu) == 0 && bits >> 23 > 0 && bits >> 23 < 250;
+  return (struct tagc_result_format){ dtype, power, streaming, scale, power ? 1 / divisor : divisor };
 }
 
 #endif

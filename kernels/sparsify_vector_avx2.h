@@ -70,6 +70,13 @@ STEP const void *behind8(const void *at, enum tagc_dtype dtype)
   return (const char *)at + 8 * tagc_dtype_size(dtype);
 }
 
+/* The bits of the nearest bf16, above what is left of the lower half. */
+STEP __m256i near_bf16(__m256i bits)
+{
+  __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  return _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+}
+
 /* Results only: the one NaN among them is TAGC_NAN_BITS, which bf16's rounding leaves alone. */
 STEP void store8(void *to, struct tagc_result_format result, __m256 x)
 {
@@ -84,8 +91,7 @@ STEP void store8(void *to, struct tagc_result_format result, __m256 x)
   if (result.dtype == TAGC_FLOAT16) {
     halves = _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   } else {
-    __m256i bits = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    bits = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+    __m256i bits = _mm256_srli_epi32(near_bf16(_mm256_castps_si256(x)), 16);
     halves = _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
   }
   if (result.streaming)
@@ -166,7 +172,14 @@ STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_inp
     __m256 rest = _mm256_andnot_ps(_mm256_castsi256_ps(large), v), scaled = _mm256_mul_ps(rest, block->scale);
     block_add(block, half, magnitude);
     block->lane[half] = _mm256_add_ps(block->lane[half], _mm256_mul_ps(scaled, scaled));
-    _mm256_storeu_ps(residual, rest);
+    if (input.rounded) {
+      __m256i sent = _mm256_and_si256(large, _mm256_cmpgt_epi32(_mm256_set1_epi32(TAGC_EXCEPTION_BITS), magnitude));
+      __m256i top = _mm256_and_si256(near_bf16(_mm256_castps_si256(v)), _mm256_set1_epi32((int)0xffff0000));
+      __m256 left = _mm256_sub_ps(v, _mm256_castsi256_ps(top));
+      _mm256_storeu_ps(residual, _mm256_or_ps(rest, _mm256_and_ps(left, _mm256_castsi256_ps(sent))));
+    } else {
+      _mm256_storeu_ps(residual, rest);
+    }
     count = append_both(values, ids, count, _mm256_castps256_ps128(v), id, mask & 15);
     count = append_both(values, ids, count, _mm256_extractf128_ps(v, 1), id + 4, mask >> 4);
     masks |= mask << 8 * half;
@@ -236,6 +249,23 @@ STEP void lines16(const uint32_t *ids, uint32_t chunks, uint32_t chunk, uint32_t
     place = _mm256_add_epi32(place, _mm256_and_si256(all, _mm256_srai_epi32(place, 31)));
     _mm256_storeu_si256((__m256i *)(lines + i), _mm256_add_epi32(_mm256_mullo_epi32(local, all), place));
   }
+}
+
+STEP uint32_t finish_vector(__m256 sum, const void *own, void *recv, struct tagc_result_format result)
+{
+  const __m256 divisor = _mm256_set1_ps(result.divisor), nan = _mm256_castsi256_ps(_mm256_set1_epi32(TAGC_NAN_BITS));
+  __m256 x = _mm256_add_ps(sum, _mm256_mul_ps(_mm256_set1_ps(result.scale), load8(own, result.dtype)));
+  __m256i seen = _mm256_cmpgt_epi32(magnitude8(x), _mm256_set1_epi32(TAGC_EXCEPTION_BITS - 1));
+  x = result.by_inverse ? _mm256_mul_ps(x, divisor) : _mm256_div_ps(x, divisor);
+  store8(recv, result, _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+  return !_mm256_testz_si256(seen, seen);
+}
+
+STEP uint32_t finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result)
+{
+  const size_t half = 8 * tagc_dtype_size(result.dtype);
+  uint32_t seen = finish_vector(_mm256_loadu_ps(sum), own, recv, result);
+  return seen | finish_vector(_mm256_loadu_ps(sum + 8), behind8(own, result.dtype), (char *)recv + half, result);
 }
 
 STEP void stream_end(void) { _mm_sfence(); }

@@ -62,6 +62,14 @@ STEP __m512 load16(const void *from, enum tagc_dtype dtype)
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
+/* The bits of the nearest bf16, above what is left of the lower half. */
+STEP __m512i near_bf16(__m512i bits)
+{
+  __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+  bits = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+  return _mm512_mask_add_epi32(bits, odd, bits, _mm512_set1_epi32(1));
+}
+
 /* Results only: the one NaN among them is TAGC_NAN_BITS, which bf16's rounding leaves alone. */
 STEP void store16(void *to, struct tagc_result_format result, __m512 x)
 {
@@ -76,11 +84,7 @@ STEP void store16(void *to, struct tagc_result_format result, __m512 x)
   if (result.dtype == TAGC_FLOAT16) {
     halves = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   } else {
-    __m512i bits = _mm512_castps_si512(x), one = _mm512_set1_epi32(1);
-    __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
-    bits = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
-    bits = _mm512_mask_add_epi32(bits, odd, bits, one);
-    halves = _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16));
+    halves = _mm512_cvtepi32_epi16(_mm512_srli_epi32(near_bf16(_mm512_castps_si512(x)), 16));
   }
   if (result.streaming)
     _mm256_stream_si256(to, halves);
@@ -115,8 +119,13 @@ STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_inp
   __m512i magnitude = magnitude16(v);
   __mmask16 mask = _mm512_cmpge_epu32_mask(magnitude, _mm512_set1_epi32((int)threshold));
   block_add(block, magnitude);
-  __m512 rest = _mm512_maskz_mov_ps(_knot_mask16(mask), v);
-  _mm512_storeu_ps(residual, rest);
+  __m512 rest = _mm512_maskz_mov_ps(_knot_mask16(mask), v), stays = rest;
+  if (input.rounded) {
+    __mmask16 sent = _mm512_mask_cmplt_epu32_mask(mask, magnitude, _mm512_set1_epi32(TAGC_EXCEPTION_BITS));
+    __m512i top = _mm512_and_si512(near_bf16(_mm512_castps_si512(v)), _mm512_set1_epi32((int)0xffff0000));
+    stays = _mm512_mask_sub_ps(rest, sent, v, _mm512_castsi512_ps(top));
+  }
+  _mm512_storeu_ps(residual, stays);
   __m512i id16 = _mm512_add_epi32(iota16(), _mm512_set1_epi32((int)id));
   uint32_t count = (uint32_t)__builtin_popcount(mask);
   append16(values, _mm512_maskz_compress_epi32(mask, _mm512_castps_si512(v)), count);
@@ -185,6 +194,22 @@ STEP void lines16(const uint32_t *ids, uint32_t chunks, uint32_t chunk, uint32_t
   __m512i place = _mm512_sub_epi32(_mm512_set1_epi32((int)chunk), turn);
   place = _mm512_mask_add_epi32(place, _mm512_cmplt_epi32_mask(place, _mm512_setzero_si512()), place, all);
   _mm512_storeu_si512(lines, _mm512_add_epi32(_mm512_mullo_epi32(local, all), place));
+}
+
+STEP uint32_t finish_vector(__m512 sum, const void *own, void *recv, struct tagc_result_format result)
+{
+  __m512 x = _mm512_add_ps(sum, _mm512_mul_ps(_mm512_set1_ps(result.scale), load16(own, result.dtype)));
+  uint32_t seen = _mm512_cmpge_epu32_mask(magnitude16(x), _mm512_set1_epi32(TAGC_EXCEPTION_BITS));
+  __m512 divisor = _mm512_set1_ps(result.divisor);
+  x = result.by_inverse ? _mm512_mul_ps(x, divisor) : _mm512_div_ps(x, divisor);
+  __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+  store16(recv, result, _mm512_mask_mov_ps(x, nan, _mm512_castsi512_ps(_mm512_set1_epi32(TAGC_NAN_BITS))));
+  return seen;
+}
+
+STEP uint32_t finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result)
+{
+  return finish_vector(_mm512_loadu_ps(sum), own, recv, result);
 }
 
 STEP void stream_end(void) { _mm_sfence(); }

@@ -49,7 +49,7 @@ STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_in
 }
 
 /* Writes scale*g + e to the residual, but for those of at least `threshold` (bits of a magnitude), which go to the
- * lists and are zero there. Returns their mask. */
+ * lists: of these what stays when they are sent. Returns their mask. */
 STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_input input, uint32_t threshold,
                               uint32_t id, float *values, uint32_t *ids, struct block *block)
 {
@@ -63,8 +63,8 @@ STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_inp
     ids[count] = id + i;
     count += large;
     mask |= (uint32_t)large << i;
-    residual[i] = large ? 0.0f : v[i];
-    float scaled = residual[i] * block->scale;
+    float rest = large ? 0.0f : v[i], scaled = rest * block->scale;
+    residual[i] = large ? left_of(v[i], input.rounded) : rest;
     block->lane[i] += scaled * scaled;
   }
   return mask;
@@ -115,6 +115,21 @@ STEP void lines16(const uint32_t *ids, uint32_t chunks, uint32_t chunk, uint32_t
 {
   for (uint32_t i = 0; i < 16; i++)
     lines[i] = tagc_grid_line(chunks, chunk, ids[i] / TAGC_GRID_LINE);
+}
+
+/* Foreign sums plus the own values; divided, rounded, written. Returns whether a sum is no finite number, or nearly. */
+STEP uint32_t finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result)
+{
+  uint32_t seen = 0;
+  for (uint32_t i = 0; i < 16; i++) {
+    float x = sum[i] + result.scale * tagc_load(own, i, result.dtype);
+    seen |= tagc_is_exception(tagc_bits_of(x));
+    if (result.by_inverse)
+      tagc_store_result(recv, i, result.dtype, x * result.divisor, 1);
+    else
+      tagc_store_result(recv, i, result.dtype, x, result.divisor);
+  }
+  return seen;
 }
 
 /* Ends a run of streaming stores. */
