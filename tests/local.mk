@@ -31,6 +31,10 @@ tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
+# The trainer's.
+unit_tests += tests/unit/test_vocabulary
+tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/vocabulary.c
+
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
 
