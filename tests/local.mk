@@ -35,6 +35,10 @@ EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
+# The trainer's.
+unit_tests += tests/unit/test_vocabulary
+tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/vocabulary.c
+
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
 
@@ -178,6 +182,12 @@ dist_check_SCRIPTS += tests/e2e/soak.test
 EXTRA_DIST += tests/soak.sh tests/RELIABILITY.md
 if HAVE_BLAS
 TESTS += tests/e2e/soak.test
+endif
+
+# The measurement of fidelity: a command of its own (./quickstart fidelity), and a short one.
+dist_check_SCRIPTS += tests/e2e/fidelity.test
+if HAVE_BLAS
+TESTS += tests/e2e/fidelity.test
 endif
 
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
