@@ -11,6 +11,7 @@ libtagc_a_SOURCES += \
   kernels/lhc.h kernels/lhc_layout.c kernels/lhc_prepare.c kernels/lhc_decode.c kernels/lhc_sparse.c \
   kernels/lhc_plain.c kernels/lhc_vector.h kernels/lhc_vector_plain.h \
   kernels/residual.c kernels/residual.h \
+  kernels/survey.c kernels/survey.h \
   kernels/variant.c kernels/variant.h
 EXTRA_DIST += kernels/lhc_kernels.inc.c kernels/lhc_send.inc.c kernels/lhc_receive.inc.c
 

@@ -84,7 +84,7 @@ static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
 }
 
 static const struct tagc_exchange real = {start_group, end_group, reduce_scatter, all_reduce, send_to, receive_from,
-                                          async_error};
+                                          async_error, NULL};
 
 /* ---- one slot ------------------------------------------------------------------------------------------------------- */
 
@@ -108,7 +108,7 @@ static void set_up(void)
   slot->residual = comm->device->alloc(tagc_residual_bytes(&slot->shape));
   job.shape = slot->shape;
   job.layout = slot->layout;
-  comm->workspace = comm->device->alloc(tagc_execute_carve(&job, NULL) + sizeof(float) * N * RANKS);
+  comm->workspace = comm->device->alloc(tagc_job_carve(&job, NULL) + sizeof(float) * N * RANKS);
 }
 
 static void tear_down(void)
@@ -423,6 +423,7 @@ static void never_ended(void)
 int main(void)
 {
   setenv("TAGC_MIN_BYTES", "0", 1);
+  setenv("TAGC_CODEC", "lhc", 1);
   sent = malloc(sizeof(float) * N * RANKS);
   received = malloc(sizeof(float) * N);
   set_up();
