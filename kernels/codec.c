@@ -9,6 +9,10 @@
 
 const struct tagc_codec *const tagc_codecs[] = {
   &tagc_codec_none,
+  &tagc_codec_bf16,
+  &tagc_codec_q8,
+  &tagc_codec_q4,
+  &tagc_codec_q2,
   &tagc_codec_lhc,
   NULL,
 };

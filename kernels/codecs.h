@@ -7,6 +7,10 @@
 #include "kernels/codec.h"
 
 extern const struct tagc_codec tagc_codec_none;
+extern const struct tagc_codec tagc_codec_bf16;
+extern const struct tagc_codec tagc_codec_q8;
+extern const struct tagc_codec tagc_codec_q4;
+extern const struct tagc_codec tagc_codec_q2;
 extern const struct tagc_codec tagc_codec_lhc;
 
 #endif

@@ -73,3 +73,34 @@ bool tagc_exceptions_merge(struct tagc_exception *sorted, size_t *count, const s
   }
   return true;
 }
+
+static struct tagc_exceptions *list_of(const struct tagc_job *job, uint8_t *messages, int rank)
+{
+  return (struct tagc_exceptions *)(messages + (size_t)rank * job->layout.message_bytes);
+}
+
+bool tagc_exceptions_tell(const struct tagc_job *job, bool own)
+{
+  bool seen = own;
+  for (int shard = 0; shard < job->shape.nranks; shard++)
+    if (shard != job->rank)
+      seen |= list_of(job, job->message_out, shard)->count > 0;
+  for (int shard = 0; shard < job->shape.nranks; shard++)
+    if (shard != job->rank)
+      list_of(job, job->message_out, shard)->anywhere = seen;
+  return seen;
+}
+
+bool tagc_exceptions_collect(const struct tagc_job *job, struct tagc_exception *sorted, size_t *count, bool *seen)
+{
+  bool fits = true;
+  *count = 0;
+  for (int sender = 0; sender < job->shape.nranks; sender++) {
+    if (sender == job->rank)
+      continue;
+    const struct tagc_exceptions *list = list_of(job, job->message_in, sender);
+    fits &= tagc_exceptions_merge(sorted, count, list, job->shape.n);
+    *seen |= list->anywhere || !fits;
+  }
+  return fits;
+}

@@ -60,4 +60,14 @@ uint32_t tagc_exceptions_close(struct tagc_exceptions *list, uint64_t n);
 bool tagc_exceptions_merge(struct tagc_exception *sorted, size_t *count, const struct tagc_exceptions *list,
                            uint64_t n);
 
+/* A sender's last step, when all lists are closed: tells every receiver whether this rank had an exception anywhere.
+ * `own`: whether it had one in its own shard, which no codec touches, but the others want to know of it as well. Lists
+ * are the first parts of job->message_out. Returns what it told. */
+bool tagc_exceptions_tell(const struct tagc_job *job, bool own);
+
+/* The receiver's first step: merges all lists of job->message_in into `sorted`, which has room for nranks - 1 full ones,
+ * and sets *seen where a sender had an exception anywhere. False where a list does not say which values they were: the
+ * shard is NaN then. */
+bool tagc_exceptions_collect(const struct tagc_job *job, struct tagc_exception *sorted, size_t *count, bool *seen);
+
 #endif

@@ -4,15 +4,20 @@ libtagc_a_SOURCES += \
   kernels/codec.c kernels/codec.h kernels/codecs.h \
   kernels/codec_bits.h kernels/codec_lhc.h \
   kernels/codec_none.c kernels/codec_lhc.c \
+  kernels/codec_bf16.c kernels/codec_q8.c kernels/codec_q4.c kernels/codec_q2.c kernels/codec_dense.h \
   kernels/cost.c kernels/cost.h \
+  kernels/dense.c kernels/dense.h kernels/dense_plain.c \
   kernels/device.h kernels/device_host.c \
   kernels/exceptions.c kernels/exceptions.h \
   kernels/fpmode.h \
   kernels/lhc.h kernels/lhc_layout.c kernels/lhc_prepare.c kernels/lhc_decode.c kernels/lhc_sparse.c \
   kernels/lhc_plain.c kernels/lhc_vector.h kernels/lhc_vector_plain.h \
   kernels/residual.c kernels/residual.h \
+  kernels/rotate.h \
   kernels/survey.c kernels/survey.h \
-  kernels/variant.c kernels/variant.h
+  kernels/variant.c kernels/variant.h \
+  kernels/vector.h kernels/vector_plain.h
+EXTRA_DIST += kernels/dense_kernels.inc.c
 EXTRA_DIST += kernels/lhc_kernels.inc.c kernels/lhc_send.inc.c kernels/lhc_receive.inc.c
 
 # The same hot functions for other instruction sets: objects of their own flags inside the one library. They share nothing
@@ -21,9 +26,9 @@ AVX512_CFLAGS = -fno-sanitize=thread -mavx512f -mavx512bw -mavx512dq -mavx512vl 
 AVX2_CFLAGS = -mavx2 -mf16c -mbmi -mbmi2 -mpopcnt
 if X86_64
 noinst_LIBRARIES += libtagc_avx2.a libtagc_avx512.a
-libtagc_avx2_a_SOURCES = kernels/lhc_avx2.c kernels/lhc_vector_avx2.h
+libtagc_avx2_a_SOURCES = kernels/lhc_avx2.c kernels/lhc_vector_avx2.h kernels/dense_avx2.c kernels/vector_avx2.h
 libtagc_avx2_a_CFLAGS = $(LIBRARY_CFLAGS) $(AVX2_CFLAGS)
-libtagc_avx512_a_SOURCES = kernels/lhc_avx512.c kernels/lhc_vector_avx512.h
+libtagc_avx512_a_SOURCES = kernels/lhc_avx512.c kernels/lhc_vector_avx512.h kernels/dense_avx512.c kernels/vector_avx512.h
 libtagc_avx512_a_CFLAGS = $(LIBRARY_CFLAGS) $(AVX512_CFLAGS)
 libtagc_a_LIBADD += $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)
 EXTRA_libtagc_a_DEPENDENCIES = $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)

@@ -23,9 +23,11 @@ unit_tests = \
   tests/unit/test_options tests/unit/test_plan tests/unit/test_select
 unit_tests += tests/unit/test_log tests/unit/test_log_stderr tests/unit/test_options_secure
 unit_tests += tests/unit/test_lhc_hostile tests/unit/test_lhc_stream
+unit_tests += tests/unit/test_dense_exact
 unit_tests += tests/unit/test_imports
 unit_tests += tests/unit/test_linker
 tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
+EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
 # What is known of NCCL's versions.

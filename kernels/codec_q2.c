@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The codec that rotates blocks of 256 and sends 2 bits an element: the best four levels for what is normal. 2.08 bits.
+ *
+ * Payload    Exchange A2A: exceptions (exceptions.h), then, each padded with zeros to 16 bytes,
+ *              scales   uint16 x blocks: bf16, of the rotated elements (rotate.h) of a block; 0 where all are below 2^-110
+ *              codes    64 bytes x blocks: bits 2m and 2m + 1 of byte j are the code of rotated element j + 64m:
+ *                       1 where its magnitude is large (codec_dense.h), 2 where it is negative, 3 both
+ *            A rotated value is +-(0.4528 * scale) or +-(1.510 * scale), rounded to fp32; the owner sums these and turns
+ *            the sum back once.
+ * Example    n = 1, seed 1, shard 1: (256): every rotated element is 1 or -1, by the sign of element 0 alone, which is
+ *            EXAMPLE_SIGN here; all are large, and the scale is 1/1.510.
+ *              00 00 00 00  00 00 00 00  (8 zeros)       no exceptions, room for one
+ *              EXAMPLE_SCALE  (14 zeros)
+ *              EXAMPLE_BYTE (64 times)
+ * Bias       The scale with the least error makes a gradient smaller in the mean: by the square of that error, an eighth.
+ *            TAGC_ROUNDING=stochastic sends the scale that has the right mean over the rotations, which are as good as
+ *            random, at a little more error in each call (0.37 and not 0.34). To choose levels by chance would cost more.
+ * Sum, residual, exceptions: as dense.h says.
+ */
+#include "kernels/codecs.h"
+#include "kernels/dense.h"
+
+static const struct tagc_dense_format format = { .codec = TAGC_DENSE_Q2, .scales = 1, .bytes = 64, .rotates = true };
+
+static bool q2_layout(const struct tagc_shape *shape, struct tagc_layout *out)
+{
+  return tagc_dense_layout(&format, shape, out);
+}
+
+static void q2_encode(struct tagc_job *job) { tagc_dense_encode(&format, job); }
+static void q2_decode(struct tagc_job *job) { tagc_dense_decode(&format, job); }
+
+const struct tagc_codec tagc_codec_q2 = {
+  .name = "q2",
+  .needs_residual = false,
+  .layout = q2_layout,
+  .prepare = NULL,
+  .encode = q2_encode,
+  .decode = q2_decode,
+};
