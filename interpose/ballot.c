@@ -154,6 +154,22 @@ void tagc_ballot_fill(struct tagc_comm *comm, const struct tagc_wire *wire, int6
   }
 }
 
+/* TAGC_CODEC=auto: all numbers are equal on all ranks, and so are these lines. */
+static void log_choices(const struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->slot_count && tagc_options_auto(tagc_library_options()); i++) {
+    const struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
+    const struct tagc_choice *choice = &row->choice;
+    if (row->codec)
+      tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu, %s: %s, estimated %.3f ms instead of %.3f ms, error %.2g",
+               (unsigned long long)comm->ledger->number, row->name, row->codec, 1e-6 * choice->ns[choice->candidate],
+               1e-6 * choice->plain_ns, row->survey.of[choice->candidate].error);
+    else
+      tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu, %s: plain: %s", (unsigned long long)comm->ledger->number,
+               row->name, tagc_reason_words(comm->slots[i].verdict));
+  }
+}
+
 void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
 {
   size_t won = 0;
@@ -173,6 +189,7 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
     give_back_residual(comm, slot);
   }
   comm->voted = true;
+  log_choices(comm);
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s)",
            (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_options()->codec);
 }

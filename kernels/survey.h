@@ -4,9 +4,8 @@
  * Density    is counted over all foreign shards, and the fullest one counts: codecs give every shard the same room.
  * Sample     of the foreign shards, up to 64 stretches of 4,096 neighbours, evenly spread. Kurtosis, errors and times are of
  *            it. Where it has met nothing but zeros, the stretches begin at values instead.
- * Codecs     are run on the sample as they are in a call, between two ranks that play in one thread; the best of three
- *            times counts. The sample stays in the caches: with gradients that do not, times are longer by what the memory
- *            costs, plain or not.
+ * Codecs     are run on the sample as they are in a call, between two ranks that play in one thread, on memory that has left
+ *            the caches; the best of three times counts.
  * Units      Error: relative L2 distance of what one call delivers, exceptions apart, rounded to nearest. Times: nanoseconds
  *            for an element of one foreign shard.
  * Ownership  The send buffer is only read, by the host; memory is taken from the device and given back.
