@@ -26,6 +26,7 @@ unit_tests += tests/unit/test_lhc_hostile tests/unit/test_lhc_stream
 unit_tests += tests/unit/test_dense_exact
 unit_tests += tests/unit/test_imports
 unit_tests += tests/unit/test_linker
+unit_tests += tests/unit/test_choose tests/unit/test_survey tests/unit/test_vote
 tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
