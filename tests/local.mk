@@ -66,6 +66,15 @@ check_PROGRAMS += tests/e2e/agreement
 check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \
   tests/e2e/steps tests/e2e/threads
 
+# TAGC_CODEC=auto.
+dist_check_SCRIPTS += tests/e2e/auto.test
+TESTS += tests/e2e/auto.test
+check_PROGRAMS += tests/e2e/auto tests/e2e/slow_sends.so
+tests_e2e_slow_sends_so_SOURCES = tests/e2e/slow_sends.c
+tests_e2e_slow_sends_so_CFLAGS = $(of_shared_objects)
+tests_e2e_slow_sends_so_LDFLAGS = $(to_shared_objects)
+tests_e2e_slow_sends_so_LDADD = tests/standin/libnccl.so
+
 # Other versions of NCCL.
 dist_check_SCRIPTS += tests/e2e/newer.test tests/e2e/versions.test
 TESTS += tests/e2e/newer.test tests/e2e/versions.test
