@@ -7,11 +7,11 @@
  *                       1 where its magnitude is large (codec_dense.h), 2 where it is negative, 3 both
  *            A rotated value is +-(0.4528 * scale) or +-(1.510 * scale), rounded to fp32; the owner sums these and turns
  *            the sum back once.
- * Example    n = 1, seed 1, shard 1: (256): every rotated element is 1 or -1, by the sign of element 0 alone, which is
- *            EXAMPLE_SIGN here; all are large, and the scale is 1/1.510.
+ * Example    n = 1, seed 1, shard 1 is (-256): element 0 keeps its sign there, all rotated ones are -1 and large, and the
+ *            scale is 1/1.510.
  *              00 00 00 00  00 00 00 00  (8 zeros)       no exceptions, room for one
- *              EXAMPLE_SCALE  (14 zeros)
- *              EXAMPLE_BYTE (64 times)
+ *              2a 3f  (14 zeros)
+ *              ff (64 times)
  * Bias       The scale with the least error makes a gradient smaller in the mean: by the square of that error, an eighth.
  *            TAGC_ROUNDING=stochastic sends the scale that has the right mean over the rotations, which are as good as
  *            random, at a little more error in each call (0.37 and not 0.34). To choose levels by chance would cost more.

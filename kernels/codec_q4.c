@@ -7,11 +7,10 @@
  *              codes    128 bytes x blocks: byte j has in its lower half the code of rotated element j, in its upper half
  *                       that of j + 128: c * (1 / scale), rounded to nearest even, within +-7, two's complement
  *            A rotated value is code * scale, exactly; the owner sums these and turns the sum back once.
- * Example    n = 1, seed 1, shard 1: (1792): every rotated element is 7 or -7, by the sign of element 0 alone, which is
- *            EXAMPLE_SIGN here; the scales are 1.
+ * Example    n = 1, seed 1, shard 1 is (-1792): element 0 keeps its sign there, all rotated ones are -7, the scales 1.
  *              00 00 00 00  00 00 00 00  (8 zeros)       no exceptions, room for one
  *              80 3f  80 3f  (12 zeros)
- *              EXAMPLE_BYTE (128 times)
+ *              99 (128 times)
  * Chance     A random number between -1/2 and 1/2 is added to c * (1 / scale) before it is rounded.
  * Sum, residual, exceptions: as dense.h says.
  */

@@ -9,10 +9,7 @@
 #include "kernels/residual.h"
 #include "kernels/variant.h"
 
-enum {
-  BLOCK = TAGC_DENSE_BLOCK,
-  STREAM_BYTES = 8 << 20,          /* results from here on would push everything else out of the caches */
-};
+enum { BLOCK = TAGC_DENSE_BLOCK };
 
 _Static_assert((int)BLOCK == (int)TAGC_RESIDUAL_BLOCK && (int)BLOCK == (int)TAGC_ROTATION, "one size of blocks");
 
@@ -305,7 +302,6 @@ static void decode_blocks(const struct sum *in, const struct tagc_exception *exc
     exception += here;
     exceptions -= here;
   }
-  in->kernels->finish_all();
 }
 
 void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *job)
@@ -320,13 +316,7 @@ void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *
     .job = job,
     .rotation_key = tagc_rotation_key(job->seed, (uint32_t)job->rank),
     .parts = parts_of(format, n),
-    .result = {
-      .dtype = job->shape.dtype,
-      .streaming = n * tagc_dtype_size(job->shape.dtype) >= STREAM_BYTES && (uintptr_t)job->recv % 64 == 0 &&
-                   tagc_job_shard(job, job->rank) != job->recv,
-      .scale = job->scale,
-      .divisor = job->divisor,
-    },
+    .result = { .dtype = job->shape.dtype, .scale = job->scale, .divisor = job->divisor },
   };
   size_t count;
   job->nonfinite_seen = header->seen;

@@ -56,7 +56,6 @@ struct tagc_dense_steps {
 /* How results are written. */
 struct tagc_dense_result {
   enum tagc_dtype dtype;
-  bool streaming;                  /* past the caches: recv is aligned to 64 bytes, and large */
   float scale, divisor;
 };
 
@@ -69,7 +68,6 @@ struct tagc_dense_kernels {
   void (*turn_back)(float *sum, const uint64_t signs[TAGC_ROTATION_WORDS]);
   /* Adds the own values of a whole block, divides, and writes. */
   void (*finish)(const float *sum, const void *own, void *recv, struct tagc_dense_result result);
-  void (*finish_all)(void);        /* after the last block */
   struct tagc_dense_steps codec[TAGC_DENSE_CODECS];
 };
 

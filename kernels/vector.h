@@ -6,7 +6,7 @@
  * Types   struct v16    sixteen floats
  *         struct v16i   sixteen 32-bit integers; signs are a matter of the operation
  *         struct v16m   sixteen truths
- * vector_plain.h says what each operation does. Pointers need the alignment of their elements only, but for streams.
+ * vector_plain.h says what each operation does. Pointers need the alignment of their elements only.
  */
 #ifndef KERNELS_VECTOR_H
 #define KERNELS_VECTOR_H

@@ -61,30 +61,20 @@ TAGC_OPERATION __m256i to_bf16(__m256 x)
   return _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
 }
 
-TAGC_OPERATION void v16_store_as(void *to, enum tagc_dtype dtype, bool streaming, struct v16 x)
+TAGC_OPERATION void v16_store_as(void *to, enum tagc_dtype dtype, struct v16 x)
 {
   const int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   __m256i halves;
-  if (dtype == TAGC_FLOAT32 && !streaming) {
-    v16_store(to, x);
-    return;
-  }
   if (dtype == TAGC_FLOAT32) {
-    _mm256_stream_ps(to, x.low);
-    _mm256_stream_ps((float *)to + 8, x.high);
+    v16_store(to, x);
     return;
   }
   if (dtype == TAGC_FLOAT16)
     halves = _mm256_set_m128i(_mm256_cvtps_ph(x.high, nearest), _mm256_cvtps_ph(x.low, nearest));
   else
     halves = pack16(V16I(to_bf16(x.low), to_bf16(x.high)));
-  if (streaming)
-    _mm256_stream_si256(to, halves);
-  else
-    _mm256_storeu_si256(to, halves);
+  _mm256_storeu_si256(to, halves);
 }
-
-TAGC_OPERATION void v16_stream_end(void) { _mm_sfence(); }
 
 TAGC_OPERATION struct v16i v16i_load_bytes(const uint8_t *from)
 {

@@ -39,14 +39,11 @@ TAGC_OPERATION struct v16 v16_load_as(const void *from, enum tagc_dtype dtype)
   return V16(_mm512_castsi512_ps(_mm512_slli_epi32(v16i_load_halves(from).v, 16)));
 }
 
-TAGC_OPERATION void v16_store_as(void *to, enum tagc_dtype dtype, bool streaming, struct v16 x)
+TAGC_OPERATION void v16_store_as(void *to, enum tagc_dtype dtype, struct v16 x)
 {
   __m256i halves;
   if (dtype == TAGC_FLOAT32) {
-    if (streaming)
-      _mm512_stream_ps(to, x.v);
-    else
-      _mm512_storeu_ps(to, x.v);
+    _mm512_storeu_ps(to, x.v);
     return;
   }
   if (dtype == TAGC_FLOAT16) {
@@ -57,13 +54,8 @@ TAGC_OPERATION void v16_store_as(void *to, enum tagc_dtype dtype, bool streaming
     bits = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
     halves = _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16));
   }
-  if (streaming)
-    _mm256_stream_si256(to, halves);
-  else
-    _mm256_storeu_si256(to, halves);
+  _mm256_storeu_si256(to, halves);
 }
-
-TAGC_OPERATION void v16_stream_end(void) { _mm_sfence(); }
 
 TAGC_OPERATION struct v16i v16i_load_bytes(const uint8_t *from)
 {

@@ -35,16 +35,12 @@ TAGC_OPERATION struct v16 v16_load_as(const void *from, enum tagc_dtype dtype)
   EACH(struct v16, tagc_load(from, (uint64_t)t, dtype));
 }
 
-/* Rounds to a type. A NaN must be TAGC_NAN_BITS. `streaming`: past the caches; `to` is aligned to 64 bytes then. */
-TAGC_OPERATION void v16_store_as(void *to, enum tagc_dtype dtype, bool streaming, struct v16 x)
+/* Rounds to a type. A NaN must be TAGC_NAN_BITS. */
+TAGC_OPERATION void v16_store_as(void *to, enum tagc_dtype dtype, struct v16 x)
 {
-  (void)streaming;
   for (int t = 0; t < TAGC_LANES; t++)
     tagc_store(to, (uint64_t)t, dtype, x.lane[t]);
 }
-
-/* After the last of several streaming stores. */
-TAGC_OPERATION void v16_stream_end(void) {}
 
 /* Unsigned 16-bit numbers; what is stored is below 2^16. */
 TAGC_OPERATION struct v16i v16i_load_halves(const uint16_t *from) { EACH(struct v16i, from[t]); }

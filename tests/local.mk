@@ -23,7 +23,7 @@ unit_tests = \
   tests/unit/test_options tests/unit/test_plan tests/unit/test_select
 unit_tests += tests/unit/test_log tests/unit/test_log_stderr tests/unit/test_options_secure
 unit_tests += tests/unit/test_lhc_hostile tests/unit/test_lhc_stream
-unit_tests += tests/unit/test_dense_exact
+unit_tests += tests/unit/test_dense_exact tests/unit/test_dense_exceptions tests/unit/test_dense_values
 unit_tests += tests/unit/test_imports
 unit_tests += tests/unit/test_linker
 unit_tests += tests/unit/test_choose tests/unit/test_survey tests/unit/test_vote
