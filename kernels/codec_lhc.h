@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The arithmetic of the `lhc` codec (count sketch + bitmap, arXiv 2504.05638), shared by the host and GPU kernels.
  *
- * Lines and chunks   A shard is cut into lines of 32 elements, the lines are dealt to chunks: of every `chunks`
- *                    consecutive lines (a group) each chunk gets one, turned by a Fibonacci hash of the group, so that
- *                    any run or column pattern is spread evenly. The last, incomplete group is dealt in the same way:
- *                    chunks may differ by one line. A line's place in its chunk is the number of its group.
- * Ids                Inside a chunk an element is 32 * local line + lane.
+ * Lines, chunks, ids See sparsify_bits.h.
  * Cells              Hash i of an octet (8 lanes, a sector of GPU memory) names a row in the i-th part of the chunk's
  *                    counters and a rotation; an element belongs to cell row * 32 + (lane + rotation) mod 32 of each
  *                    part. Both come from one 16-bit window of a 64-bit mix: window * part_cells >> 16 = row * 32 +
@@ -19,84 +15,28 @@
 #ifndef KERNELS_CODEC_LHC_H
 #define KERNELS_CODEC_LHC_H
 
-#include "kernels/codec_bits.h"
+#include "kernels/sparsify_bits.h"
 
 enum {
-  TAGC_LHC_LINE = 32,              /* elements of a line, and counters of a row */
   TAGC_LHC_OCTET = 8,              /* neighbours that are hashed together */
-  TAGC_LHC_BLOCK_LINES = 32,       /* lines that share an exponent */
   TAGC_LHC_MAX_HASHES = 4,
   TAGC_LHC_ROUNDS = 48,            /* of peeling; 20 to 23 are usual */
-  TAGC_LHC_COARSE = 2048,          /* bins of the first histogram: 8 bits of exponent, 3 of the mantissa */
-  TAGC_LHC_FINE = 256,             /* bins of the second one, inside one of the first: 8 bits more */
-  TAGC_LHC_TINY = 7 << 11,         /* the bin of 2^-120: smaller values count as zero */
-  TAGC_LHC_HUGE = 247 << 11,       /* the bin of 2^120: larger values are exceptions */
   TAGC_LHC_LEAST_EXPONENT = 9,     /* the exponent byte of 2^-120 */
 };
 
 /* What follows from a shape: see lhc_layout.c. `hashes` = 0 means no sketch: the sparse layout. */
 struct tagc_lhc_geometry {
-  uint64_t n;
+  struct tagc_grid grid;
   uint32_t senders;                /* nranks - 1: whose supports meet in one sketch */
-  uint32_t keep_ppm;
-  uint32_t lines;                  /* of the shard; the last may be incomplete */
-  uint32_t chunks;
-  uint32_t groups, rest;           /* lines = groups * chunks + rest */
-  uint32_t chunk_lines;            /* of the longest chunk */
-  uint32_t chunk_capacity;         /* values a sender may place in the longest chunk */
   uint32_t union_capacity;         /* values all senders may place there */
   uint32_t hashes;
   uint32_t part_cells;             /* counters of one part: rows * 32, less than 2^16 */
   uint32_t blocks;                 /* with an exponent each */
   int counter_bits;                /* B */
+  bool narrow_residual;            /* stored narrower than fp32: widened in the state from prepare to encode */
 };
 
-/* The bin of a value: coarse bin * TAGC_LHC_FINE + fine bin. */
-static inline TAGC_HD uint32_t tagc_lhc_bin(uint32_t bits) { return (bits & 0x7fffffffu) >> 12; }
-
-/* -- lines and chunks --------------------------------------------------------------------------------------------- */
-
-static inline TAGC_HD uint32_t tagc_lhc_turn(uint32_t group, uint32_t chunks)
-{
-  return tagc_mul_hi32(group * 0x9e3779b9u, chunks);
-}
-
-/* The line of the shard that is line `local` of a chunk. */
-static inline TAGC_HD uint32_t tagc_lhc_line(uint32_t chunks, uint32_t chunk, uint32_t local)
-{
-  uint32_t turn = tagc_lhc_turn(local, chunks);
-  return local * chunks + (chunk >= turn ? chunk - turn : chunk + chunks - turn);
-}
-
-static inline TAGC_HD uint32_t tagc_lhc_chunk_of(uint32_t chunks, uint32_t line)
-{
-  uint32_t chunk = line % chunks + tagc_lhc_turn(line / chunks, chunks);
-  return chunk >= chunks ? chunk - chunks : chunk;
-}
-
-static inline TAGC_HD uint32_t tagc_lhc_chunk_lines(const struct tagc_lhc_geometry *geo, uint32_t chunk)
-{
-  uint32_t turn = tagc_lhc_turn(geo->groups, geo->chunks);
-  uint32_t place = chunk >= turn ? chunk - turn : chunk + geo->chunks - turn;
-  return geo->groups + (place < geo->rest);
-}
-
-/* What a sender may place in a chunk: its share of the positions, at least one. */
-static inline TAGC_HD uint32_t tagc_lhc_capacity(const struct tagc_lhc_geometry *geo, uint32_t chunk)
-{
-  uint64_t positions = (uint64_t)tagc_lhc_chunk_lines(geo, chunk) * TAGC_LHC_LINE;
-  if (tagc_lhc_chunk_of(geo->chunks, geo->lines - 1) == chunk)
-    positions -= (uint64_t)geo->lines * TAGC_LHC_LINE - geo->n;
-  uint64_t capacity = positions * geo->keep_ppm / 1000000;
-  return capacity ? (uint32_t)capacity : 1;
-}
-
-/* -- seeds and cells ---------------------------------------------------------------------------------------------- */
-
-static inline TAGC_HD uint64_t tagc_lhc_seed(uint64_t seed, uint32_t shard, uint32_t chunk)
-{
-  return tagc_mix64(tagc_mix64(seed) + ((uint64_t)shard << 32 | chunk));
-}
+/* -- cells -------------------------------------------------------------------------------------------------------- */
 
 /* The cells of an element, one in each 16 bits: hash i's is in bits 16 i. */
 static inline TAGC_HD uint64_t tagc_lhc_cells(uint64_t seed, uint32_t part_cells, uint32_t id)
@@ -109,16 +49,7 @@ static inline TAGC_HD uint64_t tagc_lhc_cells(uint64_t seed, uint32_t part_cells
   return cells;
 }
 
-/* Where selection starts in a boundary bin of `count` values. */
-static inline TAGC_HD uint32_t tagc_lhc_offset(uint64_t seed, uint32_t count)
-{
-  return tagc_mul_hi32((uint32_t)(tagc_mix64(~seed) >> 32), count);
-}
-
 /* -- numbers ------------------------------------------------------------------------------------------------------ */
-
-/* The exponent byte of a finite value of at least 2^-120: e + 128 for the smallest e with |value| < 2^e. */
-static inline TAGC_HD uint8_t tagc_lhc_exponent(uint32_t bits) { return (uint8_t)((bits >> 23 & 0xff) + 2); }
 
 /* The unit of the counters under an exponent byte: 2^(e-B). */
 static inline TAGC_HD float tagc_lhc_unit(uint32_t exponent, int counter_bits)

@@ -11,6 +11,7 @@ extern const struct tagc_codec tagc_codec_bf16;
 extern const struct tagc_codec tagc_codec_q8;
 extern const struct tagc_codec tagc_codec_q4;
 extern const struct tagc_codec tagc_codec_q2;
+extern const struct tagc_codec tagc_codec_sparse;
 extern const struct tagc_codec tagc_codec_lhc;
 
 #endif

@@ -17,7 +17,7 @@ static void merge_bitmaps(const struct tagc_job *job, const struct tagc_lhc_sum 
   const struct tagc_lhc_geometry *geo = sum->geo;
   struct tagc_lhc_message message;
   tagc_lhc_message_fill(&message, geo);
-  const size_t at = message.bitmap + (size_t)chunk * geo->chunk_lines * sizeof *sum->masks;
+  const size_t at = message.bitmap + (size_t)chunk * geo->grid.chunk_lines * sizeof *sum->masks;
   bool first = true;
   for (int sender = 0; sender < job->shape.nranks; sender++) {
     const uint32_t *in = (const uint32_t *)(job->message_in + (size_t)sender * job->layout.message_bytes + at);
@@ -54,13 +54,13 @@ static uint64_t recover(const struct tagc_job *job, const struct tagc_lhc_geomet
 {
   const struct tagc_lhc_kernels *kernels = tagc_lhc_kernels();
   uint64_t stuck = 0;
-  for (uint32_t chunk = 0; chunk < geo->chunks; chunk++) {
+  for (uint32_t chunk = 0; chunk < geo->grid.chunks; chunk++) {
     struct tagc_lhc_sum sum = {
       .geo = geo,
-      .seed = tagc_lhc_seed(job->seed, (uint32_t)job->rank, chunk),
+      .seed = tagc_grid_seed(job->seed, (uint32_t)job->rank, chunk),
       .counters = job->sketch_in + (size_t)chunk * geo->hashes * geo->part_cells,
-      .lines = tagc_lhc_chunk_lines(geo, chunk),
-      .masks = state->masks + (size_t)chunk * geo->chunk_lines,
+      .lines = tagc_grid_chunk_lines(&geo->grid, chunk),
+      .masks = state->masks + (size_t)chunk * geo->grid.chunk_lines,
       .elements = state->elements + chunk * state->support,
       .cells = state->cells,
       .queue = state->queue,
@@ -83,12 +83,12 @@ static void output_line(const struct tagc_lhc_output *out, uint32_t line, const 
                         size_t count)
 {
   const struct tagc_lhc_geometry *geo = out->geo;
-  const uint32_t chunk = tagc_lhc_chunk_of(geo->chunks, line), local = line / geo->chunks;
-  const uint32_t mask = out->masks[(size_t)chunk * geo->chunk_lines + local];
+  const uint32_t chunk = tagc_grid_chunk_of(geo->grid.chunks, line), local = line / geo->grid.chunks;
+  const uint32_t mask = out->masks[(size_t)chunk * geo->grid.chunk_lines + local];
   const uint32_t *sums = out->sums + chunk * out->support + out->cursors[chunk];
-  const float unit = out->units[out->exponents[line / TAGC_LHC_BLOCK_LINES]];
-  uint64_t at = (uint64_t)line * TAGC_LHC_LINE;
-  for (uint32_t lane = 0; lane < TAGC_LHC_LINE && at + lane < geo->n; lane++) {
+  const float unit = out->units[out->exponents[line / TAGC_GRID_BLOCK_LINES]];
+  uint64_t at = (uint64_t)line * TAGC_GRID_LINE;
+  for (uint32_t lane = 0; lane < TAGC_GRID_LINE && at + lane < geo->grid.n; lane++) {
     float x = mask >> lane & 1 ? (float)(int32_t)*sums++ * unit : 0.0f;
     x += out->scale * tagc_load(out->own, at + lane, out->dtype);
     for (; count > 0 && entry->position == at + lane; entry++, count--)
@@ -101,11 +101,11 @@ static void output_line(const struct tagc_lhc_output *out, uint32_t line, const 
 /* Writes all results: runs of ordinary lines at once, the others one by one. */
 static void output_all(const struct tagc_lhc_output *out, const struct tagc_exception *exceptions, size_t count)
 {
-  const uint32_t complete = (uint32_t)(out->geo->n / TAGC_LHC_LINE);
+  const uint32_t complete = (uint32_t)(out->geo->grid.n / TAGC_GRID_LINE);
   uint32_t from = 0;
   for (size_t i = 0, next; i < count; i = next) {
-    uint32_t line = exceptions[i].position / TAGC_LHC_LINE;
-    for (next = i + 1; next < count && exceptions[next].position / TAGC_LHC_LINE == line;)
+    uint32_t line = exceptions[i].position / TAGC_GRID_LINE;
+    for (next = i + 1; next < count && exceptions[next].position / TAGC_GRID_LINE == line;)
       next++;
     tagc_lhc_kernels()->output(out, from, line);
     output_line(out, line, exceptions + i, next - i);
@@ -113,7 +113,7 @@ static void output_all(const struct tagc_lhc_output *out, const struct tagc_exce
   }
   if (from < complete)
     tagc_lhc_kernels()->output(out, from, complete);
-  if (complete < out->geo->lines && from <= complete)
+  if (complete < out->geo->grid.lines && from <= complete)
     output_line(out, complete, NULL, 0);
 }
 
@@ -121,7 +121,7 @@ static void decode_sketch(struct tagc_job *job, const struct tagc_lhc_geometry *
                           size_t exceptions)
 {
   job->stats->unrecovered += recover(job, geo, state);
-  memset(state->cursors, 0, geo->chunks * sizeof *state->cursors);
+  memset(state->cursors, 0, geo->grid.chunks * sizeof *state->cursors);
   float units[256] = { 0 };
   for (uint32_t exponent = TAGC_LHC_LEAST_EXPONENT; exponent < 250; exponent++)
     units[exponent] = tagc_lhc_unit(exponent, geo->counter_bits);
@@ -136,7 +136,7 @@ static void decode_sketch(struct tagc_job *job, const struct tagc_lhc_geometry *
     .units = units,
     .own = own,
     .recv = job->recv,
-    .streaming = geo->n * tagc_dtype_size(job->shape.dtype) >= STREAM_BYTES && own != job->recv &&
+    .streaming = geo->grid.n * tagc_dtype_size(job->shape.dtype) >= STREAM_BYTES && own != job->recv &&
                  (uintptr_t)job->recv % 64 == 0,
     .dtype = job->shape.dtype,
     .scale = job->scale,
@@ -145,37 +145,23 @@ static void decode_sketch(struct tagc_job *job, const struct tagc_lhc_geometry *
   output_all(&out, state->exceptions, exceptions);
 }
 
-/* Collects the senders' exceptions. False where they do not say which values they were: the shard is lost. */
-static bool merge_exceptions(struct tagc_job *job, const struct tagc_lhc_state *state, size_t *count)
-{
-  const size_t bytes = job->layout.message_bytes;
-  bool fits = true;
-  *count = 0;
-  job->nonfinite_seen = state->header->nonfinite;
-  for (int other = 0; other < job->shape.nranks; other++) {
-    if (other == job->rank)
-      continue;
-    const struct tagc_exceptions *in = (const struct tagc_exceptions *)(job->message_in + (size_t)other * bytes);
-    fits &= tagc_exceptions_merge(state->exceptions, count, in, job->shape.n);
-    job->nonfinite_seen |= in->anywhere || !fits;
-  }
-  return fits;
-}
-
 void tagc_lhc_decode(struct tagc_job *job)
 {
   tagc_fpmode mode = tagc_fpmode_enter();
   struct tagc_lhc_geometry geo;
   struct tagc_lhc_state state;
+  struct tagc_lhc_message message;
   tagc_lhc_geometry_fill(&geo, &job->shape);
   tagc_lhc_state_carve(&state, &geo, job->state);
   size_t count;
-  if (!merge_exceptions(job, &state, &count)) {
+  job->nonfinite_seen = state.header->nonfinite;
+  if (!tagc_exceptions_collect(job, state.exceptions, &count, &job->nonfinite_seen)) {
     job->stats->overflowed++;
     for (uint64_t i = 0; i < job->shape.n; i++)
       tagc_store(job->recv, i, job->shape.dtype, tagc_float_of(TAGC_NAN_BITS));
   } else if (geo.hashes == 0) {
-    tagc_lhc_sparse_decode(job, &geo, state.exceptions, count);
+    tagc_lhc_message_fill(&message, &geo);
+    tagc_sparse_sum(job, &message.sparse, state.cursors, state.exceptions, count);
   } else {
     decode_sketch(job, &geo, &state, count);
   }

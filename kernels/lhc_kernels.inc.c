@@ -8,27 +8,13 @@
 
 #include "kernels/lhc.h"
 
-enum {
-  SEGMENT = 512,                   /* queue entries that are peeled at a time: their words stay in the first cache */
-  PREFETCH = 64,                   /* entries of a list ahead of its end, or words of a bitmap */
-  PREFETCH_BYTES = 2048,           /* of gradient or residual ahead: over the end of a page, where hardware stops */
-};
-
-#define ALWAYS_INLINE inline __attribute__((always_inline))
+enum { SEGMENT = 512 };            /* queue entries that are peeled at a time: their words stay in the first cache */
 
 #include "kernels/lhc_send.inc.c"
 #include "kernels/lhc_receive.inc.c"
 
 const struct tagc_lhc_kernels TAGC_LHC_VARIANT = {
   .name = TAGC_LHC_NAME,
-  .sample = sample,
-  .scan = scan,
-  .count_list = count_list,
-  .count_near = count_near,
-  .count_residual = count_residual,
-  .filter = filter,
-  .select = select_values,
-  .has_exceptions = has_exceptions,
   .scatter = scatter,
   .find_support = find_support,
   .build = build,

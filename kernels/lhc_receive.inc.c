@@ -124,7 +124,7 @@ static uint32_t peel(const struct tagc_lhc_sum *sum)
 
 /* One complete line; returns how many sums it took. */
 static ALWAYS_INLINE uint32_t output_ordinary(uint32_t mask, const uint32_t *sums, float unit, const char *own,
-                                              char *recv, struct tagc_lhc_result result)
+                                              char *recv, struct tagc_result_format result)
 {
   const size_t half = 16 * tagc_dtype_size(result.dtype);
   const uint32_t low = (uint32_t)__builtin_popcount(mask & 0xffff);
@@ -136,32 +136,32 @@ static ALWAYS_INLINE uint32_t output_ordinary(uint32_t mask, const uint32_t *sum
   return (uint32_t)__builtin_popcount(mask);
 }
 
-static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct tagc_lhc_result result, uint32_t from,
+static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct tagc_result_format result, uint32_t from,
                                        uint32_t to)
 {
   /* In locals, because stores of vectors may alias all that is behind a pointer. */
-  const uint32_t chunks = out->geo->chunks, *const masks = out->masks, *const sums = out->sums;
-  const size_t chunk_lines = out->geo->chunk_lines, support = out->support;
-  const size_t bytes = TAGC_LHC_LINE * tagc_dtype_size(result.dtype);
+  const uint32_t chunks = out->geo->grid.chunks, *const masks = out->masks, *const sums = out->sums;
+  const size_t chunk_lines = out->geo->grid.chunk_lines, support = out->support;
+  const size_t bytes = TAGC_GRID_LINE * tagc_dtype_size(result.dtype);
   const uint8_t *exponents = out->exponents;
   const float *units = out->units;
   uint32_t *cursors = out->cursors;
-  const char *own = element_of(out->own, (uint64_t)from * TAGC_LHC_LINE, result.dtype);
+  const char *own = element_of(out->own, (uint64_t)from * TAGC_GRID_LINE, result.dtype);
   char *recv = (char *)out->recv + from * bytes;
   if (chunks == 1) {
     uint32_t cursor = cursors[0];
     for (uint32_t line = from; line < to; line++, own += bytes, recv += bytes)
-      cursor += output_ordinary(masks[line], sums + cursor, units[exponents[line / TAGC_LHC_BLOCK_LINES]], own, recv,
+      cursor += output_ordinary(masks[line], sums + cursor, units[exponents[line / TAGC_GRID_BLOCK_LINES]], own, recv,
                                 result);
     cursors[0] = cursor;
     return;
   }
   for (uint32_t line = from, local = from / chunks; line < to; local++) {
     uint32_t start = local * chunks, stop = to - start < chunks ? to : start + chunks;
-    uint32_t chunk = tagc_lhc_turn(local, chunks) + (line - start);
+    uint32_t chunk = tagc_grid_turn(local, chunks) + (line - start);
     chunk -= chunk < chunks ? 0 : chunks;
     for (; line < stop; line++, own += bytes, recv += bytes) {
-      float unit = units[exponents[line / TAGC_LHC_BLOCK_LINES]];
+      float unit = units[exponents[line / TAGC_GRID_BLOCK_LINES]];
       const uint32_t *at = masks + chunk * chunk_lines + local;
       uint32_t mask = *at, cursor = cursors[chunk];
       /* A stream a chunk, and slow: the processor's own prefetching does not follow. */
@@ -175,16 +175,10 @@ static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct
 static ALWAYS_INLINE void output_typed(const struct tagc_lhc_output *out, enum tagc_dtype dtype, uint32_t from,
                                        uint32_t to)
 {
-  /* The quotient by a power of two is the product with its inverse, to the bit. */
-  const uint32_t bits = tagc_bits_of(out->divisor);
-  const bool power = (bits & 0x7fffffu) == 0 && bits >> 23 > 0 && bits >> 23 < 250;
-  struct tagc_lhc_result result = { dtype, power, false, out->scale, power ? 1 / out->divisor : out->divisor };
-  struct tagc_lhc_result stream = result;
-  stream.streaming = true;
   if (out->streaming)
-    output_lines(out, stream, from, to);
+    output_lines(out, result_format(dtype, true, out->scale, out->divisor), from, to);
   else
-    output_lines(out, result, from, to);
+    output_lines(out, result_format(dtype, false, out->scale, out->divisor), from, to);
 }
 
 static void output(const struct tagc_lhc_output *out, uint32_t from, uint32_t to)

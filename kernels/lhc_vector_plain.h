@@ -7,115 +7,7 @@
 #define KERNELS_LHC_VECTOR_PLAIN_H
 
 #include "kernels/lhc_vector.h"
-
-/* What a scan learns of a block of 1,024 positions: the largest magnitude that is no exception (as bits), and for the
- * report the squares of what stays, in fp32 a lane, added up in one order by every variant. Values are scaled by a
- * power of two for that, so that squares neither overflow nor vanish. */
-struct block {
-  float scale, lane[16];
-  uint32_t most[16];
-  double norm2;                    /* of all blocks so far */
-};
-
-STEP struct block block_new(float scale) { return (struct block){ .scale = scale }; }
-
-STEP void block_include(struct block *block, const float v[16])
-{
-  for (uint32_t i = 0; i < 16; i++) {
-    uint32_t magnitude = tagc_bits_of(v[i]) & 0x7fffffffu;
-    if (magnitude < TAGC_EXCEPTION_BITS && magnitude > block->most[i])
-      block->most[i] = magnitude;
-  }
-}
-
-/* Returns the largest magnitude and begins a new block. */
-STEP uint32_t block_end(struct block *block)
-{
-  uint32_t most = 0;
-  for (uint32_t i = 0; i < 16; i++) {
-    block->norm2 += (double)block->lane[i];
-    most = block->most[i] > most ? block->most[i] : most;
-    block->lane[i] = 0;
-    block->most[i] = 0;
-  }
-  return most;
-}
-
-/* scale*g + e. */
-STEP void sum16(const void *send, const float *residual, struct tagc_lhc_input input, float out[16])
-{
-  for (uint32_t i = 0; i < 16; i++)
-    out[i] = input.scale * tagc_load(send, i, input.dtype) + (input.residual_empty ? 0.0f : residual[i]);
-}
-
-/* Writes scale*g + e to the residual, but for those of at least `threshold` (bits of a magnitude), which go to the
- * lists and are zero there. Returns their mask. */
-STEP uint32_t scan16(const void *send, float *residual, struct tagc_lhc_input input, uint32_t threshold,
-                              uint32_t id, float *values, uint32_t *ids, struct block *block)
-{
-  float v[16];
-  uint32_t mask = 0, count = 0;
-  sum16(send, residual, input, v);
-  block_include(block, v);
-  for (uint32_t i = 0; i < 16; i++) {
-    bool large = (tagc_bits_of(v[i]) & 0x7fffffffu) >= threshold;
-    values[count] = v[i];
-    ids[count] = id + i;
-    count += large;
-    mask |= (uint32_t)large << i;
-    residual[i] = large ? 0.0f : v[i];
-    float scaled = residual[i] * block->scale;
-    block->lane[i] += scaled * scaled;
-  }
-  return mask;
-}
-
-/* The fine bins of the values in a coarse bin. Returns their number. */
-STEP uint32_t fine16(const float *values, uint32_t lanes, uint32_t coarse, uint32_t fine[16])
-{
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < 16 && lanes >> i & 1; i++) {
-    uint32_t bin = tagc_lhc_bin(tagc_bits_of(values[i]));
-    fine[count] = bin % TAGC_LHC_FINE;
-    count += bin / TAGC_LHC_FINE == coarse;
-  }
-  return count;
-}
-
-/* Candidates: the chosen ones to out, the others to left (exceptions are among these). Returns the number of the
- * chosen. *rank counts the values of the boundary bin. */
-STEP uint32_t filter16(const float *values, const uint32_t *ids, uint32_t lanes,
-                                const struct tagc_lhc_choice *choice, uint32_t *rank, float *out_values,
-                                uint32_t *out_ids, float left_values[16], uint32_t left_ids[16], uint32_t *left)
-{
-  uint32_t kept = 0;
-  *left = 0;
-  for (uint32_t i = 0; i < 16 && lanes >> i & 1; i++) {
-    uint32_t bin = tagc_lhc_bin(tagc_bits_of(values[i]));
-    bool chosen = tagc_lhc_chosen(choice, bin, *rank);
-    *rank += bin == choice->bin;
-    out_values[kept] = left_values[*left] = values[i];
-    out_ids[kept] = left_ids[*left] = ids[i];
-    kept += chosen;
-    *left += !chosen;
-  }
-  return kept;
-}
-
-STEP uint32_t exceptions16(const void *send, struct tagc_lhc_input input)
-{
-  uint32_t seen = 0;
-  for (uint32_t i = 0; i < 16; i++)
-    seen |= tagc_is_exception(tagc_bits_of(input.scale * tagc_load(send, i, input.dtype)));
-  return seen;
-}
-
-/* The lines of the shard that ids of a chunk lie in. */
-STEP void lines16(const uint32_t *ids, uint32_t chunks, uint32_t chunk, uint32_t lines[16])
-{
-  for (uint32_t i = 0; i < 16; i++)
-    lines[i] = tagc_lhc_line(chunks, chunk, ids[i] / TAGC_LHC_LINE);
-}
+#include "kernels/sparsify_vector_plain.h"
 
 STEP void cells16(uint64_t seed, uint32_t part_cells, const uint32_t *ids, uint64_t cells[16])
 {
@@ -130,7 +22,7 @@ STEP uint32_t quantise16(const float *values, const uint32_t *lines, const uint8
 {
   uint32_t mask = 0;
   for (uint32_t i = 0; i < 16; i++) {
-    uint32_t exponent = exponents[lines[i] / TAGC_LHC_BLOCK_LINES];
+    uint32_t exponent = exponents[lines[i] / TAGC_GRID_BLOCK_LINES];
     q[i] = tagc_lhc_quantise(tagc_bits_of(values[i]), exponent, counter_bits);
     left[i] = values[i] - (float)q[i] * tagc_lhc_unit(exponent, counter_bits);
     mask |= (uint32_t)(left[i] != 0) << i;
@@ -146,7 +38,7 @@ STEP uint32_t list_support(uint32_t *masks, uint32_t lines, uint32_t capacity, u
     if (count + (uint32_t)__builtin_popcount(masks[local]) > capacity)
       masks[local] = 0;
     for (uint32_t mask = masks[local]; mask; mask &= mask - 1)
-      ids[count++] = local * TAGC_LHC_LINE + (uint32_t)__builtin_ctz(mask);
+      ids[count++] = local * TAGC_GRID_LINE + (uint32_t)__builtin_ctz(mask);
   }
   return count;
 }
@@ -165,21 +57,13 @@ STEP uint32_t find_singles(const uint64_t *cells, uint32_t count, uint64_t *word
 
 /* Foreign sums of the masked lanes (in order) times unit, plus the own values; divided, rounded, written. */
 STEP void result16(uint32_t mask, const uint32_t *sums, float unit, const void *own, void *recv,
-                            struct tagc_lhc_result result)
+                            struct tagc_result_format result)
 {
-  for (uint32_t i = 0; i < 16; i++) {
-    float x = 0;
+  float sum[16] = { 0 };
+  for (uint32_t i = 0; i < 16; i++)
     if (mask >> i & 1)
-      x = (float)(int32_t)*sums++ * unit;
-    x += result.scale * tagc_load(own, i, result.dtype);
-    if (result.by_inverse)
-      tagc_store_result(recv, i, result.dtype, x * result.divisor, 1);
-    else
-      tagc_store_result(recv, i, result.dtype, x, result.divisor);
-  }
+      sum[i] = (float)(int32_t)*sums++ * unit;
+  finish16(sum, own, recv, result);
 }
-
-/* Ends a run of streaming stores. */
-STEP void stream_end(void) { }
 
 #endif

@@ -10,15 +10,26 @@ libtagc_a_SOURCES += \
   kernels/device.h kernels/device_host.c \
   kernels/exceptions.c kernels/exceptions.h \
   kernels/fpmode.h \
-  kernels/lhc.h kernels/lhc_layout.c kernels/lhc_prepare.c kernels/lhc_decode.c kernels/lhc_sparse.c \
-  kernels/lhc_plain.c kernels/lhc_vector.h kernels/lhc_vector_plain.h \
-  kernels/residual.c kernels/residual.h \
+  kernels/lhc.h kernels/lhc_layout.c kernels/lhc_prepare.c kernels/lhc_decode.c \
+  kernels/lhc_plain.c kernels/lhc_vector.h kernels/lhc_vector_plain.h kernels/carve.h \
+  kernels/residual.c kernels/residual.h kernels/residual_blocks.h kernels/residual_plain.c \
   kernels/rotate.h \
   kernels/survey.c kernels/survey.h \
   kernels/variant.c kernels/variant.h \
   kernels/vector.h kernels/vector_plain.h
 EXTRA_DIST += kernels/dense_kernels.inc.c
 EXTRA_DIST += kernels/lhc_kernels.inc.c kernels/lhc_send.inc.c kernels/lhc_receive.inc.c
+EXTRA_DIST += kernels/residual_blocks.inc.c
+
+# Choosing the largest values: for lhc and sparse.
+libtagc_a_SOURCES += \
+  kernels/sparsify.c kernels/sparsify.h kernels/sparsify_bits.h kernels/sparsify_plain.c \
+  kernels/sparsify_vector.h kernels/sparsify_vector_plain.h
+EXTRA_DIST += kernels/sparsify_kernels.inc.c
+
+# Their values with their places: the codec sparse, and lhc for small shards.
+libtagc_a_SOURCES += kernels/codec_sparse.c kernels/sparse.c kernels/sparse.h kernels/sparse_plain.c
+EXTRA_DIST += kernels/sparse_kernels.inc.c
 
 # The same hot functions for other instruction sets: objects of their own flags inside the one library. They share nothing
 # between threads, and gcc 12 loses the upper halves of 512-bit values around the calls of its thread sanitizer.
@@ -27,8 +38,10 @@ AVX2_CFLAGS = -mavx2 -mf16c -mbmi -mbmi2 -mpopcnt
 if X86_64
 noinst_LIBRARIES += libtagc_avx2.a libtagc_avx512.a
 libtagc_avx2_a_SOURCES = kernels/lhc_avx2.c kernels/lhc_vector_avx2.h kernels/dense_avx2.c kernels/vector_avx2.h
+libtagc_avx2_a_SOURCES += kernels/residual_avx2.c kernels/sparse_avx2.c kernels/sparsify_avx2.c kernels/sparsify_vector_avx2.h
 libtagc_avx2_a_CFLAGS = $(LIBRARY_CFLAGS) $(AVX2_CFLAGS)
 libtagc_avx512_a_SOURCES = kernels/lhc_avx512.c kernels/lhc_vector_avx512.h kernels/dense_avx512.c kernels/vector_avx512.h
+libtagc_avx512_a_SOURCES += kernels/residual_avx512.c kernels/sparse_avx512.c kernels/sparsify_avx512.c kernels/sparsify_vector_avx512.h
 libtagc_avx512_a_CFLAGS = $(LIBRARY_CFLAGS) $(AVX512_CFLAGS)
 libtagc_a_LIBADD += $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)
 EXTRA_libtagc_a_DEPENDENCIES = $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)

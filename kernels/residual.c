@@ -7,10 +7,44 @@
 
 #include "kernels/codec_bits.h"
 #include "kernels/fpmode.h"
+#include "kernels/residual_blocks.h"
+#include "kernels/variant.h"
+
+enum { BLOCK = TAGC_RESIDUAL_BLOCK };
+
+static const struct tagc_residual_blocks *blocks_of(enum tagc_storage storage)
+{
+#ifdef __x86_64__
+  static const struct tagc_residual_blocks *const variants[] = {
+    [TAGC_VARIANT_PLAIN] = tagc_residual_plain,
+    [TAGC_VARIANT_AVX2] = tagc_residual_avx2,
+    [TAGC_VARIANT_AVX512] = tagc_residual_avx512,
+  };
+  return &variants[tagc_variant()][storage];
+#else
+  return &tagc_residual_plain[storage];
+#endif
+}
+
+/* Bytes of a value. */
+static size_t width_of(enum tagc_storage storage)
+{
+  static const uint8_t width[] = {
+    [TAGC_STORAGE_FP32] = 4, [TAGC_STORAGE_BF16] = 2, [TAGC_STORAGE_INT8] = 1,
+  };
+  return width[storage];
+}
+
+/* Bytes of a shard's scales, which come first. */
+static size_t scale_bytes(const struct tagc_shape *shape)
+{
+  return shape->residual == TAGC_STORAGE_INT8 ? tagc_pad16((shape->n + BLOCK - 1) / BLOCK * sizeof(uint16_t)) : 0;
+}
 
 size_t tagc_residual_shard_bytes(const struct tagc_shape *shape)
 {
-  return shape->residual == TAGC_STORAGE_FP32 ? shape->n * sizeof(float) : 0;
+  const size_t values = shape->n * width_of(shape->residual);
+  return shape->residual == TAGC_STORAGE_FP32 ? values : scale_bytes(shape) + tagc_pad16(values);
 }
 
 size_t tagc_residual_bytes(const struct tagc_shape *shape)
@@ -18,30 +52,76 @@ size_t tagc_residual_bytes(const struct tagc_shape *shape)
   return (size_t)(shape->nranks - 1) * tagc_residual_shard_bytes(shape);
 }
 
-static void *shard_of(const struct tagc_job *job, int shard)
+static char *shard_of(const struct tagc_job *job, int shard)
 {
   return (char *)job->residual + (size_t)(shard - (shard > job->rank)) * tagc_residual_shard_bytes(&job->shape);
 }
 
 float *tagc_residual_floats(const struct tagc_job *job, int shard)
 {
-  return job->residual && job->shape.residual == TAGC_STORAGE_FP32 ? shard_of(job, shard) : NULL;
+  return job->residual && job->shape.residual == TAGC_STORAGE_FP32 ? (float *)shard_of(job, shard) : NULL;
 }
 
+static struct tagc_residual_place place_of(const struct tagc_job *job, int shard, uint64_t from)
+{
+  char *base = shard_of(job, shard);
+  return (struct tagc_residual_place){
+    .values = base + scale_bytes(&job->shape) + from * width_of(job->shape.residual),
+    .scale = (uint16_t *)base + from / BLOCK,
+  };
+}
+
+/* The incomplete block at the end goes through memory of its own, so that block functions see whole ones. */
 void tagc_residual_load(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, float *out)
 {
-  if (job->residual_empty)
+  const struct tagc_residual_blocks *blocks = blocks_of(job->shape.residual);
+  struct tagc_residual_place place = place_of(job, shard, from);
+  if (job->residual_empty) {
     memset(out, 0, count * sizeof *out);
-  else
-    memcpy(out, (float *)shard_of(job, shard) + from, count * sizeof *out);
+  } else if (count == BLOCK) {
+    blocks->load(place, out);
+  } else {
+    float kept[BLOCK] = { 0 }, values[BLOCK];
+    memcpy(kept, place.values, count * width_of(job->shape.residual));
+    place.values = kept;
+    blocks->load(place, values);
+    memcpy(out, values, count * sizeof *out);
+  }
 }
 
 double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, const float *values)
 {
+  const struct tagc_residual_blocks *blocks = blocks_of(job->shape.residual);
+  struct tagc_residual_place place = place_of(job, shard, from);
+  uint64_t noise = tagc_mix64(tagc_mix64(job->seed ^ 0x7e51) + ((uint64_t)job->rank << 32 | (uint32_t)shard));
+  noise += from / 4;
+  if (count == BLOCK)
+    return blocks->store(place, values, noise);
+  float kept[BLOCK], whole[BLOCK] = { 0 };
+  void *end = place.values;
+  memcpy(whole, values, count * sizeof *values);
+  place.values = kept;
+  double norm2 = blocks->store(place, whole, noise);
+  memcpy(end, kept, count * width_of(job->shape.residual));
+  return norm2;
+}
+
+static uint32_t block_at(const struct tagc_job *job, uint64_t from)
+{
+  return job->shape.n - from < BLOCK ? (uint32_t)(job->shape.n - from) : BLOCK;
+}
+
+void tagc_residual_load_shard(const struct tagc_job *job, int shard, float *out)
+{
+  for (uint64_t from = 0; from < job->shape.n; from += BLOCK)
+    tagc_residual_load(job, shard, from, block_at(job, from), out + from);
+}
+
+double tagc_residual_store_shard(const struct tagc_job *job, int shard, const float *values)
+{
   double norm2 = 0;
-  memcpy((float *)shard_of(job, shard) + from, values, count * sizeof *values);
-  for (uint32_t i = 0; i < count; i++)
-    norm2 += (double)values[i] * values[i];
+  for (uint64_t from = 0; from < job->shape.n; from += BLOCK)
+    norm2 += tagc_residual_store(job, shard, from, block_at(job, from), values + from);
   return norm2;
 }
 
@@ -54,9 +134,9 @@ void tagc_residual_flush(const struct tagc_job *job, void *out)
     const void *from = tagc_job_shard(job, shard);
     char *to = (char *)out + (size_t)shard * n * tagc_dtype_size(dtype);
     const bool has_residual = shard != job->rank && job->residual && !job->residual_empty;
-    float residual[TAGC_RESIDUAL_BLOCK] = {0};
-    for (uint64_t at = 0; at < n; at += TAGC_RESIDUAL_BLOCK) {
-      const uint32_t count = n - at < TAGC_RESIDUAL_BLOCK ? (uint32_t)(n - at) : TAGC_RESIDUAL_BLOCK;
+    float residual[BLOCK] = {0};
+    for (uint64_t at = 0; at < n; at += BLOCK) {
+      const uint32_t count = block_at(job, at);
       if (has_residual)
         tagc_residual_load(job, shard, at, count, residual);
       for (uint32_t i = 0; i < count; i++) {

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The residual (error feedback): what a codec has not sent yet, kept by the sender for its foreign shards.
  *
- * Layout   The foreign shards in rank order, each tagc_residual_shard_bytes() long:
+ * Layout   The foreign shards in rank order, each tagc_residual_shard_bytes() long; little-endian:
  *            fp32   n floats
+ *            bf16   n uint16, padded to 16 bytes
+ *            int8   scales uint16 (bf16) x ceil(n/256) | codes int8 x n, each part padded to 16 bytes. Position i is
+ *                   code i times the scale of its block i/256: amax/127 of the block, rounded up; 0 where amax < 2^-110.
+ *          What pads is not read.
+ * Chance   bf16 and int8 round up or down by chance, with the mean right: a small value survives in the mean of many
+ *          calls, instead of being rounded away in each. Key = mix(mix(seed ^ 0x7e51) + (rank << 32 | shard)) + 64 * block;
+ *          position i of a block takes bits 16 (i%4) to 16 (i%4) + 15 of mix(key + i/4) (tagc_mix64).
  * Threads  Reentrant; the job is the caller's.
  */
 #ifndef KERNELS_RESIDUAL_H
@@ -28,6 +35,10 @@ void tagc_residual_load(const struct tagc_job *job, int shard, uint64_t from, ui
  * smaller than its unit survives in the mean. Values are finite and below 2^120. Returns the squared L2 norm of what is
  * stored. Shards may be stored in any order, and a block more than once. */
 double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, const float *values);
+
+/* The same for all blocks of a foreign shard. */
+void tagc_residual_load_shard(const struct tagc_job *job, int shard, float *out);
+double tagc_residual_store_shard(const struct tagc_job *job, int shard, const float *values);
 
 /* Writes scale*g + e, rounded once to the shape's type, to `out` (nranks x n elements, not overlapping send): what a
  * plain reduce-scatter (sum, or average) must send so that nothing stays behind when compression is switched off. The

@@ -77,7 +77,7 @@ static void check_quantise(void)
     double exact = rint(ldexp((double)tagc_float_of(v), bits - e)), limit = ldexp(1, bits) - 1;
     exact = exact > limit ? limit : exact < -limit ? -limit : exact;
     wrong += q != (int32_t)exact;
-    large += tagc_lhc_exponent(v) != e - below + 128;
+    large += tagc_exponent_byte(v) != e - below + 128;
     float unit = tagc_lhc_unit((uint32_t)(e + 128), bits), left = tagc_float_of(v) - (float)q * unit;
     residue += (double)left != (double)tagc_float_of(v) - ldexp(q, e - bits);
   }
@@ -100,13 +100,13 @@ static void check_median(void)
 /* Every line in one chunk, in order, chunks equal to one line. */
 static void check_dealing(uint32_t lines, uint32_t chunks)
 {
-  struct tagc_lhc_geometry geo = { .lines = lines, .chunks = chunks, .groups = lines / chunks, .rest = lines % chunks };
+  struct tagc_grid grid = { .lines = lines, .chunks = chunks, .groups = lines / chunks, .rest = lines % chunks };
   uint8_t *seen = calloc(lines, 1);
   uint32_t wrong = 0, total = 0;
   for (uint32_t chunk = 0; chunk < chunks; chunk++)
-    for (uint32_t local = 0; local < tagc_lhc_chunk_lines(&geo, chunk); local++, total++) {
-      uint32_t line = tagc_lhc_line(chunks, chunk, local);
-      wrong += line >= lines || seen[line]++ || tagc_lhc_chunk_of(chunks, line) != chunk || line / chunks != local;
+    for (uint32_t local = 0; local < tagc_grid_chunk_lines(&grid, chunk); local++, total++) {
+      uint32_t line = tagc_grid_line(chunks, chunk, local);
+      wrong += line >= lines || seen[line]++ || tagc_grid_chunk_of(chunks, line) != chunk || line / chunks != local;
     }
   ok(wrong == 0 && total == lines, "%u lines in %u chunks", lines, chunks);
   free(seen);

@@ -55,9 +55,9 @@ static void check_formula(void)
         odd += l.message_bytes % 16 || l.exponent_bytes % 16 || l.sketch_count * 4 % 16;
         tagc_lhc_geometry_fill(&geo, &shape);
         uint64_t capacity = 0;
-        for (uint32_t chunk = 0; chunk < geo.chunks; chunk++)
-          capacity += tagc_lhc_capacity(&geo, chunk);
-        excess += capacity != l.capacity || geo.part_cells > 65535 || geo.union_capacity > (geo.hashes ? 65536 : geo.n);
+        for (uint32_t chunk = 0; chunk < geo.grid.chunks; chunk++)
+          capacity += tagc_grid_capacity(&geo.grid, chunk);
+        excess += capacity != l.capacity || geo.part_cells > 65535 || geo.union_capacity > (geo.hashes ? 65536 : geo.grid.n);
       }
   ok(unsure == 0, "layouts are pure");
   ok(wrong == 0, "sizes are the documented ones");
@@ -123,14 +123,14 @@ static void check_capacity(void)
   sim_step(&sim, 1);
   int wrong = 0;
   for (int rank = 1; rank < 3; rank++)
-    for (uint32_t chunk = 0; chunk < geo.chunks; chunk++) {
-      const uint32_t *words = (const uint32_t *)(sim.job[rank].message_out + message.bitmap) + chunk * geo.chunk_lines;
+    for (uint32_t chunk = 0; chunk < geo.grid.chunks; chunk++) {
+      const uint32_t *words = (const uint32_t *)(sim.job[rank].message_out + message.bitmap) + chunk * geo.grid.chunk_lines;
       uint32_t bits = 0;
-      for (uint32_t line = 0; line < geo.chunk_lines; line++)
+      for (uint32_t line = 0; line < geo.grid.chunk_lines; line++)
         bits += (uint32_t)__builtin_popcount(words[line]);
-      wrong += bits != tagc_lhc_capacity(&geo, chunk);
+      wrong += bits != tagc_grid_capacity(&geo.grid, chunk);
     }
-  ok(geo.chunks > 3 && wrong == 0 && sim.stats.unrecovered == 0, "every chunk is filled to its capacity exactly");
+  ok(geo.grid.chunks > 3 && wrong == 0 && sim.stats.unrecovered == 0, "every chunk is filled to its capacity exactly");
   sim_free(&sim);
 }
 

@@ -64,9 +64,9 @@ int main(void)
   struct tagc_lhc_geometry geo;
   struct pair pair = { 0 };
   tagc_lhc_geometry_fill(&geo, &sim.shape);
-  while (pair.seed < 40000 && !find_pair(tagc_lhc_seed(pair.seed, 0, 0), &geo, &pair))
+  while (pair.seed < 40000 && !find_pair(tagc_grid_seed(pair.seed, 0, 0), &geo, &pair))
     pair.seed++;
-  if (!ok(geo.chunks == 1 && pair.first != pair.second, "there is a pair that shares all cells"))
+  if (!ok(geo.grid.chunks == 1 && pair.first != pair.second, "there is a pair that shares all cells"))
     return tap_done();
   note("seed %llu, positions %u and %u", (unsigned long long)pair.seed, pair.first, pair.second);
 

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The hot functions of sparsification. See sparsify.h for what each one does.
+ *
+ * Included once per instruction set by sparsify_plain.c, sparsify_avx2.c, sparsify_avx512.c, after the header with that
+ * set's vector steps of 16 elements (sparsify_vector_*.h; the plain one says what each step does). What steers here is
+ * scalar and common.
+ */
+#include <string.h>
+
+/* scale*g + e of one line, zeros behind the end of the shard. */
+static void sum_line(const struct tagc_sparsify_shard *shard, uint32_t line, float out[TAGC_GRID_LINE])
+{
+  struct tagc_sparsify_input input = { shard->dtype, shard->residual_empty, shard->rounded, shard->scale };
+  const uint64_t at = (uint64_t)line * TAGC_GRID_LINE, left = shard->grid->n - at;
+  if (left >= TAGC_GRID_LINE) {
+    for (uint32_t lane = 0; lane < TAGC_GRID_LINE; lane += 16)
+      sum16(element_of(shard->send, at + lane, input.dtype), shard->residual + at + lane, input, out + lane);
+    return;
+  }
+  memset(out, 0, TAGC_GRID_LINE * sizeof *out);
+  for (uint64_t lane = 0; lane < left; lane++)
+    out[lane] = input.scale * tagc_load(shard->send, at + lane, input.dtype) +
+                (input.residual_empty ? 0.0f : shard->residual[at + lane]);
+}
+
+static uint32_t sample(const struct tagc_sparsify_shard *shard, uint32_t step, float *values)
+{
+  uint32_t count = 0;
+  for (uint32_t line = step / 2; line < shard->grid->lines; line += step, count += TAGC_GRID_LINE)
+    sum_line(shard, line, values + count);
+  return count;
+}
+
+/* The exponent of the block that ends with a line. */
+static ALWAYS_INLINE void end_block(const struct tagc_sparsify_shard *shard, uint32_t line, struct block *block)
+{
+  uint32_t most = block_end(block);
+  if (shard->exponents)
+    shard->exponents[line / TAGC_GRID_BLOCK_LINES] = most < (uint32_t)TAGC_BIN_TINY << 12 ? 0 : tagc_exponent_byte(most);
+}
+
+/* The incomplete last line. */
+static void scan_rest(const struct tagc_sparsify_shard *shard, struct block *block, double *norm2)
+{
+  const struct tagc_grid *grid = shard->grid;
+  const uint32_t line = grid->lines - 1, chunk = tagc_grid_chunk_of(grid->chunks, line), local = line / grid->chunks;
+  const uint64_t at = (uint64_t)line * TAGC_GRID_LINE;
+  struct tagc_sparsify_list *list = &shard->memory->candidates[chunk];
+  float v[TAGC_GRID_LINE];
+  uint32_t mask = 0;
+  sum_line(shard, line, v);
+  block_include(block, v);
+  block_include(block, v + 16);
+  for (uint32_t lane = 0; at + lane < grid->n; lane++) {
+    bool large = (tagc_bits_of(v[lane]) & 0x7fffffffu) >= list->threshold;
+    shard->residual[at + lane] = large ? left_of(v[lane], shard->rounded) : v[lane];
+    *norm2 += large ? 0 : (double)v[lane] * v[lane];
+    list->values[list->count] = v[lane];
+    list->ids[list->count] = local * TAGC_GRID_LINE + lane;
+    list->count += large;
+    mask |= (uint32_t)large << lane;
+  }
+  list->bitmap[local] = mask;
+}
+
+/* One complete line, `local` in its chunk. */
+static ALWAYS_INLINE void scan_line(const void *send, float *residual, struct tagc_sparsify_input input,
+                                    struct tagc_sparsify_list *list, uint32_t local, struct block *block)
+{
+  const char *next = (const char *)send + 16 * tagc_dtype_size(input.dtype);
+  float *values = list->values + list->count;
+  uint32_t *ids = list->ids + list->count, id = local * TAGC_GRID_LINE;
+  __builtin_prefetch((const char *)send + PREFETCH_BYTES);
+  __builtin_prefetch((const char *)next + PREFETCH_BYTES);
+  __builtin_prefetch((const char *)residual + PREFETCH_BYTES);
+  __builtin_prefetch((const char *)residual + PREFETCH_BYTES + 64);
+  uint32_t low = scan16(send, residual, input, list->threshold, id, values, ids, block);
+  uint32_t some = (uint32_t)__builtin_popcount(low);
+  uint32_t high = scan16(next, residual + 16, input, list->threshold, id + 16, values + some, ids + some, block);
+  list->count += some + (uint32_t)__builtin_popcount(high);
+  list->bitmap[local] = low | high << 16;
+}
+
+/* One chunk: its list stays in registers. */
+static ALWAYS_INLINE void scan_single(const struct tagc_sparsify_shard *shard, struct tagc_sparsify_input input,
+                                      struct block *block)
+{
+  const uint32_t lines = (uint32_t)(shard->grid->n / TAGC_GRID_LINE), room = (uint32_t)shard->memory->room;
+  struct tagc_sparsify_list list = shard->memory->candidates[0];
+  float *residual = shard->residual;
+  for (uint32_t line = 0; line < lines; line++, residual += TAGC_GRID_LINE) {
+    const void *send = element_of(shard->send, (uint64_t)line * TAGC_GRID_LINE, input.dtype);
+    scan_line(send, residual, input, &list, line, block);
+    if (__builtin_expect(list.count > room, 0)) {
+      shard->memory->candidates[0] = list;
+      tagc_sparsify_put_back(shard, 0);
+      list = shard->memory->candidates[0];
+    }
+    if (line % TAGC_GRID_BLOCK_LINES == TAGC_GRID_BLOCK_LINES - 1)
+      end_block(shard, line, block);
+  }
+  shard->memory->candidates[0] = list;
+}
+
+/* In the order of memory, group by group. */
+static ALWAYS_INLINE void scan_groups(const struct tagc_sparsify_shard *shard, struct tagc_sparsify_input input,
+                                      struct block *block)
+{
+  const uint32_t chunks = shard->grid->chunks, lines = (uint32_t)(shard->grid->n / TAGC_GRID_LINE), room = (uint32_t)shard->memory->room;
+  struct tagc_sparsify_list *const lists = shard->memory->candidates, *const end = lists + chunks;
+  float *residual = shard->residual;
+  for (uint32_t line = 0, local = 0; line < lines; local++) {
+    struct tagc_sparsify_list *list = &lists[tagc_grid_turn(local, chunks)];
+    const uint32_t stop = lines - line < chunks ? lines : line + chunks;
+    for (; line < stop; line++, residual += TAGC_GRID_LINE) {
+      const void *send = element_of(shard->send, (uint64_t)line * TAGC_GRID_LINE, input.dtype);
+      /* Many slow streams of stores are too much for the processor's own prefetching. */
+      __builtin_prefetch(list->values + list->count + PREFETCH, 1);
+      __builtin_prefetch(list->ids + list->count + PREFETCH, 1);
+      __builtin_prefetch(list->bitmap + local + PREFETCH, 1);
+      scan_line(send, residual, input, list, local, block);
+      if (__builtin_expect(list->count > room, 0))
+        tagc_sparsify_put_back(shard, (uint32_t)(list - lists));
+      list = list + 1 < end ? list + 1 : lists;
+      if (line % TAGC_GRID_BLOCK_LINES == TAGC_GRID_BLOCK_LINES - 1)
+        end_block(shard, line, block);
+    }
+  }
+}
+
+/* The constants of `input` are known where this is expanded. */
+static ALWAYS_INLINE void scan_lines(const struct tagc_sparsify_shard *shard, struct tagc_sparsify_input input,
+                                     struct block *out)
+{
+  struct block block = *out;
+  if (shard->grid->chunks == 1)
+    scan_single(shard, input, &block);
+  else
+    scan_groups(shard, input, &block);
+  *out = block;
+}
+
+static ALWAYS_INLINE void scan_typed(const struct tagc_sparsify_shard *shard, enum tagc_dtype dtype, struct block *block)
+{
+  const float scale = shard->scale;
+  if (shard->rounded && shard->residual_empty)
+    scan_lines(shard, (struct tagc_sparsify_input){ dtype, true, true, scale }, block);
+  else if (shard->rounded)
+    scan_lines(shard, (struct tagc_sparsify_input){ dtype, false, true, scale }, block);
+  else if (shard->residual_empty)
+    scan_lines(shard, (struct tagc_sparsify_input){ dtype, true, false, scale }, block);
+  else
+    scan_lines(shard, (struct tagc_sparsify_input){ dtype, false, false, scale }, block);
+}
+
+static double scan(const struct tagc_sparsify_shard *shard)
+{
+  /* What stays is below the threshold: scaled, below 2. */
+  int power = 127 - (int)(shard->memory->candidates[0].threshold >> 23);
+  struct block block = block_new(tagc_pow2(power));
+  if (shard->dtype == TAGC_FLOAT32)
+    scan_typed(shard, TAGC_FLOAT32, &block);
+  else if (shard->dtype == TAGC_FLOAT16)
+    scan_typed(shard, TAGC_FLOAT16, &block);
+  else
+    scan_typed(shard, TAGC_BFLOAT16, &block);
+  const uint32_t last = shard->grid->lines - 1;
+  double rest = 0;
+  if (shard->grid->n % TAGC_GRID_LINE)
+    scan_rest(shard, &block, &rest);
+  if (last % TAGC_GRID_BLOCK_LINES != TAGC_GRID_BLOCK_LINES - 1 || shard->grid->n % TAGC_GRID_LINE)
+    end_block(shard, last, &block);
+  double unit = (double)tagc_pow2(-power);
+  return block.norm2 * unit * unit + rest;
+}
+
+static void count_list(const float *values, uint32_t count, uint32_t coarse, uint32_t *histogram)
+{
+  uint32_t i = 0;
+  for (; coarse == TAGC_SPARSIFY_NO_BIN && i < count; i++)
+    histogram[tagc_bin_of(tagc_bits_of(values[i])) / TAGC_BIN_FINE]++;
+  for (; i < count; i += 16) {
+    uint32_t fine[16], lanes = count - i < 16 ? (1u << (count - i)) - 1 : 0xffff;
+    uint32_t found = fine16(values + i, lanes, coarse, fine);
+    for (uint32_t j = 0; j < found; j++)
+      histogram[fine[j]]++;
+  }
+}
+
+static void count_near(const float *values, uint32_t count, uint32_t threshold, uint32_t *histogram)
+{
+  /* Neighbours of equal size do not wait for one another. */
+  const uint32_t lowest = tagc_bin_of(threshold), most = TAGC_SPARSIFY_NEAR - 1;
+  uint32_t second[TAGC_SPARSIFY_NEAR] = { 0 };
+  uint32_t i = 0;
+  for (; i + 2 <= count; i += 2) {
+    uint32_t bin = tagc_bin_of(tagc_bits_of(values[i])) - lowest;
+    uint32_t next = tagc_bin_of(tagc_bits_of(values[i + 1])) - lowest;
+    histogram[bin < most ? bin : most]++;
+    second[next < most ? next : most]++;
+  }
+  for (uint32_t bin = 0; bin <= most; bin++)
+    histogram[bin] += second[bin];
+  if (i < count) {
+    uint32_t bin = tagc_bin_of(tagc_bits_of(values[i])) - lowest;
+    histogram[bin < most ? bin : most]++;
+  }
+}
+
+static void count_residual(const struct tagc_sparsify_part *part, uint32_t coarse, uint32_t *histogram)
+{
+  for (uint32_t local = 0; local < part->lines; local++) {
+    uint64_t at = (uint64_t)tagc_grid_line(part->grid->chunks, part->chunk, local) * TAGC_GRID_LINE;
+    uint64_t left = part->grid->n - at;
+    count_list(part->shard->residual + at, left < TAGC_GRID_LINE ? (uint32_t)left : TAGC_GRID_LINE, coarse, histogram);
+  }
+}
+
+enum { AHEAD = 32 };               /* entries whose places are fetched before they are needed */
+
+/* What was not chosen goes back, but for exceptions. */
+static double return_rest(const struct tagc_sparsify_part *part, const float *values, const uint32_t *ids, uint32_t count)
+{
+  const struct tagc_sparsify_shard *shard = part->shard;
+  double norm = 0;
+  for (uint32_t i = 0; i < count; i += 16) {
+    uint32_t lines[16];
+    if (i + 2 * AHEAD <= count) {
+      lines16(ids + i + AHEAD, part->grid->chunks, part->chunk, lines);
+      for (uint32_t j = 0; j < 16; j++)
+        __builtin_prefetch(&shard->residual[(uint64_t)lines[j] * TAGC_GRID_LINE + ids[i + AHEAD + j] % TAGC_GRID_LINE], 1);
+    }
+    lines16(ids + i, part->grid->chunks, part->chunk, lines);
+    for (uint32_t j = 0; j < 16 && i + j < count; j++) {
+      uint32_t id = ids[i + j];
+      float v = values[i + j];
+      uint64_t position = (uint64_t)lines[j] * TAGC_GRID_LINE + id % TAGC_GRID_LINE;
+      part->bitmap[id / TAGC_GRID_LINE] &= ~(1u << id % TAGC_GRID_LINE);
+      if (__builtin_expect(tagc_is_exception(tagc_bits_of(v)), 0)) {
+        tagc_exceptions_add(shard->exceptions, part->grid->n, (uint32_t)position, v);
+        continue;
+      }
+      shard->residual[position] = v;
+      norm += (double)v * v;
+    }
+  }
+  return norm;
+}
+
+static uint32_t filter(const struct tagc_sparsify_part *part, const struct tagc_sparsify_list *list,
+                       const struct tagc_sparsify_choice *choice, double *norm2)
+{
+  uint32_t count = 0, rank = 0, left = 0;
+  for (uint32_t i = 0; i < list->count; i += 16) {
+    uint32_t some, lanes = list->count - i < 16 ? (1u << (list->count - i)) - 1 : 0xffff;
+    count += filter16(list->values + i, list->ids + i, lanes, choice, &rank, part->values + count, part->ids + count,
+                      list->values + left, list->ids + left, &some);
+    left += some;
+  }
+  *norm2 += return_rest(part, list->values, list->ids, left);
+  return count;
+}
+
+static uint32_t select_values(const struct tagc_sparsify_part *part, const struct tagc_sparsify_choice *choice)
+{
+  const struct tagc_grid *grid = part->grid;
+  float *residual = part->shard->residual;
+  uint32_t count = 0, rank = 0;
+  for (uint32_t local = 0; local < part->lines; local++) {
+    uint32_t line = tagc_grid_line(grid->chunks, part->chunk, local), mask = 0;
+    uint64_t at = (uint64_t)line * TAGC_GRID_LINE;
+    for (uint32_t lane = 0; lane < TAGC_GRID_LINE && at + lane < grid->n; lane++) {
+      float v = residual[at + lane];
+      uint32_t bin = tagc_bin_of(tagc_bits_of(v));
+      bool chosen = tagc_sparsify_chosen(choice, bin, rank), huge = bin >= TAGC_BIN_HUGE;
+      rank += bin == choice->bin;
+      if (huge)
+        tagc_exceptions_add(part->shard->exceptions, grid->n, line * TAGC_GRID_LINE + lane, v);
+      if (chosen) {
+        part->values[count] = v;
+        part->ids[count++] = local * TAGC_GRID_LINE + lane;
+        mask |= 1u << lane;
+      }
+      if (chosen || huge)
+        residual[at + lane] = left_of(v, part->shard->rounded);
+    }
+    part->bitmap[local] = mask;
+  }
+  return count;
+}
+
+static bool has_exceptions(const void *values, uint64_t n, enum tagc_dtype dtype, float scale)
+{
+  struct tagc_sparsify_input input = { .dtype = dtype, .residual_empty = true, .scale = scale };
+  uint64_t i = 0;
+  uint32_t seen = 0;
+  if (dtype == TAGC_FLOAT32)
+    for (; i + 16 <= n; i += 16)
+      seen |= exceptions16((const float *)values + i, input);
+  else
+    for (; i + 16 <= n; i += 16)
+      seen |= exceptions16((const uint16_t *)values + i, input);
+  for (; i < n; i++)
+    seen |= tagc_is_exception(tagc_bits_of(scale * tagc_load(values, i, dtype)));
+  return seen != 0;
+}
+
+const struct tagc_sparsify_kernels TAGC_SPARSIFY_VARIANT = {
+  .sample = sample,
+  .scan = scan,
+  .count_list = count_list,
+  .count_near = count_near,
+  .count_residual = count_residual,
+  .filter = filter,
+  .select = select_values,
+  .has_exceptions = has_exceptions,
+};
