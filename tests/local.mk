@@ -228,6 +228,7 @@ tests_clang = $(unit_tests) \
   tests/e2e/steps.test
 tests_asan = $(unit_tests) $(rules_scripts) \
   tests/e2e/agreement.test \
+  tests/e2e/auto.test \
   tests/e2e/beside.test \
   tests/e2e/copies.test \
   tests/e2e/ctypes.test \
@@ -249,7 +250,8 @@ tests_tsan = \
   tests/e2e/steps.test \
   tests/e2e/threads.test \
   tests/unit/test_failed_calls \
-  tests/unit/test_options
+  tests/unit/test_options \
+  tests/unit/test_vote
 print-tests-abi: ; @echo $(tests_abi)
 print-tests-clang: ; @echo $(tests_clang)
 print-tests-asan: ; @echo $(tests_asan)

@@ -159,7 +159,7 @@ static void times(void)
 static void memory(void)
 {
   left = 0;
-  ok(!tagc_survey_take(&question, &device, &seen) && given == 0, "no memory for the sample");
+  ok(!survey(5000, 2, 0, TAGC_FLOAT32, normal) && given == 0, "no memory for the sample");
   left = 1;
   ok(!survey(5000, 2, 0, TAGC_FLOAT32, normal) && given == 0, "no memory for the codecs");
 }
