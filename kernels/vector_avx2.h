@@ -63,7 +63,7 @@ TAGC_OPERATION __m256i to_bf16(__m256 x)
 
 TAGC_OPERATION void v16_store_as(void *to, enum tagc_dtype dtype, struct v16 x)
 {
-  const int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  enum { nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC };
   __m256i halves;
   if (dtype == TAGC_FLOAT32) {
     v16_store(to, x);
