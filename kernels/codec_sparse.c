@@ -3,8 +3,8 @@
  * (top-k with error feedback; arXiv 1712.01887).
  *
  * What is sent   C = max(1, floor(n * keep_ppm / 10^6)) values a shard, chosen as sparsify.h says with one threshold a
- *                shard; fewer only where fewer reach 2^-120, or where all 256 of a block are chosen: its last one stays. What
- *                rounding to bf16 (nearest even) leaves over goes to the residual.
+ *                shard; fewer only where fewer reach 2^-120, or where all 256 of a block are chosen: the smallest of
+ *                these stays (of equal ones the last). What rounding to bf16 (nearest even) leaves over stays, too.
  * Payload        Exchange A2A, little-endian, each part padded with zeros to 16 bytes, unused entries zero:
  *                  exceptions   exceptions.h
  *                  counts       uint8 x ceil(n/256): values sent of each block of 256 positions
@@ -15,7 +15,8 @@
  *                  02 01 (14 zeros)                          two values in the first block, one in the second
  *                  02 ff 02 (13 zeros)                       at 2 and 255, and at 258
  *                  80 3f  40 c0  00 3f (10 zeros)            1, -3, 1/2
- * Sum            The owner adds the senders' values in fp32 in rank order, its own shard, exceptions; divides, rounds once.
+ * Sum            The owner adds the senders' values in fp32 in rank order, its own shard, exceptions; divides, rounds
+ *                once.
  * State          The lists of one shard, and one shard's residual as fp32 where it is stored narrower; then what is kept
  *                for decode: one bit, the merged exceptions and a cursor a sender.
  * Threads        Reentrant.
@@ -80,7 +81,18 @@ static bool sparse_layout(const struct tagc_shape *shape, struct tagc_layout *ou
   return true;
 }
 
-/* A count is one byte: the last value of a block of which all 256 were chosen goes back. Returns the squares of those. */
+/* The smallest of a block's values, which all are in the list from `first` on; of equal ones the last. */
+static uint32_t find_surplus(const float *values, uint32_t first)
+{
+  uint32_t least = first;
+  for (uint32_t i = first; i < first + BLOCK; i++)
+    if ((tagc_bits_of(values[i]) & 0x7fffffffu) <= (tagc_bits_of(values[least]) & 0x7fffffffu))
+      least = i;
+  return least;
+}
+
+/* A count is one byte: where all 256 values of a block were chosen the smallest goes back (always the same place would
+ * never be sent). Returns the squares of those. */
 static double drop_surplus(const struct tagc_sparsify_shard *shard, uint8_t *counts)
 {
   const struct tagc_sparsify_memory *lists = shard->memory;
@@ -89,16 +101,20 @@ static double drop_surplus(const struct tagc_sparsify_shard *shard, uint8_t *cou
   uint32_t kept = 0;
   for (uint32_t i = 0, next; i < count; i = next) {
     const uint32_t block = lists->ids[i] / BLOCK;
-    for (next = i; next < count && lists->ids[next] / BLOCK == block; next++) {
-      lists->ids[kept + next - i] = lists->ids[next];
-      lists->values[kept + next - i] = lists->values[next];
-    }
-    kept += next - i;
-    if (next - i == BLOCK) {
-      const float v = lists->values[--kept];
-      shard->residual[lists->ids[kept]] = v;
-      norm2 += (double)v * (double)v;
-      counts[block] = BLOCK - 1;
+    for (next = i; next < count && lists->ids[next] / BLOCK == block;)
+      next++;
+    const uint32_t surplus = next - i == BLOCK ? find_surplus(lists->values, i) : next;
+    for (uint32_t from = i; from < next; from++) {
+      const float v = lists->values[from];
+      const uint32_t id = lists->ids[from];
+      if (from == surplus) {
+        shard->residual[id] = v;
+        norm2 += (double)v * (double)v;
+        counts[block] = BLOCK - 1;
+        continue;
+      }
+      lists->values[kept] = v;
+      lists->ids[kept++] = id;
     }
   }
   lists->counts[0] = kept;

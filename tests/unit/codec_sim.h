@@ -38,11 +38,12 @@ static void *sim_memory(size_t bytes)
   return memory;
 }
 
-static inline struct sim sim_new(const char *codec, uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm)
+/* With a residual that is stored as `residual` says. */
+static inline struct sim sim_new_stored(const char *codec, uint64_t n, int nranks, enum tagc_dtype dtype,
+                                        uint32_t keep_ppm, enum tagc_storage residual)
 {
   struct sim sim = { .codec = tagc_codec_find(codec),
-                     .shape = { .n = n, .nranks = nranks, .dtype = dtype, .keep_ppm = keep_ppm,
-                                .residual = TAGC_STORAGE_FP32 } };
+                     .shape = { .n = n, .nranks = nranks, .dtype = dtype, .keep_ppm = keep_ppm, .residual = residual } };
   if (!sim.codec || !sim.codec->layout(&sim.shape, &sim.layout)) {
     printf("Bail out! %s has no layout for n=%llu\n", codec, (unsigned long long)n);
     exit(1);
@@ -66,6 +67,11 @@ static inline struct sim sim_new(const char *codec, uint64_t n, int nranks, enum
     memset((void *)(uintptr_t)job->send, 0, ranks * n * size);
   }
   return sim;
+}
+
+static inline struct sim sim_new(const char *codec, uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_ppm)
+{
+  return sim_new_stored(codec, n, nranks, dtype, keep_ppm, TAGC_STORAGE_FP32);
 }
 
 static inline void sim_free(struct sim *sim)
