@@ -282,9 +282,7 @@ bool tagc_options_describe(const struct tagc_options *options, char *text, size_
       continue;
     char value[100];
     print_value(options, &table[i], value, sizeof value);
-    /* To name the default codec forces it, which matters for fp16 gradients. */
-    const char *forced = i == TAGC_OPTION_codec && tagc_option_given(options, TAGC_OPTION_codec) ? " (forced)" : "";
-    int n = snprintf(text + used, size - used, "%s=%s%s\n", table[i].variable, value, forced);
+    int n = snprintf(text + used, size - used, "%s=%s\n", table[i].variable, value);
     if (n < 0 || (size_t)n >= size - used)
       return false;
     used += (size_t)n;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Indices of the choices, in the order of options.def. */
 enum tagc_mode { TAGC_MODE_OFF, TAGC_MODE_OBSERVE, TAGC_MODE_COMPRESS, TAGC_MODE_AB };
@@ -56,6 +57,9 @@ static inline bool tagc_option_given(const struct tagc_options *o, enum tagc_opt
 {
   return o->given >> i & 1;
 }
+
+/* Does every slot get a codec of its own, by what is measured? */
+static inline bool tagc_options_auto(const struct tagc_options *o) { return strcmp(o->codec, "auto") == 0; }
 
 /* The defaults. */
 void tagc_options_default(struct tagc_options *options);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "interpose/auto.h"
 #include "interpose/background.h"
 #include "interpose/comm.h"
 #include "interpose/dump.h"
@@ -57,6 +58,7 @@ static ncclResult_t run_plain_round(const struct tagc_exchange *real, struct tag
     return tagc_no_memory("the calls of a group");
   for (size_t i = 0; i < count; i++) {
     comms[i] = calls[i]->comm;
+    tagc_auto_look(calls[i]);
     account(calls[i]);
   }
   ncclResult_t status = ncclInternalError;
@@ -133,6 +135,7 @@ static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_
 {
   ncclResult_t status = ncclSuccess;
   for (size_t i = 0; i < count; i++) {
+    tagc_auto_look(&calls[i]);
     if (status == ncclSuccess)
       status = tagc_forward(&calls[i]);
     account(&calls[i]);

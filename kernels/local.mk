@@ -14,6 +14,7 @@ libtagc_a_SOURCES += \
   kernels/lhc_plain.c kernels/lhc_vector.h kernels/lhc_vector_plain.h kernels/carve.h \
   kernels/residual.c kernels/residual.h kernels/residual_blocks.h kernels/residual_plain.c \
   kernels/rotate.h \
+  kernels/survey.c kernels/survey.h \
   kernels/variant.c kernels/variant.h \
   kernels/vector.h kernels/vector_plain.h
 EXTRA_DIST += kernels/dense_kernels.inc.c

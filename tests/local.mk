@@ -27,6 +27,7 @@ unit_tests += tests/unit/test_dense_exact tests/unit/test_dense_exceptions tests
 unit_tests += tests/unit/test_imports
 unit_tests += tests/unit/test_residual tests/unit/test_codec_sparse tests/unit/test_lhc_rows tests/unit/test_lhc_many
 unit_tests += tests/unit/test_linker
+unit_tests += tests/unit/test_choose tests/unit/test_survey tests/unit/test_vote
 tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
 # Every codec: its bytes against a slow reference, and what must hold of all of them.
 unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
@@ -73,6 +74,15 @@ EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 check_PROGRAMS += tests/e2e/agreement
 check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \
   tests/e2e/steps tests/e2e/threads
+
+# TAGC_CODEC=auto.
+dist_check_SCRIPTS += tests/e2e/auto.test
+TESTS += tests/e2e/auto.test
+check_PROGRAMS += tests/e2e/auto tests/e2e/slow_sends.so
+tests_e2e_slow_sends_so_SOURCES = tests/e2e/slow_sends.c
+tests_e2e_slow_sends_so_CFLAGS = $(of_shared_objects)
+tests_e2e_slow_sends_so_LDFLAGS = $(to_shared_objects)
+tests_e2e_slow_sends_so_LDADD = tests/standin/libnccl.so
 
 # Other versions of NCCL.
 dist_check_SCRIPTS += tests/e2e/newer.test tests/e2e/versions.test
@@ -239,6 +249,7 @@ tests_clang = $(unit_tests) \
   tests/e2e/steps.test
 tests_asan = $(unit_tests) $(rules_scripts) \
   tests/e2e/agreement.test \
+  tests/e2e/auto.test \
   tests/e2e/beside.test \
   tests/e2e/copies.test \
   tests/e2e/bench.test \
@@ -262,7 +273,8 @@ tests_tsan = \
   tests/e2e/steps.test \
   tests/e2e/threads.test \
   tests/unit/test_failed_calls \
-  tests/unit/test_options
+  tests/unit/test_options \
+  tests/unit/test_vote
 print-tests-abi: ; @echo $(tests_abi)
 print-tests-clang: ; @echo $(tests_clang)
 print-tests-asan: ; @echo $(tests_asan)
