@@ -3,16 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "env/signals.h"
 
 static atomic_int threshold = TAGC_LOG_WARN;
 static atomic_int own_rank = -1;
@@ -20,6 +19,7 @@ static atomic_bool was_closed;
 
 void tagc_log_set_level(int level) { atomic_store(&threshold, level); }
 void tagc_log_set_rank(int rank) { atomic_store(&own_rank, rank); }
+int tagc_log_rank(void) { return atomic_load_explicit(&own_rank, memory_order_relaxed); }
 
 void tagc_log_start(void) { atomic_store(&was_closed, fcntl(STDERR_FILENO, F_GETFD) < 0); }
 
@@ -37,17 +37,17 @@ static bool is_stderr(void)
   return S_ISREG(status.st_mode) || S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode);
 }
 
-/* A signal that interrupts it does not end it. True where SIGPIPE has been raised for it. */
-static bool write_all(const char *data, size_t size)
+/* A signal that interrupts it does not end it. The errno of what went wrong, else 0. */
+static int write_all(const char *data, size_t size)
 {
   while (size) {
     ssize_t written = write(STDERR_FILENO, data, size);
     if (written == 0 || (written < 0 && errno != EINTR))
-      return written < 0 && errno == EPIPE;
+      return written < 0 ? errno : 0;
     data += written > 0 ? written : 0;
     size -= written > 0 ? (size_t)written : 0;
   }
-  return false;
+  return 0;
 }
 
 enum { LONGEST_LINE = 1100 };
@@ -85,16 +85,10 @@ __attribute__((format(printf, 2, 0))) static void write_line(const char *prefix,
   line[used++] = '\n';
   if (!is_stderr())
     return;
-  /* A pipe whose reader has gone must not end the program: the signal is held back, and taken if it is ours. */
-  sigset_t pipe_signal, before, pending;
-  sigemptyset(&pipe_signal);
-  sigaddset(&pipe_signal, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
-  sigpending(&pending);
-  if (write_all(line, used) && !sigismember(&pending, SIGPIPE))
-    while (sigtimedwait(&pipe_signal, NULL, &(struct timespec){0, 0}) < 0 && errno == EINTR)
-      ;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  /* A pipe whose reader has gone, or a file that may not grow, must not end the program. */
+  struct tagc_held_signals held;
+  tagc_signals_hold(&held);
+  tagc_signals_release(&held, write_all(line, used));
 }
 
 void tagc_log(enum tagc_log_level level, const char *component, const char *message, ...)

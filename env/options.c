@@ -267,17 +267,22 @@ static void print_value(const struct tagc_options *options, const struct option 
   }
 }
 
+/* Options in which ranks may differ: what is printed or written to files, and how long is waited. */
+static bool is_local(size_t i)
+{
+  return i == TAGC_OPTION_report || i == TAGC_OPTION_log || i == TAGC_OPTION_nccl || i == TAGC_OPTION_agree_timeout ||
+         i == TAGC_OPTION_dump || i == TAGC_OPTION_dump_cycle;
+}
+
 bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size)
 {
   size_t used = 0;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
-    if (i == TAGC_OPTION_report || i == TAGC_OPTION_log || i == TAGC_OPTION_nccl || i == TAGC_OPTION_agree_timeout)
+    if (is_local(i))
       continue;
     char value[100];
     print_value(options, &table[i], value, sizeof value);
-    /* To name the default codec forces it, which matters for fp16 gradients. */
-    const char *forced = i == TAGC_OPTION_codec && tagc_option_given(options, TAGC_OPTION_codec) ? " (forced)" : "";
-    int n = snprintf(text + used, size - used, "%s=%s%s\n", table[i].variable, value, forced);
+    int n = snprintf(text + used, size - used, "%s=%s\n", table[i].variable, value);
     if (n < 0 || (size_t)n >= size - used)
       return false;
     used += (size_t)n;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Indices of the choices, in the order of options.def. */
 enum tagc_mode { TAGC_MODE_OFF, TAGC_MODE_OBSERVE, TAGC_MODE_COMPRESS, TAGC_MODE_AB };
@@ -57,6 +58,9 @@ static inline bool tagc_option_given(const struct tagc_options *o, enum tagc_opt
   return o->given >> i & 1;
 }
 
+/* Does every slot get a codec of its own, by what is measured? */
+static inline bool tagc_options_auto(const struct tagc_options *o) { return strcmp(o->codec, "auto") == 0; }
+
 /* The defaults. */
 void tagc_options_default(struct tagc_options *options);
 
@@ -74,8 +78,8 @@ void tagc_options_read(struct tagc_options *options, char **environment);
  * capabilities), no TAGC_ variable counts, options->bad is set, and the log says so. */
 void tagc_options_read_process(struct tagc_options *options);
 
-/* Writes the options that ranks must have in common (those that only change what is printed, or how long is waited, are
- * left out) as lines of NAME=value, with a NUL behind them. A long text is cut and gets a hash. False where `size` is too
+/* Writes the options that ranks must have in common (those that only change what is printed or dumped, or how long is waited,
+ * are left out) as lines of NAME=value, with a NUL behind them. A long text is cut and gets a hash. False where `size` is too
  * small; TAGC_OPTIONS_TEXT never is. */
 bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size);
 #define TAGC_OPTIONS_TEXT 3500

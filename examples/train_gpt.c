@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Trains a byte-level GPT the way FSDP does: each rank owns a shard of every unit's parameters, gathers a unit just
+ * Trains a small GPT the way FSDP does: each rank owns a shard of every unit's parameters, gathers a unit just
  * before its forward and its backward pass, and reduce-scatters its gradient just after. An ordinary NCCL program in C.
  *
  * A step of L blocks calls NCCL for 2L+4 all-gathers, L+2 reduce-scatters, and one all-reduce of two floats that
@@ -22,6 +22,7 @@
 #include "examples/gpt/options.h"
 #include "examples/gpt/steps.h"
 #include "examples/gpt/text.h"
+#include "examples/gpt/vocabulary.h"
 #include "examples/rendezvous.h"
 
 /* OpenBLAS has it; another BLAS may not, and then has its own way to be told. */
@@ -34,8 +35,8 @@ struct trainer {
   struct gpt_model *model;
   struct fsdp *fsdp;
   struct adamw *adamw;
-  uint8_t *inputs, *targets; /* batch x context */
-  size_t skipped;            /* steps */
+  uint16_t *inputs, *targets; /* batch x context */
+  size_t skipped;             /* steps */
 };
 
 static ncclComm_t connect_ranks(const struct rendezvous *world)
@@ -64,15 +65,17 @@ static void initialise_shards(struct trainer *t)
   }
 }
 
+static size_t vocabulary_size(const struct options *o) { return o->vocabulary ? o->vocabulary : VOCABULARY_BYTES; }
+
 static void trainer_create(struct trainer *t)
 {
   const struct options *o = &t->options;
   struct gpt_shape shape = {.layers = o->layers, .hidden = o->hidden, .heads = o->heads, .context = o->context,
-                            .batch = o->batch};
-  t->text = text_read(o->text, o->ntext, o->context);
+                            .vocabulary = vocabulary_size(o), .batch = o->batch};
+  t->text = text_read(o->text, o->ntext, shape.vocabulary, o->context);
   t->model = gpt_create(&shape);
-  t->inputs = malloc(o->batch * o->context);
-  t->targets = malloc(o->batch * o->context);
+  t->inputs = malloc(o->batch * o->context * sizeof *t->inputs);
+  t->targets = malloc(o->batch * o->context * sizeof *t->targets);
   if (!t->model || !t->inputs || !t->targets)
     fail(1, "no memory for a model of --layers %zu --hidden %zu --context %zu --batch %zu", o->layers, o->hidden,
          o->context, o->batch);
@@ -95,12 +98,12 @@ static void trainer_destroy(struct trainer *t)
   free(t->options.text);
 }
 
-/* Puts a sequence of context + 1 bytes into the batch: each byte is to predict the next. */
-static void place_sequence(struct trainer *t, size_t i, const uint8_t *sequence)
+/* Puts a sequence of context + 1 tokens into the batch: each is to predict the next. */
+static void place_sequence(struct trainer *t, size_t i, const uint16_t *sequence)
 {
   size_t context = t->options.context;
-  memcpy(t->inputs + i * context, sequence, context);
-  memcpy(t->targets + i * context, sequence + 1, context);
+  memcpy(t->inputs + i * context, sequence, context * sizeof *sequence);
+  memcpy(t->targets + i * context, sequence + 1, context * sizeof *sequence);
 }
 
 /* Forward over all units; returns the sum of the loss over the first `counted` sequences. */
@@ -153,7 +156,8 @@ static void train_step(struct trainer *t, size_t step, struct step *told)
   float norm = sqrtf(shared[1]);
   if (isfinite(norm)) {
     float scale = o->clip > 0.0f && norm > o->clip ? o->clip / norm : 1.0f;
-    adamw_update(t->adamw, t->fsdp, t->model->units, adamw_rate(o->lr, step, o->warmup_steps, o->steps), scale);
+    float rate = adamw_rate(o->lr, o->lr_left, step, o->warmup_steps, o->steps);
+    adamw_update(t->adamw, t->fsdp, t->model->units, rate, scale);
   } else {
     t->skipped++;
   }
@@ -242,7 +246,7 @@ int main(int argc, char **argv)
   if (openblas_set_num_threads)
     openblas_set_num_threads((int)t.options.threads);
   if (t.options.check_gradients) {
-    bool good = gradients_check(t.options.seed);
+    bool good = gradients_check(t.options.seed, vocabulary_size(&t.options));
     free(t.options.text);
     return good ? 0 : 1;
   }

@@ -8,9 +8,9 @@
 
 #include "env/log.h"
 #include "interpose/background.h"
+#include "interpose/ballot.h"
 #include "interpose/capture.h"
 #include "interpose/library.h"
-#include "interpose/vote.h"
 
 #define HASH_NONFATAL_OOM 1        /* uthash must not end the host program */
 #define uthash_nonfatal_oom(element) ((element)->unhashed = true)
@@ -61,7 +61,7 @@ double tagc_clock_ms(void)
 static void comm_free(struct tagc_comm *comm)
 {
   tagc_background_release(comm->background);
-  tagc_vote_release_slots(comm);
+  tagc_ballot_release_slots(comm);
   tagc_cycle_destroy(comm->cycle);
   pthread_mutex_destroy(&comm->lock);
   free(comm);
@@ -479,7 +479,7 @@ static ncclResult_t start_over(struct tagc_comm *comm)
   const struct tagc_slot_info *infos = tagc_cycle_slots(comm->cycle, &count);
   for (size_t i = 0; i < comm->slot_count; i++)
     drop_residual(comm, i);
-  tagc_vote_release_slots(comm);
+  tagc_ballot_release_slots(comm);
   comm->lock_number++;              /* calls that are held back find their slots gone */
   comm->cycle_began_ms = 0;
   if (!tagc_ledger_set_slots(comm->ledger, infos, count))

@@ -20,6 +20,7 @@
 #include "interpose/call.h"
 #include "interpose/ledger.h"
 #include "kernels/device.h"
+#include "kernels/survey.h"
 
 struct tagc_slot {
   struct tagc_shape shape;          /* n = 0: the element type cannot be compressed */
@@ -33,6 +34,8 @@ struct tagc_slot {
   bool dirty;                       /* compressed since the last flush */
   uint64_t compressed_calls;        /* seeds are made from this */
   bool mixed;                       /* seen in a group with calls of other kinds */
+  bool looked, seen;                /* TAGC_CODEC=auto: its gradient was to be looked at, and was */
+  struct tagc_survey survey;        /* of this rank, and after the vote of all ranks */
 };
 
 /* Who works on the communicator. Changed by compare-and-swap alone. */
@@ -56,6 +59,7 @@ struct tagc_comm {
   struct tagc_slot *slots;
   size_t slot_count;
   bool voted;
+  bool all_to_all;                  /* messages go by ncclAlltoAll: the vote has found it faster */
   bool nonfinite;                   /* some rank's gradient of this cycle was not finite */
   uint8_t *workspace;               /* device memory for the payloads of a call */
   double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */

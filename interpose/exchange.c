@@ -13,6 +13,7 @@ bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl
   real->send = TAGC_REAL(ncclSend, nccl);
   real->receive = TAGC_REAL(ncclRecv, nccl);
   real->async_error = TAGC_REAL(ncclCommGetAsyncError, nccl);
+  real->all_to_all = (__typeof__(&ncclAlltoAll))nccl->functions[TAGC_ENTRY_ncclAlltoAll];   /* not missed where it is not there */
   return real->start && real->end && real->reduce_scatter && real->all_reduce && real->send && real->receive &&
          real->async_error;
 }
@@ -115,6 +116,22 @@ ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_com
   for (size_t i = 0; i < count && status == ncclSuccess; i++)
     if (tagc_comm_is_aborted(comms[i]))
       status = ncclInternalError;
+  return status;
+}
+
+ncclResult_t tagc_exchange_messages(const struct tagc_exchange *real, const struct tagc_call *call, const uint8_t *out,
+                                    uint8_t *in, size_t bytes, bool all_to_all)
+{
+  ncclResult_t status = ncclSuccess;
+  if (all_to_all)
+    return real->all_to_all(out, in, bytes, ncclUint8, call->handle, call->stream);
+  for (int peer = 0; peer < call->comm->nranks && status == ncclSuccess; peer++) {
+    if (peer == call->comm->rank)
+      continue;
+    status = real->send(out + (size_t)peer * bytes, bytes, ncclUint8, peer, call->handle, call->stream);
+    if (status == ncclSuccess)
+      status = real->receive(in + (size_t)peer * bytes, bytes, ncclUint8, peer, call->handle, call->stream);
+  }
   return status;
 }
 

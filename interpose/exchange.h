@@ -20,9 +20,10 @@ struct tagc_exchange {
   __typeof__(&ncclSend) send;
   __typeof__(&ncclRecv) receive;
   __typeof__(&ncclCommGetAsyncError) async_error;
+  __typeof__(&ncclAlltoAll) all_to_all;   /* NULL before 2.28 */
 };
 
-/* Finds them. False where this NCCL lacks one: it gets every call as it came. All ranks have the same version of NCCL. */
+/* Finds them. False where this NCCL lacks one that is needed: it gets every call as it came. All ranks have the same version of NCCL. */
 bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl);
 
 /* Runs a group over communicators in TAGC_PHASE_OURS, which they are in again when it returns, but for those that were
@@ -31,6 +32,11 @@ bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl
 ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
                                ncclResult_t (*enqueue)(const struct tagc_exchange *real, void *context, size_t i),
                                void *context);
+
+/* Adds to a group what sends a message of `bytes` bytes to every other rank and receives one from each: nranks of them lie at
+ * `out` and at `in`, and those of this rank itself mean nothing. By ncclAlltoAll, where this NCCL has it, or peer by peer. */
+ncclResult_t tagc_exchange_messages(const struct tagc_exchange *real, const struct tagc_call *call, const uint8_t *out,
+                                    uint8_t *in, size_t bytes, bool all_to_all);
 
 /* Makes up for an ncclRedOpDestroy that was put off. An idle communicator is what it needs; one that was aborted has taken its
  * ops with it. */

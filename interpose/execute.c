@@ -70,13 +70,8 @@ static ncclResult_t enqueue_payloads(const struct tagc_exchange *real, void *bat
   if (job->layout.sketch_count)
     status = real->reduce_scatter(job->sketch_out, job->sketch_in, job->layout.sketch_count, ncclInt32, ncclSum, comm,
                                   stream);
-  for (int peer = 0; peer < job->shape.nranks && bytes && status == ncclSuccess; peer++) {
-    if (peer == job->rank)
-      continue;
-    status = real->send(job->message_out + (size_t)peer * bytes, bytes, ncclUint8, peer, comm, stream);
-    if (status == ncclSuccess)
-      status = real->receive(job->message_in + (size_t)peer * bytes, bytes, ncclUint8, peer, comm, stream);
-  }
+  if (bytes && status == ncclSuccess)
+    status = tagc_exchange_messages(real, w->call, job->message_out, job->message_in, bytes, w->call->comm->all_to_all);
   return status;
 }
 
@@ -90,26 +85,6 @@ static uint64_t seed_of(const struct tagc_call *call, const struct tagc_slot *sl
     x = (x ^ x >> 31) + slot->compressed_calls * UINT64_C(0x9e3779b97f4a7c15);
   }
   return x;
-}
-
-static void *take(uint8_t *base, size_t *used, size_t bytes)
-{
-  void *memory = base && bytes ? base + *used : NULL;
-  *used += (bytes + 63) & ~(size_t)63;
-  return memory;
-}
-
-size_t tagc_execute_carve(struct tagc_job *job, uint8_t *base)
-{
-  const struct tagc_layout *l = &job->layout;
-  size_t nranks = (size_t)job->shape.nranks, used = 0;
-  job->exponents = take(base, &used, nranks * l->exponent_bytes);
-  job->sketch_out = take(base, &used, nranks * l->sketch_count * 4);
-  job->sketch_in = take(base, &used, l->sketch_count * 4);
-  job->message_out = take(base, &used, nranks * l->message_bytes);
-  job->message_in = take(base, &used, nranks * l->message_bytes);
-  job->state = take(base, &used, l->state_bytes);
-  return used;
 }
 
 /* Fills the job of a call from its slot; the payloads lie in the workspace of its communicator. */
@@ -128,7 +103,7 @@ static void lay_out(struct work *w)
   if (call->decision.action == TAGC_FLUSH) {
     w->scratch = comm->workspace;
   } else {
-    tagc_execute_carve(&w->job, comm->workspace);
+    tagc_job_carve(&w->job, comm->workspace);
     slot->compressed_calls++;       /* even if it fails: the seeds of later calls are made from this, on all ranks */
   }
 }

@@ -7,10 +7,6 @@
 
 #include "interpose/exchange.h"
 
-/* Points the payloads of a job (shape and layout are set) into the memory at `base`; returns the bytes that they take
- * (`base` may be NULL for that). */
-size_t tagc_execute_carve(struct tagc_job *job, uint8_t *base);
-
 /* Runs calls of different communicators whose decision is to compress or to flush; must be outside a real group. The first
  * error of the real library; ncclInternalError when a communicator was aborted meanwhile; ncclSystemError without memory.
  * After an error nothing has been decoded, and residuals of which a part was under way are given up, and counted. */

@@ -3,8 +3,10 @@
 
 #include <stdlib.h>
 
+#include "interpose/auto.h"
 #include "interpose/background.h"
 #include "interpose/comm.h"
+#include "interpose/dump.h"
 #include "interpose/execute.h"
 #include "interpose/vote.h"
 
@@ -56,6 +58,7 @@ static ncclResult_t run_plain_round(const struct tagc_exchange *real, struct tag
     return tagc_no_memory("the calls of a group");
   for (size_t i = 0; i < count; i++) {
     comms[i] = calls[i]->comm;
+    tagc_auto_look(calls[i]);
     account(calls[i]);
   }
   ncclResult_t status = ncclInternalError;
@@ -132,6 +135,7 @@ static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_
 {
   ncclResult_t status = ncclSuccess;
   for (size_t i = 0; i < count; i++) {
+    tagc_auto_look(&calls[i]);
     if (status == ncclSuccess)
       status = tagc_forward(&calls[i]);
     account(&calls[i]);
@@ -156,6 +160,7 @@ static bool all_nonblocking(const struct tagc_call *calls, size_t count)
 ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, bool in_group)
 {
   struct tagc_exchange real;
+  tagc_dump_calls(calls, count);
   bool complete = tagc_exchange_find(&real, calls[0].nccl);
   for (size_t i = 0; i < count; i++)
     calls[i].decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_missing};

@@ -53,7 +53,7 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks)
     return NULL;
   ledger->rank = rank;
   ledger->nranks = nranks;
-  ledger->codec = tagc_library_codec()->name;
+  ledger->codec = tagc_library_codec() ? tagc_library_codec()->name : "auto";
   pthread_mutex_lock(&lock);
   if (!first && tagc_library_options()->report != TAGC_REPORT_NEVER) {
     owner = getpid();
@@ -87,8 +87,10 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
   if (!rows)
     return false;
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; i++) {
     memcpy(rows[i].name, slots[i].name, sizeof rows[i].name);
+    rows[i].choice.candidate = -1;
+  }
   pthread_mutex_lock(&lock);        /* the report may be under way */
   for (size_t i = 0; i < ledger->row_count; i++)
     tagc_ledger_add(&ledger->rest, &ledger->rows[i]);

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "interpose/plan.h"
+#include "interpose/choose.h"
 
 /* Mean and spread of a series, updated one value at a time (Welford 1962). */
 struct tagc_series {
@@ -31,6 +31,8 @@ struct tagc_ledger_row {
   uint64_t residual_bytes;          /* memory held for it */
   uint64_t residuals_dropped;       /* times its residual was zeroed: suspected of another slot, or a step with NaN or Inf */
   struct tagc_codec_stats stats;
+  struct tagc_survey survey;        /* TAGC_CODEC=auto: what the vote has chosen by */
+  struct tagc_choice choice;
 };
 
 /* One side of TAGC_MODE=ab. */
@@ -44,6 +46,8 @@ struct tagc_ledger {
   int rank, nranks;
   uint64_t number;                  /* in the order in which communicators were first used here */
   const char *codec;                /* TAGC_CODEC */
+  bool probed;                      /* TAGC_CODEC=auto: the vote has probed the wire */
+  struct tagc_wire wire;
   struct tagc_ledger_row *rows;     /* of the slots of the last lock that was voted on */
   size_t row_count;
   struct tagc_ledger_row rest;      /* reduce-scatters outside slots, and slots of earlier locks */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "env/log.h"
 #include "layermap/select.h"
@@ -32,11 +33,11 @@ static void start(void)
   tagc_options_read_process(&options);
   tagc_log_set_level(options.log);
   codec = tagc_codec_find(options.codec);
-  if (!codec) {
-    char names[160] = "";
-    size_t used = 0;
+  if (!codec && !tagc_options_auto(&options)) {
+    char names[160] = "auto|";
+    size_t used = strlen(names);
     for (const struct tagc_codec *const *c = tagc_codecs; *c; c++)
-      used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? "|" : "", (*c)->name);
+      used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", (*c)->name, c[1] ? "|" : "");
     tagc_log(TAGC_LOG_ERROR, "env", "TAGC_CODEC=%.80s: not understood; accepted is one of %s; this process passes every "
              "call through", options.codec, names);
     options.bad = true;

@@ -28,7 +28,7 @@ static inline bool tagc_library_on(void)
 /* The options, frozen. */
 const struct tagc_options *tagc_library_options(void);
 
-/* The codec of TAGC_CODEC. Never NULL (a name that is not known is refused when the options are read). */
+/* The codec of TAGC_CODEC; NULL for auto. (A name that is not known is refused when the options are read.) */
 const struct tagc_codec *tagc_library_codec(void);
 
 #endif

@@ -6,9 +6,13 @@ libtagc_a_SOURCES += \
   interpose/agree_decider.c interpose/agree_decider.h \
   interpose/agree_listener.c interpose/agree_listener.h \
   interpose/agree_wire.c interpose/agree_wire.h \
+  interpose/auto.c interpose/auto.h \
+  interpose/ballot.c interpose/ballot.h \
   interpose/capture.c interpose/capture.h \
+  interpose/choose.c interpose/choose.h \
   interpose/comm.c interpose/comm.h \
   interpose/dispatch.c \
+  interpose/dump.c interpose/dump.h \
   interpose/background.c interpose/background.h \
   interpose/exchange.c interpose/exchange.h \
   interpose/execute.c interpose/execute.h \
@@ -21,6 +25,7 @@ libtagc_a_SOURCES += \
   interpose/names.c \
   interpose/op.c \
   interpose/plan.c interpose/plan.h \
+  interpose/probe.c interpose/probe.h \
   interpose/real.c interpose/real.h interpose/hook.h \
   interpose/report.c \
   interpose/thread.c interpose/thread.h \

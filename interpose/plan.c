@@ -26,10 +26,9 @@ enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const st
   }
 }
 
-enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_layout *layout, uint64_t *residual_bytes)
+enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q)
 {
   const struct tagc_options *o = q->options;
-  *residual_bytes = 0;
   if (o->bad)
     return TAGC_REASON_bad_option;
   if (!q->shape.n)
@@ -43,7 +42,16 @@ enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_
   if (!tagc_select_matches(o->layers, q->slot->name, q->slot->unit) ||
       tagc_select_matches(o->skip, q->slot->name, q->slot->unit))
     return TAGC_REASON_unselected;
-  if (q->codec->needs_residual && q->shape.dtype == TAGC_FLOAT16 && !tagc_option_given(o, TAGC_OPTION_codec))
+  return TAGC_REASON_compressed;
+}
+
+enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_layout *layout, uint64_t *residual_bytes)
+{
+  *residual_bytes = 0;
+  enum tagc_reason gate = tagc_plan_slot_gate(q);
+  if (gate != TAGC_REASON_compressed)
+    return gate;
+  if (q->codec->needs_residual && q->shape.dtype == TAGC_FLOAT16 && tagc_options_auto(q->options))
     return TAGC_REASON_loss_scale;
   if (!q->codec->layout(&q->shape, layout))
     return TAGC_REASON_no_gain;

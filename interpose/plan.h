@@ -37,6 +37,9 @@ struct tagc_slot_question {
   uint64_t residual_left;           /* bytes of TAGC_RESIDUAL_MAX that earlier slots have left */
 };
 
+/* Could a codec carry the slot, if there were one? TAGC_REASON_compressed, or why not. Does not look at the codec. */
+enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *question);
+
 /* How a slot's residual is kept under a codec: what TAGC_RESIDUAL says, and for codecs that need one fp32 by default. */
 enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const struct tagc_codec *codec);
 

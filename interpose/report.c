@@ -46,6 +46,51 @@ static struct tagc_ledger_row total_of(const struct tagc_ledger *ledger)
   return total;
 }
 
+/* One cell of the table of choices: a number with three or four digits and its unit, or a dash for what was not measured. */
+static const char *cell(double value, const char *unit, char text[16])
+{
+  if (!(value > 0 && value < 1e6))
+    return value < 1e6 ? "0" : "-";
+  snprintf(text, 16, "%.*f%s", value < 1 ? 3 : value < 10 ? 2 : value < 1000 ? 1 : 0, value, unit);
+  return text;
+}
+
+static void print_choice(const struct tagc_ledger_row *row)
+{
+  char line[160], text[2][16];
+  const struct tagc_choice *choice = &row->choice;
+  const struct tagc_survey *survey = &row->survey;
+  const double unknown = choice->plain_ns > 0 ? 0 : __builtin_inf();
+  int n = snprintf(line, sizeof line, "  %-8s", row->name);
+  n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + 100 * survey->density, "%", text[0]));
+  n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + survey->kurtosis, "", text[0]));
+  n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + 1e-6 * choice->plain_ns, "", text[0]));
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", cell(unknown + 1e-6 * choice->ns[i], "", text[0]),
+                  cell(unknown + 100 * survey->of[i].error, "%", text[1]));
+  snprintf(line + n, sizeof line - (size_t)n, "  %s", row->codec ? row->codec : "plain");
+  tagc_say("%s", line);
+}
+
+/* TAGC_CODEC=auto: the numbers behind each choice, for slots that there was a choice for. */
+static void print_choices(const struct tagc_ledger *ledger)
+{
+  char line[160];
+  if (!ledger->probed)
+    return;
+  const struct tagc_wire *wire = &ledger->wire;
+  tagc_say("  measured before the choice: reduce-scatter %.1f MB/s and %.0f us a step, messages by %s %.1f MB/s and %.0f us",
+           1e3 / wire->ring.ns_per_byte, 1e-3 * wire->ring.latency_ns, wire->all_to_all ? "ncclAlltoAll" : "ncclSend",
+           1e3 / wire->exchange.ns_per_byte, 1e-3 * wire->exchange.latency_ns);
+  int n = snprintf(line, sizeof line, "  %-8s %8s %8s %8s", "slot", "density", "kurtosis", "plain ms");
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", tagc_choose_name(i), "error");
+  tagc_say("%s  choice", line);
+  for (size_t i = 0; i < ledger->row_count; i++)
+    if (ledger->rows[i].choice.plain_ns > 0 || ledger->rows[i].choice.reason == TAGC_REASON_unseen)
+      print_choice(&ledger->rows[i]);
+}
+
 static void print_ab(const struct tagc_ledger *ledger)
 {
   const struct tagc_ledger_side *plain = &ledger->sides[0], *compressed = &ledger->sides[1];
@@ -84,6 +129,7 @@ static void print_ledger(const struct tagc_ledger *ledger)
     print_row(&rest);
   }
   print_row(&total);
+  print_choices(ledger);
   for (int reason = 0; reason < TAGC_REASON_COUNT; reason++)
     if (total.reasons[reason] && reason != TAGC_REASON_compressed)
       tagc_say("  %7" PRIu64 " not compressed: %s", total.reasons[reason], tagc_reason_words((enum tagc_reason)reason));

@@ -3,14 +3,10 @@
 
 #include <stdlib.h>
 
-#include "env/log.h"
+#include "interpose/auto.h"
+#include "interpose/ballot.h"
 #include "interpose/library.h"
-#include "kernels/residual.h"
-
-/* The ballot: int64, all-reduced with min. A value that must be equal on all ranks is there twice, once negated. */
-enum { SLOT_CAN, SLOT_VERDICT, SLOT_VERDICT_NEGATED, SLOT_WORDS };
-
-static size_t ballot_words(const struct tagc_comm *comm) { return SLOT_WORDS * comm->slot_count; }
+#include "interpose/probe.h"
 
 static bool due(const struct tagc_comm *comm, const struct tagc_call *call)
 {
@@ -31,216 +27,196 @@ bool tagc_vote_is_due(const struct tagc_call *call)
   return is_due;
 }
 
-/* What one call of a slot takes of the workspace, to compress or to flush. */
-static size_t call_bytes(const struct tagc_slot *slot)
-{
-  struct tagc_job job = {.shape = slot->shape, .layout = slot->layout};
-  size_t compress = tagc_execute_carve(&job, NULL), flush = 0;
-  if (tagc_library_options()->mode == TAGC_MODE_AB)
-    flush = (size_t)slot->shape.nranks * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
-  return compress > flush ? compress : flush;
-}
-
-void tagc_vote_release_slots(struct tagc_comm *comm)
-{
-  for (size_t i = 0; i < comm->slot_count; i++)
-    if (comm->slots[i].residual)
-      comm->device->release(comm->slots[i].residual, NULL);
-  if (comm->workspace)
-    comm->device->release(comm->workspace, NULL);
-  free(comm->slots);
-  comm->slots = NULL;
-  comm->slot_count = 0;
-  comm->workspace = NULL;
-  comm->voted = false;
-}
-
-/* What this rank would do with every slot if it were alone, in slot order; the budget goes to the first ones. */
-static void plan_slots(struct tagc_comm *comm)
-{
-  const struct tagc_options *options = tagc_library_options();
-  uint64_t left = options->residual_max;
-  size_t count;
-  const struct tagc_slot_info *infos = tagc_cycle_slots(comm->cycle, &count);
-  for (size_t i = 0; i < comm->slot_count; i++) {
-    struct tagc_slot *slot = &comm->slots[i];
-    slot->shape.residual = tagc_plan_storage(options, slot->codec);
-    struct tagc_slot_question question = {options, slot->codec, &infos[i], slot->shape, slot->op,
-                                          tagc_cycle_is_gradients(comm->cycle), left};
-    uint64_t residual_bytes = 0;
-    slot->verdict = slot->mixed ? TAGC_REASON_mixed_group
-                                : tagc_plan_slot(&question, &slot->layout, &residual_bytes);
-    if (slot->verdict == TAGC_REASON_compressed)
-      left -= residual_bytes;
-    if (!residual_bytes)
-      slot->shape.residual = TAGC_STORAGE_NONE;
-  }
-}
-
-/* The workspace: the calls of a communicator run one after the other, so the largest one counts. */
-static size_t workspace_need(const struct tagc_comm *comm)
-{
-  size_t largest = 0;
-  for (size_t i = 0; i < comm->slot_count; i++)
-    if (comm->slots[i].verdict == TAGC_REASON_compressed && call_bytes(&comm->slots[i]) > largest)
-      largest = call_bytes(&comm->slots[i]);
-  return largest;
-}
-
-/* Reserves the workspace and the residuals of the slots that can be compressed. False where memory lacks. */
-static bool reserve(struct tagc_comm *comm)
-{
-  size_t bytes = workspace_need(comm);
-  bool good = true;
-  if (bytes && !comm->workspace) {  /* it is there when a vote failed and is held again */
-    comm->workspace = comm->device->alloc(bytes);
-    good = comm->workspace != NULL;
-  }
-  for (size_t i = 0; i < comm->slot_count; i++) {
-    struct tagc_slot *slot = &comm->slots[i];
-    if (slot->verdict != TAGC_REASON_compressed || slot->shape.residual == TAGC_STORAGE_NONE || slot->residual)
-      continue;
-    slot->residual = comm->device->alloc(tagc_residual_bytes(&slot->shape));
-    slot->residual_empty = true;
-    good &= slot->residual != NULL;
-  }
-  return good;
-}
-
-static void fill_ballot(const struct tagc_comm *comm, bool reserved, int64_t *ballot)
-{
-  for (size_t i = 0; i < comm->slot_count; i++) {
-    int64_t *word = ballot + SLOT_WORDS * i;
-    word[SLOT_CAN] = reserved && comm->slots[i].verdict == TAGC_REASON_compressed;
-    word[SLOT_VERDICT] = (int64_t)comm->slots[i].verdict;
-    word[SLOT_VERDICT_NEGATED] = -(int64_t)comm->slots[i].verdict;
-  }
-}
-
-/* Turns the outcome into verdicts, and gives back what was reserved in vain. */
-static void count_votes(struct tagc_comm *comm, const int64_t *ballot)
-{
-  size_t won = 0;
-  for (size_t i = 0; i < comm->slot_count; i++) {
-    struct tagc_slot *slot = &comm->slots[i];
-    const int64_t *word = ballot + SLOT_WORDS * i;
-    bool same = word[SLOT_VERDICT] == -word[SLOT_VERDICT_NEGATED];
-    if (same && word[SLOT_CAN]) {
-      struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
-      row->codec = slot->codec->name;
-      row->residual_bytes = slot->residual ? tagc_residual_bytes(&slot->shape) : 0;
-      won++;
-      continue;
-    }
-    if (!same || slot->verdict == TAGC_REASON_compressed)
-      slot->verdict = TAGC_REASON_vote;
-    if (slot->residual)
-      comm->device->release(slot->residual, NULL);
-    slot->residual = NULL;
-  }
-  comm->voted = true;
-  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s)",
-           (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_options()->codec);
-}
-
-/* One word to and from every peer: NCCL connects and allocates at the first contact, which must not happen in a step. */
-static ncclResult_t meet_peers(const struct tagc_exchange *real, const struct tagc_comm *comm, int64_t *words,
-                               cudaStream_t stream)
-{
-  ncclResult_t status = ncclSuccess;
-  for (int peer = 0; peer < comm->nranks && status == ncclSuccess; peer++) {
-    if (peer == comm->rank)
-      continue;
-    status = real->send(words, 1, ncclInt64, peer, comm->handle, stream);
-    if (status == ncclSuccess)
-      status = real->receive(words + 1 + peer, 1, ncclInt64, peer, comm->handle, stream);
-  }
-  return status;
-}
-
-struct ballot {
+/* One communicator's vote. */
+struct vote {
   struct tagc_call *call;
-  int64_t *host, *device;           /* on the device: the ballot, then the words of the peers */
-  size_t words;
+  int64_t *host, *device;           /* what is told and heard; on the device the words of the peers come behind it */
+  size_t room, words;               /* of them, and how many are used now */
+  bool decided;                     /* everything stays plain: nothing is left to be asked */
+  struct tagc_wire wire;
 };
 
 /* The votes of one round. */
 struct votes {
-  struct ballot *ballots;
+  struct vote *votes;
   struct tagc_comm **comms;
+  struct tagc_probing *probings;    /* TAGC_CODEC=auto */
   size_t count;
+  bool greet;                       /* meet the peers with what comes now */
 };
 
 static void free_votes(struct votes *votes)
 {
   for (size_t i = 0; i < votes->count; i++) {
-    free(votes->ballots[i].host);
-    if (votes->ballots[i].device)
-      votes->comms[i]->device->release(votes->ballots[i].device, votes->ballots[i].call->stream);
+    const struct vote *v = &votes->votes[i];
+    const struct tagc_device *device = votes->comms[i]->device;
+    free(v->host);
+    device->release(v->device, v->call->stream);
+    device->release(votes->probings[i].scratch, v->call->stream);
   }
-  free(votes->ballots);
+  free(votes->votes);
   free(votes->comms);
+  free(votes->probings);
 }
 
-/* Fills one ballot. False without memory for it (what the slots lack is on the ballot instead). */
-static bool make_ballot(struct ballot *b, struct tagc_call *call)
+/* Takes the memory for one vote. False without it; what is missing for slots or for the probe is told to the others instead. */
+static bool prepare(struct vote *v, struct tagc_probing *probing, struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
-  pthread_mutex_lock(&comm->lock);
-  plan_slots(comm);
-  bool reserved = reserve(comm);
-  if (!reserved)
-    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: no memory for residuals or workspace; all its ranks will pass "
-             "every call through", (unsigned long long)comm->ledger->number);
-  b->call = call;
-  b->words = ballot_words(comm);
-  b->host = malloc(b->words * sizeof *b->host);
-  b->device = comm->device->alloc((b->words + 1 + (size_t)comm->nranks) * sizeof *b->device);
-  bool good = b->host && b->device;
-  if (good) {
-    fill_ballot(comm, reserved, b->host);
-    comm->device->put(b->device, b->host, b->words * sizeof *b->host, call->stream);
+  bool is_auto = tagc_options_auto(tagc_library_options());
+  size_t ballot = tagc_ballot_words(comm), seen = is_auto ? tagc_auto_words(comm) : 0;
+  v->call = probing->call = call;
+  v->room = ballot > seen ? ballot : seen;
+  v->host = malloc(v->room * sizeof *v->host);
+  v->device = comm->device->alloc((v->room + 1 + (size_t)comm->nranks) * sizeof *v->device);
+  if (is_auto) {
+    size_t scratch = tagc_probe_scratch(comm, &probing->found);
+    probing->scratch = comm->device->alloc(scratch);
+    if (probing->scratch)
+      comm->device->clear(probing->scratch, scratch, call->stream);
   }
-  pthread_mutex_unlock(&comm->lock);
-  return good;
+  return v->host && v->device;
+}
+
+/* ---- how ranks tell one another -------------------------------------------------------------------------------------- */
+
+/* One word to and from every peer: NCCL connects and allocates at the first contact, which must not happen in a step. */
+static ncclResult_t greet_peers(const struct tagc_exchange *real, const struct vote *v)
+{
+  const struct tagc_comm *comm = v->call->comm;
+  int64_t *words = v->device + v->room;
+  ncclResult_t status = ncclSuccess;
+  for (int peer = 0; peer < comm->nranks && status == ncclSuccess; peer++) {
+    if (peer == comm->rank)
+      continue;
+    status = real->send(words, 1, ncclInt64, peer, comm->handle, v->call->stream);
+    if (status == ncclSuccess)
+      status = real->receive(words + 1 + peer, 1, ncclInt64, peer, comm->handle, v->call->stream);
+  }
+  return status;
 }
 
 static ncclResult_t enqueue(const struct tagc_exchange *real, void *votes_, size_t i)
 {
   const struct votes *votes = votes_;
-  const struct ballot *b = &votes->ballots[i];
-  cudaStream_t stream = b->call->stream;
-  ncclResult_t status =
-    real->all_reduce(b->device, b->device, b->words, ncclInt64, ncclMin, b->call->handle, stream);
-  return status == ncclSuccess ? meet_peers(real, votes->comms[i], b->device + b->words, stream) : status;
+  const struct vote *v = &votes->votes[i];
+  if (v->decided)
+    return ncclSuccess;
+  ncclResult_t status = real->all_reduce(v->device, v->device, v->words, ncclInt64, ncclMin, v->call->handle, v->call->stream);
+  return status == ncclSuccess && votes->greet ? greet_peers(real, v) : status;
 }
 
-/* Reads the ballots. The host waits here for the other ranks: an abort must not wait for that. */
-static bool read_ballots(const struct votes *votes)
+/* Reads what has come out. The host waits here for the other ranks: an abort must not wait for that. */
+static bool read_words(const struct votes *votes)
 {
   if (!tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
     return false;
   for (size_t i = 0; i < votes->count; i++) {
-    const struct ballot *b = &votes->ballots[i];
-    votes->comms[i]->device->get(b->host, b->device, b->words * sizeof *b->host, b->call->stream);
+    const struct vote *v = &votes->votes[i];
+    if (!v->decided)
+      votes->comms[i]->device->get(v->host, v->device, v->words * sizeof *v->host, v->call->stream);
   }
   return tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
 }
 
-/* Exchanges the ballots and counts them. */
+/* All-reduces the words of those that are not decided, with min. */
+static ncclResult_t meet(const struct tagc_exchange *real, struct votes *votes, bool greet)
+{
+  bool any = false;
+  votes->greet = greet;
+  for (size_t i = 0; i < votes->count; i++) {
+    const struct vote *v = &votes->votes[i];
+    any |= !v->decided;
+    if (!v->decided)
+      votes->comms[i]->device->put(v->device, v->host, v->words * sizeof *v->host, v->call->stream);
+  }
+  if (!any)
+    return ncclSuccess;
+  ncclResult_t status = tagc_exchange_run(real, votes->comms, votes->count, enqueue, votes);
+  return status == ncclSuccess && !read_words(votes) ? ncclInternalError : status;
+}
+
+/* ---- what they tell --------------------------------------------------------------------------------------------------- */
+
+/* TAGC_CODEC=auto: what all of them have seen. */
+static ncclResult_t share_surveys(const struct tagc_exchange *real, struct votes *votes)
+{
+  for (size_t i = 0; i < votes->count; i++) {
+    struct vote *v = &votes->votes[i];
+    pthread_mutex_lock(&votes->comms[i]->lock);
+    v->words = tagc_auto_words(votes->comms[i]);
+    tagc_auto_tell(votes->comms[i], votes->probings[i].scratch != NULL, votes->count, v->host);
+    pthread_mutex_unlock(&votes->comms[i]->lock);
+  }
+  ncclResult_t status = meet(real, votes, false);
+  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
+    struct vote *v = &votes->votes[i];
+    struct tagc_probing *probing = &votes->probings[i];
+    pthread_mutex_lock(&votes->comms[i]->lock);
+    v->decided = !tagc_auto_hear(votes->comms[i], v->host);
+    pthread_mutex_unlock(&votes->comms[i]->lock);
+    if (v->decided) {
+      votes->comms[i]->device->release(probing->scratch, v->call->stream);
+      probing->scratch = NULL;
+    }
+  }
+  return status;
+}
+
+/* TAGC_CODEC=auto: what the wire costs. */
+static ncclResult_t share_probes(const struct tagc_exchange *real, struct votes *votes)
+{
+  ncclResult_t status = tagc_probe_run(real, votes->comms, votes->probings, votes->count);
+  for (size_t i = 0; i < votes->count; i++) {
+    votes->votes[i].words = TAGC_AUTO_PROBE_WORDS;
+    tagc_auto_tell_probe(&votes->probings[i].found, votes->votes[i].host);
+  }
+  if (status == ncclSuccess)
+    status = meet(real, votes, false);
+  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
+    struct vote *v = &votes->votes[i];
+    if (v->decided)
+      continue;
+    tagc_auto_hear_probe(&votes->probings[i].found, v->host);
+    v->wire = tagc_choose_wire(votes->comms[i]->nranks, &votes->probings[i].found);
+    votes->comms[i]->ledger->wire = v->wire;
+    votes->comms[i]->ledger->probed = true;
+  }
+  return status;
+}
+
+/* What each would do with its slots, and what all do then. A vote that is decided has all ranks' ballots in its own. */
+static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes *votes)
+{
+  bool is_auto = tagc_options_auto(tagc_library_options());
+  for (size_t i = 0; i < votes->count; i++) {
+    struct vote *v = &votes->votes[i];
+    pthread_mutex_lock(&votes->comms[i]->lock);
+    v->words = tagc_ballot_words(votes->comms[i]);
+    tagc_ballot_fill(votes->comms[i], is_auto && !v->decided ? &v->wire : NULL, v->host);
+    pthread_mutex_unlock(&votes->comms[i]->lock);
+  }
+  ncclResult_t status = meet(real, votes, true);
+  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
+    pthread_mutex_lock(&votes->comms[i]->lock);
+    tagc_ballot_count(votes->comms[i], votes->votes[i].host);
+    pthread_mutex_unlock(&votes->comms[i]->lock);
+  }
+  return status;
+}
+
 static ncclResult_t hold(const struct tagc_exchange *real, struct votes *votes)
 {
   if (!tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
     return ncclInternalError;
-  ncclResult_t status = tagc_exchange_run(real, votes->comms, votes->count, enqueue, votes);
-  if (status == ncclSuccess && !read_ballots(votes))
-    status = ncclInternalError;
-  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
-    struct tagc_comm *comm = votes->comms[i];
-    pthread_mutex_lock(&comm->lock);
-    count_votes(comm, votes->ballots[i].host);
-    pthread_mutex_unlock(&comm->lock);
+  ncclResult_t status = ncclSuccess;
+  if (tagc_options_auto(tagc_library_options())) {
+    status = share_surveys(real, votes);
+    if (status == ncclSuccess)
+      status = share_probes(real, votes);
   }
+  if (status == ncclSuccess)
+    status = cast_ballots(real, votes);
   tagc_comms_leave(votes->comms, votes->count);
   return status;
 }
@@ -252,12 +228,14 @@ ncclResult_t tagc_vote_hold(const struct tagc_exchange *real, struct tagc_call *
     n += tagc_vote_is_due(calls[i]);
   if (!n)
     return ncclSuccess;
-  struct votes votes = {calloc(n, sizeof *votes.ballots), calloc(n, sizeof(*votes.comms)), 0};
-  bool good = votes.ballots && votes.comms;
+  struct votes votes = {.votes = calloc(n, sizeof *votes.votes), .comms = calloc(n, sizeof(*votes.comms)),
+                        .probings = calloc(n, sizeof *votes.probings)};
+  bool good = votes.votes && votes.comms && votes.probings;
   for (size_t i = 0; i < count && good; i++)
     if (tagc_vote_is_due(calls[i])) {
       votes.comms[votes.count] = calls[i]->comm;
-      good = make_ballot(&votes.ballots[votes.count++], calls[i]);
+      good = prepare(&votes.votes[votes.count], &votes.probings[votes.count], calls[i]);
+      votes.count++;
     }
   /* Without memory the call fails: the other ranks are waiting, and to pass alone would hang them. */
   ncclResult_t status = good ? hold(real, &votes) : tagc_no_memory("the ballot of a vote");

@@ -2,8 +2,12 @@
  * The vote: the one place where the ranks of a communicator meet.
  *
  * When its cycle is known, each rank reserves the memory of its slots, connects to its peers and joins one small min
- * all-reduce. What comes out is equal on all ranks: for every slot, whether all of them can compress it, in the same
- * context. It is also the only time the host waits.
+ * all-reduce, the ballot (ballot.h). What comes out is equal on all ranks: for every slot, whether all of them can compress
+ * it, in the same context. It is also the only time the host waits.
+ *
+ * With TAGC_CODEC=auto two more all-reduces come before it: one of what the ranks have seen of their gradients (auto.h),
+ * after which the wire is probed (probe.h), and one of what the probe has found. The choice of codecs (choose.h) is a function
+ * of what comes out. Where something is missing for that on any rank, the first one decides that all slots stay plain.
  */
 #ifndef INTERPOSE_VOTE_H
 #define INTERPOSE_VOTE_H
@@ -19,8 +23,5 @@ bool tagc_vote_is_due(const struct tagc_call *call);
  * communicator was aborted meanwhile, or ncclSystemError without memory for the ballot. Afterwards comm->voted,
  * slot->verdict and the memory of the slots that won are set. */
 ncclResult_t tagc_vote_hold(const struct tagc_exchange *real, struct tagc_call *const *calls, size_t count);
-
-/* Frees the slots of a communicator, their residuals and the workspace. */
-void tagc_vote_release_slots(struct tagc_comm *comm);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The list of codecs. See codec.h.
+ * The list of codecs, and the memory of a job. See codec.h.
  */
 #include "kernels/codec.h"
 
 #include <string.h>
 
+#include "kernels/carve.h"
 #include "kernels/codecs.h"
 
 const struct tagc_codec *const tagc_codecs[] = {
@@ -24,4 +25,17 @@ const struct tagc_codec *tagc_codec_find(const char *name)
     if (strcmp((*codec)->name, name) == 0)
       return *codec;
   return NULL;
+}
+
+size_t tagc_job_carve(struct tagc_job *job, uint8_t *base)
+{
+  const struct tagc_layout *l = &job->layout;
+  size_t nranks = (size_t)job->shape.nranks, used = 0;
+  job->exponents = tagc_carve(base, &used, nranks * l->exponent_bytes);
+  job->sketch_out = tagc_carve(base, &used, nranks * l->sketch_count * 4);
+  job->sketch_in = tagc_carve(base, &used, l->sketch_count * 4);
+  job->message_out = tagc_carve(base, &used, nranks * l->message_bytes);
+  job->message_in = tagc_carve(base, &used, nranks * l->message_bytes);
+  job->state = tagc_carve(base, &used, l->state_bytes);
+  return used;
 }

@@ -3,8 +3,8 @@
  * (top-k with error feedback; arXiv 1712.01887).
  *
  * What is sent   C = max(1, floor(n * keep_ppm / 10^6)) values a shard, chosen as sparsify.h says with one threshold a
- *                shard; fewer only where fewer reach 2^-120, or where all 256 of a block are chosen: the smallest of these
- *                stays (of equal ones the last). What rounding to bf16 (nearest even) leaves over stays, too.
+ *                shard; fewer only where fewer reach 2^-120, or where all 256 of a block are chosen: the smallest of
+ *                these stays (of equal ones the last). What rounding to bf16 (nearest even) leaves over stays, too.
  * Payload        Exchange A2A, little-endian, each part padded with zeros to 16 bytes, unused entries zero:
  *                  exceptions   exceptions.h
  *                  counts       uint8 x ceil(n/256): values sent of each block of 256 positions
@@ -15,7 +15,8 @@
  *                  02 01 (14 zeros)                          two values in the first block, one in the second
  *                  02 ff 02 (13 zeros)                       at 2 and 255, and at 258
  *                  80 3f  40 c0  00 3f (10 zeros)            1, -3, 1/2
- * Sum            The owner adds the senders' values in fp32 in rank order, its own shard, exceptions; divides, rounds once.
+ * Sum            The owner adds the senders' values in fp32 in rank order, its own shard, exceptions; divides, rounds
+ *                once.
  * State          The lists of one shard, and one shard's residual as fp32 where it is stored narrower; then what is kept
  *                for decode: one bit, the merged exceptions and a cursor a sender.
  * Threads        Reentrant.

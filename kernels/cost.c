@@ -27,7 +27,8 @@ double tagc_layout_wire_ns(const struct tagc_shape *shape, const struct tagc_lay
                            const struct tagc_link *all_to_all)
 {
   const double peers = shape->nranks - 1;
+  const double messages_ns = layout->message_bytes ? peers * all_to_all->message_ns : 0;
   return steps(2 * peers, (double)layout->exponent_bytes, ring) +
          steps(peers, (double)layout->sketch_count * sizeof(int32_t), ring) +
-         steps(1, peers * (double)layout->message_bytes, all_to_all);
+         steps(1, peers * (double)layout->message_bytes, all_to_all) + messages_ns;
 }

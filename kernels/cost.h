@@ -6,7 +6,8 @@
  *          latency-bandwidth model (Hockney 1994) with the algorithms that NCCL uses between hosts:
  *            plain, sketch   ring reduce-scatter: W-1 steps of a shard (Patarasuk, Yuan 2009)
  *            exponents       ring all-reduce: 2 (W-1) steps of a shard's exponents
- *            messages        all to all: W-1 messages, all sent at once: one latency
+ *            messages        all to all: W-1 messages, all sent at once: one latency, and what each of them costs its
+ *                            sender (the gap of LogGP: Alexandrov, Ionescu, Schauser, Scheiman 1995)
  * Units    bytes that one rank sends; nanoseconds.
  * Threads  Pure.
  */
@@ -18,6 +19,7 @@
 struct tagc_link {
   double latency_ns;               /* of a step */
   double ns_per_byte;              /* that one rank sends */
+  double message_ns;               /* that each message of an all-to-all costs on top; 0: none */
 };
 
 /* Bytes that one rank sends for a call: with this layout, and for a plain reduce-scatter of the shape. */

@@ -34,6 +34,13 @@ static void host_release(void *memory, void *stream)
   free(memory);
 }
 
+static void host_clear(void *memory, size_t bytes, void *stream)
+{
+  (void)stream;
+  if (bytes)
+    memset(memory, 0, bytes);
+}
+
 static void host_put(void *to_device, const void *from_host, size_t bytes, void *stream)
 {
   (void)stream;
@@ -50,8 +57,10 @@ static void host_get(void *to_host, const void *from_device, size_t bytes, void 
 
 const struct tagc_device tagc_device_host = {
   .name = "host",
+  .host_reads = true,
   .alloc = host_alloc,
   .release = host_release,
+  .clear = host_clear,
   .put = host_put,
   .get = host_get,
 };

@@ -81,21 +81,25 @@ static size_t carve_sending(struct tagc_lhc_state *out, const struct tagc_lhc_ge
 {
   used = tagc_sparsify_carve(&out->selected, &geo->grid, geo->senders, base, used);
   out->bitmap = tagc_carve(base, &used, geo->hashes ? 0 : (size_t)geo->grid.lines * sizeof *out->bitmap);
-  out->residual = tagc_carve(base, &used, geo->narrow_residual ? geo->senders * geo->grid.n * sizeof *out->residual : 0);
+  const size_t widened = geo->narrow_residual ? geo->senders * geo->grid.n : 0;
+  out->residual = tagc_carve(base, &used, widened * sizeof *out->residual);
   return used;
 }
 
 /* What is used in decode. A cell enters the queue once, and once more for every 256 elements taken out of it: that many
  * are never in one, but a support from elsewhere must not lead out of the queue either. */
-static size_t carve_receiving(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
+static size_t carve_receiving(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base,
+                              size_t used)
 {
   const size_t cells = (size_t)geo->hashes * geo->part_cells;
   const size_t support = geo->hashes ? geo->union_capacity + 2 * LIST_SLACK : 0;
   out->support = support;
   out->queue_room = cells ? cells + geo->hashes * support / 256 + LIST_SLACK : 0;
-  out->exceptions = tagc_carve(base, &used, geo->senders * tagc_exceptions_capacity(geo->grid.n) * sizeof *out->exceptions);
+  const size_t exceptions = geo->senders * tagc_exceptions_capacity(geo->grid.n);
+  const size_t words = geo->hashes ? (size_t)geo->grid.chunks * geo->grid.chunk_lines : 0;
+  out->exceptions = tagc_carve(base, &used, exceptions * sizeof *out->exceptions);
   out->cursors = tagc_carve(base, &used, (geo->hashes ? geo->grid.chunks : geo->senders) * sizeof *out->cursors);
-  out->masks = tagc_carve(base, &used, geo->hashes ? (size_t)geo->grid.chunks * geo->grid.chunk_lines * sizeof *out->masks : 0);
+  out->masks = tagc_carve(base, &used, words * sizeof *out->masks);
   out->elements = tagc_carve(base, &used, geo->grid.chunks * support * sizeof *out->elements);
   out->cells = tagc_carve(base, &used, cells * sizeof *out->cells);
   out->queue = tagc_carve(base, &used, 2 * out->queue_room * sizeof *out->queue);

@@ -14,6 +14,7 @@ libtagc_a_SOURCES += \
   kernels/lhc_plain.c kernels/lhc_vector.h kernels/lhc_vector_plain.h kernels/carve.h \
   kernels/residual.c kernels/residual.h kernels/residual_blocks.h kernels/residual_plain.c \
   kernels/rotate.h \
+  kernels/survey.c kernels/survey.h \
   kernels/variant.c kernels/variant.h \
   kernels/vector.h kernels/vector_plain.h
 EXTRA_DIST += kernels/dense_kernels.inc.c
@@ -48,5 +49,10 @@ libtagc_a_LIBADD += $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)
 EXTRA_libtagc_a_DEPENDENCIES = $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)
 endif
 
-# How fast the codecs are, in units of memcpy.
-noinst_PROGRAMS += kernels/tagc-bench
+# What the codecs do: sizes, errors, speeds.
+bin_PROGRAMS += tagc-bench
+tagc_bench_SOURCES = kernels/tagc-bench.c kernels/bench.h \
+  kernels/bench_data.c kernels/bench_json.c kernels/bench_model.c kernels/bench_options.c kernels/bench_plot.c \
+  kernels/bench_sim.c kernels/bench_speed.c kernels/bench_table.c
+tagc_bench_LDFLAGS = $(PROGRAM_LINK_FLAGS)
+tagc_bench_LDADD = libtagc.a -lm

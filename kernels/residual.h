@@ -8,8 +8,8 @@
  *                   code i times the scale of its block i/256: amax/127 of the block, rounded up; 0 where amax < 2^-110.
  *          What pads is not read.
  * Chance   bf16 and int8 round up or down by chance, with the mean right: a small value survives in the mean of many
- *          calls, instead of being rounded away in each. Key = mix(mix(seed ^ 0x7e51) + (rank << 32 | shard)) + 64 * block;
- *          position i of a block takes bits 16 (i%4) to 16 (i%4) + 15 of mix(key + i/4) (tagc_mix64).
+ *          calls, instead of being rounded away in each. Key = mix(mix(seed ^ 0x7e51) + (rank << 32 | shard)) + 64 *
+ *          block; position i of a block takes bits 16 (i%4) to 16 (i%4) + 15 of mix(key + i/4) (tagc_mix64).
  * Threads  Reentrant; the job is the caller's.
  */
 #ifndef KERNELS_RESIDUAL_H

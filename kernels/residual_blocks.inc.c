@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The functions of residual_blocks.h. Included once per instruction set by residual_plain.c, residual_avx2.c and
- * residual_avx512.c: plain loops over a known number of elements, which the compiler turns into vectors. Sums go by lanes,
- * in an order that is the same however long the vectors are.
+ * residual_avx512.c: plain loops over a known number of elements, which the compiler turns into vectors. Sums go by
+ * lanes, in an order that is the same however long the vectors are.
  */
 #include <string.h>
 
@@ -30,7 +30,10 @@ static double norm2_of(const float *values)
   return norm2;
 }
 
-static void load_fp32(struct tagc_residual_place from, float *restrict out) { memcpy(out, from.values, BLOCK * sizeof *out); }
+static void load_fp32(struct tagc_residual_place from, float *restrict out)
+{
+  memcpy(out, from.values, BLOCK * sizeof *out);
+}
 
 static double store_fp32(struct tagc_residual_place to, const float *restrict values, uint64_t noise)
 {

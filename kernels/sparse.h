@@ -34,7 +34,8 @@ double tagc_sparse_pack(const struct tagc_sparse_message *message, const float *
                         uint32_t count, uint8_t *out);
 
 /* Sums what job->message_in holds in rank order, then the own shard and the merged exceptions; writes job->recv. Sets
- * job->nonfinite_seen where a sum is too large. `cursors`: room for nranks - 1. Counts that lead out of the lists are cut. */
+ * job->nonfinite_seen where a sum is too large. `cursors`: room for nranks - 1. Counts that lead out of the lists are
+ * cut. */
 void tagc_sparse_sum(struct tagc_job *job, const struct tagc_sparse_message *message, uint32_t *cursors,
                      const struct tagc_exception *exceptions, size_t count);
 

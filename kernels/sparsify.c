@@ -171,7 +171,8 @@ void tagc_sparsify_put_back(const struct tagc_sparsify_shard *shard, uint32_t ch
 }
 
 /* Selects from one chunk of a scanned shard. Returns whether it went the short way. */
-static bool select_part(const struct tagc_sparsify_part *part, struct tagc_sparsify_list *list, uint32_t *count, double *norm2)
+static bool select_part(const struct tagc_sparsify_part *part, struct tagc_sparsify_list *list, uint32_t *count,
+                        double *norm2)
 {
   struct tagc_sparsify_choice choice;
   bool good = choose_candidates(part, list, &choice);

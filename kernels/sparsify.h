@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sparsification: chooses the largest values of scale*g + e and leaves the others in the residual. What the codecs lhc and
- * sparse do first.
+ * Sparsification: chooses the largest values of scale*g + e and leaves the others in the residual. What the codecs lhc
+ * and sparse do first.
  *
- * What is chosen   Of each chunk of a foreign shard (sparsify_bits.h) whole bins from the top, then of the next one as many
- *                  as fit, in order of place from a seeded offset on, around: exactly the chunk's capacity, if so many
- *                  reach 2^-120. Exceptions (exceptions.h) are listed and become zero.
+ * What is chosen   Of each chunk of a foreign shard (sparsify_bits.h) whole bins from the top, then of the next one as
+ *                  many as fit, in order of place from a seeded offset on, around: exactly the chunk's capacity, if so
+ *                  many reach 2^-120. Exceptions (exceptions.h) are listed and become zero.
  * How              From a sample a guess of the threshold; one scan, in the order of memory, that collects what is above
- *                  it; and of that what is chosen. Where the guess was bad for a chunk: the long way, with a histogram of
- *                  all its values.
+ *                  it; and of that what is chosen. Where the guess was bad for a chunk: the long way, with a histogram
+ *                  of all its values.
  * Ownership        All memory is the caller's; tagc_sparsify_carve() says how much. Threads: reentrant.
  */
 #ifndef KERNELS_SPARSIFY_H
@@ -56,7 +56,7 @@ struct tagc_sparsify_shard {
   bool residual_empty;
   struct tagc_exceptions *exceptions;   /* empty before, open after */
   bool rounded;                    /* chosen values will be rounded to bf16: what that leaves over stays, too */
-  uint8_t *exponents;              /* a byte a block of 1,024 positions; may be NULL */
+  uint8_t *exponents;              /* a byte a block of 1,024 positions; NULL with `rounded`, which needs none */
   uint32_t *bitmap;                /* of what was chosen, chunk_lines words a chunk: a word a line */
   const struct tagc_sparsify_memory *memory;
   size_t list;                     /* which shard's in memory the lists of what was chosen are */
@@ -83,7 +83,7 @@ struct tagc_sparsify_part {
 
 enum {
   TAGC_SPARSIFY_NO_BIN = TAGC_BIN_COARSE,
-  TAGC_SPARSIFY_NEAR = 4096,            /* fine bins above a threshold: two octaves */
+  TAGC_SPARSIFY_NEAR = 4096,       /* fine bins above a threshold: two octaves */
 };
 
 /* What is selected: whole fine bins above `bin` (`above` values), and of the `count` in it `take`, from the offset-th
@@ -101,8 +101,9 @@ struct tagc_sparsify_kernels {
   /* scale*g + e of every step-th line from step / 2 on. Returns how many values. */
   uint32_t (*sample)(const struct tagc_sparsify_shard *shard, uint32_t step, float *values);
   /* Writes scale*g + e to the residual, but for magnitudes from the chunk's threshold on: these go to the chunk's list
-   * and its bitmap, and the residual gets what stays of them when they are sent. Fills the exponents. Returns the squared norm of what stays. Where a
-   * list gets full, its values go back and the chunk goes the long way. */
+   * and its bitmap, and the residual gets what stays of them when they are sent. Fills the exponents. Returns the
+   * squared norm of what is below the threshold. Where a list gets full, its values go back and the chunk goes the
+   * long way. */
   double (*scan)(const struct tagc_sparsify_shard *shard);
   /* Counts values by coarse bin, or where `coarse` is one, those in it by fine bin. */
   void (*count_list)(const float *values, uint32_t count, uint32_t coarse, uint32_t *histogram);

@@ -106,7 +106,8 @@ static ALWAYS_INLINE void scan_single(const struct tagc_sparsify_shard *shard, s
 static ALWAYS_INLINE void scan_groups(const struct tagc_sparsify_shard *shard, struct tagc_sparsify_input input,
                                       struct block *block)
 {
-  const uint32_t chunks = shard->grid->chunks, lines = (uint32_t)(shard->grid->n / TAGC_GRID_LINE), room = (uint32_t)shard->memory->room;
+  const uint32_t chunks = shard->grid->chunks, lines = (uint32_t)(shard->grid->n / TAGC_GRID_LINE);
+  const uint32_t room = (uint32_t)shard->memory->room;
   struct tagc_sparsify_list *const lists = shard->memory->candidates, *const end = lists + chunks;
   float *residual = shard->residual;
   for (uint32_t line = 0, local = 0; line < lines; local++) {
@@ -189,19 +190,8 @@ static void count_list(const float *values, uint32_t count, uint32_t coarse, uin
 
 static void count_near(const float *values, uint32_t count, uint32_t threshold, uint32_t *histogram)
 {
-  /* Neighbours of equal size do not wait for one another. */
   const uint32_t lowest = tagc_bin_of(threshold), most = TAGC_SPARSIFY_NEAR - 1;
-  uint32_t second[TAGC_SPARSIFY_NEAR] = { 0 };
-  uint32_t i = 0;
-  for (; i + 2 <= count; i += 2) {
-    uint32_t bin = tagc_bin_of(tagc_bits_of(values[i])) - lowest;
-    uint32_t next = tagc_bin_of(tagc_bits_of(values[i + 1])) - lowest;
-    histogram[bin < most ? bin : most]++;
-    second[next < most ? next : most]++;
-  }
-  for (uint32_t bin = 0; bin <= most; bin++)
-    histogram[bin] += second[bin];
-  if (i < count) {
+  for (uint32_t i = 0; i < count; i++) {
     uint32_t bin = tagc_bin_of(tagc_bits_of(values[i])) - lowest;
     histogram[bin < most ? bin : most]++;
   }
@@ -228,7 +218,8 @@ static double return_rest(const struct tagc_sparsify_part *part, const float *va
     if (i + 2 * AHEAD <= count) {
       lines16(ids + i + AHEAD, part->grid->chunks, part->chunk, lines);
       for (uint32_t j = 0; j < 16; j++)
-        __builtin_prefetch(&shard->residual[(uint64_t)lines[j] * TAGC_GRID_LINE + ids[i + AHEAD + j] % TAGC_GRID_LINE], 1);
+        __builtin_prefetch(shard->residual + (uint64_t)lines[j] * TAGC_GRID_LINE + ids[i + AHEAD + j] % TAGC_GRID_LINE,
+                           1);
     }
     lines16(ids + i, part->grid->chunks, part->chunk, lines);
     for (uint32_t j = 0; j < 16 && i + j < count; j++) {

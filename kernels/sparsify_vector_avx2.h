@@ -170,7 +170,8 @@ STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_inp
     __m256i large = _mm256_cmpgt_epi32(magnitude, least);
     uint32_t mask = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(large));
     __m256 rest = _mm256_andnot_ps(_mm256_castsi256_ps(large), v), scaled = _mm256_mul_ps(rest, block->scale);
-    block_add(block, half, magnitude);
+    if (!input.rounded)
+      block_add(block, half, magnitude);
     block->lane[half] = _mm256_add_ps(block->lane[half], _mm256_mul_ps(scaled, scaled));
     if (input.rounded) {
       __m256i sent = _mm256_and_si256(large, _mm256_cmpgt_epi32(_mm256_set1_epi32(TAGC_EXCEPTION_BITS), magnitude));

@@ -118,7 +118,8 @@ STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_inp
   __m512 v = sum_vector(send, residual, input);
   __m512i magnitude = magnitude16(v);
   __mmask16 mask = _mm512_cmpge_epu32_mask(magnitude, _mm512_set1_epi32((int)threshold));
-  block_add(block, magnitude);
+  if (!input.rounded)
+    block_add(block, magnitude);
   __m512 rest = _mm512_maskz_mov_ps(_knot_mask16(mask), v), stays = rest;
   if (input.rounded) {
     __mmask16 sent = _mm512_mask_cmplt_epu32_mask(mask, magnitude, _mm512_set1_epi32(TAGC_EXCEPTION_BITS));

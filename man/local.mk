@@ -3,8 +3,8 @@
 noinst_PROGRAMS += man/print_tables
 man_print_tables_LDADD =
 
-man_MANS = man/libtagc-preload.7
-EXTRA_DIST += man/libtagc-preload.7.in
+man_MANS = man/libtagc-preload.7 man/tagc-bench.1
+EXTRA_DIST += man/libtagc-preload.7.in man/tagc-bench.1
 CLEANFILES += man/libtagc-preload.7
 
 man/libtagc-preload.7: man/libtagc-preload.7.in man/print_tables$(EXEEXT)

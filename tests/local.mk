@@ -27,6 +27,7 @@ unit_tests += tests/unit/test_dense_exact tests/unit/test_dense_exceptions tests
 unit_tests += tests/unit/test_imports
 unit_tests += tests/unit/test_residual tests/unit/test_codec_sparse tests/unit/test_lhc_rows tests/unit/test_lhc_many
 unit_tests += tests/unit/test_linker
+unit_tests += tests/unit/test_choose tests/unit/test_survey tests/unit/test_vote
 tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
 # Every codec: its bytes against a slow reference, and what must hold of all of them.
 unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
@@ -34,6 +35,10 @@ unit_tests += tests/unit/test_cost
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
+
+# The trainer's.
+unit_tests += tests/unit/test_vocabulary
+tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/vocabulary.c
 
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
@@ -69,6 +74,15 @@ EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 check_PROGRAMS += tests/e2e/agreement
 check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \
   tests/e2e/steps tests/e2e/threads
+
+# TAGC_CODEC=auto.
+dist_check_SCRIPTS += tests/e2e/auto.test
+TESTS += tests/e2e/auto.test
+check_PROGRAMS += tests/e2e/auto tests/e2e/slow_sends.so
+tests_e2e_slow_sends_so_SOURCES = tests/e2e/slow_sends.c
+tests_e2e_slow_sends_so_CFLAGS = $(of_shared_objects)
+tests_e2e_slow_sends_so_LDFLAGS = $(to_shared_objects)
+tests_e2e_slow_sends_so_LDADD = tests/standin/libnccl.so
 
 # Other versions of NCCL.
 dist_check_SCRIPTS += tests/e2e/newer.test tests/e2e/versions.test
@@ -129,6 +143,11 @@ tests_e2e_dlopen_user_so_CFLAGS = $(AM_CFLAGS) -fPIC -DLIBRARY
 tests_e2e_dlopen_user_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_dlopen_user_so_LDADD =
 
+# Dumps of gradients, and the program that reads them.
+dist_check_SCRIPTS += tests/e2e/bench.test tests/e2e/dump.test
+TESTS += tests/e2e/bench.test tests/e2e/dump.test
+check_PROGRAMS += tests/e2e/dump
+
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
 rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
@@ -175,9 +194,17 @@ if HAVE_BLAS
 TESTS += tests/e2e/soak.test
 endif
 
+# The measurement of fidelity: a command of its own (./quickstart fidelity), and a short one.
+dist_check_SCRIPTS += tests/e2e/fidelity.test
+if HAVE_BLAS
+TESTS += tests/e2e/fidelity.test
+endif
+
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md
+check_PROGRAMS += tests/bench/exchange
+EXTRA_DIST += tests/bench/simulate.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
 # One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
@@ -222,11 +249,14 @@ tests_clang = $(unit_tests) \
   tests/e2e/steps.test
 tests_asan = $(unit_tests) $(rules_scripts) \
   tests/e2e/agreement.test \
+  tests/e2e/auto.test \
   tests/e2e/beside.test \
   tests/e2e/copies.test \
+  tests/e2e/bench.test \
   tests/e2e/ctypes.test \
   tests/e2e/dlsym.test \
   tests/e2e/doctor.test \
+  tests/e2e/dump.test \
   tests/e2e/faults_system.test \
   tests/e2e/little.test \
   tests/e2e/reduce_scatter.test \
@@ -243,7 +273,8 @@ tests_tsan = \
   tests/e2e/steps.test \
   tests/e2e/threads.test \
   tests/unit/test_failed_calls \
-  tests/unit/test_options
+  tests/unit/test_options \
+  tests/unit/test_vote
 print-tests-abi: ; @echo $(tests_abi)
 print-tests-clang: ; @echo $(tests_clang)
 print-tests-asan: ; @echo $(tests_asan)

@@ -104,7 +104,7 @@ value()
 }
 
 run plain
-export TAGC_MODE=ab TAGC_MIN_BYTES=0 TAGC_REPORT=1 TAGC_LOG=debug
+export TAGC_CODEC=lhc TAGC_MODE=ab TAGC_MIN_BYTES=0 TAGC_REPORT=1 TAGC_LOG=debug
 run first --preload "$build/libtagc-preload.so"
 run second --preload "$build/libtagc-preload.so"
 

@@ -80,10 +80,11 @@ void adamw_update(struct adamw *a, struct fsdp *f, const struct gpt_unit *units,
   }
 }
 
-float adamw_rate(float peak, size_t step, size_t warmup_steps, size_t steps)
+float adamw_rate(float peak, size_t left, size_t step, size_t warmup_steps, size_t steps)
 {
   if (step < warmup_steps)
     return peak * (float)(step + 1) / (float)warmup_steps;
   double progress = steps > warmup_steps + 1 ? (double)(step - warmup_steps) / (double)(steps - 1 - warmup_steps) : 1.0;
-  return peak * (float)(0.1 + 0.9 * 0.5 * (1.0 + cos(3.14159265358979323846 * progress)));
+  double least = (double)left / 100.0;
+  return peak * (float)(least + (1.0 - least) * 0.5 * (1.0 + cos(3.14159265358979323846 * progress)));
 }

@@ -22,7 +22,7 @@ void adamw_destroy(struct adamw *a, const struct fsdp *f);
 /* One update of all shards by their gradients times grad_scale. */
 void adamw_update(struct adamw *a, struct fsdp *f, const struct gpt_unit *units, float rate, float grad_scale);
 
-/* Linear warm-up to `peak`, then a half cosine down to a tenth of it at the last step. `step` counts from 0. */
-float adamw_rate(float peak, size_t step, size_t warmup_steps, size_t steps);
+/* Linear warm-up to `peak`, then a half cosine down to `left` percent of it at the last step. `step` counts from 0. */
+float adamw_rate(float peak, size_t left, size_t step, size_t warmup_steps, size_t steps);
 
 #endif

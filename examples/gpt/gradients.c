@@ -114,17 +114,18 @@ static bool check_all(struct checker *c)
   return good;
 }
 
-bool gradients_check(uint64_t seed)
+bool gradients_check(uint64_t seed, size_t vocabulary)
 {
-  struct gpt_shape shape = {.layers = 2, .hidden = 12, .heads = 3, .context = 7, .batch = 3};
+  struct gpt_shape shape = {.layers = 2, .hidden = 12, .heads = 3, .context = 7, .batch = 3,
+                            .vocabulary = vocabulary};
   struct checker c = {.model = gpt_create(&shape), .seed = seed};
   if (!c.model)
     fail(1, "no memory");
   size_t nunits = c.model->nunits, largest = 0, tokens = shape.batch * shape.context;
-  uint8_t bytes[64];
+  uint16_t text[64];
   for (size_t i = 0; i <= tokens; i++)
-    bytes[i] = (uint8_t)random_bits(seed, 999, i);
-  gpt_set_batch(c.model, bytes, bytes + 1);
+    text[i] = (uint16_t)(random_bits(seed, 999, i) % vocabulary);
+  gpt_set_batch(c.model, text, text + 1);
   c.params = calloc(nunits, sizeof *c.params);
   c.grads = calloc(nunits, sizeof *c.grads);
   if (!c.params || !c.grads)

@@ -5,9 +5,10 @@
 #define EXAMPLES_GPT_GRADIENTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-/* Checks every tensor of a small model, one line on stdout each. True if all agree. */
-bool gradients_check(uint64_t seed);
+/* Checks every tensor of a small model with that many tokens, one line on stdout each. True if all agree. */
+bool gradients_check(uint64_t seed, size_t vocabulary);
 
 #endif

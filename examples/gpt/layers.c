@@ -183,7 +183,7 @@ void attention_backward(const struct attention *a, float *dqkv, const float *dy,
   }
 }
 
-double cross_entropy(float *logits, const uint8_t *targets, size_t rows, size_t classes, float grad_scale)
+double cross_entropy(float *logits, const uint16_t *targets, size_t rows, size_t classes, float grad_scale)
 {
   double loss = 0.0;
   for (size_t row = 0; row < rows; row++, logits += classes) {

@@ -41,6 +41,6 @@ void attention_backward(const struct attention *a, float *dqkv, const float *dy,
 
 /* Sum over rows of the cross entropy of softmax(logits) against the target. Overwrites logits with the gradient of
  * grad_scale times that sum. */
-double cross_entropy(float *logits, const uint8_t *targets, size_t rows, size_t classes, float grad_scale);
+double cross_entropy(float *logits, const uint16_t *targets, size_t rows, size_t classes, float grad_scale);
 
 #endif

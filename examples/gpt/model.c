@@ -39,7 +39,7 @@ static void place_arrays(struct gpt_model *m, struct carver *carver)
     m->stream[i] = carve(carver, rows * h);
   m->final = carve(carver, rows * h);
   m->final_stats = carve(carver, rows * 2);
-  m->logits = carve(carver, rows * GPT_BYTES);
+  m->logits = carve(carver, rows * m->shape.vocabulary);
   m->dstream = carve(carver, rows * h);
   m->dnarrow = carve(carver, rows * h);
   m->dwide = carve(carver, rows * 4 * h);
@@ -82,7 +82,7 @@ void gpt_destroy(struct gpt_model *m)
   free(m);
 }
 
-void gpt_set_batch(struct gpt_model *m, const uint8_t *inputs, const uint8_t *targets)
+void gpt_set_batch(struct gpt_model *m, const uint16_t *inputs, const uint16_t *targets)
 {
   m->inputs = inputs;
   m->targets = targets;
@@ -91,7 +91,7 @@ void gpt_set_batch(struct gpt_model *m, const uint8_t *inputs, const uint8_t *ta
 static void embedding_forward(struct gpt_model *m, const float *params)
 {
   size_t h = m->shape.hidden, rows = m->shape.batch * m->shape.context;
-  const float *token = params, *position = params + GPT_BYTES * h;
+  const float *token = params, *position = params + m->shape.vocabulary * h;
   for (size_t row = 0; row < rows; row++) {
     const float *t = token + m->inputs[row] * h, *p = position + row % m->shape.context * h;
     float *x = m->stream[0] + row * h;
@@ -104,7 +104,7 @@ static void embedding_forward(struct gpt_model *m, const float *params)
 static void embedding_backward(const struct gpt_model *m, float *grads)
 {
   size_t h = m->shape.hidden, rows = m->shape.batch * m->shape.context;
-  float *token = grads, *position = grads + GPT_BYTES * h;
+  float *token = grads, *position = grads + m->shape.vocabulary * h;
   for (size_t row = 0; row < rows; row++) {
     float *t = token + m->inputs[row] * h, *p = position + row % m->shape.context * h;
     const float *dx = m->dstream + row * h;
@@ -118,19 +118,20 @@ static void embedding_backward(const struct gpt_model *m, float *grads)
 
 static void head_forward(struct gpt_model *m, const float *params, size_t counted, float grad_scale)
 {
-  size_t h = m->shape.hidden, t = m->shape.context, rows = m->shape.batch * t;
+  size_t h = m->shape.hidden, t = m->shape.context, rows = m->shape.batch * t, classes = m->shape.vocabulary;
   const float *gain = params, *bias = params + h, *weight = params + 2 * h;
   layernorm_forward(m->final, m->final_stats, m->stream[m->shape.layers], gain, bias, rows, h);
-  linear_forward(m->logits, m->final, weight, NULL, rows, h, GPT_BYTES);
+  linear_forward(m->logits, m->final, weight, NULL, rows, h, classes);
   size_t first = counted < m->shape.batch ? counted * t : rows;
-  m->loss = cross_entropy(m->logits, m->targets, first, GPT_BYTES, grad_scale);
-  cross_entropy(m->logits + first * GPT_BYTES, m->targets + first, rows - first, GPT_BYTES, grad_scale);
+  m->loss = cross_entropy(m->logits, m->targets, first, classes, grad_scale);
+  cross_entropy(m->logits + first * classes, m->targets + first, rows - first, classes, grad_scale);
 }
 
 static void head_backward(struct gpt_model *m, const float *params, float *grads)
 {
   size_t h = m->shape.hidden, rows = m->shape.batch * m->shape.context;
-  linear_backward(m->dnarrow, grads + 2 * h, NULL, m->logits, m->final, params + 2 * h, rows, h, GPT_BYTES);
+  linear_backward(m->dnarrow, grads + 2 * h, NULL, m->logits, m->final, params + 2 * h, rows, h,
+                  m->shape.vocabulary);
   memset(m->dstream, 0, rows * h * sizeof *m->dstream);
   layernorm_backward(m->dstream, grads, grads + h, m->dnarrow, m->stream[m->shape.layers], m->final_stats, params, rows,
                      h);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A byte-level GPT (Radford et al. 2019): token and position embedding, pre-norm blocks of causal attention and a GELU
+ * A GPT (Radford et al. 2019): token and position embedding, pre-norm blocks of causal attention and a GELU
  * MLP, a final LayerNorm and an untied head.
  *
  * The model is a sequence of *units* - the embedding, each block, the head - and each unit's parameters are one flat
@@ -18,10 +18,9 @@
 
 #include "examples/gpt/layers.h"
 
-#define GPT_BYTES 256
-
 struct gpt_shape {
   size_t layers, hidden, heads, context;
+  size_t vocabulary;          /* tokens that there are: 256 bytes, and perhaps words */
   size_t batch;               /* sequences of one pass */
 };
 
@@ -60,7 +59,7 @@ struct gpt_model {
   float *dstream;             /* gradient of the stream where the backward pass is */
   float *dnarrow, *dwide, *dscores;
   float *memory;              /* all of the arrays above */
-  const uint8_t *inputs, *targets;
+  const uint16_t *inputs, *targets;
   double loss;
 };
 
@@ -72,8 +71,8 @@ float gpt_initial_value(const struct gpt_unit *unit, size_t unit_index, size_t i
 struct gpt_model *gpt_create(const struct gpt_shape *shape);
 void gpt_destroy(struct gpt_model *model);
 
-/* The batch of the following passes: batch x context bytes each, which must stay until the passes are done. */
-void gpt_set_batch(struct gpt_model *model, const uint8_t *inputs, const uint8_t *targets);
+/* The batch of the following passes: batch x context tokens each, which must stay until the passes are done. */
+void gpt_set_batch(struct gpt_model *model, const uint16_t *inputs, const uint16_t *targets);
 /* Units go forward in ascending order. After the last one model->loss holds the sum of the cross entropy over the
  * tokens of sequences [0, counted), and the head's gradient is that of grad_scale times the sum over all sequences. */
 void gpt_forward(struct gpt_model *model, size_t unit, const float *params, size_t counted, float grad_scale);

@@ -10,6 +10,7 @@
 
 #include "examples/gpt/fail.h"
 #include "examples/gpt/text.h"
+#include "examples/gpt/vocabulary.h"
 
 enum option_type { OPTION_SIZE, OPTION_REAL, OPTION_PATH };
 
@@ -75,7 +76,7 @@ static void parse_value(struct options *o, const struct option *option, const ch
 static void print_help(void)
 {
   printf("usage: train_gpt [OPTION VALUE]...\n"
-         "Trains a byte-level GPT with fully sharded data parallelism over NCCL. Ranks come from RANK, WORLD_SIZE,\n"
+         "Trains a small GPT with fully sharded data parallelism over NCCL. Ranks come from RANK, WORLD_SIZE,\n"
          "MASTER_ADDR and MASTER_PORT, as torchrun sets them; without them there is one rank.\n\n");
   for (size_t i = 0; i < OPTION_COUNT; i++) {
     const struct option *option = &option_table[i];
@@ -108,6 +109,8 @@ static void check_together(const struct options *o)
 {
   if (o->hidden % o->heads)
     fail(2, "--hidden %zu: expected a multiple of --heads, which is %zu", o->hidden, o->heads);
+  if (o->vocabulary && o->vocabulary <= VOCABULARY_BYTES)
+    fail(2, "--vocabulary %zu: expected 0, or more than the %d bytes", o->vocabulary, VOCABULARY_BYTES);
   if (o->skip_timing >= o->steps)
     fail(2, "--skip-timing %zu: expected less than --steps, which is %zu", o->skip_timing, o->steps);
 }

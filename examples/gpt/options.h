@@ -13,11 +13,13 @@
   X(layers, 4, 1, 1000, "transformer blocks") \
   X(hidden, 200, 1, 16384, "width of the model; a multiple of --heads") \
   X(heads, 5, 1, 1024, "attention heads") \
-  X(context, 32, 1, 65536, "bytes of a sequence") \
+  X(vocabulary, 0, 0, 65536, "tokens: the 256 bytes and the most frequent words; 0: bytes alone") \
+  X(context, 32, 1, 65536, "tokens of a sequence") \
   X(batch, 48, 1, 4096, "sequences of a rank in one pass") \
   X(accumulate, 1, 1, 4096, "passes whose gradients are added before they are reduced") \
   X(steps, 120, 1, 100000000, "optimiser steps") \
   X(warmup_steps, 10, 0, 100000000, "steps until the full learning rate") \
+  X(lr_left, 10, 0, 100, "percent of the learning rate that are left at the last step") \
   X(eval_every, 0, 0, 100000000, "steps between validations; 0: only at the end") \
   X(eval_sequences, 0, 0, 100000000, "held-out sequences of a validation; 0: all there are") \
   X(print_every, 10, 0, 100000000, "steps between lines of progress; 0: none") \
@@ -26,7 +28,7 @@
   X(threads, 1, 1, 1024, "threads of the BLAS in each rank")
 
 #define OPTIONS_REALS(X) \
-  X(lr, 3e-3, 0, 10, "peak learning rate; it falls to a tenth by a half cosine") \
+  X(lr, 3e-3, 0, 10, "peak learning rate; it falls by a half cosine") \
   X(weight_decay, 0.1, 0, 10, "of AdamW, for matrices") \
   X(clip, 1.0, 0, 1e30, "largest L2 norm of the whole gradient; 0: no clipping")
 

@@ -82,7 +82,7 @@ void steps_print_summary(const struct step *steps, const struct summary *s)
   print_share("  all-gather", mean.all_gather_s, mean.total_s);
   print_share("  reduce-scatter", mean.reduce_scatter_s, mean.total_s);
   print_share("  other calls", mean.other_s, mean.total_s);
-  printf("train: steps=%zu ranks=%zu params=%zu skipped=%zu loss_train=%.4f loss_val=%.4f step_ms_mean=%.2f "
+  printf("train: steps=%zu ranks=%zu params=%zu skipped=%zu loss_train=%.4f loss_val=%.6f step_ms_mean=%.2f "
          "step_ms_sd=%.2f step_ms_median=%.2f compute_ms=%.2f all_gather_ms=%.2f "
          "reduce_scatter_ms=%.2f other_comm_ms=%.2f\n",
          s->steps, s->ranks, s->params, s->skipped, loss_train, s->loss_val, 1e3 * mean.total_s, 1e3 * deviation,

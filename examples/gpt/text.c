@@ -13,11 +13,18 @@
 
 #include "examples/gpt/fail.h"
 #include "examples/gpt/random.h"
+#include "examples/gpt/vocabulary.h"
 
 /* Keeps the draws apart from the numbers that initialise the units. */
 #define SEQUENCE_STREAM 0x73657175656e6365u
 
-static void append_file(struct text *text, const char *path)
+/* The files as they are, one after another. */
+struct bytes {
+  uint8_t *bytes;
+  size_t count;
+};
+
+static void append_file(struct bytes *text, const char *path)
 {
   FILE *file = fopen(path, "rb");
   if (!file)
@@ -52,7 +59,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
   return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static void append_default_folder(struct text *text)
+static void append_default_folder(struct bytes *text)
 {
   struct dirent **entries;
   int count = scandir(TEXT_DEFAULT_FOLDER, &entries, is_regular, by_name);
@@ -67,29 +74,38 @@ static void append_default_folder(struct text *text)
   free(entries);
 }
 
-struct text text_read(const char *const *files, size_t nfiles, size_t context)
+struct text text_read(const char *const *files, size_t nfiles, size_t vocabulary, size_t context)
 {
-  struct text text = {0};
+  struct bytes all = {0};
   for (size_t i = 0; i < nfiles; i++)
-    append_file(&text, files[i]);
+    append_file(&all, files[i]);
   if (nfiles == 0)
-    append_default_folder(&text);
-  text.train = text.count - text.count / 10;
-  if (text.count / 10 < context + 1)
-    fail(2, "the text has %zu bytes; its last tenth must hold a sequence, which takes at least %zu with --context %zu",
-         text.count, 10 * (context + 1), context);
+    append_default_folder(&all);
+  size_t held_out = all.count / 10, before = all.count - held_out;
+  struct text text = {.tokens = malloc((all.count + 1) * sizeof *text.tokens)};
+  if (!text.tokens)
+    fail(1, "no memory for the tokens of %zu bytes", all.count);
+  /* Words are those of the training part: what is held out stays unseen. */
+  struct vocabulary v = vocabulary_create(all.bytes, before, vocabulary - VOCABULARY_BYTES);
+  text.train = vocabulary_encode(&v, all.bytes, before, text.tokens);
+  text.count = text.train + vocabulary_encode(&v, all.bytes + before, held_out, text.tokens + text.train);
+  if (text.count - text.train < context + 1)
+    fail(2, "the text has %zu bytes; its last tenth is %zu tokens, and must hold a sequence of --context %zu and one more",
+         all.count, text.count - text.train, context);
+  vocabulary_destroy(&v);
+  free(all.bytes);
   return text;
 }
 
 void text_free(struct text *text)
 {
-  free(text->bytes);
+  free(text->tokens);
   *text = (struct text){0};
 }
 
-const uint8_t *text_training_sequence(const struct text *text, uint64_t seed, uint64_t number, size_t context)
+const uint16_t *text_training_sequence(const struct text *text, uint64_t seed, uint64_t number, size_t context)
 {
-  return text->bytes + random_bits(seed, SEQUENCE_STREAM, number) % (text->train - context);
+  return text->tokens + random_bits(seed, SEQUENCE_STREAM, number) % (text->train - context);
 }
 
 size_t text_validation_count(const struct text *text, size_t context, size_t limit)
@@ -98,8 +114,8 @@ size_t text_validation_count(const struct text *text, size_t context, size_t lim
   return limit && limit < windows ? limit : windows;
 }
 
-const uint8_t *text_validation_sequence(const struct text *text, size_t number, size_t count, size_t context)
+const uint16_t *text_validation_sequence(const struct text *text, size_t number, size_t count, size_t context)
 {
   size_t windows = text_validation_count(text, context, 0);
-  return text->bytes + text->train + number * windows / count * context;
+  return text->tokens + text->train + number * windows / count * context;
 }

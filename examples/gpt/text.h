@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The bytes to learn from: files one after another, the last tenth held out for validation.
+ * The tokens to learn from: files one after another, the last tenth of their bytes held out for validation.
  *
  * Which sequences are drawn depends only on the seed and a running number, so that the same global batch can be spread
  * over any number of ranks. Ends the process on errors. Read-only after text_read(), hence thread-safe.
@@ -11,22 +11,23 @@
 #include <stdint.h>
 
 struct text {
-  uint8_t *bytes;
-  size_t count, train;      /* bytes [0, train) are for training, [train, count) held out */
+  uint16_t *tokens;
+  size_t count, train;      /* tokens [0, train) are for training, [train, count) held out */
 };
 
 #define TEXT_DEFAULT_FOLDER "/usr/share/common-licenses"
 
 /* Reads the files, in this order; without any, those of the default folder by name (symbolic links left out: they
- * would bring the same text twice). `context` is checked against the length. */
-struct text text_read(const char *const *files, size_t nfiles, size_t context);
+ * would bring the same text twice). `vocabulary` is the number of tokens, at least 256: see vocabulary.h. `context` is
+ * checked against the length. */
+struct text text_read(const char *const *files, size_t nfiles, size_t vocabulary, size_t context);
 void text_free(struct text *text);
 
-/* context + 1 bytes: training sequence `number`. */
-const uint8_t *text_training_sequence(const struct text *text, uint64_t seed, uint64_t number, size_t context);
+/* context + 1 tokens: training sequence `number`. */
+const uint16_t *text_training_sequence(const struct text *text, uint64_t seed, uint64_t number, size_t context);
 
 /* Of the windows that the held-out part holds without overlap, at most `limit` (0: all), evenly spaced. */
 size_t text_validation_count(const struct text *text, size_t context, size_t limit);
-const uint8_t *text_validation_sequence(const struct text *text, size_t number, size_t count, size_t context);
+const uint16_t *text_validation_sequence(const struct text *text, size_t number, size_t count, size_t context);
 
 #endif

@@ -53,7 +53,7 @@ struct gpt_unit *gpt_units_create(const struct gpt_shape *shape)
     return NULL;
   struct gpt_unit *embedding = units, *head = units + shape->layers + 1;
   snprintf(embedding->name, sizeof embedding->name, "embedding");
-  add_tensor(embedding, "token", GPT_BYTES * h, 0.0f, 1.0f, true);
+  add_tensor(embedding, "token", shape->vocabulary * h, 0.0f, 1.0f, true);
   add_tensor(embedding, "position", shape->context * h, 0.0f, 0.0f, true);
   embedding->tensors[1].sinusoid_width = h;
   for (size_t layer = 0; layer < shape->layers; layer++) {
@@ -63,7 +63,7 @@ struct gpt_unit *gpt_units_create(const struct gpt_shape *shape)
   snprintf(head->name, sizeof head->name, "head");
   add_vector(head, "norm.gain", h, 1.0f);
   add_vector(head, "norm.bias", h, 0.0f);
-  add_matrix(head, "weight", GPT_BYTES, h);
+  add_matrix(head, "weight", shape->vocabulary, h);
   return units;
 }
 

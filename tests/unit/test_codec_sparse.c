@@ -391,7 +391,8 @@ static void check_hostile(uint64_t n, enum tagc_dtype dtype)
     }
     same &= round < 3 || count_wrong(&sim, 1) == 0;
   }
-  ok(same, "n=%llu type %d: hostile payloads are read to the end of their lists, alike in every variant", (unsigned long long)n, dtype);
+  ok(same, "n=%llu type %d: hostile payloads are read to the end of their lists, alike in every variant",
+     (unsigned long long)n, dtype);
   tagc_variant_force(NULL);
   free(want);
   sim_free(&sim);

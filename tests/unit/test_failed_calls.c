@@ -15,7 +15,7 @@
 #include "kernels/residual.h"
 #include "tests/unit/tap.h"
 
-enum { N = 40000, RANKS = 2 };
+enum { N = 50000, RANKS = 2 };                         /* a tenth is kept: enough for a sketch, and so for exponents */
 
 static struct tagc_comm *comm;
 static ncclComm_t handles[RANKS];
@@ -84,7 +84,7 @@ static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
 }
 
 static const struct tagc_exchange real = {start_group, end_group, reduce_scatter, all_reduce, send_to, receive_from,
-                                          async_error};
+                                          async_error, NULL};
 
 /* ---- one slot ------------------------------------------------------------------------------------------------------- */
 
@@ -108,7 +108,7 @@ static void set_up(void)
   slot->residual = comm->device->alloc(tagc_residual_bytes(&slot->shape));
   job.shape = slot->shape;
   job.layout = slot->layout;
-  comm->workspace = comm->device->alloc(tagc_execute_carve(&job, NULL) + sizeof(float) * N * RANKS);
+  comm->workspace = comm->device->alloc(tagc_job_carve(&job, NULL) + sizeof(float) * N * RANKS);
 }
 
 static void tear_down(void)
@@ -189,7 +189,7 @@ static void failed_flush(void)
 {
   const struct tagc_slot *slot = comm->slots;
   uint64_t before = dropped();
-  prepare(tagc_library_codec()->prepare ? 2 : 1, ncclSystemError, true);
+  prepare(1, ncclSystemError, true);
   ok(call(TAGC_FLUSH) == ncclSystemError && !slot->residual_empty && slot->dirty && dropped() == before,
      "a flush that fails: what it wanted to send is still there");
 }
@@ -423,6 +423,7 @@ static void never_ended(void)
 int main(void)
 {
   setenv("TAGC_MIN_BYTES", "0", 1);
+  setenv("TAGC_CODEC", "lhc", 1);
   sent = malloc(sizeof(float) * N * RANKS);
   received = malloc(sizeof(float) * N);
   set_up();

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -80,6 +81,22 @@ static void make_pipe(int ends[2], int flags)
 {
   if (pipe2(ends, flags) != 0)
     abort();
+}
+
+/* In a child, which the signal would end. */
+static void file_at_its_limit(void)
+{
+  int status = 0;
+  pid_t child = fork();
+  if (child == 0) {
+    char path[] = "/tmp/tagc-log.XXXXXX";
+    int file = mkstemp(path);
+    unlink(path);
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
+    _exit(log_to(file, 0) && lseek(file, 0, SEEK_END) == 0 ? 0 : 1);
+  }
+  waitpid(child, &status, 0);
+  ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a file that may not grow does not end the program");
 }
 
 /* Without its reader: in a child, which the signal would end. */
@@ -182,6 +199,7 @@ int main(void)
   int before = dup(STDERR_FILENO);
   tagc_log_start();
   files();
+  file_at_its_limit();
   connections();
   broken_pipe();
   pending_signal();

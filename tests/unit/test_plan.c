@@ -134,7 +134,7 @@ static void slots(void)
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed, "but the control may cost bytes");
   q = good, q.shape.dtype = TAGC_FLOAT16;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_loss_scale, "fp16 with a residual");
-  options.given = UINT32_C(1) << TAGC_OPTION_codec;
+  options.codec = "half";
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed, "unless the codec is forced");
   q = good, q.shape.n = 0;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_type, "a type without codec");

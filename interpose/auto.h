@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * TAGC_CODEC=auto between the first call and the choice: what this rank has seen of its gradients, and how the ranks come to
+ * see the same.
+ *
+ * In the cycle before the vote each slot's gradient is looked at once, just before its plain call is forwarded. The numbers
+ * are this rank's own; in the vote they go through one min all-reduce, and come out as those of the slowest rank, the
+ * largest error and the densest gradient. From there on they are equal on all ranks.
+ */
+#ifndef INTERPOSE_AUTO_H
+#define INTERPOSE_AUTO_H
+
+#include "interpose/choose.h"
+#include "interpose/comm.h"
+
+/* A reduce-scatter is about to be forwarded as it came: its gradient is looked at, where that is wanted. Takes and drops the
+ * communicator's lock, and keeps an abort waiting while it reads. Not inside the phases of a launch. */
+void tagc_auto_look(const struct tagc_call *call);
+
+/* What ranks tell one another: so many int64, for a min all-reduce. */
+size_t tagc_auto_words(const struct tagc_comm *comm);
+
+/* Fills the words. `probes`: this rank has the memory to probe the wire. `together`: how many communicators vote with this
+ * one. Call it with the lock held. */
+void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, int64_t *words);
+
+/* Takes over what has come out. True where the wire is to be probed: all ranks have the memory, vote on equally many
+ * communicators (who waits for other ranks in between must not wait for other communicators), and have seen some slot.
+ * Call it with the lock held. */
+bool tagc_auto_hear(struct tagc_comm *comm, const int64_t *words);
+
+/* The times of the probe, likewise: TAGC_AUTO_PROBE_WORDS. */
+enum { TAGC_AUTO_PROBE_WORDS = 2 * TAGC_ROUTES };
+void tagc_auto_tell_probe(const struct tagc_probe *probe, int64_t *words);
+void tagc_auto_hear_probe(struct tagc_probe *probe, const int64_t *words);
+
+#endif

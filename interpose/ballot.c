@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/ballot.h"
+
+#include <stdlib.h>
+
+#include "env/log.h"
+#include "interpose/library.h"
+#include "kernels/residual.h"
+
+/* A value that must be equal on all ranks is there twice, once negated. */
+enum { SLOT_CAN, SLOT_VERDICT, SLOT_VERDICT_NEGATED, SLOT_CODEC, SLOT_CODEC_NEGATED, SLOT_WORDS };
+
+size_t tagc_ballot_words(const struct tagc_comm *comm) { return SLOT_WORDS * comm->slot_count; }
+
+/* What one call of a slot takes of the workspace, to compress or to flush. */
+static size_t call_bytes(const struct tagc_slot *slot)
+{
+  struct tagc_job job = {.shape = slot->shape, .layout = slot->layout};
+  size_t compress = tagc_job_carve(&job, NULL), flush = 0;
+  if (tagc_library_options()->mode == TAGC_MODE_AB)
+    flush = (size_t)slot->shape.nranks * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
+  return compress > flush ? compress : flush;
+}
+
+static void give_back_residual(struct tagc_comm *comm, struct tagc_slot *slot)
+{
+  if (slot->residual)
+    comm->device->release(slot->residual, NULL);
+  slot->residual = NULL;
+}
+
+static void give_back(struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->slot_count; i++)
+    give_back_residual(comm, &comm->slots[i]);
+  if (comm->workspace)
+    comm->device->release(comm->workspace, NULL);
+  comm->workspace = NULL;
+}
+
+void tagc_ballot_release_slots(struct tagc_comm *comm)
+{
+  give_back(comm);
+  free(comm->slots);
+  comm->slots = NULL;
+  comm->slot_count = 0;
+  comm->voted = false;
+}
+
+/* Gives a slot its codec. TAGC_REASON_compressed, or why it gets none. */
+static enum tagc_reason choose(struct tagc_comm *comm, size_t i, const struct tagc_slot_question *question,
+                               const struct tagc_wire *wire)
+{
+  struct tagc_slot *slot = &comm->slots[i];
+  struct tagc_candidate candidates[TAGC_CANDIDATES];
+  struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
+  if (!tagc_options_auto(question->options))
+    return slot->mixed ? TAGC_REASON_mixed_group : TAGC_REASON_compressed;
+  row->survey = slot->survey;
+  row->choice = slot->mixed ? (struct tagc_choice){.reason = TAGC_REASON_mixed_group, .candidate = -1}
+                            : tagc_choose(question, slot->seen ? &slot->survey : NULL, wire);
+  slot->codec = NULL;
+  if (row->choice.candidate >= 0) {
+    tagc_choose_candidates(tagc_library_options(), candidates);
+    slot->codec = candidates[row->choice.candidate].codec;
+    slot->shape.keep_ppm = row->choice.keep_ppm;
+  }
+  return row->choice.reason;
+}
+
+/* What this rank would do with a slot if it were alone. */
+static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct tagc_wire *wire, uint64_t *residual_left)
+{
+  const struct tagc_options *options = tagc_library_options();
+  struct tagc_slot *slot = &comm->slots[i];
+  size_t count;
+  struct tagc_slot_question question = {options, slot->codec, &tagc_cycle_slots(comm->cycle, &count)[i], slot->shape,
+                                        slot->op, tagc_cycle_is_gradients(comm->cycle), *residual_left};
+  uint64_t residual_bytes = 0;
+  enum tagc_reason reason = choose(comm, i, &question, wire);
+  if (reason == TAGC_REASON_compressed) {
+    slot->shape.residual = tagc_plan_storage(options, slot->codec);
+    question.codec = slot->codec;
+    question.shape = slot->shape;
+    reason = tagc_plan_slot(&question, &slot->layout, &residual_bytes);
+  }
+  if (reason == TAGC_REASON_compressed)
+    *residual_left -= residual_bytes;
+  if (!residual_bytes)
+    slot->shape.residual = TAGC_STORAGE_NONE;
+  return reason;
+}
+
+/* The workspace: the calls of a communicator run one after the other, so the largest one counts. */
+static size_t workspace_need(const struct tagc_comm *comm)
+{
+  size_t largest = 0;
+  for (size_t i = 0; i < comm->slot_count; i++)
+    if (comm->slots[i].verdict == TAGC_REASON_compressed && call_bytes(&comm->slots[i]) > largest)
+      largest = call_bytes(&comm->slots[i]);
+  return largest;
+}
+
+/* Reserves the workspace and the residuals of the slots that can be compressed. False where memory lacks. */
+static bool reserve(struct tagc_comm *comm)
+{
+  size_t bytes = workspace_need(comm);
+  bool good = true;
+  give_back(comm);                  /* there is something when a vote failed and is held again */
+  if (bytes) {
+    comm->workspace = comm->device->alloc(bytes);
+    good = comm->workspace != NULL;
+    if (comm->workspace && comm->all_to_all)
+      comm->device->clear(comm->workspace, bytes, NULL);   /* the messages to oneself are sent, too, but never written */
+  }
+  for (size_t i = 0; i < comm->slot_count; i++) {
+    struct tagc_slot *slot = &comm->slots[i];
+    if (slot->verdict != TAGC_REASON_compressed || slot->shape.residual == TAGC_STORAGE_NONE)
+      continue;
+    slot->residual = comm->device->alloc(tagc_residual_bytes(&slot->shape));
+    slot->residual_empty = true;
+    good &= slot->residual != NULL;
+  }
+  return good;
+}
+
+/* Codec, how much is kept, and the way of the messages, in one number; all ranks list their codecs alike. */
+static int64_t codec_word(const struct tagc_comm *comm, const struct tagc_slot *slot)
+{
+  int64_t number = 0;
+  while (tagc_codecs[number] && tagc_codecs[number] != slot->codec)
+    number++;
+  return number << 33 | (int64_t)comm->all_to_all << 32 | slot->shape.keep_ppm;
+}
+
+void tagc_ballot_fill(struct tagc_comm *comm, const struct tagc_wire *wire, int64_t *ballot)
+{
+  uint64_t residual_left = tagc_library_options()->residual_max;
+  comm->all_to_all = wire && wire->all_to_all;
+  for (size_t i = 0; i < comm->slot_count; i++)
+    comm->slots[i].verdict = plan_slot(comm, i, wire, &residual_left);
+  bool reserved = reserve(comm);
+  if (!reserved)
+    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: no memory for residuals or workspace; all its ranks will pass "
+             "every call through", (unsigned long long)comm->ledger->number);
+  for (size_t i = 0; i < comm->slot_count; i++) {
+    const struct tagc_slot *slot = &comm->slots[i];
+    int64_t *word = ballot + SLOT_WORDS * i;
+    word[SLOT_CAN] = reserved && slot->verdict == TAGC_REASON_compressed;
+    word[SLOT_VERDICT] = (int64_t)slot->verdict;
+    word[SLOT_VERDICT_NEGATED] = -word[SLOT_VERDICT];
+    word[SLOT_CODEC] = codec_word(comm, slot);
+    word[SLOT_CODEC_NEGATED] = -word[SLOT_CODEC];
+  }
+}
+
+/* TAGC_CODEC=auto: all numbers are equal on all ranks, and so are these lines. */
+static void log_choices(const struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->slot_count && tagc_options_auto(tagc_library_options()); i++) {
+    const struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
+    const struct tagc_choice *choice = &row->choice;
+    if (row->codec)
+      tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu, %s: %s, estimated %.3f ms instead of %.3f ms, error %.2g",
+               (unsigned long long)comm->ledger->number, row->name, row->codec, 1e-6 * choice->ns[choice->candidate],
+               1e-6 * choice->plain_ns, row->survey.of[choice->candidate].error);
+    else
+      tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu, %s: plain: %s", (unsigned long long)comm->ledger->number,
+               row->name, tagc_reason_words(comm->slots[i].verdict));
+  }
+}
+
+void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
+{
+  size_t won = 0;
+  for (size_t i = 0; i < comm->slot_count; i++) {
+    struct tagc_slot *slot = &comm->slots[i];
+    const int64_t *word = ballot + SLOT_WORDS * i;
+    bool same = word[SLOT_VERDICT] == -word[SLOT_VERDICT_NEGATED] && word[SLOT_CODEC] == -word[SLOT_CODEC_NEGATED];
+    if (same && word[SLOT_CAN]) {
+      struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
+      row->codec = slot->codec->name;
+      row->residual_bytes = slot->residual ? tagc_residual_bytes(&slot->shape) : 0;
+      won++;
+      continue;
+    }
+    if (!same || slot->verdict == TAGC_REASON_compressed)
+      slot->verdict = TAGC_REASON_vote;
+    give_back_residual(comm, slot);
+  }
+  comm->voted = true;
+  log_choices(comm);
+  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s)",
+           (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_options()->codec);
+}

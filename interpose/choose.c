@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/choose.h"
+
+static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "sparse", "lhc"};
+
+static const double WORTH_IT = 0.95;   /* of the plain time, or of what is used without it */
+
+void tagc_choose_candidates(const struct tagc_options *options, struct tagc_candidate candidates[TAGC_CANDIDATES])
+{
+  for (int i = 0; i < TAGC_CANDIDATES; i++) {
+    const struct tagc_codec *codec = tagc_codec_find(names[i]);
+    candidates[i] = (struct tagc_candidate){codec, codec ? tagc_plan_storage(options, codec) : TAGC_STORAGE_NONE};
+  }
+}
+
+const char *tagc_choose_name(int candidate) { return names[candidate]; }
+
+/* The line through two times: of `steps` steps after one another, each of `parts` times so many bytes. */
+static struct tagc_link fit(const struct tagc_probe *probe, enum tagc_route route, double steps, double parts)
+{
+  const double small = probe->ns[route][0] / steps, large = probe->ns[route][1] / steps;
+  const double slope = (large - small) / (parts * (double)(probe->bytes[1] - probe->bytes[0]));
+  struct tagc_link link = {.ns_per_byte = slope > 0 ? slope : 0};
+  link.latency_ns = small - parts * (double)probe->bytes[0] * link.ns_per_byte;
+  if (!(link.latency_ns > 0))
+    link.latency_ns = 0;
+  return link;
+}
+
+struct tagc_wire tagc_choose_wire(int nranks, const struct tagc_probe *probe)
+{
+  const double peers = nranks - 1;
+  struct tagc_wire wire = {.ring = fit(probe, TAGC_ROUTE_RING, peers, 1)};
+  wire.all_to_all = probe->ns[TAGC_ROUTE_ALL_TO_ALL][1] <= WORTH_IT * probe->ns[TAGC_ROUTE_SENDS][1];
+  wire.exchange = fit(probe, wire.all_to_all ? TAGC_ROUTE_ALL_TO_ALL : TAGC_ROUTE_SENDS, 1, peers);
+  return wire;
+}
+
+/* The time of a call with this candidate; infinite where the slot cannot have it, or should not. */
+static double time_with(const struct tagc_slot_question *slot, const struct tagc_candidate *candidate,
+                        const struct tagc_finding *finding, const struct tagc_wire *wire, uint32_t keep_ppm)
+{
+  struct tagc_slot_question q = *slot;
+  struct tagc_layout layout;
+  uint64_t residual_bytes;
+  if (!candidate->codec || !(finding->error <= TAGC_CHOOSE_ERROR) || (candidate->codec->needs_residual && !keep_ppm))
+    return __builtin_inf();
+  q.codec = candidate->codec;
+  q.shape.residual = candidate->residual;
+  q.shape.keep_ppm = keep_ppm;
+  if (tagc_plan_slot(&q, &layout, &residual_bytes) != TAGC_REASON_compressed)
+    return __builtin_inf();
+  const double elements = (double)(q.shape.nranks - 1) * (double)q.shape.n;
+  return tagc_layout_wire_ns(&q.shape, &layout, &wire->ring, &wire->exchange) +
+         elements * (finding->encode_ns + finding->decode_ns);
+}
+
+struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_survey *survey,
+                               const struct tagc_wire *wire)
+{
+  struct tagc_choice choice = {.reason = tagc_plan_slot_gate(slot), .candidate = -1};
+  struct tagc_candidate candidates[TAGC_CANDIDATES];
+  double fastest = __builtin_inf();
+  if (choice.reason != TAGC_REASON_compressed)
+    return choice;
+  choice.reason = !survey || !(survey->density > 0) ? TAGC_REASON_unseen
+                  : !wire                           ? TAGC_REASON_vote
+                                                    : TAGC_REASON_no_faster;
+  if (choice.reason != TAGC_REASON_no_faster)
+    return choice;
+  tagc_choose_candidates(slot->options, candidates);
+  choice.plain_ns = tagc_plain_wire_ns(&slot->shape, &wire->ring);
+  choice.keep_ppm = tagc_survey_keep(survey->density);
+  for (int i = 0; i < TAGC_CANDIDATES; i++) {
+    choice.ns[i] = time_with(slot, &candidates[i], &survey->of[i], wire, choice.keep_ppm);
+    if (choice.ns[i] < fastest && choice.ns[i] <= WORTH_IT * choice.plain_ns)
+      fastest = choice.ns[i];
+  }
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    if (choice.ns[i] * WORTH_IT <= fastest && choice.ns[i] <= WORTH_IT * choice.plain_ns &&
+        (choice.candidate < 0 || survey->of[i].error < survey->of[choice.candidate].error))
+      choice.candidate = i;
+  if (choice.candidate >= 0)
+    choice.reason = TAGC_REASON_compressed;
+  return choice;
+}

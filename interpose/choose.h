@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * TAGC_CODEC=auto: which codec a slot gets, if any.
+ *
+ * Pure functions of numbers that the vote has made equal on all ranks (the slowest rank, the largest error and the densest
+ * gradient count), so that all ranks choose alike.
+ *
+ * A candidate's time is its wire (kernels/cost.h) plus encoding and decoding on one core. It must be at least 5% faster than
+ * the plain call, and its error at most TAGC_CHOOSE_ERROR: what is known to train without measurable loss stays below that.
+ * Of those within 5% of the fastest the most exact one is taken.
+ *   bf16, q8, q4   for any gradient
+ *   sparse, lhc    for gradients that are sparse by nature, with room for half as many values again: nothing is left
+ *                  for later. Not for fp16: a loss scale may change while something is left all the same.
+ * Codecs that lose measurably (q2; sparse and lhc on dense gradients) have to be asked for.
+ */
+#ifndef INTERPOSE_CHOOSE_H
+#define INTERPOSE_CHOOSE_H
+
+#include "interpose/plan.h"
+#include "kernels/cost.h"
+#include "kernels/survey.h"
+
+#define TAGC_CHOOSE_ERROR 0.15      /* q4 on a normal distribution: 0.12 */
+
+/* The codecs that auto chooses from, in the order of the report. NULL: not in this build. */
+void tagc_choose_candidates(const struct tagc_options *options, struct tagc_candidate candidates[TAGC_CANDIDATES]);
+const char *tagc_choose_name(int candidate);
+
+/* How bytes can travel. */
+enum tagc_route { TAGC_ROUTE_RING, TAGC_ROUTE_SENDS, TAGC_ROUTE_ALL_TO_ALL, TAGC_ROUTES };
+
+/* What the probe of the wire has found: nanoseconds of a plain reduce-scatter with shards of so many bytes, and of an
+ * exchange of messages of so many bytes, by ncclSend and ncclRecv or by ncclAlltoAll (infinite where there is none). */
+struct tagc_probe {
+  size_t bytes[2];                  /* a small one and a large one */
+  double ns[TAGC_ROUTES][2];
+};
+
+struct tagc_wire {
+  struct tagc_link ring, exchange;
+  bool all_to_all;                  /* messages go by ncclAlltoAll */
+};
+
+struct tagc_wire tagc_choose_wire(int nranks, const struct tagc_probe *probe);
+
+struct tagc_choice {
+  enum tagc_reason reason;          /* TAGC_REASON_compressed, or why the slot stays plain */
+  int candidate;                    /* the one chosen; -1: none */
+  uint32_t keep_ppm;                /* for a codec with a residual; 0: the gradient is not sparse */
+  double plain_ns, ns[TAGC_CANDIDATES];   /* estimates; infinite: out of the question */
+};
+
+/* The choice for a slot. Of the question all counts but the codec, how much is kept, and the storage of the residual.
+ * `survey` is NULL where some rank has not seen the slot, `wire` where it could not be measured for want of memory. */
+struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_survey *survey,
+                               const struct tagc_wire *wire);
+
+#endif

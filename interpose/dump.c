@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/dump.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "env/log.h"
+#include "env/signals.h"
+#include "interpose/comm.h"
+#include "interpose/library.h"
+#include "layermap/select.h"
+
+static atomic_bool given_up;
+
+static void give_up(const char *path, const char *why)
+{
+  if (!atomic_exchange(&given_up, true))
+    tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_DUMP: %s: %s; this process dumps no more", path, why);
+}
+
+/* The errno of what went wrong, else 0. */
+static int write_all(int file, const char *data, size_t size)
+{
+  while (size) {
+    ssize_t written = write(file, data, size);
+    if (written == 0)
+      return EIO;
+    if (written < 0 && errno != EINTR)
+      return errno;
+    data += written > 0 ? written : 0;
+    size -= written > 0 ? (size_t)written : 0;
+  }
+  return 0;
+}
+
+/* A new file with these bytes, or none. */
+static void write_file(const char *path, const void *data, size_t size)
+{
+  struct tagc_held_signals held;
+  int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file < 0) {
+    give_up(path, strerror(errno));
+    return;
+  }
+  tagc_signals_hold(&held);
+  int error = write_all(file, data, size);
+  if (close(file) != 0 && error == 0 && errno != EINTR)
+    error = errno;                  /* some file systems learn only now that the disk is full */
+  tagc_signals_release(&held, error);
+  if (error == 0)
+    return;
+  unlink(path);
+  give_up(path, strerror(error));
+}
+
+static const char *type_name(enum tagc_dtype type)
+{
+  return type == TAGC_FLOAT32 ? "fp32" : type == TAGC_FLOAT16 ? "fp16" : "bf16";
+}
+
+/* Is the call one to dump? Then `path` says where, and *bytes how much. */
+static bool is_wanted(const struct tagc_call *call, char *path, size_t size, size_t *bytes)
+{
+  const struct tagc_options *o = tagc_library_options();
+  const uint64_t cycle = o->dump_cycle ? o->dump_cycle : tagc_plan_first_cycle(o);
+  const struct tagc_comm *comm = call->comm;
+  size_t count;
+  const struct tagc_slot_info *slots = tagc_cycle_slots(comm->cycle, &count);
+  if (call->slot < 0 || (size_t)call->slot >= count || call->cycle != cycle || call->lock_number != comm->lock_number)
+    return false;
+  const struct tagc_slot_info *slot = &slots[call->slot];
+  const struct tagc_shape *shape = &comm->slots[call->slot].shape;
+  *bytes = call->count * (size_t)comm->nranks * tagc_dtype_size(shape->dtype);
+  if (shape->n == 0 || *bytes < o->min_bytes || !tagc_select_matches(o->layers, slot->name, slot->unit) ||
+      tagc_select_matches(o->skip, slot->name, slot->unit))
+    return false;
+  char lock[32] = "";
+  if (comm->lock_number > 1)
+    snprintf(lock, sizeof lock, "-lock%llu", (unsigned long long)comm->lock_number);
+  int length = snprintf(path, size, "%s-process%d-comm%llu%s-rank%d-%s-%s-W%d-n%llu.raw", o->dump, tagc_log_rank(),
+                        (unsigned long long)comm->ledger->number, lock, comm->rank, slot->name, type_name(shape->dtype),
+                        comm->nranks, (unsigned long long)shape->n);
+  if (length < 0 || (size_t)length >= size) {
+    give_up(o->dump, strerror(ENAMETOOLONG));
+    return false;
+  }
+  return true;
+}
+
+static void dump_call(const struct tagc_call *call)
+{
+  char path[PATH_MAX];
+  size_t bytes;
+  pthread_mutex_lock(&call->comm->lock);
+  const bool wanted = is_wanted(call, path, sizeof path, &bytes), on_host = call->comm->device != NULL;
+  pthread_mutex_unlock(&call->comm->lock);
+  if (wanted && !on_host)
+    give_up(path, "gradients in the memory of a GPU cannot be dumped yet");
+  else if (wanted)
+    write_file(path, call->send, bytes);
+}
+
+void tagc_dump_calls(const struct tagc_call *calls, size_t count)
+{
+  if (!*tagc_library_options()->dump || atomic_load_explicit(&given_up, memory_order_relaxed))
+    return;
+  const int saved = errno;
+  for (size_t i = 0; i < count && !atomic_load_explicit(&given_up, memory_order_relaxed); i++)
+    dump_call(&calls[i]);
+  errno = saved;
+}

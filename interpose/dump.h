@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * TAGC_DUMP=PREFIX: the send buffers of one cycle as files, for tagc-bench --input.
+ *
+ * What     Each slot that TAGC_LAYERS, TAGC_SKIP and TAGC_MIN_BYTES select: its send buffer as the program handed it over
+ *          (W shards of n elements), before anything is added, encoded or sent. Of host memory only.
+ * When     In cycle TAGC_DUMP_CYCLE; by default in the first in which calls may be compressed. TAGC_MODE=observe dumps, too.
+ * Names    PREFIX-process0-comm1-rank0-unit3-fp32-W2-n12345.raw: the rank of the process in its first communicator (two
+ *          processes may both have a communicator 1 and rank 0 in it), the number that the report gives the communicator,
+ *          the rank in it, the slot, type, ranks, elements of a shard. When another cycle is found later, -lock2 (or 3 ...)
+ *          stands behind the communicator.
+ * Harm     None: a file that is there is not touched, and no link is followed; at the first failure (disk full, no
+ *          permission, RLIMIT_FSIZE) the partial file is removed, one warning names it and the reason, and this process
+ *          writes no more. Calls, errno and signals stay as they are; no lock is held while writing.
+ * Ranks    Need not agree on it: nothing of it changes a call.
+ */
+#ifndef INTERPOSE_DUMP_H
+#define INTERPOSE_DUMP_H
+
+#include "interpose/call.h"
+
+/* Reduce-scatters that were observed and are about to run. */
+void tagc_dump_calls(const struct tagc_call *calls, size_t count);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/probe.h"
+
+enum {
+  SMALL = 1024,                     /* bytes for a peer */
+  LEAST = 16 << 10,                 /* of the large size, for a peer */
+  MOST = 4 << 20,                   /* of the large size, for all peers together */
+  ALIGNMENT = 64,
+  RUNS = 4,                         /* the first one is not counted */
+};
+
+/* What is under way: one route with one of the two sizes. */
+struct round {
+  struct tagc_probing *probings;
+  enum tagc_route route;
+  int size;
+};
+
+static size_t per_peer(const struct tagc_comm *comm)
+{
+  size_t largest = 0, peers = (size_t)comm->nranks - 1;
+  for (size_t i = 0; i < comm->slot_count; i++) {
+    const struct tagc_shape *shape = &comm->slots[i].shape;
+    size_t bytes = shape->n > MOST ? MOST : (size_t)shape->n * tagc_dtype_size(shape->dtype);
+    largest = bytes > largest ? bytes : largest;
+  }
+  largest = largest > MOST / peers ? MOST / peers : largest;
+  largest = largest < LEAST ? LEAST : largest;
+  return largest / ALIGNMENT * ALIGNMENT;
+}
+
+size_t tagc_probe_scratch(const struct tagc_comm *comm, struct tagc_probe *probe)
+{
+  *probe = (struct tagc_probe){.bytes = {SMALL, per_peer(comm)}};
+  for (int route = 0; route < TAGC_ROUTES; route++)
+    probe->ns[route][0] = probe->ns[route][1] = __builtin_inf();
+  return 2 * (size_t)comm->nranks * probe->bytes[1];
+}
+
+static ncclResult_t enqueue(const struct tagc_exchange *real, void *round_, size_t i)
+{
+  const struct round *round = round_;
+  const struct tagc_probing *p = &round->probings[i];
+  if (!p->scratch)
+    return ncclSuccess;
+  const struct tagc_call *call = p->call;
+  const size_t bytes = p->found.bytes[round->size];
+  uint8_t *out = p->scratch, *in = out + (size_t)call->comm->nranks * bytes;
+  if (round->route == TAGC_ROUTE_RING)
+    return real->reduce_scatter(out, in, bytes / sizeof(float), ncclFloat32, ncclSum, call->handle, call->stream);
+  return tagc_exchange_messages(real, call, out, in, bytes, round->route == TAGC_ROUTE_ALL_TO_ALL);
+}
+
+/* Waits until the stream of every part is through. An abort must not wait for that. */
+static bool wait_for_streams(struct tagc_comm *const *comms, const struct tagc_probing *probings, size_t count)
+{
+  uint8_t byte;
+  if (!tagc_comms_enter(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
+    return false;
+  for (size_t i = 0; i < count; i++)
+    if (probings[i].scratch)
+      comms[i]->device->get(&byte, probings[i].scratch, 1, probings[i].call->stream);
+  return tagc_comms_enter(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
+}
+
+/* Runs it a few times; keeps the best time. */
+static ncclResult_t time_round(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct round *round,
+                               size_t count)
+{
+  double best = __builtin_inf();
+  for (int i = 0; i < RUNS; i++) {
+    double began = tagc_clock_ms();
+    ncclResult_t status = tagc_exchange_run(real, comms, count, enqueue, round);
+    if (status == ncclSuccess && !wait_for_streams(comms, round->probings, count))
+      status = ncclInternalError;
+    if (status != ncclSuccess)
+      return status;
+    double took = 1e6 * (tagc_clock_ms() - began);
+    best = i && took < best ? took : best;
+  }
+  for (size_t i = 0; i < count; i++)
+    round->probings[i].found.ns[round->route][round->size] = best;
+  return ncclSuccess;
+}
+
+ncclResult_t tagc_probe_run(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct tagc_probing *probings,
+                            size_t count)
+{
+  ncclResult_t status = ncclSuccess;
+  bool any = false;
+  for (size_t i = 0; i < count; i++)
+    any |= probings[i].scratch != NULL;
+  for (int route = 0; any && route < TAGC_ROUTES; route++)
+    for (int size = 0; size < 2 && status == ncclSuccess; size++) {
+      struct round round = {probings, (enum tagc_route)route, size};
+      if (route != TAGC_ROUTE_ALL_TO_ALL || real->all_to_all)
+        status = time_round(real, comms, &round, count);
+    }
+  return status;
+}

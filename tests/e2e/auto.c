@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Training steps with gradients of different kinds, for TAGC_CODEC=auto: two dense units, and one of which only some rows are
+ * not zero. Ranks have different gradients, so that they see different numbers.
+ *
+ *   auto alone STEPS      one call after the other
+ *   auto grouped STEPS    all units in a group, on two communicators at once
+ *
+ * Checks every result against the exact mean: dense units to what 4 bits can do, the sparse one to what rounding to bf16 can
+ * do. Prints a hash of all results, and how far they were off.
+ */
+#include "tests/e2e/harness.h"
+
+#include <stdbool.h>
+
+enum { UNITS = 3, SPARSE = 1, MOST = 120000 };
+
+static const size_t sizes[UNITS] = {60000, 120000, 90001};
+static float *gradient[UNITS], *result[2][UNITS];
+static double worst[UNITS];
+static uint64_t hash;
+
+static float gradient_at(int r, uint64_t step, int unit, size_t i)
+{
+  uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8 ^ (uint64_t)unit) ^ i);
+  float x = (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
+  if (unit == SPARSE && mix(step ^ i / 64) % (uint64_t)(300 + 100 * r) != 0)
+    return 0;
+  return x * x * x * (float)(r + 1);
+}
+
+static void check(int comm, uint64_t step)
+{
+  for (int u = 0; u < UNITS; u++) {
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < sizes[u]; i++) {
+      double mean = 0;
+      for (int r = 0; r < nranks; r++)
+        mean += gradient_at(r, step, u, (size_t)rank * sizes[u] + i) / nranks;
+      double d = result[comm][u][i] - mean;
+      difference += d * d;
+      norm += mean * mean;
+      hash = mix(hash ^ float_to_bits(result[comm][u][i]));
+    }
+    double off = sqrt(difference / norm);
+    worst[u] = off > worst[u] ? off : worst[u];
+  }
+}
+
+static void reduce(int comm)
+{
+  for (int u = UNITS; u-- > 0;)
+    CHECK(ncclReduceScatter(gradient[u], result[comm][u], sizes[u], ncclFloat32, ncclAvg, comm ? other : world, NULL));
+}
+
+static void make_step(uint64_t step, bool grouped)
+{
+  float x = 1, sum;
+  for (int u = 0; u < UNITS; u++)
+    for (size_t i = 0; i < sizes[u] * (size_t)nranks; i++)
+      gradient[u][i] = gradient_at(rank, step, u, i);
+  if (grouped)
+    CHECK(ncclGroupStart());
+  reduce(0);
+  if (grouped) {
+    reduce(1);
+    CHECK(ncclGroupEnd());
+    CHECK(ncclAllReduce(&x, &sum, 1, ncclFloat32, ncclSum, other, NULL));
+    check(1, step);
+  }
+  CHECK(ncclAllReduce(&x, &sum, 1, ncclFloat32, ncclSum, world, NULL));
+  check(0, step);
+}
+
+int main(int argc, char **argv)
+{
+  bool grouped = argc == 3 && strcmp(argv[1], "grouped") == 0;
+  if (argc != 3 || (!grouped && strcmp(argv[1], "alone") != 0)) {
+    fprintf(stderr, "usage: auto alone|grouped STEPS\n");
+    return 2;
+  }
+  meet();
+  for (int u = 0; u < UNITS; u++) {
+    gradient[u] = malloc(sizes[u] * (size_t)nranks * sizeof(float));
+    for (int c = 0; c < 2; c++)
+      result[c][u] = malloc(sizes[u] * sizeof(float));
+  }
+  if (grouped)
+    CHECK(ncclCommSplit(world, 0, rank, &other, NULL));
+  for (uint64_t step = 0; step < strtoull(argv[2], NULL, 10); step++)
+    make_step(step, grouped);
+  for (int u = 0; u < UNITS; u++)
+    all_ok(worst[u] < (u == SPARSE ? 0.01 : 0.15), "unit %d is off by %.2g at most", u, worst[u]);
+  uint64_t all = 0;
+  CHECK(ncclAllReduce(&hash, &all, 1, ncclUint64, ncclSum, world, NULL));
+  if (rank == 0)
+    printf("hash %016llx\n", (unsigned long long)all);
+  if (grouped)
+    CHECK(ncclCommDestroy(other));
+  other = NULL;
+  for (int u = 0; u < UNITS; u++) {
+    free(gradient[u]);
+    free(result[0][u]);
+    free(result[1][u]);
+  }
+  return finish();
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Training steps on two communicators, the world and its halves, with gradients that every rank knows; then looks at what
+ * TAGC_DUMP wrote. The halves are both communicator 1 of their processes, and have equal ranks and slots.
+ *
+ *   dump STEPS                 only trains; prints a hash of all results, so that runs can be compared
+ *   dump STEPS PREFIX          and checks the files: those of one step, to the last byte
+ */
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "tests/e2e/harness.h"
+
+enum { UNITS = 2, SIDES = 2 };
+
+static const size_t sizes[UNITS] = {3000, 5001};
+static float *gradient, *result;
+
+/* The communicator counts, so that a file of one cannot pass for the other's. */
+static float gradient_at(int side, uint64_t step, int unit, size_t i)
+{
+  uint64_t h = mix(mix((uint64_t)rank << 40 ^ step << 16 ^ (uint64_t)(2 * unit + side)) ^ i);
+  return (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
+}
+
+static uint64_t train(ncclComm_t *comms, uint64_t steps)
+{
+  uint64_t h = 0;
+  for (uint64_t step = 0; step < steps; step++)
+    for (int side = 0; side < SIDES; side++) {
+      int n = nranks;
+      CHECK(ncclCommCount(comms[side], &n));
+      for (int u = 0; u < UNITS; u++)
+        CHECK(ncclAllGather(result, gradient, sizes[u], ncclFloat32, comms[side], NULL));
+      for (int u = UNITS; u-- > 0;) {
+        for (size_t i = 0; i < sizes[u] * (size_t)n; i++)
+          gradient[i] = gradient_at(side, step, u, i);
+        CHECK(ncclReduceScatter(gradient, result, sizes[u], ncclFloat32, ncclSum, comms[side], NULL));
+        for (size_t i = 0; i < sizes[u]; i++)
+          h = mix(h ^ float_to_bits(result[i]));
+      }
+    }
+  return h;
+}
+
+/* The step whose gradient the file holds, and nothing else; -1: none. */
+static int64_t step_of(const char *path, int side, int unit, size_t count, uint64_t steps)
+{
+  FILE *file = fopen(path, "rb");
+  size_t got = file ? fread(result, sizeof *result, count, file) : 0;
+  int more = file ? fgetc(file) : 0;
+  if (file)
+    fclose(file);
+  for (uint64_t step = 0; step < steps && got == count && more == EOF; step++) {
+    size_t i = 0;
+    while (i < count && float_to_bits(result[i]) == float_to_bits(gradient_at(side, step, unit, i)))
+      i++;
+    if (i == count)
+      return (int64_t)step;
+  }
+  fprintf(stderr, "%s is not what was sent\n", path);
+  return -1;
+}
+
+static void check_files(ncclComm_t *comms, const char *prefix, uint64_t steps)
+{
+  for (int side = 0; side < SIDES; side++) {
+    int64_t first = -1;
+    bool good = true, closed = true;
+    for (int u = 0; u < UNITS; u++) {
+      char path[500];
+      int n, r;
+      struct stat status;
+      CHECK(ncclCommCount(comms[side], &n));
+      CHECK(ncclCommUserRank(comms[side], &r));
+      snprintf(path, sizeof path, "%s-process%d-comm%d-rank%d-unit%d-fp32-W%d-n%zu.raw", prefix, rank, side, r, u, n,
+               sizes[u]);
+      int64_t step = step_of(path, side, u, sizes[u] * (size_t)n, steps);
+      good &= step >= 0 && (u == 0 || step == first);
+      first = step;
+      closed &= stat(path, &status) == 0 && (status.st_mode & 0777) == 0600;
+    }
+    all_ok(good, "communicator %d: the files hold what was sent in one step", side);
+    all_ok(closed, "communicator %d: nobody else may read them", side);
+  }
+}
+
+int main(int argc, char **argv)
+{
+  if (argc < 2) {
+    fprintf(stderr, "usage: dump STEPS [PREFIX]\n");
+    return 2;
+  }
+  const uint64_t steps = strtoull(argv[1], NULL, 10);
+  meet();
+  ncclComm_t comms[SIDES] = {world, NULL};
+  CHECK(ncclCommSplit(world, rank / 2, rank, &comms[1], NULL));
+  gradient = calloc(sizes[1] * (size_t)nranks, sizeof *gradient);
+  result = calloc(sizes[1] * (size_t)nranks, sizeof *result);
+  uint64_t h = train(comms, steps), all = 0;
+  CHECK(ncclAllReduce(&h, &all, 1, ncclUint64, ncclSum, world, NULL));
+  if (rank == 0)
+    printf("# hash %016llx\n", (unsigned long long)all);
+  if (argc > 2)
+    check_files(comms, argv[2], steps);
+  free(gradient);
+  free(result);
+  CHECK(ncclCommDestroy(comms[1]));
+  return finish();
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * interpose/choose: tables of gradients and wires, and what each slot gets.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "interpose/choose.h"
+#include "tests/unit/tap.h"
+
+enum { BF16, Q8, Q4, SPARSE, LHC };
+
+static struct tagc_options options;
+static struct tagc_slot_info info = {.name = "unit4", .unit = 4};
+
+/* A million elements a rank, two ranks. */
+static struct tagc_slot_question good_slot(void)
+{
+  tagc_options_default(&options);
+  return (struct tagc_slot_question){&options, NULL, &info, {1 << 20, 2, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE}, TAGC_OP_SUM, true,
+                                     UINT64_C(1) << 30};
+}
+
+/* Errors as they are on a normal distribution; a nanosecond for encode and decode together. */
+static struct tagc_survey dense(void)
+{
+  struct tagc_survey survey = {.density = 1, .kurtosis = 3};
+  static const double errors[] = {0.0017, 0.0065, 0.118, INFINITY, INFINITY};
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    survey.of[i] = (struct tagc_finding){errors[i], 0.5, 0.5};
+  return survey;
+}
+
+/* Two values of a hundred: a sketch is exact. */
+static struct tagc_survey scattered(void)
+{
+  struct tagc_survey survey = dense();
+  survey.density = 0.02;
+  survey.kurtosis = 150;
+  survey.of[SPARSE].error = 0.0017;
+  survey.of[LHC].error = 1e-8;
+  return survey;
+}
+
+/* A link of so many bytes a second. */
+static struct tagc_wire link_of(double bytes)
+{
+  struct tagc_link link = {.latency_ns = 20e3, .ns_per_byte = 1e9 / bytes};
+  return (struct tagc_wire){link, link, false};
+}
+
+static void is(const struct tagc_choice *choice, int candidate, enum tagc_reason reason, const char *what)
+{
+  ok(choice->candidate == candidate && choice->reason == (candidate < 0 ? reason : TAGC_REASON_compressed), "%s: %s%s%s", what,
+     candidate < 0 ? "plain, " : "", candidate < 0 ? tagc_reason_words(choice->reason) : tagc_choose_name(choice->candidate),
+     choice->candidate == candidate ? "" : " (no)");
+}
+
+static void wires(void)
+{
+  struct tagc_slot_question slot = good_slot();
+  struct tagc_survey survey = dense();
+  struct tagc_wire wire = link_of(25e6);
+  struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, Q4, 0, "a dense gradient on a slow wire");
+  ok(fabs(choice.plain_ns / (20e3 + 4194304 * 40.0) - 1) < 1e-9, "its plain call is estimated at %.1f ms", choice.plain_ns * 1e-6);
+  ok(fabs(choice.ns[Q4] / (20e3 + (1 << 20) * (1 + 40 * (4.125 / 8 + 0.002))) - 1) < 1e-2, "with q4 at %.1f ms",
+     choice.ns[Q4] * 1e-6);
+  ok(choice.ns[LHC] == INFINITY && choice.ns[SPARSE] == INFINITY, "and codecs that lose on it are out of the question");
+  wire = link_of(100e9);
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, -1, TAGC_REASON_no_faster, "on a fast wire");
+  wire = link_of(25e6);
+  slot.shape.n = 400;
+  options.min_bytes = 0;
+  wire.exchange.latency_ns = wire.ring.latency_ns + 1e6;
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, -1, TAGC_REASON_no_faster, "a gradient so small that latency counts");
+}
+
+/* The edge: 5% faster than plain is enough, and a little less is not. */
+static void edge(void)
+{
+  struct tagc_slot_question slot = good_slot();
+  struct tagc_survey survey = dense();
+  struct tagc_wire wire = link_of(1e9);
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    survey.of[i].error = i == Q8 ? 0.0065 : INFINITY;
+  survey.of[Q8].encode_ns = survey.of[Q8].decode_ns = 0;
+  struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
+  const double spare = (0.95 * choice.plain_ns - choice.ns[Q8]) / (1 << 20);
+  survey.of[Q8].encode_ns = 0.999 * spare;
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, Q8, 0, "a little more than 5% faster");
+  survey.of[Q8].encode_ns = 1.001 * spare;
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, -1, TAGC_REASON_no_faster, "a little less");
+}
+
+static void errors(void)
+{
+  struct tagc_slot_question slot = good_slot();
+  struct tagc_survey survey = dense();
+  struct tagc_wire wire = link_of(25e6);
+  survey.of[Q4].error = 0.151;
+  struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, Q8, 0, "q4 errs too much");
+  survey.of[Q8].error = NAN;
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, BF16, 0, "an error that is no number is too much");
+  survey.of[BF16].error = 0.2;
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, -1, TAGC_REASON_no_faster, "all err too much");
+  survey = dense();
+  survey.of[Q8].encode_ns = 0;
+  survey.of[Q8].decode_ns = 0;
+  survey.of[Q4].encode_ns = 40 * (8.1 - 4.2) / 8 - 0.3;   /* eats up nearly all that it gains over q8 */
+  survey.of[Q4].decode_ns = 0;
+  choice = tagc_choose(&slot, &survey, &wire);
+  ok(choice.ns[Q4] < choice.ns[Q8] && choice.candidate == Q8, "q4 is faster by less than 5%%: the more exact one is taken");
+}
+
+static void sparse(void)
+{
+  struct tagc_slot_question slot = good_slot();
+  struct tagc_survey survey = scattered();
+  struct tagc_wire wire = link_of(25e6);
+  struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
+  ok((choice.candidate == SPARSE || choice.candidate == LHC) && choice.keep_ppm == tagc_survey_keep(0.02),
+     "a sparse gradient on a slow wire: %s, keeping %u ppm", choice.candidate < 0 ? "none" : tagc_choose_name(choice.candidate),
+     choice.keep_ppm);
+  slot.shape.dtype = TAGC_FLOAT16;
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, Q4, 0, "fp16: nothing with a residual");
+  options.given = UINT32_C(1) << TAGC_OPTION_codec;
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, Q4, 0, "also where TAGC_CODEC=auto was asked for");
+  slot = good_slot();
+  slot.residual_left = (4 << 20) - 1;
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, Q4, 0, "no room for a residual");
+  slot = good_slot();
+  options.residual = TAGC_RESIDUAL_NONE;
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, Q4, 0, "TAGC_RESIDUAL=none");
+  slot = good_slot();
+  survey.density = 0.3;
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, Q4, 0, "a density of 0.3 is not sparse");
+}
+
+static void reasons(void)
+{
+  struct tagc_slot_question slot = good_slot();
+  struct tagc_survey survey = dense();
+  struct tagc_wire wire = link_of(25e6);
+  struct tagc_choice choice = tagc_choose(&slot, NULL, &wire);
+  is(&choice, -1, TAGC_REASON_unseen, "a slot that was not seen");
+  survey.density = 0;
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, -1, TAGC_REASON_unseen, "nothing but zeros");
+  survey = dense();
+  choice = tagc_choose(&slot, &survey, NULL);
+  is(&choice, -1, TAGC_REASON_vote, "no probe");
+  slot.shape.n = 1000;
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, -1, TAGC_REASON_small, "below TAGC_MIN_BYTES");
+  slot = good_slot();
+  slot.gradients = false;
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, -1, TAGC_REASON_activations, "activations");
+}
+
+static void probes(void)
+{
+  /* 1,024 and 1,025,024 bytes at 4 ranks: a ring of three steps of 10 us and 1 ns a byte, messages of 20 us and 2 ns. */
+  struct tagc_probe probe = {{1024, 1025024}, {{3 * (10e3 + 1024), 3 * (10e3 + 1025024)},
+                                               {20e3 + 2 * 3 * 1024, 20e3 + 2 * 3 * 1025024.0}, {INFINITY, INFINITY}}};
+  struct tagc_wire wire = tagc_choose_wire(4, &probe);
+  ok(fabs(wire.ring.latency_ns - 10e3) < 1 && fabs(wire.ring.ns_per_byte - 1) < 1e-6, "the ring of a probe");
+  ok(fabs(wire.exchange.latency_ns - 20e3) < 1 && fabs(wire.exchange.ns_per_byte - 2) < 1e-6 && !wire.all_to_all,
+     "its messages, without ncclAlltoAll");
+  probe.ns[TAGC_ROUTE_ALL_TO_ALL][0] = 30e3;
+  probe.ns[TAGC_ROUTE_ALL_TO_ALL][1] = 0.96 * probe.ns[TAGC_ROUTE_SENDS][1];
+  wire = tagc_choose_wire(4, &probe);
+  ok(!wire.all_to_all && fabs(wire.exchange.ns_per_byte - 2) < 1e-6, "ncclAlltoAll that is 4%% faster is not used");
+  probe.ns[TAGC_ROUTE_ALL_TO_ALL][1] = 0.94 * probe.ns[TAGC_ROUTE_SENDS][1];
+  wire = tagc_choose_wire(4, &probe);
+  ok(wire.all_to_all && wire.exchange.ns_per_byte < 1.9, "and one that is 6%% faster is");
+  probe.ns[TAGC_ROUTE_RING][1] = probe.ns[TAGC_ROUTE_RING][0] / 2;
+  wire = tagc_choose_wire(4, &probe);
+  ok(wire.ring.ns_per_byte == 0 && wire.ring.latency_ns > 0, "a large size that was faster than the small one: no negative times");
+  probe.ns[TAGC_ROUTE_RING][0] = 1;
+  probe.ns[TAGC_ROUTE_RING][1] = 1e9;
+  wire = tagc_choose_wire(4, &probe);
+  ok(wire.ring.latency_ns == 0 && wire.ring.ns_per_byte > 0, "nor latencies");
+}
+
+int main(void)
+{
+  wires();
+  edge();
+  errors();
+  sparse();
+  reasons();
+  probes();
+  return tap_done();
+}

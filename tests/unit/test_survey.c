@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * kernels/survey: gradients of which density, kurtosis and errors are known, and a clock that is, too.
+ */
+#include "kernels/survey.h"
+#include "tests/unit/codec_sim.h"
+#include "tests/unit/tap.h"
+
+enum { BF16, Q8, Q4, RESIDUAL, NONE };  /* places of the candidates here */
+
+static struct tagc_candidate candidates[TAGC_CANDIDATES];
+static double ticks;
+static double tick(void) { return ticks++; }
+
+/* A device that lacks memory after so many allocations, and knows what it has given out. */
+static int left, given;
+
+static void *alloc(size_t bytes)
+{
+  void *memory = left-- > 0 ? sim_memory(bytes) : NULL;
+  given += memory != NULL;
+  return memory;
+}
+
+static void release(void *memory, void *stream)
+{
+  (void)stream;
+  given -= memory != NULL;
+  free(memory);
+}
+
+static const struct tagc_device device = {.name = "test", .host_reads = true, .alloc = alloc, .release = release};
+
+/* A gradient of a rank: filled by a function of shard and position. */
+static struct tagc_survey_question question;
+static struct tagc_survey seen;
+static bool good;
+
+static bool survey(uint64_t n, int nranks, int rank, enum tagc_dtype dtype, float (*value)(int shard, uint64_t i))
+{
+  const size_t bytes = (size_t)nranks * n * tagc_dtype_size(dtype);
+  void *send = malloc(bytes), *copy = malloc(bytes);
+  for (int shard = 0; shard < nranks; shard++)
+    for (uint64_t i = 0; i < n; i++)
+      tagc_store(send, (uint64_t)shard * n + i, dtype, value(shard, i));
+  memcpy(copy, send, bytes);
+  question.shape = (struct tagc_shape){.n = n, .nranks = nranks, .dtype = dtype};
+  question.rank = rank;
+  question.send = send;
+  bool done = tagc_survey_take(&question, &device, &seen) && memcmp(copy, send, bytes) == 0 && given == 0;
+  free(send);
+  free(copy);
+  return done;
+}
+
+static bool is_near(double x, double y, double relative) { return fabs(x - y) <= relative * y; }
+
+static float normal(int shard, uint64_t i)
+{
+  (void)shard, (void)i;
+  return sim_normal();
+}
+
+/* One value in five, four and three of shards 0, 1 and 2. */
+static float shares(int shard, uint64_t i) { return i % (uint64_t)(5 - shard) ? 0 : i % 2 ? 1.0f : -1.0f; }
+
+static float rows(int shard, uint64_t i) { return i / 768 % 25 == (uint64_t)shard ? sim_normal() : 0; }
+
+/* Nothing where stretches of the sample begin. */
+static float lonely(int shard, uint64_t i)
+{
+  (void)shard;
+  return i >= 1600000 && i < 1600100 ? sim_normal() : 0;
+}
+
+static float tiny(int shard, uint64_t i)
+{
+  (void)shard;
+  return i % 2 ? 0x1p-119f : 0x1p-121f;
+}
+
+static float nothing(int shard, uint64_t i)
+{
+  (void)shard, (void)i;
+  return 0;
+}
+
+static float wild(int shard, uint64_t i)
+{
+  (void)shard;
+  return i == 5 ? NAN : i == 700 ? -INFINITY : i == 900 ? 0x1p121f : sim_normal();
+}
+
+static float one_value(int shard, uint64_t i)
+{
+  (void)i;
+  return (float)shard - 3;
+}
+
+static void densities(void)
+{
+  good = survey(300000, 3, 2, TAGC_FLOAT32, shares);
+  ok(good && is_near(seen.density, 1 / 4.0, 1e-6) && is_near(seen.kurtosis, 4.5, 0.02),
+     "the fullest foreign shard counts: %.4f; the kurtosis is that of the sample: %.3f", seen.density, seen.kurtosis);
+  good = survey(300000, 3, 0, TAGC_BFLOAT16, shares);
+  ok(good && is_near(seen.density, 1 / 3.0, 1e-5), "of bf16, seen by rank 0: %.4f",
+     seen.density);
+  good = survey(100, 64, 3, TAGC_FLOAT16, one_value);
+  ok(good && seen.density == 1 && seen.of[NONE].error == 0,
+     "64 shards of 100 values");
+  good = survey(1, 2, 1, TAGC_FLOAT32, one_value);
+  ok(good && seen.density == 1 && seen.kurtosis == 1, "a shard of one value");
+  question.scale = 1;
+  good = survey(50000, 2, 0, TAGC_FLOAT32, tiny);
+  ok(good && seen.density == 0.5, "below 2^-120 is nothing");
+  question.scale = 0.25f;
+  good = survey(50000, 2, 0, TAGC_FLOAT32, tiny);
+  ok(good && seen.density == 0 && seen.of[Q8].error >= 1,
+     "and is so after the scale");
+  question.scale = 1;
+  good = survey(50000, 2, 0, TAGC_FLOAT32, nothing);
+  ok(good && seen.density == 0 && seen.kurtosis == 0 && seen.of[Q8].error == INFINITY,
+     "nothing but zeros: no codec is known to be good");
+}
+
+static void errors(void)
+{
+  good = survey(1 << 20, 2, 0, TAGC_FLOAT32, normal);
+  ok(good && is_near(seen.kurtosis, 2.8, 0.03), "normal: kurtosis %.3f", seen.kurtosis);
+  ok(seen.of[NONE].error == 0, "what is not compressed has no error");
+  ok(is_near(seen.of[BF16].error, 0.00165, 0.1) && is_near(seen.of[Q8].error, 0.0065, 0.2) && is_near(seen.of[Q4].error, 0.118, 0.1),
+     "bf16, q8, q4: %.5f, %.4f, %.3f", seen.of[BF16].error, seen.of[Q8].error, seen.of[Q4].error);
+  ok(seen.of[RESIDUAL].error == INFINITY, "a codec with a residual is not tried on a dense gradient");
+  good = survey(1 << 18, 2, 0, TAGC_FLOAT32, wild);
+  ok(good && is_near(seen.of[Q8].error, 0.0065, 0.2),
+     "values that are not finite do no harm: %.4f", seen.of[Q8].error);
+  good = survey(1 << 20, 3, 1, TAGC_FLOAT32, rows);
+  ok(good && is_near(seen.density, 0.04, 0.01) && seen.of[RESIDUAL].error < 1e-6,
+     "rows: density %.4f, and a sketch is exact: %.1e", seen.density, seen.of[RESIDUAL].error);
+  good = survey(1 << 21, 2, 1, TAGC_FLOAT32, lonely);
+  ok(good && seen.density < 1e-4 && seen.kurtosis > 100 && seen.of[Q4].error < 0.2 &&
+     seen.of[RESIDUAL].error < 1e-6, "values that the sample would miss are found");
+  candidates[RESIDUAL].residual = TAGC_STORAGE_NONE;
+  good = survey(1 << 18, 2, 0, TAGC_FLOAT32, rows);
+  ok(good && seen.of[RESIDUAL].error == INFINITY && seen.of[Q8].error < 0.01,
+     "TAGC_RESIDUAL=none: codecs that need one are not tried");
+  candidates[RESIDUAL].residual = TAGC_STORAGE_FP32;
+}
+
+/* The clock goes on by a millisecond whenever it is looked at: prepare and encode take two, decode one. 5,000 elements are one
+ * stretch of the sample. */
+static void times(void)
+{
+  good = survey(5000, 2, 0, TAGC_FLOAT32, normal);
+  ok(good && is_near(seen.of[Q8].encode_ns, 2e6 / 4096, 1e-9) &&
+     is_near(seen.of[Q8].decode_ns, 1e6 / 4096, 1e-9), "times are for an element: %.1f and %.1f ns", seen.of[Q8].encode_ns,
+     seen.of[Q8].decode_ns);
+}
+
+static void memory(void)
+{
+  left = 0;
+  ok(!survey(5000, 2, 0, TAGC_FLOAT32, normal) && given == 0, "no memory for the sample");
+  left = 1;
+  ok(!survey(5000, 2, 0, TAGC_FLOAT32, normal) && given == 0, "no memory for the codecs");
+}
+
+static void keeps(void)
+{
+  static const struct { double density; uint32_t keep; } table[] = {
+    {0, 1}, {1e-6, 2}, {2e-6, 3}, {0.01, 16384}, {0.05, 98304}, {0.1, 196608}, {0.14, 0}, {1, 0},
+  };
+  good = true;
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    good &= tagc_survey_keep(table[i].density) == table[i].keep;
+  ok(good, "what is kept at some densities");
+}
+
+int main(void)
+{
+  static const char *const names[] = {"bf16", "q8", "q4", "lhc", "none"};
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    candidates[i] = (struct tagc_candidate){tagc_codec_find(names[i]), i == RESIDUAL ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE};
+  question = (struct tagc_survey_question){.scale = 1, .candidates = candidates, .clock_ms = tick};
+  left = 1 << 30;
+  densities();
+  errors();
+  times();
+  keeps();
+  memory();
+  return tap_done();
+}

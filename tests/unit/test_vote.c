@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * interpose/vote with TAGC_CODEC=auto: what comes of it when the wire has its ways, when the other rank says something else,
+ * and when the real library fails or loses the communicator in the middle. Its functions are replaced by ones that take as long
+ * as they are told, and that answer for the other rank.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "interpose/ballot.h"
+#include "interpose/comm.h"
+#include "interpose/launch.h"
+#include "interpose/library.h"
+#include "tests/unit/tap.h"
+
+enum { N = 70000, RANKS = 2, VOTE = 4 };   /* a cycle of one call is known at the third, and voted on at the fourth */
+
+static struct tagc_comm *comm;
+static ncclComm_t handles[RANKS];
+static float *sent, *received;
+static struct tagc_nccl nccl;
+
+/* ---- the real library --------------------------------------------------------------------------------------------- */
+
+static int plains, sends, all_to_alls, meetings, ends;
+static double plain_ns, send_ns, all_to_all_ns;         /* a byte */
+static int fail_at;                                     /* the end of that group fails */
+static void (*at_end)(void);                            /* or this happens inside it */
+static void (*other_rank)(int meeting, int64_t *words);
+
+static void take(double ns)
+{
+  nanosleep(&(struct timespec){0, (long)ns}, NULL);
+}
+
+static ncclResult_t start_group(void) { return ncclSuccess; }
+
+static ncclResult_t end_group(void)
+{
+  if (++ends != fail_at)
+    return ncclSuccess;
+  if (!at_end)
+    return ncclSystemError;
+  at_end();
+  return ncclSuccess;
+}
+
+static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t on, cudaStream_t stream)
+{
+  (void)from, (void)count, (void)op, (void)on, (void)stream;
+  if (type == ncclInt64 && other_rank)
+    other_rank(meetings, to);
+  meetings += type == ncclInt64;
+  return ncclSuccess;
+}
+
+static ncclResult_t reduce_scatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                   ncclComm_t on, cudaStream_t stream)
+{
+  (void)from, (void)type, (void)op, (void)on, (void)stream;
+  plains++;
+  memset(to, 0, count * 4);
+  take((double)count * 4 * plain_ns);
+  return ncclSuccess;
+}
+
+static ncclResult_t send_to(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t on,
+                            cudaStream_t stream)
+{
+  (void)from, (void)peer, (void)on, (void)stream;
+  sends++;
+  take(type == ncclUint8 ? (double)count * send_ns : 0);
+  return ncclSuccess;
+}
+
+static ncclResult_t receive_from(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t on, cudaStream_t stream)
+{
+  (void)peer, (void)on, (void)stream;
+  memset(to, 0, count * (type == ncclInt64 ? 8 : 1));
+  return ncclSuccess;
+}
+
+/* The messages to oneself go with the others: they must have been written. */
+static ncclResult_t all_to_all(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t on,
+                               cudaStream_t stream)
+{
+  (void)type, (void)on, (void)stream;
+  all_to_alls++;
+  memcpy(to, from, count);
+  memset((char *)to + count, 0, count);
+  take((double)count * all_to_all_ns);
+  return ncclSuccess;
+}
+
+static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
+{
+  (void)on;
+  *state = ncclSuccess;
+  return ncclSuccess;
+}
+
+/* ---- a communicator, and its calls ------------------------------------------------------------------------------------ */
+
+static struct tagc_device device;
+static int allocations, fail_allocation;
+
+static void *alloc(size_t bytes) { return ++allocations == fail_allocation ? NULL : tagc_device_host.alloc(bytes); }
+
+static void set_up(void)
+{
+  ncclResult_t status;
+  if (ncclCommInitAll(handles, RANKS, NULL) != ncclSuccess || !tagc_library_start())
+    exit(1);
+  comm = tagc_comm_acquire(handles[0], tagc_real_called((const void *)&set_up), &status);
+  if (!comm)
+    exit(1);
+  device = tagc_device_host;
+  device.alloc = alloc;
+  comm->device = &device;
+  comm->agreed = true;
+  plains = sends = all_to_alls = meetings = ends = allocations = fail_at = fail_allocation = 0;
+  plain_ns = 20;
+  send_ns = all_to_all_ns = 1;
+  at_end = NULL;
+  other_rank = NULL;
+  nccl = *comm->nccl;
+  nccl.functions[TAGC_ENTRY_ncclGroupStart] = (void *)&start_group;
+  nccl.functions[TAGC_ENTRY_ncclGroupEnd] = (void *)&end_group;
+  nccl.functions[TAGC_ENTRY_ncclReduceScatter] = (void *)&reduce_scatter;
+  nccl.functions[TAGC_ENTRY_ncclAllReduce] = (void *)&all_reduce;
+  nccl.functions[TAGC_ENTRY_ncclSend] = (void *)&send_to;
+  nccl.functions[TAGC_ENTRY_ncclRecv] = (void *)&receive_from;
+  nccl.functions[TAGC_ENTRY_ncclCommGetAsyncError] = (void *)&async_error;
+  nccl.functions[TAGC_ENTRY_ncclAlltoAll] = NULL;
+}
+
+static void tear_down(void)
+{
+  tagc_comm_release(tagc_comm_forget(handles[0]));
+  tagc_comm_release(comm);
+  ncclCommDestroy(handles[0]);
+  ncclCommDestroy(handles[1]);
+}
+
+static ncclResult_t call(void)
+{
+  struct tagc_call c = {.entry = TAGC_ENTRY_ncclReduceScatter, .send = sent, .recv = received, .count = N, .type = ncclFloat32,
+                        .op = ncclSum, .handle = handles[0], .comm = comm, .nccl = &nccl, .scale = 1};
+  ncclResult_t status = tagc_comm_observe(comm, &c);
+  return status == ncclSuccess ? tagc_launch_run(&c, 1, false) : status;
+}
+
+static ncclResult_t calls(int count)
+{
+  ncclResult_t status = ncclSuccess;
+  for (int i = 0; i < count && status == ncclSuccess; i++)
+    status = call();
+  return status;
+}
+
+static const struct tagc_slot *slot(void) { return &comm->slots[0]; }
+static bool is_plain(enum tagc_reason reason) { return comm->voted && slot()->verdict == reason && !comm->workspace; }
+
+/* ---- wires ------------------------------------------------------------------------------------------------------------ */
+
+static void wires(void)
+{
+  set_up();
+  ok(calls(VOTE - 1) == ncclSuccess && slot()->seen && slot()->survey.density > 0.9 && meetings == 0,
+     "before the vote the gradient is looked at, and nobody is asked");
+  bool good = call() == ncclSuccess && meetings == 3 && slot()->verdict == TAGC_REASON_compressed && !comm->all_to_all;
+  ok(good, "plain calls are slow: %s", slot()->codec ? slot()->codec->name : "plain");
+  int before = sends;
+  ok(call() == ncclSuccess && sends == before + 1 && meetings == 3, "the next call is compressed, and nobody asks again");
+  tear_down();
+
+  set_up();
+  plain_ns = 0;
+  send_ns = 20;
+  ok(calls(VOTE) == ncclSuccess && meetings == 3 && is_plain(TAGC_REASON_no_faster), "messages are slow: all stays plain");
+  tear_down();
+
+  set_up();
+  nccl.functions[TAGC_ENTRY_ncclAlltoAll] = (void *)&all_to_all;
+  all_to_all_ns = 20;
+  ok(calls(VOTE) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && !comm->all_to_all && all_to_alls > 0,
+     "a slow ncclAlltoAll is tried, and not used");
+  tear_down();
+
+  set_up();
+  nccl.functions[TAGC_ENTRY_ncclAlltoAll] = (void *)&all_to_all;
+  send_ns = 20;
+  plain_ns = 60;
+  ok(calls(VOTE) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && comm->all_to_all, "a fast one is used");
+  before = sends;
+  int before_all = all_to_alls;
+  ok(call() == ncclSuccess && sends == before && all_to_alls == before_all + 1, "once a call");
+  tear_down();
+}
+
+/* ---- the other rank --------------------------------------------------------------------------------------------------- */
+
+static void lacks_memory(int meeting, int64_t *words)
+{
+  if (meeting == 0)
+    words[0] = 0;
+}
+
+static void votes_on_two(int meeting, int64_t *words)
+{
+  if (meeting == 0)
+    words[2] = -2;
+}
+
+static void has_not_seen(int meeting, int64_t *words)
+{
+  if (meeting == 0)
+    words[3] = 0;
+}
+
+static void would_be_slow(int meeting, int64_t *words)
+{
+  static const double hour = 3.6e12;
+  int64_t bits;
+  memcpy(&bits, &hour, sizeof bits);
+  for (int i = 2; meeting == 1 && i < 6; i++)
+    words[i] = -bits;
+}
+
+static void chooses_another(int meeting, int64_t *words)
+{
+  if (meeting == 2)
+    words[4]--;
+}
+
+static void others(void)
+{
+  static const struct {
+    void (*says)(int, int64_t *);
+    enum tagc_reason reason;
+    int meetings;
+    const char *what;
+  } table[] = {
+    {lacks_memory, TAGC_REASON_vote, 1, "has no memory to probe the wire"},
+    {votes_on_two, TAGC_REASON_vote, 1, "votes on two communicators at once"},
+    {has_not_seen, TAGC_REASON_unseen, 1, "has not seen the gradient"},
+    {would_be_slow, TAGC_REASON_no_faster, 3, "sends more slowly"},
+    {chooses_another, TAGC_REASON_vote, 3, "chooses another codec, which it cannot"},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    set_up();
+    nccl.functions[TAGC_ENTRY_ncclAlltoAll] = (void *)&all_to_all;
+    other_rank = table[i].says;
+    int before = plains;
+    bool good = calls(VOTE) == ncclSuccess && meetings == table[i].meetings && slot()->verdict == table[i].reason;
+    ok(good && comm->voted, "the other rank %s: all stays plain, after %d meetings", table[i].what, meetings);
+    ok(table[i].meetings > 1 || (plains == before + VOTE && sends == 0 && all_to_alls == 0), "and what cannot help is not probed");
+    before = plains;
+    ok(call() == ncclSuccess && plains == before + 1 && meetings == table[i].meetings, "the next call is plain, and nobody asks again");
+    tear_down();
+  }
+}
+
+/* ---- what goes wrong here --------------------------------------------------------------------------------------------- */
+
+static void memory(void)
+{
+  int n = 0;
+  for (bool failed = true; failed; n++) {
+    set_up();
+    fail_allocation = n + 1;
+    ncclResult_t status = calls(VOTE + 1);
+    failed = allocations >= fail_allocation;
+    if (failed && status == ncclSystemError)
+      ok(!comm->voted, "allocation %d fails: the call does, for others are waiting", n + 1);
+    else
+      ok(status == ncclSuccess && comm->voted && (slot()->verdict == TAGC_REASON_compressed) == !failed,
+         "allocation %d %s: %s", n + 1, failed ? "fails" : "is never made", tagc_reason_words(slot()->verdict));
+    tear_down();
+  }
+  ok(n >= 6, "sample, codecs, words, scratch and workspace have failed");
+}
+
+static void failures(void)
+{
+  set_up();
+  if (calls(VOTE) != ncclSuccess)
+    exit(1);
+  int groups = ends;
+  tear_down();
+  bool good = true;
+  for (int at = 1; at < groups; at++) {     /* the last one is that of the call itself */
+    set_up();
+    fail_at = at;
+    good &= calls(VOTE) == ncclSystemError && !comm->voted && !comm->nonfinite;
+    fail_at = 0;
+    good &= call() == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && call() == ncclSuccess;
+    tear_down();
+  }
+  ok(good && groups >= 20, "each of the %d groups of a vote fails once: the call does, and the next one votes again", groups - 1);
+}
+
+static atomic_bool aborted;
+
+static void *abort_it(void *unused)
+{
+  (void)unused;
+  tagc_comm_release(tagc_comm_abort(handles[0]));
+  aborted = true;
+  return NULL;
+}
+
+/* A watchdog aborts while NCCL is at it, and does not wait for that. */
+static void abort_inside(void)
+{
+  pthread_t watchdog;
+  pthread_create(&watchdog, NULL, abort_it, NULL);
+  pthread_join(watchdog, NULL);
+}
+
+/* Non-blocking: it waits until the call into NCCL has returned. */
+static pthread_t other_watchdog;
+static void begin_abort(void) { pthread_create(&other_watchdog, NULL, abort_it, NULL); }
+
+static void aborts(void)
+{
+  set_up();
+  if (calls(VOTE) != ncclSuccess)
+    exit(1);
+  int groups = ends;
+  tear_down();
+  bool good = true;
+  for (int at = 1; at < groups; at++) {
+    set_up();
+    aborted = false;
+    fail_at = at;
+    at_end = abort_inside;
+    good &= calls(VOTE) == ncclInternalError && aborted && !comm->voted && ends == at;
+    tear_down();
+  }
+  ok(good, "an abort in each of the %d groups of a vote does not wait, and ends the call", groups - 1);
+  good = true;
+  for (int at = 1; at < groups; at += 5) {
+    set_up();
+    aborted = false;
+    if (calls(VOTE - 1) != ncclSuccess)
+      exit(1);
+    fail_at = at;
+    at_end = begin_abort;
+    comm->returns_at_once = true;   /* the launch stays in this thread: it cannot be looked at elsewhere */
+    ncclResult_t status = call();
+    pthread_join(other_watchdog, NULL);
+    good &= (status == ncclInternalError || status == ncclSuccess) && aborted && call() == ncclInternalError;
+    tear_down();
+  }
+  ok(good, "one on a communicator whose calls return at once waits for the call into NCCL, and the next call says so");
+}
+
+int main(void)
+{
+  setenv("TAGC_MIN_BYTES", "0", 1);
+  setenv("TAGC_WARMUP", "0", 1);
+  setenv("TAGC_ASSUME", "gradients", 1);
+  setenv("TAGC_REPORT", "0", 1);
+  sent = malloc(sizeof(float) * N * RANKS);
+  received = malloc(sizeof(float) * N);
+  for (size_t i = 0; i < (size_t)N * RANKS; i++)
+    sent[i] = (float)(i * 2654435761u % 1000003) / 500000 - 1;
+  wires();
+  others();
+  memory();
+  failures();
+  aborts();
+  free(sent);
+  free(received);
+  return tap_done();
+}
