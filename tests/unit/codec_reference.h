@@ -69,7 +69,7 @@ static inline struct reference_parts reference_parts(enum reference_kind kind, u
   return parts;
 }
 
-/* -- numbers ----------------------------------------------------------------------------------------------------------- */
+/* -- numbers -------------------------------------------------------------------------------------------------- */
 
 static inline bool reference_is_exception(float x) { return !(fabsf(x) < 0x1p120f); }
 
@@ -123,7 +123,7 @@ static inline void reference_put16(uint8_t *at, uint64_t i, uint16_t half)
   at[2 * i + 1] = (uint8_t)(half >> 8);
 }
 
-/* -- the rotation ------------------------------------------------------------------------------------------------------ */
+/* -- the rotation --------------------------------------------------------------------------------------------- */
 
 static inline void reference_signs(float c[REFERENCE_BLOCK], uint64_t seed, int shard, uint64_t block)
 {
@@ -144,7 +144,7 @@ static inline void reference_hadamard(float c[REFERENCE_BLOCK])
       }
 }
 
-/* -- blocks ------------------------------------------------------------------------------------------------------------ */
+/* -- blocks --------------------------------------------------------------------------------------------------- */
 
 /* Who rounds what: enough to know the random bits of every element. */
 struct reference_call {
@@ -301,7 +301,7 @@ static inline void reference_unrotate(enum reference_kind kind, float c[REFERENC
   reference_signs(c, seed, shard, block);
 }
 
-/* -- messages ---------------------------------------------------------------------------------------------------------- */
+/* -- messages ------------------------------------------------------------------------------------------------- */
 
 static inline void reference_exceptions(uint64_t n, const float *x, bool anywhere, uint8_t *message)
 {
@@ -353,7 +353,7 @@ static inline void reference_sparse_values(uint64_t n, const struct reference_pa
     }
 }
 
-/* The exceptions of all senders into the sum, in the order of the senders; false where a list does not fit. */
+/* The exceptions of all senders into the sum, senders in order; false where a list does not fit. */
 static inline bool reference_add_exceptions(uint64_t n, const uint8_t *message, float *sum)
 {
   const struct tagc_exceptions *list = (const struct tagc_exceptions *)message;

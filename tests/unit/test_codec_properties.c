@@ -30,7 +30,7 @@ static struct sim sim_for(const struct tagc_codec *codec, uint64_t n, int nranks
   return sim_of(codec, &shape);
 }
 
-/* -- sizes ------------------------------------------------------------------------------------------------------------- */
+/* -- sizes ---------------------------------------------------------------------------------------------------- */
 
 static bool multiples_of_16(const struct tagc_layout *l)
 {
@@ -98,7 +98,7 @@ static void check_bits_an_element(const struct tagc_codec *codec)
     }
 }
 
-/* -- the same bits ----------------------------------------------------------------------------------------------------- */
+/* -- the same bits -------------------------------------------------------------------------------------------- */
 
 /* Everything that a rank sends, and gets, and what stays, as one number (FNV-1a), after what came before. */
 static uint64_t digest(const struct sim *sim, uint64_t hash)
@@ -195,7 +195,7 @@ static void check_bits(const struct tagc_codec *codec)
   ok(others == 0, "%s: the same bits from every variant", codec->name);
 }
 
-/* -- nothing else is touched ------------------------------------------------------------------------------------------- */
+/* -- nothing else is touched ---------------------------------------------------------------------------------- */
 
 enum { FENCE = 64 };
 
@@ -260,7 +260,7 @@ static void check_fences(const struct tagc_codec *codec, uint64_t n, enum tagc_d
      (unsigned long long)n, dtype, (int)pattern);
 }
 
-/* -- the own shard, and zeros ------------------------------------------------------------------------------------------ */
+/* -- the own shard, and zeros --------------------------------------------------------------------------------- */
 
 /* Only the owner has something: it comes out as it is, denormals and all; sent zeros (and what counts as zero) add none. */
 static void check_own(const struct tagc_codec *codec, enum tagc_dtype dtype, enum pattern pattern, bool others)
@@ -286,7 +286,7 @@ static void check_own(const struct tagc_codec *codec, enum tagc_dtype dtype, enu
   sim_free(&sim);
 }
 
-/* -- symmetries -------------------------------------------------------------------------------------------------------- */
+/* -- symmetries ----------------------------------------------------------------------------------------------- */
 
 static void fill_again(struct sim *sim, uint64_t state, float factor)
 {
@@ -328,7 +328,7 @@ static void check_symmetries(const struct tagc_codec *codec, uint64_t n)
   sim_free(&negative);
 }
 
-/* -- once more --------------------------------------------------------------------------------------------------------- */
+/* -- once more ------------------------------------------------------------------------------------------------ */
 
 /* Rank 0 sends to rank 1, which has zeros: what comes out is sent again, with the same seed, without a residual.
  *   none, bf16, sparse  the same message

@@ -29,6 +29,11 @@ static void check_messages(void)
   ok(tagc_layout_wire_bytes(&shape, &layout) == 3120 &&
        near(tagc_layout_wire_ns(&shape, &layout, &ring, &direct), 3748),
      "messages alone: 3 of 1,040 bytes, one latency, on the link of messages");
+  const struct tagc_link slow = {.latency_ns = 2500, .ns_per_byte = 0.4, .message_ns = 700};
+  const struct tagc_layout nothing = {.capacity = 1};
+  ok(near(tagc_layout_wire_ns(&shape, &layout, &ring, &slow), 3748 + 2100) &&
+       tagc_layout_wire_ns(&shape, &nothing, &ring, &slow) == 0,
+     "and 700 ns for each of the three; nothing where there are none");
 }
 
 static void check_sketch(void)
