@@ -17,7 +17,7 @@ enum { TAGC_DENSE_BLOCK = 256 };
 #define TAGC_SILENT_BITS 0x08800000u  /* 2^-110: blocks of smaller ones are sent as zeros, with a scale of zero */
 #define TAGC_DENSE_HUGE_BITS 0x77800000u /* 2^112: below it, nothing that is computed reaches 2^120 */
 
-/* -- q8, q4 --------------------------------------------------------------------------------------------------------- */
+/* -- q8, q4 -------------------------------------------------------------------------------------------------------- */
 
 /* The scale of values up to `most` in codes up to `limit`: rounded up, so that no code gets larger. */
 static inline TAGC_HD uint16_t tagc_scale_up(float most, float limit)
@@ -30,10 +30,10 @@ static inline TAGC_HD uint16_t tagc_scale_up(float most, float limit)
 /* What values are multiplied by to become codes. */
 static inline TAGC_HD float tagc_scale_inverse(uint16_t scale) { return scale ? 1.0f / tagc_from_bf16(scale) : 0.0f; }
 
-/* What is added to a magnitude below 2^22 and taken off again, to round it to the nearest whole number, ties to even. */
+/* What is added to a magnitude below 2^22 and taken off again, to round it to the nearest whole number (ties: even). */
 #define TAGC_NEAREST 12582912.0f      /* 1.5 * 2^23 */
 
-/* -- rounding by chance --------------------------------------------------------------------------------------------- */
+/* -- rounding by chance -------------------------------------------------------------------------------------------- */
 
 static inline TAGC_HD uint64_t tagc_chance_key(uint64_t seed, uint32_t rank, uint32_t shard)
 {
@@ -46,7 +46,7 @@ static inline TAGC_HD uint64_t tagc_chance(uint64_t key, uint64_t block, uint32_
   return tagc_mix64(key + TAGC_DENSE_BLOCK / 4 * block + word);
 }
 
-/* -- q2 ------------------------------------------------------------------------------------------------------------- */
+/* -- q2 ------------------------------------------------------------------------------------------------------------ */
 
 /* The best four levels for a normal distribution, in units of its deviation (Max 1960, Lloyd 1982). */
 #define TAGC_Q2_SMALL 0.4528f

@@ -2,10 +2,10 @@
  * The codec that rotates blocks of 256 and sends 4 bits an element, with a scale for each half block: 4.14 bits.
  *
  * Payload    Exchange A2A: exceptions (exceptions.h), then, each padded with zeros to 16 bytes,
- *              scales   uint16 x 2 x blocks: bf16; of the rotated elements (rotate.h) 0 to 127, and 128 to 255, of a block
- *                       the largest magnitude / 7, rounded up; 0 below 2^-110
- *              codes    128 bytes x blocks: byte j has in its lower half the code of rotated element j, in its upper half
- *                       that of j + 128: c * (1 / scale), rounded to nearest even, within +-7, two's complement
+ *              scales   uint16 x 2 x blocks: bf16; of the rotated elements (rotate.h) 0 to 127, and 128 to 255, of a
+ *                       block the largest magnitude / 7, rounded up; 0 below 2^-110
+ *              codes    128 bytes x blocks: byte j has in its lower half the code of rotated element j, in its upper
+ *                       half that of j + 128: c * (1 / scale), rounded to nearest even, within +-7, two's complement
  *            A rotated value is code * scale, exactly; the owner sums these and turns the sum back once.
  * Example    n = 1, seed 1, shard 1 is (-1792): element 0 keeps its sign there, all rotated ones are -7, the scales 1.
  *              00 00 00 00  00 00 00 00  (8 zeros)       no exceptions, room for one
@@ -17,7 +17,13 @@
 #include "kernels/codecs.h"
 #include "kernels/dense.h"
 
-static const struct tagc_dense_format format = { .codec = TAGC_DENSE_Q4, .scales = 2, .bytes = 128, .rotates = true, .draws = true };
+static const struct tagc_dense_format format = {
+  .codec = TAGC_DENSE_Q4,
+  .scales = 2,
+  .bytes = 128,
+  .rotates = true,
+  .draws = true,
+};
 
 static bool q4_layout(const struct tagc_shape *shape, struct tagc_layout *out)
 {

@@ -86,7 +86,7 @@ static void find_signs(uint64_t signs[TAGC_ROTATION_WORDS], uint64_t key, uint64
     signs[word] = tagc_rotation_signs(key, block, word);
 }
 
-/* -- encode --------------------------------------------------------------------------------------------------------- */
+/* -- encode -------------------------------------------------------------------------------------------------------- */
 
 /* One foreign shard on its way out. */
 struct shard {
@@ -229,7 +229,7 @@ void tagc_dense_encode(const struct tagc_dense_format *format, struct tagc_job *
   tagc_fpmode_leave(mode);
 }
 
-/* -- decode --------------------------------------------------------------------------------------------------------- */
+/* -- decode -------------------------------------------------------------------------------------------------------- */
 
 /* The own shard on its way in. */
 struct sum {

@@ -5,8 +5,8 @@
  *            scales     uint16 (bf16 bits), `scales` a block
  *            codes      `bytes` a block; whole blocks, but bf16's end with the shard
  *            Each part is padded with zeros to 16 bytes. A shard is padded with zeros to whole blocks.
- * Values     x = scale*g + e. Exceptions and magnitudes below 2^-120 are encoded as zero. The residual becomes x less the
- *            decoded value; zero for exceptions.
+ * Values     x = scale*g + e. Exceptions and magnitudes below 2^-120 are encoded as zero. The residual becomes x less
+ *            the decoded value; zero for exceptions.
  * Sum        In fp32 from 0: the senders in rank order (q4, q2: rotated, and turned back once), the own shard, the
  *            exceptions; divided, rounded once.
  * State      header | exceptions of all senders
@@ -60,8 +60,8 @@ struct tagc_dense_result {
 };
 
 struct tagc_dense_kernels {
-  /* Writes scale*g + e (`residual` NULL: no e) of a whole block. Returns false where values are tiny, huge or no numbers
-   * at all, and need a closer look. */
+  /* Writes scale*g + e (`residual` NULL: no e) of a whole block. Returns false where values are tiny, huge or no
+   * numbers at all, and need a closer look. */
   bool (*load)(const void *from, enum tagc_dtype dtype, float scale, const float *residual, float *values);
   bool (*has_exceptions)(const void *from, uint64_t n, enum tagc_dtype dtype, float scale);
   /* Turns a rotated sum back. */

@@ -46,7 +46,7 @@ static ALWAYS_INLINE float largest(const float *values, uint32_t count)
   return tagc_float_of(v16i_largest(most));
 }
 
-/* -- in and out ----------------------------------------------------------------------------------------------------- */
+/* -- in and out ---------------------------------------------------------------------------------------------------- */
 
 /* The settings are known where this is expanded. */
 static ALWAYS_INLINE bool load_typed(const void *from, enum tagc_dtype dtype, float scale, const float *residual,
@@ -132,7 +132,7 @@ static ALWAYS_INLINE void finish_as(const float *sum, const void *own, void *rec
     finish_typed(sum, own, recv, result, false);
 }
 
-/* Not past the caches: with these few streams that was slower (0.58 of memcpy against 0.90, two ranks, 16 M elements). */
+/* Not past the caches: with few streams that was slower (0.58 of memcpy against 0.90, two ranks, 16 M elements). */
 static void finish(const float *sum, const void *own, void *recv, struct tagc_dense_result result)
 {
   if (result.dtype == TAGC_FLOAT32)
@@ -143,7 +143,7 @@ static void finish(const float *sum, const void *own, void *recv, struct tagc_de
     finish_as(sum, own, recv, result, TAGC_BFLOAT16);
 }
 
-/* -- the rotation --------------------------------------------------------------------------------------------------- */
+/* -- the rotation -------------------------------------------------------------------------------------------------- */
 
 /* Butterflies of two strides between vectors: `stride` and twice that. */
 static ALWAYS_INLINE void butterflies4(struct v16 x[4])
@@ -194,10 +194,11 @@ static void leave_rotated(const float *values, float *decoded, const uint64_t si
     v16_store(left + i, v16_sub(v16_load(values + i), v16_load(decoded + i)));
 }
 
-/* -- q8, q4 --------------------------------------------------------------------------------------------------------- */
+/* -- q8, q4 -------------------------------------------------------------------------------------------------------- */
 
 /* Sixteen codes, as floats. `by_chance` is known where this is expanded. */
-static ALWAYS_INLINE struct v16 codes16(struct v16 x, float inverse, float limit, bool by_chance, const uint16_t *chance)
+static ALWAYS_INLINE struct v16 codes16(struct v16 x, float inverse, float limit, bool by_chance,
+                                        const uint16_t *chance)
 {
   struct v16 y = v16_mul(x, v16_all(inverse));
   if (by_chance) {
@@ -239,8 +240,8 @@ static void q8_add(float *sum, const uint16_t *scales, const uint8_t *codes)
     v16_store(sum + i, v16_add(v16_load(sum + i), v16_mul(v16i_to_float(v16i_load_bytes(codes + i)), scale)));
 }
 
-static ALWAYS_INLINE void q4_encode_typed(const float *rotated, const uint16_t *chance, bool by_chance, uint16_t *scales,
-                                          uint8_t *codes, float *decoded)
+static ALWAYS_INLINE void q4_encode_typed(const float *rotated, const uint16_t *chance, bool by_chance,
+                                          uint16_t *scales, uint8_t *codes, float *decoded)
 {
   float inverse[2], scale[2];
   for (uint32_t half = 0; half < 2; half++) {
@@ -286,7 +287,7 @@ static void q4_add(float *sum, const uint16_t *scales, const uint8_t *codes)
   }
 }
 
-/* -- q2 ------------------------------------------------------------------------------------------------------------- */
+/* -- q2 ------------------------------------------------------------------------------------------------------------ */
 
 /* The values of the four codes. */
 static ALWAYS_INLINE void q2_values(uint16_t scale, float four[4])
@@ -373,7 +374,7 @@ static void q2_add(float *sum, const uint16_t *scales, const uint8_t *codes)
   }
 }
 
-/* -- bf16 ----------------------------------------------------------------------------------------------------------- */
+/* -- bf16 ---------------------------------------------------------------------------------------------------------- */
 
 static void bf16_encode(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
                         float *left)

@@ -65,9 +65,9 @@ bool tagc_exceptions_merge(struct tagc_exception *sorted, size_t *count, const s
  * are the first parts of job->message_out. Returns what it told. */
 bool tagc_exceptions_tell(const struct tagc_job *job, bool own);
 
-/* The receiver's first step: merges all lists of job->message_in into `sorted`, which has room for nranks - 1 full ones,
- * and sets *seen where a sender had an exception anywhere. False where a list does not say which values they were: the
- * shard is NaN then. */
+/* The receiver's first step: merges all lists of job->message_in into `sorted`, which has room for nranks - 1 full
+ * ones, and sets *seen where a sender had an exception anywhere. False where a list does not say which values they were:
+ * the shard is NaN then. */
 bool tagc_exceptions_collect(const struct tagc_job *job, struct tagc_exception *sorted, size_t *count, bool *seen);
 
 #endif

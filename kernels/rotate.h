@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The rotation of q4 and q2: random signs and a Hadamard transform spread every element over its block of 256, so that
- * what is quantised is about normal whatever the gradient looks like (QuIP#, QuaRot; for gradients DRIVE, NeurIPS 2021).
+ * what is quantised is about normal whatever the gradient looks like (DRIVE, NeurIPS 2021).
  *
  * Forward   c = H (sign * x * 2^-8): butterflies (a, b) -> (a + b, a - b) of strides 1, 2, 4, ..., 128 in this order.
  *           Scaled first, so that nothing overflows; powers of two are exact.
  * Inverse   x = sign * H c, because H H = 256.
- * Signs     Fresh in every call and for every block of every shard, the same on all ranks: the errors of many equal steps
- *           average out. They are functions of the seed and of the place, so that any block can be decoded alone.
+ * Signs     Fresh in every call and for every block of every shard, the same on all ranks: the errors of many equal
+ *           steps average out. They are functions of the seed and of the place: any block can be decoded alone.
  * Threads   Pure functions.
  */
 #ifndef KERNELS_ROTATE_H

@@ -18,7 +18,7 @@ struct v16m { __m256 low, high; };
 #define BOTH2(f, a, b) ((struct v16){ f((a).low, (b).low), f((a).high, (b).high) })
 #define BOTH2I(f, a, b) ((struct v16i){ f((a).low, (b).low), f((a).high, (b).high) })
 
-/* -- memory --------------------------------------------------------------------------------------------------------- */
+/* -- memory -------------------------------------------------------------------------------------------------------- */
 
 TAGC_OPERATION struct v16 v16_load(const float *from) { return V16(_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)); }
 
@@ -90,7 +90,7 @@ TAGC_OPERATION void v16i_store_bytes(uint8_t *to, struct v16i x)
   _mm_storeu_si128((__m128i *)to, bytes);
 }
 
-/* -- floats --------------------------------------------------------------------------------------------------------- */
+/* -- floats -------------------------------------------------------------------------------------------------------- */
 
 TAGC_OPERATION struct v16 v16_all(float x) { return V16(_mm256_set1_ps(x), _mm256_set1_ps(x)); }
 TAGC_OPERATION struct v16 v16_add(struct v16 a, struct v16 b) { return BOTH2(_mm256_add_ps, a, b); }
@@ -143,7 +143,7 @@ TAGC_OPERATION struct v16 v16_butterflies(struct v16 x)
   return V16(_mm256_add_ps(low, high), _mm256_sub_ps(low, high));
 }
 
-/* -- truths --------------------------------------------------------------------------------------------------------- */
+/* -- truths -------------------------------------------------------------------------------------------------------- */
 
 TAGC_OPERATION struct v16m v16_greater(struct v16 a, struct v16 b)
 {
@@ -160,7 +160,7 @@ TAGC_OPERATION struct v16 v16_select(struct v16m m, struct v16 yes, struct v16 n
   return V16(_mm256_blendv_ps(no.low, yes.low, m.low), _mm256_blendv_ps(no.high, yes.high, m.high));
 }
 
-/* -- integers ------------------------------------------------------------------------------------------------------- */
+/* -- integers ------------------------------------------------------------------------------------------------------ */
 
 TAGC_OPERATION struct v16i v16i_all(uint32_t x)
 {
@@ -196,7 +196,7 @@ TAGC_OPERATION uint32_t v16i_least(struct v16i a) { FOLD(_mm256_min_epu32, a); }
 
 #undef FOLD
 
-/* -- between them --------------------------------------------------------------------------------------------------- */
+/* -- between them -------------------------------------------------------------------------------------------------- */
 
 TAGC_OPERATION struct v16i v16_bits(struct v16 x)
 {

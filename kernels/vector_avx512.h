@@ -15,7 +15,7 @@ struct v16m { __mmask16 v; };
 #define V16(x) ((struct v16){ x })
 #define V16I(x) ((struct v16i){ x })
 
-/* -- memory --------------------------------------------------------------------------------------------------------- */
+/* -- memory -------------------------------------------------------------------------------------------------------- */
 
 TAGC_OPERATION struct v16 v16_load(const float *from) { return V16(_mm512_loadu_ps(from)); }
 TAGC_OPERATION void v16_store(float *to, struct v16 x) { _mm512_storeu_ps(to, x.v); }
@@ -67,7 +67,7 @@ TAGC_OPERATION void v16i_store_bytes(uint8_t *to, struct v16i x)
   _mm_storeu_si128((__m128i *)to, _mm512_cvtepi32_epi8(x.v));
 }
 
-/* -- floats --------------------------------------------------------------------------------------------------------- */
+/* -- floats -------------------------------------------------------------------------------------------------------- */
 
 TAGC_OPERATION struct v16 v16_all(float x) { return V16(_mm512_set1_ps(x)); }
 TAGC_OPERATION struct v16 v16_add(struct v16 a, struct v16 b) { return V16(_mm512_add_ps(a.v, b.v)); }
@@ -107,7 +107,7 @@ TAGC_OPERATION struct v16 v16_butterflies(struct v16 x)
 
 #undef BUTTERFLY
 
-/* -- truths --------------------------------------------------------------------------------------------------------- */
+/* -- truths -------------------------------------------------------------------------------------------------------- */
 
 TAGC_OPERATION struct v16m v16_greater(struct v16 a, struct v16 b)
 {
@@ -121,7 +121,7 @@ TAGC_OPERATION struct v16 v16_select(struct v16m m, struct v16 yes, struct v16 n
   return V16(_mm512_mask_mov_ps(no.v, m.v, yes.v));
 }
 
-/* -- integers ------------------------------------------------------------------------------------------------------- */
+/* -- integers ------------------------------------------------------------------------------------------------------ */
 
 TAGC_OPERATION struct v16i v16i_all(uint32_t x) { return V16I(_mm512_set1_epi32((int)x)); }
 TAGC_OPERATION struct v16i v16i_add(struct v16i a, struct v16i b) { return V16I(_mm512_add_epi32(a.v, b.v)); }
@@ -134,7 +134,7 @@ TAGC_OPERATION struct v16i v16i_min(struct v16i a, struct v16i b) { return V16I(
 TAGC_OPERATION uint32_t v16i_largest(struct v16i a) { return _mm512_reduce_max_epu32(a.v); }
 TAGC_OPERATION uint32_t v16i_least(struct v16i a) { return _mm512_reduce_min_epu32(a.v); }
 
-/* -- between them --------------------------------------------------------------------------------------------------- */
+/* -- between them -------------------------------------------------------------------------------------------------- */
 
 TAGC_OPERATION struct v16i v16_bits(struct v16 x) { return V16I(_mm512_castps_si512(x.v)); }
 TAGC_OPERATION struct v16 v16_from_bits(struct v16i x) { return V16(_mm512_castsi512_ps(x.v)); }

@@ -22,7 +22,7 @@ struct v16m { lanes_int v; };        /* -1 or 0 */
 #define V16(x) ((struct v16){ x })
 #define V16I(x) ((struct v16i){ x })
 
-/* -- memory --------------------------------------------------------------------------------------------------------- */
+/* -- memory -------------------------------------------------------------------------------------------------------- */
 
 TAGC_OPERATION struct v16 v16_load(const float *from)
 {
@@ -114,7 +114,7 @@ TAGC_OPERATION void v16i_store_bytes(uint8_t *to, struct v16i x)
   memcpy(to, &bytes, sizeof bytes);
 }
 
-/* -- truths --------------------------------------------------------------------------------------------------------- */
+/* -- truths -------------------------------------------------------------------------------------------------------- */
 
 TAGC_OPERATION struct v16m v16_greater(struct v16 a, struct v16 b) { return (struct v16m){ a.v > b.v }; }
 
@@ -131,7 +131,7 @@ TAGC_OPERATION uint32_t v16m_count(struct v16m m)
   return (uint32_t)count;
 }
 
-/* -- floats --------------------------------------------------------------------------------------------------------- */
+/* -- floats -------------------------------------------------------------------------------------------------------- */
 
 TAGC_OPERATION struct v16 v16_all(float x) { return V16(x - (lanes_float){ 0 }); }
 TAGC_OPERATION struct v16 v16_add(struct v16 a, struct v16 b) { return V16(a.v + b.v); }
@@ -170,7 +170,7 @@ TAGC_OPERATION struct v16 v16_butterflies(struct v16 x)
   return v16_load(lane);
 }
 
-/* -- integers ------------------------------------------------------------------------------------------------------- */
+/* -- integers ------------------------------------------------------------------------------------------------------ */
 
 TAGC_OPERATION struct v16i v16i_all(uint32_t x) { return V16I(x | (lanes_uint){ 0 }); }
 TAGC_OPERATION struct v16i v16i_add(struct v16i a, struct v16i b) { return V16I(a.v + b.v); }
@@ -208,7 +208,7 @@ TAGC_OPERATION uint32_t v16i_least(struct v16i a)
   return least;
 }
 
-/* -- between them --------------------------------------------------------------------------------------------------- */
+/* -- between them -------------------------------------------------------------------------------------------------- */
 
 TAGC_OPERATION struct v16i v16_bits(struct v16 x) { return V16I((lanes_uint)x.v); }
 TAGC_OPERATION struct v16 v16_from_bits(struct v16i x) { return V16((lanes_float)x.v); }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The dense codecs once more, one element at a time, from what their headers say: the messages that they must send, what
- * must stay in the residual, and what the owner must make of it. fp32 as the formats say, nothing shared with the
+ * The dense codecs once more, one element at a time, from what their headers say: the messages that they must send,
+ * what must stay in the residual, and what the owner must make of it. fp32 as the formats say, nothing shared with the
  * library but conversions, tagc_mix64() and the list of exceptions.
  *
  * Threads  Single-threaded.
@@ -33,7 +33,7 @@ static inline struct dense_parts dense_parts(enum dense_codec codec, uint64_t n)
   return parts;
 }
 
-/* -- one block ------------------------------------------------------------------------------------------------------ */
+/* -- one block ----------------------------------------------------------------------------------------------------- */
 
 struct dense_block {
   enum dense_codec codec;
@@ -176,7 +176,8 @@ static inline void dense_encode_block(const struct dense_block *b, const float x
 }
 
 /* Scales and codes into values, which are rotated for q4 and q2. */
-static inline void dense_decode_block(enum dense_codec codec, const uint16_t *scales, const uint8_t *codes, float x[256])
+static inline void dense_decode_block(enum dense_codec codec, const uint16_t *scales, const uint8_t *codes,
+                                      float x[256])
 {
   for (int i = 0; i < 256; i++) {
     if (codec == DENSE_BF16) {
@@ -196,9 +197,10 @@ static inline void dense_decode_block(enum dense_codec codec, const uint16_t *sc
   }
 }
 
-/* -- one shard ------------------------------------------------------------------------------------------------------ */
+/* -- one shard ----------------------------------------------------------------------------------------------------- */
 
-static inline void dense_read_block(enum dense_codec codec, uint64_t n, const uint8_t *message, uint64_t number, float x[256])
+static inline void dense_read_block(enum dense_codec codec, uint64_t n, const uint8_t *message, uint64_t number,
+                                    float x[256])
 {
   static const size_t scales[] = { 0, 1, 2, 1 }, bytes[] = { 512, 256, 128, 64 };
   const struct dense_parts parts = dense_parts(codec, n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The dense codecs send, keep and sum, bit for bit, what their formats say (dense_reference.h), with every instruction
- * set, element type, odd size; in place; with and without a residual, scale, divisor; whatever modes the program has set.
+ * set, element type, odd size; in place; with and without a residual, scale, divisor; in any mode of the processor.
  */
 #include <fenv.h>
 #if defined(__x86_64__)

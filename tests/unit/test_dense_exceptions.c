@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Exceptions in the dense codecs: they come out where they went in and touch nothing else, every rank hears of them, and
+ * Exceptions in the dense codecs: they come out where they went in and touch nothing else, every rank hears of them;
  * bytes that no sender of this code makes do no harm.
  */
 #include "kernels/variant.h"

@@ -17,7 +17,7 @@ static struct sim without_residual(const char *codec, uint64_t n, int nranks)
   return sim;
 }
 
-/* -- what the headers say ------------------------------------------------------------------------------------------- */
+/* -- what the headers say ------------------------------------------------------------------------------------------ */
 
 struct example {
   const char *codec;
@@ -75,7 +75,7 @@ static void check_sizes(void)
   }
 }
 
-/* -- errors --------------------------------------------------------------------------------------------------------- */
+/* -- errors -------------------------------------------------------------------------------------------------------- */
 
 /* The relative error of the sum of `steps` equal calls, of what rank 0 sends to rank 1. */
 static double error_of(struct sim *sim, int steps)
@@ -104,7 +104,13 @@ static void fill_normal(struct sim *sim)
 
 static void check_errors(void)
 {
-  static const struct { const char *codec; int steps; bool stochastic; double least, most; const char *what; } cases[] = {
+  static const struct {
+    const char *codec;
+    int steps;
+    bool stochastic;
+    double least, most;
+    const char *what;
+  } cases[] = {
     { "bf16", 1, false, 0.0010, 0.0020, "bf16" },
     { "q8", 1, false, 0.004, 0.008, "q8" },
     { "q4", 1, false, 0.08, 0.125, "q4" },
@@ -161,7 +167,7 @@ static void check_norm(enum dense_codec codec)
   sim_free(&sim);
 }
 
-/* -- edges ---------------------------------------------------------------------------------------------------------- */
+/* -- edges --------------------------------------------------------------------------------------------------------- */
 
 /* One call of one block from rank 0 to rank 1; returns the relative error. */
 static double block_error(enum dense_codec codec, const float values[256])
