@@ -207,16 +207,13 @@ static void check_list(struct tagc_findings *f, enum tagc_option_index option, c
 
 static void check_codec(struct tagc_findings *f)
 {
-  char names[120] = "";
-  size_t used = 0;
-  if (tagc_codec_find(f->options.codec))
+  char names[120];
+  if (tagc_options_auto(&f->options) || tagc_codec_find(f->options.codec))
     return;
-  for (const struct tagc_codec *const *c = tagc_codecs; *c && used < sizeof names; c++)
-    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? "|" : "", (*c)->name);
   f->options.bad = true;
   snprintf(f->tagc[TAGC_OPTION_codec].problem, sizeof f->tagc[TAGC_OPTION_codec].problem,
-           "TAGC_CODEC=%.80s: not understood; accepted is one of %s; this process passes every call through",
-           f->options.codec, names);
+           "TAGC_CODEC=%.80s: not understood; accepted is one of auto|%s; this process passes every call through",
+           f->options.codec, tagc_codec_names(names, sizeof names));
 }
 
 /* -- NCCL's variables -------------------------------------------------------------------------------------------- */

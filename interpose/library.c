@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "env/log.h"
 #include "layermap/select.h"
@@ -34,12 +32,9 @@ static void start(void)
   tagc_log_set_level(options.log);
   codec = tagc_codec_find(options.codec);
   if (!codec && !tagc_options_auto(&options)) {
-    char names[160] = "auto|";
-    size_t used = strlen(names);
-    for (const struct tagc_codec *const *c = tagc_codecs; *c; c++)
-      used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", (*c)->name, c[1] ? "|" : "");
-    tagc_log(TAGC_LOG_ERROR, "env", "TAGC_CODEC=%.80s: not understood; accepted is one of %s; this process passes every "
-             "call through", options.codec, names);
+    char names[120];
+    tagc_log(TAGC_LOG_ERROR, "env", "TAGC_CODEC=%.80s: not understood; accepted is one of auto|%s; this process passes "
+             "every call through", options.codec, tagc_codec_names(names, sizeof names));
     options.bad = true;
     codec = tagc_codecs[0];
   }

@@ -59,7 +59,7 @@ static void free_votes(struct votes *votes)
   free(votes->probings);
 }
 
-/* Takes the memory for one vote. False without it; what is missing for slots or for the probe is told to the others instead. */
+/* Takes the memory for one vote. False without it; what lacks for slots or for the probe is told to the others instead. */
 static bool prepare(struct vote *v, struct tagc_probing *probing, struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;

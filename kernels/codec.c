@@ -3,6 +3,7 @@
  */
 #include "kernels/codec.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "kernels/carve.h"
@@ -25,6 +26,14 @@ const struct tagc_codec *tagc_codec_find(const char *name)
     if (strcmp((*codec)->name, name) == 0)
       return *codec;
   return NULL;
+}
+
+const char *tagc_codec_names(char *text, size_t size)
+{
+  size_t used = 0;
+  for (const struct tagc_codec *const *codec = tagc_codecs; *codec && used < size; codec++)
+    used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "|" : "", (*codec)->name);
+  return text;
 }
 
 size_t tagc_job_carve(struct tagc_job *job, uint8_t *base)

@@ -110,4 +110,7 @@ extern const struct tagc_codec *const tagc_codecs[];
 /* The codec of that name, or NULL. */
 const struct tagc_codec *tagc_codec_find(const char *name);
 
+/* Their names as "none|bf16|..."; what does not fit is cut. Returns `text`. */
+const char *tagc_codec_names(char *text, size_t size);
+
 #endif

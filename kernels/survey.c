@@ -115,7 +115,8 @@ static uint8_t *shard_of(const struct sample *s, int i) { return s->shards + (si
 
 static float sampled(const struct sample *s, uint64_t i) { return s->scale * tagc_load(shard_of(s, 1), i, s->dtype); }
 
-/* The stretch of a range, on a block's border, to its end or that of its shard. Copies it (but not to NULL), and returns its length. */
+/* A stretch from the block on that `from` lies in, at most to the end of the shard. Copies it (but not to NULL), and returns
+ * its length. */
 static uint64_t take_stretch(const struct row *row, uint64_t from, void *to)
 {
   const size_t size = tagc_dtype_size(row->q->shape.dtype);

@@ -13,7 +13,7 @@
 #include "interpose/library.h"
 #include "tests/unit/tap.h"
 
-enum { N = 70000, RANKS = 2, VOTE = 4 };   /* a cycle of one call is known at the third, and voted on at the fourth */
+enum { N = 20000, RANKS = 2, VOTE = 4 };   /* a cycle of one call is known at the third, and voted on at the fourth */
 
 static struct tagc_comm *comm;
 static ncclComm_t handles[RANKS];
@@ -120,7 +120,7 @@ static void set_up(void)
   comm->device = &device;
   comm->agreed = true;
   plains = sends = all_to_alls = meetings = ends = allocations = fail_at = fail_allocation = 0;
-  plain_ns = 20;
+  plain_ns = 100;
   send_ns = all_to_all_ns = 1;
   at_end = NULL;
   other_rank = NULL;
@@ -177,21 +177,21 @@ static void wires(void)
 
   set_up();
   plain_ns = 0;
-  send_ns = 20;
+  send_ns = 1000;
   ok(calls(VOTE) == ncclSuccess && meetings == 3 && is_plain(TAGC_REASON_no_faster), "messages are slow: all stays plain");
   tear_down();
 
   set_up();
   nccl.functions[TAGC_ENTRY_ncclAlltoAll] = (void *)&all_to_all;
-  all_to_all_ns = 20;
+  all_to_all_ns = 100;
   ok(calls(VOTE) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && !comm->all_to_all && all_to_alls > 0,
      "a slow ncclAlltoAll is tried, and not used");
   tear_down();
 
   set_up();
   nccl.functions[TAGC_ENTRY_ncclAlltoAll] = (void *)&all_to_all;
-  send_ns = 20;
-  plain_ns = 60;
+  send_ns = 100;
+  plain_ns = 300;
   ok(calls(VOTE) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && comm->all_to_all, "a fast one is used");
   before = sends;
   int before_all = all_to_alls;
