@@ -18,7 +18,7 @@ const char *tagc_reason_words(enum tagc_reason reason)
 enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const struct tagc_codec *codec)
 {
   switch (options->residual) {
-  case TAGC_RESIDUAL_AUTO: return codec->needs_residual ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE;
+  case TAGC_RESIDUAL_AUTO: return codec->needs_residual ? TAGC_STORAGE_INT8 : TAGC_STORAGE_NONE;
   case TAGC_RESIDUAL_FP32: return TAGC_STORAGE_FP32;
   case TAGC_RESIDUAL_BF16: return TAGC_STORAGE_BF16;
   case TAGC_RESIDUAL_INT8: return TAGC_STORAGE_INT8;

@@ -40,7 +40,8 @@ struct tagc_slot_question {
 /* Could a codec carry the slot, if there were one? TAGC_REASON_compressed, or why not. Does not look at the codec. */
 enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *question);
 
-/* How a slot's residual is kept under a codec: what TAGC_RESIDUAL says, and for codecs that need one fp32 by default. */
+/* How a slot's residual is kept under a codec: what TAGC_RESIDUAL says, and for codecs that need one int8 by default: the loss of a
+ * training is the same with all storages (tests/bench/RESULTS.md), and a byte a parameter is little. */
 enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const struct tagc_codec *codec);
 
 /* TAGC_REASON_compressed where it can; *layout is then filled, and *residual_bytes is what it takes of the budget: 0
