@@ -357,4 +357,6 @@ void bench_parse(int argc, char **argv, struct bench_options *o)
   }
   if (o->simulation.wanted && (o->plot || o->inputs))
     bench_stop(BENCH_USAGE, "%s does not go with --simulate", o->plot ? "--plot" : "--input");
+  if (o->simulation.wanted && !o->repeat && (o->simulation.encode_gbs <= 0 || o->simulation.decode_gbs <= 0))
+    bench_stop(BENCH_USAGE, "--simulate needs to know the codecs' speed: --repeat 1 or more, or --encode and --decode");
 }

@@ -118,6 +118,7 @@ static void compare(const struct sim *sim, int steps, struct bench_result *resul
   const struct bench_world *world = sim->world;
   double error2 = 0, exact2 = 0, sum2 = 0, product = 0, worst = 0;
   uint64_t counted = 0;
+  bool broken = false;             /* a shard came out NaN: more exceptions than fit */
   for (uint64_t i = 0; i < (uint64_t)world->ranks * world->n; i++) {
     double exact = 0, sum = sim->sum[i] / steps;
     for (int rank = 0; rank < world->ranks; rank++)
@@ -130,23 +131,31 @@ static void compare(const struct sim *sim, int steps, struct bench_result *resul
     sum2 += sum * sum;
     product += sum * exact;
     worst = fmax(worst, fabs(sum - exact));
+    broken |= !isfinite(sum);
   }
   result->nonfinite = (uint64_t)world->ranks * world->n - counted;
   result->error = exact2 > 0 ? sqrt(error2 / exact2) : 0;
   result->worst = exact2 > 0 ? worst / sqrt(exact2 / (double)counted) : 0;
+  if (broken) {
+    result->error = result->worst = result->cosine = NAN;
+    return;
+  }
   result->cosine = exact2 > 0 && sum2 > 0 ? product / sqrt(exact2 * sum2) : error2 > 0 ? 0 : 1;
 }
 
-/* The times of rank 0, for the variants that are asked for. */
+/* The times of rank 0, for the variants that are asked for; the chosen one's come first. */
 static void measure(const struct bench_options *o, struct sim *sim, int repeat, struct bench_result *result)
 {
   const enum tagc_variant chosen = tagc_variant();
-  for (int i = TAGC_VARIANT_COUNT; i-- > 0;) {
-    if (o->all_variants ? !tagc_variant_force(tagc_variant_name((enum tagc_variant)i)) : i != (int)chosen)
+  for (int turn = TAGC_VARIANT_COUNT; turn >= 0; turn--) {
+    const enum tagc_variant variant = turn == TAGC_VARIANT_COUNT ? chosen : (enum tagc_variant)turn;
+    if (turn < TAGC_VARIANT_COUNT && (!o->all_variants || variant == chosen))
+      continue;
+    if (!tagc_variant_force(tagc_variant_name(variant)))
       continue;
     struct bench_speed *speed = &result->speed[result->speeds++];
     *speed = bench_measure(sim->codec, &sim->job[0], repeat);
-    speed->variant = (enum tagc_variant)i;
+    speed->variant = variant;
   }
   tagc_variant_force(tagc_variant_name(chosen));
 }

@@ -43,6 +43,8 @@ static uint32_t prepare_shard(const struct tagc_job *job, const struct tagc_lhc_
     .list = place_of(job, number),
   };
   tagc_exceptions_clear(shard.exceptions, geo->grid.n);
+  if (geo->hashes)                 /* the padding behind the bitmap, which is written whole later */
+    memset(out + message.bytes - 16, 0, 16);
   if (geo->narrow_residual && !job->residual_empty)
     tagc_residual_load_shard(job, number, shard.residual);
   state->header->norm2 += tagc_sparsify(&shard);

@@ -4,6 +4,8 @@
  * Output: stdout, and the file of --plot. Exit status: 0; 1 without memory, or where a file cannot be read or written;
  * 2 for bad options.
  */
+#include <math.h>
+
 #include "kernels/bench.h"
 
 /* The codecs of the options, on one world. */
@@ -26,6 +28,8 @@ static void plot(const struct bench_options *o, const struct bench_world *world,
     else
       for (size_t k = 0; k < KEEPS; k++)
         points[count++] = bench_run(o, world, o->codec[i], keep[k], 0);
+  for (size_t i = 0; i < count; i++)
+    points[i].carried &= isfinite(points[i].error) != 0;    /* a sum that is not a number has no place in the picture */
   bench_plot(o, world, points, count);
 }
 
@@ -41,24 +45,28 @@ static void simulate(struct bench_options *o, struct bench_result *results)
   bench_simulate(o, results);
 }
 
+static void show(const struct bench_options *o, struct bench_result *results)
+{
+  struct bench_world world = bench_world_new(o);
+  run_codecs(o, &world, results);
+  if (o->plot)
+    plot(o, &world, results);
+  if (o->json)
+    bench_print_json(o, &world, results, o->codec_count);
+  else
+    bench_print_table(o, &world, results, o->codec_count);
+  bench_world_free(&world);
+}
+
 int main(int argc, char **argv)
 {
   static struct bench_options o;
   static struct bench_result results[BENCH_MOST_CODECS];
   bench_parse(argc, argv, &o);
-  if (o.simulation.wanted) {
+  if (o.simulation.wanted)
     simulate(&o, results);
-    return 0;
-  }
-  struct bench_world world = bench_world_new(&o);
-  run_codecs(&o, &world, results);
-  if (o.plot)
-    plot(&o, &world, results);
-  if (o.json)
-    bench_print_json(&o, &world, results, o.codec_count);
   else
-    bench_print_table(&o, &world, results, o.codec_count);
-  bench_world_free(&world);
+    show(&o, results);
   if (fflush(stdout) != 0)
     bench_stop(BENCH_FAILED, "stdout cannot be written");
   return 0;
