@@ -52,8 +52,20 @@ static void check_sum(uint64_t n, int nranks, enum tagc_dtype dtype, bool in_pla
   sim_free(&sim);
 }
 
+/* What does not fit the type leaves an infinity over: it must not stay in the residual and come again. */
+static void check_infinite_rest(void)
+{
+  struct sim sim = sim_new("none", 3, 2, TAGC_FLOAT16, 1000000);
+  sim.job[0].scale = 1e6f;
+  sim_put(&sim, 0, 1, 1, 2);
+  sim_step(&sim, 1);
+  ok(isinf(sim_got(&sim, 1, 1)) && tagc_residual_floats(&sim.job[0], 1)[1] == 0, "an infinity leaves no residual");
+  sim_free(&sim);
+}
+
 int main(void)
 {
+  check_infinite_rest();
   check_example();
   for (int nranks = 2; nranks <= 8; nranks += 3)
     for (int dtype = 0; dtype < 3; dtype++) {

@@ -202,6 +202,7 @@ enum { FENCE = 64 };
 static void *fenced(size_t bytes, size_t shift)
 {
   uint8_t *memory = sim_memory(bytes + 2 * FENCE);
+  memset(memory, 0xa5, bytes + 2 * FENCE);
   return memory + FENCE + shift;
 }
 

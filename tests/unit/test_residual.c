@@ -2,6 +2,8 @@
  * The residual in its three storages: sizes, bytes, what rounding does to one value and to the mean of many, the ends of
  * shards, the flush, and the same bits from every variant.
  */
+#include <fenv.h>
+
 #include "kernels/residual.h"
 #include "kernels/variant.h"
 #include "tests/unit/codec_sim.h"
@@ -193,7 +195,10 @@ static void check_flush(enum tagc_storage storage, enum tagc_dtype dtype)
     for (uint64_t i = shard * n; i < (shard + 1) * n; i++)
       tagc_store(want, i, dtype, 0.5f * tagc_load(send, i, dtype) + values[i % n]);
   }
+  fesetround(FE_UPWARD);
   tagc_residual_flush(&job, out);
+  ok(fegetround() == FE_UPWARD, "%s: a flush keeps the rounding of the program", name[storage]);
+  fesetround(FE_TONEAREST);
   ok(memcmp(out, want, 3 * n * tagc_dtype_size(dtype)) == 0, "%s: a flush in type %d sends what was kept", name[storage],
      dtype);
   free(values);
