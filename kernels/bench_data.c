@@ -201,7 +201,8 @@ static void check_names(const struct bench_options *o)
         bench_stop(BENCH_USAGE, "the names say different shapes: %s and %s; give files of one type, W and n",
                    o->inputs[j], o->inputs[i]);
       if (name.rank >= 0 && other.rank == name.rank)
-        bench_stop(BENCH_USAGE, "two files of rank %d: %s and %s; give one a rank", name.rank, o->inputs[j], o->inputs[i]);
+        bench_stop(BENCH_USAGE, "two files of rank %d: %s and %s; give one a rank", name.rank, o->inputs[j],
+                   o->inputs[i]);
     }
   }
 }

@@ -4,11 +4,15 @@
  *
  *   dump STEPS                 only trains; prints a hash of all results, so that runs can be compared
  *   dump STEPS PREFIX          and checks the files: those of one step, to the last byte
- *   dump STEPS PREFIX stages   the same on the halves alone, as the stages of a pipeline do: both are communicator 0 then
+ *   dump STEPS PREFIX stages   the same on the halves alone: both are communicator 0 then, as in the stages of a pipeline
+ *   dump STEPS PREFIX abort    another thread aborts the communicator while its gradient is being written
  */
 #include <glob.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "tests/e2e/harness.h"
 
@@ -17,6 +21,31 @@ enum { UNITS = 2, SIDES = 2 };
 static const size_t sizes[UNITS] = {3000, 5001};
 static float *gradient, *result;
 static int first_side;              /* 1: the halves alone */
+
+static bool aborts;
+static atomic_bool aborted;
+
+static void *abort_world(void *unused)
+{
+  ncclCommAbort(world);
+  atomic_store(&aborted, true);
+  return unused;
+}
+
+/* What the library writes with. The abort has time enough to return early, and the buffer might be freed then. */
+ssize_t write(int file, const void *data, size_t size)
+{
+  pthread_t thread;
+  if (aborts && data == gradient) {
+    if (pthread_create(&thread, NULL, abort_world, NULL) != 0)
+      _exit(1);
+    usleep(200000);
+    if (atomic_load(&aborted))
+      dprintf(1, "# rank %d: the abort has returned while the gradient was read\n", rank);
+    _exit(atomic_load(&aborted) ? 1 : 42);   /* the thread goes with it */
+  }
+  return syscall(SYS_write, file, data, size);
+}
 
 /* The communicator counts, so that a file of one cannot pass for the other's. */
 static float gradient_at(int side, uint64_t step, int unit, size_t i)
@@ -100,11 +129,12 @@ static void check_files(ncclComm_t *comms, const char *prefix, uint64_t steps)
 int main(int argc, char **argv)
 {
   if (argc < 2) {
-    fprintf(stderr, "usage: dump STEPS [PREFIX [stages]]\n");
+    fprintf(stderr, "usage: dump STEPS [PREFIX [stages|abort]]\n");
     return 2;
   }
   const uint64_t steps = strtoull(argv[1], NULL, 10);
-  first_side = argc > 3;
+  first_side = argc > 3 && strcmp(argv[3], "stages") == 0;
+  aborts = argc > 3 && !first_side;
   meet();
   ncclComm_t comms[SIDES] = {world, NULL};
   CHECK(ncclCommSplit(world, rank / 2, rank, &comms[1], NULL));
