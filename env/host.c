@@ -23,4 +23,14 @@ uint64_t tagc_host_id(void)
   return tagc_hash_add(hash, boot, size > 0 ? (size_t)size : 0);
 }
 
+void tagc_host_name(char name[TAGC_HOST_NAME])
+{
+  static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+  memset(name, 0, TAGC_HOST_NAME);
+  if (gethostname(name, TAGC_HOST_NAME - 1) != 0 || !*name)
+    strcpy(name, "host");
+  for (char *c = name; *(c += strspn(c, allowed)); c++)
+    *c = '_';
+}
+
 bool tagc_host_ids_are_fixed(void) { return getenv("NCCL_COMM_ID") != NULL; }

@@ -9,18 +9,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "env/host.h"
 #include "env/log.h"
 #include "env/signals.h"
 #include "interpose/comm.h"
 #include "interpose/library.h"
 #include "layermap/select.h"
 
-static atomic_bool given_up;
-
-static void give_up(const char *path, const char *why)
+/* Once in a process: a disk that is full is full for all that follows. */
+static void warn(const char *path, const char *why)
 {
-  if (!atomic_exchange(&given_up, true))
-    tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_DUMP: %s: %s; this process dumps no more", path, why);
+  static atomic_bool warned;
+  if (!atomic_exchange(&warned, true))
+    tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_DUMP: %s: %s; left out, as will be whatever else fails", path, why);
 }
 
 /* The errno of what went wrong, else 0. */
@@ -44,7 +45,7 @@ static void write_file(const char *path, const void *data, size_t size)
   struct tagc_held_signals held;
   int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) {
-    give_up(path, strerror(errno));
+    warn(path, strerror(errno));
     return;
   }
   tagc_signals_hold(&held);
@@ -55,7 +56,7 @@ static void write_file(const char *path, const void *data, size_t size)
   if (error == 0)
     return;
   unlink(path);
-  give_up(path, strerror(error));
+  warn(path, strerror(error));
 }
 
 static const char *type_name(enum tagc_dtype type)
@@ -82,11 +83,13 @@ static bool is_wanted(const struct tagc_call *call, char *path, size_t size, siz
   char lock[32] = "";
   if (comm->lock_number > 1)
     snprintf(lock, sizeof lock, "-lock%llu", (unsigned long long)comm->lock_number);
-  int length = snprintf(path, size, "%s-process%d-comm%llu%s-rank%d-%s-%s-W%d-n%llu.raw", o->dump, tagc_log_rank(),
+  char host[TAGC_HOST_NAME];
+  tagc_host_name(host);
+  int length = snprintf(path, size, "%s-%s-pid%d-comm%llu%s-rank%d-%s-%s-W%d-n%llu.raw", o->dump, host, (int)getpid(),
                         (unsigned long long)comm->ledger->number, lock, comm->rank, slot->name, type_name(shape->dtype),
                         comm->nranks, (unsigned long long)shape->n);
   if (length < 0 || (size_t)length >= size) {
-    give_up(o->dump, strerror(ENAMETOOLONG));
+    warn(o->dump, strerror(ENAMETOOLONG));
     return false;
   }
   return true;
@@ -94,23 +97,26 @@ static bool is_wanted(const struct tagc_call *call, char *path, size_t size, siz
 
 static void dump_call(const struct tagc_call *call)
 {
+  struct tagc_comm *comm = call->comm;
   char path[PATH_MAX];
   size_t bytes;
-  pthread_mutex_lock(&call->comm->lock);
-  const bool wanted = is_wanted(call, path, sizeof path, &bytes), on_host = call->comm->device != NULL;
-  pthread_mutex_unlock(&call->comm->lock);
+  pthread_mutex_lock(&comm->lock);
+  const bool wanted = is_wanted(call, path, sizeof path, &bytes), on_host = comm->device != NULL;
+  pthread_mutex_unlock(&comm->lock);
   if (wanted && !on_host)
-    give_up(path, "gradients in the memory of a GPU cannot be dumped yet");
-  else if (wanted)
-    write_file(path, call->send, bytes);
+    warn(path, "gradients in the memory of a GPU cannot be dumped yet");
+  if (!wanted || !on_host || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+    return;                         /* after an abort the program may free its buffers */
+  write_file(path, call->send, bytes);
+  tagc_comms_leave(&comm, 1);
 }
 
 void tagc_dump_calls(const struct tagc_call *calls, size_t count)
 {
-  if (!*tagc_library_options()->dump || atomic_load_explicit(&given_up, memory_order_relaxed))
+  if (!*tagc_library_options()->dump)
     return;
   const int saved = errno;
-  for (size_t i = 0; i < count && !atomic_load_explicit(&given_up, memory_order_relaxed); i++)
+  for (size_t i = 0; i < count; i++)
     dump_call(&calls[i]);
   errno = saved;
 }

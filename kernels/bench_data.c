@@ -188,10 +188,30 @@ static void read_file(const char *path, void *to, uint64_t bytes)
   fclose(file);
 }
 
+/* The ranks of one reduce-scatter have one shape, and a rank has one file. Two runs, or two stages of a pipeline, that
+ * went into one folder look alike. */
+static void check_names(const struct bench_options *o)
+{
+  for (int i = 1; i < o->input_count; i++) {
+    const struct file_name name = parse_name(o->inputs[i]);
+    for (int j = 0; j < i && name.n; j++) {
+      const struct file_name other = parse_name(o->inputs[j]);
+      if (other.n && (other.n != name.n || other.ranks != name.ranks || other.typed != name.typed ||
+                      other.dtype != name.dtype))
+        bench_stop(BENCH_USAGE, "the names say different shapes: %s and %s; give files of one type, W and n",
+                   o->inputs[j], o->inputs[i]);
+      if (name.rank >= 0 && other.rank == name.rank)
+        bench_stop(BENCH_USAGE, "two files of rank %d: %s and %s; give one a rank", name.rank, o->inputs[j],
+                   o->inputs[i]);
+    }
+  }
+}
+
 /* The shape of the world: options first, then the name of the first file, then its size. */
 static void shape_from_files(const struct bench_options *o, struct bench_world *world)
 {
   const struct file_name name = parse_name(o->inputs[0]);
+  check_names(o);
   world->dtype = o->dtype_given || !name.typed ? o->dtype : name.dtype;
   world->ranks = o->ranks ? o->ranks : name.ranks ? name.ranks : o->input_count > 1 ? o->input_count : 2;
   if (world->ranks > BENCH_MOST_RANKS)
@@ -203,10 +223,7 @@ static void shape_from_files(const struct bench_options *o, struct bench_world *
   const uint64_t held = size_of_file(o->inputs[0]) / tagc_dtype_size(world->dtype);
   world->n = o->elements ? o->elements : name.n && name.ranks == world->ranks ? name.n : held / (uint64_t)world->ranks;
   for (int i = 0; i < o->input_count; i++) {
-    const struct file_name other = parse_name(o->inputs[i]);
     const uint64_t bytes = size_of_file(o->inputs[i]);
-    if (other.typed && name.typed && other.dtype != name.dtype)
-      bench_stop(BENCH_USAGE, "%s: its name says another type than that of %s", o->inputs[i], o->inputs[0]);
     if (world->n == 0 || world->n > bytes / tagc_dtype_size(world->dtype) / (uint64_t)world->ranks)
       bench_stop(BENCH_FAILED, "%s: %llu bytes are not %d shards of %llu elements of %s", o->inputs[i],
                  (unsigned long long)bytes, world->ranks, (unsigned long long)(world->n ? world->n : 1),
@@ -231,7 +248,7 @@ static void read_each(const struct bench_options *o, struct bench_world *world)
   bool named = true;
   for (int i = 0; i < world->ranks; i++) {
     const int rank = parse_name(o->inputs[i]).rank;
-    named = named && rank >= 0 && rank < world->ranks && !path[rank];
+    named = named && rank >= 0 && rank < world->ranks;
     if (named)
       path[rank] = o->inputs[i];
   }

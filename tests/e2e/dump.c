@@ -4,9 +4,15 @@
  *
  *   dump STEPS                 only trains; prints a hash of all results, so that runs can be compared
  *   dump STEPS PREFIX          and checks the files: those of one step, to the last byte
+ *   dump STEPS PREFIX stages   the same on the halves alone: both are communicator 0 then, as in the stages of a pipeline
+ *   dump STEPS PREFIX abort    another thread aborts the communicator while its gradient is being written
  */
+#include <glob.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "tests/e2e/harness.h"
 
@@ -14,6 +20,32 @@ enum { UNITS = 2, SIDES = 2 };
 
 static const size_t sizes[UNITS] = {3000, 5001};
 static float *gradient, *result;
+static int first_side;              /* 1: the halves alone */
+
+static bool aborts;
+static atomic_bool aborted;
+
+static void *abort_world(void *unused)
+{
+  ncclCommAbort(world);
+  atomic_store(&aborted, true);
+  return unused;
+}
+
+/* What the library writes with. The abort has time enough to return early, and the buffer might be freed then. */
+ssize_t write(int file, const void *data, size_t size)
+{
+  pthread_t thread;
+  if (aborts && data == gradient) {
+    if (pthread_create(&thread, NULL, abort_world, NULL) != 0)
+      _exit(1);
+    usleep(200000);
+    if (atomic_load(&aborted))
+      dprintf(1, "# rank %d: the abort has returned while the gradient was read\n", rank);
+    _exit(atomic_load(&aborted) ? 1 : 42);   /* the thread goes with it */
+  }
+  return syscall(SYS_write, file, data, size);
+}
 
 /* The communicator counts, so that a file of one cannot pass for the other's. */
 static float gradient_at(int side, uint64_t step, int unit, size_t i)
@@ -26,7 +58,7 @@ static uint64_t train(ncclComm_t *comms, uint64_t steps)
 {
   uint64_t h = 0;
   for (uint64_t step = 0; step < steps; step++)
-    for (int side = 0; side < SIDES; side++) {
+    for (int side = first_side; side < SIDES; side++) {
       int n = nranks;
       CHECK(ncclCommCount(comms[side], &n));
       for (int u = 0; u < UNITS; u++)
@@ -61,19 +93,29 @@ static int64_t step_of(const char *path, int side, int unit, size_t count, uint6
   return -1;
 }
 
+/* The one file of this process that the pattern finds. */
+static void find_file(const char *pattern, char *path, size_t size)
+{
+  glob_t found = {0};
+  int status = glob(pattern, 0, NULL, &found);
+  snprintf(path, size, "%s", status == 0 && found.gl_pathc == 1 ? found.gl_pathv[0] : pattern);
+  globfree(&found);
+}
+
 static void check_files(ncclComm_t *comms, const char *prefix, uint64_t steps)
 {
-  for (int side = 0; side < SIDES; side++) {
+  for (int side = first_side; side < SIDES; side++) {
     int64_t first = -1;
     bool good = true, closed = true;
     for (int u = 0; u < UNITS; u++) {
-      char path[500];
+      char pattern[500], path[500];
       int n, r;
       struct stat status;
       CHECK(ncclCommCount(comms[side], &n));
       CHECK(ncclCommUserRank(comms[side], &r));
-      snprintf(path, sizeof path, "%s-process%d-comm%d-rank%d-unit%d-fp32-W%d-n%zu.raw", prefix, rank, side, r, u, n,
-               sizes[u]);
+      snprintf(pattern, sizeof pattern, "%s-*-pid%d-comm%d-rank%d-unit%d-fp32-W%d-n%zu.raw", prefix, (int)getpid(),
+               side - first_side, r, u, n, sizes[u]);
+      find_file(pattern, path, sizeof path);
       int64_t step = step_of(path, side, u, sizes[u] * (size_t)n, steps);
       good &= step >= 0 && (u == 0 || step == first);
       first = step;
@@ -87,10 +129,12 @@ static void check_files(ncclComm_t *comms, const char *prefix, uint64_t steps)
 int main(int argc, char **argv)
 {
   if (argc < 2) {
-    fprintf(stderr, "usage: dump STEPS [PREFIX]\n");
+    fprintf(stderr, "usage: dump STEPS [PREFIX [stages|abort]]\n");
     return 2;
   }
   const uint64_t steps = strtoull(argv[1], NULL, 10);
+  first_side = argc > 3 && strcmp(argv[3], "stages") == 0;
+  aborts = argc > 3 && !first_side;
   meet();
   ncclComm_t comms[SIDES] = {world, NULL};
   CHECK(ncclCommSplit(world, rank / 2, rank, &comms[1], NULL));
