@@ -19,7 +19,7 @@
  *                  offsets  uint8 x capacity: positions inside those blocks
  *                  values   fp32 x capacity, exact
  * Example        n = 3, nranks = 2, keep all, shard (0, 1, 2):
- *                  00 00 00 00  00 00 00 00  (8 zeros)       no exceptions, room for one
+ *                  00 00 00 00  00 00 00 00  (8 zeros)       no exceptions, room for one; not full
  *                  02 00 (14 zeros)                          two values in the block
  *                  01 02 00 (13 zeros)                       at 1 and 2
  *                  00 00 80 3f  00 00 00 40  (8 zeros)       1 and 2

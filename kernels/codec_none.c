@@ -110,6 +110,7 @@ static void none_decode(struct tagc_job *job)
     }
   }
   job->nonfinite_seen = seen;           /* of this shard only: nothing tells of the others */
+  job->surplus_seen = false;
   tagc_fpmode_leave(mode);
 }
 

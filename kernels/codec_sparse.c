@@ -5,20 +5,21 @@
  * What is sent   C = max(1, floor(n * keep_ppm / 10^6)) values a shard, chosen as sparsify.h says with one threshold a
  *                shard; fewer only where fewer reach 2^-120, or where all 256 of a block are chosen: the smallest of
  *                these stays (of equal ones the last). What rounding to bf16 (nearest even) leaves over stays, too.
+ *                A shard is full where C were chosen, one that then stays in a block of 256 included.
  * Payload        Exchange A2A, little-endian, each part padded with zeros to 16 bytes, unused entries zero:
  *                  exceptions   exceptions.h
  *                  counts       uint8 x ceil(n/256): values sent of each block of 256 positions
  *                  offsets      uint8 x C: positions inside the blocks, in order of position
  *                  values       bf16 x C, in the same order
  * Example        n = 300, keep 1% (C = 3), shard zero but for 1 at 2, -3 at 255 and 1/2 at 258:
- *                  00 00 00 00  00 00 00 00  (40 zeros)      no exceptions, room for five
+ *                  00 00 00 00  02 00 00 00  (40 zeros)      no exceptions, room for five; the shard is full
  *                  02 01 (14 zeros)                          two values in the first block, one in the second
  *                  02 ff 02 (13 zeros)                       at 2 and 255, and at 258
  *                  80 3f  40 c0  00 3f (10 zeros)            1, -3, 1/2
  * Sum            The owner adds the senders' values in fp32 in rank order, its own shard, exceptions; divides, rounds
  *                once.
  * State          The lists of one shard, and one shard's residual as fp32 where it is stored narrower; then what is kept
- *                for decode: one bit, the merged exceptions and a cursor a sender.
+ *                for decode: what was told, the merged exceptions and a cursor a sender.
  * Threads        Reentrant.
  */
 #include <string.h>
@@ -33,7 +34,7 @@
 enum { BLOCK = TAGC_SPARSE_BLOCK, MAX_RANKS = 1 << 16 };
 
 struct state {
-  bool *nonfinite;                 /* this rank had an exception somewhere */
+  uint32_t *anywhere;              /* what this rank tells the others (exceptions.h) */
 
   struct tagc_sparsify_memory lists;
   uint32_t *bitmap;                /* of the shard's chosen positions */
@@ -47,7 +48,7 @@ static size_t state_carve(struct state *out, const struct tagc_shape *shape, con
 {
   const size_t senders = (size_t)shape->nranks - 1;
   size_t sending = 0, receiving;
-  out->nonfinite = tagc_carve(base, &sending, sizeof *out->nonfinite);
+  out->anywhere = tagc_carve(base, &sending, sizeof *out->anywhere);
   receiving = sending;
   sending = tagc_sparsify_carve(&out->lists, grid, 1, base, sending);
   out->bitmap = tagc_carve(base, &sending, grid->lines * sizeof *out->bitmap);
@@ -145,6 +146,7 @@ static double encode_shard(const struct tagc_job *job, const struct tagc_grid *g
   if (!floats && !job->residual_empty)
     tagc_residual_load_shard(job, number, shard.residual);
   double norm2 = tagc_sparsify(&shard);
+  *state->anywhere |= tagc_sparsify_surplus(&shard);    /* before one goes back */
   if (tagc_sparse_count(message, shard.bitmap, out))
     norm2 += drop_surplus(&shard, out + message->counts);
   job->stats->nonfinite += tagc_exceptions_close(shard.exceptions, job->shape.n);
@@ -162,10 +164,11 @@ static void sparse_encode(struct tagc_job *job)
   double norm2 = 0;
   parts_fill(&job->shape, &grid, &message);
   state_carve(&state, &job->shape, &grid, job->state);
+  *state.anywhere = tagc_sparsify_own_exceptions(job);
   for (int shard = 0; shard < job->shape.nranks; shard++)
     if (shard != job->rank)
       norm2 += encode_shard(job, &grid, &message, &state, shard);
-  *state.nonfinite = tagc_exceptions_tell(job, tagc_sparsify_own_exceptions(job));
+  *state.anywhere = tagc_exceptions_tell(job, *state.anywhere);
   job->stats->residual_norm2 = norm2;
   tagc_fpmode_leave(mode);
 }
@@ -179,8 +182,7 @@ static void sparse_decode(struct tagc_job *job)
   size_t count;
   parts_fill(&job->shape, &grid, &message);
   state_carve(&state, &job->shape, &grid, job->state);
-  job->nonfinite_seen = *state.nonfinite;
-  if (tagc_exceptions_collect(job, state.exceptions, &count, &job->nonfinite_seen)) {
+  if (tagc_exceptions_collect(job, *state.anywhere, state.exceptions, &count)) {
     tagc_sparse_sum(job, &message, state.cursors, state.exceptions, count);
   } else {
     job->stats->overflowed++;

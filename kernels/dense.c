@@ -15,7 +15,7 @@ _Static_assert((int)BLOCK == (int)TAGC_RESIDUAL_BLOCK && (int)BLOCK == (int)TAGC
 
 /* At the start of the state, from encode to decode. */
 struct header {
-  uint32_t seen;                   /* this rank had an exception somewhere */
+  uint32_t anywhere;               /* what this rank told the others (exceptions.h) */
   uint32_t unused[3];
 };
 
@@ -223,7 +223,9 @@ void tagc_dense_encode(const struct tagc_dense_format *format, struct tagc_job *
     if (shard != job->rank)
       norm2 += encode_shard(format, job, shard);
   const bool seen = kernels()->has_exceptions(own, job->shape.n, job->shape.dtype, job->scale);
-  *(struct header *)job->state = (struct header){ .seen = tagc_exceptions_tell(job, seen) };
+  *(struct header *)job->state = (struct header){
+    .anywhere = tagc_exceptions_tell(job, seen ? TAGC_ANYWHERE_EXCEPTION : 0),
+  };
   job->stats->selected += ((uint64_t)job->shape.nranks - 1) * job->shape.n;
   job->stats->residual_norm2 = norm2;
   tagc_fpmode_leave(mode);
@@ -319,8 +321,9 @@ void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *
     .result = { .dtype = job->shape.dtype, .scale = job->scale, .divisor = job->divisor },
   };
   size_t count;
-  job->nonfinite_seen = header->seen;
-  if (tagc_exceptions_collect(job, exceptions, &count, &job->nonfinite_seen)) {
+  const bool fits = tagc_exceptions_collect(job, header->anywhere, exceptions, &count);
+  job->surplus_seen = false;       /* there is room for all; no message is believed that says otherwise */
+  if (fits) {
     decode_blocks(&sum, exceptions, count);
   } else {
     job->stats->overflowed++;

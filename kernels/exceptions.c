@@ -79,20 +79,21 @@ static struct tagc_exceptions *list_of(const struct tagc_job *job, uint8_t *mess
   return (struct tagc_exceptions *)(messages + (size_t)rank * job->layout.message_bytes);
 }
 
-bool tagc_exceptions_tell(const struct tagc_job *job, bool own)
+uint32_t tagc_exceptions_tell(const struct tagc_job *job, uint32_t known)
 {
-  bool seen = own;
+  uint32_t anywhere = known;
+  for (int shard = 0; shard < job->shape.nranks; shard++)
+    if (shard != job->rank && list_of(job, job->message_out, shard)->count > 0)
+      anywhere |= TAGC_ANYWHERE_EXCEPTION;
   for (int shard = 0; shard < job->shape.nranks; shard++)
     if (shard != job->rank)
-      seen |= list_of(job, job->message_out, shard)->count > 0;
-  for (int shard = 0; shard < job->shape.nranks; shard++)
-    if (shard != job->rank)
-      list_of(job, job->message_out, shard)->anywhere = seen;
-  return seen;
+      list_of(job, job->message_out, shard)->anywhere = anywhere;
+  return anywhere;
 }
 
-bool tagc_exceptions_collect(const struct tagc_job *job, struct tagc_exception *sorted, size_t *count, bool *seen)
+bool tagc_exceptions_collect(struct tagc_job *job, uint32_t told, struct tagc_exception *sorted, size_t *count)
 {
+  uint32_t anywhere = told;
   bool fits = true;
   *count = 0;
   for (int sender = 0; sender < job->shape.nranks; sender++) {
@@ -100,7 +101,9 @@ bool tagc_exceptions_collect(const struct tagc_job *job, struct tagc_exception *
       continue;
     const struct tagc_exceptions *list = list_of(job, job->message_in, sender);
     fits &= tagc_exceptions_merge(sorted, count, list, job->shape.n);
-    *seen |= list->anywhere || !fits;
+    anywhere |= list->anywhere;
   }
+  job->nonfinite_seen = anywhere & TAGC_ANYWHERE_EXCEPTION || !fits;
+  job->surplus_seen = anywhere & TAGC_ANYWHERE_SURPLUS;
   return fits;
 }

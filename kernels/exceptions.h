@@ -5,10 +5,14 @@
  *          touch nothing else. To the codec they are zero, their residual becomes zero, the owner adds them last.
  * Layout   The first part of a message, little-endian, padded with zeros to 16 bytes:
  *            uint32 count      how many there were; more than E: the shard comes out all NaN and the entries are zero
- *            uint32 anywhere   not 0 where this sender had an exception in any shard, its own included
+ *            uint32 anywhere   of all shards of the call, the same in all messages of a sender:
+ *                                bit 0  it had an exception in one of them, its own included
+ *                                bit 1  it filled the capacity of a foreign one (lhc: of a chunk of one): something may
+ *                                       have stayed behind for want of room
+ *                              the others are zero, and not looked at
  *            E x {uint32 position in the shard, uint32 bits of the fp32}, by position; unused entries are zero
  *          E = max(ceil(n / 4096), min(16, ceil(n / 64))).
- * Example  n = 100: E = 2, 32 bytes. One value, +Inf at position 7:
+ * Example  n = 100: E = 2, 32 bytes. One value, +Inf at position 7, and no shard is full (03 where one is):
  *            01 00 00 00  01 00 00 00  07 00 00 00  00 00 80 7f  (16 zeros)
  * Threads  Reentrant; the message belongs to the caller.
  */
@@ -22,6 +26,9 @@
 #include "kernels/codec_bits.h"
 
 #define TAGC_EXCEPTION_BITS 0x7b800000u    /* 2^120: magnitudes from here on are exceptions */
+
+/* The bits of `anywhere`. */
+enum { TAGC_ANYWHERE_EXCEPTION = 1, TAGC_ANYWHERE_SURPLUS = 2 };
 
 struct tagc_exception { uint32_t position, bits; };
 
@@ -60,14 +67,14 @@ uint32_t tagc_exceptions_close(struct tagc_exceptions *list, uint64_t n);
 bool tagc_exceptions_merge(struct tagc_exception *sorted, size_t *count, const struct tagc_exceptions *list,
                            uint64_t n);
 
-/* A sender's last step, when all lists are closed: tells every receiver whether this rank had an exception anywhere.
- * `own`: whether it had one in its own shard, which no codec touches, but the others want to know of it as well. Lists
- * are the first parts of job->message_out. Returns what it told. */
-bool tagc_exceptions_tell(const struct tagc_job *job, bool own);
+/* A sender's last step, when all lists are closed: tells every receiver what this rank had anywhere. `known`: bits of
+ * `anywhere` that the lists do not show: of its own shard, which no codec touches, but the others want to know of it as
+ * well, and of its capacities. Lists are the first parts of job->message_out. Returns what it told. */
+uint32_t tagc_exceptions_tell(const struct tagc_job *job, uint32_t known);
 
 /* The receiver's first step: merges all lists of job->message_in into `sorted`, which has room for nranks - 1 full
- * ones, and sets *seen where a sender had an exception anywhere. False where a list does not say which values they were:
- * the shard is NaN then. */
-bool tagc_exceptions_collect(const struct tagc_job *job, struct tagc_exception *sorted, size_t *count, bool *seen);
+ * ones, and sets job->nonfinite_seen and job->surplus_seen from what all senders and this rank (`told`) had anywhere.
+ * False where a list does not say which values they were: the shard is NaN then. */
+bool tagc_exceptions_collect(struct tagc_job *job, uint32_t told, struct tagc_exception *sorted, size_t *count);
 
 #endif

@@ -20,7 +20,7 @@ bool tagc_lhc_layout(const struct tagc_shape *shape, struct tagc_layout *out);
 /* Kept from prepare to the end, at the start of the state. */
 struct tagc_lhc_header {
   double norm2;                    /* of what stays in the residual */
-  bool nonfinite;                  /* this rank had an exception somewhere */
+  uint32_t anywhere;               /* what this rank tells the others (exceptions.h) */
 };
 
 /* What job->state holds. The lists are used from prepare to encode, the rest in decode, in the same memory. */

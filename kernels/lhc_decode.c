@@ -154,8 +154,7 @@ void tagc_lhc_decode(struct tagc_job *job)
   tagc_lhc_geometry_fill(&geo, &job->shape);
   tagc_lhc_state_carve(&state, &geo, job->state);
   size_t count;
-  job->nonfinite_seen = state.header->nonfinite;
-  if (!tagc_exceptions_collect(job, state.exceptions, &count, &job->nonfinite_seen)) {
+  if (!tagc_exceptions_collect(job, state.header->anywhere, state.exceptions, &count)) {
     job->stats->overflowed++;
     for (uint64_t i = 0; i < job->shape.n; i++)
       tagc_store(job->recv, i, job->shape.dtype, tagc_float_of(TAGC_NAN_BITS));

@@ -46,6 +46,7 @@ static uint32_t prepare_shard(const struct tagc_job *job, const struct tagc_lhc_
   if (geo->narrow_residual && !job->residual_empty)
     tagc_residual_load_shard(job, number, shard.residual);
   state->header->norm2 += tagc_sparsify(&shard);
+  state->header->anywhere |= tagc_sparsify_surplus(&shard);
   if (geo->hashes == 0) {
     const size_t first = shard.list * state->selected.stride;
     tagc_sparse_count(&message.sparse, shard.bitmap, out);
@@ -113,7 +114,7 @@ void tagc_lhc_encode(struct tagc_job *job)
   struct tagc_lhc_state state;
   tagc_lhc_geometry_fill(&geo, &job->shape);
   tagc_lhc_state_carve(&state, &geo, job->state);
-  state.header->nonfinite = tagc_exceptions_tell(job, tagc_sparsify_own_exceptions(job));
+  state.header->anywhere = tagc_exceptions_tell(job, state.header->anywhere | tagc_sparsify_own_exceptions(job));
   for (int shard = 0; geo.hashes && shard < job->shape.nranks; shard++) {
     if (shard != job->rank)
       encode_shard(job, &geo, &state, shard);

@@ -7,6 +7,8 @@
  * Inverse   x = sign * H c, because H H = 256.
  * Signs     Fresh in every call and for every block of every shard, the same on all ranks: the errors of many equal
  *           steps average out. They are functions of the seed and of the place: any block can be decoded alone.
+ *           One key has no signs: tagc_mix64(0) = 0, so that with seed 0 the first 64 elements of block 0 of shard 0
+ *           all stay positive. The caller's seed is 0 by chance only, in one of 2^64 calls.
  * Threads   Pure functions.
  */
 #ifndef KERNELS_ROTATE_H

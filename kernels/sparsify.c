@@ -244,8 +244,19 @@ double tagc_sparsify(const struct tagc_sparsify_shard *shard)
   return good ? norm2 : norm_of(shard);
 }
 
-bool tagc_sparsify_own_exceptions(const struct tagc_job *job)
+uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard)
+{
+  const struct tagc_grid *grid = shard->grid;
+  const uint32_t *counts = shard->memory->counts + shard->list * grid->chunks;
+  for (uint32_t chunk = 0; chunk < grid->chunks; chunk++)
+    if (counts[chunk] >= tagc_grid_capacity(grid, chunk))
+      return TAGC_ANYWHERE_SURPLUS;
+  return 0;
+}
+
+uint32_t tagc_sparsify_own_exceptions(const struct tagc_job *job)
 {
   const void *own = tagc_job_shard(job, job->rank);
-  return tagc_sparsify_kernels()->has_exceptions(own, job->shape.n, job->shape.dtype, job->scale);
+  const bool seen = tagc_sparsify_kernels()->has_exceptions(own, job->shape.n, job->shape.dtype, job->scale);
+  return seen ? TAGC_ANYWHERE_EXCEPTION : 0;
 }

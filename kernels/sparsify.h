@@ -65,8 +65,13 @@ struct tagc_sparsify_shard {
 /* Chooses. Returns the squared norm of what stays in the residual, but for what rounding leaves over. */
 double tagc_sparsify(const struct tagc_sparsify_shard *shard);
 
-/* Whether this rank's own shard has exceptions: no codec touches it, but tagc_exceptions_tell() wants to know. */
-bool tagc_sparsify_own_exceptions(const struct tagc_job *job);
+/* TAGC_ANYWHERE_SURPLUS where a chunk of a shard whose values were just chosen is exactly full, else 0: for
+ * tagc_exceptions_tell(). Whether one more was there is not asked: it would cost a pass over what stays. */
+uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard);
+
+/* TAGC_ANYWHERE_EXCEPTION where this rank's own shard has exceptions, else 0: no codec touches it, but
+ * tagc_exceptions_tell() wants to know. */
+uint32_t tagc_sparsify_own_exceptions(const struct tagc_job *job);
 
 /* -- hot functions: compiled once per instruction set, the same bits from each ------------------------------------- */
 

@@ -390,7 +390,7 @@ static inline bool reference_decode(const struct reference_call *call, int nrank
       for (int i = 0; i < REFERENCE_BLOCK; i++)
         sum[256 * block + (uint64_t)i] += values[i];
     }
-    seen |= ((const struct tagc_exceptions *)message)->anywhere != 0;
+    seen |= ((const struct tagc_exceptions *)message)->anywhere & 1;
   }
   for (uint64_t block = 0; block < parts.blocks; block++)
     reference_unrotate(call->kind, sum + 256 * block, call->seed, call->rank, block);
