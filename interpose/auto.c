@@ -3,12 +3,13 @@
 
 #include <string.h>
 
+#include "env/log.h"
 #include "interpose/library.h"
 
 /* Of a communicator, then of each slot. A number of which the largest counts goes as its negated bits: those of doubles that
  * are not negative have the order of the numbers. */
 enum { COMM_PROBES, COMM_TOGETHER, COMM_TOGETHER_NEGATED, COMM_WORDS };
-enum { SLOT_SEEN, SLOT_DENSITY, SLOT_KURTOSIS, SLOT_FINDINGS, SLOT_WORDS = SLOT_FINDINGS + 3 * TAGC_CANDIDATES };
+enum { SLOT_SEEN, SLOT_UNDISTURBED, SLOT_UNMIXED, SLOT_DENSITY, SLOT_KURTOSIS, SLOT_FINDINGS, SLOT_WORDS = SLOT_FINDINGS + 3 * TAGC_CANDIDATES };
 
 size_t tagc_auto_words(const struct tagc_comm *comm)
 {
@@ -41,7 +42,9 @@ void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, 
     int64_t *word = words + COMM_WORDS + SLOT_WORDS * i;
     const struct tagc_slot *slot = &comm->slots[i];
     const struct tagc_survey *survey = &slot->survey;
-    word[SLOT_SEEN] = slot->seen && !slot->mixed;
+    word[SLOT_SEEN] = slot->seen;
+    word[SLOT_UNDISTURBED] = slot->seen && !survey->exceptions;
+    word[SLOT_UNMIXED] = !slot->mixed;
     word[SLOT_DENSITY] = for_largest(survey->density);
     word[SLOT_KURTOSIS] = for_largest(survey->kurtosis);
     for (int c = 0; c < TAGC_CANDIDATES; c++) {
@@ -53,6 +56,37 @@ void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, 
   }
 }
 
+/* Could slot i be compressed, if its gradient were known? Equal on all ranks. */
+static bool is_eligible(const struct tagc_comm *comm, size_t i)
+{
+  const struct tagc_slot *slot = &comm->slots[i];
+  size_t count;
+  struct tagc_slot_question question = {.options = tagc_library_options(), .slot = &tagc_cycle_slots(comm->cycle, &count)[i],
+                                        .shape = slot->shape, .op = slot->op,
+                                        .gradients = tagc_cycle_is_gradients(comm->cycle)};
+  return tagc_plan_slot_gate(&question) == TAGC_REASON_compressed;
+}
+
+bool tagc_auto_postpone(struct tagc_comm *comm, const int64_t *words)
+{
+  const uint64_t next = tagc_plan_next_vote(comm->vote_cycle);
+  bool lacking = false;
+  for (size_t i = 0; i < comm->slot_count && next; i++) {
+    const int64_t *word = words + COMM_WORDS + SLOT_WORDS * i;
+    struct tagc_slot *slot = &comm->slots[i];
+    if (!word[SLOT_UNMIXED] || (word[SLOT_UNDISTURBED] && largest(word[SLOT_DENSITY]) > 0) || !is_eligible(comm, i))
+      continue;
+    slot->looked = slot->seen = false;
+    lacking = true;
+  }
+  if (!lacking)
+    return false;
+  comm->vote_cycle = next;
+  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: a gradient was not seen by all ranks as it usually is; they look at "
+           "it again before cycle %llu", (unsigned long long)comm->ledger->number, (unsigned long long)next);
+  return true;
+}
+
 bool tagc_auto_hear(struct tagc_comm *comm, const int64_t *words)
 {
   bool any = false;
@@ -61,8 +95,9 @@ bool tagc_auto_hear(struct tagc_comm *comm, const int64_t *words)
     struct tagc_slot *slot = &comm->slots[i];
     struct tagc_survey *survey = &slot->survey;
     slot->seen = word[SLOT_SEEN];
-    any |= slot->seen;
+    slot->mixed = !word[SLOT_UNMIXED];
     survey->density = largest(word[SLOT_DENSITY]);
+    any |= slot->seen && !slot->mixed && survey->density > 0;
     survey->kurtosis = largest(word[SLOT_KURTOSIS]);
     for (int c = 0; c < TAGC_CANDIDATES; c++) {
       const int64_t *finding = word + SLOT_FINDINGS + 3 * c;
@@ -93,14 +128,11 @@ static bool is_wanted(struct tagc_comm *comm, const struct tagc_call *call)
 {
   const struct tagc_options *options = tagc_library_options();
   if (!tagc_options_auto(options) || options->mode == TAGC_MODE_OBSERVE || comm->voted || !comm->agreed || !comm->device ||
-      !comm->device->host_reads || comm->nranks < 2 || call->slot < 0 || call->lock_number != comm->lock_number)
+      !comm->device->host_reads || comm->nranks < 2 || call->slot < 0 || call->lock_number != comm->lock_number ||
+      !tagc_plan_looks(comm->vote_cycle, call->cycle))
     return false;
   struct tagc_slot *slot = &comm->slots[call->slot];
-  size_t count;
-  const struct tagc_slot_info *info = &tagc_cycle_slots(comm->cycle, &count)[call->slot];
-  struct tagc_slot_question question = {.options = options, .slot = info, .shape = slot->shape, .op = slot->op,
-                                        .gradients = tagc_cycle_is_gradients(comm->cycle)};
-  if (slot->looked || tagc_plan_slot_gate(&question) != TAGC_REASON_compressed)
+  if (slot->looked || !is_eligible(comm, (size_t)call->slot))
     return false;
   slot->looked = true;
   return true;
@@ -115,7 +147,8 @@ void tagc_auto_look(const struct tagc_call *call)
   bool wanted = is_wanted(comm, call);
   struct tagc_survey_question question = {
     .shape = wanted ? comm->slots[call->slot].shape : (struct tagc_shape){0}, .rank = comm->rank, .send = call->send,
-    .scale = call->scale, .candidates = candidates, .clock_ms = tagc_clock_ms,
+    .scale = call->scale,
+    .stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC, .candidates = candidates, .clock_ms = tagc_clock_ms,
   };
   pthread_mutex_unlock(&comm->lock);
   if (!wanted || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))

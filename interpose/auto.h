@@ -5,6 +5,9 @@
  * In the cycle before the vote each slot's gradient is looked at once, just before its plain call is forwarded. The numbers
  * are this rank's own; in the vote they go through one min all-reduce, and come out as those of the slowest rank, the
  * largest error and the densest gradient. From there on they are equal on all ranks.
+ *
+ * One step may not be like the others: NaN or Inf in a gradient, nothing but zeros, a call that is not there in other steps.
+ * Where that keeps the ranks from judging a slot, the vote is put off a few times.
  */
 #ifndef INTERPOSE_AUTO_H
 #define INTERPOSE_AUTO_H
@@ -22,6 +25,11 @@ size_t tagc_auto_words(const struct tagc_comm *comm);
 /* Fills the words. `probes`: this rank has the memory to probe the wire. `together`: how many communicators vote with this
  * one. Call it with the lock held. */
 void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, int64_t *words);
+
+/* Is the vote to be put off, as some slot that might be compressed was not seen as it usually is by all ranks? Then
+ * comm->vote_cycle says until when, and such slots are looked at anew; looks at the others stay as they are. A function of
+ * what is equal on all ranks. Call it with the lock held. */
+bool tagc_auto_postpone(struct tagc_comm *comm, const int64_t *words);
 
 /* Takes over what has come out. True where the wire is to be probed: all ranks have the memory, vote on equally many
  * communicators (who waits for other ranks in between must not wait for other communicators), and have seen some slot.

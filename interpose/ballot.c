@@ -17,7 +17,8 @@ static size_t call_bytes(const struct tagc_slot *slot)
 {
   struct tagc_job job = {.shape = slot->shape, .layout = slot->layout};
   size_t compress = tagc_job_carve(&job, NULL), flush = 0;
-  if (tagc_library_options()->mode == TAGC_MODE_AB)
+  const struct tagc_options *options = tagc_library_options();
+  if (options->mode == TAGC_MODE_AB || (tagc_options_auto(options) && slot->codec->needs_residual))
     flush = (size_t)slot->shape.nranks * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
   return compress > flush ? compress : flush;
 }

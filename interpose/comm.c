@@ -480,6 +480,7 @@ static ncclResult_t start_over(struct tagc_comm *comm)
   for (size_t i = 0; i < comm->slot_count; i++)
     drop_residual(comm, i);
   tagc_ballot_release_slots(comm);
+  comm->vote_cycle = TAGC_VOTE_CYCLE;
   comm->lock_number++;              /* calls that are held back find their slots gone */
   comm->cycle_began_ms = 0;
   if (!tagc_ledger_set_slots(comm->ledger, infos, count))
@@ -517,8 +518,8 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
       if (comm->slots[i].residual_cycle == ended)
         drop_residual(comm, i);
   comm->nonfinite = false;
-  if (comm->voted && ended >= tagc_plan_first_cycle(options) && comm->cycle_began_ms != 0) {
-    bool compressed = options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, ended);
+  if (comm->voted && ended >= tagc_plan_first_cycle(options, comm->vote_cycle) && comm->cycle_began_ms != 0) {
+    bool compressed = options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, comm->vote_cycle, ended);
     struct tagc_ledger_side *side = &comm->ledger->sides[compressed];
     tagc_series_add(&side->step_ms, now - comm->cycle_began_ms);
     side->wire_bytes += comm->ledger->wire_bytes_total - comm->cycle_began_bytes;
@@ -591,6 +592,7 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
     .state = call->state,
     .slot = call->slot,
     .cycle = call->cycle,
+    .vote_cycle = comm->vote_cycle,
     .voted = comm->voted,
     .verdict = slot ? slot->verdict : TAGC_REASON_off_track,
     .dirty = slot && slot->dirty,

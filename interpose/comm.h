@@ -33,9 +33,10 @@ struct tagc_slot {
   uint64_t residual_cycle;          /* the cycle that changed it last */
   bool dirty;                       /* compressed since the last flush */
   uint64_t compressed_calls;        /* seeds are made from this */
+  unsigned surplus_calls;           /* the last so many had more values than room for them on some rank */
   bool mixed;                       /* seen in a group with calls of other kinds */
   bool looked, seen;                /* TAGC_CODEC=auto: its gradient was to be looked at, and was */
-  struct tagc_survey survey;        /* of this rank, and after the vote of all ranks */
+  struct tagc_survey survey;        /* of this rank, and when the vote has been held of all ranks */
 };
 
 /* Who works on the communicator. Changed by compare-and-swap alone. */
@@ -58,6 +59,7 @@ struct tagc_comm {
   uint64_t cycle_number;            /* cycles started since the lock */
   struct tagc_slot *slots;
   size_t slot_count;
+  uint64_t vote_cycle;              /* the vote on this lock is due in this cycle, or was held in it */
   bool voted;
   bool all_to_all;                  /* messages go by ncclAlltoAll: the vote has found it faster */
   bool nonfinite;                   /* some rank's gradient of this cycle was not finite */

@@ -68,7 +68,7 @@ static const char *type_name(enum tagc_dtype type)
 static bool is_wanted(const struct tagc_call *call, char *path, size_t size, size_t *bytes)
 {
   const struct tagc_options *o = tagc_library_options();
-  const uint64_t cycle = o->dump_cycle ? o->dump_cycle : tagc_plan_first_cycle(o);
+  const uint64_t cycle = o->dump_cycle ? o->dump_cycle : tagc_plan_first_cycle(o, TAGC_VOTE_CYCLE);
   const struct tagc_comm *comm = call->comm;
   size_t count;
   const struct tagc_slot_info *slots = tagc_cycle_slots(comm->cycle, &count);

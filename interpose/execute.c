@@ -3,11 +3,17 @@
 
 #include <stdlib.h>
 
+#include "env/log.h"
 #include "interpose/comm.h"
 #include "interpose/library.h"
 #include "interpose/vote.h"
 #include "kernels/cost.h"
 #include "kernels/residual.h"
+
+/* TAGC_CODEC=auto: a slot becomes plain when so many calls in a row had more values than room for them. The room is half as
+ * much again as was needed when its codec was chosen, so that single steps are ridden out, and the next ones send what they
+ * leave behind; but without an end to it ever more of the gradient comes late. */
+enum { SURPLUS_CALLS = 8 };
 
 /* A call that is compressed or flushed. */
 struct work {
@@ -131,6 +137,22 @@ static void give_up(const struct work *w)
   tagc_ledger_row(comm->ledger, w->call->slot)->residuals_dropped++;
 }
 
+/* Has the gradient outgrown the codec that auto chose? What is said of it is equal on all ranks. */
+static void watch_density(const struct work *w)
+{
+  const struct tagc_comm *comm = w->call->comm;
+  struct tagc_slot *slot = &comm->slots[w->call->slot];
+  if (w->call->decision.action != TAGC_COMPRESS || !tagc_options_auto(tagc_library_options()))
+    return;
+  slot->surplus_calls = w->job.surplus_seen ? slot->surplus_calls + 1 : 0;
+  if (slot->surplus_calls < SURPLUS_CALLS || slot->verdict != TAGC_REASON_compressed)
+    return;
+  slot->verdict = TAGC_REASON_denser;
+  tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu, %s: plain from now on: %s",
+           (unsigned long long)comm->ledger->number, tagc_ledger_row(comm->ledger, w->call->slot)->name,
+           tagc_reason_words(slot->verdict));
+}
+
 static void account(const struct work *w)
 {
   const struct tagc_call *call = w->call;
@@ -175,6 +197,7 @@ static void decode(struct work *w)
   w->call->comm->nonfinite |= w->job.nonfinite_seen;
   w->call->comm->ledger->decode_ms += tagc_clock_ms() - began;
   settle_residual(w);
+  watch_density(w);
   account(w);
 }
 

@@ -97,6 +97,8 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   free(ledger->rows);
   ledger->rows = rows;
   ledger->row_count = count;
+  ledger->probed = false;
+  ledger->wire = (struct tagc_wire){0};
   pthread_mutex_unlock(&lock);
   return true;
 }

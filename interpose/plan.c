@@ -63,20 +63,26 @@ enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_
   return q->codec->needs_residual && !*residual_bytes ? TAGC_REASON_no_residual : TAGC_REASON_compressed;
 }
 
-uint64_t tagc_plan_first_cycle(const struct tagc_options *options)
+uint64_t tagc_plan_next_vote(uint64_t vote_cycle) { return vote_cycle < TAGC_LAST_VOTE_CYCLE ? 2 * vote_cycle : 0; }
+
+bool tagc_plan_looks(uint64_t vote_cycle, uint64_t cycle) { return cycle + 1 >= vote_cycle; }
+
+uint64_t tagc_plan_first_cycle(const struct tagc_options *options, uint64_t vote_cycle)
 {
-  return options->warmup + 1 > TAGC_VOTE_CYCLE ? options->warmup + 1 : TAGC_VOTE_CYCLE;
+  return options->warmup + 1 > vote_cycle ? options->warmup + 1 : vote_cycle;
 }
 
-bool tagc_plan_ab_compressed(const struct tagc_options *options, uint64_t cycle)
+bool tagc_plan_ab_compressed(const struct tagc_options *options, uint64_t vote_cycle, uint64_t cycle)
 {
-  return (cycle - tagc_plan_first_cycle(options)) / options->ab % 2 == 1;
+  return (cycle - tagc_plan_first_cycle(options, vote_cycle)) / options->ab % 2 == 1;
 }
 
 static struct tagc_decision pass(enum tagc_reason reason)
 {
   return (struct tagc_decision){TAGC_PASS, reason};
 }
+
+static struct tagc_decision flush(void) { return (struct tagc_decision){TAGC_FLUSH, TAGC_REASON_flushed}; }
 
 struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f)
 {
@@ -103,11 +109,11 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f)
     return pass(TAGC_REASON_learning);
   if (f->state == TAGC_CYCLE_OFF_TRACK || f->slot < 0)
     return pass(TAGC_REASON_off_track);
-  if (!f->voted || f->cycle < tagc_plan_first_cycle(o))
+  if (!f->voted || f->cycle < tagc_plan_first_cycle(o, f->vote_cycle))
     return pass(TAGC_REASON_warm_up);
   if (f->verdict != TAGC_REASON_compressed)
-    return pass(f->verdict);
-  if (o->mode == TAGC_MODE_AB && !tagc_plan_ab_compressed(o, f->cycle))
-    return f->dirty ? (struct tagc_decision){TAGC_FLUSH, TAGC_REASON_flushed} : pass(TAGC_REASON_ab_plain);
+    return f->dirty ? flush() : pass(f->verdict);
+  if (o->mode == TAGC_MODE_AB && !tagc_plan_ab_compressed(o, f->vote_cycle, f->cycle))
+    return f->dirty ? flush() : pass(TAGC_REASON_ab_plain);
   return (struct tagc_decision){TAGC_COMPRESS, TAGC_REASON_compressed};
 }

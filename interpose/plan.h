@@ -62,6 +62,7 @@ struct tagc_call_facts {
   enum tagc_cycle_state state;
   int slot;                         /* -1: none */
   uint64_t cycle;                   /* cycles started since the lock, this one included */
+  uint64_t vote_cycle;              /* the one that the vote is, or was, held in */
   bool voted;                       /* the vote on the slots of this cycle has taken place */
   enum tagc_reason verdict;         /* its outcome for the slot: TAGC_REASON_compressed, or why not */
   bool dirty;                       /* the slot has been compressed since the last flush: its residual is alive */
@@ -78,10 +79,18 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *facts);
  * lock, so that the group context of every slot is known. No option moves it: ranks with different options must meet. */
 #define TAGC_VOTE_CYCLE 2
 
+/* The cycle for another vote, after one in `vote_cycle` that lacked some rank's look at a gradient that might be compressed:
+ * twice as far away, as what was in the way may last a while. 0: there have been enough, and the last one stands. */
+#define TAGC_LAST_VOTE_CYCLE 16
+uint64_t tagc_plan_next_vote(uint64_t vote_cycle);
+
+/* Is a gradient looked at in this cycle, before the vote in `vote_cycle`? */
+bool tagc_plan_looks(uint64_t vote_cycle, uint64_t cycle);
+
 /* The first cycle in which anything is compressed. */
-uint64_t tagc_plan_first_cycle(const struct tagc_options *options);
+uint64_t tagc_plan_first_cycle(const struct tagc_options *options, uint64_t vote_cycle);
 
 /* TAGC_MODE=ab: is this cycle (at or after the first) in a compressed window? The first window is a plain one. */
-bool tagc_plan_ab_compressed(const struct tagc_options *options, uint64_t cycle);
+bool tagc_plan_ab_compressed(const struct tagc_options *options, uint64_t vote_cycle, uint64_t cycle);
 
 #endif

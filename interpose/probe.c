@@ -6,7 +6,7 @@ enum {
   LEAST = 16 << 10,                 /* of the large size, for a peer */
   MOST = 4 << 20,                   /* of the large size, for all peers together */
   ALIGNMENT = 64,
-  RUNS = 4,                         /* the first one is not counted */
+  RUNS = 8,                         /* the first one is not counted */
 };
 
 /* What is under way: one route with one of the two sizes. */
@@ -63,24 +63,34 @@ static bool wait_for_streams(struct tagc_comm *const *comms, const struct tagc_p
   return tagc_comms_enter(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
 }
 
-/* Runs it a few times; keeps the best time. */
+/* Runs it once; keeps the time where it `counts` and is the best so far. */
 static ncclResult_t time_round(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct round *round,
-                               size_t count)
+                               size_t count, bool counts)
 {
-  double best = __builtin_inf();
-  for (int i = 0; i < RUNS; i++) {
-    double began = tagc_clock_ms();
-    ncclResult_t status = tagc_exchange_run(real, comms, count, enqueue, round);
-    if (status == ncclSuccess && !wait_for_streams(comms, round->probings, count))
-      status = ncclInternalError;
-    if (status != ncclSuccess)
-      return status;
-    double took = 1e6 * (tagc_clock_ms() - began);
-    best = i && took < best ? took : best;
+  double began = tagc_clock_ms();
+  ncclResult_t status = tagc_exchange_run(real, comms, count, enqueue, round);
+  if (status == ncclSuccess && !wait_for_streams(comms, round->probings, count))
+    status = ncclInternalError;
+  double took = 1e6 * (tagc_clock_ms() - began);
+  for (size_t i = 0; i < count && counts; i++) {
+    double *best = &round->probings[i].found.ns[round->route][round->size];
+    *best = took < *best ? took : *best;
   }
-  for (size_t i = 0; i < count; i++)
-    round->probings[i].found.ns[round->route][round->size] = best;
-  return ncclSuccess;
+  return status;
+}
+
+/* All routes with all sizes. */
+static ncclResult_t time_rounds(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct tagc_probing *probings,
+                                size_t count, bool counts)
+{
+  ncclResult_t status = ncclSuccess;
+  for (int size = 0; size < 2; size++)
+    for (int route = 0; route < TAGC_ROUTES && status == ncclSuccess; route++) {
+      struct round round = {probings, (enum tagc_route)route, size};
+      if (route != TAGC_ROUTE_ALL_TO_ALL || real->all_to_all)
+        status = time_round(real, comms, &round, count, counts);
+    }
+  return status;
 }
 
 ncclResult_t tagc_probe_run(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct tagc_probing *probings,
@@ -90,11 +100,7 @@ ncclResult_t tagc_probe_run(const struct tagc_exchange *real, struct tagc_comm *
   bool any = false;
   for (size_t i = 0; i < count; i++)
     any |= probings[i].scratch != NULL;
-  for (int route = 0; any && route < TAGC_ROUTES; route++)
-    for (int size = 0; size < 2 && status == ncclSuccess; size++) {
-      struct round round = {probings, (enum tagc_route)route, size};
-      if (route != TAGC_ROUTE_ALL_TO_ALL || real->all_to_all)
-        status = time_round(real, comms, &round, count);
-    }
+  for (int i = 0; any && i < RUNS && status == ncclSuccess; i++)
+    status = time_rounds(real, comms, probings, count, i > 0);
   return status;
 }

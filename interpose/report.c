@@ -72,16 +72,23 @@ static void print_choice(const struct tagc_ledger_row *row)
   tagc_say("%s", line);
 }
 
+/* MB/s; a dash where bytes took no time that could be measured. */
+static const char *rate(const struct tagc_link *link, char text[16])
+{
+  snprintf(text, 16, link->ns_per_byte > 0 ? "%.1f" : "-", 1e3 / link->ns_per_byte);
+  return text;
+}
+
 /* TAGC_CODEC=auto: the numbers behind each choice, for slots that there was a choice for. */
 static void print_choices(const struct tagc_ledger *ledger)
 {
-  char line[160];
+  char line[160], text[2][16];
   if (!ledger->probed)
     return;
   const struct tagc_wire *wire = &ledger->wire;
-  tagc_say("  measured before the choice: reduce-scatter %.1f MB/s and %.0f us a step, messages by %s %.1f MB/s and %.0f us",
-           1e3 / wire->ring.ns_per_byte, 1e-3 * wire->ring.latency_ns, wire->all_to_all ? "ncclAlltoAll" : "ncclSend",
-           1e3 / wire->exchange.ns_per_byte, 1e-3 * wire->exchange.latency_ns);
+  tagc_say("  measured before the choice: reduce-scatter %s MB/s and %.0f us a step, messages by %s %s MB/s and %.0f us",
+           rate(&wire->ring, text[0]), 1e-3 * wire->ring.latency_ns, wire->all_to_all ? "ncclAlltoAll" : "ncclSend",
+           rate(&wire->exchange, text[1]), 1e-3 * wire->exchange.latency_ns);
   int n = snprintf(line, sizeof line, "  %-8s %8s %8s %8s", "slot", "density", "kurtosis", "plain ms");
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", tagc_choose_name(i), "error");

@@ -11,7 +11,7 @@
 static bool due(const struct tagc_comm *comm, const struct tagc_call *call)
 {
   if (tagc_library_options()->mode == TAGC_MODE_OBSERVE || comm->voted || !comm->agreed || !comm->device ||
-      comm->nranks < 2 || call->slot < 0 || call->cycle < TAGC_VOTE_CYCLE || call->lock_number != comm->lock_number)
+      comm->nranks < 2 || call->slot < 0 || call->cycle < comm->vote_cycle || call->lock_number != comm->lock_number)
     return false;
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].shape.n && comm->slots[i].op != TAGC_OP_OTHER)
@@ -33,6 +33,7 @@ struct vote {
   int64_t *host, *device;           /* what is told and heard; on the device the words of the peers come behind it */
   size_t room, words;               /* of them, and how many are used now */
   bool decided;                     /* everything stays plain: nothing is left to be asked */
+  bool postponed;                   /* decided for now: the vote will be held again */
   struct tagc_wire wire;
 };
 
@@ -153,7 +154,8 @@ static ncclResult_t share_surveys(const struct tagc_exchange *real, struct votes
     struct vote *v = &votes->votes[i];
     struct tagc_probing *probing = &votes->probings[i];
     pthread_mutex_lock(&votes->comms[i]->lock);
-    v->decided = !tagc_auto_hear(votes->comms[i], v->host);
+    v->postponed = tagc_auto_postpone(votes->comms[i], v->host);
+    v->decided = v->postponed || !tagc_auto_hear(votes->comms[i], v->host);
     pthread_mutex_unlock(&votes->comms[i]->lock);
     if (v->decided) {
       votes->comms[i]->device->release(probing->scratch, v->call->stream);
@@ -191,6 +193,8 @@ static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes 
   bool is_auto = tagc_options_auto(tagc_library_options());
   for (size_t i = 0; i < votes->count; i++) {
     struct vote *v = &votes->votes[i];
+    if (v->postponed)
+      continue;
     pthread_mutex_lock(&votes->comms[i]->lock);
     v->words = tagc_ballot_words(votes->comms[i]);
     tagc_ballot_fill(votes->comms[i], is_auto && !v->decided ? &v->wire : NULL, v->host);
@@ -198,6 +202,8 @@ static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes 
   }
   ncclResult_t status = meet(real, votes, true);
   for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
+    if (votes->votes[i].postponed)
+      continue;
     pthread_mutex_lock(&votes->comms[i]->lock);
     tagc_ballot_count(votes->comms[i], votes->votes[i].host);
     pthread_mutex_unlock(&votes->comms[i]->lock);

@@ -7,7 +7,8 @@
  *
  * With TAGC_CODEC=auto two more all-reduces come before it: one of what the ranks have seen of their gradients (auto.h),
  * after which the wire is probed (probe.h), and one of what the probe has found. The choice of codecs (choose.h) is a function
- * of what comes out. Where something is missing for that on any rank, the first one decides that all slots stay plain.
+ * of what comes out. Where something is missing for that on any rank, the first one decides that all slots stay plain, or, where
+ * a gradient was not seen as it usually is, that the vote is held again in a later cycle.
  */
 #ifndef INTERPOSE_VOTE_H
 #define INTERPOSE_VOTE_H
@@ -21,7 +22,7 @@ bool tagc_vote_is_due(const struct tagc_call *call);
 /* Holds the votes that are due before `calls`, which are of different communicators, all together in one group, in order;
  * must be outside a group. ncclSuccess (also when none was due), the real library's error, ncclInternalError when a
  * communicator was aborted meanwhile, or ncclSystemError without memory for the ballot. Afterwards comm->voted,
- * slot->verdict and the memory of the slots that won are set. */
+ * slot->verdict and the memory of the slots that won are set, but for a vote that was put off. */
 ncclResult_t tagc_vote_hold(const struct tagc_exchange *real, struct tagc_call *const *calls, size_t count);
 
 #endif

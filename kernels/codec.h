@@ -78,8 +78,8 @@ struct tagc_job {
   void *state;                      /* state_bytes */
   struct tagc_codec_stats *stats;   /* host memory */
   bool nonfinite_seen;              /* set by decode: some rank had a value that is not finite in this call */
-  bool surplus_seen;                /* set by decode: some rank filled the capacity of a shard in this call, so that
-                                     * something may stay behind */
+  bool surplus_seen;                /* set by decode: some rank filled the capacity of a shard in this call, and a good
+                                     * part of it stayed behind */
 };
 
 struct tagc_codec {

@@ -146,7 +146,7 @@ static double encode_shard(const struct tagc_job *job, const struct tagc_grid *g
   if (!floats && !job->residual_empty)
     tagc_residual_load_shard(job, number, shard.residual);
   double norm2 = tagc_sparsify(&shard);
-  *state->anywhere |= tagc_sparsify_surplus(&shard);    /* before one goes back */
+  *state->anywhere |= tagc_sparsify_surplus(&shard, norm2);    /* before one goes back */
   if (tagc_sparse_count(message, shard.bitmap, out))
     norm2 += drop_surplus(&shard, out + message->counts);
   job->stats->nonfinite += tagc_exceptions_close(shard.exceptions, job->shape.n);

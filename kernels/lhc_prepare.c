@@ -47,8 +47,9 @@ static uint32_t prepare_shard(const struct tagc_job *job, const struct tagc_lhc_
     memset(out + message.bytes - 16, 0, 16);
   if (geo->narrow_residual && !job->residual_empty)
     tagc_residual_load_shard(job, number, shard.residual);
-  state->header->norm2 += tagc_sparsify(&shard);
-  state->header->anywhere |= tagc_sparsify_surplus(&shard);
+  const double left = tagc_sparsify(&shard);
+  state->header->norm2 += left;
+  state->header->anywhere |= tagc_sparsify_surplus(&shard, left);
   if (geo->hashes == 0) {
     const size_t first = shard.list * state->selected.stride;
     tagc_sparse_count(&message.sparse, shard.bitmap, out);

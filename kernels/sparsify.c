@@ -244,14 +244,21 @@ double tagc_sparsify(const struct tagc_sparsify_shard *shard)
   return good ? norm2 : norm_of(shard);
 }
 
-uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard)
+uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard, double left)
 {
+  const struct tagc_sparsify_memory *memory = shard->memory;
   const struct tagc_grid *grid = shard->grid;
-  const uint32_t *counts = shard->memory->counts + shard->list * grid->chunks;
+  const size_t first = shard->list * grid->chunks;
+  bool full = false;
+  double chosen = 0;
   for (uint32_t chunk = 0; chunk < grid->chunks; chunk++)
-    if (counts[chunk] >= tagc_grid_capacity(grid, chunk))
-      return TAGC_ANYWHERE_SURPLUS;
-  return 0;
+    full |= memory->counts[first + chunk] >= tagc_grid_capacity(grid, chunk);
+  for (uint32_t chunk = 0; chunk < grid->chunks && full; chunk++)
+    for (uint32_t i = 0; i < memory->counts[first + chunk]; i++) {
+      const double x = memory->values[(first + chunk) * memory->stride + i];
+      chosen += x * x;
+    }
+  return full && left * 64 > chosen ? TAGC_ANYWHERE_SURPLUS : 0;
 }
 
 uint32_t tagc_sparsify_own_exceptions(const struct tagc_job *job)

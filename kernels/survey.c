@@ -30,6 +30,7 @@ struct row {
   uint64_t first[STRETCHES];        /* the first block of a range that holds a value */
   uint64_t values;                  /* of all shards */
   uint64_t most;                    /* of one */
+  bool exceptions;
 };
 
 /* Two ranks of a reduce-scatter, whose one foreign shard is the sample. Its memory holds zeros, the sample, zeros: the send
@@ -60,15 +61,18 @@ uint32_t tagc_survey_keep(double density)
 
 static bool is_value(float x) { return (tagc_bits_of(x) & 0x7fffffffu) >= 7u << 23; }   /* 2^-120 */
 
-static uint32_t count_values(const void *from, uint64_t at, uint32_t count, enum tagc_dtype dtype, float scale)
+/* The values among some elements; *exceptions becomes true where one of them is an exception. */
+static uint32_t count_values(const void *from, uint64_t at, uint32_t count, const struct tagc_survey_question *q,
+                             bool *exceptions)
 {
-  uint32_t values = 0;
-  if (dtype == TAGC_FLOAT32)
-    for (uint32_t i = 0; i < count; i++)
-      values += is_value(scale * ((const float *)from)[at + i]);
-  else
-    for (uint32_t i = 0; i < count; i++)
-      values += is_value(scale * tagc_load(from, at + i, dtype));
+  uint32_t values = 0, wild = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    const float x = q->scale * (q->shape.dtype == TAGC_FLOAT32 ? ((const float *)from)[at + i]
+                                                               : tagc_load(from, at + i, q->shape.dtype));
+    values += is_value(x);
+    wild += tagc_is_exception(tagc_bits_of(x));
+  }
+  *exceptions |= wild > 0;
   return values;
 }
 
@@ -86,7 +90,7 @@ static void count_row(struct row *row)
     uint64_t values = 0;
     for (uint64_t at = 0; at < row->n; at += BLOCK) {
       const uint32_t count = row->n - at < BLOCK ? (uint32_t)(row->n - at) : BLOCK;
-      const uint32_t found = count_values(shard, at, count, q->shape.dtype, q->scale);
+      const uint32_t found = count_values(shard, at, count, q, &row->exceptions);
       uint64_t *first = &row->first[(which * row->n + at) / row->range];
       if (found && *first == NOWHERE)
         *first = which * row->n + at;
@@ -219,7 +223,7 @@ static double error_of(const struct sample *s)
     difference += ((double)x - y) * ((double)x - y);
     norm += (double)x * x;
   }
-  return norm > 0 ? __builtin_sqrt(difference / norm) : __builtin_inf();
+  return norm > 0 ? __builtin_sqrt(difference / norm) : difference == 0 ? 0 : __builtin_inf();
 }
 
 static struct tagc_finding try_codec(const struct tagc_survey_question *q, const struct sample *s,
@@ -232,7 +236,7 @@ static struct tagc_finding try_codec(const struct tagc_survey_question *q, const
   for (int rank = 0; rank < 2; rank++) {
     job[rank] = (struct tagc_job){.shape = shape_of(s, candidate, density), .rank = rank, .send = shard_of(s, rank),
                                   .recv = s->recv, .scale = s->scale, .divisor = 1, .residual_empty = true, .seed = 1,
-                                  .stats = &stats};
+                                  .stochastic = q->stochastic, .stats = &stats};
     if (!candidate->codec->layout(&job[rank].shape, &job[rank].layout))
       return best;
     payloads += tagc_job_carve(&job[rank], payloads);
@@ -303,7 +307,7 @@ bool tagc_survey_take(const struct tagc_survey_question *q, const struct tagc_de
   tagc_fpmode mode = tagc_fpmode_enter();
   struct row row = row_of(q);
   struct sample s = {.dtype = q->shape.dtype, .scale = q->scale};
-  *out = (struct tagc_survey){.density = (double)row.most / (double)row.n};
+  *out = (struct tagc_survey){.density = (double)row.most / (double)row.n, .exceptions = row.exceptions};
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     out->of[i] = NOTHING;
   bool good = take_sample(&row, device, &s, &out->kurtosis);

@@ -6,8 +6,8 @@
  *            it. Where it has met nothing but zeros, the stretches begin at values instead.
  * Codecs     are run on the sample as they are in a call, between two ranks that play in one thread, on memory that has left
  *            the caches; the best of three times counts.
- * Units      Error: relative L2 distance of what one call delivers, exceptions apart, rounded to nearest. Times: nanoseconds
- *            for an element of one foreign shard.
+ * Units      Error: relative L2 distance of what one call delivers, exceptions apart. Times: nanoseconds for an element of one
+ *            foreign shard.
  * Ownership  The send buffer is only read, by the host; memory is taken from the device and given back.
  * Threads    Reentrant. Failure: false without memory.
  */
@@ -30,17 +30,20 @@ struct tagc_survey_question {
   int rank;
   const void *send;
   float scale;
+  bool stochastic;                  /* how codecs round: as in a job */
   const struct tagc_candidate *candidates;   /* TAGC_CANDIDATES of them */
   double (*clock_ms)(void);
 };
 
-/* What a codec does to the gradient. Error: infinite where it was not tried, or cannot carry the shape. */
+/* What a codec does to the gradient. Error: infinite where it was not tried, or cannot carry the shape; 0 where there is nothing
+ * but zeros. */
 struct tagc_finding {
   double error, encode_ns, decode_ns;
 };
 
 struct tagc_survey {
   double density;                   /* share of |x| >= 2^-120 in the fullest foreign shard */
+  bool exceptions;                  /* some value is NaN, infinite or at least 2^120: the gradient is not as it usually is */
   double kurtosis;                  /* fourth moment by the square of the second: 3 for a normal distribution */
   struct tagc_finding of[TAGC_CANDIDATES];
 };

@@ -4,6 +4,10 @@
  *
  *   auto alone STEPS      one call after the other
  *   auto grouped STEPS    all units in a group, on two communicators at once
+ *   auto nan STEPS        step 2, which is looked at before the vote, has NaN and Inf all over rank 1's gradients
+ *   auto zero STEPS       in step 2 rank 1 has nothing but zeros
+ *   auto denser STEPS     from step 7 on the sparse unit has 20 times as many rows
+ *   auto extra STEPS      in step 3 a broadcast comes before unit 0, which is as large as unit 2, and so is off track then
  *
  * Checks every result against the exact mean: dense units to what 4 bits can do, the sparse one to what rounding to bf16 can
  * do. Prints a hash of all results, and how far they were off.
@@ -12,18 +16,30 @@
 
 #include <stdbool.h>
 
-enum { UNITS = 3, SPARSE = 1, MOST = 120000 };
+enum { UNITS = 3, SPARSE = 1, MOST = 120000, LOOKED_AT = 2, DENSER = 7, PLAIN_AGAIN = DENSER + 9 };
 
-static const size_t sizes[UNITS] = {60000, 120000, 90001};
+static size_t sizes[UNITS] = {60000, 120000, 90001};
 static float *gradient[UNITS], *result[2][UNITS];
 static double worst[UNITS];
 static uint64_t hash;
+static const char *mode;
+
+/* Where units look alike the cycle is known a step later. */
+static bool is_odd(const char *name, uint64_t step)
+{
+  return step == LOOKED_AT + (strcmp(mode, "extra") == 0) && strcmp(mode, name) == 0;
+}
 
 static float gradient_at(int r, uint64_t step, int unit, size_t i)
 {
+  if (is_odd("zero", step) && r == 1)
+    return 0;
+  if (is_odd("nan", step) && r == 1 && i % 3 == 0)
+    return i % 2 ? NAN : INFINITY;
   uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8 ^ (uint64_t)unit) ^ i);
   float x = (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
-  if (unit == SPARSE && mix(step ^ i / 64) % (uint64_t)(300 + 100 * r) != 0)
+  uint64_t rows = strcmp(mode, "denser") == 0 && step >= DENSER ? 20 : 1;
+  if (unit == SPARSE && mix(step ^ i / 64) % (uint64_t)(300 + 100 * r) >= rows)
     return 0;
   return x * x * x * (float)(r + 1);
 }
@@ -41,15 +57,21 @@ static void check(int comm, uint64_t step)
       norm += mean * mean;
       hash = mix(hash ^ float_to_bits(result[comm][u][i]));
     }
-    double off = sqrt(difference / norm);
+    double off = sqrt(difference / norm);   /* not a number where there is one */
+    if (strcmp(mode, "denser") == 0 && u == SPARSE && step >= DENSER && step < PLAIN_AGAIN)
+      continue;                     /* late, but not lost: what comes after must be right */
     worst[u] = off > worst[u] ? off : worst[u];
   }
 }
 
-static void reduce(int comm)
+static void reduce(int comm, bool disturb)
 {
-  for (int u = UNITS; u-- > 0;)
+  float x = 0;
+  for (int u = UNITS; u-- > 0;) {
+    if (disturb && u == 0)
+      CHECK(ncclBroadcast(&x, &x, 1, ncclFloat32, 0, world, NULL));
     CHECK(ncclReduceScatter(gradient[u], result[comm][u], sizes[u], ncclFloat32, ncclAvg, comm ? other : world, NULL));
+  }
 }
 
 static void make_step(uint64_t step, bool grouped)
@@ -60,9 +82,9 @@ static void make_step(uint64_t step, bool grouped)
       gradient[u][i] = gradient_at(rank, step, u, i);
   if (grouped)
     CHECK(ncclGroupStart());
-  reduce(0);
+  reduce(0, is_odd("extra", step));
   if (grouped) {
-    reduce(1);
+    reduce(1, false);
     CHECK(ncclGroupEnd());
     CHECK(ncclAllReduce(&x, &sum, 1, ncclFloat32, ncclSum, other, NULL));
     check(1, step);
@@ -73,12 +95,15 @@ static void make_step(uint64_t step, bool grouped)
 
 int main(int argc, char **argv)
 {
-  bool grouped = argc == 3 && strcmp(argv[1], "grouped") == 0;
-  if (argc != 3 || (!grouped && strcmp(argv[1], "alone") != 0)) {
-    fprintf(stderr, "usage: auto alone|grouped STEPS\n");
+  if (argc != 3) {
+    fprintf(stderr, "usage: auto alone|grouped|nan|zero|extra|denser STEPS\n");
     return 2;
   }
+  mode = argv[1];
+  bool grouped = strcmp(mode, "grouped") == 0;
   meet();
+  if (strcmp(mode, "extra") == 0)
+    sizes[2] = sizes[0];
   for (int u = 0; u < UNITS; u++) {
     gradient[u] = malloc(sizes[u] * (size_t)nranks * sizeof(float));
     for (int c = 0; c < 2; c++)

@@ -42,6 +42,7 @@ static void check_call(const struct tagc_options *options, struct input *in)
     .state = (enum tagc_cycle_state)(input_byte(in) % 3),
     .slot = (int)input_byte(in) - 1,
     .cycle = input_number(in, bits & 64 ? 8 : 1),
+    .vote_cycle = TAGC_VOTE_CYCLE << bits % 4,
     .voted = (bits & 16) == 0,
     .verdict = (enum tagc_reason)(input_byte(in) % 2 ? TAGC_REASON_compressed : input_byte(in) % TAGC_REASON_COUNT),
     .dirty = (bits & 32) != 0,
@@ -56,10 +57,11 @@ static void check_call(const struct tagc_options *options, struct input *in)
   MUST(options->mode == TAGC_MODE_COMPRESS || options->mode == TAGC_MODE_AB);
   MUST(f.collective == TAGC_REDUCE_SCATTER && f.compressible_type && f.op != TAGC_OP_OTHER && f.nranks >= 2);
   MUST(f.agreed && f.device && f.bytes >= options->min_bytes);
-  MUST(f.state == TAGC_CYCLE_ON_TRACK && f.slot >= 0 && f.voted && f.verdict == TAGC_REASON_compressed);
-  MUST(f.cycle >= TAGC_VOTE_CYCLE && f.cycle > options->warmup);
-  MUST(d.action == TAGC_COMPRESS || (options->mode == TAGC_MODE_AB && f.dirty && d.reason == TAGC_REASON_flushed));
-  MUST(options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, f.cycle) == (d.action == TAGC_COMPRESS));
+  MUST(f.state == TAGC_CYCLE_ON_TRACK && f.slot >= 0 && f.voted);
+  MUST(f.cycle >= f.vote_cycle && f.cycle > options->warmup);
+  const bool window = options->mode == TAGC_MODE_COMPRESS || tagc_plan_ab_compressed(options, f.vote_cycle, f.cycle);
+  MUST((d.action == TAGC_COMPRESS) == (window && f.verdict == TAGC_REASON_compressed));
+  MUST(d.action == TAGC_COMPRESS || (f.dirty && d.reason == TAGC_REASON_flushed));
 }
 
 static const struct tagc_codec *some_codec(struct input *in)

@@ -15,7 +15,7 @@ static struct tagc_call_facts good_call(void)
   tagc_options_default(&options);
   return (struct tagc_call_facts){
     .options = &options, .collective = TAGC_REDUCE_SCATTER, .compressible_type = true, .op = TAGC_OP_SUM, .nranks = 2,
-    .bytes = 1 << 22, .device = true, .agreed = true, .state = TAGC_CYCLE_ON_TRACK, .slot = 3, .cycle = 5, .voted = true,
+    .bytes = 1 << 22, .device = true, .agreed = true, .state = TAGC_CYCLE_ON_TRACK, .slot = 3, .cycle = 5, .vote_cycle = TAGC_VOTE_CYCLE, .voted = true,
     .verdict = TAGC_REASON_compressed,
   };
 }
@@ -54,6 +54,12 @@ static void calls(void)
   is(&f, TAGC_PASS, TAGC_REASON_warm_up, "before the vote");
   f = good_call(), f.verdict = TAGC_REASON_vote;
   is(&f, TAGC_PASS, TAGC_REASON_vote, "the vote was lost");
+  f = good_call(), f.verdict = TAGC_REASON_denser, f.dirty = true;
+  is(&f, TAGC_FLUSH, TAGC_REASON_flushed, "a slot that is not compressed any more, with something left");
+  f.dirty = false;
+  is(&f, TAGC_PASS, TAGC_REASON_denser, "and with nothing left");
+  f.dirty = true, f.cycle = 1;
+  is(&f, TAGC_PASS, TAGC_REASON_warm_up, "but nothing is flushed before the first cycle");
   f = good_call(), f.verdict = TAGC_REASON_unselected;
   is(&f, TAGC_PASS, TAGC_REASON_unselected, "not selected");
   f = good_call(), options.mode = TAGC_MODE_OBSERVE;
@@ -64,14 +70,31 @@ static void calls(void)
   is(&f, TAGC_PASS, TAGC_REASON_warm_up, "the fifth cycle of a warm-up of five");
   f = good_call(), options.warmup = 4;
   is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "the cycle after a warm-up of four");
+  f = good_call(), f.vote_cycle = 8, f.cycle = 7;
+  is(&f, TAGC_PASS, TAGC_REASON_warm_up, "the cycle before a vote that was put off");
+  f.cycle = 8;
+  is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "and the one that it was held in");
 }
 
-static void windows(void)
+static void votes(void)
 {
-  /* warmup 1: cycle 2 is the first; windows of 3 cycles: 2-4 plain, 5-7 compressed, 8-10 plain ... */
+  char seen[64] = "";
+  for (uint64_t vote = TAGC_VOTE_CYCLE, cycle = 1; cycle < 20; cycle++) {
+    const bool looks = vote && tagc_plan_looks(vote, cycle), votes = cycle == vote;
+    strcat(seen, votes ? "v" : looks ? "l" : "-");
+    if (votes)
+      vote = tagc_plan_next_vote(vote);
+  }
+  ok(strcmp(seen, "lvlv--lv------lv---") == 0, "looks and votes while the looks are no good: %s", seen);
+}
+
+static void windows(uint64_t vote_cycle)
+{
+  /* warmup 1: the cycle of the vote is the first; windows of 3 cycles: plain, compressed, plain ... */
   char seen[16] = "", dirty = 0;
-  for (uint64_t cycle = 2; cycle < 12; cycle++) {
+  for (uint64_t cycle = vote_cycle; cycle < vote_cycle + 10; cycle++) {
     struct tagc_call_facts f = good_call();
+    f.vote_cycle = vote_cycle;
     options.mode = TAGC_MODE_AB;
     options.ab = 3;
     f.cycle = cycle;
@@ -80,7 +103,8 @@ static void windows(void)
     strcat(seen, action == TAGC_PASS ? "p" : action == TAGC_FLUSH ? "f" : "c");
     dirty = action == TAGC_COMPRESS || (dirty && action != TAGC_FLUSH);
   }
-  ok(strcmp(seen, "pppcccfppc") == 0, "A/B windows of three, a flush after each compressed one: %s", seen);
+  ok(strcmp(seen, "pppcccfppc") == 0, "A/B windows of three from cycle %d on, a flush after each compressed one: %s",
+     (int)vote_cycle, seen);
 }
 
 static bool half_layout(const struct tagc_shape *shape, struct tagc_layout *layout)
@@ -147,7 +171,9 @@ static void slots(void)
 int main(void)
 {
   calls();
-  windows();
+  votes();
+  windows(TAGC_VOTE_CYCLE);
+  windows(8);
   slots();
   return tap_done();
 }

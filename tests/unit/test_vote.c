@@ -13,7 +13,8 @@
 #include "interpose/library.h"
 #include "tests/unit/tap.h"
 
-enum { N = 20000, RANKS = 2, VOTE = 4 };   /* a cycle of one call is known at the third, and voted on at the fourth */
+enum { N = 20000, RANKS = 2, VOTE = 4, LAST_VOTE = 18 };   /* a cycle of one call is known at the third, and voted on at
+                                                           * the fourth; cycle 16 is the eighteenth */
 
 static struct tagc_comm *comm;
 static ncclComm_t handles[RANKS];
@@ -22,6 +23,7 @@ static struct tagc_nccl nccl;
 
 /* ---- the real library --------------------------------------------------------------------------------------------- */
 
+static const void *plain_from;
 static int plains, sends, all_to_alls, meetings, ends;
 static double plain_ns, send_ns, all_to_all_ns;         /* a byte */
 static int fail_at;                                     /* the end of that group fails */
@@ -58,8 +60,9 @@ static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDat
 static ncclResult_t reduce_scatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                    ncclComm_t on, cudaStream_t stream)
 {
-  (void)from, (void)type, (void)op, (void)on, (void)stream;
+  (void)type, (void)op, (void)on, (void)stream;
   plains++;
+  plain_from = from;
   memset(to, 0, count * 4);
   take((double)count * 4 * plain_ns);
   return ncclSuccess;
@@ -215,8 +218,14 @@ static void votes_on_two(int meeting, int64_t *words)
 
 static void has_not_seen(int meeting, int64_t *words)
 {
+  (void)meeting;
+  words[3] = words[4] = 0;
+}
+
+static void has_mixed(int meeting, int64_t *words)
+{
   if (meeting == 0)
-    words[3] = 0;
+    words[3] = words[4] = words[5] = 0;
 }
 
 static void would_be_slow(int meeting, int64_t *words)
@@ -239,27 +248,141 @@ static void others(void)
   static const struct {
     void (*says)(int, int64_t *);
     enum tagc_reason reason;
-    int meetings;
+    int meetings, calls;
     const char *what;
   } table[] = {
-    {lacks_memory, TAGC_REASON_vote, 1, "has no memory to probe the wire"},
-    {votes_on_two, TAGC_REASON_vote, 1, "votes on two communicators at once"},
-    {has_not_seen, TAGC_REASON_unseen, 1, "has not seen the gradient"},
-    {would_be_slow, TAGC_REASON_no_faster, 3, "sends more slowly"},
-    {chooses_another, TAGC_REASON_vote, 3, "chooses another codec, which it cannot"},
+    {lacks_memory, TAGC_REASON_vote, 1, VOTE, "has no memory to probe the wire"},
+    {votes_on_two, TAGC_REASON_vote, 1, VOTE, "votes on two communicators at once"},
+    {has_not_seen, TAGC_REASON_unseen, 4, LAST_VOTE, "never sees the gradient"},
+    {has_mixed, TAGC_REASON_mixed_group, 1, VOTE, "calls it in a group with others"},
+    {would_be_slow, TAGC_REASON_no_faster, 3, VOTE, "sends more slowly"},
+    {chooses_another, TAGC_REASON_vote, 3, VOTE, "chooses another codec, which it cannot"},
   };
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     set_up();
     nccl.functions[TAGC_ENTRY_ncclAlltoAll] = (void *)&all_to_all;
     other_rank = table[i].says;
     int before = plains;
-    bool good = calls(VOTE) == ncclSuccess && meetings == table[i].meetings && slot()->verdict == table[i].reason;
+    bool good = calls(table[i].calls) == ncclSuccess && meetings == table[i].meetings && slot()->verdict == table[i].reason;
     ok(good && comm->voted, "the other rank %s: all stays plain, after %d meetings", table[i].what, meetings);
-    ok(table[i].meetings > 1 || (plains == before + VOTE && sends == 0 && all_to_alls == 0), "and what cannot help is not probed");
+    ok(table[i].meetings == 3 || (plains == before + table[i].calls && sends == 0 && all_to_alls == 0), "and what cannot help is not probed");
     before = plains;
     ok(call() == ncclSuccess && plains == before + 1 && meetings == table[i].meetings, "the next call is plain, and nobody asks again");
     tear_down();
   }
+}
+
+/* ---- steps that are not like the others --------------------------------------------------------------------------------- */
+
+/* The other rank has met NaN at first, and no codec does well then. */
+static void met_nan(int meeting, int64_t *words)
+{
+  static const double nothing = __builtin_inf();
+  int64_t bits;
+  memcpy(&bits, &nothing, sizeof bits);
+  if (meeting > 0)
+    return;
+  words[4] = 0;
+  for (int i = 8; i < 8 + 3 * TAGC_CANDIDATES; i++)
+    words[i] = -bits;
+}
+
+static void is_dense(int meeting, int64_t *words)
+{
+  static const double one = 1;
+  int64_t bits;
+  memcpy(&bits, &one, sizeof bits);
+  if (meeting == 0)
+    words[6] = -bits;
+}
+
+static bool is_put_off(uint64_t cycle) { return !comm->voted && meetings == 1 && comm->vote_cycle == cycle; }
+
+static void odd_steps(void)
+{
+  float *usual = sent, *odd = malloc(sizeof(float) * N * RANKS);
+  memcpy(odd, usual, sizeof(float) * N * RANKS);
+  odd[3] = odd[N + 3] = __builtin_nanf("");
+  set_up();
+  bool good = calls(VOTE - 2) == ncclSuccess;
+  sent = odd;
+  good &= call() == ncclSuccess;
+  sent = usual;
+  ok(good && call() == ncclSuccess && is_put_off(4), "NaN in the gradient that was looked at: the vote is put off");
+  ok(call() == ncclSuccess && meetings == 1 && call() == ncclSuccess && meetings == 4 &&
+     slot()->verdict == TAGC_REASON_compressed && !slot()->survey.exceptions, "and held after another look");
+  tear_down();
+
+  set_up();
+  sent = odd;
+  good = calls(LAST_VOTE - 1) == ncclSuccess && !comm->voted && meetings == 3;
+  ok(good && call() == ncclSuccess && meetings == 6 && slot()->verdict == TAGC_REASON_compressed,
+     "NaN in every gradient: at last it counts for what it is");
+  sent = usual;
+  tear_down();
+
+  set_up();
+  other_rank = met_nan;
+  ok(calls(VOTE) == ncclSuccess && is_put_off(4) && calls(2) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed,
+     "NaN on the other rank: what it said then is forgotten");
+  tear_down();
+
+  memset(odd, 0, sizeof(float) * N * RANKS);
+  sent = odd;
+  set_up();
+  other_rank = is_dense;
+  ok(calls(VOTE) == ncclSuccess && meetings == 3 && slot()->verdict == TAGC_REASON_compressed,
+     "nothing but zeros on this rank alone: what the other one has seen counts");
+  tear_down();
+
+  set_up();
+  ok(calls(LAST_VOTE) == ncclSuccess && meetings == 4 && is_plain(TAGC_REASON_unseen), "on all ranks in all looks: plain for good");
+  sent = usual;
+  tear_down();
+  free(odd);
+}
+
+/* ---- gradients that get denser ------------------------------------------------------------------------------------------ */
+
+static struct tagc_codec filled;
+static void (*real_decode)(struct tagc_job *job);
+static bool surplus;
+
+static void decode(struct tagc_job *job)
+{
+  real_decode(job);
+  job->surplus_seen = surplus;
+}
+
+static void denser(void)
+{
+  float *usual = sent, *rows = calloc((size_t)N * RANKS, sizeof *rows);
+  for (int i = 0; i < N * RANKS; i++)
+    rows[i] = i % 1000 < 10 ? usual[i] : 0;
+  sent = rows;
+  set_up();
+  send_ns = 200;
+  bool good = calls(VOTE) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && slot()->codec->needs_residual;
+  filled = *slot()->codec;
+  real_decode = filled.decode;
+  filled.decode = decode;
+  comm->slots[0].codec = &filled;
+  surplus = true;
+  good &= calls(7) == ncclSuccess;
+  surplus = false;
+  good &= call() == ncclSuccess;
+  surplus = true;
+  int before = plains;
+  good &= calls(7) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed;
+  ok(good && plains == before && slot()->dirty, "seven calls in a row with more values than room: still compressed");
+  ok(call() == ncclSuccess && slot()->verdict == TAGC_REASON_denser && plains == before, "the eighth is the last one");
+  ok(call() == ncclSuccess && plains == before + 1 && plain_from == comm->workspace && !slot()->dirty,
+     "then goes what was left of them, with the gradient");
+  ok(call() == ncclSuccess && plains == before + 2 && plain_from == sent && slot()->verdict == TAGC_REASON_denser,
+     "and from there on calls are plain");
+  tear_down();
+  sent = usual;
+  free(rows);
 }
 
 /* ---- what goes wrong here --------------------------------------------------------------------------------------------- */
@@ -274,6 +397,8 @@ static void memory(void)
     failed = allocations >= fail_allocation;
     if (failed && status == ncclSystemError)
       ok(!comm->voted, "allocation %d fails: the call does, for others are waiting", n + 1);
+    else if (failed && status == ncclSuccess && !comm->voted)
+      ok(calls(1) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed, "allocation %d fails: the look is taken again", n + 1);
     else
       ok(status == ncclSuccess && comm->voted && (slot()->verdict == TAGC_REASON_compressed) == !failed,
          "allocation %d %s: %s", n + 1, failed ? "fails" : "is never made", tagc_reason_words(slot()->verdict));
@@ -369,6 +494,8 @@ int main(void)
     sent[i] = (float)(i * 2654435761u % 1000003) / 500000 - 1;
   wires();
   others();
+  odd_steps();
+  denser();
   memory();
   failures();
   aborts();
