@@ -190,6 +190,7 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
     give_back_residual(comm, slot);
   }
   comm->voted = true;
+  comm->cycle_began_ms = 0;         /* the step of the vote is no measurement of a step */
   log_choices(comm);
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s)",
            (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_options()->codec);
