@@ -12,7 +12,7 @@
  *                  offsets      uint8 x C: positions inside the blocks, in order of position
  *                  values       bf16 x C, in the same order
  * Example        n = 300, keep 1% (C = 3), shard zero but for 1 at 2, -3 at 255 and 1/2 at 258:
- *                  00 00 00 00  02 00 00 00  (40 zeros)      no exceptions, room for five; the shard is full
+ *                  00 00 00 00  00 00 00 00  (40 zeros)      no exceptions, room for five; nothing stays behind
  *                  02 01 (14 zeros)                          two values in the first block, one in the second
  *                  02 ff 02 (13 zeros)                       at 2 and 255, and at 258
  *                  80 3f  40 c0  00 3f (10 zeros)            1, -3, 1/2
