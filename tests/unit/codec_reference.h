@@ -303,7 +303,22 @@ static inline void reference_unrotate(enum reference_kind kind, float c[REFERENC
 
 /* -- messages ------------------------------------------------------------------------------------------------- */
 
-static inline void reference_exceptions(uint64_t n, const float *x, bool anywhere, uint8_t *message)
+/* What a sender has anywhere, of a shard of n values: an exception; of a foreign one, for which there is room for
+ * `capacity` values, no place that is left. */
+enum { REFERENCE_EXCEPTION = 1, REFERENCE_FULL = 2 };
+
+static inline uint32_t reference_anywhere(uint64_t n, const float *x, bool foreign, uint64_t capacity)
+{
+  uint64_t seen = 0;
+  uint32_t anywhere = 0;
+  for (uint64_t i = 0; i < n; i++) {
+    seen += reference_seen(x[i]) != 0;
+    anywhere |= reference_is_exception(x[i]) ? REFERENCE_EXCEPTION : 0;
+  }
+  return anywhere | (foreign && seen >= capacity ? REFERENCE_FULL : 0);
+}
+
+static inline void reference_exceptions(uint64_t n, const float *x, uint32_t anywhere, uint8_t *message)
 {
   struct tagc_exceptions *list = (struct tagc_exceptions *)message;
   const uint64_t room = tagc_exceptions_capacity(n);
@@ -319,8 +334,8 @@ static inline void reference_exceptions(uint64_t n, const float *x, bool anywher
 }
 
 /* A dense codec's message of x (n values: scale * g + e). left[] becomes what is not sent: the next residual. */
-static inline void reference_encode(const struct reference_call *call, const float *x, bool anywhere, uint8_t *message,
-                                    float *left)
+static inline void reference_encode(const struct reference_call *call, const float *x, uint32_t anywhere,
+                                    uint8_t *message, float *left)
 {
   const struct reference_parts parts = reference_parts(call->kind, call->n, call->keep_ppm);
   memset(message, 0, parts.bytes);

@@ -37,7 +37,7 @@ static void fail(struct verdict *v, const char *what, const struct sim *sim, int
 struct expected {
   float *given, *left;
   uint8_t *messages;
-  bool *anywhere;
+  uint32_t *anywhere;
 };
 
 static struct expected expected_new(const struct sim *sim, enum reference_kind kind)
@@ -48,7 +48,7 @@ static struct expected expected_new(const struct sim *sim, enum reference_kind k
     .given = sim_memory(pairs * sim->shape.n * sizeof(float)),
     .left = sim_memory(pairs * sim->shape.n * sizeof(float)),
     .messages = sim_memory(pairs * parts.bytes),
-    .anywhere = sim_memory((size_t)sim->shape.nranks * sizeof(bool)),
+    .anywhere = sim_memory((size_t)sim->shape.nranks * sizeof(uint32_t)),
   };
 }
 
@@ -71,14 +71,16 @@ static void expect(struct expected *e, const struct sim *sim, enum reference_kin
 {
   const uint64_t n = sim->shape.n;
   const int nranks = sim->shape.nranks;
-  const size_t bytes = reference_parts(kind, n, sim->shape.keep_ppm).bytes;
+  const struct reference_parts parts = reference_parts(kind, n, sim->shape.keep_ppm);
+  const size_t bytes = parts.bytes;
   for (int rank = 0; rank < nranks; rank++) {
     float *given = e->given + (uint64_t)(rank * nranks) * n;
-    e->anywhere[rank] = false;
-    for (int shard = 0; shard < nranks; shard++)
+    e->anywhere[rank] = 0;
+    for (int shard = 0; shard < nranks; shard++) {
+      const bool limited = kind == REFERENCE_SPARSE && shard != rank;
       case_given(sim, rank, shard, given + (uint64_t)shard * n);
-    for (uint64_t i = 0; i < (uint64_t)nranks * n; i++)
-      e->anywhere[rank] |= reference_is_exception(given[i]);
+      e->anywhere[rank] |= reference_anywhere(n, given + (uint64_t)shard * n, limited, parts.capacity);
+    }
     for (int shard = 0; shard < nranks && kind != REFERENCE_SPARSE; shard++) {
       const struct reference_call call = call_of(sim, kind, seed, rank, shard);
       const size_t pair = (size_t)(rank * nranks + shard);
@@ -173,6 +175,9 @@ static void check_results(struct verdict *v, const struct expected *e, const str
   uint8_t *in = sim_memory((size_t)nranks * bytes);
   void *want = sim_memory(case_result_bytes(sim));
   float *residual = sim_memory(n * sizeof *residual);
+  bool full = false;
+  for (int rank = 0; rank < nranks; rank++)
+    full |= (e->anywhere[rank] & REFERENCE_FULL) != 0;
   for (int rank = 0; rank < nranks; rank++) {
     const struct reference_call call = call_of(sim, kind, seed, rank, rank);
     for (int sender = 0; sender < nranks; sender++)
@@ -180,10 +185,13 @@ static void check_results(struct verdict *v, const struct expected *e, const str
     const bool seen = reference_decode(&call, nranks, in, e->given + (uint64_t)(rank * nranks + rank) * n,
                                        sim->job[rank].divisor, sim->shape.dtype, want);
     compare(v, case_result(sim, rank), want, case_result_bytes(sim), "result", sim, rank, rank);
-    if (!sim->job[rank].nonfinite_seen && (seen || e->anywhere[rank]))
+    const bool exceptions = seen || e->anywhere[rank] & REFERENCE_EXCEPTION;
+    if (!sim->job[rank].nonfinite_seen && exceptions)
       fail(v, "no word of what is not finite", sim, rank, rank, 0);
-    if (sim->job[rank].nonfinite_seen && !seen && !e->anywhere[rank] && !sum_is_large(sim, rank))
+    if (sim->job[rank].nonfinite_seen && !exceptions && !sum_is_large(sim, rank))
       fail(v, "word of what is not finite, but all is", sim, rank, rank, 0);
+    if (sim->job[rank].surplus_seen != full)
+      fail(v, "not what the ranks say of their being full", sim, rank, rank, 0);
     for (int shard = 0; shard < nranks && sim->shape.residual; shard++) {
       case_residual(sim, rank, shard, residual);
       if (shard != rank)

@@ -331,7 +331,8 @@ static void check_symmetries(const struct tagc_codec *codec, uint64_t n)
 /* -- once more ------------------------------------------------------------------------------------------------ */
 
 /* Rank 0 sends to rank 1, which has zeros: what comes out is sent again, with the same seed, without a residual.
- *   none, bf16, sparse  the same message
+ *   none, bf16, sparse  the same message; of sparse but for the word that it is full: of a full block one value is
+ *                       chosen and not sent, so that what comes out is one less
  *   q8                  the same block where the largest code is 127: the scale is again the largest value / 127, exactly.
  *                       Where rounding the scale up (by up to 1/128) made it 126, the next scale is smaller, and values move
  *                       by no more than the error of any encoding.
@@ -357,6 +358,10 @@ static void check_once_more(const struct tagc_codec *codec, enum pattern pattern
   }
   sim.job[0].residual_empty = true;
   sim_step(&sim, 40);
+  if (is(codec, "sparse")) {
+    ((struct tagc_exceptions *)message)->anywhere &= ~(uint32_t)TAGC_ANYWHERE_SURPLUS;
+    ((struct tagc_exceptions *)sim.job[1].message_in)->anywhere &= ~(uint32_t)TAGC_ANYWHERE_SURPLUS;
+  }
   if (!is(codec, "q8")) {
     ok(memcmp(message, sim.job[1].message_in, bytes) == 0, "%s: pattern %d: what was sent is sent again", codec->name,
        (int)pattern);
