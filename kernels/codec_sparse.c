@@ -5,7 +5,8 @@
  * What is sent   C = max(1, floor(n * keep_ppm / 10^6)) values a shard, chosen as sparsify.h says with one threshold a
  *                shard; fewer only where fewer reach 2^-120, or where all 256 of a block are chosen: the smallest of
  *                these stays (of equal ones the last). What rounding to bf16 (nearest even) leaves over stays, too.
- *                A shard is full where C were chosen, one that then stays in a block of 256 included.
+ *                A shard is full where C were chosen, one that then stays in a block of 256 included; told where what
+ *                stays has more than 1/64 of their squared norm.
  * Payload        Exchange A2A, little-endian, each part padded with zeros to 16 bytes, unused entries zero:
  *                  exceptions   exceptions.h
  *                  counts       uint8 x ceil(n/256): values sent of each block of 256 positions
