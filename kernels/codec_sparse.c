@@ -5,14 +5,15 @@
  * What is sent   C = max(1, floor(n * keep_ppm / 10^6)) values a shard, chosen as sparsify.h says with one threshold a
  *                shard; fewer only where fewer reach 2^-120, or where all 256 of a block are chosen: the smallest of
  *                these stays (of equal ones the last). What rounding to bf16 (nearest even) leaves over stays, too.
- *                A shard is full where C were chosen, one that then stays in a block of 256 included.
+ *                A shard is full where C were chosen, one that then stays in a block of 256 included; told where what
+ *                stays has more than 1/64 of their squared norm.
  * Payload        Exchange A2A, little-endian, each part padded with zeros to 16 bytes, unused entries zero:
  *                  exceptions   exceptions.h
  *                  counts       uint8 x ceil(n/256): values sent of each block of 256 positions
  *                  offsets      uint8 x C: positions inside the blocks, in order of position
  *                  values       bf16 x C, in the same order
  * Example        n = 300, keep 1% (C = 3), shard zero but for 1 at 2, -3 at 255 and 1/2 at 258:
- *                  00 00 00 00  02 00 00 00  (40 zeros)      no exceptions, room for five; the shard is full
+ *                  00 00 00 00  00 00 00 00  (40 zeros)      no exceptions, room for five; nothing stays behind
  *                  02 01 (14 zeros)                          two values in the first block, one in the second
  *                  02 ff 02 (13 zeros)                       at 2 and 255, and at 258
  *                  80 3f  40 c0  00 3f (10 zeros)            1, -3, 1/2

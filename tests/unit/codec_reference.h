@@ -304,18 +304,28 @@ static inline void reference_unrotate(enum reference_kind kind, float c[REFERENC
 /* -- messages ------------------------------------------------------------------------------------------------- */
 
 /* What a sender has anywhere, of a shard of n values: an exception; of a foreign one, for which there is room for
- * `capacity` values, no place that is left. */
+ * `capacity` values, more than 1/64 of the squared norm of the largest ones in what is left over. */
 enum { REFERENCE_EXCEPTION = 1, REFERENCE_FULL = 2 };
+
+static inline int reference_larger(const void *a, const void *b)
+{
+  return (*(const double *)a < *(const double *)b) - (*(const double *)a > *(const double *)b);
+}
 
 static inline uint32_t reference_anywhere(uint64_t n, const float *x, bool foreign, uint64_t capacity)
 {
-  uint64_t seen = 0;
+  double *squares = malloc((n ? n : 1) * sizeof *squares), chosen = 0, left = 0;
   uint32_t anywhere = 0;
   for (uint64_t i = 0; i < n; i++) {
-    seen += reference_seen(x[i]) != 0;
+    const double value = reference_seen(x[i]);
+    squares[i] = value * value;
     anywhere |= reference_is_exception(x[i]) ? REFERENCE_EXCEPTION : 0;
   }
-  return anywhere | (foreign && seen >= capacity ? REFERENCE_FULL : 0);
+  qsort(squares, n, sizeof *squares, reference_larger);
+  for (uint64_t i = 0; i < n; i++)
+    *(i < capacity ? &chosen : &left) += squares[i];
+  free(squares);
+  return anywhere | (foreign && 64 * left > chosen ? REFERENCE_FULL : 0);
 }
 
 static inline void reference_exceptions(uint64_t n, const float *x, uint32_t anywhere, uint8_t *message)
@@ -405,7 +415,7 @@ static inline bool reference_decode(const struct reference_call *call, int nrank
       for (int i = 0; i < REFERENCE_BLOCK; i++)
         sum[256 * block + (uint64_t)i] += values[i];
     }
-    seen |= ((const struct tagc_exceptions *)message)->anywhere & REFERENCE_EXCEPTION;
+    seen |= ((const struct tagc_exceptions *)message)->anywhere & 1;
   }
   for (uint64_t block = 0; block < parts.blocks; block++)
     reference_unrotate(call->kind, sum + 256 * block, call->seed, call->rank, block);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Whether a gradient still fits: a rank that fills the capacity of a foreign shard (lhc: of a chunk of one) says so in
- * all its messages of the call, and job->surplus_seen is then the same on every rank. What is not finite is told in a
- * bit of its own. Dense codecs have room for everything.
+ * Whether a gradient still fits: a rank that fills the capacity of a foreign shard (lhc: of a chunk of one), and leaves a good
+ * part of it behind, says so in all its messages of the call, and job->surplus_seen is then the same on every rank. Beside it what is not finite is told in
+ * a bit of its own. Dense codecs have room for everything.
  */
 #include "kernels/exceptions.h"
 #include "kernels/lhc.h"
