@@ -42,7 +42,7 @@ static int64_t unpack(const struct sim *sim, const uint8_t *message, float *out,
 
 static void check_example(void)
 {
-  static const uint8_t want[] = { [4] = 2, [48] = 2, 1, [64] = 2, 255, 2, [80] = 0x80, 0x3f, 0x40, 0xc0, 0x00, 0x3f, [95] = 0 };
+  static const uint8_t want[] = { [48] = 2, 1, [64] = 2, 255, 2, [80] = 0x80, 0x3f, 0x40, 0xc0, 0x00, 0x3f, [95] = 0 };
   struct sim sim = sim_new("sparse", 300, 2, TAGC_FLOAT32, 10000);
   sim_put(&sim, 0, 1, 2, 1);
   sim_put(&sim, 0, 1, 255, -3);
