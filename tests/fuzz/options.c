@@ -10,7 +10,8 @@
 
 static void check_range(const struct tagc_options *o)
 {
-  MUST(o->mode >= 0 && o->mode <= TAGC_MODE_AB && o->residual >= 0 && o->residual <= TAGC_RESIDUAL_NONE);
+  MUST(o->mode >= 0 && o->mode <= TAGC_MODE_AB && o->residual >= 0 && o->residual <= TAGC_RESIDUAL_INT8);
+  MUST(o->rounding >= 0 && o->rounding <= TAGC_ROUNDING_STOCHASTIC && o->dump);
   MUST(o->assume >= 0 && o->assume <= TAGC_ASSUME_GRADIENTS && o->report >= 0 && o->report <= TAGC_REPORT_AUTO);
   MUST(o->log >= TAGC_LOG_ERROR && o->log <= TAGC_LOG_DEBUG && o->sparsity <= 999999);
   MUST(o->ab >= 1 && o->ab <= 1000000 && o->warmup <= 1000000);
