@@ -126,10 +126,7 @@ void tagc_auto_hear_probe(struct tagc_probe *probe, const int64_t *words)
 /* Is the gradient of this call to be looked at? Then it will not be asked for again. */
 static bool is_wanted(struct tagc_comm *comm, const struct tagc_call *call)
 {
-  const struct tagc_options *options = tagc_library_options();
-  if (!tagc_options_auto(options) || options->mode == TAGC_MODE_OBSERVE || comm->voted || !comm->agreed || !comm->device ||
-      !comm->device->host_reads || comm->nranks < 2 || call->slot < 0 || call->lock_number != comm->lock_number ||
-      !tagc_plan_looks(comm->vote_cycle, call->cycle))
+  if (!tagc_comm_awaits_vote(comm, call) || !comm->device->host_reads || !tagc_plan_looks(comm->vote_cycle, call->cycle))
     return false;
   struct tagc_slot *slot = &comm->slots[call->slot];
   if (slot->looked || !is_eligible(comm, (size_t)call->slot))
@@ -140,20 +137,23 @@ static bool is_wanted(struct tagc_comm *comm, const struct tagc_call *call)
 
 void tagc_auto_look(const struct tagc_call *call)
 {
+  const struct tagc_options *options = tagc_library_options();
   struct tagc_comm *comm = call->comm;
   struct tagc_candidate candidates[TAGC_CANDIDATES];
   struct tagc_survey survey;
+  if (!tagc_options_auto(options))
+    return;
   pthread_mutex_lock(&comm->lock);
   bool wanted = is_wanted(comm, call);
   struct tagc_survey_question question = {
     .shape = wanted ? comm->slots[call->slot].shape : (struct tagc_shape){0}, .rank = comm->rank, .send = call->send,
-    .scale = call->scale,
-    .stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC, .candidates = candidates, .clock_ms = tagc_clock_ms,
+    .scale = call->scale, .stochastic = options->rounding == TAGC_ROUNDING_STOCHASTIC, .candidates = candidates,
+    .clock_ms = tagc_clock_ms,
   };
   pthread_mutex_unlock(&comm->lock);
   if (!wanted || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
     return;                         /* after an abort the program may free its buffers */
-  tagc_choose_candidates(tagc_library_options(), candidates);
+  tagc_choose_candidates(options, candidates);
   bool seen = tagc_survey_take(&question, comm->device, &survey);
   tagc_comms_leave(&comm, 1);
   pthread_mutex_lock(&comm->lock);

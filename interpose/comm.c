@@ -571,6 +571,12 @@ ncclResult_t tagc_comm_observe(struct tagc_comm *comm, struct tagc_call *call)
   return status;
 }
 
+bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call *call)
+{
+  return tagc_library_options()->mode != TAGC_MODE_OBSERVE && !comm->voted && comm->agreed && comm->device &&
+         comm->nranks >= 2 && call->slot >= 0 && call->lock_number == comm->lock_number;
+}
+
 void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
 {
   enum tagc_dtype dtype;

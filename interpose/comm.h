@@ -137,6 +137,9 @@ void tagc_comms_leave(struct tagc_comm *const *comms, size_t count);
  * memory. */
 ncclResult_t tagc_comm_observe(struct tagc_comm *comm, struct tagc_call *call);
 
+/* Is there still a vote to come on the lock under which the call was observed? Call it with the lock held. */
+bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call *call);
+
 /* Asks the plan about a call that was observed; fills call->decision. Call it with the lock held. */
 void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call);
 

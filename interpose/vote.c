@@ -10,8 +10,7 @@
 
 static bool due(const struct tagc_comm *comm, const struct tagc_call *call)
 {
-  if (tagc_library_options()->mode == TAGC_MODE_OBSERVE || comm->voted || !comm->agreed || !comm->device ||
-      comm->nranks < 2 || call->slot < 0 || call->cycle < comm->vote_cycle || call->lock_number != comm->lock_number)
+  if (!tagc_comm_awaits_vote(comm, call) || call->cycle < comm->vote_cycle)
     return false;
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].shape.n && comm->slots[i].op != TAGC_OP_OTHER)

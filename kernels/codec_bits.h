@@ -20,7 +20,9 @@
 #define TAGC_HD
 #endif
 
-#define TAGC_NAN_BITS 0x7fc00000u   /* the NaN that every codec writes */
+#define TAGC_NAN_BITS 0x7fc00000u     /* the NaN that every codec writes */
+#define TAGC_LEAST_BITS 0x03800000u   /* 2^-120: smaller magnitudes count as zero */
+#define TAGC_SILENT_BITS 0x08800000u  /* 2^-110: blocks of smaller ones become zeros, with a scale of zero */
 
 static inline TAGC_HD uint32_t tagc_bits_of(float x)
 {
@@ -52,6 +54,14 @@ static inline TAGC_HD uint64_t tagc_mix64(uint64_t x)
   x *= 0xd6e8feb86659fd93u;
   x ^= x >> 32;
   return x;
+}
+
+/* The key of random bits that round what this rank sends of a shard, or what it keeps. */
+enum tagc_chance { TAGC_CHANCE_SENT = 0x5743, TAGC_CHANCE_KEPT = 0x7e51 };
+
+static inline TAGC_HD uint64_t tagc_chance_key(uint64_t seed, enum tagc_chance what, uint32_t rank, uint32_t shard)
+{
+  return tagc_mix64(tagc_mix64(seed ^ (uint64_t)what) + ((uint64_t)rank << 32 | shard));
 }
 
 static inline TAGC_HD float tagc_from_bf16(uint16_t h) { return tagc_float_of((uint32_t)h << 16); }
@@ -119,6 +129,22 @@ static inline TAGC_HD void tagc_store_result(void *buffer, uint64_t i, enum tagc
   float x = sum / divisor;
   tagc_store(buffer, i, dtype, x == x ? x : tagc_float_of(TAGC_NAN_BITS));
 }
+
+/* -- codes with a scale --------------------------------------------------------------------------------------------- */
+
+/* The scale of values up to `most` in codes up to `limit`: rounded up, so that no code gets larger. */
+static inline TAGC_HD uint16_t tagc_scale_up(float most, float limit)
+{
+  if (tagc_bits_of(most) < TAGC_SILENT_BITS)
+    return 0;
+  return (uint16_t)((tagc_bits_of(most / limit) + 0xffffu) >> 16);
+}
+
+/* What values are multiplied by to become codes. */
+static inline TAGC_HD float tagc_scale_inverse(uint16_t scale) { return scale ? 1.0f / tagc_from_bf16(scale) : 0.0f; }
+
+/* What is added to a magnitude below 2^22 and taken off again, to round it to the nearest whole number (ties: even). */
+#define TAGC_NEAREST 12582912.0f      /* 1.5 * 2^23 */
 
 static inline size_t tagc_pad16(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 

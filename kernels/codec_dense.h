@@ -13,32 +13,9 @@
 
 enum { TAGC_DENSE_BLOCK = 256 };
 
-#define TAGC_LEAST_BITS 0x03800000u   /* 2^-120: smaller magnitudes count as zero */
-#define TAGC_SILENT_BITS 0x08800000u  /* 2^-110: blocks of smaller ones are sent as zeros, with a scale of zero */
 #define TAGC_DENSE_HUGE_BITS 0x77800000u /* 2^112: below it, nothing that is computed reaches 2^120 */
 
-/* -- q8, q4 -------------------------------------------------------------------------------------------------------- */
-
-/* The scale of values up to `most` in codes up to `limit`: rounded up, so that no code gets larger. */
-static inline TAGC_HD uint16_t tagc_scale_up(float most, float limit)
-{
-  if (tagc_bits_of(most) < TAGC_SILENT_BITS)
-    return 0;
-  return (uint16_t)((tagc_bits_of(most / limit) + 0xffffu) >> 16);
-}
-
-/* What values are multiplied by to become codes. */
-static inline TAGC_HD float tagc_scale_inverse(uint16_t scale) { return scale ? 1.0f / tagc_from_bf16(scale) : 0.0f; }
-
-/* What is added to a magnitude below 2^22 and taken off again, to round it to the nearest whole number (ties: even). */
-#define TAGC_NEAREST 12582912.0f      /* 1.5 * 2^23 */
-
 /* -- rounding by chance -------------------------------------------------------------------------------------------- */
-
-static inline TAGC_HD uint64_t tagc_chance_key(uint64_t seed, uint32_t rank, uint32_t shard)
-{
-  return tagc_mix64(tagc_mix64(seed ^ 0x5743) + ((uint64_t)rank << 32 | shard));
-}
 
 /* The random bits of a block's elements 4 word to 4 word + 3, from the lowest 16 bits on. */
 static inline TAGC_HD uint64_t tagc_chance(uint64_t key, uint64_t block, uint32_t word)

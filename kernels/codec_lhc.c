@@ -32,19 +32,7 @@
 #include "kernels/lhc.h"
 #include "kernels/variant.h"
 
-const struct tagc_lhc_kernels *tagc_lhc_kernels(void)
-{
-#ifdef __x86_64__
-  static const struct tagc_lhc_kernels *const variants[] = {
-    [TAGC_VARIANT_PLAIN] = &tagc_lhc_plain,
-    [TAGC_VARIANT_AVX2] = &tagc_lhc_avx2,
-    [TAGC_VARIANT_AVX512] = &tagc_lhc_avx512,
-  };
-  return variants[tagc_variant()];
-#else
-  return &tagc_lhc_plain;
-#endif
-}
+const struct tagc_lhc_kernels *tagc_lhc_kernels(void) { return TAGC_OF_VARIANT(tagc_lhc); }
 
 const struct tagc_codec tagc_codec_lhc = {
   .name = "lhc",

@@ -183,13 +183,10 @@ static void sparse_decode(struct tagc_job *job)
   size_t count;
   parts_fill(&job->shape, &grid, &message);
   state_carve(&state, &job->shape, &grid, job->state);
-  if (tagc_exceptions_collect(job, *state.anywhere, state.exceptions, &count)) {
+  if (tagc_exceptions_collect(job, *state.anywhere, state.exceptions, &count))
     tagc_sparse_sum(job, &message, state.cursors, state.exceptions, count);
-  } else {
-    job->stats->overflowed++;
-    for (uint64_t i = 0; i < job->shape.n; i++)
-      tagc_store(job->recv, i, job->shape.dtype, tagc_float_of(TAGC_NAN_BITS));
-  }
+  else
+    tagc_exceptions_overflow(job);
   tagc_fpmode_leave(mode);
 }
 

@@ -30,19 +30,7 @@ struct place {
   uint32_t count;
 };
 
-static const struct tagc_dense_kernels *kernels(void)
-{
-#ifdef __x86_64__
-  static const struct tagc_dense_kernels *const variants[] = {
-    [TAGC_VARIANT_PLAIN] = &tagc_dense_plain,
-    [TAGC_VARIANT_AVX2] = &tagc_dense_avx2,
-    [TAGC_VARIANT_AVX512] = &tagc_dense_avx512,
-  };
-  return variants[tagc_variant()];
-#else
-  return &tagc_dense_plain;
-#endif
-}
+static const struct tagc_dense_kernels *kernels(void) { return TAGC_OF_VARIANT(tagc_dense); }
 
 static struct parts parts_of(const struct tagc_dense_format *format, uint64_t n)
 {
@@ -197,7 +185,7 @@ static double encode_shard(const struct tagc_dense_format *format, struct tagc_j
     .job = job,
     .number = number,
     .rotation_key = tagc_rotation_key(job->seed, (uint32_t)number),
-    .chance_key = tagc_chance_key(job->seed, (uint32_t)job->rank, (uint32_t)number),
+    .chance_key = tagc_chance_key(job->seed, TAGC_CHANCE_SENT, (uint32_t)job->rank, (uint32_t)number),
     .message = job->message_out + (size_t)number * job->layout.message_bytes,
     .parts = parts_of(format, n),
   };
@@ -323,12 +311,9 @@ void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *
   size_t count;
   const bool fits = tagc_exceptions_collect(job, header->anywhere, exceptions, &count);
   job->surplus_seen = false;       /* there is room for all; no message is believed that says otherwise */
-  if (fits) {
+  if (fits)
     decode_blocks(&sum, exceptions, count);
-  } else {
-    job->stats->overflowed++;
-    for (uint64_t i = 0; i < n; i++)
-      tagc_store(job->recv, i, job->shape.dtype, tagc_float_of(TAGC_NAN_BITS));
-  }
+  else
+    tagc_exceptions_overflow(job);
   tagc_fpmode_leave(mode);
 }

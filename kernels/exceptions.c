@@ -107,3 +107,10 @@ bool tagc_exceptions_collect(struct tagc_job *job, uint32_t told, struct tagc_ex
   job->surplus_seen = anywhere & TAGC_ANYWHERE_SURPLUS;
   return fits;
 }
+
+void tagc_exceptions_overflow(struct tagc_job *job)
+{
+  job->stats->overflowed++;
+  for (uint64_t i = 0; i < job->shape.n; i++)
+    tagc_store(job->recv, i, job->shape.dtype, tagc_float_of(TAGC_NAN_BITS));
+}

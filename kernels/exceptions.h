@@ -77,4 +77,7 @@ uint32_t tagc_exceptions_tell(const struct tagc_job *job, uint32_t known);
  * False where a list does not say which values they were: the shard is NaN then. */
 bool tagc_exceptions_collect(struct tagc_job *job, uint32_t told, struct tagc_exception *sorted, size_t *count);
 
+/* The result of such a shard: all NaN, and counted. */
+void tagc_exceptions_overflow(struct tagc_job *job);
+
 #endif

@@ -155,9 +155,7 @@ void tagc_lhc_decode(struct tagc_job *job)
   tagc_lhc_state_carve(&state, &geo, job->state);
   size_t count;
   if (!tagc_exceptions_collect(job, state.header->anywhere, state.exceptions, &count)) {
-    job->stats->overflowed++;
-    for (uint64_t i = 0; i < job->shape.n; i++)
-      tagc_store(job->recv, i, job->shape.dtype, tagc_float_of(TAGC_NAN_BITS));
+    tagc_exceptions_overflow(job);
   } else if (geo.hashes == 0) {
     tagc_lhc_message_fill(&message, &geo);
     tagc_sparse_sum(job, &message.sparse, state.cursors, state.exceptions, count);

@@ -14,16 +14,7 @@ enum { BLOCK = TAGC_RESIDUAL_BLOCK };
 
 static const struct tagc_residual_blocks *blocks_of(enum tagc_storage storage)
 {
-#ifdef __x86_64__
-  static const struct tagc_residual_blocks *const variants[] = {
-    [TAGC_VARIANT_PLAIN] = tagc_residual_plain,
-    [TAGC_VARIANT_AVX2] = tagc_residual_avx2,
-    [TAGC_VARIANT_AVX512] = tagc_residual_avx512,
-  };
-  return &variants[tagc_variant()][storage];
-#else
-  return &tagc_residual_plain[storage];
-#endif
+  return &(*TAGC_OF_VARIANT(tagc_residual))[storage];
 }
 
 /* Bytes of a value. */
@@ -93,8 +84,7 @@ double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from,
 {
   const struct tagc_residual_blocks *blocks = blocks_of(job->shape.residual);
   struct tagc_residual_place place = place_of(job, shard, from);
-  uint64_t noise = tagc_mix64(tagc_mix64(job->seed ^ 0x7e51) + ((uint64_t)job->rank << 32 | (uint32_t)shard));
-  noise += from / 4;
+  const uint64_t noise = tagc_chance_key(job->seed, TAGC_CHANCE_KEPT, (uint32_t)job->rank, (uint32_t)shard) + from / 4;
   if (count == BLOCK)
     return blocks->store(place, values, noise);
   float kept[BLOCK], whole[BLOCK] = { 0 };

@@ -71,31 +71,29 @@ static void load_int8(struct tagc_residual_place from, float *restrict out)
     out[i] = (float)in[i] * scale;
 }
 
-/* bf16 bits of amax / 127, rounded up, so that no code is beyond 127; 0 where the inverse would not be finite. */
-static uint16_t scale_of(const float *values)
+static float largest(const float *values)
 {
   int32_t most = 0;
   for (uint32_t i = 0; i < BLOCK; i++) {
     int32_t magnitude = (int32_t)(tagc_bits_of(values[i]) & 0x7fffffffu);
     most = magnitude > most ? magnitude : most;
   }
-  float amax = tagc_float_of((uint32_t)most);
-  return amax < 0x1p-110f ? 0 : (uint16_t)((tagc_bits_of(amax / 127) + 0xffffu) >> 16);
+  return tagc_float_of((uint32_t)most);
 }
 
 static double store_int8(struct tagc_residual_place to, const float *restrict values, uint64_t noise)
 {
   int8_t *out = to.values;
   uint16_t chance[BLOCK];
-  const uint16_t bits = scale_of(values);
-  const float scale = tagc_from_bf16(bits), inverse = bits ? 1 / scale : 0.0f, middle = 12582912.0f;
+  const uint16_t bits = tagc_scale_up(largest(values), 127);
+  const float scale = tagc_from_bf16(bits), inverse = tagc_scale_inverse(bits);
   int32_t squares = 0;
   draw(noise, chance);
   *to.scale = bits;
   for (uint32_t i = 0; i < BLOCK; i++) {
     /* Between -1/2 and 1/2, and the nearest integer by the mantissa of a number near 1.5 * 2^23. */
     float dither = (float)(2 * (int32_t)chance[i] + 1 - 65536) * 0x1p-17f;
-    int32_t code = (int32_t)(tagc_bits_of(values[i] * inverse + dither + middle) - 0x4b400000u);
+    int32_t code = (int32_t)(tagc_bits_of(values[i] * inverse + dither + TAGC_NEAREST) - 0x4b400000u);
     code = code > 127 ? 127 : code < -127 ? -127 : code;
     squares += code * code;
     out[i] = (int8_t)code;

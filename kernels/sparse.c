@@ -13,19 +13,7 @@ enum {
   STREAM_BYTES = 8 << 20,          /* results from here on would push everything else out of the caches */
 };
 
-static const struct tagc_sparse_kernels *kernels(void)
-{
-#ifdef __x86_64__
-  static const struct tagc_sparse_kernels *const variants[] = {
-    [TAGC_VARIANT_PLAIN] = &tagc_sparse_plain,
-    [TAGC_VARIANT_AVX2] = &tagc_sparse_avx2,
-    [TAGC_VARIANT_AVX512] = &tagc_sparse_avx512,
-  };
-  return variants[tagc_variant()];
-#else
-  return &tagc_sparse_plain;
-#endif
-}
+static const struct tagc_sparse_kernels *kernels(void) { return TAGC_OF_VARIANT(tagc_sparse); }
 
 void tagc_sparse_message_fill(struct tagc_sparse_message *out, uint64_t n, uint32_t capacity, bool exact)
 {

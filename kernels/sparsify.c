@@ -13,19 +13,7 @@ enum {
   LIST_SLACK = 16,                 /* vector stores may run over the end of a list */
 };
 
-const struct tagc_sparsify_kernels *tagc_sparsify_kernels(void)
-{
-#ifdef __x86_64__
-  static const struct tagc_sparsify_kernels *const variants[] = {
-    [TAGC_VARIANT_PLAIN] = &tagc_sparsify_plain,
-    [TAGC_VARIANT_AVX2] = &tagc_sparsify_avx2,
-    [TAGC_VARIANT_AVX512] = &tagc_sparsify_avx512,
-  };
-  return variants[tagc_variant()];
-#else
-  return &tagc_sparsify_plain;
-#endif
-}
+const struct tagc_sparsify_kernels *tagc_sparsify_kernels(void) { return TAGC_OF_VARIANT(tagc_sparsify); }
 
 void tagc_grid_fill(struct tagc_grid *grid, uint64_t n, uint32_t keep_ppm, uint32_t chunks)
 {

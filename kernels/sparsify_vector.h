@@ -39,6 +39,18 @@ enum {
   PREFETCH_BYTES = 2048,           /* of gradient or residual ahead: over the end of a page, where hardware stops */
 };
 
+/* The step fine16 (sparsify_vector_plain.h) of variants that have no vectors for it. */
+STEP uint32_t fine16_in_turn(const float *values, uint32_t lanes, uint32_t coarse, uint32_t fine[16])
+{
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < 16 && lanes >> i & 1; i++) {
+    uint32_t bin = tagc_bin_of(tagc_bits_of(values[i]));
+    fine[count] = bin % TAGC_BIN_FINE;
+    count += bin / TAGC_BIN_FINE == coarse;
+  }
+  return count;
+}
+
 static inline const void *element_of(const void *buffer, uint64_t i, enum tagc_dtype dtype)
 {
   return (const char *)buffer + i * tagc_dtype_size(dtype);

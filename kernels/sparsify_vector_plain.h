@@ -73,13 +73,7 @@ STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_inp
 /* The fine bins of the values in a coarse bin. Returns their number. */
 STEP uint32_t fine16(const float *values, uint32_t lanes, uint32_t coarse, uint32_t fine[16])
 {
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < 16 && lanes >> i & 1; i++) {
-    uint32_t bin = tagc_bin_of(tagc_bits_of(values[i]));
-    fine[count] = bin % TAGC_BIN_FINE;
-    count += bin / TAGC_BIN_FINE == coarse;
-  }
-  return count;
+  return fine16_in_turn(values, lanes, coarse, fine);
 }
 
 /* Candidates: the chosen ones to out, the others to left (exceptions are among these). Returns the number of the

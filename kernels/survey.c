@@ -59,7 +59,7 @@ uint32_t tagc_survey_keep(double density)
 
 /* ---- the whole gradient --------------------------------------------------------------------------------------------- */
 
-static bool is_value(float x) { return (tagc_bits_of(x) & 0x7fffffffu) >= 7u << 23; }   /* 2^-120 */
+static bool is_value(float x) { return (tagc_bits_of(x) & 0x7fffffffu) >= TAGC_LEAST_BITS; }
 
 /* The values among some elements; *exceptions becomes true where one of them is an exception. */
 static uint32_t count_values(const void *from, uint64_t at, uint32_t count, const struct tagc_survey_question *q,

@@ -19,6 +19,20 @@ enum tagc_variant {
 /* The fastest that this processor runs. */
 enum tagc_variant tagc_variant(void);
 
+/* A pointer to the one of prefix_plain, prefix_avx2 and prefix_avx512 that is in use. */
+#ifdef __x86_64__
+#define TAGC_OF_VARIANT(prefix) (__extension__({ \
+  static const __typeof__(prefix##_plain) *const variants_[] = { \
+    [TAGC_VARIANT_PLAIN] = &prefix##_plain, \
+    [TAGC_VARIANT_AVX2] = &prefix##_avx2, \
+    [TAGC_VARIANT_AVX512] = &prefix##_avx512, \
+  }; \
+  variants_[tagc_variant()]; \
+}))
+#else
+#define TAGC_OF_VARIANT(prefix) (&prefix##_plain)
+#endif
+
 /* "plain", "avx2", "avx512". */
 const char *tagc_variant_name(enum tagc_variant variant);
 

@@ -407,13 +407,20 @@ static void memory(void)
   ok(n >= 6, "sample, codecs, words, scratch and workspace have failed");
 }
 
-static void failures(void)
+/* Those of the call that holds it included. */
+static int groups_of_a_vote(void)
 {
   set_up();
   if (calls(VOTE) != ncclSuccess)
     exit(1);
-  int groups = ends;
+  const int groups = ends;
   tear_down();
+  return groups;
+}
+
+static void failures(void)
+{
+  const int groups = groups_of_a_vote();
   bool good = true;
   for (int at = 1; at < groups; at++) {     /* the last one is that of the call itself */
     set_up();
@@ -450,11 +457,7 @@ static void begin_abort(void) { pthread_create(&other_watchdog, NULL, abort_it, 
 
 static void aborts(void)
 {
-  set_up();
-  if (calls(VOTE) != ncclSuccess)
-    exit(1);
-  int groups = ends;
-  tear_down();
+  const int groups = groups_of_a_vote();
   bool good = true;
   for (int at = 1; at < groups; at++) {
     set_up();
