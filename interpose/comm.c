@@ -10,6 +10,7 @@
 #include "interpose/background.h"
 #include "interpose/ballot.h"
 #include "interpose/capture.h"
+#include "interpose/levels.h"
 #include "interpose/library.h"
 
 #define HASH_NONFATAL_OOM 1        /* uthash must not end the host program */
@@ -61,6 +62,8 @@ double tagc_clock_ms(void)
 static void comm_free(struct tagc_comm *comm)
 {
   tagc_background_release(comm->background);
+  tagc_levels_end(comm, true);      /* those that were made while the communicator was aborted */
+  tagc_topology_free(&comm->topology);
   tagc_ballot_release_slots(comm);
   tagc_cycle_destroy(comm->cycle);
   pthread_mutex_destroy(&comm->lock);
@@ -300,6 +303,7 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *n
   if (!fresh)
     return NULL;
   fresh->agreed = agreement.state == TAGC_AGREED_YES;
+  fresh->host = agreement.host;
   comm = enter_table(handle, birth, &fresh, status);
   if (fresh)
     comm_free(fresh);               /* another thread was first, the handle is gone, or there is no memory */
@@ -522,7 +526,8 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
     bool compressed = options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, comm->vote_cycle, ended);
     struct tagc_ledger_side *side = &comm->ledger->sides[compressed];
     tagc_series_add(&side->step_ms, now - comm->cycle_began_ms);
-    side->wire_bytes += comm->ledger->wire_bytes_total - comm->cycle_began_bytes;
+    side->sent.inside += comm->ledger->sent.inside - comm->cycle_began.inside;
+    side->sent.between += comm->ledger->sent.between - comm->cycle_began.between;
     *(compressed ? &comm->ledger->cycles_compressed : &comm->ledger->cycles_plain) += 1;
     if (compressed)
       tagc_log(TAGC_LOG_DEBUG, "interpose", "communicator %llu: cycle %llu left a residual of norm %.6g",
@@ -530,7 +535,7 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
   }
   comm->cycle_number = number;
   comm->cycle_began_ms = now;
-  comm->cycle_began_bytes = comm->ledger->wire_bytes_total;
+  comm->cycle_began = comm->ledger->sent;
 }
 
 static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call)
@@ -615,8 +620,11 @@ void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
   row->calls++;
   row->reasons[call->decision.reason]++;
-  if (call->decision.action == TAGC_PASS)
-    comm->ledger->wire_bytes_total += (uint64_t)(comm->nranks - 1) * call->count * type_size(call->type);
+  if (call->decision.action == TAGC_PASS) {
+    const struct tagc_hosts hosts = tagc_levels_hosts(comm);
+    const struct tagc_traffic plain = tagc_plain_traffic(call->count * type_size(call->type), &hosts);
+    tagc_traffic_add(&comm->ledger->sent, &plain);
+  }
 }
 
 void tagc_comm_pass_mixed(struct tagc_comm *comm, struct tagc_call *call)

@@ -19,6 +19,7 @@
 #include "interpose/agree.h"
 #include "interpose/call.h"
 #include "interpose/ledger.h"
+#include "interpose/topology.h"
 #include "kernels/device.h"
 #include "kernels/survey.h"
 
@@ -39,6 +40,9 @@ struct tagc_slot {
   struct tagc_survey survey;        /* of this rank, and when the vote has been held of all ranks */
 };
 
+/* Sub-communicators of a communicator in two levels: the ranks of this host, and those of this local index. */
+enum tagc_level { TAGC_LEVEL_HOST, TAGC_LEVEL_BETWEEN, TAGC_LEVELS };
+
 /* Who works on the communicator. Changed by compare-and-swap alone. */
 enum tagc_phase { TAGC_PHASE_IDLE, TAGC_PHASE_OURS, TAGC_PHASE_NCCL, TAGC_PHASE_ABORTED };
 
@@ -51,7 +55,16 @@ struct tagc_comm {
   bool nonblocking;                 /* known from its configuration, or from an answer of the real library */
   atomic_bool returns_at_once;      /* non-blocking, and the real library has said so itself: its own settings may overrule all */
   bool agreed;                      /* all ranks have the library and the same options */
+  uint32_t host;                    /* with `agreed`: the number of this rank's host */
   const struct tagc_device *device; /* NULL: no codec for its memory */
+
+  /* Since the first vote (levels.h). */
+  struct tagc_topology topology;
+  bool located;                     /* it is known */
+  bool splits;                      /* all ranks can split the communicator */
+  bool split;                       /* they have tried to, once and for all; all ranks or none */
+  _Atomic(ncclComm_t) level[TAGC_LEVELS];   /* NULL: not there */
+  struct tagc_scope_plan scope;
 
   pthread_mutex_t lock;
   struct tagc_cycle *cycle;
@@ -65,7 +78,7 @@ struct tagc_comm {
   bool nonfinite;                   /* some rank's gradient of this cycle was not finite */
   uint8_t *workspace;               /* device memory for the payloads of a call */
   double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
-  uint64_t cycle_began_bytes;       /* ledger->wire_bytes_total then */
+  struct tagc_traffic cycle_began;  /* ledger->sent then */
   struct tagc_ledger *ledger;
   struct tagc_background *background;   /* non-blocking: the last launch, until the program knows how it ended */
 };

@@ -53,6 +53,7 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks)
     return NULL;
   ledger->rank = rank;
   ledger->nranks = nranks;
+  ledger->hosts = (struct tagc_hosts){.nranks = nranks, .local = nranks};
   ledger->codec = tagc_library_codec() ? tagc_library_codec()->name : "auto";
   pthread_mutex_lock(&lock);
   if (!first && tagc_library_options()->report != TAGC_REPORT_NEVER) {
@@ -71,8 +72,8 @@ void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *f
   to->calls += from->calls;
   to->compressed += from->compressed;
   to->raw_bytes += from->raw_bytes;
-  to->plain_bytes += from->plain_bytes;
-  to->wire_bytes += from->wire_bytes;
+  tagc_traffic_add(&to->plain, &from->plain);
+  tagc_traffic_add(&to->sent, &from->sent);
   to->residuals_dropped += from->residuals_dropped;
   to->stats.selected += from->stats.selected;
   to->stats.unrecovered += from->stats.unrecovered;

@@ -20,13 +20,13 @@ struct tagc_series {
 void tagc_series_add(struct tagc_series *series, double value);
 double tagc_series_deviation(const struct tagc_series *series);
 
-/* One slot, or everything that has none. Bytes are those that this rank sends. */
+/* One slot, or everything that has none. Traffic is that of this rank (kernels/cost.h). */
 struct tagc_ledger_row {
   char name[16];
   const char *codec;                /* of the vote; NULL: none */
   uint64_t calls, compressed;
   uint64_t raw_bytes;               /* of the send buffers of the compressed calls */
-  uint64_t plain_bytes, wire_bytes; /* of the compressed calls: as a plain call, and as sent */
+  struct tagc_traffic plain, sent;  /* of the compressed calls: as a plain call, and as sent */
   uint64_t reasons[TAGC_REASON_COUNT];
   uint64_t residual_bytes;          /* memory held for it */
   uint64_t residuals_dropped;       /* times its residual was zeroed: suspected of another slot, or a step with NaN or Inf */
@@ -38,12 +38,14 @@ struct tagc_ledger_row {
 /* One side of TAGC_MODE=ab. */
 struct tagc_ledger_side {
   struct tagc_series step_ms;
-  uint64_t wire_bytes;              /* of reduce-scatters in the cycles counted */
+  struct tagc_traffic sent;         /* by reduce-scatters in the cycles counted */
 };
 
 struct tagc_ledger {
   struct tagc_ledger *next;
   int rank, nranks;
+  struct tagc_hosts hosts;
+  bool two_levels;
   uint64_t number;                  /* in the order in which communicators were first used here */
   const char *codec;                /* TAGC_CODEC */
   bool probed;                      /* TAGC_CODEC=auto: the vote has probed the wire */
@@ -55,8 +57,14 @@ struct tagc_ledger {
   double encode_ms, exchange_ms, decode_ms;
   uint64_t cycles_plain, cycles_compressed;
   struct tagc_ledger_side sides[2]; /* plain, compressed */
-  uint64_t wire_bytes_total;        /* of all reduce-scatters so far, plain or not */
+  struct tagc_traffic sent;         /* by all reduce-scatters so far, plain or not */
 };
+
+static inline void tagc_traffic_add(struct tagc_traffic *to, const struct tagc_traffic *more)
+{
+  to->inside += more->inside;
+  to->between += more->between;
+}
 
 /* A new ledger on the list of the process; NULL without memory. The first one makes the process print a report at exit
  * (TAGC_REPORT). Never freed. */

@@ -25,6 +25,7 @@ libtagc_a_SOURCES += \
   interpose/names.c \
   interpose/op.c \
   interpose/plan.c interpose/plan.h \
+  interpose/topology.c interpose/topology.h \
   interpose/probe.c interpose/probe.h \
   interpose/real.c interpose/real.h interpose/hook.h \
   interpose/report.c \

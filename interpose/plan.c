@@ -26,16 +26,49 @@ enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const st
   }
 }
 
+struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const struct tagc_hosts *hosts, bool even, bool splits)
+{
+  struct tagc_scope_plan plan = {.reason = TAGC_REASON_compressed};
+  if (options->scope == TAGC_SCOPE_FLAT)
+    return plan;
+  if (hosts->hosts == 1)
+    plan.reason = TAGC_REASON_one_host;
+  else if (!even)
+    plan.reason = TAGC_REASON_uneven_hosts;
+  else
+    plan.two_levels = splits && hosts->local > 1;
+  return plan;
+}
+
+/* Is a payload of this layout worth sending? */
+static enum tagc_reason weigh(const struct tagc_slot_question *q, const struct tagc_layout *layout)
+{
+  const struct tagc_traffic plain = tagc_plain_traffic(q->shape.n * tagc_dtype_size(q->shape.dtype), &q->hosts);
+  const struct tagc_traffic sent = tagc_layout_traffic(&q->shape, layout, &q->hosts, q->scope.two_levels);
+  if (q->codec == &tagc_codec_none)
+    return TAGC_REASON_compressed;  /* the control for our overhead may cost bytes */
+  if (q->scope.two_levels)
+    return sent.between < plain.between ? TAGC_REASON_compressed : TAGC_REASON_no_gain;
+  if (sent.inside + sent.between >= plain.inside + plain.between)
+    return TAGC_REASON_no_gain;
+  if (q->options->scope == TAGC_SCOPE_FLAT || q->hosts.local == 1)
+    return TAGC_REASON_compressed;
+  /* NCCL's ring keeps all links busy at once; an exchange with every rank of the other hosts has the network alone. */
+  return 5 * sent.between < 4 * plain.between ? TAGC_REASON_compressed : TAGC_REASON_topology;
+}
+
 enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q)
 {
   const struct tagc_options *o = q->options;
   if (o->bad)
     return TAGC_REASON_bad_option;
+  if (q->scope.reason != TAGC_REASON_compressed)
+    return q->scope.reason;
   if (!q->shape.n)
     return TAGC_REASON_type;
   if (q->op == TAGC_OP_OTHER)
     return TAGC_REASON_op;
-  if (q->shape.n * (uint64_t)q->shape.nranks * tagc_dtype_size(q->shape.dtype) < o->min_bytes)
+  if (q->shape.n * (uint64_t)q->hosts.nranks * tagc_dtype_size(q->shape.dtype) < o->min_bytes)
     return TAGC_REASON_small;
   if (o->assume != TAGC_ASSUME_GRADIENTS && !q->gradients)
     return TAGC_REASON_activations;
@@ -55,9 +88,9 @@ enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_
     return TAGC_REASON_loss_scale;
   if (!q->codec->layout(&q->shape, layout))
     return TAGC_REASON_no_gain;
-  /* The control for our overhead may cost bytes. */
-  if (q->codec != &tagc_codec_none && tagc_layout_wire_bytes(&q->shape, layout) >= tagc_plain_wire_bytes(&q->shape))
-    return TAGC_REASON_no_gain;
+  enum tagc_reason worth = weigh(q, layout);
+  if (worth != TAGC_REASON_compressed)
+    return worth;
   uint64_t bytes = tagc_residual_bytes(&q->shape);
   *residual_bytes = bytes <= q->residual_left ? bytes : 0;
   return q->codec->needs_residual && !*residual_bytes ? TAGC_REASON_no_residual : TAGC_REASON_compressed;

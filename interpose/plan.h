@@ -9,7 +9,7 @@
 #define INTERPOSE_PLAN_H
 
 #include "env/options.h"
-#include "kernels/codec.h"
+#include "kernels/cost.h"
 #include "layermap/cycle.h"
 
 enum tagc_reason {
@@ -26,12 +26,25 @@ enum tagc_op { TAGC_OP_SUM, TAGC_OP_AVG, TAGC_OP_PREMULSUM, TAGC_OP_OTHER };
 
 enum tagc_action { TAGC_PASS, TAGC_COMPRESS, TAGC_FLUSH };
 
+/* Between whom the calls of a communicator are compressed, if at all. */
+struct tagc_scope_plan {
+  enum tagc_reason reason;          /* TAGC_REASON_compressed, or why all calls pass */
+  bool two_levels;                  /* the ranks of a host sum first, and those of equal place on their hosts exchange payloads */
+};
+
+/* `even`: each host has as many ranks; `splits`: every rank can make the sub-communicators that two levels need. A payload
+ * for one rank of each other host is less than one for all of their ranks: two levels never send more between hosts. */
+struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const struct tagc_hosts *hosts, bool even, bool splits);
+
 /* Whether a slot can be compressed at all, asked once, when its cycle is locked. */
 struct tagc_slot_question {
   const struct tagc_options *options;
   const struct tagc_codec *codec;
   const struct tagc_slot_info *slot;
-  struct tagc_shape shape;          /* n = 0 where the element type cannot be compressed; its residual is asked for */
+  struct tagc_hosts hosts;          /* and ranks, of the communicator */
+  struct tagc_scope_plan scope;
+  struct tagc_shape shape;          /* of what the codec gets: its ranks are all of them, or with two levels one a host. n = 0
+                                     * where the element type cannot be compressed; its residual is asked for */
   enum tagc_op op;
   bool gradients;                   /* tagc_cycle_is_gradients() */
   uint64_t residual_left;           /* bytes of TAGC_RESIDUAL_MAX that earlier slots have left */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernels/cost.h"
 
+static uint64_t bytes_of_shard(const struct tagc_shape *shape) { return shape->n * tagc_dtype_size(shape->dtype); }
+
 uint64_t tagc_layout_wire_bytes(const struct tagc_shape *shape, const struct tagc_layout *layout)
 {
   uint64_t peers = (uint64_t)shape->nranks - 1;
@@ -10,7 +12,28 @@ uint64_t tagc_layout_wire_bytes(const struct tagc_shape *shape, const struct tag
 
 uint64_t tagc_plain_wire_bytes(const struct tagc_shape *shape)
 {
-  return ((uint64_t)shape->nranks - 1) * shape->n * tagc_dtype_size(shape->dtype);
+  return ((uint64_t)shape->nranks - 1) * bytes_of_shard(shape);
+}
+
+/* A ring passes a shard on in each of its steps; one rank a host passes it to the next host. */
+struct tagc_traffic tagc_plain_traffic(uint64_t shard_bytes, const struct tagc_hosts *hosts)
+{
+  const uint64_t all = shard_bytes * (uint64_t)(hosts->nranks - 1);
+  const uint64_t between = hosts->hosts > 1 ? all * (uint64_t)hosts->hosts / (uint64_t)hosts->nranks : 0;
+  return (struct tagc_traffic){all - between, between};
+}
+
+struct tagc_traffic tagc_layout_traffic(const struct tagc_shape *shape, const struct tagc_layout *layout,
+                                        const struct tagc_hosts *hosts, bool two_levels)
+{
+  const uint64_t ring_step = 2 * layout->exponent_bytes + sizeof(int32_t) * layout->sketch_count;
+  const uint64_t many = (uint64_t)hosts->hosts, local = hosts->hosts > 1 ? (uint64_t)hosts->local : (uint64_t)hosts->nranks;
+  if (two_levels)
+    return (struct tagc_traffic){(local - 1) * many * bytes_of_shard(shape), (many - 1) * (ring_step + layout->message_bytes)};
+  struct tagc_traffic traffic = tagc_plain_traffic(ring_step, hosts);
+  traffic.inside += (local - 1) * layout->message_bytes;
+  traffic.between += ((uint64_t)hosts->nranks - local) * layout->message_bytes;
+  return traffic;
 }
 
 static double steps(double count, double bytes, const struct tagc_link *link)
@@ -20,7 +43,7 @@ static double steps(double count, double bytes, const struct tagc_link *link)
 
 double tagc_plain_wire_ns(const struct tagc_shape *shape, const struct tagc_link *ring)
 {
-  return steps(shape->nranks - 1, (double)shape->n * (double)tagc_dtype_size(shape->dtype), ring);
+  return steps(shape->nranks - 1, (double)bytes_of_shard(shape), ring);
 }
 
 double tagc_layout_wire_ns(const struct tagc_shape *shape, const struct tagc_layout *layout, const struct tagc_link *ring,
@@ -31,4 +54,9 @@ double tagc_layout_wire_ns(const struct tagc_shape *shape, const struct tagc_lay
   return steps(2 * peers, (double)layout->exponent_bytes, ring) +
          steps(peers, (double)layout->sketch_count * sizeof(int32_t), ring) +
          steps(1, peers * (double)layout->message_bytes, all_to_all) + messages_ns;
+}
+
+double tagc_host_sum_ns(const struct tagc_shape *shape, const struct tagc_hosts *hosts, const struct tagc_link *inside)
+{
+  return steps(hosts->local - 1, (double)hosts->hosts * (double)bytes_of_shard(shape), inside);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a reduce-scatter costs: bytes and time on the wire, plain and with a codec's payload. Pure functions of shapes and
- * of a network's two numbers, for the plan (is it worth it?), the choice of a codec, and for simulation.
+ * What a reduce-scatter costs: bytes and time on the wire, plain and with a codec's payload. Pure functions of shapes,
+ * of who shares a host, and of a network's two numbers, for the plan (is it worth it?), the choice of a codec, and for
+ * simulation.
  *
  * Model    A rank that sends s steps of b bytes each, one after the other, takes s * (latency + b * ns_per_byte): the
  *          latency-bandwidth model (Hockney 1994) with the algorithms that NCCL uses between hosts:
@@ -8,7 +9,11 @@
  *            exponents       ring all-reduce: 2 (W-1) steps of a shard's exponents
  *            messages        all to all: W-1 messages, all sent at once: one latency, and what each of them costs its
  *                            sender (the gap of LogGP: Alexandrov, Ionescu, Schauser, Scheiman 1995)
- * Units    bytes that one rank sends; nanoseconds.
+ * Levels   The ranks of a host may first sum among themselves, plainly: each of g ranks then has its host's sums of the shards
+ *          of W/g owners, one a host, and exchanges payloads with the ranks of the same place on the other W/g - 1 hosts. Flat,
+ *          it exchanges with all other ranks, and g times as much goes between hosts. NCCL's own ring passes through
+ *          the ranks of a host one after the other, and so leaves each host once.
+ * Units    bytes that one rank sends, as a mean over the ranks of its host; nanoseconds.
  * Threads  Pure.
  */
 #ifndef KERNELS_COST_H
@@ -22,13 +27,34 @@ struct tagc_link {
   double message_ns;               /* that each message of an all-to-all costs on top; 0: none */
 };
 
+/* The ranks of a communicator and their hosts. Two levels need `nranks` = `hosts` * `local` with the same `local` everywhere. */
+struct tagc_hosts {
+  int nranks;
+  int hosts;                       /* 0: not known; then all of them count as one */
+  int local;                       /* of the ranks on this rank's host, itself included */
+};
+
+/* Bytes for ranks of the same host, and for others. */
+struct tagc_traffic {
+  uint64_t inside, between;
+};
+
 /* Bytes that one rank sends for a call: with this layout, and for a plain reduce-scatter of the shape. */
 uint64_t tagc_layout_wire_bytes(const struct tagc_shape *shape, const struct tagc_layout *layout);
 uint64_t tagc_plain_wire_bytes(const struct tagc_shape *shape);
+
+/* The same by where they go. Of the shape its shard counts; `layout` is that of the ranks that exchange: all of them, or with
+ * `two_levels` one a host. */
+struct tagc_traffic tagc_plain_traffic(uint64_t shard_bytes, const struct tagc_hosts *hosts);
+struct tagc_traffic tagc_layout_traffic(const struct tagc_shape *shape, const struct tagc_layout *layout,
+                                        const struct tagc_hosts *hosts, bool two_levels);
 
 /* Nanoseconds on the wire. `ring` carries the reductions, `all_to_all` the messages: they may have been measured apart. */
 double tagc_plain_wire_ns(const struct tagc_shape *shape, const struct tagc_link *ring);
 double tagc_layout_wire_ns(const struct tagc_shape *shape, const struct tagc_layout *layout, const struct tagc_link *ring,
                            const struct tagc_link *all_to_all);
+
+/* Nanoseconds of the first level: a ring of the `local` ranks of each host, over a shard of every host's. */
+double tagc_host_sum_ns(const struct tagc_shape *shape, const struct tagc_hosts *hosts, const struct tagc_link *inside);
 
 #endif

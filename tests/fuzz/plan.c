@@ -106,6 +106,7 @@ static void check_slot(const struct tagc_options *options, struct input *in)
     .gradients = (bits & 4) == 0,
     .residual_left = input_number(in, 7),
   };
+  q.hosts = (struct tagc_hosts){q.shape.nranks, q.shape.nranks, 1};
   q.shape.residual = tagc_plan_storage(options, q.codec);
   check_storage(options, q.codec, q.shape.residual);
   struct tagc_layout layout, alone;

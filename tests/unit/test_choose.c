@@ -16,8 +16,9 @@ static struct tagc_slot_info info = {.name = "unit4", .unit = 4};
 static struct tagc_slot_question good_slot(void)
 {
   tagc_options_default(&options);
-  return (struct tagc_slot_question){&options, NULL, &info, {1 << 20, 2, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE}, TAGC_OP_SUM, true,
-                                     UINT64_C(1) << 30};
+  return (struct tagc_slot_question){.options = &options, .slot = &info, .hosts = {2, 2, 1},
+                                     .shape = {1 << 20, 2, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE}, .op = TAGC_OP_SUM,
+                                     .gradients = true, .residual_left = UINT64_C(1) << 30};
 }
 
 /* Errors as they are on a normal distribution; a nanosecond for encode and decode together. */

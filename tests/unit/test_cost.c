@@ -21,6 +21,38 @@ static void check_plain(void)
      "plain: 24.6 and 6.6 microseconds");
 }
 
+/* Eight ranks on two hosts. */
+static void check_levels(void)
+{
+  const struct tagc_hosts two_of_four = {8, 2, 4}, one = {8, 1, 8}, alone = {8, 8, 1}, uneven = {8, 2, 3}, unknown = {.nranks = 8};
+  const struct tagc_shape all = {.n = 1000, .nranks = 8, .dtype = TAGC_FLOAT32};
+  const struct tagc_layout layout = {.message_bytes = 1040, .capacity = 1000};
+  const struct tagc_layout sketch = {.message_bytes = 160, .exponent_bytes = 16, .sketch_count = 320, .capacity = 1};
+  struct tagc_traffic t = tagc_plain_traffic(4000, &two_of_four);
+  ok(t.between == 7000 && t.inside == 21000, "plain: of seven shards of 4,000 bytes a quarter leaves the host");
+  t = tagc_plain_traffic(4000, &uneven);
+  ok(t.between == 7000 && t.inside == 21000, "plain: as many hosts as edges between them, whoever lives on them");
+  t = tagc_plain_traffic(4000, &one);
+  ok(t.between == 0 && t.inside == 28000, "plain: on one host nothing leaves it");
+  t = tagc_plain_traffic(4000, &alone);
+  ok(t.between == 28000 && t.inside == 0, "plain: with a host for each rank everything does");
+  t = tagc_layout_traffic(&all, &layout, &two_of_four, false);
+  ok(t.between == 4 * 1040 && t.inside == 3 * 1040, "flat: a message to each rank, four of seven to the other host");
+  t = tagc_layout_traffic(&all, &layout, &uneven, false);
+  ok(t.between == 5 * 1040 && t.inside == 2 * 1040, "flat, on uneven hosts: what this rank's host makes of it");
+  t = tagc_layout_traffic(&all, &layout, &unknown, false);
+  ok(t.between == 0 && t.inside == 7 * 1040, "flat, on unknown hosts: as if on one");
+  t = tagc_layout_traffic(&all, &layout, &two_of_four, true);
+  ok(t.between == 1040 && t.inside == 3 * 8000, "two levels: one message, after three steps of two shards");
+  t = tagc_layout_traffic(&all, &sketch, &two_of_four, true);
+  ok(t.between == 160 + 2 * 16 + 4 * 320, "two levels: a ring of one rank a host carries exponents and sketch");
+  t = tagc_layout_traffic(&all, &sketch, &two_of_four, false);
+  ok(t.between == 4 * 160 + 7 * (2 * 16 + 4 * 320) / 4, "flat: a ring of all ranks does");
+  /* Three steps of 5,000 + 8,000 * 0.8. */
+  ok(near(tagc_host_sum_ns(&all, &two_of_four, &ring), 3 * 11400) && tagc_host_sum_ns(&all, &alone, &ring) == 0,
+     "the sum of a host: 34.2 microseconds; nothing for one rank");
+}
+
 static void check_messages(void)
 {
   const struct tagc_shape shape = {.n = 1000, .nranks = 4, .dtype = TAGC_FLOAT32};
@@ -64,6 +96,7 @@ static void check_ends(void)
 int main(void)
 {
   check_plain();
+  check_levels();
   check_messages();
   check_sketch();
   check_ends();

@@ -127,8 +127,10 @@ static void slots(void)
   static const struct tagc_codec full = {.name = "full", .needs_residual = true, .layout = full_layout};
   static const struct tagc_codec dense = {.name = "dense", .layout = half_layout};
   struct tagc_slot_info info = {.unit = 4, .name = "unit4"};
-  struct tagc_slot_question good = {&options, &half, &info, {1 << 20, 2, TAGC_FLOAT32, 200000, TAGC_STORAGE_FP32}, TAGC_OP_AVG, true,
-                                    UINT64_C(1) << 30}, q;
+  struct tagc_slot_question good = {.options = &options, .codec = &half, .slot = &info, .hosts = {2, 2, 1},
+                                    .scope.reason = TAGC_REASON_compressed,
+                                    .shape = {1 << 20, 2, TAGC_FLOAT32, 200000, TAGC_STORAGE_FP32}, .op = TAGC_OP_AVG,
+                                    .gradients = true, .residual_left = UINT64_C(1) << 30}, q;
   struct tagc_layout layout;
   uint64_t bytes;
   tagc_options_default(&options);

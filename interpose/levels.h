@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Two levels: inside a host ranks sum plainly, and what is left goes compressed between hosts.
+ *
+ * A communicator that is called in two levels has two sub-communicators of ours, made by ncclCommSplit: the ranks of this
+ * host in the order of their numbers, and one rank a host, those of this rank's local index (topology.h). They are made once, in the
+ * first vote: outside of groups and captures, when everything enqueued before has run, on all ranks in the same order.
+ * Where NCCL cannot split, or some rank's communicator is non-blocking, calls stay flat; where it fails on a rank, that rank
+ * says so in the vote, and everything stays plain.
+ *
+ * They live and die with the communicator: who aborts it aborts them first, for a thread may be inside NCCL on their account;
+ * after it is destroyed they are. What NCCL knows of their failure is told when the program asks about the communicator.
+ *
+ * Threads    As those of comm.h. Functions that enqueue are called between the start and the end of a real group.
+ */
+#ifndef INTERPOSE_LEVELS_H
+#define INTERPOSE_LEVELS_H
+
+#include "interpose/exchange.h"
+
+/* Who exchanges payloads: all ranks, or one a host. */
+struct tagc_party {
+  ncclComm_t handle;
+  int rank, nranks;
+};
+
+struct tagc_party tagc_levels_party(const struct tagc_comm *comm);
+
+/* Where the ranks are, as far as it is known. */
+struct tagc_hosts tagc_levels_hosts(const struct tagc_comm *comm);
+
+/* ---- the first vote -------------------------------------------------------------------------------------------------- */
+
+/* What ranks tell one another: so many int64, for a min all-reduce. */
+size_t tagc_levels_words(const struct tagc_comm *comm);
+
+/* Fills the words. `together`: how many communicators vote with this one. */
+void tagc_levels_tell(const struct tagc_comm *comm, const struct tagc_exchange *real, size_t together, int64_t *words);
+
+/* Takes over what has come out: comm->topology and comm->scope are what all ranks have then. Ranks that vote on different
+ * numbers of communicators must not wait for one another again: then everything stays plain. False without memory. Call it with
+ * the lock held. */
+bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words);
+
+/* Makes the sub-communicators of those that want them, have a slot to use them for, and have not tried yet; they are in
+ * TAGC_PHASE_OURS. An error is one that the other ranks see, too. */
+ncclResult_t tagc_levels_split(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count);
+
+/* Can this rank go the way that comm->scope says? */
+bool tagc_levels_ready(const struct tagc_comm *comm);
+
+/* ---- a call ---------------------------------------------------------------------------------------------------------- */
+
+/* Memory for the first level's result: one shard for every host. */
+size_t tagc_levels_sum_bytes(const struct tagc_shape *shape);
+
+/* Adds the first level to a group: the sums over this host, of the shards whose owners have this rank's local index. */
+ncclResult_t tagc_levels_sum(const struct tagc_exchange *real, const struct tagc_call *call, const struct tagc_shape *shape,
+                             uint8_t *sums);
+
+/* Adds first contacts to a group: NCCL connects and allocates then. `words`: at least 2 * nranks int64 of device memory. */
+ncclResult_t tagc_levels_greet(const struct tagc_exchange *real, const struct tagc_call *call, int64_t *words);
+
+/* ---- how they fare, and their end ------------------------------------------------------------------------------------ */
+
+/* What NCCL says of the sub-communicators of a handle; ncclSuccess where there are none. */
+ncclResult_t tagc_levels_error(ncclComm_t handle);
+
+/* Aborts or destroys them, once, whoever comes first. NULL: nothing to do. */
+void tagc_levels_end(struct tagc_comm *comm, bool abort);
+
+#endif
