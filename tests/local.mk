@@ -44,6 +44,10 @@ tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/v
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
 
+# The limited link of the stand-in for NCCL.
+unit_tests += tests/unit/test_link
+tests_unit_test_link_SOURCES = tests/unit/test_link.c tests/standin/link.c
+
 # Calls that fail, on the stand-in for NCCL.
 unit_tests += tests/unit/test_failed_calls
 
@@ -171,7 +175,8 @@ tests_e2e_failing_malloc_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_failing_malloc_so_LDADD =
 
 # The stand-in for NCCL itself.
-standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test tests/e2e/standin_network.test
+standin_scripts = tests/e2e/standin.test tests/e2e/standin_hosts.test tests/e2e/standin_launch.test \
+  tests/e2e/standin_network.test
 dist_check_SCRIPTS += $(standin_scripts)
 TESTS += $(standin_scripts)
 check_PROGRAMS += tests/e2e/standin_bytes tests/e2e/standin_collectives tests/e2e/standin_comms tests/e2e/standin_groups
