@@ -22,15 +22,15 @@
 #include "kernels/codecs.h"
 #include "kernels/dense.h"
 
-static const struct tagc_dense_format format = { .codec = TAGC_DENSE_Q2, .scales = 1, .bytes = 64, .rotates = true };
+#define FORMAT (&tagc_dense_formats[TAGC_DENSE_Q2])
 
 static bool q2_layout(const struct tagc_shape *shape, struct tagc_layout *out)
 {
-  return tagc_dense_layout(&format, shape, out);
+  return tagc_dense_layout(FORMAT, shape, out);
 }
 
-static void q2_encode(struct tagc_job *job) { tagc_dense_encode(&format, job); }
-static void q2_decode(struct tagc_job *job) { tagc_dense_decode(&format, job); }
+static void q2_encode(struct tagc_job *job) { tagc_dense_encode(FORMAT, job); }
+static void q2_decode(struct tagc_job *job) { tagc_dense_decode(FORMAT, job); }
 
 const struct tagc_codec tagc_codec_q2 = {
   .name = "q2",

@@ -17,21 +17,15 @@
 #include "kernels/codecs.h"
 #include "kernels/dense.h"
 
-static const struct tagc_dense_format format = {
-  .codec = TAGC_DENSE_Q4,
-  .scales = 2,
-  .bytes = 128,
-  .rotates = true,
-  .draws = true,
-};
+#define FORMAT (&tagc_dense_formats[TAGC_DENSE_Q4])
 
 static bool q4_layout(const struct tagc_shape *shape, struct tagc_layout *out)
 {
-  return tagc_dense_layout(&format, shape, out);
+  return tagc_dense_layout(FORMAT, shape, out);
 }
 
-static void q4_encode(struct tagc_job *job) { tagc_dense_encode(&format, job); }
-static void q4_decode(struct tagc_job *job) { tagc_dense_decode(&format, job); }
+static void q4_encode(struct tagc_job *job) { tagc_dense_encode(FORMAT, job); }
+static void q4_decode(struct tagc_job *job) { tagc_dense_decode(FORMAT, job); }
 
 const struct tagc_codec tagc_codec_q4 = {
   .name = "q4",

@@ -15,15 +15,15 @@
 #include "kernels/codecs.h"
 #include "kernels/dense.h"
 
-static const struct tagc_dense_format format = { .codec = TAGC_DENSE_Q8, .scales = 1, .bytes = 256, .draws = true };
+#define FORMAT (&tagc_dense_formats[TAGC_DENSE_Q8])
 
 static bool q8_layout(const struct tagc_shape *shape, struct tagc_layout *out)
 {
-  return tagc_dense_layout(&format, shape, out);
+  return tagc_dense_layout(FORMAT, shape, out);
 }
 
-static void q8_encode(struct tagc_job *job) { tagc_dense_encode(&format, job); }
-static void q8_decode(struct tagc_job *job) { tagc_dense_decode(&format, job); }
+static void q8_encode(struct tagc_job *job) { tagc_dense_encode(FORMAT, job); }
+static void q8_decode(struct tagc_job *job) { tagc_dense_decode(FORMAT, job); }
 
 const struct tagc_codec tagc_codec_q8 = {
   .name = "q8",

@@ -19,11 +19,6 @@ struct header {
   uint32_t unused[3];
 };
 
-/* Where the parts of a message begin. */
-struct parts {
-  size_t scales, codes, code_bytes, bytes;
-};
-
 /* One block of a shard. */
 struct place {
   uint64_t number, from;
@@ -32,10 +27,17 @@ struct place {
 
 static const struct tagc_dense_kernels *kernels(void) { return TAGC_OF_VARIANT(tagc_dense); }
 
-static struct parts parts_of(const struct tagc_dense_format *format, uint64_t n)
+const struct tagc_dense_format tagc_dense_formats[TAGC_DENSE_CODECS] = {
+  [TAGC_DENSE_BF16] = { .codec = TAGC_DENSE_BF16, .bytes = 512, .draws = true },
+  [TAGC_DENSE_Q8] = { .codec = TAGC_DENSE_Q8, .scales = 1, .bytes = 256, .draws = true },
+  [TAGC_DENSE_Q4] = { .codec = TAGC_DENSE_Q4, .scales = 2, .bytes = 128, .rotates = true, .draws = true },
+  [TAGC_DENSE_Q2] = { .codec = TAGC_DENSE_Q2, .scales = 1, .bytes = 64, .rotates = true },
+};
+
+struct tagc_dense_parts tagc_dense_parts(const struct tagc_dense_format *format, uint64_t n)
 {
   const uint64_t blocks = (n + BLOCK - 1) / BLOCK;
-  struct parts parts = { .scales = tagc_exceptions_bytes(n) };
+  struct tagc_dense_parts parts = { .scales = tagc_exceptions_bytes(n) };
   parts.codes = parts.scales + tagc_pad16(blocks * format->scales * sizeof(uint16_t));
   parts.code_bytes = format->codec == TAGC_DENSE_BF16 ? n * sizeof(uint16_t) : blocks * format->bytes;
   parts.bytes = parts.codes + tagc_pad16(parts.code_bytes);
@@ -48,7 +50,7 @@ bool tagc_dense_layout(const struct tagc_dense_format *format, const struct tagc
     return false;
   const size_t room = (size_t)(shape->nranks - 1) * tagc_exceptions_capacity(shape->n);
   *out = (struct tagc_layout){
-    .message_bytes = parts_of(format, shape->n).bytes,
+    .message_bytes = tagc_dense_parts(format, shape->n).bytes,
     .state_bytes = sizeof(struct header) + tagc_pad16(room * sizeof(struct tagc_exception)),
     .capacity = shape->n,
   };
@@ -84,7 +86,7 @@ struct shard {
   int number;
   uint64_t rotation_key, chance_key;
   uint8_t *message;
-  struct parts parts;
+  struct tagc_dense_parts parts;
 };
 
 static void find_context(struct tagc_dense_context *context, const struct shard *shard, uint64_t block)
@@ -128,24 +130,9 @@ static void strip(const struct shard *shard, struct place place, float values[BL
 {
   struct tagc_exceptions *list = (struct tagc_exceptions *)shard->message;
   for (uint32_t i = 0; i < place.count; i++) {
-    const uint32_t magnitude = tagc_bits_of(values[i]) & 0x7fffffffu;
-    if (tagc_is_exception(magnitude))
+    if (tagc_is_exception(tagc_bits_of(values[i])))
       tagc_exceptions_add(list, shard->job->shape.n, (uint32_t)place.from + i, values[i]);
-    if (tagc_is_exception(magnitude) || (magnitude > 0 && magnitude < TAGC_LEAST_BITS))
-      values[i] = 0;               /* a zero keeps its sign, as in blocks that are not stripped */
-  }
-}
-
-/* What stays of a stripped block: nothing of exceptions, all of what counted as zero. What an inverse rotation of huge
- * values leaves beyond the exceptions' bound goes. */
-static void mend_left(const float values[BLOCK], float left[BLOCK])
-{
-  for (uint32_t i = 0; i < BLOCK; i++) {
-    const uint32_t magnitude = tagc_bits_of(values[i]) & 0x7fffffffu;
-    if (magnitude < TAGC_LEAST_BITS)
-      left[i] += values[i];
-    if (tagc_is_exception(magnitude) || tagc_is_exception(tagc_bits_of(left[i])))
-      left[i] = 0;
+    values[i] = tagc_dense_strip(values[i]);
   }
 }
 
@@ -171,8 +158,8 @@ static double encode_block(const struct shard *shard, struct place place, struct
     memcpy(codes, cut, (size_t)(end - codes));
   if (!job->residual)
     return 0;
-  if (!usual)
-    mend_left(values, left);
+  for (uint32_t i = 0; !usual && i < BLOCK; i++)
+    left[i] = tagc_dense_mend(values[i], left[i]);
   return tagc_residual_store(job, shard->number, place.from, place.count, left);
 }
 
@@ -187,7 +174,7 @@ static double encode_shard(const struct tagc_dense_format *format, struct tagc_j
     .rotation_key = tagc_rotation_key(job->seed, (uint32_t)number),
     .chance_key = tagc_chance_key(job->seed, TAGC_CHANCE_SENT, (uint32_t)job->rank, (uint32_t)number),
     .message = job->message_out + (size_t)number * job->layout.message_bytes,
-    .parts = parts_of(format, n),
+    .parts = tagc_dense_parts(format, n),
   };
   struct tagc_dense_context context;
   double norm2 = 0;
@@ -227,7 +214,7 @@ struct sum {
   const struct tagc_dense_kernels *kernels;
   const struct tagc_job *job;
   uint64_t rotation_key;
-  struct parts parts;
+  struct tagc_dense_parts parts;
   struct tagc_dense_result result;
 };
 
@@ -305,7 +292,7 @@ void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *
     .kernels = kernels(),
     .job = job,
     .rotation_key = tagc_rotation_key(job->seed, (uint32_t)job->rank),
-    .parts = parts_of(format, n),
+    .parts = tagc_dense_parts(format, n),
     .result = { .dtype = job->shape.dtype, .scale = job->scale, .divisor = job->divisor },
   };
   size_t count;

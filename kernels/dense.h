@@ -31,6 +31,14 @@ struct tagc_dense_format {
   bool draws;                      /* rounds by chance, where it is asked to, with random bits for each element */
 };
 
+extern const struct tagc_dense_format tagc_dense_formats[TAGC_DENSE_CODECS];
+
+/* Where the parts of a message begin, and their sizes. */
+struct tagc_dense_parts {
+  size_t scales, codes, code_bytes, bytes;
+};
+
+struct tagc_dense_parts tagc_dense_parts(const struct tagc_dense_format *format, uint64_t n);
 bool tagc_dense_layout(const struct tagc_dense_format *format, const struct tagc_shape *shape, struct tagc_layout *out);
 void tagc_dense_encode(const struct tagc_dense_format *format, struct tagc_job *job);
 void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *job);

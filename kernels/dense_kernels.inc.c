@@ -122,11 +122,8 @@ static ALWAYS_INLINE void finish_typed(const float *sum, const void *own, void *
 static ALWAYS_INLINE void finish_as(const float *sum, const void *own, void *recv, struct tagc_dense_result result,
                                     enum tagc_dtype dtype)
 {
-  /* The quotient by a power of two is the product with its inverse, to the bit. */
-  const uint32_t bits = tagc_bits_of(result.divisor);
-  const bool power = (bits & 0x7fffffu) == 0 && bits >> 23 > 0 && bits >> 23 < 250;
   result.dtype = dtype;
-  if (power)
+  if (tagc_divides_by_inverse(result.divisor))
     finish_typed(sum, own, recv, result, true);
   else
     finish_typed(sum, own, recv, result, false);
@@ -202,9 +199,8 @@ static ALWAYS_INLINE struct v16 codes16(struct v16 x, float inverse, float limit
 {
   struct v16 y = v16_mul(x, v16_all(inverse));
   if (by_chance) {
-    /* (r + 1/2) / 2^16 - 1/2, exactly. */
-    struct v16 u = v16_mul(v16i_to_float(v16i_load_halves(chance)), v16_all(0x1p-16f));
-    y = v16_add(y, v16_add(u, v16_all(0x1p-17f - 0.5f)));
+    struct v16 u = v16_mul(v16i_to_float(v16i_load_halves(chance)), v16_all(TAGC_CHANCE_UNIT));
+    y = v16_add(y, v16_add(u, v16_all(TAGC_CHANCE_LEAST)));
   }
   return v16_clamp(v16_sub(v16_add(y, v16_all(TAGC_NEAREST)), v16_all(TAGC_NEAREST)), limit);
 }
@@ -289,16 +285,6 @@ static void q4_add(float *sum, const uint16_t *scales, const uint8_t *codes)
 
 /* -- q2 ------------------------------------------------------------------------------------------------------------ */
 
-/* The values of the four codes. */
-static ALWAYS_INLINE void q2_values(uint16_t scale, float four[4])
-{
-  const float s = tagc_from_bf16(scale);
-  four[0] = TAGC_Q2_SMALL * s;
-  four[1] = TAGC_Q2_LARGE * s;
-  four[2] = -four[0];
-  four[3] = -four[1];
-}
-
 /* The code of each element in a byte of its own, and the scale, of a block that is not silent. */
 static ALWAYS_INLINE uint16_t q2_choose(const float *rotated, float power, bool unbiased, uint8_t code[BLOCK])
 {
@@ -357,7 +343,7 @@ static void q2_encode(const float *values, const struct tagc_dense_context *cont
   if (!left)
     return;
   float four[4];
-  q2_values(scales[0], four);
+  tagc_q2_values(scales[0], four);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES)
     v16_store(rotated + i, v16_pick(v16i_load_bytes(code + i), four));
   leave_rotated(values, rotated, context->signs, left);
@@ -366,7 +352,7 @@ static void q2_encode(const float *values, const struct tagc_dense_context *cont
 static void q2_add(float *sum, const uint16_t *scales, const uint8_t *codes)
 {
   float four[4];
-  q2_values(scales[0], four);
+  tagc_q2_values(scales[0], four);
   for (uint32_t i = 0; i < QUARTER; i += TAGC_LANES) {
     struct v16i code = v16i_load_bytes(codes + i);
     for (uint32_t m = 0; m < BLOCK; m += QUARTER, code = v16i_right(code, 2))

@@ -17,8 +17,7 @@ static const struct tagc_residual_blocks *blocks_of(enum tagc_storage storage)
   return &(*TAGC_OF_VARIANT(tagc_residual))[storage];
 }
 
-/* Bytes of a value. */
-static size_t width_of(enum tagc_storage storage)
+size_t tagc_residual_width(enum tagc_storage storage)
 {
   static const uint8_t width[] = {
     [TAGC_STORAGE_FP32] = 4, [TAGC_STORAGE_BF16] = 2, [TAGC_STORAGE_INT8] = 1,
@@ -26,16 +25,15 @@ static size_t width_of(enum tagc_storage storage)
   return width[storage];
 }
 
-/* Bytes of a shard's scales, which come first. */
-static size_t scale_bytes(const struct tagc_shape *shape)
+size_t tagc_residual_scale_bytes(const struct tagc_shape *shape)
 {
   return shape->residual == TAGC_STORAGE_INT8 ? tagc_pad16((shape->n + BLOCK - 1) / BLOCK * sizeof(uint16_t)) : 0;
 }
 
 size_t tagc_residual_shard_bytes(const struct tagc_shape *shape)
 {
-  const size_t values = shape->n * width_of(shape->residual);
-  return shape->residual == TAGC_STORAGE_FP32 ? values : scale_bytes(shape) + tagc_pad16(values);
+  const size_t values = shape->n * tagc_residual_width(shape->residual);
+  return shape->residual == TAGC_STORAGE_FP32 ? values : tagc_residual_scale_bytes(shape) + tagc_pad16(values);
 }
 
 size_t tagc_residual_bytes(const struct tagc_shape *shape)
@@ -57,7 +55,7 @@ static struct tagc_residual_place place_of(const struct tagc_job *job, int shard
 {
   char *base = shard_of(job, shard);
   return (struct tagc_residual_place){
-    .values = base + scale_bytes(&job->shape) + from * width_of(job->shape.residual),
+    .values = base + tagc_residual_scale_bytes(&job->shape) + from * tagc_residual_width(job->shape.residual),
     .scale = (uint16_t *)base + from / BLOCK,
   };
 }
@@ -73,7 +71,7 @@ void tagc_residual_load(const struct tagc_job *job, int shard, uint64_t from, ui
     blocks->load(place, out);
   } else {
     float kept[BLOCK] = { 0 }, values[BLOCK];
-    memcpy(kept, place.values, count * width_of(job->shape.residual));
+    memcpy(kept, place.values, count * tagc_residual_width(job->shape.residual));
     place.values = kept;
     blocks->load(place, values);
     memcpy(out, values, count * sizeof *out);
@@ -92,7 +90,7 @@ double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from,
   memcpy(whole, values, count * sizeof *values);
   place.values = kept;
   double norm2 = blocks->store(place, whole, noise);
-  memcpy(end, kept, count * width_of(job->shape.residual));
+  memcpy(end, kept, count * tagc_residual_width(job->shape.residual));
   return norm2;
 }
 

@@ -23,6 +23,10 @@ enum { TAGC_RESIDUAL_BLOCK = 256 };
 size_t tagc_residual_shard_bytes(const struct tagc_shape *shape);
 size_t tagc_residual_bytes(const struct tagc_shape *shape);
 
+/* Bytes of a value, and of the scales that come before a shard's values. Pure. */
+size_t tagc_residual_width(enum tagc_storage storage);
+size_t tagc_residual_scale_bytes(const struct tagc_shape *shape);
+
 /* The residual of a foreign shard that is stored as fp32: nothing to convert. NULL where there is none, or another
  * storage. */
 float *tagc_residual_floats(const struct tagc_job *job, int shard);

@@ -56,7 +56,7 @@ static double store_bf16(struct tagc_residual_place to, const float *restrict va
   float stored[BLOCK];
   draw(noise, chance);
   for (uint32_t i = 0; i < BLOCK; i++) {
-    uint32_t bits = (tagc_bits_of(values[i]) + chance[i]) & 0xffff0000u;
+    uint32_t bits = tagc_kept_bf16(values[i], chance[i]);
     out[i] = (uint16_t)(bits >> 16);
     stored[i] = tagc_float_of(bits);
   }
@@ -91,10 +91,7 @@ static double store_int8(struct tagc_residual_place to, const float *restrict va
   draw(noise, chance);
   *to.scale = bits;
   for (uint32_t i = 0; i < BLOCK; i++) {
-    /* Between -1/2 and 1/2, and the nearest integer by the mantissa of a number near 1.5 * 2^23. */
-    float dither = (float)(2 * (int32_t)chance[i] + 1 - 65536) * 0x1p-17f;
-    int32_t code = (int32_t)(tagc_bits_of(values[i] * inverse + dither + TAGC_NEAREST) - 0x4b400000u);
-    code = code > 127 ? 127 : code < -127 ? -127 : code;
+    const int32_t code = tagc_kept_int8(values[i], inverse, chance[i]);
     squares += code * code;
     out[i] = (int8_t)code;
   }
