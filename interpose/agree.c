@@ -192,22 +192,22 @@ static bool find_stamp(const ncclUniqueId *ids, int count, struct tagc_agree_sta
 }
 
 /* What must be equal on all ranks. */
-static bool describe(char *text, size_t size, int nccl_version, bool on_host)
+static bool describe(char *text, size_t size, int nccl_version, const char *memory)
 {
   const struct tagc_options *options = tagc_library_options();
   int n = snprintf(text, size, "tagc version=%s\nNCCL version=%d\nmemory=%s\noptions=%s\n", PACKAGE_VERSION, nccl_version,
-                   on_host ? "host" : "not supported", options->bad ? "refused" : "understood");
+                   memory, options->bad ? "refused" : "understood");
   return n > 0 && (size_t)n < size && tagc_options_describe(options, text + n, size - (size_t)n);
 }
 
 /* A rank reports. What it cannot say within TAGC_AGREE_TIMEOUT, it will hardly say for the next communicator: that one
  * is not kept waiting as long. */
-static struct tagc_agreement report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version, bool on_host)
+static struct tagc_agreement report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version, const char *memory)
 {
   static atomic_bool unreachable;
   struct tagc_agreement a = {.state = TAGC_AGREED_NO, .rank = (uint32_t)rank, .nranks = (uint32_t)nranks};
   char text[TAGC_AGREE_TEXT + 1], name[80];
-  if (nranks > TAGC_AGREE_RANKS || !find_stamp(ids, count, &a.stamp) || !describe(text, sizeof text, nccl_version, on_host))
+  if (nranks > TAGC_AGREE_RANKS || !find_stamp(ids, count, &a.stamp) || !describe(text, sizeof text, nccl_version, memory))
     return a;
   struct talk t = {.request = {.kind = TAGC_AGREE_REPORT, .rank = a.rank, .nranks = a.nranks, .host = tagc_host_id(),
                                .text_size = (uint16_t)strlen(text)}, .text = text};
@@ -227,10 +227,10 @@ static struct tagc_agreement report(const ncclUniqueId *ids, int count, int nran
 }
 
 struct tagc_agreement tagc_agree_report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version,
-                                        bool on_host)
+                                        const char *memory)
 {
   int saved = errno;
-  struct tagc_agreement agreement = report(ids, count, nranks, rank, nccl_version, on_host);
+  struct tagc_agreement agreement = report(ids, count, nranks, rank, nccl_version, memory);
   errno = saved;
   return agreement;
 }

@@ -42,9 +42,9 @@ void tagc_agree_clear_id(ncclUniqueId *id);
 void tagc_agree_stamp_id(ncclUniqueId *id);
 
 /* Reports to the maker of `ids` (`count` of them, equal on all ranks) that this process is about to become `rank` of `nranks`.
- * `nccl_version` as ncclGetVersion tells it; `on_host`: the real library works on host memory. */
+ * `nccl_version` as ncclGetVersion tells it; `memory`: what the real library works on, and codecs can ("host", "CUDA", or why not). */
 struct tagc_agreement tagc_agree_report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version,
-                                        bool on_host);
+                                        const char *memory);
 
 /* Asks for the verdict where it is not known yet. False where it cannot be had. */
 bool tagc_agree_settle(struct tagc_agreement *agreement);

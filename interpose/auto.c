@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/auto.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "env/log.h"
@@ -123,13 +124,50 @@ void tagc_auto_hear_probe(struct tagc_probe *probe, const int64_t *words)
 /* Is the gradient of this call to be looked at? Then it will not be asked for again. */
 static bool is_wanted(struct tagc_comm *comm, const struct tagc_call *call)
 {
-  if (!tagc_comm_awaits_vote(comm, call) || !comm->device->host_reads || !tagc_plan_looks(comm->vote_cycle, call->cycle))
+  if (!tagc_comm_awaits_vote(comm, call) || !tagc_plan_looks(comm->vote_cycle, call->cycle))
     return false;
   struct tagc_slot *slot = &comm->slots[call->slot];
   if (slot->looked || !is_eligible(comm, (size_t)call->slot))
     return false;
   slot->looked = true;
   return true;
+}
+
+/* Codecs that do not run on the device are not tried. */
+static void choose_candidates(const struct tagc_device *device, const struct tagc_shape *shape, struct tagc_candidate *candidates)
+{
+  tagc_choose_candidates(tagc_library_options(), candidates);
+  for (int i = 0; i < TAGC_CANDIDATES && !device->host_reads; i++) {
+    struct tagc_shape its = *shape;
+    struct tagc_layout layout;
+    its.residual = candidates[i].residual;
+    its.keep_ppm = 1;
+    if (candidates[i].codec && !device->layout(device, candidates[i].codec, &its, &layout))
+      candidates[i].codec = NULL;
+  }
+}
+
+/* What a codec costs is what it reads and writes: fp32 or 16 bits, and its payload. */
+static void estimate_speeds(const struct tagc_device *device, enum tagc_dtype dtype, struct tagc_survey *survey)
+{
+  const double bytes = (double)tagc_dtype_size(dtype) + 2;
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    survey->of[i].encode_ns = survey->of[i].decode_ns = bytes * device->ns_per_byte;
+}
+
+/* The gradient is on a device: a part of it comes here. The host waits for what was enqueued before, and an abort must not wait for
+ * the host. */
+static bool survey_device(struct tagc_comm *comm, struct tagc_survey_question *question, void *stream, struct tagc_survey *survey)
+{
+  const enum tagc_dtype dtype = question->shape.dtype;
+  if (!tagc_comms_enter(&comm, 1, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
+    return false;
+  void *copy = tagc_survey_fetch(question, comm->device, stream);
+  bool seen = copy && tagc_survey_take(question, &tagc_device_host, survey);
+  free(copy);
+  if (seen)
+    estimate_speeds(comm->device, dtype, survey);
+  return tagc_comms_enter(&comm, 1, TAGC_PHASE_NCCL, TAGC_PHASE_OURS) && seen;
 }
 
 void tagc_auto_look(const struct tagc_call *call)
@@ -150,8 +188,9 @@ void tagc_auto_look(const struct tagc_call *call)
   pthread_mutex_unlock(&comm->lock);
   if (!wanted || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
     return;                         /* after an abort the program may free its buffers */
-  tagc_choose_candidates(options, candidates);
-  bool seen = tagc_survey_take(&question, comm->device, &survey);
+  choose_candidates(comm->device, &question.shape, candidates);
+  bool seen = comm->device->host_reads ? tagc_survey_take(&question, comm->device, &survey)
+                                       : survey_device(comm, &question, call->stream, &survey);
   tagc_comms_leave(&comm, 1);
   pthread_mutex_lock(&comm->lock);
   if (seen && call->lock_number == comm->lock_number) {

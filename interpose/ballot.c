@@ -38,16 +38,24 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
 static void give_back_residual(struct tagc_comm *comm, struct tagc_slot *slot)
 {
   if (slot->residual)
-    comm->device->release(slot->residual, NULL);
+    comm->device->release_after(comm->device, slot->residual, comm->fence);
   slot->residual = NULL;
+}
+
+static void give_back_slot(struct tagc_comm *comm, struct tagc_slot *slot)
+{
+  give_back_residual(comm, slot);
+  if (slot->tally)
+    comm->device->tally_free(comm->device, slot->tally, comm->fence);
+  slot->tally = NULL;
 }
 
 static void give_back(struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count; i++)
-    give_back_residual(comm, &comm->slots[i]);
+    give_back_slot(comm, &comm->slots[i]);
   if (comm->workspace)
-    comm->device->release(comm->workspace, NULL);
+    comm->device->release_after(comm->device, comm->workspace, comm->fence);
   comm->workspace = NULL;
 }
 
@@ -97,10 +105,13 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
     question.shape = slot->shape;
     reason = tagc_plan_slot(&question, &slot->layout, &residual_bytes);
   }
-  if (reason == TAGC_REASON_compressed)
-    *residual_left -= residual_bytes;
   if (!residual_bytes)
     slot->shape.residual = TAGC_STORAGE_NONE;
+  /* What runs on a device depends on its driver: the others learn of it from the ballot. */
+  if (reason == TAGC_REASON_compressed && !comm->device->layout(comm->device, slot->codec, &slot->shape, &slot->layout))
+    reason = TAGC_REASON_device;
+  if (reason == TAGC_REASON_compressed)
+    *residual_left -= residual_bytes;
   return reason;
 }
 
@@ -114,27 +125,34 @@ static size_t workspace_need(const struct tagc_comm *comm)
   return largest;
 }
 
-/* Reserves the workspace and the residuals of the slots that can be compressed. False where memory lacks. */
-static bool reserve(struct tagc_comm *comm)
+/* Reserves the workspace, and residuals and tallies of the slots that can be compressed. False where memory lacks. */
+static bool reserve(struct tagc_comm *comm, void *stream)
 {
+  const struct tagc_device *device = comm->device;
   size_t bytes = workspace_need(comm);
   bool good = true;
   give_back(comm);                  /* there is something when a vote failed and is held again */
+  if (!comm->fence)
+    good = (comm->fence = device->fence_make(device)) != NULL;
   if (bytes) {
-    comm->workspace = comm->device->alloc(bytes);
-    good = comm->workspace != NULL;
-    if (comm->workspace && comm->all_to_all)
-      comm->device->clear(comm->workspace, bytes, NULL);   /* the messages to oneself are sent, too, but never written */
+    comm->workspace = device->alloc(device, bytes, stream);
+    good &= comm->workspace != NULL;
+    if (comm->workspace && comm->all_to_all)               /* the messages to oneself are sent, too, but never written */
+      good &= device->clear(device, comm->workspace, bytes, stream);
   }
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
-    if (slot->verdict != TAGC_REASON_compressed || slot->shape.residual == TAGC_STORAGE_NONE)
+    if (slot->verdict != TAGC_REASON_compressed)
       continue;
-    slot->residual = comm->device->alloc(tagc_residual_bytes(&slot->shape));
+    slot->tally = device->tally_make(device, stream);
+    good &= slot->tally || device->host_reads;
+    if (slot->shape.residual == TAGC_STORAGE_NONE)
+      continue;
+    slot->residual = device->alloc(device, tagc_residual_bytes(&slot->shape), stream);
     slot->residual_empty = true;
     good &= slot->residual != NULL;
   }
-  return good;
+  return good && (!comm->fence || device->fence_set(device, comm->fence, stream));
 }
 
 /* Codec, how much is kept, and the way of the messages, in one number; all ranks list their codecs alike. */
@@ -146,13 +164,13 @@ static int64_t codec_word(const struct tagc_comm *comm, const struct tagc_slot *
   return number << 33 | (int64_t)comm->all_to_all << 32 | slot->shape.keep_ppm;
 }
 
-void tagc_ballot_fill(struct tagc_comm *comm, const struct tagc_wire *wire, int64_t *ballot)
+void tagc_ballot_fill(struct tagc_comm *comm, const struct tagc_wire *wire, void *stream, int64_t *ballot)
 {
   uint64_t residual_left = tagc_library_options()->residual_max;
   comm->all_to_all = wire && wire->all_to_all;
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].verdict = plan_slot(comm, i, wire, &residual_left);
-  bool reserved = reserve(comm);
+  bool reserved = reserve(comm, stream);
   if (!reserved)
     tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: no memory for residuals or workspace; all its ranks will pass "
              "every call through", (unsigned long long)comm->ledger->number);
@@ -199,7 +217,7 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
     }
     if (!same || slot->verdict == TAGC_REASON_compressed)
       slot->verdict = TAGC_REASON_vote;
-    give_back_residual(comm, slot);
+    give_back_slot(comm, slot);
   }
   comm->voted = true;
   comm->cycle_began_ms = 0;         /* the step of the vote is no measurement of a step */

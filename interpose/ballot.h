@@ -17,8 +17,8 @@ struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, siz
 size_t tagc_ballot_words(const struct tagc_comm *comm);
 
 /* Plans all slots and reserves their memory. `wire`: what the probe has found; NULL: there was none, and with TAGC_CODEC=auto
- * every slot stays plain. */
-void tagc_ballot_fill(struct tagc_comm *comm, const struct tagc_wire *wire, int64_t *ballot);
+ * every slot stays plain. `stream`: that of the call before which the vote is held. */
+void tagc_ballot_fill(struct tagc_comm *comm, const struct tagc_wire *wire, void *stream, int64_t *ballot);
 
 /* Turns the outcome into verdicts; comm->voted is set. */
 void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot);

@@ -65,6 +65,8 @@ static void comm_free(struct tagc_comm *comm)
   tagc_levels_end(comm, true);      /* those that were made while the communicator was aborted */
   tagc_topology_free(&comm->topology);
   tagc_ballot_release_slots(comm);
+  if (comm->fence)
+    comm->device->fence_free(comm->device, comm->fence);
   tagc_cycle_destroy(comm->cycle);
   pthread_mutex_destroy(&comm->lock);
   free(comm);
@@ -99,6 +101,19 @@ static ncclResult_t introduce(ncclComm_t handle, const struct tagc_nccl *nccl, i
   return status;
 }
 
+/* Where the communicator's buffers are. Whether there is one at all is equal on all ranks: they have told one another (agree.c). */
+static const struct tagc_device *find_device(ncclComm_t handle, const struct tagc_nccl *nccl)
+{
+  if (nccl->on_host)
+    return &tagc_device_host;
+  __typeof__(&ncclCommCuDevice) which = TAGC_REAL(ncclCommCuDevice, nccl);
+  int ordinal = -1;
+  tagc_real_depth++;
+  ncclResult_t status = which ? which(handle, &ordinal) : ncclInvalidUsage;
+  tagc_real_depth--;
+  return status == ncclSuccess ? tagc_device_cuda(ordinal) : NULL;
+}
+
 /* NULL without memory. */
 static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, int rank, int nranks)
 {
@@ -119,7 +134,7 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *
   comm->cycle = cycle;
   comm->ledger = ledger;
   tagc_capture_find_driver();
-  comm->device = nccl->on_host ? &tagc_device_host : NULL;
+  comm->device = find_device(handle, nccl);
   pthread_mutex_init(&comm->lock, NULL);
   if (ledger->number == 0)
     tagc_log_set_rank(rank);
@@ -609,6 +624,17 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
     .dirty = slot && slot->dirty,
   };
   call->decision = tagc_plan_call(&facts);
+}
+
+void tagc_comm_read_tally(struct tagc_comm *comm, int slot)
+{
+  struct tagc_ledger *ledger = comm->ledger;
+  double ms[TAGC_MARKS - 1];
+  if (!comm->device->tally_read(comm->device, comm->slots[slot].tally, ms, &tagc_ledger_row(ledger, slot)->stats))
+    return;
+  ledger->encode_ms += ms[0];
+  ledger->exchange_ms += ms[1];
+  ledger->decode_ms += ms[2];
 }
 
 void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)

@@ -31,6 +31,7 @@ struct tagc_slot {
   enum tagc_reason verdict;         /* of the vote */
   void *residual;                   /* device memory, NULL: none */
   bool residual_empty;              /* its content is void */
+  void *tally;                      /* of a device that counts by itself; NULL: none */
   uint64_t residual_cycle;          /* the cycle that changed it last */
   bool dirty;                       /* compressed since the last flush */
   uint64_t compressed_calls;        /* seeds are made from this */
@@ -77,6 +78,7 @@ struct tagc_comm {
   bool all_to_all;                  /* messages go by ncclAlltoAll: the vote has found it faster */
   bool nonfinite;                   /* some rank's gradient of this cycle was not finite */
   uint8_t *workspace;               /* device memory for the payloads of a call */
+  void *fence;                      /* set behind the last work on our memory, whatever stream it was on */
   double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
   struct tagc_traffic cycle_began;  /* ledger->sent then */
   struct tagc_ledger *ledger;
@@ -156,6 +158,9 @@ bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call 
 /* Asks the plan about a call that was observed; fills call->decision. Call it with the lock held. */
 void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call);
 
+/* Enters what a device has counted by itself for a slot into the accounts, as far as it is known by now. */
+void tagc_comm_read_tally(struct tagc_comm *comm, int slot);
+
 /* Enters a call into the accounts: that it was made, why it goes the way it goes, and, where it passes, its bytes. Call it
  * with the lock held, after tagc_comm_decide(). */
 void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call);
@@ -175,8 +180,8 @@ bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, con
 void tagc_op_destroyed(ncclRedOp_t op, ncclComm_t handle);
 /* NCCL frees the ops of a communicator with it. */
 void tagc_op_forget(ncclComm_t handle);
-/* The kind of a reduction, and the scalar of a pre-multiplied sum (1 otherwise). A scalar in device memory is read only
- * where the host can (`on_host`); otherwise *scale is not to be used. */
+/* The kind of a reduction, and the scalar of a pre-multiplied sum (1 otherwise). A scalar in device memory is read where the host
+ * can (`on_host`); else the kind is TAGC_OP_OTHER, as it is for all ranks of a program that keeps its scalars there. */
 enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, bool on_host, float *scale);
 
 #endif

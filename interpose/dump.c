@@ -101,7 +101,7 @@ static void dump_call(const struct tagc_call *call)
   char path[PATH_MAX];
   size_t bytes;
   pthread_mutex_lock(&comm->lock);
-  const bool wanted = is_wanted(call, path, sizeof path, &bytes), on_host = comm->device != NULL;
+  const bool wanted = is_wanted(call, path, sizeof path, &bytes), on_host = comm->device && comm->device->host_reads;
   pthread_mutex_unlock(&comm->lock);
   if (wanted && !on_host)
     warn(path, "gradients in the memory of a GPU cannot be dumped yet");

@@ -223,6 +223,15 @@ struct birth {
   struct tagc_agreement agreement;
 };
 
+/* Where buffers are, and whether codecs run there. */
+static const char *memory_of(const struct tagc_nccl *nccl)
+{
+  const char *why = "CUDA";
+  if (nccl->on_host)
+    return "host";
+  return tagc_device_cuda_is_there(&why) ? "CUDA" : why;
+}
+
 /* A communicator made from ids: this rank reports to their maker. What NCCL will refuse is not reported. */
 static struct birth from_ids(const ncclUniqueId *ids, int count, int nranks, int rank, const ncclConfig_t *config,
                              const struct tagc_nccl *nccl)
@@ -232,7 +241,7 @@ static struct birth from_ids(const ncclUniqueId *ids, int count, int nranks, int
     return birth;
   birth.nonblocking = asks_nonblocking(config, false);
   if (ids && count > 0 && nranks > 1 && rank >= 0 && rank < nranks)
-    birth.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), nccl->on_host);
+    birth.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), memory_of(nccl));
   return birth;
 }
 

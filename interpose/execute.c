@@ -20,6 +20,7 @@ enum { SURPLUS_CALLS = 8 };
 struct work {
   struct tagc_call *call;
   struct tagc_party party;          /* who exchanges payloads */
+  const struct tagc_device *device;
   struct tagc_job job;
   uint8_t *sums;                    /* two levels: the sums over this host's ranks; otherwise NULL */
   void *scratch;                    /* TAGC_FLUSH: the send buffer of the plain call */
@@ -40,7 +41,8 @@ static ncclResult_t exchange(const struct tagc_exchange *real, struct batch *bat
   double began = tagc_clock_ms();
   ncclResult_t status = tagc_exchange_run(real, batch->comms, batch->count, enqueue, batch->work);
   for (size_t i = 0; i < batch->count; i++)
-    batch->comms[i]->ledger->exchange_ms += tagc_clock_ms() - began;
+    if (batch->comms[i]->device->host_reads)
+      batch->comms[i]->ledger->exchange_ms += tagc_clock_ms() - began;
   return status;
 }
 
@@ -126,6 +128,8 @@ static void lay_out(struct work *w)
     .residual = slot->residual, .residual_empty = slot->residual_empty, .seed = seed_of(call, slot),
     .stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC, .stats = &row->stats,
   };
+  w->device = comm->device;
+  w->job.tally = slot->tally;
   if (comm->scope.two_levels) {     /* which scale and average what they sum */
     w->sums = workspace;
     w->job.send = w->sums;
@@ -202,58 +206,85 @@ static void account(const struct work *w)
   tagc_traffic_add(&comm->ledger->sent, &sent);
 }
 
-static void prepare(struct work *w)
+static bool mark(const struct work *w, enum tagc_mark mark)
 {
-  const struct tagc_codec *codec = codec_of(w);
-  double began = tagc_clock_ms();
-  if (w->call->decision.action == TAGC_FLUSH)
-    tagc_residual_flush(&w->job, w->scratch);
-  else if (codec->prepare)
-    codec->prepare(&w->job);
-  w->call->comm->ledger->encode_ms += tagc_clock_ms() - began;
+  return !w->job.tally || w->device->tally_mark(w->device, w->job.tally, mark, w->call->stream);
 }
 
-static void encode(struct work *w)
+/* Earlier work on our memory may be on another stream. */
+static bool begin(struct work *w)
+{
+  lay_out(w);
+  tagc_comm_read_tally(w->call->comm, w->call->slot);
+  return w->device->fence_wait(w->device, w->call->comm->fence, w->call->stream) && mark(w, TAGC_MARK_BEGUN);
+}
+
+static bool prepare(struct work *w)
 {
   double began = tagc_clock_ms();
+  bool good = w->call->decision.action == TAGC_FLUSH ? w->device->flush(w->device, &w->job, w->scratch, w->call->stream)
+                                                     : w->device->prepare(w->device, codec_of(w), &w->job, w->call->stream);
+  if (w->device->host_reads)
+    w->call->comm->ledger->encode_ms += tagc_clock_ms() - began;
+  return good;
+}
+
+static bool encode(struct work *w)
+{
+  double began = tagc_clock_ms();
+  bool good = true;
   w->encoded = w->call->decision.action == TAGC_COMPRESS;
   if (w->encoded)
-    codec_of(w)->encode(&w->job);
-  w->call->comm->ledger->encode_ms += tagc_clock_ms() - began;
+    good = w->device->encode(w->device, codec_of(w), &w->job, w->call->stream) && mark(w, TAGC_MARK_ENCODED);
+  if (w->device->host_reads)
+    w->call->comm->ledger->encode_ms += tagc_clock_ms() - began;
+  return good;
 }
 
-static void decode(struct work *w)
+static bool decode(struct work *w)
 {
   double began = tagc_clock_ms();
+  bool good = true;
   if (w->call->decision.action == TAGC_COMPRESS)
-    codec_of(w)->decode(&w->job);
+    good = mark(w, TAGC_MARK_EXCHANGED) && w->device->decode(w->device, codec_of(w), &w->job, w->call->stream) &&
+           mark(w, TAGC_MARK_DECODED);
   w->call->comm->nonfinite |= w->job.nonfinite_seen;
-  w->call->comm->ledger->decode_ms += tagc_clock_ms() - began;
+  if (w->device->host_reads)
+    w->call->comm->ledger->decode_ms += tagc_clock_ms() - began;
   settle_residual(w);
   watch_density(w);
   account(w);
+  return good;
+}
+
+/* What a device could not do is said by what NCCL says of its own troubles with one. */
+static ncclResult_t run_each(struct batch *batch, bool (*step)(struct work *w), ncclResult_t status)
+{
+  for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
+    if (!step(&batch->work[i]))
+      status = ncclUnhandledCudaError;
+  return status;
 }
 
 static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
 {
-  ncclResult_t status = ncclSuccess;
-  for (size_t i = 0; i < batch->count; i++)
-    lay_out(&batch->work[i]);
-  if (any_two_levels(batch))
+  ncclResult_t status = run_each(batch, begin, ncclSuccess);
+  if (status == ncclSuccess && any_two_levels(batch))
     status = exchange(real, batch, enqueue_sums);
-  for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
-    prepare(&batch->work[i]);
-  if (any_exponents(batch) && status == ncclSuccess)
+  status = run_each(batch, prepare, status);
+  if (status == ncclSuccess && any_exponents(batch))
     status = exchange(real, batch, enqueue_exponents);
-  for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
-    encode(&batch->work[i]);
+  status = run_each(batch, encode, status);
   if (status == ncclSuccess)
     status = exchange(real, batch, enqueue_payloads);
-  for (size_t i = 0; i < batch->count; i++)
-    if (status == ncclSuccess)
-      decode(&batch->work[i]);
-    else
-      give_up(&batch->work[i]);
+  status = run_each(batch, decode, status);
+  for (size_t i = 0; i < batch->count; i++) {
+    const struct work *w = &batch->work[i];
+    if (status != ncclSuccess)
+      give_up(w);
+    if (w->device && !w->device->fence_set(w->device, w->call->comm->fence, w->call->stream) && status == ncclSuccess)
+      status = ncclUnhandledCudaError;
+  }
   return status;
 }
 

@@ -110,7 +110,7 @@ enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type
       *scale = entry->scalar;
     else if (on_host)
       *scale = scalar_value(entry->device_scalar, type);
-    kind = TAGC_OP_PREMULSUM;
+    kind = entry->device_scalar && !on_host ? TAGC_OP_OTHER : TAGC_OP_PREMULSUM;
   }
   pthread_rwlock_unlock(&lock);
   return kind;

@@ -52,8 +52,8 @@ static void free_votes(struct votes *votes)
     const struct vote *v = &votes->votes[i];
     const struct tagc_device *device = votes->comms[i]->device;
     free(v->host);
-    device->release(v->device, v->call->stream);
-    device->release(votes->probings[i].scratch, v->call->stream);
+    device->release(device, v->device, v->call->stream);
+    device->release(device, votes->probings[i].scratch, v->call->stream);
   }
   free(votes->votes);
   free(votes->comms);
@@ -64,17 +64,18 @@ static void free_votes(struct votes *votes)
 static bool prepare(struct vote *v, struct tagc_probing *probing, struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
+  const struct tagc_device *device = comm->device;
   bool is_auto = tagc_options_auto(tagc_library_options());
   size_t ballot = tagc_ballot_words(comm) + tagc_levels_words(comm), seen = is_auto ? tagc_auto_words(comm) : 0;
   v->call = probing->call = call;
   v->room = ballot > seen ? ballot : seen;
   v->host = malloc(v->room * sizeof *v->host);
-  v->device = comm->device->alloc((v->room + tagc_levels_greeting_words(comm)) * sizeof *v->device);
+  v->device = device->alloc(device, (v->room + tagc_levels_greeting_words(comm)) * sizeof *v->device, call->stream);
   if (is_auto) {
     size_t scratch = tagc_probe_scratch(comm, &probing->found);
-    probing->scratch = comm->device->alloc(scratch);
-    if (probing->scratch)
-      comm->device->clear(probing->scratch, scratch, call->stream);
+    probing->scratch = device->alloc(device, scratch, call->stream);
+    if (probing->scratch && !device->clear(device, probing->scratch, scratch, call->stream))
+      return false;
   }
   return v->host && v->device;
 }
@@ -96,12 +97,14 @@ static bool read_words(const struct votes *votes)
 {
   if (!tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
     return false;
+  bool good = true;
   for (size_t i = 0; i < votes->count; i++) {
     const struct vote *v = &votes->votes[i];
+    const struct tagc_device *device = votes->comms[i]->device;
     if (!v->decided && v->words)
-      votes->comms[i]->device->get(v->host, v->device, v->words * sizeof *v->host, v->call->stream);
+      good &= device->get(device, v->host, v->device, v->words * sizeof *v->host, v->call->stream);
   }
-  return tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
+  return tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS) && good;
 }
 
 /* All-reduces the words of those that are not decided, with min. */
@@ -111,9 +114,12 @@ static ncclResult_t meet(const struct tagc_exchange *real, struct votes *votes, 
   votes->greet = greet;
   for (size_t i = 0; i < votes->count; i++) {
     const struct vote *v = &votes->votes[i];
-    any |= !v->decided && v->words;
-    if (!v->decided && v->words)
-      votes->comms[i]->device->put(v->device, v->host, v->words * sizeof *v->host, v->call->stream);
+    const struct tagc_device *device = votes->comms[i]->device;
+    if (v->decided || !v->words)
+      continue;
+    any = true;
+    if (!device->put(device, v->device, v->host, v->words * sizeof *v->host, v->call->stream))
+      return ncclUnhandledCudaError;
   }
   if (!any)
     return ncclSuccess;
@@ -172,7 +178,7 @@ static ncclResult_t share_surveys(const struct tagc_exchange *real, struct votes
     v->decided = v->decided || v->postponed || !tagc_auto_hear(votes->comms[i], v->host);
     pthread_mutex_unlock(&votes->comms[i]->lock);
     if (v->decided) {
-      votes->comms[i]->device->release(probing->scratch, v->call->stream);
+      votes->comms[i]->device->release(votes->comms[i]->device, probing->scratch, v->call->stream);
       probing->scratch = NULL;
     }
   }
@@ -213,7 +219,7 @@ static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes 
       continue;
     pthread_mutex_lock(&votes->comms[i]->lock);
     const size_t ballot = v->words = tagc_ballot_words(votes->comms[i]);
-    tagc_ballot_fill(votes->comms[i], is_auto && !v->decided ? &v->wire : NULL, v->host);
+    tagc_ballot_fill(votes->comms[i], is_auto && !v->decided ? &v->wire : NULL, v->call->stream, v->host);
     if (is_flat && !votes->comms[i]->located) {    /* known for the report alone, at no further meeting */
       v->words += tagc_levels_words(votes->comms[i]);
       tagc_levels_tell(votes->comms[i], real, votes->count, v->host + ballot);

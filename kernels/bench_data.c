@@ -19,14 +19,14 @@ enum { WIDTH = 768, NARROW = 64, COLUMNS = 8, RUN = 4096 };
 
 void *bench_need(size_t bytes)
 {
-  void *memory = tagc_device_host.alloc(bytes);
+  void *memory = tagc_device_host.alloc(&tagc_device_host, bytes, NULL);
   if (!memory)
     bench_stop(BENCH_FAILED, "no memory for %zu bytes", bytes);
   memset(memory, 0, bytes);
   return memory;
 }
 
-void bench_release(const void *memory) { tagc_device_host.release((void *)(uintptr_t)memory, NULL); }
+void bench_release(const void *memory) { tagc_device_host.release(&tagc_device_host, (void *)(uintptr_t)memory, NULL); }
 
 void bench_check_memory(double bytes)
 {

@@ -77,6 +77,7 @@ struct tagc_job {
   uint8_t *message_in;              /* nranks x message_bytes, by sender; the own part is never read */
   void *state;                      /* state_bytes */
   struct tagc_codec_stats *stats;   /* host memory */
+  void *tally;                      /* of a device that counts by itself (device.h), in place of what follows and of stats */
   bool nonfinite_seen;              /* set by decode: some rank had a value that is not finite in this call */
   bool surplus_seen;                /* set by decode: some rank filled the capacity of a shard in this call, and a good
                                      * part of it stayed behind */

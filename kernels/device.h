@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where buffers live and how memory is got there: a small table with one implementation a kind of device.
+ * Where buffers live, how memory is got there and how codecs run there: a table of functions, with one implementation a kind of
+ * device.
  *
- * Every member is mandatory. Functions take the stream of the call (opaque here: a cudaStream_t) and keep its order;
- * none of them waits for it except wait(). Thread-safe.
+ * Every member is mandatory. Functions take the stream of the call (opaque here: a cudaStream_t) and enqueue on it; none
+ * of them waits for it except get(). What returns false has failed for good: the log says of what, and nothing can be said
+ * of the memory that was to be written.
+ * Threads    Any; a tally and a fence are used by one thread at a time.
  */
 #ifndef KERNELS_DEVICE_H
 #define KERNELS_DEVICE_H
@@ -10,22 +13,61 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "kernels/codec.h"
+
+/* Moments of a call, in their order. */
+enum tagc_mark { TAGC_MARK_BEGUN, TAGC_MARK_ENCODED, TAGC_MARK_EXCHANGED, TAGC_MARK_DECODED, TAGC_MARKS };
+
 struct tagc_device {
   const char *name;
-  bool host_reads;                 /* the host can read and write its memory as its own */
-  /* Memory of the device, 64-byte aligned, content undefined; NULL when there is none. */
-  void *(*alloc)(size_t bytes);
-  /* Gives memory back (NULL is allowed), after the work that is enqueued on `stream`. */
-  void (*release)(void *memory, void *stream);
-  /* Fills memory with zeros in stream order. */
-  void (*clear)(void *memory, size_t bytes, void *stream);
-  /* Copies between the host and the device in stream order; the host side may be reused at once. */
-  void (*put)(void *to_device, const void *from_host, size_t bytes, void *stream);
-  /* Copies to the host and waits until it is there: the one meeting of ranks (the vote) alone may use it. */
-  void (*get)(void *to_host, const void *from_device, size_t bytes, void *stream);
+  bool host_reads;                 /* the host reads and writes its memory as its own, and work is done when it is enqueued */
+  double ns_per_byte;              /* of memory that is read or written, at best; 0: measure it */
+
+  /* Memory of the device, 64-byte aligned, content undefined, to be used on `stream`, or after a fence set there; NULL when there
+   * is none. */
+  void *(*alloc)(const struct tagc_device *self, size_t bytes, void *stream);
+  /* Gives memory back (NULL is allowed), after the work that is enqueued on `stream`, or before `fence` was set. */
+  void (*release)(const struct tagc_device *self, void *memory, void *stream);
+  void (*release_after)(const struct tagc_device *self, void *memory, void *fence);
+  /* Fills memory with zeros. */
+  bool (*clear)(const struct tagc_device *self, void *memory, size_t bytes, void *stream);
+  /* Copies from the host, whose side may be reused at once. */
+  bool (*put)(const struct tagc_device *self, void *to_device, const void *from_host, size_t bytes, void *stream);
+  /* Copies to the host and waits until it is there: the looks before a vote, and the vote, alone may use it. */
+  bool (*get)(const struct tagc_device *self, void *to_host, const void *from_device, size_t bytes, void *stream);
+
+  /* A fence orders work on different streams: what is enqueued after a wait comes after what was enqueued before it was last
+   * set. NULL without memory; free(NULL) is allowed. */
+  void *(*fence_make)(const struct tagc_device *self);
+  bool (*fence_set)(const struct tagc_device *self, void *fence, void *stream);
+  bool (*fence_wait)(const struct tagc_device *self, void *fence, void *stream);
+  void (*fence_free)(const struct tagc_device *self, void *fence);
+
+  /* Codecs. layout: as codec->layout(), with the state that is needed here; false also where the codec does not run here.
+   * The others enqueue what their namesakes do; flush: tagc_residual_flush(). */
+  bool (*layout)(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                 struct tagc_layout *out);
+  bool (*prepare)(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream);
+  bool (*encode)(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream);
+  bool (*decode)(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream);
+  bool (*flush)(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream);
+
+  /* What happens on the device later than the host looks: counts and times of the calls of a slot. make: NULL without memory,
+   * or where the host reads all itself; then nothing is done with it. A mark is a moment on the stream, and the last one
+   * ends a call. read: false where the last call that has ended is not known yet, or was read before; else its times, and the counts
+   * of all calls so far. */
+  void *(*tally_make)(const struct tagc_device *self, void *stream);
+  bool (*tally_mark)(const struct tagc_device *self, void *tally, enum tagc_mark mark, void *stream);
+  bool (*tally_read)(const struct tagc_device *self, void *tally, double ms[TAGC_MARKS - 1], struct tagc_codec_stats *stats);
+  void (*tally_free)(const struct tagc_device *self, void *tally, void *fence);
 };
 
 /* Plain host memory: for a libnccl.so.2 that works on it (the stand-in of the tests). */
 extern const struct tagc_device tagc_device_host;
+
+/* The GPU of that ordinal, through the CUDA driver (device_cuda.c): one table for each. NULL where this build has no kernels for
+ * GPUs, or the process no driver that they can use (*why says so then): equal for all ordinals and at all times. */
+const struct tagc_device *tagc_device_cuda(int ordinal);
+bool tagc_device_cuda_is_there(const char **why);
 
 #endif

@@ -12,11 +12,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "kernels/residual.h"
+
 enum { SMALL_ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 
 /* Large buffers are walked in strides: huge pages, where the system grants them, save most of the page walks. */
-static void *host_alloc(size_t bytes)
+static void *host_alloc(const struct tagc_device *self, size_t bytes, void *stream)
 {
+  (void)self, (void)stream;
   int saved_errno = errno;
   size_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : SMALL_ALIGNMENT;
   void *memory = NULL;
@@ -28,39 +31,122 @@ static void *host_alloc(size_t bytes)
   return memory;
 }
 
-static void host_release(void *memory, void *stream)
+static void host_release(const struct tagc_device *self, void *memory, void *stream_or_fence)
 {
-  (void)stream;
+  (void)self, (void)stream_or_fence;
   free(memory);
 }
 
-static void host_clear(void *memory, size_t bytes, void *stream)
+static bool host_clear(const struct tagc_device *self, void *memory, size_t bytes, void *stream)
 {
-  (void)stream;
+  (void)self, (void)stream;
   if (bytes)
     memset(memory, 0, bytes);
+  return true;
 }
 
-static void host_put(void *to_device, const void *from_host, size_t bytes, void *stream)
+/* To and from the device alike. */
+static bool host_copy(const struct tagc_device *self, void *to, const void *from, size_t bytes, void *stream)
 {
-  (void)stream;
+  (void)self, (void)stream;
   if (bytes)
-    memcpy(to_device, from_host, bytes);
+    memcpy(to, from, bytes);
+  return true;
 }
 
-static void host_get(void *to_host, const void *from_device, size_t bytes, void *stream)
+/* Everything is in order already. */
+static void *host_fence_make(const struct tagc_device *self)
 {
-  (void)stream;
-  if (bytes)
-    memcpy(to_host, from_device, bytes);
+  static char fence;
+  (void)self;
+  return &fence;
 }
+
+static bool host_fence(const struct tagc_device *self, void *fence, void *stream)
+{
+  (void)self, (void)fence, (void)stream;
+  return true;
+}
+
+static void host_fence_free(const struct tagc_device *self, void *fence) { (void)self, (void)fence; }
+
+static bool host_layout(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                        struct tagc_layout *out)
+{
+  (void)self;
+  return codec->layout(shape, out);
+}
+
+static bool host_prepare(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
+{
+  (void)self, (void)stream;
+  if (codec->prepare)
+    codec->prepare(job);
+  return true;
+}
+
+static bool host_encode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
+{
+  (void)self, (void)stream;
+  codec->encode(job);
+  return true;
+}
+
+static bool host_decode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
+{
+  (void)self, (void)stream;
+  codec->decode(job);
+  return true;
+}
+
+static bool host_flush(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream)
+{
+  (void)self, (void)stream;
+  tagc_residual_flush(job, out);
+  return true;
+}
+
+static void *host_tally_make(const struct tagc_device *self, void *stream)
+{
+  (void)self, (void)stream;
+  return NULL;
+}
+
+static bool host_tally_mark(const struct tagc_device *self, void *tally, enum tagc_mark mark, void *stream)
+{
+  (void)self, (void)tally, (void)mark, (void)stream;
+  return true;
+}
+
+static bool host_tally_read(const struct tagc_device *self, void *tally, double ms[TAGC_MARKS - 1],
+                            struct tagc_codec_stats *stats)
+{
+  (void)self, (void)tally, (void)ms, (void)stats;
+  return false;
+}
+
+static void host_tally_free(const struct tagc_device *self, void *tally, void *fence) { (void)self, (void)tally, (void)fence; }
 
 const struct tagc_device tagc_device_host = {
   .name = "host",
   .host_reads = true,
   .alloc = host_alloc,
   .release = host_release,
+  .release_after = host_release,
   .clear = host_clear,
-  .put = host_put,
-  .get = host_get,
+  .put = host_copy,
+  .get = host_copy,
+  .fence_make = host_fence_make,
+  .fence_set = host_fence,
+  .fence_wait = host_fence,
+  .fence_free = host_fence_free,
+  .layout = host_layout,
+  .prepare = host_prepare,
+  .encode = host_encode,
+  .decode = host_decode,
+  .flush = host_flush,
+  .tally_make = host_tally_make,
+  .tally_mark = host_tally_mark,
+  .tally_read = host_tally_read,
+  .tally_free = host_tally_free,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernels/survey.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/codec_bits.h"
@@ -13,6 +14,7 @@ enum {
   STRETCH = 16 * BLOCK,
   STRETCHES = 64,
   RUNS = 3,
+  PIECES = 16, FETCHED_SHARDS = 17, /* of a gradient that the host cannot read */
   MOST_KEPT = 250000,               /* ppm: from there on a gradient is not called sparse */
   EVERYTHING = 1000000,
   CACHE_LINE = 64,
@@ -288,7 +290,7 @@ static bool take_sample(const struct row *row, const struct tagc_device *device,
   for (int from_values = 0; from_values <= 1; from_values++) {
     s->n = take_stretches(row, from_values, NULL);
     const size_t shard = s->n * tagc_dtype_size(s->dtype);
-    s->shards = device->alloc(4 * shard);
+    s->shards = device->alloc(device, 4 * shard, NULL);
     if (!s->shards)
       return false;
     memset(s->shards, 0, 4 * shard);
@@ -297,9 +299,33 @@ static bool take_sample(const struct row *row, const struct tagc_device *device,
     *kurtosis = look_at(s);
     if (s->values || !row->values || from_values)
       break;
-    device->release(s->shards, NULL);
+    device->release(device, s->shards, NULL);
   }
   return true;
+}
+
+void *tagc_survey_fetch(struct tagc_survey_question *q, const struct tagc_device *device, void *stream)
+{
+  const struct tagc_shape *shape = &q->shape;
+  const size_t size = tagc_dtype_size(shape->dtype);
+  const uint64_t pieces = shape->n > PIECES * STRETCH ? PIECES : 1, length = pieces == 1 ? shape->n : STRETCH;
+  const int shards = shape->nranks < FETCHED_SHARDS ? shape->nranks : FETCHED_SHARDS;
+  char *copy = malloc((size_t)shards * pieces * length * size), *to = copy;
+  for (int i = 0; i < shards && copy; i++)
+    for (uint64_t piece = 0; piece < pieces && copy; piece++, to += length * size) {
+      /* Shard 0 plays the own one; where not all are taken it does not matter which one it is. */
+      const uint64_t shard = ((uint64_t)q->rank + (uint64_t)i * (uint64_t)shape->nranks / (uint64_t)shards) % (uint64_t)shape->nranks;
+      const uint64_t at = pieces == 1 ? 0 : (shape->n - length) / (pieces - 1) * piece / BLOCK * BLOCK;
+      if (!device->get(device, to, (const char *)q->send + (shard * shape->n + at) * size, length * size, stream)) {
+        free(copy);
+        copy = NULL;
+      }
+    }
+  q->shape.n = pieces * length;
+  q->shape.nranks = shards;
+  q->rank = 0;
+  q->send = copy;
+  return copy;
 }
 
 bool tagc_survey_take(const struct tagc_survey_question *q, const struct tagc_device *device, struct tagc_survey *out)
@@ -314,7 +340,7 @@ bool tagc_survey_take(const struct tagc_survey_question *q, const struct tagc_de
   if (good) {
     size_t residuals;
     const size_t bytes = work_bytes(q, &s, out->density, &residuals);
-    s.residuals = bytes ? device->alloc(bytes) : NULL;
+    s.residuals = bytes ? device->alloc(device, bytes, NULL) : NULL;
     good = s.residuals || !bytes;
     if (s.residuals) {
       memset(s.residuals, 0, bytes);
@@ -322,9 +348,9 @@ bool tagc_survey_take(const struct tagc_survey_question *q, const struct tagc_de
       for (int i = 0; i < TAGC_CANDIDATES; i++)
         if (is_tried(&q->candidates[i], out->density))
           out->of[i] = try_codec(q, &s, &q->candidates[i], out->density);
-      device->release(s.residuals, NULL);
+      device->release(device, s.residuals, NULL);
     }
-    device->release(s.shards, NULL);
+    device->release(device, s.shards, NULL);
   }
   tagc_fpmode_leave(mode);
   return good;

@@ -8,7 +8,7 @@
  *            the caches; the best of three times counts.
  * Units      Error: relative L2 distance of what one call delivers, exceptions apart. Times: nanoseconds for an element of one
  *            foreign shard.
- * Ownership  The send buffer is only read, by the host; memory is taken from the device and given back.
+ * Ownership  The send buffer is only read, by the host (a copy of pieces, where it cannot); memory is taken from the device and given back.
  * Threads    Reentrant. Failure: false without memory.
  */
 #ifndef KERNELS_SURVEY_H
@@ -47,6 +47,11 @@ struct tagc_survey {
   double kurtosis;                  /* fourth moment by the square of the second: 3 for a normal distribution */
   struct tagc_finding of[TAGC_CANDIDATES];
 };
+
+/* A gradient that the host cannot read: copies pieces of some of its shards, evenly spread, to the host, and makes the question one
+ * about these. Waits for the stream. The copy, which question->send is then, is the caller's to free(); NULL without memory, or
+ * where the device fails. */
+void *tagc_survey_fetch(struct tagc_survey_question *question, const struct tagc_device *device, void *stream);
 
 bool tagc_survey_take(const struct tagc_survey_question *question, const struct tagc_device *device,
                       struct tagc_survey *out);

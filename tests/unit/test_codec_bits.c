@@ -161,14 +161,15 @@ static void check_exceptions(void)
 static void check_device(void)
 {
   errno = 77;
-  char *memory = tagc_device_host.alloc(100), *large = tagc_device_host.alloc((size_t)5 << 20), to[4] = "";
+  const struct tagc_device *host = &tagc_device_host;
+  char *memory = host->alloc(host, 100, NULL), *large = host->alloc(host, (size_t)5 << 20, NULL), to[4] = "";
   bool got = memory && large && (uintptr_t)memory % 64 == 0 && (uintptr_t)large % 64 == 0;
-  tagc_device_host.put(memory, "abc", 4, NULL);
-  tagc_device_host.get(to, memory, 4, NULL);
-  tagc_device_host.release(memory, NULL);
-  tagc_device_host.release(large, NULL);
-  tagc_device_host.release(NULL, NULL);
-  ok(got && to[2] == 'c' && !tagc_device_host.alloc(SIZE_MAX) && errno == 77,
+  host->put(host, memory, "abc", 4, NULL);
+  host->get(host, to, memory, 4, NULL);
+  host->release(host, memory, NULL);
+  host->release(host, large, NULL);
+  host->release(host, NULL, NULL);
+  ok(got && to[2] == 'c' && !host->alloc(host, SIZE_MAX, NULL) && errno == 77,
      "the host device gives memory, or NULL, and leaves errno alone");
 }
 

@@ -107,10 +107,10 @@ static void set_up(void)
   slot->codec = tagc_library_codec();
   if (!slot->codec->layout(&slot->shape, &slot->layout))
     exit(1);
-  slot->residual = comm->device->alloc(tagc_residual_bytes(&slot->shape));
+  slot->residual = comm->device->alloc(comm->device, tagc_residual_bytes(&slot->shape), NULL);
   job.shape = slot->shape;
   job.layout = slot->layout;
-  comm->workspace = comm->device->alloc(tagc_job_carve(&job, NULL) + sizeof(float) * N * RANKS);
+  comm->workspace = comm->device->alloc(comm->device, tagc_job_carve(&job, NULL) + sizeof(float) * N * RANKS, NULL);
 }
 
 static void tear_down(void)

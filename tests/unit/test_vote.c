@@ -108,7 +108,10 @@ static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
 static struct tagc_device device;
 static int allocations, fail_allocation;
 
-static void *alloc(size_t bytes) { return ++allocations == fail_allocation ? NULL : tagc_device_host.alloc(bytes); }
+static void *alloc(const struct tagc_device *self, size_t bytes, void *stream)
+{
+  return ++allocations == fail_allocation ? NULL : tagc_device_host.alloc(self, bytes, stream);
+}
 
 static void set_up(void)
 {

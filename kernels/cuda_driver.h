@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The CUDA driver (libcuda.so.1), as far as it is used here, found by dlopen(): neither its headers nor its library are needed to
+ * build or to load this one.
+ *
+ * Types      Handles are void *, device memory is an address, results are int with 0 for success (CUresult).
+ * Threads    Any. Failure: NULL where there is no driver, or one without a function that is needed.
+ */
+#ifndef KERNELS_CUDA_DRIVER_H
+#define KERNELS_CUDA_DRIVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* X(name, symbol, parameters): cuda.h of 11.2 and later says what they do. Symbols carry the version that its macros choose. */
+#define TAGC_CUDA_FUNCTIONS(X) \
+  X(init, cuInit, (unsigned flags)) \
+  X(driver_version, cuDriverGetVersion, (int *version)) \
+  X(error_name, cuGetErrorName, (int error, const char **name)) \
+  X(device_get, cuDeviceGet, (int *device, int ordinal)) \
+  X(device_attribute, cuDeviceGetAttribute, (int *value, int attribute, int device)) \
+  X(context_retain, cuDevicePrimaryCtxRetain, (void **context, int device)) \
+  X(context_push, cuCtxPushCurrent_v2, (void *context)) \
+  X(context_pop, cuCtxPopCurrent_v2, (void **context)) \
+  X(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode)) \
+  X(stream_create, cuStreamCreate, (void **stream, unsigned flags)) \
+  X(stream_synchronize, cuStreamSynchronize, (void *stream)) \
+  X(stream_wait, cuStreamWaitEvent, (void *stream, void *event, unsigned flags)) \
+  X(event_create, cuEventCreate, (void **event, unsigned flags)) \
+  X(event_destroy, cuEventDestroy_v2, (void *event)) \
+  X(event_record, cuEventRecord, (void *event, void *stream)) \
+  X(event_query, cuEventQuery, (void *event)) \
+  X(event_elapsed, cuEventElapsedTime, (float *ms, void *from, void *to)) \
+  X(alloc, cuMemAlloc_v2, (uint64_t *memory, size_t bytes)) \
+  X(free, cuMemFree_v2, (uint64_t memory)) \
+  X(alloc_async, cuMemAllocAsync, (uint64_t *memory, size_t bytes, void *stream)) \
+  X(free_async, cuMemFreeAsync, (uint64_t memory, void *stream)) \
+  X(alloc_host, cuMemAllocHost_v2, (void **memory, size_t bytes)) \
+  X(free_host, cuMemFreeHost, (void *memory)) \
+  X(clear, cuMemsetD8Async, (uint64_t to, unsigned char value, size_t count, void *stream)) \
+  X(put, cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t bytes, void *stream)) \
+  X(get, cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t bytes, void *stream)) \
+  X(module_load, cuModuleLoadData, (void **module, const void *image)) \
+  X(module_function, cuModuleGetFunction, (void **function, void *module, const char *name)) \
+  X(launch, cuLaunchKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, \
+                             unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra))
+
+struct tagc_cuda_driver {
+#define TAGC_CUDA_MEMBER(name, symbol, parameters) int (*name) parameters;
+  TAGC_CUDA_FUNCTIONS(TAGC_CUDA_MEMBER)
+#undef TAGC_CUDA_MEMBER
+  bool plays_kernels;              /* not a driver but a stand-in, which has the kernels itself, whatever image it gets */
+};
+
+/* The driver, looked for once, at the first call that asks: that of the process where it has one. NULL: none; *why (if not
+ * NULL) then says why, in words that live as long as the process. */
+const struct tagc_cuda_driver *tagc_cuda_driver(const char **why);
+
+/* False where a call of the driver has failed; the log names the call and the error then, once a kind. */
+bool tagc_cuda_good(int error, const char *call);
+
+/* Does it say only that work is not done yet, or that the driver is at its end, as the process is? */
+enum { TAGC_CUDA_NOT_READY = 600, TAGC_CUDA_DEINITIALIZED = 4 };
+
+#endif
