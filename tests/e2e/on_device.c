@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Reduce-scatters of one communicator on host memory or on a GPU: rank by rank, step by step, a line with the hash of each result,
+ * which must be the same lines for both. Calls take turns on two streams that wait for nothing, so that only the library can
+ * order its own memory between them.
+ *
+ *   on_device host|cuda STEPS        under tests/standin/launch, with --cuda for cuda
+ */
+#include <dlfcn.h>
+
+#include "env/hash.h"
+#include "tests/e2e/harness.h"
+
+enum { STREAMS = 2, MOST = 70000, OFFSETS = 8 };
+
+/* The driver's functions, or what stands for them on the host. */
+static struct {
+  void *(*alloc)(size_t bytes);
+  void (*copy)(void *to, const void *from, size_t bytes, bool to_device);   /* when all streams are through */
+  void (*synchronize)(void);
+  cudaStream_t stream[STREAMS];
+} memory;
+
+static void *alloc_host(size_t bytes) { return calloc(1, bytes); }
+
+static void copy_host(void *to, const void *from, size_t bytes, bool to_device)
+{
+  (void)to_device;
+  memcpy(to, from, bytes);
+}
+
+static void synchronize_host(void) {}
+
+static struct {
+  int (*alloc)(uint64_t *memory, size_t bytes);
+  int (*put)(uint64_t to, const void *from, size_t bytes);
+  int (*get)(void *to, uint64_t from, size_t bytes);
+  int (*synchronize)(void);
+} cuda;
+
+static void need(int error, const char *what)
+{
+  if (error) {
+    fprintf(stderr, "%s: CUDA error %d\n", what, error);
+    exit(1);
+  }
+}
+
+static void *alloc_cuda(size_t bytes)
+{
+  uint64_t memory_;
+  need(cuda.alloc(&memory_, bytes), "cuMemAlloc");
+  return (void *)(uintptr_t)memory_;
+}
+
+static void copy_cuda(void *to, const void *from, size_t bytes, bool to_device)
+{
+  need(to_device ? cuda.put((uint64_t)(uintptr_t)to, from, bytes) : cuda.get(to, (uint64_t)(uintptr_t)from, bytes), "a copy");
+}
+
+static void synchronize_cuda(void) { need(cuda.synchronize(), "cuCtxSynchronize"); }
+
+static void *function(void *driver, const char *name)
+{
+  void *found = dlsym(driver, name);
+  if (!found) {
+    fprintf(stderr, "no %s\n", name);
+    exit(1);
+  }
+  return found;
+}
+
+/* What the CUDA runtime does for a program: the primary context, current. */
+static void use_cuda(void)
+{
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL, *stream = NULL;
+  if (!driver) {
+    fprintf(stderr, "%s\n", dlerror());
+    exit(1);
+  }
+  int (*init)(unsigned), (*retain)(void **, int), (*set)(void *), (*create)(void **, unsigned);
+  *(void **)&init = function(driver, "cuInit");
+  *(void **)&retain = function(driver, "cuDevicePrimaryCtxRetain");
+  *(void **)&set = function(driver, "cuCtxSetCurrent");
+  *(void **)&create = function(driver, "cuStreamCreate");
+  *(void **)&cuda.alloc = function(driver, "cuMemAlloc_v2");
+  *(void **)&cuda.put = function(driver, "cuMemcpyHtoD_v2");
+  *(void **)&cuda.get = function(driver, "cuMemcpyDtoH_v2");
+  *(void **)&cuda.synchronize = function(driver, "cuCtxSynchronize");
+  need(init(0), "cuInit");
+  need(retain(&context, 0), "cuDevicePrimaryCtxRetain");
+  need(set(context), "cuCtxSetCurrent");
+  for (int i = 0; i < STREAMS; i++) {
+    need(create(&stream, 1), "cuStreamCreate");
+    memory.stream[i] = stream;
+  }
+  memory.alloc = alloc_cuda;
+  memory.copy = copy_cuda;
+  memory.synchronize = synchronize_cuda;
+}
+
+struct test_case {
+  ncclDataType_t type;
+  int op;                           /* 0 sum, 1 average, 2 a scalar that differs from rank to rank */
+  size_t n, offset;                 /* elements; those before the buffers */
+  bool in_place;
+};
+
+static const struct test_case cases[] = {
+  {ncclFloat32, 0, 65536, 0, false},  {ncclBfloat16, 1, 65536, 0, true}, {ncclFloat16, 0, 4096, 0, false},
+  {ncclFloat32, 1, 4099, 1, true},    {ncclBfloat16, 2, 70000, 1, false}, {ncclFloat32, 2, 1000, 3, false},
+  {ncclFloat16, 1, 257, 5, true},     {ncclFloat32, 0, 255, 2, true},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* Normal enough, over several binades; in some steps a few values that are no numbers. */
+static float value(int step, int which, size_t i)
+{
+  uint64_t h = mix(mix((uint64_t)rank << 40 ^ (uint64_t)step << 20 ^ (uint64_t)which) ^ i);
+  if (step % 4 == 3 && h % 4099 == 0)
+    return h >> 20 & 1 ? INFINITY : h >> 21 & 1 ? NAN : 0x1p125f;
+  return ldexpf((float)((int)(h & 0xffff) + (int)(h >> 16 & 0xffff) - 65535) / 65536, (int)(h >> 32 & 7) - 8);
+}
+
+static void run_step(int step, void *const *send, void *const *recv, char *host)
+{
+  static const float scalars[] = {0.5f, -1.25f, 3, 0.75f};
+  for (int c = 0; c < CASES; c++) {
+    const struct test_case *t = &cases[c];
+    for (size_t i = 0; i < (size_t)nranks * t->n; i++)
+      store(host, i, value(step, c, i), t->type);
+    memory.copy((char *)send[c] + t->offset * size_of(t->type), host, (size_t)nranks * t->n * size_of(t->type), true);
+  }
+  for (int c = 0; c < CASES; c++) {
+    const struct test_case *t = &cases[c];
+    char *from = (char *)send[c] + t->offset * size_of(t->type), scalar[4];
+    void *to = t->in_place ? from + (size_t)rank * t->n * size_of(t->type) : (char *)recv[c] + t->offset * size_of(t->type);
+    ncclRedOp_t op = t->op == 1 ? ncclAvg : ncclSum;
+    if (t->op == 2) {
+      store(scalar, 0, scalars[rank % 4], t->type);
+      CHECK(ncclRedOpCreatePreMulSum(&op, scalar, t->type, ncclScalarHostImmediate, world));
+    }
+    CHECK(ncclReduceScatter(from, to, t->n, t->type, op, world, memory.stream[c % STREAMS]));
+    if (t->op == 2)
+      CHECK(ncclRedOpDestroy(op, world));
+  }
+  memory.synchronize();
+  for (int c = 0; c < CASES; c++) {
+    const struct test_case *t = &cases[c];
+    const size_t bytes = t->n * size_of(t->type);
+    const char *from = t->in_place ? (char *)send[c] + (t->offset + (size_t)rank * t->n) * size_of(t->type)
+                                   : (char *)recv[c] + t->offset * size_of(t->type);
+    memory.copy(host, from, bytes, false);
+    printf("step %d case %d rank %d %016llx\n", step, c, rank, (unsigned long long)tagc_hash_add(TAGC_HASH_START, host, bytes));
+  }
+}
+
+int main(int argc, char **argv)
+{
+  if (argc != 3 || (strcmp(argv[1], "host") != 0 && strcmp(argv[1], "cuda") != 0)) {
+    fprintf(stderr, "usage: on_device host|cuda STEPS\n");
+    return 2;
+  }
+  memory.alloc = alloc_host;
+  memory.copy = copy_host;
+  memory.synchronize = synchronize_host;
+  if (strcmp(argv[1], "cuda") == 0)
+    use_cuda();
+  meet();
+  void *send[CASES], *recv[CASES];
+  char *host = malloc((size_t)nranks * MOST * sizeof(float));
+  for (int c = 0; c < CASES; c++) {
+    send[c] = memory.alloc(((size_t)nranks * cases[c].n + OFFSETS) * sizeof(float));
+    recv[c] = memory.alloc((cases[c].n + OFFSETS) * sizeof(float));
+    if (!send[c] || !recv[c] || !host)
+      return 1;
+  }
+  for (int step = 0; step < atoi(argv[2]); step++)
+    run_step(step, send, recv, host);
+  free(host);
+  CHECK(ncclCommDestroy(world));
+  return 0;
+}
