@@ -34,7 +34,7 @@ const struct tagc_dense_format tagc_dense_formats[TAGC_DENSE_CODECS] = {
   [TAGC_DENSE_Q2] = { .codec = TAGC_DENSE_Q2, .scales = 1, .bytes = 64, .rotates = true },
 };
 
-struct tagc_dense_parts tagc_dense_parts(const struct tagc_dense_format *format, uint64_t n)
+struct tagc_dense_parts tagc_dense_parts_of(const struct tagc_dense_format *format, uint64_t n)
 {
   const uint64_t blocks = (n + BLOCK - 1) / BLOCK;
   struct tagc_dense_parts parts = { .scales = tagc_exceptions_bytes(n) };
@@ -50,7 +50,7 @@ bool tagc_dense_layout(const struct tagc_dense_format *format, const struct tagc
     return false;
   const size_t room = (size_t)(shape->nranks - 1) * tagc_exceptions_capacity(shape->n);
   *out = (struct tagc_layout){
-    .message_bytes = tagc_dense_parts(format, shape->n).bytes,
+    .message_bytes = tagc_dense_parts_of(format, shape->n).bytes,
     .state_bytes = sizeof(struct header) + tagc_pad16(room * sizeof(struct tagc_exception)),
     .capacity = shape->n,
   };
@@ -174,7 +174,7 @@ static double encode_shard(const struct tagc_dense_format *format, struct tagc_j
     .rotation_key = tagc_rotation_key(job->seed, (uint32_t)number),
     .chance_key = tagc_chance_key(job->seed, TAGC_CHANCE_SENT, (uint32_t)job->rank, (uint32_t)number),
     .message = job->message_out + (size_t)number * job->layout.message_bytes,
-    .parts = tagc_dense_parts(format, n),
+    .parts = tagc_dense_parts_of(format, n),
   };
   struct tagc_dense_context context;
   double norm2 = 0;
@@ -292,7 +292,7 @@ void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *
     .kernels = kernels(),
     .job = job,
     .rotation_key = tagc_rotation_key(job->seed, (uint32_t)job->rank),
-    .parts = tagc_dense_parts(format, n),
+    .parts = tagc_dense_parts_of(format, n),
     .result = { .dtype = job->shape.dtype, .scale = job->scale, .divisor = job->divisor },
   };
   size_t count;

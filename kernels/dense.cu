@@ -59,14 +59,14 @@ DEVICE struct kept kept_of(const struct tagc_dense_call &call, uint32_t shard)
 }
 
 DEVICE struct rows kept_fetch(const struct tagc_dense_call &call, const struct kept &kept, uint32_t block, uint32_t lane,
-                              uint32_t count)
+                              uint32_t count, float *stage)
 {
   const uint64_t from = (uint64_t)block * BLOCK;
   if (call.storage == TAGC_STORAGE_FP32)
-    return rows_fetch<4>(kept.values + 4 * from, access_of(kept.values, 4), lane, count);
+    return rows_fetch<4>(kept.values + 4 * from, lane, count, stage);
   if (call.storage == TAGC_STORAGE_BF16)
-    return rows_fetch<2>(kept.values + 2 * from, BY_ROWS, lane, count);
-  return rows_fetch<1>(kept.values + from, BY_ROWS, lane, count);
+    return rows_fetch<2>(kept.values + 2 * from, lane, count, stage);
+  return rows_fetch<1>(kept.values + from, lane, count, stage);
 }
 
 DEVICE void kept_add(const struct tagc_dense_call &call, const struct kept &kept, uint32_t block, const struct rows &rows,
@@ -87,7 +87,7 @@ DEVICE void kept_add(const struct tagc_dense_call &call, const struct kept &kept
 
 /* Stores a block, which is zero behind the shard's end. Returns the lane's part of the squared norm of what is stored. */
 DEVICE double kept_store(const struct tagc_dense_call &call, const struct kept &kept, uint32_t block, uint32_t lane,
-                         uint32_t count, const float x[EACH])
+                         uint32_t count, const float x[EACH], float *stage)
 {
   const uint64_t from = (uint64_t)block * BLOCK;
   struct rows rows = {};
@@ -97,7 +97,7 @@ DEVICE double kept_store(const struct tagc_dense_call &call, const struct kept &
       rows_put<4>(rows, i, tagc_bits_of(x[i]));
       norm2 += (double)x[i] * (double)x[i];
     }
-    rows_store<4>(kept.values + 4 * from, access_of(kept.values, 4), lane, count, rows);
+    rows_store<4>(kept.values + 4 * from, lane, count, rows, stage);
     return norm2;
   }
   const struct chance chance = chance_of(kept.key, block, lane);
@@ -107,7 +107,7 @@ DEVICE double kept_store(const struct tagc_dense_call &call, const struct kept &
       rows_put<2>(rows, i, bits >> 16);
       norm2 += (double)tagc_float_of(bits) * (double)tagc_float_of(bits);
     }
-    rows_store<2>(kept.values + 2 * from, BY_ROWS, lane, count, rows);
+    rows_store<2>(kept.values + 2 * from, lane, count, rows, stage);
     return norm2;
   }
   const uint16_t scale = tagc_scale_up(warp_largest(x, EACH), 127);
@@ -118,7 +118,7 @@ DEVICE double kept_store(const struct tagc_dense_call &call, const struct kept &
     rows_put<1>(rows, i, (uint32_t)code & 0xff);
     squares += code * code;
   }
-  rows_store<1>(kept.values + from, BY_ROWS, lane, count, rows);
+  rows_store<1>(kept.values + from, lane, count, rows, stage);
   if (lane == 0)
     kept.scales[block] = scale;
   return (double)squares * (double)unit * (double)unit;
@@ -159,61 +159,77 @@ DEVICE void pad(const struct tagc_dense_call &call, uint8_t *message, uint32_t l
     end[lane] = 0;
 }
 
+/* scale*g + e of a block, zeros behind the end of the shard. */
+DEVICE void load(const struct tagc_dense_call &call, const char *from, const struct kept &kept, uint32_t block, uint32_t lane,
+                 float *stage, float x[EACH])
+{
+  const uint32_t count = count_of(call, block);
+  const bool adds = call.storage != TAGC_STORAGE_NONE && !call.residual_empty;
+  struct rows residual = {};
+  const struct rows rows = elements_fetch(from + (uint64_t)block * BLOCK * size_of(call), call.dtype, lane, count, stage);
+  if (adds)
+    residual = kept_fetch(call, kept, block, lane, count, stage);
+  elements_convert(rows, call.dtype, x);
+  UNROLL for (uint32_t i = 0; i < EACH; i++)
+    x[i] = call.scale * x[i];
+  if (adds)
+    kept_add(call, kept, block, residual, x);
+  UNROLL for (uint32_t i = 0; i < EACH; i++)
+    x[i] = place_of(lane, i) < count ? x[i] : 0;     /* the scale may be no number */
+}
+
+/* The warp's shared memory: for what takes turns, and for a block with unusual values as it came. */
+struct scratch {
+  float stage[BLOCK], aside[BLOCK];
+};
+
 /* The lane's part of the squared norm of what stays of a foreign shard. */
 template <enum tagc_dense_codec codec>
 DEVICE double encode_shard(const struct tagc_dense_call &call, uint32_t shard, uint32_t first, uint32_t stride,
-                           uint32_t lane, float *scratch)
+                           uint32_t lane, struct scratch *scratch)
 {
   const char *from = shard_of(call, shard);
   uint8_t *message = call.message_out + call.message_bytes * shard;
-  const bool keeps = call.storage != TAGC_STORAGE_NONE, adds = keeps && !call.residual_empty;
   const struct kept kept = kept_of(call, shard);
-  const uint32_t size = size_of(call);
   double norm2 = 0;
   struct sent to = {};
   to.rotation_key = tagc_rotation_key(call.seed, shard);
   to.chance_key = tagc_chance_key(call.seed, TAGC_CHANCE_SENT, call.rank, shard);
   to.stochastic = call.stochastic;
   for (uint32_t block = first; block < call.blocks; block += stride) {
-    const uint32_t count = count_of(call, block);
-    float x[EACH], seen[EACH], left[EACH];
-    struct rows residual = {};
-    const struct rows rows = elements_fetch(from + (uint64_t)block * BLOCK * size, call.dtype, lane, count);
-    if (adds)
-      residual = kept_fetch(call, kept, block, lane, count);
-    elements_convert(rows, call.dtype, x);
-    UNROLL for (uint32_t i = 0; i < EACH; i++)
-      x[i] = call.scale * x[i];
-    if (adds)
-      kept_add(call, kept, block, residual, x);
+    float x[EACH], left[EACH];
     bool unusual = false;
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
-      x[i] = place_of(lane, i) < count ? x[i] : 0;     /* the scale may be no number */
+    load(call, from, kept, block, lane, scratch->stage, x);
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
       unusual |= tagc_dense_unusual(x[i]);
-      seen[i] = tagc_dense_strip(x[i]);
-    }
     unusual = __any_sync(ALL_LANES, unusual);
-    if (unusual)
+    if (unusual) {
       append(call, (struct tagc_exceptions *)message, block, lane, x);
+      UNROLL for (uint32_t i = 0; i < EACH; i++) {
+        scratch->aside[LANES * i + lane] = x[i];
+        x[i] = tagc_dense_strip(x[i]);
+      }
+    }
     to.scales = (uint16_t *)(message + call.scales_at) + (uint64_t)block * steps<codec>::SCALES;
     to.codes = message + call.codes_at + (uint64_t)block * steps<codec>::BYTES;
     to.block = block;
-    to.count = count;
-    steps<codec>::encode(to, seen, lane, scratch, left);
+    to.count = count_of(call, block);
+    steps<codec>::encode(to, x, lane, scratch->stage, left);
     if (block == call.blocks - 1)
       pad<codec>(call, message, lane);
-    if (!keeps)
+    if (call.storage == TAGC_STORAGE_NONE)
       continue;
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
-      left[i] = unusual ? tagc_dense_mend(x[i], left[i]) : left[i];
-      left[i] = place_of(lane, i) < count ? left[i] : 0;
-    }
-    norm2 += kept_store(call, kept, block, lane, count, left);
+    if (unusual)
+      UNROLL for (uint32_t i = 0; i < EACH; i++)
+        left[i] = tagc_dense_mend(scratch->aside[LANES * i + lane], left[i]);
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
+      left[i] = place_of(lane, i) < to.count ? left[i] : 0;
+    norm2 += kept_store(call, kept, block, lane, to.count, left, scratch->stage);
   }
   return norm2;
 }
 
-DEVICE void look_at_own(const struct tagc_dense_call &call, uint32_t first, uint32_t stride, uint32_t lane)
+DEVICE void look_at_own(const struct tagc_dense_call &call, uint32_t first, uint32_t stride, uint32_t lane, float *stage)
 {
   const char *from = shard_of(call, call.rank);
   const uint32_t size = size_of(call);
@@ -221,7 +237,7 @@ DEVICE void look_at_own(const struct tagc_dense_call &call, uint32_t first, uint
   for (uint32_t block = first; block < call.blocks; block += stride) {
     const uint32_t count = count_of(call, block);
     float x[EACH];
-    elements_convert(elements_fetch(from + (uint64_t)block * BLOCK * size, call.dtype, lane, count), call.dtype, x);
+    elements_convert(elements_fetch(from + (uint64_t)block * BLOCK * size, call.dtype, lane, count, stage), call.dtype, x);
     UNROLL for (uint32_t i = 0; i < EACH; i++)
       x[i] = place_of(lane, i) < count ? call.scale * x[i] : 0;
     seen |= has_exception(x);
@@ -232,16 +248,16 @@ DEVICE void look_at_own(const struct tagc_dense_call &call, uint32_t first, uint
 
 template <enum tagc_dense_codec codec> DEVICE void encode(const struct tagc_dense_call &call)
 {
-  __shared__ __align__(16) float scratch[WARPS][steps<codec>::SCRATCH];
+  __shared__ __align__(16) struct scratch scratch[WARPS];
   __shared__ double norm2[WARPS];
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   const uint32_t first = blockIdx.x * WARPS + warp, stride = gridDim.x * WARPS;
   double sum = 0;
   for (uint32_t shard = blockIdx.y; shard < call.nranks; shard += gridDim.y) {
     if (shard == call.rank)
-      look_at_own(call, first, stride, lane);
+      look_at_own(call, first, stride, lane, scratch[warp].stage);
     else
-      sum += encode_shard<codec>(call, shard, first, stride, lane, scratch[warp]);
+      sum += encode_shard<codec>(call, shard, first, stride, lane, &scratch[warp]);
   }
   sum = warp_sum(sum);
   if (lane == 0)
@@ -389,22 +405,25 @@ DEVICE void finish(const struct tagc_dense_call &call, bool by_inverse, float in
 /* In a block the own values are read before results are written, by the same lanes: recv may be the own shard. */
 template <enum tagc_dense_codec codec> DEVICE void decode(const struct tagc_dense_call &call)
 {
-  const uint32_t lane = threadIdx.x % LANES, stride = gridDim.x * WARPS, size = size_of(call);
+  __shared__ __align__(16) float stages[WARPS][BLOCK];
+  const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, stride = gridDim.x * WARPS, size = size_of(call);
+  float *stage = stages[warp];
   const uint64_t rotation_key = tagc_rotation_key(call.seed, call.rank);
   const char *own = shard_of(call, call.rank);
   const bool fits = call.state->fits, exceptions = call.state->exceptions;
   const bool by_inverse = tagc_divides_by_inverse(call.divisor);
   const float inverse = by_inverse ? 1 / call.divisor : 1;
-  for (uint32_t block = blockIdx.x * WARPS + threadIdx.x / LANES; block < call.blocks; block += stride) {
+  for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += stride) {
     const uint64_t from = (uint64_t)block * BLOCK;
     const uint32_t count = count_of(call, block);
-    const struct rows rows = elements_fetch(own + from * size, call.dtype, lane, count);
+    const struct rows rows = elements_fetch(own + from * size, call.dtype, lane, count, stage);
     float sum[EACH] = {0, 0, 0, 0, 0, 0, 0, 0}, x[EACH];
     for (uint32_t sender = 0; sender < call.nranks; sender++) {
       const uint8_t *message = call.message_in + call.message_bytes * sender;
       const uint16_t *scales = (const uint16_t *)(message + call.scales_at) + (uint64_t)block * steps<codec>::SCALES;
       if (sender != call.rank)
-        steps<codec>::add(sum, scales, message + call.codes_at + (uint64_t)block * steps<codec>::BYTES, lane, count);
+        steps<codec>::add(sum, scales, message + call.codes_at + (uint64_t)block * steps<codec>::BYTES, lane, count,
+                            stage);
     }
     if (steps<codec>::ROTATES)
       turn_back(sum, signs_of(rotation_key, block, lane), lane);
@@ -416,14 +435,21 @@ template <enum tagc_dense_codec codec> DEVICE void decode(const struct tagc_dens
     finish(call, by_inverse, inverse, x);
     UNROLL for (uint32_t i = 0; i < EACH; i++)
       x[i] = fits ? x[i] : tagc_float_of(TAGC_NAN_BITS);
-    elements_store((char *)call.recv + from * size, call.dtype, lane, count, x);
+    elements_store((char *)call.recv + from * size, call.dtype, lane, count, x, stage);
   }
 }
 
 /* -- entries ------------------------------------------------------------------------------------------------------- */
 
-#define ENTRY(name, ...) \
-  extern "C" __global__ void __launch_bounds__(TAGC_DENSE_CUDA_THREADS) name(const struct tagc_dense_call call) \
+/* How many groups a processor shall have room for: as many as leave registers enough (`make kernel-info`: no spills). */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+enum { ROTATE_GROUPS = 2 };
+#else
+enum { ROTATE_GROUPS = 3 };
+#endif
+
+#define ENTRY(name, groups, ...) \
+  extern "C" __global__ void __launch_bounds__(TAGC_DENSE_CUDA_THREADS, groups) name(const struct tagc_dense_call call) \
   { \
     __VA_ARGS__; \
   } \
@@ -441,14 +467,14 @@ DEVICE void open(const struct tagc_dense_call &call)
     call.state->own_exceptions = 0;
 }
 
-ENTRY(tagc_dense_open, open(call));
-ENTRY(tagc_dense_close, close(call));
-ENTRY(tagc_dense_check, check(call));
-ENTRY(tagc_dense_encode_bf16, encode<TAGC_DENSE_BF16>(call));
-ENTRY(tagc_dense_encode_q8, encode<TAGC_DENSE_Q8>(call));
-ENTRY(tagc_dense_encode_q4, encode<TAGC_DENSE_Q4>(call));
-ENTRY(tagc_dense_encode_q2, encode<TAGC_DENSE_Q2>(call));
-ENTRY(tagc_dense_decode_bf16, decode<TAGC_DENSE_BF16>(call));
-ENTRY(tagc_dense_decode_q8, decode<TAGC_DENSE_Q8>(call));
-ENTRY(tagc_dense_decode_q4, decode<TAGC_DENSE_Q4>(call));
-ENTRY(tagc_dense_decode_q2, decode<TAGC_DENSE_Q2>(call));
+ENTRY(tagc_dense_open, 4, open(call));
+ENTRY(tagc_dense_close, 4, close(call));
+ENTRY(tagc_dense_check, 4, check(call));
+ENTRY(tagc_dense_encode_bf16, 3, encode<TAGC_DENSE_BF16>(call));
+ENTRY(tagc_dense_encode_q8, 3, encode<TAGC_DENSE_Q8>(call));
+ENTRY(tagc_dense_encode_q4, ROTATE_GROUPS, encode<TAGC_DENSE_Q4>(call));
+ENTRY(tagc_dense_encode_q2, ROTATE_GROUPS, encode<TAGC_DENSE_Q2>(call));
+ENTRY(tagc_dense_decode_bf16, 3, decode<TAGC_DENSE_BF16>(call));
+ENTRY(tagc_dense_decode_q8, 4, decode<TAGC_DENSE_Q8>(call));
+ENTRY(tagc_dense_decode_q4, 4, decode<TAGC_DENSE_Q4>(call));
+ENTRY(tagc_dense_decode_q2, 4, decode<TAGC_DENSE_Q2>(call));

@@ -38,7 +38,7 @@ struct tagc_dense_parts {
   size_t scales, codes, code_bytes, bytes;
 };
 
-struct tagc_dense_parts tagc_dense_parts(const struct tagc_dense_format *format, uint64_t n);
+struct tagc_dense_parts tagc_dense_parts_of(const struct tagc_dense_format *format, uint64_t n);
 bool tagc_dense_layout(const struct tagc_dense_format *format, const struct tagc_shape *shape, struct tagc_layout *out);
 void tagc_dense_encode(const struct tagc_dense_format *format, struct tagc_job *job);
 void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *job);

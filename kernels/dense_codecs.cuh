@@ -8,7 +8,7 @@
 #include "kernels/dense.h"
 #include "kernels/dense_lanes.cuh"
 
-/* A block on its way out. */
+/* A block on its way out. Every codec has a warp's scratch of a block, which is free before and after. */
 struct sent {
   uint16_t *scales;                /* of this block */
   uint8_t *codes;
@@ -22,9 +22,9 @@ template <enum tagc_dense_codec codec> struct steps;
 /* -- bf16: codes are not sent beyond the shard's end -------------------------------------------------------------- */
 
 template <> struct steps<TAGC_DENSE_BF16> {
-  enum { SCALES = 0, BYTES = 2 * BLOCK, ROTATES = false, SCRATCH = 1 };
+  enum { SCALES = 0, BYTES = 2 * BLOCK, ROTATES = false };
 
-  static __device__ __forceinline__ void encode(const struct sent &to, const float x[EACH], uint32_t lane, float *,
+  static __device__ __forceinline__ void encode(const struct sent &to, const float x[EACH], uint32_t lane, float *scratch,
                                                 float left[EACH])
   {
     struct rows rows = {};
@@ -36,13 +36,13 @@ template <> struct steps<TAGC_DENSE_BF16> {
       rows_put<2>(rows, i, code);
       left[i] = x[i] - tagc_from_bf16((uint16_t)code);
     }
-    rows_store<2>(to.codes, BY_ROWS, lane, to.count, rows);
+    rows_store<2>(to.codes, lane, to.count, rows, scratch);
   }
 
   static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *, const uint8_t *codes, uint32_t lane,
-                                             uint32_t count)
+                                             uint32_t count, float *scratch)
   {
-    const struct rows rows = rows_fetch<2>(codes, BY_ROWS, lane, count);
+    const struct rows rows = rows_fetch<2>(codes, lane, count, scratch);
     UNROLL for (uint32_t i = 0; i < EACH; i++)
       sum[i] += tagc_from_bf16((uint16_t)rows_get<2>(rows, i));
   }
@@ -59,7 +59,7 @@ DEVICE float code_of(const struct sent &to, float x, float inverse, float limit,
 }
 
 template <> struct steps<TAGC_DENSE_Q8> {
-  enum { SCALES = 1, BYTES = BLOCK, ROTATES = false, SCRATCH = 1 };
+  enum { SCALES = 1, BYTES = BLOCK, ROTATES = false };
 
   static __device__ __forceinline__ void encode(const struct sent &to, const float x[EACH], uint32_t lane, float *,
                                                 float left[EACH])
@@ -75,15 +75,15 @@ template <> struct steps<TAGC_DENSE_Q8> {
       rows_put<1>(rows, i, (uint32_t)(int32_t)code & 0xff);
       left[i] = x[i] - code * unit;
     }
-    rows_store<1>(to.codes, BY_ROWS, lane, BLOCK, rows);
+    rows_write<1>((char *)to.codes, lane, rows);
     if (lane == 0)
       *to.scales = scale;
   }
 
   static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes, uint32_t lane,
-                                             uint32_t)
+                                             uint32_t, float *)
   {
-    const struct rows rows = rows_fetch<1>(codes, BY_ROWS, lane, BLOCK);
+    const struct rows rows = rows_read<1>((const char *)codes, lane);
     const float unit = tagc_from_bf16(*scales);
     UNROLL for (uint32_t i = 0; i < EACH; i++)
       sum[i] += (float)(int8_t)rows_get<1>(rows, i) * unit;
@@ -91,7 +91,7 @@ template <> struct steps<TAGC_DENSE_Q8> {
 };
 
 template <> struct steps<TAGC_DENSE_Q4> {
-  enum { SCALES = 2, BYTES = BLOCK / 2, ROTATES = true, SCRATCH = 1 };
+  enum { SCALES = 2, BYTES = BLOCK / 2, ROTATES = true };
 
   /* The word with byte 4 lane on: each has a code of the lower half and one of the upper. */
   static __device__ __forceinline__ void encode(const struct sent &to, const float x[EACH], uint32_t lane, float *,
@@ -123,7 +123,7 @@ template <> struct steps<TAGC_DENSE_Q4> {
   }
 
   static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes, uint32_t lane,
-                                             uint32_t)
+                                             uint32_t, float *)
   {
     const uint32_t word = ((const uint32_t *)codes)[lane], both = *(const uint32_t *)scales;
     UNROLL for (uint32_t i = 0; i < EACH; i++) {
@@ -139,7 +139,7 @@ template <> struct steps<TAGC_DENSE_Q4> {
 DEVICE float q2_squares(const float *row, uint32_t lane)
 {
   float squares = 0;
-  UNROLL for (uint32_t i = 0; i < BLOCK; i += 16) {
+  UNROLL_4 for (uint32_t i = 0; i < BLOCK; i += 16) {
     const float v = row[i + lane % 16];
     squares += v * v;
   }
@@ -151,7 +151,7 @@ DEVICE float q2_products(const float *row, uint32_t lane, float threshold, uint3
 {
   float products = 0;
   uint32_t count = 0;
-  UNROLL for (uint32_t i = 0; i < BLOCK; i += 16) {
+  UNROLL_4 for (uint32_t i = 0; i < BLOCK; i += 16) {
     const float v = row[i + lane % 16];
     const bool is_large = v * v > threshold;
     products += tagc_float_of(tagc_bits_of(v) & 0x7fffffffu) * (is_large ? TAGC_Q2_LARGE : TAGC_Q2_SMALL);
@@ -169,7 +169,7 @@ DEVICE float q2_pick(uint32_t code, const float four[4])
 }
 
 template <> struct steps<TAGC_DENSE_Q2> {
-  enum { SCALES = 1, BYTES = BLOCK / 4, ROTATES = true, SCRATCH = BLOCK };
+  enum { SCALES = 1, BYTES = BLOCK / 4, ROTATES = true };
 
   /* Of the codes of a lane's rows, which are two bits of the word with byte 4 (lane % 16) on, and four bits apart. */
   static __device__ __forceinline__ uint32_t shift_of(uint32_t lane, uint32_t i)
@@ -210,7 +210,7 @@ template <> struct steps<TAGC_DENSE_Q2> {
       left[i] = x[i] - left[i];
   }
 
-  /* The scale, and the lane's codes where they belong in *word. The warp's scratch is free before and after. */
+  /* The scale, and the lane's codes where they belong in *word. */
   static __device__ __forceinline__ uint16_t choose(const struct sent &to, const float v[EACH], float power, uint32_t lane,
                                                     float *scratch, uint32_t *word)
   {
@@ -230,7 +230,7 @@ template <> struct steps<TAGC_DENSE_Q2> {
   }
 
   static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes, uint32_t lane,
-                                             uint32_t)
+                                             uint32_t, float *)
   {
     const uint32_t word = ((const uint32_t *)codes)[lane % 16];
     float four[4];

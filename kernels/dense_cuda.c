@@ -81,7 +81,7 @@ static struct tagc_dense_call call_of(const struct tagc_dense_format *format, co
                                       struct tagc_dense_counts *counts)
 {
   const struct tagc_shape *shape = &job->shape;
-  const struct tagc_dense_parts parts = tagc_dense_parts(format, shape->n);
+  const struct tagc_dense_parts parts = tagc_dense_parts_of(format, shape->n);
   return (struct tagc_dense_call){
     .send = job->send,
     .recv = job->recv,

@@ -4,8 +4,8 @@
  * Places   A lane holds eight elements of a block: 4 lane to 4 lane + 3 of each half. So the lanes' accesses are
  *          neighbours whatever the width of an element, the halves' codes of q4 meet in one byte, and so do strides 1, 2
  *          and 128 of the rotation in one lane.
- * Memory   Four elements at once where the address allows, else one by one, or byte by byte. Incomplete blocks read as
- *          zeros, and nothing is written behind their end.
+ * Memory   Four elements at once where the block is whole and its address allows it; else by way of shared memory, where
+ *          what is behind the end becomes zero. Nothing is read or written there.
  * Order    Sums are made in the order of dense_kernels.inc.c; that order is part of the formats.
  */
 #ifndef KERNELS_DENSE_LANES_CUH
@@ -21,141 +21,121 @@ enum { BLOCK = TAGC_DENSE_BLOCK, HALF = BLOCK / 2, LANES = 32, EACH = BLOCK / LA
 #define DEVICE static __device__ __forceinline__
 #ifdef __CUDACC__
 #define UNROLL _Pragma("unroll")
+#define UNROLL_4 _Pragma("unroll 4")
 #else
 #define UNROLL
+#define UNROLL_4
 #endif
 
 /* Where a lane's element i is in its block. */
 DEVICE uint32_t place_of(uint32_t lane, uint32_t i) { return (i < ROW ? 0 : HALF) + ROW * lane + i % ROW; }
 
-/* -- four elements in memory --------------------------------------------------------------------------------------- */
-
-enum access { BY_BYTES, BY_ELEMENTS, BY_ROWS };
-
-/* As they lie in memory: 4, 8 or 16 bytes. */
-struct row {
-  uint32_t word[ROW];
-};
-
-DEVICE enum access access_of(const void *at, uint32_t size)
-{
-  const uintptr_t address = (uintptr_t)at;
-  return address % (ROW * size) == 0 ? BY_ROWS : address % size == 0 ? BY_ELEMENTS : BY_BYTES;
-}
-
-/* How many of the row at `place` a block of `count` elements has. */
-DEVICE uint32_t row_length(uint32_t place, uint32_t count)
-{
-  return place >= count ? 0 : count - place < ROW ? count - place : (uint32_t)ROW;
-}
-
-/* Element i of a row, of `size` bytes. */
-template <uint32_t size> DEVICE uint32_t row_get(const struct row &row, uint32_t i)
-{
-  return size == 4 ? row.word[i] : row.word[size * i / 4] >> 8 * (size * i % 4) & ((1u << 8 * size % 32) - 1);
-}
-
-/* Of a row of zeros. */
-template <uint32_t size> DEVICE void row_put(struct row &row, uint32_t i, uint32_t element)
-{
-  row.word[size * i / 4] |= element << 8 * (size * i % 4);
-}
-
-template <uint32_t size> DEVICE struct row row_fetch(const void *from, enum access how, uint32_t length)
-{
-  struct row row = {{0, 0, 0, 0}};
-  if (how == BY_ROWS && length == ROW) {
-    if (size == 4) {
-      const uint4 all = *(const uint4 *)from;
-      row.word[0] = all.x, row.word[1] = all.y, row.word[2] = all.z, row.word[3] = all.w;
-    } else if (size == 2) {
-      const uint2 all = *(const uint2 *)from;
-      row.word[0] = all.x, row.word[1] = all.y;
-    } else {
-      row.word[0] = *(const uint32_t *)from;
-    }
-  } else if (how != BY_BYTES) {
-    UNROLL for (uint32_t i = 0; i < ROW; i++)
-      if (i < length)
-        row_put<size>(row, i, size == 4   ? ((const uint32_t *)from)[i]
-                              : size == 2 ? ((const uint16_t *)from)[i]
-                                          : ((const uint8_t *)from)[i]);
-  } else {
-    UNROLL for (uint32_t i = 0; i < ROW * size; i++)
-      if (i < length * size)
-        row.word[i / 4] |= (uint32_t)((const uint8_t *)from)[i] << 8 * (i % 4);
-  }
-  return row;
-}
-
-template <uint32_t size> DEVICE void row_store(void *to, enum access how, uint32_t length, const struct row &row)
-{
-  if (how == BY_ROWS && length == ROW) {
-    if (size == 4)
-      *(uint4 *)to = make_uint4(row.word[0], row.word[1], row.word[2], row.word[3]);
-    else if (size == 2)
-      *(uint2 *)to = make_uint2(row.word[0], row.word[1]);
-    else
-      *(uint32_t *)to = row.word[0];
-  } else if (how != BY_BYTES) {
-    UNROLL for (uint32_t i = 0; i < ROW; i++)
-      if (i < length) {
-        const uint32_t element = row_get<size>(row, i);
-        if (size == 4)
-          ((uint32_t *)to)[i] = element;
-        else if (size == 2)
-          ((uint16_t *)to)[i] = (uint16_t)element;
-        else
-          ((uint8_t *)to)[i] = (uint8_t)element;
-      }
-  } else {
-    UNROLL for (uint32_t i = 0; i < ROW * size; i++)
-      if (i < length * size)
-        ((uint8_t *)to)[i] = (uint8_t)(row.word[i / 4] >> 8 * (i % 4));
-  }
-}
-
-/* -- a lane's part of a block -------------------------------------------------------------------------------------- */
+/* -- a lane's part of a block, as it lies in memory ------------------------------------------------------------------ */
 
 struct rows {
-  struct row half[2];
+  uint32_t word[2][ROW];           /* of each half: 4, 8 or 16 bytes */
 };
 
-/* Of the block's `count` elements at `from`. */
-template <uint32_t size> DEVICE struct rows rows_fetch(const void *from, enum access how, uint32_t lane, uint32_t count)
+/* Element i, of `size` bytes. */
+template <uint32_t size> DEVICE uint32_t rows_get(const struct rows &rows, uint32_t i)
 {
-  struct rows rows;
+  const uint32_t at = size * (i % ROW), word = rows.word[i / ROW][at / 4];
+  return size == 4 ? word : word >> 8 * (at % 4) & ((1u << 8 * size % 32) - 1);
+}
+
+/* Into rows of zeros. */
+template <uint32_t size> DEVICE void rows_put(struct rows &rows, uint32_t i, uint32_t element)
+{
+  const uint32_t at = size * (i % ROW);
+  rows.word[i / ROW][at / 4] |= element << 8 * (at % 4);
+}
+
+/* Both halves, at addresses that are good for whole rows. */
+template <uint32_t size> DEVICE struct rows rows_read(const char *from, uint32_t lane)
+{
+  struct rows rows = {};
   UNROLL for (uint32_t half = 0; half < 2; half++) {
-    const uint32_t place = place_of(lane, ROW * half);
-    rows.half[half] = row_fetch<size>((const char *)from + size * place, how, row_length(place, count));
+    const char *at = from + size * place_of(lane, ROW * half);
+    uint32_t *word = rows.word[half];
+    if (size == 4) {
+      const uint4 all = *(const uint4 *)at;
+      word[0] = all.x, word[1] = all.y, word[2] = all.z, word[3] = all.w;
+    } else if (size == 2) {
+      const uint2 all = *(const uint2 *)at;
+      word[0] = all.x, word[1] = all.y;
+    } else {
+      word[0] = *(const uint32_t *)at;
+    }
   }
   return rows;
 }
 
-template <uint32_t size>
-DEVICE void rows_store(void *to, enum access how, uint32_t lane, uint32_t count, const struct rows &rows)
+template <uint32_t size> DEVICE void rows_write(char *to, uint32_t lane, const struct rows &rows)
 {
   UNROLL for (uint32_t half = 0; half < 2; half++) {
-    const uint32_t place = place_of(lane, ROW * half);
-    row_store<size>((char *)to + size * place, how, row_length(place, count), rows.half[half]);
+    char *at = to + size * place_of(lane, ROW * half);
+    const uint32_t *word = rows.word[half];
+    if (size == 4)
+      *(uint4 *)at = make_uint4(word[0], word[1], word[2], word[3]);
+    else if (size == 2)
+      *(uint2 *)at = make_uint2(word[0], word[1]);
+    else
+      *(uint32_t *)at = word[0];
   }
 }
 
-template <uint32_t size> DEVICE uint32_t rows_get(const struct rows &rows, uint32_t i)
+/* -- memory that is not for whole rows: through shared memory ------------------------------------------------------- */
+
+/* Copies the first `bytes` of `all`, both multiples of sizeof(T), and puts zeros in place of the others. */
+template <typename T> DEVICE void copy_as(void *to, const void *from, uint32_t bytes, uint32_t all, uint32_t lane)
 {
-  return row_get<size>(rows.half[i / ROW], i % ROW);
+  UNROLL_4 for (uint32_t i = lane; i < all / sizeof(T); i += LANES)
+    ((T *)to)[i] = i < bytes / sizeof(T) ? ((const T *)from)[i] : (T)0;
 }
 
-template <uint32_t size> DEVICE void rows_put(struct rows &rows, uint32_t i, uint32_t element)
+/* By the widest unit that both addresses and the size allow. The warp's lanes have finished what they did before, and see
+ * what was written after. */
+static __device__ __noinline__ void copy(void *to, const void *from, uint32_t bytes, uint32_t all, uint32_t lane)
 {
-  row_put<size>(rows.half[i / ROW], i % ROW, element);
+  const uint32_t odd = (uint32_t)(uintptr_t)to | (uint32_t)(uintptr_t)from | bytes;
+  __syncwarp();
+  if (odd % 4 == 0)
+    copy_as<uint32_t>(to, from, bytes, all, lane);
+  else if (odd % 2 == 0)
+    copy_as<uint16_t>(to, from, bytes, all, lane);
+  else
+    copy_as<uint8_t>(to, from, bytes, all, lane);
+  __syncwarp();
 }
 
-/* Elements of a type: fetched first and converted later, so that what is fetched together is waited for together. */
-DEVICE struct rows elements_fetch(const void *from, uint32_t dtype, uint32_t lane, uint32_t count)
+/* Of a block of `count` elements at any address; zeros behind them. `stage`: the warp's own, for a block. */
+template <uint32_t size>
+DEVICE struct rows rows_fetch(const void *from, uint32_t lane, uint32_t count, float *stage)
 {
-  return dtype == TAGC_FLOAT32 ? rows_fetch<4>(from, access_of(from, 4), lane, count)
-                               : rows_fetch<2>(from, access_of(from, 2), lane, count);
+  if (count == BLOCK && (uintptr_t)from % (ROW * size) == 0)
+    return rows_read<size>((const char *)from, lane);
+  copy(stage, from, size * count, size * BLOCK, lane);
+  return rows_read<size>((const char *)stage, lane);
+}
+
+template <uint32_t size>
+DEVICE void rows_store(void *to, uint32_t lane, uint32_t count, const struct rows &rows, float *stage)
+{
+  if (count == BLOCK && (uintptr_t)to % (ROW * size) == 0) {
+    rows_write<size>((char *)to, lane, rows);
+    return;
+  }
+  __syncwarp();
+  rows_write<size>((char *)stage, lane, rows);
+  copy(to, stage, size * count, size * count, lane);
+}
+
+/* -- elements of a type --------------------------------------------------------------------------------------------- */
+
+/* Fetched first and converted later: what is fetched together is waited for together. */
+DEVICE struct rows elements_fetch(const void *from, uint32_t dtype, uint32_t lane, uint32_t count, float *stage)
+{
+  return dtype == TAGC_FLOAT32 ? rows_fetch<4>(from, lane, count, stage) : rows_fetch<2>(from, lane, count, stage);
 }
 
 DEVICE void elements_convert(const struct rows &rows, uint32_t dtype, float x[EACH])
@@ -171,18 +151,18 @@ DEVICE void elements_convert(const struct rows &rows, uint32_t dtype, float x[EA
       x[i] = tagc_from_bf16((uint16_t)rows_get<2>(rows, i));
 }
 
-DEVICE void elements_store(void *to, uint32_t dtype, uint32_t lane, uint32_t count, const float x[EACH])
+DEVICE void elements_store(void *to, uint32_t dtype, uint32_t lane, uint32_t count, const float x[EACH], float *stage)
 {
   struct rows rows = {};
   if (dtype == TAGC_FLOAT32) {
     UNROLL for (uint32_t i = 0; i < EACH; i++)
       rows_put<4>(rows, i, tagc_bits_of(x[i]));
-    rows_store<4>(to, access_of(to, 4), lane, count, rows);
+    rows_store<4>(to, lane, count, rows, stage);
     return;
   }
   UNROLL for (uint32_t i = 0; i < EACH; i++)
     rows_put<2>(rows, i, dtype == TAGC_FLOAT16 ? tagc_to_fp16(x[i]) : tagc_to_bf16(x[i]));
-  rows_store<2>(to, access_of(to, 2), lane, count, rows);
+  rows_store<2>(to, lane, count, rows, stage);
 }
 
 /* -- what a warp finds out together -------------------------------------------------------------------------------- */

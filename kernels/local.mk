@@ -50,6 +50,32 @@ libtagc_a_LIBADD += $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)
 EXTRA_libtagc_a_DEPENDENCIES = $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)
 endif
 
+# The same for GPUs: one module, in the library as a file in a file. The newest driver gets code for its GPU, older ones PTX:
+# that of the oldest GPU in words that drivers from CUDA 10 on know, which ptxas checks.
+libtagc_a_SOURCES += kernels/dense_cuda.c kernels/dense_cuda.h kernels/fatbin.h
+cuda_sources = kernels/kernels.cu kernels/dense.cu kernels/dense_codecs.cuh kernels/dense_lanes.cuh
+cuda_headers = kernels/codec.h kernels/codec_bits.h kernels/codec_dense.h kernels/dense.h kernels/dense_cuda.h \
+  kernels/exceptions.h kernels/residual.h kernels/residual_blocks.h kernels/rotate.h
+EXTRA_DIST += $(cuda_sources) kernels/kernel-info kernels/fatbin.c kernels/fatbin_none.c
+if HAVE_NVCC
+nodist_libtagc_a_SOURCES = kernels/fatbin.c
+kernels/libtagc_a-fatbin.$(OBJEXT): kernels/kernels.fatbin kernels/kernels.ptx
+nvcc_compile = $(NVCC) -std=c++17 -I$(top_srcdir) -fmad=false -ftz=false -prec-div=true -prec-sqrt=true $(NVCC_WARN_FLAGS)
+kernels/kernels.fatbin: $(cuda_sources) $(cuda_headers)
+	$(AM_V_GEN)$(MKDIR_P) kernels && $(nvcc_compile) $(NVCC_TARGETS) -Xptxas -v -Xfatbin -compress-all -fatbin \
+	  -o $@ $(srcdir)/kernels/kernels.cu >kernels/kernels.log 2>&1 || { cat kernels/kernels.log >&2; exit 1; }
+kernels/kernels.ptx: $(cuda_sources) $(cuda_headers)
+	$(AM_V_GEN)$(MKDIR_P) kernels && $(nvcc_compile) -arch=compute_75 -ptx -o $@.new $(srcdir)/kernels/kernels.cu && \
+	  sed -i -e 's/^\.version .*/.version 6.3/' -e '/used_bytes_mask/d' -e '/^\/\//d' -e '/^$$/d' $@.new && \
+	  for sm in $(NVCC_PTX_CHECKS); do $(PTXAS) -arch=$$sm -o /dev/null $@.new || exit 1; done && mv $@.new $@
+kernel-info: kernels/kernels.fatbin ; @$(srcdir)/kernels/kernel-info kernels/kernels.log
+CLEANFILES += kernels/kernels.fatbin kernels/kernels.log kernels/kernels.ptx kernels/kernels.ptx.new
+else
+nodist_libtagc_a_SOURCES = kernels/fatbin_none.c
+kernel-info: ; @echo "make kernel-info needs nvcc; configure found none" >&2; exit 1
+endif
+.PHONY: kernel-info
+
 # What the codecs do: sizes, errors, speeds.
 bin_PROGRAMS += tagc-bench
 tagc_bench_SOURCES = kernels/tagc-bench.c kernels/bench.h \

@@ -59,7 +59,14 @@ check_DATA += tests/standin/cuda/samples.so
 unit_tests += $(cuda_tests)
 tests_unit_test_cuda_kernels_LDADD = tests/standin/cuda/libcuda.so.1 -lm
 tests_unit_test_cuda_kernels_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
+
+# GPU kernels against the host.
+cuda_tests += tests/unit/test_dense_cuda
+check_DATA += tests/standin/cuda/kernels.so
+tests_unit_test_dense_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_dense_cuda_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
 endif
+EXTRA_DIST += tests/unit/dense_device.h
 
 # Our own NCCL header against the real one.
 EXTRA_DIST += tests/unit/abi_table.h

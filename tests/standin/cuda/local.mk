@@ -33,3 +33,9 @@ tests/standin/cuda/samples.so: tests/standin/cuda/samples.cu $(emulate_headers) 
 	$(AM_V_GEN)$(emulate_cxx) $(srcdir)/tests/standin/cuda/samples.cu -x none -shared -o $@ $(LDFLAGS) \
 	  tests/standin/cuda/libcuda.so.1
 CLEANFILES += tests/standin/cuda/samples.so
+
+# The library's own kernels, where the driver looks for them.
+tests/standin/cuda/kernels.so: $(cuda_sources) $(cuda_headers) $(emulate_headers) tests/standin/cuda/libcuda.so.1
+	$(AM_V_GEN)$(emulate_cxx) -include tests/standin/cuda/kernel.h $(srcdir)/kernels/kernels.cu -x none -shared -o $@ \
+	  $(LDFLAGS) tests/standin/cuda/libcuda.so.1
+CLEANFILES += tests/standin/cuda/kernels.so

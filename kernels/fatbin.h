@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The compiled GPU kernels (kernels.cu), inside the library: for cuModuleLoadData(). Constant; nothing to free.
+ */
+#ifndef KERNELS_FATBIN_H
+#define KERNELS_FATBIN_H
+
+#include <stddef.h>
+
+/* The fat binary: code of several generations of GPUs, and PTX for later ones. NULL, and 0 bytes, where the library was
+ * built without CUDA. */
+const void *tagc_fatbin(void);
+size_t tagc_fatbin_size(void);
+
+/* The same kernels as PTX for drivers that refuse the fat binary because it is newer than they are: text that ends with a
+ * zero. NULL where the library was built without CUDA. */
+const char *tagc_fatbin_ptx(void);
+
+#endif

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The CUDA kernels of the dense codecs leave the bytes that the host leaves: messages, residuals, results, counts; over
+ * codecs, types, storages, rounding, odd sizes, numbers of ranks, addresses, exceptions, hostile messages, several steps.
+ *
+ * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run).
+ */
+#include "kernels/codecs.h"
+#include "tests/unit/dense_device.h"
+#include "tests/unit/tap.h"
+
+struct setting {
+  const char *codec;
+  uint64_t n;
+  int nranks;
+  enum tagc_dtype dtype;
+  enum tagc_storage storage;
+  bool stochastic;
+  enum pattern pattern;
+  size_t off;                      /* bytes past an aligned address */
+  bool in_place;
+  float scale, divisor;
+  int steps;
+  void (*change)(struct sim *sim); /* what the ranks have before a step, beyond the pattern */
+  void (*corrupt)(struct sim *sim);     /* what arrives */
+};
+
+static const char *const codecs[] = {"bf16", "q8", "q4", "q2"};
+static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
+static const char *const storages[] = {"none", "fp32", "bf16", "int8"};
+enum { CODECS = 4, DTYPES = 3, STORAGES = 4 };
+
+static struct tagc_dense_launcher launcher;
+static char difference[256];        /* the first one of a setting */
+static uint64_t compared;
+
+static void differs(const struct setting *s, int step, int rank, const char *what, size_t at)
+{
+  if (!difference[0])
+    snprintf(difference, sizeof difference, "step %d: %s of rank %d differs, n=%llu, %d ranks, %s, pattern %d, off %zu%s: byte %zd",
+             step, what, rank, (unsigned long long)s->n, s->nranks, dtypes[s->dtype], (int)s->pattern, s->off,
+             s->in_place ? ", in place" : "", (ssize_t)at - 1);
+}
+
+static void compare(const struct setting *s, int step, int rank, const char *what, const struct twin *twin, size_t from,
+                    size_t bytes)
+{
+  const size_t at = twin_differs(twin, from, bytes);
+  compared += bytes;
+  if (at)
+    differs(s, step, rank, what, at);
+}
+
+/* A norm is the same sum in another order. */
+static bool about(double a, double b) { return a == b || fabs(a - b) <= 1e-12 * fabs(b); }
+
+static void encode(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step)
+{
+  for (int r = 0; r < s->nranks; r++) {
+    struct tagc_job *host = &sim->job[r], *device = &ranks[r].job;
+    struct tagc_codec_stats stats = {0};
+    const struct tagc_dense_counts before = device_counts(&ranks[r]);
+    host->seed = device->seed = 1000003u * (uint64_t)step + s->n;
+    host->stats = &stats;
+    device->residual_empty = host->residual_empty;
+    twin_put(&ranks[r].send);
+    sim->codec->encode(host);
+    MUST(tagc_dense_cuda_encode(&launcher, sim->codec, device, (void *)twin_at(&ranks[r].counts), NULL));
+    for (int shard = 0; shard < s->nranks; shard++)
+      if (shard != r)
+        compare(s, step, r, "a message", &ranks[r].message_out, (size_t)shard * host->layout.message_bytes,
+                host->layout.message_bytes);
+    compare(s, step, r, "the residual", &ranks[r].residual, 0, ranks[r].residual.bytes);
+    compare(s, step, r, "the send buffer", &ranks[r].send, 0, ranks[r].send.bytes);
+    const struct tagc_dense_counts after = device_counts(&ranks[r]);
+    if (after.selected - before.selected != stats.selected || after.nonfinite - before.nonfinite != stats.nonfinite)
+      differs(s, step, r, "a count of encode", 0);
+    if (!about(after.residual_norm2, stats.residual_norm2))
+      differs(s, step, r, "the norm", 0);
+  }
+}
+
+static void decode(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step)
+{
+  for (int r = 0; r < s->nranks; r++) {
+    struct tagc_job *host = &sim->job[r];
+    struct tagc_codec_stats stats = {0};
+    const struct tagc_dense_counts before = device_counts(&ranks[r]);
+    void *recv = host->recv;
+    host->stats = &stats;
+    if (s->in_place)
+      host->recv = (void *)(uintptr_t)tagc_job_shard(host, r);
+    twin_put(&ranks[r].message_in);
+    sim->codec->decode(host);
+    MUST(tagc_dense_cuda_decode(&launcher, sim->codec, &ranks[r].job, (void *)twin_at(&ranks[r].counts), NULL));
+    host->recv = recv;
+    host->residual_empty = false;
+    compare(s, step, r, "the result", s->in_place ? &ranks[r].send : &ranks[r].recv, 0,
+            s->in_place ? ranks[r].send.bytes : ranks[r].recv.bytes);
+    if (twin_differs(&ranks[r].state, 0, 0) || twin_differs(&ranks[r].counts, 0, 0))
+      differs(s, step, r, "what is beside the state", 0);
+    const struct tagc_dense_counts after = device_counts(&ranks[r]);
+    if (after.overflowed - before.overflowed != stats.overflowed || after.nonfinite_seen != host->nonfinite_seen)
+      differs(s, step, r, "a count of decode", 0);
+  }
+}
+
+/* All steps of a setting. What differs is in `difference`. */
+static bool same(const struct setting *s)
+{
+  struct sim sim = sim_new_stored(s->codec, s->n, s->nranks, s->dtype, 10000, s->storage);
+  struct device_rank *ranks = calloc((size_t)s->nranks, sizeof *ranks);
+  difference[0] = '\0';
+  for (int r = 0; r < s->nranks; r++) {
+    sim.job[r].scale = s->scale;
+    sim.job[r].divisor = s->divisor;
+    sim.job[r].stochastic = s->stochastic;
+    ranks[r] = device_rank_new(sim.codec, &sim.job[r], s->off, s->in_place);
+  }
+  for (int step = 0; step < s->steps && !difference[0]; step++) {
+    case_fill(&sim, s->pattern);
+    if (s->change)
+      s->change(&sim);
+    encode(s, &sim, ranks, step);
+    sim_exchange(&sim);
+    if (s->corrupt)
+      s->corrupt(&sim);
+    decode(s, &sim, ranks, step);
+  }
+  for (int r = 0; r < s->nranks; r++)
+    device_rank_free(&ranks[r]);
+  free(ranks);
+  sim_free(&sim);
+  if (difference[0])
+    note("%s, residual %s%s: %s", s->codec, storages[s->storage], s->stochastic ? ", by chance" : "", difference);
+  return !difference[0];
+}
+
+static struct setting usual(const char *codec)
+{
+  return (struct setting){.codec = codec, .n = 1000, .nranks = 2, .storage = TAGC_STORAGE_FP32, .scale = 1, .divisor = 1,
+                          .steps = 1};
+}
+
+/* -- what there is ----------------------------------------------------------------------------------------------------- */
+
+/* Every codec with every type, storage and rounding; sizes, ranks, patterns and addresses take turns. */
+static void check_variants(void)
+{
+  static const uint64_t sizes[] = {1, 255, 256, 257, 600, 1000, 2053};
+  static const size_t offs[] = {0, 0, 4, 2, 1, 8};
+  static const float factors[][2] = {{1, 1}, {1, 2}, {0.3f, 3}, {1, 8}, {-2, 0.7f}};
+  unsigned turn = 0;
+  for (int codec = 0; codec < CODECS; codec++)
+    for (int storage = 0; storage < STORAGES; storage++) {
+      bool all = true;
+      for (int dtype = 0; dtype < DTYPES; dtype++)
+        for (int stochastic = 0; stochastic < 2; stochastic++, turn++) {
+          struct setting s = usual(codecs[codec]);
+          s.n = sizes[turn % 7];
+          s.nranks = 2 + (int)(turn / 2 % 3);
+          s.dtype = (enum tagc_dtype)dtype;
+          s.storage = (enum tagc_storage)storage;
+          s.stochastic = stochastic;
+          s.pattern = (enum pattern)(turn * 5 % PATTERNS);
+          s.off = offs[turn % 6];
+          s.in_place = turn / 3 % 2;
+          s.scale = factors[turn % 5][0];
+          s.divisor = factors[turn % 5][1];
+          s.steps = storage ? 3 : 1;
+          all &= same(&s);
+        }
+      ok(all, "%s, residual %s: the host's bytes, whatever the type, rounding, size, and what was before", codecs[codec],
+         storages[storage]);
+    }
+}
+
+static void check_patterns(void)
+{
+  for (int codec = 0; codec < CODECS; codec++) {
+    bool all = true;
+    for (int pattern = 0; pattern < PATTERNS; pattern++) {
+      struct setting s = usual(codecs[codec]);
+      s.n = 777;
+      s.dtype = (enum tagc_dtype)(pattern % DTYPES);
+      s.pattern = (enum pattern)pattern;
+      s.stochastic = pattern % 2;
+      s.steps = 2;
+      all &= same(&s);
+    }
+    ok(all, "%s: the host's bytes of hard gradients", codecs[codec]);
+  }
+}
+
+static void check_sizes(void)
+{
+  for (int codec = 0; codec < CODECS; codec++) {
+    bool all = true;
+    for (int i = 0; i < CASE_SIZES; i++) {
+      struct setting s = usual(codecs[codec]);
+      s.n = case_sizes[i];
+      s.nranks = 2 + i % 2;
+      s.dtype = (enum tagc_dtype)(i % DTYPES);
+      s.storage = (enum tagc_storage)(1 + i % 3);
+      s.stochastic = i / 2 % 2;
+      all &= same(&s);
+    }
+    for (int nranks = 2; nranks <= 8; nranks++) {
+      struct setting s = usual(codecs[codec]);
+      s.n = 300 + 17 * (uint64_t)nranks;
+      s.nranks = nranks;
+      s.pattern = FEW_EXCEPTIONS;
+      s.divisor = (float)nranks;
+      all &= same(&s);
+    }
+    struct setting large = usual(codecs[codec]);
+    large.n = 3 * 4096 + 17;
+    large.storage = TAGC_STORAGE_INT8;
+    large.dtype = TAGC_BFLOAT16;
+    large.pattern = WIDE;
+    large.in_place = true;
+    all &= same(&large);
+    ok(all, "%s: sizes and numbers of ranks", codecs[codec]);
+  }
+}
+
+static void check_addresses(void)
+{
+  static const size_t offs[] = {1, 2, 3, 4, 6, 8, 12, 15};
+  for (int codec = 0; codec < CODECS; codec++) {
+    bool all = true;
+    for (int i = 0; i < 8; i++)
+      for (int dtype = 0; dtype < DTYPES; dtype++) {
+        struct setting s = usual(codecs[codec]);
+        s.n = 2 * 256 + 4 * (uint64_t)(i % 2) + (uint64_t)(i / 4);
+        s.dtype = (enum tagc_dtype)dtype;
+        s.off = offs[i];
+        s.in_place = i / 2 % 2;
+        all &= same(&s);
+      }
+    ok(all, "%s: gradients and results at any address", codecs[codec]);
+  }
+}
+
+/* -- exceptions -------------------------------------------------------------------------------------------------------- */
+static void at_the_last(struct sim *sim)
+{
+  for (int r = 0; r < sim->shape.nranks; r++)
+    for (int shard = 0; shard < sim->shape.nranks; shard++)
+      sim_put(sim, r, shard, sim->shape.n - 1, r % 2 ? INFINITY : -INFINITY);
+}
+
+static void in_the_own(struct sim *sim) { sim_put(sim, 0, 0, sim->shape.n / 2, NAN); }
+
+/* As many as fit, in places that have no order. */
+static void a_full_list(struct sim *sim)
+{
+  const uint64_t n = sim->shape.n, capacity = tagc_exceptions_capacity(n);
+  for (int r = 0; r < sim->shape.nranks; r++)
+    for (uint64_t i = 0; i < capacity; i++)
+      sim_put(sim, r, 1 - r, (i * 2654435761u + 5 + (uint64_t)r) % n, case_exception(i));
+}
+
+static void one_too_many(struct sim *sim)
+{
+  a_full_list(sim);
+  const uint64_t n = sim->shape.n;
+  for (uint64_t i = 0; i < n; i++)
+    if (!tagc_is_exception(tagc_bits_of(sim_sent(sim, 0, 1, i)))) {
+      sim_put(sim, 0, 1, i, NAN);
+      return;
+    }
+}
+
+static void nothing_else(struct sim *sim)
+{
+  for (uint64_t i = 0; i < sim->shape.n; i++)
+    sim_put(sim, 1, 0, i, INFINITY);
+}
+
+static void check_exceptions(void)
+{
+  static const struct { void (*change)(struct sim *); uint64_t n; const char *what; } cases[] = {
+    {at_the_last, 257, "at the last position"},
+    {at_the_last, 256, "at the last position of a block"},
+    {in_the_own, 100, "in a shard of its own"},
+    {a_full_list, 1000, "as many as fit"},
+    {one_too_many, 1000, "one more than fit"},
+    {nothing_else, 700, "and nothing else"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    bool all = true;
+    for (int codec = 0; codec < CODECS; codec++)
+      for (int dtype = 0; dtype < DTYPES; dtype++) {
+        struct setting s = usual(codecs[codec]);
+        s.n = cases[i].n;
+        s.dtype = (enum tagc_dtype)dtype;
+        s.change = cases[i].change;
+        s.steps = 2;
+        s.divisor = 2;
+        s.in_place = codec % 2;
+        all &= same(&s);
+      }
+    ok(all, "exceptions %s", cases[i].what);
+  }
+  struct setting s = usual("bf16");
+  s.n = 4096 * 41 + 3;             /* room for 42: long enough for groups that append out of order */
+  s.pattern = ZERO;
+  s.change = a_full_list;
+  ok(same(&s), "a long list comes into order");
+  s.change = one_too_many;
+  ok(same(&s), "a list that is too long by one");
+}
+
+/* -- what others send -------------------------------------------------------------------------------------------------- */
+static struct tagc_exceptions *arrived(struct sim *sim, int rank)
+{
+  return (struct tagc_exceptions *)(sim->job[rank].message_in + (size_t)(1 - rank) * sim->layout.message_bytes);
+}
+
+static void count_too_large(struct sim *sim) { arrived(sim, 0)->count = UINT32_MAX; }
+static void told_of_others(struct sim *sim) { arrived(sim, 0)->anywhere = 0xfffffff1u; }
+static void told_of_surplus(struct sim *sim) { arrived(sim, 0)->anywhere = TAGC_ANYWHERE_SURPLUS; }
+
+static void place_too_large(struct sim *sim)
+{
+  arrived(sim, 0)->count = 1;
+  arrived(sim, 0)->entry[0] = (struct tagc_exception){(uint32_t)sim->shape.n, TAGC_NAN_BITS};
+}
+
+static void same_place_twice(struct sim *sim)
+{
+  arrived(sim, 0)->count = 2;
+  for (int i = 0; i < 2; i++)
+    arrived(sim, 0)->entry[i] = (struct tagc_exception){5, tagc_bits_of(INFINITY)};
+}
+
+static void noise(struct sim *sim)
+{
+  for (int r = 0; r < sim->shape.nranks; r++)
+    for (int sender = 0; sender < sim->shape.nranks; sender++) {
+      uint8_t *message = sim->job[r].message_in + (size_t)sender * sim->layout.message_bytes;
+      for (size_t i = tagc_exceptions_bytes(sim->shape.n); i < sim->layout.message_bytes; i++)
+        message[i] = (uint8_t)(sim_random() >> 32);
+    }
+}
+
+static void check_hostile(void)
+{
+  static const struct { void (*corrupt)(struct sim *); const char *what; } cases[] = {
+    {count_too_large, "a list without end"},
+    {place_too_large, "a place that is none"},
+    {same_place_twice, "a place twice"},
+    {told_of_others, "a word that others had some"},
+    {told_of_surplus, "a word of too little room"},
+    {noise, "noise in place of codes and scales"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    bool all = true;
+    for (int codec = 0; codec < CODECS; codec++) {
+      struct setting s = usual(codecs[codec]);
+      s.dtype = (enum tagc_dtype)(codec % DTYPES);
+      s.nranks = cases[i].corrupt == noise ? 4 : 2;
+      s.corrupt = cases[i].corrupt;
+      s.steps = 2;
+      all &= same(&s);
+    }
+    ok(all, "%s: what the host makes of it", cases[i].what);
+  }
+}
+
+/* -- graphs ------------------------------------------------------------------------------------------------------------ */
+
+/* Captured once, launched twice with other gradients. */
+static void check_graph(void)
+{
+  struct setting s = usual("q4");
+  struct sim sim = sim_new_stored(s.codec, s.n, s.nranks, s.dtype, 10000, TAGC_STORAGE_NONE);
+  struct device_rank rank = device_rank_new(sim.codec, &sim.job[0], 0, false);
+  struct tagc_codec_stats stats = {0};
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  CUgraph graph;
+  CUgraphExec exec;
+  difference[0] = '\0';
+  sim.job[0].stats = sim.job[1].stats = &stats;
+  MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  MUST(tagc_dense_cuda_encode(&launcher, sim.codec, &rank.job, (void *)twin_at(&rank.counts), stream));
+  MUST(tagc_dense_cuda_decode(&launcher, sim.codec, &rank.job, (void *)twin_at(&rank.counts), stream));
+  MUST(cuStreamEndCapture(stream, &graph));
+  MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+  for (int round = 0; round < 2; round++) {
+    case_fill(&sim, round ? FEW_EXCEPTIONS : GAUSS);
+    for (int r = 0; r < 2; r++)
+      sim.codec->encode(&sim.job[r]);
+    sim_exchange(&sim);
+    sim.codec->decode(&sim.job[0]);
+    twin_put(&rank.send);
+    twin_put(&rank.message_in);
+    MUST(cuGraphLaunch(exec, stream));
+    MUST(cuStreamSynchronize(stream));
+    compare(&s, round, 0, "a message", &rank.message_out, sim.layout.message_bytes, sim.layout.message_bytes);
+    compare(&s, round, 0, "the result", &rank.recv, 0, rank.recv.bytes);
+  }
+  MUST(cuGraphExecDestroy(exec));
+  MUST(cuGraphDestroy(graph));
+  MUST(cuStreamDestroy_v2(stream));
+  device_rank_free(&rank);
+  sim_free(&sim);
+  ok(!difference[0], "a graph that was captured does the same with what is there when it is launched: %s", difference);
+}
+
+int main(void)
+{
+  launcher = device_launcher();
+  check_variants();
+  check_patterns();
+  check_sizes();
+  check_addresses();
+  check_exceptions();
+  check_hostile();
+  check_graph();
+  ok(!tagc_dense_cuda_knows(&tagc_codec_lhc) && !tagc_dense_cuda_knows(&tagc_codec_none), "other codecs are not known");
+  note("%llu bytes compared", (unsigned long long)compared);
+  return tap_done();
+}
