@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "env/log.h"
+#include "interpose/ballot.h"
 #include "interpose/library.h"
 
 /* Of a communicator, then of each slot. A number of which the largest counts goes as its negated bits: those of doubles that
@@ -59,11 +60,7 @@ void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, 
 /* Could slot i be compressed, if its gradient were known? Equal on all ranks. */
 static bool is_eligible(const struct tagc_comm *comm, size_t i)
 {
-  const struct tagc_slot *slot = &comm->slots[i];
-  size_t count;
-  struct tagc_slot_question question = {.options = tagc_library_options(), .slot = &tagc_cycle_slots(comm->cycle, &count)[i],
-                                        .shape = slot->shape, .op = slot->op,
-                                        .gradients = tagc_cycle_is_gradients(comm->cycle)};
+  struct tagc_slot_question question = tagc_ballot_question(comm, i);
   return tagc_plan_slot_gate(&question) == TAGC_REASON_compressed;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "env/log.h"
+#include "interpose/levels.h"
 #include "interpose/library.h"
 #include "kernels/residual.h"
 
@@ -12,15 +13,26 @@ enum { SLOT_CAN, SLOT_VERDICT, SLOT_VERDICT_NEGATED, SLOT_CODEC, SLOT_CODEC_NEGA
 
 size_t tagc_ballot_words(const struct tagc_comm *comm) { return SLOT_WORDS * comm->slot_count; }
 
+struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, size_t i)
+{
+  const struct tagc_slot *slot = &comm->slots[i];
+  size_t count;
+  return (struct tagc_slot_question){
+    .options = tagc_library_options(), .codec = slot->codec, .slot = &tagc_cycle_slots(comm->cycle, &count)[i],
+    .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape, .op = slot->op,
+    .gradients = tagc_cycle_is_gradients(comm->cycle),
+  };
+}
+
 /* What one call of a slot takes of the workspace, to compress or to flush. */
-static size_t call_bytes(const struct tagc_slot *slot)
+static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
 {
   struct tagc_job job = {.shape = slot->shape, .layout = slot->layout};
   size_t compress = tagc_job_carve(&job, NULL), flush = 0;
   const struct tagc_options *options = tagc_library_options();
   if (options->mode == TAGC_MODE_AB || (tagc_options_auto(options) && slot->codec->needs_residual))
     flush = (size_t)slot->shape.nranks * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
-  return compress > flush ? compress : flush;
+  return (comm->scope.two_levels ? tagc_levels_sum_bytes(&slot->shape) : 0) + (compress > flush ? compress : flush);
 }
 
 static void give_back_residual(struct tagc_comm *comm, struct tagc_slot *slot)
@@ -74,10 +86,10 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
 {
   const struct tagc_options *options = tagc_library_options();
   struct tagc_slot *slot = &comm->slots[i];
-  size_t count;
-  struct tagc_slot_question question = {options, slot->codec, &tagc_cycle_slots(comm->cycle, &count)[i], slot->shape,
-                                        slot->op, tagc_cycle_is_gradients(comm->cycle), *residual_left};
   uint64_t residual_bytes = 0;
+  slot->shape.nranks = tagc_levels_party(comm).nranks;
+  struct tagc_slot_question question = tagc_ballot_question(comm, i);
+  question.residual_left = *residual_left;
   enum tagc_reason reason = choose(comm, i, &question, wire);
   if (reason == TAGC_REASON_compressed) {
     slot->shape.residual = tagc_plan_storage(options, slot->codec);
@@ -97,8 +109,8 @@ static size_t workspace_need(const struct tagc_comm *comm)
 {
   size_t largest = 0;
   for (size_t i = 0; i < comm->slot_count; i++)
-    if (comm->slots[i].verdict == TAGC_REASON_compressed && call_bytes(&comm->slots[i]) > largest)
-      largest = call_bytes(&comm->slots[i]);
+    if (comm->slots[i].verdict == TAGC_REASON_compressed && call_bytes(comm, &comm->slots[i]) > largest)
+      largest = call_bytes(comm, &comm->slots[i]);
   return largest;
 }
 
@@ -140,14 +152,14 @@ void tagc_ballot_fill(struct tagc_comm *comm, const struct tagc_wire *wire, int6
   comm->all_to_all = wire && wire->all_to_all;
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].verdict = plan_slot(comm, i, wire, &residual_left);
-  bool reserved = reserve(comm);
+  bool reserved = reserve(comm), ready = tagc_levels_ready(comm);
   if (!reserved)
     tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: no memory for residuals or workspace; all its ranks will pass "
              "every call through", (unsigned long long)comm->ledger->number);
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_slot *slot = &comm->slots[i];
     int64_t *word = ballot + SLOT_WORDS * i;
-    word[SLOT_CAN] = reserved && slot->verdict == TAGC_REASON_compressed;
+    word[SLOT_CAN] = reserved && ready && slot->verdict == TAGC_REASON_compressed;
     word[SLOT_VERDICT] = (int64_t)slot->verdict;
     word[SLOT_VERDICT_NEGATED] = -word[SLOT_VERDICT];
     word[SLOT_CODEC] = codec_word(comm, slot);

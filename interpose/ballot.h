@@ -10,6 +10,9 @@
 
 #include "interpose/comm.h"
 
+/* What is asked of the plan about slot i; how much room there is for its residual is the caller's to say. */
+struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, size_t i);
+
 /* So many int64, for a min all-reduce. */
 size_t tagc_ballot_words(const struct tagc_comm *comm);
 

@@ -33,10 +33,15 @@ static struct tagc_link fit(const struct tagc_probe *probe, enum tagc_route rout
   return link;
 }
 
-struct tagc_wire tagc_choose_wire(int nranks, const struct tagc_probe *probe)
+struct tagc_wire tagc_choose_wire(const struct tagc_hosts *hosts, bool two_levels, const struct tagc_probe *probe)
 {
-  const double peers = nranks - 1;
-  struct tagc_wire wire = {.ring = fit(probe, TAGC_ROUTE_RING, peers, 1)};
+  const double peers = two_levels ? hosts->hosts - 1 : hosts->nranks - 1;
+  struct tagc_wire wire = {.plain = fit(probe, TAGC_ROUTE_PLAIN, hosts->nranks - 1, 1)};
+  wire.ring = wire.plain;
+  if (two_levels) {
+    wire.ring = fit(probe, TAGC_ROUTE_RING, peers, 1);
+    wire.inside = fit(probe, TAGC_ROUTE_INSIDE, hosts->local - 1, 1);
+  }
   wire.all_to_all = probe->ns[TAGC_ROUTE_ALL_TO_ALL][1] <= WORTH_IT * probe->ns[TAGC_ROUTE_SENDS][1];
   wire.exchange = fit(probe, wire.all_to_all ? TAGC_ROUTE_ALL_TO_ALL : TAGC_ROUTE_SENDS, 1, peers);
   return wire;
@@ -57,7 +62,8 @@ static double time_with(const struct tagc_slot_question *slot, const struct tagc
   if (tagc_plan_slot(&q, &layout, &residual_bytes) != TAGC_REASON_compressed)
     return __builtin_inf();
   const double elements = (double)(q.shape.nranks - 1) * (double)q.shape.n;
-  return tagc_layout_wire_ns(&q.shape, &layout, &wire->ring, &wire->exchange) +
+  return (q.scope.two_levels ? tagc_host_sum_ns(&q.shape, &q.hosts, &wire->inside) : 0) +
+         tagc_layout_wire_ns(&q.shape, &layout, &wire->ring, &wire->exchange) +
          elements * (finding->encode_ns + finding->decode_ns);
 }
 
@@ -66,6 +72,7 @@ struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const stru
 {
   struct tagc_choice choice = {.reason = tagc_plan_slot_gate(slot), .candidate = -1};
   struct tagc_candidate candidates[TAGC_CANDIDATES];
+  struct tagc_shape plain = slot->shape;
   double fastest = __builtin_inf();
   if (choice.reason != TAGC_REASON_compressed)
     return choice;
@@ -75,8 +82,10 @@ struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const stru
   if (choice.reason != TAGC_REASON_no_faster)
     return choice;
   tagc_choose_candidates(slot->options, candidates);
-  choice.plain_ns = tagc_plain_wire_ns(&slot->shape, &wire->ring);
-  choice.keep_ppm = tagc_survey_keep(survey->density);
+  plain.nranks = slot->hosts.nranks;
+  choice.plain_ns = tagc_plain_wire_ns(&plain, &wire->plain);
+  /* Several ranks' sum has at most as many values as they have together. */
+  choice.keep_ppm = tagc_survey_keep(survey->density * (slot->scope.two_levels ? slot->hosts.local : 1));
   for (int i = 0; i < TAGC_CANDIDATES; i++) {
     choice.ns[i] = time_with(slot, &candidates[i], &survey->of[i], wire, choice.keep_ppm);
     if (choice.ns[i] < fastest && is_worth_it(choice.ns[i], choice.plain_ns))

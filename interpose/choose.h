@@ -26,8 +26,11 @@
 void tagc_choose_candidates(const struct tagc_options *options, struct tagc_candidate candidates[TAGC_CANDIDATES]);
 const char *tagc_choose_name(int candidate);
 
-/* How bytes can travel. */
-enum tagc_route { TAGC_ROUTE_RING, TAGC_ROUTE_SENDS, TAGC_ROUTE_ALL_TO_ALL, TAGC_ROUTES };
+/* How bytes can travel: through all ranks, one after the other, as a plain call; between those that exchange payloads, as
+ * messages; and with two levels in a ring of the ranks of a host, or of those that exchange payloads. */
+enum tagc_route {
+  TAGC_ROUTE_PLAIN, TAGC_ROUTE_SENDS, TAGC_ROUTE_ALL_TO_ALL, TAGC_ROUTE_INSIDE, TAGC_ROUTE_RING, TAGC_ROUTES
+};
 
 /* What the probe of the wire has found: nanoseconds of a plain reduce-scatter with shards of so many bytes, and of an
  * exchange of messages of so many bytes, by ncclSend and ncclRecv or by ncclAlltoAll (infinite where there is none). */
@@ -37,11 +40,13 @@ struct tagc_probe {
 };
 
 struct tagc_wire {
-  struct tagc_link ring, exchange;
+  struct tagc_link plain;           /* a ring of all ranks */
+  struct tagc_link inside;          /* two levels: a ring of the ranks of a host */
+  struct tagc_link ring, exchange;  /* of those that exchange payloads: a ring of them, and their messages */
   bool all_to_all;                  /* messages go by ncclAlltoAll */
 };
 
-struct tagc_wire tagc_choose_wire(int nranks, const struct tagc_probe *probe);
+struct tagc_wire tagc_choose_wire(const struct tagc_hosts *hosts, bool two_levels, const struct tagc_probe *probe);
 
 struct tagc_choice {
   enum tagc_reason reason;          /* TAGC_REASON_compressed, or why the slot stays plain */

@@ -11,6 +11,7 @@
 #include "interpose/call.h"
 #include "interpose/comm.h"
 #include "interpose/group.h"
+#include "interpose/levels.h"
 #include "interpose/library.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -358,8 +359,11 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
   if (refused(nccl, comm))
     return ncclInvalidArgument;
   ncclResult_t status = FORWARD(ncclCommFinalize, comm);
-  if (watched() && (status == ncclSuccess || status == ncclInProgress))
-    tagc_comm_release(tagc_comm_forget(comm));
+  if (watched() && (status == ncclSuccess || status == ncclInProgress)) {
+    struct tagc_comm *ended = tagc_comm_forget(comm);
+    tagc_levels_end(ended, false);
+    tagc_comm_release(ended);
+  }
   return status;
 }
 
@@ -375,6 +379,7 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
   if (is_refusal(status))
     return tagc_comm_stay(&leave) ? status : tagc_no_memory("a communicator");
   tagc_comm_collect(comm, true);
+  tagc_levels_end(leave.comm, false);
   tagc_comm_release(leave.comm);
   return status;
 }
@@ -386,6 +391,7 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
   if (watched()) {
     ended = tagc_comm_abort(comm);
     tagc_comm_collect(comm, true);
+    tagc_levels_end(ended, true);
   }
   ncclResult_t status = FORWARD(ncclCommAbort, comm);
   tagc_comm_release(ended);
@@ -404,6 +410,8 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
   ncclResult_t status = FORWARD(ncclCommGetAsyncError, comm, error);
   if (status == ncclSuccess && watched() && *error != ncclInProgress && !tagc_comm_collect(comm, *error != ncclSuccess))
     return tagc_no_memory("a communicator");
+  if (status == ncclSuccess && watched() && *error == ncclSuccess)
+    *error = tagc_levels_error(comm);
   return status;
 }
 
@@ -414,7 +422,9 @@ EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
   if (watched() && comm && !is_refusal(status)) {
     bool nonblocking = tagc_comm_is_nonblocking(comm);
     struct tagc_agreement agreement = tagc_comm_agreement(comm);
-    tagc_comm_release(tagc_comm_abort(comm));
+    struct tagc_comm *ended = tagc_comm_abort(comm);
+    tagc_levels_end(ended, true);
+    tagc_comm_release(ended);
     tagc_comm_born(comm, nonblocking, &agreement); /* what is shrunk from it inherits this */
   }
   return status;

@@ -13,7 +13,12 @@ bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl
   real->send = TAGC_REAL(ncclSend, nccl);
   real->receive = TAGC_REAL(ncclRecv, nccl);
   real->async_error = TAGC_REAL(ncclCommGetAsyncError, nccl);
-  real->all_to_all = (__typeof__(&ncclAlltoAll))nccl->functions[TAGC_ENTRY_ncclAlltoAll];   /* not missed where it is not there */
+  /* Not missed where they are not there. */
+  real->all_to_all = (__typeof__(&ncclAlltoAll))nccl->functions[TAGC_ENTRY_ncclAlltoAll];
+  real->split = (__typeof__(&ncclCommSplit))nccl->functions[TAGC_ENTRY_ncclCommSplit];
+  real->reduce = (__typeof__(&ncclReduce))nccl->functions[TAGC_ENTRY_ncclReduce];
+  real->create_op = (__typeof__(&ncclRedOpCreatePreMulSum))nccl->functions[TAGC_ENTRY_ncclRedOpCreatePreMulSum];
+  real->destroy_op = (__typeof__(&ncclRedOpDestroy))nccl->functions[TAGC_ENTRY_ncclRedOpDestroy];
   return real->start && real->end && real->reduce_scatter && real->all_reduce && real->send && real->receive &&
          real->async_error;
 }
@@ -119,18 +124,18 @@ ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_com
   return status;
 }
 
-ncclResult_t tagc_exchange_messages(const struct tagc_exchange *real, const struct tagc_call *call, const uint8_t *out,
-                                    uint8_t *in, size_t bytes, bool all_to_all)
+ncclResult_t tagc_exchange_messages(const struct tagc_exchange *real, const struct tagc_party *party, cudaStream_t stream,
+                                    const uint8_t *out, uint8_t *in, size_t bytes, bool all_to_all)
 {
   ncclResult_t status = ncclSuccess;
   if (all_to_all)
-    return real->all_to_all(out, in, bytes, ncclUint8, call->handle, call->stream);
-  for (int peer = 0; peer < call->comm->nranks && status == ncclSuccess; peer++) {
-    if (peer == call->comm->rank)
+    return real->all_to_all(out, in, bytes, ncclUint8, party->handle, stream);
+  for (int peer = 0; peer < party->nranks && status == ncclSuccess; peer++) {
+    if (peer == party->rank)
       continue;
-    status = real->send(out + (size_t)peer * bytes, bytes, ncclUint8, peer, call->handle, call->stream);
+    status = real->send(out + (size_t)peer * bytes, bytes, ncclUint8, peer, party->handle, stream);
     if (status == ncclSuccess)
-      status = real->receive(in + (size_t)peer * bytes, bytes, ncclUint8, peer, call->handle, call->stream);
+      status = real->receive(in + (size_t)peer * bytes, bytes, ncclUint8, peer, party->handle, stream);
   }
   return status;
 }

@@ -20,7 +20,12 @@ struct tagc_exchange {
   __typeof__(&ncclSend) send;
   __typeof__(&ncclRecv) receive;
   __typeof__(&ncclCommGetAsyncError) async_error;
-  __typeof__(&ncclAlltoAll) all_to_all;   /* NULL before 2.28 */
+  /* What two levels need besides; NULL where this NCCL does not have it. */
+  __typeof__(&ncclAlltoAll) all_to_all;   /* from 2.28 on */
+  __typeof__(&ncclCommSplit) split;       /* from 2.18 on */
+  __typeof__(&ncclReduce) reduce;
+  __typeof__(&ncclRedOpCreatePreMulSum) create_op;
+  __typeof__(&ncclRedOpDestroy) destroy_op;
 };
 
 /* Finds them. False where this NCCL lacks one that is needed: it gets every call as it came. All ranks have the same version of NCCL. */
@@ -33,10 +38,16 @@ ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_com
                                ncclResult_t (*enqueue)(const struct tagc_exchange *real, void *context, size_t i),
                                void *context);
 
+/* Who exchanges messages: the ranks of a communicator, or one rank a host (levels.h). */
+struct tagc_party {
+  ncclComm_t handle;
+  int rank, nranks;
+};
+
 /* Adds to a group what sends a message of `bytes` bytes to every other rank and receives one from each: nranks of them lie at
  * `out` and at `in`, and those of this rank itself mean nothing. By ncclAlltoAll, where this NCCL has it, or peer by peer. */
-ncclResult_t tagc_exchange_messages(const struct tagc_exchange *real, const struct tagc_call *call, const uint8_t *out,
-                                    uint8_t *in, size_t bytes, bool all_to_all);
+ncclResult_t tagc_exchange_messages(const struct tagc_exchange *real, const struct tagc_party *party, cudaStream_t stream,
+                                    const uint8_t *out, uint8_t *in, size_t bytes, bool all_to_all);
 
 /* Makes up for an ncclRedOpDestroy that was put off. An idle communicator is what it needs; one that was aborted has taken its
  * ops with it. */

@@ -5,6 +5,7 @@
 
 #include "env/log.h"
 #include "interpose/comm.h"
+#include "interpose/levels.h"
 #include "interpose/library.h"
 #include "interpose/vote.h"
 #include "kernels/cost.h"
@@ -18,7 +19,9 @@ enum { SURPLUS_CALLS = 8 };
 /* A call that is compressed or flushed. */
 struct work {
   struct tagc_call *call;
+  struct tagc_party party;          /* who exchanges payloads */
   struct tagc_job job;
+  uint8_t *sums;                    /* two levels: the sums over this host's ranks; otherwise NULL */
   void *scratch;                    /* TAGC_FLUSH: the send buffer of the plain call */
   bool encoded;                     /* the residual has changed */
 };
@@ -51,6 +54,20 @@ static bool any_exponents(const struct batch *batch)
   return false;
 }
 
+static bool any_two_levels(const struct batch *batch)
+{
+  for (size_t i = 0; i < batch->count; i++)
+    if (batch->work[i].sums)
+      return true;
+  return false;
+}
+
+static ncclResult_t enqueue_sums(const struct tagc_exchange *real, void *batch, size_t i)
+{
+  const struct work *w = (struct work *)batch + i;
+  return w->sums ? tagc_levels_sum(real, w->call, &w->job.shape, w->sums) : ncclSuccess;
+}
+
 static ncclResult_t enqueue_exponents(const struct tagc_exchange *real, void *batch, size_t i)
 {
   struct work *w = (struct work *)batch + i;
@@ -58,14 +75,14 @@ static ncclResult_t enqueue_exponents(const struct tagc_exchange *real, void *ba
   size_t bytes = (size_t)job->shape.nranks * job->layout.exponent_bytes;
   if (w->call->decision.action != TAGC_COMPRESS || !bytes)
     return ncclSuccess;
-  return real->all_reduce(job->exponents, job->exponents, bytes, ncclUint8, ncclMax, w->call->handle, w->call->stream);
+  return real->all_reduce(job->exponents, job->exponents, bytes, ncclUint8, ncclMax, w->party.handle, w->call->stream);
 }
 
 static ncclResult_t enqueue_payloads(const struct tagc_exchange *real, void *batch, size_t i)
 {
   struct work *w = (struct work *)batch + i;
   struct tagc_job *job = &w->job;
-  ncclComm_t comm = w->call->handle;
+  ncclComm_t comm = w->party.handle;
   cudaStream_t stream = w->call->stream;
   size_t bytes = job->layout.message_bytes;
   ncclResult_t status = ncclSuccess;
@@ -77,7 +94,8 @@ static ncclResult_t enqueue_payloads(const struct tagc_exchange *real, void *bat
     status = real->reduce_scatter(job->sketch_out, job->sketch_in, job->layout.sketch_count, ncclInt32, ncclSum, comm,
                                   stream);
   if (bytes && status == ncclSuccess)
-    status = tagc_exchange_messages(real, w->call, job->message_out, job->message_in, bytes, w->call->comm->all_to_all);
+    status = tagc_exchange_messages(real, &w->party, stream, job->message_out, job->message_in, bytes,
+                                    w->call->comm->all_to_all);
   return status;
 }
 
@@ -100,16 +118,24 @@ static void lay_out(struct work *w)
   struct tagc_comm *comm = call->comm;
   struct tagc_slot *slot = &comm->slots[call->slot];
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
+  uint8_t *workspace = comm->workspace;
+  w->party = tagc_levels_party(comm);
   w->job = (struct tagc_job){
-    .shape = slot->shape, .layout = slot->layout, .rank = comm->rank, .send = call->send, .recv = call->recv,
-    .scale = call->scale, .divisor = call->op_kind == TAGC_OP_AVG ? (float)comm->nranks : 1,
+    .shape = slot->shape, .layout = slot->layout, .rank = w->party.rank, .send = call->send, .recv = call->recv,
+    .scale = call->scale, .divisor = call->op_kind == TAGC_OP_AVG ? (float)w->party.nranks : 1,
     .residual = slot->residual, .residual_empty = slot->residual_empty, .seed = seed_of(call, slot),
     .stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC, .stats = &row->stats,
   };
+  if (comm->scope.two_levels) {     /* which scale and average what they sum */
+    w->sums = workspace;
+    w->job.send = w->sums;
+    w->job.scale = 1;
+    workspace += tagc_levels_sum_bytes(&w->job.shape);
+  }
   if (call->decision.action == TAGC_FLUSH) {
-    w->scratch = comm->workspace;
+    w->scratch = workspace;
   } else {
-    tagc_job_carve(&w->job, comm->workspace);
+    tagc_job_carve(&w->job, workspace);
     slot->compressed_calls++;       /* even if it fails: the seeds of later calls are made from this, on all ranks */
   }
 }
@@ -156,17 +182,24 @@ static void watch_density(const struct work *w)
 static void account(const struct work *w)
 {
   const struct tagc_call *call = w->call;
-  struct tagc_ledger *ledger = call->comm->ledger;
-  uint64_t plain = tagc_plain_wire_bytes(&w->job.shape), wire = plain;
+  const struct tagc_comm *comm = call->comm;
+  const struct tagc_hosts hosts = tagc_levels_hosts(comm);
+  const uint64_t shard = w->job.shape.n * tagc_dtype_size(w->job.shape.dtype);
+  /* A flush sends between hosts what a codec that leaves everything as it is would send. */
+  const struct tagc_layout whole = {.message_bytes = shard};
+  const struct tagc_traffic plain = tagc_plain_traffic(shard, &hosts);
+  struct tagc_traffic sent = plain;
   if (call->decision.action == TAGC_COMPRESS) {
-    struct tagc_ledger_row *row = tagc_ledger_row(ledger, call->slot);
-    wire = tagc_layout_wire_bytes(&w->job.shape, &w->job.layout);
+    struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
+    sent = tagc_layout_traffic(&w->job.shape, &w->job.layout, &hosts, comm->scope.two_levels);
     row->compressed++;
-    row->raw_bytes += (uint64_t)w->job.shape.nranks * w->job.shape.n * tagc_dtype_size(w->job.shape.dtype);
-    row->plain_bytes += plain;
-    row->wire_bytes += wire;
+    row->raw_bytes += (uint64_t)comm->nranks * shard;
+    tagc_traffic_add(&row->plain, &plain);
+    tagc_traffic_add(&row->sent, &sent);
+  } else if (comm->scope.two_levels) {
+    sent = tagc_layout_traffic(&w->job.shape, &whole, &hosts, true);
   }
-  ledger->wire_bytes_total += wire;
+  tagc_traffic_add(&comm->ledger->sent, &sent);
 }
 
 static void prepare(struct work *w)
@@ -204,11 +237,13 @@ static void decode(struct work *w)
 static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
 {
   ncclResult_t status = ncclSuccess;
-  for (size_t i = 0; i < batch->count; i++) {
+  for (size_t i = 0; i < batch->count; i++)
     lay_out(&batch->work[i]);
+  if (any_two_levels(batch))
+    status = exchange(real, batch, enqueue_sums);
+  for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
     prepare(&batch->work[i]);
-  }
-  if (any_exponents(batch))
+  if (any_exponents(batch) && status == ncclSuccess)
     status = exchange(real, batch, enqueue_exponents);
   for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
     encode(&batch->work[i]);

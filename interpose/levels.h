@@ -17,12 +17,7 @@
 
 #include "interpose/exchange.h"
 
-/* Who exchanges payloads: all ranks, or one a host. */
-struct tagc_party {
-  ncclComm_t handle;
-  int rank, nranks;
-};
-
+/* Who exchanges payloads. */
 struct tagc_party tagc_levels_party(const struct tagc_comm *comm);
 
 /* Where the ranks are, as far as it is known. */
@@ -57,7 +52,9 @@ size_t tagc_levels_sum_bytes(const struct tagc_shape *shape);
 ncclResult_t tagc_levels_sum(const struct tagc_exchange *real, const struct tagc_call *call, const struct tagc_shape *shape,
                              uint8_t *sums);
 
-/* Adds first contacts to a group: NCCL connects and allocates then. `words`: at least 2 * nranks int64 of device memory. */
+/* Adds first contacts to a group: NCCL connects and allocates then, which must not happen in a step. `words`: so many int64 of
+ * device memory. */
+size_t tagc_levels_greeting_words(const struct tagc_comm *comm);
 ncclResult_t tagc_levels_greet(const struct tagc_exchange *real, const struct tagc_call *call, int64_t *words);
 
 /* ---- how they fare, and their end ------------------------------------------------------------------------------------ */

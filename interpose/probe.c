@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/probe.h"
 
+#include "interpose/levels.h"
+
 enum {
   SMALL = 1024,                     /* bytes for a peer */
   LEAST = 16 << 10,                 /* of the large size, for a peer */
@@ -44,11 +46,17 @@ static ncclResult_t enqueue(const struct tagc_exchange *real, void *round_, size
   if (!p->scratch)
     return ncclSuccess;
   const struct tagc_call *call = p->call;
+  const struct tagc_party party = tagc_levels_party(call->comm);
   const size_t bytes = p->found.bytes[round->size];
   uint8_t *out = p->scratch, *in = out + (size_t)call->comm->nranks * bytes;
-  if (round->route == TAGC_ROUTE_RING)
-    return real->reduce_scatter(out, in, bytes / sizeof(float), ncclFloat32, ncclSum, call->handle, call->stream);
-  return tagc_exchange_messages(real, call, out, in, bytes, round->route == TAGC_ROUTE_ALL_TO_ALL);
+  ncclComm_t ring = NULL;
+  switch (round->route) {
+  case TAGC_ROUTE_PLAIN: ring = call->handle; break;
+  case TAGC_ROUTE_INSIDE: ring = atomic_load(&call->comm->level[TAGC_LEVEL_HOST]); break;
+  case TAGC_ROUTE_RING: ring = atomic_load(&call->comm->level[TAGC_LEVEL_BETWEEN]); break;
+  default: return tagc_exchange_messages(real, &party, call->stream, out, in, bytes, round->route == TAGC_ROUTE_ALL_TO_ALL);
+  }
+  return ring ? real->reduce_scatter(out, in, bytes / sizeof(float), ncclFloat32, ncclSum, ring, call->stream) : ncclSuccess;
 }
 
 /* Waits until the stream of every part is through. An abort must not wait for that. */

@@ -23,12 +23,25 @@ static const char *human(uint64_t bytes, char text[16])
 
 static double ratio(uint64_t part, uint64_t whole) { return whole ? (double)part / (double)whole : 1; }
 
-static void print_row(const struct tagc_ledger_row *row)
+static uint64_t all_of(const struct tagc_traffic *traffic) { return traffic->inside + traffic->between; }
+
+/* What counts: bytes for other hosts, where there are any. */
+static uint64_t wire_of(const struct tagc_ledger *ledger, const struct tagc_traffic *traffic)
 {
-  char raw[16], plain[16], wire[16], memory[16];
-  tagc_say("  %-8s %-6s %7" PRIu64 " %10" PRIu64 " %11s %11s %11s %6.3f %11" PRIu64 " %9" PRIu64 " %10.3g %11s", row->name,
-           row->codec ? row->codec : "-", row->calls, row->compressed, human(row->raw_bytes, raw), human(row->plain_bytes, plain),
-           human(row->wire_bytes, wire), ratio(row->wire_bytes, row->plain_bytes), row->stats.unrecovered,
+  return ledger->hosts.hosts > 1 ? traffic->between : all_of(traffic);
+}
+
+static bool has_inside(const struct tagc_ledger *ledger) { return ledger->hosts.hosts > 1 && ledger->hosts.local > 1; }
+
+static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row)
+{
+  char raw[16], plain[16], wire[16], memory[16], inside[32] = "";
+  const uint64_t plain_bytes = wire_of(ledger, &row->plain), wire_bytes = wire_of(ledger, &row->sent);
+  if (has_inside(ledger))
+    snprintf(inside, sizeof inside, " %11s", human(row->sent.inside, raw));
+  tagc_say("  %-8s %-6s %7" PRIu64 " %10" PRIu64 " %11s %11s %11s %6.3f%s %11" PRIu64 " %9" PRIu64 " %10.3g %11s", row->name,
+           row->codec ? row->codec : "-", row->calls, row->compressed, human(row->raw_bytes, raw), human(plain_bytes, plain),
+           human(wire_bytes, wire), ratio(wire_bytes, plain_bytes), inside, row->stats.unrecovered,
            row->stats.nonfinite, __builtin_sqrt(row->stats.residual_norm2), human(row->residual_bytes, memory));
 }
 
@@ -87,8 +100,11 @@ static void print_choices(const struct tagc_ledger *ledger)
     return;
   const struct tagc_wire *wire = &ledger->wire;
   tagc_say("  measured before the choice: reduce-scatter %s MB/s and %.0f us a step, messages by %s %s MB/s and %.0f us",
-           rate(&wire->ring, text[0]), 1e-3 * wire->ring.latency_ns, wire->all_to_all ? "ncclAlltoAll" : "ncclSend",
+           rate(&wire->plain, text[0]), 1e-3 * wire->plain.latency_ns, wire->all_to_all ? "ncclAlltoAll" : "ncclSend",
            rate(&wire->exchange, text[1]), 1e-3 * wire->exchange.latency_ns);
+  if (ledger->two_levels)
+    tagc_say("  inside a host, all of its ranks at once: reduce-scatter %s MB/s and %.0f us a step", rate(&wire->inside, text[0]),
+             1e-3 * wire->inside.latency_ns);
   int n = snprintf(line, sizeof line, "  %-8s %8s %8s %8s", "slot", "density", "kurtosis", "plain ms");
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", tagc_choose_name(i), "error");
@@ -115,9 +131,21 @@ static void print_sides(const struct tagc_ledger *ledger)
   for (int i = 0; i < 2; i++) {
     const struct tagc_ledger_side *side = &ledger->sides[i];
     uint64_t n = side->step_ms.count;
-    tagc_say("tagc-ab: side=%s cycles=%" PRIu64 " step_ms_mean=%.3f step_ms_sd=%.3f wire_bytes=%" PRIu64, names[i], n,
-             side->step_ms.mean, tagc_series_deviation(&side->step_ms), n ? side->wire_bytes / n : 0);
+    tagc_say("tagc-ab: side=%s cycles=%" PRIu64 " step_ms_mean=%.3f step_ms_sd=%.3f wire_bytes=%" PRIu64 " between_bytes=%"
+             PRIu64, names[i], n, side->step_ms.mean, tagc_series_deviation(&side->step_ms), n ? all_of(&side->sent) / n : 0,
+             n ? side->sent.between / n : 0);
   }
+}
+
+/* Where the ranks are, and what the columns of bytes mean there. */
+static void print_hosts(const struct tagc_ledger *ledger)
+{
+  const struct tagc_hosts *h = &ledger->hosts;
+  if (h->hosts == 1)
+    tagc_say("  all ranks share a host; wire: what a rank sends");
+  else if (h->hosts > 1)
+    tagc_say("  on %d hosts%s; wire: what a rank sends to other hosts%s", h->hosts, ledger->two_levels ? ", in two levels" : "",
+             has_inside(ledger) ? ", on average over those of a host; inside: to ranks of its own" : "");
 }
 
 static void print_ledger(const struct tagc_ledger *ledger)
@@ -126,16 +154,17 @@ static void print_ledger(const struct tagc_ledger *ledger)
   tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " reduce-scatters compressed (%s), %" PRIu64
            " other collectives passed through", ledger->number, ledger->nranks, total.compressed, total.calls,
            ledger->codec, ledger->other_calls);
-  tagc_say("  %-8s %-6s %7s %10s %11s %11s %11s %6s %11s %9s %10s %11s", "slot", "codec", "calls", "compressed", "gradients",
-           "plain wire", "wire", "ratio", "unrecovered", "nonfinite", "|residual|", "memory");
+  print_hosts(ledger);
+  tagc_say("  %-8s %-6s %7s %10s %11s %11s %11s %6s%s %11s %9s %10s %11s", "slot", "codec", "calls", "compressed", "gradients",
+           "plain wire", "wire", "ratio", has_inside(ledger) ? "      inside" : "", "unrecovered", "nonfinite", "|residual|", "memory");
   for (size_t i = 0; i < ledger->row_count; i++)
-    print_row(&ledger->rows[i]);
+    print_row(ledger, &ledger->rows[i]);
   if (ledger->rest.calls) {
     struct tagc_ledger_row rest = ledger->rest;
     strcpy(rest.name, "(none)");
-    print_row(&rest);
+    print_row(ledger, &rest);
   }
-  print_row(&total);
+  print_row(ledger, &total);
   print_choices(ledger);
   for (int reason = 0; reason < TAGC_REASON_COUNT; reason++)
     if (total.reasons[reason] && reason != TAGC_REASON_compressed)
@@ -151,10 +180,10 @@ static void print_ledger(const struct tagc_ledger *ledger)
              ledger->decode_ms / (double)cycles, ledger->cycles_compressed, ledger->cycles_plain);
   print_ab(ledger);
   tagc_say("tagc-total: codec=%s ranks=%d calls=%" PRIu64 " compressed=%" PRIu64 " raw_bytes=%" PRIu64 " wire_bytes=%" PRIu64
-           " plain_bytes=%" PRIu64 " encode_ms=%.3f exchange_ms=%.3f decode_ms=%.3f unrecovered=%" PRIu64
+           " plain_bytes=%" PRIu64 " between_bytes=%" PRIu64 " plain_between_bytes=%" PRIu64 " hosts=%d levels=%d encode_ms=%.3f exchange_ms=%.3f decode_ms=%.3f unrecovered=%" PRIu64
            " residual_norm=%.6g cycles_compressed=%" PRIu64 " cycles_plain=%" PRIu64, ledger->codec, ledger->nranks,
-           total.calls, total.compressed, total.raw_bytes, total.wire_bytes, total.plain_bytes, ledger->encode_ms,
-           ledger->exchange_ms, ledger->decode_ms, total.stats.unrecovered, __builtin_sqrt(total.stats.residual_norm2),
+           total.calls, total.compressed, total.raw_bytes, all_of(&total.sent), all_of(&total.plain), total.sent.between,
+           total.plain.between, ledger->hosts.hosts, ledger->two_levels ? 2 : 1, ledger->encode_ms, ledger->exchange_ms, ledger->decode_ms, total.stats.unrecovered, __builtin_sqrt(total.stats.residual_norm2),
            ledger->cycles_compressed, ledger->cycles_plain);
   if (tagc_library_options()->mode == TAGC_MODE_AB)
     print_sides(ledger);

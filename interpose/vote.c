@@ -5,6 +5,7 @@
 
 #include "interpose/auto.h"
 #include "interpose/ballot.h"
+#include "interpose/levels.h"
 #include "interpose/library.h"
 #include "interpose/probe.h"
 
@@ -30,7 +31,7 @@ bool tagc_vote_is_due(const struct tagc_call *call)
 struct vote {
   struct tagc_call *call;
   int64_t *host, *device;           /* what is told and heard; on the device the words of the peers come behind it */
-  size_t room, words;               /* of them, and how many are used now */
+  size_t room, words;               /* of them, and how many are used now; 0: there is nothing to tell */
   bool decided;                     /* everything stays plain: nothing is left to be asked */
   bool postponed;                   /* decided for now: the vote will be held again */
   struct tagc_wire wire;
@@ -64,11 +65,11 @@ static bool prepare(struct vote *v, struct tagc_probing *probing, struct tagc_ca
 {
   struct tagc_comm *comm = call->comm;
   bool is_auto = tagc_options_auto(tagc_library_options());
-  size_t ballot = tagc_ballot_words(comm), seen = is_auto ? tagc_auto_words(comm) : 0;
+  size_t ballot = tagc_ballot_words(comm) + tagc_levels_words(comm), seen = is_auto ? tagc_auto_words(comm) : 0;
   v->call = probing->call = call;
   v->room = ballot > seen ? ballot : seen;
   v->host = malloc(v->room * sizeof *v->host);
-  v->device = comm->device->alloc((v->room + 1 + (size_t)comm->nranks) * sizeof *v->device);
+  v->device = comm->device->alloc((v->room + tagc_levels_greeting_words(comm)) * sizeof *v->device);
   if (is_auto) {
     size_t scratch = tagc_probe_scratch(comm, &probing->found);
     probing->scratch = comm->device->alloc(scratch);
@@ -80,30 +81,14 @@ static bool prepare(struct vote *v, struct tagc_probing *probing, struct tagc_ca
 
 /* ---- how ranks tell one another -------------------------------------------------------------------------------------- */
 
-/* One word to and from every peer: NCCL connects and allocates at the first contact, which must not happen in a step. */
-static ncclResult_t greet_peers(const struct tagc_exchange *real, const struct vote *v)
-{
-  const struct tagc_comm *comm = v->call->comm;
-  int64_t *words = v->device + v->room;
-  ncclResult_t status = ncclSuccess;
-  for (int peer = 0; peer < comm->nranks && status == ncclSuccess; peer++) {
-    if (peer == comm->rank)
-      continue;
-    status = real->send(words, 1, ncclInt64, peer, comm->handle, v->call->stream);
-    if (status == ncclSuccess)
-      status = real->receive(words + 1 + peer, 1, ncclInt64, peer, comm->handle, v->call->stream);
-  }
-  return status;
-}
-
 static ncclResult_t enqueue(const struct tagc_exchange *real, void *votes_, size_t i)
 {
   const struct votes *votes = votes_;
   const struct vote *v = &votes->votes[i];
-  if (v->decided)
+  if (v->decided || !v->words)
     return ncclSuccess;
   ncclResult_t status = real->all_reduce(v->device, v->device, v->words, ncclInt64, ncclMin, v->call->handle, v->call->stream);
-  return status == ncclSuccess && votes->greet ? greet_peers(real, v) : status;
+  return status == ncclSuccess && votes->greet ? tagc_levels_greet(real, v->call, v->device + v->room) : status;
 }
 
 /* Reads what has come out. The host waits here for the other ranks: an abort must not wait for that. */
@@ -113,7 +98,7 @@ static bool read_words(const struct votes *votes)
     return false;
   for (size_t i = 0; i < votes->count; i++) {
     const struct vote *v = &votes->votes[i];
-    if (!v->decided)
+    if (!v->decided && v->words)
       votes->comms[i]->device->get(v->host, v->device, v->words * sizeof *v->host, v->call->stream);
   }
   return tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
@@ -126,8 +111,8 @@ static ncclResult_t meet(const struct tagc_exchange *real, struct votes *votes, 
   votes->greet = greet;
   for (size_t i = 0; i < votes->count; i++) {
     const struct vote *v = &votes->votes[i];
-    any |= !v->decided;
-    if (!v->decided)
+    any |= !v->decided && v->words;
+    if (!v->decided && v->words)
       votes->comms[i]->device->put(v->device, v->host, v->words * sizeof *v->host, v->call->stream);
   }
   if (!any)
@@ -138,14 +123,41 @@ static ncclResult_t meet(const struct tagc_exchange *real, struct votes *votes, 
 
 /* ---- what they tell --------------------------------------------------------------------------------------------------- */
 
+/* Where each rank is, unless that is known already; and the sub-communicators that follow from it. TAGC_SCOPE=flat needs neither
+ * before the ballots. */
+static ncclResult_t share_hosts(const struct tagc_exchange *real, struct votes *votes)
+{
+  ncclResult_t status = ncclSuccess;
+  if (tagc_library_options()->scope == TAGC_SCOPE_FLAT)
+    return status;
+  for (size_t i = 0; i < votes->count; i++) {
+    struct vote *v = &votes->votes[i];
+    v->words = votes->comms[i]->located ? 0 : tagc_levels_words(votes->comms[i]);
+    if (v->words)
+      tagc_levels_tell(votes->comms[i], real, votes->count, v->host);
+  }
+  status = meet(real, votes, false);
+  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
+    struct vote *v = &votes->votes[i];
+    pthread_mutex_lock(&votes->comms[i]->lock);
+    if (v->words && !tagc_levels_hear(votes->comms[i], v->host))
+      status = tagc_no_memory("the hosts of a communicator");
+    v->decided = votes->comms[i]->scope.reason != TAGC_REASON_compressed;
+    pthread_mutex_unlock(&votes->comms[i]->lock);
+  }
+  return status == ncclSuccess ? tagc_levels_split(real, votes->comms, votes->count) : status;
+}
+
 /* TAGC_CODEC=auto: what all of them have seen. */
 static ncclResult_t share_surveys(const struct tagc_exchange *real, struct votes *votes)
 {
   for (size_t i = 0; i < votes->count; i++) {
     struct vote *v = &votes->votes[i];
+    if (v->decided)
+      continue;
     pthread_mutex_lock(&votes->comms[i]->lock);
     v->words = tagc_auto_words(votes->comms[i]);
-    tagc_auto_tell(votes->comms[i], votes->probings[i].scratch != NULL, votes->count, v->host);
+    tagc_auto_tell(votes->comms[i], votes->probings[i].scratch && tagc_levels_ready(votes->comms[i]), votes->count, v->host);
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }
   ncclResult_t status = meet(real, votes, false);
@@ -153,8 +165,8 @@ static ncclResult_t share_surveys(const struct tagc_exchange *real, struct votes
     struct vote *v = &votes->votes[i];
     struct tagc_probing *probing = &votes->probings[i];
     pthread_mutex_lock(&votes->comms[i]->lock);
-    v->postponed = tagc_auto_postpone(votes->comms[i], v->host);
-    v->decided = v->postponed || !tagc_auto_hear(votes->comms[i], v->host);
+    v->postponed = !v->decided && tagc_auto_postpone(votes->comms[i], v->host);
+    v->decided = v->decided || v->postponed || !tagc_auto_hear(votes->comms[i], v->host);
     pthread_mutex_unlock(&votes->comms[i]->lock);
     if (v->decided) {
       votes->comms[i]->device->release(probing->scratch, v->call->stream);
@@ -179,7 +191,8 @@ static ncclResult_t share_probes(const struct tagc_exchange *real, struct votes 
     if (v->decided)
       continue;
     tagc_auto_hear_probe(&votes->probings[i].found, v->host);
-    v->wire = tagc_choose_wire(votes->comms[i]->nranks, &votes->probings[i].found);
+    const struct tagc_hosts hosts = tagc_levels_hosts(votes->comms[i]);
+    v->wire = tagc_choose_wire(&hosts, votes->comms[i]->scope.two_levels, &votes->probings[i].found);
     votes->comms[i]->ledger->wire = v->wire;
     votes->comms[i]->ledger->probed = true;
   }
@@ -189,22 +202,31 @@ static ncclResult_t share_probes(const struct tagc_exchange *real, struct votes 
 /* What each would do with its slots, and what all do then. A vote that is decided has all ranks' ballots in its own. */
 static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes *votes)
 {
-  bool is_auto = tagc_options_auto(tagc_library_options());
+  const bool is_auto = tagc_options_auto(tagc_library_options());
+  const bool is_flat = tagc_library_options()->scope == TAGC_SCOPE_FLAT;
   for (size_t i = 0; i < votes->count; i++) {
     struct vote *v = &votes->votes[i];
     if (v->postponed)
       continue;
     pthread_mutex_lock(&votes->comms[i]->lock);
-    v->words = tagc_ballot_words(votes->comms[i]);
+    const size_t ballot = v->words = tagc_ballot_words(votes->comms[i]);
     tagc_ballot_fill(votes->comms[i], is_auto && !v->decided ? &v->wire : NULL, v->host);
+    if (is_flat && !votes->comms[i]->located) {    /* known for the report alone, at no further meeting */
+      v->words += tagc_levels_words(votes->comms[i]);
+      tagc_levels_tell(votes->comms[i], real, votes->count, v->host + ballot);
+    }
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }
   ncclResult_t status = meet(real, votes, true);
   for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
-    if (votes->votes[i].postponed)
+    const struct vote *v = &votes->votes[i];
+    if (v->postponed)
       continue;
     pthread_mutex_lock(&votes->comms[i]->lock);
-    tagc_ballot_count(votes->comms[i], votes->votes[i].host);
+    tagc_ballot_count(votes->comms[i], v->host);
+    if (v->words > tagc_ballot_words(votes->comms[i]) && !v->decided &&
+        !tagc_levels_hear(votes->comms[i], v->host + tagc_ballot_words(votes->comms[i])))
+      status = tagc_no_memory("the hosts of a communicator");
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }
   return status;
@@ -214,8 +236,8 @@ static ncclResult_t hold(const struct tagc_exchange *real, struct votes *votes)
 {
   if (!tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
     return ncclInternalError;
-  ncclResult_t status = ncclSuccess;
-  if (tagc_options_auto(tagc_library_options())) {
+  ncclResult_t status = share_hosts(real, votes);
+  if (tagc_options_auto(tagc_library_options()) && status == ncclSuccess) {
     status = share_surveys(real, votes);
     if (status == ncclSuccess)
       status = share_probes(real, votes);

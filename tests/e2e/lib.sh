@@ -13,6 +13,7 @@ unset LD_PRELOAD
 for name in $(env | sed -n 's/^\(TAGC_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 export TAGC_CODEC=lhc                # what is compressed shall not depend on how fast this machine is; see auto.test
 export TAGC_RESIDUAL=fp32            # sums are compared to the last bit
+export TAGC_SCOPE=flat               # the ranks of most tests share this machine; see levels.test
 
 # A sanitized library needs the runtime of its sanitizer in front of it in programs that were built without.
 runtime=$(ldd "$library" | awk '/lib(asan|tsan)/ { print $3; exit }')

@@ -46,7 +46,7 @@ static struct tagc_survey scattered(void)
 static struct tagc_wire link_of(double bytes)
 {
   struct tagc_link link = {.latency_ns = 20e3, .ns_per_byte = 1e9 / bytes};
-  return (struct tagc_wire){link, link, false};
+  return (struct tagc_wire){.plain = link, .inside = link, .ring = link, .exchange = link};
 }
 
 static void is(const struct tagc_choice *choice, int candidate, enum tagc_reason reason, const char *what)
@@ -175,27 +175,66 @@ static void reasons(void)
 
 static void probes(void)
 {
+  const struct tagc_hosts four = {.nranks = 4};
   /* 1,024 and 1,025,024 bytes at 4 ranks: a ring of three steps of 10 us and 1 ns a byte, messages of 20 us and 2 ns. */
   struct tagc_probe probe = {{1024, 1025024}, {{3 * (10e3 + 1024), 3 * (10e3 + 1025024)},
                                                {20e3 + 2 * 3 * 1024, 20e3 + 2 * 3 * 1025024.0}, {INFINITY, INFINITY}}};
-  struct tagc_wire wire = tagc_choose_wire(4, &probe);
+  struct tagc_wire wire = tagc_choose_wire(&four, false, &probe);
   ok(fabs(wire.ring.latency_ns - 10e3) < 1 && fabs(wire.ring.ns_per_byte - 1) < 1e-6, "the ring of a probe");
   ok(fabs(wire.exchange.latency_ns - 20e3) < 1 && fabs(wire.exchange.ns_per_byte - 2) < 1e-6 && !wire.all_to_all,
      "its messages, without ncclAlltoAll");
   probe.ns[TAGC_ROUTE_ALL_TO_ALL][0] = 30e3;
   probe.ns[TAGC_ROUTE_ALL_TO_ALL][1] = 0.96 * probe.ns[TAGC_ROUTE_SENDS][1];
-  wire = tagc_choose_wire(4, &probe);
+  wire = tagc_choose_wire(&four, false, &probe);
   ok(!wire.all_to_all && fabs(wire.exchange.ns_per_byte - 2) < 1e-6, "ncclAlltoAll that is 4%% faster is not used");
   probe.ns[TAGC_ROUTE_ALL_TO_ALL][1] = 0.94 * probe.ns[TAGC_ROUTE_SENDS][1];
-  wire = tagc_choose_wire(4, &probe);
+  wire = tagc_choose_wire(&four, false, &probe);
   ok(wire.all_to_all && wire.exchange.ns_per_byte < 1.9, "and one that is 6%% faster is");
-  probe.ns[TAGC_ROUTE_RING][1] = probe.ns[TAGC_ROUTE_RING][0] / 2;
-  wire = tagc_choose_wire(4, &probe);
+  probe.ns[TAGC_ROUTE_PLAIN][1] = probe.ns[TAGC_ROUTE_PLAIN][0] / 2;
+  wire = tagc_choose_wire(&four, false, &probe);
   ok(wire.ring.ns_per_byte == 0 && wire.ring.latency_ns > 0, "a large size that was faster than the small one: no negative times");
-  probe.ns[TAGC_ROUTE_RING][0] = 1;
-  probe.ns[TAGC_ROUTE_RING][1] = 1e9;
-  wire = tagc_choose_wire(4, &probe);
+  probe.ns[TAGC_ROUTE_PLAIN][0] = 1;
+  probe.ns[TAGC_ROUTE_PLAIN][1] = 1e9;
+  wire = tagc_choose_wire(&four, false, &probe);
   ok(wire.ring.latency_ns == 0 && wire.ring.ns_per_byte > 0, "nor latencies");
+}
+
+/* Two hosts of four ranks: a plain step passes both links, the exchange the slow one alone, which four ranks share. */
+static void levels(void)
+{
+  const struct tagc_hosts hosts = {8, 2, 4};
+  const struct tagc_probe probe = {{1000, 1001000}, {
+    [TAGC_ROUTE_PLAIN] = {7 * (10e3 + 1000), 7 * (10e3 + 1001000)},
+    [TAGC_ROUTE_SENDS] = {20e3 + 4 * 1000, 20e3 + 4 * 1001000},
+    [TAGC_ROUTE_ALL_TO_ALL] = {INFINITY, INFINITY},
+    [TAGC_ROUTE_INSIDE] = {3 * (1e3 + 10), 3 * (1e3 + 10010)},
+    [TAGC_ROUTE_RING] = {15e3 + 5 * 1000, 15e3 + 5 * 1001000},
+  }};
+  struct tagc_wire wire = tagc_choose_wire(&hosts, true, &probe);
+  ok(fabs(wire.plain.ns_per_byte - 1) < 1e-6 && fabs(wire.exchange.ns_per_byte - 4) < 1e-6 &&
+       fabs(wire.inside.ns_per_byte - 0.01) < 1e-6 && fabs(wire.ring.ns_per_byte - 5) < 1e-6,
+     "two levels: seven steps, one message, three steps, one step");
+  struct tagc_slot_question slot = good_slot();
+  struct tagc_survey survey = dense();
+  slot.hosts = hosts;
+  slot.shape.n = 1 << 18;
+  slot.shape.nranks = 8;
+  slot.scope.two_levels = true;
+  slot.shape.nranks = 2;
+  struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
+  /* Seven steps of a shard; three steps of two shards inside; a message of 8.0625 bits, scales and exceptions included. */
+  ok(fabs(choice.plain_ns - 7 * (10e3 + 4 * 262144)) < 1, "the plain call is that of all ranks");
+  ok(fabs(choice.ns[Q8] / (3 * (1e3 + 0.01 * 8 * 262144) + 20e3 + 4 * 1.01 * 262144 + 262144) - 1) < 0.01,
+     "the first level, one message, and one shard to encode and decode: %g ns", choice.ns[Q8]);
+  is(&choice, Q4, TAGC_REASON_compressed, "two levels");
+  survey = scattered();
+  const uint32_t alone = tagc_survey_keep(survey.density);
+  choice = tagc_choose(&slot, &survey, &wire);
+  ok(choice.keep_ppm == tagc_survey_keep(4 * survey.density) && choice.keep_ppm > 3 * alone,
+     "there is room for the values of all four ranks of a host: %u of a million", choice.keep_ppm);
+  slot.scope = (struct tagc_scope_plan){.reason = TAGC_REASON_one_host};
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, -1, TAGC_REASON_one_host, "one host");
 }
 
 int main(void)
@@ -207,5 +246,6 @@ int main(void)
   sparse();
   reasons();
   probes();
+  levels();
   return tap_done();
 }

@@ -83,8 +83,10 @@ static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
   return ncclSuccess;
 }
 
-static const struct tagc_exchange real = {start_group, end_group, reduce_scatter, all_reduce, send_to, receive_from,
-                                          async_error, NULL};
+static const struct tagc_exchange real = {
+  .start = start_group, .end = end_group, .reduce_scatter = reduce_scatter, .all_reduce = all_reduce, .send = send_to,
+  .receive = receive_from, .async_error = async_error,
+};
 
 /* ---- one slot ------------------------------------------------------------------------------------------------------- */
 

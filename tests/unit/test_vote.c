@@ -487,6 +487,7 @@ static void aborts(void)
 
 int main(void)
 {
+  setenv("TAGC_SCOPE", "flat", 1);
   setenv("TAGC_MIN_BYTES", "0", 1);
   setenv("TAGC_WARMUP", "0", 1);
   setenv("TAGC_ASSUME", "gradients", 1);

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/levels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "env/log.h"
+#include "interpose/ballot.h"
+#include "interpose/library.h"
+#include "kernels/codec_bits.h"
+
+struct tagc_party tagc_levels_party(const struct tagc_comm *comm)
+{
+  const struct tagc_topology *t = &comm->topology;
+  if (comm->scope.two_levels)
+    return (struct tagc_party){atomic_load(&comm->level[TAGC_LEVEL_BETWEEN]), t->place[comm->rank], t->hosts.hosts};
+  return (struct tagc_party){comm->handle, comm->rank, comm->nranks};
+}
+
+struct tagc_hosts tagc_levels_hosts(const struct tagc_comm *comm)
+{
+  return comm->located ? comm->topology.hosts : (struct tagc_hosts){.nranks = comm->nranks, .local = comm->nranks};
+}
+
+/* ---- the first vote -------------------------------------------------------------------------------------------------- */
+
+/* A number that must be equal is there twice, once negated. Behind them the host of each rank; all others leave its word alone. */
+enum { TOGETHER, TOGETHER_NEGATED, SPLITS, HOSTS };
+
+size_t tagc_levels_words(const struct tagc_comm *comm) { return HOSTS + (size_t)comm->nranks; }
+
+void tagc_levels_tell(const struct tagc_comm *comm, const struct tagc_exchange *real, size_t together, int64_t *words)
+{
+  words[TOGETHER] = (int64_t)together;
+  words[TOGETHER_NEGATED] = -(int64_t)together;
+  words[SPLITS] = real->split && real->reduce && real->create_op && real->destroy_op && !comm->nonblocking;
+  for (int r = 0; r < comm->nranks; r++)
+    words[HOSTS + r] = r == comm->rank ? (int64_t)comm->host : INT64_MAX;
+}
+
+/* Is there a slot that could be compressed, whatever comm->scope says? Call it with the lock held. */
+static bool has_use(const struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->slot_count; i++) {
+    struct tagc_slot_question question = tagc_ballot_question(comm, i);
+    question.scope.reason = TAGC_REASON_compressed;
+    if (tagc_plan_slot_gate(&question) == TAGC_REASON_compressed)
+      return true;
+  }
+  return false;
+}
+
+/* Who expects compression and gets none is told without asking. */
+static void log_scope(const struct tagc_comm *comm)
+{
+  const struct tagc_topology *t = &comm->topology;
+  const bool passes = comm->scope.reason != TAGC_REASON_compressed;
+  char local[32];
+  snprintf(local, sizeof local, t->even ? "%d on each" : "uneven, %d on this one", t->hosts.local);
+  tagc_log(passes && comm->rank == 0 && has_use(comm) ? TAGC_LOG_WARN : TAGC_LOG_INFO, "interpose",
+           "communicator %llu: %d ranks on %d %s, %s: %s%s", (unsigned long long)comm->ledger->number, comm->nranks,
+           t->hosts.hosts, t->hosts.hosts == 1 ? "host" : "hosts", local, passes ? "every call passes: " : "",
+           passes ? tagc_reason_words(comm->scope.reason) : comm->scope.two_levels ? "two levels" : "flat");
+}
+
+bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words)
+{
+  if (tagc_library_options()->scope != TAGC_SCOPE_FLAT && words[TOGETHER] != -words[TOGETHER_NEGATED]) {
+    comm->scope = (struct tagc_scope_plan){.reason = TAGC_REASON_vote};
+    return true;                    /* the next vote, if there is one, asks again */
+  }
+  uint32_t *host_of = malloc((size_t)comm->nranks * sizeof *host_of);
+  for (int r = 0; host_of && r < comm->nranks; r++)
+    host_of[r] = (uint32_t)words[HOSTS + r];
+  comm->located = host_of && tagc_topology_make(&comm->topology, host_of, comm->nranks, comm->rank);
+  free(host_of);
+  if (!comm->located)
+    return false;
+  comm->splits = words[SPLITS];
+  comm->scope = tagc_plan_scope(tagc_library_options(), &comm->topology.hosts, comm->topology.even, comm->splits);
+  comm->ledger->hosts = comm->topology.hosts;
+  comm->ledger->two_levels = comm->scope.two_levels;
+  log_scope(comm);
+  return true;
+}
+
+static bool wants_split(struct tagc_comm *comm)
+{
+  if (!comm->scope.two_levels || comm->split)
+    return false;
+  pthread_mutex_lock(&comm->lock);
+  bool used = has_use(comm);
+  pthread_mutex_unlock(&comm->lock);
+  return used;
+}
+
+/* The communicators that are split, and what becomes of each. */
+struct splits {
+  struct tagc_comm **comms;
+  ncclComm_t *children;
+  enum tagc_level level;
+};
+
+static ncclResult_t enqueue_split(const struct tagc_exchange *real, void *splits_, size_t i)
+{
+  const struct splits *splits = splits_;
+  const struct tagc_comm *comm = splits->comms[i];
+  const int color = splits->level == TAGC_LEVEL_HOST ? (int)comm->host : comm->topology.local[comm->rank];
+  return real->split(comm->handle, color, comm->rank, &splits->children[i], NULL);
+}
+
+/* One level after the other: NCCL makes all children of a group at once, and those of one parent must not meet. All ranks make
+ * both, whatever becomes of the first: they wait for one another. What a failed call leaves in a handle is not to be used. */
+static ncclResult_t split(const struct tagc_exchange *real, struct splits *splits, size_t count)
+{
+  for (int level = 0; level < TAGC_LEVELS; level++) {
+    splits->level = (enum tagc_level)level;
+    for (size_t i = 0; i < count; i++)
+      splits->children[i] = NULL;
+    ncclResult_t status = tagc_exchange_run(real, splits->comms, count, enqueue_split, splits);
+    for (size_t i = 0; i < count; i++) {
+      if (status == ncclSuccess)
+        atomic_store(&splits->comms[i]->level[level], splits->children[i]);
+      if (tagc_comm_is_aborted(splits->comms[i]))
+        return ncclInternalError;
+    }
+    if (status != ncclSuccess)
+      tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: ncclCommSplit fails with %d: all ranks will pass every call "
+               "through", (unsigned long long)splits->comms[0]->ledger->number, (int)status);
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t tagc_levels_split(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count)
+{
+  struct splits splits = {.comms = malloc(count * sizeof(*splits.comms)), .children = malloc(count * sizeof *splits.children)};
+  size_t n = 0;
+  ncclResult_t status = splits.comms && splits.children ? ncclSuccess : tagc_no_memory("sub-communicators");
+  for (size_t i = 0; i < count && status == ncclSuccess; i++)
+    if (wants_split(comms[i])) {
+      comms[i]->split = true;
+      splits.comms[n++] = comms[i];
+    }
+  if (n)
+    status = split(real, &splits, n);
+  free(splits.comms);
+  free(splits.children);
+  return status;
+}
+
+bool tagc_levels_ready(const struct tagc_comm *comm)
+{
+  return !comm->scope.two_levels || (atomic_load(&comm->level[TAGC_LEVEL_HOST]) && atomic_load(&comm->level[TAGC_LEVEL_BETWEEN]));
+}
+
+/* ---- a call ---------------------------------------------------------------------------------------------------------- */
+
+size_t tagc_levels_sum_bytes(const struct tagc_shape *shape)
+{
+  return ((size_t)shape->nranks * shape->n * tagc_dtype_size(shape->dtype) + 63) & ~(size_t)63;
+}
+
+/* What each rank's summands are multiplied by is its own affair, and user-defined operators belong to one communicator: the
+ * sub-communicator gets one for this call. */
+static ncclResult_t make_op(const struct tagc_exchange *real, const struct tagc_call *call, ncclComm_t host, ncclRedOp_t *op)
+{
+  uint8_t scalar[4];
+  *op = call->op_kind == TAGC_OP_AVG ? ncclAvg : ncclSum;
+  if (call->op_kind != TAGC_OP_PREMULSUM || !(call->scale < 1 || call->scale > 1))
+    return ncclSuccess;
+  enum tagc_dtype dtype = call->comm->slots[call->slot].shape.dtype;
+  tagc_store(scalar, 0, dtype, call->scale);
+  return real->create_op(op, scalar, call->type, ncclScalarHostImmediate, host);
+}
+
+ncclResult_t tagc_levels_sum(const struct tagc_exchange *real, const struct tagc_call *call, const struct tagc_shape *shape,
+                             uint8_t *sums)
+{
+  const struct tagc_topology *t = &call->comm->topology;
+  const ncclComm_t host = atomic_load(&call->comm->level[TAGC_LEVEL_HOST]);
+  const size_t n = shape->n, shard = n * tagc_dtype_size(shape->dtype);
+  const size_t local = (size_t)t->hosts.local, hosts = (size_t)t->hosts.hosts;
+  const uint8_t *send = call->send;
+  ncclRedOp_t op;
+  ncclResult_t status = make_op(real, call, host, &op);
+  if (status != ncclSuccess)
+    return status;
+  if (t->placement == TAGC_STRIPES)
+    status = real->reduce_scatter(send, sums, hosts * n, call->type, op, host, call->stream);
+  for (size_t h = 0; h < hosts && t->placement == TAGC_BLOCKS && status == ncclSuccess; h++)
+    status = real->reduce_scatter(send + h * local * shard, sums + h * shard, n, call->type, op, host, call->stream);
+  for (size_t r = 0; r < local * hosts && t->placement == TAGC_SCATTERED && status == ncclSuccess; r++)
+    status = real->reduce(send + r * shard, sums + (size_t)t->place[r] * shard, n, call->type, op, t->local[r], host,
+                          call->stream);
+  if (op >= ncclNumOps)
+    real->destroy_op(op, host);     /* what was enqueued with it keeps it */
+  return status;
+}
+
+size_t tagc_levels_greeting_words(const struct tagc_comm *comm) { return 2 * (size_t)comm->nranks + TAGC_LEVELS; }
+
+ncclResult_t tagc_levels_greet(const struct tagc_exchange *real, const struct tagc_call *call, int64_t *words)
+{
+  const struct tagc_comm *comm = call->comm;
+  const struct tagc_party party = tagc_levels_party(comm);
+  int64_t *in = words + comm->nranks;
+  ncclResult_t status = ncclSuccess;
+  for (int peer = 0; peer < party.nranks && status == ncclSuccess; peer++) {
+    if (peer == party.rank)
+      continue;
+    status = real->send(words, 1, ncclInt64, peer, party.handle, call->stream);
+    if (status == ncclSuccess)
+      status = real->receive(in + peer, 1, ncclInt64, peer, party.handle, call->stream);
+  }
+  /* The ring of the whole communicator is known to NCCL already. */
+  for (int level = 0; level < TAGC_LEVELS && comm->scope.two_levels && status == ncclSuccess; level++)
+    status = real->reduce_scatter(words, in + comm->nranks + level, 1, ncclInt64, ncclMin, atomic_load(&comm->level[level]),
+                                  call->stream);
+  return status;
+}
+
+/* ---- how they fare, and their end ------------------------------------------------------------------------------------ */
+
+ncclResult_t tagc_levels_error(ncclComm_t handle)
+{
+  struct tagc_comm *comm = tagc_comm_find(handle);
+  ncclResult_t worst = ncclSuccess;
+  if (!comm)
+    return ncclSuccess;
+  __typeof__(&ncclCommGetAsyncError) ask = TAGC_REAL(ncclCommGetAsyncError, comm->nccl);
+  for (int level = 0; level < TAGC_LEVELS && worst == ncclSuccess && ask; level++) {
+    ncclComm_t child = atomic_load(&comm->level[level]);
+    ncclResult_t state = ncclSuccess;
+    tagc_real_depth++;
+    ncclResult_t status = child ? ask(child, &state) : ncclSuccess;
+    tagc_real_depth--;
+    worst = status != ncclSuccess ? status : state;
+  }
+  tagc_comm_release(comm);
+  return worst;
+}
+
+void tagc_levels_end(struct tagc_comm *comm, bool abort)
+{
+  for (int level = TAGC_LEVELS; comm && level-- > 0;) {
+    ncclComm_t child = atomic_exchange(&comm->level[level], NULL);
+    __typeof__(&ncclCommAbort) end = abort ? TAGC_REAL(ncclCommAbort, comm->nccl) : TAGC_REAL(ncclCommDestroy, comm->nccl);
+    tagc_real_depth++;
+    if (child && end)
+      end(child);
+    tagc_real_depth--;
+  }
+}
