@@ -4,8 +4,8 @@
  * are; and from that, what a training step costs on a network (--simulate). See tagc-bench(1).
  *
  * Order      tagc-bench.c (main), bench_options.c (the command line), bench_data.c (gradients), bench_sim.c (all ranks in
- *            one process, errors), bench_speed.c (times), bench_model.c (--simulate), bench_table.c, bench_json.c,
- *            bench_plot.c and bench_forecast.c (what is printed)
+ *            one process, errors), bench_speed.c (times), bench_model.c (--simulate), bench_table.c, bench_json.c and
+ *            bench_forecast.c (what is printed), bench_plot.c and bench_outlook.c (pictures; bench_draw.h)
  * Memory     bench_need() ends the program where there is none: nothing here is part of the library.
  * Units      bits an element of the shards that one rank sends; GB/s of these elements as fp32; nanoseconds.
  * Threads    One.
@@ -176,10 +176,26 @@ struct bench_cost bench_unit_cost(const struct bench_options *options, const str
                                   uint64_t elements, int hosts);
 struct bench_cost bench_step_cost(const struct bench_options *options, const struct bench_sender *sender, int hosts);
 
-/* -- bench_forecast.c --------------------------------------------------------------------------------------------- */
+/* -- bench_forecast.c, bench_outlook.c ---------------------------------------------------------------------------- */
 
-/* Prints the simulation, as a table or as JSON; `results` (one a codec of the options) have the measured speeds. */
+enum { BENCH_MOST_WAYS = 2 };
+
+/* Who is compared: plain calls, and every codec in each of the ways in which it can send. */
+struct bench_forecast {
+  const struct bench_options *o;
+  int ways;                        /* 1: flat; 2: two levels, too */
+  struct bench_sender plain, by[BENCH_MOST_WAYS][BENCH_MOST_CODECS];
+};
+
+/* Prints the simulation, as a table or as JSON, and draws it; `results` (one a codec of the options) have the measured
+ * speeds. */
 void bench_simulate(const struct bench_options *options, const struct bench_result *results);
+
+/* 2, 4, 8 ... and the last one; 0 after it. */
+int bench_next_size(const struct bench_simulation *simulation, int size);
+
+/* Writes the picture: time and bytes of each sender over those of plain calls. */
+void bench_outlook(const struct bench_forecast *forecast);
 
 /* -- output ------------------------------------------------------------------------------------------------------- */
 

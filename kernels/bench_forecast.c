@@ -6,29 +6,19 @@
 
 #include "kernels/bench.h"
 
-enum { MOST_WAYS = 2 };
+static const char *const way_keys[BENCH_MOST_WAYS] = { "flat", "two_levels" };
 
-/* Who is compared: plain calls, and every codec in each of the ways in which it can send. */
-struct forecast {
-  const struct bench_options *o;
-  int ways;                        /* 1: flat; 2: two levels, too */
-  struct bench_sender plain, by[MOST_WAYS][BENCH_MOST_CODECS];
-};
-
-static const char *const way_keys[MOST_WAYS] = { "flat", "two_levels" };
-
-static struct forecast forecast_of(const struct bench_options *o, const struct bench_result *results)
+static struct bench_forecast forecast_of(const struct bench_options *o, const struct bench_result *results)
 {
-  static const enum bench_way ways[MOST_WAYS] = { BENCH_FLAT, BENCH_TWO_LEVELS };
-  struct forecast f = { .o = o, .ways = o->simulation.by_host ? 2 : 1, .plain = { .way = BENCH_PLAIN } };
+  static const enum bench_way ways[BENCH_MOST_WAYS] = { BENCH_FLAT, BENCH_TWO_LEVELS };
+  struct bench_forecast f = { .o = o, .ways = o->simulation.by_host ? 2 : 1, .plain = { .way = BENCH_PLAIN } };
   for (int way = 0; way < f.ways; way++)
     for (size_t i = 0; i < o->codec_count; i++)
       f.by[way][i] = bench_sender_of(o, &results[i], ways[way]);
   return f;
 }
 
-/* 2, 4, 8 ... and the last one. */
-static int next_size(const struct bench_simulation *s, int size)
+int bench_next_size(const struct bench_simulation *s, int size)
 {
   if (size >= s->most)
     return 0;
@@ -57,7 +47,7 @@ static int print_ranges(const struct bench_options *o, const struct bench_sender
   return count;
 }
 
-static void print_name(const struct forecast *f, const struct bench_sender *sender)
+static void print_name(const struct bench_forecast *f, const struct bench_sender *sender)
 {
   char text[40];
   const char *const codec = sender->codec ? sender->codec->name : "plain";
@@ -68,7 +58,7 @@ static void print_name(const struct forecast *f, const struct bench_sender *send
   printf(" %-*s", f->ways > 1 ? 13 : 10, text);
 }
 
-static void print_contest(const struct forecast *f, const struct bench_sender *other, const struct bench_sender *one)
+static void print_contest(const struct bench_forecast *f, const struct bench_sender *other, const struct bench_sender *one)
 {
   putchar(' ');
   print_name(f, other);
@@ -86,7 +76,7 @@ static bool adds(const struct tagc_codec *codec)
 
 /* Each codec against plain calls; two levels against one; and all to all against the network that adds: each codec against
  * the first that has a sketch, in the last of its ways. */
-static void print_crossovers(const struct forecast *f)
+static void print_crossovers(const struct bench_forecast *f)
 {
   const struct bench_options *o = f->o;
   const struct bench_sender *const last = f->by[f->ways - 1];
@@ -123,7 +113,7 @@ static void print_number(double value)
 
 enum line { STEP, UNIT, BETWEEN };
 
-static double value_of(const struct forecast *f, enum line line, size_t unit, const struct bench_sender *sender,
+static double value_of(const struct bench_forecast *f, enum line line, size_t unit, const struct bench_sender *sender,
                        int size)
 {
   if (line == UNIT)
@@ -133,7 +123,7 @@ static double value_of(const struct forecast *f, enum line line, size_t unit, co
 }
 
 /* A line a way: what belongs to the size, or to no way, is said on the first. */
-static void print_lines(const struct forecast *f, enum line line, size_t unit, int size)
+static void print_lines(const struct bench_forecast *f, enum line line, size_t unit, int size)
 {
   char name[48];
   print_size(name, sizeof name, &f->o->simulation.unit[unit]);
@@ -155,7 +145,7 @@ static void print_lines(const struct forecast *f, enum line line, size_t unit, i
   }
 }
 
-static void print_head(const struct forecast *f)
+static void print_head(const struct bench_forecast *f)
 {
   const struct bench_simulation *s = &f->o->simulation;
   printf("Milliseconds of the reduce-scatters of a step, and of one unit of each kind; nothing overlaps\n");
@@ -174,11 +164,11 @@ static void print_head(const struct forecast *f)
   putchar('\n');
 }
 
-static void print_table(const struct forecast *f)
+static void print_table(const struct bench_forecast *f)
 {
   const struct bench_simulation *s = &f->o->simulation;
   print_head(f);
-  for (int size = s->least; size; size = next_size(s, size)) {
+  for (int size = s->least; size; size = bench_next_size(s, size)) {
     print_lines(f, STEP, 0, size);
     for (size_t u = 0; u < s->unit_count; u++)
       print_lines(f, UNIT, u, size);
@@ -190,7 +180,7 @@ static void print_table(const struct forecast *f)
 
 /* -- JSON --------------------------------------------------------------------------------------------------------- */
 
-static void json_cost(const struct forecast *f, const char *name, const struct bench_sender *sender, int size)
+static void json_cost(const struct bench_forecast *f, const char *name, const struct bench_sender *sender, int size)
 {
   const struct bench_simulation *s = &f->o->simulation;
   const struct bench_cost step = bench_step_cost(f->o, sender, size);
@@ -209,7 +199,7 @@ static void json_cost(const struct forecast *f, const char *name, const struct b
   putchar('}');
 }
 
-static void json_size(const struct forecast *f, int size)
+static void json_size(const struct bench_forecast *f, int size)
 {
   const struct bench_simulation *s = &f->o->simulation;
   if (s->by_host)
@@ -234,14 +224,14 @@ static void json_size(const struct forecast *f, int size)
   putchar('}');
 }
 
-static void json_ranges(const struct forecast *f, const struct bench_sender *one, const struct bench_sender *other)
+static void json_ranges(const struct bench_forecast *f, const struct bench_sender *one, const struct bench_sender *other)
 {
   putchar('[');
   print_ranges(f->o, one, other, true);
   putchar(']');
 }
 
-static void json_crossovers(const struct forecast *f)
+static void json_crossovers(const struct bench_forecast *f)
 {
   const size_t codecs = f->o->codec_count;
   printf("\"faster_than_plain\": {");
@@ -265,7 +255,7 @@ static void json_crossovers(const struct forecast *f)
   putchar('}');
 }
 
-static void print_json(const struct forecast *f)
+static void print_json(const struct bench_forecast *f)
 {
   const struct bench_simulation *s = &f->o->simulation;
   printf("{\"tagc_bench\": \"%s\", \"alpha_us\": %.9g, \"beta_gbit\": %.9g, \"message_us\": %.9g, \"dtype\": \"%s\",\n",
@@ -274,7 +264,7 @@ static void print_json(const struct forecast *f)
     printf(" \"local\": %d, \"alpha_inside_us\": %.9g, \"beta_inside_gbit\": %.9g,\n", s->local, s->alpha_inside_us,
            s->beta_inside_gbit);
   printf(" \"simulation\": [");
-  for (int size = s->least; size; size = next_size(s, size)) {
+  for (int size = s->least; size; size = bench_next_size(s, size)) {
     printf("%s\n  ", size > s->least ? "," : "");
     json_size(f, size);
   }
@@ -285,9 +275,11 @@ static void print_json(const struct forecast *f)
 
 void bench_simulate(const struct bench_options *o, const struct bench_result *results)
 {
-  const struct forecast f = forecast_of(o, results);
+  const struct bench_forecast f = forecast_of(o, results);
   if (o->json)
     print_json(&f);
   else
     print_table(&f);
+  if (o->plot)
+    bench_outlook(&f);
 }

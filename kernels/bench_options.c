@@ -264,7 +264,7 @@ static const struct option {
   { "--phases", NULL, NULL, "times of prepare, encode and decode, each for itself", set_phases },
   { "--all-variants", NULL, NULL, "the same for every instruction set that runs here", set_all_variants },
   { "--json", NULL, NULL, "print JSON", set_json },
-  { "--plot", "FILE.svg", "a file name", "draw error against rate into a file", set_plot },
+  { "--plot", "FILE.svg", "a file name", "draw error against rate, or what is simulated, into a file", set_plot },
   { "--simulate", "WHAT", "ranks=A..B with 2 <= A <= B <= 4096, or hosts=A..B,local=G with 2 <= A <= B and B x G <= 4096",
     "print times of a step instead, on ranks=A..B (up to 4096), or on\nhosts=A..B,local=G with G ranks each, flat and with "
     "two levels", set_simulate },
@@ -377,8 +377,8 @@ void bench_parse(int argc, char **argv, struct bench_options *o)
     if (!option->set(o, value))
       refuse(option, value);
   }
-  if (o->simulation.wanted && (o->plot || o->inputs))
-    bench_stop(BENCH_USAGE, "%s does not go with --simulate", o->plot ? "--plot" : "--input");
+  if (o->simulation.wanted && o->inputs)
+    bench_stop(BENCH_USAGE, "--input does not go with --simulate");
   if (o->simulation.wanted && !o->repeat && (o->simulation.encode_gbs <= 0 || o->simulation.decode_gbs <= 0))
     bench_stop(BENCH_USAGE, "--simulate needs to know the codecs' speed: --repeat 1 or more, or --encode and --decode");
 }
