@@ -153,7 +153,7 @@ double bench_ratio(const struct bench_speed *speed, int from, int to);
 
 /* -- bench_model.c ------------------------------------------------------------------------------------------------ */
 
-/* How a simulated rank sends: as NCCL does; a codec's payloads to all others, or after a sum inside to one rank a host. */
+/* How a simulated rank sends: as NCCL does; a codec's payloads to all others, or one rank a host after a sum. */
 enum bench_way { BENCH_PLAIN, BENCH_FLAT, BENCH_TWO_LEVELS };
 
 struct bench_sender {

@@ -49,7 +49,8 @@ const char *bench_colour(size_t i)
   return colours[i % (sizeof colours / sizeof *colours)];
 }
 
-void bench_words(const struct bench_canvas *c, double x, double y, const char *anchor, const char *fill, const char *text)
+void bench_words(const struct bench_canvas *c, double x, double y, const char *anchor, const char *fill,
+                 const char *text)
 {
   fprintf(c->out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">", x, y, anchor, fill);
   escaped(c->out, text);
@@ -70,8 +71,8 @@ void bench_line(const struct bench_canvas *c, double x1, double y1, double x2, d
 
 void bench_frame(const struct bench_canvas *c)
 {
-  fprintf(c->out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.1f\" height=\"%.1f\" fill=\"none\" stroke=\"#777\"/>\n", c->frame.x,
-          c->frame.y, c->frame.wide, c->frame.high);
+  fprintf(c->out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.1f\" height=\"%.1f\" fill=\"none\" stroke=\"#777\"/>\n",
+          c->frame.x, c->frame.y, c->frame.wide, c->frame.high);
 }
 
 void bench_take(struct bench_canvas *c, struct bench_box box)

@@ -58,7 +58,8 @@ static void print_name(const struct bench_forecast *f, const struct bench_sender
   printf(" %-*s", f->ways > 1 ? 13 : 10, text);
 }
 
-static void print_contest(const struct bench_forecast *f, const struct bench_sender *other, const struct bench_sender *one)
+static void print_contest(const struct bench_forecast *f, const struct bench_sender *other,
+                          const struct bench_sender *one)
 {
   putchar(' ');
   print_name(f, other);

@@ -20,7 +20,8 @@ struct bench_sender bench_sender_of(const struct bench_options *o, const struct 
 
 static struct tagc_link link_of(double alpha_us, double beta_gbit, double message_us)
 {
-  return (struct tagc_link){ .latency_ns = 1e3 * alpha_us, .ns_per_byte = 8 / beta_gbit, .message_ns = 1e3 * message_us };
+  return (struct tagc_link){ .latency_ns = 1e3 * alpha_us, .ns_per_byte = 8 / beta_gbit,
+                             .message_ns = 1e3 * message_us };
 }
 
 /* A codec's layout for `nranks` ranks that exchange shards of the shape. */

@@ -103,9 +103,9 @@ static void draw_curve(struct panel *p, int way, size_t codec)
     const struct bench_cost cost = bench_step_cost(p->f->o, sender, size);
     if (!isfinite(value))
       continue;
-    fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"><title>%s%s, %d %s: ", x_of(p, size), y_of(p, value),
-            bench_colour(codec), sender->codec->name, p->f->ways == 1 ? "" : dashed ? ", flat" : ", two levels", size,
-            s->by_host ? "hosts" : "ranks");
+    fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"><title>%s%s, %d %s: ", x_of(p, size),
+            y_of(p, value), bench_colour(codec), sender->codec->name,
+            p->f->ways == 1 ? "" : dashed ? ", flat" : ", two levels", size, s->by_host ? "hosts" : "ranks");
     fprintf(out, p->bytes ? "%.4g MB" : "%.4g ms", 1e-6 * (p->bytes ? cost.between : cost.ns));
     fprintf(out, ", %.3g of plain</title></circle>\n", value);
   }
@@ -148,8 +148,8 @@ static void write_names(struct panel *p)
   y = frame->y + frame->high + line;
   for (int i = p->name_count; i-- > 0;)
     y = p->names[i].y = fmin(p->names[i].y, y - line);
-  for (int i = 0; i < p->name_count; i++)
-    bench_words(p->canvas, frame->x + frame->wide + 6, p->names[i].y + 4, "start", p->names[i].colour, p->names[i].text);
+  for (const struct name *n = p->names; n < p->names + p->name_count; n++)
+    bench_words(p->canvas, frame->x + frame->wide + 6, n->y + 4, "start", n->colour, n->text);
 }
 
 static void draw_panel(struct panel *p)
@@ -181,10 +181,12 @@ void bench_outlook(const struct bench_forecast *f)
                                                     : "bytes that a rank sends, over plain", .bytes = true },
   };
   for (int i = 0; i < 2; i++) {
-    canvas.frame = (struct bench_box){ BENCH_LEFT, BENCH_TOP + i * (PANEL + GAP), BENCH_WIDE - BENCH_LEFT - ROOM, PANEL };
+    canvas.frame = (struct bench_box){ BENCH_LEFT, BENCH_TOP + i * (PANEL + GAP), BENCH_WIDE - BENCH_LEFT - ROOM,
+                                       PANEL };
     draw_panel(&panels[i]);
   }
-  bench_words(&canvas, canvas.frame.x + canvas.frame.wide / 2, HIGH - 38, "middle", "#111", s->by_host ? "hosts" : "ranks");
+  bench_words(&canvas, canvas.frame.x + canvas.frame.wide / 2, HIGH - 38, "middle", "#111",
+              s->by_host ? "hosts" : "ranks");
   bench_words(&canvas, BENCH_LEFT, HIGH - 12, "start", "#888",
               "Encode, exchange and decode follow each other: nothing overlaps. The titles of the dots have the numbers.");
   bench_canvas_close(&canvas);

@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Is the model of `tagc-bench --simulate` right? simulate.sh BUILD_DIR [RATE_MBIT [ELEMENTS [SHAPE...]]]: one reduce-scatter
-# through the library and the stand-in for NCCL, at a limited rate, against what the model says of it: milliseconds, and the
-# megabytes that a host sends to others. A SHAPE is a number of ranks, each on a host of its own, or HOSTSxLOCAL; then
-# RATE_MBIT is what a host has for others, RATE_INSIDE (eight times as much) what a rank has for its host, and SCOPES (flat
-# auto) are tried. The latency is measured (a reduce-scatter of next to nothing), the rates are the limits, encode and decode
-# are measured by tagc-bench on one core: choose rates at which the processor is not what ranks wait for, and so many elements
-# that the 64 KiB which the limits let through at once do not matter. Takes minutes, mostly waiting.
+# Is the model of `tagc-bench --simulate` right? simulate.sh BUILD_DIR [RATE_MBIT [ELEMENTS [SHAPE...]]]: one
+# reduce-scatter through the library and the stand-in for NCCL, at a limited rate, against what the model says of it:
+# milliseconds, and the megabytes that a host sends to others. A SHAPE is a number of ranks, each on a host of its own, or
+# HOSTSxLOCAL. RATE_MBIT is what a host has for others, RATE_INSIDE (eight times as much) what a rank has for its host, and
+# each of SCOPES (flat auto) is tried. The latency is measured (a reduce-scatter of next to nothing), the rates are the
+# limits, encode and decode are measured by tagc-bench on one core: choose rates at which the processor is not what ranks
+# wait for, and so many elements that the 64 KiB which the limits let through at once do not matter. Takes minutes,
+# mostly waiting.
 set -eu
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-100} elements=${3:-4194304}
@@ -17,8 +18,8 @@ stats=$(mktemp -d "${TMPDIR:-/tmp}/tagc-simulate.XXXXXX")
 trap 'rm -rf "$stats"' EXIT
 trap 'exit 130' INT TERM
 
-# exchange ELEMENTS CALLS [VARIABLE=value...]: milliseconds, and the bytes between hosts of the last call, of a host: those
-# behind the last all-reduce of a token.
+# exchange ELEMENTS CALLS [VARIABLE=value...]: milliseconds, and the bytes that a host sends to others in the last call:
+# those behind the last all-reduce of a token.
 exchange()
 {
   count=$1 calls=$2
@@ -54,7 +55,7 @@ line()
 }
 
 echo "$elements elements of fp32, $rate Mbit/s a host, $inside Mbit/s inside, sparsity $sparsity"
-printf '%5s %-6s %-5s %10s %10s %10s %10s %10s %10s\n' shape codec scope "ms" "model ms" "model/ms" "of plain" "MB" "model MB"
+printf '%5s %-6s %-5s %10s %10s %10s %10s %10s %10s\n' shape codec scope ms "model ms" model/ms "of plain" MB "model MB"
 for shape; do
   case $shape in
     *x*) hosts=${shape%x*} local=${shape#*x} ways=$scopes ;;
