@@ -19,7 +19,7 @@ trap 'rm -rf "$stats"' EXIT
 trap 'exit 130' INT TERM
 
 # exchange ELEMENTS CALLS [VARIABLE=value...]: milliseconds, and the bytes that a host sends to others in the last call:
-# those behind the last all-reduce of a token.
+# those between the last two all-reduces of one float.
 exchange()
 {
   count=$1 calls=$2
@@ -30,9 +30,9 @@ exchange()
     --rate-inside "${inside}mbit" --stats "$stats/rank" --preload "$build/libtagc-preload.so" -- \
     "$build/tests/bench/exchange" "$count" "$calls")
   echo "$ms $(awk -v hosts="$hosts" '
-    FNR == 1 { all += last; last = 0 }
-    $2 == "ncclAllReduce" && $4 == 1 && $5 == 7 { last = 0; next }
-    { last += $8 }
+    FNR == 1 { all += last; since = last = 0 }
+    $2 == "ncclAllReduce" && $4 == 1 && $5 == 7 { last = since; since = 0; next }
+    { since += $8 }
     END { print (all + last) / hosts }' "$stats"/rank.*)"
 }
 
