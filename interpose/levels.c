@@ -161,12 +161,13 @@ size_t tagc_levels_sum_bytes(const struct tagc_shape *shape)
 }
 
 /* What each rank's summands are multiplied by is its own affair, and user-defined operators belong to one communicator: the
- * sub-communicator gets one for this call. */
+ * sub-communicator gets one for this call. By one, too: NCCL sums by other algorithms where there is nothing to multiply by,
+ * and the ranks must use the same. */
 static ncclResult_t make_op(const struct tagc_exchange *real, const struct tagc_call *call, ncclComm_t host, ncclRedOp_t *op)
 {
   uint8_t scalar[4];
   *op = call->op_kind == TAGC_OP_AVG ? ncclAvg : ncclSum;
-  if (call->op_kind != TAGC_OP_PREMULSUM || !(call->scale < 1 || call->scale > 1))
+  if (call->op_kind != TAGC_OP_PREMULSUM)
     return ncclSuccess;
   enum tagc_dtype dtype = call->comm->slots[call->slot].shape.dtype;
   tagc_store(scalar, 0, dtype, call->scale);
