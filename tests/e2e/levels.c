@@ -46,17 +46,17 @@ static double error_of(size_t n, uint64_t step, ncclDataType_t type, bool averag
 static void errors(size_t t, size_t n, bool average, double least, double most)
 {
   double lowest = INFINITY, highest = 0;
-  ncclComm_t comm;
-  CHECK(ncclCommSplit(world, 0, rank, &comm, NULL));
+  CHECK(ncclCommSplit(world, 0, rank, &other, NULL));
   for (uint64_t step = 0; step < STEPS; step++) {
     for (size_t i = 0; i < n * (size_t)nranks; i++)
       store(send_buffer, i, dense_at(rank, step, i / n, i % n, types[t].type), types[t].type);
-    CHECK(ncclReduceScatter(send_buffer, result, n, types[t].type, average ? ncclAvg : ncclSum, comm, NULL));
+    CHECK(ncclReduceScatter(send_buffer, result, n, types[t].type, average ? ncclAvg : ncclSum, other, NULL));
     const double error = step < STEPS_LEARNING ? 0 : error_of(n, step, types[t].type, average);
     highest = error > highest ? error : highest;
     lowest = step >= STEPS_LEARNING && error < lowest ? error : lowest;
   }
-  CHECK(ncclCommDestroy(comm));
+  CHECK(ncclCommDestroy(other));
+  other = NULL;
   all_ok(lowest >= least && highest <= most + types[t].rounding, "%s %s n=%zu: errors from %.2g to %.2g", types[t].name,
          average ? "avg" : "sum", n, lowest, highest);
 }

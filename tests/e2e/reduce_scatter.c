@@ -228,13 +228,14 @@ static void matrix(void)
 {
   static const ncclDataType_t types[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   static const size_t counts[] = {1, 17, 31, 33, 1009, 4096, 16411, 65536};
-  /* Two levels are run on many placements: smaller. */
+  /* Two levels are run on many placements: less on each. */
   const size_t ncounts = sizeof counts / sizeof *counts - (two_levels() ? 2 : 0), large = two_levels() ? 16369 : 65521;
   for (int t = 0; t < 3; t++)
     for (int op = 0; op < 3; op++)
       for (int in_place = 0; in_place < 2; in_place++)
         for (size_t i = 0; i < ncounts; i++)
-          run_case(&(struct test_case){types[t], op, in_place, counts[i], 1, FULL_CAPACITY, INTEGERS, 1});
+          if (!two_levels() || nranks < 8 || ((size_t)(t + op + in_place) + i) % 2 == 0)
+            run_case(&(struct test_case){types[t], op, in_place, counts[i], 1, FULL_CAPACITY, INTEGERS, 1});
   for (int t = 0; t < 3; t++) {
     run_case(&(struct test_case){types[t], t, false, large, 1, FULL_CAPACITY, REALS, 1});
     run_case(&(struct test_case){types[t], t, true, 65536, 1, ROWS, REALS, 1});
