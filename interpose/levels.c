@@ -148,11 +148,12 @@ static void pass_all(const struct splits *splits)
 }
 
 /* NCCL hands out what it has begun, for an abort. The communicators are lost, and so is what it made for some of them. */
-static void give_up(const struct splits *splits, ncclResult_t status)
+static void give_up(const struct splits *splits, ncclResult_t status, bool aborted)
 {
-  tagc_log(TAGC_LOG_ERROR, "interpose", "communicator %llu: ncclCommSplit fails with %d, and so does the call: the communicator "
-           "cannot be used any more (TAGC_SCOPE=flat does without splits)",
-           (unsigned long long)splits->comms[0]->ledger->number, (int)status);
+  if (!aborted)
+    tagc_log(TAGC_LOG_ERROR, "interpose", "communicator %llu: ncclCommSplit fails with %d, and so does the call: the communicator "
+             "cannot be used any more (TAGC_SCOPE=flat does without splits)",
+             (unsigned long long)splits->comms[0]->ledger->number, (int)status);
   for (size_t i = 0; i < splits->count; i++)
     end_one(splits->comms[i]->nccl, splits->children[i], true);
 }
@@ -170,8 +171,9 @@ static ncclResult_t split_level(const struct tagc_exchange *real, struct splits 
       atomic_store(&splits->comms[i]->level[splits->level], splits->children[i]);
     aborted |= tagc_comm_is_aborted(splits->comms[i]);
   }
+  splits->refused = aborted ? ncclSuccess : splits->refused;
   if (status != ncclSuccess && !is_refusal(splits->refused))
-    give_up(splits, status);
+    give_up(splits, status, aborted);
   return status == ncclSuccess && aborted ? ncclInternalError : status;
 }
 
