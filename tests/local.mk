@@ -33,7 +33,7 @@ tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
 # Every codec: its bytes against a slow reference, and what must hold of all of them.
 unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
 unit_tests += tests/unit/test_cost
-unit_tests += tests/unit/test_topology
+unit_tests += tests/unit/test_topology tests/unit/test_vote_hosts
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
@@ -300,7 +300,8 @@ tests_tsan = \
   tests/e2e/threads.test \
   tests/unit/test_failed_calls \
   tests/unit/test_options \
-  tests/unit/test_vote
+  tests/unit/test_vote \
+  tests/unit/test_vote_hosts
 print-tests-abi: ; @echo $(tests_abi)
 print-tests-clang: ; @echo $(tests_clang)
 print-tests-asan: ; @echo $(tests_asan)
