@@ -44,6 +44,10 @@ tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/v
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
 
+# The limited link of the stand-in for NCCL.
+unit_tests += tests/unit/test_link
+tests_unit_test_link_SOURCES = tests/unit/test_link.c tests/standin/link.c
+
 # Calls that fail, on the stand-in for NCCL.
 unit_tests += tests/unit/test_failed_calls
 
