@@ -175,7 +175,8 @@ tests_e2e_failing_malloc_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_failing_malloc_so_LDADD =
 
 # The stand-in for NCCL itself.
-standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test tests/e2e/standin_network.test
+standin_scripts = tests/e2e/standin.test tests/e2e/standin_hosts.test tests/e2e/standin_launch.test \
+  tests/e2e/standin_network.test
 dist_check_SCRIPTS += $(standin_scripts)
 TESTS += $(standin_scripts)
 check_PROGRAMS += tests/e2e/standin_bytes tests/e2e/standin_collectives tests/e2e/standin_comms tests/e2e/standin_groups
