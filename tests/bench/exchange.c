@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Milliseconds of one reduce-scatter of ELEMENTS fp32 over all ranks, as the program sees it: the median over the last
- * CALLS calls, after as many as it takes to learn the cycle. Run it under tests/standin/launch, plain or preloaded with
- * TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 (tests/bench/simulate.sh does); rank 0 prints.
+ * Milliseconds of one reduce-scatter of ELEMENTS fp32 over all ranks, as the slowest of them sees it (ranks that share a
+ * network card end one after the other): the median over the last CALLS calls, after as many as it takes to learn the
+ * cycle. An all-reduce of one float stands before each call and behind it. Run it under tests/standin/launch, plain or
+ * preloaded with TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 (tests/bench/simulate.sh does); rank 0 prints.
  *
  *   exchange ELEMENTS [CALLS]
  */
@@ -35,19 +36,21 @@ int main(int argc, char **argv)
   }
   meet();
   const size_t n = (elements + (size_t)nranks - 1) / (size_t)nranks;
-  float *send = malloc((size_t)nranks * n * sizeof *send), *recv = malloc(n * sizeof *recv), token = 0;
+  float *send = malloc((size_t)nranks * n * sizeof *send), *recv = malloc(n * sizeof *recv), slowest = 0;
   for (size_t i = 0; send && i < (size_t)nranks * n; i++) {
     uint64_t h = mix(mix((uint64_t)rank) ^ i);
     send[i] = (float)((int)(h & 0xffff) + (int)(h >> 16 & 0xffff) + (int)(h >> 32 & 0xffff) - 98302) / 65536;
   }
   if (!send || !recv)
     return 1;
-  for (int i = -LEARNING; i < calls; i++) {
-    CHECK(ncclAllReduce(&token, &token, 1, ncclFloat32, ncclSum, world, NULL));    /* all ranks start together */
+  for (int i = -LEARNING - 1; i < calls; i++) {
     double began = now_ms();
-    CHECK(ncclReduceScatter(send, recv, n, ncclFloat32, ncclSum, world, NULL));
+    if (i >= -LEARNING)
+      CHECK(ncclReduceScatter(send, recv, n, ncclFloat32, ncclSum, world, NULL));
+    slowest = (float)(now_ms() - began);
+    CHECK(ncclAllReduce(&slowest, &slowest, 1, ncclFloat32, ncclMax, world, NULL));    /* all start the next one together */
     if (i >= 0)
-      times[i] = now_ms() - began;
+      times[i] = slowest;
   }
   qsort(times, (size_t)calls, sizeof *times, compare);
   if (rank == 0)
