@@ -10,8 +10,8 @@ on_played_hosts()
     ${inside:+--rate-inside "${inside}mbit"} --stats "$stats/rank" --preload "$build/libtagc-preload.so" -- "$@"
 }
 
-# exchange START ELEMENTS CALLS [VARIABLE=value...]: milliseconds, and of the last call (between the last two all-reduces of one
-# float) the bytes that a host sends to others, and that a rank sends inside its host. START runs a program on all ranks.
+# exchange START ELEMENTS CALLS [VARIABLE=value...]: milliseconds, and of the last call (between the last two all-reduces of two
+# doubles) the bytes that a host sends to others, and that a rank sends inside its host. START runs a program on all ranks.
 exchange()
 {
   start=$1 count=$2 calls=$3
@@ -21,7 +21,7 @@ exchange()
     "$start" "$build/tests/bench/exchange" "$count" "$calls") || return 1
   echo "$ms $(awk -v hosts="$hosts" -v local="$local" '
     FNR == 1 { all += last; between += last_between; since = since_between = last = last_between = 0 }
-    $2 == "ncclAllReduce" && $4 == 1 && $5 == 7 {
+    $2 == "ncclAllReduce" && $4 == 2 && $5 == 8 {
       last = since; last_between = since_between; since = since_between = 0
       next
     }
