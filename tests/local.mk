@@ -205,6 +205,8 @@ dist_check_SCRIPTS += tests/e2e/fidelity.test
 if HAVE_BLAS
 TESTS += tests/e2e/fidelity.test
 endif
+dist_check_SCRIPTS += tests/e2e/demo.test
+TESTS += tests/e2e/demo.test
 
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead

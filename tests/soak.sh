@@ -104,7 +104,8 @@ value()
 }
 
 run plain
-export TAGC_CODEC=lhc TAGC_MODE=ab TAGC_MIN_BYTES=0 TAGC_REPORT=1 TAGC_LOG=debug
+# Both ranks share this machine.
+export TAGC_SCOPE=flat TAGC_CODEC=lhc TAGC_MODE=ab TAGC_MIN_BYTES=0 TAGC_REPORT=1 TAGC_LOG=debug
 run first --preload "$build/libtagc-preload.so"
 run second --preload "$build/libtagc-preload.so"
 
