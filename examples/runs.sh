@@ -53,7 +53,7 @@ wire() {
 
 # bytes_per_second RATE: of a rate as the launcher takes it.
 bytes_per_second() {
-  echo "$1" | tr A-Z a-z | awk '
+  echo "$1" | tr '[:upper:]' '[:lower:]' | awk '
     BEGIN { split("bit kbit mbit gbit", units); for (i in units) bytes[units[i]] = 1000 ^ (i - 1) / 8; bytes[""] = 1 }
     { unit = $1; sub(/^[0-9.e+]*[0-9.]/, "", unit); printf "%.0f\n", $1 * bytes[unit] }'
 }

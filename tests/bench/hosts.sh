@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # What goes between hosts that hold several ranks, and how long it takes: one reduce-scatter through the library and the
-# stand-in for NCCL. hosts.sh BUILD_DIR [RATE_MBIT [ELEMENTS [SHAPE...]]], a SHAPE being HOSTSxLOCAL. First on hosts that the
-# stand-in plays: RATE_MBIT (50) is what a host has for others, RATE_INSIDE (eight times as much) what a rank has inside; then, for
-# shapes of two hosts, on two network namespaces with a token bucket (tbf) on the wire between them and shared memory inside, if this
-# user may make them. CODECS and SCOPES can be chosen, too.
+# stand-in for NCCL. hosts.sh BUILD_DIR [RATE_MBIT [ELEMENTS [SHAPE...]]], a SHAPE being HOSTSxLOCAL. First on hosts that
+# the stand-in plays: RATE_MBIT (50) is what a host has for others, RATE_INSIDE (eight times as much) what a rank has
+# inside; then, for shapes of two hosts, on two network namespaces with a token bucket (tbf) on the wire between them and
+# shared memory inside, if this user may make them. CODECS and SCOPES can be chosen, too.
 #
 # What the bytes allow: those that a host sends to others at RATE_MBIT, and those that a rank sends inside its host at
 # RATE_INSIDE; one after the other in two levels, otherwise the longer of the two. A limit lets 64 KiB through at once, and
-# on a wire 1448 of 1514 bytes are payload. The processor's time is on top; choose a rate at which it is not what ranks wait for, and
-# so many elements that 64 KiB are little. Takes a quarter of an hour, mostly waiting.
+# on a wire 1448 of 1514 bytes are payload. The processor's time is on top; choose a rate at which it is not what ranks
+# wait for, and so many elements that 64 KiB are little. Takes a quarter of an hour, mostly waiting.
 set -eu
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-50} elements=${3:-4194304}
@@ -28,9 +28,9 @@ on_namespaces()
   pids='' rank=0 worst=0
   for host in "$host_a" "$host_b"; do
     for _ in $(seq "$local"); do
-      on_host "$host" env RANK=$rank WORLD_SIZE=$((2 * local)) MASTER_ADDR=10.99.0.1 MASTER_PORT=29500 NCCL_SOCKET_IFNAME=wire0 \
-        NCCL_HOSTID="$host" NCCL_STANDIN_STATS="$stats/rank" LD_LIBRARY_PATH="$build/tests/standin" \
-        LD_PRELOAD="$build/libtagc-preload.so" "$@" &
+      on_host "$host" env RANK=$rank WORLD_SIZE=$((2 * local)) MASTER_ADDR=10.99.0.1 MASTER_PORT=29500 \
+        NCCL_SOCKET_IFNAME=wire0 NCCL_HOSTID="$host" NCCL_STANDIN_STATS="$stats/rank" \
+        LD_LIBRARY_PATH="$build/tests/standin" LD_PRELOAD="$build/libtagc-preload.so" "$@" &
       pids="$pids $!" rank=$((rank + 1))
     done
   done
@@ -72,8 +72,11 @@ measure()
 header()
 {
   echo "$elements elements of fp32, sparsity $sparsity, $rate Mbit/s between hosts; $1"
-  printf '%5s %-6s %-5s %9s %10s %10s %10s %10s %10s\n' '' '' '' '' 'the bytes' 'time over' 'MB a host' 'MB a rank' 'of plain'
-  printf '%5s %-6s %-5s %9s %10s %10s %10s %10s %10s\n' shape codec scope ms 'allow, ms' allowed to-others inside between
+  form='%5s %-6s %-5s %9s %10s %10s %10s %10s %10s\n'
+  # shellcheck disable=SC2059
+  printf "$form" '' '' '' '' 'the bytes' 'time over' 'MB a host' 'MB a rank' 'of plain'
+  # shellcheck disable=SC2059
+  printf "$form" shape codec scope ms 'allow, ms' allowed to-others inside between
 }
 
 inside=${RATE_INSIDE:-$((8 * rate))} payload_rate=$rate

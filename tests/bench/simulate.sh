@@ -45,7 +45,8 @@ for shape; do
     *x*) hosts=${shape%x*} local=${shape#*x} ways=$scopes ;;
     *) hosts=$shape local=1 ways=flat ;;
   esac
-  alpha=$(exchange on_played_hosts $((hosts * local)) 51 TAGC_MODE=off | awk -v w=$((hosts * local)) '{ print 1000 * $1 / (w - 1) }')
+  ranks=$((hosts * local))
+  alpha=$(exchange on_played_hosts $ranks 51 TAGC_MODE=off | awk -v w=$ranks '{ print 1000 * $1 / (w - 1) }')
   plain=$(exchange on_played_hosts "$elements" 5 TAGC_MODE=off)
   # shellcheck disable=SC2046,SC2086
   line plain - $plain $(predict "$alpha" none | take plain)
