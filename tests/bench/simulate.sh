@@ -3,17 +3,17 @@
 # Is the model of `tagc-bench --simulate` right? simulate.sh BUILD_DIR [RATE_MBIT [ELEMENTS [SHAPE...]]]: one
 # reduce-scatter through the library and the stand-in for NCCL, at a limited rate, against what the model says of it:
 # milliseconds, and the megabytes that a host sends to others. A SHAPE is a number of ranks, each on a host of its own, or
-# HOSTSxLOCAL. RATE_MBIT is what a host has for others, RATE_INSIDE (eight times as much) what a rank has for its host, and
-# each of SCOPES (flat auto) is tried. The latency is measured (a reduce-scatter of next to nothing), the rates are the
-# limits, encode and decode are measured by tagc-bench on one core: choose rates at which the processor is not what ranks
-# wait for, and so many elements that the 64 KiB which the limits let through at once do not matter. Takes minutes,
-# mostly waiting.
+# HOSTSxLOCAL. RATE_MBIT is what a host has for others, RATE_INSIDE (eight times as much) what a rank has for its host;
+# CODECS (all) and SCOPES (flat auto) say what is tried. The latency is measured (a reduce-scatter of next to nothing), the
+# rates are the limits, encode and decode are measured by tagc-bench on one core: choose rates at which the processor is
+# not what ranks wait for, and so many elements that the 64 KiB which the limits let through at once do not matter. Takes
+# minutes, mostly waiting.
 set -eu
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-100} elements=${3:-4194304}
 [ $# -gt 3 ] && shift 3 || set -- 2 4 8
 inside=${RATE_INSIDE:-$((8 * rate))} scopes=${SCOPES:-flat auto} sparsity=${SPARSITY:-0.95}
-codecs=$("$build/tagc-bench" --help | sed -n 's/^Codecs: //p' | tr -d ,)
+codecs=${CODECS:-$("$build/tagc-bench" --help | sed -n 's/^Codecs: //p' | tr -d ,)}
 stats=$(mktemp -d "${TMPDIR:-/tmp}/tagc-simulate.XXXXXX")
 trap 'rm -rf "$stats"' EXIT
 trap 'exit 130' INT TERM

@@ -250,7 +250,7 @@ static double rough_value(ncclDataType_t type, int rank, size_t index)
   return round_to(type, ldexp((double)mix(7, rank, index) - 0x1p31, shift));
 }
 
-/* The ring of a communicator, worked out again: host by host, each when its lowest rank comes. Returns this rank's place. */
+/* The ring of a communicator, found anew: host by host, each when its lowest rank comes. Returns this rank's place. */
 static int find_ring(ncclComm_t on, int nranks, int rank, int *ring)
 {
   const char *host = getenv("NCCL_HOSTID");

@@ -62,12 +62,13 @@ __attribute__((noreturn)) static void usage(FILE *to, int status)
   fprintf(to, "Usage: launch -n N [options] -- COMMAND [ARGUMENT]...\n"
               "Starts N ranks of COMMAND on this machine with the stand-in for NCCL.\n\n"
               "  -n N            number of ranks, 1 to %d\n"
-              "  --hosts H       play H hosts with as many ranks each, the lowest ranks on the first one; or a list of the\n"
-              "                  host of each rank: 0,1,0,1. Without it all ranks share this machine, but with --rate each\n"
-              "                  rank is a host of its own\n"
-              "  --rate RATE     limit what the ranks of a host send to other hosts, together, as its network card would:\n"
-              "                  200mbit, 1gbit, or bytes per second\n"
-              "  --rate-inside RATE  limit what each rank sends to ranks of its own host\n"
+              "  --hosts H       play H hosts with as many ranks each, the lowest ranks on the first; or the host\n"
+              "                  of each rank: 0,1,0,1. Without it, all ranks share this machine; with --rate each\n"
+              "                  of them is a host of its own\n"
+              "  --rate RATE     limit what the ranks of a host together send to other hosts, as a network card\n"
+              "                  does: 200mbit, 1gbit, or bytes per second\n"
+              "  --rate-inside RATE\n"
+              "                  limit what each rank sends to ranks of its own host\n"
               "  --stats PREFIX  write the calls of each rank and their bytes to PREFIX.RANK\n"
               "  --preload LIB   LD_PRELOAD for the ranks, before one that is set already\n"
               "  --no-prefix     do not put [rank] before each line of output\n"
@@ -133,18 +134,14 @@ static void place_evenly(const char *text)
 static void place_by_list(const char *text)
 {
   const char *at = text;
-  int listed = 0;
-  for (char *end; listed <= options.nranks; at = end + 1, listed++) {
-    long host = strtol(at, &end, 10);
-    if (*at < '0' || *at > '9' || host >= MOST_RANKS || (*end && *end != ','))
-      refuse("--hosts %s: not a list of hosts from 0 to %d", text, MOST_RANKS - 1);
-    if (listed < options.nranks)
-      options.hosts[listed] = (int)host;
-    if (!*end)
-      break;
+  for (int i = 0; i < options.nranks; i++) {
+    char *end = NULL;
+    long host = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : MOST_RANKS;
+    if (host >= MOST_RANKS || *end != (i < options.nranks - 1 ? ',' : '\0'))
+      refuse("--hosts %s: not a list of %d hosts from 0 to %d", text, options.nranks, MOST_RANKS - 1);
+    options.hosts[i] = (int)host;
+    at = end + 1;
   }
-  if (listed + 1 != options.nranks)
-    refuse("--hosts %s: a list of the hosts of %d ranks has %d numbers", text, options.nranks, options.nranks);
 }
 
 /* `text`: that of --hosts, or NULL. */
