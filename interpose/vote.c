@@ -88,7 +88,7 @@ static ncclResult_t enqueue(const struct tagc_exchange *real, void *votes_, size
   if (v->decided || !v->words)
     return ncclSuccess;
   ncclResult_t status = real->all_reduce(v->device, v->device, v->words, ncclInt64, ncclMin, v->call->handle, v->call->stream);
-  return status == ncclSuccess && votes->greet ? tagc_levels_greet(real, v->call, v->device + v->room) : status;
+  return status == ncclSuccess && votes->greet && tagc_levels_ready(v->call->comm) ? tagc_levels_greet(real, v->call, v->device + v->room) : status;
 }
 
 /* Reads what has come out. The host waits here for the other ranks: an abort must not wait for that. */
@@ -123,8 +123,8 @@ static ncclResult_t meet(const struct tagc_exchange *real, struct votes *votes, 
 
 /* ---- what they tell --------------------------------------------------------------------------------------------------- */
 
-/* Where each rank is, unless that is known already; and the sub-communicators that follow from it. TAGC_SCOPE=flat needs neither
- * before the ballots. */
+/* Where each rank is, unless that is known already; and the sub-communicators that follow from it. Those that pass are decided
+ * then. TAGC_SCOPE=flat needs neither before the ballots. */
 static ncclResult_t share_hosts(const struct tagc_exchange *real, struct votes *votes)
 {
   ncclResult_t status = ncclSuccess;
@@ -142,10 +142,13 @@ static ncclResult_t share_hosts(const struct tagc_exchange *real, struct votes *
     pthread_mutex_lock(&votes->comms[i]->lock);
     if (v->words && !tagc_levels_hear(votes->comms[i], v->host))
       status = tagc_no_memory("the hosts of a communicator");
-    v->decided = votes->comms[i]->scope.reason != TAGC_REASON_compressed;
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }
-  return status == ncclSuccess ? tagc_levels_split(real, votes->comms, votes->count) : status;
+  if (status == ncclSuccess)
+    status = tagc_levels_split(real, votes->comms, votes->count);
+  for (size_t i = 0; i < votes->count; i++)
+    votes->votes[i].decided = votes->comms[i]->scope.reason != TAGC_REASON_compressed;
+  return status;
 }
 
 /* TAGC_CODEC=auto: what all of them have seen. */
@@ -157,7 +160,7 @@ static ncclResult_t share_surveys(const struct tagc_exchange *real, struct votes
       continue;
     pthread_mutex_lock(&votes->comms[i]->lock);
     v->words = tagc_auto_words(votes->comms[i]);
-    tagc_auto_tell(votes->comms[i], votes->probings[i].scratch && tagc_levels_ready(votes->comms[i]), votes->count, v->host);
+    tagc_auto_tell(votes->comms[i], votes->probings[i].scratch != NULL, votes->count, v->host);
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }
   ncclResult_t status = meet(real, votes, false);

@@ -163,8 +163,20 @@ TESTS += $(rules_scripts)
 check_PROGRAMS += $(rules_programs)
 EXTRA_DIST += tests/e2e/inprocess.h
 
+# Sub-communicators: their birth, their ends, and all that fails meanwhile.
+dist_check_SCRIPTS += tests/e2e/levels_life.test
+TESTS += tests/e2e/levels_life.test
+EXTRA_DIST += tests/e2e/moments.h
+check_PROGRAMS += tests/e2e/levels_life tests/e2e/moments.so
+tests_e2e_levels_life_LDADD = tests/e2e/moments.so $(LDADD)
+tests_e2e_levels_life_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/e2e
+tests_e2e_moments_so_SOURCES = tests/e2e/moments.c
+tests_e2e_moments_so_CFLAGS = $(of_shared_objects)
+tests_e2e_moments_so_LDFLAGS = $(to_shared_objects) -Wl,-soname,moments.so
+tests_e2e_moments_so_LDADD = tests/standin/libnccl.so
+
 # Faults: dead ranks, broken connections, no memory, no descriptors, signals.
-faults_scripts = tests/e2e/faults_memory.test tests/e2e/faults_ranks.test tests/e2e/faults_system.test
+faults_scripts = tests/e2e/faults_levels.test tests/e2e/faults_memory.test tests/e2e/faults_ranks.test tests/e2e/faults_system.test
 dist_check_SCRIPTS += $(faults_scripts)
 TESTS += $(faults_scripts)
 EXTRA_DIST += tests/e2e/faults_lib.sh
