@@ -71,14 +71,24 @@ static bool wait_for_streams(struct tagc_comm *const *comms, const struct tagc_p
   return tagc_comms_enter(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
 }
 
-/* Runs it once; keeps the time where it `counts` and is the best so far. */
+/* Runs it once, to its end. */
+static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct round *round, size_t count)
+{
+  ncclResult_t status = tagc_exchange_run(real, comms, count, enqueue, round);
+  return status == ncclSuccess && !wait_for_streams(comms, round->probings, count) ? ncclInternalError : status;
+}
+
+/* Runs it once; keeps the time where it `counts` and is the best so far. All ranks begin together, behind a plain call of next
+ * to nothing: the ranks of a host may have met others than this rank in the round before, and to wait for them is not what
+ * this one costs. */
 static ncclResult_t time_round(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct round *round,
                                size_t count, bool counts)
 {
+  struct round meeting = {round->probings, TAGC_ROUTE_PLAIN, 0};
+  ncclResult_t status = run_round(real, comms, &meeting, count);
   double began = tagc_clock_ms();
-  ncclResult_t status = tagc_exchange_run(real, comms, count, enqueue, round);
-  if (status == ncclSuccess && !wait_for_streams(comms, round->probings, count))
-    status = ncclInternalError;
+  if (status == ncclSuccess)
+    status = run_round(real, comms, round, count);
   double took = 1e6 * (tagc_clock_ms() - began);
   for (size_t i = 0; i < count && counts; i++) {
     double *best = &round->probings[i].found.ns[round->route][round->size];

@@ -3,8 +3,8 @@
  *
  * Two sizes of a plain reduce-scatter, of messages by ncclSend and ncclRecv, and of messages by ncclAlltoAll where this NCCL
  * has it; each once to warm up and seven times for the best time, and by turns, so that a network that others use is the
- * same to all of them. All communicators of a vote are probed at once, as they
- * are used at once. The large size is that of the largest slot, but at most a few MiB.
+ * same to all of them. All communicators of a vote are probed at once, as they are used at once, and all ranks begin each
+ * measurement together. The large size is that of the largest slot, but at most a few MiB.
  */
 #ifndef INTERPOSE_PROBE_H
 #define INTERPOSE_PROBE_H

@@ -182,7 +182,7 @@ tests_e2e_moments_so_LDFLAGS = $(to_shared_objects) -Wl,-soname,moments.so
 tests_e2e_moments_so_LDADD = tests/standin/libnccl.so
 
 # Faults: dead ranks, broken connections, no memory, no descriptors, signals.
-faults_scripts = tests/e2e/faults_memory.test tests/e2e/faults_ranks.test tests/e2e/faults_system.test
+faults_scripts = tests/e2e/faults_levels.test tests/e2e/faults_memory.test tests/e2e/faults_ranks.test tests/e2e/faults_system.test
 dist_check_SCRIPTS += $(faults_scripts)
 TESTS += $(faults_scripts)
 EXTRA_DIST += tests/e2e/faults_lib.sh
@@ -224,12 +224,14 @@ dist_check_SCRIPTS += tests/e2e/fidelity.test
 if HAVE_BLAS
 TESTS += tests/e2e/fidelity.test
 endif
+dist_check_SCRIPTS += tests/e2e/demo.test
+TESTS += tests/e2e/demo.test
 
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md
 check_PROGRAMS += tests/bench/exchange
-EXTRA_DIST += tests/bench/simulate.sh
+EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh tests/two_hosts.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
 # One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into

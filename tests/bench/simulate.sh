@@ -18,23 +18,7 @@ stats=$(mktemp -d "${TMPDIR:-/tmp}/tagc-simulate.XXXXXX")
 trap 'rm -rf "$stats"' EXIT
 trap 'exit 130' INT TERM
 
-# exchange ELEMENTS CALLS [VARIABLE=value...]: milliseconds, and the bytes that a host sends to others in the last call:
-# those between the last two all-reduces of one float.
-exchange()
-{
-  count=$1 calls=$2
-  shift 2
-  rm -f "$stats"/*
-  ms=$(env TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_REPORT=0 "TAGC_SPARSITY=$sparsity" "$@" \
-    "$build/tests/standin/launch" -n $((hosts * local)) --hosts "$hosts" --no-prefix --rate "${rate}mbit" \
-    --rate-inside "${inside}mbit" --stats "$stats/rank" --preload "$build/libtagc-preload.so" -- \
-    "$build/tests/bench/exchange" "$count" "$calls")
-  echo "$ms $(awk -v hosts="$hosts" '
-    FNR == 1 { all += last; since = last = 0 }
-    $2 == "ncclAllReduce" && $4 == 1 && $5 == 7 { last = since; since = 0; next }
-    { since += $8 }
-    END { print (all + last) / hosts }' "$stats"/rank.*)"
-}
+. "$(dirname "$0")/exchange_lib.sh"
 
 # predict ALPHA_US CODEC: the step of tagc-bench's JSON, on one line
 predict()
@@ -61,14 +45,15 @@ for shape; do
     *x*) hosts=${shape%x*} local=${shape#*x} ways=$scopes ;;
     *) hosts=$shape local=1 ways=flat ;;
   esac
-  alpha=$(exchange $((hosts * local)) 51 TAGC_MODE=off | awk -v w=$((hosts * local)) '{ print 1000 * $1 / (w - 1) }')
-  plain=$(exchange "$elements" 5 TAGC_MODE=off)
+  ranks=$((hosts * local))
+  alpha=$(exchange on_played_hosts $ranks 51 TAGC_MODE=off | awk -v w=$ranks '{ print 1000 * $1 / (w - 1) }')
+  plain=$(exchange on_played_hosts "$elements" 5 TAGC_MODE=off)
   # shellcheck disable=SC2046,SC2086
   line plain - $plain $(predict "$alpha" none | take plain)
   for codec in $codecs; do
     model=$(predict "$alpha" "$codec")
     for way in $ways; do
-      measured=$(exchange "$elements" 5 TAGC_MODE=compress "TAGC_CODEC=$codec" "TAGC_SCOPE=$way")
+      measured=$(exchange on_played_hosts "$elements" 5 TAGC_MODE=compress "TAGC_CODEC=$codec" "TAGC_SCOPE=$way")
       [ "$way" = flat ] && level=flat || level=two_levels
       # shellcheck disable=SC2046,SC2086
       line "$codec" "$way" $measured $(echo "$model" | take "$level")

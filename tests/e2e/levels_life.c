@@ -2,7 +2,8 @@
  * Sub-communicators from their birth to their end: four ranks of two hosts in this process, a thread each. They are aborted at
  * every call that the library makes, their splits fail in every way, their communicators end in every way.
  *
- *   levels_life moments|failures|ends|groups|rounds|exit|_exit      one test point each, or several
+ *   levels_life moments|failures|ends|groups|rounds [COUNT]|exit|_exit      test points
+ *   levels_life memory      under failing_malloc.so: "went on" or "gave up", and what is wrong. Its status is 0 if nothing is.
  */
 #define INPROCESS_RANKS 4
 #include "tests/e2e/inprocess.h"
@@ -21,7 +22,9 @@ enum { HOSTS = 2, LEVELS = 2 };
 static bool start_comms(ncclComm_t comms[RANKS])
 {
   ncclUniqueId id;
-  bool good = ncclGetUniqueId(&id) == ncclSuccess && ncclGroupStart() == ncclSuccess;
+  bool good = true;
+  if (ncclGetUniqueId(&id) != ncclSuccess || ncclGroupStart() != ncclSuccess)
+    return false;
   for (int i = 0; i < RANKS; i++) {
     setenv("NCCL_HOSTID", i < RANKS / HOSTS ? "a" : "b", 1);
     good &= ncclCommInitRank(&comms[i], RANKS, id, i) == ncclSuccess;
@@ -31,7 +34,7 @@ static bool start_comms(ncclComm_t comms[RANKS])
 
 static bool start_on_hosts(int steps)
 {
-  ncclComm_t comms[RANKS];
+  ncclComm_t comms[RANKS] = {NULL};
   bool good = start_comms(comms);
   adopt(comms, steps);
   return good;
@@ -443,6 +446,25 @@ static void rounds(int count)
   ok(grown < 4096, "nor memory of the size of a workspace: %ld bytes a communicator", grown);
 }
 
+/* ---- no memory ----------------------------------------------------------------------------------------------------------- */
+
+/* Of the allocations of the library one fails, in any rank. */
+static int memory(void)
+{
+  bool good = true, started = start_on_hosts(UNCOMPRESSED + 2), all = started, no_memory = false;
+  if (started)
+    good &= run_all(run_until_error);
+  for (int i = 0; i < RANKS; i++) {
+    all &= ranks[i].last == ncclSuccess;
+    no_memory |= ranks[i].last == ncclSystemError;
+    if (ranks[i].comm && (!started || ranks[i].last == ncclSuccess))
+      good &= ncclCommDestroy(ranks[i].comm) == ncclSuccess;
+  }
+  good &= all_have_ended() && (all || !started || no_memory);
+  printf("%s%s\n", all ? "went on" : "gave up", good ? "" : ", wrong");
+  return !good;
+}
+
 int main(int argc, char **argv)
 {
   const char *what = argc > 1 ? argv[1] : "";
@@ -456,6 +478,8 @@ int main(int argc, char **argv)
     groups();
   else if (strcmp(what, "rounds") == 0)
     rounds(argc > 2 ? atoi(argv[2]) : 50);
+  else if (strcmp(what, "memory") == 0)
+    return memory();
   else if (strstr(what, "exit")) {
     ok(trained(), "steps in two levels");
     int status = tap_done();
@@ -464,7 +488,7 @@ int main(int argc, char **argv)
       _exit(status);
     exit(status);
   } else {
-    fprintf(stderr, "usage: levels_life moments|failures|ends|groups|rounds [COUNT]|exit|_exit\n");
+    fprintf(stderr, "usage: levels_life moments|failures|ends|groups|rounds [COUNT]|memory|exit|_exit\n");
     return 2;
   }
   return done();
