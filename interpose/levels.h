@@ -10,7 +10,7 @@
  *
  * They live and die with the communicator: who aborts it aborts them, too, for a thread may be inside NCCL on their account;
  * after it is destroyed they are. What NCCL knows of their failure is told when the program asks about the communicator.
- * With NCCL_COMM_SPLIT_SHARE_RESOURCES an abort of one of them is one of all: none is aborted while the communicator lives.
+ * With NCCL_COMM_SPLIT_SHARE_RESOURCES an abort of one of them is one of all: none is aborted while the communicator is of use.
  *
  * Threads    As those of comm.h. Functions that enqueue are called between the start and the end of a real group.
  */

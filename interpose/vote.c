@@ -69,7 +69,10 @@ static bool prepare(struct vote *v, struct tagc_probing *probing, struct tagc_ca
   v->call = probing->call = call;
   v->room = ballot > seen ? ballot : seen;
   v->host = malloc(v->room * sizeof *v->host);
-  v->device = comm->device->alloc((v->room + tagc_levels_greeting_words(comm)) * sizeof *v->device);
+  const size_t greeting = tagc_levels_greeting_words(comm);
+  v->device = comm->device->alloc((v->room + greeting) * sizeof *v->device);
+  if (v->device)
+    comm->device->clear(v->device + v->room, greeting * sizeof *v->device, call->stream);
   if (is_auto) {
     size_t scratch = tagc_probe_scratch(comm, &probing->found);
     probing->scratch = comm->device->alloc(scratch);

@@ -286,6 +286,7 @@ tests_asan = $(unit_tests) $(rules_scripts) \
   tests/e2e/dump.test \
   tests/e2e/faults_system.test \
   tests/e2e/levels.test \
+  tests/e2e/levels_life.test \
   tests/e2e/little.test \
   tests/e2e/reduce_scatter.test \
   tests/e2e/steps.test \
@@ -297,6 +298,7 @@ tests_tsan = \
   tests/e2e/capture.test \
   tests/e2e/copies.test \
   tests/e2e/groups.test \
+  tests/e2e/levels_life.test \
   tests/e2e/nonblocking.test \
   tests/e2e/steps.test \
   tests/e2e/threads.test \

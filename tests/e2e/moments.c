@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interpose/nccl_newer.h"
+
 #define EXPORT __attribute__((visibility("default")))
 
 /* ---- this thread ------------------------------------------------------------------------------------------------------ */
@@ -20,6 +22,8 @@ static _Thread_local struct {
   int rank, splits;
   ncclComm_t *asked[MOST_SPLITS];   /* where NCCL stores the children of the group that is open */
   int asked_count;
+  ncclComm_t *shrunk[MOST_SPLITS];  /* and those of shrinks */
+  int shrunk_count;
   ncclResult_t failure;             /* of that group */
 } here = {.rank = -1};
 
@@ -193,9 +197,12 @@ EXPORT ncclResult_t ncclGroupEnd(void)
   for (int i = 0; i < here.asked_count; i++)
     if (*here.asked[i])
       add_child(*here.asked[i]);
-  here.asked_count = 0;
+  for (int i = 0; i < here.shrunk_count; i++)
+    forget(*here.shrunk[i]);
+  here.asked_count = here.shrunk_count = 0;
   status = status == ncclSuccess ? here.failure : status;
   here.failure = ncclSuccess;
+  moment("ncclGroupEnd, done");
   return status;
 }
 
@@ -216,6 +223,13 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_
   if (here.depth > 0 && here.asked_count < MOST_SPLITS)
     here.asked[here.asked_count++] = child;
   return status;
+}
+
+EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config, int flags)
+{
+  if (here.depth > 0 && here.shrunk_count < MOST_SPLITS)
+    here.shrunk[here.shrunk_count++] = child;
+  return GO(ncclCommShrink, comm, excluded, count, child, config, flags);
 }
 
 EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)

@@ -10,7 +10,7 @@
 #include <nccl.h>
 
 /* The calls that the library makes in this thread are counted from now on; before the `number`-th (from 1; 0: none) `happens` is
- * called, with the name of the function. */
+ * called, with the name of the function. The end of a group counts twice: before, and when it is done. */
 void moments_at(int number, void (*happens)(const char *function));
 int moments_seen(void);
 
