@@ -71,8 +71,10 @@ bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words)
     return true;                    /* the next vote, if there is one, asks again */
   }
   uint32_t *host_of = malloc((size_t)comm->nranks * sizeof *host_of);
-  for (int r = 0; host_of && r < comm->nranks; r++)
-    host_of[r] = (uint32_t)words[HOSTS + r];
+  for (int r = 0; host_of && r < comm->nranks; r++) {
+    const int64_t host = words[HOSTS + r];
+    host_of[r] = host >= 0 && host < TAGC_AGREE_RANKS ? (uint32_t)host : 0;
+  }
   comm->located = host_of && tagc_topology_make(&comm->topology, host_of, comm->nranks, comm->rank);
   free(host_of);
   if (!comm->located)
@@ -126,12 +128,9 @@ static ncclResult_t enqueue_split(const struct tagc_exchange *real, void *splits
   return splits->refused;
 }
 
-/* Does this NCCL not split communicators, or not this one? All ranks hear that before any of them waits for the others. What
- * else it may say of its arguments are troubles of this rank. */
-static bool is_refusal(ncclResult_t status)
-{
-  return status == ncclInvalidArgument || status == ncclInvalidUsage || status == ncclInternalError;
-}
+/* Does this NCCL not split communicators, or not this one? It says so of the call and of the communicator, which are the same on
+ * all ranks: each of them hears it, and none waits for the others. Any other error is this rank's own. */
+static bool is_refusal(ncclResult_t status) { return status == ncclInvalidArgument || status == ncclInvalidUsage; }
 
 static void pass_all(const struct splits *splits)
 {

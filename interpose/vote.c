@@ -91,7 +91,8 @@ static ncclResult_t enqueue(const struct tagc_exchange *real, void *votes_, size
   if (v->decided || !v->words)
     return ncclSuccess;
   ncclResult_t status = real->all_reduce(v->device, v->device, v->words, ncclInt64, ncclMin, v->call->handle, v->call->stream);
-  return status == ncclSuccess && votes->greet && tagc_levels_ready(v->call->comm) ? tagc_levels_greet(real, v->call, v->device + v->room) : status;
+  const bool greets = votes->greet && tagc_levels_ready(v->call->comm);
+  return status == ncclSuccess && greets ? tagc_levels_greet(real, v->call, v->device + v->room) : status;
 }
 
 /* Reads what has come out. The host waits here for the other ranks: an abort must not wait for that. */
