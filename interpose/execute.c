@@ -22,6 +22,7 @@ struct work {
   struct tagc_party party;          /* who exchanges payloads */
   struct tagc_job job;
   uint8_t *sums;                    /* two levels: the sums over this host's ranks; otherwise NULL */
+  int64_t *told;                    /* where the ranks of a host tell one another what they have seen; NULL: they need not */
   void *scratch;                    /* TAGC_FLUSH: the send buffer of the plain call */
   bool encoded;                     /* the residual has changed */
 };
@@ -131,6 +132,9 @@ static void lay_out(struct work *w)
     w->job.send = w->sums;
     w->job.scale = 1;
     workspace += tagc_levels_sum_bytes(&w->job.shape);
+    if (comm->keeps_residuals && call->decision.action == TAGC_COMPRESS)
+      w->told = (int64_t *)workspace;
+    workspace += TAGC_LEVELS_TOLD_BYTES;
   }
   if (call->decision.action == TAGC_FLUSH) {
     w->scratch = workspace;
@@ -158,8 +162,7 @@ static void give_up(const struct work *w)
   struct tagc_slot *slot = &comm->slots[w->call->slot];
   if (!w->encoded || !slot->residual)
     return;
-  slot->residual_empty = true;
-  slot->dirty = false;
+  slot->residual_empty = true;      /* but as dirty as on the ranks that did not fail: a flush is not made like a plain call */
   tagc_ledger_row(comm->ledger, w->call->slot)->residuals_dropped++;
 }
 
@@ -227,8 +230,44 @@ static void decode(struct work *w)
   double began = tagc_clock_ms();
   if (w->call->decision.action == TAGC_COMPRESS)
     codec_of(w)->decode(&w->job);
-  w->call->comm->nonfinite |= w->job.nonfinite_seen;
   w->call->comm->ledger->decode_ms += tagc_clock_ms() - began;
+}
+
+/* In two levels the messages that a rank receives tell of one rank a host alone; but what is made of it, all ranks must do alike. */
+enum { TOLD_NONFINITE, TOLD_SURPLUS, TOLD_WORDS };
+
+static ncclResult_t enqueue_told(const struct tagc_exchange *real, void *batch, size_t i)
+{
+  const struct work *w = (struct work *)batch + i;
+  return w->told ? tagc_levels_largest(real, w->call, w->told, TOLD_WORDS) : ncclSuccess;
+}
+
+static ncclResult_t share_told(const struct tagc_exchange *real, struct batch *batch)
+{
+  bool any = false;
+  for (size_t i = 0; i < batch->count; i++) {
+    const struct work *w = &batch->work[i];
+    const int64_t words[TOLD_WORDS] = {w->job.nonfinite_seen, w->job.surplus_seen};
+    any |= w->told != NULL;
+    if (w->told)
+      w->call->comm->device->put(w->told, words, sizeof words, w->call->stream);
+  }
+  ncclResult_t status = any ? exchange(real, batch, enqueue_told) : ncclSuccess;
+  for (size_t i = 0; i < batch->count && status == ncclSuccess; i++) {
+    struct work *w = &batch->work[i];
+    int64_t words[TOLD_WORDS];
+    if (!w->told)
+      continue;
+    w->call->comm->device->get(words, w->told, sizeof words, w->call->stream);
+    w->job.nonfinite_seen = words[TOLD_NONFINITE];
+    w->job.surplus_seen = words[TOLD_SURPLUS];
+  }
+  return status;
+}
+
+static void settle(const struct work *w)
+{
+  w->call->comm->nonfinite |= w->job.nonfinite_seen;
   settle_residual(w);
   watch_density(w);
   account(w);
@@ -249,9 +288,13 @@ static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
     encode(&batch->work[i]);
   if (status == ncclSuccess)
     status = exchange(real, batch, enqueue_payloads);
+  for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
+    decode(&batch->work[i]);
+  if (status == ncclSuccess)
+    status = share_told(real, batch);
   for (size_t i = 0; i < batch->count; i++)
     if (status == ncclSuccess)
-      decode(&batch->work[i]);
+      settle(&batch->work[i]);
     else
       give_up(&batch->work[i]);
   return status;
