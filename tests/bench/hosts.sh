@@ -84,7 +84,10 @@ header "played hosts, $inside Mbit/s a rank inside"
 for shape; do measure on_played_hosts "$shape"; done
 
 inside='' payload_rate=$(awk -v rate="$rate" 'BEGIN { print rate * 1448 / 1514 }')
-two_hosts || { echo "no network namespaces: they need root and ip(8)"; exit 0; }
+two_hosts || case $? in
+  1) echo "no network namespaces: they need root and ip(8)"; exit 0 ;;
+  *) echo "no wire between two network namespaces: ip(8) fails, as it says above" >&2; exit 1 ;;
+esac
 for host in "$host_a" "$host_b"; do
   on_host "$host" tc qdisc add dev wire0 root tbf rate "${rate}mbit" burst 64kb latency 100ms || {
     echo "no token bucket on a wire: that needs tc(8) and the kernel's sch_tbf"
