@@ -28,11 +28,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "examples/rendezvous.h"
 #include "tests/standin/launch_output.h"
 
 #define MOST_RANKS 1024
 #define GRACE_S 1    /* from a rank's failure to SIGTERM for the others */
 #define KILL_MS 5000 /* and from there to SIGKILL */
+
+/* Where MASTER_PORT and those behind it are looked for. */
+enum { PORTS = 1 + RENDEZVOUS_PORTS, PORTS_BEGIN = 20000, PORTS_END = 32000 };
 
 struct rank {
   pid_t pid; /* 0 once it has been waited for */
@@ -192,16 +196,46 @@ static void parse(int argc, char **argv)
 }
 
 /* -- children ---------------------------------------------------------------------------------------------------- */
+/* Whether a rank may listen there, as ranks do: what lingers of an earlier listener is no obstacle. */
+static bool is_free(int port)
+{
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+  if (fd < 0)
+    refuse("no socket: %s", strerror(errno));
+  bool good = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+              bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+  close(fd);
+  return good;
+}
+
+/* Where the ports end that are for listeners alone: behind it are those of sockets that connect, and what lingers of such a
+ * socket does keep others from its port. A range that leaves nothing is not heeded. */
+static int end_of_ports(void)
+{
+  int first = PORTS_END;
+  FILE *range = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+  if (range && fscanf(range, "%d", &first) != 1)
+    first = PORTS_END;
+  if (range)
+    fclose(range);
+  return first < PORTS_BEGIN + PORTS || first > PORTS_END ? PORTS_END : first;
+}
+
+/* A MASTER_PORT that is free with all ports behind it that ranks may use. Launchers that run at the same time begin to look
+ * at different ones. */
 static int free_port(void)
 {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t size = sizeof address;
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
-  if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 ||
-      getsockname(fd, (struct sockaddr *)&address, &size) != 0)
-    refuse("no free port: %s", strerror(errno));
-  close(fd);
-  return ntohs(address.sin_port);
+  const int places = (end_of_ports() - PORTS_BEGIN) / PORTS;
+  for (int i = 0; i < places; i++) {
+    int first = PORTS_BEGIN + (getpid() + i) % places * PORTS, count = 0;
+    while (count < PORTS && is_free(first + count))
+      count++;
+    if (count == PORTS)
+      return first;
+  }
+  refuse("no %d free ports in a row from %d on", PORTS, PORTS_BEGIN);
 }
 
 static void set_number(const char *name, int value)
