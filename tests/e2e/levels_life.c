@@ -58,14 +58,6 @@ static bool all_have_ended(void)
   return !a.left && !a.wrong && a.made == a.aborted + a.destroyed;
 }
 
-static bool untouched(const struct rank *r)
-{
-  for (size_t i = 0; i < N; i++)
-    if (r->out[i] != -1)
-      return false;
-  return true;
-}
-
 /* ---- aborts ----------------------------------------------------------------------------------------------------------- */
 
 /* Something happens in a step of a rank, before one of its calls. -1: nothing does. */
@@ -129,19 +121,6 @@ static void *run_until_error(void *argument)
   if (r->last != ncclSuccess && (r->rank || !aborts))
     r->good &= ncclCommAbort(r->comm) == ncclSuccess;
   return NULL;
-}
-
-static bool run_all(void *(*run)(void *))
-{
-  pthread_t threads[RANKS];
-  bool good = true;
-  for (int i = 0; i < RANKS; i++)
-    pthread_create(&threads[i], NULL, run, &ranks[i]);
-  for (int i = 0; i < RANKS; i++) {
-    pthread_join(threads[i], NULL);
-    good &= ranks[i].good;
-  }
-  return good;
 }
 
 /* All ranks make all of their steps. */
