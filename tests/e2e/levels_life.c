@@ -472,7 +472,7 @@ int main(int argc, char **argv)
   else if (strcmp(what, "groups") == 0)
     groups();
   else if (strcmp(what, "rounds") == 0)
-    rounds(argc > 2 ? atoi(argv[2]) : 50);
+    rounds(argc > 2 ? atoi(argv[2]) : 20);
   else if (strcmp(what, "memory") == 0)
     return memory();
   else if (strstr(what, "exit")) {
