@@ -210,8 +210,8 @@ static bool is_free(int port)
   return good;
 }
 
-/* Where the ports end that are for listeners alone: behind it are those of sockets that connect, and what lingers of such a
- * socket does keep others from its port. A range that leaves nothing is not heeded. */
+/* Where the ports end that are for listeners alone: behind it are those of sockets that connect, and what lingers of
+ * such a socket does keep others from its port. A range that leaves nothing is not heeded. */
 static int end_of_ports(void)
 {
   int first = PORTS_END;
@@ -223,8 +223,8 @@ static int end_of_ports(void)
   return first < PORTS_BEGIN + PORTS || first > PORTS_END ? PORTS_END : first;
 }
 
-/* A MASTER_PORT that is free with all ports behind it that ranks may use. Launchers that run at the same time begin to look
- * at different ones. */
+/* A MASTER_PORT that is free with all ports behind it that ranks may use. Launchers that run at the same time begin to
+ * look at different ones. */
 static int free_port(void)
 {
   const int places = (end_of_ports() - PORTS_BEGIN) / PORTS;

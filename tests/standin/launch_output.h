@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What launch does with the output of its ranks: it goes on line by line, each with the rank in front, however it arrives.
+ * What launch does with the output of its ranks: it goes on line by line, each with its rank in front.
  *
  * Ownership  A stream owns its descriptor `from` and its line, from launch.c's pipe to launch_close_stream().
  * Threads    One.
