@@ -182,7 +182,8 @@ tests_e2e_moments_so_LDFLAGS = $(to_shared_objects) -Wl,-soname,moments.so
 tests_e2e_moments_so_LDADD = tests/standin/libnccl.so
 
 # Faults: dead ranks, broken connections, no memory, no descriptors, signals.
-faults_scripts = tests/e2e/faults_levels.test tests/e2e/faults_memory.test tests/e2e/faults_ranks.test tests/e2e/faults_system.test
+faults_scripts = tests/e2e/faults_levels.test tests/e2e/faults_memory.test tests/e2e/faults_ranks.test \
+  tests/e2e/faults_system.test
 dist_check_SCRIPTS += $(faults_scripts)
 TESTS += $(faults_scripts)
 EXTRA_DIST += tests/e2e/faults_lib.sh

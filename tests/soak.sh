@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # A long training run: what grows, what drifts, and whether it can be repeated. ./quickstart soak builds everything and calls
-# this. Three runs of the example trainer with one seed on two ranks: plain, and twice with windows of TAGC_MODE=ab. With --hosts
-# there are two ranks on each of so many hosts, and so two levels.
+# this. Three runs of the example trainer with one seed on two ranks: plain, and twice with windows of TAGC_MODE=ab.
+# With --hosts there are two ranks on each of so many hosts, and so two levels.
 #
 # What must hold (status 1 otherwise)
 #   loss        every one is finite, and the mean of the last tenth is below that of the first

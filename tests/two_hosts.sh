@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
-# Two hosts on this machine: network namespaces with a wire between them, which is wire0 in both. Sourced; who makes hosts
-# removes them in a trap on EXIT. Needs root and ip(8).
+# Two hosts on this machine: network namespaces with a wire between them, which is wire0 in both. Sourced; who makes
+# hosts removes them in a trap on EXIT. Needs root and ip(8).
 
-# two_hosts: makes $host_a with the address 10.99.0.1 and $host_b with 10.99.0.2. Status 1: it is not allowed here, 2: it
-# failed.
+# two_hosts: makes $host_a with the address 10.99.0.1 and $host_b with 10.99.0.2. Status 1: it is not allowed here, 2:
+# it failed.
 two_hosts()
 {
   host_a="tagc-a-$$" host_b="tagc-b-$$"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Milliseconds of one reduce-scatter of ELEMENTS fp32 over all ranks, from the first rank's begin to the last one's end (all
- * ranks are on this machine, so they share a clock): the median over the last CALLS calls, after as many as it takes to
- * learn the cycle. An all-reduce of two doubles stands before each call and behind it. Run it under tests/standin/launch, plain
- * or preloaded with TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 (exchange_lib.sh does); rank 0 prints.
+ * Milliseconds of one reduce-scatter of ELEMENTS fp32 over all ranks, from the first rank's begin to the last one's end
+ * (all ranks are on this machine, so they share a clock): the median over the last CALLS calls, after as many as it
+ * takes to learn the cycle. An all-reduce of two doubles stands before each call and behind it. Run it under
+ * tests/standin/launch, plain or preloaded with TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 (exchange_lib.sh
+ * does); rank 0 prints.
  *
  *   exchange ELEMENTS [CALLS]
  */

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
-# What measures one reduce-scatter on hosts with several ranks. Sourced by scripts that set `build`, `sparsity` and `stats`
-# (a folder), for each shape `hosts` and `local`, and the limits `rate` and `inside` in Mbit/s (inside: empty for none).
+# What measures one reduce-scatter on hosts with several ranks. Sourced by scripts that set `build`, `sparsity` and
+# `stats` (a folder), for each shape `hosts` and `local`, and the limits `rate` and `inside` in Mbit/s (inside: empty
+# for none).
 
 # on_played_hosts PROGRAM...: the ranks on this machine; the stand-in for NCCL plays their hosts.
 on_played_hosts()
@@ -10,9 +11,9 @@ on_played_hosts()
     ${inside:+--rate-inside "${inside}mbit"} --stats "$stats/rank" --preload "$build/libtagc-preload.so" -- "$@"
 }
 
-# exchange START ELEMENTS CALLS [VARIABLE=value...]: milliseconds, and of the last call (between the last two all-reduces of
-# two doubles) the bytes that a host sends to others, and that a rank sends inside its host. START runs a program on all
-# ranks.
+# exchange START ELEMENTS CALLS [VARIABLE=value...]: milliseconds, and of the last call (between the last two
+# all-reduces of two doubles) the bytes that a host sends to others, and that a rank sends inside its host. START runs a
+# program on all ranks.
 exchange()
 {
   start=$1 count=$2 calls=$3

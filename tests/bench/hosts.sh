@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # What goes between hosts that hold several ranks, and how long it takes: one reduce-scatter through the library and the
-# stand-in for NCCL. hosts.sh BUILD_DIR [RATE_MBIT [ELEMENTS [SHAPE...]]], a SHAPE being HOSTSxLOCAL. First on hosts that
-# the stand-in plays: RATE_MBIT (50) is what a host has for others, RATE_INSIDE (eight times as much) what a rank has
-# inside; then, for shapes of two hosts, on two network namespaces with a token bucket (tbf) on the wire between them and
-# shared memory inside, if this user may make them. CODECS and SCOPES can be chosen, too.
+# stand-in for NCCL. hosts.sh BUILD_DIR [RATE_MBIT [ELEMENTS [SHAPE...]]], a SHAPE being HOSTSxLOCAL. First on hosts
+# that the stand-in plays: RATE_MBIT (50) is what a host has for others, RATE_INSIDE (eight times as much) what a rank
+# has inside; then, for shapes of two hosts, on two network namespaces with a token bucket (tbf) on the wire between
+# them and shared memory inside, if this user may make them. CODECS and SCOPES can be chosen, too.
 #
 # What the bytes allow: those that a host sends to others at RATE_MBIT, and those that a rank sends inside its host at
-# RATE_INSIDE; one after the other in two levels, otherwise the longer of the two. A limit lets 64 KiB through at once, and
-# on a wire 1448 of 1514 bytes are payload. The processor's time is on top; choose a rate at which it is not what ranks
-# wait for, and so many elements that 64 KiB are little. Takes a quarter of an hour, mostly waiting.
+# RATE_INSIDE; one after the other in two levels, otherwise the longer of the two. A limit lets 64 KiB through at once,
+# and on a wire 1448 of 1514 bytes are payload. The processor's time is on top; choose a rate at which it is not what
+# ranks wait for, and so many elements that 64 KiB are little. Takes a quarter of an hour, mostly waiting.
 set -eu
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-50} elements=${3:-4194304}
@@ -84,7 +84,10 @@ header "played hosts, $inside Mbit/s a rank inside"
 for shape; do measure on_played_hosts "$shape"; done
 
 inside='' payload_rate=$(awk -v rate="$rate" 'BEGIN { print rate * 1448 / 1514 }')
-two_hosts || { echo "no network namespaces: they need root and ip(8)"; exit 0; }
+two_hosts || case $? in
+  1) echo "no network namespaces: they need root and ip(8)"; exit 0 ;;
+  *) echo "no wire between two network namespaces: ip(8) fails, as it says above" >&2; exit 1 ;;
+esac
 for host in "$host_a" "$host_b"; do
   on_host "$host" tc qdisc add dev wire0 root tbf rate "${rate}mbit" burst 64kb latency 100ms || {
     echo "no token bucket on a wire: that needs tc(8) and the kernel's sch_tbf"

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Is the model of `tagc-bench --simulate` right? simulate.sh BUILD_DIR [RATE_MBIT [ELEMENTS [SHAPE...]]]: one
 # reduce-scatter through the library and the stand-in for NCCL, at a limited rate, against what the model says of it:
-# milliseconds, and the megabytes that a host sends to others. A SHAPE is a number of ranks, each on a host of its own, or
-# HOSTSxLOCAL. RATE_MBIT is what a host has for others, RATE_INSIDE (eight times as much) what a rank has for its host;
-# CODECS (all) and SCOPES (flat auto) say what is tried. The latency is measured (a reduce-scatter of next to nothing), the
-# rates are the limits, encode and decode are measured by tagc-bench on one core: choose rates at which the processor is
-# not what ranks wait for, and so many elements that the 64 KiB which the limits let through at once do not matter. Takes
-# minutes, mostly waiting.
+# milliseconds, and the megabytes that a host sends to others. A SHAPE is a number of ranks, each on a host of its own,
+# or HOSTSxLOCAL. RATE_MBIT is what a host has for others, RATE_INSIDE (eight times as much) what a rank has for its
+# host; CODECS (all) and SCOPES (flat auto) say what is tried. The latency is measured (a reduce-scatter of next to
+# nothing), the rates are the limits, encode and decode are measured by tagc-bench on one core: choose rates at which
+# the processor is not what ranks wait for, and so many elements that the 64 KiB which the limits let through at once do
+# not matter. Takes minutes, mostly waiting.
 set -eu
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-100} elements=${3:-4194304}
@@ -23,19 +23,21 @@ trap 'exit 130' INT TERM
 # predict ALPHA_US CODEC: the step of tagc-bench's JSON, on one line
 predict()
 {
-  "$build/tagc-bench" --json --codec "$2" --simulate "hosts=$hosts..$hosts,local=$local" --alpha "$1" --alpha-inside "$1" \
-    --message 0 --beta "$(echo "$rate" | awk '{ print $1 / 1000 }')" --sparsity "$sparsity" --units "$elements" \
+  "$build/tagc-bench" --json --codec "$2" --simulate "hosts=$hosts..$hosts,local=$local" --alpha "$1" \
+    --alpha-inside "$1" --message 0 --beta "$(echo "$rate" | awk '{ print $1 / 1000 }')" \
+    --sparsity "$sparsity" --units "$elements" \
     --beta-inside "$(echo "$inside" | awk '{ print $1 / 1000 }')" | grep '"hosts"'
 }
 
 # take WAY: milliseconds and bytes of the prediction on stdin
 take() { sed -n 's/.*"'"$1"'": {"step_ms": \([^,]*\),[^}]*"between_bytes": \([^}]*\)}.*/\1 \2/p'; }
 
-# line CODEC WAY MEASURED_MS MEASURED_BYTES MODEL_MS MODEL_BYTES
+# line CODEC WAY MEASURED_MS MEASURED_BYTES MEASURED_INSIDE MODEL_MS MODEL_BYTES; `plain` are the three that were
+# measured of plain calls.
 line()
 {
   echo "$shape $* $plain" | awk '{ printf "%5s %-6s %-5s %10.1f %10.1f %10.3f %10.3f %10.3f %10.3f\n",
-    $1, $2, $3, $4, $6, $6 / $4, $4 / $8, $5 / 1e6, $7 / 1e6 }'
+    $1, $2, $3, $4, $7, $7 / $4, $4 / $9, $5 / 1e6, $8 / 1e6 }'
 }
 
 echo "$elements elements of fp32, $rate Mbit/s a host, $inside Mbit/s inside, sparsity $sparsity"

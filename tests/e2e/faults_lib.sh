@@ -6,14 +6,15 @@ export TAGC_WARMUP=0 TAGC_MIN_BYTES=0 TAGC_REPORT=1
 # A hang of a rank that should end by itself is what these tests look for: it becomes a failed point after two minutes.
 patience=120
 
-# faults RANKS KIND STEPS CONDITION [VARIABLE=value...]: one run of tests/e2e/faults, with $hosts as options of launch. Leaves its lines in out, everything
-# else in err, and the launcher's status in `ended`.
+# faults RANKS KIND STEPS CONDITION [VARIABLE=value...]: one run of tests/e2e/faults, with $hosts as options of launch.
+# Leaves its lines in out, everything else in err, and the launcher's status in `ended`.
 faults()
 {
   faults_ranks=$1 faults_kind=$2 faults_steps=$3 faults_condition=$4
   shift 4
   # shellcheck disable=SC2086 # $hosts is options
-  env "$@" "$launch" -n "$faults_ranks" ${hosts:-} --no-prefix --grace $patience --preload "$preload${behind:+:$behind}" -- \
+  env "$@" "$launch" -n "$faults_ranks" ${hosts:-} --no-prefix --grace $patience \
+    --preload "$preload${behind:+:$behind}" -- \
     "$programs/faults" "$faults_kind" "$faults_steps" "$faults_condition" >"$scratch/out" 2>"$scratch/err"
   ended=$?
 }
@@ -28,8 +29,9 @@ hash_of()
 # Shows what a run said.
 show() { sed 's/^/# /' "$scratch/out" "$scratch/err"; }
 
-# messages RANKS RANK [VARIABLE=value...]: what the rank sends in a run, in order: "BYTES-BEFORE SIZE KIND" a line. Where there
-# are two levels, what makes a communicator after the first vote is a split of ours, and what is summed after that the first level.
+# messages RANKS RANK [VARIABLE=value...]: what the rank sends in a run, in order: "BYTES-BEFORE SIZE KIND" a line.
+# Where there are two levels, what makes a communicator after the first vote is a split of ours, and what is summed
+# after that the first level.
 messages()
 {
   messages_ranks=$1 messages_of=$2
@@ -45,8 +47,8 @@ messages()
       !seen[$1]++'
 }
 
-# Does every rank but the dead one (none: -) tell of ncclRemoteError, once, and is cleaned up? The third argument: another
-# error that may come instead.
+# Does every rank but the dead one (none: -) tell of ncclRemoteError, once, and is cleaned up? The third argument:
+# another error that may come instead.
 survivors_are_well()
 {
   awk -v dead="$1" -v ranks="$2" -v error="^(ncclRemoteError|${3:-ncclRemoteError});$" '
@@ -61,9 +63,9 @@ report_is_there()
   [ "$1" = 0 ] || grep -qE ' ncclComm(InitRank|Split) in ' "$scratch/out" || grep -q '^tagc-total:' "$scratch/err"
 }
 
-# sweep_messages NAME FAULT RANK RANKS STATUS [VARIABLE=value...]: the fault in the middle of every message of our own exchanges
-# that the rank sends (of each kind at most $most, where that is set), and of one in six plain ones; with headers=header also in
-# their headers. One test point for each kind of message in $kinds.
+# sweep_messages NAME FAULT RANK RANKS STATUS [VARIABLE=value...]: the fault in the middle of every message of our own
+# exchanges that the rank sends (of each kind at most $most, where that is set), and of one in six plain ones; with
+# headers=header also in their headers. One test point for each kind of message in $kinds.
 kinds="plain vote greeting-of-peers exponents sketch message"
 sweep_messages()
 {

@@ -64,6 +64,23 @@ static inline bool is_sum(const struct rank *r, int step)
   return true;
 }
 
+/* Since fill(). */
+static inline bool untouched(const struct rank *r)
+{
+  for (size_t i = 0; i < N; i++)
+    if (r->out[i] != -1)
+      return false;
+  return true;
+}
+
+static inline bool all_untouched(void)
+{
+  bool good = true;
+  for (int i = 0; i < RANKS; i++)
+    good &= untouched(&ranks[i]);
+  return good;
+}
+
 static inline ncclResult_t reduce_scatter(struct rank *r)
 {
   return ncclReduceScatter(r->send, r->out, N, ncclFloat, ncclSum, r->comm, r->stream);
@@ -94,17 +111,23 @@ static inline void *run_rank(void *argument)
   return NULL;
 }
 
-static inline bool run_threads(void)
+/* A thread for each rank; true when all ranks are `good`. */
+static inline bool run_all(void *(*run)(void *))
 {
   pthread_t threads[RANKS];
   bool good = true;
   for (int i = 0; i < RANKS; i++)
-    pthread_create(&threads[i], NULL, run_rank, &ranks[i]);
+    pthread_create(&threads[i], NULL, run, &ranks[i]);
   for (int i = 0; i < RANKS; i++) {
     pthread_join(threads[i], NULL);
     good &= ranks[i].good;
   }
   return good;
+}
+
+static inline bool run_threads(void)
+{
+  return run_all(run_rank);
 }
 
 /* Steps of all ranks by this thread, each in a group; true when all are exact. */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Reduce-scatters in two levels, as far as reduce_scatter.c does not go: codecs that round, and communicators that the program
- * splits off, whose ranks lie otherwise on the hosts.
+ * Reduce-scatters in two levels, as far as reduce_scatter.c does not go: codecs that round, and communicators that the
+ * program splits off, whose ranks lie otherwise on the hosts.
  *
- * Run under tests/standin/launch --hosts with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0.
+ * Run under tests/standin/launch --hosts with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients
+ * TAGC_MIN_BYTES=0.
  *
- *   levels errors LEAST MOST      dense gradients: the relative error (L2) of every compressed result lies between these
- *   levels children HOST,...      integers, which must be exact, on children of the world; the list says the host of each rank
+ *   levels errors LEAST MOST      dense gradients: the relative error (L2) of every compressed result lies between
+ *                                 these
+ *   levels children HOST,...      integers, which must be exact, on children of the world; the list says the host of
+ *                                 each rank
  */
 #include "tests/e2e/harness.h"
 
@@ -13,7 +16,7 @@ enum { STEPS_LEARNING = 3, STEPS = 6, MOST_RANKS = 16, CHILD_N = 5000 };
 
 static char *send_buffer, *result;
 
-/* ---- errors ---------------------------------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static const struct {
   ncclDataType_t type;
@@ -61,7 +64,7 @@ static void errors(size_t t, size_t n, bool average, double least, double most)
          average ? "avg" : "sum", n, lowest, highest);
 }
 
-/* ---- children -------------------------------------------------------------------------------------------------------- */
+/* ---- children ---------------------------------------------------------------------------------------------------- */
 
 static int host_of[MOST_RANKS];
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Sub-communicators from their birth to their end: four ranks of two hosts in this process, a thread each. They are aborted at
- * every call that the library makes, their splits fail in every way, their communicators end in every way.
+ * Sub-communicators from their birth to their end: four ranks of two hosts in this process, a thread each. They are
+ * aborted at every call that the library makes, their splits fail in every way, their communicators end in every way.
  *
  *   levels_life moments|failures|ends|groups|rounds [COUNT]|exit|_exit      test points
- *   levels_life memory      under failing_malloc.so: "went on" or "gave up", and what is wrong. Its status is 0 if nothing is.
+ *   levels_life memory      under failing_malloc.so: "went on" or "gave up", and what is wrong. Its status is 0 if
+ *                           nothing is.
  */
 #define INPROCESS_RANKS 4
 #include "tests/e2e/inprocess.h"
@@ -58,15 +59,7 @@ static bool all_have_ended(void)
   return !a.left && !a.wrong && a.made == a.aborted + a.destroyed;
 }
 
-static bool untouched(const struct rank *r)
-{
-  for (size_t i = 0; i < N; i++)
-    if (r->out[i] != -1)
-      return false;
-  return true;
-}
-
-/* ---- aborts ----------------------------------------------------------------------------------------------------------- */
+/* ---- aborts ------------------------------------------------------------------------------------------------------ */
 
 /* Something happens in a step of a rank, before one of its calls. -1: nothing does. */
 static int happens_in = -1, happens_at, happens_to;
@@ -82,8 +75,8 @@ static void *abort_rank_0(void *unused)
   return unused;
 }
 
-/* Where the library adds calls to a group, the abort waits; at the end of a group it meets what NCCL does then. When that is
- * done, but the library does not know it, nothing is waited for. */
+/* Where the library adds calls to a group, the abort waits; at the end of a group it meets what NCCL does then. When
+ * that is done, but the library does not know it, nothing is waited for. */
 static void abort_now(const char *function)
 {
   happened_in = function;
@@ -130,19 +123,6 @@ static void *run_until_error(void *argument)
   if (r->last != ncclSuccess && (r->rank || !aborts))
     r->good &= ncclCommAbort(r->comm) == ncclSuccess;
   return NULL;
-}
-
-static bool run_all(void *(*run)(void *))
-{
-  pthread_t threads[RANKS];
-  bool good = true;
-  for (int i = 0; i < RANKS; i++)
-    pthread_create(&threads[i], NULL, run, &ranks[i]);
-  for (int i = 0; i < RANKS; i++) {
-    pthread_join(threads[i], NULL);
-    good &= ranks[i].good;
-  }
-  return good;
 }
 
 /* All ranks make all of their steps. */
@@ -204,8 +184,8 @@ static void moments(void)
 {
   bool good = start_on_hosts(STEPS) && run_well();
   finish();
-  ok(good && account_is(LEVELS * RANKS, 0, LEVELS * RANKS), "two levels: %d steps are exact, and sub-communicators destroyed once",
-     STEPS);
+  ok(good && account_is(LEVELS * RANKS, 0, LEVELS * RANKS),
+     "two levels: %d steps are exact, and sub-communicators destroyed once", STEPS);
   for (int step = UNCOMPRESSED; step <= UNCOMPRESSED + 1; step++) {
     sweep(0, step, abort_now, "an abort");
     sweep(RANKS - 1, step, wait_for_abort, "an abort while another rank does not come");
@@ -225,7 +205,7 @@ static void moments(void)
   ok(wrong == 0, "60 aborts at some time, %d of them in the vote", early);
 }
 
-/* ---- splits that fail --------------------------------------------------------------------------------------------------- */
+/* ---- splits that fail -------------------------------------------------------------------------------------------- */
 
 /* As a program that does not care for errors: the next calls fail, too, and nobody waits for anybody. */
 static void *run_regardless(void *argument)
@@ -236,7 +216,8 @@ static void *run_regardless(void *argument)
   for (int step = 0; step < UNCOMPRESSED + 3; step++) {
     fill(r, step);
     r->last = reduce_scatter(r);
-    ncclResult_t wanted = step < UNCOMPRESSED ? ncclSuccess : step == UNCOMPRESSED ? ncclSystemError : ncclInternalError;
+    ncclResult_t wanted = step < UNCOMPRESSED ? ncclSuccess : step == UNCOMPRESSED ? ncclSystemError
+                                                                                   : ncclInternalError;
     r->good &= r->last == wanted && (step < UNCOMPRESSED ? is_sum(r, step) : untouched(r));
   }
   return NULL;
@@ -257,15 +238,16 @@ static void failures(void)
     moments_fail_split(which, MOMENTS_REFUSED, -1, ncclInvalidUsage);
     bool good = start_on_hosts(STEPS) && run_well();
     finish();
-    ok(good && account_is((which - 1) * RANKS, 0, (which - 1) * RANKS), "split %d is refused on all ranks: %d steps are exact",
-       which, STEPS);
+    ok(good && account_is((which - 1) * RANKS, 0, (which - 1) * RANKS),
+       "split %d is refused on all ranks: %d steps are exact", which, STEPS);
   }
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     moments_fail_split(table[i].which, table[i].how, table[i].rank, ncclSystemError);
     bool good = start_on_hosts(UNCOMPRESSED + 1) && run_all(run_until_error);
     for (int r = 0; r < RANKS; r++)
       good &= table[i].rank < 0 || table[i].rank == r ? ranks[r].last == ncclSystemError : ranks[r].last != ncclSuccess;
-    ok(good && all_have_ended(), "a split fails, %s: so does the call, and on the others when the rank has left", table[i].what);
+    ok(good && all_have_ended(), "a split fails, %s: so does the call, and on the others when the rank has left",
+       table[i].what);
   }
   moments_fail_split(2, MOMENTS_FAILED, -1, ncclSystemError);
   bool good = start_on_hosts(0) && run_all(run_regardless);
@@ -285,7 +267,7 @@ static void failures(void)
   ok(good && all_have_ended(), "what fails in a sub-communicator is what a program hears of its own one");
 }
 
-/* ---- ends ---------------------------------------------------------------------------------------------------------------- */
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
 
 static bool trained(void)
 {
@@ -323,13 +305,15 @@ static void shrinks(bool revoke)
     good &= ncclCommRevoke(ranks[i].comm, 0) == ncclSuccess;
   good &= ncclGroupStart() == ncclSuccess;
   for (int i = 0; i < RANKS; i += 2)
-    good &= ncclCommShrink(ranks[i].comm, lost, 2, &rest[i], NULL, revoke ? NCCL_SHRINK_DEFAULT : NCCL_SHRINK_ABORT) == ncclSuccess;
+    good &= ncclCommShrink(ranks[i].comm, lost, 2, &rest[i], NULL,
+                           revoke ? NCCL_SHRINK_DEFAULT : NCCL_SHRINK_ABORT) == ncclSuccess;
   good &= ncclGroupEnd() == ncclSuccess;
   for (int i = 0; i < RANKS; i++)
     good &= ncclCommDestroy(ranks[i].comm) == ncclSuccess;
   int aborted = LEVELS * (revoke ? RANKS : RANKS / 2);
   ok(good && account_is(0, aborted, LEVELS * RANKS - aborted) && run_survivors(rest) && account_is(0, 0, 0),
-     "%s and shrunk: sub-communicators are aborted, and those who are left go on, flat", revoke ? "revoked" : "aborted");
+     "%s and shrunk: sub-communicators are aborted, and those who are left go on, flat",
+     revoke ? "revoked" : "aborted");
 }
 
 static void ends(void)
@@ -365,7 +349,7 @@ static void ends(void)
   shrinks(false);
 }
 
-/* ---- groups -------------------------------------------------------------------------------------------------------------- */
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
 
 /* Two communicators; rank 0 calls them in a group, the others each from a thread of its own. */
 static struct rank pairs[2][RANKS];
@@ -427,10 +411,11 @@ static void groups(void)
       free(pairs[c][i].send);
       free(pairs[c][i].out);
     }
-  ok(good && account_is(0, 0, 0), "a group of two communicators on one rank alone: %d steps are plain and exact", STEPS);
+  ok(good && account_is(0, 0, 0), "a group of two communicators on one rank alone: %d steps are plain and exact",
+     STEPS);
 }
 
-/* ---- rounds -------------------------------------------------------------------------------------------------------------- */
+/* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
 static int open_files(void)
 {
@@ -463,7 +448,7 @@ static void rounds(int count)
   ok(grown < 4096, "nor memory of the size of a workspace: %ld bytes a communicator", grown);
 }
 
-/* ---- no memory ----------------------------------------------------------------------------------------------------------- */
+/* ---- no memory --------------------------------------------------------------------------------------------------- */
 
 /* Of the allocations of the library one fails, in any rank. */
 static int memory(void)
@@ -494,7 +479,7 @@ int main(int argc, char **argv)
   else if (strcmp(what, "groups") == 0)
     groups();
   else if (strcmp(what, "rounds") == 0)
-    rounds(argc > 2 ? atoi(argv[2]) : 50);
+    rounds(argc > 2 ? atoi(argv[2]) : 20);
   else if (strcmp(what, "memory") == 0)
     return memory();
   else if (strstr(what, "exit")) {

@@ -12,7 +12,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* ---- this thread ------------------------------------------------------------------------------------------------------ */
+/* ---- this thread ------------------------------------------------------------------------------------------------- */
 
 enum { MOST_SPLITS = 16 };
 
@@ -48,7 +48,7 @@ static void moment(const char *function)
     here.happens(function);
 }
 
-/* ---- all threads ------------------------------------------------------------------------------------------------------ */
+/* ---- all threads ------------------------------------------------------------------------------------------------- */
 
 enum { MOST_CHILDREN = 4096 };
 
@@ -155,7 +155,7 @@ static void forget(ncclComm_t handle)
   pthread_mutex_unlock(&lock);
 }
 
-/* ---- the calls -------------------------------------------------------------------------------------------------------- */
+/* ---- the calls --------------------------------------------------------------------------------------------------- */
 
 static void *next(const char *name)
 {
@@ -225,7 +225,8 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_
   return status;
 }
 
-EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config, int flags)
+EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config,
+                                   int flags)
 {
   if (here.depth > 0 && here.shrunk_count < MOST_SPLITS)
     here.shrunk[here.shrunk_count++] = child;
@@ -285,8 +286,8 @@ EXPORT ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, nc
   return GO(ncclAllReduce, send, recv, count, type, op, comm, stream);
 }
 
-EXPORT ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
-                               ncclComm_t comm, cudaStream_t stream)
+EXPORT ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               int root, ncclComm_t comm, cudaStream_t stream)
 {
   moment(__func__);
   use(comm);
@@ -301,15 +302,16 @@ EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type
   return GO(ncclSend, send, count, type, peer, comm, stream);
 }
 
-EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
+EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                             cudaStream_t stream)
 {
   moment(__func__);
   use(comm);
   return GO(ncclRecv, recv, count, type, peer, comm, stream);
 }
 
-EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type, ncclScalarResidence_t where,
-                                             ncclComm_t comm)
+EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
+                                             ncclScalarResidence_t where, ncclComm_t comm)
 {
   moment(__func__);
   use(comm);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Reduce-scatters that lhc must carry exactly: element types x reductions x in place or not x counts x supports, alone and
- * several in a group, of one communicator or of two. Every rank computes every other rank's input, so the sums are known.
+ * several in a group, of one communicator or of two. Every rank computes every other rank's input, so the sums are
+ * known.
  *
  * Run under tests/standin/launch with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0
  * TAGC_REPORT=1: the first three steps of a case teach the cycle, the others must be compressed. Each case has a
  * communicator of its own; for the script that reads the report, rank 0 prints "# expect NUMBER COMPRESSED" for it.
  *
  *   reduce_scatter SPARSITY [big]          SPARSITY as in TAGC_SPARSITY; big: four cases at 16 M elements
- *   reduce_scatter SPARSITY levels HOSTS   the ranks are on HOSTS hosts with as many ranks each, and sum inside them first
+ *   reduce_scatter SPARSITY levels HOSTS   the ranks are on HOSTS hosts with as many ranks each, which sum inside them
  */
 #include "kernels/cost.h"
 #include "tests/e2e/harness.h"
@@ -27,7 +28,7 @@ struct test_case {
   size_t n, grouped;                /* grouped: reduce-scatters of n, n + 32, ... elements in one group */
   enum support support;
   enum values values;
-  size_t comms;                     /* 2: the same once more in the group, on a communicator whose ranks lie otherwise */
+  size_t comms;                     /* 2: the same once more in the group, on one whose ranks lie otherwise */
 };
 
 static uint32_t keep_ppm;
@@ -99,8 +100,8 @@ struct call {
 };
 
 /* Compares a shard with the sums. Integers must agree to the last bit, reals to 1e-6 of the norm of the sum of absolute
- * inputs (and the rounding of the result's own type). A plain call rounds every product and partial sum to its type, and so
- * do the ranks of a host: integers stay exact, but for their mean over a host of three. */
+ * inputs (and the rounding of the result's own type). A plain call rounds every product and partial sum to its type,
+ * and so do the ranks of a host: integers stay exact, but for their mean over a host of three. */
 static bool check_shard(const struct test_case *c, const struct call *call, uint64_t step)
 {
   const size_t n = call->n;
@@ -228,13 +229,14 @@ static void matrix(void)
 {
   static const ncclDataType_t types[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   static const size_t counts[] = {1, 17, 31, 33, 1009, 4096, 16411, 65536};
-  /* Two levels are run on many placements: less on each. */
+  /* Two levels are run on many placements: less on each, and of large ones half or a third of all combinations. */
+  const size_t part = !two_levels() || nranks < 6 ? 1 : nranks < 8 ? 2 : 3;
   const size_t ncounts = sizeof counts / sizeof *counts - (two_levels() ? 2 : 0), large = two_levels() ? 16369 : 65521;
   for (int t = 0; t < 3; t++)
     for (int op = 0; op < 3; op++)
       for (int in_place = 0; in_place < 2; in_place++)
         for (size_t i = 0; i < ncounts; i++)
-          if (!two_levels() || nranks < 8 || ((size_t)(t + op + in_place) + i) % 2 == 0)
+          if (((size_t)(t + op + in_place) + i) % part == 0)
             run_case(&(struct test_case){types[t], op, in_place, counts[i], 1, FULL_CAPACITY, INTEGERS, 1});
   for (int t = 0; t < 3; t++) {
     run_case(&(struct test_case){types[t], t, false, large, 1, FULL_CAPACITY, REALS, 1});

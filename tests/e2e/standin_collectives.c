@@ -273,7 +273,8 @@ static int find_ring(ncclComm_t on, int nranks, int rank, int *ring)
   return place;
 }
 
-/* A shard is summed from the rank that follows its owner on the ring round to the owner, rounded after every addition. */
+/* A shard is summed from the rank that follows its owner on the ring round to the owner, rounded after every
+ * addition. */
 static double ring_sum(ncclDataType_t type, double share, const int *ring, int nranks, int place, size_t index)
 {
   double sum = 0;

@@ -93,7 +93,8 @@ static struct tagc_scope_plan some_scope(const struct tagc_options *options, str
 {
   const uint8_t bits = input_byte(in);
   const bool even = (bits & 1) == 0, splits = (bits & 2) == 0;
-  *hosts = (struct tagc_hosts){.hosts = 1 + (int)input_number(in, bits & 4 ? 2 : 1), .local = 1 + (int)input_below(in, 64)};
+  *hosts = (struct tagc_hosts){.hosts = 1 + (int)input_number(in, bits & 4 ? 2 : 1),
+                               .local = 1 + (int)input_below(in, 64)};
   hosts->nranks = hosts->hosts * hosts->local;
   if (!even && hosts->hosts > 1)
     hosts->nranks += 1 + (int)input_below(in, 8);   /* on the other hosts */
@@ -109,7 +110,8 @@ static struct tagc_scope_plan some_scope(const struct tagc_options *options, str
   return plan;
 }
 
-/* Nothing is compressed that would not send less: between hosts, where several ranks share them, unless flat is forced. */
+/* Nothing is compressed that would not send less: between hosts, where several ranks share them, unless flat is
+ * forced. */
 static void check_gain(const struct tagc_slot_question *q, const struct tagc_layout *layout)
 {
   const struct tagc_traffic plain = tagc_plain_traffic(q->shape.n * tagc_dtype_size(q->shape.dtype), &q->hosts);

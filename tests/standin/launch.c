@@ -28,16 +28,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "examples/rendezvous.h"
+#include "tests/standin/launch_output.h"
+
 #define MOST_RANKS 1024
 #define GRACE_S 1    /* from a rank's failure to SIGTERM for the others */
 #define KILL_MS 5000 /* and from there to SIGKILL */
 
-/* Output of one stream of one rank, cut into lines. */
-struct stream {
-  int from, to; /* from: -1 once it has ended */
-  char *line;
-  size_t size, room;
-};
+/* Where MASTER_PORT and those behind it are looked for. */
+enum { PORTS = 1 + RENDEZVOUS_PORTS, PORTS_BEGIN = 20000, PORTS_END = 32000 };
 
 struct rank {
   pid_t pid; /* 0 once it has been waited for */
@@ -196,87 +195,47 @@ static void parse(int argc, char **argv)
   options.command = argv + optind;
 }
 
-/* -- output ------------------------------------------------------------------------------------------------------ */
-static void write_all(int to, const char *data, size_t size)
-{
-  while (size) {
-    ssize_t written = write(to, data, size);
-    if (written < 0 && errno != EINTR)
-      return; /* the reader has gone: the ranks' output has no place to go, but they may finish */
-    data += written > 0 ? written : 0;
-    size -= written > 0 ? (size_t)written : 0;
-  }
-}
-
-/* One line with its prefix, in one piece. */
-static void put_line(int rank, int to, const char *line, size_t size)
-{
-  char *text = NULL;
-  int prefix = asprintf(&text, "[%d] ", rank);
-  char *whole = prefix > 0 ? realloc(text, (size_t)prefix + size + 1) : NULL;
-  if (whole) {
-    memcpy(whole + prefix, line, size);
-    whole[(size_t)prefix + size] = '\n';
-    write_all(to, whole, (size_t)prefix + size + 1);
-  }
-  free(whole ? whole : text);
-}
-
-static void put_complete_lines(int rank, struct stream *stream)
-{
-  char *begin = stream->line, *limit = stream->line + stream->size, *newline;
-  while ((newline = memchr(begin, '\n', (size_t)(limit - begin)))) {
-    put_line(rank, stream->to, begin, (size_t)(newline - begin));
-    begin = newline + 1;
-  }
-  stream->size = (size_t)(limit - begin);
-  memmove(stream->line, begin, stream->size);
-}
-
-static void close_stream(int rank, struct stream *stream)
-{
-  if (stream->size)
-    put_line(rank, stream->to, stream->line, stream->size);
-  close(stream->from);
-  free(stream->line);
-  *stream = (struct stream){.from = -1};
-}
-
-/* Reads once. False: nothing there. */
-static bool read_stream(int rank, struct stream *stream)
-{
-  if (stream->room - stream->size < 4096) {
-    char *larger = realloc(stream->line, stream->room + 65536);
-    if (!larger) {
-      close_stream(rank, stream);
-      return false;
-    }
-    stream->line = larger;
-    stream->room += 65536;
-  }
-  ssize_t got = read(stream->from, stream->line + stream->size, stream->room - stream->size);
-  if (got < 0)
-    return errno == EINTR;
-  if (got == 0) {
-    close_stream(rank, stream);
-    return false;
-  }
-  stream->size += (size_t)got;
-  put_complete_lines(rank, stream);
-  return true;
-}
-
 /* -- children ---------------------------------------------------------------------------------------------------- */
+/* Whether a rank may listen there, as ranks do: what lingers of an earlier listener is no obstacle. */
+static bool is_free(int port)
+{
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+  if (fd < 0)
+    refuse("no socket: %s", strerror(errno));
+  bool good = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+              bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+  close(fd);
+  return good;
+}
+
+/* Where the ports end that are for listeners alone: behind it are those of sockets that connect, and what lingers of
+ * such a socket does keep others from its port. A range that leaves nothing is not heeded. */
+static int end_of_ports(void)
+{
+  int first = PORTS_END;
+  FILE *range = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+  if (range && fscanf(range, "%d", &first) != 1)
+    first = PORTS_END;
+  if (range)
+    fclose(range);
+  return first < PORTS_BEGIN + PORTS || first > PORTS_END ? PORTS_END : first;
+}
+
+/* A MASTER_PORT that is free with all ports behind it that ranks may use. Launchers that run at the same time begin to
+ * look at different ones. */
 static int free_port(void)
 {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t size = sizeof address;
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
-  if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 ||
-      getsockname(fd, (struct sockaddr *)&address, &size) != 0)
-    refuse("no free port: %s", strerror(errno));
-  close(fd);
-  return ntohs(address.sin_port);
+  const int places = (end_of_ports() - PORTS_BEGIN) / PORTS;
+  for (int i = 0; i < places; i++) {
+    int first = PORTS_BEGIN + (getpid() + i) % places * PORTS, count = 0;
+    while (count < PORTS && is_free(first + count))
+      count++;
+    if (count == PORTS)
+      return first;
+  }
+  refuse("no %d free ports in a row from %d on", PORTS, PORTS_BEGIN);
 }
 
 static void set_number(const char *name, int value)
@@ -451,7 +410,7 @@ static void wait_for_events(int signals, int64_t deadline)
   poll(fds, 1 + 2 * (nfds_t)options.nranks, deadline && left < 0 ? 0 : (int)left);
   for (int i = 0; i < 2 * options.nranks; i++)
     if (fds[1 + i].revents)
-      read_stream(i / 2, &ranks[i / 2].streams[i % 2]);
+      launch_read_stream(i / 2, &ranks[i / 2].streams[i % 2]);
   take_signals(signals);
   free(fds);
 }
@@ -480,10 +439,10 @@ static int watch(int signals)
   }
   for (int i = 0; i < 2 * options.nranks; i++) {
     struct stream *stream = &ranks[i / 2].streams[i % 2];
-    while (stream->from >= 0 && read_stream(i / 2, stream))
+    while (stream->from >= 0 && launch_read_stream(i / 2, stream))
       ;
     if (stream->from >= 0)
-      close_stream(i / 2, stream);
+      launch_close_stream(i / 2, stream);
   }
   return worst;
 }

@@ -15,7 +15,8 @@ functions()
   awk -F '[(), ]+' -v code="$1" '/^FUNCTION\(/ && $3 * 10000 + $4 * 100 + $5 <= code { printf "%s; ", $2 }' "$table"
 }
 
-for variant in 2.18.1 2.19.4 2.22.3 2.23.4 2.26.6 2.27.7 2.28.3 2.28.9 2.29.2 2.30.7 allreduce-only no-send-recv no-split; do
+for variant in 2.18.1 2.19.4 2.22.3 2.23.4 2.26.6 2.27.7 2.28.3 2.28.9 2.29.2 2.30.7 allreduce-only no-send-recv \
+  no-split; do
   at=$folder/$variant
   mkdir -p "$at"
   code=21801

@@ -24,7 +24,8 @@ static void check_plain(void)
 /* Eight ranks on two hosts. */
 static void check_levels(void)
 {
-  const struct tagc_hosts two_of_four = {8, 2, 4}, one = {8, 1, 8}, alone = {8, 8, 1}, uneven = {8, 2, 3}, unknown = {.nranks = 8};
+  const struct tagc_hosts two_of_four = {8, 2, 4}, one = {8, 1, 8}, alone = {8, 8, 1}, uneven = {8, 2, 3},
+                          unknown = {.nranks = 8};
   const struct tagc_shape all = {.n = 1000, .nranks = 8, .dtype = TAGC_FLOAT32};
   const struct tagc_layout layout = {.message_bytes = 1040, .capacity = 1000};
   const struct tagc_layout sketch = {.message_bytes = 160, .exponent_bytes = 16, .sketch_count = 320, .capacity = 1};
@@ -66,19 +67,23 @@ static void check_links(void)
   const struct tagc_link inside = {1000, 0.1, 100}, between = {5000, 0.8, 800};
   struct tagc_links l = tagc_links_among(&two_of_four, &inside, &between, false);
   /* One step of seven is between the hosts. Messages: 4 ranks send 4 each to the other host, 16 * 0.8 over 7. */
-  ok(same(l.ring, (6 * 1000 + 5000) / 7., 0.8, 0), "flat, a ring: the rate of its slowest edge, and the latencies on the way");
+  ok(same(l.ring, (6 * 1000 + 5000) / 7., 0.8, 0),
+     "flat, a ring: the rate of its slowest edge, and the latencies on the way");
   ok(same(l.all_to_all, 5000, 12.8 / 7, (4 * 800 + 3 * 100) / 7.), "flat, messages: the host's 16 share what it has");
   l = tagc_links_among(&four_of_two, &inside, &between, false);
-  ok(same(l.ring, (4 * 1000 + 3 * 5000) / 7., 0.8, 0) && same(l.all_to_all, 5000, 2 * 6 * 0.8 / 7, (6 * 800 + 100) / 7.),
+  ok(same(l.ring, (4 * 1000 + 3 * 5000) / 7., 0.8, 0) &&
+       same(l.all_to_all, 5000, 2 * 6 * 0.8 / 7, (6 * 800 + 100) / 7.),
      "and with four hosts of two: three slow steps, and twelve messages");
   l = tagc_links_among(&uneven, &inside, &between, false);
-  ok(same(l.ring, (6 * 1000 + 5000) / 7., 0.8, 0) && same(l.all_to_all, 5000, 3 * 5 * 0.8 / 7, (5 * 800 + 2 * 100) / 7.),
+  ok(same(l.ring, (6 * 1000 + 5000) / 7., 0.8, 0) &&
+       same(l.all_to_all, 5000, 3 * 5 * 0.8 / 7, (5 * 800 + 2 * 100) / 7.),
      "on uneven hosts: what this rank's host makes of it");
   l = tagc_links_among(&two_of_four, &between, &inside, false);
   ok(same(l.ring, (6 * 5000 + 1000) / 7., 0.8, 0) && same(l.all_to_all, 5000, 3 * 0.8 / 7, (4 * 100 + 3 * 800) / 7.),
      "where the inside is slower, it decides");
   l = tagc_links_among(&two_of_four, &inside, &between, true);
-  ok(same(l.ring, 5000, 3.2, 800) && same(l.all_to_all, 5000, 3.2, 800), "two levels: four exchanges share what the host has");
+  ok(same(l.ring, 5000, 3.2, 800) && same(l.all_to_all, 5000, 3.2, 800),
+     "two levels: four exchanges share what the host has");
   l = tagc_links_among(&one, &inside, &between, false);
   ok(same(l.ring, 1000, 0.1, 100) && same(l.all_to_all, 1000, 0.1, 100), "one host: what is inside");
   l = tagc_links_among(&alone, &inside, &between, false);

@@ -170,7 +170,7 @@ static void slots(void)
   ok(tagc_plan_slot(&good, &layout, &bytes) == TAGC_REASON_bad_option, "a refused option");
 }
 
-/* ---- hosts ---------------------------------------------------------------------------------------------------------- */
+/* ---- hosts ------------------------------------------------------------------------------------------------------- */
 
 enum { SHARD = 1000000 };           /* bytes */
 
@@ -228,8 +228,9 @@ static struct tagc_slot_question ask_on(int hosts, int local, bool two_levels, c
   };
 }
 
-/* A shard has a million bytes. Of seven that a ring of 2 x 4 ranks carries a quarter crosses between the hosts: 1.75 million a
- * rank. One payload does so in two levels, four do flat; these must be less than 0.8 of the ring's, 0.35 million each. */
+/* A shard has a million bytes. Of seven that a ring of 2 x 4 ranks carries a quarter crosses between the hosts: 1.75
+ * million a rank. One payload does so in two levels, four do flat; these must be less than 0.8 of the ring's, 0.35
+ * million each. */
 static void weights(void)
 {
   static const struct tagc_codec codec = {.name = "some", .layout = payload_layout};
@@ -241,7 +242,8 @@ static void weights(void)
     enum tagc_reason reason;
     const char *what;
   } table[] = {
-    {2, 4, true, TAGC_SCOPE_AUTO, 1749999, TAGC_REASON_compressed, "two levels: a byte less than the ring's between hosts"},
+    {2, 4, true, TAGC_SCOPE_AUTO, 1749999, TAGC_REASON_compressed,
+     "two levels: a byte less than the ring's between hosts"},
     {2, 4, true, TAGC_SCOPE_AUTO, 1750000, TAGC_REASON_no_gain, "two levels: as much"},
     {4, 2, true, TAGC_SCOPE_INTER, 1166666, TAGC_REASON_compressed, "4 x 2: three payloads against 3.5 shards"},
     {4, 2, true, TAGC_SCOPE_INTER, 1166667, TAGC_REASON_no_gain, "4 x 2: a byte more each"},
@@ -305,7 +307,8 @@ static void promise(void)
   const double sent = (double)tagc_layout_traffic(&two.shape, &layout, &two.hosts, true).between;
   const double flat_sent = (double)tagc_layout_traffic(&flat.shape, &flat_layout, &flat.hosts, false).between;
   const double plain = (double)tagc_plain_traffic(SHARD, &two.hosts).between;
-  ok(good && sent <= 1.05 / 4 * flat_sent, "2 hosts of 4 ranks, q4: %.4f of what flat sends between hosts", sent / flat_sent);
+  ok(good && sent <= 1.05 / 4 * flat_sent, "2 hosts of 4 ranks, q4: %.4f of what flat sends between hosts",
+     sent / flat_sent);
   ok(good && sent <= 0.08 * plain, "and %.4f of the plain ring's in fp32", sent / plain);
 }
 

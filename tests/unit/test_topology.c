@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/topology against its definitions, and what follows from it: the first level of interpose/levels is played for all
- * ranks of every placement, with an NCCL that notes what it is asked for and adds up, and every shard must end where it belongs.
+ * interpose/topology against its definitions, and what follows from it: the first level of interpose/levels is played
+ * for all ranks of every placement, with an NCCL that notes what it is asked for and adds up, and every shard must end
+ * where it belongs.
  */
 #include <string.h>
 
@@ -20,7 +21,7 @@ static uint32_t random_below(uint32_t limit)
   return (uint32_t)((x ^ x >> 31) >> 32) % limit;
 }
 
-/* ---- the definitions ------------------------------------------------------------------------------------------------------ */
+/* ---- the definitions --------------------------------------------------------------------------------------------- */
 
 static int local_of(const uint32_t *host_of, int r)
 {
@@ -77,7 +78,7 @@ static bool is_right(const struct tagc_topology *t, const uint32_t *host_of, int
   return good && (!even || t->placement == placement_of(host_of, hosts, t->hosts.local));
 }
 
-/* ---- an NCCL that adds up ------------------------------------------------------------------------------------------------- */
+/* ---- an NCCL that adds up ---------------------------------------------------------------------------------------- */
 
 static struct noted {
   const float *send;
@@ -101,23 +102,25 @@ static ncclResult_t note_call(const void *send, void *to, size_t count, ncclData
   return ncclSuccess;
 }
 
-static ncclResult_t reduce_scatter(const void *send, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t on,
-                                   cudaStream_t stream)
+static ncclResult_t reduce_scatter(const void *send, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                   ncclComm_t on, cudaStream_t stream)
 {
   (void)stream;
   return note_call(send, to, count, type, op, -1, on);
 }
 
-static ncclResult_t reduce(const void *send, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t on,
-                           cudaStream_t stream)
+static ncclResult_t reduce(const void *send, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                           ncclComm_t on, cudaStream_t stream)
 {
   (void)stream;
   return note_call(send, to, count, type, op, root, on);
 }
 
-static ncclResult_t create_op(ncclRedOp_t *op, void *scalar, ncclDataType_t type, ncclScalarResidence_t where, ncclComm_t on)
+static ncclResult_t create_op(ncclRedOp_t *op, void *scalar, ncclDataType_t type, ncclScalarResidence_t where,
+                              ncclComm_t on)
 {
-  misused |= on != handle_of(playing) || type != ncclFloat32 || where != ncclScalarHostImmediate || scalars[playing] != 0;
+  misused |= on != handle_of(playing) || type != ncclFloat32 || where != ncclScalarHostImmediate ||
+            scalars[playing] != 0;
   memcpy(&scalars[playing], scalar, sizeof scalars[playing]);
   made[playing]++;
   *op = ncclNumOps;
@@ -156,7 +159,7 @@ static bool add_up(const int *members, int local)
   return same;
 }
 
-/* ---- the first level ------------------------------------------------------------------------------------------------------- */
+/* ---- the first level --------------------------------------------------------------------------------------------- */
 
 enum { N = 3 };
 
@@ -180,8 +183,8 @@ static void ask(const struct tagc_topology *t, int rank, enum tagc_op op, float 
   misused |= tagc_levels_sum(&real, &call, &slot.shape, (uint8_t *)sums[rank]) != ncclSuccess || scalars[rank] != 0;
 }
 
-/* Plays the first level of all ranks, then the second: the ranks of a local index in rank order, each of which gets the piece of
- * its place from all of them. */
+/* Plays the first level of all ranks, then the second: the ranks of a local index in rank order, each of which gets the
+ * piece of its place from all of them. */
 static bool ends_where_it_belongs(const struct tagc_topology *t, const uint32_t *host_of)
 {
   const int nranks = t->hosts.nranks, local = t->hosts.local;
@@ -214,7 +217,7 @@ static bool ends_where_it_belongs(const struct tagc_topology *t, const uint32_t 
   return good;
 }
 
-/* ---- placements ------------------------------------------------------------------------------------------------------------ */
+/* ---- placements -------------------------------------------------------------------------------------------------- */
 
 static long placements[3], unevens, played;
 
@@ -264,7 +267,8 @@ static void shuffle(uint32_t *list, int count)
   }
 }
 
-/* Shapes of every number of ranks: blocks, stripes, stripes in any order, at random, with one rank moved; numbers with gaps. */
+/* Shapes of every number of ranks: blocks, stripes, stripes in any order, at random, with one rank moved; numbers with
+ * gaps. */
 static void all_shapes(void)
 {
   long shapes = 0;
@@ -293,14 +297,16 @@ static void all_shapes(void)
       shapes++;
     }
   ok(good, "%ld shapes of up to %d ranks, placed in five ways each", shapes, MOST_RANKS);
-  ok(placements[TAGC_BLOCKS] > 100 && placements[TAGC_STRIPES] > 100 && placements[TAGC_SCATTERED] > 100 && unevens > 100,
+  ok(placements[TAGC_BLOCKS] > 100 && placements[TAGC_STRIPES] > 100 && placements[TAGC_SCATTERED] > 100 &&
+       unevens > 100,
      "%ld in blocks, %ld in stripes, %ld scattered, %ld uneven", placements[TAGC_BLOCKS], placements[TAGC_STRIPES],
      placements[TAGC_SCATTERED], unevens);
 }
 
-/* ---- reductions ------------------------------------------------------------------------------------------------------------- */
+/* ---- reductions -------------------------------------------------------------------------------------------------- */
 
-/* NCCL chooses its algorithm by the operator: ranks that multiply by one must not take another than those that do not. */
+/* NCCL chooses its algorithm by the operator: ranks that multiply by one must not take another than those that do
+ * not. */
 static void operators(void)
 {
   static const uint32_t host_of[] = {0, 0, 1, 1};
@@ -311,7 +317,8 @@ static void operators(void)
     ask(&t, r, TAGC_OP_PREMULSUM, factors[r]);
     good &= made[r] == 1 && counts[r] == 2 && noted[r][0].op == ncclNumOps && noted[r][1].op == ncclNumOps;
   }
-  ok(good && !misused, "a pre-multiplied sum is one inside each host, whatever its ranks multiply by; the operator is given back");
+  ok(good && !misused,
+     "a pre-multiplied sum is one inside each host, whatever its ranks multiply by; the operator is given back");
   ask(&t, 0, TAGC_OP_AVG, 1);
   ok(noted[0][0].op == ncclAvg && made[0] == 1, "a mean is one inside each host");
   ask(&t, 0, TAGC_OP_SUM, 1);

@@ -28,7 +28,7 @@ static int plains, sends, all_to_alls, meetings, ends;
 static double plain_ns, send_ns, all_to_all_ns;         /* a byte */
 static int fail_at;                                     /* the end of that group fails */
 static size_t in_group, in_last_group;                  /* elements of the reduce-scatter there; 0: none */
-static int unmet;                                       /* messages of the probe that did not begin behind one of few elements */
+static int unmet;                                       /* messages of the probe that began behind no small one */
 static void (*at_end)(void);                            /* or this happens inside it */
 static void (*other_rank)(int meeting, int64_t *words);
 

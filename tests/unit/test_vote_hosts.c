@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * interpose/vote with TAGC_SCOPE=auto: the ranks tell one another where they are, once; what follows from it, the
- * sub-communicators and the calls on them; and what becomes of it when ranks differ or NCCL does not split. One of four ranks
- * runs here, and its NCCL answers for the others.
+ * sub-communicators and the calls on them; and what becomes of it when ranks differ or NCCL does not split. One of four
+ * ranks runs here, and its NCCL answers for the others.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static float *sent, *received;
 static struct tagc_nccl nccl;
 static char children[2];
 
-/* ---- the real library --------------------------------------------------------------------------------------------- */
+/* ---- the real library -------------------------------------------------------------------------------------------- */
 
 static int meetings, splits, destroyed, aborted, colors[8], keys[8];
 static int sends_on_world, sends_between, sums_in_host, plains, foreign;
@@ -43,8 +43,8 @@ static int number_of(ncclComm_t on)
 
 static ncclResult_t group(void) { return ncclSuccess; }
 
-static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t on,
-                               cudaStream_t stream)
+static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t on, cudaStream_t stream)
 {
   (void)from, (void)op, (void)stream;
   foreign += number_of(on) != 0;
@@ -72,7 +72,8 @@ static ncclResult_t reduce_scatter(const void *from, void *to, size_t count, ncc
   return ncclSuccess;
 }
 
-static ncclResult_t send_to(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t on, cudaStream_t stream)
+static ncclResult_t send_to(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t on,
+                            cudaStream_t stream)
 {
   (void)from, (void)count, (void)peer, (void)stream;
   const int number = number_of(on);
@@ -81,7 +82,8 @@ static ncclResult_t send_to(const void *from, size_t count, ncclDataType_t type,
   return ncclSuccess;
 }
 
-static ncclResult_t receive_from(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t on, cudaStream_t stream)
+static ncclResult_t receive_from(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t on,
+                                 cudaStream_t stream)
 {
   (void)peer, (void)stream;
   number_of(on);
@@ -98,7 +100,11 @@ static ncclResult_t split(ncclComm_t parent, int color, int key, ncclComm_t *chi
   return ++splits == fail_split ? split_fails : ncclSuccess;
 }
 
-static ncclResult_t destroy(ncclComm_t on) { return destroyed++, number_of(on) > 0 ? ncclSuccess : ncclInvalidArgument; }
+static ncclResult_t destroy(ncclComm_t on)
+{
+  destroyed++;
+  return number_of(on) > 0 ? ncclSuccess : ncclInvalidArgument;
+}
 static ncclResult_t abort_it(ncclComm_t on) { return aborted++, number_of(on) > 0 ? ncclSuccess : ncclInvalidArgument; }
 
 static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
@@ -108,7 +114,7 @@ static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
   return ncclSuccess;
 }
 
-/* ---- a communicator, and its calls ------------------------------------------------------------------------------------ */
+/* ---- a communicator, and its calls ------------------------------------------------------------------------------- */
 
 static void set_up(uint32_t h0, uint32_t h1, uint32_t h2, uint32_t h3)
 {
@@ -154,7 +160,8 @@ static ncclResult_t calls(int count, size_t shorter)
   ncclResult_t status = ncclSuccess;
   for (int i = 0; i < count && status == ncclSuccess; i++) {
     struct tagc_call c = {.entry = TAGC_ENTRY_ncclReduceScatter, .send = sent, .recv = received, .count = N - shorter,
-                          .type = ncclFloat32, .op = ncclSum, .handle = handles[0], .comm = comm, .nccl = &nccl, .scale = 1};
+                          .type = ncclFloat32, .op = ncclSum, .handle = handles[0], .comm = comm, .nccl = &nccl,
+                          .scale = 1};
     status = tagc_comm_observe(comm, &c);
     if (status == ncclSuccess)
       status = tagc_launch_run(&c, 1, false);
@@ -210,15 +217,15 @@ static void no_use(struct tagc_options *options)
 {
   set_up(0, 0, 1, 1);
   options->assume = TAGC_ASSUME_NOTHING;
-  ok(calls(VOTE + 1, 0) == ncclSuccess && verdict() == TAGC_REASON_activations && meetings == 2 && splits == 0 && foreign == 0,
-     "nothing to compress: no sub-communicators, and nobody is greeted on them");
+  ok(calls(VOTE + 1, 0) == ncclSuccess && verdict() == TAGC_REASON_activations && meetings == 2 && splits == 0 &&
+       foreign == 0, "nothing to compress: no sub-communicators, and nobody is greeted on them");
   options->assume = TAGC_ASSUME_GRADIENTS;
   ok(another_vote() == 3 && splits == 2 && verdict() == TAGC_REASON_compressed, "they are made when there is");
   tear_down();
   ok(foreign == 0, "no call on a communicator that is not there");
 }
 
-/* ---- what keeps it flat or plain ---------------------------------------------------------------------------------------- */
+/* ---- what keeps it flat or plain --------------------------------------------------------------------------------- */
 
 static void others_do_not_split(int64_t *words) { words[SPLITS] = 0; }
 static void others_vote_on_two(int64_t *words) { words[TOGETHER_NEGATED] = -2; }
@@ -245,7 +252,8 @@ static void flat_or_plain(void)
     bool good = calls(VOTE, 0) == ncclSuccess && meetings == table[i].meetings && verdict() == table[i].reason;
     ok(good && splits == 0 && !comm->scope.two_levels, "%s: after %d meetings: %s", table[i].what, meetings,
        tagc_reason_words(verdict()));
-    ok(sends_on_world == (table[i].reason == TAGC_REASON_compressed ? RANKS - 1 : 0) && sums_in_host == 0, "and so the call goes");
+    ok(sends_on_world == (table[i].reason == TAGC_REASON_compressed ? RANKS - 1 : 0) && sums_in_host == 0,
+       "and so the call goes");
     ok(another_vote() == table[i].again && verdict() == table[i].reason, "another vote meets %d times", table[i].again);
     tear_down();
     ok(destroyed == 0 && foreign == 0, "there is nothing to end");
@@ -273,7 +281,7 @@ static void flat_or_plain(void)
   tear_down();
 }
 
-/* ---- splits that fail ----------------------------------------------------------------------------------------------------- */
+/* ---- splits that fail -------------------------------------------------------------------------------------------- */
 
 static void failing_splits(void)
 {
