@@ -32,7 +32,8 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
   const struct tagc_options *options = tagc_library_options();
   if (options->mode == TAGC_MODE_AB || (tagc_options_auto(options) && slot->codec->needs_residual))
     flush = (size_t)slot->shape.nranks * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
-  return (comm->scope.two_levels ? tagc_levels_sum_bytes(&slot->shape) : 0) + (compress > flush ? compress : flush);
+  const size_t levels = comm->scope.two_levels ? tagc_levels_sum_bytes(&slot->shape) + TAGC_LEVELS_TOLD_BYTES : 0;
+  return levels + (compress > flush ? compress : flush);
 }
 
 static void give_back_residual(struct tagc_comm *comm, struct tagc_slot *slot)
@@ -204,6 +205,7 @@ static void log_choices(const struct tagc_comm *comm)
 void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
 {
   size_t won = 0;
+  comm->keeps_residuals = false;
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
     const int64_t *word = ballot + SLOT_WORDS * i;
@@ -211,6 +213,7 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
     if (same && word[SLOT_CAN]) {
       struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
       row->codec = slot->codec->name;
+      comm->keeps_residuals |= slot->residual != NULL;
       row->residual_bytes = slot->residual ? tagc_residual_bytes(&slot->shape) : 0;
       won++;
       continue;

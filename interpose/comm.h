@@ -62,10 +62,11 @@ struct tagc_comm {
   /* Since the first vote (levels.h). */
   struct tagc_topology topology;
   bool located;                     /* it is known */
-  bool splits;                      /* all ranks can split the communicator */
   bool split;                       /* they have tried to, once and for all; all ranks or none */
   _Atomic(ncclComm_t) level[TAGC_LEVELS];   /* NULL: not there */
-  struct tagc_scope_plan scope;
+  atomic_int askers;                /* threads that ask NCCL about these */
+  struct tagc_scope_plan settled;   /* what follows from where the ranks are */
+  struct tagc_scope_plan scope;     /* of the last vote */
 
   pthread_mutex_t lock;
   struct tagc_cycle *cycle;
@@ -76,6 +77,7 @@ struct tagc_comm {
   uint64_t vote_cycle;              /* the vote on this lock is due in this cycle, or was held in it */
   bool voted;
   bool all_to_all;                  /* messages go by ncclAlltoAll: the vote has found it faster */
+  bool keeps_residuals;             /* some slot has one; all ranks alike */
   bool nonfinite;                   /* some rank's gradient of this cycle was not finite */
   uint8_t *workspace;               /* device memory for the payloads of a call */
   void *fence;                      /* set behind the last work on our memory, whatever stream it was on */

@@ -137,9 +137,13 @@ ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_com
 }
 
 ncclResult_t tagc_exchange_run_blocking(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
-                                        tagc_enqueue_function *enqueue, void *context)
+                                        tagc_enqueue_function *enqueue, void *context, bool *late)
 {
-  return any_aborted(comms, count) ? ncclInternalError : group(real, comms, count, enqueue, context, ABORTABLE_CALLS);
+  if (any_aborted(comms, count))
+    return ncclInternalError;
+  ncclResult_t status = group(real, comms, count, enqueue, context, ABORTABLE_CALLS);
+  *late = status == ncclInProgress;
+  return *late ? wait_launched(real, comms, count) : status;
 }
 
 ncclResult_t tagc_exchange_messages(const struct tagc_exchange *real, const struct tagc_party *party, cudaStream_t stream,

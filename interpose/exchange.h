@@ -42,9 +42,10 @@ ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_com
                                tagc_enqueue_function *enqueue, void *context);
 
 /* The same for calls that may block before the end of the group, as ncclCommSplit() may: an abort waits for none of them. What
- * comes back is what became of the group, whether a communicator was aborted meanwhile or not. */
+ * comes back is what became of the group, whether a communicator was aborted meanwhile or not. *late: it was over only after
+ * the end had returned, so that some communicator is a non-blocking one. */
 ncclResult_t tagc_exchange_run_blocking(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
-                                        tagc_enqueue_function *enqueue, void *context);
+                                        tagc_enqueue_function *enqueue, void *context, bool *late);
 
 /* Who exchanges messages: the ranks of a communicator, or one rank a host (levels.h). */
 struct tagc_party {

@@ -23,6 +23,7 @@ struct work {
   const struct tagc_device *device;
   struct tagc_job job;
   uint8_t *sums;                    /* two levels: the sums over this host's ranks; otherwise NULL */
+  int64_t *told;                    /* where the ranks of a host tell one another what they have seen; NULL: they need not */
   void *scratch;                    /* TAGC_FLUSH: the send buffer of the plain call */
   bool encoded;                     /* the residual has changed */
 };
@@ -135,6 +136,9 @@ static void lay_out(struct work *w)
     w->job.send = w->sums;
     w->job.scale = 1;
     workspace += tagc_levels_sum_bytes(&w->job.shape);
+    if (comm->keeps_residuals && call->decision.action == TAGC_COMPRESS)
+      w->told = (int64_t *)workspace;
+    workspace += TAGC_LEVELS_TOLD_BYTES;
   }
   if (call->decision.action == TAGC_FLUSH) {
     w->scratch = workspace;
@@ -162,8 +166,7 @@ static void give_up(const struct work *w)
   struct tagc_slot *slot = &comm->slots[w->call->slot];
   if (!w->encoded || !slot->residual)
     return;
-  slot->residual_empty = true;
-  slot->dirty = false;
+  slot->residual_empty = true;      /* but as dirty as on the ranks that did not fail: a flush is not made like a plain call */
   tagc_ledger_row(comm->ledger, w->call->slot)->residuals_dropped++;
 }
 
@@ -248,13 +251,51 @@ static bool decode(struct work *w)
   if (w->call->decision.action == TAGC_COMPRESS)
     good = mark(w, TAGC_MARK_EXCHANGED) && w->device->decode(w->device, codec_of(w), &w->job, w->call->stream) &&
            mark(w, TAGC_MARK_DECODED);
-  w->call->comm->nonfinite |= w->job.nonfinite_seen;
   if (w->device->host_reads)
     w->call->comm->ledger->decode_ms += tagc_clock_ms() - began;
+  return good;
+}
+
+/* In two levels the messages that a rank receives tell of one rank a host alone; but what is made of it, all ranks must do
+ * alike. */
+enum { TOLD_NONFINITE, TOLD_SURPLUS, TOLD_WORDS };
+
+static ncclResult_t enqueue_told(const struct tagc_exchange *real, void *batch, size_t i)
+{
+  const struct work *w = (struct work *)batch + i;
+  return w->told ? tagc_levels_largest(real, w->call, w->told, TOLD_WORDS) : ncclSuccess;
+}
+
+static ncclResult_t share_told(const struct tagc_exchange *real, struct batch *batch)
+{
+  bool any = false;
+  for (size_t i = 0; i < batch->count; i++) {
+    const struct work *w = &batch->work[i];
+    const int64_t words[TOLD_WORDS] = {w->job.nonfinite_seen, w->job.surplus_seen};
+    any |= w->told != NULL;
+    if (w->told && !w->device->put(w->device, w->told, words, sizeof words, w->call->stream))
+      return ncclUnhandledCudaError;
+  }
+  ncclResult_t status = any ? exchange(real, batch, enqueue_told) : ncclSuccess;
+  for (size_t i = 0; i < batch->count && status == ncclSuccess; i++) {
+    struct work *w = &batch->work[i];
+    int64_t words[TOLD_WORDS];
+    if (!w->told)
+      continue;
+    if (!w->device->get(w->device, words, w->told, sizeof words, w->call->stream))
+      return ncclUnhandledCudaError;
+    w->job.nonfinite_seen = words[TOLD_NONFINITE];
+    w->job.surplus_seen = words[TOLD_SURPLUS];
+  }
+  return status;
+}
+
+static void settle(const struct work *w)
+{
+  w->call->comm->nonfinite |= w->job.nonfinite_seen;
   settle_residual(w);
   watch_density(w);
   account(w);
-  return good;
 }
 
 /* What a device could not do is said by what NCCL says of its own troubles with one. */
@@ -278,13 +319,18 @@ static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
   if (status == ncclSuccess)
     status = exchange(real, batch, enqueue_payloads);
   status = run_each(batch, decode, status);
+  if (status == ncclSuccess)
+    status = share_told(real, batch);
   for (size_t i = 0; i < batch->count; i++) {
     const struct work *w = &batch->work[i];
-    if (status != ncclSuccess)
-      give_up(w);
     if (w->device && !w->device->fence_set(w->device, w->call->comm->fence, w->call->stream) && status == ncclSuccess)
       status = ncclUnhandledCudaError;
   }
+  for (size_t i = 0; i < batch->count; i++)
+    if (status == ncclSuccess)
+      settle(&batch->work[i]);
+    else
+      give_up(&batch->work[i]);
   return status;
 }
 

@@ -2,6 +2,7 @@
 #include "interpose/levels.h"
 
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,6 +28,11 @@ struct tagc_hosts tagc_levels_hosts(const struct tagc_comm *comm)
 
 /* A number that must be equal is there twice, once negated. Behind them the host of each rank; all others leave its word alone. */
 enum { TOGETHER, TOGETHER_NEGATED, SPLITS, HOSTS };
+
+bool tagc_levels_pass_all(const struct tagc_comm *comm)
+{
+  return comm->located && comm->settled.reason != TAGC_REASON_compressed;
+}
 
 size_t tagc_levels_words(const struct tagc_comm *comm) { return HOSTS + (size_t)comm->nranks; }
 
@@ -70,15 +76,21 @@ bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words)
     comm->scope = (struct tagc_scope_plan){.reason = TAGC_REASON_vote};
     return true;                    /* the next vote, if there is one, asks again */
   }
+  if (comm->located) {
+    comm->scope = comm->settled;
+    return true;
+  }
   uint32_t *host_of = malloc((size_t)comm->nranks * sizeof *host_of);
-  for (int r = 0; host_of && r < comm->nranks; r++)
-    host_of[r] = (uint32_t)words[HOSTS + r];
+  for (int r = 0; host_of && r < comm->nranks; r++) {
+    const int64_t host = words[HOSTS + r];
+    host_of[r] = host >= 0 && host < TAGC_AGREE_RANKS ? (uint32_t)host : 0;
+  }
   comm->located = host_of && tagc_topology_make(&comm->topology, host_of, comm->nranks, comm->rank);
   free(host_of);
   if (!comm->located)
     return false;
-  comm->splits = words[SPLITS];
-  comm->scope = tagc_plan_scope(tagc_library_options(), &comm->topology.hosts, comm->topology.even, comm->splits);
+  comm->scope = tagc_plan_scope(tagc_library_options(), &comm->topology.hosts, comm->topology.even, words[SPLITS]);
+  comm->settled = comm->scope;
   comm->ledger->hosts = comm->topology.hosts;
   comm->ledger->two_levels = comm->scope.two_levels;
   log_scope(comm);
@@ -115,44 +127,41 @@ struct splits {
   ncclResult_t refused;             /* what the call said, before anything was done */
 };
 
-/* Up to 2.19 a color must not come twice: NCCL tells the children of a communicator apart by it. Without a configuration they
- * inherit everything. */
+/* Colors of our own, a different one for each child: up to 2.23 NCCL names a child by its parent and its color. Without a
+ * configuration they inherit everything. */
 static ncclResult_t enqueue_split(const struct tagc_exchange *real, void *splits_, size_t i)
 {
   struct splits *splits = splits_;
   const struct tagc_comm *comm = splits->comms[i];
-  const int color = splits->level == TAGC_LEVEL_HOST ? (int)comm->host : INT_MAX - comm->topology.local[comm->rank];
-  splits->refused = real->split(comm->handle, color, comm->rank, &splits->children[i], NULL);
+  const int own = splits->level == TAGC_LEVEL_HOST ? TAGC_AGREE_RANKS + (int)comm->host : comm->topology.local[comm->rank];
+  if (tagc_comm_is_aborted(comm))
+    return ncclInternalError;       /* the program may have been given its handle back while another one was split */
+  splits->refused = real->split(comm->handle, INT_MAX - own, comm->rank, &splits->children[i], NULL);
   return splits->refused;
 }
 
-/* Does this NCCL not split communicators, or not this one? All ranks hear that before any of them waits for the others. What
- * else it may say of its arguments are troubles of this rank. */
-static bool is_refusal(ncclResult_t status)
-{
-  return status == ncclInvalidArgument || status == ncclInvalidUsage || status == ncclInternalError;
-}
+/* Does this NCCL not split communicators, or not this one? It says so of the call and of the communicator, which are the same on
+ * all ranks: each of them hears it, and none waits for the others. Any other error is this rank's own. */
+static bool is_refusal(ncclResult_t status) { return status == ncclInvalidArgument || status == ncclInvalidUsage; }
 
-static void pass_all(const struct splits *splits)
+void tagc_levels_pass(struct tagc_comm *comm)
 {
-  for (size_t i = 0; i < splits->count; i++) {
-    struct tagc_comm *comm = splits->comms[i];
-    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: ncclCommSplit gives %d: every call passes",
-             (unsigned long long)comm->ledger->number, (int)splits->refused);
-    pthread_mutex_lock(&comm->lock);
-    comm->scope = (struct tagc_scope_plan){.reason = TAGC_REASON_split};
-    comm->ledger->two_levels = false;
-    pthread_mutex_unlock(&comm->lock);
-    tagc_levels_end(comm, false);
-  }
+  tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: %s: every call passes", (unsigned long long)comm->ledger->number,
+           tagc_reason_words(TAGC_REASON_split));
+  pthread_mutex_lock(&comm->lock);
+  comm->scope = comm->settled = (struct tagc_scope_plan){.reason = TAGC_REASON_split};
+  comm->ledger->two_levels = false;
+  pthread_mutex_unlock(&comm->lock);
+  tagc_levels_end(comm, false);
 }
 
 /* NCCL hands out what it has begun, for an abort. The communicators are lost, and so is what it made for some of them. */
-static void give_up(const struct splits *splits, ncclResult_t status)
+static void give_up(const struct splits *splits, ncclResult_t status, bool aborted)
 {
-  tagc_log(TAGC_LOG_ERROR, "interpose", "communicator %llu: ncclCommSplit fails with %d, and so does the call: the communicator "
-           "cannot be used any more (TAGC_SCOPE=flat does without splits)",
-           (unsigned long long)splits->comms[0]->ledger->number, (int)status);
+  if (!aborted)
+    tagc_log(TAGC_LOG_ERROR, "interpose", "communicator %llu: ncclCommSplit fails with %d, and so does the call: the communicator "
+             "cannot be used any more (TAGC_SCOPE=flat does without splits)",
+             (unsigned long long)splits->comms[0]->ledger->number, (int)status);
   for (size_t i = 0; i < splits->count; i++)
     end_one(splits->comms[i]->nccl, splits->children[i], true);
 }
@@ -160,18 +169,22 @@ static void give_up(const struct splits *splits, ncclResult_t status)
 /* Makes the children of one level. An abort of one communicator is no matter for what was made for the others. */
 static ncclResult_t split_level(const struct tagc_exchange *real, struct splits *splits)
 {
-  bool aborted = false;
+  bool aborted = false, late = false;
   splits->refused = ncclSuccess;
   for (size_t i = 0; i < splits->count; i++)
     splits->children[i] = NULL;
-  ncclResult_t status = tagc_exchange_run_blocking(real, splits->comms, splits->count, enqueue_split, splits);
+  ncclResult_t status = tagc_exchange_run_blocking(real, splits->comms, splits->count, enqueue_split, splits,
+                                                   &late);
   for (size_t i = 0; i < splits->count; i++) {
-    if (status == ncclSuccess)
+    if (status == ncclSuccess && late)
+      end_one(splits->comms[i]->nccl, splits->children[i], false);   /* non-blocking, as its parent: of no use here */
+    else if (status == ncclSuccess)
       atomic_store(&splits->comms[i]->level[splits->level], splits->children[i]);
     aborted |= tagc_comm_is_aborted(splits->comms[i]);
   }
+  splits->refused = aborted ? ncclSuccess : splits->refused;
   if (status != ncclSuccess && !is_refusal(splits->refused))
-    give_up(splits, status);
+    give_up(splits, status, aborted);
   return status == ncclSuccess && aborted ? ncclInternalError : status;
 }
 
@@ -186,7 +199,8 @@ static ncclResult_t split(const struct tagc_exchange *real, struct splits *split
   }
   if (!is_refusal(splits->refused))
     return status;
-  pass_all(splits);
+  for (size_t i = 0; i < splits->count; i++)
+    tagc_levels_pass(splits->comms[i]);
   return ncclSuccess;
 }
 
@@ -221,12 +235,13 @@ size_t tagc_levels_sum_bytes(const struct tagc_shape *shape)
 }
 
 /* What each rank's summands are multiplied by is its own affair, and user-defined operators belong to one communicator: the
- * sub-communicator gets one for this call. */
+ * sub-communicator gets one for this call. By one, too: NCCL sums by other algorithms where there is nothing to multiply by,
+ * and the ranks must use the same. */
 static ncclResult_t make_op(const struct tagc_exchange *real, const struct tagc_call *call, ncclComm_t host, ncclRedOp_t *op)
 {
   uint8_t scalar[4];
   *op = call->op_kind == TAGC_OP_AVG ? ncclAvg : ncclSum;
-  if (call->op_kind != TAGC_OP_PREMULSUM || !(call->scale < 1 || call->scale > 1))
+  if (call->op_kind != TAGC_OP_PREMULSUM)
     return ncclSuccess;
   enum tagc_dtype dtype = call->comm->slots[call->slot].shape.dtype;
   tagc_store(scalar, 0, dtype, call->scale);
@@ -255,6 +270,12 @@ ncclResult_t tagc_levels_sum(const struct tagc_exchange *real, const struct tagc
   if (op >= ncclNumOps)
     real->destroy_op(op, host);     /* what was enqueued with it keeps it */
   return status;
+}
+
+ncclResult_t tagc_levels_largest(const struct tagc_exchange *real, const struct tagc_call *call, int64_t *words, size_t count)
+{
+  const ncclComm_t host = atomic_load(&call->comm->level[TAGC_LEVEL_HOST]);
+  return real->all_reduce(words, words, count, ncclInt64, ncclMax, host, call->stream);
 }
 
 size_t tagc_levels_greeting_words(const struct tagc_comm *comm) { return 2 * (size_t)comm->nranks + TAGC_LEVELS; }
@@ -288,6 +309,7 @@ ncclResult_t tagc_levels_error(ncclComm_t handle)
   if (!comm)
     return ncclSuccess;
   __typeof__(&ncclCommGetAsyncError) ask = TAGC_REAL(ncclCommGetAsyncError, comm->nccl);
+  atomic_fetch_add(&comm->askers, 1);
   for (int level = 0; level < TAGC_LEVELS && worst == ncclSuccess && ask; level++) {
     ncclComm_t child = atomic_load(&comm->level[level]);
     ncclResult_t state = ncclSuccess;
@@ -296,6 +318,7 @@ ncclResult_t tagc_levels_error(ncclComm_t handle)
     tagc_real_depth--;
     worst = status != ncclSuccess ? status : state;
   }
+  atomic_fetch_sub(&comm->askers, 1);
   tagc_comm_release(comm);
   return worst;
 }
@@ -326,6 +349,10 @@ ncclResult_t tagc_levels_close_group(const struct tagc_comm *comm, bool opened, 
 
 void tagc_levels_end(struct tagc_comm *comm, bool abort)
 {
-  for (int level = TAGC_LEVELS; comm && level-- > 0;)
-    end_one(comm->nccl, atomic_exchange(&comm->level[level], NULL), abort);
+  for (int level = TAGC_LEVELS; comm && level-- > 0;) {
+    ncclComm_t child = atomic_exchange(&comm->level[level], NULL);
+    while (child && atomic_load(&comm->askers) > 0)
+      sched_yield();                /* they do not wait for anything */
+    end_one(comm->nccl, child, abort);
+  }
 }

@@ -10,7 +10,7 @@
  *
  * They live and die with the communicator: who aborts it aborts them, too, for a thread may be inside NCCL on their account;
  * after it is destroyed they are. What NCCL knows of their failure is told when the program asks about the communicator.
- * With NCCL_COMM_SPLIT_SHARE_RESOURCES an abort of one of them is one of all: none is aborted while the communicator lives.
+ * With NCCL_COMM_SPLIT_SHARE_RESOURCES an abort of one of them is one of all: none is aborted while the communicator is of use.
  *
  * Threads    As those of comm.h. Functions that enqueue are called between the start and the end of a real group.
  */
@@ -27,6 +27,9 @@ struct tagc_hosts tagc_levels_hosts(const struct tagc_comm *comm);
 
 /* ---- the first vote -------------------------------------------------------------------------------------------------- */
 
+/* Is it known, alike on all ranks, that every call of the communicator passes? Then there is nothing to tell. */
+bool tagc_levels_pass_all(const struct tagc_comm *comm);
+
 /* What ranks tell one another: so many int64, for a min all-reduce. */
 size_t tagc_levels_words(const struct tagc_comm *comm);
 
@@ -42,6 +45,9 @@ bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words);
  * TAGC_PHASE_OURS. Where NCCL refuses, comm->scope says so. After an error the communicator is of no use. */
 ncclResult_t tagc_levels_split(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count);
 
+/* Every call of the communicator passes from now on, as it is not split: alike on all ranks. */
+void tagc_levels_pass(struct tagc_comm *comm);
+
 /* Are those there that comm->scope asks for? Equal on all ranks: they are missing where no slot would use them. */
 bool tagc_levels_ready(const struct tagc_comm *comm);
 
@@ -50,9 +56,15 @@ bool tagc_levels_ready(const struct tagc_comm *comm);
 /* Memory for the first level's result: one shard for every host. */
 size_t tagc_levels_sum_bytes(const struct tagc_shape *shape);
 
+/* And for what the ranks of a host tell one another behind it. */
+#define TAGC_LEVELS_TOLD_BYTES 64
+
 /* Adds the first level to a group: the sums over this host, of the shards whose owners have this rank's local index. */
 ncclResult_t tagc_levels_sum(const struct tagc_exchange *real, const struct tagc_call *call, const struct tagc_shape *shape,
                              uint8_t *sums);
+
+/* Adds to a group what makes small numbers of all ranks of this host the largest of them, in place. */
+ncclResult_t tagc_levels_largest(const struct tagc_exchange *real, const struct tagc_call *call, int64_t *words, size_t count);
 
 /* Adds first contacts to a group: NCCL connects and allocates then, which must not happen in a step. `words`: so many int64 of
  * device memory. */

@@ -70,7 +70,10 @@ static bool prepare(struct vote *v, struct tagc_probing *probing, struct tagc_ca
   v->call = probing->call = call;
   v->room = ballot > seen ? ballot : seen;
   v->host = malloc(v->room * sizeof *v->host);
-  v->device = device->alloc(device, (v->room + tagc_levels_greeting_words(comm)) * sizeof *v->device, call->stream);
+  const size_t greeting = tagc_levels_greeting_words(comm);
+  v->device = device->alloc(device, (v->room + greeting) * sizeof *v->device, call->stream);
+  if (v->device && !device->clear(device, v->device + v->room, greeting * sizeof *v->device, call->stream))
+    return false;
   if (is_auto) {
     size_t scratch = tagc_probe_scratch(comm, &probing->found);
     probing->scratch = device->alloc(device, scratch, call->stream);
@@ -89,7 +92,8 @@ static ncclResult_t enqueue(const struct tagc_exchange *real, void *votes_, size
   if (v->decided || !v->words)
     return ncclSuccess;
   ncclResult_t status = real->all_reduce(v->device, v->device, v->words, ncclInt64, ncclMin, v->call->handle, v->call->stream);
-  return status == ncclSuccess && votes->greet && tagc_levels_ready(v->call->comm) ? tagc_levels_greet(real, v->call, v->device + v->room) : status;
+  const bool greets = votes->greet && tagc_levels_ready(v->call->comm);
+  return status == ncclSuccess && greets ? tagc_levels_greet(real, v->call, v->device + v->room) : status;
 }
 
 /* Reads what has come out. The host waits here for the other ranks: an abort must not wait for that. */
@@ -129,8 +133,28 @@ static ncclResult_t meet(const struct tagc_exchange *real, struct votes *votes, 
 
 /* ---- what they tell --------------------------------------------------------------------------------------------------- */
 
-/* Where each rank is, unless that is known already; and the sub-communicators that follow from it. Those that pass are decided
- * then. TAGC_SCOPE=flat needs neither before the ballots. */
+/* Do all ranks have the sub-communicators that they have just made? */
+static ncclResult_t share_splits(const struct tagc_exchange *real, struct votes *votes)
+{
+  for (size_t i = 0; i < votes->count; i++) {
+    struct vote *v = &votes->votes[i];
+    v->decided = votes->comms[i]->scope.reason != TAGC_REASON_compressed;
+    v->words = v->words && votes->comms[i]->split;
+    v->host[0] = tagc_levels_ready(votes->comms[i]);
+  }
+  ncclResult_t status = meet(real, votes, false);
+  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
+    struct vote *v = &votes->votes[i];
+    if (!v->decided && v->words && !v->host[0]) {
+      tagc_levels_pass(votes->comms[i]);
+      v->decided = true;
+    }
+  }
+  return status;
+}
+
+/* Where each rank is, and with how many communicators it votes; and the sub-communicators that follow from that. Those that pass
+ * are decided then. TAGC_SCOPE=flat needs neither before the ballots. */
 static ncclResult_t share_hosts(const struct tagc_exchange *real, struct votes *votes)
 {
   ncclResult_t status = ncclSuccess;
@@ -138,7 +162,7 @@ static ncclResult_t share_hosts(const struct tagc_exchange *real, struct votes *
     return status;
   for (size_t i = 0; i < votes->count; i++) {
     struct vote *v = &votes->votes[i];
-    v->words = votes->comms[i]->located ? 0 : tagc_levels_words(votes->comms[i]);
+    v->words = tagc_levels_pass_all(votes->comms[i]) ? 0 : tagc_levels_words(votes->comms[i]);
     if (v->words)
       tagc_levels_tell(votes->comms[i], real, votes->count, v->host);
   }
@@ -149,12 +173,11 @@ static ncclResult_t share_hosts(const struct tagc_exchange *real, struct votes *
     if (v->words && !tagc_levels_hear(votes->comms[i], v->host))
       status = tagc_no_memory("the hosts of a communicator");
     pthread_mutex_unlock(&votes->comms[i]->lock);
+    v->words = !votes->comms[i]->split;            /* those that are split now have one thing to tell */
   }
   if (status == ncclSuccess)
     status = tagc_levels_split(real, votes->comms, votes->count);
-  for (size_t i = 0; i < votes->count; i++)
-    votes->votes[i].decided = votes->comms[i]->scope.reason != TAGC_REASON_compressed;
-  return status;
+  return status == ncclSuccess ? share_splits(real, votes) : status;
 }
 
 /* TAGC_CODEC=auto: what all of them have seen. */

@@ -7,6 +7,7 @@
  *   auto nan STEPS        step 2, which is looked at before the vote, has NaN and Inf all over rank 1's gradients
  *   auto zero STEPS       in step 2 rank 1 has nothing but zeros
  *   auto denser STEPS     from step 7 on the sparse unit has 20 times as many rows
+ *   auto lopsided STEPS   the same, but only in the shards of ranks with even numbers
  *   auto extra STEPS      in step 3 a broadcast comes before unit 0, which is as large as unit 2, and so is off track then
  *
  * Checks every result against the exact mean: dense units to what 4 bits can do, the sparse one to what rounding to bf16 can
@@ -30,6 +31,8 @@ static bool is_odd(const char *name, uint64_t step)
   return step == LOOKED_AT + (strcmp(mode, "extra") == 0) && strcmp(mode, name) == 0;
 }
 
+static bool gets_denser(void) { return strcmp(mode, "denser") == 0 || strcmp(mode, "lopsided") == 0; }
+
 static float gradient_at(int r, uint64_t step, int unit, size_t i)
 {
   if (is_odd("zero", step) && r == 1)
@@ -38,7 +41,8 @@ static float gradient_at(int r, uint64_t step, int unit, size_t i)
     return i % 2 ? NAN : INFINITY;
   uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8 ^ (uint64_t)unit) ^ i);
   float x = (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
-  uint64_t rows = strcmp(mode, "denser") == 0 && step >= DENSER ? 20 : 1;
+  bool here = strcmp(mode, "lopsided") != 0 || i / sizes[unit] % 2 == 0;
+  uint64_t rows = gets_denser() && here && step >= DENSER ? 20 : 1;
   if (unit == SPARSE && mix(step ^ i / 64) % (uint64_t)(300 + 100 * r) >= rows)
     return 0;
   return x * x * x * (float)(r + 1);
@@ -58,7 +62,7 @@ static void check(int comm, uint64_t step)
       hash = mix(hash ^ float_to_bits(result[comm][u][i]));
     }
     double off = sqrt(difference / norm);   /* not a number where there is one */
-    if (strcmp(mode, "denser") == 0 && u == SPARSE && step >= DENSER && step < PLAIN_AGAIN)
+    if (gets_denser() && u == SPARSE && step >= DENSER && step < PLAIN_AGAIN)
       continue;                     /* late, but not lost: what comes after must be right */
     worst[u] = off > worst[u] ? off : worst[u];
   }
@@ -96,7 +100,7 @@ static void make_step(uint64_t step, bool grouped)
 int main(int argc, char **argv)
 {
   if (argc != 3) {
-    fprintf(stderr, "usage: auto alone|grouped|nan|zero|extra|denser STEPS\n");
+    fprintf(stderr, "usage: auto alone|grouped|nan|zero|extra|denser|lopsided STEPS\n");
     return 2;
   }
   mode = argv[1];

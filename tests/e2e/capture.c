@@ -41,15 +41,6 @@ static bool halves_are_sums(int step)
   return true;
 }
 
-static bool untouched(void)
-{
-  for (int i = 0; i < RANKS; i++)
-    for (size_t k = 0; k < N; k++)
-      if (ranks[i].out[k] != -1)
-        return false;
-  return true;
-}
-
 static void fill_all(int step)
 {
   for (int i = 0; i < RANKS; i++)
@@ -62,9 +53,9 @@ static void captured(CUstream *streams, ncclResult_t (*calls)(void), bool (*are_
   CUgraphExec execs[RANKS];
   bool good = begin(streams);
   fill_all(20);
-  good &= calls() == ncclSuccess && untouched();
+  good &= calls() == ncclSuccess && all_untouched();
   good &= end(streams, graphs);
-  ok(good && untouched(), "%s: captured, nothing runs yet", what);
+  ok(good && all_untouched(), "%s: captured, nothing runs yet", what);
   for (int i = 0; i < RANKS; i++)
     good &= cuGraphInstantiateWithFlags(&execs[i], graphs[i], 0) == CUDA_SUCCESS;
   for (int step = 21; step < 24; step++) {
@@ -120,7 +111,7 @@ static void refused(CUstream *streams)
   CUgraph graph;
   bool good = cuStreamBeginCapture_v2(streams[0], CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS;
   fill_all(40);
-  good &= half_group() == ncclInvalidUsage && untouched();
+  good &= half_group() == ncclInvalidUsage && all_untouched();
   good &= cuStreamEndCapture(streams[0], &graph) == CUDA_SUCCESS;
   cuGraphDestroy(graph);
   ok(good, "a group that is captured in part is refused as NCCL does");

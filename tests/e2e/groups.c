@@ -4,15 +4,6 @@
  */
 #include "tests/e2e/inprocess.h"
 
-static bool untouched(void)
-{
-  for (int i = 0; i < RANKS; i++)
-    for (size_t k = 0; k < N; k++)
-      if (ranks[i].out[k] != -1)
-        return false;
-  return true;
-}
-
 static bool begin_step(int step, int depth)
 {
   bool good = true;
@@ -53,7 +44,7 @@ static void nested(void)
       good &= ncclGroupEnd() == ncclSuccess;
     }
     good &= ncclGroupEnd() == ncclSuccess;
-    early |= !untouched();
+    early |= !all_untouched();
     good &= ncclGroupEnd() == ncclSuccess && are_sums(step);
     good &= ncclGroupStart() == ncclSuccess && ncclGroupEnd() == ncclSuccess;
   }
@@ -108,7 +99,7 @@ static void refused_call(int steps, const char *when)
 {
   bool good = start(0) && run_groups(0, steps) && begin_step(steps, 2) && call_all();
   good &= ncclReduceScatter(NULL, ranks[0].out, N, ncclFloat, ncclSum, ranks[0].comm, NULL) == ncclInvalidArgument;
-  good &= ncclGroupEnd() == ncclSuccess && ncclGroupEnd() == ncclInvalidArgument && untouched();
+  good &= ncclGroupEnd() == ncclSuccess && ncclGroupEnd() == ncclInvalidArgument && all_untouched();
   good &= run_groups(steps, steps + STEPS);
   finish();
   ok(good, "a refused call in a group, %s: its end says so, nothing has run, the next steps are exact", when);
@@ -127,7 +118,7 @@ static void simulated(void)
 {
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   bool good = start(0) && begin_step(0, 1) && call_all();
-  good &= ncclGroupSimulateEnd(&info) == ncclSuccess && untouched();
+  good &= ncclGroupSimulateEnd(&info) == ncclSuccess && all_untouched();
   good &= run_groups(0, STEPS);
   finish();
   ok(good, "a simulated group runs nothing; the next steps are exact");
@@ -151,7 +142,7 @@ static void never_ended(void)
   bool good = start(0);
   pthread_create(&thread, NULL, leave_open, &good);
   pthread_join(thread, NULL);
-  good &= untouched();
+  good &= all_untouched();
   finish();
   good &= start(0) && run_groups(0, STEPS);
   finish();
@@ -168,7 +159,7 @@ static void failed_end(int steps, const char *what)
     reduce_scatter(&ranks[0]);      /* held back, it cannot fail yet; NCCL may say it at once */
     good &= ncclGroupEnd() == ncclRemoteError;
   }
-  bool decoded = steps == STEPS && !untouched();
+  bool decoded = steps == STEPS && !all_untouched();
   good &= ncclCommDestroy(ranks[0].comm) == ncclSuccess;
   ok(good && !decoded, "the end of a group with %s fails: the error is NCCL's, and nothing is decoded", what);
 }

@@ -22,18 +22,14 @@ preload="${runtime:+$runtime:}$library"
 instrumented=$(nm "$library" 2>/dev/null | grep -q '__[amt]san_\|__ubsan_\|__gcov_' && echo yes)
 export LSAN_OPTIONS="${LSAN_OPTIONS:-}:detect_leaks=0"
 
-# point STATUS DESCRIPTION...: one test point; STATUS 0 is a pass.
+# point STATUS DESCRIPTION...: one test point; STATUS 0 is a pass. Callers keep their $status.
 point()
 {
   points=$((points + 1))
-  status=$1
+  outcome=ok
+  [ "$1" = 0 ] || outcome="not ok" bad=$((bad + 1))
   shift
-  if [ "$status" = 0 ]; then
-    echo "ok $points - $*"
-  else
-    bad=$((bad + 1))
-    echo "not ok $points - $*"
-  fi
+  echo "$outcome $points - $*"
 }
 
 # is WANTED GOT DESCRIPTION...
@@ -50,7 +46,7 @@ is()
   fi
 }
 
-# Takes over the test points of a program's output (file), and its exit status.
+# take_points FILE: takes over the test points of a program's output.
 take_points()
 {
   while IFS= read -r line; do

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * One call of each kind, with counts that do not divide well, so that standin.test can compare the statistics with the
- * formulas. With an argument, so many bytes by a reduce-scatter, an all-gather and an all-to-all instead, and as notes how long
- * they took from the first rank's begin to the last one's end: there they say what the limits of launch make of it.
+ * One call of each kind, with counts that do not divide well, so that the tests can compare the statistics with the
+ * formulas. With an argument, so many bytes by a reduce-scatter, an all-gather and an all-to-all instead, and as notes
+ * how long they took from the first rank's begin to the last one's end: that says what launch's limits make of it.
  */
 #include "tests/e2e/standin_check.h"
 

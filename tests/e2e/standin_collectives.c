@@ -250,7 +250,7 @@ static double rough_value(ncclDataType_t type, int rank, size_t index)
   return round_to(type, ldexp((double)mix(7, rank, index) - 0x1p31, shift));
 }
 
-/* The ring of a communicator, worked out again: host by host, each when its lowest rank comes. Returns this rank's place. */
+/* The ring of a communicator, found anew: host by host, each when its lowest rank comes. Returns this rank's place. */
 static int find_ring(ncclComm_t on, int nranks, int rank, int *ring)
 {
   const char *host = getenv("NCCL_HOSTID");
@@ -273,7 +273,8 @@ static int find_ring(ncclComm_t on, int nranks, int rank, int *ring)
   return place;
 }
 
-/* A shard is summed from the rank that follows its owner on the ring round to the owner, rounded after every addition. */
+/* A shard is summed from the rank that follows its owner on the ring round to the owner, rounded after every
+ * addition. */
 static double ring_sum(ncclDataType_t type, double share, const int *ring, int nranks, int place, size_t index)
 {
   double sum = 0;

@@ -463,17 +463,17 @@ static void test_lost_rank(void)
   NEED(ncclCommDestroy(rest));
 }
 
-/* One split. With `abort` the parent is aborted when rank 0 has died in it, which standin.test sees to. */
-static int run_split(bool abort)
+/* One split. With `aborted` the parent is aborted when rank 0 has died in it, which standin.test sees to. */
+static int run_split(bool aborted)
 {
   pthread_t thread;
   struct blocked blocked = {.comm = comm, .result = ncclInternalError};
   int32_t first = getpid();
   NEED(ncclBroadcast(&first, &first, 1, ncclInt32, 0, comm, NULL));
   pthread_create(&thread, NULL, split, &blocked);
-  while (abort && kill(first, 0) == 0)
+  while (aborted && kill(first, 0) == 0)
     nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-  if (abort)
+  if (aborted)
     NEED(ncclCommAbort(comm));
   pthread_join(thread, NULL);
   printf("# rank %d: the split ends with %d\n", check_rank, (int)blocked.result);

@@ -289,8 +289,8 @@ static ncclResult_t ask(const struct address *root, int wake, const struct hello
 ncclResult_t standin_meet(struct ncclComm *parent, int wake, const int *ranks, int nranks, uint64_t tag,
                           struct member *mine, struct member *table, uint64_t *secret)
 {
-  struct hello hello = {.protocol = PROTOCOL, .identity = standin_hash(parent->secret, &tag, sizeof tag), .nranks = nranks,
-                        .member = *mine};
+  struct hello hello = {.protocol = PROTOCOL, .identity = standin_hash(parent->secret, &tag, sizeof tag),
+                        .nranks = nranks, .member = *mine};
   while (ranks[hello.rank] != parent->rank)
     hello.rank++;
   if (hello.rank)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Who shares a host, and the ring that follows from it.
  *
- * Ranks with equal NCCL_HOSTID share a host. Without that variable those with one address do; but a rate limit makes each of
- * them a host of its own, for it is that of a network between them.
+ * Ranks with equal NCCL_HOSTID share a host. Without that variable those with one address do; but a rate limit makes
+ * each of them a host of its own, for it is that of a network between them.
  */
 #include "standin.h"
 

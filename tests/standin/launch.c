@@ -28,16 +28,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "examples/rendezvous.h"
+#include "tests/standin/launch_output.h"
+
 #define MOST_RANKS 1024
 #define GRACE_S 1    /* from a rank's failure to SIGTERM for the others */
 #define KILL_MS 5000 /* and from there to SIGKILL */
 
-/* Output of one stream of one rank, cut into lines. */
-struct stream {
-  int from, to; /* from: -1 once it has ended */
-  char *line;
-  size_t size, room;
-};
+/* Where MASTER_PORT and those behind it are looked for. */
+enum { PORTS = 1 + RENDEZVOUS_PORTS, PORTS_BEGIN = 20000, PORTS_END = 32000 };
 
 struct rank {
   pid_t pid; /* 0 once it has been waited for */
@@ -62,12 +61,13 @@ __attribute__((noreturn)) static void usage(FILE *to, int status)
   fprintf(to, "Usage: launch -n N [options] -- COMMAND [ARGUMENT]...\n"
               "Starts N ranks of COMMAND on this machine with the stand-in for NCCL.\n\n"
               "  -n N            number of ranks, 1 to %d\n"
-              "  --hosts H       play H hosts with as many ranks each, the lowest ranks on the first one; or a list of the\n"
-              "                  host of each rank: 0,1,0,1. Without it all ranks share this machine, but with --rate each\n"
-              "                  rank is a host of its own\n"
-              "  --rate RATE     limit what the ranks of a host send to other hosts, together, as its network card would:\n"
-              "                  200mbit, 1gbit, or bytes per second\n"
-              "  --rate-inside RATE  limit what each rank sends to ranks of its own host\n"
+              "  --hosts H       play H hosts with as many ranks each, the lowest ranks on the first; or the host\n"
+              "                  of each rank: 0,1,0,1. Without it, all ranks share this machine; with --rate each\n"
+              "                  of them is a host of its own\n"
+              "  --rate RATE     limit what the ranks of a host together send to other hosts, as a network card\n"
+              "                  does: 200mbit, 1gbit, or bytes per second\n"
+              "  --rate-inside RATE\n"
+              "                  limit what each rank sends to ranks of its own host\n"
               "  --stats PREFIX  write the calls of each rank and their bytes to PREFIX.RANK\n"
               "  --preload LIB   LD_PRELOAD for the ranks, before one that is set already\n"
               "  --no-prefix     do not put [rank] before each line of output\n"
@@ -133,18 +133,14 @@ static void place_evenly(const char *text)
 static void place_by_list(const char *text)
 {
   const char *at = text;
-  int listed = 0;
-  for (char *end; listed <= options.nranks; at = end + 1, listed++) {
-    long host = strtol(at, &end, 10);
-    if (*at < '0' || *at > '9' || host >= MOST_RANKS || (*end && *end != ','))
-      refuse("--hosts %s: not a list of hosts from 0 to %d", text, MOST_RANKS - 1);
-    if (listed < options.nranks)
-      options.hosts[listed] = (int)host;
-    if (!*end)
-      break;
+  for (int i = 0; i < options.nranks; i++) {
+    char *end = NULL;
+    long host = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : MOST_RANKS;
+    if (host >= MOST_RANKS || *end != (i < options.nranks - 1 ? ',' : '\0'))
+      refuse("--hosts %s: not a list of %d hosts from 0 to %d", text, options.nranks, MOST_RANKS - 1);
+    options.hosts[i] = (int)host;
+    at = end + 1;
   }
-  if (listed + 1 != options.nranks)
-    refuse("--hosts %s: a list of the hosts of %d ranks has %d numbers", text, options.nranks, options.nranks);
 }
 
 /* `text`: that of --hosts, or NULL. */
@@ -199,87 +195,47 @@ static void parse(int argc, char **argv)
   options.command = argv + optind;
 }
 
-/* -- output ------------------------------------------------------------------------------------------------------ */
-static void write_all(int to, const char *data, size_t size)
-{
-  while (size) {
-    ssize_t written = write(to, data, size);
-    if (written < 0 && errno != EINTR)
-      return; /* the reader has gone: the ranks' output has no place to go, but they may finish */
-    data += written > 0 ? written : 0;
-    size -= written > 0 ? (size_t)written : 0;
-  }
-}
-
-/* One line with its prefix, in one piece. */
-static void put_line(int rank, int to, const char *line, size_t size)
-{
-  char *text = NULL;
-  int prefix = asprintf(&text, "[%d] ", rank);
-  char *whole = prefix > 0 ? realloc(text, (size_t)prefix + size + 1) : NULL;
-  if (whole) {
-    memcpy(whole + prefix, line, size);
-    whole[(size_t)prefix + size] = '\n';
-    write_all(to, whole, (size_t)prefix + size + 1);
-  }
-  free(whole ? whole : text);
-}
-
-static void put_complete_lines(int rank, struct stream *stream)
-{
-  char *begin = stream->line, *limit = stream->line + stream->size, *newline;
-  while ((newline = memchr(begin, '\n', (size_t)(limit - begin)))) {
-    put_line(rank, stream->to, begin, (size_t)(newline - begin));
-    begin = newline + 1;
-  }
-  stream->size = (size_t)(limit - begin);
-  memmove(stream->line, begin, stream->size);
-}
-
-static void close_stream(int rank, struct stream *stream)
-{
-  if (stream->size)
-    put_line(rank, stream->to, stream->line, stream->size);
-  close(stream->from);
-  free(stream->line);
-  *stream = (struct stream){.from = -1};
-}
-
-/* Reads once. False: nothing there. */
-static bool read_stream(int rank, struct stream *stream)
-{
-  if (stream->room - stream->size < 4096) {
-    char *larger = realloc(stream->line, stream->room + 65536);
-    if (!larger) {
-      close_stream(rank, stream);
-      return false;
-    }
-    stream->line = larger;
-    stream->room += 65536;
-  }
-  ssize_t got = read(stream->from, stream->line + stream->size, stream->room - stream->size);
-  if (got < 0)
-    return errno == EINTR;
-  if (got == 0) {
-    close_stream(rank, stream);
-    return false;
-  }
-  stream->size += (size_t)got;
-  put_complete_lines(rank, stream);
-  return true;
-}
-
 /* -- children ---------------------------------------------------------------------------------------------------- */
+/* Whether a rank may listen there, as ranks do: what lingers of an earlier listener is no obstacle. */
+static bool is_free(int port)
+{
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+  if (fd < 0)
+    refuse("no socket: %s", strerror(errno));
+  bool good = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+              bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+  close(fd);
+  return good;
+}
+
+/* Where the ports end that are for listeners alone: behind it are those of sockets that connect, and what lingers of
+ * such a socket does keep others from its port. A range that leaves nothing is not heeded. */
+static int end_of_ports(void)
+{
+  int first = PORTS_END;
+  FILE *range = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+  if (range && fscanf(range, "%d", &first) != 1)
+    first = PORTS_END;
+  if (range)
+    fclose(range);
+  return first < PORTS_BEGIN + PORTS || first > PORTS_END ? PORTS_END : first;
+}
+
+/* A MASTER_PORT that is free with all ports behind it that ranks may use. Launchers that run at the same time begin to
+ * look at different ones. */
 static int free_port(void)
 {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t size = sizeof address;
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
-  if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 ||
-      getsockname(fd, (struct sockaddr *)&address, &size) != 0)
-    refuse("no free port: %s", strerror(errno));
-  close(fd);
-  return ntohs(address.sin_port);
+  const int places = (end_of_ports() - PORTS_BEGIN) / PORTS;
+  for (int i = 0; i < places; i++) {
+    int first = PORTS_BEGIN + (getpid() + i) % places * PORTS, count = 0;
+    while (count < PORTS && is_free(first + count))
+      count++;
+    if (count == PORTS)
+      return first;
+  }
+  refuse("no %d free ports in a row from %d on", PORTS, PORTS_BEGIN);
 }
 
 static void set_number(const char *name, int value)
@@ -454,7 +410,7 @@ static void wait_for_events(int signals, int64_t deadline)
   poll(fds, 1 + 2 * (nfds_t)options.nranks, deadline && left < 0 ? 0 : (int)left);
   for (int i = 0; i < 2 * options.nranks; i++)
     if (fds[1 + i].revents)
-      read_stream(i / 2, &ranks[i / 2].streams[i % 2]);
+      launch_read_stream(i / 2, &ranks[i / 2].streams[i % 2]);
   take_signals(signals);
   free(fds);
 }
@@ -483,10 +439,10 @@ static int watch(int signals)
   }
   for (int i = 0; i < 2 * options.nranks; i++) {
     struct stream *stream = &ranks[i / 2].streams[i % 2];
-    while (stream->from >= 0 && read_stream(i / 2, stream))
+    while (stream->from >= 0 && launch_read_stream(i / 2, stream))
       ;
     if (stream->from >= 0)
-      close_stream(i / 2, stream);
+      launch_close_stream(i / 2, stream);
   }
   return worst;
 }

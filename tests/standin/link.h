@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A link of limited rate, which several senders may share, processes too: a token bucket kept as a time.
  *
- * `paid` is the moment up to which the bytes sent so far fill the link. Who wants more than the link has to give reserves a
- * quantum behind all others and comes back when its time has come: so senders take turns, and none starves. From the first
- * byte that somebody wants to send to the last, the link counts as busy, however late he comes back: what a late timer lost
- * is sent at once. An idle link saves up no more than a small burst.
+ * `paid` is the moment up to which the bytes sent so far fill the link. Who wants more than the link has to give
+ * reserves a quantum behind all others and comes back when its time has come: so senders take turns, and none starves.
+ * From the first byte that somebody wants to send to the last, the link counts as busy, however late he comes back:
+ * what a late timer lost is sent at once. An idle link saves up no more than a small burst.
  *
- * What is shared is a `struct nic`: two words that are changed atomically, without a lock that a process could take along
- * when it dies. All that a dead sender leaves is a quantum that nobody uses, and a link that counts as busy: it may save up
- * 50 ms. Zeros are a link that nobody has used yet.
+ * What is shared is a `struct nic`: two words that are changed atomically, without a lock that a process could take
+ * along when it dies. All that a dead sender leaves is a quantum that nobody uses, and a link that counts as busy: it
+ * may save up 50 ms. Zeros are a link that nobody has used yet.
  *
- * A `struct link` is a sender's view; its caller sees to it that one thread at a time uses it. Times are nanoseconds, of any
- * clock that all senders have in common. Nothing fails.
+ * A `struct link` is a sender's view; its caller sees to it that one thread at a time uses it. Times are nanoseconds,
+ * of any clock that all senders have in common. Nothing fails.
  */
 #ifndef TESTS_STANDIN_LINK_H
 #define TESTS_STANDIN_LINK_H

@@ -48,6 +48,7 @@ clean-local: ; rm -rf tests/standin/versions
 
 # Starts the ranks of a program on this machine.
 noinst_PROGRAMS += tests/standin/launch
+tests_standin_launch_SOURCES = tests/standin/launch.c tests/standin/launch_output.c tests/standin/launch_output.h
 tests_standin_launch_LDADD =
 
 # How fast the stand-in is, in units of memcpy.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The collectives, as schedules on a ring of all ranks: each rank sends to the one at the next place and receives from the
- * one before. Ranks of one host have places beside each other (host.c), as in NCCL, so a ring enters each host once.
+ * The collectives, as schedules on a ring of all ranks: each rank sends to the one at the next place and receives from
+ * the one before. Ranks of one host have places beside each other (host.c), as in NCCL: a ring enters each host once.
  *
  * A schedule is a sequence of chunks to send and one of chunks to receive, both walked by slice and step. A chunk that
  * was received in step s is sent in step s + 1, and each byte may go on as soon as it has arrived and been reduced, so

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Sending and receiving without blocking: an envelope and its payload, over shared memory where two ranks have it
- * (channel.c) and TCP otherwise, within the rate limits. What would block leaves a note in the peer for engine.c's poll.
- * Belongs to the thread that runs the communicator.
+ * (channel.c) and TCP otherwise, within the rate limits. What would block leaves a note in the peer for engine.c's
+ * poll. Belongs to the thread that runs the communicator.
  */
 #include "standin.h"
 

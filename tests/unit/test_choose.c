@@ -222,7 +222,8 @@ static void levels(void)
   slot.scope.two_levels = true;
   slot.shape.nranks = 2;
   struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
-  /* Seven steps of a shard; three steps of two shards inside; a message of 8.0625 bits, scales and exceptions included. */
+  /* Seven steps of a shard; three steps of two shards inside; a message of 8.0625 bits, scales and exceptions
+   * included. */
   ok(fabs(choice.plain_ns - 7 * (10e3 + 4 * 262144)) < 1, "the plain call is that of all ranks");
   ok(fabs(choice.ns[Q8] / (3 * (1e3 + 0.01 * 8 * 262144) + 20e3 + 4 * 1.01 * 262144 + 262144) - 1) < 0.01,
      "the first level, one message, and one shard to encode and decode: %g ns", choice.ns[Q8]);

@@ -50,8 +50,8 @@ static struct sender *next_of(struct sender *senders, int count)
   return next;
 }
 
-/* All of them send as much as they may from `now` to `end`, each waking up to `late` after its time. Returns the bytes of
- * all, and sets *over to how many more than burst and rate allow they had sent at the worst moment. */
+/* All of them send as much as they may from `now` to `end`, each waking up to `late` after its time. Returns the bytes
+ * of all, and sets *over to how many more than burst and rate allow they had sent at the worst moment. */
 static uint64_t play(struct sender *senders, int count, int64_t now, int64_t end, int64_t late, double *over)
 {
   uint64_t total = 0;
@@ -132,7 +132,8 @@ static void test_idle(void)
      "and a busy one 50 ms more; and this sender had reserved a byte");
   now += 1121 * MS;
   ok(standin_link_take(&b, now, 20000, &until) == 0 && until > now, "a second sender finds it empty");
-  ok(take_all(&a, now + 2 * MS) == 30000, "and reserves what it wants: the first one gets only what there is beyond that");
+  ok(take_all(&a, now + 2 * MS) == 30000,
+     "and reserves what it wants: the first one gets only what there is beyond that");
   now += 2 * MS;
   ok(standin_link_take(&b, now, 20000, &until) == 20000, "what is reserved waits for who reserved it");
   standin_link_return(&b, 15000);
@@ -183,7 +184,8 @@ static void test_processes(void)
   ok(shared->total == BURST, "four processes share a burst: %d bytes of %d", (int)shared->total, BURST);
   struct link link;
   standin_link_init(&link, &shared->nic, RATE);
-  ok(take_all(&link, START + 10 * MS) == 250000 - 4, "and die; the link goes on, but for the byte that each has reserved");
+  ok(take_all(&link, START + 10 * MS) == 250000 - 4,
+     "and die; the link goes on, but for the byte that each has reserved");
   munmap(shared, sizeof *shared);
 }
 
