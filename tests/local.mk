@@ -64,6 +64,11 @@ tests_unit_test_dense_cuda_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/te
 endif
 EXTRA_DIST += tests/unit/dense_device.h
 
+# The same on a real GPU, where there is one: a command of its own, which builds what it needs.
+dist_check_SCRIPTS += tests/gpu/run tests/e2e/kernel_info.test
+TESTS += tests/gpu/run tests/e2e/kernel_info.test
+EXTRA_DIST += tests/gpu/speed.c tests/gpu/RESULTS.md
+
 # Our own NCCL header against the real one.
 EXTRA_DIST += tests/unit/abi_table.h
 if REAL_NCCL_H
