@@ -97,7 +97,7 @@ static void enter(struct strand *strand)
 {
   struct runner *r = &runner;
   struct emulate_block *block = strand->self.home;
-  if (r->current != block && r->alive > 1) {
+  if (r->current != block && r->alive > 1 && r->shared_size) {
     if (r->current)
       memcpy(r->current->image, r->shared, r->shared_size);
     memcpy(r->shared, block->image, r->shared_size);
@@ -394,6 +394,13 @@ EMULATE_API void emulate_pause(const char *file, int line)
   strand->state = RUNS;
 }
 
+/* Not a fence of the language: the thread sanitizer knows none. */
+EMULATE_API void emulate_fence(void)
+{
+  static unsigned everybody;
+  __atomic_fetch_add(&everybody, 0, __ATOMIC_SEQ_CST);
+}
+
 EMULATE_API void *emulate_dynamic_shared(void) { return emulate_self->home->dynamic; }
 
 /* Operations of its warp may have waited for it alone. */
@@ -445,7 +452,8 @@ static void prepare_block(struct emulate_block *block, uint64_t linear)
     block->strands[i] = (struct strand){
       .self = {index_of(i, r->launch->block), &block->index, &r->launch->block, &r->launch->grid, i, block}};
   memset(block->dynamic, POISON, r->launch->shared);
-  memset(r->alive > 1 ? block->image : r->shared, POISON, r->shared_size);
+  if (r->shared_size)
+    memset(r->alive > 1 ? block->image : r->shared, POISON, r->shared_size);
 }
 
 /* Runs the blocks that are prepared until all their threads have returned. */
@@ -468,39 +476,42 @@ static void run_blocks(void)
   }
 }
 
-struct area {
-  const char *inside;
-  char *begin;
-  size_t size;
-  bool program;
+/* The object that holds an address, and its thread-local storage. */
+struct object {
+  uintptr_t inside;
+  size_t module, size;              /* module: of the dynamic linker; 0: it has no such storage */
+  bool found, program;
 };
 
-static int find_area(struct dl_phdr_info *info, size_t size, void *data)
+static int find_object(struct dl_phdr_info *info, size_t size, void *data)
 {
-  struct area *area = data;
+  struct object *object = data;
   (void)size;
+  object->module = object->size = 0;
   for (int i = 0; i < info->dlpi_phnum; i++) {
-    char *begin = info->dlpi_tls_data;
-    size_t length = info->dlpi_phdr[i].p_memsz;
-    if (info->dlpi_phdr[i].p_type != PT_TLS || !begin || area->inside < begin || area->inside >= begin + length)
+    const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+    object->found |= segment->p_type == PT_LOAD && object->inside - info->dlpi_addr - segment->p_vaddr < segment->p_memsz;
+    if (segment->p_type != PT_TLS)
       continue;
-    area->begin = begin;
-    area->size = length;
-    area->program = info->dlpi_name[0] == '\0';
-    return 1;
+    object->module = info->dlpi_tls_modid;
+    object->size = segment->p_memsz;
   }
-  return 0;
+  object->program = info->dlpi_name[0] == '\0';
+  return object->found;
 }
+
+/* The dynamic linker's: where an offset of a module's storage is for this thread. */
+void *__tls_get_addr(size_t module_and_offset[2]);
 
 /* Static shared memory: all thread-local storage of the kernel's object. It must hold nothing else. */
 static void find_shared(void)
 {
-  struct area area = {.inside = runner.launch->kernel->shared()};
-  dl_iterate_phdr(find_area, &area);
-  if (!area.begin || area.program)
+  struct object object = {.inside = (uintptr_t)runner.launch->kernel};
+  dl_iterate_phdr(find_object, &object);
+  if (!object.found || object.program)
     standin_die("kernel '%s' is not in a shared object", runner.launch->kernel->name);
-  runner.shared = area.begin;
-  runner.shared_size = area.size;
+  runner.shared = object.module ? __tls_get_addr((size_t[]){object.module, 0}) : NULL;
+  runner.shared_size = object.size;
 }
 
 static void *take_memory(size_t size)

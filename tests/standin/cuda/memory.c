@@ -73,12 +73,12 @@ static void on_fault(int number, siginfo_t *info, void *context)
   sigaction(SIGSEGV, &before, NULL);      /* it happens again */
 }
 
-/* As much of the address space as there is. */
+/* Addresses for all that is ever allocated: many times what there is of memory, or as much as the system has. */
 static bool reserve(void)
 {
   if (range.size)
     return true;
-  for (size_t size = (size_t)1 << 40; size >= (size_t)1 << 30; size /= 4) {
+  for (size_t size = standin_settings()->memory * 32; size >= standin_settings()->memory; size /= 2) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void *begin = mmap(NULL, size, PROT_NONE, flags, -1, 0), *view = mmap(NULL, size, PROT_NONE, flags, -1, 0);
     if (begin != MAP_FAILED && view != MAP_FAILED) {
