@@ -268,6 +268,24 @@ static void seen_twice(void)
   set(o.p, 3, o.b);                 /* and this is too early */
 }
 
+/* A second reader does not hide the first. */
+static void hidden_reader(void)
+{
+  two_streams(CU_STREAM_NON_BLOCKING);
+  MUST(cuMemcpyDtoDAsync_v2(o.q, o.p, BYTES, o.a));
+  MUST(cuMemcpyDtoDAsync_v2(device_buffer(BYTES), o.p, BYTES, o.b));
+  set(o.p, 1, o.b);
+}
+
+/* Nor does a write to one half hide that to the other. */
+static void hidden_half(void)
+{
+  two_streams(CU_STREAM_NON_BLOCKING);
+  set(o.p, 1, o.a);
+  MUST(cuMemsetD8Async(o.p, 1, BYTES / 2, o.a));
+  MUST(cuMemcpyDtoDAsync_v2(o.q, o.p + BYTES / 2, BYTES / 2, o.b));
+}
+
 static void well_ordered(void)
 {
   CUdeviceptr r;
@@ -373,6 +391,9 @@ static void spoiled(void)
   EXPECT(cuMemAlloc_v2(&p, 1) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   expect_end(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   begin(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  EXPECT(cuMemAlloc_v2(&p, 1) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  expect_end(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  begin(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   MUST(cuThreadExchangeStreamCaptureMode(&mode));
   EXPECT(mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -445,6 +466,8 @@ int main(void)
   dies("", old_event, NOT_IN_ORDER, "an event that was recorded too early");
   dies("", in_structure, NOT_IN_ORDER, "pointers in a structure");
   dies("", seen_twice, "'cuMemsetD32Async' writes", "a write after two readers, too early");
+  dies("", hidden_reader, "'cuMemsetD32Async' writes", "a write after one of two readers");
+  dies("", hidden_half, NOT_IN_ORDER, "a read of a half that was not written again");
   dies("", graph_too_early, NOT_IN_ORDER, "a graph that is launched too early");
 #ifndef __SANITIZE_THREAD__         /* which sees the very race */
   lives("CUDA_STANDIN_ORDER=0", read_too_early, "and all that can be switched off");
