@@ -171,8 +171,7 @@ static void unmap(uintptr_t begin, size_t bytes)
   size_t usable = pages_of(bytes) - PAGE;
   char *end = (char *)standin_view(begin) + rounded(bytes, ALIGNMENT);
   ASAN_UNPOISON_MEMORY_REGION(end - rounded(bytes, ALIGNMENT) + bytes, rounded(bytes, ALIGNMENT) - bytes);
-  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-  if (mmap(end - usable, usable, PROT_NONE, flags, -1, 0) == MAP_FAILED)
+  if (madvise(end - usable, usable, MADV_DONTNEED) != 0 || mprotect(end - usable, usable, PROT_NONE) != 0)
     standin_die("device memory cannot be given back");
 }
 
