@@ -51,6 +51,7 @@ unit_tests += tests/unit/test_failed_calls
 EXTRA_DIST += tests/unit/cuda_child.h
 if HAVE_CXX
 cuda_tests = tests/unit/test_cuda_driver tests/unit/test_cuda_kernels tests/unit/test_cuda_streams
+tsan_cuda_tests = tests/unit/test_cuda_streams
 check_DATA += tests/standin/cuda/samples.so
 unit_tests += $(cuda_tests)
 to_driver = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
@@ -288,6 +289,7 @@ tests_tsan = \
   tests/e2e/nonblocking.test \
   tests/e2e/steps.test \
   tests/e2e/threads.test \
+  $(tsan_cuda_tests) \
   tests/unit/test_failed_calls \
   tests/unit/test_options \
   tests/unit/test_vote

@@ -39,6 +39,7 @@ struct strand {
 struct emulate_block {
   struct emulate_index index;
   struct strand *strands;
+  unsigned at_warp;                 /* threads that wait for lanes */
   unsigned waiting;                 /* at the barrier that `first` came to first */
   const struct strand *first;
   enum emulate_barrier_kind kind;
@@ -55,7 +56,8 @@ struct runner {
   const struct emulate_launch *launch;
   struct emulate_block *blocks, *current;   /* current: whose static shared memory is in place */
   unsigned alive, threads;          /* blocks, threads of each */
-  uint64_t begun, left;             /* threads of these blocks that have begun, that have not returned */
+  unsigned next_block, next_thread; /* the next to begin */
+  uint64_t left;                    /* threads that have not returned */
   unsigned rounds;                  /* in which threads did nothing but pause */
   struct queue ready, paused;
   struct fibre home, *idle, *running;
@@ -127,11 +129,14 @@ static unsigned in_order(unsigned i, unsigned count, uint64_t seed)
 static struct strand *begin_next(void)
 {
   struct runner *r = &runner;
-  if (r->begun == (uint64_t)r->alive * r->threads)
+  if (r->next_block == r->alive)
     return NULL;
-  struct emulate_block *block = &r->blocks[r->begun / r->threads];
-  struct strand *strand = &block->strands[in_order((unsigned)(r->begun % r->threads), r->threads, r->launch->seed)];
-  r->begun++;
+  unsigned thread = in_order(r->next_thread, r->threads, r->launch->seed);
+  struct strand *strand = &r->blocks[r->next_block].strands[thread];
+  if (++r->next_thread == r->threads) {
+    r->next_thread = 0;
+    r->next_block++;
+  }
   r->rounds = 0;
   return strand;
 }
@@ -147,7 +152,7 @@ static void go_on(struct fibre *from)
   if (strand) {
     enter(strand);
     to = strand->fibre;
-  } else if (r->begun < (uint64_t)r->alive * r->threads) {
+  } else if (r->next_block < r->alive) {
     to = r->idle;
     if (to)
       r->idle = to->next;
@@ -347,16 +352,20 @@ static unsigned lanes_of(const struct strand *strand, struct strand **lanes)
   return count < EMULATE_WARP ? count : EMULATE_WARP;
 }
 
-/* All lanes of the operation get their results, and go on. */
+/* All lanes of the operation get their results, and go on. Votes and reductions give all of them the same. */
 static void finish(struct strand *lanes, unsigned count, const struct strand *strand)
 {
   uint32_t mask = strand->mask;
+  bool each = strand->kind <= EMULATE_SHFL_XOR || strand->kind == EMULATE_MATCH_ANY;
+  uint64_t same = each ? 0 : result_of(lanes, count, strand);
   for (unsigned i = 0; i < count; i++)
     if ((mask >> i & 1) && lanes[i].state == AT_WARP)
-      lanes[i].result = result_of(lanes, count, &lanes[i]);
+      lanes[i].result = each ? result_of(lanes, count, &lanes[i]) : same;
   for (unsigned i = 0; i < count; i++)
-    if ((mask >> i & 1) && lanes[i].state == AT_WARP)
+    if ((mask >> i & 1) && lanes[i].state == AT_WARP) {
+      lanes[i].self.home->at_warp--;
       release(&lanes[i]);
+    }
 }
 
 EMULATE_API uint64_t emulate_warp(enum emulate_warp_kind kind, uint32_t mask, uint64_t value, unsigned argument,
@@ -365,6 +374,7 @@ EMULATE_API uint64_t emulate_warp(enum emulate_warp_kind kind, uint32_t mask, ui
   struct strand *strand = own(), *lanes;
   unsigned count = lanes_of(strand, &lanes);
   wait_here(strand, AT_WARP, file, line);
+  strand->self.home->at_warp++;
   strand->kind = kind;
   strand->mask = mask;
   strand->value = value;
@@ -412,7 +422,7 @@ static void returned(struct strand *strand)
   emulate_self = NULL;
   runner.left--;
   runner.rounds = 0;
-  for (unsigned i = 0; i < count; i++)
+  for (unsigned i = 0; i < count && strand->self.home->at_warp; i++)
     if (lanes[i].state == AT_WARP && is_complete(lanes, count, &lanes[i]))
       finish(lanes, count, &lanes[i]);
 }
@@ -447,10 +457,8 @@ static void prepare_block(struct emulate_block *block, uint64_t linear)
 {
   struct runner *r = &runner;
   block->index = index_of(linear, r->launch->grid);
-  block->waiting = 0;
   for (unsigned i = 0; i < r->threads; i++)
-    block->strands[i] = (struct strand){
-      .self = {index_of(i, r->launch->block), &block->index, &r->launch->block, &r->launch->grid, i, block}};
+    block->strands[i].state = BEGINS;
   memset(block->dynamic, POISON, r->launch->shared);
   if (r->shared_size)
     memset(r->alive > 1 ? block->image : r->shared, POISON, r->shared_size);
@@ -460,7 +468,7 @@ static void prepare_block(struct emulate_block *block, uint64_t linear)
 static void run_blocks(void)
 {
   struct runner *r = &runner;
-  r->begun = 0;
+  r->next_block = r->next_thread = 0;
   r->left = (uint64_t)r->alive * r->threads;
   r->rounds = 0;
   r->current = NULL;
@@ -522,6 +530,16 @@ static void *take_memory(size_t size)
   return memory;
 }
 
+/* Its threads keep their places from block to block. */
+static void make_block(struct emulate_block *block)
+{
+  const struct emulate_launch *l = runner.launch;
+  *block = (struct emulate_block){.strands = take_memory(runner.threads * sizeof(struct strand)),
+                                  .dynamic = take_memory(l->shared), .image = take_memory(runner.shared_size)};
+  for (unsigned i = 0; i < runner.threads; i++)
+    block->strands[i] = (struct strand){.self = {index_of(i, l->block), &block->index, &l->block, &l->grid, i, block}};
+}
+
 void emulate_run(const struct emulate_launch *launch)
 {
   struct runner *r = &runner;
@@ -534,8 +552,7 @@ void emulate_run(const struct emulate_launch *launch)
   find_shared();
   r->blocks = take_memory(r->alive * sizeof *r->blocks);
   for (unsigned i = 0; i < r->alive; i++)
-    r->blocks[i] = (struct emulate_block){.strands = take_memory(r->threads * sizeof(struct strand)),
-                                          .dynamic = take_memory(launch->shared), .image = take_memory(r->shared_size)};
+    make_block(&r->blocks[i]);
   for (uint64_t done = 0; done < blocks; done += r->alive) {
     for (unsigned i = 0; i < r->alive; i++) {
       uint64_t which = launch->cooperative ? i : in_order((unsigned)done, (unsigned)blocks, launch->seed);
