@@ -3,6 +3,7 @@
  */
 #include <stdint.h>
 
+#include "tests/standin/cuda/standin.h"
 #include "tests/unit/cuda_child.h"
 
 /* -- the driver, its devices and contexts ------------------------------------------------------------------------------- */
@@ -165,6 +166,17 @@ static void host_writes_freed(void)
   *(volatile char *)(uintptr_t)p = 0;
 }
 
+static void old_view(void)
+{
+  device_open(0);
+  CUdeviceptr p = device_buffer(100);
+  volatile char *view = standin_cuda_view(p, 100);
+  view[99] = 1;
+  EXPECT(view[99] == 1);
+  MUST(cuMemFree_v2(p));
+  EXPECT(view[99] == 0);
+}
+
 static CUresult sum_of(CUdeviceptr x, CUdeviceptr total)
 {
   unsigned n = 4;
@@ -324,6 +336,7 @@ int main(void)
   dies("", host_reads, "the host accesses device memory", "the host reads device memory: is found");
   ok(strstr(child_said, "byte 50 of 100 of a buffer\n") != NULL, "which names the place");
   dies("", host_writes_freed, "byte 0 of 100 of a buffer that was freed", "the host writes device memory that was freed");
+  dies("", old_view, "byte 99 of 100 of a buffer that was freed", "a view of memory that was freed");
   dies("", kernel_of_freed, "kernel 'sum': parameter 0 points to memory that was freed", "a kernel of memory that was freed");
   dies("", kernel_of_pageable, "kernel 'sum': parameter 0 points to memory of the host that is not pinned",
        "a kernel of the host's memory");

@@ -411,6 +411,22 @@ static void spoiled(void)
   expect_end(CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
 }
 
+static void *end_elsewhere(void *context)
+{
+  MUST(cuCtxSetCurrent(context));
+  EXPECT(cuStreamEndCapture(o.a, &graph) == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+  return NULL;
+}
+
+static void other_thread(void)
+{
+  pthread_t thread;
+  CUcontext context = device_open(0);
+  begin(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  EXPECT(pthread_create(&thread, NULL, end_elsewhere, context) == 0 && pthread_join(thread, NULL) == 0);
+  expect_end(CUDA_SUCCESS);
+}
+
 static void between_captures(void)
 {
   begin(CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -475,6 +491,7 @@ int main(void)
   lives("", host_functions, "functions of the host");
   dies("", host_function_too_early, "'a send' reads", "functions of the host that work on device memory");
   lives("", spoiled, "what spoils a capture, or leaves it unjoined");
+  lives("", other_thread, "a capture that is not relaxed ends in the thread that began it");
   lives("", between_captures, "captures keep apart from what is outside of them");
   lives("", legacy_in_capture, "the legacy stream while a blocking stream is captured");
   return tap_done();
