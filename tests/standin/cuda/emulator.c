@@ -39,6 +39,7 @@ struct strand {
 struct emulate_block {
   struct emulate_index index;
   struct strand *strands;
+  unsigned at_warp;                 /* threads that wait for lanes */
   unsigned waiting;                 /* at the barrier that `first` came to first */
   const struct strand *first;
   enum emulate_barrier_kind kind;
@@ -55,7 +56,8 @@ struct runner {
   const struct emulate_launch *launch;
   struct emulate_block *blocks, *current;   /* current: whose static shared memory is in place */
   unsigned alive, threads;          /* blocks, threads of each */
-  uint64_t begun, left;             /* threads of these blocks that have begun, that have not returned */
+  unsigned next_block, next_thread; /* the next to begin */
+  uint64_t left;                    /* threads that have not returned */
   unsigned rounds;                  /* in which threads did nothing but pause */
   struct queue ready, paused;
   struct fibre home, *idle, *running;
@@ -97,7 +99,7 @@ static void enter(struct strand *strand)
 {
   struct runner *r = &runner;
   struct emulate_block *block = strand->self.home;
-  if (r->current != block && r->alive > 1) {
+  if (r->current != block && r->alive > 1 && r->shared_size) {
     if (r->current)
       memcpy(r->current->image, r->shared, r->shared_size);
     memcpy(r->shared, block->image, r->shared_size);
@@ -127,11 +129,14 @@ static unsigned in_order(unsigned i, unsigned count, uint64_t seed)
 static struct strand *begin_next(void)
 {
   struct runner *r = &runner;
-  if (r->begun == (uint64_t)r->alive * r->threads)
+  if (r->next_block == r->alive)
     return NULL;
-  struct emulate_block *block = &r->blocks[r->begun / r->threads];
-  struct strand *strand = &block->strands[in_order((unsigned)(r->begun % r->threads), r->threads, r->launch->seed)];
-  r->begun++;
+  unsigned thread = in_order(r->next_thread, r->threads, r->launch->seed);
+  struct strand *strand = &r->blocks[r->next_block].strands[thread];
+  if (++r->next_thread == r->threads) {
+    r->next_thread = 0;
+    r->next_block++;
+  }
   r->rounds = 0;
   return strand;
 }
@@ -147,7 +152,7 @@ static void go_on(struct fibre *from)
   if (strand) {
     enter(strand);
     to = strand->fibre;
-  } else if (r->begun < (uint64_t)r->alive * r->threads) {
+  } else if (r->next_block < r->alive) {
     to = r->idle;
     if (to)
       r->idle = to->next;
@@ -347,16 +352,20 @@ static unsigned lanes_of(const struct strand *strand, struct strand **lanes)
   return count < EMULATE_WARP ? count : EMULATE_WARP;
 }
 
-/* All lanes of the operation get their results, and go on. */
+/* All lanes of the operation get their results, and go on. Votes and reductions give all of them the same. */
 static void finish(struct strand *lanes, unsigned count, const struct strand *strand)
 {
   uint32_t mask = strand->mask;
+  bool each = strand->kind <= EMULATE_SHFL_XOR || strand->kind == EMULATE_MATCH_ANY;
+  uint64_t same = each ? 0 : result_of(lanes, count, strand);
   for (unsigned i = 0; i < count; i++)
     if ((mask >> i & 1) && lanes[i].state == AT_WARP)
-      lanes[i].result = result_of(lanes, count, &lanes[i]);
+      lanes[i].result = each ? result_of(lanes, count, &lanes[i]) : same;
   for (unsigned i = 0; i < count; i++)
-    if ((mask >> i & 1) && lanes[i].state == AT_WARP)
+    if ((mask >> i & 1) && lanes[i].state == AT_WARP) {
+      lanes[i].self.home->at_warp--;
       release(&lanes[i]);
+    }
 }
 
 EMULATE_API uint64_t emulate_warp(enum emulate_warp_kind kind, uint32_t mask, uint64_t value, unsigned argument,
@@ -365,6 +374,7 @@ EMULATE_API uint64_t emulate_warp(enum emulate_warp_kind kind, uint32_t mask, ui
   struct strand *strand = own(), *lanes;
   unsigned count = lanes_of(strand, &lanes);
   wait_here(strand, AT_WARP, file, line);
+  strand->self.home->at_warp++;
   strand->kind = kind;
   strand->mask = mask;
   strand->value = value;
@@ -394,6 +404,13 @@ EMULATE_API void emulate_pause(const char *file, int line)
   strand->state = RUNS;
 }
 
+/* Not a fence of the language: the thread sanitizer knows none. */
+EMULATE_API void emulate_fence(void)
+{
+  static unsigned everybody;
+  __atomic_fetch_add(&everybody, 0, __ATOMIC_SEQ_CST);
+}
+
 EMULATE_API void *emulate_dynamic_shared(void) { return emulate_self->home->dynamic; }
 
 /* Operations of its warp may have waited for it alone. */
@@ -405,7 +422,7 @@ static void returned(struct strand *strand)
   emulate_self = NULL;
   runner.left--;
   runner.rounds = 0;
-  for (unsigned i = 0; i < count; i++)
+  for (unsigned i = 0; i < count && strand->self.home->at_warp; i++)
     if (lanes[i].state == AT_WARP && is_complete(lanes, count, &lanes[i]))
       finish(lanes, count, &lanes[i]);
 }
@@ -440,19 +457,18 @@ static void prepare_block(struct emulate_block *block, uint64_t linear)
 {
   struct runner *r = &runner;
   block->index = index_of(linear, r->launch->grid);
-  block->waiting = 0;
   for (unsigned i = 0; i < r->threads; i++)
-    block->strands[i] = (struct strand){
-      .self = {index_of(i, r->launch->block), &block->index, &r->launch->block, &r->launch->grid, i, block}};
+    block->strands[i].state = BEGINS;
   memset(block->dynamic, POISON, r->launch->shared);
-  memset(r->alive > 1 ? block->image : r->shared, POISON, r->shared_size);
+  if (r->shared_size)
+    memset(r->alive > 1 ? block->image : r->shared, POISON, r->shared_size);
 }
 
 /* Runs the blocks that are prepared until all their threads have returned. */
 static void run_blocks(void)
 {
   struct runner *r = &runner;
-  r->begun = 0;
+  r->next_block = r->next_thread = 0;
   r->left = (uint64_t)r->alive * r->threads;
   r->rounds = 0;
   r->current = NULL;
@@ -468,39 +484,42 @@ static void run_blocks(void)
   }
 }
 
-struct area {
-  const char *inside;
-  char *begin;
-  size_t size;
-  bool program;
+/* The object that holds an address, and its thread-local storage. */
+struct object {
+  uintptr_t inside;
+  size_t module, size;              /* module: of the dynamic linker; 0: it has no such storage */
+  bool found, program;
 };
 
-static int find_area(struct dl_phdr_info *info, size_t size, void *data)
+static int find_object(struct dl_phdr_info *info, size_t size, void *data)
 {
-  struct area *area = data;
+  struct object *object = data;
   (void)size;
+  object->module = object->size = 0;
   for (int i = 0; i < info->dlpi_phnum; i++) {
-    char *begin = info->dlpi_tls_data;
-    size_t length = info->dlpi_phdr[i].p_memsz;
-    if (info->dlpi_phdr[i].p_type != PT_TLS || !begin || area->inside < begin || area->inside >= begin + length)
+    const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+    object->found |= segment->p_type == PT_LOAD && object->inside - info->dlpi_addr - segment->p_vaddr < segment->p_memsz;
+    if (segment->p_type != PT_TLS)
       continue;
-    area->begin = begin;
-    area->size = length;
-    area->program = info->dlpi_name[0] == '\0';
-    return 1;
+    object->module = info->dlpi_tls_modid;
+    object->size = segment->p_memsz;
   }
-  return 0;
+  object->program = info->dlpi_name[0] == '\0';
+  return object->found;
 }
+
+/* The dynamic linker's: where an offset of a module's storage is for this thread. */
+void *__tls_get_addr(size_t module_and_offset[2]);
 
 /* Static shared memory: all thread-local storage of the kernel's object. It must hold nothing else. */
 static void find_shared(void)
 {
-  struct area area = {.inside = runner.launch->kernel->shared()};
-  dl_iterate_phdr(find_area, &area);
-  if (!area.begin || area.program)
+  struct object object = {.inside = (uintptr_t)runner.launch->kernel};
+  dl_iterate_phdr(find_object, &object);
+  if (!object.found || object.program)
     standin_die("kernel '%s' is not in a shared object", runner.launch->kernel->name);
-  runner.shared = area.begin;
-  runner.shared_size = area.size;
+  runner.shared = object.module ? __tls_get_addr((size_t[]){object.module, 0}) : NULL;
+  runner.shared_size = object.size;
 }
 
 static void *take_memory(size_t size)
@@ -509,6 +528,16 @@ static void *take_memory(size_t size)
   if (posix_memalign(&memory, 128, size ? size : 1) != 0)
     standin_die("no memory for a kernel");
   return memory;
+}
+
+/* Its threads keep their places from block to block. */
+static void make_block(struct emulate_block *block)
+{
+  const struct emulate_launch *l = runner.launch;
+  *block = (struct emulate_block){.strands = take_memory(runner.threads * sizeof(struct strand)),
+                                  .dynamic = take_memory(l->shared), .image = take_memory(runner.shared_size)};
+  for (unsigned i = 0; i < runner.threads; i++)
+    block->strands[i] = (struct strand){.self = {index_of(i, l->block), &block->index, &l->block, &l->grid, i, block}};
 }
 
 void emulate_run(const struct emulate_launch *launch)
@@ -523,8 +552,7 @@ void emulate_run(const struct emulate_launch *launch)
   find_shared();
   r->blocks = take_memory(r->alive * sizeof *r->blocks);
   for (unsigned i = 0; i < r->alive; i++)
-    r->blocks[i] = (struct emulate_block){.strands = take_memory(r->threads * sizeof(struct strand)),
-                                          .dynamic = take_memory(launch->shared), .image = take_memory(r->shared_size)};
+    make_block(&r->blocks[i]);
   for (uint64_t done = 0; done < blocks; done += r->alive) {
     for (unsigned i = 0; i < r->alive; i++) {
       uint64_t which = launch->cooperative ? i : in_order((unsigned)done, (unsigned)blocks, launch->seed);
