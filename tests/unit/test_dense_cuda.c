@@ -3,7 +3,7 @@
  * codecs, types, storages, rounding, odd sizes, numbers of ranks, addresses, exceptions, hostile messages, several steps.
  *
  * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: `ptx` takes the PTX for older
- * drivers; `short` leaves out what only repeats, for tools that make everything slow.
+ * drivers; `short` leaves out what only repeats, for tools that make everything slow; `large` is for what only a GPU can do.
  */
 #include "kernels/codecs.h"
 #include "kernels/dense.h"
@@ -313,6 +313,22 @@ static void check_exceptions(void)
   ok(same(&s), "a list that is too long by one");
 }
 
+/* So many blocks that a sum in another order would show in some. */
+static void check_large(void)
+{
+  for (int codec = 0; codec < CODECS; codec++)
+    for (int stochastic = 0; stochastic < 2; stochastic++) {
+      struct setting s = usual(codecs[codec]);
+      s.n = (16 << 20) + 17;
+      s.dtype = stochastic ? TAGC_BFLOAT16 : TAGC_FLOAT32;
+      s.storage = stochastic ? TAGC_STORAGE_INT8 : TAGC_STORAGE_FP32;
+      s.stochastic = stochastic;
+      s.steps = 2;
+      s.change = a_full_list;
+      ok(same(&s), "%s: a large shard, with as many exceptions as fit%s", codecs[codec], stochastic ? ", by chance" : "");
+    }
+}
+
 /* -- what others send -------------------------------------------------------------------------------------------------- */
 static struct tagc_exceptions *arrived(struct sim *sim, int rank)
 {
@@ -492,6 +508,10 @@ int main(int argc, char **argv)
 {
   const bool brief = argc > 1 && strcmp(argv[1], "short") == 0;
   launcher = device_launcher(argc > 1 && strcmp(argv[1], "ptx") == 0);
+  if (argc > 1 && strcmp(argv[1], "large") == 0) {
+    check_large();
+    return tap_done();
+  }
   check_variants();
   check_addresses();
   if (!brief) {
