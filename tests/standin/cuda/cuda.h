@@ -62,7 +62,7 @@ typedef struct CUfunc_st *CUfunction;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
-typedef void CUhostFn(void *userData);
+typedef void (*CUhostFn)(void *userData);
 
 typedef enum { CU_STREAM_CAPTURE_STATUS_NONE, CU_STREAM_CAPTURE_STATUS_ACTIVE,
                CU_STREAM_CAPTURE_STATUS_INVALIDATED } CUstreamCaptureStatus;
@@ -146,7 +146,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags);
 CUresult cuStreamGetCtx(CUstream stream, CUcontext *context);
 CUresult cuStreamGetFlags(CUstream stream, unsigned int *flags);
 CUresult cuStreamGetPriority(CUstream stream, int *priority);
-CUresult cuLaunchHostFunc(CUstream stream, CUhostFn *function, void *userData);
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *userData);
 CUresult cuEventCreate(CUevent *event, unsigned int flags);
 CUresult cuEventDestroy_v2(CUevent event);
 CUresult cuEventRecord(CUevent event, CUstream stream);
