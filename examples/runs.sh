@@ -3,6 +3,14 @@
 # What demo and fidelity have in common: both run the trainer, and read what it, the library and the stand-in for NCCL
 # leave in files. Sourced by a script that defines fail(), and sets `results`, the folder of those files.
 
+# whole OPTION VALUE LEAST MOST: refuses a value that is no such number.
+whole() {
+  case $2 in
+    '' | *[!0-9]* | ??????????*) fail "$1 '$2': expected a whole number from $3 to $4" ;;
+  esac
+  [ "$2" -ge "$3" ] && [ "$2" -le "$4" ] || fail "$1 $2: expected a whole number from $3 to $4"
+}
+
 # value FILE LINE KEY: from the last line in FILE that starts with LINE; empty where there is none.
 value() {
   awk -v start="$2" -v key="$3" '
@@ -20,26 +28,32 @@ need() {
   echo "$figure"
 }
 
-# wire NAME: bytes that one rank sent in a step for reduce-scatters, and for all-gathers: means of the last ten steps. A
-# step ends with the trainer's all-reduce of two floats; the few all-reduces as small as that are no gradient traffic.
+# wire NAME: bytes that one rank sent in a step for reduce-scatters, and which of them went to other hosts; the same for
+# all-gathers: means over the ranks and the last ten steps. A step ends with the trainer's all-reduce of two floats; the few
+# all-reduces as small as that are no gradient traffic.
 wire() {
   awk -F '\t' '
-    FNR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; step = 0; reduced = gathered = 0; files++; next }
-    { call = $column["function"]; count = $column["count"]; bytes = $column["payload_bytes"] }
-    call == "ncclAllGather" { gathered += bytes }
-    call != "ncclAllGather" && !(call == "ncclAllReduce" && count <= 4) { reduced += bytes }
-    call == "ncclAllReduce" && count == 2 {
-      all_reduced[files, step] = reduced
-      all_gathered[files, step] = gathered
-      last[files] = ++step
-      reduced = gathered = 0
+    FNR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; step = 0; files++; next }
+    { call = $column["function"]; count = $column["count"]; gathers = call == "ncclAllGather" }
+    gathers || !(call == "ncclAllReduce" && count <= 4) {
+      all[files, step, gathers] += $column["payload_bytes"]
+      between[files, step, gathers] += $column["between_bytes"]
     }
+    call == "ncclAllReduce" && count == 2 { last[files] = ++step }
     END {
       for (f = 1; f <= files; f++)
-        for (s = last[f] - 10; s < last[f]; s++) {
-          r += all_reduced[f, s] / 10 / files
-          g += all_gathered[f, s] / 10 / files
-        }
-      printf "%.0f %.0f\n", r, g
+        for (s = last[f] - 10; s < last[f]; s++)
+          for (gathers = 0; gathers < 2; gathers++) {
+            a[gathers] += all[f, s, gathers] / 10 / files
+            b[gathers] += between[f, s, gathers] / 10 / files
+          }
+      printf "%.0f %.0f %.0f %.0f\n", a[0], b[0], a[1], b[1]
     }' "$results/$1".stats.*
+}
+
+# bytes_per_second RATE: of a rate as the launcher takes it.
+bytes_per_second() {
+  echo "$1" | tr '[:upper:]' '[:lower:]' | awk '
+    BEGIN { split("bit kbit mbit gbit", units); for (i in units) bytes[units[i]] = 1000 ^ (i - 1) / 8; bytes[""] = 1 }
+    { unit = $1; sub(/^[0-9.e+]*[0-9.]/, "", unit); printf "%.0f\n", $1 * bytes[unit] }'
 }

@@ -152,14 +152,14 @@ void tagc_ballot_fill(struct tagc_comm *comm, const struct tagc_wire *wire, int6
   comm->all_to_all = wire && wire->all_to_all;
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].verdict = plan_slot(comm, i, wire, &residual_left);
-  bool reserved = reserve(comm), ready = tagc_levels_ready(comm);
+  bool reserved = reserve(comm);
   if (!reserved)
     tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: no memory for residuals or workspace; all its ranks will pass "
              "every call through", (unsigned long long)comm->ledger->number);
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_slot *slot = &comm->slots[i];
     int64_t *word = ballot + SLOT_WORDS * i;
-    word[SLOT_CAN] = reserved && ready && slot->verdict == TAGC_REASON_compressed;
+    word[SLOT_CAN] = reserved && slot->verdict == TAGC_REASON_compressed;
     word[SLOT_VERDICT] = (int64_t)slot->verdict;
     word[SLOT_VERDICT_NEGATED] = -word[SLOT_VERDICT];
     word[SLOT_CODEC] = codec_word(comm, slot);

@@ -325,6 +325,18 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_
   return color == NCCL_SPLIT_NOCOLOR ? status : born(nccl, status, child, comm, &birth);
 }
 
+/* What was under way on a communicator is aborted, and it may only be shrunk and destroyed: nothing is left of it here but what
+ * its children inherit. */
+static void begin_anew(ncclComm_t comm)
+{
+  const bool nonblocking = tagc_comm_is_nonblocking(comm);
+  const struct tagc_agreement agreement = tagc_comm_agreement(comm);
+  struct tagc_comm *ended = tagc_comm_abort(comm);
+  tagc_levels_end(ended, true);     /* in the group: NCCL takes its own abort back in the end, which they may share */
+  tagc_comm_release(ended);
+  tagc_comm_born(comm, nonblocking, &agreement);
+}
+
 EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config,
                                    int flags)
 {
@@ -332,7 +344,14 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
   if (refused(nccl, comm))
     return ncclInvalidArgument;
   struct birth birth = from_parent(comm, config, nccl);
-  return born(nccl, MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags), child, comm, &birth);
+  struct tagc_comm *alive = watched() && flags & NCCL_SHRINK_ABORT ? tagc_comm_find(comm) : NULL;
+  bool together = tagc_levels_open_group(alive);
+  if (together)
+    begin_anew(comm);
+  ncclResult_t status = MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags);
+  status = tagc_levels_close_group(alive, together, status);
+  tagc_comm_release(alive);
+  return born(nccl, status, child, comm, &birth);
 }
 
 /* Ranks that join have made no agreement with those that are there: the larger communicator passes through. */
@@ -391,9 +410,10 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
   if (watched()) {
     ended = tagc_comm_abort(comm);
     tagc_comm_collect(comm, true);
-    tagc_levels_end(ended, true);
   }
-  ncclResult_t status = FORWARD(ncclCommAbort, comm);
+  bool together = tagc_levels_open_group(ended);
+  tagc_levels_end(ended, true);
+  ncclResult_t status = tagc_levels_close_group(ended, together, FORWARD(ncclCommAbort, comm));
   tagc_comm_release(ended);
   return status;
 }
@@ -418,15 +438,13 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
   CALLED;
+  struct tagc_comm *alive = watched() ? tagc_comm_find(comm) : NULL;
+  bool together = tagc_levels_open_group(alive);
   ncclResult_t status = FORWARD(ncclCommRevoke, comm, flags);
-  if (watched() && comm && !is_refusal(status)) {
-    bool nonblocking = tagc_comm_is_nonblocking(comm);
-    struct tagc_agreement agreement = tagc_comm_agreement(comm);
-    struct tagc_comm *ended = tagc_comm_abort(comm);
-    tagc_levels_end(ended, true);
-    tagc_comm_release(ended);
-    tagc_comm_born(comm, nonblocking, &agreement); /* what is shrunk from it inherits this */
-  }
+  if (watched() && comm && !is_refusal(status))
+    begin_anew(comm);
+  status = tagc_levels_close_group(alive, together, status);
+  tagc_comm_release(alive);
   return status;
 }
 

@@ -80,21 +80,6 @@ static ncclResult_t wait_launched(const struct tagc_exchange *real, struct tagc_
   return status;
 }
 
-static ncclResult_t group(const struct tagc_exchange *real, size_t count,
-                          ncclResult_t (*enqueue)(const struct tagc_exchange *, void *, size_t), void *context)
-{
-  tagc_real_depth++;
-  ncclResult_t status = real->start();
-  if (status == ncclSuccess) {
-    for (size_t i = 0; i < count && status == ncclSuccess; i++)
-      status = enqueue(real, context, i);
-    ncclResult_t ended = real->end();
-    status = status == ncclSuccess ? ended : status;
-  }
-  tagc_real_depth--;
-  return status;
-}
-
 static bool all_return_at_once(struct tagc_comm *const *comms, size_t count)
 {
   for (size_t i = 0; i < count; i++)
@@ -103,25 +88,58 @@ static bool all_return_at_once(struct tagc_comm *const *comms, size_t count)
   return true;
 }
 
-ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
-                               ncclResult_t (*enqueue)(const struct tagc_exchange *real, void *context, size_t i),
-                               void *context)
+/* What an abort does not wait for: nothing, the end of the group, all of it. */
+enum abortable { NOT_ABORTABLE, ABORTABLE_END, ABORTABLE_CALLS };
+
+/* A group that was started must be ended, whatever becomes of its communicators. */
+static ncclResult_t group(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
+                          tagc_enqueue_function *enqueue, void *context, enum abortable abortable)
 {
-  /* Calls on non-blocking communicators return at once: an abort had better wait for them than free the communicator
-   * under them. Blocking ones may block for as long as it takes to be aborted, and so may those that were only announced as
+  tagc_real_depth++;
+  ncclResult_t status = real->start();
+  if (status == ncclSuccess) {
+    if (abortable == ABORTABLE_CALLS)
+      move(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL);
+    for (size_t i = 0; i < count && status == ncclSuccess; i++)
+      status = enqueue(real, context, i);
+    if (abortable == ABORTABLE_END)
+      move(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL);
+    ncclResult_t ended = real->end();
+    if (abortable != NOT_ABORTABLE)
+      move(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
+    status = status == ncclSuccess ? ended : status;
+  }
+  tagc_real_depth--;
+  return status;
+}
+
+static bool any_aborted(struct tagc_comm *const *comms, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (tagc_comm_is_aborted(comms[i]))
+      return true;
+  return false;
+}
+
+ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
+                               tagc_enqueue_function *enqueue, void *context)
+{
+  /* The group of non-blocking communicators ends at once: an abort had better wait for that than free the communicator
+   * under it. That of blocking ones may take until it is aborted, and so may that of those that were only announced as
    * non-blocking: NCCL reads files of its own, too. */
-  bool ours = all_return_at_once(comms, count);
-  if (!ours && !move(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
+  const enum abortable abortable = all_return_at_once(comms, count) ? NOT_ABORTABLE : ABORTABLE_END;
+  if (any_aborted(comms, count))
     return ncclInternalError;
-  ncclResult_t status = group(real, count, enqueue, context);
-  if (!ours)
-    move(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
+  ncclResult_t status = group(real, comms, count, enqueue, context, abortable);
   if (status == ncclInProgress)
     status = wait_launched(real, comms, count);
-  for (size_t i = 0; i < count && status == ncclSuccess; i++)
-    if (tagc_comm_is_aborted(comms[i]))
-      status = ncclInternalError;
-  return status;
+  return status == ncclSuccess && any_aborted(comms, count) ? ncclInternalError : status;
+}
+
+ncclResult_t tagc_exchange_run_blocking(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
+                                        tagc_enqueue_function *enqueue, void *context)
+{
+  return any_aborted(comms, count) ? ncclInternalError : group(real, comms, count, enqueue, context, ABORTABLE_CALLS);
 }
 
 ncclResult_t tagc_exchange_messages(const struct tagc_exchange *real, const struct tagc_party *party, cudaStream_t stream,

@@ -31,12 +31,20 @@ struct tagc_exchange {
 /* Finds them. False where this NCCL lacks one that is needed: it gets every call as it came. All ranks have the same version of NCCL. */
 bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl);
 
+/* Adds the calls of the i-th communicator to a group. */
+typedef ncclResult_t tagc_enqueue_function(const struct tagc_exchange *real, void *context, size_t i);
+
 /* Runs a group over communicators in TAGC_PHASE_OURS, which they are in again when it returns, but for those that were
- * aborted; `enqueue` adds the calls of the i-th one. The first error of the real library; ncclInternalError, which NCCL
- * itself gives then, when a communicator was aborted meanwhile. */
+ * aborted: an abort waits while calls are added, which does not block, so that none of them meets a communicator that is gone,
+ * but not for the end of the group. The first error of the real library; ncclInternalError, which NCCL itself gives then, when a
+ * communicator was aborted meanwhile. */
 ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
-                               ncclResult_t (*enqueue)(const struct tagc_exchange *real, void *context, size_t i),
-                               void *context);
+                               tagc_enqueue_function *enqueue, void *context);
+
+/* The same for calls that may block before the end of the group, as ncclCommSplit() may: an abort waits for none of them. What
+ * comes back is what became of the group, whether a communicator was aborted meanwhile or not. */
+ncclResult_t tagc_exchange_run_blocking(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
+                                        tagc_enqueue_function *enqueue, void *context);
 
 /* Who exchanges messages: the ranks of a communicator, or one rank a host (levels.h). */
 struct tagc_party {

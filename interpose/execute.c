@@ -35,7 +35,7 @@ struct batch {
 
 /* Runs one real group over the batch, and enters its time into the accounts. */
 static ncclResult_t exchange(const struct tagc_exchange *real, struct batch *batch,
-                             ncclResult_t (*enqueue)(const struct tagc_exchange *, void *, size_t))
+                             tagc_enqueue_function *enqueue)
 {
   double began = tagc_clock_ms();
   ncclResult_t status = tagc_exchange_run(real, batch->comms, batch->count, enqueue, batch->work);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/levels.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -70,8 +71,10 @@ bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words)
     return true;                    /* the next vote, if there is one, asks again */
   }
   uint32_t *host_of = malloc((size_t)comm->nranks * sizeof *host_of);
-  for (int r = 0; host_of && r < comm->nranks; r++)
-    host_of[r] = (uint32_t)words[HOSTS + r];
+  for (int r = 0; host_of && r < comm->nranks; r++) {
+    const int64_t host = words[HOSTS + r];
+    host_of[r] = host >= 0 && host < TAGC_AGREE_RANKS ? (uint32_t)host : 0;
+  }
   comm->located = host_of && tagc_topology_make(&comm->topology, host_of, comm->nranks, comm->rank);
   free(host_of);
   if (!comm->located)
@@ -82,6 +85,17 @@ bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words)
   comm->ledger->two_levels = comm->scope.two_levels;
   log_scope(comm);
   return true;
+}
+
+static void end_one(const struct tagc_nccl *nccl, ncclComm_t child, bool abort)
+{
+  if (!child)
+    return;
+  __typeof__(&ncclCommAbort) end = abort ? TAGC_REAL(ncclCommAbort, nccl) : TAGC_REAL(ncclCommDestroy, nccl);
+  tagc_real_depth++;
+  if (end)
+    end(child);
+  tagc_real_depth--;
 }
 
 static bool wants_split(struct tagc_comm *comm)
@@ -97,52 +111,99 @@ static bool wants_split(struct tagc_comm *comm)
 /* The communicators that are split, and what becomes of each. */
 struct splits {
   struct tagc_comm **comms;
+  size_t count;
   ncclComm_t *children;
   enum tagc_level level;
+  ncclResult_t refused;             /* what the call said, before anything was done */
 };
 
+/* Up to 2.19 a color must not come twice: NCCL tells the children of a communicator apart by it. Without a configuration they
+ * inherit everything. */
 static ncclResult_t enqueue_split(const struct tagc_exchange *real, void *splits_, size_t i)
 {
-  const struct splits *splits = splits_;
+  struct splits *splits = splits_;
   const struct tagc_comm *comm = splits->comms[i];
-  const int color = splits->level == TAGC_LEVEL_HOST ? (int)comm->host : comm->topology.local[comm->rank];
-  return real->split(comm->handle, color, comm->rank, &splits->children[i], NULL);
+  const int color = splits->level == TAGC_LEVEL_HOST ? (int)comm->host : INT_MAX - comm->topology.local[comm->rank];
+  splits->refused = real->split(comm->handle, color, comm->rank, &splits->children[i], NULL);
+  return splits->refused;
 }
 
-/* One level after the other: NCCL makes all children of a group at once, and those of one parent must not meet. All ranks make
- * both, whatever becomes of the first: they wait for one another. What a failed call leaves in a handle is not to be used. */
-static ncclResult_t split(const struct tagc_exchange *real, struct splits *splits, size_t count)
+/* Does this NCCL not split communicators, or not this one? It says so of the call and of the communicator, which are the same on
+ * all ranks: each of them hears it, and none waits for the others. Any other error is this rank's own. */
+static bool is_refusal(ncclResult_t status) { return status == ncclInvalidArgument || status == ncclInvalidUsage; }
+
+static void pass_all(const struct splits *splits)
 {
-  for (int level = 0; level < TAGC_LEVELS; level++) {
-    splits->level = (enum tagc_level)level;
-    for (size_t i = 0; i < count; i++)
-      splits->children[i] = NULL;
-    ncclResult_t status = tagc_exchange_run(real, splits->comms, count, enqueue_split, splits);
-    for (size_t i = 0; i < count; i++) {
-      if (status == ncclSuccess)
-        atomic_store(&splits->comms[i]->level[level], splits->children[i]);
-      if (tagc_comm_is_aborted(splits->comms[i]))
-        return ncclInternalError;
-    }
-    if (status != ncclSuccess)
-      tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: ncclCommSplit fails with %d: all ranks will pass every call "
-               "through", (unsigned long long)splits->comms[0]->ledger->number, (int)status);
+  for (size_t i = 0; i < splits->count; i++) {
+    struct tagc_comm *comm = splits->comms[i];
+    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: ncclCommSplit gives %d: every call passes",
+             (unsigned long long)comm->ledger->number, (int)splits->refused);
+    pthread_mutex_lock(&comm->lock);
+    comm->scope = (struct tagc_scope_plan){.reason = TAGC_REASON_split};
+    comm->ledger->two_levels = false;
+    pthread_mutex_unlock(&comm->lock);
+    tagc_levels_end(comm, false);
   }
+}
+
+/* NCCL hands out what it has begun, for an abort. The communicators are lost, and so is what it made for some of them. */
+static void give_up(const struct splits *splits, ncclResult_t status, bool aborted)
+{
+  if (!aborted)
+    tagc_log(TAGC_LOG_ERROR, "interpose", "communicator %llu: ncclCommSplit fails with %d, and so does the call: the communicator "
+             "cannot be used any more (TAGC_SCOPE=flat does without splits)",
+             (unsigned long long)splits->comms[0]->ledger->number, (int)status);
+  for (size_t i = 0; i < splits->count; i++)
+    end_one(splits->comms[i]->nccl, splits->children[i], true);
+}
+
+/* Makes the children of one level. An abort of one communicator is no matter for what was made for the others. */
+static ncclResult_t split_level(const struct tagc_exchange *real, struct splits *splits)
+{
+  bool aborted = false;
+  splits->refused = ncclSuccess;
+  for (size_t i = 0; i < splits->count; i++)
+    splits->children[i] = NULL;
+  ncclResult_t status = tagc_exchange_run_blocking(real, splits->comms, splits->count, enqueue_split, splits);
+  for (size_t i = 0; i < splits->count; i++) {
+    if (status == ncclSuccess)
+      atomic_store(&splits->comms[i]->level[splits->level], splits->children[i]);
+    aborted |= tagc_comm_is_aborted(splits->comms[i]);
+  }
+  splits->refused = aborted ? ncclSuccess : splits->refused;
+  if (status != ncclSuccess && !is_refusal(splits->refused))
+    give_up(splits, status, aborted);
+  return status == ncclSuccess && aborted ? ncclInternalError : status;
+}
+
+/* One level after the other: NCCL makes all children of a group at once, and of one parent only the last one would be told of an
+ * abort. */
+static ncclResult_t split(const struct tagc_exchange *real, struct splits *splits)
+{
+  ncclResult_t status = ncclSuccess;
+  for (int level = 0; level < TAGC_LEVELS && status == ncclSuccess; level++) {
+    splits->level = (enum tagc_level)level;
+    status = split_level(real, splits);
+  }
+  if (!is_refusal(splits->refused))
+    return status;
+  pass_all(splits);
   return ncclSuccess;
 }
 
 ncclResult_t tagc_levels_split(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count)
 {
   struct splits splits = {.comms = malloc(count * sizeof(*splits.comms)), .children = malloc(count * sizeof *splits.children)};
-  size_t n = 0;
   ncclResult_t status = splits.comms && splits.children ? ncclSuccess : tagc_no_memory("sub-communicators");
   for (size_t i = 0; i < count && status == ncclSuccess; i++)
     if (wants_split(comms[i])) {
       comms[i]->split = true;
-      splits.comms[n++] = comms[i];
+      splits.comms[splits.count++] = comms[i];
+    } else if (comms[i]->split && !tagc_levels_ready(comms[i])) {
+      status = ncclInternalError;   /* a split has failed, and the program goes on all the same: the others may have theirs */
     }
-  if (n)
-    status = split(real, &splits, n);
+  if (splits.count && status == ncclSuccess)
+    status = split(real, &splits);
   free(splits.comms);
   free(splits.children);
   return status;
@@ -161,12 +222,13 @@ size_t tagc_levels_sum_bytes(const struct tagc_shape *shape)
 }
 
 /* What each rank's summands are multiplied by is its own affair, and user-defined operators belong to one communicator: the
- * sub-communicator gets one for this call. */
+ * sub-communicator gets one for this call. By one, too: NCCL sums by other algorithms where there is nothing to multiply by,
+ * and the ranks must use the same. */
 static ncclResult_t make_op(const struct tagc_exchange *real, const struct tagc_call *call, ncclComm_t host, ncclRedOp_t *op)
 {
   uint8_t scalar[4];
   *op = call->op_kind == TAGC_OP_AVG ? ncclAvg : ncclSum;
-  if (call->op_kind != TAGC_OP_PREMULSUM || !(call->scale < 1 || call->scale > 1))
+  if (call->op_kind != TAGC_OP_PREMULSUM)
     return ncclSuccess;
   enum tagc_dtype dtype = call->comm->slots[call->slot].shape.dtype;
   tagc_store(scalar, 0, dtype, call->scale);
@@ -240,14 +302,32 @@ ncclResult_t tagc_levels_error(ncclComm_t handle)
   return worst;
 }
 
+bool tagc_levels_open_group(const struct tagc_comm *comm)
+{
+  bool any = false;
+  for (int level = 0; comm && level < TAGC_LEVELS; level++)
+    any |= atomic_load(&comm->level[level]) != NULL;
+  ncclResult_t (*start)(void) = any ? TAGC_REAL(ncclGroupStart, comm->nccl) : NULL;
+  if (!start)
+    return false;
+  tagc_real_depth++;
+  ncclResult_t status = start();
+  tagc_real_depth--;
+  return status == ncclSuccess;
+}
+
+ncclResult_t tagc_levels_close_group(const struct tagc_comm *comm, bool opened, ncclResult_t status)
+{
+  if (!opened)
+    return status;
+  tagc_real_depth++;
+  ncclResult_t ended = TAGC_REAL(ncclGroupEnd, comm->nccl)();
+  tagc_real_depth--;
+  return status == ncclSuccess ? ended : status;
+}
+
 void tagc_levels_end(struct tagc_comm *comm, bool abort)
 {
-  for (int level = TAGC_LEVELS; comm && level-- > 0;) {
-    ncclComm_t child = atomic_exchange(&comm->level[level], NULL);
-    __typeof__(&ncclCommAbort) end = abort ? TAGC_REAL(ncclCommAbort, comm->nccl) : TAGC_REAL(ncclCommDestroy, comm->nccl);
-    tagc_real_depth++;
-    if (child && end)
-      end(child);
-    tagc_real_depth--;
-  }
+  for (int level = TAGC_LEVELS; comm && level-- > 0;)
+    end_one(comm->nccl, atomic_exchange(&comm->level[level], NULL), abort);
 }

@@ -4,11 +4,13 @@
  * A communicator that is called in two levels has two sub-communicators of ours, made by ncclCommSplit: the ranks of this
  * host in the order of their numbers, and one rank a host, those of this rank's local index (topology.h). They are made once, in the
  * first vote: outside of groups and captures, when everything enqueued before has run, on all ranks in the same order.
- * Where NCCL cannot split, or some rank's communicator is non-blocking, calls stay flat; where it fails on a rank, that rank
- * says so in the vote, and everything stays plain.
+ * Where NCCL cannot split, or some rank's communicator is non-blocking, calls stay flat; where it refuses to, which it does on
+ * all ranks, everything stays plain. A split that fails later fails the call: the other ranks wait in it, or have lost this one,
+ * and up to 2.27 NCCL has aborted the communicator then, so that its next call would leave garbage behind.
  *
- * They live and die with the communicator: who aborts it aborts them first, for a thread may be inside NCCL on their account;
+ * They live and die with the communicator: who aborts it aborts them, too, for a thread may be inside NCCL on their account;
  * after it is destroyed they are. What NCCL knows of their failure is told when the program asks about the communicator.
+ * With NCCL_COMM_SPLIT_SHARE_RESOURCES an abort of one of them is one of all: none is aborted while the communicator is of use.
  *
  * Threads    As those of comm.h. Functions that enqueue are called between the start and the end of a real group.
  */
@@ -37,10 +39,10 @@ void tagc_levels_tell(const struct tagc_comm *comm, const struct tagc_exchange *
 bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words);
 
 /* Makes the sub-communicators of those that want them, have a slot to use them for, and have not tried yet; they are in
- * TAGC_PHASE_OURS. An error is one that the other ranks see, too. */
+ * TAGC_PHASE_OURS. Where NCCL refuses, comm->scope says so. After an error the communicator is of no use. */
 ncclResult_t tagc_levels_split(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count);
 
-/* Can this rank go the way that comm->scope says? */
+/* Are those there that comm->scope asks for? Equal on all ranks: they are missing where no slot would use them. */
 bool tagc_levels_ready(const struct tagc_comm *comm);
 
 /* ---- a call ---------------------------------------------------------------------------------------------------------- */
@@ -61,6 +63,12 @@ ncclResult_t tagc_levels_greet(const struct tagc_exchange *real, const struct ta
 
 /* What NCCL says of the sub-communicators of a handle; ncclSuccess where there are none. */
 ncclResult_t tagc_levels_error(ncclComm_t handle);
+
+/* Opens a group of the real library for the end of the communicator and of its sub-communicators, if it has any: NCCL (from 2.22
+ * on) tells all of them to stop before it waits for one, whose work may stand in a stream behind that of another one. The status
+ * of the group where it was opened, otherwise `status`. NULL: nothing to do. */
+bool tagc_levels_open_group(const struct tagc_comm *comm);
+ncclResult_t tagc_levels_close_group(const struct tagc_comm *comm, bool opened, ncclResult_t status);
 
 /* Aborts or destroys them, once, whoever comes first. NULL: nothing to do. */
 void tagc_levels_end(struct tagc_comm *comm, bool abort);

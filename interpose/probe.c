@@ -16,6 +16,7 @@ struct round {
   struct tagc_probing *probings;
   enum tagc_route route;
   int size;
+  bool of_levels;                   /* for communicators with two levels alone */
 };
 
 static size_t per_peer(const struct tagc_comm *comm)
@@ -43,9 +44,9 @@ static ncclResult_t enqueue(const struct tagc_exchange *real, void *round_, size
 {
   const struct round *round = round_;
   const struct tagc_probing *p = &round->probings[i];
-  if (!p->scratch)
-    return ncclSuccess;
   const struct tagc_call *call = p->call;
+  if (!p->scratch || (round->of_levels && !call->comm->scope.two_levels))
+    return ncclSuccess;
   const struct tagc_party party = tagc_levels_party(call->comm);
   const size_t bytes = p->found.bytes[round->size];
   uint8_t *out = p->scratch, *in = out + (size_t)call->comm->nranks * bytes;
@@ -56,7 +57,7 @@ static ncclResult_t enqueue(const struct tagc_exchange *real, void *round_, size
   case TAGC_ROUTE_RING: ring = atomic_load(&call->comm->level[TAGC_LEVEL_BETWEEN]); break;
   default: return tagc_exchange_messages(real, &party, call->stream, out, in, bytes, round->route == TAGC_ROUTE_ALL_TO_ALL);
   }
-  return ring ? real->reduce_scatter(out, in, bytes / sizeof(float), ncclFloat32, ncclSum, ring, call->stream) : ncclSuccess;
+  return real->reduce_scatter(out, in, bytes / sizeof(float), ncclFloat32, ncclSum, ring, call->stream);
 }
 
 /* Waits until the stream of every part is through. An abort must not wait for that. */
@@ -71,16 +72,29 @@ static bool wait_for_streams(struct tagc_comm *const *comms, const struct tagc_p
   return tagc_comms_enter(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
 }
 
-/* Runs it once; keeps the time where it `counts` and is the best so far. */
+/* Runs it once, to its end. */
+static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct round *round,
+                              size_t count)
+{
+  ncclResult_t status = tagc_exchange_run(real, comms, count, enqueue, round);
+  return status == ncclSuccess && !wait_for_streams(comms, round->probings, count) ? ncclInternalError : status;
+}
+
+/* Runs it once; keeps the time where it `counts` and is the best so far. All ranks begin together, behind a plain call of next
+ * to nothing: the ranks of a host may have met others than this rank in the round before, and to wait for them is not what
+ * this one costs. */
 static ncclResult_t time_round(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct round *round,
                                size_t count, bool counts)
 {
+  struct round meeting = {round->probings, TAGC_ROUTE_PLAIN, 0, round->of_levels};
+  ncclResult_t status = run_round(real, comms, &meeting, count);
   double began = tagc_clock_ms();
-  ncclResult_t status = tagc_exchange_run(real, comms, count, enqueue, round);
-  if (status == ncclSuccess && !wait_for_streams(comms, round->probings, count))
-    status = ncclInternalError;
+  if (status == ncclSuccess)
+    status = run_round(real, comms, round, count);
   double took = 1e6 * (tagc_clock_ms() - began);
   for (size_t i = 0; i < count && counts; i++) {
+    if (round->of_levels && !comms[i]->scope.two_levels)
+      continue;
     double *best = &round->probings[i].found.ns[round->route][round->size];
     *best = took < *best ? took : *best;
   }
@@ -94,7 +108,7 @@ static ncclResult_t time_rounds(const struct tagc_exchange *real, struct tagc_co
   ncclResult_t status = ncclSuccess;
   for (int size = 0; size < 2; size++)
     for (int route = 0; route < TAGC_ROUTES && status == ncclSuccess; route++) {
-      struct round round = {probings, (enum tagc_route)route, size};
+      struct round round = {probings, (enum tagc_route)route, size, route == TAGC_ROUTE_INSIDE || route == TAGC_ROUTE_RING};
       if (route != TAGC_ROUTE_ALL_TO_ALL || real->all_to_all)
         status = time_round(real, comms, &round, count, counts);
     }

@@ -2,9 +2,9 @@
  * The probe of the wire: how long the real NCCL takes for what calls are made of, with these ranks, on this network.
  *
  * Two sizes of a plain reduce-scatter, of messages by ncclSend and ncclRecv, and of messages by ncclAlltoAll where this NCCL
- * has it; each once to warm up and seven times for the best time, and by turns, so that a network that others use is the
- * same to all of them. All communicators of a vote are probed at once, as they
- * are used at once. The large size is that of the largest slot, but at most a few MiB.
+ * has it; with two levels also of the reduce-scatters inside and between hosts; each once to warm up and seven times for the best time, and by turns, so that a network that others use is the
+ * same to all of them. All communicators of a vote are probed at once, as they are used at once, and all ranks begin each
+ * measurement together. The large size is that of the largest slot, but at most a few MiB.
  */
 #ifndef INTERPOSE_PROBE_H
 #define INTERPOSE_PROBE_H

@@ -99,12 +99,12 @@ static void print_choices(const struct tagc_ledger *ledger)
   if (!ledger->probed)
     return;
   const struct tagc_wire *wire = &ledger->wire;
-  tagc_say("  measured before the choice: reduce-scatter %s MB/s and %.0f us a step, messages by %s %s MB/s and %.0f us",
+  tagc_say("  measured before the choice: reduce-scatter %s MB/s and %.0f us a step, messages by %s %s MB/s a rank and %.0f us",
            rate(&wire->plain, text[0]), 1e-3 * wire->plain.latency_ns, wire->all_to_all ? "ncclAlltoAll" : "ncclSend",
            rate(&wire->exchange, text[1]), 1e-3 * wire->exchange.latency_ns);
   if (ledger->two_levels)
-    tagc_say("  inside a host, all of its ranks at once: reduce-scatter %s MB/s and %.0f us a step", rate(&wire->inside, text[0]),
-             1e-3 * wire->inside.latency_ns);
+    tagc_say("  in two levels: reduce-scatter inside a host %s MB/s and %.0f us a step; the %d ranks of a host send messages at once",
+             rate(&wire->inside, text[0]), 1e-3 * wire->inside.latency_ns, ledger->hosts.local);
   int n = snprintf(line, sizeof line, "  %-8s %8s %8s %8s", "slot", "density", "kurtosis", "plain ms");
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", tagc_choose_name(i), "error");
@@ -138,14 +138,28 @@ static void print_sides(const struct tagc_ledger *ledger)
 }
 
 /* Where the ranks are, and what the columns of bytes mean there. */
-static void print_hosts(const struct tagc_ledger *ledger)
+static void print_hosts(const struct tagc_ledger *ledger, bool compressed)
 {
   const struct tagc_hosts *h = &ledger->hosts;
   if (h->hosts == 1)
     tagc_say("  all ranks share a host; wire: what a rank sends");
   else if (h->hosts > 1)
-    tagc_say("  on %d hosts%s; wire: what a rank sends to other hosts%s", h->hosts, ledger->two_levels ? ", in two levels" : "",
-             has_inside(ledger) ? ", on average over those of a host; inside: to ranks of its own" : "");
+    tagc_say("  on %d hosts%s; wire: what a rank sends to other hosts%s", h->hosts,
+             ledger->two_levels && compressed ? ", in two levels" : "",
+             has_inside(ledger) ? " (the mean of a host's); inside: to its own" : "");
+}
+
+/* For programs. */
+static void print_total(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total)
+{
+  tagc_say("tagc-total: codec=%s ranks=%d calls=%" PRIu64 " compressed=%" PRIu64 " raw_bytes=%" PRIu64 " wire_bytes=%" PRIu64
+           " plain_bytes=%" PRIu64 " between_bytes=%" PRIu64 " plain_between_bytes=%" PRIu64 " hosts=%d levels=%d"
+           " encode_ms=%.3f exchange_ms=%.3f decode_ms=%.3f unrecovered=%" PRIu64 " residual_norm=%.6g"
+           " cycles_compressed=%" PRIu64 " cycles_plain=%" PRIu64,
+           ledger->codec, ledger->nranks, total->calls, total->compressed, total->raw_bytes, all_of(&total->sent),
+           all_of(&total->plain), total->sent.between, total->plain.between, ledger->hosts.hosts, ledger->two_levels ? 2 : 1,
+           ledger->encode_ms, ledger->exchange_ms, ledger->decode_ms, total->stats.unrecovered,
+           __builtin_sqrt(total->stats.residual_norm2), ledger->cycles_compressed, ledger->cycles_plain);
 }
 
 static void print_ledger(const struct tagc_ledger *ledger)
@@ -154,7 +168,7 @@ static void print_ledger(const struct tagc_ledger *ledger)
   tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " reduce-scatters compressed (%s), %" PRIu64
            " other collectives passed through", ledger->number, ledger->nranks, total.compressed, total.calls,
            ledger->codec, ledger->other_calls);
-  print_hosts(ledger);
+  print_hosts(ledger, total.compressed > 0);
   tagc_say("  %-8s %-6s %7s %10s %11s %11s %11s %6s%s %11s %9s %10s %11s", "slot", "codec", "calls", "compressed", "gradients",
            "plain wire", "wire", "ratio", has_inside(ledger) ? "      inside" : "", "unrecovered", "nonfinite", "|residual|", "memory");
   for (size_t i = 0; i < ledger->row_count; i++)
@@ -179,12 +193,7 @@ static void print_ledger(const struct tagc_ledger *ledger)
              PRIu64 " plain", ledger->encode_ms / (double)cycles, ledger->exchange_ms / (double)cycles,
              ledger->decode_ms / (double)cycles, ledger->cycles_compressed, ledger->cycles_plain);
   print_ab(ledger);
-  tagc_say("tagc-total: codec=%s ranks=%d calls=%" PRIu64 " compressed=%" PRIu64 " raw_bytes=%" PRIu64 " wire_bytes=%" PRIu64
-           " plain_bytes=%" PRIu64 " between_bytes=%" PRIu64 " plain_between_bytes=%" PRIu64 " hosts=%d levels=%d encode_ms=%.3f exchange_ms=%.3f decode_ms=%.3f unrecovered=%" PRIu64
-           " residual_norm=%.6g cycles_compressed=%" PRIu64 " cycles_plain=%" PRIu64, ledger->codec, ledger->nranks,
-           total.calls, total.compressed, total.raw_bytes, all_of(&total.sent), all_of(&total.plain), total.sent.between,
-           total.plain.between, ledger->hosts.hosts, ledger->two_levels ? 2 : 1, ledger->encode_ms, ledger->exchange_ms, ledger->decode_ms, total.stats.unrecovered, __builtin_sqrt(total.stats.residual_norm2),
-           ledger->cycles_compressed, ledger->cycles_plain);
+  print_total(ledger, &total);
   if (tagc_library_options()->mode == TAGC_MODE_AB)
     print_sides(ledger);
 }

@@ -8,9 +8,9 @@
  * Inside a host the ranks sum plainly, so that the one with local index l gets its host's sums of the shards of all ranks
  * with local index l, one behind the other in the order of their places: that is the send buffer of the second level, and what the
  * second level gives is the shard itself. So no shard is ever moved. What sums them depends on how ranks lie on hosts:
- *   blocks     0 0 1 1   each host's shards are one piece of the send buffer: a reduce-scatter a host, of one shard each
- *   stripes    0 1 0 1   the shards of a local index are one piece: one reduce-scatter, of `hosts` shards
- *   scattered  0 1 1 0   a reduce for every shard
+ *   blocks     0 0 1 1       each host's shards are one piece of the send buffer: a reduce-scatter a host, of one shard each
+ *   stripes    0 1 1 0       the shards of a local index are one piece: one reduce-scatter, of `hosts` shards
+ *   scattered  0 0 1 2 1 2   a reduce for every shard
  *
  * Threads    Pure but for the memory of the tables, which the topology owns.
  */

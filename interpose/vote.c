@@ -69,7 +69,10 @@ static bool prepare(struct vote *v, struct tagc_probing *probing, struct tagc_ca
   v->call = probing->call = call;
   v->room = ballot > seen ? ballot : seen;
   v->host = malloc(v->room * sizeof *v->host);
-  v->device = comm->device->alloc((v->room + tagc_levels_greeting_words(comm)) * sizeof *v->device);
+  const size_t greeting = tagc_levels_greeting_words(comm);
+  v->device = comm->device->alloc((v->room + greeting) * sizeof *v->device);
+  if (v->device)
+    comm->device->clear(v->device + v->room, greeting * sizeof *v->device, call->stream);
   if (is_auto) {
     size_t scratch = tagc_probe_scratch(comm, &probing->found);
     probing->scratch = comm->device->alloc(scratch);
@@ -88,7 +91,8 @@ static ncclResult_t enqueue(const struct tagc_exchange *real, void *votes_, size
   if (v->decided || !v->words)
     return ncclSuccess;
   ncclResult_t status = real->all_reduce(v->device, v->device, v->words, ncclInt64, ncclMin, v->call->handle, v->call->stream);
-  return status == ncclSuccess && votes->greet ? tagc_levels_greet(real, v->call, v->device + v->room) : status;
+  const bool greets = votes->greet && tagc_levels_ready(v->call->comm);
+  return status == ncclSuccess && greets ? tagc_levels_greet(real, v->call, v->device + v->room) : status;
 }
 
 /* Reads what has come out. The host waits here for the other ranks: an abort must not wait for that. */
@@ -123,8 +127,8 @@ static ncclResult_t meet(const struct tagc_exchange *real, struct votes *votes, 
 
 /* ---- what they tell --------------------------------------------------------------------------------------------------- */
 
-/* Where each rank is, unless that is known already; and the sub-communicators that follow from it. TAGC_SCOPE=flat needs neither
- * before the ballots. */
+/* Where each rank is, unless that is known already; and the sub-communicators that follow from it. Those that pass are decided
+ * then. TAGC_SCOPE=flat needs neither before the ballots. */
 static ncclResult_t share_hosts(const struct tagc_exchange *real, struct votes *votes)
 {
   ncclResult_t status = ncclSuccess;
@@ -142,10 +146,13 @@ static ncclResult_t share_hosts(const struct tagc_exchange *real, struct votes *
     pthread_mutex_lock(&votes->comms[i]->lock);
     if (v->words && !tagc_levels_hear(votes->comms[i], v->host))
       status = tagc_no_memory("the hosts of a communicator");
-    v->decided = votes->comms[i]->scope.reason != TAGC_REASON_compressed;
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }
-  return status == ncclSuccess ? tagc_levels_split(real, votes->comms, votes->count) : status;
+  if (status == ncclSuccess)
+    status = tagc_levels_split(real, votes->comms, votes->count);
+  for (size_t i = 0; i < votes->count; i++)
+    votes->votes[i].decided = votes->comms[i]->scope.reason != TAGC_REASON_compressed;
+  return status;
 }
 
 /* TAGC_CODEC=auto: what all of them have seen. */
@@ -157,7 +164,7 @@ static ncclResult_t share_surveys(const struct tagc_exchange *real, struct votes
       continue;
     pthread_mutex_lock(&votes->comms[i]->lock);
     v->words = tagc_auto_words(votes->comms[i]);
-    tagc_auto_tell(votes->comms[i], votes->probings[i].scratch && tagc_levels_ready(votes->comms[i]), votes->count, v->host);
+    tagc_auto_tell(votes->comms[i], votes->probings[i].scratch != NULL, votes->count, v->host);
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }
   ncclResult_t status = meet(real, votes, false);

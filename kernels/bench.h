@@ -5,7 +5,7 @@
  *
  * Order      tagc-bench.c (main), bench_options.c (the command line), bench_data.c (gradients), bench_sim.c (all ranks in
  *            one process, errors), bench_speed.c (times), bench_model.c (--simulate), bench_table.c, bench_json.c and
- *            bench_plot.c (what is printed)
+ *            bench_forecast.c (what is printed), bench_plot.c and bench_outlook.c (pictures; bench_draw.h)
  * Memory     bench_need() ends the program where there is none: nothing here is part of the library.
  * Units      bits an element of the shards that one rank sends; GB/s of these elements as fp32; nanoseconds.
  * Threads    One.
@@ -23,7 +23,8 @@
 #include "kernels/variant.h"
 
 enum {
-  BENCH_MOST_RANKS = 64,
+  BENCH_MOST_RANKS = 64,           /* in this process */
+  BENCH_MOST_SIMULATED = 4096,
   BENCH_MOST_CODECS = 32,
   BENCH_MOST_REPEAT = 1000,
   BENCH_MOST_UNITS = 32,           /* kinds of units of --simulate */
@@ -42,8 +43,11 @@ struct bench_unit {
 
 struct bench_simulation {
   bool wanted;
-  int least_ranks, most_ranks;
-  double alpha_us, beta_gbit, message_us;
+  bool by_host;                    /* hosts= rather than ranks= */
+  int least, most;                 /* hosts; with ranks= every rank is one */
+  int local;                       /* ranks a host */
+  double alpha_us, beta_gbit, message_us;      /* between hosts */
+  double alpha_inside_us, beta_inside_gbit;
   struct bench_unit unit[BENCH_MOST_UNITS];
   size_t unit_count;
   double encode_gbs, decode_gbs;   /* 0: measured */
@@ -149,22 +153,49 @@ double bench_ratio(const struct bench_speed *speed, int from, int to);
 
 /* -- bench_model.c ------------------------------------------------------------------------------------------------ */
 
-/* What a codec costs a simulated rank: nanoseconds a byte of its foreign elements as fp32. */
-struct bench_pace {
-  double encode, decode;
+/* How a simulated rank sends: as NCCL does; a codec's payloads to all others, or one rank a host after a sum. */
+enum bench_way { BENCH_PLAIN, BENCH_FLAT, BENCH_TWO_LEVELS };
+
+struct bench_sender {
+  enum bench_way way;
+  const struct tagc_codec *codec;  /* NULL: plain */
+  double encode, decode;           /* nanoseconds a byte of the foreign elements as fp32 */
 };
 
-struct bench_pace bench_pace_of(const struct bench_options *options, const struct bench_result *result);
+/* What the units of a step, or one of them, cost. Infinite where the codec has no layout. */
+struct bench_cost {
+  double ns;
+  double between;                  /* bytes that a host sends to others */
+};
 
-/* Nanoseconds of one unit, or of a step, on `ranks` ranks: plain (NULL for the codec), or with a codec; infinite where it
- * has no layout. */
-double bench_unit_ns(const struct bench_options *options, const struct tagc_codec *codec, const struct bench_pace *pace,
-                     uint64_t elements, int ranks);
-double bench_step_ns(const struct bench_options *options, const struct tagc_codec *codec, const struct bench_pace *pace,
-                     int ranks);
+/* At the speeds that were measured, or that the options say. */
+struct bench_sender bench_sender_of(const struct bench_options *options, const struct bench_result *result,
+                                    enum bench_way way);
 
-/* Prints the simulation, as a table or as JSON; `results` (one a codec of the options) have the measured speeds. */
+struct bench_cost bench_unit_cost(const struct bench_options *options, const struct bench_sender *sender,
+                                  uint64_t elements, int hosts);
+struct bench_cost bench_step_cost(const struct bench_options *options, const struct bench_sender *sender, int hosts);
+
+/* -- bench_forecast.c, bench_outlook.c ---------------------------------------------------------------------------- */
+
+enum { BENCH_MOST_WAYS = 2 };
+
+/* Who is compared: plain calls, and every codec in each of the ways in which it can send. */
+struct bench_forecast {
+  const struct bench_options *o;
+  int ways;                        /* 1: flat; 2: two levels, too */
+  struct bench_sender plain, by[BENCH_MOST_WAYS][BENCH_MOST_CODECS];
+};
+
+/* Prints the simulation, as a table or as JSON, and draws it; `results` (one a codec of the options) have the measured
+ * speeds. */
 void bench_simulate(const struct bench_options *options, const struct bench_result *results);
+
+/* 2, 4, 8 ... and the last one; 0 after it. */
+int bench_next_size(const struct bench_simulation *simulation, int size);
+
+/* Writes the picture: time and bytes of each sender over those of plain calls. */
+void bench_outlook(const struct bench_forecast *forecast);
 
 /* -- output ------------------------------------------------------------------------------------------------------- */
 

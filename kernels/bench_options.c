@@ -168,13 +168,22 @@ static bool set_plot(struct bench_options *o, const char *value) { return *(o->p
 static bool set_simulate(struct bench_options *o, const char *value)
 {
   char *end = NULL;
-  uint64_t least, most;
-  if (strncmp(value, "ranks=", 6) != 0 || !read_count(value + 6, 2, 4096, &least, &end) ||
-      strncmp(end, "..", 2) != 0 || !parse_count(end + 2, least, 4096, &most))
+  uint64_t least, most, local = 1;
+  const bool by_host = strncmp(value, "hosts=", 6) == 0;
+  if ((!by_host && strncmp(value, "ranks=", 6) != 0) || !read_count(value + 6, 2, BENCH_MOST_SIMULATED, &least, &end) ||
+      strncmp(end, "..", 2) != 0 || !read_count(end + 2, least, BENCH_MOST_SIMULATED, &most, &end))
     return false;
+  if (by_host && (strncmp(end, ",local=", 7) != 0 || !read_count(end + 7, 1, BENCH_MOST_SIMULATED / most, &local, &end)))
+    return false;
+  if (*end)
+    return false;
+  if (o->simulation.wanted)
+    bench_stop(BENCH_USAGE, "--simulate comes once, with ranks= or with hosts=");
   o->simulation.wanted = true;
-  o->simulation.least_ranks = (int)least;
-  o->simulation.most_ranks = (int)most;
+  o->simulation.by_host = by_host;
+  o->simulation.least = (int)least;
+  o->simulation.most = (int)most;
+  o->simulation.local = (int)local;
   return true;
 }
 
@@ -182,6 +191,14 @@ static bool set_alpha(struct bench_options *o, const char *v) { return parse_num
 static bool set_beta(struct bench_options *o, const char *v)
 {
   return parse_number(v, 1e-6, 1e6, &o->simulation.beta_gbit);
+}
+static bool set_alpha_inside(struct bench_options *o, const char *v)
+{
+  return parse_number(v, 0, 1e6, &o->simulation.alpha_inside_us);
+}
+static bool set_beta_inside(struct bench_options *o, const char *v)
+{
+  return parse_number(v, 1e-6, 1e6, &o->simulation.beta_inside_gbit);
 }
 static bool set_message(struct bench_options *o, const char *v)
 {
@@ -247,11 +264,15 @@ static const struct option {
   { "--phases", NULL, NULL, "times of prepare, encode and decode, each for itself", set_phases },
   { "--all-variants", NULL, NULL, "the same for every instruction set that runs here", set_all_variants },
   { "--json", NULL, NULL, "print JSON", set_json },
-  { "--plot", "FILE.svg", "a file name", "draw error against rate into a file", set_plot },
-  { "--simulate", "ranks=A..B", "ranks=A..B with 2 <= A <= B <= 4096",
-    "print times of a step on A to B ranks (up to 4096) instead", set_simulate },
+  { "--plot", "FILE.svg", "a file name", "draw error against rate, or what is simulated, into a file", set_plot },
+  { "--simulate", "WHAT", "ranks=A..B with 2 <= A <= B <= 4096, or hosts=A..B,local=G with 2 <= A <= B and B x G <= 4096",
+    "print times of a step instead, on ranks=A..B (up to 4096), or on\nhosts=A..B,local=G with G ranks each, flat and with "
+    "two levels", set_simulate },
   { "--alpha", "US", "0 to 1e6 microseconds", "latency of a step of a ring, in microseconds (10)", set_alpha },
-  { "--beta", "GBIT", "1e-6 to 1e6 Gbit/s", "what a rank sends, in Gbit/s (10)", set_beta },
+  { "--beta", "GBIT", "1e-6 to 1e6 Gbit/s", "what a rank, or a host with all its ranks, sends to others, in\nGbit/s (10)",
+    set_beta },
+  { "--alpha-inside", "US", "0 to 1e6 microseconds", "the same latency inside a host (3)", set_alpha_inside },
+  { "--beta-inside", "GBIT", "1e-6 to 1e6 Gbit/s", "what a rank sends inside its host, in Gbit/s (1920)", set_beta_inside },
   { "--message", "US", "0 to 1e6 microseconds", "what each message of an all-to-all costs on top, in microseconds (1)",
     set_message },
   { "--units", "LIST", "a list like 12x7M,2x38M: how many units of how many elements",
@@ -328,7 +349,8 @@ static int take_files(struct bench_options *o, char **argv)
 void bench_parse(int argc, char **argv, struct bench_options *o)
 {
   *o = (struct bench_options){ .keep_ppm = 50000, .steps = 1, .repeat = 15, .seed = 1,
-                               .simulation = { .alpha_us = 10, .beta_gbit = 10, .message_us = 1 } };
+                               .simulation = { .alpha_us = 10, .beta_gbit = 10, .message_us = 1, .alpha_inside_us = 3,
+                                               .beta_inside_gbit = 1920 } };    /* 12 NVLinks of 20 GB/s, as NCCL reckons */
   set_codec(o, "all");
   set_units(o, "12x7M,2x38M");
   for (int i = 1; i < argc; i++) {
@@ -355,8 +377,8 @@ void bench_parse(int argc, char **argv, struct bench_options *o)
     if (!option->set(o, value))
       refuse(option, value);
   }
-  if (o->simulation.wanted && (o->plot || o->inputs))
-    bench_stop(BENCH_USAGE, "%s does not go with --simulate", o->plot ? "--plot" : "--input");
+  if (o->simulation.wanted && o->inputs)
+    bench_stop(BENCH_USAGE, "--input does not go with --simulate");
   if (o->simulation.wanted && !o->repeat && (o->simulation.encode_gbs <= 0 || o->simulation.decode_gbs <= 0))
     bench_stop(BENCH_USAGE, "--simulate needs to know the codecs' speed: --repeat 1 or more, or --encode and --decode");
 }

@@ -36,6 +36,38 @@ struct tagc_traffic tagc_layout_traffic(const struct tagc_shape *shape, const st
   return traffic;
 }
 
+static double larger(double a, double b) { return a > b ? a : b; }
+
+/* Of `few` times one and `many` times the other. */
+static double mean(double few, double one, double many, double other)
+{
+  return (few * one + many * other) / (few + many);
+}
+
+struct tagc_links tagc_links_among(const struct tagc_hosts *hosts, const struct tagc_link *inside,
+                                   const struct tagc_link *between, bool two_levels)
+{
+  const double all = hosts->nranks, many = hosts->hosts, local = hosts->local;
+  const double leaving = local * (all - local) * between->ns_per_byte, staying = (local - 1) * inside->ns_per_byte;
+  if (hosts->hosts <= 1)
+    return (struct tagc_links){*inside, *inside};
+  if (two_levels) {
+    struct tagc_link shared = *between;
+    shared.ns_per_byte *= local;
+    return (struct tagc_links){shared, shared};
+  }
+  struct tagc_links links = {
+    .ring = {mean(many - 1, between->latency_ns, all - many, inside->latency_ns), between->ns_per_byte, 0},
+    .all_to_all = {between->latency_ns, larger(leaving, staying) / (all - 1),
+                   mean(all - local, between->message_ns, local - 1, inside->message_ns)},
+  };
+  if (hosts->nranks > hosts->hosts)                          /* some edges of the ring lie inside */
+    links.ring.ns_per_byte = larger(between->ns_per_byte, inside->ns_per_byte);
+  if (hosts->local > 1)
+    links.all_to_all.latency_ns = larger(between->latency_ns, inside->latency_ns);
+  return links;
+}
+
 static double steps(double count, double bytes, const struct tagc_link *link)
 {
   return bytes > 0 ? count * (link->latency_ns + bytes * link->ns_per_byte) : 0;

@@ -12,7 +12,8 @@
  * Levels   The ranks of a host may first sum among themselves, plainly: each of g ranks then has its host's sums of the shards
  *          of W/g owners, one a host, and exchanges payloads with the ranks of the same place on the other W/g - 1 hosts. Flat,
  *          it exchanges with all other ranks, and g times as much goes between hosts. NCCL's own ring passes through
- *          the ranks of a host one after the other, and so leaves each host once.
+ *          the ranks of a host one after the other, and so leaves each host once. What a host has for others (its
+ *          network cards) its ranks share; what a rank has for its host is its own; both work at the same time.
  * Units    bytes that one rank sends, as a mean over the ranks of its host; nanoseconds.
  * Threads  Pure.
  */
@@ -48,6 +49,21 @@ uint64_t tagc_plain_wire_bytes(const struct tagc_shape *shape);
 struct tagc_traffic tagc_plain_traffic(uint64_t shard_bytes, const struct tagc_hosts *hosts);
 struct tagc_traffic tagc_layout_traffic(const struct tagc_shape *shape, const struct tagc_layout *layout,
                                         const struct tagc_hosts *hosts, bool two_levels);
+
+/* What an exchange sees of a network in which a rank has `inside` for its host, and a whole host `between` for others. */
+struct tagc_links {
+  struct tagc_link ring, all_to_all;
+};
+
+/* Of an exchange among all ranks, a plain reduce-scatter included, or with `two_levels` of one among one rank a host, beside
+ * those of the host's other ranks. The formulas:
+ *   ring        goes at the rate of its slowest edge; of its W-1 steps H-1 have the latency between hosts, the others that
+ *               inside (so does NCCL's own model, graph/tuning.cc)
+ *   all to all  lasts until the host has sent g (W-g) messages to others, and the rank g-1 inside
+ *   two levels  g exchanges of either kind share what the host has
+ * On one host, or on unknown ones, all is inside. */
+struct tagc_links tagc_links_among(const struct tagc_hosts *hosts, const struct tagc_link *inside,
+                                   const struct tagc_link *between, bool two_levels);
 
 /* Nanoseconds on the wire. `ring` carries the reductions, `all_to_all` the messages: they may have been measured apart. */
 double tagc_plain_wire_ns(const struct tagc_shape *shape, const struct tagc_link *ring);

@@ -33,6 +33,7 @@ tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
 # Every codec: its bytes against a slow reference, and what must hold of all of them.
 unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
 unit_tests += tests/unit/test_cost
+unit_tests += tests/unit/test_topology tests/unit/test_vote_hosts
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
@@ -43,6 +44,10 @@ tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/v
 
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
+
+# The limited link of the stand-in for NCCL.
+unit_tests += tests/unit/test_link
+tests_unit_test_link_SOURCES = tests/unit/test_link.c tests/standin/link.c
 
 # Calls that fail, on the stand-in for NCCL.
 unit_tests += tests/unit/test_failed_calls
@@ -112,6 +117,11 @@ tests_e2e_slow_sends_so_SOURCES = tests/e2e/slow_sends.c
 tests_e2e_slow_sends_so_CFLAGS = $(of_shared_objects)
 tests_e2e_slow_sends_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_slow_sends_so_LDADD = tests/standin/libnccl.so
+
+# Two levels.
+dist_check_SCRIPTS += tests/e2e/levels.test
+TESTS += tests/e2e/levels.test
+check_PROGRAMS += tests/e2e/levels
 
 # Other versions of NCCL.
 dist_check_SCRIPTS += tests/e2e/newer.test tests/e2e/versions.test
@@ -187,8 +197,20 @@ TESTS += $(rules_scripts)
 check_PROGRAMS += $(rules_programs)
 EXTRA_DIST += tests/e2e/inprocess.h
 
+# Sub-communicators: their birth, their ends, and all that fails meanwhile.
+dist_check_SCRIPTS += tests/e2e/levels_life.test
+TESTS += tests/e2e/levels_life.test
+EXTRA_DIST += tests/e2e/moments.h
+check_PROGRAMS += tests/e2e/levels_life tests/e2e/moments.so
+tests_e2e_levels_life_LDADD = tests/e2e/moments.so $(LDADD)
+tests_e2e_levels_life_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/e2e
+tests_e2e_moments_so_SOURCES = tests/e2e/moments.c
+tests_e2e_moments_so_CFLAGS = $(of_shared_objects)
+tests_e2e_moments_so_LDFLAGS = $(to_shared_objects) -Wl,-soname,moments.so
+tests_e2e_moments_so_LDADD = tests/standin/libnccl.so
+
 # Faults: dead ranks, broken connections, no memory, no descriptors, signals.
-faults_scripts = tests/e2e/faults_memory.test tests/e2e/faults_ranks.test tests/e2e/faults_system.test
+faults_scripts = tests/e2e/faults_levels.test tests/e2e/faults_memory.test tests/e2e/faults_ranks.test tests/e2e/faults_system.test
 dist_check_SCRIPTS += $(faults_scripts)
 TESTS += $(faults_scripts)
 EXTRA_DIST += tests/e2e/faults_lib.sh
@@ -199,7 +221,8 @@ tests_e2e_failing_malloc_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_failing_malloc_so_LDADD =
 
 # The stand-in for NCCL itself.
-standin_scripts = tests/e2e/standin.test tests/e2e/standin_launch.test tests/e2e/standin_network.test
+standin_scripts = tests/e2e/standin.test tests/e2e/standin_hosts.test tests/e2e/standin_launch.test \
+  tests/e2e/standin_network.test
 dist_check_SCRIPTS += $(standin_scripts)
 TESTS += $(standin_scripts)
 check_PROGRAMS += tests/e2e/standin_bytes tests/e2e/standin_collectives tests/e2e/standin_comms tests/e2e/standin_groups
@@ -209,6 +232,7 @@ EXTRA_DIST += tests/e2e/standin_check.h tests/e2e/standin_rendezvous.h
 # The example trainer.
 EXTRA_DIST += tests/e2e/trainer_lib.sh
 trainer_scripts = tests/e2e/trainer_gradients.test tests/e2e/trainer_options.test tests/e2e/trainer_ranks.test
+trainer_scripts += tests/e2e/trainer_levels.test
 dist_check_SCRIPTS += $(trainer_scripts)
 check_PROGRAMS += tests/e2e/trainer_rendezvous
 TESTS += tests/e2e/trainer_rendezvous
@@ -228,12 +252,14 @@ dist_check_SCRIPTS += tests/e2e/fidelity.test
 if HAVE_BLAS
 TESTS += tests/e2e/fidelity.test
 endif
+dist_check_SCRIPTS += tests/e2e/demo.test
+TESTS += tests/e2e/demo.test
 
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md
 check_PROGRAMS += tests/bench/exchange
-EXTRA_DIST += tests/bench/simulate.sh
+EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh tests/two_hosts.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
 # One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
@@ -287,6 +313,8 @@ tests_asan = $(unit_tests) $(rules_scripts) \
   tests/e2e/doctor.test \
   tests/e2e/dump.test \
   tests/e2e/faults_system.test \
+  tests/e2e/levels.test \
+  tests/e2e/levels_life.test \
   tests/e2e/little.test \
   tests/e2e/reduce_scatter.test \
   tests/e2e/steps.test \
@@ -298,13 +326,15 @@ tests_tsan = \
   tests/e2e/capture.test \
   tests/e2e/copies.test \
   tests/e2e/groups.test \
+  tests/e2e/levels_life.test \
   tests/e2e/nonblocking.test \
   tests/e2e/steps.test \
   tests/e2e/threads.test \
   $(tsan_cuda_tests) \
   tests/unit/test_failed_calls \
   tests/unit/test_options \
-  tests/unit/test_vote
+  tests/unit/test_vote \
+  tests/unit/test_vote_hosts
 print-tests-abi: ; @echo $(tests_abi)
 print-tests-clang: ; @echo $(tests_clang)
 print-tests-asan: ; @echo $(tests_asan)

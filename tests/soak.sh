@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # A long training run: what grows, what drifts, and whether it can be repeated. ./quickstart soak builds everything and calls
-# this. Three runs of the example trainer with one seed on two ranks: plain, and twice with windows of TAGC_MODE=ab.
+# this. Three runs of the example trainer with one seed on two ranks: plain, and twice with windows of TAGC_MODE=ab. With --hosts
+# there are two ranks on each of so many hosts, and so two levels.
 #
 # What must hold (status 1 otherwise)
 #   loss        every one is finite, and the mean of the last tenth is below that of the first
@@ -12,15 +13,16 @@
 #   repetition  the two runs end with the same parameters and have had the same losses, to the last bit
 set -u
 
-usage() { echo "usage: soak.sh BUILD_DIR [--steps N]     N: at least 200 (10000)"; }
+usage() { echo "usage: soak.sh BUILD_DIR [--steps N] [--hosts H]     N: at least 200 (10000); H: at least 2"; }
 fail() { echo "soak: $*" >&2; exit 1; }
 
 [ $# -gt 0 ] || { usage >&2; exit 2; }
-build=$1 steps=10000
+build=$1 steps=10000 hosts=
 shift
 while [ $# -gt 0 ]; do
   case $1 in
     --steps) [ $# -gt 1 ] || fail "--steps needs a value"; steps=$2; shift 2 ;;
+    --hosts) [ $# -gt 1 ] || fail "--hosts needs a value"; hosts=$2; shift 2 ;;
     --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
   esac
@@ -29,6 +31,10 @@ case $steps in
   *[!0-9]* | '') fail "--steps $steps: expected a whole number of at least 200" ;;
 esac
 [ "$steps" -ge 200 ] || fail "--steps $steps: expected a whole number of at least 200"
+case ${hosts:-2} in
+  *[!0-9]* | 0* | 1) fail "--hosts $hosts: expected a whole number of at least 2" ;;
+esac
+ranks=$((${hosts:-1} * 2))
 build=$(cd "$build" && pwd) || exit 1
 trainer=$build/examples/train_gpt
 [ -x "$trainer" ] || fail "$trainer is not there; was everything built (the trainer needs a BLAS)?"
@@ -38,7 +44,7 @@ trap 'rm -rf "$results"' EXIT
 trap 'exit 130' INT TERM
 
 # run NAME LAUNCH-OPTION...: one run. Leaves NAME.out, NAME.err, NAME.times, NAME.params, and NAME.memory: at each twentieth
-# of the run, the resident KiB of both ranks.
+# of the run, the resident KiB of the first two ranks.
 run()
 {
   name=$1
@@ -46,7 +52,7 @@ run()
   rm -f "$results"/pid.*
   # shellcheck disable=SC2016 # the ranks expand this
   {
-    "$build/tests/standin/launch" -n 2 --no-prefix "$@" -- \
+    "$build/tests/standin/launch" -n $ranks ${hosts:+--hosts "$hosts"} --no-prefix "$@" -- \
       sh -c 'echo $$ >"$0/pid.$RANK"; exec "$@"' "$results" "$trainer" --layers 2 --hidden 64 --heads 4 --context 32 --batch 8 \
       --warmup-steps 20 --eval-sequences 64 --steps "$steps" --print-every $((steps / 20)) \
       --times "$results/$name.times" --dump-params "$results/$name.params" 2>"$results/$name.err"
@@ -93,7 +99,7 @@ residuals()
     END {
       for (i = 0; i < 5 && !bad; i++)
         printf "%.3f ", most[i] / (norm[i] / n[i])
-      if (!bad) print compressed / 2
+      if (!bad) print compressed / 2   # two ranks
     }' "$results/$1.times" -
 }
 
@@ -105,10 +111,12 @@ value()
 
 run plain
 export TAGC_CODEC=lhc TAGC_MODE=ab TAGC_MIN_BYTES=0 TAGC_REPORT=1 TAGC_LOG=debug
+export TAGC_SCOPE=flat              # the two ranks share a host
+[ -z "$hosts" ] || TAGC_SCOPE=auto
 run first --preload "$build/libtagc-preload.so"
 run second --preload "$build/libtagc-preload.so"
 
-echo "soak: $steps steps, 2 ranks; $(grep -c '^step' "$results/first.out") samples a run"
+echo "soak: $steps steps, $ranks ranks${hosts:+ on $hosts hosts}; $(grep -c '^step' "$results/first.out") samples a run"
 plain_loss=$(losses plain) loss=$(losses first) residual=$(residuals first)
 plain_growth=$(growth plain) first_growth=$(growth first) second_growth=$(growth second)
 echo "  losses, mean of the first and the last tenth: $loss (plain: $plain_loss)"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Milliseconds of one reduce-scatter of ELEMENTS fp32 over all ranks, as the program sees it: the median over the last
- * CALLS calls, after as many as it takes to learn the cycle. Run it under tests/standin/launch, plain or preloaded with
- * TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 (tests/bench/simulate.sh does); rank 0 prints.
+ * Milliseconds of one reduce-scatter of ELEMENTS fp32 over all ranks, from the first rank's begin to the last one's end (all
+ * ranks are on this machine, so they share a clock): the median over the last CALLS calls, after as many as it takes to
+ * learn the cycle. An all-reduce of two doubles stands before each call and behind it. Run it under tests/standin/launch, plain
+ * or preloaded with TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 (exchange_lib.sh does); rank 0 prints.
  *
  *   exchange ELEMENTS [CALLS]
  */
@@ -16,6 +17,11 @@ static double now_ms(void)
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static void pause_ms(long ms)
+{
+  nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
 }
 
 static int compare(const void *a, const void *b)
@@ -35,19 +41,22 @@ int main(int argc, char **argv)
   }
   meet();
   const size_t n = (elements + (size_t)nranks - 1) / (size_t)nranks;
-  float *send = malloc((size_t)nranks * n * sizeof *send), *recv = malloc(n * sizeof *recv), token = 0;
+  float *send = malloc((size_t)nranks * n * sizeof *send), *recv = malloc(n * sizeof *recv);
   for (size_t i = 0; send && i < (size_t)nranks * n; i++) {
     uint64_t h = mix(mix((uint64_t)rank) ^ i);
     send[i] = (float)((int)(h & 0xffff) + (int)(h >> 16 & 0xffff) + (int)(h >> 32 & 0xffff) - 98302) / 65536;
   }
   if (!send || !recv)
     return 1;
-  for (int i = -LEARNING; i < calls; i++) {
-    CHECK(ncclAllReduce(&token, &token, 1, ncclFloat32, ncclSum, world, NULL));    /* all ranks start together */
-    double began = now_ms();
-    CHECK(ncclReduceScatter(send, recv, n, ncclFloat32, ncclSum, world, NULL));
+  for (int i = -LEARNING - 1; i < calls; i++) {
+    double span[2] = {-now_ms()};
+    if (i >= -LEARNING)
+      CHECK(ncclReduceScatter(send, recv, n, ncclFloat32, ncclSum, world, NULL));
+    span[1] = now_ms();
+    CHECK(ncclAllReduce(span, span, 2, ncclFloat64, ncclMax, world, NULL));
+    pause_ms(20);                   /* who leaves it first must not fill the wire that others still need to leave it */
     if (i >= 0)
-      times[i] = now_ms() - began;
+      times[i] = span[0] + span[1];
   }
   qsort(times, (size_t)calls, sizeof *times, compare);
   if (rank == 0)

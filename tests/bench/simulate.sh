@@ -1,47 +1,62 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Is the model of `tagc-bench --simulate` right? simulate.sh BUILD_DIR [RATE_MBIT [ELEMENTS [RANKS...]]]: one
-# reduce-scatter through the library and the stand-in for NCCL, at a limited rate, against what the model says of it. The
-# latency is measured (a reduce-scatter of next to nothing), the rate is the limit, encode and decode are measured by
-# tagc-bench on one core: choose a rate at which the processor is not what ranks wait for. Takes minutes, mostly waiting.
+# Is the model of `tagc-bench --simulate` right? simulate.sh BUILD_DIR [RATE_MBIT [ELEMENTS [SHAPE...]]]: one
+# reduce-scatter through the library and the stand-in for NCCL, at a limited rate, against what the model says of it:
+# milliseconds, and the megabytes that a host sends to others. A SHAPE is a number of ranks, each on a host of its own, or
+# HOSTSxLOCAL. RATE_MBIT is what a host has for others, RATE_INSIDE (eight times as much) what a rank has for its host;
+# CODECS (all) and SCOPES (flat auto) say what is tried. The latency is measured (a reduce-scatter of next to nothing), the
+# rates are the limits, encode and decode are measured by tagc-bench on one core: choose rates at which the processor is
+# not what ranks wait for, and so many elements that the 64 KiB which the limits let through at once do not matter. Takes
+# minutes, mostly waiting.
 set -eu
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-100} elements=${3:-4194304}
 [ $# -gt 3 ] && shift 3 || set -- 2 4 8
-sparsity=${SPARSITY:-0.95}
-codecs=$("$build/tagc-bench" --help | sed -n 's/^Codecs: //p' | tr -d ,)
+inside=${RATE_INSIDE:-$((8 * rate))} scopes=${SCOPES:-flat auto} sparsity=${SPARSITY:-0.95}
+codecs=${CODECS:-$("$build/tagc-bench" --help | sed -n 's/^Codecs: //p' | tr -d ,)}
+stats=$(mktemp -d "${TMPDIR:-/tmp}/tagc-simulate.XXXXXX")
+trap 'rm -rf "$stats"' EXIT
+trap 'exit 130' INT TERM
 
-# exchange RANKS ELEMENTS CALLS [VARIABLE=value...]: milliseconds
-exchange()
-{
-  ranks=$1 count=$2 calls=$3
-  shift 3
-  env TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_REPORT=0 "TAGC_SPARSITY=$sparsity" "$@" \
-    "$build/tests/standin/launch" -n "$ranks" --no-prefix --rate "${rate}mbit" --preload "$build/libtagc-preload.so" -- \
-    "$build/tests/bench/exchange" "$count" "$calls"
-}
+. "$(dirname "$0")/exchange_lib.sh"
 
-# predict RANKS ALPHA_US CODEC|plain
+# predict ALPHA_US CODEC: the step of tagc-bench's JSON, on one line
 predict()
 {
-  [ "$3" = plain ] && codec=none || codec=$3
-  "$build/tagc-bench" --json --codec "$codec" --simulate "ranks=$1..$1" --alpha "$2" --message 0 --sparsity "$sparsity" \
-    --beta "$(echo "$rate" | awk '{ print $1 / 1000 }')" --units "$elements" |
-    sed -n 's/.*"'"$3"'": {"step_ms": \([0-9.e+-]*\).*/\1/p'
+  "$build/tagc-bench" --json --codec "$2" --simulate "hosts=$hosts..$hosts,local=$local" --alpha "$1" --alpha-inside "$1" \
+    --message 0 --beta "$(echo "$rate" | awk '{ print $1 / 1000 }')" --sparsity "$sparsity" --units "$elements" \
+    --beta-inside "$(echo "$inside" | awk '{ print $1 / 1000 }')" | grep '"hosts"'
 }
 
-echo "$elements elements of fp32, $rate Mbit/s a rank, sparsity $sparsity"
-printf '%5s %9s %-8s %12s %12s %10s %12s\n' ranks "alpha us" codec "measured ms" "model ms" "model/meas" "meas/plain"
-for ranks; do
-  alpha=$(exchange "$ranks" "$ranks" 51 TAGC_MODE=off | awk -v w="$ranks" '{ print 1000 * $1 / (w - 1) }')
-  plain=
-  for codec in plain $codecs; do
-    mode="TAGC_MODE=compress TAGC_CODEC=$codec"
-    [ "$codec" = plain ] && mode=TAGC_MODE=off
-    # shellcheck disable=SC2086
-    measured=$(exchange "$ranks" "$elements" 5 $mode)
-    plain=${plain:-$measured}
-    echo "$ranks $alpha $codec $measured $(predict "$ranks" "$alpha" "$codec") $plain" |
-      awk '{ printf "%5d %9.1f %-8s %12.1f %12.1f %10.3f %12.3f\n", $1, $2, $3, $4, $5, $5 / $4, $4 / $6 }'
+# take WAY: milliseconds and bytes of the prediction on stdin
+take() { sed -n 's/.*"'"$1"'": {"step_ms": \([^,]*\),[^}]*"between_bytes": \([^}]*\)}.*/\1 \2/p'; }
+
+# line CODEC WAY MEASURED_MS MEASURED_BYTES MODEL_MS MODEL_BYTES
+line()
+{
+  echo "$shape $* $plain" | awk '{ printf "%5s %-6s %-5s %10.1f %10.1f %10.3f %10.3f %10.3f %10.3f\n",
+    $1, $2, $3, $4, $6, $6 / $4, $4 / $8, $5 / 1e6, $7 / 1e6 }'
+}
+
+echo "$elements elements of fp32, $rate Mbit/s a host, $inside Mbit/s inside, sparsity $sparsity"
+printf '%5s %-6s %-5s %10s %10s %10s %10s %10s %10s\n' shape codec scope ms "model ms" model/ms "of plain" MB "model MB"
+for shape; do
+  case $shape in
+    *x*) hosts=${shape%x*} local=${shape#*x} ways=$scopes ;;
+    *) hosts=$shape local=1 ways=flat ;;
+  esac
+  ranks=$((hosts * local))
+  alpha=$(exchange on_played_hosts $ranks 51 TAGC_MODE=off | awk -v w=$ranks '{ print 1000 * $1 / (w - 1) }')
+  plain=$(exchange on_played_hosts "$elements" 5 TAGC_MODE=off)
+  # shellcheck disable=SC2046,SC2086
+  line plain - $plain $(predict "$alpha" none | take plain)
+  for codec in $codecs; do
+    model=$(predict "$alpha" "$codec")
+    for way in $ways; do
+      measured=$(exchange on_played_hosts "$elements" 5 TAGC_MODE=compress "TAGC_CODEC=$codec" "TAGC_SCOPE=$way")
+      [ "$way" = flat ] && level=flat || level=two_levels
+      # shellcheck disable=SC2046,SC2086
+      line "$codec" "$way" $measured $(echo "$model" | take "$level")
+    done
   done
 done

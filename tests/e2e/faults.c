@@ -6,6 +6,7 @@
  *                                  a call failed, with NCCL's name of the error; ncclCommAbort (or Destroy, on odd ranks)
  *                                  of every communicator succeeded afterwards. Exit status 3.
  *   rank R: wrong result ...       exit status 4
+ *   rank R: waits in step S        the launcher has lost its patience. Exit status 5.
  *
  *   faults sparse|dense STEPS CONDITION
  *
@@ -310,6 +311,15 @@ static void hung(int signal)
   _exit(5);
 }
 
+static void waits(int signal)
+{
+  char line[80];
+  (void)signal;
+  int n = snprintf(line, sizeof line, "rank %d: waits in step %llu\n", rank, (unsigned long long)step);
+  (void)!write(STDOUT_FILENO, line, (size_t)n);
+  _exit(5);
+}
+
 int main(int argc, char **argv)
 {
   if (argc != 4) {
@@ -323,6 +333,7 @@ int main(int argc, char **argv)
   if (strcmp(condition, "stop") == 0)
     watch_over_child();
   signal(SIGALRM, hung);
+  signal(SIGTERM, waits);
   alarm(HANG_S);
   gathered = calloc(sizes[UNITS - 1] * 8, sizeof *gathered);
   for (int u = 0; u < UNITS; u++) {

@@ -1,34 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Reduce-scatters that lhc must carry exactly: element types x reductions x in place or not x counts x supports, alone and
- * several in a group. Every rank computes every other rank's input, so the sums are known.
+ * several in a group, of one communicator or of two. Every rank computes every other rank's input, so the sums are known.
  *
  * Run under tests/standin/launch with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0
  * TAGC_REPORT=1: the first three steps of a case teach the cycle, the others must be compressed. Each case has a
  * communicator of its own; for the script that reads the report, rank 0 prints "# expect NUMBER COMPRESSED" for it.
  *
- *   reduce_scatter SPARSITY [big]    SPARSITY as in TAGC_SPARSITY; big: four cases at 16 M elements
+ *   reduce_scatter SPARSITY [big]          SPARSITY as in TAGC_SPARSITY; big: four cases at 16 M elements
+ *   reduce_scatter SPARSITY levels HOSTS   the ranks are on HOSTS hosts with as many ranks each, and sum inside them first
  */
 #include "kernels/cost.h"
 #include "tests/e2e/harness.h"
 
-enum { STEPS_LEARNING = 3, STEPS = 6, MOST_GROUPED = 3 };
+enum { STEPS_LEARNING = 3, STEPS = 6, MOST_GROUPED = 3, MOST_COMMS = 2 };
 
 enum support { FULL_CAPACITY, ROWS, COLUMN };
 enum values { INTEGERS, REALS };
 
 static const char *const support_names[] = {"random", "rows", "column"};
-static const char *const op_names[] = {"sum", "avg", "premulsum"};
+static const char *const op_names[] = {"sum", "avg", "premulsum", "premulsum by one"};
 
 struct test_case {
   ncclDataType_t type;
-  int op;                           /* 0 sum, 1 avg, 2 premulsum */
+  int op;                           /* 0 sum, 1 avg, 2 premulsum, 3 premulsum where all multiply by 1 */
   bool in_place;
   size_t n, grouped;                /* grouped: reduce-scatters of n, n + 32, ... elements in one group */
   enum support support;
   enum values values;
+  size_t comms;                     /* 2: the same once more in the group, on a communicator whose ranks lie otherwise */
 };
 
 static uint32_t keep_ppm;
+static struct tagc_hosts hosts;     /* one rank each, or two levels */
+
+static bool two_levels(void) { return hosts.local > 1; }
+
+/* What a rank multiplies its summands by; every partial sum of four of them is exact in all types. */
+static float scalar_of(const struct test_case *c, int r)
+{
+  static const float scalars[] = {1, -1, 0.5f, 2, -0.5f, -2, 1.5f, 3};
+  return c->op == 2 ? scalars[r % 8] : 1;
+}
 
 static enum tagc_dtype dtype_of(ncclDataType_t type)
 {
@@ -38,9 +50,10 @@ static enum tagc_dtype dtype_of(ncclDataType_t type)
 /* Will it be compressed? The plan's own question, asked of the codec. */
 static bool pays(const struct test_case *c, size_t n, struct tagc_layout *layout)
 {
-  struct tagc_shape shape = {n, nranks, dtype_of(c->type), keep_ppm, TAGC_STORAGE_FP32};
+  struct tagc_shape shape = {n, hosts.hosts, dtype_of(c->type), keep_ppm, TAGC_STORAGE_FP32};
   return tagc_codec_find("lhc")->layout(&shape, layout) &&
-         tagc_layout_wire_bytes(&shape, layout) < tagc_plain_wire_bytes(&shape);
+         tagc_layout_traffic(&shape, layout, &hosts, two_levels()).between <
+           tagc_plain_traffic(n * size_of(c->type), &hosts).between;
 }
 
 /* Whether element i of a shard is nonzero on rank r; the share of nonzeros stays below the capacity. */
@@ -76,15 +89,28 @@ static float input(const struct test_case *c, size_t n, uint64_t capacity, int r
   return nonzero(c, n, capacity, r, step, shard, i) ? value(c, r, step, shard, i) : 0;
 }
 
+struct call {
+  ncclComm_t comm;
+  int rank;                         /* of this process in it */
+  size_t n;
+  uint64_t capacity;
+  bool plain;                       /* the payload would not be smaller */
+  char *send, *out;
+};
+
 /* Compares a shard with the sums. Integers must agree to the last bit, reals to 1e-6 of the norm of the sum of absolute
- * inputs (and the rounding of the result's own type). A plain call rounds every product and partial sum to its type. */
-static bool check_shard(const struct test_case *c, size_t n, uint64_t capacity, bool plain, uint64_t step, const void *out)
+ * inputs (and the rounding of the result's own type). A plain call rounds every product and partial sum to its type, and so
+ * do the ranks of a host: integers stay exact, but for their mean over a host of three. */
+static bool check_shard(const struct test_case *c, const struct call *call, uint64_t step)
 {
+  const size_t n = call->n;
+  const bool rounds = call->plain || (two_levels() && (c->type != ncclFloat32 || c->op == 1));
+  const bool exact = c->values == INTEGERS && !call->plain && (c->op != 1 || (hosts.local & (hosts.local - 1)) == 0);
   double error2 = 0, norm2 = 0, rounding2 = 0;
   for (size_t i = 0; i < n; i++) {
     double sum = 0, absolute = 0;
     for (int r = 0; r < nranks; r++) {
-      double x = input(c, n, capacity, r, step, (size_t)rank, i) * (c->op == 2 ? r + 1 : 1);
+      double x = input(c, n, call->capacity, r, step, (size_t)call->rank, i) * scalar_of(c, r);
       sum += x;
       absolute += fabs(x);
     }
@@ -92,8 +118,8 @@ static bool check_shard(const struct test_case *c, size_t n, uint64_t capacity, 
       sum = (float)sum / (float)nranks;
       absolute /= nranks;
     }
-    float got = load(out, i, c->type), want = round_to((float)sum, c->type);
-    if (c->values == INTEGERS && !plain && float_to_bits(got) != float_to_bits(want) && !(got == 0 && want == 0)) {
+    float got = load(call->out, i, c->type), want = round_to((float)sum, c->type);
+    if (exact && float_to_bits(got) != float_to_bits(want) && !(got == 0 && want == 0)) {
       fprintf(stderr, "[%d] element %zu: got %g, want %g\n", rank, i, (double)got, (double)want);
       return false;
     }
@@ -101,118 +127,148 @@ static bool check_shard(const struct test_case *c, size_t n, uint64_t capacity, 
     norm2 += absolute * absolute;
     rounding2 += (want - sum) * (want - sum);
   }
-  double allowed = plain ? (c->type == ncclFloat32 ? 1e-6 : 0.02) : 1e-6;
+  double allowed = rounds && c->type != ncclFloat32 ? 0.02 : 1e-6;
   return sqrt(error2) <= allowed * sqrt(norm2) + 1.01 * sqrt(rounding2);
 }
 
-struct call {
-  size_t n;
-  uint64_t capacity;
-  bool plain;                       /* the payload would not be smaller */
-  char *send, *out;
-};
-
-static void run_step(const struct test_case *c, struct call *calls, ncclComm_t comm, uint64_t step)
+/* Fills the send buffer of a call, or compares what is left of it: nobody else may write to it. */
+static bool fill_send(const struct test_case *c, const struct call *call, uint64_t step, bool compare)
 {
-  ncclRedOp_t op = c->op == 0 ? ncclSum : ncclAvg;
-  float scalar = (float)(rank + 1);
+  bool same = true;
+  for (size_t shard = 0; shard < (size_t)nranks; shard++)
+    for (size_t i = 0; i < call->n; i++) {
+      const float x = input(c, call->n, call->capacity, call->rank, step, shard, i);
+      if (compare)
+        same &= float_to_bits(load(call->send, shard * call->n + i, c->type)) == float_to_bits(x);
+      else
+        store(call->send, shard * call->n + i, x, c->type);
+    }
+  return same;
+}
+
+static void run_step(const struct test_case *c, const struct call *calls, size_t count, uint64_t step)
+{
+  ncclRedOp_t ops[MOST_COMMS * MOST_GROUPED];
   char typed[4];
-  if (c->op == 2) {
-    store(typed, 0, scalar, c->type);
-    CHECK(ncclRedOpCreatePreMulSum(&op, typed, c->type, ncclScalarHostImmediate, comm));
+  for (size_t i = 0; i < count; i++) {
+    ops[i] = c->op == 0 ? ncclSum : ncclAvg;
+    if (c->op >= 2) {
+      store(typed, 0, scalar_of(c, calls[i].rank), c->type);
+      CHECK(ncclRedOpCreatePreMulSum(&ops[i], typed, c->type, ncclScalarHostImmediate, calls[i].comm));
+    }
+    fill_send(c, &calls[i], step, false);
   }
-  for (size_t g = 0; g < c->grouped; g++)
-    for (size_t shard = 0; shard < (size_t)nranks; shard++)
-      for (size_t i = 0; i < calls[g].n; i++)
-        store(calls[g].send, shard * calls[g].n + i,
-              input(c, calls[g].n, calls[g].capacity, rank, step, shard, i), c->type);
-  if (c->grouped > 1)
+  if (count > 1)
     CHECK(ncclGroupStart());
-  for (size_t g = 0; g < c->grouped; g++)
-    CHECK(ncclReduceScatter(calls[g].send, calls[g].out, calls[g].n, c->type, op, comm, NULL));
-  if (c->op == 2)
-    CHECK(ncclRedOpDestroy(op, comm));            /* inside the group, as some programs do */
-  if (c->grouped > 1)
+  for (size_t i = 0; i < count; i++) {
+    CHECK(ncclReduceScatter(calls[i].send, calls[i].out, calls[i].n, c->type, ops[i], calls[i].comm, NULL));
+    if (c->op >= 2)
+      CHECK(ncclRedOpDestroy(ops[i], calls[i].comm));           /* inside the group, as some programs do */
+  }
+  if (count > 1)
     CHECK(ncclGroupEnd());
+}
+
+/* The g-th reduce-scatter of a case on a communicator. */
+static struct call make_call(const struct test_case *c, size_t g, ncclComm_t comm, int its_rank)
+{
+  struct tagc_layout layout;
+  struct call call = {.comm = comm, .rank = its_rank, .n = c->n + 32 * g};
+  const size_t bytes = call.n * size_of(c->type);
+  call.plain = !pays(c, call.n, &layout);
+  call.capacity = call.plain ? call.n : layout.capacity / (uint64_t)hosts.local;
+  if (c->n > 500000 && !call.plain)               /* several chunks: what fits each of them is a little less */
+    call.capacity = call.capacity * 9 / 10;
+  call.send = malloc(bytes * (size_t)nranks + 16);
+  call.out = c->in_place ? call.send + bytes * (size_t)its_rank : malloc(bytes + 16);
+  return call;
 }
 
 static void run_case(const struct test_case *c)
 {
   static int number = 1;            /* of the communicator in the report; the world's is 0 */
-  struct call calls[MOST_GROUPED];
-  struct tagc_layout layout;
-  ncclComm_t comm;
+  struct call calls[MOST_COMMS * MOST_GROUPED];
+  ncclComm_t comms[MOST_COMMS];
+  const size_t ncomms = c->comms, count = ncomms * c->grouped;
+  /* Rank 0 stays where it is, as it prints the reports; the others change places. */
+  const int ranks[MOST_COMMS] = {rank, (nranks - rank) % nranks};
   bool good = true;
   int compressed = 0;
-  CHECK(ncclCommSplit(world, 0, rank, &comm, NULL));
-  for (size_t g = 0; g < c->grouped; g++) {
-    size_t n = calls[g].n = c->n + 32 * g, bytes = n * size_of(c->type);
-    bool compresses = pays(c, n, &layout);
-    calls[g].plain = !compresses;
-    calls[g].capacity = compresses ? layout.capacity : n;
-    if (c->n > 500000 && compresses)              /* several chunks: what fits each of them is a little less */
-      calls[g].capacity = layout.capacity * 9 / 10;
-    calls[g].send = malloc(bytes * (size_t)nranks + 16);
-    calls[g].out = c->in_place ? calls[g].send + bytes * (size_t)rank : malloc(bytes + 16);
-    compressed += compresses ? STEPS - STEPS_LEARNING : 0;
+  for (size_t k = 0; k < ncomms; k++) {
+    CHECK(ncclCommSplit(world, 0, ranks[k], &comms[k], NULL));
+    for (size_t g = 0; g < c->grouped; g++)
+      calls[k * c->grouped + g] = make_call(c, g, comms[k], ranks[k]);
   }
+  for (size_t g = 0; g < c->grouped; g++)
+    compressed += calls[g].plain ? 0 : STEPS - STEPS_LEARNING;
   for (uint64_t step = 0; step < STEPS; step++) {
-    run_step(c, calls, comm, step);
-    for (size_t g = 0; g < c->grouped && step >= STEPS_LEARNING; g++)
-      good &= check_shard(c, calls[g].n, calls[g].capacity, calls[g].plain, step, calls[g].out);
+    run_step(c, calls, count, step);
+    for (size_t i = 0; i < count; i++)
+      good &= step < STEPS_LEARNING || check_shard(c, &calls[i], step);
   }
-  for (size_t g = 0; g < c->grouped; g++) {
+  for (size_t i = 0; i < count; i++) {
+    good &= c->in_place || fill_send(c, &calls[i], STEPS - 1, true);
     if (!c->in_place)
-      free(calls[g].out);
-    free(calls[g].send);
+      free(calls[i].out);
+    free(calls[i].send);
   }
-  all_ok(good, "W=%d %s %s %s n=%zu x%zu %s %s", nranks,
+  all_ok(good, "W=%d %s %s %s n=%zu x%zu on %zu %s %s", nranks,
          c->type == ncclFloat32 ? "fp32" : c->type == ncclFloat16 ? "fp16" : "bf16", op_names[c->op],
-         c->in_place ? "in place" : "out of place", c->n, c->grouped, support_names[c->support],
+         c->in_place ? "in place" : "out of place", c->n, c->grouped, ncomms, support_names[c->support],
          c->values == INTEGERS ? "integers" : "reals");
-  if (rank == 0)
-    printf("# expect %d %d\n", number, compressed);
-  number++;
-  CHECK(ncclCommDestroy(comm));
+  for (size_t k = 0; k < ncomms; k++) {
+    if (rank == 0)
+      printf("# expect %d %d\n", number, compressed);
+    number++;
+    CHECK(ncclCommDestroy(comms[k]));
+  }
 }
 
 static void matrix(void)
 {
   static const ncclDataType_t types[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   static const size_t counts[] = {1, 17, 31, 33, 1009, 4096, 16411, 65536};
+  /* Two levels are run on many placements: less on each. */
+  const size_t ncounts = sizeof counts / sizeof *counts - (two_levels() ? 2 : 0), large = two_levels() ? 16369 : 65521;
   for (int t = 0; t < 3; t++)
     for (int op = 0; op < 3; op++)
       for (int in_place = 0; in_place < 2; in_place++)
-        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-          run_case(&(struct test_case){types[t], op, in_place, counts[i], 1, FULL_CAPACITY, INTEGERS});
+        for (size_t i = 0; i < ncounts; i++)
+          if (!two_levels() || nranks < 8 || ((size_t)(t + op + in_place) + i) % 2 == 0)
+            run_case(&(struct test_case){types[t], op, in_place, counts[i], 1, FULL_CAPACITY, INTEGERS, 1});
   for (int t = 0; t < 3; t++) {
-    run_case(&(struct test_case){types[t], t, false, 65521, 1, FULL_CAPACITY, REALS});
-    run_case(&(struct test_case){types[t], t, true, 65536, 1, ROWS, REALS});
-    run_case(&(struct test_case){types[t], t, false, 65536, 1, COLUMN, INTEGERS});
-    run_case(&(struct test_case){types[t], t, true, 8191, 3, FULL_CAPACITY, INTEGERS});
-    run_case(&(struct test_case){types[t], t, false, 40000, 2, FULL_CAPACITY, INTEGERS});
+    run_case(&(struct test_case){types[t], t, false, large, 1, FULL_CAPACITY, REALS, 1});
+    run_case(&(struct test_case){types[t], t, true, 65536, 1, ROWS, REALS, 1});
+    run_case(&(struct test_case){types[t], t, false, large + 15, 1, COLUMN, INTEGERS, 1});
+    run_case(&(struct test_case){types[t], t, true, 8191, 3, FULL_CAPACITY, INTEGERS, 1});
+    run_case(&(struct test_case){types[t], t, false, large * 5 / 8, 2, FULL_CAPACITY, INTEGERS, 1});
+    run_case(&(struct test_case){types[t], 2 - t, t == 1, 5003, 2, FULL_CAPACITY, INTEGERS, 2});
+    run_case(&(struct test_case){types[t], 3, false, 3001, 1, FULL_CAPACITY, INTEGERS, 1});
   }
 }
 
 static void big(void)
 {
   static const size_t n = 16 << 20;
-  run_case(&(struct test_case){ncclFloat32, 0, false, n, 1, FULL_CAPACITY, INTEGERS});
-  run_case(&(struct test_case){ncclFloat32, 1, true, n, 1, ROWS, REALS});
-  run_case(&(struct test_case){ncclBfloat16, 1, false, n, 1, COLUMN, INTEGERS});
-  run_case(&(struct test_case){ncclFloat32, 0, true, n - 3, 1, COLUMN, REALS});
+  run_case(&(struct test_case){ncclFloat32, 0, false, n, 1, FULL_CAPACITY, INTEGERS, 1});
+  run_case(&(struct test_case){ncclFloat32, 1, true, n, 1, ROWS, REALS, 1});
+  run_case(&(struct test_case){ncclBfloat16, 1, false, n, 1, COLUMN, INTEGERS, 1});
+  run_case(&(struct test_case){ncclFloat32, 0, true, n - 3, 1, COLUMN, REALS, 1});
 }
 
 int main(int argc, char **argv)
 {
   if (argc < 2) {
-    fprintf(stderr, "usage: reduce_scatter SPARSITY [big]\n");
+    fprintf(stderr, "usage: reduce_scatter SPARSITY [big|levels HOSTS]\n");
     return 2;
   }
   keep_ppm = 1000000 - (uint32_t)(atof(argv[1]) * 1e6 + 0.5);
   meet();
+  hosts = (struct tagc_hosts){nranks, nranks, 1};
+  if (argc > 3)
+    hosts = (struct tagc_hosts){nranks, atoi(argv[3]), nranks / atoi(argv[3])};
   all_ok(1, "%d ranks meet", nranks);             /* the first communicator of the report is the world's */
-  if (argc > 2)
+  if (argc == 3)
     big();
   else
     matrix();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * One call of each kind, with counts that do not divide well, so that standin.test can compare the statistics with the
- * formulas. With an argument, the bytes of a reduce-scatter and an all-gather to send instead, and the rates as a note:
- * there they say what the limit of launch --rate makes of it.
+ * One call of each kind, with counts that do not divide well, so that the tests can compare the statistics with the
+ * formulas. With an argument, so many bytes by a reduce-scatter, an all-gather and an all-to-all instead, and as notes
+ * how long they took from the first rank's begin to the last one's end: that says what launch's limits make of it.
  */
 #include "tests/e2e/standin_check.h"
 
@@ -33,20 +33,31 @@ static void call_each(size_t count)
   NEED(ncclGroupEnd());
 }
 
+/* From the first rank's begin to the last one's end. */
+static double span(double begin, double end)
+{
+  double times[2] = {-begin, end};
+  NEED(ncclAllReduce(times, times, 2, ncclFloat64, ncclMax, comm, NULL));
+  return times[0] + times[1];
+}
+
 static void note_rates(size_t bytes)
 {
+  static const char *const names[] = {"ReduceScatter", "AllGather", "AlltoAll"};
   size_t count = bytes / 4 / (size_t)(check_nranks - 1);
   int token = 0;
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 3; i++) {
     NEED(ncclAllReduce(&token, &token, 1, ncclInt32, ncclSum, comm, NULL));
     double begin = now();
     if (i == 0)
       NEED(ncclReduceScatter(input, output, count, ncclFloat32, ncclSum, comm, NULL));
-    else
+    else if (i == 1)
       NEED(ncclAllGather(input, output, count, ncclFloat32, comm, NULL));
-    double seconds = now() - begin;
+    else
+      NEED(ncclAlltoAll(input, output, count, ncclFloat32, comm, NULL));
+    double seconds = span(begin, now());
     if (check_rank == 0)
-      printf("# %s sent %.1f Mbit/s\n", i ? "AllGather" : "ReduceScatter",
+      printf("# nccl%s took %.6f s: each rank sent %.1f Mbit/s\n", names[i], seconds,
              (double)(count * 4 * (size_t)(check_nranks - 1)) * 8 / seconds / 1e6);
   }
 }

@@ -7,22 +7,24 @@
 
 #define GUARD 64 /* bytes after each buffer that nobody may touch */
 #define MOST_COUNT 70001
+#define MOST_RANKS 8
+#define HOST 32  /* bytes of a host's name */
 
 static ncclComm_t comm;
 static char *input, *output, *before;
-static double scalars[8]; /* of the ranks, for PreMulSum */
+static double scalars[MOST_RANKS]; /* of the ranks, for PreMulSum */
 
 /* What an average multiplies each input by. */
-static double share_of(ncclDataType_t type)
+static double share_of(ncclDataType_t type, int nranks)
 {
-  return type == ncclFloat64 ? 1.0 / check_nranks : round_to(type, (double)(float)(1.0 / check_nranks));
+  return type == ncclFloat64 ? 1.0 / nranks : round_to(type, (double)(float)(1.0 / nranks));
 }
 
 static double contribution(ncclDataType_t type, int op, uint32_t seed, int rank, size_t index)
 {
   double value = small_value(type, seed, rank, index);
   if (op == ncclAvg && is_float(type))
-    return round_to(type, value * share_of(type));
+    return round_to(type, value * share_of(type, check_nranks));
   return op == ncclNumOps ? value * scalars[rank] : value;
 }
 
@@ -248,34 +250,89 @@ static double rough_value(ncclDataType_t type, int rank, size_t index)
   return round_to(type, ldexp((double)mix(7, rank, index) - 0x1p31, shift));
 }
 
-/* Shard j is summed from rank j + 1 round to rank j, rounded after every addition. */
-static double ring_sum(ncclDataType_t type, double share, size_t index)
+/* The ring of a communicator, found anew: host by host, each when its lowest rank comes. Returns this rank's place. */
+static int find_ring(ncclComm_t on, int nranks, int rank, int *ring)
+{
+  const char *host = getenv("NCCL_HOSTID");
+  char hosts[MOST_RANKS][HOST] = {""};
+  int placed = 0, place = -1;
+  bool seen[MOST_RANKS] = {false};
+  strncpy(hosts[rank], host ? host : "", HOST - 1);
+  NEED(ncclAllGather(hosts[rank], hosts, HOST, ncclInt8, on, NULL));
+  while (placed < nranks) {
+    int lowest = 0;
+    while (seen[lowest])
+      lowest++;
+    for (int r = 0; r < nranks; r++)
+      if (strcmp(hosts[r], hosts[lowest]) == 0) {
+        seen[r] = true;
+        place = r == rank ? placed : place;
+        ring[placed++] = r;
+      }
+  }
+  return place;
+}
+
+/* A shard is summed from the rank that follows its owner on the ring round to the owner, rounded after every addition. */
+static double ring_sum(ncclDataType_t type, double share, const int *ring, int nranks, int place, size_t index)
 {
   double sum = 0;
-  for (int k = 1; k <= check_nranks; k++) {
-    double value = round_to(type, rough_value(type, (check_rank + k) % check_nranks, index) * share);
+  for (int k = 1; k <= nranks; k++) {
+    double value = round_to(type, rough_value(type, ring[(place + k) % nranks], index) * share);
     sum = k == 1 ? value : round_to(type, sum + value);
   }
   return sum;
 }
 
-static void test_ring_order(void)
+static void test_ring_order(ncclComm_t on, const char *name)
 {
   static const ncclDataType_t types[] = {ncclFloat16, ncclBfloat16, ncclFloat32, ncclFloat64};
   const size_t count = 4099;
+  int ring[MOST_RANKS], nranks, rank;
+  NEED(ncclCommCount(on, &nranks));
+  NEED(ncclCommUserRank(on, &rank));
+  int place = find_ring(on, nranks, rank, ring);
   for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
     for (int op = ncclSum; op <= ncclAvg; op += ncclAvg) {
+      double share = op == ncclAvg ? share_of(types[t], nranks) : 1;
       size_t wrong = 0;
-      for (size_t i = 0; i < count * (size_t)check_nranks; i++)
-        put(input, types[t], i, rough_value(types[t], check_rank, i));
-      NEED(ncclReduceScatter(input, output, count, types[t], (ncclRedOp_t)op, comm, NULL));
-      for (size_t i = 0; i < count; i++) {
-        double sum = ring_sum(types[t], op == ncclAvg ? share_of(types[t]) : 1, (size_t)check_rank * count + i);
-        wrong += get(output, types[t], i) != sum;
-      }
-      check(wrong == 0, "%s %s: every bit is that of a ring (%zu of %zu differ)", type_names[types[t]], op_names[op],
-            wrong, count);
+      for (size_t i = 0; i < count * (size_t)nranks; i++)
+        put(input, types[t], i, rough_value(types[t], rank, i));
+      NEED(ncclReduceScatter(input, output, count, types[t], (ncclRedOp_t)op, on, NULL));
+      for (size_t i = 0; i < count; i++)
+        wrong += get(output, types[t], i) != ring_sum(types[t], share, ring, nranks, place, (size_t)rank * count + i);
+      check(wrong == 0, "%s, %s %s: every bit is that of a ring (%zu of %zu differ)", name, type_names[types[t]],
+            op_names[op], wrong, count);
     }
+}
+
+/* Children have rings of their own. */
+static void test_rings_of_children(void)
+{
+  ncclComm_t child, rest = NULL;
+  int excluded = 0, last = check_nranks - 1;
+  NEED(ncclCommSplit(comm, 0, -check_rank, &child, NULL));
+  test_ring_order(child, "a split in falling order");
+  NEED(ncclCommDestroy(child));
+  NEED(ncclCommSplit(comm, check_rank % 2, 0, &child, NULL));
+  test_ring_order(child, "a split into two");
+  NEED(ncclCommDestroy(child));
+  if (last > 0) {                    /* all but the last rank make room for it */
+    ncclUniqueId id = {{0}};
+    NEED(ncclCommSplit(comm, check_rank == last ? NCCL_SPLIT_NOCOLOR : 0, check_rank, &rest, NULL));
+    if (check_rank == 0)
+      NEED(ncclCommGetUniqueId(rest, &id));
+    NEED(ncclBroadcast(&id, &id, sizeof id, ncclInt8, 0, comm, NULL));
+    NEED(ncclCommGrow(rest, check_nranks, check_rank == 0 || !rest ? &id : NULL, rest ? -1 : last, &child, NULL));
+    test_ring_order(child, "a grow");
+    NEED(ncclCommDestroy(child));
+    NEED(ncclCommDestroy(rest));
+  }
+  if (check_rank == 0)
+    return;
+  NEED(ncclCommShrink(comm, &excluded, 1, &rest, NULL, NCCL_SHRINK_DEFAULT));
+  test_ring_order(rest, "a shrink");
+  NEED(ncclCommDestroy(rest));
 }
 
 static void test_special_values(void)
@@ -313,17 +370,20 @@ static void test_wrapping(void)
 int main(void)
 {
   comm = check_world();
+  if (check_nranks > MOST_RANKS)
+    return 2;
   size_t size = (size_t)check_nranks * MOST_COUNT * 8 + GUARD;
   input = malloc(size);
   output = malloc(size);
   before = malloc(size);
   if (!input || !output || !before)
     return 1;
-  for (int i = 0; i < 8; i++)
+  for (int i = 0; i < MOST_RANKS; i++)
     scalars[i] = i % 4 + 1;
   test_reductions();
   test_moves();
-  test_ring_order();
+  test_ring_order(comm, "all ranks");
+  test_rings_of_children();
   test_special_values();
   test_wrapping();
   NEED(ncclCommDestroy(comm));

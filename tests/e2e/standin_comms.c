@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Communicators of the stand-in: every way to make one, splits and shrinks, all ranks in one process, what bad
- * arguments give, ids that differ in any byte, and ends: abort from another thread, revoke, a second destroy.
+ * arguments give, ids that differ in any byte, and ends: abort from another thread, revoke, a second destroy. With the
+ * argument "split" one split alone.
  */
 #include "tests/e2e/standin_check.h"
 
 #include <pthread.h>
+#include <signal.h>
 
 static ncclComm_t comm;
 
@@ -149,6 +151,31 @@ static void test_splits(void)
     check(works(child, same), "which outlives its parent");
     NEED(ncclCommDestroy(child));
   }
+}
+
+/* Two splits of each of two communicators: in a group of both, in another order on every other rank, then once more. */
+static void test_many_splits(void)
+{
+  ncclComm_t parents[2] = {comm}, children[2], again[2];
+  bool good = true;
+  int halves[2] = {check_nranks / 2, check_nranks - check_nranks / 2};
+  NEED(ncclCommSplit(comm, 0, -check_rank, &parents[1], NULL));
+  NEED(ncclGroupStart());
+  for (int i = 0; i < 2; i++) {
+    int which = (i + check_rank) % 2;
+    NEED(ncclCommSplit(parents[which], which ? 0 : check_rank % 2, check_rank, &children[which], NULL));
+  }
+  NEED(ncclGroupEnd());
+  for (int i = 0; i < 2; i++)
+    NEED(ncclCommSplit(parents[i], check_rank < halves[0], check_rank, &again[i], NULL));
+  good &= works(children[0], halves[!(check_rank % 2)]) && works(children[1], check_nranks);
+  for (int i = 0; i < 2; i++) {
+    good &= works(again[i], halves[check_rank >= halves[0]]);
+    NEED(ncclCommDestroy(again[i]));
+    NEED(ncclCommDestroy(children[i]));
+  }
+  check(good, "splits of two communicators in a group, and one after the other");
+  NEED(ncclCommDestroy(parents[1]));
 }
 
 static void test_shrink(void)
@@ -340,6 +367,39 @@ static void *block(void *argument)
   return NULL;
 }
 
+/* Waits for ever: the last rank does not come. */
+static void *split(void *argument)
+{
+  struct blocked *blocked = argument;
+  ncclComm_t child = comm;
+  blocked->result = ncclCommSplit(blocked->comm, 0, 0, &child, NULL);
+  if (child != NULL)
+    blocked->result = ncclSuccess;
+  return NULL;
+}
+
+static void test_abort_of_split(bool revoke)
+{
+  ncclComm_t twin;
+  pthread_t thread;
+  bool last = check_rank == check_nranks - 1;
+  int one = 1;
+  if (check_nranks == 1)
+    return;
+  NEED(ncclCommSplit(comm, 0, 0, &twin, NULL));
+  struct blocked blocked = {.comm = twin, .result = ncclInternalError};
+  if (!last) {
+    pthread_create(&thread, NULL, split, &blocked);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    NEED(revoke ? ncclCommRevoke(twin, NCCL_REVOKE_DEFAULT) : ncclCommAbort(twin));
+    pthread_join(thread, NULL);
+  }
+  check(blocked.result != ncclSuccess, "%s from another thread ends a split", revoke ? "a revoke" : "an abort");
+  NEED(ncclAllReduce(&one, &one, 1, ncclInt32, ncclSum, comm, NULL)); /* the last rank's twin lives until then */
+  if (last || revoke)
+    NEED(ncclCommDestroy(twin));
+}
+
 static void test_abort(bool sends, bool revoke)
 {
   ncclComm_t twin;
@@ -403,14 +463,34 @@ static void test_lost_rank(void)
   NEED(ncclCommDestroy(rest));
 }
 
-int main(void)
+/* One split. With `aborted` the parent is aborted when rank 0 has died in it, which standin.test sees to. */
+static int run_split(bool aborted)
+{
+  pthread_t thread;
+  struct blocked blocked = {.comm = comm, .result = ncclInternalError};
+  int32_t first = getpid();
+  NEED(ncclBroadcast(&first, &first, 1, ncclInt32, 0, comm, NULL));
+  pthread_create(&thread, NULL, split, &blocked);
+  while (aborted && kill(first, 0) == 0)
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  if (aborted)
+    NEED(ncclCommAbort(comm));
+  pthread_join(thread, NULL);
+  printf("# rank %d: the split ends with %d\n", check_rank, (int)blocked.result);
+  return 0;
+}
+
+int main(int argc, char **argv)
 {
   comm = check_world();
+  if (argc > 1 && strcmp(argv[1], "split") == 0)
+    return run_split(argc > 2);
   test_questions();
   test_id_layout();
   test_opaque_bytes();
   test_configurations();
   test_splits();
+  test_many_splits();
   test_shrink();
   test_grow();
   test_init_all();
@@ -419,6 +499,8 @@ int main(void)
   test_abort(true, false);
   test_abort(false, false);
   test_abort(false, true);
+  test_abort_of_split(false);
+  test_abort_of_split(true);
   test_ends();
   test_lost_rank();
   if (comm)

@@ -22,6 +22,7 @@ static struct tagc_options some_options(struct input *in)
   o.min_bytes = input_number(in, 4);
   o.warmup = input_below(in, 8);
   o.assume = input_byte(in) & 1;
+  o.scope = input_byte(in) % 3;
   o.given = input_byte(in) & 1 ? UINT32_MAX : 0;
   o.bad = input_byte(in) % 8 == 0;
   return o;
@@ -87,6 +88,40 @@ static bool multiples_of_16(const struct tagc_layout *l)
   return l->message_bytes % 16 == 0 && l->exponent_bytes % 16 == 0 && l->sketch_count % 4 == 0 && l->state_bytes % 16 == 0;
 }
 
+/* Ranks on hosts as the vote may find them, and what is made of it. */
+static struct tagc_scope_plan some_scope(const struct tagc_options *options, struct input *in, struct tagc_hosts *hosts)
+{
+  const uint8_t bits = input_byte(in);
+  const bool even = (bits & 1) == 0, splits = (bits & 2) == 0;
+  *hosts = (struct tagc_hosts){.hosts = 1 + (int)input_number(in, bits & 4 ? 2 : 1), .local = 1 + (int)input_below(in, 64)};
+  hosts->nranks = hosts->hosts * hosts->local;
+  if (!even && hosts->hosts > 1)
+    hosts->nranks += 1 + (int)input_below(in, 8);   /* on the other hosts */
+  hosts->nranks += hosts->nranks == 1 ? hosts->local++ : 0;
+  const struct tagc_scope_plan plan = tagc_plan_scope(options, hosts, even || hosts->hosts == 1, splits);
+  if (options->scope == TAGC_SCOPE_FLAT)
+    MUST(plan.reason == TAGC_REASON_compressed && !plan.two_levels);
+  else if (hosts->hosts == 1)
+    MUST(plan.reason == TAGC_REASON_one_host);
+  else
+    MUST((plan.reason == TAGC_REASON_uneven_hosts) == !even);
+  MUST(!plan.two_levels || (plan.reason == TAGC_REASON_compressed && splits && hosts->local > 1));
+  return plan;
+}
+
+/* Nothing is compressed that would not send less: between hosts, where several ranks share them, unless flat is forced. */
+static void check_gain(const struct tagc_slot_question *q, const struct tagc_layout *layout)
+{
+  const struct tagc_traffic plain = tagc_plain_traffic(q->shape.n * tagc_dtype_size(q->shape.dtype), &q->hosts);
+  const struct tagc_traffic sent = tagc_layout_traffic(&q->shape, layout, &q->hosts, q->scope.two_levels);
+  if (q->codec == &tagc_codec_none)
+    return;
+  if (q->scope.two_levels || (q->options->scope != TAGC_SCOPE_FLAT && q->hosts.local > 1))
+    MUST(sent.between < plain.between);
+  if (!q->scope.two_levels)
+    MUST(sent.between + sent.inside < plain.between + plain.inside);
+}
+
 static void check_slot(const struct tagc_options *options, struct input *in)
 {
   const uint8_t bits = input_byte(in);
@@ -98,7 +133,6 @@ static void check_slot(const struct tagc_options *options, struct input *in)
     .slot = &info,
     .shape = {
       .n = input_number(in, bits >> 5),
-      .nranks = 2 + (int)input_number(in, bits & 2 ? 3 : 1),
       .dtype = (enum tagc_dtype)(input_byte(in) % 3),
       .keep_ppm = 1 + (uint32_t)input_number(in, 3) % 1000000,
     },
@@ -106,20 +140,22 @@ static void check_slot(const struct tagc_options *options, struct input *in)
     .gradients = (bits & 4) == 0,
     .residual_left = input_number(in, 7),
   };
-  q.hosts = (struct tagc_hosts){q.shape.nranks, q.shape.nranks, 1};
+  q.scope = some_scope(options, in, &q.hosts);
+  q.shape.nranks = q.scope.two_levels ? q.hosts.hosts : q.hosts.nranks;
   q.shape.residual = tagc_plan_storage(options, q.codec);
   check_storage(options, q.codec, q.shape.residual);
   struct tagc_layout layout, alone;
   uint64_t residual;
   if (tagc_plan_slot(&q, &layout, &residual) != TAGC_REASON_compressed)
     return;
+  MUST(q.scope.reason == TAGC_REASON_compressed);
   MUST(!options->bad && q.shape.n && q.op != TAGC_OP_OTHER && (q.gradients || options->assume));
   MUST(q.codec->layout(&q.shape, &alone) && memcmp(&alone, &layout, sizeof layout) == 0);
   MUST(multiples_of_16(&layout) && layout.capacity > 0 && layout.capacity <= q.shape.n);
   MUST(residual <= q.residual_left && (!residual || residual == tagc_residual_bytes(&q.shape)));
   MUST(q.shape.residual || !residual);
   MUST(!q.codec->needs_residual || (options->residual != TAGC_RESIDUAL_NONE && residual));
-  MUST(q.codec == &tagc_codec_none || tagc_layout_wire_bytes(&q.shape, &layout) < tagc_plain_wire_bytes(&q.shape));
+  check_gain(&q, &layout);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -124,11 +124,3 @@ bool standin_is_address(const struct address *address)
 {
   return size_of(address->is.any.sa_family) != 0;
 }
-
-bool standin_same_host(const struct address *a, const struct address *b)
-{
-  if (a->is.any.sa_family != b->is.any.sa_family)
-    return false;
-  return a->is.any.sa_family == AF_INET ? a->is.v4.sin_addr.s_addr == b->is.v4.sin_addr.s_addr
-                                        : memcmp(&a->is.v6.sin6_addr, &b->is.v6.sin6_addr, sizeof(struct in6_addr)) == 0;
-}

@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PROTOCOL UINT64_C(0x746167632d737431)
+#define PROTOCOL UINT64_C(0x746167632d737432)
 #define PATIENCE_MS 10000 /* for the first bytes of a connection */
 #define MOST_RANKS 65536
 
@@ -112,14 +112,6 @@ static uint64_t random_number(void)
   while (getrandom(&number, sizeof number, 0) != sizeof number)
     ;
   return number;
-}
-
-/* FNV-1a. */
-static uint64_t hash(uint64_t state, const void *data, size_t size)
-{
-  for (const unsigned char *at = data; size--; at++)
-    state = (state ^ *at) * UINT64_C(0x100000001b3);
-  return state;
 }
 
 /* -- the root ---------------------------------------------------------------------------------------------------- */
@@ -294,16 +286,15 @@ static ncclResult_t ask(const struct address *root, int wake, const struct hello
   return result;
 }
 
-ncclResult_t standin_meet(struct ncclComm *parent, const int *ranks, int nranks, uint64_t tag, struct member *mine,
-                          struct member *table, uint64_t *secret)
+ncclResult_t standin_meet(struct ncclComm *parent, int wake, const int *ranks, int nranks, uint64_t tag,
+                          struct member *mine, struct member *table, uint64_t *secret)
 {
-  int wake = parent->revoked || parent->aborted ? -1 : parent->wake;
-  struct hello hello = {.protocol = PROTOCOL, .identity = hash(parent->secret, &tag, sizeof tag), .nranks = nranks,
+  struct hello hello = {.protocol = PROTOCOL, .identity = standin_hash(parent->secret, &tag, sizeof tag), .nranks = nranks,
                         .member = *mine};
   while (ranks[hello.rank] != parent->rank)
     hello.rank++;
   if (hello.rank)
-    return ask(&parent->addresses[ranks[0]], wake, &hello, table, secret);
+    return ask(&parent->members[ranks[0]].address, wake, &hello, table, secret);
   struct member *served = NULL;
   ncclResult_t result = serve(&(struct place){parent->listener, wake, parent, ranks}, &hello, &served, secret);
   if (result == ncclSuccess)
@@ -323,23 +314,22 @@ static void keep_connection(struct ncclComm *comm, int rank, int fd)
  * saves, and a descriptor a pair. */
 #define SHARING_RANKS 32
 
-/* Ranks with one address are on one host. Those that reach each other over a network, if only an emulated one (a rate
- * limit, or network namespaces), shall use it. The first variable is NCCL's. */
+/* Those that reach each other over a network, if only an emulated one (hosts that launch plays, network namespaces),
+ * shall use it; so do those of one host where that has a rate. The variable is NCCL's. */
 static bool may_share_memory(const struct ncclComm *comm, int rank)
 {
   const char *disabled = getenv("NCCL_SHM_DISABLE");
-  int apart = rank - comm->rank;
+  int apart = abs(comm->place[rank] - comm->place[comm->rank]);
   if (comm->nranks > SHARING_RANKS && apart > 1 && apart < comm->nranks - 1)
     return false;
-  return !(disabled && atoi(disabled)) && !getenv("NCCL_STANDIN_RATE") &&
-         standin_same_host(&comm->addresses[rank], &comm->addresses[comm->rank]);
+  return !(disabled && atoi(disabled)) && !standin_rate_is_limited(WAY_INSIDE) && comm->peers[rank].way == WAY_INSIDE;
 }
 
 /* Says hello to a higher rank. *offer: the descriptor to be closed when the answer has come, -1: none. */
 static ncclResult_t greet(struct ncclComm *comm, int rank, int *offer)
 {
   struct greeting greeting = {.secret = comm->secret, .rank = comm->rank, .process = getpid(), .descriptor = -1};
-  int fd = standin_connect_to(&comm->addresses[rank]);
+  int fd = standin_connect_to(&comm->members[rank].address);
   if (fd < 0)
     return standin_fail(ncclRemoteError, "cannot connect to rank %d: %s", rank, strerror(errno));
   keep_connection(comm, rank, fd);
@@ -395,12 +385,15 @@ ncclResult_t standin_connect(struct ncclComm *comm, int wake)
 {
   comm->peers = calloc((size_t)comm->nranks, sizeof *comm->peers);
   int *offers = malloc((size_t)comm->nranks * sizeof *offers);
-  if (!comm->peers || !offers) {
+  if (!comm->peers || !offers || !standin_order_ring(comm)) {
     free(offers);
     return standin_fail(ncclSystemError, "no memory for %d ranks", comm->nranks);
   }
-  for (int i = 0; i < comm->nranks; i++)
-    comm->peers[i].fd = offers[i] = -1;
+  for (int i = 0; i < comm->nranks; i++) {
+    bool together = comm->members[i].host == comm->members[comm->rank].host;
+    comm->peers[i] = (struct peer){.fd = -1, .way = together ? WAY_INSIDE : WAY_BETWEEN};
+    offers[i] = -1;
+  }
   ncclResult_t result = ncclSuccess;
   for (int i = comm->rank + 1; i < comm->nranks && result == ncclSuccess; i++)
     result = greet(comm, i, &offers[i]);
@@ -424,18 +417,15 @@ ncclResult_t standin_join(struct ncclComm *comm, const ncclUniqueId *ids, int ni
   memcpy(&head, ids[0].internal, sizeof head);
   if (!standin_is_address(&head.address))
     return standin_fail(ncclInvalidArgument, "this is no unique id");
-  struct hello hello = {.protocol = PROTOCOL, .identity = hash(PROTOCOL, ids, (size_t)nids * sizeof *ids),
+  struct hello hello = {.protocol = PROTOCOL, .identity = standin_hash(PROTOCOL, ids, (size_t)nids * sizeof *ids),
                         .nranks = comm->nranks, .rank = comm->rank};
   comm->listener = standin_listen(&hello.member.address);
-  struct member *table = calloc((size_t)comm->nranks, sizeof *table);
-  comm->addresses = calloc((size_t)comm->nranks, sizeof *comm->addresses);
+  hello.member.host = standin_host(&hello.member.address);
+  comm->members = calloc((size_t)comm->nranks, sizeof *comm->members);
   ncclResult_t result = ncclSuccess;
-  if (comm->listener < 0 || !table || !comm->addresses)
+  if (comm->listener < 0 || !comm->members)
     result = standin_fail(ncclSystemError, "no memory or no socket for %d ranks", comm->nranks);
   if (result == ncclSuccess)
-    result = ask(&head.address, comm->wake, &hello, table, &comm->secret);
-  for (int i = 0; i < comm->nranks && result == ncclSuccess; i++)
-    comm->addresses[i] = table[i].address;
-  free(table);
+    result = ask(&head.address, comm->wake, &hello, comm->members, &comm->secret);
   return result == ncclSuccess ? standin_connect(comm, comm->wake) : result;
 }

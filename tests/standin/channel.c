@@ -19,10 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Both directions of a pair shall stay in the cache. Behind a rate limit that is no matter, but a receiver who gets no
- * processor for a while shall not stop the link: there the buffer is as large as TCP's. */
+/* Both directions of a pair shall stay in the cache. */
 #define CAPACITY ((size_t)1 << 20)
-#define CAPACITY_BEHIND_LIMIT ((size_t)4 << 20)
 
 struct direction {
   _Alignas(64) atomic_uint_fast64_t written; /* bytes since the beginning */
@@ -76,9 +74,8 @@ static struct channel *channel_new(int fd, int bell, int side)
 
 struct channel *standin_channel_create(uint64_t secret, int bell, int *fd)
 {
-  size_t capacity = standin_rate_is_limited() ? CAPACITY_BEHIND_LIMIT : CAPACITY;
   *fd = memfd_create("nccl-standin", MFD_CLOEXEC);
-  if (*fd < 0 || ftruncate(*fd, (off_t)(sizeof(struct channel_memory) + 2 * capacity)) != 0)
+  if (*fd < 0 || ftruncate(*fd, (off_t)(sizeof(struct channel_memory) + 2 * CAPACITY)) != 0)
     return NULL;
   struct channel *channel = channel_new(*fd, bell, 0);
   if (channel)

@@ -91,7 +91,9 @@ static void comm_free(struct ncclComm *comm)
   close_if_open(comm->wake);
   pthread_mutex_destroy(&comm->ops_lock);
   free(comm->peers);
-  free(comm->addresses);
+  free(comm->members);
+  free(comm->ring);
+  free(comm->place);
   free(comm->ops);
   free(comm->stage_in);
   free(comm->stage_out);

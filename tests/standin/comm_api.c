@@ -77,7 +77,7 @@ static ncclResult_t init_rank(ncclComm_t *handle, int nranks, const ncclUniqueId
   standin_group_start();
   ncclResult_t result = standin_group_note(add_init(handle, nranks, ids, nids, rank, 0, config));
   ncclResult_t ended = standin_group_end();
-  standin_stats_add(line, 0, standin_now() - begin);
+  standin_stats_took(line, standin_now() - begin);
   return result != ncclSuccess ? result : ended;
 }
 
@@ -140,6 +140,7 @@ struct child_work {
   struct async_work base;
   struct ncclComm *parent; /* in use */
   ncclComm_t *handle;
+  int wake;                /* ends what waits: the parent's, where that one has not been ended before; or -1 */
   uint64_t tag;            /* tells this rendezvous from others of the parent */
   int color, key;          /* NCCL_SPLIT_NOCOLOR: no child for this rank */
   bool nonblocking;        /* the child */
@@ -156,8 +157,8 @@ static bool comes_before(const struct member *table, int a, int b)
 static ncclResult_t fill_child(struct ncclComm *child, const struct child_work *work, const struct member *table,
                                int self)
 {
-  child->addresses = calloc((size_t)work->nmembers, sizeof *child->addresses);
-  if (!child->addresses)
+  child->members = calloc((size_t)work->nmembers, sizeof *child->members);
+  if (!child->members)
     return standin_fail(ncclSystemError, "no memory for a communicator");
   for (int i = 0; i < work->nmembers; i++) {
     if (table[i].color != work->color)
@@ -165,13 +166,13 @@ static ncclResult_t fill_child(struct ncclComm *child, const struct child_work *
     int place = 0;
     for (int j = 0; j < work->nmembers; j++)
       place += table[j].color == work->color && comes_before(table, j, i);
-    child->addresses[place] = table[i].address;
+    child->members[place] = table[i];
     child->nranks++;
     if (i == self)
       child->rank = place;
   }
   child->device = work->parent->device;
-  return standin_connect(child, child->wake);
+  return standin_connect(child, work->wake);
 }
 
 static ncclResult_t make_child(struct child_work *work, struct ncclComm *child, struct member *table)
@@ -181,9 +182,12 @@ static ncclResult_t make_child(struct child_work *work, struct ncclComm *child, 
   int self = 0;
   while (work->members[self] != work->parent->rank)
     self++;
-  if (child)
+  if (child) {
     child->listener = standin_listen(&mine.address);
-  ncclResult_t result = standin_meet(work->parent, work->members, work->nmembers, work->tag, &mine, table, &secret);
+    mine.host = work->parent->members[work->parent->rank].host;
+  }
+  ncclResult_t result = standin_meet(work->parent, work->wake, work->members, work->nmembers, work->tag, &mine, table,
+                                     &secret);
   if (result != ncclSuccess || !child)
     return result;
   if (child->listener < 0)
@@ -234,6 +238,7 @@ static ncclResult_t add_child(struct ncclComm *parent, ncclComm_t *handle, const
     return standin_fail(ncclSystemError, "no memory for a communicator");
   }
   *work = (struct child_work){.base.run = run_child, .parent = parent, .handle = handle, .tag = tag, .color = color,
+                              .wake = parent->revoked || parent->aborted ? -1 : parent->wake,
                               .key = key, .nonblocking = is_nonblocking(config, parent->nonblocking),
                               .nmembers = nmembers};
   if (parent->nonblocking)

@@ -36,7 +36,8 @@ static ncclResult_t step_collective(struct job *job, bool *progress)
   }
   ncclResult_t result = standin_ring_step(&job->ring, job->comm, progress, &done);
   if (result == ncclSuccess && done) {
-    standin_stats_add(call->line, job->ring.payload_sent, standin_now() - job->started_at);
+    standin_stats_sent(call->line, job->comm->peers[job->ring.next].way, job->ring.payload_sent);
+    standin_stats_took(call->line, standin_now() - job->started_at);
     job->current++;
     job->started = false;
   }
@@ -58,7 +59,7 @@ static ncclResult_t step_p2p(struct job *job, bool *progress)
   ncclResult_t result = standin_p2p_step(&job->p2p, job->comm, progress, &done);
   if (result == ncclSuccess && done) {
     for (size_t i = 0; i < ncalls; i++)
-      standin_stats_add(calls[i]->line, 0, standin_now() - job->started_at);
+      standin_stats_took(calls[i]->line, standin_now() - job->started_at);
     job->current = job->ncalls;
   }
   return result;

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -47,11 +48,13 @@ struct rank {
 struct options {
   int nranks, grace_s;
   bool prefix;
-  const char *rate, *stats, *preload;
+  const char *rate, *rate_inside, *stats, *preload;
+  int *hosts; /* of each rank; NULL: all on this machine */
   char **command;
 };
 
 static struct rank *ranks;
+static int network_cards = -1; /* memory: a page a host, zeros at first, which its ranks' limits share (rate.c) */
 static struct options options = {.prefix = true, .grace_s = GRACE_S};
 
 __attribute__((noreturn)) static void usage(FILE *to, int status)
@@ -59,13 +62,20 @@ __attribute__((noreturn)) static void usage(FILE *to, int status)
   fprintf(to, "Usage: launch -n N [options] -- COMMAND [ARGUMENT]...\n"
               "Starts N ranks of COMMAND on this machine with the stand-in for NCCL.\n\n"
               "  -n N            number of ranks, 1 to %d\n"
-              "  --rate RATE     limit what each rank sends: 200mbit, 1gbit, or bytes per second\n"
+              "  --hosts H       play H hosts with as many ranks each, the lowest ranks on the first; or the host\n"
+              "                  of each rank: 0,1,0,1. Without it, all ranks share this machine; with --rate each\n"
+              "                  of them is a host of its own\n"
+              "  --rate RATE     limit what the ranks of a host together send to other hosts, as a network card\n"
+              "                  does: 200mbit, 1gbit, or bytes per second\n"
+              "  --rate-inside RATE\n"
+              "                  limit what each rank sends to ranks of its own host\n"
               "  --stats PREFIX  write the calls of each rank and their bytes to PREFIX.RANK\n"
               "  --preload LIB   LD_PRELOAD for the ranks, before one that is set already\n"
               "  --no-prefix     do not put [rank] before each line of output\n"
               "  --grace S       when a rank has failed, the others get so many seconds to end by themselves (%d)\n\n"
-              "The ranks get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and find\n"
-              "the libnccl.so.2 that lies beside this program first.\n", MOST_RANKS, GRACE_S);
+              "The ranks get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, NCCL_HOSTID\n"
+              "where hosts are played, and find the libnccl.so.2 that lies beside this program first.\n",
+          MOST_RANKS, GRACE_S);
   exit(status);
 }
 
@@ -102,11 +112,64 @@ static bool is_rate(const char *text)
   return known && end != text && value > 0;
 }
 
+static const char *rate(const char *option, const char *text)
+{
+  if (!is_rate(text))
+    refuse("%s %s: not a rate (200mbit, 1gbit, or bytes per second)", option, text);
+  return text;
+}
+
+/* As many ranks on each host. */
+static void place_evenly(const char *text)
+{
+  int hosts = number("--hosts", "hosts", text, 1, options.nranks);
+  if (options.nranks % hosts)
+    refuse("--hosts %s: %d ranks cannot be shared out evenly; a list such as 0,0,1 says the host of each rank", text,
+           options.nranks);
+  for (int i = 0; i < options.nranks; i++)
+    options.hosts[i] = i / (options.nranks / hosts);
+}
+
+/* The host of each rank, with commas. */
+static void place_by_list(const char *text)
+{
+  const char *at = text;
+  for (int i = 0; i < options.nranks; i++) {
+    char *end = NULL;
+    long host = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : MOST_RANKS;
+    if (host >= MOST_RANKS || *end != (i < options.nranks - 1 ? ',' : '\0'))
+      refuse("--hosts %s: not a list of %d hosts from 0 to %d", text, options.nranks, MOST_RANKS - 1);
+    options.hosts[i] = (int)host;
+    at = end + 1;
+  }
+}
+
+/* `text`: that of --hosts, or NULL. */
+static void place(const char *text)
+{
+  if (!text && !options.rate)
+    return;
+  if (!text && options.rate_inside)
+    refuse("--rate-inside %s: without --hosts every rank is a host of its own", options.rate_inside);
+  options.hosts = calloc((size_t)options.nranks, sizeof *options.hosts);
+  if (!options.hosts)
+    refuse("no memory");
+  if (text && strchr(text, ','))
+    place_by_list(text);
+  else if (text)
+    place_evenly(text);
+  else
+    for (int i = 0; i < options.nranks; i++)
+      options.hosts[i] = i;
+}
+
 static void parse(int argc, char **argv)
 {
-  enum { RATE = 256, STATS, PRELOAD, NO_PREFIX, GRACE };
+  enum { RATE = 256, RATE_INSIDE, HOSTS, STATS, PRELOAD, NO_PREFIX, GRACE };
+  const char *hosts = NULL;
   static const struct option known[] = {
-    {"rate", required_argument, NULL, RATE},       {"stats", required_argument, NULL, STATS},
+    {"hosts", required_argument, NULL, HOSTS},     {"rate", required_argument, NULL, RATE},
+    {"rate-inside", required_argument, NULL, RATE_INSIDE}, {"stats", required_argument, NULL, STATS},
     {"preload", required_argument, NULL, PRELOAD}, {"no-prefix", no_argument, NULL, NO_PREFIX},
     {"grace", required_argument, NULL, GRACE},     {"help", no_argument, NULL, 'h'},
     {0}};
@@ -115,11 +178,9 @@ static void parse(int argc, char **argv)
     switch (option) {
     case 'n': options.nranks = number("-n", "ranks", optarg, 1, MOST_RANKS); break;
     case GRACE: options.grace_s = number("--grace", "seconds", optarg, 0, 86400); break;
-    case RATE:
-      if (!is_rate(optarg))
-        refuse("--rate %s: not a rate (200mbit, 1gbit, or bytes per second)", optarg);
-      options.rate = optarg;
-      break;
+    case HOSTS: hosts = optarg; break;
+    case RATE: options.rate = rate("--rate", optarg); break;
+    case RATE_INSIDE: options.rate_inside = rate("--rate-inside", optarg); break;
     case STATS: options.stats = optarg; break;
     case PRELOAD: options.preload = optarg; break;
     case NO_PREFIX: options.prefix = false; break;
@@ -131,6 +192,7 @@ static void parse(int argc, char **argv)
     refuse("-n, the number of ranks, is missing");
   if (!argv[optind])
     refuse("there is no command to start");
+  place(hosts);
   options.command = argv + optind;
 }
 
@@ -247,13 +309,46 @@ static void set_environment(void)
       prepend("LD_LIBRARY_PATH", folder);
   }
   set_number("WORLD_SIZE", options.nranks);
-  set_number("LOCAL_WORLD_SIZE", options.nranks);
   set_number("MASTER_PORT", free_port());
   setenv("MASTER_ADDR", "127.0.0.1", 1);
   if (options.rate)
     setenv("NCCL_STANDIN_RATE", options.rate, 1);
+  if (options.rate_inside)
+    setenv("NCCL_STANDIN_RATE_INSIDE", options.rate_inside, 1);
   if (options.stats)
     setenv("NCCL_STANDIN_STATS", options.stats, 1);
+}
+
+/* One page for each host number. */
+static void make_network_cards(void)
+{
+  int most = 0;
+  for (int i = 0; i < options.nranks; i++)
+    most = options.hosts[i] > most ? options.hosts[i] : most;
+  network_cards = memfd_create("network cards", MFD_CLOEXEC);
+  if (network_cards < 0 || ftruncate(network_cards, (most + 1) * sysconf(_SC_PAGESIZE)) != 0)
+    refuse("no memory for the hosts' network cards: %s", strerror(errno));
+}
+
+/* Where the rank is: which host, and which place there. */
+static void set_place(int rank, pid_t launcher)
+{
+  int before = 0, together = 0;
+  char text[64];
+  for (int i = 0; i < options.nranks; i++) {
+    bool with_it = !options.hosts || options.hosts[i] == options.hosts[rank];
+    before += with_it && i < rank;
+    together += with_it;
+  }
+  set_number("RANK", rank);
+  set_number("LOCAL_RANK", before);
+  set_number("LOCAL_WORLD_SIZE", together);
+  if (!options.hosts)
+    return;
+  snprintf(text, sizeof text, "launch-%ld-%d", (long)launcher, options.hosts[rank]);
+  setenv("NCCL_HOSTID", text, 1);
+  snprintf(text, sizeof text, "/proc/%ld/fd/%d:%d", (long)launcher, network_cards, options.hosts[rank]);
+  setenv("NCCL_STANDIN_NIC", text, 1);
 }
 
 __attribute__((noreturn)) static void become(int rank, const int *out, const int *err, const sigset_t *mask,
@@ -262,8 +357,7 @@ __attribute__((noreturn)) static void become(int rank, const int *out, const int
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
     _exit(1);
-  set_number("RANK", rank);
-  set_number("LOCAL_RANK", rank);
+  set_place(rank, parent);
   if (options.preload)
     prepend("LD_PRELOAD", options.preload);
   if (options.prefix) {
@@ -401,6 +495,8 @@ int main(int argc, char **argv)
   if (!ranks)
     refuse("no memory");
   set_environment();
+  if (options.hosts)
+    make_network_cards();
   sigset_t ours, theirs;
   sigemptyset(&ours);
   sigaddset(&ours, SIGINT);
@@ -416,5 +512,6 @@ int main(int argc, char **argv)
     start(i, &theirs);
   int status = watch(signals);
   free(ranks);
+  free(options.hosts);
   return status;
 }

@@ -13,6 +13,9 @@ tests_standin_libnccl_so_2_SOURCES = \
   tests/standin/engine.c \
   tests/standin/fault.c \
   tests/standin/group.c \
+  tests/standin/host.c \
+  tests/standin/link.c \
+  tests/standin/link.h \
   tests/standin/misc.c \
   tests/standin/newer.c \
   tests/standin/p2p.c \

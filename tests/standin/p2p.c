@@ -106,7 +106,7 @@ static ncclResult_t send_some(struct lane *lane, struct ncclComm *comm, int peer
   ncclResult_t result = standin_wire_send(comm, peer, &lane->out_envelope, transfer->data + transfer->done,
                                           transfer->size - transfer->done, &moved);
   transfer->done += moved;
-  standin_stats_add(transfer->call->line, moved, 0);
+  standin_stats_sent(transfer->call->line, comm->peers[peer].way, moved);
   *progress |= moved > 0 || lane->out_envelope.done > head;
   if (transfer->done == transfer->size) {
     lane->out = transfer->next;
@@ -133,7 +133,7 @@ static ncclResult_t receive_some(struct lane *lane, struct ncclComm *comm, int p
 ncclResult_t standin_p2p_step(struct p2p *p2p, struct ncclComm *comm, bool *progress, bool *done)
 {
   ncclResult_t result = ncclSuccess;
-  bool sending = false;
+  bool sending[2] = {false, false};
   *done = true;
   for (int i = 0; i < comm->nranks && result == ncclSuccess; i++) {
     struct lane *lane = &p2p->lanes[i];
@@ -141,11 +141,12 @@ ncclResult_t standin_p2p_step(struct p2p *p2p, struct ncclComm *comm, bool *prog
       result = receive_some(lane, comm, i, progress);
     if (lane->out && result == ncclSuccess)
       result = send_some(lane, comm, i, progress);
-    sending |= lane->out != NULL;
+    sending[comm->peers[i].way] |= lane->out != NULL;
     *done = *done && !lane->in && !lane->out;
   }
-  if (!sending)
-    standin_rate_idle();
+  for (enum way way = WAY_BETWEEN; way <= WAY_INSIDE; way++)
+    if (!sending[way])
+      standin_rate_idle(way);
   return result;
 }
 

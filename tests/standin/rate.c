@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A limit on what this process sends, so that a slow link can be had without root: NCCL_STANDIN_RATE=200mbit.
+ * Limits on what this process sends, so that slow links can be had without root.
  *
- * A token bucket kept as a time: `paid` is the moment up to which the bytes sent so far fill the link. From the
- * first byte that somebody sends to the last, the link counts as busy, however late he comes back: what a late timer
- * lost is sent at once. An idle link saves up no more than a small burst. All threads of the process share the link;
- * receiving is free.
+ *   NCCL_STANDIN_RATE=200mbit        to ranks of other hosts: all ranks of a host together, as through its network card
+ *   NCCL_STANDIN_RATE_INSIDE=10gbit  to other ranks of its own host, this process alone
+ *   NCCL_STANDIN_NIC=PATH:PAGE       the memory through which the processes of a host share the first one (launch makes
+ *                                    it); without it this process has a network card of its own
+ *
+ * link.h says how a rate is kept. All threads of the process share its links; receiving is free.
  */
 #include "standin.h"
 
+#include "tests/standin/link.h"
+
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
-
-#define BURST_BYTES 65536
-#define CATCH_UP_NS INT64_C(50000000) /* who comes later than that was stopped, not late */
+#include <sys/mman.h>
+#include <unistd.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static double rate; /* bytes a nanosecond, 0: no limit */
-static double burst;
-static double paid;
-static bool busy; /* somebody has more to send */
+static struct nic own_nics[2];
+static struct link links[2]; /* by enum way; rate 0: no limit */
 
 /* Bits with a unit ("200mbit"), bytes without. 0: not a rate. */
 static double parse(const char *text)
@@ -37,60 +40,77 @@ static double parse(const char *text)
   return 0;
 }
 
-static void setup(void)
+static void set_limit(enum way way, struct nic *nic, const char *variable)
 {
-  const char *text = getenv("NCCL_STANDIN_RATE");
+  const char *text = getenv(variable);
   if (!text || !*text)
     return;
-  rate = parse(text) / 1e9;
-  if (rate <= 0)
-    fprintf(stderr, "NCCL stand-in: NCCL_STANDIN_RATE=%s is not a rate (200mbit, 1gbit, bytes per second)\n", text);
-  /* At high rates half a millisecond, which is what a timer can be trusted with. */
-  burst = rate * 5e5 > BURST_BYTES ? rate * 5e5 : BURST_BYTES;
+  double rate = parse(text) / 1e9;
+  if (rate > 0)
+    standin_link_init(&links[way], nic, rate);
+  else
+    fprintf(stderr, "NCCL stand-in: %s=%s is not a rate (200mbit, 1gbit, bytes per second)\n", variable, text);
 }
 
-bool standin_rate_is_limited(void)
+/* That of the host, or one of our own. */
+static struct nic *find_nic(void)
+{
+  const char *text = getenv("NCCL_STANDIN_NIC"), *colon = text ? strrchr(text, ':') : NULL;
+  if (!text)
+    return &own_nics[WAY_BETWEEN];
+  char *path = colon ? strndup(text, (size_t)(colon - text)) : NULL;
+  int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+  long page = sysconf(_SC_PAGESIZE);
+  void *memory = MAP_FAILED;
+  if (fd >= 0) {
+    memory = mmap(NULL, (size_t)page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)atoi(colon + 1) * page);
+    close(fd);
+  }
+  free(path);
+  if (memory != MAP_FAILED)
+    return memory;
+  fprintf(stderr, "NCCL stand-in: NCCL_STANDIN_NIC=%s cannot be shared, so the rate is that of each rank: %m\n", text);
+  return &own_nics[WAY_BETWEEN];
+}
+
+static void setup(void)
+{
+  set_limit(WAY_INSIDE, &own_nics[WAY_INSIDE], "NCCL_STANDIN_RATE_INSIDE");
+  const char *between = getenv("NCCL_STANDIN_RATE");
+  if (between && *between)
+    set_limit(WAY_BETWEEN, find_nic(), "NCCL_STANDIN_RATE");
+}
+
+bool standin_rate_is_limited(enum way way)
 {
   pthread_once(&once, setup);
-  return rate > 0;
+  return links[way].rate > 0;
 }
 
-size_t standin_rate_take(size_t size, int64_t *until)
+size_t standin_rate_take(enum way way, size_t size, int64_t *until)
 {
-  if (!standin_rate_is_limited())
+  if (!standin_rate_is_limited(way))
     return size;
   pthread_mutex_lock(&lock);
-  double now = (double)standin_now();
-  double oldest = now - burst / rate - (busy ? (double)CATCH_UP_NS : 0);
-  if (paid < oldest)
-    paid = oldest;
-  double credit = (now - paid) * rate;
-  double quantum = (double)size < burst / 2 ? (double)size : burst / 2;
-  size_t allowed = 0;
-  if (credit < quantum)
-    *until = (int64_t)(paid + quantum / rate) + 1;
-  else
-    allowed = credit < (double)size ? (size_t)credit : size;
-  busy = true;
-  paid += (double)allowed / rate;
+  size_t allowed = standin_link_take(&links[way], standin_now(), size, until);
   pthread_mutex_unlock(&lock);
   return allowed;
 }
 
-void standin_rate_return(size_t size)
+void standin_rate_return(enum way way, size_t size)
 {
-  if (!standin_rate_is_limited() || !size)
+  if (!standin_rate_is_limited(way) || !size)
     return;
   pthread_mutex_lock(&lock);
-  paid -= (double)size / rate;
+  standin_link_return(&links[way], size);
   pthread_mutex_unlock(&lock);
 }
 
-void standin_rate_idle(void)
+void standin_rate_idle(enum way way)
 {
-  if (!standin_rate_is_limited())
+  if (!standin_rate_is_limited(way))
     return;
   pthread_mutex_lock(&lock);
-  busy = false;
+  standin_link_idle(&links[way]);
   pthread_mutex_unlock(&lock);
 }

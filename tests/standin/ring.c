@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The collectives, as schedules on a ring of all ranks: rank r sends to r + 1 and receives from r - 1.
+ * The collectives, as schedules on a ring of all ranks: each rank sends to the one at the next place and receives from
+ * the one before. Ranks of one host have places beside each other (host.c), as in NCCL: a ring enters each host once.
  *
  * A schedule is a sequence of chunks to send and one of chunks to receive, both walked by slice and step. A chunk that
  * was received in step s is sent in step s + 1, and each byte may go on as soon as it has arrived and been reduced, so
@@ -31,6 +32,12 @@ struct chunk {
 static int modulo(int rank, int nranks)
 {
   return (rank % nranks + nranks) % nranks;
+}
+
+/* Where the shard of the rank that is `places` places away begins in a buffer of all shards. */
+static size_t shard_at(const struct ring *ring, int places)
+{
+  return (size_t)ring->ranks[modulo(ring->place + places, ring->nranks)] * ring->total;
 }
 
 /* Bytes of slice `slice` of each shard (for AllReduce: of the whole buffer). */
@@ -66,16 +73,15 @@ static struct chunk chunk_to_send(const struct ring *ring, const struct cursor *
   switch (call->function) {
   case FN_REDUCE_SCATTER:
     if (at->step == 0)
-      chunk.data = input + (size_t)modulo(ring->rank - 1, ring->nranks) * ring->total + offset;
+      chunk.data = input + shard_at(ring, -1) + offset;
     else
       chunk.data = work_buffer(ring, at->slice, at->step - 1);
     break;
   case FN_ALL_GATHER:
-    chunk.data = at->step == 0 ? input
-                 : (char *)call->recv + (size_t)modulo(ring->rank - at->step, ring->nranks) * ring->total;
+    chunk.data = at->step == 0 ? input : (char *)call->recv + shard_at(ring, -at->step);
     break;
   case FN_ALL_REDUCE:
-    chunk = all_reduce_chunk(ring, at->slice, modulo(ring->rank - at->step, ring->nranks));
+    chunk = all_reduce_chunk(ring, at->slice, modulo(ring->place - at->step, ring->nranks));
     chunk.input = at->step == 0;
     if (chunk.input)
       chunk.data = (char *)chunk.own;
@@ -97,16 +103,15 @@ static struct chunk chunk_to_receive(const struct ring *ring, const struct curso
   struct chunk chunk = {.size = slice_size(ring, at->slice), .data = (char *)call->recv + offset};
   switch (call->function) {
   case FN_REDUCE_SCATTER:
-    chunk.own = (const char *)call->send + offset +
-                (size_t)modulo(ring->rank - at->step - 2, ring->nranks) * ring->total;
+    chunk.own = (const char *)call->send + offset + shard_at(ring, -at->step - 2);
     chunk.complete = at->step == ring->steps - 1;
     chunk.work = !chunk.complete;
     break;
   case FN_ALL_GATHER:
-    chunk.data = (char *)call->recv + (size_t)modulo(ring->rank - at->step - 1, ring->nranks) * ring->total;
+    chunk.data = (char *)call->recv + shard_at(ring, -at->step - 1);
     break;
   case FN_ALL_REDUCE:
-    chunk = all_reduce_chunk(ring, at->slice, modulo(ring->rank - at->step - 1, ring->nranks));
+    chunk = all_reduce_chunk(ring, at->slice, modulo(ring->place - at->step - 1, ring->nranks));
     chunk.complete = at->step == ring->nranks - 2;
     if (at->step > ring->nranks - 2)
       chunk.own = NULL;
@@ -137,7 +142,7 @@ static void advance(const struct ring *ring, struct cursor *at,
 }
 
 /* -- starting ---------------------------------------------------------------------------------------------------- */
-static void plan(struct ring *ring)
+static void plan(struct ring *ring, const struct ncclComm *comm)
 {
   const struct call *call = ring->call;
   size_t size = call->count * ring->element;
@@ -157,9 +162,9 @@ static void plan(struct ring *ring)
     ring->steps = 2 * (n - 1);
     ring->slice_size = SLICE * (size_t)n;
     break;
-  default: { /* the chains: from the root on, or from the rank after it to the root */
-    int first = call->function == FN_BROADCAST ? call->root : modulo(call->root + 1, n);
-    int place = modulo(ring->rank - first, n);
+  default: { /* the chains: from the root on, or from the place after it to the root */
+    int first = comm->place[call->root] + (call->function == FN_REDUCE);
+    int place = modulo(ring->place - first, n);
     ring->receives = place > 0;
     ring->sends = place < n - 1;
     ring->steps = 1;
@@ -194,7 +199,7 @@ static void plan_own_copy(struct ring *ring)
   const struct call *call = ring->call;
   char *to = call->recv;
   if (call->function == FN_ALL_GATHER)
-    to += (size_t)ring->rank * ring->total;
+    to += shard_at(ring, 0);
   else if (call->function != FN_BROADCAST || ring->receives)
     return;
   if (to != call->send) {
@@ -210,10 +215,11 @@ static bool is_reduction(enum function function)
 
 ncclResult_t standin_ring_start(struct ring *ring, struct ncclComm *comm, struct call *call)
 {
+  int n = comm->nranks, place = comm->place[comm->rank];
   *ring = (struct ring){.call = call, .reduction = call->reduction, .element = standin_type_size(call->type),
-                        .rank = comm->rank, .nranks = comm->nranks, .next = modulo(comm->rank + 1, comm->nranks),
-                        .prev = modulo(comm->rank - 1, comm->nranks)};
-  plan(ring);
+                        .ranks = comm->ring, .place = place, .nranks = n, .next = comm->ring[modulo(place + 1, n)],
+                        .prev = comm->ring[modulo(place - 1, n)]};
+  plan(ring, comm);
   if (!reserve(ring, comm))
     return standin_fail(ncclSystemError, "no memory for the ring's buffers");
   if (ring->reduction.device_scalar)
@@ -256,7 +262,7 @@ static ncclResult_t send_some(struct ring *ring, struct ncclComm *comm, bool *pr
   struct chunk chunk = chunk_to_send(ring, &ring->sent);
   size_t size = sendable(ring, &chunk), moved;
   if (!size) {
-    standin_rate_idle();
+    standin_rate_idle(comm->peers[ring->next].way);
     return ncclSuccess;
   }
   const char *data = chunk.data + ring->sent.offset;
@@ -278,7 +284,7 @@ static ncclResult_t send_some(struct ring *ring, struct ncclComm *comm, bool *pr
   *progress |= moved > 0 || ring->out.done > head;
   advance(ring, &ring->sent, chunk_to_send);
   if (ring->sent.slice == ring->slices)
-    standin_rate_idle();
+    standin_rate_idle(comm->peers[ring->next].way);
   return result;
 }
 

@@ -78,8 +78,12 @@ ncclResult_t standin_config_check(const ncclConfig_t *config);
 /* -- communicators (comm.c) -------------------------------------------------------------------------------------- */
 struct channel;
 
+/* What a rank's bytes go through. */
+enum way { WAY_BETWEEN /* hosts */, WAY_INSIDE /* a host */ };
+
 struct peer {
   int fd;                  /* TCP; -1 for oneself */
+  enum way way;
   struct channel *channel; /* shared memory instead of it, or NULL */
   bool wants_read;         /* the last attempt would have blocked */
   bool wants_write;
@@ -99,6 +103,13 @@ struct address {
   } is;
 };
 
+/* What every member tells the others about itself. */
+struct member {
+  struct address address; /* of its listener */
+  int32_t color, key;     /* of a child */
+  uint64_t host;          /* equal for those that share one */
+};
+
 struct ncclComm {
   struct ncclComm *next;        /* in the list of live communicators; that list's lock guards next and busy */
   int busy;                     /* calls that are using it */
@@ -115,7 +126,8 @@ struct ncclComm {
   int64_t paced_until;          /* not 0: the rate limit refused to send until then */
 
   int listener;                 /* stays open: the lowest rank serves the bootstrap of children */
-  struct address *addresses;    /* nranks: everybody's listener */
+  struct member *members;       /* nranks */
+  int *ring, *place;            /* nranks: the rank at each place of the ring, and each rank's place */
   uint64_t secret;              /* known to the members only */
   uint32_t splits;              /* made so far */
 
@@ -209,7 +221,9 @@ struct ring {
   struct reduction reduction; /* with its scalar read */
   size_t element, total;      /* sizes of an element, and of a shard (AllReduce, Broadcast, Reduce: of the buffer) */
   size_t slice_size, slices;
-  int rank, nranks, next, prev;
+  const int *ranks;           /* at each place of the ring */
+  int place, nranks;          /* this rank's */
+  int next, prev;             /* ranks */
   int steps;                  /* chunks of a slice */
   int dependency;             /* what is sent in step s was received in step s + dependency; below 0: own input */
   bool sends, receives;
@@ -292,38 +306,40 @@ int standin_listen(struct address *address);
 int standin_connect_to(const struct address *address);
 /* Are these bytes one at all? */
 bool standin_is_address(const struct address *address);
-bool standin_same_host(const struct address *a, const struct address *b);
+
+/* -- hosts (host.c) ---------------------------------------------------------------------------------------------- */
+/* The host of a new member, which listens there: equal for those that share it. */
+uint64_t standin_host(const struct address *listener);
+/* Makes the ring of a communicator with its members. False: no memory. */
+bool standin_order_ring(struct ncclComm *comm);
+/* FNV-1a. */
+uint64_t standin_hash(uint64_t state, const void *data, size_t size);
 
 /* -- bootstrap (bootstrap.c) ------------------------------------------------------------------------------------- */
-/* What every member tells the root about itself, and the root everybody. */
-struct member {
-  struct address address;
-  int32_t color, key;
-};
-
 /* Serves the ids of this process in the background, from ncclGetUniqueId on. `nranks`: of the communicator that shall grow
  * by this id, otherwise 0. */
 ncclResult_t standin_unique_id(ncclUniqueId *id, int nranks);
-/* Rendezvous of all ranks by the ids; fills `comm` (rank and nranks are set) with addresses, secret and connections. */
+/* Rendezvous of all ranks by the ids; fills `comm` (rank and nranks are set) with members, secret and connections. */
 ncclResult_t standin_join(struct ncclComm *comm, const ncclUniqueId *ids, int nids);
 /* Rendezvous of the members of `parent` (ranks in `ranks`, ascending); fills `table` and the secret. */
-ncclResult_t standin_meet(struct ncclComm *parent, const int *ranks, int nranks, uint64_t tag, struct member *mine,
-                          struct member *table, uint64_t *secret);
-/* Connects everybody with everybody. comm->addresses, secret, rank, nranks and listener are set. */
+ncclResult_t standin_meet(struct ncclComm *parent, int wake, const int *ranks, int nranks, uint64_t tag,
+                          struct member *mine, struct member *table, uint64_t *secret);
+/* Connects everybody with everybody. comm->members, secret, rank, nranks and listener are set. */
 ncclResult_t standin_connect(struct ncclComm *comm, int wake);
 
 /* -- rate limit and statistics ----------------------------------------------------------------------------------- */
-bool standin_rate_is_limited(void);
+bool standin_rate_is_limited(enum way way);
 /* How many of `size` bytes may be sent now; 0: none before *until. What is not sent is given back. `size` > 0. */
-size_t standin_rate_take(size_t size, int64_t *until);
-void standin_rate_return(size_t size);
-/* There is nothing to send now: the link saves up its burst only, until the next standin_rate_take. */
-void standin_rate_idle(void);
+size_t standin_rate_take(enum way way, size_t size, int64_t *until);
+void standin_rate_return(enum way way, size_t size);
+/* There is nothing to send that way now: the link saves up its burst only, until the next standin_rate_take. */
+void standin_rate_idle(enum way way);
 
 #define STANDIN_NO_LINE ((size_t)-1)
 /* Begins the line of a call; `comm_id` and `type` may be -1 for none. */
 size_t standin_stats_begin(const char *function, int64_t comm_id, size_t count, int type);
-void standin_stats_add(size_t line, size_t payload_sent, int64_t nanoseconds);
+void standin_stats_sent(size_t line, enum way way, size_t payload);
+void standin_stats_took(size_t line, int64_t nanoseconds);
 
 /* -- faults on request (fault.c) --------------------------------------------------------------------------------- */
 /* How many of `size` bytes (at least one) may be sent on `fd` now; 0: the connection was reset, errno says so. May not

@@ -3,7 +3,8 @@
  * the end of the process.
  *
  * Tab-separated, one header line, one line a call in the order of the calls: index, function, communicator (ordinal of
- * its creation in this process), count, datatype (NCCL's number), payload bytes sent on sockets, microseconds.
+ * its creation in this process), count, datatype (NCCL's number), payload bytes sent to other ranks, microseconds, and
+ * which of the bytes went to ranks of other hosts.
  * Columns without a meaning for a call hold "-". Kept in memory until then; the file is written by the process that
  * made the calls, not by its forks. Any thread.
  */
@@ -19,7 +20,7 @@ struct line {
   int64_t comm_id;
   size_t count;
   int type;
-  size_t payload;
+  size_t payload[2]; /* by enum way */
   int64_t nanoseconds;
 };
 
@@ -59,12 +60,20 @@ size_t standin_stats_begin(const char *function, int64_t comm_id, size_t count, 
   return index;
 }
 
-void standin_stats_add(size_t index, size_t payload_sent, int64_t nanoseconds)
+void standin_stats_sent(size_t index, enum way way, size_t payload)
 {
   if (index == STANDIN_NO_LINE)
     return;
   pthread_mutex_lock(&lock);
-  lines[index].payload += payload_sent;
+  lines[index].payload[way] += payload;
+  pthread_mutex_unlock(&lock);
+}
+
+void standin_stats_took(size_t index, int64_t nanoseconds)
+{
+  if (index == STANDIN_NO_LINE)
+    return;
+  pthread_mutex_lock(&lock);
   lines[index].nanoseconds += nanoseconds;
   pthread_mutex_unlock(&lock);
 }
@@ -82,7 +91,8 @@ static void print_line(FILE *file, size_t index)
     fprintf(file, "-\t");
   else
     fprintf(file, "%d\t", line->type);
-  fprintf(file, "%zu\t%.1f\n", line->payload, (double)line->nanoseconds / 1e3);
+  fprintf(file, "%zu\t%.1f\t%zu\n", line->payload[WAY_BETWEEN] + line->payload[WAY_INSIDE],
+          (double)line->nanoseconds / 1e3, line->payload[WAY_BETWEEN]);
 }
 
 __attribute__((destructor)) static void write_file(void)
@@ -100,7 +110,7 @@ __attribute__((destructor)) static void write_file(void)
     fprintf(stderr, "NCCL stand-in: cannot write %s: %m\n", path);
     return;
   }
-  fprintf(file, "index\tfunction\tcomm\tcount\tdatatype\tpayload_bytes\tmicroseconds\n");
+  fprintf(file, "index\tfunction\tcomm\tcount\tdatatype\tpayload_bytes\tmicroseconds\tbetween_bytes\n");
   for (size_t i = 0; i < nlines; i++)
     print_line(file, i);
   fclose(file);

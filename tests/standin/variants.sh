@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Links the stand-in once for each NCCL that it shall play: the same objects, its version, and the functions that it has
-# (versions.def). "allreduce-only" and "no-send-recv" are not
-# any NCCL, but what others ship under its name.
+# (versions.def). "allreduce-only", "no-send-recv" and "no-split"
+# are not any NCCL, but what others ship under its name.
 #
 #   variants.sh TABLE FOLDER OBJECT...      writes FOLDER/VARIANT/libnccl.so.2; uses $CC and $LDFLAGS
 set -eu
@@ -15,7 +15,7 @@ functions()
   awk -F '[(), ]+' -v code="$1" '/^FUNCTION\(/ && $3 * 10000 + $4 * 100 + $5 <= code { printf "%s; ", $2 }' "$table"
 }
 
-for variant in 2.18.1 2.19.4 2.22.3 2.23.4 2.26.6 2.27.7 2.28.3 2.28.9 2.29.2 2.30.7 allreduce-only no-send-recv; do
+for variant in 2.18.1 2.19.4 2.22.3 2.23.4 2.26.6 2.27.7 2.28.3 2.28.9 2.29.2 2.30.7 allreduce-only no-send-recv no-split; do
   at=$folder/$variant
   mkdir -p "$at"
   code=21801
@@ -24,6 +24,8 @@ for variant in 2.18.1 2.19.4 2.22.3 2.23.4 2.26.6 2.27.7 2.28.3 2.28.9 2.29.2 2.
       names='ncclGetVersion; ncclGetErrorString; ncclGetUniqueId; ncclCommInitRank; ncclCommDestroy; ncclAllReduce; ' ;;
     no-send-recv)
       names=$(functions $code | sed 's/ncclSend; ncclRecv; //') ;;
+    no-split)
+      names=$(functions $code | sed 's/ncclCommSplit; //') ;;
     *)
       code=$(echo "$variant" | awk -F . '{ print $1 * 10000 + $2 * 100 + $3 }')
       names=$(functions "$code") ;;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Sending and receiving without blocking: an envelope and its payload, over shared memory where two ranks have it
- * (channel.c) and TCP otherwise, within the rate limit. What would block leaves a note in the peer for engine.c's poll.
+ * (channel.c) and TCP otherwise, within the rate limits. What would block leaves a note in the peer for engine.c's poll.
  * Belongs to the thread that runs the communicator.
  */
 #include "standin.h"
@@ -70,7 +70,8 @@ ncclResult_t standin_wire_send(struct ncclComm *comm, int peer, struct envelope 
   size_t wanted = standin_fault_send(comm->peers[peer].fd, head + (size < PIECE ? size : PIECE));
   if (!wanted)
     return lost("cannot send to", peer);
-  size_t allowed = standin_rate_take(wanted, &until);
+  enum way way = comm->peers[peer].way;
+  size_t allowed = standin_rate_take(way, wanted, &until);
   if (!allowed) {
     if (!comm->paced_until || until < comm->paced_until)
       comm->paced_until = until;
@@ -83,7 +84,7 @@ ncclResult_t standin_wire_send(struct ncclComm *comm, int peer, struct envelope 
   };
   ssize_t sent = send_parts(&comm->peers[peer], parts + !head_now, 2 - !head_now);
   size_t passed = sent > 0 ? (size_t)sent : 0;
-  standin_rate_return(allowed - passed);
+  standin_rate_return(way, allowed - passed);
   standin_fault_sent(passed);
   if (sent < 0)
     return lost("cannot send to", peer);

@@ -53,6 +53,66 @@ static void check_levels(void)
      "the sum of a host: 34.2 microseconds; nothing for one rank");
 }
 
+static int same(struct tagc_link link, double latency_ns, double ns_per_byte, double message_ns)
+{
+  return near(link.latency_ns, latency_ns) && near(link.ns_per_byte, ns_per_byte) && near(link.message_ns, message_ns);
+}
+
+/* Inside a host 1 microsecond and 0.1 ns a byte for each rank; between hosts 5 and 0.8 for all of them. */
+static void check_links(void)
+{
+  const struct tagc_hosts two_of_four = {8, 2, 4}, four_of_two = {8, 4, 2}, uneven = {8, 2, 3};
+  const struct tagc_hosts one = {8, 1, 8}, alone = {4, 4, 1};
+  const struct tagc_link inside = {1000, 0.1, 100}, between = {5000, 0.8, 800};
+  struct tagc_links l = tagc_links_among(&two_of_four, &inside, &between, false);
+  /* One step of seven is between the hosts. Messages: 4 ranks send 4 each to the other host, 16 * 0.8 over 7. */
+  ok(same(l.ring, (6 * 1000 + 5000) / 7., 0.8, 0), "flat, a ring: the rate of its slowest edge, and the latencies on the way");
+  ok(same(l.all_to_all, 5000, 12.8 / 7, (4 * 800 + 3 * 100) / 7.), "flat, messages: the host's 16 share what it has");
+  l = tagc_links_among(&four_of_two, &inside, &between, false);
+  ok(same(l.ring, (4 * 1000 + 3 * 5000) / 7., 0.8, 0) && same(l.all_to_all, 5000, 2 * 6 * 0.8 / 7, (6 * 800 + 100) / 7.),
+     "and with four hosts of two: three slow steps, and twelve messages");
+  l = tagc_links_among(&uneven, &inside, &between, false);
+  ok(same(l.ring, (6 * 1000 + 5000) / 7., 0.8, 0) && same(l.all_to_all, 5000, 3 * 5 * 0.8 / 7, (5 * 800 + 2 * 100) / 7.),
+     "on uneven hosts: what this rank's host makes of it");
+  l = tagc_links_among(&two_of_four, &between, &inside, false);
+  ok(same(l.ring, (6 * 5000 + 1000) / 7., 0.8, 0) && same(l.all_to_all, 5000, 3 * 0.8 / 7, (4 * 100 + 3 * 800) / 7.),
+     "where the inside is slower, it decides");
+  l = tagc_links_among(&two_of_four, &inside, &between, true);
+  ok(same(l.ring, 5000, 3.2, 800) && same(l.all_to_all, 5000, 3.2, 800), "two levels: four exchanges share what the host has");
+  l = tagc_links_among(&one, &inside, &between, false);
+  ok(same(l.ring, 1000, 0.1, 100) && same(l.all_to_all, 1000, 0.1, 100), "one host: what is inside");
+  l = tagc_links_among(&alone, &inside, &between, false);
+  ok(same(l.ring, 5000, 0.8, 0) && same(l.all_to_all, 5000, 0.8, 800), "a host for each rank: what is between");
+  l = tagc_links_among(&alone, &inside, &between, true);
+  ok(same(l.ring, 5000, 0.8, 800) && same(l.all_to_all, 5000, 0.8, 800), "on one level or two");
+}
+
+/* Shards of 1,000 on two hosts of four, in messages of 1,040 bytes; and the longest ones on 512 hosts of eight. */
+static void check_both_levels(void)
+{
+  const struct tagc_hosts two_of_four = {8, 2, 4}, most = {4096, 512, 8};
+  const struct tagc_shape all = {.n = 1000, .nranks = 8, .dtype = TAGC_FLOAT32};
+  const struct tagc_shape one_a_host = {.n = 1000, .nranks = 2, .dtype = TAGC_FLOAT32};
+  const struct tagc_layout layout = {.message_bytes = 1040, .capacity = 1000};
+  const struct tagc_link inside = {1000, 0.1, 0}, between = {5000, 0.8, 0};
+  const struct tagc_links flat = tagc_links_among(&two_of_four, &inside, &between, false);
+  const struct tagc_links levels = tagc_links_among(&two_of_four, &inside, &between, true);
+  ok(near(tagc_plain_wire_ns(&all, &flat.ring), 6 * 1000 + 5000 + 7 * 4000 * 0.8), "plain: 33.4 microseconds");
+  ok(near(tagc_layout_wire_ns(&all, &layout, &flat.ring, &flat.all_to_all), 5000 + 16 * 1040 * 0.8),
+     "flat: 16 messages leave the host, 18.312 microseconds");
+  ok(near(tagc_host_sum_ns(&all, &two_of_four, &inside) +
+            tagc_layout_wire_ns(&one_a_host, &layout, &levels.ring, &levels.all_to_all),
+          3 * (1000 + 800) + 5000 + 4 * 1040 * 0.8),
+     "two levels: three steps inside, then four messages leave the host, 13.728 microseconds");
+  const struct tagc_shape large = {.n = UINT32_MAX, .nranks = 4096, .dtype = TAGC_FLOAT32};
+  const struct tagc_layout whole = {.message_bytes = UINT64_C(4) * UINT32_MAX, .capacity = 1};
+  const struct tagc_traffic t = tagc_layout_traffic(&large, &whole, &most, false);
+  const struct tagc_links l = tagc_links_among(&most, &inside, &between, false);
+  ok(t.between == 4088 * whole.message_bytes && t.inside == 7 * whole.message_bytes &&
+       near(tagc_layout_wire_ns(&large, &whole, &l.ring, &l.all_to_all), 5000 + 8. * 4088 * 4 * 4294967295.0 * 0.8),
+     "512 hosts of eight with four thousand million elements a shard");
+}
+
 static void check_messages(void)
 {
   const struct tagc_shape shape = {.n = 1000, .nranks = 4, .dtype = TAGC_FLOAT32};
@@ -97,6 +157,8 @@ int main(void)
 {
   check_plain();
   check_levels();
+  check_links();
+  check_both_levels();
   check_messages();
   check_sketch();
   check_ends();

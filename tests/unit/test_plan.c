@@ -170,6 +170,145 @@ static void slots(void)
   ok(tagc_plan_slot(&good, &layout, &bytes) == TAGC_REASON_bad_option, "a refused option");
 }
 
+/* ---- hosts ---------------------------------------------------------------------------------------------------------- */
+
+enum { SHARD = 1000000 };           /* bytes */
+
+static uint64_t payload;
+
+static bool payload_layout(const struct tagc_shape *shape, struct tagc_layout *layout)
+{
+  (void)shape;
+  *layout = (struct tagc_layout){.message_bytes = payload, .capacity = 1};
+  return true;
+}
+
+static void scopes(void)
+{
+  static const struct tagc_hosts several = {8, 2, 4}, one = {8, 1, 8}, alone = {8, 8, 1}, uneven = {8, 2, 5};
+  static const struct {
+    int scope;
+    const struct tagc_hosts *hosts;
+    bool even, splits;
+    enum tagc_reason reason;
+    bool two_levels;
+    const char *what;
+  } table[] = {
+    {TAGC_SCOPE_AUTO, &several, true, true, TAGC_REASON_compressed, true, "two hosts of four ranks: two levels"},
+    {TAGC_SCOPE_INTER, &several, true, true, TAGC_REASON_compressed, true, "inter: as auto"},
+    {TAGC_SCOPE_FLAT, &several, true, true, TAGC_REASON_compressed, false, "flat: one"},
+    {TAGC_SCOPE_AUTO, &several, true, false, TAGC_REASON_compressed, false, "without ncclCommSplit: one"},
+    {TAGC_SCOPE_INTER, &several, true, false, TAGC_REASON_compressed, false, "inter without ncclCommSplit: one"},
+    {TAGC_SCOPE_AUTO, &alone, true, true, TAGC_REASON_compressed, false, "one rank a host: one level"},
+    {TAGC_SCOPE_INTER, &alone, true, true, TAGC_REASON_compressed, false, "inter, one rank a host: one level"},
+    {TAGC_SCOPE_AUTO, &one, true, true, TAGC_REASON_one_host, false, "one host: plain"},
+    {TAGC_SCOPE_INTER, &one, true, false, TAGC_REASON_one_host, false, "inter on one host: plain"},
+    {TAGC_SCOPE_FLAT, &one, true, false, TAGC_REASON_compressed, false, "flat on one host: forced"},
+    {TAGC_SCOPE_AUTO, &uneven, false, true, TAGC_REASON_uneven_hosts, false, "uneven hosts: plain"},
+    {TAGC_SCOPE_INTER, &uneven, false, true, TAGC_REASON_uneven_hosts, false, "inter on uneven hosts: plain"},
+    {TAGC_SCOPE_FLAT, &uneven, false, true, TAGC_REASON_compressed, false, "flat on uneven hosts: forced"},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    tagc_options_default(&options);
+    options.scope = table[i].scope;
+    const struct tagc_scope_plan plan = tagc_plan_scope(&options, table[i].hosts, table[i].even, table[i].splits);
+    ok(plan.reason == table[i].reason && plan.two_levels == table[i].two_levels, "%s", table[i].what);
+  }
+}
+
+static struct tagc_slot_question ask_on(int hosts, int local, bool two_levels, const struct tagc_codec *codec)
+{
+  static const struct tagc_slot_info info = {.unit = 4, .name = "unit4"};
+  tagc_options_default(&options);
+  return (struct tagc_slot_question){
+    .options = &options, .codec = codec, .slot = &info, .hosts = {hosts * local, hosts, local},
+    .scope = {TAGC_REASON_compressed, two_levels},
+    .shape = {SHARD / 4, two_levels ? hosts : hosts * local, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE},
+    .op = TAGC_OP_AVG, .gradients = true,
+  };
+}
+
+/* A shard has a million bytes. Of seven that a ring of 2 x 4 ranks carries a quarter crosses between the hosts: 1.75 million a
+ * rank. One payload does so in two levels, four do flat; these must be less than 0.8 of the ring's, 0.35 million each. */
+static void weights(void)
+{
+  static const struct tagc_codec codec = {.name = "some", .layout = payload_layout};
+  static const struct {
+    int hosts, local;
+    bool two_levels;
+    int scope;
+    uint64_t payload;
+    enum tagc_reason reason;
+    const char *what;
+  } table[] = {
+    {2, 4, true, TAGC_SCOPE_AUTO, 1749999, TAGC_REASON_compressed, "two levels: a byte less than the ring's between hosts"},
+    {2, 4, true, TAGC_SCOPE_AUTO, 1750000, TAGC_REASON_no_gain, "two levels: as much"},
+    {4, 2, true, TAGC_SCOPE_INTER, 1166666, TAGC_REASON_compressed, "4 x 2: three payloads against 3.5 shards"},
+    {4, 2, true, TAGC_SCOPE_INTER, 1166667, TAGC_REASON_no_gain, "4 x 2: a byte more each"},
+    {2, 4, false, TAGC_SCOPE_AUTO, 349999, TAGC_REASON_compressed, "flat: less than 0.8 of the ring's"},
+    {2, 4, false, TAGC_SCOPE_AUTO, 350000, TAGC_REASON_topology, "flat: 0.8 of them"},
+    {2, 4, false, TAGC_SCOPE_INTER, 350000, TAGC_REASON_topology, "inter does not force flat"},
+    {2, 4, false, TAGC_SCOPE_AUTO, 999999, TAGC_REASON_topology, "flat: more between hosts, though less in all"},
+    {2, 4, false, TAGC_SCOPE_AUTO, 1000000, TAGC_REASON_no_gain, "flat: as much in all"},
+    {2, 4, false, TAGC_SCOPE_FLAT, 999999, TAGC_REASON_compressed, "forced flat: less in all"},
+    {2, 4, false, TAGC_SCOPE_FLAT, 1000000, TAGC_REASON_no_gain, "forced flat: as much in all"},
+    {8, 1, false, TAGC_SCOPE_AUTO, 999999, TAGC_REASON_compressed, "one rank a host: less than the ring"},
+    {8, 1, false, TAGC_SCOPE_AUTO, 1000000, TAGC_REASON_no_gain, "one rank a host: as much"},
+    {1, 8, false, TAGC_SCOPE_FLAT, 999999, TAGC_REASON_compressed, "forced on one host: less in all"},
+    {0, 8, false, TAGC_SCOPE_FLAT, 999999, TAGC_REASON_compressed, "forced, and hosts not known yet: less in all"},
+    {0, 8, false, TAGC_SCOPE_FLAT, 1000000, TAGC_REASON_no_gain, "forced, and hosts not known yet: as much"},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    struct tagc_slot_question q = ask_on(table[i].hosts, table[i].local, table[i].two_levels, &codec);
+    struct tagc_layout layout;
+    uint64_t bytes;
+    if (!q.hosts.hosts)
+      q.hosts.nranks = q.shape.nranks = q.hosts.local;
+    options.scope = table[i].scope;
+    payload = table[i].payload;
+    const enum tagc_reason reason = tagc_plan_slot(&q, &layout, &bytes);
+    ok(reason == table[i].reason, "%s: %s", table[i].what, tagc_reason_words(reason));
+    q.codec = &tagc_codec_none;
+    ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed, "the control may cost bytes");
+    q.codec = &codec;
+    q.scope.reason = TAGC_REASON_one_host;
+    ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_one_host, "unless its communicator passes every call");
+  }
+  struct tagc_slot_question q = ask_on(2, 4, false, &codec);
+  struct tagc_layout layout;
+  uint64_t bytes;
+  q.hosts.local = 5;
+  options.scope = TAGC_SCOPE_FLAT;
+  payload = 999999;
+  ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed, "forced on uneven hosts: less in all");
+  q = ask_on(2, 4, true, &codec);
+  options.min_bytes = 8 * SHARD;
+  ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed, "TAGC_MIN_BYTES is of all shards");
+  options.min_bytes++;
+  ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_small, "and not a byte more");
+  q.shape.residual = TAGC_STORAGE_FP32;
+  options.min_bytes = 1;
+  q.residual_left = SHARD;
+  ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed && bytes == SHARD,
+     "the residual is of the other hosts' shards alone: one, not seven");
+}
+
+/* The promise of two levels, in numbers. */
+static void promise(void)
+{
+  const struct tagc_codec *q4 = tagc_codec_find("q4");
+  const struct tagc_slot_question two = ask_on(2, 4, true, q4), flat = ask_on(2, 4, false, q4);
+  struct tagc_layout layout, flat_layout;
+  uint64_t bytes;
+  bool good = tagc_plan_slot(&two, &layout, &bytes) == TAGC_REASON_compressed &&
+              tagc_plan_slot(&flat, &flat_layout, &bytes) == TAGC_REASON_compressed;
+  const double sent = (double)tagc_layout_traffic(&two.shape, &layout, &two.hosts, true).between;
+  const double flat_sent = (double)tagc_layout_traffic(&flat.shape, &flat_layout, &flat.hosts, false).between;
+  const double plain = (double)tagc_plain_traffic(SHARD, &two.hosts).between;
+  ok(good && sent <= 1.05 / 4 * flat_sent, "2 hosts of 4 ranks, q4: %.4f of what flat sends between hosts", sent / flat_sent);
+  ok(good && sent <= 0.08 * plain, "and %.4f of the plain ring's in fp32", sent / plain);
+}
+
 int main(void)
 {
   calls();
@@ -177,5 +316,8 @@ int main(void)
   windows(TAGC_VOTE_CYCLE);
   windows(8);
   slots();
+  scopes();
+  weights();
+  promise();
   return tap_done();
 }

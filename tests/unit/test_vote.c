@@ -27,6 +27,8 @@ static const void *plain_from;
 static int plains, sends, all_to_alls, meetings, ends;
 static double plain_ns, send_ns, all_to_all_ns;         /* a byte */
 static int fail_at;                                     /* the end of that group fails */
+static size_t in_group, in_last_group;                  /* elements of the reduce-scatter there; 0: none */
+static int unmet;                                       /* messages of the probe that did not begin behind one of few elements */
 static void (*at_end)(void);                            /* or this happens inside it */
 static void (*other_rank)(int meeting, int64_t *words);
 
@@ -39,6 +41,8 @@ static ncclResult_t start_group(void) { return ncclSuccess; }
 
 static ncclResult_t end_group(void)
 {
+  in_last_group = in_group;
+  in_group = 0;
   if (++ends != fail_at)
     return ncclSuccess;
   if (!at_end)
@@ -62,6 +66,7 @@ static ncclResult_t reduce_scatter(const void *from, void *to, size_t count, ncc
 {
   (void)type, (void)op, (void)on, (void)stream;
   plains++;
+  in_group = count;
   plain_from = from;
   memset(to, 0, count * 4);
   take((double)count * 4 * plain_ns);
@@ -73,6 +78,7 @@ static ncclResult_t send_to(const void *from, size_t count, ncclDataType_t type,
 {
   (void)from, (void)peer, (void)on, (void)stream;
   sends++;
+  unmet += !comm->voted && type == ncclUint8 && (!in_last_group || in_last_group > 256);
   take(type == ncclUint8 ? (double)count * send_ns : 0);
   return ncclSuccess;
 }
@@ -122,7 +128,7 @@ static void set_up(void)
   device.alloc = alloc;
   comm->device = &device;
   comm->agreed = true;
-  plains = sends = all_to_alls = meetings = ends = allocations = fail_at = fail_allocation = 0;
+  plains = sends = all_to_alls = meetings = unmet = ends = allocations = fail_at = fail_allocation = 0;
   plain_ns = 100;
   send_ns = all_to_all_ns = 1;
   at_end = NULL;
@@ -174,6 +180,7 @@ static void wires(void)
      "before the vote the gradient is looked at, and nobody is asked");
   bool good = call() == ncclSuccess && meetings == 3 && slot()->verdict == TAGC_REASON_compressed && !comm->all_to_all;
   ok(good, "plain calls are slow: %s", slot()->codec ? slot()->codec->name : "plain");
+  ok(sends > 0 && !unmet, "all ranks begin what is measured behind a plain call of next to nothing");
   int before = sends;
   ok(call() == ncclSuccess && sends == before + 1 && meetings == 3, "the next call is compressed, and nobody asks again");
   tear_down();

@@ -1,0 +1,98 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What goes between hosts that hold several ranks, and how long it takes: one reduce-scatter through the library and the
+# stand-in for NCCL. hosts.sh BUILD_DIR [RATE_MBIT [ELEMENTS [SHAPE...]]], a SHAPE being HOSTSxLOCAL. First on hosts that
+# the stand-in plays: RATE_MBIT (50) is what a host has for others, RATE_INSIDE (eight times as much) what a rank has
+# inside; then, for shapes of two hosts, on two network namespaces with a token bucket (tbf) on the wire between them and
+# shared memory inside, if this user may make them. CODECS and SCOPES can be chosen, too.
+#
+# What the bytes allow: those that a host sends to others at RATE_MBIT, and those that a rank sends inside its host at
+# RATE_INSIDE; one after the other in two levels, otherwise the longer of the two. A limit lets 64 KiB through at once, and
+# on a wire 1448 of 1514 bytes are payload. The processor's time is on top; choose a rate at which it is not what ranks
+# wait for, and so many elements that 64 KiB are little. Takes a quarter of an hour, mostly waiting.
+set -eu
+build=$(cd "${1:-build}" && pwd)
+rate=${2:-50} elements=${3:-4194304}
+[ $# -gt 3 ] && shift 3 || set -- 2x2 2x4 4x2
+sparsity=${SPARSITY:-0.95}
+stats=$(mktemp -d "${TMPDIR:-/tmp}/tagc-hosts.XXXXXX")
+host_a='' host_b=''
+. "$(dirname "$0")/exchange_lib.sh"
+. "$(dirname "$0")/../two_hosts.sh"
+trap '[ -z "$host_a" ] || remove_hosts; rm -rf "$stats"' EXIT
+trap 'exit 130' INT TERM
+
+# on_namespaces PROGRAM...: the ranks on both of them, the lower half on the first.
+on_namespaces()
+{
+  pids='' rank=0 worst=0
+  for host in "$host_a" "$host_b"; do
+    for _ in $(seq "$local"); do
+      on_host "$host" env RANK=$rank WORLD_SIZE=$((2 * local)) MASTER_ADDR=10.99.0.1 MASTER_PORT=29500 \
+        NCCL_SOCKET_IFNAME=wire0 NCCL_HOSTID="$host" NCCL_STANDIN_STATS="$stats/rank" \
+        LD_LIBRARY_PATH="$build/tests/standin" LD_PRELOAD="$build/libtagc-preload.so" "$@" &
+      pids="$pids $!" rank=$((rank + 1))
+    done
+  done
+  for pid in $pids; do
+    wait "$pid" || { worst=$?; end_ranks; }
+  done
+  return $worst
+}
+
+# line CODEC SCOPE MS BETWEEN INSIDE
+line()
+{
+  echo "$shape $* $plain" | awk -v rate="$payload_rate" -v inside="$inside" '
+    function ms(bytes, mbit) { return bytes > 65536 && mbit ? 8 * (bytes - 65536) / mbit / 1000 : 0 }
+    {
+      between = ms($5, rate); within = ms($6, inside)
+      allowed = $3 == "inter" ? between + within : between > within ? between : within
+      printf "%5s %-6s %-5s %9.1f %10.1f %10.3f %10.3f %10.3f %10.4f\n", $1, $2, $3, $4, allowed, $4 / allowed,
+             $5 / 1e6, $6 / 1e6, $5 / $8
+    }'
+}
+
+# measure START SHAPE
+measure()
+{
+  shape=$2 hosts=${2%x*} local=${2#*x}
+  plain=$(exchange "$1" "$elements" 5 TAGC_MODE=off)
+  # shellcheck disable=SC2086 # plain and numbers are several words
+  line plain - $plain
+  for codec in ${CODECS:-q8 q4 sparse lhc}; do
+    for scope in ${SCOPES:-flat inter}; do
+      numbers=$(exchange "$1" "$elements" 5 TAGC_MODE=compress "TAGC_CODEC=$codec" "TAGC_SCOPE=$scope")
+      # shellcheck disable=SC2086
+      line "$codec" "$scope" $numbers
+    done
+  done
+}
+
+header()
+{
+  echo "$elements elements of fp32, sparsity $sparsity, $rate Mbit/s between hosts; $1"
+  form='%5s %-6s %-5s %9s %10s %10s %10s %10s %10s\n'
+  # shellcheck disable=SC2059
+  printf "$form" '' '' '' '' 'the bytes' 'time over' 'MB a host' 'MB a rank' 'of plain'
+  # shellcheck disable=SC2059
+  printf "$form" shape codec scope ms 'allow, ms' allowed to-others inside between
+}
+
+inside=${RATE_INSIDE:-$((8 * rate))} payload_rate=$rate
+header "played hosts, $inside Mbit/s a rank inside"
+for shape; do measure on_played_hosts "$shape"; done
+
+inside='' payload_rate=$(awk -v rate="$rate" 'BEGIN { print rate * 1448 / 1514 }')
+two_hosts || { echo "no network namespaces: they need root and ip(8)"; exit 0; }
+for host in "$host_a" "$host_b"; do
+  on_host "$host" tc qdisc add dev wire0 root tbf rate "${rate}mbit" burst 64kb latency 100ms || {
+    echo "no token bucket on a wire: that needs tc(8) and the kernel's sch_tbf"
+    exit 0
+  }
+done
+echo
+header "network namespaces, shared memory inside"
+for shape; do
+  [ "${shape%x*}" != 2 ] || measure on_namespaces "$shape"
+done
