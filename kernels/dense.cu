@@ -418,12 +418,11 @@ template <enum tagc_dense_codec codec> DEVICE void decode(const struct tagc_dens
     const uint32_t count = count_of(call, block);
     const struct rows rows = elements_fetch(own + from * size, call.dtype, lane, count, stage);
     float sum[EACH] = {0, 0, 0, 0, 0, 0, 0, 0}, x[EACH];
-    for (uint32_t sender = 0; sender < call.nranks; sender++) {
-      const uint8_t *message = call.message_in + call.message_bytes * sender;
+    UNROLL_4 for (uint32_t i = 0; i < call.nranks - 1; i++) {    /* no branches: several loads are under way at once */
+      const uint8_t *message = call.message_in + call.message_bytes * (i + (i >= call.rank));
       const uint16_t *scales = (const uint16_t *)(message + call.scales_at) + (uint64_t)block * steps<codec>::SCALES;
-      if (sender != call.rank)
-        steps<codec>::add(sum, scales, message + call.codes_at + (uint64_t)block * steps<codec>::BYTES, lane, count,
-                            stage);
+      const uint8_t *codes = message + call.codes_at + (uint64_t)block * steps<codec>::BYTES;
+      steps<codec>::add(sum, scales, codes, lane, count, stage);
     }
     if (steps<codec>::ROTATES)
       turn_back(sum, signs_of(rotation_key, block, lane), lane);

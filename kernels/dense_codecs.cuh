@@ -215,6 +215,7 @@ template <> struct steps<TAGC_DENSE_Q2> {
                                                     float *scratch, uint32_t *word)
   {
     uint32_t large;
+    __syncwarp();                  /* who read from there before is done */
     UNROLL for (uint32_t i = 0; i < EACH; i++)
       scratch[place_of(lane, i)] = v[i];
     __syncwarp();

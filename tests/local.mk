@@ -55,19 +55,30 @@ unit_tests += tests/unit/test_failed_calls
 # The stand-in for the CUDA driver, and kernels that run on it.
 EXTRA_DIST += tests/unit/cuda_child.h
 if HAVE_CXX
-cuda_tests = tests/unit/test_cuda_kernels
+cuda_tests = tests/unit/test_cuda_driver tests/unit/test_cuda_kernels tests/unit/test_cuda_streams
+tsan_cuda_tests = tests/unit/test_cuda_streams
 check_DATA += tests/standin/cuda/samples.so
 unit_tests += $(cuda_tests)
+to_driver = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
+tests_unit_test_cuda_driver_LDADD = tests/standin/cuda/libcuda.so.1
+tests_unit_test_cuda_driver_LDFLAGS = $(to_driver)
 tests_unit_test_cuda_kernels_LDADD = tests/standin/cuda/libcuda.so.1 -lm
-tests_unit_test_cuda_kernels_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
+tests_unit_test_cuda_kernels_LDFLAGS = $(to_driver)
+tests_unit_test_cuda_streams_LDADD = tests/standin/cuda/libcuda.so.1 -lpthread
+tests_unit_test_cuda_streams_LDFLAGS = $(to_driver)
 
 # GPU kernels against the host.
 cuda_tests += tests/unit/test_dense_cuda
 check_DATA += tests/standin/cuda/kernels.so
 tests_unit_test_dense_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
-tests_unit_test_dense_cuda_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
+tests_unit_test_dense_cuda_LDFLAGS = $(to_driver)
 endif
 EXTRA_DIST += tests/unit/dense_device.h
+
+# The same on a real GPU, where there is one: a command of its own, which builds what it needs.
+dist_check_SCRIPTS += tests/gpu/run tests/e2e/kernel_info.test
+TESTS += tests/gpu/run tests/e2e/kernel_info.test
+EXTRA_DIST += tests/gpu/speed.c tests/gpu/RESULTS.md
 
 # Our own NCCL header against the real one.
 EXTRA_DIST += tests/unit/abi_table.h
@@ -320,6 +331,7 @@ tests_tsan = \
   tests/e2e/nonblocking.test \
   tests/e2e/steps.test \
   tests/e2e/threads.test \
+  $(tsan_cuda_tests) \
   tests/unit/test_failed_calls \
   tests/unit/test_options \
   tests/unit/test_vote \

@@ -38,8 +38,8 @@ static int device_get(void **function, void *module, const char *name)
   return cuModuleGetFunction((CUfunction *)function, module, name);
 }
 
-/* The first device's. */
-static inline struct tagc_dense_launcher device_launcher(void)
+/* The first device's. `ptx`: what is for older drivers. */
+static inline struct tagc_dense_launcher device_launcher(bool ptx)
 {
   struct tagc_dense_launcher launcher = {.launch = device_launch};
   CUmodule module;
@@ -49,7 +49,7 @@ static inline struct tagc_dense_launcher device_launcher(void)
   device_open(0);
   MUST(cuCtxGetDevice(&device));
   MUST(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
-  MUST(cuModuleLoadData(&module, tagc_fatbin_size() > 0 ? tagc_fatbin() : "CUDA-STANDIN"));
+  MUST(cuModuleLoadData(&module, tagc_fatbin_size() == 0 ? "CUDA-STANDIN" : ptx ? tagc_fatbin_ptx() : tagc_fatbin()));
   MUST(tagc_dense_cuda_find(&launcher, device_get, module, &missing));
   launcher.processors = (uint32_t)processors;
   return launcher;

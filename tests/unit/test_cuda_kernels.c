@@ -136,6 +136,7 @@ static void warps(void)
     EXPECT(out[t][12] == (t < 32 ? 496 : UNTOUCHED));
     EXPECT(out[t][13] == (t < 32 ? 1 : UNTOUCHED));
     EXPECT(out[t][14] == (t < 32 && lane >= 8 ? 31 : UNTOUCHED));
+    EXPECT(out[t][15] == (t < 32 && lane != 31 ? 0x7fffffff : UNTOUCHED));
   }
 }
 
@@ -262,6 +263,7 @@ static void leaves_early(void) { run_wrong("leaves_early", 64); }
 static void two_barriers(void) { run_wrong("two_barriers", 64); }
 static void missing_lanes(void) { run_wrong("missing_lanes", 64); }
 static void not_in_mask(void) { run_wrong("not_in_mask", 32); }
+static void masks_differ(void) { run_wrong("masks_differ", 3); }
 static void waits_forever(void) { run_wrong("waits_forever", 2); }
 static void gives_up(void) { run_wrong("gives_up", 32); }
 
@@ -350,6 +352,7 @@ static void wrong_kernels(void)
      "which names one of each");
   dies("", missing_lanes, "waits for lanes ffffffff at", "lanes that never come to a shuffle");
   dies("", not_in_mask, "a lane is not in its own mask", "a lane that is not in its own mask");
+  dies("", masks_differ, "thread (1,0,0) waits for lanes 00000007 at", "lanes that do not name the same lanes");
   dies("", waits_forever, "thread (0,0,0) spins at", "a loop that waits for nobody");
   dies("", not_cooperative, "not a cooperative launch", "a barrier of all blocks in a launch that is not cooperative");
   dies("", gives_up, "kernel 'gives_up': trap at", "a trap");

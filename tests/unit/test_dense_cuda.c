@@ -2,9 +2,11 @@
  * The CUDA kernels of the dense codecs leave the bytes that the host leaves: messages, residuals, results, counts; over
  * codecs, types, storages, rounding, odd sizes, numbers of ranks, addresses, exceptions, hostile messages, several steps.
  *
- * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run).
+ * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: `ptx` takes the PTX for older
+ * drivers; `short` leaves out what only repeats, for tools that make everything slow; `large` is for what only a GPU can do.
  */
 #include "kernels/codecs.h"
+#include "kernels/dense.h"
 #include "tests/unit/dense_device.h"
 #include "tests/unit/tap.h"
 
@@ -311,6 +313,22 @@ static void check_exceptions(void)
   ok(same(&s), "a list that is too long by one");
 }
 
+/* So many blocks that a sum in another order would show in some. */
+static void check_large(void)
+{
+  for (int codec = 0; codec < CODECS; codec++)
+    for (int stochastic = 0; stochastic < 2; stochastic++) {
+      struct setting s = usual(codecs[codec]);
+      s.n = (16 << 20) + 17;
+      s.dtype = stochastic ? TAGC_BFLOAT16 : TAGC_FLOAT32;
+      s.storage = stochastic ? TAGC_STORAGE_INT8 : TAGC_STORAGE_FP32;
+      s.stochastic = stochastic;
+      s.steps = 2;
+      s.change = a_full_list;
+      ok(same(&s), "%s: a large shard, with as many exceptions as fit%s", codecs[codec], stochastic ? ", by chance" : "");
+    }
+}
+
 /* -- what others send -------------------------------------------------------------------------------------------------- */
 static struct tagc_exceptions *arrived(struct sim *sim, int rank)
 {
@@ -368,6 +386,84 @@ static void check_hostile(void)
   }
 }
 
+/* -- the order of q2's sums -------------------------------------------------------------------------------------------- */
+enum order { AS_THE_FORMAT_SAYS, OTHER_TREE, OTHER_LANES, BACKWARDS, ORDERS };
+
+static float sum_in(enum order order, const float *term)
+{
+  float lane[16] = {0};
+  for (int i = 0; i < 256; i++)
+    if (order == OTHER_LANES)
+      lane[i / 16] += term[i];
+    else
+      lane[i % 16] += term[order == BACKWARDS ? 255 - i : i];
+  for (int some = 8, by = 1; some > 0; some /= 2, by *= 2)
+    for (int t = 0; t < some; t++)
+      lane[order == OTHER_TREE ? 2 * by * t : t] += order == OTHER_TREE ? lane[2 * by * t + by] : lane[t + some];
+  return lane[0];
+}
+
+static void hadamard(float x[256])
+{
+  for (int stride = 1; stride < 256; stride *= 2)
+    for (int i = 0; i < 256; i++)
+      if (!(i & stride)) {
+        const float a = x[i], b = x[i + stride];
+        x[i] = a + b;
+        x[i + stride] = a - b;
+      }
+}
+
+/* What a block of rotated values is sent as, in short, where the scale shall have the right mean. */
+static uint64_t q2_sent(enum order order, const float rotated[256])
+{
+  float v[256], term[256];
+  uint32_t most = 0, large = 0;
+  for (int i = 0; i < 256; i++)
+    most = (tagc_bits_of(rotated[i]) & 0x7fffffffu) > most ? tagc_bits_of(rotated[i]) & 0x7fffffffu : most;
+  const float power = tagc_q2_power(most);
+  for (int i = 0; i < 256; i++) {
+    v[i] = rotated[i] * power;
+    term[i] = v[i] * v[i];
+  }
+  const float squares = sum_in(order, term), threshold = tagc_q2_threshold(squares);
+  for (int i = 0; i < 256; i++) {
+    large += term[i] > threshold;
+    term[i] = fabsf(v[i]) * (term[i] > threshold ? TAGC_Q2_LARGE : TAGC_Q2_SMALL);
+  }
+  return (uint64_t)large << 32 | tagc_to_bf16(tagc_q2_scale_unbiased(squares, sum_in(order, term)) / power);
+}
+
+/* One large rotated value among small ones, so that it matters with what it is added first: blocks that another order would
+ * send as something else. What rank 0 sends to rank 1 in the first step. */
+static void blocks_with_order(struct sim *sim)
+{
+  const uint64_t key = tagc_rotation_key(sim->shape.n, 1);
+  for (uint32_t block = 0; block < sim->shape.n / 256; block++)
+    for (bool found = false; !found;) {
+      float x[256], rotated[256];
+      for (int i = 0; i < 256; i++)
+        x[i] = 0x1p-12f * sim_normal();
+      x[sim_random() % 256] = 1 + (float)(sim_random() % 1000) * 1e-3f;
+      hadamard(x);
+      for (int i = 0; i < 256; i++) {
+        sim_put(sim, 0, 1, 256 * block + (uint64_t)i, x[i]);
+        rotated[i] = tagc_rotation_signs(key, block, (uint32_t)i / 64) >> i % 64 & 1 ? -x[i] * 0x1p-8f : x[i] * 0x1p-8f;
+      }
+      hadamard(rotated);
+      found = q2_sent(AS_THE_FORMAT_SAYS, rotated) != q2_sent((enum order)(1 + block % (ORDERS - 1)), rotated);
+    }
+}
+
+static void check_order(void)
+{
+  struct setting s = usual("q2");
+  s.n = 256 * 2 * (ORDERS - 1);
+  s.stochastic = true;
+  s.change = blocks_with_order;
+  ok(same(&s), "q2 adds in the order of the format, where another would show");
+}
+
 /* -- graphs ------------------------------------------------------------------------------------------------------------ */
 
 /* Captured once, launched twice with other gradients. */
@@ -408,15 +504,23 @@ static void check_graph(void)
   ok(!difference[0], "a graph that was captured does the same with what is there when it is launched: %s", difference);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-  launcher = device_launcher();
+  const bool brief = argc > 1 && strcmp(argv[1], "short") == 0;
+  launcher = device_launcher(argc > 1 && strcmp(argv[1], "ptx") == 0);
+  if (argc > 1 && strcmp(argv[1], "large") == 0) {
+    check_large();
+    return tap_done();
+  }
   check_variants();
-  check_patterns();
-  check_sizes();
   check_addresses();
+  if (!brief) {
+    check_patterns();
+    check_sizes();
+  }
   check_exceptions();
   check_hostile();
+  check_order();
   check_graph();
   ok(!tagc_dense_cuda_knows(&tagc_codec_lhc) && !tagc_dense_cuda_knows(&tagc_codec_none), "other codecs are not known");
   note("%llu bytes compared", (unsigned long long)compared);

@@ -202,6 +202,10 @@ CUDA_API CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph)
     result = CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
     c = NULL;
   }
+  if (c && c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(c->thread, pthread_self())) {
+    result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    c = NULL;
+  }
   if (c) {
     if (c->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
       result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;

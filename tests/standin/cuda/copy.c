@@ -170,7 +170,7 @@ CUDA_API CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t co
 /* -- functions of the host --------------------------------------------------------------------------------------------- */
 struct calling {
   struct task task;
-  CUhostFn *function;
+  CUhostFn function;
   void *data;
 };
 
@@ -181,7 +181,7 @@ static CUresult run_calling(struct task *task)
   return CUDA_SUCCESS;
 }
 
-CUDA_API CUresult standin_cuda_launch(CUstream handle, const char *name, CUhostFn *function, void *data,
+CUDA_API CUresult standin_cuda_launch(CUstream handle, const char *name, CUhostFn function, void *data,
                                       const struct standin_cuda_access *access, unsigned count)
 {
   CUstream stream;
@@ -199,7 +199,7 @@ CUDA_API CUresult standin_cuda_launch(CUstream handle, const char *name, CUhostF
   return result;
 }
 
-CUDA_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn *function, void *userData)
+CUDA_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *userData)
 {
   return standin_cuda_launch(stream, "cuLaunchHostFunc", function, userData, NULL, 0);
 }

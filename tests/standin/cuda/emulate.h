@@ -153,9 +153,9 @@ template <typename T> inline T __ldcv(const T *from) { return *const_cast<const 
 template <typename T> inline void __stcs(T *to, T value) { *to = value; }
 template <typename T> inline void __stcg(T *to, T value) { *to = value; }
 
-inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence() { emulate_fence(); }
+inline void __threadfence_block() { emulate_fence(); }
+inline void __threadfence_system() { emulate_fence(); }
 
 #define EMULATE_ATOMIC(name, type, builtin) \
   inline type name(type *at, type value) { return builtin(at, value, __ATOMIC_RELAXED); }
@@ -290,12 +290,6 @@ template <typename T> constexpr emulate_parameter emulate_describe()
     return {sizeof(T), std::is_class<T>::value || std::is_union<T>::value ? EMULATE_STRUCT : EMULATE_VALUE};
 }
 
-inline void *emulate_shared()
-{
-  static thread_local char anchor;
-  return &anchor;
-}
-
 template <auto Function> struct emulate_entry;
 template <typename... T, void (*Function)(T...)> struct emulate_entry<Function> {
   static constexpr emulate_parameter parameters[sizeof...(T) + 1] = {emulate_describe<T>()...};
@@ -306,7 +300,7 @@ template <typename... T, void (*Function)(T...)> struct emulate_entry<Function> 
   }
   static void call(void **from) { spread(from, std::index_sequence_for<T...>()); }
   emulate_kernel kernel;
-  explicit emulate_entry(const char *name) : kernel{name, call, parameters, sizeof...(T), emulate_shared, nullptr}
+  explicit emulate_entry(const char *name) : kernel{name, call, parameters, sizeof...(T), nullptr}
   {
     emulate_register(&kernel);
   }

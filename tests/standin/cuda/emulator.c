@@ -15,58 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/standin/cuda/driver.h"
-#include "tests/standin/cuda/fibre.h"
+#include "tests/standin/cuda/strand.h"
 
 enum { MOST_ROUNDS = 100000, POISON = 0xcd, MOST_GROUPS = 8 };
 
-enum state { BEGINS, RUNS, AT_BARRIER, AT_WARP, PAUSES, RETURNED };
-
-/* A thread of the kernel, and what it waits for. */
-struct strand {
-  struct emulate_thread self;       /* first: emulate_self points here */
-  enum state state;
-  struct fibre *fibre;              /* that holds its stack while it waits */
-  struct strand *next;
-  const char *file;                 /* where it waits */
-  int line;
-  enum emulate_warp_kind kind;
-  uint32_t mask;
-  uint64_t value, result;
-  unsigned argument, width;
-};
-
-struct emulate_block {
-  struct emulate_index index;
-  struct strand *strands;
-  unsigned waiting;                 /* at the barrier that `first` came to first */
-  const struct strand *first;
-  enum emulate_barrier_kind kind;
-  int gathered, result;
-  void *dynamic, *image;            /* image: its static shared memory, while another block of the launch runs */
-};
-
-struct queue {
-  struct strand *first, **last;
-};
-
-/* A launch on this thread. */
-struct runner {
-  const struct emulate_launch *launch;
-  struct emulate_block *blocks, *current;   /* current: whose static shared memory is in place */
-  unsigned alive, threads;          /* blocks, threads of each */
-  uint64_t begun, left;             /* threads of these blocks that have begun, that have not returned */
-  unsigned rounds;                  /* in which threads did nothing but pause */
-  struct queue ready, paused;
-  struct fibre home, *idle, *running;
-  void *shared;                     /* this thread's static shared memory of the kernel's object */
-  size_t shared_size;
-};
-
 EMULATE_API __thread struct emulate_thread *emulate_self;
-static __thread struct runner runner;
-
-static struct strand *own(void) { return (struct strand *)(void *)emulate_self; }
+__thread struct runner runner;
 
 static void push(struct queue *queue, struct strand *strand)
 {
@@ -85,7 +39,7 @@ static struct strand *pop(struct queue *queue)
   return strand;
 }
 
-static void release(struct strand *strand)
+void strand_release(struct strand *strand)
 {
   runner.rounds = 0;
   strand->state = RUNS;
@@ -97,7 +51,7 @@ static void enter(struct strand *strand)
 {
   struct runner *r = &runner;
   struct emulate_block *block = strand->self.home;
-  if (r->current != block && r->alive > 1) {
+  if (r->current != block && r->alive > 1 && r->shared_size) {
     if (r->current)
       memcpy(r->current->image, r->shared, r->shared_size);
     memcpy(r->shared, block->image, r->shared_size);
@@ -127,11 +81,14 @@ static unsigned in_order(unsigned i, unsigned count, uint64_t seed)
 static struct strand *begin_next(void)
 {
   struct runner *r = &runner;
-  if (r->begun == (uint64_t)r->alive * r->threads)
+  if (r->next_block == r->alive)
     return NULL;
-  struct emulate_block *block = &r->blocks[r->begun / r->threads];
-  struct strand *strand = &block->strands[in_order((unsigned)(r->begun % r->threads), r->threads, r->launch->seed)];
-  r->begun++;
+  unsigned thread = in_order(r->next_thread, r->threads, r->launch->seed);
+  struct strand *strand = &r->blocks[r->next_block].strands[thread];
+  if (++r->next_thread == r->threads) {
+    r->next_thread = 0;
+    r->next_block++;
+  }
   r->rounds = 0;
   return strand;
 }
@@ -139,7 +96,7 @@ static struct strand *begin_next(void)
 static void run_threads(void *data);
 
 /* Goes on with whoever can; returns when `from` is wanted again: the thread's own fibre when nobody can. */
-static void go_on(struct fibre *from)
+void strand_go_on(struct fibre *from)
 {
   struct runner *r = &runner;
   struct fibre *to = &r->home;
@@ -147,7 +104,7 @@ static void go_on(struct fibre *from)
   if (strand) {
     enter(strand);
     to = strand->fibre;
-  } else if (r->begun < (uint64_t)r->alive * r->threads) {
+  } else if (r->next_block < r->alive) {
     to = r->idle;
     if (to)
       r->idle = to->next;
@@ -165,7 +122,7 @@ static bool same_place(const char *file, int line, const struct strand *strand)
   return line == strand->line && (file == strand->file || strcmp(file, strand->file) == 0);
 }
 
-static void describe(char *text, size_t size, const struct strand *s)
+void strand_describe(char *text, size_t size, const struct strand *s)
 {
   const struct emulate_index *b = s->self.block, *t = &s->self.thread;
   int length = snprintf(text, size, "block (%u,%u,%u) thread (%u,%u,%u) ", b->x, b->y, b->z, t->x, t->y, t->z);
@@ -195,7 +152,7 @@ static size_t describe_block(char *text, size_t size, const struct emulate_block
     for (end = i + 1; end < runner.threads && alike(&block->strands[end], s); end++)
       ;
     char one[256];
-    describe(one, sizeof one, s);
+    strand_describe(one, sizeof one, s);
     length += (size_t)snprintf(text + length, size - length, "\n  %s", one);
     if (end > i + 1)
       length += (size_t)snprintf(text + length, size - length, ", and so do the next %u", end - i - 1);
@@ -223,12 +180,12 @@ static void deadlock(void)
 EMULATE_API void emulate_trap(const char *file, int line)
 {
   char text[256];
-  describe(text, sizeof text, own());
+  strand_describe(text, sizeof text, strand_self());
   standin_die("kernel '%s': trap at %s:%d: %s", runner.launch->kernel->name, file, line, text);
 }
 
 /* -- barriers ---------------------------------------------------------------------------------------------------------- */
-static void wait_here(struct strand *strand, enum state state, const char *file, int line)
+void strand_wait(struct strand *strand, enum state state, const char *file, int line)
 {
   strand->state = state;
   strand->file = file;
@@ -238,9 +195,9 @@ static void wait_here(struct strand *strand, enum state state, const char *file,
 
 EMULATE_API int emulate_barrier(enum emulate_barrier_kind kind, int value, const char *file, int line)
 {
-  struct strand *strand = own();
+  struct strand *strand = strand_self();
   struct emulate_block *block = strand->self.home;
-  wait_here(strand, AT_BARRIER, file, line);
+  strand_wait(strand, AT_BARRIER, file, line);
   strand->mask = 0;
   if (block->waiting == 0) {
     block->first = strand;
@@ -248,8 +205,8 @@ EMULATE_API int emulate_barrier(enum emulate_barrier_kind kind, int value, const
     block->gathered = kind == EMULATE_AND;
   } else if (block->kind != kind || !same_place(file, line, block->first)) {
     char one[256], other[256];
-    describe(one, sizeof one, block->first);
-    describe(other, sizeof other, strand);
+    strand_describe(one, sizeof one, block->first);
+    strand_describe(other, sizeof other, strand);
     standin_die("kernel '%s': the threads of a block are at different barriers\n  %s\n  %s",
                 runner.launch->kernel->name, one, other);
   }
@@ -260,154 +217,45 @@ EMULATE_API int emulate_barrier(enum emulate_barrier_kind kind, int value, const
   else
     block->gathered |= value != 0;
   if (++block->waiting < runner.threads) {
-    go_on(strand->fibre);
+    strand_go_on(strand->fibre);
     return block->result;
   }
   block->waiting = 0;
   block->result = block->gathered;  /* stays until all have come back, as the next barrier needs them */
   for (unsigned i = 0; i < runner.threads; i++)
     if (&block->strands[i] != strand)
-      release(&block->strands[i]);
+      strand_release(&block->strands[i]);
   strand->state = RUNS;
   return block->result;
-}
-
-/* -- warps ------------------------------------------------------------------------------------------------------------- */
-static bool is_there(const struct strand *lane, unsigned i, unsigned count)
-{
-  return i < count && lane->state != RETURNED;
-}
-
-/* Have all lanes come that the strand's operation names? Those that have returned are not waited for. The last is looked
- * at first: it comes last. */
-static bool is_complete(const struct strand *lanes, unsigned count, const struct strand *strand)
-{
-  for (unsigned i = count; i-- > 0;)
-    if ((strand->mask >> i & 1) && lanes[i].state != RETURNED &&
-        (lanes[i].state != AT_WARP || lanes[i].mask != strand->mask || lanes[i].kind != strand->kind))
-      return false;
-  return true;
-}
-
-/* The lane that a shuffle reads from; its own where the segment ends. */
-static unsigned source(const struct strand *strand, unsigned lane)
-{
-  unsigned width = strand->width, begin = lane & ~(width - 1), by = strand->argument;
-  if (strand->kind == EMULATE_SHFL)
-    return begin + (by & (width - 1));
-  if (strand->kind == EMULATE_SHFL_UP)
-    return by <= lane - begin ? lane - by : lane;
-  if (strand->kind == EMULATE_SHFL_DOWN)
-    return by < begin + width - lane ? lane + by : lane;
-  return (lane ^ by) < begin + width ? lane ^ by : lane;
-}
-
-static uint32_t reduce(enum emulate_warp_kind kind, uint32_t a, uint32_t b)
-{
-  switch (kind) {
-  case EMULATE_REDUCE_AND: return a & b;
-  case EMULATE_REDUCE_OR: return a | b;
-  case EMULATE_REDUCE_XOR: return a ^ b;
-  case EMULATE_REDUCE_MIN_U: return a < b ? a : b;
-  case EMULATE_REDUCE_MAX_U: return a > b ? a : b;
-  case EMULATE_REDUCE_MIN_S: return (int32_t)a < (int32_t)b ? a : b;
-  case EMULATE_REDUCE_MAX_S: return (int32_t)a > (int32_t)b ? a : b;
-  default: return a + b;
-  }
-}
-
-static uint64_t result_of(const struct strand *lanes, unsigned count, const struct strand *strand)
-{
-  unsigned lane = strand->self.linear % EMULATE_WARP;
-  uint64_t result = 0;
-  bool any = false;
-  if (strand->kind >= EMULATE_SHFL && strand->kind <= EMULATE_SHFL_XOR) {
-    unsigned from = source(strand, lane);
-    bool takes_part = (strand->mask >> from & 1) && is_there(&lanes[from], from, count);
-    return takes_part ? lanes[from].value : 0xcdcdcdcdcdcdcdcdu;    /* undefined */
-  }
-  for (unsigned i = 0; i < count; i++) {
-    if (!(strand->mask >> i & 1) || !is_there(&lanes[i], i, count))
-      continue;
-    if (strand->kind == EMULATE_BALLOT)
-      result |= (lanes[i].value & 1) << i;
-    else if (strand->kind == EMULATE_MATCH_ANY)
-      result |= (uint64_t)(lanes[i].value == strand->value) << i;
-    else
-      result = any ? reduce(strand->kind, (uint32_t)result, (uint32_t)lanes[i].value) : lanes[i].value;
-    any = true;
-  }
-  return result;
-}
-
-static unsigned lanes_of(const struct strand *strand, struct strand **lanes)
-{
-  unsigned first = strand->self.linear / EMULATE_WARP * EMULATE_WARP, count = runner.threads - first;
-  *lanes = &strand->self.home->strands[first];
-  return count < EMULATE_WARP ? count : EMULATE_WARP;
-}
-
-/* All lanes of the operation get their results, and go on. */
-static void finish(struct strand *lanes, unsigned count, const struct strand *strand)
-{
-  uint32_t mask = strand->mask;
-  for (unsigned i = 0; i < count; i++)
-    if ((mask >> i & 1) && lanes[i].state == AT_WARP)
-      lanes[i].result = result_of(lanes, count, &lanes[i]);
-  for (unsigned i = 0; i < count; i++)
-    if ((mask >> i & 1) && lanes[i].state == AT_WARP)
-      release(&lanes[i]);
-}
-
-EMULATE_API uint64_t emulate_warp(enum emulate_warp_kind kind, uint32_t mask, uint64_t value, unsigned argument,
-                                  unsigned width, const char *file, int line)
-{
-  struct strand *strand = own(), *lanes;
-  unsigned count = lanes_of(strand, &lanes);
-  wait_here(strand, AT_WARP, file, line);
-  strand->kind = kind;
-  strand->mask = mask;
-  strand->value = value;
-  strand->argument = argument;
-  strand->width = width;
-  bool known_width = width && width <= EMULATE_WARP && (width & (width - 1)) == 0;
-  if (!(mask >> strand->self.linear % EMULATE_WARP & 1) || !known_width) {
-    char text[256];
-    describe(text, sizeof text, strand);
-    standin_die("kernel '%s': %s\n  %s", runner.launch->kernel->name,
-                known_width ? "a lane is not in its own mask" : "the width of a shuffle is not a power of two", text);
-  }
-  if (is_complete(lanes, count, strand))
-    finish(lanes, count, strand);   /* itself, too: it is the last of those that are ready */
-  go_on(strand->fibre);
-  return strand->result;
 }
 
 /* -- threads ----------------------------------------------------------------------------------------------------------- */
 EMULATE_API void emulate_pause(const char *file, int line)
 {
-  struct strand *strand = own();
-  wait_here(strand, PAUSES, file, line);
+  struct strand *strand = strand_self();
+  strand_wait(strand, PAUSES, file, line);
   strand->mask = 0;
   push(&runner.paused, strand);
-  go_on(strand->fibre);
+  strand_go_on(strand->fibre);
   strand->state = RUNS;
+}
+
+/* Not a fence of the language: the thread sanitizer knows none. */
+EMULATE_API void emulate_fence(void)
+{
+  static unsigned everybody;
+  __atomic_fetch_add(&everybody, 0, __ATOMIC_SEQ_CST);
 }
 
 EMULATE_API void *emulate_dynamic_shared(void) { return emulate_self->home->dynamic; }
 
-/* Operations of its warp may have waited for it alone. */
 static void returned(struct strand *strand)
 {
-  struct strand *lanes;
-  unsigned count = lanes_of(strand, &lanes);
   strand->state = RETURNED;
   emulate_self = NULL;
   runner.left--;
   runner.rounds = 0;
-  for (unsigned i = 0; i < count; i++)
-    if (lanes[i].state == AT_WARP && is_complete(lanes, count, &lanes[i]))
-      finish(lanes, count, &lanes[i]);
+  warp_returned(strand);
 }
 
 /* What a fibre does. */
@@ -421,12 +269,12 @@ static void run_threads(void *data)
       enter(strand);
       strand->state = RUNS;
       r->launch->kernel->call(r->launch->parameters);
-      returned(own());
+      returned(strand_self());
     }
     struct fibre *self = r->running;
     self->next = r->idle;
     r->idle = self;
-    go_on(self);
+    strand_go_on(self);
   }
 }
 
@@ -440,25 +288,24 @@ static void prepare_block(struct emulate_block *block, uint64_t linear)
 {
   struct runner *r = &runner;
   block->index = index_of(linear, r->launch->grid);
-  block->waiting = 0;
   for (unsigned i = 0; i < r->threads; i++)
-    block->strands[i] = (struct strand){
-      .self = {index_of(i, r->launch->block), &block->index, &r->launch->block, &r->launch->grid, i, block}};
+    block->strands[i].state = BEGINS;
   memset(block->dynamic, POISON, r->launch->shared);
-  memset(r->alive > 1 ? block->image : r->shared, POISON, r->shared_size);
+  if (r->shared_size)
+    memset(r->alive > 1 ? block->image : r->shared, POISON, r->shared_size);
 }
 
 /* Runs the blocks that are prepared until all their threads have returned. */
 static void run_blocks(void)
 {
   struct runner *r = &runner;
-  r->begun = 0;
+  r->next_block = r->next_thread = 0;
   r->left = (uint64_t)r->alive * r->threads;
   r->rounds = 0;
   r->current = NULL;
   for (;;) {
     r->running = &r->home;
-    go_on(&r->home);
+    strand_go_on(&r->home);
     if (r->left == 0)
       return;
     if (!r->paused.first || ++r->rounds > MOST_ROUNDS)
@@ -468,39 +315,42 @@ static void run_blocks(void)
   }
 }
 
-struct area {
-  const char *inside;
-  char *begin;
-  size_t size;
-  bool program;
+/* The object that holds an address, and its thread-local storage. */
+struct object {
+  uintptr_t inside;
+  size_t module, size;              /* module: of the dynamic linker; 0: it has no such storage */
+  bool found, program;
 };
 
-static int find_area(struct dl_phdr_info *info, size_t size, void *data)
+static int find_object(struct dl_phdr_info *info, size_t size, void *data)
 {
-  struct area *area = data;
+  struct object *object = data;
   (void)size;
+  object->module = object->size = 0;
   for (int i = 0; i < info->dlpi_phnum; i++) {
-    char *begin = info->dlpi_tls_data;
-    size_t length = info->dlpi_phdr[i].p_memsz;
-    if (info->dlpi_phdr[i].p_type != PT_TLS || !begin || area->inside < begin || area->inside >= begin + length)
+    const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+    object->found |= segment->p_type == PT_LOAD && object->inside - info->dlpi_addr - segment->p_vaddr < segment->p_memsz;
+    if (segment->p_type != PT_TLS)
       continue;
-    area->begin = begin;
-    area->size = length;
-    area->program = info->dlpi_name[0] == '\0';
-    return 1;
+    object->module = info->dlpi_tls_modid;
+    object->size = segment->p_memsz;
   }
-  return 0;
+  object->program = info->dlpi_name[0] == '\0';
+  return object->found;
 }
+
+/* The dynamic linker's: where an offset of a module's storage is for this thread. */
+void *__tls_get_addr(size_t module_and_offset[2]);
 
 /* Static shared memory: all thread-local storage of the kernel's object. It must hold nothing else. */
 static void find_shared(void)
 {
-  struct area area = {.inside = runner.launch->kernel->shared()};
-  dl_iterate_phdr(find_area, &area);
-  if (!area.begin || area.program)
+  struct object object = {.inside = (uintptr_t)runner.launch->kernel};
+  dl_iterate_phdr(find_object, &object);
+  if (!object.found || object.program)
     standin_die("kernel '%s' is not in a shared object", runner.launch->kernel->name);
-  runner.shared = area.begin;
-  runner.shared_size = area.size;
+  runner.shared = object.module ? __tls_get_addr((size_t[]){object.module, 0}) : NULL;
+  runner.shared_size = object.size;
 }
 
 static void *take_memory(size_t size)
@@ -509,6 +359,16 @@ static void *take_memory(size_t size)
   if (posix_memalign(&memory, 128, size ? size : 1) != 0)
     standin_die("no memory for a kernel");
   return memory;
+}
+
+/* Its threads keep their places from block to block. */
+static void make_block(struct emulate_block *block)
+{
+  const struct emulate_launch *l = runner.launch;
+  *block = (struct emulate_block){.strands = take_memory(runner.threads * sizeof(struct strand)),
+                                  .dynamic = take_memory(l->shared), .image = take_memory(runner.shared_size)};
+  for (unsigned i = 0; i < runner.threads; i++)
+    block->strands[i] = (struct strand){.self = {index_of(i, l->block), &block->index, &l->block, &l->grid, i, block}};
 }
 
 void emulate_run(const struct emulate_launch *launch)
@@ -523,8 +383,7 @@ void emulate_run(const struct emulate_launch *launch)
   find_shared();
   r->blocks = take_memory(r->alive * sizeof *r->blocks);
   for (unsigned i = 0; i < r->alive; i++)
-    r->blocks[i] = (struct emulate_block){.strands = take_memory(r->threads * sizeof(struct strand)),
-                                          .dynamic = take_memory(launch->shared), .image = take_memory(r->shared_size)};
+    make_block(&r->blocks[i]);
   for (uint64_t done = 0; done < blocks; done += r->alive) {
     for (unsigned i = 0; i < r->alive; i++) {
       uint64_t which = launch->cooperative ? i : in_order((unsigned)done, (unsigned)blocks, launch->seed);
@@ -554,6 +413,6 @@ const char *emulate_where(char *text, size_t size)
   if (!emulate_self)
     return NULL;
   int length = snprintf(text, size, "kernel '%s': ", runner.launch->kernel->name);
-  describe(text + length, size - (size_t)length, own());
+  strand_describe(text + length, size - (size_t)length, strand_self());
   return text;
 }

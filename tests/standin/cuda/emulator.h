@@ -42,7 +42,6 @@ struct emulate_kernel {
   void (*call)(void **parameters);
   const struct emulate_parameter *parameters;
   uint32_t count;
-  void *(*shared)(void);            /* an address in the calling thread's copy of its object's thread-local storage */
   struct emulate_kernel *next;      /* of the list that emulate_register() keeps */
 };
 
@@ -64,6 +63,9 @@ uint64_t emulate_warp(enum emulate_warp_kind kind, uint32_t mask, uint64_t value
 
 /* A loop that waits for other threads lets them go on here. */
 void emulate_pause(const char *file, int line);
+
+/* What was written before is seen by whoever has passed here later. */
+void emulate_fence(void);
 
 /* The block's dynamic shared memory. */
 void *emulate_dynamic_shared(void);

@@ -18,7 +18,9 @@ tests_standin_cuda_libcuda_so_1_SOURCES = \
   tests/standin/cuda/order.c \
   tests/standin/cuda/settings.c \
   tests/standin/cuda/standin.h \
-  tests/standin/cuda/stream.c
+  tests/standin/cuda/strand.h \
+  tests/standin/cuda/stream.c \
+  tests/standin/cuda/warp.c
 tests_standin_cuda_libcuda_so_1_CFLAGS = $(LIBRARY_CFLAGS) -pthread
 tests_standin_cuda_libcuda_so_1_LDADD =
 tests_standin_cuda_libcuda_so_1_LDFLAGS = $(SANITIZE_CFLAGS) -shared -pthread -Wl,-soname,libcuda.so.1

@@ -73,12 +73,12 @@ static void on_fault(int number, siginfo_t *info, void *context)
   sigaction(SIGSEGV, &before, NULL);      /* it happens again */
 }
 
-/* As much of the address space as there is. */
+/* Addresses for all that is ever allocated: many times what there is of memory, or as much as the system has. */
 static bool reserve(void)
 {
   if (range.size)
     return true;
-  for (size_t size = (size_t)1 << 40; size >= (size_t)1 << 30; size /= 4) {
+  for (size_t size = standin_settings()->memory * 32; size >= standin_settings()->memory; size /= 2) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void *begin = mmap(NULL, size, PROT_NONE, flags, -1, 0), *view = mmap(NULL, size, PROT_NONE, flags, -1, 0);
     if (begin != MAP_FAILED && view != MAP_FAILED) {
@@ -171,8 +171,7 @@ static void unmap(uintptr_t begin, size_t bytes)
   size_t usable = pages_of(bytes) - PAGE;
   char *end = (char *)standin_view(begin) + rounded(bytes, ALIGNMENT);
   ASAN_UNPOISON_MEMORY_REGION(end - rounded(bytes, ALIGNMENT) + bytes, rounded(bytes, ALIGNMENT) - bytes);
-  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-  if (mmap(end - usable, usable, PROT_NONE, flags, -1, 0) == MAP_FAILED)
+  if (madvise(end - usable, usable, MADV_DONTNEED) != 0 || mprotect(end - usable, usable, PROT_NONE) != 0)
     standin_die("device memory cannot be given back");
 }
 

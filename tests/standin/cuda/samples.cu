@@ -121,13 +121,16 @@ extern "C" __global__ void warps(unsigned *out)
   o[10] = __match_any_sync(there, lane / 5);
   o[11] = (unsigned)(__shfl_sync(there, (unsigned long long)t << 32, 1) >> 32);
   if (t >= 32)
-    return;                         /* nobody waits for what has returned */
+    return;
   o[12] = warp_sum(lane);
   o[13] = __activemask() >> lane & 1;
   unsigned active = __ballot_sync(FULL, lane >= 8);
   if (lane >= 8)
     o[14] = (unsigned)__shfl_sync(active, (int)lane, 31);
   __syncwarp();
+  if (lane == 31)
+    return;
+  o[15] = __ballot_sync(FULL, 1);   /* which does not wait for what has returned */
 }
 KERNEL(warps);
 
@@ -215,6 +218,9 @@ KERNEL(missing_lanes);
 
 extern "C" __global__ void not_in_mask(unsigned *out) { out[threadIdx.x] = __ballot_sync(1, 1); }
 KERNEL(not_in_mask);
+
+extern "C" __global__ void masks_differ(unsigned *out) { out[threadIdx.x] = __ballot_sync(threadIdx.x ? 7 : 3, 1); }
+KERNEL(masks_differ);
 
 extern "C" __global__ void waits_forever(unsigned *flag)
 {

@@ -18,7 +18,7 @@ struct standin_cuda_access {
 };
 
 /* cuLaunchHostFunc for a function that works on that memory: its order with other work is checked as that of a kernel. */
-CUresult standin_cuda_launch(CUstream stream, const char *name, CUhostFn *function, void *data,
+CUresult standin_cuda_launch(CUstream stream, const char *name, CUhostFn function, void *data,
                              const struct standin_cuda_access *access, unsigned count);
 
 /* Where so many bytes really are: for what runs on a stream. Memory of the host is where it is; NULL for device memory that

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The threads of a kernel that runs on this thread of the system: emulator.c runs them, warp.c lets lanes meet.
+ */
+#ifndef TESTS_STANDIN_CUDA_STRAND_H
+#define TESTS_STANDIN_CUDA_STRAND_H
+
+#include "tests/standin/cuda/driver.h"
+#include "tests/standin/cuda/fibre.h"
+
+enum state { BEGINS, RUNS, AT_BARRIER, AT_WARP, PAUSES, RETURNED };
+
+/* A thread of the kernel, and what it waits for. */
+struct strand {
+  struct emulate_thread self;       /* first: emulate_self points here */
+  enum state state;
+  struct fibre *fibre;              /* that holds its stack while it waits */
+  struct strand *next;
+  const char *file;                 /* where it waits */
+  int line;
+  enum emulate_warp_kind kind;
+  uint32_t mask;
+  uint64_t value, result;
+  unsigned argument, width;
+};
+
+struct emulate_block {
+  struct emulate_index index;
+  struct strand *strands;
+  unsigned at_warp;                 /* threads that wait for lanes */
+  unsigned waiting;                 /* at the barrier that `first` came to first */
+  const struct strand *first;
+  enum emulate_barrier_kind kind;
+  int gathered, result;
+  void *dynamic, *image;            /* image: its static shared memory, while another block of the launch runs */
+};
+
+struct queue {
+  struct strand *first, **last;
+};
+
+/* A launch on this thread. */
+struct runner {
+  const struct emulate_launch *launch;
+  struct emulate_block *blocks, *current;   /* current: whose static shared memory is in place */
+  unsigned alive, threads;          /* blocks, threads of each */
+  unsigned next_block, next_thread; /* the next to begin */
+  uint64_t left;                    /* threads that have not returned */
+  unsigned rounds;                  /* in which threads did nothing but pause */
+  struct queue ready, paused;
+  struct fibre home, *idle, *running;
+  void *shared;                     /* this thread's static shared memory of the kernel's object */
+  size_t shared_size;
+};
+
+extern __thread struct runner runner;
+
+/* The one that runs. */
+static inline struct strand *strand_self(void) { return (struct strand *)(void *)emulate_self; }
+
+/* It waits from now on; go on with whoever can, and come back when it is released. */
+void strand_wait(struct strand *strand, enum state state, const char *file, int line);
+void strand_go_on(struct fibre *from);
+void strand_release(struct strand *strand);
+
+/* In words: who it is, and what it does. */
+void strand_describe(char *text, size_t size, const struct strand *strand);
+
+/* It has returned: operations of its warp may have waited for it alone. */
+void warp_returned(struct strand *strand);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Operations of the lanes of a warp: those that the mask names wait for each other, whatever the others do. Lanes that have
+ * returned are not waited for, and what is read from one is no value.
+ */
+#include "tests/standin/cuda/strand.h"
+
+static bool is_there(const struct strand *lane, unsigned i, unsigned count)
+{
+  return i < count && lane->state != RETURNED;
+}
+
+/* Have all lanes come that the strand's operation names? Those that have returned are not waited for. The last is looked
+ * at first: it comes last. */
+static bool is_complete(const struct strand *lanes, unsigned count, const struct strand *strand)
+{
+  for (unsigned i = count; i-- > 0;)
+    if ((strand->mask >> i & 1) && lanes[i].state != RETURNED &&
+        (lanes[i].state != AT_WARP || lanes[i].mask != strand->mask || lanes[i].kind != strand->kind))
+      return false;
+  return true;
+}
+
+/* The lane that a shuffle reads from; its own where the segment ends. */
+static unsigned source(const struct strand *strand, unsigned lane)
+{
+  unsigned width = strand->width, begin = lane & ~(width - 1), by = strand->argument;
+  if (strand->kind == EMULATE_SHFL)
+    return begin + (by & (width - 1));
+  if (strand->kind == EMULATE_SHFL_UP)
+    return by <= lane - begin ? lane - by : lane;
+  if (strand->kind == EMULATE_SHFL_DOWN)
+    return by < begin + width - lane ? lane + by : lane;
+  return (lane ^ by) < begin + width ? lane ^ by : lane;
+}
+
+static uint32_t reduce(enum emulate_warp_kind kind, uint32_t a, uint32_t b)
+{
+  switch (kind) {
+  case EMULATE_REDUCE_AND: return a & b;
+  case EMULATE_REDUCE_OR: return a | b;
+  case EMULATE_REDUCE_XOR: return a ^ b;
+  case EMULATE_REDUCE_MIN_U: return a < b ? a : b;
+  case EMULATE_REDUCE_MAX_U: return a > b ? a : b;
+  case EMULATE_REDUCE_MIN_S: return (int32_t)a < (int32_t)b ? a : b;
+  case EMULATE_REDUCE_MAX_S: return (int32_t)a > (int32_t)b ? a : b;
+  default: return a + b;
+  }
+}
+
+static uint64_t result_of(const struct strand *lanes, unsigned count, const struct strand *strand)
+{
+  unsigned lane = strand->self.linear % EMULATE_WARP;
+  uint64_t result = 0;
+  bool any = false;
+  if (strand->kind >= EMULATE_SHFL && strand->kind <= EMULATE_SHFL_XOR) {
+    unsigned from = source(strand, lane);
+    bool takes_part = (strand->mask >> from & 1) && is_there(&lanes[from], from, count);
+    return takes_part ? lanes[from].value : 0xcdcdcdcdcdcdcdcdu;    /* undefined */
+  }
+  for (unsigned i = 0; i < count; i++) {
+    if (!(strand->mask >> i & 1) || !is_there(&lanes[i], i, count))
+      continue;
+    if (strand->kind == EMULATE_BALLOT)
+      result |= (lanes[i].value & 1) << i;
+    else if (strand->kind == EMULATE_MATCH_ANY)
+      result |= (uint64_t)(lanes[i].value == strand->value) << i;
+    else
+      result = any ? reduce(strand->kind, (uint32_t)result, (uint32_t)lanes[i].value) : lanes[i].value;
+    any = true;
+  }
+  return result;
+}
+
+static unsigned lanes_of(const struct strand *strand, struct strand **lanes)
+{
+  unsigned first = strand->self.linear / EMULATE_WARP * EMULATE_WARP, count = runner.threads - first;
+  *lanes = &strand->self.home->strands[first];
+  return count < EMULATE_WARP ? count : EMULATE_WARP;
+}
+
+/* All lanes of the operation get their results, and go on. Votes and reductions give all of them the same. */
+static void finish(struct strand *lanes, unsigned count, const struct strand *strand)
+{
+  uint32_t mask = strand->mask;
+  bool each = strand->kind <= EMULATE_SHFL_XOR || strand->kind == EMULATE_MATCH_ANY;
+  uint64_t same = each ? 0 : result_of(lanes, count, strand);
+  for (unsigned i = 0; i < count; i++)
+    if ((mask >> i & 1) && lanes[i].state == AT_WARP)
+      lanes[i].result = each ? result_of(lanes, count, &lanes[i]) : same;
+  for (unsigned i = 0; i < count; i++)
+    if ((mask >> i & 1) && lanes[i].state == AT_WARP) {
+      lanes[i].self.home->at_warp--;
+      strand_release(&lanes[i]);
+    }
+}
+
+EMULATE_API uint64_t emulate_warp(enum emulate_warp_kind kind, uint32_t mask, uint64_t value, unsigned argument,
+                                  unsigned width, const char *file, int line)
+{
+  struct strand *strand = strand_self(), *lanes;
+  unsigned count = lanes_of(strand, &lanes);
+  strand_wait(strand, AT_WARP, file, line);
+  strand->self.home->at_warp++;
+  strand->kind = kind;
+  strand->mask = mask;
+  strand->value = value;
+  strand->argument = argument;
+  strand->width = width;
+  bool known_width = width && width <= EMULATE_WARP && (width & (width - 1)) == 0;
+  if (!(mask >> strand->self.linear % EMULATE_WARP & 1) || !known_width) {
+    char text[256];
+    strand_describe(text, sizeof text, strand);
+    standin_die("kernel '%s': %s\n  %s", runner.launch->kernel->name,
+                known_width ? "a lane is not in its own mask" : "the width of a shuffle is not a power of two", text);
+  }
+  if (is_complete(lanes, count, strand))
+    finish(lanes, count, strand);   /* itself, too: it is the last of those that are ready */
+  strand_go_on(strand->fibre);
+  return strand->result;
+}
+
+void warp_returned(struct strand *strand)
+{
+  struct strand *lanes;
+  unsigned count = lanes_of(strand, &lanes);
+  for (unsigned i = 0; i < count && strand->self.home->at_warp; i++)
+    if (lanes[i].state == AT_WARP && is_complete(lanes, count, &lanes[i]))
+      finish(lanes, count, &lanes[i]);
+}
