@@ -51,6 +51,21 @@ tests_unit_test_link_SOURCES = tests/unit/test_link.c tests/standin/link.c
 # Calls that fail, on the stand-in for NCCL.
 unit_tests += tests/unit/test_failed_calls
 
+# The stand-in for the CUDA driver, and kernels that run on it.
+EXTRA_DIST += tests/unit/cuda_child.h
+if HAVE_CXX
+cuda_tests = tests/unit/test_cuda_driver tests/unit/test_cuda_kernels tests/unit/test_cuda_streams
+check_DATA += tests/standin/cuda/samples.so
+unit_tests += $(cuda_tests)
+to_driver = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
+tests_unit_test_cuda_driver_LDADD = tests/standin/cuda/libcuda.so.1
+tests_unit_test_cuda_driver_LDFLAGS = $(to_driver)
+tests_unit_test_cuda_kernels_LDADD = tests/standin/cuda/libcuda.so.1 -lm
+tests_unit_test_cuda_kernels_LDFLAGS = $(to_driver)
+tests_unit_test_cuda_streams_LDADD = tests/standin/cuda/libcuda.so.1 -lpthread
+tests_unit_test_cuda_streams_LDFLAGS = $(to_driver)
+endif
+
 # Our own NCCL header against the real one.
 EXTRA_DIST += tests/unit/abi_table.h
 if REAL_NCCL_H

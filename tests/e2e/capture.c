@@ -2,7 +2,7 @@
  * CUDA graphs: captured calls become part of their graph as they came, and the steps around them do not notice.
  */
 #include "tests/e2e/inprocess.h"
-#include "tests/standin/cuda/cuda.h"
+#include "tests/standin/cuda/device.h"
 
 static bool begin(CUstream *streams)
 {
@@ -71,6 +71,8 @@ static void captured(CUstream *streams, ncclResult_t (*calls)(void), bool (*are_
     fill_all(step);
     for (int i = 0; i < RANKS; i++)
       good &= cuGraphLaunch(execs[i], streams[i]) == CUDA_SUCCESS;
+    for (int i = 0; i < RANKS; i++)
+      good &= cuStreamSynchronize(streams[i]) == CUDA_SUCCESS;
     good &= are_sums(step);
   }
   for (int i = 0; i < RANKS; i++) {
@@ -127,7 +129,8 @@ static void refused(CUstream *streams)
 int main(void)
 {
   CUstream streams[RANKS];
-  bool good = cuInit(0) == CUDA_SUCCESS && start(0);
+  device_open(0);
+  bool good = start(0);
   for (int i = 0; i < RANKS; i++) {
     good &= cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS;
     ranks[i].stream = (cudaStream_t)streams[i];

@@ -1,7 +1,35 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# A stand-in for the CUDA driver, as far as the capture of graphs goes: programs link it under the driver's name.
+# A stand-in for the CUDA driver, under its name: streams, events, memory, graphs, and kernels that run on the CPU.
 noinst_PROGRAMS += tests/standin/cuda/libcuda.so.1
-tests_standin_cuda_libcuda_so_1_SOURCES = tests/standin/cuda/driver.c tests/standin/cuda/cuda.h
-tests_standin_cuda_libcuda_so_1_CFLAGS = $(LIBRARY_CFLAGS)
+tests_standin_cuda_libcuda_so_1_SOURCES = \
+  tests/standin/cuda/capture.c \
+  tests/standin/cuda/context.S \
+  tests/standin/cuda/copy.c \
+  tests/standin/cuda/cuda.h \
+  tests/standin/cuda/device.c \
+  tests/standin/cuda/driver.h \
+  tests/standin/cuda/emulator.c \
+  tests/standin/cuda/emulator.h \
+  tests/standin/cuda/event.c \
+  tests/standin/cuda/fibre.c \
+  tests/standin/cuda/fibre.h \
+  tests/standin/cuda/memory.c \
+  tests/standin/cuda/module.c \
+  tests/standin/cuda/order.c \
+  tests/standin/cuda/settings.c \
+  tests/standin/cuda/standin.h \
+  tests/standin/cuda/stream.c
+tests_standin_cuda_libcuda_so_1_CFLAGS = $(LIBRARY_CFLAGS) -pthread
 tests_standin_cuda_libcuda_so_1_LDADD =
-tests_standin_cuda_libcuda_so_1_LDFLAGS = $(SANITIZE_CFLAGS) -shared -Wl,-soname,libcuda.so.1
+tests_standin_cuda_libcuda_so_1_LDFLAGS = $(SANITIZE_CFLAGS) -shared -pthread -Wl,-soname,libcuda.so.1
+
+# Kernels for it: .cu files that are compiled for the host, one shared object each. Only these need a C++ compiler.
+emulate_headers = tests/standin/cuda/emulate.h tests/standin/cuda/emulator.h tests/standin/cuda/kernel.h
+emulate_cxxflags = -std=c++17 -ffp-contract=off -fno-exceptions -fno-rtti -fPIC $(CXX_WARN_CFLAGS) $(HARDEN_CFLAGS) \
+  $(SANITIZE_CFLAGS) $(CXXFLAGS)
+emulate_cxx = $(CXX) -I$(top_srcdir) $(CPPFLAGS) $(emulate_cxxflags) -include tests/standin/cuda/emulate.h -x c++
+EXTRA_DIST += $(emulate_headers) tests/standin/cuda/samples.cu tests/standin/cuda/device.h
+tests/standin/cuda/samples.so: tests/standin/cuda/samples.cu $(emulate_headers) tests/standin/cuda/libcuda.so.1
+	$(AM_V_GEN)$(emulate_cxx) $(srcdir)/tests/standin/cuda/samples.cu -x none -shared -o $@ $(LDFLAGS) \
+	  tests/standin/cuda/libcuda.so.1
+CLEANFILES += tests/standin/cuda/samples.so

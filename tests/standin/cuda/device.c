@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The driver itself, its devices and their primary contexts, which are the only ones. A context that nobody retains is
+ * refused, but what was made in it stays.
+ */
+#include "tests/standin/cuda/driver.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { STACK = 16 };
+
+static atomic_bool initialized;
+static struct CUctx_st contexts[DEVICES];
+
+/* Of the calling thread: the last is current. */
+static __thread CUcontext stack[STACK];
+static __thread unsigned depth;
+
+CUDA_API CUresult cuInit(unsigned int flags)
+{
+  if (flags)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (standin_settings()->devices == 0)
+    return CUDA_ERROR_NO_DEVICE;
+  for (int i = 0; i < DEVICES; i++)
+    contexts[i].device = i;
+  initialized = true;
+  return CUDA_SUCCESS;
+}
+
+CUDA_API CUresult cuDriverGetVersion(int *version)
+{
+  *version = (int)standin_settings()->driver;
+  return CUDA_SUCCESS;
+}
+
+static const struct {
+  const char *name, *text;
+  CUresult value;
+} results[] = {
+#define ROW(name, value, text) {#name, text, value},
+  CUDA_RESULTS(ROW)
+#undef ROW
+};
+
+CUDA_API CUresult cuGetErrorName(CUresult error, const char **name)
+{
+  *name = NULL;
+  for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
+    if (results[i].value == error)
+      *name = results[i].name;
+  return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUDA_API CUresult cuGetErrorString(CUresult error, const char **text)
+{
+  *text = NULL;
+  for (size_t i = 0; i < sizeof results / sizeof results[0]; i++)
+    if (results[i].value == error)
+      *text = results[i].text;
+  return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The newest form of a name is what the driver gives to those that were built with a new cuda.h. */
+CUDA_API CUresult cuGetProcAddress_v2(const char *symbol, void **function, int cudaVersion, uint64_t flags,
+                                      CUdriverProcAddressQueryResult *status)
+{
+  char newer[128];
+  Dl_info self;
+  (void)flags;
+  *function = NULL;
+  if (status)
+    *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  if (strncmp(symbol, "cu", 2) != 0 || !dladdr((void *)(uintptr_t)cuInit, &self))
+    return CUDA_ERROR_NOT_FOUND;
+  if (cudaVersion > standin_settings()->driver) {
+    if (status)
+      *status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  void *driver = dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  snprintf(newer, sizeof newer, "%s_v2", symbol);
+  if (driver)
+    *function = dlsym(driver, newer);
+  if (driver && !*function)
+    *function = dlsym(driver, symbol);
+  if (driver)
+    dlclose(driver);
+  if (*function && status)
+    *status = CU_GET_PROC_ADDRESS_SUCCESS;
+  return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+CUDA_API CUresult cuGetProcAddress(const char *symbol, void **function, int cudaVersion, uint64_t flags)
+{
+  return cuGetProcAddress_v2(symbol, function, cudaVersion, flags, NULL);
+}
+
+/* -- devices ----------------------------------------------------------------------------------------------------------- */
+static bool is_device(CUdevice device) { return device >= 0 && device < standin_settings()->devices; }
+
+CUDA_API CUresult cuDeviceGetCount(int *count)
+{
+  if (!initialized)
+    return CUDA_ERROR_NOT_INITIALIZED;
+  *count = (int)standin_settings()->devices;
+  return CUDA_SUCCESS;
+}
+
+CUDA_API CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+  if (!initialized)
+    return CUDA_ERROR_NOT_INITIALIZED;
+  if (!is_device(ordinal))
+    return CUDA_ERROR_INVALID_DEVICE;
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUDA_API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+  const struct standin_settings *s = standin_settings();
+  if (!initialized)
+    return CUDA_ERROR_NOT_INITIALIZED;
+  if (!is_device(device))
+    return CUDA_ERROR_INVALID_DEVICE;
+  switch (attribute) {
+  case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+  case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
+  case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y: *value = 1024; break;
+  case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z: *value = 64; break;
+  case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X: *value = 2147483647; break;
+  case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
+  case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z: *value = 65535; break;
+  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: *value = 48 << 10; break;
+  case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *value = EMULATE_WARP; break;
+  case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = (int)s->multiprocessors; break;
+  case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: *value = 40 << 20; break;
+  case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: *value = 2048; break;
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = (int)s->capability / 10; break;
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = (int)s->capability % 10; break;
+  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: *value = 100 << 10; break;
+  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 99 << 10; break;
+  case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: *value = 16; break;
+  case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
+  case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
+  case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
+  case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: *value = 1; break;
+  default: return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+/* -- contexts ---------------------------------------------------------------------------------------------------------- */
+CUcontext standin_context_of(CUdevice device) { return is_device(device) ? &contexts[device] : NULL; }
+
+bool standin_is_context(CUcontext context)
+{
+  for (int i = 0; i < standin_settings()->devices; i++)
+    if (context == &contexts[i])
+      return context->retained > 0;
+  return false;
+}
+
+CUresult standin_context(CUcontext *context)
+{
+  if (!initialized)
+    return CUDA_ERROR_NOT_INITIALIZED;
+  *context = depth ? stack[depth - 1] : NULL;
+  if (!*context || !standin_is_context(*context))
+    return CUDA_ERROR_INVALID_CONTEXT;
+  return (*context)->broken;
+}
+
+CUDA_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+  if (!initialized)
+    return CUDA_ERROR_NOT_INITIALIZED;
+  if (!is_device(device))
+    return CUDA_ERROR_INVALID_DEVICE;
+  standin_lock();
+  contexts[device].retained++;
+  standin_unlock();
+  *context = &contexts[device];
+  return CUDA_SUCCESS;
+}
+
+CUDA_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+  if (!is_device(device))
+    return CUDA_ERROR_INVALID_DEVICE;
+  standin_lock();
+  bool retained = contexts[device].retained > 0;
+  contexts[device].retained -= retained;
+  standin_unlock();
+  return retained ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUDA_API CUresult cuCtxGetCurrent(CUcontext *context)
+{
+  if (!initialized)
+    return CUDA_ERROR_NOT_INITIALIZED;
+  *context = depth ? stack[depth - 1] : NULL;
+  return CUDA_SUCCESS;
+}
+
+static CUresult check_context(CUcontext context)
+{
+  if (!initialized)
+    return CUDA_ERROR_NOT_INITIALIZED;
+  standin_lock();
+  bool good = standin_is_context(context);
+  standin_unlock();
+  return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUDA_API CUresult cuCtxSetCurrent(CUcontext context)
+{
+  CUresult result = context ? check_context(context) : CUDA_SUCCESS;
+  if (result != CUDA_SUCCESS)
+    return result;
+  depth -= depth > 0;
+  if (context)
+    stack[depth++] = context;
+  return CUDA_SUCCESS;
+}
+
+CUDA_API CUresult cuCtxPushCurrent_v2(CUcontext context)
+{
+  CUresult result = check_context(context);
+  if (result == CUDA_SUCCESS && depth == STACK)
+    result = CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS)
+    stack[depth++] = context;
+  return result;
+}
+
+CUDA_API CUresult cuCtxPopCurrent_v2(CUcontext *context)
+{
+  if (depth == 0)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  depth--;
+  if (context)
+    *context = stack[depth];
+  return CUDA_SUCCESS;
+}
+
+CUDA_API CUresult cuCtxGetDevice(CUdevice *device)
+{
+  CUcontext context;
+  CUresult result = standin_context(&context);
+  if (result == CUDA_SUCCESS)
+    *device = context->device;
+  return result;
+}
+
+CUDA_API CUresult cuCtxSynchronize(void)
+{
+  CUcontext context;
+  standin_lock();
+  CUresult result = standin_context(&context);
+  if (result == CUDA_SUCCESS)
+    result = standin_unsafe_call();
+  if (result == CUDA_SUCCESS)
+    result = standin_wait_device(context);
+  standin_unlock();
+  return result;
+}

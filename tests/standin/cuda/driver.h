@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the parts of the stand-in for the CUDA driver share.
+ *
+ * One lock, standin_lock(), guards everything that is declared here; what runs on a stream runs without it, on the stream's
+ * worker. Time is a clock: for each stream how much of its work comes before. It decides both when work may run and whether
+ * two pieces of work are in order at all. Settings come from the environment (settings.c lists them).
+ */
+#ifndef TESTS_STANDIN_CUDA_DRIVER_H
+#define TESTS_STANDIN_CUDA_DRIVER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "tests/standin/cuda/cuda.h"
+#include "tests/standin/cuda/emulator.h"
+
+#define CUDA_API __attribute__((visibility("default")))
+#define EMULATE_API CUDA_API
+
+enum { DEVICES = 8, SLOTS = 128 };
+
+/* -- settings.c -------------------------------------------------------------------------------------------------------- */
+struct standin_settings {
+  long devices, driver, capability, multiprocessors, delay_us, seed;
+  size_t memory;                    /* bytes of each device */
+  bool lazy, order;
+  const char *kernels;              /* NULL: kernels.so beside the driver */
+};
+
+const struct standin_settings *standin_settings(void);
+
+/* Says what is wrong on stderr, and aborts: a test must not go on. */
+void standin_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+uint64_t standin_mix(uint64_t x);   /* every bit of the result depends on every bit of x */
+
+enum standin_call { CALL_ALLOC, CALL_COPY, CALL_EVENT, CALL_FUNCTION, CALL_LAUNCH, CALL_MODULE, CALL_RUN, CALL_STREAM,
+                    CALL_SYNC, CALLS };
+
+/* The error that CUDA_STANDIN_FAULT wants of this call, mostly none. Needs no lock. */
+CUresult standin_fault(enum standin_call call);
+
+/* -- device.c ---------------------------------------------------------------------------------------------------------- */
+struct CUmemPoolHandle_st {
+  uint64_t threshold;
+};
+
+struct CUctx_st {
+  CUdevice device;
+  unsigned retained;
+  CUresult broken;                  /* an error of work that ran: every later call returns it */
+  size_t allocated;
+  CUstream legacy;
+  struct CUmemPoolHandle_st pool;
+};
+
+/* The calling thread's context, which is in order; otherwise the error of the call. */
+CUresult standin_context(CUcontext *context);
+CUcontext standin_context_of(CUdevice device);    /* NULL where there is no such device */
+bool standin_is_context(CUcontext context);       /* and retained */
+
+/* -- stream.c: the lock, clocks, work, streams -------------------------------------------------------------------------- */
+void standin_lock(void);
+void standin_unlock(void);
+
+struct clock {
+  uint64_t at[SLOTS];
+};
+
+struct access {
+  uintptr_t begin, end;             /* as the program names them: not views */
+  bool writes;
+};
+
+/* A piece of work. Graphs and queues hold references; it does not change once it is enqueued. */
+struct task {
+  const char *name;
+  CUresult (*run)(struct task *task);
+  void (*release)(struct task *task);             /* what the task owns, if anything; not the task itself */
+  struct access *access;
+  unsigned accesses, references;
+};
+
+/* Zeroed memory of `size` bytes that begins with a task, which has one reference and room for so many accesses. */
+void *standin_task(size_t size, const char *name, CUresult (*run)(struct task *), unsigned accesses);
+void standin_task_touches(struct task *task, uintptr_t begin, size_t bytes, bool writes);
+void standin_task_drop(struct task *task);
+
+struct CUstream_st {
+  CUcontext context;
+  unsigned flags, slot;
+  int priority;
+  struct clock clock;               /* what the next piece of work comes after */
+  struct entry *first, **last;      /* enqueued, not yet over */
+  bool has_worker, ends;
+  struct capture *capture;          /* that it takes part in */
+  struct clock captured;            /* the same as `clock`, for nodes of the graph */
+  struct CUstream_st *next;         /* of all streams */
+};
+
+/* What handle means to this thread; CUDA_ERROR_INVALID_HANDLE for one that is not there (any more). */
+CUresult standin_stream(CUstream handle, CUstream *stream);
+
+extern CUstream standin_streams;
+
+/* All that a wait for the stream waits for. */
+struct clock standin_stream_clock(CUstream stream);
+
+/* Enqueues (or captures) the task, and takes the reference over, also where it fails. */
+CUresult standin_enqueue(CUstream stream, struct task *task);
+
+/* Waits until all that the clock names is over: the lock is released meanwhile. */
+CUresult standin_wait(CUcontext context, const struct clock *clock);
+CUresult standin_wait_device(CUcontext context);
+
+/* Over? Where it is, the host knows of it from now on, as if it had waited; where not, lazy work begins. */
+bool standin_is_over(const struct clock *clock);
+void standin_join(struct clock *clock, const struct clock *other);
+
+/* -- order.c ----------------------------------------------------------------------------------------------------------- */
+/* Work with this clock does what `task` says: dies where it may overlap with what touched the same memory. */
+void standin_check_order(const struct task *task, const struct clock *clock, unsigned slot);
+
+/* -- memory.c ---------------------------------------------------------------------------------------------------------- */
+enum memory { MEMORY_UNKNOWN, MEMORY_DEVICE, MEMORY_PINNED, MEMORY_MANAGED };
+
+struct touch {
+  uintptr_t begin, end;
+  bool writes;
+  unsigned slot;
+  uint64_t sequence;
+  const char *name;
+};
+
+struct allocation {
+  uintptr_t begin;
+  size_t size;
+  enum memory type;
+  CUcontext context;
+  uint64_t id;
+  bool freed;
+  struct touch *touches;
+  unsigned count;
+};
+
+/* The allocation that holds the address, also one that was freed; NULL for anything else. */
+struct allocation *standin_allocation(uintptr_t address);
+bool standin_is_device_address(uintptr_t address);          /* even if nothing is allocated there */
+
+/* Where the memory really is. */
+void *standin_view(uintptr_t address);
+
+/* -- capture.c --------------------------------------------------------------------------------------------------------- */
+/* The task becomes a node of the graph that the stream is captured into. */
+CUresult standin_capture_task(CUstream stream, struct task *task);
+bool standin_blocking_is_captured(CUcontext context);
+void standin_invalidate_captures(CUcontext context);        /* those of blocking streams */
+CUresult standin_capture_spoiled(CUstream stream);          /* the stream is synchronised with: the call's error */
+void standin_capture_leave(CUstream stream);                /* the stream is destroyed */
+CUresult standin_capture_wait(CUstream stream, CUevent event);
+/* For calls that may synchronise behind the caller's back: the error where a capture forbids them to this thread. */
+CUresult standin_unsafe_call(void);
+uint64_t standin_capture_id(const struct capture *capture);
+
+/* -- event.c ----------------------------------------------------------------------------------------------------------- */
+struct CUevent_st {
+  unsigned flags;
+  CUcontext context;
+  bool recorded;
+  struct clock clock;
+  struct stamp *stamp;              /* when its last record ran */
+  uint64_t capture;                 /* recorded in this capture; 0: in none */
+  struct clock captured;
+};
+
+/* -- emulator.c -------------------------------------------------------------------------------------------------------- */
+struct emulate_launch {
+  const struct emulate_kernel *kernel;
+  void **parameters;
+  struct emulate_index grid, block;
+  unsigned shared;                  /* bytes of dynamic shared memory */
+  bool cooperative;
+  uint64_t seed;                    /* 0: blocks and threads begin in their order */
+};
+
+void emulate_run(const struct emulate_launch *launch);
+void emulate_end_thread(void);      /* gives back what this thread keeps for the next launch */
+const char *emulate_where(char *text, size_t size);         /* the kernel and thread that runs here; NULL: none */
+
+#endif

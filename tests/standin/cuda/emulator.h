@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What kernels that were compiled for the host (emulate.h) ask of libcuda.so.1, which runs them (emulator.c). C and C++.
+ */
+#ifndef TESTS_STANDIN_CUDA_EMULATOR_H
+#define TESTS_STANDIN_CUDA_EMULATOR_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { EMULATE_WARP = 32 };
+
+struct emulate_index {
+  unsigned x, y, z;
+};
+
+struct emulate_block;
+
+/* What a thread of a kernel may know of itself. */
+struct emulate_thread {
+  struct emulate_index thread;
+  const struct emulate_index *block, *block_size, *grid_size;
+  unsigned linear;                  /* within its block: its lane is linear % 32 */
+  struct emulate_block *home;
+};
+
+/* The thread that runs now; NULL outside of kernels. */
+extern __thread struct emulate_thread *emulate_self;
+
+/* What is at a parameter of a kernel: how pointers to device memory are found, and whether the kernel may write there. */
+enum emulate_kind { EMULATE_VALUE, EMULATE_READS, EMULATE_WRITES, EMULATE_STRUCT };
+
+struct emulate_parameter {
+  uint32_t size;
+  enum emulate_kind kind;
+};
+
+struct emulate_kernel {
+  const char *name;
+  void (*call)(void **parameters);
+  const struct emulate_parameter *parameters;
+  uint32_t count;
+  void *(*shared)(void);            /* an address in the calling thread's copy of its object's thread-local storage */
+  struct emulate_kernel *next;      /* of the list that emulate_register() keeps */
+};
+
+/* Called by constructors of the object that holds the kernel: the object stays loaded from then on. */
+void emulate_register(struct emulate_kernel *kernel);
+
+/* Barriers of the block. `kind` is what becomes of the threads' values. */
+enum emulate_barrier_kind { EMULATE_SYNC, EMULATE_OR, EMULATE_AND, EMULATE_COUNT };
+int emulate_barrier(enum emulate_barrier_kind kind, int value, const char *file, int line);
+
+/* Operations of the lanes that `mask` names. */
+enum emulate_warp_kind {
+  EMULATE_SYNCWARP, EMULATE_SHFL, EMULATE_SHFL_UP, EMULATE_SHFL_DOWN, EMULATE_SHFL_XOR, EMULATE_BALLOT,
+  EMULATE_MATCH_ANY, EMULATE_REDUCE_ADD, EMULATE_REDUCE_AND, EMULATE_REDUCE_OR, EMULATE_REDUCE_XOR,
+  EMULATE_REDUCE_MIN_U, EMULATE_REDUCE_MAX_U, EMULATE_REDUCE_MIN_S, EMULATE_REDUCE_MAX_S
+};
+uint64_t emulate_warp(enum emulate_warp_kind kind, uint32_t mask, uint64_t value, unsigned argument, unsigned width,
+                      const char *file, int line);
+
+/* A loop that waits for other threads lets them go on here. */
+void emulate_pause(const char *file, int line);
+
+/* The block's dynamic shared memory. */
+void *emulate_dynamic_shared(void);
+
+/* The kernel gives up. */
+void emulate_trap(const char *file, int line) __attribute__((noreturn));
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

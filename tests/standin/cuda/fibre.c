@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/standin/cuda/fibre.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifdef __has_feature
+#define HAS(feature) __has_feature(feature)
+#else
+#define HAS(feature) 0
+#endif
+#if defined __SANITIZE_ADDRESS__ || HAS(address_sanitizer)
+#define WITH_ASAN 1
+#include <sanitizer/common_interface_defs.h>
+#else
+#define WITH_ASAN 0
+#endif
+#if defined __SANITIZE_THREAD__ || HAS(thread_sanitizer)
+#define WITH_TSAN 1
+#include <sanitizer/tsan_interface.h>
+#else
+#define WITH_TSAN 0
+#endif
+
+enum { STACK = WITH_ASAN || WITH_TSAN ? 256 << 10 : 64 << 10 };
+
+void context_switch(void **from, void *to);
+void context_begin(void);
+void fibre_main(void) __attribute__((visibility("hidden"), noreturn));
+
+/* The one that runs on this thread. */
+static __thread struct fibre *current;
+
+static void arrived(struct fibre *at)
+{
+#if WITH_ASAN
+  __sanitizer_finish_switch_fiber(at->fake, NULL, NULL);
+#else
+  (void)at;
+#endif
+}
+
+void fibre_main(void)
+{
+  arrived(current);
+  current->body(current->data);
+  abort();
+}
+
+void fibre_adopt(struct fibre *thread)
+{
+  pthread_attr_t attributes;
+  *thread = (struct fibre){.stack = NULL};
+  if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+    pthread_attr_getstack(&attributes, &thread->stack, &thread->size);
+    pthread_attr_destroy(&attributes);
+  }
+#if WITH_TSAN
+  thread->tsan = __tsan_get_current_fiber();
+#endif
+  current = thread;
+}
+
+/* What context_switch() pops, and where it returns to. */
+static void *lay_out(char *top)
+{
+#ifdef __x86_64__
+  enum { WORDS = 7, RETURN = 6 };   /* at context_begin the stack is aligned as before a call */
+#else
+  enum { WORDS = 20, RETURN = 11 };
+#endif
+  uintptr_t *words = (uintptr_t *)(void *)top - WORDS;
+  for (int i = 0; i < WORDS; i++)
+    words[i] = 0;
+  words[RETURN] = (uintptr_t)context_begin;
+  return words;
+}
+
+struct fibre *fibre_create(void (*body)(void *data), void *data)
+{
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  struct fibre *fibre = calloc(1, sizeof *fibre);
+  char *memory = mmap(NULL, STACK + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (!fibre || memory == MAP_FAILED || mprotect(memory, page, PROT_NONE) != 0) {
+    free(fibre);
+    if (memory != MAP_FAILED)
+      munmap(memory, STACK + page);
+    return NULL;
+  }
+  *fibre = (struct fibre){.stack = memory + page, .size = STACK, .body = body, .data = data};
+  fibre->kept = lay_out(memory + page + STACK);
+#if WITH_TSAN
+  fibre->tsan = __tsan_create_fiber(0);
+#endif
+  return fibre;
+}
+
+void fibre_free(struct fibre *fibre)
+{
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+#if WITH_TSAN
+  __tsan_destroy_fiber(fibre->tsan);
+#endif
+  munmap((char *)fibre->stack - page, fibre->size + page);
+  free(fibre);
+}
+
+/* Not instrumented: it is entered on one stack and left on another. */
+__attribute__((no_sanitize("address", "thread"))) void fibre_switch(struct fibre *from, struct fibre *to)
+{
+  current = to;
+#if WITH_ASAN
+  __sanitizer_start_switch_fiber(&from->fake, to->stack, to->size);
+#endif
+#if WITH_TSAN
+  __tsan_switch_to_fiber(to->tsan, 0);
+#endif
+  context_switch(&from->kept, to->kept);
+  arrived(from);
+}

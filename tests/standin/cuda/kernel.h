@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What kernels write that are compiled twice: by nvcc for GPUs, and for the host with emulate.h included before.
+ *
+ *   KERNEL(name)                    after the definition of `extern "C" __global__ void name(...)`: the stand-in finds it by
+ *                                   its name. Nothing to nvcc.
+ *   DYNAMIC_SHARED(type, name);     in place of `extern __shared__ type name[];`
+ *   grid_barrier(state)             all threads of a cooperative launch meet, and see what the others wrote before
+ */
+#ifndef TESTS_STANDIN_CUDA_KERNEL_H
+#define TESTS_STANDIN_CUDA_KERNEL_H
+
+#ifdef __CUDACC__
+#define KERNEL(name) static_assert(true, "")
+#define DYNAMIC_SHARED(type, name) extern __shared__ __align__(16) type name[]
+#else
+#define KERNEL(name) static emulate_entry<name> emulate_entry_of_##name(#name)
+#define DYNAMIC_SHARED(type, name) type *name = static_cast<type *>(emulate_dynamic_shared())
+#endif
+
+/* Two words of device memory, zero before the first launch, and left so that the next launch can use them: blocks that
+ * have arrived, and barriers that are over (which may wrap around). */
+struct grid_state {
+  unsigned arrived, passed;
+};
+
+__device__ __forceinline__ void grid_barrier(grid_state *state)
+{
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    const unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
+    const unsigned passed = atomicAdd(&state->passed, 0u);
+    __threadfence();                /* what the block wrote, and the load above, come before its arrival */
+    if (atomicAdd(&state->arrived, 1u) == blocks - 1) {
+      atomicExch(&state->arrived, 0u);
+      __threadfence();
+      atomicAdd(&state->passed, 1u);
+    } else
+      while (atomicAdd(&state->passed, 0u) == passed)
+        __nanosleep(64);
+    __threadfence();                /* the others' writes come before what the block reads next */
+  }
+  __syncthreads();
+}
+
+#endif

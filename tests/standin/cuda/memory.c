@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Memory. A pointer to device memory names an address in a range that nobody can ever access; the memory lies in a second
+ * range, at the same offset: its view. Copies, memsets and kernels get views (module.c), so whatever else reads or writes
+ * through such a pointer dies at once, and a handler says what it was. Addresses are never used again, and what was freed
+ * goes away, with an unmapped page behind every allocation, which ends where that page begins (rounded up to 256 bytes; the
+ * address sanitizer sees the rest). New memory holds a pattern.
+ *
+ * Pinned and managed memory is the host's own: its view is itself.
+ */
+#include "tests/standin/cuda/driver.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/standin/cuda/standin.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(from, size) ((void)(from), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(from, size) ((void)(from), (void)(size))
+#endif
+
+enum { ALIGNMENT = 256, PAGE = 64 << 10, POISON = 0xcd };
+
+static struct {
+  uintptr_t begin, view, used;      /* used: offset of what was never allocated */
+  size_t size;
+} range;
+
+/* Ordered by address as far as they are of the device: its addresses only grow. */
+static struct allocation *allocations;
+static unsigned count, room;
+static uint64_t ids;
+
+/* -- who touches it ---------------------------------------------------------------------------------------------------- */
+static struct sigaction before;
+
+static void say(const char *text)
+{
+  if (write(STDERR_FILENO, text, strlen(text)) < 0)
+    _exit(2);
+}
+
+/* The lock is not taken: who holds it may be the one that is here. */
+static void describe_address(char *text, size_t size, uintptr_t address)
+{
+  struct allocation *a = standin_allocation(address);
+  if (a)
+    snprintf(text, size, "byte %zu of %zu of a buffer%s", (size_t)(address - a->begin), a->size,
+             a->freed ? " that was freed" : "");
+  else
+    snprintf(text, size, "which belongs to no buffer");
+}
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+  char text[1024], what[128], where[320];
+  uintptr_t address = (uintptr_t)info->si_addr;
+  const char *kernel = emulate_where(where, sizeof where);
+  (void)number, (void)context;
+  bool direct = address - range.begin < range.size, viewed = address - range.view < range.size;
+  if (direct || viewed) {
+    describe_address(what, sizeof what, viewed ? address - range.view + range.begin : address);
+    snprintf(text, sizeof text, "CUDA stand-in: %s accesses device memory at %#lx, %s%s\n", kernel ? kernel : "the host",
+             (unsigned long)(viewed ? address - range.view + range.begin : address), what,
+             kernel && direct ? ": a pointer that was not a parameter" : "");
+    say(text);
+  }
+  sigaction(SIGSEGV, &before, NULL);      /* it happens again */
+}
+
+/* As much of the address space as there is. */
+static bool reserve(void)
+{
+  if (range.size)
+    return true;
+  for (size_t size = (size_t)1 << 40; size >= (size_t)1 << 30; size /= 4) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *begin = mmap(NULL, size, PROT_NONE, flags, -1, 0), *view = mmap(NULL, size, PROT_NONE, flags, -1, 0);
+    if (begin != MAP_FAILED && view != MAP_FAILED) {
+      range.begin = (uintptr_t)begin;
+      range.view = (uintptr_t)view;
+      range.size = size;
+      struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+      return sigaction(SIGSEGV, &action, &before) == 0;
+    }
+    if (begin != MAP_FAILED)
+      munmap(begin, size);
+    if (view != MAP_FAILED)
+      munmap(view, size);
+  }
+  return false;
+}
+
+/* -- allocations ------------------------------------------------------------------------------------------------------- */
+bool standin_is_device_address(uintptr_t address) { return address - range.begin < range.size; }
+
+void *standin_view(uintptr_t address)
+{
+  return (void *)(standin_is_device_address(address) ? address - range.begin + range.view : address);
+}
+
+/* Of what the host could have given to somebody else since, only what is not freed. */
+struct allocation *standin_allocation(uintptr_t address)
+{
+  for (unsigned i = count; i-- > 0;) {
+    struct allocation *a = &allocations[i];
+    if (address - a->begin < a->size && (!a->freed || a->type == MEMORY_DEVICE))
+      return a;
+  }
+  return NULL;
+}
+
+static struct allocation *remember(uintptr_t begin, size_t size, enum memory type, CUcontext context)
+{
+  if (count == room) {
+    unsigned more = room ? 2 * room : 64;
+    struct allocation *moved = realloc(allocations, more * sizeof *moved);
+    if (!moved)
+      return NULL;
+    allocations = moved;
+    room = more;
+  }
+  allocations[count] = (struct allocation){.begin = begin, .size = size, .type = type, .context = context, .id = ++ids};
+  return &allocations[count++];
+}
+
+/* What was touched is of no interest any more, nor are the host's own addresses. */
+static void forget(struct allocation *a)
+{
+  a->freed = true;
+  free(a->touches);
+  a->touches = NULL;
+  a->count = 0;
+}
+
+static size_t rounded(size_t size, size_t to) { return (size + to - 1) / to * to; }
+
+/* Pages from `offset` on: those that hold `bytes`, which end with them, but for the last. */
+static size_t pages_of(size_t bytes) { return rounded(rounded(bytes, ALIGNMENT), PAGE) + PAGE; }
+
+static CUresult allocate(CUcontext context, size_t bytes, struct allocation **allocation)
+{
+  if (bytes == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  CUresult injected = standin_fault(CALL_ALLOC);
+  if (injected != CUDA_SUCCESS)
+    return injected;
+  size_t whole = pages_of(bytes), usable = whole - PAGE;
+  if (!reserve() || bytes > standin_settings()->memory - context->allocated || whole > range.size - range.used ||
+      mprotect((void *)(range.view + range.used), usable, PROT_READ | PROT_WRITE) != 0)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  uintptr_t begin = range.begin + range.used + usable - rounded(bytes, ALIGNMENT);
+  *allocation = remember(begin, bytes, MEMORY_DEVICE, context);
+  if (!*allocation)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  range.used += whole;
+  context->allocated += bytes;
+  memset(standin_view(begin), POISON, bytes);
+  ASAN_POISON_MEMORY_REGION((char *)standin_view(begin) + bytes, rounded(bytes, ALIGNMENT) - bytes);
+  return CUDA_SUCCESS;
+}
+
+/* Nobody can use the view from now on. */
+static void unmap(uintptr_t begin, size_t bytes)
+{
+  size_t usable = pages_of(bytes) - PAGE;
+  char *end = (char *)standin_view(begin) + rounded(bytes, ALIGNMENT);
+  ASAN_UNPOISON_MEMORY_REGION(end - rounded(bytes, ALIGNMENT) + bytes, rounded(bytes, ALIGNMENT) - bytes);
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  if (mmap(end - usable, usable, PROT_NONE, flags, -1, 0) == MAP_FAILED)
+    standin_die("device memory cannot be given back");
+}
+
+/* The one that begins there and was not freed. */
+static struct allocation *allocated_at(uintptr_t address, enum memory type)
+{
+  struct allocation *a = standin_allocation(address);
+  return a && !a->freed && a->begin == address && a->type == type ? a : NULL;
+}
+
+/* Takes the lock, and looks whether the thread may allocate and free now. */
+static CUresult begin_call(CUcontext *context, bool may_synchronize)
+{
+  standin_lock();
+  CUresult result = standin_context(context);
+  return result == CUDA_SUCCESS && may_synchronize ? standin_unsafe_call() : result;
+}
+
+CUDA_API CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
+{
+  CUcontext context;
+  struct allocation *a;
+  CUresult result = begin_call(&context, true);
+  if (result == CUDA_SUCCESS)
+    result = allocate(context, bytes, &a);
+  if (result == CUDA_SUCCESS)
+    *pointer = a->begin;
+  standin_unlock();
+  return result;
+}
+
+CUDA_API CUresult cuMemFree_v2(CUdeviceptr pointer)
+{
+  CUcontext context;
+  CUresult result = begin_call(&context, true);
+  struct allocation *a = allocated_at(pointer, MEMORY_DEVICE), *managed = allocated_at(pointer, MEMORY_MANAGED);
+  if (result == CUDA_SUCCESS && pointer && !a && !managed)
+    result = CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS && pointer)
+    result = standin_wait_device(a ? a->context : managed->context);
+  a = allocated_at(pointer, MEMORY_DEVICE);         /* the table may have moved meanwhile */
+  managed = allocated_at(pointer, MEMORY_MANAGED);
+  if (result == CUDA_SUCCESS && a) {
+    a->context->allocated -= a->size;
+    unmap(a->begin, a->size);
+    forget(a);
+  } else if (result == CUDA_SUCCESS && managed) {
+    forget(managed);
+    free((void *)(uintptr_t)pointer);
+  }
+  standin_unlock();
+  return result;
+}
+
+struct freeing {
+  struct task task;
+  uintptr_t begin;
+  size_t bytes;
+};
+
+static CUresult run_nothing(struct task *task)
+{
+  (void)task;
+  return CUDA_SUCCESS;
+}
+
+static CUresult run_free(struct task *task)
+{
+  struct freeing *f = (struct freeing *)task;
+  unmap(f->begin, f->bytes);
+  return CUDA_SUCCESS;
+}
+
+/* In the order of the stream the memory is there from this on: for others only if they come after it. */
+CUDA_API CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream handle)
+{
+  CUcontext context;
+  CUstream stream;
+  struct allocation *a;
+  CUresult result = begin_call(&context, false);
+  if (result == CUDA_SUCCESS)
+    result = standin_stream(handle, &stream);
+  if (result == CUDA_SUCCESS && stream->capture)
+    result = CUDA_ERROR_NOT_SUPPORTED;
+  if (result == CUDA_SUCCESS)
+    result = allocate(stream->context, bytes, &a);
+  if (result == CUDA_SUCCESS) {
+    *pointer = a->begin;
+    struct task *task = standin_task(sizeof *task, "cuMemAllocAsync", run_nothing, 1);
+    standin_task_touches(task, a->begin, a->size, true);
+    result = standin_enqueue(stream, task);
+  }
+  standin_unlock();
+  return result;
+}
+
+CUDA_API CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
+{
+  CUcontext context;
+  CUstream stream;
+  CUresult result = begin_call(&context, false);
+  struct allocation *a = allocated_at(pointer, MEMORY_DEVICE);
+  if (result == CUDA_SUCCESS)
+    result = standin_stream(handle, &stream);
+  if (result == CUDA_SUCCESS && !a)
+    result = CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS && stream->capture)
+    result = CUDA_ERROR_NOT_SUPPORTED;
+  if (result == CUDA_SUCCESS) {
+    struct freeing *f = standin_task(sizeof *f, "cuMemFreeAsync", run_free, 1);
+    f->begin = a->begin;
+    f->bytes = a->size;
+    standin_task_touches(&f->task, a->begin, a->size, true);
+    result = standin_enqueue(stream, &f->task);
+    a->context->allocated -= a->size;
+    forget(a);
+  }
+  standin_unlock();
+  return result;
+}
+
+CUDA_API CUresult cuMemAllocHost_v2(void **pointer, size_t bytes)
+{
+  CUcontext context;
+  void *memory = NULL;
+  CUresult result = begin_call(&context, true);
+  if (result == CUDA_SUCCESS)
+    result = standin_fault(CALL_ALLOC);
+  if (result == CUDA_SUCCESS && (bytes == 0 || posix_memalign(&memory, PAGE, bytes) != 0))
+    result = bytes ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS && !remember((uintptr_t)memory, bytes, MEMORY_PINNED, context)) {
+    free(memory);
+    result = CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (result == CUDA_SUCCESS) {
+    memset(memory, POISON, bytes);
+    *pointer = memory;
+  }
+  standin_unlock();
+  return result;
+}
+
+CUDA_API CUresult cuMemFreeHost(void *pointer)
+{
+  CUcontext context;
+  CUresult result = begin_call(&context, true);
+  if (result == CUDA_SUCCESS && !allocated_at((uintptr_t)pointer, MEMORY_PINNED))
+    result = CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS)
+    result = standin_wait_device(allocated_at((uintptr_t)pointer, MEMORY_PINNED)->context);
+  struct allocation *a = allocated_at((uintptr_t)pointer, MEMORY_PINNED);
+  if (result == CUDA_SUCCESS && a) {
+    forget(a);
+    free(pointer);
+  }
+  standin_unlock();
+  return result;
+}
+
+CUDA_API CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags)
+{
+  CUcontext context;
+  void *memory = NULL;
+  CUresult result = begin_call(&context, true);
+  if (result == CUDA_SUCCESS && (bytes == 0 || flags != CU_MEM_ATTACH_GLOBAL))
+    result = CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS)
+    result = standin_fault(CALL_ALLOC);
+  if (result == CUDA_SUCCESS && (posix_memalign(&memory, PAGE, bytes) != 0 ||
+                                 !remember((uintptr_t)memory, bytes, MEMORY_MANAGED, context))) {
+    free(memory);
+    result = CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (result == CUDA_SUCCESS) {
+    memset(memory, POISON, bytes);
+    *pointer = (uintptr_t)memory;
+  }
+  standin_unlock();
+  return result;
+}
+
+/* -- pools: one of each device, which keeps nothing --------------------------------------------------------------------- */
+CUDA_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
+{
+  CUcontext context = standin_context_of(device);
+  if (!context)
+    return CUDA_ERROR_INVALID_DEVICE;
+  *pool = &context->pool;
+  return CUDA_SUCCESS;
+}
+
+CUDA_API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
+{
+  return cuDeviceGetMemPool(pool, device);
+}
+
+CUDA_API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+  if (attribute < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES || attribute > CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+    memcpy(&pool->threshold, value, sizeof pool->threshold);
+  return CUDA_SUCCESS;
+}
+
+/* -- what a pointer is ------------------------------------------------------------------------------------------------- */
+static CUresult attribute_of(const struct allocation *a, CUpointer_attribute attribute, void *data, uintptr_t pointer)
+{
+  switch (attribute) {
+  case CU_POINTER_ATTRIBUTE_CONTEXT: *(CUcontext *)data = a ? a->context : NULL; break;
+  case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    *(unsigned *)data = !a ? 0 : a->type == MEMORY_PINNED ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    break;
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: *(CUdeviceptr *)data = a ? pointer : 0; break;
+  case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+    *(void **)data = a && a->type != MEMORY_DEVICE ? (void *)pointer : NULL;
+    return a && a->type == MEMORY_DEVICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_BUFFER_ID: *(uint64_t *)data = a ? a->id : 0; break;
+  case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned *)data = a && a->type == MEMORY_MANAGED; break;
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)data = a ? a->context->device : CU_DEVICE_INVALID; break;
+  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr *)data = a ? a->begin : 0; break;
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t *)data = a ? a->size : 0; break;
+  case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned char *)data = a != NULL; break;
+  default: return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+static const struct allocation *living(uintptr_t pointer)
+{
+  const struct allocation *a = standin_allocation(pointer);
+  return a && !a->freed ? a : NULL;
+}
+
+CUDA_API CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr pointer)
+{
+  CUcontext context;
+  standin_lock();
+  CUresult result = standin_context(&context);
+  const struct allocation *a = living(pointer);
+  if (result == CUDA_SUCCESS)
+    result = a ? attribute_of(a, attribute, data, pointer) : CUDA_ERROR_INVALID_VALUE;
+  standin_unlock();
+  return result;
+}
+
+/* A pointer that is not CUDA's is no error here: its attributes are zero, its device is none. */
+CUDA_API CUresult cuPointerGetAttributes(unsigned int number, CUpointer_attribute *attributes, void **data,
+                                         CUdeviceptr pointer)
+{
+  CUcontext context;
+  standin_lock();
+  CUresult result = standin_context(&context);
+  const struct allocation *a = living(pointer);
+  for (unsigned i = 0; i < number && result == CUDA_SUCCESS; i++)
+    if (attribute_of(a, attributes[i], data[i], pointer) != CUDA_SUCCESS &&
+        attributes[i] != CU_POINTER_ATTRIBUTE_HOST_POINTER)
+      result = CUDA_ERROR_INVALID_VALUE;
+  standin_unlock();
+  return result;
+}
+
+CUDA_API void *standin_cuda_view(CUdeviceptr pointer, size_t bytes)
+{
+  standin_lock();
+  const struct allocation *a = living(pointer);
+  bool inside = a && bytes <= a->size - (pointer - a->begin);
+  bool foreign = !a && !standin_is_device_address(pointer);
+  standin_unlock();
+  return inside || foreign ? standin_view(pointer) : NULL;
+}
