@@ -196,6 +196,12 @@ dist_check_SCRIPTS += $(standin_scripts)
 TESTS += $(standin_scripts)
 check_PROGRAMS += tests/e2e/standin_bytes tests/e2e/standin_collectives tests/e2e/standin_comms tests/e2e/standin_groups
 check_PROGRAMS += tests/e2e/standin_network
+# On device memory.
+dist_check_SCRIPTS += tests/e2e/standin_cuda.test
+TESTS += tests/e2e/standin_cuda.test
+check_PROGRAMS += tests/e2e/standin_cuda
+tests_e2e_standin_cuda_LDADD = tests/standin/cuda/libcuda.so.1 tests/standin/libnccl.so -lpthread
+tests_e2e_standin_cuda_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
 EXTRA_DIST += tests/e2e/standin_check.h tests/e2e/standin_rendezvous.h
 
 # The example trainer.

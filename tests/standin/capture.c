@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Captured calls: while a stream is captured into a CUDA graph, a group is kept as a node of it and runs whenever the graph
+ * Captured calls on host memory: while a stream is captured into a CUDA graph, a group is kept as a node of it and runs whenever the graph
  * is launched.
  *
  * The driver is the one that the process has loaded (in the tests tests/standin/cuda); without one nothing is ever
