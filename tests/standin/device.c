@@ -75,7 +75,7 @@ ncclResult_t standin_device_find(int *device)
   }
   pthread_once(&once, find_driver);
   if (missing)
-    return standin_fail(ncclUnhandledCudaError, "there is no stand-in for the CUDA driver: %s is missing", missing);
+    return standin_fail(ncclUnhandledCudaError, "no stand-in for the CUDA driver can be used: %s is missing", missing);
   CUresult result = *device < 0 ? find_current(device) : CUDA_SUCCESS;
   if (result != CUDA_SUCCESS)
     return refused(result, "cuCtxGetDevice");
@@ -175,10 +175,13 @@ static void run_kernel(void *data)
   if (!standin_comm_acquire_id(comm, kernel->comm_id))
     return;
   pthread_mutex_lock(&comm->turn);
-  struct job job = {.comm = comm, .calls = kernel->order, .ncalls = kernel->ncalls, .ncollectives = kernel->ncollectives};
   if (comm->nranks == 1 && kernel->ncollectives) {
+    int64_t begin = standin_now();
     standin_run_alone(kernel->calls);
+    standin_stats_took(kernel->calls->line, standin_now() - begin);
   } else {
+    struct job job = {.comm = comm, .calls = kernel->order, .ncalls = kernel->ncalls,
+                      .ncollectives = kernel->ncollectives};
     standin_comm_acquire(comm); /* the job gives up this one */
     standin_run(&job, 1);
   }
