@@ -287,6 +287,7 @@ tests_asan = $(unit_tests) $(rules_scripts) \
   tests/e2e/faults_system.test \
   tests/e2e/little.test \
   tests/e2e/reduce_scatter.test \
+  tests/e2e/standin_cuda.test \
   tests/e2e/steps.test \
   tests/e2e/threads.test \
   tests/e2e/versions.test
@@ -297,6 +298,7 @@ tests_tsan = \
   tests/e2e/copies.test \
   tests/e2e/groups.test \
   tests/e2e/nonblocking.test \
+  tests/e2e/standin_cuda.test \
   tests/e2e/steps.test \
   tests/e2e/threads.test \
   tests/unit/test_failed_calls \
