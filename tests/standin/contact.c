@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * First contacts: before the first call in which two ranks of a communicator talk to each other goes to a stream, both meet
- * on the host, inside their group's end, as NCCL connects its ranks: a byte each way. The end of a group therefore waits for
- * peers that are new in it, and for nobody else; work of other peers on the same communicator goes on meanwhile.
+ * First contacts: before the first call in which two ranks of a communicator talk to each other goes to a stream, both
+ * meet on the host, inside their group's end, as NCCL connects its ranks: a byte each way. The end of a group therefore
+ * waits for peers that are new in it, and for nobody else; work of other peers on the same communicator goes on meanwhile.
  *
  * NCCL does this for each direction of a pair, here it is once for both. On host memory all peers count as met.
  */
