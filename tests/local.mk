@@ -228,6 +228,12 @@ dist_check_SCRIPTS += $(standin_scripts)
 TESTS += $(standin_scripts)
 check_PROGRAMS += tests/e2e/standin_bytes tests/e2e/standin_collectives tests/e2e/standin_comms tests/e2e/standin_groups
 check_PROGRAMS += tests/e2e/standin_network
+# On device memory.
+dist_check_SCRIPTS += tests/e2e/standin_cuda.test
+TESTS += tests/e2e/standin_cuda.test
+check_PROGRAMS += tests/e2e/standin_cuda
+tests_e2e_standin_cuda_LDADD = tests/standin/cuda/libcuda.so.1 tests/standin/libnccl.so -lpthread
+tests_e2e_standin_cuda_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
 EXTRA_DIST += tests/e2e/standin_check.h tests/e2e/standin_rendezvous.h
 
 # The example trainer.
@@ -318,6 +324,7 @@ tests_asan = $(unit_tests) $(rules_scripts) \
   tests/e2e/levels_life.test \
   tests/e2e/little.test \
   tests/e2e/reduce_scatter.test \
+  tests/e2e/standin_cuda.test \
   tests/e2e/steps.test \
   tests/e2e/threads.test \
   tests/e2e/versions.test
@@ -329,6 +336,7 @@ tests_tsan = \
   tests/e2e/groups.test \
   tests/e2e/levels_life.test \
   tests/e2e/nonblocking.test \
+  tests/e2e/standin_cuda.test \
   tests/e2e/steps.test \
   tests/e2e/threads.test \
   $(tsan_cuda_tests) \

@@ -391,7 +391,7 @@ ncclResult_t standin_connect(struct ncclComm *comm, int wake)
   }
   for (int i = 0; i < comm->nranks; i++) {
     bool together = comm->members[i].host == comm->members[comm->rank].host;
-    comm->peers[i] = (struct peer){.fd = -1, .way = together ? WAY_INSIDE : WAY_BETWEEN};
+    comm->peers[i] = (struct peer){.fd = -1, .way = together ? WAY_INSIDE : WAY_BETWEEN, .met = ncclStandinHostMemory};
     offers[i] = -1;
   }
   ncclResult_t result = ncclSuccess;

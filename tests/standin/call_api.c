@@ -6,23 +6,42 @@
  */
 #include "standin.h"
 
+size_t standin_blocks_sent(const struct ncclComm *comm, const struct call *call)
+{
+  size_t all = (size_t)comm->nranks, is_root = comm->rank == call->root;
+  switch (call->function) {
+  case FN_REDUCE_SCATTER:
+  case FN_ALL_TO_ALL: return all;
+  case FN_SCATTER: return is_root * all;
+  case FN_BROADCAST: return is_root;
+  case FN_RECV: return 0;
+  default: return 1;
+  }
+}
+
+size_t standin_blocks_received(const struct ncclComm *comm, const struct call *call)
+{
+  size_t all = (size_t)comm->nranks, is_root = comm->rank == call->root;
+  switch (call->function) {
+  case FN_ALL_GATHER:
+  case FN_ALL_TO_ALL: return all;
+  case FN_GATHER: return is_root * all;
+  case FN_REDUCE: return is_root;
+  case FN_SEND: return 0;
+  default: return 1;
+  }
+}
+
 /* NCCL looks at pointers only with NCCL_CHECK_POINTERS=1; a stand-in for tests always does. */
 static ncclResult_t check_buffers(const struct ncclComm *comm, const struct call *call, const char *name)
 {
-  bool is_root = comm->rank == call->root;
-  bool needs_send = true, needs_recv = true;
-  switch (call->function) {
-  case FN_BROADCAST:
-  case FN_SCATTER: needs_send = is_root; break;
-  case FN_REDUCE:
-  case FN_GATHER: needs_recv = is_root; break;
-  case FN_SEND: needs_recv = false; break;
-  case FN_RECV: needs_send = false; break;
-  default: break;
-  }
-  if (call->count && ((needs_send && !call->send) || (needs_recv && !call->recv)))
+  bool needs_send = standin_blocks_sent(comm, call), needs_recv = standin_blocks_received(comm, call);
+  if (!call->count)
+    return ncclSuccess;
+  if ((needs_send && !call->send) || (needs_recv && !call->recv))
     return standin_fail(ncclInvalidArgument, "%s: a buffer is NULL", name);
-  return ncclSuccess;
+  ncclResult_t result = needs_send ? standin_device_check(comm, call->send, name, "sendbuff") : ncclSuccess;
+  return result == ncclSuccess && needs_recv ? standin_device_check(comm, call->recv, name, "recvbuff") : result;
 }
 
 static ncclResult_t check(struct ncclComm *comm, struct call *call, ncclRedOp_t op, const char *name)
@@ -51,6 +70,8 @@ static ncclResult_t enqueue(struct ncclComm *comm, struct call *call, ncclRedOp_
     return result;
   if (comm->nranks > 1 || !standin_is_collective(call->function))
     return standin_group_add_call(comm, call);
+  if (!ncclStandinHostMemory)
+    return standin_device_launch(&(struct job){.comm = comm, .calls = &call, .ncalls = 1, .ncollectives = 1}, 1);
   int64_t begin = standin_now();
   standin_run_alone(call);
   standin_stats_took(call->line, standin_now() - begin);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Captured calls: while a stream is captured into a CUDA graph, a group is kept as a node of it and runs whenever the graph
- * is launched.
+ * Captured calls on host memory: while a stream is captured into a CUDA graph, a group is kept as a node of it and runs
+ * whenever the graph is launched. On device memory that is so of itself (device.c).
  *
  * The driver is the one that the process has loaded (in the tests tests/standin/cuda); without one nothing is ever
  * captured. What is kept lives as long as the process, since the graph does not tell when it goes. A node that fails

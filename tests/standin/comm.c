@@ -17,14 +17,22 @@ static pthread_cond_t use_ended = PTHREAD_COND_INITIALIZER;
 static struct ncclComm *list;
 static uint64_t next_id;
 
-struct ncclComm *standin_comm_new(void)
+static void close_if_open(int fd)
+{
+  if (fd >= 0)
+    close(fd);
+}
+
+struct ncclComm *standin_comm_new(int device)
 {
   struct ncclComm *comm = calloc(1, sizeof *comm);
   if (!comm)
     return NULL;
+  comm->device = device;
   comm->listener = -1;
   comm->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (comm->wake < 0) {
+  if (comm->wake < 0 || !standin_device_open(comm)) {
+    close_if_open(comm->wake);
     free(comm);
     return NULL;
   }
@@ -75,12 +83,6 @@ void standin_comm_release(struct ncclComm *comm)
   pthread_mutex_unlock(&list_lock);
 }
 
-static void close_if_open(int fd)
-{
-  if (fd >= 0)
-    close(fd);
-}
-
 static void comm_free(struct ncclComm *comm)
 {
   for (int i = 0; comm->peers && i < comm->nranks; i++) {
@@ -89,6 +91,7 @@ static void comm_free(struct ncclComm *comm)
   }
   close_if_open(comm->listener);
   close_if_open(comm->wake);
+  standin_device_close(comm);
   pthread_mutex_destroy(&comm->ops_lock);
   free(comm->peers);
   free(comm->members);
@@ -119,8 +122,9 @@ bool standin_comm_destroy(struct ncclComm *comm)
 
 void standin_comm_break(struct ncclComm *comm, ncclResult_t result)
 {
-  int none = ncclSuccess;
-  atomic_compare_exchange_strong(&comm->async_error, &none, result);
+  int none = ncclSuccess, launching = ncclInProgress;
+  if (!atomic_compare_exchange_strong(&comm->async_error, &none, result))
+    atomic_compare_exchange_strong(&comm->async_error, &launching, result);
   standin_comm_shutdown(comm);
 }
 

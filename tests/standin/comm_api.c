@@ -49,10 +49,12 @@ static ncclResult_t add_init(ncclComm_t *handle, int nranks, const ncclUniqueId 
     return standin_fail(ncclInvalidArgument, "CommInitRank: rank %d of %d, %d ids, comm %p", rank, nranks, nids,
                         (void *)handle);
   ncclResult_t result = standin_config_check(config);
+  if (result == ncclSuccess)
+    result = standin_device_find(&device);
   if (result != ncclSuccess)
     return result;
   struct init_work *work = malloc(sizeof *work + (size_t)nids * sizeof *ids);
-  struct ncclComm *comm = standin_comm_new();
+  struct ncclComm *comm = standin_comm_new(device);
   if (!work || !comm) {
     free(work);
     return standin_fail(ncclSystemError, "no memory or no descriptor for a communicator");
@@ -61,7 +63,6 @@ static ncclResult_t add_init(ncclComm_t *handle, int nranks, const ncclUniqueId 
   memcpy(work->ids, ids, (size_t)nids * sizeof *ids);
   comm->rank = rank;
   comm->nranks = nranks;
-  comm->device = device;
   comm->nonblocking = is_nonblocking(config, false);
   if (comm->nonblocking)
     work->base.told = comm;
@@ -75,7 +76,7 @@ static ncclResult_t init_rank(ncclComm_t *handle, int nranks, const ncclUniqueId
   size_t line = standin_stats_begin(name, -1, 0, -1);
   int64_t begin = standin_now();
   standin_group_start();
-  ncclResult_t result = standin_group_note(add_init(handle, nranks, ids, nids, rank, 0, config));
+  ncclResult_t result = standin_group_note(add_init(handle, nranks, ids, nids, rank, -1, config));
   ncclResult_t ended = standin_group_end();
   standin_stats_took(line, standin_now() - begin);
   return result != ncclSuccess ? result : ended;
@@ -108,10 +109,14 @@ STANDIN_API ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nrank
 
 static ncclResult_t check_devices(const int *devlist, int ndev)
 {
-  for (int i = 0; devlist && i < ndev; i++) {
-    if (devlist[i] < 0)
-      return standin_fail(ncclInvalidArgument, "CommInitAll: invalid device %d", devlist[i]);
-    for (int j = 0; j < i; j++)
+  for (int i = 0; i < ndev; i++) {
+    int device = devlist ? devlist[i] : i;
+    if (device < 0)
+      return standin_fail(ncclInvalidArgument, "CommInitAll: invalid device %d", device);
+    ncclResult_t result = standin_device_find(&device);
+    if (result != ncclSuccess)
+      return result;
+    for (int j = 0; devlist && j < i; j++)
       if (devlist[i] == devlist[j])
         return standin_fail(ncclInvalidUsage, "CommInitAll: device %d twice", devlist[i]);
   }
@@ -171,7 +176,6 @@ static ncclResult_t fill_child(struct ncclComm *child, const struct child_work *
     if (i == self)
       child->rank = place;
   }
-  child->device = work->parent->device;
   return standin_connect(child, work->wake);
 }
 
@@ -200,7 +204,7 @@ static ncclResult_t run_child(struct async_work *base)
 {
   struct child_work *work = (struct child_work *)base;
   bool wanted = work->color != NCCL_SPLIT_NOCOLOR;
-  struct ncclComm *child = wanted ? standin_comm_new() : NULL;
+  struct ncclComm *child = wanted ? standin_comm_new(work->parent->device) : NULL;
   struct member *table = calloc((size_t)work->nmembers, sizeof *table);
   ncclResult_t result = (wanted && !child) || !table ? standin_fail(ncclSystemError, "no memory for a communicator")
                                                      : make_child(work, child, table);
@@ -334,9 +338,9 @@ static bool is_under_way(ncclComm_t comm)
 }
 
 /* -- the end of a communicator ----------------------------------------------------------------------------------- */
-static ncclResult_t run_nothing(struct async_work *work)
+static ncclResult_t run_drain(struct async_work *work)
 {
-  (void)work;
+  standin_device_drain(work->told);
   return ncclSuccess;
 }
 
@@ -346,7 +350,7 @@ static ncclResult_t finalize_later(struct ncclComm *comm)
   struct async_work *work = malloc(sizeof *work);
   if (!work)
     return standin_fail(ncclSystemError, "no memory to finalize a communicator");
-  *work = (struct async_work){.run = run_nothing, .told = comm};
+  *work = (struct async_work){.run = run_drain, .told = comm};
   standin_group_start();
   ncclResult_t result = standin_group_note(standin_group_add_work(work)), ended = standin_group_end();
   return result == ncclSuccess ? ended : result;
@@ -370,6 +374,8 @@ STANDIN_API ncclResult_t ncclCommFinalize(ncclComm_t comm)
     result = standin_group_note(standin_fail(ncclInvalidArgument, "CommFinalize: a second time"));
   else if (comm->nonblocking && atomic_load(&comm->async_error) == ncclSuccess)
     result = finalize_later(comm);
+  else
+    standin_device_drain(comm);
   standin_comm_release(comm);
   return result;
 }
@@ -381,6 +387,10 @@ STANDIN_API ncclResult_t ncclCommDestroy(ncclComm_t comm)
   standin_stats_begin("ncclCommDestroy", -1, 0, -1);
   if (is_under_way(comm))
     return standin_fail(ncclInvalidArgument, "CommDestroy: a call on it has not succeeded yet");
+  if (standin_comm_acquire(comm)) {
+    standin_device_drain(comm);
+    standin_comm_release(comm);
+  }
   if (!standin_comm_destroy(comm))
     return standin_fail(ncclInvalidArgument, "CommDestroy: no such communicator");
   return ncclSuccess;

@@ -22,6 +22,9 @@ static void finish_job(struct job *job, ncclResult_t result)
   standin_comm_release(job->comm);
 }
 
+/* The first contact with some peers runs beside the work that others have. */
+static bool concerns(const struct job *job, int peer) { return job->comm->peers[peer].met != job->contact; }
+
 /* One collective: started, moved on, or closed. */
 static ncclResult_t step_collective(struct job *job, bool *progress)
 {
@@ -69,9 +72,11 @@ static void step_job(struct job *job, bool *progress)
 {
   struct ncclComm *comm = job->comm;
   ncclResult_t result = ncclSuccess;
-  comm->paced_until = 0;
   for (int i = 0; i < comm->nranks; i++)
-    comm->peers[i].wants_read = comm->peers[i].wants_write = false;
+    if (concerns(job, i)) {
+      comm->peers[i].wants_read = comm->peers[i].wants_write = false;
+      comm->peers[i].paced_until = 0;
+    }
   if (comm->aborted || comm->revoked)
     result = standin_fail(ncclInternalError, "the communicator was aborted");
   else if (job->current < job->ncollectives)
@@ -98,6 +103,8 @@ struct watch {
 
 static void watch_peer(struct watch *watch, const struct peer *peer)
 {
+  if (peer->paced_until && (!watch->until || peer->paced_until < watch->until))
+    watch->until = peer->paced_until;
   short events = (short)((peer->wants_read ? POLLIN : 0) | (peer->wants_write ? POLLOUT : 0));
   if (!events)
     return;
@@ -113,9 +120,8 @@ static void watch_job(struct watch *watch, const struct job *job)
   const struct ncclComm *comm = job->comm;
   watch->fds[watch->count++] = (struct pollfd){.fd = comm->wake, .events = POLLIN};
   for (int i = 0; i < comm->nranks; i++)
-    watch_peer(watch, &comm->peers[i]);
-  if (comm->paced_until && (!watch->until || comm->paced_until < watch->until))
-    watch->until = comm->paced_until;
+    if (concerns(job, i))
+      watch_peer(watch, &comm->peers[i]);
 }
 
 static void sleep_until_ready(struct watch *watch, const struct job *jobs, size_t njobs)
@@ -141,11 +147,11 @@ static bool may_give_way(const struct job *jobs, size_t njobs)
     const struct ncclComm *comm = jobs[i].comm;
     if (jobs[i].done)
       continue;
-    if (comm->paced_until)
-      return false;
-    for (int j = 0; j < comm->nranks; j++)
-      if ((comm->peers[j].wants_read || comm->peers[j].wants_write) && !comm->peers[j].channel)
+    for (int j = 0; j < comm->nranks; j++) {
+      const struct peer *peer = &comm->peers[j];
+      if (concerns(&jobs[i], j) && (peer->paced_until || ((peer->wants_read || peer->wants_write) && !peer->channel)))
         return false;
+    }
   }
   return true;
 }

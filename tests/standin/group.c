@@ -4,7 +4,8 @@
  * The state of a group belongs to its thread. Calls are kept as copies, with the communicator's handle and id: a
  * communicator that was destroyed in the meantime is refused at the end instead of used. Work that makes or ends
  * communicators runs first, each on a thread of its own; then the calls of all communicators at once, each
- * communicator's collectives in order and then its point-to-point calls together, which is NCCL's order.
+ * communicator's collectives in order and then its point-to-point calls together, which is NCCL's order. On device memory
+ * they are launched then, and run on their streams.
  */
 #include "standin.h"
 
@@ -145,11 +146,14 @@ static ncclResult_t run_tasks(struct group *from)
   ncclResult_t result = fill_jobs(jobs, &njobs, from, true);
   if (result == ncclSuccess)
     result = fill_jobs(jobs, &njobs, from, false);
-  if (result == ncclSuccess)
+  if (result == ncclSuccess && ncclStandinHostMemory) {
     standin_run(jobs, njobs);
-  else
+  } else {
+    if (result == ncclSuccess)
+      result = standin_device_launch(jobs, njobs);
     for (size_t i = 0; i < njobs; i++)
       standin_comm_release(jobs[i].comm);
+  }
   for (size_t i = 0; i < njobs; i++) {
     if (result == ncclSuccess)
       result = jobs[i].result;
@@ -190,7 +194,8 @@ struct launch {
 static void tell(struct launch *launch, ncclResult_t result)
 {
   for (size_t i = 0; i < launch->ncomms; i++) {
-    atomic_store(&launch->comms[i]->async_error, result);
+    int launching = ncclInProgress; /* or an error of its own */
+    atomic_compare_exchange_strong(&launch->comms[i]->async_error, &launching, result);
     standin_comm_release(launch->comms[i]);
   }
   free(launch->comms);
@@ -297,9 +302,9 @@ static ncclResult_t end_group(ncclSimInfo_t *info)
   if (result == ncclSuccess && info)
     result = estimate(info);
   cudaStream_t stream = result == ncclSuccess && !info && !ended.nworks ? captured_on(&ended, &result) : NULL;
-  if (stream)
+  if (stream && ncclStandinHostMemory)
     return capture(&ended, stream);
-  if (result == ncclSuccess && !info && launch_later(&ended))
+  if (result == ncclSuccess && !info && !stream && launch_later(&ended))
     return ncclInProgress;
   return run_group(&ended, result, !info);
 }

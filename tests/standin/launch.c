@@ -46,7 +46,7 @@ struct rank {
 
 struct options {
   int nranks, grace_s;
-  bool prefix;
+  bool prefix, cuda;
   const char *rate, *rate_inside, *stats, *preload;
   int *hosts; /* of each rank; NULL: all on this machine */
   char **command;
@@ -68,12 +68,15 @@ __attribute__((noreturn)) static void usage(FILE *to, int status)
               "                  does: 200mbit, 1gbit, or bytes per second\n"
               "  --rate-inside RATE\n"
               "                  limit what each rank sends to ranks of its own host\n"
+              "  --cuda          with the stand-in for NCCL that works on device memory, and that for the CUDA\n"
+              "                  driver: every rank has a device 0 of its own\n"
               "  --stats PREFIX  write the calls of each rank and their bytes to PREFIX.RANK\n"
               "  --preload LIB   LD_PRELOAD for the ranks, before one that is set already\n"
               "  --no-prefix     do not put [rank] before each line of output\n"
               "  --grace S       when a rank has failed, the others get so many seconds to end by themselves (%d)\n\n"
               "The ranks get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, NCCL_HOSTID\n"
-              "where hosts are played, and find the libnccl.so.2 that lies beside this program first.\n",
+              "where hosts are played, and find the libnccl.so.2 that lies beside this program first (with --cuda\n"
+              "those in its folders device/ and cuda/).\n",
           MOST_RANKS, GRACE_S);
   exit(status);
 }
@@ -164,18 +167,20 @@ static void place(const char *text)
 
 static void parse(int argc, char **argv)
 {
-  enum { RATE = 256, RATE_INSIDE, HOSTS, STATS, PRELOAD, NO_PREFIX, GRACE };
+  enum { RATE = 256, RATE_INSIDE, HOSTS, STATS, PRELOAD, NO_PREFIX, GRACE, CUDA };
   const char *hosts = NULL;
   static const struct option known[] = {
     {"hosts", required_argument, NULL, HOSTS},     {"rate", required_argument, NULL, RATE},
     {"rate-inside", required_argument, NULL, RATE_INSIDE}, {"stats", required_argument, NULL, STATS},
     {"preload", required_argument, NULL, PRELOAD}, {"no-prefix", no_argument, NULL, NO_PREFIX},
-    {"grace", required_argument, NULL, GRACE},     {"help", no_argument, NULL, 'h'},
+    {"grace", required_argument, NULL, GRACE},     {"cuda", no_argument, NULL, CUDA},
+    {"help", no_argument, NULL, 'h'},
     {0}};
   opterr = 0;
   for (int option; (option = getopt_long(argc, argv, "+:n:h", known, NULL)) != -1;)
     switch (option) {
     case 'n': options.nranks = number("-n", "ranks", optarg, 1, MOST_RANKS); break;
+    case CUDA: options.cuda = true; break;
     case GRACE: options.grace_s = number("--grace", "seconds", optarg, 0, 86400); break;
     case HOSTS: hosts = optarg; break;
     case RATE: options.rate = rate("--rate", optarg); break;
@@ -256,17 +261,32 @@ static void prepend(const char *name, const char *first)
   free(joined);
 }
 
+/* The ranks shall find the library in that folder first. False: it is not there. */
+static bool offer(const char *folder, const char *inner, const char *library)
+{
+  char path[PATH_MAX];
+  if (snprintf(path, sizeof path, "%s%s/%s", folder, inner, library) >= (int)sizeof path || access(path, R_OK) != 0)
+    return false;
+  *strrchr(path, '/') = '\0';
+  prepend("LD_LIBRARY_PATH", path);
+  return true;
+}
+
+static void offer_libraries(void)
+{
+  char self[PATH_MAX];
+  ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
+  self[size > 0 ? size : 0] = '\0';
+  const char *folder = dirname(self);
+  offer(folder, "", "libnccl.so.2");
+  if (options.cuda && (!offer(folder, "/cuda", "libcuda.so.1") || !offer(folder, "/device", "libnccl.so.2")))
+    refuse("--cuda: the folders cuda and device beside %s lack their libraries", folder);
+}
+
 /* What all ranks have in common. LD_PRELOAD is not among it: this program shall not run with it. */
 static void set_environment(void)
 {
-  char path[PATH_MAX], self[PATH_MAX];
-  ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (size > 0) {
-    self[size] = '\0';
-    const char *folder = dirname(self);
-    if (snprintf(path, sizeof path, "%s/libnccl.so.2", folder) < (int)sizeof path && access(path, R_OK) == 0)
-      prepend("LD_LIBRARY_PATH", folder);
-  }
+  offer_libraries();
   set_number("WORLD_SIZE", options.nranks);
   set_number("MASTER_PORT", free_port());
   setenv("MASTER_ADDR", "127.0.0.1", 1);

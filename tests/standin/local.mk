@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# A stand-in for NCCL on host memory: a shared object under the name that programs link and load.
+# A stand-in for NCCL: a shared object under the name that programs link and load.
 noinst_PROGRAMS += tests/standin/libnccl.so.2
 tests_standin_libnccl_so_2_SOURCES = \
   tests/standin/address.c \
@@ -10,6 +10,8 @@ tests_standin_libnccl_so_2_SOURCES = \
   tests/standin/comm.c \
   tests/standin/comm_api.c \
   tests/standin/config.c \
+  tests/standin/contact.c \
+  tests/standin/device.c \
   tests/standin/engine.c \
   tests/standin/fault.c \
   tests/standin/group.c \
@@ -18,6 +20,7 @@ tests_standin_libnccl_so_2_SOURCES = \
   tests/standin/link.h \
   tests/standin/misc.c \
   tests/standin/newer.c \
+  tests/standin/on_host.c \
   tests/standin/p2p.c \
   tests/standin/rate.c \
   tests/standin/redop.c \
@@ -37,6 +40,14 @@ tests_standin_libnccl_so_2_LDFLAGS = $(SANITIZE_CFLAGS) -shared -pthread -Wl,-so
 CLEANFILES += tests/standin/libnccl.so
 tests/standin/libnccl.so: tests/standin/libnccl.so.2
 	$(AM_V_GEN)rm -f $@ && $(LN_S) libnccl.so.2 $@
+
+# The same objects for device memory, on the stand-in for the CUDA driver.
+noinst_PROGRAMS += tests/standin/device/libnccl.so.2
+tests_standin_device_libnccl_so_2_SOURCES = tests/standin/on_device.c
+tests_standin_device_libnccl_so_2_CFLAGS = $(tests_standin_libnccl_so_2_CFLAGS)
+tests_standin_device_libnccl_so_2_LDADD = $(tests_standin_libnccl_so_2_OBJECTS)
+tests_standin_device_libnccl_so_2_DEPENDENCIES = $(tests_standin_libnccl_so_2_OBJECTS)
+tests_standin_device_libnccl_so_2_LDFLAGS = $(tests_standin_libnccl_so_2_LDFLAGS)
 
 # The same objects as older and newer versions of NCCL: tests/standin/versions/2.18.1/libnccl.so.2 and so on.
 EXTRA_DIST += tests/standin/variants.sh

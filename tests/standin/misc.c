@@ -9,10 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-/* A library that works with our buffers finds this symbol and knows that they are host memory. */
-extern const int ncclStandinHostMemory;
-STANDIN_API const int ncclStandinHostMemory = 1;
-
 static __thread char last_error[256];
 
 ncclResult_t standin_fail(ncclResult_t result, const char *what, ...)
@@ -79,6 +75,8 @@ STANDIN_API ncclResult_t ncclMemAlloc(void **ptr, size_t size)
   if (!ptr)
     return standin_fail(ncclInvalidArgument, "MemAlloc: ptr is NULL");
   *ptr = NULL;
+  if (size && !ncclStandinHostMemory)
+    return standin_device_alloc(ptr, size);
   if (size && posix_memalign(ptr, 4096, size) != 0)
     return standin_fail(ncclSystemError, "MemAlloc: no memory for %zu bytes", size);
   return ncclSuccess;
@@ -86,6 +84,8 @@ STANDIN_API ncclResult_t ncclMemAlloc(void **ptr, size_t size)
 
 STANDIN_API ncclResult_t ncclMemFree(void *ptr)
 {
+  if (ptr && !ncclStandinHostMemory)
+    return standin_device_free(ptr);
   free(ptr);
   return ncclSuccess;
 }

@@ -28,6 +28,12 @@ static ncclResult_t share_id(struct grow_work *work)
     standin_comm_release(work->parent);
     return ncclSuccess;
   }
+  standin_device_drain(work->parent); /* this happens on the host */
+  ncclResult_t result = standin_contact(&job, 1);
+  if (result != ncclSuccess) {
+    standin_comm_release(work->parent);
+    return result;
+  }
   standin_run(&job, 1);
   work->id = shared;
   return job.result;
@@ -64,9 +70,12 @@ static ncclResult_t add_grow(ncclComm_t parent, int nranks, const ncclUniqueId *
   if (parent && !standin_comm_acquire(parent))
     return standin_fail(ncclInvalidArgument, "CommGrow: no such communicator");
   standin_stats_begin("ncclCommGrow", parent ? (int64_t)parent->id : -1, 0, -1);
+  int device = parent ? parent->device : -1;
   ncclResult_t result = check_grow(parent, nranks, id, rank, newcomm, config);
+  if (result == ncclSuccess)
+    result = standin_device_find(&device);
   struct grow_work *work = result == ncclSuccess ? calloc(1, sizeof *work) : NULL;
-  struct ncclComm *comm = work ? standin_comm_new() : NULL;
+  struct ncclComm *comm = work ? standin_comm_new(device) : NULL;
   if (!comm) {
     if (parent)
       standin_comm_release(parent);
@@ -78,7 +87,6 @@ static ncclResult_t add_grow(ncclComm_t parent, int nranks, const ncclUniqueId *
     work->id = *id;
   comm->rank = parent ? parent->rank : rank;
   comm->nranks = nranks;
-  comm->device = parent ? parent->device : 0;
   *newcomm = comm;
   return standin_group_add_work(&work->base);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A stand-in for libnccl.so.2: NCCL's calls on host memory, over shared memory and TCP. What its files share.
+ * A stand-in for libnccl.so.2: NCCL's calls over shared memory and TCP. What its files share.
  *
  * The way of a call: call_api.c checks the arguments and hands a `struct call` to group.c, which keeps it until the
  * outermost group end (a call alone is a group of one) and makes one `struct job` a communicator of it; engine.c runs
  * all jobs of a group at once, each first its collectives in order (ring.c), then its point-to-point calls together
  * (p2p.c), over wire.c. comm_api.c and bootstrap.c make communicators, comm.c owns them.
  *
- * Everything is synchronous: what was called outside a group is done when the call returns; streams are ignored
- * but for those that are captured into CUDA graphs. A group
+ * On host memory everything is synchronous: what was called outside a group is done when the call returns; streams are
+ * ignored but for those that are captured into CUDA graphs. On device memory (a library of its own, on_device.c) the same
+ * jobs run on the streams of the stand-in for the CUDA driver, late (device.c). A group
  * with a non-blocking communicator runs on a thread instead, a little later, and its end returns ncclInProgress.
  * Sizes are bytes unless named count (elements); times are nanoseconds of CLOCK_MONOTONIC.
  * Errors are ncclResult_t, with a text in ncclGetLastError (standin_fail).
@@ -26,6 +27,10 @@
 
 /* The library is built with hidden visibility; this marks what programs may see. */
 #define STANDIN_API __attribute__((visibility("default")))
+
+/* -- where buffers are (on_host.c, on_device.c) -------------------------------------------------------------------- */
+/* 0: in device memory, and work is done on streams. Programs see the symbol where it is host memory. */
+extern const int ncclStandinHostMemory STANDIN_API;
 
 /* -- what a call wants ------------------------------------------------------------------------------------------- */
 enum function {
@@ -65,6 +70,10 @@ struct call {
   size_t line; /* in the statistics */
 };
 
+/* How many times `count` elements the call reads and writes on this rank. */
+size_t standin_blocks_sent(const struct ncclComm *comm, const struct call *call);
+size_t standin_blocks_received(const struct ncclComm *comm, const struct call *call);
+
 static inline bool standin_is_collective(enum function function) { return function <= FN_REDUCE; }
 
 size_t standin_type_size(ncclDataType_t type); /* 0 for what is no type */
@@ -77,6 +86,7 @@ ncclResult_t standin_config_check(const ncclConfig_t *config);
 
 /* -- communicators (comm.c) -------------------------------------------------------------------------------------- */
 struct channel;
+struct job;
 
 /* What a rank's bytes go through. */
 enum way { WAY_BETWEEN /* hosts */, WAY_INSIDE /* a host */ };
@@ -87,6 +97,8 @@ struct peer {
   struct channel *channel; /* shared memory instead of it, or NULL */
   bool wants_read;         /* the last attempt would have blocked */
   bool wants_write;
+  int64_t paced_until;     /* not 0: the rate limit refused to send until then */
+  atomic_bool met;         /* it may be sent to: on device memory from the first contact on (contact.c) */
 };
 
 struct user_op {
@@ -123,7 +135,13 @@ struct ncclComm {
   int wake;                     /* eventfd */
   struct peer *peers;           /* nranks */
   uint64_t sequence;            /* collectives run so far, equal on all ranks */
-  int64_t paced_until;          /* not 0: the rate limit refused to send until then */
+
+  /* On device memory, device.c: */
+  struct CUctx_st *context;
+  struct CUevent_st *over;      /* its last kernel, once something was launched */
+  struct CUevent_st *joint;     /* between streams, for the moment of a launch */
+  bool launched;
+  pthread_mutex_t turn;         /* of the kernel that runs */
 
   int listener;                 /* stays open: the lowest rank serves the bootstrap of children */
   struct member *members;       /* nranks */
@@ -140,7 +158,7 @@ struct ncclComm {
 };
 
 /* A new communicator, in the list and in use by the caller. NULL: no memory or no descriptors. */
-struct ncclComm *standin_comm_new(void);
+struct ncclComm *standin_comm_new(int device);
 /* Is this a live communicator? Then it stays alive until standin_comm_release. Only compares `comm`, so that handles
  * destroyed before are safe to ask for. */
 bool standin_comm_acquire(struct ncclComm *comm);
@@ -180,6 +198,23 @@ ncclResult_t standin_group_end(void);
 bool standin_is_captured(cudaStream_t stream);
 /* Makes run(group) a node of the graph that the stream is captured into. */
 ncclResult_t standin_capture(cudaStream_t stream, void (*run)(void *), void *group);
+
+/* -- device memory (device.c, contact.c) ------------------------------------------------------------------------- */
+/* Is this a device? -1 becomes that of the calling thread. On host memory all are. */
+ncclResult_t standin_device_find(int *device);
+/* What a communicator has on its device. False: that gives no more. */
+bool standin_device_open(struct ncclComm *comm);
+void standin_device_close(struct ncclComm *comm);
+ncclResult_t standin_device_alloc(void **pointer, size_t size);
+ncclResult_t standin_device_free(void *pointer);
+/* Is `which` buffer of call `name` memory that the communicator's device reaches? */
+ncclResult_t standin_device_check(const struct ncclComm *comm, const void *pointer, const char *name, const char *which);
+/* Has the jobs run on the streams of their calls. Their communicators are in use by the caller. */
+ncclResult_t standin_device_launch(const struct job *jobs, size_t njobs);
+/* Waits until all that was launched is over. */
+void standin_device_drain(struct ncclComm *comm);
+/* Meets the ranks that the jobs are the first to talk to. Their communicators are in use by the caller. */
+ncclResult_t standin_contact(const struct job *jobs, size_t njobs);
 
 /* -- shared memory between two ranks (channel.c) ----------------------------------------------------------------- */
 /* `bell` is the ranks' connection. NULL: not possible. The caller closes *fd once the other rank has opened it. */
@@ -260,6 +295,7 @@ struct job {
   struct ncclComm *comm;
   struct call **calls; /* collectives first */
   size_t ncalls, ncollectives, current;
+  bool contact;        /* it is the first with its peers, and may go on beside another job of its communicator */
   bool started, done;  /* started: the call `current` (or the point-to-point part) has begun */
   int64_t started_at;
   struct ring ring;

@@ -111,7 +111,9 @@ __attribute__((destructor)) static void write_file(void)
     return;
   }
   fprintf(file, "index\tfunction\tcomm\tcount\tdatatype\tpayload_bytes\tmicroseconds\tbetween_bytes\n");
+  pthread_mutex_lock(&lock); /* streams may still be at work */
   for (size_t i = 0; i < nlines; i++)
     print_line(file, i);
+  pthread_mutex_unlock(&lock);
   fclose(file);
 }

@@ -73,8 +73,7 @@ ncclResult_t standin_wire_send(struct ncclComm *comm, int peer, struct envelope 
   enum way way = comm->peers[peer].way;
   size_t allowed = standin_rate_take(way, wanted, &until);
   if (!allowed) {
-    if (!comm->paced_until || until < comm->paced_until)
-      comm->paced_until = until;
+    comm->peers[peer].paced_until = until;
     return ncclSuccess;
   }
   size_t head_now = head < allowed ? head : allowed;

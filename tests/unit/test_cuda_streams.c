@@ -325,7 +325,7 @@ static void host_function_too_early(void)
   two_streams(CU_STREAM_NON_BLOCKING);
   set(o.p, 8, o.a);
   struct standin_cuda_access access = {o.p, 4, 0};
-  MUST(standin_cuda_launch(o.b, "a send", look, &o.p, &access, 1));
+  MUST(standin_cuda_launch(o.b, "a send", look, NULL, &o.p, &access, 1));
 }
 
 /* -- capture and graphs ------------------------------------------------------------------------------------------------- */

@@ -14,16 +14,17 @@ static double tick(void) { return ticks++; }
 /* A device that lacks memory after so many allocations, and knows what it has given out. */
 static int left, given;
 
-static void *alloc(size_t bytes)
+static void *alloc(const struct tagc_device *self, size_t bytes, void *stream)
 {
+  (void)self, (void)stream;
   void *memory = left-- > 0 ? sim_memory(bytes) : NULL;
   given += memory != NULL;
   return memory;
 }
 
-static void release(void *memory, void *stream)
+static void release(const struct tagc_device *self, void *memory, void *stream)
 {
-  (void)stream;
+  (void)self, (void)stream;
   given -= memory != NULL;
   free(memory);
 }

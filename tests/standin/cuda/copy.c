@@ -171,6 +171,7 @@ CUDA_API CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t co
 struct calling {
   struct task task;
   CUhostFn function;
+  void (*release)(void *);
   void *data;
 };
 
@@ -181,25 +182,35 @@ static CUresult run_calling(struct task *task)
   return CUDA_SUCCESS;
 }
 
-CUDA_API CUresult standin_cuda_launch(CUstream handle, const char *name, CUhostFn function, void *data,
-                                      const struct standin_cuda_access *access, unsigned count)
+static void release_calling(struct task *task)
+{
+  struct calling *c = (struct calling *)task;
+  if (c->release)
+    c->release(c->data);
+}
+
+CUDA_API CUresult standin_cuda_launch(CUstream handle, const char *name, CUhostFn function, void (*release)(void *),
+                                      void *data, const struct standin_cuda_access *access, unsigned count)
 {
   CUstream stream;
   standin_lock();
   CUresult result = function ? standin_stream(handle, &stream) : CUDA_ERROR_INVALID_VALUE;
-  if (result == CUDA_SUCCESS) {
-    struct calling *c = standin_task(sizeof *c, name, run_calling, count);
-    c->function = function;
-    c->data = data;
-    for (unsigned i = 0; i < count; i++)
-      standin_task_touches(&c->task, access[i].begin, access[i].bytes, access[i].writes);
+  struct calling *c = standin_task(sizeof *c, name, run_calling, count);
+  c->function = function;
+  c->release = release;
+  c->data = data;
+  c->task.release = release_calling;
+  for (unsigned i = 0; i < count; i++)
+    standin_task_touches(&c->task, access[i].begin, access[i].bytes, access[i].writes);
+  if (result == CUDA_SUCCESS)
     result = standin_enqueue(stream, &c->task);
-  }
+  else
+    standin_task_drop(&c->task);
   standin_unlock();
   return result;
 }
 
 CUDA_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *userData)
 {
-  return standin_cuda_launch(stream, "cuLaunchHostFunc", function, userData, NULL, 0);
+  return standin_cuda_launch(stream, "cuLaunchHostFunc", function, NULL, userData, NULL, 0);
 }

@@ -17,11 +17,14 @@ struct standin_cuda_access {
   int writes;
 };
 
-/* cuLaunchHostFunc for a function that works on that memory: its order with other work is checked as that of a kernel. */
-CUresult standin_cuda_launch(CUstream stream, const char *name, CUhostFn function, void *data,
+/* cuLaunchHostFunc for a function that works on that memory: its order with other work is checked as that of a kernel.
+ * release(data), where it is not NULL, is called once and makes no call of the driver: when it has run, or the graph is gone
+ * that it became a part of, or where this fails. */
+CUresult standin_cuda_launch(CUstream stream, const char *name, CUhostFn function, void (*release)(void *), void *data,
                              const struct standin_cuda_access *access, unsigned count);
 
-/* Where so many bytes really are: for what runs on a stream. Memory of the host is where it is; NULL for device memory that
+/* Where so many bytes really are: for what runs on a stream, and is asked when that is enqueued, as what runs in between may
+ * give memory back in the order of the stream. Memory of the host is where it is; NULL for device memory that
  * was freed or is shorter. */
 void *standin_cuda_view(CUdeviceptr pointer, size_t bytes);
 
