@@ -21,6 +21,9 @@
 
 enum { MOST_DEVICES = 64 };
 
+/* What a stand-in for the driver takes for a module that has its own kernels. */
+#define STANDIN_IMAGE "CUDA-STANDIN"
+
 /* Of cuda.h. */
 enum {
   CAPTURE_RELAXED = 2,
@@ -336,7 +339,7 @@ static bool load_kernels(struct cuda_device *d)
 {
   void *module = NULL;
   const char *missing = "";
-  int error = d->driver->module_load(&module, tagc_fatbin() ? tagc_fatbin() : "");
+  int error = d->driver->module_load(&module, tagc_fatbin() ? tagc_fatbin() : STANDIN_IMAGE);
   if (error && tagc_fatbin_ptx())
     error = d->driver->module_load(&module, tagc_fatbin_ptx());
   if (!good(error, "cuModuleLoadData"))

@@ -123,6 +123,13 @@ dist_check_SCRIPTS += tests/e2e/levels.test
 TESTS += tests/e2e/levels.test
 check_PROGRAMS += tests/e2e/levels
 
+# On GPUs, as far as the stand-ins play them.
+if HAVE_CXX
+dist_check_SCRIPTS += tests/e2e/on_device.test
+TESTS += tests/e2e/on_device.test
+check_PROGRAMS += tests/e2e/on_device
+endif
+
 # Other versions of NCCL.
 dist_check_SCRIPTS += tests/e2e/newer.test tests/e2e/versions.test
 TESTS += tests/e2e/newer.test tests/e2e/versions.test
