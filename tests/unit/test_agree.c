@@ -75,7 +75,7 @@ static void rank_main(const ncclUniqueId *id, int rank, const struct part *part)
   if (rank == part->slow)
     nanosleep(&(struct timespec){0, 50000000}, NULL);
   if (rank != part->silent)
-    a = tagc_agree_report(id, 1, part->nranks, rank, rank == part->nranks - 1 ? part->version_of_last : 22809, true);
+    a = tagc_agree_report(id, 1, part->nranks, rank, rank == part->nranks - 1 ? part->version_of_last : 22809, "host");
   shared->reported[rank] = (int)a.state;
   pthread_barrier_wait(&shared->barrier);          /* NCCL's init */
   tagc_agree_settle(&a);
@@ -185,11 +185,11 @@ static void ids_of_one_communicator(void)
   }
   struct tagc_agreement a[2];
   for (int r = 0; r < 2; r++)
-    a[r] = tagc_agree_report(ids, 3, 2, r, 22809, true);
+    a[r] = tagc_agree_report(ids, 3, 2, r, 22809, "host");
   ok(tagc_agree_settle(&a[0]) && tagc_agree_settle(&a[1]) && a[0].state == TAGC_AGREED_YES && a[1].state == TAGC_AGREED_YES,
      "three ids, all stamped: on");
   memset(ids[2].internal + 64, 0, 64);
-  a[0] = tagc_agree_report(ids, 3, 2, 0, 22809, true);
+  a[0] = tagc_agree_report(ids, 3, 2, 0, 22809, "host");
   ok(a[0].state == TAGC_AGREED_NO, "three ids, one of them not stamped: off");
 }
 
@@ -225,10 +225,10 @@ static void dead_and_deaf(void)
   ncclUniqueId id;
   int order;
   pid_t child = maker(&id, &order);
-  struct tagc_agreement a = tagc_agree_report(&id, 1, 2, 0, 22809, true), b;
+  struct tagc_agreement a = tagc_agree_report(&id, 1, 2, 0, 22809, "host"), b;
   ok(a.state == TAGC_AGREED_UNKNOWN, "a child process is a decider, too");
   kill(child, SIGSTOP);
-  b = tagc_agree_report(&id, 1, 2, 1, 22809, true);
+  b = tagc_agree_report(&id, 1, 2, 1, 22809, "host");
   ok(b.state == TAGC_AGREED_UNKNOWN, "the decider does not answer: the report may have been heard or not");
   kill(child, SIGCONT);
   ok(tagc_agree_settle(&b) && b.state != TAGC_AGREED_LOST, "it answers again: the rank follows it");
@@ -237,10 +237,10 @@ static void dead_and_deaf(void)
   waitpid(child, NULL, 0);
 
   child = maker(&id, &order);
-  a = tagc_agree_report(&id, 1, 2, 0, 22809, true);
+  a = tagc_agree_report(&id, 1, 2, 0, 22809, "host");
   close(order);
   waitpid(child, NULL, 0);
-  b = tagc_agree_report(&id, 1, 2, 1, 22809, true);
+  b = tagc_agree_report(&id, 1, 2, 1, 22809, "host");
   ok(b.state == TAGC_AGREED_NO, "the decider is dead: a rank that never reached it passes through");
   ok(!tagc_agree_settle(&a) && a.state == TAGC_AGREED_LOST, "one that has reported is lost, and says so");
 }
@@ -255,8 +255,8 @@ static void unreachable(void)
   stamp.address.v4.sin_port = htons(1);            /* nobody listens there */
   wrong = id;
   tagc_agree_stamp_write((uint8_t *)wrong.internal, &stamp);
-  struct tagc_agreement a = tagc_agree_report(&id, 1, 2, 0, 22809, true);
-  struct tagc_agreement b = tagc_agree_report(&wrong, 1, 2, 1, 22809, true);
+  struct tagc_agreement a = tagc_agree_report(&id, 1, 2, 0, 22809, "host");
+  struct tagc_agreement b = tagc_agree_report(&wrong, 1, 2, 1, 22809, "host");
   ok(b.state == TAGC_AGREED_NO, "a rank that cannot connect passes through");
   ok(tagc_agree_settle(&a) && a.state == TAGC_AGREED_NO, "and so do those that can");
 }
@@ -288,7 +288,7 @@ static void strangers(void)
   ncclUniqueId id = new_id("127.0.0.1");
   tagc_agree_stamp_id(&id);
   union tagc_agree_address to = address_of(&id);
-  struct tagc_agreement a = tagc_agree_report(&id, 1, 2, 0, 22809, true), b;
+  struct tagc_agreement a = tagc_agree_report(&id, 1, 2, 0, 22809, "host"), b;
   char garbage[10000];
   for (size_t i = 0; i < sizeof garbage; i++)
     garbage[i] = (char)(i * i * 31 >> 3);
@@ -304,7 +304,7 @@ static void strangers(void)
     if (i % 2)
       send(idle[i], bytes, 7, MSG_NOSIGNAL);
   }
-  b = tagc_agree_report(&id, 1, 2, 1, 22809, true);
+  b = tagc_agree_report(&id, 1, 2, 1, 22809, "host");
   ok(b.state == TAGC_AGREED_UNKNOWN, "%d strangers who say nothing do not keep a rank out", IDLE);
   ok(tagc_agree_settle(&a) && tagc_agree_settle(&b) && a.state == TAGC_AGREED_YES && b.state == TAGC_AGREED_YES,
      "and the ranks agree in spite of all of them");
@@ -320,7 +320,7 @@ static void closed(void)
   tagc_agree_stamp_id(&id);
   for (int fd = 3; fd < 400; fd++)
     close(fd);
-  struct tagc_agreement a = tagc_agree_report(&id, 1, 2, 0, 22809, true);
+  struct tagc_agreement a = tagc_agree_report(&id, 1, 2, 0, 22809, "host");
   wait_for_threads(before - 1);     /* there was one for the ids before */
   tagc_agree_settle(&a);
   ok(a.state == TAGC_AGREED_NO || a.state == TAGC_AGREED_LOST, "a listener whose socket was closed under it ends");
