@@ -236,6 +236,7 @@ static bool explain(struct session *s)
     return false;
   }
   struct words w = {why, LONGEST_WHY};
+  *why = '\0';
   if (s->reported < s->nranks) {
     wanted[0] = true;
     say_ranks(&w, s, wanted);
@@ -249,6 +250,8 @@ static bool explain(struct session *s)
       line += length + (line[length] == '\n');
     }
   free(wanted);
+  if (w.at == why)
+    say(&w, "they report different things; ");
   if (w.at > why + 2 && w.at[-1] == ' ')
     w.at[-2] = '\0';                /* the last "; " */
   s->why = why;

@@ -378,9 +378,6 @@ EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId
 /* ---- communicators: how they fare, and deaths. They enqueue nothing, and so mix no group: a rank may clean up when it
  * likes. ---- */
 
-/* Has the real library refused to end a communicator, which is as it was then? */
-static bool is_refusal(ncclResult_t status) { return status == ncclInvalidArgument || status == ncclInvalidUsage; }
-
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
   CALLED;
@@ -404,7 +401,7 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
     return FORWARD(ncclCommDestroy, comm);
   struct tagc_leave leave = tagc_comm_take_leave(comm);
   ncclResult_t status = FORWARD(ncclCommDestroy, comm);
-  if (is_refusal(status))
+  if (tagc_real_refuses(status))
     return tagc_comm_stay(&leave) ? status : tagc_no_memory("a communicator");
   tagc_comm_collect(comm, true);
   tagc_levels_end(leave.comm, false);
@@ -450,7 +447,7 @@ EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
   struct tagc_comm *alive = watched() ? tagc_comm_find(comm) : NULL;
   bool together = tagc_levels_open_group(alive);
   ncclResult_t status = FORWARD(ncclCommRevoke, comm, flags);
-  if (watched() && comm && !is_refusal(status))
+  if (watched() && comm && !tagc_real_refuses(status))
     begin_anew(comm);
   status = tagc_levels_close_group(alive, together, status);
   tagc_comm_release(alive);

@@ -20,7 +20,7 @@ struct tagc_exchange {
   __typeof__(&ncclSend) send;
   __typeof__(&ncclRecv) receive;
   __typeof__(&ncclCommGetAsyncError) async_error;
-  /* What two levels need besides; NULL where this NCCL does not have it. */
+  /* NULL where this NCCL does not have it. Two levels need all but the first. */
   __typeof__(&ncclAlltoAll) all_to_all;   /* from 2.28 on */
   __typeof__(&ncclCommSplit) split;       /* from 2.18 on */
   __typeof__(&ncclReduce) reduce;

@@ -140,10 +140,6 @@ static ncclResult_t enqueue_split(const struct tagc_exchange *real, void *splits
   return splits->refused;
 }
 
-/* Does this NCCL not split communicators, or not this one? It says so of the call and of the communicator, which are the same on
- * all ranks: each of them hears it, and none waits for the others. Any other error is this rank's own. */
-static bool is_refusal(ncclResult_t status) { return status == ncclInvalidArgument || status == ncclInvalidUsage; }
-
 void tagc_levels_pass(struct tagc_comm *comm)
 {
   tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: %s: every call passes", (unsigned long long)comm->ledger->number,
@@ -183,7 +179,7 @@ static ncclResult_t split_level(const struct tagc_exchange *real, struct splits 
     aborted |= tagc_comm_is_aborted(splits->comms[i]);
   }
   splits->refused = aborted ? ncclSuccess : splits->refused;
-  if (status != ncclSuccess && !is_refusal(splits->refused))
+  if (status != ncclSuccess && !tagc_real_refuses(splits->refused))
     give_up(splits, status, aborted);
   return status == ncclSuccess && aborted ? ncclInternalError : status;
 }
@@ -197,7 +193,9 @@ static ncclResult_t split(const struct tagc_exchange *real, struct splits *split
     splits->level = (enum tagc_level)level;
     status = split_level(real, splits);
   }
-  if (!is_refusal(splits->refused))
+  /* What it says of the call and of the communicator, which are the same on all ranks, each of them hears, and none waits for
+   * the others. Any other error is this rank's own. */
+  if (!tagc_real_refuses(splits->refused))
     return status;
   for (size_t i = 0; i < splits->count; i++)
     tagc_levels_pass(splits->comms[i]);

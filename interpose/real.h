@@ -87,6 +87,12 @@ static inline void *tagc_real_get(const struct tagc_nccl *nccl, enum tagc_entry 
   return __builtin_expect(function != NULL, 1) ? function : tagc_real_missing(nccl, entry);
 }
 
+/* Has the real library refused a call for what it was asked, so that all is as it was before? */
+static inline bool tagc_real_refuses(ncclResult_t status)
+{
+  return status == ncclInvalidArgument || status == ncclInvalidUsage;
+}
+
 /* NCCL's own calls of its public functions come back to us: while a thread is inside the real library, whatever it
  * calls is forwarded untouched. A counter a thread. */
 extern _Thread_local int tagc_real_depth __attribute__((tls_model("initial-exec")));

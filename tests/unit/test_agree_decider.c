@@ -194,6 +194,10 @@ static void some_differ(void)
     report(r, 4, r == 1 ? "A=\xc3\xa4\n" : "A=\xc3\xb6\n");
   is_off("bytes that no terminal shows", "A is \xc3\xb6 on ranks 0,2-3, \xc3\xa4 on rank 1");
   start();
+  for (uint32_t r = 0; r < 4; r++)
+    report(r, 4, r == 1 ? "A\n" : "B\n");
+  is_off("reports that hold no facts", "they report different things");
+  start();
   is_off("nobody has reported", "ranks 0-3 of 4 did not report (no library, TAGC_MODE=off, or no connection)");
 }
 

@@ -312,6 +312,28 @@ static void promise(void)
   ok(good && sent <= 0.08 * plain, "and %.4f of the plain ring's in fp32", sent / plain);
 }
 
+/* Why the plan need not weigh two levels against flat: whatever the codec and the hosts, they send no more between these. */
+static void never_more(void)
+{
+  static const uint64_t sizes[] = {1, 300, 4096, 65537, 1 << 20};
+  static const int hosts[] = {2, 3, 8, 64}, locals[] = {2, 4, 8};
+  int more = 0, compared = 0;
+  for (int c = 0; tagc_codecs[c]; c++)
+    for (int i = 0; i < 5 * 4 * 3; i++) {
+      const struct tagc_hosts h = {hosts[i / 3 % 4] * locals[i % 3], hosts[i / 3 % 4], locals[i % 3]};
+      struct tagc_shape shape = {sizes[i / 12], h.nranks, TAGC_FLOAT32, 50000, TAGC_STORAGE_INT8};
+      struct tagc_layout flat, two;
+      const bool can = tagc_codecs[c]->layout(&shape, &flat);
+      const uint64_t flat_sent = can ? tagc_layout_traffic(&shape, &flat, &h, false).between : 0;
+      shape.nranks = h.hosts;
+      if (!can || !tagc_codecs[c]->layout(&shape, &two))
+        continue;
+      compared++;
+      more += tagc_layout_traffic(&shape, &two, &h, true).between > flat_sent;
+    }
+  ok(more == 0 && compared > 300, "two levels never send more between hosts than flat: %d shapes", compared);
+}
+
 int main(void)
 {
   calls();
@@ -322,5 +344,6 @@ int main(void)
   scopes();
   weights();
   promise();
+  never_more();
   return tap_done();
 }

@@ -11,6 +11,7 @@
 #include "interpose/launch.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
+#include "tests/unit/fake_nccl.h"
 #include "tests/unit/tap.h"
 
 enum { N = 20000, RANKS = 4, VOTE = 4, TOGETHER_NEGATED = 1, SPLITS = 2, HOSTS = 3 };
@@ -118,28 +119,17 @@ static ncclResult_t async_error(ncclComm_t on, ncclResult_t *state)
 
 static void set_up(uint32_t h0, uint32_t h1, uint32_t h2, uint32_t h3)
 {
-  ncclResult_t status;
-  if (ncclCommInitAll(handles, RANKS, NULL) != ncclSuccess || !tagc_library_start())
-    exit(1);
-  comm = tagc_comm_acquire(handles[0], tagc_real_called((const void *)&set_up), &status);
-  if (!comm)
-    exit(1);
-  comm->agreed = true;
+  static const struct tagc_exchange fake = {
+    .start = group, .end = group, .reduce_scatter = reduce_scatter, .all_reduce = all_reduce, .send = send_to,
+    .receive = receive_from, .async_error = async_error,
+  };
+  comm = fake_nccl_comm(handles, RANKS, &nccl, &fake);
   memcpy(host_of, (uint32_t[]){h0, h1, h2, h3}, sizeof host_of);
   comm->host = h0;
   meetings = splits = destroyed = aborted = foreign = fail_split = 0;
   sends_on_world = sends_between = sums_in_host = plains = 0;
   others_say = NULL;
-  nccl = *comm->nccl;
   comm->nccl = &nccl;
-  nccl.functions[TAGC_ENTRY_ncclGroupStart] = (void *)&group;
-  nccl.functions[TAGC_ENTRY_ncclGroupEnd] = (void *)&group;
-  nccl.functions[TAGC_ENTRY_ncclReduceScatter] = (void *)&reduce_scatter;
-  nccl.functions[TAGC_ENTRY_ncclAllReduce] = (void *)&all_reduce;
-  nccl.functions[TAGC_ENTRY_ncclSend] = (void *)&send_to;
-  nccl.functions[TAGC_ENTRY_ncclRecv] = (void *)&receive_from;
-  nccl.functions[TAGC_ENTRY_ncclCommGetAsyncError] = (void *)&async_error;
-  nccl.functions[TAGC_ENTRY_ncclAlltoAll] = NULL;
   nccl.functions[TAGC_ENTRY_ncclCommSplit] = (void *)&split;
   nccl.functions[TAGC_ENTRY_ncclCommDestroy] = (void *)&destroy;
   nccl.functions[TAGC_ENTRY_ncclCommAbort] = (void *)&abort_it;

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A communicator whose calls go to functions of the test instead of the real library's: for tests of votes, where one rank runs
+ * and what it calls answers for the others.
+ */
+#ifndef TESTS_UNIT_FAKE_NCCL_H
+#define TESTS_UNIT_FAKE_NCCL_H
+
+#include <stdlib.h>
+
+#include "interpose/exchange.h"
+#include "interpose/library.h"
+
+/* The first of `nranks` new handles as a communicator whose ranks agree, with a reference. *nccl becomes its copy of NCCL, with
+ * these functions in place of the real ones (NULL: this NCCL does not have it). Ends the program where that fails. */
+static inline struct tagc_comm *fake_nccl_comm(ncclComm_t *handles, int nranks, struct tagc_nccl *nccl,
+                                               const struct tagc_exchange *fake)
+{
+  ncclResult_t status;
+  struct tagc_comm *comm = NULL;
+  if (ncclCommInitAll(handles, nranks, NULL) == ncclSuccess && tagc_library_start())
+    comm = tagc_comm_acquire(handles[0], tagc_real_called((const void *)&fake_nccl_comm), &status);
+  if (!comm)
+    exit(1);
+  comm->agreed = true;
+  *nccl = *comm->nccl;
+  nccl->functions[TAGC_ENTRY_ncclGroupStart] = (void *)fake->start;
+  nccl->functions[TAGC_ENTRY_ncclGroupEnd] = (void *)fake->end;
+  nccl->functions[TAGC_ENTRY_ncclReduceScatter] = (void *)fake->reduce_scatter;
+  nccl->functions[TAGC_ENTRY_ncclAllReduce] = (void *)fake->all_reduce;
+  nccl->functions[TAGC_ENTRY_ncclSend] = (void *)fake->send;
+  nccl->functions[TAGC_ENTRY_ncclRecv] = (void *)fake->receive;
+  nccl->functions[TAGC_ENTRY_ncclCommGetAsyncError] = (void *)fake->async_error;
+  nccl->functions[TAGC_ENTRY_ncclAlltoAll] = (void *)fake->all_to_all;
+  return comm;
+}
+
+#endif
