@@ -632,9 +632,9 @@ void tagc_comm_read_tally(struct tagc_comm *comm, int slot)
   double ms[TAGC_MARKS - 1];
   if (!comm->device->tally_read(comm->device, comm->slots[slot].tally, ms, &tagc_ledger_row(ledger, slot)->stats))
     return;
-  ledger->encode_ms += ms[0];
-  ledger->exchange_ms += ms[1];
-  ledger->decode_ms += ms[2];
+  ledger->encode_ms += ms[TAGC_MARK_SUMMED];       /* what follows on each mark */
+  ledger->exchange_ms += ms[TAGC_MARK_BEGUN] + ms[TAGC_MARK_ENCODED];
+  ledger->decode_ms += ms[TAGC_MARK_EXCHANGED];
 }
 
 void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)
