@@ -161,13 +161,20 @@ bool tagc_cuda_did(struct tagc_cuda_device *d, int error, const char *call)
   return tagc_cuda_good(error, call);
 }
 
+/* Was it set up, and has its context ended since? */
+static bool is_lost(struct tagc_cuda_device *d)
+{
+  const enum tagc_cuda_condition state = atomic_load_explicit(&d->state, memory_order_acquire);
+  const int error = state == TAGC_CUDA_READY || state == TAGC_CUDA_CRIPPLED ? context_error(d) : 0;
+  if (error)
+    lose(d, error);
+  return error || state == TAGC_CUDA_LOST;
+}
+
 static bool enter(struct tagc_cuda_device *d, struct tagc_cuda_visit *visit)
 {
   *visit = (struct tagc_cuda_visit){d, CAPTURE_RELAXED};
-  const int error = context_error(d);
-  if (error)
-    lose(d, error);
-  if (error || !tagc_cuda_did(d, d->driver->context_push(d->context), "cuCtxPushCurrent"))
+  if (is_lost(d) || !tagc_cuda_did(d, d->driver->context_push(d->context), "cuCtxPushCurrent"))
     return false;
   (void)d->driver->capture_mode(&visit->capture_mode);
   return true;
@@ -245,7 +252,8 @@ static bool cuda_layout(const struct tagc_device *self, const struct tagc_codec 
                         struct tagc_layout *out)
 {
   const struct tagc_cuda_codec *its = tagc_cuda_codec_of(codec);
-  return its && state_of(tagc_cuda_device_of(self)) == TAGC_CUDA_READY && its->layout(codec, shape, out);
+  struct tagc_cuda_visit visit;
+  return its && tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) && its->layout(codec, shape, out);
 }
 
 /* `what`: for the log. */
@@ -369,7 +377,7 @@ const struct tagc_device *tagc_device_cuda(int ordinal)
   pthread_mutex_lock(&lock);
   if (!devices[i]) {
     devices[i] = start(&first[i], i == MOST_DEVICES ? -1 : i);
-  } else if (atomic_load(&devices[i]->state) == TAGC_CUDA_LOST) {
+  } else if (is_lost(devices[i])) {
     struct tagc_cuda_device *another = calloc(1, sizeof *another);
     if (another)                    /* else the lost one has to do: it says no to everything */
       devices[i] = start(another, i);
