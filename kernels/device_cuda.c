@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * NVIDIA GPUs as devices, through the driver (cuda_driver.h), with kernels that the library carries along: the table of
- * functions, and how a GPU is set up. cuda_device.h tells of contexts and captures, cuda_memory.c has the memory, cuda_tally.c
- * what is counted there.
+ * functions, and how a GPU is set up. cuda_device.h tells of contexts and captures, cuda_memory.c has the memory,
+ * cuda_tally.c what is counted there.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,8 +56,8 @@ static void look_at(struct tagc_cuda_device *d, int number)
   d->base.ns_per_byte = 1e9 / bytes_a_second;
 }
 
-/* The kernels for this GPU: they are in the binary for many, and as code that drivers translate which are older than that, or for
- * newer GPUs. Functions are loaded here: later that could wait for kernels that run, and they for this thread. */
+/* The kernels for this GPU: they are in the binary for many, and as code that drivers translate which are older than that,
+ * or for newer GPUs. Functions are loaded here: later that could wait for kernels that run, and they for this thread. */
 static bool load_kernels(struct tagc_cuda_device *d, int number)
 {
   const int capability = 10 * attribute(d, number, CAPABILITY_MAJOR) + attribute(d, number, CAPABILITY_MINOR);
@@ -102,15 +102,15 @@ static enum tagc_cuda_condition set_up(struct tagc_cuda_device *d)
   enum tagc_cuda_condition state = TAGC_CUDA_FAILED;
   int capture_mode = CAPTURE_RELAXED, number = 0;
   void *context;
-  (void)d->driver->capture_mode(&capture_mode);
   if (went(d, d->driver->device_get(&number, d->ordinal), "cuDeviceGet") &&
       went(d, d->driver->context_retain(&d->context, number), "cuDevicePrimaryCtxRetain") &&
       went(d, d->driver->context_push(d->context), "cuCtxPushCurrent")) {
+    (void)d->driver->capture_mode(&capture_mode);
     state = furnish(d, number);
+    (void)d->driver->capture_mode(&capture_mode);
     if (!went(d, d->driver->context_pop(&context), "cuCtxPopCurrent"))
       state = TAGC_CUDA_FAILED;
   }
-  (void)d->driver->capture_mode(&capture_mode);
   if (state != TAGC_CUDA_READY)
     tagc_log(TAGC_LOG_WARN, "kernels", "GPU %d: every call passes: %s", d->ordinal, d->why);
   return state;
@@ -137,12 +137,12 @@ static void lose(struct tagc_cuda_device *d, int error)
     return;
   if (d->driver->error_name(error, &name) || !name)
     name = "an unknown error";
-  tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: its context is gone, by a cudaDeviceReset or the like, and with it what this library "
-           "had there: compressed calls of its communicators fail (%s)", d->ordinal, name);
+  tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: its context is gone, by a cudaDeviceReset or the like, and with it what this "
+           "library had there: compressed calls of its communicators fail (%s)", d->ordinal, name);
 }
 
-/* The error, where the context is not the one of the set-up any more. A context that was made anew has the old one's address,
- * but nothing of what was in it; only newer drivers tell the two apart. */
+/* The error, where the context is not the one of the set-up any more. A context that was made anew has the old one's
+ * address, but nothing of what was in it; only newer drivers tell the two apart. */
 static int context_error(const struct tagc_cuda_device *d)
 {
   unsigned long long id = 0;
