@@ -172,6 +172,19 @@ static void stays(void)
   sim_free(&sim);
 }
 
+/* A copy of counts is under way, and nothing tells when it is over: its tally is never used again. */
+static void unsure(void)
+{
+  const struct tagc_device *d = life_device(0);
+  void *tally = d->tally_make(d, NULL);
+  bool answer;
+  EXPECT(tally && !d->tally_mark(d, tally, TAGC_MARK_DECODED, NULL) && !d->tally_denser(d, tally, NULL, &answer) && !answer);
+  d->tally_free(d, tally, NULL);
+  device_open(0);
+  MUST(cuCtxSynchronize());
+  EXPECT(d->tally_make(d, NULL) != tally);
+}
+
 static void ended(void)
 {
   const struct tagc_device *d = life_device(0);
@@ -188,7 +201,7 @@ static void check_faults(void)
   each_fails("free", "CUDA_ERROR_INVALID_VALUE (1)", "cuMemFreeAsync", "");
   each_fails("launch", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)", "cuLaunchKernel for", "");
   each_fails("pointer", "CUDA_ERROR_INVALID_VALUE (1)", "cuPointerGetAttributes", "");
-  each_fails("pool", "CUDA_ERROR_NOT_SUPPORTED (801)", "cuMemPoolCreate|cuMemPoolSetAccess", "");
+  each_fails("pool", "CUDA_ERROR_NOT_SUPPORTED (801)", "cuMemPoolCreate|cuMemPoolSetAccess", "CUDA_STANDIN_DEVICES=2");
   each_fails("sync", "CUDA_ERROR_LAUNCH_FAILED (719)", "cuStreamSynchronize|cuEventSynchronize", "");
   each_fails("wait", "CUDA_ERROR_INVALID_HANDLE (400)", "cuStreamWaitEvent", "");
   each_fails("alloc", "CUDA_ERROR_OUT_OF_MEMORY (2)", "cuMemAlloc", "CUDA_STANDIN_POOLS=0");
@@ -197,6 +210,7 @@ static void check_faults(void)
        "work that fails when it runs: every later call does, and the log says it once");
   says("CUDA_STANDIN_FAULT=launch:3=201", stays, "cuLaunchKernel for an encoder: CUDA_ERROR_INVALID_CONTEXT (201)",
        "a stream of another context is that call's trouble alone");
+  says("CUDA_STANDIN_FAULT=event:12", unsure, "cuEventRecord: CUDA_ERROR_OUT_OF_MEMORY (2)", "counts of which no event tells");
   lives("CUDA_STANDIN_FAULT=copy:4+=4", ended, "at the driver's end nothing is said");
 }
 
