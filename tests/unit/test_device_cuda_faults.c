@@ -179,10 +179,21 @@ static void unsure(void)
   void *tally = d->tally_make(d, NULL);
   bool answer;
   EXPECT(tally && !d->tally_mark(d, tally, TAGC_MARK_DECODED, NULL) && !d->tally_denser(d, tally, NULL, &answer) && !answer);
-  d->tally_free(d, tally, NULL);
   device_open(0);
   MUST(cuCtxSynchronize());
+  d->tally_free(d, tally, NULL);
   EXPECT(d->tally_make(d, NULL) != tally);
+}
+
+/* A pool that not all peers may access is not used. */
+static void closed_pool(void)
+{
+  const struct tagc_device *d = life_device(0);
+  void *memory = d->alloc(d, 1, NULL);
+  CUmemoryPool pool;
+  device_open(0);
+  MUST(cuPointerGetAttribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, (uintptr_t)memory));
+  EXPECT(memory && !pool);
 }
 
 static void ended(void)
@@ -210,6 +221,8 @@ static void check_faults(void)
        "work that fails when it runs: every later call does, and the log says it once");
   says("CUDA_STANDIN_FAULT=launch:3=201", stays, "cuLaunchKernel for an encoder: CUDA_ERROR_INVALID_CONTEXT (201)",
        "a stream of another context is that call's trouble alone");
+  says("CUDA_STANDIN_DEVICES=2 CUDA_STANDIN_FAULT=pool:2", closed_pool, "cuMemPoolSetAccess: CUDA_ERROR_NOT_SUPPORTED (801)",
+       "a pool that is closed to a peer is not used");
   says("CUDA_STANDIN_FAULT=event:12", unsure, "cuEventRecord: CUDA_ERROR_OUT_OF_MEMORY (2)", "counts of which no event tells");
   lives("CUDA_STANDIN_FAULT=copy:4+=4", ended, "at the driver's end nothing is said");
 }
