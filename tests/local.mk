@@ -74,12 +74,14 @@ tests_unit_test_dense_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_dense_cuda_LDFLAGS = $(to_driver)
 
 # The table of a CUDA device.
-cuda_tests += tests/unit/test_device_cuda tests/unit/test_device_cuda_faults
-tsan_cuda_tests += tests/unit/test_device_cuda
+cuda_tests += tests/unit/test_device_cuda tests/unit/test_device_cuda_faults tests/unit/test_device_cuda_threads
+tsan_cuda_tests += tests/unit/test_device_cuda_threads
 tests_unit_test_device_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_device_cuda_LDFLAGS = $(to_driver)
 tests_unit_test_device_cuda_faults_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_device_cuda_faults_LDFLAGS = $(to_driver)
+tests_unit_test_device_cuda_threads_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_device_cuda_threads_LDFLAGS = $(to_driver)
 endif
 unit_tests += tests/unit/test_device_none
 EXTRA_DIST += tests/unit/cuda_rank.h tests/unit/device_life.h
