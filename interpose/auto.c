@@ -11,7 +11,7 @@
 /* Of a communicator, then of each slot. A number of which the largest counts goes as its negated bits: those of doubles that
  * are not negative have the order of the numbers. */
 enum { COMM_PROBES, COMM_TOGETHER, COMM_TOGETHER_NEGATED, COMM_WORDS };
-enum { SLOT_SEEN, SLOT_UNDISTURBED, SLOT_UNMIXED, SLOT_DENSITY, SLOT_KURTOSIS, SLOT_FINDINGS, SLOT_WORDS = SLOT_FINDINGS + 3 * TAGC_CANDIDATES };
+enum { SLOT_SEEN, SLOT_UNDISTURBED, SLOT_BARRED, SLOT_DENSITY, SLOT_KURTOSIS, SLOT_FINDINGS, SLOT_WORDS = SLOT_FINDINGS + 3 * TAGC_CANDIDATES };
 
 size_t tagc_auto_words(const struct tagc_comm *comm)
 {
@@ -46,7 +46,7 @@ void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, 
     const struct tagc_survey *survey = &slot->survey;
     word[SLOT_SEEN] = slot->seen;
     word[SLOT_UNDISTURBED] = slot->seen && !survey->exceptions;
-    word[SLOT_UNMIXED] = !slot->mixed;
+    word[SLOT_BARRED] = -(int64_t)slot->barred;   /* where ranks differ, all have one of their reasons */
     word[SLOT_DENSITY] = for_largest(survey->density);
     word[SLOT_KURTOSIS] = for_largest(survey->kurtosis);
     for (int c = 0; c < TAGC_CANDIDATES; c++) {
@@ -72,7 +72,7 @@ bool tagc_auto_postpone(struct tagc_comm *comm, const int64_t *words)
   for (size_t i = 0; i < comm->slot_count && next; i++) {
     const int64_t *word = words + COMM_WORDS + SLOT_WORDS * i;
     struct tagc_slot *slot = &comm->slots[i];
-    if (!word[SLOT_UNMIXED] || (word[SLOT_UNDISTURBED] && largest(word[SLOT_DENSITY]) > 0) || !is_eligible(comm, i))
+    if (word[SLOT_BARRED] || (word[SLOT_UNDISTURBED] && largest(word[SLOT_DENSITY]) > 0) || !is_eligible(comm, i))
       continue;
     slot->looked = slot->seen = false;
     lacking = true;
@@ -93,9 +93,9 @@ bool tagc_auto_hear(struct tagc_comm *comm, const int64_t *words)
     struct tagc_slot *slot = &comm->slots[i];
     struct tagc_survey *survey = &slot->survey;
     slot->seen = word[SLOT_SEEN];
-    slot->mixed = !word[SLOT_UNMIXED];
+    slot->barred = (enum tagc_reason)-word[SLOT_BARRED];
     survey->density = largest(word[SLOT_DENSITY]);
-    any |= slot->seen && !slot->mixed && survey->density > 0;
+    any |= slot->seen && slot->barred == TAGC_REASON_compressed && survey->density > 0;
     survey->kurtosis = largest(word[SLOT_KURTOSIS]);
     for (int c = 0; c < TAGC_CANDIDATES; c++) {
       const int64_t *finding = word + SLOT_FINDINGS + 3 * c;
@@ -127,7 +127,7 @@ static bool is_wanted(struct tagc_comm *comm, const struct tagc_call *call)
   if (!tagc_comm_awaits_vote(comm, call) || !tagc_plan_looks(comm->vote_cycle, call->cycle))
     return false;
   struct tagc_slot *slot = &comm->slots[call->slot];
-  if (slot->looked || !is_eligible(comm, (size_t)call->slot))
+  if (slot->looked || slot->barred != TAGC_REASON_compressed || !is_eligible(comm, (size_t)call->slot))
     return false;
   slot->looked = true;
   return true;

@@ -77,10 +77,11 @@ static enum tagc_reason choose(struct tagc_comm *comm, size_t i, const struct ta
   struct tagc_candidate candidates[TAGC_CANDIDATES];
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
   if (!tagc_options_auto(question->options))
-    return slot->mixed ? TAGC_REASON_mixed_group : TAGC_REASON_compressed;
+    return slot->barred;
   row->survey = slot->survey;
-  row->choice = slot->mixed ? (struct tagc_choice){.reason = TAGC_REASON_mixed_group, .candidate = -1}
-                            : tagc_choose(question, slot->seen ? &slot->survey : NULL, wire);
+  row->choice = slot->barred != TAGC_REASON_compressed
+                  ? (struct tagc_choice){.reason = slot->barred, .candidate = -1}
+                  : tagc_choose(question, slot->seen ? &slot->survey : NULL, wire);
   slot->codec = NULL;
   if (row->choice.candidate >= 0) {
     tagc_choose_candidates(tagc_library_options(), candidates);

@@ -101,21 +101,32 @@ static ncclResult_t introduce(ncclComm_t handle, const struct tagc_nccl *nccl, i
   return status;
 }
 
-/* Where the communicator's buffers are. Whether there is one at all is equal on all ranks: they have told one another (agree.c). */
-static const struct tagc_device *find_device(ncclComm_t handle, const struct tagc_nccl *nccl)
+/* Where the communicator's buffers are; NULL: where no codec runs. Whether there is one at all is equal on all ranks: they have the same
+ * NCCL, and have told one another of their drivers (agree.c). What goes wrong here alone is therefore an error. */
+static ncclResult_t find_device(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device **device)
 {
-  if (nccl->on_host)
-    return &tagc_device_host;
   __typeof__(&ncclCommCuDevice) which = TAGC_REAL(ncclCommCuDevice, nccl);
+  const char *why;
   int ordinal = -1;
+  *device = nccl->on_host ? &tagc_device_host : NULL;
+  if (nccl->on_host || !which || !tagc_device_cuda_is_there(&why))
+    return ncclSuccess;
   tagc_real_depth++;
-  ncclResult_t status = which ? which(handle, &ordinal) : ncclInvalidUsage;
+  ncclResult_t status = which(handle, &ordinal);
   tagc_real_depth--;
-  return status == ncclSuccess ? tagc_device_cuda(ordinal) : NULL;
+  if (status != ncclSuccess)
+    return status;
+  *device = tagc_device_cuda(ordinal);
+  if (*device)
+    return ncclSuccess;
+  tagc_log(TAGC_LOG_ERROR, "interpose", "GPU %d is beyond what this library counts: the call fails, as other ranks would wait for it "
+           "(TAGC_MODE=off on all of them does without)", ordinal);
+  return ncclInternalError;
 }
 
 /* NULL without memory. */
-static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, int rank, int nranks)
+static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device *device, int rank,
+                                     int nranks)
 {
   struct tagc_comm *comm = calloc(1, sizeof *comm);
   struct tagc_cycle_options options = {(uint32_t)tagc_library_options()->warmup, 256};
@@ -134,7 +145,7 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *
   comm->cycle = cycle;
   comm->ledger = ledger;
   tagc_capture_find_driver();
-  comm->device = find_device(handle, nccl);
+  comm->device = device;
   pthread_mutex_init(&comm->lock, NULL);
   if (ledger->number == 0)
     tagc_log_set_rank(rank);
@@ -297,6 +308,7 @@ static struct tagc_comm *enter_table(ncclComm_t handle, uint64_t birth, struct t
 struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status)
 {
   struct tagc_comm *comm = tagc_comm_find(handle);
+  const struct tagc_device *device;
   int rank, nranks;
   uint64_t birth;
   *status = ncclSuccess;
@@ -307,13 +319,15 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *n
     return NULL;
   }
   *status = introduce(handle, nccl, &rank, &nranks);
+  if (*status == ncclSuccess)
+    *status = find_device(handle, nccl, &device);
   if (*status != ncclSuccess)
     return NULL;
   struct tagc_agreement agreement = settle(handle, &birth);
   *status = ncclRemoteError;
   if (agreement.state == TAGC_AGREED_LOST)
     return NULL;
-  struct tagc_comm *fresh = comm_create(handle, nccl, rank, nranks);
+  struct tagc_comm *fresh = comm_create(handle, nccl, device, rank, nranks);
   *status = fresh ? ncclSuccess : tagc_no_memory("a communicator");
   if (!fresh)
     return NULL;
@@ -653,12 +667,18 @@ void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)
   }
 }
 
+void tagc_comm_bar(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason)
+{
+  if (call->slot >= 0 && call->lock_number == comm->lock_number && comm->slots[call->slot].barred == TAGC_REASON_compressed)
+    comm->slots[call->slot].barred = reason;
+}
+
 void tagc_comm_pass_mixed(struct tagc_comm *comm, struct tagc_call *call)
 {
   pthread_mutex_lock(&comm->lock);
   tagc_comm_decide(comm, call);
+  tagc_comm_bar(comm, call, TAGC_REASON_mixed_group);
   if (call->slot >= 0) {
-    comm->slots[call->slot].mixed = true;
     call->decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_mixed_group};
   }
   call->decision.action = TAGC_PASS;

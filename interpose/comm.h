@@ -36,7 +36,7 @@ struct tagc_slot {
   bool dirty;                       /* compressed since the last flush */
   uint64_t compressed_calls;        /* seeds are made from this */
   unsigned surplus_calls;           /* the last so many had more values than room for them on some rank */
-  bool mixed;                       /* seen in a group with calls of other kinds */
+  enum tagc_reason barred;          /* what was seen of its calls before the vote that no codec can do with; compressed: nothing */
   bool looked, seen;                /* TAGC_CODEC=auto: its gradient was to be looked at, and was */
   struct tagc_survey survey;        /* of this rank, and when the vote has been held of all ranks */
 };
@@ -157,6 +157,10 @@ ncclResult_t tagc_comm_observe(struct tagc_comm *comm, struct tagc_call *call);
 /* Is there still a vote to come on the lock under which the call was observed? Call it with the lock held. */
 bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call *call);
 
+/* Before the vote: a call of a slot is of a kind that cannot be compressed, for a reason that other ranks may not have. They hear of it
+ * in the vote. Call it with the lock held. */
+void tagc_comm_bar(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason);
+
 /* Asks the plan about a call that was observed; fills call->decision. Call it with the lock held. */
 void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call);
 
@@ -182,8 +186,8 @@ bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, con
 void tagc_op_destroyed(ncclRedOp_t op, ncclComm_t handle);
 /* NCCL frees the ops of a communicator with it. */
 void tagc_op_forget(ncclComm_t handle);
-/* The kind of a reduction, and the scalar of a pre-multiplied sum (1 otherwise). A scalar in device memory is read where the host
- * can (`on_host`); else the kind is TAGC_OP_OTHER, as it is for all ranks of a program that keeps its scalars there. */
-enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, bool on_host, float *scale);
+/* The kind of a reduction, and the scalar of a pre-multiplied sum (1 otherwise). One that lies in device memory is read where
+ * the host can (`host_reads`); elsewhere it is *hidden. Ranks may keep theirs in different places, so the kind is the same. */
+enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, bool host_reads, float *scale, bool *hidden);
 
 #endif

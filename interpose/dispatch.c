@@ -150,7 +150,9 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
     status = pass_accounted(call, TAGC_REASON_capture);
     tagc_comm_release(call->comm);
   } else {
-    call->op_kind = tagc_op_kind(call->op, call->handle, call->type, call->comm->device != NULL, &call->scale);
+    const struct tagc_device *device = call->comm->device;
+    call->op_kind = tagc_op_kind(call->op, call->handle, call->type, device && device->host_reads, &call->scale,
+                                 &call->scale_hidden);
     if (call->op_kind == TAGC_OP_OTHER && (int)call->op >= (int)ncclNumOps) {
       tagc_comm_release(call->comm);
       status = pass(call);          /* an op that was never made, or of another type: refused at once */

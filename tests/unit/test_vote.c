@@ -225,7 +225,7 @@ static void has_not_seen(int meeting, int64_t *words)
 static void has_mixed(int meeting, int64_t *words)
 {
   if (meeting == 0)
-    words[3] = words[4] = words[5] = 0;
+    words[3] = words[4] = 0, words[5] = -TAGC_REASON_mixed_group;
 }
 
 static void would_be_slow(int meeting, int64_t *words)
