@@ -64,7 +64,8 @@ static void comm_free(struct tagc_comm *comm)
   tagc_background_release(comm->background);
   tagc_levels_end(comm, true);      /* those that were made while the communicator was aborted */
   tagc_topology_free(&comm->topology);
-  tagc_ballot_release_slots(comm);
+  struct tagc_ballot_estate estate = tagc_ballot_detach(comm);
+  tagc_ballot_release(comm, &estate);
   if (comm->fence)
     comm->device->fence_free(comm->device, comm->fence);
   tagc_cycle_destroy(comm->cycle);
@@ -460,6 +461,34 @@ void tagc_comms_leave(struct tagc_comm *const *comms, size_t count)
   }
 }
 
+bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count)
+{
+  bool all = true;
+  for (size_t i = 0; i < count; i++)
+    if (!comms[i]->device->host_reads) {
+      atomic_store(&comms[i]->in_driver, true);
+      all &= enter(comms[i], TAGC_PHASE_OURS, TAGC_PHASE_NCCL);
+    }
+  return all;
+}
+
+bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count)
+{
+  bool all = true;
+  for (size_t i = 0; i < count; i++)
+    if (!comms[i]->device->host_reads) {
+      all &= enter(comms[i], TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
+      atomic_store(&comms[i]->in_driver, false);
+    }
+  return all;
+}
+
+void tagc_comm_await_driver(const struct tagc_comm *comm)
+{
+  for (const double began = tagc_clock_ms(); comm && atomic_load(&comm->in_driver) && tagc_clock_ms() - began < 1000;)
+    nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+}
+
 /* Element types in the codecs' terms. */
 static bool compressible(ncclDataType_t type, enum tagc_dtype *out)
 {
@@ -505,14 +534,14 @@ static void drop_residual(struct tagc_comm *comm, size_t i)
   tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
 }
 
-/* A new lock, or none any more: everything that was kept by slot is void. */
-static ncclResult_t start_over(struct tagc_comm *comm)
+/* A new lock, or none any more: everything that was kept by slot is void, and *old is to be given back. */
+static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate *old)
 {
   size_t count;
   const struct tagc_slot_info *infos = tagc_cycle_slots(comm->cycle, &count);
   for (size_t i = 0; i < comm->slot_count; i++)
     drop_residual(comm, i);
-  tagc_ballot_release_slots(comm);
+  *old = tagc_ballot_detach(comm);
   comm->vote_cycle = TAGC_VOTE_CYCLE;
   comm->lock_number++;              /* calls that are held back find their slots gone */
   comm->cycle_began_ms = 0;
@@ -567,7 +596,7 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
   comm->cycle_began = comm->ledger->sent;
 }
 
-static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call)
+static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, struct tagc_ballot_estate *old)
 {
   enum tagc_dtype dtype;
   bool is_float = compressible(call->type, &dtype);
@@ -583,7 +612,7 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call)
     comm->cycle_began_ms = 0;       /* a disturbed cycle is no measurement of a step */
   }
   if (seen.locked || (seen.state == TAGC_CYCLE_LEARNING && comm->slot_count)) {
-    ncclResult_t status = start_over(comm);
+    ncclResult_t status = start_over(comm, old);
     if (status != ncclSuccess)
       return status;
     comm->cycle_number = seen.cycle;
@@ -599,9 +628,11 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call)
 
 ncclResult_t tagc_comm_observe(struct tagc_comm *comm, struct tagc_call *call)
 {
+  struct tagc_ballot_estate old = {0};
   pthread_mutex_lock(&comm->lock);
-  ncclResult_t status = observe(comm, call);
+  ncclResult_t status = observe(comm, call, &old);
   pthread_mutex_unlock(&comm->lock);
+  tagc_ballot_release(comm, &old);
   return status;
 }
 
@@ -646,9 +677,10 @@ void tagc_comm_read_tally(struct tagc_comm *comm, int slot)
   double ms[TAGC_MARKS - 1];
   if (!comm->device->tally_read(comm->device, comm->slots[slot].tally, ms, &tagc_ledger_row(ledger, slot)->stats))
     return;
-  ledger->encode_ms += ms[0];
-  ledger->exchange_ms += ms[1];
-  ledger->decode_ms += ms[2];
+  ledger->timed_calls++;
+  ledger->encode_ms += ms[TAGC_MARK_SUMMED];       /* what follows on each mark */
+  ledger->exchange_ms += ms[TAGC_MARK_BEGUN] + ms[TAGC_MARK_ENCODED];
+  ledger->decode_ms += ms[TAGC_MARK_EXCHANGED];
 }
 
 void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)

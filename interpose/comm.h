@@ -52,6 +52,7 @@ struct tagc_comm {
   const struct tagc_nccl *nccl;     /* the copy of NCCL that made it */
   atomic_int references;
   atomic_int phase;                 /* enum tagc_phase */
+  atomic_bool in_driver;            /* our thread is inside the device's driver, and reads or writes the program's buffers */
   int rank, nranks;
   bool nonblocking;                 /* known from its configuration, or from an answer of the real library */
   atomic_bool returns_at_once;      /* non-blocking, and the real library has said so itself: its own settings may overrule all */
@@ -150,6 +151,15 @@ static inline void tagc_comm_is_in_progress(struct tagc_comm *comm, bool alone)
 bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count, enum tagc_phase from, enum tagc_phase to);
 /* Makes them idle again, but for those that have been aborted. */
 void tagc_comms_leave(struct tagc_comm *const *comms, size_t count);
+
+/* What is enqueued on a device may wait inside its driver, for memory or for room in a queue, until work is done that nothing but an
+ * abort may end. So between these two, communicators that are ours are NCCL's: an abort goes ahead. Both give false where some
+ * communicator has been aborted; the second one follows the first one in any case. On host memory nothing happens. */
+bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count);
+bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count);
+/* After the real library's abort, before the program may free its buffers: waits until our thread has left the driver, but for no more
+ * than a second, as it may be kept there by another communicator that is to be aborted next. NULL: nothing to do. */
+void tagc_comm_await_driver(const struct tagc_comm *comm);
 
 /* Tells the communicator of its next collective; fills the call's part of it. Takes and drops the lock. ncclSystemError without
  * memory. */

@@ -5,6 +5,7 @@
 
 #include "interpose/auto.h"
 #include "interpose/background.h"
+#include "interpose/ballot.h"
 #include "interpose/comm.h"
 #include "interpose/dump.h"
 #include "interpose/execute.h"
@@ -43,6 +44,15 @@ static bool needs_rounds(struct tagc_call *calls, size_t count)
   return needs;
 }
 
+/* Before the vote: what is to be known of a call that goes on as it came. */
+static void look(const struct tagc_call *call)
+{
+  if (call->decision.reason != TAGC_REASON_warm_up)
+    return;
+  tagc_ballot_look(call);
+  tagc_auto_look(call);
+}
+
 static ncclResult_t enqueue_plain(const struct tagc_exchange *real, void *calls, size_t i)
 {
   (void)real;
@@ -58,7 +68,7 @@ static ncclResult_t run_plain_round(const struct tagc_exchange *real, struct tag
     return tagc_no_memory("the calls of a group");
   for (size_t i = 0; i < count; i++) {
     comms[i] = calls[i]->comm;
-    tagc_auto_look(calls[i]);
+    look(calls[i]);
     account(calls[i]);
   }
   ncclResult_t status = ncclInternalError;
@@ -108,6 +118,7 @@ static ncclResult_t run_rounds(const struct tagc_exchange *real, struct tagc_cal
 {
   struct tagc_call *one[1], **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
   ncclResult_t status = chosen ? ncclSuccess : tagc_no_memory("the calls of a group");
+  tagc_dump_calls(calls, count);
   for (size_t round = 0, n = 1; n && status == ncclSuccess; round++) {
     n = 0;
     for (size_t i = 0; i < count; i++)
@@ -134,8 +145,9 @@ static bool is_of_one_communicator(const struct tagc_call *calls, size_t count)
 static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_call *calls, size_t count, bool in_group)
 {
   ncclResult_t status = ncclSuccess;
+  tagc_dump_calls(calls, count);
   for (size_t i = 0; i < count; i++) {
-    tagc_auto_look(&calls[i]);
+    look(&calls[i]);
     if (status == ncclSuccess)
       status = tagc_forward(&calls[i]);
     account(&calls[i]);
@@ -157,20 +169,29 @@ static bool all_nonblocking(const struct tagc_call *calls, size_t count)
   return true;
 }
 
+/* Does anything wait for the device before these calls can go on as they came? */
+static bool any_waits(const struct tagc_call *calls, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (tagc_dump_waits(&calls[i]) || tagc_auto_waits(&calls[i]))
+      return true;
+  return false;
+}
+
 ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, bool in_group)
 {
   struct tagc_exchange real;
-  tagc_dump_calls(calls, count);
   bool complete = tagc_exchange_find(&real, calls[0].nccl);
   for (size_t i = 0; i < count; i++)
     calls[i].decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_missing};
-  if (!complete || !needs_rounds(calls, count))
+  const bool background = all_nonblocking(calls, count);
+  if (!complete || (!needs_rounds(calls, count) && !(background && any_waits(calls, count))))
     return run_all_plain(&real, calls, count, in_group);
   /* Empty for us, the program's group may still hold what NCCL goes on with: a birth or the end of a communicator. */
   ncclResult_t ended = in_group ? inside(real.end) : ncclSuccess;
   if (ended != ncclSuccess && ended != ncclInProgress)
     return ended;
-  if (all_nonblocking(calls, count) && tagc_background_start(&real, run_rounds, calls, count))
+  if (background && tagc_background_start(&real, run_rounds, calls, count))
     return ncclInProgress;
   ncclResult_t status = run_rounds(&real, calls, count);
   return status == ncclSuccess ? ended : status;

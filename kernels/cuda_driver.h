@@ -22,6 +22,8 @@
   X(context_retain, cuDevicePrimaryCtxRetain, (void **context, int device)) \
   X(context_push, cuCtxPushCurrent_v2, (void *context)) \
   X(context_pop, cuCtxPopCurrent_v2, (void **context)) \
+  X(context_current, cuCtxGetCurrent, (void **context)) \
+  X(context_set, cuCtxSetCurrent, (void *context)) \
   X(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode)) \
   X(stream_create, cuStreamCreate, (void **stream, unsigned flags)) \
   X(stream_synchronize, cuStreamSynchronize, (void *stream)) \
@@ -38,6 +40,7 @@
   X(free_async, cuMemFreeAsync, (uint64_t memory, void *stream)) \
   X(alloc_host, cuMemAllocHost_v2, (void **memory, size_t bytes)) \
   X(free_host, cuMemFreeHost, (void *memory)) \
+  X(pointer_attribute, cuPointerGetAttribute, (void *value, int attribute, uint64_t pointer)) \
   X(clear, cuMemsetD8Async, (uint64_t to, unsigned char value, size_t count, void *stream)) \
   X(put, cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t bytes, void *stream)) \
   X(get, cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t bytes, void *stream)) \

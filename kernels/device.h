@@ -15,8 +15,8 @@
 
 #include "kernels/codec.h"
 
-/* Moments of a call, in their order. */
-enum tagc_mark { TAGC_MARK_BEGUN, TAGC_MARK_ENCODED, TAGC_MARK_EXCHANGED, TAGC_MARK_DECODED, TAGC_MARKS };
+/* Moments of a call, in their order. SUMMED: the sums inside a host are there. */
+enum tagc_mark { TAGC_MARK_BEGUN, TAGC_MARK_SUMMED, TAGC_MARK_ENCODED, TAGC_MARK_EXCHANGED, TAGC_MARK_DECODED, TAGC_MARKS };
 
 /* What the ranks of a host tell one another of a call: words of which the largest one counts. */
 enum { TAGC_TOLD_NONFINITE, TAGC_TOLD_SURPLUS, TAGC_TOLD_WORDS };
@@ -36,6 +36,11 @@ struct tagc_device {
   /* Gives memory back (NULL is allowed), after the work that is enqueued on `stream`, or before `fence` was set. */
   void (*release)(const struct tagc_device *self, void *memory, void *stream);
   void (*release_after)(const struct tagc_device *self, void *memory, void *fence);
+  /* Memory of the host that the device and NCCL work on as on the device's own, for where that has none left. It is never given
+   * back: that would wait for all streams. NULL where there is none. */
+  void *(*alloc_pinned)(const struct tagc_device *self, size_t bytes);
+  /* Can kernels work on the buffer? Asks about its first byte alone, and waits for nothing. */
+  bool (*reaches)(const struct tagc_device *self, const void *buffer);
   /* Fills memory with zeros. */
   bool (*clear)(const struct tagc_device *self, void *memory, size_t bytes, void *stream);
   /* Copies from the host, whose side may be reused at once. */

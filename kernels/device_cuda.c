@@ -29,7 +29,9 @@ enum {
   CAPTURE_RELAXED = 2,
   STREAM_NON_BLOCKING = 1,
   EVENT_NO_TIMING = 2,
-  PROCESSORS = 16, MEMORY_KHZ = 36, MEMORY_BITS = 37, MEMORY_POOLS = 115,   /* attributes of a device */
+  PROCESSORS = 16, MEMORY_KHZ = 36, MEMORY_BITS = 37, PAGEABLE_ACCESS = 88, MEMORY_POOLS = 115,   /* attributes of a device */
+  POINTER_MEMORY_TYPE = 2, POINTER_IS_MANAGED = 8, POINTER_DEVICE_ORDINAL = 9,   /* attributes of a pointer */
+  MEMORY_OF_DEVICE = 2,
 };
 
 struct cuda_device {
@@ -38,6 +40,7 @@ struct cuda_device {
   int ordinal;
   bool usable;                     /* its context is there */
   bool pools;
+  bool pageable;                   /* kernels work on all memory of the host */
   void *context, *service;         /* a stream for what belongs to no call */
   bool has_kernels;
   struct tagc_cuda_launcher launcher;
@@ -120,6 +123,33 @@ static void cuda_release_after(const struct tagc_device *self, void *memory, voi
   leave(&visit, true);
   if (ordered)                     /* else it is lost: to give it back under a kernel would be worse */
     cuda_release(self, memory, d->service);
+}
+
+static void *cuda_alloc_pinned(const struct tagc_device *self, size_t bytes)
+{
+  struct visit visit;
+  void *memory = NULL;
+  return enter(self, &visit) && leave(&visit, good(of(self)->driver->alloc_host(&memory, bytes), "cuMemAllocHost")) ? memory : NULL;
+}
+
+/* What the driver does not know is memory of the host that was never pinned: some systems let kernels work on that. */
+static bool cuda_reaches(const struct tagc_device *self, const void *buffer)
+{
+  const struct cuda_device *d = of(self);
+  unsigned type = 0, managed = 0;
+  int ordinal = -1;
+  struct visit visit;
+  if (!enter(self, &visit))
+    return true;                   /* nothing works here then, and that is told elsewhere */
+  const uint64_t address = address_of(buffer);
+  bool reached = d->pageable;
+  if (d->driver->pointer_attribute(&type, POINTER_MEMORY_TYPE, address) == 0) {
+    d->driver->pointer_attribute(&managed, POINTER_IS_MANAGED, address);
+    reached = type != MEMORY_OF_DEVICE || managed ||
+              (d->driver->pointer_attribute(&ordinal, POINTER_DEVICE_ORDINAL, address) == 0 && ordinal == d->ordinal);
+  }
+  leave(&visit, true);
+  return reached;
 }
 
 static bool cuda_clear(const struct tagc_device *self, void *memory, size_t bytes, void *stream)
@@ -360,6 +390,8 @@ static const struct tagc_device functions = {
   .alloc = cuda_alloc,
   .release = cuda_release,
   .release_after = cuda_release_after,
+  .alloc_pinned = cuda_alloc_pinned,
+  .reaches = cuda_reaches,
   .clear = cuda_clear,
   .put = cuda_put,
   .get = cuda_get,
@@ -413,6 +445,7 @@ static void set_up(struct cuda_device *d, int ordinal)
   if (!enter(&d->base, &visit))
     return;
   d->pools = attribute(d, device, MEMORY_POOLS);
+  d->pageable = attribute(d, device, PAGEABLE_ACCESS);
   d->launcher.processors = (uint32_t)attribute(d, device, PROCESSORS);
   /* Twice a clock (DDR); a driver that does not say: 500 GB/s. */
   const double bytes_a_second = 2e3 * attribute(d, device, MEMORY_KHZ) * attribute(d, device, MEMORY_BITS) / 8;
