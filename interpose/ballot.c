@@ -90,11 +90,19 @@ bool tagc_ballot_eligible(const struct tagc_comm *comm, size_t i)
   return tagc_plan_slot_gate(&question) == TAGC_REASON_compressed;
 }
 
+bool tagc_ballot_reaches(const struct tagc_call *call)
+{
+  const struct tagc_device *device = call->comm->device;
+  const size_t element = call->type == ncclFloat32 ? 4 : 2;
+  const uintptr_t both = (uintptr_t)call->send | (uintptr_t)call->recv;
+  return device->host_reads ||
+         (both % element == 0 && device->reaches(device, call->send) && device->reaches(device, call->recv));
+}
+
 /* The buffers are asked about once a cycle: a program that takes them from elsewhere later is told so by its call (execute.c). */
 void tagc_ballot_look(const struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
-  const struct tagc_device *device = comm->device;
   pthread_mutex_lock(&comm->lock);
   bool wanted = tagc_comm_awaits_vote(comm, call) && tagc_plan_looks(comm->vote_cycle, call->cycle) &&
                 tagc_ballot_eligible(comm, (size_t)call->slot);
@@ -102,7 +110,7 @@ void tagc_ballot_look(const struct tagc_call *call)
   if (!wanted)
     return;
   enum tagc_reason reason = call->scale_hidden ? TAGC_REASON_scalar : TAGC_REASON_compressed;
-  if (!device->reaches(device, call->send) || !device->reaches(device, call->recv))
+  if (!tagc_ballot_reaches(call))
     reason = TAGC_REASON_memory;
   pthread_mutex_lock(&comm->lock);
   tagc_comm_bar(comm, call, reason);
@@ -177,6 +185,8 @@ bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream)
   give_back_shared(comm);
   if (bytes && !comm->fence && !(comm->fence = device->fence_make(device)))
     return false;
+  if (bytes && comm->scope.two_levels && !comm->plain_fence && !(comm->plain_fence = device->fence_make(device)))
+    return false;
   if (bytes) {
     comm->workspace = device->alloc(device, bytes, stream);
     good &= comm->workspace != NULL;
@@ -199,7 +209,7 @@ bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream)
       good &= comm->health && device->clear(device, comm->health, device->health_bytes, stream);
     }
   }
-  return good && (!comm->fence || device->fence_set(device, comm->fence, stream));
+  return (!comm->fence || device->fence_set(device, comm->fence, stream)) && good;   /* what is there is given back behind it */
 }
 
 /* Codec, how much is kept, and the way of the messages, in one number; all ranks list their codecs alike. */
@@ -275,6 +285,8 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
       slot->verdict = TAGC_REASON_vote;
   }
   comm->voted = true;
+  if (won && comm->scope.two_levels)
+    tagc_levels_keep_order(comm, true);
   comm->cycle_began_ms = 0;         /* the step of the vote is no measurement of a step */
   log_choices(comm);
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s)",

@@ -19,6 +19,9 @@ size_t tagc_ballot_words(const struct tagc_comm *comm);
 /* Could slot i be compressed, if its gradient were known? Equal on all ranks. */
 bool tagc_ballot_eligible(const struct tagc_comm *comm, size_t i);
 
+/* Do codecs work on the buffers of a reduce-scatter? Kernels cannot take an element from anywhere, and the device must have access. */
+bool tagc_ballot_reaches(const struct tagc_call *call);
+
 /* A reduce-scatter is about to be forwarded as it came: is anything about it that keeps its slot from being compressed, and that other
  * ranks may not know? Takes and drops the lock. */
 void tagc_ballot_look(const struct tagc_call *call);

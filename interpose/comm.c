@@ -66,8 +66,11 @@ static void comm_free(struct tagc_comm *comm)
   tagc_topology_free(&comm->topology);
   struct tagc_ballot_estate estate = tagc_ballot_detach(comm);
   tagc_ballot_release(comm, &estate);
+  tagc_levels_keep_order(comm, false);
   if (comm->fence)
     comm->device->fence_free(comm->device, comm->fence);
+  if (comm->plain_fence)
+    comm->device->fence_free(comm->device, comm->plain_fence);
   tagc_cycle_destroy(comm->cycle);
   pthread_mutex_destroy(&comm->lock);
   free(comm);

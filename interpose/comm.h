@@ -83,6 +83,8 @@ struct tagc_comm {
   uint8_t *workspace;               /* device memory for the payloads of a call */
   void *health;                     /* of the device (device.h); NULL: not needed */
   void *fence;                      /* set behind the last work on our memory, whatever stream it was on */
+  bool ordered;                     /* calls may go in two levels, beside those that go on as they came (levels.h) */
+  void *plain_fence;                /* then: set behind the last one of these */
   double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
   struct tagc_traffic cycle_began;  /* ledger->sent then */
   struct tagc_ledger *ledger;

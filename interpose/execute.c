@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "env/log.h"
+#include "interpose/ballot.h"
 #include "interpose/comm.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
@@ -234,19 +235,24 @@ static ncclResult_t begin(struct work *w)
   const struct tagc_call *call = w->call;
   if (call->scale_hidden)
     return refuse(w, TAGC_REASON_scalar, ncclInvalidUsage);
-  if (!w->device->reaches(w->device, call->send) || !w->device->reaches(w->device, call->recv))
+  if (!tagc_ballot_reaches(call))
     return refuse(w, TAGC_REASON_memory, ncclInvalidArgument);
   if (w->job.tally)
     tagc_comm_read_tally(call->comm, call->slot);
-  return done(w->device->fence_wait(w->device, call->comm->fence, call->stream) && mark(w, TAGC_MARK_BEGUN));
+  bool good = w->device->fence_wait(w->device, call->comm->fence, call->stream);
+  if (call->comm->ordered)
+    good = good && w->device->fence_wait(w->device, call->comm->plain_fence, call->stream);
+  return done(good && mark(w, TAGC_MARK_BEGUN));
 }
 
 static ncclResult_t prepare(struct work *w)
 {
   double began = tagc_clock_ms();
   bool good = mark(w, TAGC_MARK_SUMMED);
-  good = good && w->call->decision.action == TAGC_FLUSH ? w->device->flush(w->device, &w->job, w->scratch, w->call->stream)
-                                                     : w->device->prepare(w->device, codec_of(w), &w->job, w->call->stream);
+  if (w->call->decision.action == TAGC_FLUSH)
+    good = good && w->device->flush(w->device, &w->job, w->scratch, w->call->stream);
+  else
+    good = good && w->device->prepare(w->device, codec_of(w), &w->job, w->call->stream);
   if (w->device->host_reads)
     w->call->comm->ledger->encode_ms += tagc_clock_ms() - began;
   return done(good);

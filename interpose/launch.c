@@ -9,6 +9,7 @@
 #include "interpose/comm.h"
 #include "interpose/dump.h"
 #include "interpose/execute.h"
+#include "interpose/levels.h"
 #include "interpose/vote.h"
 
 static ncclResult_t inside(ncclResult_t (*function)(void))
@@ -72,10 +73,14 @@ static ncclResult_t run_plain_round(const struct tagc_exchange *real, struct tag
     account(calls[i]);
   }
   ncclResult_t status = ncclInternalError;
+  for (size_t i = 0; i < count; i++)
+    tagc_levels_before_plain(calls[i]->comm, calls[i]->stream);
   if (tagc_comms_enter(comms, count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS)) {
     status = tagc_exchange_run(real, comms, count, enqueue_plain, calls);
     tagc_comms_leave(comms, count);
   }
+  for (size_t i = 0; i < count; i++)
+    tagc_levels_after_plain(calls[i]->comm, calls[i]->stream);
   if (comms != one)
     free(comms);
   return status;
@@ -148,6 +153,7 @@ static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_
   tagc_dump_calls(calls, count);
   for (size_t i = 0; i < count; i++) {
     look(&calls[i]);
+    tagc_levels_before_plain(calls[i].comm, calls[i].stream);
     if (status == ncclSuccess)
       status = tagc_forward(&calls[i]);
     account(&calls[i]);
@@ -156,6 +162,8 @@ static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_
     ncclResult_t ended = inside(real->end);
     status = status == ncclSuccess ? ended : status;
   }
+  for (size_t i = 0; i < count; i++)
+    tagc_levels_after_plain(calls[i].comm, calls[i].stream);
   for (size_t i = 0; i < count && status == ncclInProgress; i++)
     tagc_comm_is_in_progress(calls[i].comm, is_of_one_communicator(calls, count));
   return status;

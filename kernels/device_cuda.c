@@ -319,6 +319,10 @@ static void *cuda_tally_make(const struct tagc_device *self, void *stream)
   }
   if (whole)
     return tally;
+  if (tally) {
+    cuda_release(self, tally->counts, stream);     /* no fence is set behind their birth yet */
+    tally->counts = NULL;
+  }
   cuda_tally_free(self, tally, NULL);
   return NULL;
 }
@@ -450,11 +454,9 @@ static void set_up(struct cuda_device *d, int ordinal)
   /* Twice a clock (DDR); a driver that does not say: 500 GB/s. */
   const double bytes_a_second = 2e3 * attribute(d, device, MEMORY_KHZ) * attribute(d, device, MEMORY_BITS) / 8;
   d->base.ns_per_byte = bytes_a_second > 1e9 ? 1e9 / bytes_a_second : 0.002;
-  d->usable = leave(&visit, good(d->driver->stream_create(&d->service, STREAM_NON_BLOCKING), "cuStreamCreate"));
-  if (d->usable && enter(&d->base, &visit)) {
-    d->has_kernels = load_kernels(d);
-    leave(&visit, true);
-  }
+  /* Without either the device still tells the other ranks, in a vote, that it can do nothing. */
+  d->has_kernels = good(d->driver->stream_create(&d->service, STREAM_NON_BLOCKING), "cuStreamCreate") && load_kernels(d);
+  d->usable = leave(&visit, true);
   if (!d->has_kernels)
     tagc_log(TAGC_LOG_WARN, "kernels", "GPU %d: its driver does not take the kernels of this library: every call passes", ordinal);
 }

@@ -128,6 +128,12 @@ if HAVE_CXX
 dist_check_SCRIPTS += tests/e2e/on_device.test
 TESTS += tests/e2e/on_device.test
 check_PROGRAMS += tests/e2e/on_device
+# What programs may do there, and what goes wrong.
+dist_check_SCRIPTS += tests/e2e/device_cases.test
+TESTS += tests/e2e/device_cases.test
+check_PROGRAMS += tests/e2e/device_cases
+tests_e2e_device_cases_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_e2e_device_cases_LDFLAGS = $(to_driver)
 endif
 
 # Other versions of NCCL.
