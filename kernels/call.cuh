@@ -256,14 +256,16 @@ DEVICE struct rows result_fetch(const struct tagc_cuda_call &call, const struct 
   return elements_fetch(result.own + at, call.dtype, lane, count_of(call, block), stage);
 }
 
-/* Writes a block's results: the foreign sum, the own values, exceptions. */
-DEVICE void result_store(const struct tagc_cuda_call &call, const struct result &result, uint32_t block, uint32_t lane,
+/* Writes a block's results: the foreign sum, the own values, exceptions. Returns whether one of the lane's sums was too large
+ * before these. */
+DEVICE bool result_store(const struct tagc_cuda_call &call, const struct result &result, uint32_t block, uint32_t lane,
                          const float sum[EACH], const struct rows &own, float *stage)
 {
   float x[EACH];
   elements_convert(own, call.dtype, x);
   UNROLL for (uint32_t i = 0; i < EACH; i++)
-    x[i] = sum[i] + call.scale * x[i];
+    x[i] = place_of(lane, i) < count_of(call, block) ? sum[i] + call.scale * x[i] : 0;
+  const bool seen = has_exception(x);
   if (result.exceptions && result.fits)
     add_exceptions(call, block, lane, x);
   finish(call, result.by_inverse, result.inverse, x);
@@ -271,6 +273,7 @@ DEVICE void result_store(const struct tagc_cuda_call &call, const struct result 
     x[i] = result.fits ? x[i] : tagc_float_of(TAGC_NAN_BITS);
   const uint64_t at = (uint64_t)block * BLOCK * size_of(call);
   elements_store((char *)call.recv + at, call.dtype, lane, count_of(call, block), x, stage);
+  return seen;
 }
 
 /* -- statistics ---------------------------------------------------------------------------------------------------- */

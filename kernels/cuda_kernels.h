@@ -25,7 +25,10 @@
   X(tagc_dense_decode_bf16) \
   X(tagc_dense_decode_q8) \
   X(tagc_dense_decode_q4) \
-  X(tagc_dense_decode_q2)
+  X(tagc_dense_decode_q2) \
+  X(tagc_none_encode) \
+  X(tagc_none_close) \
+  X(tagc_none_decode)
 
 enum tagc_cuda_kernel {
 #define TAGC_CUDA_INDEX(name) name##_kernel,

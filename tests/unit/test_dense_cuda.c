@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA kernels of the dense codecs leave the bytes that the host leaves: messages, residuals, results, counts; over
+ * The CUDA kernels of the dense codecs and of `none` leave the bytes that the host leaves: messages, residuals, results, counts; over
  * codecs, types, storages, rounding, odd sizes, numbers of ranks, addresses, exceptions, hostile messages, several steps.
  *
  * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: `ptx` takes the PTX for older
@@ -26,10 +26,10 @@ struct setting {
   void (*corrupt)(struct sim *sim);     /* what arrives */
 };
 
-static const char *const codecs[] = {"bf16", "q8", "q4", "q2"};
+static const char *const codecs[] = {"bf16", "q8", "q4", "q2", "none"};
 static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
 static const char *const storages[] = {"none", "fp32", "bf16", "int8"};
-enum { CODECS = 4, DTYPES = 3, STORAGES = 4 };
+enum { CODECS = 5, DTYPES = 3, STORAGES = 4 };
 
 static struct tagc_cuda_launcher launcher;
 static char difference[256];        /* the first one of a setting */
