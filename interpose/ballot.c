@@ -64,8 +64,8 @@ struct tagc_ballot_estate tagc_ballot_detach(struct tagc_comm *comm)
 {
   const struct tagc_ballot_estate estate = {comm->slots, comm->slot_count, comm->workspace, comm->health};
   for (size_t i = 0; i < comm->slot_count; i++)
-    if (comm->slots[i].tally)
-      tagc_comm_read_tally(comm, (int)i);
+    while (comm->slots[i].tally && tagc_comm_read_tally(comm, (int)i))
+      ;
   comm->slots = NULL;
   comm->slot_count = 0;
   comm->workspace = NULL;

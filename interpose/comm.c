@@ -674,16 +674,17 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
   call->decision = tagc_plan_call(&facts);
 }
 
-void tagc_comm_read_tally(struct tagc_comm *comm, int slot)
+bool tagc_comm_read_tally(struct tagc_comm *comm, int slot)
 {
   struct tagc_ledger *ledger = comm->ledger;
   double ms[TAGC_MARKS - 1];
   if (!comm->device->tally_read(comm->device, comm->slots[slot].tally, ms, &tagc_ledger_row(ledger, slot)->stats))
-    return;
+    return false;
   ledger->timed_calls++;
   ledger->encode_ms += ms[TAGC_MARK_SUMMED];       /* what follows on each mark */
   ledger->exchange_ms += ms[TAGC_MARK_BEGUN] + ms[TAGC_MARK_ENCODED];
   ledger->decode_ms += ms[TAGC_MARK_EXCHANGED];
+  return true;
 }
 
 void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)

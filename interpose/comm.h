@@ -177,8 +177,8 @@ void tagc_comm_bar(struct tagc_comm *comm, const struct tagc_call *call, enum ta
 /* Asks the plan about a call that was observed; fills call->decision. Call it with the lock held. */
 void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call);
 
-/* Enters what a device has counted by itself for a slot into the accounts, as far as it is known by now. */
-void tagc_comm_read_tally(struct tagc_comm *comm, int slot);
+/* Enters what a device has counted by itself for a call of a slot into the accounts; false where no other one is known by now. */
+bool tagc_comm_read_tally(struct tagc_comm *comm, int slot);
 
 /* Enters a call into the accounts: that it was made, why it goes the way it goes, and, where it passes, its bytes. Call it
  * with the lock held, after tagc_comm_decide(). */

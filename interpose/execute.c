@@ -248,7 +248,7 @@ static ncclResult_t begin(struct work *w)
 static ncclResult_t prepare(struct work *w)
 {
   double began = tagc_clock_ms();
-  bool good = mark(w, TAGC_MARK_SUMMED);
+  bool good = !w->sums || mark(w, TAGC_MARK_SUMMED);
   if (w->call->decision.action == TAGC_FLUSH)
     good = good && w->device->flush(w->device, &w->job, w->scratch, w->call->stream);
   else
