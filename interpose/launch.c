@@ -109,6 +109,36 @@ static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_call
   return tagc_execute(real, calls + plain, count - plain);
 }
 
+/* Nothing on any of the streams on which these calls call the communicator comes before what is on another one. Its fence goes from
+ * one to the next, and so stays behind all that it was behind. */
+static bool join_streams(struct tagc_comm *comm, const struct tagc_call *calls, size_t count)
+{
+  const struct tagc_device *device = comm->device;
+  bool good = comm->fence || (comm->fence = device->fence_make(device));
+  for (size_t i = 0; i < count && good; i++)
+    good = calls[i].comm != comm || (device->fence_wait(device, comm->fence, calls[i].stream) &&
+                                     device->fence_set(device, comm->fence, calls[i].stream));
+  for (size_t i = 0; i < count && good; i++)
+    good = calls[i].comm != comm || device->fence_wait(device, comm->fence, calls[i].stream);
+  return good;
+}
+
+/* NCCL runs a group as if it were called on each of a communicator's streams in it: all of them are joined before and after. In rounds
+ * that is ours to do. */
+static ncclResult_t join_all(const struct tagc_call *calls, size_t count)
+{
+  for (size_t i = 1; i < count; i++) {
+    size_t before = 0, own = 0;     /* is it the first one of its communicator on a second stream? */
+    for (size_t j = 0; j < i; j++) {
+      before += calls[j].comm == calls[i].comm;
+      own += calls[j].comm == calls[i].comm && calls[j].stream == calls[i].stream;
+    }
+    if (before && !own && calls[i].comm->device && !join_streams(calls[i].comm, calls, count))
+      return ncclUnhandledCudaError;
+  }
+  return ncclSuccess;
+}
+
 /* Is calls[i] the `round`-th call of its communicator? */
 static bool is_of_round(const struct tagc_call *calls, size_t i, size_t round)
 {
@@ -124,6 +154,8 @@ static ncclResult_t run_rounds(const struct tagc_exchange *real, struct tagc_cal
   struct tagc_call *one[1], **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
   ncclResult_t status = chosen ? ncclSuccess : tagc_no_memory("the calls of a group");
   tagc_dump_calls(calls, count);
+  if (status == ncclSuccess)
+    status = join_all(calls, count);
   for (size_t round = 0, n = 1; n && status == ncclSuccess; round++) {
     n = 0;
     for (size_t i = 0; i < count; i++)
@@ -132,6 +164,8 @@ static ncclResult_t run_rounds(const struct tagc_exchange *real, struct tagc_cal
     if (n)
       status = run_round(real, chosen, n);
   }
+  if (status == ncclSuccess)
+    status = join_all(calls, count);
   if (chosen != one)
     free(chosen);
   return status;

@@ -129,8 +129,9 @@ dist_check_SCRIPTS += tests/e2e/on_device.test
 TESTS += tests/e2e/on_device.test
 check_PROGRAMS += tests/e2e/on_device
 # What programs may do there, and what goes wrong.
-dist_check_SCRIPTS += tests/e2e/device_cases.test
-TESTS += tests/e2e/device_cases.test
+device_scripts = tests/e2e/device_cases.test
+dist_check_SCRIPTS += $(device_scripts)
+TESTS += $(device_scripts)
 check_PROGRAMS += tests/e2e/device_cases
 tests_e2e_device_cases_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_e2e_device_cases_LDFLAGS = $(to_driver)
@@ -322,7 +323,7 @@ tests_clang = $(unit_tests) \
   tests/e2e/dlsym.test \
   tests/e2e/doctor.test \
   tests/e2e/steps.test
-tests_asan = $(unit_tests) $(rules_scripts) \
+tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/agreement.test \
   tests/e2e/auto.test \
   tests/e2e/beside.test \

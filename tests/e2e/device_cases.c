@@ -294,6 +294,41 @@ static void hold_up(CUstream first, CUstream second, ncclResult_t (*calls[2])(co
   synchronize(r);
 }
 
+/* Two calls of a group on two streams: both streams have come to where both are, and what one of them was late with is in the sums. */
+static void joined(struct rank *r, const char *unused)
+{
+  (void)unused;
+  struct rank two[2] = {*r, *r};
+  take_buffers(&two[1], DEVICE, 0);
+  two[1].n = N / 2;
+  two[1].stream = device_stream(CU_STREAM_NON_BLOCKING);
+  sem_init(&gate, 0, 0);
+  for (int step = 0; step < STEPS; step++) {
+    float first[2];
+    for (int i = 0; i < 2; i++)
+      fill(&two[i], DEVICE, step + i);
+    MUST(cuLaunchHostFunc(two[0].stream, wait_at_gate, NULL));
+    if (step == VOTE)
+      sem_post(&gate);              /* the ranks meet, and the host waits */
+    NCCL(ncclGroupStart());
+    for (int i = 0; i < 2; i++)
+      must(call(&two[i]), "ncclReduceScatter");
+    NCCL(ncclGroupEnd());
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    if (step != VOTE && cuStreamQuery(two[1].stream) != CUDA_ERROR_NOT_READY) {
+      fprintf(stderr, "step %d, rank %d: a stream has not waited for the other one of its group\n", step, r->rank);
+      _exit(4);
+    }
+    if (step != VOTE)
+      sem_post(&gate);
+    MUST(cuMemcpyDtoHAsync_v2(&first[0], (uintptr_t)two[1].recv, sizeof *first, two[0].stream));
+    MUST(cuMemcpyDtoHAsync_v2(&first[1], (uintptr_t)two[0].recv, sizeof *first, two[1].stream));
+    synchronize(r);
+    for (int i = 0; i < 2; i++)
+      check(&two[i], DEVICE, step + i, 0);
+  }
+}
+
 static ncclResult_t gather(const struct rank *r)
 {
   static _Thread_local float *from, *to;
@@ -407,7 +442,7 @@ static const struct {
 } cases[] = {
   {"buffers", buffers}, {"moved", moved}, {"scalars", scalars}, {"streams", streams}, {"captures", captures},
   {"groups", groups},   {"changes", changes}, {"ahead", ahead}, {"aborted", aborted},
-  {"order", order},     {"unwaited", unwaited},
+  {"order", order},     {"unwaited", unwaited}, {"joined", joined},
 };
 
 static void start(struct rank *r)
