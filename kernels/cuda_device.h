@@ -3,12 +3,12 @@
  *
  * Set-up     At the first use, once: whoever comes meanwhile waits. What failed then is not tried again, and what cannot be
  *            done says no for good.
- * Context    The primary one of the GPU, which the CUDA runtime uses, too; every function makes it current, and the caller's
- *            current again. A program that works in a context of its own making has memory that the kernels cannot reach: NCCL
- *            does not support that either. A cudaDeviceReset ends it, with all that was made in it: the device is lost then,
- *            nothing of it is touched again, and whoever asks for the GPU later gets a new one.
- * Capture    While some thread captures a stream into a graph, others must not allocate or query: these functions ask the
- *            driver to look away (relaxed mode), because nothing that they do belongs to that graph.
+ * Context    The primary one of the GPU, which the CUDA runtime uses, too; every function makes it current, and the
+ *            caller's current again. A program that works in a context of its own making has memory that the kernels cannot
+ *            reach: NCCL does not support that either. A cudaDeviceReset ends it, with all that was made in it: the device
+ *            is lost then, nothing of it is touched again, and whoever asks for the GPU later gets a new one.
+ * Capture    While some thread captures a stream into a graph, others must not allocate or query: these functions ask
+ *            the driver to look away (relaxed mode), because nothing that they do belongs to that graph.
  * Ownership  A device lives as long as the process, lost or not: communicators point to it.
  */
 #ifndef KERNELS_CUDA_DEVICE_H
@@ -76,8 +76,8 @@ void *tagc_cuda_event(struct tagc_cuda_device *device, bool timed);
 
 /* -- cuda_memory.c --------------------------------------------------------------------------------------------------- */
 
-/* A step of the set-up, in the context: the pool of the device, which is number `number` to the driver. Without one the old way
- * remains. */
+/* A step of the set-up, in the context: the pool of the device, which is number `number` to the driver. Without one the
+ * old way remains. */
 void tagc_cuda_pool_set_up(struct tagc_cuda_device *device, int number);
 
 /* Pinned memory of the host, 64-byte aligned, for good. NULL where there is none. Inside of a visit. */

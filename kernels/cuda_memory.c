@@ -2,13 +2,13 @@
  * Memory of a CUDA device, and copies.
  *
  * Pool       Stream-ordered, of our own, so that all GPUs that can may access it: NCCL up to 2.23 writes into the receive
- *            buffers of ranks in the same process, and sees no pools. NCCL never exports or registers what was not given to
- *            ncclCommRegister() or captured; memory of a pool would fall through that without an error. No allocation waits for
- *            work of another stream (which NCCL may hold up). What is given back goes to the driver when the program
- *            synchronises next: nothing is kept.
- * Old way    Without pools: cuMemAlloc, and never cuMemFree, which waits for all work of the GPU, also for what waits for a
- *            call that the caller has yet to make. What is given back is taken again for what is not much smaller, once its
- *            event has passed.
+ *            buffers of ranks in the same process, and sees no pools. (It exports and registers only what was given to
+ *            ncclCommRegister() or captured.) No allocation waits for work of another stream: two communicators whose
+ *            ranks come in different orders would wait for each other. What is given back goes to the driver when the
+ *            program synchronises next: nothing is kept.
+ * Old way    Without pools: cuMemAlloc, and never cuMemFree, which waits for all work of the GPU, also for what waits for
+ *            a call that the caller has yet to make. What is given back is taken again for what is not much smaller, once
+ *            its event has passed.
  * Pinned     Memory of the host is never given back, for the same reason.
  */
 #include <stdlib.h>
@@ -214,9 +214,9 @@ void *tagc_cuda_alloc_pinned(const struct tagc_device *self, size_t bytes)
   return memory;
 }
 
-/* Of memory that is not CUDA's, all that is asked for is zero. Managed memory moves to whoever touches it; where the GPU cannot
- * do that while the host runs, its pages may be on another GPU. Some pinned memory has another address on the GPU than on the
- * host, and only that one is good. */
+/* Of memory that is not CUDA's, all that is asked for is zero. Managed memory moves to whoever touches it, unless the GPU
+ * cannot do that while the host runs. Some pinned memory has another address on the GPU than on the host, and only that
+ * one is good. */
 bool tagc_cuda_reaches(const struct tagc_device *self, const void *buffer)
 {
   const struct tagc_cuda_device *d = tagc_cuda_device_of(self);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What is counted on a CUDA device, and read by the host later.
  *
- * Counts     Kernels add to counts in device memory; the last mark of a call copies them to pinned memory of the host, behind
- *            which comes the event of the mark.
+ * Counts     Kernels add to counts in device memory; the last mark of a call copies them to pinned memory of the host,
+ *            behind which comes the event of the mark.
  * Turns      Two calls of a slot can be under way: each has events and pinned memory of its own. What the host reads is not
  *            written meanwhile: the event has passed, and no later call has that turn.
  * Reuse      A tally that is given back is made into another one when its last copies are over: pinned memory and events
@@ -127,7 +127,8 @@ void tagc_cuda_tally_free(const struct tagc_device *self, void *tally_, void *fe
 /* -- calls ------------------------------------------------------------------------------------------------------------ */
 
 /* The counts as they are at this point of the stream, and an event behind them. */
-static bool snapshot(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally, struct tagc_counts *to, void *event, void *stream)
+static bool snapshot(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally, struct tagc_counts *to, void *event,
+                     void *stream)
 {
   if (!tagc_cuda_did(d, d->driver->get(to, tagc_cuda_address(tally->counts), sizeof *to, stream), "cuMemcpyDtoHAsync"))
     return false;

@@ -71,10 +71,11 @@ struct tagc_device {
   bool (*settle)(const struct tagc_device *self, struct tagc_job *job, const int64_t *words, void *stream);
 
   /* What happens on the device later than the host looks: counts and times of the calls of a slot. make: NULL without memory,
-   * or where the host reads all itself; then nothing is done with it. A mark is a moment on the stream: the first one begins a
-   * call, the last one ends it, others may be left out. read: the times of a call that has ended and was
-   * not read before, the earliest one first (ms[i]: until mark i + 1, since the mark before), and adds what was counted since the last time; false where none is known. The
-   * device keeps the last two calls of a slot: who reads before each call hears of nearly all. */
+   * or where the host reads all itself; then nothing is done with it. A mark is a moment on the stream: the first one begins
+   * a call, the last one ends it, others may be left out. read: the times of a call that has ended and was not read before,
+   * the earliest one first (ms[i]: until mark i + 1, since the mark before), and adds what was counted since the last time;
+   * false where none is known. The device keeps the last two calls of a slot: who reads before each call hears of nearly
+   * all. */
   void *(*tally_make)(const struct tagc_device *self, void *stream);
   bool (*tally_mark)(const struct tagc_device *self, void *tally, enum tagc_mark mark, void *stream);
   bool (*tally_read)(const struct tagc_device *self, void *tally, double ms[TAGC_MARKS - 1], struct tagc_codec_stats *stats);
@@ -88,10 +89,11 @@ struct tagc_device {
 /* Plain host memory: for a libnccl.so.2 that works on it (the stand-in of the tests). */
 extern const struct tagc_device tagc_device_host;
 
-/* The GPU of that ordinal, through the CUDA driver (device_cuda.c): one table for each, until its context ends (cudaDeviceReset),
- * and another one then. NULL where this build has no kernels for GPUs, or the process no driver that they can use (*why says so
- * then): equal for all ordinals and at all times. A GPU that cannot be used has a table, too, whose layout() and alloc() say no.
- * The first function of a table that is used sets the GPU up, which may take seconds; ns_per_byte is there from then on. */
+/* The GPU of that ordinal, through the CUDA driver (device_cuda.c): one table for each, until its context ends
+ * (cudaDeviceReset), and another one then. NULL where this build has no kernels for GPUs, or the process no driver that they
+ * can use (*why says so then): equal for all ordinals and at all times. A GPU that cannot be used has a table, too, whose
+ * layout() and alloc() say no. The first function of a table that is used sets the GPU up, which may take seconds;
+ * ns_per_byte is there from then on. */
 const struct tagc_device *tagc_device_cuda(int ordinal);
 bool tagc_device_cuda_is_there(const char **why);
 

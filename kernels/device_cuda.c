@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * NVIDIA GPUs as devices, through the driver (cuda_driver.h), with kernels that the library carries along: the table of
- * functions, and how a GPU is set up. cuda_device.h tells of contexts and captures, cuda_memory.c has the memory, cuda_tally.c
- * what is counted there.
+ * functions, and how a GPU is set up. cuda_device.h tells of contexts and captures, cuda_memory.c has the memory,
+ * cuda_tally.c what is counted there.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,8 +56,8 @@ static void look_at(struct tagc_cuda_device *d, int number)
   d->base.ns_per_byte = 1e9 / bytes_a_second;
 }
 
-/* The kernels for this GPU: they are in the binary for many, and as code that drivers translate which are older than that, or for
- * newer GPUs. Functions are loaded here: later that could wait for kernels that run, and they for this thread. */
+/* The kernels for this GPU: they are in the binary for many, and as code that drivers translate which are older than that,
+ * or for newer GPUs. Functions are loaded here: later that could wait for kernels that run, and they for this thread. */
 static bool load_kernels(struct tagc_cuda_device *d, int number)
 {
   const int capability = 10 * attribute(d, number, CAPABILITY_MAJOR) + attribute(d, number, CAPABILITY_MINOR);
@@ -102,15 +102,15 @@ static enum tagc_cuda_condition set_up(struct tagc_cuda_device *d)
   enum tagc_cuda_condition state = TAGC_CUDA_FAILED;
   int capture_mode = CAPTURE_RELAXED, number = 0;
   void *context;
-  (void)d->driver->capture_mode(&capture_mode);
   if (went(d, d->driver->device_get(&number, d->ordinal), "cuDeviceGet") &&
       went(d, d->driver->context_retain(&d->context, number), "cuDevicePrimaryCtxRetain") &&
       went(d, d->driver->context_push(d->context), "cuCtxPushCurrent")) {
+    (void)d->driver->capture_mode(&capture_mode);
     state = furnish(d, number);
+    (void)d->driver->capture_mode(&capture_mode);
     if (!went(d, d->driver->context_pop(&context), "cuCtxPopCurrent"))
       state = TAGC_CUDA_FAILED;
   }
-  (void)d->driver->capture_mode(&capture_mode);
   if (state != TAGC_CUDA_READY)
     tagc_log(TAGC_LOG_WARN, "kernels", "GPU %d: every call passes: %s", d->ordinal, d->why);
   return state;
@@ -137,12 +137,12 @@ static void lose(struct tagc_cuda_device *d, int error)
     return;
   if (d->driver->error_name(error, &name) || !name)
     name = "an unknown error";
-  tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: its context is gone, by a cudaDeviceReset or the like, and with it what this library "
-           "had there: compressed calls of its communicators fail (%s)", d->ordinal, name);
+  tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: its context is gone, by a cudaDeviceReset or the like, and with it what this "
+           "library had there: compressed calls of its communicators fail (%s)", d->ordinal, name);
 }
 
-/* The error, where the context is not the one of the set-up any more. A context that was made anew has the old one's address,
- * but nothing of what was in it; only newer drivers tell the two apart. */
+/* The error, where the context is not the one of the set-up any more. A context that was made anew has the old one's
+ * address, but nothing of what was in it; only newer drivers tell the two apart. */
 static int context_error(const struct tagc_cuda_device *d)
 {
   unsigned long long id = 0;
@@ -161,13 +161,20 @@ bool tagc_cuda_did(struct tagc_cuda_device *d, int error, const char *call)
   return tagc_cuda_good(error, call);
 }
 
+/* Was it set up, and has its context ended since? */
+static bool is_lost(struct tagc_cuda_device *d)
+{
+  const enum tagc_cuda_condition state = atomic_load_explicit(&d->state, memory_order_acquire);
+  const int error = state == TAGC_CUDA_READY || state == TAGC_CUDA_CRIPPLED ? context_error(d) : 0;
+  if (error)
+    lose(d, error);
+  return error || state == TAGC_CUDA_LOST;
+}
+
 static bool enter(struct tagc_cuda_device *d, struct tagc_cuda_visit *visit)
 {
   *visit = (struct tagc_cuda_visit){d, CAPTURE_RELAXED};
-  const int error = context_error(d);
-  if (error)
-    lose(d, error);
-  if (error || !tagc_cuda_did(d, d->driver->context_push(d->context), "cuCtxPushCurrent"))
+  if (is_lost(d) || !tagc_cuda_did(d, d->driver->context_push(d->context), "cuCtxPushCurrent"))
     return false;
   (void)d->driver->capture_mode(&visit->capture_mode);
   return true;
@@ -245,7 +252,8 @@ static bool cuda_layout(const struct tagc_device *self, const struct tagc_codec 
                         struct tagc_layout *out)
 {
   const struct tagc_cuda_codec *its = tagc_cuda_codec_of(codec);
-  return its && state_of(tagc_cuda_device_of(self)) == TAGC_CUDA_READY && its->layout(codec, shape, out);
+  struct tagc_cuda_visit visit;
+  return its && tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) && its->layout(codec, shape, out);
 }
 
 /* `what`: for the log. */
@@ -369,7 +377,7 @@ const struct tagc_device *tagc_device_cuda(int ordinal)
   pthread_mutex_lock(&lock);
   if (!devices[i]) {
     devices[i] = start(&first[i], i == MOST_DEVICES ? -1 : i);
-  } else if (atomic_load(&devices[i]->state) == TAGC_CUDA_LOST) {
+  } else if (is_lost(devices[i])) {
     struct tagc_cuda_device *another = calloc(1, sizeof *another);
     if (another)                    /* else the lost one has to do: it says no to everything */
       devices[i] = start(another, i);
