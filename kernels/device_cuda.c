@@ -29,7 +29,7 @@ enum {
   CAPTURE_RELAXED = 2,
   STREAM_NON_BLOCKING = 1,
   EVENT_NO_TIMING = 2,
-  PROCESSORS = 16, MEMORY_KHZ = 36, MEMORY_BITS = 37, MEMORY_POOLS = 115,   /* attributes of a device */
+  PROCESSORS = 16, MEMORY_KHZ = 36, MEMORY_BITS = 37, COOPERATIVE = 95, MEMORY_POOLS = 115,   /* attributes of a device */
 };
 
 struct cuda_device {
@@ -387,6 +387,18 @@ static int attribute(const struct cuda_device *d, int device, int which)
   return d->driver->device_attribute(&value, which, device) == 0 ? value : 0;
 }
 
+/* How many groups may wait for one another. */
+static bool count_together(struct cuda_device *d, int device)
+{
+  int groups = 0;
+  d->launcher.launch_together = d->driver->launch_together;
+  if (!attribute(d, device, COOPERATIVE))
+    return true;
+  const int error = d->driver->occupancy(&groups, d->launcher.function[tagc_lhc_recover_kernel], TAGC_CUDA_THREADS, 0);
+  d->launcher.together = d->launcher.processors * (uint32_t)groups;
+  return good(error, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+}
+
 /* The kernels for this GPU: they are in the image for many, and as code that the driver translates for newer ones. */
 static bool load_kernels(struct cuda_device *d)
 {
@@ -419,7 +431,7 @@ static void set_up(struct cuda_device *d, int ordinal)
   d->base.ns_per_byte = bytes_a_second > 1e9 ? 1e9 / bytes_a_second : 0.002;
   d->usable = leave(&visit, good(d->driver->stream_create(&d->service, STREAM_NON_BLOCKING), "cuStreamCreate"));
   if (d->usable && enter(&d->base, &visit)) {
-    d->has_kernels = load_kernels(d);
+    d->has_kernels = load_kernels(d) && count_together(d, device);
     leave(&visit, true);
   }
   if (!d->has_kernels)

@@ -13,7 +13,7 @@
 #define KERNELS_SPARSIFY_CUDA_H
 
 #include "kernels/cuda_call.h"
-#include "kernels/sparsify.h"
+#include "kernels/sparsify_bits.h"
 
 /* Of a foreign shard, zero when choosing begins. */
 struct tagc_choose_shard {
