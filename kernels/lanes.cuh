@@ -180,6 +180,17 @@ DEVICE uint32_t warp_most(uint32_t x)
 #endif
 }
 
+DEVICE uint32_t warp_add(uint32_t x)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(ALL_LANES, x);
+#else
+  UNROLL for (int by = LANES / 2; by > 0; by /= 2)
+    x += __shfl_xor_sync(ALL_LANES, x, by);
+  return x;
+#endif
+}
+
 /* Of the magnitudes of x[0..count). */
 DEVICE float warp_largest(const float *x, uint32_t count)
 {

@@ -204,7 +204,7 @@ DEVICE struct part part_of(const struct tagc_lhc_call &lhc, uint32_t chunk, uint
 DEVICE uint32_t meet(const struct part &part, uint32_t meeting, uint32_t said)
 {
   __shared__ uint32_t parts[WARPS], sum;
-  said = warp_sum(said);
+  said = warp_add(said);
   if (threadIdx.x % LANES == 0)
     parts[threadIdx.x / LANES] = said;
   __syncthreads();
@@ -262,7 +262,7 @@ DEVICE void count(const struct tagc_lhc_call &lhc, const struct part &part)
   uint32_t sum = 0;
   UNROLL_4 for (uint32_t local = range.from + part.thread % LANES; local < range.to; local += LANES)
     sum += (uint32_t)__popc(merged(lhc, part, local));
-  sum = warp_sum(sum);
+  sum = warp_add(sum);
   if (part.thread % LANES == 0)
     part.counts[range.warp] = sum;
   UNROLL_4 for (uint32_t i = part.thread; i < geo.hashes * geo.part_cells; i += part.threads)
@@ -331,7 +331,7 @@ DEVICE uint32_t list(const struct tagc_lhc_call &lhc, const struct part &part)
     before += i < range.warp ? many : 0;
     all += many;
   }
-  before = warp_sum(before);
+  before = warp_add(before);
   if (warp_sum(all) > lhc.geo.union_capacity) {
     range = {range.warp, 0, range.warp == 0 ? part.lines : 0};
     before = 0;

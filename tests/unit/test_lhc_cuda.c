@@ -21,7 +21,7 @@ struct setting {
   float scale, divisor;
   int steps;
   uint64_t seed;                   /* of the first step */
-  uint32_t together;               /* groups that the device is said to have room for */
+  uint32_t groups;                 /* that may share a chunk; 0: the device cannot have groups wait for one another */
   void (*change)(struct sim *sim); /* what the ranks have before a step, beyond the pattern */
   void (*corrupt)(struct sim *sim);     /* what arrives */
   bool disagrees;                  /* its cells, about values: these are not compared */
@@ -30,7 +30,7 @@ struct setting {
 static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
 static const char *const storages[] = {"none", "fp32", "bf16", "int8"};
 enum { STUB = 1 };
-enum { DTYPES = 3, ANY_ROOM = UINT32_MAX };
+enum { DTYPES = 3, ALL = 1000 };
 
 static struct tagc_cuda_launcher launcher;
 static char difference[256];        /* the first one of a setting */
@@ -144,8 +144,11 @@ static bool same(const struct setting *s)
   struct sim sim = sim_new_stored("lhc", s->n, s->nranks, s->dtype, s->keep_ppm, s->storage);
   struct device_rank *ranks = calloc((size_t)s->nranks, sizeof *ranks);
   const uint32_t together = launcher.together;
+  struct tagc_lhc_geometry geo;
   difference[0] = '\0';
-  launcher.together = s->together == ANY_ROOM ? together : s->together;
+  tagc_lhc_geometry_fill(&geo, &sim.shape);
+  if (s->groups < ALL)
+    launcher.together = 2 * s->groups * geo.grid.chunks;
   for (int r = 0; r < s->nranks; r++) {
     sim.job[r].scale = s->scale;
     sim.job[r].divisor = s->divisor;
@@ -178,7 +181,7 @@ static bool same(const struct setting *s)
 static struct setting usual(void)
 {
   return (struct setting){.n = 17003, .nranks = 2, .keep_ppm = 250000, .storage = TAGC_STORAGE_FP32, .scale = 1, .divisor = 1,
-                          .steps = 1, .seed = 77, .together = ANY_ROOM};
+                          .steps = 1, .seed = 77, .groups = 2};
 }
 
 /* -- what there is ----------------------------------------------------------------------------------------------------- */
@@ -250,14 +253,14 @@ static void check_sizes(void)
 /* However many groups peel a chunk. */
 static void check_groups(void)
 {
-  static const uint32_t rooms[] = {0, 3, 8, 12, 18};
+  static const uint32_t groups[] = {0, 1, 3, 5, ALL};
   bool all = true;
   for (int i = 0; i < 5; i++) {
     struct setting s = usual();
     s.n = 70001;
     s.nranks = 3;
     s.keep_ppm = 500000;
-    s.together = rooms[i];
+    s.groups = groups[i];
     all &= same(&s);
   }
   ok(all, "one group a chunk, or several");
@@ -347,7 +350,7 @@ static void check_stuck(void)
   estimated = 0;
   const bool good = same(&s);
   ok(good && estimated == 2, "two elements that share all of their cells are estimated and counted");
-  s.together = 0;
+  s.groups = 0;
   ok(same(&s), "by one group as well");
 }
 
