@@ -3,3 +3,4 @@
  */
 #include "kernels/call.cu"
 #include "kernels/dense.cu"
+#include "kernels/sparsify.cu"
