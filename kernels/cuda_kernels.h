@@ -26,6 +26,13 @@
   X(tagc_dense_decode_q8) \
   X(tagc_dense_decode_q4) \
   X(tagc_dense_decode_q2) \
+  X(tagc_choose_sample) \
+  X(tagc_choose_scan) \
+  X(tagc_choose_coarse) \
+  X(tagc_choose_fine) \
+  X(tagc_choose_mark) \
+  X(tagc_choose_fill) \
+  X(tagc_choose_weigh) \
   X(tagc_lhc_clear) \
   X(tagc_lhc_send) \
   X(tagc_lhc_recover) \

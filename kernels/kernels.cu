@@ -3,4 +3,5 @@
  */
 #include "kernels/call.cu"
 #include "kernels/dense.cu"
+#include "kernels/sparsify.cu"
 #include "kernels/lhc.cu"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The kernels of the codec `lhc`: see lhc_cuda.h for what they do, and codec_lhc.c for the same on the host, to the bit.
  *
- * Grid      send: groups of eight warps in x, shards in y; result: x; a warp takes block after block of 256. recover: x, where
+ * Grid      send: groups of eight warps in x, foreign shards in y; result: x; a warp takes block after block of 256. recover: x, where
  *           each `parts` neighbours share a chunk.
  * Memory    What other groups write while recover runs is read past the first-level cache.
  */
@@ -128,21 +128,15 @@ DEVICE double group_sum(double sum)
 
 /* Adds up what was chosen of a shard, and what stays: the last one of its groups does that, in an order that does not depend on
  * which one it is. */
-DEVICE void add_shard_norms(const struct tagc_lhc_call &lhc, uint32_t shard, const struct norms &norms)
+DEVICE void add_norms(const struct tagc_lhc_call &lhc, uint32_t place, const struct norms &norms)
 {
-  __shared__ bool last;
-  const uint32_t place = shard - (shard > lhc.call.rank);
   double *parts = lhc.norms + 2 * (uint64_t)gridDim.x * place;
   double left = group_sum(norms.left), chosen = group_sum(norms.chosen);
   if (threadIdx.x == 0) {
     parts[2 * blockIdx.x] = left;
     parts[2 * blockIdx.x + 1] = chosen;
-    __threadfence();
-    last = atomicAdd(&lhc.arrived[place], 1u) == gridDim.x - 1;
-    __threadfence();
   }
-  __syncthreads();
-  if (!last)
+  if (!group_is_last(&lhc.arrived[place], gridDim.x))
     return;
   left = chosen = 0;
   for (uint32_t i = threadIdx.x; i < gridDim.x; i += blockDim.x) {
@@ -164,14 +158,10 @@ DEVICE void send(const struct tagc_lhc_call &lhc)
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   const uint32_t first = blockIdx.x * WARPS + warp, stride = gridDim.x * WARPS;
   double stored = 0;
-  for (uint32_t shard = blockIdx.y; shard < call.nranks; shard += gridDim.y) {
-    if (shard == call.rank) {
-      look_at_own(call, first, stride, lane, stages[warp]);
-      continue;
-    }
-    const struct norms norms = send_shard(lhc, shard, first, stride, lane, stages[warp]);
+  for (uint32_t place = blockIdx.y; place < call.nranks - 1; place += gridDim.y) {
+    const struct norms norms = send_shard(lhc, place + (place >= call.rank), first, stride, lane, stages[warp]);
     stored += norms.stored;
-    add_shard_norms(lhc, shard, norms);
+    add_norms(lhc, place, norms);
   }
   add_norm(call, stored);
 }
@@ -271,16 +261,6 @@ DEVICE void count(const struct tagc_lhc_call &lhc, const struct part &part)
     part.due[i] = ~0ull;
 }
 
-/* The sum over the lanes up to this one. */
-DEVICE uint32_t sum_upto(uint32_t x, uint32_t lane)
-{
-  UNROLL for (uint32_t by = 1; by < LANES; by *= 2) {
-    const uint32_t other = __shfl_up_sync(ALL_LANES, x, by);
-    x += lane >= by ? other : 0;
-  }
-  return x;
-}
-
 /* The mask, or zero where it does not fit into `room` behind those of the lanes before that do. */
 DEVICE uint32_t cut(uint32_t mask, uint32_t room, uint32_t lane)
 {
@@ -302,18 +282,17 @@ DEVICE uint32_t list_lines(const struct tagc_lhc_call &lhc, const struct part &p
   uint32_t next = from + lane < to ? merged(lhc, part, from + lane) : 0;
   for (uint32_t line = from; line < to; line += LANES) {
     const uint32_t local = line + lane;
-    uint32_t mask = next, upto = sum_upto((uint32_t)__popc(mask), lane);
+    uint32_t mask = next, all, first = at + warp_before((uint32_t)__popc(mask), lane, &all);
     next = local + LANES < to ? merged(lhc, part, local + LANES) : 0;
-    if (at + __shfl_sync(ALL_LANES, upto, LANES - 1) > geo.union_capacity) {
+    if (at + all > geo.union_capacity) {
       mask = cut(mask, geo.union_capacity - at, lane);
-      upto = sum_upto((uint32_t)__popc(mask), lane);
+      first = at + warp_before((uint32_t)__popc(mask), lane, &all);
     }
-    uint32_t to_element = at + upto - (uint32_t)__popc(mask);
     if (local < to)
-      lhc.lines[tagc_grid_line(geo.grid.chunks, part.chunk, local)] = {mask, base + to_element};
+      lhc.lines[tagc_grid_line(geo.grid.chunks, part.chunk, local)] = {mask, base + first};
     for (uint32_t bits = mask; bits; bits &= bits - 1)
-      part.elements[to_element++] = local * TAGC_GRID_LINE + (uint32_t)__ffs((int)bits) - 1;
-    at += __shfl_sync(ALL_LANES, upto, LANES - 1);
+      part.elements[first++] = local * TAGC_GRID_LINE + (uint32_t)__ffs((int)bits) - 1;
+    at += all;
   }
   return at;
 }

@@ -31,8 +31,8 @@ static uint32_t most_parts(const struct tagc_lhc_geometry *geo)
 
 static size_t carve_sending(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
 {
-  const size_t places = geo->senders, rows = places < TAGC_CUDA_ROWS ? places + 1 : TAGC_CUDA_ROWS;
-  out->norms = tagc_carve(base, &used, places < TAGC_CUDA_GROUPS ? TAGC_CUDA_GROUPS * sizeof *out->norms : 0);
+  const size_t places = geo->senders, rows = places < TAGC_CUDA_ROWS ? places : TAGC_CUDA_ROWS;
+  out->norms = tagc_carve(base, &used, TAGC_CUDA_GROUPS * sizeof *out->norms);
   out->shard_norms = tagc_carve(base, &used, places * (TAGC_CUDA_GROUPS / rows) * 2 * sizeof *out->shard_norms);
   out->shards = tagc_carve(base, &used, places * sizeof *out->shards);
   out->counts = tagc_carve(base, &used, places * geo->grid.chunks * sizeof *out->counts);
@@ -137,7 +137,7 @@ int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct
 {
   struct lhc_state state;
   struct tagc_lhc_call lhc = call_of(job, counts, &state);
-  const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &lhc.call, lhc.call.nranks);
+  const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &lhc.call, lhc.geo.senders);
   (void)codec;
   lhc.call.groups = grid.x * grid.y;
   const struct tagc_choose_call choose = choose_of(&lhc, &state);

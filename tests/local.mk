@@ -75,6 +75,9 @@ tests_unit_test_dense_cuda_LDFLAGS = $(to_driver)
 cuda_tests += tests/unit/test_lhc_cuda
 tests_unit_test_lhc_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_lhc_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_choose_cuda
+tests_unit_test_choose_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_choose_cuda_LDFLAGS = $(to_driver)
 endif
 EXTRA_DIST += tests/unit/cuda_rank.h
 
