@@ -32,7 +32,11 @@
   X(tagc_choose_fine) \
   X(tagc_choose_mark) \
   X(tagc_choose_fill) \
-  X(tagc_choose_weigh)
+  X(tagc_choose_weigh) \
+  X(tagc_sparse_out_starts) \
+  X(tagc_sparse_out) \
+  X(tagc_sparse_in_starts) \
+  X(tagc_sparse_in)
 
 enum tagc_cuda_kernel {
 #define TAGC_CUDA_INDEX(name) name##_kernel,

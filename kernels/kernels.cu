@@ -4,3 +4,4 @@
 #include "kernels/call.cu"
 #include "kernels/dense.cu"
 #include "kernels/sparsify.cu"
+#include "kernels/sparse.cu"

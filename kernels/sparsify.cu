@@ -6,6 +6,7 @@
  * Speed     scan reads g and e once, a warp 1,024 positions at a time; of the others, each looks at a small part of that.
  */
 #include "kernels/call.cuh"
+#include "kernels/lines.cuh"
 #include "kernels/sparsify_cuda.h"
 
 enum {
@@ -13,7 +14,6 @@ enum {
   SAMPLE = SAMPLE_LINES * TAGC_GRID_LINE,
   SAMPLE_SHIFT = 15,               /* what of a magnitude is left out: 16 bits stay, the lower five of them fine ones */
   ROW_BLOCKS = 1024 / BLOCK,       /* of positions that share an exponent */
-  BLOCK_LINES = BLOCK / TAGC_GRID_LINE,
   MANY = BLOCK / 4,                /* candidates of a block: many of them may be in one bin */
   TILE_WORDS = TAGC_CHOOSE_TILE / WARPS,      /* of a warp */
   EACH_WORDS = TILE_WORDS / LANES,
@@ -268,20 +268,6 @@ DEVICE void arrive(const struct tagc_choosing &choosing, uint32_t place, enum ar
 
 /* -- scan ---------------------------------------------------------------------------------------------------------- */
 
-/* Where a line is among the words and histograms of its shard. */
-struct place {
-  uint32_t chunk;
-  uint64_t word;
-};
-
-DEVICE struct place place_of_line(const struct tagc_grid &grid, uint32_t line)
-{
-  if (grid.chunks == 1)
-    return {0, line};
-  const uint32_t chunk = tagc_grid_chunk_of(grid.chunks, line);
-  return {chunk, (uint64_t)chunk * grid.chunk_lines + line / grid.chunks};
-}
-
 /* One more in the fine bin of each candidate; `many` may be in the same. */
 DEVICE void count_near(uint32_t *histogram, uint32_t lowest, uint32_t bits, bool counts, bool many)
 {
@@ -302,16 +288,13 @@ DEVICE void collect(const struct tagc_choosing &choosing, uint32_t number, uint3
                     const float x[EACH], uint32_t mine)
 {
   const struct tagc_grid &grid = choosing.of.grid;
-  const uint32_t place = number - (number > choosing.of.call.rank), first = block * BLOCK_LINES + lane / 8;
+  const uint32_t place = number - (number > choosing.of.call.rank);
   uint32_t *histograms = choosing.histograms + (uint64_t)place * grid.chunks * TAGC_SPARSIFY_NEAR;
   uint32_t *bitmap = choosing.of.bitmap + choosing.of.bitmap_words * number;
   const bool many = warp_sum((uint32_t)__popc(mine)) > MANY;
   UNROLL for (uint32_t half = 0; half < 2; half++) {
-    const uint32_t line = first + half * (BLOCK_LINES / 2), four = mine >> ROW * half & 15;
+    const uint32_t line = line_of(block, lane, half), word = line_word(mine, lane, half), four = mine >> ROW * half & 15;
     const struct place at = place_of_line(grid, line);
-    uint32_t word = four << lane % 8 * ROW;
-    UNROLL for (int by = 1; by < 8; by *= 2)
-      word |= __shfl_xor_sync(ALL_LANES, word, by);
     if (lane % 8 == half && line < grid.lines)
       bitmap[at.word] = word;
     if (many || four != 0)
