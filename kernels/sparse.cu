@@ -7,8 +7,6 @@
 #include "kernels/lines.cuh"
 #include "kernels/sparse_cuda.h"
 
-DEVICE uint32_t others_rank(const struct tagc_cuda_call &call, uint32_t place) { return place + (place >= call.rank); }
-
 /* -- counts of a tile's blocks -------------------------------------------------------------------------------------- */
 
 /* Its counts, in order from the lowest bits on: 8 bits each, or 16. */
@@ -60,7 +58,7 @@ DEVICE uint32_t count_block(const struct tagc_lists_call &lists, const uint32_t 
 DEVICE uint32_t count_blocks(const struct tagc_lists_call &lists, uint32_t place, uint32_t tile)
 {
   const struct tagc_cuda_call &call = lists.of.call;
-  const uint32_t shard = others_rank(call, place), blocks = blocks_of_tile(call, tile);
+  const uint32_t shard = shard_at(call, place), blocks = blocks_of_tile(call, tile);
   const uint32_t *bitmap = lists.of.bitmap + lists.of.bitmap_words * shard;
   uint8_t *counts = call.message_out + call.message_bytes * shard + lists.counts_at;
   uint32_t all = 0;
@@ -87,7 +85,7 @@ DEVICE uint32_t count_blocks(const struct tagc_lists_call &lists, uint32_t place
 DEVICE uint32_t count_arrived(const struct tagc_lists_call &lists, uint32_t place, uint32_t tile)
 {
   const struct tagc_cuda_call &call = lists.of.call;
-  const uint8_t *counts = call.message_in + call.message_bytes * others_rank(call, place) + lists.counts_at;
+  const uint8_t *counts = call.message_in + call.message_bytes * shard_at(call, place) + lists.counts_at;
   struct queue queue = queue_fetch(counts, tile, lists.exact);
   uint32_t all = 0;
   for (uint32_t i = 0; i < blocks_of_tile(call, tile); i++)
@@ -203,7 +201,7 @@ DEVICE void pack_tile(const struct tagc_lists_call &lists, uint32_t place, uint3
                       struct packed *sums)
 {
   const struct tagc_cuda_call &call = lists.of.call;
-  const uint32_t shard = others_rank(call, place), first = tile * TAGC_LISTS_TILE;
+  const uint32_t shard = shard_at(call, place), first = tile * TAGC_LISTS_TILE;
   const uint32_t *bitmap = lists.of.bitmap + lists.of.bitmap_words * shard;
   const bool adds = tagc_residual_counts(&call);
   uint8_t *message = call.message_out + call.message_bytes * shard;
@@ -228,7 +226,7 @@ DEVICE void pack(const struct tagc_lists_call &lists)
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   double norm2 = 0;
   for (uint32_t place = blockIdx.y; place < call.nranks - 1; place += gridDim.y) {
-    uint8_t *message = call.message_out + call.message_bytes * others_rank(call, place);
+    uint8_t *message = call.message_out + call.message_bytes * shard_at(call, place);
     struct packed sums = {};
     clear_rest(lists, message, (uint32_t)sum_totals(lists, place, lists.segments, lane));
     for (uint32_t tile = blockIdx.x * WARPS + warp; tile < lists.tiles; tile += gridDim.x * WARPS)
@@ -237,14 +235,13 @@ DEVICE void pack(const struct tagc_lists_call &lists)
     sums.left = warp_sum(sums.left);
     sums.chosen = warp_sum(sums.chosen);
     sums.dropped = warp_sum(sums.dropped);
-    if (lane > 0)
-      continue;
-    atomicAdd(&lists.of.shards[place].left, sums.left);
-    atomicAdd(&lists.of.shards[place].chosen, sums.chosen);
-    if (sums.dropped > 0)
+    if (lane == 0) {
+      atomicAdd(&lists.of.shards[place].left, sums.left);
+      atomicAdd(&lists.of.shards[place].chosen, sums.chosen);
+    }
+    if (lane == 0 && sums.dropped > 0)
       atomicAdd((unsigned long long *)&call.state->selected, 0ull - sums.dropped);
   }
-  __syncwarp();
   add_norm(call, norm2);
 }
 
@@ -262,7 +259,7 @@ DEVICE void add_values(const struct tagc_lists_call &lists, uint32_t first_sende
     const bool there = some + lane < all;
     const uint32_t at = there ? some + lane : all - 1, owner = warp_owner(before, at);
     const uint32_t index = at - __shfl_sync(ALL_LANES, before, (int)owner) + __shfl_sync(ALL_LANES, start, (int)owner);
-    const uint8_t *message = call.message_in + call.message_bytes * others_rank(call, first_sender + owner);
+    const uint8_t *message = call.message_in + call.message_bytes * shard_at(call, first_sender + owner);
     const uint32_t place = message[lists.offsets_at + index];
     const uint8_t *values = message + lists.values_at;
     const float value = lists.exact ? ((const float *)values)[index] : tagc_from_bf16(((const uint16_t *)values)[index]);
@@ -312,7 +309,7 @@ DEVICE struct cursor cursor_at(const struct tagc_lists_call &lists, uint32_t fir
   struct cursor cursor = {{}, entries_before(lists, first, tile, lane)};
   if (first + lane >= call.nranks - 1)
     return cursor;
-  const uint8_t *message = call.message_in + call.message_bytes * others_rank(call, first + lane);
+  const uint8_t *message = call.message_in + call.message_bytes * shard_at(call, first + lane);
   cursor.queue = queue_fetch(message + lists.counts_at, tile, lists.exact);
   for (; i > 0; i--)
     cursor_next(lists, cursor);
