@@ -28,6 +28,11 @@ DEVICE struct tagc_exceptions *list_of(uint8_t *messages, const struct tagc_cuda
   return (struct tagc_exceptions *)(messages + call.message_bytes * rank);
 }
 
+/* Foreign shards, and senders, by place: in rank order, without the own one. */
+DEVICE uint32_t place_at(const struct tagc_cuda_call &call, uint32_t shard) { return shard - (shard > call.rank); }
+
+DEVICE uint32_t shard_at(const struct tagc_cuda_call &call, uint32_t place) { return place + (place >= call.rank); }
+
 /* Of an element. */
 DEVICE uint32_t size_of(const struct tagc_cuda_call &call) { return call.dtype == TAGC_FLOAT32 ? 4 : 2; }
 
@@ -61,7 +66,7 @@ struct kept {
 
 DEVICE struct kept kept_of(const struct tagc_cuda_call &call, uint32_t shard)
 {
-  char *base = (char *)call.residual + call.residual_bytes * (shard - (shard > call.rank));
+  char *base = (char *)call.residual + call.residual_bytes * place_at(call, shard);
   return {base + call.residual_at, (uint16_t *)base, tagc_chance_key(call.seed, TAGC_CHANCE_KEPT, call.rank, shard)};
 }
 

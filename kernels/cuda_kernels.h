@@ -33,6 +33,10 @@
   X(tagc_choose_mark) \
   X(tagc_choose_fill) \
   X(tagc_choose_weigh) \
+  X(tagc_sparse_out_starts) \
+  X(tagc_sparse_out) \
+  X(tagc_sparse_in_starts) \
+  X(tagc_sparse_in) \
   X(tagc_lhc_clear) \
   X(tagc_lhc_send) \
   X(tagc_lhc_recover) \

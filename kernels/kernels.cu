@@ -4,4 +4,5 @@
 #include "kernels/call.cu"
 #include "kernels/dense.cu"
 #include "kernels/sparsify.cu"
+#include "kernels/sparse.cu"
 #include "kernels/lhc.cu"

@@ -7,6 +7,7 @@
  */
 #include "kernels/call.cuh"
 #include "kernels/lhc_cuda.h"
+#include "kernels/lines.cuh"
 
 namespace lhc {
 
@@ -33,34 +34,12 @@ DEVICE void clear(const struct tagc_lhc_call &lhc)
 
 /* -- encode -------------------------------------------------------------------------------------------------------- */
 
-/* Where half a block of a lane is: four neighbours of a line. */
-struct spot {
-  uint32_t line, shift;            /* of the shard; the first one's place in the line */
-};
-
-DEVICE struct spot spot_of(uint32_t block, uint32_t half, uint32_t lane)
-{
-  const uint32_t place = place_of(lane, ROW * half);
-  return {block * (BLOCK / TAGC_GRID_LINE) + place / TAGC_GRID_LINE, place % TAGC_GRID_LINE};
-}
-
-/* Which of a lane's elements were chosen, from the lowest bit on, and their chunks. */
-DEVICE uint32_t chosen_of(const struct tagc_grid &grid, const uint32_t *bitmap, uint32_t block, uint32_t lane, uint32_t chunk[2])
-{
-  uint32_t chosen = 0;
-  UNROLL for (uint32_t half = 0; half < 2; half++) {
-    const struct spot spot = spot_of(block, half, lane);
-    chunk[half] = tagc_grid_chunk_of(grid.chunks, spot.line);
-    if (spot.line < grid.lines)
-      chosen |= (bitmap[(uint64_t)chunk[half] * grid.chunk_lines + spot.line / grid.chunks] >> spot.shift & 15) << ROW * half;
-  }
-  return chosen;
-}
-
 /* Adds a value to its counters. Returns what quantising leaves over. */
-DEVICE float place(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t chunk, uint32_t id, uint32_t exponent, float value)
+DEVICE float add_value(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t line, uint32_t lane, uint32_t exponent,
+                       float value)
 {
   const struct tagc_lhc_geometry &geo = lhc.geo;
+  const uint32_t chunk = tagc_grid_chunk_of(geo.grid.chunks, line), id = line / geo.grid.chunks * TAGC_GRID_LINE + lane;
   const int32_t q = tagc_lhc_quantise(tagc_bits_of(value), exponent, geo.counter_bits);
   int32_t *counters = lhc.sketch_out + lhc.sketch_count * shard + (uint64_t)chunk * geo.hashes * geo.part_cells;
   uint64_t cells = tagc_lhc_cells(tagc_grid_seed(lhc.call.seed, shard, chunk), geo.part_cells, id);
@@ -86,23 +65,20 @@ DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, 
   const struct kept kept = kept_of(call, shard);
   struct norms norms = {0, 0, 0};
   for (uint32_t block = first; block < call.blocks; block += stride) {
-    uint32_t chunk[2];
     float x[EACH];
-    const uint32_t exponent = exponents[block / (TAGC_GRID_BLOCK_LINES * TAGC_GRID_LINE / BLOCK)];
-    const uint32_t chosen = chosen_of(lhc.geo.grid, bitmap, block, lane, chunk);
+    const uint32_t exponent = exponents[block * BLOCK_LINES / TAGC_GRID_BLOCK_LINES];
+    const uint32_t chosen = lane_bits(lhc.geo.grid, bitmap, block, lane);
     load(call, from, kept, adds, block, lane, stage, x);
     UNROLL for (uint32_t i = 0; i < EACH; i++) {
       x[i] = tagc_is_exception(tagc_bits_of(x[i])) ? 0 : x[i] + 0.0f;    /* -0 becomes 0, as where there is a residual of 0 */
       norms.left += chosen >> i & 1 ? 0 : (double)x[i] * (double)x[i];
     }
     for (uint32_t bits = chosen; bits; bits &= bits - 1) {
-      const uint32_t which = (uint32_t)__ffs((int)bits) - 1, half = which / ROW;
-      const struct spot spot = spot_of(block, half, lane);
+      const uint32_t which = (uint32_t)__ffs((int)bits) - 1, line = line_of(block, lane, which / ROW);
       float value = x[0];
       UNROLL for (uint32_t i = 1; i < EACH; i++)
         value = i == which ? x[i] : value;
-      const uint32_t id = spot.line / lhc.geo.grid.chunks * TAGC_GRID_LINE + spot.shift + which % ROW;
-      const float left = place(lhc, shard, half ? chunk[1] : chunk[0], id, exponent, value);
+      const float left = add_value(lhc, shard, line, place_of(lane, which) % TAGC_GRID_LINE, exponent, value);
       UNROLL for (uint32_t i = 0; i < EACH; i++)
         x[i] = i == which ? left : x[i];
       norms.chosen += (double)value * (double)value;
@@ -159,7 +135,7 @@ DEVICE void send(const struct tagc_lhc_call &lhc)
   const uint32_t first = blockIdx.x * WARPS + warp, stride = gridDim.x * WARPS;
   double stored = 0;
   for (uint32_t place = blockIdx.y; place < call.nranks - 1; place += gridDim.y) {
-    const struct norms norms = send_shard(lhc, place + (place >= call.rank), first, stride, lane, stages[warp]);
+    const struct norms norms = send_shard(lhc, shard_at(call, place), first, stride, lane, stages[warp]);
     stored += norms.stored;
     add_norms(lhc, place, norms);
   }
@@ -225,7 +201,7 @@ DEVICE uint32_t merged(const struct tagc_lhc_call &lhc, const struct part &part,
   const uint64_t at = lhc.bitmap_at + 4 * ((uint64_t)part.chunk * lhc.geo.grid.chunk_lines + local);
   uint32_t mask = 0;
   for (uint32_t i = 0; i < call.nranks - 1; i++)
-    mask |= __ldg((const uint32_t *)(call.message_in + call.message_bytes * (i + (i >= call.rank)) + at));
+    mask |= __ldg((const uint32_t *)(call.message_in + call.message_bytes * shard_at(call, i) + at));
   return mask;
 }
 
@@ -438,11 +414,11 @@ DEVICE void recover(const struct tagc_lhc_call &lhc)
 DEVICE void sums_of(const struct tagc_lhc_call &lhc, uint32_t block, uint32_t lane, float unit, float sum[EACH])
 {
   UNROLL for (uint32_t half = 0; half < 2; half++) {
-    const struct spot spot = spot_of(block, half, lane);
-    const struct tagc_lhc_line line = spot.line < lhc.geo.grid.lines ? lhc.lines[spot.line] : tagc_lhc_line{0, 0};
-    uint32_t at = line.first + (uint32_t)__popc(line.mask & ((1u << spot.shift) - 1));
+    const uint32_t number = line_of(block, lane, half), shift = lane % 8 * ROW;
+    const struct tagc_lhc_line line = number < lhc.geo.grid.lines ? lhc.lines[number] : tagc_lhc_line{0, 0};
+    uint32_t at = line.first + (uint32_t)__popc(line.mask & ((1u << shift) - 1));
     UNROLL for (uint32_t i = 0; i < ROW; i++)
-      sum[ROW * half + i] = line.mask >> (spot.shift + i) & 1 ? (float)(int32_t)lhc.elements[at++] * unit : 0;
+      sum[ROW * half + i] = line.mask >> (shift + i) & 1 ? (float)(int32_t)lhc.elements[at++] * unit : 0;
   }
 }
 
@@ -456,7 +432,7 @@ DEVICE void write_results(const struct tagc_lhc_call &lhc)
   for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += gridDim.x * WARPS) {
     float sum[EACH] = {0, 0, 0, 0, 0, 0, 0, 0};
     const struct rows own = result_fetch(call, result, block, lane, stages[warp]);
-    const uint32_t exponent = exponents[block / (TAGC_GRID_BLOCK_LINES * TAGC_GRID_LINE / BLOCK)];
+    const uint32_t exponent = exponents[block * BLOCK_LINES / TAGC_GRID_BLOCK_LINES];
     const bool sane = exponent >= TAGC_LHC_LEAST_EXPONENT && exponent < 250;
     if (result.fits)               /* else there is nothing that could be added */
       sums_of(lhc, block, lane, sane ? tagc_lhc_unit(exponent, lhc.geo.counter_bits) : 0, sum);

@@ -13,10 +13,13 @@ struct lhc_state {
   struct tagc_cuda_state *state;
   unsigned long long *meetings;
   uint32_t *arrived;
+  void *lists;
   /* from prepare to encode */
   double *norms, *shard_norms;
   struct tagc_choose_shard *shards;
   uint32_t *counts;
+  uint32_t *bitmap;                /* lists: `bitmap_words` a shard */
+  size_t bitmap_words;
   void *choosing;
   /* decode */
   unsigned long long *cells, *due;
@@ -36,18 +39,20 @@ static size_t carve_sending(struct lhc_state *out, const struct tagc_lhc_geometr
   out->shard_norms = tagc_carve(base, &used, places * (TAGC_CUDA_GROUPS / rows) * 2 * sizeof *out->shard_norms);
   out->shards = tagc_carve(base, &used, places * sizeof *out->shards);
   out->counts = tagc_carve(base, &used, places * geo->grid.chunks * sizeof *out->counts);
+  out->bitmap_words = geo->hashes ? 0 : ((size_t)geo->grid.lines + 15) / 16 * 16;
+  out->bitmap = tagc_carve(base, &used, (places + 1) * out->bitmap_words * sizeof *out->bitmap);
   out->choosing = tagc_carve(base, &used, tagc_choose_bytes(&geo->grid, geo->senders));
   return used;
 }
 
 static size_t carve_receiving(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
 {
-  const size_t chunks = geo->grid.chunks, support = chunks * geo->union_capacity;
+  const size_t chunks = geo->hashes ? geo->grid.chunks : 0, support = chunks * geo->union_capacity;
   out->cells = tagc_carve(base, &used, chunks * geo->hashes * geo->part_cells * sizeof *out->cells);
   out->due = tagc_carve(base, &used, support * sizeof *out->due);
   out->elements = tagc_carve(base, &used, support * sizeof *out->elements);
   out->warp_counts = tagc_carve(base, &used, chunks * most_parts(geo) * WARPS * sizeof *out->warp_counts);
-  out->lines = tagc_carve(base, &used, geo->grid.lines * sizeof *out->lines);
+  out->lines = tagc_carve(base, &used, (geo->hashes ? geo->grid.lines : 0) * sizeof *out->lines);
   return used;
 }
 
@@ -57,6 +62,7 @@ static size_t carve(struct lhc_state *out, const struct tagc_lhc_geometry *geo, 
   out->state = tagc_carve(base, &used, sizeof *out->state);
   out->meetings = tagc_carve(base, &used, geo->grid.chunks * (size_t)TAGC_LHC_MEETINGS * sizeof *out->meetings);
   out->arrived = tagc_carve(base, &used, (geo->senders + 1) * sizeof *out->arrived);
+  out->lists = tagc_carve(base, &used, geo->hashes ? 0 : tagc_lists_bytes(geo->grid.n, geo->senders + 1));
   const size_t sending = carve_sending(out, geo, base, used), receiving = carve_receiving(out, geo, base, used);
   return sending > receiving ? sending : receiving;
 }
@@ -66,16 +72,16 @@ bool tagc_lhc_cuda_layout(const struct tagc_codec *codec, const struct tagc_shap
 {
   struct tagc_lhc_geometry geo;
   struct lhc_state state;
-  if (!codec->layout(shape, out) || !tagc_lhc_geometry_fill(&geo, shape) || geo.hashes == 0 ||
-      (uint64_t)geo.grid.chunks * geo.union_capacity > UINT32_MAX)
+  if (!codec->layout(shape, out) || !tagc_lhc_geometry_fill(&geo, shape) ||
+      (geo.hashes && (uint64_t)geo.grid.chunks * geo.union_capacity > UINT32_MAX))
     return false;
   out->state_bytes = carve(&state, &geo, NULL);
   return true;
 }
 
-static struct tagc_lhc_call call_of(const struct tagc_job *job, struct tagc_counts *counts, struct lhc_state *state)
+static struct tagc_lhc_call call_of(const struct tagc_job *job, struct tagc_counts *counts, struct lhc_state *state,
+                                    struct tagc_lhc_message *message)
 {
-  struct tagc_lhc_message message;
   struct tagc_lhc_call lhc = {
     .call = tagc_cuda_call_of(job, counts),
     .exponents = job->exponents,
@@ -85,10 +91,10 @@ static struct tagc_lhc_call call_of(const struct tagc_job *job, struct tagc_coun
     .sketch_count = job->layout.sketch_count,
   };
   tagc_lhc_geometry_fill(&lhc.geo, &job->shape);
-  tagc_lhc_message_fill(&message, &lhc.geo);
+  tagc_lhc_message_fill(message, &lhc.geo);
   carve(state, &lhc.geo, job->state);
   lhc.call.norms = state->norms;
-  lhc.bitmap_at = message.bitmap;
+  lhc.bitmap_at = message->bitmap;
   lhc.shards = state->shards;
   lhc.norms = state->shard_norms;
   lhc.arrived = state->arrived;
@@ -104,31 +110,38 @@ static struct tagc_lhc_call call_of(const struct tagc_job *job, struct tagc_coun
 
 static struct tagc_choose_call choose_of(const struct tagc_lhc_call *lhc, const struct lhc_state *state)
 {
+  const bool lists = lhc->geo.hashes == 0;
   return (struct tagc_choose_call){
     .call = lhc->call,
     .grid = lhc->geo.grid,
-    .exponents = lhc->exponents,
+    .exponents = lists ? NULL : lhc->exponents,
     .exponent_bytes = lhc->exponent_bytes,
-    .bitmap = (uint32_t *)(lhc->call.message_out + lhc->bitmap_at),
-    .bitmap_words = lhc->call.message_bytes / sizeof(uint32_t),
+    .bitmap = lists ? state->bitmap : (uint32_t *)(lhc->call.message_out + lhc->bitmap_at),
+    .bitmap_words = lists ? state->bitmap_words : lhc->call.message_bytes / sizeof(uint32_t),
     .shards = state->shards,
     .counts = state->counts,
     .memory = state->choosing,
   };
 }
 
+static int clear(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc, void *stream)
+{
+  const uint64_t bytes = lhc->call.nranks * (4 * lhc->sketch_count + lhc->exponent_bytes);
+  const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, (bytes + CLEARED_BYTES - 1) / CLEARED_BYTES, 1);
+  return tagc_cuda_launch(launcher, tagc_lhc_clear_kernel, grid, lhc, stream);
+}
+
 int tagc_lhc_cuda_prepare(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec, const struct tagc_job *job,
                           struct tagc_counts *counts, void *stream)
 {
   struct lhc_state state;
-  const struct tagc_lhc_call lhc = call_of(job, counts, &state);
+  struct tagc_lhc_message message;
+  const struct tagc_lhc_call lhc = call_of(job, counts, &state, &message);
   const struct tagc_choose_call choose = choose_of(&lhc, &state);
-  const uint64_t bytes = (uint64_t)job->shape.nranks * (4 * lhc.sketch_count + lhc.exponent_bytes);
-  const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, (bytes + CLEARED_BYTES - 1) / CLEARED_BYTES, 1);
   (void)codec;
   int error = tagc_cuda_open(launcher, &lhc.call, stream);
-  if (!error)
-    error = tagc_cuda_launch(launcher, tagc_lhc_clear_kernel, grid, &lhc, stream);
+  if (!error && lhc.geo.hashes)
+    error = clear(launcher, &lhc, stream);
   return error ? error : tagc_choose_enqueue(launcher, &choose, stream);
 }
 
@@ -136,12 +149,17 @@ int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct
                          struct tagc_counts *counts, void *stream)
 {
   struct lhc_state state;
-  struct tagc_lhc_call lhc = call_of(job, counts, &state);
+  struct tagc_lhc_message message;
+  struct tagc_lhc_call lhc = call_of(job, counts, &state, &message);
   const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &lhc.call, lhc.geo.senders);
+  int error;
   (void)codec;
-  lhc.call.groups = grid.x * grid.y;
+  lhc.call.groups = lhc.geo.hashes ? grid.x * grid.y : tagc_lists_groups(launcher, &lhc.call);
   const struct tagc_choose_call choose = choose_of(&lhc, &state);
-  int error = tagc_cuda_launch(launcher, tagc_lhc_send_kernel, grid, &lhc, stream);
+  if (lhc.geo.hashes)
+    error = tagc_cuda_launch(launcher, tagc_lhc_send_kernel, grid, &lhc, stream);
+  else
+    error = tagc_lists_pack(launcher, &choose, &message.sparse, state.lists, stream);
   if (!error)
     error = tagc_choose_surplus(launcher, &choose, stream);
   return error ? error : tagc_cuda_close(launcher, &lhc.call, stream);
@@ -168,10 +186,13 @@ int tagc_lhc_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct
                          struct tagc_counts *counts, void *stream)
 {
   struct lhc_state state;
-  struct tagc_lhc_call lhc = call_of(job, counts, &state);
+  struct tagc_lhc_message message;
+  struct tagc_lhc_call lhc = call_of(job, counts, &state, &message);
   const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &lhc.call, 1);
   (void)codec;
   int error = tagc_cuda_check(launcher, &lhc.call, stream);
+  if (!error && lhc.geo.hashes == 0)
+    return tagc_lists_sum(launcher, &lhc.call, &message.sparse, state.lists, stream);
   if (!error)
     error = recover(launcher, &lhc, stream);
   return error ? error : tagc_cuda_launch(launcher, tagc_lhc_result_kernel, grid, &lhc, stream);

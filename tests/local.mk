@@ -78,8 +78,11 @@ tests_unit_test_lhc_cuda_LDFLAGS = $(to_driver)
 cuda_tests += tests/unit/test_choose_cuda
 tests_unit_test_choose_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_choose_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_sparse_cuda
+tests_unit_test_sparse_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_sparse_cuda_LDFLAGS = $(to_driver)
 endif
-EXTRA_DIST += tests/unit/cuda_rank.h
+EXTRA_DIST += tests/unit/cuda_codec.h tests/unit/cuda_rank.h
 
 # The same on a real GPU, where there is one: a command of its own, which builds what it needs.
 dist_check_SCRIPTS += tests/gpu/run tests/e2e/kernel_info.test

@@ -248,6 +248,25 @@ static void check_sizes(void)
   }
 }
 
+/* Too small for a sketch: lists of values. */
+static void check_lists(void)
+{
+  static const uint32_t kept[] = {1, 10000, 300000, 1000000};
+  bool all = true;
+  for (int i = 0; i < CASE_SIZES; i++) {
+    struct setting s = usual();
+    s.n = case_sizes[i];
+    s.nranks = 2 + i % 3;
+    s.keep_ppm = kept[i % 4];
+    s.dtype = (enum tagc_dtype)(i % DTYPES);
+    s.storage = (enum tagc_storage)(1 + i / 3 % 3);
+    s.in_place = i % 2;
+    s.steps = 2;
+    all &= same(&s);
+  }
+  ok(all, "shards that are too small for a sketch");
+}
+
 /* However many groups peel a chunk. */
 static void check_groups(void)
 {
@@ -463,6 +482,7 @@ int main(void)
   check_variants();
   check_patterns();
   check_sizes();
+  check_lists();
   check_groups();
   check_addresses();
   check_exceptions();
