@@ -72,6 +72,15 @@ cuda_tests += tests/unit/test_dense_cuda
 check_DATA += tests/standin/cuda/kernels.so
 tests_unit_test_dense_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_dense_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_lhc_cuda
+tests_unit_test_lhc_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_lhc_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_choose_cuda
+tests_unit_test_choose_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_choose_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_sparse_cuda
+tests_unit_test_sparse_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_sparse_cuda_LDFLAGS = $(to_driver)
 
 # The table of a CUDA device.
 cuda_tests += tests/unit/test_device_cuda tests/unit/test_device_cuda_faults
@@ -82,7 +91,7 @@ tests_unit_test_device_cuda_faults_LDADD = tests/standin/cuda/libcuda.so.1 $(LDA
 tests_unit_test_device_cuda_faults_LDFLAGS = $(to_driver)
 endif
 unit_tests += tests/unit/test_device_none
-EXTRA_DIST += tests/unit/cuda_rank.h tests/unit/device_life.h
+EXTRA_DIST += tests/unit/cuda_codec.h tests/unit/cuda_rank.h tests/unit/device_life.h
 
 # The same on a real GPU, where there is one: a command of its own, which builds what it needs.
 dist_check_SCRIPTS += tests/gpu/run tests/e2e/kernel_info.test
