@@ -269,6 +269,10 @@ endif
 dist_check_SCRIPTS += tests/e2e/demo.test
 TESTS += tests/e2e/demo.test
 
+# The example in PyTorch, which tests/gpu/run trains.
+dist_check_SCRIPTS += tests/e2e/train_fsdp.test
+TESTS += tests/e2e/train_fsdp.test
+
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md
