@@ -57,7 +57,10 @@ static void give_back(struct tagc_comm *comm)
     give_back_slot(comm, &comm->slots[i]);
   if (comm->workspace)
     comm->device->release_after(comm->device, comm->workspace, comm->fence);
+  if (comm->health)
+    comm->device->release_after(comm->device, comm->health, comm->fence);
   comm->workspace = NULL;
+  comm->health = NULL;
 }
 
 void tagc_ballot_release_slots(struct tagc_comm *comm)
@@ -152,6 +155,10 @@ static bool reserve(struct tagc_comm *comm, void *stream)
     slot->residual = device->alloc(device, tagc_residual_bytes(&slot->shape), stream);
     slot->residual_empty = true;
     good &= slot->residual != NULL;
+    if (device->health_bytes && !comm->health) {
+      comm->health = device->alloc(device, device->health_bytes, stream);
+      good &= comm->health && device->clear(device, comm->health, device->health_bytes, stream);
+    }
   }
   return good && (!comm->fence || device->fence_set(device, comm->fence, stream));
 }

@@ -80,6 +80,7 @@ struct tagc_comm {
   bool keeps_residuals;             /* some slot has one; all ranks alike */
   bool nonfinite;                   /* some rank's gradient of this cycle was not finite */
   uint8_t *workspace;               /* device memory for the payloads of a call */
+  void *health;                     /* of the device (device.h); NULL: not needed */
   void *fence;                      /* set behind the last work on our memory, whatever stream it was on */
   double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
   struct tagc_traffic cycle_began;  /* ledger->sent then */

@@ -11,11 +11,6 @@
 #include "kernels/cost.h"
 #include "kernels/residual.h"
 
-/* TAGC_CODEC=auto: a slot becomes plain when so many calls in a row had more values than room for them. The room is half as
- * much again as was needed when its codec was chosen, so that single steps are ridden out, and the next ones send what they
- * leave behind; but without an end to it ever more of the gradient comes late. */
-enum { SURPLUS_CALLS = 8 };
-
 /* A call that is compressed or flushed. */
 struct work {
   struct tagc_call *call;
@@ -26,6 +21,7 @@ struct work {
   int64_t *told;                    /* where the ranks of a host tell one another what they have seen; NULL: they need not */
   void *scratch;                    /* TAGC_FLUSH: the send buffer of the plain call */
   bool encoded;                     /* the residual has changed */
+  bool denser;                      /* the device says that the gradient has outgrown the codec */
 };
 
 /* Calls of different communicators, and these communicators. */
@@ -128,6 +124,7 @@ static void lay_out(struct work *w)
     .scale = call->scale, .divisor = call->op_kind == TAGC_OP_AVG ? (float)w->party.nranks : 1,
     .residual = slot->residual, .residual_empty = slot->residual_empty, .seed = seed_of(call, slot),
     .stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC, .stats = &row->stats,
+    .health = comm->health, .cycle = call->cycle + 1, .residual_cycle = slot->residual_cycle + 1,
   };
   w->device = comm->device;
   w->job.tally = slot->tally;
@@ -170,7 +167,10 @@ static void give_up(const struct work *w)
   tagc_ledger_row(comm->ledger, w->call->slot)->residuals_dropped++;
 }
 
-/* Has the gradient outgrown the codec that auto chose? What is said of it is equal on all ranks. */
+/* Has the gradient outgrown the codec that auto chose? A slot becomes plain when TAGC_SURPLUS_CALLS calls in a row had more values
+ * than room for them. The room is half as much again as was needed when its codec was chosen, so that single steps are ridden
+ * out, and the next ones send what they leave behind; but without an end to it ever more of the gradient comes late.
+ * What is said of it is equal on all ranks. */
 static void watch_density(const struct work *w)
 {
   const struct tagc_comm *comm = w->call->comm;
@@ -178,7 +178,7 @@ static void watch_density(const struct work *w)
   if (w->call->decision.action != TAGC_COMPRESS || !tagc_options_auto(tagc_library_options()))
     return;
   slot->surplus_calls = w->job.surplus_seen ? slot->surplus_calls + 1 : 0;
-  if (slot->surplus_calls < SURPLUS_CALLS || slot->verdict != TAGC_REASON_compressed)
+  if ((slot->surplus_calls < TAGC_SURPLUS_CALLS && !w->denser) || slot->verdict != TAGC_REASON_compressed)
     return;
   slot->verdict = TAGC_REASON_denser;
   tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu, %s: plain from now on: %s",
@@ -258,36 +258,35 @@ static bool decode(struct work *w)
 
 /* In two levels the messages that a rank receives tell of one rank a host alone; but what is made of it, all ranks must do
  * alike. */
-enum { TOLD_NONFINITE, TOLD_SURPLUS, TOLD_WORDS };
-
 static ncclResult_t enqueue_told(const struct tagc_exchange *real, void *batch, size_t i)
 {
   const struct work *w = (struct work *)batch + i;
-  return w->told ? tagc_levels_largest(real, w->call, w->told, TOLD_WORDS) : ncclSuccess;
+  return w->told ? tagc_levels_largest(real, w->call, w->told, TAGC_TOLD_WORDS) : ncclSuccess;
 }
 
-static ncclResult_t share_told(const struct tagc_exchange *real, struct batch *batch)
+static bool tell(struct work *w) { return !w->told || w->device->tell(w->device, &w->job, w->told, w->call->stream); }
+
+/* What a device has counted is asked for at the same calls on all ranks, and is some calls old then. */
+static bool ask_density(struct work *w)
 {
-  bool any = false;
-  for (size_t i = 0; i < batch->count; i++) {
-    const struct work *w = &batch->work[i];
-    const int64_t words[TOLD_WORDS] = {w->job.nonfinite_seen, w->job.surplus_seen};
-    any |= w->told != NULL;
-    if (w->told && !w->device->put(w->device, w->told, words, sizeof words, w->call->stream))
-      return ncclUnhandledCudaError;
-  }
-  ncclResult_t status = any ? exchange(real, batch, enqueue_told) : ncclSuccess;
-  for (size_t i = 0; i < batch->count && status == ncclSuccess; i++) {
-    struct work *w = &batch->work[i];
-    int64_t words[TOLD_WORDS];
-    if (!w->told)
-      continue;
-    if (!w->device->get(w->device, words, w->told, sizeof words, w->call->stream))
-      return ncclUnhandledCudaError;
-    w->job.nonfinite_seen = words[TOLD_NONFINITE];
-    w->job.surplus_seen = words[TOLD_SURPLUS];
-  }
-  return status;
+  const struct tagc_slot *slot = &w->call->comm->slots[w->call->slot];
+  if (!w->job.tally || !tagc_options_auto(tagc_library_options()) || slot->compressed_calls % TAGC_SURPLUS_CALLS)
+    return true;
+  return w->device->tally_denser(w->device, w->job.tally, w->call->stream, &w->denser);
+}
+
+static bool hear(struct work *w)
+{
+  return w->call->decision.action != TAGC_COMPRESS ||
+         (w->device->settle(w->device, &w->job, w->told, w->call->stream) && ask_density(w));
+}
+
+static bool any_told(const struct batch *batch)
+{
+  for (size_t i = 0; i < batch->count; i++)
+    if (batch->work[i].told)
+      return true;
+  return false;
 }
 
 static void settle(const struct work *w)
@@ -319,8 +318,10 @@ static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
   if (status == ncclSuccess)
     status = exchange(real, batch, enqueue_payloads);
   status = run_each(batch, decode, status);
-  if (status == ncclSuccess)
-    status = share_told(real, batch);
+  status = run_each(batch, tell, status);
+  if (status == ncclSuccess && any_told(batch))
+    status = exchange(real, batch, enqueue_told);
+  status = run_each(batch, hear, status);
   for (size_t i = 0; i < batch->count; i++) {
     const struct work *w = &batch->work[i];
     if (w->device && !w->device->fence_set(w->device, w->call->comm->fence, w->call->stream) && status == ncclSuccess)

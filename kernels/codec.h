@@ -78,6 +78,8 @@ struct tagc_job {
   void *state;                      /* state_bytes */
   struct tagc_codec_stats *stats;   /* host memory */
   void *tally;                      /* of a device that counts by itself (device.h), in place of what follows and of stats */
+  void *health;                     /* with a tally: of the communicator (device.h); NULL: none of its residuals need it */
+  uint64_t cycle, residual_cycle;   /* with a tally: of this call, and of the one that wrote the residual; from 1 on */
   bool nonfinite_seen;              /* set by decode: some rank had a value that is not finite in this call */
   bool surplus_seen;                /* set by decode: some rank filled the capacity of a shard in this call, and a good
                                      * part of it stayed behind */

@@ -29,6 +29,7 @@
   X(event_create, cuEventCreate, (void **event, unsigned flags)) \
   X(event_destroy, cuEventDestroy_v2, (void *event)) \
   X(event_record, cuEventRecord, (void *event, void *stream)) \
+  X(event_synchronize, cuEventSynchronize, (void *event)) \
   X(event_query, cuEventQuery, (void *event)) \
   X(event_elapsed, cuEventElapsedTime, (float *ms, void *from, void *to)) \
   X(alloc, cuMemAlloc_v2, (uint64_t *memory, size_t bytes)) \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What distinguishes the dense codecs on a GPU: a warp encodes a block that it holds in registers, and adds one that was
- * sent. codec_{bf16,q8,q4,q2}.c describe the bytes; dense_lanes.cuh who holds which element.
+ * sent. codec_{bf16,q8,q4,q2}.c describe the bytes; lanes.cuh who holds which element.
  */
 #ifndef KERNELS_DENSE_CODECS_CUH
 #define KERNELS_DENSE_CODECS_CUH
 
 #include "kernels/dense.h"
-#include "kernels/dense_lanes.cuh"
+#include "kernels/lanes.cuh"
 
 /* A block on its way out. Every codec has a warp's scratch of a block, which is free before and after. */
 struct sent {

@@ -18,10 +18,17 @@
 /* Moments of a call, in their order. */
 enum tagc_mark { TAGC_MARK_BEGUN, TAGC_MARK_ENCODED, TAGC_MARK_EXCHANGED, TAGC_MARK_DECODED, TAGC_MARKS };
 
+/* What the ranks of a host tell one another of a call: words of which the largest one counts. */
+enum { TAGC_TOLD_NONFINITE, TAGC_TOLD_SURPLUS, TAGC_TOLD_WORDS };
+
+/* A slot is too dense for its codec when so many calls in a row had more values than room for them. */
+enum { TAGC_SURPLUS_CALLS = 8 };
+
 struct tagc_device {
   const char *name;
   bool host_reads;                 /* the host reads and writes its memory as its own, and work is done when it is enqueued */
   double ns_per_byte;              /* of memory that is read or written, at best; 0: measure it */
+  size_t health_bytes;             /* of memory, zero at first, that a communicator with residuals has for job->health; 0: none */
 
   /* Memory of the device, 64-byte aligned, content undefined, to be used on `stream`, or after a fence set there; NULL when there
    * is none. */
@@ -52,6 +59,12 @@ struct tagc_device {
   bool (*decode)(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream);
   bool (*flush)(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream);
 
+  /* After decode, what this rank has seen of the call, as words of the device. */
+  bool (*tell)(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream);
+  /* Ends a call: what was seen of it, on all ranks of a host by the words or, with NULL, by this rank, becomes the job's
+   * flags; or, where the host would have to wait for it, the tally's and the health's. */
+  bool (*settle)(const struct tagc_device *self, struct tagc_job *job, const int64_t *words, void *stream);
+
   /* What happens on the device later than the host looks: counts and times of the calls of a slot. make: NULL without memory,
    * or where the host reads all itself; then nothing is done with it. A mark is a moment on the stream, and the last one
    * ends a call. read: false where the last call that has ended is not known yet, or was read before; else its times, and the counts
@@ -59,6 +72,10 @@ struct tagc_device {
   void *(*tally_make)(const struct tagc_device *self, void *stream);
   bool (*tally_mark)(const struct tagc_device *self, void *tally, enum tagc_mark mark, void *stream);
   bool (*tally_read)(const struct tagc_device *self, void *tally, double ms[TAGC_MARKS - 1], struct tagc_codec_stats *stats);
+  /* Has the slot had TAGC_SURPLUS_CALLS calls in a row with a surplus, by the last time that this was asked? It is to be asked
+   * after the same calls on all ranks, who get the same answer; waits for the call after which it was asked before, of which
+   * there should have been some more since. False for *denser at the first time. */
+  bool (*tally_denser)(const struct tagc_device *self, void *tally, void *stream, bool *denser);
   void (*tally_free)(const struct tagc_device *self, void *tally, void *fence);
 };
 

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 
 #include "env/log.h"
+#include "kernels/cuda_codecs.h"
 #include "kernels/cuda_driver.h"
-#include "kernels/dense_cuda.h"
 #include "kernels/device.h"
 #include "kernels/fatbin.h"
 
@@ -40,11 +40,14 @@ struct cuda_device {
   bool pools;
   void *context, *service;         /* a stream for what belongs to no call */
   bool has_kernels;
-  struct tagc_dense_launcher dense;
+  struct tagc_cuda_launcher launcher;
 };
 
 struct tally {
-  struct tagc_dense_counts *counts, *seen;   /* in device memory; in pinned memory of the host */
+  struct tagc_counts *counts;      /* in device memory */
+  struct tagc_counts *seen;        /* in pinned memory of the host */
+  struct tagc_counts *agreed;      /* behind it: when tally_denser was asked */
+  void *asked;                     /* its event */
   void *event[TAGC_MARKS];
   bool pending;                    /* a call has ended that was not read */
 };
@@ -185,40 +188,61 @@ static void cuda_fence_free(const struct tagc_device *self, void *fence)
 
 /* -- codecs --------------------------------------------------------------------------------------------------------- */
 
-/* A residual is dropped when a step was not finite, and the host would have to wait to know that: no codec keeps one here. */
 static bool cuda_layout(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
                         struct tagc_layout *out)
 {
-  return of(self)->has_kernels && shape->residual == TAGC_STORAGE_NONE && tagc_dense_cuda_layout(codec, shape, out);
+  const struct tagc_cuda_codec *its = tagc_cuda_codec_of(codec);
+  return of(self)->has_kernels && its && its->layout(codec, shape, out);
+}
+
+/* `what`: for the log. */
+static bool run(const struct tagc_device *self, tagc_cuda_step *step, const struct tagc_codec *codec, const struct tagc_job *job,
+                void *stream, const char *what)
+{
+  const struct tally *tally = job->tally;
+  struct visit visit;
+  return enter(self, &visit) && leave(&visit, good(step(&of(self)->launcher, codec, job, tally->counts, stream), what));
 }
 
 static bool cuda_prepare(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
 {
-  (void)self, (void)codec, (void)job, (void)stream;
-  return true;
+  tagc_cuda_step *prepare = tagc_cuda_codec_of(codec)->prepare;
+  return !prepare || run(self, prepare, codec, job, stream, "cuLaunchKernel for a choice");
 }
 
 static bool cuda_encode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
 {
-  const struct tally *tally = job->tally;
-  struct visit visit;
-  return enter(self, &visit) && leave(&visit, good(tagc_dense_cuda_encode(&of(self)->dense, codec, job, tally->counts, stream),
-                                                   "cuLaunchKernel for an encoder"));
+  return run(self, tagc_cuda_codec_of(codec)->encode, codec, job, stream, "cuLaunchKernel for an encoder");
 }
 
 static bool cuda_decode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
 {
-  const struct tally *tally = job->tally;
-  struct visit visit;
-  return enter(self, &visit) && leave(&visit, good(tagc_dense_cuda_decode(&of(self)->dense, codec, job, tally->counts, stream),
-                                                   "cuLaunchKernel for a decoder"));
+  return run(self, tagc_cuda_codec_of(codec)->decode, codec, job, stream, "cuLaunchKernel for a decoder");
 }
 
-/* Nothing is left for later without a residual. */
 static bool cuda_flush(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream)
 {
-  (void)self, (void)job, (void)out, (void)stream;
-  return false;
+  struct visit visit;
+  return enter(self, &visit) && leave(&visit, good(tagc_cuda_flush(&of(self)->launcher, job, out, stream),
+                                                   "cuLaunchKernel for a flush"));
+}
+
+static bool cuda_tell(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream)
+{
+  const struct tally *tally = job->tally;
+  const struct tagc_cuda_told told = {.counts = tally->counts, .words = words};
+  struct visit visit;
+  return enter(self, &visit) && leave(&visit, good(tagc_cuda_tell(&of(self)->launcher, &told, stream), "cuLaunchKernel"));
+}
+
+static bool cuda_settle(const struct tagc_device *self, struct tagc_job *job, const int64_t *words, void *stream)
+{
+  const struct tally *tally = job->tally;
+  const struct tagc_cuda_told told = {
+    .counts = tally->counts, .health = job->health, .words = (int64_t *)(uintptr_t)words, .cycle = job->cycle,
+  };
+  struct visit visit;
+  return enter(self, &visit) && leave(&visit, good(tagc_cuda_settle(&of(self)->launcher, &told, stream), "cuLaunchKernel"));
 }
 
 /* -- tallies -------------------------------------------------------------------------------------------------------- */
@@ -235,6 +259,8 @@ static void cuda_tally_free(const struct tagc_device *self, void *tally_, void *
     for (int i = 0; i < TAGC_MARKS; i++)
       if (tally->event[i])
         d->driver->event_destroy(tally->event[i]);
+    if (tally->asked)
+      d->driver->event_destroy(tally->asked);
     if (tally->seen)
       d->driver->free_host(tally->seen);           /* waits for the copies into it */
     leave(&visit, true);
@@ -250,8 +276,9 @@ static void *cuda_tally_make(const struct tagc_device *self, void *stream)
   bool whole = tally != NULL;
   if (whole && (whole = enter(self, &visit))) {
     void *seen = NULL;
-    whole = good(d->driver->alloc_host(&seen, sizeof *tally->seen), "cuMemAllocHost");
+    whole = good(d->driver->alloc_host(&seen, 2 * sizeof *tally->seen), "cuMemAllocHost");
     tally->seen = seen;
+    tally->agreed = tally->seen + 1;
     for (int i = 0; i < TAGC_MARKS && whole; i++)
       whole = (tally->event[i] = make_event(d, 0)) != NULL;
     leave(&visit, true);
@@ -280,6 +307,26 @@ static bool cuda_tally_mark(const struct tagc_device *self, void *tally_, enum t
   return leave(&visit, done);
 }
 
+static bool cuda_tally_denser(const struct tagc_device *self, void *tally_, void *stream, bool *denser)
+{
+  const struct tagc_cuda_driver *driver = of(self)->driver;
+  struct tally *tally = tally_;
+  struct visit visit;
+  *denser = false;
+  if (!enter(self, &visit))
+    return false;
+  bool done = true;
+  if (tally->asked) {
+    done = good(driver->event_synchronize(tally->asked), "cuEventSynchronize");
+    *denser = tally->agreed->denser;
+  } else {
+    done = (tally->asked = make_event(of(self), EVENT_NO_TIMING)) != NULL;
+  }
+  done = done && good(driver->get(tally->agreed, address_of(tally->counts), sizeof *tally->agreed, stream), "cuMemcpyDtoHAsync") &&
+         good(driver->event_record(tally->asked, stream), "cuEventRecord");
+  return leave(&visit, done);
+}
+
 static bool cuda_tally_read(const struct tagc_device *self, void *tally_, double ms[TAGC_MARKS - 1],
                             struct tagc_codec_stats *stats)
 {
@@ -297,8 +344,10 @@ static bool cuda_tally_read(const struct tagc_device *self, void *tally_, double
   if (!error) {
     tally->pending = false;
     stats->selected = tally->seen->selected;
+    stats->unrecovered = tally->seen->unrecovered;
     stats->nonfinite = tally->seen->nonfinite;
     stats->overflowed = tally->seen->overflowed;
+    stats->residual_norm2 = tally->seen->residual_norm2;
   }
   return leave(&visit, error == 0);
 }
@@ -307,6 +356,7 @@ static bool cuda_tally_read(const struct tagc_device *self, void *tally_, double
 
 static const struct tagc_device functions = {
   .name = "CUDA",
+  .health_bytes = sizeof(struct tagc_health),
   .alloc = cuda_alloc,
   .release = cuda_release,
   .release_after = cuda_release_after,
@@ -322,9 +372,12 @@ static const struct tagc_device functions = {
   .encode = cuda_encode,
   .decode = cuda_decode,
   .flush = cuda_flush,
+  .tell = cuda_tell,
+  .settle = cuda_settle,
   .tally_make = cuda_tally_make,
   .tally_mark = cuda_tally_mark,
   .tally_read = cuda_tally_read,
+  .tally_denser = cuda_tally_denser,
   .tally_free = cuda_tally_free,
 };
 
@@ -344,8 +397,8 @@ static bool load_kernels(struct cuda_device *d)
     error = d->driver->module_load(&module, tagc_fatbin_ptx());
   if (!good(error, "cuModuleLoadData"))
     return false;
-  d->dense.launch = d->driver->launch;
-  return good(tagc_dense_cuda_find(&d->dense, d->driver->module_function, module, &missing), "cuModuleGetFunction");
+  d->launcher.launch = d->driver->launch;
+  return good(tagc_cuda_find(&d->launcher, d->driver->module_function, module, &missing), "cuModuleGetFunction");
 }
 
 static void set_up(struct cuda_device *d, int ordinal)
@@ -360,7 +413,7 @@ static void set_up(struct cuda_device *d, int ordinal)
   if (!enter(&d->base, &visit))
     return;
   d->pools = attribute(d, device, MEMORY_POOLS);
-  d->dense.processors = (uint32_t)attribute(d, device, PROCESSORS);
+  d->launcher.processors = (uint32_t)attribute(d, device, PROCESSORS);
   /* Twice a clock (DDR); a driver that does not say: 500 GB/s. */
   const double bytes_a_second = 2e3 * attribute(d, device, MEMORY_KHZ) * attribute(d, device, MEMORY_BITS) / 8;
   d->base.ns_per_byte = bytes_a_second > 1e9 ? 1e9 / bytes_a_second : 0.002;

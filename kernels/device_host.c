@@ -106,6 +106,24 @@ static bool host_flush(const struct tagc_device *self, struct tagc_job *job, voi
   return true;
 }
 
+static bool host_tell(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream)
+{
+  (void)self, (void)stream;
+  words[TAGC_TOLD_NONFINITE] = job->nonfinite_seen;
+  words[TAGC_TOLD_SURPLUS] = job->surplus_seen;
+  return true;
+}
+
+static bool host_settle(const struct tagc_device *self, struct tagc_job *job, const int64_t *words, void *stream)
+{
+  (void)self, (void)stream;
+  if (words) {
+    job->nonfinite_seen = words[TAGC_TOLD_NONFINITE];
+    job->surplus_seen = words[TAGC_TOLD_SURPLUS];
+  }
+  return true;
+}
+
 static void *host_tally_make(const struct tagc_device *self, void *stream)
 {
   (void)self, (void)stream;
@@ -123,6 +141,13 @@ static bool host_tally_read(const struct tagc_device *self, void *tally, double 
 {
   (void)self, (void)tally, (void)ms, (void)stats;
   return false;
+}
+
+static bool host_tally_denser(const struct tagc_device *self, void *tally, void *stream, bool *denser)
+{
+  (void)self, (void)tally, (void)stream;
+  *denser = false;
+  return true;
 }
 
 static void host_tally_free(const struct tagc_device *self, void *tally, void *fence) { (void)self, (void)tally, (void)fence; }
@@ -145,8 +170,11 @@ const struct tagc_device tagc_device_host = {
   .encode = host_encode,
   .decode = host_decode,
   .flush = host_flush,
+  .tell = host_tell,
+  .settle = host_settle,
   .tally_make = host_tally_make,
   .tally_mark = host_tally_mark,
   .tally_read = host_tally_read,
+  .tally_denser = host_tally_denser,
   .tally_free = host_tally_free,
 };

@@ -52,9 +52,13 @@ endif
 
 # The same for GPUs: one module, in the library as a file in a file. The newest driver gets code for its GPU, older ones PTX:
 # that of the oldest GPU in words that drivers from CUDA 10 on know, which ptxas checks.
-libtagc_a_SOURCES += kernels/dense_cuda.c kernels/dense_cuda.h kernels/fatbin.h
-cuda_sources = kernels/kernels.cu kernels/dense.cu kernels/dense_codecs.cuh kernels/dense_lanes.cuh
-cuda_headers = kernels/codec.h kernels/codec_bits.h kernels/codec_dense.h kernels/dense.h kernels/dense_cuda.h \
+libtagc_a_SOURCES += kernels/cuda_call.c kernels/cuda_call.h kernels/cuda_codecs.c kernels/cuda_codecs.h kernels/cuda_kernels.h \
+  kernels/dense_cuda.c kernels/dense_cuda.h kernels/fatbin.h kernels/none_cuda.c kernels/none_cuda.h \
+  kernels/sparsify_cuda.h
+cuda_sources = kernels/kernels.cu kernels/call.cu kernels/call.cuh kernels/dense.cu kernels/dense_codecs.cuh kernels/kernel.h \
+  kernels/lanes.cuh kernels/none.cu
+cuda_headers = kernels/codec.h kernels/codec_bits.h kernels/codec_dense.h kernels/cuda_call.h kernels/cuda_kernels.h \
+  kernels/dense.h kernels/dense_cuda.h kernels/device.h kernels/none_cuda.h \
   kernels/exceptions.h kernels/residual.h kernels/residual_blocks.h kernels/rotate.h
 EXTRA_DIST += $(cuda_sources) kernels/kernel-info kernels/fatbin.c kernels/fatbin_none.c
 if HAVE_NVCC

@@ -73,7 +73,7 @@ check_DATA += tests/standin/cuda/kernels.so
 tests_unit_test_dense_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_dense_cuda_LDFLAGS = $(to_driver)
 endif
-EXTRA_DIST += tests/unit/dense_device.h
+EXTRA_DIST += tests/unit/cuda_rank.h
 
 # The same on a real GPU, where there is one: a command of its own, which builds what it needs.
 dist_check_SCRIPTS += tests/gpu/run tests/e2e/kernel_info.test

@@ -9,15 +9,15 @@
 #include <string.h>
 
 #include "kernels/codecs.h"
-#include "tests/unit/dense_device.h"
+#include "tests/unit/cuda_rank.h"
 
 enum { RANKS = 4, CALLS = 5, WARM = 2, TIMES = 7 };
 
 struct bench {
-  const struct tagc_dense_launcher *launcher;
+  const struct tagc_cuda_launcher *launcher;
   const struct tagc_codec *codec;
   struct tagc_job job;
-  struct tagc_dense_counts *counts;
+  struct tagc_counts *counts;
   size_t bytes;                    /* of the foreign elements */
 };
 
@@ -26,8 +26,8 @@ static void copy(struct bench *b)
   MUST(cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)b->job.recv, (CUdeviceptr)(uintptr_t)b->job.send, b->bytes, NULL));
 }
 
-static void encode(struct bench *b) { MUST(tagc_dense_cuda_encode(b->launcher, b->codec, &b->job, b->counts, NULL)); }
-static void decode(struct bench *b) { MUST(tagc_dense_cuda_decode(b->launcher, b->codec, &b->job, b->counts, NULL)); }
+static void encode(struct bench *b) { MUST(tagc_cuda_codec_of(b->codec)->encode(b->launcher, b->codec, &b->job, b->counts, NULL)); }
+static void decode(struct bench *b) { MUST(tagc_cuda_codec_of(b->codec)->decode(b->launcher, b->codec, &b->job, b->counts, NULL)); }
 
 static int by_size(const void *a, const void *b)
 {
@@ -72,7 +72,7 @@ static void fill(void *to, uint64_t n, enum tagc_dtype dtype)
   free(shard);
 }
 
-static void measure(const struct tagc_dense_launcher *launcher, const struct tagc_codec *codec, uint64_t n,
+static void measure(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec, uint64_t n,
                     enum tagc_dtype dtype, enum tagc_storage storage)
 {
   static const char *const dtypes[] = {"fp32", "fp16", "bf16"}, *const storages[] = {"none", "fp32", "bf16", "int8"};
@@ -80,7 +80,7 @@ static void measure(const struct tagc_dense_launcher *launcher, const struct tag
   struct bench b = {.launcher = launcher, .codec = codec};
   struct tagc_job *job = &b.job;
   *job = (struct tagc_job){.shape = shape, .rank = 1, .scale = 1, .divisor = RANKS, .seed = 7};
-  tagc_dense_cuda_layout(codec, &shape, &job->layout);
+  tagc_cuda_codec_of(codec)->layout(codec, &shape, &job->layout);
   b.bytes = (RANKS - 1) * n * tagc_dtype_size(dtype);
   void *send = room(RANKS * n * tagc_dtype_size(dtype));
   void *all[] = {send, room(b.bytes), storage ? room(tagc_residual_bytes(&shape)) : NULL,
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
   static const struct { enum tagc_dtype dtype; enum tagc_storage storage; } kinds[] = {
     {TAGC_FLOAT32, TAGC_STORAGE_FP32}, {TAGC_BFLOAT16, TAGC_STORAGE_INT8}, {TAGC_BFLOAT16, TAGC_STORAGE_NONE}};
   const uint64_t usual[] = {1 << 20, 4 << 20, 16 << 20};
-  const struct tagc_dense_launcher launcher = device_launcher(false);
+  const struct tagc_cuda_launcher launcher = device_launcher(false);
   printf("%-5s %-5s %-5s %10s %10s %10s %7s %10s %7s %9s\n", "codec", "type", "kept", "elements", "copy ms", "encode ms",
          "factor", "decode ms", "factor", "copy GB/s");
   for (size_t codec = 0; codec < sizeof codecs / sizeof *codecs; codec++)

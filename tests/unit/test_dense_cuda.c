@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA kernels of the dense codecs leave the bytes that the host leaves: messages, residuals, results, counts; over
+ * The CUDA kernels of the dense codecs and of `none` leave the bytes that the host leaves: messages, residuals, results, counts; over
  * codecs, types, storages, rounding, odd sizes, numbers of ranks, addresses, exceptions, hostile messages, several steps.
  *
  * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: `ptx` takes the PTX for older
@@ -7,7 +7,7 @@
  */
 #include "kernels/codecs.h"
 #include "kernels/dense.h"
-#include "tests/unit/dense_device.h"
+#include "tests/unit/cuda_rank.h"
 #include "tests/unit/tap.h"
 
 struct setting {
@@ -26,12 +26,12 @@ struct setting {
   void (*corrupt)(struct sim *sim);     /* what arrives */
 };
 
-static const char *const codecs[] = {"bf16", "q8", "q4", "q2"};
+static const char *const codecs[] = {"bf16", "q8", "q4", "q2", "none"};
 static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
 static const char *const storages[] = {"none", "fp32", "bf16", "int8"};
-enum { CODECS = 4, DTYPES = 3, STORAGES = 4 };
+enum { CODECS = 5, DTYPES = 3, STORAGES = 4 };
 
-static struct tagc_dense_launcher launcher;
+static struct tagc_cuda_launcher launcher;
 static char difference[256];        /* the first one of a setting */
 static uint64_t compared;
 
@@ -60,20 +60,20 @@ static void encode(const struct setting *s, struct sim *sim, struct device_rank 
   for (int r = 0; r < s->nranks; r++) {
     struct tagc_job *host = &sim->job[r], *device = &ranks[r].job;
     struct tagc_codec_stats stats = {0};
-    const struct tagc_dense_counts before = device_counts(&ranks[r]);
+    const struct tagc_counts before = device_counts(&ranks[r]);
     host->seed = device->seed = 1000003u * (uint64_t)step + s->n;
     host->stats = &stats;
     device->residual_empty = host->residual_empty;
     twin_put(&ranks[r].send);
     sim->codec->encode(host);
-    MUST(tagc_dense_cuda_encode(&launcher, sim->codec, device, (void *)twin_at(&ranks[r].counts), NULL));
+    MUST(tagc_cuda_codec_of(sim->codec)->encode(&launcher, sim->codec, device, (void *)twin_at(&ranks[r].counts), NULL));
     for (int shard = 0; shard < s->nranks; shard++)
       if (shard != r)
         compare(s, step, r, "a message", &ranks[r].message_out, (size_t)shard * host->layout.message_bytes,
                 host->layout.message_bytes);
     compare(s, step, r, "the residual", &ranks[r].residual, 0, ranks[r].residual.bytes);
     compare(s, step, r, "the send buffer", &ranks[r].send, 0, ranks[r].send.bytes);
-    const struct tagc_dense_counts after = device_counts(&ranks[r]);
+    const struct tagc_counts after = device_counts(&ranks[r]);
     if (after.selected - before.selected != stats.selected || after.nonfinite - before.nonfinite != stats.nonfinite)
       differs(s, step, r, "a count of encode", 0);
     if (!about(after.residual_norm2, stats.residual_norm2))
@@ -86,21 +86,21 @@ static void decode(const struct setting *s, struct sim *sim, struct device_rank 
   for (int r = 0; r < s->nranks; r++) {
     struct tagc_job *host = &sim->job[r];
     struct tagc_codec_stats stats = {0};
-    const struct tagc_dense_counts before = device_counts(&ranks[r]);
+    const struct tagc_counts before = device_counts(&ranks[r]);
     void *recv = host->recv;
     host->stats = &stats;
     if (s->in_place)
       host->recv = (void *)(uintptr_t)tagc_job_shard(host, r);
     twin_put(&ranks[r].message_in);
     sim->codec->decode(host);
-    MUST(tagc_dense_cuda_decode(&launcher, sim->codec, &ranks[r].job, (void *)twin_at(&ranks[r].counts), NULL));
+    MUST(tagc_cuda_codec_of(sim->codec)->decode(&launcher, sim->codec, &ranks[r].job, (void *)twin_at(&ranks[r].counts), NULL));
     host->recv = recv;
     host->residual_empty = false;
     compare(s, step, r, "the result", s->in_place ? &ranks[r].send : &ranks[r].recv, 0,
             s->in_place ? ranks[r].send.bytes : ranks[r].recv.bytes);
     if (twin_differs(&ranks[r].state, 0, 0) || twin_differs(&ranks[r].counts, 0, 0))
       differs(s, step, r, "what is beside the state", 0);
-    const struct tagc_dense_counts after = device_counts(&ranks[r]);
+    const struct tagc_counts after = device_counts(&ranks[r]);
     if (after.overflowed - before.overflowed != stats.overflowed || after.nonfinite_seen != host->nonfinite_seen)
       differs(s, step, r, "a count of decode", 0);
   }
@@ -479,8 +479,8 @@ static void check_graph(void)
   difference[0] = '\0';
   sim.job[0].stats = sim.job[1].stats = &stats;
   MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  MUST(tagc_dense_cuda_encode(&launcher, sim.codec, &rank.job, (void *)twin_at(&rank.counts), stream));
-  MUST(tagc_dense_cuda_decode(&launcher, sim.codec, &rank.job, (void *)twin_at(&rank.counts), stream));
+  MUST(tagc_cuda_codec_of(sim.codec)->encode(&launcher, sim.codec, &rank.job, (void *)twin_at(&rank.counts), stream));
+  MUST(tagc_cuda_codec_of(sim.codec)->decode(&launcher, sim.codec, &rank.job, (void *)twin_at(&rank.counts), stream));
   MUST(cuStreamEndCapture(stream, &graph));
   MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
   for (int round = 0; round < 2; round++) {
@@ -522,7 +522,7 @@ int main(int argc, char **argv)
   check_hostile();
   check_order();
   check_graph();
-  ok(!tagc_dense_cuda_knows(&tagc_codec_lhc) && !tagc_dense_cuda_knows(&tagc_codec_none), "other codecs are not known");
+  ok(!tagc_cuda_codec_of(&(struct tagc_codec){0}), "other codecs are not known");
   note("%llu bytes compared", (unsigned long long)compared);
   return tap_done();
 }

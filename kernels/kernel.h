@@ -6,8 +6,8 @@
  *   DYNAMIC_SHARED(type, name);     in place of `extern __shared__ type name[];`
  *   grid_barrier(state)             all threads of a cooperative launch meet, and see what the others wrote before
  */
-#ifndef TESTS_STANDIN_CUDA_KERNEL_H
-#define TESTS_STANDIN_CUDA_KERNEL_H
+#ifndef KERNELS_KERNEL_H
+#define KERNELS_KERNEL_H
 
 #ifdef __CUDACC__
 #define KERNEL(name) static_assert(true, "")

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A rank whose dense codec runs on a CUDA device, beside the same rank on the host (codec_sim.h): both get the same bytes,
+ * A rank whose codec runs on a CUDA device, beside the same rank on the host (codec_sim.h): both get the same bytes,
  * and whatever they leave is compared.
  *
  * Memory   Buffers of the device begin as copies of the host's, and have bytes before and behind them that must not change.
  * Threads  Single-threaded. Failure: a call of the driver that fails ends the program.
  */
-#ifndef TESTS_UNIT_DENSE_DEVICE_H
-#define TESTS_UNIT_DENSE_DEVICE_H
+#ifndef TESTS_UNIT_CUDA_RANK_H
+#define TESTS_UNIT_CUDA_RANK_H
 
-#include "kernels/dense_cuda.h"
+#include "kernels/cuda_codecs.h"
 #include "kernels/fatbin.h"
 #include "tests/standin/cuda/device.h"
 #include "tests/unit/codec_cases.h"
@@ -39,9 +39,9 @@ static int device_get(void **function, void *module, const char *name)
 }
 
 /* The first device's. `ptx`: what is for older drivers. */
-static inline struct tagc_dense_launcher device_launcher(bool ptx)
+static inline struct tagc_cuda_launcher device_launcher(bool ptx)
 {
-  struct tagc_dense_launcher launcher = {.launch = device_launch};
+  struct tagc_cuda_launcher launcher = {.launch = device_launch};
   CUmodule module;
   CUdevice device;
   const char *missing;
@@ -50,7 +50,7 @@ static inline struct tagc_dense_launcher device_launcher(bool ptx)
   MUST(cuCtxGetDevice(&device));
   MUST(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
   MUST(cuModuleLoadData(&module, tagc_fatbin_size() == 0 ? "CUDA-STANDIN" : ptx ? tagc_fatbin_ptx() : tagc_fatbin()));
-  MUST(tagc_dense_cuda_find(&launcher, device_get, module, &missing));
+  MUST(tagc_cuda_find(&launcher, device_get, module, &missing));
   launcher.processors = (uint32_t)processors;
   return launcher;
 }
@@ -108,14 +108,14 @@ static inline struct device_rank device_rank_new(const struct tagc_codec *codec,
   struct device_rank rank = {.job = *host};
   struct tagc_job *job = &rank.job;
   const size_t n = host->shape.n, nranks = (size_t)host->shape.nranks, size = tagc_dtype_size(host->shape.dtype);
-  tagc_dense_cuda_layout(codec, &host->shape, &job->layout);
+  tagc_cuda_codec_of(codec)->layout(codec, &host->shape, &job->layout);
   rank.send = twin_new((void *)(uintptr_t)host->send, nranks * n * size, off);
   rank.recv = twin_new(host->recv, n * size, off);
   rank.residual = twin_new(host->residual, host->residual ? tagc_residual_bytes(&host->shape) : 0, 0);
   rank.message_out = twin_new(host->message_out, nranks * host->layout.message_bytes, 0);
   rank.message_in = twin_new(host->message_in, nranks * host->layout.message_bytes, 0);
   rank.state = twin_new(NULL, job->layout.state_bytes, 0);
-  rank.counts = twin_new(NULL, sizeof(struct tagc_dense_counts), 0);
+  rank.counts = twin_new(NULL, sizeof(struct tagc_counts), 0);
   MUST(cuMemsetD8Async(rank.counts.base + GUARD, 0, rank.counts.bytes, NULL));
   job->send = twin_at(&rank.send);
   job->recv = in_place ? (char *)twin_at(&rank.send) + (size_t)host->rank * n * size : twin_at(&rank.recv);
@@ -136,9 +136,9 @@ static inline void device_rank_free(struct device_rank *rank)
     MUST(cuMemFree_v2(all[i]->base));
 }
 
-static inline struct tagc_dense_counts device_counts(const struct device_rank *rank)
+static inline struct tagc_counts device_counts(const struct device_rank *rank)
 {
-  struct tagc_dense_counts counts;
+  struct tagc_counts counts;
   device_read(&counts, rank->counts.base + GUARD, sizeof counts);
   return counts;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A block of 256 elements in the registers of a warp, for dense.cu: how it gets there, how it is rotated, how it leaves.
+ * A block of 256 elements in the registers of a warp: how it gets there, how it is rotated, how it leaves.
  *
  * Places   A lane holds eight elements of a block: 4 lane to 4 lane + 3 of each half. So the lanes' accesses are
  *          neighbours whatever the width of an element, the halves' codes of q4 meet in one byte, and so do strides 1, 2
@@ -8,8 +8,8 @@
  *          what is behind the end becomes zero. Nothing is read or written there.
  * Order    Sums are made in the order of dense_kernels.inc.c; that order is part of the formats.
  */
-#ifndef KERNELS_DENSE_LANES_CUH
-#define KERNELS_DENSE_LANES_CUH
+#ifndef KERNELS_LANES_CUH
+#define KERNELS_LANES_CUH
 
 #include "kernels/codec_dense.h"
 #include "kernels/residual_blocks.h"

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The steps that all codecs share on a GPU: lists of exceptions, what is told of them, and flushing. See cuda_call.h.
+ */
+#include "kernels/call.cuh"
+
+DEVICE void open(const struct tagc_cuda_call &call)
+{
+  for (uint32_t shard = blockIdx.y; shard < call.nranks; shard += gridDim.y) {
+    uint4 *list = (uint4 *)list_of(call.message_out, call, shard);
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < call.list_bytes / 16; i += gridDim.x * blockDim.x)
+      if (shard != call.rank)
+        list[i] = make_uint4(0, 0, 0, 0);
+  }
+  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) {
+    *call.state = {};
+    call.state->selected = call.selected;
+    call.counts->dropped += tagc_residual_dropped(&call);
+  }
+}
+
+/* -- lists of exceptions ------------------------------------------------------------------------------------------- */
+
+/* Puts entries into order of position: bitonic, of which each step moves smaller ones down, so that what a power of two
+ * would have beyond `count` is in its place already. */
+DEVICE void sort(struct tagc_exception *entry, uint32_t count)
+{
+  uint32_t pairs = 1;
+  while (2 * pairs < count)
+    pairs *= 2;
+  for (uint32_t span = 2; span / 2 < count; span *= 2)
+    for (uint32_t stride = span / 2; stride > 0; stride /= 2) {
+      for (uint32_t i = threadIdx.x; i < pairs; i += blockDim.x) {
+        const uint32_t low = i / stride * 2 * stride + i % stride;
+        const uint32_t high = stride == span / 2 ? low - i % stride + 2 * stride - 1 - i % stride : low + stride;
+        if (high < count && entry[high].position < entry[low].position) {
+          const struct tagc_exception swap = entry[low];
+          entry[low] = entry[high];
+          entry[high] = swap;
+        }
+      }
+      __syncthreads();
+    }
+}
+
+DEVICE void close(const struct tagc_cuda_call &call)
+{
+  __shared__ double norm2[WARPS];
+  __shared__ uint64_t nonfinite[WARPS];
+  const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+  uint64_t exceptions = 0;
+  double sum = 0;
+  for (uint32_t shard = threadIdx.x; shard < call.nranks; shard += blockDim.x)
+    exceptions += shard == call.rank ? 0 : list_of(call.message_out, call, shard)->count;
+  const uint32_t listed = __syncthreads_or(exceptions > 0) ? TAGC_ANYWHERE_EXCEPTION : 0, anywhere = listed | call.state->found;
+  for (uint32_t i = blockIdx.x; i < call.nranks - 1; i += gridDim.x) {
+    struct tagc_exceptions *list = list_of(call.message_out, call, i + (i >= call.rank));
+    if (list->count <= call.capacity)
+      sort(list->entry, list->count);
+    else
+      for (uint32_t at = threadIdx.x; at < call.capacity; at += blockDim.x)
+        list->entry[at] = {0, 0};
+    if (threadIdx.x == 0)
+      list->anywhere = anywhere;
+  }
+  if (blockIdx.x > 0)
+    return;
+  for (uint32_t i = threadIdx.x; i < call.groups; i += blockDim.x)
+    sum += call.norms[i];
+  sum = warp_sum(sum);
+  exceptions = warp_sum(exceptions);
+  if (lane == 0) {
+    norm2[warp] = sum;
+    nonfinite[warp] = exceptions;
+  }
+  __syncthreads();
+  if (threadIdx.x > 0)
+    return;
+  for (uint32_t i = 1; i < WARPS; i++) {
+    sum += norm2[i];
+    exceptions += nonfinite[i];
+  }
+  call.state->anywhere = anywhere;
+  call.counts->selected += call.state->selected;
+  call.counts->nonfinite += exceptions;
+  call.counts->residual_norm2 = sum;
+}
+
+/* What the senders' lists say, before any of them is believed. */
+DEVICE void check(const struct tagc_cuda_call &call)
+{
+  uint32_t anywhere = call.state->anywhere, some = 0;
+  bool bad = false;
+  for (uint32_t sender = 0; sender < call.nranks; sender++) {
+    if (sender == call.rank)
+      continue;
+    const struct tagc_exceptions *list = list_of(call.message_in, call, sender);
+    const uint32_t count = list->count;
+    anywhere |= list->anywhere;
+    some |= count;
+    bad |= count > call.capacity;
+    for (uint32_t i = threadIdx.x; i < count && count <= call.capacity; i += blockDim.x) {
+      const uint32_t position = list->entry[i].position;
+      bad |= position >= call.n || (i > 0 && position <= list->entry[i - 1].position);
+    }
+  }
+  bad = __syncthreads_or(bad);
+  if (threadIdx.x > 0)
+    return;
+  call.state->fits = !bad;
+  call.state->exceptions = some;
+  call.counts->overflowed += bad;
+  call.counts->nonfinite_seen = (anywhere & TAGC_ANYWHERE_EXCEPTION) || bad;
+  call.counts->surplus_seen = (anywhere & TAGC_ANYWHERE_SURPLUS) != 0;
+}
+
+/* -- what a call has seen ------------------------------------------------------------------------------------------ */
+
+DEVICE void tell(const struct tagc_cuda_told &told)
+{
+  told.words[TAGC_TOLD_NONFINITE] = told.counts->nonfinite_seen;
+  told.words[TAGC_TOLD_SURPLUS] = told.counts->surplus_seen;
+}
+
+DEVICE void settle(const struct tagc_cuda_told &told)
+{
+  struct tagc_counts *counts = told.counts;
+  const bool nonfinite = told.words ? told.words[TAGC_TOLD_NONFINITE] != 0 : counts->nonfinite_seen != 0;
+  const bool surplus = told.words ? told.words[TAGC_TOLD_SURPLUS] != 0 : counts->surplus_seen != 0;
+  if (nonfinite && told.health)
+    told.health->nonfinite[told.cycle % TAGC_HEALTH_CYCLES] = told.cycle;
+  counts->surplus_calls = surplus ? counts->surplus_calls + 1 : 0;
+  counts->denser |= counts->surplus_calls >= TAGC_SURPLUS_CALLS;
+}
+
+/* -- flushing ------------------------------------------------------------------------------------------------------ */
+
+DEVICE void flush(const struct tagc_cuda_flushing &flush)
+{
+  __shared__ __align__(16) float stages[WARPS][BLOCK];
+  const struct tagc_cuda_call &call = flush.call;
+  const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+  const bool adds = tagc_residual_counts(&call);
+  for (uint32_t shard = blockIdx.y; shard < call.nranks; shard += gridDim.y) {
+    const struct kept kept = kept_of(call, shard);
+    char *to = (char *)flush.out + call.n * shard * size_of(call);
+    for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += gridDim.x * WARPS) {
+      float x[EACH];
+      load(call, shard_of(call, shard), kept, adds && shard != call.rank, block, lane, stages[warp], x);
+      elements_store(to + (uint64_t)block * BLOCK * size_of(call), call.dtype, lane, count_of(call, block), x, stages[warp]);
+    }
+  }
+}
+
+/* -- entries ------------------------------------------------------------------------------------------------------- */
+
+ENTRY(tagc_call_open, tagc_cuda_call, 4, open(call));
+ENTRY(tagc_call_close, tagc_cuda_call, 4, close(call));
+ENTRY(tagc_call_check, tagc_cuda_call, 4, check(call));
+ENTRY(tagc_call_tell, tagc_cuda_told, 1, if (threadIdx.x == 0) tell(call));
+ENTRY(tagc_call_settle, tagc_cuda_told, 1, if (threadIdx.x == 0) settle(call));
+ENTRY(tagc_call_flush, tagc_cuda_flushing, 3, flush(call));

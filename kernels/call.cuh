@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the kernels of all codecs do with a block of 256 elements: see lanes.cuh for how a warp holds it, and cuda_call.h for a call.
+ *
+ * Compiled  with nvcc (-fmad=false -ftz=false -prec-div=true), and for the tests with a host's compiler. Everything that a warp
+ *           decides, its lanes decide alike.
+ */
+#ifndef KERNELS_CALL_CUH
+#define KERNELS_CALL_CUH
+
+#include "kernels/cuda_call.h"
+#include "kernels/exceptions.h"
+#include "kernels/kernel.h"
+#include "kernels/lanes.cuh"
+
+enum { WARPS = TAGC_CUDA_THREADS / LANES };
+
+/* A kernel of one parameter. `groups`: how many a processor shall have room for: as many as leave registers enough (`make
+ * kernel-info`: no spills). */
+#define ENTRY(name, type, groups, ...) \
+  extern "C" __global__ void __launch_bounds__(TAGC_CUDA_THREADS, groups) name(const struct type call) \
+  { \
+    __VA_ARGS__; \
+  } \
+  KERNEL(name)
+
+DEVICE struct tagc_exceptions *list_of(uint8_t *messages, const struct tagc_cuda_call &call, uint32_t rank)
+{
+  return (struct tagc_exceptions *)(messages + call.message_bytes * rank);
+}
+
+/* Of an element. */
+DEVICE uint32_t size_of(const struct tagc_cuda_call &call) { return call.dtype == TAGC_FLOAT32 ? 4 : 2; }
+
+DEVICE const char *shard_of(const struct tagc_cuda_call &call, uint32_t shard)
+{
+  return (const char *)call.send + call.n * shard * size_of(call);
+}
+
+DEVICE uint32_t count_of(const struct tagc_cuda_call &call, uint32_t block)
+{
+  const uint64_t left = call.n - (uint64_t)block * BLOCK;
+  return left < BLOCK ? (uint32_t)left : (uint32_t)BLOCK;
+}
+
+/* Whether a lane's elements, some of which are behind the shard's end, have an exception. */
+DEVICE bool has_exception(const float x[EACH])
+{
+  bool seen = false;
+  UNROLL for (uint32_t i = 0; i < EACH; i++)
+    seen |= tagc_is_exception(tagc_bits_of(x[i]));
+  return seen;
+}
+
+/* -- the residual of a foreign shard ------------------------------------------------------------------------------- */
+
+struct kept {
+  char *values;                    /* of the shard */
+  uint16_t *scales;
+  uint64_t key;
+};
+
+DEVICE struct kept kept_of(const struct tagc_cuda_call &call, uint32_t shard)
+{
+  char *base = (char *)call.residual + call.residual_bytes * (shard - (shard > call.rank));
+  return {base + call.residual_at, (uint16_t *)base, tagc_chance_key(call.seed, TAGC_CHANCE_KEPT, call.rank, shard)};
+}
+
+DEVICE struct rows kept_fetch(const struct tagc_cuda_call &call, const struct kept &kept, uint32_t block, uint32_t lane,
+                              uint32_t count, float *stage)
+{
+  const uint64_t from = (uint64_t)block * BLOCK;
+  if (call.storage == TAGC_STORAGE_FP32)
+    return rows_fetch<4>(kept.values + 4 * from, lane, count, stage);
+  if (call.storage == TAGC_STORAGE_BF16)
+    return rows_fetch<2>(kept.values + 2 * from, lane, count, stage);
+  return rows_fetch<1>(kept.values + from, lane, count, stage);
+}
+
+DEVICE void kept_add(const struct tagc_cuda_call &call, const struct kept &kept, uint32_t block, const struct rows &rows,
+                     float x[EACH])
+{
+  if (call.storage == TAGC_STORAGE_FP32) {
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
+      x[i] = x[i] + tagc_float_of(rows_get<4>(rows, i));
+  } else if (call.storage == TAGC_STORAGE_BF16) {
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
+      x[i] = x[i] + tagc_from_bf16((uint16_t)rows_get<2>(rows, i));
+  } else {
+    const float scale = tagc_from_bf16(kept.scales[block]);
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
+      x[i] = x[i] + (float)(int8_t)rows_get<1>(rows, i) * scale;
+  }
+}
+
+/* Stores a block, which is zero behind the shard's end. Returns the lane's part of the squared norm of what is stored. */
+DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &kept, uint32_t block, uint32_t lane,
+                         uint32_t count, const float x[EACH], float *stage)
+{
+  const uint64_t from = (uint64_t)block * BLOCK;
+  struct rows rows = {};
+  double norm2 = 0;
+  if (call.storage == TAGC_STORAGE_FP32) {
+    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+      rows_put<4>(rows, i, tagc_bits_of(x[i]));
+      norm2 += (double)x[i] * (double)x[i];
+    }
+    rows_store<4>(kept.values + 4 * from, lane, count, rows, stage);
+    return norm2;
+  }
+  const struct chance chance = chance_of(kept.key, block, lane);
+  if (call.storage == TAGC_STORAGE_BF16) {
+    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+      const uint32_t bits = tagc_kept_bf16(x[i], chance_get(chance, i));
+      rows_put<2>(rows, i, bits >> 16);
+      norm2 += (double)tagc_float_of(bits) * (double)tagc_float_of(bits);
+    }
+    rows_store<2>(kept.values + 2 * from, lane, count, rows, stage);
+    return norm2;
+  }
+  const uint16_t scale = tagc_scale_up(warp_largest(x, EACH), 127);
+  const float inverse = tagc_scale_inverse(scale), unit = tagc_from_bf16(scale);
+  int32_t squares = 0;
+  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    const int32_t code = tagc_kept_int8(x[i], inverse, chance_get(chance, i));
+    rows_put<1>(rows, i, (uint32_t)code & 0xff);
+    squares += code * code;
+  }
+  rows_store<1>(kept.values + from, lane, count, rows, stage);
+  if (lane == 0)
+    kept.scales[block] = scale;
+  return (double)squares * (double)unit * (double)unit;
+}
+
+/* scale*g (+ e, where `adds`) of a block, zeros behind the end of the shard. */
+DEVICE void load(const struct tagc_cuda_call &call, const char *from, const struct kept &kept, bool adds, uint32_t block,
+                 uint32_t lane, float *stage, float x[EACH])
+{
+  const uint32_t count = count_of(call, block);
+    struct rows residual = {};
+  const struct rows rows = elements_fetch(from + (uint64_t)block * BLOCK * size_of(call), call.dtype, lane, count, stage);
+  if (adds)
+    residual = kept_fetch(call, kept, block, lane, count, stage);
+  elements_convert(rows, call.dtype, x);
+  UNROLL for (uint32_t i = 0; i < EACH; i++)
+    x[i] = call.scale * x[i];
+  if (adds)
+    kept_add(call, kept, block, residual, x);
+  UNROLL for (uint32_t i = 0; i < EACH; i++)
+    x[i] = place_of(lane, i) < count ? x[i] : 0;     /* the scale may be no number */
+}
+
+/* The warp's shared memory: for what takes turns, and for a block with unusual values as it came. */
+struct scratch {
+  float stage[BLOCK], aside[BLOCK];
+};
+
+/* -- exceptions ---------------------------------------------------------------------------------------------------- */
+
+/* Appends a block's exceptions to the list, in any order. */
+DEVICE void append(const struct tagc_cuda_call &call, struct tagc_exceptions *list, uint32_t block, uint32_t lane,
+                   const float x[EACH])
+{
+  uint32_t mine = 0;
+  UNROLL for (uint32_t i = 0; i < EACH; i++)
+    mine += tagc_is_exception(tagc_bits_of(x[i]));
+  uint32_t upto = mine, at = 0;
+  UNROLL for (uint32_t by = 1; by < LANES; by *= 2) {
+    const uint32_t other = __shfl_up_sync(ALL_LANES, upto, by);
+    upto += lane >= by ? other : 0;
+  }
+  if (lane == LANES - 1 && upto > 0)
+    at = atomicAdd(&list->count, upto);
+  at = __shfl_sync(ALL_LANES, at, LANES - 1) + upto - mine;
+  for (uint32_t i = 0; i < EACH && mine > 0; i++)
+    if (tagc_is_exception(tagc_bits_of(x[i]))) {
+      if (at < call.capacity)
+        list->entry[at] = {block * BLOCK + place_of(lane, i), x[i] == x[i] ? tagc_bits_of(x[i]) : TAGC_NAN_BITS};
+      at++;
+    }
+}
+
+/* The block's exceptions, by position and sender, on top of what is finite. */
+DEVICE void add_exceptions(const struct tagc_cuda_call &call, uint32_t block, uint32_t lane, float x[EACH])
+{
+  for (uint32_t sender = 0; sender < call.nranks; sender++) {
+    if (sender == call.rank)
+      continue;
+    const struct tagc_exceptions *list = list_of(call.message_in, call, sender);
+    const uint32_t count = list->count;
+    uint32_t at = 0, end = count;
+    while (at < end) {             /* the first one that is not before the block */
+      const uint32_t middle = at + (end - at) / 2;
+      if (list->entry[middle].position / BLOCK < block)
+        at = middle + 1;
+      else
+        end = middle;
+    }
+    for (; at < count && list->entry[at].position / BLOCK == block; at++) {
+      const uint32_t place = list->entry[at].position % BLOCK;
+      UNROLL for (uint32_t i = 0; i < EACH; i++)
+        if (place_of(lane, i) == place)
+          x[i] += tagc_float_of(list->entry[at].bits);
+    }
+  }
+}
+
+/* Does the own shard have exceptions? No codec touches it, but the others want to know. */
+DEVICE void look_at_own(const struct tagc_cuda_call &call, uint32_t first, uint32_t stride, uint32_t lane, float *stage)
+{
+  const char *from = shard_of(call, call.rank);
+  const uint32_t size = size_of(call);
+  bool seen = false;
+  for (uint32_t block = first; block < call.blocks; block += stride) {
+    const uint32_t count = count_of(call, block);
+    float x[EACH];
+    elements_convert(elements_fetch(from + (uint64_t)block * BLOCK * size, call.dtype, lane, count, stage), call.dtype, x);
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
+      x[i] = place_of(lane, i) < count ? call.scale * x[i] : 0;
+    seen |= has_exception(x);
+  }
+  if (__any_sync(ALL_LANES, seen) && lane == 0)
+    atomicOr(&call.state->found, (uint32_t)TAGC_ANYWHERE_EXCEPTION);
+}
+
+
+/* The quotient, and one NaN for all. */
+DEVICE void finish(const struct tagc_cuda_call &call, bool by_inverse, float inverse, float x[EACH])
+{
+  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    x[i] = by_inverse ? x[i] * inverse : x[i] / call.divisor;
+    x[i] = x[i] == x[i] ? x[i] : tagc_float_of(TAGC_NAN_BITS);
+  }
+}
+
+/* -- results ------------------------------------------------------------------------------------------------------- */
+
+/* What the results of a call have in common. */
+struct result {
+  const char *own;                 /* the own shard */
+  bool fits, exceptions, by_inverse;
+  float inverse;
+};
+
+DEVICE struct result result_of(const struct tagc_cuda_call &call)
+{
+  const bool by_inverse = tagc_divides_by_inverse(call.divisor);
+  return {shard_of(call, call.rank), call.state->fits != 0, call.state->exceptions != 0, by_inverse,
+          by_inverse ? 1 / call.divisor : 1};
+}
+
+/* The own values of a block. They are read before its results are written, by the same lanes: recv may be the own shard. */
+DEVICE struct rows result_fetch(const struct tagc_cuda_call &call, const struct result &result, uint32_t block, uint32_t lane,
+                                float *stage)
+{
+  const uint64_t at = (uint64_t)block * BLOCK * size_of(call);
+  return elements_fetch(result.own + at, call.dtype, lane, count_of(call, block), stage);
+}
+
+/* Writes a block's results: the foreign sum, the own values, exceptions. Returns whether one of the lane's sums was too large
+ * before these. */
+DEVICE bool result_store(const struct tagc_cuda_call &call, const struct result &result, uint32_t block, uint32_t lane,
+                         const float sum[EACH], const struct rows &own, float *stage)
+{
+  float x[EACH];
+  elements_convert(own, call.dtype, x);
+  UNROLL for (uint32_t i = 0; i < EACH; i++)
+    x[i] = place_of(lane, i) < count_of(call, block) ? sum[i] + call.scale * x[i] : 0;
+  const bool seen = has_exception(x);
+  if (result.exceptions && result.fits)
+    add_exceptions(call, block, lane, x);
+  finish(call, result.by_inverse, result.inverse, x);
+  UNROLL for (uint32_t i = 0; i < EACH; i++)
+    x[i] = result.fits ? x[i] : tagc_float_of(TAGC_NAN_BITS);
+  const uint64_t at = (uint64_t)block * BLOCK * size_of(call);
+  elements_store((char *)call.recv + at, call.dtype, lane, count_of(call, block), x, stage);
+  return seen;
+}
+
+/* -- statistics ---------------------------------------------------------------------------------------------------- */
+
+/* A group's part of the squared norm of the residual, from its lanes' parts: once a launch, by all of its threads. */
+DEVICE void add_norm(const struct tagc_cuda_call &call, double sum)
+{
+  __shared__ double parts[WARPS];
+  sum = warp_sum(sum);
+  if (threadIdx.x % LANES == 0)
+    parts[threadIdx.x / LANES] = sum;
+  __syncthreads();
+  if (threadIdx.x > 0)
+    return;
+  for (uint32_t i = 1; i < WARPS; i++)
+    sum += parts[i];
+  call.norms[blockIdx.y * gridDim.x + blockIdx.x] = sum;
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "kernels/cuda_codecs.h"
+
+#include "kernels/codecs.h"
+#include "kernels/dense_cuda.h"
+#include "kernels/none_cuda.h"
+
+static const struct tagc_cuda_codec codecs[] = {
+  {&tagc_codec_none, tagc_none_cuda_layout, NULL, tagc_none_cuda_encode, tagc_none_cuda_decode},
+  {&tagc_codec_bf16, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode},
+  {&tagc_codec_q8, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode},
+  {&tagc_codec_q4, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode},
+  {&tagc_codec_q2, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode},
+};
+
+const struct tagc_cuda_codec *tagc_cuda_codec_of(const struct tagc_codec *codec)
+{
+  for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++)
+    if (codecs[i].codec == codec)
+      return &codecs[i];
+  return NULL;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The GPU kernels by name, and how the host launches them.
+ *
+ * Driver     Functions of the driver come from the caller; this code needs none of its headers or libraries. Results are
+ *            CUresult, 0 for success; after an error the stream may have part of the work.
+ * Threads    Reentrant; a launcher is read-only once it is filled.
+ */
+#ifndef KERNELS_CUDA_KERNELS_H
+#define KERNELS_CUDA_KERNELS_H
+
+#include <stdint.h>
+
+/* X(name): in the order of the files that they are in. */
+#define TAGC_CUDA_KERNELS(X) \
+  X(tagc_call_open) \
+  X(tagc_call_close) \
+  X(tagc_call_check) \
+  X(tagc_call_tell) \
+  X(tagc_call_settle) \
+  X(tagc_call_flush) \
+  X(tagc_dense_encode_bf16) \
+  X(tagc_dense_encode_q8) \
+  X(tagc_dense_encode_q4) \
+  X(tagc_dense_encode_q2) \
+  X(tagc_dense_decode_bf16) \
+  X(tagc_dense_decode_q8) \
+  X(tagc_dense_decode_q4) \
+  X(tagc_dense_decode_q2) \
+  X(tagc_none_encode) \
+  X(tagc_none_close) \
+  X(tagc_none_decode)
+
+enum tagc_cuda_kernel {
+#define TAGC_CUDA_INDEX(name) name##_kernel,
+  TAGC_CUDA_KERNELS(TAGC_CUDA_INDEX)
+#undef TAGC_CUDA_INDEX
+  TAGC_CUDA_KERNEL_COUNT
+};
+
+enum { TAGC_CUDA_THREADS = 256 };  /* of a group (CUDA's block; blocks are 256 elements here) */
+
+/* What the host needs of the driver, for one context. */
+struct tagc_cuda_launcher {
+  /* cuLaunchKernel */
+  int (*launch)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra);
+  void *function[TAGC_CUDA_KERNEL_COUNT];     /* CUfunction */
+  uint32_t processors;             /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
+};
+
+/* Of a launch, in groups. */
+struct tagc_cuda_grid {
+  uint32_t x, y;
+};
+
+/* Fills launcher->function with what `get` (cuModuleGetFunction) finds in `module`, else its first error; *missing is then
+ * the name. */
+int tagc_cuda_find(struct tagc_cuda_launcher *launcher, int (*get)(void **function, void *module, const char *name),
+                   void *module, const char **missing);
+
+/* For work in so many rows of `groups`: as many groups as there is work for, several times as many as run at once so that no
+ * processor is idle for long, but TAGC_CUDA_GROUPS (cuda_call.h) at most, and 1,024 rows. */
+struct tagc_cuda_grid tagc_cuda_grid_for(const struct tagc_cuda_launcher *launcher, uint64_t groups, uint32_t rows);
+
+/* `call`: the kernel's one parameter. */
+int tagc_cuda_launch(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel, struct tagc_cuda_grid grid,
+                     const void *call, void *stream);
+
+#endif
