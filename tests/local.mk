@@ -125,8 +125,8 @@ check_PROGRAMS += tests/e2e/levels
 
 # On GPUs, as far as the stand-ins play them.
 if HAVE_CXX
-dist_check_SCRIPTS += tests/e2e/on_device.test
-TESTS += tests/e2e/on_device.test
+dist_check_SCRIPTS += tests/e2e/on_device.test tests/e2e/old_driver.test
+TESTS += tests/e2e/on_device.test tests/e2e/old_driver.test
 check_PROGRAMS += tests/e2e/on_device
 endif
 
