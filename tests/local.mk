@@ -75,10 +75,24 @@ tests_unit_test_dense_cuda_LDFLAGS = $(to_driver)
 endif
 EXTRA_DIST += tests/unit/cuda_rank.h
 
-# The same on a real GPU, where there is one: a command of its own, which builds what it needs.
+# The same on a real GPU, where there is one, and what else only such a one shows: tests/gpu/run is a command of its own. Its
+# programs are linked with the stand-ins, and find the real libraries by LD_LIBRARY_PATH.
 dist_check_SCRIPTS += tests/gpu/run tests/e2e/kernel_info.test
 TESTS += tests/gpu/run tests/e2e/kernel_info.test
-EXTRA_DIST += tests/gpu/speed.c tests/gpu/RESULTS.md
+EXTRA_DIST += tests/gpu/RESULTS.md
+if HAVE_CXX
+dist_check_SCRIPTS += tests/e2e/gpu_programs.test
+TESTS += tests/e2e/gpu_programs.test
+gpu_programs = tests/gpu/ranks tests/gpu/speed
+check_PROGRAMS += $(gpu_programs)
+tests_gpu_ranks_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_gpu_ranks_LDFLAGS = $(to_driver)
+tests_gpu_speed_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_gpu_speed_LDFLAGS = $(to_driver)
+endif
+# All that it needs of a build.
+gpu-programs: all $(gpu_programs) $(cuda_tests) tests/bench/overhead
+.PHONY: gpu-programs
 
 # Our own NCCL header against the real one.
 EXTRA_DIST += tests/unit/abi_table.h
