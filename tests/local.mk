@@ -369,8 +369,12 @@ tests_tsan = \
   tests/unit/test_options \
   tests/unit/test_vote \
   tests/unit/test_vote_hosts
+# They compare times that they measure, or choose by them: nothing runs beside them.
+tests_alone = tests/e2e/auto.test tests/e2e/standin_hosts.test
+print-tests: ; @echo $(TESTS)
+print-tests-alone: ; @echo $(tests_alone)
 print-tests-abi: ; @echo $(tests_abi)
 print-tests-clang: ; @echo $(tests_clang)
 print-tests-asan: ; @echo $(tests_asan)
 print-tests-tsan: ; @echo $(tests_tsan)
-.PHONY: print-tests-abi print-tests-clang print-tests-asan print-tests-tsan
+.PHONY: print-tests print-tests-alone print-tests-abi print-tests-clang print-tests-asan print-tests-tsan
