@@ -348,6 +348,7 @@ tests_asan = $(unit_tests) $(rules_scripts) \
   tests/e2e/levels.test \
   tests/e2e/levels_life.test \
   tests/e2e/little.test \
+  tests/e2e/old_driver.test \
   tests/e2e/reduce_scatter.test \
   tests/e2e/standin_cuda.test \
   tests/e2e/steps.test \

@@ -67,8 +67,8 @@ on_both()
 # end_ranks: ends what still runs on them.
 end_ranks()
 {
+  # shellcheck disable=SC2086 # process ids
   case $host_wire in
-    # shellcheck disable=SC2086 # process ids
     lo) kill $host_pids ;;
     *) for host in "$host_a" "$host_b"; do ip netns pids "$host" | xargs -r kill; done ;;
   esac 2>/dev/null
