@@ -77,13 +77,14 @@ kernels/kernels.ptx: $(cuda_sources) $(cuda_headers)
 	$(AM_V_GEN)$(MKDIR_P) kernels && $(nvcc_compile) -arch=compute_75 -ptx -o $@.new $(srcdir)/kernels/kernels.cu && \
 	  sed -i -e 's/^\.version .*/.version 6.3/' -e '/used_bytes_mask/d' -e '/^\/\//d' -e '/^$$/d' $@.new && \
 	  $(PTXAS) -arch=sm_75 -o /dev/null $@.new && mv $@.new $@
+gpu-kernels: kernels/kernels.fatbin kernels/kernels.ptx
 kernel-info: kernels/kernels.fatbin ; @$(srcdir)/kernels/kernel-info kernels/kernels.log
 CLEANFILES += kernels/kernels.fatbin kernels/kernels.log kernels/kernels.ptx kernels/kernels.ptx.new
 else
 nodist_libtagc_a_SOURCES = kernels/fatbin_none.c
-kernel-info: ; @echo "make kernel-info needs nvcc; configure found none" >&2; exit 1
+kernel-info gpu-kernels: ; @echo "make $@ needs nvcc; configure found none" >&2; exit 1
 endif
-.PHONY: kernel-info
+.PHONY: kernel-info gpu-kernels
 
 # What the codecs do: sizes, errors, speeds.
 bin_PROGRAMS += tagc-bench
