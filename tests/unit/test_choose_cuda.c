@@ -379,10 +379,33 @@ static void check_long_way(void)
   ok(empty_ways > 0, "the long way, though all values fit");
 }
 
+/* -- what only a GPU can do -------------------------------------------------------------------------------------------- */
+
+static void check_large(void)
+{
+  for (uint32_t chunks = 1; chunks <= 7; chunks += 3) {
+    struct setting s = usual();
+    s.n = (16 << 20) + 17;
+    s.chunks = chunks;
+    s.empty = false;
+    ok(same(&s), "a large shard in %u chunks", chunks);
+    s.change = smaller_in_the_sample;
+    ok(same(&s), "by the long way");
+    s.change = NULL;
+    s.pattern = EQUAL;
+    s.empty = true;
+    ok(same(&s), "of equal values");
+  }
+}
+
 int main(int argc, char **argv)
 {
   const bool brief = argc > 1 && strcmp(argv[1], "short") == 0;
   launcher = device_launcher(argc > 1 && strcmp(argv[1], "ptx") == 0);
+  if (argc > 1 && strcmp(argv[1], "large") == 0) {
+    check_large();
+    return tap_done();
+  }
   check_variants();
   if (!brief) {
     check_patterns();
