@@ -26,6 +26,8 @@ struct device_rank {
   struct tagc_job job;             /* with pointers of the device */
   struct twin send, recv, residual, message_out, message_in, state, counts;
   struct twin exponents, sketch_out, sketch_in;
+  struct tagc_codec_stats stats;   /* of a step: the host's */
+  struct tagc_counts before;       /* and what the device's were */
 };
 
 static int device_launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,

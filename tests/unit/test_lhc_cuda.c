@@ -3,184 +3,32 @@
  * how many values were estimated; over types, storages, sizes, numbers of ranks, chunks and groups, addresses, exceptions, elements
  * that are stuck, payloads that no sender makes, several steps.
  *
- * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run).
+ * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: `ptx` as in test_dense_cuda.c.
  */
 #include "kernels/lhc.h"
-#include "tests/unit/cuda_rank.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/cuda_codec.h"
 
-struct setting {
-  uint64_t n;
-  int nranks;
-  uint32_t keep_ppm;
-  enum tagc_dtype dtype;
-  enum tagc_storage storage;
-  enum pattern pattern;
-  size_t off;                      /* bytes past an aligned address */
-  bool in_place;
-  float scale, divisor;
-  int steps;
-  uint64_t seed;                   /* of the first step */
-  uint32_t groups;                 /* that may share a chunk; 0: the device cannot have groups wait for one another */
-  void (*change)(struct sim *sim); /* what the ranks have before a step, beyond the pattern */
-  void (*corrupt)(struct sim *sim);     /* what arrives */
-  bool disagrees;                  /* its cells, about values: these are not compared */
-};
-
-static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
-static const char *const storages[] = {"none", "fp32", "bf16", "int8"};
-enum { DTYPES = 3, ALL = 1000 };
-
-static struct tagc_cuda_launcher launcher;
-static char difference[256];        /* the first one of a setting */
-static uint64_t estimated;          /* values, in all settings so far */
-
-static void differs(const struct setting *s, int step, int rank, const char *what, size_t at)
-{
-  if (!difference[0])
-    snprintf(difference, sizeof difference, "step %d: %s of rank %d differs, n=%llu, %d ranks, keep %u, %s, residual %s, "
-             "pattern %d, off %zu%s: byte %zd", step, what, rank, (unsigned long long)s->n, s->nranks, s->keep_ppm,
-             dtypes[s->dtype], storages[s->storage], (int)s->pattern, s->off, s->in_place ? ", in place" : "", (ssize_t)at - 1);
-}
-
-static void compare(const struct setting *s, int step, int rank, const char *what, const struct twin *twin, size_t from,
-                    size_t bytes)
-{
-  const size_t at = twin_differs(twin, from, bytes);
-  if (at)
-    differs(s, step, rank, what, at);
-}
-
-/* For all shards that the rank sends. */
-static void compare_foreign(const struct setting *s, int step, int rank, const char *what, const struct twin *twin, size_t bytes)
-{
-  for (int shard = 0; shard < s->nranks; shard++)
-    if (shard != rank)
-      compare(s, step, rank, what, twin, (size_t)shard * bytes, bytes);
-}
-
-/* A norm is a sum of floats here, and of doubles there. */
-static bool about(double a, double b) { return a == b || fabs(a - b) <= 1e-5 * fabs(b); }
-
-static void prepare(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step)
-{
-  for (int r = 0; r < s->nranks; r++) {
-    struct tagc_job *host = &sim->job[r], *device = &ranks[r].job;
-    host->seed = device->seed = s->seed + (uint64_t)step;
-    host->stats = &sim->stats;
-    device->residual_empty = host->residual_empty;
-    twin_put(&ranks[r].send);
-    sim->codec->prepare(host);
-    MUST(tagc_cuda_codec_of(sim->codec)->prepare(&launcher, sim->codec, device, (void *)twin_at(&ranks[r].counts), NULL));
-    compare(s, step, r, "an exponent", &ranks[r].exponents, 0, ranks[r].exponents.bytes);
-  }
-}
-
-static void encode(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step)
-{
-  for (int r = 0; r < s->nranks; r++) {
-    struct tagc_job *host = &sim->job[r];
-    twin_put(&ranks[r].exponents);
-    sim->codec->encode(host);
-    MUST(tagc_cuda_codec_of(sim->codec)->encode(&launcher, sim->codec, &ranks[r].job, (void *)twin_at(&ranks[r].counts), NULL));
-    compare_foreign(s, step, r, "a message", &ranks[r].message_out, host->layout.message_bytes);
-    compare(s, step, r, "a sketch", &ranks[r].sketch_out, 0, ranks[r].sketch_out.bytes);
-    compare(s, step, r, "the residual", &ranks[r].residual, 0, ranks[r].residual.bytes);
-    compare(s, step, r, "the send buffer", &ranks[r].send, 0, ranks[r].send.bytes);
-    compare(s, step, r, "an exponent after all", &ranks[r].exponents, 0, ranks[r].exponents.bytes);
-    if (!about(device_counts(&ranks[r]).residual_norm2, sim->stats.residual_norm2))
-      differs(s, step, r, "the norm", 0);
-  }
-}
-
-static void decode(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step)
-{
-  for (int r = 0; r < s->nranks; r++) {
-    struct tagc_job *host = &sim->job[r];
-    const struct tagc_codec_stats stats = sim->stats;
-    const struct tagc_counts before = device_counts(&ranks[r]);
-    void *recv = host->recv;
-    if (s->in_place)
-      host->recv = (void *)(uintptr_t)tagc_job_shard(host, r);
-    twin_put(&ranks[r].message_in);
-    twin_put(&ranks[r].sketch_in);
-    twin_put(&ranks[r].exponents);
-    sim->codec->decode(host);
-    MUST(tagc_cuda_codec_of(sim->codec)->decode(&launcher, sim->codec, &ranks[r].job, (void *)twin_at(&ranks[r].counts), NULL));
-    host->recv = recv;
-    host->residual_empty = false;
-    const struct twin *to = s->in_place ? &ranks[r].send : &ranks[r].recv;
-    compare(s, step, r, "the result", to, 0, s->disagrees ? 0 : to->bytes);
-    if (twin_differs(&ranks[r].state, 0, 0) || twin_differs(&ranks[r].counts, 0, 0))
-      differs(s, step, r, "what is beside the state", 0);
-    const struct tagc_counts after = device_counts(&ranks[r]);
-    estimated += after.unrecovered - before.unrecovered;
-    if (after.unrecovered - before.unrecovered != sim->stats.unrecovered - stats.unrecovered)
-      differs(s, step, r, "how many were estimated", 0);
-    if (after.overflowed - before.overflowed != sim->stats.overflowed - stats.overflowed ||
-        after.nonfinite_seen != host->nonfinite_seen || after.surplus_seen != host->surplus_seen)
-      differs(s, step, r, "a count of decode", 0);
-  }
-}
-
-/* Selected and other values, of all ranks and steps. */
-static void compare_counts(const struct setting *s, const struct sim *sim, const struct device_rank *ranks)
-{
-  uint64_t selected = 0, nonfinite = 0;
-  for (int r = 0; r < s->nranks; r++) {
-    const struct tagc_counts counts = device_counts(&ranks[r]);
-    selected += counts.selected;
-    nonfinite += counts.nonfinite;
-  }
-  if (selected != sim->stats.selected || nonfinite != sim->stats.nonfinite)
-    differs(s, s->steps, -1, "a count of encode", 0);
-}
-
-/* All steps of a setting. What differs is in `difference`. */
-static bool same(const struct setting *s)
-{
-  struct sim sim = sim_new_stored("lhc", s->n, s->nranks, s->dtype, s->keep_ppm, s->storage);
-  struct device_rank *ranks = calloc((size_t)s->nranks, sizeof *ranks);
-  const uint32_t together = launcher.together;
-  struct tagc_lhc_geometry geo;
-  difference[0] = '\0';
-  tagc_lhc_geometry_fill(&geo, &sim.shape);
-  if (s->groups < ALL)
-    launcher.together = 2 * s->groups * geo.grid.chunks;
-  for (int r = 0; r < s->nranks; r++) {
-    sim.job[r].scale = s->scale;
-    sim.job[r].divisor = s->divisor;
-    ranks[r] = device_rank_new(sim.codec, &sim.job[r], s->off, s->in_place);
-  }
-  for (int step = 0; step < s->steps && !difference[0]; step++) {
-    case_fill(&sim, s->pattern);
-    if (s->change)
-      s->change(&sim);
-    prepare(s, &sim, ranks, step);
-    sim_exchange_exponents(&sim);
-    encode(s, &sim, ranks, step);
-    sim_exchange(&sim);
-    if (s->corrupt)
-      s->corrupt(&sim);
-    decode(s, &sim, ranks, step);
-  }
-  if (!difference[0])
-    compare_counts(s, &sim, ranks);
-  for (int r = 0; r < s->nranks; r++)
-    device_rank_free(&ranks[r]);
-  free(ranks);
-  sim_free(&sim);
-  launcher.together = together;
-  if (difference[0])
-    note("%s", difference);
-  return !difference[0];
-}
+/* Two groups a chunk: the stand-in takes its time with each one. */
+enum { FEW_GROUPS = 2, ALL_GROUPS = UINT32_MAX };
 
 static struct setting usual(void)
 {
-  return (struct setting){.n = 17003, .nranks = 2, .keep_ppm = 250000, .storage = TAGC_STORAGE_FP32, .scale = 1, .divisor = 1,
-                          .steps = 1, .seed = 77, .groups = 2};
+  return (struct setting){.codec = "lhc", .n = 17003, .nranks = 2, .keep_ppm = 250000, .storage = TAGC_STORAGE_FP32,
+                          .scale = 1, .divisor = 1, .inexact = 1e-5, .steps = 1, .seed = 77};
 }
+
+/* With so many groups to share a chunk, where the device has room for as many. */
+static bool same_with(const struct setting *s, uint32_t groups)
+{
+  const struct tagc_shape shape = {.n = s->n, .nranks = s->nranks, .dtype = s->dtype, .keep_ppm = s->keep_ppm};
+  struct setting with = *s;
+  struct tagc_lhc_geometry geo;
+  tagc_lhc_geometry_fill(&geo, &shape);
+  with.together = groups == ALL_GROUPS ? 0 : groups ? 2 * groups * geo.grid.chunks : NONE_TOGETHER;
+  return same(&with);
+}
+
+static bool same_with_few(const struct setting *s) { return same_with(s, FEW_GROUPS); }
 
 /* -- what there is ----------------------------------------------------------------------------------------------------- */
 
@@ -207,7 +55,7 @@ static void check_variants(void)
         s.scale = factors[turn % 4][0];
         s.divisor = factors[turn % 4][1];
         s.steps = 3 - more;
-        all &= same(&s);
+        all &= same_with_few(&s);
       }
       ok(all, "%s, residual %s: the host's bytes, whatever the size, and what was before", dtypes[dtype], storages[storage]);
     }
@@ -222,7 +70,7 @@ static void check_patterns(void)
     s.storage = (enum tagc_storage)(1 + pattern % 3);
     s.pattern = (enum pattern)pattern;
     s.steps = 2;
-    all &= same(&s);
+    all &= same_with_few(&s);
   }
   ok(all, "the host's bytes of hard gradients");
 }
@@ -244,7 +92,7 @@ static void check_sizes(void)
     s.dtype = (enum tagc_dtype)(i % DTYPES);
     s.storage = (enum tagc_storage)(1 + i % 3);
     s.divisor = (float)s.nranks;
-    ok(same(&s), "%s", sizes[i].what);
+    ok(same_with_few(&s), "%s", sizes[i].what);
   }
 }
 
@@ -262,7 +110,7 @@ static void check_lists(void)
     s.storage = (enum tagc_storage)(1 + i / 3 % 3);
     s.in_place = i % 2;
     s.steps = 2;
-    all &= same(&s);
+    all &= same_with_few(&s);
   }
   ok(all, "shards that are too small for a sketch");
 }
@@ -270,15 +118,14 @@ static void check_lists(void)
 /* However many groups peel a chunk. */
 static void check_groups(void)
 {
-  static const uint32_t groups[] = {0, 1, 3, ALL};
+  static const uint32_t groups[] = {0, 1, 3, ALL_GROUPS};
   bool all = true;
   for (int i = 0; i < 4; i++) {
     struct setting s = usual();
     s.n = 70001;
     s.nranks = 3;
     s.keep_ppm = 500000;
-    s.groups = groups[i];
-    all &= same(&s);
+    all &= same_with(&s, groups[i]);
   }
   ok(all, "one group a chunk, or several");
 }
@@ -293,7 +140,7 @@ static void check_addresses(void)
     s.dtype = (enum tagc_dtype)(i % DTYPES);
     s.off = offs[i] / tagc_dtype_size(s.dtype) * tagc_dtype_size(s.dtype);
     s.in_place = i / 2 % 2;
-    all &= same(&s);
+    all &= same_with_few(&s);
   }
   ok(all, "gradients and results at any address that is good for an element");
 }
@@ -337,7 +184,7 @@ static void check_exceptions(void)
       s.steps = 2;
       s.divisor = 2;
       s.in_place = storage % 2;
-      all &= same(&s);
+      all &= same_with_few(&s);
     }
     ok(all, "exceptions %s", cases[i].what);
   }
@@ -365,10 +212,9 @@ static void check_stuck(void)
   s.seed = STUCK_SEED;
   s.change = a_stuck_pair;
   estimated = 0;
-  const bool good = same(&s);
+  const bool good = same_with_few(&s);
   ok(good && estimated == 2, "two elements that share all of their cells are estimated and counted");
-  s.groups = 0;
-  ok(same(&s), "by one group as well");
+  ok(same_with(&s, 0), "by one group as well");
 }
 
 /* -- what others send -------------------------------------------------------------------------------------------------- */
@@ -470,15 +316,18 @@ static void check_hostile(void)
       s.corrupt = cases[i].corrupt;
       s.disagrees = cases[i].disagrees;
       s.steps = 1 + !shape;
-      all &= same(&s);
+      all &= same_with_few(&s);
     }
     ok(all, "%s", cases[i].what);
   }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-  launcher = device_launcher(false);
+  bool ptx = false;
+  for (int i = 1; i < argc; i++)
+    ptx |= strcmp(argv[i], "ptx") == 0;
+  launcher = device_launcher(ptx);
   check_variants();
   check_patterns();
   check_sizes();
