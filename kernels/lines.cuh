@@ -9,18 +9,22 @@
 
 enum { BLOCK_LINES = BLOCK / TAGC_GRID_LINE };
 
-/* Where a line is: its chunk, and its word among all of the shard's. */
+/* Where a line is: its chunk, and its number in that. */
 struct place {
-  uint32_t chunk;
-  uint64_t word;
+  uint32_t chunk, local;
 };
 
 DEVICE struct place place_of_line(const struct tagc_grid &grid, uint32_t line)
 {
   if (grid.chunks == 1)
     return {0, line};
-  const uint32_t chunk = tagc_grid_chunk_of(grid.chunks, line);
-  return {chunk, (uint64_t)chunk * grid.chunk_lines + line / grid.chunks};
+  return {tagc_grid_chunk_of(grid.chunks, line), line / grid.chunks};
+}
+
+/* Its word in the bitmap. */
+DEVICE uint64_t word_of(const struct tagc_grid &grid, const struct place &place)
+{
+  return (uint64_t)place.chunk * grid.chunk_lines + place.local;
 }
 
 /* The line that a lane's elements of a half are in: 4 (lane % 8) on. */
@@ -44,7 +48,7 @@ DEVICE uint32_t lane_bits(const struct tagc_grid &grid, const uint32_t *bitmap, 
   uint32_t bits = 0;
   UNROLL for (uint32_t half = 0; half < 2; half++) {
     const uint32_t line = line_of(block, lane, half);
-    const uint32_t word = line < grid.lines ? bitmap[place_of_line(grid, line).word] : 0;
+    const uint32_t word = line < grid.lines ? bitmap[word_of(grid, place_of_line(grid, line))] : 0;
     bits |= (word >> lane % 8 * ROW & ((1u << ROW) - 1)) << ROW * half;
   }
   return bits;

@@ -215,7 +215,8 @@ DEVICE void pack_tile(const struct tagc_lists_call &lists, uint32_t place, uint3
     UNROLL for (uint32_t i = 0; i < EACH; i++)
       x[i] = adds ? x[i] : x[i] + 0.0f;     /* an empty residual is zero, and -0 + 0 is +0 */
     start += send_block(lists, message, start, lane, picked, x, sums);
-    sums->norm2 += kept_store(call, kept, block, lane, count_of(call, block), x, stage);
+    if (call.storage != TAGC_STORAGE_NONE)
+      sums->norm2 += kept_store(call, kept, block, lane, count_of(call, block), x, stage);
   }
 }
 

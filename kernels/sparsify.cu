@@ -14,22 +14,43 @@ enum {
   SAMPLE = SAMPLE_LINES * TAGC_GRID_LINE,
   SAMPLE_SHIFT = 15,               /* what of a magnitude is left out: 16 bits stay, the lower five of them fine ones */
   ROW_BLOCKS = 1024 / BLOCK,       /* of positions that share an exponent */
+  SURE_CHUNKS = 512,               /* what is sure is counted by group: of so many chunks */
   MANY = BLOCK / 4,                /* candidates of a block: many of them may be in one bin */
   AT_ONCE = 32,                    /* lines of a sample that a warp fetches at once */
 };
 
 /* -- sample -------------------------------------------------------------------------------------------------------- */
 
-/* The bits of the lowest magnitude to look at: what the capacity is in the sample, half as much again, for neighbours may be
- * alike, and three standard deviations. `codes`: the sample's upper bits, zero for what is not chosen in any case. */
-DEVICE uint32_t guess(const struct tagc_grid &grid, const uint16_t *codes, uint32_t *histogram, uint32_t count)
+/* The bits of the lowest magnitude that has no room any more below `few` values of the sample, at the precision of its codes; 0:
+ * all have. `codes`: the sample's upper bits, zero for what is not chosen in any case. `histogram`: their coarse bins, and room
+ * for fine ones behind them. */
+DEVICE uint32_t find_in_sample(const uint16_t *codes, uint32_t *histogram, uint32_t count, uint32_t few)
 {
-  const uint32_t lane = threadIdx.x % LANES;
+  uint32_t above = 0, some, *fine = histogram + TAGC_BIN_COARSE, bin = LANES;
+  const uint32_t coarse = find_boundary(histogram, TAGC_BIN_COARSE, true, few, threadIdx.x % LANES, &above, &some);
+  if (coarse == 0)
+    return 0;
+  __syncthreads();
+  if (threadIdx.x < LANES)
+    fine[threadIdx.x] = 0;
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+    if (codes[i] / LANES == coarse - 1)
+      atomicAdd(&fine[codes[i] % LANES], 1u);
+  __syncthreads();
+  while (bin > 1 && fine[bin - 1] <= few - above)
+    above += fine[--bin];
+  return ((coarse - 1) * LANES + bin - 1) << SAMPLE_SHIFT;
+}
+
+/* Around what the capacity is in the sample: two standard deviations, if all values of a line were alike. */
+DEVICE struct tagc_choose_guess guess(const struct tagc_grid &grid, const uint16_t *codes, uint32_t *histogram, uint32_t count)
+{
   const uint32_t expected = (uint32_t)((uint64_t)count * grid.keep_ppm / 1000000);
-  uint32_t deviation = 1, above = 0, some;
-  while (deviation * deviation < expected)
+  uint32_t deviation = 1;
+  while (deviation * deviation < expected * TAGC_GRID_LINE)
     deviation++;
-  const uint32_t enough = expected + expected / 2 + 3 * deviation + 8;
+  const uint32_t margin = 2 * deviation + 8;
   for (uint32_t i = threadIdx.x; i < TAGC_BIN_COARSE; i += blockDim.x)
     histogram[i] = 0;
   __syncthreads();
@@ -37,27 +58,19 @@ DEVICE uint32_t guess(const struct tagc_grid &grid, const uint16_t *codes, uint3
     if (codes[i] > 0)
       atomicAdd(&histogram[codes[i] / LANES], 1u);
   __syncthreads();
-  const uint32_t coarse = find_boundary(histogram, TAGC_BIN_COARSE, true, enough, lane, &above, &some);
-  if (coarse == 0)
-    return (uint32_t)TAGC_BIN_TINY << 12;
-  __syncthreads();
-  if (threadIdx.x < LANES)
-    histogram[threadIdx.x] = 0;
-  __syncthreads();
-  for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
-    if (codes[i] / LANES == coarse - 1)
-      atomicAdd(&histogram[codes[i] % LANES], 1u);
-  __syncthreads();
-  uint32_t fine = LANES;
-  while (fine > 1 && histogram[fine - 1] <= enough - above)
-    above += histogram[--fine];
-  return ((coarse - 1) * LANES + fine - 1) << SAMPLE_SHIFT;
+  const uint32_t least = find_in_sample(codes, histogram, count, expected + margin);
+  const uint32_t sure = find_in_sample(codes, histogram, count, expected > margin ? expected - margin : 0);
+  struct tagc_choose_guess guess = {least > 0 ? least : TAGC_LEAST_BITS, 0};
+  guess.sure = guess.least + ((TAGC_SPARSIFY_NEAR - 1) << 12);
+  if (sure > 0 && sure + (1u << SAMPLE_SHIFT) < guess.sure)
+    guess.sure = sure + (1u << SAMPLE_SHIFT);
+  return guess;
 }
 
 DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place)
 {
   __shared__ uint16_t codes[SAMPLE];
-  __shared__ __align__(16) uint32_t histogram[TAGC_BIN_COARSE];
+  __shared__ __align__(16) uint32_t histogram[TAGC_BIN_COARSE + LANES];
   const struct tagc_cuda_call &call = choosing.of.call;
   const struct tagc_grid &grid = choosing.of.grid;
   const uint32_t shard = shard_at(call, place), lane = threadIdx.x % LANES;
@@ -75,15 +88,15 @@ DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place)
     load_some<AT_ONCE>(call, from, kept, adds, position, x);
     UNROLL for (uint32_t i = 0; i < AT_ONCE; i++) {
       const uint32_t line = first + i * WARPS, magnitude = tagc_bits_of(x[i]) & 0x7fffffffu;
-      const bool counts = position[i] % LANES == lane && is_candidate(magnitude, TAGC_LEAST_BITS);
+      const bool counts = position[i] % LANES == lane && can_be_chosen(magnitude);
       if (line < lines)
         codes[line * LANES + lane] = counts ? (uint16_t)(magnitude >> SAMPLE_SHIFT) : 0;
     }
   }
   __syncthreads();
-  const uint32_t threshold = guess(grid, codes, histogram, lines * LANES);
+  const struct tagc_choose_guess guessed = guess(grid, codes, histogram, lines * LANES);
   if (threadIdx.x == 0)
-    choosing.thresholds[place] = threshold;
+    choosing.guesses[place] = guessed;
   __syncthreads();                 /* the next shard's sample goes to the same place */
 }
 
@@ -115,11 +128,9 @@ DEVICE void sample(const struct tagc_choosing &choosing)
 
 /* -- scan ---------------------------------------------------------------------------------------------------------- */
 
-/* One more in the fine bin of each candidate; `many` may be in the same. */
-DEVICE void count_near(uint32_t *histogram, uint32_t lowest, uint32_t bits, bool counts, bool many)
+/* One more in a fine bin near the guess; `many` may be in the same. */
+DEVICE void count_near(uint32_t *at, bool counts, bool many)
 {
-  const uint32_t bin = tagc_bin_of(bits) - lowest, most = TAGC_SPARSIFY_NEAR - 1;
-  uint32_t *at = histogram + (bin < most ? bin : most);
   uint32_t more = 1;
   if (many) {
     const uint32_t same = __match_any_sync(ALL_LANES, counts ? (unsigned long long)(uintptr_t)at : 0ull);
@@ -130,76 +141,117 @@ DEVICE void count_near(uint32_t *histogram, uint32_t lowest, uint32_t bits, bool
     atomicAdd(at, more);
 }
 
-/* The candidates of a block: their bits, and their bins. `mine`: a bit for each of the lane's elements. */
-DEVICE void collect(const struct tagc_choosing &choosing, uint32_t number, uint32_t block, uint32_t lane, uint32_t threshold,
-                    const float x[EACH], uint32_t mine)
+/* A foreign shard that is scanned. */
+struct scanned {
+  struct tagc_choose_guess guess;
+  const char *from;
+  struct kept kept;
+  bool adds;
+  uint32_t number;
+  uint32_t *bitmap, *edges, *histograms;
+  struct tagc_exceptions *list;
+};
+
+DEVICE struct scanned scanned_of(const struct tagc_choosing &choosing, uint32_t number)
+{
+  const struct tagc_cuda_call &call = choosing.of.call;
+  const uint32_t place = place_at(call, number), part = place * choosing.of.grid.chunks;
+  return {choosing.guesses[place], shard_of(call, number), kept_of(call, number), tagc_residual_counts(&call), number,
+          choosing.of.bitmap + choosing.of.bitmap_words * number,
+          choosing.edges + (uint64_t)part * choosing.tiles * TAGC_CHOOSE_TILE,
+          choosing.histograms + (uint64_t)part * TAGC_SPARSIFY_NEAR, list_of(call.message_out, call, number)};
+}
+
+/* What is sure, and the candidates of a block: a bit for each of the lane's elements. `sure`: the group's counts by chunk. */
+DEVICE void collect(const struct tagc_choosing &choosing, const struct scanned &shard, uint32_t block, uint32_t lane,
+                    const float x[EACH], uint32_t above, uint32_t between, uint32_t *sure)
 {
   const struct tagc_grid &grid = choosing.of.grid;
-  const uint32_t place = place_at(choosing.of.call, number);
-  uint32_t *histograms = choosing.histograms + (uint64_t)place * grid.chunks * TAGC_SPARSIFY_NEAR;
-  uint32_t *bitmap = choosing.of.bitmap + choosing.of.bitmap_words * number;
-  const bool many = warp_sum((uint32_t)__popc(mine)) > MANY;
+  const bool many = warp_sum((uint32_t)__popc(between)) > MANY;
   UNROLL for (uint32_t half = 0; half < 2; half++) {
-    const uint32_t line = line_of(block, lane, half), word = line_word(mine, lane, half), four = mine >> ROW * half & 15;
+    const uint32_t line = line_of(block, lane, half), four = between >> ROW * half & 15;
+    const uint32_t chosen = line_word(above, lane, half), candidates = line_word(between, lane, half);
     const struct place at = place_of_line(grid, line);
-    if (lane % 8 == half && line < grid.lines)
-      bitmap[at.word] = word;
+    uint32_t *histogram = shard.histograms + (uint64_t)at.chunk * TAGC_SPARSIFY_NEAR;
+    if (lane % 8 == half && line < grid.lines) {
+      shard.bitmap[word_of(grid, at)] = chosen;
+      shard.edges[(uint64_t)at.chunk * choosing.tiles * TAGC_CHOOSE_TILE + at.local] = candidates;
+      if (chosen != 0)
+        atomicAdd(grid.chunks <= SURE_CHUNKS ? &sure[at.chunk] : &histogram[TAGC_SPARSIFY_NEAR - 1], (uint32_t)__popc(chosen));
+    }
     if (many || four != 0)
-      UNROLL for (uint32_t i = 0; i < ROW; i++)
-        count_near(histograms + (uint64_t)at.chunk * TAGC_SPARSIFY_NEAR, tagc_bin_of(threshold),
-                   tagc_bits_of(x[ROW * half + i]), four >> i & 1, many);
+      UNROLL for (uint32_t i = 0; i < ROW; i++) {
+        const bool counts = four >> i & 1;
+        const uint32_t bin = tagc_bin_of(tagc_bits_of(x[ROW * half + i])) - tagc_bin_of(shard.guess.least);
+        count_near(histogram + (counts ? bin : 0), counts, many);
+      }
   }
 }
 
 /* A block. Returns the lane's largest magnitude that is no exception. */
-DEVICE uint32_t scan_block(const struct tagc_choosing &choosing, uint32_t number, const struct kept &kept, bool adds,
-                           uint32_t threshold, uint32_t block, uint32_t lane, float *stage)
+DEVICE uint32_t scan_block(const struct tagc_choosing &choosing, const struct scanned &shard, uint32_t block, uint32_t lane,
+                           float *stage, uint32_t *sure)
 {
   const struct tagc_cuda_call &call = choosing.of.call;
-  uint32_t most = 0, mine = 0;
+  uint32_t most = 0, above = 0, between = 0;
   bool unusual = false;
   float x[EACH];
-  load(call, shard_of(call, number), kept, adds, block, lane, stage, x);
+  load(call, shard.from, shard.kept, shard.adds, block, lane, stage, x);
   UNROLL for (uint32_t i = 0; i < EACH; i++) {
     const uint32_t magnitude = tagc_bits_of(x[i]) & 0x7fffffffu;
     const bool exception = magnitude >= TAGC_EXCEPTION_BITS;
     unusual |= exception;
     most = exception || magnitude < most ? most : magnitude;
-    mine |= (uint32_t)(magnitude >= threshold && !exception) << i;
+    above |= (uint32_t)(magnitude >= shard.guess.sure && !exception) << i;
+    between |= (uint32_t)(magnitude >= shard.guess.least && magnitude < shard.guess.sure && !exception) << i;
   }
   if (__any_sync(ALL_LANES, unusual))
-    append(call, list_of(call.message_out, call, number), block, lane, x);
-  collect(choosing, number, block, lane, threshold, x, mine);
+    append(call, shard.list, block, lane, x);
+  collect(choosing, shard, block, lane, x, above, between, sure);
   return most;
+}
+
+/* The group's counts of what is sure go to the last bins. */
+DEVICE void add_sure(const struct scanned &shard, uint32_t *sure)
+{
+  __syncthreads();
+  for (uint32_t chunk = threadIdx.x; chunk < SURE_CHUNKS; chunk += blockDim.x) {
+    if (sure[chunk] > 0)
+      atomicAdd(&shard.histograms[(uint64_t)chunk * TAGC_SPARSIFY_NEAR + TAGC_SPARSIFY_NEAR - 1], sure[chunk]);
+    sure[chunk] = 0;
+  }
 }
 
 DEVICE void scan(const struct tagc_choosing &choosing)
 {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
+  __shared__ uint32_t sure[SURE_CHUNKS];
   const struct tagc_cuda_call &call = choosing.of.call;
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   const uint32_t first = blockIdx.x * WARPS + warp, stride = gridDim.x * WARPS;
   const uint32_t rows = (call.blocks + ROW_BLOCKS - 1) / ROW_BLOCKS;
-  const bool adds = tagc_residual_counts(&call);
+  for (uint32_t chunk = threadIdx.x; chunk < SURE_CHUNKS; chunk += blockDim.x)
+    sure[chunk] = 0;
+  __syncthreads();
   for (uint32_t number = blockIdx.y; number < call.nranks; number += gridDim.y) {
     if (number == call.rank) {
       look_at_own(call, first, stride, lane, stages[warp]);
       continue;
     }
-    const uint32_t place = place_at(call, number), threshold = choosing.thresholds[place];
-    const struct kept kept = kept_of(call, number);
+    const struct scanned shard = scanned_of(choosing, number);
     uint8_t *exponents = choosing.of.exponents + choosing.of.exponent_bytes * number;
     for (uint32_t row = first; row < rows; row += stride) {
       uint32_t most = 0;
       for (uint32_t block = row * ROW_BLOCKS; block < (row + 1) * ROW_BLOCKS && block < call.blocks; block++) {
-        const uint32_t other = scan_block(choosing, number, kept, adds, threshold, block, lane, stages[warp]);
+        const uint32_t other = scan_block(choosing, shard, block, lane, stages[warp], sure);
         most = other > most ? other : most;
       }
       most = warp_most(most);
       if (choosing.of.exponents && lane == 0)
         exponents[row] = most < TAGC_LEAST_BITS ? 0 : tagc_exponent_byte(most);
     }
-    arrive(choosing, place, SCANNED);
+    add_sure(shard, sure);
+    arrive(choosing, place_at(call, number), SCANNED);
   }
 }
 
@@ -219,7 +271,7 @@ DEVICE void weigh(const struct tagc_choosing &choosing)
 /* -- entries ------------------------------------------------------------------------------------------------------- */
 
 ENTRY(tagc_choose_sample, tagc_choosing, 1, sample(call));
-ENTRY(tagc_choose_scan, tagc_choosing, 3, scan(call));
+ENTRY(tagc_choose_scan, tagc_choosing, 4, scan(call));
 ENTRY(tagc_choose_coarse, tagc_choosing, 4, count<false>(call));
 ENTRY(tagc_choose_fine, tagc_choosing, 4, count<true>(call));
 ENTRY(tagc_choose_mark, tagc_choosing, 4, mark(call));

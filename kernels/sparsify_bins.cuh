@@ -10,10 +10,8 @@
 /* What is counted, each by all groups of a shard. */
 enum arrival { SCANNED, COARSE, FINE, ARRIVALS };
 
-DEVICE bool is_candidate(uint32_t magnitude, uint32_t threshold)
-{
-  return magnitude >= threshold && magnitude < TAGC_EXCEPTION_BITS;
-}
+/* No zero, and no exception. */
+DEVICE bool can_be_chosen(uint32_t magnitude) { return magnitude >= TAGC_LEAST_BITS && magnitude < TAGC_EXCEPTION_BITS; }
 
 /* -- histograms ---------------------------------------------------------------------------------------------------- */
 
@@ -91,7 +89,7 @@ DEVICE void chosen(const struct tagc_choosing &choosing, uint32_t place, uint32_
 /* From the counts near the guess. Where they do not tell, the part goes the long way. */
 DEVICE void settle_near(const struct tagc_choosing &choosing, uint32_t place, uint32_t chunk, uint32_t lane)
 {
-  const uint32_t part = place * choosing.of.grid.chunks + chunk, lowest = tagc_bin_of(choosing.thresholds[place]);
+  const uint32_t part = place * choosing.of.grid.chunks + chunk, lowest = tagc_bin_of(choosing.guesses[place].least);
   const uint32_t capacity = tagc_grid_capacity(&choosing.of.grid, chunk);
   uint32_t *histogram = choosing.histograms + (uint64_t)part * TAGC_SPARSIFY_NEAR;
   uint32_t above = 0, count = 0;

@@ -19,7 +19,7 @@ static size_t carve(struct tagc_choosing *out, const struct tagc_grid *grid, uin
   out->tiles = (grid->chunk_lines + TAGC_CHOOSE_TILE - 1) / TAGC_CHOOSE_TILE;
   out->parts = tagc_carve(base, &used, parts * sizeof *out->parts);
   out->histograms = tagc_carve(base, &used, parts * TAGC_SPARSIFY_NEAR * sizeof *out->histograms);
-  out->thresholds = tagc_carve(base, &used, places * sizeof *out->thresholds);
+  out->guesses = tagc_carve(base, &used, places * sizeof *out->guesses);
   out->arrived = tagc_carve(base, &used, 3 * (size_t)places * sizeof *out->arrived);
   out->long_ways = tagc_carve(base, &used, sizeof *out->long_ways);
   out->edges = tagc_carve(base, &used, parts * out->tiles * TAGC_CHOOSE_TILE * sizeof *out->edges);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Choosing the largest values of the foreign shards on a GPU: the choice of sparsify.h, to the bit.
  *
- * How        sample: a guess of the threshold of each foreign shard; scan: every element of g and e once: exponents, exceptions,
- *            how many values there are in each fine bin above the guess, and candidates: a bit each. The last group of a shard
- *            knows then the boundary bin of each chunk; coarse and fine: where the guess was bad, the long way (kernels that
+ * How        sample: between which magnitudes the threshold of each foreign shard is, as a guess; scan: every element of g and e
+ *            once: exponents, exceptions, a bit for each value above, and one for each between these (candidates), of which
+ *            there are so many in each fine bin. The last group of a shard knows then the boundary bin of each chunk; coarse and fine: where the guess was bad, the long way (kernels that
  *            end at once otherwise). mark: looks at the candidates again (the long way: at all): bits of what is above the
  *            boundary bin, and apart from them of what is in it; fill: of these, as many as fit, in order of place. Then each
  *            codec reads g and e once more, with the bitmap. Six launches.
@@ -50,15 +50,23 @@ struct tagc_choose_part {
   uint32_t unused;
 };
 
+/* Of a foreign shard: magnitudes, as bits. */
+struct tagc_choose_guess {
+  uint32_t least;                  /* smaller ones are not chosen */
+  uint32_t sure;                   /* these are, and larger ones; at most TAGC_SPARSIFY_NEAR - 1 fine bins above */
+};
+
 /* Parts are numbered by place and chunk. */
 struct tagc_choosing {
   struct tagc_choose_call of;
   struct tagc_choose_part *parts;
-  uint32_t *histograms;            /* TAGC_SPARSIFY_NEAR bins a part; the long way: coarse bins, and behind them fine ones */
-  uint32_t *thresholds;            /* by place: bits of the least magnitude of a candidate */
+  uint32_t *histograms;            /* TAGC_SPARSIFY_NEAR bins a part, of which the last has what is sure; the long way: coarse
+                                    * bins, and behind them fine ones */
+  struct tagc_choose_guess *guesses;          /* by place */
   uint32_t *arrived;               /* three a place: groups that have done their part of scan, coarse, fine */
   uint32_t *long_ways;             /* one: whether any part goes the long way */
-  uint32_t *edges;                 /* bits of what is in the boundary bin: tiles * TAGC_CHOOSE_TILE words a part */
+  uint32_t *edges;                 /* bits of candidates, and then of what is in the boundary bin: tiles * TAGC_CHOOSE_TILE words
+                                    * a part */
   uint32_t *edge_counts;           /* `tiles` a part */
   uint32_t tiles;                  /* of a chunk */
   uint32_t places;

@@ -67,7 +67,7 @@ DEVICE void count_tile(const struct tagc_choosing &choosing, uint32_t place, con
     load_some<FEW_AT_ONCE>(call, from, kept, adds, position, x);
     UNROLL for (uint32_t i = 0; i < FEW_AT_ONCE; i++) {
       const uint32_t bits = tagc_bits_of(x[i]), bin = tagc_bin_of(bits);
-      if (counts >> i & 1 && is_candidate(bits & 0x7fffffffu, TAGC_LEAST_BITS) && (!fine || bin / TAGC_BIN_FINE == coarse))
+      if (counts >> i & 1 && can_be_chosen(bits & 0x7fffffffu) && (!fine || bin / TAGC_BIN_FINE == coarse))
         atomicAdd(&histogram[fine ? bin % TAGC_BIN_FINE : bin / TAGC_BIN_FINE], 1u);
     }
   }
@@ -157,11 +157,13 @@ DEVICE void mark_tile(const struct tagc_choosing &choosing, uint32_t place, cons
   const bool long_way = choosing.parts[tile.part].long_way;
   UNROLL for (uint32_t k = 0; k < EACH_WORDS; k++) {
     const uint32_t i = LANES * k + lane, local = first + i;
-    uint32_t word = 0;
-    if (local < tile.lines)
-      word = long_way ? whole_line(grid, tagc_grid_line(grid.chunks, tile.chunk, local)) : bitmap[local];
+    const bool there = local < tile.lines;
+    uint32_t word = there && !long_way ? edges[i] : 0;
+    if (there && long_way)
+      word = whole_line(grid, tagc_grid_line(grid.chunks, tile.chunk, local));
     marks->candidates[i] = word;
-    marks->above[i] = marks->edge[i] = 0;
+    marks->above[i] = there && !long_way ? bitmap[local] : 0;
+    marks->edge[i] = 0;
   }
   __syncwarp();
   mark_lines(choosing, place, tile, first, lane, marks);

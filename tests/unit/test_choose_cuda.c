@@ -309,6 +309,12 @@ static void check_sizes(void)
     all &= same(&s);
   ok(all, "a boundary bin that has all values of several tiles");
   s = usual();
+  s.n = 40003;
+  s.keep_ppm = 300000;
+  s.chunks = 600;
+  const unsigned before = short_ways;
+  ok(same(&s) && short_ways - before > 400, "more chunks than a group has counters for: most by the short way");
+  s = usual();
   s.n = 1000;
   s.nranks = 5;
   all = true;

@@ -273,6 +273,38 @@ static void check_hostile(void)
   }
 }
 
+/* -- a residual that is void ------------------------------------------------------------------------------------------- */
+
+/* It was written in a cycle in which some rank had a value that is not finite: only the device knows. */
+static void check_dropped(void)
+{
+  struct tagc_health health = {.nonfinite = {[4] = 4}};
+  struct setting s = usual();
+  struct sim sim = sim_new_stored(s.codec, s.n, s.nranks, s.dtype, 100000, TAGC_STORAGE_BF16);
+  struct device_rank rank = device_rank_new(sim.codec, &sim.job[0], 0, false);
+  struct tagc_codec_stats stats = {0};
+  const CUdeviceptr known = device_copy(&health, sizeof health);
+  difference[0] = '\0';
+  sim.job[0].stats = &stats;
+  rank.job.health = (void *)(uintptr_t)known;
+  for (int step = 4; step < 7; step++) {
+    case_fill(&sim, GAUSS);
+    twin_put(&rank.send);
+    sim.job[0].residual_empty = step < 6;      /* what step 4 left is void in step 5, and that of step 5 is not */
+    rank.job.residual_empty = step == 4;
+    rank.job.cycle = (uint64_t)step;
+    rank.job.residual_cycle = (uint64_t)step - 1;
+    sim.codec->encode(&sim.job[0]);
+    MUST(tagc_sparse_cuda_encode(&launcher, sim.codec, &rank.job, twin_at(&rank.counts), NULL));
+    compare(&s, step, 0, "a message", &rank.message_out, sim.layout.message_bytes, sim.layout.message_bytes);
+    compare(&s, step, 0, "the residual", &rank.residual, 0, rank.residual.bytes);
+  }
+  ok(!difference[0] && device_counts(&rank).dropped == 1, "a residual that is void is not read: %s", difference);
+  MUST(cuMemFree_v2(known));
+  device_rank_free(&rank);
+  sim_free(&sim);
+}
+
 /* -- lists of fp32 values, as lhc sends them of small shards ------------------------------------------------------------ */
 
 /* A rank of lhc, whose message is such a list. */
@@ -495,6 +527,7 @@ int main(int argc, char **argv)
   check_exceptions();
   check_sums();
   check_hostile();
+  check_dropped();
   check_exact();
   check_graph();
   note("%llu bytes compared", (unsigned long long)compared);
