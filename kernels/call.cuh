@@ -291,8 +291,8 @@ DEVICE struct rows result_fetch(const struct tagc_cuda_call &call, const struct 
   return elements_fetch(result.own + at, call.dtype, lane, count_of(call, block), stage);
 }
 
-/* Writes a block's results: the foreign sum, the own values, exceptions. Whether a sum of the lane is too large without
- * these. */
+/* Writes a block's results: the foreign sum, the own values, exceptions. Returns whether one of the lane's sums was too large
+ * before these. */
 DEVICE bool result_store(const struct tagc_cuda_call &call, const struct result &result, uint32_t block, uint32_t lane,
                          const float sum[EACH], const struct rows &own, float *stage)
 {

@@ -52,7 +52,7 @@ static double encode_block(const struct tagc_job *job, int shard, uint64_t from,
     tagc_residual_load(job, shard, from, count, residual);
   for (uint32_t i = 0; i < count; i++) {
     float x = job->scale * tagc_load(send, from + i, dtype) + residual[i];
-    tagc_store(message, from + i, dtype, x);
+    tagc_store(message, from + i, dtype, x == x ? x : tagc_float_of(TAGC_NAN_BITS));
     float left = x - tagc_load(message, from + i, dtype);
     residual[i] = tagc_is_exception(tagc_bits_of(left)) ? 0.0f : left;
   }

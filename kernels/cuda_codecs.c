@@ -4,9 +4,11 @@
 #include "kernels/codecs.h"
 #include "kernels/dense_cuda.h"
 #include "kernels/lhc_cuda.h"
+#include "kernels/none_cuda.h"
 #include "kernels/sparse_cuda.h"
 
 static const struct tagc_cuda_codec codecs[] = {
+  {&tagc_codec_none, tagc_none_cuda_layout, NULL, tagc_none_cuda_encode, tagc_none_cuda_decode},
   {&tagc_codec_bf16, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode},
   {&tagc_codec_q8, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode},
   {&tagc_codec_q4, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode},

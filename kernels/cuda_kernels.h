@@ -26,6 +26,9 @@
   X(tagc_dense_decode_q8) \
   X(tagc_dense_decode_q4) \
   X(tagc_dense_decode_q2) \
+  X(tagc_none_encode) \
+  X(tagc_none_close) \
+  X(tagc_none_decode) \
   X(tagc_choose_sample) \
   X(tagc_choose_scan) \
   X(tagc_choose_coarse) \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA kernels of the dense codecs leave the bytes that the host leaves: messages, residuals, results, counts; over
+ * The CUDA kernels of the dense codecs and of `none` leave the bytes that the host leaves: messages, residuals, results, counts; over
  * codecs, types, storages, rounding, odd sizes, numbers of ranks, addresses, exceptions, hostile messages, several steps.
  *
  * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: `ptx` takes the PTX for older
@@ -9,8 +9,8 @@
 #include "kernels/dense.h"
 #include "tests/unit/cuda_codec.h"
 
-static const char *const codecs[] = {"bf16", "q8", "q4", "q2"};
-enum { CODECS = 4 };
+static const char *const codecs[] = {"bf16", "q8", "q4", "q2", "none"};
+enum { CODECS = 5 };
 
 static struct setting usual(const char *codec)
 {
