@@ -11,7 +11,7 @@
 /* Of a communicator, then of each slot. A number of which the largest counts goes as its negated bits: those of doubles that
  * are not negative have the order of the numbers. */
 enum { COMM_PROBES, COMM_TOGETHER, COMM_TOGETHER_NEGATED, COMM_WORDS };
-enum { SLOT_SEEN, SLOT_UNDISTURBED, SLOT_UNMIXED, SLOT_DENSITY, SLOT_KURTOSIS, SLOT_FINDINGS, SLOT_WORDS = SLOT_FINDINGS + 3 * TAGC_CANDIDATES };
+enum { SLOT_SEEN, SLOT_UNDISTURBED, SLOT_BARRED, SLOT_DENSITY, SLOT_KURTOSIS, SLOT_FINDINGS, SLOT_WORDS = SLOT_FINDINGS + 3 * TAGC_CANDIDATES };
 
 size_t tagc_auto_words(const struct tagc_comm *comm)
 {
@@ -46,7 +46,7 @@ void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, 
     const struct tagc_survey *survey = &slot->survey;
     word[SLOT_SEEN] = slot->seen;
     word[SLOT_UNDISTURBED] = slot->seen && !survey->exceptions;
-    word[SLOT_UNMIXED] = !slot->mixed;
+    word[SLOT_BARRED] = -(int64_t)slot->barred;   /* where ranks differ, all have one of their reasons */
     word[SLOT_DENSITY] = for_largest(survey->density);
     word[SLOT_KURTOSIS] = for_largest(survey->kurtosis);
     for (int c = 0; c < TAGC_CANDIDATES; c++) {
@@ -58,13 +58,6 @@ void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, 
   }
 }
 
-/* Could slot i be compressed, if its gradient were known? Equal on all ranks. */
-static bool is_eligible(const struct tagc_comm *comm, size_t i)
-{
-  struct tagc_slot_question question = tagc_ballot_question(comm, i);
-  return tagc_plan_slot_gate(&question) == TAGC_REASON_compressed;
-}
-
 bool tagc_auto_postpone(struct tagc_comm *comm, const int64_t *words)
 {
   const uint64_t next = tagc_plan_next_vote(comm->vote_cycle);
@@ -72,7 +65,7 @@ bool tagc_auto_postpone(struct tagc_comm *comm, const int64_t *words)
   for (size_t i = 0; i < comm->slot_count && next; i++) {
     const int64_t *word = words + COMM_WORDS + SLOT_WORDS * i;
     struct tagc_slot *slot = &comm->slots[i];
-    if (!word[SLOT_UNMIXED] || (word[SLOT_UNDISTURBED] && largest(word[SLOT_DENSITY]) > 0) || !is_eligible(comm, i))
+    if (word[SLOT_BARRED] || (word[SLOT_UNDISTURBED] && largest(word[SLOT_DENSITY]) > 0) || !tagc_ballot_eligible(comm, i))
       continue;
     slot->looked = slot->seen = false;
     lacking = true;
@@ -93,9 +86,9 @@ bool tagc_auto_hear(struct tagc_comm *comm, const int64_t *words)
     struct tagc_slot *slot = &comm->slots[i];
     struct tagc_survey *survey = &slot->survey;
     slot->seen = word[SLOT_SEEN];
-    slot->mixed = !word[SLOT_UNMIXED];
+    slot->barred = (enum tagc_reason)-word[SLOT_BARRED];
     survey->density = largest(word[SLOT_DENSITY]);
-    any |= slot->seen && !slot->mixed && survey->density > 0;
+    any |= slot->seen && slot->barred == TAGC_REASON_compressed && survey->density > 0;
     survey->kurtosis = largest(word[SLOT_KURTOSIS]);
     for (int c = 0; c < TAGC_CANDIDATES; c++) {
       const int64_t *finding = word + SLOT_FINDINGS + 3 * c;
@@ -121,30 +114,41 @@ void tagc_auto_hear_probe(struct tagc_probe *probe, const int64_t *words)
 
 /* ---- looking -------------------------------------------------------------------------------------------------------- */
 
-/* Is the gradient of this call to be looked at? Then it will not be asked for again. */
-static bool is_wanted(struct tagc_comm *comm, const struct tagc_call *call)
+/* Is the gradient of this call to be looked at? Call it with the lock held. */
+static bool is_wanted(const struct tagc_comm *comm, const struct tagc_call *call)
 {
   if (!tagc_comm_awaits_vote(comm, call) || !tagc_plan_looks(comm->vote_cycle, call->cycle))
     return false;
-  struct tagc_slot *slot = &comm->slots[call->slot];
-  if (slot->looked || !is_eligible(comm, (size_t)call->slot))
-    return false;
-  slot->looked = true;
-  return true;
+  const struct tagc_slot *slot = &comm->slots[call->slot];
+  return !slot->looked && slot->barred == TAGC_REASON_compressed && tagc_ballot_eligible(comm, (size_t)call->slot);
 }
 
-/* Codecs that do not run on the device are not tried. */
-static void choose_candidates(const struct tagc_device *device, const struct tagc_shape *shape, struct tagc_candidate *candidates)
+bool tagc_auto_waits(const struct tagc_call *call)
 {
+  struct tagc_comm *comm = call->comm;
+  if (!tagc_options_auto(tagc_library_options()))
+    return false;
+  pthread_mutex_lock(&comm->lock);
+  bool waits = is_wanted(comm, call) && !comm->device->host_reads;
+  pthread_mutex_unlock(&comm->lock);
+  return waits;
+}
+
+/* Codecs that do not run on the device are not tried. False: none does. */
+static bool choose_candidates(const struct tagc_device *device, const struct tagc_shape *shape, struct tagc_candidate *candidates)
+{
+  bool any = false;
   tagc_choose_candidates(tagc_library_options(), candidates);
-  for (int i = 0; i < TAGC_CANDIDATES && !device->host_reads; i++) {
+  for (int i = 0; i < TAGC_CANDIDATES; i++) {
     struct tagc_shape its = *shape;
     struct tagc_layout layout;
     its.residual = candidates[i].residual;
     its.keep_ppm = 1;
-    if (candidates[i].codec && !device->layout(device, candidates[i].codec, &its, &layout))
+    if (candidates[i].codec && !device->host_reads && !device->layout(device, candidates[i].codec, &its, &layout))
       candidates[i].codec = NULL;
+    any |= candidates[i].codec != NULL;
   }
+  return any;
 }
 
 /* What a codec costs is what it reads and writes: fp32 or 16 bits, and its payload. */
@@ -155,19 +159,16 @@ static void estimate_speeds(const struct tagc_device *device, enum tagc_dtype dt
     survey->of[i].encode_ns = survey->of[i].decode_ns = bytes * device->ns_per_byte;
 }
 
-/* The gradient is on a device: a part of it comes here. The host waits for what was enqueued before, and an abort must not wait for
- * the host. */
+/* The gradient is on a device: a part of it comes here. The host waits for what was enqueued before. */
 static bool survey_device(struct tagc_comm *comm, struct tagc_survey_question *question, void *stream, struct tagc_survey *survey)
 {
   const enum tagc_dtype dtype = question->shape.dtype;
-  if (!tagc_comms_enter(&comm, 1, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
-    return false;
-  void *copy = tagc_survey_fetch(question, comm->device, stream);
-  bool seen = copy && tagc_survey_take(question, &tagc_device_host, survey);
+  void *copy = tagc_comms_enter_driver(&comm, 1) ? tagc_survey_fetch(question, comm->device, stream) : NULL;
+  bool seen = tagc_comms_leave_driver(&comm, 1) && copy && tagc_survey_take(question, &tagc_device_host, survey);
   free(copy);
   if (seen)
     estimate_speeds(comm->device, dtype, survey);
-  return tagc_comms_enter(&comm, 1, TAGC_PHASE_NCCL, TAGC_PHASE_OURS) && seen;
+  return seen;
 }
 
 void tagc_auto_look(const struct tagc_call *call)
@@ -180,6 +181,8 @@ void tagc_auto_look(const struct tagc_call *call)
     return;
   pthread_mutex_lock(&comm->lock);
   bool wanted = is_wanted(comm, call);
+  if (wanted)
+    comm->slots[call->slot].looked = true;         /* and not again */
   struct tagc_survey_question question = {
     .shape = wanted ? comm->slots[call->slot].shape : (struct tagc_shape){0}, .rank = comm->rank, .send = call->send,
     .scale = call->scale, .stochastic = options->rounding == TAGC_ROUNDING_STOCHASTIC, .candidates = candidates,
@@ -188,11 +191,13 @@ void tagc_auto_look(const struct tagc_call *call)
   pthread_mutex_unlock(&comm->lock);
   if (!wanted || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
     return;                         /* after an abort the program may free its buffers */
-  choose_candidates(comm->device, &question.shape, candidates);
-  bool seen = comm->device->host_reads ? tagc_survey_take(&question, comm->device, &survey)
-                                       : survey_device(comm, &question, call->stream, &survey);
+  const bool any = choose_candidates(comm->device, &question.shape, candidates);
+  bool seen = any && (comm->device->host_reads ? tagc_survey_take(&question, comm->device, &survey)
+                                               : survey_device(comm, &question, call->stream, &survey));
   tagc_comms_leave(&comm, 1);
   pthread_mutex_lock(&comm->lock);
+  if (!any)
+    tagc_comm_bar(comm, call, TAGC_REASON_device);
   if (seen && call->lock_number == comm->lock_number) {
     comm->slots[call->slot].seen = true;
     comm->slots[call->slot].survey = survey;

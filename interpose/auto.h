@@ -19,6 +19,9 @@
  * communicator's lock, and keeps an abort waiting while it reads. Not inside the phases of a launch. */
 void tagc_auto_look(const struct tagc_call *call);
 
+/* Would that wait for the device? Takes and drops the lock. */
+bool tagc_auto_waits(const struct tagc_call *call);
+
 /* What ranks tell one another: so many int64, for a min all-reduce. */
 size_t tagc_auto_words(const struct tagc_comm *comm);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "interpose/thread.h"
+#include "kernels/cuda_driver.h"
 
 struct destroyed {
   ncclRedOp_t op;
@@ -16,6 +17,7 @@ struct tagc_background {
   atomic_int status;                /* ncclInProgress until the end */
   struct tagc_exchange real;
   tagc_launch_function *run;
+  void *context;                    /* that was current when the calls were made; NULL: none */
   struct tagc_call *calls;          /* each holds a reference to its communicator until the thread ends */
   size_t count;
 
@@ -61,9 +63,22 @@ static void destroy_ops(struct tagc_background *launch)
     tagc_exchange_destroy_op(launch->destroyed[i].comm, launch->destroyed[i].op);
 }
 
+/* NCCL takes a call as one of the thread's current device: it asks whether the call's stream is captured, and what the default
+ * stream is depends on the device (taskAppend() in enqueue.cc). On a thread that has chosen none that is device 0, on which every
+ * process of a host would get a context then. What NCCL launches itself it launches on the communicator's device (cudaSetDevice() in
+ * group.cc), also on threads of its own. Our own work makes its context current where it needs one. */
+static void *current_context(const struct tagc_call *call)
+{
+  const struct tagc_cuda_driver *driver = call->nccl->on_host ? NULL : tagc_cuda_driver(NULL);
+  void *context = NULL;
+  return driver && driver->context_current(&context) == 0 ? context : NULL;
+}
+
 static void *run_launch(void *argument)
 {
   struct tagc_background *launch = argument;
+  if (launch->context)
+    tagc_cuda_good(tagc_cuda_driver(NULL)->context_set(launch->context), "cuCtxSetCurrent");
   ncclResult_t status = launch->run(&launch->real, launch->calls, launch->count);
   destroy_ops(launch);
   atomic_store(&launch->status, (int)status);
@@ -85,7 +100,8 @@ bool tagc_background_start(const struct tagc_exchange *real, tagc_launch_functio
   }
   atomic_fetch_add(&alive, 1);
   memcpy(copies, calls, count * sizeof *copies);
-  *launch = (struct tagc_background){.real = *real, .run = run, .calls = copies, .count = count};
+  *launch = (struct tagc_background){.real = *real, .run = run, .calls = copies, .count = count,
+                                     .context = current_context(calls)};
   atomic_init(&launch->references, 2);             /* ours, too, until the communicators are attached */
   atomic_init(&launch->status, ncclInProgress);
   pthread_mutex_init(&launch->lock, NULL);

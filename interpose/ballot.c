@@ -30,46 +30,91 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
   struct tagc_job job = {.shape = slot->shape, .layout = slot->layout};
   size_t compress = tagc_job_carve(&job, NULL), flush = 0;
   const struct tagc_options *options = tagc_library_options();
-  if (options->mode == TAGC_MODE_AB || (tagc_options_auto(options) && slot->codec->needs_residual))
+  if (slot->shape.residual != TAGC_STORAGE_NONE &&
+      (options->mode == TAGC_MODE_AB || (tagc_options_auto(options) && slot->codec->needs_residual)))
     flush = (size_t)slot->shape.nranks * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
   const size_t levels = comm->scope.two_levels ? tagc_levels_sum_bytes(&slot->shape) + TAGC_LEVELS_TOLD_BYTES : 0;
   return levels + (compress > flush ? compress : flush);
 }
 
-static void give_back_residual(struct tagc_comm *comm, struct tagc_slot *slot)
+static void give_back(const struct tagc_comm *comm, void *memory)
 {
-  if (slot->residual)
-    comm->device->release_after(comm->device, slot->residual, comm->fence);
-  slot->residual = NULL;
+  if (memory)
+    comm->device->release_after(comm->device, memory, comm->fence);
 }
 
-static void give_back_slot(struct tagc_comm *comm, struct tagc_slot *slot)
+static void give_back_slot(const struct tagc_comm *comm, struct tagc_slot *slot)
 {
-  give_back_residual(comm, slot);
+  give_back(comm, slot->residual);
   if (slot->tally)
     comm->device->tally_free(comm->device, slot->tally, comm->fence);
-  slot->tally = NULL;
+  slot->residual = slot->tally = NULL;
 }
 
-static void give_back(struct tagc_comm *comm)
+/* What belongs to all slots together. */
+static void give_back_shared(struct tagc_comm *comm)
 {
-  for (size_t i = 0; i < comm->slot_count; i++)
-    give_back_slot(comm, &comm->slots[i]);
-  if (comm->workspace)
-    comm->device->release_after(comm->device, comm->workspace, comm->fence);
-  if (comm->health)
-    comm->device->release_after(comm->device, comm->health, comm->fence);
+  give_back(comm, comm->workspace);
+  give_back(comm, comm->health);
   comm->workspace = NULL;
   comm->health = NULL;
 }
 
-void tagc_ballot_release_slots(struct tagc_comm *comm)
+struct tagc_ballot_estate tagc_ballot_detach(struct tagc_comm *comm)
 {
-  give_back(comm);
-  free(comm->slots);
+  const struct tagc_ballot_estate estate = {comm->slots, comm->slot_count, comm->workspace, comm->health};
+  for (size_t i = 0; i < comm->slot_count; i++)
+    while (comm->slots[i].tally && tagc_comm_read_tally(comm, (int)i))
+      ;
   comm->slots = NULL;
   comm->slot_count = 0;
+  comm->workspace = NULL;
+  comm->health = NULL;
   comm->voted = false;
+  return estate;
+}
+
+void tagc_ballot_release(const struct tagc_comm *comm, struct tagc_ballot_estate *estate)
+{
+  for (size_t i = 0; i < estate->slot_count; i++)
+    give_back_slot(comm, &estate->slots[i]);
+  give_back(comm, estate->workspace);
+  give_back(comm, estate->health);
+  free(estate->slots);
+  *estate = (struct tagc_ballot_estate){0};
+}
+
+bool tagc_ballot_eligible(const struct tagc_comm *comm, size_t i)
+{
+  struct tagc_slot_question question = tagc_ballot_question(comm, i);
+  return tagc_plan_slot_gate(&question) == TAGC_REASON_compressed;
+}
+
+bool tagc_ballot_reaches(const struct tagc_call *call)
+{
+  const struct tagc_device *device = call->comm->device;
+  const size_t element = call->type == ncclFloat32 ? 4 : 2;
+  const uintptr_t both = (uintptr_t)call->send | (uintptr_t)call->recv;
+  return device->host_reads ||
+         (both % element == 0 && device->reaches(device, call->send) && device->reaches(device, call->recv));
+}
+
+/* The buffers are asked about once a cycle: a program that takes them from elsewhere later is told so by its call (execute.c). */
+void tagc_ballot_look(const struct tagc_call *call)
+{
+  struct tagc_comm *comm = call->comm;
+  pthread_mutex_lock(&comm->lock);
+  bool wanted = tagc_comm_awaits_vote(comm, call) && tagc_plan_looks(comm->vote_cycle, call->cycle) &&
+                tagc_ballot_eligible(comm, (size_t)call->slot);
+  pthread_mutex_unlock(&comm->lock);
+  if (!wanted)
+    return;
+  enum tagc_reason reason = call->scale_hidden ? TAGC_REASON_scalar : TAGC_REASON_compressed;
+  if (!tagc_ballot_reaches(call))
+    reason = TAGC_REASON_memory;
+  pthread_mutex_lock(&comm->lock);
+  tagc_comm_bar(comm, call, reason);
+  pthread_mutex_unlock(&comm->lock);
 }
 
 /* Gives a slot its codec. TAGC_REASON_compressed, or why it gets none. */
@@ -80,10 +125,11 @@ static enum tagc_reason choose(struct tagc_comm *comm, size_t i, const struct ta
   struct tagc_candidate candidates[TAGC_CANDIDATES];
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
   if (!tagc_options_auto(question->options))
-    return slot->mixed ? TAGC_REASON_mixed_group : TAGC_REASON_compressed;
+    return slot->barred;
   row->survey = slot->survey;
-  row->choice = slot->mixed ? (struct tagc_choice){.reason = TAGC_REASON_mixed_group, .candidate = -1}
-                            : tagc_choose(question, slot->seen ? &slot->survey : NULL, wire);
+  row->choice = slot->barred != TAGC_REASON_compressed
+                  ? (struct tagc_choice){.reason = slot->barred, .candidate = -1}
+                  : tagc_choose(question, slot->seen ? &slot->survey : NULL, wire);
   slot->codec = NULL;
   if (row->choice.candidate >= 0) {
     tagc_choose_candidates(tagc_library_options(), candidates);
@@ -129,15 +175,18 @@ static size_t workspace_need(const struct tagc_comm *comm)
   return largest;
 }
 
-/* Reserves the workspace, and residuals and tallies of the slots that can be compressed. False where memory lacks. */
-static bool reserve(struct tagc_comm *comm, void *stream)
+bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream)
 {
   const struct tagc_device *device = comm->device;
   size_t bytes = workspace_need(comm);
   bool good = true;
-  give_back(comm);                  /* there is something when a vote failed and is held again */
-  if (!comm->fence)
-    good = (comm->fence = device->fence_make(device)) != NULL;
+  for (size_t i = 0; i < comm->slot_count; i++)
+    give_back_slot(comm, &comm->slots[i]);   /* there is something when a vote failed and is held again */
+  give_back_shared(comm);
+  if (bytes && !comm->fence && !(comm->fence = device->fence_make(device)))
+    return false;
+  if (bytes && comm->scope.two_levels && !comm->plain_fence && !(comm->plain_fence = device->fence_make(device)))
+    return false;
   if (bytes) {
     comm->workspace = device->alloc(device, bytes, stream);
     good &= comm->workspace != NULL;
@@ -160,7 +209,7 @@ static bool reserve(struct tagc_comm *comm, void *stream)
       good &= comm->health && device->clear(device, comm->health, device->health_bytes, stream);
     }
   }
-  return good && (!comm->fence || device->fence_set(device, comm->fence, stream));
+  return (!comm->fence || device->fence_set(device, comm->fence, stream)) && good;   /* what is there is given back behind it */
 }
 
 /* Codec, how much is kept, and the way of the messages, in one number; all ranks list their codecs alike. */
@@ -172,13 +221,16 @@ static int64_t codec_word(const struct tagc_comm *comm, const struct tagc_slot *
   return number << 33 | (int64_t)comm->all_to_all << 32 | slot->shape.keep_ppm;
 }
 
-void tagc_ballot_fill(struct tagc_comm *comm, const struct tagc_wire *wire, void *stream, int64_t *ballot)
+void tagc_ballot_plan(struct tagc_comm *comm, const struct tagc_wire *wire)
 {
   uint64_t residual_left = tagc_library_options()->residual_max;
   comm->all_to_all = wire && wire->all_to_all;
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].verdict = plan_slot(comm, i, wire, &residual_left);
-  bool reserved = reserve(comm, stream);
+}
+
+void tagc_ballot_fill(const struct tagc_comm *comm, bool reserved, int64_t *ballot)
+{
   if (!reserved)
     tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: no memory for residuals or workspace; all its ranks will pass "
              "every call through", (unsigned long long)comm->ledger->number);
@@ -216,7 +268,8 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
     const int64_t *word = ballot + SLOT_WORDS * i;
-    bool same = word[SLOT_VERDICT] == -word[SLOT_VERDICT_NEGATED] && word[SLOT_CODEC] == -word[SLOT_CODEC_NEGATED];
+    const int64_t least = word[SLOT_VERDICT], most = -word[SLOT_VERDICT_NEGATED];
+    bool same = least == most && word[SLOT_CODEC] == -word[SLOT_CODEC_NEGATED];
     if (same && word[SLOT_CAN]) {
       struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
       row->codec = slot->codec->name;
@@ -225,13 +278,29 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
       won++;
       continue;
     }
-    if (!same || slot->verdict == TAGC_REASON_compressed)
+    /* Where some ranks could, and others have all one reason why they cannot, it is the reason of all. */
+    if (least == TAGC_REASON_compressed && most != least)
+      slot->verdict = (enum tagc_reason)most;
+    else if (!same || slot->verdict == TAGC_REASON_compressed)
       slot->verdict = TAGC_REASON_vote;
-    give_back_slot(comm, slot);
   }
   comm->voted = true;
+  if (won && comm->scope.two_levels)
+    tagc_levels_keep_order(comm, true);
   comm->cycle_began_ms = 0;         /* the step of the vote is no measurement of a step */
   log_choices(comm);
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s)",
            (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_options()->codec);
+}
+
+void tagc_ballot_trim(struct tagc_comm *comm)
+{
+  bool any = false;
+  for (size_t i = 0; i < comm->slot_count; i++)
+    if (comm->slots[i].verdict == TAGC_REASON_compressed)
+      any = true;
+    else
+      give_back_slot(comm, &comm->slots[i]);
+  if (!any)
+    give_back_shared(comm);
 }

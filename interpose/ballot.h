@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The ballot of a communicator: what this rank would do with every slot, and what all ranks do with it then.
  *
- * Filling it gives each slot its codec (that of TAGC_CODEC, or the choice of auto), asks the plan about it, and reserves
- * residuals and workspace. Counting it keeps what all ranks can do and have planned alike, and gives back the rest.
- * Call all of it with the communicator's lock held.
+ * Planning it gives each slot its codec (that of TAGC_CODEC, or the choice of auto) and asks the plan about it; then residuals and
+ * workspace are reserved. Counting it keeps what all ranks can do and have planned alike; then the rest is given back.
+ * What takes or gives memory may wait for the device: call it without the communicator's lock, and the rest with it.
  */
 #ifndef INTERPOSE_BALLOT_H
 #define INTERPOSE_BALLOT_H
@@ -16,14 +16,41 @@ struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, siz
 /* So many int64, for a min all-reduce. */
 size_t tagc_ballot_words(const struct tagc_comm *comm);
 
-/* Plans all slots and reserves their memory. `wire`: what the probe has found; NULL: there was none, and with TAGC_CODEC=auto
- * every slot stays plain. `stream`: that of the call before which the vote is held. */
-void tagc_ballot_fill(struct tagc_comm *comm, const struct tagc_wire *wire, void *stream, int64_t *ballot);
+/* Could slot i be compressed, if its gradient were known? Equal on all ranks. */
+bool tagc_ballot_eligible(const struct tagc_comm *comm, size_t i);
+
+/* Do codecs work on the buffers of a reduce-scatter? Kernels cannot take an element from anywhere, and the device must have access. */
+bool tagc_ballot_reaches(const struct tagc_call *call);
+
+/* A reduce-scatter is about to be forwarded as it came: is anything about it that keeps its slot from being compressed, and that other
+ * ranks may not know? Takes and drops the lock. */
+void tagc_ballot_look(const struct tagc_call *call);
+
+/* Plans all slots. `wire`: what the probe has found; NULL: there was none, and with TAGC_CODEC=auto every slot stays plain. */
+void tagc_ballot_plan(struct tagc_comm *comm, const struct tagc_wire *wire);
+
+/* Reserves their memory, on the stream of the call before which the vote is held. False where it lacks. Without the lock. */
+bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream);
+
+void tagc_ballot_fill(const struct tagc_comm *comm, bool reserved, int64_t *ballot);
 
 /* Turns the outcome into verdicts; comm->voted is set. */
 void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot);
 
-/* Frees the slots of a communicator, their residuals and the workspace. */
-void tagc_ballot_release_slots(struct tagc_comm *comm);
+/* Gives back what was reserved for slots that stay plain. Without the lock. */
+void tagc_ballot_trim(struct tagc_comm *comm);
+
+/* The slots of a communicator and the memory that is held for them. */
+struct tagc_ballot_estate {
+  struct tagc_slot *slots;
+  size_t slot_count;
+  uint8_t *workspace;
+  void *health;
+};
+
+/* Takes them off the communicator, when what their device has counted is in its accounts. */
+struct tagc_ballot_estate tagc_ballot_detach(struct tagc_comm *comm);
+/* Gives all of it back, after the last work on it. Without the lock. */
+void tagc_ballot_release(const struct tagc_comm *comm, struct tagc_ballot_estate *estate);
 
 #endif

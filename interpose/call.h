@@ -31,6 +31,7 @@ struct tagc_call {
   uint64_t lock_number, cycle;      /* of the communicator when the call was made */
   enum tagc_op op_kind;
   float scale;                      /* of TAGC_OP_PREMULSUM, else 1 */
+  bool scale_hidden;                /* it lies in device memory, where nobody has read it */
 
   struct tagc_decision decision;    /* filled by tagc_comm_decide() */
 };

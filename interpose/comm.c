@@ -64,9 +64,13 @@ static void comm_free(struct tagc_comm *comm)
   tagc_background_release(comm->background);
   tagc_levels_end(comm, true);      /* those that were made while the communicator was aborted */
   tagc_topology_free(&comm->topology);
-  tagc_ballot_release_slots(comm);
+  struct tagc_ballot_estate estate = tagc_ballot_detach(comm);
+  tagc_ballot_release(comm, &estate);
+  tagc_levels_keep_order(comm, false);
   if (comm->fence)
     comm->device->fence_free(comm->device, comm->fence);
+  if (comm->plain_fence)
+    comm->device->fence_free(comm->device, comm->plain_fence);
   tagc_cycle_destroy(comm->cycle);
   pthread_mutex_destroy(&comm->lock);
   free(comm);
@@ -101,21 +105,32 @@ static ncclResult_t introduce(ncclComm_t handle, const struct tagc_nccl *nccl, i
   return status;
 }
 
-/* Where the communicator's buffers are. Whether there is one at all is equal on all ranks: they have told one another (agree.c). */
-static const struct tagc_device *find_device(ncclComm_t handle, const struct tagc_nccl *nccl)
+/* Where the communicator's buffers are; NULL: where no codec runs. Whether there is one at all is equal on all ranks: they have the same
+ * NCCL, and have told one another of their drivers (agree.c). What goes wrong here alone is therefore an error. */
+static ncclResult_t find_device(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device **device)
 {
-  if (nccl->on_host)
-    return &tagc_device_host;
   __typeof__(&ncclCommCuDevice) which = TAGC_REAL(ncclCommCuDevice, nccl);
+  const char *why;
   int ordinal = -1;
+  *device = nccl->on_host ? &tagc_device_host : NULL;
+  if (nccl->on_host || !which || !tagc_device_cuda_is_there(&why))
+    return ncclSuccess;
   tagc_real_depth++;
-  ncclResult_t status = which ? which(handle, &ordinal) : ncclInvalidUsage;
+  ncclResult_t status = which(handle, &ordinal);
   tagc_real_depth--;
-  return status == ncclSuccess ? tagc_device_cuda(ordinal) : NULL;
+  if (status != ncclSuccess)
+    return status;
+  *device = tagc_device_cuda(ordinal);
+  if (*device)
+    return ncclSuccess;
+  tagc_log(TAGC_LOG_ERROR, "interpose", "GPU %d is beyond what this library counts: the call fails, as other ranks would wait for it "
+           "(TAGC_MODE=off on all of them does without)", ordinal);
+  return ncclInternalError;
 }
 
 /* NULL without memory. */
-static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, int rank, int nranks)
+static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device *device, int rank,
+                                     int nranks)
 {
   struct tagc_comm *comm = calloc(1, sizeof *comm);
   struct tagc_cycle_options options = {(uint32_t)tagc_library_options()->warmup, 256};
@@ -134,7 +149,7 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *
   comm->cycle = cycle;
   comm->ledger = ledger;
   tagc_capture_find_driver();
-  comm->device = find_device(handle, nccl);
+  comm->device = device;
   pthread_mutex_init(&comm->lock, NULL);
   if (ledger->number == 0)
     tagc_log_set_rank(rank);
@@ -297,6 +312,7 @@ static struct tagc_comm *enter_table(ncclComm_t handle, uint64_t birth, struct t
 struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status)
 {
   struct tagc_comm *comm = tagc_comm_find(handle);
+  const struct tagc_device *device;
   int rank, nranks;
   uint64_t birth;
   *status = ncclSuccess;
@@ -307,13 +323,15 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *n
     return NULL;
   }
   *status = introduce(handle, nccl, &rank, &nranks);
+  if (*status == ncclSuccess)
+    *status = find_device(handle, nccl, &device);
   if (*status != ncclSuccess)
     return NULL;
   struct tagc_agreement agreement = settle(handle, &birth);
   *status = ncclRemoteError;
   if (agreement.state == TAGC_AGREED_LOST)
     return NULL;
-  struct tagc_comm *fresh = comm_create(handle, nccl, rank, nranks);
+  struct tagc_comm *fresh = comm_create(handle, nccl, device, rank, nranks);
   *status = fresh ? ncclSuccess : tagc_no_memory("a communicator");
   if (!fresh)
     return NULL;
@@ -446,6 +464,34 @@ void tagc_comms_leave(struct tagc_comm *const *comms, size_t count)
   }
 }
 
+bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count)
+{
+  bool all = true;
+  for (size_t i = 0; i < count; i++)
+    if (!comms[i]->device->host_reads) {
+      atomic_store(&comms[i]->in_driver, true);
+      all &= enter(comms[i], TAGC_PHASE_OURS, TAGC_PHASE_NCCL);
+    }
+  return all;
+}
+
+bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count)
+{
+  bool all = true;
+  for (size_t i = 0; i < count; i++)
+    if (!comms[i]->device->host_reads) {
+      all &= enter(comms[i], TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
+      atomic_store(&comms[i]->in_driver, false);
+    }
+  return all;
+}
+
+void tagc_comm_await_driver(const struct tagc_comm *comm)
+{
+  for (const double began = tagc_clock_ms(); comm && atomic_load(&comm->in_driver) && tagc_clock_ms() - began < 1000;)
+    nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+}
+
 /* Element types in the codecs' terms. */
 static bool compressible(ncclDataType_t type, enum tagc_dtype *out)
 {
@@ -491,14 +537,14 @@ static void drop_residual(struct tagc_comm *comm, size_t i)
   tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
 }
 
-/* A new lock, or none any more: everything that was kept by slot is void. */
-static ncclResult_t start_over(struct tagc_comm *comm)
+/* A new lock, or none any more: everything that was kept by slot is void, and *old is to be given back. */
+static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate *old)
 {
   size_t count;
   const struct tagc_slot_info *infos = tagc_cycle_slots(comm->cycle, &count);
   for (size_t i = 0; i < comm->slot_count; i++)
     drop_residual(comm, i);
-  tagc_ballot_release_slots(comm);
+  *old = tagc_ballot_detach(comm);
   comm->vote_cycle = TAGC_VOTE_CYCLE;
   comm->lock_number++;              /* calls that are held back find their slots gone */
   comm->cycle_began_ms = 0;
@@ -553,7 +599,7 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
   comm->cycle_began = comm->ledger->sent;
 }
 
-static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call)
+static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, struct tagc_ballot_estate *old)
 {
   enum tagc_dtype dtype;
   bool is_float = compressible(call->type, &dtype);
@@ -569,7 +615,7 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call)
     comm->cycle_began_ms = 0;       /* a disturbed cycle is no measurement of a step */
   }
   if (seen.locked || (seen.state == TAGC_CYCLE_LEARNING && comm->slot_count)) {
-    ncclResult_t status = start_over(comm);
+    ncclResult_t status = start_over(comm, old);
     if (status != ncclSuccess)
       return status;
     comm->cycle_number = seen.cycle;
@@ -585,9 +631,11 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call)
 
 ncclResult_t tagc_comm_observe(struct tagc_comm *comm, struct tagc_call *call)
 {
+  struct tagc_ballot_estate old = {0};
   pthread_mutex_lock(&comm->lock);
-  ncclResult_t status = observe(comm, call);
+  ncclResult_t status = observe(comm, call, &old);
   pthread_mutex_unlock(&comm->lock);
+  tagc_ballot_release(comm, &old);
   return status;
 }
 
@@ -626,15 +674,17 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
   call->decision = tagc_plan_call(&facts);
 }
 
-void tagc_comm_read_tally(struct tagc_comm *comm, int slot)
+bool tagc_comm_read_tally(struct tagc_comm *comm, int slot)
 {
   struct tagc_ledger *ledger = comm->ledger;
   double ms[TAGC_MARKS - 1];
   if (!comm->device->tally_read(comm->device, comm->slots[slot].tally, ms, &tagc_ledger_row(ledger, slot)->stats))
-    return;
-  ledger->encode_ms += ms[0];
-  ledger->exchange_ms += ms[1];
-  ledger->decode_ms += ms[2];
+    return false;
+  ledger->timed_calls++;
+  ledger->encode_ms += ms[TAGC_MARK_SUMMED];       /* what follows on each mark */
+  ledger->exchange_ms += ms[TAGC_MARK_BEGUN] + ms[TAGC_MARK_ENCODED];
+  ledger->decode_ms += ms[TAGC_MARK_EXCHANGED];
+  return true;
 }
 
 void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)
@@ -653,12 +703,18 @@ void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)
   }
 }
 
+void tagc_comm_bar(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason)
+{
+  if (call->slot >= 0 && call->lock_number == comm->lock_number && comm->slots[call->slot].barred == TAGC_REASON_compressed)
+    comm->slots[call->slot].barred = reason;
+}
+
 void tagc_comm_pass_mixed(struct tagc_comm *comm, struct tagc_call *call)
 {
   pthread_mutex_lock(&comm->lock);
   tagc_comm_decide(comm, call);
+  tagc_comm_bar(comm, call, TAGC_REASON_mixed_group);
   if (call->slot >= 0) {
-    comm->slots[call->slot].mixed = true;
     call->decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_mixed_group};
   }
   call->decision.action = TAGC_PASS;

@@ -36,7 +36,7 @@ struct tagc_slot {
   bool dirty;                       /* compressed since the last flush */
   uint64_t compressed_calls;        /* seeds are made from this */
   unsigned surplus_calls;           /* the last so many had more values than room for them on some rank */
-  bool mixed;                       /* seen in a group with calls of other kinds */
+  enum tagc_reason barred;          /* what was seen of its calls before the vote that no codec can do with; compressed: nothing */
   bool looked, seen;                /* TAGC_CODEC=auto: its gradient was to be looked at, and was */
   struct tagc_survey survey;        /* of this rank, and when the vote has been held of all ranks */
 };
@@ -52,6 +52,7 @@ struct tagc_comm {
   const struct tagc_nccl *nccl;     /* the copy of NCCL that made it */
   atomic_int references;
   atomic_int phase;                 /* enum tagc_phase */
+  atomic_bool in_driver;            /* our thread is inside the device's driver, and reads or writes the program's buffers */
   int rank, nranks;
   bool nonblocking;                 /* known from its configuration, or from an answer of the real library */
   atomic_bool returns_at_once;      /* non-blocking, and the real library has said so itself: its own settings may overrule all */
@@ -82,6 +83,8 @@ struct tagc_comm {
   uint8_t *workspace;               /* device memory for the payloads of a call */
   void *health;                     /* of the device (device.h); NULL: not needed */
   void *fence;                      /* set behind the last work on our memory, whatever stream it was on */
+  bool ordered;                     /* calls may go in two levels, beside those that go on as they came (levels.h) */
+  void *plain_fence;                /* then: set behind the last one of these */
   double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
   struct tagc_traffic cycle_began;  /* ledger->sent then */
   struct tagc_ledger *ledger;
@@ -151,6 +154,15 @@ bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count, enum tagc_ph
 /* Makes them idle again, but for those that have been aborted. */
 void tagc_comms_leave(struct tagc_comm *const *comms, size_t count);
 
+/* What is enqueued on a device may wait inside its driver, for memory or for room in a queue, until work is done that nothing but an
+ * abort may end. So between these two, communicators that are ours are NCCL's: an abort goes ahead. Both give false where some
+ * communicator has been aborted; the second one follows the first one in any case. On host memory nothing happens. */
+bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count);
+bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count);
+/* After the real library's abort, before the program may free its buffers: waits until our thread has left the driver, but for no more
+ * than a second, as it may be kept there by another communicator that is to be aborted next. NULL: nothing to do. */
+void tagc_comm_await_driver(const struct tagc_comm *comm);
+
 /* Tells the communicator of its next collective; fills the call's part of it. Takes and drops the lock. ncclSystemError without
  * memory. */
 ncclResult_t tagc_comm_observe(struct tagc_comm *comm, struct tagc_call *call);
@@ -158,11 +170,15 @@ ncclResult_t tagc_comm_observe(struct tagc_comm *comm, struct tagc_call *call);
 /* Is there still a vote to come on the lock under which the call was observed? Call it with the lock held. */
 bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call *call);
 
+/* Before the vote: a call of a slot is of a kind that cannot be compressed, for a reason that other ranks may not have. They hear of it
+ * in the vote. Call it with the lock held. */
+void tagc_comm_bar(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason);
+
 /* Asks the plan about a call that was observed; fills call->decision. Call it with the lock held. */
 void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call);
 
-/* Enters what a device has counted by itself for a slot into the accounts, as far as it is known by now. */
-void tagc_comm_read_tally(struct tagc_comm *comm, int slot);
+/* Enters what a device has counted by itself for a call of a slot into the accounts; false where no other one is known by now. */
+bool tagc_comm_read_tally(struct tagc_comm *comm, int slot);
 
 /* Enters a call into the accounts: that it was made, why it goes the way it goes, and, where it passes, its bytes. Call it
  * with the lock held, after tagc_comm_decide(). */
@@ -183,8 +199,8 @@ bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, con
 void tagc_op_destroyed(ncclRedOp_t op, ncclComm_t handle);
 /* NCCL frees the ops of a communicator with it. */
 void tagc_op_forget(ncclComm_t handle);
-/* The kind of a reduction, and the scalar of a pre-multiplied sum (1 otherwise). A scalar in device memory is read where the host
- * can (`on_host`); else the kind is TAGC_OP_OTHER, as it is for all ranks of a program that keeps its scalars there. */
-enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, bool on_host, float *scale);
+/* The kind of a reduction, and the scalar of a pre-multiplied sum (1 otherwise). One that lies in device memory is read where
+ * the host can (`host_reads`); elsewhere it is *hidden. Ranks may keep theirs in different places, so the kind is the same. */
+enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, bool host_reads, float *scale, bool *hidden);
 
 #endif

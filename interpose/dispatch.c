@@ -84,7 +84,8 @@ static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reas
   call->decision = (struct tagc_decision){TAGC_PASS, reason};
   tagc_comm_account(call->comm, call);
   pthread_mutex_unlock(&call->comm->lock);
-  return pass(call);
+  ncclResult_t status = tagc_group_mix(call->nccl);
+  return status == ncclSuccess ? tagc_group_forward(call) : status;
 }
 
 /* A call that is part of the cycle. The reference to its communicator is dropped here, or goes on into the group. */
@@ -103,7 +104,7 @@ static ncclResult_t run_observed(struct tagc_call *call)
     case TAGC_HOLD_NO_MEMORY: status = tagc_no_memory("a call of a group"); break;
     case TAGC_HOLD_MIXED:
       tagc_comm_pass_mixed(comm, call);
-      status = tagc_forward(call);
+      status = tagc_group_forward(call);
       break;
     }
   } else if (reduce_scatter) {
@@ -150,7 +151,9 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
     status = pass_accounted(call, TAGC_REASON_capture);
     tagc_comm_release(call->comm);
   } else {
-    call->op_kind = tagc_op_kind(call->op, call->handle, call->type, call->comm->device != NULL, &call->scale);
+    const struct tagc_device *device = call->comm->device;
+    call->op_kind = tagc_op_kind(call->op, call->handle, call->type, device && device->host_reads, &call->scale,
+                                 &call->scale_hidden);
     if (call->op_kind == TAGC_OP_OTHER && (int)call->op >= (int)ncclNumOps) {
       tagc_comm_release(call->comm);
       status = pass(call);          /* an op that was never made, or of another type: refused at once */

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,6 +16,8 @@
 #include "interpose/comm.h"
 #include "interpose/library.h"
 #include "layermap/select.h"
+
+enum { PIECE = 4 << 20 };
 
 /* Once in a process: a disk that is full is full for all that follows. */
 static void warn(const char *path, const char *why)
@@ -39,9 +42,26 @@ static int write_all(int file, const char *data, size_t size)
   return 0;
 }
 
-/* A new file with these bytes, or none. */
-static void write_file(const char *path, const void *data, size_t size)
+/* Out of memory that the host cannot read, piece by piece; it waits for each of them. */
+static int write_from_device(int file, struct tagc_comm *comm, const char *data, size_t size, void *stream)
 {
+  const size_t most = size < PIECE ? size : PIECE;
+  char *piece = malloc(most);
+  int error = piece ? 0 : ENOMEM;
+  for (size_t at = 0; at < size && !error; at += most) {
+    const size_t bytes = size - at < most ? size - at : most;
+    bool good = tagc_comms_enter_driver(&comm, 1) && comm->device->get(comm->device, piece, data + at, bytes, stream);
+    good = tagc_comms_leave_driver(&comm, 1) && good;
+    error = good ? write_all(file, piece, bytes) : EIO;
+  }
+  free(piece);
+  return error;
+}
+
+/* A new file with the gradient, or none. */
+static void write_file(const char *path, const struct tagc_call *call, size_t size)
+{
+  struct tagc_comm *comm = call->comm;
   struct tagc_held_signals held;
   int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) {
@@ -49,7 +69,8 @@ static void write_file(const char *path, const void *data, size_t size)
     return;
   }
   tagc_signals_hold(&held);
-  int error = write_all(file, data, size);
+  int error = comm->device->host_reads ? write_all(file, call->send, size)
+                                       : write_from_device(file, comm, call->send, size, call->stream);
   if (close(file) != 0 && error == 0 && errno != EINTR)
     error = errno;                  /* some file systems learn only now that the disk is full */
   tagc_signals_release(&held, error);
@@ -95,20 +116,33 @@ static bool is_wanted(const struct tagc_call *call, char *path, size_t size, siz
   return true;
 }
 
+static bool find_path(const struct tagc_call *call, char *path, size_t size, size_t *bytes)
+{
+  struct tagc_comm *comm = call->comm;
+  pthread_mutex_lock(&comm->lock);
+  const bool wanted = is_wanted(call, path, size, bytes);
+  pthread_mutex_unlock(&comm->lock);
+  if (wanted && !comm->device)
+    warn(path, "the memory of this GPU cannot be read");
+  return wanted && comm->device;
+}
+
 static void dump_call(const struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
   char path[PATH_MAX];
   size_t bytes;
-  pthread_mutex_lock(&comm->lock);
-  const bool wanted = is_wanted(call, path, sizeof path, &bytes), on_host = comm->device && comm->device->host_reads;
-  pthread_mutex_unlock(&comm->lock);
-  if (wanted && !on_host)
-    warn(path, "gradients in the memory of a GPU cannot be dumped yet");
-  if (!wanted || !on_host || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+  if (!find_path(call, path, sizeof path, &bytes) || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
     return;                         /* after an abort the program may free its buffers */
-  write_file(path, call->send, bytes);
+  write_file(path, call, bytes);
   tagc_comms_leave(&comm, 1);
+}
+
+bool tagc_dump_waits(const struct tagc_call *call)
+{
+  char path[PATH_MAX];
+  size_t bytes;
+  return *tagc_library_options()->dump && find_path(call, path, sizeof path, &bytes) && !call->comm->device->host_reads;
 }
 
 void tagc_dump_calls(const struct tagc_call *calls, size_t count)

@@ -50,6 +50,20 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
     mixed_status == ncclSuccess ? FORWARD(name, __VA_ARGS__) : mixed_status;                                           \
   })
 
+/* The same for what works on a stream beside the collectives. */
+#define MIX_AND_FORWARD_IN_ORDER(name, ...)                                                                            \
+  ({                                                                                                                   \
+    struct tagc_comm *ordered_comm = watched() ? tagc_levels_find_ordered(comm) : NULL;                                \
+    tagc_levels_before_plain(ordered_comm, stream);                                                                    \
+    ncclResult_t ordered_status = MIX_AND_FORWARD(name, __VA_ARGS__);                                                  \
+    if (!tagc_group_passed(nccl, ordered_comm, stream)) {                                                              \
+      ordered_status = tagc_no_memory("a call of a group");                                                            \
+      tagc_group_fail(nccl, ordered_status);                                                                           \
+    }                                                                                                                  \
+    tagc_comm_release(ordered_comm);                                                                                   \
+    ordered_status;                                                                                                    \
+  })
+
 /* Is a launch on this communicator under way in the background? NCCL refuses most calls then. */
 static inline bool busy(ncclComm_t comm) { return watched() && tagc_background_ask(comm) == ncclInProgress; }
 
@@ -140,7 +154,7 @@ EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type
   CALLED;
   if (refused(nccl, comm))
     return ncclInvalidArgument;
-  return MIX_AND_FORWARD(ncclSend, send, count, type, peer, comm, stream);
+  return MIX_AND_FORWARD_IN_ORDER(ncclSend, send, count, type, peer, comm, stream);
 }
 
 EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
@@ -148,7 +162,7 @@ EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int 
   CALLED;
   if (refused(nccl, comm))
     return ncclInvalidArgument;
-  return MIX_AND_FORWARD(ncclRecv, recv, count, type, peer, comm, stream);
+  return MIX_AND_FORWARD_IN_ORDER(ncclRecv, recv, count, type, peer, comm, stream);
 }
 
 EXPORT ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
@@ -158,7 +172,7 @@ EXPORT ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_
   CALLED;
   if (refused(nccl, comm))
     return ncclInvalidArgument;
-  return MIX_AND_FORWARD(ncclPutSignal, local, count, type, peer, window, offset, signal, context, flags, comm, stream);
+  return MIX_AND_FORWARD_IN_ORDER(ncclPutSignal, local, count, type, peer, window, offset, signal, context, flags, comm, stream);
 }
 
 EXPORT ncclResult_t ncclSignal(int peer, int signal, int context, unsigned int flags, ncclComm_t comm, cudaStream_t stream)
@@ -166,7 +180,7 @@ EXPORT ncclResult_t ncclSignal(int peer, int signal, int context, unsigned int f
   CALLED;
   if (refused(nccl, comm))
     return ncclInvalidArgument;
-  return MIX_AND_FORWARD(ncclSignal, peer, signal, context, flags, comm, stream);
+  return MIX_AND_FORWARD_IN_ORDER(ncclSignal, peer, signal, context, flags, comm, stream);
 }
 
 EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncclComm_t comm, cudaStream_t stream)
@@ -174,7 +188,7 @@ EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncc
   CALLED;
   if (refused(nccl, comm))
     return ncclInvalidArgument;
-  return MIX_AND_FORWARD(ncclWaitSignal, count, signals, comm, stream);
+  return MIX_AND_FORWARD_IN_ORDER(ncclWaitSignal, count, signals, comm, stream);
 }
 
 /* ---- groups -------------------------------------------------------------------------------------------------------- */
@@ -359,6 +373,7 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
     begin_anew(comm);
   ncclResult_t status = MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags);
   status = tagc_levels_close_group(alive, together, status);
+  tagc_comm_await_driver(alive);
   tagc_comm_release(alive);
   return born(nccl, status, child, comm, &birth);
 }
@@ -420,6 +435,7 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
   bool together = tagc_levels_open_group(ended);
   tagc_levels_end(ended, true);
   ncclResult_t status = tagc_levels_close_group(ended, together, FORWARD(ncclCommAbort, comm));
+  tagc_comm_await_driver(ended);
   tagc_comm_release(ended);
   return status;
 }
@@ -450,6 +466,7 @@ EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
   if (watched() && comm && !tagc_real_refuses(status))
     begin_anew(comm);
   status = tagc_levels_close_group(alive, together, status);
+  tagc_comm_await_driver(alive);
   tagc_comm_release(alive);
   return status;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "env/log.h"
+#include "interpose/ballot.h"
 #include "interpose/comm.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
@@ -200,6 +201,7 @@ static void account(const struct work *w)
     struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
     sent = tagc_layout_traffic(&w->job.shape, &w->job.layout, &hosts, comm->scope.two_levels);
     row->compressed++;
+    comm->ledger->timed_calls += w->device->host_reads;
     row->raw_bytes += (uint64_t)comm->nranks * shard;
     tagc_traffic_add(&row->plain, &plain);
     tagc_traffic_add(&row->sent, &sent);
@@ -214,25 +216,49 @@ static bool mark(const struct work *w, enum tagc_mark mark)
   return !w->job.tally || w->device->tally_mark(w->device, w->job.tally, mark, w->call->stream);
 }
 
-/* Earlier work on our memory may be on another stream. */
-static bool begin(struct work *w)
+/* What a device could not do is said by what NCCL says of its own troubles with one. */
+static ncclResult_t done(bool good) { return good ? ncclSuccess : ncclUnhandledCudaError; }
+
+/* When the ranks voted, all of them could compress the calls of the slot. A rank that cannot any more has no way of its own: the others
+ * send payloads and wait for some. */
+static ncclResult_t refuse(const struct work *w, enum tagc_reason reason, ncclResult_t error)
 {
-  lay_out(w);
-  tagc_comm_read_tally(w->call->comm, w->call->slot);
-  return w->device->fence_wait(w->device, w->call->comm->fence, w->call->stream) && mark(w, TAGC_MARK_BEGUN);
+  tagc_log(TAGC_LOG_ERROR, "interpose", "communicator %llu, %s: %s, which was not so when the ranks voted to compress it: the call "
+           "fails", (unsigned long long)w->call->comm->ledger->number, tagc_ledger_row(w->call->comm->ledger, w->call->slot)->name,
+           tagc_reason_words(reason));
+  return error;
 }
 
-static bool prepare(struct work *w)
+/* Earlier work on our memory may be on another stream. */
+static ncclResult_t begin(struct work *w)
+{
+  const struct tagc_call *call = w->call;
+  if (call->scale_hidden)
+    return refuse(w, TAGC_REASON_scalar, ncclInvalidUsage);
+  if (!tagc_ballot_reaches(call))
+    return refuse(w, TAGC_REASON_memory, ncclInvalidArgument);
+  if (w->job.tally)
+    tagc_comm_read_tally(call->comm, call->slot);
+  bool good = w->device->fence_wait(w->device, call->comm->fence, call->stream);
+  if (call->comm->ordered)
+    good = good && w->device->fence_wait(w->device, call->comm->plain_fence, call->stream);
+  return done(good && mark(w, TAGC_MARK_BEGUN));
+}
+
+static ncclResult_t prepare(struct work *w)
 {
   double began = tagc_clock_ms();
-  bool good = w->call->decision.action == TAGC_FLUSH ? w->device->flush(w->device, &w->job, w->scratch, w->call->stream)
-                                                     : w->device->prepare(w->device, codec_of(w), &w->job, w->call->stream);
+  bool good = !w->sums || mark(w, TAGC_MARK_SUMMED);
+  if (w->call->decision.action == TAGC_FLUSH)
+    good = good && w->device->flush(w->device, &w->job, w->scratch, w->call->stream);
+  else
+    good = good && w->device->prepare(w->device, codec_of(w), &w->job, w->call->stream);
   if (w->device->host_reads)
     w->call->comm->ledger->encode_ms += tagc_clock_ms() - began;
-  return good;
+  return done(good);
 }
 
-static bool encode(struct work *w)
+static ncclResult_t encode(struct work *w)
 {
   double began = tagc_clock_ms();
   bool good = true;
@@ -241,10 +267,10 @@ static bool encode(struct work *w)
     good = w->device->encode(w->device, codec_of(w), &w->job, w->call->stream) && mark(w, TAGC_MARK_ENCODED);
   if (w->device->host_reads)
     w->call->comm->ledger->encode_ms += tagc_clock_ms() - began;
-  return good;
+  return done(good);
 }
 
-static bool decode(struct work *w)
+static ncclResult_t decode(struct work *w)
 {
   double began = tagc_clock_ms();
   bool good = true;
@@ -253,7 +279,7 @@ static bool decode(struct work *w)
            mark(w, TAGC_MARK_DECODED);
   if (w->device->host_reads)
     w->call->comm->ledger->decode_ms += tagc_clock_ms() - began;
-  return good;
+  return done(good);
 }
 
 /* In two levels the messages that a rank receives tell of one rank a host alone; but what is made of it, all ranks must do
@@ -264,7 +290,10 @@ static ncclResult_t enqueue_told(const struct tagc_exchange *real, void *batch, 
   return w->told ? tagc_levels_largest(real, w->call, w->told, TAGC_TOLD_WORDS) : ncclSuccess;
 }
 
-static bool tell(struct work *w) { return !w->told || w->device->tell(w->device, &w->job, w->told, w->call->stream); }
+static ncclResult_t tell(struct work *w)
+{
+  return done(!w->told || w->device->tell(w->device, &w->job, w->told, w->call->stream));
+}
 
 /* What a device has counted is asked for at the same calls on all ranks, and is some calls old then. */
 static bool ask_density(struct work *w)
@@ -275,10 +304,10 @@ static bool ask_density(struct work *w)
   return w->device->tally_denser(w->device, w->job.tally, w->call->stream, &w->denser);
 }
 
-static bool hear(struct work *w)
+static ncclResult_t hear(struct work *w)
 {
-  return w->call->decision.action != TAGC_COMPRESS ||
-         (w->device->settle(w->device, &w->job, w->told, w->call->stream) && ask_density(w));
+  return done(w->call->decision.action != TAGC_COMPRESS ||
+              (w->device->settle(w->device, &w->job, w->told, w->call->stream) && ask_density(w)));
 }
 
 static bool any_told(const struct batch *batch)
@@ -297,17 +326,35 @@ static void settle(const struct work *w)
   account(w);
 }
 
-/* What a device could not do is said by what NCCL says of its own troubles with one. */
-static ncclResult_t run_each(struct batch *batch, bool (*step)(struct work *w), ncclResult_t status)
+/* Nothing more is begun where one of the communicators has been aborted: the program may free its buffers. */
+static ncclResult_t run_each(struct batch *batch, ncclResult_t (*step)(struct work *w), ncclResult_t status)
 {
-  for (size_t i = 0; i < batch->count && status == ncclSuccess; i++)
-    if (!step(&batch->work[i]))
+  if (status != ncclSuccess)
+    return status;
+  bool alive = tagc_comms_enter_driver(batch->comms, batch->count);
+  for (size_t i = 0; i < batch->count && alive && status == ncclSuccess; i++)
+    status = step(&batch->work[i]);
+  alive &= tagc_comms_leave_driver(batch->comms, batch->count);
+  return status == ncclSuccess && !alive ? ncclInternalError : status;
+}
+
+/* Behind the last work on our memory, whatever became of the calls. */
+static ncclResult_t set_fences(struct batch *batch, ncclResult_t status)
+{
+  tagc_comms_enter_driver(batch->comms, batch->count);
+  for (size_t i = 0; i < batch->count; i++) {
+    const struct work *w = &batch->work[i];
+    if (!w->device->fence_set(w->device, w->call->comm->fence, w->call->stream) && status == ncclSuccess)
       status = ncclUnhandledCudaError;
-  return status;
+  }
+  bool alive = tagc_comms_leave_driver(batch->comms, batch->count);
+  return status == ncclSuccess && !alive ? ncclInternalError : status;
 }
 
 static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
 {
+  for (size_t i = 0; i < batch->count; i++)
+    lay_out(&batch->work[i]);
   ncclResult_t status = run_each(batch, begin, ncclSuccess);
   if (status == ncclSuccess && any_two_levels(batch))
     status = exchange(real, batch, enqueue_sums);
@@ -322,11 +369,7 @@ static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
   if (status == ncclSuccess && any_told(batch))
     status = exchange(real, batch, enqueue_told);
   status = run_each(batch, hear, status);
-  for (size_t i = 0; i < batch->count; i++) {
-    const struct work *w = &batch->work[i];
-    if (w->device && !w->device->fence_set(w->device, w->call->comm->fence, w->call->stream) && status == ncclSuccess)
-      status = ncclUnhandledCudaError;
-  }
+  status = set_fences(batch, status);
   for (size_t i = 0; i < batch->count; i++)
     if (status == ncclSuccess)
       settle(&batch->work[i]);

@@ -9,10 +9,16 @@
 #include "interpose/comm.h"
 #include "interpose/exchange.h"
 #include "interpose/launch.h"
+#include "interpose/levels.h"
 
 struct destroyed {
   ncclRedOp_t op;
   struct tagc_comm *comm;           /* a reference is held */
+};
+
+struct passed {
+  struct tagc_comm *comm;           /* a reference is held */
+  cudaStream_t stream;
 };
 
 struct group {
@@ -23,6 +29,8 @@ struct group {
   size_t held_count, held_room;
   struct destroyed *destroyed;      /* ops to destroy after the end */
   size_t destroyed_count;
+  struct passed *passed;            /* calls to be noted after the end */
+  size_t passed_count;
 };
 
 /* The group that is open, NULL: none. The thread-local part is small on purpose: a preloaded library has little static TLS.
@@ -39,6 +47,9 @@ static void group_free(struct group *g)
     tagc_comm_release(g->held[i].comm);
   for (size_t i = 0; i < g->destroyed_count; i++)
     tagc_comm_release(g->destroyed[i].comm);
+  for (size_t i = 0; i < g->passed_count; i++)
+    tagc_comm_release(g->passed[i].comm);
+  free(g->passed);
   free(g->held);
   free(g->destroyed);
   free(g);
@@ -106,11 +117,36 @@ ncclResult_t tagc_group_mix(const struct tagc_nccl *nccl)
   for (size_t i = 0; i < group->held_count; i++) {
     tagc_comm_pass_mixed(group->held[i].comm, &group->held[i]);
     if (status == ncclSuccess)
-      status = tagc_forward(&group->held[i]);
+      status = tagc_group_forward(&group->held[i]);
     tagc_comm_release(group->held[i].comm);
   }
   group->held_count = 0;
   return status;
+}
+
+bool tagc_group_passed(const struct tagc_nccl *nccl, struct tagc_comm *comm, cudaStream_t stream)
+{
+  struct group *g = of_thread[nccl->group];
+  if (!comm || !comm->ordered)
+    return true;
+  if (!g) {
+    tagc_levels_after_plain(comm, stream);
+    return true;
+  }
+  struct passed *more = realloc(g->passed, (g->passed_count + 1) * sizeof *more);
+  if (!more)
+    return false;
+  tagc_comm_retain(comm);
+  more[g->passed_count++] = (struct passed){comm, stream};
+  g->passed = more;
+  return true;
+}
+
+ncclResult_t tagc_group_forward(const struct tagc_call *call)
+{
+  tagc_levels_before_plain(call->comm, call->stream);
+  ncclResult_t status = tagc_forward(call);
+  return tagc_group_passed(call->nccl, call->comm, call->stream) ? status : tagc_no_memory("a call of a group");
 }
 
 bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, ncclComm_t comm)
@@ -135,6 +171,8 @@ bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, nccl
 
 static void finish(struct group *g)
 {
+  for (size_t i = 0; i < g->passed_count; i++)
+    tagc_levels_after_plain(g->passed[i].comm, g->passed[i].stream);
   for (size_t i = 0; i < g->destroyed_count; i++) {
     struct destroyed *d = &g->destroyed[i];
     /* A launch in the background may still need it. The handle of an aborted communicator may be another's by now. */

@@ -27,6 +27,13 @@ void tagc_group_fail(const struct tagc_nccl *nccl, ncclResult_t error);
  * Outside a group nothing happens. Returns the first error of the real library. */
 ncclResult_t tagc_group_mix(const struct tagc_nccl *nccl);
 
+/* Hands a call of a communicator to the real function as it came, outside a group or in one that is mixed. */
+ncclResult_t tagc_group_forward(const struct tagc_call *call);
+
+/* A call on a communicator went on as it came: that is noted (levels.h), now or when the group that is open has ended. False without
+ * memory. */
+bool tagc_group_passed(const struct tagc_nccl *nccl, struct tagc_comm *comm, cudaStream_t stream);
+
 /* ncclRedOpDestroy in a group that holds a call with this op: true, and the op is destroyed after the group's end. */
 bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, ncclComm_t comm);
 

@@ -5,9 +5,11 @@
 
 #include "interpose/auto.h"
 #include "interpose/background.h"
+#include "interpose/ballot.h"
 #include "interpose/comm.h"
 #include "interpose/dump.h"
 #include "interpose/execute.h"
+#include "interpose/levels.h"
 #include "interpose/vote.h"
 
 static ncclResult_t inside(ncclResult_t (*function)(void))
@@ -43,6 +45,15 @@ static bool needs_rounds(struct tagc_call *calls, size_t count)
   return needs;
 }
 
+/* Before the vote: what is to be known of a call that goes on as it came. */
+static void look(const struct tagc_call *call)
+{
+  if (call->decision.reason != TAGC_REASON_warm_up)
+    return;
+  tagc_ballot_look(call);
+  tagc_auto_look(call);
+}
+
 static ncclResult_t enqueue_plain(const struct tagc_exchange *real, void *calls, size_t i)
 {
   (void)real;
@@ -58,14 +69,18 @@ static ncclResult_t run_plain_round(const struct tagc_exchange *real, struct tag
     return tagc_no_memory("the calls of a group");
   for (size_t i = 0; i < count; i++) {
     comms[i] = calls[i]->comm;
-    tagc_auto_look(calls[i]);
+    look(calls[i]);
     account(calls[i]);
   }
   ncclResult_t status = ncclInternalError;
+  for (size_t i = 0; i < count; i++)
+    tagc_levels_before_plain(calls[i]->comm, calls[i]->stream);
   if (tagc_comms_enter(comms, count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS)) {
     status = tagc_exchange_run(real, comms, count, enqueue_plain, calls);
     tagc_comms_leave(comms, count);
   }
+  for (size_t i = 0; i < count; i++)
+    tagc_levels_after_plain(calls[i]->comm, calls[i]->stream);
   if (comms != one)
     free(comms);
   return status;
@@ -94,6 +109,36 @@ static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_call
   return tagc_execute(real, calls + plain, count - plain);
 }
 
+/* Nothing on any of the streams on which these calls call the communicator comes before what is on another one. Its fence goes from
+ * one to the next, and so stays behind all that it was behind. */
+static bool join_streams(struct tagc_comm *comm, const struct tagc_call *calls, size_t count)
+{
+  const struct tagc_device *device = comm->device;
+  bool good = comm->fence || (comm->fence = device->fence_make(device));
+  for (size_t i = 0; i < count && good; i++)
+    good = calls[i].comm != comm || (device->fence_wait(device, comm->fence, calls[i].stream) &&
+                                     device->fence_set(device, comm->fence, calls[i].stream));
+  for (size_t i = 0; i < count && good; i++)
+    good = calls[i].comm != comm || device->fence_wait(device, comm->fence, calls[i].stream);
+  return good;
+}
+
+/* NCCL runs a group as if it were called on each of a communicator's streams in it: all of them are joined before and after. In rounds
+ * that is ours to do. */
+static ncclResult_t join_all(const struct tagc_call *calls, size_t count)
+{
+  for (size_t i = 1; i < count; i++) {
+    size_t before = 0, own = 0;     /* is it the first one of its communicator on a second stream? */
+    for (size_t j = 0; j < i; j++) {
+      before += calls[j].comm == calls[i].comm;
+      own += calls[j].comm == calls[i].comm && calls[j].stream == calls[i].stream;
+    }
+    if (before && !own && calls[i].comm->device && !join_streams(calls[i].comm, calls, count))
+      return ncclUnhandledCudaError;
+  }
+  return ncclSuccess;
+}
+
 /* Is calls[i] the `round`-th call of its communicator? */
 static bool is_of_round(const struct tagc_call *calls, size_t i, size_t round)
 {
@@ -108,6 +153,9 @@ static ncclResult_t run_rounds(const struct tagc_exchange *real, struct tagc_cal
 {
   struct tagc_call *one[1], **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
   ncclResult_t status = chosen ? ncclSuccess : tagc_no_memory("the calls of a group");
+  tagc_dump_calls(calls, count);
+  if (status == ncclSuccess)
+    status = join_all(calls, count);
   for (size_t round = 0, n = 1; n && status == ncclSuccess; round++) {
     n = 0;
     for (size_t i = 0; i < count; i++)
@@ -116,6 +164,8 @@ static ncclResult_t run_rounds(const struct tagc_exchange *real, struct tagc_cal
     if (n)
       status = run_round(real, chosen, n);
   }
+  if (status == ncclSuccess)
+    status = join_all(calls, count);
   if (chosen != one)
     free(chosen);
   return status;
@@ -134,8 +184,10 @@ static bool is_of_one_communicator(const struct tagc_call *calls, size_t count)
 static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_call *calls, size_t count, bool in_group)
 {
   ncclResult_t status = ncclSuccess;
+  tagc_dump_calls(calls, count);
   for (size_t i = 0; i < count; i++) {
-    tagc_auto_look(&calls[i]);
+    look(&calls[i]);
+    tagc_levels_before_plain(calls[i].comm, calls[i].stream);
     if (status == ncclSuccess)
       status = tagc_forward(&calls[i]);
     account(&calls[i]);
@@ -144,6 +196,8 @@ static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_
     ncclResult_t ended = inside(real->end);
     status = status == ncclSuccess ? ended : status;
   }
+  for (size_t i = 0; i < count; i++)
+    tagc_levels_after_plain(calls[i].comm, calls[i].stream);
   for (size_t i = 0; i < count && status == ncclInProgress; i++)
     tagc_comm_is_in_progress(calls[i].comm, is_of_one_communicator(calls, count));
   return status;
@@ -157,20 +211,29 @@ static bool all_nonblocking(const struct tagc_call *calls, size_t count)
   return true;
 }
 
+/* Does anything wait for the device before these calls can go on as they came? */
+static bool any_waits(const struct tagc_call *calls, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (tagc_dump_waits(&calls[i]) || tagc_auto_waits(&calls[i]))
+      return true;
+  return false;
+}
+
 ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, bool in_group)
 {
   struct tagc_exchange real;
-  tagc_dump_calls(calls, count);
   bool complete = tagc_exchange_find(&real, calls[0].nccl);
   for (size_t i = 0; i < count; i++)
     calls[i].decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_missing};
-  if (!complete || !needs_rounds(calls, count))
+  const bool background = all_nonblocking(calls, count);
+  if (!complete || (!needs_rounds(calls, count) && !(background && any_waits(calls, count))))
     return run_all_plain(&real, calls, count, in_group);
   /* Empty for us, the program's group may still hold what NCCL goes on with: a birth or the end of a communicator. */
   ncclResult_t ended = in_group ? inside(real.end) : ncclSuccess;
   if (ended != ncclSuccess && ended != ncclInProgress)
     return ended;
-  if (all_nonblocking(calls, count) && tagc_background_start(&real, run_rounds, calls, count))
+  if (background && tagc_background_start(&real, run_rounds, calls, count))
     return ncclInProgress;
   ncclResult_t status = run_rounds(&real, calls, count);
   return status == ncclSuccess ? ended : status;

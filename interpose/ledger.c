@@ -74,7 +74,7 @@ void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *f
   to->raw_bytes += from->raw_bytes;
   tagc_traffic_add(&to->plain, &from->plain);
   tagc_traffic_add(&to->sent, &from->sent);
-  to->residuals_dropped += from->residuals_dropped;
+  to->residuals_dropped += from->residuals_dropped + from->stats.dropped;
   to->stats.selected += from->stats.selected;
   to->stats.unrecovered += from->stats.unrecovered;
   to->stats.nonfinite += from->stats.nonfinite;

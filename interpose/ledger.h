@@ -54,7 +54,8 @@ struct tagc_ledger {
   size_t row_count;
   struct tagc_ledger_row rest;      /* reduce-scatters outside slots, and slots of earlier locks */
   uint64_t other_calls;             /* calls that are no reduce-scatter */
-  double encode_ms, exchange_ms, decode_ms;
+  double encode_ms, exchange_ms, decode_ms;   /* of timed_calls */
+  uint64_t timed_calls;             /* compressed calls whose times are known: a device tells them late, or not at all */
   uint64_t cycles_plain, cycles_compressed;
   struct tagc_ledger_side sides[2]; /* plain, compressed */
   struct tagc_traffic sent;         /* by all reduce-scatters so far, plain or not */

@@ -8,6 +8,7 @@
 
 #include "env/log.h"
 #include "interpose/ballot.h"
+#include "interpose/capture.h"
 #include "interpose/library.h"
 #include "kernels/codec_bits.h"
 
@@ -296,6 +297,36 @@ ncclResult_t tagc_levels_greet(const struct tagc_exchange *real, const struct ta
     status = real->reduce_scatter(words, in + comm->nranks + level, 1, ncclInt64, ncclMin, atomic_load(&comm->level[level]),
                                   call->stream);
   return status;
+}
+
+static atomic_int ordered_comms;    /* none is the rule, and costs one load then */
+
+void tagc_levels_keep_order(struct tagc_comm *comm, bool keep)
+{
+  atomic_fetch_add(&ordered_comms, keep - comm->ordered);
+  comm->ordered = keep;
+}
+
+struct tagc_comm *tagc_levels_find_ordered(ncclComm_t handle)
+{
+  struct tagc_comm *comm = atomic_load_explicit(&ordered_comms, memory_order_relaxed) ? tagc_comm_find(handle) : NULL;
+  if (!comm || comm->ordered)
+    return comm;
+  tagc_comm_release(comm);
+  return NULL;
+}
+
+/* A device that fails here has said so in the log, and NCCL's own call will not fare better. */
+void tagc_levels_before_plain(const struct tagc_comm *comm, cudaStream_t stream)
+{
+  if (comm && comm->ordered && !tagc_capture_is_active(stream))
+    comm->device->fence_wait(comm->device, comm->fence, stream);
+}
+
+void tagc_levels_after_plain(const struct tagc_comm *comm, cudaStream_t stream)
+{
+  if (comm && comm->ordered && !tagc_capture_is_active(stream))
+    comm->device->fence_set(comm->device, comm->plain_fence, stream);
 }
 
 /* ---- how they fare, and their end ------------------------------------------------------------------------------------ */

@@ -71,6 +71,19 @@ ncclResult_t tagc_levels_largest(const struct tagc_exchange *real, const struct 
 size_t tagc_levels_greeting_words(const struct tagc_comm *comm);
 ncclResult_t tagc_levels_greet(const struct tagc_exchange *real, const struct tagc_call *call, int64_t *words);
 
+/* NCCL runs what is called on a communicator one after the other, whatever streams it is called on: a kernel waits for its peers, and
+ * where the ranks' GPUs ran several at once in different orders, they could wait for one another for ever. Of three communicators it
+ * knows no order, so fences keep it: what goes in two levels comes after all calls that went on as they came, and these after it.
+ * What a CUDA graph has captured is out of reach. */
+
+/* From now on, or no more. */
+void tagc_levels_keep_order(struct tagc_comm *comm, bool keep);
+/* The communicator of a handle if it is one of those, with a reference; else NULL. */
+struct tagc_comm *tagc_levels_find_ordered(ncclComm_t handle);
+/* Before a call goes on as it came, and when it has been launched. Nothing where the order is not kept (NULL is allowed). */
+void tagc_levels_before_plain(const struct tagc_comm *comm, cudaStream_t stream);
+void tagc_levels_after_plain(const struct tagc_comm *comm, cudaStream_t stream);
+
 /* ---- how they fare, and their end ------------------------------------------------------------------------------------ */
 
 /* What NCCL says of the sub-communicators of a handle; ncclSuccess where there are none. */

@@ -93,9 +93,10 @@ bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, con
   return false;
 }
 
-enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, bool on_host, float *scale)
+enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, bool host_reads, float *scale, bool *hidden)
 {
   *scale = 1;
+  *hidden = false;
   if (op == ncclSum)
     return TAGC_OP_SUM;
   if (op == ncclAvg)
@@ -108,9 +109,11 @@ enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type
   if (entry && entry->type == type) {
     if (!entry->device_scalar)
       *scale = entry->scalar;
-    else if (on_host)
+    else if (host_reads)
       *scale = scalar_value(entry->device_scalar, type);
-    kind = entry->device_scalar && !on_host ? TAGC_OP_OTHER : TAGC_OP_PREMULSUM;
+    else
+      *hidden = true;
+    kind = TAGC_OP_PREMULSUM;
   }
   pthread_rwlock_unlock(&lock);
   return kind;

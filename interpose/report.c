@@ -23,6 +23,12 @@ static const char *human(uint64_t bytes, char text[16])
 
 static double ratio(uint64_t part, uint64_t whole) { return whole ? (double)part / (double)whole : 1; }
 
+/* The times of those calls that tell them, for all. */
+static double of_all_calls(double ms, const struct tagc_ledger *ledger, uint64_t compressed)
+{
+  return ledger->timed_calls ? ms * (double)compressed / (double)ledger->timed_calls : 0;
+}
+
 static uint64_t all_of(const struct tagc_traffic *traffic) { return traffic->inside + traffic->between; }
 
 /* What counts: bytes for other hosts, where there are any. */
@@ -158,7 +164,9 @@ static void print_total(const struct tagc_ledger *ledger, const struct tagc_ledg
            " cycles_compressed=%" PRIu64 " cycles_plain=%" PRIu64,
            ledger->codec, ledger->nranks, total->calls, total->compressed, total->raw_bytes, all_of(&total->sent),
            all_of(&total->plain), total->sent.between, total->plain.between, ledger->hosts.hosts, ledger->two_levels ? 2 : 1,
-           ledger->encode_ms, ledger->exchange_ms, ledger->decode_ms, total->stats.unrecovered,
+           of_all_calls(ledger->encode_ms, ledger, total->compressed),
+           of_all_calls(ledger->exchange_ms, ledger, total->compressed),
+           of_all_calls(ledger->decode_ms, ledger, total->compressed), total->stats.unrecovered,
            __builtin_sqrt(total->stats.residual_norm2), ledger->cycles_compressed, ledger->cycles_plain);
 }
 
@@ -190,8 +198,9 @@ static void print_ledger(const struct tagc_ledger *ledger)
   uint64_t cycles = ledger->cycles_compressed ? ledger->cycles_compressed : 1;
   if (total.compressed)
     tagc_say("  a compressed cycle: encode %.2f ms, exchange %.2f ms, decode %.2f ms; %" PRIu64 " cycles compressed, %"
-             PRIu64 " plain", ledger->encode_ms / (double)cycles, ledger->exchange_ms / (double)cycles,
-             ledger->decode_ms / (double)cycles, ledger->cycles_compressed, ledger->cycles_plain);
+             PRIu64 " plain", of_all_calls(ledger->encode_ms, ledger, total.compressed) / (double)cycles,
+             of_all_calls(ledger->exchange_ms, ledger, total.compressed) / (double)cycles,
+             of_all_calls(ledger->decode_ms, ledger, total.compressed) / (double)cycles, ledger->cycles_compressed, ledger->cycles_plain);
   print_ab(ledger);
   print_total(ledger, &total);
   if (tagc_library_options()->mode == TAGC_MODE_AB)

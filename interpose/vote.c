@@ -31,9 +31,12 @@ bool tagc_vote_is_due(const struct tagc_call *call)
 struct vote {
   struct tagc_call *call;
   int64_t *host, *device;           /* what is told and heard; on the device the words of the peers come behind it */
+  bool pinned;                      /* `device` is memory of the host */
+  void *scratch;                    /* of the probe */
   size_t room, words;               /* of them, and how many are used now; 0: there is nothing to tell */
   bool decided;                     /* everything stays plain: nothing is left to be asked */
   bool postponed;                   /* decided for now: the vote will be held again */
+  bool reserved;                    /* the memory for what this rank would do */
   struct tagc_wire wire;
 };
 
@@ -52,15 +55,16 @@ static void free_votes(struct votes *votes)
     const struct vote *v = &votes->votes[i];
     const struct tagc_device *device = votes->comms[i]->device;
     free(v->host);
-    device->release(device, v->device, v->call->stream);
-    device->release(device, votes->probings[i].scratch, v->call->stream);
+    device->release(device, v->pinned ? NULL : v->device, v->call->stream);
+    device->release(device, v->scratch, v->call->stream);
   }
   free(votes->votes);
   free(votes->comms);
   free(votes->probings);
 }
 
-/* Takes the memory for one vote. False without it; what lacks for slots or for the probe is told to the others instead. */
+/* Takes the memory for one vote. False without it; what lacks for slots or for the probe is told to the others instead, and for that
+ * a GPU that is full is no hindrance. */
 static bool prepare(struct vote *v, struct tagc_probing *probing, struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
@@ -70,13 +74,16 @@ static bool prepare(struct vote *v, struct tagc_probing *probing, struct tagc_ca
   v->call = probing->call = call;
   v->room = ballot > seen ? ballot : seen;
   v->host = malloc(v->room * sizeof *v->host);
-  const size_t greeting = tagc_levels_greeting_words(comm);
-  v->device = device->alloc(device, (v->room + greeting) * sizeof *v->device, call->stream);
+  const size_t greeting = tagc_levels_greeting_words(comm), bytes = (v->room + greeting) * sizeof *v->device;
+  v->device = device->alloc(device, bytes, call->stream);
+  v->pinned = !v->device;
+  if (v->pinned)
+    v->device = device->alloc_pinned(device, bytes);
   if (v->device && !device->clear(device, v->device + v->room, greeting * sizeof *v->device, call->stream))
     return false;
   if (is_auto) {
     size_t scratch = tagc_probe_scratch(comm, &probing->found);
-    probing->scratch = device->alloc(device, scratch, call->stream);
+    probing->scratch = v->scratch = device->alloc(device, scratch, call->stream);
     if (probing->scratch && !device->clear(device, probing->scratch, scratch, call->stream))
       return false;
   }
@@ -96,19 +103,20 @@ static ncclResult_t enqueue(const struct tagc_exchange *real, void *votes_, size
   return status == ncclSuccess && greets ? tagc_levels_greet(real, v->call, v->device + v->room) : status;
 }
 
-/* Reads what has come out. The host waits here for the other ranks: an abort must not wait for that. */
-static bool read_words(const struct votes *votes)
+/* Puts the words there, or reads what has come out. The host waits here for the other ranks: an abort must not wait for that. */
+static ncclResult_t carry(const struct votes *votes, bool to_device)
 {
-  if (!tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
-    return false;
-  bool good = true;
-  for (size_t i = 0; i < votes->count; i++) {
+  bool good = true, alive = tagc_comms_enter_driver(votes->comms, votes->count);
+  for (size_t i = 0; i < votes->count && alive; i++) {
     const struct vote *v = &votes->votes[i];
     const struct tagc_device *device = votes->comms[i]->device;
+    const size_t bytes = v->words * sizeof *v->host;
     if (!v->decided && v->words)
-      good &= device->get(device, v->host, v->device, v->words * sizeof *v->host, v->call->stream);
+      good &= to_device ? device->put(device, v->device, v->host, bytes, v->call->stream)
+                        : device->get(device, v->host, v->device, bytes, v->call->stream);
   }
-  return tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS) && good;
+  alive &= tagc_comms_leave_driver(votes->comms, votes->count);
+  return !alive ? ncclInternalError : good ? ncclSuccess : ncclUnhandledCudaError;
 }
 
 /* All-reduces the words of those that are not decided, with min. */
@@ -116,19 +124,14 @@ static ncclResult_t meet(const struct tagc_exchange *real, struct votes *votes, 
 {
   bool any = false;
   votes->greet = greet;
-  for (size_t i = 0; i < votes->count; i++) {
-    const struct vote *v = &votes->votes[i];
-    const struct tagc_device *device = votes->comms[i]->device;
-    if (v->decided || !v->words)
-      continue;
-    any = true;
-    if (!device->put(device, v->device, v->host, v->words * sizeof *v->host, v->call->stream))
-      return ncclUnhandledCudaError;
-  }
+  for (size_t i = 0; i < votes->count; i++)
+    any |= !votes->votes[i].decided && votes->votes[i].words;
   if (!any)
     return ncclSuccess;
-  ncclResult_t status = tagc_exchange_run(real, votes->comms, votes->count, enqueue, votes);
-  return status == ncclSuccess && !read_words(votes) ? ncclInternalError : status;
+  ncclResult_t status = carry(votes, true);
+  if (status == ncclSuccess)
+    status = tagc_exchange_run(real, votes->comms, votes->count, enqueue, votes);
+  return status == ncclSuccess ? carry(votes, false) : status;
 }
 
 /* ---- what they tell --------------------------------------------------------------------------------------------------- */
@@ -195,15 +198,12 @@ static ncclResult_t share_surveys(const struct tagc_exchange *real, struct votes
   ncclResult_t status = meet(real, votes, false);
   for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
     struct vote *v = &votes->votes[i];
-    struct tagc_probing *probing = &votes->probings[i];
     pthread_mutex_lock(&votes->comms[i]->lock);
     v->postponed = !v->decided && tagc_auto_postpone(votes->comms[i], v->host);
     v->decided = v->decided || v->postponed || !tagc_auto_hear(votes->comms[i], v->host);
     pthread_mutex_unlock(&votes->comms[i]->lock);
-    if (v->decided) {
-      votes->comms[i]->device->release(votes->comms[i]->device, probing->scratch, v->call->stream);
-      probing->scratch = NULL;
-    }
+    if (v->decided)
+      votes->probings[i].scratch = NULL;
   }
   return status;
 }
@@ -231,25 +231,45 @@ static ncclResult_t share_probes(const struct tagc_exchange *real, struct votes 
   return status;
 }
 
-/* What each would do with its slots, and what all do then. A vote that is decided has all ranks' ballots in its own. */
-static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes *votes)
+/* What each would do with its slots. */
+static ncclResult_t reserve(struct votes *votes)
 {
   const bool is_auto = tagc_options_auto(tagc_library_options());
-  const bool is_flat = tagc_library_options()->scope == TAGC_SCOPE_FLAT;
   for (size_t i = 0; i < votes->count; i++) {
+    const struct vote *v = &votes->votes[i];
+    if (v->postponed)
+      continue;
+    pthread_mutex_lock(&votes->comms[i]->lock);
+    tagc_ballot_plan(votes->comms[i], is_auto && !v->decided ? &v->wire : NULL);
+    pthread_mutex_unlock(&votes->comms[i]->lock);
+  }
+  bool alive = tagc_comms_enter_driver(votes->comms, votes->count);
+  for (size_t i = 0; i < votes->count && alive; i++)
+    if (!votes->votes[i].postponed)
+      votes->votes[i].reserved = tagc_ballot_reserve(votes->comms[i], votes->votes[i].call->stream);
+  return tagc_comms_leave_driver(votes->comms, votes->count) && alive ? ncclSuccess : ncclInternalError;
+}
+
+/* And what all do then. A vote that is decided has all ranks' ballots in its own. */
+static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes *votes)
+{
+  const bool is_flat = tagc_library_options()->scope == TAGC_SCOPE_FLAT;
+  ncclResult_t status = reserve(votes);
+  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
     struct vote *v = &votes->votes[i];
     if (v->postponed)
       continue;
     pthread_mutex_lock(&votes->comms[i]->lock);
     const size_t ballot = v->words = tagc_ballot_words(votes->comms[i]);
-    tagc_ballot_fill(votes->comms[i], is_auto && !v->decided ? &v->wire : NULL, v->call->stream, v->host);
+    tagc_ballot_fill(votes->comms[i], v->reserved, v->host);
     if (is_flat && !votes->comms[i]->located) {    /* known for the report alone, at no further meeting */
       v->words += tagc_levels_words(votes->comms[i]);
       tagc_levels_tell(votes->comms[i], real, votes->count, v->host + ballot);
     }
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }
-  ncclResult_t status = meet(real, votes, true);
+  if (status == ncclSuccess)
+    status = meet(real, votes, true);
   for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
     const struct vote *v = &votes->votes[i];
     if (v->postponed)
@@ -261,7 +281,12 @@ static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes 
       status = tagc_no_memory("the hosts of a communicator");
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }
-  return status;
+  tagc_comms_enter_driver(votes->comms, votes->count);
+  for (size_t i = 0; i < votes->count; i++)
+    if (votes->comms[i]->voted)
+      tagc_ballot_trim(votes->comms[i]);
+  bool alive = tagc_comms_leave_driver(votes->comms, votes->count);
+  return status == ncclSuccess && !alive ? ncclInternalError : status;
 }
 
 static ncclResult_t hold(const struct tagc_exchange *real, struct votes *votes)

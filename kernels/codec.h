@@ -54,6 +54,7 @@ struct tagc_codec_stats {
   uint64_t unrecovered;    /* values that peeling could not recover and that were estimated */
   uint64_t nonfinite;      /* values of this rank that travelled as exceptions */
   uint64_t overflowed;     /* shards that came out NaN because exceptions did not fit */
+  uint64_t dropped;        /* residuals that a device found void by itself (device.h), after a step that was not finite */
   double residual_norm2;   /* squared L2 norm of the residual after the last encode (set, not added) */
 };
 

@@ -38,15 +38,19 @@ static void look(void)
   }
   bool good = true;
 #define FIND(name, symbol, parameters) good = good && find(library, #symbol, (void *)&driver.name, sizeof driver.name);
+#define FIND_NEWER(name, symbol, parameters) driver.name = (__typeof__(driver.name))(uintptr_t)dlsym(library, #symbol);
   TAGC_CUDA_FUNCTIONS(FIND)
+  TAGC_CUDA_NEWER_FUNCTIONS(FIND_NEWER)
 #undef FIND
+#undef FIND_NEWER
   if (!good)
     return;
   driver.plays_kernels = dlsym(library, "standin_cuda_launch") != NULL;
   const int error = driver.init(0);
-  if (error || driver.driver_version(&version) || version < LEAST_VERSION)
-    snprintf(reason, sizeof reason, error ? "cuInit fails with %d" : "a CUDA driver of %d is too old: 11020 is needed",
-             error ? error : version);
+  if (error)
+    tagc_cuda_words(error, "cuInit", reason, sizeof reason);
+  else if (driver.driver_version(&version) || version < LEAST_VERSION)
+    snprintf(reason, sizeof reason, "the CUDA driver is of %d.%d: it is older than 11.2", version / 1000, version % 1000 / 10);
   else
     there = true;
 }
@@ -59,16 +63,30 @@ const struct tagc_cuda_driver *tagc_cuda_driver(const char **why)
   return there ? &driver : NULL;
 }
 
+/* Errors of kernels reach whatever call comes next. */
+static bool is_of_earlier_work(int error)
+{
+  return error == 700 || error == 702 || error == 710 || (error >= 714 && error <= 719);
+}
+
+const char *tagc_cuda_words(int error, const char *call, char *text, size_t size)
+{
+  const char *name = NULL;
+  if (!driver.error_name || driver.error_name(error, &name) || !name)
+    name = "an unknown error";
+  snprintf(text, size, "%s: %s (%d)%s", call, name, error,
+           is_of_earlier_work(error) ? ": by this or by earlier work on the GPU, the program's included" : "");
+  return text;
+}
+
 bool tagc_cuda_good(int error, const char *call)
 {
-  static atomic_int told;          /* the last error that was told of */
-  const char *name = NULL;
+  static atomic_uchar told[1024];  /* errors */
+  char text[160];
   if (!error)
     return true;
-  if (atomic_exchange(&told, error) != error) {
-    if (!there || driver.error_name(error, &name) || !name)
-      name = "an unknown error";
-    tagc_log(TAGC_LOG_ERROR, "kernels", "%s: %s (%d)", call, name, error);
-  }
+  const size_t at = error > 0 && error < 1024 ? (size_t)error : 0;
+  if (error != TAGC_CUDA_DEINITIALIZED && !atomic_exchange(&told[at], 1))
+    tagc_log(TAGC_LOG_ERROR, "kernels", "%s", tagc_cuda_words(error, call, text, sizeof text));
   return false;
 }

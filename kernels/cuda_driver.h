@@ -18,10 +18,15 @@
   X(driver_version, cuDriverGetVersion, (int *version)) \
   X(error_name, cuGetErrorName, (int error, const char **name)) \
   X(device_get, cuDeviceGet, (int *device, int ordinal)) \
+  X(device_count, cuDeviceGetCount, (int *count)) \
   X(device_attribute, cuDeviceGetAttribute, (int *value, int attribute, int device)) \
+  X(device_reaches, cuDeviceCanAccessPeer, (int *yes, int device, int peer)) \
   X(context_retain, cuDevicePrimaryCtxRetain, (void **context, int device)) \
   X(context_push, cuCtxPushCurrent_v2, (void *context)) \
   X(context_pop, cuCtxPopCurrent_v2, (void **context)) \
+  X(context_current, cuCtxGetCurrent, (void **context)) \
+  X(context_set, cuCtxSetCurrent, (void *context)) \
+  X(context_version, cuCtxGetApiVersion, (void *context, unsigned *version)) \
   X(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode)) \
   X(stream_create, cuStreamCreate, (void **stream, unsigned flags)) \
   X(stream_synchronize, cuStreamSynchronize, (void *stream)) \
@@ -32,23 +37,34 @@
   X(event_synchronize, cuEventSynchronize, (void *event)) \
   X(event_query, cuEventQuery, (void *event)) \
   X(event_elapsed, cuEventElapsedTime, (float *ms, void *from, void *to)) \
+  X(pool_create, cuMemPoolCreate, (void **pool, const void *properties)) \
+  X(pool_set, cuMemPoolSetAttribute, (void *pool, int attribute, void *value)) \
+  X(pool_access, cuMemPoolSetAccess, (void *pool, const void *accesses, size_t count)) \
   X(alloc, cuMemAlloc_v2, (uint64_t *memory, size_t bytes)) \
-  X(free, cuMemFree_v2, (uint64_t memory)) \
-  X(alloc_async, cuMemAllocAsync, (uint64_t *memory, size_t bytes, void *stream)) \
+  X(alloc_from_pool, cuMemAllocFromPoolAsync, (uint64_t *memory, size_t bytes, void *pool, void *stream)) \
   X(free_async, cuMemFreeAsync, (uint64_t memory, void *stream)) \
   X(alloc_host, cuMemAllocHost_v2, (void **memory, size_t bytes)) \
-  X(free_host, cuMemFreeHost, (void *memory)) \
+  X(pointer_attributes, cuPointerGetAttributes, (unsigned count, int *attributes, void **values, uint64_t pointer)) \
   X(clear, cuMemsetD8Async, (uint64_t to, unsigned char value, size_t count, void *stream)) \
   X(put, cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t bytes, void *stream)) \
   X(get, cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t bytes, void *stream)) \
   X(module_load, cuModuleLoadData, (void **module, const void *image)) \
   X(module_function, cuModuleGetFunction, (void **function, void *module, const char *name)) \
   X(launch, cuLaunchKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, \
-                             unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra))
+                             unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra)) \
+  X(launch_together, cuLaunchCooperativeKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, \
+                                                 unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, \
+                                                 void *stream, void **parameters)) \
+  X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *groups, void *function, int threads, size_t shared))
+
+/* The same for what came later: NULL where the driver lacks it. */
+#define TAGC_CUDA_NEWER_FUNCTIONS(X) \
+  X(context_id, cuCtxGetId, (void *context, unsigned long long *id))
 
 struct tagc_cuda_driver {
 #define TAGC_CUDA_MEMBER(name, symbol, parameters) int (*name) parameters;
   TAGC_CUDA_FUNCTIONS(TAGC_CUDA_MEMBER)
+  TAGC_CUDA_NEWER_FUNCTIONS(TAGC_CUDA_MEMBER)
 #undef TAGC_CUDA_MEMBER
   bool plays_kernels;              /* not a driver but a stand-in, which has the kernels itself, whatever image it gets */
 };
@@ -57,10 +73,18 @@ struct tagc_cuda_driver {
  * NULL) then says why, in words that live as long as the process. */
 const struct tagc_cuda_driver *tagc_cuda_driver(const char **why);
 
-/* False where a call of the driver has failed; the log names the call and the error then, once a kind. */
-bool tagc_cuda_good(int error, const char *call);
+enum {
+  TAGC_CUDA_DEINITIALIZED = 4,     /* the driver is at its end, as the process is */
+  TAGC_CUDA_INVALID_CONTEXT = 201,
+  TAGC_CUDA_NOT_READY = 600,       /* work is not done yet */
+  TAGC_CUDA_CONTEXT_IS_DESTROYED = 709,
+};
 
-/* Does it say only that work is not done yet, or that the driver is at its end, as the process is? */
-enum { TAGC_CUDA_NOT_READY = 600, TAGC_CUDA_DEINITIALIZED = 4 };
+/* "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)". Returns `text`, which is cut where it does not fit. */
+const char *tagc_cuda_words(int error, const char *call, char *text, size_t size);
+
+/* False where a call of the driver has failed; the log names the call and the error then, once an error. Nothing is said at
+ * the driver's end. */
+bool tagc_cuda_good(int error, const char *call);
 
 #endif

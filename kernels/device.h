@@ -15,8 +15,8 @@
 
 #include "kernels/codec.h"
 
-/* Moments of a call, in their order. */
-enum tagc_mark { TAGC_MARK_BEGUN, TAGC_MARK_ENCODED, TAGC_MARK_EXCHANGED, TAGC_MARK_DECODED, TAGC_MARKS };
+/* Moments of a call, in their order. SUMMED: the sums inside a host are there. */
+enum tagc_mark { TAGC_MARK_BEGUN, TAGC_MARK_SUMMED, TAGC_MARK_ENCODED, TAGC_MARK_EXCHANGED, TAGC_MARK_DECODED, TAGC_MARKS };
 
 /* What the ranks of a host tell one another of a call: words of which the largest one counts. */
 enum { TAGC_TOLD_NONFINITE, TAGC_TOLD_SURPLUS, TAGC_TOLD_WORDS };
@@ -36,6 +36,11 @@ struct tagc_device {
   /* Gives memory back (NULL is allowed), after the work that is enqueued on `stream`, or before `fence` was set. */
   void (*release)(const struct tagc_device *self, void *memory, void *stream);
   void (*release_after)(const struct tagc_device *self, void *memory, void *fence);
+  /* Memory of the host that the device and NCCL work on as on the device's own, for where that has none left. It is never given
+   * back: that would wait for all streams. NULL where there is none. */
+  void *(*alloc_pinned)(const struct tagc_device *self, size_t bytes);
+  /* Can kernels work on the buffer? Asks about its first byte alone, and waits for nothing. */
+  bool (*reaches)(const struct tagc_device *self, const void *buffer);
   /* Fills memory with zeros. */
   bool (*clear)(const struct tagc_device *self, void *memory, size_t bytes, void *stream);
   /* Copies from the host, whose side may be reused at once. */
@@ -66,9 +71,11 @@ struct tagc_device {
   bool (*settle)(const struct tagc_device *self, struct tagc_job *job, const int64_t *words, void *stream);
 
   /* What happens on the device later than the host looks: counts and times of the calls of a slot. make: NULL without memory,
-   * or where the host reads all itself; then nothing is done with it. A mark is a moment on the stream, and the last one
-   * ends a call. read: false where the last call that has ended is not known yet, or was read before; else its times, and the counts
-   * of all calls so far. */
+   * or where the host reads all itself; then nothing is done with it. A mark is a moment on the stream: the first one begins
+   * a call, the last one ends it, others may be left out. read: the times of a call that has ended and was not read before,
+   * the earliest one first (ms[i]: until mark i + 1, since the mark before), and adds what was counted since the last time;
+   * false where none is known. The device keeps the last two calls of a slot: who reads before each call hears of nearly
+   * all. */
   void *(*tally_make)(const struct tagc_device *self, void *stream);
   bool (*tally_mark)(const struct tagc_device *self, void *tally, enum tagc_mark mark, void *stream);
   bool (*tally_read)(const struct tagc_device *self, void *tally, double ms[TAGC_MARKS - 1], struct tagc_codec_stats *stats);
@@ -82,8 +89,11 @@ struct tagc_device {
 /* Plain host memory: for a libnccl.so.2 that works on it (the stand-in of the tests). */
 extern const struct tagc_device tagc_device_host;
 
-/* The GPU of that ordinal, through the CUDA driver (device_cuda.c): one table for each. NULL where this build has no kernels for
- * GPUs, or the process no driver that they can use (*why says so then): equal for all ordinals and at all times. */
+/* The GPU of that ordinal, through the CUDA driver (device_cuda.c): one table for each, until its context ends
+ * (cudaDeviceReset), and another one then. NULL where this build has no kernels for GPUs, or the process no driver that they
+ * can use (*why says so then): equal for all ordinals and at all times. A GPU that cannot be used has a table, too, whose
+ * layout() and alloc() say no. The first function of a table that is used sets the GPU up, which may take seconds;
+ * ns_per_byte is there from then on. */
 const struct tagc_device *tagc_device_cuda(int ordinal);
 bool tagc_device_cuda_is_there(const char **why);
 

@@ -37,6 +37,18 @@ static void host_release(const struct tagc_device *self, void *memory, void *str
   free(memory);
 }
 
+static void *host_alloc_pinned(const struct tagc_device *self, size_t bytes)
+{
+  (void)self, (void)bytes;
+  return NULL;
+}
+
+static bool host_reaches(const struct tagc_device *self, const void *buffer)
+{
+  (void)self, (void)buffer;
+  return true;
+}
+
 static bool host_clear(const struct tagc_device *self, void *memory, size_t bytes, void *stream)
 {
   (void)self, (void)stream;
@@ -158,6 +170,8 @@ const struct tagc_device tagc_device_host = {
   .alloc = host_alloc,
   .release = host_release,
   .release_after = host_release,
+  .alloc_pinned = host_alloc_pinned,
+  .reaches = host_reaches,
   .clear = host_clear,
   .put = host_copy,
   .get = host_copy,

@@ -9,6 +9,7 @@ libtagc_a_SOURCES += \
   kernels/dense.c kernels/dense.h kernels/dense_plain.c \
   kernels/device.h kernels/device_host.c kernels/device_cuda.c \
   kernels/cuda_driver.c kernels/cuda_driver.h \
+  kernels/cuda_device.h kernels/cuda_memory.c kernels/cuda_tally.c \
   kernels/exceptions.c kernels/exceptions.h \
   kernels/fpmode.h \
   kernels/lhc.h kernels/lhc_layout.c kernels/lhc_prepare.c kernels/lhc_decode.c \
@@ -26,7 +27,7 @@ EXTRA_DIST += kernels/residual_blocks.inc.c
 
 # Choosing the largest values: for lhc and sparse.
 libtagc_a_SOURCES += \
-  kernels/sparsify.c kernels/sparsify.h kernels/sparsify_bits.h kernels/sparsify_plain.c \
+  kernels/sparsify.c kernels/sparsify_bits.h kernels/sparsify_plain.c \
   kernels/sparsify_vector.h kernels/sparsify_vector_plain.h
 EXTRA_DIST += kernels/sparsify_kernels.inc.c
 
@@ -54,12 +55,16 @@ endif
 # that of the oldest GPU in words that drivers from CUDA 10 on know, which ptxas checks.
 libtagc_a_SOURCES += kernels/cuda_call.c kernels/cuda_call.h kernels/cuda_codecs.c kernels/cuda_codecs.h kernels/cuda_kernels.h \
   kernels/dense_cuda.c kernels/dense_cuda.h kernels/fatbin.h kernels/none_cuda.c kernels/none_cuda.h \
-  kernels/sparsify_cuda.h
+  kernels/lhc_cuda.c kernels/lhc_cuda.h kernels/sparse_cuda.c kernels/sparse_cuda.h \
+  kernels/sparsify_cuda.c kernels/sparsify_cuda.h
 cuda_sources = kernels/kernels.cu kernels/call.cu kernels/call.cuh kernels/dense.cu kernels/dense_codecs.cuh kernels/kernel.h \
-  kernels/lanes.cuh kernels/none.cu
+  kernels/lanes.cuh kernels/lhc.cu kernels/lines.cuh kernels/none.cu kernels/sparse.cu kernels/sparsify.cu \
+  kernels/sparsify_bins.cuh kernels/sparsify_tiles.cuh
 cuda_headers = kernels/codec.h kernels/codec_bits.h kernels/codec_dense.h kernels/cuda_call.h kernels/cuda_kernels.h \
-  kernels/dense.h kernels/dense_cuda.h kernels/device.h kernels/none_cuda.h \
-  kernels/exceptions.h kernels/residual.h kernels/residual_blocks.h kernels/rotate.h
+  kernels/dense.h kernels/dense_cuda.h kernels/device.h \
+  kernels/exceptions.h kernels/residual.h kernels/residual_blocks.h kernels/rotate.h \
+  kernels/sparse_cuda.h kernels/sparsify_bits.h kernels/sparsify_cuda.h \
+  kernels/codec_lhc.h kernels/cuda_codecs.h kernels/lhc_cuda.h kernels/none_cuda.h
 EXTRA_DIST += $(cuda_sources) kernels/kernel-info kernels/fatbin.c kernels/fatbin_none.c
 if HAVE_NVCC
 nodist_libtagc_a_SOURCES = kernels/fatbin.c

@@ -72,8 +72,26 @@ cuda_tests += tests/unit/test_dense_cuda
 check_DATA += tests/standin/cuda/kernels.so
 tests_unit_test_dense_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_dense_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_lhc_cuda
+tests_unit_test_lhc_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_lhc_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_choose_cuda
+tests_unit_test_choose_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_choose_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_sparse_cuda
+tests_unit_test_sparse_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_sparse_cuda_LDFLAGS = $(to_driver)
+
+# The table of a CUDA device.
+cuda_tests += tests/unit/test_device_cuda tests/unit/test_device_cuda_faults
+tsan_cuda_tests += tests/unit/test_device_cuda
+tests_unit_test_device_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_device_cuda_LDFLAGS = $(to_driver)
+tests_unit_test_device_cuda_faults_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_device_cuda_faults_LDFLAGS = $(to_driver)
 endif
-EXTRA_DIST += tests/unit/cuda_rank.h
+unit_tests += tests/unit/test_device_none
+EXTRA_DIST += tests/unit/cuda_codec.h tests/unit/cuda_rank.h tests/unit/device_life.h
 
 # The same on a real GPU, where there is one, and what else only such a one shows: tests/gpu/run is a command of its own. Its
 # programs are linked with the stand-ins, and find the real libraries by LD_LIBRARY_PATH.
@@ -147,6 +165,13 @@ if HAVE_CXX
 dist_check_SCRIPTS += tests/e2e/on_device.test tests/e2e/old_driver.test
 TESTS += tests/e2e/on_device.test tests/e2e/old_driver.test
 check_PROGRAMS += tests/e2e/on_device
+# What programs may do there, and what goes wrong.
+device_scripts = tests/e2e/device_cases.test
+dist_check_SCRIPTS += $(device_scripts)
+TESTS += $(device_scripts)
+check_PROGRAMS += tests/e2e/device_cases
+tests_e2e_device_cases_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_e2e_device_cases_LDFLAGS = $(to_driver)
 endif
 
 # Other versions of NCCL.
@@ -339,7 +364,7 @@ tests_clang = $(unit_tests) \
   tests/e2e/dlsym.test \
   tests/e2e/doctor.test \
   tests/e2e/steps.test
-tests_asan = $(unit_tests) $(rules_scripts) \
+tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/agreement.test \
   tests/e2e/auto.test \
   tests/e2e/beside.test \

@@ -362,6 +362,52 @@ static void launches(void)
   tear_down();
 }
 
+/* ---- a driver that waits ------------------------------------------------------------------------------------------------ */
+
+static pthread_t watchdog;
+static atomic_bool over;            /* what the driver waits for */
+static atomic_bool has_left, left_in_time;
+
+/* A watchdog's abort, as in ncclCommAbort: the real one ends what the driver waits for. */
+static void *abort_and_wait(void *unused)
+{
+  (void)unused;
+  struct tagc_comm *ended = tagc_comm_abort(handles[0]);
+  over = true;
+  tagc_comm_await_driver(ended);
+  left_in_time = has_left;
+  tagc_comm_release(ended);
+  return NULL;
+}
+
+static bool encode_late(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
+{
+  (void)self, (void)codec, (void)job, (void)stream;
+  pthread_create(&watchdog, NULL, abort_and_wait, NULL);
+  while (!over)
+    sched_yield();
+  nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+  has_left = true;
+  return true;
+}
+
+static void driver_waits(void)
+{
+  static struct tagc_device gpu;
+  set_up();
+  gpu = tagc_device_host;
+  gpu.host_reads = false;
+  gpu.encode = encode_late;
+  comm->device = &gpu;
+  prepare(0, ncclSuccess, true);
+  ncclResult_t status = call(TAGC_COMPRESS);
+  pthread_join(watchdog, NULL);
+  ok(status == ncclInternalError && over, "an abort does not wait for a driver that waits for nothing but it");
+  ok(left_in_time && ends == 1, "but it does until that has returned, and nothing comes after");
+  comm->device = &tagc_device_host;
+  tear_down();
+}
+
 /* ---- groups that are never ended --------------------------------------------------------------------------------------- */
 
 static pthread_key_t last;
@@ -436,6 +482,7 @@ int main(void)
   aborts();
   abort_of_one();
   launches();
+  driver_waits();
   never_ended();
   free(sent);
   free(received);

@@ -145,10 +145,12 @@ static void tear_down(void)
   ncclCommDestroy(handles[1]);
 }
 
+static bool hidden;                                     /* the scalar of the call */
+
 static ncclResult_t call(void)
 {
   struct tagc_call c = {.entry = TAGC_ENTRY_ncclReduceScatter, .send = sent, .recv = received, .count = N, .type = ncclFloat32,
-                        .op = ncclSum, .handle = handles[0], .comm = comm, .nccl = &nccl, .scale = 1};
+                        .op = ncclSum, .handle = handles[0], .comm = comm, .nccl = &nccl, .scale = 1, .scale_hidden = hidden};
   ncclResult_t status = tagc_comm_observe(comm, &c);
   return status == ncclSuccess ? tagc_launch_run(&c, 1, false) : status;
 }
@@ -225,7 +227,7 @@ static void has_not_seen(int meeting, int64_t *words)
 static void has_mixed(int meeting, int64_t *words)
 {
   if (meeting == 0)
-    words[3] = words[4] = words[5] = 0;
+    words[3] = words[4] = 0, words[5] = -TAGC_REASON_mixed_group;
 }
 
 static void would_be_slow(int meeting, int64_t *words)
@@ -243,6 +245,13 @@ static void chooses_another(int meeting, int64_t *words)
     words[4]--;
 }
 
+/* Its driver has refused the kernels. */
+static void has_no_kernels(int meeting, int64_t *words)
+{
+  if (meeting == 2)
+    words[0] = 0, words[2] = -TAGC_REASON_device;
+}
+
 static void others(void)
 {
   static const struct {
@@ -256,6 +265,7 @@ static void others(void)
     {has_not_seen, TAGC_REASON_unseen, 4, LAST_VOTE, "never sees the gradient"},
     {has_mixed, TAGC_REASON_mixed_group, 1, VOTE, "calls it in a group with others"},
     {would_be_slow, TAGC_REASON_no_faster, 3, VOTE, "sends more slowly"},
+    {has_no_kernels, TAGC_REASON_device, 3, VOTE, "cannot do it on its device, and says so"},
     {chooses_another, TAGC_REASON_vote, 3, VOTE, "chooses another codec, which it cannot"},
   };
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -407,6 +417,82 @@ static void memory(void)
   ok(n >= 6, "sample, codecs, words, scratch and workspace have failed");
 }
 
+/* ---- calls that no codec can do with, here alone ----------------------------------------------------------------------- */
+
+static bool reaches_nothing(const struct tagc_device *self, const void *buffer)
+{
+  (void)self, (void)buffer;
+  return false;
+}
+
+static void *get_tally(const struct tagc_device *self, void *stream)
+{
+  (void)self, (void)stream;
+  return &device;
+}
+
+/* A GPU, as far as the vote can tell: it has nothing to say of its own. */
+static void set_up_gpu(void)
+{
+  set_up();
+  device.host_reads = false;
+  device.ns_per_byte = 1e-3;
+  device.tally_make = get_tally;
+}
+
+static bool no_layout(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                      struct tagc_layout *out)
+{
+  (void)self, (void)codec, (void)shape, (void)out;
+  return false;
+}
+
+static void *get_pinned(const struct tagc_device *self, size_t bytes)
+{
+  static int64_t words[4096];
+  (void)self;
+  return bytes <= sizeof words ? words : NULL;
+}
+
+static void barred(void)
+{
+  set_up_gpu();
+  bool good = calls(VOTE) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && comm->workspace;
+  ok(good && call() == ncclSuccess, "on a GPU, with buffers that it reaches: compressed");
+  device.reaches = reaches_nothing;
+  ok(call() == ncclInvalidArgument, "buffers that it does not reach any more: the call fails");
+  tear_down();
+
+  set_up_gpu();
+  device.reaches = reaches_nothing;
+  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_memory) && meetings == 1, "buffers that it does not reach before the vote: plain");
+  tear_down();
+
+  set_up_gpu();
+  sent = (float *)((char *)sent + 2);
+  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_memory), "buffers at an address that no element has: plain");
+  sent = (float *)((char *)sent - 2);
+  tear_down();
+
+  set_up_gpu();
+  hidden = true;
+  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_scalar), "a scalar in device memory: plain");
+  hidden = false;
+  tear_down();
+
+  set_up_gpu();
+  device.layout = no_layout;
+  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_device) && meetings == 1, "a GPU that runs no codec: plain");
+  tear_down();
+
+  set_up_gpu();
+  device.alloc_pinned = get_pinned;
+  good = calls(VOTE - 1) == ncclSuccess;
+  fail_allocation = allocations + 1;
+  ok(good && call() == ncclSuccess && slot()->verdict == TAGC_REASON_compressed, "a GPU without memory for the words of the vote: the host has some");
+  tear_down();
+}
+
 /* Those of the call that holds it included. */
 static int groups_of_a_vote(void)
 {
@@ -503,6 +589,7 @@ int main(void)
   others();
   odd_steps();
   denser();
+  barred();
   memory();
   failures();
   aborts();

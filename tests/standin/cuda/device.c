@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The driver itself, its devices and their primary contexts, which are the only ones. A context that nobody retains is
- * refused, but what was made in it stays.
+ * refused, but what was made in it stays; after a reset it is refused until it is retained again, and using a stream or an
+ * event from before ends the process.
  */
 #include "tests/standin/cuda/driver.h"
 
@@ -24,7 +25,7 @@ CUDA_API CUresult cuInit(unsigned int flags)
   if (standin_settings()->devices == 0)
     return CUDA_ERROR_NO_DEVICE;
   for (int i = 0; i < DEVICES; i++)
-    contexts[i].device = i;
+    contexts[i].device = contexts[i].pool.device = i;
   initialized = true;
   return CUDA_SUCCESS;
 }
@@ -145,10 +146,20 @@ CUDA_API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
   case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: *value = 16; break;
   case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
   case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
-  case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
-  case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: *value = 1; break;
+  case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+  case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH: *value = 1; break;
+  case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: *value = s->pools; break;
   default: return CUDA_ERROR_INVALID_VALUE;
   }
+  return CUDA_SUCCESS;
+}
+
+/* All devices, each other's. */
+CUDA_API CUresult cuDeviceCanAccessPeer(int *yes, CUdevice device, CUdevice peer)
+{
+  if (!is_device(device) || !is_device(peer))
+    return CUDA_ERROR_INVALID_DEVICE;
+  *yes = device != peer;
   return CUDA_SUCCESS;
 }
 
@@ -170,7 +181,7 @@ CUresult standin_context(CUcontext *context)
   *context = depth ? stack[depth - 1] : NULL;
   if (!*context || !standin_is_context(*context))
     return CUDA_ERROR_INVALID_CONTEXT;
-  return (*context)->broken;
+  return (*context)->destroyed ? CUDA_ERROR_CONTEXT_IS_DESTROYED : (*context)->broken;
 }
 
 CUDA_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
@@ -179,11 +190,53 @@ CUDA_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     return CUDA_ERROR_NOT_INITIALIZED;
   if (!is_device(device))
     return CUDA_ERROR_INVALID_DEVICE;
+  const CUresult injected = standin_fault(CALL_CONTEXT);
+  if (injected != CUDA_SUCCESS)
+    return injected;
   standin_lock();
   contexts[device].retained++;
+  contexts[device].destroyed = false;
   standin_unlock();
   *context = &contexts[device];
   return CUDA_SUCCESS;
+}
+
+/* Its memory stays where it is: whoever uses it is not found out. */
+CUDA_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+  if (!is_device(device))
+    return CUDA_ERROR_INVALID_DEVICE;
+  standin_lock();
+  const CUresult result = standin_wait_device(&contexts[device]);
+  contexts[device].destroyed = true;
+  contexts[device].resets++;
+  contexts[device].legacy = NULL;
+  standin_unlock();
+  return result;
+}
+
+static CUresult look_at(CUcontext context)
+{
+  standin_lock();
+  const CUresult result = !standin_is_context(context) ? CUDA_ERROR_INVALID_CONTEXT
+                          : context->destroyed         ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                                       : CUDA_SUCCESS;
+  standin_unlock();
+  return result;
+}
+
+CUDA_API CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
+{
+  *version = 3020;
+  return look_at(context);
+}
+
+CUDA_API CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
+{
+  const CUresult result = look_at(context);
+  if (result == CUDA_SUCCESS)
+    *id = 1 + (unsigned)context->device + (unsigned long long)DEVICES * context->resets;
+  return result;
 }
 
 CUDA_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)

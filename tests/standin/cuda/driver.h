@@ -26,7 +26,7 @@ enum { DEVICES = 8, SLOTS = 128 };
 struct standin_settings {
   long devices, driver, capability, multiprocessors, delay_us, seed;
   size_t memory;                    /* bytes of each device */
-  bool lazy, order;
+  bool lazy, order, pools;
   const char *kernels;              /* NULL: kernels.so beside the driver */
 };
 
@@ -37,20 +37,23 @@ void standin_die(const char *format, ...) __attribute__((format(printf, 1, 2), n
 
 uint64_t standin_mix(uint64_t x);   /* every bit of the result depends on every bit of x */
 
-enum standin_call { CALL_ALLOC, CALL_COPY, CALL_EVENT, CALL_FUNCTION, CALL_LAUNCH, CALL_MODULE, CALL_RUN, CALL_STREAM,
-                    CALL_SYNC, CALLS };
+enum standin_call { CALL_ALLOC, CALL_CONTEXT, CALL_COPY, CALL_EVENT, CALL_FREE, CALL_FUNCTION, CALL_LAUNCH, CALL_MODULE,
+                    CALL_POINTER, CALL_POOL, CALL_RUN, CALL_STREAM, CALL_SYNC, CALL_WAIT, CALLS };
 
 /* The error that CUDA_STANDIN_FAULT wants of this call, mostly none. Needs no lock. */
 CUresult standin_fault(enum standin_call call);
 
 /* -- device.c ---------------------------------------------------------------------------------------------------------- */
 struct CUmemPoolHandle_st {
+  CUdevice device;
   uint64_t threshold;
+  unsigned peers;                   /* devices that were let in, a bit each */
 };
 
 struct CUctx_st {
   CUdevice device;
-  unsigned retained;
+  unsigned retained, resets;
+  bool destroyed;                   /* reset, and not retained since */
   CUresult broken;                  /* an error of work that ran: every later call returns it */
   size_t allocated;
   CUstream legacy;
@@ -91,7 +94,7 @@ void standin_task_drop(struct task *task);
 
 struct CUstream_st {
   CUcontext context;
-  unsigned flags, slot;
+  unsigned flags, slot, resets;     /* resets: of the context, before it was made */
   int priority;
   struct clock clock;               /* what the next piece of work comes after */
   struct entry *first, **last;      /* enqueued, not yet over */
@@ -140,6 +143,7 @@ struct allocation {
   size_t size;
   enum memory type;
   CUcontext context;
+  CUmemoryPool pool;
   uint64_t id;
   bool freed;
   struct touch *touches;
@@ -167,7 +171,7 @@ uint64_t standin_capture_id(const struct capture *capture);
 
 /* -- event.c ----------------------------------------------------------------------------------------------------------- */
 struct CUevent_st {
-  unsigned flags;
+  unsigned flags, resets;
   CUcontext context;
   bool recorded;
   struct clock clock;

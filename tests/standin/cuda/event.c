@@ -47,9 +47,16 @@ CUDA_API CUresult cuEventCreate(CUevent *event, unsigned int flags)
   if (result == CUDA_SUCCESS) {
     (*event)->flags = flags;
     (*event)->context = context;
+    (*event)->resets = context->resets;
   }
   standin_unlock();
   return result;
+}
+
+static void check_age(const struct CUevent_st *event)
+{
+  if (event && event->resets != event->context->resets)
+    standin_die("an event is used that was made before its device was reset");
 }
 
 CUDA_API CUresult cuEventDestroy_v2(CUevent event)
@@ -57,6 +64,7 @@ CUDA_API CUresult cuEventDestroy_v2(CUevent event)
   if (!event)
     return CUDA_ERROR_INVALID_HANDLE;
   standin_lock();
+  check_age(event);
   drop(event->stamp);
   free(event);
   standin_unlock();
@@ -91,6 +99,7 @@ CUDA_API CUresult cuEventRecord(CUevent event, CUstream handle)
 {
   CUstream stream;
   standin_lock();
+  check_age(event);
   CUresult result = event ? standin_stream(handle, &stream) : CUDA_ERROR_INVALID_HANDLE;
   if (result == CUDA_SUCCESS && event->context != stream->context)
     result = CUDA_ERROR_INVALID_HANDLE;
@@ -109,8 +118,11 @@ CUDA_API CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int
 {
   CUstream stream;
   standin_lock();
+  check_age(event);
   CUresult result = !event ? CUDA_ERROR_INVALID_HANDLE : flags ? CUDA_ERROR_INVALID_VALUE
                                                                : standin_stream(handle, &stream);
+  if (result == CUDA_SUCCESS)
+    result = standin_fault(CALL_WAIT);
   if (result == CUDA_SUCCESS && (stream->capture || event->capture))
     result = standin_capture_wait(stream, event);
   else if (result == CUDA_SUCCESS && event->recorded)
@@ -124,6 +136,7 @@ static CUresult look(CUevent event)
 {
   if (!event)
     return CUDA_ERROR_INVALID_HANDLE;
+  check_age(event);
   return event->capture ? CUDA_ERROR_CAPTURED_EVENT : event->context->broken;
 }
 

@@ -246,7 +246,7 @@ static CUresult run_free(struct task *task)
 }
 
 /* In the order of the stream the memory is there from this on: for others only if they come after it. */
-CUDA_API CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream handle)
+static CUresult allocate_in_order(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, CUstream handle)
 {
   CUcontext context;
   CUstream stream;
@@ -257,8 +257,9 @@ CUDA_API CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream h
   if (result == CUDA_SUCCESS && stream->capture)
     result = CUDA_ERROR_NOT_SUPPORTED;
   if (result == CUDA_SUCCESS)
-    result = allocate(stream->context, bytes, &a);
+    result = allocate(pool ? standin_context_of(pool->device) : stream->context, bytes, &a);
   if (result == CUDA_SUCCESS) {
+    a->pool = pool ? pool : &stream->context->pool;
     *pointer = a->begin;
     struct task *task = standin_task(sizeof *task, "cuMemAllocAsync", run_nothing, 1);
     standin_task_touches(task, a->begin, a->size, true);
@@ -266,6 +267,16 @@ CUDA_API CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream h
   }
   standin_unlock();
   return result;
+}
+
+CUDA_API CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream)
+{
+  return allocate_in_order(pointer, bytes, NULL, stream);
+}
+
+CUDA_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+  return pool ? allocate_in_order(pointer, bytes, pool, stream) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUDA_API CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
@@ -278,6 +289,8 @@ CUDA_API CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
     result = standin_stream(handle, &stream);
   if (result == CUDA_SUCCESS && !a)
     result = CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS)
+    result = standin_fault(CALL_FREE);
   if (result == CUDA_SUCCESS && stream->capture)
     result = CUDA_ERROR_NOT_SUPPORTED;
   if (result == CUDA_SUCCESS) {
@@ -353,7 +366,7 @@ CUDA_API CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned
   return result;
 }
 
-/* -- pools: one of each device, which keeps nothing --------------------------------------------------------------------- */
+/* -- pools: one of each device, and those that are made; they keep nothing ------------------------------------------------ */
 CUDA_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
 {
   CUcontext context = standin_context_of(device);
@@ -377,6 +390,49 @@ CUDA_API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute a
   return CUDA_SUCCESS;
 }
 
+CUDA_API CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
+{
+  static const CUmemPoolProps empty;
+  if (!standin_settings()->pools)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  if (properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED || properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
+      properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !standin_context_of(properties->location.id) ||
+      properties->win32SecurityAttributes || memcmp(properties->reserved, empty.reserved, sizeof empty.reserved) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  const CUresult injected = standin_fault(CALL_POOL);
+  if (injected != CUDA_SUCCESS)
+    return injected;
+  *pool = calloc(1, sizeof **pool);
+  if (!*pool)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  (*pool)->device = properties->location.id;
+  return CUDA_SUCCESS;
+}
+
+/* It lives on as long as memory of it is used: here, for good. */
+CUDA_API CUresult cuMemPoolDestroy(CUmemoryPool pool) { return pool ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
+
+CUDA_API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t number)
+{
+  CUresult result = pool ? standin_fault(CALL_POOL) : CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < number && result == CUDA_SUCCESS; i++)
+    if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !standin_context_of(access[i].location.id) ||
+        access[i].location.id == pool->device || access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      result = CUDA_ERROR_INVALID_VALUE;
+    else
+      pool->peers |= 1u << access[i].location.id;
+  return result;
+}
+
+CUDA_API CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
+{
+  if (!pool || location->type != CU_MEM_LOCATION_TYPE_DEVICE || !standin_context_of(location->id))
+    return CUDA_ERROR_INVALID_VALUE;
+  const bool may = location->id == pool->device || (pool->peers >> location->id & 1);
+  *flags = may ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return CUDA_SUCCESS;
+}
+
 /* -- what a pointer is ------------------------------------------------------------------------------------------------- */
 static CUresult attribute_of(const struct allocation *a, CUpointer_attribute attribute, void *data, uintptr_t pointer)
 {
@@ -394,6 +450,7 @@ static CUresult attribute_of(const struct allocation *a, CUpointer_attribute att
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)data = a ? a->context->device : CU_DEVICE_INVALID; break;
   case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr *)data = a ? a->begin : 0; break;
   case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t *)data = a ? a->size : 0; break;
+  case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: *(CUmemoryPool *)data = a ? a->pool : NULL; break;
   case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned char *)data = a != NULL; break;
   default: return CUDA_ERROR_INVALID_VALUE;
   }
@@ -425,6 +482,8 @@ CUDA_API CUresult cuPointerGetAttributes(unsigned int number, CUpointer_attribut
   CUcontext context;
   standin_lock();
   CUresult result = standin_context(&context);
+  if (result == CUDA_SUCCESS)
+    result = standin_fault(CALL_POINTER);
   const struct allocation *a = living(pointer);
   for (unsigned i = 0; i < number && result == CUDA_SUCCESS; i++)
     if (attribute_of(a, attributes[i], data[i], pointer) != CUDA_SUCCESS &&

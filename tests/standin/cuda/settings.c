@@ -12,10 +12,13 @@
  *   CUDA_STANDIN_LAZY=1              work waits until something waits for it, or asks whether it is over (0)
  *   CUDA_STANDIN_SEED=N              of the delays, and of the order in which the threads of kernels begin (0: natural)
  *   CUDA_STANDIN_ORDER=0             work on the same memory is not checked for being in order (1)
+ *   CUDA_STANDIN_POOLS=0             the devices have no pools of memory (1)
  *   CUDA_STANDIN_FAULT=CALL:N[+][=ERROR],...
  *                                    the Nth call (with +: from the Nth on) returns ERROR, a number. CALL is one of alloc,
- *                                    copy (and memset), event (create, record), function, launch, module, stream (create),
- *                                    sync, and run: the Nth piece of work fails instead of running, and its context with it.
+ *                                    context (retain), copy (and memset), event (create, record), free (in stream order),
+ *                                    function, launch, module, pointer (attributes), pool (create, access), stream (create),
+ *                                    sync, wait (for an event), and run: the Nth piece of work fails instead of running, and
+ *                                    its context with it.
  */
 #include "tests/standin/cuda/driver.h"
 
@@ -42,14 +45,19 @@ static const struct {
   CUresult error;                   /* where the fault names none */
 } known_calls[CALLS] = {
   [CALL_ALLOC] = {"alloc", CUDA_ERROR_OUT_OF_MEMORY},
+  [CALL_CONTEXT] = {"context", CUDA_ERROR_OUT_OF_MEMORY},
   [CALL_COPY] = {"copy", CUDA_ERROR_UNKNOWN},
   [CALL_EVENT] = {"event", CUDA_ERROR_OUT_OF_MEMORY},
+  [CALL_FREE] = {"free", CUDA_ERROR_INVALID_VALUE},
   [CALL_FUNCTION] = {"function", CUDA_ERROR_NOT_FOUND},
   [CALL_LAUNCH] = {"launch", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES},
   [CALL_MODULE] = {"module", CUDA_ERROR_NO_BINARY_FOR_GPU},
+  [CALL_POINTER] = {"pointer", CUDA_ERROR_INVALID_VALUE},
+  [CALL_POOL] = {"pool", CUDA_ERROR_NOT_SUPPORTED},
   [CALL_RUN] = {"run", CUDA_ERROR_ILLEGAL_ADDRESS},
   [CALL_STREAM] = {"stream", CUDA_ERROR_OUT_OF_MEMORY},
   [CALL_SYNC] = {"sync", CUDA_ERROR_LAUNCH_FAILED},
+  [CALL_WAIT] = {"wait", CUDA_ERROR_INVALID_HANDLE},
 };
 
 void standin_die(const char *format, ...)
@@ -127,6 +135,7 @@ static void setup(void)
     .seed = number("CUDA_STANDIN_SEED", 0, 0, LONG_MAX),
     .lazy = number("CUDA_STANDIN_LAZY", 0, 0, 1),
     .order = number("CUDA_STANDIN_ORDER", 1, 0, 1),
+    .pools = number("CUDA_STANDIN_POOLS", 1, 0, 1),
     .kernels = getenv("CUDA_STANDIN_KERNELS"),
   };
   const char *list = getenv("CUDA_STANDIN_FAULT");

@@ -248,6 +248,7 @@ static CUstream create(CUcontext context, unsigned flags, int priority)
     return NULL;
   }
   stream->context = context;
+  stream->resets = context->resets;
   stream->flags = flags;
   stream->priority = priority;
   stream->next = standin_streams;
@@ -270,6 +271,8 @@ CUresult standin_stream(CUstream handle, CUstream *stream)
   }
   for (CUstream s = standin_streams; s; s = s->next)
     if (s == handle && !s->ends) {
+      if (s->resets != s->context->resets)
+        standin_die("a stream is used that was made before its device was reset");
       *stream = s;
       return CUDA_SUCCESS;
     }

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the parts of the CUDA device (device_cuda.c) share: its state, and how a call of the driver begins and ends.
+ *
+ * Set-up     At the first use, once: whoever comes meanwhile waits. What failed then is not tried again, and what cannot be
+ *            done says no for good.
+ * Context    The primary one of the GPU, which the CUDA runtime uses, too; every function makes it current, and the
+ *            caller's current again. A program that works in a context of its own making has memory that the kernels cannot
+ *            reach: NCCL does not support that either. A cudaDeviceReset ends it, with all that was made in it: the device
+ *            is lost then, nothing of it is touched again, and whoever asks for the GPU later gets a new one.
+ * Capture    While some thread captures a stream into a graph, others must not allocate or query: these functions ask
+ *            the driver to look away (relaxed mode), because nothing that they do belongs to that graph.
+ * Ownership  A device lives as long as the process, lost or not: communicators point to it.
+ */
+#ifndef KERNELS_CUDA_DEVICE_H
+#define KERNELS_CUDA_DEVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "kernels/cuda_call.h"
+#include "kernels/cuda_driver.h"
+#include "kernels/device.h"
+
+enum tagc_cuda_condition {
+  TAGC_CUDA_UNTRIED,
+  TAGC_CUDA_FAILED,                /* no context */
+  TAGC_CUDA_CRIPPLED,              /* a context, but no kernels: memory of the host, and copies */
+  TAGC_CUDA_READY,
+  TAGC_CUDA_LOST,                  /* its context was there, and is gone */
+};
+
+struct tagc_cuda_device {
+  struct tagc_device base;
+  const struct tagc_cuda_driver *driver;
+  int ordinal;
+  _Atomic(enum tagc_cuda_condition) state;
+  char why[320];                   /* the set-up has failed */
+  void *context;
+  unsigned long long context_id;   /* where the driver tells it */
+  void *service;                   /* a stream for what belongs to no call */
+  bool reaches_managed, reaches_pageable;
+  struct tagc_cuda_launcher launcher;
+
+  pthread_mutex_t lock;            /* the set-up, and what follows */
+  void *pool;                      /* NULL: the driver has none */
+  struct tagc_cuda_block *blocks;  /* without a pool: all memory that was ever taken */
+  char *pinned;                    /* what is left of the last piece */
+  size_t pinned_left;
+  struct tagc_cuda_tally *tallies; /* given back */
+};
+
+static inline struct tagc_cuda_device *tagc_cuda_device_of(const struct tagc_device *self)
+{
+  return (struct tagc_cuda_device *)(uintptr_t)self;
+}
+
+static inline uint64_t tagc_cuda_address(const void *memory) { return (uint64_t)(uintptr_t)memory; }
+
+/* What tagc_cuda_leave() makes undone. */
+struct tagc_cuda_visit {
+  struct tagc_cuda_device *device;
+  int capture_mode;
+};
+
+/* Sets the device up if that was not tried, and makes its context current: false where it has none. */
+bool tagc_cuda_enter(const struct tagc_device *self, struct tagc_cuda_visit *visit);
+/* The same; false also where the device cannot run kernels. */
+bool tagc_cuda_enter_ready(const struct tagc_device *self, struct tagc_cuda_visit *visit);
+/* Returns `result`. */
+bool tagc_cuda_leave(struct tagc_cuda_visit *visit, bool result);
+/* tagc_cuda_good() for a call between the two, which also finds out that the context is gone. */
+bool tagc_cuda_did(struct tagc_cuda_device *device, int error, const char *call);
+
+/* NULL where it fails. Inside of a visit. */
+void *tagc_cuda_event(struct tagc_cuda_device *device, bool timed);
+
+/* -- cuda_memory.c --------------------------------------------------------------------------------------------------- */
+
+/* A step of the set-up, in the context: the pool of the device, which is number `number` to the driver. Without one the
+ * old way remains. */
+void tagc_cuda_pool_set_up(struct tagc_cuda_device *device, int number);
+
+/* Pinned memory of the host, 64-byte aligned, for good. NULL where there is none. Inside of a visit. */
+void *tagc_cuda_pinned(struct tagc_cuda_device *device, size_t bytes);
+
+/* Members of the table. */
+void *tagc_cuda_alloc(const struct tagc_device *self, size_t bytes, void *stream);
+void tagc_cuda_release(const struct tagc_device *self, void *memory, void *stream);
+void tagc_cuda_release_after(const struct tagc_device *self, void *memory, void *fence);
+void *tagc_cuda_alloc_pinned(const struct tagc_device *self, size_t bytes);
+bool tagc_cuda_reaches(const struct tagc_device *self, const void *buffer);
+bool tagc_cuda_clear(const struct tagc_device *self, void *memory, size_t bytes, void *stream);
+bool tagc_cuda_put(const struct tagc_device *self, void *to_device, const void *from_host, size_t bytes, void *stream);
+bool tagc_cuda_get(const struct tagc_device *self, void *to_host, const void *from_device, size_t bytes, void *stream);
+
+/* -- cuda_tally.c ---------------------------------------------------------------------------------------------------- */
+
+/* In device memory: what kernels count in. */
+struct tagc_counts *tagc_cuda_tally_counts(const void *tally);
+
+/* Members of the table. */
+void *tagc_cuda_tally_make(const struct tagc_device *self, void *stream);
+bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally, enum tagc_mark mark, void *stream);
+bool tagc_cuda_tally_read(const struct tagc_device *self, void *tally, double ms[TAGC_MARKS - 1],
+                          struct tagc_codec_stats *stats);
+bool tagc_cuda_tally_denser(const struct tagc_device *self, void *tally, void *stream, bool *denser);
+void tagc_cuda_tally_free(const struct tagc_device *self, void *tally, void *fence);
+
+#endif

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Steps of a rank on a GPU, in the ways in which programs differ: where their buffers are, on which streams they call, what happens in
+ * between. Values are small integers and sums exact with TAGC_CODEC=bf16, so that nothing but the right sum will do.
+ *
+ *   device_cases CASE [ARGUMENT]     under tests/standin/launch --cuda; TAGC_ASSUME=gradients
+ *
+ * A cycle is one reduce-scatter: its fourth call is the first that can be compressed. CASE_ENV=RANK:NAME=VALUE is for the environment
+ * of one rank; CASE_ROUGH=1 lets sums differ as those of any codec may. Status: 0 all sums were right; 4 one was wrong, or the
+ * case is not what it should be; 3 a call of NCCL failed, and stderr has its name; 1 one of the driver, in the program itself.
+ */
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "examples/rendezvous.h"
+#include "interpose/nccl_newer.h"
+#include "tests/standin/cuda/device.h"
+
+enum { N = 3000, MOST_RANKS = 4, ROOM = 16, STEPS = 9, VOTE = 3 };
+
+/* A rank: a process, or a thread of one. */
+struct rank {
+  int rank, nranks;
+  ncclComm_t comm;
+  void *send, *recv;
+  size_t n;
+  CUstream stream;
+  ncclRedOp_t op;
+};
+
+enum place { DEVICE, PINNED, MANAGED, PAGEABLE, ELSEWHERE };
+
+static const char *const places[] = {"device", "pinned", "managed", "pageable", "elsewhere"};
+
+static void must(ncclResult_t status, const char *what)
+{
+  if (status == ncclSuccess)
+    return;
+  fprintf(stderr, "%s: %s\n", what, ncclGetErrorString(status));
+  _exit(3);                         /* the other ranks are not waited for */
+}
+#define NCCL(call) must(call, #call)
+
+static void *get(enum place place, size_t bytes)
+{
+  CUdeviceptr memory = 0;
+  void *host = NULL;
+  switch (place) {
+  case DEVICE: MUST(cuMemAlloc_v2(&memory, bytes)); break;
+  case MANAGED: MUST(cuMemAllocManaged(&memory, bytes, CU_MEM_ATTACH_GLOBAL)); break;
+  case PINNED: MUST(cuMemAllocHost_v2(&host, bytes)); return host;
+  case PAGEABLE: return malloc(bytes);
+  case ELSEWHERE:
+    device_open(1);
+    memory = device_buffer(bytes);
+    device_open(0);
+    break;
+  }
+  return (void *)(uintptr_t)memory;
+}
+
+static void take_buffers(struct rank *r, enum place place, size_t offset)
+{
+  r->send = (char *)get(place, (MOST_RANKS * N + ROOM) * sizeof(float)) + offset;
+  r->recv = (char *)get(place, (N + ROOM) * sizeof(float)) + offset;
+}
+
+static void copy(void *to, const void *from, size_t bytes, enum place place, bool to_device)
+{
+  if (place == PINNED || place == PAGEABLE)
+    memcpy(to, from, bytes);
+  else
+    MUST(to_device ? cuMemcpyHtoD_v2((uintptr_t)to, from, bytes) : cuMemcpyDtoH_v2(to, (uintptr_t)from, bytes));
+}
+
+static float value(int rank, int step, size_t i) { return (float)((int)(i * 7 + (size_t)step * 3 + (size_t)rank * 11) % 33 - 16); }
+
+static void fill(const struct rank *r, enum place place, int step)
+{
+  static _Thread_local float host[MOST_RANKS * N];
+  for (size_t i = 0; i < r->n * (size_t)r->nranks; i++)
+    host[i] = value(r->rank, step, i);
+  copy(r->send, host, r->n * (size_t)r->nranks * sizeof *host, place, true);
+}
+
+/* Ends the program where it is not the sum; `factor`: of rank r, 1 + r * factor. */
+static void check(const struct rank *r, enum place place, int step, int factor)
+{
+  static _Thread_local float host[N];
+  copy(host, r->recv, r->n * sizeof *host, place, false);
+  for (size_t i = 0; i < r->n; i++) {
+    float sum = 0;
+    for (int other = 0; other < r->nranks; other++)
+      sum += value(other, step, (size_t)r->rank * r->n + i) * (float)(1 + other * factor);
+    if (host[i] == sum || (getenv("CASE_ROUGH") && host[i] > sum - 10 && host[i] < sum + 10))
+      continue;
+    fprintf(stderr, "step %d, rank %d: element %zu is %g and not %g\n", step, r->rank, i, (double)host[i], (double)sum);
+    _exit(4);
+  }
+}
+
+static ncclResult_t call(const struct rank *r)
+{
+  return ncclReduceScatter(r->send, r->recv, r->n, ncclFloat, r->op, r->comm, (cudaStream_t)r->stream);
+}
+
+/* What becomes of a call on a communicator that may be non-blocking. */
+static ncclResult_t settled(const struct rank *r, ncclResult_t status)
+{
+  while (status == ncclInProgress) {
+    nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    if (ncclCommGetAsyncError(r->comm, &status) != ncclSuccess)
+      return ncclInternalError;
+  }
+  return status;
+}
+
+/* As programs do: what another rank's end has left behind is no result. */
+static void synchronize(const struct rank *r)
+{
+  ncclResult_t state = ncclSuccess;
+  MUST(cuCtxSynchronize());
+  NCCL(ncclCommGetAsyncError(r->comm, &state));
+  must(state, "asynchronous error");
+}
+
+static void run(const struct rank *r, enum place place, int step)
+{
+  fill(r, place, step);
+  must(settled(r, call(r)), "ncclReduceScatter");
+  synchronize(r);
+  check(r, place, step, 0);
+}
+
+/* -- cases ----------------------------------------------------------------------------------------------------------- */
+
+/* Buffers of that kind, and so many bytes behind an address that is a multiple of 256. */
+static void buffers(struct rank *r, const char *kind)
+{
+  const size_t offset = strspn(kind, "0123456789") ? (size_t)atoi(kind) : 0;
+  enum place place = DEVICE;
+  for (unsigned i = 0; i < sizeof places / sizeof *places; i++)
+    if (strcmp(kind, places[i]) == 0)
+      place = (enum place)i;
+  take_buffers(r, place, offset);
+  for (int step = 0; step < STEPS; step++)
+    run(r, place, step);
+}
+
+/* They are on the device at first. */
+static void moved(struct rank *r, const char *unused)
+{
+  (void)unused;
+  for (int step = 0; step < VOTE + 2; step++)
+    run(r, DEVICE, step);
+  take_buffers(r, PAGEABLE, 0);
+  run(r, PAGEABLE, STEPS);
+}
+
+/* A scalar lies in device memory, on one rank from the start, or on all of them later. */
+static void scalars(struct rank *r, const char *when)
+{
+  const float factor = (float)(1 + r->rank);
+  void *const on_device = get(DEVICE, sizeof factor);
+  copy(on_device, &factor, sizeof factor, DEVICE, true);
+  for (int step = 0; step < STEPS; step++) {
+    bool hidden = strcmp(when, "later") == 0 ? step > VOTE : r->rank == 1;
+    fill(r, DEVICE, step);
+    NCCL(ncclRedOpCreatePreMulSum(&r->op, hidden ? on_device : (void *)&factor, ncclFloat,
+                                  hidden ? ncclScalarDevice : ncclScalarHostImmediate, r->comm));
+    must(call(r), "ncclReduceScatter");
+    NCCL(ncclRedOpDestroy(r->op, r->comm));
+    synchronize(r);
+    check(r, DEVICE, step, 1);
+  }
+}
+
+/* Each call is on another kind of stream. */
+static void streams(struct rank *r, const char *unused)
+{
+  (void)unused;
+  CUstream kinds[6] = {NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
+  MUST(cuStreamCreateWithPriority(&kinds[3], CU_STREAM_NON_BLOCKING, -1));
+  MUST(cuStreamCreate(&kinds[4], CU_STREAM_DEFAULT));
+  MUST(cuStreamCreate(&kinds[5], CU_STREAM_NON_BLOCKING));
+  for (int step = 0; step < 3 * STEPS; step++) {
+    r->stream = kinds[step % 6];
+    run(r, DEVICE, step);
+  }
+}
+
+/* Steps, and a call of another size that is captured, in between and launched twice. */
+static void captures(struct rank *r, const char *unused)
+{
+  (void)unused;
+  CUgraph graph;
+  CUgraphExec exec;
+  for (int step = 0; step < STEPS; step++) {
+    if (step == VOTE + 2) {
+      r->n = N / 2;
+      MUST(cuStreamBeginCapture_v2(r->stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+      must(call(r), "ncclReduceScatter");
+      MUST(cuStreamEndCapture(r->stream, &graph));
+      MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+      for (int i = 0; i < 2; i++) {
+        fill(r, DEVICE, 20 + i);
+        MUST(cuGraphLaunch(exec, r->stream));
+        synchronize(r);
+        check(r, DEVICE, 20 + i, 0);
+      }
+      r->n = N;
+    }
+    run(r, DEVICE, step);
+  }
+  MUST(cuGraphExecDestroy(exec));
+  MUST(cuGraphDestroy(graph));
+}
+
+/* Groups over two communicators, whose calls are on two streams. */
+static void groups(struct rank *r, const char *unused)
+{
+  (void)unused;
+  struct rank two[2] = {*r, *r};
+  NCCL(ncclCommSplit(r->comm, 0, r->rank, &two[1].comm, NULL));
+  two[1].stream = device_stream(CU_STREAM_NON_BLOCKING);
+  take_buffers(&two[1], DEVICE, 0);
+  for (int step = 0; step < STEPS; step++) {
+    for (int i = 0; i < 2; i++)
+      fill(&two[i], DEVICE, step + i);
+    NCCL(ncclGroupStart());
+    for (int i = 0; i < 2; i++)
+      must(call(&two[i]), "ncclReduceScatter");
+    NCCL(ncclGroupEnd());
+    synchronize(r);
+    for (int i = 0; i < 2; i++)
+      check(&two[i], DEVICE, step + i, 0);
+  }
+  NCCL(ncclCommDestroy(two[1].comm));
+}
+
+/* From some step on the calls are shorter: another cycle, which is found anew. */
+static void changes(struct rank *r, const char *unused)
+{
+  (void)unused;
+  for (int step = 0; step < 100; step++) {
+    r->n = step < STEPS ? N : N / 2;
+    run(r, DEVICE, step);
+  }
+}
+
+/* Parts of a long run, in which each rank's buffers, and the host, are far ahead of the device. */
+static void ahead(struct rank *r, const char *unused)
+{
+  (void)unused;
+  enum { AHEAD = 12 };
+  struct rank calls[AHEAD];
+  for (int i = 0; i < AHEAD; i++) {
+    calls[i] = *r;
+    take_buffers(&calls[i], DEVICE, 0);
+    fill(&calls[i], DEVICE, i);
+  }
+  for (int i = 0; i < AHEAD; i++)
+    must(settled(r, call(&calls[i])), "ncclReduceScatter");
+  MUST(cuCtxSynchronize());
+  for (int i = 0; i < AHEAD; i++)
+    check(&calls[i], DEVICE, i, 0);
+}
+
+/* -- the order of calls on a communicator, whatever streams they are on ---- */
+
+static sem_t gate;
+
+static void wait_at_gate(void *unused)
+{
+  (void)unused;
+  sem_wait(&gate);
+}
+
+/* A stream is held up behind the gate, with a call of the communicator on it: the next call, on another stream, comes after that. */
+static void hold_up(CUstream first, CUstream second, ncclResult_t (*calls[2])(const struct rank *), struct rank *r)
+{
+  MUST(cuLaunchHostFunc(first, wait_at_gate, NULL));
+  r->stream = first;
+  must(calls[0](r), "the first call");
+  r->stream = second;
+  must(calls[1](r), "the second call");
+  nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+  if (cuStreamQuery(second) != CUDA_ERROR_NOT_READY) {
+    fprintf(stderr, "rank %d: a call has passed another one of its communicator\n", r->rank);
+    _exit(4);
+  }
+  sem_post(&gate);
+  synchronize(r);
+}
+
+/* Two calls of a group on two streams: both streams have come to where both are, and what one of them was late with is in the sums. */
+static void joined(struct rank *r, const char *unused)
+{
+  (void)unused;
+  struct rank two[2] = {*r, *r};
+  take_buffers(&two[1], DEVICE, 0);
+  two[1].n = N / 2;
+  two[1].stream = device_stream(CU_STREAM_NON_BLOCKING);
+  sem_init(&gate, 0, 0);
+  for (int step = 0; step < STEPS; step++) {
+    float first[2];
+    for (int i = 0; i < 2; i++)
+      fill(&two[i], DEVICE, step + i);
+    MUST(cuLaunchHostFunc(two[0].stream, wait_at_gate, NULL));
+    if (step == VOTE)
+      sem_post(&gate);              /* the ranks meet, and the host waits */
+    NCCL(ncclGroupStart());
+    for (int i = 0; i < 2; i++)
+      must(call(&two[i]), "ncclReduceScatter");
+    NCCL(ncclGroupEnd());
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    if (step != VOTE && cuStreamQuery(two[1].stream) != CUDA_ERROR_NOT_READY) {
+      fprintf(stderr, "step %d, rank %d: a stream has not waited for the other one of its group\n", step, r->rank);
+      _exit(4);
+    }
+    if (step != VOTE)
+      sem_post(&gate);
+    MUST(cuMemcpyDtoHAsync_v2(&first[0], (uintptr_t)two[1].recv, sizeof *first, two[0].stream));
+    MUST(cuMemcpyDtoHAsync_v2(&first[1], (uintptr_t)two[0].recv, sizeof *first, two[1].stream));
+    synchronize(r);
+    for (int i = 0; i < 2; i++)
+      check(&two[i], DEVICE, step + i, 0);
+  }
+}
+
+static ncclResult_t gather(const struct rank *r)
+{
+  static _Thread_local float *from, *to;
+  if (!from) {
+    from = get(DEVICE, sizeof(float) * 8);
+    to = get(DEVICE, sizeof(float) * 8 * MOST_RANKS);
+  }
+  return ncclAllGather(from, to, 8, ncclFloat, r->comm, (cudaStream_t)r->stream);
+}
+
+/* A call must not wait for its stream. The gate is opened all the same after a while, so that one that does returns. */
+static atomic_bool opened;
+
+static void *open_late(void *unused)
+{
+  for (int i = 0; i < 2000 && !opened; i++)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  if (!atomic_exchange(&opened, true))
+    sem_post(&gate);
+  return unused;
+}
+
+static void unwaited(struct rank *r, const char *unused)
+{
+  (void)unused;
+  sem_init(&gate, 0, 0);
+  for (int step = 0; step < STEPS; step++) {
+    pthread_t opener;
+    fill(r, DEVICE, step);
+    opened = false;
+    MUST(cuLaunchHostFunc(r->stream, wait_at_gate, NULL));
+    pthread_create(&opener, NULL, open_late, NULL);
+    ncclResult_t status = call(r);
+    if (atomic_exchange(&opened, true)) {
+      fprintf(stderr, "step %d: the call has waited for its stream\n", step);
+      _exit(4);
+    }
+    sem_post(&gate);
+    must(settled(r, status), "ncclReduceScatter");
+    pthread_join(opener, NULL);
+    synchronize(r);
+    check(r, DEVICE, step, 0);
+  }
+}
+
+/* In a group, of which the end is what counts. */
+static ncclResult_t message(const struct rank *r)
+{
+  static _Thread_local float *from, *to;
+  if (!from) {
+    from = get(DEVICE, sizeof(float) * 8);
+    to = get(DEVICE, sizeof(float) * 8);
+  }
+  const int next = (r->rank + 1) % r->nranks, last = (r->rank + r->nranks - 1) % r->nranks;
+  NCCL(ncclGroupStart());
+  NCCL(ncclSend(from, 8, ncclFloat, next, r->comm, (cudaStream_t)r->stream));
+  NCCL(ncclRecv(to, 8, ncclFloat, last, r->comm, (cudaStream_t)r->stream));
+  return ncclGroupEnd();
+}
+
+static void order(struct rank *r, const char *unused)
+{
+  (void)unused;
+  const CUstream other = device_stream(CU_STREAM_NON_BLOCKING), own = r->stream;
+  sem_init(&gate, 0, 0);
+  for (int step = 0; step < STEPS; step++) {
+    must(gather(r), "ncclAllGather");
+    run(r, DEVICE, step);
+  }
+  fill(r, DEVICE, STEPS);
+  hold_up(other, own, (ncclResult_t (*[])(const struct rank *)){gather, call}, r);
+  check(r, DEVICE, STEPS, 0);
+  must(gather(r), "ncclAllGather");
+  hold_up(own, other, (ncclResult_t (*[])(const struct rank *)){call, gather}, r);
+  check(r, DEVICE, STEPS, 0);
+  hold_up(other, own, (ncclResult_t (*[])(const struct rank *)){message, call}, r);
+  check(r, DEVICE, STEPS, 0);
+  must(gather(r), "ncclAllGather");
+  hold_up(own, other, (ncclResult_t (*[])(const struct rank *)){call, message}, r);
+}
+
+/* One thread aborts what the other one has under way; stalled streams end with that. */
+static void *abort_it(void *argument)
+{
+  const struct rank *r = argument;
+  nanosleep(&(struct timespec){.tv_nsec = 3000000 * (1 + r->rank)}, NULL);
+  ncclCommAbort(r->comm);
+  return NULL;
+}
+
+static void aborted(struct rank *r, const char *unused)
+{
+  (void)unused;
+  pthread_t watchdog;
+  ncclResult_t status = ncclSuccess;
+  for (int step = 0; step < VOTE + 2; step++)
+    run(r, DEVICE, step);
+  if (pthread_create(&watchdog, NULL, abort_it, r) != 0)
+    _exit(4);
+  while (status == ncclSuccess)
+    status = settled(r, call(r));
+  pthread_join(watchdog, NULL);
+  r->comm = NULL;
+}
+
+/* -- ranks ----------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+  const char *name;
+  void (*run)(struct rank *r, const char *argument);
+} cases[] = {
+  {"buffers", buffers}, {"moved", moved}, {"scalars", scalars}, {"streams", streams}, {"captures", captures},
+  {"groups", groups},   {"changes", changes}, {"ahead", ahead}, {"aborted", aborted},
+  {"order", order},     {"unwaited", unwaited}, {"joined", joined},
+};
+
+static void start(struct rank *r)
+{
+  r->n = N;
+  r->op = ncclSum;
+  r->stream = device_stream(CU_STREAM_NON_BLOCKING);
+  take_buffers(r, DEVICE, 0);
+}
+
+/* A rank of a process that has them all, each on a device of its own. */
+static void *run_thread(void *argument)
+{
+  struct rank *r = argument;
+  device_open(r->rank);
+  start(r);
+  for (int step = 0; step < STEPS; step++)
+    run(r, DEVICE, step);
+  return NULL;
+}
+
+static int run_threads(int nranks)
+{
+  struct rank ranks[MOST_RANKS];
+  ncclComm_t comms[MOST_RANKS];
+  pthread_t threads[MOST_RANKS];
+  NCCL(ncclCommInitAll(comms, nranks, NULL));
+  for (int i = 0; i < nranks; i++) {
+    ranks[i] = (struct rank){.rank = i, .nranks = nranks, .comm = comms[i]};
+    if (pthread_create(&threads[i], NULL, run_thread, &ranks[i]) != 0)
+      return 1;
+  }
+  for (int i = 0; i < nranks; i++)
+    pthread_join(threads[i], NULL);
+  NCCL(ncclGroupStart());
+  for (int i = 0; i < nranks; i++)
+    NCCL(ncclCommDestroy(comms[i]));
+  NCCL(ncclGroupEnd());
+  return 0;
+}
+
+static void meet(struct rank *r)
+{
+  struct rendezvous meeting;
+  ncclUniqueId id;
+  char why[200];
+  if (!rendezvous_from_env(&meeting, why, sizeof why))
+    must(ncclSystemError, why);
+  *r = (struct rank){.rank = meeting.rank, .nranks = meeting.nranks};
+  char *setting = getenv("CASE_ENV");
+  if (setting && atoi(setting) == r->rank)
+    putenv(strchr(setting, ':') + 1);
+  device_open(0);
+  if (r->rank == 0)
+    NCCL(ncclGetUniqueId(&id));
+  if (!rendezvous_share(&meeting, &id, sizeof id, why, sizeof why))
+    must(ncclSystemError, why);
+  must(settled(r, ncclCommInitRank(&r->comm, r->nranks, id, r->rank)), "ncclCommInitRank");
+}
+
+int main(int argc, char **argv)
+{
+  struct rank r;
+  if (argc == 3 && strcmp(argv[1], "threads") == 0)
+    return run_threads(atoi(argv[2]));
+  for (unsigned i = 0; argc >= 2 && i < sizeof cases / sizeof *cases; i++)
+    if (strcmp(argv[1], cases[i].name) == 0) {
+      meet(&r);
+      start(&r);
+      cases[i].run(&r, argc > 2 ? argv[2] : "");
+      MUST(cuCtxSynchronize());
+      if (r.comm)
+        NCCL(ncclCommDestroy(r.comm));
+      return 0;
+    }
+  fprintf(stderr, "usage: device_cases CASE [ARGUMENT]\n");
+  return 2;
+}

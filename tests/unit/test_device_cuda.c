@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The table of a CUDA device, member by member, on the stand-in for the driver: what its calls mean to memory, streams and the
+ * host, and what they do when the driver refuses one. The bits of the codecs are test_dense_cuda's.
+ */
+#include <pthread.h>
+
+#include "kernels/cuda_device.h"
+#include "tests/unit/cuda_child.h"
+#include "tests/unit/device_life.h"
+
+enum { N = LIFE_N, RANKS = LIFE_RANKS, KIB = 1 << 10 };
+
+static void wait_for(CUstream stream) { MUST(cuStreamSynchronize(stream)); }
+
+/* -- memory ------------------------------------------------------------------------------------------------------------- */
+static void order(bool waits)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream a = device_stream(CU_STREAM_NON_BLOCKING), b = device_stream(CU_STREAM_NON_BLOCKING);
+  uint8_t sent[256], got[256];
+  memset(sent, 7, sizeof sent);
+  for (int i = 0; i < 50; i++) {   /* of 1 MiB */
+    void *fence = d->fence_make(d);
+    char *memory = d->alloc(d, 512 * KIB, a);
+    EXPECT(memory && (uintptr_t)memory % 64 == 0);
+    EXPECT(d->clear(d, memory, 512 * KIB, a) && d->fence_set(d, fence, a) && d->fence_wait(d, fence, b));
+    EXPECT(d->put(d, memory + 256, sent, sizeof sent, b) && d->fence_set(d, fence, b) && d->fence_wait(d, fence, a));
+    EXPECT(d->get(d, got, memory + 256, sizeof got, a) && memcmp(sent, got, sizeof got) == 0);
+    EXPECT(d->get(d, got, memory + 512, sizeof got, a) && got[0] == 0 && got[255] == 0);
+    if (i % 2) {
+      EXPECT(d->fence_set(d, fence, a));
+      d->release_after(d, memory, fence);
+    } else {
+      d->release(d, memory, a);
+    }
+    if (waits)
+      MUST(cuCtxSynchronize());
+    d->fence_free(d, fence);
+    d->release(d, NULL, a);
+    d->release_after(d, NULL, NULL);
+    d->fence_free(d, NULL);
+  }
+  void *empty = d->alloc(d, 0, a);
+  EXPECT(empty && d->clear(d, empty, 0, a));
+  d->release(d, empty, a);
+}
+
+static void in_order(void) { order(false); }
+static void in_order_waiting(void) { order(true); }
+
+/* What was given back on a stream that is late is not handed out before that has come to it. */
+static void late(void)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream a = device_stream(CU_STREAM_NON_BLOCKING), b = device_stream(CU_STREAM_NON_BLOCKING);
+  void *first = d->alloc(d, 300 * KIB, a), *fence = d->fence_make(d);
+  EXPECT(first && d->clear(d, first, 300 * KIB, a) && d->fence_set(d, fence, a));
+  d->release_after(d, first, fence);
+  void *second = d->alloc(d, 300 * KIB, b);
+  EXPECT(second && second != first && d->clear(d, second, 300 * KIB, b));
+  d->release(d, second, b);
+  wait_for(a);
+  wait_for(b);
+  MUST(cuCtxSynchronize());
+  void *third = d->alloc(d, 200 * KIB, b);
+  EXPECT(third && d->clear(d, third, 200 * KIB, b));
+  if (tagc_cuda_device_of(d)->pool == NULL)
+    EXPECT(third == first || third == second);
+}
+
+static void too_small(void)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  void *small = d->alloc(d, 16 * KIB, NULL), *large = d->alloc(d, 700 * KIB, NULL);
+  d->release(d, small, NULL);
+  d->release(d, large, NULL);
+  MUST(cuCtxSynchronize());
+  EXPECT(d->alloc(d, 1 * KIB, NULL) == small && d->alloc(d, 2 * KIB, NULL) != large);
+  EXPECT(d->alloc(d, 600 * KIB, NULL) == large);
+}
+
+static void peers(void)
+{
+  for (int ordinal = 0; ordinal < 3; ordinal++) {
+    const struct tagc_device *d = life_device(ordinal);
+    void *memory = d->alloc(d, 100, NULL);
+    CUmemoryPool pool;
+    EXPECT(memory);
+    device_open(ordinal);
+    MUST(cuPointerGetAttribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, (uintptr_t)memory));
+    EXPECT(pool && pool == tagc_cuda_device_of(d)->pool);
+    for (int other = 0; other < 3; other++) {
+      CUmemAccess_flags flags;
+      MUST(cuMemPoolGetAccess(&flags, pool, &(CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, other}));
+      EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    }
+  }
+}
+
+static void reaches(void)
+{
+  const struct tagc_device *d = life_device(0);
+  CUdeviceptr managed;
+  void *pinned;
+  char own[16];
+  device_open(1);
+  CUdeviceptr elsewhere = device_buffer(100);
+  device_open(0);
+  CUdeviceptr here = device_buffer(100);
+  MUST(cuMemAllocManaged(&managed, 100, CU_MEM_ATTACH_GLOBAL));
+  MUST(cuMemAllocHost_v2(&pinned, 100));
+  EXPECT(d->reaches(d, (void *)(uintptr_t)here) && d->reaches(d, (char *)(uintptr_t)here + 99));
+  EXPECT(d->reaches(d, pinned) && d->reaches(d, (void *)(uintptr_t)managed));
+  EXPECT(!d->reaches(d, (void *)(uintptr_t)elsewhere) && !d->reaches(d, own) && !d->reaches(d, NULL));
+  MUST(cuMemFree_v2(here));
+  EXPECT(!d->reaches(d, (void *)(uintptr_t)here));
+  EXPECT(tagc_device_host.reaches(&tagc_device_host, own));
+}
+
+static void pinned(void)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  char *last = NULL;
+  for (int i = 0; i < 100; i++) {  /* more than a piece, and one that is larger */
+    char *memory = d->alloc_pinned(d, i == 50 ? 200 * KIB : 1000), got = 0;
+    EXPECT(memory && (uintptr_t)memory % 64 == 0 && memory != last && d->reaches(d, memory));
+    memory[999] = 1;               /* the host's own */
+    EXPECT(d->put(d, memory, "x", 1, stream) && d->get(d, &got, memory, 1, stream) && got == 'x');
+    last = memory;
+  }
+  EXPECT(!tagc_device_host.alloc_pinned(&tagc_device_host, 1));
+}
+
+/* -- tallies ------------------------------------------------------------------------------------------------------------ */
+static void count(const struct tagc_device *d, void *tally, uint64_t number, CUstream stream)
+{
+  const struct tagc_counts counts = {number, number, number, number, number, (double)number, .denser = number > 3};
+  EXPECT(d->put(d, tagc_cuda_tally_counts(tally), &counts, sizeof counts, stream));
+}
+
+static void call(const struct tagc_device *d, void *tally, uint64_t number, CUstream stream)
+{
+  for (int mark = 0; mark < TAGC_MARKS; mark++) {
+    if (mark == TAGC_MARK_DECODED)
+      count(d, tally, number, stream);
+    EXPECT(mark == TAGC_MARK_SUMMED || d->tally_mark(d, tally, (enum tagc_mark)mark, stream));
+  }
+}
+
+static bool all_are(const struct tagc_codec_stats *s, uint64_t number)
+{
+  return s->selected == number && s->unrecovered == number && s->nonfinite == number && s->overflowed == number &&
+         s->dropped == number && s->residual_norm2 == (double)number;
+}
+
+/* Reading is late, one call after the other, and never of a call that is under way. */
+static void tallies(void)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  void *tally = d->tally_make(d, stream);
+  struct tagc_codec_stats stats = {0};
+  double ms[TAGC_MARKS - 1] = {-1, -1, -1, -1};
+  EXPECT(tally && !d->tally_read(d, tally, ms, &stats));
+  call(d, tally, 1, stream);
+  EXPECT(!d->tally_read(d, tally, ms, &stats) && all_are(&stats, 0));
+  wait_for(stream);
+  call(d, tally, 2, stream);       /* under way, while the first one is read */
+  EXPECT(d->tally_read(d, tally, ms, &stats) && all_are(&stats, 1));
+  for (int i = 0; i < TAGC_MARKS - 1; i++)
+    EXPECT(ms[i] >= 0);
+  EXPECT(ms[TAGC_MARK_BEGUN] == 0);         /* that mark was left out */
+  EXPECT(!d->tally_read(d, tally, ms, &stats) && all_are(&stats, 1));
+  wait_for(stream);
+  EXPECT(d->tally_read(d, tally, ms, &stats) && all_are(&stats, 2));
+  EXPECT(!d->tally_read(d, tally, ms, &stats));
+  for (uint64_t i = 3; i < 6; i++)
+    call(d, tally, i, stream);
+  wait_for(stream);
+  EXPECT(d->tally_read(d, tally, ms, &stats) && all_are(&stats, 4));
+  EXPECT(d->tally_read(d, tally, ms, &stats) && all_are(&stats, 5) && !d->tally_read(d, tally, ms, &stats));
+  call(d, tally, 6, stream);
+  wait_for(stream);
+  EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, stream));  /* a call that fails does not hide the one before */
+  EXPECT(d->tally_read(d, tally, ms, &stats) && all_are(&stats, 6) && !d->tally_read(d, tally, ms, &stats));
+}
+
+/* A tally that is given back is another's when nothing writes to it any more: not before. */
+static void tallies_again(void)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  struct tagc_codec_stats stats = {0};
+  double ms[TAGC_MARKS - 1];
+  bool denser = true;
+  void *fence = d->fence_make(d), *first = d->tally_make(d, stream);
+  call(d, first, 9, stream);
+  EXPECT(d->fence_set(d, fence, stream));
+  d->tally_free(d, first, fence);
+  void *second = d->tally_make(d, stream);
+  EXPECT(second && second != first);
+  count(d, second, 9, stream);
+  EXPECT(d->tally_denser(d, second, stream, &denser) && !denser && d->fence_set(d, fence, stream));
+  d->tally_free(d, second, fence);
+  void *third = d->tally_make(d, stream);
+  EXPECT(third && third != first && third != second && d->fence_set(d, fence, stream));
+  d->tally_free(d, third, fence);
+  MUST(cuCtxSynchronize());
+  third = d->tally_make(d, stream);
+  EXPECT(third);
+  EXPECT(!d->tally_read(d, third, ms, &stats) && d->tally_denser(d, third, stream, &denser) && !denser);
+  call(d, third, 1, stream);
+  wait_for(stream);
+  EXPECT(d->tally_read(d, third, ms, &stats) && all_are(&stats, 1));
+  d->tally_free(d, NULL, NULL);
+}
+
+/* The answer is that of the last time, and the first one is no. */
+static void denser(void)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  void *tally = d->tally_make(d, stream);
+  bool answer;
+  for (uint64_t i = 3; i < 7; i++) {
+    count(d, tally, i, stream);
+    EXPECT(d->tally_denser(d, tally, stream, &answer) && answer == (i > 4));
+  }
+  count(d, tally, 0, stream);
+  EXPECT(d->tally_denser(d, tally, stream, &answer) && answer);
+  EXPECT(d->tally_denser(d, tally, stream, &answer) && !answer);
+}
+
+/* -- residuals ---------------------------------------------------------------------------------------------------------- */
+
+/* What the host does in a call of the codec, its residuals void or not. */
+static void host_call(struct sim *sim, bool residual_void, uint64_t seed)
+{
+  for (int r = 0; r < RANKS; r++) {
+    sim->job[r].residual_empty = residual_void;
+    sim->job[r].seed = seed;
+    sim->job[r].stats = &sim->stats;
+    sim->codec->encode(&sim->job[r]);
+  }
+  sim_exchange(sim);
+  for (int r = 0; r < RANKS; r++)
+    sim->codec->decode(&sim->job[r]);
+}
+
+static bool same_results(const struct life *life, const struct sim *sim)
+{
+  const size_t bytes = life_all_bytes(&sim->shape) / RANKS;
+  char *got = malloc(bytes);
+  bool same = true;
+  for (int r = 0; r < RANKS; r++)
+    same = same && life->device->get(life->device, got, life->rank[r].job.recv, bytes, life->stream) &&
+           memcmp(got, sim->job[r].recv, bytes) == 0;
+  free(got);
+  return same;
+}
+
+/* Cycles: -1 has NaN. The residual of a cycle with NaN is void in the next, and no other is. */
+static void health_of(const int *cycles, int count, bool tells)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  struct sim sim = life_sim("q4", TAGC_STORAGE_FP32);
+  struct life life;
+  uint64_t dropped = 0, before = 0;
+  bool was_bad = false;
+  EXPECT(life_begin(&life, d, &sim, stream));
+  for (int i = 0; i < count; i++) {
+    const bool bad = cycles[i] < 0;
+    const uint64_t cycle = (uint64_t)abs(cycles[i]);
+    case_fill(&sim, GAUSS);
+    if (bad)
+      sim_put(&sim, 0, 1, 5, NAN);
+    host_call(&sim, i == 0 || was_bad, 77 + (uint64_t)i);
+    EXPECT(life_call(&life, &sim, cycle, before, tells));
+    EXPECT(same_results(&life, &sim));
+    dropped += was_bad;
+    was_bad = bad;
+    before = cycle;
+  }
+  for (int r = 0; r < RANKS; r++) {
+    struct tagc_codec_stats stats = {0};
+    double ms[TAGC_MARKS - 1];
+    wait_for(stream);
+    while (d->tally_read(d, life.rank[r].job.tally, ms, &stats))
+      continue;
+    EXPECT(stats.dropped == dropped);
+  }
+  life_end(&life, RANKS);
+  sim_free(&sim);
+}
+
+static void health(void)
+{
+  static const int bad_then_good[] = {1, -2, 3, 4}, twice[] = {1, -2, -3, 4, 5}, ring[] = {-1, 2, 63, 64, 65, 66, -128, 129, 130},
+                   far[] = {1, -64, 128, 129, -193, 500, 501};
+  for (int tells = 0; tells < 2; tells++) {
+    health_of(bad_then_good, 4, tells);
+    health_of(twice, 5, tells);
+    health_of(ring, 9, tells);
+    health_of(far, 7, tells);
+  }
+}
+
+/* What a host's ranks have told one another counts, not what this one has seen. */
+static void told_by_others(void)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  struct sim sim = life_sim("q4", TAGC_STORAGE_FP32);
+  const int64_t words[TAGC_TOLD_WORDS] = {1, 1};
+  struct life life;
+  bool answer;
+  EXPECT(life_begin(&life, d, &sim, stream));
+  struct life_rank *rank = &life.rank[0];
+  for (uint64_t cycle = 1; cycle <= TAGC_SURPLUS_CALLS; cycle++) {
+    int64_t got[TAGC_TOLD_WORDS];
+    host_call(&sim, cycle == 1 || cycle > 1, cycle);         /* void after each */
+    EXPECT(life_call(&life, &sim, cycle, cycle - 1, true) && same_results(&life, &sim));
+    EXPECT(d->get(d, got, rank->told, sizeof got, stream) && got[0] == 0 && got[1] == 0);
+    for (int r = 0; r < RANKS; r++)
+      EXPECT(d->put(d, life.rank[r].told, words, sizeof words, stream) &&
+             d->settle(d, &life.rank[r].job, life.rank[r].told, stream));
+    EXPECT(d->tally_denser(d, rank->job.tally, stream, &answer) && !answer);
+  }
+  /* Each call was settled twice, and the first time without a surplus: never two in a row. */
+  for (int i = 0; i < TAGC_SURPLUS_CALLS - 1; i++)
+    EXPECT(d->settle(d, &rank->job, rank->told, stream));
+  EXPECT(d->tally_denser(d, rank->job.tally, stream, &answer) && !answer);
+  EXPECT(d->tally_denser(d, rank->job.tally, stream, &answer) && answer);
+  life_end(&life, RANKS);
+  sim_free(&sim);
+}
+
+static void flush_of(enum tagc_dtype dtype, enum tagc_storage storage, bool empty)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  struct sim sim = sim_new_stored("q8", N, RANKS, dtype, 10000, storage);
+  struct life life;
+  const size_t bytes = life_all_bytes(&sim.shape);
+  char *host = malloc(bytes), *got = malloc(bytes);
+  for (int r = 0; r < RANKS; r++)
+    sim.job[r].scale = 0.75f;
+  case_fill(&sim, GAUSS);
+  EXPECT(life_begin(&life, d, &sim, stream));
+  host_call(&sim, true, 3);
+  EXPECT(life_call(&life, &sim, 1, 0, false));
+  case_fill(&sim, FEW_EXCEPTIONS);
+  for (int r = 0; r < RANKS; r++) {
+    struct tagc_job *job = &life.rank[r].job;
+    sim.job[r].residual_empty = job->residual_empty = empty;
+    job->residual_cycle = 1;
+    tagc_residual_flush(&sim.job[r], host);
+    EXPECT(d->put(d, (void *)(uintptr_t)job->send, sim.job[r].send, bytes, stream));
+    EXPECT(d->flush(d, job, life.rank[r].flushed, stream) && d->get(d, got, life.rank[r].flushed, bytes, stream));
+    EXPECT(memcmp(host, got, bytes) == 0);
+  }
+  life_end(&life, RANKS);
+  sim_free(&sim);
+  free(host);
+  free(got);
+}
+
+static void flushes(void)
+{
+  for (int dtype = TAGC_FLOAT32; dtype <= TAGC_BFLOAT16; dtype++)
+    for (int storage = TAGC_STORAGE_NONE; storage <= TAGC_STORAGE_INT8; storage++)
+      for (int empty = 0; empty < 2; empty++)
+        flush_of((enum tagc_dtype)dtype, (enum tagc_storage)storage, empty);
+}
+
+/* -- streams, threads, captures ----------------------------------------------------------------------------------------- */
+
+static void any_stream(void)
+{
+  const struct tagc_device *d = life_device(0);
+  struct sim sim = life_sim("q8", TAGC_STORAGE_BF16);
+  CUstream prior;
+  device_open(0);
+  MUST(cuStreamCreateWithPriority(&prior, CU_STREAM_NON_BLOCKING, -1));
+  void *const streams[] = {NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, prior, device_stream(0)};
+  for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
+    EXPECT(life_whole(d, &sim, 3, streams[i]));
+  MUST(cuCtxSetCurrent(NULL));     /* a thread without a context, which has none afterwards either */
+  CUcontext current = (CUcontext)1;
+  EXPECT(life_whole(d, &sim, 3, NULL));
+  MUST(cuCtxGetCurrent(&current));
+  EXPECT(!current);
+  sim_free(&sim);
+}
+
+static void *live_on(void *ordinal)
+{
+  struct sim sim = life_sim("q2", TAGC_STORAGE_INT8);
+  const struct tagc_device *d = tagc_device_cuda((int)(intptr_t)ordinal);
+  bool good = d != NULL;
+  for (int i = 0; i < 3 && good; i++)
+    good = life_whole(d, &sim, 3, CU_STREAM_PER_THREAD);
+  sim_free(&sim);
+  return good ? NULL : ordinal;
+}
+
+static void threads(void)
+{
+  pthread_t thread[6];
+  unsetenv("CUDA_STANDIN_KERNELS");
+  for (intptr_t i = 0; i < 6; i++)
+    EXPECT(pthread_create(&thread[i], NULL, live_on, (void *)(i % 3)) == 0);
+  for (int i = 0; i < 6; i++) {
+    void *failed;
+    EXPECT(pthread_join(thread[i], &failed) == 0 && !failed);
+  }
+  for (int i = 0; i < 3; i++)
+    EXPECT(tagc_device_cuda(i) == tagc_device_cuda(i) && tagc_device_cuda(i) != tagc_device_cuda((i + 1) % 3));
+}
+
+/* From the set-up on, on this thread and on others, and the graph is whole. */
+static void during_captures(void)
+{
+  struct sim sim = life_sim("q8", TAGC_STORAGE_FP32);
+  CUgraph graph;
+  pthread_t thread;
+  void *failed;
+  unsetenv("CUDA_STANDIN_KERNELS");
+  device_open(0);
+  CUstream captured = device_stream(CU_STREAM_NON_BLOCKING), stream = device_stream(CU_STREAM_NON_BLOCKING);
+  CUdeviceptr buffer = device_buffer(100);
+  MUST(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  EXPECT(pthread_create(&thread, NULL, live_on, (void *)0) == 0 && pthread_join(thread, &failed) == 0 && !failed);
+  EXPECT(life_whole(life_device(0), &sim, 3, stream));
+  MUST(cuMemsetD8Async(buffer, 1, 100, captured));
+  CUresult refused = cuMemAlloc_v2(&buffer, 100);  /* the mode of the thread is as it was */
+  EXPECT(refused == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED || refused == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  sim_free(&sim);
+  cuStreamEndCapture(captured, &graph);
+}
+
+static void captures_whole(void)
+{
+  struct sim sim = life_sim("q8", TAGC_STORAGE_FP32);
+  CUgraph graph;
+  unsetenv("CUDA_STANDIN_KERNELS");
+  device_open(0);
+  CUstream captured = device_stream(CU_STREAM_NON_BLOCKING), stream = device_stream(CU_STREAM_NON_BLOCKING);
+  CUdeviceptr buffer = device_buffer(100);
+  for (int mode = CU_STREAM_CAPTURE_MODE_GLOBAL; mode <= CU_STREAM_CAPTURE_MODE_RELAXED; mode++) {
+    MUST(cuStreamBeginCapture_v2(captured, (CUstreamCaptureMode)mode));
+    EXPECT(life_whole(life_device(0), &sim, 3, stream));
+    MUST(cuMemsetD8Async(buffer, 1, 100, captured));
+    MUST(cuStreamEndCapture(captured, &graph));
+    MUST(cuGraphDestroy(graph));
+  }
+  sim_free(&sim);
+}
+
+static void test_members(void)
+{
+  lives("CUDA_STANDIN_MEMORY=1", in_order, "memory, copies and fences, in the order of streams");
+  lives("CUDA_STANDIN_MEMORY=1 CUDA_STANDIN_LAZY=1", in_order, "the same, late");
+  lives("CUDA_STANDIN_MEMORY=2 CUDA_STANDIN_DELAY=500", in_order, "the same, sometimes late");
+  lives("CUDA_STANDIN_LAZY=1", late, "memory that is given back late");
+  lives("CUDA_STANDIN_MEMORY=1 CUDA_STANDIN_POOLS=0", in_order_waiting, "without pools: nothing is given back, and all is used again");
+  lives("CUDA_STANDIN_LAZY=1 CUDA_STANDIN_POOLS=0", late, "without pools: what is late is not used again before its time");
+  lives("CUDA_STANDIN_POOLS=0", too_small, "without pools: small pieces do not take large ones");
+  lives("CUDA_STANDIN_DEVICES=3", peers, "all devices may access the pools of the others");
+  lives("CUDA_STANDIN_DEVICES=2", reaches, "which buffers kernels can work on");
+  lives("", pinned, "pinned memory");
+  lives("CUDA_STANDIN_LAZY=1", tallies, "tallies are read late, one call after the other");
+  lives("CUDA_STANDIN_LAZY=1", tallies_again, "tallies that are given back, and used again");
+  lives("CUDA_STANDIN_LAZY=1", denser, "is the gradient too dense: the answer is that of the last time");
+  lives("CUDA_STANDIN_LAZY=1", health, "a residual of a cycle with NaN is void, another one is not");
+  lives("", told_by_others, "what the ranks of a host have told one another counts");
+  lives("CUDA_STANDIN_DELAY=100", flushes, "a flush gives the host's bits, for all types and storages");
+  lives("CUDA_STANDIN_DELAY=100", any_stream, "streams of every kind, and a thread without a context");
+  lives("CUDA_STANDIN_DEVICES=3 CUDA_STANDIN_DELAY=100", threads, "several devices, each by several threads");
+  lives("CUDA_STANDIN_DEVICES=3 CUDA_STANDIN_POOLS=0", threads, "without pools, too");
+  lives("", during_captures, "a thread captures meanwhile");
+  lives("", captures_whole, "and its graphs are whole");
+}
+
+int main(void)
+{
+  test_members();
+  return tap_done();
+}
