@@ -26,3 +26,6 @@ examples_train_gpt_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -fno-math-errno -fno-trap
 examples_train_gpt_LDADD = -Ltests/standin -lnccl $(BLAS_LIBS) -lm
 examples_train_gpt_DEPENDENCIES = tests/standin/libnccl.so
 EXTRA_DIST += examples/demo examples/fidelity examples/runs.sh
+
+# The same in PyTorch, for GPUs.
+EXTRA_DIST += examples/train_fsdp.py

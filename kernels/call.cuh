@@ -28,6 +28,11 @@ DEVICE struct tagc_exceptions *list_of(uint8_t *messages, const struct tagc_cuda
   return (struct tagc_exceptions *)(messages + call.message_bytes * rank);
 }
 
+/* Foreign shards, and senders, by place: in rank order, without the own one. */
+DEVICE uint32_t place_at(const struct tagc_cuda_call &call, uint32_t shard) { return shard - (shard > call.rank); }
+
+DEVICE uint32_t shard_at(const struct tagc_cuda_call &call, uint32_t place) { return place + (place >= call.rank); }
+
 /* Of an element. */
 DEVICE uint32_t size_of(const struct tagc_cuda_call &call) { return call.dtype == TAGC_FLOAT32 ? 4 : 2; }
 
@@ -61,7 +66,7 @@ struct kept {
 
 DEVICE struct kept kept_of(const struct tagc_cuda_call &call, uint32_t shard)
 {
-  char *base = (char *)call.residual + call.residual_bytes * (shard - (shard > call.rank));
+  char *base = (char *)call.residual + call.residual_bytes * place_at(call, shard);
   return {base + call.residual_at, (uint16_t *)base, tagc_chance_key(call.seed, TAGC_CHANCE_KEPT, call.rank, shard)};
 }
 
@@ -136,7 +141,7 @@ DEVICE void load(const struct tagc_cuda_call &call, const char *from, const stru
                  uint32_t lane, float *stage, float x[EACH])
 {
   const uint32_t count = count_of(call, block);
-    struct rows residual = {};
+  struct rows residual = {};
   const struct rows rows = elements_fetch(from + (uint64_t)block * BLOCK * size_of(call), call.dtype, lane, count, stage);
   if (adds)
     residual = kept_fetch(call, kept, block, lane, count, stage);
@@ -147,6 +152,40 @@ DEVICE void load(const struct tagc_cuda_call &call, const char *from, const stru
     kept_add(call, kept, block, residual, x);
   UNROLL for (uint32_t i = 0; i < EACH; i++)
     x[i] = place_of(lane, i) < count ? x[i] : 0;     /* the scale may be no number */
+}
+
+/* The same of some positions, anywhere in the shard. All of them are fetched before one is waited for. */
+template <uint32_t some>
+DEVICE void load_some(const struct tagc_cuda_call &call, const char *from, const struct kept &kept, bool adds,
+                      const uint32_t position[some], float x[some])
+{
+  uint32_t raw[some], rest[some] = {};
+  float unit[some] = {};
+  if (call.dtype == TAGC_FLOAT32)
+    UNROLL for (uint32_t i = 0; i < some; i++)
+      raw[i] = ((const uint32_t *)from)[position[i]];
+  else
+    UNROLL for (uint32_t i = 0; i < some; i++)
+      raw[i] = ((const uint16_t *)from)[position[i]];
+  if (adds && call.storage == TAGC_STORAGE_FP32)
+    UNROLL for (uint32_t i = 0; i < some; i++)
+      rest[i] = ((const uint32_t *)kept.values)[position[i]];
+  else if (adds && call.storage == TAGC_STORAGE_BF16)
+    UNROLL for (uint32_t i = 0; i < some; i++)
+      rest[i] = (uint32_t)((const uint16_t *)kept.values)[position[i]] << 16;
+  else if (adds)
+    UNROLL for (uint32_t i = 0; i < some; i++) {
+      rest[i] = (uint32_t)(int32_t)((const int8_t *)kept.values)[position[i]];
+      unit[i] = tagc_from_bf16(kept.scales[position[i] / BLOCK]);
+    }
+  UNROLL for (uint32_t i = 0; i < some; i++) {
+    const uint16_t half = (uint16_t)raw[i];
+    x[i] = call.dtype == TAGC_FLOAT32 ? tagc_float_of(raw[i])
+                                      : call.dtype == TAGC_FLOAT16 ? tagc_from_fp16(half) : tagc_from_bf16(half);
+    x[i] = call.scale * x[i];
+    if (adds)
+      x[i] = x[i] + (call.storage == TAGC_STORAGE_INT8 ? (float)(int32_t)rest[i] * unit[i] : tagc_float_of(rest[i]));
+  }
 }
 
 /* The warp's shared memory: for what takes turns, and for a block with unusual values as it came. */
@@ -160,17 +199,13 @@ struct scratch {
 DEVICE void append(const struct tagc_cuda_call &call, struct tagc_exceptions *list, uint32_t block, uint32_t lane,
                    const float x[EACH])
 {
-  uint32_t mine = 0;
+  uint32_t mine = 0, all, first = 0;
   UNROLL for (uint32_t i = 0; i < EACH; i++)
     mine += tagc_is_exception(tagc_bits_of(x[i]));
-  uint32_t upto = mine, at = 0;
-  UNROLL for (uint32_t by = 1; by < LANES; by *= 2) {
-    const uint32_t other = __shfl_up_sync(ALL_LANES, upto, by);
-    upto += lane >= by ? other : 0;
-  }
-  if (lane == LANES - 1 && upto > 0)
-    at = atomicAdd(&list->count, upto);
-  at = __shfl_sync(ALL_LANES, at, LANES - 1) + upto - mine;
+  uint32_t at = warp_before(mine, lane, &all);
+  if (lane == 0 && all > 0)
+    first = atomicAdd(&list->count, all);
+  at += __shfl_sync(ALL_LANES, first, 0);
   for (uint32_t i = 0; i < EACH && mine > 0; i++)
     if (tagc_is_exception(tagc_bits_of(x[i]))) {
       if (at < call.capacity)
@@ -261,19 +296,57 @@ DEVICE struct rows result_fetch(const struct tagc_cuda_call &call, const struct 
 DEVICE bool result_store(const struct tagc_cuda_call &call, const struct result &result, uint32_t block, uint32_t lane,
                          const float sum[EACH], const struct rows &own, float *stage)
 {
+  const uint32_t count = count_of(call, block);
+  bool large = false;
   float x[EACH];
   elements_convert(own, call.dtype, x);
-  UNROLL for (uint32_t i = 0; i < EACH; i++)
-    x[i] = place_of(lane, i) < count_of(call, block) ? sum[i] + call.scale * x[i] : 0;
-  const bool seen = has_exception(x);
+  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    x[i] = sum[i] + call.scale * x[i];
+    large |= place_of(lane, i) < count && tagc_is_exception(tagc_bits_of(x[i]));
+  }
   if (result.exceptions && result.fits)
     add_exceptions(call, block, lane, x);
   finish(call, result.by_inverse, result.inverse, x);
   UNROLL for (uint32_t i = 0; i < EACH; i++)
     x[i] = result.fits ? x[i] : tagc_float_of(TAGC_NAN_BITS);
   const uint64_t at = (uint64_t)block * BLOCK * size_of(call);
-  elements_store((char *)call.recv + at, call.dtype, lane, count_of(call, block), x, stage);
-  return seen;
+  elements_store((char *)call.recv + at, call.dtype, lane, count, x, stage);
+  return large;
+}
+
+/* -- what a group finds out together -------------------------------------------------------------------------------- */
+
+/* Of the threads before this one; *all: of all. By all threads of the group, any number of times. */
+DEVICE uint32_t group_before(uint32_t x, uint32_t *all)
+{
+  __shared__ uint32_t parts[WARPS];
+  uint32_t warp_all, sum = 0;
+  uint32_t before = warp_before(x, threadIdx.x % LANES, &warp_all);
+  __syncthreads();                 /* who read the last ones is done */
+  if (threadIdx.x % LANES == 0)
+    parts[threadIdx.x / LANES] = warp_all;
+  __syncthreads();
+  UNROLL for (uint32_t warp = 0; warp < WARPS; warp++) {
+    before += warp < threadIdx.x / LANES ? parts[warp] : 0;
+    sum += parts[warp];
+  }
+  *all = sum;
+  return before;
+}
+
+/* For all threads of the group, when it has done its part of something: whether it is the last of `groups`, and sees what
+ * the others did. */
+DEVICE bool group_is_last(uint32_t *arrived, uint32_t groups)
+{
+  bool last = false;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0)
+    last = atomicAdd(arrived, 1u) == groups - 1;
+  last = __syncthreads_or(last);
+  if (last)
+    __threadfence();
+  return last;
 }
 
 /* -- statistics ---------------------------------------------------------------------------------------------------- */

@@ -76,17 +76,15 @@ static inline TAGC_HD int32_t tagc_lhc_quantise(uint32_t bits, uint32_t exponent
   return bits >> 31 ? -(int32_t)q : (int32_t)q;
 }
 
-/* The estimate of an element that could not be peeled: the median of its shares of its cells, within +-limit. */
+/* The estimate of an element that could not be peeled: the median of its shares of its three or four cells, within +-limit.
+ * Without loops: on a GPU, an array whose places are not known is memory. */
 static inline TAGC_HD int32_t tagc_lhc_median(const int32_t share[TAGC_LHC_MAX_HASHES], uint32_t hashes, int64_t limit)
 {
-  int32_t a[TAGC_LHC_MAX_HASHES];
-  for (uint32_t i = 0; i < hashes; i++) {
-    uint32_t to = i;
-    for (; to > 0 && a[to - 1] > share[i]; to--)
-      a[to] = a[to - 1];
-    a[to] = share[i];
-  }
-  int64_t median = hashes % 2 ? a[hashes / 2] : ((int64_t)a[hashes / 2 - 1] + a[hashes / 2]) / 2;
+  const int32_t low = share[0] < share[1] ? share[0] : share[1], high = share[0] < share[1] ? share[1] : share[0];
+  const int32_t other_low = hashes == 4 && share[3] < share[2] ? share[3] : share[2];
+  const int32_t other_high = hashes == 4 && share[3] > share[2] ? share[3] : share[2];
+  const int32_t from = low > other_low ? low : other_low, to = high < other_high ? high : other_high;
+  const int64_t median = hashes == 4 ? ((int64_t)from + to) / 2 : low > to ? low : to;
   return (int32_t)(median > limit ? limit : median < -limit ? -limit : median);
 }
 

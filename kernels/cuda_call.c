@@ -8,7 +8,6 @@
 
 enum {
   WARPS = TAGC_CUDA_THREADS / 32,
-  MOST_ROWS = 1024,                /* of groups: shards in y */
   GROUPS_A_PROCESSOR = 32,         /* several times as many as run at once, so that none of them is idle for long */
   CLEARED_BYTES = 16 * TAGC_CUDA_THREADS,
 };
@@ -34,7 +33,7 @@ int tagc_cuda_find(struct tagc_cuda_launcher *launcher, int (*get)(void **functi
 struct tagc_cuda_grid tagc_cuda_grid_for(const struct tagc_cuda_launcher *launcher, uint64_t groups, uint32_t rows)
 {
   uint64_t most = (uint64_t)launcher->processors * GROUPS_A_PROCESSOR;
-  struct tagc_cuda_grid grid = {.y = rows < MOST_ROWS ? rows : MOST_ROWS};
+  struct tagc_cuda_grid grid = {.y = rows < TAGC_CUDA_ROWS ? rows : TAGC_CUDA_ROWS};
   if (most > TAGC_CUDA_GROUPS)
     most = TAGC_CUDA_GROUPS;
   most = most > grid.y ? most / grid.y : 1;
@@ -48,6 +47,13 @@ int tagc_cuda_launch(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_k
   void *parameters[] = {(void *)(uintptr_t)call};
   return launcher->launch(launcher->function[kernel], grid.x, grid.y, 1, TAGC_CUDA_THREADS, 1, 1, 0, stream, parameters,
                           NULL);
+}
+
+int tagc_cuda_launch_together(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel, uint32_t groups,
+                              const void *call, void *stream)
+{
+  void *parameters[] = {(void *)(uintptr_t)call};
+  return launcher->launch_together(launcher->function[kernel], groups, 1, 1, TAGC_CUDA_THREADS, 1, 1, 0, stream, parameters);
 }
 
 struct tagc_cuda_call tagc_cuda_call_of(const struct tagc_job *job, struct tagc_counts *counts)

@@ -38,7 +38,7 @@ struct tagc_health {
   uint64_t nonfinite[TAGC_HEALTH_CYCLES];
 };
 
-enum { TAGC_CUDA_GROUPS = 8192 };  /* of a launch, at most */
+enum { TAGC_CUDA_GROUPS = 8192, TAGC_CUDA_ROWS = 1024 };     /* of a launch, at most, but a group a row in any case */
 
 /* From open to decode. */
 struct tagc_cuda_state {

@@ -3,7 +3,9 @@
 
 #include "kernels/codecs.h"
 #include "kernels/dense_cuda.h"
+#include "kernels/lhc_cuda.h"
 #include "kernels/none_cuda.h"
+#include "kernels/sparse_cuda.h"
 
 static const struct tagc_cuda_codec codecs[] = {
   {&tagc_codec_none, tagc_none_cuda_layout, NULL, tagc_none_cuda_encode, tagc_none_cuda_decode},
@@ -11,6 +13,8 @@ static const struct tagc_cuda_codec codecs[] = {
   {&tagc_codec_q8, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode},
   {&tagc_codec_q4, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode},
   {&tagc_codec_q2, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode},
+  {&tagc_codec_lhc, tagc_lhc_cuda_layout, tagc_lhc_cuda_prepare, tagc_lhc_cuda_encode, tagc_lhc_cuda_decode},
+  {&tagc_codec_sparse, tagc_sparse_cuda_layout, NULL, tagc_sparse_cuda_encode, tagc_sparse_cuda_decode},
 };
 
 const struct tagc_cuda_codec *tagc_cuda_codec_of(const struct tagc_codec *codec)

@@ -51,7 +51,11 @@
   X(module_load, cuModuleLoadData, (void **module, const void *image)) \
   X(module_function, cuModuleGetFunction, (void **function, void *module, const char *name)) \
   X(launch, cuLaunchKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, \
-                             unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra))
+                             unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra)) \
+  X(launch_together, cuLaunchCooperativeKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, \
+                                                 unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, \
+                                                 void *stream, void **parameters)) \
+  X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *groups, void *function, int threads, size_t shared))
 
 /* The same for what came later: NULL where the driver lacks it. */
 #define TAGC_CUDA_NEWER_FUNCTIONS(X) \

@@ -28,7 +28,22 @@
   X(tagc_dense_decode_q2) \
   X(tagc_none_encode) \
   X(tagc_none_close) \
-  X(tagc_none_decode)
+  X(tagc_none_decode) \
+  X(tagc_choose_sample) \
+  X(tagc_choose_scan) \
+  X(tagc_choose_coarse) \
+  X(tagc_choose_fine) \
+  X(tagc_choose_mark) \
+  X(tagc_choose_fill) \
+  X(tagc_choose_weigh) \
+  X(tagc_sparse_out_starts) \
+  X(tagc_sparse_out) \
+  X(tagc_sparse_in_starts) \
+  X(tagc_sparse_in) \
+  X(tagc_lhc_clear) \
+  X(tagc_lhc_send) \
+  X(tagc_lhc_recover) \
+  X(tagc_lhc_result)
 
 enum tagc_cuda_kernel {
 #define TAGC_CUDA_INDEX(name) name##_kernel,
@@ -44,8 +59,12 @@ struct tagc_cuda_launcher {
   /* cuLaunchKernel */
   int (*launch)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                 unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra);
+  /* cuLaunchCooperativeKernel */
+  int (*launch_together)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                         unsigned block_z, unsigned shared, void *stream, void **parameters);
   void *function[TAGC_CUDA_KERNEL_COUNT];     /* CUfunction */
   uint32_t processors;             /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
+  uint32_t together;               /* groups of tagc_lhc_recover that can run at once; 0: the device has no cooperative launches */
 };
 
 /* Of a launch, in groups. */
@@ -65,5 +84,8 @@ struct tagc_cuda_grid tagc_cuda_grid_for(const struct tagc_cuda_launcher *launch
 /* `call`: the kernel's one parameter. */
 int tagc_cuda_launch(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel, struct tagc_cuda_grid grid,
                      const void *call, void *stream);
+/* Of groups that may wait for one another. */
+int tagc_cuda_launch_together(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel, uint32_t groups,
+                              const void *call, void *stream);
 
 #endif

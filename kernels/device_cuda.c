@@ -22,7 +22,7 @@ enum {
   STREAM_NON_BLOCKING = 1,
   EVENT_NO_TIMING = 2,
   PROCESSORS = 16, MEMORY_KHZ = 36, MEMORY_BITS = 37, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76, PAGEABLE_ACCESS = 88,
-  CONCURRENT_MANAGED = 89,         /* attributes of a device */
+  CONCURRENT_MANAGED = 89, COOPERATIVE = 95,       /* attributes of a device */
 };
 
 /* The oldest GPUs that there is code for, and the least that one of them does a second, for drivers that do not say. */
@@ -85,13 +85,26 @@ static bool load_kernels(struct tagc_cuda_device *d, int number)
   return !error;
 }
 
+/* How many groups may wait for one another. */
+static bool count_together(struct tagc_cuda_device *d, int number)
+{
+  int groups = 0;
+  d->launcher.launch_together = d->driver->launch_together;
+  if (!attribute(d, number, COOPERATIVE))
+    return true;
+  const int error = d->driver->occupancy(&groups, d->launcher.function[tagc_lhc_recover_kernel], TAGC_CUDA_THREADS, 0);
+  d->launcher.together = d->launcher.processors * (uint32_t)groups;
+  return went(d, error, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+}
+
 /* In the context. */
 static enum tagc_cuda_condition furnish(struct tagc_cuda_device *d, int number)
 {
   if (d->driver->context_id && !went(d, d->driver->context_id(d->context, &d->context_id), "cuCtxGetId"))
     return TAGC_CUDA_FAILED;
   look_at(d, number);
-  if (!went(d, d->driver->stream_create(&d->service, STREAM_NON_BLOCKING), "cuStreamCreate") || !load_kernels(d, number))
+  if (!went(d, d->driver->stream_create(&d->service, STREAM_NON_BLOCKING), "cuStreamCreate") || !load_kernels(d, number) ||
+      !count_together(d, number))
     return TAGC_CUDA_CRIPPLED;
   tagc_cuda_pool_set_up(d, number);
   return TAGC_CUDA_READY;

@@ -4,3 +4,6 @@
 #include "kernels/call.cu"
 #include "kernels/dense.cu"
 #include "kernels/none.cu"
+#include "kernels/sparsify.cu"
+#include "kernels/sparse.cu"
+#include "kernels/lhc.cu"

@@ -22,9 +22,11 @@ enum { BLOCK = TAGC_DENSE_BLOCK, HALF = BLOCK / 2, LANES = 32, EACH = BLOCK / LA
 #ifdef __CUDACC__
 #define UNROLL _Pragma("unroll")
 #define UNROLL_4 _Pragma("unroll 4")
+#define UNROLL_8 _Pragma("unroll 8")
 #else
 #define UNROLL
 #define UNROLL_4
+#define UNROLL_8
 #endif
 
 /* Where a lane's element i is in its block. */
@@ -180,6 +182,17 @@ DEVICE uint32_t warp_most(uint32_t x)
 #endif
 }
 
+DEVICE uint32_t warp_add(uint32_t x)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(ALL_LANES, x);
+#else
+  UNROLL for (int by = LANES / 2; by > 0; by /= 2)
+    x += __shfl_xor_sync(ALL_LANES, x, by);
+  return x;
+#endif
+}
+
 /* Of the magnitudes of x[0..count). */
 DEVICE float warp_largest(const float *x, uint32_t count)
 {
@@ -203,6 +216,28 @@ template <typename T> DEVICE T warp_sum(T x)
 {
   x = tree_sum(x);
   return x + __shfl_xor_sync(ALL_LANES, x, LANES / 2);
+}
+
+/* Of the lanes before this one; the last lane's and its own are all. */
+DEVICE uint32_t warp_before(uint32_t x, uint32_t lane, uint32_t *all)
+{
+  uint32_t upto = x;
+  UNROLL for (uint32_t by = 1; by < LANES; by *= 2) {
+    const uint32_t other = __shfl_up_sync(ALL_LANES, upto, by);
+    upto += lane >= by ? other : 0;
+  }
+  *all = __shfl_sync(ALL_LANES, upto, LANES - 1);
+  return upto - x;
+}
+
+/* Work that lanes have different amounts of, dealt out evenly: whose is piece `at` (less than all), where a lane's begin at
+ * `before`. */
+DEVICE uint32_t warp_owner(uint32_t before, uint32_t at)
+{
+  uint32_t owner = 0;
+  UNROLL for (uint32_t by = LANES / 2; by > 0; by /= 2)
+    owner += __shfl_sync(ALL_LANES, before, (int)(owner + by)) <= at ? by : 0;
+  return owner;
 }
 
 /* -- chance and rotation -------------------------------------------------------------------------------------------- */

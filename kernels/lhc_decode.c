@@ -38,7 +38,7 @@ static void estimate_stuck(const struct tagc_lhc_sum *sum)
     if (sum->peeled[i])
       continue;
     uint64_t at = tagc_lhc_cells(sum->seed, geo->part_cells, sum->elements[i]);
-    int32_t share[TAGC_LHC_MAX_HASHES];
+    int32_t share[TAGC_LHC_MAX_HASHES] = { 0 };
     for (uint32_t hash = 0; hash < geo->hashes; hash++, at >>= 16) {
       uint64_t cell = sum->cells[(size_t)hash * geo->part_cells + (at & 0xffff)];
       int32_t degree = (int32_t)((uint32_t)cell >> 24);

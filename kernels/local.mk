@@ -27,7 +27,7 @@ EXTRA_DIST += kernels/residual_blocks.inc.c
 
 # Choosing the largest values: for lhc and sparse.
 libtagc_a_SOURCES += \
-  kernels/sparsify.c kernels/sparsify.h kernels/sparsify_bits.h kernels/sparsify_plain.c \
+  kernels/sparsify.c kernels/sparsify_bits.h kernels/sparsify_plain.c \
   kernels/sparsify_vector.h kernels/sparsify_vector_plain.h
 EXTRA_DIST += kernels/sparsify_kernels.inc.c
 
@@ -55,12 +55,16 @@ endif
 # that of the oldest GPU in words that drivers from CUDA 10 on know, which ptxas checks.
 libtagc_a_SOURCES += kernels/cuda_call.c kernels/cuda_call.h kernels/cuda_codecs.c kernels/cuda_codecs.h kernels/cuda_kernels.h \
   kernels/dense_cuda.c kernels/dense_cuda.h kernels/fatbin.h kernels/none_cuda.c kernels/none_cuda.h \
-  kernels/sparsify_cuda.h
+  kernels/lhc_cuda.c kernels/lhc_cuda.h kernels/sparse_cuda.c kernels/sparse_cuda.h \
+  kernels/sparsify_cuda.c kernels/sparsify_cuda.h
 cuda_sources = kernels/kernels.cu kernels/call.cu kernels/call.cuh kernels/dense.cu kernels/dense_codecs.cuh kernels/kernel.h \
-  kernels/lanes.cuh kernels/none.cu
+  kernels/lanes.cuh kernels/lhc.cu kernels/lines.cuh kernels/none.cu kernels/sparse.cu kernels/sparsify.cu \
+  kernels/sparsify_bins.cuh kernels/sparsify_tiles.cuh
 cuda_headers = kernels/codec.h kernels/codec_bits.h kernels/codec_dense.h kernels/cuda_call.h kernels/cuda_kernels.h \
-  kernels/dense.h kernels/dense_cuda.h kernels/device.h kernels/none_cuda.h \
-  kernels/exceptions.h kernels/residual.h kernels/residual_blocks.h kernels/rotate.h
+  kernels/dense.h kernels/dense_cuda.h kernels/device.h \
+  kernels/exceptions.h kernels/residual.h kernels/residual_blocks.h kernels/rotate.h \
+  kernels/sparse_cuda.h kernels/sparsify_bits.h kernels/sparsify_cuda.h \
+  kernels/codec_lhc.h kernels/cuda_codecs.h kernels/lhc_cuda.h kernels/none_cuda.h
 EXTRA_DIST += $(cuda_sources) kernels/kernel-info kernels/fatbin.c kernels/fatbin_none.c
 if HAVE_NVCC
 nodist_libtagc_a_SOURCES = kernels/fatbin.c
@@ -73,13 +77,14 @@ kernels/kernels.ptx: $(cuda_sources) $(cuda_headers)
 	$(AM_V_GEN)$(MKDIR_P) kernels && $(nvcc_compile) -arch=compute_75 -ptx -o $@.new $(srcdir)/kernels/kernels.cu && \
 	  sed -i -e 's/^\.version .*/.version 6.3/' -e '/used_bytes_mask/d' -e '/^\/\//d' -e '/^$$/d' $@.new && \
 	  $(PTXAS) -arch=sm_75 -o /dev/null $@.new && mv $@.new $@
+gpu-kernels: kernels/kernels.fatbin kernels/kernels.ptx
 kernel-info: kernels/kernels.fatbin ; @$(srcdir)/kernels/kernel-info kernels/kernels.log
 CLEANFILES += kernels/kernels.fatbin kernels/kernels.log kernels/kernels.ptx kernels/kernels.ptx.new
 else
 nodist_libtagc_a_SOURCES = kernels/fatbin_none.c
-kernel-info: ; @echo "make kernel-info needs nvcc; configure found none" >&2; exit 1
+kernel-info gpu-kernels: ; @echo "make $@ needs nvcc; configure found none" >&2; exit 1
 endif
-.PHONY: kernel-info
+.PHONY: kernel-info gpu-kernels
 
 # What the codecs do: sizes, errors, speeds.
 bin_PROGRAMS += tagc-bench

@@ -87,22 +87,6 @@ struct tagc_sparsify_part {
   uint32_t *ids;
 };
 
-enum {
-  TAGC_SPARSIFY_NO_BIN = TAGC_BIN_COARSE,
-  TAGC_SPARSIFY_NEAR = 4096,       /* fine bins above a threshold: two octaves */
-};
-
-/* What is selected: whole fine bins above `bin` (`above` values), and of the `count` in it `take`, from the offset-th
- * on, around. */
-struct tagc_sparsify_choice { uint32_t bin, above, count, take, offset; };
-
-/* `rank`: how many values of the boundary bin came before. */
-static inline bool tagc_sparsify_chosen(const struct tagc_sparsify_choice *choice, uint32_t bin, uint32_t rank)
-{
-  uint32_t from = rank + (rank < choice->offset ? choice->count : 0) - choice->offset;
-  return bin == choice->bin ? from < choice->take : bin > choice->bin && bin < TAGC_BIN_HUGE;
-}
-
 struct tagc_sparsify_kernels {
   /* scale*g + e of every step-th line from step / 2 on. Returns how many values. */
   uint32_t (*sample)(const struct tagc_sparsify_shard *shard, uint32_t step, float *values);

@@ -13,6 +13,8 @@
 #ifndef KERNELS_SPARSIFY_BITS_H
 #define KERNELS_SPARSIFY_BITS_H
 
+#include <stdbool.h>
+
 #include "kernels/codec_bits.h"
 
 enum {
@@ -90,6 +92,22 @@ static inline TAGC_HD uint64_t tagc_grid_seed(uint64_t seed, uint32_t shard, uin
 static inline TAGC_HD uint32_t tagc_bin_offset(uint64_t seed, uint32_t count)
 {
   return tagc_mul_hi32((uint32_t)(tagc_mix64(~seed) >> 32), count);
+}
+
+enum {
+  TAGC_SPARSIFY_NO_BIN = TAGC_BIN_COARSE,
+  TAGC_SPARSIFY_NEAR = 4096,       /* fine bins above a threshold: two octaves */
+};
+
+/* What is selected: whole fine bins above `bin` (`above` values), and of the `count` in it `take`, from the offset-th
+ * on, around. */
+struct tagc_sparsify_choice { uint32_t bin, above, count, take, offset; };
+
+/* `rank`: how many values of the boundary bin came before. */
+static inline TAGC_HD bool tagc_sparsify_chosen(const struct tagc_sparsify_choice *choice, uint32_t bin, uint32_t rank)
+{
+  uint32_t from = rank + (rank < choice->offset ? choice->count : 0) - choice->offset;
+  return bin == choice->bin ? from < choice->take : bin > choice->bin && bin < TAGC_BIN_HUGE;
 }
 
 #endif

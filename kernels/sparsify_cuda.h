@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Choosing the largest values of the foreign shards on a GPU: the choice of sparsify.h, to the bit.
  *
- * How        sample: a guess of the threshold of each foreign shard; scan: every element of g and e once: exponents, how many
- *            there are in each fine bin above the guess, which they are (candidates, in any order), and exceptions, to their
- *            lists; choose: the boundary bin of each chunk; count: where the guess was bad, coarse and fine bins of all
- *            elements (kernels that end at once otherwise); mark: bits of what is above the boundary bin, and apart from them of
- *            what is in it; fill: of these, as many as fit, in order of place. Then each codec reads g and e once more, with
- *            the bitmap.
- * Order      Nothing depends on the order in which groups run.
+ * How        sample: a guess of the threshold of each foreign shard; scan: every element of g and e once: exponents, exceptions,
+ *            how many values there are in each fine bin above the guess, and candidates: a bit each. The last group of a shard
+ *            knows then the boundary bin of each chunk; coarse and fine: where the guess was bad, the long way (kernels that
+ *            end at once otherwise). mark: looks at the candidates again (the long way: at all): bits of what is above the
+ *            boundary bin, and apart from them of what is in it; fill: of these, as many as fit, in order of place. Then each
+ *            codec reads g and e once more, with the bitmap. Six launches.
+ * Tiles      Lines of a chunk that one group takes: ranks in the boundary bin are counted by tile.
+ * Order      Nothing depends on the order in which groups run, and none waits for another.
  */
 #ifndef KERNELS_SPARSIFY_CUDA_H
 #define KERNELS_SPARSIFY_CUDA_H
 
 #include "kernels/cuda_call.h"
-#include "kernels/sparsify.h"
+#include "kernels/sparsify_bits.h"
 
 /* Of a foreign shard, zero when choosing begins. */
 struct tagc_choose_shard {
@@ -36,6 +37,34 @@ struct tagc_choose_call {
   uint32_t *counts;                /* by place and chunk: values that were chosen */
   void *memory;                    /* for what is between: tagc_choose_bytes() */
 };
+
+/* -- what the kernels get ------------------------------------------------------------------------------------------- */
+
+enum { TAGC_CHOOSE_TILE = 1024 };  /* lines */
+
+/* Of a chunk of a foreign shard. */
+struct tagc_choose_part {
+  struct tagc_sparsify_choice choice;
+  uint32_t long_way;
+  uint32_t coarse;                 /* the long way: the coarse bin that the boundary is in, or TAGC_SPARSIFY_NO_BIN */
+  uint32_t unused;
+};
+
+/* Parts are numbered by place and chunk. */
+struct tagc_choosing {
+  struct tagc_choose_call of;
+  struct tagc_choose_part *parts;
+  uint32_t *histograms;            /* TAGC_SPARSIFY_NEAR bins a part; the long way: coarse bins, and behind them fine ones */
+  uint32_t *thresholds;            /* by place: bits of the least magnitude of a candidate */
+  uint32_t *arrived;               /* three a place: groups that have done their part of scan, coarse, fine */
+  uint32_t *long_ways;             /* one: whether any part goes the long way */
+  uint32_t *edges;                 /* bits of what is in the boundary bin: tiles * TAGC_CHOOSE_TILE words a part */
+  uint32_t *edge_counts;           /* `tiles` a part */
+  uint32_t tiles;                  /* of a chunk */
+  uint32_t places;
+};
+
+/* -- the host's side ------------------------------------------------------------------------------------------------ */
 
 /* Pure. */
 size_t tagc_choose_bytes(const struct tagc_grid *grid, uint32_t places);

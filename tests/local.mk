@@ -72,22 +72,52 @@ cuda_tests += tests/unit/test_dense_cuda
 check_DATA += tests/standin/cuda/kernels.so
 tests_unit_test_dense_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_dense_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_lhc_cuda
+tests_unit_test_lhc_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_lhc_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_choose_cuda
+tests_unit_test_choose_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_choose_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_sparse_cuda
+tests_unit_test_sparse_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_sparse_cuda_LDFLAGS = $(to_driver)
 
 # The table of a CUDA device.
-cuda_tests += tests/unit/test_device_cuda tests/unit/test_device_cuda_faults
-tsan_cuda_tests += tests/unit/test_device_cuda
+cuda_tests += tests/unit/test_device_cuda tests/unit/test_device_cuda_faults tests/unit/test_device_cuda_threads
+tsan_cuda_tests += tests/unit/test_device_cuda_threads
 tests_unit_test_device_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_device_cuda_LDFLAGS = $(to_driver)
 tests_unit_test_device_cuda_faults_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_device_cuda_faults_LDFLAGS = $(to_driver)
+tests_unit_test_device_cuda_threads_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_device_cuda_threads_LDFLAGS = $(to_driver)
 endif
 unit_tests += tests/unit/test_device_none
-EXTRA_DIST += tests/unit/cuda_rank.h tests/unit/device_life.h
+EXTRA_DIST += tests/unit/cuda_codec.h tests/unit/cuda_rank.h tests/unit/device_life.h
 
-# The same on a real GPU, where there is one: a command of its own, which builds what it needs.
+# The same on a real GPU, where there is one, and what else only such a one shows: tests/gpu/run is a command of its own. Its
+# programs are linked with the stand-ins, and find the real libraries by LD_LIBRARY_PATH.
 dist_check_SCRIPTS += tests/gpu/run tests/e2e/kernel_info.test
 TESTS += tests/gpu/run tests/e2e/kernel_info.test
-EXTRA_DIST += tests/gpu/speed.c tests/gpu/RESULTS.md
+EXTRA_DIST += tests/gpu/RESULTS.md
+if HAVE_CXX
+dist_check_SCRIPTS += tests/e2e/gpu_programs.test
+TESTS += tests/e2e/gpu_programs.test
+gpu_programs = tests/gpu/ranks tests/gpu/speed
+check_PROGRAMS += $(gpu_programs)
+tests_gpu_ranks_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_gpu_ranks_LDFLAGS = $(to_driver)
+tests_gpu_speed_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_gpu_speed_LDFLAGS = $(to_driver)
+endif
+# All that it needs of a build, and that in a folder of its own, to be taken to another machine.
+gpu_needs = libtagc-preload.so $(gpu_programs) $(cuda_tests) tests/bench/overhead tests/e2e/on_device \
+  tests/standin/launch tests/standin/libnccl.so.2
+gpu-programs: all $(gpu_needs)
+gpu-kit: gpu-programs
+	@rm -rf $@
+	@for file in $(gpu_needs); do $(MKDIR_P) $@/`dirname $$file` && cp $$file $@/$$file || exit 1; done
+.PHONY: gpu-programs gpu-kit
 
 # Our own NCCL header against the real one.
 EXTRA_DIST += tests/unit/abi_table.h
@@ -134,8 +164,8 @@ check_PROGRAMS += tests/e2e/levels
 
 # On GPUs, as far as the stand-ins play them.
 if HAVE_CXX
-dist_check_SCRIPTS += tests/e2e/on_device.test
-TESTS += tests/e2e/on_device.test
+dist_check_SCRIPTS += tests/e2e/on_device.test tests/e2e/old_driver.test
+TESTS += tests/e2e/on_device.test tests/e2e/old_driver.test
 check_PROGRAMS += tests/e2e/on_device
 # What programs may do there, and what goes wrong.
 device_scripts = tests/e2e/device_cases.test
@@ -285,6 +315,10 @@ endif
 dist_check_SCRIPTS += tests/e2e/demo.test
 TESTS += tests/e2e/demo.test
 
+# The example in PyTorch, which tests/gpu/run trains.
+dist_check_SCRIPTS += tests/e2e/train_fsdp.test
+TESTS += tests/e2e/train_fsdp.test
+
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md
@@ -346,6 +380,7 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/levels.test \
   tests/e2e/levels_life.test \
   tests/e2e/little.test \
+  tests/e2e/old_driver.test \
   tests/e2e/reduce_scatter.test \
   tests/e2e/standin_cuda.test \
   tests/e2e/steps.test \
@@ -367,8 +402,12 @@ tests_tsan = \
   tests/unit/test_options \
   tests/unit/test_vote \
   tests/unit/test_vote_hosts
+# They compare times that they measure, or choose by them: nothing runs beside them.
+tests_alone = tests/e2e/auto.test tests/e2e/standin_hosts.test
+print-tests: ; @echo $(TESTS)
+print-tests-alone: ; @echo $(tests_alone)
 print-tests-abi: ; @echo $(tests_abi)
 print-tests-clang: ; @echo $(tests_clang)
 print-tests-asan: ; @echo $(tests_asan)
 print-tests-tsan: ; @echo $(tests_tsan)
-.PHONY: print-tests-abi print-tests-clang print-tests-asan print-tests-tsan
+.PHONY: print-tests print-tests-alone print-tests-abi print-tests-clang print-tests-asan print-tests-tsan

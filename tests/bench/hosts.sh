@@ -25,19 +25,8 @@ trap 'exit 130' INT TERM
 # on_namespaces PROGRAM...: the ranks on both of them, the lower half on the first.
 on_namespaces()
 {
-  pids='' rank=0 worst=0
-  for host in "$host_a" "$host_b"; do
-    for _ in $(seq "$local"); do
-      on_host "$host" env RANK=$rank WORLD_SIZE=$((2 * local)) MASTER_ADDR=10.99.0.1 MASTER_PORT=29500 \
-        NCCL_SOCKET_IFNAME=wire0 NCCL_HOSTID="$host" NCCL_STANDIN_STATS="$stats/rank" \
-        LD_LIBRARY_PATH="$build/tests/standin" LD_PRELOAD="$build/libtagc-preload.so" "$@" &
-      pids="$pids $!" rank=$((rank + 1))
-    done
-  done
-  for pid in $pids; do
-    wait "$pid" || { worst=$?; end_ranks; }
-  done
-  return $worst
+  on_both "$local" env NCCL_STANDIN_STATS="$stats/rank" LD_LIBRARY_PATH="$build/tests/standin" \
+    LD_PRELOAD="$build/libtagc-preload.so" "$@"
 }
 
 # line CODEC SCOPE MS BETWEEN INSIDE
@@ -88,12 +77,10 @@ two_hosts || case $? in
   1) echo "no network namespaces: they need root and ip(8)"; exit 0 ;;
   *) echo "no wire between two network namespaces: ip(8) fails, as it says above" >&2; exit 1 ;;
 esac
-for host in "$host_a" "$host_b"; do
-  on_host "$host" tc qdisc add dev wire0 root tbf rate "${rate}mbit" burst 64kb latency 100ms || {
-    echo "no token bucket on a wire: that needs tc(8) and the kernel's sch_tbf"
-    exit 0
-  }
-done
+limit_wire "${rate}mbit" 64kb || {
+  echo "no token bucket on a wire: that needs tc(8) and the kernel's sch_tbf"
+  exit 0
+}
 echo
 header "network namespaces, shared memory inside"
 for shape; do

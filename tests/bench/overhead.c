@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Nanoseconds of one NCCL call that does nothing: an all-reduce of no elements on one rank. Run it plain and preloaded
- * (tests/bench/overhead.sh does); the difference is what the library costs a call.
+ * (tests/bench/overhead.sh does); the difference is what the library costs a call. overhead [CALLS of a round]
  */
 #include <nccl.h>
 #include <stdio.h>
@@ -16,8 +16,9 @@ static double now_ns(void)
   return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+  const int calls = argc > 1 ? atoi(argv[1]) : CALLS;
   ncclUniqueId id;
   ncclComm_t comm;
   float x = 0;
@@ -26,10 +27,10 @@ int main(void)
     return 1;
   for (int round = 0; round < ROUNDS; round++) {
     double began = now_ns();
-    for (int i = 0; i < CALLS; i++)
+    for (int i = 0; i < calls; i++)
       if (ncclAllReduce(&x, &x, 0, ncclFloat, ncclSum, comm, NULL) != ncclSuccess)
         return 1;
-    double each = (now_ns() - began) / CALLS;
+    double each = (now_ns() - began) / calls;
     best = each < best ? each : best;
   }
   printf("%.1f\n", best);

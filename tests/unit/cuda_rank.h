@@ -25,12 +25,21 @@ struct twin {
 struct device_rank {
   struct tagc_job job;             /* with pointers of the device */
   struct twin send, recv, residual, message_out, message_in, state, counts;
+  struct twin exponents, sketch_out, sketch_in;
+  struct tagc_codec_stats stats;   /* of a step: the host's */
+  struct tagc_counts before;       /* and what the device's were */
 };
 
 static int device_launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                          unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra)
 {
   return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, extra);
+}
+
+static int device_launch_together(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                                  unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **parameters)
+{
+  return cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters);
 }
 
 static int device_get(void **function, void *module, const char *name)
@@ -41,17 +50,19 @@ static int device_get(void **function, void *module, const char *name)
 /* The first device's. `ptx`: what is for older drivers. */
 static inline struct tagc_cuda_launcher device_launcher(bool ptx)
 {
-  struct tagc_cuda_launcher launcher = {.launch = device_launch};
+  struct tagc_cuda_launcher launcher = {.launch = device_launch, .launch_together = device_launch_together};
   CUmodule module;
   CUdevice device;
   const char *missing;
-  int processors;
+  int processors, groups;
   device_open(0);
   MUST(cuCtxGetDevice(&device));
   MUST(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
   MUST(cuModuleLoadData(&module, tagc_fatbin_size() == 0 ? "CUDA-STANDIN" : ptx ? tagc_fatbin_ptx() : tagc_fatbin()));
   MUST(tagc_cuda_find(&launcher, device_get, module, &missing));
   launcher.processors = (uint32_t)processors;
+  MUST(cuOccupancyMaxActiveBlocksPerMultiprocessor(&groups, launcher.function[tagc_lhc_recover_kernel], TAGC_CUDA_THREADS, 0));
+  launcher.together = launcher.processors * (uint32_t)groups;
   return launcher;
 }
 
@@ -114,6 +125,9 @@ static inline struct device_rank device_rank_new(const struct tagc_codec *codec,
   rank.residual = twin_new(host->residual, host->residual ? tagc_residual_bytes(&host->shape) : 0, 0);
   rank.message_out = twin_new(host->message_out, nranks * host->layout.message_bytes, 0);
   rank.message_in = twin_new(host->message_in, nranks * host->layout.message_bytes, 0);
+  rank.exponents = twin_new(host->exponents, nranks * host->layout.exponent_bytes, 0);
+  rank.sketch_out = twin_new(host->sketch_out, nranks * host->layout.sketch_count * sizeof(int32_t), 0);
+  rank.sketch_in = twin_new(host->sketch_in, host->layout.sketch_count * sizeof(int32_t), 0);
   rank.state = twin_new(NULL, job->layout.state_bytes, 0);
   rank.counts = twin_new(NULL, sizeof(struct tagc_counts), 0);
   MUST(cuMemsetD8Async(rank.counts.base + GUARD, 0, rank.counts.bytes, NULL));
@@ -122,6 +136,9 @@ static inline struct device_rank device_rank_new(const struct tagc_codec *codec,
   job->residual = host->residual ? twin_at(&rank.residual) : NULL;
   job->message_out = twin_at(&rank.message_out);
   job->message_in = twin_at(&rank.message_in);
+  job->exponents = twin_at(&rank.exponents);
+  job->sketch_out = twin_at(&rank.sketch_out);
+  job->sketch_in = twin_at(&rank.sketch_in);
   job->state = twin_at(&rank.state);
   job->stats = NULL;
   MUST(cuCtxSynchronize());
@@ -131,7 +148,7 @@ static inline struct device_rank device_rank_new(const struct tagc_codec *codec,
 static inline void device_rank_free(struct device_rank *rank)
 {
   const struct twin *all[] = {&rank->send, &rank->recv, &rank->residual, &rank->message_out, &rank->message_in,
-                              &rank->state, &rank->counts};
+                              &rank->exponents, &rank->sketch_out, &rank->sketch_in, &rank->state, &rank->counts};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     MUST(cuMemFree_v2(all[i]->base));
 }

@@ -240,6 +240,43 @@ static void modules(void)
   EXPECT(LAUNCH(f, 1, 1, 0, NULL, NULL) == CUDA_ERROR_INVALID_HANDLE);
 }
 
+/* Loads an image, and gives it back. */
+static CUresult load(const char *image)
+{
+  CUmodule module;
+  CUresult result = cuModuleLoadData(&module, image);
+  if (result == CUDA_SUCCESS)
+    MUST(cuModuleUnload(module));
+  return result;
+}
+
+#define OLD_PTX "\n.version 6.3\n.target sm_75\n.address_size 64\n"
+#define NEW_PTX ".version 9.0\n.target sm_75\n"
+
+static void images(void)
+{
+  device_open(0);
+  EXPECT(load("CUDA-STANDIN") == CUDA_SUCCESS && load(OLD_PTX) == CUDA_SUCCESS && load(NEW_PTX) == CUDA_SUCCESS);
+  EXPECT(load(".version 9.1\n.target sm_75\n") == CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+  EXPECT(load(".version 6.3\n.target sm_90\n") == CUDA_ERROR_INVALID_PTX);
+  EXPECT(load(".version\n.target sm_75\n") == CUDA_ERROR_INVALID_PTX && load(".target sm_75\n") == CUDA_ERROR_INVALID_IMAGE);
+}
+
+static void images_of_newer_driver(void)
+{
+  device_open(0);
+  EXPECT(load("CUDA-STANDIN") == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  EXPECT(load("\x50\xed\x55\xba...") == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  EXPECT(load(NEW_PTX) == CUDA_ERROR_UNSUPPORTED_PTX_VERSION && load(OLD_PTX) == CUDA_SUCCESS);
+  EXPECT(load(".version 8.8\n.target sm_75\n") == CUDA_SUCCESS);
+}
+
+static void images_of_much_newer_driver(void)
+{
+  device_open(0);
+  EXPECT(load("CUDA-STANDIN") == CUDA_ERROR_NO_BINARY_FOR_GPU && load(OLD_PTX) == CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+}
+
 static void launches(void)
 {
   int value;
@@ -344,6 +381,9 @@ int main(void)
        "a kernel of another device's memory");
   lives("", kernel_of_host, "a kernel of pinned and managed memory, and of an empty range");
   lives("", modules, "modules");
+  lives("", images, "images: binaries and PTX for this driver and its devices");
+  lives("CUDA_STANDIN_DRIVER=12080", images_of_newer_driver, "an older driver takes PTX of its time alone");
+  lives("CUDA_STANDIN_DRIVER=9020", images_of_much_newer_driver, "a much older driver takes neither");
   lives("", launches, "launches that no device could do are refused");
   lives("CUDA_STANDIN_FAULT=alloc:2+", faulty_alloc, "faults: allocations, from the second on");
   lives("CUDA_STANDIN_FAULT=stream:1,module:1,function:1,copy:1,launch:2=702,event:3,sync:1", faulty_calls,

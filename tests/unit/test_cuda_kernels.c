@@ -235,6 +235,53 @@ static void bits(void)
   }
 }
 
+/* What a lane's reductions give: of every third lane. */
+static void expect_reductions(const uint32_t *o, unsigned lane)
+{
+  uint32_t add = 0, least = UINT32_MAX, most = 0, and = UINT32_MAX, or = 0, xor = 0;
+  int32_t least_signed = INT32_MAX, most_signed = INT32_MIN;
+  for (unsigned i = lane % 3; i < 32; i += 3) {
+    const uint32_t v = words[i];
+    const int32_t s = (int32_t)v;
+    add += v;
+    least = v < least ? v : least;
+    most = v > most ? v : most;
+    least_signed = s < least_signed ? s : least_signed;
+    most_signed = s > most_signed ? s : most_signed;
+    and &= v | 0xffff;
+    or |= v & 0xff;
+    xor ^= v;
+  }
+  EXPECT(o[0] == add && o[1] == least && o[2] == most);
+  EXPECT((int32_t)o[3] == least_signed && (int32_t)o[4] == most_signed);
+  EXPECT(o[5] == and && o[6] == or && o[7] == xor);
+}
+
+static void reductions(void)
+{
+  static uint32_t out[32][16];
+  device_open(0);
+  fill_words();
+  words[2] = 0;
+  words[3] = 0;
+  CUdeviceptr x = device_copy(words, 32 * sizeof *words), o = device_buffer(sizeof out);
+  MUST(LAUNCH(device_kernel("reductions"), 1, 32, 0, NULL, &x, &o));
+  device_read(out, o, sizeof out);
+  for (unsigned lane = 0; lane < 32; lane++) {
+    const uint32_t v = words[lane], w = words[(lane + 1) % 32], *got = out[lane];
+    const uint64_t wide = (uint64_t)w << 32 | v, shifted = wide << (lane & 31);
+    unsigned first = 0;
+    while (first < 64 && !(wide >> first & 1))
+      first++;
+    expect_reductions(got, lane);
+    EXPECT(got[8] == reversed(w) && got[9] == reversed(v) && got[10] == (wide ? first + 1 : 0));
+    EXPECT(got[11] == (uint32_t)(shifted >> 32) && got[12] == (uint32_t)(wide >> (lane & 31)));
+    EXPECT(got[13] + 1 == (uint32_t)((uint64_t)v * w >> 32) && got[15] == 1);
+    __extension__ typedef unsigned __int128 square;
+    EXPECT(got[14] == (uint32_t)((square)wide * wide >> 96));
+  }
+}
+
 /* All of them, in one process. */
 static void all_kernels(void)
 {
@@ -247,6 +294,7 @@ static void all_kernels(void)
   votes();
   places();
   bits();
+  reductions();
 }
 
 /* -- kernels that are wrong --------------------------------------------------------------------------------------------- */
@@ -380,6 +428,7 @@ int main(void)
   lives("", votes, "barriers that count");
   lives("", places, "three dimensions");
   lives("", bits, "functions of bits, arithmetic and atomics");
+  lives("", reductions, "reductions of a warp, and more functions");
   for (int seed = 1; seed <= 3; seed++) {
     char environment[128];
     snprintf(environment, sizeof environment, "CUDA_STANDIN_SEED=%d CUDA_STANDIN_DELAY=200", seed);

@@ -7,140 +7,15 @@
  */
 #include "kernels/codecs.h"
 #include "kernels/dense.h"
-#include "tests/unit/cuda_rank.h"
-#include "tests/unit/tap.h"
-
-struct setting {
-  const char *codec;
-  uint64_t n;
-  int nranks;
-  enum tagc_dtype dtype;
-  enum tagc_storage storage;
-  bool stochastic;
-  enum pattern pattern;
-  size_t off;                      /* bytes past an aligned address */
-  bool in_place;
-  float scale, divisor;
-  int steps;
-  void (*change)(struct sim *sim); /* what the ranks have before a step, beyond the pattern */
-  void (*corrupt)(struct sim *sim);     /* what arrives */
-};
+#include "tests/unit/cuda_codec.h"
 
 static const char *const codecs[] = {"bf16", "q8", "q4", "q2", "none"};
-static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
-static const char *const storages[] = {"none", "fp32", "bf16", "int8"};
-enum { CODECS = 5, DTYPES = 3, STORAGES = 4 };
-
-static struct tagc_cuda_launcher launcher;
-static char difference[256];        /* the first one of a setting */
-static uint64_t compared;
-
-static void differs(const struct setting *s, int step, int rank, const char *what, size_t at)
-{
-  if (!difference[0])
-    snprintf(difference, sizeof difference, "step %d: %s of rank %d differs, n=%llu, %d ranks, %s, pattern %d, off %zu%s: byte %zd",
-             step, what, rank, (unsigned long long)s->n, s->nranks, dtypes[s->dtype], (int)s->pattern, s->off,
-             s->in_place ? ", in place" : "", (ssize_t)at - 1);
-}
-
-static void compare(const struct setting *s, int step, int rank, const char *what, const struct twin *twin, size_t from,
-                    size_t bytes)
-{
-  const size_t at = twin_differs(twin, from, bytes);
-  compared += bytes;
-  if (at)
-    differs(s, step, rank, what, at);
-}
-
-/* A norm is the same sum in another order. */
-static bool about(double a, double b) { return a == b || fabs(a - b) <= 1e-12 * fabs(b); }
-
-static void encode(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step)
-{
-  for (int r = 0; r < s->nranks; r++) {
-    struct tagc_job *host = &sim->job[r], *device = &ranks[r].job;
-    struct tagc_codec_stats stats = {0};
-    const struct tagc_counts before = device_counts(&ranks[r]);
-    host->seed = device->seed = 1000003u * (uint64_t)step + s->n;
-    host->stats = &stats;
-    device->residual_empty = host->residual_empty;
-    twin_put(&ranks[r].send);
-    sim->codec->encode(host);
-    MUST(tagc_cuda_codec_of(sim->codec)->encode(&launcher, sim->codec, device, (void *)twin_at(&ranks[r].counts), NULL));
-    for (int shard = 0; shard < s->nranks; shard++)
-      if (shard != r)
-        compare(s, step, r, "a message", &ranks[r].message_out, (size_t)shard * host->layout.message_bytes,
-                host->layout.message_bytes);
-    compare(s, step, r, "the residual", &ranks[r].residual, 0, ranks[r].residual.bytes);
-    compare(s, step, r, "the send buffer", &ranks[r].send, 0, ranks[r].send.bytes);
-    const struct tagc_counts after = device_counts(&ranks[r]);
-    if (after.selected - before.selected != stats.selected || after.nonfinite - before.nonfinite != stats.nonfinite)
-      differs(s, step, r, "a count of encode", 0);
-    if (!about(after.residual_norm2, stats.residual_norm2))
-      differs(s, step, r, "the norm", 0);
-  }
-}
-
-static void decode(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step)
-{
-  for (int r = 0; r < s->nranks; r++) {
-    struct tagc_job *host = &sim->job[r];
-    struct tagc_codec_stats stats = {0};
-    const struct tagc_counts before = device_counts(&ranks[r]);
-    void *recv = host->recv;
-    host->stats = &stats;
-    if (s->in_place)
-      host->recv = (void *)(uintptr_t)tagc_job_shard(host, r);
-    twin_put(&ranks[r].message_in);
-    sim->codec->decode(host);
-    MUST(tagc_cuda_codec_of(sim->codec)->decode(&launcher, sim->codec, &ranks[r].job, (void *)twin_at(&ranks[r].counts), NULL));
-    host->recv = recv;
-    host->residual_empty = false;
-    compare(s, step, r, "the result", s->in_place ? &ranks[r].send : &ranks[r].recv, 0,
-            s->in_place ? ranks[r].send.bytes : ranks[r].recv.bytes);
-    if (twin_differs(&ranks[r].state, 0, 0) || twin_differs(&ranks[r].counts, 0, 0))
-      differs(s, step, r, "what is beside the state", 0);
-    const struct tagc_counts after = device_counts(&ranks[r]);
-    if (after.overflowed - before.overflowed != stats.overflowed || after.nonfinite_seen != host->nonfinite_seen)
-      differs(s, step, r, "a count of decode", 0);
-  }
-}
-
-/* All steps of a setting. What differs is in `difference`. */
-static bool same(const struct setting *s)
-{
-  struct sim sim = sim_new_stored(s->codec, s->n, s->nranks, s->dtype, 10000, s->storage);
-  struct device_rank *ranks = calloc((size_t)s->nranks, sizeof *ranks);
-  difference[0] = '\0';
-  for (int r = 0; r < s->nranks; r++) {
-    sim.job[r].scale = s->scale;
-    sim.job[r].divisor = s->divisor;
-    sim.job[r].stochastic = s->stochastic;
-    ranks[r] = device_rank_new(sim.codec, &sim.job[r], s->off, s->in_place);
-  }
-  for (int step = 0; step < s->steps && !difference[0]; step++) {
-    case_fill(&sim, s->pattern);
-    if (s->change)
-      s->change(&sim);
-    encode(s, &sim, ranks, step);
-    sim_exchange(&sim);
-    if (s->corrupt)
-      s->corrupt(&sim);
-    decode(s, &sim, ranks, step);
-  }
-  for (int r = 0; r < s->nranks; r++)
-    device_rank_free(&ranks[r]);
-  free(ranks);
-  sim_free(&sim);
-  if (difference[0])
-    note("%s, residual %s%s: %s", s->codec, storages[s->storage], s->stochastic ? ", by chance" : "", difference);
-  return !difference[0];
-}
+enum { CODECS = 5 };
 
 static struct setting usual(const char *codec)
 {
   return (struct setting){.codec = codec, .n = 1000, .nranks = 2, .storage = TAGC_STORAGE_FP32, .scale = 1, .divisor = 1,
-                          .steps = 1};
+                          .keep_ppm = 10000, .inexact = 1e-12, .steps = 1};
 }
 
 /* -- what there is ----------------------------------------------------------------------------------------------------- */

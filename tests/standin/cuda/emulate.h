@@ -203,6 +203,14 @@ inline float atomicAdd(float *at, float value)
     ;
   return __uint_as_float(old);
 }
+inline double atomicAdd(double *at, double value)
+{
+  unsigned long long *bits = (unsigned long long *)(void *)at, old = __atomic_load_n(bits, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(bits, &old, emulate_bits<unsigned long long>(emulate_bits<double>(old) + value), false,
+                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    ;
+  return emulate_bits<double>(old);
+}
 
 /* -- where threads meet: default arguments are those of the caller's line ----------------------------------------------- */
 #define EMULATE_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Modules, and kernels as work of a stream. Whatever image is loaded, its kernels are those of the shared objects that
- * CUDA_STANDIN_KERNELS names, found by their names.
+ * CUDA_STANDIN_KERNELS names, found by their names. The image must be one that a driver of this version would take: binaries
+ * if it is new enough, PTX up to its version and for its devices.
  *
  * A kernel gets views of the memory that its parameters point to (memory.c), and is taken to touch it from there to the end
  * of the buffer: to read it by a pointer to const, otherwise to write it. Inside of structures whatever could be a pointer
@@ -11,6 +12,9 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The oldest driver that takes binaries: they are made by CUDA 13. */
+enum { BINARIES = 13000 };
 
 enum { SHARED = 48 << 10, SHARED_OPTIN = 99 << 10, SHARED_MULTIPROCESSOR = 100 << 10, SHARED_RESERVED = 1 << 10 };
 
@@ -85,13 +89,36 @@ static void open_kernels(void)
 }
 
 /* -- modules ----------------------------------------------------------------------------------------------------------- */
-/* A fatbin, nvcc's wrapper around one, or what says that it is for us. */
-static bool is_image(const void *image)
+/* A fatbin, nvcc's wrapper around one, or what says that it is for us: it is as new as the CUDA that they come from. */
+static bool is_binary(const void *image)
 {
   static const uint32_t fatbin = 0xba55ed50, wrapper = 0x466243b1;
   static const char own[] = "CUDA-STANDIN";
-  return image && (memcmp(image, &fatbin, sizeof fatbin) == 0 || memcmp(image, &wrapper, sizeof wrapper) == 0 ||
-                   strncmp(image, own, strlen(own)) == 0);
+  return memcmp(image, &fatbin, sizeof fatbin) == 0 || memcmp(image, &wrapper, sizeof wrapper) == 0 ||
+         strncmp(image, own, strlen(own)) == 0;
+}
+
+/* A text that begins with a version of PTX, and says its target next. Comments are not understood. */
+static CUresult check_ptx(const char *text)
+{
+  int major, minor, capability, used = 0;
+  if (sscanf(text, " .version %d.%d .target sm_%d%n", &major, &minor, &capability, &used) != 3)
+    return CUDA_ERROR_INVALID_PTX;
+  /* 6.3 came with CUDA 10.0, 7.0 with 11.0, and so on; of 6.x nothing older is told apart. */
+  int cuda = major < 6 || (major == 6 && minor < 3) ? 0 : major == 6 ? 10000 + 10 * (minor - 3) : (major + 4) * 1000 + 10 * minor;
+  if (cuda > standin_settings()->driver)
+    return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+  return capability > standin_settings()->capability ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
+}
+
+static CUresult check_image(const void *image)
+{
+  if (!image)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (is_binary(image))
+    return standin_settings()->driver < BINARIES ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_SUCCESS;
+  const char *text = (const char *)image + strspn(image, " \n\t");
+  return strncmp(text, ".version", 8) == 0 ? check_ptx(text) : CUDA_ERROR_INVALID_IMAGE;
 }
 
 CUDA_API CUresult cuModuleLoadData(CUmodule *module, const void *image)
@@ -102,8 +129,8 @@ CUDA_API CUresult cuModuleLoadData(CUmodule *module, const void *image)
   CUresult result = standin_context(&context);
   if (result == CUDA_SUCCESS)
     result = standin_unsafe_call();
-  if (result == CUDA_SUCCESS && !is_image(image))
-    result = CUDA_ERROR_INVALID_IMAGE;
+  if (result == CUDA_SUCCESS)
+    result = check_image(image);
   if (result == CUDA_SUCCESS)
     result = standin_fault(CALL_MODULE);
   if (result == CUDA_SUCCESS && !(*module = calloc(1, sizeof **module)))

@@ -188,6 +188,34 @@ extern "C" __global__ void bits(const unsigned *x, unsigned *out, unsigned n)
 }
 KERNEL(bits);
 
+/* 16 words a lane: reductions of a warp (where the device has them), and functions of bits and memory that `bits` has no
+ * room for. */
+extern "C" __global__ void reductions(const unsigned *x, unsigned *out)
+{
+  unsigned lane = threadIdx.x, v = __ldcg(&x[lane]), w = __ldcs(&x[(lane + 1) % 32]), *o = out + lane * 16;
+  unsigned long long wide = (unsigned long long)w << 32 | v, reversed = __brevll(wide);
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  unsigned third = lane % 3 == 0 ? 0x49249249u : lane % 3 == 1 ? 0x92492492u : 0x24924924u;
+  o[0] = __reduce_add_sync(third, v);
+  o[1] = __reduce_min_sync(third, v);
+  o[2] = __reduce_max_sync(third, v);
+  o[3] = (unsigned)__reduce_min_sync(third, (int)v);
+  o[4] = (unsigned)__reduce_max_sync(third, (int)v);
+  o[5] = __reduce_and_sync(third, v | 0xffff);
+  o[6] = __reduce_or_sync(third, v & 0xff);
+  o[7] = __reduce_xor_sync(third, v);
+#endif
+  __stcg(&o[8], (unsigned)reversed);
+  __stcs(&o[9], (unsigned)(reversed >> 32));
+  o[10] = (unsigned)__ffsll((long long)wide);
+  o[11] = __funnelshift_l(v, w, lane);
+  o[12] = __funnelshift_r(v, w, lane + 32);
+  o[13] = __umulhi(v, w);
+  o[14] = (unsigned)(__umul64hi(wide, wide) >> 32);
+  o[15] = atomicSub(&o[13], 1u) - o[13];
+}
+KERNEL(reductions);
+
 /* -- wrong on purpose --------------------------------------------------------------------------------------------------- */
 extern "C" __global__ void leaves_early(unsigned *out)
 {

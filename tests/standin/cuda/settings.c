@@ -3,7 +3,7 @@
  * what it asks for would show nothing.
  *
  *   CUDA_STANDIN_DEVICES=N           devices (1)
- *   CUDA_STANDIN_DRIVER=N            cuDriverGetVersion (13000)
+ *   CUDA_STANDIN_DRIVER=N            cuDriverGetVersion (13000); older ones refuse binaries, and newer PTX than theirs
  *   CUDA_STANDIN_CAPABILITY=N        of the devices (80: 8.0)
  *   CUDA_STANDIN_MULTIPROCESSORS=N   of each device (4)
  *   CUDA_STANDIN_MEMORY=MIB          of each device (8192)

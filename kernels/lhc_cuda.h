@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The codec `lhc` on a GPU: what lhc.cu computes, and how the host launches it. Exponents, sketches, messages, residuals and
+ * results are those of codec_lhc.c, bit for bit; calls are those of cuda_call.h, choosing is sparsify_cuda.h's.
+ *
+ * Launches   prepare 8 (open, clear, six to choose), encode 3 (send, surplus, close), decode 3 (check, recover, result), whatever
+ *            the size. Small shards, which have lists in place of sketches (sparse_cuda.h): 7, 4 and 3.
+ * send       Reads g and e a second time, with the bitmap: 3 or 4 atomic additions for a chosen value, which the second-level
+ *            cache performs (a chunk's counters have 260 KB at most); the residual is written once, what quantising leaves over
+ *            included.
+ * recover    One launch for all rounds and all chunks. Its groups are shared out to the chunks, `parts` each, about 512 values a
+ *            group, and those of a chunk meet after every step (4 steps, then a round each, 20 to 23 as a rule): an atomic addition
+ *            by each group and a wait until all have come, which also adds up what they have done, so that a round without
+ *            any ends the chunk. All groups must run at once: a cooperative launch, of half of what fits, so that it need not wait
+ *            for the kernels of others. Where there is none, a chunk has one group, and the chunks take turns.
+ *            A round costs its latencies: a load, an atomic addition that returns, a minimum that does not, the meeting:
+ *            about 2 us, so that 23 rounds take as long as copying 25 million floats on a GPU of 4 TB/s.
+ * Rounds     An element that is alone in a cell becomes due in the next round: `due` holds the least (round << 32 | value) that
+ *            was ever found for it, by an atomic minimum. A round takes the elements that are due in exactly that round, each by
+ *            its own thread; so none is taken twice, though several of its cells may be single. The host takes in round
+ *            r + 1 what is not taken yet and was alone in a cell at some moment of round r, from the cells that were reached in
+ *            it. Here, too: a cell is reached by each subtraction once, whose result says whether one is left. In another order
+ *            of subtractions another element may be the last one for a moment, but only one that is taken in round r itself: it
+ *            is due in r already, by the meeting before, and the minimum stays. A cell that ends the round with one element
+ *            says so in any order, with the same word. So after each round the same elements are taken, the cells are equal as
+ *            sums are, and so is what estimates are made of, be it after the last round.
+ *            Where sketches do not belong to their bitmaps (which no sender of ours makes) an element's cells may disagree
+ *            about its value: the host takes the first one it meets, this code the least; the elements are the same.
+ * Guards     Masks beyond a chunk's capacity are cut as the host does it, by one warp; so indices of elements are smaller than
+ *            the capacity, but for sums of 256 and more words in one cell, which are looked at. Exponents out of range have a
+ *            unit of zero.
+ */
+#ifndef KERNELS_LHC_CUDA_H
+#define KERNELS_LHC_CUDA_H
+
+#include "kernels/codec_lhc.h"
+#include "kernels/cuda_codecs.h"
+#include "kernels/sparse_cuda.h"
+
+/* Where the groups of a chunk meet, each once a call. */
+enum {
+  TAGC_LHC_COUNTED,                /* values of the support, by warp */
+  TAGC_LHC_LISTED,
+  TAGC_LHC_BUILT,
+  TAGC_LHC_FOUND,                  /* those that are alone at first */
+  TAGC_LHC_ROUND,                  /* the first */
+  TAGC_LHC_MEETINGS = TAGC_LHC_ROUND + TAGC_LHC_ROUNDS,
+};
+
+enum { TAGC_LHC_GROUP_VALUES = 512 };   /* of the support, a group: so many that few groups meet, and few wait in a thread */
+
+/* A line of the own shard: which of its elements are in the support, and where the sum of the first is. */
+struct tagc_lhc_line {
+  uint32_t mask, first;
+};
+
+/* The parameter of the kernels. */
+struct tagc_lhc_call {
+  struct tagc_cuda_call call;
+  struct tagc_lhc_geometry geo;
+  uint8_t *exponents;
+  int32_t *sketch_out, *sketch_in;
+  uint64_t exponent_bytes, sketch_count, bitmap_at;   /* of a shard; in a message */
+  /* send */
+  struct tagc_choose_shard *shards;
+  double *norms;                   /* by place and group: of what stays, and of what was chosen */
+  uint32_t *arrived;               /* by place: groups that have added theirs; zero at first */
+  /* recover; all of one chunk after the other */
+  unsigned long long *meetings;    /* TAGC_LHC_MEETINGS, zero at first: groups that have come, and << 32 the sum of what they say */
+  unsigned long long *cells;       /* hashes * part_cells: as in lhc_receive.inc.c */
+  unsigned long long *due;         /* union_capacity */
+  uint32_t *elements;              /* union_capacity: ids, of which values take the place */
+  uint32_t *counts;                /* most_parts * 8: of the lines of a warp */
+  struct tagc_lhc_line *lines;     /* of the shard */
+  uint32_t parts, most_parts;      /* groups of a chunk */
+};
+
+/* -- the host's side ------------------------------------------------------------------------------------------------ */
+
+/* See cuda_codecs.h. */
+bool tagc_lhc_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out);
+tagc_cuda_step tagc_lhc_cuda_prepare, tagc_lhc_cuda_encode, tagc_lhc_cuda_decode;
+
+#endif

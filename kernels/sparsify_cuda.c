@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Launches the kernels of sparsify.cu: see sparsify_cuda.h.
+ */
+#include "kernels/sparsify_cuda.h"
+
+#include "kernels/carve.h"
+
+enum {
+  WARPS = TAGC_CUDA_THREADS / 32,
+  CLEARED_WORDS = 16 * TAGC_CUDA_THREADS,     /* of a group of the first kernel */
+};
+
+/* Divides the memory; returns what it takes. */
+static size_t carve(struct tagc_choosing *out, const struct tagc_grid *grid, uint32_t places, void *base)
+{
+  const size_t parts = (size_t)places * grid->chunks;
+  size_t used = 0;
+  out->places = places;
+  out->tiles = (grid->chunk_lines + TAGC_CHOOSE_TILE - 1) / TAGC_CHOOSE_TILE;
+  out->parts = tagc_carve(base, &used, parts * sizeof *out->parts);
+  out->histograms = tagc_carve(base, &used, parts * TAGC_SPARSIFY_NEAR * sizeof *out->histograms);
+  out->thresholds = tagc_carve(base, &used, places * sizeof *out->thresholds);
+  out->arrived = tagc_carve(base, &used, 3 * (size_t)places * sizeof *out->arrived);
+  out->long_ways = tagc_carve(base, &used, sizeof *out->long_ways);
+  out->edges = tagc_carve(base, &used, parts * out->tiles * TAGC_CHOOSE_TILE * sizeof *out->edges);
+  out->edge_counts = tagc_carve(base, &used, parts * out->tiles * sizeof *out->edge_counts);
+  return used;
+}
+
+size_t tagc_choose_bytes(const struct tagc_grid *grid, uint32_t places)
+{
+  struct tagc_choosing choosing;
+  return carve(&choosing, grid, places, NULL);
+}
+
+static struct tagc_choosing choosing_of(const struct tagc_choose_call *choose)
+{
+  struct tagc_choosing choosing = {.of = *choose};
+  carve(&choosing, &choose->grid, choose->call.nranks - 1, choose->memory);
+  return choosing;
+}
+
+int tagc_choose_enqueue(const struct tagc_cuda_launcher *launcher, const struct tagc_choose_call *choose, void *stream)
+{
+  const struct tagc_choosing choosing = choosing_of(choose);
+  const uint32_t places = choosing.places, chunks = choose->grid.chunks;
+  const uint64_t words = (uint64_t)chunks * TAGC_SPARSIFY_NEAR, rows = (choose->grid.n + 1023) / 1024;
+  const struct tagc_cuda_grid begin = tagc_cuda_grid_for(launcher, (words + CLEARED_WORDS - 1) / CLEARED_WORDS, places);
+  const struct tagc_cuda_grid scan = tagc_cuda_grid_for(launcher, (rows + WARPS - 1) / WARPS, choose->call.nranks);
+  const struct tagc_cuda_grid tiles = tagc_cuda_grid_for(launcher, (uint64_t)chunks * choosing.tiles, places);
+  const struct { enum tagc_cuda_kernel kernel; struct tagc_cuda_grid grid; } launches[] = {
+    {tagc_choose_sample_kernel, begin}, {tagc_choose_scan_kernel, scan}, {tagc_choose_coarse_kernel, tiles},
+    {tagc_choose_fine_kernel, tiles}, {tagc_choose_mark_kernel, tiles}, {tagc_choose_fill_kernel, tiles},
+  };
+  int error = 0;
+  for (size_t i = 0; i < sizeof launches / sizeof *launches && !error; i++)
+    error = tagc_cuda_launch(launcher, launches[i].kernel, launches[i].grid, &choosing, stream);
+  return error;
+}
+
+int tagc_choose_surplus(const struct tagc_cuda_launcher *launcher, const struct tagc_choose_call *choose, void *stream)
+{
+  const struct tagc_choosing choosing = choosing_of(choose);
+  return tagc_cuda_launch(launcher, tagc_choose_weigh_kernel, (struct tagc_cuda_grid){1, 1}, &choosing, stream);
+}
