@@ -74,6 +74,14 @@ static void *current_context(const struct tagc_call *call)
   return driver && driver->context_current(&context) == 0 ? context : NULL;
 }
 
+/* The default stream of a thread is another one on this thread, and yet another one on that which NCCL takes. The legacy stream is the
+ * same on all of them, comes after what is on those of threads, and they after it. */
+static cudaStream_t shared_stream(cudaStream_t stream)
+{
+  enum { LEGACY = 1, PER_THREAD = 2 };   /* of cuda.h */
+  return (uintptr_t)stream == PER_THREAD ? (cudaStream_t)(uintptr_t)LEGACY : stream;
+}
+
 static void *run_launch(void *argument)
 {
   struct tagc_background *launch = argument;
@@ -106,6 +114,7 @@ bool tagc_background_start(const struct tagc_exchange *real, tagc_launch_functio
   atomic_init(&launch->status, ncclInProgress);
   pthread_mutex_init(&launch->lock, NULL);
   for (size_t i = 0; i < count; i++) {
+    copies[i].stream = shared_stream(copies[i].stream);
     tagc_comm_retain(calls[i].comm);
     attach(calls[i].comm, launch);
   }

@@ -8,7 +8,7 @@
  * Ownership   A launch holds copies of its calls and references to their communicators; a communicator refers to its last
  *             launch until the program has been told how that ended.
  * Threads     Any. The thread of a launch takes no signals, has the CUDA context of the one that made the calls, and ends with the
- *             launch. Calls on the default stream of their thread run on another one's: NCCL's do, too.
+ *             launch.
  * Errors      Where a thread cannot be had, the caller does the work itself: it may then wait, but nothing is lost.
  */
 #ifndef INTERPOSE_BACKGROUND_H

@@ -90,13 +90,22 @@ bool tagc_ballot_eligible(const struct tagc_comm *comm, size_t i)
   return tagc_plan_slot_gate(&question) == TAGC_REASON_compressed;
 }
 
-bool tagc_ballot_reaches(const struct tagc_call *call)
+/* Kernels cannot take an element from anywhere, and the device must have access. */
+static bool are_reached(const struct tagc_call *call)
 {
   const struct tagc_device *device = call->comm->device;
   const size_t element = call->type == ncclFloat32 ? 4 : 2;
   const uintptr_t both = (uintptr_t)call->send | (uintptr_t)call->recv;
-  return device->host_reads ||
-         (both % element == 0 && device->reaches(device, call->send) && device->reaches(device, call->recv));
+  return both % element == 0 && device->reaches(device, call->send) && device->reaches(device, call->recv);
+}
+
+enum tagc_reason tagc_ballot_bar(const struct tagc_call *call)
+{
+  if (call->scale_hidden)
+    return TAGC_REASON_scalar;
+  if (call->comm->device->host_reads)
+    return TAGC_REASON_compressed;
+  return are_reached(call) ? TAGC_REASON_compressed : TAGC_REASON_memory;
 }
 
 /* The buffers are asked about once a cycle: a program that takes them from elsewhere later is told so by its call (execute.c). */
@@ -109,9 +118,7 @@ void tagc_ballot_look(const struct tagc_call *call)
   pthread_mutex_unlock(&comm->lock);
   if (!wanted)
     return;
-  enum tagc_reason reason = call->scale_hidden ? TAGC_REASON_scalar : TAGC_REASON_compressed;
-  if (!tagc_ballot_reaches(call))
-    reason = TAGC_REASON_memory;
+  const enum tagc_reason reason = tagc_ballot_bar(call);
   pthread_mutex_lock(&comm->lock);
   tagc_comm_bar(comm, call, reason);
   pthread_mutex_unlock(&comm->lock);

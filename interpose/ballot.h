@@ -19,11 +19,11 @@ size_t tagc_ballot_words(const struct tagc_comm *comm);
 /* Could slot i be compressed, if its gradient were known? Equal on all ranks. */
 bool tagc_ballot_eligible(const struct tagc_comm *comm, size_t i);
 
-/* Do codecs work on the buffers of a reduce-scatter? Kernels cannot take an element from anywhere, and the device must have access. */
-bool tagc_ballot_reaches(const struct tagc_call *call);
+/* Is anything about a reduce-scatter that no codec can do with, and that other ranks may not know? TAGC_REASON_compressed: nothing. */
+enum tagc_reason tagc_ballot_bar(const struct tagc_call *call);
 
-/* A reduce-scatter is about to be forwarded as it came: is anything about it that keeps its slot from being compressed, and that other
- * ranks may not know? Takes and drops the lock. */
+/* A reduce-scatter is about to be forwarded as it came: before the vote its slot is barred for such a reason. Takes and drops the
+ * lock. */
 void tagc_ballot_look(const struct tagc_call *call);
 
 /* Plans all slots. `wire`: what the probe has found; NULL: there was none, and with TAGC_CODEC=auto every slot stays plain. */

@@ -486,8 +486,10 @@ bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count)
   return all;
 }
 
-void tagc_comm_await_driver(const struct tagc_comm *comm)
+void tagc_comm_abort_is_over(struct tagc_comm *comm)
 {
+  if (comm && tagc_comm_is_aborted(comm))
+    atomic_store(&comm->abort_over, true);
   for (const double began = tagc_clock_ms(); comm && atomic_load(&comm->in_driver) && tagc_clock_ms() - began < 1000;)
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 }

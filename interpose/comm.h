@@ -52,6 +52,7 @@ struct tagc_comm {
   const struct tagc_nccl *nccl;     /* the copy of NCCL that made it */
   atomic_int references;
   atomic_int phase;                 /* enum tagc_phase */
+  atomic_bool abort_over;           /* the real library has aborted it, and launches nothing more of it */
   atomic_bool in_driver;            /* our thread is inside the device's driver, and reads or writes the program's buffers */
   int rank, nranks;
   bool nonblocking;                 /* known from its configuration, or from an answer of the real library */
@@ -161,7 +162,7 @@ bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count);
 bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count);
 /* After the real library's abort, before the program may free its buffers: waits until our thread has left the driver, but for no more
  * than a second, as it may be kept there by another communicator that is to be aborted next. NULL: nothing to do. */
-void tagc_comm_await_driver(const struct tagc_comm *comm);
+void tagc_comm_abort_is_over(struct tagc_comm *comm);
 
 /* Tells the communicator of its next collective; fills the call's part of it. Takes and drops the lock. ncclSystemError without
  * memory. */

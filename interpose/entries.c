@@ -373,7 +373,7 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
     begin_anew(comm);
   ncclResult_t status = MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags);
   status = tagc_levels_close_group(alive, together, status);
-  tagc_comm_await_driver(alive);
+  tagc_comm_abort_is_over(alive);
   tagc_comm_release(alive);
   return born(nccl, status, child, comm, &birth);
 }
@@ -435,7 +435,7 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
   bool together = tagc_levels_open_group(ended);
   tagc_levels_end(ended, true);
   ncclResult_t status = tagc_levels_close_group(ended, together, FORWARD(ncclCommAbort, comm));
-  tagc_comm_await_driver(ended);
+  tagc_comm_abort_is_over(ended);
   tagc_comm_release(ended);
   return status;
 }
@@ -466,7 +466,7 @@ EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
   if (watched() && comm && !tagc_real_refuses(status))
     begin_anew(comm);
   status = tagc_levels_close_group(alive, together, status);
-  tagc_comm_await_driver(alive);
+  tagc_comm_abort_is_over(alive);
   tagc_comm_release(alive);
   return status;
 }

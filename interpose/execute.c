@@ -233,10 +233,9 @@ static ncclResult_t refuse(const struct work *w, enum tagc_reason reason, ncclRe
 static ncclResult_t begin(struct work *w)
 {
   const struct tagc_call *call = w->call;
-  if (call->scale_hidden)
-    return refuse(w, TAGC_REASON_scalar, ncclInvalidUsage);
-  if (!tagc_ballot_reaches(call))
-    return refuse(w, TAGC_REASON_memory, ncclInvalidArgument);
+  const enum tagc_reason reason = tagc_ballot_bar(call);
+  if (reason != TAGC_REASON_compressed)
+    return refuse(w, reason, reason == TAGC_REASON_memory ? ncclInvalidArgument : ncclInvalidUsage);
   if (w->job.tally)
     tagc_comm_read_tally(call->comm, call->slot);
   bool good = w->device->fence_wait(w->device, call->comm->fence, call->stream);

@@ -176,16 +176,15 @@ static void scalars(struct rank *r, const char *when)
   }
 }
 
-/* Each call is on another kind of stream. */
-static void streams(struct rank *r, const char *unused)
+/* Each call is on another kind of stream; or all are on that of the thread. */
+static void streams(struct rank *r, const char *which)
 {
-  (void)unused;
   CUstream kinds[6] = {NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
   MUST(cuStreamCreateWithPriority(&kinds[3], CU_STREAM_NON_BLOCKING, -1));
   MUST(cuStreamCreate(&kinds[4], CU_STREAM_DEFAULT));
   MUST(cuStreamCreate(&kinds[5], CU_STREAM_NON_BLOCKING));
   for (int step = 0; step < 3 * STEPS; step++) {
-    r->stream = kinds[step % 6];
+    r->stream = *which ? CU_STREAM_PER_THREAD : kinds[step % 6];
     run(r, DEVICE, step);
   }
 }

@@ -405,6 +405,9 @@ STANDIN_API ncclResult_t ncclCommAbort(ncclComm_t comm)
   standin_stats_begin("ncclCommAbort", (int64_t)comm->id, 0, -1);
   comm->aborted = true;
   standin_comm_wake(comm);
+  /* As NCCL does (ncclGroupJobAbort): when this returns, no launch of a group enqueues anything on a device any more. */
+  while (!ncclStandinHostMemory && atomic_load(&comm->launching))
+    nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
   standin_comm_release(comm);
   standin_comm_destroy(comm);
   return ncclSuccess;
@@ -432,6 +435,8 @@ STANDIN_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *as
   if (!asyncError || !standin_comm_acquire(comm))
     return standin_fail(ncclInvalidArgument, "CommGetAsyncError: no such communicator, or asyncError is NULL");
   *asyncError = (ncclResult_t)atomic_load(&comm->async_error);
+  if (!ncclStandinHostMemory && atomic_load(&comm->launching))
+    *asyncError = ncclInProgress; /* whatever has failed by now */
   standin_comm_release(comm);
   return ncclSuccess;
 }

@@ -196,6 +196,7 @@ static void tell(struct launch *launch, ncclResult_t result)
   for (size_t i = 0; i < launch->ncomms; i++) {
     int launching = ncclInProgress; /* or an error of its own */
     atomic_compare_exchange_strong(&launch->comms[i]->async_error, &launching, result);
+    atomic_fetch_sub(&launch->comms[i]->launching, 1);
     standin_comm_release(launch->comms[i]);
   }
   free(launch->comms);
@@ -223,6 +224,7 @@ static void add_comm(struct launch *launch, struct ncclComm *comm, uint64_t id)
     return;
   }
   atomic_store(&comm->async_error, ncclInProgress);
+  atomic_fetch_add(&comm->launching, 1);
   launch->comms[launch->ncomms++] = comm;
 }
 

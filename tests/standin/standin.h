@@ -131,6 +131,7 @@ struct ncclComm {
   atomic_bool finalized, suspended;
   atomic_bool aborted, revoked; /* set by any thread; `wake` becomes readable as well */
   atomic_int async_error;       /* first error of a call, stays; ncclInProgress while a launch is under way */
+  atomic_int launching;         /* threads that are about to enqueue on a device */
   bool nonblocking;             /* calls return ncclInProgress, and their work is done by a thread */
   int wake;                     /* eventfd */
   struct peer *peers;           /* nranks */
