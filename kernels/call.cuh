@@ -154,6 +154,14 @@ DEVICE void load(const struct tagc_cuda_call &call, const char *from, const stru
     x[i] = place_of(lane, i) < count ? x[i] : 0;     /* the scale may be no number */
 }
 
+/* An element at an address that is not good for one. */
+DEVICE uint32_t element_at_odd(const char *from, uint32_t size, uint32_t position)
+{
+  const uint8_t *at = (const uint8_t *)from + (uint64_t)size * position;
+  const uint32_t half = at[0] | (uint32_t)at[1] << 8;
+  return size == 2 ? half : half | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
 /* The same of some positions, anywhere in the shard. All of them are fetched before one is waited for. */
 template <uint32_t some>
 DEVICE void load_some(const struct tagc_cuda_call &call, const char *from, const struct kept &kept, bool adds,
@@ -161,7 +169,10 @@ DEVICE void load_some(const struct tagc_cuda_call &call, const char *from, const
 {
   uint32_t raw[some], rest[some] = {};
   float unit[some] = {};
-  if (call.dtype == TAGC_FLOAT32)
+  if ((uintptr_t)from % size_of(call) != 0)
+    UNROLL for (uint32_t i = 0; i < some; i++)
+      raw[i] = element_at_odd(from, size_of(call), position[i]);
+  else if (call.dtype == TAGC_FLOAT32)
     UNROLL for (uint32_t i = 0; i < some; i++)
       raw[i] = ((const uint32_t *)from)[position[i]];
   else

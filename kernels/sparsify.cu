@@ -16,7 +16,7 @@ enum {
   ROW_BLOCKS = 1024 / BLOCK,       /* of positions that share an exponent */
   SURE_CHUNKS = 512,               /* what is sure is counted by group: of so many chunks */
   MANY = BLOCK / 4,                /* candidates of a block: many of them may be in one bin */
-  AT_ONCE = 32,                    /* lines of a sample that a warp fetches at once */
+  AT_ONCE = 16,                    /* lines of a sample that a warp fetches at once */
 };
 
 /* -- sample -------------------------------------------------------------------------------------------------------- */
