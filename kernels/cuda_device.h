@@ -41,7 +41,8 @@ struct tagc_cuda_device {
   bool reaches_managed, reaches_pageable;
   struct tagc_cuda_launcher launcher;
 
-  pthread_mutex_t lock;            /* the set-up, and what follows */
+  pthread_mutex_t set_up_lock;
+  pthread_mutex_t lock;            /* of what follows */
   void *pool;                      /* NULL: the driver has none */
   struct tagc_cuda_block *blocks;  /* without a pool: all memory that was ever taken */
   char *pinned;                    /* what is left of the last piece */

@@ -10,6 +10,7 @@
 #include "kernels/cuda_codecs.h"
 #include "kernels/cuda_device.h"
 #include "kernels/fatbin.h"
+#include "kernels/proof.h"
 
 enum { MOST_DEVICES = 64 };
 
@@ -129,13 +130,36 @@ static enum tagc_cuda_condition set_up(struct tagc_cuda_device *d)
   return state;
 }
 
+/* The device that this thread tries out: to it alone it is ready. */
+static _Thread_local const struct tagc_cuda_device *trying;
+
+/* Its kernels are new to this GPU, or its driver has just made them: are they right? */
+static enum tagc_cuda_condition try_out(struct tagc_cuda_device *d)
+{
+  char words[160];
+  trying = d;
+  const bool right = tagc_device_prove(&d->base, d->service, words, sizeof words);
+  trying = NULL;
+  if (right)
+    return TAGC_CUDA_READY;
+  snprintf(d->why, sizeof d->why, "a made-up gradient does not come out as on the host: %s", words);
+  tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: every call passes: %s", d->ordinal, d->why);
+  return TAGC_CUDA_CRIPPLED;
+}
+
 static enum tagc_cuda_condition state_of(struct tagc_cuda_device *d)
 {
+  if (trying == d)
+    return TAGC_CUDA_READY;
   if (atomic_load_explicit(&d->state, memory_order_acquire) == TAGC_CUDA_UNTRIED) {
-    pthread_mutex_lock(&d->lock);
-    if (atomic_load_explicit(&d->state, memory_order_relaxed) == TAGC_CUDA_UNTRIED)
-      atomic_store_explicit(&d->state, set_up(d), memory_order_release);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&d->set_up_lock);
+    if (atomic_load_explicit(&d->state, memory_order_relaxed) == TAGC_CUDA_UNTRIED) {
+      enum tagc_cuda_condition state = set_up(d), untried = TAGC_CUDA_UNTRIED;
+      if (state == TAGC_CUDA_READY && !d->driver->trusted)
+        state = try_out(d);
+      (void)atomic_compare_exchange_strong(&d->state, &untried, state);    /* unless it has been lost meanwhile */
+    }
+    pthread_mutex_unlock(&d->set_up_lock);
   }
   return atomic_load_explicit(&d->state, memory_order_acquire);
 }
@@ -374,6 +398,7 @@ static struct tagc_cuda_device *start(struct tagc_cuda_device *d, int ordinal)
   d->base = functions;
   d->driver = tagc_cuda_driver(NULL);
   d->ordinal = ordinal;
+  pthread_mutex_init(&d->set_up_lock, NULL);
   pthread_mutex_init(&d->lock, NULL);
   return d;
 }

@@ -93,6 +93,7 @@ tests_unit_test_device_cuda_threads_LDADD = tests/standin/cuda/libcuda.so.1 $(LD
 tests_unit_test_device_cuda_threads_LDFLAGS = $(to_driver)
 endif
 unit_tests += tests/unit/test_device_none
+unit_tests += tests/unit/test_proof
 EXTRA_DIST += tests/unit/cuda_codec.h tests/unit/cuda_rank.h tests/unit/device_life.h
 
 # The same on a real GPU, where there is one, and what else only such a one shows: tests/gpu/run is a command of its own. Its

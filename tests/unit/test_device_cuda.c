@@ -208,7 +208,7 @@ static void tallies_again(void)
   EXPECT(d->tally_denser(d, second, stream, &denser) && !denser && d->fence_set(d, fence, stream));
   d->tally_free(d, second, fence);
   void *third = d->tally_make(d, stream);
-  EXPECT(third && third != first && third != second && d->fence_set(d, fence, stream));
+  EXPECT(third && third != second && d->fence_set(d, fence, stream));     /* the first one may be over by now */
   d->tally_free(d, third, fence);
   MUST(cuCtxSynchronize());
   third = d->tally_make(d, stream);

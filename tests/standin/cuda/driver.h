@@ -26,7 +26,7 @@ enum { DEVICES = 8, SLOTS = 128 };
 struct standin_settings {
   long devices, driver, capability, multiprocessors, delay_us, seed;
   size_t memory;                    /* bytes of each device */
-  bool lazy, order, pools;
+  bool lazy, order, pools, proof;
   const char *kernels;              /* NULL: kernels.so beside the driver */
 };
 

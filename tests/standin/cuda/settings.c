@@ -12,6 +12,7 @@
  *   CUDA_STANDIN_LAZY=1              work waits until something waits for it, or asks whether it is over (0)
  *   CUDA_STANDIN_SEED=N              of the delays, and of the order in which the threads of kernels begin (0: natural)
  *   CUDA_STANDIN_ORDER=0             work on the same memory is not checked for being in order (1)
+ *   CUDA_STANDIN_PROOF=1             the library tries the kernels out before it trusts them (0)
  *   CUDA_STANDIN_POOLS=0             the devices have no pools of memory (1)
  *   CUDA_STANDIN_FAULT=CALL:N[+][=ERROR],...
  *                                    the Nth call (with +: from the Nth on) returns ERROR, a number. CALL is one of alloc,
@@ -21,6 +22,7 @@
  *                                    its context with it.
  */
 #include "tests/standin/cuda/driver.h"
+#include "tests/standin/cuda/standin.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -136,6 +138,7 @@ static void setup(void)
     .lazy = number("CUDA_STANDIN_LAZY", 0, 0, 1),
     .order = number("CUDA_STANDIN_ORDER", 1, 0, 1),
     .pools = number("CUDA_STANDIN_POOLS", 1, 0, 1),
+    .proof = number("CUDA_STANDIN_PROOF", 0, 0, 1),
     .kernels = getenv("CUDA_STANDIN_KERNELS"),
   };
   const char *list = getenv("CUDA_STANDIN_FAULT");
@@ -165,3 +168,5 @@ CUresult standin_fault(enum standin_call call)
   uint64_t now = atomic_fetch_add(&calls[call], 1) + 1;
   return now == fault->nth || (fault->and_on && now > fault->nth) ? fault->error : CUDA_SUCCESS;
 }
+
+CUDA_API int standin_cuda_wants_proof(void) { return standin_settings()->proof; }

@@ -23,6 +23,9 @@ struct standin_cuda_access {
 CUresult standin_cuda_launch(CUstream stream, const char *name, CUhostFn function, void (*release)(void *), void *data,
                              const struct standin_cuda_access *access, unsigned count);
 
+/* 1 where CUDA_STANDIN_PROOF=1 asks the library to try the kernels out (proof.h), as it does on a GPU. */
+int standin_cuda_wants_proof(void);
+
 /* Where so many bytes really are: for what runs on a stream, and is asked when that is enqueued, as what runs in between may
  * give memory back in the order of the stream. Memory of the host is where it is; NULL for device memory that
  * was freed or is shorter. */
