@@ -214,7 +214,7 @@ static ncclResult_t run_child(struct async_work *base)
     child->connected = result == ncclSuccess;
     child->nonblocking = work->nonblocking;
     if (result == ncclSuccess)
-      *work->handle = child;
+      __atomic_store_n(work->handle, child, __ATOMIC_RELEASE);     /* others may look at it meanwhile */
     standin_comm_release(child);
     if (result != ncclSuccess)
       standin_comm_destroy(child);
