@@ -44,11 +44,9 @@ DEVICE void sort(struct tagc_exception *entry, uint32_t count)
 
 DEVICE void close(const struct tagc_cuda_call &call)
 {
-  __shared__ double norm2[WARPS];
   __shared__ uint64_t nonfinite[WARPS];
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   uint64_t exceptions = 0;
-  double sum = 0;
   for (uint32_t shard = threadIdx.x; shard < call.nranks; shard += blockDim.x)
     exceptions += shard == call.rank ? 0 : list_of(call.message_out, call, shard)->count;
   const uint32_t listed = __syncthreads_or(exceptions > 0) ? TAGC_ANYWHERE_EXCEPTION : 0, anywhere = listed | call.state->found;
@@ -64,48 +62,47 @@ DEVICE void close(const struct tagc_cuda_call &call)
   }
   if (blockIdx.x > 0)
     return;
-  for (uint32_t i = threadIdx.x; i < call.groups; i += blockDim.x)
-    sum += call.norms[i];
-  sum = warp_sum(sum);
+  const double sum = all_norms(call);
   exceptions = warp_sum(exceptions);
-  if (lane == 0) {
-    norm2[warp] = sum;
+  if (lane == 0)
     nonfinite[warp] = exceptions;
-  }
   __syncthreads();
   if (threadIdx.x > 0)
     return;
-  for (uint32_t i = 1; i < WARPS; i++) {
-    sum += norm2[i];
+  for (uint32_t i = 1; i < WARPS; i++)
     exceptions += nonfinite[i];
-  }
   call.state->anywhere = anywhere;
   call.counts->selected += call.state->selected;
   call.counts->nonfinite += exceptions;
   call.counts->residual_norm2 = sum;
 }
 
-/* What the senders' lists say, before any of them is believed. */
+/* What the senders' lists say, before any of them is believed: a warp a sender, for there may be many. */
 DEVICE void check(const struct tagc_cuda_call &call)
 {
-  uint32_t anywhere = call.state->anywhere, some = 0;
+  const uint32_t lane = threadIdx.x % LANES;
+  uint32_t told = 0, some = 0;
   bool bad = false;
-  for (uint32_t sender = 0; sender < call.nranks; sender++) {
+  for (uint32_t sender = threadIdx.x / LANES; sender < call.nranks; sender += WARPS) {
     if (sender == call.rank)
       continue;
     const struct tagc_exceptions *list = list_of(call.message_in, call, sender);
     const uint32_t count = list->count;
-    anywhere |= list->anywhere;
+    told |= list->anywhere;
     some |= count;
     bad |= count > call.capacity;
-    for (uint32_t i = threadIdx.x; i < count && count <= call.capacity; i += blockDim.x) {
+    for (uint32_t i = lane; i < count && count <= call.capacity; i += LANES) {
       const uint32_t position = list->entry[i].position;
       bad |= position >= call.n || (i > 0 && position <= list->entry[i - 1].position);
     }
   }
   bad = __syncthreads_or(bad);
+  some = (uint32_t)__syncthreads_or(some != 0);
+  const uint32_t exception = __syncthreads_or(told & TAGC_ANYWHERE_EXCEPTION) ? TAGC_ANYWHERE_EXCEPTION : 0;
+  const uint32_t surplus = __syncthreads_or(told & TAGC_ANYWHERE_SURPLUS) ? TAGC_ANYWHERE_SURPLUS : 0;
   if (threadIdx.x > 0)
     return;
+  const uint32_t anywhere = call.state->anywhere | exception | surplus;
   call.state->fits = !bad;
   call.state->exceptions = some;
   call.counts->overflowed += bad;
@@ -146,6 +143,8 @@ DEVICE void flush(const struct tagc_cuda_flushing &flush)
     for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += gridDim.x * WARPS) {
       float x[EACH];
       load(call, shard_of(call, shard), kept, adds && shard != call.rank, block, lane, stages[warp], x);
+      UNROLL for (uint32_t i = 0; i < EACH; i++)
+        x[i] = x[i] == x[i] ? x[i] : tagc_float_of(TAGC_NAN_BITS);     /* which payload it has, depends on the processor */
       elements_store(to + (uint64_t)block * BLOCK * size_of(call), call.dtype, lane, count_of(call, block), x, stages[warp]);
     }
   }

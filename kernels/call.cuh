@@ -377,4 +377,20 @@ DEVICE void add_norm(const struct tagc_cuda_call &call, double sum)
   call.norms[blockIdx.y * gridDim.x + blockIdx.x] = sum;
 }
 
+/* Their sum, for the first thread: once a launch, by all threads of the group. */
+DEVICE double all_norms(const struct tagc_cuda_call &call)
+{
+  __shared__ double parts[WARPS];
+  double sum = 0;
+  for (uint32_t i = threadIdx.x; i < call.groups; i += blockDim.x)
+    sum += call.norms[i];
+  sum = warp_sum(sum);
+  if (threadIdx.x % LANES == 0)
+    parts[threadIdx.x / LANES] = sum;
+  __syncthreads();
+  for (uint32_t i = 1; i < WARPS && threadIdx.x == 0; i++)
+    sum += parts[i];
+  return sum;
+}
+
 #endif

@@ -75,11 +75,9 @@ DEVICE void encode_none(const struct tagc_cuda_call &call)
 /* There are no lists: what decode looks at says so. */
 DEVICE void close_none(const struct tagc_cuda_call &call)
 {
+  const double sum = all_norms(call);
   if (threadIdx.x > 0)
     return;
-  double sum = 0;
-  for (uint32_t i = 0; i < call.groups; i++)
-    sum += call.norms[i];
   *call.state = {};
   call.state->fits = 1;
   call.counts->selected += call.selected;

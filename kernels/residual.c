@@ -129,7 +129,8 @@ void tagc_residual_flush(const struct tagc_job *job, void *out)
         tagc_residual_load(job, shard, at, count, residual);
       for (uint32_t i = 0; i < count; i++) {
         float x = job->scale * tagc_load(from, at + i, dtype);
-        tagc_store(to, at + i, dtype, has_residual ? x + residual[i] : x);
+        x = has_residual ? x + residual[i] : x;
+        tagc_store(to, at + i, dtype, x == x ? x : tagc_float_of(TAGC_NAN_BITS));    /* the same on every device */
       }
     }
   }
