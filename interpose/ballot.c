@@ -192,7 +192,8 @@ bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream)
   give_back_shared(comm);
   if (bytes && !comm->fence && !(comm->fence = device->fence_make(device)))
     return false;
-  if (bytes && comm->scope.two_levels && !comm->plain_fence && !(comm->plain_fence = device->fence_make(device)))
+  if (bytes && comm->scope.two_levels && !comm->order.plain_fence &&
+      !(comm->order.plain_fence = device->fence_make(device)))
     return false;
   if (bytes) {
     comm->workspace = device->alloc(device, bytes, stream);

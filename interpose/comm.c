@@ -69,8 +69,8 @@ static void comm_free(struct tagc_comm *comm)
   tagc_levels_keep_order(comm, false);
   if (comm->fence)
     comm->device->fence_free(comm->device, comm->fence);
-  if (comm->plain_fence)
-    comm->device->fence_free(comm->device, comm->plain_fence);
+  if (comm->order.plain_fence)
+    comm->device->fence_free(comm->device, comm->order.plain_fence);
   tagc_cycle_destroy(comm->cycle);
   pthread_mutex_destroy(&comm->lock);
   free(comm);

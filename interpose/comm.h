@@ -44,6 +44,17 @@ struct tagc_slot {
 /* Sub-communicators of a communicator in two levels: the ranks of this host, and those of this local index. */
 enum tagc_level { TAGC_LEVEL_HOST, TAGC_LEVEL_BETWEEN, TAGC_LEVELS };
 
+/* How calls in two levels, and those that go on as they came, are kept in the order in which they are made (levels.h). */
+struct tagc_order {
+  bool kept;
+  bool levels_known, behind_known;  /* are the streams known? */
+  cudaStream_t levels;              /* that of the last call in two levels */
+  cudaStream_t behind;              /* the last one that was made to wait for that call, or its own */
+  bool plain_unfenced;              /* since then calls have gone on as they came on its stream */
+  bool plain_fenced;                /* and on others: */
+  void *plain_fence;                /* set behind the last one of these */
+};
+
 /* Who works on the communicator. Changed by compare-and-swap alone. */
 enum tagc_phase { TAGC_PHASE_IDLE, TAGC_PHASE_OURS, TAGC_PHASE_NCCL, TAGC_PHASE_ABORTED };
 
@@ -84,8 +95,7 @@ struct tagc_comm {
   uint8_t *workspace;               /* device memory for the payloads of a call */
   void *health;                     /* of the device (device.h); NULL: not needed */
   void *fence;                      /* set behind the last work on our memory, whatever stream it was on */
-  bool ordered;                     /* calls may go in two levels, beside those that go on as they came (levels.h) */
-  void *plain_fence;                /* then: set behind the last one of these */
+  struct tagc_order order;
   double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
   struct tagc_traffic cycle_began;  /* ledger->sent then */
   struct tagc_ledger *ledger;

@@ -407,6 +407,18 @@ static void order(struct rank *r, const char *unused)
   check(r, DEVICE, STEPS, 0);
   must(gather(r), "ncclAllGather");
   hold_up(own, other, (ncclResult_t (*[])(const struct rank *)){call, message}, r);
+  /* Calls on the stream of those in two levels, for which nothing is noted there; and one that waits, after others that need not. */
+  r->stream = own;
+  run(r, DEVICE, STEPS);
+  must(gather(r), "ncclAllGather");
+  hold_up(own, other, (ncclResult_t (*[])(const struct rank *)){gather, call}, r);
+  check(r, DEVICE, STEPS, 0);
+  r->stream = own;
+  must(gather(r), "ncclAllGather");
+  r->stream = other;
+  must(gather(r), "ncclAllGather");
+  hold_up(own, other, (ncclResult_t (*[])(const struct rank *)){call, gather}, r);
+  check(r, DEVICE, STEPS, 0);
 }
 
 /* One thread aborts what the other one has under way; stalled streams end with that. */
