@@ -108,15 +108,27 @@ enum tagc_reason tagc_ballot_bar(const struct tagc_call *call)
   return are_reached(call) ? TAGC_REASON_compressed : TAGC_REASON_memory;
 }
 
-/* The buffers are asked about once a cycle: a program that takes them from elsewhere later is told so by its call (execute.c). */
-void tagc_ballot_look(const struct tagc_call *call)
+static bool is_looked_at(const struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
   bool wanted = tagc_comm_awaits_vote(comm, call) && tagc_plan_looks(comm->vote_cycle, call->cycle) &&
                 tagc_ballot_eligible(comm, (size_t)call->slot);
   pthread_mutex_unlock(&comm->lock);
-  if (!wanted)
+  return wanted;
+}
+
+bool tagc_ballot_waits(const struct tagc_call *call)
+{
+  const struct tagc_device *device = call->comm->device;
+  return device && !device->host_reads && !tagc_device_cuda_is_set_up(device) && is_looked_at(call);
+}
+
+/* The buffers are asked about once a cycle: a program that takes them from elsewhere later is told so by its call (execute.c). */
+void tagc_ballot_look(const struct tagc_call *call)
+{
+  struct tagc_comm *comm = call->comm;
+  if (!is_looked_at(call))
     return;
   const enum tagc_reason reason = tagc_ballot_bar(call);
   pthread_mutex_lock(&comm->lock);

@@ -22,6 +22,9 @@ bool tagc_ballot_eligible(const struct tagc_comm *comm, size_t i);
 /* Is anything about a reduce-scatter that no codec can do with, and that other ranks may not know? TAGC_REASON_compressed: nothing. */
 enum tagc_reason tagc_ballot_bar(const struct tagc_call *call);
 
+/* Would tagc_ballot_look() set a device up, which takes as long as it takes? Takes and drops the lock. */
+bool tagc_ballot_waits(const struct tagc_call *call);
+
 /* A reduce-scatter is about to be forwarded as it came: before the vote its slot is barred for such a reason. Takes and drops the
  * lock. */
 void tagc_ballot_look(const struct tagc_call *call);

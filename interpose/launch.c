@@ -211,11 +211,11 @@ static bool all_nonblocking(const struct tagc_call *calls, size_t count)
   return true;
 }
 
-/* Does anything wait for the device before these calls can go on as they came? */
+/* Does anything wait for the device, or for its set-up, before these calls can go on as they came? */
 static bool any_waits(const struct tagc_call *calls, size_t count)
 {
   for (size_t i = 0; i < count; i++)
-    if (tagc_dump_waits(&calls[i]) || tagc_auto_waits(&calls[i]))
+    if (tagc_dump_waits(&calls[i]) || tagc_auto_waits(&calls[i]) || tagc_ballot_waits(&calls[i]))
       return true;
   return false;
 }

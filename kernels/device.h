@@ -96,5 +96,7 @@ extern const struct tagc_device tagc_device_host;
  * ns_per_byte is there from then on. */
 const struct tagc_device *tagc_device_cuda(int ordinal);
 bool tagc_device_cuda_is_there(const char **why);
+/* Has that been tried? Then no function of the table waits for it. */
+bool tagc_device_cuda_is_set_up(const struct tagc_device *device);
 
 #endif

@@ -16,6 +16,7 @@
 #include "examples/rendezvous.h"
 #include "interpose/nccl_newer.h"
 #include "tests/standin/cuda/device.h"
+#include "tests/standin/cuda/standin.h"
 
 enum { N = 3000, MOST_RANKS = 4, ROOM = 16, STEPS = 9, VOTE = 3 };
 
@@ -338,7 +339,7 @@ static ncclResult_t gather(const struct rank *r)
   return ncclAllGather(from, to, 8, ncclFloat, r->comm, (cudaStream_t)r->stream);
 }
 
-/* A call must not wait for its stream. The gate is opened all the same after a while, so that one that does returns. */
+/* A call must not wait for its stream, nor for the set-up of the GPU. The gate is opened all the same after a while, so that one that does returns. */
 static atomic_bool opened;
 
 static void *open_late(void *unused)
@@ -370,6 +371,10 @@ static void unwaited(struct rank *r, const char *unused)
     pthread_join(opener, NULL);
     synchronize(r);
     check(r, DEVICE, step, 0);
+  }
+  if (standin_cuda_has_loaded()) {
+    fprintf(stderr, "a call has set the GPU up before it returned\n");
+    _exit(4);
   }
 }
 
