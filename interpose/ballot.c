@@ -39,14 +39,14 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
 
 static void give_back(const struct tagc_comm *comm, void *memory)
 {
-  if (memory)
+  if (memory && !comm->unfenced)
     comm->device->release_after(comm->device, memory, comm->fence);
 }
 
 static void give_back_slot(const struct tagc_comm *comm, struct tagc_slot *slot)
 {
   give_back(comm, slot->residual);
-  if (slot->tally)
+  if (slot->tally && !comm->unfenced)
     comm->device->tally_free(comm->device, slot->tally, comm->fence);
   slot->residual = slot->tally = NULL;
 }
@@ -63,9 +63,6 @@ static void give_back_shared(struct tagc_comm *comm)
 struct tagc_ballot_estate tagc_ballot_detach(struct tagc_comm *comm)
 {
   const struct tagc_ballot_estate estate = {comm->slots, comm->slot_count, comm->workspace, comm->health};
-  for (size_t i = 0; i < comm->slot_count; i++)
-    while (comm->slots[i].tally && tagc_comm_read_tally(comm, (int)i))
-      ;
   comm->slots = NULL;
   comm->slot_count = 0;
   comm->workspace = NULL;
@@ -74,10 +71,13 @@ struct tagc_ballot_estate tagc_ballot_detach(struct tagc_comm *comm)
   return estate;
 }
 
-void tagc_ballot_release(const struct tagc_comm *comm, struct tagc_ballot_estate *estate)
+void tagc_ballot_release(struct tagc_comm *comm, struct tagc_ballot_estate *estate)
 {
-  for (size_t i = 0; i < estate->slot_count; i++)
+  for (size_t i = 0; i < estate->slot_count; i++) {
+    while (estate->slots[i].tally && tagc_comm_read_tally(comm, estate->slots[i].tally, -1))
+      ;
     give_back_slot(comm, &estate->slots[i]);
+  }
   give_back(comm, estate->workspace);
   give_back(comm, estate->health);
   free(estate->slots);

@@ -64,6 +64,9 @@ static void comm_free(struct tagc_comm *comm)
   tagc_background_release(comm->background);
   tagc_levels_end(comm, true);      /* those that were made while the communicator was aborted */
   tagc_topology_free(&comm->topology);
+  for (size_t i = 0; i < comm->slot_count; i++)
+    while (comm->slots[i].tally && tagc_comm_read_tally(comm, comm->slots[i].tally, (int)i))
+      ;
   struct tagc_ballot_estate estate = tagc_ballot_detach(comm);
   tagc_ballot_release(comm, &estate);
   tagc_levels_keep_order(comm, false);
@@ -486,6 +489,11 @@ bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count)
   return all;
 }
 
+bool tagc_comm_has_streams(const struct tagc_comm *comm)
+{
+  return comm->device->host_reads || !tagc_comm_is_aborted(comm) || !atomic_load(&comm->abort_over);
+}
+
 void tagc_comm_abort_is_over(struct tagc_comm *comm)
 {
   if (comm && tagc_comm_is_aborted(comm))
@@ -676,11 +684,11 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
   call->decision = tagc_plan_call(&facts);
 }
 
-bool tagc_comm_read_tally(struct tagc_comm *comm, int slot)
+bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot)
 {
   struct tagc_ledger *ledger = comm->ledger;
   double ms[TAGC_MARKS - 1];
-  if (!comm->device->tally_read(comm->device, comm->slots[slot].tally, ms, &tagc_ledger_row(ledger, slot)->stats))
+  if (!comm->device->tally_read(comm->device, tally, ms, &tagc_ledger_row(ledger, slot)->stats))
     return false;
   ledger->timed_calls++;
   ledger->encode_ms += ms[TAGC_MARK_SUMMED];       /* what follows on each mark */

@@ -95,6 +95,7 @@ struct tagc_comm {
   uint8_t *workspace;               /* device memory for the payloads of a call */
   void *health;                     /* of the device (device.h); NULL: not needed */
   void *fence;                      /* set behind the last work on our memory, whatever stream it was on */
+  bool unfenced;                    /* an abort was over before that could be done: nobody knows when the memory is free */
   struct tagc_order order;
   double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
   struct tagc_traffic cycle_began;  /* ledger->sent then */
@@ -170,6 +171,8 @@ void tagc_comms_leave(struct tagc_comm *const *comms, size_t count);
  * communicator has been aborted; the second one follows the first one in any case. On host memory nothing happens. */
 bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count);
 bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count);
+/* Between the two: can the program's streams be used, and can they not be gone? For an abort that is not over waits for us. */
+bool tagc_comm_has_streams(const struct tagc_comm *comm);
 /* After the real library's abort, before the program may free its buffers: waits until our thread has left the driver, but for no more
  * than a second, as it may be kept there by another communicator that is to be aborted next. NULL: nothing to do. */
 void tagc_comm_abort_is_over(struct tagc_comm *comm);
@@ -188,8 +191,9 @@ void tagc_comm_bar(struct tagc_comm *comm, const struct tagc_call *call, enum ta
 /* Asks the plan about a call that was observed; fills call->decision. Call it with the lock held. */
 void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call);
 
-/* Enters what a device has counted by itself for a call of a slot into the accounts; false where no other one is known by now. */
-bool tagc_comm_read_tally(struct tagc_comm *comm, int slot);
+/* Enters what a device has counted by itself for a call of a slot into its accounts, or, with -1, into those of former slots; false where
+ * no other one is known by now. Call it without the lock. */
+bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot);
 
 /* Enters a call into the accounts: that it was made, why it goes the way it goes, and, where it passes, its bytes. Call it
  * with the lock held, after tagc_comm_decide(). */
