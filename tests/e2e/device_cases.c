@@ -450,6 +450,21 @@ static void aborted(struct rank *r, const char *unused)
   r->comm = NULL;
 }
 
+/* A call is aborted as soon as it has returned, or a little later, and with that its stream has had its day. */
+static void gone(struct rank *r, const char *when)
+{
+  const int step = atoi(when), us = strchr(when, ',') ? atoi(strchr(when, ',') + 1) : 0;
+  for (int i = 0; i < step; i++)
+    run(r, DEVICE, i);
+  fill(r, DEVICE, step);
+  (void)call(r);
+  nanosleep(&(struct timespec){.tv_nsec = 1000 * us}, NULL);
+  NCCL(ncclCommAbort(r->comm));
+  MUST(cuStreamDestroy_v2(r->stream));
+  nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);    /* whoever would use it does */
+  r->comm = NULL;
+}
+
 /* -- ranks ----------------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -458,7 +473,7 @@ static const struct {
 } cases[] = {
   {"buffers", buffers}, {"moved", moved}, {"scalars", scalars}, {"streams", streams}, {"captures", captures},
   {"groups", groups},   {"changes", changes}, {"ahead", ahead}, {"aborted", aborted},
-  {"order", order},     {"unwaited", unwaited}, {"joined", joined},
+  {"order", order},     {"unwaited", unwaited}, {"joined", joined},     {"gone", gone},
 };
 
 static void start(struct rank *r)
