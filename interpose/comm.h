@@ -75,6 +75,7 @@ struct tagc_comm {
   /* Since the first vote (levels.h). */
   struct tagc_topology topology;
   bool located;                     /* it is known */
+  bool captured;                    /* some call of it was captured into a CUDA graph */
   bool split;                       /* they have tried to, once and for all; all ranks or none */
   _Atomic(ncclComm_t) level[TAGC_LEVELS];   /* NULL: not there */
   atomic_int askers;                /* threads that ask NCCL about these */

@@ -41,7 +41,7 @@ void tagc_levels_tell(const struct tagc_comm *comm, const struct tagc_exchange *
 {
   words[TOGETHER] = (int64_t)together;
   words[TOGETHER_NEGATED] = -(int64_t)together;
-  words[SPLITS] = real->split && real->reduce && real->create_op && real->destroy_op && !comm->nonblocking;
+  words[SPLITS] = real->split && real->reduce && real->create_op && real->destroy_op && !comm->nonblocking && !comm->captured;
   for (int r = 0; r < comm->nranks; r++)
     words[HOSTS + r] = r == comm->rank ? (int64_t)comm->host : INT64_MAX;
 }
@@ -78,6 +78,11 @@ bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words)
     return true;                    /* the next vote, if there is one, asks again */
   }
   if (comm->located) {
+    if (!words[SPLITS] && comm->settled.two_levels) {
+      tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: flat from now on: a rank has captured calls of it into a CUDA graph, or "
+               "launches without waiting", (unsigned long long)comm->ledger->number);
+      comm->settled.two_levels = comm->ledger->two_levels = false;
+    }
     comm->scope = comm->settled;
     return true;
   }
@@ -314,6 +319,17 @@ struct tagc_comm *tagc_levels_find_ordered(ncclComm_t handle)
     return comm;
   tagc_comm_release(comm);
   return NULL;
+}
+
+void tagc_levels_note_capture(struct tagc_comm *comm)
+{
+  pthread_mutex_lock(&comm->lock);
+  const bool late = comm->order.kept && !comm->captured;
+  comm->captured = true;
+  pthread_mutex_unlock(&comm->lock);
+  if (late)
+    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: a call is captured into a CUDA graph, and others go in two levels: they must "
+             "not run while the graph does (TAGC_SCOPE=flat does without levels)", (unsigned long long)comm->ledger->number);
 }
 
 /* The default stream of a thread has one name on all of them. */

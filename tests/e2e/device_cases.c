@@ -190,14 +190,14 @@ static void streams(struct rank *r, const char *which)
   }
 }
 
-/* Steps, and a call of another size that is captured, in between and launched twice. */
-static void captures(struct rank *r, const char *unused)
+/* Steps, and a call of another size that is captured, in between and launched twice; before the vote or after it. */
+static void captures(struct rank *r, const char *when)
 {
-  (void)unused;
+  const int captured = strcmp(when, "early") == 0 ? 1 : VOTE + 2;
   CUgraph graph;
   CUgraphExec exec;
   for (int step = 0; step < STEPS; step++) {
-    if (step == VOTE + 2) {
+    if (step == captured) {
       r->n = N / 2;
       MUST(cuStreamBeginCapture_v2(r->stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
       must(call(r), "ncclReduceScatter");
