@@ -114,6 +114,14 @@ void tagc_comm_retain(struct tagc_comm *comm);
 void tagc_comm_release(struct tagc_comm *comm);
 bool tagc_comm_is_aborted(const struct tagc_comm *comm);
 
+/* For the table (comm_table.c). */
+/* Where the communicator's buffers are; NULL: where no codec runs. Whether there is one at all is equal on all ranks: they have the same
+ * NCCL, and have told one another of their drivers (agree.c). What goes wrong here alone is therefore an error. */
+ncclResult_t tagc_comm_find_device(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device **device);
+/* With one reference. NULL without memory. */
+struct tagc_comm *tagc_comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device *device, int rank,
+                                   int nranks);
+
 /* A handle was given out; whatever was known under it is forgotten. False without memory: the caller must not get it, for it
  * would pass through here alone. */
 bool tagc_comm_born(ncclComm_t handle, bool nonblocking, const struct tagc_agreement *agreement);
