@@ -191,7 +191,8 @@ void tagc_auto_look(const struct tagc_call *call)
   pthread_mutex_unlock(&comm->lock);
   if (!wanted || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
     return;                         /* after an abort the program may free its buffers */
-  const bool any = choose_candidates(comm->device, &question.shape, candidates);
+  bool any = tagc_comms_enter_driver(&comm, 1) && choose_candidates(comm->device, &question.shape, candidates);
+  any = tagc_comms_leave_driver(&comm, 1) && any;
   bool seen = any && (comm->device->host_reads ? tagc_survey_take(&question, comm->device, &survey)
                                                : survey_device(comm, &question, call->stream, &survey));
   tagc_comms_leave(&comm, 1);

@@ -39,14 +39,14 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
 
 static void give_back(const struct tagc_comm *comm, void *memory)
 {
-  if (memory)
+  if (memory && !comm->unfenced)
     comm->device->release_after(comm->device, memory, comm->fence);
 }
 
 static void give_back_slot(const struct tagc_comm *comm, struct tagc_slot *slot)
 {
   give_back(comm, slot->residual);
-  if (slot->tally)
+  if (slot->tally && !comm->unfenced)
     comm->device->tally_free(comm->device, slot->tally, comm->fence);
   slot->residual = slot->tally = NULL;
 }
@@ -63,9 +63,6 @@ static void give_back_shared(struct tagc_comm *comm)
 struct tagc_ballot_estate tagc_ballot_detach(struct tagc_comm *comm)
 {
   const struct tagc_ballot_estate estate = {comm->slots, comm->slot_count, comm->workspace, comm->health};
-  for (size_t i = 0; i < comm->slot_count; i++)
-    while (comm->slots[i].tally && tagc_comm_read_tally(comm, (int)i))
-      ;
   comm->slots = NULL;
   comm->slot_count = 0;
   comm->workspace = NULL;
@@ -74,10 +71,13 @@ struct tagc_ballot_estate tagc_ballot_detach(struct tagc_comm *comm)
   return estate;
 }
 
-void tagc_ballot_release(const struct tagc_comm *comm, struct tagc_ballot_estate *estate)
+void tagc_ballot_release(struct tagc_comm *comm, struct tagc_ballot_estate *estate)
 {
-  for (size_t i = 0; i < estate->slot_count; i++)
+  for (size_t i = 0; i < estate->slot_count; i++) {
+    while (estate->slots[i].tally && tagc_comm_read_tally(comm, estate->slots[i].tally, -1))
+      ;
     give_back_slot(comm, &estate->slots[i]);
+  }
   give_back(comm, estate->workspace);
   give_back(comm, estate->health);
   free(estate->slots);
@@ -108,15 +108,27 @@ enum tagc_reason tagc_ballot_bar(const struct tagc_call *call)
   return are_reached(call) ? TAGC_REASON_compressed : TAGC_REASON_memory;
 }
 
-/* The buffers are asked about once a cycle: a program that takes them from elsewhere later is told so by its call (execute.c). */
-void tagc_ballot_look(const struct tagc_call *call)
+static bool is_looked_at(const struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
   bool wanted = tagc_comm_awaits_vote(comm, call) && tagc_plan_looks(comm->vote_cycle, call->cycle) &&
                 tagc_ballot_eligible(comm, (size_t)call->slot);
   pthread_mutex_unlock(&comm->lock);
-  if (!wanted)
+  return wanted;
+}
+
+bool tagc_ballot_waits(const struct tagc_call *call)
+{
+  const struct tagc_device *device = call->comm->device;
+  return device && !device->host_reads && !tagc_device_cuda_is_set_up(device) && is_looked_at(call);
+}
+
+/* The buffers are asked about once a cycle: a program that takes them from elsewhere later is told so by its call (execute.c). */
+void tagc_ballot_look(const struct tagc_call *call)
+{
+  struct tagc_comm *comm = call->comm;
+  if (!is_looked_at(call))
     return;
   const enum tagc_reason reason = tagc_ballot_bar(call);
   pthread_mutex_lock(&comm->lock);
@@ -192,7 +204,8 @@ bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream)
   give_back_shared(comm);
   if (bytes && !comm->fence && !(comm->fence = device->fence_make(device)))
     return false;
-  if (bytes && comm->scope.two_levels && !comm->plain_fence && !(comm->plain_fence = device->fence_make(device)))
+  if (bytes && comm->scope.two_levels && !comm->order.plain_fence &&
+      !(comm->order.plain_fence = device->fence_make(device)))
     return false;
   if (bytes) {
     comm->workspace = device->alloc(device, bytes, stream);

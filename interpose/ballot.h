@@ -3,7 +3,7 @@
  *
  * Planning it gives each slot its codec (that of TAGC_CODEC, or the choice of auto) and asks the plan about it; then residuals and
  * workspace are reserved. Counting it keeps what all ranks can do and have planned alike; then the rest is given back.
- * What takes or gives memory may wait for the device: call it without the communicator's lock, and the rest with it.
+ * What asks a device may wait for it: call it without the communicator's lock, and the rest with it.
  */
 #ifndef INTERPOSE_BALLOT_H
 #define INTERPOSE_BALLOT_H
@@ -22,11 +22,15 @@ bool tagc_ballot_eligible(const struct tagc_comm *comm, size_t i);
 /* Is anything about a reduce-scatter that no codec can do with, and that other ranks may not know? TAGC_REASON_compressed: nothing. */
 enum tagc_reason tagc_ballot_bar(const struct tagc_call *call);
 
+/* Would tagc_ballot_look() set a device up, which takes as long as it takes? Takes and drops the lock. */
+bool tagc_ballot_waits(const struct tagc_call *call);
+
 /* A reduce-scatter is about to be forwarded as it came: before the vote its slot is barred for such a reason. Takes and drops the
  * lock. */
 void tagc_ballot_look(const struct tagc_call *call);
 
-/* Plans all slots. `wire`: what the probe has found; NULL: there was none, and with TAGC_CODEC=auto every slot stays plain. */
+/* Plans all slots. `wire`: what the probe has found; NULL: there was none, and with TAGC_CODEC=auto every slot stays plain. Without the
+ * lock: the device has its say. */
 void tagc_ballot_plan(struct tagc_comm *comm, const struct tagc_wire *wire);
 
 /* Reserves their memory, on the stream of the call before which the vote is held. False where it lacks. Without the lock. */
@@ -48,9 +52,9 @@ struct tagc_ballot_estate {
   void *health;
 };
 
-/* Takes them off the communicator, when what their device has counted is in its accounts. */
+/* Takes them off the communicator. */
 struct tagc_ballot_estate tagc_ballot_detach(struct tagc_comm *comm);
-/* Gives all of it back, after the last work on it. Without the lock. */
-void tagc_ballot_release(const struct tagc_comm *comm, struct tagc_ballot_estate *estate);
+/* Enters what their device has counted, and gives all of it back, after the last work on it. Without the lock. */
+void tagc_ballot_release(struct tagc_comm *comm, struct tagc_ballot_estate *estate);
 
 #endif

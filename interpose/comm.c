@@ -3,7 +3,6 @@
 
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "env/log.h"
@@ -12,36 +11,6 @@
 #include "interpose/capture.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
-
-#define HASH_NONFATAL_OOM 1        /* uthash must not end the host program */
-#define uthash_nonfatal_oom(element) ((element)->unhashed = true)
-#include <uthash.h>
-
-/* The table. A handle is listed from its birth. */
-struct listed {
-  ncclComm_t handle;
-  bool nonblocking, unhashed;
-  uint64_t birth;                   /* tells handles at one address apart, from 1 */
-  struct tagc_agreement agreement;
-  struct tagc_comm *comm;           /* NULL until the first use */
-  UT_hash_handle hh;
-};
-
-static struct listed *table;
-static uint64_t births;
-static bool births_lost;            /* there was no memory to list a communicator */
-static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
-
-/* Children whose handles NCCL has yet to store: in a group, or on a non-blocking parent. Under the table's lock. */
-struct expected {
-  struct expected *next;
-  ncclComm_t parent, *where;
-  pthread_t by;
-  bool nonblocking;
-  struct tagc_agreement agreement;
-};
-static struct expected *expected;
-static atomic_size_t expected_count;
 
 ncclResult_t tagc_no_memory(const char *what)
 {
@@ -64,13 +33,16 @@ static void comm_free(struct tagc_comm *comm)
   tagc_background_release(comm->background);
   tagc_levels_end(comm, true);      /* those that were made while the communicator was aborted */
   tagc_topology_free(&comm->topology);
+  for (size_t i = 0; i < comm->slot_count; i++)
+    while (comm->slots[i].tally && tagc_comm_read_tally(comm, comm->slots[i].tally, (int)i))
+      ;
   struct tagc_ballot_estate estate = tagc_ballot_detach(comm);
   tagc_ballot_release(comm, &estate);
   tagc_levels_keep_order(comm, false);
   if (comm->fence)
     comm->device->fence_free(comm->device, comm->fence);
-  if (comm->plain_fence)
-    comm->device->fence_free(comm->device, comm->plain_fence);
+  if (comm->order.plain_fence)
+    comm->device->fence_free(comm->device, comm->order.plain_fence);
   tagc_cycle_destroy(comm->cycle);
   pthread_mutex_destroy(&comm->lock);
   free(comm);
@@ -86,28 +58,7 @@ void tagc_comm_release(struct tagc_comm *comm)
     comm_free(comm);
 }
 
-/* Asks the real library who this is. It answers when the communicator is ready, and then all of its ranks have begun. */
-static ncclResult_t introduce(ncclComm_t handle, const struct tagc_nccl *nccl, int *rank, int *nranks)
-{
-  __typeof__(&ncclCommCount) count = TAGC_REAL(ncclCommCount, nccl);
-  __typeof__(&ncclCommUserRank) user_rank = TAGC_REAL(ncclCommUserRank, nccl);
-  if (!count || !user_rank) {
-    static atomic_flag told;        /* the ranks of a job have one NCCL: all of them come here */
-    if (!atomic_flag_test_and_set(&told))
-      tagc_log(TAGC_LOG_WARN, "interpose", "an NCCL that does not say which rank of how many this is: every call passes");
-    return ncclInvalidUsage;
-  }
-  tagc_real_depth++;
-  ncclResult_t status = count(handle, nranks);
-  if (status == ncclSuccess)
-    status = user_rank(handle, rank);
-  tagc_real_depth--;
-  return status;
-}
-
-/* Where the communicator's buffers are; NULL: where no codec runs. Whether there is one at all is equal on all ranks: they have the same
- * NCCL, and have told one another of their drivers (agree.c). What goes wrong here alone is therefore an error. */
-static ncclResult_t find_device(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device **device)
+ncclResult_t tagc_comm_find_device(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device **device)
 {
   __typeof__(&ncclCommCuDevice) which = TAGC_REAL(ncclCommCuDevice, nccl);
   const char *why;
@@ -128,9 +79,8 @@ static ncclResult_t find_device(ncclComm_t handle, const struct tagc_nccl *nccl,
   return ncclInternalError;
 }
 
-/* NULL without memory. */
-static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device *device, int rank,
-                                     int nranks)
+struct tagc_comm *tagc_comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device *device, int rank,
+                                   int nranks)
 {
   struct tagc_comm *comm = calloc(1, sizeof *comm);
   struct tagc_cycle_options options = {(uint32_t)tagc_library_options()->warmup, 256};
@@ -156,271 +106,9 @@ static struct tagc_comm *comm_create(ncclComm_t handle, const struct tagc_nccl *
   return comm;
 }
 
-struct tagc_leave tagc_comm_take_leave(ncclComm_t handle)
-{
-  struct tagc_leave leave = {.handle = NULL};
-  struct listed *entry;
-  pthread_rwlock_wrlock(&table_lock);
-  HASH_FIND_PTR(table, &handle, entry);
-  if (entry) {
-    HASH_DEL(table, entry);
-    leave = (struct tagc_leave){handle, entry->nonblocking, entry->agreement, entry->comm};
-    free(entry);
-  }
-  pthread_rwlock_unlock(&table_lock);
-  return leave;
-}
-
-/* Takes the handle, and what is known of its reductions, off the tables; its reference to the communicator becomes the caller's. */
-static struct tagc_comm *unlist(ncclComm_t handle)
-{
-  tagc_op_forget(handle);
-  return tagc_comm_take_leave(handle).comm;
-}
-
-/* Lists a handle, or gives the entry that stands there already. The table must be locked for writing. */
-static struct listed *list(ncclComm_t handle)
-{
-  struct listed *entry;
-  HASH_FIND_PTR(table, &handle, entry);
-  if (entry)
-    return entry;
-  entry = calloc(1, sizeof *entry);
-  if (!entry)
-    return NULL;
-  entry->handle = handle;
-  entry->birth = ++births;
-  HASH_ADD_PTR(table, handle, entry);
-  if (entry->unhashed) {
-    free(entry);
-    return NULL;
-  }
-  return entry;
-}
-
-bool tagc_comm_stay(const struct tagc_leave *leave)
-{
-  if (!leave->handle)
-    return true;
-  struct tagc_comm *other = leave->comm;
-  pthread_rwlock_wrlock(&table_lock);
-  struct listed *entry = list(leave->handle);
-  if (entry) {
-    other = entry->comm;            /* another thread has used the handle meanwhile */
-    entry->nonblocking = leave->nonblocking;
-    entry->agreement = leave->agreement;
-    entry->comm = leave->comm;
-  }
-  births_lost |= !entry;
-  pthread_rwlock_unlock(&table_lock);
-  tagc_comm_release(other);
-  return entry != NULL;
-}
-
-struct tagc_comm *tagc_comm_find(ncclComm_t handle)
-{
-  struct listed *entry;
-  struct tagc_comm *comm = NULL;
-  pthread_rwlock_rdlock(&table_lock);
-  HASH_FIND_PTR(table, &handle, entry);
-  if (entry && entry->comm) {
-    comm = entry->comm;
-    tagc_comm_retain(comm);
-  }
-  pthread_rwlock_unlock(&table_lock);
-  return comm;
-}
-
-/* What is listed of a handle; *birth: 0 where it is not. */
-static struct tagc_agreement read_agreement(ncclComm_t handle, uint64_t *birth)
-{
-  struct tagc_agreement agreement = {.state = TAGC_AGREED_NO};
-  struct listed *entry;
-  pthread_rwlock_rdlock(&table_lock);
-  HASH_FIND_PTR(table, &handle, entry);
-  *birth = entry ? entry->birth : 0;
-  if (entry)
-    agreement = entry->agreement;
-  else if (births_lost)
-    agreement.state = TAGC_AGREED_LOST;            /* it may be the one: the others may compress */
-  pthread_rwlock_unlock(&table_lock);
-  return agreement;
-}
-
-/* The same, with the verdict; the communicator must be ready. While it is asked for, another thread may abort this
- * communicator, and a new one may get its address: that one is not touched. */
-static struct tagc_agreement settle(ncclComm_t handle, uint64_t *birth)
-{
-  const struct tagc_options *options = tagc_library_options();
-  struct tagc_agreement agreement = read_agreement(handle, birth);
-  /* A process that passes everything through needs no verdict; its report has told the others. */
-  if (agreement.state != TAGC_AGREED_UNKNOWN || options->mode == TAGC_MODE_OBSERVE || options->bad)
-    return agreement;
-  tagc_agree_settle(&agreement);
-  struct listed *entry;
-  pthread_rwlock_wrlock(&table_lock);
-  HASH_FIND_PTR(table, &handle, entry);
-  if (entry && entry->birth == *birth) {
-    if (entry->agreement.state == TAGC_AGREED_UNKNOWN)
-      entry->agreement = agreement;
-    agreement = entry->agreement;   /* another thread that asked was first */
-  }
-  pthread_rwlock_unlock(&table_lock);
-  return agreement;
-}
-
-struct tagc_agreement tagc_comm_agreement(ncclComm_t handle)
-{
-  uint64_t birth;
-  return read_agreement(handle, &birth);
-}
-
-struct tagc_agreement tagc_comm_settle(ncclComm_t handle, const struct tagc_nccl *nccl)
-{
-  int rank, nranks;
-  uint64_t birth;
-  struct tagc_agreement agreement = read_agreement(handle, &birth);
-  bool ask = agreement.state == TAGC_AGREED_UNKNOWN && introduce(handle, nccl, &rank, &nranks) == ncclSuccess;
-  return ask ? settle(handle, &birth) : agreement;
-}
-
-/* Lists a communicator under the handle that was born as number `birth` (0: it was not listed), or takes the one that
- * another thread has listed; with a reference. NULL, and *status, where the handle is gone, or without memory. */
-static struct tagc_comm *enter_table(ncclComm_t handle, uint64_t birth, struct tagc_comm **fresh, ncclResult_t *status)
-{
-  struct tagc_comm *comm = NULL;
-  struct listed *entry;
-  pthread_rwlock_wrlock(&table_lock);
-  HASH_FIND_PTR(table, &handle, entry);
-  bool gone = birth ? !entry || entry->birth != birth : entry != NULL && !entry->comm;
-  if (!gone)
-    entry = list(handle);
-  if (!gone && entry) {
-    if (!entry->comm) {
-      (*fresh)->nonblocking = entry->nonblocking;
-      entry->comm = *fresh;
-      *fresh = NULL;
-    }
-    comm = entry->comm;
-    tagc_comm_retain(comm);
-  }
-  pthread_rwlock_unlock(&table_lock);
-  *status = comm ? ncclSuccess : gone ? ncclInternalError : tagc_no_memory("a communicator");
-  return comm;
-}
-
-struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status)
-{
-  struct tagc_comm *comm = tagc_comm_find(handle);
-  const struct tagc_device *device;
-  int rank, nranks;
-  uint64_t birth;
-  *status = ncclSuccess;
-  if (comm)
-    return comm;
-  if (!tagc_comm_collect(NULL, false)) {
-    *status = tagc_no_memory("a communicator");
-    return NULL;
-  }
-  *status = introduce(handle, nccl, &rank, &nranks);
-  if (*status == ncclSuccess)
-    *status = find_device(handle, nccl, &device);
-  if (*status != ncclSuccess)
-    return NULL;
-  struct tagc_agreement agreement = settle(handle, &birth);
-  *status = ncclRemoteError;
-  if (agreement.state == TAGC_AGREED_LOST)
-    return NULL;
-  struct tagc_comm *fresh = comm_create(handle, nccl, device, rank, nranks);
-  *status = fresh ? ncclSuccess : tagc_no_memory("a communicator");
-  if (!fresh)
-    return NULL;
-  fresh->agreed = agreement.state == TAGC_AGREED_YES;
-  fresh->host = agreement.host;
-  comm = enter_table(handle, birth, &fresh, status);
-  if (fresh)
-    comm_free(fresh);               /* another thread was first, the handle is gone, or there is no memory */
-  return comm;
-}
-
-bool tagc_comm_born(ncclComm_t handle, bool nonblocking, const struct tagc_agreement *agreement)
-{
-  if (!handle)
-    return true;
-  tagc_comm_release(unlist(handle));
-  pthread_rwlock_wrlock(&table_lock);
-  struct listed *entry = list(handle);
-  if (entry) {
-    entry->nonblocking = nonblocking;
-    entry->agreement = *agreement;
-  }
-  births_lost |= !entry;
-  pthread_rwlock_unlock(&table_lock);
-  return entry != NULL;
-}
-
-bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, const struct tagc_agreement *agreement)
-{
-  struct expected *child = malloc(sizeof *child);
-  pthread_rwlock_wrlock(&table_lock);
-  if (child) {
-    *child = (struct expected){expected, parent, where, pthread_self(), nonblocking, *agreement};
-    expected = child;
-    atomic_fetch_add(&expected_count, 1);
-  }
-  births_lost |= !child;
-  pthread_rwlock_unlock(&table_lock);
-  return child != NULL;
-}
-
-/* Takes a child off the list that is stored by now, or, with `failed`, never will be. */
-static struct expected *take_expected(ncclComm_t parent, bool failed, ncclComm_t *handle)
-{
-  pthread_rwlock_wrlock(&table_lock);
-  struct expected **at = &expected, *found;
-  for (; (found = *at); at = &found->next) {
-    bool hopeless = failed && (parent ? found->parent == parent : pthread_equal(found->by, pthread_self()));
-    *handle = __atomic_load_n(found->where, __ATOMIC_ACQUIRE);
-    if (*handle || hopeless)
-      break;
-  }
-  if (found) {
-    *at = found->next;
-    atomic_fetch_sub(&expected_count, 1);
-  }
-  pthread_rwlock_unlock(&table_lock);
-  return found;
-}
-
-bool tagc_comm_collect(ncclComm_t parent, bool failed)
-{
-  struct expected *child;
-  ncclComm_t handle;
-  bool good = true;
-  if (atomic_load_explicit(&expected_count, memory_order_relaxed) == 0)
-    return true;
-  while ((child = take_expected(parent, failed, &handle))) {
-    good &= tagc_comm_born(handle, child->nonblocking, &child->agreement);
-    free(child);
-  }
-  return good;
-}
-
-bool tagc_comm_is_nonblocking(ncclComm_t handle)
-{
-  struct listed *entry;
-  pthread_rwlock_rdlock(&table_lock);
-  HASH_FIND_PTR(table, &handle, entry);
-  bool nonblocking = entry && entry->nonblocking;
-  pthread_rwlock_unlock(&table_lock);
-  return nonblocking;
-}
-
-struct tagc_comm *tagc_comm_forget(ncclComm_t handle) { return unlist(handle); }
-
 struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
 {
-  struct tagc_comm *comm = unlist(handle);
+  struct tagc_comm *comm = tagc_comm_forget(handle);
   while (comm) {
     int phase = atomic_load(&comm->phase);
     if (phase == TAGC_PHASE_ABORTED)
@@ -484,6 +172,11 @@ bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count)
       atomic_store(&comms[i]->in_driver, false);
     }
   return all;
+}
+
+bool tagc_comm_has_streams(const struct tagc_comm *comm)
+{
+  return comm->device->host_reads || !tagc_comm_is_aborted(comm) || !atomic_load(&comm->abort_over);
 }
 
 void tagc_comm_abort_is_over(struct tagc_comm *comm)
@@ -676,11 +369,11 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
   call->decision = tagc_plan_call(&facts);
 }
 
-bool tagc_comm_read_tally(struct tagc_comm *comm, int slot)
+bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot)
 {
   struct tagc_ledger *ledger = comm->ledger;
   double ms[TAGC_MARKS - 1];
-  if (!comm->device->tally_read(comm->device, comm->slots[slot].tally, ms, &tagc_ledger_row(ledger, slot)->stats))
+  if (!comm->device->tally_read(comm->device, tally, ms, &tagc_ledger_row(ledger, slot)->stats))
     return false;
   ledger->timed_calls++;
   ledger->encode_ms += ms[TAGC_MARK_SUMMED];       /* what follows on each mark */

@@ -44,6 +44,17 @@ struct tagc_slot {
 /* Sub-communicators of a communicator in two levels: the ranks of this host, and those of this local index. */
 enum tagc_level { TAGC_LEVEL_HOST, TAGC_LEVEL_BETWEEN, TAGC_LEVELS };
 
+/* How calls in two levels, and those that go on as they came, are kept in the order in which they are made (levels.h). */
+struct tagc_order {
+  bool kept;
+  bool levels_known, behind_known;  /* are the streams known? */
+  cudaStream_t levels;              /* that of the last call in two levels */
+  cudaStream_t behind;              /* the last one that was made to wait for that call, or its own */
+  bool plain_unfenced;              /* since then calls have gone on as they came on its stream */
+  bool plain_fenced;                /* and on others: */
+  void *plain_fence;                /* set behind the last one of these */
+};
+
 /* Who works on the communicator. Changed by compare-and-swap alone. */
 enum tagc_phase { TAGC_PHASE_IDLE, TAGC_PHASE_OURS, TAGC_PHASE_NCCL, TAGC_PHASE_ABORTED };
 
@@ -64,6 +75,7 @@ struct tagc_comm {
   /* Since the first vote (levels.h). */
   struct tagc_topology topology;
   bool located;                     /* it is known */
+  bool captured;                    /* some call of it was captured into a CUDA graph */
   bool split;                       /* they have tried to, once and for all; all ranks or none */
   _Atomic(ncclComm_t) level[TAGC_LEVELS];   /* NULL: not there */
   atomic_int askers;                /* threads that ask NCCL about these */
@@ -84,8 +96,8 @@ struct tagc_comm {
   uint8_t *workspace;               /* device memory for the payloads of a call */
   void *health;                     /* of the device (device.h); NULL: not needed */
   void *fence;                      /* set behind the last work on our memory, whatever stream it was on */
-  bool ordered;                     /* calls may go in two levels, beside those that go on as they came (levels.h) */
-  void *plain_fence;                /* then: set behind the last one of these */
+  bool unfenced;                    /* an abort was over before that could be done: nobody knows when the memory is free */
+  struct tagc_order order;
   double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
   struct tagc_traffic cycle_began;  /* ledger->sent then */
   struct tagc_ledger *ledger;
@@ -101,6 +113,14 @@ struct tagc_comm *tagc_comm_find(ncclComm_t handle);
 void tagc_comm_retain(struct tagc_comm *comm);
 void tagc_comm_release(struct tagc_comm *comm);
 bool tagc_comm_is_aborted(const struct tagc_comm *comm);
+
+/* For the table (comm_table.c). */
+/* Where the communicator's buffers are; NULL: where no codec runs. Whether there is one at all is equal on all ranks: they have the same
+ * NCCL, and have told one another of their drivers (agree.c). What goes wrong here alone is therefore an error. */
+ncclResult_t tagc_comm_find_device(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device **device);
+/* With one reference. NULL without memory. */
+struct tagc_comm *tagc_comm_create(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device *device, int rank,
+                                   int nranks);
 
 /* A handle was given out; whatever was known under it is forgotten. False without memory: the caller must not get it, for it
  * would pass through here alone. */
@@ -160,6 +180,8 @@ void tagc_comms_leave(struct tagc_comm *const *comms, size_t count);
  * communicator has been aborted; the second one follows the first one in any case. On host memory nothing happens. */
 bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count);
 bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count);
+/* Between the two: can the program's streams be used, and can they not be gone? For an abort that is not over waits for us. */
+bool tagc_comm_has_streams(const struct tagc_comm *comm);
 /* After the real library's abort, before the program may free its buffers: waits until our thread has left the driver, but for no more
  * than a second, as it may be kept there by another communicator that is to be aborted next. NULL: nothing to do. */
 void tagc_comm_abort_is_over(struct tagc_comm *comm);
@@ -178,8 +200,9 @@ void tagc_comm_bar(struct tagc_comm *comm, const struct tagc_call *call, enum ta
 /* Asks the plan about a call that was observed; fills call->decision. Call it with the lock held. */
 void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call);
 
-/* Enters what a device has counted by itself for a call of a slot into the accounts; false where no other one is known by now. */
-bool tagc_comm_read_tally(struct tagc_comm *comm, int slot);
+/* Enters what a device has counted by itself for a call of a slot into its accounts, or, with -1, into those of former slots; false where
+ * no other one is known by now. Call it without the lock. */
+bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot);
 
 /* Enters a call into the accounts: that it was made, why it goes the way it goes, and, where it passes, its bytes. Call it
  * with the lock held, after tagc_comm_decide(). */

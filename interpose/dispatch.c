@@ -9,6 +9,7 @@
 #include "interpose/comm.h"
 #include "interpose/group.h"
 #include "interpose/launch.h"
+#include "interpose/levels.h"
 #include "interpose/library.h"
 
 ncclResult_t tagc_forward(const struct tagc_call *c)
@@ -148,6 +149,7 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
     status = tagc_forward(call);
   } else if (tagc_capture_is_active(call->stream)) {
     call->slot = -1;
+    tagc_levels_note_capture(call->comm);
     status = pass_accounted(call, TAGC_REASON_capture);
     tagc_comm_release(call->comm);
   } else {

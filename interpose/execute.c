@@ -237,10 +237,9 @@ static ncclResult_t begin(struct work *w)
   if (reason != TAGC_REASON_compressed)
     return refuse(w, reason, reason == TAGC_REASON_memory ? ncclInvalidArgument : ncclInvalidUsage);
   if (w->job.tally)
-    tagc_comm_read_tally(call->comm, call->slot);
-  bool good = w->device->fence_wait(w->device, call->comm->fence, call->stream);
-  if (call->comm->ordered)
-    good = good && w->device->fence_wait(w->device, call->comm->plain_fence, call->stream);
+    tagc_comm_read_tally(call->comm, w->job.tally, call->slot);
+  const bool good = w->device->fence_wait(w->device, call->comm->fence, call->stream) &&
+                    tagc_levels_before_call(call->comm, call->stream);
   return done(good && mark(w, TAGC_MARK_BEGUN));
 }
 
@@ -337,13 +336,18 @@ static ncclResult_t run_each(struct batch *batch, ncclResult_t (*step)(struct wo
   return status == ncclSuccess && !alive ? ncclInternalError : status;
 }
 
-/* Behind the last work on our memory, whatever became of the calls. */
+/* Behind the last work on our memory, whatever became of the calls. The streams of those that have been aborted may be gone. */
 static ncclResult_t set_fences(struct batch *batch, ncclResult_t status)
 {
   tagc_comms_enter_driver(batch->comms, batch->count);
   for (size_t i = 0; i < batch->count; i++) {
     const struct work *w = &batch->work[i];
-    if (!w->device->fence_set(w->device, w->call->comm->fence, w->call->stream) && status == ncclSuccess)
+    w->call->comm->unfenced = !tagc_comm_has_streams(w->call->comm);
+    if (w->call->comm->unfenced)
+      continue;
+    const bool set = w->device->fence_set(w->device, w->call->comm->fence, w->call->stream);
+    tagc_levels_after_call(w->call->comm, w->call->stream, set);
+    if (!set && status == ncclSuccess)
       status = ncclUnhandledCudaError;
   }
   bool alive = tagc_comms_leave_driver(batch->comms, batch->count);

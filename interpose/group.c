@@ -127,7 +127,7 @@ ncclResult_t tagc_group_mix(const struct tagc_nccl *nccl)
 bool tagc_group_passed(const struct tagc_nccl *nccl, struct tagc_comm *comm, cudaStream_t stream)
 {
   struct group *g = of_thread[nccl->group];
-  if (!comm || !comm->ordered)
+  if (!comm || !comm->order.kept)
     return true;
   if (!g) {
     tagc_levels_after_plain(comm, stream);

@@ -114,12 +114,16 @@ static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_call
 static bool join_streams(struct tagc_comm *comm, const struct tagc_call *calls, size_t count)
 {
   const struct tagc_device *device = comm->device;
-  bool good = comm->fence || (comm->fence = device->fence_make(device));
+  if (!tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+    return false;
+  bool good = tagc_comms_enter_driver(&comm, 1) && (comm->fence || (comm->fence = device->fence_make(device)));
   for (size_t i = 0; i < count && good; i++)
     good = calls[i].comm != comm || (device->fence_wait(device, comm->fence, calls[i].stream) &&
                                      device->fence_set(device, comm->fence, calls[i].stream));
   for (size_t i = 0; i < count && good; i++)
     good = calls[i].comm != comm || device->fence_wait(device, comm->fence, calls[i].stream);
+  good = tagc_comms_leave_driver(&comm, 1) && good;
+  tagc_comms_leave(&comm, 1);
   return good;
 }
 
@@ -134,7 +138,7 @@ static ncclResult_t join_all(const struct tagc_call *calls, size_t count)
       own += calls[j].comm == calls[i].comm && calls[j].stream == calls[i].stream;
     }
     if (before && !own && calls[i].comm->device && !join_streams(calls[i].comm, calls, count))
-      return ncclUnhandledCudaError;
+      return tagc_comm_is_aborted(calls[i].comm) ? ncclInternalError : ncclUnhandledCudaError;
   }
   return ncclSuccess;
 }
@@ -211,11 +215,11 @@ static bool all_nonblocking(const struct tagc_call *calls, size_t count)
   return true;
 }
 
-/* Does anything wait for the device before these calls can go on as they came? */
+/* Does anything wait for the device, or for its set-up, before these calls can go on as they came? */
 static bool any_waits(const struct tagc_call *calls, size_t count)
 {
   for (size_t i = 0; i < count; i++)
-    if (tagc_dump_waits(&calls[i]) || tagc_auto_waits(&calls[i]))
+    if (tagc_dump_waits(&calls[i]) || tagc_auto_waits(&calls[i]) || tagc_ballot_waits(&calls[i]))
       return true;
   return false;
 }

@@ -41,7 +41,7 @@ void tagc_levels_tell(const struct tagc_comm *comm, const struct tagc_exchange *
 {
   words[TOGETHER] = (int64_t)together;
   words[TOGETHER_NEGATED] = -(int64_t)together;
-  words[SPLITS] = real->split && real->reduce && real->create_op && real->destroy_op && !comm->nonblocking;
+  words[SPLITS] = real->split && real->reduce && real->create_op && real->destroy_op && !comm->nonblocking && !comm->captured;
   for (int r = 0; r < comm->nranks; r++)
     words[HOSTS + r] = r == comm->rank ? (int64_t)comm->host : INT64_MAX;
 }
@@ -78,6 +78,11 @@ bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words)
     return true;                    /* the next vote, if there is one, asks again */
   }
   if (comm->located) {
+    if (!words[SPLITS] && comm->settled.two_levels) {
+      tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: flat from now on: a rank has captured calls of it into a CUDA graph, or "
+               "launches without waiting", (unsigned long long)comm->ledger->number);
+      comm->settled.two_levels = comm->ledger->two_levels = false;
+    }
     comm->scope = comm->settled;
     return true;
   }
@@ -303,30 +308,83 @@ static atomic_int ordered_comms;    /* none is the rule, and costs one load then
 
 void tagc_levels_keep_order(struct tagc_comm *comm, bool keep)
 {
-  atomic_fetch_add(&ordered_comms, keep - comm->ordered);
-  comm->ordered = keep;
+  atomic_fetch_add(&ordered_comms, keep - comm->order.kept);
+  comm->order.kept = keep;
 }
 
 struct tagc_comm *tagc_levels_find_ordered(ncclComm_t handle)
 {
   struct tagc_comm *comm = atomic_load_explicit(&ordered_comms, memory_order_relaxed) ? tagc_comm_find(handle) : NULL;
-  if (!comm || comm->ordered)
+  if (!comm || comm->order.kept)
     return comm;
   tagc_comm_release(comm);
   return NULL;
 }
 
-/* A device that fails here has said so in the log, and NCCL's own call will not fare better. */
-void tagc_levels_before_plain(const struct tagc_comm *comm, cudaStream_t stream)
+void tagc_levels_note_capture(struct tagc_comm *comm)
 {
-  if (comm && comm->ordered && !tagc_capture_is_active(stream))
-    comm->device->fence_wait(comm->device, comm->fence, stream);
+  pthread_mutex_lock(&comm->lock);
+  const bool late = comm->order.kept && !comm->captured;
+  comm->captured = true;
+  pthread_mutex_unlock(&comm->lock);
+  if (late)
+    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: a call is captured into a CUDA graph, and others go in two levels: they must "
+             "not run while the graph does (TAGC_SCOPE=flat does without levels)", (unsigned long long)comm->ledger->number);
 }
 
-void tagc_levels_after_plain(const struct tagc_comm *comm, cudaStream_t stream)
+/* The default stream of a thread has one name on all of them. */
+static bool is_stream(bool known, cudaStream_t stream, cudaStream_t other)
 {
-  if (comm && comm->ordered && !tagc_capture_is_active(stream))
-    comm->device->fence_set(comm->device, comm->plain_fence, stream);
+  enum { PER_THREAD = 2 };          /* of cuda.h */
+  return known && stream == other && (uintptr_t)stream != PER_THREAD;
+}
+
+/* A device that fails here has said so in the log, and NCCL's own call will not fare better. */
+void tagc_levels_before_plain(struct tagc_comm *comm, cudaStream_t stream)
+{
+  struct tagc_order *order = comm && comm->order.kept ? &comm->order : NULL;
+  if (!order || is_stream(order->behind_known, order->behind, stream) || is_stream(order->levels_known, order->levels, stream) ||
+      tagc_capture_is_active(stream))
+    return;
+  order->behind_known = comm->device->fence_wait(comm->device, comm->fence, stream);
+  order->behind = stream;
+}
+
+/* One fence is enough for all of them: NCCL keeps their order. */
+void tagc_levels_after_plain(struct tagc_comm *comm, cudaStream_t stream)
+{
+  struct tagc_order *order = comm && comm->order.kept ? &comm->order : NULL;
+  if (!order)
+    return;
+  if (is_stream(order->levels_known, order->levels, stream)) {
+    order->plain_unfenced = true;
+  } else if (!tagc_capture_is_active(stream)) {
+    comm->device->fence_set(comm->device, order->plain_fence, stream);
+    order->plain_fenced = true;
+  }
+}
+
+bool tagc_levels_before_call(struct tagc_comm *comm, cudaStream_t stream)
+{
+  const struct tagc_device *device = comm->device;
+  struct tagc_order *order = &comm->order;
+  bool good = !order->kept || !order->plain_fenced || device->fence_wait(device, order->plain_fence, stream);
+  if (!order->kept || !order->plain_unfenced || is_stream(order->levels_known, order->levels, stream))
+    return good;
+  if (tagc_capture_is_active(order->levels))
+    return good;                    /* what is set there now would be part of the graph */
+  return good && device->fence_set(device, order->plain_fence, order->levels) &&
+         device->fence_wait(device, order->plain_fence, stream);
+}
+
+void tagc_levels_after_call(struct tagc_comm *comm, cudaStream_t stream, bool fenced)
+{
+  struct tagc_order *order = &comm->order;
+  if (!fenced)                      /* what is on other streams is still to be waited for */
+    return;
+  order->levels = order->behind = stream;
+  order->levels_known = order->behind_known = true;
+  order->plain_unfenced = order->plain_fenced = false;
 }
 
 /* ---- how they fare, and their end ------------------------------------------------------------------------------------ */

@@ -74,15 +74,24 @@ ncclResult_t tagc_levels_greet(const struct tagc_exchange *real, const struct ta
 /* NCCL runs what is called on a communicator one after the other, whatever streams it is called on: a kernel waits for its peers, and
  * where the ranks' GPUs ran several at once in different orders, they could wait for one another for ever. Of three communicators it
  * knows no order, so fences keep it: what goes in two levels comes after all calls that went on as they came, and these after it.
- * What a CUDA graph has captured is out of reach. */
+ * What a CUDA graph has captured is out of reach: a communicator with captured calls stays flat, as far as its votes know of them.
+ *
+ * Streams keep the order of what is on one of them. So calls that go on as they came cost nothing on the stream of the calls in two
+ * levels; on another one the first of them waits, and each sets the fence. It is not set later, on the next call in two levels: the
+ * stream may have gone on by then, even to wait for that call, or be gone. */
 
 /* From now on, or no more. */
 void tagc_levels_keep_order(struct tagc_comm *comm, bool keep);
 /* The communicator of a handle if it is one of those, with a reference; else NULL. */
 struct tagc_comm *tagc_levels_find_ordered(ncclComm_t handle);
+/* A call of the communicator is captured. Takes and drops the lock. */
+void tagc_levels_note_capture(struct tagc_comm *comm);
 /* Before a call goes on as it came, and when it has been launched. Nothing where the order is not kept (NULL is allowed). */
-void tagc_levels_before_plain(const struct tagc_comm *comm, cudaStream_t stream);
-void tagc_levels_after_plain(const struct tagc_comm *comm, cudaStream_t stream);
+void tagc_levels_before_plain(struct tagc_comm *comm, cudaStream_t stream);
+void tagc_levels_after_plain(struct tagc_comm *comm, cudaStream_t stream);
+/* Before a call in two levels, which waits for comm->fence itself, and when that is set behind it, or could not be. */
+bool tagc_levels_before_call(struct tagc_comm *comm, cudaStream_t stream);
+void tagc_levels_after_call(struct tagc_comm *comm, cudaStream_t stream, bool fenced);
 
 /* ---- how they fare, and their end ------------------------------------------------------------------------------------ */
 

@@ -10,7 +10,7 @@ libtagc_a_SOURCES += \
   interpose/ballot.c interpose/ballot.h \
   interpose/capture.c interpose/capture.h \
   interpose/choose.c interpose/choose.h \
-  interpose/comm.c interpose/comm.h \
+  interpose/comm.c interpose/comm.h interpose/comm_table.c \
   interpose/dispatch.c \
   interpose/dump.c interpose/dump.h \
   interpose/background.c interpose/background.h \

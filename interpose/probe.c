@@ -64,13 +64,11 @@ static ncclResult_t enqueue(const struct tagc_exchange *real, void *round_, size
 static bool wait_for_streams(struct tagc_comm *const *comms, const struct tagc_probing *probings, size_t count)
 {
   uint8_t byte;
-  bool good = true;
-  if (!tagc_comms_enter(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL))
-    return false;
-  for (size_t i = 0; i < count; i++)
+  bool good = tagc_comms_enter_driver(comms, count);
+  for (size_t i = 0; i < count && good; i++)
     if (probings[i].scratch)
-      good &= comms[i]->device->get(comms[i]->device, &byte, probings[i].scratch, 1, probings[i].call->stream);
-  return tagc_comms_enter(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS) && good;
+      good = comms[i]->device->get(comms[i]->device, &byte, probings[i].scratch, 1, probings[i].call->stream);
+  return tagc_comms_leave_driver(comms, count) && good;
 }
 
 /* Runs it once, to its end. */

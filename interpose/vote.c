@@ -32,6 +32,7 @@ struct vote {
   struct tagc_call *call;
   int64_t *host, *device;           /* what is told and heard; on the device the words of the peers come behind it */
   bool pinned;                      /* `device` is memory of the host */
+  bool pending;                     /* copies from or to `host` may be under way */
   void *scratch;                    /* of the probe */
   size_t room, words;               /* of them, and how many are used now; 0: there is nothing to tell */
   bool decided;                     /* everything stays plain: nothing is left to be asked */
@@ -49,29 +50,32 @@ struct votes {
   bool greet;                       /* meet the peers with what comes now */
 };
 
-static void free_votes(struct votes *votes)
+/* What may still be in use when something has failed is left where it is. */
+static void give_back(const struct votes *votes)
 {
+  tagc_comms_enter_driver(votes->comms, votes->count);
   for (size_t i = 0; i < votes->count; i++) {
     const struct vote *v = &votes->votes[i];
     const struct tagc_device *device = votes->comms[i]->device;
-    free(v->host);
+    if (!v->pending)
+      free(v->host);
+    if (!tagc_comm_has_streams(votes->comms[i]))
+      continue;
     device->release(device, v->pinned ? NULL : v->device, v->call->stream);
     device->release(device, v->scratch, v->call->stream);
   }
-  free(votes->votes);
-  free(votes->comms);
-  free(votes->probings);
+  tagc_comms_leave_driver(votes->comms, votes->count);
 }
 
 /* Takes the memory for one vote. False without it; what lacks for slots or for the probe is told to the others instead, and for that
  * a GPU that is full is no hindrance. */
-static bool prepare(struct vote *v, struct tagc_probing *probing, struct tagc_call *call)
+static bool prepare(struct vote *v, struct tagc_probing *probing)
 {
-  struct tagc_comm *comm = call->comm;
+  const struct tagc_call *call = v->call;
+  const struct tagc_comm *comm = call->comm;
   const struct tagc_device *device = comm->device;
   bool is_auto = tagc_options_auto(tagc_library_options());
   size_t ballot = tagc_ballot_words(comm) + tagc_levels_words(comm), seen = is_auto ? tagc_auto_words(comm) : 0;
-  v->call = probing->call = call;
   v->room = ballot > seen ? ballot : seen;
   v->host = malloc(v->room * sizeof *v->host);
   const size_t greeting = tagc_levels_greeting_words(comm), bytes = (v->room + greeting) * sizeof *v->device;
@@ -88,6 +92,16 @@ static bool prepare(struct vote *v, struct tagc_probing *probing, struct tagc_ca
       return false;
   }
   return v->host && v->device;
+}
+
+/* Without memory the calls fail: the other ranks are waiting, and to pass alone would hang them. */
+static ncclResult_t prepare_all(struct votes *votes)
+{
+  bool alive = tagc_comms_enter_driver(votes->comms, votes->count), good = true;
+  for (size_t i = 0; i < votes->count && alive && good; i++)
+    good = prepare(&votes->votes[i], &votes->probings[i]);
+  alive &= tagc_comms_leave_driver(votes->comms, votes->count);
+  return !alive ? ncclInternalError : good ? ncclSuccess : tagc_no_memory("the ballot of a vote");
 }
 
 /* ---- how ranks tell one another -------------------------------------------------------------------------------------- */
@@ -108,12 +122,16 @@ static ncclResult_t carry(const struct votes *votes, bool to_device)
 {
   bool good = true, alive = tagc_comms_enter_driver(votes->comms, votes->count);
   for (size_t i = 0; i < votes->count && alive; i++) {
-    const struct vote *v = &votes->votes[i];
+    struct vote *v = &votes->votes[i];
     const struct tagc_device *device = votes->comms[i]->device;
     const size_t bytes = v->words * sizeof *v->host;
-    if (!v->decided && v->words)
-      good &= to_device ? device->put(device, v->device, v->host, bytes, v->call->stream)
-                        : device->get(device, v->host, v->device, bytes, v->call->stream);
+    if (v->decided || !v->words)
+      continue;
+    v->pending = true;
+    const bool went = to_device ? device->put(device, v->device, v->host, bytes, v->call->stream)
+                                : device->get(device, v->host, v->device, bytes, v->call->stream);
+    v->pending = to_device || !went;
+    good &= went;
   }
   alive &= tagc_comms_leave_driver(votes->comms, votes->count);
   return !alive ? ncclInternalError : good ? ncclSuccess : ncclUnhandledCudaError;
@@ -235,18 +253,14 @@ static ncclResult_t share_probes(const struct tagc_exchange *real, struct votes 
 static ncclResult_t reserve(struct votes *votes)
 {
   const bool is_auto = tagc_options_auto(tagc_library_options());
-  for (size_t i = 0; i < votes->count; i++) {
-    const struct vote *v = &votes->votes[i];
+  bool alive = tagc_comms_enter_driver(votes->comms, votes->count);
+  for (size_t i = 0; i < votes->count && alive; i++) {
+    struct vote *v = &votes->votes[i];
     if (v->postponed)
       continue;
-    pthread_mutex_lock(&votes->comms[i]->lock);
     tagc_ballot_plan(votes->comms[i], is_auto && !v->decided ? &v->wire : NULL);
-    pthread_mutex_unlock(&votes->comms[i]->lock);
+    v->reserved = tagc_ballot_reserve(votes->comms[i], v->call->stream);
   }
-  bool alive = tagc_comms_enter_driver(votes->comms, votes->count);
-  for (size_t i = 0; i < votes->count && alive; i++)
-    if (!votes->votes[i].postponed)
-      votes->votes[i].reserved = tagc_ballot_reserve(votes->comms[i], votes->votes[i].call->stream);
   return tagc_comms_leave_driver(votes->comms, votes->count) && alive ? ncclSuccess : ncclInternalError;
 }
 
@@ -293,7 +307,9 @@ static ncclResult_t hold(const struct tagc_exchange *real, struct votes *votes)
 {
   if (!tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
     return ncclInternalError;
-  ncclResult_t status = share_hosts(real, votes);
+  ncclResult_t status = prepare_all(votes);
+  if (status == ncclSuccess)
+    status = share_hosts(real, votes);
   if (tagc_options_auto(tagc_library_options()) && status == ncclSuccess) {
     status = share_surveys(real, votes);
     if (status == ncclSuccess)
@@ -301,6 +317,7 @@ static ncclResult_t hold(const struct tagc_exchange *real, struct votes *votes)
   }
   if (status == ncclSuccess)
     status = cast_ballots(real, votes);
+  give_back(votes);
   tagc_comms_leave(votes->comms, votes->count);
   return status;
 }
@@ -314,15 +331,15 @@ ncclResult_t tagc_vote_hold(const struct tagc_exchange *real, struct tagc_call *
     return ncclSuccess;
   struct votes votes = {.votes = calloc(n, sizeof *votes.votes), .comms = calloc(n, sizeof(*votes.comms)),
                         .probings = calloc(n, sizeof *votes.probings)};
-  bool good = votes.votes && votes.comms && votes.probings;
+  const bool good = votes.votes && votes.comms && votes.probings;
   for (size_t i = 0; i < count && good; i++)
     if (tagc_vote_is_due(calls[i])) {
-      votes.comms[votes.count] = calls[i]->comm;
-      good = prepare(&votes.votes[votes.count], &votes.probings[votes.count], calls[i]);
-      votes.count++;
+      votes.votes[votes.count].call = votes.probings[votes.count].call = calls[i];
+      votes.comms[votes.count++] = calls[i]->comm;
     }
-  /* Without memory the call fails: the other ranks are waiting, and to pass alone would hang them. */
   ncclResult_t status = good ? hold(real, &votes) : tagc_no_memory("the ballot of a vote");
-  free_votes(&votes);
+  free(votes.votes);
+  free(votes.comms);
+  free(votes.probings);
   return status;
 }

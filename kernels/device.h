@@ -3,8 +3,8 @@
  * device.
  *
  * Every member is mandatory. Functions take the stream of the call (opaque here: a cudaStream_t) and enqueue on it; none
- * of them waits for it except get(). What returns false has failed for good: the log says of what, and nothing can be said
- * of the memory that was to be written.
+ * of them waits for it except get() and tally_denser(). What returns false has failed for good: the log says of what, and
+ * nothing can be said of the memory that was to be written.
  * Threads    Any; a tally and a fence are used by one thread at a time.
  */
 #ifndef KERNELS_DEVICE_H
@@ -45,7 +45,8 @@ struct tagc_device {
   bool (*clear)(const struct tagc_device *self, void *memory, size_t bytes, void *stream);
   /* Copies from the host, whose side may be reused at once. */
   bool (*put)(const struct tagc_device *self, void *to_device, const void *from_host, size_t bytes, void *stream);
-  /* Copies to the host and waits until it is there: the looks before a vote, and the vote, alone may use it. */
+  /* Copies to the host and waits until it is there: for the looks before a vote, the vote with its probe, dumps, and the proof
+   * of a device; never in a step. */
   bool (*get)(const struct tagc_device *self, void *to_host, const void *from_device, size_t bytes, void *stream);
 
   /* A fence orders work on different streams: what is enqueued after a wait comes after what was enqueued before it was last
@@ -96,5 +97,7 @@ extern const struct tagc_device tagc_device_host;
  * ns_per_byte is there from then on. */
 const struct tagc_device *tagc_device_cuda(int ordinal);
 bool tagc_device_cuda_is_there(const char **why);
+/* Has that been tried? Then no function of the table waits for it. */
+bool tagc_device_cuda_is_set_up(const struct tagc_device *device);
 
 #endif

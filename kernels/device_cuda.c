@@ -424,3 +424,8 @@ const struct tagc_device *tagc_device_cuda(int ordinal)
   pthread_mutex_unlock(&lock);
   return &d->base;
 }
+
+bool tagc_device_cuda_is_set_up(const struct tagc_device *device)
+{
+  return atomic_load_explicit(&tagc_cuda_device_of(device)->state, memory_order_acquire) != TAGC_CUDA_UNTRIED;
+}

@@ -16,6 +16,7 @@
 #include "examples/rendezvous.h"
 #include "interpose/nccl_newer.h"
 #include "tests/standin/cuda/device.h"
+#include "tests/standin/cuda/standin.h"
 
 enum { N = 3000, MOST_RANKS = 4, ROOM = 16, STEPS = 9, VOTE = 3 };
 
@@ -189,14 +190,14 @@ static void streams(struct rank *r, const char *which)
   }
 }
 
-/* Steps, and a call of another size that is captured, in between and launched twice. */
-static void captures(struct rank *r, const char *unused)
+/* Steps, and a call of another size that is captured, in between and launched twice; before the vote or after it. */
+static void captures(struct rank *r, const char *when)
 {
-  (void)unused;
+  const int captured = strcmp(when, "early") == 0 ? 1 : VOTE + 2;
   CUgraph graph;
   CUgraphExec exec;
   for (int step = 0; step < STEPS; step++) {
-    if (step == VOTE + 2) {
+    if (step == captured) {
       r->n = N / 2;
       MUST(cuStreamBeginCapture_v2(r->stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
       must(call(r), "ncclReduceScatter");
@@ -338,7 +339,7 @@ static ncclResult_t gather(const struct rank *r)
   return ncclAllGather(from, to, 8, ncclFloat, r->comm, (cudaStream_t)r->stream);
 }
 
-/* A call must not wait for its stream. The gate is opened all the same after a while, so that one that does returns. */
+/* A call must not wait for its stream, nor for the set-up of the GPU. The gate is opened all the same after a while, so that one that does returns. */
 static atomic_bool opened;
 
 static void *open_late(void *unused)
@@ -370,6 +371,10 @@ static void unwaited(struct rank *r, const char *unused)
     pthread_join(opener, NULL);
     synchronize(r);
     check(r, DEVICE, step, 0);
+  }
+  if (standin_cuda_has_loaded()) {
+    fprintf(stderr, "a call has set the GPU up before it returned\n");
+    _exit(4);
   }
 }
 
@@ -407,6 +412,18 @@ static void order(struct rank *r, const char *unused)
   check(r, DEVICE, STEPS, 0);
   must(gather(r), "ncclAllGather");
   hold_up(own, other, (ncclResult_t (*[])(const struct rank *)){call, message}, r);
+  /* Calls on the stream of those in two levels, for which nothing is noted there; and one that waits, after others that need not. */
+  r->stream = own;
+  run(r, DEVICE, STEPS);
+  must(gather(r), "ncclAllGather");
+  hold_up(own, other, (ncclResult_t (*[])(const struct rank *)){gather, call}, r);
+  check(r, DEVICE, STEPS, 0);
+  r->stream = own;
+  must(gather(r), "ncclAllGather");
+  r->stream = other;
+  must(gather(r), "ncclAllGather");
+  hold_up(own, other, (ncclResult_t (*[])(const struct rank *)){call, gather}, r);
+  check(r, DEVICE, STEPS, 0);
 }
 
 /* One thread aborts what the other one has under way; stalled streams end with that. */
@@ -433,6 +450,21 @@ static void aborted(struct rank *r, const char *unused)
   r->comm = NULL;
 }
 
+/* A call is aborted as soon as it has returned, or a little later, and with that its stream has had its day. */
+static void gone(struct rank *r, const char *when)
+{
+  const int step = atoi(when), us = strchr(when, ',') ? atoi(strchr(when, ',') + 1) : 0;
+  for (int i = 0; i < step; i++)
+    run(r, DEVICE, i);
+  fill(r, DEVICE, step);
+  (void)call(r);
+  nanosleep(&(struct timespec){.tv_nsec = 1000 * us}, NULL);
+  NCCL(ncclCommAbort(r->comm));
+  MUST(cuStreamDestroy_v2(r->stream));
+  nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);    /* whoever would use it does */
+  r->comm = NULL;
+}
+
 /* -- ranks ----------------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -441,7 +473,7 @@ static const struct {
 } cases[] = {
   {"buffers", buffers}, {"moved", moved}, {"scalars", scalars}, {"streams", streams}, {"captures", captures},
   {"groups", groups},   {"changes", changes}, {"ahead", ahead}, {"aborted", aborted},
-  {"order", order},     {"unwaited", unwaited}, {"joined", joined},
+  {"order", order},     {"unwaited", unwaited}, {"joined", joined},     {"gone", gone},
 };
 
 static void start(struct rank *r)

@@ -8,6 +8,7 @@
  * to device memory is one.
  */
 #include "tests/standin/cuda/driver.h"
+#include "tests/standin/cuda/standin.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -121,9 +122,14 @@ static CUresult check_image(const void *image)
   return strncmp(text, ".version", 8) == 0 ? check_ptx(text) : CUDA_ERROR_INVALID_IMAGE;
 }
 
+static _Thread_local int has_loaded;
+
+CUDA_API int standin_cuda_has_loaded(void) { return has_loaded; }
+
 CUDA_API CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
   CUcontext context;
+  has_loaded = 1;
   pthread_once(&opened, open_kernels);
   standin_lock();
   CUresult result = standin_context(&context);

@@ -26,6 +26,9 @@ CUresult standin_cuda_launch(CUstream stream, const char *name, CUhostFn functio
 /* 1 where CUDA_STANDIN_PROOF=1 asks the library to try the kernels out (proof.h), as it does on a GPU. */
 int standin_cuda_wants_proof(void);
 
+/* 1 where this thread has loaded a module, which on a GPU may take seconds. */
+int standin_cuda_has_loaded(void);
+
 /* Where so many bytes really are: for what runs on a stream, and is asked when that is enqueued, as what runs in between may
  * give memory back in the order of the stream. Memory of the host is where it is; NULL for device memory that
  * was freed or is shorter. */
