@@ -322,7 +322,7 @@ TESTS += tests/e2e/train_fsdp.test
 
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
-EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md
+EXTRA_DIST += tests/bench/overhead.sh tests/bench/overhead_lib.sh tests/bench/RESULTS.md
 check_PROGRAMS += tests/bench/exchange
 EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh tests/two_hosts.sh
 
