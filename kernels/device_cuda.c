@@ -140,8 +140,10 @@ static enum tagc_cuda_condition try_out(struct tagc_cuda_device *d)
   trying = d;
   const bool right = tagc_device_prove(&d->base, d->service, words, sizeof words);
   trying = NULL;
-  if (right)
+  if (right) {
+    tagc_log(TAGC_LOG_INFO, "kernels", "GPU %d: made-up gradients come out as on the host", d->ordinal);
     return TAGC_CUDA_READY;
+  }
   snprintf(d->why, sizeof d->why, "a made-up gradient does not come out as on the host: %s", words);
   tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: every call passes: %s", d->ordinal, d->why);
   return TAGC_CUDA_CRIPPLED;

@@ -111,13 +111,14 @@ tests_gpu_ranks_LDFLAGS = $(to_driver)
 tests_gpu_speed_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_gpu_speed_LDFLAGS = $(to_driver)
 endif
-# All that it needs of a build, and that in a folder of its own, to be taken to another machine.
+# All that it needs of a build, and that in a folder of its own, without what is for debuggers, to be taken to another machine.
 gpu_needs = libtagc-preload.so $(gpu_programs) $(cuda_tests) tests/bench/overhead tests/e2e/on_device \
   tests/standin/launch tests/standin/libnccl.so.2
 gpu-programs: all $(gpu_needs)
 gpu-kit: gpu-programs
 	@rm -rf $@
-	@for file in $(gpu_needs); do $(MKDIR_P) $@/`dirname $$file` && cp $$file $@/$$file || exit 1; done
+	@for file in $(gpu_needs); do \
+	  $(MKDIR_P) $@/`dirname $$file` && cp $$file $@/$$file || exit 1; strip -g $@/$$file 2>/dev/null; done; :
 .PHONY: gpu-programs gpu-kit
 
 # Our own NCCL header against the real one.
@@ -322,7 +323,7 @@ TESTS += tests/e2e/train_fsdp.test
 
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
-EXTRA_DIST += tests/bench/overhead.sh tests/bench/RESULTS.md
+EXTRA_DIST += tests/bench/overhead.sh tests/bench/overhead_lib.sh tests/bench/RESULTS.md
 check_PROGRAMS += tests/bench/exchange
 EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh tests/two_hosts.sh
 

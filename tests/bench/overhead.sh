@@ -1,15 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What the library costs a call: overhead.sh BUILD_DIR [CALLS]. The best of nine rounds of so many calls (a million), in one
-# table. With another NCCL in LD_LIBRARY_PATH it is that one's calls.
+# What the library costs a call that passes, on the stand-ins: overhead.sh BUILD_DIR [BURSTS]. Two ranks, each a host, and
+# two hosts of two ranks; on host memory, and on device memory where the build has the stand-in for that. Columns after
+# `plain` are what a call takes longer than that.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:-build}" && pwd)
-calls=${2:-1000000}
-run() { env "$@" "$build/tests/bench/overhead" "$calls"; }
-direct=$(run)
-printf '%-28s %8s %12s\n' "ncclAllReduce of nothing" "ns/call" "over direct"
-printf '%-28s %8s\n' direct "$direct"
-for mode in off observe compress; do
-  ns=$(run TAGC_MODE=$mode LD_PRELOAD="$build/libtagc-preload.so")
-  printf '%-28s %8s %12s\n' "TAGC_MODE=$mode" "$ns" "$(echo "$ns $direct" | awk '{ printf "%.1f", $1 - $2 }')"
+bursts=${2:-300}
+. "$here/overhead_lib.sh"
+on_stand_in() { "$build/tests/standin/launch" -n "$ranks" --hosts 2 --no-prefix $cuda -- env "$@"; }
+for memory in host cuda; do
+  cuda=
+  [ $memory = host ] || cuda=--cuda
+  [ $memory = host ] || [ -e "$build/tests/standin/cuda/libcuda.so.1" ] || continue
+  for ranks in 2 4; do
+    echo "$ranks ranks on 2 hosts, $memory memory: ns"
+    overhead_table on_stand_in "$build/tests/bench/overhead" $memory "$bursts" "$build/libtagc-preload.so" \
+      3 off observe compress
+  done
 done

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=sh
+# What a call costs that passes. Sourced.
+
+# overhead_table START PROGRAM MEMORY BURSTS LIBRARY ROUNDS MODE...: nanoseconds of a call, plain, and what it takes longer
+# with the library in each TAGC_MODE, in the best of so many runs each, which take turns. START [VARIABLE=value...]
+# COMMAND... starts the ranks.
+overhead_table()
+{
+  overhead_start=$1 overhead_run="$2 $3 $4" overhead_library=$5 overhead_rounds=$6
+  shift 6
+  overhead_lines=
+  for overhead_mode in $(for _ in $(seq "$overhead_rounds"); do echo plain "$@"; done); do
+    case $overhead_mode in
+      plain) set_library=LD_PRELOAD= ;;
+      *) set_library="LD_PRELOAD=$overhead_library TAGC_MODE=$overhead_mode TAGC_REPORT=0" ;;
+    esac
+    # shellcheck disable=SC2086 # assignments, and a command with its arguments
+    overhead_said=$("$overhead_start" $set_library $overhead_run) || { echo "$overhead_said"; return 1; }
+    overhead_lines="$overhead_lines$(echo "$overhead_said" | sed "s/^/$overhead_mode /")
+"
+  done
+  echo "$overhead_lines" | awk -v modes="plain $*" '
+    NF != 4 { next }
+    { kind = sprintf("%-14s %8s", $2, $3) }
+    !(kind in seen) { seen[kind] = 1; kinds[++count] = kind }
+    !((kind, $1) in best) || $4 < best[kind, $1] { best[kind, $1] = $4 }
+    END {
+      n = split(modes, mode, " ")
+      printf "%-14s %8s", "call", "elements"
+      for (j = 1; j <= n; j++) printf " %8s", mode[j]
+      for (i = 1; i <= count; i++) {
+        plain = best[kinds[i], "plain"]
+        printf "\n%s %8.0f", kinds[i], plain
+        for (j = 2; j <= n; j++) printf " %+8.0f", best[kinds[i], mode[j]] - plain
+      }
+      print ""
+    }'
+}
