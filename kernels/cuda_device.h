@@ -3,6 +3,8 @@
  *
  * Set-up     At the first use, once: whoever comes meanwhile waits. What failed then is not tried again, and what cannot be
  *            done says no for good.
+ * Proof      Behind it each codec is tried out (proof.h). One that is wrong says no for good; one that could not be tried,
+ *            until a later layout() can. Whoever wants a codec meanwhile waits.
  * Context    The primary one of the GPU, which the CUDA runtime uses, too; every function makes it current, and the
  *            caller's current again. A program that works in a context of its own making has memory that the kernels cannot
  *            reach: NCCL does not support that either. A cudaDeviceReset ends it, with all that was made in it: the device
@@ -42,6 +44,10 @@ struct tagc_cuda_device {
   struct tagc_cuda_launcher launcher;
 
   pthread_mutex_t set_up_lock;
+  pthread_mutex_t proof_lock;      /* of what follows; recursive: a proof calls the table that it is about */
+  bool proving;
+  uint32_t put_off;                /* codecs (a bit each, as in tagc_codecs) that could not be tried once: the log has it */
+  _Atomic uint32_t right, wrong;   /* codecs that were tried; read without the lock */
   pthread_mutex_t lock;            /* of what follows */
   void *pool;                      /* NULL: the driver has none */
   struct tagc_cuda_block *blocks;  /* without a pool: all memory that was ever taken */

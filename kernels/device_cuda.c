@@ -130,38 +130,79 @@ static enum tagc_cuda_condition set_up(struct tagc_cuda_device *d)
   return state;
 }
 
-/* The device that this thread tries out: to it alone it is ready. */
-static _Thread_local const struct tagc_cuda_device *trying;
-
-/* Its kernels are new to this GPU, or its driver has just made them: are they right? */
-static enum tagc_cuda_condition try_out(struct tagc_cuda_device *d)
-{
-  char words[160];
-  trying = d;
-  const bool right = tagc_device_prove(&d->base, d->service, words, sizeof words);
-  trying = NULL;
-  if (right)
-    return TAGC_CUDA_READY;
-  snprintf(d->why, sizeof d->why, "a made-up gradient does not come out as on the host: %s", words);
-  tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: every call passes: %s", d->ordinal, d->why);
-  return TAGC_CUDA_CRIPPLED;
-}
+static void try_codecs(struct tagc_cuda_device *d);
 
 static enum tagc_cuda_condition state_of(struct tagc_cuda_device *d)
 {
-  if (trying == d)
-    return TAGC_CUDA_READY;
+  bool is_new = false;
   if (atomic_load_explicit(&d->state, memory_order_acquire) == TAGC_CUDA_UNTRIED) {
     pthread_mutex_lock(&d->set_up_lock);
     if (atomic_load_explicit(&d->state, memory_order_relaxed) == TAGC_CUDA_UNTRIED) {
       enum tagc_cuda_condition state = set_up(d), untried = TAGC_CUDA_UNTRIED;
-      if (state == TAGC_CUDA_READY && !d->driver->trusted)
-        state = try_out(d);
-      (void)atomic_compare_exchange_strong(&d->state, &untried, state);    /* unless it has been lost meanwhile */
+      is_new = atomic_compare_exchange_strong(&d->state, &untried, state);     /* unless it has been lost meanwhile */
     }
     pthread_mutex_unlock(&d->set_up_lock);
   }
+  if (is_new)
+    try_codecs(d);
   return atomic_load_explicit(&d->state, memory_order_acquire);
+}
+
+/* -- which codecs are trusted ---------------------------------------------------------------------------------------- */
+
+/* 0 where the codec does not run on GPUs. */
+static uint32_t bit_of(const struct tagc_codec *codec)
+{
+  for (int i = 0; tagc_codecs[i]; i++)
+    if (tagc_codecs[i] == codec)
+      return tagc_cuda_codec_of(codec) ? UINT32_C(1) << i : 0;
+  return 0;
+}
+
+/* Its kernels are new to this GPU, or its driver has just made them: are they right? */
+static void try_codec(struct tagc_cuda_device *d, const struct tagc_codec *codec, uint32_t bit)
+{
+  char words[160];
+  const enum tagc_proof proof = d->driver->trusted ? TAGC_PROOF_RIGHT
+                                                   : tagc_device_prove(&d->base, codec, d->service, words, sizeof words);
+  if (proof == TAGC_PROOF_RIGHT) {
+    atomic_fetch_or(&d->right, bit);
+    return;
+  }
+  if (proof == TAGC_PROOF_WRONG) {
+    atomic_fetch_or(&d->wrong, bit);
+    tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: calls with codec %s pass: a made-up gradient does not come out as on the "
+             "host: %s", d->ordinal, codec->name, words);
+  } else if (!(d->put_off & bit)) {
+    d->put_off |= bit;
+    tagc_log(TAGC_LOG_WARN, "kernels", "GPU %d: calls with codec %s pass until it can be tried out: %s", d->ordinal, codec->name,
+             words);
+  }
+}
+
+/* Tries the codec out where nothing is known of it: the first time, or again where memory or the driver failed then. */
+static bool is_trusted(struct tagc_cuda_device *d, const struct tagc_codec *codec)
+{
+  const uint32_t bit = bit_of(codec);
+  bool is_tried_here = false;
+  if (!((atomic_load(&d->right) | atomic_load(&d->wrong)) & bit)) {
+    pthread_mutex_lock(&d->proof_lock);
+    is_tried_here = d->proving;    /* who comes here meanwhile is the proof itself */
+    if (!is_tried_here && !((atomic_load(&d->right) | atomic_load(&d->wrong)) & bit)) {
+      d->proving = true;
+      try_codec(d, codec, bit);
+      d->proving = false;
+    }
+    pthread_mutex_unlock(&d->proof_lock);
+  }
+  return is_tried_here || (atomic_load(&d->right) & bit);
+}
+
+static void try_codecs(struct tagc_cuda_device *d)
+{
+  for (int i = 0; tagc_codecs[i] && atomic_load(&d->state) == TAGC_CUDA_READY; i++)
+    if (bit_of(tagc_codecs[i]))
+      (void)is_trusted(d, tagc_codecs[i]);
 }
 
 /* -- the context ----------------------------------------------------------------------------------------------------- */
@@ -290,7 +331,8 @@ static bool cuda_layout(const struct tagc_device *self, const struct tagc_codec 
 {
   const struct tagc_cuda_codec *its = tagc_cuda_codec_of(codec);
   struct tagc_cuda_visit visit;
-  return its && tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) && its->layout(codec, shape, out);
+  return its && tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) && its->layout(codec, shape, out) &&
+         is_trusted(tagc_cuda_device_of(self), codec);
 }
 
 /* `what`: for the log. */
@@ -395,10 +437,14 @@ bool tagc_device_cuda_is_there(const char **why)
 
 static struct tagc_cuda_device *start(struct tagc_cuda_device *d, int ordinal)
 {
+  pthread_mutexattr_t recursive;
+  pthread_mutexattr_init(&recursive);
+  pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
   d->base = functions;
   d->driver = tagc_cuda_driver(NULL);
   d->ordinal = ordinal;
   pthread_mutex_init(&d->set_up_lock, NULL);
+  pthread_mutex_init(&d->proof_lock, &recursive);
   pthread_mutex_init(&d->lock, NULL);
   return d;
 }

@@ -22,12 +22,14 @@ static void says(const char *environment, void (*scenario)(void), const char *wo
     child_show(status);
 }
 
-static bool has_layout(const struct tagc_device *d)
+static bool runs(const struct tagc_device *d, const char *codec)
 {
-  const struct tagc_shape shape = {.n = 100, .nranks = 2};
+  const struct tagc_shape shape = {.n = 100, .nranks = 2, .keep_ppm = 10000, .residual = TAGC_STORAGE_FP32};
   struct tagc_layout layout;
-  return d->layout(d, tagc_codec_find("q8"), &shape, &layout);
+  return d->layout(d, tagc_codec_find(codec), &shape, &layout);
 }
+
+static bool has_layout(const struct tagc_device *d) { return runs(d, "q8"); }
 
 /* -- no driver, or none that can do it ---------------------------------------------------------------------------------- */
 static void no_driver(void)
@@ -110,6 +112,77 @@ static void check_drivers(void)
   says("CUDA_STANDIN_DEVICES=2 CUDA_STANDIN_FAULT=context:1", other_device, "GPU 0: every call passes", "and the next GPU has one");
   says("", wrong_ordinals, "GPU 1: every call passes: cuDeviceGet: CUDA_ERROR_INVALID_DEVICE (101)|GPU 63: every|GPU -1: every",
        "GPUs that are not there");
+}
+
+/* -- proofs -------------------------------------------------------------------------------------------------------------- */
+
+static const char *const codecs[] = {"none", "bf16", "q8", "q4", "q2", "sparse", "lhc"};
+enum { CODECS = sizeof codecs / sizeof *codecs };
+
+static int (*real_launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+static void *left_out;             /* a kernel that does nothing on this GPU */
+
+static int launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                  unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra)
+{
+  const struct tagc_cuda_launcher *its = &tagc_cuda_device_of(tagc_device_cuda(0))->launcher;
+  left_out = its->function[tagc_dense_decode_q4_kernel];
+  return function == left_out ? 0 : real_launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream,
+                                                parameters, extra);
+}
+
+/* What is wrong with one codec is no reason against the others, and is never tried again. */
+static void one_is_wrong(void)
+{
+  const struct tagc_device *d = life_device(0);
+  struct tagc_cuda_driver *driver = (struct tagc_cuda_driver *)(uintptr_t)tagc_cuda_driver(NULL);
+  struct sim sim = life_sim("q8", TAGC_STORAGE_FP32);
+  real_launch = driver->launch;
+  driver->launch = launch;
+  for (int again = 0; again < 2; again++)
+    for (int i = 0; i < CODECS; i++)
+      EXPECT(runs(d, codecs[i]) == (strcmp(codecs[i], "q4") != 0));
+  EXPECT(left_out && life_whole(d, &sim, 2, NULL));
+  tagc_cuda_device_of(d)->launcher.launch = real_launch;
+  EXPECT(!runs(d, "q4"));
+  sim_free(&sim);
+}
+
+/* What failed once is tried again, and what was tried is not. */
+static void one_is_late(void)
+{
+  const struct tagc_device *d = life_device(0);
+  const struct tagc_cuda_device *its = tagc_cuda_device_of(d);
+  void *memory = d->alloc(d, 1, NULL);       /* sets up */
+  uint32_t known = its->right;
+  EXPECT(memory && !its->wrong && its->put_off && !(known & its->put_off));
+  for (int i = 0; i < CODECS; i++)
+    EXPECT(runs(d, codecs[i]) && (its->right & known) == known);
+  known = its->right;
+  EXPECT(known == (1u << CODECS) - 1);
+}
+
+static void none_can_be_tried(void)
+{
+  const struct tagc_device *d = life_device(0);
+  for (int again = 0; again < 2; again++)
+    for (int i = 0; i < CODECS; i++)
+      EXPECT(!runs(d, codecs[i]));
+  EXPECT(!tagc_cuda_device_of(d)->wrong);
+}
+
+static void check_proofs(void)
+{
+  says("CUDA_STANDIN_PROOF=1", one_is_wrong,
+       "GPU 0: calls with codec q4 pass: a made-up gradient does not come out as on the host: codec q4: a result differs",
+       "a codec that is wrong on this GPU, and others that are not");
+  says("CUDA_STANDIN_PROOF=1 CUDA_STANDIN_FAULT=copy:40", one_is_late,
+       "pass until it can be tried out: codec none: the device fails|CUDA_ERROR_UNKNOWN (999)", "a copy fails, and the codec is tried later");
+  says("CUDA_STANDIN_PROOF=1 CUDA_STANDIN_FAULT=alloc:2", one_is_late, "pass until it can be tried out|CUDA_ERROR_OUT_OF_MEMORY (2)",
+       "and where there is no memory");
+  says("CUDA_STANDIN_PROOF=1 CUDA_STANDIN_FAULT=alloc:2+", none_can_be_tried,
+       "GPU 0: calls with codec q8 pass until it can be tried out|GPU 0: calls with codec lhc pass until it can be tried out",
+       "there never is any");
 }
 
 /* -- calls that fail ---------------------------------------------------------------------------------------------------- */
@@ -299,6 +372,7 @@ static void check_resets(void)
 int main(void)
 {
   check_drivers();
+  check_proofs();
   check_faults();
   check_resets();
   return tap_done();
