@@ -84,8 +84,8 @@ enum {
 /* "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)". Returns `text`, which is cut where it does not fit. */
 const char *tagc_cuda_words(int error, const char *call, char *text, size_t size);
 
-/* False where a call of the driver has failed; the log names the call and the error then, once an error. Nothing is said at
- * the driver's end. */
+/* False where a call of the driver has failed; the log names the call and the error then, once each; an error of earlier work
+ * once. Nothing is said at the driver's end. `call` lives as long as the process. */
 bool tagc_cuda_good(int error, const char *call);
 
 #endif
