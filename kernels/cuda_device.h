@@ -34,7 +34,7 @@ enum tagc_cuda_condition {
 struct tagc_cuda_device {
   struct tagc_device base;
   const struct tagc_cuda_driver *driver;
-  int ordinal;
+  int ordinal, number;             /* to the program, to the driver */
   _Atomic(enum tagc_cuda_condition) state;
   char why[320];                   /* the set-up has failed */
   void *context;
@@ -49,11 +49,13 @@ struct tagc_cuda_device {
   uint32_t put_off;                /* codecs (a bit each, as in tagc_codecs) that could not be tried once: the log has it */
   _Atomic uint32_t right, wrong;   /* codecs that were tried; read without the lock */
   pthread_mutex_t lock;            /* of what follows */
-  void *pool;                      /* NULL: the driver has none */
+  void *pool;                      /* NULL: the driver has none. Set up once */
   struct tagc_cuda_block *blocks;  /* without a pool: all memory that was ever taken */
   char *pinned;                    /* what is left of the last piece */
   size_t pinned_left;
+  struct tagc_cuda_stage *stages;  /* that are not being filled */
   struct tagc_cuda_tally *tallies; /* given back */
+  struct tagc_cuda_device *next;   /* of those of the process that are set up (cuda_memory.c) */
 };
 
 static inline struct tagc_cuda_device *tagc_cuda_device_of(const struct tagc_device *self)
@@ -78,16 +80,20 @@ bool tagc_cuda_leave(struct tagc_cuda_visit *visit, bool result);
 /* tagc_cuda_good() for a call between the two, which also finds out that the context is gone. */
 bool tagc_cuda_did(struct tagc_cuda_device *device, int error, const char *call);
 
+/* Was it set up, and has its context ended since? */
+bool tagc_cuda_is_lost(struct tagc_cuda_device *device);
+
 /* NULL where it fails. Inside of a visit. */
 void *tagc_cuda_event(struct tagc_cuda_device *device, bool timed);
 
 /* -- cuda_memory.c --------------------------------------------------------------------------------------------------- */
 
-/* A step of the set-up, in the context: the pool of the device, which is number `number` to the driver. Without one the
- * old way remains. */
-void tagc_cuda_pool_set_up(struct tagc_cuda_device *device, int number);
+/* The last step of the set-up, in the context: a pool, or the old way without one. False where memory of another GPU of the
+ * process is out of reach; device->why tells. */
+bool tagc_cuda_memory_set_up(struct tagc_cuda_device *device);
 
-/* Pinned memory of the host, 64-byte aligned, for good. NULL where there is none. Inside of a visit. */
+/* Pinned memory of the host, 64-byte aligned, for good; 0 bytes are a new piece if nothing is left of the last one. NULL where
+ * there is none. Inside of a visit. */
 void *tagc_cuda_pinned(struct tagc_cuda_device *device, size_t bytes);
 
 /* Members of the table. */

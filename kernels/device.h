@@ -3,7 +3,7 @@
  * device.
  *
  * Every member is mandatory. Functions take the stream of the call (opaque here: a cudaStream_t) and enqueue on it; none
- * of them waits for it except get(). What returns false has failed for good: the log says of what, and nothing can be said
+ * of them waits for it except get() and put() of much. What returns false has failed for good: the log says of what, and nothing can be said
  * of the memory that was to be written.
  * Threads    Any; a tally and a fence are used by one thread at a time.
  */

@@ -31,10 +31,10 @@ enum { LEAST_CAPABILITY = 75, LEAST_GIGABYTES_A_PROCESSOR = 8 };
 
 /* -- set-up ---------------------------------------------------------------------------------------------------------- */
 
-static int attribute(const struct tagc_cuda_device *d, int number, int which)
+static int attribute(const struct tagc_cuda_device *d, int which)
 {
   int value = 0;
-  return d->driver->device_attribute(&value, which, number) == 0 ? value : 0;
+  return d->driver->device_attribute(&value, which, d->number) == 0 ? value : 0;
 }
 
 /* False where a call has failed, and with it the set-up. */
@@ -45,13 +45,13 @@ static bool went(struct tagc_cuda_device *d, int error, const char *call)
   return !error;
 }
 
-static void look_at(struct tagc_cuda_device *d, int number)
+static void look_at(struct tagc_cuda_device *d)
 {
-  d->launcher.processors = (uint32_t)attribute(d, number, PROCESSORS);
-  d->reaches_managed = attribute(d, number, CONCURRENT_MANAGED);
-  d->reaches_pageable = attribute(d, number, PAGEABLE_ACCESS);
+  d->launcher.processors = (uint32_t)attribute(d, PROCESSORS);
+  d->reaches_managed = attribute(d, CONCURRENT_MANAGED);
+  d->reaches_pageable = attribute(d, PAGEABLE_ACCESS);
   /* Twice a clock (DDR). Some drivers do not say, such as those of virtual GPUs. */
-  double bytes_a_second = 2e3 * attribute(d, number, MEMORY_KHZ) * attribute(d, number, MEMORY_BITS) / 8;
+  double bytes_a_second = 2e3 * attribute(d, MEMORY_KHZ) * attribute(d, MEMORY_BITS) / 8;
   if (bytes_a_second < 1e9 * LEAST_GIGABYTES_A_PROCESSOR)
     bytes_a_second = 1e9 * LEAST_GIGABYTES_A_PROCESSOR * (d->launcher.processors ? d->launcher.processors : 1);
   d->base.ns_per_byte = 1e9 / bytes_a_second;
@@ -59,9 +59,9 @@ static void look_at(struct tagc_cuda_device *d, int number)
 
 /* The kernels for this GPU: they are in the binary for many, and as code that drivers translate which are older than that,
  * or for newer GPUs. Functions are loaded here: later that could wait for kernels that run, and they for this thread. */
-static bool load_kernels(struct tagc_cuda_device *d, int number)
+static bool load_kernels(struct tagc_cuda_device *d)
 {
-  const int capability = 10 * attribute(d, number, CAPABILITY_MAJOR) + attribute(d, number, CAPABILITY_MINOR);
+  const int capability = 10 * attribute(d, CAPABILITY_MAJOR) + attribute(d, CAPABILITY_MINOR);
   char refused[160] = "", words[160];
   const char *missing = "";
   void *module = NULL;
@@ -87,11 +87,11 @@ static bool load_kernels(struct tagc_cuda_device *d, int number)
 }
 
 /* How many groups may wait for one another. */
-static bool count_together(struct tagc_cuda_device *d, int number)
+static bool count_together(struct tagc_cuda_device *d)
 {
   int groups = 0;
   d->launcher.launch_together = d->driver->launch_together;
-  if (!attribute(d, number, COOPERATIVE))
+  if (!attribute(d, COOPERATIVE))
     return true;
   const int error = d->driver->occupancy(&groups, d->launcher.function[tagc_lhc_recover_kernel], TAGC_CUDA_THREADS, 0);
   d->launcher.together = d->launcher.processors * (uint32_t)groups;
@@ -99,28 +99,28 @@ static bool count_together(struct tagc_cuda_device *d, int number)
 }
 
 /* In the context. */
-static enum tagc_cuda_condition furnish(struct tagc_cuda_device *d, int number)
+static enum tagc_cuda_condition furnish(struct tagc_cuda_device *d)
 {
   if (d->driver->context_id && !went(d, d->driver->context_id(d->context, &d->context_id), "cuCtxGetId"))
     return TAGC_CUDA_FAILED;
-  look_at(d, number);
-  if (!went(d, d->driver->stream_create(&d->service, STREAM_NON_BLOCKING), "cuStreamCreate") || !load_kernels(d, number) ||
-      !count_together(d, number))
+  look_at(d);
+  (void)tagc_cuda_pinned(d, 0);    /* a piece, for votes: later the driver might wait for the GPU */
+  if (!went(d, d->driver->stream_create(&d->service, STREAM_NON_BLOCKING), "cuStreamCreate") || !load_kernels(d) ||
+      !count_together(d))
     return TAGC_CUDA_CRIPPLED;
-  tagc_cuda_pool_set_up(d, number);
-  return TAGC_CUDA_READY;
+  return tagc_cuda_memory_set_up(d) ? TAGC_CUDA_READY : TAGC_CUDA_CRIPPLED;
 }
 
 static enum tagc_cuda_condition set_up(struct tagc_cuda_device *d)
 {
   enum tagc_cuda_condition state = TAGC_CUDA_FAILED;
-  int capture_mode = CAPTURE_RELAXED, number = 0;
+  int capture_mode = CAPTURE_RELAXED;
   void *context;
-  if (went(d, d->driver->device_get(&number, d->ordinal), "cuDeviceGet") &&
-      went(d, d->driver->context_retain(&d->context, number), "cuDevicePrimaryCtxRetain") &&
+  if (went(d, d->driver->device_get(&d->number, d->ordinal), "cuDeviceGet") &&
+      went(d, d->driver->context_retain(&d->context, d->number), "cuDevicePrimaryCtxRetain") &&
       went(d, d->driver->context_push(d->context), "cuCtxPushCurrent")) {
     (void)d->driver->capture_mode(&capture_mode);
-    state = furnish(d, number);
+    state = furnish(d);
     (void)d->driver->capture_mode(&capture_mode);
     if (!went(d, d->driver->context_pop(&context), "cuCtxPopCurrent"))
       state = TAGC_CUDA_FAILED;
@@ -239,8 +239,7 @@ bool tagc_cuda_did(struct tagc_cuda_device *d, int error, const char *call)
   return tagc_cuda_good(error, call);
 }
 
-/* Was it set up, and has its context ended since? */
-static bool is_lost(struct tagc_cuda_device *d)
+bool tagc_cuda_is_lost(struct tagc_cuda_device *d)
 {
   const enum tagc_cuda_condition state = atomic_load_explicit(&d->state, memory_order_acquire);
   const int error = state == TAGC_CUDA_READY || state == TAGC_CUDA_CRIPPLED ? context_error(d) : 0;
@@ -252,7 +251,7 @@ static bool is_lost(struct tagc_cuda_device *d)
 static bool enter(struct tagc_cuda_device *d, struct tagc_cuda_visit *visit)
 {
   *visit = (struct tagc_cuda_visit){d, CAPTURE_RELAXED};
-  if (is_lost(d) || !tagc_cuda_did(d, d->driver->context_push(d->context), "cuCtxPushCurrent"))
+  if (tagc_cuda_is_lost(d) || !tagc_cuda_did(d, d->driver->context_push(d->context), "cuCtxPushCurrent"))
     return false;
   (void)d->driver->capture_mode(&visit->capture_mode);
   return true;
@@ -461,7 +460,7 @@ const struct tagc_device *tagc_device_cuda(int ordinal)
   pthread_mutex_lock(&lock);
   if (!devices[i]) {
     devices[i] = start(&first[i], i == MOST_DEVICES ? -1 : i);
-  } else if (is_lost(devices[i])) {
+  } else if (tagc_cuda_is_lost(devices[i])) {
     struct tagc_cuda_device *another = calloc(1, sizeof *another);
     if (another)                    /* else the lost one has to do: it says no to everything */
       devices[i] = start(another, i);

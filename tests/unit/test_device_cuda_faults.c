@@ -251,22 +251,41 @@ static void unsure(void)
   const struct tagc_device *d = life_device(0);
   void *tally = d->tally_make(d, NULL);
   bool answer;
-  EXPECT(tally && !d->tally_mark(d, tally, TAGC_MARK_DECODED, NULL) && !d->tally_denser(d, tally, NULL, &answer) && !answer);
+  EXPECT(tally && !d->tally_mark(d, tally, TAGC_MARK_DECODED, NULL) && d->tally_denser(d, tally, NULL, &answer) && !answer);
   device_open(0);
   MUST(cuCtxSynchronize());
   d->tally_free(d, tally, NULL);
   EXPECT(d->tally_make(d, NULL) != tally);
 }
 
-/* A pool that not all peers may access is not used. */
-static void closed_pool(void)
+static bool is_of_pool(int ordinal)
 {
-  const struct tagc_device *d = life_device(0);
+  const struct tagc_device *d = life_device(ordinal);
   void *memory = d->alloc(d, 1, NULL);
   CUmemoryPool pool;
-  device_open(0);
+  EXPECT(memory);
+  device_open(ordinal);
   MUST(cuPointerGetAttribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, (uintptr_t)memory));
-  EXPECT(memory && !pool);
+  return pool;
+}
+
+/* A pool that a peer may not access is not used. */
+static void closed_pool(void) { EXPECT(is_of_pool(0) && !is_of_pool(1) && is_of_pool(0)); }
+
+/* One that is in use is: the other GPU has to do without the library. */
+static void closed_before(void)
+{
+  EXPECT(is_of_pool(0));
+  unusable(life_device(1), true);
+  EXPECT(is_of_pool(0) && has_layout(life_device(0)));
+}
+
+/* The same error of two calls. */
+static void same_error(void)
+{
+  const struct tagc_device *d = life_device(0);
+  for (int i = 0; i < 3; i++)
+    EXPECT(!d->fence_make(d) && !d->alloc(d, 1, NULL));
 }
 
 static void ended(void)
@@ -285,7 +304,7 @@ static void check_faults(void)
   each_fails("free", "CUDA_ERROR_INVALID_VALUE (1)", "cuMemFreeAsync", "");
   each_fails("launch", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)", "cuLaunchKernel for", "");
   each_fails("pointer", "CUDA_ERROR_INVALID_VALUE (1)", "cuPointerGetAttributes", "");
-  each_fails("pool", "CUDA_ERROR_NOT_SUPPORTED (801)", "cuMemPoolCreate|cuMemPoolSetAccess", "CUDA_STANDIN_DEVICES=2");
+  each_fails("pool", "CUDA_ERROR_NOT_SUPPORTED (801)", "cuMemPoolCreate", "CUDA_STANDIN_DEVICES=2");
   each_fails("sync", "CUDA_ERROR_LAUNCH_FAILED (719)", "cuStreamSynchronize|cuEventSynchronize", "");
   each_fails("wait", "CUDA_ERROR_INVALID_HANDLE (400)", "cuStreamWaitEvent", "");
   each_fails("alloc", "CUDA_ERROR_OUT_OF_MEMORY (2)", "cuMemAlloc", "CUDA_STANDIN_POOLS=0");
@@ -294,8 +313,14 @@ static void check_faults(void)
        "work that fails when it runs: every later call does, and the log says it once");
   says("CUDA_STANDIN_FAULT=launch:3=201", stays, "cuLaunchKernel for an encoder: CUDA_ERROR_INVALID_CONTEXT (201)",
        "a stream of another context is that call's trouble alone");
-  says("CUDA_STANDIN_DEVICES=2 CUDA_STANDIN_FAULT=pool:2", closed_pool, "cuMemPoolSetAccess: CUDA_ERROR_NOT_SUPPORTED (801)",
+  says("CUDA_STANDIN_DEVICES=2 CUDA_STANDIN_FAULT=pool:3", closed_pool, "cuMemPoolSetAccess: CUDA_ERROR_NOT_SUPPORTED (801)",
        "a pool that is closed to a peer is not used");
+  says("CUDA_STANDIN_DEVICES=2 CUDA_STANDIN_FAULT=pool:4", closed_before,
+       "GPU 1: every call passes: cuMemPoolSetAccess for the pool of another GPU: CUDA_ERROR_NOT_SUPPORTED (801)",
+       "a GPU that is not let into a pool in use");
+  says("CUDA_STANDIN_FAULT=event:1+,alloc:2+", same_error,
+       "cuEventCreate: CUDA_ERROR_OUT_OF_MEMORY (2)|cuMemAllocFromPoolAsync: CUDA_ERROR_OUT_OF_MEMORY (2)",
+       "an error of two calls is told twice");
   says("CUDA_STANDIN_FAULT=event:12", unsure, "cuEventRecord: CUDA_ERROR_OUT_OF_MEMORY (2)", "counts of which no event tells");
   lives("CUDA_STANDIN_FAULT=copy:4+=4", ended, "at the driver's end nothing is said");
 }
