@@ -58,7 +58,8 @@ static void look_at(struct tagc_cuda_device *d)
 }
 
 /* The kernels for this GPU: they are in the binary for many, and as code that drivers translate which are older than that,
- * or for newer GPUs. Functions are loaded here: later that could wait for kernels that run, and they for this thread. */
+ * or for newer GPUs. Functions are loaded here, by cuModuleGetFunction, and each is launched by the proofs: later either could
+ * wait for kernels that run, and they for this thread. */
 static bool load_kernels(struct tagc_cuda_device *d)
 {
   const int capability = 10 * attribute(d, CAPABILITY_MAJOR) + attribute(d, CAPABILITY_MINOR);

@@ -120,6 +120,7 @@ static const char *const codecs[] = {"none", "bf16", "q8", "q4", "q2", "sparse",
 enum { CODECS = sizeof codecs / sizeof *codecs };
 
 static int (*real_launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+static bool launched[TAGC_CUDA_KERNEL_COUNT];
 static void *left_out;             /* a kernel that does nothing on this GPU */
 
 static int launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
@@ -127,6 +128,8 @@ static int launch(void *function, unsigned grid_x, unsigned grid_y, unsigned gri
 {
   const struct tagc_cuda_launcher *its = &tagc_cuda_device_of(tagc_device_cuda(0))->launcher;
   left_out = its->function[tagc_dense_decode_q4_kernel];
+  for (int i = 0; i < TAGC_CUDA_KERNEL_COUNT; i++)
+    launched[i] |= function == its->function[i];
   return function == left_out ? 0 : real_launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream,
                                                 parameters, extra);
 }
@@ -142,6 +145,8 @@ static void one_is_wrong(void)
   for (int again = 0; again < 2; again++)
     for (int i = 0; i < CODECS; i++)
       EXPECT(runs(d, codecs[i]) == (strcmp(codecs[i], "q4") != 0));
+  for (int i = 0; i < TAGC_CUDA_KERNEL_COUNT; i++)           /* what is launched first later might have to be loaded */
+    EXPECT(launched[i] || i == tagc_lhc_recover_kernel);     /* which is launched otherwise */
   EXPECT(left_out && life_whole(d, &sim, 2, NULL));
   tagc_cuda_device_of(d)->launcher.launch = real_launch;
   EXPECT(!runs(d, "q4"));
