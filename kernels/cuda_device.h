@@ -3,6 +3,8 @@
  *
  * Set-up     At the first use, once: whoever comes meanwhile waits. What failed then is not tried again, and what cannot be
  *            done says no for good.
+ * Proof      Behind it each codec is tried out (proof.h). One that is wrong says no for good; one that could not be tried,
+ *            until a later layout() can. Whoever wants a codec meanwhile waits.
  * Context    The primary one of the GPU, which the CUDA runtime uses, too; every function makes it current, and the
  *            caller's current again. A program that works in a context of its own making has memory that the kernels cannot
  *            reach: NCCL does not support that either. A cudaDeviceReset ends it, with all that was made in it: the device
@@ -32,7 +34,7 @@ enum tagc_cuda_condition {
 struct tagc_cuda_device {
   struct tagc_device base;
   const struct tagc_cuda_driver *driver;
-  int ordinal;
+  int ordinal, number;             /* to the program, to the driver */
   _Atomic(enum tagc_cuda_condition) state;
   char why[320];                   /* the set-up has failed */
   void *context;
@@ -42,12 +44,18 @@ struct tagc_cuda_device {
   struct tagc_cuda_launcher launcher;
 
   pthread_mutex_t set_up_lock;
+  pthread_mutex_t proof_lock;      /* of what follows; recursive: a proof calls the table that it is about */
+  bool proving;
+  uint32_t put_off;                /* codecs (a bit each, as in tagc_codecs) that could not be tried once: the log has it */
+  _Atomic uint32_t right, wrong;   /* codecs that were tried; read without the lock */
   pthread_mutex_t lock;            /* of what follows */
-  void *pool;                      /* NULL: the driver has none */
+  void *pool;                      /* NULL: the driver has none. Set up once */
   struct tagc_cuda_block *blocks;  /* without a pool: all memory that was ever taken */
   char *pinned;                    /* what is left of the last piece */
   size_t pinned_left;
+  struct tagc_cuda_stage *stages;  /* that are not being filled */
   struct tagc_cuda_tally *tallies; /* given back */
+  struct tagc_cuda_device *next;   /* of those of the process that are set up (cuda_memory.c) */
 };
 
 static inline struct tagc_cuda_device *tagc_cuda_device_of(const struct tagc_device *self)
@@ -72,16 +80,20 @@ bool tagc_cuda_leave(struct tagc_cuda_visit *visit, bool result);
 /* tagc_cuda_good() for a call between the two, which also finds out that the context is gone. */
 bool tagc_cuda_did(struct tagc_cuda_device *device, int error, const char *call);
 
+/* Was it set up, and has its context ended since? */
+bool tagc_cuda_is_lost(struct tagc_cuda_device *device);
+
 /* NULL where it fails. Inside of a visit. */
 void *tagc_cuda_event(struct tagc_cuda_device *device, bool timed);
 
 /* -- cuda_memory.c --------------------------------------------------------------------------------------------------- */
 
-/* A step of the set-up, in the context: the pool of the device, which is number `number` to the driver. Without one the
- * old way remains. */
-void tagc_cuda_pool_set_up(struct tagc_cuda_device *device, int number);
+/* The last step of the set-up, in the context: a pool, or the old way without one. False where memory of another GPU of the
+ * process is out of reach; device->why tells. */
+bool tagc_cuda_memory_set_up(struct tagc_cuda_device *device);
 
-/* Pinned memory of the host, 64-byte aligned, for good. NULL where there is none. Inside of a visit. */
+/* Pinned memory of the host, 64-byte aligned, for good; 0 bytes are a new piece if nothing is left of the last one. NULL where
+ * there is none. Inside of a visit. */
 void *tagc_cuda_pinned(struct tagc_cuda_device *device, size_t bytes);
 
 /* Members of the table. */

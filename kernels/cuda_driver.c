@@ -3,8 +3,8 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "env/log.h"
 
@@ -81,14 +81,29 @@ const char *tagc_cuda_words(int error, const char *call, char *text, size_t size
   return text;
 }
 
+/* Whether the log is to have it: each call's errors once, and an error of earlier work, which every later call has, once. */
+static bool is_new(int error, const char *call)
+{
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static struct { int error; const char *call; } told[64];         /* what more there is, is not told */
+  static size_t count;
+  bool is_known = false;
+  pthread_mutex_lock(&lock);
+  for (size_t i = 0; i < count && !is_known; i++)
+    is_known = told[i].error == error && (is_of_earlier_work(error) || strcmp(told[i].call, call) == 0);
+  const bool told_now = !is_known && count < sizeof told / sizeof *told;
+  if (told_now) {
+    told[count].error = error;
+    told[count++].call = call;
+  }
+  pthread_mutex_unlock(&lock);
+  return told_now;
+}
+
 bool tagc_cuda_good(int error, const char *call)
 {
-  static atomic_uchar told[1024];  /* errors */
   char text[160];
-  if (!error)
-    return true;
-  const size_t at = error > 0 && error < 1024 ? (size_t)error : 0;
-  if (error != TAGC_CUDA_DEINITIALIZED && !atomic_exchange(&told[at], 1))
+  if (error && error != TAGC_CUDA_DEINITIALIZED && is_new(error, call))
     tagc_log(TAGC_LOG_ERROR, "kernels", "%s", tagc_cuda_words(error, call, text, sizeof text));
-  return false;
+  return !error;
 }

@@ -18,7 +18,6 @@
   X(driver_version, cuDriverGetVersion, (int *version)) \
   X(error_name, cuGetErrorName, (int error, const char **name)) \
   X(device_get, cuDeviceGet, (int *device, int ordinal)) \
-  X(device_count, cuDeviceGetCount, (int *count)) \
   X(device_attribute, cuDeviceGetAttribute, (int *value, int attribute, int device)) \
   X(device_reaches, cuDeviceCanAccessPeer, (int *yes, int device, int peer)) \
   X(context_retain, cuDevicePrimaryCtxRetain, (void **context, int device)) \
@@ -39,6 +38,7 @@
   X(event_elapsed, cuEventElapsedTime, (float *ms, void *from, void *to)) \
   X(pool_create, cuMemPoolCreate, (void **pool, const void *properties)) \
   X(pool_set, cuMemPoolSetAttribute, (void *pool, int attribute, void *value)) \
+  X(pool_destroy, cuMemPoolDestroy, (void *pool)) \
   X(pool_access, cuMemPoolSetAccess, (void *pool, const void *accesses, size_t count)) \
   X(alloc, cuMemAlloc_v2, (uint64_t *memory, size_t bytes)) \
   X(alloc_from_pool, cuMemAllocFromPoolAsync, (uint64_t *memory, size_t bytes, void *pool, void *stream)) \
@@ -84,8 +84,8 @@ enum {
 /* "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)". Returns `text`, which is cut where it does not fit. */
 const char *tagc_cuda_words(int error, const char *call, char *text, size_t size);
 
-/* False where a call of the driver has failed; the log names the call and the error then, once an error. Nothing is said at
- * the driver's end. */
+/* False where a call of the driver has failed; the log names the call and the error then, once each; an error of earlier work
+ * once. Nothing is said at the driver's end. `call` lives as long as the process. */
 bool tagc_cuda_good(int error, const char *call);
 
 #endif

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Memory of a CUDA device, and copies.
  *
- * Pool       Stream-ordered, of our own, so that all GPUs that can may access it: NCCL up to 2.23 writes into the receive
- *            buffers of ranks in the same process, and sees no pools. (It exports and registers only what was given to
- *            ncclCommRegister() or captured.) No allocation waits for work of another stream: two communicators whose
+ * Pool       Stream-ordered, of our own, so that the other GPUs that this process uses may access it, if they can: NCCL up to
+ *            2.23 writes into the receive buffers of ranks in the same process, and sees no pools. (It exports and registers
+ *            only what was given to ncclCommRegister() or captured.) Who is set up later opens the pools both ways; a process
+ *            with one GPU opens none. No allocation waits for work of another stream: two communicators whose
  *            ranks come in different orders would wait for each other. What is given back goes to the driver when the
  *            program synchronises next: nothing is kept.
  * Old way    Without pools: cuMemAlloc, and never cuMemFree, which waits for all work of the GPU, also for what waits for
  *            a call that the caller has yet to make. What is given back is taken again for what is not much smaller, once
  *            its event has passed.
- * Pinned     Memory of the host is never given back, for the same reason.
+ * Pinned     Memory of the host is never given back, for the same reason. Its first piece belongs to the set-up.
+ * Copies     From the host they go through pinned memory: from other memory the driver may wait for the stream, or (its
+ *            documentation said so up to CUDA 11.1) copy later, by a thread of its own. What is too large for that is waited for.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/cuda_device.h"
 
@@ -39,7 +43,7 @@ struct pool_access {
 };
 static_assert(sizeof(struct pool_properties) == 88 && sizeof(struct pool_access) == 12, "as in cuda.h");
 
-enum { MOST_PEERS = 64, PINNED_PIECE = 64 << 10, SLACK = 64 << 10 };
+enum { PINNED_PIECE = 64 << 10, SLACK = 64 << 10, STAGE = 8 << 10 };
 
 struct tagc_cuda_block {
   struct tagc_cuda_block *next;
@@ -49,33 +53,69 @@ struct tagc_cuda_block {
   bool used;
 };
 
+/* A copy from the host that may be under way. */
+struct tagc_cuda_stage {
+  struct tagc_cuda_stage *next;
+  char *pinned;                    /* STAGE bytes */
+  void *event;                     /* behind it */
+};
+
 /* -- set-up --------------------------------------------------------------------------------------------------------- */
 
-static bool let_peers_in(struct tagc_cuda_device *d, int number)
+/* Those whose memory is set up, lost ones too. */
+static struct tagc_cuda_device *all;
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool make_pool(struct tagc_cuda_device *d)
 {
-  struct pool_access access[MOST_PEERS];
-  int devices = 0, peers = 0;
-  if (!tagc_cuda_did(d, d->driver->device_count(&devices), "cuDeviceGetCount"))
-    return false;
-  for (int other = 0; other < devices && peers < MOST_PEERS; other++) {
-    int peer = 0, yes = 0;
-    if (d->driver->device_get(&peer, other) == 0 && peer != number &&
-        d->driver->device_reaches(&yes, peer, number) == 0 && yes)
-      access[peers++] = (struct pool_access){{LOCATION_DEVICE, peer}, ACCESS_READ_WRITE};
-  }
-  return !peers || tagc_cuda_did(d, d->driver->pool_access(d->pool, access, (size_t)peers), "cuMemPoolSetAccess");
+  const struct pool_properties properties = {.type = POOL_PINNED, .location = {LOCATION_DEVICE, d->number}};
+  int has_pools = 0, no = 0;
+  return d->driver->device_attribute(&has_pools, MEMORY_POOLS, d->number) == 0 && has_pools &&
+         tagc_cuda_did(d, d->driver->pool_create(&d->pool, &properties), "cuMemPoolCreate") &&
+         tagc_cuda_did(d, d->driver->pool_set(d->pool, POOL_INTERNAL_DEPENDENCIES, &no), "cuMemPoolSetAttribute");
 }
 
-void tagc_cuda_pool_set_up(struct tagc_cuda_device *d, int number)
+static void drop_pool(struct tagc_cuda_device *d)
 {
-  const struct pool_properties properties = {.type = POOL_PINNED, .location = {LOCATION_DEVICE, number}};
-  int has_pools = 0, no = 0;
-  if (d->driver->device_attribute(&has_pools, MEMORY_POOLS, number) != 0 || !has_pools)
-    return;
-  if (!tagc_cuda_did(d, d->driver->pool_create(&d->pool, &properties), "cuMemPoolCreate") ||
-      !tagc_cuda_did(d, d->driver->pool_set(d->pool, POOL_INTERNAL_DEPENDENCIES, &no), "cuMemPoolSetAttribute") ||
-      !let_peers_in(d, number))
-    d->pool = NULL;
+  if (d->pool)
+    tagc_cuda_did(d, d->driver->pool_destroy(d->pool), "cuMemPoolDestroy");
+  d->pool = NULL;
+}
+
+/* Opens the pool, and what came from it already, to another GPU, if there is one and that can reach it at all. An error. */
+static int let_in(const struct tagc_cuda_device *d, const struct tagc_cuda_device *peer)
+{
+  const struct pool_access access = {{LOCATION_DEVICE, peer->number}, ACCESS_READ_WRITE};
+  int yes = 0;
+  if (!d->pool || d->driver->device_reaches(&yes, peer->number, d->number) != 0 || !yes)
+    return 0;
+  return d->driver->pool_access(d->pool, &access, 1);
+}
+
+/* The pool of a GPU that is in use cannot be dropped; that of the new one can. */
+bool tagc_cuda_memory_set_up(struct tagc_cuda_device *d)
+{
+  int closed = 0;
+  if (!make_pool(d))
+    drop_pool(d);
+  pthread_mutex_lock(&all_lock);
+  for (struct tagc_cuda_device *other = all; other && !closed; other = other->next) {
+    if (other->number == d->number || tagc_cuda_is_lost(other))
+      continue;
+    if (!tagc_cuda_did(d, let_in(d, other), "cuMemPoolSetAccess"))
+      drop_pool(d);
+    closed = let_in(other, d);
+  }
+  if (!closed) {
+    d->next = all;
+    all = d;
+  }
+  pthread_mutex_unlock(&all_lock);
+  if (!closed)
+    return true;
+  drop_pool(d);
+  tagc_cuda_words(closed, "cuMemPoolSetAccess for the pool of another GPU", d->why, sizeof d->why);
+  return false;
 }
 
 /* -- the old way ----------------------------------------------------------------------------------------------------- */
@@ -249,14 +289,59 @@ bool tagc_cuda_clear(const struct tagc_device *self, void *memory, size_t bytes,
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuMemsetD8Async"));
 }
 
-/* Memory of the host that is not pinned is copied before the function returns. */
+/* One whose last copy is over, or a new one; NULL without memory. */
+static struct tagc_cuda_stage *take_stage(struct tagc_cuda_device *d)
+{
+  struct tagc_cuda_stage **at, *stage;
+  pthread_mutex_lock(&d->lock);
+  for (at = &d->stages; *at && d->driver->event_query((*at)->event) != 0;)
+    at = &(*at)->next;
+  stage = *at;
+  if (stage)
+    *at = stage->next;
+  pthread_mutex_unlock(&d->lock);
+  if (stage || !(stage = calloc(1, sizeof *stage)))
+    return stage;
+  stage->event = tagc_cuda_event(d, false);
+  stage->pinned = stage->event ? tagc_cuda_pinned(d, STAGE) : NULL;
+  if (stage->pinned)
+    return stage;
+  if (stage->event)
+    tagc_cuda_did(d, d->driver->event_destroy(stage->event), "cuEventDestroy");
+  free(stage);
+  return NULL;
+}
+
+/* One whose event cannot be recorded is not used again. */
+static bool put_staged(struct tagc_cuda_device *d, struct tagc_cuda_stage *stage, void *to_device, const void *from_host,
+                       size_t bytes, void *stream)
+{
+  memcpy(stage->pinned, from_host, bytes);
+  const bool copied = tagc_cuda_did(d, d->driver->put(tagc_cuda_address(to_device), stage->pinned, bytes, stream),
+                                    "cuMemcpyHtoDAsync");
+  if (!tagc_cuda_did(d, d->driver->event_record(stage->event, stream), "cuEventRecord")) {
+    free(stage);
+    return false;
+  }
+  pthread_mutex_lock(&d->lock);
+  stage->next = d->stages;
+  d->stages = stage;
+  pthread_mutex_unlock(&d->lock);
+  return copied;
+}
+
 bool tagc_cuda_put(const struct tagc_device *self, void *to_device, const void *from_host, size_t bytes, void *stream)
 {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter(self, &visit))
     return false;
-  const int error = visit.device->driver->put(tagc_cuda_address(to_device), from_host, bytes, stream);
-  return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuMemcpyHtoDAsync"));
+  struct tagc_cuda_device *d = visit.device;
+  struct tagc_cuda_stage *stage = bytes <= STAGE ? take_stage(d) : NULL;
+  const bool done =
+    stage ? put_staged(d, stage, to_device, from_host, bytes, stream)
+          : tagc_cuda_did(d, d->driver->put(tagc_cuda_address(to_device), from_host, bytes, stream), "cuMemcpyHtoDAsync") &&
+              tagc_cuda_did(d, d->driver->stream_synchronize(stream), "cuStreamSynchronize");
+  return tagc_cuda_leave(&visit, done);
 }
 
 bool tagc_cuda_get(const struct tagc_device *self, void *to_host, const void *from_device, size_t bytes, void *stream)

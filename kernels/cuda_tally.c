@@ -30,6 +30,7 @@ struct tagc_cuda_tally {
   struct tagc_counts *agreed;      /* pinned: when tagc_cuda_tally_denser() was asked */
   void *asked;                     /* the event behind that */
   bool was_asked;
+  bool lost;                       /* an answer that the other ranks have: from then on there is none */
   bool unsure;                     /* a copy may be under way that has no event */
   struct tagc_counts read;         /* what the host knows of already */
 };
@@ -88,7 +89,7 @@ static bool complete(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally)
     for (int mark = 0; mark < TAGC_MARKS && whole; mark++)
       whole = turn->event[mark] || (turn->event[mark] = tagc_cuda_event(d, true));
   }
-  tally->was_asked = false;
+  tally->was_asked = tally->lost = false;
   tally->read = (struct tagc_counts){0};
   return whole && (tally->asked || (tally->asked = tagc_cuda_event(d, false)));
 }
@@ -212,7 +213,7 @@ bool tagc_cuda_tally_denser(const struct tagc_device *self, void *tally_, void *
   struct tagc_cuda_tally *tally = tally_;
   struct tagc_cuda_visit visit;
   *denser = false;
-  if (tally->unsure || !tagc_cuda_enter(self, &visit))
+  if (tally->lost || !tagc_cuda_enter(self, &visit))
     return false;
   struct tagc_cuda_device *d = visit.device;
   bool done = true;
@@ -222,5 +223,6 @@ bool tagc_cuda_tally_denser(const struct tagc_device *self, void *tally_, void *
   }
   done = done && snapshot(d, tally, tally->agreed, tally->asked, stream);
   tally->was_asked = done;
+  tally->lost = !done;
   return tagc_cuda_leave(&visit, done);
 }

@@ -3,8 +3,8 @@
  * device.
  *
  * Every member is mandatory. Functions take the stream of the call (opaque here: a cudaStream_t) and enqueue on it; none
- * of them waits for it except get() and tally_denser(). What returns false has failed for good: the log says of what, and
- * nothing can be said of the memory that was to be written.
+ * of them waits for it except get(), tally_denser(), and put() of much. What returns false has failed for good: the log says
+ * of what, and nothing can be said of the memory that was to be written.
  * Threads    Any; a tally and a fence are used by one thread at a time.
  */
 #ifndef KERNELS_DEVICE_H

@@ -31,10 +31,10 @@ enum { LEAST_CAPABILITY = 75, LEAST_GIGABYTES_A_PROCESSOR = 8 };
 
 /* -- set-up ---------------------------------------------------------------------------------------------------------- */
 
-static int attribute(const struct tagc_cuda_device *d, int number, int which)
+static int attribute(const struct tagc_cuda_device *d, int which)
 {
   int value = 0;
-  return d->driver->device_attribute(&value, which, number) == 0 ? value : 0;
+  return d->driver->device_attribute(&value, which, d->number) == 0 ? value : 0;
 }
 
 /* False where a call has failed, and with it the set-up. */
@@ -45,23 +45,24 @@ static bool went(struct tagc_cuda_device *d, int error, const char *call)
   return !error;
 }
 
-static void look_at(struct tagc_cuda_device *d, int number)
+static void look_at(struct tagc_cuda_device *d)
 {
-  d->launcher.processors = (uint32_t)attribute(d, number, PROCESSORS);
-  d->reaches_managed = attribute(d, number, CONCURRENT_MANAGED);
-  d->reaches_pageable = attribute(d, number, PAGEABLE_ACCESS);
+  d->launcher.processors = (uint32_t)attribute(d, PROCESSORS);
+  d->reaches_managed = attribute(d, CONCURRENT_MANAGED);
+  d->reaches_pageable = attribute(d, PAGEABLE_ACCESS);
   /* Twice a clock (DDR). Some drivers do not say, such as those of virtual GPUs. */
-  double bytes_a_second = 2e3 * attribute(d, number, MEMORY_KHZ) * attribute(d, number, MEMORY_BITS) / 8;
+  double bytes_a_second = 2e3 * attribute(d, MEMORY_KHZ) * attribute(d, MEMORY_BITS) / 8;
   if (bytes_a_second < 1e9 * LEAST_GIGABYTES_A_PROCESSOR)
     bytes_a_second = 1e9 * LEAST_GIGABYTES_A_PROCESSOR * (d->launcher.processors ? d->launcher.processors : 1);
   d->base.ns_per_byte = 1e9 / bytes_a_second;
 }
 
 /* The kernels for this GPU: they are in the binary for many, and as code that drivers translate which are older than that,
- * or for newer GPUs. Functions are loaded here: later that could wait for kernels that run, and they for this thread. */
-static bool load_kernels(struct tagc_cuda_device *d, int number)
+ * or for newer GPUs. Functions are loaded here, by cuModuleGetFunction, and each is launched by the proofs: later either could
+ * wait for kernels that run, and they for this thread. */
+static bool load_kernels(struct tagc_cuda_device *d)
 {
-  const int capability = 10 * attribute(d, number, CAPABILITY_MAJOR) + attribute(d, number, CAPABILITY_MINOR);
+  const int capability = 10 * attribute(d, CAPABILITY_MAJOR) + attribute(d, CAPABILITY_MINOR);
   char refused[160] = "", words[160];
   const char *missing = "";
   void *module = NULL;
@@ -87,11 +88,11 @@ static bool load_kernels(struct tagc_cuda_device *d, int number)
 }
 
 /* How many groups may wait for one another. */
-static bool count_together(struct tagc_cuda_device *d, int number)
+static bool count_together(struct tagc_cuda_device *d)
 {
   int groups = 0;
   d->launcher.launch_together = d->driver->launch_together;
-  if (!attribute(d, number, COOPERATIVE))
+  if (!attribute(d, COOPERATIVE))
     return true;
   const int error = d->driver->occupancy(&groups, d->launcher.function[tagc_lhc_recover_kernel], TAGC_CUDA_THREADS, 0);
   d->launcher.together = d->launcher.processors * (uint32_t)groups;
@@ -99,28 +100,28 @@ static bool count_together(struct tagc_cuda_device *d, int number)
 }
 
 /* In the context. */
-static enum tagc_cuda_condition furnish(struct tagc_cuda_device *d, int number)
+static enum tagc_cuda_condition furnish(struct tagc_cuda_device *d)
 {
   if (d->driver->context_id && !went(d, d->driver->context_id(d->context, &d->context_id), "cuCtxGetId"))
     return TAGC_CUDA_FAILED;
-  look_at(d, number);
-  if (!went(d, d->driver->stream_create(&d->service, STREAM_NON_BLOCKING), "cuStreamCreate") || !load_kernels(d, number) ||
-      !count_together(d, number))
+  look_at(d);
+  (void)tagc_cuda_pinned(d, 0);    /* a piece, for votes: later the driver might wait for the GPU */
+  if (!went(d, d->driver->stream_create(&d->service, STREAM_NON_BLOCKING), "cuStreamCreate") || !load_kernels(d) ||
+      !count_together(d))
     return TAGC_CUDA_CRIPPLED;
-  tagc_cuda_pool_set_up(d, number);
-  return TAGC_CUDA_READY;
+  return tagc_cuda_memory_set_up(d) ? TAGC_CUDA_READY : TAGC_CUDA_CRIPPLED;
 }
 
 static enum tagc_cuda_condition set_up(struct tagc_cuda_device *d)
 {
   enum tagc_cuda_condition state = TAGC_CUDA_FAILED;
-  int capture_mode = CAPTURE_RELAXED, number = 0;
+  int capture_mode = CAPTURE_RELAXED;
   void *context;
-  if (went(d, d->driver->device_get(&number, d->ordinal), "cuDeviceGet") &&
-      went(d, d->driver->context_retain(&d->context, number), "cuDevicePrimaryCtxRetain") &&
+  if (went(d, d->driver->device_get(&d->number, d->ordinal), "cuDeviceGet") &&
+      went(d, d->driver->context_retain(&d->context, d->number), "cuDevicePrimaryCtxRetain") &&
       went(d, d->driver->context_push(d->context), "cuCtxPushCurrent")) {
     (void)d->driver->capture_mode(&capture_mode);
-    state = furnish(d, number);
+    state = furnish(d);
     (void)d->driver->capture_mode(&capture_mode);
     if (!went(d, d->driver->context_pop(&context), "cuCtxPopCurrent"))
       state = TAGC_CUDA_FAILED;
@@ -130,40 +131,82 @@ static enum tagc_cuda_condition set_up(struct tagc_cuda_device *d)
   return state;
 }
 
-/* The device that this thread tries out: to it alone it is ready. */
-static _Thread_local const struct tagc_cuda_device *trying;
-
-/* Its kernels are new to this GPU, or its driver has just made them: are they right? */
-static enum tagc_cuda_condition try_out(struct tagc_cuda_device *d)
-{
-  char words[160];
-  trying = d;
-  const bool right = tagc_device_prove(&d->base, d->service, words, sizeof words);
-  trying = NULL;
-  if (right) {
-    tagc_log(TAGC_LOG_INFO, "kernels", "GPU %d: made-up gradients come out as on the host", d->ordinal);
-    return TAGC_CUDA_READY;
-  }
-  snprintf(d->why, sizeof d->why, "a made-up gradient does not come out as on the host: %s", words);
-  tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: every call passes: %s", d->ordinal, d->why);
-  return TAGC_CUDA_CRIPPLED;
-}
+static void try_codecs(struct tagc_cuda_device *d);
 
 static enum tagc_cuda_condition state_of(struct tagc_cuda_device *d)
 {
-  if (trying == d)
-    return TAGC_CUDA_READY;
+  bool is_new = false;
   if (atomic_load_explicit(&d->state, memory_order_acquire) == TAGC_CUDA_UNTRIED) {
     pthread_mutex_lock(&d->set_up_lock);
     if (atomic_load_explicit(&d->state, memory_order_relaxed) == TAGC_CUDA_UNTRIED) {
       enum tagc_cuda_condition state = set_up(d), untried = TAGC_CUDA_UNTRIED;
-      if (state == TAGC_CUDA_READY && !d->driver->trusted)
-        state = try_out(d);
-      (void)atomic_compare_exchange_strong(&d->state, &untried, state);    /* unless it has been lost meanwhile */
+      is_new = atomic_compare_exchange_strong(&d->state, &untried, state);     /* unless it has been lost meanwhile */
     }
     pthread_mutex_unlock(&d->set_up_lock);
   }
+  if (is_new)
+    try_codecs(d);
   return atomic_load_explicit(&d->state, memory_order_acquire);
+}
+
+/* -- which codecs are trusted ---------------------------------------------------------------------------------------- */
+
+/* 0 where the codec does not run on GPUs. */
+static uint32_t bit_of(const struct tagc_codec *codec)
+{
+  for (int i = 0; tagc_codecs[i]; i++)
+    if (tagc_codecs[i] == codec)
+      return tagc_cuda_codec_of(codec) ? UINT32_C(1) << i : 0;
+  return 0;
+}
+
+/* Its kernels are new to this GPU, or its driver has just made them: are they right? */
+static void try_codec(struct tagc_cuda_device *d, const struct tagc_codec *codec, uint32_t bit)
+{
+  char words[160];
+  const enum tagc_proof proof = d->driver->trusted ? TAGC_PROOF_RIGHT
+                                                   : tagc_device_prove(&d->base, codec, d->service, words, sizeof words);
+  if (proof == TAGC_PROOF_RIGHT) {
+    atomic_fetch_or(&d->right, bit);
+    return;
+  }
+  if (proof == TAGC_PROOF_WRONG) {
+    atomic_fetch_or(&d->wrong, bit);
+    tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: calls with codec %s pass: a made-up gradient does not come out as on the "
+             "host: %s", d->ordinal, codec->name, words);
+  } else if (!(d->put_off & bit)) {
+    d->put_off |= bit;
+    tagc_log(TAGC_LOG_WARN, "kernels", "GPU %d: calls with codec %s pass until it can be tried out: %s", d->ordinal, codec->name,
+             words);
+  }
+}
+
+/* Tries the codec out where nothing is known of it: the first time, or again where memory or the driver failed then. */
+static bool is_trusted(struct tagc_cuda_device *d, const struct tagc_codec *codec)
+{
+  const uint32_t bit = bit_of(codec);
+  bool is_tried_here = false;
+  if (!((atomic_load(&d->right) | atomic_load(&d->wrong)) & bit)) {
+    pthread_mutex_lock(&d->proof_lock);
+    is_tried_here = d->proving;    /* who comes here meanwhile is the proof itself */
+    if (!is_tried_here && !((atomic_load(&d->right) | atomic_load(&d->wrong)) & bit)) {
+      d->proving = true;
+      try_codec(d, codec, bit);
+      d->proving = false;
+    }
+    pthread_mutex_unlock(&d->proof_lock);
+  }
+  return is_tried_here || (atomic_load(&d->right) & bit);
+}
+
+static void try_codecs(struct tagc_cuda_device *d)
+{
+  bool all = atomic_load(&d->state) == TAGC_CUDA_READY;
+  for (int i = 0; tagc_codecs[i] && atomic_load(&d->state) == TAGC_CUDA_READY; i++)
+    if (bit_of(tagc_codecs[i]) && !is_trusted(d, tagc_codecs[i]))
+      all = false;
+  if (all && !d->driver->trusted)
+    tagc_log(TAGC_LOG_INFO, "kernels", "GPU %d: made-up gradients come out as on the host", d->ordinal);
 }
 
 /* -- the context ----------------------------------------------------------------------------------------------------- */
@@ -200,8 +243,7 @@ bool tagc_cuda_did(struct tagc_cuda_device *d, int error, const char *call)
   return tagc_cuda_good(error, call);
 }
 
-/* Was it set up, and has its context ended since? */
-static bool is_lost(struct tagc_cuda_device *d)
+bool tagc_cuda_is_lost(struct tagc_cuda_device *d)
 {
   const enum tagc_cuda_condition state = atomic_load_explicit(&d->state, memory_order_acquire);
   const int error = state == TAGC_CUDA_READY || state == TAGC_CUDA_CRIPPLED ? context_error(d) : 0;
@@ -213,7 +255,7 @@ static bool is_lost(struct tagc_cuda_device *d)
 static bool enter(struct tagc_cuda_device *d, struct tagc_cuda_visit *visit)
 {
   *visit = (struct tagc_cuda_visit){d, CAPTURE_RELAXED};
-  if (is_lost(d) || !tagc_cuda_did(d, d->driver->context_push(d->context), "cuCtxPushCurrent"))
+  if (tagc_cuda_is_lost(d) || !tagc_cuda_did(d, d->driver->context_push(d->context), "cuCtxPushCurrent"))
     return false;
   (void)d->driver->capture_mode(&visit->capture_mode);
   return true;
@@ -292,7 +334,8 @@ static bool cuda_layout(const struct tagc_device *self, const struct tagc_codec 
 {
   const struct tagc_cuda_codec *its = tagc_cuda_codec_of(codec);
   struct tagc_cuda_visit visit;
-  return its && tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) && its->layout(codec, shape, out);
+  return its && tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) && its->layout(codec, shape, out) &&
+         is_trusted(tagc_cuda_device_of(self), codec);
 }
 
 /* `what`: for the log. */
@@ -397,10 +440,14 @@ bool tagc_device_cuda_is_there(const char **why)
 
 static struct tagc_cuda_device *start(struct tagc_cuda_device *d, int ordinal)
 {
+  pthread_mutexattr_t recursive;
+  pthread_mutexattr_init(&recursive);
+  pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
   d->base = functions;
   d->driver = tagc_cuda_driver(NULL);
   d->ordinal = ordinal;
   pthread_mutex_init(&d->set_up_lock, NULL);
+  pthread_mutex_init(&d->proof_lock, &recursive);
   pthread_mutex_init(&d->lock, NULL);
   return d;
 }
@@ -417,7 +464,7 @@ const struct tagc_device *tagc_device_cuda(int ordinal)
   pthread_mutex_lock(&lock);
   if (!devices[i]) {
     devices[i] = start(&first[i], i == MOST_DEVICES ? -1 : i);
-  } else if (is_lost(devices[i])) {
+  } else if (tagc_cuda_is_lost(devices[i])) {
     struct tagc_cuda_device *another = calloc(1, sizeof *another);
     if (another)                    /* else the lost one has to do: it says no to everything */
       devices[i] = start(another, i);

@@ -7,82 +7,103 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/carve.h"
 #include "kernels/codec_bits.h"
 #include "kernels/residual.h"
 
 enum {
   RANKS = 2,
-  CALLS = 2,                       /* the second one has a residual */
-  ELEMENTS = 20011,                /* of a shard: no block size divides it */
-  KEEP_PPM = 250000,               /* enough for a sketch */
+  CALLS = 3,                       /* the second has a residual and a value that is not finite, so the third one's is void */
+  NONFINITE = 1, VOID = 2,         /* of them, from 0 on */
+  PART = 20011,                    /* elements: no block size divides it */
+  ANYTHING = 0xa5,                 /* is in memory at first, on both sides: what pads is compared, too */
 };
 
-/* What a codec is tried with. */
-static const struct { enum tagc_dtype dtype; enum tagc_storage residual; } variants[] = {
-  {TAGC_FLOAT32, TAGC_STORAGE_INT8}, {TAGC_BFLOAT16, TAGC_STORAGE_FP32}, {TAGC_FLOAT16, TAGC_STORAGE_BF16},
+/* What a codec is tried with; shards of n elements. */
+static const struct variant {
+  enum tagc_dtype dtype;
+  enum tagc_storage residual;
+  uint32_t n, keep_ppm;            /* enough for a sketch */
+  bool large;                      /* of several chunks: for codecs that have them */
+} variants[] = {
+  {TAGC_FLOAT32, TAGC_STORAGE_INT8, PART, 250000, false}, {TAGC_BFLOAT16, TAGC_STORAGE_FP32, PART, 250000, false},
+  {TAGC_FLOAT16, TAGC_STORAGE_BF16, PART, 250000, false}, {TAGC_FLOAT32, TAGC_STORAGE_NONE, PART, 250000, false},
+  {TAGC_BFLOAT16, TAGC_STORAGE_BF16, 7 * PART, 500000, true},
+};
+
+/* A rank's call, and what else belongs to it. */
+struct piece {
+  struct tagc_job job;
+  int64_t *words;
+  void *flushed;
+  uint8_t *memory;                 /* of all */
 };
 
 /* A rank on the host. */
 struct played {
-  struct tagc_job job;
+  struct piece its;
   struct tagc_codec_stats stats;
-  uint8_t *memory;
 };
 
-/* The first rank on the device; where its parts are in one piece of memory. */
+/* The first rank on the device. */
 struct tried {
   const struct tagc_device *device;
   const struct tagc_codec *codec;
   void *stream;
-  struct tagc_job job;
-  uint8_t *memory;
+  struct piece its;
   uint8_t *seen;                   /* on the host: what is compared */
+  enum tagc_proof proof;
   char *why;
   size_t size;
 };
 
-static size_t pad64(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
+static size_t bytes_of_all(const struct tagc_shape *shape) { return RANKS * shape->n * tagc_dtype_size(shape->dtype); }
 
-/* Places send, recv and residual behind the payloads at `base`, which may be NULL; returns the bytes of all. */
-static size_t carve(struct tagc_job *job, uint8_t *base)
+/* Points into the memory, which may be NULL; returns the bytes that are needed. */
+static size_t carve(struct piece *its, const struct tagc_device *device)
 {
-  const size_t shard = pad64(job->shape.n * tagc_dtype_size(job->shape.dtype) + 64);
-  size_t used = pad64(tagc_job_carve(job, base));
-  job->send = base + used;
-  used += RANKS * shard;
-  job->recv = base + used;
-  used += shard;
-  job->residual = base + used;
-  return used + pad64(tagc_residual_bytes(&job->shape));
+  struct tagc_job *job = &its->job;
+  size_t used = tagc_job_carve(job, its->memory);
+  const size_t residual = tagc_residual_bytes(&job->shape);
+  void *there = tagc_carve(its->memory, &used, residual);
+  job->residual = residual ? there : NULL;
+  job->send = tagc_carve(its->memory, &used, bytes_of_all(&job->shape));
+  job->recv = tagc_carve(its->memory, &used, bytes_of_all(&job->shape) / RANKS);
+  its->flushed = tagc_carve(its->memory, &used, bytes_of_all(&job->shape));
+  its->words = tagc_carve(its->memory, &used, TAGC_TOLD_WORDS * sizeof *its->words);
+  there = tagc_carve(its->memory, &used, device ? device->health_bytes : 0);
+  job->health = device && device->health_bytes ? there : NULL;
+  return used;
 }
 
-/* Of many sizes, some of them zero, one that is not finite. */
+/* Of many sizes, some of them zero. */
 static float element(uint64_t place)
 {
   const uint64_t mixed = tagc_mix64(place + 1);
   const uint32_t exponent = 100 + (uint32_t)(mixed >> 32) % 24, sign = (uint32_t)(mixed >> 63) << 31;
-  if (mixed % 64 == 0)
-    return 0;
-  return tagc_float_of(place % (2 * ELEMENTS) == 4321 ? 0x7f800000u : sign | exponent << 23 | ((uint32_t)mixed & 0x7fffff));
+  return mixed % 64 == 0 ? 0 : tagc_float_of(sign | exponent << 23 | ((uint32_t)mixed & 0x7fffff));
 }
 
 static void fill(const struct tagc_job *job, int call)
 {
+  void *send = (void *)(uintptr_t)job->send;
   for (uint64_t i = 0; i < RANKS * job->shape.n; i++)
-    tagc_store((void *)(uintptr_t)job->send, i, job->shape.dtype, element(((uint64_t)call << 32 | (uint64_t)job->rank << 24) + i));
+    tagc_store(send, i, job->shape.dtype, element(((uint64_t)call << 32 | (uint64_t)job->rank << 24) + i));
+  for (uint64_t shard = 0; shard < RANKS && call == NONFINITE; shard++)
+    tagc_store(send, shard * job->shape.n + 4321, job->shape.dtype, tagc_float_of(0x7f800000u));
 }
 
 static bool start_played(struct played *rank, const struct tagc_codec *codec, const struct tagc_shape *shape, int number)
 {
-  *rank = (struct played){.job = {.shape = *shape, .rank = number, .scale = 0.5f, .divisor = RANKS, .residual_empty = true}};
-  if (!codec->layout(shape, &rank->job.layout))
+  struct tagc_job *job = &rank->its.job;
+  *rank = (struct played){.its.job = {.shape = *shape, .rank = number, .scale = 0.5f, .divisor = RANKS}};
+  if (!codec->layout(shape, &job->layout))
     return false;
-  rank->memory = aligned_alloc(64, pad64(carve(&rank->job, NULL)));
-  if (!rank->memory)
+  rank->its.memory = aligned_alloc(64, carve(&rank->its, NULL));
+  if (!rank->its.memory)
     return false;
-  carve(&rank->job, rank->memory);
-  rank->job.stats = &rank->stats;
-  memset(rank->job.residual, 0, tagc_residual_bytes(shape));         /* nobody writes what pads it */
+  memset(rank->its.memory, ANYTHING, carve(&rank->its, NULL));
+  job->stats = &rank->stats;
   return true;
 }
 
@@ -91,17 +112,15 @@ static uint8_t *part(uint8_t *all, int shard, size_t bytes) { return all + (size
 /* What the exchange does between two ranks. */
 static void exchange_exponents(struct played ranks[RANKS])
 {
-  const size_t bytes = RANKS * ranks[0].job.layout.exponent_bytes;
-  for (size_t i = 0; i < bytes; i++) {
-    const uint8_t a = ranks[0].job.exponents[i], b = ranks[1].job.exponents[i];
-    ranks[0].job.exponents[i] = ranks[1].job.exponents[i] = a > b ? a : b;
-  }
+  struct tagc_job *a = &ranks[0].its.job, *b = &ranks[1].its.job;
+  for (size_t i = 0; i < RANKS * a->layout.exponent_bytes; i++)
+    a->exponents[i] = b->exponents[i] = a->exponents[i] > b->exponents[i] ? a->exponents[i] : b->exponents[i];
 }
 
 static void exchange_payloads(struct played ranks[RANKS])
 {
   for (int to = 0; to < RANKS; to++) {
-    const struct tagc_job *from = &ranks[1 - to].job, *job = &ranks[to].job;
+    const struct tagc_job *from = &ranks[1 - to].its.job, *job = &ranks[to].its.job;
     const size_t message = job->layout.message_bytes, sketch = job->layout.sketch_count;
     memcpy(part(job->message_in, 1 - to, message), part(from->message_out, to, message), message);
     for (size_t i = 0; i < sketch; i++)            /* the own part of a sketch is zero */
@@ -109,119 +128,160 @@ static void exchange_payloads(struct played ranks[RANKS])
   }
 }
 
-static bool fails(const struct tried *t, const char *what)
+/* The first verdict stays. */
+static bool ends(struct tried *t, enum tagc_proof proof, const char *what)
 {
-  snprintf(t->why, t->size, "codec %s: %s", t->codec->name, what);
+  if (t->proof == TAGC_PROOF_RIGHT)
+    snprintf(t->why, t->size, "codec %s: %s", t->codec->name, what);
+  if (t->proof == TAGC_PROOF_RIGHT)
+    t->proof = proof;
   return false;
 }
 
+static bool fails(struct tried *t) { return ends(t, TAGC_PROOF_UNTRIED, "the device fails"); }
+
 /* Are so many bytes of the device those of the host? */
-static bool same(const struct tried *t, const char *what, const void *host, const void *there, size_t bytes)
+static bool same(struct tried *t, const char *what, const void *host, const void *there, size_t bytes)
 {
   if (!bytes)
     return true;
   if (!t->device->get(t->device, t->seen, there, bytes, t->stream))
-    return fails(t, "the device fails");
-  return memcmp(t->seen, host, bytes) == 0 || fails(t, what);
+    return fails(t);
+  return memcmp(t->seen, host, bytes) == 0 || ends(t, TAGC_PROOF_WRONG, what);
 }
 
-static bool put(const struct tried *t, void *there, const void *host, size_t bytes)
+static bool put(struct tried *t, void *there, const void *host, size_t bytes)
 {
-  return !bytes || t->device->put(t->device, there, host, bytes, t->stream) || fails(t, "the device fails");
+  return !bytes || t->device->put(t->device, there, host, bytes, t->stream) || fails(t);
 }
 
-/* One call, whose gradient is there. */
-static bool try_call(struct tried *t, struct played ranks[RANKS])
+/* What a rank sends; its gradient is there. */
+static bool try_sending(struct tried *t, struct played ranks[RANKS])
 {
   const struct tagc_codec *codec = t->codec;
   const struct tagc_device *device = t->device;
-  struct tagc_job *job = &t->job, *host = &ranks[0].job;
+  struct tagc_job *job = &t->its.job, *host = &ranks[0].its.job;
   const size_t exponents = RANKS * host->layout.exponent_bytes, message = host->layout.message_bytes;
-  const size_t sketch = host->layout.sketch_count * sizeof(int32_t), size = tagc_dtype_size(host->shape.dtype);
   for (int r = 0; r < RANKS && codec->prepare; r++)
-    codec->prepare(&ranks[r].job);
-  if (!put(t, (void *)(uintptr_t)job->send, host->send, RANKS * host->shape.n * size) ||
+    codec->prepare(&ranks[r].its.job);
+  if (!put(t, (void *)(uintptr_t)job->send, host->send, bytes_of_all(&host->shape)) ||
       !device->prepare(device, codec, job, t->stream))
-    return fails(t, "the device fails");
+    return fails(t);
   if (!same(t, "exponents differ", host->exponents, job->exponents, exponents))
     return false;
   exchange_exponents(ranks);
   for (int r = 0; r < RANKS; r++)
-    codec->encode(&ranks[r].job);
+    codec->encode(&ranks[r].its.job);
   exchange_payloads(ranks);
   if (!put(t, job->exponents, host->exponents, exponents) || !device->encode(device, codec, job, t->stream))
-    return fails(t, "the device fails");
-  if (!same(t, "a message differs", part(host->message_out, 1, message), part(job->message_out, 1, message), message) ||
-      !same(t, "a sketch differs", host->sketch_out, job->sketch_out, RANKS * sketch) ||
-      !same(t, "a residual differs", host->residual, job->residual, tagc_residual_bytes(&host->shape)))
-    return false;
-  for (int r = 0; r < RANKS; r++)
-    codec->decode(&ranks[r].job);
-  if (!put(t, part(job->message_in, 1, message), part(host->message_in, 1, message), message) ||
-      !put(t, job->sketch_in, host->sketch_in, sketch) || !device->decode(device, codec, job, t->stream) ||
-      !device->settle(device, job, NULL, t->stream))
-    return fails(t, "the device fails");
-  return same(t, "a result differs", host->recv, job->recv, host->shape.n * size);
+    return fails(t);
+  return same(t, "a message differs", part(host->message_out, 1, message), part(job->message_out, 1, message), message) &&
+         same(t, "a sketch differs", host->sketch_out, job->sketch_out, RANKS * host->layout.sketch_count * sizeof(int32_t)) &&
+         same(t, "a residual differs", host->residual, job->residual, tagc_residual_bytes(&host->shape));
 }
 
+/* What it makes of what it gets. It ends the call by the words of a host's ranks, or by itself. */
+static bool try_receiving(struct tried *t, struct played ranks[RANKS], bool by_words)
+{
+  const struct tagc_device *device = t->device;
+  struct tagc_job *job = &t->its.job, *host = &ranks[0].its.job;
+  const size_t message = host->layout.message_bytes, sketch = host->layout.sketch_count * sizeof(int32_t);
+  int64_t words[TAGC_TOLD_WORDS];
+  for (int r = 0; r < RANKS; r++)
+    t->codec->decode(&ranks[r].its.job);
+  if (!put(t, part(job->message_in, 1, message), part(host->message_in, 1, message), message) ||
+      !put(t, job->sketch_in, host->sketch_in, sketch) || !device->decode(device, t->codec, job, t->stream) ||
+      !device->tell(device, job, t->its.words, t->stream) ||
+      !device->settle(device, job, by_words ? t->its.words : NULL, t->stream))
+    return fails(t);
+  words[TAGC_TOLD_NONFINITE] = host->nonfinite_seen;
+  words[TAGC_TOLD_SURPLUS] = host->surplus_seen;
+  return same(t, "a result differs", host->recv, job->recv, bytes_of_all(&host->shape) / RANKS) &&
+         same(t, "what was seen differs", words, t->its.words, sizeof words);
+}
+
+/* What is left in the residual is sent in full. */
+static bool try_flush(struct tried *t, struct played ranks[RANKS])
+{
+  tagc_residual_flush(&ranks[0].its.job, ranks[0].its.flushed);
+  if (!t->device->flush(t->device, &t->its.job, t->its.flushed, t->stream))
+    return fails(t);
+  return same(t, "a flush differs", ranks[0].its.flushed, t->its.flushed, bytes_of_all(&t->its.job.shape));
+}
+
+/* A host is told that a residual is void; what counts by itself has to know. */
 static bool try_calls(struct tried *t, struct played ranks[RANKS])
 {
+  struct tagc_job *job = &t->its.job;
   for (int call = 0; call < CALLS; call++) {
+    const bool is_void = call == 0 || call == VOID;
     for (int r = 0; r < RANKS; r++) {
-      ranks[r].job.seed = (uint64_t)call + 1;
-      ranks[r].job.residual_empty = call == 0;
-      fill(&ranks[r].job, call);
+      ranks[r].its.job.seed = (uint64_t)call + 1;
+      ranks[r].its.job.residual_empty = is_void;
+      fill(&ranks[r].its.job, call);
     }
-    t->job.seed = ranks[0].job.seed;
-    t->job.residual_empty = ranks[0].job.residual_empty;
-    t->job.cycle = t->job.residual_cycle = (uint64_t)call + 1;
-    if (!try_call(t, ranks))
+    job->seed = ranks[0].its.job.seed;
+    job->residual_empty = job->health ? call == 0 : is_void;
+    job->residual_cycle = (uint64_t)call;
+    job->cycle = job->residual_cycle + 1;
+    if (!try_sending(t, ranks) || !try_receiving(t, ranks, call == NONFINITE))
       return false;
   }
-  return true;
+  for (int r = 0; r < RANKS; r++)
+    ranks[r].its.job.residual_empty = false;
+  job->residual_empty = false;
+  job->residual_cycle = CALLS;
+  return try_flush(t, ranks);
+}
+
+static bool start_tried(struct tried *t, size_t bytes)
+{
+  void *health = t->its.job.health;
+  memset(t->seen, ANYTHING, bytes);
+  return put(t, t->its.memory, t->seen, bytes) &&
+         (!health || t->device->clear(t->device, health, t->device->health_bytes, t->stream) || fails(t));
 }
 
 /* A codec with one kind of gradient: memory, and what is done with it. */
 static bool try_variant(struct tried *t, const struct tagc_shape *shape)
 {
   const struct tagc_device *device = t->device;
+  struct tagc_job *job = &t->its.job;
   struct played ranks[RANKS] = {0};
   bool good = true;
   for (int r = 0; r < RANKS; r++)
     good = good && start_played(&ranks[r], t->codec, shape, r);
-  if (good) {
-    t->job = ranks[0].job;
-    good = device->layout(device, t->codec, shape, &t->job.layout);
-  }
-  const size_t bytes = carve(&t->job, NULL);
-  t->memory = good ? device->alloc(device, bytes, t->stream) : NULL;
+  t->its = (struct piece){.job = ranks[0].its.job};
+  good = good && device->layout(device, t->codec, shape, &job->layout);
+  const size_t bytes = good ? carve(&t->its, device) : 0;
+  t->its.memory = good ? device->alloc(device, bytes, t->stream) : NULL;
   t->seen = malloc(bytes);
-  carve(&t->job, t->memory);
-  t->job.tally = t->memory ? device->tally_make(device, t->stream) : NULL;
-  t->job.stats = &ranks[1].stats;  /* of a device that does not count by itself */
-  good = t->memory && t->seen && (t->job.tally || device->host_reads);
-  good = !good ? fails(t, "no memory to try it")
-       : !device->clear(device, t->job.residual, tagc_residual_bytes(shape), t->stream) ? fails(t, "the device fails")
-                                                                                         : try_calls(t, ranks);
-  device->release(device, t->memory, t->stream);
-  device->tally_free(device, t->job.tally, NULL);
+  if (t->its.memory)
+    carve(&t->its, device);
+  job->tally = t->its.memory ? device->tally_make(device, t->stream) : NULL;
+  job->stats = &ranks[1].stats;    /* of a device that does not count by itself */
+  good = t->its.memory && t->seen && (job->tally || device->host_reads);
+  good = good ? start_tried(t, bytes) && try_calls(t, ranks) : ends(t, TAGC_PROOF_UNTRIED, "no memory to try it");
+  device->release(device, t->its.memory, t->stream);
+  device->tally_free(device, job->tally, NULL);
   free(t->seen);
   for (int r = 0; r < RANKS; r++)
-    free(ranks[r].memory);
+    free(ranks[r].its.memory);
   return good;
 }
 
-bool tagc_device_prove(const struct tagc_device *device, void *stream, char *why, size_t size)
+enum tagc_proof tagc_device_prove(const struct tagc_device *device, const struct tagc_codec *codec, void *stream, char *why,
+                                  size_t size)
 {
-  for (const struct tagc_codec *const *codec = tagc_codecs; *codec; codec++)
-    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
-      const struct tagc_shape shape = {
-        .n = ELEMENTS, .nranks = RANKS, .dtype = variants[i].dtype, .keep_ppm = KEEP_PPM, .residual = variants[i].residual,
-      };
-      struct tried tried = {.device = device, .codec = *codec, .stream = stream, .why = why, .size = size};
-      struct tagc_layout layout;
-      if (device->layout(device, *codec, &shape, &layout) && !try_variant(&tried, &shape))
-        return false;
-    }
-  return true;
+  struct tried tried = {.device = device, .codec = codec, .stream = stream, .proof = TAGC_PROOF_RIGHT, .why = why, .size = size};
+  bool good = true;
+  for (size_t i = 0; i < sizeof variants / sizeof *variants && good; i++) {
+    const struct variant *v = &variants[i];
+    const struct tagc_shape shape = {
+      .n = v->n, .nranks = RANKS, .dtype = v->dtype, .keep_ppm = v->keep_ppm, .residual = v->residual,
+    };
+    if (codec->needs_residual || !v->large)
+      good = (codec->needs_residual && !v->residual) || try_variant(&tried, &shape);
+  }
+  return tried.proof;
 }

@@ -80,8 +80,11 @@ static void too_small(void)
   EXPECT(d->alloc(d, 600 * KIB, NULL) == large);
 }
 
+/* Of four GPUs three are used. */
 static void peers(void)
 {
+  for (int ordinal = 0; ordinal < 3; ordinal++)
+    EXPECT(life_device(ordinal)->alloc(life_device(ordinal), 1, NULL));
   for (int ordinal = 0; ordinal < 3; ordinal++) {
     const struct tagc_device *d = life_device(ordinal);
     void *memory = d->alloc(d, 100, NULL);
@@ -90,10 +93,10 @@ static void peers(void)
     device_open(ordinal);
     MUST(cuPointerGetAttribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, (uintptr_t)memory));
     EXPECT(pool && pool == tagc_cuda_device_of(d)->pool);
-    for (int other = 0; other < 3; other++) {
+    for (int other = 0; other < 4; other++) {
       CUmemAccess_flags flags;
       MUST(cuMemPoolGetAccess(&flags, pool, &(CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, other}));
-      EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+      EXPECT(flags == (other < 3 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE));
     }
   }
 }
@@ -132,6 +135,29 @@ static void pinned(void)
     last = memory;
   }
   EXPECT(!tagc_device_host.alloc_pinned(&tagc_device_host, 1));
+}
+
+/* The host's side may be reused at once, whatever the size, and what is under way is not overwritten. */
+static void staged(void)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  enum { MOST = 40 * KIB, COUNT = 20 };
+  char *host = malloc(MOST), *there[COUNT];
+  for (int i = 0; i < COUNT; i++) {
+    const size_t bytes = i == 7 ? MOST : 3 * KIB;
+    there[i] = d->alloc(d, bytes, stream);
+    memset(host, i, bytes);
+    EXPECT(there[i] && d->put(d, there[i], host, bytes, stream));
+    memset(host, -1, bytes);
+  }
+  for (int i = 0; i < COUNT; i++) {
+    EXPECT(d->get(d, host, there[i], 3 * KIB, stream));
+    for (int k = 0; k < 3 * KIB; k++)
+      EXPECT(host[k] == i);
+  }
+  free(host);
 }
 
 /* -- tallies ------------------------------------------------------------------------------------------------------------ */
@@ -392,9 +418,10 @@ int main(void)
   lives("CUDA_STANDIN_MEMORY=1 CUDA_STANDIN_POOLS=0", in_order_waiting, "without pools: nothing is given back, and all is used again");
   lives("CUDA_STANDIN_LAZY=1 CUDA_STANDIN_POOLS=0", late, "without pools: what is late is not used again before its time");
   lives("CUDA_STANDIN_POOLS=0", too_small, "without pools: small pieces do not take large ones");
-  lives("CUDA_STANDIN_DEVICES=3", peers, "all devices may access the pools of the others");
+  lives("CUDA_STANDIN_DEVICES=4", peers, "the devices that are used may access the pools of one another");
   lives("CUDA_STANDIN_DEVICES=2", reaches, "which buffers kernels can work on");
   lives("", pinned, "pinned memory");
+  lives("CUDA_STANDIN_LAZY=1", staged, "copies from the host, which may write there again");
   lives("CUDA_STANDIN_LAZY=1", tallies, "tallies are read late, one call after the other");
   lives("CUDA_STANDIN_LAZY=1", tallies_again, "tallies that are given back, and used again");
   lives("CUDA_STANDIN_LAZY=1", denser, "is the gradient too dense: the answer is that of the last time");

@@ -22,12 +22,14 @@ static void says(const char *environment, void (*scenario)(void), const char *wo
     child_show(status);
 }
 
-static bool has_layout(const struct tagc_device *d)
+static bool runs(const struct tagc_device *d, const char *codec)
 {
-  const struct tagc_shape shape = {.n = 100, .nranks = 2};
+  const struct tagc_shape shape = {.n = 100, .nranks = 2, .keep_ppm = 10000, .residual = TAGC_STORAGE_FP32};
   struct tagc_layout layout;
-  return d->layout(d, tagc_codec_find("q8"), &shape, &layout);
+  return d->layout(d, tagc_codec_find(codec), &shape, &layout);
 }
+
+static bool has_layout(const struct tagc_device *d) { return runs(d, "q8"); }
 
 /* -- no driver, or none that can do it ---------------------------------------------------------------------------------- */
 static void no_driver(void)
@@ -112,6 +114,82 @@ static void check_drivers(void)
        "GPUs that are not there");
 }
 
+/* -- proofs -------------------------------------------------------------------------------------------------------------- */
+
+static const char *const codecs[] = {"none", "bf16", "q8", "q4", "q2", "sparse", "lhc"};
+enum { CODECS = sizeof codecs / sizeof *codecs };
+
+static int (*real_launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+static bool launched[TAGC_CUDA_KERNEL_COUNT];
+static void *left_out;             /* a kernel that does nothing on this GPU */
+
+static int launch(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                  unsigned block_z, unsigned shared, void *stream, void **parameters, void **extra)
+{
+  const struct tagc_cuda_launcher *its = &tagc_cuda_device_of(tagc_device_cuda(0))->launcher;
+  left_out = its->function[tagc_dense_decode_q4_kernel];
+  for (int i = 0; i < TAGC_CUDA_KERNEL_COUNT; i++)
+    launched[i] |= function == its->function[i];
+  return function == left_out ? 0 : real_launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream,
+                                                parameters, extra);
+}
+
+/* What is wrong with one codec is no reason against the others, and is never tried again. */
+static void one_is_wrong(void)
+{
+  const struct tagc_device *d = life_device(0);
+  struct tagc_cuda_driver *driver = (struct tagc_cuda_driver *)(uintptr_t)tagc_cuda_driver(NULL);
+  struct sim sim = life_sim("q8", TAGC_STORAGE_FP32);
+  real_launch = driver->launch;
+  driver->launch = launch;
+  for (int again = 0; again < 2; again++)
+    for (int i = 0; i < CODECS; i++)
+      EXPECT(runs(d, codecs[i]) == (strcmp(codecs[i], "q4") != 0));
+  for (int i = 0; i < TAGC_CUDA_KERNEL_COUNT; i++)           /* what is launched first later might have to be loaded */
+    EXPECT(launched[i] || i == tagc_lhc_recover_kernel);     /* which is launched otherwise */
+  EXPECT(left_out && life_whole(d, &sim, 2, NULL));
+  tagc_cuda_device_of(d)->launcher.launch = real_launch;
+  EXPECT(!runs(d, "q4"));
+  sim_free(&sim);
+}
+
+/* What failed once is tried again, and what was tried is not. */
+static void one_is_late(void)
+{
+  const struct tagc_device *d = life_device(0);
+  const struct tagc_cuda_device *its = tagc_cuda_device_of(d);
+  void *memory = d->alloc(d, 1, NULL);       /* sets up */
+  uint32_t known = its->right;
+  EXPECT(memory && !its->wrong && its->put_off && !(known & its->put_off));
+  for (int i = 0; i < CODECS; i++)
+    EXPECT(runs(d, codecs[i]) && (its->right & known) == known);
+  known = its->right;
+  EXPECT(known == (1u << CODECS) - 1);
+}
+
+static void none_can_be_tried(void)
+{
+  const struct tagc_device *d = life_device(0);
+  for (int again = 0; again < 2; again++)
+    for (int i = 0; i < CODECS; i++)
+      EXPECT(!runs(d, codecs[i]));
+  EXPECT(!tagc_cuda_device_of(d)->wrong);
+}
+
+static void check_proofs(void)
+{
+  says("CUDA_STANDIN_PROOF=1", one_is_wrong,
+       "GPU 0: calls with codec q4 pass: a made-up gradient does not come out as on the host: codec q4: a result differs",
+       "a codec that is wrong on this GPU, and others that are not");
+  says("CUDA_STANDIN_PROOF=1 CUDA_STANDIN_FAULT=copy:40", one_is_late,
+       "pass until it can be tried out: codec none: the device fails|CUDA_ERROR_UNKNOWN (999)", "a copy fails, and the codec is tried later");
+  says("CUDA_STANDIN_PROOF=1 CUDA_STANDIN_FAULT=alloc:2", one_is_late, "pass until it can be tried out|CUDA_ERROR_OUT_OF_MEMORY (2)",
+       "and where there is no memory");
+  says("CUDA_STANDIN_PROOF=1 CUDA_STANDIN_FAULT=alloc:2+", none_can_be_tried,
+       "GPU 0: calls with codec q8 pass until it can be tried out|GPU 0: calls with codec lhc pass until it can be tried out",
+       "there never is any");
+}
+
 /* -- calls that fail ---------------------------------------------------------------------------------------------------- */
 
 /* A life in which a call may fail, and those after it, which do not unless that was the set-up. */
@@ -178,22 +256,41 @@ static void unsure(void)
   const struct tagc_device *d = life_device(0);
   void *tally = d->tally_make(d, NULL);
   bool answer;
-  EXPECT(tally && !d->tally_mark(d, tally, TAGC_MARK_DECODED, NULL) && !d->tally_denser(d, tally, NULL, &answer) && !answer);
+  EXPECT(tally && !d->tally_mark(d, tally, TAGC_MARK_DECODED, NULL) && d->tally_denser(d, tally, NULL, &answer) && !answer);
   device_open(0);
   MUST(cuCtxSynchronize());
   d->tally_free(d, tally, NULL);
   EXPECT(d->tally_make(d, NULL) != tally);
 }
 
-/* A pool that not all peers may access is not used. */
-static void closed_pool(void)
+static bool is_of_pool(int ordinal)
 {
-  const struct tagc_device *d = life_device(0);
+  const struct tagc_device *d = life_device(ordinal);
   void *memory = d->alloc(d, 1, NULL);
   CUmemoryPool pool;
-  device_open(0);
+  EXPECT(memory);
+  device_open(ordinal);
   MUST(cuPointerGetAttribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, (uintptr_t)memory));
-  EXPECT(memory && !pool);
+  return pool;
+}
+
+/* A pool that a peer may not access is not used. */
+static void closed_pool(void) { EXPECT(is_of_pool(0) && !is_of_pool(1) && is_of_pool(0)); }
+
+/* One that is in use is: the other GPU has to do without the library. */
+static void closed_before(void)
+{
+  EXPECT(is_of_pool(0));
+  unusable(life_device(1), true);
+  EXPECT(is_of_pool(0) && has_layout(life_device(0)));
+}
+
+/* The same error of two calls. */
+static void same_error(void)
+{
+  const struct tagc_device *d = life_device(0);
+  for (int i = 0; i < 3; i++)
+    EXPECT(!d->fence_make(d) && !d->alloc(d, 1, NULL));
 }
 
 static void ended(void)
@@ -212,7 +309,7 @@ static void check_faults(void)
   each_fails("free", "CUDA_ERROR_INVALID_VALUE (1)", "cuMemFreeAsync", "");
   each_fails("launch", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)", "cuLaunchKernel for", "");
   each_fails("pointer", "CUDA_ERROR_INVALID_VALUE (1)", "cuPointerGetAttributes", "");
-  each_fails("pool", "CUDA_ERROR_NOT_SUPPORTED (801)", "cuMemPoolCreate|cuMemPoolSetAccess", "CUDA_STANDIN_DEVICES=2");
+  each_fails("pool", "CUDA_ERROR_NOT_SUPPORTED (801)", "cuMemPoolCreate", "CUDA_STANDIN_DEVICES=2");
   each_fails("sync", "CUDA_ERROR_LAUNCH_FAILED (719)", "cuStreamSynchronize|cuEventSynchronize", "");
   each_fails("wait", "CUDA_ERROR_INVALID_HANDLE (400)", "cuStreamWaitEvent", "");
   each_fails("alloc", "CUDA_ERROR_OUT_OF_MEMORY (2)", "cuMemAlloc", "CUDA_STANDIN_POOLS=0");
@@ -221,8 +318,14 @@ static void check_faults(void)
        "work that fails when it runs: every later call does, and the log says it once");
   says("CUDA_STANDIN_FAULT=launch:3=201", stays, "cuLaunchKernel for an encoder: CUDA_ERROR_INVALID_CONTEXT (201)",
        "a stream of another context is that call's trouble alone");
-  says("CUDA_STANDIN_DEVICES=2 CUDA_STANDIN_FAULT=pool:2", closed_pool, "cuMemPoolSetAccess: CUDA_ERROR_NOT_SUPPORTED (801)",
+  says("CUDA_STANDIN_DEVICES=2 CUDA_STANDIN_FAULT=pool:3", closed_pool, "cuMemPoolSetAccess: CUDA_ERROR_NOT_SUPPORTED (801)",
        "a pool that is closed to a peer is not used");
+  says("CUDA_STANDIN_DEVICES=2 CUDA_STANDIN_FAULT=pool:4", closed_before,
+       "GPU 1: every call passes: cuMemPoolSetAccess for the pool of another GPU: CUDA_ERROR_NOT_SUPPORTED (801)",
+       "a GPU that is not let into a pool in use");
+  says("CUDA_STANDIN_FAULT=event:1+,alloc:2+", same_error,
+       "cuEventCreate: CUDA_ERROR_OUT_OF_MEMORY (2)|cuMemAllocFromPoolAsync: CUDA_ERROR_OUT_OF_MEMORY (2)",
+       "an error of two calls is told twice");
   says("CUDA_STANDIN_FAULT=event:12", unsure, "cuEventRecord: CUDA_ERROR_OUT_OF_MEMORY (2)", "counts of which no event tells");
   lives("CUDA_STANDIN_FAULT=copy:4+=4", ended, "at the driver's end nothing is said");
 }
@@ -299,6 +402,7 @@ static void check_resets(void)
 int main(void)
 {
   check_drivers();
+  check_proofs();
   check_faults();
   check_resets();
   return tap_done();
