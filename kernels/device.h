@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 #include "kernels/codec.h"
+#include "kernels/row.h"
 
 /* Moments of a call, in their order. SUMMED: the sums inside a host are there. */
 enum tagc_mark { TAGC_MARK_BEGUN, TAGC_MARK_SUMMED, TAGC_MARK_ENCODED, TAGC_MARK_EXCHANGED, TAGC_MARK_DECODED, TAGC_MARKS };
@@ -63,6 +64,9 @@ struct tagc_device {
   bool (*encode)(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream);
   bool (*decode)(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream);
   bool (*flush)(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream);
+
+  /* Adds what is in the foreign shards to words of the device, as tagc_row_count() does. */
+  bool (*count)(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *words, void *stream);
 
   /* After decode, what this rank has seen of the call, as words of the device. */
   bool (*tell)(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream);

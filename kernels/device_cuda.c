@@ -329,6 +329,16 @@ static bool cuda_flush(const struct tagc_device *self, struct tagc_job *job, voi
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuLaunchKernel for a flush"));
 }
 
+static bool cuda_count(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *words,
+                       void *stream)
+{
+  struct tagc_cuda_visit visit;
+  if (!tagc_cuda_enter_ready(self, &visit))
+    return false;
+  const int error = tagc_cuda_count(&visit.device->launcher, job, range, words, stream);
+  return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuLaunchKernel for a look at a gradient"));
+}
+
 static bool cuda_tell(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream)
 {
   const struct tagc_cuda_told told = {.counts = tagc_cuda_tally_counts(job->tally), .words = words};
@@ -374,6 +384,7 @@ static const struct tagc_device functions = {
   .encode = cuda_encode,
   .decode = cuda_decode,
   .flush = cuda_flush,
+  .count = cuda_count,
   .tell = cuda_tell,
   .settle = cuda_settle,
   .tally_make = tagc_cuda_tally_make,

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "kernels/fpmode.h"
 #include "kernels/residual.h"
 
 enum { SMALL_ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
@@ -118,6 +119,16 @@ static bool host_flush(const struct tagc_device *self, struct tagc_job *job, voi
   return true;
 }
 
+static bool host_count(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *words,
+                       void *stream)
+{
+  (void)self, (void)stream;
+  tagc_fpmode mode = tagc_fpmode_enter();
+  tagc_row_count(job, range, words);
+  tagc_fpmode_leave(mode);
+  return true;
+}
+
 static bool host_tell(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream)
 {
   (void)self, (void)stream;
@@ -184,6 +195,7 @@ const struct tagc_device tagc_device_host = {
   .encode = host_encode,
   .decode = host_decode,
   .flush = host_flush,
+  .count = host_count,
   .tell = host_tell,
   .settle = host_settle,
   .tally_make = host_tally_make,
