@@ -155,12 +155,23 @@ static bool choose_candidates(const struct tagc_device *device, const struct tag
   return any;
 }
 
-/* What a codec costs is what it reads and writes: fp32 or 16 bits, and its payload. */
-static void estimate_speeds(const struct tagc_device *device, enum tagc_dtype dtype, struct tagc_survey *survey)
+/* A codec of which nothing is known is out of the question. */
+static void estimate_costs(const struct tagc_device *device, const struct tagc_survey_question *question,
+                           struct tagc_survey *survey)
 {
-  const double bytes = (double)tagc_dtype_size(dtype) + 2;
-  for (int i = 0; i < TAGC_CANDIDATES; i++)
-    survey->of[i].encode_ns = survey->of[i].decode_ns = bytes * device->ns_per_byte;
+  const uint32_t keep = tagc_survey_keep(survey->density);
+  for (int i = 0; i < TAGC_CANDIDATES; i++) {
+    const struct tagc_candidate *candidate = &question->candidates[i];
+    struct tagc_finding *finding = &survey->of[i];
+    struct tagc_shape shape = question->shape;
+    struct tagc_gpu_cost cost;
+    shape.residual = candidate->residual;
+    shape.keep_ppm = keep;
+    if (finding->error < __builtin_inf() && device->cost(device, candidate->codec, &shape, &cost))
+      *finding = (struct tagc_finding){finding->error, cost.encode_ns, cost.decode_ns, cost.call_ns};
+    else
+      finding->error = __builtin_inf();
+  }
 }
 
 /* Where the gradient is on a device, the host waits for what was enqueued before. */
@@ -172,7 +183,7 @@ static bool survey_gradient(struct tagc_comm *comm, const struct tagc_survey_que
   seen = tagc_comms_leave_driver(&comm, 1) && seen && tagc_survey_try(question, &sample, survey);
   tagc_survey_free(&sample);
   if (seen && !comm->device->host_reads)
-    estimate_speeds(comm->device, question->shape.dtype, survey);
+    estimate_costs(comm->device, question, survey);
   return seen;
 }
 

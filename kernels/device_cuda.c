@@ -54,7 +54,7 @@ static void look_at(struct tagc_cuda_device *d, int number)
   double bytes_a_second = 2e3 * attribute(d, number, MEMORY_KHZ) * attribute(d, number, MEMORY_BITS) / 8;
   if (bytes_a_second < 1e9 * LEAST_GIGABYTES_A_PROCESSOR)
     bytes_a_second = 1e9 * LEAST_GIGABYTES_A_PROCESSOR * (d->launcher.processors ? d->launcher.processors : 1);
-  d->base.ns_per_byte = 1e9 / bytes_a_second;
+  d->ns_per_byte = 1e9 / bytes_a_second;
 }
 
 /* The kernels for this GPU: they are in the binary for many, and as code that drivers translate which are older than that,
@@ -293,6 +293,14 @@ static bool cuda_layout(const struct tagc_device *self, const struct tagc_codec 
   return its && tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) && its->layout(codec, shape, out);
 }
 
+static bool cuda_cost(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                      struct tagc_gpu_cost *out)
+{
+  struct tagc_cuda_visit visit;
+  return tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) &&
+         tagc_cuda_codec_cost(codec, shape, visit.device->ns_per_byte, out);
+}
+
 /* `what`: for the log. */
 static bool run(const struct tagc_device *self, tagc_cuda_step *step, const struct tagc_codec *codec, const struct tagc_job *job,
                 void *stream, const char *what)
@@ -380,6 +388,7 @@ static const struct tagc_device functions = {
   .fence_wait = cuda_fence_wait,
   .fence_free = cuda_fence_free,
   .layout = cuda_layout,
+  .cost = cuda_cost,
   .prepare = cuda_prepare,
   .encode = cuda_encode,
   .decode = cuda_decode,

@@ -90,6 +90,13 @@ static bool host_layout(const struct tagc_device *self, const struct tagc_codec 
   return codec->layout(shape, out);
 }
 
+static bool host_cost(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                      struct tagc_gpu_cost *out)
+{
+  (void)self, (void)codec, (void)shape, (void)out;
+  return false;
+}
+
 static bool host_prepare(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
 {
   (void)self, (void)stream;
@@ -191,6 +198,7 @@ const struct tagc_device tagc_device_host = {
   .fence_wait = host_fence,
   .fence_free = host_fence_free,
   .layout = host_layout,
+  .cost = host_cost,
   .prepare = host_prepare,
   .encode = host_encode,
   .decode = host_decode,

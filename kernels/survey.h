@@ -55,7 +55,7 @@ struct tagc_survey_sample {
  * but zeros. */
 struct tagc_finding {
   double error, encode_ns, decode_ns;
-  double call_ns;                   /* what a call takes whatever its size: measured, 0 */
+  double call_ns;                   /* of a call, whatever the number of foreign shards; 0 where times are measured */
 };
 
 struct tagc_survey {
