@@ -11,7 +11,9 @@
 /* Of a communicator, then of each slot. A number of which the largest counts goes as its negated bits: those of doubles that
  * are not negative have the order of the numbers. */
 enum { COMM_PROBES, COMM_TOGETHER, COMM_TOGETHER_NEGATED, COMM_WORDS };
-enum { SLOT_SEEN, SLOT_UNDISTURBED, SLOT_BARRED, SLOT_DENSITY, SLOT_KURTOSIS, SLOT_FINDINGS, SLOT_WORDS = SLOT_FINDINGS + 3 * TAGC_CANDIDATES };
+enum { FINDING_ERROR, FINDING_ENCODE, FINDING_DECODE, FINDING_CALL, FINDING_WORDS };
+enum { SLOT_SEEN, SLOT_UNDISTURBED, SLOT_BARRED, SLOT_DENSITY, SLOT_KURTOSIS, SLOT_FINDINGS,
+       SLOT_WORDS = SLOT_FINDINGS + FINDING_WORDS * TAGC_CANDIDATES };
 
 size_t tagc_auto_words(const struct tagc_comm *comm)
 {
@@ -50,10 +52,11 @@ void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, 
     word[SLOT_DENSITY] = for_largest(survey->density);
     word[SLOT_KURTOSIS] = for_largest(survey->kurtosis);
     for (int c = 0; c < TAGC_CANDIDATES; c++) {
-      int64_t *finding = word + SLOT_FINDINGS + 3 * c;
-      finding[0] = for_largest(survey->of[c].error);
-      finding[1] = for_largest(survey->of[c].encode_ns);
-      finding[2] = for_largest(survey->of[c].decode_ns);
+      int64_t *finding = word + SLOT_FINDINGS + FINDING_WORDS * c;
+      finding[FINDING_ERROR] = for_largest(survey->of[c].error);
+      finding[FINDING_ENCODE] = for_largest(survey->of[c].encode_ns);
+      finding[FINDING_DECODE] = for_largest(survey->of[c].decode_ns);
+      finding[FINDING_CALL] = for_largest(survey->of[c].call_ns);
     }
   }
 }
@@ -91,8 +94,9 @@ bool tagc_auto_hear(struct tagc_comm *comm, const int64_t *words)
     any |= slot->seen && slot->barred == TAGC_REASON_compressed && survey->density > 0;
     survey->kurtosis = largest(word[SLOT_KURTOSIS]);
     for (int c = 0; c < TAGC_CANDIDATES; c++) {
-      const int64_t *finding = word + SLOT_FINDINGS + 3 * c;
-      survey->of[c] = (struct tagc_finding){largest(finding[0]), largest(finding[1]), largest(finding[2])};
+      const int64_t *finding = word + SLOT_FINDINGS + FINDING_WORDS * c;
+      survey->of[c] = (struct tagc_finding){largest(finding[FINDING_ERROR]), largest(finding[FINDING_ENCODE]),
+                                           largest(finding[FINDING_DECODE]), largest(finding[FINDING_CALL])};
     }
   }
   return any && words[COMM_PROBES] && words[COMM_TOGETHER] == -words[COMM_TOGETHER_NEGATED];
@@ -151,23 +155,35 @@ static bool choose_candidates(const struct tagc_device *device, const struct tag
   return any;
 }
 
-/* What a codec costs is what it reads and writes: fp32 or 16 bits, and its payload. */
-static void estimate_speeds(const struct tagc_device *device, enum tagc_dtype dtype, struct tagc_survey *survey)
+/* A codec of which nothing is known is out of the question. */
+static void estimate_costs(const struct tagc_device *device, const struct tagc_survey_question *question,
+                           struct tagc_survey *survey)
 {
-  const double bytes = (double)tagc_dtype_size(dtype) + 2;
-  for (int i = 0; i < TAGC_CANDIDATES; i++)
-    survey->of[i].encode_ns = survey->of[i].decode_ns = bytes * device->ns_per_byte;
+  const uint32_t keep = tagc_survey_keep(survey->density);
+  for (int i = 0; i < TAGC_CANDIDATES; i++) {
+    const struct tagc_candidate *candidate = &question->candidates[i];
+    struct tagc_finding *finding = &survey->of[i];
+    struct tagc_shape shape = question->shape;
+    struct tagc_gpu_cost cost;
+    shape.residual = candidate->residual;
+    shape.keep_ppm = keep;
+    if (finding->error < __builtin_inf() && device->cost(device, candidate->codec, &shape, &cost))
+      *finding = (struct tagc_finding){finding->error, cost.encode_ns, cost.decode_ns, cost.call_ns};
+    else
+      finding->error = __builtin_inf();
+  }
 }
 
-/* The gradient is on a device: a part of it comes here. The host waits for what was enqueued before. */
-static bool survey_device(struct tagc_comm *comm, struct tagc_survey_question *question, void *stream, struct tagc_survey *survey)
+/* Where the gradient is on a device, the host waits for what was enqueued before. */
+static bool survey_gradient(struct tagc_comm *comm, const struct tagc_survey_question *question, void *stream,
+                            struct tagc_survey *survey)
 {
-  const enum tagc_dtype dtype = question->shape.dtype;
-  void *copy = tagc_comms_enter_driver(&comm, 1) ? tagc_survey_fetch(question, comm->device, stream) : NULL;
-  bool seen = tagc_comms_leave_driver(&comm, 1) && copy && tagc_survey_take(question, &tagc_device_host, survey);
-  free(copy);
-  if (seen)
-    estimate_speeds(comm->device, dtype, survey);
+  struct tagc_survey_sample sample = {0};
+  bool seen = tagc_comms_enter_driver(&comm, 1) && tagc_survey_read(question, comm->device, stream, &sample);
+  seen = tagc_comms_leave_driver(&comm, 1) && seen && tagc_survey_try(question, &sample, survey);
+  tagc_survey_free(&sample);
+  if (seen && !comm->device->host_reads)
+    estimate_costs(comm->device, question, survey);
   return seen;
 }
 
@@ -186,15 +202,14 @@ void tagc_auto_look(const struct tagc_call *call)
   struct tagc_survey_question question = {
     .shape = wanted ? comm->slots[call->slot].shape : (struct tagc_shape){0}, .rank = comm->rank, .send = call->send,
     .scale = call->scale, .stochastic = options->rounding == TAGC_ROUNDING_STOCHASTIC, .candidates = candidates,
-    .clock_ms = tagc_clock_ms,
+    .clock_ms = comm->device->host_reads ? tagc_clock_ms : NULL,
   };
   pthread_mutex_unlock(&comm->lock);
   if (!wanted || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
     return;                         /* after an abort the program may free its buffers */
   bool any = tagc_comms_enter_driver(&comm, 1) && choose_candidates(comm->device, &question.shape, candidates);
   any = tagc_comms_leave_driver(&comm, 1) && any;
-  bool seen = any && (comm->device->host_reads ? tagc_survey_take(&question, comm->device, &survey)
-                                               : survey_device(comm, &question, call->stream, &survey));
+  bool seen = any && survey_gradient(comm, &question, call->stream, &survey);
   tagc_comms_leave(&comm, 1);
   pthread_mutex_lock(&comm->lock);
   if (!any)

@@ -64,7 +64,7 @@ static double time_with(const struct tagc_slot_question *slot, const struct tagc
   const double elements = (double)(q.shape.nranks - 1) * (double)q.shape.n;
   return (q.scope.two_levels ? tagc_host_sum_ns(&q.shape, &q.hosts, &wire->inside) : 0) +
          tagc_layout_wire_ns(&q.shape, &layout, &wire->ring, &wire->exchange) +
-         elements * (finding->encode_ns + finding->decode_ns);
+         elements * (finding->encode_ns + finding->decode_ns) + finding->call_ns;
 }
 
 struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_survey *survey,

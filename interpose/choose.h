@@ -4,9 +4,9 @@
  * Pure functions of numbers that the vote has made equal on all ranks (the slowest rank, the largest error and the densest
  * gradient count), so that all ranks choose alike.
  *
- * A candidate's time is its wire (kernels/cost.h) plus encoding and decoding on one core. It must be at least 5% and 50 us
- * faster than the plain call, and its error at most TAGC_CHOOSE_ERROR: what is known to train without measurable loss stays
- * below that.
+ * A candidate's time is its wire (kernels/cost.h) plus encoding and decoding, measured on one core or estimated for a GPU. It
+ * must be at least 5% and 50 us faster than the plain call, and its error at most TAGC_CHOOSE_ERROR: what is known to train
+ * without measurable loss stays below that.
  * Of those within 5% of the fastest the most exact one is taken.
  *   bf16, q8, q4   for any gradient
  *   sparse, lhc    for gradients that are sparse by nature, with room for half as many values again: nothing is left

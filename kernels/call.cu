@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The steps that all codecs share on a GPU: lists of exceptions, what is told of them, and flushing. See cuda_call.h.
+ * The steps that all codecs share on a GPU: lists of exceptions, what is told of them, flushing, and a look at a gradient
+ * before it has a codec. See cuda_call.h.
  */
 #include "kernels/call.cuh"
+#include "kernels/row.h"
 
 DEVICE void open(const struct tagc_cuda_call &call)
 {
@@ -150,6 +152,39 @@ DEVICE void flush(const struct tagc_cuda_flushing &flush)
   }
 }
 
+/* -- counting ------------------------------------------------------------------------------------------------------ */
+
+/* Lanes of a warp have a block each time; what they find in a shard is told when it is done. */
+DEVICE void count(const struct tagc_cuda_counting &counting)
+{
+  __shared__ __align__(16) float stages[WARPS][BLOCK];
+  const struct tagc_cuda_call &call = counting.call;
+  const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+  for (uint32_t place = blockIdx.y; place < call.nranks - 1; place += gridDim.y) {
+    const char *from = shard_of(call, shard_at(call, place));
+    uint64_t values = 0;
+    bool wild = false;
+    for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += gridDim.x * WARPS) {
+      float x[EACH];
+      uint32_t found = 0;
+      load(call, from, {}, false, block, lane, stages[warp], x);
+      UNROLL for (uint32_t i = 0; i < EACH; i++)
+        found += tagc_is_value(x[i]);
+      wild |= has_exception(x);
+      values += found;
+      const uint64_t at = call.n * place + (uint64_t)block * BLOCK;
+      if (__any_sync(ALL_LANES, found > 0) && lane == 0)
+        atomicMax(&counting.words[TAGC_ROW_FIRST + at / counting.range], (unsigned long long)~at);
+    }
+    values = warp_sum(values);
+    wild = __any_sync(ALL_LANES, wild);
+    if (lane == 0 && values > 0)
+      atomicAdd(&counting.words[TAGC_ROW_VALUES + place], (unsigned long long)values);
+    if (lane == 0 && wild)
+      atomicMax(&counting.words[TAGC_ROW_EXCEPTIONS], 1ull);
+  }
+}
+
 /* -- entries ------------------------------------------------------------------------------------------------------- */
 
 ENTRY(tagc_call_open, tagc_cuda_call, 4, open(call));
@@ -158,3 +193,4 @@ ENTRY(tagc_call_check, tagc_cuda_call, 4, check(call));
 ENTRY(tagc_call_tell, tagc_cuda_told, 1, if (threadIdx.x == 0) tell(call));
 ENTRY(tagc_call_settle, tagc_cuda_told, 1, if (threadIdx.x == 0) settle(call));
 ENTRY(tagc_call_flush, tagc_cuda_flushing, 3, flush(call));
+ENTRY(tagc_call_count, tagc_cuda_counting, 4, count(call));

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernels/cost.h"
 
+#include "kernels/residual.h"
+
+static const double LAUNCH_NS = 4e3, ROUND_NS = 2e3;   /* guesses: what is usual, and latencies added up (lhc_cuda.h) */
+
 static uint64_t bytes_of_shard(const struct tagc_shape *shape) { return shape->n * tagc_dtype_size(shape->dtype); }
 
 uint64_t tagc_layout_wire_bytes(const struct tagc_shape *shape, const struct tagc_layout *layout)
@@ -91,4 +95,19 @@ double tagc_layout_wire_ns(const struct tagc_shape *shape, const struct tagc_lay
 double tagc_host_sum_ns(const struct tagc_shape *shape, const struct tagc_hosts *hosts, const struct tagc_link *inside)
 {
   return steps(hosts->local - 1, (double)hosts->hosts * (double)bytes_of_shard(shape), inside);
+}
+
+struct tagc_gpu_cost tagc_layout_gpu_cost(const struct tagc_shape *shape, const struct tagc_layout *layout,
+                                          const struct tagc_gpu_work *work, double ns_per_byte)
+{
+  const double n = (double)shape->n, size = (double)tagc_dtype_size(shape->dtype);
+  const double sketch = sizeof(int32_t) * (double)layout->sketch_count, message = (double)layout->message_bytes;
+  const double kept = (double)tagc_residual_shard_bytes(shape) / n;
+  const double payload = ((double)layout->exponent_bytes + sketch + message) / n;
+  return (struct tagc_gpu_cost){
+    .encode_ns = ns_per_byte * (work->passes * (size + kept) + kept + payload),
+    .decode_ns = ns_per_byte * message / n,
+    .call_ns = LAUNCH_NS * (work->launches + 1) + (layout->sketch_count ? ROUND_NS * work->rounds : 0) +
+               ns_per_byte * (2 * size * n + sketch + 4 * (double)layout->state_bytes),
+  };
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a reduce-scatter costs: bytes and time on the wire, plain and with a codec's payload. Pure functions of shapes,
+ * What a reduce-scatter costs: bytes and time on the wire, plain and with a codec's payload, and a codec's work on a GPU. Pure functions of shapes,
  * of who shares a host, and of a network's two numbers, for the plan (is it worth it?), the choice of a codec, and for
  * simulation.
  *
@@ -69,6 +69,29 @@ struct tagc_links tagc_links_among(const struct tagc_hosts *hosts, const struct 
 double tagc_plain_wire_ns(const struct tagc_shape *shape, const struct tagc_link *ring);
 double tagc_layout_wire_ns(const struct tagc_shape *shape, const struct tagc_layout *layout, const struct tagc_link *ring,
                            const struct tagc_link *all_to_all);
+
+/* What a codec does on a GPU beside what its layout says: whoever adds one fills this in (cuda_codecs.c). */
+struct tagc_gpu_work {
+  uint32_t passes;                 /* how often prepare and encode read g and e; e is written once */
+  uint32_t launches;               /* of prepare, encode and decode */
+  uint32_t rounds;                 /* in which groups wait for one another; only where the layout has a sketch */
+};
+
+/* Nanoseconds: of an element of one foreign shard, and of a call whatever the number of these. */
+struct tagc_gpu_cost {
+  double encode_ns, decode_ns, call_ns;
+};
+
+/* Estimates, which were never measured on a chip (tests/gpu/speed prints them beside what it measures). Bytes alone count, at the rate
+ * of memory:
+ *   encode   `passes` times g and e, e written, payloads written
+ *   decode   the messages of all senders
+ *   call     launches, settle's included; rounds; the own shard and the result; the sum of sketches; the state (bitmaps, cells),
+ *            written and read by either side
+ * What stays in the second-level cache, such as atomic additions, is faster; what waits for atomic additions is slower.
+ * `layout`: as the kernels have it, with their state. */
+struct tagc_gpu_cost tagc_layout_gpu_cost(const struct tagc_shape *shape, const struct tagc_layout *layout,
+                                          const struct tagc_gpu_work *work, double ns_per_byte);
 
 /* Nanoseconds of the first level: a ring of the `local` ranks of each host, over a shard of every host's. */
 double tagc_host_sum_ns(const struct tagc_shape *shape, const struct tagc_hosts *hosts, const struct tagc_link *inside);

@@ -129,3 +129,13 @@ int tagc_cuda_flush(const struct tagc_cuda_launcher *launcher, const struct tagc
   const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &flush.call, flush.call.nranks);
   return tagc_cuda_launch(launcher, tagc_call_flush_kernel, grid, &flush, stream);
 }
+
+int tagc_cuda_count(const struct tagc_cuda_launcher *launcher, const struct tagc_job *job, uint64_t range, uint64_t *words,
+                    void *stream)
+{
+  const struct tagc_cuda_counting counting = {
+    .call = tagc_cuda_call_of(job, NULL), .words = (unsigned long long *)words, .range = range,
+  };
+  const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &counting.call, counting.call.nranks - 1);
+  return tagc_cuda_launch(launcher, tagc_call_count_kernel, grid, &counting, stream);
+}

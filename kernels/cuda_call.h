@@ -110,6 +110,13 @@ struct tagc_cuda_flushing {
   void *out;                       /* nranks x n elements */
 };
 
+/* What count gets. */
+struct tagc_cuda_counting {
+  struct tagc_cuda_call call;
+  unsigned long long *words;       /* as in row.h */
+  uint64_t range;
+};
+
 /* -- the host's side ------------------------------------------------------------------------------------------------ */
 
 /* Fills what follows from a job. */
@@ -128,6 +135,9 @@ int tagc_cuda_check(const struct tagc_cuda_launcher *launcher, const struct tagc
 /* tell and settle of device.h. */
 int tagc_cuda_tell(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_told *told, void *stream);
 int tagc_cuda_settle(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_told *told, void *stream);
+/* count of device.h */
+int tagc_cuda_count(const struct tagc_cuda_launcher *launcher, const struct tagc_job *job, uint64_t range, uint64_t *words,
+                    void *stream);
 /* tagc_residual_flush() */
 int tagc_cuda_flush(const struct tagc_cuda_launcher *launcher, const struct tagc_job *job, void *out, void *stream);
 

@@ -41,6 +41,7 @@ struct tagc_cuda_device {
   unsigned long long context_id;   /* where the driver tells it */
   void *service;                   /* a stream for what belongs to no call */
   bool reaches_managed, reaches_pageable;
+  double ns_per_byte;              /* of memory that is read or written, at best */
   struct tagc_cuda_launcher launcher;
 
   pthread_mutex_t set_up_lock;

@@ -18,6 +18,7 @@
   X(tagc_call_tell) \
   X(tagc_call_settle) \
   X(tagc_call_flush) \
+  X(tagc_call_count) \
   X(tagc_dense_encode_bf16) \
   X(tagc_dense_encode_q8) \
   X(tagc_dense_encode_q4) \

@@ -14,6 +14,8 @@
 #include <stddef.h>
 
 #include "kernels/codec.h"
+#include "kernels/cost.h"
+#include "kernels/row.h"
 
 /* Moments of a call, in their order. SUMMED: the sums inside a host are there. */
 enum tagc_mark { TAGC_MARK_BEGUN, TAGC_MARK_SUMMED, TAGC_MARK_ENCODED, TAGC_MARK_EXCHANGED, TAGC_MARK_DECODED, TAGC_MARKS };
@@ -27,7 +29,6 @@ enum { TAGC_SURPLUS_CALLS = 8 };
 struct tagc_device {
   const char *name;
   bool host_reads;                 /* the host reads and writes its memory as its own, and work is done when it is enqueued */
-  double ns_per_byte;              /* of memory that is read or written, at best; 0: measure it */
   size_t health_bytes;             /* of memory, zero at first, that a communicator with residuals has for job->health; 0: none */
 
   /* Memory of the device, 64-byte aligned, content undefined, to be used on `stream`, or after a fence set there; NULL when there
@@ -60,10 +61,16 @@ struct tagc_device {
    * The others enqueue what their namesakes do; flush: tagc_residual_flush(). */
   bool (*layout)(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
                  struct tagc_layout *out);
+  /* What a call is expected to cost: estimates. False where the host can measure it, and where the codec does not run here. */
+  bool (*cost)(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
+               struct tagc_gpu_cost *out);
   bool (*prepare)(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream);
   bool (*encode)(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream);
   bool (*decode)(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream);
   bool (*flush)(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream);
+
+  /* Adds what is in the foreign shards to words of the device, as tagc_row_count() does. */
+  bool (*count)(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *words, void *stream);
 
   /* After decode, what this rank has seen of the call, as words of the device. */
   bool (*tell)(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream);
@@ -93,8 +100,7 @@ extern const struct tagc_device tagc_device_host;
 /* The GPU of that ordinal, through the CUDA driver (device_cuda.c): one table for each, until its context ends
  * (cudaDeviceReset), and another one then. NULL where this build has no kernels for GPUs, or the process no driver that they
  * can use (*why says so then): equal for all ordinals and at all times. A GPU that cannot be used has a table, too, whose
- * layout() and alloc() say no. The first function of a table that is used sets the GPU up, which may take seconds;
- * ns_per_byte is there from then on. */
+ * layout() and alloc() say no. The first function of a table that is used sets the GPU up, which may take seconds. */
 const struct tagc_device *tagc_device_cuda(int ordinal);
 bool tagc_device_cuda_is_there(const char **why);
 /* Has that been tried? Then no function of the table waits for it. */

@@ -54,7 +54,7 @@ static void look_at(struct tagc_cuda_device *d)
   double bytes_a_second = 2e3 * attribute(d, MEMORY_KHZ) * attribute(d, MEMORY_BITS) / 8;
   if (bytes_a_second < 1e9 * LEAST_GIGABYTES_A_PROCESSOR)
     bytes_a_second = 1e9 * LEAST_GIGABYTES_A_PROCESSOR * (d->launcher.processors ? d->launcher.processors : 1);
-  d->base.ns_per_byte = 1e9 / bytes_a_second;
+  d->ns_per_byte = 1e9 / bytes_a_second;
 }
 
 /* The kernels for this GPU: they are in the binary for many, and as code that drivers translate which are older than that,
@@ -338,6 +338,14 @@ static bool cuda_layout(const struct tagc_device *self, const struct tagc_codec 
          is_trusted(tagc_cuda_device_of(self), codec);
 }
 
+static bool cuda_cost(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                      struct tagc_gpu_cost *out)
+{
+  struct tagc_cuda_visit visit;
+  return tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) &&
+         tagc_cuda_codec_cost(codec, shape, visit.device->ns_per_byte, out);
+}
+
 /* `what`: for the log. */
 static bool run(const struct tagc_device *self, tagc_cuda_step *step, const struct tagc_codec *codec, const struct tagc_job *job,
                 void *stream, const char *what)
@@ -372,6 +380,16 @@ static bool cuda_flush(const struct tagc_device *self, struct tagc_job *job, voi
     return false;
   const int error = tagc_cuda_flush(&visit.device->launcher, job, out, stream);
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuLaunchKernel for a flush"));
+}
+
+static bool cuda_count(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *words,
+                       void *stream)
+{
+  struct tagc_cuda_visit visit;
+  if (!tagc_cuda_enter_ready(self, &visit))
+    return false;
+  const int error = tagc_cuda_count(&visit.device->launcher, job, range, words, stream);
+  return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuLaunchKernel for a look at a gradient"));
 }
 
 static bool cuda_tell(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream)
@@ -415,10 +433,12 @@ static const struct tagc_device functions = {
   .fence_wait = cuda_fence_wait,
   .fence_free = cuda_fence_free,
   .layout = cuda_layout,
+  .cost = cuda_cost,
   .prepare = cuda_prepare,
   .encode = cuda_encode,
   .decode = cuda_decode,
   .flush = cuda_flush,
+  .count = cuda_count,
   .tell = cuda_tell,
   .settle = cuda_settle,
   .tally_make = tagc_cuda_tally_make,

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "kernels/fpmode.h"
 #include "kernels/residual.h"
 
 enum { SMALL_ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
@@ -89,6 +90,13 @@ static bool host_layout(const struct tagc_device *self, const struct tagc_codec 
   return codec->layout(shape, out);
 }
 
+static bool host_cost(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                      struct tagc_gpu_cost *out)
+{
+  (void)self, (void)codec, (void)shape, (void)out;
+  return false;
+}
+
 static bool host_prepare(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
 {
   (void)self, (void)stream;
@@ -115,6 +123,16 @@ static bool host_flush(const struct tagc_device *self, struct tagc_job *job, voi
 {
   (void)self, (void)stream;
   tagc_residual_flush(job, out);
+  return true;
+}
+
+static bool host_count(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *words,
+                       void *stream)
+{
+  (void)self, (void)stream;
+  tagc_fpmode mode = tagc_fpmode_enter();
+  tagc_row_count(job, range, words);
+  tagc_fpmode_leave(mode);
   return true;
 }
 
@@ -180,10 +198,12 @@ const struct tagc_device tagc_device_host = {
   .fence_wait = host_fence,
   .fence_free = host_fence_free,
   .layout = host_layout,
+  .cost = host_cost,
   .prepare = host_prepare,
   .encode = host_encode,
   .decode = host_decode,
   .flush = host_flush,
+  .count = host_count,
   .tell = host_tell,
   .settle = host_settle,
   .tally_make = host_tally_make,

@@ -16,7 +16,7 @@ libtagc_a_SOURCES += \
   kernels/lhc_plain.c kernels/lhc_vector.h kernels/lhc_vector_plain.h kernels/carve.h \
   kernels/proof.c kernels/proof.h \
   kernels/residual.c kernels/residual.h kernels/residual_blocks.h kernels/residual_plain.c \
-  kernels/rotate.h \
+  kernels/rotate.h kernels/row.c kernels/row.h \
   kernels/survey.c kernels/survey.h \
   kernels/variant.c kernels/variant.h \
   kernels/vector.h kernels/vector_plain.h

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A look at one gradient, for the choice of its codec: what its values are like, and what each codec makes of them.
  *
- * Density    is counted over all foreign shards, and the fullest one counts: codecs give every shard the same room.
+ * Density    is counted over all elements of the foreign shards, where they are (row.h), and the fullest shard counts: codecs
+ *            give every shard the same room.
  * Sample     of the foreign shards, up to 64 stretches of 4,096 neighbours, evenly spread. Kurtosis, errors and times are of
  *            it. Where it has met nothing but zeros, the stretches begin at values instead.
  * Codecs     are run on the sample as they are in a call, between two ranks that play in one thread, on memory that has left
  *            the caches; the best of three times counts.
  * Units      Error: relative L2 distance of what one call delivers, exceptions apart. Times: nanoseconds for an element of one
- *            foreign shard.
- * Ownership  The send buffer is only read, by the host (a copy of pieces, where it cannot); memory is taken from the device and given back.
- * Threads    Reentrant. Failure: false without memory.
+ *            foreign shard, but for call_ns.
+ *            Where the host cannot read the gradient, its sample is copied there, for errors: times would be the host's.
+ * Ownership  The send buffer is only read; memory is taken from the device, and for the sample the host, and given back.
+ * Threads    Reentrant. Failure: false without memory, or where the device fails.
  */
 #ifndef KERNELS_SURVEY_H
 #define KERNELS_SURVEY_H
@@ -32,13 +34,28 @@ struct tagc_survey_question {
   float scale;
   bool stochastic;                  /* how codecs round: as in a job */
   const struct tagc_candidate *candidates;   /* TAGC_CANDIDATES of them */
-  double (*clock_ms)(void);
+  double (*clock_ms)(void);         /* NULL: times are not asked for, and come out as 0 */
+};
+
+/* What was read of a gradient. */
+struct tagc_survey_sample {
+  double density, kurtosis;         /* as below */
+  bool exceptions;
+  /* Two ranks of a reduce-scatter, whose one foreign shard is the sample. Its memory holds zeros, the sample, zeros: the send
+   * buffer of rank 0 begins with the first, that of rank 1 with the second. */
+  uint64_t n, values;
+  enum tagc_dtype dtype;
+  float scale;
+  const struct tagc_device *memory; /* whose memory it is */
+  uint8_t *shards, *recv;           /* one memory */
+  uint8_t *residuals, *payloads;    /* another one, while codecs are tried */
 };
 
 /* What a codec does to the gradient. Error: infinite where it was not tried, or cannot carry the shape; 0 where there is nothing
  * but zeros. */
 struct tagc_finding {
   double error, encode_ns, decode_ns;
+  double call_ns;                   /* of a call, whatever the number of foreign shards; 0 where times are measured */
 };
 
 struct tagc_survey {
@@ -48,13 +65,14 @@ struct tagc_survey {
   struct tagc_finding of[TAGC_CANDIDATES];
 };
 
-/* A gradient that the host cannot read: copies pieces of some of its shards, evenly spread, to the host, and makes the question one
- * about these. Waits for the stream. The copy, which question->send is then, is the caller's to free(); NULL without memory, or
- * where the device fails. */
-void *tagc_survey_fetch(struct tagc_survey_question *question, const struct tagc_device *device, void *stream);
+/* Reads the gradient on `stream`, and waits for it where the host cannot read it by itself. What it has taken is the caller's
+ * to free; after false, nothing. */
+bool tagc_survey_read(const struct tagc_survey_question *question, const struct tagc_device *device, void *stream,
+                      struct tagc_survey_sample *out);
+void tagc_survey_free(struct tagc_survey_sample *sample);    /* also where all is zero */
 
-bool tagc_survey_take(const struct tagc_survey_question *question, const struct tagc_device *device,
-                      struct tagc_survey *out);
+/* Tries the codecs on what was read. Where the question has a clock, the host reads its send buffer again. */
+bool tagc_survey_try(const struct tagc_survey_question *question, struct tagc_survey_sample *sample, struct tagc_survey *out);
 
 /* How much a codec with a residual should keep of a gradient of this density, so that nothing is left for later although
  * densities change a little from step to step: half as much again, and up to the next of 1, 2, 3, 4, 6, 8, 12 ... parts per

@@ -5,7 +5,8 @@
  *
  * Two ranks: the first prepares and encodes, the second decodes what it got; both have the same gradient. Each time is
  * the median of several, after some that do not count, between events around five calls. Factors are times of the copy;
- * GB/s are those of the foreign elements. Output: a table, and for lhc at 16 M elements of fp32 lines "goal:".
+ * GB/s are those of the foreign elements; the estimate is what TAGC_CODEC=auto takes encode, decode and what ends a call for,
+ * in ms. Output: a table, and for lhc at 16 M elements of fp32 lines "goal:".
  * Failure: a call that fails ends the program; what is slow is none.
  */
 #include <stdlib.h>
@@ -130,15 +131,25 @@ static struct tagc_job job_of(const struct tagc_device *device, const struct tag
   return job;
 }
 
+/* What TAGC_CODEC=auto takes encode and decode for, in milliseconds. */
+static double expected(const struct bench *b)
+{
+  const struct tagc_shape *shape = &b->sender.shape;
+  struct tagc_gpu_cost cost;
+  need(b->device->cost(b->device, b->codec, shape, &cost), "an estimate");
+  return 1e-6 * ((RANKS - 1) * (double)shape->n * (cost.encode_ns + cost.decode_ns) + cost.call_ns);
+}
+
 static void tell(const struct bench *b, double copied, double encoded, double decoded)
 {
   static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
   static const char *const storages[] = {"none", "fp32", "bf16", "int8"};
   const struct tagc_shape *shape = &b->sender.shape;
   const double gigabytes = 1e-6 * (double)b->bytes;
-  printf("%-6s %-5s %-5s %10llu %9.4f %8.1f %9.4f %7.2f %8.1f %9.4f %7.2f %8.1f\n", b->codec->name,
+  printf("%-6s %-5s %-5s %10llu %9.4f %8.1f %9.4f %7.2f %8.1f %9.4f %7.2f %8.1f %9.4f\n", b->codec->name,
          dtypes[shape->dtype], storages[shape->residual], (unsigned long long)shape->n, copied, gigabytes / copied,
-         encoded, encoded / copied, gigabytes / encoded, decoded, decoded / copied, gigabytes / decoded);
+         encoded, encoded / copied, gigabytes / encoded, decoded, decoded / copied, gigabytes / decoded,
+         expected(b));
   if (b->codec == &tagc_codec_lhc && shape->dtype == TAGC_FLOAT32 && shape->n == GOAL_ELEMENTS)
     printf("goal: lhc at 16 M fp32, residual %s: encode %.2f of %d times the copy: %s; decode %.2f of %d: %s\n",
            storages[shape->residual], encoded / copied, GOAL_ENCODE, encoded <= GOAL_ENCODE * copied ? "met" : "MISSED",
@@ -184,8 +195,8 @@ int main(int argc, char **argv)
   device_open(0);
   const struct tagc_device *device = tagc_device_cuda(0);
   need(device, "to find a device that has kernels");
-  printf("%-6s %-5s %-5s %10s %9s %8s %9s %7s %8s %9s %7s %8s\n", "codec", "type", "kept", "elements", "copy ms",
-         "GB/s", "encode ms", "factor", "GB/s", "decode ms", "factor", "GB/s");
+  printf("%-6s %-5s %-5s %10s %9s %8s %9s %7s %8s %9s %7s %8s %9s\n", "codec", "type", "kept", "elements", "copy ms",
+         "GB/s", "encode ms", "factor", "GB/s", "decode ms", "factor", "GB/s", "estimate");
   for (int i = 0; tagc_codecs[i]; i++) {
     bool any = false;
     for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)

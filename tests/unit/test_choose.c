@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "interpose/choose.h"
+#include "kernels/cuda_codecs.h"
 #include "tests/unit/tap.h"
 
 enum { BF16, Q8, Q4, SPARSE, LHC };
@@ -27,7 +28,7 @@ static struct tagc_survey dense(void)
   struct tagc_survey survey = {.density = 1, .kurtosis = 3};
   static const double errors[] = {0.0017, 0.0065, 0.118, INFINITY, INFINITY};
   for (int i = 0; i < TAGC_CANDIDATES; i++)
-    survey.of[i] = (struct tagc_finding){errors[i], 0.5, 0.5};
+    survey.of[i] = (struct tagc_finding){errors[i], 0.5, 0.5, 0};
   return survey;
 }
 
@@ -151,6 +152,36 @@ static void sparse(void)
   is(&choice, Q4, 0, "a density of 0.3 is not sparse");
 }
 
+/* Sixteen million elements on GPUs of 4.8 TB/s, as auto.c estimates them: sparse codecs pay where the wire is slow, and where it
+ * is about as fast as the launches they need, a dense one, or plain. */
+static void gpus(void)
+{
+  static const struct { double bytes; uint64_t n; } fast[] = {{400e9, 1 << 24}, {200e9, 1 << 22}, {50e9, 1 << 20}};
+  struct tagc_candidate candidates[TAGC_CANDIDATES];
+  struct tagc_slot_question slot = good_slot();
+  tagc_choose_candidates(&options, candidates);
+  for (int which = -1; which < 3; which++) {
+    struct tagc_survey survey = scattered();
+    struct tagc_wire wire = link_of(which < 0 ? 1.25e9 : fast[which].bytes);
+    slot.shape.n = which < 0 ? 1 << 24 : fast[which].n;
+    wire.plain.latency_ns = wire.ring.latency_ns = wire.exchange.latency_ns = 5e3;
+    for (int i = 0; i < TAGC_CANDIDATES; i++) {
+      struct tagc_shape shape = slot.shape;
+      struct tagc_gpu_cost cost = {0, 0, 0};
+      shape.residual = candidates[i].residual;
+      shape.keep_ppm = tagc_survey_keep(survey.density);
+      const bool known = tagc_cuda_codec_cost(candidates[i].codec, &shape, 1 / 4800., &cost);
+      survey.of[i] = (struct tagc_finding){known ? survey.of[i].error : INFINITY, cost.encode_ns, cost.decode_ns, cost.call_ns};
+    }
+    const struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
+    const bool sparse = choice.candidate == SPARSE || choice.candidate == LHC;
+    ok(sparse == (which < 0) && choice.ns[LHC] < INFINITY && (which < 0 || choice.ns[Q4] < choice.ns[LHC]),
+       "on GPUs, %.5g GB/s, %llu elements: %s; plain %.0f us, q4 %.0f, sparse %.0f, lhc %.0f", 1 / wire.plain.ns_per_byte,
+       (unsigned long long)slot.shape.n, choice.candidate < 0 ? "plain" : tagc_choose_name(choice.candidate),
+       1e-3 * choice.plain_ns, 1e-3 * choice.ns[Q4], 1e-3 * choice.ns[SPARSE], 1e-3 * choice.ns[LHC]);
+  }
+}
+
 static void reasons(void)
 {
   struct tagc_slot_question slot = good_slot();
@@ -245,6 +276,7 @@ int main(void)
   edge(100000);
   errors();
   sparse();
+  gpus();
   reasons();
   probes();
   levels();

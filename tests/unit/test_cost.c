@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The cost model against cases computed by hand: bytes, and nanoseconds, of the exchanges of four and of two ranks.
+ * The cost model against cases computed by hand: bytes, and nanoseconds, of the exchanges of four and of two ranks, and of codecs
+ * on a GPU.
  */
+#include "kernels/codecs.h"
 #include "kernels/cost.h"
+#include "kernels/cuda_codecs.h"
 #include "tests/unit/tap.h"
 
 /* A link of 5 microseconds and 10 Gbit/s: 0.8 ns a byte. And one for messages, twice as fast with half the latency. */
@@ -158,6 +161,64 @@ static void check_ends(void)
      "4,096 ranks with four thousand million elements each");
 }
 
+/* Memory of 1 ns a byte. */
+static void check_gpu(void)
+{
+  struct tagc_shape shape = {.n = 1024, .nranks = 4, .dtype = TAGC_FLOAT32, .residual = TAGC_STORAGE_BF16};
+  struct tagc_layout layout = {.exponent_bytes = 16, .sketch_count = 256, .message_bytes = 512, .state_bytes = 4096};
+  const struct tagc_gpu_work work = {.passes = 2, .launches = 9, .rounds = 10};
+  struct tagc_gpu_cost cost = tagc_layout_gpu_cost(&shape, &layout, &work, 1);
+  /* 4 + 2 bytes twice, 2 written, and (16 + 1,024 + 512) / 1,024; ten launches, ten rounds, two shards, a sketch, the state. */
+  ok(near(cost.encode_ns, 2 * 6 + 2 + 1552 / 1024.) && near(cost.decode_ns, 0.5) &&
+       near(cost.call_ns, 10 * 4e3 + 10 * 2e3 + 2 * 4096 + 1024 + 4 * 4096),
+     "on a GPU: 15.5 ns to encode an element, 0.5 to decode it, 85.6 microseconds for a call");
+  shape.dtype = TAGC_BFLOAT16;
+  shape.residual = TAGC_STORAGE_NONE;
+  layout.sketch_count = 0;
+  cost = tagc_layout_gpu_cost(&shape, &layout, &work, 2);
+  ok(near(cost.encode_ns, 2 * (2 * 2 + 528 / 1024.)) && near(cost.call_ns, 10 * 4e3 + 2 * (2 * 2048 + 4 * 4096)),
+     "16 bits, nothing kept, no sketch and so no rounds, memory half as fast");
+}
+
+/* Nanoseconds of a call of two ranks on a GPU of 4.8 TB/s. */
+static double on_gpu(const char *codec, uint64_t n, enum tagc_dtype dtype, enum tagc_storage kept, uint32_t keep_ppm)
+{
+  const struct tagc_shape shape = {n, 2, dtype, keep_ppm, kept};
+  struct tagc_gpu_cost cost;
+  return tagc_cuda_codec_cost(tagc_codec_find(codec), &shape, 1 / 4800., &cost)
+           ? (double)n * (cost.encode_ns + cost.decode_ns) + cost.call_ns : -1;
+}
+
+static void check_gpu_codecs(void)
+{
+  bool grows = true, works = true, kept = true, sizes = true, keeps = true;
+  for (int i = 0; tagc_codecs[i]; i++) {
+    const char *name = tagc_codecs[i]->name;
+    double before = 0;
+    const struct tagc_gpu_work *work = &tagc_cuda_codec_of(tagc_codecs[i])->work;
+    works &= work->passes > 0 && work->launches >= 3;
+    for (uint64_t n = 1 << 12; n <= 1 << 28; n *= 4) {
+      const double ns = on_gpu(name, n, TAGC_FLOAT32, TAGC_STORAGE_FP32, 20000);
+      grows &= ns > before;
+      before = ns;
+      kept &= ns > on_gpu(name, n, TAGC_FLOAT32, TAGC_STORAGE_BF16, 20000) &&
+              on_gpu(name, n, TAGC_FLOAT32, TAGC_STORAGE_BF16, 20000) > on_gpu(name, n, TAGC_FLOAT32, TAGC_STORAGE_INT8, 20000);
+      sizes &= ns > on_gpu(name, n, TAGC_BFLOAT16, TAGC_STORAGE_FP32, 20000);
+      keeps &= on_gpu(name, n, TAGC_FLOAT32, TAGC_STORAGE_FP32, 40000) >= ns;
+    }
+  }
+  ok(works, "every codec says what it does on a GPU");
+  ok(grows && kept && sizes && keeps, "more elements, wider residuals, wider elements, and more that is kept take longer");
+  bool order = true;
+  for (uint64_t n = 1 << 12; n <= 1 << 28; n *= 4) {
+    const double q4 = on_gpu("q4", n, TAGC_FLOAT32, TAGC_STORAGE_FP32, 20000);
+    const double sparse = on_gpu("sparse", n, TAGC_FLOAT32, TAGC_STORAGE_FP32, 20000);
+    order &= q4 > 0 && q4 < sparse && sparse < on_gpu("lhc", n, TAGC_FLOAT32, TAGC_STORAGE_FP32, 20000);
+  }
+  ok(order, "q4 is faster than sparse, which is faster than lhc");
+  ok(on_gpu("lhc", 1 << 20, TAGC_FLOAT32, TAGC_STORAGE_FP32, 20000) > 100e3, "a million elements: launches and rounds are most of lhc");
+}
+
 int main(void)
 {
   check_plain();
@@ -167,5 +228,7 @@ int main(void)
   check_messages();
   check_sketch();
   check_ends();
+  check_gpu();
+  check_gpu_codecs();
   return tap_done();
 }

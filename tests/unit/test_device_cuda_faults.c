@@ -87,8 +87,8 @@ static void translated(void)
 static void nothing_yet(void)
 {
   const struct tagc_device *d = life_device(0);
-  EXPECT(d && d->ns_per_byte == 0 && atomic_load(&tagc_cuda_device_of(d)->state) == TAGC_CUDA_UNTRIED);
-  EXPECT(has_layout(d) && d->ns_per_byte > 0 && d->ns_per_byte < 1);
+  EXPECT(d && tagc_cuda_device_of(d)->ns_per_byte == 0 && atomic_load(&tagc_cuda_device_of(d)->state) == TAGC_CUDA_UNTRIED);
+  EXPECT(has_layout(d) && tagc_cuda_device_of(d)->ns_per_byte > 0 && tagc_cuda_device_of(d)->ns_per_byte < 1);
 }
 
 static void check_drivers(void)

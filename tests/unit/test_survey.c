@@ -29,7 +29,7 @@ static void release(const struct tagc_device *self, void *memory, void *stream)
   free(memory);
 }
 
-static const struct tagc_device device = {.name = "test", .host_reads = true, .alloc = alloc, .release = release};
+static struct tagc_device device;    /* the host otherwise */
 
 /* A gradient of a rank: filled by a function of shard and position. */
 static struct tagc_survey_question question;
@@ -47,7 +47,10 @@ static bool survey(uint64_t n, int nranks, int rank, enum tagc_dtype dtype, floa
   question.shape = (struct tagc_shape){.n = n, .nranks = nranks, .dtype = dtype};
   question.rank = rank;
   question.send = send;
-  bool done = tagc_survey_take(&question, &device, &seen) && memcmp(copy, send, bytes) == 0 && given == 0;
+  struct tagc_survey_sample sample = {0};
+  bool done = tagc_survey_read(&question, &device, NULL, &sample) && tagc_survey_try(&question, &sample, &seen);
+  tagc_survey_free(&sample);
+  done &= memcmp(copy, send, bytes) == 0 && given == 0;
   free(send);
   free(copy);
   return done;
@@ -161,14 +164,29 @@ static void times(void)
   ok(good && is_near(seen.of[Q8].encode_ns, 2e6 / 4096, 1e-9) &&
      is_near(seen.of[Q8].decode_ns, 1e6 / 4096, 1e-9), "times are for an element: %.1f and %.1f ns", seen.of[Q8].encode_ns,
      seen.of[Q8].decode_ns);
+  question.clock_ms = NULL;
+  good = survey(5000, 2, 0, TAGC_FLOAT32, normal);
+  ok(good && seen.of[Q8].encode_ns == 0 && seen.of[Q8].decode_ns == 0 && is_near(seen.of[Q8].error, 0.0065, 0.2),
+     "without a clock errors are found all the same: %.4f", seen.of[Q8].error);
+  question.clock_ms = tick;
 }
 
-static void memory(void)
+static bool fails(const struct tagc_device *self, void *to, const void *from, size_t bytes, void *stream)
 {
-  left = 0;
-  ok(!survey(5000, 2, 0, TAGC_FLOAT32, normal) && given == 0, "no memory for the sample");
-  left = 1;
-  ok(!survey(5000, 2, 0, TAGC_FLOAT32, normal) && given == 0, "no memory for the codecs");
+  (void)self, (void)to, (void)from, (void)stream;
+  return bytes < 4096;              /* the words, and not the sample */
+}
+
+static void failures(void)
+{
+  static const char *const what[] = {"counting", "the sample", "the codecs"};
+  for (int i = 0; i < 3; i++) {
+    left = i;
+    ok(!survey(5000, 2, 0, TAGC_FLOAT32, normal) && given == 0, "no memory for %s", what[i]);
+  }
+  left = 1 << 30;
+  device.get = fails;
+  ok(!survey(5000, 2, 0, TAGC_FLOAT32, normal) && given == 0, "a gradient that cannot be read");
 }
 
 static void keeps(void)
@@ -188,11 +206,14 @@ int main(void)
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     candidates[i] = (struct tagc_candidate){tagc_codec_find(names[i]), i == RESIDUAL ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE};
   question = (struct tagc_survey_question){.scale = 1, .candidates = candidates, .clock_ms = tick};
+  device = tagc_device_host;
+  device.alloc = alloc;
+  device.release = release;
   left = 1 << 30;
   densities();
   errors();
   times();
   keeps();
-  memory();
+  failures();
   return tap_done();
 }

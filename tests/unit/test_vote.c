@@ -431,12 +431,36 @@ static void *get_tally(const struct tagc_device *self, void *stream)
   return &device;
 }
 
+static bool cheap(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                  struct tagc_gpu_cost *out)
+{
+  (void)self, (void)codec, (void)shape;
+  *out = (struct tagc_gpu_cost){0, 0, 0};
+  return true;
+}
+
+/* An hour to launch it. */
+static bool dear(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                 struct tagc_gpu_cost *out)
+{
+  (void)self, (void)codec, (void)shape;
+  *out = (struct tagc_gpu_cost){0, 0, 3600e9};
+  return true;
+}
+
+static bool unknown(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                    struct tagc_gpu_cost *out)
+{
+  (void)self, (void)codec, (void)shape, (void)out;
+  return false;
+}
+
 /* A GPU, as far as the vote can tell: it has nothing to say of its own. */
 static void set_up_gpu(void)
 {
   set_up();
   device.host_reads = false;
-  device.ns_per_byte = 1e-3;
+  device.cost = cheap;
   device.tally_make = get_tally;
 }
 
@@ -461,6 +485,16 @@ static void barred(void)
   ok(good && call() == ncclSuccess, "on a GPU, with buffers that it reaches: compressed");
   device.reaches = reaches_nothing;
   ok(call() == ncclInvalidArgument, "buffers that it does not reach any more: the call fails");
+  tear_down();
+
+  set_up_gpu();
+  device.cost = dear;
+  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_no_faster), "codecs that take long whatever is to be done: plain");
+  tear_down();
+
+  set_up_gpu();
+  device.cost = unknown;
+  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_no_faster), "codecs of which nothing is known: plain");
   tear_down();
 
   set_up_gpu();
