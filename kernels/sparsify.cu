@@ -10,8 +10,7 @@
 #include "kernels/sparsify_tiles.cuh"
 
 enum {
-  SAMPLE_LINES = 512,              /* of a shard */
-  SAMPLE = SAMPLE_LINES * TAGC_GRID_LINE,
+  SAMPLE = TAGC_CHOOSE_SAMPLED * TAGC_GRID_LINE,
   SAMPLE_SHIFT = 15,               /* what of a magnitude is left out: 16 bits stay, the lower five of them fine ones */
   ROW_BLOCKS = 1024 / BLOCK,       /* of positions that share an exponent */
   SURE_CHUNKS = 512,               /* what is sure is counted by group: of so many chunks */
@@ -43,14 +42,9 @@ DEVICE uint32_t find_in_sample(const uint16_t *codes, uint32_t *histogram, uint3
   return ((coarse - 1) * LANES + bin - 1) << SAMPLE_SHIFT;
 }
 
-/* Around what the capacity is in the sample: two standard deviations, if all values of a line were alike. */
-DEVICE struct tagc_choose_guess guess(const struct tagc_grid &grid, const uint16_t *codes, uint32_t *histogram, uint32_t count)
+DEVICE struct tagc_choose_guess guess(const struct tagc_choose_sampling &sample, const uint16_t *codes, uint32_t *histogram)
 {
-  const uint32_t expected = (uint32_t)((uint64_t)count * grid.keep_ppm / 1000000);
-  uint32_t deviation = 1;
-  while (deviation * deviation < expected * TAGC_GRID_LINE)
-    deviation++;
-  const uint32_t margin = 2 * deviation + 8;
+  const uint32_t count = sample.lines * LANES;
   for (uint32_t i = threadIdx.x; i < TAGC_BIN_COARSE; i += blockDim.x)
     histogram[i] = 0;
   __syncthreads();
@@ -58,8 +52,8 @@ DEVICE struct tagc_choose_guess guess(const struct tagc_grid &grid, const uint16
     if (codes[i] > 0)
       atomicAdd(&histogram[codes[i] / LANES], 1u);
   __syncthreads();
-  const uint32_t least = find_in_sample(codes, histogram, count, expected + margin);
-  const uint32_t sure = find_in_sample(codes, histogram, count, expected > margin ? expected - margin : 0);
+  const uint32_t least = find_in_sample(codes, histogram, count, sample.most);
+  const uint32_t sure = find_in_sample(codes, histogram, count, sample.fewest);
   struct tagc_choose_guess guess = {least > 0 ? least : TAGC_LEAST_BITS, 0};
   guess.sure = guess.least + ((TAGC_SPARSIFY_NEAR - 1) << 12);
   if (sure > 0 && sure + (1u << SAMPLE_SHIFT) < guess.sure)
@@ -77,7 +71,7 @@ DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place)
   const char *from = shard_of(call, shard);
   const struct kept kept = kept_of(call, shard);
   const bool adds = tagc_residual_counts(&call);
-  const uint32_t step = (grid.lines - 1) / SAMPLE_LINES + 1, lines = (grid.lines - 1 - step / 2) / step + 1;
+  const uint32_t step = choosing.sample.step, lines = choosing.sample.lines;
   for (uint32_t first = threadIdx.x / LANES; first < lines; first += AT_ONCE * WARPS) {
     uint32_t position[AT_ONCE];
     float x[AT_ONCE];
@@ -94,7 +88,7 @@ DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place)
     }
   }
   __syncthreads();
-  const struct tagc_choose_guess guessed = guess(grid, codes, histogram, lines * LANES);
+  const struct tagc_choose_guess guessed = guess(choosing.sample, codes, histogram);
   if (threadIdx.x == 0)
     choosing.guesses[place] = guessed;
   __syncthreads();                 /* the next shard's sample goes to the same place */

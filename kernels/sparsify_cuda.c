@@ -33,9 +33,26 @@ size_t tagc_choose_bytes(const struct tagc_grid *grid, uint32_t places)
   return carve(&choosing, grid, places, NULL);
 }
 
+/* Around what the capacity is in the sample: two standard deviations, if all values of a line were alike. */
+static struct tagc_choose_sampling sample_of(const struct tagc_grid *grid)
+{
+  const uint32_t step = (grid->lines - 1) / TAGC_CHOOSE_SAMPLED + 1, lines = (grid->lines - 1 - step / 2) / step + 1;
+  const uint32_t expected = (uint32_t)((uint64_t)lines * TAGC_GRID_LINE * grid->keep_ppm / 1000000);
+  uint32_t deviation = 1;
+  while (deviation * deviation < expected * TAGC_GRID_LINE)
+    deviation++;
+  const uint32_t margin = 2 * deviation + 8;
+  return (struct tagc_choose_sampling){
+    .step = step,
+    .lines = lines,
+    .fewest = expected > margin ? expected - margin : 0,
+    .most = expected + margin,
+  };
+}
+
 static struct tagc_choosing choosing_of(const struct tagc_choose_call *choose)
 {
-  struct tagc_choosing choosing = {.of = *choose};
+  struct tagc_choosing choosing = {.of = *choose, .sample = sample_of(&choose->grid)};
   carve(&choosing, &choose->grid, choose->call.nranks - 1, choose->memory);
   return choosing;
 }

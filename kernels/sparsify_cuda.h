@@ -40,7 +40,10 @@ struct tagc_choose_call {
 
 /* -- what the kernels get ------------------------------------------------------------------------------------------- */
 
-enum { TAGC_CHOOSE_TILE = 1024 };  /* lines */
+enum {
+  TAGC_CHOOSE_TILE = 1024,         /* lines */
+  TAGC_CHOOSE_SAMPLED = 512,       /* lines of a shard that a guess is made from, at most */
+};
 
 /* Of a chunk of a foreign shard. */
 struct tagc_choose_part {
@@ -48,6 +51,13 @@ struct tagc_choose_part {
   uint32_t long_way;
   uint32_t coarse;                 /* the long way: the coarse bin that the boundary is in, or TAGC_SPARSIFY_NO_BIN */
   uint32_t unused;
+};
+
+/* What a guess is made from: every step-th line from step / 2 on; and between which numbers of the sample's values the threshold
+ * is to be. */
+struct tagc_choose_sampling {
+  uint32_t step, lines;
+  uint32_t fewest, most;
 };
 
 /* Of a foreign shard: magnitudes, as bits. */
@@ -62,6 +72,7 @@ struct tagc_choosing {
   struct tagc_choose_part *parts;
   uint32_t *histograms;            /* TAGC_SPARSIFY_NEAR bins a part, of which the last has what is sure; the long way: coarse
                                     * bins, and behind them fine ones */
+  struct tagc_choose_sampling sample;           /* of each shard */
   struct tagc_choose_guess *guesses;          /* by place */
   uint32_t *arrived;               /* three a place: groups that have done their part of scan, coarse, fine */
   uint32_t *long_ways;             /* one: whether any part goes the long way */
