@@ -250,8 +250,8 @@ DEVICE void add_exceptions(const struct tagc_cuda_call &call, uint32_t block, ui
   }
 }
 
-/* Does the own shard have exceptions? No codec touches it, but the others want to know. */
-DEVICE void look_at_own(const struct tagc_cuda_call &call, uint32_t first, uint32_t stride, uint32_t lane, float *stage)
+/* Does the own shard have exceptions? No codec touches it, but the others want to know. By a warp; in its share of the blocks. */
+DEVICE bool own_has_exception(const struct tagc_cuda_call &call, uint32_t first, uint32_t stride, uint32_t lane, float *stage)
 {
   const char *from = shard_of(call, call.rank);
   const uint32_t size = size_of(call);
@@ -264,10 +264,14 @@ DEVICE void look_at_own(const struct tagc_cuda_call &call, uint32_t first, uint3
       x[i] = place_of(lane, i) < count ? call.scale * x[i] : 0;
     seen |= has_exception(x);
   }
-  if (__any_sync(ALL_LANES, seen) && lane == 0)
-    atomicOr(&call.state->found, (uint32_t)TAGC_ANYWHERE_EXCEPTION);
+  return __any_sync(ALL_LANES, seen);
 }
 
+DEVICE void look_at_own(const struct tagc_cuda_call &call, uint32_t first, uint32_t stride, uint32_t lane, float *stage)
+{
+  if (own_has_exception(call, first, stride, lane, stage) && lane == 0)
+    atomicOr(&call.state->found, (uint32_t)TAGC_ANYWHERE_EXCEPTION);
+}
 
 /* The quotient, and one NaN for all. */
 DEVICE void finish(const struct tagc_cuda_call &call, bool by_inverse, float inverse, float x[EACH])

@@ -139,9 +139,7 @@ int tagc_lhc_cuda_prepare(const struct tagc_cuda_launcher *launcher, const struc
   const struct tagc_lhc_call lhc = call_of(job, counts, &state, &message);
   const struct tagc_choose_call choose = choose_of(&lhc, &state);
   (void)codec;
-  int error = tagc_cuda_open(launcher, &lhc.call, stream);
-  if (!error && lhc.geo.hashes)
-    error = clear(launcher, &lhc, stream);
+  const int error = lhc.geo.hashes ? clear(launcher, &lhc, stream) : 0;
   return error ? error : tagc_choose_enqueue(launcher, &choose, stream);
 }
 

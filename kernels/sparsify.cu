@@ -2,9 +2,10 @@
  * The kernels that choose the largest values: see sparsify_cuda.h for the steps, and sparsify.c for the same on the host, to
  * the bit.
  *
- * Grid      Groups of eight warps in x, shards (scan) or places in y.
+ * Grid      Groups of eight warps in x, places in y (begin: x).
  * Speed     scan reads g and e once, a warp 1,024 positions at a time; of the others, each looks at a small part of that.
  */
+#include "kernels/exceptions.cuh"
 #include "kernels/lines.cuh"
 #include "kernels/sparsify_bins.cuh"
 #include "kernels/sparsify_tiles.cuh"
@@ -15,7 +16,7 @@ enum {
   ROW_BLOCKS = 1024 / BLOCK,       /* of positions that share an exponent */
   SURE_CHUNKS = 512,               /* what is sure is counted by group: of so many chunks */
   MANY = BLOCK / 4,                /* candidates of a block: many of them may be in one bin */
-  AT_ONCE = 16,                    /* lines of a sample that a warp fetches at once */
+  AT_ONCE = 8,                     /* lines of a sample that a warp fetches at once */
 };
 
 /* -- sample -------------------------------------------------------------------------------------------------------- */
@@ -61,10 +62,8 @@ DEVICE struct tagc_choose_guess guess(const struct tagc_choose_sampling &sample,
   return guess;
 }
 
-DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place)
+DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place, uint16_t *codes, uint32_t *histogram)
 {
-  __shared__ uint16_t codes[SAMPLE];
-  __shared__ __align__(16) uint32_t histogram[TAGC_BIN_COARSE + LANES];
   const struct tagc_cuda_call &call = choosing.of.call;
   const struct tagc_grid &grid = choosing.of.grid;
   const uint32_t shard = shard_at(call, place), lane = threadIdx.x % LANES;
@@ -94,30 +93,39 @@ DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place)
   __syncthreads();                 /* the next shard's sample goes to the same place */
 }
 
+/* -- begin --------------------------------------------------------------------------------------------------------- */
+
 /* What is added to by the kernels that follow becomes zero. */
-DEVICE void clear(const struct tagc_choosing &choosing, uint32_t place)
+DEVICE void clear(const struct tagc_choosing &choosing)
 {
-  const struct tagc_choose_call &of = choosing.of;
   const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
-  uint4 *histograms = (uint4 *)(choosing.histograms + (uint64_t)place * of.grid.chunks * TAGC_SPARSIFY_NEAR);
-  for (uint64_t i = first; i < (uint64_t)of.grid.chunks * TAGC_SPARSIFY_NEAR / 4; i += stride)
-    histograms[i] = make_uint4(0, 0, 0, 0);
-  if (first > 0)
-    return;
-  of.shards[place] = {};
-  for (uint32_t i = 0; i < ARRIVALS; i++)
-    choosing.arrived[ARRIVALS * place + i] = 0;
-  if (place == 0)
-    *choosing.long_ways = 0;
+  for (uint64_t i = first; i < choosing.cleared / sizeof(uint4); i += stride)
+    ((uint4 *)choosing.histograms)[i] = make_uint4(0, 0, 0, 0);
+  for (uint32_t place = first; place < choosing.places; place += stride)
+    choosing.of.shards[place] = {};
 }
 
-DEVICE void sample(const struct tagc_choosing &choosing)
+/* The first groups make guesses, which takes them as long as all need to look at the own shard. What is found there is not for
+ * call.state yet, which is only just made. */
+DEVICE void begin(const struct tagc_choosing &choosing)
 {
-  for (uint32_t place = blockIdx.y; place < choosing.places; place += gridDim.y) {
-    clear(choosing, place);
-    if (blockIdx.x == gridDim.x - 1)
-      sample_shard(choosing, place);
-  }
+  __shared__ union {
+    struct {
+      uint16_t codes[SAMPLE];
+      uint32_t histogram[TAGC_BIN_COARSE + LANES];
+    } sample;
+    float stages[WARPS][BLOCK];
+  } __align__(16) memory;
+  const struct tagc_cuda_call &call = choosing.of.call;
+  const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+  open(call);
+  clear(choosing);
+  for (uint32_t place = blockIdx.x; place < choosing.places; place += gridDim.x)
+    sample_shard(choosing, place, memory.sample.codes, memory.sample.histogram);
+  const bool seen = own_has_exception(call, blockIdx.x * WARPS + warp, gridDim.x * WARPS, lane, memory.stages[warp]);
+  const bool any = __syncthreads_or(seen);
+  if (threadIdx.x == 0)
+    choosing.own[blockIdx.x] = any;
 }
 
 /* -- scan ---------------------------------------------------------------------------------------------------------- */
@@ -216,6 +224,16 @@ DEVICE void add_sure(const struct scanned &shard, uint32_t *sure)
   }
 }
 
+/* What the groups of `begin` have seen. */
+DEVICE void tell_of_own(const struct tagc_choosing &choosing)
+{
+  bool seen = false;
+  UNROLL_8 for (uint32_t i = threadIdx.x; i < choosing.own_groups; i += blockDim.x)
+    seen |= choosing.own[i] != 0;
+  if (__syncthreads_or(seen) && threadIdx.x == 0)
+    atomicOr(&choosing.of.call.state->found, (uint32_t)TAGC_ANYWHERE_EXCEPTION);
+}
+
 DEVICE void scan(const struct tagc_choosing &choosing)
 {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
@@ -227,11 +245,10 @@ DEVICE void scan(const struct tagc_choosing &choosing)
   for (uint32_t chunk = threadIdx.x; chunk < SURE_CHUNKS; chunk += blockDim.x)
     sure[chunk] = 0;
   __syncthreads();
-  for (uint32_t number = blockIdx.y; number < call.nranks; number += gridDim.y) {
-    if (number == call.rank) {
-      look_at_own(call, first, stride, lane, stages[warp]);
-      continue;
-    }
+  if (blockIdx.x == 0 && blockIdx.y == 0)
+    tell_of_own(choosing);
+  for (uint32_t place = blockIdx.y; place < choosing.places; place += gridDim.y) {
+    const uint32_t number = shard_at(call, place);
     const struct scanned shard = scanned_of(choosing, number);
     uint8_t *exponents = choosing.of.exponents + choosing.of.exponent_bytes * number;
     for (uint32_t row = first; row < rows; row += stride) {
@@ -245,7 +262,7 @@ DEVICE void scan(const struct tagc_choosing &choosing)
         exponents[row] = most < TAGC_LEAST_BITS ? 0 : tagc_exponent_byte(most);
     }
     add_sure(shard, sure);
-    arrive(choosing, place_at(call, number), SCANNED);
+    arrive(choosing, place, SCANNED);
   }
 }
 
@@ -264,7 +281,7 @@ DEVICE void weigh(const struct tagc_choosing &choosing)
 
 /* -- entries ------------------------------------------------------------------------------------------------------- */
 
-ENTRY(tagc_choose_sample, tagc_choosing, 1, sample(call));
+ENTRY(tagc_choose_begin, tagc_choosing, 4, begin(call));
 ENTRY(tagc_choose_scan, tagc_choosing, 4, scan(call));
 ENTRY(tagc_choose_coarse, tagc_choosing, 4, count<false>(call));
 ENTRY(tagc_choose_fine, tagc_choosing, 4, count<true>(call));

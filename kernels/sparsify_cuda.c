@@ -7,7 +7,7 @@
 
 enum {
   WARPS = TAGC_CUDA_THREADS / 32,
-  CLEARED_WORDS = 16 * TAGC_CUDA_THREADS,     /* of a group of the first kernel */
+  CLEARED_BYTES = 64 * TAGC_CUDA_THREADS,     /* by a group of the first kernel */
 };
 
 /* Divides the memory; returns what it takes. */
@@ -18,10 +18,13 @@ static size_t carve(struct tagc_choosing *out, const struct tagc_grid *grid, uin
   out->places = places;
   out->tiles = (grid->chunk_lines + TAGC_CHOOSE_TILE - 1) / TAGC_CHOOSE_TILE;
   out->parts = tagc_carve(base, &used, parts * sizeof *out->parts);
+  const size_t cleared = used;
   out->histograms = tagc_carve(base, &used, parts * TAGC_SPARSIFY_NEAR * sizeof *out->histograms);
-  out->guesses = tagc_carve(base, &used, places * sizeof *out->guesses);
   out->arrived = tagc_carve(base, &used, 3 * (size_t)places * sizeof *out->arrived);
   out->long_ways = tagc_carve(base, &used, sizeof *out->long_ways);
+  out->cleared = used - cleared;
+  out->guesses = tagc_carve(base, &used, places * sizeof *out->guesses);
+  out->own = tagc_carve(base, &used, TAGC_CUDA_GROUPS * sizeof *out->own);
   out->edges = tagc_carve(base, &used, parts * out->tiles * TAGC_CHOOSE_TILE * sizeof *out->edges);
   out->edge_counts = tagc_carve(base, &used, parts * out->tiles * sizeof *out->edge_counts);
   return used;
@@ -57,19 +60,28 @@ static struct tagc_choosing choosing_of(const struct tagc_choose_call *choose)
   return choosing;
 }
 
+/* A warp for each block of the own shard, a group for each guess, or what clearing needs. */
+static struct tagc_cuda_grid grid_to_begin(const struct tagc_cuda_launcher *launcher, const struct tagc_choosing *choosing)
+{
+  const uint64_t clear = (choosing->cleared + CLEARED_BYTES - 1) / CLEARED_BYTES, look = (choosing->of.call.blocks + WARPS - 1) / WARPS;
+  const uint64_t groups = clear > look ? clear : look;
+  return tagc_cuda_grid_for(launcher, groups > choosing->places ? groups : choosing->places, 1);
+}
+
 int tagc_choose_enqueue(const struct tagc_cuda_launcher *launcher, const struct tagc_choose_call *choose, void *stream)
 {
-  const struct tagc_choosing choosing = choosing_of(choose);
-  const uint32_t places = choosing.places, chunks = choose->grid.chunks;
-  const uint64_t words = (uint64_t)chunks * TAGC_SPARSIFY_NEAR, rows = (choose->grid.n + 1023) / 1024;
-  const struct tagc_cuda_grid begin = tagc_cuda_grid_for(launcher, (words + CLEARED_WORDS - 1) / CLEARED_WORDS, places);
-  const struct tagc_cuda_grid scan = tagc_cuda_grid_for(launcher, (rows + WARPS - 1) / WARPS, choose->call.nranks);
-  const struct tagc_cuda_grid tiles = tagc_cuda_grid_for(launcher, (uint64_t)chunks * choosing.tiles, places);
+  struct tagc_choosing choosing = choosing_of(choose);
+  const uint32_t places = choosing.places;
+  const uint64_t rows = (choose->grid.n + 1023) / 1024;
+  const struct tagc_cuda_grid begin = grid_to_begin(launcher, &choosing);
+  const struct tagc_cuda_grid scan = tagc_cuda_grid_for(launcher, (rows + WARPS - 1) / WARPS, places);
+  const struct tagc_cuda_grid tiles = tagc_cuda_grid_for(launcher, (uint64_t)choose->grid.chunks * choosing.tiles, places);
   const struct { enum tagc_cuda_kernel kernel; struct tagc_cuda_grid grid; } launches[] = {
-    {tagc_choose_sample_kernel, begin}, {tagc_choose_scan_kernel, scan}, {tagc_choose_coarse_kernel, tiles},
+    {tagc_choose_begin_kernel, begin}, {tagc_choose_scan_kernel, scan}, {tagc_choose_coarse_kernel, tiles},
     {tagc_choose_fine_kernel, tiles}, {tagc_choose_mark_kernel, tiles}, {tagc_choose_fill_kernel, tiles},
   };
   int error = 0;
+  choosing.own_groups = begin.x;
   for (size_t i = 0; i < sizeof launches / sizeof *launches && !error; i++)
     error = tagc_cuda_launch(launcher, launches[i].kernel, launches[i].grid, &choosing, stream);
   return error;

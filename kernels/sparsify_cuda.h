@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Choosing the largest values of the foreign shards on a GPU: the choice of sparsify.h, to the bit.
  *
- * How        sample: between which magnitudes the threshold of each foreign shard is, as a guess; scan: every element of g and e
- *            once: exponents, exceptions, a bit for each value above, and one for each between these (candidates), of which
- *            there are so many in each fine bin. The last group of a shard knows then the boundary bin of each chunk; coarse and fine: where the guess was bad, the long way (kernels that
- *            end at once otherwise). mark: looks at the candidates again (the long way: at all): bits of what is above the
- *            boundary bin, and apart from them of what is in it; fill: of these, as many as fit, in order of place. Then each
+ * How        begin: empty lists of exceptions; between which magnitudes the threshold of each foreign shard is, as a guess from a
+ *            sample; whether the own shard has exceptions. scan: every element of g and e once: exponents, exceptions, a bit for
+ *            each value above, and one for each between these (candidates), of which there are so many in each fine bin. The last
+ *            group of a shard knows then the boundary bin of each chunk; coarse and fine: where the guess was bad, the long way
+ *            (kernels that end at once otherwise). mark: looks at the candidates again (the long way: at all): bits of what is above
+ *            the boundary bin, and apart from them of what is in it; fill: of these, as many as fit, in order of place. Then each
  *            codec reads g and e once more, with the bitmap. Six launches.
  * Tiles      Lines of a chunk that one group takes: ranks in the boundary bin are counted by tile.
  * Order      Nothing depends on the order in which groups run, and none waits for another.
@@ -74,11 +75,14 @@ struct tagc_choosing {
                                     * bins, and behind them fine ones */
   struct tagc_choose_sampling sample;           /* of each shard */
   struct tagc_choose_guess *guesses;          /* by place */
+  uint64_t cleared;                /* bytes from `histograms` on that are zero when choosing begins */
   uint32_t *arrived;               /* three a place: groups that have done their part of scan, coarse, fine */
   uint32_t *long_ways;             /* one: whether any part goes the long way */
   uint32_t *edges;                 /* bits of candidates, and then of what is in the boundary bin: tiles * TAGC_CHOOSE_TILE words
                                     * a part */
   uint32_t *edge_counts;           /* `tiles` a part */
+  uint32_t *own;                   /* by group of the first kernel: whether it has seen an exception in the own shard */
+  uint32_t own_groups;
   uint32_t tiles;                  /* of a chunk */
   uint32_t places;
 };
@@ -88,7 +92,7 @@ struct tagc_choosing {
 /* Pure. */
 size_t tagc_choose_bytes(const struct tagc_grid *grid, uint32_t places);
 
-/* After tagc_cuda_open(): everything up to the bitmap. Adds to call.state->selected. */
+/* tagc_cuda_open(), and everything up to the bitmap. Adds to call.state->selected. */
 int tagc_choose_enqueue(const struct tagc_cuda_launcher *launcher, const struct tagc_choose_call *choose, void *stream);
 
 /* When the codec has added to the norms, before tagc_cuda_close(): TAGC_ANYWHERE_SURPLUS, by the rule of

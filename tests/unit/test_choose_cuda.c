@@ -171,7 +171,6 @@ static void choose_on_device(const struct both *b)
     .counts = twin_at(&b->chosen),
     .memory = twin_at(&b->memory),
   };
-  MUST(tagc_cuda_open(&launcher, &choose.call, NULL));
   MUST(tagc_choose_enqueue(&launcher, &choose, NULL));
   MUST(tagc_cuda_close(&launcher, &choose.call, NULL));
 }

@@ -372,7 +372,6 @@ static void exact_encode(const struct setting *s, struct sim *sim, struct exact 
   twin_put(&e->send);
   sim->codec->prepare(host);
   sim->codec->encode(host);
-  MUST(tagc_cuda_open(&launcher, &e->choose.call, NULL));
   MUST(tagc_choose_enqueue(&launcher, &e->choose, NULL));
   MUST(tagc_lists_pack(&launcher, &e->choose, &e->message, twin_at(&e->lists), NULL));
   MUST(tagc_choose_surplus(&launcher, &e->choose, NULL));
