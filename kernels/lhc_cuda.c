@@ -158,9 +158,7 @@ int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct
     error = tagc_cuda_launch(launcher, tagc_lhc_send_kernel, grid, &lhc, stream);
   else
     error = tagc_lists_pack(launcher, &choose, &message.sparse, state.lists, stream);
-  if (!error)
-    error = tagc_choose_surplus(launcher, &choose, stream);
-  return error ? error : tagc_cuda_close(launcher, &lhc.call, stream);
+  return error ? error : tagc_choose_close(launcher, &choose, stream);
 }
 
 /* How many groups share a chunk. Half of what can run at once is left to others: a cooperative launch waits until all of it has

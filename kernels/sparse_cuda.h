@@ -4,7 +4,7 @@
  * Out      count: values of each block, from the bitmap, and how many come before each tile; pack: every element of g and e
  *          once more: values to their places, the residual, its norm.
  * In       starts: how many values come before each tile, of each sender; sum: the results.
- * Launches encode 10 (six to choose, two to pack, two to tell), decode 3.
+ * Launches encode 9 (six to choose, two to pack, one to close), decode 3.
  */
 #ifndef KERNELS_SPARSE_CUDA_H
 #define KERNELS_SPARSE_CUDA_H

@@ -266,17 +266,15 @@ DEVICE void scan(const struct tagc_choosing &choosing)
   }
 }
 
-/* -- surplus ------------------------------------------------------------------------------------------------------- */
+/* -- close --------------------------------------------------------------------------------------------------------- */
 
-DEVICE void weigh(const struct tagc_choosing &choosing)
+/* TAGC_ANYWHERE_SURPLUS, or 0: for all threads of the group. */
+DEVICE uint32_t weigh(const struct tagc_choose_call &of)
 {
   bool surplus = false;
-  for (uint32_t place = threadIdx.x; place < choosing.places; place += blockDim.x) {
-    const struct tagc_choose_shard &shard = choosing.of.shards[place];
-    surplus |= shard.full && shard.left * 64 > shard.chosen;
-  }
-  if (__syncthreads_or(surplus) && threadIdx.x == 0)
-    choosing.of.call.state->found |= TAGC_ANYWHERE_SURPLUS;
+  for (uint32_t place = threadIdx.x; place < of.call.nranks - 1; place += blockDim.x)
+    surplus |= of.shards[place].full && of.shards[place].left * 64 > of.shards[place].chosen;
+  return __syncthreads_or(surplus) ? TAGC_ANYWHERE_SURPLUS : 0;
 }
 
 /* -- entries ------------------------------------------------------------------------------------------------------- */
@@ -287,4 +285,4 @@ ENTRY(tagc_choose_coarse, tagc_choosing, 4, count<false>(call));
 ENTRY(tagc_choose_fine, tagc_choosing, 4, count<true>(call));
 ENTRY(tagc_choose_mark, tagc_choosing, 4, mark(call));
 ENTRY(tagc_choose_fill, tagc_choosing, 4, fill(call));
-ENTRY(tagc_choose_weigh, tagc_choosing, 1, weigh(call));
+ENTRY(tagc_choose_weigh, tagc_choose_call, 4, close(call.call, weigh(call)));

@@ -63,7 +63,8 @@ static struct tagc_choosing choosing_of(const struct tagc_choose_call *choose)
 /* A warp for each block of the own shard, a group for each guess, or what clearing needs. */
 static struct tagc_cuda_grid grid_to_begin(const struct tagc_cuda_launcher *launcher, const struct tagc_choosing *choosing)
 {
-  const uint64_t clear = (choosing->cleared + CLEARED_BYTES - 1) / CLEARED_BYTES, look = (choosing->of.call.blocks + WARPS - 1) / WARPS;
+  const uint64_t clear = (choosing->cleared + CLEARED_BYTES - 1) / CLEARED_BYTES;
+  const uint64_t look = (choosing->of.call.blocks + WARPS - 1) / WARPS;
   const uint64_t groups = clear > look ? clear : look;
   return tagc_cuda_grid_for(launcher, groups > choosing->places ? groups : choosing->places, 1);
 }
@@ -87,8 +88,8 @@ int tagc_choose_enqueue(const struct tagc_cuda_launcher *launcher, const struct 
   return error;
 }
 
-int tagc_choose_surplus(const struct tagc_cuda_launcher *launcher, const struct tagc_choose_call *choose, void *stream)
+int tagc_choose_close(const struct tagc_cuda_launcher *launcher, const struct tagc_choose_call *choose, void *stream)
 {
-  const struct tagc_choosing choosing = choosing_of(choose);
-  return tagc_cuda_launch(launcher, tagc_choose_weigh_kernel, (struct tagc_cuda_grid){1, 1}, &choosing, stream);
+  const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, choose->call.nranks - 1, 1);
+  return tagc_cuda_launch(launcher, tagc_choose_weigh_kernel, grid, choose, stream);
 }

@@ -95,8 +95,8 @@ size_t tagc_choose_bytes(const struct tagc_grid *grid, uint32_t places);
 /* tagc_cuda_open(), and everything up to the bitmap. Adds to call.state->selected. */
 int tagc_choose_enqueue(const struct tagc_cuda_launcher *launcher, const struct tagc_choose_call *choose, void *stream);
 
-/* When the codec has added to the norms, before tagc_cuda_close(): TAGC_ANYWHERE_SURPLUS, by the rule of
- * tagc_sparsify_surplus(). Where the sums are near the limit, it may differ from the host's, whose order is another. */
-int tagc_choose_surplus(const struct tagc_cuda_launcher *launcher, const struct tagc_choose_call *choose, void *stream);
+/* When the codec has added to the norms: tagc_cuda_close(), with TAGC_ANYWHERE_SURPLUS by the rule of tagc_sparsify_surplus().
+ * Where the sums are near the limit, it may differ from the host's, whose order is another. */
+int tagc_choose_close(const struct tagc_cuda_launcher *launcher, const struct tagc_choose_call *choose, void *stream);
 
 #endif

@@ -172,7 +172,7 @@ static void choose_on_device(const struct both *b)
     .memory = twin_at(&b->memory),
   };
   MUST(tagc_choose_enqueue(&launcher, &choose, NULL));
-  MUST(tagc_cuda_close(&launcher, &choose.call, NULL));
+  MUST(tagc_choose_close(&launcher, &choose, NULL));
 }
 
 static const char *compare_shards(const struct both *b)
