@@ -226,12 +226,13 @@ DEVICE void pack(const struct tagc_lists_call &lists)
   const struct tagc_cuda_call &call = lists.of.call;
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   double norm2 = 0;
-  for (uint32_t place = blockIdx.y; place < call.nranks - 1; place += gridDim.y) {
+  for (uint32_t row = blockIdx.y; row < call.nranks - 1; row += gridDim.y) {
+    const uint32_t place = call.nranks - 2 - row;     /* backwards: caches have what was read last */
     uint8_t *message = call.message_out + call.message_bytes * shard_at(call, place);
     struct packed sums = {};
     clear_rest(lists, message, (uint32_t)sum_totals(lists, place, lists.segments, lane));
-    for (uint32_t tile = blockIdx.x * WARPS + warp; tile < lists.tiles; tile += gridDim.x * WARPS)
-      pack_tile(lists, place, tile, lane, stages[warp], &sums);
+    for (uint32_t i = blockIdx.x * WARPS + warp; i < lists.tiles; i += gridDim.x * WARPS)
+      pack_tile(lists, place, lists.tiles - 1 - i, lane, stages[warp], &sums);
     norm2 += sums.norm2;
     sums.left = warp_sum(sums.left);
     sums.chosen = warp_sum(sums.chosen);
