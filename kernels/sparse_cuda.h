@@ -23,7 +23,7 @@ enum {
 struct tagc_lists_call {
   struct tagc_choose_call of;      /* of one chunk; in: nothing but `call` */
   uint64_t counts_at, offsets_at, values_at;  /* in a message */
-  uint32_t *starts;                /* `tiles` by place: of foreign shards, or of senders */
+  uint32_t *starts;                /* `tiles` by place: of foreign shards, or of senders (more than 32: sum moves them on) */
   uint32_t *totals;                /* `segments` by place */
   uint32_t tiles, segments;
   uint32_t capacity, exact;        /* as in tagc_sparse_message */
