@@ -17,11 +17,13 @@ static size_t carve(struct tagc_choosing *out, const struct tagc_grid *grid, uin
   size_t used = 0;
   out->places = places;
   out->tiles = (grid->chunk_lines + TAGC_CHOOSE_TILE - 1) / TAGC_CHOOSE_TILE;
+  out->spans = (out->tiles + TAGC_CHOOSE_SPAN - 1) / TAGC_CHOOSE_SPAN;
   out->parts = tagc_carve(base, &used, parts * sizeof *out->parts);
   const size_t cleared = used;
   out->histograms = tagc_carve(base, &used, parts * TAGC_SPARSIFY_NEAR * sizeof *out->histograms);
   out->arrived = tagc_carve(base, &used, 3 * (size_t)places * sizeof *out->arrived);
   out->long_ways = tagc_carve(base, &used, sizeof *out->long_ways);
+  out->edge_sums = tagc_carve(base, &used, parts * out->spans * sizeof *out->edge_sums);
   out->cleared = used - cleared;
   out->guesses = tagc_carve(base, &used, places * sizeof *out->guesses);
   out->own = tagc_carve(base, &used, TAGC_CUDA_GROUPS * sizeof *out->own);

@@ -43,6 +43,7 @@ struct tagc_choose_call {
 
 enum {
   TAGC_CHOOSE_TILE = 1024,         /* lines */
+  TAGC_CHOOSE_SPAN = 64,           /* tiles whose counts are added up */
   TAGC_CHOOSE_SAMPLED = 512,       /* lines of a shard that a guess is made from, at most */
 };
 
@@ -81,9 +82,10 @@ struct tagc_choosing {
   uint32_t *edges;                 /* bits of candidates, and then of what is in the boundary bin: tiles * TAGC_CHOOSE_TILE words
                                     * a part */
   uint32_t *edge_counts;           /* `tiles` a part */
+  uint32_t *edge_sums;             /* `spans` a part: of the counts of TAGC_CHOOSE_SPAN tiles each; zero when choosing begins */
   uint32_t *own;                   /* by group of the first kernel: whether it has seen an exception in the own shard */
   uint32_t own_groups;
-  uint32_t tiles;                  /* of a chunk */
+  uint32_t tiles, spans;           /* of a chunk */
   uint32_t places;
 };
 

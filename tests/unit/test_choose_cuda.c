@@ -308,6 +308,11 @@ static void check_sizes(void)
     all &= same(&s);
   ok(all, "a boundary bin that has all values of several tiles");
   s = usual();
+  s.n = 70ull * TAGC_CHOOSE_TILE * TAGC_GRID_LINE;
+  s.pattern = EQUAL;
+  s.keep_ppm = 500000;
+  ok(same(&s), "and of more than are counted together");
+  s = usual();
   s.n = 40003;
   s.keep_ppm = 300000;
   s.chunks = 600;
