@@ -10,6 +10,8 @@
 #include "kernels/sparsify_bins.cuh"
 #include "kernels/sparsify_tiles.cuh"
 
+enum : uint32_t { NOWHERE = 0xffffffffu };   /* no bin of a shard: there are far less than 2^20 chunks */
+
 enum {
   SAMPLE = TAGC_CHOOSE_SAMPLED * TAGC_GRID_LINE,
   SAMPLE_SHIFT = 15,               /* what of a magnitude is left out: 16 bits stay, the lower five of them fine ones */
@@ -130,17 +132,18 @@ DEVICE void begin(const struct tagc_choosing &choosing)
 
 /* -- scan ---------------------------------------------------------------------------------------------------------- */
 
-/* One more in a fine bin near the guess; `many` may be in the same. */
-DEVICE void count_near(uint32_t *at, bool counts, bool many)
+/* One more in the shard's bin `at`, of all chunks, or NOWHERE; `many` may be in the same. */
+DEVICE void count_near(uint32_t *histograms, uint32_t at, bool many)
 {
   uint32_t more = 1;
+  bool counts = at != NOWHERE;
   if (many) {
-    const uint32_t same = __match_any_sync(ALL_LANES, counts ? (unsigned long long)(uintptr_t)at : 0ull);
+    const uint32_t same = __match_any_sync(ALL_LANES, at);
     counts = counts && (uint32_t)__ffs((int)same) - 1 == threadIdx.x % LANES;
     more = (uint32_t)__popc(same);
   }
   if (counts)
-    atomicAdd(at, more);
+    atomicAdd(&histograms[at], more);
 }
 
 /* A foreign shard that is scanned. */
@@ -183,9 +186,8 @@ DEVICE void collect(const struct tagc_choosing &choosing, const struct scanned &
     }
     if (many || four != 0)
       UNROLL for (uint32_t i = 0; i < ROW; i++) {
-        const bool counts = four >> i & 1;
         const uint32_t bin = tagc_bin_of(tagc_bits_of(x[ROW * half + i])) - tagc_bin_of(shard.guess.least);
-        count_near(histogram + (counts ? bin : 0), counts, many);
+        count_near(shard.histograms, four >> i & 1 ? at.chunk * TAGC_SPARSIFY_NEAR + bin : NOWHERE, many);
       }
   }
 }
