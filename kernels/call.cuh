@@ -97,7 +97,8 @@ DEVICE void kept_add(const struct tagc_cuda_call &call, const struct kept &kept,
   }
 }
 
-/* Stores a block, which is zero behind the shard's end. Returns the lane's part of the squared norm of what is stored. */
+/* Stores a block, which is zero behind the shard's end, for the next step. Returns the lane's part of the squared
+ * norm of what is stored. */
 DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &kept, uint32_t block, uint32_t lane,
                          uint32_t count, const float x[EACH], float *stage)
 {
@@ -109,7 +110,7 @@ DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &k
       rows_put<4>(rows, i, tagc_bits_of(x[i]));
       norm2 += (double)x[i] * (double)x[i];
     }
-    rows_store<4>(kept.values + 4 * from, lane, count, rows, stage);
+    rows_store<4, true>(kept.values + 4 * from, lane, count, rows, stage);
     return norm2;
   }
   const struct chance chance = chance_of(kept.key, block, lane);
@@ -119,7 +120,7 @@ DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &k
       rows_put<2>(rows, i, bits >> 16);
       norm2 += (double)tagc_float_of(bits) * (double)tagc_float_of(bits);
     }
-    rows_store<2>(kept.values + 2 * from, lane, count, rows, stage);
+    rows_store<2, true>(kept.values + 2 * from, lane, count, rows, stage);
     return norm2;
   }
   const uint16_t scale = tagc_scale_up(warp_largest(x, EACH), 127);
@@ -130,7 +131,7 @@ DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &k
     rows_put<1>(rows, i, (uint32_t)code & 0xff);
     squares += code * code;
   }
-  rows_store<1>(kept.values + from, lane, count, rows, stage);
+  rows_store<1, true>(kept.values + from, lane, count, rows, stage);
   if (lane == 0)
     kept.scales[block] = scale;
   return (double)squares * (double)unit * (double)unit;
@@ -250,8 +251,8 @@ DEVICE void add_exceptions(const struct tagc_cuda_call &call, uint32_t block, ui
   }
 }
 
-/* Does the own shard have exceptions? No codec touches it, but the others want to know. */
-DEVICE void look_at_own(const struct tagc_cuda_call &call, uint32_t first, uint32_t stride, uint32_t lane, float *stage)
+/* Does the own shard have exceptions? No codec touches it, but the others want to know. By a warp; in its share of the blocks. */
+DEVICE bool own_has_exception(const struct tagc_cuda_call &call, uint32_t first, uint32_t stride, uint32_t lane, float *stage)
 {
   const char *from = shard_of(call, call.rank);
   const uint32_t size = size_of(call);
@@ -259,15 +260,19 @@ DEVICE void look_at_own(const struct tagc_cuda_call &call, uint32_t first, uint3
   for (uint32_t block = first; block < call.blocks; block += stride) {
     const uint32_t count = count_of(call, block);
     float x[EACH];
-    elements_convert(elements_fetch(from + (uint64_t)block * BLOCK * size, call.dtype, lane, count, stage), call.dtype, x);
+    elements_convert(elements_fetch<true>(from + (uint64_t)block * BLOCK * size, call.dtype, lane, count, stage), call.dtype, x);
     UNROLL for (uint32_t i = 0; i < EACH; i++)
       x[i] = place_of(lane, i) < count ? call.scale * x[i] : 0;
     seen |= has_exception(x);
   }
-  if (__any_sync(ALL_LANES, seen) && lane == 0)
-    atomicOr(&call.state->found, (uint32_t)TAGC_ANYWHERE_EXCEPTION);
+  return __any_sync(ALL_LANES, seen);
 }
 
+DEVICE void look_at_own(const struct tagc_cuda_call &call, uint32_t first, uint32_t stride, uint32_t lane, float *stage)
+{
+  if (own_has_exception(call, first, stride, lane, stage) && lane == 0)
+    atomicOr(&call.state->found, (uint32_t)TAGC_ANYWHERE_EXCEPTION);
+}
 
 /* The quotient, and one NaN for all. */
 DEVICE void finish(const struct tagc_cuda_call &call, bool by_inverse, float inverse, float x[EACH])

@@ -6,6 +6,7 @@
  *          and 128 of the rotation in one lane.
  * Memory   Four elements at once where the block is whole and its address allows it; else by way of shared memory, where
  *          what is behind the end becomes zero. Nothing is read or written there.
+ * Caches   What is used `once` is to leave room for the rest: what was read or written so goes first.
  * Order    Sums are made in the order of dense_kernels.inc.c; that order is part of the formats.
  */
 #ifndef KERNELS_LANES_CUH
@@ -53,36 +54,45 @@ template <uint32_t size> DEVICE void rows_put(struct rows &rows, uint32_t i, uin
 }
 
 /* Both halves, at addresses that are good for whole rows. */
-template <uint32_t size> DEVICE struct rows rows_read(const char *from, uint32_t lane)
+template <uint32_t size, bool once = false> DEVICE struct rows rows_read(const char *from, uint32_t lane)
 {
   struct rows rows = {};
   UNROLL for (uint32_t half = 0; half < 2; half++) {
     const char *at = from + size * place_of(lane, ROW * half);
     uint32_t *word = rows.word[half];
     if (size == 4) {
-      const uint4 all = *(const uint4 *)at;
+      const uint4 all = once ? __ldcs((const uint4 *)at) : *(const uint4 *)at;
       word[0] = all.x, word[1] = all.y, word[2] = all.z, word[3] = all.w;
     } else if (size == 2) {
-      const uint2 all = *(const uint2 *)at;
+      const uint2 all = once ? __ldcs((const uint2 *)at) : *(const uint2 *)at;
       word[0] = all.x, word[1] = all.y;
     } else {
-      word[0] = *(const uint32_t *)at;
+      word[0] = once ? __ldcs((const uint32_t *)at) : *(const uint32_t *)at;
     }
   }
   return rows;
 }
 
-template <uint32_t size> DEVICE void rows_write(char *to, uint32_t lane, const struct rows &rows)
+/* Memory of the device, and not of the group, where it is used once. */
+template <typename T, bool once> DEVICE void put(void *to, T value)
+{
+  if (once)
+    __stcs((T *)to, value);
+  else
+    *(T *)to = value;
+}
+
+template <uint32_t size, bool once = false> DEVICE void rows_write(char *to, uint32_t lane, const struct rows &rows)
 {
   UNROLL for (uint32_t half = 0; half < 2; half++) {
     char *at = to + size * place_of(lane, ROW * half);
     const uint32_t *word = rows.word[half];
     if (size == 4)
-      *(uint4 *)at = make_uint4(word[0], word[1], word[2], word[3]);
+      put<uint4, once>(at, make_uint4(word[0], word[1], word[2], word[3]));
     else if (size == 2)
-      *(uint2 *)at = make_uint2(word[0], word[1]);
+      put<uint2, once>(at, make_uint2(word[0], word[1]));
     else
-      *(uint32_t *)at = word[0];
+      put<uint32_t, once>(at, word[0]);
   }
 }
 
@@ -111,20 +121,20 @@ static __device__ __noinline__ void copy(void *to, const void *from, uint32_t by
 }
 
 /* Of a block of `count` elements at any address; zeros behind them. `stage`: the warp's own, for a block. */
-template <uint32_t size>
+template <uint32_t size, bool once = false>
 DEVICE struct rows rows_fetch(const void *from, uint32_t lane, uint32_t count, float *stage)
 {
   if (count == BLOCK && (uintptr_t)from % (ROW * size) == 0)
-    return rows_read<size>((const char *)from, lane);
+    return rows_read<size, once>((const char *)from, lane);
   copy(stage, from, size * count, size * BLOCK, lane);
   return rows_read<size>((const char *)stage, lane);
 }
 
-template <uint32_t size>
+template <uint32_t size, bool once = false>
 DEVICE void rows_store(void *to, uint32_t lane, uint32_t count, const struct rows &rows, float *stage)
 {
   if (count == BLOCK && (uintptr_t)to % (ROW * size) == 0) {
-    rows_write<size>((char *)to, lane, rows);
+    rows_write<size, once>((char *)to, lane, rows);
     return;
   }
   __syncwarp();
@@ -135,9 +145,10 @@ DEVICE void rows_store(void *to, uint32_t lane, uint32_t count, const struct row
 /* -- elements of a type --------------------------------------------------------------------------------------------- */
 
 /* Fetched first and converted later: what is fetched together is waited for together. */
+template <bool once = false>
 DEVICE struct rows elements_fetch(const void *from, uint32_t dtype, uint32_t lane, uint32_t count, float *stage)
 {
-  return dtype == TAGC_FLOAT32 ? rows_fetch<4>(from, lane, count, stage) : rows_fetch<2>(from, lane, count, stage);
+  return dtype == TAGC_FLOAT32 ? rows_fetch<4, once>(from, lane, count, stage) : rows_fetch<2, once>(from, lane, count, stage);
 }
 
 DEVICE void elements_convert(const struct rows &rows, uint32_t dtype, float x[EACH])

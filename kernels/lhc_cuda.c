@@ -139,9 +139,7 @@ int tagc_lhc_cuda_prepare(const struct tagc_cuda_launcher *launcher, const struc
   const struct tagc_lhc_call lhc = call_of(job, counts, &state, &message);
   const struct tagc_choose_call choose = choose_of(&lhc, &state);
   (void)codec;
-  int error = tagc_cuda_open(launcher, &lhc.call, stream);
-  if (!error && lhc.geo.hashes)
-    error = clear(launcher, &lhc, stream);
+  const int error = lhc.geo.hashes ? clear(launcher, &lhc, stream) : 0;
   return error ? error : tagc_choose_enqueue(launcher, &choose, stream);
 }
 
@@ -160,9 +158,7 @@ int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct
     error = tagc_cuda_launch(launcher, tagc_lhc_send_kernel, grid, &lhc, stream);
   else
     error = tagc_lists_pack(launcher, &choose, &message.sparse, state.lists, stream);
-  if (!error)
-    error = tagc_choose_surplus(launcher, &choose, stream);
-  return error ? error : tagc_cuda_close(launcher, &lhc.call, stream);
+  return error ? error : tagc_choose_close(launcher, &choose, stream);
 }
 
 /* How many groups share a chunk. Half of what can run at once is left to others: a cooperative launch waits until all of it has

@@ -2,8 +2,8 @@
  * The codec `lhc` on a GPU: what lhc.cu computes, and how the host launches it. Exponents, sketches, messages, residuals and
  * results are those of codec_lhc.c, bit for bit; calls are those of cuda_call.h, choosing is sparsify_cuda.h's.
  *
- * Launches   prepare 8 (open, clear, six to choose), encode 3 (send, surplus, close), decode 3 (check, recover, result), whatever
- *            the size. Small shards, which have lists in place of sketches (sparse_cuda.h): 7, 4 and 3.
+ * Launches   prepare 7 (clear, six to choose), encode 2 (send, close), decode 3 (check, recover, result), whatever
+ *            the size. Small shards, which have lists in place of sketches (sparse_cuda.h): 6, 3 and 3.
  * send       Reads g and e a second time, with the bitmap: 3 or 4 atomic additions for a chosen value, which the second-level
  *            cache performs (a chunk's counters have 260 KB at most); the residual is written once, what quantising leaves over
  *            included.

@@ -226,12 +226,13 @@ DEVICE void pack(const struct tagc_lists_call &lists)
   const struct tagc_cuda_call &call = lists.of.call;
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   double norm2 = 0;
-  for (uint32_t place = blockIdx.y; place < call.nranks - 1; place += gridDim.y) {
+  for (uint32_t row = blockIdx.y; row < call.nranks - 1; row += gridDim.y) {
+    const uint32_t place = call.nranks - 2 - row;     /* backwards: caches have what was read last */
     uint8_t *message = call.message_out + call.message_bytes * shard_at(call, place);
     struct packed sums = {};
     clear_rest(lists, message, (uint32_t)sum_totals(lists, place, lists.segments, lane));
-    for (uint32_t tile = blockIdx.x * WARPS + warp; tile < lists.tiles; tile += gridDim.x * WARPS)
-      pack_tile(lists, place, tile, lane, stages[warp], &sums);
+    for (uint32_t i = blockIdx.x * WARPS + warp; i < lists.tiles; i += gridDim.x * WARPS)
+      pack_tile(lists, place, lists.tiles - 1 - i, lane, stages[warp], &sums);
     norm2 += sums.norm2;
     sums.left = warp_sum(sums.left);
     sums.chosen = warp_sum(sums.chosen);
@@ -277,17 +278,19 @@ DEVICE void add_values(const struct tagc_lists_call &lists, uint32_t first_sende
   }
 }
 
-/* The entries before a tile of the sender that is the lane's, of those from `first` on. What leads out of a list is cut. */
-DEVICE uint32_t entries_before(const struct tagc_lists_call &lists, uint32_t first, uint32_t tile, uint32_t lane)
+/* The entries before a tile of a sender. What leads out of a list is cut. */
+DEVICE uint32_t entries_before(const struct tagc_lists_call &lists, uint32_t sender, uint32_t tile)
 {
-  const uint32_t senders = lists.of.call.nranks - 1;
-  uint64_t before = 0;
-  for (uint32_t i = 0; i < LANES && first + i < senders; i++) {
-    const uint64_t sum = sum_totals(lists, first + i, tile / TAGC_LISTS_SEGMENT, lane);
-    if (lane == i)
-      before = sum + lists.starts[(uint64_t)(first + i) * lists.tiles + tile];
-  }
+  uint64_t before = lists.starts[(uint64_t)sender * lists.tiles + tile];
+  UNROLL_4 for (uint32_t i = 0; i < tile / TAGC_LISTS_SEGMENT; i++)
+    before += lists.totals[(uint64_t)sender * lists.segments + i];
   return before < lists.capacity ? (uint32_t)before : lists.capacity;
+}
+
+/* How many of the `count` values that a block is said to have are in the list, from `at` on. */
+DEVICE uint32_t listed(const struct tagc_lists_call &lists, uint32_t at, uint32_t count)
+{
+  return count < lists.capacity - at ? count : lists.capacity - at;
 }
 
 /* Where a lane is in the list of its sender. */
@@ -296,33 +299,52 @@ struct cursor {
   uint32_t at;
 };
 
-DEVICE uint32_t cursor_next(const struct tagc_lists_call &lists, struct cursor &cursor)
-{
-  const uint32_t count = queue_next(cursor.queue, lists.exact), left = lists.capacity - cursor.at;
-  cursor.at += count < left ? count : left;
-  return count < left ? count : left;
-}
-
-/* At block i of a tile, for the lane's sender of those from `first` on. */
-DEVICE struct cursor cursor_at(const struct tagc_lists_call &lists, uint32_t first, uint32_t tile, uint32_t i, uint32_t lane)
+/* At the start of a tile, for the lane's sender. */
+DEVICE struct cursor cursor_at(const struct tagc_lists_call &lists, uint32_t tile, uint32_t lane)
 {
   const struct tagc_cuda_call &call = lists.of.call;
-  struct cursor cursor = {{}, entries_before(lists, first, tile, lane)};
-  if (first + lane >= call.nranks - 1)
-    return cursor;
-  const uint8_t *message = call.message_in + call.message_bytes * shard_at(call, first + lane);
-  cursor.queue = queue_fetch(message + lists.counts_at, tile, lists.exact);
-  for (; i > 0; i--)
-    cursor_next(lists, cursor);
-  return cursor;
+  if (lane >= call.nranks - 1)
+    return {};
+  const uint8_t *message = call.message_in + call.message_bytes * shard_at(call, lane);
+  return {queue_fetch(message + lists.counts_at, tile, lists.exact), entries_before(lists, lane, tile)};
+}
+
+/* The block's values of up to 32 senders, one a lane, which keeps its cursor. */
+DEVICE void add_of_few(const struct tagc_lists_call &lists, struct cursor &cursor, uint32_t lane, float *sum)
+{
+  const uint32_t count = queue_next(cursor.queue, lists.exact);
+  const uint32_t some = lane < lists.of.call.nranks - 1 ? listed(lists, cursor.at, count) : 0;
+  cursor.at += some;
+  add_values(lists, 0, cursor.at - some, some, lane, sum);
+}
+
+/* Of more: where they are is kept where the tile's starts were, which are this warp's alone. */
+DEVICE void add_of_many(const struct tagc_lists_call &lists, uint32_t block, uint32_t lane, float *sum)
+{
+  const struct tagc_cuda_call &call = lists.of.call;
+  const uint32_t tile = block / TAGC_LISTS_TILE;
+  for (uint32_t first = 0; first < call.nranks - 1; first += LANES) {
+    const uint32_t sender = first + lane;
+    uint32_t at = 0, some = 0;
+    if (sender < call.nranks - 1) {
+      uint32_t *kept = &lists.starts[(uint64_t)sender * lists.tiles + tile];
+      const uint8_t *counts = call.message_in + call.message_bytes * shard_at(call, sender) + lists.counts_at;
+      at = block % TAGC_LISTS_TILE == 0 ? entries_before(lists, sender, tile) : *kept;
+      some = listed(lists, at, lists.exact ? ((const uint16_t *)counts)[block] : counts[block]);
+      *kept = at + some;
+    }
+    add_values(lists, first, at, some, lane, sum);
+  }
 }
 
 DEVICE void sum_tile(const struct tagc_lists_call &lists, const struct result &result, uint32_t tile, uint32_t lane,
                      float *stage, bool *seen)
 {
   const struct tagc_cuda_call &call = lists.of.call;
-  const uint32_t senders = call.nranks - 1;
+  const bool few = call.nranks - 1 <= LANES;
   struct cursor cursor = {};
+  if (few)
+    cursor = cursor_at(lists, tile, lane);
   for (uint32_t i = 0; i < blocks_of_tile(call, tile); i++) {
     const uint32_t block = tile * TAGC_LISTS_TILE + i;
     const struct rows own = result_fetch(call, result, block, lane, stage);
@@ -331,13 +353,10 @@ DEVICE void sum_tile(const struct tagc_lists_call &lists, const struct result &r
     UNROLL for (uint32_t k = 0; k < EACH; k++)
       stage[LANES * k + lane] = 0;
     __syncwarp();
-    for (uint32_t first = 0; first < senders; first += LANES) {
-      const uint32_t place = first + lane;
-      if (i == 0 || senders > LANES)
-        cursor = cursor_at(lists, first, tile, i, lane);
-      const uint32_t count = place < senders ? cursor_next(lists, cursor) : 0;
-      add_values(lists, first, cursor.at - count, count, lane, stage);
-    }
+    if (few)
+      add_of_few(lists, cursor, lane, stage);
+    else
+      add_of_many(lists, block, lane, stage);
     UNROLL for (uint32_t k = 0; k < EACH; k++)
       sum[k] = stage[place_of(lane, k)];
     *seen |= result_store(call, result, block, lane, sum, own, stage);

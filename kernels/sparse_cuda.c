@@ -146,14 +146,10 @@ int tagc_sparse_cuda_encode(const struct tagc_cuda_launcher *launcher, const str
   void *lists = begin(job, counts, &choose, &message);
   (void)codec;
   choose.call.groups = tagc_lists_groups(launcher, &choose.call);
-  int error = tagc_cuda_open(launcher, &choose.call, stream);
-  if (!error)
-    error = tagc_choose_enqueue(launcher, &choose, stream);
+  int error = tagc_choose_enqueue(launcher, &choose, stream);
   if (!error)
     error = tagc_lists_pack(launcher, &choose, &message, lists, stream);
-  if (!error)
-    error = tagc_choose_surplus(launcher, &choose, stream);
-  return error ? error : tagc_cuda_close(launcher, &choose.call, stream);
+  return error ? error : tagc_choose_close(launcher, &choose, stream);
 }
 
 int tagc_sparse_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec,

@@ -4,7 +4,7 @@
  * Out      count: values of each block, from the bitmap, and how many come before each tile; pack: every element of g and e
  *          once more: values to their places, the residual, its norm.
  * In       starts: how many values come before each tile, of each sender; sum: the results.
- * Launches encode 11 (one to open, six to choose, two to pack, two to tell), decode 3.
+ * Launches encode 9 (six to choose, two to pack, one to close), decode 3.
  */
 #ifndef KERNELS_SPARSE_CUDA_H
 #define KERNELS_SPARSE_CUDA_H
@@ -23,7 +23,7 @@ enum {
 struct tagc_lists_call {
   struct tagc_choose_call of;      /* of one chunk; in: nothing but `call` */
   uint64_t counts_at, offsets_at, values_at;  /* in a message */
-  uint32_t *starts;                /* `tiles` by place: of foreign shards, or of senders */
+  uint32_t *starts;                /* `tiles` by place: of foreign shards, or of senders (more than 32: sum moves them on) */
   uint32_t *totals;                /* `segments` by place */
   uint32_t tiles, segments;
   uint32_t capacity, exact;        /* as in tagc_sparse_message */

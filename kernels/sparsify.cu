@@ -2,21 +2,23 @@
  * The kernels that choose the largest values: see sparsify_cuda.h for the steps, and sparsify.c for the same on the host, to
  * the bit.
  *
- * Grid      Groups of eight warps in x, shards (scan) or places in y.
+ * Grid      Groups of eight warps in x, places in y (begin: x).
  * Speed     scan reads g and e once, a warp 1,024 positions at a time; of the others, each looks at a small part of that.
  */
+#include "kernels/exceptions.cuh"
 #include "kernels/lines.cuh"
 #include "kernels/sparsify_bins.cuh"
 #include "kernels/sparsify_tiles.cuh"
 
+enum : uint32_t { NOWHERE = 0xffffffffu };   /* no bin of a shard: there are far less than 2^20 chunks */
+
 enum {
-  SAMPLE_LINES = 512,              /* of a shard */
-  SAMPLE = SAMPLE_LINES * TAGC_GRID_LINE,
+  SAMPLE = TAGC_CHOOSE_SAMPLED * TAGC_GRID_LINE,
   SAMPLE_SHIFT = 15,               /* what of a magnitude is left out: 16 bits stay, the lower five of them fine ones */
   ROW_BLOCKS = 1024 / BLOCK,       /* of positions that share an exponent */
   SURE_CHUNKS = 512,               /* what is sure is counted by group: of so many chunks */
   MANY = BLOCK / 4,                /* candidates of a block: many of them may be in one bin */
-  AT_ONCE = 16,                    /* lines of a sample that a warp fetches at once */
+  AT_ONCE = 8,                     /* lines of a sample that a warp fetches at once */
 };
 
 /* -- sample -------------------------------------------------------------------------------------------------------- */
@@ -43,14 +45,9 @@ DEVICE uint32_t find_in_sample(const uint16_t *codes, uint32_t *histogram, uint3
   return ((coarse - 1) * LANES + bin - 1) << SAMPLE_SHIFT;
 }
 
-/* Around what the capacity is in the sample: two standard deviations, if all values of a line were alike. */
-DEVICE struct tagc_choose_guess guess(const struct tagc_grid &grid, const uint16_t *codes, uint32_t *histogram, uint32_t count)
+DEVICE struct tagc_choose_guess guess(const struct tagc_choose_sampling &sample, const uint16_t *codes, uint32_t *histogram)
 {
-  const uint32_t expected = (uint32_t)((uint64_t)count * grid.keep_ppm / 1000000);
-  uint32_t deviation = 1;
-  while (deviation * deviation < expected * TAGC_GRID_LINE)
-    deviation++;
-  const uint32_t margin = 2 * deviation + 8;
+  const uint32_t count = sample.lines * LANES;
   for (uint32_t i = threadIdx.x; i < TAGC_BIN_COARSE; i += blockDim.x)
     histogram[i] = 0;
   __syncthreads();
@@ -58,8 +55,8 @@ DEVICE struct tagc_choose_guess guess(const struct tagc_grid &grid, const uint16
     if (codes[i] > 0)
       atomicAdd(&histogram[codes[i] / LANES], 1u);
   __syncthreads();
-  const uint32_t least = find_in_sample(codes, histogram, count, expected + margin);
-  const uint32_t sure = find_in_sample(codes, histogram, count, expected > margin ? expected - margin : 0);
+  const uint32_t least = find_in_sample(codes, histogram, count, sample.most);
+  const uint32_t sure = find_in_sample(codes, histogram, count, sample.fewest);
   struct tagc_choose_guess guess = {least > 0 ? least : TAGC_LEAST_BITS, 0};
   guess.sure = guess.least + ((TAGC_SPARSIFY_NEAR - 1) << 12);
   if (sure > 0 && sure + (1u << SAMPLE_SHIFT) < guess.sure)
@@ -67,17 +64,15 @@ DEVICE struct tagc_choose_guess guess(const struct tagc_grid &grid, const uint16
   return guess;
 }
 
-DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place)
+DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place, uint16_t *codes, uint32_t *histogram)
 {
-  __shared__ uint16_t codes[SAMPLE];
-  __shared__ __align__(16) uint32_t histogram[TAGC_BIN_COARSE + LANES];
   const struct tagc_cuda_call &call = choosing.of.call;
   const struct tagc_grid &grid = choosing.of.grid;
   const uint32_t shard = shard_at(call, place), lane = threadIdx.x % LANES;
   const char *from = shard_of(call, shard);
   const struct kept kept = kept_of(call, shard);
   const bool adds = tagc_residual_counts(&call);
-  const uint32_t step = (grid.lines - 1) / SAMPLE_LINES + 1, lines = (grid.lines - 1 - step / 2) / step + 1;
+  const uint32_t step = choosing.sample.step, lines = choosing.sample.lines;
   for (uint32_t first = threadIdx.x / LANES; first < lines; first += AT_ONCE * WARPS) {
     uint32_t position[AT_ONCE];
     float x[AT_ONCE];
@@ -94,51 +89,61 @@ DEVICE void sample_shard(const struct tagc_choosing &choosing, uint32_t place)
     }
   }
   __syncthreads();
-  const struct tagc_choose_guess guessed = guess(grid, codes, histogram, lines * LANES);
+  const struct tagc_choose_guess guessed = guess(choosing.sample, codes, histogram);
   if (threadIdx.x == 0)
     choosing.guesses[place] = guessed;
   __syncthreads();                 /* the next shard's sample goes to the same place */
 }
 
+/* -- begin --------------------------------------------------------------------------------------------------------- */
+
 /* What is added to by the kernels that follow becomes zero. */
-DEVICE void clear(const struct tagc_choosing &choosing, uint32_t place)
+DEVICE void clear(const struct tagc_choosing &choosing)
 {
-  const struct tagc_choose_call &of = choosing.of;
   const uint32_t first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
-  uint4 *histograms = (uint4 *)(choosing.histograms + (uint64_t)place * of.grid.chunks * TAGC_SPARSIFY_NEAR);
-  for (uint64_t i = first; i < (uint64_t)of.grid.chunks * TAGC_SPARSIFY_NEAR / 4; i += stride)
-    histograms[i] = make_uint4(0, 0, 0, 0);
-  if (first > 0)
-    return;
-  of.shards[place] = {};
-  for (uint32_t i = 0; i < ARRIVALS; i++)
-    choosing.arrived[ARRIVALS * place + i] = 0;
-  if (place == 0)
-    *choosing.long_ways = 0;
+  for (uint64_t i = first; i < choosing.cleared / sizeof(uint4); i += stride)
+    ((uint4 *)choosing.histograms)[i] = make_uint4(0, 0, 0, 0);
+  for (uint32_t place = first; place < choosing.places; place += stride)
+    choosing.of.shards[place] = {};
 }
 
-DEVICE void sample(const struct tagc_choosing &choosing)
+/* The first groups make guesses, which takes them as long as all need to look at the own shard. What is found there is not for
+ * call.state yet, which is only just made. */
+DEVICE void begin(const struct tagc_choosing &choosing)
 {
-  for (uint32_t place = blockIdx.y; place < choosing.places; place += gridDim.y) {
-    clear(choosing, place);
-    if (blockIdx.x == gridDim.x - 1)
-      sample_shard(choosing, place);
-  }
+  __shared__ union {
+    struct {
+      uint16_t codes[SAMPLE];
+      uint32_t histogram[TAGC_BIN_COARSE + LANES];
+    } sample;
+    float stages[WARPS][BLOCK];
+  } __align__(16) memory;
+  const struct tagc_cuda_call &call = choosing.of.call;
+  const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+  open(call);
+  clear(choosing);
+  for (uint32_t place = blockIdx.x; place < choosing.places; place += gridDim.x)
+    sample_shard(choosing, place, memory.sample.codes, memory.sample.histogram);
+  const bool seen = own_has_exception(call, blockIdx.x * WARPS + warp, gridDim.x * WARPS, lane, memory.stages[warp]);
+  const bool any = __syncthreads_or(seen);
+  if (threadIdx.x == 0)
+    choosing.own[blockIdx.x] = any;
 }
 
 /* -- scan ---------------------------------------------------------------------------------------------------------- */
 
-/* One more in a fine bin near the guess; `many` may be in the same. */
-DEVICE void count_near(uint32_t *at, bool counts, bool many)
+/* One more in the shard's bin `at`, of all chunks, or NOWHERE; `many` may be in the same. */
+DEVICE void count_near(uint32_t *histograms, uint32_t at, bool many)
 {
   uint32_t more = 1;
+  bool counts = at != NOWHERE;
   if (many) {
-    const uint32_t same = __match_any_sync(ALL_LANES, counts ? (unsigned long long)(uintptr_t)at : 0ull);
+    const uint32_t same = __match_any_sync(ALL_LANES, at);
     counts = counts && (uint32_t)__ffs((int)same) - 1 == threadIdx.x % LANES;
     more = (uint32_t)__popc(same);
   }
   if (counts)
-    atomicAdd(at, more);
+    atomicAdd(&histograms[at], more);
 }
 
 /* A foreign shard that is scanned. */
@@ -181,9 +186,8 @@ DEVICE void collect(const struct tagc_choosing &choosing, const struct scanned &
     }
     if (many || four != 0)
       UNROLL for (uint32_t i = 0; i < ROW; i++) {
-        const bool counts = four >> i & 1;
         const uint32_t bin = tagc_bin_of(tagc_bits_of(x[ROW * half + i])) - tagc_bin_of(shard.guess.least);
-        count_near(histogram + (counts ? bin : 0), counts, many);
+        count_near(shard.histograms, four >> i & 1 ? at.chunk * TAGC_SPARSIFY_NEAR + bin : NOWHERE, many);
       }
   }
 }
@@ -222,6 +226,16 @@ DEVICE void add_sure(const struct scanned &shard, uint32_t *sure)
   }
 }
 
+/* What the groups of `begin` have seen. */
+DEVICE void tell_of_own(const struct tagc_choosing &choosing)
+{
+  bool seen = false;
+  UNROLL_8 for (uint32_t i = threadIdx.x; i < choosing.own_groups; i += blockDim.x)
+    seen |= choosing.own[i] != 0;
+  if (__syncthreads_or(seen) && threadIdx.x == 0)
+    atomicOr(&choosing.of.call.state->found, (uint32_t)TAGC_ANYWHERE_EXCEPTION);
+}
+
 DEVICE void scan(const struct tagc_choosing &choosing)
 {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
@@ -233,11 +247,10 @@ DEVICE void scan(const struct tagc_choosing &choosing)
   for (uint32_t chunk = threadIdx.x; chunk < SURE_CHUNKS; chunk += blockDim.x)
     sure[chunk] = 0;
   __syncthreads();
-  for (uint32_t number = blockIdx.y; number < call.nranks; number += gridDim.y) {
-    if (number == call.rank) {
-      look_at_own(call, first, stride, lane, stages[warp]);
-      continue;
-    }
+  if (blockIdx.x == 0 && blockIdx.y == 0)
+    tell_of_own(choosing);
+  for (uint32_t place = blockIdx.y; place < choosing.places; place += gridDim.y) {
+    const uint32_t number = shard_at(call, place);
     const struct scanned shard = scanned_of(choosing, number);
     uint8_t *exponents = choosing.of.exponents + choosing.of.exponent_bytes * number;
     for (uint32_t row = first; row < rows; row += stride) {
@@ -251,29 +264,27 @@ DEVICE void scan(const struct tagc_choosing &choosing)
         exponents[row] = most < TAGC_LEAST_BITS ? 0 : tagc_exponent_byte(most);
     }
     add_sure(shard, sure);
-    arrive(choosing, place_at(call, number), SCANNED);
+    arrive(choosing, place, SCANNED);
   }
 }
 
-/* -- surplus ------------------------------------------------------------------------------------------------------- */
+/* -- close --------------------------------------------------------------------------------------------------------- */
 
-DEVICE void weigh(const struct tagc_choosing &choosing)
+/* TAGC_ANYWHERE_SURPLUS, or 0: for all threads of the group. */
+DEVICE uint32_t weigh(const struct tagc_choose_call &of)
 {
   bool surplus = false;
-  for (uint32_t place = threadIdx.x; place < choosing.places; place += blockDim.x) {
-    const struct tagc_choose_shard &shard = choosing.of.shards[place];
-    surplus |= shard.full && shard.left * 64 > shard.chosen;
-  }
-  if (__syncthreads_or(surplus) && threadIdx.x == 0)
-    choosing.of.call.state->found |= TAGC_ANYWHERE_SURPLUS;
+  for (uint32_t place = threadIdx.x; place < of.call.nranks - 1; place += blockDim.x)
+    surplus |= of.shards[place].full && of.shards[place].left * 64 > of.shards[place].chosen;
+  return __syncthreads_or(surplus) ? TAGC_ANYWHERE_SURPLUS : 0;
 }
 
 /* -- entries ------------------------------------------------------------------------------------------------------- */
 
-ENTRY(tagc_choose_sample, tagc_choosing, 1, sample(call));
+ENTRY(tagc_choose_begin, tagc_choosing, 4, begin(call));
 ENTRY(tagc_choose_scan, tagc_choosing, 4, scan(call));
 ENTRY(tagc_choose_coarse, tagc_choosing, 4, count<false>(call));
 ENTRY(tagc_choose_fine, tagc_choosing, 4, count<true>(call));
 ENTRY(tagc_choose_mark, tagc_choosing, 4, mark(call));
 ENTRY(tagc_choose_fill, tagc_choosing, 4, fill(call));
-ENTRY(tagc_choose_weigh, tagc_choosing, 1, weigh(call));
+ENTRY(tagc_choose_weigh, tagc_choose_call, 4, close(call.call, weigh(call)));

@@ -177,8 +177,11 @@ DEVICE void mark_tile(const struct tagc_choosing &choosing, uint32_t place, cons
     some += (uint32_t)__popc(marks->edge[i]);
   }
   group_before(some, &all);
-  if (threadIdx.x == 0)
-    choosing.edge_counts[(uint64_t)tile.part * choosing.tiles + tile.number] = all;
+  if (threadIdx.x > 0)
+    return;
+  choosing.edge_counts[(uint64_t)tile.part * choosing.tiles + tile.number] = all;
+  if (all > 0)
+    atomicAdd(&choosing.edge_sums[(uint64_t)tile.part * choosing.spans + tile.number / TAGC_CHOOSE_SPAN], all);
 }
 
 DEVICE void mark(const struct tagc_choosing &choosing)
@@ -201,17 +204,26 @@ DEVICE uint32_t taken(const struct tagc_sparsify_choice &choice, uint32_t word, 
   return some;
 }
 
+/* What a thread adds of the values in the boundary bin that come before a tile. */
+DEVICE uint32_t edges_before(const struct tagc_choosing &choosing, const struct tile &tile)
+{
+  const uint32_t *sums = choosing.edge_sums + (uint64_t)tile.part * choosing.spans;
+  const uint32_t *counts = choosing.edge_counts + (uint64_t)tile.part * choosing.tiles;
+  const uint32_t span = tile.number / TAGC_CHOOSE_SPAN, i = span * TAGC_CHOOSE_SPAN + threadIdx.x;
+  uint32_t some = i < tile.number ? counts[i] : 0;
+  for (uint32_t earlier = threadIdx.x; earlier < span; earlier += blockDim.x)
+    some += sums[earlier];
+  return some;
+}
+
 DEVICE void fill_tile(const struct tagc_choosing &choosing, uint32_t place, const struct tile &tile)
 {
   const struct tagc_grid &grid = choosing.of.grid;
   const struct tagc_sparsify_choice choice = choosing.parts[tile.part].choice;
-  const uint32_t *counts = choosing.edge_counts + (uint64_t)tile.part * choosing.tiles;
-  if (choice.take == 0 || counts[tile.number] == 0)
+  uint32_t all, before;
+  if (choice.take == 0 || choosing.edge_counts[(uint64_t)tile.part * choosing.tiles + tile.number] == 0)
     return;
-  uint32_t earlier = 0, all, before;
-  for (uint32_t i = threadIdx.x; i < tile.number; i += blockDim.x)
-    earlier += counts[i];
-  group_before(earlier, &before);
+  group_before(edges_before(choosing, tile), &before);
   const uint32_t each = TAGC_CHOOSE_TILE / TAGC_CUDA_THREADS, first = tile.number * TAGC_CHOOSE_TILE + threadIdx.x * each;
   const uint4 four =
     *(const uint4 *)(choosing.edges + (uint64_t)tile.part * choosing.tiles * TAGC_CHOOSE_TILE + first);

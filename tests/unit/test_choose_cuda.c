@@ -171,9 +171,8 @@ static void choose_on_device(const struct both *b)
     .counts = twin_at(&b->chosen),
     .memory = twin_at(&b->memory),
   };
-  MUST(tagc_cuda_open(&launcher, &choose.call, NULL));
   MUST(tagc_choose_enqueue(&launcher, &choose, NULL));
-  MUST(tagc_cuda_close(&launcher, &choose.call, NULL));
+  MUST(tagc_choose_close(&launcher, &choose, NULL));
 }
 
 static const char *compare_shards(const struct both *b)
@@ -308,6 +307,11 @@ static void check_sizes(void)
   for (s.chunks = 1; s.chunks < 3; s.chunks++)
     all &= same(&s);
   ok(all, "a boundary bin that has all values of several tiles");
+  s = usual();
+  s.n = 70ull * TAGC_CHOOSE_TILE * TAGC_GRID_LINE;
+  s.pattern = EQUAL;
+  s.keep_ppm = 500000;
+  ok(same(&s), "and of more than are counted together");
   s = usual();
   s.n = 40003;
   s.keep_ppm = 300000;

@@ -372,11 +372,9 @@ static void exact_encode(const struct setting *s, struct sim *sim, struct exact 
   twin_put(&e->send);
   sim->codec->prepare(host);
   sim->codec->encode(host);
-  MUST(tagc_cuda_open(&launcher, &e->choose.call, NULL));
   MUST(tagc_choose_enqueue(&launcher, &e->choose, NULL));
   MUST(tagc_lists_pack(&launcher, &e->choose, &e->message, twin_at(&e->lists), NULL));
-  MUST(tagc_choose_surplus(&launcher, &e->choose, NULL));
-  MUST(tagc_cuda_close(&launcher, &e->choose.call, NULL));
+  MUST(tagc_choose_close(&launcher, &e->choose, NULL));
   for (int shard = 0; shard < s->nranks; shard++)
     if (shard != r)
       compare(s, step, r, "a message", &e->message_out, (size_t)shard * e->message.bytes, e->message.bytes);
