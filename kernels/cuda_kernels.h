@@ -42,6 +42,7 @@
   X(tagc_sparse_in) \
   X(tagc_lhc_clear) \
   X(tagc_lhc_send) \
+  X(tagc_lhc_open) \
   X(tagc_lhc_recover) \
   X(tagc_lhc_result)
 

@@ -19,13 +19,12 @@ DEVICE void zero(void *memory, uint64_t bytes)
     ((uint4 *)memory)[i] = make_uint4(0, 0, 0, 0);
 }
 
-/* Exponents, sketches, where groups meet, and what pads the bitmaps, which are written whole later. */
+/* Exponents, sketches, and what pads the bitmaps, which are written whole later. */
 DEVICE void clear(const struct tagc_lhc_call &lhc)
 {
   const struct tagc_cuda_call &call = lhc.call;
   zero(lhc.exponents, call.nranks * lhc.exponent_bytes);
   zero(lhc.sketch_out, 4 * call.nranks * lhc.sketch_count);
-  zero(lhc.meetings, 8 * (uint64_t)lhc.geo.grid.chunks * TAGC_LHC_MEETINGS);
   zero(lhc.arrived, (call.nranks + 3) / 4 * sizeof(uint4));
   for (uint32_t shard = blockIdx.x * blockDim.x + threadIdx.x; shard < call.nranks; shard += gridDim.x * blockDim.x)
     if (shard != call.rank)
@@ -144,6 +143,19 @@ DEVICE void send(const struct tagc_lhc_call &lhc)
 
 /* -- decode: the support ------------------------------------------------------------------------------------------- */
 
+/* Meetings, cells and dues as they are before there are elements. */
+DEVICE void open(const struct tagc_lhc_call &lhc)
+{
+  const struct tagc_lhc_geometry &geo = lhc.geo;
+  const uint64_t chunks = geo.grid.chunks, first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
+  for (uint64_t i = first; i < chunks * TAGC_LHC_MEETINGS; i += stride)
+    lhc.meetings[i] = 0;
+  UNROLL_4 for (uint64_t i = first; i < chunks * geo.hashes * geo.part_cells; i += stride)
+    lhc.cells[i] = (unsigned long long)(uint32_t)lhc.sketch_in[i] << 32;
+  UNROLL_4 for (uint64_t i = first; i < chunks * geo.union_capacity; i += stride)
+    lhc.due[i] = ~0ull;
+}
+
 /* A chunk of the own shard, and a group's place among its groups. */
 struct part {
   uint32_t chunk, lines, place, parts;
@@ -219,22 +231,16 @@ DEVICE struct range range_of(const struct part &part)
   return {warp, begin, part.lines - begin < each ? part.lines : begin + each};
 }
 
-/* How many elements the warp's lines have; cells and dues as they are before there are any. */
+/* How many elements the warp's lines have. */
 DEVICE void count(const struct tagc_lhc_call &lhc, const struct part &part)
 {
-  const struct tagc_lhc_geometry &geo = lhc.geo;
   const struct range range = range_of(part);
-  const int32_t *counters = lhc.sketch_in + (uint64_t)part.chunk * geo.hashes * geo.part_cells;
   uint32_t sum = 0;
   UNROLL_4 for (uint32_t local = range.from + part.thread % LANES; local < range.to; local += LANES)
     sum += (uint32_t)__popc(merged(lhc, part, local));
   sum = warp_add(sum);
   if (part.thread % LANES == 0)
     part.counts[range.warp] = sum;
-  UNROLL_4 for (uint32_t i = part.thread; i < geo.hashes * geo.part_cells; i += part.threads)
-    part.cells[i] = (unsigned long long)(uint32_t)counters[i] << 32;
-  UNROLL_4 for (uint32_t i = part.thread; i < geo.union_capacity; i += part.threads)
-    part.due[i] = ~0ull;
 }
 
 /* The mask, or zero where it does not fit into `room` behind those of the lanes before that do. */
@@ -446,5 +452,6 @@ DEVICE void write_results(const struct tagc_lhc_call &lhc)
 
 ENTRY(tagc_lhc_clear, tagc_lhc_call, 4, lhc::clear(call));
 ENTRY(tagc_lhc_send, tagc_lhc_call, 3, lhc::send(call));
+ENTRY(tagc_lhc_open, tagc_lhc_call, 4, lhc::open(call));
 ENTRY(tagc_lhc_recover, tagc_lhc_call, 3, lhc::recover(call));
 ENTRY(tagc_lhc_result, tagc_lhc_call, 4, lhc::write_results(call));

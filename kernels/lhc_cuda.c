@@ -173,6 +173,13 @@ static uint32_t parts_of(const struct tagc_cuda_launcher *launcher, const struct
   return room < 2 ? 1 : room < lhc->most_parts ? room : lhc->most_parts;
 }
 
+static int open(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc, void *stream)
+{
+  const uint64_t cells = lhc->sketch_count * sizeof *lhc->cells;
+  const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, (cells + CLEARED_BYTES - 1) / CLEARED_BYTES, 1);
+  return tagc_cuda_launch(launcher, tagc_lhc_open_kernel, grid, lhc, stream);
+}
+
 static int recover(const struct tagc_cuda_launcher *launcher, struct tagc_lhc_call *lhc, void *stream)
 {
   const uint32_t chunks = lhc->geo.grid.chunks;
@@ -193,6 +200,8 @@ int tagc_lhc_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct
   int error = tagc_cuda_check(launcher, &lhc.call, stream);
   if (!error && lhc.geo.hashes == 0)
     return tagc_lists_sum(launcher, &lhc.call, &message.sparse, state.lists, stream);
+  if (!error)
+    error = open(launcher, &lhc, stream);
   if (!error)
     error = recover(launcher, &lhc, stream);
   return error ? error : tagc_cuda_launch(launcher, tagc_lhc_result_kernel, grid, &lhc, stream);

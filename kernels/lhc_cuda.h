@@ -2,8 +2,8 @@
  * The codec `lhc` on a GPU: what lhc.cu computes, and how the host launches it. Exponents, sketches, messages, residuals and
  * results are those of codec_lhc.c, bit for bit; calls are those of cuda_call.h, choosing is sparsify_cuda.h's.
  *
- * Launches   prepare 8 (open, clear, six to choose), encode 3 (send, surplus, close), decode 3 (check, recover, result), whatever
- *            the size. Small shards, which have lists in place of sketches (sparse_cuda.h): 7, 4 and 3.
+ * Launches   prepare 8 (open, clear, six to choose), encode 3 (send, surplus, close), decode 4 (check, open, recover, result),
+ *            whatever the size; decode needs nothing of its own state that prepare left. Small shards, which have lists in place of sketches (sparse_cuda.h): 7, 4 and 3.
  * send       Reads g and e a second time, with the bitmap: 3 or 4 atomic additions for a chosen value, which the second-level
  *            cache performs (a chunk's counters have 260 KB at most); the residual is written once, what quantising leaves over
  *            included.
@@ -65,7 +65,7 @@ struct tagc_lhc_call {
   double *norms;                   /* by place and group: of what stays, and of what was chosen */
   uint32_t *arrived;               /* by place: groups that have added theirs; zero at first */
   /* recover; all of one chunk after the other */
-  unsigned long long *meetings;    /* TAGC_LHC_MEETINGS, zero at first: groups that have come, and << 32 the sum of what they say */
+  unsigned long long *meetings;    /* TAGC_LHC_MEETINGS: groups that have come, and << 32 the sum of what they say */
   unsigned long long *cells;       /* hashes * part_cells: as in lhc_receive.inc.c */
   unsigned long long *due;         /* union_capacity */
   uint32_t *elements;              /* union_capacity: ids, of which values take the place */

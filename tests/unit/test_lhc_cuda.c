@@ -130,6 +130,24 @@ static void check_groups(void)
   ok(all, "one group a chunk, or several");
 }
 
+/* As often as one likes, with sketches and with lists. */
+static void check_again(void)
+{
+  static const struct { uint64_t n; uint32_t keep_ppm, groups; } shapes[] = {
+    {17003, 250000, FEW_GROUPS}, {70001, 500000, FEW_GROUPS}, {70001, 500000, 0}, {5003, 300000, FEW_GROUPS}};
+  bool all = true;
+  for (int i = 0; i < 4; i++) {
+    struct setting s = usual();
+    s.n = shapes[i].n;
+    s.nranks = 3;
+    s.keep_ppm = shapes[i].keep_ppm;
+    s.again = true;
+    s.steps = 2;
+    all &= same_with(&s, shapes[i].groups);
+  }
+  ok(all, "a call is decoded twice");
+}
+
 static void check_addresses(void)
 {
   static const size_t offs[] = {4, 2, 6, 8, 10, 12, 12, 14};
@@ -354,6 +372,7 @@ int main(int argc, char **argv)
   }
   check_lists();
   check_groups();
+  check_again();
   check_stuck();
   check_hostile();
   note("%llu bytes compared", (unsigned long long)compared);
