@@ -53,7 +53,8 @@ enum tagc_cuda_kernel {
   TAGC_CUDA_KERNEL_COUNT
 };
 
-enum { TAGC_CUDA_THREADS = 256 };  /* of a group (CUDA's block; blocks are 256 elements here) */
+/* Of a group (CUDA's block; blocks are 256 elements here): as a rule; of tagc_lhc_recover. */
+enum { TAGC_CUDA_THREADS = 256, TAGC_CUDA_MANY_THREADS = 1024 };
 
 /* What the host needs of the driver, for one context. */
 struct tagc_cuda_launcher {

@@ -6,7 +6,7 @@
 #include "kernels/carve.h"
 #include "kernels/lhc.h"
 
-enum { WARPS = TAGC_CUDA_THREADS / 32, CLEARED_BYTES = 16 * TAGC_CUDA_THREADS };
+enum { MANY_WARPS = TAGC_CUDA_MANY_THREADS / 32, CLEARED_BYTES = 16 * TAGC_CUDA_THREADS };
 
 /* What job->state holds, one part after the other; sending and receiving share memory. */
 struct lhc_state {
@@ -23,7 +23,7 @@ struct lhc_state {
   void *choosing;
   /* decode */
   unsigned long long *cells, *due;
-  uint32_t *elements, *warp_counts;
+  uint32_t *elements, *queue, *warp_counts;
   struct tagc_lhc_line *lines;
 };
 
@@ -51,7 +51,8 @@ static size_t carve_receiving(struct lhc_state *out, const struct tagc_lhc_geome
   out->cells = tagc_carve(base, &used, chunks * geo->hashes * geo->part_cells * sizeof *out->cells);
   out->due = tagc_carve(base, &used, support * sizeof *out->due);
   out->elements = tagc_carve(base, &used, support * sizeof *out->elements);
-  out->warp_counts = tagc_carve(base, &used, chunks * most_parts(geo) * WARPS * sizeof *out->warp_counts);
+  out->queue = tagc_carve(base, &used, support * sizeof *out->queue);
+  out->warp_counts = tagc_carve(base, &used, chunks * most_parts(geo) * MANY_WARPS * sizeof *out->warp_counts);
   out->lines = tagc_carve(base, &used, (geo->hashes ? geo->grid.lines : 0) * sizeof *out->lines);
   return used;
 }
@@ -60,7 +61,7 @@ static size_t carve(struct lhc_state *out, const struct tagc_lhc_geometry *geo, 
 {
   size_t used = 0;
   out->state = tagc_carve(base, &used, sizeof *out->state);
-  out->meetings = tagc_carve(base, &used, geo->grid.chunks * (size_t)TAGC_LHC_MEETINGS * sizeof *out->meetings);
+  out->meetings = tagc_carve(base, &used, geo->grid.chunks * (size_t)TAGC_LHC_WORDS * sizeof *out->meetings);
   out->arrived = tagc_carve(base, &used, (geo->senders + 1) * sizeof *out->arrived);
   out->lists = tagc_carve(base, &used, geo->hashes ? 0 : tagc_lists_bytes(geo->grid.n, geo->senders + 1));
   const size_t sending = carve_sending(out, geo, base, used), receiving = carve_receiving(out, geo, base, used);
@@ -102,6 +103,7 @@ static struct tagc_lhc_call call_of(const struct tagc_job *job, struct tagc_coun
   lhc.cells = state->cells;
   lhc.due = state->due;
   lhc.elements = state->elements;
+  lhc.queue = state->queue;
   lhc.counts = state->warp_counts;
   lhc.lines = state->lines;
   lhc.most_parts = most_parts(&lhc.geo);
