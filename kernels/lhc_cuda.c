@@ -167,11 +167,11 @@ int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct
   return error ? error : tagc_cuda_close(launcher, &lhc.call, stream);
 }
 
-/* How many groups share a chunk. Half of what can run at once is left to others: a cooperative launch waits until all of it has
- * room, and kernels of NCCL may be waiting meanwhile. */
+/* How many groups share a chunk. A cooperative launch waits until all of it has room, and meanwhile kernels of NCCL, whose blocks
+ * may wait for other GPUs, have up to 32 processors each; so it takes a quarter: two processes on one GPU leave half to theirs. */
 static uint32_t parts_of(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc)
 {
-  const uint32_t room = launcher->together / 2 / lhc->geo.grid.chunks;
+  const uint32_t room = launcher->together / 4 / lhc->geo.grid.chunks;
   return room < 2 ? 1 : room < lhc->most_parts ? room : lhc->most_parts;
 }
 

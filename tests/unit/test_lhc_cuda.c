@@ -24,7 +24,7 @@ static bool same_with(const struct setting *s, uint32_t groups)
   struct setting with = *s;
   struct tagc_lhc_geometry geo;
   tagc_lhc_geometry_fill(&geo, &shape);
-  with.together = groups == ALL_GROUPS ? 0 : groups ? 2 * groups * geo.grid.chunks : NONE_TOGETHER;
+  with.together = groups == ALL_GROUPS ? 0 : groups ? 4 * groups * geo.grid.chunks : NONE_TOGETHER;
   return same(&with);
 }
 
