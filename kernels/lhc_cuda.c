@@ -4,6 +4,7 @@
 #include "kernels/lhc_cuda.h"
 
 #include "kernels/carve.h"
+#include "kernels/cuda_driver.h"
 #include "kernels/lhc.h"
 
 enum { MANY_WARPS = TAGC_CUDA_MANY_THREADS / 32, CLEARED_BYTES = 16 * TAGC_CUDA_THREADS };
@@ -186,8 +187,12 @@ static int recover(const struct tagc_cuda_launcher *launcher, struct tagc_lhc_ca
 {
   const uint32_t chunks = lhc->geo.grid.chunks;
   lhc->parts = parts_of(launcher, lhc);
-  if (lhc->parts > 1)
-    return tagc_cuda_launch_together(launcher, tagc_lhc_recover_kernel, chunks * lhc->parts, lhc, stream);
+  if (lhc->parts > 1) {
+    const int error = tagc_cuda_launch_together(launcher, tagc_lhc_recover_kernel, chunks * lhc->parts, lhc, stream);
+    if (error != TAGC_CUDA_TOO_LARGE)
+      return error;
+    lhc->parts = 1;                /* the context or the process has a part of the GPU only */
+  }
   return tagc_cuda_launch(launcher, tagc_lhc_recover_kernel, tagc_cuda_grid_for(launcher, chunks, 1), lhc, stream);
 }
 
