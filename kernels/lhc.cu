@@ -53,6 +53,25 @@ struct norms {
   double stored, left, chosen;
 };
 
+/* The sum of the squares of those of a lane's values whose bits are in `which`. In fp32 but for what is done once, because many GPUs
+ * have few units for fp64: by a power of two the largest comes into [2, 4), and what vanishes does not count beside it. */
+DEVICE double squares_of(const float x[EACH], uint32_t which)
+{
+  uint32_t most = 1u << 23;
+  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    const uint32_t magnitude = which >> i & 1 ? tagc_bits_of(x[i]) & 0x7fffffffu : 0;
+    most = magnitude > most ? magnitude : most;
+  }
+  const uint32_t exponent = most >> 23;
+  const float scale = tagc_pow2(128 - (int)exponent);
+  float sum = 0;
+  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    const float part = which >> i & 1 ? x[i] * scale : 0;
+    sum += part * part;
+  }
+  return (double)sum * __longlong_as_double((long long)(1023 - 2 * 128 + 2 * exponent) << 52);
+}
+
 DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t first, uint32_t stride, uint32_t lane,
                                float *stage)
 {
@@ -68,10 +87,11 @@ DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, 
     const uint32_t exponent = exponents[block * BLOCK_LINES / TAGC_GRID_BLOCK_LINES];
     const uint32_t chosen = lane_bits(lhc.geo.grid, bitmap, block, lane);
     load(call, from, kept, adds, block, lane, stage, x);
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
       x[i] = tagc_is_exception(tagc_bits_of(x[i])) ? 0 : x[i] + 0.0f;    /* -0 becomes 0, as where there is a residual of 0 */
-      norms.left += chosen >> i & 1 ? 0 : (double)x[i] * (double)x[i];
-    }
+    norms.left += squares_of(x, ~chosen);
+    if (chosen)
+      norms.chosen += squares_of(x, chosen);
     for (uint32_t bits = chosen; bits; bits &= bits - 1) {
       const uint32_t which = (uint32_t)__ffs((int)bits) - 1, line = line_of(block, lane, which / ROW);
       float value = x[0];
@@ -80,7 +100,6 @@ DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, 
       const float left = add_value(lhc, shard, line, place_of(lane, which) % TAGC_GRID_LINE, exponent, value);
       UNROLL for (uint32_t i = 0; i < EACH; i++)
         x[i] = i == which ? left : x[i];
-      norms.chosen += (double)value * (double)value;
     }
     norms.stored += kept_store(call, kept, block, lane, count_of(call, block), x, stage);
   }
@@ -494,7 +513,7 @@ DEVICE void write_results(const struct tagc_lhc_call &lhc)
 /* -- entries ------------------------------------------------------------------------------------------------------- */
 
 ENTRY(tagc_lhc_clear, tagc_lhc_call, 4, lhc::clear(call));
-ENTRY(tagc_lhc_send, tagc_lhc_call, 3, lhc::send(call));
+ENTRY(tagc_lhc_send, tagc_lhc_call, 2, lhc::send(call));
 ENTRY(tagc_lhc_open, tagc_lhc_call, 4, lhc::open(call));
 ENTRY(tagc_lhc_result, tagc_lhc_call, 4, lhc::write_results(call));
 
