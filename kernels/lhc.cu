@@ -215,13 +215,11 @@ DEVICE uint32_t meet(const struct part &part, uint32_t meeting, uint32_t said)
   if (threadIdx.x == 0) {
     if (part.parts > 1) {
       const unsigned long long one = (unsigned long long)said << 32 | 1;
-      __threadfence();             /* what the group has written comes before its arrival */
-      unsigned long long all = atomicAdd(&part.meetings[meeting], one) + one;
+      unsigned long long all = word_add(&part.meetings[meeting], one) + one;
       while ((uint32_t)all < part.parts) {
         __nanosleep(20);
-        all = __ldcv(&part.meetings[meeting]);
+        all = word_wait(&part.meetings[meeting]);
       }
-      __threadfence();             /* the others' writes come before what the group reads next */
       said = (uint32_t)(all >> 32);
     }
     sum = said;
@@ -400,7 +398,7 @@ static_assert((int)AT_ONCE == (int)TAGC_LHC_MAX_HASHES, "an element's cells are 
 DEVICE uint32_t take_one(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t round, uint32_t index, uint32_t count,
                          unsigned long long left[AT_ONCE])
 {
-  const unsigned long long due = __ldcg(&lhc.due[part.base + index]), word = due << 32 | 1u << 24 | index;
+  const unsigned long long due = word_read(&lhc.due[part.base + index]), word = due << 32 | 1u << 24 | index;
   const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, __ldcg(&lhc.elements[part.base + index]));
   uint32_t found = 0;
   UNROLL for (uint32_t hash = 0; hash < AT_ONCE; hash++)
