@@ -41,19 +41,23 @@ struct tagc_cuda_grid tagc_cuda_grid_for(const struct tagc_cuda_launcher *launch
   return grid;
 }
 
+static unsigned threads_of(enum tagc_cuda_kernel kernel)
+{
+  return kernel == tagc_lhc_recover_kernel ? TAGC_CUDA_MANY_THREADS : TAGC_CUDA_THREADS;
+}
+
 int tagc_cuda_launch(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel, struct tagc_cuda_grid grid,
                      const void *call, void *stream)
 {
   void *parameters[] = {(void *)(uintptr_t)call};
-  return launcher->launch(launcher->function[kernel], grid.x, grid.y, 1, TAGC_CUDA_THREADS, 1, 1, 0, stream, parameters,
-                          NULL);
+  return launcher->launch(launcher->function[kernel], grid.x, grid.y, 1, threads_of(kernel), 1, 1, 0, stream, parameters, NULL);
 }
 
 int tagc_cuda_launch_together(const struct tagc_cuda_launcher *launcher, enum tagc_cuda_kernel kernel, uint32_t groups,
                               const void *call, void *stream)
 {
   void *parameters[] = {(void *)(uintptr_t)call};
-  return launcher->launch_together(launcher->function[kernel], groups, 1, 1, TAGC_CUDA_THREADS, 1, 1, 0, stream, parameters);
+  return launcher->launch_together(launcher->function[kernel], groups, 1, 1, threads_of(kernel), 1, 1, 0, stream, parameters);
 }
 
 struct tagc_cuda_call tagc_cuda_call_of(const struct tagc_job *job, struct tagc_counts *counts)

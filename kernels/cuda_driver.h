@@ -79,6 +79,7 @@ enum {
   TAGC_CUDA_INVALID_CONTEXT = 201,
   TAGC_CUDA_NOT_READY = 600,       /* work is not done yet */
   TAGC_CUDA_CONTEXT_IS_DESTROYED = 709,
+  TAGC_CUDA_TOO_LARGE = 720,       /* a cooperative launch, for what the context has of the GPU; nothing runs */
 };
 
 /* "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)". Returns `text`, which is cut where it does not fit. */

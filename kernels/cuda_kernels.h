@@ -43,6 +43,7 @@
   X(tagc_sparse_in) \
   X(tagc_lhc_clear) \
   X(tagc_lhc_send) \
+  X(tagc_lhc_open) \
   X(tagc_lhc_recover) \
   X(tagc_lhc_result)
 
@@ -53,7 +54,8 @@ enum tagc_cuda_kernel {
   TAGC_CUDA_KERNEL_COUNT
 };
 
-enum { TAGC_CUDA_THREADS = 256 };  /* of a group (CUDA's block; blocks are 256 elements here) */
+/* Of a group (CUDA's block; blocks are 256 elements here): as a rule; of tagc_lhc_recover. */
+enum { TAGC_CUDA_THREADS = 256, TAGC_CUDA_MANY_THREADS = 1024 };
 
 /* What the host needs of the driver, for one context. */
 struct tagc_cuda_launcher {

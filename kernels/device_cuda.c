@@ -94,7 +94,7 @@ static bool count_together(struct tagc_cuda_device *d)
   d->launcher.launch_together = d->driver->launch_together;
   if (!attribute(d, COOPERATIVE))
     return true;
-  const int error = d->driver->occupancy(&groups, d->launcher.function[tagc_lhc_recover_kernel], TAGC_CUDA_THREADS, 0);
+  const int error = d->driver->occupancy(&groups, d->launcher.function[tagc_lhc_recover_kernel], TAGC_CUDA_MANY_THREADS, 0);
   d->launcher.together = d->launcher.processors * (uint32_t)groups;
   return went(d, error, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
 }

@@ -4,6 +4,8 @@
  *   KERNEL(name)                    after the definition of `extern "C" __global__ void name(...)`: the stand-in finds it by
  *                                   its name. Nothing to nvcc.
  *   DYNAMIC_SHARED(type, name);     in place of `extern __shared__ type name[];`
+ *   word_add(at, x), word_wait(at), word_read(at)
+ *                                   words of device memory that others change meanwhile; see below
  *   grid_barrier(state)             all threads of a cooperative launch meet, and see what the others wrote before
  */
 #ifndef KERNELS_KERNEL_H
@@ -16,6 +18,41 @@
 #define KERNEL(name) static emulate_entry<name> emulate_entry_of_##name(#name)
 #define DYNAMIC_SHARED(type, name) type *name = static_cast<type *>(emulate_dynamic_shared())
 #endif
+
+/* Adds, and returns what was there: what the block wrote before its last barrier comes before, what the others wrote before
+ * they added is seen after. word_wait() reads with the latter promise, word_read() with none. */
+__device__ __forceinline__ unsigned long long word_add(unsigned long long *at, unsigned long long x)
+{
+#ifdef __CUDACC__
+  unsigned long long old;
+  asm volatile("atom.acq_rel.gpu.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(at), "l"(x) : "memory");
+  return old;
+#else
+  return __atomic_fetch_add(at, x, __ATOMIC_ACQ_REL);
+#endif
+}
+
+__device__ __forceinline__ unsigned long long word_wait(const unsigned long long *at)
+{
+#ifdef __CUDACC__
+  unsigned long long x;
+  asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(x) : "l"(at) : "memory");
+  return x;
+#else
+  return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+#endif
+}
+
+__device__ __forceinline__ unsigned long long word_read(const unsigned long long *at)
+{
+#ifdef __CUDACC__
+  unsigned long long x;
+  asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(x) : "l"(at));
+  return x;
+#else
+  return __atomic_load_n(at, __ATOMIC_RELAXED);
+#endif
+}
 
 /* Two words of device memory, zero before the first launch, and left so that the next launch can use them: blocks that
  * have arrived, and barriers that are over (which may wrap around). */

@@ -2,7 +2,7 @@
  * The kernels of the codec `lhc`: see lhc_cuda.h for what they do, and codec_lhc.c for the same on the host, to the bit.
  *
  * Grid      send: groups of eight warps in x, foreign shards in y; result: x; a warp takes block after block of 256. recover: x, where
- *           each `parts` neighbours share a chunk.
+ *           each `parts` neighbours share a chunk; its groups are of 32 warps.
  * Memory    What other groups write while recover runs is read past the first-level cache.
  */
 #include "kernels/call.cuh"
@@ -19,13 +19,12 @@ DEVICE void zero(void *memory, uint64_t bytes)
     ((uint4 *)memory)[i] = make_uint4(0, 0, 0, 0);
 }
 
-/* Exponents, sketches, where groups meet, and what pads the bitmaps, which are written whole later. */
+/* Exponents, sketches, and what pads the bitmaps, which are written whole later. */
 DEVICE void clear(const struct tagc_lhc_call &lhc)
 {
   const struct tagc_cuda_call &call = lhc.call;
   zero(lhc.exponents, call.nranks * lhc.exponent_bytes);
   zero(lhc.sketch_out, 4 * call.nranks * lhc.sketch_count);
-  zero(lhc.meetings, 8 * (uint64_t)lhc.geo.grid.chunks * TAGC_LHC_MEETINGS);
   zero(lhc.arrived, (call.nranks + 3) / 4 * sizeof(uint4));
   for (uint32_t shard = blockIdx.x * blockDim.x + threadIdx.x; shard < call.nranks; shard += gridDim.x * blockDim.x)
     if (shard != call.rank)
@@ -54,6 +53,25 @@ struct norms {
   double stored, left, chosen;
 };
 
+/* The sum of the squares of those of a lane's values whose bits are in `which`. In fp32 but for what is done once, because many GPUs
+ * have few units for fp64: by a power of two the largest comes into [2, 4), and what vanishes does not count beside it. */
+DEVICE double squares_of(const float x[EACH], uint32_t which)
+{
+  uint32_t most = 1u << 23;
+  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    const uint32_t magnitude = which >> i & 1 ? tagc_bits_of(x[i]) & 0x7fffffffu : 0;
+    most = magnitude > most ? magnitude : most;
+  }
+  const uint32_t exponent = most >> 23;
+  const float scale = tagc_pow2(128 - (int)exponent);
+  float sum = 0;
+  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    const float part = which >> i & 1 ? x[i] * scale : 0;
+    sum += part * part;
+  }
+  return (double)sum * __longlong_as_double((long long)(1023 - 2 * 128 + 2 * exponent) << 52);
+}
+
 DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t first, uint32_t stride, uint32_t lane,
                                float *stage)
 {
@@ -69,10 +87,11 @@ DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, 
     const uint32_t exponent = exponents[block * BLOCK_LINES / TAGC_GRID_BLOCK_LINES];
     const uint32_t chosen = lane_bits(lhc.geo.grid, bitmap, block, lane);
     load(call, from, kept, adds, block, lane, stage, x);
-    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
       x[i] = tagc_is_exception(tagc_bits_of(x[i])) ? 0 : x[i] + 0.0f;    /* -0 becomes 0, as where there is a residual of 0 */
-      norms.left += chosen >> i & 1 ? 0 : (double)x[i] * (double)x[i];
-    }
+    norms.left += squares_of(x, ~chosen);
+    if (chosen)
+      norms.chosen += squares_of(x, chosen);
     for (uint32_t bits = chosen; bits; bits &= bits - 1) {
       const uint32_t which = (uint32_t)__ffs((int)bits) - 1, line = line_of(block, lane, which / ROW);
       float value = x[0];
@@ -81,7 +100,6 @@ DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, 
       const float left = add_value(lhc, shard, line, place_of(lane, which) % TAGC_GRID_LINE, exponent, value);
       UNROLL for (uint32_t i = 0; i < EACH; i++)
         x[i] = i == which ? left : x[i];
-      norms.chosen += (double)value * (double)value;
     }
     norms.stored += kept_store(call, kept, block, lane, count_of(call, block), x, stage);
   }
@@ -144,48 +162,64 @@ DEVICE void send(const struct tagc_lhc_call &lhc)
 
 /* -- decode: the support ------------------------------------------------------------------------------------------- */
 
-/* A chunk of the own shard, and a group's place among its groups. */
+/* Meetings, queues, cells and dues as they are before there are elements. */
+DEVICE void open(const struct tagc_lhc_call &lhc)
+{
+  const struct tagc_lhc_geometry &geo = lhc.geo;
+  const uint64_t chunks = geo.grid.chunks, first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
+  for (uint64_t i = first; i < chunks * TAGC_LHC_WORDS; i += stride)
+    lhc.meetings[i] = 0;
+  UNROLL_4 for (uint64_t i = first; i < chunks * geo.hashes * geo.part_cells; i += stride)
+    lhc.cells[i] = (unsigned long long)(uint32_t)lhc.sketch_in[i] << 32;
+  UNROLL_4 for (uint64_t i = first; i < chunks * geo.union_capacity; i += stride)
+    lhc.due[i] = ~0ull;
+}
+
+enum { MANY = TAGC_CUDA_MANY_THREADS, MANY_WARPS = MANY / LANES };
+static_assert((int)MANY_WARPS == (int)LANES, "a warp has a lane for each warp of a group");
+
+/* A chunk of the own shard, and a group's threads among those of all of its groups. */
 struct part {
-  uint32_t chunk, lines, place, parts;
+  uint32_t chunk, lines, parts;
   uint32_t thread, threads;        /* of all of its groups */
+  uint32_t base;                   /* of its elements, in `due`, `elements`, `queue` */
   uint64_t seed;
-  unsigned long long *meetings, *cells, *due;
-  uint32_t *elements, *counts;
+  unsigned long long *meetings, *cells;
 };
 
 DEVICE struct part part_of(const struct tagc_lhc_call &lhc, uint32_t chunk, uint32_t place)
 {
   const struct tagc_lhc_geometry &geo = lhc.geo;
-  return {chunk, tagc_grid_chunk_lines(&geo.grid, chunk), place, lhc.parts,
-          place * blockDim.x + threadIdx.x, lhc.parts * blockDim.x,
+  return {chunk, tagc_grid_chunk_lines(&geo.grid, chunk), lhc.parts, place * MANY + threadIdx.x, lhc.parts * MANY, chunk * geo.union_capacity,
           tagc_grid_seed(lhc.call.seed, lhc.call.rank, chunk),
-          lhc.meetings + (uint64_t)chunk * TAGC_LHC_MEETINGS,
-          lhc.cells + (uint64_t)chunk * geo.hashes * geo.part_cells,
-          lhc.due + (uint64_t)chunk * geo.union_capacity,
-          lhc.elements + (uint64_t)chunk * geo.union_capacity,
-          lhc.counts + (uint64_t)chunk * lhc.most_parts * WARPS};
+          lhc.meetings + (uint64_t)chunk * TAGC_LHC_WORDS,
+          lhc.cells + (uint64_t)chunk * geo.hashes * geo.part_cells};
+}
+
+/* Values of the support, by warp. */
+DEVICE uint32_t *counts_of(const struct tagc_lhc_call &lhc, const struct part &part)
+{
+  return lhc.counts + (uint64_t)part.chunk * lhc.most_parts * MANY_WARPS;
 }
 
 /* All threads of a chunk meet, and see what the others have written. Returns the sum of what they say. */
 DEVICE uint32_t meet(const struct part &part, uint32_t meeting, uint32_t said)
 {
-  __shared__ uint32_t parts[WARPS], sum;
+  __shared__ uint32_t parts[MANY_WARPS], sum;
   said = warp_add(said);
   if (threadIdx.x % LANES == 0)
     parts[threadIdx.x / LANES] = said;
   __syncthreads();
+  if (threadIdx.x < LANES)
+    said = warp_add(parts[threadIdx.x]);
   if (threadIdx.x == 0) {
-    for (uint32_t i = 1; i < WARPS; i++)
-      said += parts[i];
     if (part.parts > 1) {
       const unsigned long long one = (unsigned long long)said << 32 | 1;
-      __threadfence();             /* what the group has written comes before its arrival */
-      unsigned long long all = atomicAdd(&part.meetings[meeting], one) + one;
+      unsigned long long all = word_add(&part.meetings[meeting], one) + one;
       while ((uint32_t)all < part.parts) {
         __nanosleep(20);
-        all = __ldcv(&part.meetings[meeting]);
+        all = word_wait(&part.meetings[meeting]);
       }
-      __threadfence();             /* the others' writes come before what the group reads next */
       said = (uint32_t)(all >> 32);
     }
     sum = said;
@@ -219,26 +253,21 @@ DEVICE struct range range_of(const struct part &part)
   return {warp, begin, part.lines - begin < each ? part.lines : begin + each};
 }
 
-/* How many elements the warp's lines have; cells and dues as they are before there are any. */
+/* How many elements the warp's lines have. */
 DEVICE void count(const struct tagc_lhc_call &lhc, const struct part &part)
 {
-  const struct tagc_lhc_geometry &geo = lhc.geo;
   const struct range range = range_of(part);
-  const int32_t *counters = lhc.sketch_in + (uint64_t)part.chunk * geo.hashes * geo.part_cells;
   uint32_t sum = 0;
   UNROLL_4 for (uint32_t local = range.from + part.thread % LANES; local < range.to; local += LANES)
     sum += (uint32_t)__popc(merged(lhc, part, local));
   sum = warp_add(sum);
   if (part.thread % LANES == 0)
-    part.counts[range.warp] = sum;
-  UNROLL_4 for (uint32_t i = part.thread; i < geo.hashes * geo.part_cells; i += part.threads)
-    part.cells[i] = (unsigned long long)(uint32_t)counters[i] << 32;
-  UNROLL_4 for (uint32_t i = part.thread; i < geo.union_capacity; i += part.threads)
-    part.due[i] = ~0ull;
+    counts_of(lhc, part)[range.warp] = sum;
 }
 
-/* The mask, or zero where it does not fit into `room` behind those of the lanes before that do. */
-DEVICE uint32_t cut(uint32_t mask, uint32_t room, uint32_t lane)
+/* The mask, or zero where it does not fit into `room` behind those of the lanes before that do. No sender of ours makes it needed,
+ * and by itself it needs no registers of the others. */
+static __device__ __noinline__ uint32_t cut(uint32_t mask, uint32_t room, uint32_t lane)
 {
   const uint32_t many = (uint32_t)__popc(mask);
   bool fits = false;
@@ -254,7 +283,7 @@ DEVICE uint32_t cut(uint32_t mask, uint32_t room, uint32_t lane)
 DEVICE uint32_t list_lines(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t from, uint32_t to, uint32_t at)
 {
   const struct tagc_lhc_geometry &geo = lhc.geo;
-  const uint32_t lane = part.thread % LANES, base = part.chunk * geo.union_capacity;
+  const uint32_t lane = part.thread % LANES;
   uint32_t next = from + lane < to ? merged(lhc, part, from + lane) : 0;
   for (uint32_t line = from; line < to; line += LANES) {
     const uint32_t local = line + lane;
@@ -265,9 +294,9 @@ DEVICE uint32_t list_lines(const struct tagc_lhc_call &lhc, const struct part &p
       first = at + warp_before((uint32_t)__popc(mask), lane, &all);
     }
     if (local < to)
-      lhc.lines[tagc_grid_line(geo.grid.chunks, part.chunk, local)] = {mask, base + first};
+      lhc.lines[tagc_grid_line(geo.grid.chunks, part.chunk, local)] = {mask, part.base + first};
     for (uint32_t bits = mask; bits; bits &= bits - 1)
-      part.elements[first++] = local * TAGC_GRID_LINE + (uint32_t)__ffs((int)bits) - 1;
+      lhc.elements[part.base + first++] = local * TAGC_GRID_LINE + (uint32_t)__ffs((int)bits) - 1;
     at += all;
   }
   return at;
@@ -282,7 +311,7 @@ DEVICE uint32_t list(const struct tagc_lhc_call &lhc, const struct part &part)
   unsigned long long all = 0;
   uint32_t before = 0;
   for (uint32_t i = lane; i < part.threads / LANES; i += LANES) {
-    const uint32_t many = __ldcg(&part.counts[i]);
+    const uint32_t many = __ldcg(&counts_of(lhc, part)[i]);
     before += i < range.warp ? many : 0;
     all += many;
   }
@@ -305,59 +334,95 @@ DEVICE unsigned long long *cell_of(const struct tagc_lhc_call &lhc, const struct
 DEVICE void build(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t count)
 {
   for (uint32_t i = part.thread; i < count; i += part.threads) {
-    const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, __ldcg(&part.elements[i]));
+    const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, __ldcg(&lhc.elements[part.base + i]));
     UNROLL for (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++)
       if (hash < lhc.geo.hashes)
         atomicAdd(cell_of(lhc, part, cells, hash), 1ull << 24 | i);
   }
 }
 
-/* If one element is left in a cell, it is due in that round, or since an earlier one. */
-DEVICE void look(const struct part &part, unsigned long long cell, uint32_t round, uint32_t count)
+/* If one element is left in a cell, it is due in that round, or since an earlier one. Returns whether this is the first one to
+ * find it, who has to queue it. */
+DEVICE bool look(const struct tagc_lhc_call &lhc, const struct part &part, unsigned long long cell, uint32_t round,
+                 uint32_t count)
 {
   const uint32_t index = (uint32_t)cell & 0xffffff;
-  if ((uint32_t)cell >> 24 == 1 && index < count)
-    atomicMin(&part.due[index], (unsigned long long)round << 32 | cell >> 32);
+  return (uint32_t)cell >> 24 == 1 && index < count &&
+         atomicMin(&lhc.due[part.base + index], (unsigned long long)round << 32 | cell >> 32) == ~0ull;
 }
 
-DEVICE void look_at_all(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t count)
+/* What a lane looks at before the warp queues what its lanes have found. */
+enum { AT_ONCE = 4 };
+
+/* Appends to the queue the elements that are left in those of a lane's cells whose bits are in `found`. By all lanes of a warp.
+ * Returns how many the lane has. */
+DEVICE uint32_t enqueue(const struct tagc_lhc_call &lhc, const struct part &part, const unsigned long long cell[AT_ONCE],
+                        uint32_t found)
 {
-  UNROLL_4 for (uint32_t i = part.thread; i < lhc.geo.hashes * lhc.geo.part_cells; i += part.threads)
-    look(part, __ldcg(&part.cells[i]), 1, count);
+  const uint32_t lane = threadIdx.x % LANES, mine = (uint32_t)__popc(found);
+  uint32_t all, first = 0;
+  if (!__any_sync(ALL_LANES, found != 0))
+    return 0;
+  uint32_t at = warp_before(mine, lane, &all);
+  if (lane == 0)
+    first = (uint32_t)atomicAdd(&part.meetings[TAGC_LHC_QUEUED], (unsigned long long)all);
+  at += part.base + __shfl_sync(ALL_LANES, first, 0);
+  UNROLL for (uint32_t i = 0; i < AT_ONCE; i++)
+    if (found >> i & 1)
+      lhc.queue[at++] = (uint32_t)cell[i] & 0xffffff;
+  return mine;
 }
 
-/* Takes elements that are due out of their cells. Several of a thread's are under way at once. */
-enum { AT_ONCE = 2 };
-
-/* Returns how many the thread has taken in a round. */
-DEVICE uint32_t take(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t round, uint32_t count)
+/* The first round's elements. Returns how many the thread has queued. */
+DEVICE uint32_t look_at_all(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t count)
 {
-  uint32_t taken = 0;
-  for (uint32_t i = part.thread; i < count; i += AT_ONCE * part.threads) {
-    unsigned long long due[AT_ONCE], left[AT_ONCE][TAGC_LHC_MAX_HASHES];
-    uint32_t id[AT_ONCE];
-    UNROLL for (uint32_t j = 0; j < AT_ONCE; j++) {
-      const uint32_t index = i + j * part.threads;
-      due[j] = index < count ? __ldcg(&part.due[index]) : ~0ull;
-      id[j] = index < count ? __ldcg(&part.elements[index]) : 0;
+  const uint32_t all = lhc.geo.hashes * lhc.geo.part_cells, lane = threadIdx.x % LANES;
+  uint32_t queued = 0;
+  for (uint32_t from = part.thread - lane; from < all; from += AT_ONCE * part.threads) {
+    unsigned long long cell[AT_ONCE];
+    uint32_t found = 0;
+    UNROLL for (uint32_t i = 0; i < AT_ONCE; i++) {
+      const uint32_t at = from + lane + i * part.threads;
+      cell[i] = at < all ? __ldcg(&part.cells[at]) : 0;
     }
-    UNROLL for (uint32_t j = 0; j < AT_ONCE; j++) {
-      if (due[j] >> 32 != round)
-        continue;
-      const uint32_t index = i + j * part.threads;
-      const unsigned long long word = due[j] << 32 | 1u << 24 | index;
-      const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, id[j]);
-      UNROLL for (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++)
-        left[j][hash] = hash < lhc.geo.hashes ? atomicAdd(cell_of(lhc, part, cells, hash), 0 - word) - word : 0;
-      part.elements[index] = (uint32_t)due[j];
-      taken++;
-    }
-    UNROLL for (uint32_t j = 0; j < AT_ONCE; j++)
-      if (due[j] >> 32 == round)
-        UNROLL for (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++)
-          look(part, left[j][hash], round + 1, count);
+    UNROLL for (uint32_t i = 0; i < AT_ONCE; i++)
+      found |= (uint32_t)look(lhc, part, cell[i], 1, count) << i;
+    queued += enqueue(lhc, part, cell, found);
   }
-  return taken;
+  return queued;
+}
+
+static_assert((int)AT_ONCE == (int)TAGC_LHC_MAX_HASHES, "an element's cells are looked at together");
+
+/* Takes an element that is due out of its cells, leaves its value in place of its id. Returns whose cells have one left. */
+DEVICE uint32_t take_one(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t round, uint32_t index, uint32_t count,
+                         unsigned long long left[AT_ONCE])
+{
+  const unsigned long long due = word_read(&lhc.due[part.base + index]), word = due << 32 | 1u << 24 | index;
+  const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, __ldcg(&lhc.elements[part.base + index]));
+  uint32_t found = 0;
+  UNROLL for (uint32_t hash = 0; hash < AT_ONCE; hash++)
+    left[hash] = hash < lhc.geo.hashes ? atomicAdd(cell_of(lhc, part, cells, hash), 0 - word) - word : 0;
+  lhc.elements[part.base + index] = (uint32_t)due;
+  UNROLL for (uint32_t hash = 0; hash < AT_ONCE; hash++)
+    found |= (uint32_t)look(lhc, part, left[hash], round + 1, count) << hash;
+  return found;
+}
+
+/* A round: the queue's elements [from, to). Returns how many the thread has queued for the next. */
+DEVICE uint32_t take(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t round, uint32_t from, uint32_t to,
+                     uint32_t count)
+{
+  const uint32_t lane = threadIdx.x % LANES;
+  uint32_t queued = 0;
+  for (uint32_t i = from + part.thread - lane; i < to; i += part.threads) {
+    unsigned long long left[AT_ONCE] = {0, 0, 0, 0};
+    uint32_t found = 0;
+    if (i + lane < to)
+      found = take_one(lhc, part, round, __ldcg(&lhc.queue[part.base + i + lane]), count, left);
+    queued += enqueue(lhc, part, left, found);
+  }
+  return queued;
 }
 
 /* The elements that are not due by `rounds`, from what is left in their cells. */
@@ -366,16 +431,16 @@ DEVICE void estimate(const struct tagc_lhc_call &lhc, const struct part &part, u
   const struct tagc_lhc_geometry &geo = lhc.geo;
   const int64_t limit = (int64_t)geo.senders * ((INT64_C(1) << geo.counter_bits) - 1);
   for (uint32_t i = part.thread; i < count; i += part.threads) {
-    if (__ldcg(&part.due[i]) >> 32 <= rounds)
+    if (__ldcg(&lhc.due[part.base + i]) >> 32 <= rounds)
       continue;
-    const uint64_t cells = tagc_lhc_cells(part.seed, geo.part_cells, __ldcg(&part.elements[i]));
+    const uint64_t cells = tagc_lhc_cells(part.seed, geo.part_cells, __ldcg(&lhc.elements[part.base + i]));
     int32_t share[TAGC_LHC_MAX_HASHES];
     UNROLL for (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++) {
       const unsigned long long cell = hash < geo.hashes ? __ldcg(cell_of(lhc, part, cells, hash)) : 0;
       const int32_t degree = (int32_t)((uint32_t)cell >> 24);
       share[hash] = (int32_t)(cell >> 32) / (degree ? degree : 1);
     }
-    part.elements[i] = (uint32_t)tagc_lhc_median(share, geo.hashes, limit);
+    lhc.elements[part.base + i] = (uint32_t)tagc_lhc_median(share, geo.hashes, limit);
   }
 }
 
@@ -387,16 +452,17 @@ DEVICE void recover_chunk(const struct tagc_lhc_call &lhc, const struct part &pa
   const uint32_t many = meet(part, TAGC_LHC_LISTED, list(lhc, part));
   build(lhc, part, many);
   meet(part, TAGC_LHC_BUILT, 0);
-  look_at_all(lhc, part, many);
-  meet(part, TAGC_LHC_FOUND, 0);
-  uint32_t rounds = 0, all = 0, taken = 1;
-  for (; rounds < TAGC_LHC_ROUNDS && taken > 0; rounds++, all += taken)
-    taken = meet(part, TAGC_LHC_ROUND + rounds, take(lhc, part, rounds + 1, many));
-  if (all == many)
+  uint32_t rounds = 0, taken = 0, queued = meet(part, TAGC_LHC_FOUND, look_at_all(lhc, part, many));
+  for (; rounds < TAGC_LHC_ROUNDS && taken < queued; rounds++) {
+    const uint32_t more = meet(part, TAGC_LHC_ROUND + rounds, take(lhc, part, rounds + 1, taken, queued, many));
+    taken = queued;
+    queued += more;
+  }
+  if (taken == many)
     return;
   estimate(lhc, part, rounds, many);
   if (part.thread == 0)
-    atomicAdd((unsigned long long *)&lhc.call.counts->unrecovered, (unsigned long long)(many - all));
+    atomicAdd((unsigned long long *)&lhc.call.counts->unrecovered, (unsigned long long)(many - taken));
 }
 
 DEVICE void recover(const struct tagc_lhc_call &lhc)
@@ -445,6 +511,12 @@ DEVICE void write_results(const struct tagc_lhc_call &lhc)
 /* -- entries ------------------------------------------------------------------------------------------------------- */
 
 ENTRY(tagc_lhc_clear, tagc_lhc_call, 4, lhc::clear(call));
-ENTRY(tagc_lhc_send, tagc_lhc_call, 3, lhc::send(call));
-ENTRY(tagc_lhc_recover, tagc_lhc_call, 3, lhc::recover(call));
+ENTRY(tagc_lhc_send, tagc_lhc_call, 2, lhc::send(call));
+ENTRY(tagc_lhc_open, tagc_lhc_call, 4, lhc::open(call));
 ENTRY(tagc_lhc_result, tagc_lhc_call, 4, lhc::write_results(call));
+
+extern "C" __global__ void __launch_bounds__(TAGC_CUDA_MANY_THREADS, 1) tagc_lhc_recover(const struct tagc_lhc_call call)
+{
+  lhc::recover(call);
+}
+KERNEL(tagc_lhc_recover);

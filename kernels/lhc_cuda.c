@@ -4,9 +4,10 @@
 #include "kernels/lhc_cuda.h"
 
 #include "kernels/carve.h"
+#include "kernels/cuda_driver.h"
 #include "kernels/lhc.h"
 
-enum { WARPS = TAGC_CUDA_THREADS / 32, CLEARED_BYTES = 16 * TAGC_CUDA_THREADS };
+enum { MANY_WARPS = TAGC_CUDA_MANY_THREADS / 32, CLEARED_BYTES = 16 * TAGC_CUDA_THREADS };
 
 /* What job->state holds, one part after the other; sending and receiving share memory. */
 struct lhc_state {
@@ -23,7 +24,7 @@ struct lhc_state {
   void *choosing;
   /* decode */
   unsigned long long *cells, *due;
-  uint32_t *elements, *warp_counts;
+  uint32_t *elements, *queue, *warp_counts;
   struct tagc_lhc_line *lines;
 };
 
@@ -51,7 +52,8 @@ static size_t carve_receiving(struct lhc_state *out, const struct tagc_lhc_geome
   out->cells = tagc_carve(base, &used, chunks * geo->hashes * geo->part_cells * sizeof *out->cells);
   out->due = tagc_carve(base, &used, support * sizeof *out->due);
   out->elements = tagc_carve(base, &used, support * sizeof *out->elements);
-  out->warp_counts = tagc_carve(base, &used, chunks * most_parts(geo) * WARPS * sizeof *out->warp_counts);
+  out->queue = tagc_carve(base, &used, support * sizeof *out->queue);
+  out->warp_counts = tagc_carve(base, &used, chunks * most_parts(geo) * MANY_WARPS * sizeof *out->warp_counts);
   out->lines = tagc_carve(base, &used, (geo->hashes ? geo->grid.lines : 0) * sizeof *out->lines);
   return used;
 }
@@ -60,7 +62,7 @@ static size_t carve(struct lhc_state *out, const struct tagc_lhc_geometry *geo, 
 {
   size_t used = 0;
   out->state = tagc_carve(base, &used, sizeof *out->state);
-  out->meetings = tagc_carve(base, &used, geo->grid.chunks * (size_t)TAGC_LHC_MEETINGS * sizeof *out->meetings);
+  out->meetings = tagc_carve(base, &used, geo->grid.chunks * (size_t)TAGC_LHC_WORDS * sizeof *out->meetings);
   out->arrived = tagc_carve(base, &used, (geo->senders + 1) * sizeof *out->arrived);
   out->lists = tagc_carve(base, &used, geo->hashes ? 0 : tagc_lists_bytes(geo->grid.n, geo->senders + 1));
   const size_t sending = carve_sending(out, geo, base, used), receiving = carve_receiving(out, geo, base, used);
@@ -102,6 +104,7 @@ static struct tagc_lhc_call call_of(const struct tagc_job *job, struct tagc_coun
   lhc.cells = state->cells;
   lhc.due = state->due;
   lhc.elements = state->elements;
+  lhc.queue = state->queue;
   lhc.counts = state->warp_counts;
   lhc.lines = state->lines;
   lhc.most_parts = most_parts(&lhc.geo);
@@ -161,20 +164,31 @@ int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct
   return error ? error : tagc_choose_close(launcher, &choose, stream);
 }
 
-/* How many groups share a chunk. Half of what can run at once is left to others: a cooperative launch waits until all of it has
- * room, and kernels of NCCL may be waiting meanwhile. */
+/* How many groups share a chunk. A cooperative launch waits until all of it has room, and meanwhile kernels of NCCL, whose blocks
+ * may wait for other GPUs, have up to 32 processors each; so it takes a quarter: two processes on one GPU leave half to theirs. */
 static uint32_t parts_of(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc)
 {
-  const uint32_t room = launcher->together / 2 / lhc->geo.grid.chunks;
+  const uint32_t room = launcher->together / 4 / lhc->geo.grid.chunks;
   return room < 2 ? 1 : room < lhc->most_parts ? room : lhc->most_parts;
+}
+
+static int open(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc, void *stream)
+{
+  const uint64_t cells = lhc->sketch_count * sizeof *lhc->cells;
+  const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, (cells + CLEARED_BYTES - 1) / CLEARED_BYTES, 1);
+  return tagc_cuda_launch(launcher, tagc_lhc_open_kernel, grid, lhc, stream);
 }
 
 static int recover(const struct tagc_cuda_launcher *launcher, struct tagc_lhc_call *lhc, void *stream)
 {
   const uint32_t chunks = lhc->geo.grid.chunks;
   lhc->parts = parts_of(launcher, lhc);
-  if (lhc->parts > 1)
-    return tagc_cuda_launch_together(launcher, tagc_lhc_recover_kernel, chunks * lhc->parts, lhc, stream);
+  if (lhc->parts > 1) {
+    const int error = tagc_cuda_launch_together(launcher, tagc_lhc_recover_kernel, chunks * lhc->parts, lhc, stream);
+    if (error != TAGC_CUDA_TOO_LARGE)
+      return error;
+    lhc->parts = 1;                /* the context or the process has a part of the GPU only */
+  }
   return tagc_cuda_launch(launcher, tagc_lhc_recover_kernel, tagc_cuda_grid_for(launcher, chunks, 1), lhc, stream);
 }
 
@@ -189,6 +203,8 @@ int tagc_lhc_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct
   int error = tagc_cuda_check(launcher, &lhc.call, stream);
   if (!error && lhc.geo.hashes == 0)
     return tagc_lists_sum(launcher, &lhc.call, &message.sparse, state.lists, stream);
+  if (!error)
+    error = open(launcher, &lhc, stream);
   if (!error)
     error = recover(launcher, &lhc, stream);
   return error ? error : tagc_cuda_launch(launcher, tagc_lhc_result_kernel, grid, &lhc, stream);

@@ -25,6 +25,7 @@ struct setting {
   int steps;
   uint64_t seed;                   /* of the first step; 0: any */
   uint32_t together;               /* groups that may wait for one another; 0: as the device says */
+  bool again;                      /* what arrives is decoded twice; not in place */
   bool disagrees;                  /* what arrives, with itself: results are not compared */
   void (*change)(struct sim *sim); /* what the ranks have before a step, beyond the pattern */
   void (*corrupt)(struct sim *sim);     /* what arrives */
@@ -102,6 +103,14 @@ static void encode_both(const struct setting *s, struct sim *sim, struct device_
   }
 }
 
+/* A decode that no prepare comes before: the next one has to leave the same. */
+static void decode_once_more(const struct setting *s, struct sim *sim, struct device_rank *rank)
+{
+  MUST(tagc_cuda_codec_of(sim->codec)->decode(&launcher, sim->codec, &rank->job, (void *)twin_at(&rank->counts), NULL));
+  rank->before = device_counts(rank);
+  MUST(cuMemsetD8Async(rank->recv.base + GUARD + rank->recv.off, GUARD_BYTE, s->in_place ? 0 : rank->recv.bytes, NULL));
+}
+
 static void decode_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step)
 {
   for (int r = 0; r < s->nranks; r++) {
@@ -116,6 +125,8 @@ static void decode_both(const struct setting *s, struct sim *sim, struct device_
     twin_put(&ranks[r].sketch_in);
     twin_put(&ranks[r].message_in);
     sim->codec->decode(host);
+    if (s->again)
+      decode_once_more(s, sim, &ranks[r]);
     MUST(tagc_cuda_codec_of(sim->codec)->decode(&launcher, sim->codec, &ranks[r].job, (void *)twin_at(&ranks[r].counts), NULL));
     host->recv = recv;
     host->residual_empty = false;

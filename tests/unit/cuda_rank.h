@@ -61,7 +61,8 @@ static inline struct tagc_cuda_launcher device_launcher(bool ptx)
   MUST(cuModuleLoadData(&module, tagc_fatbin_size() == 0 ? "CUDA-STANDIN" : ptx ? tagc_fatbin_ptx() : tagc_fatbin()));
   MUST(tagc_cuda_find(&launcher, device_get, module, &missing));
   launcher.processors = (uint32_t)processors;
-  MUST(cuOccupancyMaxActiveBlocksPerMultiprocessor(&groups, launcher.function[tagc_lhc_recover_kernel], TAGC_CUDA_THREADS, 0));
+  MUST(cuOccupancyMaxActiveBlocksPerMultiprocessor(&groups, launcher.function[tagc_lhc_recover_kernel], TAGC_CUDA_MANY_THREADS,
+                                                   0));
   launcher.together = launcher.processors * (uint32_t)groups;
   return launcher;
 }

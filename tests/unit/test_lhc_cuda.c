@@ -17,6 +17,19 @@ static struct setting usual(void)
                           .scale = 1, .divisor = 1, .inexact = 1e-5, .steps = 1, .seed = 77};
 }
 
+/* -- launches of groups that wait for one another ------------------------------------------------------------------------- */
+
+static unsigned launched_together;  /* groups of the last such launch */
+static bool too_large;              /* the driver refuses them */
+
+static int launch_together(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                           unsigned block_z, unsigned shared, void *stream, void **parameters)
+{
+  launched_together = grid_x;
+  return too_large ? (int)CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+                   : device_launch_together(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters);
+}
+
 /* With so many groups to share a chunk, where the device has room for as many. */
 static bool same_with(const struct setting *s, uint32_t groups)
 {
@@ -24,7 +37,7 @@ static bool same_with(const struct setting *s, uint32_t groups)
   struct setting with = *s;
   struct tagc_lhc_geometry geo;
   tagc_lhc_geometry_fill(&geo, &shape);
-  with.together = groups == ALL_GROUPS ? 0 : groups ? 2 * groups * geo.grid.chunks : NONE_TOGETHER;
+  with.together = groups == ALL_GROUPS ? 0 : groups ? 4 * groups * geo.grid.chunks : NONE_TOGETHER;
   return same(&with);
 }
 
@@ -115,19 +128,58 @@ static void check_lists(void)
   ok(all, "shards that are too small for a sketch");
 }
 
-/* However many groups peel a chunk. */
+/* However many groups peel however many chunks. */
 static void check_groups(void)
 {
-  static const uint32_t groups[] = {0, 1, 3, ALL_GROUPS};
+  static const struct { uint64_t n; uint32_t chunks, groups; } cases[] = {
+    {70001, 2, 0}, {70001, 2, 1}, {70001, 2, 2}, {70001, 2, 3}, {70001, 2, ALL_GROUPS},
+    {130003, 3, 2}, {60007, 1, 5}, {240007, 5, 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const uint32_t chunks = cases[i].chunks, groups = cases[i].groups;
+    struct setting s = usual();
+    s.n = cases[i].n;
+    s.nranks = 3;
+    s.keep_ppm = 500000;
+    launched_together = 0;
+    const bool good = same_with(&s, groups);
+    if (groups == ALL_GROUPS)
+      ok(good && launched_together % chunks == 0, "%u chunks, as many groups as there is room for", chunks);
+    else
+      ok(good && launched_together == (groups > 1 ? groups * chunks : 0), "%u chunks, %u groups each%s", chunks, groups ? groups : 1,
+         groups ? "" : ", where none can wait for others");
+  }
+}
+
+/* In a part of a GPU there may be less room than the device has. */
+static void check_too_large(void)
+{
+  struct setting s = usual();
+  s.n = 70001;
+  s.nranks = 3;
+  s.keep_ppm = 500000;
+  launched_together = 0;
+  too_large = true;
+  const bool good = same_with_few(&s);
+  too_large = false;
+  ok(good && launched_together == 2 * FEW_GROUPS, "one group a chunk where the driver refuses several");
+}
+
+/* As often as one likes, with sketches and with lists. */
+static void check_again(void)
+{
+  static const struct { uint64_t n; uint32_t keep_ppm, groups; } shapes[] = {
+    {17003, 250000, FEW_GROUPS}, {70001, 500000, FEW_GROUPS}, {70001, 500000, 0}, {5003, 300000, FEW_GROUPS}};
   bool all = true;
   for (int i = 0; i < 4; i++) {
     struct setting s = usual();
-    s.n = 70001;
+    s.n = shapes[i].n;
     s.nranks = 3;
-    s.keep_ppm = 500000;
-    all &= same_with(&s, groups[i]);
+    s.keep_ppm = shapes[i].keep_ppm;
+    s.again = true;
+    s.steps = 2;
+    all &= same_with(&s, shapes[i].groups);
   }
-  ok(all, "one group a chunk, or several");
+  ok(all, "a call is decoded twice");
 }
 
 static void check_addresses(void)
@@ -341,6 +393,7 @@ int main(int argc, char **argv)
 {
   const bool brief = argc > 1 && strcmp(argv[1], "short") == 0;
   launcher = device_launcher(argc > 1 && strcmp(argv[1], "ptx") == 0);
+  launcher.launch_together = launch_together;
   if (argc > 1 && strcmp(argv[1], "large") == 0) {
     check_large();
     return tap_done();
@@ -354,6 +407,8 @@ int main(int argc, char **argv)
   }
   check_lists();
   check_groups();
+  check_too_large();
+  check_again();
   check_stuck();
   check_hostile();
   note("%llu bytes compared", (unsigned long long)compared);
