@@ -9,7 +9,9 @@
 
 #include "kernels/carve.h"
 #include "kernels/codec_bits.h"
+#include "kernels/fpmode.h"
 #include "kernels/residual.h"
+#include "kernels/row.h"
 
 enum {
   RANKS = 2,
@@ -209,6 +211,21 @@ static bool try_flush(struct tried *t, struct played ranks[RANKS])
   return same(t, "a flush differs", ranks[0].its.flushed, t->its.flushed, bytes_of_all(&t->its.job.shape));
 }
 
+/* What a look at the gradient sees (row.h). The result's place is free. */
+static bool try_count(struct tried *t, const struct tagc_job *host)
+{
+  const uint64_t range = (host->shape.n / TAGC_ROW_RANGES / TAGC_ROW_BLOCK + 1) * TAGC_ROW_BLOCK;
+  const size_t bytes = tagc_row_bytes(RANKS);
+  uint64_t words[TAGC_ROW_VALUES + RANKS - 1] = {0};
+  tagc_fpmode mode = tagc_fpmode_enter();
+  tagc_row_count(host, range, words);
+  tagc_fpmode_leave(mode);
+  if (!t->device->clear(t->device, t->its.job.recv, bytes, t->stream) ||
+      !t->device->count(t->device, &t->its.job, range, t->its.job.recv, t->stream))
+    return fails(t);
+  return same(t, "a count differs", words, t->its.job.recv, bytes);
+}
+
 /* A host is told that a residual is void; what counts by itself has to know. */
 static bool try_calls(struct tried *t, struct played ranks[RANKS])
 {
@@ -231,7 +248,7 @@ static bool try_calls(struct tried *t, struct played ranks[RANKS])
     ranks[r].its.job.residual_empty = false;
   job->residual_empty = false;
   job->residual_cycle = CALLS;
-  return try_flush(t, ranks);
+  return try_flush(t, ranks) && try_count(t, &ranks[0].its.job);
 }
 
 static bool start_tried(struct tried *t, size_t bytes)
