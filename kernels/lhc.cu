@@ -190,7 +190,8 @@ struct part {
 DEVICE struct part part_of(const struct tagc_lhc_call &lhc, uint32_t chunk, uint32_t place)
 {
   const struct tagc_lhc_geometry &geo = lhc.geo;
-  return {chunk, tagc_grid_chunk_lines(&geo.grid, chunk), lhc.parts, place * MANY + threadIdx.x, lhc.parts * MANY, chunk * geo.union_capacity,
+  return {chunk, tagc_grid_chunk_lines(&geo.grid, chunk), lhc.parts, place * MANY + threadIdx.x, lhc.parts * MANY,
+          chunk * geo.union_capacity,
           tagc_grid_seed(lhc.call.seed, lhc.call.rank, chunk),
           lhc.meetings + (uint64_t)chunk * TAGC_LHC_WORDS,
           lhc.cells + (uint64_t)chunk * geo.hashes * geo.part_cells};

@@ -26,8 +26,9 @@ static int launch_together(void *function, unsigned grid_x, unsigned grid_y, uns
                            unsigned block_z, unsigned shared, void *stream, void **parameters)
 {
   launched_together = grid_x;
-  return too_large ? (int)CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
-                   : device_launch_together(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters);
+  if (too_large)
+    return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+  return device_launch_together(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters);
 }
 
 /* With so many groups to share a chunk, where the device has room for as many. */
@@ -145,8 +146,8 @@ static void check_groups(void)
     if (groups == ALL_GROUPS)
       ok(good && launched_together % chunks == 0, "%u chunks, as many groups as there is room for", chunks);
     else
-      ok(good && launched_together == (groups > 1 ? groups * chunks : 0), "%u chunks, %u groups each%s", chunks, groups ? groups : 1,
-         groups ? "" : ", where none can wait for others");
+      ok(good && launched_together == (groups > 1 ? groups * chunks : 0), "%u chunks, %u groups each%s", chunks,
+         groups ? groups : 1, groups ? "" : ", where none can wait for others");
   }
 }
 
