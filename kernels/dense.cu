@@ -117,9 +117,9 @@ template <enum tagc_dense_codec codec> DEVICE void decode(const struct tagc_dens
 /* -- entries ------------------------------------------------------------------------------------------------------- */
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-enum { ROTATE_GROUPS = 2 };
+enum { ROTATE_GROUPS = 2, TURN_GROUPS = 3 };
 #else
-enum { ROTATE_GROUPS = 3 };
+enum { ROTATE_GROUPS = 3, TURN_GROUPS = 4 };
 #endif
 
 ENTRY(tagc_dense_encode_bf16, tagc_dense_call, 3, encode<TAGC_DENSE_BF16>(call));
@@ -128,5 +128,5 @@ ENTRY(tagc_dense_encode_q4, tagc_dense_call, ROTATE_GROUPS, encode<TAGC_DENSE_Q4
 ENTRY(tagc_dense_encode_q2, tagc_dense_call, ROTATE_GROUPS, encode<TAGC_DENSE_Q2>(call));
 ENTRY(tagc_dense_decode_bf16, tagc_dense_call, 3, decode<TAGC_DENSE_BF16>(call));
 ENTRY(tagc_dense_decode_q8, tagc_dense_call, 4, decode<TAGC_DENSE_Q8>(call));
-ENTRY(tagc_dense_decode_q4, tagc_dense_call, 4, decode<TAGC_DENSE_Q4>(call));
-ENTRY(tagc_dense_decode_q2, tagc_dense_call, 4, decode<TAGC_DENSE_Q2>(call));
+ENTRY(tagc_dense_decode_q4, tagc_dense_call, TURN_GROUPS, decode<TAGC_DENSE_Q4>(call));
+ENTRY(tagc_dense_decode_q2, tagc_dense_call, TURN_GROUPS, decode<TAGC_DENSE_Q2>(call));

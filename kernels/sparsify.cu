@@ -281,7 +281,7 @@ DEVICE uint32_t weigh(const struct tagc_choose_call &of)
 
 /* -- entries ------------------------------------------------------------------------------------------------------- */
 
-ENTRY(tagc_choose_begin, tagc_choosing, 4, begin(call));
+ENTRY(tagc_choose_begin, tagc_choosing, 3, begin(call));
 ENTRY(tagc_choose_scan, tagc_choosing, 4, scan(call));
 ENTRY(tagc_choose_coarse, tagc_choosing, 4, count<false>(call));
 ENTRY(tagc_choose_fine, tagc_choosing, 4, count<true>(call));
