@@ -65,6 +65,13 @@ bool standin_comm_acquire(struct ncclComm *comm)
   return found;
 }
 
+void standin_comm_acquire_again(struct ncclComm *comm)
+{
+  pthread_mutex_lock(&list_lock);
+  comm->busy++;
+  pthread_mutex_unlock(&list_lock);
+}
+
 bool standin_comm_acquire_id(struct ncclComm *comm, uint64_t id)
 {
   if (!standin_comm_acquire(comm))

@@ -69,7 +69,7 @@ ncclResult_t standin_contact(const struct job *jobs, size_t njobs)
   for (size_t i = 0; i < njobs && good; i++)
     good = plan(&meetings[i], &contacts[i], &jobs[i]);
   for (size_t i = 0; i < njobs && good; i++)
-    standin_comm_acquire(jobs[i].comm); /* the caller has it in use: it is there */
+    standin_comm_acquire_again(jobs[i].comm);
   if (good)
     standin_run(meetings, njobs);
   else

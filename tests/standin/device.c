@@ -182,7 +182,7 @@ static void run_kernel(void *data)
   } else {
     struct job job = {.comm = comm, .calls = kernel->order, .ncalls = kernel->ncalls,
                       .ncollectives = kernel->ncollectives};
-    standin_comm_acquire(comm); /* the job gives up this one */
+    standin_comm_acquire_again(comm); /* the job gives up this one */
     standin_run(&job, 1);
   }
   pthread_mutex_unlock(&comm->turn);

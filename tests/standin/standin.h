@@ -163,7 +163,9 @@ struct ncclComm *standin_comm_new(int device);
 /* Is this a live communicator? Then it stays alive until standin_comm_release. Only compares `comm`, so that handles
  * destroyed before are safe to ask for. */
 bool standin_comm_acquire(struct ncclComm *comm);
-/* The same, for a handle that must still be the communicator that had `id`. */
+/* For who has it in use already: also while somebody waits to destroy it, when it is live no more. */
+void standin_comm_acquire_again(struct ncclComm *comm);
+/* As standin_comm_acquire(), for a handle that must still be the communicator that had `id`. */
 bool standin_comm_acquire_id(struct ncclComm *comm, uint64_t id);
 void standin_comm_release(struct ncclComm *comm);
 /* Takes it from the list, waits until no call uses it, frees it. False: it was not in the list. The caller holds no
