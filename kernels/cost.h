@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a reduce-scatter costs: bytes and time on the wire, plain and with a codec's payload, and a codec's work on a GPU. Pure functions of shapes,
- * of who shares a host, and of a network's two numbers, for the plan (is it worth it?), the choice of a codec, and for
- * simulation.
+ * What a reduce-scatter costs: bytes and time on the wire, plain and with a codec's payload, and a codec's work on a GPU. Pure
+ * functions of shapes, of who shares a host, and of a network's two numbers, for the plan (is it worth it?), the choice of a
+ * codec, and for simulation.
  *
  * Model    A rank that sends s steps of b bytes each, one after the other, takes s * (latency + b * ns_per_byte): the
  *          latency-bandwidth model (Hockney 1994) with the algorithms that NCCL uses between hosts:
