@@ -32,7 +32,7 @@ struct vote {
   struct tagc_call *call;
   int64_t *host, *device;           /* what is told and heard; on the device the words of the peers come behind it */
   bool pinned;                      /* `device` is memory of the host */
-  bool pending;                     /* copies from or to `host` may be under way */
+  bool pending;                     /* a copy to `host` may be under way, of which nobody knows when it ends */
   void *scratch;                    /* of the probe */
   size_t room, words;               /* of them, and how many are used now; 0: there is nothing to tell */
   bool decided;                     /* everything stays plain: nothing is left to be asked */
@@ -127,10 +127,9 @@ static ncclResult_t carry(const struct votes *votes, bool to_device)
     const size_t bytes = v->words * sizeof *v->host;
     if (v->decided || !v->words)
       continue;
-    v->pending = true;
     const bool went = to_device ? device->put(device, v->device, v->host, bytes, v->call->stream)
                                 : device->get(device, v->host, v->device, bytes, v->call->stream);
-    v->pending = to_device || !went;
+    v->pending |= !to_device && !went && !device->host_reads;        /* put() leaves nothing behind */
     good &= went;
   }
   alive &= tagc_comms_leave_driver(votes->comms, votes->count);

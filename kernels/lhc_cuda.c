@@ -172,7 +172,7 @@ static uint32_t parts_of(const struct tagc_cuda_launcher *launcher, const struct
   return room < 2 ? 1 : room < lhc->most_parts ? room : lhc->most_parts;
 }
 
-static int open(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc, void *stream)
+static int open_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc, void *stream)
 {
   const uint64_t cells = lhc->sketch_count * sizeof *lhc->cells;
   const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, (cells + CLEARED_BYTES - 1) / CLEARED_BYTES, 1);
@@ -204,7 +204,7 @@ int tagc_lhc_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct
   if (!error && lhc.geo.hashes == 0)
     return tagc_lists_sum(launcher, &lhc.call, &message.sparse, state.lists, stream);
   if (!error)
-    error = open(launcher, &lhc, stream);
+    error = open_decode(launcher, &lhc, stream);
   if (!error)
     error = recover(launcher, &lhc, stream);
   return error ? error : tagc_cuda_launch(launcher, tagc_lhc_result_kernel, grid, &lhc, stream);

@@ -173,8 +173,11 @@ static void times(void)
 
 static bool fails(const struct tagc_device *self, void *to, const void *from, size_t bytes, void *stream)
 {
-  (void)self, (void)to, (void)from, (void)stream;
-  return bytes < 4096;              /* the words, and not the sample */
+  (void)self, (void)stream;
+  if (bytes >= 4096)
+    return false;                   /* the sample, and not the words */
+  memcpy(to, from, bytes);
+  return true;
 }
 
 static void failures(void)
