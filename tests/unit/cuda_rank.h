@@ -161,4 +161,14 @@ static inline struct tagc_counts device_counts(const struct device_rank *rank)
   return counts;
 }
 
+/* Is the test to leave out what only repeats? `short` says so, and whatever makes everything slow. */
+static inline bool cuda_brief(int argc, char **argv)
+{
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+  return argc < 2 || strcmp(argv[1], "short") == 0;
+#else
+  return argc > 1 && strcmp(argv[1], "short") == 0;
+#endif
+}
+
 #endif

@@ -381,7 +381,7 @@ static void check_graph(void)
 
 int main(int argc, char **argv)
 {
-  const bool brief = argc > 1 && strcmp(argv[1], "short") == 0;
+  const bool brief = cuda_brief(argc, argv);
   launcher = device_launcher(argc > 1 && strcmp(argv[1], "ptx") == 0);
   if (argc > 1 && strcmp(argv[1], "large") == 0) {
     check_large();
