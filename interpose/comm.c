@@ -179,12 +179,25 @@ bool tagc_comm_has_streams(const struct tagc_comm *comm)
   return comm->device->host_reads || !tagc_comm_is_aborted(comm) || !atomic_load(&comm->abort_over);
 }
 
+/* Waits for a flag, a second at most. Is it `wanted`? */
+static bool await(const atomic_bool *flag, bool wanted)
+{
+  for (const double began = tagc_clock_ms(); atomic_load(flag) != wanted && tagc_clock_ms() - began < 1000;)
+    nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+  return atomic_load(flag) == wanted;
+}
+
 void tagc_comm_abort_is_over(struct tagc_comm *comm)
 {
   if (comm && tagc_comm_is_aborted(comm))
     atomic_store(&comm->abort_over, true);
-  for (const double began = tagc_clock_ms(); comm && atomic_load(&comm->in_driver) && tagc_clock_ms() - began < 1000;)
-    nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+  if (comm)
+    (void)await(&comm->in_driver, false);
+}
+
+bool tagc_comm_await_abort(const struct tagc_comm *comm)
+{
+  return !tagc_comm_is_aborted(comm) || await(&comm->abort_over, true);
 }
 
 /* Element types in the codecs' terms. */

@@ -185,6 +185,9 @@ bool tagc_comm_has_streams(const struct tagc_comm *comm);
 /* After the real library's abort, before the program may free its buffers: waits until our thread has left the driver, but for no more
  * than a second, as it may be kept there by another communicator that is to be aborted next. NULL: nothing to do. */
 void tagc_comm_abort_is_over(struct tagc_comm *comm);
+/* Until an abort is over, NCCL's own thread may be at memory that a non-blocking communicator was called with; the abort waits for
+ * that, and not for us. Waits for its end, a second at most, out of the driver. False where it has not come. */
+bool tagc_comm_await_abort(const struct tagc_comm *comm);
 
 /* Tells the communicator of its next collective; fills the call's part of it. Takes and drops the lock. ncclSystemError without
  * memory. */

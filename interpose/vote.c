@@ -2,7 +2,6 @@
 #include "interpose/vote.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "interpose/auto.h"
 #include "interpose/ballot.h"
@@ -51,22 +50,12 @@ struct votes {
   bool greet;                       /* meet the peers with what comes now */
 };
 
-/* Until an abort is over, NCCL's own thread may be at the words of a non-blocking communicator. The abort waits for that, and not
- * for us. False where it takes too long. */
-static bool is_released(const struct tagc_comm *comm)
-{
-  const double began = tagc_clock_ms();
-  while (tagc_comm_is_aborted(comm) && !atomic_load(&comm->abort_over) && tagc_clock_ms() - began < 1000)
-    nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
-  return !tagc_comm_is_aborted(comm) || atomic_load(&comm->abort_over);
-}
-
 /* What may still be in use when something has failed is left where it is. */
 static void give_back(const struct votes *votes)
 {
   bool released = true;
   for (size_t i = 0; i < votes->count; i++)
-    released = is_released(votes->comms[i]) && released;
+    released = tagc_comm_await_abort(votes->comms[i]) && released;
   tagc_comms_enter_driver(votes->comms, votes->count);
   for (size_t i = 0; i < votes->count; i++) {
     const struct vote *v = &votes->votes[i];
