@@ -393,9 +393,9 @@ static void check_large(void)
 int main(int argc, char **argv)
 {
   const bool brief = cuda_brief(argc, argv);
-  launcher = device_launcher(argc > 1 && strcmp(argv[1], "ptx") == 0);
+  launcher = device_launcher(cuda_said(argc, argv, "ptx"));
   launcher.launch_together = launch_together;
-  if (argc > 1 && strcmp(argv[1], "large") == 0) {
+  if (cuda_said(argc, argv, "large")) {
     check_large();
     return tap_done();
   }

@@ -453,46 +453,6 @@ static void check_exact(void)
   ok(same_exact(&s), "lists of fp32 values: noise");
 }
 
-/* -- graphs ------------------------------------------------------------------------------------------------------------ */
-
-/* Captured once, launched twice with other gradients. */
-static void check_graph(void)
-{
-  struct setting s = usual();
-  struct sim sim = sim_new_stored(s.codec, s.n, s.nranks, s.dtype, s.keep_ppm, s.storage);
-  struct device_rank rank = device_rank_new(sim.codec, &sim.job[0], 0, false);
-  struct tagc_codec_stats stats = {0};
-  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
-  CUgraph graph;
-  CUgraphExec exec;
-  difference[0] = '\0';
-  sim.job[0].stats = sim.job[1].stats = &stats;
-  MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  MUST(tagc_cuda_codec_of(sim.codec)->encode(&launcher, sim.codec, &rank.job, twin_at(&rank.counts), stream));
-  MUST(tagc_cuda_codec_of(sim.codec)->decode(&launcher, sim.codec, &rank.job, twin_at(&rank.counts), stream));
-  MUST(cuStreamEndCapture(stream, &graph));
-  MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
-  for (int round = 0; round < 2; round++) {
-    case_fill(&sim, round ? FEW_EXCEPTIONS : GAUSS);
-    for (int r = 0; r < 2; r++)
-      sim.codec->encode(&sim.job[r]);
-    sim_exchange(&sim);
-    sim.codec->decode(&sim.job[0]);
-    twin_put(&rank.send);
-    twin_put(&rank.message_in);
-    MUST(cuGraphLaunch(exec, stream));
-    MUST(cuStreamSynchronize(stream));
-    compare(&s, round, 0, "a message", &rank.message_out, sim.layout.message_bytes, sim.layout.message_bytes);
-    compare(&s, round, 0, "the result", &rank.recv, 0, rank.recv.bytes);
-  }
-  MUST(cuGraphExecDestroy(exec));
-  MUST(cuGraphDestroy(graph));
-  MUST(cuStreamDestroy_v2(stream));
-  device_rank_free(&rank);
-  sim_free(&sim);
-  ok(!difference[0], "a graph that was captured does the same with what is there when it is launched: %s", difference);
-}
-
 /* -- what only a GPU can do -------------------------------------------------------------------------------------------- */
 
 static void check_large(void)
@@ -510,8 +470,8 @@ static void check_large(void)
 int main(int argc, char **argv)
 {
   const bool brief = cuda_brief(argc, argv);
-  launcher = device_launcher(argc > 1 && strcmp(argv[1], "ptx") == 0);
-  if (argc > 1 && strcmp(argv[1], "large") == 0) {
+  launcher = device_launcher(cuda_said(argc, argv, "ptx"));
+  if (cuda_said(argc, argv, "large")) {
     check_large();
     return tap_done();
   }
@@ -527,7 +487,8 @@ int main(int argc, char **argv)
   check_hostile();
   check_dropped();
   check_exact();
-  check_graph();
+  const struct setting captured = usual();
+  check_graph(&captured);
   note("%llu bytes compared", (unsigned long long)compared);
   return tap_done();
 }

@@ -138,7 +138,7 @@ static void looks(void)
 
 int main(int argc, char **argv)
 {
-  const bool ptx = argc > 1 && strcmp(argv[1], "ptx") == 0;
+  const bool ptx = cuda_said(argc, argv, "ptx");
   launcher = device_launcher(ptx);
   words();
   if (!ptx)
