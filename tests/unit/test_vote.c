@@ -560,7 +560,9 @@ static atomic_bool aborted;
 static void *abort_it(void *unused)
 {
   (void)unused;
-  tagc_comm_release(tagc_comm_abort(handles[0]));
+  struct tagc_comm *ours = tagc_comm_abort(handles[0]);
+  tagc_comm_abort_is_over(ours);
+  tagc_comm_release(ours);
   aborted = true;
   return NULL;
 }
