@@ -176,6 +176,8 @@ static void print_ledger(const struct tagc_ledger *ledger)
   tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " reduce-scatters compressed (%s), %" PRIu64
            " other collectives passed through", ledger->number, ledger->nranks, total.compressed, total.calls,
            ledger->codec, ledger->other_calls);
+  if (*ledger->layers)
+    tagc_say("  layers: %s", ledger->layers);
   print_hosts(ledger, total.compressed > 0);
   tagc_say("  %-8s %-6s %7s %10s %11s %11s %11s %6s%s %11s %9s %10s %11s", "slot", "codec", "calls", "compressed", "gradients",
            "plain wire", "wire", "ratio", has_inside(ledger) ? "      inside" : "", "unrecovered", "nonfinite", "|residual|", "memory");
