@@ -373,7 +373,6 @@ tests_clang = $(unit_tests) \
   tests/e2e/steps.test
 tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/agreement.test \
-  tests/e2e/auto.test \
   tests/e2e/beside.test \
   tests/e2e/copies.test \
   tests/e2e/bench.test \
