@@ -4,3 +4,6 @@ libtagc_a_SOURCES += \
   layermap/evidence.c layermap/evidence.h \
   layermap/pattern.c layermap/pattern.h \
   layermap/select.c layermap/select.h
+libtagc_a_SOURCES += layermap/text.c layermap/text.h layermap/complaint.h
+libtagc_a_SOURCES += layermap/calls.c layermap/calls.h
+libtagc_a_SOURCES += layermap/glob.c layermap/glob.h
