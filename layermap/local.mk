@@ -8,3 +8,7 @@ libtagc_a_SOURCES += \
   layermap/model.c layermap/model.h \
   layermap/pattern.c layermap/pattern.h \
   layermap/select.c layermap/select.h
+libtagc_a_SOURCES += layermap/text.c layermap/text.h layermap/complaint.h
+libtagc_a_SOURCES += layermap/calls.c layermap/calls.h
+libtagc_a_SOURCES += layermap/glob.c layermap/glob.h
+libtagc_a_SOURCES += layermap/mapfile.c layermap/mapfile_write.c layermap/mapfile.h
