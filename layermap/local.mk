@@ -3,4 +3,5 @@ libtagc_a_SOURCES += \
   layermap/cycle.c layermap/cycle.h \
   layermap/evidence.c layermap/evidence.h \
   layermap/pattern.c layermap/pattern.h \
-  layermap/select.c layermap/select.h
+  layermap/select.c layermap/select.h \
+  layermap/units.c layermap/units.h

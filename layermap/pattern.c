@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include "layermap/units.h"
+
 /* What was seen last more than so many calls ago, and than four cycles, does not come back: gathers of the start. */
 enum { STALE_CALLS = 4096 };
 
@@ -60,6 +62,19 @@ static bool gathered(const struct tagc_evidence *evidence, uint64_t count)
       return true;
   }
   return false;
+}
+
+/* One kind for all reduce-scatters of a count, and for the gathers of it. */
+static uint16_t kind_of(const struct tagc_evidence *evidence, const struct tagc_signature *s)
+{
+  if (s->collective != TAGC_REDUCE_SCATTER && !tagc_signature_gathers(s))
+    return 0;
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    const struct tagc_seen *seen = &evidence->seen[i];
+    if (seen->times && seen->signature.count == s->count && seen->signature.collective == TAGC_REDUCE_SCATTER)
+      return (uint16_t)(i + 1);
+  }
+  return 0;
 }
 
 /* Sets what the all-gathers tell about the reduce-scatters. */
@@ -125,18 +140,21 @@ bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct 
   return false;
 }
 
-void tagc_pattern_name(struct tagc_pattern *pattern)
+void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
 {
-  uint32_t first = (uint32_t)pattern->places[pattern->first].slot;
+  for (uint32_t i = 0; i < evidence->signatures; i++)
+    evidence->seen[i].kind = evidence->seen[i].times ? kind_of(evidence, &evidence->seen[i].signature) : 0;
+  const uint16_t *ids = evidence->history + (evidence->kept - 1 - pattern->length);
+  for (uint32_t i = 0; i < pattern->length; i++)
+    pattern->places[i].kind = evidence->seen[ids[i]].kind;
   for (uint32_t i = 0; i < pattern->length; i++) {
     const struct tagc_place *place = &pattern->places[i];
     if (place->slot < 0)
       continue;
     struct tagc_slot_info *slot = &pattern->slots[place->slot];
     *slot = (struct tagc_slot_info){.signature = place->signature, .position = i, .gathered = place->gathered};
-    /* Gradients come in the reverse of the forward order. */
-    uint32_t order = ((uint32_t)place->slot + pattern->slot_count - first) % pattern->slot_count;
-    slot->unit = pattern->slot_count - 1 - order;
-    snprintf(slot->name, sizeof slot->name, "unit%u", slot->unit);
   }
+  tagc_units_number(pattern);
+  for (uint32_t i = 0; i < pattern->slot_count; i++)
+    snprintf(pattern->slots[i].name, sizeof pattern->slots[i].name, "unit%u", pattern->slots[i].unit);
 }
