@@ -5,3 +5,6 @@ libtagc_a_SOURCES += \
   layermap/pattern.c layermap/pattern.h \
   layermap/select.c layermap/select.h \
   layermap/units.c layermap/units.h
+libtagc_a_SOURCES += layermap/text.c layermap/text.h layermap/complaint.h
+libtagc_a_SOURCES += layermap/calls.c layermap/calls.h
+libtagc_a_SOURCES += layermap/glob.c layermap/glob.h

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Which slots the user wants compressed: TAGC_LAYERS and TAGC_SKIP.
+ * What the user wants compressed: TAGC_LAYERS and TAGC_SKIP.
  *
- * A selection is a comma-separated list; an element is a shell glob over slot names ("unit3", "unit1*", "*"), an index
- * "7", or an inclusive index range "0-3"; what starts with a digit is one of the latter two. Spaces around elements are
- * ignored. Pure functions of their arguments (and of the locale, as fnmatch is), any thread, no allocation.
+ * A selection is a comma-separated list; spaces around its elements are ignored. An element is
+ *   7, 0-3      the number of a slot in forward order, or a range of them, both ends included: what starts with a digit
+ *   mlp         a kind, of parameters (model.h): attn, mlp, embed, head, norm, bias, expert
+ *   @paper      what the paper on TAGC compresses: linear layers outside attention, and embeddings; @all: everything
+ *   block.3.*   any other text: a glob (glob.h) over the names of slots and of parameters; what it names, it names with all
+ *               that is inside: "block.3" also "block.3.mlp.up.weight"
+ * A slot of which no parameters are known has no kinds: kinds and @paper name nothing there.
+ *
+ * Pure functions of their arguments (not even the locale matters, so that ranks select alike), any thread, no allocation.
  */
 #ifndef LAYERMAP_SELECT_H
 #define LAYERMAP_SELECT_H
@@ -12,11 +18,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct tagc_layer;
+
+/* What is accepted, for complaints about a list. */
+#define TAGC_SELECT_ACCEPTED "accepted is a comma-separated list of globs (unit1*, block.*.mlp), kinds (attn, mlp, embed, head, norm, " \
+  "bias, expert), numbers (7), ranges (0-3, block.0-3), @paper and @all"
+
 /* Is `list` well formed? If not, *why is set to a constant string that says what was expected, and *at to the offset of
  * the offending element. An empty list is well formed and names nothing. */
 bool tagc_select_valid(const char *list, const char **why, size_t *at);
 
-/* Does the (valid) list name the slot? */
+/* Does the (valid) list name the whole slot, whatever is in it? `unit`: its number in forward order. */
 bool tagc_select_matches(const char *list, const char *name, uint32_t unit);
+
+/* Does the (valid) list name the parameter `parameter` ("block.3.mlp.up.weight"), of these kinds (enum tagc_kind), in the slot? */
+bool tagc_select_parameter(const char *list, const char *name, uint32_t unit, const char *parameter, uint32_t kinds);
+
+enum tagc_selection { TAGC_SELECT_NONE, TAGC_SELECT_SOME, TAGC_SELECT_ALL };
+
+/* How much of a slot `layers` names and `skip` does not. `is_selected`, of layer->count entries, is filled with what holds of each
+ * member (NULL where there are none, or nobody wants to know). */
+enum tagc_selection tagc_select_layer(const char *layers, const char *skip, uint32_t unit, const struct tagc_layer *layer,
+                                      bool *is_selected);
 
 #endif
