@@ -7,8 +7,9 @@
 
 #include "layermap/units.h"
 
-/* What was seen last more than so many calls ago, and than four cycles, does not come back: gathers of the start. */
-enum { STALE_CALLS = 4096 };
+/* What was seen last more than so many calls ago, and than four cycles, does not come back: gathers of the start. A cycle that is long
+ * is no row of like blocks: it is enough that it has repeated. */
+enum { STALE_CALLS = 4096, LONG_CYCLE = 256 };
 
 /* Where the backward pass starts: its first reduce-scatter is the one after the longest stretch without any. Of equals,
  * the one nearest to the start, so that of all rotations of a pattern at least one has its anchor at 0. */
@@ -130,6 +131,8 @@ bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct 
   uint64_t stale = 4 * (uint64_t)pattern->length;
   if (stale < STALE_CALLS)
     stale = STALE_CALLS;
+  if (pattern->length >= LONG_CYCLE && !pattern->whole)
+    stale = 2 * (uint64_t)pattern->length;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     const struct tagc_seen *seen = &evidence->seen[i];
     bool parameters = tagc_signature_gathers(&seen->signature), gradients = tagc_signature_reduces(&seen->signature);

@@ -49,6 +49,8 @@ static void collect_gathers(struct pass *p)
 /* Are the same units gathered before these two reduce-scatters? */
 static bool same_gathers(const struct tagc_pattern *pattern, uint32_t a, uint32_t b)
 {
+  if (a == b)
+    return true;
   do {
     a = gather_before(pattern, a);
     b = gather_before(pattern, b);
@@ -58,26 +60,47 @@ static bool same_gathers(const struct tagc_pattern *pattern, uint32_t a, uint32_
   return false;
 }
 
-/* Do the reduce-scatters repeat every `units` of them, each time after the same gathers? */
-static bool are_passes(const struct tagc_pattern *pattern, uint32_t units)
+/* Are, before this reduce-scatter, all units of a pass gathered, and more than these? (A backward pass in which a few like units are
+ * gathered before the same ones are reduced looks like several passes, too.) */
+static bool gathers_pass(struct pass *p, uint32_t at)
 {
-  const struct tagc_order_scratch *s = &pattern->scratch;
-  for (uint32_t i = units; i < pattern->slot_count; i++)
-    if (pattern->places[s->reduced[i]].kind != pattern->places[s->reduced[i - units]].kind)
+  const struct tagc_place *places = p->pattern->places;
+  uint32_t missing = p->units, gathers = 0;
+  memset(p->s->open, 0, sizeof p->s->open);
+  for (uint32_t i = 0; i < p->units; i++)
+    p->s->open[places[p->s->reduced[i]].kind]++;
+  for (at = gather_before(p->pattern, at); tells(&places[at]); at = gather_before(p->pattern, at)) {
+    gathers++;
+    missing -= p->s->open[places[at].kind]-- > 0;
+  }
+  return !missing && gathers > p->units;
+}
+
+/* Do the reduce-scatters repeat every p->units of them, each time after the same gathers, or after a forward pass? (Another pass may have
+ * evaluation before it, which leaves some units gathered.) */
+static bool are_passes(struct pass *p)
+{
+  const struct tagc_pattern *pattern = p->pattern;
+  const uint16_t *reduced = p->s->reduced;
+  for (uint32_t i = p->units; i < pattern->slot_count; i++)
+    if (pattern->places[reduced[i]].kind != pattern->places[reduced[i - p->units]].kind)
       return false;
-  for (uint32_t i = units; i < pattern->slot_count; i += units)
-    if (!same_gathers(pattern, s->reduced[0], s->reduced[i]))
-      return false;
-  return true;
+  bool same = true, forward = true;
+  for (uint32_t i = 0; i < pattern->slot_count; i += p->units) {
+    same = same && same_gathers(pattern, reduced[0], reduced[i]);
+    forward = forward && gathers_pass(p, reduced[i]);
+  }
+  return same || forward;
 }
 
 /* How many reduce-scatters are one pass? At least two, or a row of like units would be passes of one. */
-static uint32_t find_units(const struct tagc_pattern *pattern, uint32_t gathers)
+static void find_units(struct pass *p)
 {
-  for (uint32_t units = 2; pattern->whole && units <= pattern->slot_count / 2 && units <= gathers; units++)
-    if (pattern->slot_count % units == 0 && are_passes(pattern, units))
-      return units;
-  return pattern->slot_count;
+  const uint32_t all = p->pattern->slot_count;
+  for (p->units = 2; p->pattern->whole && p->units <= all / 2 && p->units <= p->gathers; p->units++)
+    if (all % p->units == 0 && are_passes(p))
+      return;
+  p->units = all;
 }
 
 /* The kind of the unit of a rank. */
@@ -173,7 +196,7 @@ void tagc_units_number(struct tagc_pattern *pattern)
     at = at + 1 == pattern->length ? 0 : at + 1;
   }
   collect_gathers(&p);
-  p.units = find_units(pattern, p.gathers);
+  find_units(&p);
   const bool told = follow_gathers(&p);
   for (uint32_t i = 0; i < pattern->slot_count; i++) {
     struct tagc_slot_info *slot = &pattern->slots[pattern->places[p.s->reduced[i]].slot];

@@ -13,7 +13,7 @@
  * reduce-scatters in their own order (an optimizer that hands out parameters), the reverse order counts.
  *
  * Passes           A cycle may hold several backward passes that reduce (accumulation). They are told apart where their counts repeat
- *                  and the gathers before each of them are the same.
+ *                  and the gathers before each of them are the same, or those of a forward pass.
  * Part of struct tagc_pattern; pure, and nothing here can fail.
  */
 #ifndef LAYERMAP_UNITS_H

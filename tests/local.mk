@@ -35,6 +35,9 @@ unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads te
 unit_tests += tests/unit/test_cost
 unit_tests += tests/unit/test_topology tests/unit/test_vote_hosts
 unit_tests += tests/unit/test_calls
+# Sequences of calls of real programs.
+unit_tests += tests/unit/test_sequences
+EXTRA_DIST += tests/fixtures
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
