@@ -326,6 +326,18 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
   comm->cycle_began = comm->ledger->sent;
 }
 
+/* Does the slot's gradient lie where it always does? */
+static void see_home(struct tagc_comm *comm, const struct tagc_call *call)
+{
+  struct tagc_home *home = &comm->slots[call->slot].home;
+  char *text = tagc_ledger_row(comm->ledger, call->slot)->home;
+  const bool settled = tagc_home_see(home, call->handle, call->send, call->count * (size_t)comm->nranks * type_size(call->type));
+  if (!settled)
+    *text = '\0';
+  else if (!*text)
+    tagc_home_text(home, text);
+}
+
 static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, struct tagc_ballot_estate *old)
 {
   enum tagc_dtype dtype;
@@ -353,6 +365,8 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, stru
   call->slot = seen.slot < (int)comm->slot_count ? seen.slot : -1;
   call->lock_number = comm->lock_number;
   call->cycle = comm->cycle_number;
+  if (call->slot >= 0)
+    see_home(comm, call);
   return ncclSuccess;
 }
 

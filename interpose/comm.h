@@ -19,6 +19,7 @@
 #include "interpose/agree.h"
 #include "interpose/call.h"
 #include "interpose/ledger.h"
+#include "interpose/ranges.h"
 #include "interpose/topology.h"
 #include "kernels/device.h"
 #include "kernels/survey.h"
@@ -38,6 +39,7 @@ struct tagc_slot {
   uint64_t compressed_calls;        /* seeds are made from this */
   unsigned surplus_calls;           /* the last so many had more values than room for them on some rank */
   enum tagc_reason barred;          /* what was seen of its calls before the vote that no codec can do with; compressed: nothing */
+  struct tagc_home home;            /* where its gradients lie, for reports */
   bool looked, seen;                /* TAGC_CODEC=auto: its gradient was to be looked at, and was */
   struct tagc_survey survey;        /* of this rank, and when the vote has been held of all ranks */
 };

@@ -24,6 +24,7 @@ double tagc_series_deviation(const struct tagc_series *series);
 /* One slot, or everything that has none. Traffic is that of this rank (kernels/cost.h). */
 struct tagc_ledger_row {
   char name[TAGC_UNIT_NAME];
+  char home[48];                    /* where its gradient lies in registered memory, if it always lies there; "": unknown (ranges.h) */
   const char *codec;                /* of the vote; NULL: none */
   uint64_t calls, compressed;
   uint64_t raw_bytes;               /* of the send buffers of the compressed calls */
@@ -85,6 +86,9 @@ struct tagc_ledger_row *tagc_ledger_row(struct tagc_ledger *ledger, int slot);
 
 /* Adds the counts of a row to another (not its name, nor the state of its residual). */
 void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *from);
+
+/* Bytes as "1.2 MiB". Returns `text`. */
+const char *tagc_report_bytes(uint64_t bytes, char text[16]);
 
 /* Prints the report of all ledgers of which this process is rank 0 (interpose/report.c). */
 void tagc_report_print(const struct tagc_ledger *ledgers);

@@ -39,6 +39,11 @@ unit_tests += tests/unit/test_mapfile
 # Models, their layouts and families.
 unit_tests += tests/unit/test_families tests/unit/test_layout tests/unit/test_model
 EXTRA_DIST += tests/unit/architectures.h
+# Sequences of calls of real programs.
+unit_tests += tests/unit/test_sequences
+EXTRA_DIST += tests/fixtures
+# Registered memory.
+unit_tests += tests/unit/test_ranges
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
@@ -409,6 +414,7 @@ tests_tsan = \
   $(tsan_cuda_tests) \
   tests/unit/test_failed_calls \
   tests/unit/test_options \
+  tests/unit/test_ranges \
   tests/unit/test_vote \
   tests/unit/test_vote_hosts
 # They compare times that they measure, or choose by them: nothing runs beside them. (nonblocking.test: under load the thread
