@@ -2,6 +2,11 @@
 libtagc_a_SOURCES += \
   layermap/cycle.c layermap/cycle.h \
   layermap/evidence.c layermap/evidence.h \
-  layermap/parts.c layermap/parts.h \
+  layermap/kinds.c \
+  layermap/model.c layermap/model.h \
   layermap/pattern.c layermap/pattern.h \
   layermap/select.c layermap/select.h
+libtagc_a_SOURCES += layermap/text.c layermap/text.h layermap/complaint.h
+libtagc_a_SOURCES += layermap/calls.c layermap/calls.h
+libtagc_a_SOURCES += layermap/glob.c layermap/glob.h
+libtagc_a_SOURCES += layermap/parts.c layermap/parts.h
