@@ -3,6 +3,7 @@ libtagc_a_SOURCES += \
   layermap/cycle.c layermap/cycle.h \
   layermap/evidence.c layermap/evidence.h \
   layermap/kinds.c \
+  layermap/layout.c layermap/layout.h \
   layermap/model.c layermap/model.h \
   layermap/pattern.c layermap/pattern.h \
   layermap/select.c layermap/select.h
