@@ -199,10 +199,8 @@ static void check_list(struct tagc_findings *f, enum tagc_option_index option, c
     return;
   f->options.bad = true;
   snprintf(f->tagc[option].problem, sizeof f->tagc[option].problem,
-           "%s=%.80s: %s, at character %zu; accepted is a "
-           "comma-separated list of globs (unit1*), indices (7) and ranges (0-3); this process passes every call "
-           "through",
-           variable, list, why, at + 1);
+           "%s=%.80s: %s, at character %zu; " TAGC_SELECT_ACCEPTED "; this process passes every call through", variable, list,
+           why, at + 1);
 }
 
 static void check_codec(struct tagc_findings *f)

@@ -12,7 +12,7 @@ atomic_int tagc_library_state;
 static struct tagc_options options;
 static const struct tagc_codec *codec;
 
-/* What env/ cannot know: names of codecs, and lists of slots. */
+/* What env/ cannot know: names of codecs, and lists of layers. */
 static void check_list(const char *variable, const char *list)
 {
   const char *why;
@@ -20,8 +20,8 @@ static void check_list(const char *variable, const char *list)
   if (tagc_select_valid(list, &why, &at))
     return;
   options.bad = true;
-  tagc_log(TAGC_LOG_ERROR, "env", "%s=%.80s: %s, at character %zu; accepted is a comma-separated list of globs (unit1*), "
-           "indices (7) and ranges (0-3); this process passes every call through", variable, list, why, at + 1);
+  tagc_log(TAGC_LOG_ERROR, "env", "%s=%.80s: %s, at character %zu; " TAGC_SELECT_ACCEPTED "; this process passes every call through",
+           variable, list, why, at + 1);
 }
 
 static void start(void)

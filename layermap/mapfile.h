@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Map files: the layers of a model, as a person or tagc-map writes them down; the format is in man/tagc-map.5.
+ * Map files: the layers of a model, as a person or tagc-map writes them down; the format is in man/tagc-map.5:
+ *
+ *   tagc-map 1
+ *   family llama                          optional
+ *   unit embed                            one of it, in forward order
+ *     parameter embed.weight 32000x4096   in the order in which the framework registers them
+ *   unit block 0,2-31                     blocks that are alike; where units of one name follow one another, their blocks come in
+ *     parameter attn.q.weight 4096x4096   the order of their numbers
+ *     parameter odd 4096 attn,norm        with its kinds, where the name does not tell them
+ *   unit block 1
+ *     ...
  */
 #ifndef LAYERMAP_MAPFILE_H
 #define LAYERMAP_MAPFILE_H
@@ -16,7 +26,12 @@ enum { TAGC_MAPFILE_BYTES = 16 << 20 };
 struct tagc_model *tagc_mapfile_parse(const char *text, size_t bytes, struct tagc_complaint *complaint);
 /* The same for a file; *digest (may be NULL): of its bytes, never 0. */
 struct tagc_model *tagc_mapfile_read(const char *path, uint64_t *digest, struct tagc_complaint *complaint);
-/* Writes what tagc_mapfile_parse() reads. False: the file said so (errno). */
+/* Writes what tagc_mapfile_parse() reads as a model with the same units at the same places (units without a place are left out).
+ * False: the file said so (errno), or no map says what the model does (EINVAL): a unit without parameters, a name of other
+ * characters than names in maps, a place that is there twice, blocks of one name in another order than that of their numbers. */
 bool tagc_mapfile_write(FILE *file, const struct tagc_model *model);
+
+/* May a unit, a parameter or a family of a map be called that? */
+bool tagc_mapfile_is_name(const char *name, size_t length);
 
 #endif

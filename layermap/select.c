@@ -1,17 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * TAGC_LAYERS and TAGC_SKIP; see select.h. A list is walked element by element; what starts with a digit is an index or
- * a range, everything else a glob.
+ * TAGC_LAYERS and TAGC_SKIP; see select.h. A list is walked element by element; what starts with a digit is a number or a range
+ * of them, with an @ a preset, and what is the name of a kind is that; everything else is a glob.
  */
 #include "layermap/select.h"
 
-#include <fnmatch.h>
 #include <string.h>
 
+#include "layermap/glob.h"
+#include "layermap/layers.h"
+
 enum { LONGEST_ELEMENT = 255 };
+
+/* Kinds that a preset names, and those that keep a parameter out of it. */
+static const struct preset {
+  const char *name;
+  bool everything;
+  uint32_t kinds, without;
+} presets[] = {
+  {"@paper", false, TAGC_KIND_MLP | TAGC_KIND_EXPERT | TAGC_KIND_EMBED | TAGC_KIND_HEAD, TAGC_KIND_ATTN | TAGC_KIND_NORM},
+  {"@all", true, 0, 0},
+};
 
 struct element {
   const char *text;        /* not terminated */
   size_t length;
+};
+
+/* What a list is asked about: a slot and, where `parameter` is not NULL, one in it. */
+struct question {
+  const char *name, *parameter;
+  uint32_t unit, kinds;
 };
 
 static bool is_space(char c)
@@ -77,32 +95,27 @@ static const char *read_range(struct element element, uint32_t *first, uint32_t 
   return *first > *last ? "a range runs backwards" : NULL;
 }
 
-/* Where the bracket expression that begins at `at` ends, or `end` if it does not. */
-static const char *skip_bracket(const char *at, const char *end)
+static const struct preset *find_preset(struct element element)
 {
-  at++;
-  if (at < end && (*at == '!' || *at == '^'))
-    at++;
-  for (const char *first = at; at < end && (*at != ']' || at == first); at++)
-    if (*at == '\\' && at + 1 < end)
-      at++;
-  return at;
+  for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+    if (strlen(presets[i].name) == element.length && memcmp(presets[i].name, element.text, element.length) == 0)
+      return &presets[i];
+  return NULL;
 }
 
-/* What is wrong with a glob, or NULL. */
-static const char *check_glob(struct element element)
+/* What is wrong with an element, or NULL. */
+static const char *check_element(struct element element)
 {
-  const char *end = element.text + element.length;
+  uint32_t first, last;
+  if (element.length == 0)
+    return "an element is empty";
+  if (is_digit(*element.text))
+    return read_range(element, &first, &last);
+  if (*element.text == '@')
+    return find_preset(element) ? NULL : "neither @paper nor @all";
   if (element.length > LONGEST_ELEMENT)
     return "an element is too long";
-  for (const char *at = element.text; at < end; at++) {
-    const char *begin = at;
-    if (*begin == '\\' && ++at == end)
-      return "a backslash quotes nothing";
-    if (*begin == '[' && (at = skip_bracket(begin, end)) == end)
-      return "unbalanced [";
-  }
-  return NULL;
+  return tagc_glob_check(element.text, element.length);
 }
 
 bool tagc_select_valid(const char *list, const char **why, size_t *at)
@@ -110,14 +123,7 @@ bool tagc_select_valid(const char *list, const char **why, size_t *at)
   const char *rest = is_blank(list) ? NULL : list;
   while (rest) {
     struct element element = next_element(&rest);
-    uint32_t first, last;
-    const char *wrong;
-    if (element.length == 0)
-      wrong = "an element is empty";
-    else if (is_digit(*element.text))
-      wrong = read_range(element, &first, &last);
-    else
-      wrong = check_glob(element);
+    const char *wrong = check_element(element);
     if (wrong) {
       *why = wrong;
       *at = (size_t)(element.text - list);
@@ -127,25 +133,65 @@ bool tagc_select_valid(const char *list, const char **why, size_t *at)
   return true;
 }
 
-/* Does one element name the slot? An element that is not valid names nothing. */
-static bool element_matches(struct element element, const char *name, uint32_t unit)
+static bool preset_names(const struct preset *preset, const struct question *q)
+{
+  return preset->everything || (q->parameter && q->kinds & preset->kinds && !(q->kinds & preset->without));
+}
+
+/* Does one element name the slot, or the parameter? An element that is not valid names nothing. */
+static bool element_names(struct element element, const struct question *q)
 {
   uint32_t first, last;
-  char glob[LONGEST_ELEMENT + 1];
   if (element.length == 0 || element.length > LONGEST_ELEMENT)
     return false;
   if (is_digit(*element.text))
-    return !read_range(element, &first, &last) && first <= unit && unit <= last;
-  memcpy(glob, element.text, element.length);
-  glob[element.length] = '\0';
-  return fnmatch(glob, name, 0) == 0;
+    return !read_range(element, &first, &last) && first <= q->unit && q->unit <= last;
+  if (*element.text == '@') {
+    const struct preset *preset = find_preset(element);
+    return preset && preset_names(preset, q);
+  }
+  uint32_t kind = tagc_kind_find(element.text, element.length);
+  if (kind)
+    return q->parameter && q->kinds & kind;
+  return tagc_glob_matches(element.text, element.length, q->name) ||
+         (q->parameter && tagc_glob_matches(element.text, element.length, q->parameter));
+}
+
+static bool names(const char *list, const struct question *q)
+{
+  const char *rest = list;
+  while (rest)
+    if (element_names(next_element(&rest), q))
+      return true;
+  return false;
 }
 
 bool tagc_select_matches(const char *list, const char *name, uint32_t unit)
 {
-  const char *rest = list;
-  while (rest)
-    if (element_matches(next_element(&rest), name, unit))
-      return true;
-  return false;
+  return names(list, &(struct question){.name = name, .unit = unit});
+}
+
+bool tagc_select_parameter(const char *list, const char *name, uint32_t unit, const char *parameter, uint32_t kinds)
+{
+  return names(list, &(struct question){.name = name, .parameter = parameter, .unit = unit, .kinds = kinds});
+}
+
+enum tagc_selection tagc_select_layer(const char *layers, const char *skip, uint32_t unit, const struct tagc_layer *layer,
+                                      bool *is_selected)
+{
+  if (!layer->count)
+    return tagc_select_matches(layers, layer->name, unit) && !tagc_select_matches(skip, layer->name, unit) ? TAGC_SELECT_ALL
+                                                                                                           : TAGC_SELECT_NONE;
+  size_t selected = 0;
+  for (size_t i = 0; i < layer->count; i++) {
+    char name[TAGC_UNIT_NAME + TAGC_PARAMETER_NAME];
+    uint32_t kinds = layer->members[i].parameter->kinds;
+    tagc_layer_member_name(layer, i, name, sizeof name);
+    bool is = tagc_select_parameter(layers, layer->name, unit, name, kinds) &&
+              !tagc_select_parameter(skip, layer->name, unit, name, kinds);
+    if (is_selected)
+      is_selected[i] = is;
+    selected += is;
+  }
+  return selected == layer->count ? TAGC_SELECT_ALL : selected ? TAGC_SELECT_SOME : TAGC_SELECT_NONE;
 }

@@ -35,6 +35,7 @@ unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads te
 unit_tests += tests/unit/test_cost
 unit_tests += tests/unit/test_topology tests/unit/test_vote_hosts
 unit_tests += tests/unit/test_calls
+unit_tests += tests/unit/test_mapfile
 # Models, their layouts and families.
 unit_tests += tests/unit/test_model
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
