@@ -7,13 +7,15 @@
 #include "env/log.h"
 #include "interpose/ballot.h"
 #include "interpose/library.h"
+#include "interpose/split.h"
+#include "kernels/codecs.h"
 
 /* Of a communicator, then of each slot. A number of which the largest counts goes as its negated bits: those of doubles that
  * are not negative have the order of the numbers. */
 enum { COMM_PROBES, COMM_TOGETHER, COMM_TOGETHER_NEGATED, COMM_WORDS };
 enum { FINDING_ERROR, FINDING_ENCODE, FINDING_DECODE, FINDING_CALL, FINDING_WORDS };
 enum { SLOT_SEEN, SLOT_UNDISTURBED, SLOT_BARRED, SLOT_DENSITY, SLOT_KURTOSIS, SLOT_FINDINGS,
-       SLOT_WORDS = SLOT_FINDINGS + FINDING_WORDS * TAGC_CANDIDATES };
+       SLOT_COPY = SLOT_FINDINGS + FINDING_WORDS * TAGC_CANDIDATES, SLOT_WORDS };
 
 size_t tagc_auto_words(const struct tagc_comm *comm)
 {
@@ -51,6 +53,7 @@ void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, 
     word[SLOT_BARRED] = -(int64_t)slot->barred;   /* where ranks differ, all have one of their reasons */
     word[SLOT_DENSITY] = for_largest(survey->density);
     word[SLOT_KURTOSIS] = for_largest(survey->kurtosis);
+    word[SLOT_COPY] = for_largest(survey->copy_ns);
     for (int c = 0; c < TAGC_CANDIDATES; c++) {
       int64_t *finding = word + SLOT_FINDINGS + FINDING_WORDS * c;
       finding[FINDING_ERROR] = for_largest(survey->of[c].error);
@@ -93,6 +96,7 @@ bool tagc_auto_hear(struct tagc_comm *comm, const int64_t *words)
     survey->density = largest(word[SLOT_DENSITY]);
     any |= slot->seen && slot->barred == TAGC_REASON_compressed && survey->density > 0;
     survey->kurtosis = largest(word[SLOT_KURTOSIS]);
+    survey->copy_ns = largest(word[SLOT_COPY]);
     for (int c = 0; c < TAGC_CANDIDATES; c++) {
       const int64_t *finding = word + SLOT_FINDINGS + FINDING_WORDS * c;
       survey->of[c] = (struct tagc_finding){largest(finding[FINDING_ERROR]), largest(finding[FINDING_ENCODE]),
@@ -174,16 +178,49 @@ static void estimate_costs(const struct tagc_device *device, const struct tagc_s
   }
 }
 
+/* Where but a part of the slot is selected, nothing else is looked at: it is packed as in a call. Nanoseconds of an element's copy are
+ * those of the second time on the host, when the memory is there, and on a GPU those of codec none, which does nothing else, with
+ * what all copies of a call take to begin. False without memory, or where the device fails. */
+static bool pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, struct tagc_survey_question *question,
+                          void **packed, double *copy_ns)
+{
+  const struct tagc_device *device = call->comm->device;
+  const double elements = (double)question->shape.n * question->shape.nranks, whole = (double)call->count * (question->shape.nranks + 1);
+  const double copies = (double)tagc_split_copies(parts, question->shape.nranks);
+  struct tagc_gpu_cost cost = {0};
+  *packed = device->alloc(device, (size_t)question->shape.n * (size_t)question->shape.nranks * tagc_dtype_size(question->shape.dtype),
+                          call->stream);
+  if (!*packed || !tagc_split_pack_selected(call, parts, *packed))
+    return false;
+  question->send = *packed;
+  *copy_ns = device->cost(device, &tagc_codec_none, &question->shape, &cost) ? cost.encode_ns + TAGC_GPU_LAUNCH_NS * copies / whole : 0;
+  if (!device->host_reads)
+    return true;
+  const double began = tagc_clock_ms();
+  const bool good = tagc_split_pack_selected(call, parts, *packed);
+  *copy_ns = 1e6 * (tagc_clock_ms() - began) / elements;
+  return good;
+}
+
 /* Where the gradient is on a device, the host waits for what was enqueued before. */
-static bool survey_gradient(struct tagc_comm *comm, const struct tagc_survey_question *question, void *stream,
+static bool survey_gradient(const struct tagc_call *call, const struct tagc_parts *parts, struct tagc_survey_question *question,
                             struct tagc_survey *survey)
 {
+  struct tagc_comm *comm = call->comm;
   struct tagc_survey_sample sample = {0};
-  bool seen = tagc_comms_enter_driver(&comm, 1) && tagc_survey_read(question, comm->device, stream, &sample);
+  void *packed = NULL;
+  double copy_ns = 0;
+  bool seen = tagc_comms_enter_driver(&comm, 1) && (!parts || pack_selected(call, parts, question, &packed, &copy_ns)) &&
+              tagc_survey_read(question, comm->device, call->stream, &sample);
   seen = tagc_comms_leave_driver(&comm, 1) && seen && tagc_survey_try(question, &sample, survey);
   tagc_survey_free(&sample);
+  if (packed && tagc_comms_enter_driver(&comm, 1))
+    comm->device->release(comm->device, packed, call->stream);
+  tagc_comms_leave_driver(&comm, 1);
   if (seen && !comm->device->host_reads)
     estimate_costs(comm->device, question, survey);
+  if (seen)
+    survey->copy_ns = copy_ns;
   return seen;
 }
 
@@ -204,12 +241,13 @@ void tagc_auto_look(const struct tagc_call *call)
     .scale = call->scale, .stochastic = options->rounding == TAGC_ROUNDING_STOCHASTIC, .candidates = candidates,
     .clock_ms = comm->device->host_reads ? tagc_clock_ms : NULL,
   };
+  const struct tagc_parts *parts = wanted ? comm->slots[call->slot].parts : NULL;
   pthread_mutex_unlock(&comm->lock);
   if (!wanted || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
     return;                         /* after an abort the program may free its buffers */
   bool any = tagc_comms_enter_driver(&comm, 1) && choose_candidates(comm->device, &question.shape, candidates);
   any = tagc_comms_leave_driver(&comm, 1) && any;
-  bool seen = any && survey_gradient(comm, &question, call->stream, &survey);
+  bool seen = any && survey_gradient(call, parts, &question, &survey);
   tagc_comms_leave(&comm, 1);
   pthread_mutex_lock(&comm->lock);
   if (!any)

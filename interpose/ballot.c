@@ -6,10 +6,12 @@
 #include "env/log.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
+#include "interpose/split.h"
 #include "kernels/residual.h"
 
 /* A value that must be equal on all ranks is there twice, once negated. */
-enum { SLOT_CAN, SLOT_VERDICT, SLOT_VERDICT_NEGATED, SLOT_CODEC, SLOT_CODEC_NEGATED, SLOT_WORDS };
+enum { SLOT_CAN, SLOT_VERDICT, SLOT_VERDICT_NEGATED, SLOT_CODEC, SLOT_CODEC_NEGATED, SLOT_PARTS, SLOT_PARTS_NEGATED,
+       SLOT_WORDS };
 
 size_t tagc_ballot_words(const struct tagc_comm *comm) { return SLOT_WORDS * comm->slot_count; }
 
@@ -20,6 +22,7 @@ struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, siz
   return (struct tagc_slot_question){
     .options = tagc_library_options(), .codec = slot->codec, .slot = &tagc_cycle_slots(comm->cycle, &count)[i],
     .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape, .op = slot->op,
+    .whole = slot->shard, .rest = tagc_split_rest(slot), .sorted = slot->sorted, .selection = slot->selection,
     .gradients = tagc_cycle_is_gradients(comm->cycle),
   };
 }
@@ -33,8 +36,10 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
   if (slot->shape.residual != TAGC_STORAGE_NONE &&
       (options->mode == TAGC_MODE_AB || (tagc_options_auto(options) && slot->codec->needs_residual)))
     flush = (size_t)slot->shape.nranks * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
-  const size_t levels = comm->scope.two_levels ? tagc_levels_sum_bytes(&slot->shape) + TAGC_LEVELS_TOLD_BYTES : 0;
-  return levels + (compress > flush ? compress : flush);
+  const struct tagc_shape whole = tagc_split_whole(slot);
+  struct tagc_split split;
+  const size_t levels = comm->scope.two_levels ? tagc_levels_sum_bytes(&whole) + TAGC_LEVELS_TOLD_BYTES : 0;
+  return levels + tagc_split_carve(&split, slot, NULL) + (compress > flush ? compress : flush);
 }
 
 static void give_back(const struct tagc_comm *comm, void *memory)
@@ -80,6 +85,7 @@ void tagc_ballot_release(struct tagc_comm *comm, struct tagc_ballot_estate *esta
   }
   give_back(comm, estate->workspace);
   give_back(comm, estate->health);
+  tagc_split_free(estate->slots, estate->slot_count);
   free(estate->slots);
   *estate = (struct tagc_ballot_estate){0};
 }
@@ -241,6 +247,12 @@ static int64_t codec_word(const struct tagc_comm *comm, const struct tagc_slot *
   return number << 33 | (int64_t)comm->all_to_all << 32 | slot->shape.keep_ppm;
 }
 
+/* What of a slot is selected. */
+static int64_t parts_word(const struct tagc_slot *slot)
+{
+  return slot->parts ? (int64_t)(tagc_parts_digest(slot->parts) >> 2) : -(int64_t)(slot->sorted ? 1 + slot->selection : 0);
+}
+
 void tagc_ballot_plan(struct tagc_comm *comm, const struct tagc_wire *wire)
 {
   uint64_t residual_left = tagc_library_options()->residual_max;
@@ -262,6 +274,8 @@ void tagc_ballot_fill(const struct tagc_comm *comm, bool reserved, int64_t *ball
     word[SLOT_VERDICT_NEGATED] = -word[SLOT_VERDICT];
     word[SLOT_CODEC] = codec_word(comm, slot);
     word[SLOT_CODEC_NEGATED] = -word[SLOT_CODEC];
+    word[SLOT_PARTS] = parts_word(slot);
+    word[SLOT_PARTS_NEGATED] = -word[SLOT_PARTS];
   }
 }
 
@@ -289,17 +303,22 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
     struct tagc_slot *slot = &comm->slots[i];
     const int64_t *word = ballot + SLOT_WORDS * i;
     const int64_t least = word[SLOT_VERDICT], most = -word[SLOT_VERDICT_NEGATED];
-    bool same = least == most && word[SLOT_CODEC] == -word[SLOT_CODEC_NEGATED];
+    const bool alike = word[SLOT_PARTS] == -word[SLOT_PARTS_NEGATED];
+    bool same = least == most && word[SLOT_CODEC] == -word[SLOT_CODEC_NEGATED] && alike;
     if (same && word[SLOT_CAN]) {
       struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
       row->codec = slot->codec->name;
       comm->keeps_residuals |= slot->residual != NULL;
       row->residual_bytes = slot->residual ? tagc_residual_bytes(&slot->shape) : 0;
+      row->selected = slot->parts ? tagc_parts_elements(slot->parts, comm->nranks) : 0;
+      row->elements = slot->parts ? slot->shard * (uint64_t)comm->nranks : 0;
       won++;
       continue;
     }
     /* Where some ranks could, and others have all one reason why they cannot, it is the reason of all. */
-    if (least == TAGC_REASON_compressed && most != least)
+    if (!alike && least == TAGC_REASON_compressed)
+      slot->verdict = TAGC_REASON_layers;
+    else if (least == TAGC_REASON_compressed && most != least)
       slot->verdict = (enum tagc_reason)most;
     else if (!same || slot->verdict == TAGC_REASON_compressed)
       slot->verdict = TAGC_REASON_vote;

@@ -47,6 +47,14 @@ struct tagc_wire tagc_choose_wire(const struct tagc_hosts *hosts, bool two_level
   return wire;
 }
 
+/* What it takes to send a part of the slot as it is, whatever the codec: the wire of the rest; and packing all that goes out, and
+ * unpacking the result. */
+static double time_of_parts(const struct tagc_slot_question *q, const struct tagc_wire *wire, double copy_ns)
+{
+  const struct tagc_shape rest = tagc_plan_rest(q);
+  return q->rest ? tagc_plain_wire_ns(&rest, &wire->ring) + copy_ns * (double)q->whole * (q->shape.nranks + 1) : 0;
+}
+
 /* The time of a call with this candidate; infinite where the slot cannot have it, or should not. */
 static double time_with(const struct tagc_slot_question *slot, const struct tagc_candidate *candidate,
                         const struct tagc_finding *finding, const struct tagc_wire *wire, uint32_t keep_ppm)
@@ -62,7 +70,8 @@ static double time_with(const struct tagc_slot_question *slot, const struct tagc
   if (tagc_plan_slot(&q, &layout, &residual_bytes) != TAGC_REASON_compressed)
     return __builtin_inf();
   const double elements = (double)(q.shape.nranks - 1) * (double)q.shape.n;
-  return (q.scope.two_levels ? tagc_host_sum_ns(&q.shape, &q.hosts, &wire->inside) : 0) +
+  const struct tagc_shape whole = tagc_plan_whole(&q);
+  return (q.scope.two_levels ? tagc_host_sum_ns(&whole, &q.hosts, &wire->inside) : 0) +
          tagc_layout_wire_ns(&q.shape, &layout, &wire->ring, &wire->exchange) +
          elements * (finding->encode_ns + finding->decode_ns) + finding->call_ns;
 }
@@ -72,7 +81,7 @@ struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const stru
 {
   struct tagc_choice choice = {.reason = tagc_plan_slot_gate(slot), .candidate = -1};
   struct tagc_candidate candidates[TAGC_CANDIDATES];
-  struct tagc_shape plain = slot->shape;
+  struct tagc_shape plain = tagc_plan_whole(slot);
   double fastest = __builtin_inf();
   if (choice.reason != TAGC_REASON_compressed)
     return choice;
@@ -84,10 +93,11 @@ struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const stru
   tagc_choose_candidates(slot->options, candidates);
   plain.nranks = slot->hosts.nranks;
   choice.plain_ns = tagc_plain_wire_ns(&plain, &wire->plain);
+  const double parts_ns = time_of_parts(slot, wire, survey->copy_ns);
   /* Several ranks' sum has at most as many values as they have together. */
   choice.keep_ppm = tagc_survey_keep(survey->density * (slot->scope.two_levels ? slot->hosts.local : 1));
   for (int i = 0; i < TAGC_CANDIDATES; i++) {
-    choice.ns[i] = time_with(slot, &candidates[i], &survey->of[i], wire, choice.keep_ppm);
+    choice.ns[i] = parts_ns + time_with(slot, &candidates[i], &survey->of[i], wire, choice.keep_ppm);
     if (choice.ns[i] < fastest && is_worth_it(choice.ns[i], choice.plain_ns))
       fastest = choice.ns[i];
   }

@@ -11,6 +11,7 @@
 #include "interpose/capture.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
+#include "interpose/split.h"
 
 ncclResult_t tagc_no_memory(const char *what)
 {
@@ -292,6 +293,8 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
     slot->op = (enum tagc_op)s->op;
     slot->verdict = TAGC_REASON_warm_up;
   }
+  if (!tagc_split_sort(comm))
+    return tagc_no_memory("the parts of slots");
   if (count)
     tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu reduce-scatters%s",
              (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), count,

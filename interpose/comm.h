@@ -23,13 +23,19 @@
 #include "interpose/topology.h"
 #include "kernels/device.h"
 #include "kernels/survey.h"
-#include "layermap/layers.h"
+#include "layermap/parts.h"
+#include "layermap/select.h"
 
 struct tagc_slot {
-  struct tagc_shape shape;          /* n = 0: the element type cannot be compressed */
+  struct tagc_shape shape;          /* of what is compressed. n = 0: the element type cannot be */
   struct tagc_layout layout;
   const struct tagc_codec *codec;
   enum tagc_op op;
+  bool sorted;                      /* its layer is known, and with it: */
+  enum tagc_selection selection;
+  struct tagc_parts *parts;         /* selected in part (split.h); else NULL */
+  bool owns_parts;                  /* and not another slot, which is like it */
+  uint64_t shard;                   /* with parts: elements of a whole shard */
   enum tagc_reason verdict;         /* of the vote */
   void *residual;                   /* device memory, NULL: none */
   bool residual_empty;              /* its content is void */

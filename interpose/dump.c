@@ -15,7 +15,6 @@
 #include "env/signals.h"
 #include "interpose/comm.h"
 #include "interpose/library.h"
-#include "layermap/select.h"
 
 enum { PIECE = 4 << 20 };
 
@@ -98,8 +97,8 @@ static bool is_wanted(const struct tagc_call *call, char *path, size_t size, siz
   const struct tagc_slot_info *slot = &slots[call->slot];
   const struct tagc_shape *shape = &comm->slots[call->slot].shape;
   *bytes = call->count * (size_t)comm->nranks * tagc_dtype_size(shape->dtype);
-  if (shape->n == 0 || *bytes < o->min_bytes || !tagc_select_matches(o->layers, slot->name, slot->unit) ||
-      tagc_select_matches(o->skip, slot->name, slot->unit))
+  if (shape->n == 0 || *bytes < o->min_bytes ||
+      !tagc_plan_is_selected(o, slot, comm->slots[call->slot].sorted, comm->slots[call->slot].selection))
     return false;
   char lock[32] = "";
   if (comm->lock_number > 1)
@@ -108,7 +107,7 @@ static bool is_wanted(const struct tagc_call *call, char *path, size_t size, siz
   tagc_host_name(host);
   int length = snprintf(path, size, "%s-%s-pid%d-comm%llu%s-rank%d-%s-%s-W%d-n%llu.raw", o->dump, host, (int)getpid(),
                         (unsigned long long)comm->ledger->number, lock, comm->rank, slot->name, type_name(shape->dtype),
-                        comm->nranks, (unsigned long long)shape->n);
+                        comm->nranks, (unsigned long long)call->count);
   if (length < 0 || (size_t)length >= size) {
     warn(o->dump, strerror(ENAMETOOLONG));
     return false;

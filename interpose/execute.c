@@ -8,6 +8,7 @@
 #include "interpose/comm.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
+#include "interpose/split.h"
 #include "interpose/vote.h"
 #include "kernels/cost.h"
 #include "kernels/residual.h"
@@ -19,6 +20,7 @@ struct work {
   const struct tagc_device *device;
   struct tagc_job job;
   uint8_t *sums;                    /* two levels: the sums over this host's ranks; otherwise NULL */
+  struct tagc_split split;          /* where but a part of the slot is selected */
   int64_t *told;                    /* where the ranks of a host tell one another what they have seen; NULL: they need not */
   void *scratch;                    /* TAGC_FLUSH: the send buffer of the plain call */
   bool encoded;                     /* the residual has changed */
@@ -65,7 +67,8 @@ static bool any_two_levels(const struct batch *batch)
 static ncclResult_t enqueue_sums(const struct tagc_exchange *real, void *batch, size_t i)
 {
   const struct work *w = (struct work *)batch + i;
-  return w->sums ? tagc_levels_sum(real, w->call, &w->job.shape, w->sums) : ncclSuccess;
+  const struct tagc_shape whole = tagc_split_whole(&w->call->comm->slots[w->call->slot]);
+  return w->sums ? tagc_levels_sum(real, w->call, &whole, w->sums) : ncclSuccess;
 }
 
 static ncclResult_t enqueue_exponents(const struct tagc_exchange *real, void *batch, size_t i)
@@ -78,6 +81,19 @@ static ncclResult_t enqueue_exponents(const struct tagc_exchange *real, void *ba
   return real->all_reduce(job->exponents, job->exponents, bytes, ncclUint8, ncclMax, w->party.handle, w->call->stream);
 }
 
+/* The reduction of what needs no more scaling: the sums of a host, or what a flush has made. */
+static ncclRedOp_t plain_op(const struct work *w) { return w->call->op_kind == TAGC_OP_AVG ? ncclAvg : ncclSum; }
+
+/* What is not selected, in full precision. */
+static ncclResult_t enqueue_rest(const struct tagc_exchange *real, const struct work *w)
+{
+  const struct tagc_split *split = &w->split;
+  if (!split->parts)
+    return ncclSuccess;
+  return real->reduce_scatter(split->rest, split->rest_sum, split->parts->rest, w->call->type, w->sums ? plain_op(w) : w->call->op,
+                              w->party.handle, w->call->stream);
+}
+
 static ncclResult_t enqueue_payloads(const struct tagc_exchange *real, void *batch, size_t i)
 {
   struct work *w = (struct work *)batch + i;
@@ -87,8 +103,8 @@ static ncclResult_t enqueue_payloads(const struct tagc_exchange *real, void *bat
   size_t bytes = job->layout.message_bytes;
   ncclResult_t status = ncclSuccess;
   if (w->call->decision.action == TAGC_FLUSH) {
-    ncclRedOp_t op = w->call->op_kind == TAGC_OP_AVG ? ncclAvg : ncclSum;
-    return real->reduce_scatter(w->scratch, w->call->recv, w->call->count, w->call->type, op, comm, stream);
+    status = real->reduce_scatter(w->scratch, job->recv, job->shape.n, w->call->type, plain_op(w), comm, stream);
+    return status == ncclSuccess ? enqueue_rest(real, w) : status;
   }
   if (job->layout.sketch_count)
     status = real->reduce_scatter(job->sketch_out, job->sketch_in, job->layout.sketch_count, ncclInt32, ncclSum, comm,
@@ -96,7 +112,7 @@ static ncclResult_t enqueue_payloads(const struct tagc_exchange *real, void *bat
   if (bytes && status == ncclSuccess)
     status = tagc_exchange_messages(real, &w->party, stream, job->message_out, job->message_in, bytes,
                                     w->call->comm->all_to_all);
-  return status;
+  return status == ncclSuccess ? enqueue_rest(real, w) : status;
 }
 
 static uint64_t seed_of(const struct tagc_call *call, const struct tagc_slot *slot)
@@ -133,10 +149,16 @@ static void lay_out(struct work *w)
     w->sums = workspace;
     w->job.send = w->sums;
     w->job.scale = 1;
-    workspace += tagc_levels_sum_bytes(&w->job.shape);
+    const struct tagc_shape whole = tagc_split_whole(slot);
+    workspace += tagc_levels_sum_bytes(&whole);
     if (comm->keeps_residuals && call->decision.action == TAGC_COMPRESS)
       w->told = (int64_t *)workspace;
     workspace += TAGC_LEVELS_TOLD_BYTES;
+  }
+  workspace += tagc_split_carve(&w->split, slot, workspace);
+  if (w->split.parts) {
+    w->job.send = w->split.selected;
+    w->job.recv = w->split.selected_sum;
   }
   if (call->decision.action == TAGC_FLUSH) {
     w->scratch = workspace;
@@ -191,22 +213,27 @@ static void account(const struct work *w)
 {
   const struct tagc_call *call = w->call;
   const struct tagc_comm *comm = call->comm;
-  const struct tagc_hosts hosts = tagc_levels_hosts(comm);
-  const uint64_t shard = w->job.shape.n * tagc_dtype_size(w->job.shape.dtype);
+  const struct tagc_slot *slot = &comm->slots[call->slot];
+  const struct tagc_slot_question question = {
+    .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape, .whole = slot->shard, .rest = tagc_split_rest(slot),
+  };
+  const struct tagc_shape selected = w->job.shape, rest = tagc_plan_rest(&question);
+  const size_t element = tagc_dtype_size(selected.dtype);
+  const uint64_t shard = tagc_plan_whole(&question).n * element;
   /* A flush sends between hosts what a codec that leaves everything as it is would send. */
-  const struct tagc_layout whole = {.message_bytes = shard};
-  const struct tagc_traffic plain = tagc_plain_traffic(shard, &hosts);
-  struct tagc_traffic sent = plain;
+  const struct tagc_layout whole = {.message_bytes = selected.n * element};
+  const struct tagc_traffic plain = tagc_plan_plain_traffic(&question);
+  struct tagc_traffic sent = rest.n ? tagc_plain_traffic((selected.n + rest.n) * element, &question.hosts) : plain;
   if (call->decision.action == TAGC_COMPRESS) {
     struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
-    sent = tagc_layout_traffic(&w->job.shape, &w->job.layout, &hosts, comm->scope.two_levels);
+    sent = tagc_plan_traffic(&question, &w->job.layout);
     row->compressed++;
     comm->ledger->timed_calls += w->device->host_reads;
     row->raw_bytes += (uint64_t)comm->nranks * shard;
     tagc_traffic_add(&row->plain, &plain);
     tagc_traffic_add(&row->sent, &sent);
   } else if (comm->scope.two_levels) {
-    sent = tagc_layout_traffic(&w->job.shape, &whole, &hosts, true);
+    sent = tagc_plan_traffic(&question, &whole);
   }
   tagc_traffic_add(&comm->ledger->sent, &sent);
 }
@@ -247,6 +274,8 @@ static ncclResult_t prepare(struct work *w)
 {
   double began = tagc_clock_ms();
   bool good = !w->sums || mark(w, TAGC_MARK_SUMMED);
+  if (w->split.parts)
+    good = good && tagc_split_pack(&w->split, w->call, w->sums ? w->sums : w->call->send);
   if (w->call->decision.action == TAGC_FLUSH)
     good = good && w->device->flush(w->device, &w->job, w->scratch, w->call->stream);
   else
@@ -273,8 +302,11 @@ static ncclResult_t decode(struct work *w)
   double began = tagc_clock_ms();
   bool good = true;
   if (w->call->decision.action == TAGC_COMPRESS)
-    good = mark(w, TAGC_MARK_EXCHANGED) && w->device->decode(w->device, codec_of(w), &w->job, w->call->stream) &&
-           mark(w, TAGC_MARK_DECODED);
+    good = mark(w, TAGC_MARK_EXCHANGED) && w->device->decode(w->device, codec_of(w), &w->job, w->call->stream);
+  if (w->split.parts)
+    good = good && tagc_split_unpack(&w->split, w->call);
+  if (w->call->decision.action == TAGC_COMPRESS)
+    good = good && mark(w, TAGC_MARK_DECODED);
   if (w->device->host_reads)
     w->call->comm->ledger->decode_ms += tagc_clock_ms() - began;
   return done(good);

@@ -30,6 +30,7 @@ struct tagc_ledger_row {
   uint64_t raw_bytes;               /* of the send buffers of the compressed calls */
   struct tagc_traffic plain, sent;  /* of the compressed calls: as a plain call, and as sent */
   uint64_t reasons[TAGC_REASON_COUNT];
+  uint64_t selected, elements;      /* where its slot is compressed in part: elements of a send buffer that are, and all; else 0 */
   uint64_t residual_bytes;          /* memory held for it */
   uint64_t residuals_dropped;       /* times its residual was zeroed: suspected of another slot, or a step with NaN or Inf */
   struct tagc_codec_stats stats;

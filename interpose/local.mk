@@ -8,6 +8,7 @@ libtagc_a_SOURCES += \
   interpose/agree_wire.c interpose/agree_wire.h \
   interpose/auto.c interpose/auto.h \
   interpose/ballot.c interpose/ballot.h \
+  interpose/split.c interpose/split.h \
   interpose/capture.c interpose/capture.h \
   interpose/choose.c interpose/choose.h \
   interpose/comm.c interpose/comm.h interpose/comm_table.c \

@@ -4,7 +4,6 @@
 #include "kernels/codecs.h"
 #include "kernels/cost.h"
 #include "kernels/residual.h"
-#include "layermap/select.h"
 
 const char *tagc_reason_words(enum tagc_reason reason)
 {
@@ -40,11 +39,43 @@ struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const
   return plan;
 }
 
+struct tagc_shape tagc_plan_whole(const struct tagc_slot_question *q)
+{
+  struct tagc_shape shape = q->shape;
+  shape.n = q->rest ? q->whole : shape.n;
+  return shape;
+}
+
+struct tagc_shape tagc_plan_rest(const struct tagc_slot_question *q)
+{
+  struct tagc_shape shape = q->shape;
+  shape.n = q->rest;
+  return shape;
+}
+
+struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *q)
+{
+  const struct tagc_shape whole = tagc_plan_whole(q);
+  return tagc_plain_traffic(whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
+}
+
+/* What is not selected is summed among those who exchange payloads, as a plain call is among all. */
+struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *q, const struct tagc_layout *layout)
+{
+  const struct tagc_shape whole = tagc_plan_whole(q);
+  const uint64_t rest_bytes = q->rest * tagc_dtype_size(q->shape.dtype);
+  const struct tagc_layout rest = {.message_bytes = rest_bytes};
+  struct tagc_traffic sent = tagc_layout_traffic(&whole, layout, &q->hosts, q->scope.two_levels), beside;
+  beside = q->scope.two_levels ? tagc_layout_traffic(&whole, &rest, &q->hosts, true) : tagc_plain_traffic(rest_bytes, &q->hosts);
+  sent.inside += q->scope.two_levels ? 0 : beside.inside;   /* there it is part of the sums of a host */
+  sent.between += beside.between;
+  return sent;
+}
+
 /* Is a payload of this layout worth sending? */
 static enum tagc_reason weigh(const struct tagc_slot_question *q, const struct tagc_layout *layout)
 {
-  const struct tagc_traffic plain = tagc_plain_traffic(q->shape.n * tagc_dtype_size(q->shape.dtype), &q->hosts);
-  const struct tagc_traffic sent = tagc_layout_traffic(&q->shape, layout, &q->hosts, q->scope.two_levels);
+  const struct tagc_traffic plain = tagc_plan_plain_traffic(q), sent = tagc_plan_traffic(q, layout);
   if (q->codec == &tagc_codec_none)
     return TAGC_REASON_compressed;  /* the control for our overhead may cost bytes */
   if (q->scope.two_levels)
@@ -55,6 +86,14 @@ static enum tagc_reason weigh(const struct tagc_slot_question *q, const struct t
     return TAGC_REASON_compressed;
   /* NCCL's ring keeps all links busy at once; an exchange with every rank of the other hosts has the network alone. */
   return 5 * sent.between < 4 * plain.between ? TAGC_REASON_compressed : TAGC_REASON_topology;
+}
+
+bool tagc_plan_is_selected(const struct tagc_options *o, const struct tagc_slot_info *slot, bool sorted,
+                           enum tagc_selection selection)
+{
+  if (sorted)
+    return selection != TAGC_SELECT_NONE;
+  return tagc_select_matches(o->layers, slot->name, slot->unit) && !tagc_select_matches(o->skip, slot->name, slot->unit);
 }
 
 enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q)
@@ -72,8 +111,7 @@ enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q)
     return TAGC_REASON_small;
   if (o->assume != TAGC_ASSUME_GRADIENTS && !q->gradients)
     return TAGC_REASON_activations;
-  if (!tagc_select_matches(o->layers, q->slot->name, q->slot->unit) ||
-      tagc_select_matches(o->skip, q->slot->name, q->slot->unit))
+  if (!tagc_plan_is_selected(o, q->slot, q->sorted, q->selection))
     return TAGC_REASON_unselected;
   return TAGC_REASON_compressed;
 }

@@ -11,6 +11,7 @@
 #include "env/options.h"
 #include "kernels/cost.h"
 #include "layermap/cycle.h"
+#include "layermap/select.h"
 
 enum tagc_reason {
 #define REASON(name, words) TAGC_REASON_##name,
@@ -45,10 +46,26 @@ struct tagc_slot_question {
   struct tagc_scope_plan scope;
   struct tagc_shape shape;          /* of what the codec gets: its ranks are all of them, or with two levels one a host. n = 0
                                      * where the element type cannot be compressed; its residual is asked for */
+  uint64_t whole, rest;             /* elements of a shard, and how many of them go beside the payload as they are; where rest is 0,
+                                     * all is in the shape */
   enum tagc_op op;
+  bool sorted;                      /* the slot's layer is known, and how much of it is selected; else its name alone counts */
+  enum tagc_selection selection;
   bool gradients;                   /* tagc_cycle_is_gradients() */
   uint64_t residual_left;           /* bytes of TAGC_RESIDUAL_MAX that earlier slots have left */
 };
+
+/* Does the user want something of the slot compressed? */
+bool tagc_plan_is_selected(const struct tagc_options *options, const struct tagc_slot_info *slot, bool sorted,
+                           enum tagc_selection selection);
+
+/* The shape of all that a call of the slot sends, and of what goes beside the payload (n = 0: nothing). */
+struct tagc_shape tagc_plan_whole(const struct tagc_slot_question *question);
+struct tagc_shape tagc_plan_rest(const struct tagc_slot_question *question);
+
+/* The bytes that a call of the slot sends with this layout; and as a plain call. */
+struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *question, const struct tagc_layout *layout);
+struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *question);
 
 /* Could a codec carry the slot, if there were one? TAGC_REASON_compressed, or why not. Does not look at the codec. */
 enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *question);

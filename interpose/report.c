@@ -51,6 +51,17 @@ static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger
            *row->home ? "  " : "", row->home);
 }
 
+/* What goes with full precision beside what is compressed. */
+static void print_parts(const struct tagc_ledger *ledger)
+{
+  for (size_t i = 0; i < ledger->row_count; i++) {
+    const struct tagc_ledger_row *row = &ledger->rows[i];
+    if (row->elements)
+      tagc_say("  %s: %" PRIu64 " of %" PRIu64 " elements selected (%.1f%%), the others sent as they are", row->name, row->selected,
+               row->elements, 100 * ratio(row->selected, row->elements));
+  }
+}
+
 /* The sum of all rows. Residuals are of the present slots alone. */
 static struct tagc_ledger_row total_of(const struct tagc_ledger *ledger)
 {
@@ -189,6 +200,7 @@ static void print_ledger(const struct tagc_ledger *ledger)
     print_row(ledger, &rest);
   }
   print_row(ledger, &total);
+  print_parts(ledger);
   print_choices(ledger);
   for (int reason = 0; reason < TAGC_REASON_COUNT; reason++)
     if (total.reasons[reason] && reason != TAGC_REASON_compressed)

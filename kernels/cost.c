@@ -3,7 +3,7 @@
 
 #include "kernels/residual.h"
 
-static const double LAUNCH_NS = 4e3, ROUND_NS = 2e3;   /* guesses: what is usual, and latencies added up (lhc_cuda.h) */
+static const double ROUND_NS = 2e3;    /* a guess: latencies added up (lhc_cuda.h) */
 
 static uint64_t bytes_of_shard(const struct tagc_shape *shape) { return shape->n * tagc_dtype_size(shape->dtype); }
 
@@ -107,7 +107,7 @@ struct tagc_gpu_cost tagc_layout_gpu_cost(const struct tagc_shape *shape, const 
   return (struct tagc_gpu_cost){
     .encode_ns = ns_per_byte * (work->passes * (size + kept) + kept + payload),
     .decode_ns = ns_per_byte * message / n,
-    .call_ns = LAUNCH_NS * (work->launches + 1) + (layout->sketch_count ? ROUND_NS * work->rounds : 0) +
+    .call_ns = TAGC_GPU_LAUNCH_NS * (work->launches + 1) + (layout->sketch_count ? ROUND_NS * work->rounds : 0) +
                ns_per_byte * (2 * size * n + sketch + 4 * (double)layout->state_bytes),
   };
 }

@@ -82,6 +82,9 @@ struct tagc_gpu_cost {
   double encode_ns, decode_ns, call_ns;
 };
 
+/* What the host or the GPU needs to begin a kernel or a copy: a guess at what is usual. */
+#define TAGC_GPU_LAUNCH_NS 4e3
+
 /* Estimates, which were never measured on a chip (tests/gpu/speed prints them beside what it measures). Bytes alone count, at the rate
  * of memory:
  *   encode   `passes` times g and e, e written, payloads written

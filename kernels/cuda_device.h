@@ -105,6 +105,8 @@ void *tagc_cuda_alloc_pinned(const struct tagc_device *self, size_t bytes);
 bool tagc_cuda_reaches(const struct tagc_device *self, const void *buffer);
 bool tagc_cuda_clear(const struct tagc_device *self, void *memory, size_t bytes, void *stream);
 bool tagc_cuda_put(const struct tagc_device *self, void *to_device, const void *from_host, size_t bytes, void *stream);
+bool tagc_cuda_copy(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                    size_t rows, void *stream);
 bool tagc_cuda_get(const struct tagc_device *self, void *to_host, const void *from_device, size_t bytes, void *stream);
 
 /* -- cuda_tally.c ---------------------------------------------------------------------------------------------------- */

@@ -12,6 +12,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* CUDA_MEMCPY2D. */
+struct tagc_cuda_end {
+  size_t x, y;
+  int memory;                      /* TAGC_CUDA_UNIFIED: of whatever kind it is */
+  void *host;
+  uint64_t address;
+  void *array;
+  size_t pitch;
+};
+struct tagc_cuda_rows {
+  struct tagc_cuda_end from, to;
+  size_t width, rows;
+};
+
 /* X(name, symbol, parameters): cuda.h of 11.2 and later says what they do. Symbols carry the version that its macros choose. */
 #define TAGC_CUDA_FUNCTIONS(X) \
   X(init, cuInit, (unsigned flags)) \
@@ -48,6 +62,8 @@
   X(clear, cuMemsetD8Async, (uint64_t to, unsigned char value, size_t count, void *stream)) \
   X(put, cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t bytes, void *stream)) \
   X(get, cuMemcpyDtoHAsync_v2, (void *to, uint64_t from, size_t bytes, void *stream)) \
+  X(copy, cuMemcpyAsync, (uint64_t to, uint64_t from, size_t bytes, void *stream)) \
+  X(copy_rows, cuMemcpy2DAsync_v2, (const struct tagc_cuda_rows *rows, void *stream)) \
   X(module_load, cuModuleLoadData, (void **module, const void *image)) \
   X(module_function, cuModuleGetFunction, (void **function, void *module, const char *name)) \
   X(launch, cuLaunchKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, \
@@ -74,7 +90,10 @@ struct tagc_cuda_driver {
  * NULL) then says why, in words that live as long as the process. */
 const struct tagc_cuda_driver *tagc_cuda_driver(const char **why);
 
+enum { TAGC_CUDA_UNIFIED = 4 };
+
 enum {
+  TAGC_CUDA_INVALID_VALUE = 1,
   TAGC_CUDA_DEINITIALIZED = 4,     /* the driver is at its end, as the process is */
   TAGC_CUDA_INVALID_CONTEXT = 201,
   TAGC_CUDA_NOT_READY = 600,       /* work is not done yet */

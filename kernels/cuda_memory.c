@@ -13,6 +13,7 @@
  * Pinned     Memory of the host is never given back, for the same reason. Its first piece belongs to the set-up.
  * Copies     From the host they go through pinned memory: from other memory the driver may wait for the stream, or (its
  *            documentation said so up to CUDA 11.1) copy later, by a thread of its own. What is too large for that is waited for.
+ *            Copies on the device take whatever kernels reach: a program's buffers may be pinned, or managed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -353,5 +354,33 @@ bool tagc_cuda_get(const struct tagc_device *self, void *to_host, const void *fr
   const bool done = tagc_cuda_did(d, d->driver->get(to_host, tagc_cuda_address(from_device), bytes, stream),
                                   "cuMemcpyDtoHAsync") &&
                     tagc_cuda_did(d, d->driver->stream_synchronize(stream), "cuStreamSynchronize");
+  return tagc_cuda_leave(&visit, done);
+}
+
+/* Some drivers may refuse rows with pitches that they have not chosen themselves, or with large ones; none refuses a row. */
+static bool copy_row_by_row(struct tagc_cuda_device *d, uint64_t to, size_t to_pitch, uint64_t from, size_t from_pitch, size_t width,
+                            size_t rows, void *stream)
+{
+  bool good = true;
+  for (size_t row = 0; row < rows && good; row++)
+    good = tagc_cuda_did(d, d->driver->copy(to + row * to_pitch, from + row * from_pitch, width, stream), "cuMemcpyAsync");
+  return good;
+}
+
+bool tagc_cuda_copy(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                    size_t rows, void *stream)
+{
+  const struct tagc_cuda_rows both = {
+    .from = {.memory = TAGC_CUDA_UNIFIED, .address = tagc_cuda_address(from), .pitch = from_pitch},
+    .to = {.memory = TAGC_CUDA_UNIFIED, .address = tagc_cuda_address(to), .pitch = to_pitch}, .width = width, .rows = rows,
+  };
+  struct tagc_cuda_visit visit;
+  if (!tagc_cuda_enter_ready(self, &visit))
+    return false;
+  struct tagc_cuda_device *d = visit.device;
+  const int error = rows > 1 ? d->driver->copy_rows(&both, stream) : TAGC_CUDA_INVALID_VALUE;
+  const bool done = error == TAGC_CUDA_INVALID_VALUE
+                      ? copy_row_by_row(d, both.to.address, to_pitch, both.from.address, from_pitch, width, rows, stream)
+                      : tagc_cuda_did(d, error, "cuMemcpy2DAsync");
   return tagc_cuda_leave(&visit, done);
 }

@@ -50,6 +50,10 @@ struct tagc_device {
    * of a device; never in a step. */
   bool (*get)(const struct tagc_device *self, void *to_host, const void *from_device, size_t bytes, void *stream);
 
+  /* Copies `rows` times `width` bytes, from one place of the device to another; rows begin so many bytes apart. They do not overlap. */
+  bool (*copy)(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+               size_t rows, void *stream);
+
   /* A fence orders work on different streams: what is enqueued after a wait comes after what was enqueued before it was last
    * set. NULL without memory; free(NULL) is allowed. */
   void *(*fence_make)(const struct tagc_device *self);

@@ -428,6 +428,7 @@ static const struct tagc_device functions = {
   .clear = tagc_cuda_clear,
   .put = tagc_cuda_put,
   .get = tagc_cuda_get,
+  .copy = tagc_cuda_copy,
   .fence_make = cuda_fence_make,
   .fence_set = cuda_fence_set,
   .fence_wait = cuda_fence_wait,

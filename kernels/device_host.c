@@ -67,6 +67,15 @@ static bool host_copy(const struct tagc_device *self, void *to, const void *from
   return true;
 }
 
+static bool host_copy_rows(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                           size_t width, size_t rows, void *stream)
+{
+  (void)self, (void)stream;
+  for (size_t row = 0; row < rows; row++)
+    memcpy((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width);
+  return true;
+}
+
 /* Everything is in order already. */
 static void *host_fence_make(const struct tagc_device *self)
 {
@@ -193,6 +202,7 @@ const struct tagc_device tagc_device_host = {
   .clear = host_clear,
   .put = host_copy,
   .get = host_copy,
+  .copy = host_copy_rows,
   .fence_make = host_fence_make,
   .fence_set = host_fence,
   .fence_wait = host_fence,

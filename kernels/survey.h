@@ -63,6 +63,7 @@ struct tagc_survey {
   bool exceptions;                  /* some value is NaN, infinite or at least 2^120: the gradient is not as it usually is */
   double kurtosis;                  /* fourth moment by the square of the second: 3 for a normal distribution */
   struct tagc_finding of[TAGC_CANDIDATES];
+  double copy_ns;                   /* where but a part of the gradient is looked at: what it takes to copy an element of it */
 };
 
 /* Reads the gradient on `stream`, and waits for it where the host cannot read it by itself. What it has taken is the caller's

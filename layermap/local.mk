@@ -12,4 +12,5 @@ libtagc_a_SOURCES += \
 libtagc_a_SOURCES += layermap/text.c layermap/text.h layermap/complaint.h
 libtagc_a_SOURCES += layermap/calls.c layermap/calls.h
 libtagc_a_SOURCES += layermap/glob.c layermap/glob.h
+libtagc_a_SOURCES += layermap/parts.c layermap/parts.h
 libtagc_a_SOURCES += layermap/mapfile.c layermap/mapfile_write.c layermap/mapfile.h

@@ -29,6 +29,11 @@ struct tagc_parts {
 struct tagc_parts *tagc_parts_create(const struct tagc_layer *layer, int nranks, const bool *is_selected);
 void tagc_parts_free(struct tagc_parts *parts);
 
+bool tagc_parts_equal(const struct tagc_parts *one, const struct tagc_parts *other);
+
+/* Elements of all shards that are selected, without those that pad packed shards. */
+uint64_t tagc_parts_elements(const struct tagc_parts *parts, int nranks);
+
 /* A number that is equal for equal parts, and hardly ever for others: the ranks compare them before they vote. 0 is none. */
 uint64_t tagc_parts_digest(const struct tagc_parts *parts);
 

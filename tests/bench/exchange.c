@@ -6,7 +6,14 @@
  * does); rank 0 prints.
  *
  *   exchange ELEMENTS [CALLS]
+ *
+ * With three more words, plain, it is a call of which PERCENT of the elements are selected and go as messages of BITS an
+ * element, in one group with the rest: "rest", one reduce-scatter of it, or "blocks", as raw values behind the messages,
+ * which their receiver adds up. The group alone is timed, and that sum: neither encoding nor packing.
+ *
+ *   exchange ELEMENTS CALLS rest|blocks PERCENT BITS
  */
+#include <string.h>
 #include <time.h>
 
 #include "tests/e2e/harness.h"
@@ -31,13 +38,52 @@ static int compare(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
+/* A call in two parts. */
+struct parts {
+  bool blocks;
+  size_t rest, message;             /* elements of a shard, and bytes to each rank for what is selected of one */
+  char *out, *in;                   /* nranks messages, and as much again as the rest takes behind each where it goes as blocks */
+};
+
+static bool take_parts(struct parts *p, size_t n, char **words)
+{
+  const double selected = strtod(words[1], NULL) / 100;
+  p->blocks = strcmp(words[0], "blocks") == 0;
+  p->rest = n - (size_t)((double)n * selected);
+  p->message = (size_t)((double)(n - p->rest) * strtod(words[2], NULL) / 8 / 4 + 1) * 4;
+  p->message += p->blocks ? p->rest * sizeof(float) : 0;
+  p->out = calloc((size_t)nranks, p->message);
+  p->in = calloc((size_t)nranks, p->message);
+  return p->out && p->in;
+}
+
+static void call_parts(const struct parts *p, const float *send, float *recv)
+{
+  CHECK(ncclGroupStart());
+  for (int peer = 0; peer < nranks; peer++) {
+    if (peer == rank)
+      continue;
+    CHECK(ncclSend(p->out + (size_t)peer * p->message, p->message, ncclUint8, peer, world, NULL));
+    CHECK(ncclRecv(p->in + (size_t)peer * p->message, p->message, ncclUint8, peer, world, NULL));
+  }
+  if (!p->blocks && p->rest)
+    CHECK(ncclReduceScatter(send, recv, p->rest, ncclFloat32, ncclSum, world, NULL));
+  CHECK(ncclGroupEnd());
+  for (int peer = 0; peer < nranks && p->blocks; peer++) {
+    const float *block = (const float *)(const void *)(p->in + (size_t)(peer + 1) * p->message) - p->rest;
+    for (size_t i = 0; i < p->rest; i++)
+      recv[i] += block[i];
+  }
+}
+
 int main(int argc, char **argv)
 {
   static double times[MOST_CALLS];
+  struct parts parts = {0};
   const size_t elements = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
   const int calls = argc > 2 ? atoi(argv[2]) : 5;
   if (!elements || calls < 1 || calls > MOST_CALLS) {
-    fprintf(stderr, "usage: exchange ELEMENTS [CALLS]\n");
+    fprintf(stderr, "usage: exchange ELEMENTS [CALLS [rest|blocks PERCENT BITS]]\n");
     return 2;
   }
   meet();
@@ -47,11 +93,14 @@ int main(int argc, char **argv)
     uint64_t h = mix(mix((uint64_t)rank) ^ i);
     send[i] = (float)((int)(h & 0xffff) + (int)(h >> 16 & 0xffff) + (int)(h >> 32 & 0xffff) - 98302) / 65536;
   }
-  if (!send || !recv)
+  const bool in_parts = argc > 5;
+  if (!send || !recv || (in_parts && !take_parts(&parts, n, argv + 3)))
     return 1;
-  for (int i = -LEARNING - 1; i < calls; i++) {
+  for (int i = in_parts ? -2 : -LEARNING - 1; i < calls; i++) {
     double span[2] = {-now_ms()};
-    if (i >= -LEARNING)
+    if (i >= -LEARNING && in_parts)
+      call_parts(&parts, send, recv);
+    else if (i >= -LEARNING)
       CHECK(ncclReduceScatter(send, recv, n, ncclFloat32, ncclSum, world, NULL));
     span[1] = now_ms();
     CHECK(ncclAllReduce(span, span, 2, ncclFloat64, ncclMax, world, NULL));

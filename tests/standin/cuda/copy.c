@@ -4,6 +4,7 @@
  */
 #include "tests/standin/cuda/driver.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,6 +114,58 @@ CUDA_API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes
 CUDA_API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
 {
   return copy("cuMemcpyDtoH", (uintptr_t)to, HOST, from, DEVICE, bytes, NULL, true);
+}
+
+/* -- rows -------------------------------------------------------------------------------------------------------------- */
+struct rows {
+  struct task task;
+  uintptr_t to, from;
+  size_t to_pitch, from_pitch, width, height;
+};
+
+static CUresult run_rows(struct task *task)
+{
+  struct rows *r = (struct rows *)task;
+  for (size_t i = 0; i < r->height; i++)
+    memmove(standin_view(r->to + i * r->to_pitch), standin_view(r->from + i * r->from_pitch), r->width);
+  return CUDA_SUCCESS;
+}
+
+/* One end: from the first byte to the last one, all of it memory that a stream works on by itself. */
+static bool rows_fit(CUmemorytype type, uintptr_t address, size_t pitch, size_t width, size_t height)
+{
+  const size_t most = (size_t)standin_settings()->pitch;
+  return (type == CU_MEMORYTYPE_UNIFIED || type == CU_MEMORYTYPE_DEVICE) && pitch >= width && pitch <= most &&
+         !is_pageable(address) && fits(address, (height - 1) * pitch + width, type == CU_MEMORYTYPE_DEVICE ? DEVICE : ANY);
+}
+
+/* Of the driver's many kinds of copies, those of rows from the beginning of what is pointed to. Each row is work on its own bytes:
+ * what lies between two of them is nobody's business. */
+CUDA_API CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream handle)
+{
+  CUstream stream;
+  standin_lock();
+  CUresult result = standin_stream(handle, &stream);
+  if (result == CUDA_SUCCESS &&
+      (c->srcXInBytes || c->srcY || c->dstXInBytes || c->dstY || !c->WidthInBytes || !c->Height || c->Height > UINT_MAX / 2 ||
+       !rows_fit(c->srcMemoryType, c->srcDevice, c->srcPitch, c->WidthInBytes, c->Height) ||
+       !rows_fit(c->dstMemoryType, c->dstDevice, c->dstPitch, c->WidthInBytes, c->Height)))
+    result = CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS)
+    result = standin_fault(CALL_COPY);
+  if (result == CUDA_SUCCESS) {
+    struct rows *r = standin_task(sizeof *r, "cuMemcpy2DAsync", run_rows, 2 * (unsigned)c->Height);
+    r->to = c->dstDevice, r->from = c->srcDevice;
+    r->to_pitch = c->dstPitch, r->from_pitch = c->srcPitch;
+    r->width = c->WidthInBytes, r->height = c->Height;
+    for (size_t i = 0; i < r->height; i++) {
+      standin_task_touches(&r->task, r->from + i * r->from_pitch, r->width, false);
+      standin_task_touches(&r->task, r->to + i * r->to_pitch, r->width, true);
+    }
+    result = standin_enqueue(stream, &r->task);
+  }
+  standin_unlock();
+  return result;
 }
 
 /* -- memsets ----------------------------------------------------------------------------------------------------------- */

@@ -24,7 +24,7 @@ enum { DEVICES = 8, SLOTS = 128 };
 
 /* -- settings.c -------------------------------------------------------------------------------------------------------- */
 struct standin_settings {
-  long devices, driver, capability, multiprocessors, delay_us, seed;
+  long devices, driver, capability, multiprocessors, delay_us, seed, pitch;
   size_t memory;                    /* bytes of each device */
   bool lazy, order, pools, proof;
   const char *kernels;              /* NULL: kernels.so beside the driver */

@@ -14,6 +14,7 @@
  *   CUDA_STANDIN_ORDER=0             work on the same memory is not checked for being in order (1)
  *   CUDA_STANDIN_PROOF=1             the library tries the kernels out before it trusts them (0)
  *   CUDA_STANDIN_POOLS=0             the devices have no pools of memory (1)
+ *   CUDA_STANDIN_PITCH=BYTES         rows that are copied begin at most so far apart (2147483647)
  *   CUDA_STANDIN_FAULT=CALL:N[+][=ERROR],...
  *                                    the Nth call (with +: from the Nth on) returns ERROR, a number. CALL is one of alloc,
  *                                    context (retain), copy (and memset), event (create, record), free (in stream order),
@@ -139,6 +140,7 @@ static void setup(void)
     .order = number("CUDA_STANDIN_ORDER", 1, 0, 1),
     .pools = number("CUDA_STANDIN_POOLS", 1, 0, 1),
     .proof = number("CUDA_STANDIN_PROOF", 0, 0, 1),
+    .pitch = number("CUDA_STANDIN_PITCH", INT_MAX, 1, INT_MAX),
     .kernels = getenv("CUDA_STANDIN_KERNELS"),
   };
   const char *list = getenv("CUDA_STANDIN_FAULT");
