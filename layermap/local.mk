@@ -2,5 +2,9 @@
 libtagc_a_SOURCES += \
   layermap/cycle.c layermap/cycle.h \
   layermap/evidence.c layermap/evidence.h \
+  layermap/families.c layermap/families.h \
+  layermap/kinds.c \
+  layermap/layout.c layermap/layout.h \
+  layermap/model.c layermap/model.h \
   layermap/pattern.c layermap/pattern.h \
   layermap/select.c layermap/select.h
