@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * How likely sizes of a transformer are, before anything is counted: as costs in quarters of a bit, 4 log2(1 / likelihood).
  *
- * People choose round sizes (many factors of two), a few ratios between them, and vocabularies of known tokenisers. The costs are
- * rules of thumb, made from published configurations; what they decide between fits the counts all the same. Pure; integers alone.
+ * People train models of published sizes, with vocabularies of known tokenisers; who does not chooses round sizes (many factors of
+ * two), and a few ratios between them. The costs are rules of thumb; what they decide between fits the counts all the same. Pure; integers alone.
  */
 #ifndef LAYERMAP_PRIOR_H
 #define LAYERMAP_PRIOR_H
@@ -29,12 +29,13 @@ struct tagc_prior {
   bool has_positions;               /* learned ones */
   bool is_sparse;                   /* a mixture of experts */
   bool no_bias, plain_linear;       /* see tagc_architecture */
+  bool no_q_rank;                   /* DeepSeek's queries are not compressed */
 };
 
 /* What may be outside the blocks. */
 struct tagc_outside {
   bool tied, pooler, masked_head, next_head;
-  uint32_t labels;
+  uint32_t labels, patch;
   unsigned cost;
 };
 enum { TAGC_OUTSIDES = 4 };
@@ -46,6 +47,16 @@ size_t tagc_prior_outsides(const struct tagc_prior *prior, struct tagc_outside *
 extern const struct tagc_prior tagc_priors[];
 extern const size_t tagc_prior_count;
 
+/* The widths of published models, which most people train, or tune: of a block alone. */
+struct tagc_published {
+  enum tagc_family family;
+  uint32_t hidden, intermediate, heads, kv_heads, head_dim;
+  uint32_t experts, expert_intermediate, shared_intermediate;
+};
+extern const struct tagc_published tagc_published[];
+extern const size_t tagc_published_count;
+enum { TAGC_COST_UNPUBLISHED = 7 * TAGC_BIT };
+
 /* 4 log2(n), rounded down; n >= 1. */
 unsigned tagc_cost_bits(uint64_t n);
 /* Of n as a size: of its odd part. */
@@ -54,7 +65,7 @@ unsigned tagc_cost_hidden(uint64_t hidden);
 unsigned tagc_cost_intermediate(uint64_t hidden, uint64_t intermediate, const struct tagc_prior *prior);
 unsigned tagc_cost_heads(const struct tagc_architecture *a, const struct tagc_prior *prior);
 unsigned tagc_cost_vocabulary(enum tagc_family family, uint64_t vocabulary);
-unsigned tagc_cost_positions(uint64_t positions);
+unsigned tagc_cost_positions(enum tagc_family family, uint64_t positions);
 
 /* Known vocabularies and numbers of positions, ended by 0. */
 extern const uint32_t tagc_vocabularies[], tagc_positions[];

@@ -12,7 +12,7 @@
 #include "layermap/solve.h"
 
 /* Candidates that are kept, and slots outside blocks that are looked at. */
-enum { TAGC_CANDIDATES = 96, TAGC_OTHERS = 6, TAGC_DIVISIONS = 5 };
+enum { TAGC_CANDIDATES = 96, TAGC_FINALISTS = 32, TAGC_OTHERS = 6, TAGC_DIVISIONS = 5 };
 
 /* What repeats: slots of like blocks, in forward order. */
 struct tagc_frame {
@@ -30,22 +30,9 @@ struct tagc_candidate {
   const struct tagc_prior *prior;
   enum tagc_layout_kind layout;
   struct tagc_frame frame;
+  bool blocks_only;                 /* nothing explains what is outside the blocks */
   unsigned cost;
 };
-
-struct tagc_search {
-  const uint64_t *counts;           /* in forward order */
-  size_t count;
-  uint32_t nranks;
-  bool is_sum;                      /* the reductions are plain sums */
-  struct tagc_frame frame;
-  struct tagc_shapes block, dense;  /* of the family that is being tried */
-  size_t used;
-  struct tagc_candidate candidates[TAGC_CANDIDATES];   /* cheapest first */
-};
-
-/* Adds what explains the blocks of search->frame, in that layout. */
-void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);
 
 /* The variants of what a family has outside its blocks. */
 struct tagc_outsides {
@@ -54,13 +41,36 @@ struct tagc_outsides {
   struct tagc_shapes shapes[TAGC_OUTSIDES];
 };
 
+struct tagc_family_shapes {
+  bool usable;
+  struct tagc_shapes block, dense;
+  struct tagc_outsides outsides;
+};
+
+struct tagc_search {
+  const uint64_t *counts;           /* in forward order */
+  size_t count;
+  uint32_t nranks;
+  bool is_sum;                      /* the reductions are plain sums */
+  struct tagc_frame frame;
+  struct tagc_family_shapes *shapes;   /* of each of tagc_priors */
+  size_t used;
+  struct tagc_candidate candidates[TAGC_CANDIDATES];   /* that explain blocks, cheapest first */
+  size_t finalist_count;
+  struct tagc_candidate finalists[TAGC_FINALISTS];     /* that are complete, likewise */
+};
+
+/* Adds those of published sizes that explain the blocks of search->frame, in that layout. */
+void tagc_search_published(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);
+/* Adds what explains the blocks of search->frame, in that layout. */
+void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);
+
 /* An architecture that has what the family has, of sizes that are not yet known. */
 struct tagc_architecture tagc_search_kind(const struct tagc_prior *prior);
 void tagc_outside_set(struct tagc_architecture *a, const struct tagc_outside *outside);
 
 /* Finds vocabulary, positions and whether the head is tied, and adds their cost and that of slots which stay unexplained. */
-void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate *candidate,
-                         const struct tagc_outsides *outsides);
+void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate *candidate);
 
 /* The sizes that are solved for. */
 enum tagc_unknown { TAGC_UNKNOWN_INTERMEDIATE, TAGC_UNKNOWN_EXPERT, TAGC_UNKNOWN_VOCABULARY, TAGC_UNKNOWN_POSITIONS };

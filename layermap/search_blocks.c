@@ -33,7 +33,7 @@ struct tagc_architecture tagc_search_kind(const struct tagc_prior *prior)
   kind.experts = kind.expert_intermediate = prior->is_sparse;
   if (prior->attention == TAGC_LATENT) {
     kind.shared_intermediate = kind.dense_blocks = 1;
-    kind.q_rank = 1536;
+    kind.q_rank = prior->no_q_rank ? 0 : 1536;
     kind.kv_rank = 512;
     kind.rope_dim = 64;
     kind.nope_dim = kind.v_dim = 128;
@@ -88,6 +88,7 @@ static void keep(struct tagc_search *search, const struct tagc_candidate *candid
 /* One attempt: all but the width of the MLP. */
 struct attempt {
   struct tagc_search *search;
+  const struct tagc_family_shapes *shapes;
   struct tagc_candidate candidate;
 };
 
@@ -111,7 +112,7 @@ static bool solve_dense(struct attempt *t)
   uint64_t low, high;
   if (!t->search->frame.dense)
     return true;
-  struct tagc_equation e = equation(t, &t->search->dense, TAGC_KEEP_BLOCK, 1, t->search->frame.dense_count);
+  struct tagc_equation e = equation(t, &t->shapes->dense, TAGC_KEEP_BLOCK, 1, t->search->frame.dense_count);
   if (!tagc_equation_range(&e, a, TAGC_UNKNOWN_INTERMEDIATE, &low, &high))
     return false;
   a->intermediate = (uint32_t)(high / 64 * 64);
@@ -141,7 +142,7 @@ static void solve_width(struct attempt *t)
   struct tagc_architecture *a = &t->candidate.architecture;
   enum tagc_unknown unknown = t->candidate.prior->is_sparse ? TAGC_UNKNOWN_EXPERT : TAGC_UNKNOWN_INTERMEDIATE;
   bool apart = frame->period > 1;
-  struct tagc_equation e = equation(t, &t->search->block, apart ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, frame->group,
+  struct tagc_equation e = equation(t, &t->shapes->block, apart ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, frame->group,
                                     frame->counts[frame->period - 1]);
   uint64_t low, high, quantum = grain(a->hidden);
   if (!tagc_equation_range(&e, a, unknown, &low, &high))
@@ -161,13 +162,25 @@ static bool parts_fit(const struct attempt *t)
   const struct tagc_frame *frame = &t->search->frame;
   if (frame->period == 1)
     return true;
-  struct tagc_equation e = equation(t, &t->search->block, TAGC_KEEP_ATTN, 1, frame->counts[frame->period - 2]);
+  struct tagc_equation e = equation(t, &t->shapes->block, TAGC_KEEP_ATTN, 1, frame->counts[frame->period - 2]);
   if (!tagc_equation_holds(&e, &t->candidate.architecture))
     return false;
   if (frame->period == 2)
     return true;
-  e = equation(t, &t->search->block, TAGC_KEEP_REST, 1, frame->counts[0]);
+  e = equation(t, &t->shapes->block, TAGC_KEEP_REST, 1, frame->counts[0]);
   return tagc_equation_holds(&e, &t->candidate.architecture);
+}
+
+/* All sizes are known: do they fit? */
+static void try_known(struct attempt *t)
+{
+  const struct tagc_frame *frame = &t->search->frame;
+  const struct tagc_architecture *a = &t->candidate.architecture;
+  struct tagc_equation e = equation(t, &t->shapes->block, frame->period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, frame->group,
+                                    frame->counts[frame->period - 1]);
+  struct tagc_equation dense = equation(t, &t->shapes->dense, TAGC_KEEP_BLOCK, 1, frame->dense_count);
+  if (parts_fit(t) && tagc_equation_holds(&e, a) && (!frame->dense || tagc_equation_holds(&dense, a)))
+    keep(t->search, &t->candidate);
 }
 
 static void try_experts(struct attempt *t)
@@ -270,10 +283,39 @@ static uint32_t next_hidden(uint32_t hidden)
   return hidden < 64 ? hidden + 1 : hidden < 512 ? hidden + 8 : hidden < 8192 ? hidden + 64 : hidden + 256;
 }
 
+static struct attempt begin(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout)
+{
+  struct attempt t = {.search = search, .shapes = &search->shapes[prior - tagc_priors]};
+  t.candidate = (struct tagc_candidate){.architecture = tagc_search_kind(prior), .prior = prior, .layout = layout,
+                                        .frame = search->frame, .cost = prior->cost};
+  t.candidate.architecture.blocks = search->frame.blocks;
+  t.candidate.architecture.dense_blocks = search->frame.dense;
+  return t;
+}
+
+void tagc_search_published(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout)
+{
+  struct attempt t = begin(search, prior, layout);
+  struct tagc_architecture *a = &t.candidate.architecture;
+  for (size_t i = 0; i < tagc_published_count; i++) {
+    const struct tagc_published *known = &tagc_published[i];
+    a->hidden = known->hidden;
+    a->intermediate = known->intermediate;
+    a->heads = known->heads;
+    a->kv_heads = known->kv_heads;
+    a->head_dim = known->head_dim;
+    a->experts = known->experts;
+    a->expert_intermediate = known->expert_intermediate;
+    a->shared_intermediate = known->shared_intermediate;
+    if (known->family == prior->family)
+      try_known(&t);
+  }
+}
+
 void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout)
 {
   const struct tagc_frame *frame = &search->frame;
-  struct attempt t = {.search = search};
+  struct attempt t = begin(search, prior, layout);
   uint64_t elements = 0;
   for (size_t i = 0; i < frame->period; i++)
     elements += frame->counts[i] * search->nranks / frame->group;
@@ -284,11 +326,8 @@ void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *pri
       continue;
     if ((prior->is_sparse && hidden % 256) || (prior->attention == TAGC_WIDE && (hidden % 64 || tagc_cost_size(hidden) > 20)))
       continue;
-    t.candidate = (struct tagc_candidate){
-      .architecture = tagc_search_kind(prior), .prior = prior, .layout = layout, .frame = *frame, .cost = prior->cost + tagc_cost_hidden(hidden)};
     t.candidate.architecture.hidden = hidden;
-    t.candidate.architecture.blocks = frame->blocks;
-    t.candidate.architecture.dense_blocks = frame->dense;
+    t.candidate.cost = prior->cost + TAGC_COST_UNPUBLISHED + tagc_cost_hidden(hidden);
     try_heads(&t);
   }
 }

@@ -30,6 +30,7 @@ struct outside {
   unsigned cost;                    /* of the variant and the division */
   struct tagc_architecture best;
   unsigned best_cost;
+  bool found;
 };
 
 void tagc_outside_set(struct tagc_architecture *a, const struct tagc_outside *outside)
@@ -39,6 +40,7 @@ void tagc_outside_set(struct tagc_architecture *a, const struct tagc_outside *ou
   a->masked_head = outside->masked_head;
   a->next_head = outside->next_head;
   a->labels = outside->labels;
+  a->patch = outside->patch;
 }
 
 static unsigned slot_cost(const struct outside *o, size_t slot)
@@ -78,7 +80,8 @@ static uint64_t part_measure(const struct outside *o, const struct tagc_architec
 static bool depends(const struct outside *o, uint8_t part, enum tagc_unknown unknown)
 {
   struct tagc_architecture few = o->candidate->architecture, many = few;
-  few.vocabulary = few.positions = many.vocabulary = many.positions = 1;
+  few.vocabulary = many.vocabulary = 1;
+  few.positions = many.positions = 1;
   tagc_unknown_set(&many, unknown, 1 << 16);
   return part_measure(o, &few, part) != part_measure(o, &many, part);
 }
@@ -103,11 +106,12 @@ static void weigh(struct outside *o, const struct tagc_architecture *a)
     used |= (size_t)1 << slot;
     cost -= slot_cost(o, o->slots[slot]);
   }
-  cost += a->vocabulary > 1 ? tagc_cost_vocabulary(a->family, a->vocabulary) : 0;
-  cost += a->positions ? tagc_cost_positions(a->positions) : 0;
+  cost += a->vocabulary ? tagc_cost_vocabulary(a->family, a->vocabulary) : 0;
+  cost += a->positions ? tagc_cost_positions(a->family, a->positions) : 0;
   if (used && cost < o->best_cost) {
     o->best_cost = cost;
     o->best = *a;
+    o->found = true;
   }
 }
 
@@ -120,7 +124,7 @@ static uint64_t likeliest(const struct tagc_equation *e, const struct tagc_archi
   uint64_t best = 0;
   unsigned best_cost = TAGC_COST_NEVER;
   for (; *known; known++) {
-    unsigned cost = unknown == TAGC_UNKNOWN_VOCABULARY ? tagc_cost_vocabulary(a->family, *known) : tagc_cost_positions(*known);
+    unsigned cost = unknown == TAGC_UNKNOWN_VOCABULARY ? tagc_cost_vocabulary(a->family, *known) : tagc_cost_positions(a->family, *known);
     tagc_unknown_set(&tried, unknown, *known);
     if (*known > low && *known <= high && cost < best_cost && tagc_equation_holds(e, &tried)) {
       best = *known;
@@ -178,7 +182,8 @@ static void solve_vocabulary(struct outside *o, uint8_t part, size_t slot)
 static void try_division(struct outside *o, const uint8_t parts[3])
 {
   struct tagc_architecture some = o->candidate->architecture;
-  some.vocabulary = some.positions = 1;
+  some.vocabulary = 1;
+  some.positions = 1;
   uint8_t lead = 0;
   o->part_count = 0;
   for (size_t i = 0; i < 3 && parts[i]; i++)
@@ -191,23 +196,23 @@ static void try_division(struct outside *o, const uint8_t parts[3])
     solve_vocabulary(o, lead, o->slots[i]);
   if (lead)
     return;
-  some.vocabulary = 1;
+  some.vocabulary = 0;
   some.positions = o->candidate->prior->has_positions ? tagc_positions[0] : 0;
   solve_positions(o, &some, false);
 }
 
-void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate *candidate, const struct tagc_outsides *outsides)
+void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate *candidate)
 {
+  const struct tagc_outsides *outsides = &search->shapes[candidate->prior - tagc_priors].outsides;
   struct tagc_candidate tried = *candidate;
   struct outside o = {.search = search, .candidate = &tried};
   find_slots(&o);
   /* Nothing explains any of them. */
   o.best = candidate->architecture;
-  o.best.vocabulary = 0;
   o.best_cost = o.odd + COST_MISSING;
   if (candidate->frame.period == 2)
     o.norms = candidate->frame.blocks *
-              tagc_shapes_measure(&search->block, &tried.architecture, tried.layout, search->nranks, TAGC_KEEP_REST);
+              tagc_shapes_measure(&search->shapes[candidate->prior - tagc_priors].block, &tried.architecture, tried.layout, search->nranks, TAGC_KEEP_REST);
   for (size_t i = 0; i < outsides->count; i++) {
     tagc_outside_set(&tried.architecture, &outsides->variants[i]);
     o.shapes = &outsides->shapes[i];
@@ -217,5 +222,6 @@ void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate
     }
   }
   candidate->architecture = o.best;
+  candidate->blocks_only = !o.found;
   candidate->cost += o.best_cost;
 }
