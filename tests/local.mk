@@ -340,6 +340,7 @@ EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_
 # tests_fuzz_NAME_SOURCES and tests_fuzz_NAME_LDADD, as for any program.
 fuzz_targets =
 fuzz_targets += tests/fuzz/agree
+fuzz_targets += tests/fuzz/calls
 fuzz_targets += tests/fuzz/cycle
 if HAVE_LIBELF
 fuzz_targets += tests/fuzz/elf
@@ -347,9 +348,11 @@ tests_fuzz_elf_SOURCES = tests/fuzz/elf.c interpose/doctor_elf.c
 tests_fuzz_elf_LDADD = $(FUZZ_LIBS) $(LIBELF_LIBS)
 endif
 fuzz_targets += tests/fuzz/imports
+fuzz_targets += tests/fuzz/mapfile
 fuzz_targets += tests/fuzz/options
 fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
+fuzz_targets += tests/fuzz/select
 
 EXTRA_PROGRAMS += $(fuzz_targets)
 EXTRA_DIST += tests/fuzz/input.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
