@@ -4,6 +4,7 @@ libtagc_a_SOURCES += \
   layermap/evidence.c layermap/evidence.h \
   layermap/families.c layermap/families.h \
   layermap/kinds.c \
+  layermap/layers.c layermap/layers.h \
   layermap/layout.c layermap/layout.h \
   layermap/match.c layermap/match.h \
   layermap/model.c layermap/model.h \

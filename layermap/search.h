@@ -21,8 +21,8 @@ struct tagc_frame {
   uint32_t group;                   /* blocks of one slot */
   uint32_t blocks;
   uint64_t counts[3];               /* of one period */
-  uint32_t dense;                   /* slots right before `start` of blocks of another kind ... */
-  uint64_t dense_count;             /* ... of that size */
+  uint32_t dense;                   /* blocks right before `start` that have another MLP ... */
+  uint64_t dense_count;             /* ... in a slot of that size */
 };
 
 struct tagc_candidate {

@@ -112,7 +112,8 @@ static bool solve_dense(struct attempt *t)
   uint64_t low, high;
   if (!t->search->frame.dense)
     return true;
-  struct tagc_equation e = equation(t, &t->shapes->dense, TAGC_KEEP_BLOCK, 1, t->search->frame.dense_count);
+  struct tagc_equation e = equation(t, &t->shapes->dense, t->search->frame.period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, 1,
+                                    t->search->frame.dense_count);
   if (!tagc_equation_range(&e, a, TAGC_UNKNOWN_INTERMEDIATE, &low, &high))
     return false;
   a->intermediate = (uint32_t)(high / 64 * 64);
@@ -178,7 +179,8 @@ static void try_known(struct attempt *t)
   const struct tagc_architecture *a = &t->candidate.architecture;
   struct tagc_equation e = equation(t, &t->shapes->block, frame->period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, frame->group,
                                     frame->counts[frame->period - 1]);
-  struct tagc_equation dense = equation(t, &t->shapes->dense, TAGC_KEEP_BLOCK, 1, frame->dense_count);
+  struct tagc_equation dense = equation(t, &t->shapes->dense, frame->period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, 1,
+                                        frame->dense_count);
   if (parts_fit(t) && tagc_equation_holds(&e, a) && (!frame->dense || tagc_equation_holds(&dense, a)))
     keep(t->search, &t->candidate);
 }

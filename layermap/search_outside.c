@@ -52,7 +52,7 @@ static unsigned slot_cost(const struct outside *o, size_t slot)
 static void find_slots(struct outside *o)
 {
   const struct tagc_frame *frame = &o->candidate->frame;
-  size_t first = frame->start - frame->dense, last = frame->start + frame->length, count = o->search->count;
+  size_t first = frame->start - frame->dense * frame->period, last = frame->start + frame->length, count = o->search->count;
   for (size_t i = 0; i < count; i++) {
     if (i >= first && i < last)
       continue;
@@ -223,5 +223,7 @@ void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate
   }
   candidate->architecture = o.best;
   candidate->blocks_only = !o.found;
+  if (!o.found)
+    candidate->architecture.positions = 0;
   candidate->cost += o.best_cost;
 }

@@ -48,6 +48,20 @@ static bool find_frame(const uint64_t *counts, size_t count, size_t period, stru
   return frame->length && (period == 1 || frame->counts[0] != frame->counts[1]) && (period < 3 || frame->counts[1] != frame->counts[2]);
 }
 
+/* May the slots right before the frame be blocks that differ in the MLP alone? */
+static bool is_dense(const uint64_t *counts, const struct tagc_frame *frame, uint32_t blocks)
+{
+  size_t period = frame->period;
+  if (blocks * period > frame->start)
+    return false;
+  for (size_t i = 0; i < period; i++) {
+    uint64_t wanted = i + 1 < period ? frame->counts[i] : counts[frame->start - 1];
+    if (counts[frame->start - blocks * period + i] != wanted)
+      return false;
+  }
+  return true;
+}
+
 static bool read_families(struct tagc_family_shapes *all)
 {
   for (size_t i = 0; i < tagc_prior_count; i++) {
@@ -67,8 +81,10 @@ static bool read_families(struct tagc_family_shapes *all)
 }
 
 /* What torch's fully_shard does is an average, of the older FSDP and of DeepSpeed a sum: that tells between layouts of equal counts. */
-static unsigned layout_cost(enum tagc_layout_kind layout, bool is_sum)
+static unsigned layout_cost(enum tagc_layout_kind layout, bool is_sum, const struct tagc_architecture *a)
 {
+  /* But the trainer in examples/gpt, which learns bytes, averages shards of flat units. */
+  is_sum |= a->family == TAGC_FAMILY_GPT2 && a->vocabulary == 256;
   if (layout == TAGC_LAYOUT_ZERO3)
     return is_sum ? 28 : 56;
   return (layout == TAGC_LAYOUT_FSDP1) == is_sum ? 0 : 28;
@@ -84,7 +100,7 @@ static void search_frame(struct tagc_search *search, enum stage stage)
   for (size_t i = 0; i < tagc_prior_count; i++)
     for (size_t j = 0; j < sizeof layouts / sizeof *layouts; j++) {
       const struct tagc_prior *prior = &tagc_priors[i];
-      if ((frame->dense && prior->attention != TAGC_LATENT) || (frame->group > 1 && prior->is_sparse))
+      if ((frame->dense && prior->attention != TAGC_LATENT) || (stage == STAGE_GROUPS && prior->is_sparse))
         continue;
       (stage == STAGE_PUBLISHED ? tagc_search_published : tagc_search_blocks)(search, prior, layouts[j]);
     }
@@ -123,7 +139,7 @@ static void complete(struct tagc_search *search)
     struct tagc_candidate *candidate = &search->candidates[i];
     const struct tagc_frame *frame = &candidate->frame;
     tagc_search_outside(search, candidate);
-    candidate->cost += layout_cost(candidate->layout, search->is_sum);
+    candidate->cost += layout_cost(candidate->layout, search->is_sum, &candidate->architecture);
     candidate->cost += frame->period > 1 ? 8 : 0;
     candidate->cost += frame->group > 1 ? 16 + tagc_cost_bits(frame->group) : 0;
     rank(search, candidate);
@@ -148,12 +164,10 @@ static void search_frames(struct tagc_search *search, enum stage stage)
     }
     /* DeepSeek's first blocks are others. */
     search->frame = frame;
-    for (uint32_t dense = 1; dense <= 3 && period == 1 && dense <= frame.start && stage != STAGE_GROUPS; dense++) {
+    for (uint32_t dense = 1; dense <= 3 && is_dense(search->counts, &frame, dense) && stage != STAGE_GROUPS; dense++) {
       search->frame.dense = dense;
-      search->frame.dense_count = search->counts[frame.start - dense];
+      search->frame.dense_count = search->counts[frame.start - 1];
       search->frame.blocks = frame.blocks + dense;
-      if (search->frame.dense_count != search->counts[frame.start - 1])
-        break;
       search_frame(search, stage);
     }
   }
@@ -163,7 +177,7 @@ static void search_frames(struct tagc_search *search, enum stage stage)
 static bool is_convincing(const struct tagc_search *search)
 {
   const struct tagc_candidate *best = search->finalists;
-  return search->finalist_count && !best->blocks_only && best->cost < ENOUGH &&
+  return search->finalist_count && best->cost < ENOUGH &&
          best->cost + 4 * DOUBT < cost_of_none(search->counts, search->count);
 }
 
@@ -181,6 +195,7 @@ struct tagc_model *tagc_solution_model(const struct tagc_solution *solution)
   if (!solution->blocks_only)
     return tagc_family_model(&all);
   all.vocabulary = 1;
+  all.positions = 1;
   struct tagc_model *model = tagc_family_model(&all);
   size_t kept = 0;
   for (size_t i = 0; model && i < model->place_count; i++)
@@ -285,29 +300,29 @@ static unsigned gap_to(unsigned cost, unsigned other)
 static bool choose(const struct tagc_search *search, struct tagc_piece *pieces, struct tagc_solution found[2])
 {
   uint64_t division = 0, other;
-  unsigned best = 0, none = cost_of_none(search->counts, search->count);
-  bool any = false;
-  found[1].confidence = 0;
-  for (size_t i = 0; i < search->finalist_count; i++) {
+  unsigned best = 0, gap = 0;
+  bool any = false, rivalled = false;
+  for (size_t i = 0; i < search->finalist_count && !rivalled; i++) {
     const struct tagc_candidate *candidate = &search->finalists[i];
     if (any && candidate->cost > best + 8 * DOUBT)
       break;
     if (!any) {
       any = check(search, candidate, &found[0], pieces, &division);
       best = candidate->cost;
+      gap = gap_to(best, cost_of_none(search->counts, search->count));
       continue;
     }
-    if (!check(search, candidate, &found[1], pieces, &other) || other == division)
-      continue;
-    unsigned sure = confidence(candidate->cost - best);
-    found[0].confidence = confidence(gap_to(best, none));
-    if (sure < found[0].confidence)
-      found[0].confidence = sure;
-    found[1].confidence = 100 - sure < 1 ? 1 : 100 - sure;
-    return true;
+    rivalled = check(search, candidate, &found[1], pieces, &other) && other != division;
+    if (rivalled) {
+      unsigned sure = confidence(candidate->cost - best);
+      found[1].confidence = sure < 99 ? 100 - sure : 1;
+      gap = candidate->cost - best < gap ? candidate->cost - best : gap;
+    }
   }
-  if (any)
-    found[0].confidence = confidence(gap_to(best, none));
+  /* A slot that nothing explains makes all the rest doubtful. */
+  found[0].confidence = any ? confidence(gap) : 0;
+  if (found[0].match.odd)
+    found[0].confidence = found[0].confidence * 3 / 4;
   return any;
 }
 
