@@ -18,3 +18,19 @@ libtagc_a_SOURCES += layermap/text.c layermap/text.h layermap/complaint.h
 libtagc_a_SOURCES += layermap/calls.c layermap/calls.h
 libtagc_a_SOURCES += layermap/glob.c layermap/glob.h
 libtagc_a_SOURCES += layermap/mapfile.c layermap/mapfile_write.c layermap/mapfile.h
+
+# What only tagc-map needs: models from files of others. Never in the library, which links nothing of that.
+EXTRA_DIST += layermap/map.h layermap/map_config.h layermap/map_json.h layermap/map_order.h layermap/map_safetensors.h
+if HAVE_JANSSON
+noinst_LIBRARIES += libtagc-map.a
+libtagc_map_a_SOURCES = \
+  layermap/map_config.c layermap/map_config.h \
+  layermap/map_json.c layermap/map_json.h \
+  layermap/map_order.c layermap/map_order.h \
+  layermap/map_safetensors.c layermap/map_safetensors.h
+
+bin_PROGRAMS += tagc-map
+tagc_map_SOURCES = layermap/tagc-map.c layermap/map.h layermap/map_check.c layermap/map_svg.c layermap/map_table.c
+tagc_map_LDFLAGS = $(PROGRAM_LINK_FLAGS)
+tagc_map_LDADD = libtagc-map.a libtagc.a $(JANSSON_LIBS)
+endif
