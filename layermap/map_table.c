@@ -39,6 +39,13 @@ const char *tagc_map_number(uint64_t number, char text[32])
   return text;
 }
 
+/* The name of a file without its folders: titles have to fit. */
+static const char *base_name(const char *path)
+{
+  const char *slash = strrchr(path, '/');
+  return slash && slash[1] ? slash + 1 : path;
+}
+
 /* -- tables ------------------------------------------------------------------------------------------------------------- */
 
 /* Counts what is in the row, from its layer and the size of its shard. */
@@ -95,7 +102,7 @@ bool tagc_map_tabulate_model(struct tagc_map_table *table, const char *path, con
     }
     char ranks[32];
     snprintf(ranks, sizeof ranks, nranks == 1 ? "one rank" : "%d ranks", nranks);
-    snprintf(table->title, sizeof table->title, "%.100s: %s for %s", path, tagc_layout_name(layout), ranks);
+    snprintf(table->title, sizeof table->title, "%.60s: %s for %s", base_name(path), tagc_layout_name(layout), ranks);
     char elements[32];
     snprintf(table->what, sizeof table->what, "%s%s%zu units and blocks, %s elements", model->family, model->family[0] ? ", " : "",
              model->place_count, tagc_map_number(tagc_model_elements(model), elements));
@@ -214,7 +221,7 @@ bool tagc_map_tabulate_calls(struct tagc_map_table *table, const char *path, con
       order[i] = &slots[i];
     qsort(order, count, sizeof *order, by_unit);
     add_slot_rows(table, slots, order, count);
-    snprintf(table->title, sizeof table->title, "%.60s: communicator %" PRIu64 ", %d ranks: %zu slots in a cycle of %zu calls", path,
+    snprintf(table->title, sizeof table->title, "%.60s: communicator %" PRIu64 ", %d ranks: %zu slots in a cycle of %zu calls", base_name(path),
              list->communicator, list->nranks, count, tagc_cycle_length(cycle));
     if (table->layers->source == TAGC_LAYER_POSITION)
       snprintf(table->what, sizeof table->what, "no model is known that has slots of these sizes");

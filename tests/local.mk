@@ -149,6 +149,9 @@ e2e_scripts += tests/e2e/hardening.test tests/e2e/memcheck.test
 e2e_scripts += tests/e2e/aarch64.test tests/e2e/beside.test tests/e2e/copies.test tests/e2e/ctypes.test
 e2e_scripts += tests/e2e/little.test
 e2e_scripts += tests/e2e/doctor.test
+if HAVE_JANSSON
+e2e_scripts += tests/e2e/tagc_map.test
+endif
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/reach_lib.sh tests/e2e/ctypes_user.py
@@ -397,6 +400,7 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/reduce_scatter.test \
   tests/e2e/standin_cuda.test \
   tests/e2e/steps.test \
+  tests/e2e/tagc_map.test \
   tests/e2e/threads.test \
   tests/e2e/versions.test
 # Not exits.test: the report at exit reads what other threads still count.
