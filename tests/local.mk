@@ -35,7 +35,7 @@ unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads te
 unit_tests += tests/unit/test_cost
 unit_tests += tests/unit/test_topology tests/unit/test_vote_hosts
 # Models, their layouts and families.
-unit_tests += tests/unit/test_families tests/unit/test_model
+unit_tests += tests/unit/test_families tests/unit/test_layout tests/unit/test_model
 EXTRA_DIST += tests/unit/architectures.h
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
