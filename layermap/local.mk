@@ -10,14 +10,10 @@ libtagc_a_SOURCES += \
   layermap/model.c layermap/model.h \
   layermap/pattern.c layermap/pattern.h \
   layermap/prior.c layermap/prior.h \
-  layermap/search.h layermap/search_blocks.c layermap/search_outside.c \
+  layermap/search.h layermap/search_blocks.c layermap/search_outside.c layermap/search_totals.c \
   layermap/select.c layermap/select.h \
   layermap/shapes.c layermap/shapes.h \
   layermap/solve.c layermap/solve.h
-libtagc_a_SOURCES += layermap/text.c layermap/text.h layermap/complaint.h
-libtagc_a_SOURCES += layermap/calls.c layermap/calls.h
-libtagc_a_SOURCES += layermap/glob.c layermap/glob.h
-libtagc_a_SOURCES += layermap/mapfile.c layermap/mapfile_write.c layermap/mapfile.h
 
 # What only tagc-map needs: models from files of others. Never in the library, which links nothing of that.
 EXTRA_DIST += layermap/map.h layermap/map_config.h layermap/map_json.h layermap/map_order.h layermap/map_safetensors.h
@@ -34,3 +30,9 @@ tagc_map_SOURCES = layermap/tagc-map.c layermap/map.h layermap/map_check.c layer
 tagc_map_LDFLAGS = $(PROGRAM_LINK_FLAGS)
 tagc_map_LDADD = libtagc-map.a libtagc.a $(JANSSON_LIBS)
 endif
+
+# Text files.
+libtagc_a_SOURCES += layermap/text.c layermap/text.h layermap/complaint.h
+libtagc_a_SOURCES += layermap/calls.c layermap/calls.h
+libtagc_a_SOURCES += layermap/glob.c layermap/glob.h
+libtagc_a_SOURCES += layermap/mapfile.c layermap/mapfile_write.c layermap/mapfile.h
