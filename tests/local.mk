@@ -157,6 +157,9 @@ e2e_scripts += tests/e2e/hardening.test tests/e2e/memcheck.test
 e2e_scripts += tests/e2e/aarch64.test tests/e2e/beside.test tests/e2e/copies.test tests/e2e/ctypes.test
 e2e_scripts += tests/e2e/little.test
 e2e_scripts += tests/e2e/doctor.test
+if HAVE_JANSSON
+e2e_scripts += tests/e2e/tagc_map.test
+endif
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/reach_lib.sh tests/e2e/ctypes_user.py
@@ -348,6 +351,7 @@ EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_
 # tests_fuzz_NAME_SOURCES and tests_fuzz_NAME_LDADD, as for any program.
 fuzz_targets =
 fuzz_targets += tests/fuzz/agree
+fuzz_targets += tests/fuzz/calls
 fuzz_targets += tests/fuzz/cycle
 if HAVE_LIBELF
 fuzz_targets += tests/fuzz/elf
@@ -355,9 +359,11 @@ tests_fuzz_elf_SOURCES = tests/fuzz/elf.c interpose/doctor_elf.c
 tests_fuzz_elf_LDADD = $(FUZZ_LIBS) $(LIBELF_LIBS)
 endif
 fuzz_targets += tests/fuzz/imports
+fuzz_targets += tests/fuzz/mapfile
 fuzz_targets += tests/fuzz/options
 fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
+fuzz_targets += tests/fuzz/select
 
 EXTRA_PROGRAMS += $(fuzz_targets)
 EXTRA_DIST += tests/fuzz/input.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
@@ -401,6 +407,7 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/reduce_scatter.test \
   tests/e2e/standin_cuda.test \
   tests/e2e/steps.test \
+  tests/e2e/tagc_map.test \
   tests/e2e/threads.test \
   tests/e2e/versions.test
 # Not exits.test: the report at exit reads what other threads still count.
