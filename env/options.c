@@ -267,11 +267,12 @@ static void print_value(const struct tagc_options *options, const struct option 
   }
 }
 
-/* Options in which ranks may differ: what is printed or written to files, and how long is waited. */
+/* Options in which ranks may differ: what is printed or written to files, how long is waited, and where files are (what is in the
+ * one of TAGC_LAYERMAP, the library compares by itself). */
 static bool is_local(size_t i)
 {
   return i == TAGC_OPTION_report || i == TAGC_OPTION_log || i == TAGC_OPTION_nccl || i == TAGC_OPTION_agree_timeout ||
-         i == TAGC_OPTION_dump || i == TAGC_OPTION_dump_cycle;
+         i == TAGC_OPTION_dump || i == TAGC_OPTION_dump_cycle || i == TAGC_OPTION_layermap;
 }
 
 bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size)

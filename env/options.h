@@ -80,7 +80,7 @@ void tagc_options_read(struct tagc_options *options, char **environment);
 void tagc_options_read_process(struct tagc_options *options);
 
 /* Writes the options that ranks must have in common (those that only change what is printed or dumped, or how long is waited,
- * are left out) as lines of NAME=value, with a NUL behind them. A long text is cut and gets a hash. False where `size` is too
+ * and the paths of files are left out) as lines of NAME=value, with a NUL behind them. A long text is cut and gets a hash. False where `size` is too
  * small; TAGC_OPTIONS_TEXT never is. */
 bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size);
 #define TAGC_OPTIONS_TEXT 3500

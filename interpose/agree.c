@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -195,8 +196,12 @@ static bool find_stamp(const ncclUniqueId *ids, int count, struct tagc_agree_sta
 static bool describe(char *text, size_t size, int nccl_version, const char *memory)
 {
   const struct tagc_options *options = tagc_library_options();
-  int n = snprintf(text, size, "tagc version=%s\nNCCL version=%d\nmemory=%s\noptions=%s\n", PACKAGE_VERSION, nccl_version,
-                   memory, options->bad ? "refused" : "understood");
+  char map[20] = "none";            /* the file may lie elsewhere on other hosts: its content counts */
+  uint64_t digest;
+  if (tagc_library_map(&digest))
+    snprintf(map, sizeof map, "#%016" PRIx64, digest);
+  int n = snprintf(text, size, "tagc version=%s\nNCCL version=%d\nmemory=%s\noptions=%s\nTAGC_LAYERMAP=%s\n", PACKAGE_VERSION,
+                   nccl_version, memory, options->bad ? "refused" : "understood", map);
   return n > 0 && (size_t)n < size && tagc_options_describe(options, text + n, size - (size_t)n);
 }
 

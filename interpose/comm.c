@@ -45,6 +45,7 @@ static void comm_free(struct tagc_comm *comm)
   if (comm->order.plain_fence)
     comm->device->fence_free(comm->device, comm->order.plain_fence);
   tagc_cycle_destroy(comm->cycle);
+  tagc_layers_free(comm->layers);
   pthread_mutex_destroy(&comm->lock);
   free(comm);
 }
@@ -246,6 +247,22 @@ static void drop_residual(struct tagc_comm *comm, size_t i)
   tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
 }
 
+/* Layers are asked for where slots may be gradients. NULL without memory, too. */
+static struct tagc_layers *infer_layers(const struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count)
+{
+  char why[160] = "";
+  uint64_t digest;
+  const struct tagc_model *map = tagc_library_map(&digest);
+  if (!count || comm->nranks < 2 ||
+      (!map && !tagc_cycle_is_gradients(comm->cycle) && tagc_library_options()->assume != TAGC_ASSUME_GRADIENTS))
+    return NULL;
+  struct tagc_layers *layers = tagc_layers_infer(infos, count, comm->nranks, map, why);
+  if (*why)
+    tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: TAGC_LAYERMAP=%.200s is not what it calls: %s",
+             (unsigned long long)comm->ledger->number, tagc_library_options()->layermap, why);
+  return layers;
+}
+
 /* A new lock, or none any more: everything that was kept by slot is void, and *old is to be given back. */
 static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate *old)
 {
@@ -257,7 +274,9 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
   comm->vote_cycle = TAGC_VOTE_CYCLE;
   comm->lock_number++;              /* calls that are held back find their slots gone */
   comm->cycle_began_ms = 0;
-  if (!tagc_ledger_set_slots(comm->ledger, infos, count))
+  tagc_layers_free(comm->layers);
+  comm->layers = infer_layers(comm, infos, count);
+  if (!tagc_ledger_set_slots(comm->ledger, infos, count, comm->layers))
     return tagc_no_memory("the slots of a cycle");
   comm->slots = calloc(count ? count : 1, sizeof *comm->slots);
   if (!comm->slots)
@@ -310,6 +329,18 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
   comm->cycle_began = comm->ledger->sent;
 }
 
+/* Does the slot's gradient lie where it always does? */
+static void see_home(struct tagc_comm *comm, const struct tagc_call *call)
+{
+  struct tagc_home *home = &comm->slots[call->slot].home;
+  char *text = tagc_ledger_row(comm->ledger, call->slot)->home;
+  const bool settled = tagc_home_see(home, call->handle, call->send, call->count * (size_t)comm->nranks * type_size(call->type));
+  if (!settled)
+    *text = '\0';
+  else if (!*text)
+    tagc_home_text(home, text);
+}
+
 static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, struct tagc_ballot_estate *old)
 {
   enum tagc_dtype dtype;
@@ -337,6 +368,8 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, stru
   call->slot = seen.slot < (int)comm->slot_count ? seen.slot : -1;
   call->lock_number = comm->lock_number;
   call->cycle = comm->cycle_number;
+  if (call->slot >= 0)
+    see_home(comm, call);
   return ncclSuccess;
 }
 

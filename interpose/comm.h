@@ -19,6 +19,7 @@
 #include "interpose/agree.h"
 #include "interpose/call.h"
 #include "interpose/ledger.h"
+#include "interpose/ranges.h"
 #include "interpose/topology.h"
 #include "kernels/device.h"
 #include "kernels/survey.h"
@@ -44,6 +45,7 @@ struct tagc_slot {
   uint64_t compressed_calls;        /* seeds are made from this */
   unsigned surplus_calls;           /* the last so many had more values than room for them on some rank */
   enum tagc_reason barred;          /* what was seen of its calls before the vote that no codec can do with; compressed: nothing */
+  struct tagc_home home;            /* where its gradients lie, for reports */
   bool looked, seen;                /* TAGC_CODEC=auto: its gradient was to be looked at, and was */
   struct tagc_survey survey;        /* of this rank, and when the vote has been held of all ranks */
 };
@@ -93,7 +95,7 @@ struct tagc_comm {
   struct tagc_cycle *cycle;
   uint64_t lock_number;             /* how often a cycle was locked */
   uint64_t cycle_number;            /* cycles started since the lock */
-  struct tagc_layers *layers;       /* of the slots; NULL: not known */
+  struct tagc_layers *layers;       /* of the slots; NULL: nobody asked for them, or there was no memory */
   struct tagc_slot *slots;
   size_t slot_count;
   uint64_t vote_cycle;              /* the vote on this lock is due in this cycle, or was held in it */

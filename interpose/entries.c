@@ -13,6 +13,7 @@
 #include "interpose/group.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
+#include "interpose/ranges.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -415,6 +416,7 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
   if (!watched())
     return FORWARD(ncclCommDestroy, comm);
   struct tagc_leave leave = tagc_comm_take_leave(comm);
+  tagc_ranges_forget(comm);
   ncclResult_t status = FORWARD(ncclCommDestroy, comm);
   if (tagc_real_refuses(status))
     return tagc_comm_stay(&leave) ? status : tagc_no_memory("a communicator");
@@ -431,6 +433,7 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
   if (watched()) {
     ended = tagc_comm_abort(comm);
     tagc_comm_collect(comm, true);
+    tagc_ranges_forget(comm);
   }
   bool together = tagc_levels_open_group(ended);
   tagc_levels_end(ended, true);
@@ -494,7 +497,10 @@ EXPORT ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t
   CALLED;
   if (busy(comm))
     return ncclInvalidArgument;
-  return FORWARD(ncclCommRegister, comm, buffer, size, handle);
+  ncclResult_t status = FORWARD(ncclCommRegister, comm, buffer, size, handle);
+  if (status == ncclSuccess && watched() && handle && *handle)
+    tagc_ranges_add(comm, buffer, size, *handle);
+  return status;
 }
 
 EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
@@ -502,6 +508,8 @@ EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
   CALLED;
   if (busy(comm))
     return ncclInvalidArgument;
+  if (watched())
+    tagc_ranges_remove(comm, handle);
   return FORWARD(ncclCommDeregister, comm, handle);
 }
 
@@ -510,7 +518,11 @@ EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t
   CALLED;
   if (refused(nccl, comm))
     return ncclInvalidArgument;
-  return MIX_AND_FORWARD(ncclCommWindowRegister, comm, buffer, size, window, flags);
+  ncclResult_t status = MIX_AND_FORWARD(ncclCommWindowRegister, comm, buffer, size, window, flags);
+  /* In a group, NCCL stores the window at its end: such a one is not known here. It may also store none. */
+  if (status == ncclSuccess && watched() && !tagc_group_is_open(nccl) && window && *window)
+    tagc_ranges_add(comm, buffer, size, *window);
+  return status;
 }
 
 EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
@@ -518,18 +530,25 @@ EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t windo
   CALLED;
   if (busy(comm))
     return ncclInvalidArgument;
+  if (watched())
+    tagc_ranges_remove(comm, window);
   return FORWARD(ncclCommWindowDeregister, comm, window);
 }
 
 EXPORT ncclResult_t ncclMemAlloc(void **pointer, size_t size)
 {
   CALLED;
-  return FORWARD(ncclMemAlloc, pointer, size);
+  ncclResult_t status = FORWARD(ncclMemAlloc, pointer, size);
+  if (status == ncclSuccess && watched() && pointer)
+    tagc_ranges_add(NULL, *pointer, size, *pointer);
+  return status;
 }
 
 EXPORT ncclResult_t ncclMemFree(void *pointer)
 {
   CALLED;
+  if (watched())
+    tagc_ranges_remove(NULL, pointer);
   return FORWARD(ncclMemFree, pointer);
 }
 

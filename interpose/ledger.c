@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -83,13 +84,25 @@ void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *f
     to->reasons[i] += from->reasons[i];
 }
 
-bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count)
+/* What the slots were taken for, in words. */
+static void describe(const struct tagc_layers *layers, char *text, size_t size)
+{
+  *text = '\0';
+  if (layers && layers->source == TAGC_LAYER_MAP)
+    snprintf(text, size, "%s, from TAGC_LAYERMAP", layers->what);
+  else if (layers && layers->source == TAGC_LAYER_ARITHMETIC)
+    snprintf(text, size, "%s, worked out from sizes (%s, %u%%%s%s)", layers->what, layers->confidence < 50 ? "ambiguous" : "likely",
+             layers->confidence, *layers->runner_up ? "; or " : "", layers->runner_up);
+}
+
+bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count,
+                           const struct tagc_layers *layers)
 {
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
   if (!rows)
     return false;
   for (size_t i = 0; i < count; i++) {
-    memcpy(rows[i].name, slots[i].name, sizeof rows[i].name);
+    snprintf(rows[i].name, sizeof rows[i].name, "%s", layers ? layers->layers[i].name : slots[i].name);
     rows[i].choice.candidate = -1;
   }
   pthread_mutex_lock(&lock);        /* the report may be under way */
@@ -98,6 +111,7 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   free(ledger->rows);
   ledger->rows = rows;
   ledger->row_count = count;
+  describe(layers, ledger->layers, sizeof ledger->layers);
   ledger->probed = false;
   ledger->wire = (struct tagc_wire){0};
   pthread_mutex_unlock(&lock);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "interpose/choose.h"
+#include "layermap/layers.h"
 
 /* Mean and spread of a series, updated one value at a time (Welford 1962). */
 struct tagc_series {
@@ -22,7 +23,8 @@ double tagc_series_deviation(const struct tagc_series *series);
 
 /* One slot, or everything that has none. Traffic is that of this rank (kernels/cost.h). */
 struct tagc_ledger_row {
-  char name[16];
+  char name[TAGC_UNIT_NAME];
+  char home[48];                    /* where its gradient lies in registered memory, if it always lies there; "": unknown (ranges.h) */
   const char *codec;                /* of the vote; NULL: none */
   uint64_t calls, compressed;
   uint64_t raw_bytes;               /* of the send buffers of the compressed calls */
@@ -53,6 +55,7 @@ struct tagc_ledger {
   struct tagc_wire wire;
   struct tagc_ledger_row *rows;     /* of the slots of the last lock that was voted on */
   size_t row_count;
+  char layers[256];                 /* what the slots were taken for; "": nobody knows */
   struct tagc_ledger_row rest;      /* reduce-scatters outside slots, and slots of earlier locks */
   uint64_t other_calls;             /* calls that are no reduce-scatter */
   double encode_ms, exchange_ms, decode_ms;   /* of timed_calls */
@@ -72,8 +75,9 @@ static inline void tagc_traffic_add(struct tagc_traffic *to, const struct tagc_t
  * (TAGC_REPORT). Never freed. */
 struct tagc_ledger *tagc_ledger_create(int rank, int nranks);
 
-/* Gives the ledger rows for the slots of a new lock; what the old ones counted moves into `rest`. False without memory. */
-bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count);
+/* Gives the ledger rows for the slots of a new lock, with the names that their layers have (NULL: by their position); what the old ones counted moves into `rest`. False without memory. */
+bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count,
+                           const struct tagc_layers *layers);
 
 /* The L2 norm of what this rank has not sent yet, over all slots, as of their last calls that were compressed. */
 double tagc_ledger_residual_norm(const struct tagc_ledger *ledger);
@@ -83,6 +87,9 @@ struct tagc_ledger_row *tagc_ledger_row(struct tagc_ledger *ledger, int slot);
 
 /* Adds the counts of a row to another (not its name, nor the state of its residual). */
 void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *from);
+
+/* Bytes as "1.2 MiB". Returns `text`. */
+const char *tagc_report_bytes(uint64_t bytes, char text[16]);
 
 /* Prints the report of all ledgers of which this process is rank 0 (interpose/report.c). */
 void tagc_report_print(const struct tagc_ledger *ledgers);

@@ -3,14 +3,18 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 
 #include "env/log.h"
+#include "layermap/mapfile.h"
 #include "layermap/select.h"
 
 atomic_int tagc_library_state;
 
 static struct tagc_options options;
 static const struct tagc_codec *codec;
+static const struct tagc_model *map;
+static uint64_t map_digest;
 
 /* What env/ cannot know: names of codecs, and lists of layers. */
 static void check_list(const char *variable, const char *list)
@@ -22,6 +26,19 @@ static void check_list(const char *variable, const char *list)
   options.bad = true;
   tagc_log(TAGC_LOG_ERROR, "env", "%s=%.80s: %s, at character %zu; " TAGC_SELECT_ACCEPTED "; this process passes every call through",
            variable, list, why, at + 1);
+}
+
+static void read_map(void)
+{
+  struct tagc_complaint complaint;
+  char where[32] = "";
+  if (!*options.layermap || (map = tagc_mapfile_read(options.layermap, &map_digest, &complaint)))
+    return;
+  options.bad = true;
+  if (complaint.line)
+    snprintf(where, sizeof where, ":%u:%u", complaint.line, complaint.column);
+  tagc_log(TAGC_LOG_ERROR, "layermap", "TAGC_LAYERMAP=%.200s%s: %s; this process passes every call through", options.layermap, where,
+           complaint.text);
 }
 
 static void start(void)
@@ -40,6 +57,8 @@ static void start(void)
   }
   check_list("TAGC_LAYERS", options.layers);
   check_list("TAGC_SKIP", options.skip);
+  if (options.mode != TAGC_MODE_OFF)
+    read_map();
   atomic_store_explicit(&tagc_library_state, options.mode == TAGC_MODE_OFF ? TAGC_LIBRARY_OFF : TAGC_LIBRARY_ON,
                         memory_order_release);
   errno = saved;
@@ -60,3 +79,9 @@ const struct tagc_options *tagc_library_options(void)
 }
 
 const struct tagc_codec *tagc_library_codec(void) { return codec; }
+
+const struct tagc_model *tagc_library_map(uint64_t *digest)
+{
+  *digest = map_digest;
+  return map;
+}

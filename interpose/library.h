@@ -11,6 +11,7 @@
 
 #include "env/options.h"
 #include "kernels/codec.h"
+#include "layermap/model.h"
 
 enum { TAGC_LIBRARY_NEW, TAGC_LIBRARY_OFF, TAGC_LIBRARY_ON };
 extern atomic_int tagc_library_state;
@@ -30,5 +31,9 @@ const struct tagc_options *tagc_library_options(void);
 
 /* The codec of TAGC_CODEC; NULL for auto. (A name that is not known is refused when the options are read.) */
 const struct tagc_codec *tagc_library_codec(void);
+
+/* The model in the file of TAGC_LAYERMAP, and the digest of that file; NULL where there is none. (One that cannot be read is refused like
+ * a value that is not understood.) */
+const struct tagc_model *tagc_library_map(uint64_t *digest);
 
 #endif

@@ -9,8 +9,7 @@
 #include "interpose/ledger.h"
 #include "interpose/library.h"
 
-/* Bytes as "1.2 MiB"; the text lives in `text`. */
-static const char *human(uint64_t bytes, char text[16])
+const char *tagc_report_bytes(uint64_t bytes, char text[16])
 {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   double value = (double)bytes;
@@ -44,11 +43,12 @@ static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger
   char raw[16], plain[16], wire[16], memory[16], inside[32] = "";
   const uint64_t plain_bytes = wire_of(ledger, &row->plain), wire_bytes = wire_of(ledger, &row->sent);
   if (has_inside(ledger))
-    snprintf(inside, sizeof inside, " %11s", human(row->sent.inside, raw));
-  tagc_say("  %-8s %-6s %7" PRIu64 " %10" PRIu64 " %11s %11s %11s %6.3f%s %11" PRIu64 " %9" PRIu64 " %10.3g %11s", row->name,
-           row->codec ? row->codec : "-", row->calls, row->compressed, human(row->raw_bytes, raw), human(plain_bytes, plain),
-           human(wire_bytes, wire), ratio(wire_bytes, plain_bytes), inside, row->stats.unrecovered,
-           row->stats.nonfinite, __builtin_sqrt(row->stats.residual_norm2), human(row->residual_bytes, memory));
+    snprintf(inside, sizeof inside, " %11s", tagc_report_bytes(row->sent.inside, raw));
+  tagc_say("  %-8s %-6s %7" PRIu64 " %10" PRIu64 " %11s %11s %11s %6.3f%s %11" PRIu64 " %9" PRIu64 " %10.3g %11s%s%s", row->name,
+           row->codec ? row->codec : "-", row->calls, row->compressed, tagc_report_bytes(row->raw_bytes, raw), tagc_report_bytes(plain_bytes, plain),
+           tagc_report_bytes(wire_bytes, wire), ratio(wire_bytes, plain_bytes), inside, row->stats.unrecovered,
+           row->stats.nonfinite, __builtin_sqrt(row->stats.residual_norm2), tagc_report_bytes(row->residual_bytes, memory),
+           *row->home ? "  " : "", row->home);
 }
 
 /* What goes with full precision beside what is compressed. */
@@ -187,6 +187,8 @@ static void print_ledger(const struct tagc_ledger *ledger)
   tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " reduce-scatters compressed (%s), %" PRIu64
            " other collectives passed through", ledger->number, ledger->nranks, total.compressed, total.calls,
            ledger->codec, ledger->other_calls);
+  if (*ledger->layers)
+    tagc_say("  layers: %s", ledger->layers);
   print_hosts(ledger, total.compressed > 0);
   tagc_say("  %-8s %-6s %7s %10s %11s %11s %11s %6s%s %11s %9s %10s %11s", "slot", "codec", "calls", "compressed", "gradients",
            "plain wire", "wire", "ratio", has_inside(ledger) ? "      inside" : "", "unrecovered", "nonfinite", "|residual|", "memory");

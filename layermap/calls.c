@@ -196,7 +196,7 @@ static bool read_call(struct reader *reader, struct tagc_word first)
 {
   struct tagc_text *text = &reader->text;
   struct tagc_signature call = {0};
-  size_t which = 0, times;
+  size_t which = 0, times = 1;
   while (which < COUNT(collectives) && !tagc_word_is(first, collectives[which]))
     which++;
   if (which == COUNT(collectives))

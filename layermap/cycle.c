@@ -128,7 +128,7 @@ static void learn(struct tagc_cycle *cycle, const struct tagc_signature *call, s
   uint16_t id = tagc_evidence_add(&cycle->evidence, call);
   if (cycle->evidence.calls <= cycle->floor || !cycle->evidence.reduces || !find_cycle(cycle, id))
     return;
-  tagc_pattern_name(&cycle->pattern);
+  tagc_pattern_name(&cycle->pattern, &cycle->evidence);
   cycle->locked = true;
   cycle->cycles = 0;
   cycle->strikes = 0;

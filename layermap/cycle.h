@@ -8,11 +8,13 @@
  * Learning    A cycle of p calls is locked when the last 2p+1 calls repeat with period p, the shortest such, more than
  *             floor_calls calls have passed, and nothing contradicts it: every floating-point reduce-scatter seen more
  *             than once lately is part of it. A cycle that is not a whole training step (tagc_cycle_is_gradients) must
- *             have repeated for floor_calls calls, and hold the all-gathers seen lately as well, for inside one
- *             backward pass a row of like blocks repeats too. A lock that fails too often is dropped, and the floor
+ *             have repeated for floor_calls calls, and, if it is no longer than 256, hold the all-gathers seen lately as well,
+ *             for inside one backward pass a row of like blocks repeats too. A lock that fails too often is dropped, and the floor
  *             doubled. Cycles of more than 16,383 calls are not found.
  * Anchor      Position 0 is the first reduce-scatter of the backward pass or, where the cycle has calls that nothing
  *             else in it looks like, the nearest of these at or before it: so a cycle holds the gradients of one step.
+ * Order       Units are numbered in forward order: by the gathers of the forward pass, where there are some, else by the reverse of the
+ *             order in which gradients are reduced (units.h).
  * Following   An unexpected call loses the track, and a call that nothing else in the cycle looks like finds it again.
  *             (Where every call has its like: when the calls since the loss fit one place only.)
  * Purity      All that is reported is a function of the options and of the sequence observed, never of a clock, an
@@ -61,7 +63,10 @@ enum tagc_cycle_state {
 struct tagc_slot_info {
   struct tagc_signature signature;
   uint32_t position;       /* in the cycle, the anchor being 0 */
-  uint32_t unit;           /* its number in forward order, as inferred: unit 0 is the first of the forward pass */
+  uint32_t unit;           /* its number in forward order, as inferred: unit 0 is the first of the forward pass (units.h says how) */
+  uint32_t pass;           /* a cycle may reduce every unit several times (accumulation): the how manieth of these, from 0 on. Slots of
+                              one unit share its number and its name */
+  bool told;               /* by the gathers of the forward pass; else it is the reverse of the order of the gradients */
   char name[16];           /* "unit<unit>" */
   bool gathered;           /* an all-gather of the same count is in the cycle (its parameters, maybe in another type) */
 };

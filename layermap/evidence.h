@@ -21,6 +21,7 @@ struct tagc_seen {
   struct tagc_signature signature;
   uint64_t last, before;   /* numbers of the newest call like this and of the one before it; the first is 1, 0: none */
   uint32_t times;          /* in the pattern taken last (see pattern.h) */
+  uint16_t kind;           /* likewise: of its places */
   bool gathered;           /* likewise: an all-gather of the same count is in it */
 };
 

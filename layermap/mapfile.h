@@ -31,6 +31,10 @@ struct tagc_model *tagc_mapfile_read(const char *path, uint64_t *digest, struct 
  * characters than names in maps, a place that is there twice, blocks of one name in another order than that of their numbers. */
 bool tagc_mapfile_write(FILE *file, const struct tagc_model *model);
 
+/* The numbers of the unit's blocks at the places from *at to `end`, as a map has them ("0,2-31"), as far as there is room for them;
+ * *at is then where to go on. Returns `text`. */
+const char *tagc_mapfile_blocks(const struct tagc_model *model, uint32_t unit, size_t *at, size_t end, char *text, size_t size);
+
 /* May a unit, a parameter or a family of a map be called that? */
 bool tagc_mapfile_is_name(const char *name, size_t length);
 

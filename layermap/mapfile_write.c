@@ -11,8 +11,8 @@
 
 #include "layermap/mapfile.h"
 
-/* So many bytes of a list of blocks are in one line. */
-enum { LIST = 800 };
+/* So many bytes of a list of blocks are in one line, and in one part of it: ",16382-16382" with its end. */
+enum { LIST = 800, LONGEST_RANGE = 24 };
 
 static const char *name_at(const struct tagc_model *model, size_t place) { return model->units[model->places[place].unit].name; }
 
@@ -36,24 +36,22 @@ static bool write_parameters(FILE *file, const struct tagc_unit *unit)
   return !ferror(file);
 }
 
-/* Writes blocks of the unit, from the place *at on, until `end` or until the line is full; *at is then where to go on. */
-static void write_blocks(FILE *file, const struct tagc_model *model, uint32_t unit, size_t *at, size_t end)
+const char *tagc_mapfile_blocks(const struct tagc_model *model, uint32_t unit, size_t *at, size_t end, char *text, size_t size)
 {
   const struct tagc_model_place *places = model->places;
-  int written = fprintf(file, "unit %s", model->units[unit].name);
-  char separator = ' ';
-  for (; *at < end && written < LIST; ++*at) {
-    if (places[*at].unit != unit)
+  size_t used = 0;
+  text[0] = '\0';
+  for (; *at < end && used + LONGEST_RANGE < size; ++*at) {
+    if (places[*at].unit != unit || places[*at].block < 0)
       continue;
     int32_t first = places[*at].block, last = first;
     while (*at + 1 < end && places[*at + 1].unit == unit && places[*at + 1].block == last + 1) {
       last++;
       ++*at;
     }
-    written += fprintf(file, last > first ? "%c%" PRId32 "-%" PRId32 : "%c%" PRId32, separator, first, last);
-    separator = ',';
+    used += (size_t)snprintf(text + used, size - used, last > first ? "%s%" PRId32 "-%" PRId32 : "%s%" PRId32, used ? "," : "", first, last);
   }
-  fputc('\n', file);
+  return text;
 }
 
 /* The first place from `at` on that is the unit's; `end`: there is none. */
@@ -71,7 +69,8 @@ static bool write_stretch(FILE *file, const struct tagc_model *model, size_t beg
     if (next_place(model, unit, begin, first) < first)
       continue;                     /* it was written with an earlier one */
     for (size_t at = first; at < end; at = next_place(model, unit, at, end)) {
-      write_blocks(file, model, unit, &at, end);
+      char blocks[LIST];
+      fprintf(file, "unit %s %s\n", model->units[unit].name, tagc_mapfile_blocks(model, unit, &at, end, blocks, sizeof blocks));
       if (!write_parameters(file, &model->units[unit]))
         return false;
     }

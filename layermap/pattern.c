@@ -5,8 +5,11 @@
 
 #include <stdio.h>
 
-/* What was seen last more than so many calls ago, and than four cycles, does not come back: gathers of the start. */
-enum { STALE_CALLS = 4096 };
+#include "layermap/units.h"
+
+/* What was seen last more than so many calls ago, and than four cycles, does not come back: gathers of the start. A cycle that is long
+ * is no row of like blocks: it is enough that it has repeated. */
+enum { STALE_CALLS = 4096, LONG_CYCLE = 256 };
 
 /* Where the backward pass starts: its first reduce-scatter is the one after the longest stretch without any. Of equals,
  * the one nearest to the start, so that of all rotations of a pattern at least one has its anchor at 0. */
@@ -62,6 +65,19 @@ static bool gathered(const struct tagc_evidence *evidence, uint64_t count)
   return false;
 }
 
+/* One kind for all reduce-scatters of a count, and for the gathers of it. */
+static uint16_t kind_of(const struct tagc_evidence *evidence, const struct tagc_signature *s)
+{
+  if (s->collective != TAGC_REDUCE_SCATTER && !tagc_signature_gathers(s))
+    return 0;
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    const struct tagc_seen *seen = &evidence->seen[i];
+    if (seen->times && seen->signature.count == s->count && seen->signature.collective == TAGC_REDUCE_SCATTER)
+      return (uint16_t)(i + 1);
+  }
+  return 0;
+}
+
 /* Sets what the all-gathers tell about the reduce-scatters. */
 static void match_gathers(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
 {
@@ -115,6 +131,8 @@ bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct 
   uint64_t stale = 4 * (uint64_t)pattern->length;
   if (stale < STALE_CALLS)
     stale = STALE_CALLS;
+  if (pattern->length >= LONG_CYCLE && !pattern->whole)
+    stale = 2 * (uint64_t)pattern->length;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     const struct tagc_seen *seen = &evidence->seen[i];
     bool parameters = tagc_signature_gathers(&seen->signature), gradients = tagc_signature_reduces(&seen->signature);
@@ -125,18 +143,21 @@ bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct 
   return false;
 }
 
-void tagc_pattern_name(struct tagc_pattern *pattern)
+void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
 {
-  uint32_t first = (uint32_t)pattern->places[pattern->first].slot;
+  for (uint32_t i = 0; i < evidence->signatures; i++)
+    evidence->seen[i].kind = evidence->seen[i].times ? kind_of(evidence, &evidence->seen[i].signature) : 0;
+  const uint16_t *ids = evidence->history + (evidence->kept - 1 - pattern->length);
+  for (uint32_t i = 0; i < pattern->length; i++)
+    pattern->places[i].kind = evidence->seen[ids[i]].kind;
   for (uint32_t i = 0; i < pattern->length; i++) {
     const struct tagc_place *place = &pattern->places[i];
     if (place->slot < 0)
       continue;
     struct tagc_slot_info *slot = &pattern->slots[place->slot];
     *slot = (struct tagc_slot_info){.signature = place->signature, .position = i, .gathered = place->gathered};
-    /* Gradients come in the reverse of the forward order. */
-    uint32_t order = ((uint32_t)place->slot + pattern->slot_count - first) % pattern->slot_count;
-    slot->unit = pattern->slot_count - 1 - order;
-    snprintf(slot->name, sizeof slot->name, "unit%u", slot->unit);
   }
+  tagc_units_number(pattern);
+  for (uint32_t i = 0; i < pattern->slot_count; i++)
+    snprintf(pattern->slots[i].name, sizeof pattern->slots[i].name, "unit%u", pattern->slots[i].unit);
 }

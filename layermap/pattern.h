@@ -17,6 +17,16 @@ struct tagc_place {
   int32_t slot;            /* of a reduce-scatter, else -1 */
   bool lone;               /* nothing else in the pattern looks like it: it tells where we are */
   bool gathered;           /* a floating-point all-gather of the same count is in the pattern */
+  uint16_t kind;           /* reduce-scatters, and floating-point all-gathers of a count that is reduced: a number that stands for the
+                              count, from 1 on; else 0 */
+};
+
+/* What units.c works with. */
+struct tagc_order_scratch {
+  uint16_t reduced[TAGC_PATTERN_CALLS];       /* places of the reduce-scatters, from the first one of the backward pass on */
+  uint16_t gathered[TAGC_PATTERN_CALLS];      /* kinds of the gathers before it */
+  uint16_t link[TAGC_PATTERN_CALLS], ranked[TAGC_PATTERN_CALLS];
+  int32_t open[TAGC_EVIDENCE_SIGNATURES + 1];
 };
 
 struct tagc_pattern {
@@ -28,6 +38,7 @@ struct tagc_pattern {
   bool whole;              /* it looks like a whole training step: see tagc_cycle_is_gradients() */
   struct tagc_place places[TAGC_PATTERN_CALLS];
   struct tagc_slot_info slots[TAGC_PATTERN_CALLS];
+  struct tagc_order_scratch scratch;
 };
 
 /* Takes the `period` calls before the newest one as the pattern, all but the infos of its slots. False, and the pattern
@@ -35,7 +46,7 @@ struct tagc_pattern {
 bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evidence, uint32_t period);
 /* Does some call that was seen lately, and that belongs in a cycle like this, miss in the pattern just taken? */
 bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence);
-/* Sets the slots' infos. */
-void tagc_pattern_name(struct tagc_pattern *pattern);
+/* Sets the slots' infos; right after take(), of the same evidence. */
+void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evidence);
 
 #endif

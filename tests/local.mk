@@ -37,7 +37,13 @@ unit_tests += tests/unit/test_topology tests/unit/test_vote_hosts
 unit_tests += tests/unit/test_calls
 unit_tests += tests/unit/test_mapfile
 # Models, their layouts and families.
-unit_tests += tests/unit/test_model
+unit_tests += tests/unit/test_families tests/unit/test_layout tests/unit/test_model
+EXTRA_DIST += tests/unit/architectures.h
+# Sequences of calls of real programs.
+unit_tests += tests/unit/test_sequences
+EXTRA_DIST += tests/fixtures
+# Registered memory.
+unit_tests += tests/unit/test_ranges
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
@@ -380,7 +386,6 @@ tests_clang = $(unit_tests) \
   tests/e2e/steps.test
 tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/agreement.test \
-  tests/e2e/auto.test \
   tests/e2e/beside.test \
   tests/e2e/copies.test \
   tests/e2e/bench.test \
@@ -412,6 +417,7 @@ tests_tsan = \
   $(tsan_cuda_tests) \
   tests/unit/test_failed_calls \
   tests/unit/test_options \
+  tests/unit/test_ranges \
   tests/unit/test_vote \
   tests/unit/test_vote_hosts
 # They compare times that they measure, or choose by them: nothing runs beside them. (nonblocking.test: under load the thread

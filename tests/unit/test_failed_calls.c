@@ -99,7 +99,7 @@ static void set_up(void)
   if (ncclCommInitAll(handles, RANKS, NULL) != ncclSuccess || !tagc_library_start())
     exit(1);
   comm = tagc_comm_acquire(handles[0], tagc_real_called((const void *)&set_up), &status);
-  if (!comm || !tagc_ledger_set_slots(comm->ledger, &info, 1))
+  if (!comm || !tagc_ledger_set_slots(comm->ledger, &info, 1, NULL))
     exit(1);
   comm->slots = calloc(1, sizeof *comm->slots);
   comm->slot_count = 1;

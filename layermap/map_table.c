@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Brings models and recorded calls into tables, and prints these; see map.h.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layermap/map.h"
+#include "layermap/mapfile.h"
+
+enum tagc_share tagc_share_of(uint32_t kinds)
+{
+  return kinds & TAGC_KIND_NORM     ? TAGC_SHARE_NORM
+         : kinds & TAGC_KIND_EXPERT ? TAGC_SHARE_EXPERT
+         : kinds & TAGC_KIND_ATTN   ? TAGC_SHARE_ATTN
+         : kinds & TAGC_KIND_MLP    ? TAGC_SHARE_MLP
+         : kinds & TAGC_KIND_EMBED  ? TAGC_SHARE_EMBED
+         : kinds & TAGC_KIND_HEAD   ? TAGC_SHARE_HEAD
+                                    : TAGC_SHARE_OTHER;
+}
+
+const char *tagc_share_name(enum tagc_share share)
+{
+  static const char *const names[] = {"embed", "attn", "mlp", "expert", "norm", "head", "other", "padding"};
+  return names[share];
+}
+
+const char *tagc_map_number(uint64_t number, char text[32])
+{
+  char digits[24];
+  size_t length = (size_t)snprintf(digits, sizeof digits, "%" PRIu64, number), used = 0;
+  for (size_t i = 0; i < length; i++) {
+    if (i && (length - i) % 3 == 0)
+      text[used++] = ',';
+    text[used++] = digits[i];
+  }
+  text[used] = '\0';
+  return text;
+}
+
+/* -- tables ------------------------------------------------------------------------------------------------------------- */
+
+/* Counts what is in the row, from its layer and the size of its shard. */
+static void count_elements(struct tagc_map_row *row, int nranks)
+{
+  uint64_t known = 0;
+  row->all = row->shard > UINT64_MAX / (uint64_t)nranks ? UINT64_MAX : row->shard * (uint64_t)nranks;
+  for (size_t i = 0; i < row->layer.count; i++) {
+    const struct tagc_parameter *p = row->layer.members[i].parameter;
+    row->elements[tagc_share_of(p->kinds)] += p->rows * p->columns;
+    known += p->rows * p->columns;
+  }
+  if (row->layer.count && row->all > known)
+    row->elements[TAGC_SHARE_PADDING] = row->all - known;
+}
+
+/* Puts the unit's members behind those of the units before it, for the first place that it has. */
+static void add_unit_row(struct tagc_map_table *table, const struct tagc_model *model, size_t first, struct tagc_member *members,
+                         enum tagc_layout_kind layout)
+{
+  const struct tagc_model_place *place = &model->places[first];
+  const struct tagc_unit *unit = &model->units[place->unit];
+  struct tagc_map_row *row = &table->rows[table->count++];
+  char blocks[48];
+  size_t at = first;
+  tagc_mapfile_blocks(model, place->unit, &at, model->place_count, blocks, sizeof blocks);
+  snprintf(row->name, sizeof row->name, "%s%s%s%s", unit->name, *blocks ? "." : "", blocks, *blocks && at < model->place_count ? ",..." : "");
+  for (size_t i = first; i < model->place_count; i++)
+    row->times += model->places[i].unit == place->unit;
+  for (size_t i = 0; i < unit->count; i++)
+    members[i] = (struct tagc_member){&unit->parameters[i], place->block};
+  row->layer = (struct tagc_layer){.members = members, .count = unit->count, .layout = layout, .element_bytes = 4};
+  snprintf(row->layer.name, sizeof row->layer.name, "%s", unit->name);
+  row->shard = tagc_layout_shard(layout, members, unit->count, table->nranks, row->layer.element_bytes);
+  count_elements(row, table->nranks);
+}
+
+bool tagc_map_tabulate_model(struct tagc_map_table *table, const char *path, const struct tagc_model *model,
+                             enum tagc_layout_kind layout, int nranks)
+{
+  *table = (struct tagc_map_table){.nranks = nranks};
+  table->rows = calloc(model->unit_count, sizeof *table->rows);
+  table->members = calloc(model->parameter_count, sizeof *table->members);
+  bool *is_shown = calloc(model->unit_count, sizeof *is_shown);
+  if (table->rows && table->members && is_shown) {
+    struct tagc_member *members = table->members;
+    for (size_t i = 0; i < model->place_count; i++) {
+      uint32_t unit = model->places[i].unit;
+      if (!is_shown[unit]) {
+        add_unit_row(table, model, i, members, layout);
+        members += model->units[unit].count;
+        is_shown[unit] = true;
+      }
+    }
+    char ranks[32];
+    snprintf(ranks, sizeof ranks, nranks == 1 ? "one rank" : "%d ranks", nranks);
+    snprintf(table->title, sizeof table->title, "%.100s: %s for %s", path, tagc_layout_name(layout), ranks);
+    char elements[32];
+    snprintf(table->what, sizeof table->what, "%s%s%zu units and blocks, %s elements", model->family, model->family[0] ? ", " : "",
+             model->place_count, tagc_map_number(tagc_model_elements(model), elements));
+  }
+  bool made = table->rows && table->members && is_shown;
+  free(is_shown);
+  if (!made)
+    tagc_map_table_free(table);
+  return made;
+}
+
+void tagc_map_table_free(struct tagc_map_table *table)
+{
+  tagc_layers_free(table->layers);
+  free(table->rows);
+  free(table->members);
+  *table = (struct tagc_map_table){0};
+}
+
+/* -- calls -------------------------------------------------------------------------------------------------------------- */
+
+/* What is locked when all calls have passed, when the first lock must have so many behind it. */
+static struct tagc_cycle *observe(const struct tagc_call_list *list, const struct tagc_cycle_options *options)
+{
+  struct tagc_cycle *cycle = tagc_cycle_create(options);
+  struct tagc_sighting seen;
+  for (size_t i = 0; cycle && i < list->count; i++)
+    tagc_cycle_observe(cycle, &list->calls[i], &seen);
+  return cycle;
+}
+
+struct tagc_cycle *tagc_map_find_cycle(const struct tagc_call_list *list)
+{
+  const struct tagc_cycle_options as_library = {.warmup = 1, .floor_calls = 256}, sooner = {.warmup = 0};
+  struct tagc_cycle *cycle = observe(list, &as_library);
+  if (!cycle || tagc_cycle_length(cycle))
+    return cycle;
+  tagc_cycle_destroy(cycle);
+  return observe(list, &sooner);
+}
+
+static int by_unit(const void *left, const void *right)
+{
+  const struct tagc_slot_info *const *a = left, *const *b = right;
+  return ((*a)->unit > (*b)->unit) - ((*a)->unit < (*b)->unit);
+}
+
+static bool is_alike(const struct tagc_map_row *row, const struct tagc_layer *layer, uint64_t shard)
+{
+  return row->shard == shard && row->layer.count == layer->count && row->layer.members == layer->members &&
+         row->layer.layout == layer->layout;
+}
+
+/* Slots in forward order become rows, those that follow one another and are alike one. */
+static void add_slot_rows(struct tagc_map_table *table, const struct tagc_slot_info *slots, const struct tagc_slot_info **order,
+                          size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    const struct tagc_layer *layer = &table->layers->layers[order[i] - slots];
+    struct tagc_map_row *row = table->count ? &table->rows[table->count - 1] : NULL;
+    if (row && is_alike(row, layer, order[i]->signature.count)) {
+      snprintf(row->name, sizeof row->name, "%s to %s", row->layer.name, layer->name);
+      row->times++;
+      continue;
+    }
+    row = &table->rows[table->count++];
+    *row = (struct tagc_map_row){.times = 1, .layer = *layer, .shard = order[i]->signature.count};
+    snprintf(row->name, sizeof row->name, "%s", layer->name);
+    count_elements(row, table->nranks);
+  }
+}
+
+bool tagc_map_tabulate_calls(struct tagc_map_table *table, const char *path, const struct tagc_call_list *list,
+                             const struct tagc_cycle *cycle)
+{
+  size_t count;
+  char why[160];
+  const struct tagc_slot_info *slots = tagc_cycle_slots(cycle, &count);
+  *table = (struct tagc_map_table){.nranks = list->nranks, .layers = tagc_layers_infer(slots, count, list->nranks, NULL, why)};
+  table->rows = calloc(count, sizeof *table->rows);
+  const struct tagc_slot_info **order = calloc(count, sizeof *order);
+  bool made = table->layers && table->rows && order;
+  if (made) {
+    for (size_t i = 0; i < count; i++)
+      order[i] = &slots[i];
+    qsort(order, count, sizeof *order, by_unit);
+    add_slot_rows(table, slots, order, count);
+    snprintf(table->title, sizeof table->title, "%.60s: communicator %" PRIu64 ", %d ranks: %zu slots in a cycle of %zu calls", path,
+             list->communicator, list->nranks, count, tagc_cycle_length(cycle));
+    if (table->layers->source == TAGC_LAYER_POSITION)
+      snprintf(table->what, sizeof table->what, "no model is known that has slots of these sizes");
+    else
+      snprintf(table->what, sizeof table->what, "%s: confidence %u%%%s", table->layers->what, table->layers->confidence,
+               table->layers->confidence < 50 ? ", ambiguous" : "");
+    snprintf(table->runner_up, sizeof table->runner_up, "%s", table->layers->runner_up);
+  }
+  free(order);
+  if (!made)
+    tagc_map_table_free(table);
+  return made;
+}
+
+/* -- in a terminal ------------------------------------------------------------------------------------------------------ */
+
+/* Which columns have something in them? */
+static void find_columns(const struct tagc_map_table *table, bool has[TAGC_SHARES])
+{
+  for (size_t i = 0; i < table->count; i++)
+    for (int share = 0; share < TAGC_SHARES; share++)
+      has[share] |= table->rows[i].elements[share] > 0;
+}
+
+/* A share in per cent; what there is is never shown as nothing. */
+static void print_share(FILE *file, uint64_t part, uint64_t all)
+{
+  double per_cent = all ? 100.0 * (double)part / (double)all : 0;
+  if (!part)
+    fprintf(file, " %7s", "-");
+  else if (per_cent < 0.1)
+    fprintf(file, " %7s", "<0.1%");
+  else
+    fprintf(file, " %6.1f%%", per_cent);
+}
+
+void tagc_map_print(const struct tagc_map_table *table, FILE *file)
+{
+  bool has[TAGC_SHARES] = {false};
+  char shard[32], all[32];
+  int width = 5;
+  find_columns(table, has);
+  for (size_t i = 0; i < table->count; i++)
+    width = (int)strlen(table->rows[i].name) > width ? (int)strlen(table->rows[i].name) : width;
+  fprintf(file, "%s\n", table->title);
+  if (table->what[0])
+    fprintf(file, "  %s\n", table->what);
+  if (table->runner_up[0])
+    fprintf(file, "  next best: %s\n", table->runner_up);
+  fprintf(file, "\n  %-*s %6s %10s %17s %17s", width, "layer", "alike", "parameters", "elements", "a rank's shard");
+  for (int share = 0; share < TAGC_SHARES; share++)
+    if (has[share])
+      fprintf(file, " %7s", tagc_share_name((enum tagc_share)share));
+  fputc('\n', file);
+  for (size_t i = 0; i < table->count; i++) {
+    const struct tagc_map_row *row = &table->rows[i];
+    char parameters[24] = "?";
+    if (row->layer.count)
+      snprintf(parameters, sizeof parameters, "%zu", row->layer.count);
+    fprintf(file, "  %-*s %6zu %10s %17s %17s", width, row->name, row->times, parameters, tagc_map_number(row->all, all),
+            tagc_map_number(row->shard, shard));
+    for (int share = 0; share < TAGC_SHARES; share++)
+      if (has[share])
+        print_share(file, row->elements[share], row->all);
+    fputc('\n', file);
+  }
+}

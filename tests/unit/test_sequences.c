@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The files of calls in tests/fixtures, recorded of real programs or made by the rules of their frameworks: the cycle of each is found,
+ * and every reduce-scatter in it is the unit, in forward order, that it must be.
+ *
+ * When      A lock has seen a cycle twice, and the first call of the third one; its anchor may be anywhere in the step. So without the
+ *           floor of 256 calls it must be there with the fourth step at the latest, and the slots with it; with the floor, one step
+ *           after it at the latest. What was before the steps (broadcasts, a first step unlike the others) does not count, nor does
+ *           it for the floor of cycles that are no whole step.
+ * Comments  of the files say what must come out: see calls_file.py there.
+ */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layermap/calls.h"
+#include "layermap/evidence.h"
+#include "layermap/text.h"
+#include "tests/unit/tap.h"
+
+enum { MOST = 1024, LONGEST = 400000, FLOOR = 256 };
+
+/* What the comments of a file say. */
+struct expected {
+  size_t step, unit_count, name_count;
+  uint32_t units[MOST];
+  char names[MOST][32];
+};
+
+/* What came out. */
+struct outcome {
+  struct tagc_cycle *cycle;
+  size_t played, locked_at;
+  unsigned locks, reductions, wrong;    /* the latter two of the last step */
+};
+
+/* The words behind "# step", "# units" and "# names". */
+static void read_comment(struct expected *e, char *line)
+{
+  char *rest = NULL, *what = strtok_r(line, " ", &rest);
+  if (!what || strcmp(what, "#") != 0 || !(what = strtok_r(NULL, " ", &rest)))
+    return;
+  for (char *word = strtok_r(NULL, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+    if (strcmp(what, "step") == 0)
+      e->step = (size_t)strtoul(word, NULL, 10);
+    else if (strcmp(what, "units") == 0 && e->unit_count < MOST)
+      e->units[e->unit_count++] = (uint32_t)strtoul(word, NULL, 10);
+    else if (strcmp(what, "names") == 0 && e->name_count < MOST)
+      snprintf(e->names[e->name_count++], sizeof *e->names, "%s", word);
+}
+
+static bool read_expected(struct expected *e, const char *path)
+{
+  struct tagc_complaint complaint;
+  size_t bytes;
+  char *text = tagc_text_load(path, TAGC_CALLS_BYTES, &bytes, &complaint), *rest = NULL;
+  char *copy = text ? malloc(bytes + 1) : NULL;
+  memset(e, 0, sizeof *e);
+  if (copy) {
+    memcpy(copy, text, bytes);
+    copy[bytes] = '\0';
+    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+      read_comment(e, line);
+  }
+  free(copy);
+  free(text);
+  return e->step && e->unit_count && e->unit_count == e->name_count;
+}
+
+/* Call i of the sequence, which goes on and on with its last step. */
+static const struct tagc_signature *call_at(const struct tagc_call_list *list, size_t step, size_t i)
+{
+  return &list->calls[i < list->count ? i : list->count - step + (i - list->count) % step];
+}
+
+/* How many calls come before the steps. */
+static size_t find_beginning(const struct tagc_call_list *list, size_t step)
+{
+  size_t begin = list->count - step;
+  while (begin && tagc_signature_equal(call_at(list, step, begin - 1), call_at(list, step, begin - 1 + step)))
+    begin--;
+  return begin;
+}
+
+/* Plays the sequence until some steps after a lock that stands. */
+static struct outcome play(const struct tagc_call_list *list, const struct expected *e, uint32_t warmup)
+{
+  struct tagc_cycle_options options = {warmup, FLOOR};
+  struct outcome o = {.cycle = tagc_cycle_create(&options)};
+  struct tagc_sighting seen;
+  const size_t least = list->count + 6 * e->step + 2 * FLOOR, most = least + e->step - (least - list->count) % e->step;
+  for (size_t i = 0; i < most; i++) {
+    const struct tagc_signature *call = call_at(list, e->step, i);
+    tagc_cycle_observe(o.cycle, call, &seen);
+    o.played++;
+    if (seen.locked) {
+      o.locks++;
+      o.locked_at = o.played;
+    }
+    if (i < most - e->step || call->collective != TAGC_REDUCE_SCATTER)
+      continue;
+    size_t count;
+    const struct tagc_slot_info *slots = tagc_cycle_slots(o.cycle, &count);
+    const uint32_t unit = e->units[o.reductions++ % e->unit_count];
+    o.wrong += seen.slot < 0 || slots[seen.slot].unit != unit;
+  }
+  return o;
+}
+
+static void test_file(const char *folder, const char *file)
+{
+  static struct expected e;
+  struct tagc_complaint complaint;
+  char path[4096];
+  snprintf(path, sizeof path, "%s/%s", folder, file);
+  struct tagc_call_file *calls = tagc_calls_read(path, &complaint);
+  if (!ok(calls && calls->count == 1 && read_expected(&e, path) && calls->lists[0].count >= e.step, "%s: can be read%s%s", file,
+          calls ? "" : ": ", calls ? "" : complaint.text)) {
+    tagc_calls_free(calls);
+    return;
+  }
+  const struct tagc_call_list *list = &calls->lists[0];
+  const size_t begin = find_beginning(list, e.step);
+  for (uint32_t warmup = 0; warmup < 2; warmup++) {
+    struct outcome o = play(list, &e, warmup);
+    const double steps = ((double)o.locked_at - (double)begin) / (double)e.step;
+    const size_t last = begin + 3 * e.step + 1;
+    const size_t floor = warmup ? FLOOR + e.step + 1 + (tagc_cycle_is_gradients(o.cycle) ? 0 : begin) : 0;
+    ok(o.locked_at && o.locked_at <= (last > floor ? last : floor),
+       "%s, warm-up %u: a cycle of %zu calls is known after %zu, %.2f steps of %zu", file, warmup, tagc_cycle_length(o.cycle),
+       o.locked_at, steps, e.step);
+    ok(o.reductions && !o.wrong, "%s: %u of %u reduce-scatters of a step are not the unit they must be", file, o.wrong, o.reductions);
+    tagc_cycle_destroy(o.cycle);
+  }
+  tagc_calls_free(calls);
+}
+
+static int is_file_of_calls(const struct dirent *entry)
+{
+  const char *end = strrchr(entry->d_name, '.');
+  return end && strcmp(end, ".calls") == 0;
+}
+
+int main(void)
+{
+  const char *top = getenv("abs_top_srcdir");
+  char folder[2048];
+  snprintf(folder, sizeof folder, "%s/tests/fixtures", top ? top : "..");
+  struct dirent **entries;
+  int count = scandir(folder, &entries, is_file_of_calls, alphasort);
+  ok(count >= 25, "%d files of calls in %s", count, folder);
+  for (int i = 0; i < count; i++) {
+    test_file(folder, entries[i]->d_name);
+    free(entries[i]);
+  }
+  if (count >= 0)
+    free(entries);
+  return tap_done();
+}
