@@ -22,6 +22,7 @@ static struct tagc_comm *comm;
 static ncclComm_t handles[RANKS];
 static float *sent, *received;
 static struct tagc_nccl nccl;
+static struct tagc_layers *layers;                      /* of the slot, in place of what the library finds; NULL: as it finds them */
 
 /* ---- the real library --------------------------------------------------------------------------------------------- */
 
@@ -140,6 +141,8 @@ static void set_up(void)
 
 static void tear_down(void)
 {
+  if (comm->layers == layers)
+    comm->layers = NULL;            /* not the library's to free */
   tagc_comm_release(tagc_comm_forget(handles[0]));
   tagc_comm_release(comm);
   ncclCommDestroy(handles[0]);
@@ -147,14 +150,14 @@ static void tear_down(void)
 }
 
 static bool hidden;                                     /* the scalar of the call */
-static struct tagc_layers *layers;                      /* of its slot; NULL: not known */
 
 static ncclResult_t call(void)
 {
   struct tagc_call c = {.entry = TAGC_ENTRY_ncclReduceScatter, .send = sent, .recv = received, .count = N, .type = ncclFloat32,
                         .op = ncclSum, .handle = handles[0], .comm = comm, .nccl = &nccl, .scale = 1, .scale_hidden = hidden};
   ncclResult_t status = tagc_comm_observe(comm, &c);
-  if (layers && comm->slot_count && !comm->layers) {
+  if (layers && comm->slot_count && comm->layers != layers) {
+    tagc_layers_free(comm->layers);
     comm->layers = layers;
     if (!tagc_split_sort(comm))
       return ncclSystemError;
