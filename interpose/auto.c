@@ -214,9 +214,11 @@ static bool survey_gradient(const struct tagc_call *call, const struct tagc_part
               tagc_survey_read(question, comm->device, call->stream, &sample);
   seen = tagc_comms_leave_driver(&comm, 1) && seen && tagc_survey_try(question, &sample, survey);
   tagc_survey_free(&sample);
-  if (packed && tagc_comms_enter_driver(&comm, 1))
-    comm->device->release(comm->device, packed, call->stream);
-  tagc_comms_leave_driver(&comm, 1);
+  if (packed) {
+    if (tagc_comms_enter_driver(&comm, 1))         /* else the stream may be gone */
+      comm->device->release(comm->device, packed, call->stream);
+    tagc_comms_leave_driver(&comm, 1);
+  }
   if (seen && !comm->device->host_reads)
     estimate_costs(comm->device, question, survey);
   if (seen)

@@ -17,8 +17,8 @@
 
 #include "interpose/comm.h"
 
-/* At a lock, with comm->layers: which slots are selected, and which parts of them. Slots that are alike share their parts. False
- * without memory. Where layers are not known nothing happens: slots are selected by their names then. */
+/* At a lock, with comm->layers: which slots are selected, and which parts of them. Slots that are alike share their parts. Once for
+ * each lock. False without memory. Where layers are not known nothing happens: slots are selected by their names then. */
 bool tagc_split_sort(struct tagc_comm *comm);
 
 /* Gives back the parts of slots. */

@@ -107,6 +107,13 @@ tests_unit_test_device_cuda_faults_LDADD = tests/standin/cuda/libcuda.so.1 $(LDA
 tests_unit_test_device_cuda_faults_LDFLAGS = $(to_driver)
 tests_unit_test_device_cuda_threads_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_device_cuda_threads_LDFLAGS = $(to_driver)
+
+# Calls in two parts, on device memory.
+cuda_tests += tests/unit/test_split_cuda
+tests_unit_test_split_cuda_SOURCES = tests/unit/test_split.c
+tests_unit_test_split_cuda_CFLAGS = $(AM_CFLAGS) -DON_DEVICE
+tests_unit_test_split_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_split_cuda_LDFLAGS = $(to_driver)
 endif
 unit_tests += tests/unit/test_device_none
 unit_tests += tests/unit/test_proof

@@ -57,6 +57,27 @@ static void is(const struct tagc_choice *choice, int candidate, enum tagc_reason
      choice->candidate == candidate ? "" : " (no)");
 }
 
+/* A quarter of the slot goes as it is. */
+static void parts(void)
+{
+  struct tagc_slot_question slot = good_slot();
+  struct tagc_survey survey = dense();
+  struct tagc_wire wire = link_of(25e6);
+  slot.whole = slot.shape.n;
+  slot.rest = slot.whole / 4;
+  slot.shape.n -= slot.rest;
+  survey.copy_ns = 0.25;
+  struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, Q4, 0, "three quarters of a gradient on a slow wire");
+  ok(fabs(choice.plain_ns / (20e3 + 4194304 * 40.0) - 1) < 1e-9, "all of it would be sent by its plain call");
+  const double mine = 20e3 + 3 * (1 << 18) * (1 + 40 * (4.125 / 8 + 0.002)), rest = 20e3 + (1 << 20) * 40.0;
+  ok(fabs(choice.ns[Q4] / (mine + rest + 3 * (1 << 20) * 0.25) - 1) < 1e-2, "with q4, the rest and three copies of a shard: %.1f ms",
+     choice.ns[Q4] * 1e-6);
+  survey.copy_ns = 50;
+  choice = tagc_choose(&slot, &survey, &wire);
+  is(&choice, -1, TAGC_REASON_no_faster, "where copies take longer than the wire");
+}
+
 static void wires(void)
 {
   struct tagc_slot_question slot = good_slot();
@@ -272,6 +293,7 @@ static void levels(void)
 int main(void)
 {
   wires();
+  parts();
   edge(1 << 20);                    /* plain: 4 ms */
   edge(100000);
   errors();

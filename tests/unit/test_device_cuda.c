@@ -2,6 +2,8 @@
  * The table of a CUDA device, member by member, on the stand-in for the driver: what its calls mean to memory, streams and the
  * host, and what they do when the driver refuses one. The bits of the codecs are test_dense_cuda's.
  */
+#include <signal.h>
+
 #include "kernels/cuda_device.h"
 #include "tests/unit/cuda_child.h"
 #include "tests/unit/device_life.h"
@@ -135,6 +137,45 @@ static void pinned(void)
     last = memory;
   }
   EXPECT(!tagc_device_host.alloc_pinned(&tagc_device_host, 1));
+}
+
+/* Rows go to where they belong, and nothing else is touched: from the device, from pinned and from managed memory. */
+static void rows(void)
+{
+  enum { ROWS = 7, FROM = 1000, TO = 301, WIDTH = 123 };
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  CUdeviceptr managed;
+  void *pinned;
+  static char sent[ROWS * FROM], got[ROWS * TO];
+  MUST(cuMemAllocManaged(&managed, sizeof sent, CU_MEM_ATTACH_GLOBAL));
+  MUST(cuMemAllocHost_v2(&pinned, sizeof sent));
+  char *from[] = {d->alloc(d, sizeof sent, stream), (char *)(uintptr_t)managed, pinned}, *to = d->alloc(d, sizeof got, stream);
+  for (size_t i = 0; i < sizeof sent; i++)
+    sent[i] = (char)(i % 251);
+  for (int kind = 0; kind < 3; kind++)
+    for (size_t count = 1; count <= ROWS; count += ROWS - 1) {
+      EXPECT(from[kind] && to && d->put(d, from[kind], sent, sizeof sent, stream) && d->clear(d, to, sizeof got, stream));
+      EXPECT(d->copy(d, to + 3, TO, from[kind] + 11, FROM, WIDTH, count, stream) && d->get(d, got, to, sizeof got, stream));
+      for (size_t i = 0; i < sizeof got; i++) {
+        const size_t row = i / TO, at = i % TO - 3;
+        EXPECT(got[i] == (i >= 3 && at < WIDTH && row < count ? sent[row * FROM + 11 + at] : 0));
+      }
+    }
+}
+
+/* The order of each row counts: another stream works on one of them. */
+static void rows_out_of_order(void)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream a = device_stream(CU_STREAM_NON_BLOCKING), b = device_stream(CU_STREAM_NON_BLOCKING);
+  char *memory = d->alloc(d, 10 * KIB, a);
+  wait_for(a);
+  EXPECT(memory && d->clear(d, memory + 2 * KIB + 50, 10, b) && d->copy(d, memory + 5 * KIB, KIB, memory, KIB, 50, 5, a));
+  fprintf(stderr, "between rows: good\n");
+  (void)d->copy(d, memory + 5 * KIB, KIB, memory, KIB, 51, 5, a);
 }
 
 /* The host's side may be reused at once, whatever the size, and what is under way is not overwritten. */
@@ -421,6 +462,10 @@ int main(void)
   lives("CUDA_STANDIN_DEVICES=4", peers, "the devices that are used may access the pools of one another");
   lives("CUDA_STANDIN_DEVICES=2", reaches, "which buffers kernels can work on");
   lives("", pinned, "pinned memory");
+  lives("CUDA_STANDIN_LAZY=1", rows, "copies of rows");
+  lives("CUDA_STANDIN_PITCH=400", rows, "a driver that refuses rows so far apart copies each by itself");
+  ok(child_run("", rows_out_of_order) == 128 + SIGABRT && strstr(child_said, "between rows: good") &&
+     strstr(child_said, "cuMemcpy2DAsync"), "copies of rows that are not in order with work on one of them are found");
   lives("CUDA_STANDIN_LAZY=1", staged, "copies from the host, which may write there again");
   lives("CUDA_STANDIN_LAZY=1", tallies, "tallies are read late, one call after the other");
   lives("CUDA_STANDIN_LAZY=1", tallies_again, "tallies that are given back, and used again");

@@ -293,6 +293,15 @@ static void same_error(void)
     EXPECT(!d->fence_make(d) && !d->alloc(d, 1, NULL));
 }
 
+static void rows_fail(void)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  char *memory = d->alloc(d, 3000, NULL);
+  EXPECT(memory && !d->copy(d, memory, 500, memory + 1500, 500, 100, 3, NULL));
+  EXPECT(!d->copy(d, memory, 500, memory + 1500, 500, 100, 1, NULL));
+}
+
 static void ended(void)
 {
   const struct tagc_device *d = life_device(0);
@@ -327,6 +336,9 @@ static void check_faults(void)
        "cuEventCreate: CUDA_ERROR_OUT_OF_MEMORY (2)|cuMemAllocFromPoolAsync: CUDA_ERROR_OUT_OF_MEMORY (2)",
        "an error of two calls is told twice");
   says("CUDA_STANDIN_FAULT=event:12", unsure, "cuEventRecord: CUDA_ERROR_OUT_OF_MEMORY (2)", "counts of which no event tells");
+  says("CUDA_STANDIN_FAULT=copy:1+", rows_fail, "cuMemcpy2DAsync: CUDA_ERROR_UNKNOWN (999)|cuMemcpyAsync: CUDA_ERROR_UNKNOWN (999)",
+       "copies of rows that fail");
+  says("CUDA_STANDIN_FAULT=copy:1+=1", rows_fail, "cuMemcpyAsync: CUDA_ERROR_INVALID_VALUE (1)", "and that are refused");
   lives("CUDA_STANDIN_FAULT=copy:4+=4", ended, "at the driver's end nothing is said");
 }
 
@@ -341,6 +353,7 @@ static void use_all(struct life *life, const struct sim *sim)
   bool answer;
   EXPECT(!has_layout(d) && !d->alloc(d, 1, NULL) && !d->alloc_pinned(d, 1) && !d->fence_make(d) && !d->tally_make(d, NULL));
   EXPECT(!d->clear(d, r->told, 8, NULL) && !d->put(d, r->told, &word, 8, NULL) && !d->get(d, &word, r->told, 8, NULL));
+  EXPECT(!d->copy(d, r->told, 8, r->told + 1, 8, 8, 1, NULL));
   EXPECT(!d->fence_set(d, r->fence, NULL) && !d->fence_wait(d, r->fence, NULL));
   EXPECT(!d->encode(d, life->codec, &r->job, NULL) && !d->decode(d, life->codec, &r->job, NULL));
   EXPECT(!d->flush(d, &r->job, r->flushed, NULL) && !d->tell(d, &r->job, r->told, NULL) && !d->settle(d, &r->job, NULL, NULL));

@@ -12,6 +12,7 @@
 #include "interpose/group.h"
 #include "interpose/launch.h"
 #include "interpose/library.h"
+#include "interpose/split.h"
 #include "kernels/residual.h"
 #include "tests/unit/tap.h"
 
@@ -207,6 +208,90 @@ static void in_progress(void)
   async_failure = ncclUnhandledCudaError;
   ok(call(TAGC_COMPRESS) == ncclUnhandledCudaError && untouched() && ends == 1,
      "one that fails later ends the call with its error");
+}
+
+/* ---- calls of which a part is compressed ---------------------------------------------------------------------------------- */
+
+enum { REST = N / 5 };              /* the first elements of each shard */
+
+static struct tagc_device copying;
+static int copies, fail_copy;
+
+static bool copy(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                 size_t rows, void *stream)
+{
+  return ++copies != fail_copy && tagc_device_host.copy(self, to, to_pitch, from, from_pitch, width, rows, stream);
+}
+
+static void set_up_parts(void)
+{
+  static const struct tagc_parameter parameters[] = {{.rows = REST, .columns = RANKS}, {.rows = N - REST, .columns = RANKS}};
+  static const struct tagc_member members[] = {{&parameters[0], 0}, {&parameters[1], 0}};
+  static const bool is_selected[] = {false, true};
+  const struct tagc_layer layer = {.members = members, .count = 2, .layout = TAGC_LAYOUT_ZERO3, .element_bytes = sizeof(float)};
+  struct tagc_job job = {0};
+  struct tagc_split split;
+  set_up();
+  struct tagc_slot *slot = comm->slots;
+  slot->parts = tagc_parts_create(&layer, RANKS, is_selected);
+  slot->owns_parts = true;
+  slot->shard = N;
+  slot->shape.n = N - REST;
+  slot->shape.keep_ppm = 150000;    /* enough for a sketch again */
+  if (!slot->parts || slot->parts->selected != N - REST || !slot->codec->layout(&slot->shape, &slot->layout))
+    exit(1);
+  job.shape = slot->shape;
+  job.layout = slot->layout;
+  comm->device->release(comm->device, comm->workspace, NULL);
+  comm->workspace = comm->device->alloc(comm->device, tagc_split_carve(&split, slot, NULL) + tagc_job_carve(&job, NULL) +
+                                                        sizeof(float) * N * RANKS, NULL);
+  copying = tagc_device_host;
+  copying.copy = copy;
+  comm->device = &copying;
+}
+
+/* The rest comes out as the real library leaves it: zeros. */
+static bool is_own_part(void)
+{
+  for (size_t i = 0; i < N; i++)
+    if (received[i] != (i < REST ? 0 : sent[i]))
+      return false;
+  return true;
+}
+
+static void parts(void)
+{
+  enum { PACKING = 2, ALL = 4 };
+  set_up_parts();
+  const struct tagc_slot *slot = comm->slots;
+  prepare(0, ncclSuccess, true);
+  copies = 0;
+  ok(call(TAGC_COMPRESS) == ncclSuccess && is_own_part() && copies == ALL && scatters == 2 && ends == 2,
+     "a call of which a part is compressed: one reduce-scatter and %d copies more, and no group", ALL);
+  ok(comm->ledger->rows[0].raw_bytes == sizeof(float) * N * RANKS, "its whole buffer counts");
+  for (fail_copy = 1; fail_copy <= ALL; fail_copy++) {
+    for (enum tagc_action action = TAGC_COMPRESS; action <= TAGC_FLUSH; action++) {
+      const bool packing = fail_copy <= PACKING, lost = !packing && action == TAGC_COMPRESS;
+      const uint64_t before = dropped();
+      prepare(0, ncclSuccess, true);
+      copies = 0;
+      const ncclResult_t status = call(action);
+      ok(status == ncclUnhandledCudaError && slot->dirty && slot->residual_empty == lost && dropped() == before + lost &&
+         (!packing || (untouched() && ends == 0)), "copy %d of a %s fails: the call does%s", fail_copy,
+         action == TAGC_FLUSH ? "flush" : "compressed call",
+         packing ? ", nothing is sent, and the residual is kept" : lost ? ", and its residual is given up" : ", and its residual is kept");
+    }
+  }
+  fail_copy = 0;
+  for (int at = 1; at <= 2; at++) {
+    prepare(at, ncclSystemError, true);
+    ok(call(TAGC_COMPRESS) == ncclSystemError && untouched() && slot->residual_empty == (at == 2), "exchange %d of it fails", at);
+  }
+  prepare(0, ncclSuccess, true);
+  ok(call(TAGC_FLUSH) == ncclSuccess && scatters == 2 && ends == 1 && slot->residual_empty && !slot->dirty,
+     "a flush of it: two reduce-scatters of one group");
+  comm->device = &tagc_device_host;
+  tear_down();
 }
 
 /* ---- aborts ----------------------------------------------------------------------------------------------------------- */
@@ -481,6 +566,7 @@ int main(void)
   failed_flush();
   in_progress();
   tear_down();
+  parts();
   aborts();
   abort_of_one();
   launches();

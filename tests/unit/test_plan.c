@@ -295,6 +295,39 @@ static void weights(void)
      "the residual is of the other hosts' shards alone: one, not seven");
 }
 
+/* A slot of which a part is selected: what goes beside the payload counts. A fully sharded block of twelve parts, eight of them MLP. */
+static void parts(void)
+{
+  const struct tagc_codec *q4 = tagc_codec_find("q4"), *q8 = tagc_codec_find("q8");
+  struct tagc_slot_question flat = ask_on(4, 1, false, q4), two = ask_on(2, 4, true, q4);
+  struct tagc_layout layout;
+  uint64_t bytes;
+  flat.whole = two.whole = flat.shape.n;
+  flat.shape.n = two.shape.n = flat.whole / 12 * 8;
+  flat.rest = two.rest = flat.whole - flat.shape.n;
+  ok(tagc_plan_slot(&flat, &layout, &bytes) == TAGC_REASON_compressed, "two thirds of a slot: worth it");
+  ok(tagc_plan_traffic(&flat, &layout).inside + tagc_plan_traffic(&flat, &layout).between == 3 * (layout.message_bytes + 4 * flat.rest) &&
+     tagc_plan_plain_traffic(&flat).between == 3 * 4 * flat.whole, "payload and rest are sent to each of the others");
+  ok(tagc_plan_slot(&two, &layout, &bytes) == TAGC_REASON_compressed &&
+     tagc_plan_traffic(&two, &layout).between == layout.message_bytes + 4 * two.rest &&
+     tagc_plan_traffic(&two, &layout).inside == UINT64_C(3) * 2 * 4 * two.whole, "in two levels inside a host all is summed plainly");
+  flat.codec = q8;
+  flat.shape.dtype = TAGC_FLOAT16;
+  flat.rest = flat.whole * 3 / 5;   /* some shard has nothing else: packed ones are longer together than a whole one */
+  ok(tagc_plan_slot(&flat, &layout, &bytes) == TAGC_REASON_compressed, "packed shards with little of either part in some: still worth it");
+  flat.rest = flat.whole * 7 / 10;
+  ok(tagc_plan_slot(&flat, &layout, &bytes) == TAGC_REASON_no_gain, "with more of it: no gain");
+  flat.sorted = true;
+  flat.selection = TAGC_SELECT_NONE;
+  ok(tagc_plan_slot(&flat, &layout, &bytes) == TAGC_REASON_unselected, "nothing selected of what is known to be in it");
+  flat.options = &options;
+  options.layers = "block.7";
+  flat.selection = TAGC_SELECT_SOME;
+  ok(tagc_plan_slot_gate(&flat) == TAGC_REASON_compressed, "what is known to be in it counts, and not the name");
+  flat.sorted = false;
+  ok(tagc_plan_slot_gate(&flat) == TAGC_REASON_unselected, "else the name does");
+}
+
 /* The promise of two levels, in numbers. */
 static void promise(void)
 {
@@ -343,6 +376,7 @@ int main(void)
   slots();
   scopes();
   weights();
+  parts();
   promise();
   never_more();
   return tap_done();

@@ -5,6 +5,8 @@
  * What is selected must come out, bit for bit, as it does where nothing else is in the buffer: a second communicator calls with what the
  * test has packed, by its own way of packing. What is not must be the exact sum: it holds small integers. Both in plain windows, in
  * compressed ones, and when what was left of these is flushed between them.
+ *
+ * With ON_DEVICE it is test_split_cuda: the same on the stand-in for NCCL that works on device memory, with a GPU for each rank.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,9 @@
 #include "interpose/split.h"
 #include "kernels/codec_bits.h"
 #include "tests/unit/tap.h"
+#ifdef ON_DEVICE
+#include "tests/standin/cuda/device.h"
+#endif
 
 enum { MEMBERS = 5, MOST_RANKS = 4, STEPS = 13, ROOM = 40000 };
 
@@ -56,7 +61,9 @@ struct world {
     int rank;
     struct tagc_comm *comm;
     ncclRedOp_t op;
-    uint8_t *send, *recv, *out;     /* out: what came of all steps */
+    void *stream;
+    uint8_t *send, *recv;           /* of the device */
+    uint8_t *host, *out;            /* what is sent, and what came of all steps */
     ncclResult_t status;
     uint64_t compressed, flushed;
     enum tagc_reason verdict;
@@ -119,16 +126,18 @@ static float value(int rank, int step, size_t at)
   return ((float)(h & 0xffff) - 32768) / (h >> 16 & 15 ? 1048576 : 32768);
 }
 
-static void fill(struct rank *r, int step)
+static bool fill(struct rank *r, int step)
 {
   const struct world *w = r->world;
   const struct case_ *c = w->c;
-  memset(r->send, 0, (size_t)c->nranks * w->n * tagc_dtype_size(c->dtype));
+  const size_t bytes = (size_t)c->nranks * w->n * tagc_dtype_size(c->dtype);
+  memset(r->host, 0, bytes);
   for (size_t at = 0; at < map.n * (size_t)c->nranks; at++)
     if (!w->packed)
-      tagc_store(r->send, at, c->dtype, value(r->rank, step, at));
+      tagc_store(r->host, at, c->dtype, value(r->rank, step, at));
     else if (map.is_selected[at])
-      tagc_store(r->send, at / map.n * w->n + map.place[at], c->dtype, value(r->rank, step, at));
+      tagc_store(r->host, at / map.n * w->n + map.place[at], c->dtype, value(r->rank, step, at));
+  return r->comm->device->put(r->comm->device, r->send, r->host, bytes, r->stream);
 }
 
 static float scale_of(int rank) { return rank % 2 ? 2.0f : 0.5f; }
@@ -144,8 +153,10 @@ static float rest_sum(const struct case_ *c, int step, size_t at)
 
 /* ---- a communicator --------------------------------------------------------------------------------------------------- */
 
+/* In place of what was found. */
 static void know_layers(struct rank *r)
 {
+  tagc_layers_free(r->comm->layers);
   r->comm->slots[0].codec = r->world->c->codec;
   r->comm->layers = &r->world->layers;
   if (!tagc_split_sort(r->comm))
@@ -160,23 +171,37 @@ static void step(struct rank *r, int number)
   struct tagc_call call = {
     .entry = TAGC_ENTRY_ncclReduceScatter, .send = r->send, .recv = c->in_place ? r->send + (size_t)r->rank * bytes : r->recv,
     .count = w->n, .type = types[c->dtype], .op = r->op, .op_kind = c->op, .handle = w->handles[r->rank], .comm = r->comm,
-    .nccl = r->comm->nccl, .scale = c->op == TAGC_OP_PREMULSUM ? scale_of(r->rank) : 1,
+    .stream = r->stream, .nccl = r->comm->nccl, .scale = c->op == TAGC_OP_PREMULSUM ? scale_of(r->rank) : 1,
   };
-  fill(r, number);
-  memset(r->recv, 0xff, bytes);
-  r->status = tagc_comm_observe(r->comm, &call);
-  if (r->status == ncclSuccess && r->comm->slot_count && !r->comm->layers)
+  const struct tagc_device *d = r->comm->device;
+  memset(r->out + (size_t)number * bytes, 0xff, bytes);
+  r->status = fill(r, number) && d->put(d, r->recv, r->out + (size_t)number * bytes, bytes, r->stream) ? tagc_comm_observe(r->comm, &call)
+                                                                                                        : ncclUnhandledCudaError;
+  if (r->status == ncclSuccess && r->comm->slot_count && r->comm->layers != &r->world->layers)
     know_layers(r);
   if (r->status == ncclSuccess)
     r->status = tagc_launch_run(&call, 1, false);
-  memcpy(r->out + (size_t)number * bytes, call.recv, bytes);
+  if (!d->get(d, r->out + (size_t)number * bytes, call.recv, bytes, r->stream))
+    r->status = ncclUnhandledCudaError;
 }
 
 static void *run(void *argument)
 {
   struct rank *r = argument;
+  const struct tagc_device *d = r->comm->device;
+  const size_t bytes = r->world->n * tagc_dtype_size(r->world->c->dtype);
+#ifdef ON_DEVICE
+  device_open(r->rank);
+  r->stream = device_stream(CU_STREAM_NON_BLOCKING);
+#endif
+  r->send = d->alloc(d, (size_t)r->world->c->nranks * bytes, r->stream);
+  r->recv = d->alloc(d, bytes, r->stream);
+  if (!r->send || !r->recv)
+    r->status = ncclSystemError;
   for (int i = 0; i < STEPS && r->status == ncclSuccess; i++)
     step(r, i);
+  d->release(d, r->send, r->stream);
+  d->release(d, r->recv, r->stream);
   return NULL;
 }
 
@@ -193,8 +218,7 @@ static void begin_rank(struct world *w, int rank)
     exit(1);
   r->comm->agreed = true;
   r->comm->host = (uint32_t)(rank / c->local);
-  r->send = malloc((size_t)c->nranks * bytes);
-  r->recv = malloc(bytes);
+  r->host = malloc((size_t)c->nranks * bytes);
   r->out = malloc(STEPS * bytes);
   tagc_store(stored, 0, c->dtype, scalar);
   if (c->op == TAGC_OP_PREMULSUM &&
@@ -226,6 +250,8 @@ static void play(struct world *w)
     r->flushed = row->reasons[TAGC_REASON_flushed];
     r->verdict = r->comm->slot_count ? r->comm->slots[0].verdict : TAGC_REASON_learning;
     r->in_two_levels = r->comm->scope.two_levels;
+    if (r->comm->layers == &w->layers)
+      r->comm->layers = NULL;
     tagc_comm_release(tagc_comm_forget(w->handles[rank]));
   }
   for (int rank = 0; rank < c->nranks; rank++)
@@ -237,8 +263,7 @@ static void play(struct world *w)
 static void end(struct world *w)
 {
   for (int rank = 0; rank < w->c->nranks; rank++) {
-    free(w->ranks[rank].send);
-    free(w->ranks[rank].recv);
+    free(w->ranks[rank].host);
     free(w->ranks[rank].out);
   }
 }
@@ -289,17 +314,22 @@ static bool try(const struct case_ *c, uint64_t *compressed, uint64_t *flushed)
   return good;
 }
 
-/* In two levels everything sends less between hosts, and so some call of every row is compressed. */
-static void codecs(void)
+/* In two levels everything sends less between hosts, and so some call of every row is compressed. GPUs are played slowly: each codec
+ * gets one type and one reduction there. */
+static void codecs(bool all)
 {
   static const char *const ops[] = {"sum", "average", "pre-multiplied sum"}, *const names[] = {"fp32", "fp16", "bf16"};
   static const enum tagc_layout_kind layouts[] = {TAGC_LAYOUT_FSDP2, TAGC_LAYOUT_FSDP1, TAGC_LAYOUT_ZERO3};
   int number = 0;
   for (int i = 0; tagc_codecs[i]; i++)
     for (enum tagc_dtype dtype = TAGC_FLOAT32; dtype <= TAGC_BFLOAT16; dtype++) {
+      if (!all && (int)dtype != i % 3)
+        continue;
       uint64_t compressed = 0, flushed = 0;
       bool good = true;
       for (enum tagc_op op = TAGC_OP_SUM; op <= TAGC_OP_PREMULSUM; op++, number++) {
+        if (!all && (int)op != (i + 1) % 3)
+          continue;
         const struct case_ flat = {tagc_codecs[i], layouts[number % 3], dtype, op, op == TAGC_OP_AVG ? 4 : 2 + number % 2, 1, number % 2};
         const struct case_ levels = {tagc_codecs[i], layouts[(number + 1) % 3], dtype, op, 4, 2, number / 2 % 2};
         good &= try(&flat, &compressed, &flushed) && try(&levels, &compressed, &flushed);
@@ -313,8 +343,31 @@ static void codecs(void)
     }
 }
 
-int main(void)
+#ifdef ON_DEVICE
+/* Begins again, beside the stand-ins for device memory. */
+static void change_libraries(char **argv)
 {
+  char self[4000], path[9000];
+  const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (getenv("CUDA_STANDIN_DEVICES") || length < 0)
+    return;
+  self[length] = '\0';
+  for (int up = 0; up < 2; up++)
+    *strrchr(self, '/') = '\0';
+  snprintf(path, sizeof path, "%s/standin/device:%s/standin/cuda", self, self);
+  setenv("LD_LIBRARY_PATH", path, 1);
+  setenv("CUDA_STANDIN_DEVICES", "4", 1);
+  execv("/proc/self/exe", argv);
+  exit(1);
+}
+#endif
+
+int main(int argc, char **argv)
+{
+  (void)argc, (void)argv;
+#ifdef ON_DEVICE
+  change_libraries(argv);
+#endif
   setenv("TAGC_MODE", "ab", 1);
   setenv("TAGC_AB", "2", 1);
   setenv("TAGC_MIN_BYTES", "0", 1);
@@ -331,6 +384,10 @@ int main(void)
     members[i] = (struct tagc_member){&parameters[i], 0};
   if (!tagc_library_start())
     return 1;
-  codecs();
+#ifdef ON_DEVICE
+  codecs(false);
+#else
+  codecs(true);
+#endif
   return tap_done();
 }

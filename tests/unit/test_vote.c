@@ -11,6 +11,7 @@
 #include "interpose/comm.h"
 #include "interpose/launch.h"
 #include "interpose/library.h"
+#include "interpose/split.h"
 #include "tests/unit/fake_nccl.h"
 #include "tests/unit/tap.h"
 
@@ -21,6 +22,7 @@ static struct tagc_comm *comm;
 static ncclComm_t handles[RANKS];
 static float *sent, *received;
 static struct tagc_nccl nccl;
+static struct tagc_layers *layers;                      /* of the slot, in place of what the library finds; NULL: as it finds them */
 
 /* ---- the real library --------------------------------------------------------------------------------------------- */
 
@@ -139,6 +141,8 @@ static void set_up(void)
 
 static void tear_down(void)
 {
+  if (comm->layers == layers)
+    comm->layers = NULL;            /* not the library's to free */
   tagc_comm_release(tagc_comm_forget(handles[0]));
   tagc_comm_release(comm);
   ncclCommDestroy(handles[0]);
@@ -152,6 +156,12 @@ static ncclResult_t call(void)
   struct tagc_call c = {.entry = TAGC_ENTRY_ncclReduceScatter, .send = sent, .recv = received, .count = N, .type = ncclFloat32,
                         .op = ncclSum, .handle = handles[0], .comm = comm, .nccl = &nccl, .scale = 1, .scale_hidden = hidden};
   ncclResult_t status = tagc_comm_observe(comm, &c);
+  if (layers && comm->slot_count && comm->layers != layers) {
+    tagc_layers_free(comm->layers);
+    comm->layers = layers;
+    if (!tagc_split_sort(comm))
+      return ncclSystemError;
+  }
   return status == ncclSuccess ? tagc_launch_run(&c, 1, false) : status;
 }
 
@@ -395,6 +405,71 @@ static void denser(void)
   free(rows);
 }
 
+/* ---- slots of which a part is selected --------------------------------------------------------------------------------- */
+
+static void selects_others(int meeting, int64_t *words)
+{
+  if (meeting == 2)
+    words[5]--;
+}
+
+static bool copy_late(const struct tagc_device *self, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                      size_t rows, void *stream)
+{
+  take(20e6);
+  return tagc_device_host.copy(self, to, to_pitch, from, from_pitch, width, rows, stream);
+}
+
+/* A fifth of each shard, at its beginning, is left out by TAGC_SKIP. */
+static void parts(void)
+{
+  static const struct tagc_parameter parameters[] = {{.name = "norm.weight", .kinds = TAGC_KIND_NORM, .rows = N / 5, .columns = RANKS},
+                                                     {.name = "mlp.weight", .kinds = TAGC_KIND_MLP, .rows = N / 5 * 4, .columns = RANKS}};
+  static const struct tagc_member members[] = {{&parameters[0], 0}, {&parameters[1], 0}};
+  static struct tagc_layer layer = {.name = "block.0", .members = members, .count = 2, .layout = TAGC_LAYOUT_ZERO3, .element_bytes = 4};
+  static struct tagc_layers known = {.layers = &layer, .count = 1};
+  const float usual = sent[7];
+  layers = &known;
+  set_up();
+  sent[7] = __builtin_nanf("");
+  ok(calls(VOTE) == ncclSuccess && meetings == 3 && slot()->verdict == TAGC_REASON_compressed && slot()->parts &&
+     slot()->shape.n == N / 5 * 4 && slot()->survey.copy_ns > 0, "a part of the slot is selected, and looked at: NaN elsewhere is not seen");
+  const int before = plains;
+  sent[7] = usual;
+  ok(call() == ncclSuccess && plains == before + 1 && plain_from != sent, "the rest goes by a reduce-scatter of its own");
+  tear_down();
+
+  set_up();
+  other_rank = selects_others;
+  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_layers), "the other rank selects something else: plain");
+  tear_down();
+
+  set_up();
+  device.copy = copy_late;
+  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_no_faster), "copies that take long: plain");
+  tear_down();
+
+  layer.element_bytes = 4;
+  layer.layout = TAGC_LAYOUT_MEGATRON;             /* whose shards are longer */
+  set_up();
+  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_unselected) && !slot()->parts, "members that do not fill the buffer: plain");
+  tear_down();
+
+  layer.layout = TAGC_LAYOUT_ZERO3;
+  layer.members = members + 1;
+  layer.count = 1;
+  set_up();
+  ok(calls(VOTE) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && !slot()->parts && slot()->shape.n == N,
+     "all that is in it is selected: as a whole");
+  tear_down();
+
+  layer.members = members;
+  set_up();
+  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_unselected), "nothing is: plain");
+  tear_down();
+  layer.count = 2;
+}
+
 /* ---- what goes wrong here --------------------------------------------------------------------------------------------- */
 
 static void memory(void)
@@ -617,6 +692,7 @@ int main(void)
   setenv("TAGC_WARMUP", "0", 1);
   setenv("TAGC_ASSUME", "gradients", 1);
   setenv("TAGC_REPORT", "0", 1);
+  setenv("TAGC_SKIP", "norm", 1);
   sent = malloc(sizeof(float) * N * RANKS);
   received = malloc(sizeof(float) * N);
   for (size_t i = 0; i < (size_t)N * RANKS; i++)
@@ -627,6 +703,9 @@ int main(void)
   denser();
   barred();
   memory();
+  parts();
+  memory();                         /* with a part of the slot selected */
+  layers = NULL;
   failures();
   aborts();
   free(sent);

@@ -52,7 +52,7 @@ static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDat
   if (type != ncclInt64)
     return ncclSuccess;
   int64_t *words = to;
-  if (count == HOSTS + RANKS) {     /* the one about hosts */
+  if (count == HOSTS + RANKS && words[TOGETHER_NEGATED] < 0) {     /* the one about hosts; a verdict is not negative */
     for (int r = 1; r < RANKS; r++)
       words[HOSTS + r] = host_of[r];
     if (others_say)
