@@ -29,6 +29,7 @@ libtagc_a_SOURCES += \
   interpose/topology.c interpose/topology.h \
   interpose/probe.c interpose/probe.h \
   interpose/ranges.c interpose/ranges.h \
+  interpose/record.c interpose/record.h \
   interpose/real.c interpose/real.h interpose/hook.h \
   interpose/report.c \
   interpose/thread.c interpose/thread.h \

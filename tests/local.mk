@@ -251,6 +251,11 @@ dist_check_SCRIPTS += tests/e2e/bench.test tests/e2e/dump.test
 TESTS += tests/e2e/bench.test tests/e2e/dump.test
 check_PROGRAMS += tests/e2e/dump
 
+# Files of the calls that a program makes.
+dist_check_SCRIPTS += tests/e2e/calls.test
+TESTS += tests/e2e/calls.test
+check_PROGRAMS += tests/e2e/calls tests/e2e/many_calls
+
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
 rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
@@ -386,6 +391,7 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/ctypes.test \
   tests/e2e/dlsym.test \
   tests/e2e/doctor.test \
+  tests/e2e/calls.test \
   tests/e2e/dump.test \
   tests/e2e/faults_system.test \
   tests/e2e/levels.test \
