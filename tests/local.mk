@@ -251,6 +251,11 @@ dist_check_SCRIPTS += tests/e2e/bench.test tests/e2e/dump.test
 TESTS += tests/e2e/bench.test tests/e2e/dump.test
 check_PROGRAMS += tests/e2e/dump
 
+# Changed steps, with gradients that say whose they are.
+dist_check_SCRIPTS += tests/e2e/signatures.test
+TESTS += tests/e2e/signatures.test
+check_PROGRAMS += tests/e2e/signatures
+
 # Files of the calls that a program makes.
 dist_check_SCRIPTS += tests/e2e/calls.test
 TESTS += tests/e2e/calls.test
@@ -392,6 +397,7 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/dlsym.test \
   tests/e2e/doctor.test \
   tests/e2e/calls.test \
+  tests/e2e/signatures.test \
   tests/e2e/dump.test \
   tests/e2e/faults_system.test \
   tests/e2e/levels.test \
