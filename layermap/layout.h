@@ -33,7 +33,8 @@ struct tagc_member {
   int32_t block;                    /* of its place; -1: none */
 };
 
-/* Elements of one shard. element_bytes: of the type that the layout was made for (fsdp1_aligned); 4, 2. */
+/* Elements of one shard; UINT64_MAX: more than can be counted. element_bytes: of the type that the layout was made for, which is that of
+ * the parameters in forward and backward (fsdp1_aligned); 4, 2. */
 uint64_t tagc_layout_shard(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, int nranks,
                            size_t element_bytes);
 
@@ -46,8 +47,8 @@ struct tagc_segment {
 /* Are the shards all alike, but for where padding is? */
 bool tagc_layout_is_uniform(enum tagc_layout_kind layout);
 
-/* Calls `visit` for the segments of shard `shard` in their order; they cover it without gaps. Stops, and gives false, where
- * `visit` gives false. */
+/* Calls `visit` for the segments of shard `shard` in their order; they cover it without gaps. Padding between two members may come in
+ * two segments. Stops, and gives false, where `visit` gives false (or what cannot be counted is to be walked). */
 bool tagc_layout_walk(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, int nranks,
                       size_t element_bytes, int shard, bool (*visit)(const struct tagc_segment *segment, void *data), void *data);
 

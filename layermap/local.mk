@@ -2,8 +2,18 @@
 libtagc_a_SOURCES += \
   layermap/cycle.c layermap/cycle.h \
   layermap/evidence.c layermap/evidence.h \
+  layermap/families.c layermap/families.h \
+  layermap/kinds.c \
+  layermap/layers.c layermap/layers.h \
+  layermap/layout.c layermap/layout.h \
+  layermap/match.c layermap/match.h \
+  layermap/model.c layermap/model.h \
   layermap/pattern.c layermap/pattern.h \
+  layermap/prior.c layermap/prior.h \
+  layermap/search.h layermap/search_blocks.c layermap/search_outside.c \
   layermap/select.c layermap/select.h \
+  layermap/shapes.c layermap/shapes.h \
+  layermap/solve.c layermap/solve.h \
   layermap/units.c layermap/units.h
 libtagc_a_SOURCES += layermap/text.c layermap/text.h layermap/complaint.h
 libtagc_a_SOURCES += layermap/calls.c layermap/calls.h

@@ -19,8 +19,9 @@
 #include <stdint.h>
 
 /* What a parameter is for. Several may hold: the bias of a norm in a block is TAGC_KIND_NORM | TAGC_KIND_BIAS; the bias of a
- * query projection TAGC_KIND_ATTN | TAGC_KIND_BIAS; a router is TAGC_KIND_EXPERT. A norm inside attention (of queries and keys) is
- * TAGC_KIND_ATTN | TAGC_KIND_NORM. What nobody knows has none. */
+ * query projection TAGC_KIND_ATTN | TAGC_KIND_BIAS. A norm inside attention (of queries and keys) is TAGC_KIND_ATTN | TAGC_KIND_NORM.
+ * The matrices of experts, shared ones too, are TAGC_KIND_MLP | TAGC_KIND_EXPERT; a router is TAGC_KIND_EXPERT. Embeddings are those of
+ * tokens, positions, types and patches. What nobody knows has none. */
 enum tagc_kind {
   TAGC_KIND_ATTN = 1, TAGC_KIND_MLP = 2, TAGC_KIND_EMBED = 4, TAGC_KIND_HEAD = 8, TAGC_KIND_NORM = 16, TAGC_KIND_BIAS = 32,
   TAGC_KIND_EXPERT = 64
@@ -29,9 +30,11 @@ enum tagc_kind {
 /* The longest names, with the byte that ends them. */
 enum { TAGC_PARAMETER_NAME = 64, TAGC_UNIT_NAME = 32 };
 
-/* More than that no model has, and no map file may: 2^48 elements a parameter, 2^56 a unit, so that sums never overflow. */
+/* More than that no model has, and no map file may: parameters of all units together, units or places, elements of a parameter, of
+ * a unit: so that sums never overflow. */
 enum { TAGC_MODEL_PARAMETERS = 65536, TAGC_MODEL_PLACES = 16383 };
 #define TAGC_PARAMETER_ELEMENTS (UINT64_C(1) << 48)
+#define TAGC_UNIT_ELEMENTS (UINT64_C(1) << 56)
 
 struct tagc_parameter {
   char name[TAGC_PARAMETER_NAME];   /* in its unit: "attn.q.weight", "mlp.up.weight", "embed.weight", "norm.weight" */
@@ -43,6 +46,7 @@ struct tagc_unit {
   char name[TAGC_UNIT_NAME];        /* "block", "embed", "head", ...: of a block without its number */
   struct tagc_parameter *parameters;   /* in the order in which the framework registers them */
   size_t count;
+  uint64_t elements;                /* so many as were added; tagc_unit_elements() counts them */
 };
 
 struct tagc_model_place {
@@ -56,6 +60,7 @@ struct tagc_model {
   size_t unit_count;
   struct tagc_model_place *places;  /* in forward order */
   size_t place_count;
+  size_t parameter_count;           /* of all units */
 };
 
 /* An empty model; NULL without memory. */
@@ -68,7 +73,7 @@ bool tagc_model_add_unit(struct tagc_model *model, const char *name);
 bool tagc_model_add_parameter(struct tagc_model *model, const char *name, uint32_t kinds, uint64_t rows, uint64_t columns);
 bool tagc_model_add_place(struct tagc_model *model, uint32_t unit, int32_t block);
 
-/* Elements of a unit, and of the whole model. */
+/* Elements of a unit, and of the whole model in all its places (UINT64_MAX: at least so many). */
 uint64_t tagc_unit_elements(const struct tagc_unit *unit);
 uint64_t tagc_model_elements(const struct tagc_model *model);
 

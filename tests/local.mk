@@ -40,6 +40,9 @@ unit_tests += tests/unit/test_sequences
 EXTRA_DIST += tests/fixtures
 # Registered memory.
 unit_tests += tests/unit/test_ranges
+# Models, their layouts and families.
+unit_tests += tests/unit/test_families tests/unit/test_model
+EXTRA_DIST += tests/unit/architectures.h
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h

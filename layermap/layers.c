@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * See layers.h. A model, given or found, is held against the slots (match.h); here its pieces become names and members.
+ */
+#include "layermap/layers.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layermap/match.h"
+#include "layermap/solve.h"
+
+/* What layers point to. */
+struct memory {
+  struct tagc_model *model;         /* found by arithmetic; NULL: the map's */
+  struct tagc_member *members;      /* of all layers */
+};
+
+/* NCCL's ncclFloat32 and ncclFloat64; all other floating-point types have two bytes. */
+enum { DTYPE_FLOAT32 = 7, DTYPE_FLOAT64 = 8 };
+
+static size_t element_bytes(uint8_t dtype)
+{
+  return dtype == DTYPE_FLOAT32 ? 4 : dtype == DTYPE_FLOAT64 ? 8 : 2;
+}
+
+/* -- names ------------------------------------------------------------------------------------------------------------------- */
+
+/* Of names of units in maps, longer ones are cut. */
+enum { NAME_PREFIX = 12 };
+
+/* What is outside the blocks: the name of its unit, where it is one, whole. */
+static const char *outside_name(const struct tagc_model *model, uint8_t keep)
+{
+  size_t before = 0, behind = 0, count = model->place_count;
+  while (before < count && model->places[before].block < 0)
+    before++;
+  while (behind < count && model->places[count - 1 - behind].block < 0)
+    behind++;
+  if (keep == TAGC_KEEP_EMBED)
+    return before == 1 ? model->units[model->places[0].unit].name : "embed";
+  if (keep == TAGC_KEEP_NORM)
+    return "norm";
+  if (keep == TAGC_KEEP_HEAD)
+    return "head";
+  if (keep == (TAGC_KEEP_NORM | TAGC_KEEP_HEAD))
+    return behind == 1 ? model->units[model->places[count - 1].unit].name : "head";
+  return "root";
+}
+
+static void name_piece(const struct tagc_model *model, const struct tagc_piece *piece, size_t bucket, char name[TAGC_UNIT_NAME])
+{
+  const struct tagc_model_place *first = &model->places[piece->first], *last = first + piece->count - 1;
+  const char *unit = model->units[first->unit].name;
+  const char *part = piece->keep == TAGC_KEEP_ATTN ? ".attn" : piece->keep == TAGC_KEEP_MLP ? ".mlp" :
+                     piece->keep == TAGC_KEEP_REST ? ".norm" : "";
+  if (piece->to)
+    snprintf(name, TAGC_UNIT_NAME, "bucket.%zu", bucket);
+  else if (piece->keep == TAGC_KEEP_ALL)
+    snprintf(name, TAGC_UNIT_NAME, "model");
+  else if (piece->keep & TAGC_KEEP_OUTSIDE)
+    snprintf(name, TAGC_UNIT_NAME, "%s", outside_name(model, piece->keep));
+  else if (piece->count > 1)
+    snprintf(name, TAGC_UNIT_NAME, "%.*s.%" PRId32 "-%" PRId32, NAME_PREFIX, unit, first->block, last->block);
+  else
+    snprintf(name, TAGC_UNIT_NAME, "%.*s.%" PRId32 "%s", NAME_PREFIX, unit, first->block, part);
+}
+
+const char *tagc_layer_member_name(const struct tagc_layer *layer, size_t member, char *text, size_t size)
+{
+  const struct tagc_member *m = &layer->members[member];
+  if (m->block < 0)
+    snprintf(text, size, "%s", m->parameter->name);
+  else
+    snprintf(text, size, "block.%" PRId32 ".%s", m->block + layer->block_offset, m->parameter->name);
+  return text;
+}
+
+/* -- members ----------------------------------------------------------------------------------------------------------------- */
+
+/* What is filled: the pieces are in forward order, the layers in that of the calls. */
+struct filling {
+  const struct tagc_model *model;
+  const struct tagc_match *match;
+  const struct tagc_piece *pieces;
+  const uint32_t *order;
+  size_t count;
+  size_t element_bytes;
+  uint32_t *leader;                 /* the first piece that is like this one */
+};
+
+static bool alike(const struct tagc_model *model, const struct tagc_piece *a, const struct tagc_piece *b)
+{
+  if (a->keep != b->keep || a->count != b->count || a->to || b->to || (a->keep & TAGC_KEEP_OUTSIDE))
+    return false;
+  for (uint32_t i = 0; i < a->count; i++)
+    if (model->places[a->first + i].unit != model->places[b->first + i].unit)
+      return false;
+  return true;
+}
+
+/* Few pieces are unlike the ones before them, but for buckets, which all are: those are not compared. */
+static void find_leaders(const struct filling *f)
+{
+  for (uint32_t i = 0; i < f->count; i++) {
+    uint32_t j = 0;
+    bool seek = !f->pieces[i].to && f->pieces[i].keep;
+    while (j < i && seek && !(f->leader[j] == j && alike(f->model, &f->pieces[j], &f->pieces[i])))
+      j++;
+    f->leader[i] = seek ? j : i;
+  }
+}
+
+static bool fill_members(const struct filling *f, struct tagc_layers *layers, struct memory *memory)
+{
+  size_t needed = 0, used = 0;
+  for (uint32_t i = 0; i < f->count; i++)
+    if (f->leader[i] == i && f->pieces[i].keep)
+      needed += tagc_piece_members(f->model, &f->pieces[i], NULL);
+  memory->members = malloc((needed ? needed : 1) * sizeof *memory->members);
+  if (!memory->members)
+    return false;
+  for (uint32_t i = 0; i < f->count; i++) {
+    struct tagc_layer *layer = &layers->layers[f->order[i]];
+    const struct tagc_piece *piece = &f->pieces[i], *leader = &f->pieces[f->leader[i]];
+    if (!piece->keep)
+      continue;
+    layer->layout = f->match->layout;
+    layer->element_bytes = f->element_bytes;
+    name_piece(f->model, piece, f->count - 1 - i, layer->name);
+    if (piece != leader) {
+      const struct tagc_layer *like = &layers->layers[f->order[f->leader[i]]];
+      layer->members = like->members;
+      layer->count = like->count;
+      layer->block_offset = f->model->places[piece->first].block - f->model->places[leader->first].block;
+      continue;
+    }
+    layer->members = memory->members + used;
+    layer->count = tagc_piece_members(f->model, piece, memory->members + used);
+    used += layer->count;
+  }
+  return true;
+}
+
+/* -- where they come from ---------------------------------------------------------------------------------------------------- */
+
+/* All that is known of the slots. */
+struct task {
+  const struct tagc_slot_info *slots;
+  size_t count;
+  int nranks;
+  uint32_t *order;
+  uint64_t *counts;
+  struct tagc_piece *pieces;
+  uint32_t *leaders;
+  struct tagc_match match;
+  size_t element_bytes;
+};
+
+static bool fill(const struct task *t, const struct tagc_model *model, struct tagc_layers *layers)
+{
+  struct filling f = {model, &t->match, t->pieces, t->order, t->count, t->element_bytes, t->leaders};
+  find_leaders(&f);
+  return fill_members(&f, layers, layers->memory);
+}
+
+/* Which of the layouts that explain equally much comes first: see solve.c. */
+static bool match_map(struct task *t, const struct tagc_model *map, char why[160])
+{
+  const unsigned all = (1u << TAGC_LAYOUTS) - 1, fsdp2 = 1u << TAGC_LAYOUT_FSDP2;
+  struct tagc_match best;
+  char ignored[160];
+  bool is_sum = t->slots[0].signature.op == 0;
+  bool found = tagc_match_find(map, t->counts, t->count, t->nranks, t->element_bytes, all, &best, t->pieces, why);
+  if (!found && t->element_bytes == 4) {
+    /* Parameters of two bytes were aligned, their gradients are reduced with four. */
+    found = tagc_match_find(map, t->counts, t->count, t->nranks, 2, 1u << TAGC_LAYOUT_FSDP1_ALIGNED, &best, t->pieces, ignored);
+    t->element_bytes = found ? 2 : 4;
+  }
+  if (!found)
+    return false;
+  t->match = best;
+  if (is_sum || best.layout == TAGC_LAYOUT_FSDP2)
+    return true;
+  if (tagc_match_find(map, t->counts, t->count, t->nranks, t->element_bytes, fsdp2, &best, t->pieces, ignored) &&
+      best.explained >= t->match.explained)
+    t->match = best;
+  else
+    tagc_match_find(map, t->counts, t->count, t->nranks, t->element_bytes, 1u << t->match.layout, &best, t->pieces, ignored);
+  return true;
+}
+
+/* Appends to text, which has room for 96 bytes with the 0 at its end; what does not fit is cut. */
+__attribute__((format(printf, 2, 3))) static void append(char *text, const char *format, ...)
+{
+  size_t used = strlen(text);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text + used, 96 - used, format, arguments);
+  va_end(arguments);
+}
+
+static void describe(const struct tagc_solution *s, char text[96])
+{
+  const struct tagc_architecture *a = &s->architecture;
+  text[0] = '\0';
+  append(text, "%s, hidden %u, ", tagc_family_name(a->family), a->hidden);
+  if (a->experts)
+    append(text, "%u experts of %u, ", a->experts, a->expert_intermediate);
+  else
+    append(text, "intermediate %u, ", a->intermediate);
+  if (a->kv_heads && a->kv_heads != a->heads)
+    append(text, "%u/%u heads of %u, ", a->heads, a->kv_heads, a->head_dim);
+  else
+    append(text, "%u heads of %u, ", a->heads, a->head_dim);
+  append(text, "%u blocks, ", a->blocks);
+  if (!s->blocks_only && a->vocabulary)
+    append(text, "vocabulary %" PRIu64 "%s, ", a->vocabulary, a->tied ? " tied" : "");
+  append(text, "%s", tagc_layout_name(s->match.layout));
+}
+
+/* From the map. *fits: it does; false: without memory. */
+static bool take_map(struct task *t, const struct tagc_model *map, struct tagc_layers *layers, char why[160], bool *fits)
+{
+  *fits = match_map(t, map, why);
+  if (!*fits)
+    return true;
+  layers->source = TAGC_LAYER_MAP;
+  layers->confidence = t->match.odd ? 75 : 100;
+  append(layers->what, "%s%sa map of %zu units, %s", map->family, *map->family ? ": " : "", map->place_count,
+         tagc_layout_name(t->match.layout));
+  return fill(t, map, layers);
+}
+
+/* From the arithmetic. False: without memory. */
+static bool take_solution(struct task *t, struct tagc_layers *layers)
+{
+  struct tagc_solution found[2];
+  struct memory *memory = layers->memory;
+  if (!tagc_solve(t->slots, t->count, t->nranks, found))
+    return true;
+  memory->model = tagc_solution_model(&found[0]);
+  if (!memory->model)
+    return false;
+  if (!tagc_match_find(memory->model, t->counts, t->count, t->nranks, t->element_bytes, 1u << found[0].match.layout, &t->match,
+                       t->pieces, NULL))
+    return true;
+  layers->source = TAGC_LAYER_ARITHMETIC;
+  layers->confidence = found[0].confidence;
+  describe(&found[0], layers->what);
+  if (found[1].confidence)
+    describe(&found[1], layers->runner_up);
+  return fill(t, memory->model, layers);
+}
+
+static bool infer(struct task *t, const struct tagc_model *map, struct tagc_layers *layers, char why[160])
+{
+  for (size_t i = 0; i < t->count; i++)
+    snprintf(layers->layers[i].name, sizeof layers->layers[i].name, "unit%u", t->slots[i].unit);
+  if (!tagc_forward_order(t->slots, t->count, t->order, t->counts))
+    return true;
+  bool fits = false;
+  if (map && map->place_count && !take_map(t, map, layers, why, &fits))
+    return false;
+  return fits || take_solution(t, layers);
+}
+
+struct tagc_layers *tagc_layers_infer(const struct tagc_slot_info *slots, size_t count, int nranks, const struct tagc_model *map,
+                                      char why[160])
+{
+  size_t room = count ? count : 1;
+  struct task t = {.slots = slots, .count = count, .nranks = nranks};
+  struct tagc_layers *layers = calloc(1, sizeof *layers);
+  t.order = calloc(room, sizeof *t.order);
+  t.counts = calloc(room, sizeof *t.counts);
+  t.pieces = calloc(room, sizeof *t.pieces);
+  t.leaders = calloc(room, sizeof *t.leaders);
+  t.element_bytes = count ? element_bytes(slots[0].signature.dtype) : 4;
+  why[0] = '\0';
+  bool done = false;
+  if (layers) {
+    layers->layers = calloc(room, sizeof *layers->layers);
+    layers->memory = calloc(1, sizeof(struct memory));
+    layers->count = count;
+    done = layers->layers && layers->memory && t.order && t.counts && t.pieces && t.leaders &&
+           (!count || infer(&t, map, layers, why));
+  }
+  free(t.order);
+  free(t.counts);
+  free(t.pieces);
+  free(t.leaders);
+  if (done)
+    return layers;
+  tagc_layers_free(layers);
+  return NULL;
+}
+
+void tagc_layers_free(struct tagc_layers *layers)
+{
+  if (!layers)
+    return;
+  struct memory *memory = layers->memory;
+  if (memory) {
+    tagc_model_free(memory->model);
+    free(memory->members);
+  }
+  free(memory);
+  free(layers->layers);
+  free(layers);
+}

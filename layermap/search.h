@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The steps of tagc_solve(): what repeats (solve.c), which architectures have blocks of that size (search_blocks.c), and what
+ * vocabulary explains the rest (search_outside.c). Nothing here is for others.
+ *
+ * A search is one caller's, and holds all it needs; costs are those of prior.h.
+ */
+#ifndef LAYERMAP_SEARCH_H
+#define LAYERMAP_SEARCH_H
+
+#include "layermap/prior.h"
+#include "layermap/shapes.h"
+#include "layermap/solve.h"
+
+/* Candidates that are kept, and slots outside blocks that are looked at. */
+enum { TAGC_CANDIDATES = 96, TAGC_FINALISTS = 32, TAGC_OTHERS = 6, TAGC_DIVISIONS = 5 };
+
+/* What repeats: slots of like blocks, in forward order. */
+struct tagc_frame {
+  size_t start, length;             /* slots */
+  size_t period;                    /* slots of one block, or group of blocks: 1; or attention and MLP (2), norms before them (3) */
+  uint32_t group;                   /* blocks of one slot */
+  uint32_t blocks;
+  uint64_t counts[3];               /* of one period */
+  uint32_t dense;                   /* blocks right before `start` that have another MLP ... */
+  uint64_t dense_count;             /* ... in a slot of that size */
+};
+
+struct tagc_candidate {
+  struct tagc_architecture architecture;
+  const struct tagc_prior *prior;
+  enum tagc_layout_kind layout;
+  struct tagc_frame frame;
+  bool blocks_only;                 /* nothing explains what is outside the blocks */
+  unsigned cost;
+};
+
+/* The variants of what a family has outside its blocks. */
+struct tagc_outsides {
+  size_t count;
+  struct tagc_outside variants[TAGC_OUTSIDES];
+  struct tagc_shapes shapes[TAGC_OUTSIDES];
+};
+
+struct tagc_family_shapes {
+  bool usable;
+  struct tagc_shapes block, dense;
+  struct tagc_outsides outsides;
+};
+
+struct tagc_search {
+  const uint64_t *counts;           /* in forward order */
+  size_t count;
+  uint32_t nranks;
+  bool is_sum;                      /* the reductions are plain sums */
+  struct tagc_frame frame;
+  struct tagc_family_shapes *shapes;   /* of each of tagc_priors */
+  size_t used;
+  struct tagc_candidate candidates[TAGC_CANDIDATES];   /* that explain blocks, cheapest first */
+  size_t finalist_count;
+  struct tagc_candidate finalists[TAGC_FINALISTS];     /* that are complete, likewise */
+};
+
+/* Adds those of published sizes that explain the blocks of search->frame, in that layout. */
+void tagc_search_published(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);
+/* Adds what explains the blocks of search->frame, in that layout. */
+void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);
+
+/* An architecture that has what the family has, of sizes that are not yet known. */
+struct tagc_architecture tagc_search_kind(const struct tagc_prior *prior);
+void tagc_outside_set(struct tagc_architecture *a, const struct tagc_outside *outside);
+
+/* Finds vocabulary, positions and whether the head is tied, and adds their cost and that of slots which stay unexplained. */
+void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate *candidate);
+
+/* The sizes that are solved for. */
+enum tagc_unknown { TAGC_UNKNOWN_INTERMEDIATE, TAGC_UNKNOWN_EXPERT, TAGC_UNKNOWN_VOCABULARY, TAGC_UNKNOWN_POSITIONS };
+void tagc_unknown_set(struct tagc_architecture *a, enum tagc_unknown unknown, uint64_t size);
+
+/* An equation: `times` the measure of the shapes in `keep`, and `more`, are a shard of `count` elements. */
+struct tagc_equation {
+  const struct tagc_shapes *shapes;
+  unsigned keep;
+  enum tagc_layout_kind layout;
+  uint32_t nranks, times;
+  uint64_t more, count;
+};
+
+bool tagc_equation_holds(const struct tagc_equation *e, const struct tagc_architecture *a);
+/* Between which sizes the unknown must lie: (*low, *high]. False: nowhere, or the equation does not depend on it. */
+bool tagc_equation_range(const struct tagc_equation *e, const struct tagc_architecture *a, enum tagc_unknown unknown, uint64_t *low,
+                         uint64_t *high);
+
+#endif

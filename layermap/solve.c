@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * See solve.h: what repeats in the slots, which candidates explain it, and how sure the best one is.
+ */
+#include "layermap/solve.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "layermap/search.h"
+
+/* Every so many quarters of a bit halve the doubt. */
+enum { DOUBT = 3 * TAGC_BIT };
+/* What costs less is taken without a look at what is less likely. */
+enum { ENOUGH = 20 * TAGC_BIT };
+
+bool tagc_forward_order(const struct tagc_slot_info *slots, size_t count, uint32_t *order, uint64_t *counts)
+{
+  memset(counts, 0, count * sizeof *counts);
+  for (size_t i = 0; i < count; i++) {
+    uint32_t unit = slots[i].unit;
+    if (unit >= count || counts[unit] || !slots[i].signature.count)
+      return false;
+    order[unit] = (uint32_t)i;
+    counts[unit] = slots[i].signature.count;
+  }
+  return true;
+}
+
+/* The longest stretch that repeats with this period, of at least two periods. */
+static bool find_frame(const uint64_t *counts, size_t count, size_t period, struct tagc_frame *frame)
+{
+  *frame = (struct tagc_frame){.period = period, .group = 1};
+  size_t start = 0;
+  for (size_t i = period; i <= count; i++) {
+    if (i < count && counts[i] == counts[i - period])
+      continue;
+    size_t length = (i - start) / period * period;
+    if (length >= 2 * period && length > frame->length) {
+      frame->start = start;
+      frame->length = length;
+    }
+    start = i + 1 - period;
+  }
+  for (size_t i = 0; i < period; i++)
+    frame->counts[i] = counts[frame->start + i];
+  frame->blocks = (uint32_t)(frame->length / period);
+  /* What repeats with a shorter period is not of this one. */
+  return frame->length && (period == 1 || frame->counts[0] != frame->counts[1]) && (period < 3 || frame->counts[1] != frame->counts[2]);
+}
+
+/* May the slots right before the frame be blocks that differ in the MLP alone? */
+static bool is_dense(const uint64_t *counts, const struct tagc_frame *frame, uint32_t blocks)
+{
+  size_t period = frame->period;
+  if (blocks * period > frame->start)
+    return false;
+  for (size_t i = 0; i < period; i++) {
+    uint64_t wanted = i + 1 < period ? frame->counts[i] : counts[frame->start - 1];
+    if (counts[frame->start - blocks * period + i] != wanted)
+      return false;
+  }
+  return true;
+}
+
+static bool read_families(struct tagc_family_shapes *all)
+{
+  for (size_t i = 0; i < tagc_prior_count; i++) {
+    const struct tagc_prior *prior = &tagc_priors[i];
+    struct tagc_architecture kind = tagc_search_kind(prior);
+    struct tagc_family_shapes *shapes = &all[i];
+    if (!tagc_shapes_block(&shapes->block, &kind, false) || !tagc_shapes_block(&shapes->dense, &kind, true))
+      return false;
+    shapes->outsides.count = tagc_prior_outsides(prior, shapes->outsides.variants);
+    for (size_t j = 0; j < shapes->outsides.count; j++) {
+      tagc_outside_set(&kind, &shapes->outsides.variants[j]);
+      if (!tagc_shapes_outside(&shapes->outsides.shapes[j], &kind))
+        return false;
+    }
+  }
+  return true;
+}
+
+/* What torch's fully_shard does is an average, of the older FSDP and of DeepSpeed a sum: that tells between layouts of equal counts. */
+static unsigned layout_cost(enum tagc_layout_kind layout, bool is_sum, const struct tagc_architecture *a)
+{
+  /* But the trainer in examples/gpt, which learns bytes, averages shards of flat units. */
+  is_sum |= a->family == TAGC_FAMILY_GPT2 && a->vocabulary == 256;
+  if (layout == TAGC_LAYOUT_ZERO3)
+    return is_sum ? 28 : 56;
+  return (layout == TAGC_LAYOUT_FSDP1) == is_sum ? 0 : 28;
+}
+
+/* Where the search ends, if it has found something convincing: what is likely is tried first. */
+enum stage { STAGE_PUBLISHED, STAGE_BLOCKS, STAGE_GROUPS, STAGES };
+
+static void search_frame(struct tagc_search *search, enum stage stage)
+{
+  static const enum tagc_layout_kind layouts[] = {TAGC_LAYOUT_FSDP1, TAGC_LAYOUT_FSDP2, TAGC_LAYOUT_ZERO3};
+  const struct tagc_frame *frame = &search->frame;
+  for (size_t i = 0; i < tagc_prior_count; i++)
+    for (size_t j = 0; j < sizeof layouts / sizeof *layouts; j++) {
+      const struct tagc_prior *prior = &tagc_priors[i];
+      if ((frame->dense && prior->attention != TAGC_LATENT) || (stage == STAGE_GROUPS && prior->is_sparse))
+        continue;
+      (stage == STAGE_PUBLISHED ? tagc_search_published : tagc_search_blocks)(search, prior, layouts[j]);
+    }
+}
+
+/* What it costs to say the counts without any model. */
+static unsigned cost_of_none(const uint64_t *counts, size_t count)
+{
+  unsigned cost = 0;
+  for (size_t i = 0; i < count; i++) {
+    size_t j = 0;
+    while (j < i && counts[j] != counts[i])
+      j++;
+    cost += j == i ? tagc_cost_bits(counts[i] + 1) : 0;
+  }
+  return cost;
+}
+
+/* Adds a complete candidate to the finalists, behind those that cost as much: the order is the same on every platform. */
+static void rank(struct tagc_search *search, const struct tagc_candidate *candidate)
+{
+  size_t at = search->finalist_count;
+  while (at && search->finalists[at - 1].cost > candidate->cost)
+    at--;
+  if (at == TAGC_FINALISTS)
+    return;
+  size_t moved = search->finalist_count < TAGC_FINALISTS ? search->finalist_count++ : TAGC_FINALISTS - 1;
+  memmove(&search->finalists[at + 1], &search->finalists[at], (moved - at) * sizeof *candidate);
+  search->finalists[at] = *candidate;
+}
+
+/* Completes the candidates. */
+static void complete(struct tagc_search *search)
+{
+  for (size_t i = 0; i < search->used; i++) {
+    struct tagc_candidate *candidate = &search->candidates[i];
+    const struct tagc_frame *frame = &candidate->frame;
+    tagc_search_outside(search, candidate);
+    candidate->cost += layout_cost(candidate->layout, search->is_sum, &candidate->architecture);
+    candidate->cost += frame->period > 1 ? 8 : 0;
+    candidate->cost += frame->group > 1 ? 16 + tagc_cost_bits(frame->group) : 0;
+    rank(search, candidate);
+  }
+  search->used = 0;
+}
+
+/* Tries the ways in which blocks may repeat: each block by itself, attention and MLP apart, or several at once. */
+static void search_frames(struct tagc_search *search, enum stage stage)
+{
+  static const uint32_t groups[] = {1, 2, 4, 3, 6, 8, 5};
+  size_t from = stage == STAGE_GROUPS, to = stage == STAGE_BLOCKS ? 1 : sizeof groups / sizeof *groups;
+  for (size_t period = 1; period <= 3; period++) {
+    struct tagc_frame frame;
+    if (!find_frame(search->counts, search->count, period, &frame))
+      continue;
+    for (size_t i = from; i < to && (period == 1 || !i); i++) {
+      search->frame = frame;
+      search->frame.group = groups[i];
+      search->frame.blocks = frame.blocks * groups[i];
+      search_frame(search, stage);
+    }
+    /* DeepSeek's first blocks are others. */
+    search->frame = frame;
+    for (uint32_t dense = 1; dense <= 3 && is_dense(search->counts, &frame, dense) && stage != STAGE_GROUPS; dense++) {
+      search->frame.dense = dense;
+      search->frame.dense_count = search->counts[frame.start - 1];
+      search->frame.blocks = frame.blocks + dense;
+      search_frame(search, stage);
+    }
+  }
+}
+
+/* Nothing that is left to be tried would make it doubtful. */
+static bool is_convincing(const struct tagc_search *search)
+{
+  const struct tagc_candidate *best = search->finalists;
+  return search->finalist_count && best->cost < ENOUGH &&
+         best->cost + 4 * DOUBT < cost_of_none(search->counts, search->count);
+}
+
+static void search_all(struct tagc_search *search)
+{
+  for (enum stage stage = 0; stage < STAGES && !is_convincing(search); stage++) {
+    search_frames(search, stage);
+    complete(search);
+  }
+}
+
+struct tagc_model *tagc_solution_model(const struct tagc_solution *solution)
+{
+  struct tagc_architecture all = solution->architecture;
+  if (!solution->blocks_only)
+    return tagc_family_model(&all);
+  all.vocabulary = 1;
+  all.positions = 1;
+  struct tagc_model *model = tagc_family_model(&all);
+  size_t kept = 0;
+  for (size_t i = 0; model && i < model->place_count; i++)
+    if (model->places[i].block >= 0)
+      model->places[kept++] = model->places[i];
+  if (model)
+    model->place_count = kept;
+  return model;
+}
+
+/* -- how slots are divided --------------------------------------------------------------------------------------------------- */
+
+struct digest {
+  uint64_t hash;
+  const struct tagc_member *members;
+  uint32_t kinds;                   /* of the run that is being summed up; bias does not count */
+  uint64_t length;
+};
+
+static void mix(struct digest *digest, uint64_t word)
+{
+  digest->hash = (digest->hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+  digest->hash ^= digest->hash >> 29;
+}
+
+static bool visit(const struct tagc_segment *segment, void *data)
+{
+  struct digest *digest = data;
+  if (segment->member < 0)
+    return true;
+  uint32_t kinds = digest->members[segment->member].parameter->kinds;
+  if (kinds != digest->kinds) {
+    mix(digest, (uint64_t)digest->kinds << 56 ^ digest->length);
+    digest->kinds = kinds;
+    digest->length = 0;
+  }
+  digest->length += segment->length;
+  return true;
+}
+
+/* A number that is the same for models that divide the slots into the same kinds. */
+static uint64_t digest_slots(const struct tagc_model *model, const struct tagc_match *match, const struct tagc_piece *pieces,
+                             size_t count, int nranks)
+{
+  struct digest digest = {.hash = 1};
+  struct tagc_member *members = NULL;
+  for (size_t i = 0; i < count; i++) {
+    mix(&digest, i);
+    if (!pieces[i].keep || (i && pieces[i].count == pieces[i - 1].count && pieces[i].keep == pieces[i - 1].keep && !pieces[i].to &&
+                            model->places[pieces[i].first].unit == model->places[pieces[i - 1].first].unit))
+      continue;
+    size_t needed = tagc_piece_members(model, &pieces[i], NULL);
+    struct tagc_member *room = realloc(members, (needed + 1) * sizeof *members);
+    if (!room)
+      break;
+    digest.members = members = room;
+    tagc_piece_members(model, &pieces[i], members);
+    for (int shard = 0; shard < nranks; shard++)
+      if (!tagc_layout_is_uniform(match->layout) || shard == 0 || shard == nranks - 1) {
+        tagc_layout_walk(match->layout, members, needed, nranks, 4, shard, visit, &digest);
+        mix(&digest, (uint64_t)digest.kinds << 56 ^ digest.length);
+        digest.kinds = 0;
+        digest.length = 0;
+      }
+  }
+  free(members);
+  return digest.hash;
+}
+
+/* Does the candidate hold when its model is made? Then its match, and how it divides the slots. */
+static bool check(const struct tagc_search *search, const struct tagc_candidate *candidate, struct tagc_solution *solution,
+                  struct tagc_piece *pieces, uint64_t *division)
+{
+  solution->architecture = candidate->architecture;
+  solution->blocks_only = candidate->blocks_only;
+  struct tagc_model *model = tagc_solution_model(solution);
+  bool holds = model && tagc_match_find(model, search->counts, search->count, (int)search->nranks, 4, 1u << candidate->layout,
+                                        &solution->match, pieces, NULL);
+  if (holds)
+    *division = digest_slots(model, &solution->match, pieces, search->count, (int)search->nranks);
+  tagc_model_free(model);
+  return holds;
+}
+
+/* How sure is what costs that much less than all else? */
+static unsigned confidence(unsigned gap)
+{
+  unsigned halvings = gap / DOUBT;
+  if (halvings >= 7)
+    return 99;
+  unsigned doubt = 200u >> halvings;   /* in halves of a per cent */
+  doubt -= doubt / 2 * (gap % DOUBT) / DOUBT;
+  return doubt <= 2 ? 99 : 100 - (doubt + 1) / 2;
+}
+
+static unsigned gap_to(unsigned cost, unsigned other)
+{
+  return other > cost ? other - cost : 0;
+}
+
+/* The best candidate that holds, and the best one that divides the slots otherwise. */
+static bool choose(const struct tagc_search *search, struct tagc_piece *pieces, struct tagc_solution found[2])
+{
+  uint64_t division = 0, other;
+  unsigned best = 0, gap = 0;
+  bool any = false, rivalled = false;
+  for (size_t i = 0; i < search->finalist_count && !rivalled; i++) {
+    const struct tagc_candidate *candidate = &search->finalists[i];
+    if (any && candidate->cost > best + 8 * DOUBT)
+      break;
+    if (!any) {
+      any = check(search, candidate, &found[0], pieces, &division);
+      best = candidate->cost;
+      gap = gap_to(best, cost_of_none(search->counts, search->count));
+      continue;
+    }
+    rivalled = check(search, candidate, &found[1], pieces, &other) && other != division;
+    if (rivalled) {
+      unsigned sure = confidence(candidate->cost - best);
+      found[1].confidence = sure < 99 ? 100 - sure : 1;
+      gap = candidate->cost - best < gap ? candidate->cost - best : gap;
+    }
+  }
+  /* A slot that nothing explains makes all the rest doubtful. */
+  found[0].confidence = any ? confidence(gap) : 0;
+  if (found[0].match.odd)
+    found[0].confidence = found[0].confidence * 3 / 4;
+  return any;
+}
+
+bool tagc_solve(const struct tagc_slot_info *slots, size_t count, int nranks, struct tagc_solution found[2])
+{
+  memset(found, 0, 2 * sizeof *found);
+  struct tagc_search *search = calloc(1, sizeof *search);
+  struct tagc_family_shapes *shapes = calloc(tagc_prior_count, sizeof *shapes);
+  uint64_t *counts = calloc(count ? count : 1, sizeof *counts);
+  uint32_t *order = calloc(count ? count : 1, sizeof *order);
+  struct tagc_piece *pieces = calloc(count ? count : 1, sizeof *pieces);
+  bool done = false;
+  if (search && shapes && counts && order && pieces && count && nranks > 0 && tagc_forward_order(slots, count, order, counts) &&
+      read_families(shapes)) {
+    *search = (struct tagc_search){.counts = counts, .count = count, .nranks = (uint32_t)nranks, .shapes = shapes};
+    search->is_sum = slots[0].signature.op == 0;
+    search_all(search);
+    done = choose(search, pieces, found);
+  }
+  free(pieces);
+  free(order);
+  free(counts);
+  free(shapes);
+  free(search);
+  return done;
+}
