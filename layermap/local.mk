@@ -10,7 +10,7 @@ libtagc_a_SOURCES += \
   layermap/model.c layermap/model.h \
   layermap/pattern.c layermap/pattern.h \
   layermap/prior.c layermap/prior.h \
-  layermap/search.h layermap/search_blocks.c layermap/search_outside.c \
+  layermap/search.h layermap/search_blocks.c layermap/search_outside.c layermap/search_totals.c \
   layermap/select.c layermap/select.h \
   layermap/shapes.c layermap/shapes.h \
   layermap/solve.c layermap/solve.h \

@@ -34,6 +34,7 @@ const size_t tagc_prior_count = sizeof tagc_priors / sizeof *tagc_priors;
 
 /* From their config.json. Where several families have the arithmetic, the commoner one stands for all: see tagc_priors. */
 const struct tagc_published tagc_published[] = {
+  {TAGC_FAMILY_GPT2, 384, 1536, 6, 6, 64, 0, 0, 0},     /* nanoGPT's example of characters */
   {TAGC_FAMILY_GPT2, 768, 3072, 12, 12, 64, 0, 0, 0},        /* GPT-2, and medium, large, XL */
   {TAGC_FAMILY_GPT2, 1024, 4096, 16, 16, 64, 0, 0, 0},
   {TAGC_FAMILY_GPT2, 1280, 5120, 20, 20, 64, 0, 0, 0},
@@ -193,7 +194,7 @@ struct vocabulary {
 };
 
 const uint32_t tagc_vocabularies[] = {50257, 50304, 32000, 128256, 151936, 152064, 256000, 262144, 262208, 30522, 28996, 50432, 50688,
-                                      51200, 32064, 100352, 32768, 131072, 49152, 64000, 32256, 102400, 129280, 65024, 32001, 32002, 256, 0};
+                                      51200, 32064, 100352, 32768, 131072, 49152, 64000, 32256, 102400, 129280, 65024, 32001, 32002, 256, 65, 0};
 const uint32_t tagc_positions[] = {1024, 2048, 512, 4096, 256, 128, 64, 32, 197, 577, 257, 50, 8192, 0};
 
 unsigned tagc_cost_vocabulary(enum tagc_family family, uint64_t vocabulary)
@@ -223,6 +224,7 @@ unsigned tagc_cost_vocabulary(enum tagc_family family, uint64_t vocabulary)
     {102400, {TAGC_FAMILY_DEEPSEEK, TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA}},
     {65024, {TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA, TAGC_FAMILY_LLAMA}},
     {129280, {TAGC_FAMILY_DEEPSEEK, TAGC_FAMILY_DEEPSEEK, TAGC_FAMILY_DEEPSEEK}},
+    {65, {TAGC_FAMILY_GPT2, TAGC_FAMILY_GPT2, TAGC_FAMILY_GPT2}},
     {256, {TAGC_FAMILY_GPT2, TAGC_FAMILY_GPT2, TAGC_FAMILY_GPT2}},
   };
   for (size_t i = 0; i < sizeof own / sizeof *own; i++)

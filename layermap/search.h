@@ -52,6 +52,7 @@ struct tagc_search {
   size_t count;
   uint32_t nranks;
   bool is_sum;                      /* the reductions are plain sums */
+  bool is_gathered;                 /* the same counts are all-gathered, too */
   struct tagc_frame frame;
   struct tagc_family_shapes *shapes;   /* of each of tagc_priors */
   size_t used;
@@ -62,6 +63,13 @@ struct tagc_search {
 
 /* Adds those of published sizes that explain the blocks of search->frame, in that layout. */
 void tagc_search_published(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);
+/* Ranks those of published sizes, with known vocabularies, that explain the sum of all slots. */
+void tagc_search_totals(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);
+/* Adds a complete candidate to the finalists, behind those that cost as much: the order is the same on every platform. */
+void tagc_search_rank(struct tagc_search *search, const struct tagc_candidate *candidate);
+/* How unlikely a layout is, beside others of equal counts. */
+unsigned tagc_layout_cost(const struct tagc_search *search, enum tagc_layout_kind layout, const struct tagc_architecture *a);
+void tagc_published_set(struct tagc_architecture *a, const struct tagc_published *known);
 /* Adds what explains the blocks of search->frame, in that layout. */
 void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);
 

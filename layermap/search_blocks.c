@@ -41,6 +41,18 @@ struct tagc_architecture tagc_search_kind(const struct tagc_prior *prior)
   return kind;
 }
 
+void tagc_published_set(struct tagc_architecture *a, const struct tagc_published *known)
+{
+  a->hidden = known->hidden;
+  a->intermediate = known->intermediate;
+  a->heads = known->heads;
+  a->kv_heads = known->kv_heads;
+  a->head_dim = known->head_dim;
+  a->experts = known->experts;
+  a->expert_intermediate = known->expert_intermediate;
+  a->shared_intermediate = known->shared_intermediate;
+}
+
 static uint64_t measure(const struct tagc_equation *e, const struct tagc_architecture *a)
 {
   return e->times * tagc_shapes_measure(e->shapes, a, e->layout, e->nranks, e->keep) + e->more;
@@ -298,18 +310,9 @@ static struct attempt begin(struct tagc_search *search, const struct tagc_prior 
 void tagc_search_published(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout)
 {
   struct attempt t = begin(search, prior, layout);
-  struct tagc_architecture *a = &t.candidate.architecture;
   for (size_t i = 0; i < tagc_published_count; i++) {
-    const struct tagc_published *known = &tagc_published[i];
-    a->hidden = known->hidden;
-    a->intermediate = known->intermediate;
-    a->heads = known->heads;
-    a->kv_heads = known->kv_heads;
-    a->head_dim = known->head_dim;
-    a->experts = known->experts;
-    a->expert_intermediate = known->expert_intermediate;
-    a->shared_intermediate = known->shared_intermediate;
-    if (known->family == prior->family)
+    tagc_published_set(&t.candidate.architecture, &tagc_published[i]);
+    if (tagc_published[i].family == prior->family)
       try_known(&t);
   }
 }

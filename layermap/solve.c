@@ -80,18 +80,36 @@ static bool read_families(struct tagc_family_shapes *all)
   return true;
 }
 
-/* What torch's fully_shard does is an average, of the older FSDP and of DeepSpeed a sum: that tells between layouts of equal counts. */
-static unsigned layout_cost(enum tagc_layout_kind layout, bool is_sum, const struct tagc_architecture *a)
+/* What torch's fully_shard does is an average, of the older FSDP and of DeepSpeed a sum, and DeepSpeed gathers parameters by themselves:
+ * that tells between layouts of equal counts. */
+unsigned tagc_layout_cost(const struct tagc_search *search, enum tagc_layout_kind layout, const struct tagc_architecture *a)
 {
   /* But the trainer in examples/gpt, which learns bytes, averages shards of flat units. */
-  is_sum |= a->family == TAGC_FAMILY_GPT2 && a->vocabulary == 256;
-  if (layout == TAGC_LAYOUT_ZERO3)
-    return is_sum ? 28 : 56;
-  return (layout == TAGC_LAYOUT_FSDP1) == is_sum ? 0 : 28;
+  bool is_sum = search->is_sum || (a->family == TAGC_FAMILY_GPT2 && a->vocabulary == 256);
+  switch (layout) {
+  case TAGC_LAYOUT_ZERO3:
+    return (search->is_gathered ? 28 : 14) + (search->is_sum ? 0 : 28);
+  case TAGC_LAYOUT_MEGATRON:
+    return search->is_gathered ? 0 : 42;
+  default:
+    return (layout == TAGC_LAYOUT_FSDP1) == is_sum ? 0 : 28;
+  }
+}
+
+void tagc_search_rank(struct tagc_search *search, const struct tagc_candidate *candidate)
+{
+  size_t at = search->finalist_count;
+  while (at && search->finalists[at - 1].cost > candidate->cost)
+    at--;
+  if (at == TAGC_FINALISTS)
+    return;
+  size_t moved = search->finalist_count < TAGC_FINALISTS ? search->finalist_count++ : TAGC_FINALISTS - 1;
+  memmove(&search->finalists[at + 1], &search->finalists[at], (moved - at) * sizeof *candidate);
+  search->finalists[at] = *candidate;
 }
 
 /* Where the search ends, if it has found something convincing: what is likely is tried first. */
-enum stage { STAGE_PUBLISHED, STAGE_BLOCKS, STAGE_GROUPS, STAGES };
+enum stage { STAGE_PUBLISHED, STAGE_TOTALS, STAGE_BLOCKS, STAGE_GROUPS, STAGES };
 
 static void search_frame(struct tagc_search *search, enum stage stage)
 {
@@ -119,19 +137,6 @@ static unsigned cost_of_none(const uint64_t *counts, size_t count)
   return cost;
 }
 
-/* Adds a complete candidate to the finalists, behind those that cost as much: the order is the same on every platform. */
-static void rank(struct tagc_search *search, const struct tagc_candidate *candidate)
-{
-  size_t at = search->finalist_count;
-  while (at && search->finalists[at - 1].cost > candidate->cost)
-    at--;
-  if (at == TAGC_FINALISTS)
-    return;
-  size_t moved = search->finalist_count < TAGC_FINALISTS ? search->finalist_count++ : TAGC_FINALISTS - 1;
-  memmove(&search->finalists[at + 1], &search->finalists[at], (moved - at) * sizeof *candidate);
-  search->finalists[at] = *candidate;
-}
-
 /* Completes the candidates. */
 static void complete(struct tagc_search *search)
 {
@@ -139,10 +144,10 @@ static void complete(struct tagc_search *search)
     struct tagc_candidate *candidate = &search->candidates[i];
     const struct tagc_frame *frame = &candidate->frame;
     tagc_search_outside(search, candidate);
-    candidate->cost += layout_cost(candidate->layout, search->is_sum, &candidate->architecture);
+    candidate->cost += tagc_layout_cost(search, candidate->layout, &candidate->architecture);
     candidate->cost += frame->period > 1 ? 8 : 0;
     candidate->cost += frame->group > 1 ? 16 + tagc_cost_bits(frame->group) : 0;
-    rank(search, candidate);
+    tagc_search_rank(search, candidate);
   }
   search->used = 0;
 }
@@ -181,10 +186,25 @@ static bool is_convincing(const struct tagc_search *search)
          best->cost + 4 * DOUBT < cost_of_none(search->counts, search->count);
 }
 
+/* Tries what is not cut at blocks at all: a layout that is good for one slot, or for buckets. */
+static void search_totals(struct tagc_search *search)
+{
+  static const enum tagc_layout_kind whole[] = {TAGC_LAYOUT_FSDP1, TAGC_LAYOUT_FSDP2, TAGC_LAYOUT_ZERO3};
+  static const enum tagc_layout_kind buckets[] = {TAGC_LAYOUT_MEGATRON, TAGC_LAYOUT_ZERO3};
+  const enum tagc_layout_kind *layouts = search->count == 1 ? whole : buckets;
+  size_t layout_count = search->count == 1 ? sizeof whole / sizeof *whole : sizeof buckets / sizeof *buckets;
+  for (size_t i = 0; i < tagc_prior_count; i++)
+    for (size_t j = 0; j < layout_count; j++)
+      tagc_search_totals(search, &tagc_priors[i], layouts[j]);
+}
+
 static void search_all(struct tagc_search *search)
 {
   for (enum stage stage = 0; stage < STAGES && !is_convincing(search); stage++) {
-    search_frames(search, stage);
+    if (stage == STAGE_TOTALS)
+      search_totals(search);
+    else
+      search_frames(search, stage);
     complete(search);
   }
 }
@@ -339,6 +359,8 @@ bool tagc_solve(const struct tagc_slot_info *slots, size_t count, int nranks, st
       read_families(shapes)) {
     *search = (struct tagc_search){.counts = counts, .count = count, .nranks = (uint32_t)nranks, .shapes = shapes};
     search->is_sum = slots[0].signature.op == 0;
+    for (size_t i = 0; i < count; i++)
+      search->is_gathered |= slots[i].gathered;
     search_all(search);
     done = choose(search, pieces, found);
   }

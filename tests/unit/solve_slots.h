@@ -11,7 +11,7 @@
 #include "layermap/families.h"
 #include "layermap/layout.h"
 
-enum { MOST_SLOTS = 2048, MOST_MEMBERS = 200000 };
+enum { MOST_SLOTS = 16384, MOST_MEMBERS = 200000 };
 
 enum wrapping { WRAP_ROOT, WRAP_APART, WRAP_SUB_BLOCKS, WRAP_PAIRS, WRAP_NO_ROOT, WRAP_WHOLE, WRAP_BUCKETS, WRAPPINGS };
 static const char *const wrapping_names[WRAPPINGS] = {"blocks and root", "blocks, embedding, head", "attention and MLP apart", "pairs of blocks",
@@ -120,7 +120,7 @@ static void make_slots(struct slots *slots, const struct tagc_model *model, enum
   }
   for (size_t i = 0; i < slots->count; i++) {
     struct tagc_slot_info *info = &slots->infos[slots->count - 1 - i];
-    *info = (struct tagc_slot_info){.unit = (uint32_t)i, .gathered = true};
+    *info = (struct tagc_slot_info){.unit = (uint32_t)i, .gathered = layout != TAGC_LAYOUT_ZERO3};
     /* torch's fully_shard averages, the others add. */
     info->signature = (struct tagc_signature){.count = slots->counts[i], .collective = TAGC_REDUCE_SCATTER, .dtype = 7,
                                               .op = layout == TAGC_LAYOUT_FSDP2, .is_float = true};
