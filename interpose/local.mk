@@ -19,6 +19,7 @@ libtagc_a_SOURCES += \
   interpose/group.c interpose/group.h \
   interpose/imports.c interpose/imports.h \
   interpose/launch.c interpose/launch.h \
+  interpose/layers_log.c interpose/layers_log.h \
   interpose/levels.c interpose/levels.h \
   interpose/ledger.c interpose/ledger.h \
   interpose/library.c interpose/library.h \

@@ -36,7 +36,7 @@ unit_tests += tests/unit/test_cost
 unit_tests += tests/unit/test_topology tests/unit/test_vote_hosts
 unit_tests += tests/unit/test_calls
 # Sequences of calls of real programs.
-unit_tests += tests/unit/test_sequences
+unit_tests += tests/unit/test_sequences tests/unit/test_layers_log
 EXTRA_DIST += tests/fixtures
 # Registered memory.
 unit_tests += tests/unit/test_ranges
@@ -258,6 +258,9 @@ check_PROGRAMS += tests/e2e/dump
 dist_check_SCRIPTS += tests/e2e/signatures.test
 TESTS += tests/e2e/signatures.test
 check_PROGRAMS += tests/e2e/signatures
+
+# What it costs to follow a program: a benchmark.
+check_PROGRAMS += tests/bench/observe
 
 # Files of the calls that a program makes.
 dist_check_SCRIPTS += tests/e2e/calls.test
