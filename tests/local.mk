@@ -40,7 +40,7 @@ unit_tests += tests/unit/test_mapfile
 unit_tests += tests/unit/test_families tests/unit/test_layout tests/unit/test_model
 EXTRA_DIST += tests/unit/architectures.h
 # Sequences of calls of real programs.
-unit_tests += tests/unit/test_sequences
+unit_tests += tests/unit/test_sequences tests/unit/test_layers_log
 EXTRA_DIST += tests/fixtures
 # Registered memory.
 unit_tests += tests/unit/test_ranges
@@ -268,6 +268,19 @@ dist_check_SCRIPTS += tests/e2e/bench.test tests/e2e/dump.test
 TESTS += tests/e2e/bench.test tests/e2e/dump.test
 check_PROGRAMS += tests/e2e/dump
 
+# Changed steps, with gradients that say whose they are.
+dist_check_SCRIPTS += tests/e2e/signatures.test
+TESTS += tests/e2e/signatures.test
+check_PROGRAMS += tests/e2e/signatures
+
+# What it costs to follow a program: a benchmark.
+check_PROGRAMS += tests/bench/observe
+
+# Files of the calls that a program makes.
+dist_check_SCRIPTS += tests/e2e/calls.test
+TESTS += tests/e2e/calls.test
+check_PROGRAMS += tests/e2e/calls tests/e2e/many_calls
+
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
 rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
@@ -405,6 +418,8 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/ctypes.test \
   tests/e2e/dlsym.test \
   tests/e2e/doctor.test \
+  tests/e2e/calls.test \
+  tests/e2e/signatures.test \
   tests/e2e/dump.test \
   tests/e2e/faults_system.test \
   tests/e2e/levels.test \
