@@ -37,6 +37,11 @@ unit_tests += tests/unit/test_topology tests/unit/test_vote_hosts
 # Models, their layouts and families.
 unit_tests += tests/unit/test_families tests/unit/test_layout tests/unit/test_model
 EXTRA_DIST += tests/unit/architectures.h
+if HAVE_JANSSON
+unit_tests += tests/unit/test_map_config tests/unit/test_map_safetensors
+tests_unit_test_map_config_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
+tests_unit_test_map_safetensors_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
+endif
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
