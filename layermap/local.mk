@@ -10,7 +10,7 @@ libtagc_a_SOURCES += \
   layermap/select.c layermap/select.h
 
 # What only tagc-map needs: models from files of others. Never in the library, which links nothing of that.
-EXTRA_DIST += layermap/map_config.h layermap/map_header.h layermap/map_json.h layermap/map_order.h layermap/map_safetensors.h
+EXTRA_DIST += layermap/map_config.h layermap/map_json.h layermap/map_order.h layermap/map_safetensors.h
 if HAVE_JANSSON
 noinst_LIBRARIES += libtagc-map.a
 libtagc_map_a_SOURCES = \
