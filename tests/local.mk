@@ -44,6 +44,11 @@ unit_tests += tests/unit/test_sequences tests/unit/test_layers_log
 EXTRA_DIST += tests/fixtures
 # Registered memory.
 unit_tests += tests/unit/test_ranges
+if HAVE_JANSSON
+unit_tests += tests/unit/test_map_config tests/unit/test_map_safetensors
+tests_unit_test_map_config_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
+tests_unit_test_map_safetensors_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
+endif
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
