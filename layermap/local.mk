@@ -14,7 +14,6 @@ libtagc_a_SOURCES += \
   layermap/select.c layermap/select.h \
   layermap/shapes.c layermap/shapes.h \
   layermap/solve.c layermap/solve.h
-  layermap/select.c layermap/select.h
 
 # What only tagc-map needs: models from files of others. Never in the library, which links nothing of that.
 EXTRA_DIST += layermap/map_config.h layermap/map_json.h layermap/map_order.h layermap/map_safetensors.h

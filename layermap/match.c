@@ -254,31 +254,56 @@ static uint64_t bucket_shard(const struct search *s, uint64_t sum)
   return (sum + unit - 1) / unit * (unit / nranks);
 }
 
+/* Buckets are cut by one rule, or they are none. Megatron's end with the parameter that fills them, DeepSpeed's before the one that has
+ * no room; of the last one nothing is known. */
+struct rule {
+  uint64_t most, least;             /* the size that fills a bucket is above `most` and not above `least` */
+};
+
+/* A bucket of so many elements, of which `end` are in the parameter that was taken last, is followed by one of `next` elements. */
+static void check_rule(struct rule *rule, bool megatron, uint64_t elements, uint64_t end, uint64_t next)
+{
+  uint64_t below = megatron ? elements - end : elements == end ? 0 : elements - 1;
+  uint64_t above = megatron ? elements : elements + next - 1;
+  rule->most = below > rule->most ? below : rule->most;
+  rule->least = next && above < rule->least ? above : rule->least;
+}
+
 /* Parameters from the last to the first fill the slots from the last to the first; a bucket ends where it has its size. */
 static bool place_buckets(struct search *s)
 {
-  struct tagc_piece all = {.first = 0, .count = (uint32_t)s->model->place_count, .keep = TAGC_KEEP_ALL};
-  size_t count = tagc_piece_members(s->model, &all, NULL), left = count;
-  struct tagc_member *members = malloc((count ? count : 1) * sizeof *members);
-  if (!members)
-    return false;
-  tagc_piece_members(s->model, &all, members);
-  size_t slot = s->count;
-  while (slot && left) {
-    uint64_t sum = 0, shard = 0;
-    size_t to = left;
-    while (left && shard < s->counts[slot - 1])
-      shard = bucket_shard(s, sum += measure(s, members[--left].parameter));
-    if (shard != s->counts[slot - 1])
-      break;
-    slot--;
-    s->pieces[slot] = all;
-    s->pieces[slot].from = (uint32_t)left;
-    s->pieces[slot].to = (uint32_t)to;
+  const struct tagc_model *model = s->model;
+  bool megatron = s->match.layout == TAGC_LAYOUT_MEGATRON;
+  size_t slot = s->count, place = model->place_count, index = 0;   /* of the parameter that was taken last */
+  uint64_t sum = 0, elements = 0, full = 0, end = 0;
+  size_t taken = 0, last = 0;
+  struct rule rule = {0, UINT64_MAX};
+  while (slot) {
+    while (!index) {
+      if (!place--)
+        return false;
+      index = model->units[model->places[place].unit].count;
+    }
+    const struct tagc_parameter *parameter = &model->units[model->places[place].unit].parameters[--index];
+    uint64_t size = parameter->rows * parameter->columns;
+    if (full)
+      check_rule(&rule, megatron, full, end, size);
+    full = 0;
+    last = taken++ ? last : place;
+    elements += size;
+    sum += measure(s, parameter);
+    if (bucket_shard(s, sum) < s->counts[slot - 1])
+      continue;
+    if (bucket_shard(s, sum) > s->counts[slot - 1])
+      return false;
+    s->pieces[--slot] = (struct tagc_piece){.first = (uint32_t)place, .count = (uint32_t)(last - place + 1), .from = (uint32_t)index,
+                                            .to = (uint32_t)(index + taken), .keep = TAGC_KEEP_ALL};
+    full = elements;
+    end = size;
+    sum = elements = taken = 0;
   }
-  free(members);
   s->match.wrapping = TAGC_WRAP_BUCKETS;
-  return !slot && !left && s->count > 1;
+  return !index && !place && s->count > 1 && rule.most < rule.least;
 }
 
 /* What of the slots has a piece. */
@@ -308,14 +333,13 @@ static bool try_layout(struct search *s, uint64_t *shards)
   return (buckets >> s->match.layout & 1) && place_buckets(s);
 }
 
-/* Says what does not fit: the unit of which the size comes nearest to that of most calls. */
+/* Says what does not fit: the unit of which the size comes nearest to that most calls in a row have. */
 static void complain(struct search *s, unsigned layouts, char *why)
 {
   uint64_t usual = 0, nearest = UINT64_MAX, shard = 0;
-  size_t times = 0, best = 0;
-  for (size_t i = 0; i < s->count; i++) {
-    for (size_t j = times = 0; j < s->count; j++)
-      times += s->counts[j] == s->counts[i];
+  size_t best = 0;
+  for (size_t i = 0, times = 0; i < s->count; i++) {
+    times = i && s->counts[i] == s->counts[i - 1] ? times + 1 : 1;
     if (times > best) {
       best = times;
       usual = s->counts[i];
@@ -335,8 +359,8 @@ static void complain(struct search *s, unsigned layouts, char *why)
     }
   }
   if (!nearest) {
-    snprintf(why, 160, "the map has %u blocks of %" PRIu64 " elements a rank (%s over %d ranks); of the calls %zu have that size, "
-             "and not in such a row", s->blocks, shard, tagc_layout_name(layout), s->nranks, best);
+    snprintf(why, 160, "the map has %u blocks of %" PRIu64 " elements a rank (%s over %d ranks); %zu calls in a "
+             "row have that size", s->blocks, shard, tagc_layout_name(layout), s->nranks, best);
     return;
   }
   const struct tagc_model *model = s->model;

@@ -28,8 +28,8 @@ enum tagc_keep {
   TAGC_KEEP_ALL = 63
 };
 
-/* What is in a slot: of the places [first, first + count) the parameters of the sorts in `keep`; of these, all but where to > 0:
- * [from, to), numbered in forward order. keep = 0: not known. */
+/* What is in a slot: of the places [first, first + count) the parameters of the sorts in `keep`; of these, where to > 0, only
+ * [from, to), numbered in forward order (a bucket). keep = 0: not known. */
 struct tagc_piece {
   uint32_t first, count;
   uint32_t from, to;
