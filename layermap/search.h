@@ -53,6 +53,7 @@ struct tagc_search {
   size_t count;
   uint32_t nranks;
   struct tagc_piece *pieces;        /* room for those of a candidate */
+  bool no_memory;                   /* somewhere on the way: nothing that was found counts */
   bool is_sum;                      /* the reductions are plain sums */
   bool is_gathered;                 /* the same counts are all-gathered, too */
   unsigned none;                    /* the cost of the counts without any model */
@@ -71,7 +72,7 @@ void tagc_search_totals(struct tagc_search *search, const struct tagc_prior *pri
 /* Adds a complete candidate to the finalists, behind those that cost as much: the order is the same on every platform. */
 void tagc_search_rank(struct tagc_search *search, const struct tagc_candidate *candidate);
 /* Does the candidate hold when its model is made? */
-bool tagc_search_holds(const struct tagc_search *search, const struct tagc_candidate *candidate);
+bool tagc_search_holds(struct tagc_search *search, const struct tagc_candidate *candidate);
 /* How unlikely a layout is, beside others of equal counts. */
 unsigned tagc_layout_cost(const struct tagc_search *search, enum tagc_layout_kind layout, const struct tagc_architecture *a);
 void tagc_published_set(struct tagc_architecture *a, const struct tagc_published *known);

@@ -275,7 +275,7 @@ static uint32_t usual_head(uint32_t hidden, uint32_t usual)
   if (usual && hidden % usual == 0)
     return usual;
   size_t i = 0;
-  while (hidden % sizes[i] || (hidden / sizes[i] < 8 && sizes[i] > 8))
+  while (hidden % sizes[i] || (hidden / sizes[i] < 4 && sizes[i] > 8))
     i++;
   return sizes[i];
 }

@@ -262,9 +262,9 @@ static bool visit(const struct tagc_segment *segment, void *data)
   return true;
 }
 
-/* A number that is the same for models that divide the slots into the same kinds. */
-static uint64_t digest_slots(const struct tagc_model *model, const struct tagc_match *match, const struct tagc_piece *pieces,
-                             size_t count, int nranks)
+/* A number that is the same for models that divide the slots into the same kinds. False: without memory. */
+static bool digest_slots(const struct tagc_model *model, const struct tagc_match *match, const struct tagc_piece *pieces, size_t count,
+                         int nranks, uint64_t *division)
 {
   struct digest digest = {.hash = 1};
   struct tagc_member *members = NULL;
@@ -275,8 +275,10 @@ static uint64_t digest_slots(const struct tagc_model *model, const struct tagc_m
       continue;
     size_t needed = tagc_piece_members(model, &pieces[i], NULL);
     struct tagc_member *room = realloc(members, (needed + 1) * sizeof *members);
-    if (!room)
-      break;
+    if (!room) {
+      free(members);
+      return false;
+    }
     digest.members = members = room;
     tagc_piece_members(model, &pieces[i], members);
     for (int shard = 0; shard < nranks; shard++)
@@ -288,26 +290,30 @@ static uint64_t digest_slots(const struct tagc_model *model, const struct tagc_m
       }
   }
   free(members);
-  return digest.hash;
+  *division = digest.hash;
+  return true;
 }
 
 /* The model of a candidate, if it holds when it is made: then its match, and the pieces of the slots. */
-static struct tagc_model *check(const struct tagc_search *search, const struct tagc_candidate *candidate, struct tagc_solution *solution)
+static struct tagc_model *check(struct tagc_search *search, const struct tagc_candidate *candidate, struct tagc_solution *solution)
 {
   solution->architecture = candidate->architecture;
   solution->blocks_only = candidate->blocks_only;
   struct tagc_model *model = tagc_solution_model(solution);
-  bool holds = model && tagc_match_find(model, search->counts, search->count, (int)search->nranks, 4, 1u << candidate->layout,
-                                        &solution->match, search->pieces, NULL);
+  enum tagc_found holds = TAGC_FOUND_NO_MEMORY;
+  if (model)
+    holds = tagc_match_find(model, search->counts, search->count, (int)search->nranks, 4, 1u << candidate->layout, &solution->match,
+                            search->pieces, NULL);
+  search->no_memory |= holds == TAGC_FOUND_NO_MEMORY;
   bool is_total = !candidate->frame.length;
   bool is_cut = solution->match.wrapping == TAGC_WRAP_WHOLE || solution->match.wrapping == TAGC_WRAP_BUCKETS;
-  if (holds && is_total == is_cut)
+  if (holds == TAGC_FOUND && is_total == is_cut)
     return model;
   tagc_model_free(model);
   return NULL;
 }
 
-bool tagc_search_holds(const struct tagc_search *search, const struct tagc_candidate *candidate)
+bool tagc_search_holds(struct tagc_search *search, const struct tagc_candidate *candidate)
 {
   struct tagc_solution ignored;
   struct tagc_model *model = check(search, candidate, &ignored);
@@ -316,12 +322,12 @@ bool tagc_search_holds(const struct tagc_search *search, const struct tagc_candi
 }
 
 /* Likewise, and how it divides the slots. */
-static bool examine(const struct tagc_search *search, const struct tagc_candidate *candidate, struct tagc_solution *solution,
+static bool examine(struct tagc_search *search, const struct tagc_candidate *candidate, struct tagc_solution *solution,
                     uint64_t *division)
 {
   struct tagc_model *model = check(search, candidate, solution);
   if (model)
-    *division = digest_slots(model, &solution->match, search->pieces, search->count, (int)search->nranks);
+    search->no_memory |= !digest_slots(model, &solution->match, search->pieces, search->count, (int)search->nranks, division);
   tagc_model_free(model);
   return model != NULL;
 }
@@ -343,7 +349,7 @@ static unsigned gap_to(unsigned cost, unsigned other)
 }
 
 /* The best candidate that holds, and the best one that divides the slots otherwise. */
-static bool choose(const struct tagc_search *search, struct tagc_solution found[2])
+static bool choose(struct tagc_search *search, struct tagc_solution found[2])
 {
   uint64_t division = 0, other;
   unsigned best = 0, gap = 0;
@@ -372,7 +378,7 @@ static bool choose(const struct tagc_search *search, struct tagc_solution found[
   return any;
 }
 
-bool tagc_solve(const struct tagc_slot_info *slots, size_t count, int nranks, struct tagc_solution found[2])
+enum tagc_found tagc_solve(const struct tagc_slot_info *slots, size_t count, int nranks, struct tagc_solution found[2])
 {
   memset(found, 0, 2 * sizeof *found);
   struct tagc_search *search = calloc(1, sizeof *search);
@@ -381,16 +387,18 @@ bool tagc_solve(const struct tagc_slot_info *slots, size_t count, int nranks, st
   uint64_t *sorted = calloc(count ? count : 1, sizeof *sorted);
   uint32_t *order = calloc(count ? count : 1, sizeof *order);
   struct tagc_piece *pieces = calloc(count ? count : 1, sizeof *pieces);
-  bool done = false;
-  if (search && shapes && counts && sorted && order && pieces && count && nranks > 0 && tagc_forward_order(slots, count, order, counts) &&
-      read_families(shapes)) {
+  enum tagc_found any = TAGC_FOUND_NO_MEMORY;
+  if (search && shapes && counts && sorted && order && pieces && read_families(shapes))
+    any = TAGC_FOUND_NONE;
+  if (any == TAGC_FOUND_NONE && count && nranks > 0 && tagc_forward_order(slots, count, order, counts)) {
     *search = (struct tagc_search){.counts = counts, .count = count, .nranks = (uint32_t)nranks, .shapes = shapes, .pieces = pieces};
     search->none = cost_of_none(counts, count, sorted);
     search->is_sum = slots[0].signature.op == 0;
     for (size_t i = 0; i < count; i++)
       search->is_gathered |= slots[i].gathered;
     search_all(search);
-    done = choose(search, found);
+    any = choose(search, found) ? TAGC_FOUND : TAGC_FOUND_NONE;
+    any = search->no_memory ? TAGC_FOUND_NO_MEMORY : any;
   }
   free(pieces);
   free(order);
@@ -398,5 +406,5 @@ bool tagc_solve(const struct tagc_slot_info *slots, size_t count, int nranks, st
   free(counts);
   free(shapes);
   free(search);
-  return done;
+  return any;
 }

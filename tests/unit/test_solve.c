@@ -100,7 +100,7 @@ static void solve_one(const char *name, const struct tagc_architecture *a, enum 
   make_slots(&slots, model, wrapping, layout, nranks);
   for (size_t i = 0; i < slots.count && averages; i++)
     slots.infos[i].signature.op = 1;
-  bool any = tagc_solve(slots.infos, slots.count, nranks, found);
+  bool any = TAGC_FOUND == tagc_solve(slots.infos, slots.count, nranks, found);
   bool right = any && same(a, &found[0].architecture, found[0].blocks_only) && found[0].match.layout == layout && !found[0].match.odd &&
                found[0].blocks_only == (wrapping == WRAP_NO_ROOT);
   bool sure = any && found[0].confidence >= 50;
