@@ -335,6 +335,9 @@ TESTS += tests/e2e/train_fsdp.test
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/overhead_lib.sh tests/bench/RESULTS.md
 check_PROGRAMS += tests/bench/exchange
+# Without NCCL: how long the search for an architecture takes.
+check_PROGRAMS += tests/bench/solve
+tests_bench_solve_LDADD = libtagc.a -lm -lpthread
 EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh tests/two_hosts.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
