@@ -10,6 +10,7 @@ libtagc_a_SOURCES += \
   layermap/layout.c layermap/layout.h \
   layermap/mapfile.c layermap/mapfile_write.c layermap/mapfile.h \
   layermap/match.c layermap/match.h \
+  layermap/megatron.c layermap/megatron.h \
   layermap/model.c layermap/model.h \
   layermap/parts.c layermap/parts.h \
   layermap/pattern.c layermap/pattern.h \
@@ -20,6 +21,7 @@ libtagc_a_SOURCES += \
   layermap/solve.c layermap/solve.h \
   layermap/text.c layermap/text.h \
   layermap/units.c layermap/units.h
+  layermap/solve.c layermap/solve.h
 
 # What only tagc-map needs: models from files of others. Never in the library, which links nothing of that.
 EXTRA_DIST += layermap/map.h layermap/map_config.h layermap/map_json.h layermap/map_order.h layermap/map_safetensors.h
