@@ -11,6 +11,7 @@
 #include "interpose/capture.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
+#include "interpose/record.h"
 #include "interpose/split.h"
 
 ncclResult_t tagc_no_memory(const char *what)
@@ -44,6 +45,7 @@ static void comm_free(struct tagc_comm *comm)
     comm->device->fence_free(comm->device, comm->fence);
   if (comm->order.plain_fence)
     comm->device->fence_free(comm->device, comm->order.plain_fence);
+  tagc_record_flush();
   tagc_cycle_destroy(comm->cycle);
   tagc_layers_free(comm->layers);
   pthread_mutex_destroy(&comm->lock);
@@ -348,6 +350,8 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, stru
   struct tagc_signature signature = {call->count, (uint8_t)collective(call->entry), (uint8_t)call->type,
                                      (uint8_t)call->op_kind, is_float};
   struct tagc_sighting seen;
+  if (*tagc_library_options()->calls)
+    tagc_record_call(comm->ledger->number, comm->rank, comm->nranks, &signature);
   tagc_cycle_observe(comm->cycle, &signature, &seen);
   if (seen.lost) {
     size_t count;

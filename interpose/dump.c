@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "env/files.h"
 #include "env/host.h"
 #include "env/log.h"
 #include "env/signals.h"
@@ -26,21 +27,6 @@ static void warn(const char *path, const char *why)
     tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_DUMP: %s: %s; left out, as will be whatever else fails", path, why);
 }
 
-/* The errno of what went wrong, else 0. */
-static int write_all(int file, const char *data, size_t size)
-{
-  while (size) {
-    ssize_t written = write(file, data, size);
-    if (written == 0)
-      return EIO;
-    if (written < 0 && errno != EINTR)
-      return errno;
-    data += written > 0 ? written : 0;
-    size -= written > 0 ? (size_t)written : 0;
-  }
-  return 0;
-}
-
 /* Out of memory that the host cannot read, piece by piece; it waits for each of them. */
 static int write_from_device(int file, struct tagc_comm *comm, const char *data, size_t size, void *stream)
 {
@@ -51,7 +37,7 @@ static int write_from_device(int file, struct tagc_comm *comm, const char *data,
     const size_t bytes = size - at < most ? size - at : most;
     bool good = tagc_comms_enter_driver(&comm, 1) && comm->device->get(comm->device, piece, data + at, bytes, stream);
     good = tagc_comms_leave_driver(&comm, 1) && good;
-    error = good ? write_all(file, piece, bytes) : EIO;
+    error = good ? tagc_write_all(file, piece, bytes) : EIO;
   }
   free(piece);
   return error;
@@ -68,7 +54,7 @@ static void write_file(const char *path, const struct tagc_call *call, size_t si
     return;
   }
   tagc_signals_hold(&held);
-  int error = comm->device->host_reads ? write_all(file, call->send, size)
+  int error = comm->device->host_reads ? tagc_write_all(file, call->send, size)
                                        : write_from_device(file, comm, call->send, size, call->stream);
   if (close(file) != 0 && error == 0 && errno != EINTR)
     error = errno;                  /* some file systems learn only now that the disk is full */
@@ -100,13 +86,15 @@ static bool is_wanted(const struct tagc_call *call, char *path, size_t size, siz
   if (shape->n == 0 || *bytes < o->min_bytes ||
       !tagc_plan_is_selected(o, slot, comm->slots[call->slot].sorted, comm->slots[call->slot].selection))
     return false;
-  char lock[32] = "";
+  char lock[32] = "", pass[24] = "";
   if (comm->lock_number > 1)
     snprintf(lock, sizeof lock, "-lock%llu", (unsigned long long)comm->lock_number);
+  if (slot->pass)
+    snprintf(pass, sizeof pass, "-pass%u", slot->pass + 1);
   char host[TAGC_HOST_NAME];
   tagc_host_name(host);
-  int length = snprintf(path, size, "%s-%s-pid%d-comm%llu%s-rank%d-%s-%s-W%d-n%llu.raw", o->dump, host, (int)getpid(),
-                        (unsigned long long)comm->ledger->number, lock, comm->rank, slot->name, type_name(shape->dtype),
+  int length = snprintf(path, size, "%s-%s-pid%d-comm%llu%s%s-rank%d-%s-%s-W%d-n%llu.raw", o->dump, host, (int)getpid(),
+                        (unsigned long long)comm->ledger->number, lock, pass, comm->rank, slot->name, type_name(shape->dtype),
                         comm->nranks, (unsigned long long)call->count);
   if (length < 0 || (size_t)length >= size) {
     warn(o->dump, strerror(ENAMETOOLONG));

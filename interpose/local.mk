@@ -20,6 +20,7 @@ libtagc_a_SOURCES += \
   interpose/group.c interpose/group.h \
   interpose/imports.c interpose/imports.h \
   interpose/launch.c interpose/launch.h \
+  interpose/layers_log.c interpose/layers_log.h \
   interpose/levels.c interpose/levels.h \
   interpose/ledger.c interpose/ledger.h \
   interpose/library.c interpose/library.h \
@@ -30,6 +31,7 @@ libtagc_a_SOURCES += \
   interpose/topology.c interpose/topology.h \
   interpose/probe.c interpose/probe.h \
   interpose/ranges.c interpose/ranges.h \
+  interpose/record.c interpose/record.h \
   interpose/real.c interpose/real.h interpose/hook.h \
   interpose/report.c \
   interpose/thread.c interpose/thread.h \

@@ -20,7 +20,12 @@
 #define TAGC_CALLS_VERSION "tagc-calls 1"
 
 /* No file is larger or has more in it: what is read is bounded by these, whatever repetitions a file asks for. */
-enum { TAGC_CALLS_BYTES = 64 << 20, TAGC_CALLS_LISTS = 1024, TAGC_CALLS = 1 << 20, TAGC_CALLS_RANKS = 1 << 20 };
+enum { TAGC_CALLS_BYTES = 64 << 20, TAGC_CALLS_LISTS = 1024, TAGC_CALLS_RANKS = 1 << 20 };
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+enum { TAGC_CALLS = 4096 };         /* so that short inputs pass it */
+#else
+enum { TAGC_CALLS = 1 << 20 };
+#endif
 
 /* The calls of one communicator in their order. */
 struct tagc_call_list {

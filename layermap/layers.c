@@ -267,8 +267,9 @@ static bool infer(struct task *t, const struct tagc_model *map, struct tagc_laye
   return fits || take_solution(t, layers);
 }
 
-struct tagc_layers *tagc_layers_infer(const struct tagc_slot_info *slots, size_t count, int nranks, const struct tagc_model *map,
-                                      char why[160])
+/* Of slots that are units, each once. */
+static struct tagc_layers *infer_units(const struct tagc_slot_info *slots, size_t count, int nranks, const struct tagc_model *map,
+                                       char why[160])
 {
   size_t room = count ? count : 1;
   struct task t = {.slots = slots, .count = count, .nranks = nranks};
@@ -295,6 +296,48 @@ struct tagc_layers *tagc_layers_infer(const struct tagc_slot_info *slots, size_t
     return layers;
   tagc_layers_free(layers);
   return NULL;
+}
+
+/* The layers of all slots, from those of the units: places[i] is that of unit i. Takes `of_units`. */
+static struct tagc_layers *spread(struct tagc_layers *of_units, const struct tagc_slot_info *slots, size_t count, const uint32_t *places)
+{
+  struct tagc_layer *layers = of_units ? calloc(count, sizeof *layers) : NULL;
+  if (!layers) {
+    tagc_layers_free(of_units);
+    return NULL;
+  }
+  for (size_t i = 0; i < count; i++)
+    layers[i] = of_units->layers[places[slots[i].unit]];
+  free(of_units->layers);
+  of_units->layers = layers;
+  of_units->count = count;
+  return of_units;
+}
+
+/* Where a cycle reduces its units several times, those of the first pass stand for all. */
+struct tagc_layers *tagc_layers_infer(const struct tagc_slot_info *slots, size_t count, int nranks, const struct tagc_model *map,
+                                      char why[160])
+{
+  size_t units = 0;
+  for (size_t i = 0; i < count; i++)
+    units += slots[i].pass == 0;
+  if (units == count)
+    return infer_units(slots, count, nranks, map, why);
+  struct tagc_slot_info *first = calloc(units, sizeof *first);
+  uint32_t *places = calloc(units, sizeof *places);
+  struct tagc_layers *layers = NULL;
+  why[0] = '\0';
+  if (first && places) {
+    for (size_t i = 0, used = 0; i < count; i++)
+      if (slots[i].pass == 0) {
+        places[slots[i].unit] = (uint32_t)used;
+        first[used++] = slots[i];
+      }
+    layers = spread(infer_units(first, units, nranks, map, why), slots, count, places);
+  }
+  free(first);
+  free(places);
+  return layers;
 }
 
 void tagc_layers_free(struct tagc_layers *layers)

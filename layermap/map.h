@@ -43,7 +43,8 @@ bool tagc_map_tabulate_calls(struct tagc_map_table *table, const char *path, con
                              const struct tagc_cycle *cycle);
 void tagc_map_table_free(struct tagc_map_table *table);
 
-/* The cycle in the calls, as the library would find it, only sooner: none, where tagc_cycle_length() is 0. NULL without memory. */
+/* The cycle in the calls, as the library finds it, only sooner; where they do not suffice for that, what was recorded last is taken to
+ * go on. Where tagc_cycle_length() is 0 there is none. NULL without memory. */
 struct tagc_cycle *tagc_map_find_cycle(const struct tagc_call_list *list);
 
 /* 1234567 as 1,234,567. Returns `text`. */

@@ -35,27 +35,44 @@ static bool measure(struct sizes *sizes, const struct tagc_model *model, int nra
   return measured;
 }
 
+/* By which factor do they differ? */
+static double factor(uint64_t a, uint64_t b)
+{
+  double x = (double)a + 1, y = (double)b + 1;
+  return x > y ? x / y : y / x;
+}
+
+/* "head", or "block.3", the first of its blocks. */
+static void name_unit(char *name, size_t size, const struct tagc_model *model, size_t unit)
+{
+  size_t place = 0;
+  while (model->places[place].unit != unit)
+    place++;
+  if (model->places[place].block < 0)
+    snprintf(name, size, "%s", model->units[unit].name);
+  else
+    snprintf(name, size, "%s.%" PRId32, model->units[unit].name, model->places[place].block);
+}
+
 /* Says which unit has, or nearly has, shards of `count` elements. */
 static void tell_nearest(FILE *file, const struct sizes *sizes, uint64_t count)
 {
   size_t unit = 0;
   int layout = 0;
-  uint64_t least = UINT64_MAX;
   char number[32];
   for (size_t i = 0; i < sizes->model->unit_count; i++)
-    for (int j = 0; j < TAGC_LAYOUTS; j++) {
-      uint64_t size = sizes->shards[i][j], distance = size > count ? size - count : count - size;
-      if (distance < least) {
-        least = distance;
+    for (int j = 0; j < TAGC_LAYOUTS; j++)
+      if (factor(sizes->shards[i][j], count) < factor(sizes->shards[unit][layout], count)) {
         unit = i;
         layout = j;
       }
-    }
-  const char *name = sizes->model->units[unit].name, *layout_name = tagc_layout_name((enum tagc_layout_kind)layout);
-  if (!least)
-    fprintf(file, "as unit \"%s\" in %s\n", name, layout_name);
+  char name[TAGC_UNIT_NAME + 16];
+  const char *layout_name = tagc_layout_name((enum tagc_layout_kind)layout);
+  name_unit(name, sizeof name, sizes->model, unit);
+  if (sizes->shards[unit][layout] == count)
+    fprintf(file, "as %s in %s\n", name, layout_name);
   else
-    fprintf(file, "no unit has that; the nearest, \"%s\" in %s, has %s\n", name, layout_name,
+    fprintf(file, "nothing in the map has that; the nearest, %s in %s, has %s\n", name, layout_name,
             tagc_map_number(sizes->shards[unit][layout], number));
 }
 

@@ -7,6 +7,7 @@
 
 #include "layermap/map.h"
 #include "layermap/mapfile.h"
+#include "layermap/pattern.h"
 
 enum tagc_share tagc_share_of(uint32_t kinds)
 {
@@ -36,6 +37,13 @@ const char *tagc_map_number(uint64_t number, char text[32])
   }
   text[used] = '\0';
   return text;
+}
+
+/* The name of a file without its folders: titles have to fit. */
+static const char *base_name(const char *path)
+{
+  const char *slash = strrchr(path, '/');
+  return slash && slash[1] ? slash + 1 : path;
 }
 
 /* -- tables ------------------------------------------------------------------------------------------------------------- */
@@ -94,7 +102,7 @@ bool tagc_map_tabulate_model(struct tagc_map_table *table, const char *path, con
     }
     char ranks[32];
     snprintf(ranks, sizeof ranks, nranks == 1 ? "one rank" : "%d ranks", nranks);
-    snprintf(table->title, sizeof table->title, "%.100s: %s for %s", path, tagc_layout_name(layout), ranks);
+    snprintf(table->title, sizeof table->title, "%.60s: %s for %s", base_name(path), tagc_layout_name(layout), ranks);
     char elements[32];
     snprintf(table->what, sizeof table->what, "%s%s%zu units and blocks, %s elements", model->family, model->family[0] ? ", " : "",
              model->place_count, tagc_map_number(tagc_model_elements(model), elements));
@@ -116,24 +124,55 @@ void tagc_map_table_free(struct tagc_map_table *table)
 
 /* -- calls -------------------------------------------------------------------------------------------------------------- */
 
-/* What is locked when all calls have passed, when the first lock must have so many behind it. */
-static struct tagc_cycle *observe(const struct tagc_call_list *list, const struct tagc_cycle_options *options)
+/* So many calls make what was once there be forgotten: more than the cycle remembers evidence for. */
+enum { CALLS_TO_FORGET = 16384 };
+
+/* What is locked when all calls have passed, and then those from `step` on again and again. */
+static struct tagc_cycle *observe(const struct tagc_call_list *list, const struct tagc_cycle_options *options, size_t step)
 {
   struct tagc_cycle *cycle = tagc_cycle_create(options);
   struct tagc_sighting seen;
   for (size_t i = 0; cycle && i < list->count; i++)
     tagc_cycle_observe(cycle, &list->calls[i], &seen);
+  for (size_t more = 0; cycle && step < list->count && !tagc_cycle_length(cycle) && more < 3 * (list->count - step) + CALLS_TO_FORGET;)
+    for (size_t i = step; i < list->count; i++, more++)
+      tagc_cycle_observe(cycle, &list->calls[i], &seen);
   return cycle;
+}
+
+/* How many of the last calls are equal to those `shift` calls before them? */
+static size_t count_repeated(const struct tagc_call_list *list, size_t shift)
+{
+  size_t same = 0;
+  while (same + shift < list->count &&
+         tagc_signature_equal(&list->calls[list->count - 1 - same], &list->calls[list->count - 1 - same - shift]))
+    same++;
+  return same;
+}
+
+/* Where the last step begins, or several of them: half of it at least was there before (first steps may be unlike the others). Where
+ * nothing is, all calls are taken for one step. */
+static size_t find_step(const struct tagc_call_list *list)
+{
+  size_t reduction = list->count;
+  while (reduction > 0 && !tagc_signature_reduces(&list->calls[reduction - 1]))
+    reduction--;
+  size_t least = list->count - reduction + 1;
+  for (size_t calls = list->count < TAGC_PATTERN_CALLS ? list->count : TAGC_PATTERN_CALLS; calls >= least && reduction; calls--)
+    if (count_repeated(list, calls) >= (calls + 1) / 2)
+      return list->count - calls;
+  return 0;
 }
 
 struct tagc_cycle *tagc_map_find_cycle(const struct tagc_call_list *list)
 {
   const struct tagc_cycle_options as_library = {.warmup = 1, .floor_calls = 256}, sooner = {.warmup = 0};
-  struct tagc_cycle *cycle = observe(list, &as_library);
-  if (!cycle || tagc_cycle_length(cycle))
-    return cycle;
-  tagc_cycle_destroy(cycle);
-  return observe(list, &sooner);
+  struct tagc_cycle *cycle = observe(list, &as_library, list->count);
+  for (int more = 0; more < 2 && cycle && !tagc_cycle_length(cycle); more++) {
+    tagc_cycle_destroy(cycle);
+    cycle = observe(list, &sooner, more ? find_step(list) : list->count);
+  }
+  return cycle;
 }
 
 static int by_unit(const void *left, const void *right)
@@ -182,7 +221,7 @@ bool tagc_map_tabulate_calls(struct tagc_map_table *table, const char *path, con
       order[i] = &slots[i];
     qsort(order, count, sizeof *order, by_unit);
     add_slot_rows(table, slots, order, count);
-    snprintf(table->title, sizeof table->title, "%.60s: communicator %" PRIu64 ", %d ranks: %zu slots in a cycle of %zu calls", path,
+    snprintf(table->title, sizeof table->title, "%.60s: communicator %" PRIu64 ", %d ranks: %zu slots in a cycle of %zu calls", base_name(path),
              list->communicator, list->nranks, count, tagc_cycle_length(cycle));
     if (table->layers->source == TAGC_LAYER_POSITION)
       snprintf(table->what, sizeof table->what, "no model is known that has slots of these sizes");

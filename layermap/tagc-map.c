@@ -70,6 +70,8 @@ static int fail(const char *path, const char *why)
 
 /* -- files that are written --------------------------------------------------------------------------------------------- */
 
+static const char unwritable[] = "no map can say what this model is: see tagc-map(5) for names and limits";
+
 /* What could not be written completely does not stay: nobody shall take it for a whole one. */
 static int finish(FILE *file, const char *path, bool wrote)
 {
@@ -82,15 +84,15 @@ static int finish(FILE *file, const char *path, bool wrote)
     return FITS;
   if (is_file)
     unlink(path);
-  return fail(path, error == EINVAL ? "no map can say what this model is" : strerror(error));
+  return fail(path, error == EINVAL ? unwritable : strerror(error));
 }
 
 static int write_map(const struct request *request, const struct tagc_model *model)
 {
   if (!request->output) {
-    if (tagc_mapfile_write(stdout, model))
-      return FITS;
-    return fail(request->files[0], errno == EINVAL ? "no map can say what this model is" : strerror(errno));
+    if (tagc_mapfile_write(stdout, model) || errno != EINVAL)
+      return FITS;                  /* main() looks at stdout once more */
+    return fail(request->files[0], unwritable);
   }
   FILE *file = fopen(request->output, "we");
   if (!file)
@@ -111,8 +113,12 @@ static int write_svg(const char *path, const struct tagc_map_table *tables, size
 
 static int make(const struct request *request, struct tagc_model *model, const struct tagc_complaint *complaint)
 {
-  if (!model)
+  if (!model && request->count == 1)
     return complain(request->files[0], complaint);
+  if (!model) {                     /* the complaint says which of them */
+    fprintf(stderr, "tagc-map: %s (line %u, column %u)\n", complaint->text, complaint->line, complaint->column);
+    return TROUBLE;
+  }
   int status = write_map(request, model);
   tagc_model_free(model);
   return status;

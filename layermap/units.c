@@ -141,7 +141,7 @@ static const uint16_t *find_row(struct pass *p)
       continue;
     const uint16_t *row = &p->s->gathered[i + 1 - p->units];
     uint32_t equal = agreement(p, row, false);
-    if (!found || equal >= best) {
+    if (!found || equal > best) {
       found = row;
       best = equal;
     }

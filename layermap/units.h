@@ -7,7 +7,7 @@
  *                  pass in it (evaluation, accumulation), and backward passes that reduce nothing, and the gathers of the first units
  *                  of the backward pass; evaluation may find some unit already gathered.
  * So the forward pass is looked for: as many gathers in a row as there are reduce-scatters, with the same counts, each as often.
- * Of several such rows the one nearest to the reverse order counts (the last of equals). Where there is none, the first gathers of each
+ * Of several such rows the one nearest to the reverse order counts (the first of equals). Where there is none, the first gathers of each
  * count: of more units than are reduced (frozen ones), or of units that are used twice. The k-th gather of a count is of the unit that is
  * reduced as the k-th from the end among those of this count. Where some unit is not gathered there, or where the gathers follow the
  * reduce-scatters in their own order (an optimizer that hands out parameters), the reverse order counts.

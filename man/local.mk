@@ -16,3 +16,9 @@ EXTRA_DIST += man/tagc-doctor.1
 if HAVE_LIBELF
 man_MANS += man/tagc-doctor.1
 endif
+
+EXTRA_DIST += man/tagc-map.1 man/tagc-map.5
+man_MANS += man/tagc-map.5
+if HAVE_JANSSON
+man_MANS += man/tagc-map.1
+endif

@@ -40,7 +40,7 @@ unit_tests += tests/unit/test_mapfile
 unit_tests += tests/unit/test_families tests/unit/test_layout tests/unit/test_model
 EXTRA_DIST += tests/unit/architectures.h
 # Sequences of calls of real programs.
-unit_tests += tests/unit/test_sequences
+unit_tests += tests/unit/test_sequences tests/unit/test_layers_log
 EXTRA_DIST += tests/fixtures
 # Registered memory.
 unit_tests += tests/unit/test_ranges
@@ -164,6 +164,9 @@ e2e_scripts += tests/e2e/hardening.test tests/e2e/memcheck.test
 e2e_scripts += tests/e2e/aarch64.test tests/e2e/beside.test tests/e2e/copies.test tests/e2e/ctypes.test
 e2e_scripts += tests/e2e/little.test
 e2e_scripts += tests/e2e/doctor.test
+if HAVE_JANSSON
+e2e_scripts += tests/e2e/tagc_map.test
+endif
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/reach_lib.sh tests/e2e/ctypes_user.py
@@ -265,6 +268,19 @@ dist_check_SCRIPTS += tests/e2e/bench.test tests/e2e/dump.test
 TESTS += tests/e2e/bench.test tests/e2e/dump.test
 check_PROGRAMS += tests/e2e/dump
 
+# Changed steps, with gradients that say whose they are.
+dist_check_SCRIPTS += tests/e2e/signatures.test
+TESTS += tests/e2e/signatures.test
+check_PROGRAMS += tests/e2e/signatures
+
+# What it costs to follow a program: a benchmark.
+check_PROGRAMS += tests/bench/observe
+
+# Files of the calls that a program makes.
+dist_check_SCRIPTS += tests/e2e/calls.test
+TESTS += tests/e2e/calls.test
+check_PROGRAMS += tests/e2e/calls tests/e2e/many_calls
+
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
 rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
@@ -356,6 +372,7 @@ EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_
 # tests_fuzz_NAME_SOURCES and tests_fuzz_NAME_LDADD, as for any program.
 fuzz_targets =
 fuzz_targets += tests/fuzz/agree
+fuzz_targets += tests/fuzz/calls
 fuzz_targets += tests/fuzz/cycle
 if HAVE_LIBELF
 fuzz_targets += tests/fuzz/elf
@@ -363,9 +380,11 @@ tests_fuzz_elf_SOURCES = tests/fuzz/elf.c interpose/doctor_elf.c
 tests_fuzz_elf_LDADD = $(FUZZ_LIBS) $(LIBELF_LIBS)
 endif
 fuzz_targets += tests/fuzz/imports
+fuzz_targets += tests/fuzz/mapfile
 fuzz_targets += tests/fuzz/options
 fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
+fuzz_targets += tests/fuzz/select
 
 EXTRA_PROGRAMS += $(fuzz_targets)
 EXTRA_DIST += tests/fuzz/input.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
@@ -400,6 +419,8 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/ctypes.test \
   tests/e2e/dlsym.test \
   tests/e2e/doctor.test \
+  tests/e2e/calls.test \
+  tests/e2e/signatures.test \
   tests/e2e/dump.test \
   tests/e2e/faults_system.test \
   tests/e2e/levels.test \
@@ -409,6 +430,7 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/reduce_scatter.test \
   tests/e2e/standin_cuda.test \
   tests/e2e/steps.test \
+  tests/e2e/tagc_map.test \
   tests/e2e/threads.test \
   tests/e2e/versions.test
 # Not exits.test: the report at exit reads what other threads still count.

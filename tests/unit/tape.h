@@ -29,6 +29,7 @@ struct model {
   bool clip;               /* an all-reduce of the gradient norm ends the step */
   uint64_t scale;          /* of all counts */
   bool alike;              /* the head has the root's shape */
+  bool late;               /* the first block is reduced behind the root, as an embedding in a unit of its own is by FSDP2 */
 };
 
 /* Types as a program could number them. */
@@ -75,6 +76,13 @@ static inline void tape_forward(struct tape *tape, const struct model *m)
     tape_add(tape, TAGC_ALL_GATHER, model_count(m, unit), HALF, -1);
 }
 
+/* The unit whose gradient is the i-th of a backward pass. */
+static inline int model_reduced(const struct model *m, int i)
+{
+  int unit = model_units(m) - 1 - i;
+  return m->late && m->root && m->blocks && unit < 2 ? 1 - unit : unit;
+}
+
 /* Gradients come in reverse; the parameters of the next unit are gathered before those of this one are reduced. A
  * lone root keeps its parameters, one that looks like the head does not. */
 static inline void tape_backward(struct tape *tape, const struct model *m, bool reduce)
@@ -82,9 +90,10 @@ static inline void tape_backward(struct tape *tape, const struct model *m, bool 
   int last = model_units(m) - 1;
   if (m->reshard && !(m->root && last == 0))
     tape_add(tape, TAGC_ALL_GATHER, model_count(m, last), HALF, -1);
-  for (int unit = last; unit >= 0; unit--) {
-    if (m->reshard && unit > (m->root && !m->alike ? 1 : 0))
-      tape_add(tape, TAGC_ALL_GATHER, model_count(m, unit - 1), HALF, -1);
+  for (int i = 0; i <= last; i++) {
+    int unit = model_reduced(m, i), next = i < last ? model_reduced(m, i + 1) : 0;
+    if (m->reshard && i < last && !(m->root && !m->alike && next == 0))
+      tape_add(tape, TAGC_ALL_GATHER, model_count(m, next), HALF, -1);
     if (reduce)
       tape_add(tape, TAGC_REDUCE_SCATTER, model_count(m, unit), FLOAT, unit);
   }

@@ -8,20 +8,20 @@
 static void test_models(void)
 {
   static const struct { const char *what; struct model model; bool gradients; } cases[] = {
-    {"12 like blocks and a root", {12, 1, true, false, true, true, 1000, false}, true},
-    {"the same, parameters kept after forward", {12, 1, true, false, false, true, 1000, false}, true},
-    {"the same, no gradient norm", {12, 1, true, false, true, false, 1000, false}, true},
-    {"80 like blocks, root and head", {80, 1, true, true, true, true, 1000, false}, true},
-    {"160 units of two alternating kinds, root", {160, 2, true, false, true, true, 1000, false}, true},
-    {"160 units of two alternating kinds, root, no norm", {160, 2, true, false, true, false, 1000, false}, true},
-    {"160 units of two alternating kinds alone", {160, 2, false, false, true, false, 1000, false}, true},
-    {"60 units, all different", {60, 60, true, true, true, true, 1000, false}, true},
-    {"80 like blocks alone", {80, 1, false, false, true, false, 1000, false}, false},
-    {"80 like blocks and a norm", {80, 1, false, false, true, true, 1000, false}, false},
-    {"one unit", {1, 1, false, false, false, true, 1000, false}, false},
-    {"one unit, nothing else", {1, 1, false, false, false, false, 1000, false}, false},
-    {"12 like blocks, root and head alike: no call is lone", {12, 1, true, true, true, false, 1000, true}, true},
-    {"root and one block", {1, 1, true, false, true, false, 1000, false}, true},
+    {"12 like blocks and a root", {12, 1, true, false, true, true, 1000, false, false}, true},
+    {"the same, parameters kept after forward", {12, 1, true, false, false, true, 1000, false, false}, true},
+    {"the same, no gradient norm", {12, 1, true, false, true, false, 1000, false, false}, true},
+    {"80 like blocks, root and head", {80, 1, true, true, true, true, 1000, false, false}, true},
+    {"160 units of two alternating kinds, root", {160, 2, true, false, true, true, 1000, false, false}, true},
+    {"160 units of two alternating kinds, root, no norm", {160, 2, true, false, true, false, 1000, false, false}, true},
+    {"160 units of two alternating kinds alone", {160, 2, false, false, true, false, 1000, false, false}, true},
+    {"60 units, all different", {60, 60, true, true, true, true, 1000, false, false}, true},
+    {"80 like blocks alone", {80, 1, false, false, true, false, 1000, false, false}, false},
+    {"80 like blocks and a norm", {80, 1, false, false, true, true, 1000, false, false}, false},
+    {"one unit", {1, 1, false, false, false, true, 1000, false, false}, false},
+    {"one unit, nothing else", {1, 1, false, false, false, false, 1000, false, false}, false},
+    {"12 like blocks, root and head alike: no call is lone", {12, 1, true, true, true, false, 1000, true, false}, true},
+    {"root and one block", {1, 1, true, false, true, false, 1000, false, false}, true},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const struct model *m = &cases[i].model;
@@ -170,14 +170,14 @@ static void test_other_programs(void)
 static void test_false_locks(void)
 {
   static const struct { const char *what; struct model model; } cases[] = {
-    {"12 like blocks and a root", {12, 1, true, false, true, true, 1000, false}},
-    {"80 like blocks, root and head", {80, 1, true, true, true, true, 1000, false}},
-    {"12 like blocks, root and head alike", {12, 1, true, true, true, false, 1000, true}},
-    {"80 like blocks and a norm", {80, 1, false, false, true, true, 1000, false}},
-    {"80 like blocks alone", {80, 1, false, false, true, false, 1000, false}},
-    {"160 like blocks, parameters kept", {160, 1, false, false, false, true, 1000, false}},
-    {"160 units of two kinds alone", {160, 2, false, false, true, false, 1000, false}},
-    {"160 units of two kinds, root", {160, 2, true, false, false, false, 1000, false}},
+    {"12 like blocks and a root", {12, 1, true, false, true, true, 1000, false, false}},
+    {"80 like blocks, root and head", {80, 1, true, true, true, true, 1000, false, false}},
+    {"12 like blocks, root and head alike", {12, 1, true, true, true, false, 1000, true, false}},
+    {"80 like blocks and a norm", {80, 1, false, false, true, true, 1000, false, false}},
+    {"80 like blocks alone", {80, 1, false, false, true, false, 1000, false, false}},
+    {"160 like blocks, parameters kept", {160, 1, false, false, false, true, 1000, false, false}},
+    {"160 units of two kinds alone", {160, 2, false, false, true, false, 1000, false, false}},
+    {"160 units of two kinds, root", {160, 2, true, false, false, false, 1000, false, false}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const struct model *m = &cases[i].model;
@@ -218,10 +218,10 @@ static void test_false_locks(void)
 static void test_changes(void)
 {
   static const struct { const char *what; struct model model; } cases[] = {
-    {"other shapes", {12, 1, true, false, true, true, 900, false}},
-    {"more blocks", {20, 1, true, false, true, true, 1000, false}},
-    {"parameters kept", {12, 1, true, false, false, true, 1000, false}},
-    {"a head that was frozen", {12, 1, true, true, true, true, 1000, false}},
+    {"other shapes", {12, 1, true, false, true, true, 900, false, false}},
+    {"more blocks", {20, 1, true, false, true, true, 1000, false, false}},
+    {"parameters kept", {12, 1, true, false, false, true, 1000, false, false}},
+    {"a head that was frozen", {12, 1, true, true, true, true, 1000, false, false}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const struct model *m = &cases[i].model;

@@ -113,7 +113,7 @@ static void remove_gradient(struct tape *tape, int unit)
 
 static void test_suspects(void)
 {
-  struct model kept = {12, 1, true, false, false, true, 1000, false};    /* reduce-scatters in a row: hardest */
+  struct model kept = {12, 1, true, false, false, true, 1000, false, false};    /* reduce-scatters in a row: hardest */
   struct watch w = learned(&kept);
   struct tape tape = {NULL, 0, 0};
   tape_step(&tape, &kept);
@@ -143,7 +143,7 @@ static void test_suspects(void)
   play(&v, &tape);
   ok(v.losses == 1 && v.placed == 25, "the root's gradient missing costs nothing but itself");
 
-  struct model different = {12, 12, true, false, true, true, 1000, false};
+  struct model different = {12, 12, true, false, true, true, 1000, false, false};
   struct watch u = learned(&different);
   tape_step(&tape, &different);
   remove_gradient(&tape, 5);
@@ -156,7 +156,7 @@ static void test_suspects(void)
 
 static void test_two_communicators(void)
 {
-  struct model other = {3, 1, true, true, false, false, 7, false};
+  struct model other = {3, 1, true, true, false, false, 7, false, false};
   struct tape a = {NULL, 0, 0}, b = {NULL, 0, 0};
   tape_steps(&a, &gpt, 20);
   tape_steps(&b, &other, 80);
@@ -191,9 +191,9 @@ static double nanoseconds(void)
 static void measure(void)
 {
   static const struct { const char *what; struct model model; int period; } cases[] = {
-    {"on track, 12 blocks", {12, 1, true, false, true, true, 1000, false}, 0},
-    {"on track, 160 units of two kinds", {160, 2, true, false, true, true, 1000, false}, 0},
-    {"12 blocks, an evaluation pass every 5 steps", {12, 1, true, false, true, true, 1000, false}, 5},
+    {"on track, 12 blocks", {12, 1, true, false, true, true, 1000, false, false}, 0},
+    {"on track, 160 units of two kinds", {160, 2, true, false, true, true, 1000, false, false}, 0},
+    {"12 blocks, an evaluation pass every 5 steps", {12, 1, true, false, true, true, 1000, false, false}, 5},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct watch w = learned(&cases[i].model);

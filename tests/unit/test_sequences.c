@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The files of calls in tests/fixtures, recorded of real programs or made by the rules of their frameworks: the cycle of each is found,
- * and every reduce-scatter in it is the unit, in forward order, that it must be.
+ * and every reduce-scatter in it is the unit, in forward order, that it must be, and has its name, without a map.
  *
  * When      A lock has seen a cycle twice, and the first call of the third one; its anchor may be anywhere in the step. So without the
  *           floor of 256 calls it must be there with the fourth step at the latest, and the slots with it; with the floor, one step
@@ -14,6 +14,7 @@
 
 #include "layermap/calls.h"
 #include "layermap/evidence.h"
+#include "layermap/layers.h"
 #include "layermap/text.h"
 #include "tests/unit/tap.h"
 
@@ -29,8 +30,11 @@ struct expected {
 /* What came out. */
 struct outcome {
   struct tagc_cycle *cycle;
+  struct tagc_layers *layers;           /* of the cycle that was locked last */
   size_t played, locked_at;
-  unsigned locks, reductions, wrong;    /* the latter two of the last step */
+  unsigned locks;
+  unsigned reductions, wrong, misnamed; /* of the last step */
+  char misnomer[2 * TAGC_UNIT_NAME + 16];
 };
 
 /* The words behind "# step", "# units" and "# names". */
@@ -81,6 +85,15 @@ static size_t find_beginning(const struct tagc_call_list *list, size_t step)
   return begin;
 }
 
+static void compare_names(struct outcome *o, int slot, const char *wanted)
+{
+  const char *got = slot < 0 || !o->layers ? "nothing" : o->layers->layers[slot].name;
+  if (strcmp(wanted, "-") == 0 || strcmp(got, wanted) == 0)
+    return;
+  if (o->misnamed++ == 0)
+    snprintf(o->misnomer, sizeof o->misnomer, ", %.32s for %.32s", got, wanted);
+}
+
 /* Plays the sequence until some steps after a lock that stands. */
 static struct outcome play(const struct tagc_call_list *list, const struct expected *e, uint32_t warmup)
 {
@@ -93,6 +106,11 @@ static struct outcome play(const struct tagc_call_list *list, const struct expec
     tagc_cycle_observe(o.cycle, call, &seen);
     o.played++;
     if (seen.locked) {
+      char why[160];
+      size_t count;
+      const struct tagc_slot_info *slots = tagc_cycle_slots(o.cycle, &count);
+      tagc_layers_free(o.layers);
+      o.layers = tagc_layers_infer(slots, count, list->nranks, NULL, why);
       o.locks++;
       o.locked_at = o.played;
     }
@@ -100,8 +118,9 @@ static struct outcome play(const struct tagc_call_list *list, const struct expec
       continue;
     size_t count;
     const struct tagc_slot_info *slots = tagc_cycle_slots(o.cycle, &count);
-    const uint32_t unit = e->units[o.reductions++ % e->unit_count];
-    o.wrong += seen.slot < 0 || slots[seen.slot].unit != unit;
+    const size_t which = o.reductions++ % e->unit_count;
+    o.wrong += seen.slot < 0 || slots[seen.slot].unit != e->units[which];
+    compare_names(&o, seen.slot, e->names[which]);
   }
   return o;
 }
@@ -129,6 +148,9 @@ static void test_file(const char *folder, const char *file)
        "%s, warm-up %u: a cycle of %zu calls is known after %zu, %.2f steps of %zu", file, warmup, tagc_cycle_length(o.cycle),
        o.locked_at, steps, e.step);
     ok(o.reductions && !o.wrong, "%s: %u of %u reduce-scatters of a step are not the unit they must be", file, o.wrong, o.reductions);
+    ok(o.layers && o.layers->count && !o.misnamed, "%s: %u of %u are not called what they must be%s; %s, %u%%", file, o.misnamed,
+       o.reductions, o.misnomer, o.layers ? o.layers->what : "no memory", o.layers ? o.layers->confidence : 0);
+    tagc_layers_free(o.layers);
     tagc_cycle_destroy(o.cycle);
   }
   tagc_calls_free(calls);

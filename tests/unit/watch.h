@@ -54,7 +54,7 @@ static inline void play(struct watch *w, struct tape *tape)
   tape_free(tape);
 }
 
-static const struct model gpt = {12, 1, true, false, true, true, 1000, false};
+static const struct model gpt = {12, 1, true, false, true, true, 1000, false, false};
 
 /* Does every slot carry the name of the true unit? Plays one clean step to see. */
 static inline bool names_are_true(struct watch *w, const struct model *m)

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/layers_log.h"
+
+#include <stdio.h>
+
+#include "env/log.h"
+#include "layermap/calls.h"
+
+const char *tagc_layers_words(const struct tagc_layers *layers, char text[TAGC_LAYERS_WORDS])
+{
+  static const char *const sources[] = {[TAGC_LAYER_POSITION] = "by their places", [TAGC_LAYER_ARITHMETIC] = "by arithmetic",
+                                        [TAGC_LAYER_MAP] = "by TAGC_LAYERMAP"};
+  if (layers->source == TAGC_LAYER_POSITION) {
+    snprintf(text, TAGC_LAYERS_WORDS, "no model is known that has units of these sizes: slots are named by their places");
+    return text;
+  }
+  snprintf(text, TAGC_LAYERS_WORDS, "%s (%s, %u%%%s)%s%s", layers->what, sources[layers->source], layers->confidence,
+           layers->confidence < 50 ? ": ambiguous" : "", *layers->runner_up ? "; else " : "", layers->runner_up);
+  return text;
+}
+
+const char *tagc_layer_words(const struct tagc_slot_info *slot, const struct tagc_layer *layer, char text[TAGC_LAYERS_WORDS])
+{
+  char call[64], pass[32] = "", members[2 * TAGC_PARAMETER_NAME + 64] = "nothing is known of what is in it";
+  char first[TAGC_PARAMETER_NAME + 16], last[TAGC_PARAMETER_NAME + 16];
+  if (slot->pass)
+    snprintf(pass, sizeof pass, ", in pass %u of the cycle", slot->pass + 1);
+  if (layer->count) {
+    tagc_layer_member_name(layer, 0, first, sizeof first);
+    tagc_layer_member_name(layer, layer->count - 1, last, sizeof last);
+    snprintf(members, sizeof members, "%zu parameters, %.48s to %.48s, %s", layer->count, first, last, tagc_layout_name(layer->layout));
+  }
+  snprintf(text, TAGC_LAYERS_WORDS, "%s is unit %u by the %s%s; %s; %s", layer->name, slot->unit,
+           slot->told ? "gathers of the forward pass" : "reverse order of the gradients", pass,
+           tagc_calls_line(&slot->signature, call, sizeof call), members);
+  return text;
+}
+
+void tagc_layers_log(uint64_t communicator, const struct tagc_slot_info *slots, const struct tagc_layers *layers)
+{
+  char text[TAGC_LAYERS_WORDS];
+  tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: %s", (unsigned long long)communicator, tagc_layers_words(layers, text));
+  for (size_t i = 0; i < layers->count; i++)
+    tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu, slot %zu: %s", (unsigned long long)communicator, i,
+             tagc_layer_words(&slots[i], &layers->layers[i], text));
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What has been inferred of the slots of a cycle, and why, for people: at TAGC_LOG=info a line for the cycle, and one for each slot.
+ */
+#ifndef INTERPOSE_LAYERS_LOG_H
+#define INTERPOSE_LAYERS_LOG_H
+
+#include "layermap/layers.h"
+
+enum { TAGC_LAYERS_WORDS = 320 };   /* room for a line */
+
+/* Writes these lines to the log. `layers`: of the slots of the cycle, which are as many. */
+void tagc_layers_log(uint64_t communicator, const struct tagc_slot_info *slots, const struct tagc_layers *layers);
+
+/* "llama, hidden 4096, ... (by arithmetic, 97%)", and what else it may be. Returns `text`. */
+const char *tagc_layers_words(const struct tagc_layers *layers, char text[TAGC_LAYERS_WORDS]);
+/* "block.3 is unit 4 by the gathers of the forward pass; reduce-scatter 7 float32 avg; 12 parameters, ...". Returns `text`. */
+const char *tagc_layer_words(const struct tagc_slot_info *slot, const struct tagc_layer *layer, char text[TAGC_LAYERS_WORDS]);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Says what is in files of calls: for each communicator a line, and, of the cycle that is found in it, the units in the order in which
+ * they are reduced.
+ *
+ *   calls FILE...
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "layermap/calls.h"
+
+static void tell(const struct tagc_call_list *list)
+{
+  struct tagc_cycle_options options = {1, 256};
+  struct tagc_cycle *cycle = tagc_cycle_create(&options);
+  struct tagc_sighting seen = {.state = TAGC_CYCLE_LEARNING};
+  size_t count, reduced = 0;
+  for (size_t i = 0; i < list->count && cycle; i++) {
+    tagc_cycle_observe(cycle, &list->calls[i], &seen);
+    reduced += list->calls[i].collective == TAGC_REDUCE_SCATTER;
+  }
+  printf("communicator %" PRIu64 " ranks %d rank %d calls %zu reduced %zu", list->communicator, list->nranks, list->rank, list->count,
+         reduced);
+  const struct tagc_slot_info *slots = cycle ? tagc_cycle_slots(cycle, &count) : NULL;
+  if (slots)
+    printf(" cycle %zu%s", tagc_cycle_length(cycle), tagc_cycle_is_gradients(cycle) ? " gradients" : "");
+  for (size_t i = 0; slots && i < count; i++)
+    printf(" %s%s", slots[i].name, slots[i].told ? "" : "?");
+  printf("\n");
+  tagc_cycle_destroy(cycle);
+}
+
+int main(int argc, char **argv)
+{
+  int status = 0;
+  for (int i = 1; i < argc; i++) {
+    struct tagc_complaint complaint;
+    struct tagc_call_file *file = tagc_calls_read(argv[i], &complaint);
+    if (!file) {
+      printf("%s:%u:%u: %s\n", argv[i], complaint.line, complaint.column, complaint.text);
+      status = 1;
+    }
+    for (size_t j = 0; file && j < file->count; j++)
+      tell(&file->lists[j]);
+    tagc_calls_free(file);
+  }
+  return status;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * libFuzzer target: any text is a map or is refused with a place in it, and a map comes back as it was when it is written.
+ */
+#include "layermap/mapfile.h"
+#include "tests/fuzz/complaint.h"
+
+static void check_model(const struct tagc_model *model)
+{
+  size_t parameters = 0;
+  MUST(model->place_count >= 1 && model->place_count <= TAGC_MODEL_PLACES && model->unit_count <= model->place_count);
+  for (size_t i = 0; i < model->place_count; i++)
+    MUST(model->places[i].unit < model->unit_count && model->places[i].block >= -1 && model->places[i].block < TAGC_MODEL_PLACES);
+  for (size_t i = 0; i < model->unit_count; i++) {
+    const struct tagc_unit *unit = &model->units[i];
+    uint64_t elements = 0;
+    MUST(unit->count >= 1 && tagc_mapfile_is_name(unit->name, strlen(unit->name)));
+    for (size_t j = 0; j < unit->count; j++) {
+      const struct tagc_parameter *p = &unit->parameters[j];
+      MUST(p->rows >= 1 && p->columns >= 1 && p->rows <= TAGC_PARAMETER_ELEMENTS / p->columns && p->kinds < 2 * TAGC_KIND_EXPERT);
+      MUST(tagc_mapfile_is_name(p->name, strlen(p->name)));
+      elements += p->rows * p->columns;
+    }
+    MUST(elements <= TAGC_UNIT_ELEMENTS);
+    parameters += unit->count;
+  }
+  MUST(parameters <= TAGC_MODEL_PARAMETERS);
+}
+
+static void check_same(const struct tagc_model *a, const struct tagc_model *b)
+{
+  MUST(strcmp(a->family, b->family) == 0 && a->place_count == b->place_count && a->unit_count == b->unit_count);
+  for (size_t i = 0; i < a->place_count; i++) {
+    const struct tagc_unit *u = &a->units[a->places[i].unit], *v = &b->units[b->places[i].unit];
+    MUST(a->places[i].block == b->places[i].block && strcmp(u->name, v->name) == 0 && u->count == v->count);
+    for (size_t j = 0; j < u->count; j++) {
+      const struct tagc_parameter *p = &u->parameters[j], *q = &v->parameters[j];
+      MUST(strcmp(p->name, q->name) == 0 && p->kinds == q->kinds && p->rows == q->rows && p->columns == q->columns);
+    }
+  }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  struct tagc_complaint complaint;
+  char *text = input_memory(size), *written = NULL;
+  if (size)
+    memcpy(text, data, size);
+  struct tagc_model *model = tagc_mapfile_parse(text, size, &complaint);
+  if (!model)
+    check_complaint(&complaint, text, size);
+  free(text);
+  if (!model)
+    return 0;
+  check_model(model);
+  size_t length = 0;
+  FILE *file = open_memstream(&written, &length);
+  MUST(file && tagc_mapfile_write(file, model) && fclose(file) == 0);
+  struct tagc_model *again = tagc_mapfile_parse(written, length, &complaint);
+  MUST(again);
+  check_same(model, again);
+  free(written);
+  tagc_model_free(again);
+  tagc_model_free(model);
+  return 0;
+}
