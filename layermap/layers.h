@@ -17,6 +17,8 @@
 
 enum tagc_layer_source { TAGC_LAYER_POSITION, TAGC_LAYER_ARITHMETIC, TAGC_LAYER_MAP };
 
+enum { TAGC_LAYERS_AMBIGUOUS = 50 };   /* below so much confidence */
+
 /* What is in one slot. Slots that are alike share their members. */
 struct tagc_layer {
   char name[TAGC_UNIT_NAME];        /* "block.3", "block.0-1", "block.3.mlp", "embed", "root", "unit7", "bucket.2" */
