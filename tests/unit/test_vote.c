@@ -445,6 +445,16 @@ static void parts(void)
   ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_layers), "the other rank selects something else: plain");
   tear_down();
 
+  for (known.confidence = TAGC_LAYERS_AMBIGUOUS - 1; known.confidence <= TAGC_LAYERS_AMBIGUOUS; known.confidence++) {
+    known.source = TAGC_LAYER_ARITHMETIC;
+    set_up();
+    const bool sure = known.confidence == TAGC_LAYERS_AMBIGUOUS;
+    ok(calls(VOTE) == ncclSuccess && (sure ? slot()->verdict == TAGC_REASON_compressed : is_plain(TAGC_REASON_unselected)),
+       "sizes tell with a confidence of %u%% what lies where: %s", known.confidence, sure ? "compressed" : "plain");
+    tear_down();
+  }
+  known.source = TAGC_LAYER_MAP;
+
   set_up();
   device.copy = copy_late;
   ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_no_faster), "copies that take long: plain");
