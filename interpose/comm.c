@@ -9,6 +9,7 @@
 #include "interpose/background.h"
 #include "interpose/ballot.h"
 #include "interpose/capture.h"
+#include "interpose/layers_log.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
 #include "interpose/record.h"
@@ -297,10 +298,13 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
   }
   if (!tagc_split_sort(comm))
     return tagc_no_memory("the parts of slots");
-  if (count)
+  if (count) {
     tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu reduce-scatters%s",
              (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), count,
              tagc_cycle_is_gradients(comm->cycle) ? ", gradients with the gathers of their parameters" : "");
+    if (comm->layers)
+      tagc_layers_log(comm->ledger->number, infos, comm->layers);
+  }
   return ncclSuccess;
 }
 

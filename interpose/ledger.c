@@ -84,17 +84,6 @@ void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *f
     to->reasons[i] += from->reasons[i];
 }
 
-/* What the slots were taken for, in words. */
-static void describe(const struct tagc_layers *layers, char *text, size_t size)
-{
-  *text = '\0';
-  if (layers && layers->source == TAGC_LAYER_MAP)
-    snprintf(text, size, "%s, from TAGC_LAYERMAP", layers->what);
-  else if (layers && layers->source == TAGC_LAYER_ARITHMETIC)
-    snprintf(text, size, "%s, worked out from sizes (%s, %u%%%s%s)", layers->what, layers->confidence < 50 ? "ambiguous" : "likely",
-             layers->confidence, *layers->runner_up ? "; or " : "", layers->runner_up);
-}
-
 bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count,
                            const struct tagc_layers *layers)
 {
@@ -111,7 +100,9 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   free(ledger->rows);
   ledger->rows = rows;
   ledger->row_count = count;
-  describe(layers, ledger->layers, sizeof ledger->layers);
+  *ledger->layers = '\0';
+  if (layers)
+    tagc_layers_words(layers, ledger->layers);
   ledger->probed = false;
   ledger->wire = (struct tagc_wire){0};
   pthread_mutex_unlock(&lock);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "interpose/choose.h"
-#include "layermap/layers.h"
+#include "interpose/layers_log.h"
 
 /* Mean and spread of a series, updated one value at a time (Welford 1962). */
 struct tagc_series {
@@ -55,7 +55,7 @@ struct tagc_ledger {
   struct tagc_wire wire;
   struct tagc_ledger_row *rows;     /* of the slots of the last lock that was voted on */
   size_t row_count;
-  char layers[256];                 /* what the slots were taken for; "": nobody knows */
+  char layers[TAGC_LAYERS_WORDS];   /* what the slots were taken for; "": nobody knows */
   struct tagc_ledger_row rest;      /* reduce-scatters outside slots, and slots of earlier locks */
   uint64_t other_calls;             /* calls that are no reduce-scatter */
   double encode_ms, exchange_ms, decode_ms;   /* of timed_calls */
