@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "env/log.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
 #include "kernels/carve.h"
@@ -51,6 +52,19 @@ static bool cut(struct tagc_comm *comm, size_t i, const bool *is_selected)
   return true;
 }
 
+/* Where it is in doubt what lies where, parameters are as good as not known: who wants attention in full precision gets it. */
+static bool is_ambiguous(const struct tagc_layers *layers)
+{
+  return layers->source == TAGC_LAYER_ARITHMETIC && layers->confidence < TAGC_LAYERS_AMBIGUOUS;
+}
+
+static void warn_ambiguous(const struct tagc_comm *comm)
+{
+  if (comm->rank == 0)
+    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside slots, and sizes alone do not "
+             "tell which lie where: slots pass where that counts; a map does (TAGC_LAYERMAP)", (unsigned long long)comm->ledger->number);
+}
+
 bool tagc_split_sort(struct tagc_comm *comm)
 {
   const struct tagc_options *o = tagc_library_options();
@@ -60,14 +74,25 @@ bool tagc_split_sort(struct tagc_comm *comm)
     return true;
   for (size_t i = 0; i < count; i++)
     most = comm->layers->layers[i].count > most ? comm->layers->layers[i].count : most;
+  const bool ambiguous = is_ambiguous(comm->layers);
+  bool differs = false;
   bool *is_selected = calloc(most ? most : 1, sizeof *is_selected), good = is_selected;
   for (size_t i = 0; i < count && good; i++) {
     struct tagc_slot *slot = &comm->slots[i];
     slot->sorted = true;
     slot->selection = tagc_select_layer(o->layers, o->skip, infos[i].unit, &comm->layers->layers[i], is_selected);
-    if (slot->selection == TAGC_SELECT_SOME)
+    if (ambiguous) {
+      struct tagc_layer unknown = comm->layers->layers[i];
+      unknown.count = 0;
+      if (slot->selection != tagc_select_layer(o->layers, o->skip, infos[i].unit, &unknown, NULL)) {
+        slot->selection = TAGC_SELECT_NONE;
+        differs = true;
+      }
+    } else if (slot->selection == TAGC_SELECT_SOME)
       good = cut(comm, i, is_selected);
   }
+  if (differs)
+    warn_ambiguous(comm);
   free(is_selected);
   return good;
 }

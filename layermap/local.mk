@@ -21,7 +21,6 @@ libtagc_a_SOURCES += \
   layermap/solve.c layermap/solve.h \
   layermap/text.c layermap/text.h \
   layermap/units.c layermap/units.h
-  layermap/solve.c layermap/solve.h
 
 # What only tagc-map needs: models from files of others. Never in the library, which links nothing of that.
 EXTRA_DIST += layermap/map.h layermap/map_config.h layermap/map_json.h layermap/map_order.h layermap/map_safetensors.h

@@ -200,6 +200,11 @@ dist_check_SCRIPTS += tests/e2e/levels.test
 TESTS += tests/e2e/levels.test
 check_PROGRAMS += tests/e2e/levels
 
+# Parameters that are selected beside others, in the layouts of sharded training.
+dist_check_SCRIPTS += tests/e2e/layouts.test
+TESTS += tests/e2e/layouts.test
+check_PROGRAMS += tests/e2e/layouts
+
 # On GPUs, as far as the stand-ins play them.
 if HAVE_CXX
 dist_check_SCRIPTS += tests/e2e/on_device.test tests/e2e/old_driver.test
@@ -344,6 +349,7 @@ EXTRA_DIST += tests/e2e/standin_check.h tests/e2e/standin_rendezvous.h
 EXTRA_DIST += tests/e2e/trainer_lib.sh
 trainer_scripts = tests/e2e/trainer_gradients.test tests/e2e/trainer_options.test tests/e2e/trainer_ranks.test
 trainer_scripts += tests/e2e/trainer_levels.test
+trainer_scripts += tests/e2e/parts.test
 dist_check_SCRIPTS += $(trainer_scripts)
 check_PROGRAMS += tests/e2e/trainer_rendezvous
 TESTS += tests/e2e/trainer_rendezvous
@@ -435,6 +441,7 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/signatures.test \
   tests/e2e/dump.test \
   tests/e2e/faults_system.test \
+  tests/e2e/layouts.test \
   tests/e2e/levels.test \
   tests/e2e/levels_life.test \
   tests/e2e/little.test \

@@ -421,21 +421,22 @@ static bool copy_late(const struct tagc_device *self, void *to, size_t to_pitch,
 }
 
 /* A fifth of each shard, at its beginning, is left out by TAGC_SKIP. */
+static const struct tagc_parameter parameters[] = {{.name = "norm.weight", .kinds = TAGC_KIND_NORM, .rows = N / 5, .columns = RANKS},
+                                                   {.name = "mlp.weight", .kinds = TAGC_KIND_MLP, .rows = N / 5 * 4, .columns = RANKS}};
+static const struct tagc_member members[] = {{&parameters[0], 0}, {&parameters[1], 0}};
+static struct tagc_layer layer = {.name = "block.0", .members = members, .count = 2, .layout = TAGC_LAYOUT_ZERO3, .element_bytes = 4};
+static struct tagc_layers known = {.layers = &layer, .count = 1};
+
 static void parts(void)
 {
-  static const struct tagc_parameter parameters[] = {{.name = "norm.weight", .kinds = TAGC_KIND_NORM, .rows = N / 5, .columns = RANKS},
-                                                     {.name = "mlp.weight", .kinds = TAGC_KIND_MLP, .rows = N / 5 * 4, .columns = RANKS}};
-  static const struct tagc_member members[] = {{&parameters[0], 0}, {&parameters[1], 0}};
-  static struct tagc_layer layer = {.name = "block.0", .members = members, .count = 2, .layout = TAGC_LAYOUT_ZERO3, .element_bytes = 4};
-  static struct tagc_layers known = {.layers = &layer, .count = 1};
-  const float usual = sent[7];
+  const float usual = sent[N + 7];
   layers = &known;
   set_up();
-  sent[7] = __builtin_nanf("");
+  sent[N + 7] = __builtin_nanf("");
   ok(calls(VOTE) == ncclSuccess && meetings == 3 && slot()->verdict == TAGC_REASON_compressed && slot()->parts &&
      slot()->shape.n == N / 5 * 4 && slot()->survey.copy_ns > 0, "a part of the slot is selected, and looked at: NaN elsewhere is not seen");
   const int before = plains;
-  sent[7] = usual;
+  sent[N + 7] = usual;
   ok(call() == ncclSuccess && plains == before + 1 && plain_from != sent, "the rest goes by a reduce-scatter of its own");
   tear_down();
 
@@ -443,6 +444,16 @@ static void parts(void)
   other_rank = selects_others;
   ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_layers), "the other rank selects something else: plain");
   tear_down();
+
+  for (known.confidence = TAGC_LAYERS_AMBIGUOUS - 1; known.confidence <= TAGC_LAYERS_AMBIGUOUS; known.confidence++) {
+    known.source = TAGC_LAYER_ARITHMETIC;
+    set_up();
+    const bool sure = known.confidence == TAGC_LAYERS_AMBIGUOUS;
+    ok(calls(VOTE) == ncclSuccess && (sure ? slot()->verdict == TAGC_REASON_compressed : is_plain(TAGC_REASON_unselected)),
+       "sizes tell with a confidence of %u%% what lies where: %s", known.confidence, sure ? "compressed" : "plain");
+    tear_down();
+  }
+  known.source = TAGC_LAYER_MAP;
 
   set_up();
   device.copy = copy_late;
@@ -588,6 +599,13 @@ static void barred(void)
   ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_scalar), "a scalar in device memory: plain");
   hidden = false;
   tear_down();
+
+  layers = &known;
+  set_up_gpu();
+  ok(calls(VOTE + 1) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && slot()->parts && slot()->survey.copy_ns > 0,
+     "but a part of the slot is selected: that is looked at, and copies are estimated");
+  tear_down();
+  layers = NULL;
 
   set_up_gpu();
   device.layout = no_layout;
