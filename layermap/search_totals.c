@@ -55,7 +55,8 @@ static void solve_blocks(struct total *t, unsigned cost)
     a->dense_blocks = dense;
     t->candidate.cost = COST_TOTALS + t->candidate.prior->cost + cost + tagc_cost_size(a->blocks);
     t->candidate.cost += tagc_layout_cost(t->search, t->candidate.layout, a);
-    tagc_search_rank(t->search, &t->candidate);
+    if (tagc_search_holds(t->search, &t->candidate))
+      tagc_search_rank(t->search, &t->candidate);
   }
 }
 
