@@ -241,7 +241,8 @@ static int compare_numbers(uint64_t a, uint64_t b)
 static int by_bytes(const void *a, const void *b)
 {
   const struct tensor *x = a, *y = b;
-  return compare_numbers(x->begin, y->begin) ? compare_numbers(x->begin, y->begin) : compare_numbers(x->end, y->end);
+  int order = compare_numbers(x->begin, y->begin);
+  return order ? order : strcmp(x->name, y->name);
 }
 
 static int by_name(const void *a, const void *b)
@@ -412,8 +413,11 @@ static void order_tensors(struct checkpoint *c)
       unsigned told = is_block ? tagc_style_of(c->tensors[end].own) : style;
       style = told < style ? told : style;
     }
-    for (size_t j = i; j < end; j++)
+    for (size_t j = i; j < end; j++) {
       c->tensors[j].order = tagc_order_of(style, c->tensors[j].own);
+      if (!is_block)
+        c->tensors[j].order.number = 0;
+    }
   }
   for (size_t i = 0; i < c->tensor_count; i++)
     if (c->tensors[i].stack != BEFORE && c->tensors[i].stack != BEHIND)
@@ -463,17 +467,21 @@ static bool add_unit(struct tagc_model *model, const char *name, size_t first, c
   return tagc_model_add_place(model, (uint32_t)model->unit_count - 1, tensors->block);
 }
 
-/* The name of the units of a stack: that of the main one is "block", others have the end of their prefix. */
+/* The name of the units of a stack: that of the main one is "block", others have as much of the end of their prefix as has room. */
 static void name_stack(const struct checkpoint *c, int place, char name[TAGC_UNIT_NAME])
 {
-  for (int i = 0; i < c->stack_count; i++)
-    if (place_of(c, i) == place && c->stacks[i].blocks) {
-      const struct stack *s = &c->stacks[i];
-      size_t length = s->length - 1, kept = length < TAGC_UNIT_NAME - 1 ? length : TAGC_UNIT_NAME - 1;
-      snprintf(name, TAGC_UNIT_NAME, "%.*s", (int)kept, s->prefix + length - kept);
-    }
-  if (place == BEFORE || place == BEHIND || place == MAIN)
-    strcpy(name, place == BEFORE ? "embed" : place == BEHIND ? "head" : "block");
+  const char *fixed = place == BEFORE ? "embed" : place == BEHIND ? "head" : place == MAIN ? "block" : NULL;
+  if (fixed) {
+    strcpy(name, fixed);
+    return;
+  }
+  const struct stack *s = &c->stacks[place >= DECODERS ? place - DECODERS : place - OTHERS];
+  const char *begin = s->prefix, *end = s->prefix + s->length - 1;
+  while (end - begin >= TAGC_UNIT_NAME) {
+    const char *dot = memchr(begin, '.', (size_t)(end - begin));
+    begin = dot ? dot + 1 : end - (TAGC_UNIT_NAME - 1);
+  }
+  snprintf(name, TAGC_UNIT_NAME, "%.*s", (int)(end - begin), begin);
 }
 
 static struct tagc_model *make_model(const struct checkpoint *c)

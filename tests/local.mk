@@ -43,6 +43,11 @@ EXTRA_DIST += tests/unit/architectures.h
 unit_tests += tests/unit/test_layers tests/unit/test_solve
 EXTRA_DIST += tests/unit/solve_slots.h
 tests_unit_test_layers_SOURCES = tests/unit/test_layers.c examples/gpt/units.c
+if HAVE_JANSSON
+unit_tests += tests/unit/test_map_config tests/unit/test_map_safetensors
+tests_unit_test_map_config_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
+tests_unit_test_map_safetensors_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
+endif
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
@@ -356,6 +361,10 @@ tests_fuzz_elf_LDADD = $(FUZZ_LIBS) $(LIBELF_LIBS)
 endif
 fuzz_targets += tests/fuzz/imports
 fuzz_targets += tests/fuzz/mapfile
+if HAVE_JANSSON
+fuzz_targets += tests/fuzz/models
+tests_fuzz_models_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
+endif
 fuzz_targets += tests/fuzz/options
 fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
