@@ -78,12 +78,11 @@ static bool write_stretch(FILE *file, const struct tagc_model *model, size_t beg
   return true;
 }
 
-/* Where the stretch ends that begins at this place. */
+/* Where the stretch ends that begins at this place: blocks of one name, whose numbers rise (is_writable() has seen to that). */
 static size_t end_of_stretch(const struct tagc_model *model, size_t begin)
 {
   size_t end = begin + 1;
-  while (model->places[begin].block >= 0 && end < model->place_count && model->places[end].block > model->places[end - 1].block &&
-         strcmp(name_at(model, end), name_at(model, begin)) == 0)
+  while (model->places[begin].block >= 0 && end < model->place_count && strcmp(name_at(model, end), name_at(model, begin)) == 0)
     end++;
   return end;
 }

@@ -181,6 +181,8 @@ static int show_calls(const struct request *request, const struct tagc_call_file
       status = refuse("no memory", "");
     tagc_cycle_destroy(cycle);
   }
+  if (!calls->count)
+    printf("%s: no calls\n", request->files[0]);
   if (status == FITS)
     status = count ? show_tables(request, tables, count) : DIFFERS;
   for (size_t i = 0; i < count; i++)
