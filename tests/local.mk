@@ -371,7 +371,7 @@ fuzz_targets += tests/fuzz/plan
 fuzz_targets += tests/fuzz/select
 
 EXTRA_PROGRAMS += $(fuzz_targets)
-EXTRA_DIST += tests/fuzz/input.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
+EXTRA_DIST += tests/fuzz/input.h tests/fuzz/complaint.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
 CLEANFILES += $(fuzz_targets)
 FUZZ_SECONDS = 20
 FUZZ_TARGETS = $(fuzz_targets)
