@@ -7,6 +7,7 @@ libtagc_a_SOURCES += \
   layermap/layers.c layermap/layers.h \
   layermap/layout.c layermap/layout.h \
   layermap/match.c layermap/match.h \
+  layermap/megatron.c layermap/megatron.h \
   layermap/model.c layermap/model.h \
   layermap/pattern.c layermap/pattern.h \
   layermap/prior.c layermap/prior.h \

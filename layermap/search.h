@@ -32,6 +32,7 @@ struct tagc_candidate {
   struct tagc_frame frame;
   bool blocks_only;                 /* nothing explains what is outside the blocks */
   size_t odd;                       /* slots that nothing explains */
+  bool megatron;                    /* see struct tagc_solution */
   unsigned cost;
 };
 

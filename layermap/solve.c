@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layermap/megatron.h"
 #include "layermap/search.h"
 
 /* Every so many quarters of a bit halve the doubt. */
@@ -88,13 +89,13 @@ unsigned tagc_layout_cost(const struct tagc_search *search, enum tagc_layout_kin
   bool is_sum = search->is_sum || (a->family == TAGC_FAMILY_GPT2 && a->vocabulary == 256);
   switch (layout) {
   case TAGC_LAYOUT_ZERO3:
-    return (search->is_gathered ? 28 : 0) + (search->is_sum ? 0 : 28);
+    return (search->is_gathered ? 42u : 0u) + (search->is_sum ? 0u : 28u);
   case TAGC_LAYOUT_MEGATRON:
     return search->is_gathered ? 0 : 42;
   case TAGC_LAYOUT_FSDP2:
     return is_sum ? 28 : 0;
   default:
-    return (is_sum ? 0 : 28) + (search->is_gathered ? 0 : 14);
+    return (is_sum ? 0u : 28u) + (search->is_gathered ? 0u : 14u);
   }
 }
 
@@ -215,20 +216,29 @@ static void search_all(struct tagc_search *search)
   }
 }
 
-struct tagc_model *tagc_solution_model(const struct tagc_solution *solution)
+/* Takes away what is outside the blocks. */
+static void keep_blocks(struct tagc_model *model)
 {
-  struct tagc_architecture all = solution->architecture;
-  if (!solution->blocks_only)
-    return tagc_family_model(&all);
-  all.vocabulary = 1;
-  all.positions = 1;
-  struct tagc_model *model = tagc_family_model(&all);
   size_t kept = 0;
-  for (size_t i = 0; model && i < model->place_count; i++)
+  for (size_t i = 0; i < model->place_count; i++)
     if (model->places[i].block >= 0)
       model->places[kept++] = model->places[i];
-  if (model)
-    model->place_count = kept;
+  model->place_count = kept;
+}
+
+struct tagc_model *tagc_solution_model(const struct tagc_solution *solution)
+{
+  struct tagc_architecture a = solution->architecture;
+  if (solution->blocks_only)
+    a.vocabulary = a.positions = 1;
+  struct tagc_model *model = tagc_family_model(&a);
+  if (model && solution->blocks_only)
+    keep_blocks(model);
+  if (model && solution->megatron) {
+    struct tagc_model *other = tagc_megatron_model(model);
+    tagc_model_free(model);
+    return other;
+  }
   return model;
 }
 
@@ -299,6 +309,7 @@ static struct tagc_model *check(struct tagc_search *search, const struct tagc_ca
 {
   solution->architecture = candidate->architecture;
   solution->blocks_only = candidate->blocks_only;
+  solution->megatron = candidate->megatron;
   struct tagc_model *model = tagc_solution_model(solution);
   enum tagc_found holds = TAGC_FOUND_NO_MEMORY;
   if (model)

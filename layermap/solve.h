@@ -13,6 +13,7 @@
 struct tagc_solution {
   struct tagc_architecture architecture;
   bool blocks_only;                 /* what is outside the blocks is not known */
+  bool megatron;                    /* the parameters are those of megatron.h */
   struct tagc_match match;          /* how it lies in the slots */
   unsigned confidence;              /* per cent */
 };

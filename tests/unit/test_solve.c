@@ -90,19 +90,66 @@ struct tally {
   unsigned found, ambiguous, wrong;
 };
 
+/* What is solved. */
+struct task {
+  const char *name;
+  const struct tagc_architecture *a;
+  enum wrapping wrapping;
+  enum tagc_layout_kind layout;
+  int nranks;
+  bool averages, megatron;
+};
+
+/* The model in Megatron-core, written down by hand. */
+static struct tagc_model *make_megatron(const struct tagc_architecture *a)
+{
+  struct tagc_model *model = tagc_model_create();
+  bool old = a->family == TAGC_FAMILY_GPT2 || a->family == TAGC_FAMILY_NEOX;   /* norms and matrices have biases, no gates */
+  uint64_t h = a->hidden, q = (uint64_t)a->heads * a->head_dim, qkv = q + 2 * (uint64_t)a->kv_heads * a->head_dim;
+  uint64_t up = (old ? 1 : 2) * (uint64_t)a->intermediate;
+  const struct {
+    bool is_there;
+    uint32_t kinds;
+    uint64_t rows, columns;
+  } block[] = {
+    {true, TAGC_KIND_ATTN, h, q}, {old, TAGC_KIND_ATTN, h, 1}, {true, TAGC_KIND_NORM, h, 1}, {old, TAGC_KIND_NORM, h, 1},
+    {true, TAGC_KIND_ATTN, qkv, h}, {old || a->family == TAGC_FAMILY_QWEN2, TAGC_KIND_ATTN, qkv, 1},
+    {a->family == TAGC_FAMILY_QWEN3, TAGC_KIND_ATTN, a->head_dim, 1}, {a->family == TAGC_FAMILY_QWEN3, TAGC_KIND_ATTN, a->head_dim, 1},
+    {true, TAGC_KIND_NORM, h, 1}, {old, TAGC_KIND_NORM, h, 1}, {true, TAGC_KIND_MLP, up, h}, {old, TAGC_KIND_MLP, up, 1},
+    {true, TAGC_KIND_MLP, h, a->intermediate}, {old, TAGC_KIND_MLP, h, 1},
+  };
+  tagc_model_add_unit(model, "embed");
+  tagc_family_add_embedding(model, a);
+  tagc_model_add_unit(model, "block");
+  for (size_t i = 0; i < COUNT(block); i++)
+    if (block[i].is_there)
+      tagc_model_add_parameter(model, "some", block[i].kinds, block[i].rows, block[i].columns);
+  tagc_model_add_unit(model, "head");
+  tagc_family_add_head(model, a);
+  tagc_model_add_place(model, 0, -1);
+  for (uint32_t i = 0; i < a->blocks; i++)
+    tagc_model_add_place(model, 1, (int32_t)i);
+  tagc_model_add_place(model, 2, -1);
+  return model;
+}
+
 /* Solves the slots that the model makes, and says what is wrong with the answer. */
-static void solve_one(const char *name, const struct tagc_architecture *a, enum wrapping wrapping, enum tagc_layout_kind layout, int nranks,
-                      bool averages, struct tally *tally)
+static void solve_one(const struct task *t, struct tally *tally)
 {
   static struct slots slots;
   struct tagc_solution found[2];
-  struct tagc_model *model = tagc_family_model(a);
+  const struct tagc_architecture *a = t->a;
+  const char *name = t->name;
+  const enum wrapping wrapping = t->wrapping;
+  const enum tagc_layout_kind layout = t->layout;
+  const int nranks = t->nranks;
+  struct tagc_model *model = t->megatron ? make_megatron(a) : tagc_family_model(a);
   make_slots(&slots, model, wrapping, layout, nranks);
-  for (size_t i = 0; i < slots.count && averages; i++)
+  for (size_t i = 0; i < slots.count && t->averages; i++)
     slots.infos[i].signature.op = 1;
   bool any = TAGC_FOUND == tagc_solve(slots.infos, slots.count, nranks, found);
   bool right = any && same(a, &found[0].architecture, found[0].blocks_only) && found[0].match.layout == layout && !found[0].match.odd &&
-               found[0].blocks_only == (wrapping == WRAP_NO_ROOT);
+               found[0].blocks_only == (wrapping == WRAP_NO_ROOT) && (!t->megatron || found[0].megatron);
   bool sure = any && found[0].confidence >= 50;
   if (right && sure) {
     tally->found++;
@@ -124,7 +171,7 @@ static void solve_known(enum wrapping wrapping, enum tagc_layout_kind layout, co
   struct tally tally = {0, 0, 0};
   for (size_t i = 0; i < KNOWN_MODELS; i++)
     for (size_t j = 0; j < rank_count; j++)
-      solve_one(known_models[i].name, &known_models[i].a, wrapping, layout, ranks[j], false, &tally);
+      solve_one(&(struct task){known_models[i].name, &known_models[i].a, wrapping, layout, ranks[j], false, false}, &tally);
   ok(!tally.wrong, "%s in %s: %u found, %u ambiguous, %u wrong", wrapping_names[wrapping], tagc_layout_name(layout), tally.found,
      tally.ambiguous, tally.wrong);
 }
@@ -172,8 +219,22 @@ static void solve_table(const char *what, const struct known_model *models, size
   for (size_t i = 0; i < count; i++)
     for (size_t j = 0; j < rank_count; j++)
       for (int layout = TAGC_LAYOUT_FSDP1; layout <= (averages ? TAGC_LAYOUT_FSDP1 : TAGC_LAYOUT_FSDP2); layout += TAGC_LAYOUT_FSDP2)
-        solve_one(models[i].name, &models[i].a, wrapping, (enum tagc_layout_kind)layout, ranks[j], averages, &tally);
+        solve_one(&(struct task){models[i].name, &models[i].a, wrapping, (enum tagc_layout_kind)layout, ranks[j], averages, false}, &tally);
   ok(!tally.wrong, "%s: %u found, %u ambiguous, %u wrong", what, tally.found, tally.ambiguous, tally.wrong);
+}
+
+/* Buckets of Megatron's own models. */
+static void solve_megatron(void)
+{
+  struct tally tally = {0, 0, 0};
+  for (size_t i = 0; i < KNOWN_MODELS; i++) {
+    const struct tagc_architecture *a = &known_models[i].a;
+    bool has_form = a->family == TAGC_FAMILY_GPT2 || a->family == TAGC_FAMILY_NEOX || a->family == TAGC_FAMILY_LLAMA ||
+                    a->family == TAGC_FAMILY_MISTRAL || a->family == TAGC_FAMILY_QWEN2 || a->family == TAGC_FAMILY_QWEN3;
+    for (size_t j = 0; j < COUNT(some_ranks) && has_form; j++)
+      solve_one(&(struct task){known_models[i].name, a, WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, some_ranks[j], false, true}, &tally);
+  }
+  ok(!tally.wrong, "buckets of Megatron's own models: %u found, %u ambiguous, %u wrong", tally.found, tally.ambiguous, tally.wrong);
 }
 
 int main(void)
@@ -189,6 +250,7 @@ int main(void)
   solve_known(WRAP_ROOT, TAGC_LAYOUT_ZERO3, some_ranks, COUNT(some_ranks));
   solve_known(WRAP_BUCKETS, TAGC_LAYOUT_ZERO3, some_ranks, COUNT(some_ranks));
   solve_known(WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, some_ranks, COUNT(some_ranks));
+  solve_megatron();
   solve_table("unpublished models", unpublished, COUNT(unpublished), WRAP_ROOT, false, some_ranks, COUNT(some_ranks));
   solve_table("examples/gpt", trainings, COUNT(trainings), WRAP_APART, true, all_ranks, COUNT(all_ranks));
   return tap_done();
