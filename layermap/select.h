@@ -6,7 +6,7 @@
  *   mlp         a kind, of parameters (model.h): attn, mlp, embed, head, norm, bias, expert
  *   @paper      what the paper on TAGC compresses: linear layers outside attention, and embeddings; @all: everything
  *   block.3.*   any other text: a glob (glob.h) over the names of slots and of parameters; what it names, it names with all
- *               that is inside: "block.3" also "block.3.mlp.up.weight"
+ *               that is inside: "block.3" also "block.3.mlp.up.weight". Slot 7 is called "unit7", too, whatever its name is
  * A slot of which no parameters are known has no kinds: kinds and @paper name nothing there.
  *
  * Pure functions of their arguments (not even the locale matters, so that ranks select alike), any thread, no allocation.
