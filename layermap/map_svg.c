@@ -111,8 +111,8 @@ static void flush(struct bar *bar)
   const char *share = member_share(bar, bar->member);
   char number[32];
   double gap = width > 3 ? 0.5 : 0;
-  fprintf(file, "<rect class=\"%s\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\"><title>", share, MARGIN + x, bar->y, width - gap,
-          BAR_HEIGHT);
+  fprintf(file, "<rect class=\"%s\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\"><title>", share, MARGIN + x,
+          bar->y, width - gap, BAR_HEIGHT);
   put_member(bar, bar->member);
   if (bar->members > 1) {
     fputs(" to ", file);
@@ -217,8 +217,8 @@ static void draw_legend(FILE *file, const struct tagc_map_table *table, double y
     double per_cent = 100 * shares[share] / all;
     fprintf(file, "<rect class=\"%s\" x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"14\"/>", name, x, y);
     fprintf(file, "<rect class=\"frame\" x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"14\"/>", x, y);
-    fprintf(file, per_cent < 0.1 ? "<text x=\"%.0f\" y=\"%.0f\">%s &lt;0.1%%</text>\n" : "<text x=\"%.0f\" y=\"%.0f\">%s %.1f%%</text>\n",
-            x + 20, y + 12, name, per_cent);
+    fprintf(file, "<text x=\"%.0f\" y=\"%.0f\">%s ", x + 20, y + 12, name);
+    fprintf(file, per_cent < 0.1 ? "&lt;0.1%%</text>\n" : "%.1f%%</text>\n", per_cent);
     x += 120;
   }
 }
@@ -263,7 +263,8 @@ static void draw_table(FILE *file, const struct tagc_map_table *table, double y)
   for (size_t i = 0; i < shown_rows(table); i++)
     draw_row(file, &table->rows[i], table->nranks, y + HEAD + ROW * (double)i - 8);
   if (table->count > ROWS)
-    fprintf(file, "<text class=\"faint\" x=\"%d\" y=\"%.0f\">and %zu more</text>\n", MARGIN, y + height_of(table) - 12, table->count - ROWS);
+    fprintf(file, "<text class=\"faint\" x=\"%d\" y=\"%.0f\">and %zu more</text>\n", MARGIN,
+            y + height_of(table) - 12, table->count - ROWS);
 }
 
 void tagc_map_draw(const struct tagc_map_table *tables, size_t count, FILE *file)
@@ -272,8 +273,9 @@ void tagc_map_draw(const struct tagc_map_table *tables, size_t count, FILE *file
   for (size_t i = 0; i < count; i++)
     height += height_of(&tables[i]);
   int width = BAR + 2 * MARGIN;
-  fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" role=\"img\" lang=\"en\" "
-                "aria-labelledby=\"title description\">\n<title id=\"title\">What lies where in the buffers of ", width, height, width, height);
+  fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
+                "role=\"img\" lang=\"en\" aria-labelledby=\"title description\">\n"
+                "<title id=\"title\">What lies where in the buffers of ", width, height, width, height);
   put_text(file, count ? tables[0].title : "nothing");
   fputs("</title>\n<desc id=\"description\">", file);
   for (size_t i = 0; i < count; i++)

@@ -14,13 +14,17 @@
 /* So many bytes of a list of blocks are in one line, and in one part of it: ",16382-16382" with its end. */
 enum { LIST = 800, LONGEST_RANGE = 24 };
 
-static const char *name_at(const struct tagc_model *model, size_t place) { return model->units[model->places[place].unit].name; }
+static const char *name_at(const struct tagc_model *model, size_t place)
+{
+  return model->units[model->places[place].unit].name;
+}
 
 static bool write_parameters(FILE *file, const struct tagc_unit *unit)
 {
   for (size_t i = 0; i < unit->count; i++) {
     const struct tagc_parameter *p = &unit->parameters[i];
-    fprintf(file, p->columns == 1 ? "  parameter %s %" PRIu64 : "  parameter %s %" PRIu64 "x%" PRIu64, p->name, p->rows, p->columns);
+    fprintf(file, p->columns == 1 ? "  parameter %s %" PRIu64 : "  parameter %s %" PRIu64 "x%" PRIu64, p->name,
+            p->rows, p->columns);
     if (p->kinds != tagc_kinds_of_name(p->name)) {
       char separator = ' ';
       for (uint32_t kind = 1; kind <= TAGC_KIND_EXPERT; kind *= 2)
@@ -49,7 +53,8 @@ const char *tagc_mapfile_blocks(const struct tagc_model *model, uint32_t unit, s
       last++;
       ++*at;
     }
-    used += (size_t)snprintf(text + used, size - used, last > first ? "%s%" PRId32 "-%" PRId32 : "%s%" PRId32, used ? "," : "", first, last);
+    used += (size_t)snprintf(text + used, size - used, last > first ? "%s%" PRId32 "-%" PRId32 : "%s%" PRId32,
+                             used ? "," : "", first, last);
   }
   return text;
 }

@@ -156,7 +156,8 @@ static bool element_names(struct element element, const struct question *q)
   uint32_t kind = tagc_kind_find(element.text, element.length);
   if (kind)
     return q->parameter && q->kinds & kind;
-  return tagc_glob_matches(element.text, element.length, q->name) || tagc_glob_matches(element.text, element.length, q->number) ||
+  return tagc_glob_matches(element.text, element.length, q->name) ||
+         tagc_glob_matches(element.text, element.length, q->number) ||
          (q->parameter && tagc_glob_matches(element.text, element.length, q->parameter));
 }
 

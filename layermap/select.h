@@ -21,8 +21,8 @@
 struct tagc_layer;
 
 /* What is accepted, for complaints about a list. */
-#define TAGC_SELECT_ACCEPTED "accepted is a comma-separated list of globs (unit1*, block.*.mlp), kinds (attn, mlp, embed, head, norm, " \
-  "bias, expert), numbers (7), ranges (0-3, block.0-3), @paper and @all"
+#define TAGC_SELECT_ACCEPTED "accepted is a comma-separated list of globs (unit1*, block.*.mlp), kinds (attn, mlp, embed, " \
+  "head, norm, bias, expert), numbers (7), ranges (0-3, block.0-3), @paper and @all"
 
 /* Is `list` well formed? If not, *why is set to a constant string that says what was expected, and *at to the offset of
  * the offending element. An empty list is well formed and names nothing. */

@@ -32,8 +32,8 @@ static const char usage[] =
   "  --svg FILE         of show: draw what lies where in the buffers, too\n"
   "  --help, --version\n"
   "\n"
-  "Exit status: 0 all is well; 1 check: the map does not fit the calls, show: nothing was found in them; 2 a file cannot be read\n"
-  "or written, or wrong usage.\n";
+  "Exit status: 0 all is well; 1 check: the map does not fit the calls, show: nothing was found in them; 2 a file\n"
+  "cannot be read or written, or wrong usage.\n";
 
 enum { FITS, DIFFERS, TROUBLE };
 
