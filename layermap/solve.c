@@ -42,7 +42,7 @@ static bool find_frame(const uint64_t *counts, size_t count, size_t period, stru
     }
     start = i + 1 - period;
   }
-  for (size_t i = 0; i < period; i++)
+  for (size_t i = 0; i < period && frame->length; i++)
     frame->counts[i] = counts[frame->start + i];
   frame->blocks = (uint32_t)(frame->length / period);
   /* What repeats with a shorter period is not of this one. */
