@@ -45,8 +45,6 @@ struct reader {
   size_t *rooms;                    /* for calls, of each list */
 };
 
-static bool without_memory(struct reader *reader) { return tagc_text_fail(&reader->text, "there is not enough memory for what was read so far"); }
-
 /* A new list, without ranks; false without room. */
 static bool add_list(struct reader *reader, uint64_t number)
 {
@@ -58,7 +56,7 @@ static bool add_list(struct reader *reader, uint64_t number)
       file->lists = lists;
     size_t *rooms = lists ? realloc(reader->rooms, room * sizeof *rooms) : NULL;
     if (!rooms)
-      return without_memory(reader);
+      return tagc_text_without_memory(&reader->text);
     reader->rooms = rooms;
     reader->lists_room = room;
   }
@@ -182,7 +180,7 @@ static bool add_calls(struct reader *reader, const struct tagc_signature *call, 
     size_t larger = 2 * (list->count + times);
     struct tagc_signature *calls = realloc(list->calls, larger * sizeof *calls);
     if (!calls)
-      return without_memory(reader);
+      return tagc_text_without_memory(&reader->text);
     list->calls = calls;
     *room = larger;
   }
@@ -200,12 +198,15 @@ static bool read_call(struct reader *reader, struct tagc_word first)
   while (which < COUNT(collectives) && !tagc_word_is(first, collectives[which]))
     which++;
   if (which == COUNT(collectives))
-    return tagc_text_refuse(text, first, "is no call; expected is \"communicator\", reduce-scatter, all-gather, all-reduce, broadcast, "
-                                         "reduce, all-to-all, gather or scatter");
+    return tagc_text_refuse(text, first,
+                            "is no call; expected is \"communicator\", reduce-scatter, all-gather, all-reduce, broadcast, reduce, "
+                            "all-to-all, gather or scatter");
   if (!reader->list)
-    return tagc_text_refuse(text, first, "is on no communicator; expected is a line \"communicator 0 ranks 8 rank 0\" before it");
+    return tagc_text_refuse(text, first,
+                            "is on no communicator; expected is a line \"communicator 0 ranks 8 rank 0\" before it");
   call.collective = (uint8_t)which;
-  return tagc_text_number(text, tagc_text_word(text), "count of elements", 0, UINT64_MAX, &call.count) && read_type(text, &call) &&
+  return tagc_text_number(text, tagc_text_word(text), "count of elements", 0, UINT64_MAX, &call.count) &&
+         read_type(text, &call) &&
          (!has_op((enum tagc_collective)which) || read_op(text, &call)) && read_times(reader, &times) &&
          add_calls(reader, &call, times);
 }
@@ -227,7 +228,7 @@ struct tagc_call_file *tagc_calls_parse(const char *bytes, size_t count, struct 
 {
   struct reader reader = {.file = calloc(1, sizeof *reader.file)};
   tagc_text_begin(&reader.text, bytes, count, complaint);
-  if (reader.file ? read_lines(&reader) : without_memory(&reader)) {
+  if (reader.file ? read_lines(&reader) : tagc_text_without_memory(&reader.text)) {
     free(reader.rooms);
     return reader.file;
   }

@@ -23,7 +23,6 @@ libtagc_a_SOURCES += \
   layermap/units.c layermap/units.h
 
 # What only tagc-map needs: models from files of others. Never in the library, which links nothing of that.
-EXTRA_DIST += layermap/map.h layermap/map_config.h layermap/map_json.h layermap/map_order.h layermap/map_safetensors.h
 if HAVE_JANSSON
 noinst_LIBRARIES += libtagc-map.a
 libtagc_map_a_SOURCES = \

@@ -84,7 +84,8 @@ static bool tell_slots(FILE *file, const struct tagc_model *model, const struct 
   if (!fitting && !measure(&sizes, model, nranks))
     return false;
   for (size_t i = 0; i < count; i++) {
-    fprintf(file, "  slot %zu, unit %" PRIu32 ", %s elements a shard: ", i, slots[i].unit, tagc_map_number(slots[i].signature.count, number));
+    fprintf(file, "  slot %zu, unit %" PRIu32 ", %s elements a shard: ", i, slots[i].unit,
+            tagc_map_number(slots[i].signature.count, number));
     if (fitting)
       fprintf(file, "%s, %zu parameters\n", fitting->layers[i].name, fitting->layers[i].count);
     else
@@ -95,7 +96,8 @@ static bool tell_slots(FILE *file, const struct tagc_model *model, const struct 
 }
 
 /* 0: the map fits the slots of the cycle, 1: it does not, 2: no memory. */
-static int check_cycle(const struct tagc_model *model, const struct tagc_call_list *list, const struct tagc_cycle *cycle, FILE *file)
+static int check_cycle(const struct tagc_model *model, const struct tagc_call_list *list, const struct tagc_cycle *cycle,
+                       FILE *file)
 {
   size_t count;
   char why[160] = "";
@@ -145,7 +147,8 @@ static int best_promise(const struct tagc_call_file *calls)
 
 int tagc_map_check(const struct tagc_model *model, const struct tagc_call_file *calls, FILE *file)
 {
-  static const char *const excuses[] = {"no cycle in its calls\n", "no reduce-scatters of floating-point numbers in its cycle\n",
+  static const char *const excuses[] = {"no cycle in its calls\n",
+                                        "no reduce-scatters of floating-point numbers in its cycle\n",
                                         "its reduce-scatters do not look like gradients\n"};
   int best = best_promise(calls), worst = best < NO_GRADIENTS;
   for (size_t i = 0; i < calls->count && best >= 0 && worst < 2; i++) {

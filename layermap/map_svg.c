@@ -9,7 +9,7 @@
 
 #include "layermap/map.h"
 
-enum { MARGIN = 24, BAR = 960, BAR_HEIGHT = 24, ROW = 64, HEAD = 118, ROWS = 200, LABEL = 7 };
+enum { MARGIN = 24, BAR = 960, BAR_HEIGHT = 24, ROW = 64, HEAD = 118, ROWS = 200, LABEL = 7, NARROW = 6 };
 
 static void put_text(FILE *file, const char *text)
 {
@@ -55,9 +55,10 @@ struct bar {
   const struct tagc_map_row *row;
   uint64_t all, begin;              /* elements in the bar, and before the shard that is walked */
   double y, drawn;                  /* where it is; up to where there is something narrow in it */
-  /* What is next to be drawn: segments of one member that touch. */
+  /* What is next to be drawn: segments of one member that touch, or of several narrow ones of one colour. */
   uint64_t offset, length;
-  int32_t member;
+  int32_t member, last;             /* the first of them, and the last one */
+  size_t members;
 };
 
 static const char *member_share(const struct bar *bar, int32_t member)
@@ -82,6 +83,14 @@ static void put_label(FILE *file, const char *share, const char *parameter, doub
   fputs("</text>\n", file);
 }
 
+static void put_member(const struct bar *bar, int32_t member)
+{
+  char name[TAGC_UNIT_NAME + TAGC_PARAMETER_NAME] = "padding";
+  if (member >= 0)
+    tagc_layer_member_name(&bar->row->layer, (size_t)member, name, sizeof name);
+  put_text(bar->file, name);
+}
+
 /* Draws what is collected. Of several that are narrower than a pixel in the same place the first one is drawn. */
 static void flush(struct bar *bar)
 {
@@ -100,32 +109,50 @@ static void flush(struct bar *bar)
       x = BAR - 1;
   }
   const char *share = member_share(bar, bar->member);
-  char number[32], name[TAGC_UNIT_NAME + TAGC_PARAMETER_NAME] = "padding";
-  if (bar->member >= 0)
-    tagc_layer_member_name(&bar->row->layer, (size_t)bar->member, name, sizeof name);
+  char number[32];
   double gap = width > 3 ? 0.5 : 0;
-  fprintf(file, "<rect class=\"%s\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\"><title>", share, MARGIN + x, bar->y, width - gap,
-          BAR_HEIGHT);
-  put_text(file, name);
+  fprintf(file, "<rect class=\"%s\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\"><title>", share, MARGIN + x,
+          bar->y, width - gap, BAR_HEIGHT);
+  put_member(bar, bar->member);
+  if (bar->members > 1) {
+    fputs(" to ", file);
+    put_member(bar, bar->last);
+    fprintf(file, ", %zu parameters", bar->members);
+  }
   fprintf(file, ": %s, %s elements, ", share, tagc_map_number(length, number));
   put_share(file, length, bar->all);
   fputs("</title></rect>\n", file);
   if (bar->member >= 0)
-    put_label(file, share, bar->row->layer.members[bar->member].parameter->name, x, bar->y, width);
+    put_label(file, share, bar->members > 1 ? share : bar->row->layer.members[bar->member].parameter->name, x, bar->y, width);
+}
+
+static bool is_narrow(const struct bar *bar, uint64_t length) { return BAR * ((double)length / (double)bar->all) < NARROW; }
+
+/* Does the segment go on what is collected? */
+static bool joins(const struct bar *bar, const struct tagc_segment *segment, uint64_t offset)
+{
+  if (!bar->length || bar->offset + bar->length != offset)
+    return false;
+  return bar->last == segment->member ||
+         (bar->member >= 0 && segment->member >= 0 && member_share(bar, bar->last) == member_share(bar, segment->member) &&
+          is_narrow(bar, segment->length) && (bar->members > 1 || is_narrow(bar, bar->length)));
 }
 
 static bool take(const struct tagc_segment *segment, void *data)
 {
   struct bar *bar = data;
   uint64_t offset = bar->begin + segment->offset;
-  if (bar->length && bar->member == segment->member && bar->offset + bar->length == offset) {
+  if (joins(bar, segment, offset)) {
+    bar->members += bar->last != segment->member;
+    bar->last = segment->member;
     bar->length += segment->length;
     return true;
   }
   flush(bar);
   bar->offset = offset;
   bar->length = segment->length;
-  bar->member = segment->member;
+  bar->member = bar->last = segment->member;
+  bar->members = 1;
   return true;
 }
 
@@ -190,8 +217,8 @@ static void draw_legend(FILE *file, const struct tagc_map_table *table, double y
     double per_cent = 100 * shares[share] / all;
     fprintf(file, "<rect class=\"%s\" x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"14\"/>", name, x, y);
     fprintf(file, "<rect class=\"frame\" x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"14\"/>", x, y);
-    fprintf(file, per_cent < 0.1 ? "<text x=\"%.0f\" y=\"%.0f\">%s &lt;0.1%%</text>\n" : "<text x=\"%.0f\" y=\"%.0f\">%s %.1f%%</text>\n",
-            x + 20, y + 12, name, per_cent);
+    fprintf(file, "<text x=\"%.0f\" y=\"%.0f\">%s ", x + 20, y + 12, name);
+    fprintf(file, per_cent < 0.1 ? "&lt;0.1%%</text>\n" : "%.1f%%</text>\n", per_cent);
     x += 120;
   }
 }
@@ -236,7 +263,8 @@ static void draw_table(FILE *file, const struct tagc_map_table *table, double y)
   for (size_t i = 0; i < shown_rows(table); i++)
     draw_row(file, &table->rows[i], table->nranks, y + HEAD + ROW * (double)i - 8);
   if (table->count > ROWS)
-    fprintf(file, "<text class=\"faint\" x=\"%d\" y=\"%.0f\">and %zu more</text>\n", MARGIN, y + height_of(table) - 12, table->count - ROWS);
+    fprintf(file, "<text class=\"faint\" x=\"%d\" y=\"%.0f\">and %zu more</text>\n", MARGIN,
+            y + height_of(table) - 12, table->count - ROWS);
 }
 
 void tagc_map_draw(const struct tagc_map_table *tables, size_t count, FILE *file)
@@ -245,8 +273,9 @@ void tagc_map_draw(const struct tagc_map_table *tables, size_t count, FILE *file
   for (size_t i = 0; i < count; i++)
     height += height_of(&tables[i]);
   int width = BAR + 2 * MARGIN;
-  fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" role=\"img\" lang=\"en\" "
-                "aria-labelledby=\"title description\">\n<title id=\"title\">What lies where in the buffers of ", width, height, width, height);
+  fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
+                "role=\"img\" lang=\"en\" aria-labelledby=\"title description\">\n"
+                "<title id=\"title\">What lies where in the buffers of ", width, height, width, height);
   put_text(file, count ? tables[0].title : "nothing");
   fputs("</title>\n<desc id=\"description\">", file);
   for (size_t i = 0; i < count; i++)

@@ -63,8 +63,8 @@ static void count_elements(struct tagc_map_row *row, int nranks)
 }
 
 /* Puts the unit's members behind those of the units before it, for the first place that it has. */
-static void add_unit_row(struct tagc_map_table *table, const struct tagc_model *model, size_t first, struct tagc_member *members,
-                         enum tagc_layout_kind layout)
+static void add_unit_row(struct tagc_map_table *table, const struct tagc_model *model, size_t first,
+                         struct tagc_member *members, enum tagc_layout_kind layout)
 {
   const struct tagc_model_place *place = &model->places[first];
   const struct tagc_unit *unit = &model->units[place->unit];
@@ -72,7 +72,8 @@ static void add_unit_row(struct tagc_map_table *table, const struct tagc_model *
   char blocks[48];
   size_t at = first;
   tagc_mapfile_blocks(model, place->unit, &at, model->place_count, blocks, sizeof blocks);
-  snprintf(row->name, sizeof row->name, "%s%s%s%s", unit->name, *blocks ? "." : "", blocks, *blocks && at < model->place_count ? ",..." : "");
+  snprintf(row->name, sizeof row->name, "%s%s%s%s", unit->name, *blocks ? "." : "", blocks,
+           *blocks && at < model->place_count ? ",..." : "");
   for (size_t i = first; i < model->place_count; i++)
     row->times += model->places[i].unit == place->unit;
   for (size_t i = 0; i < unit->count; i++)
@@ -104,8 +105,8 @@ bool tagc_map_tabulate_model(struct tagc_map_table *table, const char *path, con
     snprintf(ranks, sizeof ranks, nranks == 1 ? "one rank" : "%d ranks", nranks);
     snprintf(table->title, sizeof table->title, "%.60s: %s for %s", base_name(path), tagc_layout_name(layout), ranks);
     char elements[32];
-    snprintf(table->what, sizeof table->what, "%s%s%zu units and blocks, %s elements", model->family, model->family[0] ? ", " : "",
-             model->place_count, tagc_map_number(tagc_model_elements(model), elements));
+    snprintf(table->what, sizeof table->what, "%s%s%zu units and blocks, %s elements", model->family,
+             model->family[0] ? ", " : "", model->place_count, tagc_map_number(tagc_model_elements(model), elements));
   }
   bool made = table->rows && table->members && is_shown;
   free(is_shown);
@@ -221,8 +222,8 @@ bool tagc_map_tabulate_calls(struct tagc_map_table *table, const char *path, con
       order[i] = &slots[i];
     qsort(order, count, sizeof *order, by_unit);
     add_slot_rows(table, slots, order, count);
-    snprintf(table->title, sizeof table->title, "%.60s: communicator %" PRIu64 ", %d ranks: %zu slots in a cycle of %zu calls", base_name(path),
-             list->communicator, list->nranks, count, tagc_cycle_length(cycle));
+    snprintf(table->title, sizeof table->title, "%.60s: communicator %" PRIu64 ", %d ranks: %zu slots in a cycle of %zu calls",
+             base_name(path), list->communicator, list->nranks, count, tagc_cycle_length(cycle));
     if (table->layers->source == TAGC_LAYER_POSITION)
       snprintf(table->what, sizeof table->what, "no model is known that has slots of these sizes");
     else

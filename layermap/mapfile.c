@@ -40,8 +40,6 @@ struct reader {
   struct name_slot names[NAME_SLOTS];
 };
 
-static bool without_memory(struct reader *reader) { return tagc_text_fail(&reader->text, "there is not enough memory for what was read so far"); }
-
 bool tagc_mapfile_is_name(const char *name, size_t length)
 {
   for (size_t i = 0; i < length; i++)
@@ -56,7 +54,8 @@ static bool read_name(struct tagc_text *text, struct tagc_word word, const char 
   if (!tagc_mapfile_is_name(word.text, word.length))
     return tagc_text_refuse(text, word, "is no name of a %s; expected is printable ASCII but , * ? [ ] \\ and \"", what);
   if (word.length >= size)
-    return tagc_text_refuse(text, word, "is too long for the name of a %s; expected are at most %zu characters", what, size - 1);
+    return tagc_text_refuse(text, word,
+                            "is too long for the name of a %s; expected are at most %zu characters", what, size - 1);
   memcpy(name, word.text, word.length);
   memset(name + word.length, 0, size - word.length);
   return true;
@@ -64,7 +63,10 @@ static bool read_name(struct tagc_text *text, struct tagc_word word, const char 
 
 /* -- places ------------------------------------------------------------------------------------------------------------ */
 
-static const char *unit_name(const struct tagc_model *model, size_t place) { return model->units[model->places[place].unit].name; }
+static const char *unit_name(const struct tagc_model *model, size_t place)
+{
+  return model->units[model->places[place].unit].name;
+}
 
 /* Is there something by this name, and with this number where there are any, in the places so far? */
 static bool is_placed(const struct tagc_model *model, const char *name, int32_t block)
@@ -84,7 +86,7 @@ static bool end_stretch(struct reader *reader)
     if (reader->unit_of_block[block] == NO_UNIT)
       continue;
     if (!tagc_model_add_place(reader->model, (uint32_t)reader->unit_of_block[block], block))
-      return without_memory(reader);
+      return tagc_text_without_memory(&reader->text);
     reader->unit_of_block[block] = NO_UNIT;
     reader->waiting--;
   }
@@ -171,12 +173,13 @@ static bool end_unit(struct reader *reader)
     return true;
   if (!reader->count) {
     reader->text.failed = true;
-    return tagc_text_refuse(&reader->unit_text, reader->unit_word, "has no parameters; expected are lines \"parameter\" behind it");
+    return tagc_text_refuse(&reader->unit_text, reader->unit_word,
+                            "has no parameters; expected are lines \"parameter\" behind it");
   }
   memcpy(name, reader->unit_word.text, reader->unit_word.length);
   int32_t unit = find_or_add_unit(reader, name);
   if (unit < 0 || (!reader->has_blocks && !tagc_model_add_place(reader->model, (uint32_t)unit, -1)))
-    return without_memory(reader);
+    return tagc_text_without_memory(&reader->text);
   for (uint32_t block = reader->first_block; reader->has_blocks && block <= reader->last_block; block++)
     if (reader->unit_of_block[block] == THIS_UNIT)
       reader->unit_of_block[block] = unit;
@@ -244,7 +247,8 @@ static bool read_kinds(struct tagc_text *text, struct tagc_word word, uint32_t *
     struct tagc_word name = split(&word, ',');
     uint32_t kind = tagc_kind_find(name.text, name.length);
     if (!kind)
-      return tagc_text_refuse(text, name, "is no kind; expected are attn, mlp, embed, head, norm, bias, expert, with commas between, or none");
+      return tagc_text_refuse(text, name,
+                              "is no kind; expected are attn, mlp, embed, head, norm, bias, expert, with commas between, or none");
     *kinds |= kind;
   }
   return true;
@@ -272,7 +276,7 @@ static bool make_room(struct reader *reader)
   size_t room = reader->room ? 2 * reader->room : 16;
   struct tagc_parameter *parameters = realloc(reader->parameters, room * sizeof *parameters);
   if (!parameters)
-    return without_memory(reader);
+    return tagc_text_without_memory(&reader->text);
   reader->parameters = parameters;
   reader->room = room;
   return true;

@@ -14,13 +14,17 @@
 /* So many bytes of a list of blocks are in one line, and in one part of it: ",16382-16382" with its end. */
 enum { LIST = 800, LONGEST_RANGE = 24 };
 
-static const char *name_at(const struct tagc_model *model, size_t place) { return model->units[model->places[place].unit].name; }
+static const char *name_at(const struct tagc_model *model, size_t place)
+{
+  return model->units[model->places[place].unit].name;
+}
 
 static bool write_parameters(FILE *file, const struct tagc_unit *unit)
 {
   for (size_t i = 0; i < unit->count; i++) {
     const struct tagc_parameter *p = &unit->parameters[i];
-    fprintf(file, p->columns == 1 ? "  parameter %s %" PRIu64 : "  parameter %s %" PRIu64 "x%" PRIu64, p->name, p->rows, p->columns);
+    fprintf(file, p->columns == 1 ? "  parameter %s %" PRIu64 : "  parameter %s %" PRIu64 "x%" PRIu64, p->name,
+            p->rows, p->columns);
     if (p->kinds != tagc_kinds_of_name(p->name)) {
       char separator = ' ';
       for (uint32_t kind = 1; kind <= TAGC_KIND_EXPERT; kind *= 2)
@@ -49,7 +53,8 @@ const char *tagc_mapfile_blocks(const struct tagc_model *model, uint32_t unit, s
       last++;
       ++*at;
     }
-    used += (size_t)snprintf(text + used, size - used, last > first ? "%s%" PRId32 "-%" PRId32 : "%s%" PRId32, used ? "," : "", first, last);
+    used += (size_t)snprintf(text + used, size - used, last > first ? "%s%" PRId32 "-%" PRId32 : "%s%" PRId32,
+                             used ? "," : "", first, last);
   }
   return text;
 }
@@ -78,12 +83,11 @@ static bool write_stretch(FILE *file, const struct tagc_model *model, size_t beg
   return true;
 }
 
-/* Where the stretch ends that begins at this place. */
+/* Where the stretch ends that begins at this place: blocks of one name, whose numbers rise (is_writable() has seen to that). */
 static size_t end_of_stretch(const struct tagc_model *model, size_t begin)
 {
   size_t end = begin + 1;
-  while (model->places[begin].block >= 0 && end < model->place_count && model->places[end].block > model->places[end - 1].block &&
-         strcmp(name_at(model, end), name_at(model, begin)) == 0)
+  while (model->places[begin].block >= 0 && end < model->place_count && strcmp(name_at(model, end), name_at(model, begin)) == 0)
     end++;
   return end;
 }

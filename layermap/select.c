@@ -4,6 +4,8 @@
  */
 #include "layermap/select.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "layermap/glob.h"
@@ -30,6 +32,7 @@ struct element {
 struct question {
   const char *name, *parameter;
   uint32_t unit, kinds;
+  char number[16];         /* "unit7": what the slot is called as well, whatever its name is */
 };
 
 static bool is_space(char c)
@@ -154,26 +157,28 @@ static bool element_names(struct element element, const struct question *q)
   if (kind)
     return q->parameter && q->kinds & kind;
   return tagc_glob_matches(element.text, element.length, q->name) ||
+         tagc_glob_matches(element.text, element.length, q->number) ||
          (q->parameter && tagc_glob_matches(element.text, element.length, q->parameter));
 }
 
-static bool names(const char *list, const struct question *q)
+static bool names(const char *list, struct question question)
 {
   const char *rest = list;
+  snprintf(question.number, sizeof question.number, "unit%" PRIu32, question.unit);
   while (rest)
-    if (element_names(next_element(&rest), q))
+    if (element_names(next_element(&rest), &question))
       return true;
   return false;
 }
 
 bool tagc_select_matches(const char *list, const char *name, uint32_t unit)
 {
-  return names(list, &(struct question){.name = name, .unit = unit});
+  return names(list, (struct question){.name = name, .unit = unit});
 }
 
 bool tagc_select_parameter(const char *list, const char *name, uint32_t unit, const char *parameter, uint32_t kinds)
 {
-  return names(list, &(struct question){.name = name, .parameter = parameter, .unit = unit, .kinds = kinds});
+  return names(list, (struct question){.name = name, .parameter = parameter, .unit = unit, .kinds = kinds});
 }
 
 enum tagc_selection tagc_select_layer(const char *layers, const char *skip, uint32_t unit, const struct tagc_layer *layer,

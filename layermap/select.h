@@ -6,7 +6,7 @@
  *   mlp         a kind, of parameters (model.h): attn, mlp, embed, head, norm, bias, expert
  *   @paper      what the paper on TAGC compresses: linear layers outside attention, and embeddings; @all: everything
  *   block.3.*   any other text: a glob (glob.h) over the names of slots and of parameters; what it names, it names with all
- *               that is inside: "block.3" also "block.3.mlp.up.weight"
+ *               that is inside: "block.3" also "block.3.mlp.up.weight". Slot 7 is called "unit7", too, whatever its name is
  * A slot of which no parameters are known has no kinds: kinds and @paper name nothing there.
  *
  * Pure functions of their arguments (not even the locale matters, so that ranks select alike), any thread, no allocation.
@@ -21,8 +21,8 @@
 struct tagc_layer;
 
 /* What is accepted, for complaints about a list. */
-#define TAGC_SELECT_ACCEPTED "accepted is a comma-separated list of globs (unit1*, block.*.mlp), kinds (attn, mlp, embed, head, norm, " \
-  "bias, expert), numbers (7), ranges (0-3, block.0-3), @paper and @all"
+#define TAGC_SELECT_ACCEPTED "accepted is a comma-separated list of globs (unit1*, block.*.mlp), kinds (attn, mlp, embed, " \
+  "head, norm, bias, expert), numbers (7), ranges (0-3, block.0-3), @paper and @all"
 
 /* Is `list` well formed? If not, *why is set to a constant string that says what was expected, and *at to the offset of
  * the offending element. An empty list is well formed and names nothing. */

@@ -32,8 +32,8 @@ static const char usage[] =
   "  --svg FILE         of show: draw what lies where in the buffers, too\n"
   "  --help, --version\n"
   "\n"
-  "Exit status: 0 all is well; 1 check: the map does not fit the calls, show: nothing was found in them; 2 a file cannot be read\n"
-  "or written, or wrong usage.\n";
+  "Exit status: 0 all is well; 1 check: the map does not fit the calls, show: nothing was found in them; 2 a file\n"
+  "cannot be read or written, or wrong usage.\n";
 
 enum { FITS, DIFFERS, TROUBLE };
 
@@ -181,6 +181,8 @@ static int show_calls(const struct request *request, const struct tagc_call_file
       status = refuse("no memory", "");
     tagc_cycle_destroy(cycle);
   }
+  if (!calls->count)
+    printf("%s: no calls\n", request->files[0]);
   if (status == FITS)
     status = count ? show_tables(request, tables, count) : DIFFERS;
   for (size_t i = 0; i < count; i++)

@@ -112,6 +112,11 @@ bool tagc_text_fail(struct tagc_text *text, const char *message, ...)
   return false;
 }
 
+bool tagc_text_without_memory(struct tagc_text *text)
+{
+  return tagc_text_fail(text, "there is not enough memory for what was read so far");
+}
+
 /* Cuts the next line off, and the comment from it. */
 static bool cut(struct tagc_text *text)
 {
@@ -125,8 +130,8 @@ static bool cut(struct tagc_text *text)
   size_t length = (size_t)(end - text->line);
   const char *zero = memchr(text->line, '\0', length), *comment = memchr(text->line, '#', length);
   if (length > TAGC_TEXT_LINE)
-    return tagc_text_refuse(text, (struct tagc_word){text->line + TAGC_TEXT_LINE, 1}, "is one too many; a line has at most %d bytes",
-                            TAGC_TEXT_LINE);
+    return tagc_text_refuse(text, (struct tagc_word){text->line + TAGC_TEXT_LINE, 1},
+                            "is one too many; a line has at most %d bytes", TAGC_TEXT_LINE);
   if (zero) {
     text->line_end = zero;
     return tagc_text_refuse(text, (struct tagc_word){zero, 0}, "can be read here: a zero byte; expected is text");
@@ -169,7 +174,8 @@ bool tagc_word_is(struct tagc_word word, const char *what)
   return strlen(what) == word.length && memcmp(word.text, what, word.length) == 0;
 }
 
-bool tagc_text_number(struct tagc_text *text, struct tagc_word word, const char *what, uint64_t min, uint64_t max, uint64_t *number)
+bool tagc_text_number(struct tagc_text *text, struct tagc_word word, const char *what, uint64_t min, uint64_t max,
+                      uint64_t *number)
 {
   uint64_t value = 0;
   bool fits = word.length > 0;
@@ -198,5 +204,6 @@ bool tagc_text_version(struct tagc_text *text, const char *keyword, unsigned ver
   uint64_t number;
   if (!tagc_word_is(word, keyword))
     return tagc_text_refuse(text, word, "does not begin such a file; expected is \"%s %u\"", keyword, version);
-  return tagc_text_number(text, tagc_text_word(text), "version that is known", version, version, &number) && tagc_text_ended(text);
+  return tagc_text_number(text, tagc_text_word(text), "version that is known", version, version, &number) &&
+         tagc_text_ended(text);
 }

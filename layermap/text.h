@@ -43,7 +43,8 @@ struct tagc_word tagc_text_word(struct tagc_text *text);
 bool tagc_word_is(struct tagc_word word, const char *what);
 
 /* Reads a number from min to max, in digits alone; false, and a complaint, where the word is none. `what`: "rows". */
-bool tagc_text_number(struct tagc_text *text, struct tagc_word word, const char *what, uint64_t min, uint64_t max, uint64_t *number);
+bool tagc_text_number(struct tagc_text *text, struct tagc_word word, const char *what, uint64_t min, uint64_t max,
+                      uint64_t *number);
 
 /* Has the line no more words? If it has, complains about the next one. */
 bool tagc_text_ended(struct tagc_text *text);
@@ -51,8 +52,12 @@ bool tagc_text_ended(struct tagc_text *text);
 /* Reads the first line, "KEYWORD 1": what the text is, and its version. */
 bool tagc_text_version(struct tagc_text *text, const char *keyword, unsigned version);
 
+/* Complains about missing memory. Always false. */
+bool tagc_text_without_memory(struct tagc_text *text);
+
 /* Complains about a word, "\"word\" MESSAGE", or at the end of a line "nothing MESSAGE". Always false. */
-__attribute__((format(printf, 3, 4))) bool tagc_text_refuse(struct tagc_text *text, struct tagc_word word, const char *message, ...);
+__attribute__((format(printf, 3, 4))) bool tagc_text_refuse(struct tagc_text *text, struct tagc_word word,
+                                                            const char *message, ...);
 /* Complains about a line, or with the line 0 about the file. Always false. */
 __attribute__((format(printf, 2, 3))) bool tagc_text_fail(struct tagc_text *text, const char *message, ...);
 

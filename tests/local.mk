@@ -44,6 +44,10 @@ unit_tests += tests/unit/test_sequences tests/unit/test_layers_log
 EXTRA_DIST += tests/fixtures
 # Registered memory.
 unit_tests += tests/unit/test_ranges
+# What of them is found out again from the sizes of calls.
+unit_tests += tests/unit/test_layers tests/unit/test_solve
+EXTRA_DIST += tests/unit/solve_slots.h
+tests_unit_test_layers_SOURCES = tests/unit/test_layers.c examples/gpt/units.c
 if HAVE_JANSSON
 unit_tests += tests/unit/test_map_config tests/unit/test_map_safetensors
 tests_unit_test_map_config_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
@@ -399,13 +403,18 @@ tests_fuzz_elf_LDADD = $(FUZZ_LIBS) $(LIBELF_LIBS)
 endif
 fuzz_targets += tests/fuzz/imports
 fuzz_targets += tests/fuzz/mapfile
+tests_fuzz_mapfile_SOURCES = tests/fuzz/mapfile.c layermap/map_table.c layermap/map_svg.c
+if HAVE_JANSSON
+fuzz_targets += tests/fuzz/models
+tests_fuzz_models_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
+endif
 fuzz_targets += tests/fuzz/options
 fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
 fuzz_targets += tests/fuzz/select
 
 EXTRA_PROGRAMS += $(fuzz_targets)
-EXTRA_DIST += tests/fuzz/input.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
+EXTRA_DIST += tests/fuzz/input.h tests/fuzz/complaint.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
 CLEANFILES += $(fuzz_targets)
 FUZZ_SECONDS = 20
 FUZZ_TARGETS = $(fuzz_targets)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: any text is a map or is refused with a place in it, and a map comes back as it was when it is written.
+ * libFuzzer target: any text is a map or is refused with a place in it, a map comes back as it was when it is written, and can be shown
+ * in any layout.
  */
+#include "layermap/map.h"
 #include "layermap/mapfile.h"
 #include "tests/fuzz/complaint.h"
 
@@ -39,6 +41,31 @@ static void check_same(const struct tagc_model *a, const struct tagc_model *b)
   }
 }
 
+/* The numbers of a table hold together, and it can be printed and drawn. */
+static void check_shown(const struct tagc_model *model, enum tagc_layout_kind layout, int nranks)
+{
+  struct tagc_map_table table;
+  char *text = NULL;
+  size_t length = 0;
+  if (model->parameter_count > 500)
+    return;
+  MUST(tagc_map_tabulate_model(&table, "a.map", model, layout, nranks) && table.count == model->unit_count);
+  for (size_t i = 0; i < table.count; i++) {
+    const struct tagc_map_row *row = &table.rows[i];
+    uint64_t sum = 0;
+    for (int share = 0; share < TAGC_SHARES; share++)
+      sum += row->elements[share];
+    MUST(row->times >= 1 && row->shard >= 1 && sum == row->all);
+  }
+  FILE *file = open_memstream(&text, &length);
+  MUST(file);
+  tagc_map_print(&table, file);
+  tagc_map_draw(&table, 1, file);
+  MUST(fclose(file) == 0 && length > 7 && strcmp(text + length - 7, "</svg>\n") == 0);
+  free(text);
+  tagc_map_table_free(&table);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   struct tagc_complaint complaint;
@@ -52,6 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   if (!model)
     return 0;
   check_model(model);
+  check_shown(model, (enum tagc_layout_kind)(size % TAGC_LAYOUTS), 1 + (int)(size / 5 % 9));
   size_t length = 0;
   FILE *file = open_memstream(&written, &length);
   MUST(file && tagc_mapfile_write(file, model) && fclose(file) == 0);

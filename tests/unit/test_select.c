@@ -146,7 +146,11 @@ static void test_parameters(void)
   selects("block.*.mlp.*", "block.7", "0000100000");
   selects("embed", "", "1000000000");
   selects("embed.weight,odd", "", "1000000001");
-  selects("unit5", "", "0000000000");
+  selects("unit5", "", "1111111111");
+  selects("*", "unit?", "0000000000");
+  selects("unit4", "", "0000000000");
+  ok(!tagc_select_parameter("@paper", "root", 0, "embed.norm.weight", TAGC_KIND_EMBED | TAGC_KIND_NORM), "@paper: no norm of anything");
+  ok(!tagc_select_parameter("@paper", "root", 0, "attn.mlp.weight", TAGC_KIND_ATTN | TAGC_KIND_MLP), "nor of attention");
   const struct tagc_layer unknown = {.name = "unit5"};
   ok(tagc_select_layer("unit5", "", 5, &unknown, NULL) == TAGC_SELECT_ALL, "a slot that nothing is known of has a name");
   ok(tagc_select_layer("3-5", "", 5, &unknown, NULL) == TAGC_SELECT_ALL, "and a number");
