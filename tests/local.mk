@@ -262,6 +262,11 @@ check_PROGRAMS += tests/e2e/signatures
 # What it costs to follow a program: a benchmark.
 check_PROGRAMS += tests/bench/observe
 
+# Registered memory.
+dist_check_SCRIPTS += tests/e2e/homes.test
+TESTS += tests/e2e/homes.test
+check_PROGRAMS += tests/e2e/homes
+
 # Files of the calls that a program makes.
 dist_check_SCRIPTS += tests/e2e/calls.test
 TESTS += tests/e2e/calls.test
@@ -406,6 +411,7 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/signatures.test \
   tests/e2e/dump.test \
   tests/e2e/faults_system.test \
+  tests/e2e/homes.test \
   tests/e2e/levels.test \
   tests/e2e/levels_life.test \
   tests/e2e/little.test \
