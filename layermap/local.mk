@@ -7,6 +7,7 @@ libtagc_a_SOURCES += \
   layermap/layers.c layermap/layers.h \
   layermap/layout.c layermap/layout.h \
   layermap/match.c layermap/match.h \
+  layermap/megatron.c layermap/megatron.h \
   layermap/model.c layermap/model.h \
   layermap/pattern.c layermap/pattern.h \
   layermap/prior.c layermap/prior.h \
@@ -18,3 +19,14 @@ libtagc_a_SOURCES += \
 libtagc_a_SOURCES += layermap/text.c layermap/text.h layermap/complaint.h
 libtagc_a_SOURCES += layermap/calls.c layermap/calls.h
 libtagc_a_SOURCES += layermap/glob.c layermap/glob.h
+
+# What only tagc-map needs: models from files of others. Never in the library, which links nothing of that.
+EXTRA_DIST += layermap/map_config.h layermap/map_json.h layermap/map_order.h layermap/map_safetensors.h
+if HAVE_JANSSON
+noinst_LIBRARIES += libtagc-map.a
+libtagc_map_a_SOURCES = \
+  layermap/map_config.c layermap/map_config.h \
+  layermap/map_json.c layermap/map_json.h \
+  layermap/map_order.c layermap/map_order.h \
+  layermap/map_safetensors.c layermap/map_safetensors.h
+endif

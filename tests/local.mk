@@ -41,8 +41,12 @@ EXTRA_DIST += tests/fixtures
 # Registered memory.
 unit_tests += tests/unit/test_ranges
 # Models, their layouts and families.
-unit_tests += tests/unit/test_families tests/unit/test_model
+unit_tests += tests/unit/test_families tests/unit/test_layout tests/unit/test_model
 EXTRA_DIST += tests/unit/architectures.h
+# What of them is found out again from the sizes of calls.
+unit_tests += tests/unit/test_layers tests/unit/test_solve
+EXTRA_DIST += tests/unit/solve_slots.h
+tests_unit_test_layers_SOURCES = tests/unit/test_layers.c examples/gpt/units.c
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
