@@ -280,6 +280,21 @@ static uint32_t usual_head(uint32_t hidden, uint32_t usual)
   return sizes[i];
 }
 
+/* Is there a multiple of what all blocks of this width are multiples of, where one must be? Most widths fail here. */
+static bool may_fit(const struct attempt *t)
+{
+  const struct tagc_frame *frame = &t->search->frame;
+  uint64_t modulus, residue, most = frame->counts[0], least = most - 1, group = frame->group;
+  if (frame->period > 1 || !tagc_shapes_residue(&t->shapes->block, &t->candidate.architecture, t->candidate.layout, t->search->nranks,
+                                                &modulus, &residue))
+    return true;
+  if (t->candidate.layout == TAGC_LAYOUT_FSDP1) {
+    most *= t->search->nranks;
+    least = most - t->search->nranks;
+  }
+  return group * residue <= most && (most - group * residue) / (group * modulus) * (group * modulus) + group * residue > least;
+}
+
 static void try_latent(struct attempt *t)
 {
   struct tagc_architecture *a = &t->candidate.architecture;
@@ -308,14 +323,14 @@ static void try_heads(struct attempt *t)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
       a->head_dim = sizes[i];
       a->heads = a->hidden / sizes[i];
-      if (a->hidden % sizes[i] == 0)
+      if (a->hidden % sizes[i] == 0 && may_fit(t))
         try_key_heads(t);
     }
     return;
   case TAGC_WIDE:
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
       a->head_dim = sizes[i];
-      if (sizes[i] != 128 && sizes[i] != prior->usual_head)
+      if ((sizes[i] != 128 && sizes[i] != prior->usual_head) || !may_fit(t))
         continue;
       for (a->heads = 2; a->heads * a->head_dim <= 3 * a->hidden; a->heads += 2)
         if (2 * a->heads * a->head_dim >= a->hidden && tagc_cost_size(a->heads) <= 16)

@@ -42,13 +42,11 @@ static bool find_frame(const uint64_t *counts, size_t count, size_t period, stru
     }
     start = i + 1 - period;
   }
-  if (frame->length == 0)
-    return false;                   /* there may be fewer slots than a period */
-  for (size_t i = 0; i < period; i++)
+  for (size_t i = 0; i < period && frame->length; i++)
     frame->counts[i] = counts[frame->start + i];
   frame->blocks = (uint32_t)(frame->length / period);
   /* What repeats with a shorter period is not of this one. */
-  return (period == 1 || frame->counts[0] != frame->counts[1]) && (period < 3 || frame->counts[1] != frame->counts[2]);
+  return frame->length && (period == 1 || frame->counts[0] != frame->counts[1]) && (period < 3 || frame->counts[1] != frame->counts[2]);
 }
 
 /* May the slots right before the frame be blocks that differ in the MLP alone? */

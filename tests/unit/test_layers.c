@@ -11,6 +11,25 @@
 static struct slots slots;
 static char why[160];
 
+/* The linker sends allocations here: that many more succeed, then one fails (a negative number: none does). */
+static long allocations_left = -1, allocations;
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+
+static bool fails(void)
+{
+  allocations++;
+  return allocations_left >= 0 && allocations_left-- == 0;
+}
+
+void *__wrap_malloc(size_t size) { return fails() ? NULL : __real_malloc(size); }
+void *__wrap_calloc(size_t count, size_t size) { return fails() ? NULL : __real_calloc(count, size); }
+void *__wrap_realloc(void *memory, size_t size) { return fails() ? NULL : __real_realloc(memory, size); }
+
 static const struct tagc_architecture *find(const char *name)
 {
   size_t i = 0;
@@ -218,6 +237,29 @@ static void test_maps_that_do_not_fit(void)
   tagc_model_free(model);
 }
 
+/* Without memory there are no layers: never others than the ranks with memory have. */
+static void test_memory(void)
+{
+  struct tagc_model *model = make("llama-3-8b", WRAP_ROOT, TAGC_LAYOUT_FSDP1, 8);
+  for (int with_map = 0; with_map < 2; with_map++) {
+    allocations = 0;
+    struct tagc_layers *layers = infer(8, with_map ? model : NULL);
+    long needed = allocations, wrong = 0, tried = 0;
+    tagc_layers_free(layers);
+    for (long i = 0; i < needed; i += 1 + i / 16) {
+      allocations_left = i;
+      layers = infer(8, with_map ? model : NULL);
+      allocations_left = -1;
+      wrong += layers != NULL;
+      tried++;
+      tagc_layers_free(layers);
+    }
+    ok(needed && !wrong, "%ld of %ld allocations fail, each alone%s: %ld times there were layers", tried, needed,
+       with_map ? ", with a map" : "", wrong);
+  }
+  tagc_model_free(model);
+}
+
 int main(void)
 {
   test_names();
@@ -226,5 +268,6 @@ int main(void)
   test_trainer();
   test_odd();
   test_maps_that_do_not_fit();
+  test_memory();
   return tap_done();
 }
