@@ -339,12 +339,8 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
 static void see_home(struct tagc_comm *comm, const struct tagc_call *call)
 {
   struct tagc_home *home = &comm->slots[call->slot].home;
-  char *text = tagc_ledger_row(comm->ledger, call->slot)->home;
   const bool settled = tagc_home_see(home, call->handle, call->send, call->count * (size_t)comm->nranks * type_size(call->type));
-  if (!settled)
-    *text = '\0';
-  else if (!*text)
-    tagc_home_text(home, text);
+  tagc_ledger_row(comm->ledger, call->slot)->home = settled ? home->place : (struct tagc_range){0};
 }
 
 static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, struct tagc_ballot_estate *old)

@@ -11,6 +11,7 @@
 
 #include "interpose/choose.h"
 #include "interpose/layers_log.h"
+#include "interpose/ranges.h"
 
 /* Mean and spread of a series, updated one value at a time (Welford 1962). */
 struct tagc_series {
@@ -24,7 +25,7 @@ double tagc_series_deviation(const struct tagc_series *series);
 /* One slot, or everything that has none. Traffic is that of this rank (kernels/cost.h). */
 struct tagc_ledger_row {
   char name[TAGC_UNIT_NAME];
-  char home[48];                    /* where its gradient lies in registered memory, if it always lies there; "": unknown (ranges.h) */
+  struct tagc_range home;           /* where its gradients lie in registered memory, if they always lie there; number 0: unknown */
   const char *codec;                /* of the vote; NULL: none */
   uint64_t calls, compressed;
   uint64_t raw_bytes;               /* of the send buffers of the compressed calls */

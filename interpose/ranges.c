@@ -227,6 +227,14 @@ bool tagc_ranges_find(ncclComm_t comm, const void *buffer, size_t size, struct t
   return node != NULL;
 }
 
+const char *tagc_range_text(const struct tagc_range *range, char text[48])
+{
+  char offset[16];
+  snprintf(text, 48, "%s %llu + %s", range->of_process ? "allocated" : "registered", (unsigned long long)range->number,
+           tagc_report_bytes(range->offset, offset));
+  return text;
+}
+
 /* ---- homes ------------------------------------------------------------------------------------------------------------ */
 
 /* So many calls in a row at one place are not by chance. */
@@ -257,12 +265,4 @@ bool tagc_home_see(struct tagc_home *home, ncclComm_t comm, const void *buffer, 
   home->buffer = buffer;
   home->changes = now;
   return home->calls >= SETTLED;
-}
-
-const char *tagc_home_text(const struct tagc_home *home, char text[48])
-{
-  char offset[16];
-  snprintf(text, 48, "%s %llu + %s", home->place.of_process ? "allocated" : "registered", (unsigned long long)home->place.number,
-           tagc_report_bytes(home->place.offset, offset));
-  return text;
 }

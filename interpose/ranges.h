@@ -36,6 +36,9 @@ void tagc_ranges_forget(ncclComm_t comm);
 /* Where is the buffer? False: in none of them as a whole. */
 bool tagc_ranges_find(ncclComm_t comm, const void *buffer, size_t size, struct tagc_range *found);
 
+/* "registered 1 + 12.0 MiB", "allocated 3 + 0 B". Returns `text`. */
+const char *tagc_range_text(const struct tagc_range *range, char text[48]);
+
 /* Where the buffers of a slot lie. All zero: not known. Under the lock of its communicator. */
 struct tagc_home {
   const void *buffer;               /* the last one ... */
@@ -46,7 +49,5 @@ struct tagc_home {
 
 /* A call of the slot. Gives whether it has a home now, in which its last calls have all been. */
 bool tagc_home_see(struct tagc_home *home, ncclComm_t comm, const void *buffer, size_t size);
-/* "registered 1 + 12.0 MiB", "allocated 3 + 0 B". Returns `text`. */
-const char *tagc_home_text(const struct tagc_home *home, char text[48]);
 
 #endif

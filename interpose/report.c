@@ -40,7 +40,7 @@ static bool has_inside(const struct tagc_ledger *ledger) { return ledger->hosts.
 
 static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row)
 {
-  char raw[16], plain[16], wire[16], memory[16], inside[32] = "";
+  char raw[16], plain[16], wire[16], memory[16], inside[32] = "", home[48];
   const uint64_t plain_bytes = wire_of(ledger, &row->plain), wire_bytes = wire_of(ledger, &row->sent);
   if (has_inside(ledger))
     snprintf(inside, sizeof inside, " %11s", tagc_report_bytes(row->sent.inside, raw));
@@ -48,7 +48,7 @@ static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger
            row->codec ? row->codec : "-", row->calls, row->compressed, tagc_report_bytes(row->raw_bytes, raw), tagc_report_bytes(plain_bytes, plain),
            tagc_report_bytes(wire_bytes, wire), ratio(wire_bytes, plain_bytes), inside, row->stats.unrecovered,
            row->stats.nonfinite, __builtin_sqrt(row->stats.residual_norm2), tagc_report_bytes(row->residual_bytes, memory),
-           *row->home ? "  " : "", row->home);
+           row->home.number ? "  " : "", row->home.number ? tagc_range_text(&row->home, home) : "");
 }
 
 /* What goes with full precision beside what is compressed. */

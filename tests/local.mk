@@ -44,10 +44,6 @@ unit_tests += tests/unit/test_sequences tests/unit/test_layers_log
 EXTRA_DIST += tests/fixtures
 # Registered memory.
 unit_tests += tests/unit/test_ranges
-# What of them is found out again from the sizes of calls.
-unit_tests += tests/unit/test_layers tests/unit/test_solve
-EXTRA_DIST += tests/unit/solve_slots.h
-tests_unit_test_layers_SOURCES = tests/unit/test_layers.c examples/gpt/units.c
 if HAVE_JANSSON
 unit_tests += tests/unit/test_map_config tests/unit/test_map_safetensors
 tests_unit_test_map_config_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
@@ -295,6 +291,11 @@ check_PROGRAMS += tests/e2e/signatures
 # What it costs to follow a program: a benchmark.
 check_PROGRAMS += tests/bench/observe
 
+# Registered memory.
+dist_check_SCRIPTS += tests/e2e/homes.test
+TESTS += tests/e2e/homes.test
+check_PROGRAMS += tests/e2e/homes
+
 # Files of the calls that a program makes.
 dist_check_SCRIPTS += tests/e2e/calls.test
 TESTS += tests/e2e/calls.test
@@ -451,6 +452,7 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/dump.test \
   tests/e2e/faults_system.test \
   tests/e2e/layouts.test \
+  tests/e2e/homes.test \
   tests/e2e/levels.test \
   tests/e2e/levels_life.test \
   tests/e2e/little.test \

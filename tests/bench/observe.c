@@ -105,6 +105,7 @@ static void bench(const char *path)
 
 int main(int argc, char **argv)
 {
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);   /* else memory that one cycle has given back serves the next one, and is cleared for it */
   printf("%-36s %5s %5s %7s %7s %7s %7s %7s %7s %9s\n", "file", "step", "slots", "ns", "ranges", "moving", "slot", "row", "layer", "touched");
   for (int i = 1; i < argc; i++)
     bench(argv[i]);

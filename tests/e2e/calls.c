@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Says what is in files of calls: for each communicator a line, and, of the cycle that is found in it, the units in the order in which
- * they are reduced.
+ * they are reduced, with the names that their sizes give them.
  *
  *   calls FILE...
  */
@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "layermap/calls.h"
+#include "layermap/layers.h"
 
 static void tell(const struct tagc_call_list *list)
 {
@@ -24,9 +25,12 @@ static void tell(const struct tagc_call_list *list)
   const struct tagc_slot_info *slots = cycle ? tagc_cycle_slots(cycle, &count) : NULL;
   if (slots)
     printf(" cycle %zu%s", tagc_cycle_length(cycle), tagc_cycle_is_gradients(cycle) ? " gradients" : "");
-  for (size_t i = 0; slots && i < count; i++)
-    printf(" %s%s", slots[i].name, slots[i].told ? "" : "?");
-  printf("\n");
+  char why[160];
+  struct tagc_layers *layers = slots ? tagc_layers_infer(slots, count, list->nranks, NULL, why) : NULL;
+  for (size_t i = 0; layers && i < count; i++)
+    printf(" %s%s=%s", slots[i].name, slots[i].told ? "" : "?", layers->layers[i].name);
+  printf("%s%s\n", layers ? " " : "", layers ? layers->what : "");
+  tagc_layers_free(layers);
   tagc_cycle_destroy(cycle);
 }
 

@@ -151,7 +151,7 @@ static void test_homes(void)
   tagc_ranges_add(comm, at(0), 64 << 20, at(1));
   bool first = tagc_home_see(&home, comm, at(12 << 20), 8), second = tagc_home_see(&home, comm, at(12 << 20), 8);
   ok(!first && !second && tagc_home_see(&home, comm, at(12 << 20), 8), "the third call in a row at one place makes it one");
-  ok(!strcmp(tagc_home_text(&home, text), "registered 1 + 12.0 MiB"), "%s", text);
+  ok(!strcmp(tagc_range_text(&home.place, text), "registered 1 + 12.0 MiB"), "%s", text);
   tagc_ranges_add(comm, at(12 << 20), 1024, at(2));
   ok(tagc_home_see(&home, comm, at(12 << 20), 8), "it stays one when something else is registered over it");
   ok(!tagc_home_see(&home, comm, at(13 << 20), 8) && !tagc_home_see(&home, comm, at(12 << 20), 8), "another place ends it");
@@ -166,7 +166,7 @@ static void test_homes(void)
   tagc_ranges_add(NULL, at(0), 100, at(0));
   for (int i = 0; i < 3; i++)
     tagc_home_see(&home, comm, at(0), 8);
-  tagc_home_text(&home, text);
+  tagc_range_text(&home.place, text);
   ok(!strncmp(text, "allocated ", 10) && strstr(text, " + 0 B"), "%s", text);
   tagc_ranges_remove(NULL, at(0));
 }
