@@ -9,8 +9,8 @@
  * fsdp1_aligned  _flat_param.py, _init_flat_param_and_metadata(): in front of a parameter padding up to a multiple of
  *                _get_aligned_numel() = 16 / bytes of an element (with use_orig_params alone), behind the last one up to the ranks.
  * fsdp2          _fully_shard/_fsdp_collectives.py, foreach_reduce() with _get_dim0_padded_size() and chunk_cat: the rows of each
- *                parameter are padded to a multiple of the ranks, row r of the buffer is chunk r of each of them. (Not known here: parameters that a program
- *                shards along another dimension.)
+ *                parameter are padded to a multiple of the ranks, row r of the buffer is chunk r of each of them. (Not
+ *                known here: parameters that a program shards along another dimension.)
  * zero3          deepspeed/runtime/comm/coalesced_collectives.py, reduce_scatter_coalesced(): of each tensor, flat, chunks of
  *                ceil(elements / nranks); padding is memory that nobody wrote. Sorted by ds_id, the order of creation (stage3.py).
  * megatron       megatron/core/distributed/param_and_grad_buffer.py, with the distributed optimizer: parameters from the last to the
