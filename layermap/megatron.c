@@ -43,7 +43,7 @@ static bool is_known(const struct tagc_unit *unit)
   size_t taken = 0;
   for (size_t i = 0; i < PARTS; i++)
     for (size_t j = 0; j < SOURCES; j++)
-      taken += (find_source(unit, &parts[i], j, ".weight") != NULL) + (find_source(unit, &parts[i], j, ".bias") != NULL);
+      taken += (size_t)!!find_source(unit, &parts[i], j, ".weight") + (size_t)!!find_source(unit, &parts[i], j, ".bias");
   return taken == unit->count && find(unit, "norm2.weight");
 }
 
