@@ -15,6 +15,13 @@ enum { SLOT_CAN, SLOT_VERDICT, SLOT_VERDICT_NEGATED, SLOT_CODEC, SLOT_CODEC_NEGA
 
 size_t tagc_ballot_words(const struct tagc_comm *comm) { return SLOT_WORDS * comm->slot_count; }
 
+/* Does TAGC_LAYERMAP say which parameters the slot holds the gradients of? */
+static bool is_in_map(const struct tagc_comm *comm, size_t i)
+{
+  const struct tagc_layers *layers = comm->layers;
+  return layers && layers->source == TAGC_LAYER_MAP && i < layers->count && layers->layers[i].count;
+}
+
 struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, size_t i)
 {
   const struct tagc_slot *slot = &comm->slots[i];
@@ -23,7 +30,7 @@ struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, siz
     .options = tagc_library_options(), .codec = slot->codec, .slot = &tagc_cycle_slots(comm->cycle, &count)[i],
     .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape, .op = slot->op,
     .whole = slot->shard, .rest = tagc_split_rest(slot), .sorted = slot->sorted, .selection = slot->selection,
-    .gradients = tagc_cycle_is_gradients(comm->cycle),
+    .gradients = tagc_cycle_is_gradients(comm->cycle) || is_in_map(comm, i),
   };
 }
 

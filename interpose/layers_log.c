@@ -2,6 +2,7 @@
 #include "interpose/layers_log.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "env/log.h"
 #include "layermap/calls.h"
@@ -33,6 +34,29 @@ const char *tagc_layer_words(const struct tagc_slot_info *slot, const struct tag
   snprintf(text, TAGC_LAYERS_WORDS, "%s is unit %u by the %s%s; %s; %s", layer->name, slot->unit,
            slot->told ? "gathers of the forward pass" : "reverse order of the gradients", pass,
            tagc_calls_line(&slot->signature, call, sizeof call), members);
+  return text;
+}
+
+const char *tagc_selected_words(const struct tagc_layer *layer, const bool *is_selected, char text[TAGC_LAYERS_WORDS])
+{
+  enum { MORE = 24 };               /* room for how many more */
+  const size_t prefix = strlen(layer->name);
+  size_t used = 0, left = 0;
+  *text = '\0';
+  for (size_t i = 0; i < layer->count; i++) {
+    char whole[TAGC_PARAMETER_NAME + 16];
+    if (!is_selected[i])
+      continue;
+    tagc_layer_member_name(layer, i, whole, sizeof whole);
+    const bool inside = strncmp(whole, layer->name, prefix) == 0 && whole[prefix] == '.';
+    const char *name = inside ? whole + prefix + 1 : whole;
+    if (left || used + strlen(name) + 1 > TAGC_LAYERS_WORDS - MORE)
+      left++;
+    else
+      used += (size_t)snprintf(text + used, TAGC_LAYERS_WORDS - used, "%s%s", used ? " " : "", name);
+  }
+  if (left)
+    snprintf(text + used, TAGC_LAYERS_WORDS - used, " and %zu more", left);
   return text;
 }
 

@@ -13,6 +13,8 @@ void tagc_layers_log(uint64_t communicator, const struct tagc_slot_info *slots, 
 
 /* "llama, hidden 4096, ... (by arithmetic, 97%)", and what else it may be. Returns `text`. */
 const char *tagc_layers_words(const struct tagc_layers *layers, char text[TAGC_LAYERS_WORDS]);
+/* The parameters of a layer that are selected: "mlp.up.weight mlp.down.weight"; of many the first ones, and how many more. Returns `text`. */
+const char *tagc_selected_words(const struct tagc_layer *layer, const bool *is_selected, char text[TAGC_LAYERS_WORDS]);
 /* "block.3 is unit 4 by the gathers of the forward pass; reduce-scatter 7 float32 avg; 12 parameters, ...". Returns `text`. */
 const char *tagc_layer_words(const struct tagc_slot_info *slot, const struct tagc_layer *layer, char text[TAGC_LAYERS_WORDS]);
 

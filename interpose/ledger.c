@@ -95,8 +95,11 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
     rows[i].choice.candidate = -1;
   }
   pthread_mutex_lock(&lock);        /* the report may be under way */
-  for (size_t i = 0; i < ledger->row_count; i++)
+  for (size_t i = 0; i < ledger->row_count; i++) {
     tagc_ledger_add(&ledger->rest, &ledger->rows[i]);
+    if (ledger->rows[i].owns_parameters)
+      free(ledger->rows[i].parameters);
+  }
   free(ledger->rows);
   ledger->rows = rows;
   ledger->row_count = count;

@@ -32,6 +32,8 @@ struct tagc_ledger_row {
   struct tagc_traffic plain, sent;  /* of the compressed calls: as a plain call, and as sent */
   uint64_t reasons[TAGC_REASON_COUNT];
   uint64_t selected, elements;      /* where its slot is compressed in part: elements of a send buffer that are, and all; else 0 */
+  char *parameters;                 /* those that are selected, where it is selected in part; slots that are alike share the text ... */
+  bool owns_parameters;             /* ... of the first of them */
   uint64_t residual_bytes;          /* memory held for it */
   uint64_t residuals_dropped;       /* times its residual was zeroed: suspected of another slot, or a step with NaN or Inf */
   struct tagc_codec_stats stats;

@@ -51,14 +51,34 @@ static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger
            row->home.number ? "  " : "", row->home.number ? tagc_range_text(&row->home, home) : "");
 }
 
-/* What goes with full precision beside what is compressed. */
+/* Slots of which the same parameters are compressed, and the others go with full precision beside them. */
+static void print_parts_like(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row)
+{
+  const struct tagc_ledger_row *last = row;
+  char slots[2 * TAGC_UNIT_NAME + 32];
+  size_t count = 1;
+  for (const struct tagc_ledger_row *other = row + 1; other < ledger->rows + ledger->row_count; other++)
+    if (other->elements && other->parameters && other->parameters == row->parameters) {
+      last = other;
+      count++;
+    }
+  if (count > 1)
+    snprintf(slots, sizeof slots, "%s to %s, %zu slots", row->name, last->name, count);
+  else
+    snprintf(slots, sizeof slots, "%s", row->name);
+  tagc_say("  %s: %" PRIu64 " of %" PRIu64 " elements selected (%.1f%%), the others sent as they are: %s", slots, row->selected,
+           row->elements, 100 * ratio(row->selected, row->elements), row->parameters ? row->parameters : "?");
+}
+
 static void print_parts(const struct tagc_ledger *ledger)
 {
+  const struct tagc_ledger_row *rows = ledger->rows;
   for (size_t i = 0; i < ledger->row_count; i++) {
-    const struct tagc_ledger_row *row = &ledger->rows[i];
-    if (row->elements)
-      tagc_say("  %s: %" PRIu64 " of %" PRIu64 " elements selected (%.1f%%), the others sent as they are", row->name, row->selected,
-               row->elements, 100 * ratio(row->selected, row->elements));
+    size_t j = 0;
+    while (j < i && !(rows[j].elements && rows[j].parameters && rows[j].parameters == rows[i].parameters))
+      j++;
+    if (rows[i].elements && j == i)
+      print_parts_like(ledger, &rows[i]);
   }
 }
 

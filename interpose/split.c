@@ -2,6 +2,7 @@
 #include "interpose/split.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "env/log.h"
 #include "interpose/levels.h"
@@ -12,8 +13,17 @@ enum { SELECTED, REST };
 
 /* ---- at a lock ------------------------------------------------------------------------------------------------------- */
 
+/* For the report. Without memory it says less. */
+static void note_parameters(struct tagc_comm *comm, size_t i, const bool *is_selected)
+{
+  char text[TAGC_LAYERS_WORDS];
+  struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
+  row->parameters = strdup(tagc_selected_words(&comm->layers->layers[i], is_selected, text));
+  row->owns_parameters = row->parameters;
+}
+
 /* Parts that equal ones of an earlier slot are that slot's. */
-static void share(struct tagc_comm *comm, size_t i, struct tagc_parts *parts)
+static void share(struct tagc_comm *comm, size_t i, struct tagc_parts *parts, const bool *is_selected)
 {
   const struct tagc_layer *layers = comm->layers->layers;
   struct tagc_slot *slot = &comm->slots[i];
@@ -21,12 +31,14 @@ static void share(struct tagc_comm *comm, size_t i, struct tagc_parts *parts)
     const struct tagc_slot *other = &comm->slots[j];
     if (other->owns_parts && layers[j].members == layers[i].members && tagc_parts_equal(other->parts, parts)) {
       slot->parts = other->parts;
+      tagc_ledger_row(comm->ledger, (int)i)->parameters = tagc_ledger_row(comm->ledger, (int)j)->parameters;
       tagc_parts_free(parts);
       return;
     }
   }
   slot->parts = parts;
   slot->owns_parts = true;
+  note_parameters(comm, i, is_selected);
 }
 
 /* Selected in part: but a part may be nothing. Members that do not fill the buffer are not what is in it: then the slot passes. */
@@ -47,7 +59,7 @@ static bool cut(struct tagc_comm *comm, size_t i, const bool *is_selected)
   }
   slot->selection = TAGC_SELECT_SOME;
   slot->shard = slot->shape.n;
-  share(comm, i, parts);
+  share(comm, i, parts, is_selected);
   slot->shape.n = slot->parts->selected;
   return true;
 }
