@@ -61,6 +61,7 @@ struct builder {
   struct tagc_model *model;
   const struct tagc_architecture *a;
   struct traits traits;
+  uint32_t kinds;                   /* of what is added; 0: what its name tells, which takes a microsecond */
   bool is_good;
 };
 
@@ -82,7 +83,8 @@ static void add(struct builder *b, const char *name, const char *suffix, uint64_
 {
   char whole[TAGC_PARAMETER_NAME];
   snprintf(whole, sizeof whole, "%s%s", name, suffix);
-  b->is_good = b->is_good && tagc_model_add_parameter(b->model, whole, tagc_kinds_of_name(whole), rows, columns);
+  uint32_t kinds = b->kinds ? b->kinds : tagc_kinds_of_name(whole);
+  b->is_good = b->is_good && tagc_model_add_parameter(b->model, whole, kinds, rows, columns);
 }
 
 static void add_linear(struct builder *b, const char *name, uint64_t outputs, uint64_t inputs, bool has_bias)
@@ -142,21 +144,22 @@ static void add_latent_attention(struct builder *b)
   add_linear(b, "attn.o", a->hidden, heads * a->v_dim, a->attention_bias);
 }
 
-/* One MLP: "mlp", "shared_experts" or "experts.7". */
+/* One MLP: "mlp", "shared_experts", or "experts.7" without biases. */
 static void add_mlp(struct builder *b, const char *where, uint64_t intermediate)
 {
   static const char *const gated[] = {"gate", "up", "down"}, *const mixtral[] = {"gate", "down", "up"};
   const char *const *parts = b->a->family == TAGC_FAMILY_MIXTRAL ? mixtral : gated;
   uint64_t hidden = b->a->hidden;
+  bool has_bias = b->traits.mlp_bias && !b->kinds;
   char name[TAGC_PARAMETER_NAME];
   if (b->traits.has_fused_gate) {
     snprintf(name, sizeof name, "%s.gate_up", where);
-    add_linear(b, name, 2 * intermediate, hidden, b->traits.mlp_bias);
+    add_linear(b, name, 2 * intermediate, hidden, has_bias);
   }
   for (int i = b->traits.has_fused_gate ? 2 : b->traits.is_gated ? 0 : 1; i < 3; i++) {
     bool is_down = parts[i][0] == 'd';
     snprintf(name, sizeof name, "%s.%s", where, parts[i]);
-    add_linear(b, name, is_down ? hidden : intermediate, is_down ? intermediate : hidden, b->traits.mlp_bias);
+    add_linear(b, name, is_down ? hidden : intermediate, is_down ? intermediate : hidden, has_bias);
   }
 }
 
@@ -176,11 +179,13 @@ static void add_experts(struct builder *b)
     add(b, "experts.gate_up", "", a->experts, 2 * intermediate * a->hidden);
     add(b, "experts.down", "", a->experts, intermediate * a->hidden);
   } else {
+    b->kinds = TAGC_KIND_MLP | TAGC_KIND_EXPERT;
     for (uint32_t i = 0; i < a->experts && b->is_good; i++) {
       char name[24];
       snprintf(name, sizeof name, "experts.%u", i);
       add_mlp(b, name, intermediate);
     }
+    b->kinds = 0;
   }
   if (!is_router_first)
     add_router(b);

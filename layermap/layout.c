@@ -2,12 +2,15 @@
  * Layouts of reduce-scatters; see layout.h. There are two sorts: *flat* ones lay parameter behind parameter and cut the whole in
  * equal shards, *chunked* ones cut each parameter and give every shard a chunk of each.
  *
+ * (Read in torch 2.15, DeepSpeed 0.19.8 and Megatron-core 0.16.)
+ *
  * fsdp1          torch/distributed/fsdp/_runtime_utils.py, _get_reduce_scatter_tensors(): the flat gradient in chunks of
  *                ceil(elements / nranks), zeros behind it.
  * fsdp1_aligned  _flat_param.py, _init_flat_param_and_metadata(): in front of a parameter padding up to a multiple of
  *                _get_aligned_numel() = 16 / bytes of an element (with use_orig_params alone), behind the last one up to the ranks.
  * fsdp2          _fully_shard/_fsdp_collectives.py, foreach_reduce() with _get_dim0_padded_size() and chunk_cat: the rows of each
- *                parameter are padded to a multiple of the ranks, row r of the buffer is chunk r of each of them.
+ *                parameter are padded to a multiple of the ranks, row r of the buffer is chunk r of each of them. (Not
+ *                known here: parameters that a program shards along another dimension.)
  * zero3          deepspeed/runtime/comm/coalesced_collectives.py, reduce_scatter_coalesced(): of each tensor, flat, chunks of
  *                ceil(elements / nranks); padding is memory that nobody wrote. Sorted by ds_id, the order of creation (stage3.py).
  * megatron       megatron/core/distributed/param_and_grad_buffer.py, with the distributed optimizer: parameters from the last to the

@@ -22,6 +22,7 @@ if HAVE_JANSSON
 noinst_LIBRARIES += libtagc-map.a
 libtagc_map_a_SOURCES = \
   layermap/map_config.c layermap/map_config.h \
+  layermap/map_header.c layermap/map_header.h \
   layermap/map_json.c layermap/map_json.h \
   layermap/map_order.c layermap/map_order.h \
   layermap/map_safetensors.c layermap/map_safetensors.h

@@ -42,6 +42,8 @@ bool tagc_json_parse(struct tagc_json *json, char *text, size_t bytes, struct ta
     return true;
   if (json->root) {
     tagc_json_complain(json, 0, complaint, "the text is %s; expected is an object, in { and }", tagc_json_kind(json->root));
+  } else if (!*error.text) {
+    tagc_file_complain(complaint, "there is no memory to read it");
   } else {
     char shown[64];
     size_t at = error.position > 0 ? (size_t)error.position - 1 : 0;

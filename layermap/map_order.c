@@ -29,6 +29,7 @@ static const struct style styles[] = {
   {"attention.self", {"attention.self", "attention.output.dense", "attention.output.LayerNorm", "intermediate", "output.dense",
                       "output.LayerNorm"}},
   {"attention.attention", {"attention.attention", "attention.output", "intermediate", "output", "layernorm_before", "layernorm_after"}},
+  {"layernorm_before", {"attention", "mlp", "layernorm_before", "layernorm_after"}},
   /* torchtitan and the Llama checkpoints; Megatron-core; PyTorch's TransformerEncoderLayer. */
   {"attention.wq", {"attention", "feed_forward", "moe.experts", "moe.router", "moe.shared_experts", "attention_norm", "ffn_norm"}},
   {"self_attention.linear_qkv", {"input_layernorm", "self_attention.linear_proj", "self_attention.linear_qkv", "self_attention",

@@ -1,31 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Models from checkpoints; see map_safetensors.h. All tensors of all files come into one list, which is sorted twice: by name, to
- * find what is there twice, and by stack, block and order, so that units can be taken from it one behind the other.
+ * Models from checkpoints; see map_safetensors.h. The parameters of all files are sorted by stack, block and order, so that units can
+ * be taken from them one behind the other.
  */
 #include "layermap/map_safetensors.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "layermap/map_json.h"
+#include "layermap/map_header.h"
 #include "layermap/map_order.h"
 
-/* The format's own limit for a header; and enough stacks for any model. */
-enum { HEADER_BYTES = 100000000, STACKS = 64 };
+/* Enough stacks for any model. */
+enum { STACKS = 64 };
 
 /* In forward order: what is in no block, other stacks, the main one, those of decoders, and what is in no block again. */
 enum { BEFORE = -1, OTHERS = 0, MAIN = STACKS, DECODERS = STACKS + 1, BEHIND = 3 * STACKS };
 
 struct tensor {
-  const char *name;                 /* whole, in the JSON of its file */
+  const char *name;                 /* whole */
   const char *own;                  /* in its block; of what is in none the whole name */
-  uint64_t rows, columns, begin, end;
-  int file;
-  bool is_buffer;
+  uint64_t rows, columns;
   int stack;                        /* index; from order_tensors() on the place in forward order */
   int32_t block;
   struct tagc_order order;
@@ -40,214 +35,12 @@ struct stack {
 };
 
 struct checkpoint {
-  char *const *paths;
-  int count;
-  struct tagc_json *files;
-  uint64_t *data_bytes;             /* of each file, behind its header */
   struct tensor *tensors;
-  size_t tensor_count, room;
+  size_t tensor_count;
   struct stack stacks[STACKS];
   int stack_count, main_stack;      /* main_stack = -1: there are no blocks */
   struct tagc_complaint *complaint;
 };
-
-/* -- complaints -------------------------------------------------------------------------------------------------------------- */
-
-/* Puts the path of a file before the complaint, where there are several. Returns false. */
-static bool name_file(struct checkpoint *c, int file)
-{
-  char text[sizeof c->complaint->text], shown[64];
-  if (c->count > 1) {
-    const char *slash = strrchr(c->paths[file], '/');
-    snprintf(text, sizeof text, "%s", c->complaint->text);
-    snprintf(c->complaint->text, sizeof c->complaint->text, "%s: %.*s", tagc_json_show(slash ? slash + 1 : c->paths[file], shown),
-             (int)(sizeof text - 66), text);
-  }
-  return false;
-}
-
-static size_t where(const struct checkpoint *c, const struct tensor *t)
-{
-  return tagc_json_find(&c->files[t->file], 0, t->name);
-}
-
-#define COMPLAIN_ABOUT(c, tensor, ...) \
-  (tagc_json_complain(&(c)->files[(tensor)->file], where(c, tensor), (c)->complaint, __VA_ARGS__), name_file((c), (tensor)->file))
-
-#define COMPLAIN_ABOUT_FILE(c, file, ...) (tagc_file_complain((c)->complaint, __VA_ARGS__), name_file((c), (file)))
-
-static bool without_memory(struct checkpoint *c)
-{
-  return tagc_file_complain(c->complaint, "there is no memory for what is in the header");
-}
-
-/* -- one header -------------------------------------------------------------------------------------------------------------- */
-
-static bool read_header(struct checkpoint *c, int file, FILE *stream)
-{
-  struct stat status;
-  unsigned char length_bytes[8];
-  if (fstat(fileno(stream), &status) || !S_ISREG(status.st_mode))
-    return COMPLAIN_ABOUT_FILE(c, file, "it is no regular file");
-  if (fread(length_bytes, 1, 8, stream) != 8)
-    return COMPLAIN_ABOUT_FILE(c, file, "it ends within the 8 bytes of the header's length");
-  uint64_t length = 0, size = (uint64_t)status.st_size;
-  for (int i = 7; i >= 0; i--)
-    length = length << 8 | length_bytes[i];
-  if (length > HEADER_BYTES)
-    return COMPLAIN_ABOUT_FILE(c, file, "its header has %" PRIu64 " bytes; expected are at most %d (is it a safetensors file?)", length,
-                               HEADER_BYTES);
-  if (length > size - 8)
-    return COMPLAIN_ABOUT_FILE(c, file, "its header has %" PRIu64 " bytes, but it ends after %" PRIu64, length, size - 8);
-  c->data_bytes[file] = size - 8 - length;
-  char *text = malloc(length + 1);
-  if (!text)
-    return without_memory(c);
-  if (fread(text, 1, length, stream) != length) {
-    free(text);
-    return COMPLAIN_ABOUT_FILE(c, file, "it cannot be read: %s", strerror(errno));
-  }
-  text[length] = '\0';
-  return tagc_json_parse(&c->files[file], text, length, c->complaint) || name_file(c, file);
-}
-
-/* -- one tensor -------------------------------------------------------------------------------------------------------------- */
-
-struct type {
-  const char *name;
-  unsigned bits;
-  bool is_float;
-};
-
-static const struct type types[] = {
-  {"F64", 64, true}, {"F32", 32, true}, {"F16", 16, true}, {"BF16", 16, true}, {"F8_E5M2", 8, true}, {"F8_E4M3", 8, true},
-  {"F8_E8M0", 8, true}, {"F6_E2M3", 6, true}, {"F6_E3M2", 6, true}, {"F4", 4, true}, {"C64", 64, true},
-  {"I64", 64, false}, {"U64", 64, false}, {"I32", 32, false}, {"U32", 32, false}, {"I16", 16, false}, {"U16", 16, false},
-  {"I8", 8, false}, {"U8", 8, false}, {"BOOL", 8, false},
-};
-
-static const struct type *find_type(const char *name)
-{
-  for (size_t i = 0; name && i < sizeof types / sizeof *types; i++)
-    if (!strcmp(types[i].name, name))
-      return &types[i];
-  return NULL;
-}
-
-static bool read_shape(struct checkpoint *c, struct tensor *t, const json_t *value, const char *shown)
-{
-  const json_t *shape = json_object_get(value, "shape");
-  uint64_t elements = 1;
-  t->rows = 1;
-  if (!json_is_array(shape))
-    return COMPLAIN_ABOUT(c, t, "%s has no \"shape\"; expected is a list of sizes", shown);
-  for (size_t i = 0; i < json_array_size(shape); i++) {
-    const json_t *size = json_array_get(shape, i);
-    json_int_t number = json_integer_value(size);
-    if (!json_is_integer(size) || number < 1)
-      return COMPLAIN_ABOUT(c, t, "a size of %s is %s; expected is a whole number from 1 on", shown,
-                            !json_is_integer(size) ? tagc_json_kind(size) : number ? "negative" : "0");
-    if ((uint64_t)number > TAGC_PARAMETER_ELEMENTS / elements)
-      return COMPLAIN_ABOUT(c, t, "%s has too many elements; expected are at most %" PRIu64, shown, TAGC_PARAMETER_ELEMENTS);
-    elements *= (uint64_t)number;
-    if (i == 0)
-      t->rows = (uint64_t)number;
-  }
-  t->columns = elements / t->rows;
-  return true;
-}
-
-static bool read_offsets(struct checkpoint *c, struct tensor *t, const json_t *value, const struct type *type, const char *shown)
-{
-  const json_t *offsets = json_object_get(value, "data_offsets");
-  const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
-  if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) || json_integer_value(begin) < 0 ||
-      json_integer_value(end) < json_integer_value(begin))
-    return COMPLAIN_ABOUT(c, t, "\"data_offsets\" of %s are not known; expected are [begin, end]", shown);
-  t->begin = (uint64_t)json_integer_value(begin);
-  t->end = (uint64_t)json_integer_value(end);
-  if (t->end > c->data_bytes[t->file])
-    return COMPLAIN_ABOUT(c, t, "%s ends at byte %" PRIu64 ", but the file holds %" PRIu64 " (is it whole?)", shown, t->end,
-                          c->data_bytes[t->file]);
-  uint64_t bytes = (t->rows * t->columns * type->bits + 7) / 8;
-  if (t->end - t->begin != bytes)
-    return COMPLAIN_ABOUT(c, t, "%s has %" PRIu64 " bytes; expected for its shape are %" PRIu64, shown, t->end - t->begin, bytes);
-  return true;
-}
-
-/* A name becomes one in a map file, which has no place for some letters. */
-static bool check_name(struct checkpoint *c, const struct tensor *t, const char *shown)
-{
-  if (!*t->name)
-    return COMPLAIN_ABOUT(c, t, "a tensor has no name");
-  for (const char *letter = t->name; *letter; letter++)
-    if (*letter <= ' ' || *letter > '~' || strchr("#,*?[]\\\"", *letter))
-      return COMPLAIN_ABOUT(c, t, "%s is no name of a parameter; expected are letters without spaces and any of # , * ? [ ] \\ \"", shown);
-  return true;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-  size_t length = strlen(text), size = strlen(end);
-  return length >= size && !strcmp(text + length - size, end);
-}
-
-/* What is stored, and no parameter. */
-static bool is_buffer(const char *name, const json_t *shape)
-{
-  static const char *const ends[] = {"inv_freq", ".masked_bias", "position_ids", ".e_score_correction_bias", "_scale_inv"};
-  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-    if (ends_with(name, ends[i]))
-      return true;
-  return json_array_size(shape) == 4 && (ends_with(name, "attn.bias") || ends_with(name, "attention.bias"));
-}
-
-static bool add_tensor(struct checkpoint *c, int file, const char *name, const json_t *value)
-{
-  char shown[64];
-  struct tensor t = {.name = name, .own = name, .file = file, .block = -1};
-  tagc_json_show(name, shown);
-  const char *type_name = json_string_value(json_object_get(value, "dtype"));
-  const struct type *type = find_type(type_name);
-  char shown_type[64];
-  if (!json_is_object(value))
-    return COMPLAIN_ABOUT(c, &t, "%s is %s; expected is an object with \"dtype\", \"shape\" and \"data_offsets\"", shown,
-                          tagc_json_kind(value));
-  if (!type)
-    return COMPLAIN_ABOUT(c, &t, "\"dtype\" of %s is %.20s; expected is one like F32 or BF16", shown,
-                          type_name ? tagc_json_show(type_name, shown_type) : "missing");
-  if (!read_shape(c, &t, value, shown) || !read_offsets(c, &t, value, type, shown) || !check_name(c, &t, shown))
-    return false;
-  if (c->tensor_count == c->room) {
-    size_t room = c->room ? 2 * c->room : 256;
-    struct tensor *more = realloc(c->tensors, room * sizeof *more);
-    if (!more)
-      return without_memory(c);
-    c->tensors = more;
-    c->room = room;
-  }
-  t.is_buffer = !type->is_float || is_buffer(name, json_object_get(value, "shape"));
-  c->tensors[c->tensor_count++] = t;
-  return true;
-}
-
-/* -- all of them ------------------------------------------------------------------------------------------------------------- */
-
-static int compare_numbers(uint64_t a, uint64_t b)
-{
-  return (a > b) - (a < b);
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-  const struct tensor *x = a, *y = b;
-  return compare_numbers(x->begin, y->begin) ? compare_numbers(x->begin, y->begin) : compare_numbers(x->end, y->end);
-}
-
-static int by_name(const void *a, const void *b)
-{
-  return strcmp(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
-}
 
 static int by_place(const void *a, const void *b)
 {
@@ -261,53 +54,6 @@ static int by_place(const void *a, const void *b)
       return differences[i] < 0 ? -1 : 1;
   return strcmp(x->name, y->name);
 }
-
-static bool read_file(struct checkpoint *c, int file)
-{
-  FILE *stream = fopen(c->paths[file], "rb");
-  if (!stream)
-    return COMPLAIN_ABOUT_FILE(c, file, "it cannot be opened: %s", strerror(errno));
-  bool is_read = read_header(c, file, stream);
-  fclose(stream);
-  if (!is_read)
-    return false;
-  const char *name;
-  json_t *value;
-  size_t first = c->tensor_count;
-  json_object_foreach(c->files[file].root, name, value)
-    if (strcmp(name, "__metadata__") && !add_tensor(c, file, name, value))
-      return false;
-  if (c->tensor_count == first)
-    return true;
-  qsort(c->tensors + first, c->tensor_count - first, sizeof *c->tensors, by_bytes);
-  for (size_t i = first + 1; i < c->tensor_count; i++) {
-    const struct tensor *before = &c->tensors[i - 1], *t = &c->tensors[i];
-    char shown[64], other[64];
-    if (t->begin < before->end)
-      return COMPLAIN_ABOUT(c, t, "%s overlaps %s", tagc_json_show(t->name, shown), tagc_json_show(before->name, other));
-  }
-  return true;
-}
-
-/* Buffers have done their part: what follows holds parameters alone, each once. */
-static bool keep_parameters(struct checkpoint *c)
-{
-  size_t kept = 0;
-  if (c->tensor_count)
-    qsort(c->tensors, c->tensor_count, sizeof *c->tensors, by_name);
-  for (size_t i = 1; i < c->tensor_count; i++) {
-    char shown[64];
-    if (!by_name(&c->tensors[i - 1], &c->tensors[i]))
-      return COMPLAIN_ABOUT(c, &c->tensors[i], "%s is in another file, too", tagc_json_show(c->tensors[i].name, shown));
-  }
-  for (size_t i = 0; i < c->tensor_count; i++)
-    if (!c->tensors[i].is_buffer)
-      c->tensors[kept++] = c->tensors[i];
-  c->tensor_count = kept;
-  return kept > 0 || tagc_file_complain(c->complaint, "there is no parameter in it; expected are tensors of floating-point numbers");
-}
-
-/* -- stacks of blocks -------------------------------------------------------------------------------------------------------- */
 
 /* The first component that is a number, and what is behind it; NULL: there is none. */
 static const char *find_number(const char *name, const char **rest, int32_t *number)
@@ -412,8 +158,11 @@ static void order_tensors(struct checkpoint *c)
       unsigned told = is_block ? tagc_style_of(c->tensors[end].own) : style;
       style = told < style ? told : style;
     }
-    for (size_t j = i; j < end; j++)
+    for (size_t j = i; j < end; j++) {
       c->tensors[j].order = tagc_order_of(style, c->tensors[j].own);
+      if (!is_block)
+        c->tensors[j].order.number = 0;
+    }
   }
   for (size_t i = 0; i < c->tensor_count; i++)
     if (c->tensors[i].stack != BEFORE && c->tensors[i].stack != BEHIND)
@@ -463,17 +212,21 @@ static bool add_unit(struct tagc_model *model, const char *name, size_t first, c
   return tagc_model_add_place(model, (uint32_t)model->unit_count - 1, tensors->block);
 }
 
-/* The name of the units of a stack: that of the main one is "block", others have the end of their prefix. */
+/* The name of the units of a stack: that of the main one is "block", others have as much of the end of their prefix as has room. */
 static void name_stack(const struct checkpoint *c, int place, char name[TAGC_UNIT_NAME])
 {
-  for (int i = 0; i < c->stack_count; i++)
-    if (place_of(c, i) == place && c->stacks[i].blocks) {
-      const struct stack *s = &c->stacks[i];
-      size_t length = s->length - 1, kept = length < TAGC_UNIT_NAME - 1 ? length : TAGC_UNIT_NAME - 1;
-      snprintf(name, TAGC_UNIT_NAME, "%.*s", (int)kept, s->prefix + length - kept);
-    }
-  if (place == BEFORE || place == BEHIND || place == MAIN)
-    strcpy(name, place == BEFORE ? "embed" : place == BEHIND ? "head" : "block");
+  const char *fixed = place == BEFORE ? "embed" : place == BEHIND ? "head" : place == MAIN ? "block" : NULL;
+  if (fixed) {
+    strcpy(name, fixed);
+    return;
+  }
+  const struct stack *s = &c->stacks[place >= DECODERS ? place - DECODERS : place - OTHERS];
+  const char *begin = s->prefix, *end = s->prefix + s->length - 1;
+  while (end - begin >= TAGC_UNIT_NAME) {
+    const char *dot = memchr(begin, '.', (size_t)(end - begin));
+    begin = dot ? dot + 1 : end - (TAGC_UNIT_NAME - 1);
+  }
+  snprintf(name, TAGC_UNIT_NAME, "%.*s", (int)(end - begin), begin);
 }
 
 static struct tagc_model *make_model(const struct checkpoint *c)
@@ -498,23 +251,30 @@ static struct tagc_model *make_model(const struct checkpoint *c)
   return model;
 }
 
+/* Takes over what headers say. */
+static bool take(struct checkpoint *c, const struct tagc_headers *headers)
+{
+  c->tensors = calloc(headers->tensor_count, sizeof *c->tensors);
+  if (!c->tensors)
+    return tagc_file_complain(c->complaint, "there is no memory for what is in the header");
+  c->tensor_count = headers->tensor_count;
+  for (size_t i = 0; i < c->tensor_count; i++) {
+    const struct tagc_tensor *t = &headers->tensors[i];
+    c->tensors[i] = (struct tensor){.name = t->name, .own = t->name, .rows = t->rows, .columns = t->columns, .block = -1};
+  }
+  return true;
+}
+
 struct tagc_model *tagc_map_from_safetensors(char *const *paths, int count, struct tagc_complaint *complaint)
 {
-  struct checkpoint c = {.paths = paths, .count = count, .complaint = complaint};
+  struct checkpoint c = {.complaint = complaint};
+  struct tagc_headers headers;
   struct tagc_model *model = NULL;
-  c.files = calloc((size_t)count, sizeof *c.files);
-  c.data_bytes = calloc((size_t)count, sizeof *c.data_bytes);
-  bool is_good = (c.files && c.data_bytes) || without_memory(&c);
-  for (int i = 0; is_good && i < count; i++)
-    is_good = read_file(&c, i);
-  if (is_good && keep_parameters(&c) && find_stacks(&c)) {
+  if (tagc_headers_read(&headers, paths, count, complaint) && take(&c, &headers) && find_stacks(&c)) {
     order_tensors(&c);
     model = make_model(&c);
   }
-  for (int i = 0; c.files && i < count; i++)
-    tagc_json_free(&c.files[i]);
-  free(c.files);
-  free(c.data_bytes);
+  tagc_headers_free(&headers);
   free(c.tensors);
   return model;
 }
