@@ -232,7 +232,8 @@ static void try_known(struct attempt *t)
 
 static void try_experts(struct attempt *t)
 {
-  static const struct { uint16_t experts; uint8_t cost; } all[] = {{8, 0}, {16, 8}, {32, 10}, {64, 6}, {128, 4}, {160, 10}, {256, 6}, {4, 12}};
+  static const struct { uint16_t experts; uint8_t cost; } all[] = {{8, 0}, {16, 8}, {32, 10}, {64, 6}, {128, 4}, {160, 10}, {256, 6},
+                                                                  {4, 12}};
   struct tagc_architecture *a = &t->candidate.architecture;
   unsigned cost = t->candidate.cost;
   if (!parts_fit(t))

@@ -213,8 +213,8 @@ void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate
   o.best = candidate->architecture;
   o.best_cost = o.odd + COST_MISSING;
   if (candidate->frame.period == 2)
-    o.norms = candidate->frame.blocks *
-              tagc_shapes_measure(&search->shapes[candidate->prior - tagc_priors].block, &tried.architecture, tried.layout, search->nranks, TAGC_KEEP_REST);
+    o.norms = candidate->frame.blocks * tagc_shapes_measure(&search->shapes[candidate->prior - tagc_priors].block,
+                                                            &tried.architecture, tried.layout, search->nranks, TAGC_KEEP_REST);
   for (size_t i = 0; i < outsides->count; i++) {
     tagc_outside_set(&tried.architecture, &outsides->variants[i]);
     o.shapes = &outsides->shapes[i];

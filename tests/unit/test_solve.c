@@ -237,6 +237,25 @@ static void solve_megatron(void)
   ok(!tally.wrong, "buckets of Megatron's own models: %u found, %u ambiguous, %u wrong", tally.found, tally.ambiguous, tally.wrong);
 }
 
+/* Cuts that follow no rule are no buckets. */
+static void refuse_irregular(void)
+{
+  static struct slots slots;
+  struct tagc_solution found[2];
+  struct tagc_model *model = tagc_family_model(&known_models[13].a);
+  make_slots(&slots, model, WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 8);
+  size_t at = slots.count / 2;
+  slots.infos[at].signature.count += slots.infos[at + 1].signature.count;
+  slots.infos[at].unit = slots.infos[at + 1].unit;
+  memmove(&slots.infos[at + 1], &slots.infos[at + 2], (slots.count - at - 2) * sizeof *slots.infos);
+  slots.count--;
+  for (size_t i = 0; i <= at - 1; i++)
+    slots.infos[i].unit--;
+  bool any = tagc_solve(slots.infos, slots.count, 8, found) == TAGC_FOUND;
+  ok(!any || found[0].confidence < 50, "%s with two buckets in one: %s", known_models[13].name, any ? describe(&found[0]) : "nothing");
+  tagc_model_free(model);
+}
+
 int main(void)
 {
   for (int layout = TAGC_LAYOUT_FSDP1; layout <= TAGC_LAYOUT_FSDP2; layout += TAGC_LAYOUT_FSDP2 - TAGC_LAYOUT_FSDP1) {
@@ -251,6 +270,7 @@ int main(void)
   solve_known(WRAP_BUCKETS, TAGC_LAYOUT_ZERO3, some_ranks, COUNT(some_ranks));
   solve_known(WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, some_ranks, COUNT(some_ranks));
   solve_megatron();
+  refuse_irregular();
   solve_table("unpublished models", unpublished, COUNT(unpublished), WRAP_ROOT, false, some_ranks, COUNT(some_ranks));
   solve_table("examples/gpt", trainings, COUNT(trainings), WRAP_APART, true, all_ranks, COUNT(all_ranks));
   return tap_done();
