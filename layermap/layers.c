@@ -166,43 +166,45 @@ static bool fill(const struct task *t, const struct tagc_model *model, struct ta
   return fill_members(&f, layers, layers->memory);
 }
 
-/* Which of the layouts that explain equally much comes first: see solve.c. */
-static bool match_map(struct task *t, const struct tagc_model *map, char why[160])
+static enum tagc_found match(struct task *t, const struct tagc_model *model, unsigned layouts, struct tagc_match *found, char *why)
 {
-  const unsigned all = (1u << TAGC_LAYOUTS) - 1, fsdp2 = 1u << TAGC_LAYOUT_FSDP2;
-  struct tagc_match best;
-  char ignored[160];
-  bool is_sum = t->slots[0].signature.op == 0;
-  bool found = tagc_match_find(map, t->counts, t->count, t->nranks, t->element_bytes, all, &best, t->pieces, why);
-  if (!found && t->element_bytes == 4) {
-    /* Parameters of two bytes were aligned, their gradients are reduced with four. */
-    found = tagc_match_find(map, t->counts, t->count, t->nranks, 2, 1u << TAGC_LAYOUT_FSDP1_ALIGNED, &best, t->pieces, ignored);
-    t->element_bytes = found ? 2 : 4;
-  }
-  if (!found)
-    return false;
-  t->match = best;
-  if (is_sum || best.layout == TAGC_LAYOUT_FSDP2)
-    return true;
-  if (tagc_match_find(map, t->counts, t->count, t->nranks, t->element_bytes, fsdp2, &best, t->pieces, ignored) &&
-      best.explained >= t->match.explained)
-    t->match = best;
-  else
-    tagc_match_find(map, t->counts, t->count, t->nranks, t->element_bytes, 1u << t->match.layout, &best, t->pieces, ignored);
-  return true;
+  return tagc_match_find(model, t->counts, t->count, t->nranks, t->element_bytes, layouts, found, t->pieces, why);
 }
 
-/* Appends to text, which has room for 96 bytes with the 0 at its end; what does not fit is cut. */
+/* Of layouts that explain equally much, averages speak for fsdp2: see solve.c. */
+static enum tagc_found match_map(struct task *t, const struct tagc_model *map, char why[160])
+{
+  const unsigned all = (1u << TAGC_LAYOUTS) - 1;
+  struct tagc_match other;
+  enum tagc_found found = match(t, map, all, &t->match, why);
+  if (found == TAGC_FOUND_NONE && t->element_bytes == 4) {
+    /* Parameters of two bytes were aligned, their gradients are reduced with four. */
+    t->element_bytes = 2;
+    found = match(t, map, 1u << TAGC_LAYOUT_FSDP1_ALIGNED, &t->match, NULL);
+    t->element_bytes = found == TAGC_FOUND ? 2 : 4;
+  }
+  if (found != TAGC_FOUND || t->slots[0].signature.op == 0)
+    return found;
+  found = match(t, map, 1u << TAGC_LAYOUT_FSDP2, &other, NULL);
+  if (found == TAGC_FOUND && other.explained >= t->match.explained) {
+    t->match = other;
+    return found;
+  }
+  /* The pieces are those of the other one now. */
+  return found == TAGC_FOUND_NO_MEMORY ? found : match(t, map, 1u << t->match.layout, &other, NULL);
+}
+
+/* Appends to text, which has room for TAGC_LAYERS_WHAT bytes; what does not fit is cut. */
 __attribute__((format(printf, 2, 3))) static void append(char *text, const char *format, ...)
 {
   size_t used = strlen(text);
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text + used, 96 - used, format, arguments);
+  vsnprintf(text + used, TAGC_LAYERS_WHAT - used, format, arguments);
   va_end(arguments);
 }
 
-static void describe(const struct tagc_solution *s, char text[96])
+static void describe(const struct tagc_solution *s, char text[TAGC_LAYERS_WHAT])
 {
   const struct tagc_architecture *a = &s->architecture;
   text[0] = '\0';
@@ -221,50 +223,51 @@ static void describe(const struct tagc_solution *s, char text[96])
   append(text, "%s", tagc_layout_name(s->match.layout));
 }
 
-/* From the map. *fits: it does; false: without memory. */
-static bool take_map(struct task *t, const struct tagc_model *map, struct tagc_layers *layers, char why[160], bool *fits)
+static enum tagc_found take_map(struct task *t, const struct tagc_model *map, struct tagc_layers *layers, char why[160])
 {
-  *fits = match_map(t, map, why);
-  if (!*fits)
-    return true;
+  enum tagc_found found = match_map(t, map, why);
+  if (found != TAGC_FOUND)
+    return found;
+  why[0] = '\0';
   layers->source = TAGC_LAYER_MAP;
   layers->confidence = t->match.odd ? 75 : 100;
   append(layers->what, "%s%sa map of %zu units, %s", map->family, *map->family ? ": " : "", map->place_count,
          tagc_layout_name(t->match.layout));
-  return fill(t, map, layers);
+  return fill(t, map, layers) ? TAGC_FOUND : TAGC_FOUND_NO_MEMORY;
 }
 
-/* From the arithmetic. False: without memory. */
-static bool take_solution(struct task *t, struct tagc_layers *layers)
+static enum tagc_found take_solution(struct task *t, struct tagc_layers *layers)
 {
-  struct tagc_solution found[2];
+  struct tagc_solution solutions[2];
   struct memory *memory = layers->memory;
-  if (!tagc_solve(t->slots, t->count, t->nranks, found))
-    return true;
-  memory->model = tagc_solution_model(&found[0]);
-  if (!memory->model)
-    return false;
-  if (!tagc_match_find(memory->model, t->counts, t->count, t->nranks, t->element_bytes, 1u << found[0].match.layout, &t->match,
-                       t->pieces, NULL))
-    return true;
+  enum tagc_found found = tagc_solve(t->slots, t->count, t->nranks, solutions);
+  if (found != TAGC_FOUND)
+    return found;
+  memory->model = tagc_solution_model(&solutions[0]);
+  found = memory->model ? match(t, memory->model, 1u << solutions[0].match.layout, &t->match, NULL) : TAGC_FOUND_NO_MEMORY;
+  if (found != TAGC_FOUND)
+    return found;
   layers->source = TAGC_LAYER_ARITHMETIC;
-  layers->confidence = found[0].confidence;
-  describe(&found[0], layers->what);
-  if (found[1].confidence)
-    describe(&found[1], layers->runner_up);
-  return fill(t, memory->model, layers);
+  layers->confidence = solutions[0].confidence;
+  describe(&solutions[0], layers->what);
+  if (solutions[1].confidence)
+    describe(&solutions[1], layers->runner_up);
+  return fill(t, memory->model, layers) ? TAGC_FOUND : TAGC_FOUND_NO_MEMORY;
 }
 
+/* From the map, else from the arithmetic, else from the positions. False: without memory. */
 static bool infer(struct task *t, const struct tagc_model *map, struct tagc_layers *layers, char why[160])
 {
+  enum tagc_found found = TAGC_FOUND_NONE;
   for (size_t i = 0; i < t->count; i++)
     snprintf(layers->layers[i].name, sizeof layers->layers[i].name, "unit%u", t->slots[i].unit);
   if (!tagc_forward_order(t->slots, t->count, t->order, t->counts))
     return true;
-  bool fits = false;
-  if (map && map->place_count && !take_map(t, map, layers, why, &fits))
-    return false;
-  return fits || take_solution(t, layers);
+  if (map && map->place_count)
+    found = take_map(t, map, layers, why);
+  if (found == TAGC_FOUND_NONE)
+    found = take_solution(t, layers);
+  return found != TAGC_FOUND_NO_MEMORY;
 }
 
 /* Of slots that are units, each once. */

@@ -18,6 +18,8 @@
 enum tagc_layer_source { TAGC_LAYER_POSITION, TAGC_LAYER_ARITHMETIC, TAGC_LAYER_MAP };
 
 enum { TAGC_LAYERS_AMBIGUOUS = 50 };   /* below so much confidence */
+/* The longest description of a model, with the byte that ends it. */
+enum { TAGC_LAYERS_WHAT = 128 };
 
 /* What is in one slot. Slots that are alike share their members. */
 struct tagc_layer {
@@ -32,8 +34,8 @@ struct tagc_layer {
 struct tagc_layers {
   enum tagc_layer_source source;
   unsigned confidence;              /* per cent; of the guess as a whole. Below 50: ambiguous, said so in logs and reports */
-  char what[96];                    /* "llama, hidden 4096, intermediate 11008, 32 heads of 128, 32 blocks, vocabulary 32000, fsdp2" */
-  char runner_up[96];               /* the next best guess that divides a slot otherwise; "": none */
+  char what[TAGC_LAYERS_WHAT];                    /* "llama, hidden 4096, intermediate 11008, 32 heads of 128, 32 blocks, vocabulary 32000, fsdp2" */
+  char runner_up[TAGC_LAYERS_WHAT];               /* the next best guess that divides a slot otherwise; "": none */
   struct tagc_layer *layers;        /* one a slot */
   size_t count;
   void *memory;                     /* what they point to */

@@ -10,6 +10,7 @@ libtagc_a_SOURCES += \
   layermap/layout.c layermap/layout.h \
   layermap/mapfile.c layermap/mapfile_write.c layermap/mapfile.h \
   layermap/match.c layermap/match.h \
+  layermap/megatron.c layermap/megatron.h \
   layermap/model.c layermap/model.h \
   layermap/parts.c layermap/parts.h \
   layermap/pattern.c layermap/pattern.h \

@@ -42,19 +42,6 @@ size_t tagc_piece_members(const struct tagc_model *model, const struct tagc_piec
   return count;
 }
 
-uint64_t tagc_piece_shard(const struct tagc_model *model, const struct tagc_piece *piece, enum tagc_layout_kind layout, int nranks,
-                          size_t element_bytes)
-{
-  size_t count = tagc_piece_members(model, piece, NULL);
-  struct tagc_member *members = count ? malloc(count * sizeof *members) : NULL;
-  if (!members)
-    return 0;
-  tagc_piece_members(model, piece, members);
-  uint64_t shard = tagc_layout_shard(layout, members, count, nranks, element_bytes);
-  free(members);
-  return shard;
-}
-
 /* What is matched, for the functions below. */
 struct search {
   const struct tagc_model *model;
@@ -64,12 +51,15 @@ struct search {
   size_t element_bytes;
   uint32_t first_block, blocks;
   struct tagc_match match;          /* of what is tried */
-  struct tagc_piece *pieces;
+  struct tagc_piece *pieces, *tried;
+  uint64_t *shards;
+  struct tagc_member *members;      /* room for all of the model */
 };
 
 static uint64_t piece_shard(const struct search *s, const struct tagc_piece *piece)
 {
-  return tagc_piece_shard(s->model, piece, s->match.layout, s->nranks, s->element_bytes);
+  size_t count = tagc_piece_members(s->model, piece, s->members);
+  return count ? tagc_layout_shard(s->match.layout, s->members, count, s->nranks, s->element_bytes) : 0;
 }
 
 static void find_blocks(struct search *s)
@@ -114,27 +104,27 @@ static bool alike(const struct tagc_model *model, const struct tagc_piece *a, co
 }
 
 /* Do the blocks lie in slots start, start + 1, ...? */
-static bool blocks_fit(const struct search *s, const uint64_t *shards, size_t needed, size_t start)
+static bool blocks_fit(const struct search *s, size_t needed, size_t start)
 {
   for (size_t i = 0; i < needed; i++)
-    if (s->counts[start + i] != shards[i])
+    if (s->counts[start + i] != s->shards[i])
       return false;
   return true;
 }
 
-/* Elements of a shard of each of the `needed` pieces, into `shards`. */
-static void find_shards(const struct search *s, const struct wrap *wrap, uint32_t group, size_t needed, uint64_t *shards)
+/* Elements of a shard of each of the `needed` pieces. */
+static void find_shards(const struct search *s, const struct wrap *wrap, uint32_t group, size_t needed)
 {
   for (size_t i = 0; i < needed; i++) {
     struct tagc_piece piece = block_piece(s, wrap, group, i);
     if (i >= wrap->parts) {
       struct tagc_piece before = block_piece(s, wrap, group, i - wrap->parts);
       if (alike(s->model, &before, &piece)) {
-        shards[i] = shards[i - wrap->parts];
+        s->shards[i] = s->shards[i - wrap->parts];
         continue;
       }
     }
-    shards[i] = piece_shard(s, &piece);
+    s->shards[i] = piece_shard(s, &piece);
   }
 }
 
@@ -146,8 +136,8 @@ static bool is_there(const struct search *s, uint64_t shard)
   return false;
 }
 
-/* Puts the blocks into the slots. `shards`: room for all slots. */
-static bool place_blocks(struct search *s, const struct wrap *wrap, uint32_t group, uint64_t *shards)
+/* Puts the blocks into the slots. */
+static bool place_blocks(struct search *s, const struct wrap *wrap, uint32_t group)
 {
   size_t needed = ((size_t)s->blocks + group - 1) / group * wrap->parts;
   if (needed > s->count)
@@ -155,9 +145,9 @@ static bool place_blocks(struct search *s, const struct wrap *wrap, uint32_t gro
   struct tagc_piece first = block_piece(s, wrap, group, 0);
   if (!is_there(s, piece_shard(s, &first)))
     return false;
-  find_shards(s, wrap, group, needed, shards);
+  find_shards(s, wrap, group, needed);
   size_t start = 0;
-  while (start + needed <= s->count && !blocks_fit(s, shards, needed, start))
+  while (start + needed <= s->count && !blocks_fit(s, needed, start))
     start++;
   if (start + needed > s->count)
     return false;
@@ -208,16 +198,14 @@ static void place_rest(struct search *s)
 {
   size_t best = 0;
   uint64_t most = 0;
-  struct tagc_piece *tried = malloc(s->count * sizeof *tried);
-  for (size_t i = 0; tried && i < DIVISIONS; i++) {
-    memcpy(tried, s->pieces, s->count * sizeof *tried);
-    uint64_t found = place_outside(s, divisions[i], tried);
+  for (size_t i = 0; i < DIVISIONS; i++) {
+    memcpy(s->tried, s->pieces, s->count * sizeof *s->tried);
+    uint64_t found = place_outside(s, divisions[i], s->tried);
     if (found > most) {
       most = found;
       best = i;
     }
   }
-  free(tried);
   if (most)
     place_outside(s, divisions[best], s->pieces);
 }
@@ -254,31 +242,56 @@ static uint64_t bucket_shard(const struct search *s, uint64_t sum)
   return (sum + unit - 1) / unit * (unit / nranks);
 }
 
+/* Buckets are cut by one rule, or they are none. Megatron's end with the parameter that fills them, DeepSpeed's before the one that has
+ * no room; of the last one nothing is known. */
+struct rule {
+  uint64_t most, least;             /* the size that fills a bucket is above `most` and not above `least` */
+};
+
+/* A bucket of so many elements, of which `end` are in the parameter that was taken last, is followed by one of `next` elements. */
+static void check_rule(struct rule *rule, bool megatron, uint64_t elements, uint64_t end, uint64_t next)
+{
+  uint64_t below = megatron ? elements - end : elements == end ? 0 : elements - 1;
+  uint64_t above = megatron ? elements : elements + next - 1;
+  rule->most = below > rule->most ? below : rule->most;
+  rule->least = next && above < rule->least ? above : rule->least;
+}
+
 /* Parameters from the last to the first fill the slots from the last to the first; a bucket ends where it has its size. */
 static bool place_buckets(struct search *s)
 {
-  struct tagc_piece all = {.first = 0, .count = (uint32_t)s->model->place_count, .keep = TAGC_KEEP_ALL};
-  size_t count = tagc_piece_members(s->model, &all, NULL), left = count;
-  struct tagc_member *members = malloc((count ? count : 1) * sizeof *members);
-  if (!members)
-    return false;
-  tagc_piece_members(s->model, &all, members);
-  size_t slot = s->count;
-  while (slot && left) {
-    uint64_t sum = 0, shard = 0;
-    size_t to = left;
-    while (left && shard < s->counts[slot - 1])
-      shard = bucket_shard(s, sum += measure(s, members[--left].parameter));
-    if (shard != s->counts[slot - 1])
-      break;
-    slot--;
-    s->pieces[slot] = all;
-    s->pieces[slot].from = (uint32_t)left;
-    s->pieces[slot].to = (uint32_t)to;
+  const struct tagc_model *model = s->model;
+  bool megatron = s->match.layout == TAGC_LAYOUT_MEGATRON;
+  size_t slot = s->count, place = model->place_count, index = 0;   /* of the parameter that was taken last */
+  uint64_t sum = 0, elements = 0, full = 0, end = 0;
+  size_t taken = 0, last = 0;
+  struct rule rule = {0, UINT64_MAX};
+  while (slot) {
+    while (!index) {
+      if (!place--)
+        return false;
+      index = model->units[model->places[place].unit].count;
+    }
+    const struct tagc_parameter *parameter = &model->units[model->places[place].unit].parameters[--index];
+    uint64_t size = parameter->rows * parameter->columns;
+    if (full)
+      check_rule(&rule, megatron, full, end, size);
+    full = 0;
+    last = taken++ ? last : place;
+    elements += size;
+    sum += measure(s, parameter);
+    if (bucket_shard(s, sum) < s->counts[slot - 1])
+      continue;
+    if (bucket_shard(s, sum) > s->counts[slot - 1])
+      return false;
+    s->pieces[--slot] = (struct tagc_piece){.first = (uint32_t)place, .count = (uint32_t)(last - place + 1), .from = (uint32_t)index,
+                                            .to = (uint32_t)(index + taken), .keep = TAGC_KEEP_ALL};
+    full = elements;
+    end = size;
+    sum = elements = taken = 0;
   }
-  free(members);
   s->match.wrapping = TAGC_WRAP_BUCKETS;
-  return !slot && !left && s->count > 1;
+  return !index && !place && s->count > 1 && rule.most < rule.least;
 }
 
 /* What of the slots has a piece. */
@@ -293,7 +306,7 @@ static void count_explained(struct search *s)
 }
 
 /* Tries all wrappings with one layout. */
-static bool try_layout(struct search *s, uint64_t *shards)
+static bool try_layout(struct search *s)
 {
   uint32_t buckets = 1u << TAGC_LAYOUT_MEGATRON | 1u << TAGC_LAYOUT_ZERO3;
   s->match.group = 0;
@@ -301,21 +314,20 @@ static bool try_layout(struct search *s, uint64_t *shards)
     return true;
   for (size_t i = 0; i < sizeof wraps / sizeof *wraps && s->blocks && s->match.layout != TAGC_LAYOUT_MEGATRON; i++)
     for (uint32_t group = 1; group <= (wraps[i].parts > 1 ? 1 : s->blocks); group++)
-      if (place_blocks(s, &wraps[i], group, shards)) {
+      if (place_blocks(s, &wraps[i], group)) {
         place_rest(s);
         return true;
       }
   return (buckets >> s->match.layout & 1) && place_buckets(s);
 }
 
-/* Says what does not fit: the unit of which the size comes nearest to that of most calls. */
+/* Says what does not fit: the unit of which the size comes nearest to that most calls in a row have. */
 static void complain(struct search *s, unsigned layouts, char *why)
 {
   uint64_t usual = 0, nearest = UINT64_MAX, shard = 0;
-  size_t times = 0, best = 0;
-  for (size_t i = 0; i < s->count; i++) {
-    for (size_t j = times = 0; j < s->count; j++)
-      times += s->counts[j] == s->counts[i];
+  size_t best = 0;
+  for (size_t i = 0, times = 0; i < s->count; i++) {
+    times = i && s->counts[i] == s->counts[i - 1] ? times + 1 : 1;
     if (times > best) {
       best = times;
       usual = s->counts[i];
@@ -335,8 +347,8 @@ static void complain(struct search *s, unsigned layouts, char *why)
     }
   }
   if (!nearest) {
-    snprintf(why, 160, "the map has %u blocks of %" PRIu64 " elements a rank (%s over %d ranks); of the calls %zu have that size, "
-             "and not in such a row", s->blocks, shard, tagc_layout_name(layout), s->nranks, best);
+    snprintf(why, 160, "the map has %u blocks of %" PRIu64 " elements a rank (%s over %d ranks); %zu calls in a "
+             "row have that size", s->blocks, shard, tagc_layout_name(layout), s->nranks, best);
     return;
   }
   const struct tagc_model *model = s->model;
@@ -348,31 +360,46 @@ static void complain(struct search *s, unsigned layouts, char *why)
            s->blocks ? tagc_unit_elements(unit) : tagc_model_elements(model), tagc_layout_name(layout), s->nranks, shard, usual);
 }
 
-bool tagc_match_find(const struct tagc_model *model, const uint64_t *counts, size_t count, int nranks, size_t element_bytes,
-                     unsigned layouts, struct tagc_match *match, struct tagc_piece *pieces, char *why)
+/* Tries the layouts. */
+static bool try_layouts(struct search *s, unsigned layouts, struct tagc_match *match, struct tagc_piece *pieces)
 {
-  struct search s = {.model = model, .counts = counts, .count = count, .nranks = nranks, .element_bytes = element_bytes};
-  uint64_t *shards = calloc(count ? count : 1, sizeof *shards);
-  s.pieces = calloc(count ? count : 1, sizeof *s.pieces);
   bool found = false;
-  find_blocks(&s);
-  for (int layout = 0; layout < TAGC_LAYOUTS && shards && s.pieces && count; layout++) {
+  for (int layout = 0; layout < TAGC_LAYOUTS; layout++) {
     if (!(layouts >> layout & 1))
       continue;
-    s.match.layout = (enum tagc_layout_kind)layout;
-    memset(s.pieces, 0, count * sizeof *s.pieces);
-    if (!try_layout(&s, shards))
+    s->match.layout = (enum tagc_layout_kind)layout;
+    memset(s->pieces, 0, s->count * sizeof *s->pieces);
+    if (!try_layout(s))
       continue;
-    count_explained(&s);
-    if (found && s.match.explained <= match->explained)
+    count_explained(s);
+    if (found && s->match.explained <= match->explained)
       continue;
     found = true;
-    *match = s.match;
-    memcpy(pieces, s.pieces, count * sizeof *pieces);
+    *match = s->match;
+    memcpy(pieces, s->pieces, s->count * sizeof *pieces);
   }
-  if (!found && why)
-    complain(&s, layouts, why);
-  free(shards);
+  return found;
+}
+
+enum tagc_found tagc_match_find(const struct tagc_model *model, const uint64_t *counts, size_t count, int nranks, size_t element_bytes,
+                                unsigned layouts, struct tagc_match *match, struct tagc_piece *pieces, char *why)
+{
+  struct search s = {.model = model, .counts = counts, .count = count, .nranks = nranks, .element_bytes = element_bytes};
+  struct tagc_piece all = {.first = 0, .count = (uint32_t)model->place_count, .keep = TAGC_KEEP_ALL};
+  enum tagc_found found = TAGC_FOUND_NO_MEMORY;
+  s.members = malloc((tagc_piece_members(model, &all, NULL) + 1) * sizeof *s.members);
+  s.shards = calloc(count + 1, sizeof *s.shards);
+  s.pieces = calloc(count + 1, sizeof *s.pieces);
+  s.tried = calloc(count + 1, sizeof *s.tried);
+  if (s.members && s.shards && s.pieces && s.tried) {
+    find_blocks(&s);
+    found = try_layouts(&s, layouts, match, pieces) ? TAGC_FOUND : TAGC_FOUND_NONE;
+    if (found == TAGC_FOUND_NONE && why)
+      complain(&s, layouts, why);
+  }
+  free(s.members);
+  free(s.shards);
   free(s.pieces);
+  free(s.tried);
   return found;
 }

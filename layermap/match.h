@@ -28,8 +28,8 @@ enum tagc_keep {
   TAGC_KEEP_ALL = 63
 };
 
-/* What is in a slot: of the places [first, first + count) the parameters of the sorts in `keep`; of these, all but where to > 0:
- * [from, to), numbered in forward order. keep = 0: not known. */
+/* What is in a slot: of the places [first, first + count) the parameters of the sorts in `keep`; of these, where to > 0, only
+ * [from, to), numbered in forward order (a bucket). keep = 0: not known. */
 struct tagc_piece {
   uint32_t first, count;
   uint32_t from, to;
@@ -44,18 +44,19 @@ struct tagc_match {
   uint64_t explained;               /* elements of all shards in the others */
 };
 
+/* What came of a search. */
+enum tagc_found { TAGC_FOUND_NO_MEMORY = -1, TAGC_FOUND_NONE, TAGC_FOUND };
+
 /* The sort of a parameter of the unit that stands at `place`. */
 uint8_t tagc_keep_of(const struct tagc_model *model, size_t place, const struct tagc_parameter *parameter);
 
 /* The parameters of a piece in forward order, into `members` (NULL: they are counted). Returns their number. */
 size_t tagc_piece_members(const struct tagc_model *model, const struct tagc_piece *piece, struct tagc_member *members);
-uint64_t tagc_piece_shard(const struct tagc_model *model, const struct tagc_piece *piece, enum tagc_layout_kind layout, int nranks,
-                          size_t element_bytes);
 
 /* Finds how the model lies in slots of `counts` elements a shard, in forward order. `layouts`: a bit for each that may be; the one that
- * explains most is taken, of equals the first. Fills one piece a slot. False: the blocks do not fit (why, of 160 bytes, says what
- * does not, if it is not NULL), or without memory. */
-bool tagc_match_find(const struct tagc_model *model, const uint64_t *counts, size_t count, int nranks, size_t element_bytes,
-                     unsigned layouts, struct tagc_match *match, struct tagc_piece *pieces, char *why);
+ * explains most is taken, of equals the first. Fills one piece a slot. TAGC_FOUND_NONE: the blocks do not fit (why, of 160 bytes, says
+ * what does not, if it is not NULL). */
+enum tagc_found tagc_match_find(const struct tagc_model *model, const uint64_t *counts, size_t count, int nranks, size_t element_bytes,
+                                unsigned layouts, struct tagc_match *match, struct tagc_piece *pieces, char *why);
 
 #endif

@@ -31,6 +31,8 @@ struct tagc_candidate {
   enum tagc_layout_kind layout;
   struct tagc_frame frame;
   bool blocks_only;                 /* nothing explains what is outside the blocks */
+  size_t odd;                       /* slots that nothing explains */
+  bool megatron;                    /* see struct tagc_solution */
   unsigned cost;
 };
 
@@ -51,8 +53,11 @@ struct tagc_search {
   const uint64_t *counts;           /* in forward order */
   size_t count;
   uint32_t nranks;
+  struct tagc_piece *pieces;        /* room for those of a candidate */
+  bool no_memory;                   /* somewhere on the way: nothing that was found counts */
   bool is_sum;                      /* the reductions are plain sums */
   bool is_gathered;                 /* the same counts are all-gathered, too */
+  unsigned none;                    /* the cost of the counts without any model */
   struct tagc_frame frame;
   struct tagc_family_shapes *shapes;   /* of each of tagc_priors */
   size_t used;
@@ -67,6 +72,8 @@ void tagc_search_published(struct tagc_search *search, const struct tagc_prior *
 void tagc_search_totals(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);
 /* Adds a complete candidate to the finalists, behind those that cost as much: the order is the same on every platform. */
 void tagc_search_rank(struct tagc_search *search, const struct tagc_candidate *candidate);
+/* Does the candidate hold when its model is made? */
+bool tagc_search_holds(struct tagc_search *search, const struct tagc_candidate *candidate);
 /* How unlikely a layout is, beside others of equal counts. */
 unsigned tagc_layout_cost(const struct tagc_search *search, enum tagc_layout_kind layout, const struct tagc_architecture *a);
 void tagc_published_set(struct tagc_architecture *a, const struct tagc_published *known);

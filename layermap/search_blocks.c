@@ -111,6 +111,39 @@ static struct tagc_equation equation(const struct attempt *t, const struct tagc_
                                 .times = times, .count = count};
 }
 
+/* Where several blocks are in a slot, the last slot may hold fewer, and the first ones other blocks, too. */
+static void keep_group(struct attempt *t)
+{
+  struct tagc_candidate whole = t->candidate;
+  struct tagc_frame *frame = &whole.frame;
+  struct tagc_architecture *a = &whole.architecture;
+  const uint64_t *counts = t->search->counts;
+  for (uint32_t rest = 1; rest < frame->group && frame->start + frame->length < t->search->count; rest++) {
+    struct tagc_equation e = equation(t, &t->shapes->block, TAGC_KEEP_BLOCK, rest, counts[frame->start + frame->length]);
+    if (!tagc_equation_holds(&e, a))
+      continue;
+    a->blocks += rest;
+    frame->length++;
+    break;
+  }
+  for (uint32_t dense = 3; dense && a->kv_rank && !a->dense_blocks; dense--) {
+    uint32_t slots = (dense + frame->group - 1) / frame->group, fitting = 0;
+    for (uint32_t i = 0; i < slots && slots <= frame->start; i++) {
+      uint32_t others = dense - i * frame->group < frame->group ? dense - i * frame->group : frame->group;
+      struct tagc_equation e = equation(t, &t->shapes->block, TAGC_KEEP_BLOCK, frame->group - others, counts[frame->start - slots + i]);
+      e.more = others * tagc_shapes_measure(&t->shapes->dense, a, t->candidate.layout, t->search->nranks, TAGC_KEEP_BLOCK);
+      fitting += tagc_equation_holds(&e, a);
+    }
+    if (fitting < slots)
+      continue;
+    a->blocks += slots * frame->group;
+    a->dense_blocks = dense;
+    frame->start -= slots;
+    frame->length += slots;
+  }
+  keep(t->search, &whole);
+}
+
 /* Widths of MLPs are multiples of that. */
 static uint64_t grain(uint32_t hidden)
 {
@@ -144,7 +177,7 @@ static void found(struct attempt *t, uint64_t width)
   else
     t->candidate.cost += tagc_cost_intermediate(a->hidden, width, t->candidate.prior);
   if (solve_dense(t))
-    keep(t->search, &t->candidate);
+    keep_group(t);
   t->candidate.cost = cost;
 }
 
@@ -194,7 +227,7 @@ static void try_known(struct attempt *t)
   struct tagc_equation dense = equation(t, &t->shapes->dense, frame->period > 1 ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, 1,
                                         frame->dense_count);
   if (parts_fit(t) && tagc_equation_holds(&e, a) && (!frame->dense || tagc_equation_holds(&dense, a)))
-    keep(t->search, &t->candidate);
+    keep_group(t);
 }
 
 static void try_experts(struct attempt *t)
@@ -242,9 +275,24 @@ static uint32_t usual_head(uint32_t hidden, uint32_t usual)
   if (usual && hidden % usual == 0)
     return usual;
   size_t i = 0;
-  while (hidden % sizes[i] || (hidden / sizes[i] < 8 && sizes[i] > 8))
+  while (hidden % sizes[i] || (hidden / sizes[i] < 4 && sizes[i] > 8))
     i++;
   return sizes[i];
+}
+
+/* Is there a multiple of what all blocks of this width are multiples of, where one must be? Most widths fail here. */
+static bool may_fit(const struct attempt *t)
+{
+  const struct tagc_frame *frame = &t->search->frame;
+  uint64_t modulus, residue, most = frame->counts[0], least = most - 1, group = frame->group;
+  if (frame->period > 1 || !tagc_shapes_residue(&t->shapes->block, &t->candidate.architecture, t->candidate.layout, t->search->nranks,
+                                                &modulus, &residue))
+    return true;
+  if (t->candidate.layout == TAGC_LAYOUT_FSDP1) {
+    most *= t->search->nranks;
+    least = most - t->search->nranks;
+  }
+  return group * residue <= most && (most - group * residue) / (group * modulus) * (group * modulus) + group * residue > least;
 }
 
 static void try_latent(struct attempt *t)
@@ -275,14 +323,14 @@ static void try_heads(struct attempt *t)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
       a->head_dim = sizes[i];
       a->heads = a->hidden / sizes[i];
-      if (a->hidden % sizes[i] == 0)
+      if (a->hidden % sizes[i] == 0 && may_fit(t))
         try_key_heads(t);
     }
     return;
   case TAGC_WIDE:
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
       a->head_dim = sizes[i];
-      if (sizes[i] != 128 && sizes[i] != prior->usual_head)
+      if ((sizes[i] != 128 && sizes[i] != prior->usual_head) || !may_fit(t))
         continue;
       for (a->heads = 2; a->heads * a->head_dim <= 3 * a->hidden; a->heads += 2)
         if (2 * a->heads * a->head_dim >= a->hidden && tagc_cost_size(a->heads) <= 16)

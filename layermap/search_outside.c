@@ -23,6 +23,7 @@ struct outside {
   const struct tagc_candidate *candidate;
   const struct tagc_shapes *shapes;
   size_t slots[TAGC_OTHERS], slot_count;
+  size_t others;                    /* all slots outside the blocks */
   unsigned odd;                     /* what all of them would cost if nothing explained them */
   uint64_t norms;                   /* measure of the norms of blocks that are with the last one */
   uint8_t parts[3];
@@ -30,6 +31,7 @@ struct outside {
   unsigned cost;                    /* of the variant and the division */
   struct tagc_architecture best;
   unsigned best_cost;
+  size_t explained;
   bool found;
 };
 
@@ -56,10 +58,9 @@ static void find_slots(struct outside *o)
   for (size_t i = 0; i < count; i++) {
     if (i >= first && i < last)
       continue;
-    bool seen = false;                /* like slots of a tower beside the model cost once */
-    for (size_t j = 0; j < i && !seen && i > 4; j++)
-      seen = j > 4 && o->search->counts[j] == o->search->counts[i] && j + 4 < i;
-    o->odd += seen ? 1 : slot_cost(o, i);
+    o->others++;
+    /* Blocks of a tower beside the model cost once. */
+    o->odd += i && i != last && o->search->counts[i] == o->search->counts[i - 1] ? 1 : slot_cost(o, i);
     bool near = i < 2 || i + 2 >= count || i + 1 == first || i == last;
     if (near && o->slot_count < TAGC_OTHERS)
       o->slots[o->slot_count++] = i;
@@ -111,6 +112,7 @@ static void weigh(struct outside *o, const struct tagc_architecture *a)
   if (used && cost < o->best_cost) {
     o->best_cost = cost;
     o->best = *a;
+    o->explained = (size_t)__builtin_popcountll(used);
     o->found = true;
   }
 }
@@ -223,6 +225,7 @@ void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate
   }
   candidate->architecture = o.best;
   candidate->blocks_only = !o.found;
+  candidate->odd = o.others - o.explained;
   if (!o.found)
     candidate->architecture.positions = 0;
   candidate->cost += o.best_cost;

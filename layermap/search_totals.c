@@ -4,7 +4,7 @@
  */
 #include "layermap/search.h"
 
-enum { COST_TOTALS = 4 * TAGC_BIT };
+enum { COST_TOTALS = 4 * TAGC_BIT, COST_OTHERS = 6 * TAGC_BIT };
 
 struct total {
   struct tagc_search *search;
@@ -55,7 +55,15 @@ static void solve_blocks(struct total *t, unsigned cost)
     a->dense_blocks = dense;
     t->candidate.cost = COST_TOTALS + t->candidate.prior->cost + cost + tagc_cost_size(a->blocks);
     t->candidate.cost += tagc_layout_cost(t->search, t->candidate.layout, a);
-    tagc_search_rank(t->search, &t->candidate);
+    /* Megatron's own models, or others in its buckets. */
+    bool megatron = t->candidate.layout == TAGC_LAYOUT_MEGATRON && !t->candidate.prior->is_sparse;
+    for (t->candidate.megatron = megatron;; t->candidate.megatron = false) {
+      if (tagc_search_holds(t->search, &t->candidate))
+        tagc_search_rank(t->search, &t->candidate);
+      if (!t->candidate.megatron)
+        break;
+      t->candidate.cost += COST_OTHERS;
+    }
   }
 }
 

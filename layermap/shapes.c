@@ -5,16 +5,21 @@
 
 enum { PROBE_EXPERTS = 37 };
 
-/* Everything that rows or columns of a parameter can be; `values` has room for TAGC_SHAPE_SIZES. Returns how many there are. */
+/* Everything that rows or columns of a parameter can be. Those up to LAST_MULTIPLE are multiples of the hidden size. */
+enum size { HIDDEN, HIDDEN_2, HIDDEN_3, POSITIONS_HIDDEN, EXPERT_HIDDEN, LAST_MULTIPLE, HEAD = LAST_MULTIPLE + 1, OTHERS };
+
+/* `values` has room for TAGC_SHAPE_SIZES. Returns how many there are. */
 static size_t find_sizes(const struct tagc_architecture *a, uint64_t *values)
 {
   uint64_t h = a->hidden, q = (uint64_t)a->heads * a->head_dim, kv = (uint64_t)a->kv_heads * a->head_dim, heads = a->heads;
   uint64_t expert = a->expert_intermediate, experts = a->experts;
   const uint64_t all[] = {
-    h, 2 * h, 3 * h, q, kv, 2 * kv, q + 2 * kv, 3 * q, a->intermediate, 2 * (uint64_t)a->intermediate, a->head_dim, heads, a->vocabulary,
-    a->positions, a->positions * h, experts, expert, 2 * expert, expert * h, 2 * expert * h, experts * expert, 2 * experts * expert,
-    a->shared_intermediate, 2 * (uint64_t)a->shared_intermediate, a->q_rank, a->kv_rank, (uint64_t)a->kv_rank + a->rope_dim,
-    heads * ((uint64_t)a->nope_dim + a->rope_dim), heads * ((uint64_t)a->nope_dim + a->v_dim), heads * a->v_dim,
+    [HIDDEN] = h, [HIDDEN_2] = 2 * h, [HIDDEN_3] = 3 * h, [POSITIONS_HIDDEN] = a->positions * h, [EXPERT_HIDDEN] = expert * h,
+    [LAST_MULTIPLE] = 2 * expert * h, [HEAD] = a->head_dim,
+    [OTHERS] = q, kv, 2 * kv, q + 2 * kv, 3 * q, a->intermediate, 2 * (uint64_t)a->intermediate, heads, a->vocabulary, a->positions,
+    experts, expert, 2 * expert, experts * expert, 2 * experts * expert, a->shared_intermediate, 2 * (uint64_t)a->shared_intermediate,
+    a->q_rank, a->kv_rank, (uint64_t)a->kv_rank + a->rope_dim, heads * ((uint64_t)a->nope_dim + a->rope_dim),
+    heads * ((uint64_t)a->nope_dim + a->v_dim), heads * a->v_dim,
   };
   _Static_assert(sizeof all / sizeof *all <= TAGC_SHAPE_SIZES, "more sizes than indices");
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -138,4 +143,24 @@ uint64_t tagc_shapes_measure(const struct tagc_shapes *shapes, const struct tagc
     sum += one * (s->times + (uint64_t)s->times_expert * a->experts);
   }
   return sum;
+}
+
+bool tagc_shapes_residue(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout,
+                         uint32_t nranks, uint64_t *modulus, uint64_t *residue)
+{
+  bool flat = layout == TAGC_LAYOUT_FSDP1;
+  *modulus = flat ? a->hidden : a->hidden / nranks;
+  *residue = 0;
+  if (!flat && a->hidden % nranks)
+    return false;
+  for (size_t i = 0; i < shapes->count; i++) {
+    const struct tagc_shape *s = &shapes->shapes[i];
+    if (s->rows <= LAST_MULTIPLE || s->columns <= LAST_MULTIPLE)
+      continue;
+    if (s->rows != HEAD || s->columns != TAGC_SHAPE_SIZES || s->times_expert)
+      return false;
+    uint64_t rows = flat ? a->head_dim : (a->head_dim + nranks - 1) / nranks;
+    *residue += rows * s->constant_columns * s->times;
+  }
+  return true;
 }

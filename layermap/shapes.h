@@ -41,6 +41,11 @@ bool tagc_shapes_block(struct tagc_shapes *shapes, const struct tagc_architectur
 uint64_t tagc_shapes_measure(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout,
                              uint32_t nranks, unsigned keep);
 
+/* The measure of all shapes is *residue more than some multiple of *modulus, whatever sizes but hidden and head_dim are. False: that
+ * cannot be said. */
+bool tagc_shapes_residue(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout,
+                         uint32_t nranks, uint64_t *modulus, uint64_t *residue);
+
 /* Elements of a shard of what has that measure. */
 static inline uint64_t tagc_measure_shard(enum tagc_layout_kind layout, uint64_t measure, uint32_t nranks)
 {

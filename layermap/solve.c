@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layermap/megatron.h"
 #include "layermap/search.h"
 
 /* Every so many quarters of a bit halve the doubt. */
@@ -41,7 +42,7 @@ static bool find_frame(const uint64_t *counts, size_t count, size_t period, stru
     }
     start = i + 1 - period;
   }
-  for (size_t i = 0; i < period; i++)
+  for (size_t i = 0; i < period && frame->length; i++)
     frame->counts[i] = counts[frame->start + i];
   frame->blocks = (uint32_t)(frame->length / period);
   /* What repeats with a shorter period is not of this one. */
@@ -88,11 +89,13 @@ unsigned tagc_layout_cost(const struct tagc_search *search, enum tagc_layout_kin
   bool is_sum = search->is_sum || (a->family == TAGC_FAMILY_GPT2 && a->vocabulary == 256);
   switch (layout) {
   case TAGC_LAYOUT_ZERO3:
-    return (search->is_gathered ? 28 : 14) + (search->is_sum ? 0 : 28);
+    return (search->is_gathered ? 42u : 0u) + (search->is_sum ? 0u : 28u);
   case TAGC_LAYOUT_MEGATRON:
     return search->is_gathered ? 0 : 42;
+  case TAGC_LAYOUT_FSDP2:
+    return is_sum ? 28 : 0;
   default:
-    return (layout == TAGC_LAYOUT_FSDP1) == is_sum ? 0 : 28;
+    return (is_sum ? 0u : 28u) + (search->is_gathered ? 0u : 14u);
   }
 }
 
@@ -124,16 +127,20 @@ static void search_frame(struct tagc_search *search, enum stage stage)
     }
 }
 
-/* What it costs to say the counts without any model. */
-static unsigned cost_of_none(const uint64_t *counts, size_t count)
+static int by_size(const void *a, const void *b)
+{
+  const uint64_t *x = a, *y = b;
+  return *x < *y ? -1 : *x > *y;
+}
+
+/* What it costs to say the counts without any model. `sorted` has room for them. */
+static unsigned cost_of_none(const uint64_t *counts, size_t count, uint64_t *sorted)
 {
   unsigned cost = 0;
-  for (size_t i = 0; i < count; i++) {
-    size_t j = 0;
-    while (j < i && counts[j] != counts[i])
-      j++;
-    cost += j == i ? tagc_cost_bits(counts[i] + 1) : 0;
-  }
+  memcpy(sorted, counts, count * sizeof *sorted);
+  qsort(sorted, count, sizeof *sorted, by_size);
+  for (size_t i = 0; i < count; i++)
+    cost += i && sorted[i] == sorted[i - 1] ? 0 : tagc_cost_bits(sorted[i] + 1);
   return cost;
 }
 
@@ -182,8 +189,8 @@ static void search_frames(struct tagc_search *search, enum stage stage)
 static bool is_convincing(const struct tagc_search *search)
 {
   const struct tagc_candidate *best = search->finalists;
-  return search->finalist_count && best->cost < ENOUGH &&
-         best->cost + 4 * DOUBT < cost_of_none(search->counts, search->count);
+  return search->finalist_count && !best->odd && best->cost < ENOUGH &&
+         best->cost + 4 * DOUBT < search->none;
 }
 
 /* Tries what is not cut at blocks at all: a layout that is good for one slot, or for buckets. */
@@ -209,20 +216,29 @@ static void search_all(struct tagc_search *search)
   }
 }
 
-struct tagc_model *tagc_solution_model(const struct tagc_solution *solution)
+/* Takes away what is outside the blocks. */
+static void keep_blocks(struct tagc_model *model)
 {
-  struct tagc_architecture all = solution->architecture;
-  if (!solution->blocks_only)
-    return tagc_family_model(&all);
-  all.vocabulary = 1;
-  all.positions = 1;
-  struct tagc_model *model = tagc_family_model(&all);
   size_t kept = 0;
-  for (size_t i = 0; model && i < model->place_count; i++)
+  for (size_t i = 0; i < model->place_count; i++)
     if (model->places[i].block >= 0)
       model->places[kept++] = model->places[i];
-  if (model)
-    model->place_count = kept;
+  model->place_count = kept;
+}
+
+struct tagc_model *tagc_solution_model(const struct tagc_solution *solution)
+{
+  struct tagc_architecture a = solution->architecture;
+  if (solution->blocks_only)
+    a.vocabulary = a.positions = 1;
+  struct tagc_model *model = tagc_family_model(&a);
+  if (model && solution->blocks_only)
+    keep_blocks(model);
+  if (model && solution->megatron) {
+    struct tagc_model *other = tagc_megatron_model(model);
+    tagc_model_free(model);
+    return other;
+  }
   return model;
 }
 
@@ -256,9 +272,9 @@ static bool visit(const struct tagc_segment *segment, void *data)
   return true;
 }
 
-/* A number that is the same for models that divide the slots into the same kinds. */
-static uint64_t digest_slots(const struct tagc_model *model, const struct tagc_match *match, const struct tagc_piece *pieces,
-                             size_t count, int nranks)
+/* A number that is the same for models that divide the slots into the same kinds. False: without memory. */
+static bool digest_slots(const struct tagc_model *model, const struct tagc_match *match, const struct tagc_piece *pieces, size_t count,
+                         int nranks, uint64_t *division)
 {
   struct digest digest = {.hash = 1};
   struct tagc_member *members = NULL;
@@ -269,8 +285,10 @@ static uint64_t digest_slots(const struct tagc_model *model, const struct tagc_m
       continue;
     size_t needed = tagc_piece_members(model, &pieces[i], NULL);
     struct tagc_member *room = realloc(members, (needed + 1) * sizeof *members);
-    if (!room)
-      break;
+    if (!room) {
+      free(members);
+      return false;
+    }
     digest.members = members = room;
     tagc_piece_members(model, &pieces[i], members);
     for (int shard = 0; shard < nranks; shard++)
@@ -282,22 +300,47 @@ static uint64_t digest_slots(const struct tagc_model *model, const struct tagc_m
       }
   }
   free(members);
-  return digest.hash;
+  *division = digest.hash;
+  return true;
 }
 
-/* Does the candidate hold when its model is made? Then its match, and how it divides the slots. */
-static bool check(const struct tagc_search *search, const struct tagc_candidate *candidate, struct tagc_solution *solution,
-                  struct tagc_piece *pieces, uint64_t *division)
+/* The model of a candidate, if it holds when it is made: then its match, and the pieces of the slots. */
+static struct tagc_model *check(struct tagc_search *search, const struct tagc_candidate *candidate, struct tagc_solution *solution)
 {
   solution->architecture = candidate->architecture;
   solution->blocks_only = candidate->blocks_only;
+  solution->megatron = candidate->megatron;
   struct tagc_model *model = tagc_solution_model(solution);
-  bool holds = model && tagc_match_find(model, search->counts, search->count, (int)search->nranks, 4, 1u << candidate->layout,
-                                        &solution->match, pieces, NULL);
-  if (holds)
-    *division = digest_slots(model, &solution->match, pieces, search->count, (int)search->nranks);
+  enum tagc_found holds = TAGC_FOUND_NO_MEMORY;
+  if (model)
+    holds = tagc_match_find(model, search->counts, search->count, (int)search->nranks, 4, 1u << candidate->layout, &solution->match,
+                            search->pieces, NULL);
+  search->no_memory |= holds == TAGC_FOUND_NO_MEMORY;
+  bool is_total = !candidate->frame.length;
+  bool is_cut = solution->match.wrapping == TAGC_WRAP_WHOLE || solution->match.wrapping == TAGC_WRAP_BUCKETS;
+  if (holds == TAGC_FOUND && is_total == is_cut)
+    return model;
   tagc_model_free(model);
-  return holds;
+  return NULL;
+}
+
+bool tagc_search_holds(struct tagc_search *search, const struct tagc_candidate *candidate)
+{
+  struct tagc_solution ignored;
+  struct tagc_model *model = check(search, candidate, &ignored);
+  tagc_model_free(model);
+  return model != NULL;
+}
+
+/* Likewise, and how it divides the slots. */
+static bool examine(struct tagc_search *search, const struct tagc_candidate *candidate, struct tagc_solution *solution,
+                    uint64_t *division)
+{
+  struct tagc_model *model = check(search, candidate, solution);
+  if (model)
+    search->no_memory |= !digest_slots(model, &solution->match, search->pieces, search->count, (int)search->nranks, division);
+  tagc_model_free(model);
+  return model != NULL;
 }
 
 /* How sure is what costs that much less than all else? */
@@ -317,7 +360,7 @@ static unsigned gap_to(unsigned cost, unsigned other)
 }
 
 /* The best candidate that holds, and the best one that divides the slots otherwise. */
-static bool choose(const struct tagc_search *search, struct tagc_piece *pieces, struct tagc_solution found[2])
+static bool choose(struct tagc_search *search, struct tagc_solution found[2])
 {
   uint64_t division = 0, other;
   unsigned best = 0, gap = 0;
@@ -327,12 +370,12 @@ static bool choose(const struct tagc_search *search, struct tagc_piece *pieces, 
     if (any && candidate->cost > best + 8 * DOUBT)
       break;
     if (!any) {
-      any = check(search, candidate, &found[0], pieces, &division);
+      any = examine(search, candidate, &found[0], &division);
       best = candidate->cost;
-      gap = gap_to(best, cost_of_none(search->counts, search->count));
+      gap = gap_to(best, search->none);
       continue;
     }
-    rivalled = check(search, candidate, &found[1], pieces, &other) && other != division;
+    rivalled = examine(search, candidate, &found[1], &other) && other != division;
     if (rivalled) {
       unsigned sure = confidence(candidate->cost - best);
       found[1].confidence = sure < 99 ? 100 - sure : 1;
@@ -342,32 +385,37 @@ static bool choose(const struct tagc_search *search, struct tagc_piece *pieces, 
   /* A slot that nothing explains makes all the rest doubtful. */
   found[0].confidence = any ? confidence(gap) : 0;
   if (found[0].match.odd)
-    found[0].confidence = found[0].confidence * 3 / 4;
+    found[0].confidence = found[0].confidence * (found[0].blocks_only ? 2 : 3) / 4;
   return any;
 }
 
-bool tagc_solve(const struct tagc_slot_info *slots, size_t count, int nranks, struct tagc_solution found[2])
+enum tagc_found tagc_solve(const struct tagc_slot_info *slots, size_t count, int nranks, struct tagc_solution found[2])
 {
   memset(found, 0, 2 * sizeof *found);
   struct tagc_search *search = calloc(1, sizeof *search);
   struct tagc_family_shapes *shapes = calloc(tagc_prior_count, sizeof *shapes);
   uint64_t *counts = calloc(count ? count : 1, sizeof *counts);
+  uint64_t *sorted = calloc(count ? count : 1, sizeof *sorted);
   uint32_t *order = calloc(count ? count : 1, sizeof *order);
   struct tagc_piece *pieces = calloc(count ? count : 1, sizeof *pieces);
-  bool done = false;
-  if (search && shapes && counts && order && pieces && count && nranks > 0 && tagc_forward_order(slots, count, order, counts) &&
-      read_families(shapes)) {
-    *search = (struct tagc_search){.counts = counts, .count = count, .nranks = (uint32_t)nranks, .shapes = shapes};
+  enum tagc_found any = TAGC_FOUND_NO_MEMORY;
+  if (search && shapes && counts && sorted && order && pieces && read_families(shapes))
+    any = TAGC_FOUND_NONE;
+  if (any == TAGC_FOUND_NONE && count && nranks > 0 && tagc_forward_order(slots, count, order, counts)) {
+    *search = (struct tagc_search){.counts = counts, .count = count, .nranks = (uint32_t)nranks, .shapes = shapes, .pieces = pieces};
+    search->none = cost_of_none(counts, count, sorted);
     search->is_sum = slots[0].signature.op == 0;
     for (size_t i = 0; i < count; i++)
       search->is_gathered |= slots[i].gathered;
     search_all(search);
-    done = choose(search, pieces, found);
+    any = choose(search, found) ? TAGC_FOUND : TAGC_FOUND_NONE;
+    any = search->no_memory ? TAGC_FOUND_NO_MEMORY : any;
   }
   free(pieces);
   free(order);
+  free(sorted);
   free(counts);
   free(shapes);
   free(search);
-  return done;
+  return any;
 }

@@ -13,13 +13,14 @@
 struct tagc_solution {
   struct tagc_architecture architecture;
   bool blocks_only;                 /* what is outside the blocks is not known */
+  bool megatron;                    /* the parameters are those of megatron.h */
   struct tagc_match match;          /* how it lies in the slots */
   unsigned confidence;              /* per cent */
 };
 
-/* Fills the best solution and the best one that divides some slot otherwise (found[1].confidence = 0: there is none). False: none at
- * all fits, or without memory. `slots` in the order of their calls. */
-bool tagc_solve(const struct tagc_slot_info *slots, size_t count, int nranks, struct tagc_solution found[2]);
+/* Fills the best solution and the best one that divides some slot otherwise (found[1].confidence = 0: there is none).
+ * TAGC_FOUND_NONE: none at all fits. `slots` in the order of their calls. */
+enum tagc_found tagc_solve(const struct tagc_slot_info *slots, size_t count, int nranks, struct tagc_solution found[2]);
 
 /* The model of a solution; NULL without memory. */
 struct tagc_model *tagc_solution_model(const struct tagc_solution *solution);

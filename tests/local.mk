@@ -44,6 +44,11 @@ unit_tests += tests/unit/test_sequences tests/unit/test_layers_log
 EXTRA_DIST += tests/fixtures
 # Registered memory.
 unit_tests += tests/unit/test_ranges
+# What of them is found out again from the sizes of calls.
+unit_tests += tests/unit/test_layers tests/unit/test_solve
+EXTRA_DIST += tests/unit/solve_slots.h
+tests_unit_test_layers_SOURCES = tests/unit/test_layers.c examples/gpt/units.c
+tests_unit_test_layers_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
@@ -370,6 +375,9 @@ TESTS += tests/e2e/train_fsdp.test
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/overhead_lib.sh tests/bench/RESULTS.md
 check_PROGRAMS += tests/bench/exchange
+# Without NCCL: how long the search for an architecture takes.
+check_PROGRAMS += tests/bench/solve
+tests_bench_solve_LDADD = libtagc.a -lm -lpthread
 EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh tests/two_hosts.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------

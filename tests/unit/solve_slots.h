@@ -4,6 +4,7 @@
 #ifndef TESTS_UNIT_SOLVE_SLOTS_H
 #define TESTS_UNIT_SOLVE_SLOTS_H
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,20 +48,23 @@ static void finish(struct slot_maker *m)
   m->count = 0;
 }
 
+/* Parameters come in the reverse of their order. Megatron's bucket ends with the parameter that fills it, DeepSpeed's before the one that
+ * does not fit. */
 static void make_buckets(struct slot_maker *m)
 {
   static uint64_t reversed[MOST_SLOTS];
-  size_t count = 0, last;
-  uint64_t least = (uint64_t)m->nranks * 1000000 > 40000000 ? (uint64_t)m->nranks * 1000000 : 40000000;
   static struct tagc_member all[MOST_MEMBERS];
+  bool megatron = m->layout == TAGC_LAYOUT_MEGATRON;
+  uint64_t size = !megatron ? 500000000 : m->nranks > 40 ? (uint64_t)m->nranks * 1000000 : 40000000, elements = 0;
+  size_t count = 0, last;
   for (size_t place = 0; place < m->model->place_count; place++)
     collect(m, place, 0, false);
   size_t left = last = m->count;
   memcpy(all, m->members, left * sizeof *all);
-  uint64_t elements = 0;
   while (left--) {
     elements += all[left].parameter->rows * all[left].parameter->columns;
-    if (elements < least && left)
+    uint64_t next = left ? all[left - 1].parameter->rows * all[left - 1].parameter->columns : 0;
+    if (left && elements + (megatron ? 0 : next) < size + !megatron)
       continue;
     reversed[count++] = tagc_layout_shard(m->layout, all + left, last - left, m->nranks, 4);
     last = left;
