@@ -17,9 +17,9 @@
 
 enum tagc_layer_source { TAGC_LAYER_POSITION, TAGC_LAYER_ARITHMETIC, TAGC_LAYER_MAP };
 
+enum { TAGC_LAYERS_AMBIGUOUS = 50 };   /* below so much confidence */
 /* The longest description of a model, with the byte that ends it. */
 enum { TAGC_LAYERS_WHAT = 128 };
-enum { TAGC_LAYERS_AMBIGUOUS = 50 };   /* below so much confidence */
 
 /* What is in one slot. Slots that are alike share their members. */
 struct tagc_layer {

@@ -54,11 +54,6 @@ unit_tests += tests/unit/test_layers tests/unit/test_solve
 EXTRA_DIST += tests/unit/solve_slots.h
 tests_unit_test_layers_SOURCES = tests/unit/test_layers.c examples/gpt/units.c
 tests_unit_test_layers_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
-if HAVE_JANSSON
-unit_tests += tests/unit/test_map_config tests/unit/test_map_safetensors
-tests_unit_test_map_config_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
-tests_unit_test_map_safetensors_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
-endif
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
