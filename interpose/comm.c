@@ -250,20 +250,23 @@ static void drop_residual(struct tagc_comm *comm, size_t i)
   tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
 }
 
-/* Layers are asked for where slots may be gradients. NULL without memory, too. */
-static struct tagc_layers *infer_layers(const struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count)
+/* Layers are asked for where slots may be gradients. False without memory: they decide what is compressed, and a rank without them would
+ * decide differently from the others. */
+static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count)
 {
   char why[160] = "";
   uint64_t digest;
   const struct tagc_model *map = tagc_library_map(&digest);
+  tagc_layers_free(comm->layers);
+  comm->layers = NULL;
   if (!count || comm->nranks < 2 ||
       (!map && !tagc_cycle_is_gradients(comm->cycle) && tagc_library_options()->assume != TAGC_ASSUME_GRADIENTS))
-    return NULL;
-  struct tagc_layers *layers = tagc_layers_infer(infos, count, comm->nranks, map, why);
+    return true;
+  comm->layers = tagc_layers_infer(infos, count, comm->nranks, map, why);
   if (*why)
     tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: TAGC_LAYERMAP=%.200s is not what it calls: %s",
              (unsigned long long)comm->ledger->number, tagc_library_options()->layermap, why);
-  return layers;
+  return comm->layers != NULL;
 }
 
 /* A new lock, or none any more: everything that was kept by slot is void, and *old is to be given back. */
@@ -277,8 +280,8 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
   comm->vote_cycle = TAGC_VOTE_CYCLE;
   comm->lock_number++;              /* calls that are held back find their slots gone */
   comm->cycle_began_ms = 0;
-  tagc_layers_free(comm->layers);
-  comm->layers = infer_layers(comm, infos, count);
+  if (!infer_layers(comm, infos, count))
+    return tagc_no_memory("the layers of slots");
   if (!tagc_ledger_set_slots(comm->ledger, infos, count, comm->layers))
     return tagc_no_memory("the slots of a cycle");
   comm->slots = calloc(count ? count : 1, sizeof *comm->slots);
