@@ -83,19 +83,17 @@ static bool read_families(struct tagc_family_shapes *all)
 
 /* What torch's fully_shard does is an average, of the older FSDP and of DeepSpeed a sum, and DeepSpeed gathers parameters by themselves:
  * that tells between layouts of equal counts. */
-unsigned tagc_layout_cost(const struct tagc_search *search, enum tagc_layout_kind layout, const struct tagc_architecture *a)
+unsigned tagc_layout_cost(const struct tagc_search *search, enum tagc_layout_kind layout)
 {
-  /* But the trainer in examples/gpt, which learns bytes, averages shards of flat units. */
-  bool is_sum = search->is_sum || (a->family == TAGC_FAMILY_GPT2 && a->vocabulary == 256);
   switch (layout) {
   case TAGC_LAYOUT_ZERO3:
     return (search->is_gathered ? 42u : 0u) + (search->is_sum ? 0u : 28u);
   case TAGC_LAYOUT_MEGATRON:
     return search->is_gathered ? 0 : 42;
   case TAGC_LAYOUT_FSDP2:
-    return is_sum ? 28 : 0;
+    return search->is_sum ? 28 : 0;
   default:
-    return (is_sum ? 0u : 28u) + (search->is_gathered ? 0u : 14u);
+    return (search->is_sum ? 0u : 28u) + (search->is_gathered ? 0u : 14u);
   }
 }
 
@@ -151,7 +149,7 @@ static void complete(struct tagc_search *search)
     struct tagc_candidate *candidate = &search->candidates[i];
     const struct tagc_frame *frame = &candidate->frame;
     tagc_search_outside(search, candidate);
-    candidate->cost += tagc_layout_cost(search, candidate->layout, &candidate->architecture);
+    candidate->cost += tagc_layout_cost(search, candidate->layout);
     candidate->cost += frame->period > 1 ? 8 : 0;
     candidate->cost += frame->group > 1 ? 16 + tagc_cost_bits(frame->group) : 0;
     tagc_search_rank(search, candidate);

@@ -159,7 +159,7 @@ static void test_trainer(void)
       struct tagc_slot_info *info = &slots.infos[slots.count - 1 - i];
       *info = (struct tagc_slot_info){.unit = (uint32_t)i, .gathered = true};
       info->signature = (struct tagc_signature){.count = (units[i].count + nranks - 1) / nranks, .collective = TAGC_REDUCE_SCATTER,
-                                                .dtype = 7, .op = 1, .is_float = true};
+                                                .dtype = 7, .op = 0, .is_float = true};
     }
     struct tagc_layers *layers = infer((int)nranks, NULL);
     bool right = layers->source == TAGC_LAYER_ARITHMETIC && layers->confidence >= 50 && sizes_hold(layers, (int)nranks);
