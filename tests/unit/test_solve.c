@@ -204,6 +204,12 @@ static const struct known_model unpublished[] = {
                                 .vocabulary = 50304}},
 };
 
+/* Of a published width, with words that nobody has published: that the width is known must count for more. */
+static const struct known_model retrained[] = {
+  {"Pythia 70M, other words", 0, false, {.family = TAGC_FAMILY_NEOX, .hidden = 512, .intermediate = 2048, .heads = 8, .blocks = 6,
+                                         .vocabulary = 50021}},
+};
+
 /* Trainings of examples/gpt: the embedding, each block, the head; flat. */
 static const struct known_model trainings[] = {
   GPT("the trainer", 200, 5, 4, 256, 32), GPT("the trainer, 48 wide", 48, 4, 2, 256, 16), GPT("the trainer, 128 wide", 128, 4, 4, 256, 64),
@@ -270,6 +276,7 @@ int main(void)
   solve_megatron();
   refuse_irregular();
   solve_table("unpublished models", unpublished, COUNT(unpublished), WRAP_ROOT, TAGC_LAYOUT_FSDP2, some_ranks, COUNT(some_ranks));
+  solve_table("published widths, other words", retrained, COUNT(retrained), WRAP_PAIRS, TAGC_LAYOUT_FSDP1, some_ranks, COUNT(some_ranks));
   solve_table("examples/gpt", trainings, COUNT(trainings), WRAP_APART, TAGC_LAYOUT_FSDP1, all_ranks, COUNT(all_ranks));
   return tap_done();
 }
