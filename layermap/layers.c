@@ -201,7 +201,7 @@ static enum tagc_found add_reading(struct task *t, const struct tagc_model *map,
     return TAGC_FOUND_NO_MEMORY;
   for (size_t i = 0; i < t->count; i++)
     is_gathered |= t->slots[i].gathered;
-  r.cost = tagc_cost_layout(layout, t->slots[0].signature.op == 0, is_gathered);
+  r.cost = tagc_cost_layout(layout, &t->slots[0].signature, is_gathered);
   r.cost += r.match.wrapping == TAGC_WRAP_BUCKETS ? COST_BUCKETS : 0;
   if (readings->count && r.match.explained > readings->all[0].match.explained)
     readings->count = 0;

@@ -7,6 +7,7 @@
 #ifndef LAYERMAP_PRIOR_H
 #define LAYERMAP_PRIOR_H
 
+#include "layermap/cycle.h"
 #include "layermap/families.h"
 #include "layermap/layout.h"
 
@@ -71,8 +72,9 @@ unsigned tagc_cost_hidden(uint64_t hidden);
 unsigned tagc_cost_intermediate(uint64_t hidden, uint64_t intermediate, const struct tagc_prior *prior);
 unsigned tagc_cost_heads(const struct tagc_architecture *a, const struct tagc_prior *prior);
 unsigned tagc_cost_vocabulary(enum tagc_family family, uint64_t vocabulary);
-/* How unlikely a layout is, beside others of equal counts: the reductions are plain sums, the same counts are all-gathered, too. */
-unsigned tagc_cost_layout(enum tagc_layout_kind layout, bool is_sum, bool is_gathered);
+/* How unlikely a layout is, beside others of equal counts: by how the gradients are reduced, and whether the same counts are all-gathered,
+ * too. */
+unsigned tagc_cost_layout(enum tagc_layout_kind layout, const struct tagc_signature *reduction, bool is_gathered);
 unsigned tagc_cost_positions(enum tagc_family family, uint64_t positions);
 
 /* Known vocabularies and numbers of positions, ended by 0. */

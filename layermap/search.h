@@ -55,7 +55,7 @@ struct tagc_search {
   uint32_t nranks;
   struct tagc_piece *pieces;        /* room for those of a candidate */
   bool no_memory;                   /* somewhere on the way: nothing that was found counts */
-  bool is_sum;                      /* the reductions are plain sums */
+  const struct tagc_signature *reduction;   /* of the first slot: all are reduced alike */
   bool is_gathered;                 /* the same counts are all-gathered, too */
   unsigned none;                    /* the cost of the counts without any model */
   struct tagc_frame frame;

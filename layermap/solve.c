@@ -132,7 +132,7 @@ static void complete(struct tagc_search *search)
     struct tagc_candidate *candidate = &search->candidates[i];
     const struct tagc_frame *frame = &candidate->frame;
     tagc_search_outside(search, candidate);
-    candidate->cost += tagc_cost_layout(candidate->layout, search->is_sum, search->is_gathered);
+    candidate->cost += tagc_cost_layout(candidate->layout, search->reduction, search->is_gathered);
     candidate->cost += frame->period > 1 ? 8 : 0;
     candidate->cost += frame->group > 1 ? 16 + tagc_cost_bits(frame->group) : 0;
     tagc_search_rank(search, candidate);
@@ -313,7 +313,7 @@ enum tagc_found tagc_solve(const struct tagc_slot_info *slots, size_t count, int
   if (any == TAGC_FOUND_NONE && count && nranks > 0 && tagc_forward_order(slots, count, order, counts)) {
     *search = (struct tagc_search){.counts = counts, .count = count, .nranks = (uint32_t)nranks, .shapes = shapes, .pieces = pieces};
     search->none = cost_of_none(counts, count, sorted);
-    search->is_sum = slots[0].signature.op == 0;
+    search->reduction = &slots[0].signature;
     for (size_t i = 0; i < count; i++)
       search->is_gathered |= slots[i].gathered;
     search_all(search);
