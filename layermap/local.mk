@@ -3,6 +3,7 @@ libtagc_a_SOURCES += \
   layermap/calls.c layermap/calls.h layermap/complaint.h \
   layermap/cycle.c layermap/cycle.h \
   layermap/division.c layermap/division.h \
+  layermap/doubts.c \
   layermap/evidence.c layermap/evidence.h \
   layermap/families.c layermap/families.h \
   layermap/glob.c layermap/glob.h \

@@ -72,8 +72,10 @@ void tagc_search_published(struct tagc_search *search, const struct tagc_prior *
 void tagc_search_totals(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);
 /* Adds a complete candidate to the finalists, behind those that cost as much: the order is the same on every platform. */
 void tagc_search_rank(struct tagc_search *search, const struct tagc_candidate *candidate);
-/* Does the candidate hold when its model is made? */
+/* Does the candidate hold when its model is made? The pieces of the slots are its own then. */
 bool tagc_search_holds(struct tagc_search *search, const struct tagc_candidate *candidate);
+/* Is a candidate that holds (its match, and search->pieces) ambiguous although all others cost more? */
+bool tagc_search_doubts(struct tagc_search *search, const struct tagc_candidate *candidate, const struct tagc_match *match);
 void tagc_published_set(struct tagc_architecture *a, const struct tagc_published *known);
 /* Adds what explains the blocks of search->frame, in that layout. */
 void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "layermap/division.h"
+#include "layermap/layers.h"
 #include "layermap/megatron.h"
 #include "layermap/search.h"
 
@@ -273,13 +274,14 @@ static bool choose(struct tagc_search *search, struct tagc_solution found[2])
 {
   uint64_t division = 0, other;
   unsigned best = 0, gap = 0;
-  bool any = false, rivalled = false;
+  bool any = false, rivalled = false, doubted = false;
   for (size_t i = 0; i < search->finalist_count && !rivalled; i++) {
     const struct tagc_candidate *candidate = &search->finalists[i];
     if (any && candidate->cost > best + 8 * TAGC_DOUBT)
       break;
     if (!any) {
       any = examine(search, candidate, &found[0], &division);
+      doubted = any && tagc_search_doubts(search, candidate, &found[0].match);
       best = candidate->cost;
       gap = gap_to(best, search->none);
       continue;
@@ -295,6 +297,8 @@ static bool choose(struct tagc_search *search, struct tagc_solution found[2])
   found[0].confidence = any ? tagc_confidence(gap) : 0;
   if (found[0].match.odd)
     found[0].confidence = found[0].confidence * (found[0].blocks_only ? 2 : 3) / 4;
+  if (doubted && found[0].confidence >= TAGC_LAYERS_AMBIGUOUS)
+    found[0].confidence = TAGC_LAYERS_AMBIGUOUS - 1;
   return any;
 }
 

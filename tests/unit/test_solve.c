@@ -207,7 +207,7 @@ static const struct known_model unpublished[] = {
 /* Of a published width, with words that nobody has published: that the width is known must count for more. */
 static const struct known_model retrained[] = {
   {"Pythia 70M, other words", 0, false, {.family = TAGC_FAMILY_NEOX, .hidden = 512, .intermediate = 2048, .heads = 8, .blocks = 6,
-                                         .vocabulary = 50021}},
+                                         .vocabulary = 50176}},
 };
 
 /* Trainings of examples/gpt: the embedding, each block, the head; flat. */
@@ -260,6 +260,84 @@ static void refuse_irregular(void)
   tagc_model_free(model);
 }
 
+/* What the search does not know (the vocabulary, or the widths), cut in ways that other models' blocks explain as well. */
+static const struct {
+  struct known_model model;
+  enum wrapping wrapping;
+  enum tagc_layout_kind layout;
+  int nranks;
+  uint8_t op;
+  bool megatron;
+} misleading[] = {
+#define QWEN2(label, h, i, n, layers, words) \
+  {label, 0, false, {.family = TAGC_FAMILY_QWEN2, .hidden = h, .intermediate = i, .heads = n, .kv_heads = n, .head_dim = (h) / (n), \
+                     .blocks = layers, .vocabulary = words, .tied = true}}
+#define GPT2(label, h, n, layers, words, context, plain, bare) \
+  {label, 0, false, {.family = TAGC_FAMILY_GPT2, .hidden = h, .intermediate = 4 * (h), .heads = n, .kv_heads = n, .head_dim = (h) / (n), \
+                     .blocks = layers, .vocabulary = words, .positions = context, .tied = true, .plain_linear = plain, .no_bias = bare}}
+  {QWEN2("Qwen1.5 0.5B", 1024, 2816, 16, 24, 151936), WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 64, 0, true},
+  {LLAMA("MobileLLM 600M", 1152, 3072, 18, 6, 64, 40, 32000, true), WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 64, 0, true},
+  {GPT2("Cerebras-GPT 1.3B", 2048, 16, 24, 50257, 2048, false, false), WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 8, 0, true},
+  {GPT2("Cerebras-GPT 1.3B", 2048, 16, 24, 50257, 2048, false, false), WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 8, 1, false},
+  {{"Qwen3 4B, fewer words", 0, false, {.family = TAGC_FAMILY_QWEN3, .hidden = 2560, .intermediate = 9728, .heads = 32, .kv_heads = 8,
+                                        .head_dim = 128, .blocks = 36, .vocabulary = 151669, .tied = true}},
+   WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 64, 0, true},
+  {LLAMA("SmolLM2 360M", 960, 2560, 15, 5, 64, 32, 49152, true), WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 512, 0, true},
+  {GPT2("nanoGPT", 768, 12, 12, 50304, 1024, true, true), WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 512, 0, false},
+  {GPT2("a GPT of 2048", 2048, 16, 24, 50304, 2048, true, false), WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, 8, 1, false},
+#define MOONLIGHT {"Moonlight", 0, false, {.family = TAGC_FAMILY_DEEPSEEK, .hidden = 2048, .intermediate = 11264, .heads = 16, .blocks = 27, \
+                   .vocabulary = 163840, .experts = 64, .expert_intermediate = 1408, .shared_intermediate = 2816, .dense_blocks = 1, \
+                   .kv_rank = 512, .rope_dim = 64, .nope_dim = 128, .v_dim = 128}}
+  {MOONLIGHT, WRAP_PAIRS, TAGC_LAYOUT_ZERO3, 3, 0, false},
+  {MOONLIGHT, WRAP_PAIRS, TAGC_LAYOUT_FSDP1, 3, 0, false},
+  {MOONLIGHT, WRAP_PAIRS, TAGC_LAYOUT_FSDP2, 8, 1, false},
+};
+
+static void doubt_misleading(void)
+{
+  static struct slots slots;
+  struct tagc_solution found[2];
+  for (size_t i = 0; i < COUNT(misleading); i++) {
+    const struct tagc_architecture *a = &misleading[i].model.a;
+    struct tagc_model *model = misleading[i].megatron ? make_megatron(a) : tagc_family_model(a);
+    make_slots(&slots, model, misleading[i].wrapping, misleading[i].layout, misleading[i].nranks);
+    for (size_t j = 0; j < slots.count; j++)
+      slots.infos[j].signature.op = misleading[i].op;
+    bool any = tagc_solve(slots.infos, slots.count, misleading[i].nranks, found) == TAGC_FOUND;
+    ok(!any || found[0].confidence < 50, "%s, %s, %s over %d ranks is doubted: %s", misleading[i].model.name,
+       wrapping_names[misleading[i].wrapping], tagc_layout_name(misleading[i].layout), misleading[i].nranks,
+       any ? describe(&found[0]) : "nothing");
+    tagc_model_free(model);
+  }
+}
+
+/* How gradients are reduced tells between layouts of equal counts; sums of half precision are what both do. */
+static void tell_layouts(void)
+{
+  static const struct { uint8_t dtype, op; bool sure; enum tagc_layout_kind layout; } reductions[] = {
+    {7, 0, true, TAGC_LAYOUT_FSDP1}, {9, 0, true, TAGC_LAYOUT_FSDP1}, {7, 4, true, TAGC_LAYOUT_FSDP2}, {9, 4, true, TAGC_LAYOUT_FSDP2},
+    {7, 5, true, TAGC_LAYOUT_FSDP2}, {6, 0, false, TAGC_LAYOUTS},
+  };
+  static struct slots slots;
+  struct tagc_solution found[2];
+  size_t which = 0;
+  while (strcmp(known_models[which].name, "llama-3-8b"))
+    which++;
+  struct tagc_model *model = tagc_family_model(&known_models[which].a);
+  for (size_t i = 0; i < COUNT(reductions); i++)
+    for (int nranks = 8; nranks <= 64; nranks *= 8) {
+      make_slots(&slots, model, WRAP_ROOT, TAGC_LAYOUT_FSDP2, nranks);
+      for (size_t j = 0; j < slots.count; j++) {
+        slots.infos[j].signature.op = reductions[i].op;
+        slots.infos[j].signature.dtype = reductions[i].dtype;
+      }
+      bool any = tagc_solve(slots.infos, slots.count, nranks, found) == TAGC_FOUND;
+      ok(any && (found[0].confidence >= 50) == reductions[i].sure && (!reductions[i].sure || found[0].match.layout == reductions[i].layout),
+         "operation %u of type %u over %d ranks: %s", reductions[i].op, reductions[i].dtype, nranks, describe(&found[0]));
+    }
+  tagc_model_free(model);
+}
+
 int main(void)
 {
   for (int layout = TAGC_LAYOUT_FSDP1; layout <= TAGC_LAYOUT_FSDP2; layout += TAGC_LAYOUT_FSDP2 - TAGC_LAYOUT_FSDP1) {
@@ -275,6 +353,8 @@ int main(void)
   solve_known(WRAP_BUCKETS, TAGC_LAYOUT_MEGATRON, some_ranks, COUNT(some_ranks));
   solve_megatron();
   refuse_irregular();
+  doubt_misleading();
+  tell_layouts();
   solve_table("unpublished models", unpublished, COUNT(unpublished), WRAP_ROOT, TAGC_LAYOUT_FSDP2, some_ranks, COUNT(some_ranks));
   solve_table("published widths, other words", retrained, COUNT(retrained), WRAP_PAIRS, TAGC_LAYOUT_FSDP1, some_ranks, COUNT(some_ranks));
   solve_table("examples/gpt", trainings, COUNT(trainings), WRAP_APART, TAGC_LAYOUT_FSDP1, all_ranks, COUNT(all_ranks));
