@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* Members of all shards together, of a slot. */
-enum { MOST_WALKED = 1 << 22 };
+/* Members of all shards together, of all slots. */
+enum { MOST_WALKED = 1 << 19 };
 
 struct digest {
   uint64_t hash;
@@ -63,7 +63,7 @@ bool tagc_division_digest(enum tagc_division what, const struct tagc_model *mode
     digest.members = members = room;
     tagc_piece_members(model, &pieces[i], members);
     /* Of very many some will do. */
-    const int step = 1 + (int)((uint64_t)nranks * needed / MOST_WALKED);
+    const int step = 1 + (int)((uint64_t)nranks * needed * count / MOST_WALKED);
     for (int shard = 0; shard < nranks; shard += step)
       if (all || shard == 0 || shard == nranks - 1) {
         tagc_layout_walk(match->layout, members, needed, nranks, element_bytes, shard, visit, &digest);

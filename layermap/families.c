@@ -295,15 +295,23 @@ static bool add_blocks(struct tagc_model *model, const struct tagc_architecture 
   return true;
 }
 
-struct tagc_model *tagc_family_model(const struct tagc_architecture *a)
+struct tagc_model *tagc_family_try(const struct tagc_architecture *a, bool *no_memory)
 {
   struct tagc_model *model = tagc_model_create();
+  *no_memory = !model;
   if (!model)
     return NULL;
   snprintf(model->family, sizeof model->family, "%s", tagc_family_name(a->family));
   if (add_single(model, a, "embed", tagc_family_add_embedding) && add_blocks(model, a) &&
       add_single(model, a, "head", tagc_family_add_head))
     return model;
+  *no_memory = model->no_memory;
   tagc_model_free(model);
   return NULL;
+}
+
+struct tagc_model *tagc_family_model(const struct tagc_architecture *a)
+{
+  bool no_memory;
+  return tagc_family_try(a, &no_memory);
 }

@@ -72,5 +72,7 @@ bool tagc_family_has_experts(const struct tagc_architecture *a, uint32_t number)
 
 /* The whole model: embedding, blocks, head; a tied head has no matrix of its own. NULL where the functions above are false. */
 struct tagc_model *tagc_family_model(const struct tagc_architecture *a);
+/* Likewise; where it is NULL, no_memory says for which reason. */
+struct tagc_model *tagc_family_try(const struct tagc_architecture *a, bool *no_memory);
 
 #endif

@@ -273,7 +273,8 @@ static enum tagc_found take_solution(struct task *t, struct tagc_layers *layers)
   enum tagc_found found = tagc_solve(t->slots, t->count, t->nranks, solutions);
   if (found != TAGC_FOUND)
     return found;
-  memory->model = tagc_solution_model(&solutions[0]);
+  bool no_memory;
+  memory->model = tagc_solution_model(&solutions[0], &no_memory);
   found = memory->model ? match(t, memory->model, 1u << solutions[0].match.layout, &t->match, NULL) : TAGC_FOUND_NO_MEMORY;
   if (found != TAGC_FOUND)
     return found;

@@ -313,7 +313,7 @@ static bool try_layout(struct search *s)
   if (place_whole(s))
     return true;
   for (size_t i = 0; i < sizeof wraps / sizeof *wraps && s->blocks && s->match.layout != TAGC_LAYOUT_MEGATRON; i++)
-    for (uint32_t group = 1; group <= (wraps[i].parts > 1 ? 1 : s->blocks); group++)
+    for (uint32_t group = 1; group <= (wraps[i].parts > 1 ? 1 : s->blocks) && group <= TAGC_MATCH_GROUP; group++)
       if (place_blocks(s, &wraps[i], group)) {
         place_rest(s);
         return true;

@@ -44,6 +44,9 @@ struct tagc_match {
   uint64_t explained;               /* elements of all shards in the others */
 };
 
+/* More blocks than that nobody puts into a slot, unless all are in one. */
+enum { TAGC_MATCH_GROUP = 64 };
+
 /* What came of a search. */
 enum tagc_found { TAGC_FOUND_NO_MEMORY = -1, TAGC_FOUND_NONE, TAGC_FOUND };
 

@@ -76,7 +76,7 @@ static bool add_unit(struct tagc_model *to, const struct tagc_unit *unit)
   return done;
 }
 
-struct tagc_model *tagc_megatron_model(const struct tagc_model *model)
+struct tagc_model *tagc_megatron_model(const struct tagc_model *model, bool *no_memory)
 {
   struct tagc_model *to = tagc_model_create();
   bool done = to;
@@ -88,6 +88,7 @@ struct tagc_model *tagc_megatron_model(const struct tagc_model *model)
     memcpy(to->family, model->family, sizeof to->family);
     return to;
   }
+  *no_memory = !to || to->no_memory;
   tagc_model_free(to);
   return NULL;
 }

@@ -33,6 +33,13 @@ static void *grow(void *array, size_t count, size_t element)
   return is_full ? realloc(array, (count ? 2 * count : 1) * element) : array;
 }
 
+/* Returns false. */
+static bool run_out(struct tagc_model *model)
+{
+  model->no_memory = true;
+  return false;
+}
+
 static bool fits(const char *name, size_t size)
 {
   return strnlen(name, size) < size;
@@ -44,7 +51,7 @@ bool tagc_model_add_unit(struct tagc_model *model, const char *name)
     return false;
   struct tagc_unit *units = grow(model->units, model->unit_count, sizeof *units);
   if (!units)
-    return false;
+    return run_out(model);
   model->units = units;
   struct tagc_unit *unit = &units[model->unit_count++];
   *unit = (struct tagc_unit){.count = 0};
@@ -62,7 +69,7 @@ bool tagc_model_add_parameter(struct tagc_model *model, const char *name, uint32
     return false;
   struct tagc_parameter *parameters = grow(unit->parameters, unit->count, sizeof *parameters);
   if (!parameters)
-    return false;
+    return run_out(model);
   unit->parameters = parameters;
   struct tagc_parameter *parameter = &parameters[unit->count++];
   *parameter = (struct tagc_parameter){.kinds = kinds, .rows = rows, .columns = columns};
@@ -78,7 +85,7 @@ bool tagc_model_add_place(struct tagc_model *model, uint32_t unit, int32_t block
     return false;
   struct tagc_model_place *places = grow(model->places, model->place_count, sizeof *places);
   if (!places)
-    return false;
+    return run_out(model);
   model->places = places;
   places[model->place_count++] = (struct tagc_model_place){.unit = unit, .block = block};
   return true;

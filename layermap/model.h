@@ -67,6 +67,7 @@ struct tagc_model {
   struct tagc_model_place *places;  /* in forward order */
   size_t place_count;
   size_t parameter_count;           /* of all units */
+  bool no_memory;                   /* what was added last would have been, had there been memory */
 };
 
 /* An empty model that says no layout; NULL without memory. */

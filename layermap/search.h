@@ -49,11 +49,16 @@ struct tagc_family_shapes {
   struct tagc_outsides outsides;
 };
 
+/* A search ends without an answer where it would take longer than seems right while a program waits: then its slots are no model that is
+ * known here. Steps are counted, not timed, so that all ranks end alike: equations held, and parameters and slots of models that are made. */
+enum { TAGC_SEARCH_BLOCKS = 512, TAGC_SEARCH_STEPS = 5000000 };
+
 struct tagc_search {
   const uint64_t *counts;           /* in forward order */
   size_t count;
   uint32_t nranks;
   struct tagc_piece *pieces;        /* room for those of a candidate */
+  uint64_t *steps;                  /* taken so far */
   bool no_memory;                   /* somewhere on the way: nothing that was found counts */
   const struct tagc_signature *reduction;   /* of the first slot: all are reduced alike */
   bool is_gathered;                 /* the same counts are all-gathered, too */
@@ -87,6 +92,12 @@ void tagc_outside_set(struct tagc_architecture *a, const struct tagc_outside *ou
 /* Finds vocabulary, positions and whether the head is tied, and adds their cost and that of slots which stay unexplained. */
 void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate *candidate);
 
+/* Has the search taken too long? */
+static inline bool tagc_search_is_long(const struct tagc_search *search)
+{
+  return *search->steps > TAGC_SEARCH_STEPS;
+}
+
 /* The sizes that are solved for. */
 enum tagc_unknown { TAGC_UNKNOWN_INTERMEDIATE, TAGC_UNKNOWN_EXPERT, TAGC_UNKNOWN_VOCABULARY, TAGC_UNKNOWN_POSITIONS };
 void tagc_unknown_set(struct tagc_architecture *a, enum tagc_unknown unknown, uint64_t size);
@@ -98,6 +109,7 @@ struct tagc_equation {
   enum tagc_layout_kind layout;
   uint32_t nranks, times;
   uint64_t more, count;
+  uint64_t *steps;                  /* counted there */
 };
 
 bool tagc_equation_holds(const struct tagc_equation *e, const struct tagc_architecture *a);

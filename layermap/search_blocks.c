@@ -55,6 +55,7 @@ void tagc_published_set(struct tagc_architecture *a, const struct tagc_published
 
 static uint64_t measure(const struct tagc_equation *e, const struct tagc_architecture *a)
 {
+  ++*e->steps;
   return e->times * tagc_shapes_measure(e->shapes, a, e->layout, e->nranks, e->keep) + e->more;
 }
 
@@ -108,7 +109,7 @@ static struct tagc_equation equation(const struct attempt *t, const struct tagc_
                                      uint64_t count)
 {
   return (struct tagc_equation){.shapes = shapes, .keep = sorts, .layout = t->candidate.layout, .nranks = t->search->nranks,
-                                .times = times, .count = count};
+                                .times = times, .count = count, .steps = t->search->steps};
 }
 
 /* Where several blocks are in a slot, the last slot may hold fewer, and the first ones other blocks, too. */
@@ -193,7 +194,7 @@ static void solve_width(struct attempt *t)
   uint64_t low, high, quantum = grain(a->hidden);
   if (!tagc_equation_range(&e, a, unknown, &low, &high))
     return;
-  for (uint64_t width = high / quantum * quantum; width && width > low; width -= quantum) {
+  for (uint64_t width = high / quantum * quantum; width && width > low && !tagc_search_is_long(t->search); width -= quantum) {
     if (width > 16 * (uint64_t)a->hidden || (!t->candidate.prior->is_sparse && 4 * width < a->hidden))
       continue;
     tagc_unknown_set(a, unknown, width);
@@ -373,7 +374,7 @@ void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *pri
   uint64_t elements = 0;
   for (size_t i = 0; i < frame->period; i++)
     elements += frame->counts[i] * search->nranks / frame->group;
-  for (uint32_t hidden = 8; hidden <= 20480; hidden = next_hidden(hidden)) {
+  for (uint32_t hidden = 8; hidden <= 20480 && !tagc_search_is_long(search); hidden = next_hidden(hidden)) {
     uint64_t square = (uint64_t)hidden * hidden;
     /* A block has 4 to 40 times the square of the stream, experts many more. */
     if (3 * square > elements || (!prior->is_sparse && 45 * square < elements))

@@ -70,7 +70,8 @@ static void find_slots(struct outside *o)
 static struct tagc_equation equation(const struct outside *o, uint8_t part, size_t slot)
 {
   return (struct tagc_equation){.shapes = o->shapes, .keep = part, .layout = o->candidate->layout, .nranks = o->search->nranks,
-                                .times = 1, .more = part & TAGC_KEEP_NORM ? o->norms : 0, .count = o->search->counts[slot]};
+                                .times = 1, .more = part & TAGC_KEEP_NORM ? o->norms : 0, .count = o->search->counts[slot],
+                                .steps = o->search->steps};
 }
 
 static uint64_t part_measure(const struct outside *o, const struct tagc_architecture *a, uint8_t part)

@@ -71,7 +71,7 @@ static void try_vocabularies(struct total *t, unsigned cost)
 {
   struct tagc_architecture *a = &t->candidate.architecture;
   bool has_words = t->candidate.prior->family != TAGC_FAMILY_VIT;
-  for (const uint32_t *known = tagc_vocabularies; *known; known++) {
+  for (const uint32_t *known = tagc_vocabularies; *known && !tagc_search_is_long(t->search); known++) {
     a->vocabulary = has_words ? *known : 0;
     unsigned words = has_words ? tagc_cost_vocabulary(a->family, *known) : 0;
     for (const uint32_t *positions = tagc_positions; *positions; positions++) {

@@ -154,11 +154,13 @@ static void search_frames(struct tagc_search *search, enum stage stage)
       search->frame = frame;
       search->frame.group = groups[i];
       search->frame.blocks = frame.blocks * groups[i];
-      search_frame(search, stage);
+      if (search->frame.blocks <= TAGC_SEARCH_BLOCKS)
+        search_frame(search, stage);
     }
     /* DeepSeek's first blocks are others. */
     search->frame = frame;
-    for (uint32_t dense = 1; dense <= 3 && is_dense(search->counts, &frame, dense) && stage != STAGE_GROUPS; dense++) {
+    uint32_t most_dense = stage != STAGE_GROUPS && frame.blocks <= TAGC_SEARCH_BLOCKS ? 3 : 0;
+    for (uint32_t dense = 1; dense <= most_dense && is_dense(search->counts, &frame, dense); dense++) {
       search->frame.dense = dense;
       search->frame.dense_count = search->counts[frame.start - 1];
       search->frame.blocks = frame.blocks + dense;
@@ -189,7 +191,7 @@ static void search_totals(struct tagc_search *search)
 
 static void search_all(struct tagc_search *search)
 {
-  for (enum stage stage = 0; stage < STAGES && !is_convincing(search); stage++) {
+  for (enum stage stage = 0; stage < STAGES && !is_convincing(search) && !tagc_search_is_long(search); stage++) {
     if (stage == STAGE_TOTALS)
       search_totals(search);
     else
@@ -208,16 +210,16 @@ static void keep_blocks(struct tagc_model *model)
   model->place_count = kept;
 }
 
-struct tagc_model *tagc_solution_model(const struct tagc_solution *solution)
+struct tagc_model *tagc_solution_model(const struct tagc_solution *solution, bool *no_memory)
 {
   struct tagc_architecture a = solution->architecture;
   if (solution->blocks_only)
     a.vocabulary = a.positions = 1;
-  struct tagc_model *model = tagc_family_model(&a);
+  struct tagc_model *model = tagc_family_try(&a, no_memory);
   if (model && solution->blocks_only)
     keep_blocks(model);
   if (model && solution->megatron) {
-    struct tagc_model *other = tagc_megatron_model(model);
+    struct tagc_model *other = tagc_megatron_model(model, no_memory);
     tagc_model_free(model);
     return other;
   }
@@ -230,12 +232,16 @@ static struct tagc_model *check(struct tagc_search *search, const struct tagc_ca
   solution->architecture = candidate->architecture;
   solution->blocks_only = candidate->blocks_only;
   solution->megatron = candidate->megatron;
-  struct tagc_model *model = tagc_solution_model(solution);
-  enum tagc_found holds = TAGC_FOUND_NO_MEMORY;
-  if (model)
+  bool no_memory;
+  struct tagc_model *model = tagc_solution_model(solution, &no_memory);
+  enum tagc_found holds = TAGC_FOUND_NONE;
+  if (model) {
+    const struct tagc_piece all = {.first = 0, .count = (uint32_t)model->place_count, .keep = TAGC_KEEP_ALL};
+    *search->steps += tagc_piece_members(model, &all, NULL) + search->count;
     holds = tagc_match_find(model, search->counts, search->count, (int)search->nranks, 4, 1u << candidate->layout, &solution->match,
                             search->pieces, NULL);
-  search->no_memory |= holds == TAGC_FOUND_NO_MEMORY;
+  }
+  search->no_memory |= (!model && no_memory) || holds == TAGC_FOUND_NO_MEMORY;
   bool is_total = !candidate->frame.length;
   bool is_cut = solution->match.wrapping == TAGC_WRAP_WHOLE || solution->match.wrapping == TAGC_WRAP_BUCKETS;
   if (holds == TAGC_FOUND && is_total == is_cut)
@@ -310,18 +316,20 @@ enum tagc_found tagc_solve(const struct tagc_slot_info *slots, size_t count, int
   uint64_t *counts = calloc(count ? count : 1, sizeof *counts);
   uint64_t *sorted = calloc(count ? count : 1, sizeof *sorted);
   uint32_t *order = calloc(count ? count : 1, sizeof *order);
+  uint64_t steps = 0;
   struct tagc_piece *pieces = calloc(count ? count : 1, sizeof *pieces);
   enum tagc_found any = TAGC_FOUND_NO_MEMORY;
   if (search && shapes && counts && sorted && order && pieces && read_families(shapes))
     any = TAGC_FOUND_NONE;
   if (any == TAGC_FOUND_NONE && count && nranks > 0 && tagc_forward_order(slots, count, order, counts)) {
-    *search = (struct tagc_search){.counts = counts, .count = count, .nranks = (uint32_t)nranks, .shapes = shapes, .pieces = pieces};
+    *search = (struct tagc_search){.counts = counts, .count = count, .nranks = (uint32_t)nranks, .shapes = shapes,
+                                    .pieces = pieces, .steps = &steps};
     search->none = cost_of_none(counts, count, sorted);
     search->reduction = &slots[0].signature;
     for (size_t i = 0; i < count; i++)
       search->is_gathered |= slots[i].gathered;
     search_all(search);
-    any = choose(search, found) ? TAGC_FOUND : TAGC_FOUND_NONE;
+    any = !tagc_search_is_long(search) && choose(search, found) && !tagc_search_is_long(search) ? TAGC_FOUND : TAGC_FOUND_NONE;
     any = search->no_memory ? TAGC_FOUND_NO_MEMORY : any;
   }
   free(pieces);

@@ -22,8 +22,8 @@ struct tagc_solution {
  * TAGC_FOUND_NONE: none at all fits. `slots` in the order of their calls. */
 enum tagc_found tagc_solve(const struct tagc_slot_info *slots, size_t count, int nranks, struct tagc_solution found[2]);
 
-/* The model of a solution; NULL without memory. */
-struct tagc_model *tagc_solution_model(const struct tagc_solution *solution);
+/* The model of a solution. NULL: it passes a limit of model.h, which none that was found does, or without memory: no_memory says which. */
+struct tagc_model *tagc_solution_model(const struct tagc_solution *solution, bool *no_memory);
 
 /* Elements of a shard of each slot, in forward order: order[i] is the index of the i-th slot. False: units are not a permutation. */
 bool tagc_forward_order(const struct tagc_slot_info *slots, size_t count, uint32_t *order, uint64_t *counts);

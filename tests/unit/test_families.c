@@ -223,6 +223,9 @@ static void bad_sizes_are_refused(void)
     .family = TAGC_FAMILY_MIXTRAL, SIZES, .experts = 1 << 20, .expert_intermediate = 1};
   blocks.blocks = 1 << 20;
   ok(!tagc_family_model(&blocks) && !tagc_family_model(&experts), "so are too many blocks, and too many experts");
+  bool no_memory = true, none_left = true;
+  ok(!tagc_family_try(&blocks, &no_memory) && !no_memory && !tagc_family_try(&experts, &none_left) && !none_left,
+     "  and that is not for want of memory");
 }
 
 static void families_have_names(void)

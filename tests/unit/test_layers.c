@@ -297,6 +297,43 @@ static void test_layouts(void)
   tagc_model_free(map);
 }
 
+/* Slots of which the sizes repeat, in forward order. */
+static void repeat(size_t count, uint64_t even, uint64_t odd)
+{
+  slots.count = count;
+  for (size_t i = 0; i < count; i++)
+    slots.infos[count - 1 - i] = (struct tagc_slot_info){
+      .unit = (uint32_t)i, .gathered = true,
+      .signature = {.count = i % 2 ? odd : even, .collective = TAGC_REDUCE_SCATTER, .dtype = 7, .op = 1, .is_float = true}};
+}
+
+/* What is larger than any model, or would take too long, has but positions: it is no failure. */
+static void test_limits(void)
+{
+  static const struct { const char *what; size_t count; uint64_t even, odd; int nranks; } all[] = {
+    {"16383 slots", 16383, 25300000, 25300000, 8}, {"16383 blocks of GPT-2", 16383, 885985, 885985, 8}, {"sizes of 1 and 2", 16383, 1, 2, 4096},
+    {"600 blocks of GPT-2", 600, 885984, 885984, 8}, {"huge blocks", 34, UINT64_C(49410000), UINT64_C(49410000), 4096},
+    {"the largest sizes", 5, UINT64_MAX - 1, UINT64_MAX / 2, 4096}, {"one of the largest", 1, INT64_MAX, 1, 1},
+  };
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    repeat(all[i].count, all[i].even, all[i].odd);
+    allocations = 0;
+    struct tagc_layers *layers = infer(all[i].nranks, NULL);
+    ok(layers && layers->source == TAGC_LAYER_POSITION && allocations < 100000, "%s have but positions, after %ld allocations%s%s",
+       all[i].what, allocations, layers ? ": " : "", layers ? layers->what : "");
+    tagc_layers_free(layers);
+  }
+  bool no_memory = false, in_model = true;
+  for (long i = 0; i < 8; i++) {
+    allocations_left = i;
+    struct tagc_model *model = tagc_family_try(find("gpt2"), &no_memory);
+    allocations_left = -1;
+    in_model = in_model && !model && no_memory;
+    tagc_model_free(model);
+  }
+  ok(in_model, "a model without memory says so");
+}
+
 /* Without memory there are no layers: never others than the ranks with memory have. */
 static void test_memory(void)
 {
@@ -329,6 +366,7 @@ int main(void)
   test_odd();
   test_maps_that_do_not_fit();
   test_layouts();
+  test_limits();
   test_memory();
   return tap_done();
 }
