@@ -8,6 +8,12 @@
 #define BUCKET_ELEMENTS UINT64_C(40000000)
 #define BUCKET_SHARD UINT64_C(1000000)
 
+/* No model has more blocks; and one that lies whole in a slot, which any number of blocks might fill, has not fewer. */
+enum { MOST_BLOCKS = 128, FEWEST_BLOCKS = 6 };
+
+/* Per cent. Queries wider than the stream, beside a narrower MLP, are too common for less. */
+enum { SURE_OF_UNPUBLISHED = 79 };
+
 static bool has_published_words(const struct tagc_architecture *a)
 {
   const uint32_t *known = tagc_vocabularies;
@@ -70,6 +76,8 @@ bool tagc_search_doubts(struct tagc_search *search, const struct tagc_candidate 
   const bool words = candidate->blocks_only || has_published_words(a);
   if (!words && a->vocabulary % 64)
     return true;
+  if (a->blocks > MOST_BLOCKS || (candidate->blocks_only && frame->group > 1) || (!frame->length && a->blocks < FEWEST_BLOCKS))
+    return true;
   if (match->odd && !(words && has_published_widths(a)))
     return true;
   if (match->odd && (frame->group > 1 || frame->period > 1 || a->kv_rank) && has_odd_neighbour(search, frame))
@@ -79,4 +87,11 @@ bool tagc_search_doubts(struct tagc_search *search, const struct tagc_candidate 
   if (!may_be_buckets(search) || !search->is_gathered || candidate->layout == TAGC_LAYOUT_MEGATRON)
     return false;
   return (!words && frame->length) || (!candidate->blocks_only && fits_as_buckets(search, candidate));
+}
+
+bool tagc_search_is_close(const struct tagc_candidate *candidate, const struct tagc_candidate *rival, unsigned confidence)
+{
+  const struct tagc_architecture *a = &candidate->architecture, *b = &rival->architecture;
+  return confidence < SURE_OF_UNPUBLISHED && !has_published_widths(a) && a->hidden == b->hidden &&
+         (uint64_t)a->heads * a->head_dim != (uint64_t)b->heads * b->head_dim;
 }

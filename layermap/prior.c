@@ -9,7 +9,7 @@
  * peculiarities is likelier. */
 const struct tagc_prior tagc_priors[] = {
   {TAGC_FAMILY_LLAMA, TAGC_GROUPED, .cost = 0, .cost_untied = 0, .cost_tied = 6},
-  {TAGC_FAMILY_MISTRAL, TAGC_WIDE, .cost = 16, .cost_untied = 0, .cost_tied = 24, .usual_head = 128},
+  {TAGC_FAMILY_MISTRAL, TAGC_WIDE, .cost = 8, .cost_untied = 0, .cost_tied = 24, .usual_head = 128},
   {TAGC_FAMILY_GPT2, TAGC_SQUARE, .cost = 4, .cost_untied = 8, .cost_tied = 0, .usual_head = 64, .has_positions = true},
   {TAGC_FAMILY_GPT2, TAGC_SQUARE, .cost = 8, .cost_untied = 8, .cost_tied = 0, .usual_head = 64, .has_positions = true,
    .plain_linear = true},
@@ -63,6 +63,8 @@ const struct tagc_published tagc_published[] = {
   {TAGC_FAMILY_LLAMA, 7168, 20480, 56, 8, 128, 0, 0, 0},     /* Yi 34B */
   {TAGC_FAMILY_MISTRAL, 5120, 14336, 32, 8, 128, 0, 0, 0},   /* Nemo, Small */
   {TAGC_FAMILY_MISTRAL, 5120, 32768, 32, 8, 128, 0, 0, 0},
+  {TAGC_FAMILY_LLAMA, 12288, 28672, 96, 8, 128, 0, 0, 0},    /* Large */
+  {TAGC_FAMILY_MISTRAL, 3072, 9216, 32, 8, 128, 0, 0, 0},    /* Llama 3.1 Minitron 4B (width) */
   {TAGC_FAMILY_QWEN2, 896, 4864, 14, 2, 64, 0, 0, 0},        /* Qwen2.5: 0.5B, 1.5B, 3B, 7B, 14B, 32B, 72B */
   {TAGC_FAMILY_QWEN2, 1536, 8960, 12, 2, 128, 0, 0, 0},
   {TAGC_FAMILY_QWEN2, 2048, 11008, 16, 2, 128, 0, 0, 0},
@@ -185,6 +187,9 @@ unsigned tagc_cost_heads(const struct tagc_architecture *a, const struct tagc_pr
     cost = a->head_dim == prior->usual_head ? 0 : 10;
   if (prior->attention == TAGC_WIDE && (uint64_t)a->heads * a->head_dim != a->hidden)
     cost += 4 + tagc_cost_size(a->heads);
+  /* Llamas of which the stream was pruned have more heads than it is wide, seldom fewer. */
+  if (prior->family == TAGC_FAMILY_MISTRAL && (uint64_t)a->heads * a->head_dim < a->hidden)
+    cost += 8;
   return cost + cost_groups(a->heads, a->kv_heads);
 }
 

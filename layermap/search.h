@@ -81,6 +81,9 @@ void tagc_search_rank(struct tagc_search *search, const struct tagc_candidate *c
 bool tagc_search_holds(struct tagc_search *search, const struct tagc_candidate *candidate);
 /* Is a candidate that holds (its match, and search->pieces) ambiguous although all others cost more? */
 bool tagc_search_doubts(struct tagc_search *search, const struct tagc_candidate *candidate, const struct tagc_match *match);
+/* Does it take more than that much confidence to choose it rather than the rival? Its widths are not published, and the rival has other
+ * queries. */
+bool tagc_search_is_close(const struct tagc_candidate *candidate, const struct tagc_candidate *rival, unsigned confidence);
 void tagc_published_set(struct tagc_architecture *a, const struct tagc_published *known);
 /* Adds what explains the blocks of search->frame, in that layout. */
 void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);

@@ -279,6 +279,7 @@ static unsigned gap_to(unsigned cost, unsigned other)
 static bool choose(struct tagc_search *search, struct tagc_solution found[2])
 {
   uint64_t division = 0, other;
+  const struct tagc_candidate *first = NULL;
   unsigned best = 0, gap = 0;
   bool any = false, rivalled = false, doubted = false;
   for (size_t i = 0; i < search->finalist_count && !rivalled; i++) {
@@ -288,6 +289,7 @@ static bool choose(struct tagc_search *search, struct tagc_solution found[2])
     if (!any) {
       any = examine(search, candidate, &found[0], &division);
       doubted = any && tagc_search_doubts(search, candidate, &found[0].match);
+      first = candidate;
       best = candidate->cost;
       gap = gap_to(best, search->none);
       continue;
@@ -295,6 +297,7 @@ static bool choose(struct tagc_search *search, struct tagc_solution found[2])
     rivalled = examine(search, candidate, &found[1], &other) && other != division;
     if (rivalled) {
       unsigned sure = tagc_confidence(candidate->cost - best);
+      doubted |= tagc_search_is_close(first, candidate, sure);
       found[1].confidence = sure < 99 ? 100 - sure : 1;
       gap = candidate->cost - best < gap ? candidate->cost - best : gap;
     }
