@@ -299,8 +299,11 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
     slot->op = (enum tagc_op)s->op;
     slot->verdict = TAGC_REASON_warm_up;
   }
-  if (!tagc_split_sort(comm))
+  if (!tagc_split_sort(comm)) {
+    tagc_split_free(comm->slots, comm->slot_count);
+    comm->slot_count = 0;           /* nothing is voted on that other ranks have sorted otherwise */
     return tagc_no_memory("the parts of slots");
+  }
   if (count) {
     tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu reduce-scatters%s",
              (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), count,

@@ -4,11 +4,14 @@
 #include "layermap/text.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "env/log.h"
 
@@ -51,14 +54,34 @@ static char *read_all(FILE *file, size_t limit, size_t *bytes, struct tagc_compl
   }
 }
 
+static char *load(const char *path, int flags, size_t limit, size_t *bytes, struct tagc_complaint *complaint)
+{
+  struct stat status;
+  int file = open(path, O_RDONLY | O_CLOEXEC | flags);
+  FILE *stream = NULL;
+  if (file < 0 || fstat(file, &status) != 0)
+    complain_of_file(complaint, "cannot be opened: ", strerror(errno));
+  else if (flags & O_NONBLOCK && !S_ISREG(status.st_mode))
+    complain_of_file(complaint, "not a regular file", "");
+  else if (!(stream = fdopen(file, "r")))
+    complain_of_file(complaint, "cannot be opened: ", strerror(errno));
+  char *text = stream ? read_all(stream, limit, bytes, complaint) : NULL;
+  if (stream)
+    fclose(stream);
+  else if (file >= 0)
+    close(file);
+  return text;
+}
+
 char *tagc_text_load(const char *path, size_t limit, size_t *bytes, struct tagc_complaint *complaint)
 {
-  FILE *file = fopen(path, "re");
-  if (!file)
-    return complain_of_file(complaint, "cannot be opened: ", strerror(errno));
-  char *text = read_all(file, limit, bytes, complaint);
-  fclose(file);
-  return text;
+  return load(path, 0, limit, bytes, complaint);
+}
+
+/* A pipe would keep waiting who opens it already. */
+char *tagc_text_load_regular(const char *path, size_t limit, size_t *bytes, struct tagc_complaint *complaint)
+{
+  return load(path, O_NONBLOCK | O_NOCTTY, limit, bytes, complaint);
 }
 
 void tagc_text_begin(struct tagc_text *text, const char *bytes, size_t count, struct tagc_complaint *complaint)
