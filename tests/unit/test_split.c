@@ -247,7 +247,7 @@ static void play(struct world *w)
     struct rank *r = &w->ranks[rank];
     const struct tagc_ledger_row *row = tagc_ledger_row(r->comm->ledger, 0);
     r->compressed = row->compressed;
-    r->flushed = row->reasons[TAGC_REASON_flushed];
+    r->flushed = r->comm->ledger->reasons[TAGC_REASON_flushed];
     r->verdict = r->comm->slot_count ? r->comm->slots[0].verdict : TAGC_REASON_learning;
     r->in_two_levels = r->comm->scope.two_levels;
     if (r->comm->layers == &w->layers)
