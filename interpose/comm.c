@@ -449,7 +449,7 @@ void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)
   }
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
   row->calls++;
-  row->reasons[call->decision.reason]++;
+  comm->ledger->reasons[call->decision.reason]++;
   if (call->decision.action == TAGC_PASS) {
     const struct tagc_hosts hosts = tagc_levels_hosts(comm);
     const struct tagc_traffic plain = tagc_plain_traffic(call->count * type_size(call->type), &hosts);

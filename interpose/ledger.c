@@ -80,19 +80,25 @@ void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *f
   to->stats.unrecovered += from->stats.unrecovered;
   to->stats.nonfinite += from->stats.nonfinite;
   to->stats.overflowed += from->stats.overflowed;
-  for (int i = 0; i < TAGC_REASON_COUNT; i++)
-    to->reasons[i] += from->reasons[i];
 }
 
 bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count,
                            const struct tagc_layers *layers)
 {
+  const bool is_auto = tagc_options_auto(tagc_library_options());
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
-  if (!rows)
+  struct tagc_grounds *grounds = is_auto ? calloc(count ? count : 1, sizeof *grounds) : NULL;
+  if (!rows || (is_auto && !grounds)) {
+    free(rows);
+    free(grounds);
     return false;
+  }
   for (size_t i = 0; i < count; i++) {
     snprintf(rows[i].name, sizeof rows[i].name, "%s", layers ? layers->layers[i].name : slots[i].name);
-    rows[i].choice.candidate = -1;
+    if (is_auto) {
+      rows[i].grounds = &grounds[i];
+      grounds[i].choice.candidate = -1;
+    }
   }
   pthread_mutex_lock(&lock);        /* the report may be under way */
   for (size_t i = 0; i < ledger->row_count; i++) {
@@ -101,7 +107,9 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
       free(ledger->rows[i].parameters);
   }
   free(ledger->rows);
+  free(ledger->grounds);
   ledger->rows = rows;
+  ledger->grounds = grounds;
   ledger->row_count = count;
   *ledger->layers = '\0';
   if (layers)
