@@ -16,7 +16,7 @@ const char *tagc_layers_words(const struct tagc_layers *layers, char text[TAGC_L
     return text;
   }
   snprintf(text, TAGC_LAYERS_WORDS, "%s (%s, %u%%%s)%s%s", layers->what, sources[layers->source], layers->confidence,
-           layers->confidence < 50 ? ": ambiguous" : "", *layers->runner_up ? "; else " : "", layers->runner_up);
+           layers->confidence < TAGC_LAYERS_AMBIGUOUS ? ": ambiguous" : "", *layers->runner_up ? "; else " : "", layers->runner_up);
   return text;
 }
 

@@ -64,17 +64,12 @@ static bool cut(struct tagc_comm *comm, size_t i, const bool *is_selected)
   return true;
 }
 
-/* Where it is in doubt what lies where, parameters are as good as not known: who wants attention in full precision gets it. */
-static bool is_ambiguous(const struct tagc_layers *layers)
-{
-  return layers->source == TAGC_LAYER_ARITHMETIC && layers->confidence < TAGC_LAYERS_AMBIGUOUS;
-}
-
 static void warn_ambiguous(const struct tagc_comm *comm)
 {
   if (comm->rank == 0)
     tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside slots, and sizes alone do not "
-             "tell which lie where: slots pass where that counts; a map does (TAGC_LAYERMAP)", (unsigned long long)comm->ledger->number);
+             "tell which lie where: slots pass where that counts; a map with a line \"layout\" does (TAGC_LAYERMAP)",
+             (unsigned long long)comm->ledger->number);
 }
 
 bool tagc_split_sort(struct tagc_comm *comm)
@@ -86,7 +81,8 @@ bool tagc_split_sort(struct tagc_comm *comm)
     return true;
   for (size_t i = 0; i < count; i++)
     most = comm->layers->layers[i].count > most ? comm->layers->layers[i].count : most;
-  const bool ambiguous = is_ambiguous(comm->layers);
+  /* Where it is in doubt what lies where, parameters are as good as not known: who wants attention in full precision gets it. */
+  const bool ambiguous = comm->layers->confidence < TAGC_LAYERS_AMBIGUOUS;
   bool differs = false;
   bool *is_selected = calloc(most ? most : 1, sizeof *is_selected), good = is_selected;
   for (size_t i = 0; i < count && good; i++) {

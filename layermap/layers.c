@@ -4,13 +4,15 @@
 #include "layermap/layers.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "layermap/division.h"
 #include "layermap/match.h"
+#include "layermap/prior.h"
 #include "layermap/solve.h"
+#include "layermap/wording.h"
 
 /* What layers point to. */
 struct memory {
@@ -171,68 +173,96 @@ static enum tagc_found match(struct task *t, const struct tagc_model *model, uns
   return tagc_match_find(model, t->counts, t->count, t->nranks, t->element_bytes, layouts, found, t->pieces, why);
 }
 
-/* Of layouts that explain equally much, averages speak for fsdp2: see solve.c. */
-static enum tagc_found match_map(struct task *t, const struct tagc_model *map, char why[160])
+/* Slots that are whole blocks are seldom buckets, too. */
+enum { COST_BUCKETS = 8 * TAGC_BIT };
+
+/* One way to read the slots with a map. */
+struct reading {
+  struct tagc_match match;
+  size_t element_bytes;
+  unsigned cost;                    /* of the layout (prior.h), and of buckets */
+  uint64_t division;
+};
+
+/* The readings of a map that explain most. */
+struct readings {
+  struct reading all[TAGC_LAYOUTS + 1];
+  size_t count;
+};
+
+static enum tagc_found add_reading(struct task *t, const struct tagc_model *map, enum tagc_layout_kind layout, struct readings *readings)
 {
-  const unsigned all = (1u << TAGC_LAYOUTS) - 1;
-  struct tagc_match other;
-  enum tagc_found found = match(t, map, all, &t->match, why);
-  if (found == TAGC_FOUND_NONE && t->element_bytes == 4) {
+  struct reading r = {.element_bytes = t->element_bytes};
+  bool is_gathered = false;
+  enum tagc_found found = match(t, map, 1u << layout, &r.match, NULL);
+  if (found != TAGC_FOUND || (readings->count && r.match.explained < readings->all[0].match.explained))
+    return found;
+  if (!tagc_division_digest(TAGC_DIVISION_PARAMETERS, map, &r.match, t->pieces, t->count, t->nranks, r.element_bytes, &r.division))
+    return TAGC_FOUND_NO_MEMORY;
+  for (size_t i = 0; i < t->count; i++)
+    is_gathered |= t->slots[i].gathered;
+  r.cost = tagc_cost_layout(layout, t->slots[0].signature.op == 0, is_gathered);
+  r.cost += r.match.wrapping == TAGC_WRAP_BUCKETS ? COST_BUCKETS : 0;
+  if (readings->count && r.match.explained > readings->all[0].match.explained)
+    readings->count = 0;
+  readings->all[readings->count++] = r;
+  return TAGC_FOUND;
+}
+
+static enum tagc_found read_slots(struct task *t, const struct tagc_model *map, struct readings *readings)
+{
+  enum tagc_found found = TAGC_FOUND_NONE;
+  readings->count = 0;
+  for (int layout = 0; layout < TAGC_LAYOUTS && found != TAGC_FOUND_NO_MEMORY; layout++)
+    if (map->layout == TAGC_LAYOUTS || (int)map->layout == layout)
+      found = add_reading(t, map, (enum tagc_layout_kind)layout, readings);
+  if (found != TAGC_FOUND_NO_MEMORY && t->element_bytes == 4 && (map->layout == TAGC_LAYOUTS || map->layout == TAGC_LAYOUT_FSDP1_ALIGNED)) {
     /* Parameters of two bytes were aligned, their gradients are reduced with four. */
     t->element_bytes = 2;
-    found = match(t, map, 1u << TAGC_LAYOUT_FSDP1_ALIGNED, &t->match, NULL);
-    t->element_bytes = found == TAGC_FOUND ? 2 : 4;
+    found = add_reading(t, map, TAGC_LAYOUT_FSDP1_ALIGNED, readings);
+    t->element_bytes = 4;
   }
-  if (found != TAGC_FOUND || t->slots[0].signature.op == 0)
-    return found;
-  found = match(t, map, 1u << TAGC_LAYOUT_FSDP2, &other, NULL);
-  if (found == TAGC_FOUND && other.explained >= t->match.explained) {
-    t->match = other;
-    return found;
-  }
-  /* The pieces are those of the other one now. */
-  return found == TAGC_FOUND_NO_MEMORY ? found : match(t, map, 1u << t->match.layout, &other, NULL);
+  return found == TAGC_FOUND_NO_MEMORY ? found : readings->count ? TAGC_FOUND : TAGC_FOUND_NONE;
 }
 
-/* Appends to text, which has room for TAGC_LAYERS_WHAT bytes; what does not fit is cut. */
-__attribute__((format(printf, 2, 3))) static void append(char *text, const char *format, ...)
+/* The reading that is likeliest, and the next one that divides the slots otherwise (NULL: none). */
+static const struct reading *choose_reading(const struct readings *readings, const struct reading **rival)
 {
-  size_t used = strlen(text);
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text + used, TAGC_LAYERS_WHAT - used, format, arguments);
-  va_end(arguments);
-}
-
-static void describe(const struct tagc_solution *s, char text[TAGC_LAYERS_WHAT])
-{
-  const struct tagc_architecture *a = &s->architecture;
-  text[0] = '\0';
-  append(text, "%s, hidden %u, ", tagc_family_name(a->family), a->hidden);
-  if (a->experts)
-    append(text, "%u experts of %u, ", a->experts, a->expert_intermediate);
-  else
-    append(text, "intermediate %u, ", a->intermediate);
-  if (a->kv_heads && a->kv_heads != a->heads)
-    append(text, "%u/%u heads of %u, ", a->heads, a->kv_heads, a->head_dim);
-  else
-    append(text, "%u heads of %u, ", a->heads, a->head_dim);
-  append(text, "%u blocks, ", a->blocks);
-  if (!s->blocks_only && a->vocabulary)
-    append(text, "vocabulary %" PRIu64 "%s, ", a->vocabulary, a->tied ? " tied" : "");
-  append(text, "%s", tagc_layout_name(s->match.layout));
+  const struct reading *best = readings->all;
+  for (size_t i = 1; i < readings->count; i++)
+    best = readings->all[i].cost < best->cost ? &readings->all[i] : best;
+  *rival = NULL;
+  for (size_t i = 0; i < readings->count; i++)
+    if (readings->all[i].division != best->division && (!*rival || readings->all[i].cost < (*rival)->cost))
+      *rival = &readings->all[i];
+  return best;
 }
 
 static enum tagc_found take_map(struct task *t, const struct tagc_model *map, struct tagc_layers *layers, char why[160])
 {
-  enum tagc_found found = match_map(t, map, why);
+  const unsigned any = map->layout == TAGC_LAYOUTS ? (1u << TAGC_LAYOUTS) - 1 : 1u << map->layout;
+  const struct reading *rival;
+  struct readings readings;
+  enum tagc_found found = read_slots(t, map, &readings);
+  if (found == TAGC_FOUND_NONE)
+    return match(t, map, any, &t->match, why);
   if (found != TAGC_FOUND)
     return found;
-  why[0] = '\0';
+  const struct reading *best = choose_reading(&readings, &rival);
+  t->element_bytes = best->element_bytes;
+  found = match(t, map, 1u << best->match.layout, &t->match, NULL);
+  if (found != TAGC_FOUND)
+    return found;
   layers->source = TAGC_LAYER_MAP;
   layers->confidence = t->match.odd ? 75 : 100;
-  append(layers->what, "%s%sa map of %zu units, %s", map->family, *map->family ? ": " : "", map->place_count,
-         tagc_layout_name(t->match.layout));
+  snprintf(layers->what, sizeof layers->what, "%s%sa map of %zu units, %s", map->family, *map->family ? ": " : "", map->place_count,
+           tagc_layout_name(t->match.layout));
+  if (rival) {
+    unsigned sure = tagc_confidence(rival->cost - best->cost);
+    layers->confidence = sure < layers->confidence ? sure : layers->confidence;
+    snprintf(layers->runner_up, sizeof layers->runner_up, "%s%s, of which the sizes are the same: a line \"layout\" in the map tells",
+             tagc_layout_name(rival->match.layout), rival->element_bytes != best->element_bytes ? " of two-byte parameters" : "");
+  }
   return fill(t, map, layers) ? TAGC_FOUND : TAGC_FOUND_NO_MEMORY;
 }
 
@@ -249,9 +279,9 @@ static enum tagc_found take_solution(struct task *t, struct tagc_layers *layers)
     return found;
   layers->source = TAGC_LAYER_ARITHMETIC;
   layers->confidence = solutions[0].confidence;
-  describe(&solutions[0], layers->what);
+  tagc_solution_words(&solutions[0], layers->what);
   if (solutions[1].confidence)
-    describe(&solutions[1], layers->runner_up);
+    tagc_solution_difference(&solutions[0], &solutions[1], layers->runner_up);
   return fill(t, memory->model, layers) ? TAGC_FOUND : TAGC_FOUND_NO_MEMORY;
 }
 

@@ -34,8 +34,8 @@ struct tagc_layer {
 struct tagc_layers {
   enum tagc_layer_source source;
   unsigned confidence;              /* per cent; of the guess as a whole. Below 50: ambiguous, said so in logs and reports */
-  char what[TAGC_LAYERS_WHAT];                    /* "llama, hidden 4096, intermediate 11008, 32 heads of 128, 32 blocks, vocabulary 32000, fsdp2" */
-  char runner_up[TAGC_LAYERS_WHAT];               /* the next best guess that divides a slot otherwise; "": none */
+  char what[TAGC_LAYERS_WHAT];                    /* "llama, hidden 4096, intermediate 11008, 32 blocks, vocabulary 32000, fsdp2" */
+  char runner_up[TAGC_LAYERS_WHAT];               /* what the next best guess that divides a slot otherwise is; "": none */
   struct tagc_layer *layers;        /* one a slot */
   size_t count;
   void *memory;                     /* what they point to */

@@ -19,10 +19,6 @@
 
 #include "layermap/model.h"
 
-enum tagc_layout_kind {
-  TAGC_LAYOUT_FSDP1, TAGC_LAYOUT_FSDP1_ALIGNED, TAGC_LAYOUT_FSDP2, TAGC_LAYOUT_ZERO3, TAGC_LAYOUT_MEGATRON, TAGC_LAYOUTS
-};
-
 /* "fsdp1" and so on; and the other way round, TAGC_LAYOUTS for none. */
 const char *tagc_layout_name(enum tagc_layout_kind layout);
 enum tagc_layout_kind tagc_layout_find(const char *name);

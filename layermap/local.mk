@@ -2,6 +2,7 @@
 libtagc_a_SOURCES += \
   layermap/calls.c layermap/calls.h layermap/complaint.h \
   layermap/cycle.c layermap/cycle.h \
+  layermap/division.c layermap/division.h \
   layermap/evidence.c layermap/evidence.h \
   layermap/families.c layermap/families.h \
   layermap/glob.c layermap/glob.h \
@@ -20,7 +21,8 @@ libtagc_a_SOURCES += \
   layermap/shapes.c layermap/shapes.h \
   layermap/solve.c layermap/solve.h \
   layermap/text.c layermap/text.h \
-  layermap/units.c layermap/units.h
+  layermap/units.c layermap/units.h \
+  layermap/wording.c layermap/wording.h
 
 # What only tagc-map needs: models from files of others. Never in the library, which links nothing of that.
 if HAVE_JANSSON

@@ -107,7 +107,8 @@ static int check_cycle(const struct tagc_model *model, const struct tagc_call_li
     return 2;
   bool fits = layers->source == TAGC_LAYER_MAP;
   if (fits)
-    fprintf(file, "the map fits its %zu slots: %s\n", count, layers->what);
+    fprintf(file, "the map fits its %zu slots: %s, confidence %u%%%s%s%s\n", count, layers->what, layers->confidence,
+            layers->confidence < TAGC_LAYERS_AMBIGUOUS ? ", ambiguous" : "", *layers->runner_up ? "; or " : "", layers->runner_up);
   else
     fprintf(file, "the map does not fit its %zu slots: %s\n", count, why);
   bool told = tell_slots(file, model, slots, count, list->nranks, fits ? layers : NULL);

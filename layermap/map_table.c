@@ -228,7 +228,7 @@ bool tagc_map_tabulate_calls(struct tagc_map_table *table, const char *path, con
       snprintf(table->what, sizeof table->what, "no model is known that has slots of these sizes");
     else
       snprintf(table->what, sizeof table->what, "%s: confidence %u%%%s", table->layers->what, table->layers->confidence,
-               table->layers->confidence < 50 ? ", ambiguous" : "");
+               table->layers->confidence < TAGC_LAYERS_AMBIGUOUS ? ", ambiguous" : "");
     snprintf(table->runner_up, sizeof table->runner_up, "%s", table->layers->runner_up);
   }
   free(order);

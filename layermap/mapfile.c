@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "env/hash.h"
+#include "layermap/layout.h"
 #include "layermap/text.h"
 
 /* Slots of the table of names, a power of two; blocks are numbered up to the number of places. */
@@ -323,6 +324,20 @@ static bool read_family(struct reader *reader, struct tagc_word first)
          tagc_text_ended(text);
 }
 
+static bool read_layout(struct reader *reader, struct tagc_word first)
+{
+  struct tagc_text *text = &reader->text;
+  if (reader->units || reader->model->layout != TAGC_LAYOUTS)
+    return tagc_text_refuse(text, first, "is late, or there twice; expected is one layout before all units");
+  struct tagc_word word = tagc_text_word(text);
+  for (int layout = 0; layout < TAGC_LAYOUTS; layout++)
+    if (tagc_word_is(word, tagc_layout_name((enum tagc_layout_kind)layout))) {
+      reader->model->layout = (enum tagc_layout_kind)layout;
+      return tagc_text_ended(text);
+    }
+  return tagc_text_refuse(text, word, "is no layout; expected is fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron");
+}
+
 static bool read_lines(struct reader *reader)
 {
   struct tagc_text *text = &reader->text;
@@ -333,8 +348,9 @@ static bool read_lines(struct reader *reader)
     bool is_right = tagc_word_is(first, "parameter") ? read_parameter(reader, first)
                     : tagc_word_is(first, "unit")    ? end_unit(reader) && begin_unit(reader)
                     : tagc_word_is(first, "family")  ? read_family(reader, first)
+                    : tagc_word_is(first, "layout")  ? read_layout(reader, first)
                                                      : tagc_text_refuse(text, first, "is not understood; expected is \"unit\", "
-                                                                                     "\"parameter\" or \"family\"");
+                                                                                     "\"parameter\", \"family\" or \"layout\"");
     if (!is_right)
       return false;
   }

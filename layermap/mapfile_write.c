@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layermap/layout.h"
 #include "layermap/mapfile.h"
 
 /* So many bytes of a list of blocks are in one line, and in one part of it: ",16382-16382" with its end. */
@@ -150,6 +151,8 @@ bool tagc_mapfile_write(FILE *file, const struct tagc_model *model)
   fputs("tagc-map 1\n", file);
   if (model->family[0])
     fprintf(file, "family %s\n", model->family);
+  if (model->layout != TAGC_LAYOUTS)
+    fprintf(file, "layout %s\n", tagc_layout_name(model->layout));
   for (size_t begin = 0, end; begin < model->place_count; begin = end) {
     end = end_of_stretch(model, begin);
     if (model->places[begin].block >= 0) {

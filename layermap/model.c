@@ -8,7 +8,10 @@
 
 struct tagc_model *tagc_model_create(void)
 {
-  return calloc(1, sizeof(struct tagc_model));
+  struct tagc_model *model = calloc(1, sizeof *model);
+  if (model)
+    model->layout = TAGC_LAYOUTS;
+  return model;
 }
 
 void tagc_model_free(struct tagc_model *model)

@@ -27,6 +27,11 @@ enum tagc_kind {
   TAGC_KIND_EXPERT = 64
 };
 
+/* How a framework lays parameters out in the buffer of a call: see layout.h. */
+enum tagc_layout_kind {
+  TAGC_LAYOUT_FSDP1, TAGC_LAYOUT_FSDP1_ALIGNED, TAGC_LAYOUT_FSDP2, TAGC_LAYOUT_ZERO3, TAGC_LAYOUT_MEGATRON, TAGC_LAYOUTS
+};
+
 /* The longest names, with the byte that ends them. */
 enum { TAGC_PARAMETER_NAME = 64, TAGC_UNIT_NAME = 32 };
 
@@ -56,6 +61,7 @@ struct tagc_model_place {
 
 struct tagc_model {
   char family[16];                  /* "gpt2", "llama", ...; "" where it is not known, as in a map file without one */
+  enum tagc_layout_kind layout;     /* that its calls have; TAGC_LAYOUTS: not said */
   struct tagc_unit *units;          /* each of them once */
   size_t unit_count;
   struct tagc_model_place *places;  /* in forward order */
@@ -63,7 +69,7 @@ struct tagc_model {
   size_t parameter_count;           /* of all units */
 };
 
-/* An empty model; NULL without memory. */
+/* An empty model that says no layout; NULL without memory. */
 struct tagc_model *tagc_model_create(void);
 void tagc_model_free(struct tagc_model *model);
 

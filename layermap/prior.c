@@ -251,3 +251,29 @@ unsigned tagc_cost_positions(enum tagc_family family, uint64_t positions)
                 (family == TAGC_FAMILY_VIT && (positions == 197 || positions == 257));
   return is_own ? 0 : 8 + (unsigned)place;
 }
+
+/* What torch's fully_shard does is an average, of the older FSDP and of DeepSpeed a sum, and DeepSpeed gathers parameters by themselves:
+ * that tells between layouts of equal counts. */
+unsigned tagc_cost_layout(enum tagc_layout_kind layout, bool is_sum, bool is_gathered)
+{
+  switch (layout) {
+  case TAGC_LAYOUT_ZERO3:
+    return (is_gathered ? 42u : 0u) + (is_sum ? 0u : 28u);
+  case TAGC_LAYOUT_MEGATRON:
+    return is_gathered ? 0 : 42;
+  case TAGC_LAYOUT_FSDP2:
+    return is_sum ? 28 : 0;
+  default:
+    return (is_sum ? 0u : 28u) + (is_gathered ? 0u : 14u);
+  }
+}
+
+unsigned tagc_confidence(unsigned gap)
+{
+  unsigned halvings = gap / TAGC_DOUBT;
+  if (halvings >= 7)
+    return 99;
+  unsigned doubt = 200u >> halvings;   /* in halves of a per cent */
+  doubt -= doubt / 2 * (gap % TAGC_DOUBT) / TAGC_DOUBT;
+  return doubt <= 2 ? 99 : 100 - (doubt + 1) / 2;
+}

@@ -8,8 +8,14 @@
 #define LAYERMAP_PRIOR_H
 
 #include "layermap/families.h"
+#include "layermap/layout.h"
 
 enum { TAGC_BIT = 4, TAGC_COST_NEVER = 1 << 20 };
+/* Every so many quarters of a bit halve the doubt. */
+enum { TAGC_DOUBT = 3 * TAGC_BIT };
+
+/* How sure, per cent, is what costs that much less than all else? 0: not at all, 99: as good as certain. */
+unsigned tagc_confidence(unsigned gap);
 
 /* How the queries of a family relate to its stream. */
 enum tagc_attention {
@@ -65,6 +71,8 @@ unsigned tagc_cost_hidden(uint64_t hidden);
 unsigned tagc_cost_intermediate(uint64_t hidden, uint64_t intermediate, const struct tagc_prior *prior);
 unsigned tagc_cost_heads(const struct tagc_architecture *a, const struct tagc_prior *prior);
 unsigned tagc_cost_vocabulary(enum tagc_family family, uint64_t vocabulary);
+/* How unlikely a layout is, beside others of equal counts: the reductions are plain sums, the same counts are all-gathered, too. */
+unsigned tagc_cost_layout(enum tagc_layout_kind layout, bool is_sum, bool is_gathered);
 unsigned tagc_cost_positions(enum tagc_family family, uint64_t positions);
 
 /* Known vocabularies and numbers of positions, ended by 0. */

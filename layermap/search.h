@@ -74,8 +74,6 @@ void tagc_search_totals(struct tagc_search *search, const struct tagc_prior *pri
 void tagc_search_rank(struct tagc_search *search, const struct tagc_candidate *candidate);
 /* Does the candidate hold when its model is made? */
 bool tagc_search_holds(struct tagc_search *search, const struct tagc_candidate *candidate);
-/* How unlikely a layout is, beside others of equal counts. */
-unsigned tagc_layout_cost(const struct tagc_search *search, enum tagc_layout_kind layout, const struct tagc_architecture *a);
 void tagc_published_set(struct tagc_architecture *a, const struct tagc_published *known);
 /* Adds what explains the blocks of search->frame, in that layout. */
 void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout);

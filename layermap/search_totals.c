@@ -54,7 +54,7 @@ static void solve_blocks(struct total *t, unsigned cost)
     a->blocks = (uint32_t)blocks + dense;
     a->dense_blocks = dense;
     t->candidate.cost = COST_TOTALS + t->candidate.prior->cost + cost + tagc_cost_size(a->blocks);
-    t->candidate.cost += tagc_layout_cost(t->search, t->candidate.layout, a);
+    t->candidate.cost += tagc_cost_layout(t->candidate.layout, t->search->is_sum, t->search->is_gathered);
     /* Megatron's own models, or others in its buckets. */
     bool megatron = t->candidate.layout == TAGC_LAYOUT_MEGATRON && !t->candidate.prior->is_sparse;
     for (t->candidate.megatron = megatron;; t->candidate.megatron = false) {

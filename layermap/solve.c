@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layermap/division.h"
 #include "layermap/megatron.h"
 #include "layermap/search.h"
 
-/* Every so many quarters of a bit halve the doubt. */
-enum { DOUBT = 3 * TAGC_BIT };
 /* What costs less is taken without a look at what is less likely. */
 enum { ENOUGH = 20 * TAGC_BIT };
 
@@ -81,24 +80,6 @@ static bool read_families(struct tagc_family_shapes *all)
   return true;
 }
 
-/* What torch's fully_shard does is an average, of the older FSDP and of DeepSpeed a sum, and DeepSpeed gathers parameters by themselves:
- * that tells between layouts of equal counts. */
-unsigned tagc_layout_cost(const struct tagc_search *search, enum tagc_layout_kind layout, const struct tagc_architecture *a)
-{
-  /* But the trainer in examples/gpt, which learns bytes, averages shards of flat units. */
-  bool is_sum = search->is_sum || (a->family == TAGC_FAMILY_GPT2 && a->vocabulary == 256);
-  switch (layout) {
-  case TAGC_LAYOUT_ZERO3:
-    return (search->is_gathered ? 42u : 0u) + (search->is_sum ? 0u : 28u);
-  case TAGC_LAYOUT_MEGATRON:
-    return search->is_gathered ? 0 : 42;
-  case TAGC_LAYOUT_FSDP2:
-    return is_sum ? 28 : 0;
-  default:
-    return (is_sum ? 0u : 28u) + (search->is_gathered ? 0u : 14u);
-  }
-}
-
 void tagc_search_rank(struct tagc_search *search, const struct tagc_candidate *candidate)
 {
   size_t at = search->finalist_count;
@@ -151,7 +132,7 @@ static void complete(struct tagc_search *search)
     struct tagc_candidate *candidate = &search->candidates[i];
     const struct tagc_frame *frame = &candidate->frame;
     tagc_search_outside(search, candidate);
-    candidate->cost += tagc_layout_cost(search, candidate->layout, &candidate->architecture);
+    candidate->cost += tagc_cost_layout(candidate->layout, search->is_sum, search->is_gathered);
     candidate->cost += frame->period > 1 ? 8 : 0;
     candidate->cost += frame->group > 1 ? 16 + tagc_cost_bits(frame->group) : 0;
     tagc_search_rank(search, candidate);
@@ -190,7 +171,7 @@ static bool is_convincing(const struct tagc_search *search)
 {
   const struct tagc_candidate *best = search->finalists;
   return search->finalist_count && !best->odd && best->cost < ENOUGH &&
-         best->cost + 4 * DOUBT < search->none;
+         best->cost + 4 * TAGC_DOUBT < search->none;
 }
 
 /* Tries what is not cut at blocks at all: a layout that is good for one slot, or for buckets. */
@@ -242,68 +223,6 @@ struct tagc_model *tagc_solution_model(const struct tagc_solution *solution)
   return model;
 }
 
-/* -- how slots are divided --------------------------------------------------------------------------------------------------- */
-
-struct digest {
-  uint64_t hash;
-  const struct tagc_member *members;
-  uint32_t kinds;                   /* of the run that is being summed up; bias does not count */
-  uint64_t length;
-};
-
-static void mix(struct digest *digest, uint64_t word)
-{
-  digest->hash = (digest->hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-  digest->hash ^= digest->hash >> 29;
-}
-
-static bool visit(const struct tagc_segment *segment, void *data)
-{
-  struct digest *digest = data;
-  if (segment->member < 0)
-    return true;
-  uint32_t kinds = digest->members[segment->member].parameter->kinds;
-  if (kinds != digest->kinds) {
-    mix(digest, (uint64_t)digest->kinds << 56 ^ digest->length);
-    digest->kinds = kinds;
-    digest->length = 0;
-  }
-  digest->length += segment->length;
-  return true;
-}
-
-/* A number that is the same for models that divide the slots into the same kinds. False: without memory. */
-static bool digest_slots(const struct tagc_model *model, const struct tagc_match *match, const struct tagc_piece *pieces, size_t count,
-                         int nranks, uint64_t *division)
-{
-  struct digest digest = {.hash = 1};
-  struct tagc_member *members = NULL;
-  for (size_t i = 0; i < count; i++) {
-    mix(&digest, i);
-    if (!pieces[i].keep || (i && pieces[i].count == pieces[i - 1].count && pieces[i].keep == pieces[i - 1].keep && !pieces[i].to &&
-                            model->places[pieces[i].first].unit == model->places[pieces[i - 1].first].unit))
-      continue;
-    size_t needed = tagc_piece_members(model, &pieces[i], NULL);
-    struct tagc_member *room = realloc(members, (needed + 1) * sizeof *members);
-    if (!room) {
-      free(members);
-      return false;
-    }
-    digest.members = members = room;
-    tagc_piece_members(model, &pieces[i], members);
-    for (int shard = 0; shard < nranks; shard++)
-      if (!tagc_layout_is_uniform(match->layout) || shard == 0 || shard == nranks - 1) {
-        tagc_layout_walk(match->layout, members, needed, nranks, 4, shard, visit, &digest);
-        mix(&digest, (uint64_t)digest.kinds << 56 ^ digest.length);
-        digest.kinds = 0;
-        digest.length = 0;
-      }
-  }
-  free(members);
-  *division = digest.hash;
-  return true;
-}
-
 /* The model of a candidate, if it holds when it is made: then its match, and the pieces of the slots. */
 static struct tagc_model *check(struct tagc_search *search, const struct tagc_candidate *candidate, struct tagc_solution *solution)
 {
@@ -338,20 +257,10 @@ static bool examine(struct tagc_search *search, const struct tagc_candidate *can
 {
   struct tagc_model *model = check(search, candidate, solution);
   if (model)
-    search->no_memory |= !digest_slots(model, &solution->match, search->pieces, search->count, (int)search->nranks, division);
+    search->no_memory |= !tagc_division_digest(TAGC_DIVISION_KINDS, model, &solution->match, search->pieces, search->count,
+                                                   (int)search->nranks, 4, division);
   tagc_model_free(model);
   return model != NULL;
-}
-
-/* How sure is what costs that much less than all else? */
-static unsigned confidence(unsigned gap)
-{
-  unsigned halvings = gap / DOUBT;
-  if (halvings >= 7)
-    return 99;
-  unsigned doubt = 200u >> halvings;   /* in halves of a per cent */
-  doubt -= doubt / 2 * (gap % DOUBT) / DOUBT;
-  return doubt <= 2 ? 99 : 100 - (doubt + 1) / 2;
 }
 
 static unsigned gap_to(unsigned cost, unsigned other)
@@ -367,7 +276,7 @@ static bool choose(struct tagc_search *search, struct tagc_solution found[2])
   bool any = false, rivalled = false;
   for (size_t i = 0; i < search->finalist_count && !rivalled; i++) {
     const struct tagc_candidate *candidate = &search->finalists[i];
-    if (any && candidate->cost > best + 8 * DOUBT)
+    if (any && candidate->cost > best + 8 * TAGC_DOUBT)
       break;
     if (!any) {
       any = examine(search, candidate, &found[0], &division);
@@ -377,13 +286,13 @@ static bool choose(struct tagc_search *search, struct tagc_solution found[2])
     }
     rivalled = examine(search, candidate, &found[1], &other) && other != division;
     if (rivalled) {
-      unsigned sure = confidence(candidate->cost - best);
+      unsigned sure = tagc_confidence(candidate->cost - best);
       found[1].confidence = sure < 99 ? 100 - sure : 1;
       gap = candidate->cost - best < gap ? candidate->cost - best : gap;
     }
   }
   /* A slot that nothing explains makes all the rest doubtful. */
-  found[0].confidence = any ? confidence(gap) : 0;
+  found[0].confidence = any ? tagc_confidence(gap) : 0;
   if (found[0].match.odd)
     found[0].confidence = found[0].confidence * (found[0].blocks_only ? 2 : 3) / 4;
   return any;

@@ -15,8 +15,8 @@
 #include "layermap/text.h"
 
 static const char usage[] =
-  "usage: tagc-map from-config [-o FILE] CONFIG.JSON\n"
-  "       tagc-map from-safetensors [-o FILE] FILE...\n"
+  "usage: tagc-map from-config [-o FILE] [--layout LAYOUT] CONFIG.JSON\n"
+  "       tagc-map from-safetensors [-o FILE] [--layout LAYOUT] FILE...\n"
   "       tagc-map show [--ranks N] [--layout LAYOUT] [--svg FILE] MAP | CALLS\n"
   "       tagc-map check MAP CALLS\n"
   "Tells libtagc-preload which layers of a model its calls carry, and shows what it is told.\n"
@@ -28,7 +28,8 @@ static const char usage[] =
   "\n"
   "  -o, --output FILE  write the map there, not to the standard output\n"
   "  --ranks N          of show, for a map: so many ranks share the buffers (1)\n"
-  "  --layout LAYOUT    of show, for a map: fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron (fsdp1)\n"
+  "  --layout LAYOUT    fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron: written into the map; of show, for a map: drawn as that\n"
+  "                     (what the map says, else fsdp1)\n"
   "  --svg FILE         of show: draw what lies where in the buffers, too\n"
   "  --help, --version\n"
   "\n"
@@ -39,7 +40,7 @@ enum { FITS, DIFFERS, TROUBLE };
 
 struct request {
   const char *command, *output, *svg;
-  enum tagc_layout_kind layout;
+  enum tagc_layout_kind layout;     /* TAGC_LAYOUTS: none was given */
   int nranks;
   bool for_map;                     /* an option of maps was given */
   char **files;
@@ -119,6 +120,7 @@ static int make(const struct request *request, struct tagc_model *model, const s
     fprintf(stderr, "tagc-map: %s (line %u, column %u)\n", complaint->text, complaint->line, complaint->column);
     return TROUBLE;
   }
+  model->layout = request->layout;
   int status = write_map(request, model);
   tagc_model_free(model);
   return status;
@@ -156,7 +158,10 @@ static int show_tables(const struct request *request, struct tagc_map_table *tab
 static int show_model(const struct request *request, const struct tagc_model *model)
 {
   struct tagc_map_table table;
-  if (!tagc_map_tabulate_model(&table, request->files[0], model, request->layout, request->nranks))
+  enum tagc_layout_kind layout = request->layout != TAGC_LAYOUTS ? request->layout
+                                 : model->layout != TAGC_LAYOUTS ? model->layout
+                                                                 : TAGC_LAYOUT_FSDP1;
+  if (!tagc_map_tabulate_model(&table, request->files[0], model, layout, request->nranks))
     return refuse("no memory", "");
   int status = show_tables(request, &table, 1);
   tagc_map_table_free(&table);
@@ -245,7 +250,7 @@ static const struct command {
   int (*run)(const struct request *request);
   const char *options;              /* that it takes */
 } commands[] = {
-  {"from-config", from_config, "o"}, {"from-safetensors", from_safetensors, "o"}, {"show", show, "rls"}, {"check", check, ""},
+  {"from-config", from_config, "ol"}, {"from-safetensors", from_safetensors, "ol"}, {"show", show, "rls"}, {"check", check, ""},
 };
 
 static bool read_ranks(const char *text, int *nranks)
@@ -294,7 +299,7 @@ static int run(int argc, char **argv)
     {"svg", required_argument, NULL, 's'},    {"help", no_argument, NULL, 'h'},        {"version", no_argument, NULL, 'v'},
     {0},
   };
-  struct request request = {.layout = TAGC_LAYOUT_FSDP1, .nranks = 1};
+  struct request request = {.layout = TAGC_LAYOUTS, .nranks = 1};
   char given[8] = "";
   for (int option; (option = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {
     int status = take_option(&request, option);

@@ -88,8 +88,12 @@ float *fsdp_full_grads(struct fsdp *f, size_t unit, bool clear)
 void fsdp_reduce(struct fsdp *f, size_t unit)
 {
   const struct fsdp_unit *u = &f->units[unit];
+  size_t count = u->shard * (size_t)f->nranks;
+  const float share = 1.0f / (float)f->nranks;
+  for (size_t i = 0; i < count; i++)
+    u->full_grads[i] *= share;
   double start = fsdp_clock();
-  check(f, ncclReduceScatter(u->full_grads, u->grads, u->shard, ncclFloat, ncclAvg, f->comm, NULL),
+  check(f, ncclReduceScatter(u->full_grads, u->grads, u->shard, ncclFloat, ncclSum, f->comm, NULL),
         "ncclReduceScatter");
   f->reduce_scatter_s += fsdp_clock() - start;
 }

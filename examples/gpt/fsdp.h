@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Fully sharded data parallelism (Zhao et al. 2023; ZeRO-3): every rank owns one shard of each unit's flat parameters
  * and gradients. A unit's parameters are gathered just before they are used, into a buffer that the next unit reuses;
- * its gradient is averaged over the ranks and only the own shard is kept.
+ * its gradient is averaged over the ranks, divided by their number and then summed, and only the own shard is kept.
  *
  * A unit is padded with zeros to a multiple of the ranks. All memory is host memory: this program is for an NCCL that
  * works on it, and calls have finished when they return. Any NCCL error ends the process.
@@ -40,7 +40,7 @@ void fsdp_destroy(struct fsdp *f);
 const float *fsdp_gather(struct fsdp *f, size_t unit);
 /* Where the backward pass of a unit adds its gradient; cleared first if `clear`. Valid until its fsdp_reduce(). */
 float *fsdp_full_grads(struct fsdp *f, size_t unit, bool clear);
-/* Averages the unit's unsharded gradients over the ranks into units[unit].grads. */
+/* Averages the unit's unsharded gradients over the ranks into units[unit].grads. Uses up fsdp_full_grads(). */
 void fsdp_reduce(struct fsdp *f, size_t unit);
 /* Sums a few values over the ranks, in place. */
 void fsdp_sum(struct fsdp *f, float *values, size_t count);

@@ -102,16 +102,45 @@ static void test_names(void)
     named(layers, -1, cases[i].last);
     ok(sizes_hold(layers, 8), "  all slots are as large as their members");
     tagc_layers_free(layers);
-    /* The same with a map: nothing is guessed. */
+    /* With a map the layout is guessed at most, by what is reduced and gathered; where the map says it, nothing is. */
     layers = infer(8, model);
-    ok(layers && layers->source == TAGC_LAYER_MAP && layers->confidence == 100 && !*why && sizes_hold(layers, 8), "  with a map: %s",
-       layers->what);
+    ok(layers && layers->source == TAGC_LAYER_MAP && layers->confidence >= (*layers->runner_up ? 79 : 100) && !*why && sizes_hold(layers, 8),
+       "  with a map: %s (%u%%), else %s", layers->what, layers->confidence, layers->runner_up);
+    tagc_layers_free(layers);
+    model->layout = cases[i].layout;
+    layers = infer(8, model);
+    ok(layers && layers->source == TAGC_LAYER_MAP && layers->confidence == 100 && !*layers->runner_up && !*why && sizes_hold(layers, 8),
+       "  with one that says the layout: %s", layers->what);
     named(layers, 0, cases[i].first);
     named(layers, 1, cases[i].second);
     named(layers, -1, cases[i].last);
     tagc_layers_free(layers);
     tagc_model_free(model);
   }
+}
+
+/* What counts do not tell is not said. */
+static void test_words(void)
+{
+  static const struct {
+    const char *model;
+    const char *heads;              /* what is said between the width of the MLP and the blocks */
+  } cases[] = {
+    {"gpt2", "intermediate 3072, 12 blocks"}, {"llama-2-7b", "intermediate 11008, 32 blocks"},
+    {"llama-3-8b", ", 4 query heads a key head, 32 blocks"}, {"qwen3-8b", ", 32/8 heads of 128, 36 blocks"},
+    {"gemma-2-9b", ", queries 4096 wide, 2 query heads a key head, 42 blocks"},
+    {"deepseek-v3", ", latent attention of rank 512, 61 blocks"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tagc_model_free(make(cases[i].model, WRAP_ROOT, TAGC_LAYOUT_FSDP2, 8));
+    struct tagc_layers *layers = infer(8, NULL);
+    ok(layers && strstr(layers->what, cases[i].heads), "%s: %s", cases[i].model, layers->what);
+    tagc_layers_free(layers);
+  }
+  tagc_model_free(make("llama-3-8b", WRAP_ROOT, TAGC_LAYOUT_FSDP2, 8));
+  struct tagc_layers *layers = infer(8, NULL);
+  ok(layers && !strcmp(layers->runner_up, "the same but fsdp1"), "the runner-up is told by what differs: %s", layers->runner_up);
+  tagc_layers_free(layers);
 }
 
 static void test_whole(void)
@@ -133,8 +162,8 @@ static void test_members(void)
   ok(first->members == later->members && first->count == 9 && later->block_offset == 6, "blocks that are alike share their members");
   ok(!strcmp(tagc_layer_member_name(later, 0, text, sizeof text), "block.6.attn.q.weight"), "a member of block 6: %s", text);
   ok(!strcmp(tagc_layer_member_name(forward(layers, 0), 0, text, sizeof text), "embed.weight"), "a member of the root: %s", text);
-  ok(first->layout == TAGC_LAYOUT_FSDP2 && !strcmp(layers->what, "llama, hidden 4096, intermediate 14336, 32/8 heads of 128, 32 blocks, "
-                                                                  "vocabulary 128256, fsdp2"), "what it is: %s", layers->what);
+  ok(first->layout == TAGC_LAYOUT_FSDP2 && !strcmp(layers->what, "llama, hidden 4096, intermediate 14336, 4 query heads a key head, "
+                                                                  "32 blocks, vocabulary 128256, fsdp2"), "what it is: %s", layers->what);
   tagc_layers_free(layers);
   tagc_model_free(model);
 
@@ -159,7 +188,7 @@ static void test_trainer(void)
       struct tagc_slot_info *info = &slots.infos[slots.count - 1 - i];
       *info = (struct tagc_slot_info){.unit = (uint32_t)i, .gathered = true};
       info->signature = (struct tagc_signature){.count = (units[i].count + nranks - 1) / nranks, .collective = TAGC_REDUCE_SCATTER,
-                                                .dtype = 7, .op = 1, .is_float = true};
+                                                .dtype = 7, .op = 0, .is_float = true};
     }
     struct tagc_layers *layers = infer((int)nranks, NULL);
     bool right = layers->source == TAGC_LAYER_ARITHMETIC && layers->confidence >= 50 && sizes_hold(layers, (int)nranks);
@@ -237,6 +266,61 @@ static void test_maps_that_do_not_fit(void)
   tagc_model_free(model);
 }
 
+/* Maps of which the sizes are the same in several layouts. */
+static void test_layouts(void)
+{
+  struct tagc_model *map = make("llama-3-8b", WRAP_ROOT, TAGC_LAYOUT_FSDP1, 8);
+  for (uint8_t op = 0; op < 2; op++) {
+    for (size_t i = 0; i < slots.count; i++)
+      slots.infos[i].signature.op = op;
+    struct tagc_layers *layers = infer(8, map);
+    const char *other = op ? "fsdp1, " : "fsdp2, ";
+    ok(layers->confidence == 79 && layers->layers[0].layout == (op ? TAGC_LAYOUT_FSDP2 : TAGC_LAYOUT_FSDP1) &&
+       !strncmp(layers->runner_up, other, strlen(other)), "%s speak for %s (%u%%); or %s", op ? "averages" : "sums", layers->what,
+       layers->confidence, layers->runner_up);
+    tagc_layers_free(layers);
+    for (map->layout = TAGC_LAYOUT_FSDP1; map->layout <= TAGC_LAYOUT_FSDP2; map->layout += TAGC_LAYOUT_FSDP2 - TAGC_LAYOUT_FSDP1) {
+      layers = infer(8, map);
+      ok(layers->confidence == 100 && layers->layers[0].layout == map->layout && !*layers->runner_up, "  but not against a map that says %s",
+         tagc_layout_name(map->layout));
+      tagc_layers_free(layers);
+    }
+    map->layout = TAGC_LAYOUTS;
+  }
+  /* Over one rank all of them are the same. */
+  tagc_model_free(map);
+  map = make("qwen3-8b", WRAP_APART, TAGC_LAYOUT_FSDP2, 1);
+  struct tagc_layers *layers = infer(1, map);
+  ok(layers->source == TAGC_LAYER_MAP && layers->confidence == 100 && !*layers->runner_up, "one rank has one division: %s (%u%%) %s",
+     layers->what, layers->confidence, layers->runner_up);
+  tagc_layers_free(layers);
+  tagc_model_free(map);
+  /* The norm before the first block, in the root with the final one, is as large as that: all slots could be Megatron's buckets. */
+  map = make("gpt2", WRAP_ROOT, TAGC_LAYOUT_FSDP2, 1);
+  layers = infer(1, map);
+  ok(layers->layers[0].layout == TAGC_LAYOUT_FSDP2 && layers->confidence >= 79, "blocks are rather blocks than buckets: %s (%u%%); or %s",
+     layers->what, layers->confidence, layers->runner_up);
+  tagc_layers_free(layers);
+  tagc_model_free(map);
+
+  map = tagc_model_create();
+  tagc_model_add_unit(map, "block");
+  tagc_model_add_parameter(map, "attn.q.weight", TAGC_KIND_ATTN, 5, 1);
+  tagc_model_add_parameter(map, "mlp.up.weight", TAGC_KIND_MLP, 3, 1);
+  for (int32_t i = 0; i < 3; i++)
+    tagc_model_add_place(map, 0, i);
+  make_slots(&slots, map, WRAP_NO_ROOT, TAGC_LAYOUT_FSDP1, 12);
+  layers = infer(12, map);
+  ok(layers->source == TAGC_LAYER_MAP && layers->confidence < TAGC_LAYERS_AMBIGUOUS && !strncmp(layers->runner_up, "fsdp1_aligned, ", 15),
+     "nothing tells whether parameters are aligned: %s (%u%%); or %s", layers->what, layers->confidence, layers->runner_up);
+  tagc_layers_free(layers);
+  map->layout = TAGC_LAYOUT_ZERO3;
+  layers = infer(12, map);
+  ok(layers->source != TAGC_LAYER_MAP && strstr(why, "in zero3 over 12 ranks"), "a map with a layout that does not fit does not fit: %s", why);
+  tagc_layers_free(layers);
+  tagc_model_free(map);
+}
+
 /* Without memory there are no layers: never others than the ranks with memory have. */
 static void test_memory(void)
 {
@@ -263,11 +347,13 @@ static void test_memory(void)
 int main(void)
 {
   test_names();
+  test_words();
   test_whole();
   test_members();
   test_trainer();
   test_odd();
   test_maps_that_do_not_fit();
+  test_layouts();
   test_memory();
   return tap_done();
 }

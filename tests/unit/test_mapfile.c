@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "layermap/layout.h"
 #include "layermap/mapfile.h"
 #include "tests/unit/tap.h"
 
@@ -39,7 +40,7 @@ static bool same_unit(const struct tagc_unit *a, const struct tagc_unit *b)
 /* Do they have the same units at the same places? */
 static bool same_model(const struct tagc_model *a, const struct tagc_model *b)
 {
-  if (strcmp(a->family, b->family) != 0 || a->place_count != b->place_count)
+  if (strcmp(a->family, b->family) != 0 || a->layout != b->layout || a->place_count != b->place_count)
     return false;
   for (size_t i = 0; i < a->place_count; i++)
     if (a->places[i].block != b->places[i].block || !same_unit(&a->units[a->places[i].unit], &b->units[b->places[i].unit]))
@@ -99,6 +100,17 @@ static void test_reading(void)
   ok(model->units[2].parameters[0].rows == 3 && model->units[2].parameters[0].columns == 120, "of more dimensions two are left");
   comes_back(model, 5, "it");
   tagc_model_free(model);
+  model = parse("tagc-map 1\nunit a\nparameter w 2\n", &complaint);
+  ok(model && model->layout == TAGC_LAYOUTS, "a map need not say its layout");
+  tagc_model_free(model);
+  for (int layout = 0; layout < TAGC_LAYOUTS; layout++) {
+    char text[100];
+    snprintf(text, sizeof text, "tagc-map 1\nlayout %s\nunit a\nparameter w 2\n", tagc_layout_name((enum tagc_layout_kind)layout));
+    model = parse(text, &complaint);
+    ok(model && (int)model->layout == layout, "one that does: %s", tagc_layout_name((enum tagc_layout_kind)layout));
+    comes_back(model, 1, "it");
+    tagc_model_free(model);
+  }
   tagc_model_free(parse("tagc-map 1\nunit a\nparameter w 281474976710656", &complaint));
   ok(!complaint.text[0], "2^48 elements are allowed");
 }
@@ -110,7 +122,12 @@ static void test_refusals(void)
   refuses("tagc-calls 1\n", 1, 1, "\"tagc-calls\" does not begin such a file");
   refuses("tagc-map 2\n", 1, 10, "no version that is known");
   refuses("tagc-map 1\n", 1, 1, "there is no unit");
-  refuses("tagc-map 1\nunits a\n", 2, 1, "\"units\" is not understood; expected is \"unit\", \"parameter\" or \"family\"");
+  refuses("tagc-map 1\nunits a\n", 2, 1, "\"units\" is not understood; expected is \"unit\", \"parameter\", \"family\" or \"layout\"");
+  refuses("tagc-map 1\nlayout\n", 2, 7, "nothing is no layout; expected is fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron");
+  refuses("tagc-map 1\nlayout ddp\n", 2, 8, "\"ddp\" is no layout");
+  refuses("tagc-map 1\nlayout fsdp1 fsdp2\n", 2, 14, "\"fsdp2\" is one too many");
+  refuses("tagc-map 1\nlayout fsdp2\nlayout fsdp2\n", 3, 1, "expected is one layout before all units");
+  refuses(ONE "layout fsdp1\n", 4, 1, "expected is one layout before all units");
   refuses("tagc-map 1\nfamily\n", 2, 7, "nothing is no name of a family");
   refuses("tagc-map 1\nfamily a-very-long-name\n", 2, 8, "too long for the name of a family; expected are at most 15");
   refuses("tagc-map 1\nfamily a\nfamily b\n", 3, 1, "expected is one family before all units");

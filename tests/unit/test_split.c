@@ -234,7 +234,7 @@ static void play(struct world *w)
   w->n = w->packed ? map.selected : map.n;
   w->layer = (struct tagc_layer){.name = "block.0", .members = w->packed ? &all_mlp : members, .count = w->packed ? 1 : MEMBERS,
                                  .layout = c->layout, .element_bytes = tagc_dtype_size(c->dtype)};
-  w->layers = (struct tagc_layers){.layers = &w->layer, .count = 1};
+  w->layers = (struct tagc_layers){.layers = &w->layer, .count = 1, .confidence = 100};
   if (ncclCommInitAll(w->handles, c->nranks, NULL) != ncclSuccess)
     exit(1);
   for (int rank = 0; rank < c->nranks; rank++)

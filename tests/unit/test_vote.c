@@ -426,7 +426,7 @@ static const struct tagc_parameter parameters[] = {{.name = "norm.weight", .kind
                                                    {.name = "mlp.weight", .kinds = TAGC_KIND_MLP, .rows = N / 5 * 4, .columns = RANKS}};
 static const struct tagc_member members[] = {{&parameters[0], 0}, {&parameters[1], 0}};
 static struct tagc_layer layer = {.name = "block.0", .members = members, .count = 2, .layout = TAGC_LAYOUT_ZERO3, .element_bytes = 4};
-static struct tagc_layers known = {.layers = &layer, .count = 1};
+static struct tagc_layers known = {.layers = &layer, .count = 1, .confidence = 100};
 
 static void parts(void)
 {
@@ -446,15 +446,15 @@ static void parts(void)
   ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_layers), "the other rank selects something else: plain");
   tear_down();
 
-  for (known.confidence = TAGC_LAYERS_AMBIGUOUS - 1; known.confidence <= TAGC_LAYERS_AMBIGUOUS; known.confidence++) {
-    known.source = TAGC_LAYER_ARITHMETIC;
+  for (int i = 0; i < 4; i++) {
+    const bool sure = i % 2;
+    known.source = i / 2 ? TAGC_LAYER_MAP : TAGC_LAYER_ARITHMETIC;
+    known.confidence = TAGC_LAYERS_AMBIGUOUS - !sure;
     set_up();
-    const bool sure = known.confidence == TAGC_LAYERS_AMBIGUOUS;
     ok(calls(VOTE) == ncclSuccess && (sure ? slot()->verdict == TAGC_REASON_compressed : is_plain(TAGC_REASON_unselected)),
-       "sizes tell with a confidence of %u%% what lies where: %s", known.confidence, sure ? "compressed" : "plain");
+       "%s tell with a confidence of %u%% what lies where: %s", i / 2 ? "sizes and a map" : "sizes", known.confidence, sure ? "compressed" : "plain");
     tear_down();
   }
-  known.source = TAGC_LAYER_MAP;
 
   set_up();
   device.copy = copy_late;
