@@ -282,7 +282,9 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
   comm->cycle_began_ms = 0;
   if (!infer_layers(comm, infos, count))
     return tagc_no_memory("the layers of slots");
-  if (!tagc_ledger_set_slots(comm->ledger, infos, count, comm->layers))
+  if (!count)
+    tagc_ledger_end_slots(comm->ledger);
+  else if (!tagc_ledger_set_slots(comm->ledger, infos, count, comm->layers))
     return tagc_no_memory("the slots of a cycle");
   comm->slots = calloc(count ? count : 1, sizeof *comm->slots);
   if (!comm->slots)

@@ -31,6 +31,7 @@ struct tagc_grounds {
 /* One slot, or everything that has none. Traffic is that of this rank (kernels/cost.h). */
 struct tagc_ledger_row {
   char name[TAGC_UNIT_NAME];
+  uint64_t shard;                   /* elements of one */
   struct tagc_range home;           /* where its gradients lie in registered memory, if they always lie there; number 0: unknown */
   const char *codec;                /* of the vote; NULL: none */
   uint64_t calls, compressed;
@@ -84,7 +85,11 @@ static inline void tagc_traffic_add(struct tagc_traffic *to, const struct tagc_t
  * (TAGC_REPORT). Never freed. */
 struct tagc_ledger *tagc_ledger_create(int rank, int nranks);
 
-/* Gives the ledger rows for the slots of a new lock, with the names that their layers have (NULL: by their position); what the old ones counted moves into `rest`. False without memory. */
+/* The slots are known no more. Their rows stay for the report, until there are others. */
+void tagc_ledger_end_slots(struct tagc_ledger *ledger);
+
+/* Gives the ledger rows for the slots of a new lock, with the names that their layers have (NULL: by their position); what the old ones counted stays where all of them are the same,
+ * and else moves into `rest`. False without memory. */
 bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count,
                            const struct tagc_layers *layers);
 
