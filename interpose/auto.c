@@ -17,6 +17,12 @@ enum { FINDING_ERROR, FINDING_ENCODE, FINDING_DECODE, FINDING_CALL, FINDING_WORD
 enum { SLOT_SEEN, SLOT_UNDISTURBED, SLOT_BARRED, SLOT_DENSITY, SLOT_KURTOSIS, SLOT_FINDINGS,
        SLOT_COPY = SLOT_FINDINGS + FINDING_WORDS * TAGC_CANDIDATES, SLOT_WORDS };
 
+/* Of a slot. */
+static struct tagc_survey *survey_of(const struct tagc_comm *comm, size_t i)
+{
+  return &tagc_ledger_row(comm->ledger, (int)i)->grounds->survey;
+}
+
 size_t tagc_auto_words(const struct tagc_comm *comm)
 {
   size_t words = COMM_WORDS + SLOT_WORDS * comm->slot_count;
@@ -47,7 +53,7 @@ void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, 
   for (size_t i = 0; i < comm->slot_count; i++) {
     int64_t *word = words + COMM_WORDS + SLOT_WORDS * i;
     const struct tagc_slot *slot = &comm->slots[i];
-    const struct tagc_survey *survey = &slot->survey;
+    const struct tagc_survey *survey = survey_of(comm, i);
     word[SLOT_SEEN] = slot->seen;
     word[SLOT_UNDISTURBED] = slot->seen && !survey->exceptions;
     word[SLOT_BARRED] = -(int64_t)slot->barred;   /* where ranks differ, all have one of their reasons */
@@ -90,7 +96,7 @@ bool tagc_auto_hear(struct tagc_comm *comm, const int64_t *words)
   for (size_t i = 0; i < comm->slot_count; i++) {
     const int64_t *word = words + COMM_WORDS + SLOT_WORDS * i;
     struct tagc_slot *slot = &comm->slots[i];
-    struct tagc_survey *survey = &slot->survey;
+    struct tagc_survey *survey = survey_of(comm, i);
     slot->seen = word[SLOT_SEEN];
     slot->barred = (enum tagc_reason)-word[SLOT_BARRED];
     survey->density = largest(word[SLOT_DENSITY]);
@@ -256,7 +262,7 @@ void tagc_auto_look(const struct tagc_call *call)
     tagc_comm_bar(comm, call, TAGC_REASON_device);
   if (seen && call->lock_number == comm->lock_number) {
     comm->slots[call->slot].seen = true;
-    comm->slots[call->slot].survey = survey;
+    *survey_of(comm, (size_t)call->slot) = survey;
   }
   pthread_mutex_unlock(&comm->lock);
 }

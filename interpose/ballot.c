@@ -155,20 +155,19 @@ static enum tagc_reason choose(struct tagc_comm *comm, size_t i, const struct ta
 {
   struct tagc_slot *slot = &comm->slots[i];
   struct tagc_candidate candidates[TAGC_CANDIDATES];
-  struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
-  if (!tagc_options_auto(question->options))
+  struct tagc_grounds *grounds = tagc_ledger_row(comm->ledger, (int)i)->grounds;
+  if (!grounds)
     return slot->barred;
-  row->survey = slot->survey;
-  row->choice = slot->barred != TAGC_REASON_compressed
-                  ? (struct tagc_choice){.reason = slot->barred, .candidate = -1}
-                  : tagc_choose(question, slot->seen ? &slot->survey : NULL, wire);
+  struct tagc_choice *choice = &grounds->choice;
+  *choice = slot->barred != TAGC_REASON_compressed ? (struct tagc_choice){.reason = slot->barred, .candidate = -1}
+                                                   : tagc_choose(question, slot->seen ? &grounds->survey : NULL, wire);
   slot->codec = NULL;
-  if (row->choice.candidate >= 0) {
+  if (choice->candidate >= 0) {
     tagc_choose_candidates(tagc_library_options(), candidates);
-    slot->codec = candidates[row->choice.candidate].codec;
-    slot->shape.keep_ppm = row->choice.keep_ppm;
+    slot->codec = candidates[choice->candidate].codec;
+    slot->shape.keep_ppm = choice->keep_ppm;
   }
-  return row->choice.reason;
+  return choice->reason;
 }
 
 /* What this rank would do with a slot if it were alone. */
@@ -291,11 +290,11 @@ static void log_choices(const struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count && tagc_options_auto(tagc_library_options()); i++) {
     const struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
-    const struct tagc_choice *choice = &row->choice;
+    const struct tagc_choice *choice = &row->grounds->choice;
     if (row->codec)
       tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu, %s: %s, estimated %.3f ms instead of %.3f ms, error %.2g",
                (unsigned long long)comm->ledger->number, row->name, row->codec, 1e-6 * choice->ns[choice->candidate],
-               1e-6 * choice->plain_ns, row->survey.of[choice->candidate].error);
+               1e-6 * choice->plain_ns, row->grounds->survey.of[choice->candidate].error);
     else
       tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu, %s: plain: %s", (unsigned long long)comm->ledger->number,
                row->name, tagc_reason_words(comm->slots[i].verdict));

@@ -282,7 +282,9 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
   comm->cycle_began_ms = 0;
   if (!infer_layers(comm, infos, count))
     return tagc_no_memory("the layers of slots");
-  if (!tagc_ledger_set_slots(comm->ledger, infos, count, comm->layers))
+  if (!count)
+    tagc_ledger_end_slots(comm->ledger);
+  else if (!tagc_ledger_set_slots(comm->ledger, infos, count, comm->layers))
     return tagc_no_memory("the slots of a cycle");
   comm->slots = calloc(count ? count : 1, sizeof *comm->slots);
   if (!comm->slots)
@@ -299,8 +301,11 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
     slot->op = (enum tagc_op)s->op;
     slot->verdict = TAGC_REASON_warm_up;
   }
-  if (!tagc_split_sort(comm))
+  if (!tagc_split_sort(comm)) {
+    tagc_split_free(comm->slots, comm->slot_count);
+    comm->slot_count = 0;           /* nothing is voted on that other ranks have sorted otherwise */
     return tagc_no_memory("the parts of slots");
+  }
   if (count) {
     tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu reduce-scatters%s",
              (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), count,
@@ -446,7 +451,7 @@ void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)
   }
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
   row->calls++;
-  row->reasons[call->decision.reason]++;
+  comm->ledger->reasons[call->decision.reason]++;
   if (call->decision.action == TAGC_PASS) {
     const struct tagc_hosts hosts = tagc_levels_hosts(comm);
     const struct tagc_traffic plain = tagc_plain_traffic(call->count * type_size(call->type), &hosts);

@@ -22,7 +22,6 @@
 #include "interpose/ranges.h"
 #include "interpose/topology.h"
 #include "kernels/device.h"
-#include "kernels/survey.h"
 #include "layermap/parts.h"
 #include "layermap/select.h"
 
@@ -46,8 +45,7 @@ struct tagc_slot {
   unsigned surplus_calls;           /* the last so many had more values than room for them on some rank */
   enum tagc_reason barred;          /* what was seen of its calls before the vote that no codec can do with; compressed: nothing */
   struct tagc_home home;            /* where its gradients lie, for reports */
-  bool looked, seen;                /* TAGC_CODEC=auto: its gradient was to be looked at, and was */
-  struct tagc_survey survey;        /* of this rank, and when the vote has been held of all ranks */
+  bool looked, seen;                /* TAGC_CODEC=auto: its gradient was to be looked at, and was (ledger.h: its survey) */
 };
 
 /* Sub-communicators of a communicator in two levels: the ranks of this host, and those of this local index. */

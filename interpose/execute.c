@@ -186,7 +186,8 @@ static void give_up(const struct work *w)
   struct tagc_slot *slot = &comm->slots[w->call->slot];
   if (!w->encoded || !slot->residual)
     return;
-  slot->residual_empty = true;      /* but as dirty as on the ranks that did not fail: a flush is not made like a plain call */
+  slot->residual_empty = true;
+  slot->dirty = true;               /* as on the ranks that did not fail: a flush is not made like a plain call */
   tagc_ledger_row(comm->ledger, w->call->slot)->residuals_dropped++;
 }
 

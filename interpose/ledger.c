@@ -80,28 +80,52 @@ void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *f
   to->stats.unrecovered += from->stats.unrecovered;
   to->stats.nonfinite += from->stats.nonfinite;
   to->stats.overflowed += from->stats.overflowed;
-  for (int i = 0; i < TAGC_REASON_COUNT; i++)
-    to->reasons[i] += from->reasons[i];
+}
+
+/* Slots that were known before keep their accounts: a training that is evaluated in between comes back to them. */
+static void take_over(struct tagc_ledger *ledger, struct tagc_ledger_row *rows, size_t count)
+{
+  bool same = count == ledger->row_count;
+  for (size_t i = 0; i < count && same; i++)
+    same = rows[i].shard == ledger->rows[i].shard && strcmp(rows[i].name, ledger->rows[i].name) == 0;
+  for (size_t i = 0; i < ledger->row_count; i++) {
+    tagc_ledger_add(same ? &rows[i] : &ledger->rest, &ledger->rows[i]);
+    if (ledger->rows[i].owns_parameters)
+      free(ledger->rows[i].parameters);
+  }
+}
+
+void tagc_ledger_end_slots(struct tagc_ledger *ledger)
+{
+  for (size_t i = 0; i < ledger->row_count; i++)
+    ledger->rows[i].residual_bytes = 0;
 }
 
 bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count,
                            const struct tagc_layers *layers)
 {
+  const bool is_auto = tagc_options_auto(tagc_library_options());
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
-  if (!rows)
+  struct tagc_grounds *grounds = is_auto ? calloc(count ? count : 1, sizeof *grounds) : NULL;
+  if (!rows || (is_auto && !grounds)) {
+    free(rows);
+    free(grounds);
     return false;
+  }
   for (size_t i = 0; i < count; i++) {
+    rows[i].shard = slots[i].signature.count;
     snprintf(rows[i].name, sizeof rows[i].name, "%s", layers ? layers->layers[i].name : slots[i].name);
-    rows[i].choice.candidate = -1;
+    if (is_auto) {
+      rows[i].grounds = &grounds[i];
+      grounds[i].choice.candidate = -1;
+    }
   }
   pthread_mutex_lock(&lock);        /* the report may be under way */
-  for (size_t i = 0; i < ledger->row_count; i++) {
-    tagc_ledger_add(&ledger->rest, &ledger->rows[i]);
-    if (ledger->rows[i].owns_parameters)
-      free(ledger->rows[i].parameters);
-  }
+  take_over(ledger, rows, count);
   free(ledger->rows);
+  free(ledger->grounds);
   ledger->rows = rows;
+  ledger->grounds = grounds;
   ledger->row_count = count;
   *ledger->layers = '\0';
   if (layers)

@@ -22,23 +22,28 @@ struct tagc_series {
 void tagc_series_add(struct tagc_series *series, double value);
 double tagc_series_deviation(const struct tagc_series *series);
 
+/* TAGC_CODEC=auto: why a slot has its codec. */
+struct tagc_grounds {
+  struct tagc_survey survey;        /* of this rank, and when the vote has been held of all ranks */
+  struct tagc_choice choice;        /* of the vote */
+};
+
 /* One slot, or everything that has none. Traffic is that of this rank (kernels/cost.h). */
 struct tagc_ledger_row {
   char name[TAGC_UNIT_NAME];
+  uint64_t shard;                   /* elements of one */
   struct tagc_range home;           /* where its gradients lie in registered memory, if they always lie there; number 0: unknown */
   const char *codec;                /* of the vote; NULL: none */
   uint64_t calls, compressed;
   uint64_t raw_bytes;               /* of the send buffers of the compressed calls */
   struct tagc_traffic plain, sent;  /* of the compressed calls: as a plain call, and as sent */
-  uint64_t reasons[TAGC_REASON_COUNT];
   uint64_t selected, elements;      /* where its slot is compressed in part: elements of a send buffer that are, and all; else 0 */
   char *parameters;                 /* those that are selected, where it is selected in part; slots that are alike share the text ... */
   bool owns_parameters;             /* ... of the first of them */
   uint64_t residual_bytes;          /* memory held for it */
   uint64_t residuals_dropped;       /* times its residual was zeroed: suspected of another slot, or a step with NaN or Inf */
   struct tagc_codec_stats stats;
-  struct tagc_survey survey;        /* TAGC_CODEC=auto: what the vote has chosen by */
-  struct tagc_choice choice;
+  struct tagc_grounds *grounds;     /* the ledger's; NULL but for slots with TAGC_CODEC=auto */
 };
 
 /* One side of TAGC_MODE=ab. */
@@ -58,8 +63,10 @@ struct tagc_ledger {
   struct tagc_wire wire;
   struct tagc_ledger_row *rows;     /* of the slots of the last lock that was voted on */
   size_t row_count;
+  struct tagc_grounds *grounds;     /* of the rows, in their order; NULL: not asked for */
   char layers[TAGC_LAYERS_WORDS];   /* what the slots were taken for; "": nobody knows */
   struct tagc_ledger_row rest;      /* reduce-scatters outside slots, and slots of earlier locks */
+  uint64_t reasons[TAGC_REASON_COUNT];        /* reduce-scatters, by why they went the way they went */
   uint64_t other_calls;             /* calls that are no reduce-scatter */
   double encode_ms, exchange_ms, decode_ms;   /* of timed_calls */
   uint64_t timed_calls;             /* compressed calls whose times are known: a device tells them late, or not at all */
@@ -78,7 +85,11 @@ static inline void tagc_traffic_add(struct tagc_traffic *to, const struct tagc_t
  * (TAGC_REPORT). Never freed. */
 struct tagc_ledger *tagc_ledger_create(int rank, int nranks);
 
-/* Gives the ledger rows for the slots of a new lock, with the names that their layers have (NULL: by their position); what the old ones counted moves into `rest`. False without memory. */
+/* The slots are known no more. Their rows stay for the report, until there are others. */
+void tagc_ledger_end_slots(struct tagc_ledger *ledger);
+
+/* Gives the ledger rows for the slots of a new lock, with the names that their layers have (NULL: by their position); what the old ones counted stays where all of them are the same,
+ * and else moves into `rest`. False without memory. */
 bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count,
                            const struct tagc_layers *layers);
 

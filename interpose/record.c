@@ -105,18 +105,34 @@ static void flush(void)
   write_text();
 }
 
+/* Where who holds the lock may be gone. */
+static bool try_lock(void)
+{
+  bool have = pthread_mutex_trylock(&lock) == 0;
+  for (int tries = 0; tries < 1000 && !have; tries++) {
+    sched_yield();
+    have = pthread_mutex_trylock(&lock) == 0;
+  }
+  return have;
+}
+
+/* After a fork the lock may be another thread's, which is not there any more: that process is not recorded. */
+static bool take_lock(void)
+{
+  if (record.owner && record.owner != getpid())
+    return try_lock();
+  pthread_mutex_lock(&lock);
+  return true;
+}
+
 /* Other threads may still be at work. One that was interrupted for good with the lock in its hands costs what is held back. */
 static void at_exit(void *unused)
 {
   (void)unused;
-  for (int tries = 0; tries < 1000; tries++) {
-    if (pthread_mutex_trylock(&lock) == 0) {
-      flush();
-      pthread_mutex_unlock(&lock);
-      return;
-    }
-    sched_yield();
-  }
+  if (!try_lock())
+    return;
+  flush();
+  pthread_mutex_unlock(&lock);
 }
 
 int __cxa_atexit(void (*function)(void *), void *argument, void *object);
@@ -182,7 +198,8 @@ void tagc_record_call(uint64_t communicator, int rank, int nranks, const struct 
 {
   const int saved = errno;
   const struct tagc_call_list of = {.communicator = communicator, .rank = rank, .nranks = nranks};
-  pthread_mutex_lock(&lock);
+  if (!take_lock())
+    return;
   if (record.owner != getpid())
     begin(rank);
   if (record.file >= 0)

@@ -108,8 +108,8 @@ static const char *cell(double value, const char *unit, char text[16])
 static void print_choice(const struct tagc_ledger_row *row)
 {
   char line[160], text[2][16];
-  const struct tagc_choice *choice = &row->choice;
-  const struct tagc_survey *survey = &row->survey;
+  const struct tagc_choice *choice = &row->grounds->choice;
+  const struct tagc_survey *survey = &row->grounds->survey;
   const double unknown = choice->plain_ns > 0 ? 0 : __builtin_inf();
   int n = snprintf(line, sizeof line, "  %-8s", row->name);
   n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + 100 * survey->density, "%", text[0]));
@@ -146,9 +146,11 @@ static void print_choices(const struct tagc_ledger *ledger)
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", tagc_choose_name(i), "error");
   tagc_say("%s  choice", line);
-  for (size_t i = 0; i < ledger->row_count; i++)
-    if (ledger->rows[i].choice.plain_ns > 0 || ledger->rows[i].choice.reason == TAGC_REASON_unseen)
+  for (size_t i = 0; i < ledger->row_count; i++) {
+    const struct tagc_choice *choice = &ledger->rows[i].grounds->choice;
+    if (choice->plain_ns > 0 || choice->reason == TAGC_REASON_unseen)
       print_choice(&ledger->rows[i]);
+  }
 }
 
 static void print_ab(const struct tagc_ledger *ledger)
@@ -223,8 +225,8 @@ static void print_ledger(const struct tagc_ledger *ledger)
   print_parts(ledger);
   print_choices(ledger);
   for (int reason = 0; reason < TAGC_REASON_COUNT; reason++)
-    if (total.reasons[reason] && reason != TAGC_REASON_compressed)
-      tagc_say("  %7" PRIu64 " not compressed: %s", total.reasons[reason], tagc_reason_words((enum tagc_reason)reason));
+    if (ledger->reasons[reason] && reason != TAGC_REASON_compressed)
+      tagc_say("  %7" PRIu64 " not compressed: %s", ledger->reasons[reason], tagc_reason_words((enum tagc_reason)reason));
   if (total.residuals_dropped)
     tagc_say("  %7" PRIu64 " residuals dropped: a disturbed cycle, a step with NaN or Inf, or a failed call", total.residuals_dropped);
   if (total.stats.overflowed)

@@ -387,7 +387,7 @@ struct tagc_model *tagc_mapfile_parse(const char *bytes, size_t count, struct ta
 struct tagc_model *tagc_mapfile_read(const char *path, uint64_t *digest, struct tagc_complaint *complaint)
 {
   size_t bytes;
-  char *text = tagc_text_load(path, TAGC_MAPFILE_BYTES, &bytes, complaint);
+  char *text = tagc_text_load_regular(path, TAGC_MAPFILE_BYTES, &bytes, complaint);
   if (!text)
     return NULL;
   struct tagc_model *model = tagc_mapfile_parse(text, bytes, complaint);

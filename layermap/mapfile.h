@@ -24,7 +24,7 @@ enum { TAGC_MAPFILE_BYTES = 16 << 20 };
 
 /* The model in the text, which need not end with a 0. NULL: *complaint says why. */
 struct tagc_model *tagc_mapfile_parse(const char *text, size_t bytes, struct tagc_complaint *complaint);
-/* The same for a file; *digest (may be NULL): of its bytes, never 0. */
+/* The same for a regular file; *digest (may be NULL): of its bytes, never 0. */
 struct tagc_model *tagc_mapfile_read(const char *path, uint64_t *digest, struct tagc_complaint *complaint);
 /* Writes what tagc_mapfile_parse() reads as a model with the same units at the same places (units without a place are left out).
  * False: the file said so (errno), or no map says what the model does (EINVAL): a unit without parameters, a name of other

@@ -4,11 +4,14 @@
 #include "layermap/text.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "env/log.h"
 
@@ -23,7 +26,7 @@ static char *complain_of_file(struct tagc_complaint *complaint, const char *what
 }
 
 /* Reads on until the file ends or is too large: what a pipe or /proc holds is not known before. */
-static char *read_all(FILE *file, size_t limit, size_t *bytes, struct tagc_complaint *complaint)
+static char *read_all(int file, size_t limit, size_t *bytes, struct tagc_complaint *complaint)
 {
   char *text = NULL;
   for (size_t used = 0, room = 0;;) {
@@ -36,29 +39,47 @@ static char *read_all(FILE *file, size_t limit, size_t *bytes, struct tagc_compl
       }
       text = larger;
     }
-    size_t got = fread(text + used, 1, room - used, file);
-    used += got;
-    if (got && used <= limit)
+    ssize_t got = read(file, text + used, room - used);
+    if (got < 0 && errno == EINTR)
+      continue;
+    used += got > 0 ? (size_t)got : 0;
+    if (got > 0 && used <= limit)
       continue;
     *bytes = used;
-    if (!ferror(file) && used <= limit)
+    if (got == 0 && used <= limit)
       return text;
     free(text);
     char why[48];
     snprintf(why, sizeof why, "larger than %zu bytes", limit);
-    return ferror(file) ? complain_of_file(complaint, "cannot be read: ", strerror(errno))
-                        : complain_of_file(complaint, why, "");
+    return got < 0 ? complain_of_file(complaint, "cannot be read: ", strerror(errno)) : complain_of_file(complaint, why, "");
   }
+}
+
+static char *load(const char *path, int flags, size_t limit, size_t *bytes, struct tagc_complaint *complaint)
+{
+  struct stat status;
+  char *text = NULL;
+  int file = open(path, O_RDONLY | O_CLOEXEC | flags);
+  if (file < 0 || fstat(file, &status) != 0)
+    complain_of_file(complaint, "cannot be opened: ", strerror(errno));
+  else if (flags & O_NONBLOCK && !S_ISREG(status.st_mode))
+    complain_of_file(complaint, "not a regular file", "");
+  else
+    text = read_all(file, limit, bytes, complaint);
+  if (file >= 0)
+    close(file);
+  return text;
 }
 
 char *tagc_text_load(const char *path, size_t limit, size_t *bytes, struct tagc_complaint *complaint)
 {
-  FILE *file = fopen(path, "re");
-  if (!file)
-    return complain_of_file(complaint, "cannot be opened: ", strerror(errno));
-  char *text = read_all(file, limit, bytes, complaint);
-  fclose(file);
-  return text;
+  return load(path, 0, limit, bytes, complaint);
+}
+
+/* A pipe would keep waiting who opens it already. */
+char *tagc_text_load_regular(const char *path, size_t limit, size_t *bytes, struct tagc_complaint *complaint)
+{
+  return load(path, O_NONBLOCK | O_NOCTTY, limit, bytes, complaint);
 }
 
 void tagc_text_begin(struct tagc_text *text, const char *bytes, size_t count, struct tagc_complaint *complaint)

@@ -32,6 +32,8 @@ struct tagc_word {
 
 /* The contents of the file, to be freed; at most `limit` bytes. NULL: *complaint says why. */
 char *tagc_text_load(const char *path, size_t limit, size_t *bytes, struct tagc_complaint *complaint);
+/* The same, for who must not be kept waiting: what is no regular file (a pipe, a terminal) is refused. */
+char *tagc_text_load_regular(const char *path, size_t limit, size_t *bytes, struct tagc_complaint *complaint);
 
 void tagc_text_begin(struct tagc_text *text, const char *bytes, size_t count, struct tagc_complaint *complaint);
 

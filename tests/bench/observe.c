@@ -5,8 +5,9 @@
  *   observe FILE...            files of calls (tests/fixtures)
  *
  * A line a file: calls a step, slots; ns a call (best of ten rounds) without registered memory, with 1000 ranges of it, and with the
- * buffers moving from call to call, so that every one is looked up; bytes a slot for the slot, its row in the accounts, and its layer
- * with what it points to. Then the sizes that every communicator has, and how much of that a lock has touched.
+ * buffers moving from call to call, so that every one is looked up; bytes a slot for the slot, its row in the accounts, its layer with
+ * what it points to, and all of them (TAGC_CODEC=auto: with the grounds of its choices); how much of the cycle's memory a lock has
+ * touched. Then the sizes that every communicator has.
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -95,8 +96,9 @@ static void bench(const char *path)
   const double there = time_calls(cycle, list, homes, 0), moving = time_calls(cycle, list, homes, 64);
   tagc_ranges_forget(any_comm());
   const char *name = strrchr(path, '/');
-  printf("%-36s %5zu %5zu %7.1f %7.1f %7.1f %7zu %7zu %7.0f %9ld\n", name ? name + 1 : path, step, slots, plain, there, moving,
-         sizeof(struct tagc_slot), sizeof(struct tagc_ledger_row), (double)inferred / (double)slots, touched);
+  const double layer = (double)inferred / (double)slots, all = layer + sizeof(struct tagc_slot) + sizeof(struct tagc_ledger_row);
+  printf("%-36s %5zu %5zu %7.1f %7.1f %7.1f %7zu %7zu %7.0f %7.0f %7.0f %9ld\n", name ? name + 1 : path, step, slots, plain, there,
+         moving, sizeof(struct tagc_slot), sizeof(struct tagc_ledger_row), layer, all, all + sizeof(struct tagc_grounds), touched);
   free(homes);
   tagc_layers_free(layers);
   tagc_calls_free(file);
@@ -106,7 +108,8 @@ static void bench(const char *path)
 int main(int argc, char **argv)
 {
   mallopt(M_MMAP_THRESHOLD, 128 << 10);   /* else memory that one cycle has given back serves the next one, and is cleared for it */
-  printf("%-36s %5s %5s %7s %7s %7s %7s %7s %7s %9s\n", "file", "step", "slots", "ns", "ranges", "moving", "slot", "row", "layer", "touched");
+  printf("%-36s %5s %5s %7s %7s %7s %7s %7s %7s %7s %7s %9s\n", "file", "step", "slots", "ns", "ranges", "moving", "slot", "row", "layer",
+         "all", "auto", "touched");
   for (int i = 1; i < argc; i++)
     bench(argv[i]);
   struct tagc_cycle_options options = {0, 256};

@@ -119,6 +119,30 @@ static void test_names(void)
   }
 }
 
+/* What counts do not tell is not said. */
+static void test_words(void)
+{
+  static const struct {
+    const char *model;
+    const char *heads;              /* what is said between the width of the MLP and the blocks */
+  } cases[] = {
+    {"gpt2", "intermediate 3072, 12 blocks"}, {"llama-2-7b", "intermediate 11008, 32 blocks"},
+    {"llama-3-8b", ", 4 query heads a key head, 32 blocks"}, {"qwen3-8b", ", 32/8 heads of 128, 36 blocks"},
+    {"gemma-2-9b", ", queries 4096 wide, 2 query heads a key head, 42 blocks"},
+    {"deepseek-v3", ", latent attention of rank 512, 61 blocks"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tagc_model_free(make(cases[i].model, WRAP_ROOT, TAGC_LAYOUT_FSDP2, 8));
+    struct tagc_layers *layers = infer(8, NULL);
+    ok(layers && strstr(layers->what, cases[i].heads), "%s: %s", cases[i].model, layers->what);
+    tagc_layers_free(layers);
+  }
+  tagc_model_free(make("llama-3-8b", WRAP_ROOT, TAGC_LAYOUT_FSDP2, 8));
+  struct tagc_layers *layers = infer(8, NULL);
+  ok(layers && !strcmp(layers->runner_up, "the same but fsdp1"), "the runner-up is told by what differs: %s", layers->runner_up);
+  tagc_layers_free(layers);
+}
+
 static void test_whole(void)
 {
   struct tagc_model *model = make("gpt2", WRAP_WHOLE, TAGC_LAYOUT_FSDP1, 4);
@@ -360,6 +384,7 @@ static void test_memory(void)
 int main(void)
 {
   test_names();
+  test_words();
   test_whole();
   test_members();
   test_trainer();

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "layermap/layout.h"
@@ -304,6 +305,9 @@ static void test_files(void)
   unlink(path);
   model = tagc_mapfile_read(path, NULL, &complaint);
   ok(!model && !complaint.line && strstr(complaint.text, "cannot be opened: No such file"), "a file that is not there");
+  ok(mkfifo(path, 0600) == 0 && !tagc_mapfile_read(path, NULL, &complaint) && !strcmp(complaint.text, "not a regular file"),
+     "a pipe that nobody writes to is refused, and keeps nobody waiting");
+  unlink(path);
 }
 
 int main(void)

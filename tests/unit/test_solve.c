@@ -10,12 +10,15 @@
 #include "tests/unit/solve_slots.h"
 #include "tests/unit/tap.h"
 
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-static const int all_ranks[] = {3, 8};   /* so that it takes seconds there, too */
+/* Whole with gcc; sanitizers and other compilers see the same paths of the code in seconds: over one number of ranks (three divides few sizes,
+ * so everything is padded), and in each row every third model, another third than in the row before. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || defined __clang__
+static const int all_ranks[] = {3}, some_ranks[] = {3};
+enum { EVERY = 3 };
 #else
-static const int all_ranks[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+static const int all_ranks[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}, some_ranks[] = {3, 8};
+enum { EVERY = 1 };
 #endif
-static const int some_ranks[] = {3, 8};
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* What cannot be told from the counts. */
@@ -167,8 +170,9 @@ static void solve_one(const struct task *t, struct tally *tally)
 /* All models, wrapped like this, over so many ranks. */
 static void solve_known(enum wrapping wrapping, enum tagc_layout_kind layout, const int *ranks, size_t rank_count)
 {
+  static size_t rows;
   struct tally tally = {0, 0, 0};
-  for (size_t i = 0; i < KNOWN_MODELS; i++)
+  for (size_t i = rows++ % EVERY; i < KNOWN_MODELS; i += EVERY)
     for (size_t j = 0; j < rank_count; j++)
       solve_one(&(struct task){known_models[i].name, &known_models[i].a, wrapping, layout, ranks[j], false}, &tally);
   ok(!tally.wrong, "%s in %s: %u found, %u ambiguous, %u wrong", wrapping_names[wrapping], tagc_layout_name(layout), tally.found,
