@@ -24,7 +24,7 @@ double tagc_series_deviation(const struct tagc_series *series);
 
 /* One slot, or everything that has none. Traffic is that of this rank (kernels/cost.h). */
 struct tagc_ledger_row {
-  char name[TAGC_UNIT_NAME];
+  char name[TAGC_LAYER_NAME];
   struct tagc_range home;           /* where its gradients lie in registered memory, if they always lie there; number 0: unknown */
   const char *codec;                /* of the vote; NULL: none */
   uint64_t calls, compressed;

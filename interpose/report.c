@@ -55,7 +55,7 @@ static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger
 static void print_parts_like(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row)
 {
   const struct tagc_ledger_row *last = row;
-  char slots[2 * TAGC_UNIT_NAME + 32];
+  char slots[2 * TAGC_LAYER_NAME + 32];
   size_t count = 1;
   for (const struct tagc_ledger_row *other = row + 1; other < ledger->rows + ledger->row_count; other++)
     if (other->elements && other->parameters && other->parameters == row->parameters) {

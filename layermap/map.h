@@ -18,7 +18,7 @@ const char *tagc_share_name(enum tagc_share share);
 
 /* Slots, or blocks, that are alike. */
 struct tagc_map_row {
-  char name[96];                    /* "block.0-31", "block.0 to block.11" */
+  char name[2 * TAGC_LAYER_NAME + 8];   /* "block.0-31", "block.0 to block.11" */
   size_t times;                     /* so many are alike */
   struct tagc_layer layer;          /* of the first one */
   uint64_t shard, all;              /* elements of one shard, and of all of them */

@@ -77,7 +77,7 @@ static void add_unit_row(struct tagc_map_table *table, const struct tagc_model *
   for (size_t i = first; i < model->place_count; i++)
     row->times += model->places[i].unit == place->unit;
   for (size_t i = 0; i < unit->count; i++)
-    members[i] = (struct tagc_member){&unit->parameters[i], place->block};
+    members[i] = (struct tagc_member){&unit->parameters[i], place->block, unit->name};
   row->layer = (struct tagc_layer){.members = members, .count = unit->count, .layout = layout, .element_bytes = 4};
   snprintf(row->layer.name, sizeof row->layer.name, "%s", unit->name);
   row->shard = tagc_layout_shard(layout, members, unit->count, table->nranks, row->layer.element_bytes);
