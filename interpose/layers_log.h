@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What has been inferred of the slots of a cycle, and why, for people: at TAGC_LOG=info a line for the cycle, and one for each slot.
+ * What has been inferred of the slots of a cycle, and why, for people: at TAGC_LOG=info a line for the cycle, and one for each slot; and
+ * what lists of layers name in vain there.
  */
 #ifndef INTERPOSE_LAYERS_LOG_H
 #define INTERPOSE_LAYERS_LOG_H
 
+#include "env/log.h"
 #include "layermap/layers.h"
 
 enum { TAGC_LAYERS_WORDS = 320 };   /* room for a line */
 
 /* Writes these lines to the log. `layers`: of the slots of the cycle, which are as many. */
 void tagc_layers_log(uint64_t communicator, const struct tagc_slot_info *slots, const struct tagc_layers *layers);
+
+/* Warns of each element of TAGC_LAYERS or TAGC_SKIP that names nothing there, and where kinds are asked for and what is in slots is not
+ * known. `missing`: the level for a kind that the model has nothing of. */
+void tagc_layers_log_unnamed(uint64_t communicator, const char *variable, const char *list, enum tagc_log_level missing,
+                             const struct tagc_slot_info *slots, const struct tagc_layers *layers);
 
 /* "llama, hidden 4096, ... (by arithmetic, 97%)", and what else it may be. Returns `text`. */
 const char *tagc_layers_words(const struct tagc_layers *layers, char text[TAGC_LAYERS_WORDS]);
