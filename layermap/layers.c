@@ -224,6 +224,29 @@ static void describe(const struct tagc_solution *s, char text[TAGC_LAYERS_WHAT])
   append(text, "%s", tagc_layout_name(s->match.layout));
 }
 
+/* Is that one of the words of a description? */
+static bool has_words(const char *what, const char *words, size_t length)
+{
+  for (const char *at = what; at; at = strstr(at, ", ") ? strstr(at, ", ") + 2 : NULL)
+    if (strncmp(at, words, length) == 0 && (!at[length] || at[length] == ','))
+      return true;
+  return false;
+}
+
+const char *tagc_layers_otherwise(const struct tagc_layers *layers, char text[TAGC_LAYERS_WHAT])
+{
+  text[0] = '\0';
+  for (const char *at = layers->runner_up; *at; at += strspn(at, ", ")) {
+    const size_t length = strcspn(at, ",");
+    if (!has_words(layers->what, at, length))
+      append(text, "%s%.*s", *text ? ", " : "", (int)length, at);
+    at += length;
+  }
+  if (!*text)
+    append(text, "%s", layers->runner_up);
+  return text;
+}
+
 static enum tagc_found take_map(struct task *t, const struct tagc_model *map, struct tagc_layers *layers, char why[160])
 {
   enum tagc_found found = match_map(t, map, why);

@@ -50,6 +50,9 @@ struct tagc_layers *tagc_layers_infer(const struct tagc_slot_info *slots, size_t
                                       char why[160]);
 void tagc_layers_free(struct tagc_layers *layers);
 
+/* What the runner-up says and the best guess does not ("mistral, fsdp1"); "": there is none. Returns `text`. */
+const char *tagc_layers_otherwise(const struct tagc_layers *layers, char text[TAGC_LAYERS_WHAT]);
+
 /* The whole name of a member, which begins as that of its block: "block.3.attn.q.weight". `size`: at least TAGC_MEMBER_NAME, or it
  * is cut. Returns `text`. */
 const char *tagc_layer_member_name(const struct tagc_layer *layer, size_t member, char *text, size_t size);

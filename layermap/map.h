@@ -27,7 +27,7 @@ struct tagc_map_row {
 
 struct tagc_map_table {
   char title[160];                  /* "model.map, laid out as fsdp2 for 8 ranks" */
-  char what[256], runner_up[256];   /* what was inferred, with its confidence, and what comes next; "": nothing */
+  char what[256], runner_up[TAGC_LAYERS_WHAT];   /* what was inferred, with its confidence, and what comes next; "": nothing */
   int nranks;
   struct tagc_map_row *rows;
   size_t count;
