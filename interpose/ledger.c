@@ -103,9 +103,11 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   free(ledger->rows);
   ledger->rows = rows;
   ledger->row_count = count;
-  *ledger->layers = '\0';
-  if (layers)
+  *ledger->layers = *ledger->or_layers = '\0';
+  if (layers) {
     tagc_layers_words(layers, ledger->layers);
+    tagc_layers_otherwise(layers, ledger->or_layers);
+  }
   ledger->probed = false;
   ledger->wire = (struct tagc_wire){0};
   pthread_mutex_unlock(&lock);

@@ -59,6 +59,7 @@ struct tagc_ledger {
   struct tagc_ledger_row *rows;     /* of the slots of the last lock that was voted on */
   size_t row_count;
   char layers[TAGC_LAYERS_WORDS];   /* what the slots were taken for; "": nobody knows */
+  char or_layers[TAGC_LAYERS_WHAT]; /* what is different in the next best guess; "": nothing */
   struct tagc_ledger_row rest;      /* reduce-scatters outside slots, and slots of earlier locks */
   uint64_t other_calls;             /* calls that are no reduce-scatter */
   double encode_ms, exchange_ms, decode_ms;   /* of timed_calls */

@@ -23,8 +23,42 @@ static void test_unknown(void)
   struct tagc_layers layers = {.layers = &layer, .count = 1};
   char text[TAGC_LAYERS_WORDS];
   says(tagc_layers_words(&layers, text), "no model is known that has units of these sizes: slots are named by their places");
-  says(tagc_layer_words(&slot, &layer, text), "unit3 is unit 3 by the reverse order of the gradients, in pass 2 of the cycle; reduce-scatter 77 "
-       "float32 avg; nothing is known of what is in it");
+  says(tagc_layer_words(&slot, &layer, text), "unit3 is unit 3 (by gradients), pass 2, 77 float32 avg: parameters unknown");
+}
+
+/* The guess, what else it may be, and which parameters are selected. */
+static void test_words(void)
+{
+  char text[TAGC_LAYERS_WORDS];
+  struct tagc_layers layers = {.source = TAGC_LAYER_ARITHMETIC, .confidence = 97, .what = "llama, hidden 64, 2 blocks, fsdp2",
+                               .runner_up = "mistral, hidden 64, 2 blocks, fsdp1"};
+  says(tagc_layers_words(&layers, text), "llama, hidden 64, 2 blocks, fsdp2 (97% sure)");
+  says(tagc_layers_otherwise(&layers, text), "mistral, fsdp1");
+  strcpy(layers.runner_up, layers.what);
+  says(tagc_layers_otherwise(&layers, text), "llama, hidden 64, 2 blocks, fsdp2");
+  strcpy(layers.runner_up, "llama, hidden 6, 2 blocks, fsdp2");
+  says(tagc_layers_otherwise(&layers, text), "hidden 6");
+  *layers.runner_up = '\0';
+  says(tagc_layers_otherwise(&layers, text), "");
+  layers.confidence = 40;
+  says(tagc_layers_words(&layers, text), "llama, hidden 64, 2 blocks, fsdp2 (40% sure: ambiguous)");
+  layers.source = TAGC_LAYER_MAP;
+  layers.confidence = 75;
+  says(tagc_layers_words(&layers, text), "llama, hidden 64, 2 blocks, fsdp2 (by TAGC_LAYERMAP, 75% sure)");
+
+  enum { EXPERTS = 40 };
+  static struct tagc_parameter experts[EXPERTS];
+  static struct tagc_member members[EXPERTS];
+  bool is_selected[EXPERTS];
+  for (int i = 0; i < EXPERTS; i++) {
+    snprintf(experts[i].name, sizeof experts[i].name, "experts.%02d.up.weight", i);
+    members[i] = (struct tagc_member){&experts[i], 3, "h"};
+    is_selected[i] = i != 1;
+  }
+  const struct tagc_layer block = {.name = "h.3", .members = members, .count = EXPERTS}, pair = {.name = "h.3-4", .members = members, .count = 2};
+  says(tagc_selected_words(&block, is_selected, text), "experts.00.up.weight experts.02.up.weight experts.03.up.weight experts.04.up.weight "
+       "and 35 more");
+  says(tagc_selected_words(&pair, is_selected, text), "h.3.experts.00.up.weight");
 }
 
 /* What is written to stderr until listen_end(), which returns it. */
@@ -124,11 +158,16 @@ static void test_sequence(const char *file)
   size_t lines = 0;
   for (const char *at = text; (at = strchr(at, '\n')); at++)
     lines++;
-  ok(lines == count + 1, "a line, and one for each of %zu slots, at TAGC_LOG=info alone", count);
-  ok(strstr(text, "communicator 0: gpt2, hidden 768, ") && strstr(text, "(by arithmetic, "), "the model: %.120s", text);
+  ok(lines == count + 2, "two lines, and one for each of %zu slots, at TAGC_LOG=info alone", count);
+  size_t longest = 0;
+  for (const char *at = text, *end; (end = strchr(at, '\n')); at = end + 1)
+    longest = (size_t)(end - at) > longest ? (size_t)(end - at) : longest;
+  ok(longest <= 144, "the longest of them has %zu characters", longest);
+  ok(strstr(text, "communicator 0: or: neox, vocabulary ") != NULL, "what differs in the next best guess");
+  ok(strstr(text, "communicator 0: gpt2, hidden 768, ") && strstr(text, "% sure)\n"), "the model: %.120s", text);
   const char *line = strstr(text, "communicator 0, slot 11: ");
-  ok(line && strncmp(line, "communicator 0, slot 11: block.0 is unit 1 by the gathers of the forward pass; reduce-scatter 3543936 float32 "
-                           "avg; 12 parameters, block.0.", 133) == 0, "%.180s", line ? line : "none");
+  ok(line && strncmp(line, "communicator 0, slot 11: block.0 is unit 1 (by gathers), 3543936 float32 avg: 12 parameters, norm1.weight to "
+                           "mlp.down.bias\n", 123) == 0, "%.180s", line ? line : "none");
   tagc_layers_free(layers);
   tagc_calls_free(calls);
   tagc_cycle_destroy(cycle);
@@ -140,6 +179,7 @@ int main(void)
   char file[2048];
   snprintf(file, sizeof file, "%s/tests/fixtures/fsdp2-gpt2-small.calls", top ? top : "..");
   test_unknown();
+  test_words();
   test_unnamed();
   test_sequence(file);
   return tap_done();
