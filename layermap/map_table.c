@@ -341,7 +341,7 @@ static void print_row(FILE *file, const struct widths *w, const struct tagc_map_
 void tagc_map_print(const struct tagc_map_table *table, FILE *file)
 {
   const struct widths w = measure(table);
-  print_wrapped(file, "", table->title);
+  fprintf(file, "%s\n", table->title);
   if (table->what[0])
     print_wrapped(file, "  ", table->what);
   if (table->runner_up[0])
