@@ -30,7 +30,7 @@ struct tagc_grounds {
 
 /* One slot, or everything that has none. Traffic is that of this rank (kernels/cost.h). */
 struct tagc_ledger_row {
-  char name[TAGC_UNIT_NAME];
+  char name[TAGC_LAYER_NAME];
   uint64_t shard;                   /* elements of one */
   struct tagc_range home;           /* where its gradients lie in registered memory, if they always lie there; number 0: unknown */
   const char *codec;                /* of the vote; NULL: none */
@@ -65,6 +65,7 @@ struct tagc_ledger {
   size_t row_count;
   struct tagc_grounds *grounds;     /* of the rows, in their order; NULL: not asked for */
   char layers[TAGC_LAYERS_WORDS];   /* what the slots were taken for; "": nobody knows */
+  char or_layers[TAGC_LAYERS_WHAT]; /* what is different in the next best guess; "": nothing */
   struct tagc_ledger_row rest;      /* reduce-scatters outside slots, and slots of earlier locks */
   uint64_t reasons[TAGC_REASON_COUNT];        /* reduce-scatters, by why they went the way they went */
   uint64_t other_calls;             /* calls that are no reduce-scatter */

@@ -72,6 +72,18 @@ static void warn_ambiguous(const struct tagc_comm *comm)
              (unsigned long long)comm->ledger->number);
 }
 
+/* What is left out by a name that nothing has would be compressed without a word. */
+static void tell_unnamed(struct tagc_comm *comm, const struct tagc_slot_info *infos)
+{
+  const struct tagc_options *o = tagc_library_options();
+  if (comm->rank != 0 || comm->selection_told)
+    return;
+  comm->selection_told = true;
+  tagc_layers_log_unnamed(comm->ledger->number, "TAGC_LAYERS", o->layers, TAGC_LOG_WARN, infos, comm->layers);
+  /* Of a kind that the model lacks there is nothing to leave out. */
+  tagc_layers_log_unnamed(comm->ledger->number, "TAGC_SKIP", o->skip, TAGC_LOG_INFO, infos, comm->layers);
+}
+
 bool tagc_split_sort(struct tagc_comm *comm)
 {
   const struct tagc_options *o = tagc_library_options();
@@ -81,6 +93,7 @@ bool tagc_split_sort(struct tagc_comm *comm)
     return true;
   for (size_t i = 0; i < count; i++)
     most = comm->layers->layers[i].count > most ? comm->layers->layers[i].count : most;
+  tell_unnamed(comm, infos);
   /* Where it is in doubt what lies where, parameters are as good as not known: who wants attention in full precision gets it. */
   const bool ambiguous = comm->layers->confidence < TAGC_LAYERS_AMBIGUOUS;
   bool differs = false;

@@ -20,10 +20,13 @@ enum tagc_layer_source { TAGC_LAYER_POSITION, TAGC_LAYER_ARITHMETIC, TAGC_LAYER_
 enum { TAGC_LAYERS_AMBIGUOUS = 50 };   /* below so much confidence */
 /* The longest description of a model, with the byte that ends it. */
 enum { TAGC_LAYERS_WHAT = 128 };
+/* The longest names of slots ("block.0-16382", of several units "encoder.11-decoder.0") and of parameters, with the byte that ends
+ * them: none is cut. */
+enum { TAGC_LAYER_NAME = 2 * TAGC_UNIT_NAME + 16, TAGC_MEMBER_NAME = TAGC_UNIT_NAME + TAGC_PARAMETER_NAME + 16 };
 
 /* What is in one slot. Slots that are alike share their members. */
 struct tagc_layer {
-  char name[TAGC_UNIT_NAME];        /* "block.3", "block.0-1", "block.3.mlp", "embed", "root", "unit7", "bucket.2" */
+  char name[TAGC_LAYER_NAME];       /* "block.3", "block.0-1", "block.3.mlp", "embed", "root", "unit7", "bucket.2" */
   const struct tagc_member *members;   /* in the order of the layout; `block` is that of the first slot that shares them ... */
   size_t count;                     /* 0: not known */
   int32_t block_offset;             /* ... and what is to be added to it for this one, where it is not -1 */
@@ -47,7 +50,8 @@ struct tagc_layers *tagc_layers_infer(const struct tagc_slot_info *slots, size_t
                                       char why[160]);
 void tagc_layers_free(struct tagc_layers *layers);
 
-/* The whole name of a member: "block.3.attn.q.weight". Returns `text`. */
+/* The whole name of a member, which begins as that of its block: "block.3.attn.q.weight". `size`: at least TAGC_MEMBER_NAME, or it
+ * is cut. Returns `text`. */
 const char *tagc_layer_member_name(const struct tagc_layer *layer, size_t member, char *text, size_t size);
 
 #endif

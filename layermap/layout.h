@@ -27,6 +27,7 @@ enum tagc_layout_kind tagc_layout_find(const char *name);
 struct tagc_member {
   const struct tagc_parameter *parameter;
   int32_t block;                    /* of its place; -1: none */
+  const char *unit;                 /* the name of its unit; asked for in blocks alone */
 };
 
 /* Elements of one shard; UINT64_MAX: more than can be counted. element_bytes: of the type that the layout was made for, which is that of

@@ -18,7 +18,7 @@ const char *tagc_share_name(enum tagc_share share);
 
 /* Slots, or blocks, that are alike. */
 struct tagc_map_row {
-  char name[96];                    /* "block.0-31", "block.0 to block.11" */
+  char name[2 * TAGC_LAYER_NAME + 8];   /* "block.0-31", "block.0 to block.11" */
   size_t times;                     /* so many are alike */
   struct tagc_layer layer;          /* of the first one */
   uint64_t shard, all;              /* elements of one shard, and of all of them */
@@ -27,7 +27,7 @@ struct tagc_map_row {
 
 struct tagc_map_table {
   char title[160];                  /* "model.map, laid out as fsdp2 for 8 ranks" */
-  char what[256], runner_up[256];   /* what was inferred, with its confidence, and what comes next; "": nothing */
+  char what[256], runner_up[TAGC_LAYERS_WHAT];   /* what was inferred, with its confidence, and what comes next; "": nothing */
   int nranks;
   struct tagc_map_row *rows;
   size_t count;

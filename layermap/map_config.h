@@ -12,10 +12,13 @@
 #ifndef LAYERMAP_MAP_CONFIG_H
 #define LAYERMAP_MAP_CONFIG_H
 
+#include <stdio.h>
+
 #include "layermap/complaint.h"
 #include "layermap/model.h"
 
-/* NULL: *complaint says why. The caller frees the model. */
-struct tagc_model *tagc_map_from_config(const char *path, struct tagc_complaint *complaint);
+/* NULL: *complaint says why. The caller frees the model. `notes` (may be NULL) gets a line for each size that a model turns on and that
+ * the file does not have. */
+struct tagc_model *tagc_map_from_config(const char *path, FILE *notes, struct tagc_complaint *complaint);
 
 #endif

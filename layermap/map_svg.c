@@ -85,7 +85,7 @@ static void put_label(FILE *file, const char *share, const char *parameter, doub
 
 static void put_member(const struct bar *bar, int32_t member)
 {
-  char name[TAGC_UNIT_NAME + TAGC_PARAMETER_NAME] = "padding";
+  char name[TAGC_MEMBER_NAME] = "padding";
   if (member >= 0)
     tagc_layer_member_name(&bar->row->layer, (size_t)member, name, sizeof name);
   put_text(bar->file, name);
