@@ -332,7 +332,8 @@ enum tagc_found tagc_solve(const struct tagc_slot_info *slots, size_t count, int
     for (size_t i = 0; i < count; i++)
       search->is_gathered |= slots[i].gathered;
     search_all(search);
-    any = !tagc_search_is_long(search) && choose(search, found) && !tagc_search_is_long(search) ? TAGC_FOUND : TAGC_FOUND_NONE;
+    bool is_chosen = !tagc_search_is_long(search) && choose(search, found);
+    any = is_chosen && !tagc_search_is_long(search) ? TAGC_FOUND : TAGC_FOUND_NONE;
     any = search->no_memory ? TAGC_FOUND_NO_MEMORY : any;
   }
   free(pieces);

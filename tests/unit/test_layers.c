@@ -290,6 +290,12 @@ static void test_layouts(void)
     }
     map->layout = TAGC_LAYOUTS;
   }
+  for (size_t i = 0; i < slots.count; i++)
+    slots.infos[i].signature.op = 0, slots.infos[i].signature.dtype = 6;
+  struct tagc_layers *halves = infer(8, map);
+  ok(halves->source == TAGC_LAYER_MAP && halves->confidence < TAGC_LAYERS_AMBIGUOUS && !strncmp(halves->runner_up, "fsdp2, ", 7),
+     "sums of half precision speak for neither: %s (%u%%); or %s", halves->what, halves->confidence, halves->runner_up);
+  tagc_layers_free(halves);
   /* Over one rank all of them are the same. */
   tagc_model_free(map);
   map = make("qwen3-8b", WRAP_APART, TAGC_LAYOUT_FSDP2, 1);
