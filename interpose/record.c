@@ -105,7 +105,8 @@ static void flush(void)
   write_text();
 }
 
-/* Other threads may still be at work. One that was interrupted for good with the lock in its hands costs what is held back. */
+/* Other threads may still be at work. One that was interrupted for good with the lock in its hands costs what is held
+ * back. */
 static void at_exit(void *unused)
 {
   (void)unused;
