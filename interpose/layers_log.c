@@ -10,7 +10,8 @@
 const char *tagc_layers_words(const struct tagc_layers *layers, char text[TAGC_LAYERS_WORDS])
 {
   if (layers->source == TAGC_LAYER_POSITION) {
-    snprintf(text, TAGC_LAYERS_WORDS, "no model is known that has units of these sizes: slots are named by their places");
+    snprintf(text, TAGC_LAYERS_WORDS, "no model is known that has units of these sizes: slots are named by their "
+             "places");
     return text;
   }
   const char *by = layers->source == TAGC_LAYER_MAP ? "by TAGC_LAYERMAP, " : "";
@@ -28,7 +29,8 @@ static const char *inside_name(const struct tagc_layer *layer, size_t member, ch
   return in_block && strncmp(text, layer->name, prefix) == 0 && text[prefix] == '.' ? text + prefix + 1 : text;
 }
 
-const char *tagc_layer_words(const struct tagc_slot_info *slot, const struct tagc_layer *layer, char text[TAGC_LAYERS_WORDS])
+const char *tagc_layer_words(const struct tagc_slot_info *slot, const struct tagc_layer *layer,
+                             char text[TAGC_LAYERS_WORDS])
 {
   char call[64], pass[32] = "", members[128] = "parameters unknown", first[TAGC_MEMBER_NAME], last[TAGC_MEMBER_NAME];
   const char *of_call = strchr(tagc_calls_line(&slot->signature, call, sizeof call), ' ');
@@ -39,8 +41,8 @@ const char *tagc_layer_words(const struct tagc_slot_info *slot, const struct tag
   else if (layer->count)
     snprintf(members, sizeof members, "%zu parameters, %.40s to %.40s", layer->count, inside_name(layer, 0, first),
              inside_name(layer, layer->count - 1, last));
-  snprintf(text, TAGC_LAYERS_WORDS, "%s is unit %u (by %s)%s,%s: %s", layer->name, slot->unit, slot->told ? "gathers" : "gradients",
-           pass, of_call ? of_call : "", members);
+  snprintf(text, TAGC_LAYERS_WORDS, "%s is unit %u (by %s)%s,%s: %s", layer->name, slot->unit,
+           slot->told ? "gathers" : "gradients", pass, of_call ? of_call : "", members);
   return text;
 }
 
@@ -67,15 +69,17 @@ const char *tagc_selected_words(const struct tagc_layer *layer, const bool *is_s
 void tagc_layers_log(uint64_t communicator, const struct tagc_slot_info *slots, const struct tagc_layers *layers)
 {
   char text[TAGC_LAYERS_WORDS];
-  tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: %s", (unsigned long long)communicator, tagc_layers_words(layers, text));
+  tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: %s", (unsigned long long)communicator,
+           tagc_layers_words(layers, text));
   if (*layers->runner_up)
-    tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: or: %s", (unsigned long long)communicator, layers->runner_up);
+    tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: or: %s", (unsigned long long)communicator,
+             layers->runner_up);
   for (size_t i = 0; i < layers->count; i++)
     tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu, slot %zu: %s", (unsigned long long)communicator, i,
              tagc_layer_words(&slots[i], &layers->layers[i], text));
 }
 
-/* ---- what lists name in vain --------------------------------------------------------------------------------------------- */
+/* ---- what lists name in vain ------------------------------------------------------------------------------------- */
 
 static bool is_named(const char *element, const struct tagc_slot_info *slots, const struct tagc_layers *layers)
 {
@@ -101,8 +105,9 @@ static void log_unnamed(uint64_t communicator, const char *variable, const char 
   const char *word = tagc_select_meant(element);
   if (word && strcmp(word, element) != 0)
     snprintf(meant, sizeof meant, " (is %s meant?)", word);
-  tagc_log(level, "layermap", "communicator %llu: %s: \"%.80s\" names nothing here%s; known are the kinds attn, mlp, embed, head, norm, bias "
-           "and expert, and names such as %s", (unsigned long long)communicator, variable, element, meant, an_example(layers, name));
+  tagc_log(level, "layermap", "communicator %llu: %s: \"%.80s\" names nothing here%s; known are the kinds attn, mlp, embed, "
+           "head, norm, bias and expert, and names such as %s", (unsigned long long)communicator, variable, element, meant,
+           an_example(layers, name));
 }
 
 void tagc_layers_log_unnamed(uint64_t communicator, const char *variable, const char *list, enum tagc_log_level missing,
@@ -122,6 +127,7 @@ void tagc_layers_log_unnamed(uint64_t communicator, const char *variable, const 
       log_unnamed(communicator, variable, element, is_kind ? missing : TAGC_LOG_WARN, layers);
   }
   if (asks_kinds && unknown)
-    tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: %s=%.80s: layers are not known here, in %zu of %zu slots: kinds name nothing "
-             "there; a map tells (TAGC_LAYERMAP)", (unsigned long long)communicator, variable, list, unknown, layers->count);
+    tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: %s=%.80s: layers are not known here, in %zu of %zu slots: kinds "
+             "name nothing there; a map tells (TAGC_LAYERMAP)", (unsigned long long)communicator, variable, list, unknown,
+             layers->count);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The accounts of a communicator: what its calls cost, for the report at exit.
  *
- * A ledger outlives its communicator: the report is printed when the process ends. It is written by the thread that makes
- * a call on the communicator, one at a time; the report reads it at exit, when no thread is expected to run.
+ * A ledger outlives its communicator: the report is printed when the process ends. It is written by the thread that
+ * makes a call on the communicator, one at a time; the report reads it at exit, when no thread is expected to run.
  */
 #ifndef INTERPOSE_LEDGER_H
 #define INTERPOSE_LEDGER_H
@@ -89,8 +89,8 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks);
 /* The slots are known no more. Their rows stay for the report, until there are others. */
 void tagc_ledger_end_slots(struct tagc_ledger *ledger);
 
-/* Gives the ledger rows for the slots of a new lock, with the names that their layers have (NULL: by their position); what the old ones counted stays where all of them are the same,
- * and else moves into `rest`. False without memory. */
+/* Gives the ledger rows for the slots of a new lock, with the names that their layers have (NULL: by their position); what the
+ * old ones counted stays where all of them are the same, and else moves into `rest`. False without memory. */
 bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count,
                            const struct tagc_layers *layers);
 

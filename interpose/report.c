@@ -53,9 +53,9 @@ static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger
   const uint64_t plain_bytes = wire_of(ledger, &row->plain), wire_bytes = wire_of(ledger, &row->sent);
   if (has_inside(ledger))
     snprintf(inside, sizeof inside, " %11s", tagc_report_bytes(row->sent.inside, raw));
-  tagc_say("  %-*s %-6s %7" PRIu64 " %10" PRIu64 " %11s %11s %11s %6.3f%s %11" PRIu64 " %9" PRIu64 " %10.3g %11s%s%s", name_width(ledger), row->name,
-           row->codec ? row->codec : "-", row->calls, row->compressed, tagc_report_bytes(row->raw_bytes, raw), tagc_report_bytes(plain_bytes, plain),
-           tagc_report_bytes(wire_bytes, wire), ratio(wire_bytes, plain_bytes), inside, row->stats.unrecovered,
+  tagc_say("  %-*s %-6s %7" PRIu64 " %10" PRIu64 " %11s %11s %11s %6.3f%s %11" PRIu64 " %9" PRIu64 " %10.3g %11s%s%s",
+           name_width(ledger), row->name, row->codec ? row->codec : "-", row->calls, row->compressed,
+           tagc_report_bytes(row->raw_bytes, raw), tagc_report_bytes(plain_bytes, plain), tagc_report_bytes(wire_bytes, wire), ratio(wire_bytes, plain_bytes), inside, row->stats.unrecovered,
            row->stats.nonfinite, __builtin_sqrt(row->stats.residual_norm2), tagc_report_bytes(row->residual_bytes, memory),
            row->home.number ? "  " : "", row->home.number ? tagc_range_text(&row->home, home) : "");
 }
@@ -228,8 +228,8 @@ static void print_ledger(const struct tagc_ledger *ledger)
   if (*ledger->or_layers)
     tagc_say("      or: %s", ledger->or_layers);
   print_hosts(ledger, total.compressed > 0);
-  tagc_say("  %-*s %-6s %7s %10s %11s %11s %11s %6s%s %11s %9s %10s %11s", name_width(ledger), "slot", "codec", "calls", "compressed", "gradients",
-           "plain wire", "wire", "ratio", has_inside(ledger) ? "      inside" : "", "unrecovered", "nonfinite", "|residual|", "memory");
+  tagc_say("  %-*s %-6s %7s %10s %11s %11s %11s %6s%s %11s %9s %10s %11s", name_width(ledger), "slot", "codec",
+           "calls", "compressed", "gradients", "plain wire", "wire", "ratio", has_inside(ledger) ? "      inside" : "", "unrecovered", "nonfinite", "|residual|", "memory");
   for (size_t i = 0; i < ledger->row_count; i++)
     print_row(ledger, &ledger->rows[i]);
   if (ledger->rest.calls) {

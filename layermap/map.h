@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-map: what its parts share. What it shows is brought into tables first: one for a map, one a communicator for recorded calls.
+ * tagc-map: what its parts share. What it shows is brought into tables first: one for a map, one a communicator for
+ * recorded calls.
  */
 #ifndef LAYERMAP_MAP_H
 #define LAYERMAP_MAP_H
@@ -9,7 +10,8 @@
 #include "layermap/calls.h"
 #include "layermap/layers.h"
 
-/* What a parameter counts as where each counts once: the first of its kinds in the order norm, expert, attn, mlp, embed, head. */
+/* What a parameter counts as where each counts once: the first of its kinds in the order norm, expert, attn, mlp,
+ * embed, head. */
 enum tagc_share { TAGC_SHARE_EMBED, TAGC_SHARE_ATTN, TAGC_SHARE_MLP, TAGC_SHARE_EXPERT, TAGC_SHARE_NORM, TAGC_SHARE_HEAD,
                   TAGC_SHARE_OTHER, TAGC_SHARE_PADDING, TAGC_SHARES };
 
@@ -43,8 +45,8 @@ bool tagc_map_tabulate_calls(struct tagc_map_table *table, const char *path, con
                              const struct tagc_cycle *cycle);
 void tagc_map_table_free(struct tagc_map_table *table);
 
-/* The cycle in the calls, as the library finds it, only sooner; where they do not suffice for that, what was recorded last is taken to
- * go on. Where tagc_cycle_length() is 0 there is none. NULL without memory. */
+/* The cycle in the calls, as the library finds it, only sooner; where they do not suffice for that, what was recorded
+ * last is taken to go on. Where tagc_cycle_length() is 0 there is none. NULL without memory. */
 struct tagc_cycle *tagc_map_find_cycle(const struct tagc_call_list *list);
 
 /* 1234567 as 1,234,567. Returns `text`. */

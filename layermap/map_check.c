@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Holds a map against recorded calls; see map.h. Whether the map fits is for tagc_layers_infer() to say, as in the library; where it
- * does not, each slot is told what in the map has its size, for the reader to see what is wrong.
+ * Holds a map against recorded calls; see map.h. Whether the map fits is for tagc_layers_infer() to say, as in the
+ * library; where it does not, each slot is told what in the map has its size, for the reader to see what is wrong.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -14,8 +14,8 @@
 /* No config.json is larger; most of it are the names of labels. Sizes are no larger, either. */
 enum { CONFIG_BYTES = 16 << 20, LARGEST_SIZE = INT32_MAX };
 
-/* A type of models, and the defaults of its class. kv_heads = 0: as many as heads; head_dim = 0: hidden / heads; what has no experts
- * has no default for them. */
+/* A type of models, and the defaults of its class. kv_heads = 0: as many as heads; head_dim = 0: hidden / heads; what
+ * has no experts has no default for them. */
 struct type {
   const char *name;
   enum tagc_family family;
@@ -247,7 +247,8 @@ static void read_head(struct reader *r, struct tagc_architecture *a)
   a->tied = true;
 }
 
-/* A configuration that lacks such a size is more often cut short than one of the default. n_inner of gpt2 is usually null. */
+/* A configuration that lacks such a size is more often cut short than one of the default. n_inner of gpt2 is usually
+ * null. */
 static void note_defaults(const struct reader *r, const struct type *type, FILE *notes, const char *path)
 {
   bool is_gpt2 = type->family == TAGC_FAMILY_GPT2;
@@ -263,7 +264,8 @@ static void note_defaults(const struct reader *r, const struct type *type, FILE 
   };
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     if (sizes[i].by_default && !look_up(r, sizes[i].key))
-      fprintf(notes, "tagc-map: %s: \"%s\" is not there: %u, the default of %s\n", path, sizes[i].key, sizes[i].by_default, type->name);
+      fprintf(notes, "tagc-map: %s: \"%s\" is not there: %u, the default of %s\n", path, sizes[i].key,
+              sizes[i].by_default, type->name);
 }
 
 static bool read_architecture(struct reader *r, const struct type *type, struct tagc_architecture *a)

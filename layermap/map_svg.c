@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Draws tables as an SVG: a bar for each row, which is the buffer of a reduce-scatter, with what lies where in it; see map.h.
+ * Draws tables as an SVG: a bar for each row, which is the buffer of a reduce-scatter, with what lies where in it; see
+ * map.h.
  *
- * The picture stands alone: no script, no font, nothing from the network. Its colours follow the reader's light or dark scheme;
- * each is told in words as well, in the bar where there is room, and for screen readers in the description and a title a segment.
+ * The picture stands alone: no script, no font, nothing from the network. Its colours follow the reader's light or dark
+ * scheme; each is told in words as well, in the bar where there is room, and for screen readers in the description and
+ * a title a segment.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -48,7 +50,7 @@ static void put_share(FILE *file, uint64_t part, uint64_t all)
     fprintf(file, "%.1f%%", per_cent);
 }
 
-/* -- a bar -------------------------------------------------------------------------------------------------------------- */
+/* -- a bar --------------------------------------------------------------------------------------------------------- */
 
 struct bar {
   FILE *file;
@@ -191,7 +193,7 @@ static void draw_row(FILE *file, const struct tagc_map_row *row, int nranks, dou
   fputs("</g>\n", file);
 }
 
-/* -- a picture ---------------------------------------------------------------------------------------------------------- */
+/* -- a picture ----------------------------------------------------------------------------------------------------- */
 
 /* Elements of the whole model by share: each row as often as there are layers like it. */
 static double sum_shares(const struct tagc_map_table *table, double shares[TAGC_SHARES])

@@ -46,7 +46,7 @@ static const char *base_name(const char *path)
   return slash && slash[1] ? slash + 1 : path;
 }
 
-/* -- tables ------------------------------------------------------------------------------------------------------------- */
+/* -- tables -------------------------------------------------------------------------------------------------------- */
 
 /* Counts what is in the row, from its layer and the size of its shard. */
 static void count_elements(struct tagc_map_row *row, int nranks)
@@ -123,7 +123,7 @@ void tagc_map_table_free(struct tagc_map_table *table)
   *table = (struct tagc_map_table){0};
 }
 
-/* -- calls -------------------------------------------------------------------------------------------------------------- */
+/* -- calls --------------------------------------------------------------------------------------------------------- */
 
 /* So many calls make what was once there be forgotten: more than the cycle remembers evidence for. */
 enum { CALLS_TO_FORGET = 16384 };
@@ -135,7 +135,8 @@ static struct tagc_cycle *observe(const struct tagc_call_list *list, const struc
   struct tagc_sighting seen;
   for (size_t i = 0; cycle && i < list->count; i++)
     tagc_cycle_observe(cycle, &list->calls[i], &seen);
-  for (size_t more = 0; cycle && step < list->count && !tagc_cycle_length(cycle) && more < 3 * (list->count - step) + CALLS_TO_FORGET;)
+  const size_t enough = 3 * (list->count - step) + CALLS_TO_FORGET;
+  for (size_t more = 0; cycle && step < list->count && !tagc_cycle_length(cycle) && more < enough;)
     for (size_t i = step; i < list->count; i++, more++)
       tagc_cycle_observe(cycle, &list->calls[i], &seen);
   return cycle;
@@ -151,8 +152,8 @@ static size_t count_repeated(const struct tagc_call_list *list, size_t shift)
   return same;
 }
 
-/* Where the last step begins, or several of them: half of it at least was there before (first steps may be unlike the others). Where
- * nothing is, all calls are taken for one step. */
+/* Where the last step begins, or several of them: half of it at least was there before (first steps may be unlike the
+ * others). Where nothing is, all calls are taken for one step. */
 static size_t find_step(const struct tagc_call_list *list)
 {
   size_t reduction = list->count;
@@ -188,7 +189,8 @@ static bool is_alike(const struct tagc_map_row *row, const struct tagc_layer *la
          row->layer.layout == layer->layout;
 }
 
-/* Of the name of the last of several slots what the first one's does not tell: of "block.31" behind "block.0" its number. */
+/* Of the name of the last of several slots what the first one's does not tell: of "block.31" behind "block.0" its
+ * number. */
 static const char *tail_of(const char *first, const char *last)
 {
   const char *point = strrchr(last, '.');
@@ -245,7 +247,7 @@ bool tagc_map_tabulate_calls(struct tagc_map_table *table, const char *path, con
   return made;
 }
 
-/* -- in a terminal ------------------------------------------------------------------------------------------------------ */
+/* -- in a terminal ------------------------------------------------------------------------------------------------- */
 
 /* How wide columns are: those of shares 0 where no row has any. */
 struct widths {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * TAGC_LAYERS and TAGC_SKIP; see select.h. A list is walked element by element; what starts with a digit is a number or a range
- * of them, with an @ a preset, and what is the name of a kind is that; everything else is a glob.
+ * TAGC_LAYERS and TAGC_SKIP; see select.h. A list is walked element by element; what starts with a digit is a number or
+ * a range of them, with an @ a preset, and what is the name of a kind is that; everything else is a glob.
  */
 #include "layermap/select.h"
 

@@ -334,7 +334,8 @@ static void test_layouts(void)
 #define SHORT "decoder_layer"
 #define LONG "decoder_layer_of_31_characters_"
 #define BLOCK "  parameter norm.weight 64\n  parameter attn.q.weight 192x64\n  parameter mlp.up.weight 256x64\n"
-static const char two_stacks[] = "tagc-map 1\nunit tok\n  parameter tok.weight 1000x64\nunit " SHORT " 0-2\n" BLOCK "unit " LONG " 0-2\n" BLOCK
+static const char two_stacks[] = "tagc-map 1\nunit tok\n  parameter tok.weight 1000x64\n"
+                                 "unit " SHORT " 0-2\n" BLOCK "unit " LONG " 0-2\n" BLOCK
                                  "  parameter cross_attn.q.weight 64x64\nunit last\n  parameter norm.weight 64\n";
 
 static struct tagc_model *read_map(const char *text)

@@ -47,10 +47,15 @@ static void test_words(void)
     members[i] = (struct tagc_member){&experts[i], 3, "h"};
     is_selected[i] = i != 1;
   }
-  const struct tagc_layer block = {.name = "h.3", .members = members, .count = EXPERTS}, pair = {.name = "h.3-4", .members = members, .count = 2};
-  says(tagc_selected_words(&block, is_selected, text), "experts.00.up.weight experts.02.up.weight experts.03.up.weight experts.04.up.weight "
-       "and 35 more");
+  const struct tagc_layer block = {.name = "h.3", .members = members, .count = EXPERTS};
+  const struct tagc_layer pair = {.name = "h.3-4", .members = members, .count = 2};
+  says(tagc_selected_words(&block, is_selected, text), "experts.00.up.weight experts.02.up.weight experts.03.up.weight "
+       "experts.04.up.weight and 35 more");
   says(tagc_selected_words(&pair, is_selected, text), "h.3.experts.00.up.weight");
+  static const struct tagc_parameter outside[] = {{"norm.weight", TAGC_KIND_NORM, 4, 1}, {"head.weight", TAGC_KIND_HEAD, 4, 4}};
+  const struct tagc_member of_head[] = {{&outside[0], -1, "head"}, {&outside[1], -1, "head"}};
+  const struct tagc_layer head = {.name = "head", .members = of_head, .count = 2};
+  says(tagc_selected_words(&head, (const bool[]){true, true}, text), "norm.weight head.weight");
 }
 
 /* What is written to stderr until listen_end(), which returns it. */
@@ -104,8 +109,8 @@ static void test_unnamed(void)
                                      {.name = "h.0", .members = inside, .count = 2}};
   const struct tagc_layer half[] = {known[0], {.name = "unit0"}};
   const struct tagc_layer unknown[] = {{.name = "unit1"}, {.name = "unit0"}};
-  complains(known, "Atn", TAGC_LOG_INFO, "communicator 3: TAGC_SKIP: \"Atn\" names nothing here; known are the kinds attn, mlp, embed, head, "
-            "norm, bias and expert, and names such as h.0.attn.q.weight");
+  complains(known, "Atn", TAGC_LOG_INFO, "communicator 3: TAGC_SKIP: \"Atn\" names nothing here; known are the kinds attn, mlp, "
+            "embed, head, norm, bias and expert, and names such as h.0.attn.q.weight");
   complains(known, "h.0,MLP,attn", TAGC_LOG_INFO, "\"MLP\" names nothing here (is mlp meant?); known");
   complains(known, "attention", TAGC_LOG_INFO, "\"attention\" names nothing here (is attn meant?); known");
   complains(known, "all", TAGC_LOG_INFO, "\"all\" names nothing here (is @all meant?); known");
@@ -115,9 +120,12 @@ static void test_unnamed(void)
   complains(known, "", TAGC_LOG_WARN, "");
   complains(known, "expert", TAGC_LOG_WARN, "\"expert\" names nothing here; known");
   complains(known, "expert,bias", TAGC_LOG_INFO, "");
-  complains(unknown, "attn,norm", TAGC_LOG_INFO, "TAGC_SKIP=attn,norm: layers are not known here, in 2 of 2 slots: kinds name nothing there");
-  complains(half, "@paper", TAGC_LOG_INFO, "TAGC_SKIP=@paper: layers are not known here, in 1 of 2 slots: kinds name nothing there");
-  complains(unknown, "block.0", TAGC_LOG_INFO, "\"block.0\" names nothing here; known are the kinds attn, mlp, embed, head, norm, bias and "
+  complains(unknown, "attn,norm", TAGC_LOG_INFO,
+            "TAGC_SKIP=attn,norm: layers are not known here, in 2 of 2 slots: kinds name nothing there");
+  complains(half, "@paper", TAGC_LOG_INFO,
+            "TAGC_SKIP=@paper: layers are not known here, in 1 of 2 slots: kinds name nothing there");
+  complains(unknown, "block.0", TAGC_LOG_INFO,
+            "\"block.0\" names nothing here; known are the kinds attn, mlp, embed, head, norm, bias and "
             "expert, and names such as unit0");
   complains(unknown, "unit0,*", TAGC_LOG_INFO, "");
 }
@@ -158,8 +166,8 @@ static void test_sequence(const char *file)
   ok(strstr(text, "communicator 0: or: ") != NULL, "what differs in the next best guess");
   ok(strstr(text, "communicator 0: gpt2, hidden 768, ") && strstr(text, "% sure)\n"), "the model: %.120s", text);
   const char *line = strstr(text, "communicator 0, slot 11: ");
-  ok(line && strncmp(line, "communicator 0, slot 11: block.0 is unit 1 (by gathers), 3543936 float32 avg: 12 parameters, norm1.weight to "
-                           "mlp.down.bias\n", 123) == 0, "%.180s", line ? line : "none");
+  ok(line && strncmp(line, "communicator 0, slot 11: block.0 is unit 1 (by gathers), 3543936 float32 avg: 12 parameters, "
+                           "norm1.weight to mlp.down.bias\n", 123) == 0, "%.180s", line ? line : "none");
   tagc_layers_free(layers);
   tagc_calls_free(calls);
   tagc_cycle_destroy(cycle);
