@@ -88,7 +88,8 @@ void tagc_text_begin(struct tagc_text *text, const char *bytes, size_t count, st
   *complaint = (struct tagc_complaint){0};
 }
 
-static bool complain(struct tagc_text *text, unsigned line, size_t column, const char *what, const char *message, va_list args)
+__attribute__((format(printf, 5, 0))) static bool complain(struct tagc_text *text, unsigned line, size_t column, const char *what,
+                                                            const char *message, va_list args)
 {
   struct tagc_complaint *complaint = text->complaint;
   text->failed = true;
