@@ -94,6 +94,7 @@ struct tagc_comm {
   uint64_t lock_number;             /* how often a cycle was locked */
   uint64_t cycle_number;            /* cycles started since the lock */
   struct tagc_layers *layers;       /* of the slots; NULL: nobody asked for them */
+  bool selection_told;              /* what TAGC_LAYERS and TAGC_SKIP name in vain has been said, once and for all */
   struct tagc_slot *slots;
   size_t slot_count;
   uint64_t vote_cycle;              /* the vote on this lock is due in this cycle, or was held in it */

@@ -127,9 +127,11 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   ledger->rows = rows;
   ledger->grounds = grounds;
   ledger->row_count = count;
-  *ledger->layers = '\0';
-  if (layers)
+  *ledger->layers = *ledger->or_layers = '\0';
+  if (layers) {
     tagc_layers_words(layers, ledger->layers);
+    snprintf(ledger->or_layers, sizeof ledger->or_layers, "%s", layers->runner_up);
+  }
   ledger->probed = false;
   ledger->wire = (struct tagc_wire){0};
   pthread_mutex_unlock(&lock);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The accounts of a communicator: what its calls cost, for the report at exit.
  *
- * A ledger outlives its communicator: the report is printed when the process ends. It is written by the thread that makes
- * a call on the communicator, one at a time; the report reads it at exit, when no thread is expected to run.
+ * A ledger outlives its communicator: the report is printed when the process ends. It is written by the thread that
+ * makes a call on the communicator, one at a time; the report reads it at exit, when no thread is expected to run.
  */
 #ifndef INTERPOSE_LEDGER_H
 #define INTERPOSE_LEDGER_H
@@ -30,7 +30,7 @@ struct tagc_grounds {
 
 /* One slot, or everything that has none. Traffic is that of this rank (kernels/cost.h). */
 struct tagc_ledger_row {
-  char name[TAGC_UNIT_NAME];
+  char name[TAGC_LAYER_NAME];
   uint64_t shard;                   /* elements of one */
   struct tagc_range home;           /* where its gradients lie in registered memory, if they always lie there; number 0: unknown */
   const char *codec;                /* of the vote; NULL: none */
@@ -65,6 +65,7 @@ struct tagc_ledger {
   size_t row_count;
   struct tagc_grounds *grounds;     /* of the rows, in their order; NULL: not asked for */
   char layers[TAGC_LAYERS_WORDS];   /* what the slots were taken for; "": nobody knows */
+  char or_layers[TAGC_LAYERS_WHAT]; /* what is different in the next best guess; "": nothing */
   struct tagc_ledger_row rest;      /* reduce-scatters outside slots, and slots of earlier locks */
   uint64_t reasons[TAGC_REASON_COUNT];        /* reduce-scatters, by why they went the way they went */
   uint64_t other_calls;             /* calls that are no reduce-scatter */
@@ -88,8 +89,8 @@ struct tagc_ledger *tagc_ledger_create(int rank, int nranks);
 /* The slots are known no more. Their rows stay for the report, until there are others. */
 void tagc_ledger_end_slots(struct tagc_ledger *ledger);
 
-/* Gives the ledger rows for the slots of a new lock, with the names that their layers have (NULL: by their position); what the old ones counted stays where all of them are the same,
- * and else moves into `rest`. False without memory. */
+/* Gives the ledger rows for the slots of a new lock, with the names that their layers have (NULL: by their position); what the
+ * old ones counted stays where all of them are the same, and else moves into `rest`. False without memory. */
 bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count,
                            const struct tagc_layers *layers);
 

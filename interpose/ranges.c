@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Registered memory; see ranges.h. The ranges of a communicator, and those of the process, are a treap (Aragon, Seidel 1989) each: a
- * tree that is ordered by where they begin, and as a heap by numbers drawn from those of the registrations, which keep it as flat as
- * random ones do. Every node knows where the last range below it ends, so that branches without the buffer are not entered.
+ * Registered memory; see ranges.h. The ranges of a communicator, and those of the process, are a treap (Aragon, Seidel
+ * 1989) each: a tree that is ordered by where they begin, and as a heap by numbers drawn from those of the
+ * registrations, which keep it as flat as random ones do. Every node knows where the last range below it ends, so that
+ * branches without the buffer are not entered.
  */
 #include "interpose/ranges.h"
 
@@ -235,7 +236,7 @@ const char *tagc_range_text(const struct tagc_range *range, char text[48])
   return text;
 }
 
-/* ---- homes ------------------------------------------------------------------------------------------------------------ */
+/* ---- homes ------------------------------------------------------------------------------------------------------- */
 
 /* So many calls in a row at one place are not by chance. */
 enum { SETTLED = 3 };

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Memory that the program has registered: with a communicator (ncclCommRegister, ncclCommWindowRegister), or in the process
- * (ncclMemAlloc). Where a buffer lies in it says which gradient it is, in programs that keep their gradients where they are.
+ * Memory that the program has registered: with a communicator (ncclCommRegister, ncclCommWindowRegister), or in the
+ * process (ncclMemAlloc). Where a buffer lies in it says which gradient it is, in programs that keep their gradients
+ * where they are.
  *
- * Only for names and reports: ranks may have their memory elsewhere, and nothing that they must do alike may follow from it. What cannot
- * be noted for lack of memory is not known here, no more.
+ * Only for names and reports: ranks may have their memory elsewhere, and nothing that they must do alike may follow
+ * from it. What cannot be noted for lack of memory is not known here, no more.
  *
- * Ranges      Any may overlap, and one may be registered several times. Each registration has a number of its own, from 1 on, in its
- *             communicator, or in the process: memory that is given back and registered anew is not what it was. Of several that hold a
- *             buffer the oldest counts, those of the communicator before those of the process.
+ * Ranges      Any may overlap, and one may be registered several times. Each registration has a number of its own, from
+ *             1 on, in its communicator, or in the process: memory that is given back and registered anew is not what
+ *             it was. Of several that hold a buffer the oldest counts, those of the communicator before those of the
+ *             process.
  * Threads     Any. One lock, never held across a call of NCCL. Without any range a question is a load.
  * Cost        O(log n) for n ranges, and what overlaps there.
  */

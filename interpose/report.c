@@ -38,15 +38,24 @@ static uint64_t wire_of(const struct tagc_ledger *ledger, const struct tagc_traf
 
 static bool has_inside(const struct tagc_ledger *ledger) { return ledger->hosts.hosts > 1 && ledger->hosts.local > 1; }
 
+/* Of the column of slots. */
+static int name_width(const struct tagc_ledger *ledger)
+{
+  size_t width = 8;
+  for (size_t i = 0; i < ledger->row_count; i++)
+    width = strlen(ledger->rows[i].name) > width ? strlen(ledger->rows[i].name) : width;
+  return (int)width;
+}
+
 static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row)
 {
   char raw[16], plain[16], wire[16], memory[16], inside[32] = "", home[48];
   const uint64_t plain_bytes = wire_of(ledger, &row->plain), wire_bytes = wire_of(ledger, &row->sent);
   if (has_inside(ledger))
     snprintf(inside, sizeof inside, " %11s", tagc_report_bytes(row->sent.inside, raw));
-  tagc_say("  %-8s %-6s %7" PRIu64 " %10" PRIu64 " %11s %11s %11s %6.3f%s %11" PRIu64 " %9" PRIu64 " %10.3g %11s%s%s", row->name,
-           row->codec ? row->codec : "-", row->calls, row->compressed, tagc_report_bytes(row->raw_bytes, raw), tagc_report_bytes(plain_bytes, plain),
-           tagc_report_bytes(wire_bytes, wire), ratio(wire_bytes, plain_bytes), inside, row->stats.unrecovered,
+  tagc_say("  %-*s %-6s %7" PRIu64 " %10" PRIu64 " %11s %11s %11s %6.3f%s %11" PRIu64 " %9" PRIu64 " %10.3g %11s%s%s",
+           name_width(ledger), row->name, row->codec ? row->codec : "-", row->calls, row->compressed,
+           tagc_report_bytes(row->raw_bytes, raw), tagc_report_bytes(plain_bytes, plain), tagc_report_bytes(wire_bytes, wire), ratio(wire_bytes, plain_bytes), inside, row->stats.unrecovered,
            row->stats.nonfinite, __builtin_sqrt(row->stats.residual_norm2), tagc_report_bytes(row->residual_bytes, memory),
            row->home.number ? "  " : "", row->home.number ? tagc_range_text(&row->home, home) : "");
 }
@@ -55,7 +64,7 @@ static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger
 static void print_parts_like(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row)
 {
   const struct tagc_ledger_row *last = row;
-  char slots[2 * TAGC_UNIT_NAME + 32];
+  char slots[2 * TAGC_LAYER_NAME + 32];
   size_t count = 1;
   for (const struct tagc_ledger_row *other = row + 1; other < ledger->rows + ledger->row_count; other++)
     if (other->elements && other->parameters && other->parameters == row->parameters) {
@@ -66,19 +75,24 @@ static void print_parts_like(const struct tagc_ledger *ledger, const struct tagc
     snprintf(slots, sizeof slots, "%s to %s, %zu slots", row->name, last->name, count);
   else
     snprintf(slots, sizeof slots, "%s", row->name);
-  tagc_say("  %s: %" PRIu64 " of %" PRIu64 " elements selected (%.1f%%), the others sent as they are: %s", slots, row->selected,
-           row->elements, 100 * ratio(row->selected, row->elements), row->parameters ? row->parameters : "?");
+  tagc_say("    %s: %.1f%% of %" PRIu64 " elements selected: %s", slots, 100 * ratio(row->selected, row->elements), row->elements,
+           row->parameters ? row->parameters : "?");
 }
 
 static void print_parts(const struct tagc_ledger *ledger)
 {
   const struct tagc_ledger_row *rows = ledger->rows;
+  bool told = false;
   for (size_t i = 0; i < ledger->row_count; i++) {
     size_t j = 0;
     while (j < i && !(rows[j].elements && rows[j].parameters && rows[j].parameters == rows[i].parameters))
       j++;
-    if (rows[i].elements && j == i)
-      print_parts_like(ledger, &rows[i]);
+    if (!rows[i].elements || j != i)
+      continue;
+    if (!told)
+      tagc_say("  in part, all else in the slot goes in full precision beside it:");
+    told = true;
+    print_parts_like(ledger, &rows[i]);
   }
 }
 
@@ -105,13 +119,13 @@ static const char *cell(double value, const char *unit, char text[16])
   return text;
 }
 
-static void print_choice(const struct tagc_ledger_row *row)
+static void print_choice(const struct tagc_ledger_row *row, int width)
 {
-  char line[160], text[2][16];
+  char line[160 + TAGC_LAYER_NAME], text[2][16];
   const struct tagc_choice *choice = &row->grounds->choice;
   const struct tagc_survey *survey = &row->grounds->survey;
   const double unknown = choice->plain_ns > 0 ? 0 : __builtin_inf();
-  int n = snprintf(line, sizeof line, "  %-8s", row->name);
+  int n = snprintf(line, sizeof line, "  %-*s", width, row->name);
   n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + 100 * survey->density, "%", text[0]));
   n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + survey->kurtosis, "", text[0]));
   n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + 1e-6 * choice->plain_ns, "", text[0]));
@@ -132,7 +146,7 @@ static const char *rate(const struct tagc_link *link, char text[16])
 /* TAGC_CODEC=auto: the numbers behind each choice, for slots that there was a choice for. */
 static void print_choices(const struct tagc_ledger *ledger)
 {
-  char line[160], text[2][16];
+  char line[160 + TAGC_LAYER_NAME], text[2][16];
   if (!ledger->probed)
     return;
   const struct tagc_wire *wire = &ledger->wire;
@@ -142,14 +156,14 @@ static void print_choices(const struct tagc_ledger *ledger)
   if (ledger->two_levels)
     tagc_say("  in two levels: reduce-scatter inside a host %s MB/s and %.0f us a step; the %d ranks of a host send messages at once",
              rate(&wire->inside, text[0]), 1e-3 * wire->inside.latency_ns, ledger->hosts.local);
-  int n = snprintf(line, sizeof line, "  %-8s %8s %8s %8s", "slot", "density", "kurtosis", "plain ms");
+  int n = snprintf(line, sizeof line, "  %-*s %8s %8s %8s", name_width(ledger), "slot", "density", "kurtosis", "plain ms");
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", tagc_choose_name(i), "error");
   tagc_say("%s  choice", line);
   for (size_t i = 0; i < ledger->row_count; i++) {
     const struct tagc_choice *choice = &ledger->rows[i].grounds->choice;
     if (choice->plain_ns > 0 || choice->reason == TAGC_REASON_unseen)
-      print_choice(&ledger->rows[i]);
+      print_choice(&ledger->rows[i], name_width(ledger));
   }
 }
 
@@ -211,9 +225,11 @@ static void print_ledger(const struct tagc_ledger *ledger)
            ledger->codec, ledger->other_calls);
   if (*ledger->layers)
     tagc_say("  layers: %s", ledger->layers);
+  if (*ledger->or_layers)
+    tagc_say("      or: %s", ledger->or_layers);
   print_hosts(ledger, total.compressed > 0);
-  tagc_say("  %-8s %-6s %7s %10s %11s %11s %11s %6s%s %11s %9s %10s %11s", "slot", "codec", "calls", "compressed", "gradients",
-           "plain wire", "wire", "ratio", has_inside(ledger) ? "      inside" : "", "unrecovered", "nonfinite", "|residual|", "memory");
+  tagc_say("  %-*s %-6s %7s %10s %11s %11s %11s %6s%s %11s %9s %10s %11s", name_width(ledger), "slot", "codec",
+           "calls", "compressed", "gradients", "plain wire", "wire", "ratio", has_inside(ledger) ? "      inside" : "", "unrecovered", "nonfinite", "|residual|", "memory");
   for (size_t i = 0; i < ledger->row_count; i++)
     print_row(ledger, &ledger->rows[i]);
   if (ledger->rest.calls) {

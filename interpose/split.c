@@ -11,7 +11,7 @@
 
 enum { SELECTED, REST };
 
-/* ---- at a lock ------------------------------------------------------------------------------------------------------- */
+/* ---- at a lock --------------------------------------------------------------------------------------------------- */
 
 /* For the report. Without memory it says less. */
 static void note_parameters(struct tagc_comm *comm, size_t i, const bool *is_selected)
@@ -41,13 +41,15 @@ static void share(struct tagc_comm *comm, size_t i, struct tagc_parts *parts, co
   note_parameters(comm, i, is_selected);
 }
 
-/* Selected in part: but a part may be nothing. Members that do not fill the buffer are not what is in it: then the slot passes. */
+/* Selected in part: but a part may be nothing. Members that do not fill the buffer are not what is in it: then the slot
+ * passes. */
 static bool cut(struct tagc_comm *comm, size_t i, const bool *is_selected)
 {
   const struct tagc_layer *layer = &comm->layers->layers[i];
   struct tagc_slot *slot = &comm->slots[i];
   slot->selection = TAGC_SELECT_NONE;
-  if (!slot->shape.n || tagc_layout_shard(layer->layout, layer->members, layer->count, comm->nranks, layer->element_bytes) != slot->shape.n)
+  const uint64_t shard = tagc_layout_shard(layer->layout, layer->members, layer->count, comm->nranks, layer->element_bytes);
+  if (!slot->shape.n || shard != slot->shape.n)
     return true;
   struct tagc_parts *parts = tagc_parts_create(layer, comm->nranks, is_selected);
   if (!parts)
@@ -72,6 +74,18 @@ static void warn_ambiguous(const struct tagc_comm *comm)
              (unsigned long long)comm->ledger->number);
 }
 
+/* What is left out by a name that nothing has would be compressed without a word. */
+static void tell_unnamed(struct tagc_comm *comm, const struct tagc_slot_info *infos)
+{
+  const struct tagc_options *o = tagc_library_options();
+  if (comm->rank != 0 || comm->selection_told)
+    return;
+  comm->selection_told = true;
+  tagc_layers_log_unnamed(comm->ledger->number, "TAGC_LAYERS", o->layers, TAGC_LOG_WARN, infos, comm->layers);
+  /* Of a kind that the model lacks there is nothing to leave out. */
+  tagc_layers_log_unnamed(comm->ledger->number, "TAGC_SKIP", o->skip, TAGC_LOG_INFO, infos, comm->layers);
+}
+
 bool tagc_split_sort(struct tagc_comm *comm)
 {
   const struct tagc_options *o = tagc_library_options();
@@ -81,6 +95,7 @@ bool tagc_split_sort(struct tagc_comm *comm)
     return true;
   for (size_t i = 0; i < count; i++)
     most = comm->layers->layers[i].count > most ? comm->layers->layers[i].count : most;
+  tell_unnamed(comm, infos);
   /* Where it is in doubt what lies where, parameters are as good as not known: who wants attention in full precision gets it. */
   const bool ambiguous = comm->layers->confidence < TAGC_LAYERS_AMBIGUOUS;
   bool differs = false;
@@ -121,7 +136,7 @@ struct tagc_shape tagc_split_whole(const struct tagc_slot *slot)
 
 uint64_t tagc_split_rest(const struct tagc_slot *slot) { return slot->parts ? slot->parts->rest : 0; }
 
-/* ---- a call ---------------------------------------------------------------------------------------------------------- */
+/* ---- a call ------------------------------------------------------------------------------------------------------ */
 
 size_t tagc_split_carve(struct tagc_split *split, const struct tagc_slot *slot, uint8_t *base)
 {
@@ -149,18 +164,20 @@ struct ends {
 static struct ends ends_of(const struct tagc_call *call, const struct tagc_parts *parts, int part)
 {
   const size_t element = tagc_dtype_size(call->comm->slots[call->slot].shape.dtype);
-  return (struct ends){call, parts, part, element, call->count * element, (part == SELECTED ? parts->selected : parts->rest) * element};
+  const size_t packed = (part == SELECTED ? parts->selected : parts->rest) * element;
+  return (struct ends){call, parts, part, element, call->count * element, packed};
 }
 
-/* What shard `like` has of the part, of so many shards that are alike. Shards with less than others are filled up with zeros. */
+/* What shard `like` has of the part, of so many shards that are alike. Shards with less than others are filled up with
+ * zeros. */
 static bool pack(const struct ends *e, size_t like, uint8_t *to, const uint8_t *from, size_t shards)
 {
   const struct tagc_device *device = e->call->comm->device;
   size_t filled = 0;
   for (size_t i = e->parts->first[e->part][like]; i < e->parts->first[e->part][like + 1]; i++) {
     const struct tagc_run *run = &e->parts->runs[e->part][i];
-    if (!device->copy(device, to + run->to * e->element, e->packed, from + run->from * e->element, e->whole, run->length * e->element,
-                      shards, e->call->stream))
+    if (!device->copy(device, to + run->to * e->element, e->packed, from + run->from * e->element, e->whole,
+                      run->length * e->element, shards, e->call->stream))
       return false;
     filled = (run->to + run->length) * e->element;
   }
@@ -189,7 +206,8 @@ bool tagc_split_pack(const struct tagc_split *split, const struct tagc_call *cal
   const struct ends selected = ends_of(call, split->parts, SELECTED), rest = ends_of(call, split->parts, REST);
   const bool two_levels = call->comm->scope.two_levels;
   const size_t nranks = (size_t)tagc_levels_party(call->comm).nranks;
-  return pack_part(&selected, two_levels, nranks, split->selected, from) && pack_part(&rest, two_levels, nranks, split->rest, from);
+  return pack_part(&selected, two_levels, nranks, split->selected, from) &&
+         pack_part(&rest, two_levels, nranks, split->rest, from);
 }
 
 bool tagc_split_pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, void *to)
@@ -205,8 +223,8 @@ static bool unpack_part(const struct ends *e, const uint8_t *from)
   bool good = true;
   for (size_t i = e->parts->first[e->part][own]; i < e->parts->first[e->part][own + 1] && good; i++) {
     const struct tagc_run *run = &e->parts->runs[e->part][i];
-    good = device->copy(device, (uint8_t *)e->call->recv + run->from * e->element, e->whole, from + run->to * e->element, e->packed,
-                        run->length * e->element, 1, e->call->stream);
+    good = device->copy(device, (uint8_t *)e->call->recv + run->from * e->element, e->whole, from + run->to * e->element,
+                        e->packed, run->length * e->element, 1, e->call->stream);
   }
   return good;
 }

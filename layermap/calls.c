@@ -24,7 +24,8 @@ static const struct {
   {"float16", true}, {"float32", true}, {"float64", false}, {"bfloat16", true}, {"float8e4m3", false}, {"float8e5m2", false},
 };
 
-/* By what the library makes of them: enum tagc_op. It does not tell those of "other" apart, which may come by their names. */
+/* By what the library makes of them: enum tagc_op. It does not tell those of "other" apart, which may come by their
+ * names. */
 static const char *const ops[] = {"sum", "avg", "premulsum", "other"};
 static const char *const other_ops[] = {"prod", "max", "min"};
 enum { OTHER_OP = 3 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Files of calls: the sequence of collectives that a program made on its communicators, as text; TAGC_CALLS writes them, tagc-map
- * reads them, and so do the tests. The format is in man/tagc-map.5:
+ * Files of calls: the sequence of collectives that a program made on its communicators, as text; TAGC_CALLS writes
+ * them, tagc-map reads them, and so do the tests. The format is in man/tagc-map.5:
  *
  *   tagc-calls 1
  *   # what this is, and where it comes from

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What a parameter is for, by its name; see model.h.
  *
- * A name is a path of components ("model.layers.3.self_attn.q_proj.bias"), a component is made of words ("q", "proj"). Only whole
- * components and whole words tell something ("format" is no norm), in any case, and without a number at their end. Known are
- * the names of transformers, torchvision, timm, PyTorch's own modules, torchtitan and the Llama checkpoints, Megatron-core (also with
- * Transformer Engine's fused norms), GPT-NeoX, nanoGPT, examples/gpt, and those of families.h.
+ * A name is a path of components ("model.layers.3.self_attn.q_proj.bias"), a component is made of words ("q", "proj").
+ * Only whole components and whole words tell something ("format" is no norm), in any case, and without a number at
+ * their end. Known are the names of transformers, torchvision, timm, PyTorch's own modules, torchtitan and the Llama
+ * checkpoints, Megatron-core (also with Transformer Engine's fused norms), GPT-NeoX, nanoGPT, examples/gpt, and those
+ * of families.h.
  */
 #include "layermap/model.h"
 
@@ -29,8 +30,8 @@ uint32_t tagc_kind_find(const char *name, size_t length)
   return 0;
 }
 
-/* What a component says. PROJECTION and LAYER are matrices inside attention and MLP, by names that say so where no module around
- * them does; what OUTPUT, GATE and LINEAR are depends on where they stand. */
+/* What a component says. PROJECTION and LAYER are matrices inside attention and MLP, by names that say so where no
+ * module around them does; what OUTPUT, GATE and LINEAR are depends on where they stand. */
 enum hint {
   NOTHING, NORM, ATTENTION, MLP, EXPERTS, MIXTURE, ROUTER, HEAD, EMBEDDING, PROJECTION, LAYER, OUTPUT, GATE, LINEAR, LAYERS, NUMBER
 };
@@ -154,9 +155,10 @@ static bool has(const struct path *path, enum hint hint)
   return path->seen >> hint & 1;
 }
 
-/* A gate is a router in Mixtral's "block_sparse_moe.gate" and in the "layers.3.mlp.gate" of Qwen's and DeepSeek's experts (whose
- * MLPs have a "gate_proj"); else it is a matrix of an MLP, as "mlp.gate" of families.h. "output" is the down projection of
- * a block of BERT, and the head elsewhere; "layers.0.linear1" is PyTorch's own TransformerEncoderLayer. */
+/* A gate is a router in Mixtral's "block_sparse_moe.gate" and in the "layers.3.mlp.gate" of Qwen's and DeepSeek's
+ * experts (whose MLPs have a "gate_proj"); else it is a matrix of an MLP, as "mlp.gate" of families.h. "output" is the
+ * down projection of a block of BERT, and the head elsewhere; "layers.0.linear1" is PyTorch's own
+ * TransformerEncoderLayer. */
 static enum hint resolve(const struct path *path, enum hint hint)
 {
   const enum hint *before = path->before;

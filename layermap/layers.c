@@ -30,9 +30,6 @@ static size_t element_bytes(uint8_t dtype)
 
 /* -- names ------------------------------------------------------------------------------------------------------------------- */
 
-/* Of names of units in maps, longer ones are cut. */
-enum { NAME_PREFIX = 12 };
-
 /* What is outside the blocks: the name of its unit, where it is one, whole. */
 static const char *outside_name(const struct tagc_model *model, uint8_t keep)
 {
@@ -52,22 +49,24 @@ static const char *outside_name(const struct tagc_model *model, uint8_t keep)
   return "root";
 }
 
-static void name_piece(const struct tagc_model *model, const struct tagc_piece *piece, size_t bucket, char name[TAGC_UNIT_NAME])
+static void name_piece(const struct tagc_model *model, const struct tagc_piece *piece, size_t bucket, char name[TAGC_LAYER_NAME])
 {
   const struct tagc_model_place *first = &model->places[piece->first], *last = first + piece->count - 1;
-  const char *unit = model->units[first->unit].name;
+  const char *unit = model->units[first->unit].name, *last_unit = model->units[last->unit].name;
   const char *part = piece->keep == TAGC_KEEP_ATTN ? ".attn" : piece->keep == TAGC_KEEP_MLP ? ".mlp" :
                      piece->keep == TAGC_KEEP_REST ? ".norm" : "";
   if (piece->to)
-    snprintf(name, TAGC_UNIT_NAME, "bucket.%zu", bucket);
+    snprintf(name, TAGC_LAYER_NAME, "bucket.%zu", bucket);
   else if (piece->keep == TAGC_KEEP_ALL)
-    snprintf(name, TAGC_UNIT_NAME, "model");
+    snprintf(name, TAGC_LAYER_NAME, "model");
   else if (piece->keep & TAGC_KEEP_OUTSIDE)
-    snprintf(name, TAGC_UNIT_NAME, "%s", outside_name(model, piece->keep));
+    snprintf(name, TAGC_LAYER_NAME, "%s", outside_name(model, piece->keep));
+  else if (piece->count > 1 && strcmp(unit, last_unit) != 0)
+    snprintf(name, TAGC_LAYER_NAME, "%s.%" PRId32 "-%s.%" PRId32, unit, first->block, last_unit, last->block);
   else if (piece->count > 1)
-    snprintf(name, TAGC_UNIT_NAME, "%.*s.%" PRId32 "-%" PRId32, NAME_PREFIX, unit, first->block, last->block);
+    snprintf(name, TAGC_LAYER_NAME, "%s.%" PRId32 "-%" PRId32, unit, first->block, last->block);
   else
-    snprintf(name, TAGC_UNIT_NAME, "%.*s.%" PRId32 "%s", NAME_PREFIX, unit, first->block, part);
+    snprintf(name, TAGC_LAYER_NAME, "%s.%" PRId32 "%s", unit, first->block, part);
 }
 
 const char *tagc_layer_member_name(const struct tagc_layer *layer, size_t member, char *text, size_t size)
@@ -76,7 +75,7 @@ const char *tagc_layer_member_name(const struct tagc_layer *layer, size_t member
   if (m->block < 0)
     snprintf(text, size, "%s", m->parameter->name);
   else
-    snprintf(text, size, "block.%" PRId32 ".%s", m->block + layer->block_offset, m->parameter->name);
+    snprintf(text, size, "%s.%" PRId32 ".%s", m->unit, m->block + layer->block_offset, m->parameter->name);
   return text;
 }
 
@@ -93,12 +92,14 @@ struct filling {
   uint32_t *leader;                 /* the first piece that is like this one */
 };
 
+/* The same units, whose blocks have numbers as far apart: all members differ by one offset. */
 static bool alike(const struct tagc_model *model, const struct tagc_piece *a, const struct tagc_piece *b)
 {
   if (a->keep != b->keep || a->count != b->count || a->to || b->to || (a->keep & TAGC_KEEP_OUTSIDE))
     return false;
+  const struct tagc_model_place *left = &model->places[a->first], *right = &model->places[b->first];
   for (uint32_t i = 0; i < a->count; i++)
-    if (model->places[a->first + i].unit != model->places[b->first + i].unit)
+    if (left[i].unit != right[i].unit || left[i].block - left->block != right[i].block - right->block)
       return false;
   return true;
 }

@@ -2,13 +2,15 @@
  * How a framework lays the parameters that it communicates at once out in the send buffer of a reduce-scatter.
  *
  * The buffer holds nranks shards of equally many elements, shard r is the one that rank r receives.
- *   fsdp1     (torch FullyShardedDataParallel) the parameters flat, one behind the other, each padded to 16 bytes where original
- *             parameters are kept (fsdp1_aligned); zeros at the end up to a multiple of the ranks: shard r is the r-th part
- *   fsdp2     (torch fully_shard) of every parameter the r-th chunk of ceil(rows / nranks) rows, padded with zeros; shard r is
- *             the concatenation of these: all shards look alike
- *   zero3     (DeepSpeed) of every parameter, flat, the r-th part of ceil(elements / nranks); shard r is their concatenation
- *   megatron  (Megatron-core's buckets) flat as fsdp1, each parameter beginning at a multiple of 64, parameters in the reverse of
- *             their order, the end of a bucket padded to a multiple of lcm(nranks, 128)
+ *   fsdp1     (torch FullyShardedDataParallel) the parameters flat, one behind the other, each padded to 16 bytes where
+ *             original parameters are kept (fsdp1_aligned); zeros at the end up to a multiple of the ranks: shard r is
+ *             the r-th part
+ *   fsdp2     (torch fully_shard) of every parameter the r-th chunk of ceil(rows / nranks) rows, padded with zeros;
+ *             shard r is the concatenation of these: all shards look alike
+ *   zero3     (DeepSpeed) of every parameter, flat, the r-th part of ceil(elements / nranks); shard r is their
+ *             concatenation
+ *   megatron  (Megatron-core's buckets) flat as fsdp1, each parameter beginning at a multiple of 64, parameters in the
+ *             reverse of their order, the end of a bucket padded to a multiple of lcm(nranks, 128)
  * Sources: torch/distributed/fsdp/_flat_param.py, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py,
  * deepspeed/runtime/comm/coalesced_collectives.py, megatron/core/distributed/param_and_grad_buffer.py.
  *
@@ -27,10 +29,11 @@ enum tagc_layout_kind tagc_layout_find(const char *name);
 struct tagc_member {
   const struct tagc_parameter *parameter;
   int32_t block;                    /* of its place; -1: none */
+  const char *unit;                 /* the name of its unit; asked for in blocks alone */
 };
 
-/* Elements of one shard; UINT64_MAX: more than can be counted. element_bytes: of the type that the layout was made for, which is that of
- * the parameters in forward and backward (fsdp1_aligned); 4, 2. */
+/* Elements of one shard; UINT64_MAX: more than can be counted. element_bytes: of the type that the layout was made for,
+ * which is that of the parameters in forward and backward (fsdp1_aligned); 4, 2. */
 uint64_t tagc_layout_shard(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, int nranks,
                            size_t element_bytes);
 
@@ -43,8 +46,9 @@ struct tagc_segment {
 /* Are the shards all alike, but for where padding is? */
 bool tagc_layout_is_uniform(enum tagc_layout_kind layout);
 
-/* Calls `visit` for the segments of shard `shard` in their order; they cover it without gaps. Padding between two members may come in
- * two segments. Stops, and gives false, where `visit` gives false (or what cannot be counted is to be walked). */
+/* Calls `visit` for the segments of shard `shard` in their order; they cover it without gaps. Padding between two
+ * members may come in two segments. Stops, and gives false, where `visit` gives false (or what cannot be counted is to
+ * be walked). */
 bool tagc_layout_walk(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, int nranks,
                       size_t element_bytes, int shard, bool (*visit)(const struct tagc_segment *segment, void *data), void *data);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-map: what its parts share. What it shows is brought into tables first: one for a map, one a communicator for recorded calls.
+ * tagc-map: what its parts share. What it shows is brought into tables first: one for a map, one a communicator for
+ * recorded calls.
  */
 #ifndef LAYERMAP_MAP_H
 #define LAYERMAP_MAP_H
@@ -9,7 +10,8 @@
 #include "layermap/calls.h"
 #include "layermap/layers.h"
 
-/* What a parameter counts as where each counts once: the first of its kinds in the order norm, expert, attn, mlp, embed, head. */
+/* What a parameter counts as where each counts once: the first of its kinds in the order norm, expert, attn, mlp,
+ * embed, head. */
 enum tagc_share { TAGC_SHARE_EMBED, TAGC_SHARE_ATTN, TAGC_SHARE_MLP, TAGC_SHARE_EXPERT, TAGC_SHARE_NORM, TAGC_SHARE_HEAD,
                   TAGC_SHARE_OTHER, TAGC_SHARE_PADDING, TAGC_SHARES };
 
@@ -18,7 +20,7 @@ const char *tagc_share_name(enum tagc_share share);
 
 /* Slots, or blocks, that are alike. */
 struct tagc_map_row {
-  char name[96];                    /* "block.0-31", "block.0 to block.11" */
+  char name[2 * TAGC_LAYER_NAME + 8];   /* "block.0-31", "block.0 to block.11" */
   size_t times;                     /* so many are alike */
   struct tagc_layer layer;          /* of the first one */
   uint64_t shard, all;              /* elements of one shard, and of all of them */
@@ -27,7 +29,7 @@ struct tagc_map_row {
 
 struct tagc_map_table {
   char title[160];                  /* "model.map, laid out as fsdp2 for 8 ranks" */
-  char what[256], runner_up[256];   /* what was inferred, with its confidence, and what comes next; "": nothing */
+  char what[256], runner_up[TAGC_LAYERS_WHAT];   /* what was inferred, with its confidence, and what comes next; "": nothing */
   int nranks;
   struct tagc_map_row *rows;
   size_t count;
@@ -43,8 +45,8 @@ bool tagc_map_tabulate_calls(struct tagc_map_table *table, const char *path, con
                              const struct tagc_cycle *cycle);
 void tagc_map_table_free(struct tagc_map_table *table);
 
-/* The cycle in the calls, as the library finds it, only sooner; where they do not suffice for that, what was recorded last is taken to
- * go on. Where tagc_cycle_length() is 0 there is none. NULL without memory. */
+/* The cycle in the calls, as the library finds it, only sooner; where they do not suffice for that, what was recorded
+ * last is taken to go on. Where tagc_cycle_length() is 0 there is none. NULL without memory. */
 struct tagc_cycle *tagc_map_find_cycle(const struct tagc_call_list *list);
 
 /* 1234567 as 1,234,567. Returns `text`. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Holds a map against recorded calls; see map.h. Whether the map fits is for tagc_layers_infer() to say, as in the library; where it
- * does not, each slot is told what in the map has its size, for the reader to see what is wrong.
+ * Holds a map against recorded calls; see map.h. Whether the map fits is for tagc_layers_infer() to say, as in the
+ * library; where it does not, each slot is told what in the map has its size, for the reader to see what is wrong.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static bool measure(struct sizes *sizes, const struct tagc_model *model, int nra
   for (size_t i = 0; i < model->unit_count && members && sizes->shards; i++) {
     const struct tagc_unit *unit = &model->units[i];
     for (size_t j = 0; j < unit->count; j++)
-      members[j] = (struct tagc_member){&unit->parameters[j], -1};
+      members[j] = (struct tagc_member){&unit->parameters[j], -1, unit->name};
     for (int layout = 0; layout < TAGC_LAYOUTS; layout++)
       sizes->shards[i][layout] = tagc_layout_shard((enum tagc_layout_kind)layout, members, unit->count, nranks, 4);
   }

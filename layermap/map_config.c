@@ -14,8 +14,8 @@
 /* No config.json is larger; most of it are the names of labels. Sizes are no larger, either. */
 enum { CONFIG_BYTES = 16 << 20, LARGEST_SIZE = INT32_MAX };
 
-/* A type of models, and the defaults of its class. kv_heads = 0: as many as heads; head_dim = 0: hidden / heads; what has no experts
- * has no default for them. */
+/* A type of models, and the defaults of its class. kv_heads = 0: as many as heads; head_dim = 0: hidden / heads; what
+ * has no experts has no default for them. */
 struct type {
   const char *name;
   enum tagc_family family;
@@ -247,6 +247,27 @@ static void read_head(struct reader *r, struct tagc_architecture *a)
   a->tied = true;
 }
 
+/* A configuration that lacks such a size is more often cut short than one of the default. n_inner of gpt2 is usually
+ * null. */
+static void note_defaults(const struct reader *r, const struct type *type, FILE *notes, const char *path)
+{
+  bool is_gpt2 = type->family == TAGC_FAMILY_GPT2;
+  const struct {
+    const char *key;
+    uint32_t by_default;
+  } sizes[] = {
+    {is_gpt2 ? "n_embd" : "hidden_size", type->hidden},
+    {"intermediate_size", is_gpt2 ? 0 : type->intermediate},
+    {is_gpt2 ? "n_layer" : "num_hidden_layers", type->blocks},
+    {is_gpt2 ? "n_head" : "num_attention_heads", type->heads},
+    {"vocab_size", type->vocabulary},
+  };
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    if (sizes[i].by_default && !look_up(r, sizes[i].key))
+      fprintf(notes, "tagc-map: %s: \"%s\" is not there: %u, the default of %s\n", path, sizes[i].key,
+              sizes[i].by_default, type->name);
+}
+
 static bool read_architecture(struct reader *r, const struct type *type, struct tagc_architecture *a)
 {
   bool is_gpt2 = type->family == TAGC_FAMILY_GPT2, is_image = type->family == TAGC_FAMILY_VIT;
@@ -346,7 +367,7 @@ failed:
   return NULL;
 }
 
-struct tagc_model *tagc_map_from_config(const char *path, struct tagc_complaint *complaint)
+struct tagc_model *tagc_map_from_config(const char *path, FILE *notes, struct tagc_complaint *complaint)
 {
   struct reader r = {.complaint = complaint, .is_good = true};
   struct tagc_architecture a;
@@ -361,6 +382,8 @@ struct tagc_model *tagc_map_from_config(const char *path, struct tagc_complaint 
     model = tagc_family_model(&a);
     if (!model)
       tagc_file_complain(complaint, "there is no model of such sizes (or no memory for it)");
+    else if (notes)
+      note_defaults(&r, type, notes, path);
   }
   tagc_json_free(&r.json);
   return model;

@@ -43,7 +43,7 @@ static bool without_memory(struct tagc_headers *h)
   return tagc_file_complain(h->complaint, "there is no memory for what is in the header");
 }
 
-/* -- one header -------------------------------------------------------------------------------------------------------------- */
+/* -- one header ---------------------------------------------------------------------------------------------------- */
 
 static bool read_header(struct tagc_headers *h, int file, FILE *stream)
 {
@@ -73,7 +73,7 @@ static bool read_header(struct tagc_headers *h, int file, FILE *stream)
   return tagc_json_parse(&h->files[file], text, length, h->complaint) || name_file(h, file);
 }
 
-/* -- one tensor -------------------------------------------------------------------------------------------------------------- */
+/* -- one tensor ---------------------------------------------------------------------------------------------------- */
 
 struct type {
   const char *name;
@@ -193,7 +193,7 @@ static bool add_tensor(struct tagc_headers *h, int file, const char *name, const
   return true;
 }
 
-/* -- all of them ------------------------------------------------------------------------------------------------------------- */
+/* -- all of them --------------------------------------------------------------------------------------------------- */
 
 static int compare_numbers(uint64_t a, uint64_t b)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The headers of a checkpoint's files: every tensor that may be a parameter, by name. What they say is held against the files.
+ * The headers of a checkpoint's files: every tensor that may be a parameter, by name. What they say is held against the
+ * files.
  */
 #ifndef LAYERMAP_MAP_HEADER_H
 #define LAYERMAP_MAP_HEADER_H
@@ -27,8 +28,8 @@ struct tagc_headers {
   struct tagc_complaint *complaint;
 };
 
-/* Reads the headers of all files. Afterwards the tensors are the parameters, at least one of them, each once, sorted by name. False:
- * *complaint says why. tagc_headers_free() in both cases. */
+/* Reads the headers of all files. Afterwards the tensors are the parameters, at least one of them, each once, sorted by
+ * name. False: *complaint says why. tagc_headers_free() in both cases. */
 bool tagc_headers_read(struct tagc_headers *headers, char *const *paths, int count, struct tagc_complaint *complaint);
 void tagc_headers_free(struct tagc_headers *headers);
 

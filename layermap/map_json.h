@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * JSON for tagc-map: jansson reads it; what it does not keep, where a value stands in the text, is looked up again for complaints.
- * One thread; tagc_json_free() gives all back.
+ * JSON for tagc-map: jansson reads it; what it does not keep, where a value stands in the text, is looked up again for
+ * complaints. One thread; tagc_json_free() gives all back.
  */
 #ifndef LAYERMAP_MAP_JSON_H
 #define LAYERMAP_MAP_JSON_H
@@ -16,8 +16,8 @@ struct tagc_json {
   size_t bytes;
 };
 
-/* Takes `text` over (from malloc(), with a 0 behind it), also where it fails. Objects with a key twice are refused, as is what is nested
- * too deep. False: *complaint says why. */
+/* Takes `text` over (from malloc(), with a 0 behind it), also where it fails. Objects with a key twice are refused, as
+ * is what is nested too deep. False: *complaint says why. */
 bool tagc_json_parse(struct tagc_json *json, char *text, size_t bytes, struct tagc_complaint *complaint);
 void tagc_json_free(struct tagc_json *json);
 
@@ -34,7 +34,8 @@ __attribute__((format(printf, 2, 3))) bool tagc_file_complain(struct tagc_compla
 /* "a string", "null" and so on. */
 const char *tagc_json_kind(const json_t *value);
 
-/* The text as it can be shown: at most 63 bytes, those that a terminal might take for something else as '?'. Returns `shown`. */
+/* The text as it can be shown: at most 63 bytes, those that a terminal might take for something else as '?'. Returns
+ * `shown`. */
 const char *tagc_json_show(const char *text, char shown[64]);
 
 #endif

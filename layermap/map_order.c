@@ -7,8 +7,9 @@
 
 #include "layermap/model.h"
 
-/* `tell` is in a name of a block of that style; `parts` are modules, in the order in which they are registered. Both are paths of
- * components, which stand anywhere in a name; # is a number. The longest part that a name holds is its own. */
+/* `tell` is in a name of a block of that style; `parts` are modules, in the order in which they are registered. Both
+ * are paths of components, which stand anywhere in a name; # is a number. The longest part that a name holds is its
+ * own. */
 struct style {
   const char *tell;
   const char *parts[18];

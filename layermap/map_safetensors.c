@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Models from checkpoints; see map_safetensors.h. The parameters of all files are sorted by stack, block and order, so that units can
- * be taken from them one behind the other.
+ * Models from checkpoints; see map_safetensors.h. The parameters of all files are sorted by stack, block and order, so
+ * that units can be taken from them one behind the other.
  */
 #include "layermap/map_safetensors.h"
 
@@ -81,7 +81,8 @@ static int find_stack(struct checkpoint *c, const char *name, size_t length)
   return c->stack_count++;
 }
 
-/* Are the blocks of a stack numbered without a gap? (*missing: the first that is not there.) Tensors are sorted by place. */
+/* Are the blocks of a stack numbered without a gap? (*missing: the first that is not there.) Tensors are sorted by
+ * place. */
 static bool is_whole(const struct checkpoint *c, int stack, int32_t *missing)
 {
   *missing = 0;
@@ -96,7 +97,8 @@ static bool is_whole(const struct checkpoint *c, int stack, int32_t *missing)
   return true;
 }
 
-/* Tensors get their stacks and blocks; what is numbered, and no block (an nn.Sequential, one head of several), has no stack. */
+/* Tensors get their stacks and blocks; what is numbered, and no block (an nn.Sequential, one head of several), has no
+ * stack. */
 static bool find_stacks(struct checkpoint *c)
 {
   for (size_t i = 0; i < c->tensor_count; i++) {
@@ -124,7 +126,7 @@ static bool find_stacks(struct checkpoint *c)
   return true;
 }
 
-/* -- the model --------------------------------------------------------------------------------------------------------------- */
+/* -- the model ----------------------------------------------------------------------------------------------------- */
 
 /* Is what is in no block in front of the blocks? Embeddings are, with their norms. */
 static bool is_in_front(const char *name)
@@ -212,7 +214,8 @@ static bool add_unit(struct tagc_model *model, const char *name, size_t first, c
   return tagc_model_add_place(model, (uint32_t)model->unit_count - 1, tensors->block);
 }
 
-/* The name of the units of a stack: that of the main one is "block", others have as much of the end of their prefix as has room. */
+/* The name of the units of a stack: that of the main one is "block", others have as much of the end of their prefix as
+ * has room. */
 static void name_stack(const struct checkpoint *c, int place, char name[TAGC_UNIT_NAME])
 {
   const char *fixed = place == BEFORE ? "embed" : place == BEHIND ? "head" : place == MAIN ? "block" : NULL;

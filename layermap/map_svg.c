@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Draws tables as an SVG: a bar for each row, which is the buffer of a reduce-scatter, with what lies where in it; see map.h.
+ * Draws tables as an SVG: a bar for each row, which is the buffer of a reduce-scatter, with what lies where in it; see
+ * map.h.
  *
- * The picture stands alone: no script, no font, nothing from the network. Its colours follow the reader's light or dark scheme;
- * each is told in words as well, in the bar where there is room, and for screen readers in the description and a title a segment.
+ * The picture stands alone: no script, no font, nothing from the network. Its colours follow the reader's light or dark
+ * scheme; each is told in words as well, in the bar where there is room, and for screen readers in the description and
+ * a title a segment.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -48,7 +50,7 @@ static void put_share(FILE *file, uint64_t part, uint64_t all)
     fprintf(file, "%.1f%%", per_cent);
 }
 
-/* -- a bar -------------------------------------------------------------------------------------------------------------- */
+/* -- a bar --------------------------------------------------------------------------------------------------------- */
 
 struct bar {
   FILE *file;
@@ -85,7 +87,7 @@ static void put_label(FILE *file, const char *share, const char *parameter, doub
 
 static void put_member(const struct bar *bar, int32_t member)
 {
-  char name[TAGC_UNIT_NAME + TAGC_PARAMETER_NAME] = "padding";
+  char name[TAGC_MEMBER_NAME] = "padding";
   if (member >= 0)
     tagc_layer_member_name(&bar->row->layer, (size_t)member, name, sizeof name);
   put_text(bar->file, name);
@@ -191,7 +193,7 @@ static void draw_row(FILE *file, const struct tagc_map_row *row, int nranks, dou
   fputs("</g>\n", file);
 }
 
-/* -- a picture ---------------------------------------------------------------------------------------------------------- */
+/* -- a picture ----------------------------------------------------------------------------------------------------- */
 
 /* Elements of the whole model by share: each row as often as there are layers like it. */
 static double sum_shares(const struct tagc_map_table *table, double shares[TAGC_SHARES])

@@ -46,7 +46,7 @@ static const char *base_name(const char *path)
   return slash && slash[1] ? slash + 1 : path;
 }
 
-/* -- tables ------------------------------------------------------------------------------------------------------------- */
+/* -- tables -------------------------------------------------------------------------------------------------------- */
 
 /* Counts what is in the row, from its layer and the size of its shard. */
 static void count_elements(struct tagc_map_row *row, int nranks)
@@ -77,7 +77,7 @@ static void add_unit_row(struct tagc_map_table *table, const struct tagc_model *
   for (size_t i = first; i < model->place_count; i++)
     row->times += model->places[i].unit == place->unit;
   for (size_t i = 0; i < unit->count; i++)
-    members[i] = (struct tagc_member){&unit->parameters[i], place->block};
+    members[i] = (struct tagc_member){&unit->parameters[i], place->block, unit->name};
   row->layer = (struct tagc_layer){.members = members, .count = unit->count, .layout = layout, .element_bytes = 4};
   snprintf(row->layer.name, sizeof row->layer.name, "%s", unit->name);
   row->shard = tagc_layout_shard(layout, members, unit->count, table->nranks, row->layer.element_bytes);
@@ -123,7 +123,7 @@ void tagc_map_table_free(struct tagc_map_table *table)
   *table = (struct tagc_map_table){0};
 }
 
-/* -- calls -------------------------------------------------------------------------------------------------------------- */
+/* -- calls --------------------------------------------------------------------------------------------------------- */
 
 /* So many calls make what was once there be forgotten: more than the cycle remembers evidence for. */
 enum { CALLS_TO_FORGET = 16384 };
@@ -135,7 +135,8 @@ static struct tagc_cycle *observe(const struct tagc_call_list *list, const struc
   struct tagc_sighting seen;
   for (size_t i = 0; cycle && i < list->count; i++)
     tagc_cycle_observe(cycle, &list->calls[i], &seen);
-  for (size_t more = 0; cycle && step < list->count && !tagc_cycle_length(cycle) && more < 3 * (list->count - step) + CALLS_TO_FORGET;)
+  const size_t enough = 3 * (list->count - step) + CALLS_TO_FORGET;
+  for (size_t more = 0; cycle && step < list->count && !tagc_cycle_length(cycle) && more < enough;)
     for (size_t i = step; i < list->count; i++, more++)
       tagc_cycle_observe(cycle, &list->calls[i], &seen);
   return cycle;
@@ -151,8 +152,8 @@ static size_t count_repeated(const struct tagc_call_list *list, size_t shift)
   return same;
 }
 
-/* Where the last step begins, or several of them: half of it at least was there before (first steps may be unlike the others). Where
- * nothing is, all calls are taken for one step. */
+/* Where the last step begins, or several of them: half of it at least was there before (first steps may be unlike the
+ * others). Where nothing is, all calls are taken for one step. */
 static size_t find_step(const struct tagc_call_list *list)
 {
   size_t reduction = list->count;
@@ -188,6 +189,15 @@ static bool is_alike(const struct tagc_map_row *row, const struct tagc_layer *la
          row->layer.layout == layer->layout;
 }
 
+/* Of the name of the last of several slots what the first one's does not tell: of "block.31" behind "block.0" its
+ * number. */
+static const char *tail_of(const char *first, const char *last)
+{
+  const char *point = strrchr(last, '.');
+  const bool is_number = point && point[1] && !point[1 + strspn(point + 1, "0123456789-")];
+  return is_number && strncmp(first, last, (size_t)(point + 1 - last)) == 0 ? point + 1 : last;
+}
+
 /* Slots in forward order become rows, those that follow one another and are alike one. */
 static void add_slot_rows(struct tagc_map_table *table, const struct tagc_slot_info *slots, const struct tagc_slot_info **order,
                           size_t count)
@@ -196,7 +206,7 @@ static void add_slot_rows(struct tagc_map_table *table, const struct tagc_slot_i
     const struct tagc_layer *layer = &table->layers->layers[order[i] - slots];
     struct tagc_map_row *row = table->count ? &table->rows[table->count - 1] : NULL;
     if (row && is_alike(row, layer, order[i]->signature.count)) {
-      snprintf(row->name, sizeof row->name, "%s to %s", row->layer.name, layer->name);
+      snprintf(row->name, sizeof row->name, "%s to %s", row->layer.name, tail_of(row->layer.name, layer->name));
       row->times++;
       continue;
     }
@@ -237,56 +247,114 @@ bool tagc_map_tabulate_calls(struct tagc_map_table *table, const char *path, con
   return made;
 }
 
-/* -- in a terminal ------------------------------------------------------------------------------------------------------ */
+/* -- in a terminal ------------------------------------------------------------------------------------------------- */
 
-/* Which columns have something in them? */
-static void find_columns(const struct tagc_map_table *table, bool has[TAGC_SHARES])
+/* How wide columns are: those of shares 0 where no row has any. */
+struct widths {
+  int name, times, parameters, all, shard, shares[TAGC_SHARES];
+};
+
+static void widen(int *width, size_t length)
 {
-  for (size_t i = 0; i < table->count; i++)
+  *width = (int)length > *width ? (int)length : *width;
+}
+
+static size_t digits(uint64_t number)
+{
+  char text[32];
+  return (size_t)snprintf(text, sizeof text, "%" PRIu64, number);
+}
+
+static const char *share_heading(int share)
+{
+  return share == TAGC_SHARE_PADDING ? "pad" : tagc_share_name((enum tagc_share)share);
+}
+
+static struct widths measure(const struct tagc_map_table *table)
+{
+  struct widths w = {.name = strlen("layer"), .times = strlen("x"), .parameters = strlen("params"), .all = strlen("elements"),
+                     .shard = strlen("a shard")};
+  char text[32];
+  for (size_t i = 0; i < table->count; i++) {
+    const struct tagc_map_row *row = &table->rows[i];
+    widen(&w.name, strlen(row->name));
+    widen(&w.times, digits(row->times));
+    widen(&w.parameters, digits(row->layer.count));
+    widen(&w.all, strlen(tagc_map_number(row->all, text)));
+    widen(&w.shard, strlen(tagc_map_number(row->shard, text)));
     for (int share = 0; share < TAGC_SHARES; share++)
-      has[share] |= table->rows[i].elements[share] > 0;
+      if (row->elements[share])
+        widen(&w.shares[share], strlen(share_heading(share)) > 5 ? strlen(share_heading(share)) : 5);
+  }
+  if (table->nranks == 1)
+    w.shard = 0;
+  return w;
 }
 
 /* A share in per cent; what there is is never shown as nothing. */
-static void print_share(FILE *file, uint64_t part, uint64_t all)
+static const char *share_text(uint64_t part, uint64_t all, char text[16])
 {
   double per_cent = all ? 100.0 * (double)part / (double)all : 0;
   if (!part)
-    fprintf(file, " %7s", "-");
-  else if (per_cent < 0.1)
-    fprintf(file, " %7s", "<0.1%");
-  else
-    fprintf(file, " %6.1f%%", per_cent);
+    return "-";
+  if (per_cent < 0.1)
+    return "<0.1%";
+  snprintf(text, 16, "%.*f%%", per_cent < 99.95, per_cent);
+  return text;
+}
+
+/* Behind `first`, cut into lines of usual width where there is a comma; those after the first are indented. */
+static void print_wrapped(FILE *file, const char *first, const char *text)
+{
+  enum { WIDTH = 79, INDENT = 4 };
+  size_t used = strlen(first);
+  fputs(first, file);
+  while (*text) {
+    const char *comma = strstr(text + 1, ", ");
+    size_t length = comma ? (size_t)(comma - text) + 1 : strlen(text);
+    if (used + length > WIDTH && *text == ' ') {
+      fprintf(file, "\n%*s", INDENT, "");
+      used = INDENT;
+      text++;
+      length--;
+    }
+    fprintf(file, "%.*s", (int)length, text);
+    used += length;
+    text += length;
+  }
+  fputc('\n', file);
+}
+
+static void print_row(FILE *file, const struct widths *w, const struct tagc_map_row *row)
+{
+  char text[32], parameters[24] = "?";
+  if (row->layer.count)
+    snprintf(parameters, sizeof parameters, "%zu", row->layer.count);
+  fprintf(file, "  %-*s %*zu %*s %*s", w->name, row->name, w->times, row->times, w->parameters, parameters, w->all,
+          tagc_map_number(row->all, text));
+  if (w->shard)
+    fprintf(file, " %*s", w->shard, tagc_map_number(row->shard, text));
+  for (int share = 0; share < TAGC_SHARES; share++)
+    if (w->shares[share])
+      fprintf(file, " %*s", w->shares[share], share_text(row->elements[share], row->all, text));
+  fputc('\n', file);
 }
 
 void tagc_map_print(const struct tagc_map_table *table, FILE *file)
 {
-  bool has[TAGC_SHARES] = {false};
-  char shard[32], all[32];
-  int width = 5;
-  find_columns(table, has);
-  for (size_t i = 0; i < table->count; i++)
-    width = (int)strlen(table->rows[i].name) > width ? (int)strlen(table->rows[i].name) : width;
+  const struct widths w = measure(table);
   fprintf(file, "%s\n", table->title);
   if (table->what[0])
-    fprintf(file, "  %s\n", table->what);
+    print_wrapped(file, "  ", table->what);
   if (table->runner_up[0])
-    fprintf(file, "  next best: %s\n", table->runner_up);
-  fprintf(file, "\n  %-*s %6s %10s %17s %17s", width, "layer", "alike", "parameters", "elements", "a rank's shard");
+    print_wrapped(file, "  next best: ", table->runner_up);
+  fprintf(file, "\n  %-*s %*s %*s %*s", w.name, "layer", w.times, "x", w.parameters, "params", w.all, "elements");
+  if (w.shard)
+    fprintf(file, " %*s", w.shard, "a shard");
   for (int share = 0; share < TAGC_SHARES; share++)
-    if (has[share])
-      fprintf(file, " %7s", tagc_share_name((enum tagc_share)share));
+    if (w.shares[share])
+      fprintf(file, " %*s", w.shares[share], share_heading(share));
   fputc('\n', file);
-  for (size_t i = 0; i < table->count; i++) {
-    const struct tagc_map_row *row = &table->rows[i];
-    char parameters[24] = "?";
-    if (row->layer.count)
-      snprintf(parameters, sizeof parameters, "%zu", row->layer.count);
-    fprintf(file, "  %-*s %6zu %10s %17s %17s", width, row->name, row->times, parameters, tagc_map_number(row->all, all),
-            tagc_map_number(row->shard, shard));
-    for (int share = 0; share < TAGC_SHARES; share++)
-      if (has[share])
-        print_share(file, row->elements[share], row->all);
-    fputc('\n', file);
-  }
+  for (size_t i = 0; i < table->count; i++)
+    print_row(file, &w, &table->rows[i]);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Writing map files; see mapfile.h.
  *
- * Places are written in stretches of blocks that have one name and rising numbers. In a stretch each unit is written once, with all of
- * its blocks; where their list is too long for a line, the unit is written again with the rest.
+ * Places are written in stretches of blocks that have one name and rising numbers. In a stretch each unit is written
+ * once, with all of its blocks; where their list is too long for a line, the unit is written again with the rest.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -84,7 +84,8 @@ static bool write_stretch(FILE *file, const struct tagc_model *model, size_t beg
   return true;
 }
 
-/* Where the stretch ends that begins at this place: blocks of one name, whose numbers rise (is_writable() has seen to that). */
+/* Where the stretch ends that begins at this place: blocks of one name, whose numbers rise (is_writable() has seen to
+ * that). */
 static size_t end_of_stretch(const struct tagc_model *model, size_t begin)
 {
   size_t end = begin + 1;

@@ -33,7 +33,7 @@ size_t tagc_piece_members(const struct tagc_model *model, const struct tagc_piec
         continue;
       if (!piece->to || (number >= piece->from && number < piece->to)) {
         if (members)
-          members[count] = (struct tagc_member){&unit->parameters[i], model->places[place].block};
+          members[count] = (struct tagc_member){&unit->parameters[i], model->places[place].block, unit->name};
         count++;
       }
       number++;

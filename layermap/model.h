@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A transformer as the layer map sees it: units in forward order, each with its parameters.
  *
- * A *unit* is what a program communicates at once where every part is wrapped by itself: the embedding, one block, the final norm
- * with the head. Blocks that are alike share one unit; a *place* is where a unit stands in the forward order, and for a block
- * its number. How a program wraps units into calls (several blocks at once, attention and MLP apart, all that is not wrapped
- * in the root) is for those to find out who hold a model against calls (match.h).
+ * A *unit* is what a program communicates at once where every part is wrapped by itself: the embedding, one block, the
+ * final norm with the head. Blocks that are alike share one unit; a *place* is where a unit stands in the forward
+ * order, and for a block its number. How a program wraps units into calls (several blocks at once, attention and MLP
+ * apart, all that is not wrapped in the root) is for those to find out who hold a model against calls (match.h).
  *
- * Shapes      A parameter has `rows` (its first dimension) and `columns` (the product of the others, 1 for a vector), in the
- *             order in which frameworks keep them: a linear layer from h to i is i x h.
+ * Shapes      A parameter has `rows` (its first dimension) and `columns` (the product of the others, 1 for a vector),
+ *             in the order in which frameworks keep them: a linear layer from h to i is i x h.
  * Ownership   A model owns all that it points to; tagc_model_free() (NULL is allowed).
  * Threads     Plain data: any thread may read a model that nobody changes.
  */
@@ -18,10 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a parameter is for. Several may hold: the bias of a norm in a block is TAGC_KIND_NORM | TAGC_KIND_BIAS; the bias of a
- * query projection TAGC_KIND_ATTN | TAGC_KIND_BIAS. A norm inside attention (of queries and keys) is TAGC_KIND_ATTN | TAGC_KIND_NORM.
- * The matrices of experts, shared ones too, are TAGC_KIND_MLP | TAGC_KIND_EXPERT; a router is TAGC_KIND_EXPERT. Embeddings are those of
- * tokens, positions, types and patches. What nobody knows has none. */
+/* What a parameter is for. Several may hold: the bias of a norm in a block is TAGC_KIND_NORM | TAGC_KIND_BIAS; the bias
+ * of a query projection TAGC_KIND_ATTN | TAGC_KIND_BIAS. A norm inside attention (of queries and keys) is
+ * TAGC_KIND_ATTN | TAGC_KIND_NORM. The matrices of experts, shared ones too, are TAGC_KIND_MLP | TAGC_KIND_EXPERT; a
+ * router is TAGC_KIND_EXPERT. Embeddings are those of tokens, positions, types and patches. What nobody knows has none. */
 enum tagc_kind {
   TAGC_KIND_ATTN = 1, TAGC_KIND_MLP = 2, TAGC_KIND_EMBED = 4, TAGC_KIND_HEAD = 8, TAGC_KIND_NORM = 16, TAGC_KIND_BIAS = 32,
   TAGC_KIND_EXPERT = 64
@@ -35,8 +35,8 @@ enum tagc_layout_kind {
 /* The longest names, with the byte that ends them. */
 enum { TAGC_PARAMETER_NAME = 64, TAGC_UNIT_NAME = 32 };
 
-/* More than that no model has, and no map file may: parameters of all units together, units or places, elements of a parameter, of
- * a unit: so that sums never overflow. */
+/* More than that no model has, and no map file may: parameters of all units together, units or places, elements of a
+ * parameter, of a unit: so that sums never overflow. */
 enum { TAGC_MODEL_PARAMETERS = 65536, TAGC_MODEL_PLACES = 16383 };
 #define TAGC_PARAMETER_ELEMENTS (UINT64_C(1) << 48)
 #define TAGC_UNIT_ELEMENTS (UINT64_C(1) << 56)
@@ -74,8 +74,8 @@ struct tagc_model {
 struct tagc_model *tagc_model_create(void);
 void tagc_model_free(struct tagc_model *model);
 
-/* Adds a unit without parameters, a parameter to the last unit, or a place behind the last one. False without memory, where a limit
- * above is passed, or where a name is too long; the model is as it was then. */
+/* Adds a unit without parameters, a parameter to the last unit, or a place behind the last one. False without memory,
+ * where a limit above is passed, or where a name is too long; the model is as it was then. */
 bool tagc_model_add_unit(struct tagc_model *model, const char *name);
 bool tagc_model_add_parameter(struct tagc_model *model, const char *name, uint32_t kinds, uint64_t rows, uint64_t columns);
 bool tagc_model_add_place(struct tagc_model *model, uint32_t unit, int32_t block);

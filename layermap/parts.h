@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The parts of a slot's buffer: what is selected, to be compressed, and the rest, which travels as it is in the same exchange.
+ * The parts of a slot's buffer: what is selected, to be compressed, and the rest, which travels as it is in the same
+ * exchange.
  *
- * Both are packed before the exchange: of each shard the selected elements, in their order, and zeros up to as many as the shard has
- * that has most of them; and the rest likewise. Padding goes where the segment before it goes.
+ * Both are packed before the exchange: of each shard the selected elements, in their order, and zeros up to as many as
+ * the shard has that has most of them; and the rest likewise. Padding goes where the segment before it goes.
  */
 #ifndef LAYERMAP_PARTS_H
 #define LAYERMAP_PARTS_H
@@ -34,7 +35,8 @@ bool tagc_parts_equal(const struct tagc_parts *one, const struct tagc_parts *oth
 /* Elements of all shards that are selected, without those that pad packed shards. */
 uint64_t tagc_parts_elements(const struct tagc_parts *parts, int nranks);
 
-/* A number that is equal for equal parts, and hardly ever for others: the ranks compare them before they vote. 0 is none. */
+/* A number that is equal for equal parts, and hardly ever for others: the ranks compare them before they vote. 0 is
+ * none. */
 uint64_t tagc_parts_digest(const struct tagc_parts *parts);
 
 #endif

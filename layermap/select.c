@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * TAGC_LAYERS and TAGC_SKIP; see select.h. A list is walked element by element; what starts with a digit is a number or a range
- * of them, with an @ a preset, and what is the name of a kind is that; everything else is a glob.
+ * TAGC_LAYERS and TAGC_SKIP; see select.h. A list is walked element by element; what starts with a digit is a number or
+ * a range of them, with an @ a preset, and what is the name of a kind is that; everything else is a glob.
  */
 #include "layermap/select.h"
 
@@ -11,7 +11,7 @@
 #include "layermap/glob.h"
 #include "layermap/layers.h"
 
-enum { LONGEST_ELEMENT = 255 };
+enum { LONGEST_ELEMENT = TAGC_SELECT_ELEMENT - 1 };
 
 /* Kinds that a preset names, and those that keep a parameter out of it. */
 static const struct preset {
@@ -22,6 +22,9 @@ static const struct preset {
   {"@paper", false, TAGC_KIND_MLP | TAGC_KIND_EXPERT | TAGC_KIND_EMBED | TAGC_KIND_HEAD, TAGC_KIND_ATTN | TAGC_KIND_NORM},
   {"@all", true, 0, 0},
 };
+
+/* What one word consists of. */
+static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
 
 struct element {
   const char *text;        /* not terminated */
@@ -118,6 +121,12 @@ static const char *check_element(struct element element)
     return find_preset(element) ? NULL : "neither @paper nor @all";
   if (element.length > LONGEST_ELEMENT)
     return "an element is too long";
+  if (*element.text == '!' || *element.text == '-')
+    return "an element cannot be negated: what is to be left out is named in TAGC_SKIP";
+  for (size_t i = 0; i < element.length; i++)
+    if (is_space(element.text[i]) || element.text[i] == ';')
+      return is_space(element.text[i]) ? "a space inside an element: commas separate elements"
+                                       : "a semicolon inside an element: commas separate elements";
   return tagc_glob_check(element.text, element.length);
 }
 
@@ -134,6 +143,41 @@ bool tagc_select_valid(const char *list, const char **why, size_t *at)
     }
   }
   return true;
+}
+
+const char *tagc_select_next(const char **rest, char text[TAGC_SELECT_ELEMENT])
+{
+  struct element element = next_element(rest);
+  snprintf(text, TAGC_SELECT_ELEMENT, "%.*s", (int)element.length, element.text);
+  return text;
+}
+
+bool tagc_select_asks_kinds(const char *element)
+{
+  struct element whole = {element, strlen(element)};
+  const struct preset *preset = find_preset(whole);
+  return tagc_kind_find(element, whole.length) || (preset && !preset->everything);
+}
+
+static bool is_same_word(const char *word, const char *other)
+{
+  while (*word && (*word | 0x20) == (*other | 0x20))
+    word++, other++;
+  return !*word && !*other;
+}
+
+/* Words as frameworks use them in names mean what they mean there. */
+const char *tagc_select_meant(const char *element)
+{
+  if (element[strspn(element, letters)])
+    return NULL;
+  for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+    if (is_same_word(element, presets[i].name + 1))
+      return presets[i].name;
+  uint32_t kinds = tagc_kinds_of_name(element);
+  if (!kinds)
+    return NULL;
+  return tagc_kind_name(kinds & TAGC_KIND_EXPERT ? TAGC_KIND_EXPERT : (enum tagc_kind)(kinds & -kinds));
 }
 
 static bool preset_names(const struct preset *preset, const struct question *q)
@@ -181,6 +225,17 @@ bool tagc_select_parameter(const char *list, const char *name, uint32_t unit, co
   return names(list, (struct question){.name = name, .parameter = parameter, .unit = unit, .kinds = kinds});
 }
 
+bool tagc_select_names(const char *list, uint32_t unit, const struct tagc_layer *layer)
+{
+  bool is = tagc_select_matches(list, layer->name, unit);
+  for (size_t i = 0; i < layer->count && !is; i++) {
+    char name[TAGC_MEMBER_NAME];
+    tagc_layer_member_name(layer, i, name, sizeof name);
+    is = tagc_select_parameter(list, layer->name, unit, name, layer->members[i].parameter->kinds);
+  }
+  return is;
+}
+
 enum tagc_selection tagc_select_layer(const char *layers, const char *skip, uint32_t unit, const struct tagc_layer *layer,
                                       bool *is_selected)
 {
@@ -189,7 +244,7 @@ enum tagc_selection tagc_select_layer(const char *layers, const char *skip, uint
                                                                                                            : TAGC_SELECT_NONE;
   size_t selected = 0;
   for (size_t i = 0; i < layer->count; i++) {
-    char name[TAGC_UNIT_NAME + TAGC_PARAMETER_NAME];
+    char name[TAGC_MEMBER_NAME];
     uint32_t kinds = layer->members[i].parameter->kinds;
     tagc_layer_member_name(layer, i, name, sizeof name);
     bool is = tagc_select_parameter(layers, layer->name, unit, name, kinds) &&

@@ -25,6 +25,7 @@ static const char usage[] =
   "  from-safetensors   writes the map of a checkpoint, of which only the headers are read\n"
   "  show               prints what a map says, or what can be inferred from recorded calls (TAGC_CALLS)\n"
   "  check              holds a map against recorded calls\n"
+  "Of show, check and from-config a file may be -, the standard input.\n"
   "\n"
   "  -o, --output FILE  write the map there, not to the standard output\n"
   "  --ranks N          of show, for a map: so many ranks share the buffers (1)\n"
@@ -69,6 +70,12 @@ static int fail(const char *path, const char *why)
   return TROUBLE;
 }
 
+static int no_memory(void)
+{
+  fputs("tagc-map: no memory\n", stderr);
+  return TROUBLE;
+}
+
 /* -- files that are written --------------------------------------------------------------------------------------------- */
 
 static const char unwritable[] = "no map can say what this model is: see tagc-map(5) for names and limits";
@@ -101,15 +108,6 @@ static int write_map(const struct request *request, const struct tagc_model *mod
   return finish(file, request->output, tagc_mapfile_write(file, model));
 }
 
-static int write_svg(const char *path, const struct tagc_map_table *tables, size_t count)
-{
-  FILE *file = fopen(path, "we");
-  if (!file)
-    return fail(path, strerror(errno));
-  tagc_map_draw(tables, count, file);
-  return finish(file, path, fflush(file) == 0 && !ferror(file));
-}
-
 /* -- commands ----------------------------------------------------------------------------------------------------------- */
 
 static int make(const struct request *request, struct tagc_model *model, const struct tagc_complaint *complaint)
@@ -131,7 +129,7 @@ static int from_config(const struct request *request)
   struct tagc_complaint complaint = {0};
   if (request->count != 1)
     return refuse("from-config takes one file", "");
-  return make(request, tagc_map_from_config(request->files[0], &complaint), &complaint);
+  return make(request, tagc_map_from_config(request->files[0], stderr, &complaint), &complaint);
 }
 
 static int from_safetensors(const struct request *request)
@@ -144,15 +142,18 @@ static int from_safetensors(const struct request *request)
 
 static int show_tables(const struct request *request, struct tagc_map_table *tables, size_t count)
 {
-  int status = FITS;
+  FILE *picture = request->svg ? fopen(request->svg, "we") : NULL;
+  if (request->svg && !picture)
+    return fail(request->svg, strerror(errno));
   for (size_t i = 0; i < count; i++) {
     if (i)
       putchar('\n');
     tagc_map_print(&tables[i], stdout);
   }
-  if (request->svg && count)
-    status = write_svg(request->svg, tables, count);
-  return status;
+  if (!picture)
+    return FITS;
+  tagc_map_draw(tables, count, picture);
+  return finish(picture, request->svg, fflush(picture) == 0 && !ferror(picture));
 }
 
 static int show_model(const struct request *request, const struct tagc_model *model)
@@ -162,7 +163,7 @@ static int show_model(const struct request *request, const struct tagc_model *mo
                                  : model->layout != TAGC_LAYOUTS ? model->layout
                                                                  : TAGC_LAYOUT_FSDP1;
   if (!tagc_map_tabulate_model(&table, request->files[0], model, layout, request->nranks))
-    return refuse("no memory", "");
+    return no_memory();
   int status = show_tables(request, &table, 1);
   tagc_map_table_free(&table);
   return status;
@@ -174,16 +175,16 @@ static int show_calls(const struct request *request, const struct tagc_call_file
   int status = FITS;
   struct tagc_map_table *tables = calloc(calls->count ? calls->count : 1, sizeof *tables);
   if (!tables)
-    return refuse("no memory", "");
+    return no_memory();
   for (size_t i = 0; i < calls->count && status == FITS; i++) {
     struct tagc_cycle *cycle = tagc_map_find_cycle(&calls->lists[i]);
     if (!cycle)
-      status = refuse("no memory", "");
+      status = no_memory();
     else if (!tagc_cycle_length(cycle))
       printf("%s: communicator %llu: no cycle in its %zu calls\n", request->files[0],
              (unsigned long long)calls->lists[i].communicator, calls->lists[i].count);
     else if (!tagc_map_tabulate_calls(&tables[count++], request->files[0], &calls->lists[i], cycle))
-      status = refuse("no memory", "");
+      status = no_memory();
     tagc_cycle_destroy(cycle);
   }
   if (!calls->count)
@@ -249,8 +250,10 @@ static const struct command {
   const char *name;
   int (*run)(const struct request *request);
   const char *options;              /* that it takes */
+  bool takes_stdin;                 /* as "-"; headers are found by seeking */
 } commands[] = {
-  {"from-config", from_config, "ol"}, {"from-safetensors", from_safetensors, "ol"}, {"show", show, "rls"}, {"check", check, ""},
+  {"from-config", from_config, "ol", true}, {"from-safetensors", from_safetensors, "ol", false},
+  {"show", show, "rls", true},              {"check", check, "", true},
 };
 
 static bool read_ranks(const char *text, int *nranks)
@@ -299,6 +302,7 @@ static int run(int argc, char **argv)
     {"svg", required_argument, NULL, 's'},    {"help", no_argument, NULL, 'h'},        {"version", no_argument, NULL, 'v'},
     {0},
   };
+  static char standard_input[] = "/dev/stdin";
   struct request request = {.layout = TAGC_LAYOUTS, .nranks = 1};
   char given[8] = "";
   for (int option; (option = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {
@@ -317,15 +321,16 @@ static int run(int argc, char **argv)
     return refuse("that option is not one of", command->name);
   request.files = argv + optind + 1;
   request.count = argc - optind - 1;
+  for (int i = 0; i < request.count && command->takes_stdin; i++)
+    if (strcmp(request.files[i], "-") == 0)
+      request.files[i] = standard_input;
   return command->run(&request);
 }
 
 int main(int argc, char **argv)
 {
   int status = run(argc, argv);
-  if (fflush(stdout) != 0 || ferror(stdout)) {
-    refuse("cannot write:", strerror(errno));
-    return TROUBLE;
-  }
+  if (fflush(stdout) != 0 || ferror(stdout))
+    return fail("cannot write", strerror(errno));
   return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Numbers the units in forward order; see units.h. In here a unit's rank is its place in the reverse of the reduce-scatters of a
- * pass, and its kind a number that stands for its count.
+ * Numbers the units in forward order; see units.h. In here a unit's rank is its place in the reverse of the
+ * reduce-scatters of a pass, and its kind a number that stands for its count.
  */
 #include "layermap/units.h"
 
@@ -25,7 +25,8 @@ static bool tells(const struct tagc_place *place)
   return place->slot < 0 && place->kind;
 }
 
-/* The place of the next gather that tells, going back from `at` and not past a reduce-scatter; else that of the reduce-scatter. */
+/* The place of the next gather that tells, going back from `at` and not past a reduce-scatter; else that of the
+ * reduce-scatter. */
 static uint32_t gather_before(const struct tagc_pattern *pattern, uint32_t at)
 {
   do
@@ -60,8 +61,8 @@ static bool same_gathers(const struct tagc_pattern *pattern, uint32_t a, uint32_
   return false;
 }
 
-/* Are, before this reduce-scatter, all units of a pass gathered, and more than these? (A backward pass in which a few like units are
- * gathered before the same ones are reduced looks like several passes, too.) */
+/* Are, before this reduce-scatter, all units of a pass gathered, and more than these? (A backward pass in which a few
+ * like units are gathered before the same ones are reduced looks like several passes, too.) */
 static bool gathers_pass(struct pass *p, uint32_t at)
 {
   const struct tagc_place *places = p->pattern->places;
@@ -76,8 +77,8 @@ static bool gathers_pass(struct pass *p, uint32_t at)
   return !missing && gathers > p->units;
 }
 
-/* Do the reduce-scatters repeat every p->units of them, each time after the same gathers, or after a forward pass? (Another pass may have
- * evaluation before it, which leaves some units gathered.) */
+/* Do the reduce-scatters repeat every p->units of them, each time after the same gathers, or after a forward pass?
+ * (Another pass may have evaluation before it, which leaves some units gathered.) */
 static bool are_passes(struct pass *p)
 {
   const struct tagc_pattern *pattern = p->pattern;
@@ -109,7 +110,8 @@ static uint16_t kind_of(const struct pass *p, uint32_t rank)
   return p->pattern->places[p->s->reduced[p->units - 1 - rank]].kind;
 }
 
-/* How many of a row of gathers stand where the reverse order (or, with `turned`, the order of the reduce-scatters) would have them? */
+/* How many of a row of gathers stand where the reverse order (or, with `turned`, the order of the reduce-scatters)
+ * would have them? */
 static uint32_t agreement(const struct pass *p, const uint16_t *row, bool turned)
 {
   uint32_t equal = 0;

@@ -49,7 +49,7 @@ static void make_units(const struct tagc_model *model)
     const struct tagc_unit *its = &model->units[model->places[p].unit];
     struct walk w = {.unit = u};
     for (size_t i = 0; i < its->count && u->count < MOST_MEMBERS; i++)
-      u->members[u->count++] = (struct tagc_member){&its->parameters[i], model->places[p].block};
+      u->members[u->count++] = (struct tagc_member){&its->parameters[i], model->places[p].block, its->name};
     u->n = tagc_layout_shard(layout, u->members, u->count, nranks, sizeof(float));
     u->is_mlp = calloc((size_t)nranks * u->n, sizeof *u->is_mlp);
     for (w.shard = 0; w.shard < (size_t)nranks; w.shard++)

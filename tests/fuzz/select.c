@@ -108,10 +108,10 @@ static void check_layer(const char *list, const char *skip, const char *name, ui
   snprintf(layer.name, sizeof layer.name, "%s", name);
   snprintf(parameters[1].name, sizeof parameters[1].name, "%s", name);
   for (int i = 0; i < 3; i++)
-    members[i] = (struct tagc_member){&parameters[i], i - 1};
+    members[i] = (struct tagc_member){&parameters[i], i - 1, "block"};
   enum tagc_selection selection = tagc_select_layer(list, skip, unit, &layer, is_selected);
   for (size_t i = 0; i < 3; i++) {
-    char text[TAGC_UNIT_NAME + TAGC_PARAMETER_NAME];
+    char text[TAGC_MEMBER_NAME];
     tagc_layer_member_name(&layer, i, text, sizeof text);
     MUST(is_selected[i] == (tagc_select_parameter(list, layer.name, unit, text, parameters[i].kinds) &&
                             !tagc_select_parameter(skip, layer.name, unit, text, parameters[i].kinds)));

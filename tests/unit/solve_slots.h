@@ -39,7 +39,7 @@ static void collect(struct slot_maker *m, size_t place, uint32_t kinds, bool inv
   const struct tagc_unit *unit = &m->model->units[m->model->places[place].unit];
   for (size_t i = 0; i < unit->count; i++)
     if (!kinds || !(unit->parameters[i].kinds & kinds) == inverse)
-      m->members[m->count++] = (struct tagc_member){&unit->parameters[i], m->model->places[place].block};
+      m->members[m->count++] = (struct tagc_member){&unit->parameters[i], m->model->places[place].block, unit->name};
 }
 
 static void finish(struct slot_maker *m)

@@ -226,7 +226,7 @@ static bool copy(const struct tagc_device *self, void *to, size_t to_pitch, cons
 static void set_up_parts(void)
 {
   static const struct tagc_parameter parameters[] = {{.rows = REST, .columns = RANKS}, {.rows = N - REST, .columns = RANKS}};
-  static const struct tagc_member members[] = {{&parameters[0], 0}, {&parameters[1], 0}};
+  static const struct tagc_member members[] = {{&parameters[0], 0, "block"}, {&parameters[1], 0, "block"}};
   static const bool is_selected[] = {false, true};
   const struct tagc_layer layer = {.members = members, .count = 2, .layout = TAGC_LAYOUT_ZERO3, .element_bytes = sizeof(float)};
   struct tagc_job job = {0};

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The layers of slots: their names, members and segments, from the arithmetic and from a map; slots that are odd, and maps that do not fit.
  */
+#include <unistd.h>
+
 #include "examples/gpt/model.h"
 #include "layermap/layers.h"
+#include "layermap/mapfile.h"
 #include "layermap/select.h"
 #include "tests/unit/architectures.h"
 #include "tests/unit/solve_slots.h"
@@ -158,7 +161,7 @@ static void test_members(void)
   struct tagc_model *model = make("llama-3-8b", WRAP_ROOT, TAGC_LAYOUT_FSDP2, 16);
   struct tagc_layers *layers = infer(16, NULL);
   const struct tagc_layer *first = forward(layers, 1), *later = forward(layers, 7);
-  char text[100];
+  char text[TAGC_MEMBER_NAME];
   ok(first->members == later->members && first->count == 9 && later->block_offset == 6, "blocks that are alike share their members");
   ok(!strcmp(tagc_layer_member_name(later, 0, text, sizeof text), "block.6.attn.q.weight"), "a member of block 6: %s", text);
   ok(!strcmp(tagc_layer_member_name(forward(layers, 0), 0, text, sizeof text), "embed.weight"), "a member of the root: %s", text);
@@ -327,6 +330,96 @@ static void test_layouts(void)
   tagc_model_free(map);
 }
 
+/* Two stacks of blocks, whose names are not "block". LONG is as long as names may be, and begins as the other one. */
+#define SHORT "decoder_layer"
+#define LONG "decoder_layer_of_31_characters_"
+#define BLOCK "  parameter norm.weight 64\n  parameter attn.q.weight 192x64\n  parameter mlp.up.weight 256x64\n"
+static const char two_stacks[] = "tagc-map 1\nunit tok\n  parameter tok.weight 1000x64\n"
+                                 "unit " SHORT " 0-2\n" BLOCK "unit " LONG " 0-2\n" BLOCK
+                                 "  parameter cross_attn.q.weight 64x64\nunit last\n  parameter norm.weight 64\n";
+
+static struct tagc_model *read_map(const char *text)
+{
+  char path[] = "/tmp/test_layers.XXXXXX";
+  struct tagc_complaint complaint = {0};
+  int fd = mkstemp(path);
+  bool wrote = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0;
+  struct tagc_model *model = wrote ? tagc_mapfile_read(path, NULL, &complaint) : NULL;
+  ok(model != NULL, "a map file %s", complaint.text);
+  unlink(path);
+  return model;
+}
+
+/* Of the slot's members those that TAGC_SKIP leaves out: "." is selected. */
+static void skips(const struct tagc_layers *layers, int i, const char *skip, const char *wanted)
+{
+  const struct tagc_layer *layer = forward(layers, i);
+  bool is[16];
+  char got[17] = "";
+  tagc_select_layer("@all", skip, 0, layer, is);
+  for (size_t j = 0; j < layer->count; j++)
+    got[j] = is[j] ? '.' : 'x';
+  ok(!strcmp(got, wanted), "TAGC_SKIP=%s of %s: %s", skip, layer->name, got);
+}
+
+static void member_named(const struct tagc_layers *layers, int i, size_t member, const char *name)
+{
+  char text[TAGC_MEMBER_NAME];
+  tagc_layer_member_name(forward(layers, i), member, text, sizeof text);
+  ok(!strcmp(text, name), "a parameter is %s: %s", name, text);
+}
+
+static void test_names_in_maps(void)
+{
+  struct tagc_model *map = read_map(two_stacks);
+  make_slots(&slots, map, WRAP_ROOT, TAGC_LAYOUT_FSDP2, 4);
+  struct tagc_layers *layers = infer(4, map);
+  ok(layers->source == TAGC_LAYER_MAP, "the map fits: %s", why);
+  named(layers, 1, SHORT ".0");
+  named(layers, 3, SHORT ".2");
+  named(layers, 4, LONG ".0");
+  named(layers, 6, LONG ".2");
+  member_named(layers, 2, 1, SHORT ".1.attn.q.weight");
+  member_named(layers, 5, 1, LONG ".1.attn.q.weight");
+  skips(layers, 2, SHORT ".*.attn*", ".x.");
+  skips(layers, 5, SHORT ".*.attn*", "....");
+  skips(layers, 5, LONG ".0-1.*attn*", ".x.x");
+  skips(layers, 6, LONG ".0-1.*attn*", "....");
+  skips(layers, 2, SHORT ".1", "xxx");
+  skips(layers, 5, SHORT ".1", "....");
+  skips(layers, 2, "block.*", "...");
+  tagc_layers_free(layers);
+
+  make_slots(&slots, map, WRAP_PAIRS, TAGC_LAYOUT_FSDP2, 4);
+  layers = infer(4, map);
+  named(layers, 1, SHORT ".0-1");
+  named(layers, 2, SHORT ".2-" LONG ".0");
+  named(layers, 3, LONG ".1-2");
+  member_named(layers, 2, 2, SHORT ".2.mlp.up.weight");
+  member_named(layers, 2, 5, LONG ".0.mlp.up.weight");
+  skips(layers, 2, LONG ".*", "...xxxx");
+  tagc_layers_free(layers);
+
+  make_slots(&slots, map, WRAP_SUB_BLOCKS, TAGC_LAYOUT_FSDP2, 4);
+  layers = infer(4, map);
+  named(layers, 1, SHORT ".0.attn");
+  named(layers, 8, LONG ".0.mlp");
+  skips(layers, 8, LONG ".0.mlp", "x");
+  tagc_layers_free(layers);
+  tagc_model_free(map);
+
+  /* Pairs of the same unit, but their numbers are not equally far apart. */
+  map = read_map("tagc-map 1\nunit tok\n  parameter tok.weight 1000x64\nunit h 0,1,3,7,8,9\n" BLOCK);
+  make_slots(&slots, map, WRAP_PAIRS, TAGC_LAYOUT_FSDP2, 4);
+  layers = infer(4, map);
+  named(layers, 2, "h.3-7");
+  member_named(layers, 2, 1, "h.3.attn.q.weight");
+  member_named(layers, 2, 4, "h.7.attn.q.weight");
+  skips(layers, 2, "h.7.attn", "....x.");
+  tagc_layers_free(layers);
+  tagc_model_free(map);
+}
+
 /* Slots of which the sizes repeat, in forward order. */
 static void repeat(size_t count, uint64_t even, uint64_t odd)
 {
@@ -398,6 +491,7 @@ int main(void)
   test_maps_that_do_not_fit();
   test_layouts();
   test_limits();
+  test_names_in_maps();
   test_memory();
   return tap_done();
 }

@@ -156,7 +156,7 @@ static size_t draw_members(struct tagc_parameter *parameters, struct tagc_member
   for (size_t i = 0; i < count; i++) {
     parameters[i].rows = 1 + next_number(i % 2 ? 40 : 9);
     parameters[i].columns = next_number(2) ? 1 : 1 + next_number(12);
-    members[i] = (struct tagc_member){&parameters[i], -1};
+    members[i] = (struct tagc_member){&parameters[i], -1, ""};
   }
   return count;
 }
@@ -186,7 +186,7 @@ static bool see_first(const struct tagc_segment *segment, void *data)
 static void walks_stop(void)
 {
   struct tagc_parameter parameters[] = {{.rows = 5, .columns = 3}, {.rows = 7, .columns = 1}, {.rows = 1, .columns = 1}};
-  struct tagc_member members[] = {{&parameters[0], -1}, {&parameters[1], -1}, {&parameters[2], -1}};
+  struct tagc_member members[] = {{&parameters[0], -1, ""}, {&parameters[1], -1, ""}, {&parameters[2], -1, ""}};
   for (enum tagc_layout_kind layout = 0; layout < TAGC_LAYOUTS; layout++) {
     bool is_so = true;
     for (size_t stop_at = 1; stop_at <= 2; stop_at++) {
@@ -206,7 +206,7 @@ static void walks_stop(void)
 static void sizes_are_known(void)
 {
   struct tagc_parameter wte = {.rows = 50257, .columns = 768}, bias = {.rows = 50257, .columns = 1};
-  struct tagc_member matrix = {&wte, -1}, vector = {&bias, -1}, both[] = {vector, vector};
+  struct tagc_member matrix = {&wte, -1, ""}, vector = {&bias, -1, ""}, both[] = {vector, vector};
   ok(tagc_layout_shard(TAGC_LAYOUT_FSDP1, &matrix, 1, 8, 4) == 4824672 &&
      tagc_layout_shard(TAGC_LAYOUT_ZERO3, &matrix, 1, 8, 4) == 4824672, "fsdp1 and zero3 round elements up");
   ok(tagc_layout_shard(TAGC_LAYOUT_FSDP2, &matrix, 1, 8, 4) == 6283 * 768, "fsdp2 rounds rows up");

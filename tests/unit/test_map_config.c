@@ -22,7 +22,7 @@ static struct tagc_model *read_config(const char *text, struct tagc_complaint *c
 {
   *complaint = (struct tagc_complaint){.line = 4242};
   write_config(text, strlen(text));
-  return tagc_map_from_config(path, complaint);
+  return tagc_map_from_config(path, NULL, complaint);
 }
 
 /* Excerpts of published files, and what transformers 4.57 counts in their models. */
@@ -151,11 +151,11 @@ static void bad_configs_are_refused(void)
 static void bad_files_are_refused(void)
 {
   struct tagc_complaint complaint;
-  ok(!tagc_map_from_config("/nowhere/config.json", &complaint) && complaint.line == 0 &&
+  ok(!tagc_map_from_config("/nowhere/config.json", NULL, &complaint) && complaint.line == 0 &&
      !strcmp(complaint.text, "it cannot be opened: No such file or directory"), "a file that is not there: %s", complaint.text);
-  ok(!tagc_map_from_config("/", &complaint) && complaint.line == 0 && strstr(complaint.text, "cannot be read"), "a folder: %s",
+  ok(!tagc_map_from_config("/", NULL, &complaint) && complaint.line == 0 && strstr(complaint.text, "cannot be read"), "a folder: %s",
      complaint.text);
-  ok(!tagc_map_from_config("/dev/zero", &complaint) && complaint.line == 0 && strstr(complaint.text, "too large"),
+  ok(!tagc_map_from_config("/dev/zero", NULL, &complaint) && complaint.line == 0 && strstr(complaint.text, "too large"),
      "a file without an end: %s", complaint.text);
 
   size_t deep = 1 << 20;
@@ -165,7 +165,7 @@ static void bad_files_are_refused(void)
   ok(!read_config(text, &complaint) && strstr(complaint.text, "maximum parsing depth reached"), "a million brackets: %s", complaint.text);
   free(text);
   write_config("{\"model_type\": \"lla\0ma\"}", 23);
-  ok(!tagc_map_from_config(path, &complaint) && complaint.line == 1, "a 0 in the text: %s", complaint.text);
+  ok(!tagc_map_from_config(path, NULL, &complaint) && complaint.line == 1, "a 0 in the text: %s", complaint.text);
 }
 
 /* Every beginning of a config is refused, and whatever a letter becomes nothing worse than a complaint comes of it. */

@@ -97,7 +97,7 @@ static void differ(void)
 int main(void)
 {
   for (int i = 0; i < MEMBERS; i++)
-    members[i] = (struct tagc_member){&parameters[i], -1};
+    members[i] = (struct tagc_member){&parameters[i], -1, ""};
   for (enum tagc_layout_kind layout = 0; layout < TAGC_LAYOUTS; layout++) {
     int bad = 0;
     for (int nranks = 2; nranks <= MOST_RANKS; nranks++)

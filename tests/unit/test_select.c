@@ -108,7 +108,7 @@ static void selects(const char *layers, const char *skip, const char *wanted)
   char got[PARAMETERS + 1] = "";
   bool is[PARAMETERS];
   for (int i = 0; i < PARAMETERS; i++)
-    members[i] = (struct tagc_member){&parameters[i], i == 0 || i >= 8 ? -1 : i < 5 ? 0 : 1};
+    members[i] = (struct tagc_member){&parameters[i], i == 0 || i >= 8 ? -1 : i < 5 ? 0 : 1, "block"};
   const struct tagc_layer layer = {.name = "root", .members = members, .count = PARAMETERS, .block_offset = 6};
   enum tagc_selection selection = tagc_select_layer(layers, skip, 5, &layer, is);
   size_t ones = 0;
@@ -160,10 +160,45 @@ static void test_parameters(void)
   ok(tagc_select_layer("*", "@paper,mlp", 5, &unknown, NULL) == TAGC_SELECT_ALL, "nor leave anything out");
 }
 
+static void means(const char *element, const char *wanted)
+{
+  const char *got = tagc_select_meant(element);
+  ok(wanted ? got && !strcmp(got, wanted) : !got, "\"%s\" is %s: %s", element, wanted ? wanted : "nothing known", got ? got : "-");
+}
+
+/* What elements are, for those that complain about one. */
+static void test_elements(void)
+{
+  static const char *const wanted[] = {"mlp", "", "block.0-1", "@paper"};
+  char text[TAGC_SELECT_ELEMENT];
+  const char *rest = " mlp ,, block.0-1,@paper";
+  for (size_t i = 0; i < 4; i++)
+    ok(rest && !strcmp(tagc_select_next(&rest, text), wanted[i]), "element %zu is \"%s\": \"%s\"", i, wanted[i], text);
+  ok(!rest, "and there are no more");
+  ok(tagc_select_asks_kinds("mlp") && tagc_select_asks_kinds("@paper") && !tagc_select_asks_kinds("@all") &&
+     !tagc_select_asks_kinds("mlp.*") && !tagc_select_asks_kinds("7"), "kinds and @paper ask for what is in slots");
+  means("MLP", "mlp");
+  means("ffn", "mlp");
+  means("Attn", "attn");
+  means("attention", "attn");
+  means("self_attn", "attn");
+  means("embedding", "embed");
+  means("LayerNorm", "norm");
+  means("lm_head", "head");
+  means("experts", "expert");
+  means("Bias", "bias");
+  means("all", "@all");
+  means("Paper", "@paper");
+  means("Atn", NULL);
+  means("block.3.mlpp", NULL);
+  means("*mlp*", NULL);
+  means("", NULL);
+}
+
 int main(void)
 {
   static const char *const good[] = {"", "  ", "*", "unit3", "unit1*,unit7", " 0-3 , 7\t,unit[0-9]", "4294967295",
-                                     "5-5", "unit[]]", "unit[!]x]", "\\[", "unit[a\\]b]", "-3", "a b",
+                                     "5-5", "unit[]]", "unit[!]x]", "\\[", "unit[a\\]b]",
                                      "@all", " @paper ,norm", "block.0-3", "block.3-0x", "block.*.mlp.*", "a.0-1.b.2-3"};
   for (size_t i = 0; i < sizeof good / sizeof *good; i++)
     accepts(good[i]);
@@ -185,6 +220,12 @@ int main(void)
   refuses("block.4-99999999999", "a number is too large", 0);
   refuses("unit[]", "unbalanced [", 0);
   refuses("unit[a,b]", "unbalanced [", 0);
+  refuses("*,mlp attn", "a space inside an element: commas separate elements", 2);
+  refuses("mlp\tattn", "a space inside an element: commas separate elements", 0);
+  refuses("mlp;attn", "a semicolon inside an element: commas separate elements", 0);
+  refuses("mlp,!attn", "an element cannot be negated: what is to be left out is named in TAGC_SKIP", 4);
+  refuses("-attn", "an element cannot be negated: what is to be left out is named in TAGC_SKIP", 0);
+  refuses("-3", "an element cannot be negated: what is to be left out is named in TAGC_SKIP", 0);
   refuses("unit1,x\\", "a backslash quotes nothing", 6);
   char longest[300];
   memset(longest, 'u', sizeof longest);
@@ -216,5 +257,6 @@ int main(void)
   names("mlp,norm", 3, false);
   test_globs();
   test_parameters();
+  test_elements();
   return tap_done();
 }

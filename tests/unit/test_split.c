@@ -379,9 +379,9 @@ int main(int argc, char **argv)
   setenv("TAGC_SKIP", "norm", 1);
   setenv("TAGC_REPORT", "0", 1);
   static const struct tagc_parameter all = {.name = "mlp.all", .kinds = TAGC_KIND_MLP, .rows = 1, .columns = 1};
-  all_mlp = (struct tagc_member){&all, 0};
+  all_mlp = (struct tagc_member){&all, 0, "block"};
   for (int i = 0; i < MEMBERS; i++)
-    members[i] = (struct tagc_member){&parameters[i], 0};
+    members[i] = (struct tagc_member){&parameters[i], 0, "block"};
   if (!tagc_library_start())
     return 1;
 #if defined ON_DEVICE || defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || defined __clang__

@@ -424,7 +424,7 @@ static bool copy_late(const struct tagc_device *self, void *to, size_t to_pitch,
 /* A fifth of each shard, at its beginning, is left out by TAGC_SKIP. */
 static const struct tagc_parameter parameters[] = {{.name = "norm.weight", .kinds = TAGC_KIND_NORM, .rows = N / 5, .columns = RANKS},
                                                    {.name = "mlp.weight", .kinds = TAGC_KIND_MLP, .rows = N / 5 * 4, .columns = RANKS}};
-static const struct tagc_member members[] = {{&parameters[0], 0}, {&parameters[1], 0}};
+static const struct tagc_member members[] = {{&parameters[0], 0, "block"}, {&parameters[1], 0, "block"}};
 static struct tagc_layer layer = {.name = "block.0", .members = members, .count = 2, .layout = TAGC_LAYOUT_ZERO3, .element_bytes = 4};
 static struct tagc_layers known = {.layers = &layer, .count = 1, .confidence = 100};
 
