@@ -21,6 +21,9 @@ enum { EVERY = 1 };
 #endif
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+/* A published width with words that nobody has published. */
+#define RETRAINED "Pythia 70M, other words"
+
 /* What cannot be told from the counts. */
 static const struct ambiguity {
   const char *prefix;               /* of the names of models */
@@ -39,6 +42,7 @@ static const struct ambiguity {
   {"35 heads", WRAP_ROOT, "so unusual a size is less likely than another family's"},
   {"a Qwen3 of 1536", WRAP_ROOT, "other numbers of heads with another MLP fit as well"},
   {"the trainer, 48 wide", WRAP_APART, "over many ranks counts of a few hundred say little"},
+  {RETRAINED, WRAP_PAIRS, "no tokeniser has so many words; but the best guess must be right"},
   {"", WRAP_WHOLE, "32000 words of their own in the head, or 64000 tied"},
 };
 
@@ -155,7 +159,7 @@ static void solve_one(const struct task *t, struct tally *tally)
   bool sure = any && found[0].confidence >= 50;
   if (right && sure) {
     tally->found++;
-  } else if (!sure && ambiguity(name, wrapping)) {
+  } else if (!sure && ambiguity(name, wrapping) && (right || strcmp(name, RETRAINED))) {
     tally->ambiguous++;
   } else {
     tally->wrong++;
@@ -214,8 +218,8 @@ static const struct known_model unpublished[] = {
 
 /* Of a published width, with words that nobody has published: that the width is known must count for more. */
 static const struct known_model retrained[] = {
-  {"Pythia 70M, other words", 0, false, {.family = TAGC_FAMILY_NEOX, .hidden = 512, .intermediate = 2048, .heads = 8, .blocks = 6,
-                                         .vocabulary = 50176}},
+  {RETRAINED, 0, false, {.family = TAGC_FAMILY_NEOX, .hidden = 512, .intermediate = 2048, .heads = 8, .blocks = 6,
+                                         .vocabulary = 50021}},
 };
 
 /* Trainings of examples/gpt: the embedding, each block, the head; flat. */
