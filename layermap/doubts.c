@@ -40,9 +40,7 @@ static bool has_published_widths(const struct tagc_architecture *a)
 /* Is each slot as large as Megatron's buckets are, and padded like them? The one that is filled last may be smaller. */
 static bool may_be_buckets(const struct tagc_search *search)
 {
-  uint64_t unit = 128;
-  while (unit > 1 && search->nranks % (256 / unit) == 0)
-    unit /= 2;
+  const uint64_t unit = tagc_layout_shard_of_parts(TAGC_LAYOUT_MEGATRON, 1, (int)search->nranks);
   for (size_t i = 0; i < search->count; i++)
     if (search->counts[i] % unit || (i && (search->counts[i] < BUCKET_SHARD || search->counts[i] < BUCKET_ELEMENTS / search->nranks)))
       return false;

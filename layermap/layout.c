@@ -52,13 +52,42 @@ static uint64_t divide_up(uint64_t n, uint64_t by)
   return n / by + (n % by != 0);
 }
 
+static uint64_t round_up(uint64_t n, uint64_t multiple)
+{
+  return divide_up(n, multiple) * multiple;
+}
+
+/* The whole of a flat layout ends at a multiple of that (128 is a power of two: the least common multiple is reached by
+ * doubling). */
+static uint64_t end_of(enum tagc_layout_kind layout, int nranks)
+{
+  uint64_t end = (uint64_t)nranks;
+  if (layout == TAGC_LAYOUT_MEGATRON)
+    while (end % MEGATRON_BUCKET)
+      end *= 2;
+  return end;
+}
+
+uint64_t tagc_layout_part(enum tagc_layout_kind layout, uint64_t rows, uint64_t columns, int nranks)
+{
+  switch (layout) {
+  case TAGC_LAYOUT_FSDP2: return divide_up(rows, (uint64_t)nranks) * columns;
+  case TAGC_LAYOUT_ZERO3: return divide_up(rows * columns, (uint64_t)nranks);
+  case TAGC_LAYOUT_MEGATRON: return round_up(rows * columns, MEGATRON_PARAMETER);
+  default: return rows * columns;
+  }
+}
+
+uint64_t tagc_layout_shard_of_parts(enum tagc_layout_kind layout, uint64_t parts, int nranks)
+{
+  return tagc_layout_is_uniform(layout) ? parts : round_up(parts, end_of(layout, nranks)) / (uint64_t)nranks;
+}
+
 /* -- chunked layouts --------------------------------------------------------------------------------------------------------- */
 
-/* Elements of the chunk of a parameter, with its padding. */
 static uint64_t chunk_of(enum tagc_layout_kind layout, const struct tagc_parameter *p, int nranks)
 {
-  return layout == TAGC_LAYOUT_FSDP2 ? divide_up(p->rows, (uint64_t)nranks) * p->columns
-                                     : divide_up(p->rows * p->columns, (uint64_t)nranks);
+  return tagc_layout_part(layout, p->rows, p->columns, nranks);
 }
 
 static uint64_t chunked_shard(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, int nranks)
@@ -102,21 +131,6 @@ static uint64_t alignment_of(enum tagc_layout_kind layout, size_t element_bytes)
   return is_aligned ? FSDP1_ALIGNMENT_BYTES / element_bytes : 1;
 }
 
-/* The whole ends at a multiple of that (128 is a power of two: the least common multiple is reached by doubling). */
-static uint64_t end_of(enum tagc_layout_kind layout, int nranks)
-{
-  uint64_t end = (uint64_t)nranks;
-  if (layout == TAGC_LAYOUT_MEGATRON)
-    while (end % MEGATRON_BUCKET)
-      end *= 2;
-  return end;
-}
-
-static uint64_t round_up(uint64_t n, uint64_t multiple)
-{
-  return divide_up(n, multiple) * multiple;
-}
-
 /* Where the flat parameters end, without what is behind the last one; UINT64_MAX: too far away. */
 static uint64_t flat_end(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, size_t element_bytes)
 {
@@ -135,7 +149,7 @@ static uint64_t flat_shard(enum tagc_layout_kind layout, const struct tagc_membe
                            size_t element_bytes)
 {
   uint64_t end = flat_end(layout, members, count, element_bytes);
-  return end == UINT64_MAX ? end : round_up(end, end_of(layout, nranks)) / (uint64_t)nranks;
+  return end == UINT64_MAX ? end : tagc_layout_shard_of_parts(layout, end, nranks);
 }
 
 /* A shard of the whole, which is [begin, end) of it, and who wants to see its segments. */

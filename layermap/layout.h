@@ -32,6 +32,12 @@ struct tagc_member {
   const char *unit;                 /* the name of its unit; asked for in blocks alone */
 };
 
+/* Of layouts that give every shard a chunk of each parameter (fsdp2, zero3), the elements of a chunk; of others those that
+ * a parameter takes of the whole, without the padding of fsdp1_aligned. */
+uint64_t tagc_layout_part(enum tagc_layout_kind layout, uint64_t rows, uint64_t columns, int nranks);
+/* Elements of one shard where the parts of all parameters are so many together. */
+uint64_t tagc_layout_shard_of_parts(enum tagc_layout_kind layout, uint64_t parts, int nranks);
+
 /* Elements of one shard; UINT64_MAX: more than can be counted. element_bytes: of the type that the layout was made for,
  * which is that of the parameters in forward and backward (fsdp1_aligned); 4, 2. */
 uint64_t tagc_layout_shard(enum tagc_layout_kind layout, const struct tagc_member *members, size_t count, int nranks,

@@ -220,28 +220,6 @@ static bool place_whole(struct search *s)
   return true;
 }
 
-/* What a parameter adds to a bucket. */
-static uint64_t measure(const struct search *s, const struct tagc_parameter *parameter)
-{
-  uint64_t elements = parameter->rows * parameter->columns, nranks = (uint64_t)s->nranks;
-  return s->match.layout == TAGC_LAYOUT_MEGATRON ? (elements + 63) / 64 * 64 : elements / nranks + (elements % nranks != 0);
-}
-
-static uint64_t bucket_shard(const struct search *s, uint64_t sum)
-{
-  uint64_t nranks = (uint64_t)s->nranks, unit = 128 * nranks;
-  if (s->match.layout != TAGC_LAYOUT_MEGATRON)
-    return sum;
-  for (uint64_t a = 128, b = nranks; b;) {   /* lcm = product / greatest common divisor */
-    uint64_t left = a % b;
-    a = b;
-    b = left;
-    if (!b)
-      unit = 128 * nranks / a;
-  }
-  return (sum + unit - 1) / unit * (unit / nranks);
-}
-
 /* Buckets are cut by one rule, or they are none. Megatron's end with the parameter that fills them, DeepSpeed's before the one that has
  * no room; of the last one nothing is known. */
 struct rule {
@@ -279,10 +257,11 @@ static bool place_buckets(struct search *s)
     full = 0;
     last = taken++ ? last : place;
     elements += size;
-    sum += measure(s, parameter);
-    if (bucket_shard(s, sum) < s->counts[slot - 1])
+    sum += tagc_layout_part(s->match.layout, parameter->rows, parameter->columns, s->nranks);
+    const uint64_t shard = tagc_layout_shard_of_parts(s->match.layout, sum, s->nranks);
+    if (shard < s->counts[slot - 1])
       continue;
-    if (bucket_shard(s, sum) > s->counts[slot - 1])
+    if (shard > s->counts[slot - 1])
       return false;
     s->pieces[--slot] = (struct tagc_piece){.first = (uint32_t)place, .count = (uint32_t)(last - place + 1), .from = (uint32_t)index,
                                             .to = (uint32_t)(index + taken), .keep = TAGC_KEEP_ALL};

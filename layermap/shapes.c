@@ -133,14 +133,7 @@ uint64_t tagc_shapes_measure(const struct tagc_shapes *shapes, const struct tagc
       continue;
     uint64_t rows = s->rows == TAGC_SHAPE_SIZES ? s->constant_rows : values[s->rows];
     uint64_t columns = s->columns == TAGC_SHAPE_SIZES ? s->constant_columns : values[s->columns];
-    uint64_t one = rows * columns;
-    if (layout == TAGC_LAYOUT_FSDP2)
-      one = (rows + nranks - 1) / nranks * columns;
-    else if (layout == TAGC_LAYOUT_ZERO3)
-      one = (one + nranks - 1) / nranks;
-    else if (layout == TAGC_LAYOUT_MEGATRON)
-      one = (one + 63) / 64 * 64;
-    sum += one * (s->times + (uint64_t)s->times_expert * a->experts);
+    sum += tagc_layout_part(layout, rows, columns, (int)nranks) * (s->times + (uint64_t)s->times_expert * a->experts);
   }
   return sum;
 }
