@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "env/hash.h"
+
 /* A walk over one shard. */
 struct walk {
   const bool *is_selected;
@@ -107,17 +109,11 @@ uint64_t tagc_parts_elements(const struct tagc_parts *parts, int nranks)
   return parts->uniform ? elements * (uint64_t)nranks : elements;
 }
 
-/* FNV-1a (Fowler, Noll, Vo) over words. */
-static uint64_t stir(uint64_t digest, uint64_t word)
-{
-  for (int i = 0; i < 8; i++, word >>= 8)
-    digest = (digest ^ (word & 0xff)) * UINT64_C(0x100000001b3);
-  return digest;
-}
+static uint64_t stir(uint64_t digest, uint64_t word) { return tagc_hash_add(digest, &word, sizeof word); }
 
 uint64_t tagc_parts_digest(const struct tagc_parts *parts)
 {
-  uint64_t digest = stir(stir(UINT64_C(0xcbf29ce484222325), parts->selected), parts->rest);
+  uint64_t digest = stir(stir(TAGC_HASH_START, parts->selected), parts->rest);
   digest = stir(stir(digest, parts->uniform), parts->shards);
   for (int part = 0; part < 2; part++) {
     for (size_t i = 0; i <= parts->shards; i++)
