@@ -216,6 +216,9 @@ static bool compressible(ncclDataType_t type, enum tagc_dtype *out)
   }
 }
 
+_Static_assert((int)ncclFloat16 == TAGC_CODE_FLOAT16 && (int)ncclFloat32 == TAGC_CODE_FLOAT32 &&
+               (int)ncclFloat64 == TAGC_CODE_FLOAT64 && (int)TAGC_OP_SUM == TAGC_CODE_SUM, "what signatures hold");
+
 /* Bytes of an element of any type. */
 static size_t type_size(ncclDataType_t type)
 {

@@ -38,7 +38,8 @@ enum tagc_collective {
 };
 
 /* What is compared of a call. `count` is per rank, as in the call itself (recvcount of a reduce-scatter, sendcount of
- * an all-gather). dtype and op are the caller's codes: only their equality matters; is_float: fp32, fp16 or bf16. */
+ * an all-gather). dtype and op are the caller's codes: for cycles only their equality matters; is_float: fp32, fp16 or
+ * bf16. */
 struct tagc_signature {
   uint64_t count;
   uint8_t collective;      /* enum tagc_collective */
@@ -46,6 +47,9 @@ struct tagc_signature {
   uint8_t op;              /* kind of reduction; 0 where there is none */
   bool is_float;
 };
+
+/* The codes that tell something of a model: ncclDataType_t's, and a plain sum of the library's kinds of reductions. */
+enum { TAGC_CODE_FLOAT16 = 6, TAGC_CODE_FLOAT32 = 7, TAGC_CODE_FLOAT64 = 8, TAGC_CODE_SUM = 0 };
 
 struct tagc_cycle_options {
   uint32_t warmup;         /* whole cycles to pass before a slot may be compressed (TAGC_WARMUP); 0 drops the floor */

@@ -20,12 +20,10 @@ struct memory {
   struct tagc_member *members;      /* of all layers */
 };
 
-/* NCCL's ncclFloat32 and ncclFloat64; all other floating-point types have two bytes. */
-enum { DTYPE_FLOAT32 = 7, DTYPE_FLOAT64 = 8 };
-
+/* All other floating-point types have two bytes. */
 static size_t element_bytes(uint8_t dtype)
 {
-  return dtype == DTYPE_FLOAT32 ? 4 : dtype == DTYPE_FLOAT64 ? 8 : 2;
+  return dtype == TAGC_CODE_FLOAT32 ? 4 : dtype == TAGC_CODE_FLOAT64 ? 8 : 2;
 }
 
 /* -- names ------------------------------------------------------------------------------------------------------------------- */

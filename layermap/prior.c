@@ -257,16 +257,13 @@ unsigned tagc_cost_positions(enum tagc_family family, uint64_t positions)
   return is_own ? 0 : 8 + (unsigned)place;
 }
 
-/* NCCL's ncclSum, and its ncclFloat16. */
-enum { OP_SUM = 0, DTYPE_FLOAT16 = 6 };
-
 /* What torch's fully_shard (fsdp2) does is an average, or a sum of gradients that NCCL multiplies first; of the older FSDP and of
  * DeepSpeed it is a sum, and DeepSpeed gathers parameters by themselves: that tells between layouts of equal counts. But gradients of
  * two bytes and five bits of exponent fully_shard divides in two steps around a sum, too, so that none overflows: then nothing tells. It
  * sums others where it is forced (set_force_sum_reduction_for_comms()), which few programs do. */
 unsigned tagc_cost_layout(enum tagc_layout_kind layout, const struct tagc_signature *reduction, bool is_gathered)
 {
-  const bool is_sum = reduction->op == OP_SUM, may_be_both = is_sum && reduction->dtype == DTYPE_FLOAT16;
+  const bool is_sum = reduction->op == TAGC_CODE_SUM, may_be_both = is_sum && reduction->dtype == TAGC_CODE_FLOAT16;
   switch (layout) {
   case TAGC_LAYOUT_ZERO3:
     return (is_gathered ? 42u : 0u) + (is_sum ? 0u : 28u);
