@@ -159,11 +159,7 @@ static int32_t find_or_add_unit(struct reader *reader, const char *name)
   for (size_t i = 0; i < model->unit_count; i++)
     if (is_same(&model->units[i], reader, name))
       return (int32_t)i;
-  bool added = tagc_model_add_unit(model, name);
-  for (size_t i = 0; i < reader->count && added; i++) {
-    const struct tagc_parameter *p = &reader->parameters[i];
-    added = tagc_model_add_parameter(model, p->name, p->kinds, p->rows, p->columns);
-  }
+  bool added = tagc_model_add_unit(model, name) && tagc_model_add_parameters(model, reader->parameters, reader->count);
   return added ? (int32_t)model->unit_count - 1 : -1;
 }
 

@@ -64,15 +64,10 @@ static bool add_part(struct tagc_model *to, const struct tagc_unit *unit, const 
 static bool add_unit(struct tagc_model *to, const struct tagc_unit *unit)
 {
   bool done = tagc_model_add_unit(to, unit->name);
-  if (is_known(unit)) {
-    for (size_t i = 0; i < PARTS; i++)
-      done = done && add_part(to, unit, &parts[i], ".weight") && add_part(to, unit, &parts[i], ".bias");
-    return done;
-  }
-  for (size_t i = 0; i < unit->count; i++) {
-    const struct tagc_parameter *p = &unit->parameters[i];
-    done = done && tagc_model_add_parameter(to, p->name, p->kinds, p->rows, p->columns);
-  }
+  if (!is_known(unit))
+    return done && tagc_model_add_parameters(to, unit->parameters, unit->count);
+  for (size_t i = 0; i < PARTS; i++)
+    done = done && add_part(to, unit, &parts[i], ".weight") && add_part(to, unit, &parts[i], ".bias");
   return done;
 }
 

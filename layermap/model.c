@@ -79,6 +79,14 @@ bool tagc_model_add_parameter(struct tagc_model *model, const char *name, uint32
   return true;
 }
 
+bool tagc_model_add_parameters(struct tagc_model *model, const struct tagc_parameter *parameters, size_t count)
+{
+  bool added = true;
+  for (const struct tagc_parameter *p = parameters; p < parameters + count && added; p++)
+    added = tagc_model_add_parameter(model, p->name, p->kinds, p->rows, p->columns);
+  return added;
+}
+
 bool tagc_model_add_place(struct tagc_model *model, uint32_t unit, int32_t block)
 {
   if (unit >= model->unit_count || model->place_count == TAGC_MODEL_PLACES)

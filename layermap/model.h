@@ -78,6 +78,8 @@ void tagc_model_free(struct tagc_model *model);
  * where a limit above is passed, or where a name is too long; the model is as it was then. */
 bool tagc_model_add_unit(struct tagc_model *model, const char *name);
 bool tagc_model_add_parameter(struct tagc_model *model, const char *name, uint32_t kinds, uint64_t rows, uint64_t columns);
+/* Parameters of another unit, up to the first that cannot be added. */
+bool tagc_model_add_parameters(struct tagc_model *model, const struct tagc_parameter *parameters, size_t count);
 bool tagc_model_add_place(struct tagc_model *model, uint32_t unit, int32_t block);
 
 /* Elements of a unit, and of the whole model in all its places (UINT64_MAX: at least so many). */
