@@ -47,14 +47,14 @@ static int name_width(const struct tagc_ledger *ledger)
   return (int)width;
 }
 
-static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row)
+static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row, int width)
 {
   char raw[16], plain[16], wire[16], memory[16], inside[32] = "", home[48];
   const uint64_t plain_bytes = wire_of(ledger, &row->plain), wire_bytes = wire_of(ledger, &row->sent);
   if (has_inside(ledger))
     snprintf(inside, sizeof inside, " %11s", tagc_report_bytes(row->sent.inside, raw));
   tagc_say("  %-*s %-6s %7" PRIu64 " %10" PRIu64 " %11s %11s %11s %6.3f%s %11" PRIu64 " %9" PRIu64 " %10.3g %11s%s%s",
-           name_width(ledger), row->name, row->codec ? row->codec : "-", row->calls, row->compressed,
+           width, row->name, row->codec ? row->codec : "-", row->calls, row->compressed,
            tagc_report_bytes(row->raw_bytes, raw), tagc_report_bytes(plain_bytes, plain), tagc_report_bytes(wire_bytes, wire), ratio(wire_bytes, plain_bytes), inside, row->stats.unrecovered,
            row->stats.nonfinite, __builtin_sqrt(row->stats.residual_norm2), tagc_report_bytes(row->residual_bytes, memory),
            row->home.number ? "  " : "", row->home.number ? tagc_range_text(&row->home, home) : "");
@@ -144,7 +144,7 @@ static const char *rate(const struct tagc_link *link, char text[16])
 }
 
 /* TAGC_CODEC=auto: the numbers behind each choice, for slots that there was a choice for. */
-static void print_choices(const struct tagc_ledger *ledger)
+static void print_choices(const struct tagc_ledger *ledger, int width)
 {
   char line[160 + TAGC_LAYER_NAME], text[2][16];
   if (!ledger->probed)
@@ -156,14 +156,14 @@ static void print_choices(const struct tagc_ledger *ledger)
   if (ledger->two_levels)
     tagc_say("  in two levels: reduce-scatter inside a host %s MB/s and %.0f us a step; the %d ranks of a host send messages at once",
              rate(&wire->inside, text[0]), 1e-3 * wire->inside.latency_ns, ledger->hosts.local);
-  int n = snprintf(line, sizeof line, "  %-*s %8s %8s %8s", name_width(ledger), "slot", "density", "kurtosis", "plain ms");
+  int n = snprintf(line, sizeof line, "  %-*s %8s %8s %8s", width, "slot", "density", "kurtosis", "plain ms");
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", tagc_choose_name(i), "error");
   tagc_say("%s  choice", line);
   for (size_t i = 0; i < ledger->row_count; i++) {
     const struct tagc_choice *choice = &ledger->rows[i].grounds->choice;
     if (choice->plain_ns > 0 || choice->reason == TAGC_REASON_unseen)
-      print_choice(&ledger->rows[i], name_width(ledger));
+      print_choice(&ledger->rows[i], width);
   }
 }
 
@@ -220,6 +220,7 @@ static void print_total(const struct tagc_ledger *ledger, const struct tagc_ledg
 static void print_ledger(const struct tagc_ledger *ledger)
 {
   struct tagc_ledger_row total = total_of(ledger);
+  const int width = name_width(ledger);
   tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " reduce-scatters compressed (%s), %" PRIu64
            " other collectives passed through", ledger->number, ledger->nranks, total.compressed, total.calls,
            ledger->codec, ledger->other_calls);
@@ -228,18 +229,18 @@ static void print_ledger(const struct tagc_ledger *ledger)
   if (*ledger->or_layers)
     tagc_say("      or: %s", ledger->or_layers);
   print_hosts(ledger, total.compressed > 0);
-  tagc_say("  %-*s %-6s %7s %10s %11s %11s %11s %6s%s %11s %9s %10s %11s", name_width(ledger), "slot", "codec",
+  tagc_say("  %-*s %-6s %7s %10s %11s %11s %11s %6s%s %11s %9s %10s %11s", width, "slot", "codec",
            "calls", "compressed", "gradients", "plain wire", "wire", "ratio", has_inside(ledger) ? "      inside" : "", "unrecovered", "nonfinite", "|residual|", "memory");
   for (size_t i = 0; i < ledger->row_count; i++)
-    print_row(ledger, &ledger->rows[i]);
+    print_row(ledger, &ledger->rows[i], width);
   if (ledger->rest.calls) {
     struct tagc_ledger_row rest = ledger->rest;
     strcpy(rest.name, "(none)");
-    print_row(ledger, &rest);
+    print_row(ledger, &rest, width);
   }
-  print_row(ledger, &total);
+  print_row(ledger, &total, width);
   print_parts(ledger);
-  print_choices(ledger);
+  print_choices(ledger, width);
   for (int reason = 0; reason < TAGC_REASON_COUNT; reason++)
     if (ledger->reasons[reason] && reason != TAGC_REASON_compressed)
       tagc_say("  %7" PRIu64 " not compressed: %s", ledger->reasons[reason], tagc_reason_words((enum tagc_reason)reason));
