@@ -9,6 +9,7 @@
 #include "interpose/nccl_newer.h"
 #include "interpose/plan.h"
 #include "interpose/real.h"
+#include "interpose/trace.h"
 
 struct tagc_comm;
 
@@ -34,6 +35,7 @@ struct tagc_call {
   bool scale_hidden;                /* it lies in device memory, where nobody has read it */
 
   struct tagc_decision decision;    /* filled by tagc_comm_decide() */
+  struct tagc_trace_stamp trace;
 };
 
 /* A collective from an adapter: forwards it, holds it back in a group, or compresses it. */

@@ -35,6 +35,7 @@ libtagc_a_SOURCES += \
   interpose/real.c interpose/real.h interpose/hook.h \
   interpose/report.c \
   interpose/thread.c interpose/thread.h \
+  interpose/trace.h interpose/trace_format.h \
   interpose/vote.c interpose/vote.h
 
 libtagc_preload_so_SOURCES += interpose/entries.c interpose/hook.c
@@ -48,6 +49,10 @@ libtagc_preload_so_LDFLAGS = $(SANITIZE_CFLAGS) $(HARDEN_LDFLAGS) -shared -nosta
   -Wl,-soname,libtagc-preload.so
 
 EXTRA_DIST += interpose/abi/nccl.h
+
+# What traces tell.
+EXTRA_DIST += interpose/trace_read.h interpose/trace_summary.h
+EXTRA_DIST += interpose/trace_sides.h interpose/trace_volume.h interpose/trace_pace.h
 
 # Will interception work here? Needs libelf.
 EXTRA_DIST += interpose/doctor.h interpose/doctor_elf.h interpose/doctor_search.h

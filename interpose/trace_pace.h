@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Where the time of a step goes, rank by rank: who waits, and for whom.
+ *
+ * Of a step that takes t, the calls of a rank are under way for a time w, and its thread is inside them for a time c. Where calls return
+ * when they are done (memory of the host), c is communication that is exposed and w - c what is hidden behind other work. On a GPU a call
+ * only enqueues: exposed communication cannot be seen from the calls alone; it lies between max(0, w + p - t) and min(w, t), where
+ * p is the rest of the program's work, which nobody knows, and so what is told is the upper bound min(w, t), and the share of a step
+ * in which calls are under way.
+ * The *slowest rank* is the one that others wait for: collectives end together, so it is the one that is inside them the shortest
+ * time, and outside of them the longest. It is told where that is more than 2% of a step longer than the median of the ranks.
+ * Pure functions.
+ */
+#ifndef INTERPOSE_TRACE_PACE_H
+#define INTERPOSE_TRACE_PACE_H
+
+#include "interpose/trace_summary.h"
+
+struct tagc_pace_rank {
+  double step_ms, in_calls_ms, wire_ms;   /* means over whole steps; NaN: not known */
+  double exposed_ms, hidden_ms;     /* NaN: cannot be known here */
+  double outside_ms;                /* step less the time in calls (or, where they only enqueue, under way) */
+  size_t steps;
+  double slowest_share;             /* of the steps in which it was the one that others waited for */
+};
+
+struct tagc_pace {
+  struct tagc_pace_rank *ranks;     /* as the summary's */
+  size_t slowest;                   /* SIZE_MAX: none stands out */
+  double behind_ms;                 /* how much longer it is outside of calls than the median */
+  bool exposed_known;
+  char words[300];
+};
+
+/* False without memory. tagc_pace_free() gives back the ranks. */
+bool tagc_pace_make(const struct tagc_summary *summary, struct tagc_pace *out);
+void tagc_pace_free(struct tagc_pace *pace);
+
+#endif
