@@ -139,6 +139,13 @@ static void set_up(void)
   other_rank = NULL;
 }
 
+/* What comes of a vote must not hang on how long a copy takes on a busy machine. */
+static void set_up_slow_wire(double ns)
+{
+  set_up();
+  plain_ns = ns;
+}
+
 static void tear_down(void)
 {
   if (comm->layers == layers)
@@ -432,7 +439,7 @@ static void parts(void)
 {
   const float usual = sent[N + 7];
   layers = &known;
-  set_up();
+  set_up_slow_wire(1000);
   sent[N + 7] = __builtin_nanf("");
   ok(calls(VOTE) == ncclSuccess && meetings == 3 && slot()->verdict == TAGC_REASON_compressed && slot()->parts &&
      slot()->shape.n == N / 5 * 4 && survey()->copy_ns > 0, "a part of the slot is selected, and looked at: NaN elsewhere is not seen");
@@ -450,7 +457,7 @@ static void parts(void)
     const bool sure = i % 2;
     known.source = i / 2 ? TAGC_LAYER_MAP : TAGC_LAYER_ARITHMETIC;
     known.confidence = TAGC_LAYERS_AMBIGUOUS - !sure;
-    set_up();
+    set_up_slow_wire(1000);
     ok(calls(VOTE) == ncclSuccess && (sure ? slot()->verdict == TAGC_REASON_compressed : is_plain(TAGC_REASON_unselected)),
        "%s tell with a confidence of %u%% what lies where: %s", i / 2 ? "sizes and a map" : "sizes", known.confidence, sure ? "compressed" : "plain");
     tear_down();
@@ -470,7 +477,7 @@ static void parts(void)
   layer.layout = TAGC_LAYOUT_ZERO3;
   layer.members = members + 1;
   layer.count = 1;
-  set_up();
+  set_up_slow_wire(1000);
   ok(calls(VOTE) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && !slot()->parts && slot()->shape.n == N,
      "all that is in it is selected: as a whole");
   tear_down();
@@ -488,8 +495,7 @@ static void memory(void)
 {
   int n = 0;
   for (bool failed = true; failed; n++) {
-    set_up();
-    plain_ns = 300;                 /* what comes of it must not hang on how long a copy takes on a busy machine */
+    set_up_slow_wire(300);
     fail_allocation = n + 1;
     ncclResult_t status = calls(VOTE + 1);
     failed = allocations >= fail_allocation;
