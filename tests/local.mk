@@ -483,6 +483,7 @@ tests_tsan = \
 # They compare times that they measure, or choose by them: nothing runs beside them. (nonblocking.test: under load the thread
 # sanitizer has seen a child's handle read while the stand-in stores it.)
 tests_alone = tests/e2e/auto.test tests/e2e/nonblocking.test tests/e2e/standin_hosts.test
+print-programs: ; @echo $(check_PROGRAMS)
 print-tests: ; @echo $(TESTS)
 print-tests-alone: ; @echo $(tests_alone)
 print-tests-abi: ; @echo $(tests_abi)
@@ -490,4 +491,4 @@ print-tests-abi: ; @echo $(tests_abi)
 print-tests-clang: ; @echo $(tests_clang) | tr ' ' '\n' | grep -vE 'test_(choose|dense|lhc|sparse|split)_cuda'
 print-tests-asan: ; @echo $(tests_asan)
 print-tests-tsan: ; @echo $(tests_tsan)
-.PHONY: print-tests print-tests-alone print-tests-abi print-tests-clang print-tests-asan print-tests-tsan
+.PHONY: print-programs print-tests print-tests-alone print-tests-abi print-tests-clang print-tests-asan print-tests-tsan
