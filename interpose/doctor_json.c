@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The report for programs: one JSON document. Names do not change meaning between versions; new ones may come.
  */
-
 #include "interpose/doctor.h"
 #include "layermap/drawing.h"
 
