@@ -61,7 +61,7 @@ EXTRA_DIST += interpose/trace_sides.h interpose/trace_volume.h interpose/trace_p
 EXTRA_DIST += interpose/doctor.h interpose/doctor_elf.h interpose/doctor_search.h
 if HAVE_LIBELF
 bin_PROGRAMS += tagc-doctor
-tagc_doctor_SOURCES = interpose/tagc-doctor.c \
+tagc_doctor_SOURCES = interpose/tagc-doctor.c layermap/drawing.c layermap/drawing.h \
   interpose/doctor.h interpose/doctor_elf.c interpose/doctor_elf.h interpose/doctor_json.c interpose/doctor_judge.c \
   interpose/doctor_net.c interpose/doctor_process.c interpose/doctor_python.c interpose/doctor_report.c \
   interpose/doctor_search.c interpose/doctor_search.h interpose/doctor_surroundings.c interpose/doctor_target.c
