@@ -50,8 +50,11 @@ libtagc_preload_so_LDFLAGS = $(SANITIZE_CFLAGS) $(HARDEN_LDFLAGS) -shared -nosta
 
 EXTRA_DIST += interpose/abi/nccl.h
 
-# What traces tell.
-EXTRA_DIST += interpose/trace_read.h interpose/trace_summary.h
+# What traces tell: for tagc-report, and tests. Never in the library.
+noinst_LIBRARIES += libtagc-report.a
+libtagc_report_a_SOURCES =
+libtagc_report_a_SOURCES += interpose/trace_read.c interpose/trace_read.h
+EXTRA_DIST += interpose/trace_summary.h
 EXTRA_DIST += interpose/trace_sides.h interpose/trace_volume.h interpose/trace_pace.h
 
 # Will interception work here? Needs libelf.
