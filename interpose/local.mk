@@ -52,7 +52,11 @@ EXTRA_DIST += interpose/abi/nccl.h
 
 # What traces tell.
 EXTRA_DIST += interpose/trace_read.h interpose/trace_summary.h
-EXTRA_DIST += interpose/trace_sides.h interpose/trace_volume.h interpose/trace_pace.h
+# What they are judged by.
+trace_judge_sources = interpose/trace_steps.c interpose/trace_steps.h interpose/trace_words.c interpose/trace_words.h
+trace_judge_sources += interpose/trace_sides.c interpose/trace_sides.h
+trace_judge_sources += interpose/trace_volume.h interpose/trace_pace.h
+EXTRA_DIST += $(trace_judge_sources)
 
 # Will interception work here? Needs libelf.
 EXTRA_DIST += interpose/doctor.h interpose/doctor_elf.h interpose/doctor_search.h
