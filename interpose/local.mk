@@ -62,7 +62,9 @@ trace_judge_sources += interpose/trace_volume.h interpose/trace_pace.h
 libtagc_report_a_SOURCES += $(trace_judge_sources)
 # What they look like: pages, and files for other viewers.
 libtagc_report_a_SOURCES += interpose/trace_html.c interpose/trace_html.h interpose/trace_page.c interpose/trace_page.h
-libtagc_report_a_SOURCES += interpose/trace_page_head.c interpose/trace_page_steps.c interpose/trace_svg.c interpose/trace_svg.h
+libtagc_report_a_SOURCES += interpose/trace_page_head.c interpose/trace_page_timeline.c interpose/trace_page_steps.c
+libtagc_report_a_SOURCES += interpose/trace_page_layers.c interpose/trace_page_sizes.c interpose/trace_page_tables.c
+libtagc_report_a_SOURCES += interpose/trace_moment.c interpose/trace_moment.h interpose/trace_svg.c interpose/trace_svg.h
 libtagc_report_a_SOURCES += layermap/drawing.c layermap/drawing.h
 
 # Will interception work here? Needs libelf.

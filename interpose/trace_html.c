@@ -8,59 +8,38 @@
 
 #include "interpose/trace_html.h"
 #include "interpose/trace_page.h"
+#include "interpose/trace_steps.h"
 
 /* -- steps of the job ------------------------------------------------------------------------------------------------------ */
 
-static bool is_before(const struct tagc_page_step *a, const struct tagc_sum_step *b)
+/* Adds what a rank has of a step. */
+static void add_step(struct tagc_page_step *to, const struct tagc_sum_step *step)
 {
-  return a->lock < b->lock || (a->lock == b->lock && a->cycle < b->cycle);
+  to->whole &= step->whole;
+  to->ms += tagc_ms((double)step->ns);
+  to->sent += (double)step->sent.inside + (double)step->sent.between;
+  to->plain += (double)step->plain.inside + (double)step->plain.between;
 }
 
-/* Adds a rank's steps to those that are there; both are in their order. Steps that only later ranks have are left out, as ranks
- * whose traces begin late or end early would make means of few ranks. */
-static void add_steps(struct tagc_page *page, const struct tagc_sum_rank *rank)
-{
-  size_t at = 0;
-  for (size_t i = 0; i < rank->step_count; i++) {
-    const struct tagc_sum_step *step = &rank->steps[i];
-    while (at < page->step_count && is_before(&page->steps[at], step))
-      at++;
-    if (at == page->step_count)
-      return;
-    struct tagc_page_step *to = &page->steps[at];
-    if (to->lock != step->lock || to->cycle != step->cycle)
-      continue;
-    to->ranks++;
-    to->whole &= step->whole;
-    to->ms += (double)step->ns / 1e6;
-    to->sent += (double)(step->sent.inside + step->sent.between);
-    to->plain += (double)(step->plain.inside + step->plain.between);
-  }
-}
-
+/* False without memory. */
 static bool make_steps(struct tagc_page *page)
 {
-  const struct tagc_summary *summary = page->summary;
-  if (!summary->has_main || !summary->rank_count || !summary->ranks[0].step_count)
-    return true;
-  const struct tagc_sum_rank *first = &summary->ranks[0];
-  page->steps = calloc(first->step_count, sizeof *page->steps);
-  if (!page->steps)
-    return false;
-  for (size_t i = 0; i < first->step_count; i++)
-    page->steps[i] = (struct tagc_page_step){.lock = first->steps[i].lock, .cycle = first->steps[i].cycle, .side = first->steps[i].side,
-                                             .whole = true};
-  page->step_count = first->step_count;
-  for (size_t i = 0; i < summary->rank_count; i++)
-    add_steps(page, &summary->ranks[i]);
-  for (size_t i = 0; i < page->step_count; i++) {
-    struct tagc_page_step *step = &page->steps[i];
-    double ranks = step->ranks ? step->ranks : 1;
-    step->ms /= ranks;
-    step->sent /= ranks;
-    step->plain /= ranks;
+  size_t count, same;
+  struct tagc_rank_step *all = tagc_steps_sorted(page->summary, &count);
+  page->steps = all ? calloc(count + 1, sizeof *page->steps) : NULL;
+  for (size_t i = 0; page->steps && i < count; i += same) {
+    same = tagc_steps_same(&all[i], count - i);
+    struct tagc_page_step *step = &page->steps[page->step_count++];
+    *step = (struct tagc_page_step){.lock = all[i].step->lock, .cycle = all[i].step->cycle, .side = all[i].step->side, .whole = true};
+    for (size_t j = i; j < i + same; j++)
+      add_step(step, all[j].step);
+    step->ms /= (double)same;
+    step->sent /= (double)same;
+    step->plain /= (double)same;
   }
-  return true;
+  bool made = page->steps || !count;
+  free(all);
+  return made;
 }
 
 /* -- the page -------------------------------------------------------------------------------------------------------------- */

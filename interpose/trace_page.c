@@ -70,30 +70,6 @@ void tagc_page_style(FILE *file)
 
 /* -- texts ----------------------------------------------------------------------------------------------------------------- */
 
-const char *tagc_page_number(uint64_t number, char text[32])
-{
-  char digits[24];
-  int length = snprintf(digits, sizeof digits, "%" PRIu64, number);
-  char *to = text;
-  for (int i = 0; i < length; i++) {
-    if (i && (length - i) % 3 == 0)
-      *to++ = ',';
-    *to++ = digits[i];
-  }
-  *to = '\0';
-  return text;
-}
-
-const char *tagc_page_bytes(double bytes, char text[32])
-{
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  size_t unit = 0;
-  while (bytes >= 1000 && unit < sizeof units / sizeof *units - 1)
-    bytes /= 1024, unit++;
-  snprintf(text, 32, "%.*f %s", !unit || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2, bytes, units[unit]);
-  return text;
-}
-
 const char *tagc_page_ms(double ms, char text[32])
 {
   double size = fabs(ms);
@@ -111,7 +87,7 @@ const char *tagc_page_ms(double ms, char text[32])
 const char *tagc_page_count(uint64_t number, const char *noun, char text[64])
 {
   char digits[32];
-  snprintf(text, 64, "%s %s%s", tagc_page_number(number, digits), noun, number == 1 ? "" : "s");
+  snprintf(text, 64, "%s %s%s", tagc_words_count((double)number, digits), noun, number == 1 ? "" : "s");
   return text;
 }
 
@@ -221,7 +197,7 @@ void tagc_cell(struct tagc_page *page, const char *format, ...)
 void tagc_cell_number(struct tagc_page *page, uint64_t number)
 {
   char text[32];
-  tagc_cell(page, "%s", tagc_page_number(number, text));
+  tagc_cell(page, "%s", tagc_words_count((double)number, text));
 }
 
 void tagc_cell_real(struct tagc_page *page, double number, int digits)

@@ -11,6 +11,7 @@
 #include "interpose/trace_sides.h"
 #include "interpose/trace_summary.h"
 #include "interpose/trace_volume.h"
+#include "interpose/trace_words.h"
 #include "layermap/drawing.h"
 
 /* A step of the job: means over the ranks that have it. */
@@ -19,7 +20,6 @@ struct tagc_page_step {
   uint64_t cycle;
   enum tagc_sum_side side;
   bool whole;                       /* on all of these ranks */
-  uint32_t ranks;
   double ms, sent, plain;
 };
 
@@ -38,9 +38,7 @@ enum { TAGC_PAGE_WIDTH = 920 };     /* of wide pictures, in their own units */
 
 /* -- texts ----------------------------------------------------------------------------------------------------------------- */
 
-/* 1234567 as 1,234,567; bytes as 1.18 MiB; milliseconds with as many digits as tell something. All return `text`. */
-const char *tagc_page_number(uint64_t number, char text[32]);
-const char *tagc_page_bytes(double bytes, char text[32]);
+/* Milliseconds with as many digits as tell something; returns `text`. */
 const char *tagc_page_ms(double ms, char text[32]);
 /* "1 rank", "4 ranks" */
 const char *tagc_page_count(uint64_t number, const char *noun, char text[64]);

@@ -33,7 +33,7 @@ static void put_unjudged(struct tagc_page *page)
   else if (sent < 0.999 * plain)
     fprintf(page->file, "Compression saves %.1f%% of what %s", 100 * (1 - sent / plain), summary->rank_count == 1 ? "1 rank sends" : "");
   else
-    fprintf(page->file, "%s sent %s", ranks, tagc_page_bytes(sent, bytes));
+    fprintf(page->file, "%s sent %s", ranks, tagc_words_bytes(sent, bytes));
   if (summary->rank_count > 1 && sent < 0.999 * plain)
     fprintf(page->file, "%s send", ranks);
 }
@@ -119,7 +119,7 @@ static void put_step_keys(struct tagc_page *page)
       sum += page->steps[i].ms;
       whole++;
     }
-  snprintf(note, sizeof note, "mean of %s whole steps", tagc_page_number(whole, b));
+  snprintf(note, sizeof note, "mean of %s whole steps", tagc_words_count((double)whole, b));
   if (whole)
     put_key(page, "A step", tagc_page_ms(sum / (double)whole, a), note);
 }
@@ -130,7 +130,7 @@ static void put_sent_keys(struct tagc_page *page)
   char a[32], b[32], c[64], value[96], note[160];
   if (sides->verdict != TAGC_VERDICT_NONE) {
     double plain = sent_of(sides->sent[TAGC_SUM_PLAIN]), packed = sent_of(sides->sent[TAGC_SUM_COMPRESSED]);
-    snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_page_bytes(plain, a), tagc_page_bytes(packed, b));
+    snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_words_bytes(plain, a), tagc_words_bytes(packed, b));
     snprintf(note, sizeof note, "plain \342\206\222 compressed: %.2f times less", packed > 0 ? plain / packed : NAN);
     put_key(page, "Sent by a rank in a step", value, note);
   }
@@ -139,8 +139,8 @@ static void put_sent_keys(struct tagc_page *page)
   sent = all_sent(page->summary, &plain, &calls);
   snprintf(note, sizeof note, "in %s by all ranks%s", tagc_page_count(calls, "call", c), sent < plain ? "" : ", all of it plain");
   if (sent < plain)
-    snprintf(note, sizeof note, "in %s; %s, had all been plain", tagc_page_count(calls, "call", c), tagc_page_bytes(plain, b));
-  put_key(page, "Sent in the whole run", tagc_page_bytes(sent, a), note);
+    snprintf(note, sizeof note, "in %s; %s, had all been plain", tagc_page_count(calls, "call", c), tagc_words_bytes(plain, b));
+  put_key(page, "Sent in the whole run", tagc_words_bytes(sent, a), note);
 }
 
 /* The share of a step in which the program waits for the network; the upper bound of it where calls only enqueue. */

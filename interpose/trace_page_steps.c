@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "interpose/trace_page.h"
+#include "interpose/trace_steps.h"
 #include "interpose/trace_svg.h"
 
 enum { HEIGHT = 300, LEFT = 64, RIGHT = 14, TOP = 40, BOTTOM = 34, DOTS = 800, BANDS = 200, ROWS = 60 };
@@ -24,12 +25,6 @@ struct plot {
 
 static bool counts(const struct tagc_page_step *step) { return step->whole && step->ms > 0; }
 
-static int compare(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return x < y ? -1 : x > y;
-}
-
 /* From the fastest step to the slowest, but for the hundredth that is slowest: one hiccup must not flatten the picture. */
 static size_t find_range(const struct tagc_page *page, double *least, double *most, double *slowest)
 {
@@ -39,13 +34,10 @@ static size_t find_range(const struct tagc_page *page, double *least, double *mo
     if (counts(&page->steps[i]))
       ms[count++] = page->steps[i].ms;
   if (count) {
-    qsort(ms, count, sizeof *ms, compare);
-    *least = ms[0];
-    *slowest = ms[count - 1];
-    *most = ms[count - 1 - count / 100];
-    double middle = ms[count / 2];
-    if (*slowest < middle + 2 * (*most - middle))
-      *most = *slowest;
+    *least = tagc_quantile(ms, count, 0);
+    *slowest = tagc_quantile(ms, count, 1);
+    double middle = tagc_quantile(ms, count, 0.5), upper = tagc_quantile(ms, count, 0.99);
+    *most = *slowest < middle + 2 * (upper - middle) ? *slowest : upper;
   }
   free(ms);
   return count;
@@ -153,8 +145,8 @@ static void draw_times(struct tagc_page *page, double least, double most, double
   double margin = (most - least) * 0.08;
   plot.y = tagc_axis_make(fmax(0, least - margin), most + margin, HEIGHT - BOTTOM, TOP, 5);
   plot.x = tagc_axis_make(0, (double)page->step_count, LEFT, TAGC_PAGE_WIDTH - RIGHT, 8);
-  char description[400], a[32], b[32], number[32];
-  snprintf(description, sizeof description, "Times of %s whole steps, from %s to %s. %s", tagc_page_number(whole, number), tagc_page_ms(least, a),
+  char description[600], a[32], b[32], number[32];
+  snprintf(description, sizeof description, "Times of %s whole steps, from %s to %s. %s", tagc_words_count((double)whole, number), tagc_page_ms(least, a),
            tagc_page_ms(slowest, b), page->sides.verdict == TAGC_VERDICT_NONE ? "" : page->sides.words);
   tagc_figure_begin(page, "fig-steps", "Time of each step", description, TAGC_PAGE_WIDTH, HEIGHT);
   draw_windows(&plot);
@@ -219,7 +211,8 @@ static void put_times(struct tagc_page *page)
 {
   static const char *const names[] = {"", "plain", "compressed"};
   size_t together = (page->step_count + ROWS - 1) / ROWS;
-  tagc_table_begin(page, together > 1 ? "Step times: means of whole steps" : "Step times", "Steps|Side|>Whole steps|>Mean, ms|>Least, ms|>Most, ms|>Sent by a rank in a step, bytes", true);
+  tagc_table_begin(page, together > 1 ? "Step times: means of whole steps" : "Step times",
+                   "Steps|Side|>Whole steps|>Mean, ms|>Least, ms|>Most, ms|>Sent by a rank in a step, bytes", true);
   for (size_t from = 0; from < page->step_count; from += together)
     for (int side = 0; side < TAGC_SUM_SIDES; side++) {
       double sum = 0, least = INFINITY, most = 0, sent = 0;
