@@ -58,6 +58,11 @@ EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
+# Traces.
+EXTRA_DIST += tests/unit/trace_make.h
+unit_tests += tests/unit/test_trace_read
+tests_unit_test_trace_read_LDADD = libtagc-report.a $(LDADD)
+
 # The trainer's.
 unit_tests += tests/unit/test_vocabulary
 tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/vocabulary.c
@@ -77,7 +82,7 @@ unit_tests += tests/unit/test_failed_calls
 
 # What traces are judged by.
 unit_tests += tests/unit/test_trace_sides
-tests_unit_test_trace_sides_SOURCES = tests/unit/test_trace_sides.c $(trace_judge_sources)
+tests_unit_test_trace_sides_LDADD = libtagc-report.a $(LDADD)
 EXTRA_DIST += tests/unit/trace_runs.h
 
 # The stand-in for the CUDA driver, and kernels that run on it.
