@@ -56,10 +56,9 @@ libtagc_report_a_SOURCES =
 libtagc_report_a_SOURCES += interpose/trace_read.c interpose/trace_read.h
 EXTRA_DIST += interpose/trace_summary.h
 # What they are judged by.
-trace_judge_sources = interpose/trace_steps.c interpose/trace_steps.h interpose/trace_words.c interpose/trace_words.h
-trace_judge_sources += interpose/trace_sides.c interpose/trace_sides.h
-trace_judge_sources += interpose/trace_volume.h interpose/trace_pace.h
-libtagc_report_a_SOURCES += $(trace_judge_sources)
+libtagc_report_a_SOURCES += interpose/trace_sides.c interpose/trace_sides.h
+libtagc_report_a_SOURCES += interpose/trace_steps.c interpose/trace_steps.h interpose/trace_words.c interpose/trace_words.h
+EXTRA_DIST += interpose/trace_volume.h interpose/trace_pace.h
 # What they look like: pages, and files for other viewers.
 libtagc_report_a_SOURCES += interpose/trace_html.c interpose/trace_html.h interpose/trace_page.c interpose/trace_page.h
 libtagc_report_a_SOURCES += interpose/trace_page_head.c interpose/trace_page_timeline.c interpose/trace_page_steps.c

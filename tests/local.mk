@@ -82,7 +82,7 @@ unit_tests += tests/unit/test_failed_calls
 
 # What traces are judged by.
 unit_tests += tests/unit/test_trace_sides
-tests_unit_test_trace_sides_SOURCES = tests/unit/test_trace_sides.c $(trace_judge_sources)
+tests_unit_test_trace_sides_LDADD = libtagc-report.a $(LDADD)
 EXTRA_DIST += tests/unit/trace_runs.h
 
 # The stand-in for the CUDA driver, and kernels that run on it.
