@@ -54,7 +54,9 @@ EXTRA_DIST += interpose/abi/nccl.h
 noinst_LIBRARIES += libtagc-report.a
 libtagc_report_a_SOURCES =
 libtagc_report_a_SOURCES += interpose/trace_read.c interpose/trace_read.h
-EXTRA_DIST += interpose/trace_summary.h
+libtagc_report_a_SOURCES += interpose/trace_gather.c
+libtagc_report_a_SOURCES += interpose/trace_merge.c interpose/trace_merge.h interpose/trace_table.h
+libtagc_report_a_SOURCES += interpose/trace_summary.c interpose/trace_summary.h
 EXTRA_DIST += interpose/trace_sides.h interpose/trace_volume.h interpose/trace_pace.h
 
 # Will interception work here? Needs libelf.
