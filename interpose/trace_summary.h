@@ -146,6 +146,7 @@ struct tagc_sum_comm {
   enum tagc_sum_role role;          /* tagc_sum_roles() */
   const char *role_grounds;         /* why, in words */
   uint64_t sends[TAGC_WAYS];        /* of members whose rank in it is known */
+  char role_text[240];              /* what role_grounds points to */
 };
 
 /* Codes and their names, of all files together: code -> text; NULL: nobody has named it. */

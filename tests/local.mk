@@ -80,6 +80,11 @@ tests_unit_test_link_SOURCES = tests/unit/test_link.c tests/standin/link.c
 # Calls that fail, on the stand-in for NCCL.
 unit_tests += tests/unit/test_failed_calls
 
+# What traces are judged by.
+unit_tests += tests/unit/test_trace_sides
+tests_unit_test_trace_sides_LDADD = libtagc-report.a $(LDADD)
+EXTRA_DIST += tests/unit/trace_runs.h
+
 # The stand-in for the CUDA driver, and kernels that run on it.
 EXTRA_DIST += tests/unit/cuda_child.h
 if HAVE_CXX
