@@ -28,7 +28,7 @@ enum tagc_verdict { TAGC_VERDICT_WORKS, TAGC_VERDICT_FAILS, TAGC_VERDICT_UNKNOWN
 
 /* A variable in force. `problem` is empty where there is none. */
 struct tagc_variable {
-  char name[64], value[160], source[64], problem[400];
+  char name[64], value[160], source[64], problem[600];
 };
 
 struct tagc_preloaded {

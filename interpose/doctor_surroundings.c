@@ -13,10 +13,9 @@
 #include <unistd.h>
 
 #include "interpose/doctor.h"
-#include "kernels/codec.h"
-#include "layermap/select.h"
+#include "interpose/option_check.h"
 
-enum { CONFIGURATION_MAX = 1 << 20, VALUE_SIZE = sizeof((struct tagc_variable *)NULL)->value };
+enum { CONFIGURATION_MAX = 1 << 20 };
 
 void tagc_findings_note(struct tagc_findings *f, const char *format, ...)
 {
@@ -124,47 +123,16 @@ void tagc_find_library(struct tagc_findings *f, char *const *environment, const 
 
 /* -- options ----------------------------------------------------------------------------------------------------- */
 
-/* The default of an option as users write it. */
-static void preset_number(char *value, uint64_t number, bool bytes)
-{
-  int unit = 0;
-  for (; bytes && unit < 3 && number && number % 1024 == 0; unit++)
-    number /= 1024;
-  snprintf(value, VALUE_SIZE, "%" PRIu64 "%.*s", number, unit > 0, &" KMG"[unit]);
-}
-
-static void preset_fraction(char *value, uint32_t ppm)
-{
-  int n = snprintf(value, VALUE_SIZE, "%" PRIu32 ".%06" PRIu32, ppm / 1000000, ppm % 1000000);
-  while (n > 2 && value[n - 1] == '0' && value[n - 2] != '.')
-    value[--n] = '\0';
-}
-
-static void preset_choice(char *value, int index, const char *choices)
-{
-  while (index-- > 0)
-    choices += strcspn(choices, "|") + 1;
-  snprintf(value, VALUE_SIZE, "%.*s", (int)strcspn(choices, "|"), choices);
-}
-
 static void list_presets(struct tagc_findings *f)
 {
-  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
+  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
+    const struct tagc_option *o = &tagc_option_table[i];
+    char preset[TAGC_OPTION_PRESET];
+    snprintf(f->tagc[i].name, sizeof f->tagc[i].name, "%s", o->variable);
+    snprintf(f->tagc[i].value, sizeof f->tagc[i].value, "%s", tagc_option_preset(o, preset));
     snprintf(f->tagc[i].source, sizeof f->tagc[i].source, "default");
+  }
   f->tagc_count = TAGC_OPTION_COUNT;
-#define ROW(field, variable) (strcpy(f->tagc[TAGC_OPTION_##field].name, #variable), f->tagc[TAGC_OPTION_##field].value)
-#define CHOICE(field, variable, preset, choices, help) preset_choice(ROW(field, variable), preset, choices);
-#define NUMBER(field, variable, preset, min, max, help) preset_number(ROW(field, variable), preset, false);
-#define BYTES(field, variable, preset, max, help) preset_number(ROW(field, variable), preset, true);
-#define FRACTION(field, variable, preset, max, help) preset_fraction(ROW(field, variable), preset);
-#define TEXT(field, variable, preset, help) snprintf(ROW(field, variable), VALUE_SIZE, "%s", preset);
-#include "env/options.def"
-#undef CHOICE
-#undef NUMBER
-#undef BYTES
-#undef FRACTION
-#undef TEXT
-#undef ROW
 }
 
 static void take_option(struct tagc_findings *f, const char *name, const char *value)
@@ -190,28 +158,15 @@ static void take_option(struct tagc_findings *f, const char *name, const char *v
            known ? "this process passes every call through" : "it is ignored");
 }
 
-/* What the library checks beyond the table, in the same words (interpose/library.c). */
-static void check_list(struct tagc_findings *f, enum tagc_option_index option, const char *variable, const char *list)
+/* What the library checks beyond the table, in the same words. */
+static void check_texts(struct tagc_findings *f)
 {
-  const char *why;
-  size_t at;
-  if (tagc_select_valid(list, &why, &at))
-    return;
-  f->options.bad = true;
-  snprintf(f->tagc[option].problem, sizeof f->tagc[option].problem,
-           "%s=%.80s: %s, at character %zu; " TAGC_SELECT_ACCEPTED "; this process passes every call through", variable, list,
-           why, at + 1);
-}
-
-static void check_codec(struct tagc_findings *f)
-{
-  char names[120];
-  if (tagc_options_auto(&f->options) || tagc_codec_find(f->options.codec))
-    return;
-  f->options.bad = true;
-  snprintf(f->tagc[TAGC_OPTION_codec].problem, sizeof f->tagc[TAGC_OPTION_codec].problem,
-           "TAGC_CODEC=%.80s: not understood; accepted is one of auto|%s; this process passes every call through",
-           f->options.codec, tagc_codec_names(names, sizeof names));
+  char why[TAGC_OPTION_WHY];
+  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
+    if (!tagc_option_check(&f->options, (enum tagc_option_index)i, why)) {
+      f->options.bad = true;
+      snprintf(f->tagc[i].problem, sizeof f->tagc[i].problem, "%s; this process passes every call through", why);
+    }
 }
 
 /* -- NCCL's variables -------------------------------------------------------------------------------------------- */
@@ -263,9 +218,7 @@ void tagc_find_variables(struct tagc_findings *f, char *const *environment)
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), *e);
     take_option(f, name, *e + length + 1);
   }
-  check_codec(f);
-  check_list(f, TAGC_OPTION_layers, "TAGC_LAYERS", f->options.layers);
-  check_list(f, TAGC_OPTION_skip, "TAGC_SKIP", f->options.skip);
+  check_texts(f);
   const char *own = tagc_environment_value(environment, "NCCL_CONF_FILE");
   struct passwd *user = own && *own ? NULL : getpwuid(getuid());
   char path[PATH_MAX];

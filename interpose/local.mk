@@ -27,6 +27,7 @@ libtagc_a_SOURCES += \
   interpose/linker.c interpose/linker.h \
   interpose/names.c \
   interpose/op.c \
+  interpose/option_check.c interpose/option_check.h \
   interpose/plan.c interpose/plan.h \
   interpose/topology.c interpose/topology.h \
   interpose/probe.c interpose/probe.h \

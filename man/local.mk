@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # man/: the manual; its lists come from the tables of the library.
 noinst_PROGRAMS += man/print_tables
-man_print_tables_LDADD =
+man_print_tables_LDADD = libtagc.a
 
 man_MANS = man/libtagc-preload.7 man/tagc-bench.1
 EXTRA_DIST += man/libtagc-preload.7.in man/tagc-bench.1
