@@ -190,23 +190,35 @@ static void read_nccl(struct tagc_options *options, const char *variable)
   options->nccl_blocking = number == 0 || number == 1 ? (int)number : -1;
 }
 
+enum tagc_options_taken tagc_options_take(struct tagc_options *options, const char *variable, char *why, size_t size)
+{
+  const char *equals = strchr(variable, '=');
+  char name[64];
+  if (strncmp(variable, "TAGC_", 5) != 0 || !equals)
+    return TAGC_TAKEN_NOT_OURS;
+  size_t length = (size_t)(equals - variable);
+  snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), variable);
+  if (length >= sizeof name || !tagc_option_find(name)) {
+    snprintf(why, size, "%s is not an option (did you mean %s?); it is ignored", name, tagc_options_nearest(name));
+    return TAGC_TAKEN_UNKNOWN;
+  }
+  return tagc_options_set(options, name, equals + 1, why, size) ? TAGC_TAKEN : TAGC_TAKEN_REFUSED;
+}
+
 void tagc_options_read(struct tagc_options *options, char **environment)
 {
+  char why[320];
   tagc_options_default(options);
   for (char **e = environment; e && *e; e++) {
-    const char *equals = strchr(*e, '=');
     read_nccl(options, *e);
-    if (strncmp(*e, "TAGC_", 5) != 0 || !equals)
-      continue;
-    char name[64], why[320];
-    size_t length = (size_t)(equals - *e);
-    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), *e);
-    if (length >= sizeof name || !tagc_option_find(name))
-      tagc_log(TAGC_LOG_WARN, "env", "%s is not an option (did you mean %s?); it is ignored", name,
-               tagc_options_nearest(name));
-    else if (!tagc_options_set(options, name, equals + 1, why, sizeof why)) {
+    switch (tagc_options_take(options, *e, why, sizeof why)) {
+    case TAGC_TAKEN_NOT_OURS:
+    case TAGC_TAKEN: break;
+    case TAGC_TAKEN_UNKNOWN: tagc_log(TAGC_LOG_WARN, "env", "%s", why); break;
+    case TAGC_TAKEN_REFUSED:
       options->bad = true;
       tagc_log(TAGC_LOG_ERROR, "env", "%s; this process passes every call through", why);
+      break;
     }
   }
 }

@@ -92,6 +92,10 @@ void tagc_options_default(struct tagc_options *options);
  * *options. An unknown name is refused, too. */
 bool tagc_options_set(struct tagc_options *options, const char *variable, const char *value, char *why, size_t size);
 
+/* The same for a string of an environment, "NAME=value". UNKNOWN (a TAGC_ name that is no option) and REFUSED say it in `why`. */
+enum tagc_options_taken { TAGC_TAKEN_NOT_OURS, TAGC_TAKEN, TAGC_TAKEN_UNKNOWN, TAGC_TAKEN_REFUSED };
+enum tagc_options_taken tagc_options_take(struct tagc_options *options, const char *variable, char *why, size_t size);
+
 /* Fills *options from an environment (as `environ`: NAME=value strings, NULL-terminated). What is refused is logged and
  * sets options->bad; an unknown TAGC_ name is a warning that names the nearest known one. */
 void tagc_options_read(struct tagc_options *options, char **environment);

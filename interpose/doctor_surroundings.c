@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "env/place.h"
 #include "interpose/doctor.h"
 #include "interpose/option_check.h"
 
@@ -69,18 +70,8 @@ static void read_preload(struct tagc_findings *f, const char *list, const char *
   }
 }
 
-static bool try_library(struct tagc_findings *f, const char *source, const char *folder, const char *name)
-{
-  char path[PATH_MAX + 64], real[PATH_MAX];
-  if (!*folder || (size_t)snprintf(path, sizeof path, "%s%s", folder, name) >= sizeof path || !realpath(path, real))
-    return false;
-  snprintf(f->library.path, sizeof f->library.path, "%s", real);
-  snprintf(f->library.source, sizeof f->library.source, "%s", source);
-  return true;
-}
-
 /* The copy that a process has mapped, or that LD_PRELOAD names; otherwise the one that came with this program. */
-static bool find_library(struct tagc_findings *f, const char *self, const char *installed)
+static bool find_library(struct tagc_findings *f, const char *self, const char *bindir, const char *libdir)
 {
   const struct tagc_preloaded *named = NULL;
   int mapped = f->kind == TAGC_KIND_PROCESS ? tagc_walk_first(&f->walk, TAGC_ROLE_OURS) : -1;
@@ -93,12 +84,15 @@ static bool find_library(struct tagc_findings *f, const char *self, const char *
     snprintf(f->library.source, sizeof f->library.source, "%s", named ? named->source : "mapped");
     return true;
   }
-  return try_library(f, "beside tagc-doctor", self, "/libtagc-preload.so") ||
-         try_library(f, "beside tagc-doctor", self, "/../lib/libtagc-preload.so") ||
-         try_library(f, "installed", installed, "/libtagc-preload.so");
+  const char *how;
+  if (!tagc_place_library(self, bindir, libdir, f->library.path, &how))
+    return false;
+  snprintf(f->library.source, sizeof f->library.source, "%s", how);
+  return true;
 }
 
-void tagc_find_library(struct tagc_findings *f, char *const *environment, const char *self, const char *installed)
+void tagc_find_library(struct tagc_findings *f, char *const *environment, const char *self, const char *bindir,
+                       const char *libdir)
 {
   char path[PATH_MAX + 64] = "";
   tagc_path_to_read(f, "/etc/ld.so.preload", path, sizeof path);
@@ -106,7 +100,7 @@ void tagc_find_library(struct tagc_findings *f, char *const *environment, const 
   read_preload(f, tagc_environment_value(environment, "LD_PRELOAD"), "LD_PRELOAD");
   read_preload(f, system, "/etc/ld.so.preload");
   free(system);
-  if (!find_library(f, self, installed))
+  if (!find_library(f, self, bindir, libdir))
     return;
   if (f->process.mapped || f->library.preloaded)
     tagc_path_to_read(f, f->library.path, path, sizeof path);

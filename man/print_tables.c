@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Prints the lists of the manual page from the tables that the library is made of: `print_tables options|reasons|entries`
- * writes mdoc(7) list items to stdout. Run while the manual is built.
+ * Prints lists from the tables that the library is made of. `print_tables LIST` writes to stdout
+ *   options, reasons, entries   items of a list in mdoc(7), for libtagc-preload(7)
+ *   run                         those of tagc-run's options, for its page
+ *   bash, zsh                   the same for its completions
+ * Run while the manual is built.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "env/options.h"
+#include "env/run.h"
+#include "kernels/codec.h"
+#include "layermap/model.h"
 
 /* Text in lines of at most 78 bytes, as the manual's source has them; `text` ends up with a full stop. */
 static void wrapped(const char *text)
@@ -27,14 +32,6 @@ static void wrapped(const char *text)
   printf(".\n");
 }
 
-static void item(const char *variable, const char *accepted, const char *preset, const char *help)
-{
-  printf(".It Ev %s Ns = Ns Ar %s\n", variable, accepted);
-  wrapped(help);
-  if (*preset)
-    printf("Default: %s.\n", preset);
-}
-
 /* What an option accepts, as an argument of mdoc(7). */
 static const char *accepted(const struct tagc_option *o)
 {
@@ -49,11 +46,85 @@ static const char *accepted(const struct tagc_option *o)
   }
 }
 
-static void options(void)
+static void explain(const struct tagc_option *o)
 {
   char preset[TAGC_OPTION_PRESET];
+  wrapped(o->help);
+  if (*tagc_option_preset(o, preset))
+    printf("Default: %s.\n", preset);
+}
+
+#define EACH_OPTION(o) \
   for (const struct tagc_option *o = tagc_option_table; o < tagc_option_table + TAGC_OPTION_COUNT; o++)
-    item(o->variable, accepted(o), tagc_option_preset(o, preset), o->help);
+
+static void options(void)
+{
+  EACH_OPTION(o) {
+    printf(".It Ev %s Ns = Ns Ar %s\n", o->variable, accepted(o));
+    explain(o);
+  }
+}
+
+static void run(void)
+{
+  char name[TAGC_RUN_NAME];
+  EACH_OPTION(o) {
+    printf(".It Fl -%s Ar %s\n", tagc_run_name(o, name) + 2, accepted(o));
+    explain(o);
+  }
+}
+
+/* The words that the value of an option may be, or begin with: "off|observe"; "" where none are known. */
+static const char *words_of(const struct tagc_option *o, char text[160])
+{
+  text[0] = '\0';
+  switch (o - tagc_option_table) {
+  case TAGC_OPTION_codec:
+    strcpy(text, "auto|");
+    tagc_codec_names(text + strlen(text), 160 - strlen(text));
+    break;
+  case TAGC_OPTION_layers:
+  case TAGC_OPTION_skip:
+    strcpy(text, "@paper|@all");
+    for (int kind = TAGC_KIND_ATTN; kind <= TAGC_KIND_EXPERT; kind *= 2)
+      snprintf(text + strlen(text), 160 - strlen(text), "|%s", tagc_kind_name((enum tagc_kind)kind));
+    break;
+  default:
+    if (o->kind == TAGC_OPTION_CHOICE)
+      snprintf(text, 160, "%s", o->text);
+  }
+  for (char *c = text; *c; c++)
+    *c = *c == '|' ? ' ' : *c;
+  return text;
+}
+
+/* A case for each option: $words, or $files, to choose its value from. */
+static void bash(void)
+{
+  char name[TAGC_RUN_NAME], words[160];
+  EACH_OPTION(o) {
+    printf("    %s) ", tagc_run_name(o, name));
+    if (o->kind == TAGC_OPTION_INPUT || o->kind == TAGC_OPTION_OUTPUT)
+      printf("files=yes ;;\n");
+    else
+      printf("words='%s' ;;\n", words_of(o, words));
+  }
+}
+
+/* A specification of _arguments for each. */
+static void zsh(void)
+{
+  char name[TAGC_RUN_NAME], words[160];
+  EACH_OPTION(o) {
+    tagc_run_name(o, name);
+    printf("  '%s=[%s]:%s:", name, o->variable, name + 2);
+    if (o->kind == TAGC_OPTION_INPUT || o->kind == TAGC_OPTION_OUTPUT)
+      printf("_files'\n");
+    else if (*words_of(o, words))
+      printf("(%s)'\n", words);
+    else
+      printf("'\n");
+  }
 }
 
 static void reasons(void)
@@ -72,15 +143,13 @@ static void entries(void)
 
 int main(int argc, char **argv)
 {
-  if (argc == 2 && strcmp(argv[1], "options") == 0)
-    options();
-  else if (argc == 2 && strcmp(argv[1], "reasons") == 0)
-    reasons();
-  else if (argc == 2 && strcmp(argv[1], "entries") == 0)
-    entries();
-  else {
-    fprintf(stderr, "usage: print_tables options|reasons|entries\n");
-    return 2;
-  }
-  return 0;
+  static const struct { const char *name; void (*print)(void); } lists[] = {
+    {"options", options}, {"reasons", reasons}, {"entries", entries}, {"run", run}, {"bash", bash}, {"zsh", zsh}};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    if (argc == 2 && strcmp(argv[1], lists[i].name) == 0) {
+      lists[i].print();
+      return fflush(stdout) != 0;
+    }
+  fprintf(stderr, "usage: print_tables options|reasons|entries|run|bash|zsh\n");
+  return 2;
 }
