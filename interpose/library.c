@@ -6,6 +6,7 @@
 
 #include "env/log.h"
 #include "interpose/option_check.h"
+#include "interpose/trace.h"
 
 atomic_int tagc_library_state;
 
@@ -44,8 +45,10 @@ static void start(void)
   codec = tagc_codec_find(options.codec);
   if (!codec && !tagc_options_auto(&options))
     codec = tagc_codecs[0];         /* of a name that was refused: nothing is encoded with it */
-  if (options.mode != TAGC_MODE_OFF)
+  if (options.mode != TAGC_MODE_OFF) {
     read_map();
+    tagc_trace_start(&options);
+  }
   atomic_store_explicit(&tagc_library_state, options.mode == TAGC_MODE_OFF ? TAGC_LIBRARY_OFF : TAGC_LIBRARY_ON,
                         memory_order_release);
   errno = saved;
