@@ -311,6 +311,10 @@ dist_check_SCRIPTS += tests/e2e/calls.test
 TESTS += tests/e2e/calls.test
 check_PROGRAMS += tests/e2e/calls tests/e2e/many_calls
 
+# tagc-run.
+dist_check_SCRIPTS += tests/e2e/tagc_run.test tests/e2e/completion.test
+TESTS += tests/e2e/tagc_run.test tests/e2e/completion.test
+
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
 rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
@@ -474,6 +478,7 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/standin_cuda.test \
   tests/e2e/steps.test \
   tests/e2e/tagc_map.test \
+  tests/e2e/tagc_run.test \
   tests/e2e/threads.test \
   tests/e2e/versions.test
 # Not exits.test: the report at exit reads what other threads still count.
