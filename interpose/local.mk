@@ -27,6 +27,7 @@ libtagc_a_SOURCES += \
   interpose/linker.c interpose/linker.h \
   interpose/names.c \
   interpose/op.c \
+  interpose/option_check.c interpose/option_check.h \
   interpose/plan.c interpose/plan.h \
   interpose/topology.c interpose/topology.h \
   interpose/probe.c interpose/probe.h \
@@ -59,18 +60,15 @@ EXTRA_DIST += interpose/abi/nccl.h
 noinst_LIBRARIES += libtagc-report.a
 libtagc_report_a_SOURCES =
 libtagc_report_a_SOURCES += interpose/trace_read.c interpose/trace_read.h
-EXTRA_DIST += interpose/trace_summary.h
+libtagc_report_a_SOURCES += interpose/trace_gather.c
+libtagc_report_a_SOURCES += interpose/trace_merge.c interpose/trace_merge.h interpose/trace_table.h
+libtagc_report_a_SOURCES += interpose/trace_summary.c interpose/trace_summary.h
 # What they are judged by.
 libtagc_report_a_SOURCES += interpose/trace_sides.c interpose/trace_sides.h
 libtagc_report_a_SOURCES += interpose/trace_steps.c interpose/trace_steps.h interpose/trace_words.c interpose/trace_words.h
-EXTRA_DIST += interpose/trace_volume.h interpose/trace_pace.h
-# What they look like: pages, and files for other viewers.
-libtagc_report_a_SOURCES += interpose/trace_html.c interpose/trace_html.h interpose/trace_page.c interpose/trace_page.h
-libtagc_report_a_SOURCES += interpose/trace_page_head.c interpose/trace_page_timeline.c interpose/trace_page_steps.c
-libtagc_report_a_SOURCES += interpose/trace_page_layers.c interpose/trace_page_sizes.c interpose/trace_page_tables.c
-libtagc_report_a_SOURCES += interpose/trace_moment.c interpose/trace_moment.h interpose/trace_svg.c interpose/trace_svg.h
-libtagc_report_a_SOURCES += interpose/trace_perfetto.c interpose/trace_perfetto.h
-libtagc_report_a_SOURCES += layermap/drawing.c layermap/drawing.h
+libtagc_report_a_SOURCES += interpose/trace_volume.c interpose/trace_volume.h interpose/trace_roles.c
+libtagc_report_a_SOURCES += interpose/trace_patterns.c interpose/trace_patterns.h
+EXTRA_DIST += interpose/trace_pace.h
 
 # Will interception work here? Needs libelf.
 EXTRA_DIST += interpose/doctor.h interpose/doctor_elf.h interpose/doctor_search.h
@@ -80,7 +78,15 @@ tagc_doctor_SOURCES = interpose/tagc-doctor.c layermap/drawing.c layermap/drawin
   interpose/doctor.h interpose/doctor_elf.c interpose/doctor_elf.h interpose/doctor_json.c interpose/doctor_judge.c \
   interpose/doctor_net.c interpose/doctor_process.c interpose/doctor_python.c interpose/doctor_report.c \
   interpose/doctor_search.c interpose/doctor_search.h interpose/doctor_surroundings.c interpose/doctor_target.c
-tagc_doctor_CPPFLAGS = $(AM_CPPFLAGS) -DPRELOADDIR='"$(preloaddir)"'
+tagc_doctor_CPPFLAGS = $(AM_CPPFLAGS) -DPRELOADDIR='"$(preloaddir)"' -DBINDIR='"$(bindir)"'
 tagc_doctor_LDFLAGS = $(PROGRAM_LINK_FLAGS)
 tagc_doctor_LDADD = libtagc.a $(LIBELF_LIBS) -ldl
 endif
+
+# What traces look like: pages, and files for other viewers.
+libtagc_report_a_SOURCES += interpose/trace_html.c interpose/trace_html.h interpose/trace_page.c interpose/trace_page.h
+libtagc_report_a_SOURCES += interpose/trace_page_head.c interpose/trace_page_timeline.c interpose/trace_page_steps.c
+libtagc_report_a_SOURCES += interpose/trace_page_layers.c interpose/trace_page_sizes.c interpose/trace_page_tables.c
+libtagc_report_a_SOURCES += interpose/trace_moment.c interpose/trace_moment.h interpose/trace_svg.c interpose/trace_svg.h
+libtagc_report_a_SOURCES += interpose/trace_perfetto.c interpose/trace_perfetto.h
+libtagc_report_a_SOURCES += layermap/drawing.c layermap/drawing.h
