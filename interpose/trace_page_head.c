@@ -58,9 +58,11 @@ static void put_job(struct tagc_page *page)
   const struct tagc_summary *summary = page->summary;
   char ranks[64], hosts[64];
   size_t host_count = 0;
-  for (size_t i = 0; i < summary->rank_count; i++)
-    if (summary->ranks[i].host_index >= host_count)
-      host_count = summary->ranks[i].host_index + 1;
+  for (size_t i = 0, j; i < summary->rank_count; i++) {
+    for (j = 0; j < i && summary->ranks[j].host_index != summary->ranks[i].host_index; j++)
+      ;
+    host_count += j == i;
+  }
   fputs("<p class=\"over\">", page->file);
   if (summary->rank_count && *summary->ranks[0].program) {
     tagc_put_markup(page->file, summary->ranks[0].program);
@@ -161,9 +163,10 @@ static void put_wait_key(struct tagc_page *page)
   }
   if (!ranks)
     return;
-  char value[96], a[32];
-  snprintf(value, sizeof value, page->pace.exposed_known ? "%.0f%% of a step" : "at most %.0f%% of a step", 100 * exposed / step);
-  put_key(page, "Waiting for the network", value, tagc_page_ms(exposed / (double)ranks, a));
+  char value[96], note[160], a[32];
+  snprintf(value, sizeof value, page->pace.exposed_known ? "%.0f%%" : "up to %.0f%%", 100 * exposed / step);
+  snprintf(note, sizeof note, "of a step: %s, mean of the ranks", tagc_page_ms(exposed / (double)ranks, a));
+  put_key(page, "Waiting for the network", value, note);
 }
 
 static void put_error_key(struct tagc_page *page)
