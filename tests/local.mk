@@ -315,6 +315,10 @@ dist_check_SCRIPTS += tests/e2e/calls.test
 TESTS += tests/e2e/calls.test
 check_PROGRAMS += tests/e2e/calls tests/e2e/many_calls
 
+# tagc-run.
+dist_check_SCRIPTS += tests/e2e/tagc_run.test tests/e2e/completion.test
+TESTS += tests/e2e/tagc_run.test tests/e2e/completion.test
+
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
 rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
@@ -402,6 +406,9 @@ check_PROGRAMS += tests/bench/exchange
 # Without NCCL: how long the search for an architecture takes.
 check_PROGRAMS += tests/bench/solve
 tests_bench_solve_LDADD = libtagc.a -lm -lpthread
+# Traces of a long run, for tagc-report.
+check_PROGRAMS += tests/bench/traces
+tests_bench_traces_LDADD =
 EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh tests/two_hosts.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
@@ -475,6 +482,7 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/standin_cuda.test \
   tests/e2e/steps.test \
   tests/e2e/tagc_map.test \
+  tests/e2e/tagc_run.test \
   tests/e2e/threads.test \
   tests/e2e/versions.test
 # Not exits.test: the report at exit reads what other threads still count.
