@@ -63,6 +63,11 @@ libtagc_report_a_SOURCES += interpose/trace_read.c interpose/trace_read.h
 libtagc_report_a_SOURCES += interpose/trace_gather.c
 libtagc_report_a_SOURCES += interpose/trace_merge.c interpose/trace_merge.h interpose/trace_table.h
 libtagc_report_a_SOURCES += interpose/trace_summary.c interpose/trace_summary.h
+bin_PROGRAMS += tagc-report
+tagc_report_SOURCES = interpose/tagc-report.c interpose/json.h layermap/drawing.c layermap/drawing.h
+tagc_report_SOURCES += interpose/trace_report.c interpose/trace_report.h interpose/trace_text.c interpose/trace_json.c
+tagc_report_LDFLAGS = $(PROGRAM_LINK_FLAGS)
+tagc_report_LDADD = libtagc-report.a libtagc.a -lm
 # What they are judged by.
 libtagc_report_a_SOURCES += interpose/trace_sides.c interpose/trace_sides.h
 libtagc_report_a_SOURCES += interpose/trace_steps.c interpose/trace_steps.h interpose/trace_words.c interpose/trace_words.h
@@ -74,7 +79,7 @@ EXTRA_DIST += interpose/trace_pace.h
 EXTRA_DIST += interpose/doctor.h interpose/doctor_elf.h interpose/doctor_search.h
 if HAVE_LIBELF
 bin_PROGRAMS += tagc-doctor
-tagc_doctor_SOURCES = interpose/tagc-doctor.c layermap/drawing.c layermap/drawing.h \
+tagc_doctor_SOURCES = interpose/tagc-doctor.c layermap/drawing.c layermap/drawing.h interpose/json.h \
   interpose/doctor.h interpose/doctor_elf.c interpose/doctor_elf.h interpose/doctor_json.c interpose/doctor_judge.c \
   interpose/doctor_net.c interpose/doctor_process.c interpose/doctor_python.c interpose/doctor_report.c \
   interpose/doctor_search.c interpose/doctor_search.h interpose/doctor_surroundings.c interpose/doctor_target.c
