@@ -272,7 +272,8 @@ static void print_value(const struct tagc_options *options, const struct option 
 static bool is_local(size_t i)
 {
   return i == TAGC_OPTION_report || i == TAGC_OPTION_log || i == TAGC_OPTION_nccl || i == TAGC_OPTION_agree_timeout ||
-         i == TAGC_OPTION_dump || i == TAGC_OPTION_dump_cycle || i == TAGC_OPTION_layermap || i == TAGC_OPTION_calls;
+         i == TAGC_OPTION_dump || i == TAGC_OPTION_dump_cycle || i == TAGC_OPTION_layermap || i == TAGC_OPTION_calls ||
+         i == TAGC_OPTION_log_cycles;
 }
 
 bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size)

@@ -283,6 +283,7 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
   comm->vote_cycle = TAGC_VOTE_CYCLE;
   comm->lock_number++;              /* calls that are held back find their slots gone */
   comm->cycle_began_ms = 0;
+  tagc_live_reset(comm);
   if (!infer_layers(comm, infos, count))
     return tagc_no_memory("the layers of slots");
   if (!count)
@@ -341,6 +342,8 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
       tagc_log(TAGC_LOG_DEBUG, "interpose", "communicator %llu: cycle %llu left a residual of norm %.6g",
                (unsigned long long)comm->ledger->number, (unsigned long long)ended, tagc_ledger_residual_norm(comm->ledger));
   }
+  if (number > 1)
+    tagc_live_cycle(comm, comm->cycle_began_ms != 0 ? now - comm->cycle_began_ms : -1);
   comm->cycle_number = number;
   comm->cycle_began_ms = now;
   comm->cycle_began = comm->ledger->sent;
@@ -459,6 +462,7 @@ void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)
     const struct tagc_hosts hosts = tagc_levels_hosts(comm);
     const struct tagc_traffic plain = tagc_plain_traffic(call->count * type_size(call->type), &hosts);
     tagc_traffic_add(&comm->ledger->sent, &plain);
+    tagc_traffic_add(&comm->ledger->plain, &plain);
   }
 }
 

@@ -19,6 +19,7 @@
 #include "interpose/agree.h"
 #include "interpose/call.h"
 #include "interpose/ledger.h"
+#include "interpose/live.h"
 #include "interpose/ranges.h"
 #include "interpose/topology.h"
 #include "kernels/device.h"
@@ -110,6 +111,7 @@ struct tagc_comm {
   double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
   struct tagc_traffic cycle_began;  /* ledger->sent then */
   struct tagc_ledger *ledger;
+  struct tagc_live live;
   struct tagc_background *background;   /* non-blocking: the last launch, until the program knows how it ended */
 };
 

@@ -237,6 +237,7 @@ static void account(const struct work *w)
     sent = tagc_plan_traffic(&question, &whole);
   }
   tagc_traffic_add(&comm->ledger->sent, &sent);
+  tagc_traffic_add(&comm->ledger->plain, &plain);
 }
 
 static bool mark(const struct work *w, enum tagc_mark mark)

@@ -25,6 +25,7 @@ libtagc_a_SOURCES += \
   interpose/ledger.c interpose/ledger.h \
   interpose/library.c interpose/library.h \
   interpose/linker.c interpose/linker.h \
+  interpose/live.c interpose/live.h \
   interpose/names.c \
   interpose/op.c \
   interpose/plan.c interpose/plan.h \
@@ -33,7 +34,8 @@ libtagc_a_SOURCES += \
   interpose/ranges.c interpose/ranges.h \
   interpose/record.c interpose/record.h \
   interpose/real.c interpose/real.h interpose/hook.h \
-  interpose/report.c \
+  interpose/report.c interpose/report.h \
+  interpose/report_table.c \
   interpose/thread.c interpose/thread.h \
   interpose/trace.h interpose/trace_format.h \
   interpose/vote.c interpose/vote.h
