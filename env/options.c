@@ -273,14 +273,14 @@ static bool is_local(size_t i)
 {
   return i == TAGC_OPTION_report || i == TAGC_OPTION_log || i == TAGC_OPTION_nccl || i == TAGC_OPTION_agree_timeout ||
          i == TAGC_OPTION_dump || i == TAGC_OPTION_dump_cycle || i == TAGC_OPTION_layermap || i == TAGC_OPTION_calls ||
-         i == TAGC_OPTION_log_cycles;
+         i == TAGC_OPTION_trace || i == TAGC_OPTION_trace_buffer || i == TAGC_OPTION_log_cycles;
 }
 
-bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size)
+static bool describe(const struct tagc_options *options, bool all, char *text, size_t size)
 {
   size_t used = 0;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
-    if (is_local(i))
+    if (is_local(i) && !all)
       continue;
     char value[100];
     print_value(options, &table[i], value, sizeof value);
@@ -291,6 +291,13 @@ bool tagc_options_describe(const struct tagc_options *options, char *text, size_
   }
   return true;
 }
+
+bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size)
+{
+  return describe(options, false, text, size);
+}
+
+bool tagc_options_list(const struct tagc_options *options, char *text, size_t size) { return describe(options, true, text, size); }
 
 /* Levenshtein's distance of two short names. */
 static size_t distance(const char *a, const char *b)

@@ -85,6 +85,10 @@ void tagc_options_read_process(struct tagc_options *options);
 bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size);
 #define TAGC_OPTIONS_TEXT 3500
 
+/* The same with all options. */
+bool tagc_options_list(const struct tagc_options *options, char *text, size_t size);
+#define TAGC_OPTIONS_LIST 5000
+
 /* The known name nearest to `name` by edit distance. Never NULL. */
 const char *tagc_options_nearest(const char *name);
 

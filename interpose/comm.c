@@ -219,17 +219,6 @@ static bool compressible(ncclDataType_t type, enum tagc_dtype *out)
 _Static_assert((int)ncclFloat16 == TAGC_CODE_FLOAT16 && (int)ncclFloat32 == TAGC_CODE_FLOAT32 &&
                (int)ncclFloat64 == TAGC_CODE_FLOAT64 && (int)TAGC_OP_SUM == TAGC_CODE_SUM, "what signatures hold");
 
-/* Bytes of an element of any type. */
-static size_t type_size(ncclDataType_t type)
-{
-  switch (type) {
-  case ncclFloat64: case ncclInt64: case ncclUint64: return 8;
-  case ncclFloat32: case ncclInt32: case ncclUint32: return 4;
-  case ncclFloat16: case ncclBfloat16: return 2;
-  default: return 1;
-  }
-}
-
 static enum tagc_collective collective(enum tagc_entry entry)
 {
   switch (entry) {
@@ -284,6 +273,7 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
   comm->lock_number++;              /* calls that are held back find their slots gone */
   comm->cycle_began_ms = 0;
   tagc_live_reset(comm);
+  comm->cycle_began_ns = 0;
   if (!infer_layers(comm, infos, count))
     return tagc_no_memory("the layers of slots");
   if (!count)
@@ -317,6 +307,7 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
     if (comm->layers)
       tagc_layers_log(comm->ledger->number, infos, comm->layers);
   }
+  tagc_trace_lock(comm, infos, count);
   return ncclSuccess;
 }
 
@@ -324,15 +315,18 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
 static void start_cycle(struct tagc_comm *comm, uint64_t number)
 {
   const struct tagc_options *options = tagc_library_options();
-  uint64_t ended = comm->cycle_number;
-  double now = tagc_clock_ms();
+  const uint64_t ended = comm->cycle_number, now_ns = tagc_trace_ns();
+  const bool disturbed = comm->cycle_began_ms == 0;
+  const double now = (double)now_ns * 1e-6;
+  int window = 0;
   if (comm->nonfinite)
     for (size_t i = 0; i < comm->slot_count; i++)
       if (comm->slots[i].residual_cycle == ended)
         drop_residual(comm, i);
   comm->nonfinite = false;
-  if (comm->voted && ended >= tagc_plan_first_cycle(options, comm->vote_cycle) && comm->cycle_began_ms != 0) {
+  if (comm->voted && ended >= tagc_plan_first_cycle(options, comm->vote_cycle) && !disturbed) {
     bool compressed = options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, comm->vote_cycle, ended);
+    window = 1 + compressed;
     struct tagc_ledger_side *side = &comm->ledger->sides[compressed];
     tagc_series_add(&side->step_ms, now - comm->cycle_began_ms);
     side->sent.inside += comm->ledger->sent.inside - comm->cycle_began.inside;
@@ -343,9 +337,11 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
                (unsigned long long)comm->ledger->number, (unsigned long long)ended, tagc_ledger_residual_norm(comm->ledger));
   }
   if (number > 1)
-    tagc_live_cycle(comm, comm->cycle_began_ms != 0 ? now - comm->cycle_began_ms : -1);
+    tagc_live_cycle(comm, disturbed ? -1 : now - comm->cycle_began_ms);
+  tagc_trace_cycle(comm, ended, now_ns, window, disturbed);
   comm->cycle_number = number;
   comm->cycle_began_ms = now;
+  comm->cycle_began_ns = now_ns;
   comm->cycle_began = comm->ledger->sent;
 }
 
@@ -353,7 +349,7 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
 static void see_home(struct tagc_comm *comm, const struct tagc_call *call)
 {
   struct tagc_home *home = &comm->slots[call->slot].home;
-  const bool settled = tagc_home_see(home, call->handle, call->send, call->count * (size_t)comm->nranks * type_size(call->type));
+  const bool settled = tagc_home_see(home, call->handle, call->send, call->count * (size_t)comm->nranks * tagc_trace_type_size(call->type));
   tagc_ledger_row(comm->ledger, call->slot)->home = settled ? home->place : (struct tagc_range){0};
 }
 
@@ -422,7 +418,7 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
     .compressible_type = is_float,
     .op = call->op_kind,
     .nranks = comm->nranks,
-    .bytes = call->count * (uint64_t)comm->nranks * type_size(call->type),
+    .bytes = call->count * (uint64_t)comm->nranks * tagc_trace_type_size(call->type),
     .agreed = comm->agreed,
     .device = comm->device != NULL,
     .state = call->state,
@@ -449,8 +445,9 @@ bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot)
   return true;
 }
 
-void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)
+void tagc_comm_account(struct tagc_comm *comm, struct tagc_call *call)
 {
+  tagc_trace_account(comm, call);
   if (call->entry != TAGC_ENTRY_ncclReduceScatter) {
     comm->ledger->other_calls++;
     return;
@@ -460,7 +457,7 @@ void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)
   comm->ledger->reasons[call->decision.reason]++;
   if (call->decision.action == TAGC_PASS) {
     const struct tagc_hosts hosts = tagc_levels_hosts(comm);
-    const struct tagc_traffic plain = tagc_plain_traffic(call->count * type_size(call->type), &hosts);
+    const struct tagc_traffic plain = tagc_plain_traffic(call->count * tagc_trace_type_size(call->type), &hosts);
     tagc_traffic_add(&comm->ledger->sent, &plain);
     tagc_traffic_add(&comm->ledger->plain, &plain);
   }

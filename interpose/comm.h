@@ -74,6 +74,7 @@ struct tagc_comm {
   atomic_bool abort_over;           /* the real library has aborted it, and launches nothing more of it */
   atomic_bool in_driver;            /* our thread is inside the device's driver, and reads or writes the program's buffers */
   int rank, nranks;
+  uint32_t trace;                   /* its number in the trace of this process; 0: none */
   bool nonblocking;                 /* known from its configuration, or from an answer of the real library */
   atomic_bool returns_at_once;      /* non-blocking, and the real library has said so itself: its own settings may overrule all */
   bool agreed;                      /* all ranks have the library and the same options */
@@ -109,6 +110,7 @@ struct tagc_comm {
   bool unfenced;                    /* an abort was over before that could be done: nobody knows when the memory is free */
   struct tagc_order order;
   double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
+  uint64_t cycle_began_ns;          /* the same for traces, which have disturbed ones too; 0: none has begun */
   struct tagc_traffic cycle_began;  /* ledger->sent then */
   struct tagc_ledger *ledger;
   struct tagc_live live;
@@ -220,7 +222,7 @@ bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot);
 
 /* Enters a call into the accounts: that it was made, why it goes the way it goes, and, where it passes, its bytes. Call it
  * with the lock held, after tagc_comm_decide(). */
-void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call);
+void tagc_comm_account(struct tagc_comm *comm, struct tagc_call *call);
 
 /* An observed reduce-scatter goes into a group with other calls, and so passes. The vote learns from here that its slot
  * can never be compressed. Takes and drops the lock. */

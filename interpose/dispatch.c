@@ -134,6 +134,8 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
     return tagc_forward(call);
   int saved = errno;
   ncclResult_t status;
+  if (tagc_trace_on())
+    tagc_trace_enter(call);
   if (!call->handle || !looks_valid(call)) {
     status = pass(call);
   } else if (!acquire(call, &status)) {
@@ -146,6 +148,7 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
     status = ncclInvalidArgument;   /* as NCCL does: the call before it has not been seen to succeed */
   } else if (call->comm->nranks < 2) {
     tagc_comm_release(call->comm);  /* NCCL runs it at once, even inside a group */
+    call->decision.reason = TAGC_REASON_one_rank;
     status = tagc_forward(call);
   } else if (tagc_capture_is_active(call->stream)) {
     call->slot = -1;
@@ -165,6 +168,7 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
   }
   if (status != ncclSuccess && status != ncclInProgress)
     tagc_group_fail(call->nccl, status);
+  tagc_trace_call(call, status);
   errno = saved;
   return status;
 }

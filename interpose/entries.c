@@ -18,13 +18,25 @@
 #define EXPORT __attribute__((visibility("default")))
 
 /* The first line of every adapter: the copy of NCCL that is meant, `nccl` from there on. Before anything else, as whatever
- * calls NCCL, too, would take the note of the stub. Keeps errno for FORWARD(). */
-#define CALLED                                                                                                         \
+ * calls NCCL, too, would take the note of the stub. Keeps errno for FORWARD(). Behind the name stands what the trace tells of a
+ * call, as fields of struct tagc_call. */
+#define CALLED(name, ...)                                                                                              \
   __attribute__((cleanup(restore_errno))) int called_errno = errno;                                                    \
-  const struct tagc_nccl *nccl = tagc_real_called(__builtin_return_address(0))
+  const struct tagc_nccl *nccl = tagc_real_called(__builtin_return_address(0));                                        \
+  __attribute__((cleanup(end_trace))) struct tagc_call called;                                                         \
+  called.trace.number = 0;                                                                                             \
+  if (watched() && tagc_trace_on()) {                                                                                  \
+    called = (struct tagc_call){.entry = TAGC_ENTRY_##name, .nccl = nccl, __VA_ARGS__};                                \
+    tagc_trace_enter(&called);                                                                                         \
+  }
+
+/* How every adapter ends. */
+#define RETURN(status) return called.trace.result = (status)
 
 /* What the real function has left in errno is what the program finds there: our own work before and after it leaves none. */
 static inline void restore_errno(const int *called_errno) { errno = *called_errno; }
+
+static inline void end_trace(struct tagc_call *called) { tagc_trace_call(called, called->trace.result); }
 
 /* Does this call want more than forwarding? Not with TAGC_MODE=off, and not when NCCL calls itself. */
 static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_on(); }
@@ -152,70 +164,70 @@ EXPORT ncclResult_t ncclScatter(const void *send, void *recv, size_t count, nccl
 EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                              cudaStream_t stream)
 {
-  CALLED;
+  CALLED(ncclSend, .send = send, .count = count, .type = type, .root = peer, .handle = comm, .stream = stream);
   if (refused(nccl, comm))
-    return ncclInvalidArgument;
-  return MIX_AND_FORWARD_IN_ORDER(ncclSend, send, count, type, peer, comm, stream);
+    RETURN(ncclInvalidArgument);
+  RETURN(MIX_AND_FORWARD_IN_ORDER(ncclSend, send, count, type, peer, comm, stream));
 }
 
 EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
 {
-  CALLED;
+  CALLED(ncclRecv, .recv = recv, .count = count, .type = type, .root = peer, .handle = comm, .stream = stream);
   if (refused(nccl, comm))
-    return ncclInvalidArgument;
-  return MIX_AND_FORWARD_IN_ORDER(ncclRecv, recv, count, type, peer, comm, stream);
+    RETURN(ncclInvalidArgument);
+  RETURN(MIX_AND_FORWARD_IN_ORDER(ncclRecv, recv, count, type, peer, comm, stream));
 }
 
 EXPORT ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
                                   size_t offset, int signal, int context, unsigned int flags, ncclComm_t comm,
                                   cudaStream_t stream)
 {
-  CALLED;
+  CALLED(ncclPutSignal, .send = local, .count = count, .type = type, .root = peer, .handle = comm, .stream = stream);
   if (refused(nccl, comm))
-    return ncclInvalidArgument;
-  return MIX_AND_FORWARD_IN_ORDER(ncclPutSignal, local, count, type, peer, window, offset, signal, context, flags, comm, stream);
+    RETURN(ncclInvalidArgument);
+  RETURN(MIX_AND_FORWARD_IN_ORDER(ncclPutSignal, local, count, type, peer, window, offset, signal, context, flags, comm, stream));
 }
 
 EXPORT ncclResult_t ncclSignal(int peer, int signal, int context, unsigned int flags, ncclComm_t comm, cudaStream_t stream)
 {
-  CALLED;
+  CALLED(ncclSignal, .root = peer, .handle = comm, .stream = stream);
   if (refused(nccl, comm))
-    return ncclInvalidArgument;
-  return MIX_AND_FORWARD_IN_ORDER(ncclSignal, peer, signal, context, flags, comm, stream);
+    RETURN(ncclInvalidArgument);
+  RETURN(MIX_AND_FORWARD_IN_ORDER(ncclSignal, peer, signal, context, flags, comm, stream));
 }
 
 EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncclComm_t comm, cudaStream_t stream)
 {
-  CALLED;
+  CALLED(ncclWaitSignal, .handle = comm, .stream = stream);
   if (refused(nccl, comm))
-    return ncclInvalidArgument;
-  return MIX_AND_FORWARD_IN_ORDER(ncclWaitSignal, count, signals, comm, stream);
+    RETURN(ncclInvalidArgument);
+  RETURN(MIX_AND_FORWARD_IN_ORDER(ncclWaitSignal, count, signals, comm, stream));
 }
 
 /* ---- groups -------------------------------------------------------------------------------------------------------- */
 
 EXPORT ncclResult_t ncclGroupStart(void)
 {
-  CALLED;
-  return watched() ? tagc_group_start(nccl, &called_errno) : FORWARD(ncclGroupStart);
+  CALLED(ncclGroupStart);
+  RETURN(watched() ? tagc_group_start(nccl, &called_errno) : FORWARD(ncclGroupStart));
 }
 
 EXPORT ncclResult_t ncclGroupEnd(void)
 {
-  CALLED;
+  CALLED(ncclGroupEnd);
   if (!watched())
-    return FORWARD(ncclGroupEnd);
+    RETURN(FORWARD(ncclGroupEnd));
   ncclResult_t status = tagc_group_end(nccl, &called_errno);
   /* The outermost end makes the communicators that were asked for in the group. */
   if (!tagc_group_is_open(nccl) && !tagc_comm_collect(NULL, status != ncclSuccess && status != ncclInProgress))
-    return tagc_no_memory("a communicator");
-  return status;
+    RETURN(tagc_no_memory("a communicator"));
+  RETURN(status);
 }
 
 EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
-  CALLED;
-  return watched() ? tagc_group_simulate_end(nccl, info, &called_errno) : FORWARD(ncclGroupSimulateEnd, info);
+  CALLED(ncclGroupSimulateEnd);
+  RETURN(watched() ? tagc_group_simulate_end(nccl, info, &called_errno) : FORWARD(ncclGroupSimulateEnd, info));
 }
 
 /* ---- communicators: births ----------------------------------------------------------------------------------------- */
@@ -248,8 +260,8 @@ static const char *memory_of(const struct tagc_nccl *nccl)
 }
 
 /* A communicator made from ids: this rank reports to their maker. What NCCL will refuse is not reported. */
-static struct birth from_ids(const ncclUniqueId *ids, int count, int nranks, int rank, const ncclConfig_t *config,
-                             const struct tagc_nccl *nccl)
+static struct birth from_ids(enum tagc_entry function, const ncclUniqueId *ids, int count, int nranks, int rank,
+                             const ncclConfig_t *config, const struct tagc_nccl *nccl)
 {
   struct birth birth = {.agreement.state = TAGC_AGREED_NO};
   if (!watched())
@@ -257,6 +269,8 @@ static struct birth from_ids(const ncclUniqueId *ids, int count, int nranks, int
   birth.nonblocking = asks_nonblocking(config, false);
   if (ids && count > 0 && nranks > 1 && rank >= 0 && rank < nranks)
     birth.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), memory_of(nccl));
+  if (tagc_trace_on())
+    birth.agreement.origin = tagc_trace_birth_of_ids(nccl, (uint16_t)function, ids, count, nranks, rank);
   return birth;
 }
 
@@ -269,6 +283,13 @@ static struct birth from_parent(ncclComm_t parent, const ncclConfig_t *config, c
   birth.nonblocking = asks_nonblocking(config, tagc_comm_is_nonblocking(parent));
   birth.agreement = tagc_comm_settle(parent, nccl);
   return birth;
+}
+
+/* For the trace: a child that all ranks get who make this call with equal `said`. */
+static void note_origin(struct birth *birth, const struct tagc_call *called, const void *said, size_t size)
+{
+  if (called->trace.number)
+    birth->agreement.origin = tagc_trace_birth_of_parent(called->nccl, (uint16_t)called->entry, called->handle, said, size);
 }
 
 /* Tells of a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is waited for; while a
@@ -290,63 +311,68 @@ static ncclResult_t born(const struct tagc_nccl *nccl, ncclResult_t status, nccl
 
 EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
-  CALLED;
+  CALLED(ncclGetUniqueId);
   if (id && watched())
     tagc_agree_clear_id(id);
   ncclResult_t status = FORWARD(ncclGetUniqueId, id);
   if (status == ncclSuccess && watched())
     tagc_agree_stamp_id(id);
-  return status;
+  RETURN(status);
 }
 
 EXPORT ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id)
 {
-  CALLED;
-  return FORWARD(ncclCommGetUniqueId, comm, id);
+  CALLED(ncclCommGetUniqueId, .handle = comm);
+  RETURN(FORWARD(ncclCommGetUniqueId, comm, id));
 }
 
 EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
 {
-  CALLED;
-  struct birth birth = from_ids(&id, 1, nranks, rank, NULL, nccl);
-  return born(nccl, MIX_AND_FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, NULL, &birth);
+  CALLED(ncclCommInitRank, .recv = comm);
+  struct birth birth = from_ids(TAGC_ENTRY_ncclCommInitRank, &id, 1, nranks, rank, NULL, nccl);
+  RETURN(born(nccl, MIX_AND_FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, NULL, &birth));
 }
 
 EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
-  CALLED;
-  struct birth birth = from_ids(&id, 1, nranks, rank, config, nccl);
-  return born(nccl, MIX_AND_FORWARD(ncclCommInitRankConfig, comm, nranks, id, rank, config), comm, NULL, &birth);
+  CALLED(ncclCommInitRankConfig, .recv = comm);
+  struct birth birth = from_ids(TAGC_ENTRY_ncclCommInitRankConfig, &id, 1, nranks, rank, config, nccl);
+  RETURN(born(nccl, MIX_AND_FORWARD(ncclCommInitRankConfig, comm, nranks, id, rank, config), comm, NULL, &birth));
 }
 
 EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int ids, ncclUniqueId *id,
                                              ncclConfig_t *config)
 {
-  CALLED;
-  struct birth birth = from_ids(id, ids, nranks, rank, config, nccl);
-  return born(nccl, MIX_AND_FORWARD(ncclCommInitRankScalable, comm, nranks, rank, ids, id, config), comm, NULL, &birth);
+  CALLED(ncclCommInitRankScalable, .recv = comm);
+  struct birth birth = from_ids(TAGC_ENTRY_ncclCommInitRankScalable, id, ids, nranks, rank, config, nccl);
+  RETURN(born(nccl, MIX_AND_FORWARD(ncclCommInitRankScalable, comm, nranks, rank, ids, id, config), comm, NULL, &birth));
 }
 
 /* All ranks are in this process: they have the same library and options. */
 EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
 {
-  CALLED;
+  CALLED(ncclCommInitAll);
   struct birth birth = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
   ncclResult_t status = MIX_AND_FORWARD(ncclCommInitAll, comms, count, devices);
   birth.nonblocking = watched() && asks_nonblocking(NULL, false);
-  for (int i = 0; comms && i < count && (status == ncclSuccess || status == ncclInProgress); i++)
+  if (called.trace.number)
+    birth.agreement.origin = tagc_trace_birth_of_all(nccl, count);
+  for (int i = 0; comms && i < count && (status == ncclSuccess || status == ncclInProgress); i++) {
+    birth.agreement.origin.rank = i;
     status = born(nccl, status, &comms[i], NULL, &birth);
-  return status;
+  }
+  RETURN(status);
 }
 
 EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
 {
-  CALLED;
+  CALLED(ncclCommSplit, .handle = comm);
   if (refused(nccl, comm))
-    return ncclInvalidArgument;
+    RETURN(ncclInvalidArgument);
   struct birth birth = from_parent(comm, config, nccl);
+  note_origin(&birth, &called, &color, sizeof color);
   ncclResult_t status = MIX_AND_FORWARD(ncclCommSplit, comm, color, key, child, config);
-  return color == NCCL_SPLIT_NOCOLOR ? status : born(nccl, status, child, comm, &birth);
+  RETURN(color == NCCL_SPLIT_NOCOLOR ? status : born(nccl, status, child, comm, &birth));
 }
 
 /* What was under way on a communicator is aborted, and it may only be shrunk and destroyed: nothing is left of it here but what
@@ -354,20 +380,29 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_
 static void begin_anew(ncclComm_t comm)
 {
   const bool nonblocking = tagc_comm_is_nonblocking(comm);
-  const struct tagc_agreement agreement = tagc_comm_agreement(comm);
+  struct tagc_agreement agreement = tagc_comm_agreement(comm);
+  agreement.origin.nccl = NULL;     /* the handle stays what it is */
   struct tagc_comm *ended = tagc_comm_abort(comm);
   tagc_levels_end(ended, true);     /* in the group: NCCL takes its own abort back in the end, which they may share */
   tagc_comm_release(ended);
   tagc_comm_born(comm, nonblocking, &agreement);
 }
 
+/* For the trace: of the communicator nothing is left but a handle to destroy. */
+static void note_end(const struct tagc_call *called, ncclResult_t status)
+{
+  if (called->trace.number && !tagc_real_refuses(status))
+    tagc_trace_comm_ends(called->trace.comm, called->handle, (uint16_t)called->entry, true);
+}
+
 EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config,
                                    int flags)
 {
-  CALLED;
+  CALLED(ncclCommShrink, .handle = comm);
   if (refused(nccl, comm))
-    return ncclInvalidArgument;
+    RETURN(ncclInvalidArgument);
   struct birth birth = from_parent(comm, config, nccl);
+  note_origin(&birth, &called, excluded, excluded && count > 0 ? (size_t)count * sizeof *excluded : 0);
   struct tagc_comm *alive = watched() && flags & NCCL_SHRINK_ABORT ? tagc_comm_find(comm) : NULL;
   bool together = tagc_levels_open_group(alive);
   if (together)
@@ -376,19 +411,22 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
   status = tagc_levels_close_group(alive, together, status);
   tagc_comm_abort_is_over(alive);
   tagc_comm_release(alive);
-  return born(nccl, status, child, comm, &birth);
+  if (flags & NCCL_SHRINK_ABORT)
+    note_end(&called, status);
+  RETURN(born(nccl, status, child, comm, &birth));
 }
 
 /* Ranks that join have made no agreement with those that are there: the larger communicator passes through. */
 EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *child,
                                  ncclConfig_t *config)
 {
-  CALLED;
+  CALLED(ncclCommGrow, .handle = comm);
   if (refused(nccl, comm))
-    return ncclInvalidArgument;
+    RETURN(ncclInvalidArgument);
   bool inherited = watched() && comm && tagc_comm_is_nonblocking(comm);
   struct birth birth = {.nonblocking = watched() && asks_nonblocking(config, inherited)};
-  return born(nccl, MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &birth);
+  note_origin(&birth, &called, NULL, 0);
+  RETURN(born(nccl, MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &birth));
 }
 
 /* ---- communicators: how they fare, and deaths. They enqueue nothing, and so mix no group: a rank may clean up when it
@@ -396,39 +434,39 @@ EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId
 
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
-  CALLED;
+  CALLED(ncclCommFinalize, .handle = comm);
   if (refused(nccl, comm))
-    return ncclInvalidArgument;
+    RETURN(ncclInvalidArgument);
   ncclResult_t status = FORWARD(ncclCommFinalize, comm);
   if (watched() && (status == ncclSuccess || status == ncclInProgress)) {
     struct tagc_comm *ended = tagc_comm_forget(comm);
     tagc_levels_end(ended, false);
     tagc_comm_release(ended);
   }
-  return status;
+  RETURN(status);
 }
 
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-  CALLED;
+  CALLED(ncclCommDestroy, .handle = comm);
   if (refused(nccl, comm))
-    return ncclInvalidArgument;
+    RETURN(ncclInvalidArgument);
   if (!watched())
-    return FORWARD(ncclCommDestroy, comm);
+    RETURN(FORWARD(ncclCommDestroy, comm));
   struct tagc_leave leave = tagc_comm_take_leave(comm);
   tagc_ranges_forget(comm);
   ncclResult_t status = FORWARD(ncclCommDestroy, comm);
   if (tagc_real_refuses(status))
-    return tagc_comm_stay(&leave) ? status : tagc_no_memory("a communicator");
+    RETURN(tagc_comm_stay(&leave) ? status : tagc_no_memory("a communicator"));
   tagc_comm_collect(comm, true);
   tagc_levels_end(leave.comm, false);
   tagc_comm_release(leave.comm);
-  return status;
+  RETURN(status);
 }
 
 EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-  CALLED;
+  CALLED(ncclCommAbort, .handle = comm);
   struct tagc_comm *ended = NULL;
   if (watched()) {
     ended = tagc_comm_abort(comm);
@@ -440,29 +478,29 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
   ncclResult_t status = tagc_levels_close_group(ended, together, FORWARD(ncclCommAbort, comm));
   tagc_comm_abort_is_over(ended);
   tagc_comm_release(ended);
-  return status;
+  RETURN(status);
 }
 
 /* Where a program learns that a launch in the background is over, and that a non-blocking communicator has its children. */
 EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
-  CALLED;
+  CALLED(ncclCommGetAsyncError, .handle = comm);
   ncclResult_t ours = watched() && error ? tagc_background_ask(comm) : ncclSuccess;
   if (ours != ncclSuccess) {
     *error = ours;
-    return ncclSuccess;
+    RETURN(ncclSuccess);
   }
   ncclResult_t status = FORWARD(ncclCommGetAsyncError, comm, error);
   if (status == ncclSuccess && watched() && *error != ncclInProgress && !tagc_comm_collect(comm, *error != ncclSuccess))
-    return tagc_no_memory("a communicator");
+    RETURN(tagc_no_memory("a communicator"));
   if (status == ncclSuccess && watched() && *error == ncclSuccess)
     *error = tagc_levels_error(comm);
-  return status;
+  RETURN(status);
 }
 
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
-  CALLED;
+  CALLED(ncclCommRevoke, .handle = comm);
   struct tagc_comm *alive = watched() ? tagc_comm_find(comm) : NULL;
   bool together = tagc_levels_open_group(alive);
   ncclResult_t status = FORWARD(ncclCommRevoke, comm, flags);
@@ -471,85 +509,86 @@ EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
   status = tagc_levels_close_group(alive, together, status);
   tagc_comm_abort_is_over(alive);
   tagc_comm_release(alive);
-  return status;
+  note_end(&called, status);
+  RETURN(status);
 }
 
 EXPORT ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
 {
-  CALLED;
+  CALLED(ncclCommSuspend, .handle = comm);
   if (refused(nccl, comm))
-    return ncclInvalidArgument;
-  return MIX_AND_FORWARD(ncclCommSuspend, comm, flags);
+    RETURN(ncclInvalidArgument);
+  RETURN(MIX_AND_FORWARD(ncclCommSuspend, comm, flags));
 }
 
 EXPORT ncclResult_t ncclCommResume(ncclComm_t comm)
 {
-  CALLED;
+  CALLED(ncclCommResume, .handle = comm);
   if (refused(nccl, comm))
-    return ncclInvalidArgument;
-  return MIX_AND_FORWARD(ncclCommResume, comm);
+    RETURN(ncclInvalidArgument);
+  RETURN(MIX_AND_FORWARD(ncclCommResume, comm));
 }
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
 EXPORT ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, void **handle)
 {
-  CALLED;
+  CALLED(ncclCommRegister, .handle = comm);
   if (busy(comm))
-    return ncclInvalidArgument;
+    RETURN(ncclInvalidArgument);
   ncclResult_t status = FORWARD(ncclCommRegister, comm, buffer, size, handle);
   if (status == ncclSuccess && watched() && handle && *handle)
     tagc_ranges_add(comm, buffer, size, *handle);
-  return status;
+  RETURN(status);
 }
 
 EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
-  CALLED;
+  CALLED(ncclCommDeregister, .handle = comm);
   if (busy(comm))
-    return ncclInvalidArgument;
+    RETURN(ncclInvalidArgument);
   if (watched())
     tagc_ranges_remove(comm, handle);
-  return FORWARD(ncclCommDeregister, comm, handle);
+  RETURN(FORWARD(ncclCommDeregister, comm, handle));
 }
 
 EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window, int flags)
 {
-  CALLED;
+  CALLED(ncclCommWindowRegister, .handle = comm);
   if (refused(nccl, comm))
-    return ncclInvalidArgument;
+    RETURN(ncclInvalidArgument);
   ncclResult_t status = MIX_AND_FORWARD(ncclCommWindowRegister, comm, buffer, size, window, flags);
   /* In a group, NCCL stores the window at its end: such a one is not known here. It may also store none. */
   if (status == ncclSuccess && watched() && !tagc_group_is_open(nccl) && window && *window)
     tagc_ranges_add(comm, buffer, size, *window);
-  return status;
+  RETURN(status);
 }
 
 EXPORT ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 {
-  CALLED;
+  CALLED(ncclCommWindowDeregister, .handle = comm);
   if (busy(comm))
-    return ncclInvalidArgument;
+    RETURN(ncclInvalidArgument);
   if (watched())
     tagc_ranges_remove(comm, window);
-  return FORWARD(ncclCommWindowDeregister, comm, window);
+  RETURN(FORWARD(ncclCommWindowDeregister, comm, window));
 }
 
 EXPORT ncclResult_t ncclMemAlloc(void **pointer, size_t size)
 {
-  CALLED;
+  CALLED(ncclMemAlloc);
   ncclResult_t status = FORWARD(ncclMemAlloc, pointer, size);
   if (status == ncclSuccess && watched() && pointer)
     tagc_ranges_add(NULL, *pointer, size, *pointer);
-  return status;
+  RETURN(status);
 }
 
 EXPORT ncclResult_t ncclMemFree(void *pointer)
 {
-  CALLED;
+  CALLED(ncclMemFree);
   if (watched())
     tagc_ranges_remove(NULL, pointer);
-  return FORWARD(ncclMemFree, pointer);
+  RETURN(FORWARD(ncclMemFree, pointer));
 }
 
 /* ---- user-defined reductions --------------------------------------------------------------------------------------- */
@@ -557,22 +596,22 @@ EXPORT ncclResult_t ncclMemFree(void *pointer)
 EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
                                              ncclScalarResidence_t residence, ncclComm_t comm)
 {
-  CALLED;
+  CALLED(ncclRedOpCreatePreMulSum, .type = type, .handle = comm);
   if (busy(comm))
-    return ncclInvalidArgument;
+    RETURN(ncclInvalidArgument);
   ncclResult_t status = FORWARD(ncclRedOpCreatePreMulSum, op, scalar, type, residence, comm);
   if (status == ncclSuccess && watched() && !tagc_op_created(*op, comm, type, scalar, residence))
     return tagc_no_memory("a user-defined reduction");  /* taken for an unknown op here alone, it would part the ranks */
-  return status;
+  RETURN(status);
 }
 
 EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
-  CALLED;
+  CALLED(ncclRedOpDestroy, .handle = comm);
   if (watched()) {
     if (tagc_group_defer_destroy(nccl, op, comm) || tagc_background_defer_destroy(op, comm))
-      return ncclSuccess;
+      RETURN(ncclSuccess);
     tagc_op_destroyed(op, comm);
   }
-  return FORWARD(ncclRedOpDestroy, op, comm);
+  RETURN(FORWARD(ncclRedOpDestroy, op, comm));
 }

@@ -238,6 +238,8 @@ static void account(const struct work *w)
   }
   tagc_traffic_add(&comm->ledger->sent, &sent);
   tagc_traffic_add(&comm->ledger->plain, &plain);
+  w->call->trace.sent = sent;
+  w->call->trace.plain = plain;
 }
 
 static bool mark(const struct work *w, enum tagc_mark mark)

@@ -20,7 +20,7 @@ static ncclResult_t inside(ncclResult_t (*function)(void))
   return status;
 }
 
-static void account(const struct tagc_call *call)
+static void account(struct tagc_call *call)
 {
   pthread_mutex_lock(&call->comm->lock);
   tagc_comm_account(call->comm, call);

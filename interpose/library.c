@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "env/log.h"
+#include "interpose/trace.h"
 #include "layermap/mapfile.h"
 #include "layermap/select.h"
 
@@ -57,8 +58,10 @@ static void start(void)
   }
   check_list("TAGC_LAYERS", options.layers);
   check_list("TAGC_SKIP", options.skip);
-  if (options.mode != TAGC_MODE_OFF)
+  if (options.mode != TAGC_MODE_OFF) {
     read_map();
+    tagc_trace_start(&options);
+  }
   atomic_store_explicit(&tagc_library_state, options.mode == TAGC_MODE_OFF ? TAGC_LIBRARY_OFF : TAGC_LIBRARY_ON,
                         memory_order_release);
   errno = saved;

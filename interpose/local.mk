@@ -37,7 +37,12 @@ libtagc_a_SOURCES += \
   interpose/report.c interpose/report.h \
   interpose/report_table.c \
   interpose/thread.c interpose/thread.h \
-  interpose/trace.h interpose/trace_format.h \
+  interpose/trace.c interpose/trace.h interpose/trace_format.h \
+  interpose/trace_calls.c \
+  interpose/trace_comms.c \
+  interpose/trace_cycles.c \
+  interpose/trace_names.c \
+  interpose/trace_sent.c \
   interpose/vote.c interpose/vote.h
 
 libtagc_preload_so_SOURCES += interpose/entries.c interpose/hook.c

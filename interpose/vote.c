@@ -295,6 +295,7 @@ static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes 
     if (v->words > tagc_ballot_words(votes->comms[i]) && !v->decided &&
         !tagc_levels_hear(votes->comms[i], v->host + tagc_ballot_words(votes->comms[i])))
       status = tagc_no_memory("the hosts of a communicator");
+    tagc_trace_vote(votes->comms[i]);
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }
   tagc_comms_enter_driver(votes->comms, votes->count);
