@@ -14,6 +14,7 @@
 #include "interpose/library.h"
 #include "interpose/record.h"
 #include "interpose/split.h"
+#include "interpose/times.h"
 
 ncclResult_t tagc_no_memory(const char *what)
 {
@@ -46,6 +47,7 @@ static void comm_free(struct tagc_comm *comm)
     comm->device->fence_free(comm->device, comm->fence);
   if (comm->order.plain_fence)
     comm->device->fence_free(comm->device, comm->order.plain_fence);
+  tagc_times_finish(comm);
   tagc_record_flush();
   tagc_cycle_destroy(comm->cycle);
   tagc_layers_free(comm->layers);
@@ -435,13 +437,16 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
 bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot)
 {
   struct tagc_ledger *ledger = comm->ledger;
-  double ms[TAGC_MARKS - 1];
-  if (!comm->device->tally_read(comm->device, tally, ms, &tagc_ledger_row(ledger, slot)->stats))
+  struct tagc_tally_times read;
+  const double *ms = read.ms;      /* what follows on each mark */
+  if (!comm->device->tally_read(comm->device, tally, &read, &tagc_ledger_row(ledger, slot)->stats))
     return false;
+  const struct tagc_times times = {ms[TAGC_MARK_BEGUN], ms[TAGC_MARK_SUMMED], ms[TAGC_MARK_ENCODED], ms[TAGC_MARK_EXCHANGED]};
+  tagc_times_add(comm, read.number, &times, true);
   ledger->timed_calls++;
-  ledger->encode_ms += ms[TAGC_MARK_SUMMED];       /* what follows on each mark */
-  ledger->exchange_ms += ms[TAGC_MARK_BEGUN] + ms[TAGC_MARK_ENCODED];
-  ledger->decode_ms += ms[TAGC_MARK_EXCHANGED];
+  ledger->encode_ms += times.encode;
+  ledger->exchange_ms += times.sum + times.exchange;
+  ledger->decode_ms += times.decode;
   return true;
 }
 

@@ -114,6 +114,7 @@ struct tagc_comm {
   struct tagc_traffic cycle_began;  /* ledger->sent then */
   struct tagc_ledger *ledger;
   struct tagc_live live;
+  void *timer;                      /* of its plain calls (times.h); NULL: none yet */
   struct tagc_background *background;   /* non-blocking: the last launch, until the program knows how it ended */
 };
 

@@ -9,6 +9,7 @@
 #include "interpose/levels.h"
 #include "interpose/library.h"
 #include "interpose/split.h"
+#include "interpose/times.h"
 #include "interpose/vote.h"
 #include "kernels/cost.h"
 #include "kernels/residual.h"
@@ -25,6 +26,7 @@ struct work {
   void *scratch;                    /* TAGC_FLUSH: the send buffer of the plain call */
   bool encoded;                     /* the residual has changed */
   bool denser;                      /* the device says that the gradient has outgrown the codec */
+  struct tagc_times times;          /* where the host does it */
 };
 
 /* Calls of different communicators, and these communicators. */
@@ -34,15 +36,19 @@ struct batch {
   size_t count;
 };
 
-/* Runs one real group over the batch, and enters its time into the accounts. */
+static ncclResult_t enqueue_sums(const struct tagc_exchange *real, void *batch, size_t i);
+
+/* Runs one real group over the batch, and notes its time. */
 static ncclResult_t exchange(const struct tagc_exchange *real, struct batch *batch,
                              tagc_enqueue_function *enqueue)
 {
   double began = tagc_clock_ms();
   ncclResult_t status = tagc_exchange_run(real, batch->comms, batch->count, enqueue, batch->work);
-  for (size_t i = 0; i < batch->count; i++)
-    if (batch->comms[i]->device->host_reads)
-      batch->comms[i]->ledger->exchange_ms += tagc_clock_ms() - began;
+  const double took = tagc_clock_ms() - began;
+  for (size_t i = 0; i < batch->count; i++) {
+    struct tagc_times *times = &batch->work[i].times;
+    *(enqueue == enqueue_sums ? &times->sum : &times->exchange) += took;
+  }
   return status;
 }
 
@@ -242,9 +248,21 @@ static void account(const struct work *w)
   w->call->trace.plain = plain;
 }
 
+/* Where the host does all of it, it knows how long that took. A device tells later. */
+static void account_times(const struct work *w)
+{
+  struct tagc_ledger *ledger = w->call->comm->ledger;
+  if (!w->device->host_reads)
+    return;
+  ledger->encode_ms += w->times.encode;
+  ledger->exchange_ms += w->times.sum + w->times.exchange;
+  ledger->decode_ms += w->times.decode;
+  tagc_times_add(w->call->comm, w->call->trace.number, &w->times, false);
+}
+
 static bool mark(const struct work *w, enum tagc_mark mark)
 {
-  return !w->job.tally || w->device->tally_mark(w->device, w->job.tally, mark, w->call->stream);
+  return !w->job.tally || w->device->tally_mark(w->device, w->job.tally, mark, w->call->trace.number, w->call->stream);
 }
 
 /* What a device could not do is said by what NCCL says of its own troubles with one. */
@@ -284,8 +302,7 @@ static ncclResult_t prepare(struct work *w)
     good = good && w->device->flush(w->device, &w->job, w->scratch, w->call->stream);
   else
     good = good && w->device->prepare(w->device, codec_of(w), &w->job, w->call->stream);
-  if (w->device->host_reads)
-    w->call->comm->ledger->encode_ms += tagc_clock_ms() - began;
+  w->times.encode += tagc_clock_ms() - began;
   return done(good);
 }
 
@@ -296,8 +313,7 @@ static ncclResult_t encode(struct work *w)
   w->encoded = w->call->decision.action == TAGC_COMPRESS;
   if (w->encoded)
     good = w->device->encode(w->device, codec_of(w), &w->job, w->call->stream) && mark(w, TAGC_MARK_ENCODED);
-  if (w->device->host_reads)
-    w->call->comm->ledger->encode_ms += tagc_clock_ms() - began;
+  w->times.encode += tagc_clock_ms() - began;
   return done(good);
 }
 
@@ -311,8 +327,7 @@ static ncclResult_t decode(struct work *w)
     good = good && tagc_split_unpack(&w->split, w->call);
   if (w->call->decision.action == TAGC_COMPRESS)
     good = good && mark(w, TAGC_MARK_DECODED);
-  if (w->device->host_reads)
-    w->call->comm->ledger->decode_ms += tagc_clock_ms() - began;
+  w->times.decode += tagc_clock_ms() - began;
   return done(good);
 }
 
@@ -358,6 +373,7 @@ static void settle(const struct work *w)
   settle_residual(w);
   watch_density(w);
   account(w);
+  account_times(w);
 }
 
 /* Nothing more is begun where one of the communicators has been aborted: the program may free its buffers. */
