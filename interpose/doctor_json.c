@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The report for programs: one JSON document. Names do not change meaning between versions; new ones may come.
  */
-#include <string.h>
-
 #include "interpose/doctor.h"
+#include "layermap/drawing.h"
 
 /* Where the next value goes: `first` says that no comma is due. */
 struct json {
@@ -11,51 +10,13 @@ struct json {
   bool first;
 };
 
-/* The length of the UTF-8 character at `c`, 0 for what is none (overlong forms, surrogates and stray bytes, too). */
-static int character(const unsigned char *c)
-{
-  if (c[0] < 0x80)
-    return 1;
-  if (c[0] >= 0xc2 && c[0] < 0xe0)
-    return (c[1] & 0xc0) == 0x80 ? 2 : 0;
-  if (c[0] >= 0xe0 && c[0] < 0xf0) {
-    if ((c[1] & 0xc0) != 0x80 || (c[2] & 0xc0) != 0x80 || (c[0] == 0xe0 && c[1] < 0xa0) ||
-        (c[0] == 0xed && c[1] >= 0xa0))
-      return 0;
-    return 3;
-  }
-  if (c[0] < 0xf0 || c[0] > 0xf4 || (c[1] & 0xc0) != 0x80 || (c[2] & 0xc0) != 0x80 || (c[3] & 0xc0) != 0x80 ||
-      (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] >= 0x90))
-    return 0;
-  return 4;
-}
-
-/* A string; bytes that are no UTF-8 become the replacement character. */
-static void put_string(FILE *out, const char *text)
-{
-  putc('"', out);
-  for (const unsigned char *c = (const unsigned char *)text; *c;) {
-    int length = character(c);
-    if (!length)
-      fputs("\\ufffd", out);
-    else if (*c == '"' || *c == '\\')
-      fprintf(out, "\\%c", *c);
-    else if (*c < 0x20 || *c == 0x7f)
-      fprintf(out, "\\u%04x", *c);
-    else
-      fwrite(c, 1, (size_t)length, out);
-    c += length ? length : 1;
-  }
-  putc('"', out);
-}
-
 /* The comma and the name of what comes; no name inside an array. */
 static void begin(struct json *j, const char *name)
 {
   fputs(j->first ? "" : ",", j->out);
   j->first = false;
   if (name) {
-    put_string(j->out, name);
+    tagc_put_json(j->out, name);
     putc(':', j->out);
   }
 }
@@ -76,7 +37,7 @@ static void close_as(struct json *j, char bracket)
 static void text(struct json *j, const char *name, const char *value)
 {
   begin(j, name);
-  put_string(j->out, value);
+  tagc_put_json(j->out, value);
 }
 
 /* null where there is nothing to say. */

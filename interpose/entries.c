@@ -601,7 +601,7 @@ EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, nccl
     RETURN(ncclInvalidArgument);
   ncclResult_t status = FORWARD(ncclRedOpCreatePreMulSum, op, scalar, type, residence, comm);
   if (status == ncclSuccess && watched() && !tagc_op_created(*op, comm, type, scalar, residence))
-    return tagc_no_memory("a user-defined reduction");  /* taken for an unknown op here alone, it would part the ranks */
+    RETURN(tagc_no_memory("a user-defined reduction"));  /* taken for an unknown op here alone, it would part the ranks */
   RETURN(status);
 }
 

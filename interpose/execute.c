@@ -9,7 +9,6 @@
 #include "interpose/levels.h"
 #include "interpose/library.h"
 #include "interpose/split.h"
-#include "interpose/times.h"
 #include "interpose/vote.h"
 #include "kernels/cost.h"
 #include "kernels/residual.h"
@@ -24,9 +23,9 @@ struct work {
   struct tagc_split split;          /* where but a part of the slot is selected */
   int64_t *told;                    /* where the ranks of a host tell one another what they have seen; NULL: they need not */
   void *scratch;                    /* TAGC_FLUSH: the send buffer of the plain call */
+  struct tagc_trace_times took;     /* on memory of the host */
   bool encoded;                     /* the residual has changed */
   bool denser;                      /* the device says that the gradient has outgrown the codec */
-  struct tagc_times times;          /* where the host does it */
 };
 
 /* Calls of different communicators, and these communicators. */
@@ -42,14 +41,27 @@ static ncclResult_t enqueue_sums(const struct tagc_exchange *real, void *batch, 
 static ncclResult_t exchange(const struct tagc_exchange *real, struct batch *batch,
                              tagc_enqueue_function *enqueue)
 {
-  double began = tagc_clock_ms();
+  const uint64_t began = tagc_trace_ns();
   ncclResult_t status = tagc_exchange_run(real, batch->comms, batch->count, enqueue, batch->work);
-  const double took = tagc_clock_ms() - began;
-  for (size_t i = 0; i < batch->count; i++) {
-    struct tagc_times *times = &batch->work[i].times;
-    *(enqueue == enqueue_sums ? &times->sum : &times->exchange) += took;
-  }
+  for (size_t i = 0; i < batch->count; i++)
+    *(enqueue == enqueue_sums ? &batch->work[i].took.sum_ns : &batch->work[i].took.exchange_ns) += tagc_trace_ns() - began;
   return status;
+}
+
+/* Where the host does the work its times go into the accounts, and into the trace. A device tells its own, later. */
+static void tell_times(struct work *w)
+{
+  struct tagc_ledger *ledger = w->call->comm->ledger;
+  const struct tagc_trace_times *took = &w->took;
+  if (!w->device->host_reads)
+    return;
+  ledger->encode_ms += (double)took->encode_ns * 1e-6;
+  ledger->exchange_ms += (double)(took->sum_ns + took->exchange_ns) * 1e-6;
+  ledger->decode_ms += (double)took->decode_ns * 1e-6;
+  w->took.record = (struct tagc_trace_record){TAGC_TRACE_TIMES, sizeof w->took, w->call->trace.comm};
+  w->took.call = w->call->trace.number;
+  if (w->took.call)
+    tagc_trace_add(&w->took.record);
 }
 
 static const struct tagc_codec *codec_of(const struct work *w) { return w->call->comm->slots[w->call->slot].codec; }
@@ -248,18 +260,6 @@ static void account(const struct work *w)
   w->call->trace.plain = plain;
 }
 
-/* Where the host does all of it, it knows how long that took. A device tells later. */
-static void account_times(const struct work *w)
-{
-  struct tagc_ledger *ledger = w->call->comm->ledger;
-  if (!w->device->host_reads)
-    return;
-  ledger->encode_ms += w->times.encode;
-  ledger->exchange_ms += w->times.sum + w->times.exchange;
-  ledger->decode_ms += w->times.decode;
-  tagc_times_add(w->call->comm, w->call->trace.number, &w->times, false);
-}
-
 static bool mark(const struct work *w, enum tagc_mark mark)
 {
   return !w->job.tally || w->device->tally_mark(w->device, w->job.tally, mark, w->call->trace.number, w->call->stream);
@@ -294,7 +294,7 @@ static ncclResult_t begin(struct work *w)
 
 static ncclResult_t prepare(struct work *w)
 {
-  double began = tagc_clock_ms();
+  const uint64_t began = tagc_trace_ns();
   bool good = !w->sums || mark(w, TAGC_MARK_SUMMED);
   if (w->split.parts)
     good = good && tagc_split_pack(&w->split, w->call, w->sums ? w->sums : w->call->send);
@@ -302,24 +302,24 @@ static ncclResult_t prepare(struct work *w)
     good = good && w->device->flush(w->device, &w->job, w->scratch, w->call->stream);
   else
     good = good && w->device->prepare(w->device, codec_of(w), &w->job, w->call->stream);
-  w->times.encode += tagc_clock_ms() - began;
+  w->took.encode_ns += tagc_trace_ns() - began;
   return done(good);
 }
 
 static ncclResult_t encode(struct work *w)
 {
-  double began = tagc_clock_ms();
+  const uint64_t began = tagc_trace_ns();
   bool good = true;
   w->encoded = w->call->decision.action == TAGC_COMPRESS;
   if (w->encoded)
     good = w->device->encode(w->device, codec_of(w), &w->job, w->call->stream) && mark(w, TAGC_MARK_ENCODED);
-  w->times.encode += tagc_clock_ms() - began;
+  w->took.encode_ns += tagc_trace_ns() - began;
   return done(good);
 }
 
 static ncclResult_t decode(struct work *w)
 {
-  double began = tagc_clock_ms();
+  const uint64_t began = tagc_trace_ns();
   bool good = true;
   if (w->call->decision.action == TAGC_COMPRESS)
     good = mark(w, TAGC_MARK_EXCHANGED) && w->device->decode(w->device, codec_of(w), &w->job, w->call->stream);
@@ -327,7 +327,7 @@ static ncclResult_t decode(struct work *w)
     good = good && tagc_split_unpack(&w->split, w->call);
   if (w->call->decision.action == TAGC_COMPRESS)
     good = good && mark(w, TAGC_MARK_DECODED);
-  w->times.decode += tagc_clock_ms() - began;
+  w->took.decode_ns += tagc_trace_ns() - began;
   return done(good);
 }
 
@@ -373,7 +373,6 @@ static void settle(const struct work *w)
   settle_residual(w);
   watch_density(w);
   account(w);
-  account_times(w);
 }
 
 /* Nothing more is begun where one of the communicators has been aborted: the program may free its buffers. */
@@ -425,11 +424,13 @@ static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
     status = exchange(real, batch, enqueue_told);
   status = run_each(batch, hear, status);
   status = set_fences(batch, status);
-  for (size_t i = 0; i < batch->count; i++)
+  for (size_t i = 0; i < batch->count; i++) {
+    tell_times(&batch->work[i]);
     if (status == ncclSuccess)
       settle(&batch->work[i]);
     else
       give_up(&batch->work[i]);
+  }
   return status;
 }
 

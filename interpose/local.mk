@@ -28,6 +28,7 @@ libtagc_a_SOURCES += \
   interpose/live.c interpose/live.h \
   interpose/names.c \
   interpose/op.c \
+  interpose/option_check.c interpose/option_check.h \
   interpose/plan.c interpose/plan.h \
   interpose/topology.c interpose/topology.h \
   interpose/probe.c interpose/probe.h \
@@ -58,19 +59,27 @@ libtagc_preload_so_LDFLAGS = $(SANITIZE_CFLAGS) $(HARDEN_LDFLAGS) -shared -nosta
 
 EXTRA_DIST += interpose/abi/nccl.h
 
-# What traces tell.
-EXTRA_DIST += interpose/trace_read.h interpose/trace_summary.h
-EXTRA_DIST += interpose/trace_sides.h interpose/trace_volume.h interpose/trace_pace.h
+# What traces tell: for tagc-report, and tests. Never in the library.
+noinst_LIBRARIES += libtagc-report.a
+libtagc_report_a_SOURCES =
+libtagc_report_a_SOURCES += interpose/trace_read.c interpose/trace_read.h
+libtagc_report_a_SOURCES += interpose/trace_gather.c
+libtagc_report_a_SOURCES += interpose/trace_merge.c interpose/trace_merge.h interpose/trace_table.h
+libtagc_report_a_SOURCES += interpose/trace_summary.c interpose/trace_summary.h
+# What they are judged by.
+libtagc_report_a_SOURCES += interpose/trace_sides.c interpose/trace_sides.h
+libtagc_report_a_SOURCES += interpose/trace_steps.c interpose/trace_steps.h interpose/trace_words.c interpose/trace_words.h
+EXTRA_DIST += interpose/trace_volume.h interpose/trace_pace.h
 
 # Will interception work here? Needs libelf.
 EXTRA_DIST += interpose/doctor.h interpose/doctor_elf.h interpose/doctor_search.h
 if HAVE_LIBELF
 bin_PROGRAMS += tagc-doctor
-tagc_doctor_SOURCES = interpose/tagc-doctor.c \
+tagc_doctor_SOURCES = interpose/tagc-doctor.c layermap/drawing.c layermap/drawing.h \
   interpose/doctor.h interpose/doctor_elf.c interpose/doctor_elf.h interpose/doctor_json.c interpose/doctor_judge.c \
   interpose/doctor_net.c interpose/doctor_process.c interpose/doctor_python.c interpose/doctor_report.c \
   interpose/doctor_search.c interpose/doctor_search.h interpose/doctor_surroundings.c interpose/doctor_target.c
-tagc_doctor_CPPFLAGS = $(AM_CPPFLAGS) -DPRELOADDIR='"$(preloaddir)"'
+tagc_doctor_CPPFLAGS = $(AM_CPPFLAGS) -DPRELOADDIR='"$(preloaddir)"' -DBINDIR='"$(bindir)"'
 tagc_doctor_LDFLAGS = $(PROGRAM_LINK_FLAGS)
 tagc_doctor_LDADD = libtagc.a $(LIBELF_LIBS) -ldl
 endif

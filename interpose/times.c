@@ -7,12 +7,12 @@ enum { READ_LEAST = 16, READ_MOST = 64 };
 
 static uint64_t nanoseconds(double ms) { return ms > 0 ? (uint64_t)(ms * 1e6 + 0.5) : 0; }
 
-void tagc_times_add(const struct tagc_comm *comm, uint64_t call, const struct tagc_times *times, bool by_device)
+void tagc_times_add(const struct tagc_comm *comm, uint64_t call, const struct tagc_times *times)
 {
   const struct tagc_trace_times record = {
     {TAGC_TRACE_TIMES, sizeof record, comm->trace}, .call = call, .sum_ns = nanoseconds(times->sum),
     .encode_ns = nanoseconds(times->encode), .exchange_ns = nanoseconds(times->exchange), .decode_ns = nanoseconds(times->decode),
-    .by_device = by_device,
+    .by_device = 1,
   };
   if (call && tagc_trace_on())
     tagc_trace_add(&record.record);
@@ -23,7 +23,7 @@ static size_t read_timer(struct tagc_comm *comm, size_t least)
   struct tagc_timed timed[READ_MOST];
   const size_t count = comm->device->timer_read(comm->device, comm->timer, least, timed, READ_MOST);
   for (size_t i = 0; i < count; i++)
-    tagc_times_add(comm, timed[i].number, &(struct tagc_times){.exchange = timed[i].ms}, true);
+    tagc_times_add(comm, timed[i].number, &(struct tagc_times){.exchange = timed[i].ms});
   return count;
 }
 

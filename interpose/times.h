@@ -4,7 +4,7 @@
  * Plain      On a GPU an event before the call on its stream, and one behind it: what is between them is the call, and what it
  *            waits for, other ranks included. Calls inside a group of several are not timed, for its end launches them, nor those
  *            that are captured. On host memory a plain call is over when it returns: host_ns of its record tells.
- * Compressed On a GPU by the marks of the slot's tally (device.h), on host memory by the clock of the thread.
+ * Compressed By the marks of the slot's tally (device.h); on host memory execute.c has a clock.
  * Reading    What devices know is read when enough has come together, and at the end of the communicator; nobody waits for it. What
  *            has not ended by then, or could not be kept (64 plain calls under way, two of a slot), has no record.
  * Cost       Without a trace a branch a call.
@@ -24,8 +24,8 @@ struct tagc_times {
 int tagc_times_begin(const struct tagc_call *call);
 void tagc_times_end(const struct tagc_call *call, int begun, ncclResult_t status);
 
-/* A call of the communicator took so long; call: its number, 0: it is not traced. */
-void tagc_times_add(const struct tagc_comm *comm, uint64_t call, const struct tagc_times *times, bool by_device);
+/* A call of the communicator took so long on its device; call: its number, 0: it is not traced. */
+void tagc_times_add(const struct tagc_comm *comm, uint64_t call, const struct tagc_times *times);
 
 /* The communicator is freed. */
 void tagc_times_finish(struct tagc_comm *comm);

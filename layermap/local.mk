@@ -37,7 +37,8 @@ libtagc_map_a_SOURCES = \
   layermap/map_safetensors.c layermap/map_safetensors.h
 
 bin_PROGRAMS += tagc-map
-tagc_map_SOURCES = layermap/tagc-map.c layermap/map.h layermap/map_check.c layermap/map_svg.c layermap/map_table.c
+tagc_map_SOURCES = layermap/tagc-map.c layermap/map.h layermap/map_check.c layermap/map_svg.c layermap/map_table.c \
+  layermap/drawing.c layermap/drawing.h
 tagc_map_LDFLAGS = $(PROGRAM_LINK_FLAGS)
 tagc_map_LDADD = libtagc-map.a libtagc.a $(JANSSON_LIBS)
 endif

@@ -60,6 +60,11 @@ EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
+# Traces.
+EXTRA_DIST += tests/unit/trace_make.h
+unit_tests += tests/unit/test_trace_read
+tests_unit_test_trace_read_LDADD = libtagc-report.a $(LDADD)
+
 # The trainer's.
 unit_tests += tests/unit/test_vocabulary
 tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/vocabulary.c
@@ -76,6 +81,11 @@ tests_unit_test_link_SOURCES = tests/unit/test_link.c tests/standin/link.c
 
 # Calls that fail, on the stand-in for NCCL.
 unit_tests += tests/unit/test_failed_calls
+
+# What traces are judged by.
+unit_tests += tests/unit/test_trace_sides
+tests_unit_test_trace_sides_LDADD = libtagc-report.a $(LDADD)
+EXTRA_DIST += tests/unit/trace_runs.h
 
 # The stand-in for the CUDA driver, and kernels that run on it.
 EXTRA_DIST += tests/unit/cuda_child.h
@@ -306,6 +316,10 @@ dist_check_SCRIPTS += tests/e2e/calls.test
 TESTS += tests/e2e/calls.test
 check_PROGRAMS += tests/e2e/calls tests/e2e/many_calls
 
+# tagc-run.
+dist_check_SCRIPTS += tests/e2e/tagc_run.test tests/e2e/completion.test
+TESTS += tests/e2e/tagc_run.test tests/e2e/completion.test
+
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
 rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
@@ -393,6 +407,9 @@ check_PROGRAMS += tests/bench/exchange
 # Without NCCL: how long the search for an architecture takes.
 check_PROGRAMS += tests/bench/solve
 tests_bench_solve_LDADD = libtagc.a -lm -lpthread
+# Traces of a long run, for tagc-report.
+check_PROGRAMS += tests/bench/traces
+tests_bench_traces_LDADD =
 EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh tests/two_hosts.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
@@ -466,6 +483,7 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/standin_cuda.test \
   tests/e2e/steps.test \
   tests/e2e/tagc_map.test \
+  tests/e2e/tagc_run.test \
   tests/e2e/threads.test \
   tests/e2e/versions.test
 # Not exits.test: the report at exit reads what other threads still count.
