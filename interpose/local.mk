@@ -25,6 +25,7 @@ libtagc_a_SOURCES += \
   interpose/ledger.c interpose/ledger.h \
   interpose/library.c interpose/library.h \
   interpose/linker.c interpose/linker.h \
+  interpose/live.c interpose/live.h \
   interpose/names.c \
   interpose/op.c \
   interpose/option_check.c interpose/option_check.h \
@@ -34,8 +35,10 @@ libtagc_a_SOURCES += \
   interpose/ranges.c interpose/ranges.h \
   interpose/record.c interpose/record.h \
   interpose/real.c interpose/real.h interpose/hook.h \
-  interpose/report.c \
+  interpose/report.c interpose/report.h \
+  interpose/report_table.c \
   interpose/thread.c interpose/thread.h \
+  interpose/times.c interpose/times.h \
   interpose/trace.c interpose/trace.h interpose/trace_format.h \
   interpose/trace_calls.c \
   interpose/trace_comms.c \

@@ -42,6 +42,8 @@ EXTRA_DIST += tests/unit/architectures.h
 # Sequences of calls of real programs.
 unit_tests += tests/unit/test_sequences tests/unit/test_layers_log
 EXTRA_DIST += tests/fixtures
+# The table at exit.
+unit_tests += tests/unit/test_report
 # Registered memory.
 unit_tests += tests/unit/test_ranges
 if HAVE_JANSSON
@@ -307,6 +309,9 @@ check_PROGRAMS += tests/bench/observe
 dist_check_SCRIPTS += tests/e2e/homes.test
 TESTS += tests/e2e/homes.test
 check_PROGRAMS += tests/e2e/homes
+# What is told while it runs.
+dist_check_SCRIPTS += tests/e2e/live.test
+TESTS += tests/e2e/live.test
 
 # Files of the calls that a program makes.
 dist_check_SCRIPTS += tests/e2e/calls.test
