@@ -15,7 +15,7 @@
 #define BYTES_MOST (UINT64_C(1) << 42)
 #define NS_MOST (UINT64_C(366) * 86400 * 1000000000)
 #define ELEMENTS_MOST (UINT64_C(1) << 50)
-enum { RECENT = 1 << 16 /* calls whose times may still come */, POINTS = 2 * TAGC_SUM_POINTS, CODES = 256 };
+enum { RECENT = 1 << 16 /* calls whose times may still come */, POINTS = 2 * TAGC_SUM_POINTS, CODES = 256, COMMS_MOST = 1 << 16 };
 
 struct sort_key {
   uint64_t count, raw_bytes;
@@ -70,10 +70,14 @@ struct gather {
 
 /* -- names and texts --------------------------------------------------------------------------------------------------- */
 
+/* What a terminal would obey is taken out: control characters, and those of C1 in UTF-8. */
 static char *copy_text(struct gather *g, const char *text)
 {
   char *copy = strdup(text);
   g->no_memory |= !copy;
+  for (unsigned char *c = (unsigned char *)copy; c && *c; c++)
+    if ((*c < 0x20 && *c != '\n') || *c == 0x7f || (*c >= 0x80 && *c < 0xa0 && c > (unsigned char *)copy && c[-1] == 0xc2))
+      *c = '?';
   return copy;
 }
 
@@ -130,6 +134,10 @@ static uint32_t comm_of(struct gather *g, uint32_t id)
   bool added;
   if (id == 0)
     return UINT32_MAX;
+  if (p->comm_count >= COMMS_MOST) {
+    p->absurd++;
+    return UINT32_MAX;
+  }
   if (!TAGC_SUM_ROOM(p->comms, p->comm_count)) {
     g->no_memory = true;
     return UINT32_MAX;

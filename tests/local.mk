@@ -42,6 +42,8 @@ EXTRA_DIST += tests/unit/architectures.h
 # Sequences of calls of real programs.
 unit_tests += tests/unit/test_sequences tests/unit/test_layers_log
 EXTRA_DIST += tests/fixtures
+# The table at exit.
+unit_tests += tests/unit/test_report
 # Registered memory.
 unit_tests += tests/unit/test_ranges
 if HAVE_JANSSON
@@ -85,6 +87,8 @@ unit_tests += tests/unit/test_trace_sides
 tests_unit_test_trace_sides_LDADD = libtagc-report.a $(LDADD)
 unit_tests += tests/unit/test_trace_volume
 tests_unit_test_trace_volume_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/test_trace_pace
+tests_unit_test_trace_pace_LDADD = libtagc-report.a $(LDADD)
 EXTRA_DIST += tests/unit/trace_jobs.h tests/unit/trace_runs.h
 
 # The stand-in for the CUDA driver, and kernels that run on it.
@@ -307,6 +311,9 @@ check_PROGRAMS += tests/bench/observe
 dist_check_SCRIPTS += tests/e2e/homes.test
 TESTS += tests/e2e/homes.test
 check_PROGRAMS += tests/e2e/homes
+# What is told while it runs.
+dist_check_SCRIPTS += tests/e2e/live.test
+TESTS += tests/e2e/live.test
 
 # Files of the calls that a program makes.
 dist_check_SCRIPTS += tests/e2e/calls.test
