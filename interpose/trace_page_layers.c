@@ -320,8 +320,8 @@ bool tagc_page_losses(struct tagc_page *page)
   qsort(rows, sampled, sizeof *rows, by_error);
   tagc_page_section(page, "losses", "What compression loses", "");
   if (!sampled)
-    tagc_page_nothing(page, "No error was sampled: nothing was compressed while this was traced.",
-                      "Errors are sampled in cycles that are compressed (<code>TAGC_MODE=compress</code> or <code>ab</code>).");
+    tagc_page_nothing(page, "No error was sampled.",
+                      "Samples are taken now and then of what is compressed (<code>TAGC_MODE=compress</code> or <code>ab</code>); a longer run has some.");
   else {
     fputs("<p class=\"faint\">Solid: relative error of one encoding. Dashed: residual, in per cent of the gradient, where the codec keeps one; it is "
           "sent later. Thin lines: other layers of the group.</p>\n<div class=\"many\">\n", page->file);
