@@ -9,6 +9,7 @@ libtagc_a_SOURCES += \
   interpose/auto.c interpose/auto.h \
   interpose/ballot.c interpose/ballot.h \
   interpose/split.c interpose/split.h \
+  interpose/states.c interpose/states.h \
   interpose/capture.c interpose/capture.h \
   interpose/choose.c interpose/choose.h \
   interpose/comm.c interpose/comm.h interpose/comm_table.c \

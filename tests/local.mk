@@ -222,6 +222,10 @@ if HAVE_CXX
 dist_check_SCRIPTS += tests/e2e/on_device.test tests/e2e/old_driver.test
 TESTS += tests/e2e/on_device.test tests/e2e/old_driver.test
 check_PROGRAMS += tests/e2e/on_device
+dist_check_SCRIPTS += tests/e2e/trace_times.test
+TESTS += tests/e2e/trace_times.test
+check_PROGRAMS += tests/e2e/trace_times
+tests_e2e_trace_times_LDADD = libtagc-report.a
 # What programs may do there, and what goes wrong.
 device_scripts = tests/e2e/device_cases.test
 dist_check_SCRIPTS += $(device_scripts)
