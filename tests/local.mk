@@ -80,6 +80,10 @@ tests_unit_test_link_SOURCES = tests/unit/test_link.c tests/standin/link.c
 # Calls that fail, on the stand-in for NCCL.
 unit_tests += tests/unit/test_failed_calls
 
+# Who writes them.
+unit_tests += tests/unit/test_trace
+tests_unit_test_trace_LDADD = libtagc-report.a $(LDADD)
+tests_unit_test_trace_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=write
 # What traces are judged by.
 unit_tests += tests/unit/test_trace_sides
 tests_unit_test_trace_sides_LDADD = libtagc-report.a $(LDADD)
@@ -496,6 +500,7 @@ tests_tsan = \
   tests/unit/test_failed_calls \
   tests/unit/test_options \
   tests/unit/test_ranges \
+  tests/unit/test_trace \
   tests/unit/test_vote \
   tests/unit/test_vote_hosts
 # They compare times that they measure, or choose by them: nothing runs beside them. (nonblocking.test: under load the thread
