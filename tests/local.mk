@@ -439,6 +439,9 @@ fuzz_targets += tests/fuzz/options
 fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
 fuzz_targets += tests/fuzz/select
+fuzz_targets += tests/fuzz/trace
+tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/trace_report.c interpose/trace_text.c interpose/trace_json.c layermap/drawing.c
+tests_fuzz_trace_LDADD = libtagc-report.a $(LDADD)
 
 EXTRA_PROGRAMS += $(fuzz_targets)
 EXTRA_DIST += tests/fuzz/input.h tests/fuzz/complaint.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
