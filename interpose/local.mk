@@ -76,7 +76,7 @@ libtagc_report_a_SOURCES += interpose/trace_sides.c interpose/trace_sides.h
 libtagc_report_a_SOURCES += interpose/trace_steps.c interpose/trace_steps.h interpose/trace_words.c interpose/trace_words.h
 libtagc_report_a_SOURCES += interpose/trace_volume.c interpose/trace_volume.h interpose/trace_roles.c
 libtagc_report_a_SOURCES += interpose/trace_patterns.c interpose/trace_patterns.h
-EXTRA_DIST += interpose/trace_pace.h
+libtagc_report_a_SOURCES += interpose/trace_pace.c interpose/trace_pace.h
 
 # Will interception work here? Needs libelf.
 EXTRA_DIST += interpose/doctor.h interpose/doctor_elf.h interpose/doctor_search.h
