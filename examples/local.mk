@@ -29,3 +29,6 @@ EXTRA_DIST += examples/demo examples/fidelity examples/runs.sh examples/hosts.sh
 
 # The same in PyTorch, for GPUs.
 EXTRA_DIST += examples/train_fsdp.py
+
+# How variables reach the ranks of launchers.
+EXTRA_DIST += examples/launchers

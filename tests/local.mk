@@ -309,6 +309,10 @@ TESTS += tests/e2e/tagc_run.test tests/e2e/completion.test
 dist_check_SCRIPTS += tests/e2e/two_hosts.test
 TESTS += tests/e2e/two_hosts.test
 
+# What is said of launchers.
+dist_check_SCRIPTS += tests/e2e/launchers.test
+TESTS += tests/e2e/launchers.test
+
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
 rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
