@@ -42,6 +42,8 @@ EXTRA_DIST += tests/unit/architectures.h
 # Sequences of calls of real programs.
 unit_tests += tests/unit/test_sequences tests/unit/test_layers_log
 EXTRA_DIST += tests/fixtures
+# The table at exit.
+unit_tests += tests/unit/test_report
 # Registered memory.
 unit_tests += tests/unit/test_ranges
 if HAVE_JANSSON
@@ -57,6 +59,11 @@ tests_unit_test_layers_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,-
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
+
+# Traces.
+EXTRA_DIST += tests/unit/trace_make.h
+unit_tests += tests/unit/test_trace_read
+tests_unit_test_trace_read_LDADD = libtagc-report.a $(LDADD)
 
 # The trainer's.
 unit_tests += tests/unit/test_vocabulary
@@ -74,6 +81,13 @@ tests_unit_test_link_SOURCES = tests/unit/test_link.c tests/standin/link.c
 
 # Calls that fail, on the stand-in for NCCL.
 unit_tests += tests/unit/test_failed_calls
+
+# What traces are judged by.
+unit_tests += tests/unit/test_trace_sides
+tests_unit_test_trace_sides_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/test_trace_volume
+tests_unit_test_trace_volume_LDADD = libtagc-report.a $(LDADD)
+EXTRA_DIST += tests/unit/trace_jobs.h tests/unit/trace_runs.h
 
 # The stand-in for the CUDA driver, and kernels that run on it.
 EXTRA_DIST += tests/unit/cuda_child.h
@@ -295,6 +309,9 @@ check_PROGRAMS += tests/bench/observe
 dist_check_SCRIPTS += tests/e2e/homes.test
 TESTS += tests/e2e/homes.test
 check_PROGRAMS += tests/e2e/homes
+# What is told while it runs.
+dist_check_SCRIPTS += tests/e2e/live.test
+TESTS += tests/e2e/live.test
 
 # Files of the calls that a program makes.
 dist_check_SCRIPTS += tests/e2e/calls.test
@@ -401,6 +418,10 @@ check_PROGRAMS += tests/bench/exchange
 check_PROGRAMS += tests/bench/solve
 tests_bench_solve_LDADD = libtagc.a -lm -lpthread
 EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh
+# Traces of a long run, for tagc-report.
+check_PROGRAMS += tests/bench/traces
+tests_bench_traces_LDADD =
+EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh tests/two_hosts.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
 # One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
