@@ -326,6 +326,14 @@ check_PROGRAMS += tests/e2e/calls tests/e2e/many_calls
 dist_check_SCRIPTS += tests/e2e/tagc_run.test tests/e2e/completion.test
 TESTS += tests/e2e/tagc_run.test tests/e2e/completion.test
 
+# Hosts that this machine plays.
+dist_check_SCRIPTS += tests/e2e/two_hosts.test
+TESTS += tests/e2e/two_hosts.test
+
+# What is said of launchers.
+dist_check_SCRIPTS += tests/e2e/launchers.test
+TESTS += tests/e2e/launchers.test
+
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
 rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
@@ -416,7 +424,7 @@ tests_bench_solve_LDADD = libtagc.a -lm -lpthread
 # Traces of a long run, for tagc-report.
 check_PROGRAMS += tests/bench/traces
 tests_bench_traces_LDADD =
-EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh tests/two_hosts.sh
+EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
 # One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
