@@ -74,7 +74,7 @@ static struct extent measure(const struct tagc_summary *s)
     e.seconds = fmax(e.seconds, (double)(r->last_ns - r->first_ns) / 1e9);
     e.hosts += r->host_index == i;
     e.calls += r->calls.calls;
-    e.wire_known |= r->calls.wire_calls > 0;
+    e.wire_known |= r->calls.wire_calls > 0 && !r->blocking;
     for (size_t j = 0; j < r->step_count; j++)
       if (r->steps[j].whole) {
         e.whole++;
@@ -197,6 +197,23 @@ static void nccl_version(uint32_t v, char text[32])
     snprintf(text, 32, "%" PRIu32 ".%" PRIu32 ".%" PRIu32, v / 10000, v / 100 % 100, v % 100);
 }
 
+/* "ranks 0-3, 8": those of a host. */
+static void append_ranks(char *text, size_t size, const struct tagc_summary *s, size_t host)
+{
+  size_t n = 0, end;
+  for (size_t i = host; i < s->rank_count; i++)
+    n += s->ranks[i].host_index == host;
+  append(text, size, "rank%s", plural(n));
+  for (size_t i = host, parts = 0; i < s->rank_count; i = end + 1) {
+    end = i;
+    if (s->ranks[i].host_index != host)
+      continue;
+    while (end + 1 < s->rank_count && s->ranks[end + 1].host_index == host && s->ranks[end + 1].number == s->ranks[end].number + 1)
+      end++;
+    append(text, size, end > i ? "%s%d-%d" : "%s%d", parts++ ? ", " : " ", s->ranks[i].number, s->ranks[end].number);
+  }
+}
+
 static void print_job(FILE *to, const struct tagc_summary *s)
 {
   const struct tagc_sum_rank *first = &s->ranks[0];
@@ -208,10 +225,8 @@ static void print_job(FILE *to, const struct tagc_summary *s)
   for (size_t i = 0; i < s->rank_count; i++) {
     if (s->ranks[i].host_index != i)
       continue;
-    append(hosts, sizeof hosts, "%s%s (rank", *hosts ? ", " : "", *s->ranks[i].host ? s->ranks[i].host : "?");
-    for (size_t j = i, n = 0; j < s->rank_count && n < 9; j++)
-      if (s->ranks[j].host_index == i)
-        append(hosts, sizeof hosts, n++ == 8 ? " ..." : " %d", s->ranks[j].number);
+    append(hosts, sizeof hosts, "%s%s (", *hosts ? ", " : "", *s->ranks[i].host ? s->ranks[i].host : "?");
+    append_ranks(hosts, sizeof hosts, s, i);
     append(hosts, sizeof hosts, ")");
   }
   labelled(to, "hosts", "%s", hosts);

@@ -64,6 +64,8 @@ EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tes
 EXTRA_DIST += tests/unit/trace_make.h
 unit_tests += tests/unit/test_trace_read
 tests_unit_test_trace_read_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/test_trace_summary
+tests_unit_test_trace_summary_LDADD = libtagc-report.a $(LDADD)
 
 # The trainer's.
 unit_tests += tests/unit/test_vocabulary
@@ -82,6 +84,10 @@ tests_unit_test_link_SOURCES = tests/unit/test_link.c tests/standin/link.c
 # Calls that fail, on the stand-in for NCCL.
 unit_tests += tests/unit/test_failed_calls
 
+# Who writes them.
+unit_tests += tests/unit/test_trace
+tests_unit_test_trace_LDADD = libtagc-report.a $(LDADD)
+tests_unit_test_trace_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=write
 # What traces are judged by.
 unit_tests += tests/unit/test_trace_sides
 tests_unit_test_trace_sides_LDADD = libtagc-report.a $(LDADD)
@@ -226,6 +232,10 @@ if HAVE_CXX
 dist_check_SCRIPTS += tests/e2e/on_device.test tests/e2e/old_driver.test
 TESTS += tests/e2e/on_device.test tests/e2e/old_driver.test
 check_PROGRAMS += tests/e2e/on_device
+dist_check_SCRIPTS += tests/e2e/trace_times.test
+TESTS += tests/e2e/trace_times.test
+check_PROGRAMS += tests/e2e/trace_times
+tests_e2e_trace_times_LDADD = libtagc-report.a
 # What programs may do there, and what goes wrong.
 device_scripts = tests/e2e/device_cases.test
 dist_check_SCRIPTS += $(device_scripts)
@@ -324,6 +334,14 @@ check_PROGRAMS += tests/e2e/calls tests/e2e/many_calls
 dist_check_SCRIPTS += tests/e2e/tagc_run.test tests/e2e/completion.test
 TESTS += tests/e2e/tagc_run.test tests/e2e/completion.test
 
+# Hosts that this machine plays.
+dist_check_SCRIPTS += tests/e2e/two_hosts.test
+TESTS += tests/e2e/two_hosts.test
+
+# What is said of launchers.
+dist_check_SCRIPTS += tests/e2e/launchers.test
+TESTS += tests/e2e/launchers.test
+
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
 rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
@@ -414,7 +432,7 @@ tests_bench_solve_LDADD = libtagc.a -lm -lpthread
 # Traces of a long run, for tagc-report.
 check_PROGRAMS += tests/bench/traces
 tests_bench_traces_LDADD =
-EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh tests/two_hosts.sh
+EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
 # One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
@@ -439,6 +457,9 @@ fuzz_targets += tests/fuzz/options
 fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
 fuzz_targets += tests/fuzz/select
+fuzz_targets += tests/fuzz/trace
+tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/trace_report.c interpose/trace_text.c interpose/trace_json.c layermap/drawing.c
+tests_fuzz_trace_LDADD = libtagc-report.a $(LDADD)
 
 EXTRA_PROGRAMS += $(fuzz_targets)
 EXTRA_DIST += tests/fuzz/input.h tests/fuzz/complaint.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
@@ -505,6 +526,7 @@ tests_tsan = \
   tests/unit/test_failed_calls \
   tests/unit/test_options \
   tests/unit/test_ranges \
+  tests/unit/test_trace \
   tests/unit/test_vote \
   tests/unit/test_vote_hosts
 # They compare times that they measure, or choose by them: nothing runs beside them. (nonblocking.test: under load the thread
