@@ -106,16 +106,22 @@ static struct row *make_rows(const struct tagc_summary *summary, size_t *count)
 
 /* -- bytes ------------------------------------------------------------------------------------------------------------------ */
 
+/* "block.3 x 12", as long as there is room. */
+static void short_name(const struct row *row, char name[64])
+{
+  size_t fits = LEFT / 7;
+  snprintf(name, 64, "%s", *row->first->name ? row->first->name : "?");
+  if (row->times > 1 && strlen(name) < fits - 4)
+    snprintf(name + strlen(name), 64 - strlen(name), " \303\227 %zu", row->times);
+  else if (strlen(name) > fits)
+    memcpy(name + fits - 2, "..", 3);
+}
+
 static void draw_bar(struct tagc_page *page, const struct row *row, double y, double scale)
 {
   FILE *file = page->file;
   char label[160], plain[16], packed[16], name[64];
-  size_t fits = sizeof name - 1 < LEFT / 7 ? sizeof name - 1 : LEFT / 7;
-  snprintf(name, sizeof name, "%s", *row->first->name ? row->first->name : "?");
-  if (row->times > 1 && strlen(name) < fits - 4)
-    snprintf(name + strlen(name), sizeof name - strlen(name), " \303\227 %zu", row->times);
-  else if (strlen(name) > fits)
-    memcpy(name + fits - 2, "..", 3);
+  short_name(row, name);
   tagc_words_bytes(row->plain, plain);
   tagc_words_bytes(row->packed, packed);
   if (row->packed_calls > 0)
@@ -254,13 +260,14 @@ static double range_of(const struct row *row, double *first, double *last)
 static void draw_panel(struct tagc_page *page, const struct row *row, size_t index)
 {
   double first, last, most = range_of(row, &first, &last);
-  char id[32], title[160], description[300];
+  char id[32], name[64], title[160], description[400];
   const struct tagc_sum_point *end = &row->worst->points[row->worst->point_count - 1];
   struct tagc_axis y = tagc_axis_make(0, most > 0 ? 100 * most : 1, PANEL_HEIGHT - 26, 14, 4);
   struct tagc_axis x = {first, last > first ? last : first + 1, 44, PANEL_WIDTH - 10, 1};
   struct tagc_axis values = {y.low / 100, y.high / 100, y.from, y.to, y.step / 100};
   snprintf(id, sizeof id, "fig-loss-%zu", index);
-  snprintf(title, sizeof title, "%.110s: %s", row->name, row->first->codec);
+  short_name(row, name);
+  snprintf(title, sizeof title, "%s: %s", name, row->first->codec);
   snprintf(description, sizeof description, "From cycle %.0f to %.0f. In the last sample the error of %s is %.3g%%%s", first, last, row->worst->name,
            100 * end->error, row->times > 1 ? ", the largest of the group." : ".");
   tagc_figure_begin(page, id, title, description, PANEL_WIDTH, PANEL_HEIGHT);
