@@ -64,6 +64,8 @@ EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tes
 EXTRA_DIST += tests/unit/trace_make.h
 unit_tests += tests/unit/test_trace_read
 tests_unit_test_trace_read_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/test_trace_page
+tests_unit_test_trace_page_LDADD = libtagc-report.a $(LDADD)
 unit_tests += tests/unit/test_trace_summary
 tests_unit_test_trace_summary_LDADD = libtagc-report.a $(LDADD)
 
