@@ -395,6 +395,14 @@ endif
 dist_check_SCRIPTS += tests/e2e/demo.test
 TESTS += tests/e2e/demo.test
 
+# What traces of the trainer are judged to be.
+dist_check_SCRIPTS += tests/e2e/trace_volumes.test
+check_PROGRAMS += tests/e2e/trace_judge
+tests_e2e_trace_judge_LDADD = libtagc-report.a $(LDADD)
+if HAVE_BLAS
+TESTS += tests/e2e/trace_volumes.test
+endif
+
 # The example in PyTorch, which tests/gpu/run trains.
 dist_check_SCRIPTS += tests/e2e/train_fsdp.test
 TESTS += tests/e2e/train_fsdp.test
