@@ -402,6 +402,12 @@ if HAVE_BLAS
 TESTS += tests/e2e/soak.test
 endif
 
+# Reports of traces.
+dist_check_SCRIPTS += tests/e2e/tagc_report.test
+if HAVE_BLAS
+TESTS += tests/e2e/tagc_report.test
+endif
+
 # The measurement of fidelity: a command of its own (./quickstart fidelity), and a short one.
 dist_check_SCRIPTS += tests/e2e/fidelity.test
 if HAVE_BLAS
@@ -450,7 +456,7 @@ fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
 fuzz_targets += tests/fuzz/select
 fuzz_targets += tests/fuzz/trace
-tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/trace_report.c interpose/trace_text.c interpose/trace_json.c layermap/drawing.c
+tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/trace_report.c interpose/trace_text.c interpose/trace_json.c
 tests_fuzz_trace_LDADD = libtagc-report.a $(LDADD)
 
 EXTRA_PROGRAMS += $(fuzz_targets)
