@@ -14,6 +14,7 @@
 #include "interpose/library.h"
 #include "interpose/record.h"
 #include "interpose/split.h"
+#include "interpose/times.h"
 
 ncclResult_t tagc_no_memory(const char *what)
 {
@@ -46,6 +47,7 @@ static void comm_free(struct tagc_comm *comm)
     comm->device->fence_free(comm->device, comm->fence);
   if (comm->order.plain_fence)
     comm->device->fence_free(comm->device, comm->order.plain_fence);
+  tagc_times_finish(comm);
   tagc_record_flush();
   tagc_cycle_destroy(comm->cycle);
   tagc_layers_free(comm->layers);
@@ -272,6 +274,7 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
   comm->vote_cycle = TAGC_VOTE_CYCLE;
   comm->lock_number++;              /* calls that are held back find their slots gone */
   comm->cycle_began_ms = 0;
+  tagc_live_reset(comm);
   comm->cycle_began_ns = 0;
   if (!infer_layers(comm, infos, count))
     return tagc_no_memory("the layers of slots");
@@ -335,6 +338,8 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
       tagc_log(TAGC_LOG_DEBUG, "interpose", "communicator %llu: cycle %llu left a residual of norm %.6g",
                (unsigned long long)comm->ledger->number, (unsigned long long)ended, tagc_ledger_residual_norm(comm->ledger));
   }
+  if (number > 1)
+    tagc_live_cycle(comm, disturbed ? -1 : now - comm->cycle_began_ms);
   tagc_trace_cycle(comm, ended, now_ns, window, disturbed);
   comm->cycle_number = number;
   comm->cycle_began_ms = now;
@@ -432,13 +437,16 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
 bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot)
 {
   struct tagc_ledger *ledger = comm->ledger;
-  double ms[TAGC_MARKS - 1];
-  if (!comm->device->tally_read(comm->device, tally, ms, &tagc_ledger_row(ledger, slot)->stats))
+  struct tagc_tally_times read;
+  const double *ms = read.ms;      /* what follows on each mark */
+  if (!comm->device->tally_read(comm->device, tally, &read, &tagc_ledger_row(ledger, slot)->stats))
     return false;
+  const struct tagc_times times = {ms[TAGC_MARK_BEGUN], ms[TAGC_MARK_SUMMED], ms[TAGC_MARK_ENCODED], ms[TAGC_MARK_EXCHANGED]};
+  tagc_times_add(comm, read.number, &times);
   ledger->timed_calls++;
-  ledger->encode_ms += ms[TAGC_MARK_SUMMED];       /* what follows on each mark */
-  ledger->exchange_ms += ms[TAGC_MARK_BEGUN] + ms[TAGC_MARK_ENCODED];
-  ledger->decode_ms += ms[TAGC_MARK_EXCHANGED];
+  ledger->encode_ms += times.encode;
+  ledger->exchange_ms += times.sum + times.exchange;
+  ledger->decode_ms += times.decode;
   return true;
 }
 
@@ -456,6 +464,7 @@ void tagc_comm_account(struct tagc_comm *comm, struct tagc_call *call)
     const struct tagc_hosts hosts = tagc_levels_hosts(comm);
     const struct tagc_traffic plain = tagc_plain_traffic(call->count * tagc_trace_type_size(call->type), &hosts);
     tagc_traffic_add(&comm->ledger->sent, &plain);
+    tagc_traffic_add(&comm->ledger->plain, &plain);
   }
 }
 

@@ -19,6 +19,7 @@
 #include "interpose/agree.h"
 #include "interpose/call.h"
 #include "interpose/ledger.h"
+#include "interpose/live.h"
 #include "interpose/ranges.h"
 #include "interpose/topology.h"
 #include "kernels/device.h"
@@ -112,6 +113,8 @@ struct tagc_comm {
   uint64_t cycle_began_ns;          /* the same for traces, which have disturbed ones too; 0: none has begun */
   struct tagc_traffic cycle_began;  /* ledger->sent then */
   struct tagc_ledger *ledger;
+  struct tagc_live live;
+  void *timer;                      /* of its plain calls (times.h); NULL: none yet */
   struct tagc_background *background;   /* non-blocking: the last launch, until the program knows how it ended */
 };
 

@@ -11,6 +11,7 @@
 #include "interpose/launch.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
+#include "interpose/times.h"
 
 ncclResult_t tagc_forward(const struct tagc_call *c)
 {
@@ -86,7 +87,14 @@ static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reas
   tagc_comm_account(call->comm, call);
   pthread_mutex_unlock(&call->comm->lock);
   ncclResult_t status = tagc_group_mix(call->nccl);
-  return status == ncclSuccess ? tagc_group_forward(call) : status;
+  if (status != ncclSuccess)
+    return status;
+  /* What a group holds is launched by its end, what is captured by a graph. */
+  const bool launches = reason != TAGC_REASON_capture && !tagc_group_is_open(call->nccl);
+  const int begun = launches ? tagc_times_begin(call) : -1;
+  status = tagc_group_forward(call);
+  tagc_times_end(call, begun, status);
+  return status;
 }
 
 /* A call that is part of the cycle. The reference to its communicator is dropped here, or goes on into the group. */

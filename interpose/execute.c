@@ -255,13 +255,14 @@ static void account(const struct work *w)
     sent = tagc_plan_traffic(&question, &whole);
   }
   tagc_traffic_add(&comm->ledger->sent, &sent);
+  tagc_traffic_add(&comm->ledger->plain, &plain);
   w->call->trace.sent = sent;
   w->call->trace.plain = plain;
 }
 
 static bool mark(const struct work *w, enum tagc_mark mark)
 {
-  return !w->job.tally || w->device->tally_mark(w->device, w->job.tally, mark, w->call->stream);
+  return !w->job.tally || w->device->tally_mark(w->device, w->job.tally, mark, w->call->trace.number, w->call->stream);
 }
 
 /* What a device could not do is said by what NCCL says of its own troubles with one. */

@@ -25,6 +25,7 @@ libtagc_a_SOURCES += \
   interpose/ledger.c interpose/ledger.h \
   interpose/library.c interpose/library.h \
   interpose/linker.c interpose/linker.h \
+  interpose/live.c interpose/live.h \
   interpose/names.c \
   interpose/op.c \
   interpose/option_check.c interpose/option_check.h \
@@ -34,8 +35,10 @@ libtagc_a_SOURCES += \
   interpose/ranges.c interpose/ranges.h \
   interpose/record.c interpose/record.h \
   interpose/real.c interpose/real.h interpose/hook.h \
-  interpose/report.c \
+  interpose/report.c interpose/report.h \
+  interpose/report_table.c \
   interpose/thread.c interpose/thread.h \
+  interpose/times.c interpose/times.h \
   interpose/trace.c interpose/trace.h interpose/trace_format.h \
   interpose/trace_calls.c \
   interpose/trace_comms.c \
@@ -63,6 +66,11 @@ libtagc_report_a_SOURCES += interpose/trace_read.c interpose/trace_read.h
 libtagc_report_a_SOURCES += interpose/trace_gather.c
 libtagc_report_a_SOURCES += interpose/trace_merge.c interpose/trace_merge.h interpose/trace_table.h
 libtagc_report_a_SOURCES += interpose/trace_summary.c interpose/trace_summary.h
+bin_PROGRAMS += tagc-report
+tagc_report_SOURCES = interpose/tagc-report.c interpose/json.h
+tagc_report_SOURCES += interpose/trace_report.c interpose/trace_report.h interpose/trace_text.c interpose/trace_json.c
+tagc_report_LDFLAGS = $(PROGRAM_LINK_FLAGS)
+tagc_report_LDADD = libtagc-report.a libtagc.a -lm
 # What they are judged by.
 libtagc_report_a_SOURCES += interpose/trace_sides.c interpose/trace_sides.h
 libtagc_report_a_SOURCES += interpose/trace_steps.c interpose/trace_steps.h interpose/trace_words.c interpose/trace_words.h
@@ -74,7 +82,7 @@ libtagc_report_a_SOURCES += interpose/trace_pace.c interpose/trace_pace.h
 EXTRA_DIST += interpose/doctor.h interpose/doctor_elf.h interpose/doctor_search.h
 if HAVE_LIBELF
 bin_PROGRAMS += tagc-doctor
-tagc_doctor_SOURCES = interpose/tagc-doctor.c layermap/drawing.c layermap/drawing.h \
+tagc_doctor_SOURCES = interpose/tagc-doctor.c layermap/drawing.c layermap/drawing.h interpose/json.h \
   interpose/doctor.h interpose/doctor_elf.c interpose/doctor_elf.h interpose/doctor_json.c interpose/doctor_judge.c \
   interpose/doctor_net.c interpose/doctor_process.c interpose/doctor_python.c interpose/doctor_report.c \
   interpose/doctor_search.c interpose/doctor_search.h interpose/doctor_surroundings.c interpose/doctor_target.c
@@ -82,3 +90,11 @@ tagc_doctor_CPPFLAGS = $(AM_CPPFLAGS) -DPRELOADDIR='"$(preloaddir)"' -DBINDIR='"
 tagc_doctor_LDFLAGS = $(PROGRAM_LINK_FLAGS)
 tagc_doctor_LDADD = libtagc.a $(LIBELF_LIBS) -ldl
 endif
+
+# What traces look like: pages, and files for other viewers.
+libtagc_report_a_SOURCES += interpose/trace_html.c interpose/trace_html.h interpose/trace_page.c interpose/trace_page.h
+libtagc_report_a_SOURCES += interpose/trace_page_head.c interpose/trace_page_timeline.c interpose/trace_page_steps.c
+libtagc_report_a_SOURCES += interpose/trace_page_layers.c interpose/trace_page_sizes.c interpose/trace_page_tables.c
+libtagc_report_a_SOURCES += interpose/trace_moment.c interpose/trace_moment.h interpose/trace_svg.c interpose/trace_svg.h
+libtagc_report_a_SOURCES += interpose/trace_perfetto.c interpose/trace_perfetto.h
+libtagc_report_a_SOURCES += layermap/drawing.c layermap/drawing.h

@@ -9,6 +9,7 @@ libtagc_a_SOURCES += \
   layermap/glob.c layermap/glob.h \
   layermap/kinds.c \
   layermap/layers.c layermap/layers.h \
+  layermap/contents.c layermap/contents.h \
   layermap/layout.c layermap/layout.h \
   layermap/mapfile.c layermap/mapfile_write.c layermap/mapfile.h \
   layermap/match.c layermap/match.h \

@@ -42,6 +42,8 @@ EXTRA_DIST += tests/unit/architectures.h
 # Sequences of calls of real programs.
 unit_tests += tests/unit/test_sequences tests/unit/test_layers_log
 EXTRA_DIST += tests/fixtures
+# The table at exit.
+unit_tests += tests/unit/test_report
 # Registered memory.
 unit_tests += tests/unit/test_ranges
 if HAVE_JANSSON
@@ -62,6 +64,8 @@ EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tes
 EXTRA_DIST += tests/unit/trace_make.h
 unit_tests += tests/unit/test_trace_read
 tests_unit_test_trace_read_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/test_trace_summary
+tests_unit_test_trace_summary_LDADD = libtagc-report.a $(LDADD)
 
 # The trainer's.
 unit_tests += tests/unit/test_vocabulary
@@ -309,6 +313,9 @@ check_PROGRAMS += tests/bench/observe
 dist_check_SCRIPTS += tests/e2e/homes.test
 TESTS += tests/e2e/homes.test
 check_PROGRAMS += tests/e2e/homes
+# What is told while it runs.
+dist_check_SCRIPTS += tests/e2e/live.test
+TESTS += tests/e2e/live.test
 
 # Files of the calls that a program makes.
 dist_check_SCRIPTS += tests/e2e/calls.test
@@ -318,6 +325,14 @@ check_PROGRAMS += tests/e2e/calls tests/e2e/many_calls
 # tagc-run.
 dist_check_SCRIPTS += tests/e2e/tagc_run.test tests/e2e/completion.test
 TESTS += tests/e2e/tagc_run.test tests/e2e/completion.test
+
+# Hosts that this machine plays.
+dist_check_SCRIPTS += tests/e2e/two_hosts.test
+TESTS += tests/e2e/two_hosts.test
+
+# What is said of launchers.
+dist_check_SCRIPTS += tests/e2e/launchers.test
+TESTS += tests/e2e/launchers.test
 
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
@@ -387,6 +402,12 @@ if HAVE_BLAS
 TESTS += tests/e2e/soak.test
 endif
 
+# Reports of traces.
+dist_check_SCRIPTS += tests/e2e/tagc_report.test
+if HAVE_BLAS
+TESTS += tests/e2e/tagc_report.test
+endif
+
 # The measurement of fidelity: a command of its own (./quickstart fidelity), and a short one.
 dist_check_SCRIPTS += tests/e2e/fidelity.test
 if HAVE_BLAS
@@ -417,7 +438,7 @@ tests_bench_solve_LDADD = libtagc.a -lm -lpthread
 # Traces of a long run, for tagc-report.
 check_PROGRAMS += tests/bench/traces
 tests_bench_traces_LDADD =
-EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh tests/two_hosts.sh
+EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
 # One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
@@ -442,6 +463,9 @@ fuzz_targets += tests/fuzz/options
 fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
 fuzz_targets += tests/fuzz/select
+fuzz_targets += tests/fuzz/trace
+tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/trace_report.c interpose/trace_text.c interpose/trace_json.c
+tests_fuzz_trace_LDADD = libtagc-report.a $(LDADD)
 
 EXTRA_PROGRAMS += $(fuzz_targets)
 EXTRA_DIST += tests/fuzz/input.h tests/fuzz/complaint.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
