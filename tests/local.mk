@@ -319,6 +319,12 @@ check_PROGRAMS += tests/e2e/calls tests/e2e/many_calls
 dist_check_SCRIPTS += tests/e2e/tagc_run.test tests/e2e/completion.test
 TESTS += tests/e2e/tagc_run.test tests/e2e/completion.test
 
+# Traces.
+dist_check_SCRIPTS += tests/e2e/trace.test
+TESTS += tests/e2e/trace.test
+check_PROGRAMS += tests/e2e/trace
+tests_e2e_trace_LDADD = libtagc-report.a $(LDADD)
+
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
 rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
