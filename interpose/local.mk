@@ -9,6 +9,7 @@ libtagc_a_SOURCES += \
   interpose/auto.c interpose/auto.h \
   interpose/ballot.c interpose/ballot.h \
   interpose/split.c interpose/split.h \
+  interpose/states.c interpose/states.h \
   interpose/capture.c interpose/capture.h \
   interpose/choose.c interpose/choose.h \
   interpose/comm.c interpose/comm.h interpose/comm_table.c \
@@ -47,7 +48,7 @@ libtagc_a_SOURCES += \
   interpose/trace_sent.c \
   interpose/vote.c interpose/vote.h
 
-libtagc_preload_so_SOURCES += interpose/entries.c interpose/hook.c
+libtagc_preload_so_SOURCES += interpose/entries.c interpose/entries_births.c interpose/adapter.h interpose/hook.c
 if X86_64
 libtagc_preload_so_SOURCES += interpose/hook_x86_64.S
 endif

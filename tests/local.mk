@@ -84,6 +84,10 @@ tests_unit_test_link_SOURCES = tests/unit/test_link.c tests/standin/link.c
 # Calls that fail, on the stand-in for NCCL.
 unit_tests += tests/unit/test_failed_calls
 
+# Who writes them.
+unit_tests += tests/unit/test_trace
+tests_unit_test_trace_LDADD = libtagc-report.a $(LDADD)
+tests_unit_test_trace_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=write
 # What traces are judged by.
 unit_tests += tests/unit/test_trace_sides
 tests_unit_test_trace_sides_LDADD = libtagc-report.a $(LDADD)
@@ -228,6 +232,10 @@ if HAVE_CXX
 dist_check_SCRIPTS += tests/e2e/on_device.test tests/e2e/old_driver.test
 TESTS += tests/e2e/on_device.test tests/e2e/old_driver.test
 check_PROGRAMS += tests/e2e/on_device
+dist_check_SCRIPTS += tests/e2e/trace_times.test
+TESTS += tests/e2e/trace_times.test
+check_PROGRAMS += tests/e2e/trace_times
+tests_e2e_trace_times_LDADD = libtagc-report.a
 # What programs may do there, and what goes wrong.
 device_scripts = tests/e2e/device_cases.test
 dist_check_SCRIPTS += $(device_scripts)
@@ -333,6 +341,12 @@ TESTS += tests/e2e/two_hosts.test
 # What is said of launchers.
 dist_check_SCRIPTS += tests/e2e/launchers.test
 TESTS += tests/e2e/launchers.test
+
+# Traces.
+dist_check_SCRIPTS += tests/e2e/trace.test
+TESTS += tests/e2e/trace.test
+check_PROGRAMS += tests/e2e/trace
+tests_e2e_trace_LDADD = libtagc-report.a $(LDADD)
 
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
@@ -532,6 +546,7 @@ tests_tsan = \
   tests/unit/test_failed_calls \
   tests/unit/test_options \
   tests/unit/test_ranges \
+  tests/unit/test_trace \
   tests/unit/test_vote \
   tests/unit/test_vote_hosts
 # They compare times that they measure, or choose by them: nothing runs beside them. (nonblocking.test: under load the thread
