@@ -22,7 +22,7 @@
 #include "interpose/thread.h"
 
 enum { ROOM_LEAST = 64 << 10, CHUNK = 64 << 10 };   /* a chunk that a full disk cuts is lost: small ones */
-_Static_assert(CHUNK <= TAGC_TRACE_CHUNK_MOST && CHUNK >= TAGC_TRACE_RECORD_MOST, "what readers expect");
+_Static_assert(CHUNK <= (int)TAGC_TRACE_CHUNK_MOST && CHUNK >= (int)TAGC_TRACE_RECORD_MOST, "what readers expect");
 #define PERIOD_NS UINT64_C(200000000)
 #define PATIENCE_NS UINT64_C(2000000000)    /* at exit, for the thread that is at a slow disk */
 
@@ -278,9 +278,11 @@ void tagc_trace_add(const struct tagc_trace_record *record)
 {
   if (!tagc_trace_on())
     return;
+  /* Without a communicator's record its calls tell little, and of these there are many. */
+  const bool one_of_many = record->kind == TAGC_TRACE_CALL || record->kind == TAGC_TRACE_TIMES;
   pthread_mutex_lock(&lock);
   const size_t before = trace.used;
-  if (before + record->bytes > trace.room) {
+  if (before + record->bytes > (one_of_many ? trace.room - trace.room / 4 : trace.room)) {
     trace.dropped++;
   } else {
     memcpy(trace.rooms[trace.filling] + before, record, record->bytes);

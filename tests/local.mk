@@ -344,6 +344,12 @@ TESTS += tests/e2e/two_hosts.test
 dist_check_SCRIPTS += tests/e2e/launchers.test
 TESTS += tests/e2e/launchers.test
 
+# Traces.
+dist_check_SCRIPTS += tests/e2e/trace.test
+TESTS += tests/e2e/trace.test
+check_PROGRAMS += tests/e2e/trace
+tests_e2e_trace_LDADD = libtagc-report.a $(LDADD)
+
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
 rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
@@ -412,6 +418,12 @@ if HAVE_BLAS
 TESTS += tests/e2e/soak.test
 endif
 
+# Reports of traces.
+dist_check_SCRIPTS += tests/e2e/tagc_report.test
+if HAVE_BLAS
+TESTS += tests/e2e/tagc_report.test
+endif
+
 # The measurement of fidelity: a command of its own (./quickstart fidelity), and a short one.
 dist_check_SCRIPTS += tests/e2e/fidelity.test
 if HAVE_BLAS
@@ -419,6 +431,14 @@ TESTS += tests/e2e/fidelity.test
 endif
 dist_check_SCRIPTS += tests/e2e/demo.test
 TESTS += tests/e2e/demo.test
+
+# What traces of the trainer are judged to be.
+dist_check_SCRIPTS += tests/e2e/trace_volumes.test
+check_PROGRAMS += tests/e2e/trace_judge
+tests_e2e_trace_judge_LDADD = libtagc-report.a $(LDADD)
+if HAVE_BLAS
+TESTS += tests/e2e/trace_volumes.test
+endif
 
 # The example in PyTorch, which tests/gpu/run trains.
 dist_check_SCRIPTS += tests/e2e/train_fsdp.test
@@ -460,7 +480,7 @@ fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
 fuzz_targets += tests/fuzz/select
 fuzz_targets += tests/fuzz/trace
-tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/trace_report.c interpose/trace_text.c interpose/trace_json.c layermap/drawing.c
+tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/trace_report.c interpose/trace_text.c interpose/trace_json.c
 tests_fuzz_trace_LDADD = libtagc-report.a $(LDADD)
 
 EXTRA_PROGRAMS += $(fuzz_targets)
