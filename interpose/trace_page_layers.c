@@ -22,9 +22,13 @@ struct row {
   double plain, sent, packed;       /* bytes that a rank sends a call: had it been plain, as it was, and as it is compressed */
 };
 
+/* The last one that is known. */
 static double last_error(const struct tagc_sum_slot *slot)
 {
-  return slot->point_count ? slot->points[slot->point_count - 1].error : NAN;
+  size_t i = slot->point_count;
+  while (i && !isfinite(slot->points[i - 1].error))
+    i--;
+  return i ? slot->points[i - 1].error : NAN;
 }
 
 /* Bytes of a call: in runs with both sides plain calls are among them, and what is left is the compressed ones'. */
@@ -261,7 +265,6 @@ static void draw_panel(struct tagc_page *page, const struct row *row, size_t ind
 {
   double first, last, most = range_of(row, &first, &last);
   char id[32], name[64], title[160], description[400];
-  const struct tagc_sum_point *end = &row->worst->points[row->worst->point_count - 1];
   struct tagc_axis y = tagc_axis_make(0, most > 0 ? 100 * most : 1, PANEL_HEIGHT - 26, 14, 4);
   struct tagc_axis x = {first, last > first ? last : first + 1, 44, PANEL_WIDTH - 10, 1};
   struct tagc_axis values = {y.low / 100, y.high / 100, y.from, y.to, y.step / 100};
@@ -269,7 +272,7 @@ static void draw_panel(struct tagc_page *page, const struct row *row, size_t ind
   short_name(row, name);
   snprintf(title, sizeof title, "%s: %s", name, row->first->codec);
   snprintf(description, sizeof description, "From cycle %.0f to %.0f. In the last sample the error of %s is %.3g%%%s", first, last, row->worst->name,
-           100 * end->error, row->times > 1 ? ", the largest of the group." : ".");
+           100 * last_error(row->worst), row->times > 1 ? ", the largest of the group." : ".");
   tagc_figure_begin(page, id, title, description, PANEL_WIDTH, PANEL_HEIGHT);
   tagc_axis_draw_left(page->file, &y, 44, PANEL_WIDTH - 54, "%");
   for (const struct tagc_sum_slot *slot = row->first; slot <= row->last; slot++)
@@ -307,8 +310,8 @@ static void put_losses(struct tagc_page *page, const struct row *rows, size_t co
       tagc_cell_number(page, slot->point_count);
       tagc_cell_real(page, 100 * first->error, 3);
       tagc_cell_real(page, 100 * last->error, 3);
-      isnan(last->residual) ? tagc_cell_real(page, NAN, 0) : tagc_cell(page, "%.4g", last->residual);
-      isnan(last->gradient) ? tagc_cell_real(page, NAN, 0) : tagc_cell(page, "%.4g", last->gradient);
+      isfinite(last->residual) ? tagc_cell(page, "%.4g", last->residual) : tagc_cell_real(page, NAN, 0);
+      isfinite(last->gradient) ? tagc_cell(page, "%.4g", last->gradient) : tagc_cell_real(page, NAN, 0);
       tagc_cell_real(page, 100 * residual_of(last), 1);
       tagc_row_end(page);
     }
@@ -322,7 +325,7 @@ bool tagc_page_losses(struct tagc_page *page)
   if (!rows)
     return false;
   for (size_t i = 0; i < count; i++)
-    if (rows[i].worst->point_count)
+    if (!isnan(last_error(rows[i].worst)))
       rows[sampled++] = rows[i];
   qsort(rows, sampled, sizeof *rows, by_error);
   tagc_page_section(page, "losses", "What compression loses", "");

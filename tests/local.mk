@@ -420,8 +420,10 @@ endif
 
 # Reports of traces.
 dist_check_SCRIPTS += tests/e2e/tagc_report.test
+dist_check_SCRIPTS += tests/e2e/tagc_report_page.test
 if HAVE_BLAS
 TESTS += tests/e2e/tagc_report.test
+TESTS += tests/e2e/tagc_report_page.test
 endif
 
 # The measurement of fidelity: a command of its own (./quickstart fidelity), and a short one.

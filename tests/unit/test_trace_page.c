@@ -328,7 +328,7 @@ static void test_hostile(void)
   ok(count_of(page.bytes, "&lt;script&gt;alert(1)&lt;/script&gt;&quot;'&amp;??") >= 6 && !strchr(page.bytes, '\001'), "names are escaped: %zu times",
      count_of(page.bytes, "&lt;script&gt;"));
   ok(is_json(timeline.bytes), "the timeline is JSON");
-  ok(strstr(timeline.bytes, "\\u0001\\ufffd") != NULL, "and names are escaped there, too");
+  ok(strstr(timeline.bytes, "alert(1)</script>\\\"'&") != NULL, "and names are escaped there, too");
   free(page.bytes);
   free(timeline.bytes);
   tagc_sum_free(summary);
