@@ -47,6 +47,8 @@ struct reader {
   struct tagc_trace_call *late;     /* calls whose times may come, by number; and times whose calls may come */
   struct tagc_trace_times *early;
   bool named[LANES];
+  bool collective[256];             /* by function */
+  size_t behind;                    /* calls behind the range so far */
   uint64_t stream[STREAMS], busy[STREAMS];
   size_t streams;
   uint64_t state_cycle;             /* what is collected of a cycle's losses */
@@ -205,8 +207,9 @@ static void take_call(struct reader *r, const struct tagc_trace_call *call)
 {
   char name[256];
   size_t comm = comm_of(r, call->record.comm);
-  bool counted = r->w->linked && comm != SIZE_MAX && is_collective(function_of(r, call->function));
+  bool counted = r->w->linked && comm != SIZE_MAX && call->function < 256 && r->collective[call->function];
   uint64_t k = counted ? ++r->k[comm] : 0;
+  r->behind += call->began_ns >= r->to_ns;
   if (call->began_ns < r->from_ns || call->began_ns >= r->to_ns)
     return;
   snprintf(name, sizeof name, "calls of thread %" PRIu32, call->thread);
@@ -394,13 +397,13 @@ static void put_comms(struct reader *r)
 
 /* -- a rank ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Reads the trace of a rank whose file can still be read. */
+/* Reads the trace of a rank, if it can still be read, until nothing is expected any more. */
 static void write_calls(struct reader *r)
 {
   char why[TAGC_TRACE_WHY];
   const struct tagc_trace_record *record;
   struct tagc_trace_file *file = tagc_trace_open(r->rank->path, why);
-  while (file && (record = tagc_trace_next(file)))
+  while (file && r->behind < LATE && (record = tagc_trace_next(file)))
     switch (record->kind) {
     case TAGC_TRACE_CALL: take_call(r, (const struct tagc_trace_call *)record); break;
     case TAGC_TRACE_TIMES: take_times(r, (const struct tagc_trace_times *)record); break;
@@ -423,6 +426,8 @@ static bool write_rank(struct writer *w, size_t at, uint64_t from_ns, uint64_t t
   r->k = calloc(w->summary->comm_count + 1, sizeof *r->k);
   r->late = calloc(LATE, sizeof *r->late);
   r->early = calloc(LATE, sizeof *r->early);
+  for (uint16_t function = 0; function < 256; function++)
+    r->collective[function] = is_collective(function_of(r, function));
   bool fits = r->comms && r->k && r->late && r->early;
   if (fits) {
     name_process(r);
