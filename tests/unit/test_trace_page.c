@@ -418,6 +418,32 @@ static void test_timeline(bool on_gpu)
   tagc_sum_free(summary);
 }
 
+/* What a stream is busy with does not overlap, though the calls were made at once; times are exact. */
+static void test_stream(void)
+{
+  struct trace t = {0};
+  struct tagc_trace_process process = {.pid = 7, .realtime_ns = 1700000000000000123, .monotonic_ns = 1000000};
+  char path[64], *list[] = {path};
+  snprintf(path, sizeof path, "%s/0.trace", folder);
+  trace_process(&t, &process, "host", "train", "0.1");
+  trace_names(&t);
+  trace_put(&t, COMM, 1, .identity = 5, .born_ns = 1000000, .rank = 0, .nranks = 2, .function = MADE_INIT);
+  for (uint64_t i = 0; i < 2; i++) {
+    trace_put(&t, CALL, 1, .number = i + 1, .began_ns = 1000001 + 501 * i, .host_ns = 100, .count = 4, .raw_bytes = 16, .slot = -1, .peer = -1,
+              .thread = 1, .stream = 9, .function = MADE_ALL_GATHER);
+    trace_put(&t, TIMES, 1, .call = i + 1, .exchange_ns = 2003, .by_device = 1);
+  }
+  trace_write(&t, path);
+  trace_free(&t);
+  struct tagc_summary *summary = tagc_sum_read(list, 1);
+  struct text timeline = timeline_of(summary, (struct tagc_step_range){0});
+  ok(count_of(timeline.bytes, "\"cat\":\"call\",\"ts\":0.501,\"dur\":0.100") == 1, "the second call begins 501 ns after the first one");
+  ok(count_of(timeline.bytes, "\"cat\":\"wire\",\"ts\":0.000,\"dur\":2.003") == 1 &&
+     count_of(timeline.bytes, "\"cat\":\"wire\",\"ts\":2.003,\"dur\":2.003") == 1, "and goes on the wire when that has left it");
+  free(timeline.bytes);
+  tagc_sum_free(summary);
+}
+
 int main(void)
 {
   if (!mkdtemp(folder))
@@ -428,6 +454,7 @@ int main(void)
   test_many();
   test_timeline(false);
   test_timeline(true);
+  test_stream();
   char path[64];
   for (int i = 0; i < RANKS; i++) {
     snprintf(path, sizeof path, "%s/%d.trace", folder, i);
