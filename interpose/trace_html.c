@@ -30,7 +30,8 @@ static bool make_steps(struct tagc_page *page)
   for (size_t i = 0; page->steps && i < count; i += same) {
     same = tagc_steps_same(&all[i], count - i);
     struct tagc_page_step *step = &page->steps[page->step_count++];
-    *step = (struct tagc_page_step){.lock = all[i].step->lock, .cycle = all[i].step->cycle, .side = all[i].step->side, .whole = true};
+    *step = (struct tagc_page_step){
+      .lock = all[i].step->lock, .cycle = all[i].step->cycle, .side = all[i].step->side, .whole = true};
     for (size_t j = i; j < i + same; j++)
       add_step(step, all[j].step);
     step->ms /= (double)same;
@@ -46,10 +47,12 @@ static bool make_steps(struct tagc_page *page)
 
 static void begin_page(struct tagc_page *page)
 {
-  fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-        "<meta name=\"color-scheme\" content=\"light dark\">\n"
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n<title>", page->file);
+  fputs(
+    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+    "<meta name=\"color-scheme\" content=\"light dark\">\n"
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n<title>",
+    page->file);
   const struct tagc_summary *summary = page->summary;
   if (summary->rank_count && *summary->ranks[0].program) {
     const char *slash = strrchr(summary->ranks[0].program, '/');
@@ -63,12 +66,17 @@ static void begin_page(struct tagc_page *page)
 
 static void end_page(struct tagc_page *page)
 {
-  fputs("</main>\n<footer>\n<h2>Words</h2>\n<dl>\n"
-        "<dt>Step</dt><dd>A cycle of the calls of the main communicator; whole, if it went undisturbed and all of its calls are in the trace. "
-        "Only whole steps are measured.</dd>\n"
-        "<dt>Sent</dt><dd>What a rank sends by the algorithms that NCCL uses; a plain call is one that travels as the program made it.</dd>\n"
-        "<dt>Error</dt><dd>|what arrives \342\210\222 what was to be sent| / |what was to be sent|, of one encoding.</dd>\n"
-        "<dt>Residual</dt><dd>What a rank has not sent yet, and sends with later calls.</dd>\n</dl>\n<p>Written by tagc-report", page->file);
+  fputs(
+    "</main>\n<footer>\n<h2>Words</h2>\n<dl>\n"
+    "<dt>Step</dt><dd>A cycle of the calls of the main communicator; whole, if it went undisturbed and all of its "
+    "calls are in the trace. "
+    "Only whole steps are measured.</dd>\n"
+    "<dt>Sent</dt><dd>What a rank sends by the algorithms that NCCL uses; a plain call is one that travels as the "
+    "program made it.</dd>\n"
+    "<dt>Error</dt><dd>|what arrives \342\210\222 what was to be sent| / |what was to be sent|, of one encoding.</dd>\n"
+    "<dt>Residual</dt><dd>What a rank has not sent yet, and sends with later calls.</dd>\n</dl>\n<p>Written by "
+    "tagc-report",
+    page->file);
   if (page->summary->rank_count && *page->summary->ranks[0].version) {
     fputs(" from traces of tagc ", page->file);
     tagc_put_markup(page->file, page->summary->ranks[0].version);

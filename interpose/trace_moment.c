@@ -138,7 +138,8 @@ size_t *tagc_rank_comms(const struct tagc_summary *summary, size_t rank, uint32_
   return comms;
 }
 
-const struct tagc_sum_slot *tagc_call_slot(const struct tagc_summary *summary, size_t comm, const struct tagc_trace_call *call)
+const struct tagc_sum_slot *tagc_call_slot(const struct tagc_summary *summary, size_t comm,
+                                           const struct tagc_trace_call *call)
 {
   if (comm == SIZE_MAX || call->slot < 0)
     return NULL;

@@ -31,7 +31,8 @@ static void put_unjudged(struct tagc_page *page)
   if (!summary->rank_count)
     fputs("No trace could be read", page->file);
   else if (sent < 0.999 * plain)
-    fprintf(page->file, "Compression saves %.1f%% of what %s", 100 * (1 - sent / plain), summary->rank_count == 1 ? "1 rank sends" : "");
+    fprintf(page->file, "Compression saves %.1f%% of what %s", 100 * (1 - sent / plain),
+            summary->rank_count == 1 ? "1 rank sends" : "");
   else
     fprintf(page->file, "%s sent %s", ranks, tagc_words_bytes(sent, bytes));
   if (summary->rank_count > 1 && sent < 0.999 * plain)
@@ -45,7 +46,9 @@ static void put_headline(struct tagc_page *page)
   switch (sides->verdict) {
   case TAGC_VERDICT_FASTER: fprintf(page->file, "Compression helps: %.2f times as fast", sides->speed); break;
   case TAGC_VERDICT_SLOWER: fprintf(page->file, "Compression does not help: %.2f times as fast", sides->speed); break;
-  case TAGC_VERDICT_EQUAL: fputs("Compression changes the speed by nothing that can be told from noise", page->file); break;
+  case TAGC_VERDICT_EQUAL:
+    fputs("Compression changes the speed by nothing that can be told from noise", page->file);
+    break;
   case TAGC_VERDICT_TOO_FEW: fputs("Too few windows for a verdict", page->file); break;
   default: put_unjudged(page);
   }
@@ -63,14 +66,16 @@ static void put_job(struct tagc_page *page)
       ;
     host_count += j == i;
   }
-  for (size_t i = 0; i < summary->comm_count; i++)   /* NCCL may be told of hosts that the system's names do not tell apart */
+  for (size_t i = 0; i < summary->comm_count;
+       i++) /* NCCL may be told of hosts that the system's names do not tell apart */
     host_count = summary->comms[i].hosts > host_count ? summary->comms[i].hosts : host_count;
   fputs("<p class=\"over\">", page->file);
   if (summary->rank_count && *summary->ranks[0].program) {
     tagc_put_markup(page->file, summary->ranks[0].program);
     fputs(", ", page->file);
   }
-  fprintf(page->file, "%s on %s</p>\n", tagc_page_count(summary->rank_count, "rank", ranks), tagc_page_count(host_count, "host", hosts));
+  fprintf(page->file, "%s on %s</p>\n", tagc_page_count(summary->rank_count, "rank", ranks),
+          tagc_page_count(host_count, "host", hosts));
 }
 
 static void put_lead(struct tagc_page *page)
@@ -79,7 +84,9 @@ static void put_lead(struct tagc_page *page)
   if (*page->sides.words)
     tagc_put_markup(page->file, page->sides.words);
   if (page->sides.verdict == TAGC_VERDICT_NONE)
-    fputs(" Whether it helps is told by a run with <code>TAGC_MODE=ab</code>, which alternates plain and compressed steps.", page->file);
+    fputs(
+      " Whether it helps is told by a run with <code>TAGC_MODE=ab</code>, which alternates plain and compressed steps.",
+      page->file);
   fputs("</p>\n", page->file);
 }
 
@@ -105,8 +112,8 @@ static void put_step_keys(struct tagc_page *page)
   if (sides->verdict != TAGC_VERDICT_NONE) {
     snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_page_ms(sides->mean_ms[TAGC_SUM_PLAIN], a),
              tagc_page_ms(sides->mean_ms[TAGC_SUM_COMPRESSED], b));
-    snprintf(note, sizeof note, "plain \342\206\222 compressed, means of %zu and %zu steps", sides->steps[TAGC_SUM_PLAIN],
-             sides->steps[TAGC_SUM_COMPRESSED]);
+    snprintf(note, sizeof note, "plain \342\206\222 compressed, means of %zu and %zu steps",
+             sides->steps[TAGC_SUM_PLAIN], sides->steps[TAGC_SUM_COMPRESSED]);
     put_key(page, "A step", value, note);
     if (sides->pairs > 1 && isfinite(sides->low_ms)) {
       snprintf(value, sizeof value, "%s%s", sides->difference_ms > 0 ? "+" : "", tagc_page_ms(sides->difference_ms, a));
@@ -141,9 +148,11 @@ static void put_sent_keys(struct tagc_page *page)
   double plain, sent;
   uint64_t calls;
   sent = all_sent(page->summary, &plain, &calls);
-  snprintf(note, sizeof note, "in %s by all ranks%s", tagc_page_count(calls, "call", c), sent < plain ? "" : ", all of it plain");
+  snprintf(note, sizeof note, "in %s by all ranks%s", tagc_page_count(calls, "call", c),
+           sent < plain ? "" : ", all of it plain");
   if (sent < plain)
-    snprintf(note, sizeof note, "in %s; %s, had all been plain", tagc_page_count(calls, "call", c), tagc_words_bytes(plain, b));
+    snprintf(note, sizeof note, "in %s; %s, had all been plain", tagc_page_count(calls, "call", c),
+             tagc_words_bytes(plain, b));
   put_key(page, "Sent in the whole run", tagc_words_bytes(sent, a), note);
 }
 
@@ -154,7 +163,9 @@ static void put_wait_key(struct tagc_page *page)
   size_t ranks = 0;
   for (size_t i = 0; i < page->summary->rank_count; i++) {
     const struct tagc_pace_rank *rank = &page->pace.ranks[i];
-    double waits = page->pace.exposed_known ? rank->exposed_ms : rank->wire_ms < rank->step_ms ? rank->wire_ms : rank->step_ms;
+    double waits = page->pace.exposed_known        ? rank->exposed_ms
+                   : rank->wire_ms < rank->step_ms ? rank->wire_ms
+                                                   : rank->step_ms;
     if (!(rank->step_ms > 0) || isnan(rank->wire_ms) || isnan(waits))
       continue;
     step += rank->step_ms;
@@ -210,8 +221,9 @@ static void put_problems(struct tagc_page *page)
 void tagc_page_head(struct tagc_page *page)
 {
   static const char *const sections[][2] = {
-    {"timeline", "One step"}, {"steps", "Step times"}, {"layers", "Layers"}, {"losses", "Losses"}, {"sizes", "Sizes of calls"},
-    {"volume", "Volume"}, {"comms", "Communicators"}, {"ranks", "Ranks"}, {"files", "Files"},
+    {"timeline", "One step"},   {"steps", "Step times"},     {"layers", "Layers"},
+    {"losses", "Losses"},       {"sizes", "Sizes of calls"}, {"volume", "Volume"},
+    {"comms", "Communicators"}, {"ranks", "Ranks"},          {"files", "Files"},
   };
   fputs("<header>\n", page->file);
   put_job(page);

@@ -19,7 +19,8 @@ struct row {
   size_t times;
   char name[160];
   double calls, packed_calls, raw;  /* of one slot; raw: of a call */
-  double plain, sent, packed;       /* bytes that a rank sends a call: had it been plain, as it was, and as it is compressed */
+  double plain, sent,
+    packed; /* bytes that a rank sends a call: had it been plain, as it was, and as it is compressed */
 };
 
 /* The last one that is known. */
@@ -40,7 +41,8 @@ static void weigh(struct row *row)
   row->packed_calls = packed;
   if (!(all > 0))
     return;
-  double sent = (double)calls->sent.inside + (double)calls->sent.between, plain = (double)calls->plain.inside + (double)calls->plain.between;
+  double sent = (double)calls->sent.inside + (double)calls->sent.between,
+         plain = (double)calls->plain.inside + (double)calls->plain.between;
   row->raw = (double)calls->raw_bytes / all;
   row->plain = plain / all;
   row->sent = sent / all;
@@ -65,9 +67,9 @@ static bool alike_names(const char *a, const char *b)
 static bool joins(const struct row *row, const struct tagc_sum_comm *comm, const struct tagc_sum_slot *slot)
 {
   const struct tagc_sum_slot *first = row->first;
-  return row->comm == comm && first->lock == slot->lock && strcmp(first->codec, slot->codec) == 0 && first->count == slot->count &&
-         first->type == slot->type && first->reason == slot->reason && strcmp(first->name, slot->name) != 0 &&
-         alike_names(first->name, slot->name);
+  return row->comm == comm && first->lock == slot->lock && strcmp(first->codec, slot->codec) == 0 &&
+         first->count == slot->count && first->type == slot->type && first->reason == slot->reason &&
+         strcmp(first->name, slot->name) != 0 && alike_names(first->name, slot->name);
 }
 
 static void name_row(struct row *row)
@@ -135,9 +137,10 @@ static void draw_bar(struct tagc_page *page, const struct row *row, double y, do
   tagc_svg_text(file, "label end", LEFT - 8, y + 14, name);
   fprintf(file, "<g><title>");
   tagc_put_markup(file, row->name);
-  fprintf(file, ": %s</title><rect class=\"outline\" x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"18\"/>", label, LEFT, y, fmax(1, row->plain * scale));
-  fprintf(file, "<rect class=\"%s\" x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"18\"/></g>\n", row->packed_calls > 0 ? "packed" : "plain", LEFT, y,
-          fmax(1, row->packed * scale));
+  fprintf(file, ": %s</title><rect class=\"outline\" x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"18\"/>", label, LEFT,
+          y, fmax(1, row->plain * scale));
+  fprintf(file, "<rect class=\"%s\" x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"18\"/></g>\n",
+          row->packed_calls > 0 ? "packed" : "plain", LEFT, y, fmax(1, row->packed * scale));
   tagc_svg_text(file, "label", LEFT + row->plain * scale + 8, y + 14, label);
 }
 
@@ -148,9 +151,11 @@ static void draw_bytes(struct tagc_page *page, const struct row *rows, size_t co
   for (size_t i = 0; i < shown; i++)
     most = fmax(most, fmax(rows[i].plain, rows[i].packed));
   char description[160];
-  snprintf(description, sizeof description, "For %zu layers or groups of alike ones: bytes that a rank sends a call, plain and as it was compressed.", count);
-  tagc_figure_begin(page, "fig-layers", "Bytes that a rank sends in a call: outlined plain, filled as compressed", description, TAGC_PAGE_WIDTH,
-                    (double)(shown + 1) * ROW + 16);
+  snprintf(description, sizeof description,
+           "For %zu layers or groups of alike ones: bytes that a rank sends a call, plain and as it was compressed.",
+           count);
+  tagc_figure_begin(page, "fig-layers", "Bytes that a rank sends in a call: outlined plain, filled as compressed",
+                    description, TAGC_PAGE_WIDTH, (double)(shown + 1) * ROW + 16);
   double x = tagc_svg_key(page->file, "outline", LEFT, 18, "plain call");
   x = tagc_svg_key(page->file, "packed", x, 18, "compressed");
   tagc_svg_key(page->file, "plain", x, 18, "travels plain");
@@ -164,7 +169,9 @@ static void draw_bytes(struct tagc_page *page, const struct row *rows, size_t co
 static void put_bytes(struct tagc_page *page, const struct row *rows, size_t count)
 {
   tagc_table_begin(page, "Layers, in the order of their calls; bytes are of a rank and a call",
-                   "Layer|Codec|>Calls|>Compressed|>Send buffer, bytes|>Sent if plain, bytes|>Sent if compressed, bytes|>Times less|Decision of the vote", true);
+                   "Layer|Codec|>Calls|>Compressed|>Send buffer, bytes|>Sent if plain, bytes|>Sent if compressed, "
+                   "bytes|>Times less|Decision of the vote",
+                   true);
   for (size_t i = 0; i < count; i++) {
     const struct row *row = &rows[i];
     bool packed = row->packed_calls > 0;
@@ -179,7 +186,8 @@ static void put_bytes(struct tagc_page *page, const struct row *rows, size_t cou
     else
       tagc_cell_real(page, NAN, 0);
     tagc_cell_real(page, packed && row->packed > 0 ? row->plain / row->packed : NAN, 2);
-    tagc_cell_text(page, row->first->voted ? tagc_sum_name(page->summary, TAGC_TRACE_REASONS, row->first->reason) : "no vote yet");
+    tagc_cell_text(page, row->first->voted ? tagc_sum_name(page->summary, TAGC_TRACE_REASONS, row->first->reason)
+                                           : "no vote yet");
     tagc_row_end(page);
   }
   tagc_table_end(page);
@@ -194,8 +202,10 @@ bool tagc_page_layers(struct tagc_page *page)
   const struct tagc_sum_comm *comm = count ? rows[0].comm : NULL;
   tagc_page_section(page, "layers", "Layers", "");
   if (!count)
-    tagc_page_nothing(page, "No reduce-scatter has a place in a repeating cycle here, so there are no layers to tell apart.",
-                      "They are found in programs that shard gradients (FSDP, DeepSpeed ZeRO, Megatron's distributed optimizer) and repeat their steps.");
+    tagc_page_nothing(page,
+                      "No reduce-scatter has a place in a repeating cycle here, so there are no layers to tell apart.",
+                      "They are found in programs that shard gradients (FSDP, DeepSpeed ZeRO, Megatron's distributed "
+                      "optimizer) and repeat their steps.");
   else {
     fputs("<p class=\"faint\">", page->file);
     if (comm->layers && *comm->layers) {
@@ -203,7 +213,8 @@ bool tagc_page_layers(struct tagc_page *page)
       tagc_put_markup(page->file, comm->layers);
       fprintf(page->file, "; %u%% sure. ", comm->confidence);
     } else
-      fputs("Which layers these are is not known; a map (<code>TAGC_LAYERMAP</code>, made by tagc-map) tells. ", page->file);
+      fputs("Which layers these are is not known; a map (<code>TAGC_LAYERMAP</code>, made by tagc-map) tells. ",
+            page->file);
     fputs("A layer here is a reduce-scatter at its place in the step.</p>\n", page->file);
     draw_bytes(page, rows, count);
     put_bytes(page, rows, count);
@@ -220,8 +231,9 @@ static double share(double part, double whole) { return whole > 0 ? part / whole
 static double residual_of(const struct tagc_sum_point *point) { return share(point->residual, point->gradient); }
 static double error_of(const struct tagc_sum_point *point) { return point->error; }
 
-static void draw_line(FILE *file, const char *class, const struct tagc_sum_slot *slot, double (*value)(const struct tagc_sum_point *),
-                      const struct tagc_axis *x, const struct tagc_axis *y)
+static void draw_line(FILE *file, const char *class, const struct tagc_sum_slot *slot,
+                      double (*value)(const struct tagc_sum_point *), const struct tagc_axis *x,
+                      const struct tagc_axis *y)
 {
   bool going = false, any = false;
   for (size_t i = 0; i < slot->point_count; i++) {
@@ -271,8 +283,9 @@ static void draw_panel(struct tagc_page *page, const struct row *row, size_t ind
   snprintf(id, sizeof id, "fig-loss-%zu", index);
   short_name(row, name);
   snprintf(title, sizeof title, "%s: %s", name, row->first->codec);
-  snprintf(description, sizeof description, "From cycle %.0f to %.0f. In the last sample the error of %s is %.3g%%%s", first, last, row->worst->name,
-           100 * last_error(row->worst), row->times > 1 ? ", the largest of the group." : ".");
+  snprintf(description, sizeof description, "From cycle %.0f to %.0f. In the last sample the error of %s is %.3g%%%s",
+           first, last, row->worst->name, 100 * last_error(row->worst),
+           row->times > 1 ? ", the largest of the group." : ".");
   tagc_figure_begin(page, id, title, description, PANEL_WIDTH, PANEL_HEIGHT);
   tagc_axis_draw_left(page->file, &y, 44, PANEL_WIDTH - 54, "%");
   for (const struct tagc_sum_slot *slot = row->first; slot <= row->last; slot++)
@@ -298,8 +311,9 @@ static int by_error(const void *a, const void *b)
 
 static void put_losses(struct tagc_page *page, const struct row *rows, size_t count)
 {
-  tagc_table_begin(page, "What codecs lose: the first and the last sample of each layer",
-                   "Layer|Codec|>Samples|>First error, %|>Last error, %|>Last residual|>Last gradient|>Residual of gradient, %", true);
+  tagc_table_begin(
+    page, "What codecs lose: the first and the last sample of each layer",
+    "Layer|Codec|>Samples|>First error, %|>Last error, %|>Last residual|>Last gradient|>Residual of gradient, %", true);
   for (size_t i = 0; i < count; i++)
     for (const struct tagc_sum_slot *slot = rows[i].first; slot <= rows[i].last; slot++) {
       if (!slot->point_count)
@@ -331,10 +345,13 @@ bool tagc_page_losses(struct tagc_page *page)
   tagc_page_section(page, "losses", "What compression loses", "");
   if (!sampled)
     tagc_page_nothing(page, "No error was sampled.",
-                      "Samples are taken now and then of what is compressed (<code>TAGC_MODE=compress</code> or <code>ab</code>); a longer run has some.");
+                      "Samples are taken now and then of what is compressed (<code>TAGC_MODE=compress</code> or "
+                      "<code>ab</code>); a longer run has some.");
   else {
-    fputs("<p class=\"faint\">Solid: relative error of one encoding. Dashed: residual, in per cent of the gradient, where the codec keeps one; it is "
-          "sent later. Thin lines: other layers of the group.</p>\n<div class=\"many\">\n", page->file);
+    fputs("<p class=\"faint\">Solid: relative error of one encoding. Dashed: residual, in per cent of the gradient, "
+          "where the codec keeps one; it is "
+          "sent later. Thin lines: other layers of the group.</p>\n<div class=\"many\">\n",
+          page->file);
     for (size_t i = 0; i < sampled && i < PANELS; i++)
       draw_panel(page, &rows[i], i);
     fputs("</div>\n", page->file);

@@ -96,7 +96,9 @@ static uint64_t value_of(const struct panel *panel, size_t i, size_t class)
 /* The scale of a panel, in units that leave small numbers at its ticks. */
 static double scale_of(const struct panel *panel, struct tagc_axis *y, const char **unit)
 {
-  static const char *const bytes[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}, *const calls[] = {"", "thousands", "millions", "thousands of millions"};
+  static const char *const bytes[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}, *const calls[] = {
+                                                                                 "", "thousands", "millions",
+                                                                                 "thousands of millions"};
   double most = 1, by = 1;
   size_t at = 0;
   for (size_t class = panel->first; class <= panel->last; class++) {
@@ -116,7 +118,9 @@ static void draw_panel(struct tagc_page *page, const struct panel *panel)
 {
   struct tagc_axis y;
   const char *unit;
-  double by = scale_of(panel, &y, &unit), pitch = (TAGC_PAGE_WIDTH - LEFT - RIGHT) / (double)(panel->last - panel->first + 1), width = fmin(pitch - 6, 64);
+  double by = scale_of(panel, &y, &unit),
+         pitch = (TAGC_PAGE_WIDTH - LEFT - RIGHT) / (double)(panel->last - panel->first + 1),
+         width = fmin(pitch - 6, 64);
   char title[64];
   snprintf(title, sizeof title, "%s%s%s", panel->bytes ? "Bytes of send buffers" : "Calls", *unit ? ", in " : "", unit);
   tagc_svg_text(page->file, "strong", LEFT, panel->top - 14, title);
@@ -129,11 +133,13 @@ static void draw_panel(struct tagc_page *page, const struct panel *panel)
       if (!value)
         continue;
       double bottom = tagc_axis_at(&y, sum / by), top = tagc_axis_at(&y, (sum + (double)value) / by);
-      fprintf(page->file, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>", tagc_page_class(panel->stacks[i].name), x,
-              top, width, fmax(bottom - top - (bottom - top > 3 ? 1 : 0), 1));
+      fprintf(page->file, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>",
+              tagc_page_class(panel->stacks[i].name), x, top, width,
+              fmax(bottom - top - (bottom - top > 3 ? 1 : 0), 1));
       tagc_put_markup(page->file, panel->stacks[i].name);
       panel->bytes ? tagc_words_bytes((double)value, text) : tagc_words_count((double)value, text);
-      fprintf(page->file, " from %s on: %s%s</title></rect>\n", class_name(class, name), text, panel->bytes ? "" : " calls");
+      fprintf(page->file, " from %s on: %s%s</title></rect>\n", class_name(class, name), text,
+              panel->bytes ? "" : " calls");
       sum += (double)value;
     }
     if (pitch >= 44 || (class - panel->first) % 2 == 0)
@@ -146,9 +152,11 @@ static void draw_sizes(struct tagc_page *page, const struct stack *stacks, size_
   struct panel panel = {.stacks = stacks, .count = count, .bytes = true, .top = TOP + 34};
   find_classes(stacks, count, &panel.first, &panel.last);
   char description[300], low[16], high[16];
-  snprintf(description, sizeof description, "Calls of %zu functions between %s and twice %s, stacked by function; the most bytes by %s.", count,
+  snprintf(description, sizeof description,
+           "Calls of %zu functions between %s and twice %s, stacked by function; the most bytes by %s.", count,
            class_name(panel.first, low), class_name(panel.last, high), stacks[0].name);
-  tagc_figure_begin(page, "fig-sizes", "Sizes of send buffers, each class up to twice its least", description, TAGC_PAGE_WIDTH, 2 * PANEL + TOP + 34 + GAP + 30);
+  tagc_figure_begin(page, "fig-sizes", "Sizes of send buffers, each class up to twice its least", description,
+                    TAGC_PAGE_WIDTH, 2 * PANEL + TOP + 34 + GAP + 30);
   double x = LEFT;
   for (size_t i = 0; i < count && x < TAGC_PAGE_WIDTH - 120; i++)
     x = tagc_svg_key(page->file, tagc_page_class(stacks[i].name), x, 20, stacks[i].name);
@@ -161,7 +169,8 @@ static void draw_sizes(struct tagc_page *page, const struct stack *stacks, size_
 
 static void put_sizes(struct tagc_page *page, const struct stack *stacks, size_t count)
 {
-  tagc_table_begin(page, "Calls of all ranks by function and size", "Function|Send buffer from|>Calls|>Bytes of send buffers|>Bytes sent", true);
+  tagc_table_begin(page, "Calls of all ranks by function and size",
+                   "Function|Send buffer from|>Calls|>Bytes of send buffers|>Bytes sent", true);
   for (size_t i = 0; i < count; i++)
     for (size_t class = 0; class < CLASSES; class++) {
       char name[16];
@@ -185,7 +194,8 @@ bool tagc_page_sizes(struct tagc_page *page)
     return false;
   tagc_page_section(page, "sizes", "Sizes of calls", "");
   if (!count)
-    tagc_page_nothing(page, "No call of these traces carries data.", "Trace a part of the run in which the ranks communicate.");
+    tagc_page_nothing(page, "No call of these traces carries data.",
+                      "Trace a part of the run in which the ranks communicate.");
   else {
     draw_sizes(page, stacks, count);
     put_sizes(page, stacks, count);

@@ -60,13 +60,20 @@ static void put_dot(struct plot *plot, enum tagc_sum_side side, double at, doubl
   } else if (side == TAGC_SUM_PLAIN)
     fprintf(file, "<circle class=\"dot plain\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\">", x, y);
   else
-    fprintf(file, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"5\" height=\"5\">", class_of(side), x - 2.5, y - 2.5);
+    fprintf(file, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"5\" height=\"5\">", class_of(side), x - 2.5,
+            y - 2.5);
   if (from == to)
     fprintf(file, "<title>step %zu", from + 1);
   else
     fprintf(file, "<title>steps %zu to %zu", from + 1, to + 1);
-  fprintf(file, "%s: %s</title></%s>\n", side == TAGC_SUM_PLAIN ? ", plain" : side == TAGC_SUM_COMPRESSED ? ", compressed" : "",
-          tagc_page_ms(ms, text), ms > plot->most ? "path" : side == TAGC_SUM_PLAIN ? "circle" : "rect");
+  fprintf(file, "%s: %s</title></%s>\n",
+          side == TAGC_SUM_PLAIN        ? ", plain"
+          : side == TAGC_SUM_COMPRESSED ? ", compressed"
+                                        : "",
+          tagc_page_ms(ms, text),
+          ms > plot->most          ? "path"
+          : side == TAGC_SUM_PLAIN ? "circle"
+                                   : "rect");
 }
 
 /* Of each run of `together` steps, a point a side. */
@@ -86,7 +93,8 @@ static void draw_dots(struct plot *plot)
     }
     for (int side = 0; side < TAGC_SUM_SIDES; side++)
       if (count[side])
-        put_dot(plot, (enum tagc_sum_side)side, at[side] / (double)count[side], ms[side] / (double)count[side], from, to);
+        put_dot(plot, (enum tagc_sum_side)side, at[side] / (double)count[side], ms[side] / (double)count[side], from,
+                to);
   }
 }
 
@@ -105,7 +113,8 @@ static void draw_windows(const struct plot *plot)
       end++;
     double from = tagc_axis_at(&plot->x, (double)i + 0.5), to = tagc_axis_at(&plot->x, (double)end + 0.5);
     if (page->steps[i].side == TAGC_SUM_COMPRESSED)
-      fprintf(page->file, "<rect class=\"band\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", from, TOP, to - from, HEIGHT - TOP - BOTTOM);
+      fprintf(page->file, "<rect class=\"band\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", from, TOP,
+              to - from, HEIGHT - TOP - BOTTOM);
     i = end;
   }
 }
@@ -118,7 +127,8 @@ static void draw_mean(const struct plot *plot, enum tagc_sum_side side)
   if (sides->verdict == TAGC_VERDICT_NONE || !sides->steps[side] || !(mean >= plot->y.low && mean <= plot->y.high))
     return;
   double y = tagc_axis_at(&plot->y, mean);
-  fprintf(plot->page->file, "<path class=\"line %s\" d=\"M%.1f %.1fH%.1f\"/>\n", side == TAGC_SUM_PLAIN ? "plain" : "", plot->x.from, y, plot->x.to);
+  fprintf(plot->page->file, "<path class=\"line %s\" d=\"M%.1f %.1fH%.1f\"/>\n", side == TAGC_SUM_PLAIN ? "plain" : "",
+          plot->x.from, y, plot->x.to);
 }
 
 static void draw_keys(const struct plot *plot)
@@ -128,14 +138,16 @@ static void draw_keys(const struct plot *plot)
   char text[96], ms[32];
   double x = LEFT;
   if (sides->verdict == TAGC_VERDICT_NONE) {
-    tagc_svg_key(file, "other", x, 20, plot->together > 1 ? "means of neighbouring steps" : "a step, mean of the ranks");
+    tagc_svg_key(file, "other", x, 20,
+                 plot->together > 1 ? "means of neighbouring steps" : "a step, mean of the ranks");
     return;
   }
   fprintf(file, "<circle class=\"dot plain\" cx=\"%.1f\" cy=\"16\" r=\"4\"/>", x + 5);
   snprintf(text, sizeof text, "plain, mean %s", tagc_page_ms(sides->mean_ms[TAGC_SUM_PLAIN], ms));
   tagc_svg_text(file, "key", x + 16, 20, text);
   fprintf(file, "<rect class=\"packed\" x=\"%.1f\" y=\"12\" width=\"8\" height=\"8\"/>", x + 200);
-  snprintf(text, sizeof text, "compressed, mean %s (shaded windows)", tagc_page_ms(sides->mean_ms[TAGC_SUM_COMPRESSED], ms));
+  snprintf(text, sizeof text, "compressed, mean %s (shaded windows)",
+           tagc_page_ms(sides->mean_ms[TAGC_SUM_COMPRESSED], ms));
   tagc_svg_text(file, "key", x + 216, 20, text);
 }
 
@@ -146,8 +158,9 @@ static void draw_times(struct tagc_page *page, double least, double most, double
   plot.y = tagc_axis_make(fmax(0, least - margin), most + margin, HEIGHT - BOTTOM, TOP, 5);
   plot.x = tagc_axis_make(0, (double)page->step_count, LEFT, TAGC_PAGE_WIDTH - RIGHT, 8);
   char description[600], a[32], b[32], number[32];
-  snprintf(description, sizeof description, "Times of %s whole steps, from %s to %s. %s", tagc_words_count((double)whole, number), tagc_page_ms(least, a),
-           tagc_page_ms(slowest, b), page->sides.verdict == TAGC_VERDICT_NONE ? "" : page->sides.words);
+  snprintf(description, sizeof description, "Times of %s whole steps, from %s to %s. %s",
+           tagc_words_count((double)whole, number), tagc_page_ms(least, a), tagc_page_ms(slowest, b),
+           page->sides.verdict == TAGC_VERDICT_NONE ? "" : page->sides.words);
   tagc_figure_begin(page, "fig-steps", "Time of each step", description, TAGC_PAGE_WIDTH, HEIGHT);
   draw_windows(&plot);
   tagc_axis_draw_left(page->file, &plot.y, LEFT, TAGC_PAGE_WIDTH - RIGHT - LEFT, "ms");
@@ -160,7 +173,8 @@ static void draw_times(struct tagc_page *page, double least, double most, double
     tagc_svg_text(page->file, "note end", TAGC_PAGE_WIDTH - RIGHT, 20, "the scale does not begin at 0");
   tagc_figure_end(page);
   if (plot.higher)
-    fprintf(page->file, "<p class=\"faint\">%zu slower, up to %s: triangles at the upper edge.</p>\n", plot.higher, tagc_page_ms(slowest, a));
+    fprintf(page->file, "<p class=\"faint\">%zu slower, up to %s: triangles at the upper edge.</p>\n", plot.higher,
+            tagc_page_ms(slowest, a));
 }
 
 /* The difference of the sides as a point with its interval, against 0. */
@@ -170,17 +184,23 @@ static void draw_difference(struct tagc_page *page)
   if (sides->verdict == TAGC_VERDICT_NONE || sides->pairs < 2 || !isfinite(sides->low_ms) || !isfinite(sides->high_ms))
     return;
   double margin = fmax(fabs(sides->low_ms), fabs(sides->high_ms)) * 0.1;
-  struct tagc_axis x = tagc_axis_make(fmin(sides->low_ms - margin, 0), fmax(sides->high_ms + margin, 0), LEFT, TAGC_PAGE_WIDTH - 40, 8);
+  struct tagc_axis x =
+    tagc_axis_make(fmin(sides->low_ms - margin, 0), fmax(sides->high_ms + margin, 0), LEFT, TAGC_PAGE_WIDTH - 40, 8);
   double zero = tagc_axis_at(&x, 0), low = tagc_axis_at(&x, sides->low_ms), high = tagc_axis_at(&x, sides->high_ms),
          mean = tagc_axis_at(&x, sides->difference_ms);
   char description[200], a[32], b[32], c[32];
   snprintf(description, sizeof description, "Compressed less plain: %s a step; with 95%% confidence between %s and %s.",
            tagc_page_ms(sides->difference_ms, a), tagc_page_ms(sides->low_ms, b), tagc_page_ms(sides->high_ms, c));
-  tagc_figure_begin(page, "fig-difference", "What compression changes in a step, with its interval of 95%", description, TAGC_PAGE_WIDTH, 96);
+  tagc_figure_begin(page, "fig-difference", "What compression changes in a step, with its interval of 95%", description,
+                    TAGC_PAGE_WIDTH, 96);
   tagc_axis_draw_below(page->file, &x, 62, "ms");
-  fprintf(page->file, "<path class=\"base\" d=\"M%.1f 62H%.1f\"/><path class=\"zero\" d=\"M%.1f 14V62\"/>\n", x.from, x.to, zero);
-  fprintf(page->file, "<path class=\"line\" d=\"M%.1f 38H%.1fM%.1f 28v20M%.1f 28v20\"/><rect class=\"packed\" x=\"%.1f\" y=\"33\" width=\"6\" height=\"10\">"
-                      "<title>%s</title></rect>\n", low, high, low, high, mean - 3, description);
+  fprintf(page->file, "<path class=\"base\" d=\"M%.1f 62H%.1f\"/><path class=\"zero\" d=\"M%.1f 14V62\"/>\n", x.from,
+          x.to, zero);
+  fprintf(page->file,
+          "<path class=\"line\" d=\"M%.1f 38H%.1fM%.1f 28v20M%.1f 28v20\"/><rect class=\"packed\" x=\"%.1f\" y=\"33\" "
+          "width=\"6\" height=\"10\">"
+          "<title>%s</title></rect>\n",
+          low, high, low, high, mean - 3, description);
   tagc_svg_text(page->file, "note end", zero - 6, 20, zero > LEFT + 60 ? "\342\206\220 faster" : "");
   tagc_svg_text(page->file, "note", zero + 6, 20, zero < TAGC_PAGE_WIDTH - 100 ? "slower \342\206\222" : "");
   tagc_figure_end(page);
@@ -192,8 +212,10 @@ static void put_sides(struct tagc_page *page)
   const struct tagc_sides *sides = &page->sides;
   if (sides->verdict == TAGC_VERDICT_NONE)
     return;
-  tagc_table_begin(page, "Both sides", "Side|>Steps|>Mean, ms|>Standard deviation, ms|>Sent inside hosts, bytes a rank and step|"
-                   ">Sent between hosts, bytes a rank and step", false);
+  tagc_table_begin(page, "Both sides",
+                   "Side|>Steps|>Mean, ms|>Standard deviation, ms|>Sent inside hosts, bytes a rank and step|"
+                   ">Sent between hosts, bytes a rank and step",
+                   false);
   for (int side = TAGC_SUM_PLAIN; side <= TAGC_SUM_COMPRESSED; side++) {
     tagc_row_begin(page, names[side]);
     tagc_cell_number(page, sides->steps[side]);
@@ -245,17 +267,21 @@ void tagc_page_steps(struct tagc_page *page)
 {
   double least = 0, most = 0, slowest = 0;
   size_t whole = find_range(page, &least, &most, &slowest);
-  tagc_page_section(page, "steps", "Step times", "Each point is the mean of all ranks in a step that went undisturbed.");
+  tagc_page_section(page, "steps", "Step times",
+                    "Each point is the mean of all ranks in a step that went undisturbed.");
   if (!whole)
-    tagc_page_nothing(page, "No whole step is in these traces: the calls did not repeat, or the run was too short for that.",
-                      "Steps are found when the calls have repeated three times, after 256 calls (fewer with <code>TAGC_WARMUP</code>).");
+    tagc_page_nothing(page,
+                      "No whole step is in these traces: the calls did not repeat, or the run was too short for that.",
+                      "Steps are found when the calls have repeated three times, after 256 calls (fewer with "
+                      "<code>TAGC_WARMUP</code>).");
   else {
     draw_times(page, least, most, slowest, whole);
     put_times(page);
     draw_difference(page);
     put_sides(page);
     if (page->sides.verdict == TAGC_VERDICT_NONE)
-      tagc_page_nothing(page, "The run has no plain and compressed windows to be compared.", "Run it with <code>TAGC_MODE=ab</code>.");
+      tagc_page_nothing(page, "The run has no plain and compressed windows to be compared.",
+                        "Run it with <code>TAGC_MODE=ab</code>.");
   }
   tagc_page_section_end(page);
 }

@@ -22,7 +22,8 @@ static const char *comm_name(const struct tagc_summary *summary, size_t comm, ch
 
 static void put_checks(struct tagc_page *page, const struct tagc_volume_check *checks, size_t count)
 {
-  tagc_table_begin(page, "Bytes that a rank sends in a step", "What|Communicator|Formula|>Expected, bytes|>Measured, bytes|>Deviation|What it means", false);
+  tagc_table_begin(page, "Bytes that a rank sends in a step",
+                   "What|Communicator|Formula|>Expected, bytes|>Measured, bytes|>Deviation|What it means", false);
   for (size_t i = 0; i < count; i++) {
     const struct tagc_volume_check *check = &checks[i];
     char name[48];
@@ -50,12 +51,14 @@ bool tagc_page_volume(struct tagc_page *page)
   if (!checks)
     return false;
   tagc_volume_checks(page->summary, page->facts, checks, count);
-  tagc_page_section(page, "volume", "Volume against formulas", "What the plain calls of a step send, held against what the kind of parallelism says.");
+  tagc_page_section(page, "volume", "Volume against formulas",
+                    "What the plain calls of a step send, held against what the kind of parallelism says.");
   if (count)
     put_checks(page, checks, count);
   else
-    tagc_page_nothing(page, "Nothing here can be checked: no communicator has whole steps and a known role.",
-                      "Trace at least a few steps, or tell what is known of the model (<code>tagc-report --help</code>).");
+    tagc_page_nothing(
+      page, "Nothing here can be checked: no communicator has whole steps and a known role.",
+      "Trace at least a few steps, or tell what is known of the model (<code>tagc-report --help</code>).");
   tagc_page_section_end(page);
   free(checks);
   return true;
@@ -88,7 +91,8 @@ static void put_reasons(struct tagc_page *page)
     return;
   uint64_t left[256];
   memcpy(left, page->summary->comms[0].reasons, sizeof left);
-  tagc_table_begin(page, "Reduce-scatters of the main communicator, by why they went the way they went", "Reason|>Calls of all ranks", false);
+  tagc_table_begin(page, "Reduce-scatters of the main communicator, by why they went the way they went",
+                   "Reason|>Calls of all ranks", false);
   for (;;) {
     size_t most = 0;
     for (size_t i = 1; i < 256; i++)
@@ -109,10 +113,13 @@ void tagc_page_comms(struct tagc_page *page)
   const struct tagc_summary *summary = page->summary;
   tagc_page_section(page, "comms", "Communicators", "What each is for is told by the pattern of its calls.");
   if (!summary->comm_count)
-    tagc_page_nothing(page, "No communicator is in these traces.", "They come with the first ncclCommInit of the program.");
+    tagc_page_nothing(page, "No communicator is in these traces.",
+                      "They come with the first ncclCommInit of the program.");
   else {
     tagc_table_begin(page, "Communicators, the main one first; numbers of all ranks",
-                     "Number|Role|>Ranks|>Hosts|>Calls|>Compressed|>Send buffers|>Sent inside hosts|>Sent between hosts|>Failed|Why this role", false);
+                     "Number|Role|>Ranks|>Hosts|>Calls|>Compressed|>Send buffers|>Sent inside hosts|>Sent between "
+                     "hosts|>Failed|Why this role",
+                     false);
     for (size_t i = 0; i < summary->comm_count && i < COMMS; i++)
       put_comm(page, i);
     tagc_table_end(page);
@@ -159,7 +166,9 @@ void tagc_page_ranks(struct tagc_page *page)
     tagc_page_nothing(page, "No rank has a trace that can be read.", "The files below say why.");
   else {
     tagc_table_begin(page, "Where the time of a step goes, rank by rank: means of whole steps, in ms",
-                     "Rank|Host|>Process|>Calls|>Sent|>Steps|>Step|>Outside of calls|>In calls|>Exposed|>Hidden|>Waited for, % of steps", false);
+                     "Rank|Host|>Process|>Calls|>Sent|>Steps|>Step|>Outside of calls|>In "
+                     "calls|>Exposed|>Hidden|>Waited for, % of steps",
+                     false);
     for (size_t i = 0; i < summary->rank_count && i < RANKS; i++)
       put_rank(page, i);
     tagc_table_end(page);
@@ -176,7 +185,8 @@ static void put_options(struct tagc_page *page)
   const char *options = page->summary->rank_count ? page->summary->ranks[0].options : NULL;
   if (!options || !*options)
     return;
-  fputs("<details><summary>Options of the library, of the first rank</summary>\n<pre class=\"wide\" tabindex=\"0\">", page->file);
+  fputs("<details><summary>Options of the library, of the first rank</summary>\n<pre class=\"wide\" tabindex=\"0\">",
+        page->file);
   for (const char *line = options; *line;) {
     size_t length = strcspn(line, "\n");
     char text[512];
@@ -213,7 +223,9 @@ void tagc_page_files(struct tagc_page *page)
       tagc_cell_number(page, rank->health.records);
       tagc_cell_number(page, rank->health.damaged_chunks);
       tagc_cell_number(page, rank->health.dropped);
-      tagc_cell_text(page, rank->health.cut ? "cut short" : rank->health.ended ? "ended in order" : "the process did not end in order");
+      tagc_cell_text(page, rank->health.cut     ? "cut short"
+                           : rank->health.ended ? "ended in order"
+                                                : "the process did not end in order");
       tagc_row_end(page);
     }
     tagc_table_end(page);

@@ -12,7 +12,8 @@
 #include "interpose/trace_steps.h"
 #include "interpose/trace_svg.h"
 
-enum { RANKS = 8, LANES = 4, LEFT = 150, RIGHT = 16, TOP = 42, LANE = 22, BAR = 16, APART = 8, BARS = 8000, ROWS = 150 };
+enum { RANKS = 8, LANES = 4, LEFT = 150, RIGHT = 16, TOP = 42, LANE = 22, BAR = 16, APART = 8, BARS = 8000, ROWS = 150
+       };
 
 /* A rank in the step. */
 struct part {
@@ -49,7 +50,8 @@ static const struct tagc_page_step *choose_step(const struct tagc_page *page, in
   const struct tagc_page_step *best = NULL;
   for (size_t i = 0; i < page->step_count; i++) {
     const struct tagc_page_step *step = &page->steps[i];
-    if (step->whole && (side < 0 || (int)step->side == side) && (!best || fabs(step->ms - middle) < fabs(best->ms - middle)))
+    if (step->whole && (side < 0 || (int)step->side == side) &&
+        (!best || fabs(step->ms - middle) < fabs(best->ms - middle)))
       best = step;
   }
   return best;
@@ -80,7 +82,8 @@ static bool read_part(struct picture *picture, size_t rank, const struct tagc_su
   *part = (struct part){.rank = rank, .step = step};
   picture->count++;
   part->comms = tagc_rank_comms(summary, rank, &part->comm_count);
-  if (!part->comms || !tagc_moment_read(&summary->ranks[rank], step->began_ns, step->began_ns + step->ns, &part->moment))
+  if (!part->comms ||
+      !tagc_moment_read(&summary->ranks[rank], step->began_ns, step->began_ns + step->ns, &part->moment))
     return false;
   for (size_t i = 0; i < part->moment.count; i++) {
     add_lane(part->lanes, &part->threads, part->moment.calls[i].call.thread);
@@ -166,7 +169,10 @@ static double x_of(const struct picture *picture, const struct part *part, uint6
   return fmin(tagc_axis_at(&picture->x, at), picture->x.to + RIGHT);
 }
 
-static void put_mark(FILE *file, double x, double y, double width) { fprintf(file, "<rect class=\"mark\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"2.5\"/>", x, y + BAR, width); }
+static void put_mark(FILE *file, double x, double y, double width)
+{
+  fprintf(file, "<rect class=\"mark\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"2.5\"/>", x, y + BAR, width);
+}
 
 static void flush(const struct picture *picture, struct bunch *bunch, double y)
 {
@@ -175,19 +181,22 @@ static void flush(const struct picture *picture, struct bunch *bunch, double y)
   if (!bunch->calls)
     return;
   double width = fmax(bunch->to - bunch->from, 0.7);
-  fprintf(file, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"><title>%zu %s", bunch->function ? tagc_page_class(bunch->function) : "other",
-          bunch->from, y, width, BAR, bunch->calls, bunch->calls == 1 ? "call" : "calls");
+  fprintf(file, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"><title>%zu %s",
+          bunch->function ? tagc_page_class(bunch->function) : "other", bunch->from, y, width, BAR, bunch->calls,
+          bunch->calls == 1 ? "call" : "calls");
   if (bunch->function) {
     fputs(" of ", file);
     tagc_put_markup(file, bunch->function);
   }
-  fprintf(file, ", %s, %s</title></rect>\n", tagc_words_bytes(bunch->bytes, bytes), tagc_page_ms(tagc_ms(bunch->ns), ms));
+  fprintf(file, ", %s, %s</title></rect>\n", tagc_words_bytes(bunch->bytes, bytes),
+          tagc_page_ms(tagc_ms(bunch->ns), ms));
   if (bunch->compressed)
     put_mark(file, bunch->from, y, width);
   *bunch = (struct bunch){0};
 }
 
-static void add_to(struct bunch *bunch, const struct tagc_trace_call *call, const char *function, double from, double to, uint64_t ns, bool compressed)
+static void add_to(struct bunch *bunch, const struct tagc_trace_call *call, const char *function, double from,
+                   double to, uint64_t ns, bool compressed)
 {
   if (!bunch->calls)
     *bunch = (struct bunch){.from = from, .to = to, .function = function};
@@ -214,7 +223,8 @@ static void put_title(const struct picture *picture, const struct part *part, co
     tagc_put_markup(file, layer);
   }
   fprintf(file, ", %s", tagc_words_bytes((double)call->call.raw_bytes, bytes));
-  fprintf(file, ": at %s, %s in the call; ", tagc_page_ms(tagc_ms((double)call->call.began_ns - (double)part->step->began_ns), a),
+  fprintf(file, ": at %s, %s in the call; ",
+          tagc_page_ms(tagc_ms((double)call->call.began_ns - (double)part->step->began_ns), a),
           tagc_page_ms(tagc_ms((double)call->call.host_ns), b));
   if (call->times.encode_ns || call->times.decode_ns)
     fprintf(file, "encode %s, ", tagc_page_ms(tagc_ms((double)call->times.encode_ns), a));
@@ -228,26 +238,33 @@ static void put_title(const struct picture *picture, const struct part *part, co
 }
 
 /* Encode and decode at the ends of what is drawn. */
-static void put_stages(const struct picture *picture, const struct part *part, const struct tagc_moment_call *call, double y)
+static void put_stages(const struct picture *picture, const struct part *part, const struct tagc_moment_call *call,
+                       double y)
 {
   FILE *file = picture->page->file;
   uint64_t end = call->wire_began_ns + tagc_times_sum(&call->times);
-  double from = x_of(picture, part, call->wire_began_ns), encoded = x_of(picture, part, call->wire_began_ns + call->times.sum_ns + call->times.encode_ns),
+  double from = x_of(picture, part, call->wire_began_ns),
+         encoded = x_of(picture, part, call->wire_began_ns + call->times.sum_ns + call->times.encode_ns),
          exchanged = x_of(picture, part, end - call->times.decode_ns), to = x_of(picture, part, end);
   if (call->times.encode_ns && encoded - from > 0.4)
-    fprintf(file, "<rect class=\"encode\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"/>", from, y, encoded - from, BAR);
+    fprintf(file, "<rect class=\"encode\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"/>", from, y,
+            encoded - from, BAR);
   if (call->times.decode_ns && to - exchanged > 0.4)
-    fprintf(file, "<rect class=\"decode\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"/>", exchanged, y, to - exchanged, BAR);
+    fprintf(file, "<rect class=\"decode\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"/>", exchanged, y,
+            to - exchanged, BAR);
 }
 
-static void put_bar(const struct picture *picture, const struct part *part, const struct tagc_moment_call *call, bool wire, double y, double from, double to)
+static void put_bar(const struct picture *picture, const struct part *part, const struct tagc_moment_call *call,
+                    bool wire, double y, double from, double to)
 {
   FILE *file = picture->page->file;
-  const char *function = tagc_page_function(picture->page->summary, call->call.function), *layer = layer_of(picture, part, &call->call);
+  const char *function = tagc_page_function(picture->page->summary, call->call.function),
+             *layer = layer_of(picture, part, &call->call);
   double width = fmax(to - from - (to - from > 3 ? 0.6 : 0), 0.7);
   fputs("<g>", file);
   put_title(picture, part, call);
-  fprintf(file, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"/>", tagc_page_class(function), from, y, width, BAR);
+  fprintf(file, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"/>", tagc_page_class(function),
+          from, y, width, BAR);
   if (call->times.call && wire == !call->under)
     put_stages(picture, part, call, y);
   if (is_compressed(picture, &call->call))
@@ -265,13 +282,15 @@ static void draw_lane(const struct picture *picture, const struct part *part, bo
     const struct tagc_moment_call *call = &part->moment.calls[i];
     if (wire ? !call->times.call || call->under || call->call.stream != what : call->call.thread != what)
       continue;
-    uint64_t began = wire ? call->wire_began_ns : call->call.began_ns, ns = wire ? tagc_times_sum(&call->times) : call->call.host_ns;
+    uint64_t began = wire ? call->wire_began_ns : call->call.began_ns,
+             ns = wire ? tagc_times_sum(&call->times) : call->call.host_ns;
     double from = x_of(picture, part, began), to = x_of(picture, part, began + ns);
     bool narrow = to - from < picture->least;
     if (!narrow || (bunch.calls && (from - bunch.to > picture->least || from - bunch.from > 4 * picture->least)))
       flush(picture, &bunch, y);
     if (narrow)
-      add_to(&bunch, &call->call, tagc_page_function(picture->page->summary, call->call.function), from, to, ns, is_compressed(picture, &call->call));
+      add_to(&bunch, &call->call, tagc_page_function(picture->page->summary, call->call.function), from, to, ns,
+             is_compressed(picture, &call->call));
     else
       put_bar(picture, part, call, wire, y, from, to);
   }
@@ -304,7 +323,8 @@ static void draw_part(const struct picture *picture, const struct part *part, do
     else
       snprintf(label, sizeof label, part->threads > 1 ? "thread %" PRIu64 : "calls", what);
     tagc_svg_text(file, "note end", LEFT - 8, *y + 13, label);
-    fprintf(file, "<rect class=\"lane\" x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\"/>\n", LEFT, *y, picture->x.to - LEFT, BAR);
+    fprintf(file, "<rect class=\"lane\" x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\"/>\n", LEFT, *y,
+            picture->x.to - LEFT, BAR);
     draw_lane(picture, part, wire, what, *y);
     *y += LANE;
   }
@@ -346,8 +366,10 @@ static void draw_picture(struct picture *picture, const char *id)
   struct tagc_page *page = picture->page;
   double height = TOP + (double)lanes_of(picture) * LANE + (double)picture->count * APART + 30, y = TOP;
   char title[120], description[300], ms[32];
-  snprintf(title, sizeof title, "%s: number %" PRIu64 ", %s", sides[picture->step->side], picture->step->cycle, tagc_page_ms(picture->step->ms, ms));
-  snprintf(description, sizeof description, "Timeline of %zu ranks over %s: calls as bars, %zu on the first rank. The table has those.", picture->count,
+  snprintf(title, sizeof title, "%s: number %" PRIu64 ", %s", sides[picture->step->side], picture->step->cycle,
+           tagc_page_ms(picture->step->ms, ms));
+  snprintf(description, sizeof description,
+           "Timeline of %zu ranks over %s: calls as bars, %zu on the first rank. The table has those.", picture->count,
            tagc_page_ms(picture->length_ms, ms), picture->parts[0].moment.count);
   picture->least = fmax(1, (double)lanes_of(picture) * 2 * TAGC_PAGE_WIDTH / BARS);
   tagc_figure_begin(page, id, title, description, TAGC_PAGE_WIDTH, height);
@@ -383,9 +405,13 @@ static void put_calls(const struct picture *picture)
   const struct part *part = &picture->parts[0];
   char caption[160];
   size_t shown = part->moment.count < ROWS ? part->moment.count : ROWS;
-  snprintf(caption, sizeof caption, "The calls of rank %d in this step%s: %zu of %zu", page->summary->ranks[part->rank].number,
-           shown < part->moment.count ? ", the first ones" : "", shown, part->moment.count);
-  tagc_table_begin(page, caption, "Function|Layer|>Send buffer, bytes|>Sent, bytes|>Began, ms|>In the call, ms|>Encode, ms|>Exchange, ms|>Decode, ms|Reason", true);
+  snprintf(caption, sizeof caption, "The calls of rank %d in this step%s: %zu of %zu",
+           page->summary->ranks[part->rank].number, shown < part->moment.count ? ", the first ones" : "", shown,
+           part->moment.count);
+  tagc_table_begin(page, caption,
+                   "Function|Layer|>Send buffer, bytes|>Sent, bytes|>Began, ms|>In the call, ms|>Encode, ms|>Exchange, "
+                   "ms|>Decode, ms|Reason",
+                   true);
   for (size_t i = 0; i < shown; i++)
     put_call(picture, part, &part->moment.calls[i]);
   tagc_table_end(page);
@@ -401,9 +427,13 @@ static void put_notes(const struct picture *picture)
   if (picture->count < summary->rank_count)
     fprintf(file, "<p class=\"faint\">%zu of %zu ranks are drawn.</p>\n", picture->count, summary->rank_count);
   if (!picture->aligned)
-    fputs("<p class=\"faint\">The clocks of the hosts differ by more than half a step: each rank begins at 0.</p>\n", file);
+    fputs("<p class=\"faint\">The clocks of the hosts differ by more than half a step: each rank begins at 0.</p>\n",
+          file);
   if (left_out)
-    fprintf(file, "<p class=\"faint\">%zu calls are not drawn: a step of so many is looked at better with <code>--perfetto</code>.</p>\n", left_out);
+    fprintf(file,
+            "<p class=\"faint\">%zu calls are not drawn: a step of so many is looked at better with "
+            "<code>--perfetto</code>.</p>\n",
+            left_out);
 }
 
 static bool draw_steps(struct tagc_page *page, const struct tagc_page_step *const chosen[2])
@@ -443,10 +473,15 @@ bool tagc_page_timeline(struct tagc_page *page)
   bool done = true;
   tagc_page_section(page, "timeline", "One step", "");
   if (!chosen[0] && !chosen[1])
-    tagc_page_nothing(page, "No whole step is in these traces.", "Let the program repeat its step a few times; <code>--perfetto</code> shows all calls as they are.");
+    tagc_page_nothing(
+      page, "No whole step is in these traces.",
+      "Let the program repeat its step a few times; <code>--perfetto</code> shows all calls as they are.");
   else {
-    fputs("<p class=\"faint\">The whole step whose time is nearest to the median. A bar is a call, from its beginning until the program has its thread "
-          "back; on lanes named wire it is what NCCL did on the stream, placed where that can have begun at the earliest. Point at a bar for more.</p>\n", page->file);
+    fputs("<p class=\"faint\">The whole step whose time is nearest to the median. A bar is a call, from its beginning "
+          "until the program has its thread "
+          "back; on lanes named wire it is what NCCL did on the stream, placed where that can have begun at the "
+          "earliest. Point at a bar for more.</p>\n",
+          page->file);
     done = draw_steps(page, chosen);
   }
   tagc_page_section_end(page);

@@ -13,8 +13,8 @@
 #include "layermap/drawing.h"
 
 /* Lanes of a rank: its steps, its threads, its streams. */
-enum { LATE = TAGC_MOMENT_LATE, STREAMS = 256, THREADS = 4096, LANE_STEPS = 1, LANE_THREADS = 10, LANE_STREAMS = LANE_THREADS + THREADS,
-       LANES = LANE_STREAMS + STREAMS, ARROWS = 200000 };
+enum { LATE = TAGC_MOMENT_LATE, STREAMS = 256, THREADS = 4096, LANE_STEPS = 1, LANE_THREADS = 10, LANE_STREAMS =
+       LANE_THREADS + THREADS, LANES = LANE_STREAMS + STREAMS, ARROWS = 200000 };
 
 /* One end of an arrow: a call of a collective. */
 struct arrow {
@@ -76,7 +76,8 @@ static void put_named(struct writer *w, const char *name, const char *text)
 /* An event's beginning; its end is left open. */
 static void begin(struct writer *w, const char *phase, uint32_t pid, uint32_t lane, const char *name)
 {
-  put(w, "%s{\"ph\":\"%s\",\"pid\":%" PRIu32 ",\"tid\":%" PRIu64, w->any ? ",\n" : "\n", phase, pid, (uint64_t)pid * 10000 + lane);
+  put(w, "%s{\"ph\":\"%s\",\"pid\":%" PRIu32 ",\"tid\":%" PRIu64, w->any ? ",\n" : "\n", phase, pid,
+      (uint64_t)pid * 10000 + lane);
   put_named(w, "name", name);
   w->any = true;
 }
@@ -113,7 +114,8 @@ static void name_lane(struct reader *r, uint32_t lane, const char *name)
 static void name_process(struct reader *r)
 {
   char name[400];
-  snprintf(name, sizeof name, "rank %d on %s: %s, process %" PRId32, r->rank->number, r->rank->host, r->rank->program, r->rank->pid);
+  snprintf(name, sizeof name, "rank %d on %s: %s, process %" PRId32, r->rank->number, r->rank->host, r->rank->program,
+           r->rank->pid);
   begin(r->w, "M", r->pid, 0, "process_name");
   put(r->w, ",\"args\":{\"name\":");
   tagc_put_json(r->w->file, name);
@@ -135,7 +137,8 @@ static size_t comm_of(const struct reader *r, uint32_t id) { return id < r->comm
 /* Every rank of the communicator makes the call. */
 static bool is_collective(const char *function)
 {
-  static const char *const names[] = {"ReduceScatter", "AllGather", "AllReduce", "Broadcast", "Bcast", "Reduce", "AlltoAll", "Gather", "Scatter"};
+  static const char *const names[] = {"ReduceScatter", "AllGather", "AllReduce", "Broadcast", "Bcast",
+                                      "Reduce",        "AlltoAll",  "Gather",    "Scatter"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(names[i], function) == 0)
       return true;
@@ -177,8 +180,10 @@ static void put_call_args(struct reader *r, const struct tagc_trace_call *call, 
   if (k)
     put(w, ",\"collective\":\"%zu.%" PRIu64 "\"", comm, k);
   if (call->raw_bytes)
-    put(w, ",\"bytes\":%" PRIu64 ",\"count\":%" PRIu64 ",\"sent inside the host\":%" PRIu64 ",\"sent to other hosts\":%" PRIu64, call->raw_bytes,
-        call->count, call->inside, call->between);
+    put(w,
+        ",\"bytes\":%" PRIu64 ",\"count\":%" PRIu64 ",\"sent inside the host\":%" PRIu64
+        ",\"sent to other hosts\":%" PRIu64,
+        call->raw_bytes, call->count, call->inside, call->between);
   if (call->inside != call->plain_inside || call->between != call->plain_between)
     put(w, ",\"sent if plain\":%" PRIu64, call->plain_inside + call->plain_between);
   put_call_names(r, call, tagc_call_slot(w->summary, comm, call));
@@ -198,7 +203,8 @@ static void keep_arrow(const struct reader *r, const struct tagc_trace_call *cal
   struct writer *w = r->w;
   w->full |= w->arrow_count == ARROWS;
   if (!w->full)
-    w->arrows[w->arrow_count++] = (struct arrow){k, time_of(w, r->rank, call->began_ns), (uint32_t)comm, r->pid, thread_lane(call)};
+    w->arrows[w->arrow_count++] =
+      (struct arrow){k, time_of(w, r->rank, call->began_ns), (uint32_t)comm, r->pid, thread_lane(call)};
 }
 
 static void put_times(struct reader *r, const struct tagc_trace_times *times, const struct tagc_trace_call *call);
@@ -308,7 +314,8 @@ static void put_steps(struct reader *r)
     if (!in_range(r, step->began_ns))
       continue;
     uint64_t ns = step->ns;
-    if (i + 1 < rank->step_count && rank->steps[i + 1].began_ns >= step->began_ns && rank->steps[i + 1].began_ns - step->began_ns < ns)
+    if (i + 1 < rank->step_count && rank->steps[i + 1].began_ns >= step->began_ns &&
+        rank->steps[i + 1].began_ns - step->began_ns < ns)
       ns = rank->steps[i + 1].began_ns - step->began_ns;
     char name[96];
     snprintf(name, sizeof name, "step %zu%s", i + 1, step->side < TAGC_SUM_SIDES ? sides[step->side] : "");
@@ -317,11 +324,12 @@ static void put_steps(struct reader *r)
     put(r->w, ",\"cat\":\"step\"");
     put_at(r, step->began_ns);
     put_us(r->w, "dur", (int64_t)ns);
-    put(r->w, ",\"args\":{\"cycle\":%" PRIu64 ",\"lock\":%" PRIu32 ",\"whole\":%s,\"calls\":%" PRIu32 "}}", step->cycle, step->lock,
-        step->whole ? "true" : "false", step->calls);
+    put(r->w, ",\"args\":{\"cycle\":%" PRIu64 ",\"lock\":%" PRIu32 ",\"whole\":%s,\"calls\":%" PRIu32 "}}", step->cycle,
+        step->lock, step->whole ? "true" : "false", step->calls);
     begin(r->w, "C", r->pid, LANE_STEPS, "bytes sent in a step");
     put_at(r, step->began_ns);
-    put(r->w, ",\"args\":{\"inside the host\":%" PRIu64 ",\"to other hosts\":%" PRIu64 "}}", step->sent.inside, step->sent.between);
+    put(r->w, ",\"args\":{\"inside the host\":%" PRIu64 ",\"to other hosts\":%" PRIu64 "}}", step->sent.inside,
+        step->sent.between);
   }
 }
 
@@ -336,7 +344,8 @@ static const struct tagc_sum_step *find_step(const struct tagc_sum_rank *rank, u
     else
       high = middle;
   }
-  return low < rank->step_count && rank->steps[low].lock == lock && rank->steps[low].cycle == cycle ? &rank->steps[low] : NULL;
+  return low < rank->step_count && rank->steps[low].lock == lock && rank->steps[low].cycle == cycle ? &rank->steps[low]
+                                                                                                    : NULL;
 }
 
 static void end_states(struct reader *r)
@@ -369,12 +378,14 @@ static void take_state(struct reader *r, const struct tagc_trace_state *state)
     r->error = fmax(r->error, state->error);
 }
 
-static void put_moment(struct reader *r, const struct tagc_sum_comm *comm, size_t at, uint64_t ns, uint16_t function, const char *what)
+static void put_moment(struct reader *r, const struct tagc_sum_comm *comm, size_t at, uint64_t ns, uint16_t function,
+                       const char *what)
 {
   char name[160];
   if (!ns || !in_range(r, ns))
     return;
-  snprintf(name, sizeof name, "communicator %zu %s (%s)", comm->number == UINT32_MAX ? at : (size_t)comm->number, what, function_of(r, function));
+  snprintf(name, sizeof name, "communicator %zu %s (%s)", comm->number == UINT32_MAX ? at : (size_t)comm->number, what,
+           function_of(r, function));
   begin(r->w, "i", r->pid, LANE_STEPS, name);
   put(r->w, ",\"s\":\"p\",\"cat\":\"communicator\"");
   put_at(r, ns);
@@ -421,7 +432,8 @@ static bool write_rank(struct writer *w, size_t at, uint64_t from_ns, uint64_t t
   struct reader *r = calloc(1, sizeof *r);
   if (!r)
     return false;
-  *r = (struct reader){.w = w, .rank = &w->summary->ranks[at], .at = at, .pid = (uint32_t)at + 1, .from_ns = from_ns, .to_ns = to_ns};
+  *r = (struct reader){
+    .w = w, .rank = &w->summary->ranks[at], .at = at, .pid = (uint32_t)at + 1, .from_ns = from_ns, .to_ns = to_ns};
   r->comms = tagc_rank_comms(w->summary, at, &r->comm_count);
   r->k = calloc(w->summary->comm_count + 1, sizeof *r->k);
   r->late = calloc(LATE, sizeof *r->late);
@@ -464,7 +476,9 @@ static void put_arrows(struct writer *w)
     return;
   qsort(w->arrows, w->arrow_count, sizeof *w->arrows, by_collective);
   for (size_t i = 0; i < w->arrow_count; i += same) {
-    for (same = 1; i + same < w->arrow_count && w->arrows[i + same].comm == w->arrows[i].comm && w->arrows[i + same].k == w->arrows[i].k; same++)
+    for (same = 1; i + same < w->arrow_count && w->arrows[i + same].comm == w->arrows[i].comm &&
+                   w->arrows[i + same].k == w->arrows[i].k;
+         same++)
       ;
     id++;
     for (size_t j = i; j < i + same && same > 1; j++) {
@@ -493,8 +507,8 @@ static void put_rest(struct writer *w)
 }
 
 /* The stretch of the range on the rank's clock: by its own steps, or where it lacks these by the clocks of the hosts. */
-static void find_stretch(const struct tagc_sum_rank *rank, const struct tagc_sum_rank *leader, struct tagc_step_range range,
-                         uint64_t *from_ns, uint64_t *to_ns)
+static void find_stretch(const struct tagc_sum_rank *rank, const struct tagc_sum_rank *leader,
+                         struct tagc_step_range range, uint64_t *from_ns, uint64_t *to_ns)
 {
   *from_ns = 0;
   *to_ns = UINT64_MAX;
@@ -502,7 +516,8 @@ static void find_stretch(const struct tagc_sum_rank *rank, const struct tagc_sum
     return;
   uint64_t shift = (uint64_t)leader->clock_ns - (uint64_t)rank->clock_ns;
   if (range.first) {
-    const struct tagc_sum_step *first = &leader->steps[range.first - 1], *mine = find_step(rank, first->lock, first->cycle);
+    const struct tagc_sum_step *first = &leader->steps[range.first - 1],
+                               *mine = find_step(rank, first->lock, first->cycle);
     *from_ns = mine ? mine->began_ns : first->began_ns + shift;
   }
   if (range.last) {
@@ -512,7 +527,8 @@ static void find_stretch(const struct tagc_sum_rank *rank, const struct tagc_sum
 }
 
 /* The first rank with steps, by which ranges go; NULL, and why: the range is not there. */
-static const struct tagc_sum_rank *find_leader(const struct tagc_summary *summary, struct tagc_step_range *range, char why[TAGC_TRACE_WHY])
+static const struct tagc_sum_rank *find_leader(const struct tagc_summary *summary, struct tagc_step_range *range,
+                                               char why[TAGC_TRACE_WHY])
 {
   const struct tagc_sum_rank *leader = NULL;
   for (size_t i = 0; i < summary->rank_count && !leader; i++)
@@ -539,7 +555,8 @@ static bool is_whole(const struct tagc_summary *summary)
 }
 
 /* When the first call in the stretches began. */
-static int64_t find_base(const struct tagc_summary *summary, const struct tagc_sum_rank *leader, struct tagc_step_range range)
+static int64_t find_base(const struct tagc_summary *summary, const struct tagc_sum_rank *leader,
+                         struct tagc_step_range range)
 {
   int64_t base = INT64_MAX;
   for (size_t i = 0; i < summary->rank_count; i++) {
@@ -553,7 +570,8 @@ static int64_t find_base(const struct tagc_summary *summary, const struct tagc_s
   return base == INT64_MAX ? 0 : base;
 }
 
-bool tagc_perfetto_write(const struct tagc_summary *summary, struct tagc_step_range range, FILE *file, char why[TAGC_TRACE_WHY])
+bool tagc_perfetto_write(const struct tagc_summary *summary, struct tagc_step_range range, FILE *file,
+                         char why[TAGC_TRACE_WHY])
 {
   struct writer w = {.file = file, .summary = summary, .linked = is_whole(summary)};
   const struct tagc_sum_rank *leader = NULL;

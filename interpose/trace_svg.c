@@ -36,8 +36,9 @@ void tagc_axis_draw_left(FILE *file, const struct tagc_axis *axis, double x, dou
   for (int i = 0; i <= ticks_of(axis); i++) {
     double value = axis->low + i * axis->step, y = tagc_axis_at(axis, value);
     fprintf(file, "<path class=\"%s\" d=\"M%.1f %.1fh%.1f\"/>", i ? "grid" : "base", x, y, width);
-    fprintf(file, "<text class=\"tick end\" x=\"%.1f\" y=\"%.1f\">%.10g%s%s</text>\n", x - 6, y + 4, fabs(value) < axis->step / 2 ? 0 : value,
-            i == ticks_of(axis) && *unit ? " " : "", i == ticks_of(axis) ? unit : "");
+    fprintf(file, "<text class=\"tick end\" x=\"%.1f\" y=\"%.1f\">%.10g%s%s</text>\n", x - 6, y + 4,
+            fabs(value) < axis->step / 2 ? 0 : value, i == ticks_of(axis) && *unit ? " " : "",
+            i == ticks_of(axis) ? unit : "");
   }
 }
 
@@ -47,8 +48,9 @@ void tagc_axis_draw_below(FILE *file, const struct tagc_axis *axis, double y, co
   for (int i = 0; i <= all; i++) {
     double value = axis->low + i * axis->step, x = tagc_axis_at(axis, value);
     fprintf(file, "<path class=\"base\" d=\"M%.1f %.1fv4\"/>", x, y);
-    fprintf(file, "<text class=\"tick %s\" x=\"%.1f\" y=\"%.1f\">%.10g%s%s</text>\n", i == all && *name ? "end" : "mid", x + (i == all && *name ? 14 : 0), y + 17,
-            fabs(value) < axis->step / 2 ? 0 : value, i == all && *name ? " " : "", i == all ? name : "");
+    fprintf(file, "<text class=\"tick %s\" x=\"%.1f\" y=\"%.1f\">%.10g%s%s</text>\n", i == all && *name ? "end" : "mid",
+            x + (i == all && *name ? 14 : 0), y + 17, fabs(value) < axis->step / 2 ? 0 : value,
+            i == all && *name ? " " : "", i == all ? name : "");
   }
 }
 

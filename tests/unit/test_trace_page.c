@@ -117,18 +117,21 @@ static bool has_tables(const char *page)
 {
   const char *section = page;
   while ((section = strstr(section, "<section "))) {
-    const char *end = strstr(section, "</section>"), *figure = strstr(section, "<figure "), *table = strstr(section, "<table>");
+    const char *end = strstr(section, "</section>"), *figure = strstr(section, "<figure "),
+               *table = strstr(section, "<table>");
     if (figure && figure < end && (!table || table > end))
       return false;
     section = end;
   }
-  return count_of(page, "<svg ") == count_of(page, "role=\"img\" aria-labelledby=\"fig-") && count_of(page, "<svg ") == count_of(page, "<desc id=\"fig-") &&
+  return count_of(page, "<svg ") == count_of(page, "role=\"img\" aria-labelledby=\"fig-") &&
+         count_of(page, "<svg ") == count_of(page, "<desc id=\"fig-") &&
          count_of(page, "<table>") == count_of(page, "<caption>");
 }
 
 static bool loads_nothing(const char *page)
 {
-  static const char *const words[] = {"<script", "http://", "https://", " src=", "url(", "@import", "<link", "<img", "<iframe", "xlink:"};
+  static const char *const words[] = {"<script", "http://", "https://", " src=",   "url(",
+                                      "@import", "<link",   "<img",     "<iframe", "xlink:"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (strstr(page, words[i])) {
       note("the page has %s", words[i]);
@@ -138,7 +141,11 @@ static bool loads_nothing(const char *page)
 }
 
 /* In coordinates and cells. */
-static bool has_numbers_alone(const char *page) { return !strstr(page, "=\"nan") && !strstr(page, "=\"-nan") && !strstr(page, "=\"inf") && !strstr(page, ">nan") && !strstr(page, " nan") && !strstr(page, "nan%"); }
+static bool has_numbers_alone(const char *page)
+{
+  return !strstr(page, "=\"nan") && !strstr(page, "=\"-nan") && !strstr(page, "=\"inf") && !strstr(page, ">nan") &&
+         !strstr(page, " nan") && !strstr(page, "nan%");
+}
 
 static void check_page(const struct text *page, const char *what)
 {
@@ -236,7 +243,8 @@ static size_t nested_spans(const char *text, double *first)
   bool nest = true;
   for (const char *at = text; (at = strstr(at, "\"ph\":\"X\"")); at++) {
     double dur = strtod(strstr(at, "\"dur\":") + 6, NULL);
-    struct span span = {strtoull(strstr(at, "\"tid\":") + 6, NULL, 10), strtod(strstr(at, "\"ts\":") + 5, NULL), 0, count};
+    struct span span = {strtoull(strstr(at, "\"tid\":") + 6, NULL, 10), strtod(strstr(at, "\"ts\":") + 5, NULL), 0,
+                        count};
     span.to = span.from + dur;
     spans[count++] = span;
   }
@@ -312,11 +320,14 @@ static void test_hostile(void)
   struct tagc_trace_slot slot = {.lock = 1, .count = 100, .voted = 1};
   trace_slot(&t, 1, &slot, evil, evil);
   for (uint64_t i = 1; i <= 40; i++) {
-    trace_put(&t, CALL, 1, .number = i, .began_ns = 2000 + 100 * i, .host_ns = 50, .count = 100, .raw_bytes = 800, .inside = 400,
-              .plain_inside = 400, .slot = i % 2 ? 0 : -1, .lock = 1, .cycle = (i + 1) / 2, .peer = -1, .thread = 1, .function = i % 2);
+    trace_put(&t, CALL, 1, .number = i, .began_ns = 2000 + 100 * i, .host_ns = 50, .count = 100, .raw_bytes = 800,
+              .inside = 400, .plain_inside = 400, .slot = i % 2 ? 0 : -1, .lock = 1, .cycle = (i + 1) / 2, .peer = -1,
+              .thread = 1, .function = i % 2);
     if (i % 2 == 0) {
-      trace_put(&t, STATE, 1, .cycle = i / 2, .lock = 1, .residual_norm = NAN, .gradient_norm = INFINITY, .error = i % 4 ? 0.5 : NAN);
-      trace_put(&t, CYCLE, 1, .began_ns = 1900 + 100 * i, .ended_ns = 2100 + 100 * i, .cycle = i / 2, .lock = 1, .side = 7);
+      trace_put(&t, STATE, 1, .cycle = i / 2, .lock = 1, .residual_norm = NAN, .gradient_norm = INFINITY,
+                .error = i % 4 ? 0.5 : NAN);
+      trace_put(&t, CYCLE, 1, .began_ns = 1900 + 100 * i, .ended_ns = 2100 + 100 * i, .cycle = i / 2, .lock = 1,
+                .side = 7);
     }
   }
   trace_write(&t, path);
@@ -325,8 +336,8 @@ static void test_hostile(void)
   tagc_sum_roles(summary);
   struct text page = page_of(summary), timeline = timeline_of(summary, (struct tagc_step_range){0});
   check_page(&page, "hostile names");
-  ok(count_of(page.bytes, "&lt;script&gt;alert(1)&lt;/script&gt;&quot;'&amp;??") >= 6 && !strchr(page.bytes, '\001'), "names are escaped: %zu times",
-     count_of(page.bytes, "&lt;script&gt;"));
+  ok(count_of(page.bytes, "&lt;script&gt;alert(1)&lt;/script&gt;&quot;'&amp;??") >= 6 && !strchr(page.bytes, '\001'),
+     "names are escaped: %zu times", count_of(page.bytes, "&lt;script&gt;"));
   ok(is_json(timeline.bytes), "the timeline is JSON");
   ok(strstr(timeline.bytes, "alert(1)</script>\\\"'&") != NULL, "and names are escaped there, too");
   free(page.bytes);
@@ -343,7 +354,8 @@ static void test_empty(void)
   struct tagc_summary *summary = tagc_sum_read(list, 1);
   struct text page = page_of(summary), timeline = timeline_of(summary, (struct tagc_step_range){0});
   check_page(&page, "no trace");
-  ok(strstr(page.bytes, "<h1>No trace could be read</h1>") && strstr(page.bytes, "class=\"alert\""), "the headline says it, and why");
+  ok(strstr(page.bytes, "<h1>No trace could be read</h1>") && strstr(page.bytes, "class=\"alert\""),
+     "the headline says it, and why");
   ok(is_json(timeline.bytes), "its timeline is JSON");
   free(page.bytes);
   free(timeline.bytes);
@@ -358,7 +370,8 @@ static void test_empty(void)
   check_page(&page, "no calls");
   ok(count_of(page.bytes, "class=\"nothing\"") >= 6, "sections without data say why");
   char why[TAGC_TRACE_WHY] = "";
-  ok(!tagc_perfetto_write(summary, (struct tagc_step_range){1, 2}, stderr, why) && strstr(why, "no steps"), "steps that are not there: %s", why);
+  ok(!tagc_perfetto_write(summary, (struct tagc_step_range){1, 2}, stderr, why) && strstr(why, "no steps"),
+     "steps that are not there: %s", why);
   free(page.bytes);
   tagc_sum_free(summary);
 }
@@ -394,24 +407,30 @@ static void test_timeline(bool on_gpu)
   uint64_t calls = 0;
   for (size_t i = 0; i < summary->rank_count; i++)
     calls += summary->ranks[i].calls.calls;
-  struct text all = timeline_of(summary, (struct tagc_step_range){0}), some = timeline_of(summary, (struct tagc_step_range){3, 5});
+  struct text all = timeline_of(summary, (struct tagc_step_range){0}),
+              some = timeline_of(summary, (struct tagc_step_range){3, 5});
   ok(is_json(all.bytes) && is_json(some.bytes), "timelines are JSON");
   ok(count_of(all.bytes, "\"cat\":\"call\"") == calls, "all %" PRIu64 " calls are there", calls);
-  ok(count_of(some.bytes, "\"cat\":\"call\"") == RANKS * 3 * (3 * 4 + 1), "three steps have their calls: %zu", count_of(some.bytes, "\"cat\":\"call\""));
-  ok(count_of(some.bytes, "\"cat\":\"step\"") == 3 * RANKS, "and are there: %zu", count_of(some.bytes, "\"cat\":\"step\""));
+  ok(count_of(some.bytes, "\"cat\":\"call\"") == RANKS * 3 * (3 * 4 + 1), "three steps have their calls: %zu",
+     count_of(some.bytes, "\"cat\":\"call\""));
+  ok(count_of(some.bytes, "\"cat\":\"step\"") == 3 * RANKS, "and are there: %zu",
+     count_of(some.bytes, "\"cat\":\"step\""));
   bool nest = nested_spans(all.bytes, &first) > 0;
   ok(nest && first >= 0 && first < 1e6, "spans nest, and begin near 0: at %.3f us", first);
   nest = nested_spans(some.bytes, &first) > 0;
   ok(nest && first >= 0 && first < 1e5, "in a range, too: at %.3f us", first);
-  ok(count_of(all.bytes, "\"ph\":\"s\"") == count_of(all.bytes, "\"ph\":\"f\"") && count_of(some.bytes, "\"ph\":\"s\"") == 3 * (3 * 4 + 1),
+  ok(count_of(all.bytes, "\"ph\":\"s\"") == count_of(all.bytes, "\"ph\":\"f\"") &&
+       count_of(some.bytes, "\"ph\":\"s\"") == 3 * (3 * 4 + 1),
      "arrows begin and end: %zu", count_of(some.bytes, "\"ph\":\"s\""));
   ok(count_of(some.bytes, "\"ph\":\"t\"") == (RANKS - 2) * count_of(some.bytes, "\"ph\":\"s\""), "and touch all ranks");
   ok(count_of(all.bytes, "\"name\":\"encode\"") > 0 && count_of(all.bytes, "wire, stream 1") == (on_gpu ? RANKS : 0),
      "times lie %s", on_gpu ? "on lanes of streams" : "under their calls");
   ok(count_of(all.bytes, "\"collective\":\"0.7\"") == RANKS, "a collective has one id on all ranks");
-  ok(strstr(all.bytes, "residual norm") && strstr(all.bytes, "bytes sent in a step") && strstr(all.bytes, " is born "), "counters and births");
+  ok(strstr(all.bytes, "residual norm") && strstr(all.bytes, "bytes sent in a step") && strstr(all.bytes, " is born "),
+     "counters and births");
   FILE *nowhere = fopen("/dev/null", "w");
-  ok(!tagc_perfetto_write(summary, (struct tagc_step_range){21, 30}, nowhere, why) && strstr(why, "1 to 20"), "a range that is not there: %s", why);
+  ok(!tagc_perfetto_write(summary, (struct tagc_step_range){21, 30}, nowhere, why) && strstr(why, "1 to 20"),
+     "a range that is not there: %s", why);
   fclose(nowhere);
   free(all.bytes);
   free(some.bytes);
@@ -429,17 +448,19 @@ static void test_stream(void)
   trace_names(&t);
   trace_put(&t, COMM, 1, .identity = 5, .born_ns = 1000000, .rank = 0, .nranks = 2, .function = MADE_INIT);
   for (uint64_t i = 0; i < 2; i++) {
-    trace_put(&t, CALL, 1, .number = i + 1, .began_ns = 1000001 + 501 * i, .host_ns = 100, .count = 4, .raw_bytes = 16, .slot = -1, .peer = -1,
-              .thread = 1, .stream = 9, .function = MADE_ALL_GATHER);
+    trace_put(&t, CALL, 1, .number = i + 1, .began_ns = 1000001 + 501 * i, .host_ns = 100, .count = 4, .raw_bytes = 16,
+              .slot = -1, .peer = -1, .thread = 1, .stream = 9, .function = MADE_ALL_GATHER);
     trace_put(&t, TIMES, 1, .call = i + 1, .exchange_ns = 2003, .by_device = 1);
   }
   trace_write(&t, path);
   trace_free(&t);
   struct tagc_summary *summary = tagc_sum_read(list, 1);
   struct text timeline = timeline_of(summary, (struct tagc_step_range){0});
-  ok(count_of(timeline.bytes, "\"cat\":\"call\",\"ts\":0.501,\"dur\":0.100") == 1, "the second call begins 501 ns after the first one");
+  ok(count_of(timeline.bytes, "\"cat\":\"call\",\"ts\":0.501,\"dur\":0.100") == 1,
+     "the second call begins 501 ns after the first one");
   ok(count_of(timeline.bytes, "\"cat\":\"wire\",\"ts\":0.000,\"dur\":2.003") == 1 &&
-     count_of(timeline.bytes, "\"cat\":\"wire\",\"ts\":2.003,\"dur\":2.003") == 1, "and goes on the wire when that has left it");
+       count_of(timeline.bytes, "\"cat\":\"wire\",\"ts\":2.003,\"dur\":2.003") == 1,
+     "and goes on the wire when that has left it");
   free(timeline.bytes);
   tagc_sum_free(summary);
 }
