@@ -7,7 +7,7 @@
 
 enum { POINTS = 2 * TAGC_SUM_POINTS, COMMS_MOST = 1 << 16 };
 
-/* -- names and texts --------------------------------------------------------------------------------------------------- */
+/* -- names and texts ----------------------------------------------------------------------------------------------- */
 
 /* What a terminal would obey is taken out: control characters, and those of C1 in UTF-8. */
 static char *copy_text(struct tagc_gather *g, const char *text)
@@ -15,7 +15,8 @@ static char *copy_text(struct tagc_gather *g, const char *text)
   char *copy = strdup(text);
   g->no_memory |= !copy;
   for (unsigned char *c = (unsigned char *)copy; c && *c; c++)
-    if ((*c < 0x20 && *c != '\n') || *c == 0x7f || (*c >= 0x80 && *c < 0xa0 && c > (unsigned char *)copy && c[-1] == 0xc2))
+    if ((*c < 0x20 && *c != '\n') || *c == 0x7f ||
+        (*c >= 0x80 && *c < 0xa0 && c > (unsigned char *)copy && c[-1] == 0xc2))
       *c = '?';
   return copy;
 }
@@ -59,7 +60,7 @@ bool tagc_gather_named(const struct tagc_gather *g, enum tagc_trace_table table,
   return text && strcmp(text, name) == 0;
 }
 
-/* -- communicators and slots --------------------------------------------------------------------------------------------- */
+/* -- communicators and slots --------------------------------------------------------------------------------------- */
 
 static bool same_comm(const void *array, size_t place, const void *key)
 {
@@ -81,7 +82,8 @@ uint32_t tagc_gather_comm(struct tagc_gather *g, uint32_t id)
     g->no_memory = true;
     return UINT32_MAX;
   }
-  size_t place = tagc_table_place(&g->comm_table, tagc_table_mix(0, id), p->comms, &id, same_comm, p->comm_count, &added);
+  size_t place = tagc_table_place(&g->comm_table, tagc_table_mix(0, id), p->comms, &id, same_comm, p->comm_count,
+                                  &added);
   if (place == SIZE_MAX)
     g->no_memory = true;
   else if (added) {
@@ -102,7 +104,8 @@ static void take_comm(struct tagc_gather *g, const struct tagc_trace_comm *r)
     return;
   struct tagc_sum_comm *c = &g->part->comms[index];
   struct tagc_sum_member *m = c->members;
-  bool sane = r->nranks >= 1 && r->nranks <= 1 << 24 && r->rank >= -1 && r->rank < r->nranks && r->hosts <= (uint32_t)r->nranks;
+  bool sane = r->nranks >= 1 && r->nranks <= 1 << 24 && r->rank >= -1 && r->rank < r->nranks &&
+              r->hosts <= (uint32_t)r->nranks;
   if (!sane && r->nranks != -1)
     g->part->absurd++;
   if (sane) {
@@ -140,8 +143,8 @@ struct tagc_sum_slot *tagc_gather_slot(struct tagc_gather *g, uint32_t comm, uin
     g->no_memory = true;
     return NULL;
   }
-  size_t place = tagc_table_place(&g->slot_table, tagc_table_mix(tagc_table_mix(comm, lock), slot), g->places, &key, same_slot,
-                                  g->place_count, &added);
+  size_t place = tagc_table_place(&g->slot_table, tagc_table_mix(tagc_table_mix(comm, lock), slot), g->places, &key,
+                                  same_slot, g->place_count, &added);
   if (place == SIZE_MAX) {
     g->no_memory = true;
     return NULL;
@@ -228,7 +231,8 @@ static void take_state(struct tagc_gather *g, const struct tagc_trace_state *r)
 static void take_cycle(struct tagc_gather *g, const struct tagc_trace_cycle *r)
 {
   uint32_t comm = tagc_gather_comm(g, r->record.comm);
-  if (comm == UINT32_MAX || r->ended_ns < r->began_ns || r->ended_ns - r->began_ns > TAGC_NS_MOST || !r->cycle || r->side >= TAGC_SUM_SIDES) {
+  if (comm == UINT32_MAX || r->ended_ns < r->began_ns || r->ended_ns - r->began_ns > TAGC_NS_MOST || !r->cycle ||
+      r->side >= TAGC_SUM_SIDES) {
     g->part->absurd++;
     return;
   }
@@ -272,7 +276,7 @@ static void take(struct tagc_gather *g, const struct tagc_trace_record *r)
   }
 }
 
-/* -- the file ------------------------------------------------------------------------------------------------------------ */
+/* -- the file ------------------------------------------------------------------------------------------------------ */
 
 static void gather_free(struct tagc_gather *g)
 {

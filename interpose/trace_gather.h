@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A trace while it is read into sums: what the parts of trace_gather*.c share.
  *
- * A program makes the same calls over and over: what two calls have in common but their times is a *sort*, of which there
- * are hundreds where there are millions of calls. Of a call itself 48 bytes are kept until the file has ended, as only then
- * it is known which communicator tells the steps, and which of these are whole.
+ * A program makes the same calls over and over: what two calls have in common but their times is a *sort*, of which
+ * there are hundreds where there are millions of calls. Of a call itself 48 bytes are kept until the file has ended,
+ * as only then it is known which communicator tells the steps, and which of these are whole.
  */
 #ifndef INTERPOSE_TRACE_GATHER_H
 #define INTERPOSE_TRACE_GATHER_H

@@ -31,9 +31,9 @@ static size_t sort_of(struct tagc_gather *g, const struct tagc_sort_key *key)
 
 static bool sane_call(const struct tagc_trace_call *r)
 {
-  return r->raw_bytes <= TAGC_BYTES_MOST && r->inside <= TAGC_BYTES_MOST && r->between <= TAGC_BYTES_MOST && r->plain_inside <= TAGC_BYTES_MOST &&
-         r->plain_between <= TAGC_BYTES_MOST && r->host_ns <= TAGC_NS_MOST && r->began_ns <= UINT64_MAX - TAGC_NS_MOST && r->slot >= -1 &&
-         r->count <= TAGC_ELEMENTS_MOST;
+  return r->raw_bytes <= TAGC_BYTES_MOST && r->inside <= TAGC_BYTES_MOST && r->between <= TAGC_BYTES_MOST &&
+         r->plain_inside <= TAGC_BYTES_MOST && r->plain_between <= TAGC_BYTES_MOST && r->host_ns <= TAGC_NS_MOST &&
+         r->began_ns <= UINT64_MAX - TAGC_NS_MOST && r->slot >= -1 && r->count <= TAGC_ELEMENTS_MOST;
 }
 
 static uint32_t low(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }
@@ -58,7 +58,8 @@ void tagc_gather_times(struct tagc_gather *g, const struct tagc_trace_times *r)
 {
   uint32_t at = g->recent[r->call % TAGC_GATHER_RECENT];
   struct tagc_light *light = at ? &g->lights[at - 1] : NULL;
-  if (r->sum_ns > TAGC_NS_MOST || r->encode_ns > TAGC_NS_MOST || r->exchange_ns > TAGC_NS_MOST || r->decode_ns > TAGC_NS_MOST)
+  if (r->sum_ns > TAGC_NS_MOST || r->encode_ns > TAGC_NS_MOST || r->exchange_ns > TAGC_NS_MOST ||
+      r->decode_ns > TAGC_NS_MOST)
     g->part->absurd++;
   else if (!light || light->number != (uint32_t)r->call)
     g->early[r->call % TAGC_GATHER_EARLY] = *r;
@@ -74,12 +75,21 @@ void tagc_gather_call(struct tagc_gather *g, const struct tagc_trace_call *r)
     return;
   }
   struct tagc_sort_key key = {
-    .count = r->count, .raw_bytes = r->raw_bytes, .sent = {r->inside, r->between}, .plain = {r->plain_inside, r->plain_between},
-    .comm = tagc_gather_comm(g, r->record.comm), .lock = r->slot < 0 ? 0 : r->lock, .slot = r->slot, .peer = r->peer,
-    .function = tagc_gather_code(g, TAGC_TRACE_FUNCTIONS, r->function), .reason = tagc_gather_code(g, TAGC_TRACE_REASONS, r->reason),
-    .type = tagc_gather_code(g, TAGC_TRACE_TYPES, r->type), .op = tagc_gather_code(g, TAGC_TRACE_OPS, r->op),
-    .compressed = tagc_gather_named(g, TAGC_TRACE_ACTIONS, tagc_gather_code(g, TAGC_TRACE_ACTIONS, r->action), "compress"),
-    .failed = (r->flags & TAGC_TRACE_FAILED) != 0,
+      .count = r->count,
+      .raw_bytes = r->raw_bytes,
+      .sent = {r->inside, r->between},
+      .plain = {r->plain_inside, r->plain_between},
+      .comm = tagc_gather_comm(g, r->record.comm),
+      .lock = r->slot < 0 ? 0 : r->lock,
+      .slot = r->slot,
+      .peer = r->peer,
+      .function = tagc_gather_code(g, TAGC_TRACE_FUNCTIONS, r->function),
+      .reason = tagc_gather_code(g, TAGC_TRACE_REASONS, r->reason),
+      .type = tagc_gather_code(g, TAGC_TRACE_TYPES, r->type),
+      .op = tagc_gather_code(g, TAGC_TRACE_OPS, r->op),
+      .compressed = tagc_gather_named(g, TAGC_TRACE_ACTIONS, tagc_gather_code(g, TAGC_TRACE_ACTIONS, r->action),
+                                      "compress"),
+      .failed = (r->flags & TAGC_TRACE_FAILED) != 0,
   };
   size_t sort = sort_of(g, &key);
   if (sort == SIZE_MAX || !TAGC_SUM_ROOM(g->lights, g->light_count) || g->light_count >= UINT32_MAX - 1) {
@@ -89,8 +99,11 @@ void tagc_gather_call(struct tagc_gather *g, const struct tagc_trace_call *r)
   struct tagc_sum_calls *calls = &g->sorts[sort].calls;
   calls->calls++;
   tagc_sum_add(&calls->host_ns, r->host_ns);
-  g->lights[g->light_count++] = (struct tagc_light){.began_ns = r->began_ns, .host_ns = r->host_ns, .sort = (uint32_t)sort,
-                                               .number = (uint32_t)r->number, .cycle = r->lock ? (uint32_t)r->cycle : 0};
+  g->lights[g->light_count++] = (struct tagc_light){.began_ns = r->began_ns,
+                                                    .host_ns = r->host_ns,
+                                                    .sort = (uint32_t)sort,
+                                                    .number = (uint32_t)r->number,
+                                                    .cycle = r->lock ? (uint32_t)r->cycle : 0};
   g->recent[r->number % TAGC_GATHER_RECENT] = (uint32_t)g->light_count;
   if (g->early[r->number % TAGC_GATHER_EARLY].call == r->number && r->number)
     time_call(g, &g->lights[g->light_count - 1], &g->early[r->number % TAGC_GATHER_EARLY]);

@@ -6,7 +6,7 @@
 
 #include "interpose/trace_gather.h"
 
-/* -- steps --------------------------------------------------------------------------------------------------------------- */
+/* -- steps --------------------------------------------------------------------------------------------------------- */
 
 /* The communicator with gradients, else with cycles, whose calls have most bytes. */
 static void choose_main(struct tagc_gather *g)
@@ -21,7 +21,8 @@ static void choose_main(struct tagc_gather *g)
     cycles[g->cycles[i].comm] = 1;
   for (size_t i = 0; i < p->comm_count; i++) {
     const struct tagc_sum_comm *c = &p->comms[i], *best = p->main == SIZE_MAX ? NULL : &p->comms[p->main];
-    if (cycles[i] && (!best || (c->gradients != best->gradients ? c->gradients : c->calls.raw_bytes > best->calls.raw_bytes)))
+    if (cycles[i] &&
+        (!best || (c->gradients != best->gradients ? c->gradients : c->calls.raw_bytes > best->calls.raw_bytes)))
       p->main = i;
   }
   free(cycles);
@@ -53,11 +54,13 @@ static void order_cycles(struct tagc_gather *g)
   g->cycle_count = count;
 }
 
-/* The step in which something began at that time; NULL: none. Times mostly grow, so that the step is near that of the last question. */
+/* The step in which something began at that time; NULL: none. Times mostly grow, so that the step is near that of the
+ * last question. */
 static struct tagc_gather_cycle *step_at(struct tagc_gather *g, uint64_t ns, size_t *near)
 {
   size_t low_end = 0, high = g->cycle_count;
-  if (*near < high && g->cycles[*near].step.began_ns <= ns && (*near + 1 == high || ns < g->cycles[*near + 1].step.began_ns))
+  if (*near < high && g->cycles[*near].step.began_ns <= ns &&
+      (*near + 1 == high || ns < g->cycles[*near + 1].step.began_ns))
     low_end = *near;
   else
     while (high - low_end > 1) {
@@ -69,7 +72,8 @@ static struct tagc_gather_cycle *step_at(struct tagc_gather *g, uint64_t ns, siz
   return ns >= c->step.began_ns && ns - c->step.began_ns < c->step.ns + (c->step.ns == 0) ? c : NULL;
 }
 
-/* A call of the main communicator that knows its cycle: that is the truth, as steps may end a moment before the last call does. */
+/* A call of the main communicator that knows its cycle: that is the truth, as steps may end a moment before the last
+ * call does. */
 static struct tagc_gather_cycle *step_of(struct tagc_gather *g, const struct tagc_light *light, size_t *near)
 {
   struct tagc_gather_cycle *c = g->cycle_count ? step_at(g, light->began_ns, near) : NULL;
@@ -82,7 +86,8 @@ static struct tagc_gather_cycle *step_of(struct tagc_gather *g, const struct tag
   return NULL;
 }
 
-static void add_to_step(struct tagc_gather_cycle *c, const struct tagc_light *light, const struct tagc_sort_key *key, bool own)
+static void add_to_step(struct tagc_gather_cycle *c, const struct tagc_light *light, const struct tagc_sort_key *key,
+                        bool own)
 {
   struct tagc_sum_step *s = &c->step;
   s->calls++;
@@ -98,7 +103,8 @@ static void add_to_step(struct tagc_gather_cycle *c, const struct tagc_light *li
   tagc_sum_add(&s->wire_ns, light->wire_ns);
 }
 
-/* Are all of its calls there? Where nothing was lost nobody asks for their numbers, which threads may take in another order. */
+/* Are all of its calls there? Where nothing was lost nobody asks for their numbers, which threads may take in another
+ * order. */
 static bool is_complete(const struct tagc_gather *g, const struct tagc_gather_cycle *c, bool lossy)
 {
   for (size_t i = g->lock_count; i-- > 0;)
@@ -149,7 +155,7 @@ void tagc_gather_steps(struct tagc_gather *g)
   }
 }
 
-/* -- sums ---------------------------------------------------------------------------------------------------------------- */
+/* -- sums ---------------------------------------------------------------------------------------------------------- */
 
 /* Of calls that are alike: what is the same of all of them, times how many they are. */
 static void multiply(struct tagc_sum_calls *calls, const struct tagc_sort_key *key)
@@ -157,14 +163,18 @@ static void multiply(struct tagc_sum_calls *calls, const struct tagc_sort_key *k
   uint64_t n = calls->calls;
   calls->compressed = key->compressed ? n : 0;
   calls->failed = key->failed ? n : 0;
-  uint64_t *const to[] = {&calls->raw_bytes, &calls->sent.inside, &calls->sent.between, &calls->plain.inside, &calls->plain.between};
+  uint64_t *const to[] = {&calls->raw_bytes, &calls->sent.inside, &calls->sent.between, &calls->plain.inside,
+                          &calls->plain.between};
   const uint64_t each[] = {key->raw_bytes, key->sent.inside, key->sent.between, key->plain.inside, key->plain.between};
   for (int i = 0; i < 5; i++)
     if (__builtin_mul_overflow(each[i], n, to[i]))
       *to[i] = UINT64_MAX;
 }
 
-static int size_class(const struct tagc_sort_key *key) { return key->raw_bytes ? 63 - __builtin_clzll(key->raw_bytes) : -1; }
+static int size_class(const struct tagc_sort_key *key)
+{
+  return key->raw_bytes ? 63 - __builtin_clzll(key->raw_bytes) : -1;
+}
 
 static int by_line(const void *a, const void *b)
 {
@@ -177,16 +187,20 @@ static int by_line(const void *a, const void *b)
 }
 
 /* `last`: the sort before this one, in the order of lines; NULL: none. */
-static void add_line(struct tagc_gather *g, struct tagc_sum_comm *c, const struct tagc_sort *s, const struct tagc_sort *last)
+static void add_line(struct tagc_gather *g, struct tagc_sum_comm *c, const struct tagc_sort *s,
+                     const struct tagc_sort *last)
 {
   if (!last || by_line(last, s) != 0) {
     if (!TAGC_SUM_ROOM(c->lines, c->line_count)) {
       g->no_memory = true;
       return;
     }
-    c->lines[c->line_count++] =
-      (struct tagc_sum_line){.function = s->key.function, .type = s->key.type, .op = s->key.op, .least_count = UINT64_MAX,
-                             .size_class = (int8_t)size_class(&s->key), .per_step = NAN};
+    c->lines[c->line_count++] = (struct tagc_sum_line){.function = s->key.function,
+                                                       .type = s->key.type,
+                                                       .op = s->key.op,
+                                                       .least_count = UINT64_MAX,
+                                                       .size_class = (int8_t)size_class(&s->key),
+                                                       .per_step = NAN};
   }
   struct tagc_sum_line *line = &c->lines[c->line_count - 1];
   tagc_sum_add_calls(&line->calls, &s->calls);
@@ -230,7 +244,8 @@ void tagc_gather_details(struct tagc_gather *g)
     add_line(g, c, s, i ? s - 1 : NULL);
     if (tagc_gather_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclReduceScatter"))
       tagc_sum_add(&c->reasons[s->key.reason], s->calls.calls);
-    else if (tagc_gather_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclSend") && as >= 0 && s->key.peer >= 0 && s->key.peer < c->nranks)
+    else if (tagc_gather_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclSend") && as >= 0 && s->key.peer >= 0 &&
+             s->key.peer < c->nranks)
       tagc_sum_add(&c->sends[way_of(as, s->key.peer, c->nranks)], s->calls.calls);
     if (s->key.slot >= 0 && s->key.lock) {
       struct tagc_sum_slot *slot = tagc_gather_slot(g, s->key.comm, s->key.lock, (uint32_t)s->key.slot);
