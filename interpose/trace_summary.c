@@ -154,11 +154,38 @@ static bool complain_of_nccl(struct tagc_summary *s)
   return true;
 }
 
+/* When a rank began the first step that both have, by the clocks of their hosts: how much later than the first rank. */
+static double later_ns(const struct tagc_sum_rank *first, const struct tagc_sum_rank *rank)
+{
+  for (size_t i = 0, j = 0; i < first->step_count && j < rank->step_count;) {
+    const struct tagc_sum_step *a = &first->steps[i], *b = &rank->steps[j];
+    if (a->lock == b->lock && a->cycle == b->cycle)
+      return (double)b->began_ns - (double)a->began_ns + (double)rank->clock_ns - (double)first->clock_ns;
+    if (a->lock < b->lock || (a->lock == b->lock && a->cycle < b->cycle))
+      i++;
+    else
+      j++;
+  }
+  return 0;
+}
+
+/* Steps are told by their numbers, and times of a rank by its own clock: it matters where hosts stand side by side. */
+static bool complain_of_clocks(struct tagc_summary *s)
+{
+  for (size_t i = 1; i < s->rank_count; i++) {
+    double seconds = later_ns(&s->ranks[0], &s->ranks[i]) / 1e9;
+    if (s->ranks[i].host_index == i && (seconds > 1 || seconds < -1))
+      return tagc_sum_complain(s, "the clocks of hosts %s and %s differ by %.1f s: timelines show it, no sum does",
+                               s->ranks[0].host, s->ranks[i].host, seconds < 0 ? -seconds : seconds);
+  }
+  return true;
+}
+
 static bool complain_of_job(struct tagc_summary *s)
 {
   return complain_of_missing(s) &&
          complain_of_texts(s, offsetof(struct tagc_sum_rank, version), "the version of the library") &&
-         complain_of_nccl(s);
+         complain_of_nccl(s) && complain_of_clocks(s);
 }
 
 /* -- reading ------------------------------------------------------------------------------------------------------- */

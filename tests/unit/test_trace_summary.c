@@ -248,6 +248,18 @@ static void test_versions(void)
     unlink(path[i]);
 }
 
+static void test_clocks(void)
+{
+  struct trace_job job = trace_job_usual(2, 5, 2);
+  job.clock_skew_ns = -3500000000;
+  char **paths = trace_job_write(&job, folder, "clocks");
+  struct tagc_summary *s = tagc_sum_read(paths, 2);
+  ok(s && problem(s, "clocks of hosts node0 and node1 differ by 3.5 s") && s->comms[0].whole_steps == 10,
+     "hosts whose clocks differ");
+  tagc_sum_free(s);
+  trace_paths_free(paths);
+}
+
 static void test_absurd(void)
 {
   struct trace_job job = trace_job_usual(1, 6, 2);
@@ -394,6 +406,7 @@ int main(void)
   test_other_jobs();
   test_unknown_identity();
   test_versions();
+  test_clocks();
   test_absurd();
   test_bad_files();
   test_damage();
