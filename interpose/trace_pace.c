@@ -44,9 +44,8 @@ static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_pace_rank *ou
   out->wire_ms = wire > 0 ? wire / n : NAN;
   if (rank->blocking) {
     out->exposed_ms = out->in_calls_ms;
-    out->hidden_ms = fmax(0, out->wire_ms - out->in_calls_ms);
-    if (isnan(out->wire_ms))
-      out->hidden_ms = NAN;
+    out->wire_ms = fmax(out->wire_ms, out->in_calls_ms);        /* of plain calls nobody may have told more */
+    out->hidden_ms = out->wire_ms - out->in_calls_ms;
   } else {
     out->exposed_ms = out->wire_ms > out->step_ms ? out->step_ms : out->wire_ms;
   }
