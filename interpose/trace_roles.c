@@ -148,6 +148,8 @@ static void judge_messages(struct tagc_sum_comm *comm, const struct tagc_pattern
     say(comm, TAGC_ROLE_PIPELINE, "messages of one size between two neighbours");
   else if (round && on != back)
     say(comm, TAGC_ROLE_CONTEXT, "messages go round in one direction: keys and values of a divided context");
+  else if (on != back && comm->member_count < (size_t)comm->nranks)
+    say(comm, TAGC_ROLE_UNKNOWN, "messages go in one direction; whether they go round is not known, as traces of ranks are missing");
   else if (!one_count && round)
     say(comm, TAGC_ROLE_UNKNOWN, "messages of changing sizes, in both directions round: stages of a pipeline, or keys and values");
   else

@@ -115,7 +115,8 @@ static void check_reduced(struct work *w, double parameters, const char *from)
         "More than once for each parameter: some of them are reduced in several microbatches, or in several types.");
 }
 
-/* Of how many microbatches the gathers are, and which slot is gathered less often than twice in each: it is kept. */
+/* Of how many microbatches the gathers are, and which slot is gathered less often than twice in each: it is kept. The others are most
+ * of the parameters, so that there are more gathers than one a microbatch. */
 struct gathers {
   unsigned microbatches, kept_times;
   const struct tagc_sum_slot *kept;     /* NULL: none */
@@ -133,11 +134,11 @@ static bool explains(const struct tagc_sum_comm *comm, const struct tagc_sum_slo
 
 static bool find_gathers(const struct tagc_sum_comm *comm, double gathered, double parameters, struct gathers *out)
 {
-  for (out->microbatches = 1; out->microbatches <= 64; out->microbatches++) {
+  for (out->microbatches = 1; out->microbatches * parameters < gathered && out->microbatches <= 64; out->microbatches++) {
     const double missing = 2 * out->microbatches * parameters - gathered;
     if (fabs(missing) < 0.5)
       return true;
-    for (size_t i = 0; missing > 0 && missing < parameters * out->microbatches && i < comm->slot_count; i++)
+    for (size_t i = 0; missing > 0 && i < comm->slot_count; i++)
       if (explains(comm, &comm->slots[i], missing, out))
         return true;
   }

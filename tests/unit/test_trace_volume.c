@@ -321,6 +321,13 @@ static void test_pipeline(void)
   comm->sends[TAGC_WAY_BACK] = comm->sends[TAGC_WAY_ROUND_BACK] = 0;
   check(job, &facts);
   is_role(job, 0, TAGC_ROLE_CONTEXT, "one direction", "a ring");
+  comm->sends[TAGC_WAY_ROUND_ON] = 0;
+  check(job, &facts);
+  is_role(job, 0, TAGC_ROLE_PIPELINE, "in one direction", "a chain");
+  comm->member_count = 3;
+  check(job, &facts);
+  is_role(job, 0, TAGC_ROLE_UNKNOWN, "traces of ranks are missing", "a chain, or a ring");
+  comm->member_count = 4;
   comm->sends[TAGC_WAY_ACROSS] = 100;
   check(job, &facts);
   is_role(job, 0, TAGC_ROLE_UNKNOWN, "heads for tokens", "all to all, of one size");
