@@ -443,6 +443,7 @@ bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot)
     return false;
   const struct tagc_times times = {ms[TAGC_MARK_BEGUN], ms[TAGC_MARK_SUMMED], ms[TAGC_MARK_ENCODED], ms[TAGC_MARK_EXCHANGED]};
   tagc_times_add(comm, read.number, &times);
+  tagc_ledger_row(ledger, slot)->counted = true;
   ledger->timed_calls++;
   ledger->encode_ms += times.encode;
   ledger->exchange_ms += times.sum + times.exchange;

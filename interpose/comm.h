@@ -43,6 +43,7 @@ struct tagc_slot {
   uint64_t residual_cycle;          /* the cycle that changed it last */
   bool dirty;                       /* compressed since the last flush */
   uint64_t compressed_calls;        /* seeds are made from this */
+  bool state_due;                   /* it is to be sampled for the trace (states.h) */
   unsigned surplus_calls;           /* the last so many had more values than room for them on some rank */
   enum tagc_reason barred;          /* what was seen of its calls before the vote that no codec can do with; compressed: nothing */
   struct tagc_home home;            /* where its gradients lie, for reports */
@@ -115,6 +116,8 @@ struct tagc_comm {
   struct tagc_ledger *ledger;
   struct tagc_live live;
   void *timer;                      /* of its plain calls (times.h); NULL: none yet */
+  uint64_t state_cycle;             /* in which the last slot was sampled (states.h), ... */
+  double state_ms;                  /* ... and how long that has taken in it */
   struct tagc_background *background;   /* non-blocking: the last launch, until the program knows how it ended */
 };
 

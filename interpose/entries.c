@@ -3,91 +3,10 @@
  * signature that does not agree with it does not compile.
  *
  * Collectives fill a struct tagc_call and go to tagc_dispatch(). Everything else is forwarded here; where it must be
- * known (births and deaths of communicators, user-defined reductions), it is told to comm.c before or after.
+ * known (deaths of communicators, user-defined reductions), it is told to comm.c before or after. Births: entries_births.c.
  */
-#include <errno.h>
-
-#include "interpose/background.h"
-#include "interpose/call.h"
-#include "interpose/comm.h"
-#include "interpose/group.h"
-#include "interpose/levels.h"
-#include "interpose/library.h"
+#include "interpose/adapter.h"
 #include "interpose/ranges.h"
-
-#define EXPORT __attribute__((visibility("default")))
-
-/* The first line of every adapter: the copy of NCCL that is meant, `nccl` from there on. Before anything else, as whatever
- * calls NCCL, too, would take the note of the stub. Keeps errno for FORWARD(). Behind the name stands what the trace tells of a
- * call, as fields of struct tagc_call. */
-#define CALLED(name, ...)                                                                                              \
-  __attribute__((cleanup(restore_errno))) int called_errno = errno;                                                    \
-  const struct tagc_nccl *nccl = tagc_real_called(__builtin_return_address(0));                                        \
-  __attribute__((cleanup(end_trace))) struct tagc_call called;                                                         \
-  called.trace.number = 0;                                                                                             \
-  if (watched() && tagc_trace_on()) {                                                                                  \
-    called = (struct tagc_call){.entry = TAGC_ENTRY_##name, .nccl = nccl, __VA_ARGS__};                                \
-    tagc_trace_enter(&called);                                                                                         \
-  }
-
-/* How every adapter ends. */
-#define RETURN(status) return called.trace.result = (status)
-
-/* What the real function has left in errno is what the program finds there: our own work before and after it leaves none. */
-static inline void restore_errno(const int *called_errno) { errno = *called_errno; }
-
-static inline void end_trace(struct tagc_call *called) { tagc_trace_call(called, called->trace.result); }
-
-/* Does this call want more than forwarding? Not with TAGC_MODE=off, and not when NCCL calls itself. */
-static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_on(); }
-
-/* Calls the real function as it came; a function that this NCCL does not have is missed by its caller alone. */
-#define FORWARD(name, ...)                                                                                             \
-  ({                                                                                                                   \
-    __typeof__(&name) forward_real = TAGC_REAL(name, nccl);                                                            \
-    ncclResult_t forward_status = ncclSystemError;                                                                     \
-    if (forward_real) {                                                                                                \
-      tagc_real_depth++;                                                                                               \
-      errno = called_errno;                                                                                            \
-      forward_status = forward_real(__VA_ARGS__);                                                                      \
-      called_errno = errno;                                                                                            \
-      tagc_real_depth--;                                                                                               \
-    }                                                                                                                  \
-    forward_status;                                                                                                    \
-  })
-
-/* The same for a call that is neither a collective nor neutral to a group: what is held goes first. */
-#define MIX_AND_FORWARD(name, ...)                                                                                     \
-  ({                                                                                                                   \
-    ncclResult_t mixed_status = watched() ? tagc_group_mix(nccl) : ncclSuccess;                                        \
-    mixed_status == ncclSuccess ? FORWARD(name, __VA_ARGS__) : mixed_status;                                           \
-  })
-
-/* The same for what works on a stream beside the collectives. */
-#define MIX_AND_FORWARD_IN_ORDER(name, ...)                                                                            \
-  ({                                                                                                                   \
-    struct tagc_comm *ordered_comm = watched() ? tagc_levels_find_ordered(comm) : NULL;                                \
-    tagc_levels_before_plain(ordered_comm, stream);                                                                    \
-    ncclResult_t ordered_status = MIX_AND_FORWARD(name, __VA_ARGS__);                                                  \
-    if (!tagc_group_passed(nccl, ordered_comm, stream)) {                                                              \
-      ordered_status = tagc_no_memory("a call of a group");                                                            \
-      tagc_group_fail(nccl, ordered_status);                                                                           \
-    }                                                                                                                  \
-    tagc_comm_release(ordered_comm);                                                                                   \
-    ordered_status;                                                                                                    \
-  })
-
-/* Is a launch on this communicator under way in the background? NCCL refuses most calls then. */
-static inline bool busy(ncclComm_t comm) { return watched() && tagc_background_ask(comm) == ncclInProgress; }
-
-/* The same for a call that is part of a group, which is refused with it. */
-static inline bool refused(const struct tagc_nccl *nccl, ncclComm_t comm)
-{
-  if (!busy(comm))
-    return false;
-  tagc_group_fail(nccl, ncclInvalidArgument);
-  return true;
-}
 
 /* A collective: with TAGC_MODE=off one load and one branch more than the direct call. */
 #define COLLECTIVE(name, arguments, ...)                                                                               \
@@ -230,205 +149,6 @@ EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
   RETURN(watched() ? tagc_group_simulate_end(nccl, info, &called_errno) : FORWARD(ncclGroupSimulateEnd, info));
 }
 
-/* ---- communicators: births ----------------------------------------------------------------------------------------- */
-
-/* Does a configuration ask for a non-blocking communicator? The environment has the last word. Older callers have shorter structs. A child inherits that of
- * its parent only without a configuration of its own. */
-static bool asks_nonblocking(const ncclConfig_t *config, bool inherited)
-{
-  int forced = tagc_library_options()->nccl_blocking;
-  if (forced >= 0)
-    return forced == 0;
-  if (!config)
-    return inherited;
-  return config->size >= offsetof(ncclConfig_t, blocking) + sizeof config->blocking && config->blocking == 0;
-}
-
-/* What is known of a communicator before it is there. */
-struct birth {
-  bool nonblocking;
-  struct tagc_agreement agreement;
-};
-
-/* Where buffers are, and whether codecs run there. */
-static const char *memory_of(const struct tagc_nccl *nccl)
-{
-  const char *why = "CUDA";
-  if (nccl->on_host)
-    return "host";
-  return tagc_device_cuda_is_there(&why) ? "CUDA" : why;
-}
-
-/* A communicator made from ids: this rank reports to their maker. What NCCL will refuse is not reported. */
-static struct birth from_ids(enum tagc_entry function, const ncclUniqueId *ids, int count, int nranks, int rank,
-                             const ncclConfig_t *config, const struct tagc_nccl *nccl)
-{
-  struct birth birth = {.agreement.state = TAGC_AGREED_NO};
-  if (!watched())
-    return birth;
-  birth.nonblocking = asks_nonblocking(config, false);
-  if (ids && count > 0 && nranks > 1 && rank >= 0 && rank < nranks)
-    birth.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), memory_of(nccl));
-  if (tagc_trace_on())
-    birth.agreement.origin = tagc_trace_birth_of_ids(nccl, (uint16_t)function, ids, count, nranks, rank);
-  return birth;
-}
-
-/* A communicator made from another one: it inherits what the ranks of that have agreed on. */
-static struct birth from_parent(ncclComm_t parent, const ncclConfig_t *config, const struct tagc_nccl *nccl)
-{
-  struct birth birth = {.agreement.state = TAGC_AGREED_NO};
-  if (!watched() || !parent)
-    return birth;
-  birth.nonblocking = asks_nonblocking(config, tagc_comm_is_nonblocking(parent));
-  birth.agreement = tagc_comm_settle(parent, nccl);
-  return birth;
-}
-
-/* For the trace: a child that all ranks get who make this call with equal `said`. */
-static void note_origin(struct birth *birth, const struct tagc_call *called, const void *said, size_t size)
-{
-  if (called->trace.number)
-    birth->agreement.origin = tagc_trace_birth_of_parent(called->nccl, (uint16_t)called->entry, called->handle, said, size);
-}
-
-/* Tells of a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is waited for; while a
- * non-blocking parent is still at it, the handle is NCCL's to write. */
-static ncclResult_t born(const struct tagc_nccl *nccl, ncclResult_t status, ncclComm_t *comm, ncclComm_t parent,
-                         const struct birth *birth)
-{
-  if (!watched() || !comm || (status != ncclSuccess && status != ncclInProgress))
-    return status;
-  bool nonblocking = birth->nonblocking || status == ncclInProgress;
-  ncclComm_t made = parent && status == ncclInProgress ? NULL : *comm;
-  bool good = made || !parent ? tagc_comm_born(made, nonblocking, &birth->agreement)
-                              : tagc_comm_expect(parent, comm, nonblocking, &birth->agreement);
-  if (good)
-    return status;
-  tagc_group_fail(nccl, ncclSystemError);
-  return tagc_no_memory("a communicator");
-}
-
-EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
-{
-  CALLED(ncclGetUniqueId);
-  if (id && watched())
-    tagc_agree_clear_id(id);
-  ncclResult_t status = FORWARD(ncclGetUniqueId, id);
-  if (status == ncclSuccess && watched())
-    tagc_agree_stamp_id(id);
-  RETURN(status);
-}
-
-EXPORT ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id)
-{
-  CALLED(ncclCommGetUniqueId, .handle = comm);
-  RETURN(FORWARD(ncclCommGetUniqueId, comm, id));
-}
-
-EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
-{
-  CALLED(ncclCommInitRank, .recv = comm);
-  struct birth birth = from_ids(TAGC_ENTRY_ncclCommInitRank, &id, 1, nranks, rank, NULL, nccl);
-  RETURN(born(nccl, MIX_AND_FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, NULL, &birth));
-}
-
-EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
-{
-  CALLED(ncclCommInitRankConfig, .recv = comm);
-  struct birth birth = from_ids(TAGC_ENTRY_ncclCommInitRankConfig, &id, 1, nranks, rank, config, nccl);
-  RETURN(born(nccl, MIX_AND_FORWARD(ncclCommInitRankConfig, comm, nranks, id, rank, config), comm, NULL, &birth));
-}
-
-EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int ids, ncclUniqueId *id,
-                                             ncclConfig_t *config)
-{
-  CALLED(ncclCommInitRankScalable, .recv = comm);
-  struct birth birth = from_ids(TAGC_ENTRY_ncclCommInitRankScalable, id, ids, nranks, rank, config, nccl);
-  RETURN(born(nccl, MIX_AND_FORWARD(ncclCommInitRankScalable, comm, nranks, rank, ids, id, config), comm, NULL, &birth));
-}
-
-/* All ranks are in this process: they have the same library and options. */
-EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
-{
-  CALLED(ncclCommInitAll);
-  struct birth birth = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
-  ncclResult_t status = MIX_AND_FORWARD(ncclCommInitAll, comms, count, devices);
-  birth.nonblocking = watched() && asks_nonblocking(NULL, false);
-  if (called.trace.number)
-    birth.agreement.origin = tagc_trace_birth_of_all(nccl, count);
-  for (int i = 0; comms && i < count && (status == ncclSuccess || status == ncclInProgress); i++) {
-    birth.agreement.origin.rank = i;
-    status = born(nccl, status, &comms[i], NULL, &birth);
-  }
-  RETURN(status);
-}
-
-EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
-{
-  CALLED(ncclCommSplit, .handle = comm);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
-  struct birth birth = from_parent(comm, config, nccl);
-  note_origin(&birth, &called, &color, sizeof color);
-  ncclResult_t status = MIX_AND_FORWARD(ncclCommSplit, comm, color, key, child, config);
-  RETURN(color == NCCL_SPLIT_NOCOLOR ? status : born(nccl, status, child, comm, &birth));
-}
-
-/* What was under way on a communicator is aborted, and it may only be shrunk and destroyed: nothing is left of it here but what
- * its children inherit. */
-static void begin_anew(ncclComm_t comm)
-{
-  const bool nonblocking = tagc_comm_is_nonblocking(comm);
-  struct tagc_agreement agreement = tagc_comm_agreement(comm);
-  agreement.origin.nccl = NULL;     /* the handle stays what it is */
-  struct tagc_comm *ended = tagc_comm_abort(comm);
-  tagc_levels_end(ended, true);     /* in the group: NCCL takes its own abort back in the end, which they may share */
-  tagc_comm_release(ended);
-  tagc_comm_born(comm, nonblocking, &agreement);
-}
-
-/* For the trace: of the communicator nothing is left but a handle to destroy. */
-static void note_end(const struct tagc_call *called, ncclResult_t status)
-{
-  if (called->trace.number && !tagc_real_refuses(status))
-    tagc_trace_comm_ends(called->trace.comm, called->handle, (uint16_t)called->entry, true);
-}
-
-EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config,
-                                   int flags)
-{
-  CALLED(ncclCommShrink, .handle = comm);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
-  struct birth birth = from_parent(comm, config, nccl);
-  note_origin(&birth, &called, excluded, excluded && count > 0 ? (size_t)count * sizeof *excluded : 0);
-  struct tagc_comm *alive = watched() && flags & NCCL_SHRINK_ABORT ? tagc_comm_find(comm) : NULL;
-  bool together = tagc_levels_open_group(alive);
-  if (together)
-    begin_anew(comm);
-  ncclResult_t status = MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags);
-  status = tagc_levels_close_group(alive, together, status);
-  tagc_comm_abort_is_over(alive);
-  tagc_comm_release(alive);
-  if (flags & NCCL_SHRINK_ABORT)
-    note_end(&called, status);
-  RETURN(born(nccl, status, child, comm, &birth));
-}
-
-/* Ranks that join have made no agreement with those that are there: the larger communicator passes through. */
-EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *child,
-                                 ncclConfig_t *config)
-{
-  CALLED(ncclCommGrow, .handle = comm);
-  if (refused(nccl, comm))
-    RETURN(ncclInvalidArgument);
-  bool inherited = watched() && comm && tagc_comm_is_nonblocking(comm);
-  struct birth birth = {.nonblocking = watched() && asks_nonblocking(config, inherited)};
-  note_origin(&birth, &called, NULL, 0);
-  RETURN(born(nccl, MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &birth));
-}
-
 /* ---- communicators: how they fare, and deaths. They enqueue nothing, and so mix no group: a rank may clean up when it
  * likes. ---- */
 
@@ -498,6 +218,25 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
   RETURN(status);
 }
 
+/* What was under way on a communicator is aborted, and it may only be shrunk and destroyed: nothing is left of it here but what
+ * its children inherit. */
+void tagc_entry_begin_anew(ncclComm_t comm)
+{
+  const bool nonblocking = tagc_comm_is_nonblocking(comm);
+  struct tagc_agreement agreement = tagc_comm_agreement(comm);
+  agreement.origin.nccl = NULL;     /* the handle stays what it is */
+  struct tagc_comm *ended = tagc_comm_abort(comm);
+  tagc_levels_end(ended, true);     /* in the group: NCCL takes its own abort back in the end, which they may share */
+  tagc_comm_release(ended);
+  tagc_comm_born(comm, nonblocking, &agreement);
+}
+
+void tagc_entry_note_end(const struct tagc_call *called, ncclResult_t status)
+{
+  if (called->trace.number && !tagc_real_refuses(status))
+    tagc_trace_comm_ends(called->trace.comm, called->handle, (uint16_t)called->entry, true);
+}
+
 EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
   CALLED(ncclCommRevoke, .handle = comm);
@@ -505,11 +244,11 @@ EXPORT ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
   bool together = tagc_levels_open_group(alive);
   ncclResult_t status = FORWARD(ncclCommRevoke, comm, flags);
   if (watched() && comm && !tagc_real_refuses(status))
-    begin_anew(comm);
+    tagc_entry_begin_anew(comm);
   status = tagc_levels_close_group(alive, together, status);
   tagc_comm_abort_is_over(alive);
   tagc_comm_release(alive);
-  note_end(&called, status);
+  tagc_entry_note_end(&called, status);
   RETURN(status);
 }
 

@@ -9,6 +9,7 @@
 #include "interpose/levels.h"
 #include "interpose/library.h"
 #include "interpose/split.h"
+#include "interpose/states.h"
 #include "interpose/vote.h"
 #include "kernels/cost.h"
 #include "kernels/residual.h"
@@ -373,6 +374,7 @@ static void settle(const struct work *w)
   settle_residual(w);
   watch_density(w);
   account(w);
+  tagc_state_call(w->call, &w->job);
 }
 
 /* Nothing more is begun where one of the communicators has been aborted: the program may free its buffers. */

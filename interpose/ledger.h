@@ -46,6 +46,7 @@ struct tagc_ledger_row {
   uint64_t residual_bytes;          /* memory held for it */
   uint64_t residuals_dropped;       /* times its residual was zeroed: suspected of another slot, or a step with NaN or Inf */
   struct tagc_codec_stats stats;
+  bool counted;                     /* a device has told some of them */
   struct tagc_grounds *grounds;     /* the ledger's; NULL but for slots with TAGC_CODEC=auto */
 };
 

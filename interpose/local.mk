@@ -9,6 +9,7 @@ libtagc_a_SOURCES += \
   interpose/auto.c interpose/auto.h \
   interpose/ballot.c interpose/ballot.h \
   interpose/split.c interpose/split.h \
+  interpose/states.c interpose/states.h \
   interpose/capture.c interpose/capture.h \
   interpose/choose.c interpose/choose.h \
   interpose/comm.c interpose/comm.h interpose/comm_table.c \
@@ -47,7 +48,7 @@ libtagc_a_SOURCES += \
   interpose/trace_sent.c \
   interpose/vote.c interpose/vote.h
 
-libtagc_preload_so_SOURCES += interpose/entries.c interpose/hook.c
+libtagc_preload_so_SOURCES += interpose/entries.c interpose/entries_births.c interpose/adapter.h interpose/hook.c
 if X86_64
 libtagc_preload_so_SOURCES += interpose/hook_x86_64.S
 endif
@@ -67,7 +68,7 @@ libtagc_report_a_SOURCES += interpose/trace_gather.c
 libtagc_report_a_SOURCES += interpose/trace_merge.c interpose/trace_merge.h interpose/trace_table.h
 libtagc_report_a_SOURCES += interpose/trace_summary.c interpose/trace_summary.h
 bin_PROGRAMS += tagc-report
-tagc_report_SOURCES = interpose/tagc-report.c interpose/json.h layermap/drawing.c layermap/drawing.h
+tagc_report_SOURCES = interpose/tagc-report.c interpose/json.h
 tagc_report_SOURCES += interpose/trace_report.c interpose/trace_report.h interpose/trace_text.c interpose/trace_json.c
 tagc_report_LDFLAGS = $(PROGRAM_LINK_FLAGS)
 tagc_report_LDADD = libtagc-report.a libtagc.a -lm
@@ -76,7 +77,7 @@ libtagc_report_a_SOURCES += interpose/trace_sides.c interpose/trace_sides.h
 libtagc_report_a_SOURCES += interpose/trace_steps.c interpose/trace_steps.h interpose/trace_words.c interpose/trace_words.h
 libtagc_report_a_SOURCES += interpose/trace_volume.c interpose/trace_volume.h interpose/trace_roles.c
 libtagc_report_a_SOURCES += interpose/trace_patterns.c interpose/trace_patterns.h
-EXTRA_DIST += interpose/trace_pace.h
+libtagc_report_a_SOURCES += interpose/trace_pace.c interpose/trace_pace.h
 
 # Will interception work here? Needs libelf.
 EXTRA_DIST += interpose/doctor.h interpose/doctor_elf.h interpose/doctor_search.h
@@ -90,3 +91,11 @@ tagc_doctor_CPPFLAGS = $(AM_CPPFLAGS) -DPRELOADDIR='"$(preloaddir)"' -DBINDIR='"
 tagc_doctor_LDFLAGS = $(PROGRAM_LINK_FLAGS)
 tagc_doctor_LDADD = libtagc.a $(LIBELF_LIBS) -ldl
 endif
+
+# What traces look like: pages, and files for other viewers.
+libtagc_report_a_SOURCES += interpose/trace_html.c interpose/trace_html.h interpose/trace_page.c interpose/trace_page.h
+libtagc_report_a_SOURCES += interpose/trace_page_head.c interpose/trace_page_timeline.c interpose/trace_page_steps.c
+libtagc_report_a_SOURCES += interpose/trace_page_layers.c interpose/trace_page_sizes.c interpose/trace_page_tables.c
+libtagc_report_a_SOURCES += interpose/trace_moment.c interpose/trace_moment.h interpose/trace_svg.c interpose/trace_svg.h
+libtagc_report_a_SOURCES += interpose/trace_perfetto.c interpose/trace_perfetto.h
+libtagc_report_a_SOURCES += layermap/drawing.c layermap/drawing.h

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "interpose/trace_html.h"
 #include "interpose/trace_merge.h"
+#include "interpose/trace_perfetto.h"
 #include "interpose/trace_report.h"
 
 static const char usage[] =
@@ -15,6 +17,9 @@ static const char usage[] =
   "Says what the traces of a job tell: what its network does, layer by layer, and whether TAGC helps.\n"
   "\n"
   "  TRACE              a file that TAGC_TRACE has written, or a folder: all of its files *.trace\n"
+  "  --html FILE        also write a page for browsers, which needs nothing else\n"
+  "  --perfetto FILE    also write a timeline of calls, which ui.perfetto.dev opens\n"
+  "  --steps N[-M]      of it these steps of a rank alone, counted from 1\n"
   "  --json[=FILE]      write one JSON document to FILE, or in place of the text\n"
   "  --parameters N     parameters of the model, for the formulas of volume; without it, as the trace has them\n"
   "  --layers N         its layers\n"
@@ -29,7 +34,8 @@ enum { READ = 0, UNREADABLE = 1, WRONG_USAGE = 2 };
 
 struct request {
   struct tagc_volume_facts facts;
-  const char *json;                 /* the file; "": standard output; NULL: none */
+  struct tagc_step_range steps;
+  const char *json, *html, *perfetto;   /* files; "": standard output; NULL: none */
   char **paths;
   size_t count;
 };
@@ -102,12 +108,38 @@ static uint64_t *number_of(struct request *r, const char *name, size_t length)
   return NULL;
 }
 
+/* The options that take a file. */
+static const char **file_of(struct request *r, const char *name, size_t length)
+{
+  return length == 6 && strncmp(name, "--html", 6) == 0 ? &r->html : length == 10 && strncmp(name, "--perfetto", 10) == 0 ? &r->perfetto : NULL;
+}
+
 static bool parse_number(const char *text, uint64_t *to)
 {
   char *end;
   errno = 0;
   *to = strtoull(text, &end, 10);
   return text[0] >= '0' && text[0] <= '9' && !*end && !errno && *to && *to <= UINT64_C(1) << 60;
+}
+
+/* "7" or "7-9" */
+static bool parse_range(const char *text, struct tagc_step_range *to)
+{
+  char first[24];
+  size_t length = strcspn(text, "-");
+  snprintf(first, sizeof first, "%.*s", length < sizeof first ? (int)length : 0, text);
+  return parse_number(first, &to->first) && parse_number(text[length] ? text + length + 1 : first, &to->last) && to->first <= to->last;
+}
+
+/* An option with a value. False where that is none, and what it should be. */
+static bool take(struct request *r, const char *name, size_t length, const char *value, const char **wanted)
+{
+  uint64_t *number = number_of(r, name, length);
+  const char **file = file_of(r, name, length);
+  *wanted = file ? "needs the name of a file" : number ? "needs a number from 1 to 1152921504606846976" : "needs a step, or two: 7 or 7-9";
+  if (file)
+    *file = value;
+  return file ? *value != '\0' : number ? parse_number(value, number) : parse_range(value, &r->steps);
 }
 
 /* -1: go on; otherwise the exit status. */
@@ -117,7 +149,7 @@ static int parse(int argc, char **argv, struct request *r)
   for (int i = 1; i < argc; i++) {
     const char *a = argv[i];
     size_t length = strcspn(a, "=");
-    uint64_t *number = number_of(r, a, length);
+    bool valued = number_of(r, a, length) || file_of(r, a, length) || (length == 7 && strncmp(a, "--steps", 7) == 0);
     if (!options || a[0] != '-' || !a[1]) {
       int result = add_traces(r, a);
       if (result >= 0)
@@ -128,10 +160,10 @@ static int parse(int argc, char **argv, struct request *r)
       r->json = "";
     else if (strncmp(a, "--json=", 7) == 0 && a[7])
       r->json = a + 7;
-    else if (number) {
-      const char *value = a[length] ? a + length + 1 : i + 1 < argc ? argv[++i] : "";
-      if (!parse_number(value, number))
-        return refuse(a, "needs a number from 1 to 1152921504606846976");
+    else if (valued) {
+      const char *value = a[length] ? a + length + 1 : i + 1 < argc ? argv[++i] : "", *wanted;
+      if (!take(r, a, length, value, &wanted))
+        return refuse(a, wanted);
     } else if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0)
       return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
     else if (strcmp(a, "--version") == 0)
@@ -144,37 +176,71 @@ static int parse(int argc, char **argv, struct request *r)
 
 /* -- output -------------------------------------------------------------------------------------------------------------- */
 
-/* Writes one kind of output to a file, or ("") to standard output. 0, or the exit status. */
-static int put(const struct tagc_report *report, const char *path, void (*write)(const struct tagc_report *, FILE *))
+/* Each kind of output; false where it cannot be had, and why. */
+typedef bool writer(const struct request *request, const struct tagc_report *report, FILE *to, char why[TAGC_TRACE_WHY]);
+
+static bool put_text(const struct request *request, const struct tagc_report *report, FILE *to, char why[TAGC_TRACE_WHY])
 {
+  (void)request, (void)why;
+  tagc_report_print(report, to);
+  return true;
+}
+
+static bool put_json(const struct request *request, const struct tagc_report *report, FILE *to, char why[TAGC_TRACE_WHY])
+{
+  (void)request, (void)why;
+  tagc_report_json(report, to);
+  return true;
+}
+
+static bool put_html(const struct request *request, const struct tagc_report *report, FILE *to, char why[TAGC_TRACE_WHY])
+{
+  (void)why;
+  return tagc_html_write(report->summary, &request->facts, to);
+}
+
+static bool put_perfetto(const struct request *request, const struct tagc_report *report, FILE *to, char why[TAGC_TRACE_WHY])
+{
+  return tagc_perfetto_write(report->summary, request->steps, to, why);
+}
+
+/* Writes one kind of output to a file, or ("") to standard output. 0, or the exit status. */
+static int put(const struct request *request, const struct tagc_report *report, const char *path, writer *write)
+{
+  char why[TAGC_TRACE_WHY] = "no memory";
+  const char *name = *path ? path : "standard output";
   FILE *to = *path ? fopen(path, "w") : stdout;
   if (!to)
-    return fail(path, strerror(errno));
-  errno = 0;
-  write(report, to);
-  bool failed = fflush(to) != 0 || ferror(to);
-  int error = errno;
-  if (to != stdout && fclose(to) != 0 && !failed) {
-    failed = true;
-    error = errno;
-  }
-  return failed ? fail(*path ? path : "standard output", strerror(error ? error : EIO)) : READ;
+    return fail(name, strerror(errno));
+  bool written = write(request, report, to, why), failed = ferror(to);
+  failed = (to == stdout ? fflush(to) : fclose(to)) != 0 || failed;
+  if (!written)
+    return fail(name, why);
+  return failed ? fail(name, strerror(errno ? errno : EIO)) : READ;
+}
+
+static int put_all(const struct request *request, const struct tagc_report *report)
+{
+  const bool read = report->summary->rank_count > 0, to_stdout = request->json && !*request->json;
+  int result = READ;
+  if (read && request->html)
+    result = put(request, report, request->html, put_html);
+  if (read && request->perfetto && !result)
+    result = put(request, report, request->perfetto, put_perfetto);
+  if (request->json && !result)
+    result = put(request, report, request->json, put_json);
+  if (!to_stdout && !result)
+    result = put(request, report, "", put_text);
+  if (!read && !result)
+    result = fail("nothing could be read", report->summary->problem_count ? report->summary->problems[0] : "no traces");
+  return result;
 }
 
 static int report_all(const struct request *request)
 {
   struct tagc_report report;
-  int result = READ;
-  if (!tagc_report_make(&report, request->paths, request->count, &request->facts)) {
-    tagc_report_free(&report);
-    return fail("traces", "no memory");
-  }
-  if (request->json)
-    result = put(&report, request->json, tagc_report_json);
-  if (!result && !(request->json && !*request->json))
-    result = put(&report, "", tagc_report_print);
-  if (!result && !report.summary->rank_count)
-    result = fail("nothing could be read", report.summary->problem_count ? report.summary->problems[0] : "no traces");
+  bool made = tagc_report_make(&report, request->paths, request->count, &request->facts);
+  int result = made ? put_all(request, &report) : fail("traces", "no memory");
   tagc_report_free(&report);
   return result;
 }

@@ -21,7 +21,8 @@
 #include "interpose/library.h"
 #include "interpose/thread.h"
 
-enum { ROOM_LEAST = 64 << 10 };
+enum { ROOM_LEAST = 64 << 10, CHUNK = 64 << 10 };   /* a chunk that a full disk cuts is lost: small ones */
+_Static_assert(CHUNK <= (int)TAGC_TRACE_CHUNK_MOST && CHUNK >= (int)TAGC_TRACE_RECORD_MOST, "what readers expect");
 #define PERIOD_NS UINT64_C(200000000)
 #define PATIENCE_NS UINT64_C(2000000000)    /* at exit, for the thread that is at a slow disk */
 
@@ -119,7 +120,7 @@ static size_t of_chunk(const uint8_t *records, size_t size)
   size_t taken = 0;
   while (taken < size) {
     const size_t next = ((const struct tagc_trace_record *)(const void *)(records + taken))->bytes;
-    if (taken + next > TAGC_TRACE_CHUNK_MOST)
+    if (taken + next > CHUNK)
       break;
     taken += next;
   }
@@ -208,11 +209,11 @@ static void at_exit(void *unused)
 {
   (void)unused;
   const int saved = errno;
-  if (atomic_load(state) != OURS || trace.owner != getpid() || !take_over())
+  if (!tagc_trace_on() || atomic_load(state) != OURS || trace.owner != getpid() || !take_over())
     return;
   trace.over = true;
   write_rest();
-  if (trace.dropped)
+  if (trace.dropped && !trace.failed)
     tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s lacks %llu records, which came faster than they could be written; a larger "
              "TAGC_TRACE_BUFFER than %llu bytes keeps them", trace.path, (unsigned long long)trace.dropped,
              (unsigned long long)(2 * trace.room));
@@ -277,9 +278,11 @@ void tagc_trace_add(const struct tagc_trace_record *record)
 {
   if (!tagc_trace_on())
     return;
+  /* Without a communicator's record its calls tell little, and of these there are many. */
+  const bool one_of_many = record->kind == TAGC_TRACE_CALL || record->kind == TAGC_TRACE_TIMES;
   pthread_mutex_lock(&lock);
   const size_t before = trace.used;
-  if (before + record->bytes > trace.room) {
+  if (before + record->bytes > (one_of_many ? trace.room - trace.room / 4 : trace.room)) {
     trace.dropped++;
   } else {
     memcpy(trace.rooms[trace.filling] + before, record, record->bytes);

@@ -147,6 +147,10 @@ void tagc_trace_born(ncclComm_t handle, bool nonblocking, const struct tagc_trac
     tagc_trace_add(&comm->record.record);
   }
   pthread_mutex_unlock(&lock);
+  if (birth->nranks < 0) {
+    struct tagc_hosts hosts;
+    (void)tagc_trace_place(handle, &hosts);
+  }
 }
 
 /* ---- lives ----------------------------------------------------------------------------------------------------------- */

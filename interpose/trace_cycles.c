@@ -5,16 +5,10 @@
 #include "interpose/split.h"
 #include "interpose/trace.h"
 
-/* The sort of a parameter, of those that the format has. */
-static enum tagc_trace_part part_of(uint32_t kinds)
-{
-  return kinds & TAGC_KIND_EMBED ? TAGC_TRACE_EMBED
-         : kinds & TAGC_KIND_HEAD ? TAGC_TRACE_HEAD
-         : kinds & TAGC_KIND_NORM ? TAGC_TRACE_NORM
-         : kinds & TAGC_KIND_ATTN ? TAGC_TRACE_ATTN
-         : kinds & (TAGC_KIND_MLP | TAGC_KIND_EXPERT) ? TAGC_TRACE_MLP
-                                                      : TAGC_TRACE_OTHER;
-}
+_Static_assert((int)TAGC_TRACE_EMBED == TAGC_CONTENT_EMBED && (int)TAGC_TRACE_ATTN == TAGC_CONTENT_ATTN &&
+               (int)TAGC_TRACE_MLP == TAGC_CONTENT_MLP && (int)TAGC_TRACE_NORM == TAGC_CONTENT_NORM &&
+               (int)TAGC_TRACE_HEAD == TAGC_CONTENT_HEAD && (int)TAGC_TRACE_OTHER == TAGC_CONTENT_OTHER &&
+               (int)TAGC_TRACE_PARTS == TAGC_CONTENTS, "what a layer holds is written as it is counted");
 
 static uint16_t code_of_op(uint8_t op)
 {
@@ -41,10 +35,8 @@ static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_s
     .count = info->signature.count, .selected = selected(comm, slot), .residual_bytes = compressed ? row->residual_bytes : 0,
     .type = info->signature.dtype, .op = code_of_op(info->signature.op), .reason = (uint16_t)slot->verdict, .voted = comm->voted,
   };
-  for (size_t j = 0; layer && j < layer->count; j++) {
-    const struct tagc_parameter *parameter = layer->members[j].parameter;
-    room.slot.part[part_of(parameter->kinds)] += parameter->rows * parameter->columns;
-  }
+  if (layer)
+    tagc_layer_contents(layer, room.slot.part);
   const char *const texts[] = {layer ? layer->name : info->name, compressed ? slot->codec->name : ""};
   tagc_trace_add_texts(&room, TAGC_TRACE_SLOT, sizeof room.slot, texts, 2);
 }

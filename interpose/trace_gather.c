@@ -15,7 +15,7 @@
 #define BYTES_MOST (UINT64_C(1) << 42)
 #define NS_MOST (UINT64_C(366) * 86400 * 1000000000)
 #define ELEMENTS_MOST (UINT64_C(1) << 50)
-enum { RECENT = 1 << 16 /* calls whose times may still come */, POINTS = 2 * TAGC_SUM_POINTS, CODES = 256, COMMS_MOST = 1 << 16 };
+enum { RECENT = 1 << 16 /* calls whose times may still come */, EARLY = 1 << 10 /* times whose calls may */, POINTS = 2 * TAGC_SUM_POINTS, CODES = 256, COMMS_MOST = 1 << 16 };
 
 struct sort_key {
   uint64_t count, raw_bytes;
@@ -64,6 +64,7 @@ struct gather {
   } *places;
   size_t sort_count, light_count, cycle_count, lock_count, place_count;
   uint32_t recent[RECENT];          /* by number: index into lights, from 1 */
+  struct tagc_trace_times early[EARLY];      /* by number: of calls that have not come yet */
   uint64_t timed, timed_by_device;
   bool no_memory;
 };
@@ -323,6 +324,34 @@ static bool sane_call(const struct tagc_trace_call *r)
 
 static uint32_t low(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }
 
+static void time_call(struct gather *g, struct light *light, const struct tagc_trace_times *r)
+{
+  struct tagc_sum_calls *calls = &g->sorts[light->sort].calls;
+  g->timed++;
+  g->timed_by_device += r->by_device != 0;
+  light->timed = true;
+  light->wire_ns = r->sum_ns + r->exchange_ns;
+  light->encode_ns = low(r->encode_ns);
+  light->decode_ns = low(r->decode_ns);
+  calls->wire_calls++;
+  tagc_sum_add(&calls->wire_ns, light->wire_ns);
+  tagc_sum_add(&calls->encode_ns, r->encode_ns);
+  tagc_sum_add(&calls->decode_ns, r->decode_ns);
+}
+
+/* A call that has been timed when it returns is written behind its times. */
+static void take_times(struct gather *g, const struct tagc_trace_times *r)
+{
+  uint32_t at = g->recent[r->call % RECENT];
+  struct light *light = at ? &g->lights[at - 1] : NULL;
+  if (r->sum_ns > NS_MOST || r->encode_ns > NS_MOST || r->exchange_ns > NS_MOST || r->decode_ns > NS_MOST)
+    g->part->absurd++;
+  else if (!light || light->number != (uint32_t)r->call)
+    g->early[r->call % EARLY] = *r;
+  else if (!light->timed)
+    time_call(g, light, r);
+}
+
 static void take_call(struct gather *g, const struct tagc_trace_call *r)
 {
   struct tagc_sum_rank *rank = &g->part->rank;
@@ -349,31 +378,10 @@ static void take_call(struct gather *g, const struct tagc_trace_call *r)
   g->lights[g->light_count++] = (struct light){.began_ns = r->began_ns, .host_ns = r->host_ns, .sort = (uint32_t)sort,
                                                .number = (uint32_t)r->number, .cycle = r->lock ? (uint32_t)r->cycle : 0};
   g->recent[r->number % RECENT] = (uint32_t)g->light_count;
+  if (g->early[r->number % EARLY].call == r->number && r->number)
+    time_call(g, &g->lights[g->light_count - 1], &g->early[r->number % EARLY]);
   rank->first_ns = rank->last_ns && rank->first_ns < r->began_ns ? rank->first_ns : r->began_ns;
   rank->last_ns = rank->last_ns > r->began_ns + r->host_ns ? rank->last_ns : r->began_ns + r->host_ns;
-}
-
-static void take_times(struct gather *g, const struct tagc_trace_times *r)
-{
-  uint32_t at = g->recent[r->call % RECENT];
-  struct light *light = at ? &g->lights[at - 1] : NULL;
-  if (!light || light->number != (uint32_t)r->call || light->timed)
-    return;                         /* its call is lost */
-  if (r->sum_ns > NS_MOST || r->encode_ns > NS_MOST || r->exchange_ns > NS_MOST || r->decode_ns > NS_MOST) {
-    g->part->absurd++;
-    return;
-  }
-  struct tagc_sum_calls *calls = &g->sorts[light->sort].calls;
-  g->timed++;
-  g->timed_by_device += r->by_device != 0;
-  light->timed = true;
-  light->wire_ns = r->sum_ns + r->exchange_ns;
-  light->encode_ns = low(r->encode_ns);
-  light->decode_ns = low(r->decode_ns);
-  calls->wire_calls++;
-  tagc_sum_add(&calls->wire_ns, light->wire_ns);
-  tagc_sum_add(&calls->encode_ns, r->encode_ns);
-  tagc_sum_add(&calls->decode_ns, r->decode_ns);
 }
 
 static void take_cycle(struct gather *g, const struct tagc_trace_cycle *r)

@@ -231,6 +231,35 @@ static void put_sides(struct tagc_json *j, const struct tagc_sides *sides)
   tagc_json_close(j, '}');
 }
 
+static void put_pace(struct tagc_json *j, const struct tagc_report *r)
+{
+  const struct tagc_pace *p = &r->pace;
+  const struct tagc_sum_rank *ranks = r->summary->ranks;
+  tagc_json_open(j, "pace", '{');
+  tagc_json_text(j, "words", p->words);
+  tagc_json_number(j, "slowest", p->slowest < r->summary->rank_count ? ranks[p->slowest].number : -1);
+  tagc_json_real(j, "behind_ms", p->behind_ms);
+  tagc_json_real(j, "median_ms", p->median_ms);
+  tagc_json_real(j, "p95_ms", p->p95_ms);
+  tagc_json_truth(j, "exposed_known", p->exposed_known);
+  tagc_json_open(j, "ranks", '[');
+  for (size_t i = 0; p->ranks && i < r->summary->rank_count; i++) {
+    tagc_json_open(j, NULL, '{');
+    tagc_json_number(j, "rank", ranks[i].number);
+    tagc_json_count(j, "steps", p->ranks[i].steps);
+    tagc_json_real(j, "step_ms", p->ranks[i].step_ms);
+    tagc_json_real(j, "in_calls_ms", p->ranks[i].in_calls_ms);
+    tagc_json_real(j, "wire_ms", p->ranks[i].wire_ms);
+    tagc_json_real(j, "exposed_ms", p->ranks[i].exposed_ms);
+    tagc_json_real(j, "hidden_ms", p->ranks[i].hidden_ms);
+    tagc_json_real(j, "outside_ms", p->ranks[i].outside_ms);
+    tagc_json_real(j, "last_share", p->ranks[i].slowest_share);
+    tagc_json_close(j, '}');
+  }
+  tagc_json_close(j, ']');
+  tagc_json_close(j, '}');
+}
+
 static void put_checks(struct tagc_json *j, const struct tagc_report *r)
 {
   tagc_json_open(j, "volume", '[');
@@ -269,6 +298,7 @@ void tagc_report_json(const struct tagc_report *r, FILE *to)
     put_comm(&j, s, &s->comms[i]);
   tagc_json_close(&j, ']');
   put_sides(&j, &r->sides);
+  put_pace(&j, r);
   put_checks(&j, r);
   tagc_json_close(&j, '}');
   putc('\n', to);

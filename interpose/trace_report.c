@@ -10,7 +10,7 @@
 
 bool tagc_report_make(struct tagc_report *r, char *const *paths, size_t count, const struct tagc_volume_facts *facts)
 {
-  *r = (struct tagc_report){.summary = tagc_sum_read(paths, count)};
+  *r = (struct tagc_report){.summary = tagc_sum_read(paths, count), .facts = *facts};
   r->checks = calloc(TAGC_REPORT_CHECKS, sizeof *r->checks);
   if (!r->summary || !r->checks)
     return false;
@@ -19,11 +19,12 @@ bool tagc_report_make(struct tagc_report *r, char *const *paths, size_t count, c
   r->check_count = tagc_volume_checks(r->summary, facts, r->checks, TAGC_REPORT_CHECKS);
   if (r->check_count > TAGC_REPORT_CHECKS)
     r->check_count = TAGC_REPORT_CHECKS;
-  return true;
+  return tagc_pace_make(r->summary, &r->pace);
 }
 
 void tagc_report_free(struct tagc_report *r)
 {
+  tagc_pace_free(&r->pace);
   tagc_sum_free(r->summary);
   free(r->checks);
 }

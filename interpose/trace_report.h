@@ -16,7 +16,9 @@ enum { TAGC_REPORT_CHECKS = 256 };
 /* A summary and all that was judged of it. */
 struct tagc_report {
   struct tagc_summary *summary;
+  struct tagc_volume_facts facts;
   struct tagc_sides sides;
+  struct tagc_pace pace;
   struct tagc_volume_check *checks; /* room for TAGC_REPORT_CHECKS */
   size_t check_count;
 };

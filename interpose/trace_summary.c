@@ -46,18 +46,19 @@ static bool complain_of_file(struct tagc_summary *s, const struct tagc_part *par
   const char *path = part->rank.path;
   bool done = true;
   if (h->damaged_chunks)
-    done &= tagc_sum_complain(s, "%s: %" PRIu64 " of its chunks are damaged or missing (%" PRIu64 " bytes are skipped): "
-                                 "what they held is in no sum", path, h->damaged_chunks, h->skipped_bytes);
+    done &= tagc_sum_complain(s, "%s: chunks that are damaged or missing: %" PRIu64 " (%" PRIu64 " bytes are skipped); what they held is "
+                                 "in no sum", path, h->damaged_chunks, h->skipped_bytes);
   if (h->refused_records || part->absurd)
-    done &= tagc_sum_complain(s, "%s: %" PRIu64 " records make no sense and are left out", path, h->refused_records + part->absurd);
+    done &= tagc_sum_complain(s, "%s: records that make no sense, and are left out: %" PRIu64, path, h->refused_records + part->absurd);
   if (h->unknown_records)
-    done &= tagc_sum_complain(s, "%s: %" PRIu64 " records are of kinds that this program does not know: the trace has version %u.%u "
-                                 "of the format, the program %d.%d", path, h->unknown_records, h->major, h->minor, TAGC_TRACE_MAJOR,
+    done &= tagc_sum_complain(s, "%s: records of kinds that are not known here: %" PRIu64 " (the trace has version %u.%u of the format, "
+                                 "this program knows %d.%d)", path, h->unknown_records, h->major, h->minor, TAGC_TRACE_MAJOR,
                               TAGC_TRACE_MINOR);
   if (h->dropped)
-    done &= tagc_sum_complain(s, "%s: %" PRIu64 " records were lost as there was no room for them (TAGC_TRACE_BUFFER)", path, h->dropped);
+    done &= tagc_sum_complain(s, "%s: records that there was no room for, and that are lost: %" PRIu64 " (TAGC_TRACE_BUFFER)", path,
+                              h->dropped);
   if (part->backwards)
-    done &= tagc_sum_complain(s, "%s: %" PRIu64 " cycles do not follow those before them and are left out", path, part->backwards);
+    done &= tagc_sum_complain(s, "%s: cycles that do not follow those before them, and are left out: %" PRIu64, path, part->backwards);
   if (!h->records)
     done &= tagc_sum_complain(s, "%s: nothing in it can be read", path);
   else if (h->cut || !h->ended)

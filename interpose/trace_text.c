@@ -59,30 +59,26 @@ static const char *plural(size_t n) { return n == 1 ? "" : "s"; }
 /* -- at a glance --------------------------------------------------------------------------------------------------------- */
 
 struct extent {
-  double seconds, step_ms, sent, sent_between, in_calls_ms, wire_ms;   /* the last ones: of a rank in a whole step */
+  double seconds, step_ms, sent, sent_between;   /* the last ones: of a rank in a whole step */
   size_t hosts;
   uint64_t calls, whole;
-  bool wire_known;
 };
 
 static struct extent measure(const struct tagc_summary *s)
 {
   struct extent e = {.hosts = 0};
-  double ns = 0, sent = 0, between = 0, host = 0, wire = 0;
+  double ns = 0, sent = 0, between = 0;
   for (size_t i = 0; i < s->rank_count; i++) {
     const struct tagc_sum_rank *r = &s->ranks[i];
     e.seconds = fmax(e.seconds, (double)(r->last_ns - r->first_ns) / 1e9);
     e.hosts += r->host_index == i;
     e.calls += r->calls.calls;
-    e.wire_known |= r->calls.wire_calls > 0;
     for (size_t j = 0; j < r->step_count; j++)
       if (r->steps[j].whole) {
         e.whole++;
         ns += (double)r->steps[j].ns;
         between += (double)r->steps[j].sent.between;
         sent += (double)r->steps[j].sent.inside + (double)r->steps[j].sent.between;
-        host += (double)r->steps[j].host_ns;
-        wire += (double)r->steps[j].wire_ns;
       }
   }
   for (size_t i = 0; i < s->comm_count; i++)
@@ -91,8 +87,6 @@ static struct extent measure(const struct tagc_summary *s)
   e.step_ms = ns / n / 1e6;
   e.sent = sent / n;
   e.sent_between = between / n;
-  e.in_calls_ms = host / n / 1e6;
-  e.wire_ms = wire / n / 1e6;
   return e;
 }
 
@@ -163,16 +157,15 @@ static void print_glance(FILE *to, const struct tagc_report *r)
 {
   const struct tagc_summary *s = r->summary;
   const struct extent e = measure(s);
-  char a[16], b[16], text[400], steps[128] = "";
+  char a[16], b[16], text[500], steps[128] = "";
   if (e.whole)
     snprintf(steps, sizeof steps, "; %" PRIu64 " whole steps a rank of %.*f ms", e.whole / s->rank_count, e.step_ms < 10 ? 2 : 1, e.step_ms);
   labelled(to, "traced", "%s: %zu rank%s on %zu host%s, %" PRIu64 " calls in %.1f s%s", *s->ranks[0].program ? s->ranks[0].program : "?",
            s->rank_count, plural(s->rank_count), e.hosts, plural(e.hosts), e.calls, e.seconds, steps);
   if (e.whole) {
-    snprintf(text, sizeof text, "a rank sends %s a step, %s of it to other hosts; its thread is in calls for %.2f ms (%.0f%% of a step)",
-             tagc_words_bytes(e.sent, a), tagc_words_bytes(e.sent_between, b), e.in_calls_ms, 100 * e.in_calls_ms / e.step_ms);
-    if (e.wire_known)
-      append(text, sizeof text, ", calls are under way for %.2f ms", e.wire_ms);
+    snprintf(text, sizeof text, "a rank sends %s a step, %s of it to other hosts", tagc_words_bytes(e.sent, a),
+             tagc_words_bytes(e.sent_between, b));
+    append(text, sizeof text, ". %s", r->pace.words);
   } else
     snprintf(text, sizeof text, "no step was found that repeats itself: numbers are of the whole run");
   labelled(to, "network", "%s", text);
@@ -197,6 +190,23 @@ static void nccl_version(uint32_t v, char text[32])
     snprintf(text, 32, "%" PRIu32 ".%" PRIu32 ".%" PRIu32, v / 10000, v / 100 % 100, v % 100);
 }
 
+/* "ranks 0-3, 8": those of a host. */
+static void append_ranks(char *text, size_t size, const struct tagc_summary *s, size_t host)
+{
+  size_t n = 0, end;
+  for (size_t i = host; i < s->rank_count; i++)
+    n += s->ranks[i].host_index == host;
+  append(text, size, "rank%s", plural(n));
+  for (size_t i = host, parts = 0; i < s->rank_count; i = end + 1) {
+    end = i;
+    if (s->ranks[i].host_index != host)
+      continue;
+    while (end + 1 < s->rank_count && s->ranks[end + 1].host_index == host && s->ranks[end + 1].number == s->ranks[end].number + 1)
+      end++;
+    append(text, size, end > i ? "%s%d-%d" : "%s%d", parts++ ? ", " : " ", s->ranks[i].number, s->ranks[end].number);
+  }
+}
+
 static void print_job(FILE *to, const struct tagc_summary *s)
 {
   const struct tagc_sum_rank *first = &s->ranks[0];
@@ -208,10 +218,8 @@ static void print_job(FILE *to, const struct tagc_summary *s)
   for (size_t i = 0; i < s->rank_count; i++) {
     if (s->ranks[i].host_index != i)
       continue;
-    append(hosts, sizeof hosts, "%s%s (rank", *hosts ? ", " : "", *s->ranks[i].host ? s->ranks[i].host : "?");
-    for (size_t j = i, n = 0; j < s->rank_count && n < 9; j++)
-      if (s->ranks[j].host_index == i)
-        append(hosts, sizeof hosts, n++ == 8 ? " ..." : " %d", s->ranks[j].number);
+    append(hosts, sizeof hosts, "%s%s (", *hosts ? ", " : "", *s->ranks[i].host ? s->ranks[i].host : "?");
+    append_ranks(hosts, sizeof hosts, s, i);
     append(hosts, sizeof hosts, ")");
   }
   labelled(to, "hosts", "%s", hosts);
@@ -390,6 +398,8 @@ void tagc_report_print(const struct tagc_report *r, FILE *to)
   if (r->sides.verdict != TAGC_VERDICT_NONE)
     fputc('\n', to);
   tagc_sides_print(to, &r->sides);
+  fputc('\n', to);
+  tagc_pace_print(to, s, &r->pace);
   fputc('\n', to);
   tagc_volume_print(to, s, r->checks, r->check_count);
 }

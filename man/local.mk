@@ -25,3 +25,6 @@ man_MANS += man/tagc-map.5
 if HAVE_JANSSON
 man_MANS += man/tagc-map.1
 endif
+
+man_MANS += man/tagc-report.1
+EXTRA_DIST += man/tagc-report.1

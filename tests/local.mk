@@ -64,6 +64,8 @@ EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tes
 EXTRA_DIST += tests/unit/trace_make.h
 unit_tests += tests/unit/test_trace_read
 tests_unit_test_trace_read_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/test_trace_summary
+tests_unit_test_trace_summary_LDADD = libtagc-report.a $(LDADD)
 
 # The trainer's.
 unit_tests += tests/unit/test_vocabulary
@@ -82,11 +84,17 @@ tests_unit_test_link_SOURCES = tests/unit/test_link.c tests/standin/link.c
 # Calls that fail, on the stand-in for NCCL.
 unit_tests += tests/unit/test_failed_calls
 
+# Who writes them.
+unit_tests += tests/unit/test_trace
+tests_unit_test_trace_LDADD = libtagc-report.a $(LDADD)
+tests_unit_test_trace_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=write
 # What traces are judged by.
 unit_tests += tests/unit/test_trace_sides
 tests_unit_test_trace_sides_LDADD = libtagc-report.a $(LDADD)
 unit_tests += tests/unit/test_trace_volume
 tests_unit_test_trace_volume_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/test_trace_pace
+tests_unit_test_trace_pace_LDADD = libtagc-report.a $(LDADD)
 EXTRA_DIST += tests/unit/trace_jobs.h tests/unit/trace_runs.h
 
 # The stand-in for the CUDA driver, and kernels that run on it.
@@ -224,6 +232,10 @@ if HAVE_CXX
 dist_check_SCRIPTS += tests/e2e/on_device.test tests/e2e/old_driver.test
 TESTS += tests/e2e/on_device.test tests/e2e/old_driver.test
 check_PROGRAMS += tests/e2e/on_device
+dist_check_SCRIPTS += tests/e2e/trace_times.test
+TESTS += tests/e2e/trace_times.test
+check_PROGRAMS += tests/e2e/trace_times
+tests_e2e_trace_times_LDADD = libtagc-report.a
 # What programs may do there, and what goes wrong.
 device_scripts = tests/e2e/device_cases.test
 dist_check_SCRIPTS += $(device_scripts)
@@ -330,6 +342,12 @@ TESTS += tests/e2e/two_hosts.test
 dist_check_SCRIPTS += tests/e2e/launchers.test
 TESTS += tests/e2e/launchers.test
 
+# Traces.
+dist_check_SCRIPTS += tests/e2e/trace.test
+TESTS += tests/e2e/trace.test
+check_PROGRAMS += tests/e2e/trace
+tests_e2e_trace_LDADD = libtagc-report.a $(LDADD)
+
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
 rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
@@ -398,6 +416,12 @@ if HAVE_BLAS
 TESTS += tests/e2e/soak.test
 endif
 
+# Reports of traces.
+dist_check_SCRIPTS += tests/e2e/tagc_report.test
+if HAVE_BLAS
+TESTS += tests/e2e/tagc_report.test
+endif
+
 # The measurement of fidelity: a command of its own (./quickstart fidelity), and a short one.
 dist_check_SCRIPTS += tests/e2e/fidelity.test
 if HAVE_BLAS
@@ -405,6 +429,14 @@ TESTS += tests/e2e/fidelity.test
 endif
 dist_check_SCRIPTS += tests/e2e/demo.test
 TESTS += tests/e2e/demo.test
+
+# What traces of the trainer are judged to be.
+dist_check_SCRIPTS += tests/e2e/trace_volumes.test
+check_PROGRAMS += tests/e2e/trace_judge
+tests_e2e_trace_judge_LDADD = libtagc-report.a $(LDADD)
+if HAVE_BLAS
+TESTS += tests/e2e/trace_volumes.test
+endif
 
 # The example in PyTorch, which tests/gpu/run trains.
 dist_check_SCRIPTS += tests/e2e/train_fsdp.test
@@ -445,6 +477,9 @@ fuzz_targets += tests/fuzz/options
 fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
 fuzz_targets += tests/fuzz/select
+fuzz_targets += tests/fuzz/trace
+tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/trace_report.c interpose/trace_text.c interpose/trace_json.c
+tests_fuzz_trace_LDADD = libtagc-report.a $(LDADD)
 
 EXTRA_PROGRAMS += $(fuzz_targets)
 EXTRA_DIST += tests/fuzz/input.h tests/fuzz/complaint.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
@@ -511,6 +546,7 @@ tests_tsan = \
   tests/unit/test_failed_calls \
   tests/unit/test_options \
   tests/unit/test_ranges \
+  tests/unit/test_trace \
   tests/unit/test_vote \
   tests/unit/test_vote_hosts
 # They compare times that they measure, or choose by them: nothing runs beside them. (nonblocking.test: under load the thread

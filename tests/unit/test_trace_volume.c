@@ -403,12 +403,3 @@ int main(void)
   test_print();
   return tap_done();
 }
-const char *tagc_sum_name(const struct tagc_summary *summary, enum tagc_trace_table table, uint16_t code)
-{
-  const char *text = code < 256 ? summary->names.text[table][code] : NULL;
-  return text ? text : "?";
-}
-bool tagc_sum_is(const struct tagc_summary *summary, enum tagc_trace_table table, uint16_t code, const char *name)
-{
-  return strcmp(tagc_sum_name(summary, table, code), name) == 0;
-}

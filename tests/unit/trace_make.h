@@ -230,6 +230,7 @@ struct trace_job {
   int64_t clock_skew_ns;            /* a host's realtime clock is that much before that of the host before it */
   uint64_t identity;                /* of the communicator; 0: not known */
   unsigned disturbed;               /* every so many steps is; 0: none */
+  int first_pid;                    /* of rank 0; the others follow; 0: 1000 */
 };
 
 static inline struct trace_job trace_job_usual(int ranks, unsigned steps, unsigned layers)
@@ -388,7 +389,7 @@ static inline void trace_job_rank(struct trace *t, const struct trace_job *job, 
   struct trace_rank r = {job, t, rank, 1000000000, 0};
   int hosts = job->hosts > 1 ? job->hosts : 1, host = rank / (job->ranks / hosts);
   char name[32];
-  struct tagc_trace_process process = {.pid = 1000 + rank, .nccl_version = 22707, .monotonic_ns = 1000000000,
+  struct tagc_trace_process process = {.pid = (job->first_pid ? job->first_pid : 1000) + rank, .nccl_version = 22707, .monotonic_ns = 1000000000,
                                        .realtime_ns = 1700000000000000000 + host * job->clock_skew_ns};
   bool votes = job->compressed || job->window;
   snprintf(name, sizeof name, "node%d", host);
