@@ -53,7 +53,7 @@ static void tables(void)
     o.given = 0;
     for (size_t j = 0; j < TAGC_OPTION_COUNT; j++) /* texts are others, with the same characters */
       if (tagc_option_table[j].kind >= TAGC_OPTION_TEXT)
-        memcpy((char *)&o + tagc_option_table[j].offset, (char *)&preset + tagc_option_table[j].offset, sizeof(char *));
+        *(const char **)((char *)&o + tagc_option_table[j].offset) = *(const char **)((char *)&preset + tagc_option_table[j].offset);
     same &= memcmp(&o, &preset, sizeof o) == 0;
   }
   ok(same, "every default is understood, and is the default");
