@@ -44,9 +44,8 @@ static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_pace_rank *ou
   out->wire_ms = wire > 0 ? wire / n : NAN;
   if (rank->blocking) {
     out->exposed_ms = out->in_calls_ms;
-    out->hidden_ms = fmax(0, out->wire_ms - out->in_calls_ms);
-    if (isnan(out->wire_ms))
-      out->hidden_ms = NAN;
+    out->wire_ms = fmax(out->wire_ms, out->in_calls_ms);        /* of plain calls nobody may have told more */
+    out->hidden_ms = out->wire_ms - out->in_calls_ms;
   } else {
     out->exposed_ms = out->wire_ms > out->step_ms ? out->step_ms : out->wire_ms;
   }
@@ -76,7 +75,7 @@ static bool find_slowest(struct tagc_pace *out, double *usual)
   return true;
 }
 
-/* -- step by step ------------------------------------------------------------------------------------------------------ */
+/* -- step by step -------------------------------------------------------------------------------------------------- */
 
 /* Keeps the worst ones in order; all of them are counted by the caller. */
 static void keep(struct tagc_pace_step *list, size_t count, const struct tagc_pace_step *step)
@@ -101,9 +100,10 @@ static void note_length(const struct tagc_rank_step *same, size_t n, struct tagc
   times[out->steps++] = step.ms;
 }
 
-/* Who was behind in this step? `usual`: the ranks' median of what they do between calls in all steps; `values`: room for all ranks. */
-static void note_behind(const struct tagc_summary *summary, const struct tagc_rank_step *same, size_t n, double usual, struct tagc_pace *out,
-                        double *values)
+/* Who was behind in this step? `usual`: the ranks' median of what they do between calls in all steps; `values`: room
+ * for all ranks. */
+static void note_behind(const struct tagc_summary *summary, const struct tagc_rank_step *same, size_t n, double usual,
+                        struct tagc_pace *out, double *values)
 {
   const double median_step = out->median_ms;
   size_t known = 0, last = 0;
@@ -124,7 +124,8 @@ static void note_behind(const struct tagc_summary *summary, const struct tagc_ra
   if (behind > STANDS_OUT * median_step)
     out->ranks[last].slowest_share += 1;
   if (behind - (out->ranks[last].outside_ms - usual) > FAR_BEHIND * median_step)
-    keep(out->stragglers, out->straggler_count++, &(struct tagc_pace_step){same->step->lock, same->step->cycle, last, behind});
+    keep(out->stragglers, out->straggler_count++,
+         &(struct tagc_pace_step){same->step->lock, same->step->cycle, last, behind});
 }
 
 static bool by_steps(const struct tagc_summary *summary, double usual, struct tagc_pace *out)
@@ -178,12 +179,14 @@ static size_t say_exposed(const struct tagc_pace *out, char *text, size_t size)
 {
   const double share = mean_of(out, exposed_of);
   if (isnan(share))
-    return (size_t)snprintf(text, size, "How long calls are under way is not known%s.", out->steps ? ": the traces have no times of the device" :
-                            ", as there are no whole steps");
+    return (size_t)snprintf(text, size, "How long calls are under way is not known%s.",
+                            out->steps ? ": the traces have no times of the device" : ", as there are no whole steps");
   if (out->exposed_known)
     return (size_t)snprintf(text, size, "%.0f%% of a step is communication that nothing hides.", 100 * share);
-  return (size_t)snprintf(text, size, "Calls are under way for %.0f%% of a step; how much of that other work hides cannot be seen from calls.",
-                          100 * share);
+  return (size_t)
+      snprintf(text, size,
+               "Calls are under way for %.0f%% of a step; how much of that other work hides cannot be seen from calls.",
+               100 * share);
 }
 
 static void say(const struct tagc_summary *summary, struct tagc_pace *out)
@@ -191,9 +194,10 @@ static void say(const struct tagc_summary *summary, struct tagc_pace *out)
   const size_t used = say_exposed(out, out->words, sizeof out->words);
   const double outside_ms = mean_of(out, outside_of);
   if (out->slowest != SIZE_MAX)
-    snprintf(out->words + used, sizeof out->words - used, " The others wait for rank %d: between its calls it needs %.1f ms more in a step than "
-             "the median of the ranks, and was the last one in %.0f%% of the steps.", summary->ranks[out->slowest].number, out->behind_ms,
-             100 * out->ranks[out->slowest].slowest_share);
+    snprintf(out->words + used, sizeof out->words - used,
+             " The others wait for rank %d: between its calls it needs %.1f ms more in a step than "
+             "the median of the ranks, and was the last one in %.0f%% of the steps.",
+             summary->ranks[out->slowest].number, out->behind_ms, 100 * out->ranks[out->slowest].slowest_share);
   else if (out->rank_count > 1 && !isnan(outside_ms))
     snprintf(out->words + used, sizeof out->words - used, " No rank keeps the others waiting.");
 }
@@ -201,7 +205,8 @@ static void say(const struct tagc_summary *summary, struct tagc_pace *out)
 bool tagc_pace_make(const struct tagc_summary *summary, struct tagc_pace *out)
 {
   double usual;
-  *out = (struct tagc_pace){.slowest = SIZE_MAX, .rank_count = summary->rank_count, .median_ms = NAN, .p95_ms = NAN, .exposed_known = true};
+  *out = (struct tagc_pace){.slowest = SIZE_MAX, .rank_count = summary->rank_count, .median_ms = NAN, .p95_ms = NAN,
+                            .exposed_known = true};
   out->ranks = calloc(summary->rank_count + 1, sizeof *out->ranks);
   if (!out->ranks)
     return false;
@@ -223,7 +228,7 @@ void tagc_pace_free(struct tagc_pace *pace)
   pace->ranks = NULL;
 }
 
-/* -- for people -------------------------------------------------------------------------------------------------------- */
+/* -- for people ---------------------------------------------------------------------------------------------------- */
 
 static const char *number(double value, char text[16])
 {
@@ -238,24 +243,27 @@ static void print_rank(FILE *to, const struct tagc_sum_rank *rank, const struct 
   char step[16], in_calls[16], wire[16], exposed[16], hidden[16], away[16], last[16] = "-";
   if (!isnan(p->slowest_share))
     snprintf(last, sizeof last, "%.0f%%", 100 * p->slowest_share);
-  fprintf(to, "  %6d %8zu %11s %11s %11s %11s %11s %11s %9s\n", rank->number, p->steps, number(p->step_ms, step), number(p->in_calls_ms, in_calls),
-          number(p->wire_ms, wire), number(p->exposed_ms, exposed), number(p->hidden_ms, hidden), number(p->outside_ms, away), last);
+  fprintf(to, "  %6d %8zu %11s %11s %11s %11s %11s %11s %9s\n", rank->number, p->steps, number(p->step_ms, step),
+          number(p->in_calls_ms, in_calls), number(p->wire_ms, wire), number(p->exposed_ms, exposed),
+          number(p->hidden_ms, hidden), number(p->outside_ms, away), last);
 }
 
 static void print_worst(FILE *to, const struct tagc_summary *summary, const struct tagc_pace *p)
 {
   char line[400];
-  int used = snprintf(line, sizeof line, "A step takes %.2f ms (median of %zu; 95%% of them at most %.2f). The longest:", p->median_ms, p->steps,
-                      p->p95_ms);
+  int used = snprintf(line, sizeof line,
+                      "A step takes %.2f ms (median of %zu; 95%% of them at most %.2f). The longest:", p->median_ms,
+                      p->steps, p->p95_ms);
   for (size_t i = 0; i < p->longest_count && i < 3; i++)
-    used += snprintf(line + used, sizeof line - (size_t)used, "%s %.2f (step %" PRIu64 ")", i ? "," : "", p->longest[i].ms, p->longest[i].cycle);
+    used += snprintf(line + used, sizeof line - (size_t)used, "%s %.2f (step %" PRIu64 ")", i ? "," : "",
+                     p->longest[i].ms, p->longest[i].cycle);
   tagc_words_print(to, 2, line);
   if (p->straggler_count)
-    fprintf(to, "  In %zu step%s a rank was much later than it is else (by %.0f%% of a step or more):\n", p->straggler_count,
-            p->straggler_count > 1 ? "s" : "", 100 * FAR_BEHIND);
+    fprintf(to, "  In %zu step%s a rank was much later than it is else (by %.0f%% of a step or more):\n",
+            p->straggler_count, p->straggler_count > 1 ? "s" : "", 100 * FAR_BEHIND);
   for (size_t i = 0; i < p->straggler_count && i < TAGC_PACE_WORST; i++)
-    fprintf(to, "    step %" PRIu64 ": rank %d, by %.2f ms\n", p->stragglers[i].cycle, summary->ranks[p->stragglers[i].rank].number,
-            p->stragglers[i].ms);
+    fprintf(to, "    step %" PRIu64 ": rank %d, by %.2f ms\n", p->stragglers[i].cycle,
+            summary->ranks[p->stragglers[i].rank].number, p->stragglers[i].ms);
 }
 
 void tagc_pace_print(FILE *to, const struct tagc_summary *summary, const struct tagc_pace *pace)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Where the time of a step goes, rank by rank: who waits, and for whom.
  *
- * Of a step that takes t, the calls of a rank are under way for a time w, and its thread is inside them for a time c. Where calls return
- * when they are done (memory of the host), c is communication that is exposed, and w - c what is hidden behind other work. On a GPU a call
- * only enqueues: exposed communication cannot be seen from the calls alone; it lies between max(0, w + p - t) and min(w, t), where
- * p is the rest of the program's work, which nobody knows, and so what is told is the upper bound min(w, t), and the share of a step
- * in which calls are under way.
- * The *slowest rank* is the one that others wait for: collectives end together, so it is the one that is inside them the shortest
- * time, and outside of them the longest. It is told where that is more than 2% of a step longer than the median of the ranks.
- * A *straggler* is a rank that is behind so in a single step, by a fifth of the median step more than it is on average: the garbage
- * collector, the data loader, another program. Of a step that only one rank has, nothing can be told.
- * All of it is made from whole steps alone, but for the times of steps, of which the long ones would be missing: a step with a checkpoint in it
- * is disturbed.
+ * Of a step that takes t, the calls of a rank are under way for a time w, and its thread is inside them for a time c.
+ * Where calls return when they are done (memory of the host), c is communication that is exposed, and w - c what is
+ * hidden behind other work. On a GPU a call only enqueues: exposed communication cannot be seen from the calls alone;
+ * it lies between max(0, w + p - t) and min(w, t), where p is the rest of the program's work, which nobody knows, and
+ * so what is told is the upper bound min(w, t), and the share of a step in which calls are under way.
+ * The *slowest rank* is the one that others wait for: collectives end together, so it is the one that is inside them
+ * the shortest time, and outside of them the longest. It is told where that is more than 2% of a step longer than the
+ * median of the ranks.
+ * A *straggler* is a rank that is behind so in a single step, by a fifth of the median step more
+ * than it is on average: the garbage collector, the data loader, another program. Of a step that only one rank has,
+ * nothing can be told. All of it is made from whole steps alone, but for the times of steps, of which the long ones
+ * would be missing: a step with a checkpoint in it is disturbed.
  * Pure functions.
  */
 #ifndef INTERPOSE_TRACE_PACE_H

@@ -8,11 +8,16 @@
 
 static enum tagc_pattern_kind kind_of(const struct tagc_summary *summary, const struct tagc_sum_line *line)
 {
-  static const struct { const char *function; enum tagc_pattern_kind kind; } kinds[] = {
-    {"ncclReduceScatter", TAGC_PATTERN_REDUCE_SCATTER}, {"ncclAllGather", TAGC_PATTERN_ALL_GATHER},
-    {"ncclAllReduce", TAGC_PATTERN_ALL_REDUCE}, {"ncclReduce", TAGC_PATTERN_REDUCE}, {"ncclBroadcast", TAGC_PATTERN_BROADCAST},
-    {"ncclBcast", TAGC_PATTERN_BROADCAST}, {"ncclAlltoAll", TAGC_PATTERN_ALL_TO_ALL}, {"ncclSend", TAGC_PATTERN_SEND},
-    {"ncclRecv", TAGC_PATTERN_RECV}};
+  static const struct { const char *function; enum tagc_pattern_kind kind;
+  } kinds[] = {{"ncclReduceScatter", TAGC_PATTERN_REDUCE_SCATTER},
+               {"ncclAllGather", TAGC_PATTERN_ALL_GATHER},
+               {"ncclAllReduce", TAGC_PATTERN_ALL_REDUCE},
+               {"ncclReduce", TAGC_PATTERN_REDUCE},
+               {"ncclBroadcast", TAGC_PATTERN_BROADCAST},
+               {"ncclBcast", TAGC_PATTERN_BROADCAST},
+               {"ncclAlltoAll", TAGC_PATTERN_ALL_TO_ALL},
+               {"ncclSend", TAGC_PATTERN_SEND},
+               {"ncclRecv", TAGC_PATTERN_RECV}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (tagc_sum_is(summary, TAGC_TRACE_FUNCTIONS, line->function, kinds[i].function))
       return kinds[i].kind;
@@ -34,7 +39,8 @@ static bool is_float(const struct tagc_summary *summary, const struct tagc_sum_l
 
 static double sum_sent(const struct tagc_sum_sent *sent) { return (double)sent->inside + (double)sent->between; }
 
-static void add_line(struct tagc_pattern *p, const struct tagc_sum_line *line, const struct tagc_sum_calls *calls, double ranks, double element)
+static void add_line(struct tagc_pattern *p, const struct tagc_sum_line *line, const struct tagc_sum_calls *calls,
+                     double ranks, double element)
 {
   const double bytes = (double)calls->raw_bytes / ranks;
   p->calls += (double)calls->calls / ranks;
@@ -56,7 +62,8 @@ static void add_line(struct tagc_pattern *p, const struct tagc_sum_line *line, c
 static bool belongs_to_slots(const struct tagc_sum_comm *comm, const struct tagc_sum_line *line)
 {
   for (size_t i = 0; i < comm->slot_count; i++)
-    if (comm->slots[i].lock == comm->last_lock && comm->slots[i].count >= line->least_count && comm->slots[i].count <= line->most_count)
+    if (comm->slots[i].lock == comm->last_lock && comm->slots[i].count >= line->least_count &&
+        comm->slots[i].count <= line->most_count)
       return true;
   return false;
 }

@@ -41,7 +41,8 @@ struct scratch {
   double *values;                   /* room for all steps */
 };
 
-/* P(T <= t) for t >= 0 (Abramowitz, Stegun 1964, 26.7.3 and 26.7.4: finite sums for a whole number of degrees of freedom). */
+/* P(T <= t) for t >= 0 (Abramowitz, Stegun 1964, 26.7.3 and 26.7.4: finite sums for a whole number of degrees of
+ * freedom). */
 static double student_below(double t, size_t degrees)
 {
   const double n = (double)degrees, angle = atan(t / sqrt(n)), c = cos(angle), s = sin(angle);
@@ -226,10 +227,12 @@ static enum tagc_verdict judge(const struct tagc_sides *out)
   const double nothing = ROUNDING * out->mean_ms[TAGC_SUM_PLAIN];
   if (out->pairs < FEWEST_PAIRS)
     return TAGC_VERDICT_TOO_FEW;
-  return out->high_ms < -nothing ? TAGC_VERDICT_FASTER : out->low_ms > nothing ? TAGC_VERDICT_SLOWER : TAGC_VERDICT_EQUAL;
+  return out->high_ms < -nothing ? TAGC_VERDICT_FASTER
+         : out->low_ms > nothing ? TAGC_VERDICT_SLOWER
+                                 : TAGC_VERDICT_EQUAL;
 }
 
-/* -- in words ---------------------------------------------------------------------------------------------------------- */
+/* -- in words ------------------------------------------------------------------------------------------------------ */
 
 static double bytes_of(const struct tagc_sides *out, uint8_t side)
 {
@@ -255,27 +258,33 @@ static void say(struct tagc_sides *out)
   char interval[120], high[16] = "any number of";
   if (isfinite(out->high_speed))
     snprintf(high, sizeof high, "%.2f", out->high_speed);
-  snprintf(interval, sizeof interval, "%.2f to %s, 95%% confidence, %zu pairs of windows", out->low_speed, high, out->pairs);
+  snprintf(interval, sizeof interval, "%.2f to %s, 95%% confidence, %zu pairs of windows", out->low_speed, high,
+           out->pairs);
   switch (out->verdict) {
   case TAGC_VERDICT_NONE:
     snprintf(out->words, sizeof out->words, "Not compared: TAGC_MODE=ab makes plain and compressed steps take turns.");
     break;
   case TAGC_VERDICT_TOO_FEW:
-    snprintf(out->words, sizeof out->words, "Too early to tell: %zu pair%s of windows, and %d are needed (a compressed window between two "
-             "plain ones). Let the run go on, or make windows shorter (TAGC_AB, 5 at least).", out->pairs,
-             out->pairs == 1 ? "" : "s", FEWEST_PAIRS);
+    snprintf(out->words, sizeof out->words,
+             "Too early to tell: %zu pair%s of windows, and %d are needed (a compressed window between two "
+             "plain ones). Let the run go on, or make windows shorter (TAGC_AB, 5 at least).",
+             out->pairs, out->pairs == 1 ? "" : "s", FEWEST_PAIRS);
     break;
   case TAGC_VERDICT_FASTER:
     snprintf(out->words, sizeof out->words, "TAGC makes a step %.2f times as fast (%s): %s", out->speed, interval,
              out->speed > 1 + HARDLY ? "keep it on." : "too little to matter.");
     break;
   case TAGC_VERDICT_SLOWER:
-    snprintf(out->words, sizeof out->words, "TAGC makes a step slower: %.2f times as fast (%s). Use TAGC_MODE=off here. %s", out->speed,
-             interval, saves_bytes(out) ? "Fewer bytes are sent, but encoding and decoding take longer than that saves: see their times, "
-             "and try TAGC_CODEC=auto." : "It does not save bytes, either: the table of slots tells why.");
+    snprintf(out->words, sizeof out->words,
+             "TAGC makes a step slower: %.2f times as fast (%s). Use TAGC_MODE=off here. %s", out->speed, interval,
+             saves_bytes(out)
+                 ? "Fewer bytes are sent, but encoding and decoding take longer than that saves: see their times, "
+                   "and try TAGC_CODEC=auto."
+                 : "It does not save bytes, either: the table of slots tells why.");
     break;
   case TAGC_VERDICT_EQUAL:
-    snprintf(out->words, sizeof out->words, "No difference can be seen: with TAGC a step is %.2f times as fast (%s). %s", out->speed, interval,
+    snprintf(out->words, sizeof out->words,
+             "No difference can be seen: with TAGC a step is %.2f times as fast (%s). %s", out->speed, interval,
              why_equal(out));
   }
 }
@@ -289,8 +298,9 @@ const char *tagc_verdict_word(enum tagc_verdict verdict)
 static void print_side(FILE *to, const char *name, const struct tagc_sides *s, uint8_t side)
 {
   char between[16], inside[16];
-  fprintf(to, "  %-11s %10.3f ms  (+- %.3f)  %8zu steps   sent by a rank: %s to other hosts, %s inside\n", name, s->mean_ms[side],
-          s->deviation_ms[side], s->steps[side], tagc_words_bytes((double)s->sent[side].between, between),
+  fprintf(to, "  %-11s %10.3f ms  (+- %.3f)  %8zu steps   sent by a rank: %s to other hosts, %s inside\n", name,
+          s->mean_ms[side], s->deviation_ms[side], s->steps[side],
+          tagc_words_bytes((double)s->sent[side].between, between),
           tagc_words_bytes((double)s->sent[side].inside, inside));
 }
 
@@ -302,11 +312,12 @@ void tagc_sides_print(FILE *to, const struct tagc_sides *sides)
   print_side(to, "plain", sides, TAGC_SUM_PLAIN);
   print_side(to, "compressed", sides, TAGC_SUM_COMPRESSED);
   if (sides->pairs >= 2)
-    fprintf(to, "  %-11s %+10.3f ms  (%+.3f to %+.3f)\n", "difference", sides->difference_ms, sides->low_ms, sides->high_ms);
+    fprintf(to, "  %-11s %+10.3f ms  (%+.3f to %+.3f)\n", "difference", sides->difference_ms, sides->low_ms,
+            sides->high_ms);
   tagc_words_print(to, 2, sides->words);
 }
 
-/* -- all together ------------------------------------------------------------------------------------------------------ */
+/* -- all together -------------------------------------------------------------------------------------------------- */
 
 /* What ranks sent in the steps that count, by the side that they were on. */
 static void add_sent(const struct tagc_rank_step *sorted, size_t count, struct tagc_sides *out)
@@ -354,10 +365,11 @@ void tagc_sides_compare(const struct tagc_summary *summary, struct tagc_sides *o
 {
   size_t count;
   struct tagc_rank_step *sorted = tagc_steps_sorted(summary, &count);
-  struct scratch s = {.steps = malloc((count + 1) * sizeof *s.steps), .windows = malloc((count + 1) * sizeof *s.windows),
+  struct scratch s = {.steps = malloc((count + 1) * sizeof *s.steps),
+                      .windows = malloc((count + 1) * sizeof *s.windows),
                       .values = malloc((count + 1) * sizeof *s.values)};
-  *out = (struct tagc_sides){.difference_ms = NAN, .low_ms = NAN, .high_ms = NAN, .speed = NAN, .low_speed = NAN, .high_speed = NAN,
-                             .mean_ms = {NAN, NAN, NAN}, .deviation_ms = {NAN, NAN, NAN}};
+  *out = (struct tagc_sides){.difference_ms = NAN, .low_ms = NAN, .high_ms = NAN, .speed = NAN, .low_speed = NAN,
+                             .high_speed = NAN, .mean_ms = {NAN, NAN, NAN}, .deviation_ms = {NAN, NAN, NAN}};
   if (sorted && s.steps && s.windows && s.values) {
     add_sent(sorted, count, out);
     compare(&s, sorted, count, out);

@@ -18,7 +18,8 @@ size_t tagc_steps_same(const struct tagc_rank_step *first, size_t count);
 
 /* Nanoseconds as milliseconds. */
 static inline double tagc_ms(double ns) { return ns / 1e6; }
-/* The value below which a share of the n values lies, between its neighbours in proportion; the values are put in order. NaN for none. */
+/* The value below which a share of the n values lies, between its neighbours in proportion; the values are put in
+ * order. NaN for none. */
 double tagc_quantile(double *values, size_t n, double share);
 
 #endif

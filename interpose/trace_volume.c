@@ -38,7 +38,8 @@ static struct tagc_volume_check *begin(struct work *w, const char *what, const s
   static struct tagc_volume_check beyond;           /* nobody reads it */
   struct tagc_volume_check *c = w->count < w->most ? &w->out[w->count] : &beyond;
   w->count++;
-  *c = (struct tagc_volume_check){.comm = w->at, .expected = NAN, .deviation = NAN, .measured = w->p.steps ? measured->plain_bytes : NAN,
+  *c = (struct tagc_volume_check){.comm = w->at, .expected = NAN, .deviation = NAN,
+                                  .measured = w->p.steps ? measured->plain_bytes : NAN,
                                   .sent = w->p.steps ? measured->sent_bytes : NAN};
   put(c->what, sizeof c->what, "%s", what);
   if (!w->p.steps)
@@ -56,7 +57,10 @@ static bool finish(struct tagc_volume_check *c, double expected)
 
 static double ring(const struct tagc_sum_comm *comm) { return (double)(comm->nranks - 1) / comm->nranks; }
 
-static double element(const struct work *w, const struct tagc_pattern *p) { return p->main ? tagc_line_element(w->summary, p->main) : 0; }
+static double element(const struct work *w, const struct tagc_pattern *p)
+{
+  return p->main ? tagc_line_element(w->summary, p->main) : 0;
+}
 
 static void add_pattern(struct tagc_pattern *sum, const struct tagc_pattern *other)
 {
@@ -67,9 +71,10 @@ static void add_pattern(struct tagc_pattern *sum, const struct tagc_pattern *oth
   sum->main = sum->main ? sum->main : other->main;
 }
 
-/* -- parameters and gradients ------------------------------------------------------------------------------------------ */
+/* -- parameters and gradients -------------------------------------------------------------------------------------- */
 
-/* Parameters that the ranks of the communicator share: as the user says, else those of the slots, else what a step reduces. */
+/* Parameters that the ranks of the communicator share: as the user says, else those of the slots, else what a step
+ * reduces. */
 static double parameters_of(const struct work *w, const char **from)
 {
   const double slots = tagc_slots_parameters(w->comm);
@@ -100,7 +105,8 @@ static void check_reduced(struct work *w, double parameters, const char *from)
   struct tagc_volume_check *c = begin(w, "reduce-scatter of gradients", r);
   char count[32];
   double times;
-  put(c->formula, sizeof c->formula, "(W-1)/W P e = %d/%d x %s x %g B", ranks - 1, ranks, tagc_words_count(parameters, count), e);
+  put(c->formula, sizeof c->formula, "(W-1)/W P e = %d/%d x %s x %g B", ranks - 1, ranks,
+      tagc_words_count(parameters, count), e);
   if (!finish(c, ring(w->comm) * parameters * e)) {
     if (c->words[0] == '\0')
       put(c->words, sizeof c->words, "%s", from);
@@ -111,20 +117,25 @@ static void check_reduced(struct work *w, double parameters, const char *from)
   else if (w->facts->parameters && c->deviation > 0 && c->deviation < PADDING)
     say_padding(c);
   else
-    put(c->words, sizeof c->words, c->deviation < 0 ? "Fewer gradients than parameters: frozen ones, or ones that are reduced elsewhere." :
-        "More than once for each parameter: some of them are reduced in several microbatches, or in several types.");
+    put(c->words, sizeof c->words,
+        c->deviation < 0 ? "Fewer gradients than parameters: frozen ones, or ones that are reduced elsewhere."
+                         : "More than once for each parameter: some of them are reduced in several microbatches, or in "
+                           "several types.");
 }
 
-/* Of how many microbatches the gathers are, and which slot is gathered less often than twice in each: it is kept. */
+/* Of how many microbatches the gathers are, and which slot is gathered less often than twice in each: it is kept. The
+ * others are most of the parameters, so that there are more gathers than one a microbatch. */
 struct gathers {
   unsigned microbatches, kept_times;
   const struct tagc_sum_slot *kept;     /* NULL: none */
 };
 
-static bool explains(const struct tagc_sum_comm *comm, const struct tagc_sum_slot *slot, double missing, struct gathers *out)
+static bool explains(const struct tagc_sum_comm *comm, const struct tagc_sum_slot *slot, double missing,
+                     struct gathers *out)
 {
   const double times = missing / ((double)slot->count * comm->nranks);
-  if (slot->lock != comm->last_lock || slot->pass != 0 || times < 0.5 || times > 2 * out->microbatches - 0.5 || fabs(times - round(times)) > EXACT)
+  if (slot->lock != comm->last_lock || slot->pass != 0 || times < 0.5 || times > 2 * out->microbatches - 0.5 ||
+      fabs(times - round(times)) > EXACT)
     return false;
   out->kept = slot;
   out->kept_times = 2 * out->microbatches - (unsigned)round(times);
@@ -133,11 +144,12 @@ static bool explains(const struct tagc_sum_comm *comm, const struct tagc_sum_slo
 
 static bool find_gathers(const struct tagc_sum_comm *comm, double gathered, double parameters, struct gathers *out)
 {
-  for (out->microbatches = 1; out->microbatches <= 64; out->microbatches++) {
+  for (out->microbatches = 1; out->microbatches * parameters < gathered && out->microbatches <= 64;
+       out->microbatches++) {
     const double missing = 2 * out->microbatches * parameters - gathered;
     if (fabs(missing) < 0.5)
       return true;
-    for (size_t i = 0; missing > 0 && missing < parameters * out->microbatches && i < comm->slot_count; i++)
+    for (size_t i = 0; missing > 0 && i < comm->slot_count; i++)
       if (explains(comm, &comm->slots[i], missing, out))
         return true;
   }
@@ -155,13 +167,16 @@ static void say_gathers(const struct work *w, struct tagc_volume_check *c, const
   if (found->microbatches == 1)
     put(c->words, sizeof c->words, "%s is gathered once: it is kept after the forward pass.", kept);
   else if (found->kept)
-    put(c->words, sizeof c->words, "As for %u microbatches, or for fewer with activations that are computed again; %s is gathered %s.",
+    put(c->words, sizeof c->words,
+        "As for %u microbatches, or for fewer with activations that are computed again; %s is gathered %s.",
         found->microbatches, kept, times);
   else
-    put(c->words, sizeof c->words, "As for %u microbatches, or for fewer with activations that are computed again.", found->microbatches);
+    put(c->words, sizeof c->words, "As for %u microbatches, or for fewer with activations that are computed again.",
+        found->microbatches);
 }
 
-static void explain_gathers(struct work *w, struct tagc_volume_check *c, double gathered, double parameters, unsigned usual)
+static void explain_gathers(struct work *w, struct tagc_volume_check *c, double gathered, double parameters,
+                            unsigned usual)
 {
   const double rate = gathered / parameters;
   struct gathers found = {0};
@@ -171,13 +186,16 @@ static void explain_gathers(struct work *w, struct tagc_volume_check *c, double 
   else if (usual == 2 && find_gathers(w->comm, gathered, parameters, &found))
     say_gathers(w, c, &found);
   else if (rate < usual && rate > 1)
-    put(c->words, sizeof c->words, "%s of the parameters are gathered once less: they are kept after the forward pass, or not trained.",
+    put(c->words, sizeof c->words,
+        "%s of the parameters are gathered once less: they are kept after the forward pass, or not trained.",
         tagc_words_count(usual * parameters - gathered, count));
   else
-    put(c->words, sizeof c->words, "Each parameter is gathered %.2f times a step: for several microbatches, or frozen ones, too.", rate);
+    put(c->words, sizeof c->words,
+        "Each parameter is gathered %.2f times a step: for several microbatches, or frozen ones, too.", rate);
 }
 
-/* Gathers here, and on the communicators beside. Those of fewer ranks have the second gather, before the backward pass. */
+/* Gathers here, and on the communicators beside. Those of fewer ranks have the second gather, before the backward
+ * pass. */
 static void check_gathered(struct work *w, double parameters, unsigned usual)
 {
   struct tagc_pattern all = {0};
@@ -185,7 +203,8 @@ static void check_gathered(struct work *w, double parameters, unsigned usual)
   int ranks = w->comm->nranks, fewer = 0;
   char count[32], times[32] = "", numbers[48] = "";
   add_pattern(&all, &w->p.of[TAGC_PATTERN_ALL_GATHER]);
-  for (size_t i = tagc_gathers_beside(w->summary, w->at, 0); i != SIZE_MAX; i = tagc_gathers_beside(w->summary, w->at, i + 1)) {
+  for (size_t i = tagc_gathers_beside(w->summary, w->at, 0); i != SIZE_MAX;
+       i = tagc_gathers_beside(w->summary, w->at, i + 1)) {
     const struct tagc_patterns p = tagc_patterns_of(w->summary, &w->summary->comms[i]);
     add_pattern(&all, &p.of[TAGC_PATTERN_ALL_GATHER]);
     gathered += p.of[TAGC_PATTERN_ALL_GATHER].elements * w->summary->comms[i].nranks;
@@ -212,20 +231,25 @@ static void check_owners(struct work *w)
   const struct tagc_pattern *a = &w->p.of[TAGC_PATTERN_ALL_REDUCE], *r = &w->p.of[TAGC_PATTERN_REDUCE];
   const bool to_all = a->elements >= r->elements;
   const double gathered = w->p.of[TAGC_PATTERN_ALL_GATHER].elements * w->comm->nranks;
-  const double parameters = w->facts->parameters ? (double)w->facts->parameters : gathered > 0 ? gathered : w->p.of[TAGC_PATTERN_BROADCAST].elements;
+  const double parameters = w->facts->parameters ? (double)w->facts->parameters
+                            : gathered > 0       ? gathered
+                                                 : w->p.of[TAGC_PATTERN_BROADCAST].elements;
   const int ranks = w->comm->nranks;
   double times;
   char count[32];
-  struct tagc_volume_check *c = begin(w, to_all ? "all-reduce of gradients" : "reduction of gradients to their owners", to_all ? a : r);
-  put(c->formula, sizeof c->formula, "%s(W-1)/W P e = %s%d/%d x %s x %g B", to_all ? "2 " : "", to_all ? "2 x " : "", ranks - 1, ranks,
-      tagc_words_count(parameters, count), element(w, to_all ? a : r));
+  struct tagc_volume_check *c =
+      begin(w, to_all ? "all-reduce of gradients" : "reduction of gradients to their owners", to_all ? a : r);
+  put(c->formula, sizeof c->formula, "%s(W-1)/W P e = %s%d/%d x %s x %g B", to_all ? "2 " : "", to_all ? "2 x " : "",
+      ranks - 1, ranks, tagc_words_count(parameters, count), element(w, to_all ? a : r));
   if (finish(c, (to_all ? 2 : 1) * ring(w->comm) * parameters * element(w, to_all ? a : r))) {
     if (is_multiple(c->deviation + 1, &times))
-      put(c->words, sizeof c->words, "x%.0f: gradients are reduced %.0f times a step, in each microbatch.", times, times);
+      put(c->words, sizeof c->words, "x%.0f: gradients are reduced %.0f times a step, in each microbatch.", times,
+          times);
     else if (fabs(c->deviation) < PADDING)
       put(c->words, sizeof c->words, "Padding of the parameters that are gathered: %.2g%%.", fabs(100 * c->deviation));
     else
-      put(c->words, sizeof c->words, "Parameters and gradients differ in number: some are frozen, or reduced elsewhere.");
+      put(c->words, sizeof c->words,
+          "Parameters and gradients differ in number: some are frozen, or reduced elsewhere.");
   }
   if (gathered > 0)
     check_gathered(w, parameters, 1);
@@ -251,21 +275,27 @@ static void check_data(struct work *w)
   const int ranks = w->comm->nranks;
   double times;
   char count[32];
-  struct tagc_volume_check *c = begin(w, shards > 0 ? "all-reduce of shards of gradients" : "all-reduce of gradients", a);
-  put(c->formula, sizeof c->formula, "2 (W-1)/W P e = 2 x %d/%d x %s x %g B", ranks - 1, ranks, tagc_words_count(parameters, count), e);
+  struct tagc_volume_check *c =
+      begin(w, shards > 0 ? "all-reduce of shards of gradients" : "all-reduce of gradients", a);
+  put(c->formula, sizeof c->formula, "2 (W-1)/W P e = 2 x %d/%d x %s x %g B", ranks - 1, ranks,
+      tagc_words_count(parameters, count), e);
   if (known <= 0 && w->p.steps)
-    put(c->words, sizeof c->words, "P is what the calls themselves carry: not checked. The number of parameters that are trained can be "
+    put(c->words, sizeof c->words,
+        "P is what the calls themselves carry: not checked. The number of parameters that are trained can be "
         "told (--parameters).");
   if (known <= 0 || !finish(c, 2 * ring(w->comm) * parameters * e))
     return;
   if (is_multiple(c->deviation + 1, &times))
-    put(c->words, sizeof c->words, "x%.0f: gradients are all-reduced in each microbatch (no_sync() would do so once).", times);
+    put(c->words, sizeof c->words, "x%.0f: gradients are all-reduced in each microbatch (no_sync() would do so once).",
+        times);
   else
-    put(c->words, sizeof c->words, c->deviation < 0 ? "Fewer gradients than parameters: frozen ones, or ones that are reduced elsewhere." :
-        c->deviation < PADDING ? "Padding of the buckets." : "More gradients than parameters: buffers, or a second model.");
+    put(c->words, sizeof c->words,
+        c->deviation < 0         ? "Fewer gradients than parameters: frozen ones, or ones that are reduced elsewhere."
+        : c->deviation < PADDING ? "Padding of the buckets."
+                                 : "More gradients than parameters: buffers, or a second model.");
 }
 
-/* -- activations ------------------------------------------------------------------------------------------------------- */
+/* -- activations --------------------------------------------------------------------------------------------------- */
 
 /* Layers that the user knows of, else the blocks among the names of the main communicator's slots. */
 static unsigned layers_of(const struct work *w)
@@ -273,7 +303,8 @@ static unsigned layers_of(const struct work *w)
   unsigned blocks = 0;
   const struct tagc_sum_comm *main = w->summary->comms;
   for (size_t i = 0; w->summary->comm_count && i < main->slot_count; i++)
-    if (main->slots[i].lock == main->last_lock && main->slots[i].pass == 0 && main->slots[i].name && strncmp(main->slots[i].name, "block.", 6) == 0)
+    if (main->slots[i].lock == main->last_lock && main->slots[i].pass == 0 && main->slots[i].name &&
+        strncmp(main->slots[i].name, "block.", 6) == 0)
       blocks++;
   return w->facts->layers ? (unsigned)w->facts->layers : blocks;
 }
@@ -285,9 +316,11 @@ static void explain_activations(struct tagc_volume_check *c, double calls, unsig
   if (fabs(more - 2 * one) < 0.5)
     put(c->words, sizeof c->words, "x1.5: activations are computed again in the backward pass.");
   else if (more > 0.5 && more < 2 * one && fabs(fmod(more, (double)microbatches)) < 0.01)
-    put(c->words, sizeof c->words, "%.0f more a microbatch: embedding, head, or layers that are computed again.", more / (double)microbatches);
+    put(c->words, sizeof c->words, "%.0f more a microbatch: embedding, head, or layers that are computed again.",
+        more / (double)microbatches);
   else if (more < 0)
-    put(c->words, sizeof c->words, "Fewer than four a layer and microbatch: some of the layers are on other stages, or are not divided.");
+    put(c->words, sizeof c->words,
+        "Fewer than four a layer and microbatch: some of the layers are on other stages, or are not divided.");
   else
     put(c->words, sizeof c->words, "%.1f a layer and microbatch instead of 4.", calls / one);
 }
@@ -295,22 +328,28 @@ static void explain_activations(struct tagc_volume_check *c, double calls, unsig
 /* Without the number of microbatches: which would fit? */
 static void guess_microbatches(struct tagc_volume_check *c, double calls, unsigned layers)
 {
-  static const struct { unsigned a_layer, beside; const char *words; } fits[] = {
-    {4, 0, "4 a layer"}, {4, 2, "4 a layer, embedding and head"}, {4, 1, "4 a layer, and embedding or head"}, {6, 0, "6 a layer: computed again"},
-    {6, 2, "6 a layer: computed again; embedding and head"}};
+  static const struct { unsigned a_layer, beside; const char *words;
+  } fits[] = {{4, 0, "4 a layer"},
+              {4, 2, "4 a layer, embedding and head"},
+              {4, 1, "4 a layer, and embedding or head"},
+              {6, 0, "6 a layer: computed again"},
+              {6, 2, "6 a layer: computed again; embedding and head"}};
   for (size_t i = 0; layers && i < sizeof fits / sizeof *fits; i++) {
     const double m = calls / (fits[i].a_layer * layers + fits[i].beside);
     if (m >= 0.99 && fabs(m - round(m)) < 0.01) {
-      put(c->words, sizeof c->words, "%.0f calls a step fit %.0f microbatch%s of %u layers (%s); their number can be told (--microbatches).",
+      put(c->words, sizeof c->words,
+          "%.0f calls a step fit %.0f microbatch%s of %u layers (%s); their number can be told (--microbatches).",
           calls, m, m > 1.5 ? "es" : "", layers, fits[i].words);
       return;
     }
   }
-  put(c->words, sizeof c->words, "%.0f calls a step; to check that, layers and microbatches are needed (--layers, --microbatches).", calls);
+  put(c->words, sizeof c->words,
+      "%.0f calls a step; to check that, layers and microbatches are needed (--layers, --microbatches).", calls);
 }
 
 /* `p`: its main line holds the activations; `factor`: what a ring sends of them. */
-static void check_activations(struct work *w, const char *what, const struct tagc_pattern *p, double factor, const char *letters, double whole)
+static void check_activations(struct work *w, const char *what, const struct tagc_pattern *p, double factor,
+                              const char *letters, double whole)
 {
   const unsigned layers = layers_of(w);
   const uint64_t m = w->facts->microbatches;
@@ -324,8 +363,9 @@ static void check_activations(struct work *w, const char *what, const struct tag
   char count[32], factors[48] = "4 L m";
   if (layers && m)
     put(factors, sizeof factors, "4 x %u x %llu", layers, (unsigned long long)m);
-  put(c->formula, sizeof c->formula, "%s(W-1)/W b s h e x 4 L m = %s%d/%d x %s x %g B x %s", letters, factor > 1 ? "2 x " : "",
-      w->comm->nranks - 1, w->comm->nranks, tagc_words_count(bsh, count), element(w, p), factors);
+  put(c->formula, sizeof c->formula, "%s(W-1)/W b s h e x 4 L m = %s%d/%d x %s x %g B x %s", letters,
+      factor > 1 ? "2 x " : "", w->comm->nranks - 1, w->comm->nranks, tagc_words_count(bsh, count), element(w, p),
+      factors);
   if (!w->p.steps)
     return;
   if (!layers || !m)
@@ -354,28 +394,34 @@ static void check_sequence(struct work *w)
   check_activations(w, "all-gather of activations", g, ring(w->comm), "", whole);
   struct tagc_volume_check *c = w->count <= w->most ? &w->out[w->count - 1] : NULL;
   if (c && fabs(c->deviation - 0.5) < 0.1)
-    put(c->words, sizeof c->words, "x%.2f: inputs are gathered again in the backward pass, instead of being kept.", c->deviation + 1);
+    put(c->words, sizeof c->words, "x%.2f: inputs are gathered again in the backward pass, instead of being kept.",
+        c->deviation + 1);
 }
 
-/* W stages have W-1 borders, over each of which m activations go on and m gradients back: a mean of 2 (W-1)/W m a rank. */
+/* W stages have W-1 borders, over each of which m activations go on and m gradients back: a mean of 2 (W-1)/W m a
+ * rank. */
 static void check_pipeline(struct work *w)
 {
   const struct tagc_pattern *s = &w->p.of[TAGC_PATTERN_SEND];
   const uint64_t m = w->facts->microbatches;
-  const double told = (double)w->facts->tokens * (double)w->facts->hidden, bsh = told > 0 ? told : s->main ? (double)s->main->least_count : 0;
+  const double told = (double)w->facts->tokens * (double)w->facts->hidden, bsh = told > 0 ? told
+                                                                                 : s->main
+                                                                                     ? (double)s->main->least_count
+                                                                                     : 0;
   const double times = 2 * ring(w->comm) * (double)m;
   struct tagc_volume_check *c = begin(w, "activations and their gradients to neighbours", s);
   char count[32], factor[32] = "m";
   if (m)
     put(factor, sizeof factor, "%llu", (unsigned long long)m);
-  put(c->formula, sizeof c->formula, "2 (W-1)/W b s h e m = 2 x %d/%d x %s x %g B x %s", w->comm->nranks - 1, w->comm->nranks,
-      tagc_words_count(bsh, count), element(w, s), factor);
+  put(c->formula, sizeof c->formula, "2 (W-1)/W b s h e m = 2 x %d/%d x %s x %g B x %s", w->comm->nranks - 1,
+      w->comm->nranks, tagc_words_count(bsh, count), element(w, s), factor);
   if (!w->p.steps)
     return;
   if ((size_t)w->comm->nranks != w->comm->member_count)
     put(c->words, sizeof c->words, "Not all stages have a trace: %.1f messages a rank and step.", s->calls);
   else if (!m)
-    put(c->words, sizeof c->words, "%.2f messages a rank and step fit %.1f microbatches; their number can be told (--microbatches).", s->calls,
+    put(c->words, sizeof c->words,
+        "%.2f messages a rank and step fit %.1f microbatches; their number can be told (--microbatches).", s->calls,
         s->calls / (2 * ring(w->comm)));
   else if (finish(c, times * bsh * element(w, s)))
     put(c->words, sizeof c->words, told > 0 && s->main && told > 1.5 * (double)s->main->least_count ?
@@ -384,7 +430,7 @@ static void check_pipeline(struct work *w)
         "Fewer: some stages or microbatches send nothing.");
 }
 
-/* -- all together ------------------------------------------------------------------------------------------------------ */
+/* -- all together -------------------------------------------------------------------------------------------------- */
 
 static void check(struct work *w)
 {
@@ -417,8 +463,8 @@ static void check(struct work *w)
   }
 }
 
-size_t tagc_volume_checks(const struct tagc_summary *summary, const struct tagc_volume_facts *facts, struct tagc_volume_check *out,
-                          size_t most)
+size_t tagc_volume_checks(const struct tagc_summary *summary, const struct tagc_volume_facts *facts,
+                          struct tagc_volume_check *out, size_t most)
 {
   struct work w = {.summary = summary, .facts = facts, .out = out, .most = most};
   for (w.at = 0; w.at < summary->comm_count; w.at++) {
@@ -435,14 +481,16 @@ static void print_check(FILE *to, const struct tagc_volume_check *c)
   char expected[16], measured[16], sent[16], deviation[24] = "-";
   if (!isnan(c->deviation))
     snprintf(deviation, sizeof deviation, fabs(c->deviation) < EXACT ? "exactly" : "%+.2f%%", 100 * c->deviation);
-  fprintf(to, "    %-46s expected %10s  measured %10s  %9s  sent %10s\n", c->what, tagc_words_bytes(c->expected, expected),
-          tagc_words_bytes(c->measured, measured), deviation, tagc_words_bytes(c->sent, sent));
+  fprintf(to, "    %-46s expected %10s  measured %10s  %9s  sent %10s\n", c->what,
+          tagc_words_bytes(c->expected, expected), tagc_words_bytes(c->measured, measured), deviation,
+          tagc_words_bytes(c->sent, sent));
   tagc_words_print(to, 6, c->formula);
   if (c->words[0])
     tagc_words_print(to, 6, c->words);
 }
 
-void tagc_volume_print(FILE *to, const struct tagc_summary *summary, const struct tagc_volume_check *checks, size_t count)
+void tagc_volume_print(FILE *to, const struct tagc_summary *summary, const struct tagc_volume_check *checks,
+                       size_t count)
 {
   char line[400];
   fprintf(to, "What communicators are for, and what formulas say a rank sends in a step\n");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: whatever a trace holds is read, summed up and reported, as text and as JSON. Inputs are the bytes of a file, or
- * (mostly, as sums keep a fuzzer out) the records of two traces, which are put into chunks here.
+ * libFuzzer target: whatever a trace holds is read, summed up and reported, as text and as JSON. Inputs are the bytes
+ * of a file, or (mostly, as sums keep a fuzzer out) the records of two traces, which are put into chunks here.
  */
-#include <unistd.h>
+#include <sys/mman.h>
 
 #include "interpose/trace_read.h"
 #include "interpose/trace_report.h"
@@ -15,11 +15,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
   (void)argc;
   (void)argv;
-  for (int i = 0; i < 2; i++) {
-    snprintf(path[i], sizeof path[i], "/tmp/fuzz-trace-%d.XXXXXX", i);
-    int file = mkstemp(path[i]);
+  for (int i = 0; i < 2; i++) {     /* files without a place, so that nothing is left behind */
+    int file = memfd_create("trace", 0);
     MUST(file >= 0);
-    close(file);
+    snprintf(path[i], sizeof path[i], "/proc/self/fd/%d", file);
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where the time of a step goes: exposed and hidden communication, the slowest rank, stragglers, long steps, of runs that are made up.
+ * Where the time of a step goes: exposed and hidden communication, the slowest rank, stragglers, long steps, of runs
+ * that are made up.
  */
 #include "interpose/trace_pace.h"
 
@@ -52,13 +53,16 @@ static void test_exposed(void)
 {
   struct tagc_summary *run = make(4, true);
   struct tagc_pace p = pace_of(run);
-  ok(p.exposed_known && near(p.ranks[2].exposed_ms, 30) && near(p.ranks[2].hidden_ms, 10) && near(p.ranks[2].outside_ms, 70) &&
-     near(p.ranks[2].step_ms, 100) && p.ranks[2].steps == STEPS, "calls that return when they are done");
-  ok(p.slowest == SIZE_MAX && p.straggler_count == 0 && strstr(p.words, "30% of a step") && strstr(p.words, "No rank"), "%s", p.words);
+  ok(p.exposed_known && near(p.ranks[2].exposed_ms, 30) && near(p.ranks[2].hidden_ms, 10) &&
+         near(p.ranks[2].outside_ms, 70) && near(p.ranks[2].step_ms, 100) && p.ranks[2].steps == STEPS,
+     "calls that return when they are done");
+  ok(p.slowest == SIZE_MAX && p.straggler_count == 0 && strstr(p.words, "30% of a step") && strstr(p.words, "No rank"),
+     "%s", p.words);
   tagc_pace_free(&p);
   run->ranks[1].blocking = false;
   p = pace_of(run);
-  ok(!p.exposed_known && near(p.ranks[1].exposed_ms, 40) && isnan(p.ranks[1].hidden_ms) && near(p.ranks[1].outside_ms, 60),
+  ok(!p.exposed_known && near(p.ranks[1].exposed_ms, 40) && isnan(p.ranks[1].hidden_ms) &&
+         near(p.ranks[1].outside_ms, 60),
      "calls that enqueue: at most what is under way");
   tagc_pace_free(&p);
   run_free(run);
@@ -70,8 +74,9 @@ static void test_exposed(void)
   for (size_t i = 0; i < STEPS; i++)
     run->ranks[0].steps[i].wire_ns = run->ranks[1].steps[i].wire_ns = 0;
   p = pace_of(run);
-  ok(isnan(p.ranks[0].exposed_ms) && isnan(p.ranks[0].outside_ms) && isnan(p.ranks[0].wire_ms) && p.slowest == SIZE_MAX &&
-     strstr(p.words, "not known"), "%s", p.words);
+  ok(isnan(p.ranks[0].exposed_ms) && isnan(p.ranks[0].outside_ms) && isnan(p.ranks[0].wire_ms) &&
+         p.slowest == SIZE_MAX && strstr(p.words, "not known"),
+     "%s", p.words);
   tagc_pace_free(&p);
   run_free(run);
 }
@@ -82,8 +87,8 @@ static void test_slowest(bool blocking)
   for (size_t i = 0; i < STEPS; i++)
     be_late(run, i < 80 ? 2 : i % 4, i, 10);
   struct tagc_pace p = pace_of(run);
-  ok(p.slowest == 2 && near(p.behind_ms, 8.5 - 0.5) && near(p.ranks[2].slowest_share, 0.85), "rank 2 is behind by %.2f ms, in %.2f of the steps",
-     p.behind_ms, p.ranks[2].slowest_share);
+  ok(p.slowest == 2 && near(p.behind_ms, 8.5 - 0.5) && near(p.ranks[2].slowest_share, 0.85),
+     "rank 2 is behind by %.2f ms, in %.2f of the steps", p.behind_ms, p.ranks[2].slowest_share);
   ok(strstr(p.words, "wait for rank 2") != NULL, "%s", p.words);
   ok(p.straggler_count == 0, "nobody is far behind");
   tagc_pace_free(&p);
@@ -100,8 +105,10 @@ static void test_slowest(bool blocking)
 static void test_stragglers(void)
 {
   struct tagc_summary *run = make(4, true);
-  static const struct { size_t step, rank; uint64_t ms; } late[] = {{10, 3, 50}, {20, 1, 90}, {30, 0, 30}, {40, 3, 400}, {50, 2, 25},
-    {60, 1, 60}, {70, 1, 15}};
+  static const struct {
+    size_t step, rank;
+    uint64_t ms;
+  } late[] = {{10, 3, 50}, {20, 1, 90}, {30, 0, 30}, {40, 3, 400}, {50, 2, 25}, {60, 1, 60}, {70, 1, 15}};
   for (size_t i = 0; i < sizeof late / sizeof *late; i++)
     be_late(run, late[i].rank, late[i].step, late[i].ms);
   struct tagc_pace p = pace_of(run);
@@ -112,7 +119,8 @@ static void test_stragglers(void)
       near(p.stragglers[i].ms, (double)late[order[i]].ms);
   ok(right, "six steps with a straggler, the worst first: %zu", p.straggler_count);
   ok(p.steps == STEPS && near(p.median_ms, 100) && p.p95_ms > 100 && p.longest_count == 5 && p.longest[0].cycle == 41 &&
-     near(p.longest[0].ms, 500) && p.longest[1].cycle == 21 && p.longest[0].rank == SIZE_MAX, "and the longest: %.2f", p.longest[0].ms);
+         near(p.longest[0].ms, 500) && p.longest[1].cycle == 21 && p.longest[0].rank == SIZE_MAX,
+     "and the longest: %.2f", p.longest[0].ms);
   tagc_pace_free(&p);
   run->ranks[2].steps[40].whole = false;
   p = pace_of(run);
@@ -165,7 +173,8 @@ static void test_print(void)
     longest = length > longest ? length : longest;
     line += length + 1;
   }
-  ok(p.straggler_count == 2 && strstr(text, "step 8: rank 2, by 130.00 ms"), "a rank that is always late is a straggler where it is later");
+  ok(p.straggler_count == 2 && strstr(text, "step 8: rank 2, by 130.00 ms"),
+     "a rank that is always late is a straggler where it is later");
   ok(longest <= 120 && strstr(text, "The others wait for rank 2"), "lines of at most 120 columns: %zu", longest);
   tagc_pace_free(&p);
   run_free(run);
@@ -174,8 +183,10 @@ static void test_print(void)
 static void test_quantiles(void)
 {
   double values[] = {5, 1, 4, 2, 3};
-  ok(near(tagc_quantile(values, 5, 0.5), 3) && near(tagc_quantile(values, 5, 0.25), 2) && near(tagc_quantile(values, 5, 0.9), 4.6) &&
-     near(tagc_quantile(values, 5, 1), 5) && isnan(tagc_quantile(values, 0, 0.5)), "quantiles");
+  ok(near(tagc_quantile(values, 5, 0.5), 3) && near(tagc_quantile(values, 5, 0.25), 2) &&
+         near(tagc_quantile(values, 5, 0.9), 4.6) && near(tagc_quantile(values, 5, 1), 5) &&
+         isnan(tagc_quantile(values, 0, 0.5)),
+     "quantiles");
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What communicators are for, and what formulas say of them: jobs that are made up, and the calls of real programs (tests/fixtures).
+ * What communicators are for, and what formulas say of them: jobs that are made up, and the calls of real programs
+ * (tests/fixtures).
  */
 #include "interpose/trace_volume.h"
 
@@ -22,54 +23,64 @@ static size_t check(struct tagc_summary *job, const struct tagc_volume_facts *fa
 }
 
 /* Point: the communicator has this role, and its grounds hold these words. */
-static void is_role(const struct tagc_summary *job, size_t comm, enum tagc_sum_role role, const char *grounds, const char *what)
+static void is_role(const struct tagc_summary *job, size_t comm, enum tagc_sum_role role, const char *grounds,
+                    const char *what)
 {
   const struct tagc_sum_comm *c = &job->comms[comm];
-  ok(c->role == role && c->role_grounds && strstr(c->role_grounds, grounds), "%s: %s: %s", what, tagc_role_words(c->role), c->role_grounds);
+  ok(c->role == role && c->role_grounds && strstr(c->role_grounds, grounds), "%s: %s: %s", what,
+     tagc_role_words(c->role), c->role_grounds);
 }
 
 /* Point: check i has this deviation, and these words; "": none. */
 static void is_check(size_t i, double deviation, const char *words)
 {
   const struct tagc_volume_check *c = &checks[i];
-  const bool right = isnan(deviation) ? isnan(c->deviation) : fabs(c->deviation - deviation) <= (deviation == 0 ? 0 : 5e-5);
-  ok(right && (*words ? strstr(c->words, words) != NULL : c->words[0] == '\0'), "%s: %s: %+.4f%% %s", c->what, c->formula,
-     100 * c->deviation, c->words);
+  const bool right =
+      isnan(deviation) ? isnan(c->deviation) : fabs(c->deviation - deviation) <= (deviation == 0 ? 0 : 5e-5);
+  ok(right && (*words ? strstr(c->words, words) != NULL : c->words[0] == '\0'), "%s: %s: %+.4f%% %s", c->what,
+     c->formula, 100 * c->deviation, c->words);
 }
 
-/* -- the calls of real programs ---------------------------------------------------------------------------------------- */
+/* -- the calls of real programs ------------------------------------------------------------------------------------ */
 
-static const struct { const char *file; enum tagc_sum_role role; double reduced, gathered; const char *words; } files[] = {
-  {"fsdp1-gpt2-small", TAGC_ROLE_SHARDED, 0, -0.1572, "'root' (38,992,128 parameters) is gathered once"},
-  {"fsdp1-llama2-7b", TAGC_ROLE_SHARDED, 0, -0.0195, "'root' (262,148,096 parameters) is gathered once"},
-  {"fsdp2-gpt2-small", TAGC_ROLE_SHARDED, 0, -0.1572, "'root' (38,992,896 parameters) is gathered once"},
-  {"fsdp2-llama2-7b-embed", TAGC_ROLE_SHARDED, 0, -0.0097, "'head' (131,076,096 parameters) is gathered once"},
-  {"fsdp2-llama3-70b", TAGC_ROLE_SHARDED, 0, -0.0149, "'root'"},
-  {"fsdp2-llama3-8b-kept", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
-  {"fsdp2-llama3-8b-titan", TAGC_ROLE_SHARDED, 0, -0.0327, "'head'"},
-  {"fsdp2-mistral-7b-evaluated", TAGC_ROLE_SHARDED, 0, -0.0181, "'root'"},
-  {"fsdp2-mistral-7b-hsdp", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
-  {"fsdp2-qwen2-accumulated", TAGC_ROLE_SHARDED, 0, 2.4489, "As for 4 microbatches"},
-  {"fsdp2-qwen3-8b", TAGC_ROLE_SHARDED, 0, -0.0760, "'root'"},
-  {"fsdp2-tinyllama-every", TAGC_ROLE_SHARDED, 2, 1.8213, "As for 3 microbatches"},
-  {"fsdp2-tinyllama-frozen", TAGC_ROLE_SHARDED, 0, 0.7338, "frozen"},
-  {"fsdp2-tinyllama-pairs", TAGC_ROLE_SHARDED, 0, -0.0596, "'root'"},
-  {"megatron-gpt-345m-overlap", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
-  {"megatron-gpt-345m", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
-  {"megatron-llama2-7b-overlap", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
-  {"real-fsdp1-embed", TAGC_ROLE_SHARDED, 0, -0.0476, "'head'"},
-  {"real-fsdp1-recomputed", TAGC_ROLE_SHARDED, 1, 1.6192, "computed again; 'root' (256,128 parameters) is gathered 2 times"},
-  {"real-fsdp1", TAGC_ROLE_SHARDED, 0, -0.0952, "'root'"},
-  {"real-fsdp2-accumulated-every", TAGC_ROLE_SHARDED, 2, 1.7144, "As for 3 microbatches"},
-  {"real-fsdp2-accumulated", TAGC_ROLE_SHARDED, 0, 1.7144, "As for 3 microbatches"},
-  {"real-fsdp2-embed", TAGC_ROLE_SHARDED, 0, -0.0476, "'head'"},
-  {"real-fsdp2-kept", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
-  {"real-fsdp2-recomputed", TAGC_ROLE_SHARDED, 0, 0.7144, "computed again; 'root' (256,128 parameters) is gathered once"},
-  {"real-fsdp2-titan", TAGC_ROLE_SHARDED, 1, 1.8571, "computed again; 'head'"},
-  {"real-fsdp2", TAGC_ROLE_SHARDED, 0, -0.0952, "'root'"},
-  {"zero3-gpt2-small", TAGC_ROLE_SHARDED, 0, -0.0005, "121,344 of the parameters"},
-  {"zero3-llama2-7b", TAGC_ROLE_SHARDED, 0, -0.00002, "266,240 of the parameters"},
-  {"zero3-mistral-7b", TAGC_ROLE_SHARDED, 0, -0.00002, "266,240 of the parameters"},
+static const struct {
+  const char *file;
+  enum tagc_sum_role role;
+  double reduced, gathered;
+  const char *words;
+} files[] = {
+    {"fsdp1-gpt2-small", TAGC_ROLE_SHARDED, 0, -0.1572, "'root' (38,992,128 parameters) is gathered once"},
+    {"fsdp1-llama2-7b", TAGC_ROLE_SHARDED, 0, -0.0195, "'root' (262,148,096 parameters) is gathered once"},
+    {"fsdp2-gpt2-small", TAGC_ROLE_SHARDED, 0, -0.1572, "'root' (38,992,896 parameters) is gathered once"},
+    {"fsdp2-llama2-7b-embed", TAGC_ROLE_SHARDED, 0, -0.0097, "'head' (131,076,096 parameters) is gathered once"},
+    {"fsdp2-llama3-70b", TAGC_ROLE_SHARDED, 0, -0.0149, "'root'"},
+    {"fsdp2-llama3-8b-kept", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
+    {"fsdp2-llama3-8b-titan", TAGC_ROLE_SHARDED, 0, -0.0327, "'head'"},
+    {"fsdp2-mistral-7b-evaluated", TAGC_ROLE_SHARDED, 0, -0.0181, "'root'"},
+    {"fsdp2-mistral-7b-hsdp", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
+    {"fsdp2-qwen2-accumulated", TAGC_ROLE_SHARDED, 0, 2.4489, "As for 4 microbatches"},
+    {"fsdp2-qwen3-8b", TAGC_ROLE_SHARDED, 0, -0.0760, "'root'"},
+    {"fsdp2-tinyllama-every", TAGC_ROLE_SHARDED, 2, 1.8213, "As for 3 microbatches"},
+    {"fsdp2-tinyllama-frozen", TAGC_ROLE_SHARDED, 0, 0.7338, "frozen"},
+    {"fsdp2-tinyllama-pairs", TAGC_ROLE_SHARDED, 0, -0.0596, "'root'"},
+    {"megatron-gpt-345m-overlap", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
+    {"megatron-gpt-345m", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
+    {"megatron-llama2-7b-overlap", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
+    {"real-fsdp1-embed", TAGC_ROLE_SHARDED, 0, -0.0476, "'head'"},
+    {"real-fsdp1-recomputed", TAGC_ROLE_SHARDED, 1, 1.6192,
+     "computed again; 'root' (256,128 parameters) is gathered 2 times"},
+    {"real-fsdp1", TAGC_ROLE_SHARDED, 0, -0.0952, "'root'"},
+    {"real-fsdp2-accumulated-every", TAGC_ROLE_SHARDED, 2, 1.7144, "As for 3 microbatches"},
+    {"real-fsdp2-accumulated", TAGC_ROLE_SHARDED, 0, 1.7144, "As for 3 microbatches"},
+    {"real-fsdp2-embed", TAGC_ROLE_SHARDED, 0, -0.0476, "'head'"},
+    {"real-fsdp2-kept", TAGC_ROLE_OPTIMIZER, 0, 0, ""},
+    {"real-fsdp2-recomputed", TAGC_ROLE_SHARDED, 0, 0.7144,
+     "computed again; 'root' (256,128 parameters) is gathered once"},
+    {"real-fsdp2-titan", TAGC_ROLE_SHARDED, 1, 1.8571, "computed again; 'head'"},
+    {"real-fsdp2", TAGC_ROLE_SHARDED, 0, -0.0952, "'root'"},
+    {"zero3-gpt2-small", TAGC_ROLE_SHARDED, 0, -0.0005, "121,344 of the parameters"},
+    {"zero3-llama2-7b", TAGC_ROLE_SHARDED, 0, -0.00002, "266,240 of the parameters"},
+    {"zero3-mistral-7b", TAGC_ROLE_SHARDED, 0, -0.00002, "266,240 of the parameters"},
 };
 
 static struct tagc_summary *read_fixture(const char *name)
@@ -128,7 +139,8 @@ static void test_known(void)
   for (size_t i = 0; i < job->comms[0].line_count; i++)
     job->comms[0].lines[i].whole.sent.between /= 4;
   check(job, &nothing);
-  ok(fabs(checks[0].sent - checks[0].measured / 4) < 1 && checks[0].deviation == 0, "compressed: the formula is held against plain calls");
+  ok(fabs(checks[0].sent - checks[0].measured / 4) < 1 && checks[0].deviation == 0,
+     "compressed: the formula is held against plain calls");
   job->comms[0].whole_steps = 0;
   check(job, &nothing);
   is_role(job, 0, TAGC_ROLE_SHARDED, "gathered", "without whole steps");
@@ -137,13 +149,14 @@ static void test_known(void)
   job_free(job);
 }
 
-/* -- jobs that are made up --------------------------------------------------------------------------------------------- */
+/* -- jobs that are made up ----------------------------------------------------------------------------------------- */
 
 /* HSDP: shards among ranks 0..3, replicas between 0 and 4, the second gathers among ranks 0 and 1. */
 static void test_hsdp(void)
 {
   struct tagc_summary *job = job_make();
-  struct tagc_sum_comm *shards = job_comm(job, 4, 0, 1), *replicas = job_comm(job, 2, 0, 4), *again = job_comm(job, 2, 0, 1);
+  struct tagc_sum_comm *shards = job_comm(job, 4, 0, 1), *replicas = job_comm(job, 2, 0, 4),
+                       *again = job_comm(job, 2, 0, 1);
   shards->gradients = true;
   for (uint32_t unit = 0; unit < 9; unit++) {
     const uint64_t count = unit ? 50000 : 80000;
@@ -160,7 +173,8 @@ static void test_hsdp(void)
   is_role(job, 2, TAGC_ROLE_SHARDED, "gathers alone", "second gathers");
   ok(n == 3, "three checks: %zu", n);
   is_check(0, 0, "");
-  ok(strstr(checks[1].formula, "(3/4 + 1/2) x 1,920,000 x 2 B") && strstr(checks[1].words, "'root' (320,000 parameters) is gathered once"),
+  ok(strstr(checks[1].formula, "(3/4 + 1/2) x 1,920,000 x 2 B") &&
+         strstr(checks[1].words, "'root' (320,000 parameters) is gathered once"),
      "%s: %s", checks[1].formula, checks[1].words);
   is_check(2, 0, "");
   job_free(job);
@@ -210,7 +224,8 @@ static void test_owners(uint16_t function, const char *grounds, const char *what
   job_free(job);
 }
 
-/* Tensor parallel, 4 layers, 2 microbatches, b s h = 1024 x 512; `a_layer`: all-reduces; beside: embedding and head, in a microbatch. */
+/* Tensor parallel, 4 layers, 2 microbatches, b s h = 1024 x 512; `a_layer`: all-reduces; beside: embedding and head, in
+ * a microbatch. */
 static struct tagc_summary *tensor_job(unsigned a_layer, unsigned beside, bool maxima)
 {
   struct tagc_summary *job = job_make();
@@ -285,7 +300,8 @@ static void test_sequence(unsigned gathers, enum tagc_sum_role role, double devi
     job_calls(comm, JOB_AR, JOB_F32, JOB_MAX, 1024, 2);
   for (uint32_t i = 0; i < 32; i++)
     job_slot(comm, "slot", i, 0, 1024 * 128, JOB_BF16);
-  const size_t n = check(job, &(struct tagc_volume_facts){.layers = 4, .hidden = 512, .tokens = 1024, .microbatches = 2});
+  const size_t n =
+      check(job, &(struct tagc_volume_facts){.layers = 4, .hidden = 512, .tokens = 1024, .microbatches = 2});
   is_role(job, 0, role, "", "gathers and reduce-scatters of one count");
   ok(n == (role == TAGC_ROLE_SEQUENCE ? 2 : 0), "checks: %zu", n);
   if (n == 2) {
@@ -321,6 +337,13 @@ static void test_pipeline(void)
   comm->sends[TAGC_WAY_BACK] = comm->sends[TAGC_WAY_ROUND_BACK] = 0;
   check(job, &facts);
   is_role(job, 0, TAGC_ROLE_CONTEXT, "one direction", "a ring");
+  comm->sends[TAGC_WAY_ROUND_ON] = 0;
+  check(job, &facts);
+  is_role(job, 0, TAGC_ROLE_PIPELINE, "in one direction", "a chain");
+  comm->member_count = 3;
+  check(job, &facts);
+  is_role(job, 0, TAGC_ROLE_UNKNOWN, "traces of ranks are missing", "a chain, or a ring");
+  comm->member_count = 4;
   comm->sends[TAGC_WAY_ACROSS] = 100;
   check(job, &facts);
   is_role(job, 0, TAGC_ROLE_UNKNOWN, "heads for tokens", "all to all, of one size");
@@ -336,9 +359,11 @@ static void test_pipeline(void)
 static void test_others(void)
 {
   struct tagc_summary *job = job_make();
-  struct tagc_sum_comm *pair = job_comm(job, 2, 0, 1), *control = job_comm(job, 8, 0, 1), *exchange = job_comm(job, 4, 0, 1);
+  struct tagc_sum_comm *pair = job_comm(job, 2, 0, 1), *control = job_comm(job, 8, 0, 1),
+                       *exchange = job_comm(job, 4, 0, 1);
   job_comm(job, 8, 0, 1);
-  struct tagc_sum_comm *lone = job_comm(job, 1, 0, 1), *gathers = job_comm(job, 8, 8, 1), *variable = job_comm(job, 4, 16, 1);
+  struct tagc_sum_comm *lone = job_comm(job, 1, 0, 1), *gathers = job_comm(job, 8, 8, 1),
+                       *variable = job_comm(job, 4, 16, 1);
   job_calls(pair, JOB_SEND, JOB_BF16, JOB_SUM, 500000, 8);
   pair->sends[TAGC_WAY_ON] = pair->sends[TAGC_WAY_BACK] = 24;
   job_calls(control, JOB_AR, JOB_F32, JOB_SUM, 1, 2);

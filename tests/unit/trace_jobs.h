@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Jobs that are made up: summaries of communicators with calls, call by call as a rank makes them in a step, and of files of calls
- * (tests/fixtures) with the slots that layermap/ finds in them. job_free() ends one. Room is for a few communicators.
+ * Jobs that are made up: summaries of communicators with calls, call by call as a rank makes them in a step, and of
+ * files of calls (tests/fixtures) with the slots that layermap/ finds in them. job_free() ends one. Room is for a few
+ * communicators.
  */
 #ifndef TESTS_UNIT_TRACE_JOBS_H
 #define TESTS_UNIT_TRACE_JOBS_H
@@ -16,16 +17,30 @@
 
 enum { JOB_COMMS = 8, JOB_LINES = 64, JOB_SLOTS = 1024, JOB_RANKS = 64, JOB_STEPS = 3 };
 
-enum job_function { JOB_RS = 1, JOB_AG, JOB_AR, JOB_BROADCAST, JOB_REDUCE, JOB_A2A, JOB_SEND, JOB_RECV, JOB_GATHER, JOB_SCATTER };
+enum job_function {
+  JOB_RS = 1,
+  JOB_AG,
+  JOB_AR,
+  JOB_BROADCAST,
+  JOB_REDUCE,
+  JOB_A2A,
+  JOB_SEND,
+  JOB_RECV,
+  JOB_GATHER,
+  JOB_SCATTER
+};
 enum job_type { JOB_INT64 = 4, JOB_F16 = 6, JOB_F32 = 7, JOB_BF16 = 9 };    /* ncclDataType_t */
 enum job_op { JOB_SUM, JOB_AVG = 4, JOB_MAX = 2 };
 
 static inline struct tagc_summary *job_make(void)
 {
-  static const char *const functions[] = {[JOB_RS] = "ncclReduceScatter", [JOB_AG] = "ncclAllGather", [JOB_AR] = "ncclAllReduce",
-    [JOB_BROADCAST] = "ncclBroadcast", [JOB_REDUCE] = "ncclReduce", [JOB_A2A] = "ncclAlltoAll", [JOB_SEND] = "ncclSend",
-    [JOB_RECV] = "ncclRecv", [JOB_GATHER] = "ncclGather", [JOB_SCATTER] = "ncclScatter"};
-  static const char *const types[] = {"int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16"};
+  static const char *const functions[] = {
+      [JOB_RS] = "ncclReduceScatter",    [JOB_AG] = "ncclAllGather",  [JOB_AR] = "ncclAllReduce",
+      [JOB_BROADCAST] = "ncclBroadcast", [JOB_REDUCE] = "ncclReduce", [JOB_A2A] = "ncclAlltoAll",
+      [JOB_SEND] = "ncclSend",           [JOB_RECV] = "ncclRecv",     [JOB_GATHER] = "ncclGather",
+      [JOB_SCATTER] = "ncclScatter"};
+  static const char *const types[] = {"int8",   "uint8",   "int32",   "uint32",  "int64",
+                                      "uint64", "float16", "float32", "float64", "bfloat16"};
   static const char *const ops[] = {"sum", "prod", "max", "min", "avg"};
   struct tagc_summary *job = calloc(1, sizeof *job);
   job->ranks = calloc(JOB_RANKS, sizeof *job->ranks);
@@ -57,7 +72,8 @@ static inline void job_free(struct tagc_summary *job)
   free(job);
 }
 
-/* Ranks first, first + stride, ... of the job; all of them have made JOB_STEPS whole steps, in a cycle that is known. */
+/* Ranks first, first + stride, ... of the job; all of them have made JOB_STEPS whole steps, in a cycle that is
+ * known. */
 static inline struct tagc_sum_comm *job_comm(struct tagc_summary *job, int nranks, size_t first, size_t stride)
 {
   struct tagc_sum_comm *comm = &job->comms[job->comm_count++];
@@ -105,7 +121,8 @@ static inline void job_add_calls(struct tagc_sum_calls *sum, uint64_t calls, uin
 }
 
 /* So many calls of all ranks together. */
-static inline void job_add(struct tagc_sum_comm *comm, uint16_t function, uint8_t type, uint8_t op, uint64_t count, uint64_t calls, bool whole)
+static inline void job_add(struct tagc_sum_comm *comm, uint16_t function, uint8_t type, uint8_t op, uint64_t count,
+                           uint64_t calls, bool whole)
 {
   const uint64_t ranks = (uint64_t)comm->nranks, bytes = count * job_element(type);
   const uint64_t raw = function == JOB_RS || function == JOB_A2A ? ranks * bytes : function == JOB_RECV ? 0 : bytes;
@@ -114,10 +131,12 @@ static inline void job_add(struct tagc_sum_comm *comm, uint16_t function, uint8_
     class++;
   size_t i = 0;
   struct tagc_sum_line *line = comm->lines;
-  while (i < comm->line_count && (line[i].function != function || line[i].type != type || line[i].op != op || line[i].size_class != class))
+  while (i < comm->line_count &&
+         (line[i].function != function || line[i].type != type || line[i].op != op || line[i].size_class != class))
     i++;
   if (i == comm->line_count && ++comm->line_count <= JOB_LINES)
-    line[i] = (struct tagc_sum_line){.function = function, .type = type, .op = op, .size_class = class, .least_count = count, .most_count = count};
+    line[i] = (struct tagc_sum_line){
+        .function = function, .type = type, .op = op, .size_class = class, .least_count = count, .most_count = count};
   line += i;
   line->least_count = count < line->least_count ? count : line->least_count;
   line->most_count = count > line->most_count ? count : line->most_count;
@@ -128,22 +147,29 @@ static inline void job_add(struct tagc_sum_comm *comm, uint16_t function, uint8_
 }
 
 /* So many calls that each rank makes in each step; there were some before the first whole step, too. */
-static inline void job_calls(struct tagc_sum_comm *comm, uint16_t function, uint8_t type, uint8_t op, uint64_t count, uint64_t calls)
+static inline void job_calls(struct tagc_sum_comm *comm, uint16_t function, uint8_t type, uint8_t op, uint64_t count,
+                             uint64_t calls)
 {
   job_add(comm, function, type, op, count, calls * comm->whole_steps, true);
   job_add(comm, function, type, op, count, calls * (uint64_t)comm->nranks, false);
 }
 
-static inline void job_slot(struct tagc_sum_comm *comm, const char *name, uint32_t unit, uint32_t pass, uint64_t count, uint16_t type)
+static inline void job_slot(struct tagc_sum_comm *comm, const char *name, uint32_t unit, uint32_t pass, uint64_t count,
+                            uint16_t type)
 {
   if (!comm->slots)
     comm->slots = calloc(JOB_SLOTS, sizeof *comm->slots);
-  comm->slots[comm->slot_count] = (struct tagc_sum_slot){.lock = comm->last_lock, .slot = (uint32_t)comm->slot_count, .unit = unit, .pass = pass,
-                                                         .count = count, .type = type, .name = strdup(name)};
+  comm->slots[comm->slot_count] = (struct tagc_sum_slot){.lock = comm->last_lock,
+                                                         .slot = (uint32_t)comm->slot_count,
+                                                         .unit = unit,
+                                                         .pass = pass,
+                                                         .count = count,
+                                                         .type = type,
+                                                         .name = strdup(name)};
   comm->slot_count++;
 }
 
-/* -- files of calls ---------------------------------------------------------------------------------------------------- */
+/* -- files of calls ------------------------------------------------------------------------------------------------ */
 
 /* Calls in a step, as the comments of the file say. */
 static inline size_t job_step_of(const char *path)
@@ -171,7 +197,8 @@ static inline void job_find_slots(struct tagc_sum_comm *comm, const struct tagc_
   const struct tagc_slot_info *slots = tagc_cycle_slots(cycle, &count);
   struct tagc_layers *layers = tagc_layers_infer(slots, count, list->nranks, NULL, why);
   for (size_t i = 0; i < count && i < JOB_SLOTS; i++)
-    job_slot(comm, layers ? layers->layers[i].name : slots[i].name, slots[i].unit, slots[i].pass, slots[i].signature.count, slots[i].signature.dtype);
+    job_slot(comm, layers ? layers->layers[i].name : slots[i].name, slots[i].unit, slots[i].pass,
+             slots[i].signature.count, slots[i].signature.dtype);
   comm->gradients = tagc_cycle_is_gradients(cycle);
   tagc_layers_free(layers);
   tagc_cycle_destroy(cycle);
@@ -180,9 +207,10 @@ static inline void job_find_slots(struct tagc_sum_comm *comm, const struct tagc_
 /* A communicator of which the ranks from `first` on do what a file says. NULL: it cannot be read. */
 static inline struct tagc_sum_comm *job_fixture(struct tagc_summary *job, const char *path, size_t first)
 {
-  static const uint16_t functions[] = {[TAGC_REDUCE_SCATTER] = JOB_RS, [TAGC_ALL_GATHER] = JOB_AG, [TAGC_ALL_REDUCE] = JOB_AR,
-    [TAGC_BROADCAST] = JOB_BROADCAST, [TAGC_REDUCE] = JOB_REDUCE, [TAGC_ALL_TO_ALL] = JOB_A2A, [TAGC_GATHER] = JOB_GATHER,
-    [TAGC_SCATTER] = JOB_SCATTER};
+  static const uint16_t functions[] = {
+      [TAGC_REDUCE_SCATTER] = JOB_RS,   [TAGC_ALL_GATHER] = JOB_AG,  [TAGC_ALL_REDUCE] = JOB_AR,
+      [TAGC_BROADCAST] = JOB_BROADCAST, [TAGC_REDUCE] = JOB_REDUCE,  [TAGC_ALL_TO_ALL] = JOB_A2A,
+      [TAGC_GATHER] = JOB_GATHER,       [TAGC_SCATTER] = JOB_SCATTER};
   struct tagc_complaint complaint;
   struct tagc_call_file *file = tagc_calls_read(path, &complaint);
   const size_t step = job_step_of(path);
@@ -195,7 +223,8 @@ static inline struct tagc_sum_comm *job_fixture(struct tagc_summary *job, const 
   for (size_t i = 0; i < list->count; i++) {
     const struct tagc_signature *call = &list->calls[i];
     const bool whole = i >= list->count - step;
-    job_add(comm, functions[call->collective], call->dtype, call->op, call->count, (uint64_t)list->nranks * (whole ? JOB_STEPS : 1), whole);
+    job_add(comm, functions[call->collective], call->dtype, call->op, call->count,
+            (uint64_t)list->nranks * (whole ? JOB_STEPS : 1), whole);
   }
   job_find_slots(comm, list, step);
   tagc_calls_free(file);

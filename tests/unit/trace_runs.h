@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Runs that are made up: summaries of ranks with steps, and of TAGC_MODE=ab. What a test wants otherwise it changes in them.
+ * Runs that are made up: summaries of ranks with steps, and of TAGC_MODE=ab. What a test wants otherwise it changes in
+ * them.
  */
 #ifndef TESTS_UNIT_TRACE_RUNS_H
 #define TESTS_UNIT_TRACE_RUNS_H
