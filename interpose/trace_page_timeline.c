@@ -12,8 +12,8 @@
 #include "interpose/trace_steps.h"
 #include "interpose/trace_svg.h"
 
-enum { RANKS = 8, LANES = 4, LEFT = 150, RIGHT = 16, TOP = 42, LANE = 22, BAR = 16, APART = 8, BARS = 8000, ROWS = 150
-       };
+enum { RANKS = 8, LANES = 4, LEFT = 150, RIGHT = 16, TOP = 42, LANE = 22, BAR = 16, APART = 8, BARS = 8000,
+       ROWS = 150 };
 
 /* A rank in the step. */
 struct part {

@@ -13,8 +13,8 @@
 #include "layermap/drawing.h"
 
 /* Lanes of a rank: its steps, its threads, its streams. */
-enum { LATE = TAGC_MOMENT_LATE, STREAMS = 256, THREADS = 4096, LANE_STEPS = 1, LANE_THREADS = 10, LANE_STREAMS =
-       LANE_THREADS + THREADS, LANES = LANE_STREAMS + STREAMS, ARROWS = 200000 };
+enum { LATE = TAGC_MOMENT_LATE, STREAMS = 256, THREADS = 4096, LANE_STEPS = 1, LANE_THREADS = 10,
+       LANE_STREAMS = LANE_THREADS + THREADS, LANES = LANE_STREAMS + STREAMS, ARROWS = 200000 };
 
 /* One end of an arrow: a call of a collective. */
 struct arrow {
