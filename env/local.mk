@@ -2,3 +2,11 @@
 # env/: options and the log; the only folder that reads the environment.
 libtagc_a_SOURCES += env/hash.h env/host.c env/host.h env/log.c env/log.h env/options.c env/options.def env/options.h
 libtagc_a_SOURCES += env/signals.c env/signals.h env/files.c env/files.h
+libtagc_a_SOURCES += env/place.c env/place.h
+
+# tagc-run: starts a command with the library in front of NCCL.
+bin_PROGRAMS += tagc-run
+tagc_run_SOURCES = env/tagc-run.c env/run.h env/run_environment.c env/run_name.c env/run_options.c
+tagc_run_CPPFLAGS = $(AM_CPPFLAGS) -DPRELOADDIR='"$(preloaddir)"' -DBINDIR='"$(bindir)"'
+tagc_run_LDFLAGS = $(PROGRAM_LINK_FLAGS)
+tagc_run_LDADD = libtagc.a

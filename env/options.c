@@ -12,24 +12,18 @@
 #include "env/hash.h"
 #include "env/log.h"
 
-enum kind { KIND_CHOICE, KIND_NUMBER, KIND_BYTES, KIND_FRACTION, KIND_TEXT };
-
-struct option {
-  const char *variable;
-  enum kind kind;
-  size_t offset;
-  uint64_t min, max, preset;
-  const char *choices;     /* KIND_CHOICE; KIND_TEXT: the default */
-  const char *help;
-};
-
 #define FIELD(field) offsetof(struct tagc_options, field)
-static const struct option table[] = {
-#define CHOICE(field, variable, preset, choices, help) {#variable, KIND_CHOICE, FIELD(field), 0, 0, preset, choices, help},
-#define NUMBER(field, variable, preset, min, max, help) {#variable, KIND_NUMBER, FIELD(field), min, max, preset, NULL, help},
-#define BYTES(field, variable, preset, max, help) {#variable, KIND_BYTES, FIELD(field), 0, max, preset, NULL, help},
-#define FRACTION(field, variable, preset, max, help) {#variable, KIND_FRACTION, FIELD(field), 0, max, preset, NULL, help},
-#define TEXT(field, variable, preset, help) {#variable, KIND_TEXT, FIELD(field), 0, 0, 0, preset, help},
+const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT] = {
+#define CHOICE(field, variable, preset, choices, help) \
+  {#variable, TAGC_OPTION_CHOICE, FIELD(field), 0, 0, preset, choices, help},
+#define NUMBER(field, variable, preset, min, max, help) \
+  {#variable, TAGC_OPTION_NUMBER, FIELD(field), min, max, preset, NULL, help},
+#define BYTES(field, variable, preset, max, help) {#variable, TAGC_OPTION_BYTES, FIELD(field), 0, max, preset, NULL, help},
+#define FRACTION(field, variable, preset, max, help) \
+  {#variable, TAGC_OPTION_FRACTION, FIELD(field), 0, max, preset, NULL, help},
+#define TEXT(field, variable, preset, help) {#variable, TAGC_OPTION_TEXT, FIELD(field), 0, 0, 0, preset, help},
+#define INPUT(field, variable, help) {#variable, TAGC_OPTION_INPUT, FIELD(field), 0, 0, 0, "", help},
+#define OUTPUT(field, variable, help) {#variable, TAGC_OPTION_OUTPUT, FIELD(field), 0, 0, 0, "", help},
 #include "env/options.def"
 #undef CHOICE
 #undef NUMBER
@@ -39,15 +33,27 @@ static const struct option table[] = {
 };
 _Static_assert(TAGC_OPTION_COUNT <= 32, "struct tagc_options.given has 32 bits");
 
-static void store(struct tagc_options *options, const struct option *o, uint64_t number, const char *text)
+static bool is_text(const struct tagc_option *o) { return o->kind >= TAGC_OPTION_TEXT; }
+
+const struct tagc_option *tagc_option_find(const char *variable)
+{
+  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
+    if (strcmp(tagc_option_table[i].variable, variable) == 0)
+      return &tagc_option_table[i];
+  return NULL;
+}
+
+static void store(struct tagc_options *options, const struct tagc_option *o, uint64_t number, const char *text)
 {
   char *at = (char *)options + o->offset;
   switch (o->kind) {
-  case KIND_CHOICE: *(int *)at = (int)number; break;
-  case KIND_NUMBER:
-  case KIND_BYTES: *(uint64_t *)at = number; break;
-  case KIND_FRACTION: *(uint32_t *)at = (uint32_t)number; break;
-  case KIND_TEXT: *(const char **)at = text; break;
+  case TAGC_OPTION_CHOICE: *(int *)at = (int)number; break;
+  case TAGC_OPTION_NUMBER:
+  case TAGC_OPTION_BYTES: *(uint64_t *)at = number; break;
+  case TAGC_OPTION_FRACTION: *(uint32_t *)at = (uint32_t)number; break;
+  case TAGC_OPTION_TEXT:
+  case TAGC_OPTION_INPUT:
+  case TAGC_OPTION_OUTPUT: *(const char **)at = text; break;
   }
 }
 
@@ -56,7 +62,7 @@ void tagc_options_default(struct tagc_options *options)
   memset(options, 0, sizeof *options);
   options->nccl_blocking = -1;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
-    store(options, &table[i], table[i].preset, table[i].choices);
+    store(options, &tagc_option_table[i], tagc_option_table[i].preset, tagc_option_table[i].text);
 }
 
 static bool parse_choice(const char *choices, const char *value, uint64_t *out)
@@ -123,29 +129,28 @@ static bool parse_fraction(const char *value, uint64_t *out)
   return !*c;
 }
 
-static void explain(const struct option *o, char *accepted, size_t size)
+static void explain(const struct tagc_option *o, char *accepted, size_t size)
 {
   switch (o->kind) {
-  case KIND_CHOICE: snprintf(accepted, size, "one of %s", o->choices); break;
-  case KIND_NUMBER:
+  case TAGC_OPTION_CHOICE: snprintf(accepted, size, "one of %s", o->text); break;
+  case TAGC_OPTION_NUMBER:
     snprintf(accepted, size, "a whole number from %" PRIu64 " to %" PRIu64, o->min, o->max);
     break;
-  case KIND_BYTES:
+  case TAGC_OPTION_BYTES:
     snprintf(accepted, size, "bytes from 0 to %" PRIu64 "G, as 65536, 64K, 1M or 2G", o->max >> 30);
     break;
-  case KIND_FRACTION:
+  case TAGC_OPTION_FRACTION:
     snprintf(accepted, size, "a decimal fraction from 0 to 0.%06" PRIu64 ", with at most six decimals", o->max);
     break;
-  case KIND_TEXT: snprintf(accepted, size, "text"); break;
+  case TAGC_OPTION_TEXT:
+  case TAGC_OPTION_INPUT:
+  case TAGC_OPTION_OUTPUT: snprintf(accepted, size, "text"); break;
   }
 }
 
 bool tagc_options_set(struct tagc_options *options, const char *variable, const char *value, char *why, size_t size)
 {
-  const struct option *o = NULL;
-  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
-    if (strcmp(table[i].variable, variable) == 0)
-      o = &table[i];
+  const struct tagc_option *o = tagc_option_find(variable);
   if (!o) {
     snprintf(why, size, "%s is not an option (did you mean %s?)", variable, tagc_options_nearest(variable));
     return false;
@@ -153,13 +158,15 @@ bool tagc_options_set(struct tagc_options *options, const char *variable, const 
   uint64_t number = 0;
   bool good = true;
   switch (o->kind) {
-  case KIND_CHOICE: good = parse_choice(o->choices, value, &number); break;
-  case KIND_NUMBER: good = parse_number(value, false, &number); break;
-  case KIND_BYTES: good = parse_number(value, true, &number); break;
-  case KIND_FRACTION: good = parse_fraction(value, &number); break;
-  case KIND_TEXT: break;
+  case TAGC_OPTION_CHOICE: good = parse_choice(o->text, value, &number); break;
+  case TAGC_OPTION_NUMBER: good = parse_number(value, false, &number); break;
+  case TAGC_OPTION_BYTES: good = parse_number(value, true, &number); break;
+  case TAGC_OPTION_FRACTION: good = parse_fraction(value, &number); break;
+  case TAGC_OPTION_TEXT:
+  case TAGC_OPTION_INPUT:
+  case TAGC_OPTION_OUTPUT: break;
   }
-  if (good && o->kind != KIND_CHOICE && o->kind != KIND_TEXT)
+  if (good && o->kind != TAGC_OPTION_CHOICE && !is_text(o))
     good = number >= o->min && number <= o->max;
   if (!good) {
     char accepted[160];
@@ -168,7 +175,7 @@ bool tagc_options_set(struct tagc_options *options, const char *variable, const 
     return false;
   }
   store(options, o, number, value);
-  options->given |= UINT32_C(1) << (o - table);
+  options->given |= UINT32_C(1) << (o - tagc_option_table);
   return true;
 }
 
@@ -183,26 +190,35 @@ static void read_nccl(struct tagc_options *options, const char *variable)
   options->nccl_blocking = number == 0 || number == 1 ? (int)number : -1;
 }
 
+enum tagc_options_taken tagc_options_take(struct tagc_options *options, const char *variable, char *why, size_t size)
+{
+  const char *equals = strchr(variable, '=');
+  char name[64];
+  if (strncmp(variable, "TAGC_", 5) != 0 || !equals)
+    return TAGC_TAKEN_NOT_OURS;
+  size_t length = (size_t)(equals - variable);
+  snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), variable);
+  if (length >= sizeof name || !tagc_option_find(name)) {
+    snprintf(why, size, "%s is not an option (did you mean %s?); it is ignored", name, tagc_options_nearest(name));
+    return TAGC_TAKEN_UNKNOWN;
+  }
+  return tagc_options_set(options, name, equals + 1, why, size) ? TAGC_TAKEN : TAGC_TAKEN_REFUSED;
+}
+
 void tagc_options_read(struct tagc_options *options, char **environment)
 {
+  char why[320];
   tagc_options_default(options);
   for (char **e = environment; e && *e; e++) {
-    const char *equals = strchr(*e, '=');
     read_nccl(options, *e);
-    if (strncmp(*e, "TAGC_", 5) != 0 || !equals)
-      continue;
-    char name[64], why[320];
-    size_t length = (size_t)(equals - *e);
-    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), *e);
-    bool known = false;
-    for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
-      known |= strlen(table[i].variable) == length && strcmp(table[i].variable, name) == 0;
-    if (!known)
-      tagc_log(TAGC_LOG_WARN, "env", "%s is not an option (did you mean %s?); it is ignored", name,
-               tagc_options_nearest(name));
-    else if (!tagc_options_set(options, name, equals + 1, why, sizeof why)) {
+    switch (tagc_options_take(options, *e, why, sizeof why)) {
+    case TAGC_TAKEN_NOT_OURS:
+    case TAGC_TAKEN: break;
+    case TAGC_TAKEN_UNKNOWN: tagc_log(TAGC_LOG_WARN, "env", "%s", why); break;
+    case TAGC_TAKEN_REFUSED:
       options->bad = true;
       tagc_log(TAGC_LOG_ERROR, "env", "%s; this process passes every call through", why);
+      break;
     }
   }
 }
@@ -228,34 +244,41 @@ void tagc_options_read_process(struct tagc_options *options)
     return;
   }
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
-    const char **text = (const char **)((char *)options + table[i].offset);
-    const char *copy = table[i].kind == KIND_TEXT && tagc_option_given(options, (enum tagc_option_index)i) ? strdup(*text) : NULL;
+    const char **text = (const char **)((char *)options + tagc_option_table[i].offset);
+    const char *copy = is_text(&tagc_option_table[i]) && tagc_option_given(options, (enum tagc_option_index)i) ? strdup(*text) : NULL;
     if (copy)
       *text = copy;                 /* kept as long as the process lives */
   }
 }
 
+/* The i-th of "a|b|c". */
+static void print_choice(const char *choices, uint64_t i, char *text, size_t size)
+{
+  while (i-- > 0)
+    choices += strcspn(choices, "|") + 1;
+  snprintf(text, size, "%.*s", (int)strcspn(choices, "|"), choices);
+}
+
+/* Parts per million as a fraction without trailing zeros. */
+static void print_fraction(uint32_t ppm, char *text, size_t size)
+{
+  int n = snprintf(text, size, "%" PRIu32 ".%06" PRIu32, ppm / 1000000, ppm % 1000000);
+  while (text[n - 1] == '0' && text[n - 2] != '.')
+    text[--n] = '\0';
+}
+
 /* The value as text; what is longer than a line of a message is cut, and told from others by its hash. */
-static void print_value(const struct tagc_options *options, const struct option *o, char *text, size_t size)
+static void print_value(const struct tagc_options *options, const struct tagc_option *o, char *text, size_t size)
 {
   const char *at = (const char *)options + o->offset;
   switch (o->kind) {
-  case KIND_CHOICE: {
-    const char *choice = o->choices;
-    for (int i = *(const int *)at; i > 0; i--)
-      choice = strchr(choice, '|') + 1;
-    snprintf(text, size, "%.*s", (int)strcspn(choice, "|"), choice);
-    break;
-  }
-  case KIND_NUMBER:
-  case KIND_BYTES: snprintf(text, size, "%" PRIu64, *(const uint64_t *)at); break;
-  case KIND_FRACTION: {
-    int n = snprintf(text, size, "%" PRIu32 ".%06" PRIu32, *(const uint32_t *)at / 1000000, *(const uint32_t *)at % 1000000);
-    while (text[n - 1] == '0' && text[n - 2] != '.')
-      text[--n] = '\0';
-    break;
-  }
-  case KIND_TEXT: {
+  case TAGC_OPTION_CHOICE: print_choice(o->text, (uint64_t)*(const int *)at, text, size); break;
+  case TAGC_OPTION_NUMBER:
+  case TAGC_OPTION_BYTES: snprintf(text, size, "%" PRIu64, *(const uint64_t *)at); break;
+  case TAGC_OPTION_FRACTION: print_fraction(*(const uint32_t *)at, text, size); break;
+  case TAGC_OPTION_TEXT:
+  case TAGC_OPTION_INPUT:
+  case TAGC_OPTION_OUTPUT: {
     const char *value = *(const char *const *)at;
     if (strlen(value) < 80 && !strchr(value, '\n'))
       snprintf(text, size, "%s", value);
@@ -267,29 +290,57 @@ static void print_value(const struct tagc_options *options, const struct option 
   }
 }
 
+const char *tagc_option_preset(const struct tagc_option *o, char text[TAGC_OPTION_PRESET])
+{
+  uint64_t number = o->preset;
+  int unit = 0;
+  switch (o->kind) {
+  case TAGC_OPTION_CHOICE: print_choice(o->text, number, text, TAGC_OPTION_PRESET); break;
+  case TAGC_OPTION_NUMBER: snprintf(text, TAGC_OPTION_PRESET, "%" PRIu64, number); break;
+  case TAGC_OPTION_BYTES:
+    for (; unit < 3 && number && number % 1024 == 0; unit++)
+      number /= 1024;
+    snprintf(text, TAGC_OPTION_PRESET, "%" PRIu64 "%.*s", number, unit > 0, &" KMG"[unit]);
+    break;
+  case TAGC_OPTION_FRACTION: print_fraction((uint32_t)number, text, TAGC_OPTION_PRESET); break;
+  case TAGC_OPTION_TEXT:
+  case TAGC_OPTION_INPUT:
+  case TAGC_OPTION_OUTPUT: snprintf(text, TAGC_OPTION_PRESET, "%s", o->text); break;
+  }
+  return text;
+}
+
 /* Options in which ranks may differ: what is printed or written to files, how long is waited, and where files are (what is in the
  * one of TAGC_LAYERMAP, the library compares by itself). */
 static bool is_local(size_t i)
 {
   return i == TAGC_OPTION_report || i == TAGC_OPTION_log || i == TAGC_OPTION_nccl || i == TAGC_OPTION_agree_timeout ||
-         i == TAGC_OPTION_dump || i == TAGC_OPTION_dump_cycle || i == TAGC_OPTION_layermap || i == TAGC_OPTION_calls;
+         i == TAGC_OPTION_dump || i == TAGC_OPTION_dump_cycle || i == TAGC_OPTION_layermap || i == TAGC_OPTION_calls ||
+         i == TAGC_OPTION_trace || i == TAGC_OPTION_trace_buffer || i == TAGC_OPTION_log_cycles;
 }
 
-bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size)
+static bool describe(const struct tagc_options *options, bool all, char *text, size_t size)
 {
   size_t used = 0;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
-    if (is_local(i))
+    if (is_local(i) && !all)
       continue;
     char value[100];
-    print_value(options, &table[i], value, sizeof value);
-    int n = snprintf(text + used, size - used, "%s=%s\n", table[i].variable, value);
+    print_value(options, &tagc_option_table[i], value, sizeof value);
+    int n = snprintf(text + used, size - used, "%s=%s\n", tagc_option_table[i].variable, value);
     if (n < 0 || (size_t)n >= size - used)
       return false;
     used += (size_t)n;
   }
   return true;
 }
+
+bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size)
+{
+  return describe(options, false, text, size);
+}
+
+bool tagc_options_list(const struct tagc_options *options, char *text, size_t size) { return describe(options, true, text, size); }
 
 /* Levenshtein's distance of two short names. */
 static size_t distance(const char *a, const char *b)
@@ -312,13 +363,13 @@ static size_t distance(const char *a, const char *b)
 
 const char *tagc_options_nearest(const char *name)
 {
-  const char *nearest = table[0].variable;
+  const char *nearest = tagc_option_table[0].variable;
   size_t least = SIZE_MAX;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
-    size_t d = distance(name, table[i].variable);
+    size_t d = distance(name, tagc_option_table[i].variable);
     if (d < least) {
       least = d;
-      nearest = table[i].variable;
+      nearest = tagc_option_table[i].variable;
     }
   }
   return nearest;

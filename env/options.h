@@ -62,6 +62,28 @@ static inline bool tagc_option_given(const struct tagc_options *o, enum tagc_opt
 /* Does every slot get a codec of its own, by what is measured? */
 static inline bool tagc_options_auto(const struct tagc_options *o) { return strcmp(o->codec, "auto") == 0; }
 
+/* A line of options.def. */
+enum tagc_option_kind {
+  TAGC_OPTION_CHOICE, TAGC_OPTION_NUMBER, TAGC_OPTION_BYTES, TAGC_OPTION_FRACTION, TAGC_OPTION_TEXT, TAGC_OPTION_INPUT,
+  TAGC_OPTION_OUTPUT
+};
+struct tagc_option {
+  const char *variable;
+  enum tagc_option_kind kind;
+  size_t offset;                    /* in struct tagc_options */
+  uint64_t min, max, preset;        /* choices: the index; fractions: parts per million */
+  const char *text;                 /* CHOICE: "a|b|c"; TEXT and its kinds: the default */
+  const char *help;
+};
+extern const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT];
+
+/* The default of an option, as users write it. Returns `text`. */
+enum { TAGC_OPTION_PRESET = 80 };
+const char *tagc_option_preset(const struct tagc_option *option, char text[TAGC_OPTION_PRESET]);
+
+/* The option of that name, or NULL. */
+const struct tagc_option *tagc_option_find(const char *variable);
+
 /* The defaults. */
 void tagc_options_default(struct tagc_options *options);
 
@@ -69,6 +91,10 @@ void tagc_options_default(struct tagc_options *options);
  * accepted to `why` (at most `size` bytes) and leaves *options alone. Text values are not copied: they must outlive
  * *options. An unknown name is refused, too. */
 bool tagc_options_set(struct tagc_options *options, const char *variable, const char *value, char *why, size_t size);
+
+/* The same for a string of an environment, "NAME=value". UNKNOWN (a TAGC_ name that is no option) and REFUSED say it in `why`. */
+enum tagc_options_taken { TAGC_TAKEN_NOT_OURS, TAGC_TAKEN, TAGC_TAKEN_UNKNOWN, TAGC_TAKEN_REFUSED };
+enum tagc_options_taken tagc_options_take(struct tagc_options *options, const char *variable, char *why, size_t size);
 
 /* Fills *options from an environment (as `environ`: NAME=value strings, NULL-terminated). What is refused is logged and
  * sets options->bad; an unknown TAGC_ name is a warning that names the nearest known one. */
@@ -84,6 +110,10 @@ void tagc_options_read_process(struct tagc_options *options);
  * small; TAGC_OPTIONS_TEXT never is. */
 bool tagc_options_describe(const struct tagc_options *options, char *text, size_t size);
 #define TAGC_OPTIONS_TEXT 3500
+
+/* The same with all options. */
+bool tagc_options_list(const struct tagc_options *options, char *text, size_t size);
+#define TAGC_OPTIONS_LIST 5000
 
 /* The known name nearest to `name` by edit distance. Never NULL. */
 const char *tagc_options_nearest(const char *name);

@@ -25,7 +25,10 @@ examples_train_gpt_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -fno-math-errno -fno-trap
 # Linked as any NCCL program is; here the stand-in is the NCCL that is found.
 examples_train_gpt_LDADD = -Ltests/standin -lnccl $(BLAS_LIBS) -lm
 examples_train_gpt_DEPENDENCIES = tests/standin/libnccl.so
-EXTRA_DIST += examples/demo examples/fidelity examples/runs.sh
+EXTRA_DIST += examples/demo examples/fidelity examples/runs.sh examples/hosts.sh examples/two-hosts
 
 # The same in PyTorch, for GPUs.
 EXTRA_DIST += examples/train_fsdp.py
+
+# How variables reach the ranks of launchers.
+EXTRA_DIST += examples/launchers

@@ -90,14 +90,15 @@ static void *run_launch(void *argument)
   ncclResult_t status = launch->run(&launch->real, launch->calls, launch->count);
   destroy_ops(launch);
   atomic_store(&launch->status, (int)status);
-  for (size_t i = 0; i < launch->count; i++)
+  for (size_t i = 0; i < launch->count; i++) {
+    tagc_trace_call(&launch->calls[i], status);
     tagc_comm_release(launch->calls[i].comm);
+  }
   tagc_background_release(launch);
   return NULL;
 }
 
-bool tagc_background_start(const struct tagc_exchange *real, tagc_launch_function *run, const struct tagc_call *calls,
-                           size_t count)
+bool tagc_background_start(const struct tagc_exchange *real, tagc_launch_function *run, struct tagc_call *calls, size_t count)
 {
   struct tagc_background *launch = calloc(1, sizeof *launch);
   struct tagc_call *copies = malloc(count * sizeof *copies);
@@ -115,10 +116,13 @@ bool tagc_background_start(const struct tagc_exchange *real, tagc_launch_functio
   pthread_mutex_init(&launch->lock, NULL);
   for (size_t i = 0; i < count; i++) {
     copies[i].stream = shared_stream(copies[i].stream);
+    tagc_trace_return(&copies[i]);
     tagc_comm_retain(calls[i].comm);
     attach(calls[i].comm, launch);
   }
   bool started = tagc_thread_start(run_launch, launch);
+  for (size_t i = 0; i < count && started; i++)
+    calls[i].trace.number = 0;
   if (!started) {
     for (size_t i = 0; i < count; i++) {
       attach(calls[i].comm, NULL);

@@ -14,6 +14,7 @@
 #include "interpose/library.h"
 #include "interpose/record.h"
 #include "interpose/split.h"
+#include "interpose/times.h"
 
 ncclResult_t tagc_no_memory(const char *what)
 {
@@ -46,6 +47,7 @@ static void comm_free(struct tagc_comm *comm)
     comm->device->fence_free(comm->device, comm->fence);
   if (comm->order.plain_fence)
     comm->device->fence_free(comm->device, comm->order.plain_fence);
+  tagc_times_finish(comm);
   tagc_record_flush();
   tagc_cycle_destroy(comm->cycle);
   tagc_layers_free(comm->layers);
@@ -219,17 +221,6 @@ static bool compressible(ncclDataType_t type, enum tagc_dtype *out)
 _Static_assert((int)ncclFloat16 == TAGC_CODE_FLOAT16 && (int)ncclFloat32 == TAGC_CODE_FLOAT32 &&
                (int)ncclFloat64 == TAGC_CODE_FLOAT64 && (int)TAGC_OP_SUM == TAGC_CODE_SUM, "what signatures hold");
 
-/* Bytes of an element of any type. */
-static size_t type_size(ncclDataType_t type)
-{
-  switch (type) {
-  case ncclFloat64: case ncclInt64: case ncclUint64: return 8;
-  case ncclFloat32: case ncclInt32: case ncclUint32: return 4;
-  case ncclFloat16: case ncclBfloat16: return 2;
-  default: return 1;
-  }
-}
-
 static enum tagc_collective collective(enum tagc_entry entry)
 {
   switch (entry) {
@@ -283,6 +274,8 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
   comm->vote_cycle = TAGC_VOTE_CYCLE;
   comm->lock_number++;              /* calls that are held back find their slots gone */
   comm->cycle_began_ms = 0;
+  tagc_live_reset(comm);
+  comm->cycle_began_ns = 0;
   if (!infer_layers(comm, infos, count))
     return tagc_no_memory("the layers of slots");
   if (!count)
@@ -316,6 +309,7 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
     if (comm->layers)
       tagc_layers_log(comm->ledger->number, infos, comm->layers);
   }
+  tagc_trace_lock(comm, infos, count);
   return ncclSuccess;
 }
 
@@ -323,15 +317,18 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
 static void start_cycle(struct tagc_comm *comm, uint64_t number)
 {
   const struct tagc_options *options = tagc_library_options();
-  uint64_t ended = comm->cycle_number;
-  double now = tagc_clock_ms();
+  const uint64_t ended = comm->cycle_number, now_ns = tagc_trace_ns();
+  const bool disturbed = comm->cycle_began_ms == 0;
+  const double now = (double)now_ns * 1e-6;
+  int window = 0;
   if (comm->nonfinite)
     for (size_t i = 0; i < comm->slot_count; i++)
       if (comm->slots[i].residual_cycle == ended)
         drop_residual(comm, i);
   comm->nonfinite = false;
-  if (comm->voted && ended >= tagc_plan_first_cycle(options, comm->vote_cycle) && comm->cycle_began_ms != 0) {
+  if (comm->voted && ended >= tagc_plan_first_cycle(options, comm->vote_cycle) && !disturbed) {
     bool compressed = options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, comm->vote_cycle, ended);
+    window = 1 + compressed;
     struct tagc_ledger_side *side = &comm->ledger->sides[compressed];
     tagc_series_add(&side->step_ms, now - comm->cycle_began_ms);
     side->sent.inside += comm->ledger->sent.inside - comm->cycle_began.inside;
@@ -341,8 +338,12 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
       tagc_log(TAGC_LOG_DEBUG, "interpose", "communicator %llu: cycle %llu left a residual of norm %.6g",
                (unsigned long long)comm->ledger->number, (unsigned long long)ended, tagc_ledger_residual_norm(comm->ledger));
   }
+  if (number > 1)
+    tagc_live_cycle(comm, disturbed ? -1 : now - comm->cycle_began_ms);
+  tagc_trace_cycle(comm, ended, now_ns, window, disturbed);
   comm->cycle_number = number;
   comm->cycle_began_ms = now;
+  comm->cycle_began_ns = now_ns;
   comm->cycle_began = comm->ledger->sent;
 }
 
@@ -350,7 +351,7 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
 static void see_home(struct tagc_comm *comm, const struct tagc_call *call)
 {
   struct tagc_home *home = &comm->slots[call->slot].home;
-  const bool settled = tagc_home_see(home, call->handle, call->send, call->count * (size_t)comm->nranks * type_size(call->type));
+  const bool settled = tagc_home_see(home, call->handle, call->send, call->count * (size_t)comm->nranks * tagc_trace_type_size(call->type));
   tagc_ledger_row(comm->ledger, call->slot)->home = settled ? home->place : (struct tagc_range){0};
 }
 
@@ -419,7 +420,7 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
     .compressible_type = is_float,
     .op = call->op_kind,
     .nranks = comm->nranks,
-    .bytes = call->count * (uint64_t)comm->nranks * type_size(call->type),
+    .bytes = call->count * (uint64_t)comm->nranks * tagc_trace_type_size(call->type),
     .agreed = comm->agreed,
     .device = comm->device != NULL,
     .state = call->state,
@@ -436,18 +437,23 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
 bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot)
 {
   struct tagc_ledger *ledger = comm->ledger;
-  double ms[TAGC_MARKS - 1];
-  if (!comm->device->tally_read(comm->device, tally, ms, &tagc_ledger_row(ledger, slot)->stats))
+  struct tagc_tally_times read;
+  const double *ms = read.ms;      /* what follows on each mark */
+  if (!comm->device->tally_read(comm->device, tally, &read, &tagc_ledger_row(ledger, slot)->stats))
     return false;
+  const struct tagc_times times = {ms[TAGC_MARK_BEGUN], ms[TAGC_MARK_SUMMED], ms[TAGC_MARK_ENCODED], ms[TAGC_MARK_EXCHANGED]};
+  tagc_times_add(comm, read.number, &times);
+  tagc_ledger_row(ledger, slot)->counted = true;
   ledger->timed_calls++;
-  ledger->encode_ms += ms[TAGC_MARK_SUMMED];       /* what follows on each mark */
-  ledger->exchange_ms += ms[TAGC_MARK_BEGUN] + ms[TAGC_MARK_ENCODED];
-  ledger->decode_ms += ms[TAGC_MARK_EXCHANGED];
+  ledger->encode_ms += times.encode;
+  ledger->exchange_ms += times.sum + times.exchange;
+  ledger->decode_ms += times.decode;
   return true;
 }
 
-void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)
+void tagc_comm_account(struct tagc_comm *comm, struct tagc_call *call)
 {
+  tagc_trace_account(comm, call);
   if (call->entry != TAGC_ENTRY_ncclReduceScatter) {
     comm->ledger->other_calls++;
     return;
@@ -457,8 +463,9 @@ void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call)
   comm->ledger->reasons[call->decision.reason]++;
   if (call->decision.action == TAGC_PASS) {
     const struct tagc_hosts hosts = tagc_levels_hosts(comm);
-    const struct tagc_traffic plain = tagc_plain_traffic(call->count * type_size(call->type), &hosts);
+    const struct tagc_traffic plain = tagc_plain_traffic(call->count * tagc_trace_type_size(call->type), &hosts);
     tagc_traffic_add(&comm->ledger->sent, &plain);
+    tagc_traffic_add(&comm->ledger->plain, &plain);
   }
 }
 

@@ -19,6 +19,7 @@
 #include "interpose/agree.h"
 #include "interpose/call.h"
 #include "interpose/ledger.h"
+#include "interpose/live.h"
 #include "interpose/ranges.h"
 #include "interpose/topology.h"
 #include "kernels/device.h"
@@ -42,6 +43,7 @@ struct tagc_slot {
   uint64_t residual_cycle;          /* the cycle that changed it last */
   bool dirty;                       /* compressed since the last flush */
   uint64_t compressed_calls;        /* seeds are made from this */
+  bool state_due;                   /* it is to be sampled for the trace (states.h) */
   unsigned surplus_calls;           /* the last so many had more values than room for them on some rank */
   enum tagc_reason barred;          /* what was seen of its calls before the vote that no codec can do with; compressed: nothing */
   struct tagc_home home;            /* where its gradients lie, for reports */
@@ -73,6 +75,7 @@ struct tagc_comm {
   atomic_bool abort_over;           /* the real library has aborted it, and launches nothing more of it */
   atomic_bool in_driver;            /* our thread is inside the device's driver, and reads or writes the program's buffers */
   int rank, nranks;
+  uint32_t trace;                   /* its number in the trace of this process; 0: none */
   bool nonblocking;                 /* known from its configuration, or from an answer of the real library */
   atomic_bool returns_at_once;      /* non-blocking, and the real library has said so itself: its own settings may overrule all */
   bool agreed;                      /* all ranks have the library and the same options */
@@ -108,8 +111,13 @@ struct tagc_comm {
   bool unfenced;                    /* an abort was over before that could be done: nobody knows when the memory is free */
   struct tagc_order order;
   double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
+  uint64_t cycle_began_ns;          /* the same for traces, which have disturbed ones too; 0: none has begun */
   struct tagc_traffic cycle_began;  /* ledger->sent then */
   struct tagc_ledger *ledger;
+  struct tagc_live live;
+  void *timer;                      /* of its plain calls (times.h); NULL: none yet */
+  uint64_t state_cycle;             /* in which the last slot was sampled (states.h), ... */
+  double state_ms;                  /* ... and how long that has taken in it */
   struct tagc_background *background;   /* non-blocking: the last launch, until the program knows how it ended */
 };
 
@@ -218,7 +226,7 @@ bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot);
 
 /* Enters a call into the accounts: that it was made, why it goes the way it goes, and, where it passes, its bytes. Call it
  * with the lock held, after tagc_comm_decide(). */
-void tagc_comm_account(struct tagc_comm *comm, const struct tagc_call *call);
+void tagc_comm_account(struct tagc_comm *comm, struct tagc_call *call);
 
 /* An observed reduce-scatter goes into a group with other calls, and so passes. The vote learns from here that its slot
  * can never be compressed. Takes and drops the lock. */

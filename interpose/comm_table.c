@@ -239,6 +239,8 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *n
   fresh->agreed = agreement.state == TAGC_AGREED_YES;
   fresh->host = agreement.host;
   comm = enter_table(handle, birth, &fresh, status);
+  if (comm)
+    tagc_trace_introduce(comm);
   tagc_comm_release(fresh);         /* another thread was first, the handle is gone, or there is no memory */
   return comm;
 }
@@ -256,6 +258,7 @@ bool tagc_comm_born(ncclComm_t handle, bool nonblocking, const struct tagc_agree
   }
   births_lost |= !entry;
   pthread_rwlock_unlock(&table_lock);
+  tagc_trace_born(handle, nonblocking, &agreement->origin);
   return entry != NULL;
 }
 

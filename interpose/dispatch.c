@@ -11,6 +11,7 @@
 #include "interpose/launch.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
+#include "interpose/times.h"
 
 ncclResult_t tagc_forward(const struct tagc_call *c)
 {
@@ -86,7 +87,14 @@ static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reas
   tagc_comm_account(call->comm, call);
   pthread_mutex_unlock(&call->comm->lock);
   ncclResult_t status = tagc_group_mix(call->nccl);
-  return status == ncclSuccess ? tagc_group_forward(call) : status;
+  if (status != ncclSuccess)
+    return status;
+  /* What a group holds is launched by its end, what is captured by a graph. */
+  const bool launches = reason != TAGC_REASON_capture && !tagc_group_is_open(call->nccl);
+  const int begun = launches ? tagc_times_begin(call) : -1;
+  status = tagc_group_forward(call);
+  tagc_times_end(call, begun, status);
+  return status;
 }
 
 /* A call that is part of the cycle. The reference to its communicator is dropped here, or goes on into the group. */
@@ -134,6 +142,8 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
     return tagc_forward(call);
   int saved = errno;
   ncclResult_t status;
+  if (tagc_trace_on())
+    tagc_trace_enter(call);
   if (!call->handle || !looks_valid(call)) {
     status = pass(call);
   } else if (!acquire(call, &status)) {
@@ -146,6 +156,7 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
     status = ncclInvalidArgument;   /* as NCCL does: the call before it has not been seen to succeed */
   } else if (call->comm->nranks < 2) {
     tagc_comm_release(call->comm);  /* NCCL runs it at once, even inside a group */
+    call->decision.reason = TAGC_REASON_one_rank;
     status = tagc_forward(call);
   } else if (tagc_capture_is_active(call->stream)) {
     call->slot = -1;
@@ -165,6 +176,7 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
   }
   if (status != ncclSuccess && status != ncclInProgress)
     tagc_group_fail(call->nccl, status);
+  tagc_trace_call(call, status);
   errno = saved;
   return status;
 }

@@ -28,7 +28,7 @@ enum tagc_verdict { TAGC_VERDICT_WORKS, TAGC_VERDICT_FAILS, TAGC_VERDICT_UNKNOWN
 
 /* A variable in force. `problem` is empty where there is none. */
 struct tagc_variable {
-  char name[64], value[160], source[64], problem[400];
+  char name[64], value[160], source[64], problem[600];
 };
 
 struct tagc_preloaded {
@@ -88,6 +88,7 @@ struct tagc_findings {
   char notes[TAGC_ROWS_MAX][TAGC_WORDS];
   size_t note_count;
   enum tagc_verdict verdict;
+  bool intercepted;       /* it fails because nothing would be compressed */
   char words[TAGC_WORDS];
 };
 
@@ -112,9 +113,10 @@ bool tagc_find_process(struct tagc_findings *findings, char ***environment);
 /* A Python interpreter: runs it to find torch, without importing torch. */
 bool tagc_find_python(struct tagc_findings *findings, char *const *environment);
 
-/* Our library, LD_PRELOAD, options, NCCL's variables, the driver. `self` is this program's folder. */
-void tagc_find_library(struct tagc_findings *findings, char *const *environment, const char *self,
-                       const char *installed);
+/* Our library, LD_PRELOAD, options, NCCL's variables, the driver. `self` is this program's folder; `bindir`, `libdir`: where
+ * it and the library are installed. */
+void tagc_find_library(struct tagc_findings *findings, char *const *environment, const char *self, const char *bindir,
+                       const char *libdir);
 void tagc_find_variables(struct tagc_findings *findings, char *const *environment);
 void tagc_find_gpu(struct tagc_findings *findings);
 void tagc_find_interfaces(struct tagc_findings *findings, char *const *environment);

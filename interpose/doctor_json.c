@@ -1,263 +1,165 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The report for programs: one JSON document. Names do not change meaning between versions; new ones may come.
  */
-#include <string.h>
-
 #include "interpose/doctor.h"
+#include "interpose/json.h"
 
-/* Where the next value goes: `first` says that no comma is due. */
-struct json {
-  FILE *out;
-  bool first;
-};
-
-/* The length of the UTF-8 character at `c`, 0 for what is none (overlong forms, surrogates and stray bytes, too). */
-static int character(const unsigned char *c)
+static void functions(struct tagc_json *j, const char *name, uint64_t set)
 {
-  if (c[0] < 0x80)
-    return 1;
-  if (c[0] >= 0xc2 && c[0] < 0xe0)
-    return (c[1] & 0xc0) == 0x80 ? 2 : 0;
-  if (c[0] >= 0xe0 && c[0] < 0xf0) {
-    if ((c[1] & 0xc0) != 0x80 || (c[2] & 0xc0) != 0x80 || (c[0] == 0xe0 && c[1] < 0xa0) ||
-        (c[0] == 0xed && c[1] >= 0xa0))
-      return 0;
-    return 3;
-  }
-  if (c[0] < 0xf0 || c[0] > 0xf4 || (c[1] & 0xc0) != 0x80 || (c[2] & 0xc0) != 0x80 || (c[3] & 0xc0) != 0x80 ||
-      (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] >= 0x90))
-    return 0;
-  return 4;
-}
-
-/* A string; bytes that are no UTF-8 become the replacement character. */
-static void put_string(FILE *out, const char *text)
-{
-  putc('"', out);
-  for (const unsigned char *c = (const unsigned char *)text; *c;) {
-    int length = character(c);
-    if (!length)
-      fputs("\\ufffd", out);
-    else if (*c == '"' || *c == '\\')
-      fprintf(out, "\\%c", *c);
-    else if (*c < 0x20 || *c == 0x7f)
-      fprintf(out, "\\u%04x", *c);
-    else
-      fwrite(c, 1, (size_t)length, out);
-    c += length ? length : 1;
-  }
-  putc('"', out);
-}
-
-/* The comma and the name of what comes; no name inside an array. */
-static void begin(struct json *j, const char *name)
-{
-  fputs(j->first ? "" : ",", j->out);
-  j->first = false;
-  if (name) {
-    put_string(j->out, name);
-    putc(':', j->out);
-  }
-}
-
-static void open_as(struct json *j, const char *name, char bracket)
-{
-  begin(j, name);
-  putc(bracket, j->out);
-  j->first = true;
-}
-
-static void close_as(struct json *j, char bracket)
-{
-  putc(bracket, j->out);
-  j->first = false;
-}
-
-static void text(struct json *j, const char *name, const char *value)
-{
-  begin(j, name);
-  put_string(j->out, value);
-}
-
-/* null where there is nothing to say. */
-static void text_or_null(struct json *j, const char *name, const char *value)
-{
-  if (value && *value) {
-    text(j, name, value);
-    return;
-  }
-  begin(j, name);
-  fputs("null", j->out);
-}
-
-static void number(struct json *j, const char *name, long value)
-{
-  begin(j, name);
-  fprintf(j->out, "%ld", value);
-}
-
-static void truth(struct json *j, const char *name, bool value)
-{
-  begin(j, name);
-  fputs(value ? "true" : "false", j->out);
-}
-
-static void functions(struct json *j, const char *name, uint64_t set)
-{
-  open_as(j, name, '[');
+  tagc_json_open(j, name, '[');
   for (int i = 0; i < TAGC_FUNCTION_COUNT; i++)
     if (set & TAGC_FUNCTION_BIT(i))
-      text(j, NULL, tagc_function_names[i]);
-  close_as(j, ']');
+      tagc_json_text(j, NULL, tagc_function_names[i]);
+  tagc_json_close(j, ']');
 }
 
-static void put_target(struct json *j, const struct tagc_findings *f)
+static void put_target(struct tagc_json *j, const struct tagc_findings *f)
 {
   static const char *const kinds[] = {"program", "library", "process", "python"};
   char words[48];
-  open_as(j, "target", '{');
-  text(j, "kind", kinds[f->kind]);
-  text(j, "given", f->given);
-  text_or_null(j, "path", f->path);
-  text_or_null(j, "script", f->script);
+  tagc_json_open(j, "target", '{');
+  tagc_json_text(j, "kind", kinds[f->kind]);
+  tagc_json_text(j, "given", f->given);
+  tagc_json_text_or_null(j, "path", f->path);
+  tagc_json_text_or_null(j, "script", f->script);
   if (f->kind == TAGC_KIND_PROCESS)
-    number(j, "pid", f->pid);
+    tagc_json_number(j, "pid", f->pid);
   if (f->walk.count) {
     const struct tagc_image *image = &f->walk.objects[0].image;
-    text(j, "machine", tagc_machine_words(image, words));
-    text_or_null(j, "interpreter", image->interpreter);
-    truth(j, "static", tagc_image_is_static(image));
-    text_or_null(j, "secure", f->secure_why);
+    tagc_json_text(j, "machine", tagc_machine_words(image, words));
+    tagc_json_text_or_null(j, "interpreter", image->interpreter);
+    tagc_json_truth(j, "static", tagc_image_is_static(image));
+    tagc_json_text_or_null(j, "secure", f->secure_why);
   }
-  close_as(j, '}');
+  tagc_json_close(j, '}');
   if (f->kind != TAGC_KIND_PYTHON)
     return;
-  open_as(j, "python", '{');
-  text_or_null(j, "executable", f->python.executable);
-  text_or_null(j, "version", f->python.version);
-  text_or_null(j, "torch", f->python.torch);
-  text_or_null(j, "torch_version", f->python.torch_version);
-  text_or_null(j, "nccl", f->python.nccl);
-  close_as(j, '}');
+  tagc_json_open(j, "python", '{');
+  tagc_json_text_or_null(j, "executable", f->python.executable);
+  tagc_json_text_or_null(j, "version", f->python.version);
+  tagc_json_text_or_null(j, "torch", f->python.torch);
+  tagc_json_text_or_null(j, "torch_version", f->python.torch_version);
+  tagc_json_text_or_null(j, "nccl", f->python.nccl);
+  tagc_json_close(j, '}');
 }
 
-static void put_object(struct json *j, const struct tagc_object *o)
+static void put_object(struct tagc_json *j, const struct tagc_object *o)
 {
   static const char *const roles[] = {"none", "calls", "dlsym", "contains-open", "contains", "nccl", "tagc"};
-  open_as(j, NULL, '{');
-  text(j, "path", o->path);
-  text(j, "found", o->how);
-  text(j, "role", roles[o->role]);
-  text_or_null(j, "soname", o->image.soname);
-  truth(j, "deleted", o->deleted);
-  text_or_null(j, "problem", o->image.why);
+  tagc_json_open(j, NULL, '{');
+  tagc_json_text(j, "path", o->path);
+  tagc_json_text(j, "found", o->how);
+  tagc_json_text(j, "role", roles[o->role]);
+  tagc_json_text_or_null(j, "soname", o->image.soname);
+  tagc_json_truth(j, "deleted", o->deleted);
+  tagc_json_text_or_null(j, "problem", o->image.why);
   if (o->role == TAGC_ROLE_CALLS)
     functions(j, "imports", o->image.imported);
   if (o->role == TAGC_ROLE_CONTAINS || o->role == TAGC_ROLE_OPEN || o->role == TAGC_ROLE_NCCL) {
-    text_or_null(j, "nccl_version", tagc_object_version(o));
-    truth(j, "supported", tagc_version_supported(tagc_object_version(o)));
+    tagc_json_text_or_null(j, "nccl_version", tagc_object_version(o));
+    tagc_json_truth(j, "supported", tagc_version_supported(tagc_object_version(o)));
   }
-  close_as(j, '}');
+  tagc_json_close(j, '}');
 }
 
-static void put_objects(struct json *j, const struct tagc_findings *f)
+static void put_objects(struct tagc_json *j, const struct tagc_findings *f)
 {
-  open_as(j, "objects", '[');
+  tagc_json_open(j, "objects", '[');
   for (size_t i = 0; i < f->walk.count; i++)
     put_object(j, &f->walk.objects[i]);
-  close_as(j, ']');
-  open_as(j, "missing", '[');
+  tagc_json_close(j, ']');
+  tagc_json_open(j, "missing", '[');
   for (size_t i = 0; i < f->walk.missing_count; i++) {
-    open_as(j, NULL, '{');
-    text(j, "name", f->walk.missing[i].name);
-    text(j, "needed_by", f->walk.objects[f->walk.missing[i].parent].path);
-    close_as(j, '}');
+    tagc_json_open(j, NULL, '{');
+    tagc_json_text(j, "name", f->walk.missing[i].name);
+    tagc_json_text(j, "needed_by", f->walk.objects[f->walk.missing[i].parent].path);
+    tagc_json_close(j, '}');
   }
-  close_as(j, ']');
-  truth(j, "complete", !f->walk.cut);
+  tagc_json_close(j, ']');
+  tagc_json_truth(j, "complete", !f->walk.cut);
   if (f->run_version)
-    number(j, "ncclGetVersion", f->run_version);
+    tagc_json_number(j, "ncclGetVersion", f->run_version);
 }
 
-static void put_preload(struct json *j, const struct tagc_findings *f)
+static void put_preload(struct tagc_json *j, const struct tagc_findings *f)
 {
-  open_as(j, "library", '{');
-  text_or_null(j, "path", f->library.path);
-  text_or_null(j, "source", f->library.source);
-  text_or_null(j, "problem", f->library.problem);
-  truth(j, "preloaded", f->library.preloaded);
+  tagc_json_open(j, "library", '{');
+  tagc_json_text_or_null(j, "path", f->library.path);
+  tagc_json_text_or_null(j, "source", f->library.source);
+  tagc_json_text_or_null(j, "problem", f->library.problem);
+  tagc_json_truth(j, "preloaded", f->library.preloaded);
   if (f->kind == TAGC_KIND_PROCESS)
-    truth(j, "mapped", f->process.mapped);
-  close_as(j, '}');
-  open_as(j, "preload", '[');
+    tagc_json_truth(j, "mapped", f->process.mapped);
+  tagc_json_close(j, '}');
+  tagc_json_open(j, "preload", '[');
   for (size_t i = 0; i < f->preload_count; i++) {
-    open_as(j, NULL, '{');
-    text(j, "path", f->preload[i].path);
-    text(j, "source", f->preload[i].source);
-    text_or_null(j, "problem", f->preload[i].problem);
-    close_as(j, '}');
+    tagc_json_open(j, NULL, '{');
+    tagc_json_text(j, "path", f->preload[i].path);
+    tagc_json_text(j, "source", f->preload[i].source);
+    tagc_json_text_or_null(j, "problem", f->preload[i].problem);
+    tagc_json_close(j, '}');
   }
-  close_as(j, ']');
+  tagc_json_close(j, ']');
 }
 
-static void put_variables(struct json *j, const char *name, const struct tagc_variable *rows, size_t count)
+static void put_variables(struct tagc_json *j, const char *name, const struct tagc_variable *rows, size_t count)
 {
-  open_as(j, name, '[');
+  tagc_json_open(j, name, '[');
   for (size_t i = 0; i < count; i++) {
-    open_as(j, NULL, '{');
-    text(j, "name", rows[i].name);
-    text(j, "value", rows[i].value);
-    text(j, "source", rows[i].source);
-    text_or_null(j, "problem", rows[i].problem);
-    close_as(j, '}');
+    tagc_json_open(j, NULL, '{');
+    tagc_json_text(j, "name", rows[i].name);
+    tagc_json_text(j, "value", rows[i].value);
+    tagc_json_text(j, "source", rows[i].source);
+    tagc_json_text_or_null(j, "problem", rows[i].problem);
+    tagc_json_close(j, '}');
   }
-  close_as(j, ']');
+  tagc_json_close(j, ']');
 }
 
-static void put_machine(struct json *j, const struct tagc_findings *f)
+static void put_machine(struct tagc_json *j, const struct tagc_findings *f)
 {
-  open_as(j, "gpu", '{');
-  text_or_null(j, "driver", f->driver);
-  number(j, "devices", f->gpus);
-  text_or_null(j, "libcuda", f->libcuda);
-  close_as(j, '}');
-  open_as(j, "network", '{');
-  text_or_null(j, "rule", f->interface_rule);
-  open_as(j, "interfaces", '[');
+  tagc_json_open(j, "gpu", '{');
+  tagc_json_text_or_null(j, "driver", f->driver);
+  tagc_json_number(j, "devices", f->gpus);
+  tagc_json_text_or_null(j, "libcuda", f->libcuda);
+  tagc_json_close(j, '}');
+  tagc_json_open(j, "network", '{');
+  tagc_json_text_or_null(j, "rule", f->interface_rule);
+  tagc_json_open(j, "interfaces", '[');
   for (size_t i = 0; i < f->interface_count; i++) {
     const struct tagc_interface *n = &f->interfaces[i];
-    open_as(j, NULL, '{');
-    text(j, "name", n->name);
-    truth(j, "chosen", n->chosen);
-    text(j, "state", n->state);
-    number(j, "mtu", n->mtu);
-    number(j, "speed_mbit", n->speed);
-    text(j, "addresses", n->addresses);
-    close_as(j, '}');
+    tagc_json_open(j, NULL, '{');
+    tagc_json_text(j, "name", n->name);
+    tagc_json_truth(j, "chosen", n->chosen);
+    tagc_json_text(j, "state", n->state);
+    tagc_json_number(j, "mtu", n->mtu);
+    tagc_json_number(j, "speed_mbit", n->speed);
+    tagc_json_text(j, "addresses", n->addresses);
+    tagc_json_close(j, '}');
   }
-  close_as(j, ']');
-  close_as(j, '}');
+  tagc_json_close(j, ']');
+  tagc_json_close(j, '}');
 }
 
 void tagc_report_json(const struct tagc_findings *f, FILE *out)
 {
   static const char *const verdicts[] = {"works", "fails", "unknown"};
-  struct json j = {out, true};
-  open_as(&j, NULL, '{');
-  text(&j, "tagc_doctor", PACKAGE_VERSION);
+  struct tagc_json j = {out, true};
+  tagc_json_open(&j, NULL, '{');
+  tagc_json_text(&j, "tagc_doctor", PACKAGE_VERSION);
   put_target(&j, f);
   put_objects(&j, f);
   put_preload(&j, f);
   put_variables(&j, "options", f->tagc, f->tagc_count);
   put_variables(&j, "nccl_variables", f->nccl, f->nccl_count);
   put_machine(&j, f);
-  open_as(&j, "notes", '[');
+  tagc_json_open(&j, "notes", '[');
   for (size_t i = 0; i < f->note_count; i++)
-    text(&j, NULL, f->notes[i]);
-  close_as(&j, ']');
-  text(&j, "verdict", verdicts[f->verdict]);
-  number(&j, "status", (long)f->verdict);
-  text(&j, "words", f->words);
-  close_as(&j, '}');
+    tagc_json_text(&j, NULL, f->notes[i]);
+  tagc_json_close(&j, ']');
+  tagc_json_text(&j, "verdict", verdicts[f->verdict]);
+  tagc_json_number(&j, "status", (int64_t)f->verdict);
+  tagc_json_text(&j, "words", f->words);
+  tagc_json_close(&j, '}');
   putc('\n', out);
 }

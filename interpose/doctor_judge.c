@@ -224,6 +224,7 @@ static void judge_options(struct tagc_findings *f)
   if (!why)
     return;
   f->verdict = TAGC_VERDICT_FAILS;
+  f->intercepted = true;
   snprintf(f->words, sizeof f->words, "Interception will work, but nothing will be compressed: %s: %s", why, words);
 }
 

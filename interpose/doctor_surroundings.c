@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "env/place.h"
 #include "interpose/doctor.h"
-#include "kernels/codec.h"
-#include "layermap/select.h"
+#include "interpose/option_check.h"
 
-enum { CONFIGURATION_MAX = 1 << 20, VALUE_SIZE = sizeof((struct tagc_variable *)NULL)->value };
+enum { CONFIGURATION_MAX = 1 << 20 };
 
 void tagc_findings_note(struct tagc_findings *f, const char *format, ...)
 {
@@ -70,18 +70,8 @@ static void read_preload(struct tagc_findings *f, const char *list, const char *
   }
 }
 
-static bool try_library(struct tagc_findings *f, const char *source, const char *folder, const char *name)
-{
-  char path[PATH_MAX + 64], real[PATH_MAX];
-  if (!*folder || (size_t)snprintf(path, sizeof path, "%s%s", folder, name) >= sizeof path || !realpath(path, real))
-    return false;
-  snprintf(f->library.path, sizeof f->library.path, "%s", real);
-  snprintf(f->library.source, sizeof f->library.source, "%s", source);
-  return true;
-}
-
 /* The copy that a process has mapped, or that LD_PRELOAD names; otherwise the one that came with this program. */
-static bool find_library(struct tagc_findings *f, const char *self, const char *installed)
+static bool find_library(struct tagc_findings *f, const char *self, const char *bindir, const char *libdir)
 {
   const struct tagc_preloaded *named = NULL;
   int mapped = f->kind == TAGC_KIND_PROCESS ? tagc_walk_first(&f->walk, TAGC_ROLE_OURS) : -1;
@@ -94,12 +84,15 @@ static bool find_library(struct tagc_findings *f, const char *self, const char *
     snprintf(f->library.source, sizeof f->library.source, "%s", named ? named->source : "mapped");
     return true;
   }
-  return try_library(f, "beside tagc-doctor", self, "/libtagc-preload.so") ||
-         try_library(f, "beside tagc-doctor", self, "/../lib/libtagc-preload.so") ||
-         try_library(f, "installed", installed, "/libtagc-preload.so");
+  const char *how;
+  if (!tagc_place_library(self, bindir, libdir, f->library.path, &how))
+    return false;
+  snprintf(f->library.source, sizeof f->library.source, "%s", how);
+  return true;
 }
 
-void tagc_find_library(struct tagc_findings *f, char *const *environment, const char *self, const char *installed)
+void tagc_find_library(struct tagc_findings *f, char *const *environment, const char *self, const char *bindir,
+                       const char *libdir)
 {
   char path[PATH_MAX + 64] = "";
   tagc_path_to_read(f, "/etc/ld.so.preload", path, sizeof path);
@@ -107,7 +100,7 @@ void tagc_find_library(struct tagc_findings *f, char *const *environment, const 
   read_preload(f, tagc_environment_value(environment, "LD_PRELOAD"), "LD_PRELOAD");
   read_preload(f, system, "/etc/ld.so.preload");
   free(system);
-  if (!find_library(f, self, installed))
+  if (!find_library(f, self, bindir, libdir))
     return;
   if (f->process.mapped || f->library.preloaded)
     tagc_path_to_read(f, f->library.path, path, sizeof path);
@@ -124,47 +117,16 @@ void tagc_find_library(struct tagc_findings *f, char *const *environment, const 
 
 /* -- options ----------------------------------------------------------------------------------------------------- */
 
-/* The default of an option as users write it. */
-static void preset_number(char *value, uint64_t number, bool bytes)
-{
-  int unit = 0;
-  for (; bytes && unit < 3 && number && number % 1024 == 0; unit++)
-    number /= 1024;
-  snprintf(value, VALUE_SIZE, "%" PRIu64 "%.*s", number, unit > 0, &" KMG"[unit]);
-}
-
-static void preset_fraction(char *value, uint32_t ppm)
-{
-  int n = snprintf(value, VALUE_SIZE, "%" PRIu32 ".%06" PRIu32, ppm / 1000000, ppm % 1000000);
-  while (n > 2 && value[n - 1] == '0' && value[n - 2] != '.')
-    value[--n] = '\0';
-}
-
-static void preset_choice(char *value, int index, const char *choices)
-{
-  while (index-- > 0)
-    choices += strcspn(choices, "|") + 1;
-  snprintf(value, VALUE_SIZE, "%.*s", (int)strcspn(choices, "|"), choices);
-}
-
 static void list_presets(struct tagc_findings *f)
 {
-  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
+  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
+    const struct tagc_option *o = &tagc_option_table[i];
+    char preset[TAGC_OPTION_PRESET];
+    snprintf(f->tagc[i].name, sizeof f->tagc[i].name, "%s", o->variable);
+    snprintf(f->tagc[i].value, sizeof f->tagc[i].value, "%s", tagc_option_preset(o, preset));
     snprintf(f->tagc[i].source, sizeof f->tagc[i].source, "default");
+  }
   f->tagc_count = TAGC_OPTION_COUNT;
-#define ROW(field, variable) (strcpy(f->tagc[TAGC_OPTION_##field].name, #variable), f->tagc[TAGC_OPTION_##field].value)
-#define CHOICE(field, variable, preset, choices, help) preset_choice(ROW(field, variable), preset, choices);
-#define NUMBER(field, variable, preset, min, max, help) preset_number(ROW(field, variable), preset, false);
-#define BYTES(field, variable, preset, max, help) preset_number(ROW(field, variable), preset, true);
-#define FRACTION(field, variable, preset, max, help) preset_fraction(ROW(field, variable), preset);
-#define TEXT(field, variable, preset, help) snprintf(ROW(field, variable), VALUE_SIZE, "%s", preset);
-#include "env/options.def"
-#undef CHOICE
-#undef NUMBER
-#undef BYTES
-#undef FRACTION
-#undef TEXT
-#undef ROW
 }
 
 static void take_option(struct tagc_findings *f, const char *name, const char *value)
@@ -190,28 +152,15 @@ static void take_option(struct tagc_findings *f, const char *name, const char *v
            known ? "this process passes every call through" : "it is ignored");
 }
 
-/* What the library checks beyond the table, in the same words (interpose/library.c). */
-static void check_list(struct tagc_findings *f, enum tagc_option_index option, const char *variable, const char *list)
+/* What the library checks beyond the table, in the same words. */
+static void check_texts(struct tagc_findings *f)
 {
-  const char *why;
-  size_t at;
-  if (tagc_select_valid(list, &why, &at))
-    return;
-  f->options.bad = true;
-  snprintf(f->tagc[option].problem, sizeof f->tagc[option].problem,
-           "%s=%.80s: %s, at character %zu; " TAGC_SELECT_ACCEPTED "; this process passes every call through", variable, list,
-           why, at + 1);
-}
-
-static void check_codec(struct tagc_findings *f)
-{
-  char names[120];
-  if (tagc_options_auto(&f->options) || tagc_codec_find(f->options.codec))
-    return;
-  f->options.bad = true;
-  snprintf(f->tagc[TAGC_OPTION_codec].problem, sizeof f->tagc[TAGC_OPTION_codec].problem,
-           "TAGC_CODEC=%.80s: not understood; accepted is one of auto|%s; this process passes every call through",
-           f->options.codec, tagc_codec_names(names, sizeof names));
+  char why[TAGC_OPTION_WHY];
+  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
+    if (!tagc_option_check(&f->options, (enum tagc_option_index)i, why)) {
+      f->options.bad = true;
+      snprintf(f->tagc[i].problem, sizeof f->tagc[i].problem, "%s; this process passes every call through", why);
+    }
 }
 
 /* -- NCCL's variables -------------------------------------------------------------------------------------------- */
@@ -263,9 +212,7 @@ void tagc_find_variables(struct tagc_findings *f, char *const *environment)
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), *e);
     take_option(f, name, *e + length + 1);
   }
-  check_codec(f);
-  check_list(f, TAGC_OPTION_layers, "TAGC_LAYERS", f->options.layers);
-  check_list(f, TAGC_OPTION_skip, "TAGC_SKIP", f->options.skip);
+  check_texts(f);
   const char *own = tagc_environment_value(environment, "NCCL_CONF_FILE");
   struct passwd *user = own && *own ? NULL : getpwuid(getuid());
   char path[PATH_MAX];

@@ -2,7 +2,6 @@
 #include "interpose/dump.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,7 +10,6 @@
 #include <unistd.h>
 
 #include "env/files.h"
-#include "env/host.h"
 #include "env/log.h"
 #include "env/signals.h"
 #include "interpose/comm.h"
@@ -48,7 +46,7 @@ static void write_file(const char *path, const struct tagc_call *call, size_t si
 {
   struct tagc_comm *comm = call->comm;
   struct tagc_held_signals held;
-  int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  int file = tagc_file_create(path);
   if (file < 0) {
     warn(path, strerror(errno));
     return;
@@ -91,13 +89,9 @@ static bool is_wanted(const struct tagc_call *call, char *path, size_t size, siz
     snprintf(lock, sizeof lock, "-lock%llu", (unsigned long long)comm->lock_number);
   if (slot->pass)
     snprintf(pass, sizeof pass, "-pass%u", slot->pass + 1);
-  char host[TAGC_HOST_NAME];
-  tagc_host_name(host);
-  int length = snprintf(path, size, "%s-%s-pid%d-comm%llu%s%s-rank%d-%s-%s-W%d-n%llu.raw", o->dump, host, (int)getpid(),
-                        (unsigned long long)comm->ledger->number, lock, pass, comm->rank, slot->name, type_name(shape->dtype),
-                        comm->nranks, (unsigned long long)call->count);
-  if (length < 0 || (size_t)length >= size) {
-    warn(o->dump, strerror(ENAMETOOLONG));
+  if (!tagc_file_name(path, size, o->dump, "-comm%llu%s%s-rank%d-%s-%s-W%d-n%llu.raw", (unsigned long long)comm->ledger->number, lock,
+                      pass, comm->rank, slot->name, type_name(shape->dtype), comm->nranks, (unsigned long long)call->count)) {
+    warn(o->dump, strerror(errno));
     return false;
   }
   return true;

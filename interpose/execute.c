@@ -9,6 +9,7 @@
 #include "interpose/levels.h"
 #include "interpose/library.h"
 #include "interpose/split.h"
+#include "interpose/states.h"
 #include "interpose/vote.h"
 #include "kernels/cost.h"
 #include "kernels/residual.h"
@@ -23,6 +24,7 @@ struct work {
   struct tagc_split split;          /* where but a part of the slot is selected */
   int64_t *told;                    /* where the ranks of a host tell one another what they have seen; NULL: they need not */
   void *scratch;                    /* TAGC_FLUSH: the send buffer of the plain call */
+  struct tagc_trace_times took;     /* on memory of the host */
   bool encoded;                     /* the residual has changed */
   bool denser;                      /* the device says that the gradient has outgrown the codec */
 };
@@ -34,16 +36,33 @@ struct batch {
   size_t count;
 };
 
-/* Runs one real group over the batch, and enters its time into the accounts. */
+static ncclResult_t enqueue_sums(const struct tagc_exchange *real, void *batch, size_t i);
+
+/* Runs one real group over the batch, and notes its time. */
 static ncclResult_t exchange(const struct tagc_exchange *real, struct batch *batch,
                              tagc_enqueue_function *enqueue)
 {
-  double began = tagc_clock_ms();
+  const uint64_t began = tagc_trace_ns();
   ncclResult_t status = tagc_exchange_run(real, batch->comms, batch->count, enqueue, batch->work);
   for (size_t i = 0; i < batch->count; i++)
-    if (batch->comms[i]->device->host_reads)
-      batch->comms[i]->ledger->exchange_ms += tagc_clock_ms() - began;
+    *(enqueue == enqueue_sums ? &batch->work[i].took.sum_ns : &batch->work[i].took.exchange_ns) += tagc_trace_ns() - began;
   return status;
+}
+
+/* Where the host does the work its times go into the accounts, and into the trace. A device tells its own, later. */
+static void tell_times(struct work *w)
+{
+  struct tagc_ledger *ledger = w->call->comm->ledger;
+  const struct tagc_trace_times *took = &w->took;
+  if (!w->device->host_reads)
+    return;
+  ledger->encode_ms += (double)took->encode_ns * 1e-6;
+  ledger->exchange_ms += (double)(took->sum_ns + took->exchange_ns) * 1e-6;
+  ledger->decode_ms += (double)took->decode_ns * 1e-6;
+  w->took.record = (struct tagc_trace_record){TAGC_TRACE_TIMES, sizeof w->took, w->call->trace.comm};
+  w->took.call = w->call->trace.number;
+  if (w->took.call)
+    tagc_trace_add(&w->took.record);
 }
 
 static const struct tagc_codec *codec_of(const struct work *w) { return w->call->comm->slots[w->call->slot].codec; }
@@ -237,11 +256,14 @@ static void account(const struct work *w)
     sent = tagc_plan_traffic(&question, &whole);
   }
   tagc_traffic_add(&comm->ledger->sent, &sent);
+  tagc_traffic_add(&comm->ledger->plain, &plain);
+  w->call->trace.sent = sent;
+  w->call->trace.plain = plain;
 }
 
 static bool mark(const struct work *w, enum tagc_mark mark)
 {
-  return !w->job.tally || w->device->tally_mark(w->device, w->job.tally, mark, w->call->stream);
+  return !w->job.tally || w->device->tally_mark(w->device, w->job.tally, mark, w->call->trace.number, w->call->stream);
 }
 
 /* What a device could not do is said by what NCCL says of its own troubles with one. */
@@ -273,7 +295,7 @@ static ncclResult_t begin(struct work *w)
 
 static ncclResult_t prepare(struct work *w)
 {
-  double began = tagc_clock_ms();
+  const uint64_t began = tagc_trace_ns();
   bool good = !w->sums || mark(w, TAGC_MARK_SUMMED);
   if (w->split.parts)
     good = good && tagc_split_pack(&w->split, w->call, w->sums ? w->sums : w->call->send);
@@ -281,26 +303,24 @@ static ncclResult_t prepare(struct work *w)
     good = good && w->device->flush(w->device, &w->job, w->scratch, w->call->stream);
   else
     good = good && w->device->prepare(w->device, codec_of(w), &w->job, w->call->stream);
-  if (w->device->host_reads)
-    w->call->comm->ledger->encode_ms += tagc_clock_ms() - began;
+  w->took.encode_ns += tagc_trace_ns() - began;
   return done(good);
 }
 
 static ncclResult_t encode(struct work *w)
 {
-  double began = tagc_clock_ms();
+  const uint64_t began = tagc_trace_ns();
   bool good = true;
   w->encoded = w->call->decision.action == TAGC_COMPRESS;
   if (w->encoded)
     good = w->device->encode(w->device, codec_of(w), &w->job, w->call->stream) && mark(w, TAGC_MARK_ENCODED);
-  if (w->device->host_reads)
-    w->call->comm->ledger->encode_ms += tagc_clock_ms() - began;
+  w->took.encode_ns += tagc_trace_ns() - began;
   return done(good);
 }
 
 static ncclResult_t decode(struct work *w)
 {
-  double began = tagc_clock_ms();
+  const uint64_t began = tagc_trace_ns();
   bool good = true;
   if (w->call->decision.action == TAGC_COMPRESS)
     good = mark(w, TAGC_MARK_EXCHANGED) && w->device->decode(w->device, codec_of(w), &w->job, w->call->stream);
@@ -308,8 +328,7 @@ static ncclResult_t decode(struct work *w)
     good = good && tagc_split_unpack(&w->split, w->call);
   if (w->call->decision.action == TAGC_COMPRESS)
     good = good && mark(w, TAGC_MARK_DECODED);
-  if (w->device->host_reads)
-    w->call->comm->ledger->decode_ms += tagc_clock_ms() - began;
+  w->took.decode_ns += tagc_trace_ns() - began;
   return done(good);
 }
 
@@ -355,6 +374,7 @@ static void settle(const struct work *w)
   settle_residual(w);
   watch_density(w);
   account(w);
+  tagc_state_call(w->call, &w->job);
 }
 
 /* Nothing more is begun where one of the communicators has been aborted: the program may free its buffers. */
@@ -406,11 +426,13 @@ static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
     status = exchange(real, batch, enqueue_told);
   status = run_each(batch, hear, status);
   status = set_fences(batch, status);
-  for (size_t i = 0; i < batch->count; i++)
+  for (size_t i = 0; i < batch->count; i++) {
+    tell_times(&batch->work[i]);
     if (status == ncclSuccess)
       settle(&batch->work[i]);
     else
       give_up(&batch->work[i]);
+  }
   return status;
 }
 

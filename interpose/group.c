@@ -23,6 +23,7 @@ struct passed {
 
 struct group {
   int depth;
+  uint32_t number;
   bool mixed;
   ncclResult_t error;               /* of a call in it that failed here */
   struct tagc_call *held;
@@ -37,12 +38,28 @@ struct group {
  * One for each copy of NCCL, and one for where there is none. */
 static _Thread_local __attribute__((tls_model("initial-exec"))) struct group *of_thread[TAGC_NCCL_MAX + 1];
 
+static atomic_uint started;         /* of this process, so far */
+
 bool tagc_group_is_open(const struct tagc_nccl *nccl) { return of_thread[nccl->group] != NULL; }
+
+uint32_t tagc_group_number(const struct tagc_nccl *nccl)
+{
+  const struct group *group = of_thread[nccl->group];
+  return group ? group->number : 0;
+}
+
+/* What was held has been launched, or never will be. */
+static void end_held(struct group *group, ncclResult_t result)
+{
+  for (size_t i = 0; i < group->held_count; i++)
+    tagc_trace_call(&group->held[i], result);
+}
 
 static void group_free(struct group *g)
 {
   if (!g)
     return;
+  end_held(g, g->error == ncclSuccess ? ncclInvalidUsage : g->error);
   for (size_t i = 0; i < g->held_count; i++)
     tagc_comm_release(g->held[i].comm);
   for (size_t i = 0; i < g->destroyed_count; i++)
@@ -83,7 +100,7 @@ static void note_thread(void)
     pthread_setspecific(threads, of_thread);
 }
 
-enum tagc_hold tagc_group_hold(const struct tagc_call *call)
+enum tagc_hold tagc_group_hold(struct tagc_call *call)
 {
   struct group *group = of_thread[call->nccl->group];
   if (group->mixed)
@@ -96,7 +113,9 @@ enum tagc_hold tagc_group_hold(const struct tagc_call *call)
     group->held = held;
     group->held_room = room;
   }
+  tagc_trace_return(call);
   group->held[group->held_count++] = *call;
+  call->trace.number = 0;
   return TAGC_HOLD_HELD;
 }
 
@@ -118,6 +137,7 @@ ncclResult_t tagc_group_mix(const struct tagc_nccl *nccl)
     tagc_comm_pass_mixed(group->held[i].comm, &group->held[i]);
     if (status == ncclSuccess)
       status = tagc_group_forward(&group->held[i]);
+    tagc_trace_call(&group->held[i], status);
     tagc_comm_release(group->held[i].comm);
   }
   group->held_count = 0;
@@ -206,6 +226,7 @@ ncclResult_t tagc_group_start(const struct tagc_nccl *nccl, int *real_errno)
   *real_errno = errno;
   tagc_real_depth--;
   g->depth += status == ncclSuccess;
+  g->number = open ? g->number : atomic_fetch_add(&started, 1) + 1;
   if (!open && status == ncclSuccess) {
     of_thread[nccl->group] = g;
     note_thread();
@@ -225,6 +246,7 @@ ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno)
   if (g && g->depth == 1 && g->held_count && failed == ncclSuccess) {
     of_thread[nccl->group] = NULL;
     status = tagc_launch_run(g->held, g->held_count, true);
+    end_held(g, status);
     finish(g);
     return status;
   }

@@ -14,10 +14,13 @@
 /* Is a group open in this thread? */
 bool tagc_group_is_open(const struct tagc_nccl *nccl);
 
+/* Its number, from 1 on in this process; 0: none is open. */
+uint32_t tagc_group_number(const struct tagc_nccl *nccl);
+
 /* Keeps a copy of an observed reduce-scatter (and its reference to the communicator) until the end of the group, unless
  * the group is mixed, or there is no memory. */
 enum tagc_hold { TAGC_HOLD_HELD, TAGC_HOLD_MIXED, TAGC_HOLD_NO_MEMORY };
-enum tagc_hold tagc_group_hold(const struct tagc_call *call);
+enum tagc_hold tagc_group_hold(struct tagc_call *call);
 
 /* A call in the group has failed for a reason of ours: what is held is dropped, and the outermost end returns this error, as
  * NCCL does with its own. Outside a group nothing happens. */

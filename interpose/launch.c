@@ -10,6 +10,7 @@
 #include "interpose/dump.h"
 #include "interpose/execute.h"
 #include "interpose/levels.h"
+#include "interpose/times.h"
 #include "interpose/vote.h"
 
 static ncclResult_t inside(ncclResult_t (*function)(void))
@@ -20,7 +21,7 @@ static ncclResult_t inside(ncclResult_t (*function)(void))
   return status;
 }
 
-static void account(const struct tagc_call *call)
+static void account(struct tagc_call *call)
 {
   pthread_mutex_lock(&call->comm->lock);
   tagc_comm_account(call->comm, call);
@@ -75,10 +76,12 @@ static ncclResult_t run_plain_round(const struct tagc_exchange *real, struct tag
   ncclResult_t status = ncclInternalError;
   for (size_t i = 0; i < count; i++)
     tagc_levels_before_plain(calls[i]->comm, calls[i]->stream);
+  const int begun = count == 1 ? tagc_times_begin(calls[0]) : -1;
   if (tagc_comms_enter(comms, count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS)) {
     status = tagc_exchange_run(real, comms, count, enqueue_plain, calls);
     tagc_comms_leave(comms, count);
   }
+  tagc_times_end(calls[0], begun, status);
   for (size_t i = 0; i < count; i++)
     tagc_levels_after_plain(calls[i]->comm, calls[i]->stream);
   if (comms != one)
@@ -188,9 +191,11 @@ static bool is_of_one_communicator(const struct tagc_call *calls, size_t count)
 static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_call *calls, size_t count, bool in_group)
 {
   ncclResult_t status = ncclSuccess;
+  int begun = -1;
   tagc_dump_calls(calls, count);
   for (size_t i = 0; i < count; i++) {
     look(&calls[i]);
+    begun = count == 1 ? tagc_times_begin(&calls[i]) : -1;
     tagc_levels_before_plain(calls[i].comm, calls[i].stream);
     if (status == ncclSuccess)
       status = tagc_forward(&calls[i]);
@@ -200,6 +205,7 @@ static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_
     ncclResult_t ended = inside(real->end);
     status = status == ncclSuccess ? ended : status;
   }
+  tagc_times_end(&calls[0], begun, status);
   for (size_t i = 0; i < count; i++)
     tagc_levels_after_plain(calls[i].comm, calls[i].stream);
   for (size_t i = 0; i < count && status == ncclInProgress; i++)

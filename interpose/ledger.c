@@ -114,7 +114,14 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   }
   for (size_t i = 0; i < count; i++) {
     rows[i].shard = slots[i].signature.count;
+    rows[i].unit = slots[i].unit;
+    rows[i].kind = TAGC_LAYER_OTHER;
     snprintf(rows[i].name, sizeof rows[i].name, "%s", layers ? layers->layers[i].name : slots[i].name);
+    if (layers) {
+      uint64_t elements[TAGC_CONTENTS];
+      tagc_layer_contents(&layers->layers[i], elements);
+      rows[i].kind = tagc_layer_kind(elements);
+    }
     if (is_auto) {
       rows[i].grounds = &grounds[i];
       grounds[i].choice.candidate = -1;

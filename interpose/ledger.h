@@ -12,6 +12,7 @@
 #include "interpose/choose.h"
 #include "interpose/layers_log.h"
 #include "interpose/ranges.h"
+#include "layermap/contents.h"
 
 /* Mean and spread of a series, updated one value at a time (Welford 1962). */
 struct tagc_series {
@@ -32,6 +33,8 @@ struct tagc_grounds {
 struct tagc_ledger_row {
   char name[TAGC_LAYER_NAME];
   uint64_t shard;                   /* elements of one */
+  enum tagc_layer_kind kind;        /* of its layer */
+  uint32_t unit;                    /* in forward order */
   struct tagc_range home;           /* where its gradients lie in registered memory, if they always lie there; number 0: unknown */
   const char *codec;                /* of the vote; NULL: none */
   uint64_t calls, compressed;
@@ -43,6 +46,7 @@ struct tagc_ledger_row {
   uint64_t residual_bytes;          /* memory held for it */
   uint64_t residuals_dropped;       /* times its residual was zeroed: suspected of another slot, or a step with NaN or Inf */
   struct tagc_codec_stats stats;
+  bool counted;                     /* a device has told some of them */
   struct tagc_grounds *grounds;     /* the ledger's; NULL but for slots with TAGC_CODEC=auto */
 };
 
@@ -73,7 +77,7 @@ struct tagc_ledger {
   uint64_t timed_calls;             /* compressed calls whose times are known: a device tells them late, or not at all */
   uint64_t cycles_plain, cycles_compressed;
   struct tagc_ledger_side sides[2]; /* plain, compressed */
-  struct tagc_traffic sent;         /* by all reduce-scatters so far, plain or not */
+  struct tagc_traffic sent, plain;  /* by all reduce-scatters so far, plain or not; and had they all been plain */
 };
 
 static inline void tagc_traffic_add(struct tagc_traffic *to, const struct tagc_traffic *more)
@@ -103,7 +107,7 @@ struct tagc_ledger_row *tagc_ledger_row(struct tagc_ledger *ledger, int slot);
 /* Adds the counts of a row to another (not its name, nor the state of its residual). */
 void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *from);
 
-/* Bytes as "1.2 MiB". Returns `text`. */
+/* Bytes as "1.2 MiB", at most 8 characters. Returns `text`. */
 const char *tagc_report_bytes(uint64_t bytes, char text[16]);
 
 /* Prints the report of all ledgers of which this process is rank 0 (interpose/report.c). */

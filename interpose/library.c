@@ -3,11 +3,10 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 
 #include "env/log.h"
-#include "layermap/mapfile.h"
-#include "layermap/select.h"
+#include "interpose/option_check.h"
+#include "interpose/trace.h"
 
 atomic_int tagc_library_state;
 
@@ -17,28 +16,23 @@ static const struct tagc_model *map;
 static uint64_t map_digest;
 
 /* What env/ cannot know: names of codecs, and lists of layers. */
-static void check_list(const char *variable, const char *list)
+static void check_texts(void)
 {
-  const char *why;
-  size_t at;
-  if (tagc_select_valid(list, &why, &at))
-    return;
-  options.bad = true;
-  tagc_log(TAGC_LOG_ERROR, "env", "%s=%.80s: %s, at character %zu; " TAGC_SELECT_ACCEPTED "; this process passes every call through",
-           variable, list, why, at + 1);
+  char why[TAGC_OPTION_WHY];
+  for (int i = 0; i < TAGC_OPTION_COUNT; i++)
+    if (!tagc_option_check(&options, (enum tagc_option_index)i, why)) {
+      options.bad = true;
+      tagc_log(TAGC_LOG_ERROR, "env", "%s; this process passes every call through", why);
+    }
 }
 
 static void read_map(void)
 {
-  struct tagc_complaint complaint;
-  char where[32] = "";
-  if (!*options.layermap || (map = tagc_mapfile_read(options.layermap, &map_digest, &complaint)))
+  char why[TAGC_OPTION_WHY];
+  if (!*options.layermap || (map = tagc_option_map(options.layermap, &map_digest, why)))
     return;
   options.bad = true;
-  if (complaint.line)
-    snprintf(where, sizeof where, ":%u:%u", complaint.line, complaint.column);
-  tagc_log(TAGC_LOG_ERROR, "layermap", "TAGC_LAYERMAP=%.200s%s: %s; this process passes every call through", options.layermap, where,
-           complaint.text);
+  tagc_log(TAGC_LOG_ERROR, "layermap", "%s; this process passes every call through", why);
 }
 
 static void start(void)
@@ -47,18 +41,14 @@ static void start(void)
   tagc_log_start();
   tagc_options_read_process(&options);
   tagc_log_set_level(options.log);
+  check_texts();
   codec = tagc_codec_find(options.codec);
-  if (!codec && !tagc_options_auto(&options)) {
-    char names[120];
-    tagc_log(TAGC_LOG_ERROR, "env", "TAGC_CODEC=%.80s: not understood; accepted is one of auto|%s; this process passes "
-             "every call through", options.codec, tagc_codec_names(names, sizeof names));
-    options.bad = true;
-    codec = tagc_codecs[0];
-  }
-  check_list("TAGC_LAYERS", options.layers);
-  check_list("TAGC_SKIP", options.skip);
-  if (options.mode != TAGC_MODE_OFF)
+  if (!codec && !tagc_options_auto(&options))
+    codec = tagc_codecs[0];         /* of a name that was refused: nothing is encoded with it */
+  if (options.mode != TAGC_MODE_OFF) {
     read_map();
+    tagc_trace_start(&options);
+  }
   atomic_store_explicit(&tagc_library_state, options.mode == TAGC_MODE_OFF ? TAGC_LIBRARY_OFF : TAGC_LIBRARY_ON,
                         memory_order_release);
   errno = saved;

@@ -2,7 +2,6 @@
 #include "interpose/record.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 
 #include "env/files.h"
-#include "env/host.h"
 #include "env/log.h"
 #include "env/signals.h"
 #include "interpose/library.h"
@@ -140,19 +138,12 @@ int __cxa_atexit(void (*function)(void *), void *argument, void *object);
 static void begin(int rank)
 {
   static bool ends;
-  char host[TAGC_HOST_NAME];
-  tagc_host_name(host);
   record.owner = getpid();
   record.times = record.calls = record.used = 0;
   record.good = 0;
   record.communicator = UINT64_MAX;
-  int length = snprintf(record.path, sizeof record.path, "%s-%s-pid%d-rank%d.calls", tagc_library_options()->calls, host,
-                        (int)record.owner, rank);
-  if (length < 0 || (size_t)length >= sizeof record.path) {
-    fail(ENAMETOOLONG);
-    return;
-  }
-  record.file = open(record.path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const bool named = tagc_file_name(record.path, sizeof record.path, tagc_library_options()->calls, "-rank%d.calls", rank);
+  record.file = named ? tagc_file_create(record.path) : -1;
   if (record.file < 0) {
     fail(errno);
     return;

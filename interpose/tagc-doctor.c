@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "env/log.h"
+#include "env/place.h"
 #include "interpose/doctor.h"
 
 extern char **environ;
@@ -17,6 +19,7 @@ extern char **environ;
 static const char usage[] =
   "usage: tagc-doctor [--json] [--run-nccl] PROGRAM | LIBRARY | PID\n"
   "       tagc-doctor [--json] [--run-nccl] --python PYTHON\n"
+  "       tagc-doctor --quick PROGRAM\n"
   "Says whether libtagc-preload.so will intercept the NCCL calls of a program, and if not, why.\n"
   "\n"
   "  PROGRAM          a program or script, looked for on PATH where it has no slash; it is read, not run\n"
@@ -25,13 +28,14 @@ static const char usage[] =
   "  --python PYTHON  the torch of this interpreter, which is run and asked where torch is\n"
   "  --run-nccl       also load the NCCL library that was found, and call ncclGetVersion()\n"
   "  --json           print one JSON document\n"
+  "  --quick          for scripts, and tagc-run: silent, unless interception will not work\n"
   "  --help, --version\n"
   "\n"
   "Exit status: 0 it will work; 1 it will not, or nothing will be compressed; 2 it cannot tell, or wrong usage.\n";
 
 struct request {
   const char *target;
-  bool json, python, run_nccl;
+  bool json, python, run_nccl, quick;
 };
 
 static int refuse(const char *what, const char *argument)
@@ -54,6 +58,8 @@ static int parse(int argc, char **argv, struct request *request)
       options = false;
     else if (strcmp(a, "--json") == 0)
       request->json = true;
+    else if (strcmp(a, "--quick") == 0)
+      request->quick = true;
     else if (strcmp(a, "--run-nccl") == 0)
       request->run_nccl = true;
     else if (strcmp(a, "--python") == 0 || strncmp(a, "--python=", 9) == 0) {
@@ -71,6 +77,8 @@ static int parse(int argc, char **argv, struct request *request)
     else
       return refuse("unknown option", a);
   }
+  if (request->quick && (request->json || request->python || request->run_nccl))
+    return refuse("--quick stands alone, with a program", "");
   if (!request->target || !*request->target)
     return refuse("what is to be examined? Give a program, a library, a process id or --python", "");
   return -1;
@@ -144,28 +152,41 @@ static bool is_pid(const char *target, int *pid)
 
 static void examine(struct tagc_findings *f, const struct request *request)
 {
-  char **environment = environ, self[PATH_MAX] = "";
-  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-  char *slash = n > 0 ? strrchr(self, '/') : NULL;
-  if (slash)
-    *slash = '\0';
+  char **environment = environ, self[PATH_MAX];
+  tagc_place_self(self);
   f->given = request->target;
-  f->kind = request->python                    ? TAGC_KIND_PYTHON
-            : is_pid(request->target, &f->pid) ? TAGC_KIND_PROCESS
-                                               : TAGC_KIND_PROGRAM;
+  f->kind = request->python                                       ? TAGC_KIND_PYTHON
+            : !request->quick && is_pid(request->target, &f->pid) ? TAGC_KIND_PROCESS
+                                                                  : TAGC_KIND_PROGRAM;
   bool found = f->kind == TAGC_KIND_PYTHON    ? tagc_find_python(f, environment)
                : f->kind == TAGC_KIND_PROCESS ? tagc_find_process(f, &environment)
                                               : tagc_find_file(f, environment);
   tagc_find_variables(f, environment);
-  tagc_find_library(f, environment, self, PRELOADDIR);
+  tagc_find_library(f, environment, self, BINDIR, PRELOADDIR);
   if (found) {
     find_more_nccl(f);
     if (request->run_nccl)
       ask_version(f);
   }
-  tagc_find_gpu(f);
-  tagc_find_interfaces(f, environment);
+  if (!request->quick) {
+    tagc_find_gpu(f);
+    tagc_find_interfaces(f, environment);
+  }
   tagc_judge(f);
+}
+
+/* What is worth a line before a program is started, and whether to start it. A launcher may be static (kubectl, micromamba):
+ * where it holds no NCCL, what it starts may be intercepted all the same. */
+static int report_quick(const struct tagc_findings *f)
+{
+  char words[2 * TAGC_WORDS];
+  const bool launches = f->walk.count && tagc_image_is_static(&f->walk.objects[0].image) &&
+                        tagc_walk_first(&f->walk, TAGC_ROLE_CONTAINS) < 0;
+  if (f->verdict != TAGC_VERDICT_FAILS)
+    return (int)f->verdict;
+  tagc_log_escape(words, sizeof words, f->words);
+  fprintf(stderr, "tagc-doctor: %s%s\n", words, launches ? "; there is no NCCL in it: what it starts may be intercepted" : "");
+  return f->intercepted || launches ? TAGC_VERDICT_UNKNOWN : TAGC_VERDICT_FAILS;
 }
 
 int main(int argc, char **argv)
@@ -180,6 +201,8 @@ int main(int argc, char **argv)
   if (!findings || !tagc_walk_start(&findings->walk, library_path))
     return refuse("no memory", "");
   examine(findings, &request);
+  if (request.quick)
+    return report_quick(findings);
   if (request.json)
     tagc_report_json(findings, stdout);
   else

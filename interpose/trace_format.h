@@ -72,7 +72,7 @@ struct tagc_trace_process {
   uint32_t nccl_version;            /* as ncclGetVersion tells it; 0: not known yet */
   int64_t realtime_ns;              /* since 1970 */
   uint64_t monotonic_ns;            /* at the same moment */
-  char text[];                      /* host, program, version of the library: three texts, one behind the other */
+  char text[];                      /* host, program, version of the library, and a number that ranks of one host share: texts, one behind the other */
 };
 
 enum tagc_trace_table { TAGC_TRACE_FUNCTIONS = 1, TAGC_TRACE_REASONS, TAGC_TRACE_ACTIONS, TAGC_TRACE_TYPES, TAGC_TRACE_OPS };
@@ -167,9 +167,11 @@ struct tagc_trace_call {
 
 struct tagc_trace_times {
   struct tagc_trace_record record;
-  uint64_t call;                    /* its number */
+  uint64_t call;                    /* its number; one record a call at most, and none where its times were lost */
   uint64_t sum_ns;                  /* two levels: the sums inside the host */
-  uint64_t encode_ns, exchange_ns, decode_ns;   /* all 0 but for exchange_ns: a plain call */
+  uint64_t encode_ns, exchange_ns, decode_ns;   /* all 0 but for exchange_ns: a plain call, which on a GPU is timed from when all in
+                                     * front of it on its stream is done, waiting for other ranks included. By a device
+                                     * encode_ns has lhc's exchange of exponents in it, by the thread exchange_ns */
   uint32_t by_device;               /* 1: by events on its stream, 0: by the clock of the thread that worked */
   uint32_t reserved;
 };
@@ -186,12 +188,12 @@ struct tagc_trace_cycle {
 /* Floating-point numbers are IEEE 754 doubles; NaN: not known. */
 struct tagc_trace_state {
   struct tagc_trace_record record;
-  uint64_t cycle;
+  uint64_t cycle;                   /* of the vote: its first one has the error that all ranks have found, and no gradient's norm */
   uint32_t lock, slot;
-  double residual_norm;             /* L2, of what this rank has not sent yet */
-  double gradient_norm;             /* L2, of its send buffer, or of the part of it that was looked at */
-  double error;                     /* relative L2 error of one encoding of it */
-  uint64_t unrecovered, nonfinite;  /* since the lock */
+  double residual_norm;             /* L2, of what this rank has not sent yet; of a GPU as of the last call that it has told of */
+  double gradient_norm;             /* L2, of the part of its send buffer that was looked at */
+  double error;                     /* relative L2 error of one encoding of that, without a residual; NaN on GPUs but for the vote */
+  uint64_t unrecovered, nonfinite;  /* of all calls of the slot so far that are known */
 };
 
 struct tagc_trace_end {

@@ -44,6 +44,7 @@ struct tagc_sum_line {
   struct tagc_sum_calls calls;
   uint64_t least_count, most_count; /* as the function takes it */
   double per_step;                  /* calls of a rank in a whole step; NaN where there are no steps */
+  struct tagc_sum_calls whole;      /* of those in whole steps alone */
 };
 
 /* A sample of what a slot's codec loses: means over the ranks. NaN: not known. */
@@ -115,8 +116,13 @@ enum tagc_sum_role {
   TAGC_ROLE_UNKNOWN, TAGC_ROLE_SHARDED /* FSDP, ZeRO-3 */, TAGC_ROLE_OPTIMIZER /* ZeRO-1, ZeRO-2, Megatron's distributed optimizer */,
   TAGC_ROLE_DATA /* all-reduced gradients */, TAGC_ROLE_TENSOR, TAGC_ROLE_SEQUENCE /* tensor with sequence parallel */,
   TAGC_ROLE_PIPELINE, TAGC_ROLE_EXPERT, TAGC_ROLE_CONTROL /* small calls alone: norms, barriers, losses */, TAGC_ROLE_IDLE,
+  TAGC_ROLE_CONTEXT /* keys and values go round in a ring */,
   TAGC_ROLES
 };
+
+/* Where ncclSend goes, as calls: to the next rank, to the one before, around the end of the ranks (from the last to the first, or back;
+ * with more than two of them), and elsewhere. */
+enum tagc_sum_way { TAGC_WAY_ON, TAGC_WAY_BACK, TAGC_WAY_ROUND_ON, TAGC_WAY_ROUND_BACK, TAGC_WAY_ACROSS, TAGC_WAYS };
 
 /* A communicator of the job. */
 struct tagc_sum_comm {
@@ -139,6 +145,8 @@ struct tagc_sum_comm {
   uint64_t reasons[256];            /* reduce-scatters, by why they went the way they went (codes of NAME records) */
   enum tagc_sum_role role;          /* tagc_sum_roles() */
   const char *role_grounds;         /* why, in words */
+  uint64_t sends[TAGC_WAYS];        /* of members whose rank in it is known */
+  char role_text[240];              /* what role_grounds points to */
 };
 
 /* Codes and their names, of all files together: code -> text; NULL: nobody has named it. */

@@ -8,6 +8,7 @@
 #include "interpose/levels.h"
 #include "interpose/library.h"
 #include "interpose/probe.h"
+#include "interpose/states.h"
 
 static bool due(const struct tagc_comm *comm, const struct tagc_call *call)
 {
@@ -295,6 +296,8 @@ static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes 
     if (v->words > tagc_ballot_words(votes->comms[i]) && !v->decided &&
         !tagc_levels_hear(votes->comms[i], v->host + tagc_ballot_words(votes->comms[i])))
       status = tagc_no_memory("the hosts of a communicator");
+    tagc_trace_vote(votes->comms[i]);
+    tagc_state_vote(votes->comms[i]);
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }
   tagc_comms_enter_driver(votes->comms, votes->count);

@@ -39,6 +39,7 @@ struct tagc_cuda_device {
   char why[320];                   /* the set-up has failed */
   void *context;
   unsigned long long context_id;   /* where the driver tells it */
+  atomic_bool has_context;         /* both are known */
   void *service;                   /* a stream for what belongs to no call */
   bool reaches_managed, reaches_pageable;
   double ns_per_byte;              /* of memory that is read or written, at best */
@@ -76,6 +77,8 @@ struct tagc_cuda_visit {
 bool tagc_cuda_enter(const struct tagc_device *self, struct tagc_cuda_visit *visit);
 /* The same; false also where the device cannot run kernels. */
 bool tagc_cuda_enter_ready(const struct tagc_device *self, struct tagc_cuda_visit *visit);
+/* The same, without a set-up: false while one is under way that has not got as far. */
+bool tagc_cuda_enter_context(const struct tagc_device *self, struct tagc_cuda_visit *visit);
 /* Returns `result`. */
 bool tagc_cuda_leave(struct tagc_cuda_visit *visit, bool result);
 /* tagc_cuda_good() for a call between the two, which also finds out that the context is gone. */
@@ -116,10 +119,19 @@ struct tagc_counts *tagc_cuda_tally_counts(const void *tally);
 
 /* Members of the table. */
 void *tagc_cuda_tally_make(const struct tagc_device *self, void *stream);
-bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally, enum tagc_mark mark, void *stream);
-bool tagc_cuda_tally_read(const struct tagc_device *self, void *tally, double ms[TAGC_MARKS - 1],
+bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally, enum tagc_mark mark, uint64_t number, void *stream);
+bool tagc_cuda_tally_read(const struct tagc_device *self, void *tally, struct tagc_tally_times *times,
                           struct tagc_codec_stats *stats);
 bool tagc_cuda_tally_denser(const struct tagc_device *self, void *tally, void *stream, bool *denser);
 void tagc_cuda_tally_free(const struct tagc_device *self, void *tally, void *fence);
+
+/* -- cuda_timer.c ---------------------------------------------------------------------------------------------------- */
+
+/* Members of the table. */
+void *tagc_cuda_timer_make(const struct tagc_device *self);
+int tagc_cuda_timer_begin(const struct tagc_device *self, void *timer, uint64_t number, void *stream);
+void tagc_cuda_timer_end(const struct tagc_device *self, void *timer, int begun, void *stream, bool good);
+size_t tagc_cuda_timer_read(const struct tagc_device *self, void *timer, size_t least, struct tagc_timed *out, size_t most);
+void tagc_cuda_timer_free(const struct tagc_device *self, void *timer);
 
 #endif

@@ -17,6 +17,7 @@ enum { TURNS = 2 };
 /* One call. */
 struct turn {
   void *event[TAGC_MARKS];
+  uint64_t number;                 /* the caller's */
   unsigned marked;                 /* a bit a mark */
   bool ended;                      /* and was not read */
   struct tagc_counts *seen;        /* pinned */
@@ -138,7 +139,7 @@ static bool snapshot(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally, 
   return recorded;
 }
 
-bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally_, enum tagc_mark mark, void *stream)
+bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally_, enum tagc_mark mark, uint64_t number, void *stream)
 {
   struct tagc_cuda_tally *tally = tally_;
   struct tagc_cuda_visit visit;
@@ -147,6 +148,7 @@ bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally_, enum tag
   struct tagc_cuda_device *d = visit.device;
   if (mark == TAGC_MARK_BEGUN) {
     tally->now = (tally->now + 1) % TURNS;
+    tally->turn[tally->now].number = number;
     tally->turn[tally->now].marked = 0;
     tally->turn[tally->now].ended = false;
   }
@@ -186,7 +188,7 @@ static void add(struct tagc_codec_stats *stats, const struct tagc_counts *now, s
   *before = *now;
 }
 
-bool tagc_cuda_tally_read(const struct tagc_device *self, void *tally_, double ms[TAGC_MARKS - 1],
+bool tagc_cuda_tally_read(const struct tagc_device *self, void *tally_, struct tagc_tally_times *times,
                           struct tagc_codec_stats *stats)
 {
   struct tagc_cuda_tally *tally = tally_;
@@ -200,9 +202,10 @@ bool tagc_cuda_tally_read(const struct tagc_device *self, void *tally_, double m
   struct tagc_cuda_device *d = visit.device;
   int error = d->driver->event_query(turn->event[TAGC_MARK_DECODED]);
   if (!error)
-    error = times_of(d, turn, ms);
+    error = times_of(d, turn, times->ms);
   if (!error) {
     turn->ended = false;
+    times->number = turn->number;
     add(stats, turn->seen, &tally->read);
   }
   return tagc_cuda_leave(&visit, error != TAGC_CUDA_NOT_READY && tagc_cuda_did(d, error, "cuEventElapsedTime"));

@@ -26,6 +26,17 @@ enum { TAGC_TOLD_NONFINITE, TAGC_TOLD_SURPLUS, TAGC_TOLD_WORDS };
 /* A slot is too dense for its codec when so many calls in a row had more values than room for them. */
 enum { TAGC_SURPLUS_CALLS = 8 };
 
+/* What a device tells later of a call: its number, as the caller counts, and milliseconds (ms[i]: until mark i + 1, since the mark
+ * before). */
+struct tagc_tally_times {
+  uint64_t number;
+  double ms[TAGC_MARKS - 1];
+};
+struct tagc_timed {
+  uint64_t number;
+  double ms;
+};
+
 struct tagc_device {
   const char *name;
   bool host_reads;                 /* the host reads and writes its memory as its own, and work is done when it is enqueued */
@@ -84,18 +95,28 @@ struct tagc_device {
 
   /* What happens on the device later than the host looks: counts and times of the calls of a slot. make: NULL without memory,
    * or where the host reads all itself; then nothing is done with it. A mark is a moment on the stream: the first one begins
-   * a call, the last one ends it, others may be left out. read: the times of a call that has ended and was not read before,
-   * the earliest one first (ms[i]: until mark i + 1, since the mark before), and adds what was counted since the last time;
-   * false where none is known. The device keeps the last two calls of a slot: who reads before each call hears of nearly
-   * all. */
+   * the call of that number, the last one ends it, others may be left out. read: the times of a call that has ended and was not
+   * read before, the earliest one first, and adds what was counted since the last time; false where none is known. The
+   * device keeps the last two calls of a slot: who reads before each call hears of nearly all. */
   void *(*tally_make)(const struct tagc_device *self, void *stream);
-  bool (*tally_mark)(const struct tagc_device *self, void *tally, enum tagc_mark mark, void *stream);
-  bool (*tally_read)(const struct tagc_device *self, void *tally, double ms[TAGC_MARKS - 1], struct tagc_codec_stats *stats);
+  bool (*tally_mark)(const struct tagc_device *self, void *tally, enum tagc_mark mark, uint64_t number, void *stream);
+  bool (*tally_read)(const struct tagc_device *self, void *tally, struct tagc_tally_times *times, struct tagc_codec_stats *stats);
   /* Has the slot had TAGC_SURPLUS_CALLS calls in a row with a surplus, by the last time that this was asked? It is to be asked
    * after the same calls on all ranks, who get the same answer; waits for the call after which it was asked before, of which
    * there should have been some more since. False for *denser at the first time. */
   bool (*tally_denser)(const struct tagc_device *self, void *tally, void *stream, bool *denser);
   void (*tally_free)(const struct tagc_device *self, void *tally, void *fence);
+
+  /* How long what others put on a stream takes, from begin to end. make: NULL without memory, or where there is nothing to be
+   * timed; then nothing is done with it. begin: -1 where it goes untimed, as too many calls are under way; else what end is to
+   * be given, once, also where there is no stream any more (`good`: false). read: fills those that have ended, the
+   * earliest first, and gives their number; nothing is asked of the device while fewer than `least` are unread. None of
+   * them sets the device up. Any thread. */
+  void *(*timer_make)(const struct tagc_device *self);
+  int (*timer_begin)(const struct tagc_device *self, void *timer, uint64_t number, void *stream);
+  void (*timer_end)(const struct tagc_device *self, void *timer, int begun, void *stream, bool good);
+  size_t (*timer_read)(const struct tagc_device *self, void *timer, size_t least, struct tagc_timed *out, size_t most);
+  void (*timer_free)(const struct tagc_device *self, void *timer);
 };
 
 /* Plain host memory: for a libnccl.so.2 that works on it (the stand-in of the tests). */

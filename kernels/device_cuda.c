@@ -99,11 +99,23 @@ static bool count_together(struct tagc_cuda_device *d)
   return went(d, error, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
 }
 
+/* The primary context, which is the program's, too, and what tells it from one that is made anew later. */
+static bool find_context(struct tagc_cuda_device *d)
+{
+  if (atomic_load(&d->has_context))
+    return true;
+  if (!went(d, d->driver->device_get(&d->number, d->ordinal), "cuDeviceGet") ||
+      !went(d, d->driver->context_retain(&d->context, d->number), "cuDevicePrimaryCtxRetain"))
+    return false;
+  if (d->driver->context_id && !went(d, d->driver->context_id(d->context, &d->context_id), "cuCtxGetId"))
+    return false;
+  atomic_store(&d->has_context, true);
+  return true;
+}
+
 /* In the context. */
 static enum tagc_cuda_condition furnish(struct tagc_cuda_device *d)
 {
-  if (d->driver->context_id && !went(d, d->driver->context_id(d->context, &d->context_id), "cuCtxGetId"))
-    return TAGC_CUDA_FAILED;
   look_at(d);
   (void)tagc_cuda_pinned(d, 0);    /* a piece, for votes: later the driver might wait for the GPU */
   if (!went(d, d->driver->stream_create(&d->service, STREAM_NON_BLOCKING), "cuStreamCreate") || !load_kernels(d) ||
@@ -117,9 +129,7 @@ static enum tagc_cuda_condition set_up(struct tagc_cuda_device *d)
   enum tagc_cuda_condition state = TAGC_CUDA_FAILED;
   int capture_mode = CAPTURE_RELAXED;
   void *context;
-  if (went(d, d->driver->device_get(&d->number, d->ordinal), "cuDeviceGet") &&
-      went(d, d->driver->context_retain(&d->context, d->number), "cuDevicePrimaryCtxRetain") &&
-      went(d, d->driver->context_push(d->context), "cuCtxPushCurrent")) {
+  if (find_context(d) && went(d, d->driver->context_push(d->context), "cuCtxPushCurrent")) {
     (void)d->driver->capture_mode(&capture_mode);
     state = furnish(d);
     (void)d->driver->capture_mode(&capture_mode);
@@ -215,7 +225,7 @@ static void lose(struct tagc_cuda_device *d, int error)
 {
   const char *name = NULL;
   const enum tagc_cuda_condition before = atomic_exchange(&d->state, TAGC_CUDA_LOST);
-  if (before == TAGC_CUDA_LOST || error == TAGC_CUDA_DEINITIALIZED)
+  if (before == TAGC_CUDA_LOST || before == TAGC_CUDA_UNTRIED || error == TAGC_CUDA_DEINITIALIZED)
     return;
   if (d->driver->error_name(error, &name) || !name)
     name = "an unknown error";
@@ -246,7 +256,8 @@ bool tagc_cuda_did(struct tagc_cuda_device *d, int error, const char *call)
 bool tagc_cuda_is_lost(struct tagc_cuda_device *d)
 {
   const enum tagc_cuda_condition state = atomic_load_explicit(&d->state, memory_order_acquire);
-  const int error = state == TAGC_CUDA_READY || state == TAGC_CUDA_CRIPPLED ? context_error(d) : 0;
+  const bool has_context = state != TAGC_CUDA_LOST && state != TAGC_CUDA_FAILED && atomic_load(&d->has_context);
+  const int error = has_context ? context_error(d) : 0;
   if (error)
     lose(d, error);
   return error || state == TAGC_CUDA_LOST;
@@ -272,6 +283,19 @@ bool tagc_cuda_enter_ready(const struct tagc_device *self, struct tagc_cuda_visi
 {
   struct tagc_cuda_device *d = tagc_cuda_device_of(self);
   return state_of(d) == TAGC_CUDA_READY && enter(d, visit);
+}
+
+bool tagc_cuda_enter_context(const struct tagc_device *self, struct tagc_cuda_visit *visit)
+{
+  struct tagc_cuda_device *d = tagc_cuda_device_of(self);
+  if (!atomic_load(&d->has_context)) {
+    if (pthread_mutex_trylock(&d->set_up_lock) != 0)
+      return false;
+    if (atomic_load(&d->state) == TAGC_CUDA_UNTRIED)
+      (void)find_context(d);
+    pthread_mutex_unlock(&d->set_up_lock);
+  }
+  return atomic_load(&d->has_context) && atomic_load(&d->state) != TAGC_CUDA_FAILED && enter(d, visit);
 }
 
 bool tagc_cuda_leave(struct tagc_cuda_visit *visit, bool result)
@@ -447,6 +471,11 @@ static const struct tagc_device functions = {
   .tally_read = tagc_cuda_tally_read,
   .tally_denser = tagc_cuda_tally_denser,
   .tally_free = tagc_cuda_tally_free,
+  .timer_make = tagc_cuda_timer_make,
+  .timer_begin = tagc_cuda_timer_begin,
+  .timer_end = tagc_cuda_timer_end,
+  .timer_read = tagc_cuda_timer_read,
+  .timer_free = tagc_cuda_timer_free,
 };
 
 bool tagc_device_cuda_is_there(const char **why)

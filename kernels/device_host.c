@@ -169,16 +169,16 @@ static void *host_tally_make(const struct tagc_device *self, void *stream)
   return NULL;
 }
 
-static bool host_tally_mark(const struct tagc_device *self, void *tally, enum tagc_mark mark, void *stream)
+static bool host_tally_mark(const struct tagc_device *self, void *tally, enum tagc_mark mark, uint64_t number, void *stream)
 {
-  (void)self, (void)tally, (void)mark, (void)stream;
+  (void)self, (void)tally, (void)mark, (void)number, (void)stream;
   return true;
 }
 
-static bool host_tally_read(const struct tagc_device *self, void *tally, double ms[TAGC_MARKS - 1],
+static bool host_tally_read(const struct tagc_device *self, void *tally, struct tagc_tally_times *times,
                             struct tagc_codec_stats *stats)
 {
-  (void)self, (void)tally, (void)ms, (void)stats;
+  (void)self, (void)tally, (void)times, (void)stats;
   return false;
 }
 
@@ -190,6 +190,32 @@ static bool host_tally_denser(const struct tagc_device *self, void *tally, void 
 }
 
 static void host_tally_free(const struct tagc_device *self, void *tally, void *fence) { (void)self, (void)tally, (void)fence; }
+
+/* Calls are over when they return: their time is the caller's. */
+static void *host_timer_make(const struct tagc_device *self)
+{
+  (void)self;
+  return NULL;
+}
+
+static int host_timer_begin(const struct tagc_device *self, void *timer, uint64_t number, void *stream)
+{
+  (void)self, (void)timer, (void)number, (void)stream;
+  return -1;
+}
+
+static void host_timer_end(const struct tagc_device *self, void *timer, int begun, void *stream, bool good)
+{
+  (void)self, (void)timer, (void)begun, (void)stream, (void)good;
+}
+
+static size_t host_timer_read(const struct tagc_device *self, void *timer, size_t least, struct tagc_timed *out, size_t most)
+{
+  (void)self, (void)timer, (void)least, (void)out, (void)most;
+  return 0;
+}
+
+static void host_timer_free(const struct tagc_device *self, void *timer) { (void)self, (void)timer; }
 
 const struct tagc_device tagc_device_host = {
   .name = "host",
@@ -221,4 +247,9 @@ const struct tagc_device tagc_device_host = {
   .tally_read = host_tally_read,
   .tally_denser = host_tally_denser,
   .tally_free = host_tally_free,
+  .timer_make = host_timer_make,
+  .timer_begin = host_timer_begin,
+  .timer_end = host_timer_end,
+  .timer_read = host_timer_read,
+  .timer_free = host_timer_free,
 };

@@ -13,6 +13,7 @@ enum {
   BLOCK = TAGC_ROW_BLOCK,           /* of the codecs: stretches begin where their blocks do */
   STRETCH = 16 * BLOCK,
   RUNS = 3,                         /* with a clock */
+  GLANCES = 2,                      /* stretches of a glance */
   MOST_KEPT = 250000,               /* ppm: from there on a gradient is not called sparse */
   EVERYTHING = 1000000,
   CACHE_LINE = 64,
@@ -157,8 +158,8 @@ static void look_at(struct tagc_survey_sample *s)
 static struct tagc_shape shape_of(const struct tagc_survey_sample *s, const struct tagc_candidate *candidate)
 {
   const double own = (double)s->values / (double)s->n;
-  return (struct tagc_shape){.n = s->n, .nranks = 2, .dtype = s->dtype, .residual = candidate->residual,
-                             .keep_ppm = round_up(1.5e6 * (own > s->density ? own : s->density))};
+  const uint32_t keep = s->keep_ppm ? s->keep_ppm : round_up(1.5e6 * (own > s->density ? own : s->density));
+  return (struct tagc_shape){.n = s->n, .nranks = 2, .dtype = s->dtype, .residual = candidate->residual, .keep_ppm = keep};
 }
 
 /* ---- codecs on the sample ------------------------------------------------------------------------------------------- */
@@ -206,7 +207,7 @@ static void run(const struct tagc_survey_question *q, const struct tagc_codec *c
   best->decode_ns = decode < best->decode_ns ? decode : best->decode_ns;
 }
 
-static double error_of(const struct tagc_survey_sample *s)
+static double error_of(struct tagc_survey_sample *s)
 {
   double difference = 0, norm = 0;
   for (uint64_t i = 0; i < s->n; i++) {
@@ -216,10 +217,11 @@ static double error_of(const struct tagc_survey_sample *s)
     difference += ((double)x - y) * ((double)x - y);
     norm += (double)x * x;
   }
+  s->norm = __builtin_sqrt(norm);
   return norm > 0 ? __builtin_sqrt(difference / norm) : difference == 0 ? 0 : __builtin_inf();
 }
 
-static struct tagc_finding try_codec(const struct tagc_survey_question *q, const struct tagc_survey_sample *s,
+static struct tagc_finding try_codec(const struct tagc_survey_question *q, struct tagc_survey_sample *s,
                                      const struct tagc_candidate *candidate)
 {
   struct tagc_codec_stats stats = {0};
@@ -250,10 +252,10 @@ static struct tagc_finding try_codec(const struct tagc_survey_question *q, const
 /* ---- all of it ------------------------------------------------------------------------------------------------------ */
 
 /* Who has a residual must not leave anything in it: that is for sparse gradients. */
-static bool is_tried(const struct tagc_candidate *candidate, double density)
+static bool is_tried(const struct tagc_survey_sample *s, const struct tagc_candidate *candidate)
 {
   return candidate->codec && (!candidate->codec->needs_residual ||
-                              (candidate->residual != TAGC_STORAGE_NONE && tagc_survey_keep(density)));
+                              (candidate->residual != TAGC_STORAGE_NONE && (s->keep_ppm || tagc_survey_keep(s->density))));
 }
 
 /* What the most demanding candidate needs for residuals and payloads. */
@@ -263,7 +265,7 @@ static size_t work_bytes(const struct tagc_survey_question *q, const struct tagc
   *residuals = 0;
   for (int i = 0; i < TAGC_CANDIDATES; i++) {
     struct tagc_job job = {0};
-    if (!is_tried(&q->candidates[i], s->density))
+    if (!is_tried(s, &q->candidates[i]))
       continue;
     job.shape = shape_of(s, &q->candidates[i]);
     if (!q->candidates[i].codec->layout(&job.shape, &job.layout))
@@ -331,10 +333,34 @@ bool tagc_survey_try(const struct tagc_survey_question *q, struct tagc_survey_sa
     memset(s->residuals, 0, bytes);
     s->payloads = s->residuals + residuals;
     for (int i = 0; i < TAGC_CANDIDATES; i++)
-      if (is_tried(&q->candidates[i], s->density))
+      if (is_tried(s, &q->candidates[i]))
         out->of[i] = try_codec(q, s, &q->candidates[i]);
     s->memory->release(s->memory, s->residuals, NULL);
   }
   tagc_fpmode_leave(mode);
   return s->residuals || !bytes;
+}
+
+/* ---- a part of it, in a step ---------------------------------------------------------------------------------------- */
+
+bool tagc_survey_glance(const struct tagc_survey_question *q, const struct tagc_codec *codec, uint64_t turn, double *error, double *norm)
+{
+  const struct tagc_candidate candidates[TAGC_CANDIDATES] = {{codec, q->shape.residual}};
+  struct tagc_survey_question question = *q;
+  struct tagc_survey_sample s = {.dtype = q->shape.dtype, .scale = q->scale, .memory = &tagc_device_host, .density = 1,
+                                 .keep_ppm = q->shape.keep_ppm};
+  struct tagc_survey survey;
+  struct row row = row_of(q, &tagc_device_host, NULL);
+  question.candidates = candidates;
+  question.clock_ms = NULL;
+  row.ranges = row.ranges < GLANCES ? row.ranges : GLANCES;
+  row.range = (row.length + row.ranges - 1) / row.ranges;
+  for (uint64_t i = 0; i < row.ranges; i++)
+    row.first[i] = (i * row.range + turn * STRETCH) % row.length;
+  take_stretches(&row, true, NULL, &s.n);
+  const bool seen = make_room(&s) && take_stretches(&row, true, shard_of(&s, 1), &s.n) && tagc_survey_try(&question, &s, &survey);
+  tagc_survey_free(&s);
+  *error = seen ? survey.of[0].error : __builtin_inf();
+  *norm = s.norm;
+  return seen && *error < __builtin_inf();
 }

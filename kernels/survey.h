@@ -41,6 +41,8 @@ struct tagc_survey_question {
 struct tagc_survey_sample {
   double density, kurtosis;         /* as below */
   bool exceptions;
+  uint32_t keep_ppm;                /* what codecs with a residual keep of it; 0: by its density */
+  double norm;                      /* L2 of what a codec was tried on */
   /* Two ranks of a reduce-scatter, whose one foreign shard is the sample. Its memory holds zeros, the sample, zeros: the send
    * buffer of rank 0 begins with the first, that of rank 1 with the second. */
   uint64_t n, values;
@@ -74,6 +76,12 @@ void tagc_survey_free(struct tagc_survey_sample *sample);    /* also where all i
 
 /* Tries the codecs on what was read. Where the question has a clock, the host reads its send buffer again. */
 bool tagc_survey_try(const struct tagc_survey_question *question, struct tagc_survey_sample *sample, struct tagc_survey *out);
+
+/* What one encoding by the codec of a call loses, on a few thousand elements of a gradient that the host reads, in other places each
+ * turn: the relative L2 error, and the norm of these elements. Of the shape all counts, of the question no candidates. False where
+ * nothing can be said. */
+bool tagc_survey_glance(const struct tagc_survey_question *question, const struct tagc_codec *codec, uint64_t turn, double *error,
+                        double *norm);
 
 /* How much a codec with a residual should keep of a gradient of this density, so that nothing is left for later although
  * densities change a little from step to step: half as much again, and up to the next of 1, 2, 3, 4, 6, 8, 12 ... parts per

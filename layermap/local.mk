@@ -9,6 +9,7 @@ libtagc_a_SOURCES += \
   layermap/glob.c layermap/glob.h \
   layermap/kinds.c \
   layermap/layers.c layermap/layers.h \
+  layermap/contents.c layermap/contents.h \
   layermap/layout.c layermap/layout.h \
   layermap/mapfile.c layermap/mapfile_write.c layermap/mapfile.h \
   layermap/match.c layermap/match.h \
@@ -36,7 +37,8 @@ libtagc_map_a_SOURCES = \
   layermap/map_safetensors.c layermap/map_safetensors.h
 
 bin_PROGRAMS += tagc-map
-tagc_map_SOURCES = layermap/tagc-map.c layermap/map.h layermap/map_check.c layermap/map_svg.c layermap/map_table.c
+tagc_map_SOURCES = layermap/tagc-map.c layermap/map.h layermap/map_check.c layermap/map_svg.c layermap/map_table.c \
+  layermap/drawing.c layermap/drawing.h
 tagc_map_LDFLAGS = $(PROGRAM_LINK_FLAGS)
 tagc_map_LDADD = libtagc-map.a libtagc.a $(JANSSON_LIBS)
 endif

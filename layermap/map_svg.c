@@ -9,29 +9,18 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "layermap/drawing.h"
 #include "layermap/map.h"
 
 enum { MARGIN = 24, BAR = 960, BAR_HEIGHT = 24, ROW = 64, HEAD = 118, ROWS = 200, LABEL = 7, NARROW = 6 };
-
-static void put_text(FILE *file, const char *text)
-{
-  for (const unsigned char *c = (const unsigned char *)text; *c; c++)
-    switch (*c) {
-    case '<': fputs("&lt;", file); break;
-    case '>': fputs("&gt;", file); break;
-    case '&': fputs("&amp;", file); break;
-    case '"': fputs("&quot;", file); break;
-    default: fputc(*c < ' ' || *c > '~' ? '?' : *c, file);
-    }
-}
 
 /* Of hues that are told apart with any kind of colour blindness (Okabe and Ito), and text that is legible on them. */
 static const char style[] =
   "<style>\n"
   ":root{color-scheme:light dark}\n"
-  "svg{--paper:#fff;--ink:#1b1f24;--faint:#59636e;--edge:#d1d9e0}\n"
-  "@media(prefers-color-scheme:dark){svg{--paper:#0d1117;--ink:#e6edf3;--faint:#9198a1;--edge:#3d444d}}\n"
-  "text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif;fill:var(--ink)}\n"
+  "svg{" TAGC_LOOK_LIGHT "}\n"
+  "@media(prefers-color-scheme:dark){svg{" TAGC_LOOK_DARK "}}\n"
+  "text{font:13px " TAGC_LOOK_FONT ";fill:var(--ink)}\n"
   ".title{font-size:17px;font-weight:600}.faint{fill:var(--faint)}.name{font-weight:600}.end{text-anchor:end}\n"
   "text.in{font-size:11px;fill:#111;text-anchor:middle;pointer-events:none}text.in.embed{fill:#fff}\n"
   ".paper{fill:var(--paper)}.frame{fill:none;stroke:var(--edge)}.tick{stroke:var(--faint)}\n"
@@ -81,7 +70,7 @@ static void put_label(FILE *file, const char *share, const char *parameter, doub
   if (strlen(label) > most)
     return;
   fprintf(file, "<text class=\"in %s\" x=\"%.2f\" y=\"%.0f\">", share, MARGIN + x + width / 2, y + 16);
-  put_text(file, label);
+  tagc_put_markup(file, label);
   fputs("</text>\n", file);
 }
 
@@ -90,7 +79,7 @@ static void put_member(const struct bar *bar, int32_t member)
   char name[TAGC_MEMBER_NAME] = "padding";
   if (member >= 0)
     tagc_layer_member_name(&bar->row->layer, (size_t)member, name, sizeof name);
-  put_text(bar->file, name);
+  tagc_put_markup(bar->file, name);
 }
 
 /* Draws what is collected. Of several that are narrower than a pixel in the same place the first one is drawn. */
@@ -180,7 +169,7 @@ static void draw_row(FILE *file, const struct tagc_map_row *row, int nranks, dou
 {
   char number[32];
   fprintf(file, "<g><text class=\"name\" x=\"%d\" y=\"%.0f\">", MARGIN, y + 14);
-  put_text(file, row->name);
+  tagc_put_markup(file, row->name);
   if (row->times > 1)
     fprintf(file, "<tspan class=\"faint\" font-weight=\"400\">  \303\227 %zu</tspan>", row->times);
   fprintf(file, "</text><text class=\"faint end\" x=\"%d\" y=\"%.0f\">", MARGIN + BAR, y + 14);
@@ -229,13 +218,13 @@ static void draw_legend(FILE *file, const struct tagc_map_table *table, double y
 static void describe(FILE *file, const struct tagc_map_table *table)
 {
   char number[32];
-  put_text(file, table->title);
+  tagc_put_markup(file, table->title);
   fputs(". ", file);
-  put_text(file, table->what);
+  tagc_put_markup(file, table->what);
   fputs(".\n", file);
   for (size_t i = 0; i < table->count && i < ROWS; i++) {
     const struct tagc_map_row *row = &table->rows[i];
-    put_text(file, row->name);
+    tagc_put_markup(file, row->name);
     if (row->times > 1)
       fprintf(file, ", %zu alike", row->times);
     fprintf(file, ", %s elements:", tagc_map_number(row->all, number));
@@ -257,9 +246,9 @@ static double height_of(const struct tagc_map_table *table) { return HEAD + ROW 
 static void draw_table(FILE *file, const struct tagc_map_table *table, double y)
 {
   fprintf(file, "<text class=\"title\" x=\"%d\" y=\"%.0f\">", MARGIN, y + 34);
-  put_text(file, table->title);
+  tagc_put_markup(file, table->title);
   fprintf(file, "</text>\n<text class=\"faint\" x=\"%d\" y=\"%.0f\">", MARGIN, y + 56);
-  put_text(file, table->what);
+  tagc_put_markup(file, table->what);
   fputs("</text>\n", file);
   draw_legend(file, table, y + 76);
   for (size_t i = 0; i < shown_rows(table); i++)
@@ -278,7 +267,7 @@ void tagc_map_draw(const struct tagc_map_table *tables, size_t count, FILE *file
   fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
                 "role=\"img\" lang=\"en\" aria-labelledby=\"title description\">\n"
                 "<title id=\"title\">What lies where in the buffers of ", width, height, width, height);
-  put_text(file, count ? tables[0].title : "nothing");
+  tagc_put_markup(file, count ? tables[0].title : "nothing");
   fputs("</title>\n<desc id=\"description\">", file);
   for (size_t i = 0; i < count; i++)
     describe(file, &tables[i]);

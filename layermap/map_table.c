@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layermap/contents.h"
 #include "layermap/map.h"
 #include "layermap/mapfile.h"
 #include "layermap/pattern.h"
@@ -189,15 +190,6 @@ static bool is_alike(const struct tagc_map_row *row, const struct tagc_layer *la
          row->layer.layout == layer->layout;
 }
 
-/* Of the name of the last of several slots what the first one's does not tell: of "block.31" behind "block.0" its
- * number. */
-static const char *tail_of(const char *first, const char *last)
-{
-  const char *point = strrchr(last, '.');
-  const bool is_number = point && point[1] && !point[1 + strspn(point + 1, "0123456789-")];
-  return is_number && strncmp(first, last, (size_t)(point + 1 - last)) == 0 ? point + 1 : last;
-}
-
 /* Slots in forward order become rows, those that follow one another and are alike one. */
 static void add_slot_rows(struct tagc_map_table *table, const struct tagc_slot_info *slots, const struct tagc_slot_info **order,
                           size_t count)
@@ -206,7 +198,7 @@ static void add_slot_rows(struct tagc_map_table *table, const struct tagc_slot_i
     const struct tagc_layer *layer = &table->layers->layers[order[i] - slots];
     struct tagc_map_row *row = table->count ? &table->rows[table->count - 1] : NULL;
     if (row && is_alike(row, layer, order[i]->signature.count)) {
-      snprintf(row->name, sizeof row->name, "%s to %s", row->layer.name, tail_of(row->layer.name, layer->name));
+      tagc_layer_span(row->layer.name, layer->name, row->name, sizeof row->name);
       row->times++;
       continue;
     }

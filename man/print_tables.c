@@ -1,39 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Prints the lists of the manual page from the tables that the library is made of: `print_tables options|reasons|entries`
- * writes mdoc(7) list items to stdout. Run while the manual is built.
+ * Prints lists from the tables that the library is made of. `print_tables LIST` writes to stdout
+ *   options, reasons, entries   items of a list in mdoc(7), for libtagc-preload(7)
+ *   run                         those of tagc-run's options, for its page
+ *   bash, zsh                   the same for its completions
+ * Run while the manual is built.
  */
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdint.h>
 #include <string.h>
 
-/* The i-th of "a|b|c" into `name`. */
-static const char *nth(const char *choices, int i, char name[32])
-{
-  while (i-- > 0)
-    choices += strcspn(choices, "|") + 1;
-  snprintf(name, 32, "%.*s", (int)strcspn(choices, "|"), choices);
-  return name;
-}
-
-static const char *bytes(uint64_t n, char text[32])
-{
-  static const char units[] = " KMG";
-  int unit = 0;
-  for (; unit < 3 && n && n % 1024 == 0; unit++)
-    n /= 1024;
-  snprintf(text, 32, unit ? "%" PRIu64 "%c" : "%" PRIu64, n, units[unit]);
-  return text;
-}
-
-/* A fraction in parts per million without trailing zeros. */
-static const char *fraction(uint32_t ppm, char text[32])
-{
-  size_t length = (size_t)snprintf(text, 32, "%" PRIu32 ".%06" PRIu32, ppm / 1000000, ppm % 1000000);
-  while (text[length - 1] == '0' && text[length - 2] != '.')
-    text[--length] = '\0';
-  return text;
-}
+#include "env/run.h"
+#include "kernels/codec.h"
+#include "layermap/model.h"
 
 /* Text in lines of at most 78 bytes, as the manual's source has them; `text` ends up with a full stop. */
 static void wrapped(const char *text)
@@ -55,25 +32,99 @@ static void wrapped(const char *text)
   printf(".\n");
 }
 
-static void item(const char *variable, const char *accepted, const char *preset, const char *help)
+/* What an option accepts, as an argument of mdoc(7). */
+static const char *accepted(const struct tagc_option *o)
 {
-  printf(".It Ev %s Ns = Ns Ar %s\n", variable, accepted);
-  wrapped(help);
-  if (*preset)
+  switch (o->kind) {
+  case TAGC_OPTION_CHOICE: return o->text;
+  case TAGC_OPTION_NUMBER: return "number";
+  case TAGC_OPTION_BYTES: return "bytes Ns Op K|M|G";
+  case TAGC_OPTION_FRACTION: return "fraction";
+  case TAGC_OPTION_INPUT: return "file";
+  case TAGC_OPTION_OUTPUT: return "prefix";
+  default: return "text";
+  }
+}
+
+static void explain(const struct tagc_option *o)
+{
+  char preset[TAGC_OPTION_PRESET];
+  wrapped(o->help);
+  if (*tagc_option_preset(o, preset))
     printf("Default: %s.\n", preset);
 }
 
+#define EACH_OPTION(o) \
+  for (const struct tagc_option *o = tagc_option_table; o < tagc_option_table + TAGC_OPTION_COUNT; o++)
+
 static void options(void)
 {
-  char text[32];
-#define CHOICE(field, variable, preset, choices, help) item(#variable, choices, nth(choices, preset, text), help);
-#define NUMBER(field, variable, preset, min, max, help)                                                                \
-  snprintf(text, sizeof text, "%" PRIu64, (uint64_t)(preset));                                                         \
-  item(#variable, "number", text, help);
-#define BYTES(field, variable, preset, max, help) item(#variable, "bytes Ns Op K|M|G", bytes(preset, text), help);
-#define FRACTION(field, variable, preset, max, help) item(#variable, "fraction", fraction(preset, text), help);
-#define TEXT(field, variable, preset, help) item(#variable, "text", preset, help);
-#include "env/options.def"
+  EACH_OPTION(o) {
+    printf(".It Ev %s Ns = Ns Ar %s\n", o->variable, accepted(o));
+    explain(o);
+  }
+}
+
+static void run(void)
+{
+  char name[TAGC_RUN_NAME];
+  EACH_OPTION(o) {
+    printf(".It Fl -%s Ar %s\n", tagc_run_name(o, name) + 2, accepted(o));
+    explain(o);
+  }
+}
+
+/* The words that the value of an option may be, or begin with: "off|observe"; "" where none are known. */
+static const char *words_of(const struct tagc_option *o, char text[160])
+{
+  text[0] = '\0';
+  switch (o - tagc_option_table) {
+  case TAGC_OPTION_codec:
+    strcpy(text, "auto|");
+    tagc_codec_names(text + strlen(text), 160 - strlen(text));
+    break;
+  case TAGC_OPTION_layers:
+  case TAGC_OPTION_skip:
+    strcpy(text, "@paper|@all");
+    for (int kind = TAGC_KIND_ATTN; kind <= TAGC_KIND_EXPERT; kind *= 2)
+      snprintf(text + strlen(text), 160 - strlen(text), "|%s", tagc_kind_name((enum tagc_kind)kind));
+    break;
+  default:
+    if (o->kind == TAGC_OPTION_CHOICE)
+      snprintf(text, 160, "%s", o->text);
+  }
+  for (char *c = text; *c; c++)
+    *c = *c == '|' ? ' ' : *c;
+  return text;
+}
+
+/* A case for each option: $words, or $files, to choose its value from. */
+static void bash(void)
+{
+  char name[TAGC_RUN_NAME], words[160];
+  EACH_OPTION(o) {
+    printf("    %s) ", tagc_run_name(o, name));
+    if (o->kind == TAGC_OPTION_INPUT || o->kind == TAGC_OPTION_OUTPUT)
+      printf("files=yes ;;\n");
+    else
+      printf("words='%s' ;;\n", words_of(o, words));
+  }
+}
+
+/* A specification of _arguments for each. */
+static void zsh(void)
+{
+  char name[TAGC_RUN_NAME], words[160];
+  EACH_OPTION(o) {
+    tagc_run_name(o, name);
+    printf("  '%s=[%s]:%s:", name, o->variable, name + 2);
+    if (o->kind == TAGC_OPTION_INPUT || o->kind == TAGC_OPTION_OUTPUT)
+      printf("_files'\n");
+    else if (*words_of(o, words))
+      printf("(%s)'\n", words);
+    else
+      printf("'\n");
+  }
 }
 
 static void reasons(void)
@@ -92,15 +143,13 @@ static void entries(void)
 
 int main(int argc, char **argv)
 {
-  if (argc == 2 && strcmp(argv[1], "options") == 0)
-    options();
-  else if (argc == 2 && strcmp(argv[1], "reasons") == 0)
-    reasons();
-  else if (argc == 2 && strcmp(argv[1], "entries") == 0)
-    entries();
-  else {
-    fprintf(stderr, "usage: print_tables options|reasons|entries\n");
-    return 2;
-  }
-  return 0;
+  static const struct { const char *name; void (*print)(void); } lists[] = {
+    {"options", options}, {"reasons", reasons}, {"entries", entries}, {"run", run}, {"bash", bash}, {"zsh", zsh}};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    if (argc == 2 && strcmp(argv[1], lists[i].name) == 0) {
+      lists[i].print();
+      return fflush(stdout) != 0;
+    }
+  fprintf(stderr, "usage: print_tables options|reasons|entries|run|bash|zsh\n");
+  return 2;
 }

@@ -42,6 +42,8 @@ EXTRA_DIST += tests/unit/architectures.h
 # Sequences of calls of real programs.
 unit_tests += tests/unit/test_sequences tests/unit/test_layers_log
 EXTRA_DIST += tests/fixtures
+# The table at exit.
+unit_tests += tests/unit/test_report
 # Registered memory.
 unit_tests += tests/unit/test_ranges
 if HAVE_JANSSON
@@ -57,6 +59,15 @@ tests_unit_test_layers_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,-
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
+
+# Traces.
+EXTRA_DIST += tests/unit/trace_make.h
+unit_tests += tests/unit/test_trace_read
+tests_unit_test_trace_read_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/test_trace_page
+tests_unit_test_trace_page_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/test_trace_summary
+tests_unit_test_trace_summary_LDADD = libtagc-report.a $(LDADD)
 
 # The trainer's.
 unit_tests += tests/unit/test_vocabulary
@@ -74,6 +85,19 @@ tests_unit_test_link_SOURCES = tests/unit/test_link.c tests/standin/link.c
 
 # Calls that fail, on the stand-in for NCCL.
 unit_tests += tests/unit/test_failed_calls
+
+# Who writes them.
+unit_tests += tests/unit/test_trace
+tests_unit_test_trace_LDADD = libtagc-report.a $(LDADD)
+tests_unit_test_trace_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=write
+# What traces are judged by.
+unit_tests += tests/unit/test_trace_sides
+tests_unit_test_trace_sides_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/test_trace_volume
+tests_unit_test_trace_volume_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/test_trace_pace
+tests_unit_test_trace_pace_LDADD = libtagc-report.a $(LDADD)
+EXTRA_DIST += tests/unit/trace_jobs.h tests/unit/trace_runs.h
 
 # The stand-in for the CUDA driver, and kernels that run on it.
 EXTRA_DIST += tests/unit/cuda_child.h
@@ -210,6 +234,10 @@ if HAVE_CXX
 dist_check_SCRIPTS += tests/e2e/on_device.test tests/e2e/old_driver.test
 TESTS += tests/e2e/on_device.test tests/e2e/old_driver.test
 check_PROGRAMS += tests/e2e/on_device
+dist_check_SCRIPTS += tests/e2e/trace_times.test
+TESTS += tests/e2e/trace_times.test
+check_PROGRAMS += tests/e2e/trace_times
+tests_e2e_trace_times_LDADD = libtagc-report.a
 # What programs may do there, and what goes wrong.
 device_scripts = tests/e2e/device_cases.test
 dist_check_SCRIPTS += $(device_scripts)
@@ -295,11 +323,32 @@ check_PROGRAMS += tests/bench/observe
 dist_check_SCRIPTS += tests/e2e/homes.test
 TESTS += tests/e2e/homes.test
 check_PROGRAMS += tests/e2e/homes
+# What is told while it runs.
+dist_check_SCRIPTS += tests/e2e/live.test
+TESTS += tests/e2e/live.test
 
 # Files of the calls that a program makes.
 dist_check_SCRIPTS += tests/e2e/calls.test
 TESTS += tests/e2e/calls.test
 check_PROGRAMS += tests/e2e/calls tests/e2e/many_calls
+
+# tagc-run.
+dist_check_SCRIPTS += tests/e2e/tagc_run.test tests/e2e/completion.test
+TESTS += tests/e2e/tagc_run.test tests/e2e/completion.test
+
+# Hosts that this machine plays.
+dist_check_SCRIPTS += tests/e2e/two_hosts.test
+TESTS += tests/e2e/two_hosts.test
+
+# What is said of launchers.
+dist_check_SCRIPTS += tests/e2e/launchers.test
+TESTS += tests/e2e/launchers.test
+
+# Traces.
+dist_check_SCRIPTS += tests/e2e/trace.test
+TESTS += tests/e2e/trace.test
+check_PROGRAMS += tests/e2e/trace
+tests_e2e_trace_LDADD = libtagc-report.a $(LDADD)
 
 # The rules of NCCL, and what programs may do under them.
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
@@ -369,6 +418,14 @@ if HAVE_BLAS
 TESTS += tests/e2e/soak.test
 endif
 
+# Reports of traces.
+dist_check_SCRIPTS += tests/e2e/tagc_report.test
+dist_check_SCRIPTS += tests/e2e/tagc_report_page.test
+if HAVE_BLAS
+TESTS += tests/e2e/tagc_report.test
+TESTS += tests/e2e/tagc_report_page.test
+endif
+
 # The measurement of fidelity: a command of its own (./quickstart fidelity), and a short one.
 dist_check_SCRIPTS += tests/e2e/fidelity.test
 if HAVE_BLAS
@@ -377,18 +434,29 @@ endif
 dist_check_SCRIPTS += tests/e2e/demo.test
 TESTS += tests/e2e/demo.test
 
+# What traces of the trainer are judged to be.
+dist_check_SCRIPTS += tests/e2e/trace_volumes.test
+check_PROGRAMS += tests/e2e/trace_judge
+tests_e2e_trace_judge_LDADD = libtagc-report.a $(LDADD)
+if HAVE_BLAS
+TESTS += tests/e2e/trace_volumes.test
+endif
+
 # The example in PyTorch, which tests/gpu/run trains.
 dist_check_SCRIPTS += tests/e2e/train_fsdp.test
 TESTS += tests/e2e/train_fsdp.test
 
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
-EXTRA_DIST += tests/bench/overhead.sh tests/bench/overhead_lib.sh tests/bench/RESULTS.md
+EXTRA_DIST += tests/bench/overhead.sh tests/bench/overhead_lib.sh tests/bench/traced.sh tests/bench/RESULTS.md
 check_PROGRAMS += tests/bench/exchange
 # Without NCCL: how long the search for an architecture takes.
 check_PROGRAMS += tests/bench/solve
 tests_bench_solve_LDADD = libtagc.a -lm -lpthread
-EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh tests/two_hosts.sh
+# Traces of a long run, for tagc-report.
+check_PROGRAMS += tests/bench/traces
+tests_bench_traces_LDADD =
+EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
 # One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
@@ -413,6 +481,9 @@ fuzz_targets += tests/fuzz/options
 fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
 fuzz_targets += tests/fuzz/select
+fuzz_targets += tests/fuzz/trace
+tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/trace_report.c interpose/trace_text.c interpose/trace_json.c
+tests_fuzz_trace_LDADD = libtagc-report.a $(LDADD)
 
 EXTRA_PROGRAMS += $(fuzz_targets)
 EXTRA_DIST += tests/fuzz/input.h tests/fuzz/complaint.h tests/fuzz/run tests/fuzz/corpus tests/fuzz/README.md
@@ -461,6 +532,7 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/standin_cuda.test \
   tests/e2e/steps.test \
   tests/e2e/tagc_map.test \
+  tests/e2e/tagc_run.test \
   tests/e2e/threads.test \
   tests/e2e/versions.test
 # Not exits.test: the report at exit reads what other threads still count.
@@ -478,6 +550,7 @@ tests_tsan = \
   tests/unit/test_failed_calls \
   tests/unit/test_options \
   tests/unit/test_ranges \
+  tests/unit/test_trace \
   tests/unit/test_vote \
   tests/unit/test_vote_hosts
 # They compare times that they measure, or choose by them: nothing runs beside them. (nonblocking.test: under load the thread

@@ -18,7 +18,7 @@ sparsity=${SPARSITY:-0.95}
 stats=$(mktemp -d "${TMPDIR:-/tmp}/tagc-hosts.XXXXXX")
 host_a='' host_b=''
 . "$(dirname "$0")/exchange_lib.sh"
-. "$(dirname "$0")/../two_hosts.sh"
+. "$(dirname "$0")/../../examples/hosts.sh"
 trap '[ -z "$host_a" ] || remove_hosts; rm -rf "$stats"' EXIT
 trap 'exit 130' INT TERM
 

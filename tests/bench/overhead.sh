@@ -16,6 +16,6 @@ for memory in host cuda; do
   for ranks in 2 4; do
     echo "$ranks ranks on 2 hosts, $memory memory: ns"
     overhead_table on_stand_in "$build/tests/bench/overhead" $memory "$bursts" "$build/libtagc-preload.so" \
-      3 off observe compress
+      3 off observe observe+trace compress
   done
 done

@@ -3,7 +3,7 @@
 # What a call costs that passes. Sourced.
 
 # overhead_table START PROGRAM MEMORY BURSTS LIBRARY ROUNDS MODE...: nanoseconds of a call, plain, and what it takes longer
-# with the library in each TAGC_MODE, in the best of so many runs each, which take turns. START [VARIABLE=value...]
+# with the library in each TAGC_MODE (observe+trace: and with TAGC_TRACE), in the best of so many runs each, which take turns. START [VARIABLE=value...]
 # COMMAND... starts the ranks.
 overhead_table()
 {
@@ -13,10 +13,15 @@ overhead_table()
   for overhead_mode in $(for _ in $(seq "$overhead_rounds"); do echo plain "$@"; done); do
     case $overhead_mode in
       plain) set_library=LD_PRELOAD= ;;
+      *+trace)
+        overhead_traces=$(mktemp -d)
+        set_library="LD_PRELOAD=$overhead_library TAGC_MODE=${overhead_mode%+trace} TAGC_REPORT=0 TAGC_TRACE=$overhead_traces/t"
+        ;;
       *) set_library="LD_PRELOAD=$overhead_library TAGC_MODE=$overhead_mode TAGC_REPORT=0" ;;
     esac
     # shellcheck disable=SC2086 # assignments, and a command with its arguments
     overhead_said=$("$overhead_start" $set_library $overhead_run) || { echo "$overhead_said"; return 1; }
+    [ "${overhead_mode%+trace}" = "$overhead_mode" ] || rm -r "$overhead_traces"
     overhead_lines="$overhead_lines$(echo "$overhead_said" | sed "s/^/$overhead_mode /")
 "
   done
@@ -28,11 +33,11 @@ overhead_table()
     END {
       n = split(modes, mode, " ")
       printf "%-14s %8s", "call", "elements"
-      for (j = 1; j <= n; j++) printf " %8s", mode[j]
+      for (j = 1; j <= n; j++) printf " %13s", mode[j]
       for (i = 1; i <= count; i++) {
         plain = best[kinds[i], "plain"]
-        printf "\n%s %8.0f", kinds[i], plain
-        for (j = 2; j <= n; j++) printf " %+8.0f", best[kinds[i], mode[j]] - plain
+        printf "\n%s %13.0f", kinds[i], plain
+        for (j = 2; j <= n; j++) printf " %+13.0f", best[kinds[i], mode[j]] - plain
       }
       print ""
     }'

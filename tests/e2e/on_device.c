@@ -166,7 +166,8 @@ int main(int argc, char **argv)
   if (strcmp(argv[1], "cuda") == 0)
     use_cuda();
   meet();
-  void *send[CASES], *recv[CASES];
+  enum { GATHERED = 1000 };
+  void *send[CASES], *recv[CASES], *gathered = memory.alloc((size_t)nranks * GATHERED * sizeof(float));
   char *host = malloc((size_t)nranks * MOST * sizeof(float));
   for (int c = 0; c < CASES; c++) {
     send[c] = memory.alloc(((size_t)nranks * cases[c].n + OFFSETS) * sizeof(float));
@@ -174,8 +175,11 @@ int main(int argc, char **argv)
     if (!send[c] || !recv[c] || !host)
       return 1;
   }
-  for (int step = 0; step < atoi(argv[2]); step++)
+  for (int step = 0; step < atoi(argv[2]); step++) {
     run_step(step, send, recv, host);
+    CHECK(ncclAllGather(recv[0], gathered, GATHERED, ncclFloat32, world, memory.stream[0]));
+    memory.synchronize();
+  }
   free(host);
   CHECK(ncclCommDestroy(world));
   return 0;

@@ -92,7 +92,7 @@ static inline bool life_mark(struct life *life, int nranks, enum tagc_mark mark)
   const struct tagc_device *d = life->device;
   bool good = true;
   for (int r = 0; r < nranks && good; r++)
-    good = d->tally_mark(d, life->rank[r].job.tally, mark, life->stream);
+    good = d->tally_mark(d, life->rank[r].job.tally, mark, 1, life->stream);
   return good;
 }
 
@@ -149,7 +149,7 @@ static inline bool life_call(struct life *life, const struct sim *sim, uint64_t 
 static inline bool life_whole(const struct tagc_device *d, const struct sim *sim, uint64_t cycles, void *stream)
 {
   struct life life;
-  double ms[TAGC_MARKS - 1];
+  struct tagc_tally_times times;
   struct tagc_codec_stats stats = {0};
   bool answer, good = life_begin(&life, d, sim, stream);
   for (uint64_t cycle = 1; cycle <= cycles && good; cycle++)
@@ -157,7 +157,8 @@ static inline bool life_whole(const struct tagc_device *d, const struct sim *sim
            d->tally_denser(d, life.rank[0].job.tally, stream, &answer);
   good = good && d->tally_denser(d, life.rank[0].job.tally, stream, &answer) &&
          d->flush(d, &life.rank[0].job, life.rank[0].flushed, stream) && d->reaches(d, life.rank[0].job.send) &&
-         d->get(d, ms, life.rank[0].flushed, sizeof ms, stream) && d->tally_read(d, life.rank[0].job.tally, ms, &stats);
+         d->get(d, times.ms, life.rank[0].flushed, sizeof times.ms, stream) &&
+         d->tally_read(d, life.rank[0].job.tally, &times, &stats);
   life_end(&life, sim->shape.nranks);
   return good;
 }

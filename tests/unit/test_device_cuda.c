@@ -213,7 +213,7 @@ static void call(const struct tagc_device *d, void *tally, uint64_t number, CUst
   for (int mark = 0; mark < TAGC_MARKS; mark++) {
     if (mark == TAGC_MARK_DECODED)
       count(d, tally, number, stream);
-    EXPECT(mark == TAGC_MARK_SUMMED || d->tally_mark(d, tally, (enum tagc_mark)mark, stream));
+    EXPECT(mark == TAGC_MARK_SUMMED || d->tally_mark(d, tally, (enum tagc_mark)mark, number, stream));
   }
 }
 
@@ -231,29 +231,114 @@ static void tallies(void)
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   void *tally = d->tally_make(d, stream);
   struct tagc_codec_stats stats = {0};
-  double ms[TAGC_MARKS - 1] = {-1, -1, -1, -1};
-  EXPECT(tally && !d->tally_read(d, tally, ms, &stats));
+  struct tagc_tally_times t = {9, {-1, -1, -1, -1}};
+  EXPECT(tally && !d->tally_read(d, tally, &t, &stats));
   call(d, tally, 1, stream);
-  EXPECT(!d->tally_read(d, tally, ms, &stats) && all_are(&stats, 0));
+  EXPECT(!d->tally_read(d, tally, &t, &stats) && all_are(&stats, 0));
   wait_for(stream);
   call(d, tally, 2, stream);       /* under way, while the first one is read */
-  EXPECT(d->tally_read(d, tally, ms, &stats) && all_are(&stats, 1));
+  EXPECT(d->tally_read(d, tally, &t, &stats) && t.number == 1 && all_are(&stats, 1));
   for (int i = 0; i < TAGC_MARKS - 1; i++)
-    EXPECT(ms[i] >= 0);
-  EXPECT(ms[TAGC_MARK_BEGUN] == 0);         /* that mark was left out */
-  EXPECT(!d->tally_read(d, tally, ms, &stats) && all_are(&stats, 1));
+    EXPECT(t.ms[i] >= 0);
+  EXPECT(t.ms[TAGC_MARK_BEGUN] == 0);         /* that mark was left out */
+  EXPECT(!d->tally_read(d, tally, &t, &stats) && all_are(&stats, 1));
   wait_for(stream);
-  EXPECT(d->tally_read(d, tally, ms, &stats) && all_are(&stats, 2));
-  EXPECT(!d->tally_read(d, tally, ms, &stats));
+  EXPECT(d->tally_read(d, tally, &t, &stats) && t.number == 2 && all_are(&stats, 2));
+  EXPECT(!d->tally_read(d, tally, &t, &stats));
   for (uint64_t i = 3; i < 6; i++)
     call(d, tally, i, stream);
   wait_for(stream);
-  EXPECT(d->tally_read(d, tally, ms, &stats) && all_are(&stats, 4));
-  EXPECT(d->tally_read(d, tally, ms, &stats) && all_are(&stats, 5) && !d->tally_read(d, tally, ms, &stats));
+  EXPECT(d->tally_read(d, tally, &t, &stats) && t.number == 4 && all_are(&stats, 4));
+  EXPECT(d->tally_read(d, tally, &t, &stats) && t.number == 5 && all_are(&stats, 5) && !d->tally_read(d, tally, &t, &stats));
   call(d, tally, 6, stream);
   wait_for(stream);
-  EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, stream));  /* a call that fails does not hide the one before */
-  EXPECT(d->tally_read(d, tally, ms, &stats) && all_are(&stats, 6) && !d->tally_read(d, tally, ms, &stats));
+  EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 7, stream));  /* a call that fails does not hide the one before */
+  EXPECT(d->tally_read(d, tally, &t, &stats) && t.number == 6 && all_are(&stats, 6) && !d->tally_read(d, tally, &t, &stats));
+}
+
+/* -- timers ------------------------------------------------------------------------------------------------------------- */
+static void timed_call(const struct tagc_device *d, void *timer, uint64_t number, CUstream stream, bool good)
+{
+  const int begun = d->timer_begin(d, timer, number, stream);
+  EXPECT(begun >= 0);
+  d->timer_end(d, timer, begun, stream, good);
+}
+
+/* Reading is late and in order; what is not over, or was not to be timed, is not read. */
+static void timers(void)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  struct tagc_timed out[64];
+  void *timer = d->timer_make(d);
+  EXPECT(timer && d->timer_read(d, timer, 0, out, 64) == 0);
+  timed_call(d, timer, 1, stream, true);
+  EXPECT(d->timer_read(d, timer, 2, out, 64) == 0 && d->timer_read(d, timer, 1, out, 64) == 0);
+  wait_for(stream);
+  timed_call(d, timer, 2, stream, true);    /* under way, while the first one is read */
+  EXPECT(d->timer_read(d, timer, 3, out, 64) == 0);
+  EXPECT(d->timer_read(d, timer, 2, out, 64) == 1 && out[0].number == 1 && out[0].ms >= 0 && out[0].ms < 60000);
+  wait_for(stream);
+  EXPECT(d->timer_read(d, timer, 1, out, 64) == 1 && out[0].number == 2 && d->timer_read(d, timer, 0, out, 64) == 0);
+  for (uint64_t i = 3; i < 67; i++)
+    timed_call(d, timer, i, stream, i % 2);        /* every second one fails */
+  EXPECT(d->timer_begin(d, timer, 99, stream) < 0);      /* no pair is free */
+  d->timer_end(d, timer, -1, stream, true);
+  wait_for(stream);
+  EXPECT(d->timer_read(d, timer, 1, out, 10) == 10 && out[9].number == 21);
+  EXPECT(d->timer_read(d, timer, 1, out, 64) == 22 && out[0].number == 23 && out[21].number == 65);
+  const int open = d->timer_begin(d, timer, 67, stream);
+  timed_call(d, timer, 68, stream, true);
+  wait_for(stream);
+  EXPECT(open >= 0 && d->timer_read(d, timer, 0, out, 64) == 0);     /* in order: the first one has not ended */
+  d->timer_end(d, timer, open, stream, true);
+  wait_for(stream);
+  EXPECT(d->timer_read(d, timer, 0, out, 64) == 2 && out[0].number == 67 && out[1].number == 68);
+  d->timer_free(d, timer);
+  d->timer_free(d, NULL);
+  EXPECT(d->timer_begin(d, NULL, 1, stream) < 0 && d->timer_read(d, NULL, 0, out, 64) == 0);
+}
+
+/* Work of so many milliseconds is timed as that, or longer. */
+static void timed(void)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  struct tagc_timed out[64];
+  void *timer = d->timer_make(d), *memory = d->alloc(d, 64 << 20, stream);
+  EXPECT(memory);
+  wait_for(stream);
+  const int begun = d->timer_begin(d, timer, 1, stream);
+  for (int i = 0; i < 8; i++)
+    EXPECT(d->clear(d, memory, 64 << 20, stream));
+  d->timer_end(d, timer, begun, stream, true);
+  timed_call(d, timer, 2, stream, true);
+  wait_for(stream);
+  EXPECT(d->timer_read(d, timer, 0, out, 64) == 2 && out[0].ms > 1 && out[0].ms < 60000 && out[1].ms < out[0].ms);
+  d->timer_free(d, timer);
+}
+
+/* A GPU that nobody compresses on is not set up to time its calls. */
+static void timers_set_nothing_up(void)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  struct tagc_timed out[64];
+  void *timer = d->timer_make(d);
+  timed_call(d, timer, 5, NULL, true);
+  MUST(cuCtxSynchronize());
+  EXPECT(d->timer_read(d, timer, 1, out, 64) == 1 && out[0].number == 5 && !tagc_device_cuda_is_set_up(d));
+  timed_call(d, timer, 6, NULL, true);
+  MUST(cuDevicePrimaryCtxReset_v2(0));
+  device_open(0);
+  EXPECT(d->timer_read(d, timer, 1, out, 64) == 0 && d->timer_begin(d, timer, 7, NULL) < 0);
+  d->timer_free(d, timer);
+  const struct tagc_device *fresh = life_device(0);
+  struct tagc_shape shape = {.n = 100, .nranks = 2};
+  struct tagc_layout layout;
+  EXPECT(fresh != d && fresh->layout(fresh, tagc_codec_find("q8"), &shape, &layout));
 }
 
 /* A tally that is given back is another's when nothing writes to it any more: not before. */
@@ -263,7 +348,7 @@ static void tallies_again(void)
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   struct tagc_codec_stats stats = {0};
-  double ms[TAGC_MARKS - 1];
+  struct tagc_tally_times t;
   bool denser = true;
   void *fence = d->fence_make(d), *first = d->tally_make(d, stream);
   call(d, first, 9, stream);
@@ -280,10 +365,10 @@ static void tallies_again(void)
   MUST(cuCtxSynchronize());
   third = d->tally_make(d, stream);
   EXPECT(third);
-  EXPECT(!d->tally_read(d, third, ms, &stats) && d->tally_denser(d, third, stream, &denser) && !denser);
+  EXPECT(!d->tally_read(d, third, &t, &stats) && d->tally_denser(d, third, stream, &denser) && !denser);
   call(d, third, 1, stream);
   wait_for(stream);
-  EXPECT(d->tally_read(d, third, ms, &stats) && all_are(&stats, 1));
+  EXPECT(d->tally_read(d, third, &t, &stats) && all_are(&stats, 1));
   d->tally_free(d, NULL, NULL);
 }
 
@@ -358,9 +443,9 @@ static void health_of(const int *cycles, int count, bool tells)
   }
   for (int r = 0; r < RANKS; r++) {
     struct tagc_codec_stats stats = {0};
-    double ms[TAGC_MARKS - 1];
+    struct tagc_tally_times t;
     wait_for(stream);
-    while (d->tally_read(d, life.rank[r].job.tally, ms, &stats))
+    while (d->tally_read(d, life.rank[r].job.tally, &t, &stats))
       continue;
     EXPECT(stats.dropped == dropped);
   }
@@ -469,6 +554,9 @@ int main(void)
   lives("CUDA_STANDIN_LAZY=1", staged, "copies from the host, which may write there again");
   lives("CUDA_STANDIN_LAZY=1", tallies, "tallies are read late, one call after the other");
   lives("CUDA_STANDIN_LAZY=1", tallies_again, "tallies that are given back, and used again");
+  lives("CUDA_STANDIN_LAZY=1", timers, "timers are read late, in the order of their calls");
+  lives("CUDA_STANDIN_DELAY=500", timed, "what takes longer is timed as longer");
+  lives("", timers_set_nothing_up, "a timer sets no GPU up, and knows when its context is gone");
   lives("CUDA_STANDIN_LAZY=1", denser, "is the gradient too dense: the answer is that of the last time");
   lives("CUDA_STANDIN_LAZY=1", health, "a residual of a cycle with NaN is void, another one is not");
   lives("", told_by_others, "what the ranks of a host have told one another counts");

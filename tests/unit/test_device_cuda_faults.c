@@ -256,7 +256,7 @@ static void unsure(void)
   const struct tagc_device *d = life_device(0);
   void *tally = d->tally_make(d, NULL);
   bool answer;
-  EXPECT(tally && !d->tally_mark(d, tally, TAGC_MARK_DECODED, NULL) && d->tally_denser(d, tally, NULL, &answer) && !answer);
+  EXPECT(tally && !d->tally_mark(d, tally, TAGC_MARK_DECODED, 1, NULL) && d->tally_denser(d, tally, NULL, &answer) && !answer);
   device_open(0);
   MUST(cuCtxSynchronize());
   d->tally_free(d, tally, NULL);
@@ -348,7 +348,7 @@ static void use_all(struct life *life, const struct sim *sim)
   const struct tagc_device *d = life->device;
   struct life_rank *r = &life->rank[0];
   struct tagc_codec_stats stats = {0};
-  double ms[TAGC_MARKS - 1];
+  struct tagc_tally_times times;
   int64_t word = 0;
   bool answer;
   EXPECT(!has_layout(d) && !d->alloc(d, 1, NULL) && !d->alloc_pinned(d, 1) && !d->fence_make(d) && !d->tally_make(d, NULL));
@@ -357,7 +357,7 @@ static void use_all(struct life *life, const struct sim *sim)
   EXPECT(!d->fence_set(d, r->fence, NULL) && !d->fence_wait(d, r->fence, NULL));
   EXPECT(!d->encode(d, life->codec, &r->job, NULL) && !d->decode(d, life->codec, &r->job, NULL));
   EXPECT(!d->flush(d, &r->job, r->flushed, NULL) && !d->tell(d, &r->job, r->told, NULL) && !d->settle(d, &r->job, NULL, NULL));
-  EXPECT(!d->tally_mark(d, r->job.tally, TAGC_MARK_BEGUN, NULL) && !d->tally_read(d, r->job.tally, ms, &stats));
+  EXPECT(!d->tally_mark(d, r->job.tally, TAGC_MARK_BEGUN, 1, NULL) && !d->tally_read(d, r->job.tally, &times, &stats));
   EXPECT(!d->tally_denser(d, r->job.tally, NULL, &answer) && !answer);
   EXPECT(!life_call(life, sim, 2, 1, true));
   life_end(life, LIFE_RANKS);

@@ -203,6 +203,49 @@ static void keeps(void)
   ok(good, "what is kept at some densities");
 }
 
+/* One codec on a few stretches, with the room that calls have. */
+static bool glance(const char *codec, uint64_t n, int nranks, int rank, enum tagc_dtype dtype, uint32_t keep, uint64_t turn,
+                   float (*value)(int shard, uint64_t i), double *error, double *norm)
+{
+  const size_t bytes = (size_t)nranks * n * tagc_dtype_size(dtype);
+  const enum tagc_storage storage = keep ? TAGC_STORAGE_INT8 : TAGC_STORAGE_NONE;
+  void *send = malloc(bytes);
+  for (int shard = 0; shard < nranks; shard++)
+    for (uint64_t i = 0; i < n; i++)
+      tagc_store(send, (uint64_t)shard * n + i, dtype, shard == rank ? NAN : value(shard, i));
+  const struct tagc_survey_question q = {
+    .shape = {.n = n, .nranks = nranks, .dtype = dtype, .keep_ppm = keep, .residual = storage}, .rank = rank, .send = send, .scale = 1,
+  };
+  const bool seen_it = tagc_survey_glance(&q, tagc_codec_find(codec), turn, error, norm);
+  free(send);
+  return seen_it;
+}
+
+static void glances(void)
+{
+  double error, norm, other;
+  static const struct { const char *codec; uint32_t keep; double least, most; } wanted[] = {
+    {"bf16", 0, 0.0005, 0.004}, {"q8", 0, 0.003, 0.01}, {"q4", 0, 0.08, 0.16}, {"q2", 0, 0.3, 0.5},
+    {"sparse", 200000, 0.55, 0.75}, {"lhc", 200000, 0.55, 0.75}, {"sparse", 20000, 0.9, 0.98},
+  };
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    good = glance(wanted[i].codec, 300000, 3, 1, TAGC_FLOAT32, wanted[i].keep, i, normal, &error, &norm);
+    ok(good && error > wanted[i].least && error < wanted[i].most && is_near(norm, 90.5, 0.03), "%s, %u ppm: error %.4f, of a part of norm %.2f",
+       wanted[i].codec, wanted[i].keep, error, norm);
+  }
+  bool all = true;
+  for (uint64_t n = 1; n < 40000; n = n * 3 + 1)
+    for (int nranks = 2; nranks < 6; nranks++)
+      for (uint64_t turn = 0; turn < 9; turn++)
+        all &= glance("q4", n, nranks, (int)turn % nranks, TAGC_BFLOAT16, 0, turn, normal, &error, &norm) && error < 0.5;
+  ok(all, "short shards, few and many ranks: foreign shards alone are looked at");
+  good = glance("q8", 300000, 2, 0, TAGC_FLOAT32, 0, 0, rows, &error, &norm) &&
+         glance("q8", 300000, 2, 0, TAGC_FLOAT32, 0, 3, rows, &error, &other);
+  ok(good && norm != other, "other places in another turn");
+  good = glance("q8", 5000, 2, 0, TAGC_FLOAT32, 0, 0, nothing, &error, &norm);
+  ok(good && error == 0 && norm == 0, "nothing but zeros");
+}
+
 int main(void)
 {
   static const char *const names[] = {"bf16", "q8", "q4", "lhc", "none"};
@@ -218,5 +261,6 @@ int main(void)
   times();
   keeps();
   failures();
+  glances();
   return tap_done();
 }

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# completions/: what bash and zsh complete. That of tagc-run comes from the tables, the others' from what they say to --help.
+EXTRA_DIST += completions/bash/tagc-run.in completions/bash/options.in completions/zsh/_tagc-run.in completions/zsh/_tagc
+bashcompletiondir = $(datadir)/bash-completion/completions
+zshcompletiondir = $(datadir)/zsh/site-functions
+bashcompletion_DATA = completions/bash/tagc-run $(by_help)
+zshcompletion_DATA = completions/zsh/_tagc-run completions/zsh/_tagc
+by_help = completions/bash/tagc-bench completions/bash/tagc-doctor completions/bash/tagc-map completions/bash/tagc-report
+CLEANFILES += completions/bash/tagc-run completions/zsh/_tagc-run $(by_help)
+
+completions/bash/tagc-run: completions/bash/tagc-run.in man/print_tables$(EXEEXT) ; $(from_tables)
+completions/zsh/_tagc-run: completions/zsh/_tagc-run.in man/print_tables$(EXEEXT) ; $(from_tables)
+$(by_help): completions/bash/options.in
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && sed 's/@program@/$(@F)/' $(srcdir)/completions/bash/options.in >$@.new && mv $@.new $@

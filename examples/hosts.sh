@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=sh
+# Two hosts on this machine: network namespaces with a wire between them, which is wire0 in both. Sourced by two-hosts, tests
+# and benchmarks; who makes hosts removes them in a trap on EXIT, and by remove_old_hosts what others left who had no time for
+# that. Needs root, ip(8) and unshare(1); a limit needs tc(8) and the kernel's sch_tbf, too.
+
+# two_hosts: makes $host_a with the address 10.99.0.1 and $host_b with 10.99.0.2. Status 1: it is not allowed here, 2:
+# it failed.
+two_hosts()
+{
+  host_a="tagc-a-$$" host_b="tagc-b-$$" host_wire=wire0 host_address=10.99.0.1
+  remove_old_hosts
+  ip netns add "$host_a" 2>/dev/null || return 1
+  ip netns add "$host_b" && ip -n "$host_a" link add wire0 type veth peer name wire0 netns "$host_b" &&
+    ip -n "$host_a" addr add 10.99.0.1/24 dev wire0 && ip -n "$host_b" addr add 10.99.0.2/24 dev wire0 &&
+    ip -n "$host_a" link set lo up && ip -n "$host_b" link set lo up &&
+    ip -n "$host_a" link set wire0 up && ip -n "$host_b" link set wire0 up || return 2
+  for host in "$host_a" "$host_b"; do
+    until ip -n "$host" link show wire0 | grep -q 'state UP'; do sleep 0.05; done
+  done
+}
+
+# one_host: where that is not allowed, two names for this machine: NCCL takes ranks for those of two hosts, and they
+# talk over lo.
+one_host()
+{
+  host_a="tagc-a-$$" host_b="tagc-b-$$" host_wire=lo host_address=127.0.0.1
+}
+
+# limit_wire RATE BURST: a token bucket on each end of the wire.
+limit_wire()
+{
+  for host in "$host_a" "$host_b"; do
+    on_host "$host" tc qdisc add dev wire0 root tbf rate "$1" burst "$2" latency 100ms || return 1
+  done
+}
+
+# enter_host HOST COMMAND...: becomes that command, on a host of that name.
+enter_host()
+{
+  entered=$1
+  shift
+  # shellcheck disable=SC2016 # the inner shell expands this
+  case $host_wire in
+    lo) exec "$@" ;;
+    *) exec ip netns exec "$entered" unshare --uts sh -c 'echo "$0" >/proc/sys/kernel/hostname; exec "$@"' "$entered" "$@" ;;
+  esac
+}
+
+# on_host HOST COMMAND...
+on_host() { (enter_host "$@"); }
+
+# on_both LOCAL COMMAND...: starts LOCAL ranks on each, those of the first host first, as torchrun would, and waits for
+# all. When one fails, the others are ended. Its status, or 0.
+on_both()
+{
+  on_each=$1 host_pids='' next_rank=0 worst=0
+  shift
+  for host in "$host_a" "$host_b"; do
+    for local_rank in $(seq 0 $((on_each - 1))); do
+      one_rank env RANK=$next_rank LOCAL_RANK="$local_rank" WORLD_SIZE=$((2 * on_each)) NCCL_HOSTID="$host" \
+        MASTER_ADDR="$host_address" MASTER_PORT=29500 NCCL_SOCKET_IFNAME="$host_wire" "$@" &
+      host_pids="$host_pids $!" next_rank=$((next_rank + 1))
+    done
+  done
+  for pid in $host_pids; do
+    wait "$pid" || {
+      status=$?
+      case $worst in 0 | 143) worst=$status ;; esac # 143: it was ended because of another, perhaps
+      end_ranks
+    }
+  done
+  return $worst
+}
+
+# one_rank COMMAND...: on $host. On hosts of their own others hear at once that it failed, whichever is being waited for.
+one_rank()
+{
+  [ "$host_wire" != lo ] || enter_host "$host" "$@"
+  on_host "$host" "$@" || {
+    status=$?
+    end_ranks
+    return $status
+  }
+}
+
+# end_ranks: asks what still runs on them to end.
+end_ranks()
+{
+  # shellcheck disable=SC2086 # process ids
+  case $host_wire in
+    lo) kill $host_pids ;;
+    *) for host in "$host_a" "$host_b"; do ip netns pids "$host" | xargs -r kill; done ;;
+  esac 2>/dev/null
+}
+
+# remove_hosts: and them, too; what has not ended after two seconds is killed.
+remove_hosts()
+{
+  end_ranks
+  [ "$host_wire" = lo ] || for host in "$host_a" "$host_b"; do remove_host "$host" 20; done
+}
+
+# remove_host NAME TENTHS: with what runs on it; it gets so many tenths of a second to end.
+remove_host()
+{
+  tenths=$2
+  while [ "$tenths" -gt 0 ] && [ -n "$(ip netns pids "$1" 2>/dev/null)" ]; do
+    sleep 0.1
+    tenths=$((tenths - 1))
+  done
+  # What is killed may have started something before: until nothing is left.
+  while pids=$(ip netns pids "$1" 2>/dev/null) && [ -n "$pids" ]; do
+    # shellcheck disable=SC2086 # process ids
+    kill -KILL $pids 2>/dev/null
+    sleep 0.05
+  done
+  ip netns del "$1" 2>/dev/null
+}
+
+# remove_old_hosts: those of processes that are gone: they were killed.
+remove_old_hosts()
+{
+  for name in $(ip netns list 2>/dev/null | sed -n 's/^\(tagc-[ab]-[0-9]*\)\( .*\)*$/\1/p'); do
+    [ -e "/proc/${name##*-}" ] || remove_host "$name" 0
+  done
+}

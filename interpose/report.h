@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the files that print the report at exit share (report.c, report_table.c), and the live line (live.c) with them.
+ */
+#ifndef INTERPOSE_REPORT_H
+#define INTERPOSE_REPORT_H
+
+#include <stdbool.h>
+
+#include "interpose/ledger.h"
+
+static inline double tagc_report_ratio(uint64_t part, uint64_t whole) { return whole ? (double)part / (double)whole : 1; }
+
+/* What counts of the bytes that a rank sends: those for other hosts, where there are any. */
+static inline uint64_t tagc_report_wire(const struct tagc_ledger *ledger, const struct tagc_traffic *traffic)
+{
+  return ledger->hosts.hosts > 1 ? traffic->between : traffic->inside + traffic->between;
+}
+
+/* Are there ranks on this host, too, with others? */
+static inline bool tagc_report_has_inside(const struct tagc_ledger *ledger)
+{
+  return ledger->hosts.hosts > 1 && ledger->hosts.local > 1;
+}
+
+/* Adds a row, and what it holds now: for sums of the rows of one lock. */
+void tagc_report_sum(struct tagc_ledger_row *sum, const struct tagc_ledger_row *row);
+
+/* Prints the slots, which of them are compressed in part, and the numbers behind the choices of auto. */
+void tagc_report_tables(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total);
+/* The middle one of these. */
+void tagc_report_parts(const struct tagc_ledger *ledger);
+
+#endif

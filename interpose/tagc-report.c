@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * tagc-report: what traces tell of a job. See tagc-report(1).
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "interpose/trace_html.h"
+#include "interpose/trace_merge.h"
+#include "interpose/trace_perfetto.h"
+#include "interpose/trace_report.h"
+
+static const char usage[] =
+  "usage: tagc-report [OPTION]... TRACE...\n"
+  "Says what the traces of a job tell: what its network does, layer by layer, and whether TAGC helps.\n"
+  "\n"
+  "  TRACE              a file that TAGC_TRACE has written, or a folder: all of its files *.trace\n"
+  "  --html FILE        also write a page for browsers, which needs nothing else\n"
+  "  --perfetto FILE    also write a timeline of calls, which ui.perfetto.dev opens\n"
+  "  --steps N[-M]      of it these steps of a rank alone, counted from 1\n"
+  "  --json[=FILE]      write one JSON document to FILE, or in place of the text\n"
+  "  --parameters N     parameters of the model, for the formulas of volume; without it, as the trace has them\n"
+  "  --layers N         its layers\n"
+  "  --hidden N         its hidden size\n"
+  "  --tokens N         tokens of a microbatch of one rank\n"
+  "  --microbatches N   microbatches in a step\n"
+  "  --help, --version\n"
+  "\n"
+  "Exit status: 0 reported; 1 nothing could be read, or the output not be written; 2 wrong usage.\n";
+
+enum { READ = 0, UNREADABLE = 1, WRONG_USAGE = 2 };
+
+struct request {
+  struct tagc_volume_facts facts;
+  struct tagc_step_range steps;
+  const char *json, *html, *perfetto;   /* files; "": standard output; NULL: none */
+  char **paths;
+  size_t count;
+};
+
+static int refuse(const char *what, const char *argument)
+{
+  fprintf(stderr, "tagc-report: %s%s%s (tagc-report --help lists the options)\n", what, *argument ? " " : "", argument);
+  return WRONG_USAGE;
+}
+
+static int fail(const char *what, const char *why)
+{
+  fprintf(stderr, "tagc-report: %s: %s\n", what, why);
+  return UNREADABLE;
+}
+
+/* -- arguments ----------------------------------------------------------------------------------------------------- */
+
+static bool add_path(struct request *r, const char *folder, const char *name)
+{
+  size_t size = (folder ? strlen(folder) + 1 : 0) + strlen(name) + 1;
+  char *path = malloc(size);
+  if (!path || !TAGC_SUM_ROOM(r->paths, r->count)) {
+    free(path);
+    return false;
+  }
+  snprintf(path, size, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
+  r->paths[r->count++] = path;
+  return true;
+}
+
+static int is_trace(const struct dirent *entry)
+{
+  size_t length = strlen(entry->d_name);
+  return length > 6 && strcmp(entry->d_name + length - 6, ".trace") == 0;
+}
+
+/* -1: go on. */
+static int add_traces(struct request *r, const char *path)
+{
+  struct stat status;
+  struct dirent **entries = NULL;
+  if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode))
+    return add_path(r, NULL, path) ? -1 : fail(path, "no memory");
+  int n = scandir(path, &entries, is_trace, alphasort), result = -1;
+  if (n < 0)
+    return fail(path, strerror(errno));
+  if (n == 0)
+    result = fail(path, "no file in it ends with .trace");
+  for (int i = 0; i < n; i++) {
+    if (result < 0 && !add_path(r, path, entries[i]->d_name))
+      result = fail(path, "no memory");
+    free(entries[i]);
+  }
+  free(entries);
+  return result;
+}
+
+/* The options that take a number. */
+static uint64_t *number_of(struct request *r, const char *name, size_t length)
+{
+  const struct {
+    const char *name;
+    uint64_t *to;
+  } numbers[] = {{"--parameters", &r->facts.parameters}, {"--layers", &r->facts.layers}, {"--hidden", &r->facts.hidden},
+                 {"--tokens", &r->facts.tokens}, {"--microbatches", &r->facts.microbatches}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    if (strlen(numbers[i].name) == length && strncmp(numbers[i].name, name, length) == 0)
+      return numbers[i].to;
+  return NULL;
+}
+
+/* The options that take a file. */
+static const char **file_of(struct request *r, const char *name, size_t length)
+{
+  return length == 6 && strncmp(name, "--html", 6) == 0         ? &r->html
+         : length == 10 && strncmp(name, "--perfetto", 10) == 0 ? &r->perfetto
+                                                                : NULL;
+}
+
+static bool parse_number(const char *text, uint64_t *to)
+{
+  char *end;
+  errno = 0;
+  *to = strtoull(text, &end, 10);
+  return text[0] >= '0' && text[0] <= '9' && !*end && !errno && *to && *to <= UINT64_C(1) << 60;
+}
+
+/* "7" or "7-9" */
+static bool parse_range(const char *text, struct tagc_step_range *to)
+{
+  char first[24];
+  size_t length = strcspn(text, "-");
+  snprintf(first, sizeof first, "%.*s", length < sizeof first ? (int)length : 0, text);
+  return parse_number(first, &to->first) && parse_number(text[length] ? text + length + 1 : first, &to->last) &&
+         to->first <= to->last;
+}
+
+/* An option with a value. False where that is none, and what it should be. */
+static bool take(struct request *r, const char *name, size_t length, const char *value, const char **wanted)
+{
+  uint64_t *number = number_of(r, name, length);
+  const char **file = file_of(r, name, length);
+  *wanted = file     ? "needs the name of a file"
+            : number ? "needs a number from 1 to 1152921504606846976"
+                     : "needs a step, or two: 7 or 7-9";
+  if (file)
+    *file = value;
+  return file ? *value != '\0' : number ? parse_number(value, number) : parse_range(value, &r->steps);
+}
+
+/* -1: go on; otherwise the exit status. */
+static int parse(int argc, char **argv, struct request *r)
+{
+  bool options = true;
+  for (int i = 1; i < argc; i++) {
+    const char *a = argv[i];
+    size_t length = strcspn(a, "=");
+    bool valued = number_of(r, a, length) || file_of(r, a, length) || (length == 7 && strncmp(a, "--steps", 7) == 0);
+    if (!options || a[0] != '-' || !a[1]) {
+      int result = add_traces(r, a);
+      if (result >= 0)
+        return result;
+    } else if (strcmp(a, "--") == 0)
+      options = false;
+    else if (strcmp(a, "--json") == 0)
+      r->json = "";
+    else if (strncmp(a, "--json=", 7) == 0 && a[7])
+      r->json = a + 7;
+    else if (valued) {
+      const char *value = a[length] ? a + length + 1 : i + 1 < argc ? argv[++i] : "", *wanted;
+      if (!take(r, a, length, value, &wanted))
+        return refuse(a, wanted);
+    } else if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0)
+      return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
+    else if (strcmp(a, "--version") == 0)
+      return puts("tagc-report " PACKAGE_VERSION) < 0 || fflush(stdout) != 0;
+    else
+      return refuse("unknown option", a);
+  }
+  return r->count ? -1 : refuse("what is to be reported? Give traces, or the folder that they are in", "");
+}
+
+/* -- output -------------------------------------------------------------------------------------------------------- */
+
+/* Each kind of output; false where it cannot be had, and why. */
+typedef bool writer(const struct request *request, const struct tagc_report *report, FILE *to,
+                    char why[TAGC_TRACE_WHY]);
+
+static bool put_text(const struct request *request, const struct tagc_report *report, FILE *to,
+                     char why[TAGC_TRACE_WHY])
+{
+  (void)request, (void)why;
+  tagc_report_print(report, to);
+  return true;
+}
+
+static bool put_json(const struct request *request, const struct tagc_report *report, FILE *to,
+                     char why[TAGC_TRACE_WHY])
+{
+  (void)request, (void)why;
+  tagc_report_json(report, to);
+  return true;
+}
+
+static bool put_html(const struct request *request, const struct tagc_report *report, FILE *to,
+                     char why[TAGC_TRACE_WHY])
+{
+  (void)why;
+  return tagc_html_write(report->summary, &request->facts, to);
+}
+
+static bool put_perfetto(const struct request *request, const struct tagc_report *report, FILE *to,
+                         char why[TAGC_TRACE_WHY])
+{
+  return tagc_perfetto_write(report->summary, request->steps, to, why);
+}
+
+/* Writes one kind of output to a file, or ("") to standard output. 0, or the exit status. */
+static int put(const struct request *request, const struct tagc_report *report, const char *path, writer *write)
+{
+  char why[TAGC_TRACE_WHY] = "no memory";
+  const char *name = *path ? path : "standard output";
+  FILE *to = *path ? fopen(path, "w") : stdout;
+  if (!to)
+    return fail(name, strerror(errno));
+  bool written = write(request, report, to, why), failed = ferror(to);
+  failed = (to == stdout ? fflush(to) : fclose(to)) != 0 || failed;
+  if (!written)
+    return fail(name, why);
+  return failed ? fail(name, strerror(errno ? errno : EIO)) : READ;
+}
+
+static int put_all(const struct request *request, const struct tagc_report *report)
+{
+  const bool read = report->summary->rank_count > 0, to_stdout = request->json && !*request->json;
+  int result = READ;
+  if (read && request->html)
+    result = put(request, report, request->html, put_html);
+  if (read && request->perfetto && !result)
+    result = put(request, report, request->perfetto, put_perfetto);
+  if (request->json && !result)
+    result = put(request, report, request->json, put_json);
+  if (!to_stdout && !result)
+    result = put(request, report, "", put_text);
+  if (!read && !result)
+    result = fail("nothing could be read", report->summary->problem_count ? report->summary->problems[0] : "no traces");
+  return result;
+}
+
+static int report_all(const struct request *request)
+{
+  struct tagc_report report;
+  bool made = tagc_report_make(&report, request->paths, request->count, &request->facts);
+  int result = made ? put_all(request, &report) : fail("traces", "no memory");
+  tagc_report_free(&report);
+  return result;
+}
+
+int main(int argc, char **argv)
+{
+  struct request request = {.json = NULL};
+  int status = parse(argc, argv, &request);
+  if (status < 0)
+    status = report_all(&request);
+  for (size_t i = 0; i < request.count; i++)
+    free(request.paths[i]);
+  free(request.paths);
+  return status;
+}

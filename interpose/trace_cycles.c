@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a trace tells of cycles and slots.
+ */
+#include "interpose/comm.h"
+#include "interpose/split.h"
+#include "interpose/trace.h"
+
+_Static_assert((int)TAGC_TRACE_EMBED == TAGC_CONTENT_EMBED && (int)TAGC_TRACE_ATTN == TAGC_CONTENT_ATTN &&
+               (int)TAGC_TRACE_MLP == TAGC_CONTENT_MLP && (int)TAGC_TRACE_NORM == TAGC_CONTENT_NORM &&
+               (int)TAGC_TRACE_HEAD == TAGC_CONTENT_HEAD && (int)TAGC_TRACE_OTHER == TAGC_CONTENT_OTHER &&
+               (int)TAGC_TRACE_PARTS == TAGC_CONTENTS, "what a layer holds is written as it is counted");
+
+static uint16_t code_of_op(uint8_t op)
+{
+  return op == TAGC_OP_SUM ? ncclSum : op == TAGC_OP_AVG ? ncclAvg : op == TAGC_OP_PREMULSUM ? TAGC_TRACE_OP_PREMULSUM : TAGC_TRACE_OP_OTHER;
+}
+
+/* Elements of all shards that are compressed. */
+static uint64_t selected(const struct tagc_comm *comm, const struct tagc_slot *slot)
+{
+  if (!comm->voted || slot->verdict != TAGC_REASON_compressed)
+    return 0;
+  return slot->parts ? tagc_parts_elements(slot->parts, comm->nranks) : tagc_split_whole(slot).n * (uint64_t)comm->nranks;
+}
+
+static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_slot_info *info)
+{
+  const struct tagc_slot *slot = &comm->slots[i];
+  const struct tagc_layer *layer = comm->layers ? &comm->layers->layers[i] : NULL;
+  const struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
+  const bool compressed = comm->voted && slot->verdict == TAGC_REASON_compressed;
+  union tagc_trace_room room;
+  room.slot = (struct tagc_trace_slot){
+    .record.comm = comm->trace, .lock = (uint32_t)comm->lock_number, .slot = (uint32_t)i, .unit = info->unit, .pass = info->pass,
+    .count = info->signature.count, .selected = selected(comm, slot), .residual_bytes = compressed ? row->residual_bytes : 0,
+    .type = info->signature.dtype, .op = code_of_op(info->signature.op), .reason = (uint16_t)slot->verdict, .voted = comm->voted,
+  };
+  if (layer)
+    tagc_layer_contents(layer, room.slot.part);
+  const char *const texts[] = {layer ? layer->name : info->name, compressed ? slot->codec->name : ""};
+  tagc_trace_add_texts(&room, TAGC_TRACE_SLOT, sizeof room.slot, texts, 2);
+}
+
+void tagc_trace_lock(struct tagc_comm *comm, const struct tagc_slot_info *slots, size_t count)
+{
+  if (!tagc_trace_on())
+    return;
+  const struct tagc_layers *layers = comm->layers;
+  union tagc_trace_room room;
+  room.lock = (struct tagc_trace_lock){
+    .record.comm = comm->trace, .at_ns = tagc_trace_ns(), .lock = (uint32_t)comm->lock_number,
+    .calls = (uint32_t)tagc_cycle_length(comm->cycle), .slots = (uint32_t)count, .gradients = tagc_cycle_is_gradients(comm->cycle),
+    .confidence = layers ? (uint16_t)layers->confidence : 0,
+  };
+  const bool known = layers && layers->source != TAGC_LAYER_POSITION;
+  const char *const texts[] = {known ? layers->what : "", known ? layers->runner_up : ""};
+  tagc_trace_add_texts(&room, TAGC_TRACE_LOCK, sizeof room.lock, texts, 2);
+  for (size_t i = 0; i < count; i++)
+    add_slot(comm, i, &slots[i]);
+}
+
+void tagc_trace_vote(struct tagc_comm *comm)
+{
+  size_t count;
+  const struct tagc_slot_info *slots = tagc_cycle_slots(comm->cycle, &count);
+  if (!tagc_trace_on())
+    return;
+  tagc_trace_introduce(comm);       /* the vote has learned of its hosts */
+  for (size_t i = 0; i < count && i < comm->slot_count; i++)
+    add_slot(comm, i, &slots[i]);
+}
+
+void tagc_trace_cycle(const struct tagc_comm *comm, uint64_t cycle, uint64_t ended_ns, int side, bool disturbed)
+{
+  const struct tagc_trace_cycle record = {
+    {TAGC_TRACE_CYCLE, sizeof record, comm->trace}, .began_ns = comm->cycle_began_ns, .ended_ns = ended_ns, .cycle = cycle,
+    .lock = (uint32_t)comm->lock_number, .side = (uint16_t)side, .disturbed = disturbed,
+  };
+  if (comm->cycle_began_ns)
+    tagc_trace_add(&record.record);
+}

@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Puts the traces of a job together; see trace_merge.h.
+ */
+#include "interpose/trace_merge.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "interpose/trace_table.h"
+
+/* A communicator of some part. */
+struct place {
+  size_t part, comm;
+};
+
+static const struct tagc_sum_comm *comm_at(const struct tagc_part *parts, struct place at)
+{
+  return &parts[at.part].comms[at.comm];
+}
+
+/* -- which parts are one job --------------------------------------------------------------------------------------- */
+
+static bool same_process(const struct tagc_part *a, const struct tagc_part *b)
+{
+  return a->realtime_ns && a->realtime_ns == b->realtime_ns && a->rank.pid == b->rank.pid &&
+         a->rank.clock_ns == b->rank.clock_ns && strcmp(a->rank.host, b->rank.host) == 0;
+}
+
+/* Leaves a part out. The others move up. */
+static void leave_out(struct tagc_part *parts, size_t *count, size_t i)
+{
+  tagc_part_free(&parts[i]);
+  memmove(&parts[i], &parts[i + 1], (--*count - i) * sizeof *parts);
+}
+
+static bool drop_copies(struct tagc_summary *s, struct tagc_part *parts, size_t *count)
+{
+  for (size_t i = 1; i < *count; i++)
+    for (size_t j = 0; j < i; j++)
+      if (same_process(&parts[j], &parts[i])) {
+        if (!tagc_sum_complain(s, "%s is another copy of %s, and is left out", parts[i].rank.path, parts[j].rank.path))
+          return false;
+        leave_out(parts, count, i--);
+        break;
+      }
+  return true;
+}
+
+static size_t root_of(size_t *parent, size_t i)
+{
+  while (parent[i] != i)
+    i = parent[i] = parent[parent[i]];
+  return i;
+}
+
+static int by_identity(const void *a, const void *b)
+{
+  const uint64_t *x = a, *y = b;
+  return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
+}
+
+/* Whom each part belongs to: to those with which it shares a communicator. `alone`: it has none that could tell. */
+static bool connect(const struct tagc_part *parts, size_t count, size_t *parent, bool *alone)
+{
+  uint64_t (*pairs)[2] = NULL;      /* identity, part */
+  size_t pair_count = 0;
+  for (size_t i = 0; i < count; i++) {
+    parent[i] = i;
+    alone[i] = true;
+    for (size_t j = 0; j < parts[i].comm_count; j++)
+      if (parts[i].comms[j].identity && parts[i].comms[j].nranks > 1) {
+        if (!TAGC_SUM_ROOM(pairs, pair_count)) {
+          free(pairs);
+          return false;
+        }
+        pairs[pair_count][0] = parts[i].comms[j].identity;
+        pairs[pair_count++][1] = i;
+        alone[i] = false;
+      }
+  }
+  if (pair_count)
+    qsort(pairs, pair_count, sizeof *pairs, by_identity);
+  for (size_t i = 1; i < pair_count; i++)
+    if (pairs[i][0] == pairs[i - 1][0])
+      parent[root_of(parent, pairs[i][1])] = root_of(parent, pairs[i - 1][1]);
+  free(pairs);
+  return true;
+}
+
+/* Of several jobs the one with most ranks, then the latest one. */
+static bool keep_one_job(struct tagc_summary *s, struct tagc_part *parts, size_t *count)
+{
+  size_t *parent = calloc(2 * *count + 1, sizeof *parent), *sizes = parent + *count, best = SIZE_MAX, left = 0;
+  bool *alone = calloc(*count + 1, sizeof *alone), done = parent && alone && connect(parts, *count, parent, alone);
+  const char *first = NULL;
+  for (size_t i = 0; done && i < *count; i++)
+    sizes[root_of(parent, i)] += !alone[i];
+  for (size_t i = 0; done && i < *count; i++) {
+    size_t root = root_of(parent, i);
+    if (!alone[i] && (best == SIZE_MAX || sizes[root] > sizes[best] ||
+                      (sizes[root] == sizes[best] && parts[root].realtime_ns > parts[best].realtime_ns)))
+      best = root;
+  }
+  for (size_t i = *count; done && best != SIZE_MAX && i-- > 0;)
+    if (!alone[i] && root_of(parent, i) != best) {
+      left++;
+      first = parts[i].rank.path;
+    }
+  if (left)
+    done = tagc_sum_complain(
+        s, "%zu of the %zu traces are of other jobs: they share no communicator with the rest; left out: %s%s", left,
+        *count, first, left > 1 ? ", ..." : "");
+  for (size_t i = *count; done && left && i-- > 0;)   /* from the end: the others keep their indices */
+    if (!alone[i] && root_of(parent, i) != best)
+      leave_out(parts, count, i);
+  free(parent);
+  free(alone);
+  return done;
+}
+
+/* -- which communicators are one ----------------------------------------------------------------------------------- */
+
+/* One that is being put together: where its members are. */
+struct whole {
+  uint64_t identity;
+  int nranks;
+  struct place *members;
+  size_t count;
+  uint64_t raw_bytes;
+  struct tagc_sum_sent sent;
+  bool is_main;                     /* of some part */
+  size_t first;                     /* in the order in which they were seen */
+};
+
+struct wholes {
+  struct whole *all;
+  size_t count;
+  struct tagc_table table;
+};
+
+/* The n-th of the communicators that nobody can tell but by their sizes is one with the n-th of the others;
+ * `variant`: of those that have the same rank, each has its own. */
+struct whole_key {
+  uint64_t identity, nranks, nth, variant;
+};
+
+static bool same_whole(const void *array, size_t place, const void *key)
+{
+  const struct whole_key *k = &((const struct whole_key *)array)[place], *b = key;
+  return k->identity == b->identity && k->nranks == b->nranks && k->nth == b->nth && k->variant == b->variant;
+}
+
+static bool add_member(struct whole *w, const struct tagc_part *parts, struct place at)
+{
+  const struct tagc_sum_comm *c = comm_at(parts, at);
+  if (!TAGC_SUM_ROOM(w->members, w->count))
+    return false;
+  w->members[w->count++] = at;
+  w->nranks = w->nranks < 0 ? c->nranks : w->nranks;
+  w->is_main |= parts[at.part].main == at.comm;
+  tagc_sum_add(&w->raw_bytes, c->calls.raw_bytes);
+  tagc_sum_add(&w->sent.inside, c->calls.sent.inside);
+  tagc_sum_add(&w->sent.between, c->calls.sent.between);
+  return true;
+}
+
+/* How many communicators without an identity, and of as many ranks, the part has before this one. */
+static uint64_t nth_of(const struct tagc_part *part, size_t comm)
+{
+  uint64_t n = 1;
+  for (size_t i = 0; i < comm; i++)
+    n += !part->comms[i].identity && part->comms[i].nranks == part->comms[comm].nranks;
+  return n;
+}
+
+static bool has_rank(const struct whole *w, const struct tagc_part *parts, int as)
+{
+  for (size_t i = 0; i < w->count; i++)
+    if (comm_at(parts, w->members[i])->members[0].as == as)
+      return true;
+  return false;
+}
+
+/* Finds the whole that the communicator belongs to, or begins one. SIZE_MAX without memory. */
+static size_t whole_of(struct wholes *ws, struct whole_key **keys, const struct tagc_part *parts, struct place at)
+{
+  const struct tagc_sum_comm *c = comm_at(parts, at);
+  struct whole_key key = {c->identity, c->identity ? 0 : (uint64_t)c->nranks,
+                          c->identity ? 0 : nth_of(&parts[at.part], at.comm), 0};
+  for (bool added;; key.variant++) {
+    if (!TAGC_SUM_ROOM(*keys, ws->count) || !TAGC_SUM_ROOM(ws->all, ws->count))
+      return SIZE_MAX;
+    uint64_t hash = tagc_table_mix(tagc_table_mix(tagc_table_mix(key.identity, key.nranks), key.nth), key.variant);
+    size_t place = tagc_table_place(&ws->table, hash, *keys, &key, same_whole, ws->count, &added);
+    if (place == SIZE_MAX)
+      return place;
+    if (added) {
+      (*keys)[place] = key;
+      ws->all[ws->count++] = (struct whole){.identity = c->identity, .nranks = -1, .first = place};
+    }
+    if (c->identity || !has_rank(&ws->all[place], parts, c->members[0].as))
+      return place;
+  }
+}
+
+static bool find_wholes(struct wholes *ws, const struct tagc_part *parts, size_t count)
+{
+  struct whole_key *keys = NULL;
+  bool done = true;
+  for (size_t i = 0; i < count; i++)
+    for (size_t j = 0; done && j < parts[i].comm_count; j++) {
+      size_t at = whole_of(ws, &keys, parts, (struct place){i, j});
+      done = at != SIZE_MAX && add_member(&ws->all[at], parts, (struct place){i, j});
+    }
+  free(keys);
+  return done;
+}
+
+static int by_weight(const void *a, const void *b)
+{
+  const struct whole *x = a, *y = b;
+  if (x->is_main != y->is_main)
+    return y->is_main - x->is_main;
+  uint64_t left = x->is_main ? x->raw_bytes : x->sent.inside + x->sent.between,
+           right = y->is_main ? y->raw_bytes : y->sent.inside + y->sent.between;
+  return left != right ? (left < right) - (left > right) : (x->first > y->first) - (x->first < y->first);
+}
+
+/* -- numbers of ranks ---------------------------------------------------------------------------------------------- */
+
+static bool covers_all(const struct whole *w, const struct tagc_part *parts, size_t count)
+{
+  size_t there = 0;
+  if (w->nranks < 0 || w->count < count)
+    return false;
+  for (size_t i = 0; i < w->count; i++)
+    there += i == 0 || w->members[i].part != w->members[i - 1].part;
+  for (size_t i = 0; i < w->count; i++)
+    if (comm_at(parts, w->members[i])->members[0].as < 0)
+      return false;
+  return there == count;
+}
+
+/* What the largest communicator says that all have, else the order of the files. */
+static void number_ranks(const struct wholes *ws, struct tagc_part *parts, size_t count)
+{
+  const struct whole *best = NULL;
+  for (size_t i = 0; i < ws->count; i++)
+    if (covers_all(&ws->all[i], parts, count) &&
+        (!best || ws->all[i].nranks > best->nranks ||
+         (ws->all[i].nranks == best->nranks && ws->all[i].first < best->first)))
+      best = &ws->all[i];
+  for (size_t i = 0; i < count; i++)
+    parts[i].rank.number = (int)i;
+  for (size_t i = best ? best->count : 0; i-- > 0;)
+    parts[best->members[i].part].rank.number = comm_at(parts, best->members[i])->members[0].as;
+}
+
+/* -- sums of members ----------------------------------------------------------------------------------------------- */
+
+static int by_key(const void *a, const void *b)
+{
+  const struct tagc_sum_line *x = a, *y = b;
+  return x->function != y->function ? x->function - y->function
+         : x->type != y->type       ? x->type - y->type
+         : x->op != y->op           ? x->op - y->op
+                                    : x->size_class - y->size_class;
+}
+
+static bool add_lines(struct tagc_sum_comm *to, const struct tagc_sum_comm *from)
+{
+  for (size_t i = 0; i < from->line_count; i++) {
+    if (!TAGC_SUM_ROOM(to->lines, to->line_count))
+      return false;
+    to->lines[to->line_count++] = from->lines[i];
+  }
+  return true;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+  const struct tagc_sum_line *x = a, *y = b;
+  uint64_t left = x->calls.sent.inside + x->calls.sent.between, right = y->calls.sent.inside + y->calls.sent.between;
+  return left != right ? (left < right) - (left > right) : by_key(a, b);
+}
+
+/* Lines of several members become one where they are alike. */
+static void settle_lines(struct tagc_sum_comm *c)
+{
+  size_t count = 0;
+  if (c->line_count)
+    qsort(c->lines, c->line_count, sizeof *c->lines, by_key);
+  for (size_t i = 0; i < c->line_count; i++) {
+    struct tagc_sum_line *l = &c->lines[i], *last = count ? &c->lines[count - 1] : NULL;
+    if (!last || by_key(last, l) != 0) {
+      c->lines[count++] = *l;
+      continue;
+    }
+    tagc_sum_add_calls(&last->calls, &l->calls);
+    tagc_sum_add_calls(&last->whole, &l->whole);
+    last->least_count = l->least_count < last->least_count ? l->least_count : last->least_count;
+    last->most_count = l->most_count > last->most_count ? l->most_count : last->most_count;
+  }
+  c->line_count = count;
+  for (size_t i = 0; i < count; i++)
+    c->lines[i].per_step = c->whole_steps ? (double)c->lines[i].whole.calls / (double)c->whole_steps : NAN;
+  if (count)
+    qsort(c->lines, count, sizeof *c->lines, by_bytes);
+}
+
+static int by_lock_and_slot(const void *a, const void *b)
+{
+  const struct tagc_sum_slot *x = a, *y = b;
+  return x->lock != y->lock ? (x->lock > y->lock) - (x->lock < y->lock) : (x->slot > y->slot) - (x->slot < y->slot);
+}
+
+/* A sum of samples of one cycle, of all ranks. */
+struct samples {
+  uint64_t cycle;
+  double sum[3];
+  unsigned count[3];
+};
+
+static int by_cycle(const void *a, const void *b)
+{
+  const struct tagc_sum_point *x = a, *y = b;
+  return (x->cycle > y->cycle) - (x->cycle < y->cycle);
+}
+
+/* Means over the ranks, and few enough of them. */
+static void settle_points(struct tagc_sum_slot *slot)
+{
+  size_t count = 0;
+  struct tagc_sum_point *points = slot->points;
+  if (slot->point_count)
+    qsort(points, slot->point_count, sizeof *points, by_cycle);
+  for (size_t i = 0, next; i < slot->point_count; i = next) {
+    struct samples s = {.cycle = points[i].cycle};
+    for (next = i; next < slot->point_count && points[next].cycle == s.cycle; next++) {
+      const double values[] = {points[next].error, points[next].residual, points[next].gradient};
+      for (int j = 0; j < 3; j++)
+        if (isfinite(values[j])) {
+          s.sum[j] += values[j];
+          s.count[j]++;
+        }
+    }
+    for (int j = 0; j < 3; j++)
+      s.sum[j] = s.count[j] ? s.sum[j] / s.count[j] : NAN;
+    points[count++] = (struct tagc_sum_point){s.cycle, s.sum[0], s.sum[1], s.sum[2]};
+  }
+  slot->point_count = count;
+  if (count <= TAGC_SUM_POINTS)
+    return;
+  for (size_t i = 0; i < TAGC_SUM_POINTS; i++)
+    points[i] = points[i * (count - 1) / (TAGC_SUM_POINTS - 1)];
+  slot->point_count = TAGC_SUM_POINTS;
+}
+
+static bool add_points(struct tagc_sum_slot *to, const struct tagc_sum_slot *from)
+{
+  if (!from->point_count)
+    return true;
+  struct tagc_sum_point *more = realloc(to->points, (to->point_count + from->point_count) * sizeof *more);
+  if (!more)
+    return false;
+  memcpy(more + to->point_count, from->points, from->point_count * sizeof *more);
+  to->points = more;
+  to->point_count += from->point_count;
+  return true;
+}
+
+static void free_slot(struct tagc_sum_slot *slot)
+{
+  free(slot->name);
+  free(slot->codec);
+  free(slot->points);
+}
+
+/* Slots of both, sorted; `from` loses its own. What the first one knows stands; calls and samples come together. */
+static bool add_slots(struct tagc_sum_comm *to, struct tagc_sum_comm *from)
+{
+  size_t count = to->slot_count + from->slot_count, at = 0;
+  struct tagc_sum_slot *all = calloc(count + 1, sizeof *all), *a = to->slots, *b = from->slots;
+  bool done = all != NULL;
+  if (!done)
+    return false;
+  if (from->slot_count)
+    qsort(b, from->slot_count, sizeof *b, by_lock_and_slot);
+  for (size_t i = 0, j = 0; i < to->slot_count || j < from->slot_count;) {
+    int order = i == to->slot_count ? 1 : j == from->slot_count ? -1 : by_lock_and_slot(&a[i], &b[j]);
+    if (order == 0) {
+      tagc_sum_add_calls(&a[i].calls, &b[j].calls);
+      done = add_points(&a[i], &b[j]) && done;
+      free_slot(&b[j++]);
+    }
+    all[at++] = order <= 0 ? a[i++] : b[j++];
+  }
+  free(to->slots);
+  free(from->slots);
+  to->slots = all;
+  to->slot_count = at;
+  from->slots = NULL;
+  from->slot_count = 0;
+  return done;
+}
+
+/* Adds what the communicator of a part knows; texts and slots of it move over. */
+static bool add_comm(struct tagc_sum_comm *to, struct tagc_sum_comm *from, size_t rank)
+{
+  if (!TAGC_SUM_ROOM(to->members, to->member_count))
+    return false;
+  struct tagc_sum_member *m = &to->members[to->member_count++];
+  *m = from->members[0];
+  m->rank = rank;
+  to->identity = to->identity ? to->identity : from->identity;
+  to->number = to->number == UINT32_MAX ? from->number : to->number;
+  to->nranks = to->nranks < 0 ? from->nranks : to->nranks;
+  to->hosts = to->hosts ? to->hosts : from->hosts;
+  tagc_sum_add_calls(&to->calls, &from->calls);
+  for (int i = 0; i < 256; i++)
+    tagc_sum_add(&to->reasons[i], from->reasons[i]);
+  for (int i = 0; i < TAGC_WAYS; i++)
+    tagc_sum_add(&to->sends[i], from->sends[i]);
+  if (!to->layers && from->layers) {
+    to->layers = from->layers;
+    to->or_layers = from->or_layers;
+    to->last_lock = from->last_lock;
+    to->gradients = from->gradients;
+    to->confidence = from->confidence;
+    from->layers = from->or_layers = NULL;
+  }
+  return add_lines(to, from) && add_slots(to, from);
+}
+
+static int by_rank_in_comm(const void *a, const void *b)
+{
+  const struct tagc_sum_member *x = a, *y = b;
+  return x->as != y->as ? (x->as > y->as) - (x->as < y->as)
+         : x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank)
+                              : (x->id > y->id) - (x->id < y->id);
+}
+
+/* Slots of locks that nothing was called in are not told. */
+static void settle_slots(struct tagc_sum_comm *c)
+{
+  size_t kept = 0;
+  for (size_t i = 0, end; i < c->slot_count; i = end) {
+    bool called = false;
+    for (end = i; end < c->slot_count && c->slots[end].lock == c->slots[i].lock; end++)
+      called |= c->slots[end].calls.calls > 0;
+    for (size_t j = i; j < end; j++)
+      if (called) {
+        settle_points(&c->slots[j]);
+        c->slots[kept++] = c->slots[j];
+      } else
+        free_slot(&c->slots[j]);
+  }
+  c->slot_count = kept;
+}
+
+static bool make_comm(struct tagc_sum_comm *c, const struct whole *w, struct tagc_part *parts)
+{
+  *c = (struct tagc_sum_comm){.number = UINT32_MAX, .nranks = -1};
+  for (size_t i = 0; i < w->count; i++) {
+    struct tagc_part *part = &parts[w->members[i].part];
+    if (!add_comm(c, &part->comms[w->members[i].comm], w->members[i].part))
+      return false;
+    c->whole_steps += i == 0 || w->members[i].part != w->members[i - 1].part ? part->steps_whole : 0;
+  }
+  settle_lines(c);
+  qsort(c->members, c->member_count, sizeof *c->members, by_rank_in_comm);
+  settle_slots(c);
+  c->layers = c->layers ? c->layers : strdup("");
+  c->or_layers = c->or_layers ? c->or_layers : strdup("");
+  return c->layers && c->or_layers;
+}
+
+/* -- all ----------------------------------------------------------------------------------------------------------- */
+
+static int by_number(const void *a, const void *b)
+{
+  const struct tagc_part *x = a, *y = b;
+  return (x->rank.number > y->rank.number) - (x->rank.number < y->rank.number);
+}
+
+static bool make_ranks(struct tagc_summary *s, struct tagc_part *parts, size_t count)
+{
+  s->ranks = calloc(count + 1, sizeof *s->ranks);
+  for (size_t i = 0; s->ranks && i < count; i++) {
+    s->ranks[i] = parts[i].rank;
+    parts[i].rank = (struct tagc_sum_rank){0};
+    s->ranks[i].host_index = i;
+    for (size_t j = 0; j < i; j++)
+      if (*s->ranks[i].host && strcmp(s->ranks[j].host, s->ranks[i].host) == 0) {
+        s->ranks[i].host_index = s->ranks[j].host_index;
+        break;
+      }
+    s->rank_count++;
+  }
+  return s->ranks != NULL;
+}
+
+static bool make_comms(struct tagc_summary *s, const struct wholes *ws, struct tagc_part *parts)
+{
+  s->comms = calloc(ws->count + 1, sizeof *s->comms);
+  for (size_t i = 0; s->comms && i < ws->count; i++) {
+    s->comm_count++;
+    if (!make_comm(&s->comms[i], &ws->all[i], parts))
+      return false;
+  }
+  s->has_main = ws->count && ws->all[0].is_main;
+  return s->comms != NULL;
+}
+
+static void wholes_free(struct wholes *ws)
+{
+  for (size_t i = 0; i < ws->count; i++)
+    free(ws->all[i].members);
+  free(ws->all);
+  tagc_table_free(&ws->table);
+  *ws = (struct wholes){0};
+}
+
+bool tagc_parts_merge(struct tagc_summary *s, struct tagc_part *parts, size_t count)
+{
+  struct wholes ws = {0};
+  bool done = drop_copies(s, parts, &count) && keep_one_job(s, parts, &count) && find_wholes(&ws, parts, count);
+  if (done) {
+    number_ranks(&ws, parts, count);
+    wholes_free(&ws);
+    if (count)
+      qsort(parts, count, sizeof *parts, by_number);
+    done = find_wholes(&ws, parts, count);
+  }
+  if (done && ws.count)
+    qsort(ws.all, ws.count, sizeof *ws.all, by_weight);
+  done = done && make_comms(s, &ws, parts) && make_ranks(s, parts, count);
+  wholes_free(&ws);
+  for (size_t i = 0; i < count; i++)
+    tagc_part_free(&parts[i]);
+  return done;
+}

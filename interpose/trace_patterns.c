@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * See trace_patterns.h.
+ */
+#include "interpose/trace_patterns.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum tagc_pattern_kind kind_of(const struct tagc_summary *summary, const struct tagc_sum_line *line)
+{
+  static const struct { const char *function; enum tagc_pattern_kind kind;
+  } kinds[] = {{"ncclReduceScatter", TAGC_PATTERN_REDUCE_SCATTER},
+               {"ncclAllGather", TAGC_PATTERN_ALL_GATHER},
+               {"ncclAllReduce", TAGC_PATTERN_ALL_REDUCE},
+               {"ncclReduce", TAGC_PATTERN_REDUCE},
+               {"ncclBroadcast", TAGC_PATTERN_BROADCAST},
+               {"ncclBcast", TAGC_PATTERN_BROADCAST},
+               {"ncclAlltoAll", TAGC_PATTERN_ALL_TO_ALL},
+               {"ncclSend", TAGC_PATTERN_SEND},
+               {"ncclRecv", TAGC_PATTERN_RECV}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (tagc_sum_is(summary, TAGC_TRACE_FUNCTIONS, line->function, kinds[i].function))
+      return kinds[i].kind;
+  return TAGC_PATTERN_OTHER;
+}
+
+/* "bfloat16", "float8e4m3", "uint32": the first number is that of bits. */
+double tagc_line_element(const struct tagc_summary *summary, const struct tagc_sum_line *line)
+{
+  const char *name = tagc_sum_name(summary, TAGC_TRACE_TYPES, line->type), *digits = strpbrk(name, "123456789");
+  const long bits = digits ? strtol(digits, NULL, 10) : 0;
+  return bits >= 8 && bits <= 64 ? (double)bits / 8 : 0;
+}
+
+static bool is_float(const struct tagc_summary *summary, const struct tagc_sum_line *line)
+{
+  return strstr(tagc_sum_name(summary, TAGC_TRACE_TYPES, line->type), "float") != NULL;
+}
+
+static double sum_sent(const struct tagc_sum_sent *sent) { return (double)sent->inside + (double)sent->between; }
+
+static void add_line(struct tagc_pattern *p, const struct tagc_sum_line *line, const struct tagc_sum_calls *calls,
+                     double ranks, double element)
+{
+  const double bytes = (double)calls->raw_bytes / ranks;
+  p->calls += (double)calls->calls / ranks;
+  p->raw_bytes += bytes;
+  p->elements += element > 0 ? bytes / element : 0;
+  p->plain_bytes += sum_sent(&calls->plain) / ranks;
+  p->sent_bytes += sum_sent(&calls->sent) / ranks;
+  p->least_count = p->lines == 0 || line->least_count < p->least_count ? line->least_count : p->least_count;
+  p->most_count = line->most_count > p->most_count ? line->most_count : p->most_count;
+  p->lines++;
+  if (!p->main || bytes > p->main_bytes) {
+    p->main = line;
+    p->main_bytes = bytes;
+    p->main_calls = (double)calls->calls / ranks;
+  }
+}
+
+/* A line of a unit may be small: a norm of its own. */
+static bool belongs_to_slots(const struct tagc_sum_comm *comm, const struct tagc_sum_line *line)
+{
+  for (size_t i = 0; i < comm->slot_count; i++)
+    if (comm->slots[i].lock == comm->last_lock && comm->slots[i].count >= line->least_count &&
+        comm->slots[i].count <= line->most_count)
+      return true;
+  return false;
+}
+
+static void note_maxima(const struct tagc_summary *summary, const struct tagc_sum_line *line, struct tagc_patterns *out)
+{
+  if (!tagc_sum_is(summary, TAGC_TRACE_OPS, line->op, "max") || !is_float(summary, line) || line->least_count < 64)
+    return;
+  out->maxima = true;
+  out->maxima_count = line->least_count;
+}
+
+struct tagc_patterns tagc_patterns_of(const struct tagc_summary *summary, const struct tagc_sum_comm *comm)
+{
+  struct tagc_patterns out = {.steps = comm->whole_steps > 0};
+  const double ranks = out.steps ? (double)comm->whole_steps : comm->member_count ? (double)comm->member_count : 1;
+  for (size_t i = 0; i < comm->line_count; i++) {
+    const struct tagc_sum_line *line = &comm->lines[i];
+    const struct tagc_sum_calls *calls = out.steps ? &line->whole : &line->calls;
+    const enum tagc_pattern_kind kind = kind_of(summary, line);
+    if (calls->calls == 0 || calls->raw_bytes == 0)
+      continue;
+    const bool small = calls->raw_bytes / calls->calls < TAGC_SMALL_CALL, gather = kind == TAGC_PATTERN_ALL_GATHER;
+    out.calls += (double)calls->calls / ranks;
+    out.small_calls += small ? (double)calls->calls / ranks : 0;
+    if (kind == TAGC_PATTERN_ALL_REDUCE)
+      note_maxima(summary, line, &out);
+    if (!small || ((gather || kind == TAGC_PATTERN_REDUCE_SCATTER) && belongs_to_slots(comm, line)))
+      if (gather || is_float(summary, line))
+        add_line(&out.of[kind], line, calls, ranks, tagc_line_element(summary, line));
+  }
+  return out;
+}
+
+double tagc_slots_parameters(const struct tagc_sum_comm *comm)
+{
+  double shards = 0;
+  for (size_t i = 0; i < comm->slot_count; i++)
+    if (comm->slots[i].lock == comm->last_lock && comm->slots[i].pass == 0)
+      shards += (double)comm->slots[i].count;
+  return comm->nranks > 0 ? shards * comm->nranks : 0;
+}
+
+unsigned tagc_slots_passes(const struct tagc_sum_comm *comm)
+{
+  unsigned passes = 0;
+  for (size_t i = 0; i < comm->slot_count; i++)
+    if (comm->slots[i].lock == comm->last_lock && comm->slots[i].pass + 1 > passes)
+      passes = comm->slots[i].pass + 1;
+  return passes;
+}
+
+static bool has_rank(const struct tagc_sum_comm *comm, size_t rank)
+{
+  for (size_t i = 0; i < comm->member_count; i++)
+    if (comm->members[i].rank == rank)
+      return true;
+  return false;
+}
+
+static bool is_within(const struct tagc_sum_comm *inner, const struct tagc_sum_comm *outer)
+{
+  for (size_t i = 0; i < inner->member_count; i++)
+    if (!has_rank(outer, inner->members[i].rank))
+      return false;
+  return inner->member_count > 0 && inner->nranks <= outer->nranks;
+}
+
+size_t tagc_gathers_beside(const struct tagc_summary *summary, size_t comm, size_t from)
+{
+  for (size_t i = from; i < summary->comm_count; i++) {
+    if (i == comm || !is_within(&summary->comms[i], &summary->comms[comm]))
+      continue;
+    const struct tagc_patterns p = tagc_patterns_of(summary, &summary->comms[i]);
+    double others = 0;
+    for (int kind = 0; kind < TAGC_PATTERNS; kind++)
+      others += kind == TAGC_PATTERN_ALL_GATHER ? 0 : p.of[kind].raw_bytes;
+    if (p.of[TAGC_PATTERN_ALL_GATHER].raw_bytes > 0 && others == 0)
+      return i;
+  }
+  return SIZE_MAX;
+}

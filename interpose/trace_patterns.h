@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The calls of a communicator by what they do, as a rank makes them in a step: what its role and its formulas are
+ * judged by.
+ */
+#ifndef INTERPOSE_TRACE_PATTERNS_H
+#define INTERPOSE_TRACE_PATTERNS_H
+
+#include "interpose/trace_summary.h"
+
+enum tagc_pattern_kind {
+  TAGC_PATTERN_REDUCE_SCATTER, TAGC_PATTERN_ALL_GATHER, TAGC_PATTERN_ALL_REDUCE, TAGC_PATTERN_REDUCE,
+  TAGC_PATTERN_BROADCAST, TAGC_PATTERN_ALL_TO_ALL, TAGC_PATTERN_SEND, TAGC_PATTERN_RECV, TAGC_PATTERN_OTHER,
+  TAGC_PATTERNS
+};
+
+/* Of a rank in a whole step; where there are none, of a rank in the whole trace. */
+struct tagc_pattern {
+  double calls, raw_bytes;
+  double elements;                      /* of the buffers that raw bytes tell of: a reduce-scatter\'s: all shards */
+  double plain_bytes, sent_bytes;
+  uint64_t least_count, most_count;     /* as the functions take it */
+  const struct tagc_sum_line *main;     /* the line with most bytes */
+  double main_calls, main_bytes;
+  unsigned lines;
+};
+
+struct tagc_patterns {
+  struct tagc_pattern of[TAGC_PATTERNS];   /* floating-point calls (gathers: of any type) that are not small */
+  bool steps;                           /* they are of whole steps */
+  double calls, small_calls;            /* of all kinds; small: less than TAGC_SMALL_CALL */
+  bool maxima;                          /* all-reduces for many a maximum: the logits of a divided vocabulary */
+  uint64_t maxima_count;
+};
+
+/* Bytes: norms, losses, barriers and lengths are smaller. */
+enum { TAGC_SMALL_CALL = 4096 };
+
+struct tagc_patterns tagc_patterns_of(const struct tagc_summary *summary, const struct tagc_sum_comm *comm);
+/* Bytes of an element of the line's type; 0: not known. */
+double tagc_line_element(const struct tagc_summary *summary, const struct tagc_sum_line *line);
+/* Parameters that the slots of the last lock reduce, with padding, each once; 0: no slots. */
+double tagc_slots_parameters(const struct tagc_sum_comm *comm);
+/* How often a step reduces each of them; 0: no slots. */
+unsigned tagc_slots_passes(const struct tagc_sum_comm *comm);
+/* Communicators of the same ranks, or of some of them, on which parameters are gathered and nothing else is done: FSDP
+ * may gather on another communicator than it reduces on, and again among fewer ranks. From `from` on; SIZE_MAX:
+ * none. */
+size_t tagc_gathers_beside(const struct tagc_summary *summary, size_t comm, size_t from);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the programs' pictures, pages and JSON have in common: texts of others in them, whatever is in these, and how they look.
+ * For programs alone; never in the library.
+ */
+#ifndef LAYERMAP_DRAWING_H
+#define LAYERMAP_DRAWING_H
+
+#include <stdio.h>
+
+/* A text in XML or HTML, between tags or in an attribute with double quotes. Bytes that are no UTF-8, and characters that XML has not
+ * or that turn the direction of what follows, become '?'. */
+void tagc_put_markup(FILE *file, const char *text);
+/* A text as a string of JSON, with its quotes; bytes that are no UTF-8 become the replacement character. */
+void tagc_put_json(FILE *file, const char *text);
+
+/* Variables of style sheets. Text in ink and faint has a contrast of at least 4.5 on paper and on card. */
+#define TAGC_LOOK_LIGHT "--paper:#fff;--card:#f6f8fa;--ink:#1b1f24;--faint:#59636e;--edge:#d1d9e0"
+#define TAGC_LOOK_DARK "--paper:#0d1117;--card:#161b22;--ink:#e6edf3;--faint:#9198a1;--edge:#3d444d"
+#define TAGC_LOOK_FONT "system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif"
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * trace_judge [PARAMETERS] TRACE...: what traces are judged to be, as lines of words for scripts, and then as people
+ * read it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/trace_pace.h"
+#include "interpose/trace_sides.h"
+#include "interpose/trace_volume.h"
+
+enum { MOST = 64 };
+
+static void print_checks(const struct tagc_summary *summary, const struct tagc_volume_check *checks, size_t count)
+{
+  for (size_t i = 0; i < summary->comm_count; i++)
+    printf("role %zu %d %s\n", i, summary->comms[i].nranks, tagc_role_words(summary->comms[i].role));
+  for (size_t i = 0; i < count; i++)
+    printf("check %zu expected=%.17g measured=%.17g sent=%.17g deviation=%.17g %s: %s\n", checks[i].comm,
+           checks[i].expected, checks[i].measured, checks[i].sent, checks[i].deviation, checks[i].what,
+           checks[i].formula);
+}
+
+int main(int argc, char **argv)
+{
+  char *end = NULL;
+  struct tagc_volume_facts facts = {.parameters = argc > 1 ? strtoull(argv[1], &end, 10) : 0};
+  const int first = end && *end == '\0' ? 2 : 1;
+  struct tagc_volume_check checks[MOST];
+  struct tagc_sides sides;
+  struct tagc_pace pace;
+  struct tagc_summary *summary = tagc_sum_read(&argv[first], (size_t)(argc - first));
+  if (!summary || !tagc_pace_make(summary, &pace))
+    return 1;
+  tagc_sum_roles(summary);
+  const size_t checked =
+      tagc_volume_checks(summary, first == 2 ? &facts : &(struct tagc_volume_facts){0}, checks, MOST);
+  const size_t count = checked < MOST ? checked : MOST;
+  tagc_sides_compare(summary, &sides);
+  printf("ranks %zu problems %zu steps %zu verdict %s pairs %zu\n", summary->rank_count, summary->problem_count,
+         pace.steps, tagc_verdict_word(sides.verdict), sides.pairs);
+  for (size_t i = 0; i < summary->problem_count; i++)
+    printf("problem %s\n", summary->problems[i]);
+  print_checks(summary, checks, count);
+  tagc_volume_print(stdout, summary, checks, count);
+  tagc_pace_print(stdout, summary, &pace);
+  tagc_sides_print(stdout, &sides);
+  tagc_pace_free(&pace);
+  tagc_sum_free(summary);
+  return 0;
+}

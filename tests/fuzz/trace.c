@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * libFuzzer target: whatever a trace holds is read, summed up and reported, as text and as JSON. Inputs are the bytes
+ * of a file, or (mostly, as sums keep a fuzzer out) the records of two traces, which are put into chunks here.
+ */
+#include <sys/mman.h>
+
+#include "interpose/trace_read.h"
+#include "interpose/trace_report.h"
+#include "tests/fuzz/input.h"
+#include "tests/unit/trace_make.h"
+
+static char path[2][40];
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+  (void)argc;
+  (void)argv;
+  for (int i = 0; i < 2; i++) {     /* files without a place, so that nothing is left behind */
+    int file = memfd_create("trace", 0);
+    MUST(file >= 0);
+    snprintf(path[i], sizeof path[i], "/proc/self/fd/%d", file);
+  }
+  return 0;
+}
+
+/* What trace_read.h promises of each record. */
+static void check_records(const void *bytes, size_t size)
+{
+  char why[TAGC_TRACE_WHY] = "";
+  struct tagc_trace_file *file = tagc_trace_open_bytes("fuzzed", bytes, size, why);
+  const struct tagc_trace_record *record;
+  uint64_t count = 0;
+  if (!file) {
+    MUST(strncmp(why, "fuzzed: ", 8) == 0 && why[8]);
+    return;
+  }
+  while ((record = tagc_trace_next(file))) {
+    MUST((uintptr_t)record % 8 == 0 && record->bytes % 8 == 0 && record->bytes >= 8);
+    MUST(record->kind >= TAGC_TRACE_PROCESS && record->kind <= TAGC_TRACE_END);
+    if (record->kind == TAGC_TRACE_SLOT)
+      MUST(strlen(tagc_trace_text(record, ((const struct tagc_trace_slot *)record)->text, 1)) < record->bytes);
+    count++;
+  }
+  const struct tagc_trace_health *h = tagc_trace_health(file);
+  MUST(h->records == count && h->skipped_bytes <= h->bytes && h->bytes == size);
+  tagc_trace_close(file);
+}
+
+/* The records of one trace: random ones, or those of a job with a few bytes changed. */
+static void make(struct input *in, struct trace *t, int rank)
+{
+  struct trace_job job = trace_job_usual(1 + (int)input_below(in, 3), input_below(in, 8), 1 + input_below(in, 2));
+  job.window = input_below(in, 3);
+  if (rank >= job.ranks || input_below(in, 4) == 0)
+    trace_process(t, &(struct tagc_trace_process){.pid = rank + 1}, "h", "p", "v");
+  else
+    trace_job_rank(t, &job, rank);
+  size_t end = t->size;
+  for (unsigned changes = input_below(in, 16); changes-- && end > 64;) {
+    size_t at = 56 + input_number(in, 3) % (end - 56);
+    t->bytes[at] ^= input_byte(in);
+  }
+  trace_chunk_ends(t);
+  if (end > 56)
+    trace_sum(t, sizeof(struct tagc_trace_head));
+  while (input_left(in) > 8 && input_below(in, 8)) {
+    union {
+      struct tagc_trace_record record;
+      unsigned char bytes[160];
+    } r = {{0, 0, 0}};
+    r.record.kind = (uint16_t)(1 + input_below(in, 13));
+    r.record.bytes = (uint16_t)(8 * (1 + input_below(in, 20)));
+    r.record.comm = input_below(in, 4);
+    for (size_t i = 8; i < r.record.bytes; i++)
+      r.bytes[i] = input_byte(in);
+    trace_add_bytes(t, &r, r.record.bytes);
+  }
+}
+
+static void report(void)
+{
+  struct tagc_report r;
+  char *text = NULL, *const paths[] = {path[0], path[1]};
+  size_t length = 0;
+  const struct tagc_volume_facts facts = {0};
+  MUST(tagc_report_make(&r, paths, 2, &facts));
+  FILE *to = open_memstream(&text, &length);
+  MUST(to);
+  tagc_report_print(&r, to);
+  tagc_report_json(&r, to);
+  MUST(fclose(to) == 0 && length > 2 && strcmp(text + length - 2, "}\n") == 0);
+  free(text);
+  tagc_report_free(&r);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  struct input in = {data, data + size};
+  bool plain = input_below(&in, 8) == 0;
+  for (int i = 0; i < 2; i++) {
+    struct trace t = {0};
+    if (plain && i == 0 && input_left(&in))
+      memcpy(trace_more(&t, input_left(&in)), in.at, input_left(&in));
+    else if (!plain || i)
+      make(&in, &t, i);
+    trace_chunk_ends(&t);
+    unsigned char *exact = input_memory(t.size);
+    if (t.size)
+      memcpy(exact, t.bytes, t.size);
+    check_records(exact, t.size);
+    free(exact);
+    trace_write(&t, path[i]);
+    trace_free(&t);
+  }
+  report();
+  return 0;
+}
