@@ -293,7 +293,8 @@ static const char *mean_ms(uint64_t ns, uint64_t calls, char text[24])
   return real(calls ? (double)ns / (double)calls / 1e6 : NAN, 3, text);
 }
 
-static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct tagc_sum_slot *first, size_t n)
+static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct tagc_sum_slot *first, size_t n,
+                           bool between)
 {
   static const char *const kinds[TAGC_TRACE_PARTS] = {"embed", "attn", "mlp", "norm", "head", "other"};
   struct tagc_sum_calls sum = {0};
@@ -307,15 +308,15 @@ static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct 
     sum.wire_ns += first[i].calls.wire_ns;
     sum.encode_ns += first[i].calls.encode_ns;
     sum.decode_ns += first[i].calls.decode_ns;
-    sum.sent.inside += sent_bytes(&first[i].calls.sent);
-    sum.plain.inside += sent_bytes(&first[i].calls.plain);
+    sum.sent.between += between ? first[i].calls.sent.between : sent_bytes(&first[i].calls.sent);
+    sum.plain.between += between ? first[i].calls.plain.between : sent_bytes(&first[i].calls.plain);
   }
-  double plain = (double)sum.plain.inside;
+  double plain = (double)sum.plain.between;
   fprintf(to, "  %-22.22s %-5s %3zu %-6.6s %9s %10s %10s %10s", name, first->parts_known ? kinds[first->kind] : "?", n,
           *first->codec ? first->codec : "-", tagc_words_count((double)sum.calls, count),
           tagc_words_bytes((double)sum.raw_bytes, a),
-          tagc_words_bytes(plain, b), tagc_words_bytes((double)sum.sent.inside, d));
-  fprintf(to, " %6s %7s %7s %7s\n", real(plain > 0 ? (double)sum.sent.inside / plain : NAN, 3, v),
+          tagc_words_bytes(plain, b), tagc_words_bytes((double)sum.sent.between, d));
+  fprintf(to, " %6s %7s %7s %7s\n", real(plain > 0 ? (double)sum.sent.between / plain : NAN, 3, v),
           mean_ms(sum.encode_ns, sum.wire_calls, x), mean_ms(sum.wire_ns, sum.wire_calls, y),
           mean_ms(sum.decode_ns, sum.wire_calls, z));
   if (first->voted && sum.compressed < sum.calls && !*first->codec)
@@ -334,11 +335,14 @@ static void print_slots(FILE *to, const struct tagc_summary *s, const struct tag
              c->or_layers);
   fprintf(to, "  %-22s %-5s %3s %-6s %9s %10s %10s %10s %6s %7s %7s %7s\n", "layer", "kind", "x", "codec", "calls",
           "buffers", "plain", "sent", "ratio", "encode", "wire ms", "decode");
+  const bool between = c->calls.plain.between > 0;
   for (size_t i = first, n; i < c->slot_count; i += n) {
     for (n = 1; i + n < c->slot_count && alike(&c->slots[i], &c->slots[i + n]); n++)
       ;
-    print_slot_row(to, s, &c->slots[i], n);
+    print_slot_row(to, s, &c->slots[i], n, between);
   }
+  if (between)
+    fputs("  (plain, sent and ratio: bytes to other hosts)\n", to);
   if (first)
     fprintf(to, "  and %zu slots of cycles that the program has left\n", first);
 }
