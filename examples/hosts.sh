@@ -2,7 +2,7 @@
 # shellcheck shell=sh
 # Two hosts on this machine: network namespaces with a wire between them, which is wire0 in both. Sourced by two-hosts, tests
 # and benchmarks; who makes hosts removes them in a trap on EXIT, and by remove_old_hosts what others left who had no time for
-# that. Needs root and ip(8); a limit needs tc(8) and the kernel's sch_tbf, too.
+# that. Needs root, ip(8) and unshare(1); a limit needs tc(8) and the kernel's sch_tbf, too.
 
 # two_hosts: makes $host_a with the address 10.99.0.1 and $host_b with 10.99.0.2. Status 1: it is not allowed here, 2:
 # it failed.
@@ -35,12 +35,15 @@ limit_wire()
   done
 }
 
-# enter_host HOST COMMAND...: becomes that command.
+# enter_host HOST COMMAND...: becomes that command, on a host of that name.
 enter_host()
 {
+  entered=$1
+  shift
+  # shellcheck disable=SC2016 # the inner shell expands this
   case $host_wire in
-    lo) shift; exec "$@" ;;
-    *) exec ip netns exec "$@" ;;
+    lo) exec "$@" ;;
+    *) exec ip netns exec "$entered" unshare --uts sh -c 'echo "$0" >/proc/sys/kernel/hostname; exec "$@"' "$entered" "$@" ;;
   esac
 }
 

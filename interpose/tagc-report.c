@@ -52,7 +52,7 @@ static int fail(const char *what, const char *why)
   return UNREADABLE;
 }
 
-/* -- arguments ----------------------------------------------------------------------------------------------------------- */
+/* -- arguments ----------------------------------------------------------------------------------------------------- */
 
 static bool add_path(struct request *r, const char *folder, const char *name)
 {
@@ -111,7 +111,9 @@ static uint64_t *number_of(struct request *r, const char *name, size_t length)
 /* The options that take a file. */
 static const char **file_of(struct request *r, const char *name, size_t length)
 {
-  return length == 6 && strncmp(name, "--html", 6) == 0 ? &r->html : length == 10 && strncmp(name, "--perfetto", 10) == 0 ? &r->perfetto : NULL;
+  return length == 6 && strncmp(name, "--html", 6) == 0         ? &r->html
+         : length == 10 && strncmp(name, "--perfetto", 10) == 0 ? &r->perfetto
+                                                                : NULL;
 }
 
 static bool parse_number(const char *text, uint64_t *to)
@@ -128,7 +130,8 @@ static bool parse_range(const char *text, struct tagc_step_range *to)
   char first[24];
   size_t length = strcspn(text, "-");
   snprintf(first, sizeof first, "%.*s", length < sizeof first ? (int)length : 0, text);
-  return parse_number(first, &to->first) && parse_number(text[length] ? text + length + 1 : first, &to->last) && to->first <= to->last;
+  return parse_number(first, &to->first) && parse_number(text[length] ? text + length + 1 : first, &to->last) &&
+         to->first <= to->last;
 }
 
 /* An option with a value. False where that is none, and what it should be. */
@@ -136,7 +139,9 @@ static bool take(struct request *r, const char *name, size_t length, const char 
 {
   uint64_t *number = number_of(r, name, length);
   const char **file = file_of(r, name, length);
-  *wanted = file ? "needs the name of a file" : number ? "needs a number from 1 to 1152921504606846976" : "needs a step, or two: 7 or 7-9";
+  *wanted = file     ? "needs the name of a file"
+            : number ? "needs a number from 1 to 1152921504606846976"
+                     : "needs a step, or two: 7 or 7-9";
   if (file)
     *file = value;
   return file ? *value != '\0' : number ? parse_number(value, number) : parse_range(value, &r->steps);
@@ -174,32 +179,37 @@ static int parse(int argc, char **argv, struct request *r)
   return r->count ? -1 : refuse("what is to be reported? Give traces, or the folder that they are in", "");
 }
 
-/* -- output -------------------------------------------------------------------------------------------------------------- */
+/* -- output -------------------------------------------------------------------------------------------------------- */
 
 /* Each kind of output; false where it cannot be had, and why. */
-typedef bool writer(const struct request *request, const struct tagc_report *report, FILE *to, char why[TAGC_TRACE_WHY]);
+typedef bool writer(const struct request *request, const struct tagc_report *report, FILE *to,
+                    char why[TAGC_TRACE_WHY]);
 
-static bool put_text(const struct request *request, const struct tagc_report *report, FILE *to, char why[TAGC_TRACE_WHY])
+static bool put_text(const struct request *request, const struct tagc_report *report, FILE *to,
+                     char why[TAGC_TRACE_WHY])
 {
   (void)request, (void)why;
   tagc_report_print(report, to);
   return true;
 }
 
-static bool put_json(const struct request *request, const struct tagc_report *report, FILE *to, char why[TAGC_TRACE_WHY])
+static bool put_json(const struct request *request, const struct tagc_report *report, FILE *to,
+                     char why[TAGC_TRACE_WHY])
 {
   (void)request, (void)why;
   tagc_report_json(report, to);
   return true;
 }
 
-static bool put_html(const struct request *request, const struct tagc_report *report, FILE *to, char why[TAGC_TRACE_WHY])
+static bool put_html(const struct request *request, const struct tagc_report *report, FILE *to,
+                     char why[TAGC_TRACE_WHY])
 {
   (void)why;
   return tagc_html_write(report->summary, &request->facts, to);
 }
 
-static bool put_perfetto(const struct request *request, const struct tagc_report *report, FILE *to, char why[TAGC_TRACE_WHY])
+static bool put_perfetto(const struct request *request, const struct tagc_report *report, FILE *to,
+                         char why[TAGC_TRACE_WHY])
 {
   return tagc_perfetto_write(report->summary, request->steps, to, why);
 }

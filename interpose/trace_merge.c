@@ -14,14 +14,17 @@ struct place {
   size_t part, comm;
 };
 
-static const struct tagc_sum_comm *comm_at(const struct tagc_part *parts, struct place at) { return &parts[at.part].comms[at.comm]; }
+static const struct tagc_sum_comm *comm_at(const struct tagc_part *parts, struct place at)
+{
+  return &parts[at.part].comms[at.comm];
+}
 
-/* -- which parts are one job --------------------------------------------------------------------------------------------- */
+/* -- which parts are one job --------------------------------------------------------------------------------------- */
 
 static bool same_process(const struct tagc_part *a, const struct tagc_part *b)
 {
-  return a->realtime_ns && a->realtime_ns == b->realtime_ns && a->rank.pid == b->rank.pid && a->rank.clock_ns == b->rank.clock_ns &&
-         strcmp(a->rank.host, b->rank.host) == 0;
+  return a->realtime_ns && a->realtime_ns == b->realtime_ns && a->rank.pid == b->rank.pid &&
+         a->rank.clock_ns == b->rank.clock_ns && strcmp(a->rank.host, b->rank.host) == 0;
 }
 
 /* Leaves a part out. The others move up. */
@@ -105,8 +108,9 @@ static bool keep_one_job(struct tagc_summary *s, struct tagc_part *parts, size_t
       first = parts[i].rank.path;
     }
   if (left)
-    done = tagc_sum_complain(s, "%zu of the %zu traces are of other jobs: they share no communicator with the rest; left out: %s%s",
-                             left, *count, first, left > 1 ? ", ..." : "");
+    done = tagc_sum_complain(
+        s, "%zu of the %zu traces are of other jobs: they share no communicator with the rest; left out: %s%s", left,
+        *count, first, left > 1 ? ", ..." : "");
   for (size_t i = *count; done && left && i-- > 0;)   /* from the end: the others keep their indices */
     if (!alone[i] && root_of(parent, i) != best)
       leave_out(parts, count, i);
@@ -115,7 +119,7 @@ static bool keep_one_job(struct tagc_summary *s, struct tagc_part *parts, size_t
   return done;
 }
 
-/* -- which communicators are one ----------------------------------------------------------------------------------------- */
+/* -- which communicators are one ----------------------------------------------------------------------------------- */
 
 /* One that is being put together: where its members are. */
 struct whole {
@@ -135,8 +139,8 @@ struct wholes {
   struct tagc_table table;
 };
 
-/* The n-th of the communicators that nobody can tell but by their sizes is one with the n-th of the others; `variant`: of those that
- * have the same rank, each has its own. */
+/* The n-th of the communicators that nobody can tell but by their sizes is one with the n-th of the others;
+ * `variant`: of those that have the same rank, each has its own. */
 struct whole_key {
   uint64_t identity, nranks, nth, variant;
 };
@@ -182,7 +186,8 @@ static bool has_rank(const struct whole *w, const struct tagc_part *parts, int a
 static size_t whole_of(struct wholes *ws, struct whole_key **keys, const struct tagc_part *parts, struct place at)
 {
   const struct tagc_sum_comm *c = comm_at(parts, at);
-  struct whole_key key = {c->identity, c->identity ? 0 : (uint64_t)c->nranks, c->identity ? 0 : nth_of(&parts[at.part], at.comm), 0};
+  struct whole_key key = {c->identity, c->identity ? 0 : (uint64_t)c->nranks,
+                          c->identity ? 0 : nth_of(&parts[at.part], at.comm), 0};
   for (bool added;; key.variant++) {
     if (!TAGC_SUM_ROOM(*keys, ws->count) || !TAGC_SUM_ROOM(ws->all, ws->count))
       return SIZE_MAX;
@@ -222,7 +227,7 @@ static int by_weight(const void *a, const void *b)
   return left != right ? (left < right) - (left > right) : (x->first > y->first) - (x->first < y->first);
 }
 
-/* -- numbers of ranks ---------------------------------------------------------------------------------------------------- */
+/* -- numbers of ranks ---------------------------------------------------------------------------------------------- */
 
 static bool covers_all(const struct whole *w, const struct tagc_part *parts, size_t count)
 {
@@ -243,7 +248,8 @@ static void number_ranks(const struct wholes *ws, struct tagc_part *parts, size_
   const struct whole *best = NULL;
   for (size_t i = 0; i < ws->count; i++)
     if (covers_all(&ws->all[i], parts, count) &&
-        (!best || ws->all[i].nranks > best->nranks || (ws->all[i].nranks == best->nranks && ws->all[i].first < best->first)))
+        (!best || ws->all[i].nranks > best->nranks ||
+         (ws->all[i].nranks == best->nranks && ws->all[i].first < best->first)))
       best = &ws->all[i];
   for (size_t i = 0; i < count; i++)
     parts[i].rank.number = (int)i;
@@ -251,7 +257,7 @@ static void number_ranks(const struct wholes *ws, struct tagc_part *parts, size_
     parts[best->members[i].part].rank.number = comm_at(parts, best->members[i])->members[0].as;
 }
 
-/* -- sums of members ----------------------------------------------------------------------------------------------------- */
+/* -- sums of members ----------------------------------------------------------------------------------------------- */
 
 static int by_key(const void *a, const void *b)
 {
@@ -470,7 +476,7 @@ static bool make_comm(struct tagc_sum_comm *c, const struct whole *w, struct tag
   return c->layers && c->or_layers;
 }
 
-/* -- all ---------------------------------------------------------------------------------------------------------------- */
+/* -- all ----------------------------------------------------------------------------------------------------------- */
 
 static int by_number(const void *a, const void *b)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * How traces become a summary: each file by itself (trace_gather.c), then all of them together (trace_merge.c). For trace_summary.c.
+ * How traces become a summary: each file by itself (trace_gather.c), then all of them together (trace_merge.c). For
+ * trace_summary.c.
  */
 #ifndef INTERPOSE_TRACE_MERGE_H
 #define INTERPOSE_TRACE_MERGE_H
@@ -9,18 +10,20 @@
 
 #include "interpose/trace_summary.h"
 
-/* What one file holds. Its communicators are as in a summary, with one member each, which is of rank 0; `rank` has no number yet. */
+/* What one file holds. Its communicators are as in a summary, with one member each, which is of rank 0; `rank` has no
+ * number yet. */
 struct tagc_part {
   struct tagc_sum_rank rank;
   struct tagc_sum_comm *comms;      /* in the order in which they were seen */
   size_t comm_count, main;          /* main: index; SIZE_MAX: none */
   uint64_t steps_whole;
-  int64_t realtime_ns;              /* of the PROCESS record, which with pid and host tells processes apart; 0: it is lost */
+  int64_t realtime_ns; /* of the PROCESS record, which with pid and host tells processes apart; 0: it is lost */
   uint64_t absurd;                  /* records with numbers that cannot be */
   uint64_t backwards;               /* cycles that do not follow those before */
 };
 
-/* Reads a file to its end. `names` gets what is named there; codes in `part` are those of `names`. False without memory. */
+/* Reads a file to its end. `names` gets what is named there; codes in `part` are those of `names`. False without
+ * memory. */
 bool tagc_part_gather(struct tagc_part *part, struct tagc_trace_file *file, struct tagc_sum_names *names);
 void tagc_part_free(struct tagc_part *part);
 
@@ -34,7 +37,10 @@ void tagc_sum_comm_free(struct tagc_sum_comm *comm);
 void tagc_sum_rank_free(struct tagc_sum_rank *rank);
 
 /* Sums stay at their end. */
-static inline void tagc_sum_add(uint64_t *sum, uint64_t more) { *sum = *sum > UINT64_MAX - more ? UINT64_MAX : *sum + more; }
+static inline void tagc_sum_add(uint64_t *sum, uint64_t more)
+{
+  *sum = *sum > UINT64_MAX - more ? UINT64_MAX : *sum + more;
+}
 
 static inline void tagc_sum_add_calls(struct tagc_sum_calls *sum, const struct tagc_sum_calls *more)
 {

@@ -9,9 +9,10 @@
 /* So many calls behind the stretch the times of its calls are not expected any more. */
 enum { LATE = 1 << 16 };
 
-/* False without memory. */
-static bool add(struct tagc_moment *moment, const struct tagc_trace_call *call)
+/* False without memory. `early`: times that came before their calls. */
+static bool add(struct tagc_moment *moment, const struct tagc_trace_call *call, const struct tagc_trace_times *early)
 {
+  const struct tagc_trace_times *times = &early[call->number % TAGC_MOMENT_LATE];
   if (moment->count == TAGC_MOMENT_CALLS) {
     moment->left_out++;
     return true;
@@ -25,6 +26,8 @@ static bool add(struct tagc_moment *moment, const struct tagc_trace_call *call)
     moment->room = room;
   }
   moment->calls[moment->count++] = (struct tagc_moment_call){.call = *call};
+  if (times->call == call->number)
+    moment->calls[moment->count - 1].times = *times;
   return true;
 }
 
@@ -60,7 +63,9 @@ static void place(struct tagc_moment *moment)
   for (size_t i = 0; i < moment->count; i++) {
     struct tagc_moment_call *call = &moment->calls[i];
     size_t at = 0;
-    if (!call->times.call)
+    call->wire_began_ns = call->call.began_ns;
+    call->under = tagc_times_under(&call->times, &call->call);
+    if (!call->times.call || call->under)
       continue;
     while (at < streams && stream[at] != call->call.stream)
       at++;
@@ -77,22 +82,27 @@ bool tagc_moment_read(const struct tagc_sum_rank *rank, uint64_t from_ns, uint64
   char why[TAGC_TRACE_WHY];
   struct tagc_trace_file *file = tagc_trace_open(rank->path, why);
   const struct tagc_trace_record *record;
+  struct tagc_trace_times *early = calloc(TAGC_MOMENT_LATE, sizeof *early);
   size_t later = 0;
-  bool fits = true;
+  bool fits = early != NULL;
   *out = (struct tagc_moment){0};
   while (file && fits && later < LATE && (record = tagc_trace_next(file))) {
-    if (record->kind == TAGC_TRACE_TIMES)
-      add_times(out, (const struct tagc_trace_times *)record);
+    if (record->kind == TAGC_TRACE_TIMES) {
+      const struct tagc_trace_times *times = (const struct tagc_trace_times *)record;
+      add_times(out, times);
+      early[times->call % TAGC_MOMENT_LATE] = *times;
+    }
     if (record->kind != TAGC_TRACE_CALL)
       continue;
     const struct tagc_trace_call *call = (const struct tagc_trace_call *)record;
     if (call->began_ns >= to_ns)
       later++;
     else if (call->began_ns >= from_ns)
-      fits = add(out, call);
+      fits = add(out, call, early);
   }
   if (file)
     tagc_trace_close(file);
+  free(early);
   if (out->count)
     qsort(out->calls, out->count, sizeof *out->calls, by_number);
   place(out);

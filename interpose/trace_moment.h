@@ -13,6 +13,7 @@ struct tagc_moment_call {
   struct tagc_trace_call call;
   struct tagc_trace_times times;    /* times.call 0: not known */
   uint64_t wire_began_ns;           /* where they are */
+  bool under;                       /* in the call itself: the thread that made it has measured them; else on its stream */
 };
 
 struct tagc_moment {
@@ -23,6 +24,9 @@ struct tagc_moment {
 
 enum { TAGC_MOMENT_CALLS = 200000 };
 
+/* Times and calls find each other whichever comes first; what a record waits for in a table of TAGC_MOMENT_LATE, by number. */
+enum { TAGC_MOMENT_LATE = 1 << 15 };
+
 /* The calls of the rank that began in [from_ns, to_ns). False without memory; no calls, if its trace cannot be read any more. */
 bool tagc_moment_read(const struct tagc_sum_rank *rank, uint64_t from_ns, uint64_t to_ns, struct tagc_moment *out);
 void tagc_moment_free(struct tagc_moment *moment);
@@ -32,10 +36,15 @@ size_t *tagc_rank_comms(const struct tagc_summary *summary, size_t rank, uint32_
 /* The slot of a call on that communicator (SIZE_MAX: none); NULL: it has none. */
 const struct tagc_sum_slot *tagc_call_slot(const struct tagc_summary *summary, size_t comm, const struct tagc_trace_call *call);
 
-/* Of a call whose times are known. */
+/* Of a call whose times are known: what they come to, and whether they lie in the call itself. */
 static inline uint64_t tagc_times_sum(const struct tagc_trace_times *times)
 {
   return times->sum_ns + times->encode_ns + times->exchange_ns + times->decode_ns;
+}
+
+static inline bool tagc_times_under(const struct tagc_trace_times *times, const struct tagc_trace_call *call)
+{
+  return !times->by_device && !(call->flags & TAGC_TRACE_GROUPED) && tagc_times_sum(times) <= call->host_ns;
 }
 
 #endif

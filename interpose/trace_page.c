@@ -206,7 +206,7 @@ void tagc_cell_number(struct tagc_page *page, uint64_t number)
 
 void tagc_cell_real(struct tagc_page *page, double number, int digits)
 {
-  if (isnan(number))
+  if (!isfinite(number))
     tagc_cell(page, "\342\200\223");
   else
     tagc_cell(page, "%.*f", digits, number);

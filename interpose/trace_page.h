@@ -68,7 +68,7 @@ void tagc_row_end(struct tagc_page *page);
 void tagc_cell_text(struct tagc_page *page, const char *text);
 __attribute__((format(printf, 2, 3))) void tagc_cell(struct tagc_page *page, const char *format, ...);
 void tagc_cell_number(struct tagc_page *page, uint64_t number);
-/* With as many digits behind the point; a dash for NaN. */
+/* With as many digits behind the point; a dash for NaN and infinities. */
 void tagc_cell_real(struct tagc_page *page, double number, int digits);
 
 /* -- the parts of the page ----------------------------------------------------------------------------------------------------- */

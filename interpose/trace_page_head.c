@@ -63,6 +63,8 @@ static void put_job(struct tagc_page *page)
       ;
     host_count += j == i;
   }
+  for (size_t i = 0; i < summary->comm_count; i++)   /* NCCL may be told of hosts that the system's names do not tell apart */
+    host_count = summary->comms[i].hosts > host_count ? summary->comms[i].hosts : host_count;
   fputs("<p class=\"over\">", page->file);
   if (summary->rank_count && *summary->ranks[0].program) {
     tagc_put_markup(page->file, summary->ranks[0].program);
@@ -152,10 +154,8 @@ static void put_wait_key(struct tagc_page *page)
   size_t ranks = 0;
   for (size_t i = 0; i < page->summary->rank_count; i++) {
     const struct tagc_pace_rank *rank = &page->pace.ranks[i];
-    if (!(rank->step_ms > 0))
-      continue;
-    double waits = page->pace.exposed_known ? rank->exposed_ms : fmin(rank->wire_ms, rank->step_ms);
-    if (isnan(waits))
+    double waits = page->pace.exposed_known ? rank->exposed_ms : rank->wire_ms < rank->step_ms ? rank->wire_ms : rank->step_ms;
+    if (!(rank->step_ms > 0) || isnan(rank->wire_ms) || isnan(waits))
       continue;
     step += rank->step_ms;
     exposed += waits;

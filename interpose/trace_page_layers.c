@@ -22,9 +22,13 @@ struct row {
   double plain, sent, packed;       /* bytes that a rank sends a call: had it been plain, as it was, and as it is compressed */
 };
 
+/* The last one that is known. */
 static double last_error(const struct tagc_sum_slot *slot)
 {
-  return slot->point_count ? slot->points[slot->point_count - 1].error : NAN;
+  size_t i = slot->point_count;
+  while (i && !isfinite(slot->points[i - 1].error))
+    i--;
+  return i ? slot->points[i - 1].error : NAN;
 }
 
 /* Bytes of a call: in runs with both sides plain calls are among them, and what is left is the compressed ones'. */
@@ -106,16 +110,22 @@ static struct row *make_rows(const struct tagc_summary *summary, size_t *count)
 
 /* -- bytes ------------------------------------------------------------------------------------------------------------------ */
 
+/* "block.3 x 12", as long as there is room. */
+static void short_name(const struct row *row, char name[64])
+{
+  size_t fits = LEFT / 7;
+  snprintf(name, 64, "%s", *row->first->name ? row->first->name : "?");
+  if (row->times > 1 && strlen(name) < fits - 4)
+    snprintf(name + strlen(name), 64 - strlen(name), " \303\227 %zu", row->times);
+  else if (strlen(name) > fits)
+    memcpy(name + fits - 2, "..", 3);
+}
+
 static void draw_bar(struct tagc_page *page, const struct row *row, double y, double scale)
 {
   FILE *file = page->file;
   char label[160], plain[16], packed[16], name[64];
-  size_t fits = sizeof name - 1 < LEFT / 7 ? sizeof name - 1 : LEFT / 7;
-  snprintf(name, sizeof name, "%s", *row->first->name ? row->first->name : "?");
-  if (row->times > 1 && strlen(name) < fits - 4)
-    snprintf(name + strlen(name), sizeof name - strlen(name), " \303\227 %zu", row->times);
-  else if (strlen(name) > fits)
-    memcpy(name + fits - 2, "..", 3);
+  short_name(row, name);
   tagc_words_bytes(row->plain, plain);
   tagc_words_bytes(row->packed, packed);
   if (row->packed_calls > 0)
@@ -254,15 +264,15 @@ static double range_of(const struct row *row, double *first, double *last)
 static void draw_panel(struct tagc_page *page, const struct row *row, size_t index)
 {
   double first, last, most = range_of(row, &first, &last);
-  char id[32], title[160], description[300];
-  const struct tagc_sum_point *end = &row->worst->points[row->worst->point_count - 1];
+  char id[32], name[64], title[160], description[400];
   struct tagc_axis y = tagc_axis_make(0, most > 0 ? 100 * most : 1, PANEL_HEIGHT - 26, 14, 4);
   struct tagc_axis x = {first, last > first ? last : first + 1, 44, PANEL_WIDTH - 10, 1};
   struct tagc_axis values = {y.low / 100, y.high / 100, y.from, y.to, y.step / 100};
   snprintf(id, sizeof id, "fig-loss-%zu", index);
-  snprintf(title, sizeof title, "%.110s: %s", row->name, row->first->codec);
+  short_name(row, name);
+  snprintf(title, sizeof title, "%s: %s", name, row->first->codec);
   snprintf(description, sizeof description, "From cycle %.0f to %.0f. In the last sample the error of %s is %.3g%%%s", first, last, row->worst->name,
-           100 * end->error, row->times > 1 ? ", the largest of the group." : ".");
+           100 * last_error(row->worst), row->times > 1 ? ", the largest of the group." : ".");
   tagc_figure_begin(page, id, title, description, PANEL_WIDTH, PANEL_HEIGHT);
   tagc_axis_draw_left(page->file, &y, 44, PANEL_WIDTH - 54, "%");
   for (const struct tagc_sum_slot *slot = row->first; slot <= row->last; slot++)
@@ -300,8 +310,8 @@ static void put_losses(struct tagc_page *page, const struct row *rows, size_t co
       tagc_cell_number(page, slot->point_count);
       tagc_cell_real(page, 100 * first->error, 3);
       tagc_cell_real(page, 100 * last->error, 3);
-      isnan(last->residual) ? tagc_cell_real(page, NAN, 0) : tagc_cell(page, "%.4g", last->residual);
-      isnan(last->gradient) ? tagc_cell_real(page, NAN, 0) : tagc_cell(page, "%.4g", last->gradient);
+      isfinite(last->residual) ? tagc_cell(page, "%.4g", last->residual) : tagc_cell_real(page, NAN, 0);
+      isfinite(last->gradient) ? tagc_cell(page, "%.4g", last->gradient) : tagc_cell_real(page, NAN, 0);
       tagc_cell_real(page, 100 * residual_of(last), 1);
       tagc_row_end(page);
     }
@@ -315,13 +325,13 @@ bool tagc_page_losses(struct tagc_page *page)
   if (!rows)
     return false;
   for (size_t i = 0; i < count; i++)
-    if (rows[i].worst->point_count)
+    if (!isnan(last_error(rows[i].worst)))
       rows[sampled++] = rows[i];
   qsort(rows, sampled, sizeof *rows, by_error);
   tagc_page_section(page, "losses", "What compression loses", "");
   if (!sampled)
-    tagc_page_nothing(page, "No error was sampled: nothing was compressed while this was traced.",
-                      "Errors are sampled in cycles that are compressed (<code>TAGC_MODE=compress</code> or <code>ab</code>).");
+    tagc_page_nothing(page, "No error was sampled.",
+                      "Samples are taken now and then of what is compressed (<code>TAGC_MODE=compress</code> or <code>ab</code>); a longer run has some.");
   else {
     fputs("<p class=\"faint\">Solid: relative error of one encoding. Dashed: residual, in per cent of the gradient, where the codec keeps one; it is "
           "sent later. Thin lines: other layers of the group.</p>\n<div class=\"many\">\n", page->file);

@@ -96,7 +96,7 @@ static uint64_t value_of(const struct panel *panel, size_t i, size_t class)
 /* The scale of a panel, in units that leave small numbers at its ticks. */
 static double scale_of(const struct panel *panel, struct tagc_axis *y, const char **unit)
 {
-  static const char *const bytes[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}, *const calls[] = {"calls", "k calls", "M calls", "G calls"};
+  static const char *const bytes[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}, *const calls[] = {"", "thousands", "millions", "thousands of millions"};
   double most = 1, by = 1;
   size_t at = 0;
   for (size_t class = panel->first; class <= panel->last; class++) {
@@ -105,7 +105,7 @@ static double scale_of(const struct panel *panel, struct tagc_axis *y, const cha
       sum += (double)value_of(panel, i, class);
     most = fmax(most, sum);
   }
-  for (; most / by >= (panel->bytes ? 1024 : 10000) && at < (panel->bytes ? 5 : 3); at++)
+  for (; most / by >= (panel->bytes ? 1024 : 5000) && at < (panel->bytes ? 5 : 3); at++)
     by *= panel->bytes ? 1024 : 1000;
   *unit = panel->bytes ? bytes[at] : calls[at];
   *y = tagc_axis_make(0, most / by, panel->top + PANEL, panel->top, 4);
@@ -117,8 +117,10 @@ static void draw_panel(struct tagc_page *page, const struct panel *panel)
   struct tagc_axis y;
   const char *unit;
   double by = scale_of(panel, &y, &unit), pitch = (TAGC_PAGE_WIDTH - LEFT - RIGHT) / (double)(panel->last - panel->first + 1), width = fmin(pitch - 6, 64);
-  tagc_svg_text(page->file, "strong", LEFT, panel->top - 14, panel->bytes ? "Bytes of send buffers" : "Calls");
-  tagc_axis_draw_left(page->file, &y, LEFT, TAGC_PAGE_WIDTH - LEFT - RIGHT, unit);
+  char title[64];
+  snprintf(title, sizeof title, "%s%s%s", panel->bytes ? "Bytes of send buffers" : "Calls", *unit ? ", in " : "", unit);
+  tagc_svg_text(page->file, "strong", LEFT, panel->top - 14, title);
+  tagc_axis_draw_left(page->file, &y, LEFT, TAGC_PAGE_WIDTH - LEFT - RIGHT, "");
   for (size_t class = panel->first; class <= panel->last; class++) {
     double sum = 0, x = LEFT + pitch * (double)(class - panel->first) + (pitch - width) / 2;
     char name[16], text[64];

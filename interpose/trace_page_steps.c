@@ -179,10 +179,10 @@ static void draw_difference(struct tagc_page *page)
   tagc_figure_begin(page, "fig-difference", "What compression changes in a step, with its interval of 95%", description, TAGC_PAGE_WIDTH, 96);
   tagc_axis_draw_below(page->file, &x, 62, "ms");
   fprintf(page->file, "<path class=\"base\" d=\"M%.1f 62H%.1f\"/><path class=\"zero\" d=\"M%.1f 14V62\"/>\n", x.from, x.to, zero);
-  fprintf(page->file, "<path class=\"line\" d=\"M%.1f 38H%.1fM%.1f 31v14M%.1f 31v14\"/><rect class=\"packed\" x=\"%.1f\" y=\"32\" width=\"12\" height=\"12\">"
-                      "<title>%s</title></rect>\n", low, high, low, high, mean - 6, description);
-  tagc_svg_text(page->file, "note end", zero - 6, 20, zero > LEFT + 60 ? "faster" : "");
-  tagc_svg_text(page->file, "note", zero + 6, 20, zero < TAGC_PAGE_WIDTH - 100 ? "slower" : "");
+  fprintf(page->file, "<path class=\"line\" d=\"M%.1f 38H%.1fM%.1f 28v20M%.1f 28v20\"/><rect class=\"packed\" x=\"%.1f\" y=\"33\" width=\"6\" height=\"10\">"
+                      "<title>%s</title></rect>\n", low, high, low, high, mean - 3, description);
+  tagc_svg_text(page->file, "note end", zero - 6, 20, zero > LEFT + 60 ? "\342\206\220 faster" : "");
+  tagc_svg_text(page->file, "note", zero + 6, 20, zero < TAGC_PAGE_WIDTH - 100 ? "slower \342\206\222" : "");
   tagc_figure_end(page);
 }
 

@@ -84,10 +84,21 @@ static bool read_part(struct picture *picture, size_t rank, const struct tagc_su
     return false;
   for (size_t i = 0; i < part->moment.count; i++) {
     add_lane(part->lanes, &part->threads, part->moment.calls[i].call.thread);
-    if (part->moment.calls[i].times.call)
+    if (part->moment.calls[i].times.call && !part->moment.calls[i].under)
       add_lane(part->lanes + LANES, &part->streams, part->moment.calls[i].call.stream);
   }
   return true;
+}
+
+/* Until the end of the step, or of the last call that began in it where that is not much later. */
+static double length_of(const struct part *part)
+{
+  double length = tagc_ms((double)part->step->ns), most = 1.25 * length;
+  for (size_t i = 0; i < part->moment.count; i++) {
+    const struct tagc_trace_call *call = &part->moment.calls[i].call;
+    length = fmax(length, fmin(most, tagc_ms((double)(call->began_ns - part->step->began_ns) + (double)call->host_ns)));
+  }
+  return length;
 }
 
 /* The ranks that are drawn: the first ones, and the slowest. False without memory. */
@@ -114,7 +125,7 @@ static bool read_parts(struct picture *picture)
     struct part *part = &picture->parts[i];
     int64_t began = (int64_t)part->step->began_ns + summary->ranks[part->rank].clock_ns;
     part->offset_ms = picture->aligned ? tagc_ms((double)(began - first)) : 0;
-    picture->length_ms = fmax(picture->length_ms, part->offset_ms + tagc_ms((double)part->step->ns));
+    picture->length_ms = fmax(picture->length_ms, part->offset_ms + length_of(part));
   }
   return true;
 }
@@ -237,12 +248,12 @@ static void put_bar(const struct picture *picture, const struct part *part, cons
   fputs("<g>", file);
   put_title(picture, part, call);
   fprintf(file, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"/>", tagc_page_class(function), from, y, width, BAR);
-  if (wire)
+  if (call->times.call && wire == !call->under)
     put_stages(picture, part, call, y);
   if (is_compressed(picture, &call->call))
     put_mark(file, from, y, width);
   const char *label = *layer ? layer : function;
-  if (width > 6.5 * (double)strlen(label) + 8 && !(wire && (call->times.encode_ns || call->times.decode_ns)))
+  if (width > 6.5 * (double)strlen(label) + 8 && !call->times.encode_ns && !call->times.decode_ns)
     tagc_svg_text(file, "in", from + width / 2, y + 12, label);
   fputs("</g>\n", file);
 }
@@ -252,7 +263,7 @@ static void draw_lane(const struct picture *picture, const struct part *part, bo
   struct bunch bunch = {0};
   for (size_t i = 0; i < part->moment.count; i++) {
     const struct tagc_moment_call *call = &part->moment.calls[i];
-    if (wire ? !call->times.call || call->call.stream != what : call->call.thread != what)
+    if (wire ? !call->times.call || call->under || call->call.stream != what : call->call.thread != what)
       continue;
     uint64_t began = wire ? call->wire_began_ns : call->call.began_ns, ns = wire ? tagc_times_sum(&call->times) : call->call.host_ns;
     double from = x_of(picture, part, began), to = x_of(picture, part, began + ns);
@@ -384,19 +395,15 @@ static void put_notes(const struct picture *picture)
 {
   FILE *file = picture->page->file;
   const struct tagc_summary *summary = picture->page->summary;
-  size_t left_out = 0, times = 0;
-  for (size_t i = 0; i < picture->count; i++) {
+  size_t left_out = 0;
+  for (size_t i = 0; i < picture->count; i++)
     left_out += picture->parts[i].moment.left_out;
-    times += picture->parts[i].streams;
-  }
   if (picture->count < summary->rank_count)
     fprintf(file, "<p class=\"faint\">%zu of %zu ranks are drawn.</p>\n", picture->count, summary->rank_count);
   if (!picture->aligned)
     fputs("<p class=\"faint\">The clocks of the hosts differ by more than half a step: each rank begins at 0.</p>\n", file);
   if (left_out)
     fprintf(file, "<p class=\"faint\">%zu calls are not drawn: a step of so many is looked at better with <code>--perfetto</code>.</p>\n", left_out);
-  if (!times)
-    fputs("<p class=\"faint\">How long calls were under way is not known, so there is no lane for it.</p>\n", file);
 }
 
 static bool draw_steps(struct tagc_page *page, const struct tagc_page_step *const chosen[2])
@@ -438,8 +445,8 @@ bool tagc_page_timeline(struct tagc_page *page)
   if (!chosen[0] && !chosen[1])
     tagc_page_nothing(page, "No whole step is in these traces.", "Let the program repeat its step a few times; <code>--perfetto</code> shows all calls as they are.");
   else {
-    fputs("<p class=\"faint\">The whole step whose time is nearest to the median. What NCCL did is placed where it can have begun at the earliest. "
-          "Point at a bar for its call.</p>\n", page->file);
+    fputs("<p class=\"faint\">The whole step whose time is nearest to the median. A bar is a call, from its beginning until the program has its thread "
+          "back; on lanes named wire it is what NCCL did on the stream, placed where that can have begun at the earliest. Point at a bar for more.</p>\n", page->file);
     done = draw_steps(page, chosen);
   }
   tagc_page_section_end(page);

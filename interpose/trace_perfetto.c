@@ -12,8 +12,8 @@
 #include "interpose/trace_perfetto.h"
 #include "layermap/drawing.h"
 
-/* LATE: so many later calls the times of a call may come. Lanes of a rank: its steps, its threads, its streams. */
-enum { LATE = 1 << 15, STREAMS = 256, THREADS = 4096, LANE_STEPS = 1, LANE_THREADS = 10, LANE_STREAMS = LANE_THREADS + THREADS,
+/* Lanes of a rank: its steps, its threads, its streams. */
+enum { LATE = TAGC_MOMENT_LATE, STREAMS = 256, THREADS = 4096, LANE_STEPS = 1, LANE_THREADS = 10, LANE_STREAMS = LANE_THREADS + THREADS,
        LANES = LANE_STREAMS + STREAMS, ARROWS = 200000 };
 
 /* One end of an arrow: a call of a collective. */
@@ -44,8 +44,11 @@ struct reader {
   size_t *comms;
   uint32_t comm_count;
   uint64_t *k;                      /* collectives so far, by place of the communicator */
-  struct tagc_trace_call *late;     /* of LATE numbers */
+  struct tagc_trace_call *late;     /* calls whose times may come, by number; and times whose calls may come */
+  struct tagc_trace_times *early;
   bool named[LANES];
+  bool collective[256];             /* by function */
+  size_t behind;                    /* calls behind the range so far */
   uint64_t stream[STREAMS], busy[STREAMS];
   size_t streams;
   uint64_t state_cycle;             /* what is collected of a cycle's losses */
@@ -198,12 +201,15 @@ static void keep_arrow(const struct reader *r, const struct tagc_trace_call *cal
     w->arrows[w->arrow_count++] = (struct arrow){k, time_of(w, r->rank, call->began_ns), (uint32_t)comm, r->pid, thread_lane(call)};
 }
 
+static void put_times(struct reader *r, const struct tagc_trace_times *times, const struct tagc_trace_call *call);
+
 static void take_call(struct reader *r, const struct tagc_trace_call *call)
 {
   char name[256];
   size_t comm = comm_of(r, call->record.comm);
-  bool counted = r->w->linked && comm != SIZE_MAX && is_collective(function_of(r, call->function));
+  bool counted = r->w->linked && comm != SIZE_MAX && call->function < 256 && r->collective[call->function];
   uint64_t k = counted ? ++r->k[comm] : 0;
+  r->behind += call->began_ns >= r->to_ns;
   if (call->began_ns < r->from_ns || call->began_ns >= r->to_ns)
     return;
   snprintf(name, sizeof name, "calls of thread %" PRIu32, call->thread);
@@ -217,7 +223,11 @@ static void take_call(struct reader *r, const struct tagc_trace_call *call)
   put(r->w, "}");
   if (k)
     keep_arrow(r, call, comm, k);
-  r->late[call->number % LATE] = *call;
+  const struct tagc_trace_times *times = &r->early[call->number % LATE];
+  if (times->call == call->number)
+    put_times(r, times, call);
+  else
+    r->late[call->number % LATE] = *call;
 }
 
 /* -- times --------------------------------------------------------------------------------------------------------------------- */
@@ -254,13 +264,12 @@ static size_t place_of(struct reader *r, uint64_t stream)
   return r->streams++;
 }
 
-static void take_times(struct reader *r, const struct tagc_trace_times *times)
+static void put_times(struct reader *r, const struct tagc_trace_times *times, const struct tagc_trace_call *call)
 {
-  const struct tagc_trace_call *call = &r->late[times->call % LATE];
   uint64_t sum = tagc_times_sum(times);
-  if (!times->call || call->number != times->call || !sum)
+  if (!sum)
     return;
-  if (!times->by_device && !(call->flags & TAGC_TRACE_GROUPED) && sum <= call->host_ns) {
+  if (tagc_times_under(times, call)) {
     put_stages(r, thread_lane(call), times, call->began_ns);
     return;
   }
@@ -275,6 +284,15 @@ static void take_times(struct reader *r, const struct tagc_trace_times *times)
   put_span(r, lane, name, began, sum);
   if (times->sum_ns || times->encode_ns || times->decode_ns)
     put_stages(r, lane, times, began);
+}
+
+static void take_times(struct reader *r, const struct tagc_trace_times *times)
+{
+  const struct tagc_trace_call *call = &r->late[times->call % LATE];
+  if (times->call && call->number == times->call)
+    put_times(r, times, call);
+  else
+    r->early[times->call % LATE] = *times;
 }
 
 /* -- steps, losses, communicators ------------------------------------------------------------------------------------------------ */
@@ -379,13 +397,13 @@ static void put_comms(struct reader *r)
 
 /* -- a rank ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Reads the trace of a rank whose file can still be read. */
+/* Reads the trace of a rank, if it can still be read, until nothing is expected any more. */
 static void write_calls(struct reader *r)
 {
   char why[TAGC_TRACE_WHY];
   const struct tagc_trace_record *record;
   struct tagc_trace_file *file = tagc_trace_open(r->rank->path, why);
-  while (file && (record = tagc_trace_next(file)))
+  while (file && r->behind < LATE && (record = tagc_trace_next(file)))
     switch (record->kind) {
     case TAGC_TRACE_CALL: take_call(r, (const struct tagc_trace_call *)record); break;
     case TAGC_TRACE_TIMES: take_times(r, (const struct tagc_trace_times *)record); break;
@@ -407,7 +425,10 @@ static bool write_rank(struct writer *w, size_t at, uint64_t from_ns, uint64_t t
   r->comms = tagc_rank_comms(w->summary, at, &r->comm_count);
   r->k = calloc(w->summary->comm_count + 1, sizeof *r->k);
   r->late = calloc(LATE, sizeof *r->late);
-  bool fits = r->comms && r->k && r->late;
+  r->early = calloc(LATE, sizeof *r->early);
+  for (uint16_t function = 0; function < 256; function++)
+    r->collective[function] = is_collective(function_of(r, function));
+  bool fits = r->comms && r->k && r->late && r->early;
   if (fits) {
     name_process(r);
     put_steps(r);
@@ -417,6 +438,7 @@ static bool write_rank(struct writer *w, size_t at, uint64_t from_ns, uint64_t t
   free(r->comms);
   free(r->k);
   free(r->late);
+  free(r->early);
   free(r);
   return fits;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Reads traces; see trace_read.h.
  *
- * A chunk is trusted when its sum is right. Behind one that is not, the next one is looked for at every byte, as what was lost need not
- * have been a multiple of anything. Such a search reads what looks like a chunk and is none, over and over in a file that was made
- * for that: what it may read so has a limit.
+ * A chunk is trusted when its sum is right. Behind one that is not, the next one is looked for at every byte, as what
+ * was lost need not have been a multiple of anything. Such a search reads what looks like a chunk and is none, over
+ * and over in a file that was made for that: what it may read so has a limit.
  */
 #include "interpose/trace_read.h"
 
@@ -24,7 +24,7 @@ struct tagc_trace_file {
   int file;                         /* -1: bytes in memory */
   const unsigned char *bytes;
   uint64_t size;
-  unsigned char *window;            /* WINDOW bytes, of the file from `window_at` on, of which there are `window_size` */
+  unsigned char *window; /* WINDOW bytes, of the file from `window_at` on, of which there are `window_size` */
   uint64_t window_at;
   size_t window_size;
   uint64_t at;                      /* the next chunk is there, or where to look for it */
@@ -35,7 +35,7 @@ struct tagc_trace_file {
   struct tagc_trace_health health;
 };
 
-/* -- bytes ------------------------------------------------------------------------------------------------------------- */
+/* -- bytes --------------------------------------------------------------------------------------------------------- */
 
 static size_t read_at(struct tagc_trace_file *f, unsigned char *to, size_t size, uint64_t at)
 {
@@ -60,7 +60,8 @@ static size_t read_at(struct tagc_trace_file *f, unsigned char *to, size_t size,
 static unsigned char *look(struct tagc_trace_file *f, uint64_t at, size_t size, size_t *got)
 {
   uint64_t offset = at - f->window_at;
-  if (at < f->window_at || offset > f->window_size || (f->window_size - offset < size && f->window_at + f->window_size < f->size)) {
+  if (at < f->window_at || offset > f->window_size ||
+      (f->window_size - offset < size && f->window_at + f->window_size < f->size)) {
     f->window_size = read_at(f, f->window, WINDOW, at);
     f->window_at = at;
     offset = 0;
@@ -71,7 +72,7 @@ static unsigned char *look(struct tagc_trace_file *f, uint64_t at, size_t size, 
   return f->window + offset;
 }
 
-/* -- chunks ------------------------------------------------------------------------------------------------------------ */
+/* -- chunks -------------------------------------------------------------------------------------------------------- */
 
 enum found { NOTHING, WHOLE, CUT };
 
@@ -81,7 +82,8 @@ static bool is_record(const unsigned char *at, size_t left)
   if (left < sizeof record)
     return false;
   memcpy(&record, at, sizeof record);
-  return record.bytes >= sizeof record && record.bytes % 8 == 0 && record.bytes <= left && record.bytes <= TAGC_TRACE_RECORD_MOST;
+  return record.bytes >= sizeof record && record.bytes % 8 == 0 && record.bytes <= left &&
+         record.bytes <= TAGC_TRACE_RECORD_MOST;
 }
 
 /* Is there a chunk at `at`? Of one that the end of the file has cut, nobody knows whether the rest is right. */
@@ -188,10 +190,10 @@ static bool next_chunk(struct tagc_trace_file *f)
   return false;
 }
 
-/* -- records ----------------------------------------------------------------------------------------------------------- */
+/* -- records ------------------------------------------------------------------------------------------------------- */
 
-/* How long a record is without its texts. When a minor version gives one more fields, what it had before goes into a second
- * column, and shorter ones are completed here. */
+/* How long a record is without its texts. When a minor version gives one more fields, what it had before goes into a
+ * second column, and shorter ones are completed here. */
 static const struct {
   uint16_t bytes;
   bool texts;
@@ -259,7 +261,7 @@ const char *tagc_trace_text(const struct tagc_trace_record *record, const char *
   return texts < end ? texts : "";
 }
 
-/* -- files ------------------------------------------------------------------------------------------------------------- */
+/* -- files --------------------------------------------------------------------------------------------------------- */
 
 /* The words for what is wrong with the head; NULL: nothing. */
 static const char *judge_head(const struct tagc_trace_head *head, size_t got, char words[128])
@@ -275,7 +277,8 @@ static const char *judge_head(const struct tagc_trace_head *head, size_t got, ch
   if (head->order != TAGC_TRACE_ORDER)
     return "its head is damaged";
   if (head->major != TAGC_TRACE_MAJOR) {
-    snprintf(words, 128, "it has version %u.%u of the format; this program reads %d.x", head->major, head->minor, TAGC_TRACE_MAJOR);
+    snprintf(words, 128, "it has version %u.%u of the format; this program reads %d.x", head->major, head->minor,
+             TAGC_TRACE_MAJOR);
     return words;
   }
   return NULL;
@@ -346,7 +349,8 @@ struct tagc_trace_file *tagc_trace_open(const char *path, char why[TAGC_TRACE_WH
   return begin(f, why);
 }
 
-struct tagc_trace_file *tagc_trace_open_bytes(const char *path, const void *bytes, size_t size, char why[TAGC_TRACE_WHY])
+struct tagc_trace_file *tagc_trace_open_bytes(const char *path, const void *bytes, size_t size,
+                                              char why[TAGC_TRACE_WHY])
 {
   struct tagc_trace_file *f = new_file(path);
   if (!f) {

@@ -45,7 +45,8 @@ static bool is_preset(const char *name, const char *value)
   return memcmp(&set, &standard, sizeof set) == 0;
 }
 
-void tagc_report_options(const struct tagc_sum_rank *rank, void (*f)(void *context, const char *name, const char *value), void *context)
+void tagc_report_options(const struct tagc_sum_rank *rank,
+                         void (*f)(void *context, const char *name, const char *value), void *context)
 {
   char *copy = strdup(rank->options), *rest = copy, *line;
   while (copy && (line = strsep(&rest, "\n"))) {

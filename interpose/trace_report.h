@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-report's own two outputs: text for people and JSON for programs; the page and the timeline have headers of their own.
+ * tagc-report's own two outputs: text for people and JSON for programs; the page and the timeline have headers of
+ * their own.
  */
 #ifndef INTERPOSE_TRACE_REPORT_H
 #define INTERPOSE_TRACE_REPORT_H
@@ -24,7 +25,8 @@ struct tagc_report {
 };
 
 /* Reads and judges. False without memory. */
-bool tagc_report_make(struct tagc_report *report, char *const *paths, size_t count, const struct tagc_volume_facts *facts);
+bool tagc_report_make(struct tagc_report *report, char *const *paths, size_t count,
+                      const struct tagc_volume_facts *facts);
 void tagc_report_free(struct tagc_report *report);
 
 /* Lines of at most 120 columns, but for the names of files. */
@@ -33,6 +35,7 @@ void tagc_report_print(const struct tagc_report *report, FILE *to);
 void tagc_report_json(const struct tagc_report *report, FILE *to);
 
 /* Calls f(name, value) for each option of a rank that is not at its default. */
-void tagc_report_options(const struct tagc_sum_rank *rank, void (*f)(void *context, const char *name, const char *value), void *context);
+void tagc_report_options(const struct tagc_sum_rank *rank,
+                         void (*f)(void *context, const char *name, const char *value), void *context);
 
 #endif

@@ -38,7 +38,7 @@ bool tagc_sum_complain(struct tagc_summary *s, const char *format, ...)
   return true;
 }
 
-/* -- what is wrong ------------------------------------------------------------------------------------------------------- */
+/* -- what is wrong ------------------------------------------------------------------------------------------------- */
 
 static bool complain_of_file(struct tagc_summary *s, const struct tagc_part *part)
 {
@@ -46,23 +46,32 @@ static bool complain_of_file(struct tagc_summary *s, const struct tagc_part *par
   const char *path = part->rank.path;
   bool done = true;
   if (h->damaged_chunks)
-    done &= tagc_sum_complain(s, "%s: chunks that are damaged or missing: %" PRIu64 " (%" PRIu64 " bytes are skipped); what they held is "
-                                 "in no sum", path, h->damaged_chunks, h->skipped_bytes);
+    done &= tagc_sum_complain(s,
+                              "%s: chunks that are damaged or missing: %" PRIu64 " (%" PRIu64
+                              " bytes are skipped); what they held is "
+                              "in no sum",
+                              path, h->damaged_chunks, h->skipped_bytes);
   if (h->refused_records || part->absurd)
-    done &= tagc_sum_complain(s, "%s: records that make no sense, and are left out: %" PRIu64, path, h->refused_records + part->absurd);
+    done &= tagc_sum_complain(s, "%s: records that make no sense, and are left out: %" PRIu64, path,
+                              h->refused_records + part->absurd);
   if (h->unknown_records)
-    done &= tagc_sum_complain(s, "%s: records of kinds that are not known here: %" PRIu64 " (the trace has version %u.%u of the format, "
-                                 "this program knows %d.%d)", path, h->unknown_records, h->major, h->minor, TAGC_TRACE_MAJOR,
-                              TAGC_TRACE_MINOR);
+    done &= tagc_sum_complain(s,
+                              "%s: records of kinds that are not known here: %" PRIu64
+                              " (the trace has version %u.%u of the format, "
+                              "this program knows %d.%d)",
+                              path, h->unknown_records, h->major, h->minor, TAGC_TRACE_MAJOR, TAGC_TRACE_MINOR);
   if (h->dropped)
-    done &= tagc_sum_complain(s, "%s: records that there was no room for, and that are lost: %" PRIu64 " (TAGC_TRACE_BUFFER)", path,
-                              h->dropped);
+    done &= tagc_sum_complain(
+        s, "%s: records that there was no room for, and that are lost: %" PRIu64 " (TAGC_TRACE_BUFFER)", path,
+        h->dropped);
   if (part->backwards)
-    done &= tagc_sum_complain(s, "%s: cycles that do not follow those before them, and are left out: %" PRIu64, path, part->backwards);
+    done &= tagc_sum_complain(s, "%s: cycles that do not follow those before them, and are left out: %" PRIu64, path,
+                              part->backwards);
   if (!h->records)
     done &= tagc_sum_complain(s, "%s: nothing in it can be read", path);
   else if (h->cut || !h->ended)
-    done &= tagc_sum_complain(s, "%s ends early%s: the process was killed, or runs still", path, h->cut ? ", inside a chunk" : "");
+    done &= tagc_sum_complain(s, "%s ends early%s: the process was killed, or runs still", path,
+                              h->cut ? ", inside a chunk" : "");
   if (h->records && !part->realtime_ns)
     done &= tagc_sum_complain(s, "%s does not say which process wrote it: its beginning is lost", path);
   return done;
@@ -106,15 +115,16 @@ static bool complain_of_missing(struct tagc_summary *s)
     } else
       some = true;                  /* somebody is there, nobody knows as whom */
   if (done && twice != SIZE_MAX)
-    done = tagc_sum_complain(s, "rank %d of %d has more than one trace, and is counted as often: %s and %s", c->members[twice].as, c->nranks,
-                             s->ranks[c->members[twice - 1].rank].path, s->ranks[c->members[twice].rank].path);
+    done = tagc_sum_complain(s, "rank %d of %d has more than one trace, and is counted as often: %s and %s",
+                             c->members[twice].as, c->nranks, s->ranks[c->members[twice - 1].rank].path,
+                             s->ranks[c->members[twice].rank].path);
   size_t lacking = 0;
   for (int i = 0; done && i < c->nranks; i++)
     lacking += (there[i] = !there[i]);
   if (done && lacking && !some) {
     list_ranks(missing, sizeof missing, there, c->nranks);
-    done = tagc_sum_complain(s, "no trace of %s %s of %d: sums are of the other%s", lacking > 1 ? "ranks" : "rank", missing, c->nranks,
-                             c->nranks - (int)lacking > 1 ? "s" : "");
+    done = tagc_sum_complain(s, "no trace of %s %s of %d: sums are of the other%s", lacking > 1 ? "ranks" : "rank",
+                             missing, c->nranks, c->nranks - (int)lacking > 1 ? "s" : "");
   }
   free(there);
   return done;
@@ -124,9 +134,11 @@ static bool complain_of_missing(struct tagc_summary *s)
 static bool complain_of_texts(struct tagc_summary *s, size_t offset, const char *what)
 {
   for (size_t i = 1; i < s->rank_count; i++) {
-    const char *a = *(char *const *)((const char *)&s->ranks[0] + offset), *b = *(char *const *)((const char *)&s->ranks[i] + offset);
+    const char *a = *(char *const *)((const char *)&s->ranks[0] + offset),
+               *b = *(char *const *)((const char *)&s->ranks[i] + offset);
     if (*a && *b && strcmp(a, b) != 0)
-      return tagc_sum_complain(s, "ranks differ in %s: %s on rank %d, %s on rank %d", what, a, s->ranks[0].number, b, s->ranks[i].number);
+      return tagc_sum_complain(s, "ranks differ in %s: %s on rank %d, %s on rank %d", what, a, s->ranks[0].number, b,
+                               s->ranks[i].number);
   }
   return true;
 }
@@ -136,19 +148,47 @@ static bool complain_of_nccl(struct tagc_summary *s)
   for (size_t i = 1; i < s->rank_count; i++) {
     uint32_t a = s->ranks[0].nccl_version, b = s->ranks[i].nccl_version;
     if (a && b && a != b)
-      return tagc_sum_complain(s, "ranks differ in the version of NCCL: %" PRIu32 " on rank %d, %" PRIu32 " on rank %d", a,
-                               s->ranks[0].number, b, s->ranks[i].number);
+      return tagc_sum_complain(s, "ranks differ in the version of NCCL: %" PRIu32 " on rank %d, %" PRIu32 " on rank %d",
+                               a, s->ranks[0].number, b, s->ranks[i].number);
+  }
+  return true;
+}
+
+/* When a rank began the first step that both have, by the clocks of their hosts: how much later than the first rank. */
+static double later_ns(const struct tagc_sum_rank *first, const struct tagc_sum_rank *rank)
+{
+  for (size_t i = 0, j = 0; i < first->step_count && j < rank->step_count;) {
+    const struct tagc_sum_step *a = &first->steps[i], *b = &rank->steps[j];
+    if (a->lock == b->lock && a->cycle == b->cycle)
+      return (double)b->began_ns - (double)a->began_ns + (double)rank->clock_ns - (double)first->clock_ns;
+    if (a->lock < b->lock || (a->lock == b->lock && a->cycle < b->cycle))
+      i++;
+    else
+      j++;
+  }
+  return 0;
+}
+
+/* Steps are told by their numbers, and times of a rank by its own clock: it matters where hosts stand side by side. */
+static bool complain_of_clocks(struct tagc_summary *s)
+{
+  for (size_t i = 1; i < s->rank_count; i++) {
+    double seconds = later_ns(&s->ranks[0], &s->ranks[i]) / 1e9;
+    if (s->ranks[i].host_index == i && (seconds > 1 || seconds < -1))
+      return tagc_sum_complain(s, "the clocks of hosts %s and %s differ by %.1f s: timelines show it, no sum does",
+                               s->ranks[0].host, s->ranks[i].host, seconds < 0 ? -seconds : seconds);
   }
   return true;
 }
 
 static bool complain_of_job(struct tagc_summary *s)
 {
-  return complain_of_missing(s) && complain_of_texts(s, offsetof(struct tagc_sum_rank, version), "the version of the library") &&
-         complain_of_nccl(s);
+  return complain_of_missing(s) &&
+         complain_of_texts(s, offsetof(struct tagc_sum_rank, version), "the version of the library") &&
+         complain_of_nccl(s) && complain_of_clocks(s);
 }
 
-/* -- reading ------------------------------------------------------------------------------------------------------------- */
+/* -- reading ------------------------------------------------------------------------------------------------------- */
 
 static bool read_file(struct tagc_summary *s, struct tagc_part *parts, size_t *count, const char *path)
 {
@@ -187,7 +227,7 @@ struct tagc_summary *tagc_sum_read(char *const *paths, size_t count)
   return NULL;
 }
 
-/* -- the end ------------------------------------------------------------------------------------------------------------- */
+/* -- the end ------------------------------------------------------------------------------------------------------- */
 
 void tagc_sum_comm_free(struct tagc_sum_comm *c)
 {

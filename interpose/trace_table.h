@@ -47,8 +47,8 @@ static inline bool tagc_table_grow(struct tagc_table *t)
 }
 
 /* The place of the key in the array; where it has none it gets `next`, and *added is true. SIZE_MAX without memory. */
-static inline size_t tagc_table_place(struct tagc_table *t, uint64_t hash, const void *array, const void *key, tagc_table_same *same,
-                                      size_t next, bool *added)
+static inline size_t tagc_table_place(struct tagc_table *t, uint64_t hash, const void *array, const void *key,
+                                      tagc_table_same *same, size_t next, bool *added)
 {
   uint32_t short_hash = (uint32_t)hash;
   *added = false;

@@ -56,7 +56,7 @@ __attribute__((format(printf, 3, 4))) static void append(char *text, size_t size
 
 static const char *plural(size_t n) { return n == 1 ? "" : "s"; }
 
-/* -- at a glance --------------------------------------------------------------------------------------------------------- */
+/* -- at a glance --------------------------------------------------------------------------------------------------- */
 
 struct extent {
   double seconds, step_ms, sent, sent_between;   /* the last ones: of a rank in a whole step */
@@ -108,8 +108,8 @@ static void biggest(const struct tagc_summary *s, char *text, size_t size)
     if (!sent[best])
       break;
     char bytes[16];
-    append(text, size, "%s%s %.0f%% (%s)", round ? ", " : "", function_name(s, (uint16_t)best), 100.0 * (double)sent[best] / (double)all,
-           tagc_words_bytes((double)sent[best], bytes));
+    append(text, size, "%s%s %.0f%% (%s)", round ? ", " : "", function_name(s, (uint16_t)best),
+           100.0 * (double)sent[best] / (double)all, tagc_words_bytes((double)sent[best], bytes));
     sent[best] = 0;
   }
 }
@@ -147,8 +147,11 @@ static void print_effect(FILE *to, const struct tagc_report *r)
   if (r->sides.verdict != TAGC_VERDICT_NONE)
     labelled(to, "TAGC", "%s", r->sides.words);
   else if (all.compressed)
-    labelled(to, "TAGC", "%" PRIu64 " calls were compressed; the network carried %.1f%% of what it would have without; whether steps are "
-             "faster for it only TAGC_MODE=ab tells", all.compressed, 100 * sent / plain);
+    labelled(to, "TAGC",
+             "%" PRIu64
+             " calls were compressed; the network carried %.1f%% of what it would have without; whether steps are "
+             "faster for it only TAGC_MODE=ab tells",
+             all.compressed, 100 * sent / plain);
   else
     labelled(to, "TAGC", "nothing was compressed%s%s", reason ? ": " : "", reason ? reason : "");
 }
@@ -159,9 +162,11 @@ static void print_glance(FILE *to, const struct tagc_report *r)
   const struct extent e = measure(s);
   char a[16], b[16], text[500], steps[128] = "";
   if (e.whole)
-    snprintf(steps, sizeof steps, "; %" PRIu64 " whole steps a rank of %.*f ms", e.whole / s->rank_count, e.step_ms < 10 ? 2 : 1, e.step_ms);
-  labelled(to, "traced", "%s: %zu rank%s on %zu host%s, %" PRIu64 " calls in %.1f s%s", *s->ranks[0].program ? s->ranks[0].program : "?",
-           s->rank_count, plural(s->rank_count), e.hosts, plural(e.hosts), e.calls, e.seconds, steps);
+    snprintf(steps, sizeof steps, "; %" PRIu64 " whole steps a rank of %.*f ms", e.whole / s->rank_count,
+             e.step_ms < 10 ? 2 : 1, e.step_ms);
+  labelled(to, "traced", "%s: %zu rank%s on %zu host%s, %" PRIu64 " calls in %.1f s%s",
+           *s->ranks[0].program ? s->ranks[0].program : "?", s->rank_count, plural(s->rank_count), e.hosts,
+           plural(e.hosts), e.calls, e.seconds, steps);
   if (e.whole) {
     snprintf(text, sizeof text, "a rank sends %s a step, %s of it to other hosts", tagc_words_bytes(e.sent, a),
              tagc_words_bytes(e.sent_between, b));
@@ -178,9 +183,12 @@ static void print_glance(FILE *to, const struct tagc_report *r)
     labelled(to, "problems", "none");
 }
 
-/* -- the job ------------------------------------------------------------------------------------------------------------- */
+/* -- the job ------------------------------------------------------------------------------------------------------- */
 
-static void add_option(void *text, const char *name, const char *value) { append(text, TEXT, "%s%s=%s", *(char *)text ? " " : "", name, value); }
+static void add_option(void *text, const char *name, const char *value)
+{
+  append(text, TEXT, "%s%s=%s", *(char *)text ? " " : "", name, value);
+}
 
 static void nccl_version(uint32_t v, char text[32])
 {
@@ -201,7 +209,8 @@ static void append_ranks(char *text, size_t size, const struct tagc_summary *s, 
     end = i;
     if (s->ranks[i].host_index != host)
       continue;
-    while (end + 1 < s->rank_count && s->ranks[end + 1].host_index == host && s->ranks[end + 1].number == s->ranks[end].number + 1)
+    while (end + 1 < s->rank_count && s->ranks[end + 1].host_index == host &&
+           s->ranks[end + 1].number == s->ranks[end].number + 1)
       end++;
     append(text, size, end > i ? "%s%d-%d" : "%s%d", parts++ ? ", " : " ", s->ranks[i].number, s->ranks[end].number);
   }
@@ -236,7 +245,7 @@ static const char *real(double number, int digits, char text[24])
   return text;
 }
 
-/* -- communicators --------------------------------------------------------------------------------------------------------- */
+/* -- communicators ------------------------------------------------------------------------------------------------- */
 
 /* "1-2 MiB" */
 static void class_words(int size_class, char text[24])
@@ -255,25 +264,27 @@ static void print_lines(FILE *to, const struct tagc_summary *s, const struct tag
 {
   char count[32], class[24], a[16], b[16], d[16], x[24], y[24];
   double steps = c->whole_steps ? (double)c->whole_steps : NAN;
-  fprintf(to, "  %-15s %-9s %-6s %-13s %11s %8s %11s %11s %11s %9s\n", "call", "type", "sum", "buffer", "calls", "a step", "buffers",
-          "sent", "sent/step", "ms/step");
+  fprintf(to, "  %-15s %-9s %-6s %-13s %11s %8s %11s %11s %11s %9s\n", "call", "type", "sum", "buffer", "calls",
+          "a step", "buffers", "sent", "sent/step", "ms/step");
   for (size_t i = 0; i < c->line_count; i++) {
     const struct tagc_sum_line *l = &c->lines[i];
-    const char *type = l->calls.raw_bytes ? tagc_sum_name(s, TAGC_TRACE_TYPES, l->type) : "-", *op = tagc_sum_name(s, TAGC_TRACE_OPS, l->op);
+    const char *type = l->calls.raw_bytes ? tagc_sum_name(s, TAGC_TRACE_TYPES, l->type) : "-",
+               *op = tagc_sum_name(s, TAGC_TRACE_OPS, l->op);
     bool reduces = strstr(function_name(s, l->function), "educe") != NULL;
     class_words(l->size_class, class);
     fprintf(to, "  %-15.15s %-9.9s %-6.6s %-13s %11s", function_name(s, l->function), type, reduces ? op : "-", class,
             tagc_words_count((double)l->calls.calls, count));
     fprintf(to, " %8s %11s %11s %11s %9s\n", real(l->per_step, 1, x), tagc_words_bytes((double)l->calls.raw_bytes, a),
-            tagc_words_bytes((double)sent_bytes(&l->calls.sent), b), tagc_words_bytes((double)sent_bytes(&l->whole.sent) / steps, d),
+            tagc_words_bytes((double)sent_bytes(&l->calls.sent), b),
+            tagc_words_bytes((double)sent_bytes(&l->whole.sent) / steps, d),
             real((double)l->whole.host_ns / steps / 1e6, 2, y));
   }
 }
 
 static bool alike(const struct tagc_sum_slot *a, const struct tagc_sum_slot *b)
 {
-  return a->lock == b->lock && a->kind == b->kind && a->parts_known == b->parts_known && a->count == b->count && a->type == b->type &&
-         a->reason == b->reason && a->voted == b->voted && strcmp(a->codec, b->codec) == 0;
+  return a->lock == b->lock && a->kind == b->kind && a->parts_known == b->parts_known && a->count == b->count &&
+         a->type == b->type && a->reason == b->reason && a->voted == b->voted && strcmp(a->codec, b->codec) == 0;
 }
 
 /* A mean of calls, in ms. */
@@ -301,9 +312,11 @@ static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct 
   }
   double plain = (double)sum.plain.inside;
   fprintf(to, "  %-22.22s %-5s %3zu %-6.6s %9s %10s %10s %10s", name, first->parts_known ? kinds[first->kind] : "?", n,
-          *first->codec ? first->codec : "-", tagc_words_count((double)sum.calls, count), tagc_words_bytes((double)sum.raw_bytes, a),
+          *first->codec ? first->codec : "-", tagc_words_count((double)sum.calls, count),
+          tagc_words_bytes((double)sum.raw_bytes, a),
           tagc_words_bytes(plain, b), tagc_words_bytes((double)sum.sent.inside, d));
-  fprintf(to, " %6s %7s %7s %7s\n", real(plain > 0 ? (double)sum.sent.inside / plain : NAN, 3, v), mean_ms(sum.encode_ns, sum.wire_calls, x), mean_ms(sum.wire_ns, sum.wire_calls, y),
+  fprintf(to, " %6s %7s %7s %7s\n", real(plain > 0 ? (double)sum.sent.inside / plain : NAN, 3, v),
+          mean_ms(sum.encode_ns, sum.wire_calls, x), mean_ms(sum.wire_ns, sum.wire_calls, y),
           mean_ms(sum.decode_ns, sum.wire_calls, z));
   if (first->voted && sum.compressed < sum.calls && !*first->codec)
     tagc_words_print(to, 4, tagc_sum_name(s, TAGC_TRACE_REASONS, first->reason));
@@ -317,9 +330,10 @@ static void print_slots(FILE *to, const struct tagc_summary *s, const struct tag
   if (!c->slot_count)
     return;
   if (c->layers && *c->layers)
-    labelled(to, "layers", "%s (%u%% sure)%s%s", c->layers, c->confidence, *c->or_layers ? "; or else: " : "", c->or_layers);
-  fprintf(to, "  %-22s %-5s %3s %-6s %9s %10s %10s %10s %6s %7s %7s %7s\n", "layer", "kind", "x", "codec", "calls", "buffers", "plain",
-          "sent", "ratio", "encode", "wire ms", "decode");
+    labelled(to, "layers", "%s (%u%% sure)%s%s", c->layers, c->confidence, *c->or_layers ? "; or else: " : "",
+             c->or_layers);
+  fprintf(to, "  %-22s %-5s %3s %-6s %9s %10s %10s %10s %6s %7s %7s %7s\n", "layer", "kind", "x", "codec", "calls",
+          "buffers", "plain", "sent", "ratio", "encode", "wire ms", "decode");
   for (size_t i = first, n; i < c->slot_count; i += n) {
     for (n = 1; i + n < c->slot_count && alike(&c->slots[i], &c->slots[i + n]); n++)
       ;
@@ -357,8 +371,8 @@ static void print_comm(FILE *to, const struct tagc_summary *s, const struct tagc
     snprintf(name, sizeof name, "Communicator %" PRIu32, c->number);
   if (c->nranks >= 0)
     snprintf(ranks, sizeof ranks, "%d", c->nranks);
-  fprintf(to, "\n%s%s: %s, %s rank%s", name, s->has_main && c == s->comms ? " (its cycles are the steps)" : "", tagc_role_words(c->role), ranks,
-          plural(c->nranks == 1));
+  fprintf(to, "\n%s%s: %s, %s rank%s", name, s->has_main && c == s->comms ? " (its cycles are the steps)" : "",
+          tagc_role_words(c->role), ranks, c->nranks == 1 ? "" : "s");
   if (c->hosts)
     fprintf(to, " on %" PRIu32 " host%s", c->hosts, plural(c->hosts));
   if (c->nranks >= 0 && c->member_count != (size_t)c->nranks)

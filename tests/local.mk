@@ -64,6 +64,8 @@ EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tes
 EXTRA_DIST += tests/unit/trace_make.h
 unit_tests += tests/unit/test_trace_read
 tests_unit_test_trace_read_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/test_trace_page
+tests_unit_test_trace_page_LDADD = libtagc-report.a $(LDADD)
 unit_tests += tests/unit/test_trace_summary
 tests_unit_test_trace_summary_LDADD = libtagc-report.a $(LDADD)
 
@@ -418,8 +420,10 @@ endif
 
 # Reports of traces.
 dist_check_SCRIPTS += tests/e2e/tagc_report.test
+dist_check_SCRIPTS += tests/e2e/tagc_report_page.test
 if HAVE_BLAS
 TESTS += tests/e2e/tagc_report.test
+TESTS += tests/e2e/tagc_report_page.test
 endif
 
 # The measurement of fidelity: a command of its own (./quickstart fidelity), and a short one.
@@ -444,7 +448,7 @@ TESTS += tests/e2e/train_fsdp.test
 
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
-EXTRA_DIST += tests/bench/overhead.sh tests/bench/overhead_lib.sh tests/bench/RESULTS.md
+EXTRA_DIST += tests/bench/overhead.sh tests/bench/overhead_lib.sh tests/bench/traced.sh tests/bench/RESULTS.md
 check_PROGRAMS += tests/bench/exchange
 # Without NCCL: how long the search for an architecture takes.
 check_PROGRAMS += tests/bench/solve

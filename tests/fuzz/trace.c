@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: whatever a trace holds is read, summed up and reported, as text and as JSON. Inputs are the bytes of a file, or
- * (mostly, as sums keep a fuzzer out) the records of two traces, which are put into chunks here.
+ * libFuzzer target: whatever a trace holds is read, summed up and reported, as text and as JSON. Inputs are the bytes
+ * of a file, or (mostly, as sums keep a fuzzer out) the records of two traces, which are put into chunks here.
  */
 #include <unistd.h>
 

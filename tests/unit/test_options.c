@@ -32,6 +32,42 @@ static void good_values(void)
   ok(set("TAGC_REPORT", "auto") && o.report == TAGC_REPORT_AUTO, "TAGC_REPORT=auto");
 }
 
+/* What tagc-run, the doctor and the manual see of the table. */
+static void tables(void)
+{
+  static const char *const presets[][2] = {
+    {"TAGC_MODE", "compress"}, {"TAGC_AB", "20"}, {"TAGC_CODEC", "auto"}, {"TAGC_SPARSITY", "0.8"}, {"TAGC_MIN_BYTES", "1M"},
+    {"TAGC_RESIDUAL_MAX", "1G"}, {"TAGC_SKIP", ""}, {"TAGC_DUMP_CYCLE", "0"},
+  };
+  char text[TAGC_OPTION_PRESET];
+  for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
+    const struct tagc_option *option = tagc_option_find(presets[i][0]);
+    ok(option && strcmp(tagc_option_preset(option, text), presets[i][1]) == 0, "the default of %s is '%s'", presets[i][0], text);
+  }
+  bool same = true;
+  struct tagc_options preset;
+  tagc_options_default(&preset);
+  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
+    tagc_options_default(&o);
+    same &= set(tagc_option_table[i].variable, tagc_option_preset(&tagc_option_table[i], text));
+    o.given = 0;
+    for (size_t j = 0; j < TAGC_OPTION_COUNT; j++) /* texts are others, with the same characters */
+      if (tagc_option_table[j].kind >= TAGC_OPTION_TEXT)
+        *(const char **)((char *)&o + tagc_option_table[j].offset) = *(const char **)((char *)&preset + tagc_option_table[j].offset);
+    same &= memcmp(&o, &preset, sizeof o) == 0;
+  }
+  ok(same, "every default is understood, and is the default");
+  ok(!tagc_option_find("TAGC_MOD") && !tagc_option_find(""), "other names are not found");
+  ok(tagc_option_find("TAGC_CALLS")->kind == TAGC_OPTION_OUTPUT && tagc_option_find("TAGC_LAYERMAP")->kind == TAGC_OPTION_INPUT,
+     "files are told from other texts");
+  tagc_options_default(&o);
+  ok(tagc_options_take(&o, "TAGC_AB=7", why, sizeof why) == TAGC_TAKEN && o.ab == 7, "NAME=value is taken");
+  ok(tagc_options_take(&o, "TAGC_AB=x", why, sizeof why) == TAGC_TAKEN_REFUSED && strstr(why, "TAGC_AB=x"), "refused: %s", why);
+  ok(tagc_options_take(&o, "TAGC_ABC=1", why, sizeof why) == TAGC_TAKEN_UNKNOWN && strstr(why, "TAGC_AB?"), "unknown: %s", why);
+  ok(tagc_options_take(&o, "PATH=/bin", why, sizeof why) == TAGC_TAKEN_NOT_OURS &&
+       tagc_options_take(&o, "TAGC_AB", why, sizeof why) == TAGC_TAKEN_NOT_OURS, "not ours");
+}
+
 static void bad_values(void)
 {
   static const char *const cases[][2] = {
@@ -116,6 +152,8 @@ static void descriptions(void)
 int main(void)
 {
   good_values();
+  tables();
+  tagc_options_default(&o);
   bad_values();
   environments();
   descriptions();

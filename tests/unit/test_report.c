@@ -152,12 +152,15 @@ static void test_deep_model(void)
 
   rows[42].codec = NULL;            /* one is not like the others */
   rows[42].compressed = 0;
+  rows[20].compressed = 100;        /* and another one stopped early */
   listen_begin();
   tagc_report_print(&ledger);
   listen_end();
   has("  block.0 to 38   39 q4");
   has("  block.39         1 -       100000          0");
-  has("  block.40 to 79  40 q4");
+  has("  block.40 to 60  21 q4");
+  has("  block.61         1 q4      100000        100");
+  has("  block.62 to 79  18 q4");
   has("  all blocks      80 mixed");
   ok(width() <= 121, "one column more for the longer name: %zu", width());
 }

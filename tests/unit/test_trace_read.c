@@ -39,8 +39,8 @@ static struct seen see(struct tagc_trace_file *file)
   uint64_t last = 0;
   while ((record = tagc_trace_next(file))) {
     const struct tagc_trace_call *call = (const void *)record;
-    seen.right = seen.right && record->kind == TAGC_TRACE_CALL && call->count == 7 * call->number && call->number > last &&
-                 (uintptr_t)record % 8 == 0;
+    seen.right = seen.right && record->kind == TAGC_TRACE_CALL && call->count == 7 * call->number &&
+                 call->number > last && (uintptr_t)record % 8 == 0;
     seen.calls++;
     seen.missing += call->number - last - 1;
     last = call->number;
@@ -80,14 +80,18 @@ static void test_whole(void)
        strcmp(tagc_trace_text(r, texts, 2), "0.1") == 0, "three texts");
     ok(r && *tagc_trace_text(r, texts, 3) == '\0' && *tagc_trace_text(r, texts, 4000) == '\0', "and no more");
     r = tagc_trace_next(file);
-    ok(r && r->kind == TAGC_TRACE_NAME && strcmp(((const struct tagc_trace_name *)r)->text, "ncclReduceScatter") == 0, "a name");
+    ok(r && r->kind == TAGC_TRACE_NAME && strcmp(((const struct tagc_trace_name *)r)->text, "ncclReduceScatter") == 0,
+       "a name");
     r = tagc_trace_next(file);
     ok(r && r->kind == TAGC_TRACE_CALL && r->comm == 2 && ((const struct tagc_trace_call *)r)->result == -3, "a call");
     r = tagc_trace_next(file);
-    ok(r && r->kind == TAGC_TRACE_END && !tagc_trace_next(file) && !tagc_trace_next(file), "the end, and nothing behind it");
+    ok(r && r->kind == TAGC_TRACE_END && !tagc_trace_next(file) && !tagc_trace_next(file),
+       "the end, and nothing behind it");
     const struct tagc_trace_health *h = tagc_trace_health(file);
-    ok(h->bytes == t.size && h->records == 4 && h->chunks == 2 && h->dropped == 6 && h->ended && !h->cut && !h->damaged_chunks &&
-       !h->skipped_bytes && !h->unknown_records && !h->refused_records && h->major == 1 && h->minor == 0, "in good health");
+    ok(h->bytes == t.size && h->records == 4 && h->chunks == 2 && h->dropped == 6 && h->ended && !h->cut &&
+           !h->damaged_chunks && !h->skipped_bytes && !h->unknown_records && !h->refused_records && h->major == 1 &&
+           h->minor == 0,
+       "in good health");
     ok(tagc_trace_rewind(file) && (round || !tagc_trace_health(file)->records), "and once more");
   }
   tagc_trace_close(file);
@@ -121,7 +125,7 @@ static void test_refusals(void)
   trace_free(&t);
 }
 
-/* -- damage ------------------------------------------------------------------------------------------------------------ */
+/* -- damage -------------------------------------------------------------------------------------------------------- */
 
 /* Every byte of a small file is damaged in turn: at most the calls of one chunk are lost, and that is said. */
 static void test_damage(void)
@@ -174,13 +178,15 @@ static void test_middle(void)
   memset(trace_more(&longer, 70001), 0x11, 70001);
   memcpy(trace_more(&longer, t.size - at), t.bytes + at, t.size - at);
   seen = see_bytes(longer.bytes, longer.size);
-  ok(seen.right && seen.calls == 299 * 40 && seen.health.damaged_chunks == 1 && seen.health.skipped_bytes == chunk + 70001,
+  ok(seen.right && seen.calls == 299 * 40 && seen.health.damaged_chunks == 1 &&
+         seen.health.skipped_bytes == chunk + 70001,
      "and so do bytes that came in");
   longer.size = 0;
   memcpy(trace_more(&longer, t.size), t.bytes, t.size);
   memcpy(trace_more(&longer, t.size), t.bytes, t.size);
   seen = see_bytes(longer.bytes, longer.size);
-  ok(seen.right && seen.calls == 12000 && seen.health.damaged_chunks == 300 && !seen.missing, "what is there twice is read once");
+  ok(seen.right && seen.calls == 12000 && seen.health.damaged_chunks == 300 && !seen.missing,
+     "what is there twice is read once");
   longer.size = 0;
   memcpy(trace_more(&longer, head + 2 * chunk), t.bytes, head + 2 * chunk);
   memcpy(trace_more(&longer, t.size - head - 7 * chunk), t.bytes + head + 7 * chunk, t.size - head - 7 * chunk);
@@ -204,13 +210,14 @@ static void test_hostile(void)
   trace_free(&t);
 }
 
-/* -- records ------------------------------------------------------------------------------------------------------------ */
+/* -- records ------------------------------------------------------------------------------------------------------- */
 
 static void test_records(void)
 {
   struct trace t = {0};
   struct tagc_trace_call longer[2] = {{.record = {TAGC_TRACE_CALL, sizeof longer, 1}, .number = 1, .count = 7}};
-  struct tagc_trace_record later = {99, 16, 0}, none = {0, 8, 0}, endless = {TAGC_TRACE_NAME, 16, 0}, nothing = {TAGC_TRACE_CALL, 0, 0};
+  struct tagc_trace_record later = {99, 16, 0}, none = {0, 8, 0}, endless = {TAGC_TRACE_NAME, 16, 0},
+                           nothing = {TAGC_TRACE_CALL, 0, 0};
   struct tagc_trace_call shorter = {.record = {TAGC_TRACE_CALL, 120, 1}, .number = 1, .count = 7};
   char text[16] = "            abcd";
   memcpy(text, &endless, sizeof endless);
@@ -227,7 +234,8 @@ static void test_records(void)
   trace_put(&t, CALL, 1, .number = 4, .count = 28);
   struct tagc_trace_file *file = open_made(&t);
   struct seen seen = see(file);
-  ok(seen.right && seen.calls == 3 && seen.missing == 1, "longer ones of a later version, and those around what is none");
+  ok(seen.right && seen.calls == 3 && seen.missing == 1,
+     "longer ones of a later version, and those around what is none");
   ok(seen.health.unknown_records == 2, "kinds that are not known are counted");
   ok(seen.health.refused_records == 3, "and too short ones, texts without an end, and lengths of nothing");
   ok(seen.health.skipped_bytes == 8 + 128, "behind a wrong length the chunk is lost");
@@ -267,8 +275,10 @@ static void test_jobs(void)
   struct tagc_trace_file *file = open_made(&t);
   while ((record = tagc_trace_next(file)))
     kinds[record->kind]++;
-  ok(kinds[TAGC_TRACE_CALL] == 11 * 10 && kinds[TAGC_TRACE_CYCLE] == 10 && kinds[TAGC_TRACE_TIMES] == 33 && kinds[TAGC_TRACE_SLOT] == 6 &&
-     kinds[TAGC_TRACE_STATE] == 12 && kinds[TAGC_TRACE_END] == 1 && kinds[TAGC_TRACE_LOCK] == 1, "a job that was made up");
+  ok(kinds[TAGC_TRACE_CALL] == 11 * 10 && kinds[TAGC_TRACE_CYCLE] == 10 && kinds[TAGC_TRACE_TIMES] == 33 &&
+         kinds[TAGC_TRACE_SLOT] == 6 && kinds[TAGC_TRACE_STATE] == 12 && kinds[TAGC_TRACE_END] == 1 &&
+         kinds[TAGC_TRACE_LOCK] == 1,
+     "a job that was made up");
   tagc_trace_close(file);
   trace_free(&t);
 }

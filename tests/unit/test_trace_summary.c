@@ -24,7 +24,8 @@ static void say_problems(const struct tagc_summary *s)
     note("%s", s->problems[i]);
 }
 
-static const struct tagc_sum_line *line_of(const struct tagc_summary *s, const struct tagc_sum_comm *c, const char *function)
+static const struct tagc_sum_line *line_of(const struct tagc_summary *s, const struct tagc_sum_comm *c,
+                                           const char *function)
 {
   for (size_t i = 0; i < c->line_count; i++)
     if (tagc_sum_is(s, TAGC_TRACE_FUNCTIONS, c->lines[i].function, function))
@@ -41,7 +42,7 @@ static uint64_t step_bytes(const struct trace_job *job)
   return sum;
 }
 
-/* -- sums ---------------------------------------------------------------------------------------------------------------- */
+/* -- sums ---------------------------------------------------------------------------------------------------------- */
 
 static void test_sums(void)
 {
@@ -50,28 +51,40 @@ static void test_sums(void)
   char **paths = trace_job_write(&job, folder, "sums");
   struct tagc_summary *s = tagc_sum_read(paths, 4);
   say_problems(s);
-  if (!ok(s && s->rank_count == 4 && s->comm_count == 1 && s->has_main && !s->problem_count, "four ranks, one communicator, no problem"))
+  if (!ok(s && s->rank_count == 4 && s->comm_count == 1 && s->has_main && !s->problem_count,
+          "four ranks, one communicator, no problem"))
     return;
   const struct tagc_sum_comm *c = &s->comms[0];
   const struct tagc_sum_line *gathers = line_of(s, c, "ncclAllGather"), *sums = line_of(s, c, "ncclReduceScatter");
   const uint64_t bytes = step_bytes(&job), calls = 4 * 11;
-  ok(c->nranks == 4 && c->hosts == 2 && c->member_count == 4 && c->members[3].as == 3 && c->identity == job.identity, "its members");
-  ok(c->calls.calls == 10 * calls && c->calls.compressed == 0 && c->calls.failed == 0, "calls: %" PRIu64, c->calls.calls);
+  ok(c->nranks == 4 && c->hosts == 2 && c->member_count == 4 && c->members[3].as == 3 && c->identity == job.identity,
+     "its members");
+  ok(c->calls.calls == 10 * calls && c->calls.compressed == 0 && c->calls.failed == 0, "calls: %" PRIu64,
+     c->calls.calls);
   ok(c->calls.raw_bytes == calls * (2 * bytes + 4 * bytes + 4), "bytes of buffers: %" PRIu64, c->calls.raw_bytes);
-  ok(gathers && gathers->calls.calls == 6 * 44 && gathers->per_step == 6 && gathers->calls.sent.inside + gathers->calls.sent.between == 44 * 6 * bytes,
+  ok(gathers && gathers->calls.calls == 6 * 44 && gathers->per_step == 6 &&
+         gathers->calls.sent.inside + gathers->calls.sent.between == 44 * 6 * bytes,
      "gathers send what rings send");
-  ok(sums && sums->calls.calls == 3 * 44 && sums->per_step == 3 && sums->calls.sent.inside + sums->calls.sent.between == 44 * 3 * bytes &&
-     sums->calls.wire_calls == 3 * 44 && sums->whole.calls == 3 * 40, "and reduce-scatters, whose times are known");
+  ok(sums && sums->calls.calls == 3 * 44 && sums->per_step == 3 &&
+         sums->calls.sent.inside + sums->calls.sent.between == 44 * 3 * bytes && sums->calls.wire_calls == 3 * 44 &&
+         sums->whole.calls == 3 * 40,
+     "and reduce-scatters, whose times are known");
   ok(sums && sums->least_count == job.shard && sums->most_count == job.shard + 2, "and the counts are known");
-  ok(c->whole_steps == 40 && s->ranks[2].step_count == 10 && s->ranks[2].steps[9].whole && s->ranks[2].steps[9].cycle == 10, "ten steps a rank");
+  ok(c->whole_steps == 40 && s->ranks[2].step_count == 10 && s->ranks[2].steps[9].whole &&
+         s->ranks[2].steps[9].cycle == 10,
+     "ten steps a rank");
   const struct tagc_sum_step *step = &s->ranks[1].steps[4];
   ok(step->calls == 10 && step->sent.inside + step->sent.between == 9 * bytes + 6 && step->raw_bytes == 6 * bytes + 4 &&
      step->host_ns == 10 * job.plain_ns, "what a step sends");
-  ok(c->slot_count == 3 && c->slots[0].calls.calls == 40 && strcmp(c->slots[2].name, "embed") == 0 && c->slots[2].kind == TAGC_TRACE_EMBED &&
-     c->slots[0].kind == TAGC_TRACE_MLP && c->slots[1].part[TAGC_TRACE_ATTN], "three slots, of all ranks");
+  ok(c->slot_count == 3 && c->slots[0].calls.calls == 40 && strcmp(c->slots[2].name, "embed") == 0 &&
+         c->slots[2].kind == TAGC_TRACE_EMBED && c->slots[0].kind == TAGC_TRACE_MLP &&
+         c->slots[1].part[TAGC_TRACE_ATTN],
+     "three slots, of all ranks");
   ok(c->reasons[MADE_OBSERVED] == 4 * 33, "why they were plain");
   ok(s->ranks[0].host_index == s->ranks[1].host_index && s->ranks[1].host_index != s->ranks[2].host_index, "two hosts");
-  ok(s->ranks[3].blocking && s->ranks[3].number == 3 && s->ranks[3].pid == 1003 && strcmp(s->ranks[3].program, "train") == 0, "the processes");
+  ok(s->ranks[3].blocking && s->ranks[3].number == 3 && s->ranks[3].pid == 1003 &&
+         strcmp(s->ranks[3].program, "train") == 0,
+     "the processes");
   tagc_sum_free(s);
   trace_paths_free(paths);
 }
@@ -88,18 +101,21 @@ static void test_sides(void)
     sides[s->ranks[0].steps[i].side]++;
   ok(s && sides[0] == 2 && sides[1] == 10 && sides[2] == 10, "steps know their sides");
   const struct tagc_sum_comm *c = &s->comms[0];
-  ok(c->calls.compressed == 2 * 2 * 10 && c->reasons[MADE_SAID_YES] == 40 && strcmp(c->slots[0].codec, "q4") == 0 && c->slots[0].voted,
+  ok(c->calls.compressed == 2 * 2 * 10 && c->reasons[MADE_SAID_YES] == 40 && strcmp(c->slots[0].codec, "q4") == 0 &&
+         c->slots[0].voted,
      "slots know what came of the vote");
-  ok(c->slots[0].point_count == 10 && c->slots[1].points[0].cycle == 8 && fabs(c->slots[1].points[0].error - 0.11) < 1e-12,
+  ok(c->slots[0].point_count == 10 && c->slots[1].points[0].cycle == 8 &&
+         fabs(c->slots[1].points[0].error - 0.11) < 1e-12,
      "and what their codec loses");
   ok(!s->ranks[0].blocking, "calls that only enqueue are told from those that wait");
   const struct tagc_sum_slot *slot = &c->slots[0];
-  ok(slot->calls.sent.between < slot->calls.plain.between && slot->calls.encode_ns == 20 * (job.compressed_ns / 10), "less is sent");
+  ok(slot->calls.sent.between < slot->calls.plain.between && slot->calls.encode_ns == 20 * (job.compressed_ns / 10),
+     "less is sent");
   tagc_sum_free(s);
   trace_paths_free(paths);
 }
 
-/* -- steps that are no measurement -------------------------------------------------------------------------------------- */
+/* -- steps that are no measurement --------------------------------------------------------------------------------- */
 
 /* Adds up which steps of the only trace are whole. */
 static size_t whole_steps(struct trace *t, const char *path, struct tagc_summary **s)
@@ -142,7 +158,7 @@ static void test_whole(void)
   unlink(path);
 }
 
-/* -- files that are not as they should be -------------------------------------------------------------------------------- */
+/* -- files that are not as they should be -------------------------------------------------------------------------- */
 
 static void test_missing(void)
 {
@@ -151,12 +167,14 @@ static void test_missing(void)
   char *const some[] = {paths[6], paths[1], paths[2], paths[3]};
   struct tagc_summary *s = tagc_sum_read(some, 4);
   say_problems(s);
-  ok(s && s->rank_count == 4 && s->ranks[0].number == 1 && s->ranks[3].number == 6 && problem(s, "no trace of ranks 0, 4-5, 7 of 8"),
+  ok(s && s->rank_count == 4 && s->ranks[0].number == 1 && s->ranks[3].number == 6 &&
+         problem(s, "no trace of ranks 0, 4-5, 7 of 8"),
      "ranks without a trace are named, and the others have their numbers");
   tagc_sum_free(s);
   char *const twice[] = {paths[0], paths[1], paths[0]};
   s = tagc_sum_read(twice, 3);
-  ok(s && s->rank_count == 2 && problem(s, "is another copy of") && s->comms[0].calls.calls == 2 * 42, "the same file twice counts once");
+  ok(s && s->rank_count == 2 && problem(s, "is another copy of") && s->comms[0].calls.calls == 2 * 42,
+     "the same file twice counts once");
   tagc_sum_free(s);
   trace_paths_free(paths);
 }
@@ -170,7 +188,8 @@ static void test_other_jobs(void)
   char *all[] = {a[0], a[1], b[0], b[1], b[2], b[3]};
   struct tagc_summary *s = tagc_sum_read(all, 6);
   say_problems(s);
-  ok(s && s->rank_count == 4 && s->comm_count == 1 && s->comms[0].nranks == 4 && problem(s, "2 of the 6 traces are of other jobs"),
+  ok(s && s->rank_count == 4 && s->comm_count == 1 && s->comms[0].nranks == 4 &&
+         problem(s, "2 of the 6 traces are of other jobs"),
      "of several jobs the larger one is told");
   tagc_sum_free(s);
   trace_paths_free(a);
@@ -183,7 +202,8 @@ static void test_unknown_identity(void)
   job.identity = 0;
   char **paths = trace_job_write(&job, folder, "nobody");
   struct tagc_summary *s = tagc_sum_read(paths, 3);
-  ok(s && s->comm_count == 1 && s->comms[0].member_count == 3 && !s->problem_count, "communicators without an identity are told by their ranks");
+  ok(s && s->comm_count == 1 && s->comms[0].member_count == 3 && !s->problem_count,
+     "communicators without an identity are told by their ranks");
   tagc_sum_free(s);
   char *const twins[] = {paths[0], paths[1]};
   struct trace t = {0};
@@ -219,11 +239,25 @@ static void test_versions(void)
   struct tagc_summary *s = tagc_sum_read(paths, 2);
   say_problems(s);
   const struct tagc_sum_line *line = s && s->comm_count ? line_of(s, &s->comms[0], "ncclReduceScatter") : NULL;
-  ok(line && line->calls.calls == 20 && s->comms[0].line_count == 1, "codes that mean other things in another version are told by their names");
-  ok(problem(s, "ranks differ in the version of the library: 0.1 on rank 0, 0.2 on rank 1") != NULL, "and the versions are said");
+  ok(line && line->calls.calls == 20 && s->comms[0].line_count == 1,
+     "codes that mean other things in another version are told by their names");
+  ok(problem(s, "ranks differ in the version of the library: 0.1 on rank 0, 0.2 on rank 1") != NULL,
+     "and the versions are said");
   tagc_sum_free(s);
   for (int i = 0; i < 2; i++)
     unlink(path[i]);
+}
+
+static void test_clocks(void)
+{
+  struct trace_job job = trace_job_usual(2, 5, 2);
+  job.clock_skew_ns = -3500000000;
+  char **paths = trace_job_write(&job, folder, "clocks");
+  struct tagc_summary *s = tagc_sum_read(paths, 2);
+  ok(s && problem(s, "clocks of hosts node0 and node1 differ by 3.5 s") && s->comms[0].whole_steps == 10,
+     "hosts whose clocks differ");
+  tagc_sum_free(s);
+  trace_paths_free(paths);
 }
 
 static void test_absurd(void)
@@ -275,11 +309,13 @@ static void test_bad_files(void)
   struct tagc_summary *s = tagc_sum_read(all, 5);
   say_problems(s);
   ok(s && s->rank_count == 2 && s->problem_count == 4, "what can be read is read");
-  ok(problem(s, "empty") && problem(s, "No such file") && problem(s, "no trace:") && problem(s, "ends early, inside a chunk"),
+  ok(problem(s, "empty") && problem(s, "No such file") && problem(s, "no trace:") &&
+         problem(s, "ends early, inside a chunk"),
      "and the rest is said");
   tagc_sum_free(s);
   s = tagc_sum_read(all, 3);
-  ok(s && !s->rank_count && s->problem_count == 3 && !s->comm_count && !s->has_main, "nothing but files that cannot be read");
+  ok(s && !s->rank_count && s->problem_count == 3 && !s->comm_count && !s->has_main,
+     "nothing but files that cannot be read");
   tagc_sum_free(s);
   unlink(path[0]);
   unlink(path[2]);
@@ -308,7 +344,7 @@ static void test_damage(void)
   trace_paths_free(paths);
 }
 
-/* -- several communicators ----------------------------------------------------------------------------------------------- */
+/* -- several communicators ----------------------------------------------------------------------------------------- */
 
 /* Two ranks with a pipeline of two and messages both ways, which have no cycle. */
 static void test_ways(void)
@@ -322,7 +358,8 @@ static void test_ways(void)
     trace_put(&t[i], COMM, 4, .identity = 9, .rank = i, .nranks = 3);
     for (int peer = 0; peer < 3; peer++)
       if (peer != i)
-        trace_put(&t[i], CALL, 4, .number = (uint64_t)peer + 1, .function = MADE_SEND, .raw_bytes = 64, .between = 64, .slot = -1, .peer = peer);
+        trace_put(&t[i], CALL, 4, .number = (uint64_t)peer + 1, .function = MADE_SEND, .raw_bytes = 64, .between = 64,
+                  .slot = -1, .peer = peer);
     trace_put(&t[i], END, 0, .calls = 2);
     snprintf(path[i], sizeof path[i], "%s/ways%d.trace", folder, i);
     trace_write(&t[i], path[i]);
@@ -350,8 +387,10 @@ static void test_points(void)
   bool ordered = slot && slot->point_count > 100 && slot->point_count <= TAGC_SUM_POINTS;
   for (size_t i = 1; ordered && i < slot->point_count; i++)
     ordered = slot->points[i].cycle > slot->points[i - 1].cycle;
-  ok(ordered && slot->points[0].cycle == 3 && slot->points[slot->point_count - 1].cycle > 2900, "samples are thinned out evenly");
-  ok(ordered && fabs(slot->points[1].residual - 1.0 / (double)slot->points[1].cycle) < 1e-12, "and stay what they were");
+  ok(ordered && slot->points[0].cycle == 3 && slot->points[slot->point_count - 1].cycle > 2900,
+     "samples are thinned out evenly");
+  ok(ordered && fabs(slot->points[1].residual - 1.0 / (double)slot->points[1].cycle) < 1e-12,
+     "and stay what they were");
   tagc_sum_free(s);
   trace_paths_free(paths);
 }
@@ -367,6 +406,7 @@ int main(void)
   test_other_jobs();
   test_unknown_identity();
   test_versions();
+  test_clocks();
   test_absurd();
   test_bad_files();
   test_damage();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Traces (interpose/trace_format.h) that were made up: record by record, or whole jobs with numbers that a test can foretell.
+ * Traces (interpose/trace_format.h) that were made up: record by record, or whole jobs with numbers that a test can
+ * foretell.
  *
  * Ownership  trace_free() gives a trace back. Without memory, or where a file cannot be written, the program ends.
  * Codes      are this file's own, and no program's: what reads traces knows them by their NAME records alone.
@@ -17,7 +18,7 @@
 #include "env/hash.h"
 #include "interpose/trace_format.h"
 
-/* -- a trace, record by record ----------------------------------------------------------------------------------------- */
+/* -- a trace, record by record ------------------------------------------------------------------------------------- */
 
 /* In memory; all zeros: none yet. */
 struct trace {
@@ -61,7 +62,8 @@ static inline void trace_sum(struct trace *t, size_t at)
   struct tagc_trace_chunk chunk;
   memcpy(&chunk, t->bytes + at, sizeof chunk);
   chunk.sum = 0;
-  chunk.sum = tagc_hash_add(tagc_hash_add(TAGC_HASH_START, &chunk, sizeof chunk), t->bytes + at + sizeof chunk, chunk.bytes);
+  chunk.sum = tagc_hash_add(tagc_hash_add(TAGC_HASH_START, &chunk, sizeof chunk), t->bytes + at + sizeof chunk,
+                            chunk.bytes);
   memcpy(t->bytes + at, &chunk, sizeof chunk);
 }
 
@@ -130,8 +132,8 @@ static inline void trace_add(struct trace *t, enum tagc_trace_kind kind, uint32_
 #define TRACE_STRUCT_STATE struct tagc_trace_state
 #define TRACE_STRUCT_END struct tagc_trace_end
 
-static inline void trace_process(struct trace *t, const struct tagc_trace_process *fields, const char *host, const char *program,
-                                 const char *version)
+static inline void trace_process(struct trace *t, const struct tagc_trace_process *fields, const char *host,
+                                 const char *program, const char *version)
 {
   trace_add(t, TAGC_TRACE_PROCESS, 0, fields, sizeof *fields, 3, (const char *const[]){host, program, version});
 }
@@ -171,10 +173,22 @@ static inline void trace_write(struct trace *t, const char *path)
   }
 }
 
-/* -- what codes mean --------------------------------------------------------------------------------------------------- */
+/* -- what codes mean ----------------------------------------------------------------------------------------------- */
 
-enum { MADE_REDUCE_SCATTER, MADE_ALL_GATHER, MADE_ALL_REDUCE, MADE_BROADCAST, MADE_SEND, MADE_RECV, MADE_GROUP_END, MADE_INIT,
-       MADE_SPLIT, MADE_DESTROY, MADE_ALL_TO_ALL, MADE_FUNCTIONS };
+enum {
+  MADE_REDUCE_SCATTER,
+  MADE_ALL_GATHER,
+  MADE_ALL_REDUCE,
+  MADE_BROADCAST,
+  MADE_SEND,
+  MADE_RECV,
+  MADE_GROUP_END,
+  MADE_INIT,
+  MADE_SPLIT,
+  MADE_DESTROY,
+  MADE_ALL_TO_ALL,
+  MADE_FUNCTIONS
+};
 enum { MADE_OTHER_REASON, MADE_SAID_YES, MADE_WARMUP, MADE_SMALL, MADE_OBSERVED, MADE_PLAIN_WINDOW, MADE_REASONS };
 enum { MADE_PASS, MADE_COMPRESS, MADE_ACTIONS };
 enum { MADE_FLOAT32, MADE_BFLOAT16, MADE_INT64, MADE_UINT8, MADE_TYPES };
@@ -186,8 +200,9 @@ static inline void trace_names(struct trace *t)
   static const char *const functions[MADE_FUNCTIONS] = {
     "ncclReduceScatter", "ncclAllGather", "ncclAllReduce", "ncclBroadcast", "ncclSend", "ncclRecv", "ncclGroupEnd",
     "ncclCommInitRank", "ncclCommSplit", "ncclCommDestroy", "ncclAlltoAll"};
-  static const char *const reasons[MADE_REASONS] = {"not a reduce-scatter", "compressed", "warming up (TAGC_WARMUP)",
-                                                    "small (TAGC_MIN_BYTES)", "observing (TAGC_MODE)", "plain window (TAGC_AB)"};
+  static const char *const reasons[MADE_REASONS] = {"not a reduce-scatter",     "compressed",
+                                                    "warming up (TAGC_WARMUP)", "small (TAGC_MIN_BYTES)",
+                                                    "observing (TAGC_MODE)",    "plain window (TAGC_AB)"};
   static const char *const actions[MADE_ACTIONS] = {"pass", "compress"};
   static const char *const types[MADE_TYPES] = {"float32", "bfloat16", "int64", "uint8"};
   static const char *const ops[MADE_OPS] = {"sum", "avg", "max"};
@@ -208,10 +223,11 @@ static inline unsigned trace_type_bytes(unsigned type)
   return type == MADE_FLOAT32 ? 4 : type == MADE_BFLOAT16 ? 2 : type == MADE_INT64 ? 8 : 1;
 }
 
-/* -- a job: fully sharded training of L layers on W ranks ---------------------------------------------------------------- */
+/* -- a job: fully sharded training of L layers on W ranks ---------------------------------------------------------- */
 
-/* A step gathers layers 0..L-1, then gathers and reduce-scatters L-1..0, and all-reduces one float. A lone all-reduce and steps of
- * `warmup` cycles without a number come first. Ranks share hosts in blocks. All times are foretold: the calls of all ranks end together. */
+/* A step gathers layers 0..L-1, then gathers and reduce-scatters L-1..0, and all-reduces one float. A lone all-reduce
+ * and steps of `warmup` cycles without a number come first. Ranks share hosts in blocks. All times are foretold: the
+ * calls of all ranks end together. */
 struct trace_job {
   int ranks, hosts;                 /* hosts: 0 or 1: one */
   unsigned steps, layers, warmup;   /* steps: cycles with numbers */
@@ -235,15 +251,29 @@ struct trace_job {
 
 static inline struct trace_job trace_job_usual(int ranks, unsigned steps, unsigned layers)
 {
-  return (struct trace_job){.ranks = ranks, .hosts = ranks, .steps = steps, .layers = layers, .warmup = 1, .shard = 1 << 18,
-                            .op = MADE_AVG, .times = true, .states = true, .cycles = true, .slots = true, .compute_ns = 30000000,
-                            .plain_ns = 2000000, .compressed_ns = 700000, .slow_rank = -1, .identity = 0x7a6c};
+  return (struct trace_job){.ranks = ranks,
+                            .hosts = ranks,
+                            .steps = steps,
+                            .layers = layers,
+                            .warmup = 1,
+                            .shard = 1 << 18,
+                            .op = MADE_AVG,
+                            .times = true,
+                            .states = true,
+                            .cycles = true,
+                            .slots = true,
+                            .compute_ns = 30000000,
+                            .plain_ns = 2000000,
+                            .compressed_ns = 700000,
+                            .slow_rank = -1,
+                            .identity = 0x7a6c};
 }
 
 /* 0..1, the same for the same numbers. */
 static inline double trace_chance(uint64_t a, uint64_t b, uint64_t c)
 {
-  uint64_t hash = tagc_hash_add(tagc_hash_add(tagc_hash_add(TAGC_HASH_START, &a, sizeof a), &b, sizeof b), &c, sizeof c);
+  uint64_t hash = tagc_hash_add(tagc_hash_add(tagc_hash_add(TAGC_HASH_START, &a, sizeof a), &b, sizeof b), &c,
+                                sizeof c);
   return (double)(hash >> 11) / (double)(UINT64_C(1) << 53);
 }
 
@@ -267,7 +297,8 @@ struct trace_rank {
 };
 
 /* What a ring sends for a plain call, as a mean over the ranks of the host: what leaves the host is shared by them. */
-static inline void trace_ring(const struct trace_job *job, unsigned function, uint64_t raw, uint64_t *inside, uint64_t *between)
+static inline void trace_ring(const struct trace_job *job, unsigned function, uint64_t raw, uint64_t *inside,
+                              uint64_t *between)
 {
   uint64_t ranks = (uint64_t)job->ranks, others = ranks - 1, hosts = job->hosts > 1 ? (uint64_t)job->hosts : 1;
   uint64_t bytes = function == MADE_ALL_GATHER       ? raw * others
@@ -314,7 +345,8 @@ static inline void trace_job_call(struct trace_rank *r, unsigned calls, unsigned
 }
 
 /* One of the step's calls on a layer. */
-static inline void trace_layer_call(struct trace_rank *r, unsigned at, unsigned function, unsigned layer, struct tagc_trace_call like)
+static inline void trace_layer_call(struct trace_rank *r, unsigned at, unsigned function, unsigned layer,
+                                    struct tagc_trace_call like)
 {
   const struct trace_job *job = r->job;
   bool reduces = function == MADE_REDUCE_SCATTER;
@@ -345,10 +377,14 @@ static inline void trace_job_step(struct trace_rank *r, uint64_t cycle)
   unsigned layers = job->layers, at = 0, side = trace_job_side(job, cycle);
   bool small = side == 2 || (!job->window && job->compressed && cycle > 2);
   uint64_t began = r->now;
-  struct tagc_trace_call like = {.lock = cycle > 0, .cycle = cycle, .slot = -1, .flags = cycle > 0 ? TAGC_TRACE_ON_TRACK : 0};
+  struct tagc_trace_call like = {
+      .lock = cycle > 0, .cycle = cycle, .slot = -1, .flags = cycle > 0 ? TAGC_TRACE_ON_TRACK : 0};
   like.flags |= side == 1 ? TAGC_TRACE_PLAIN_SIDE : side == 2 ? TAGC_TRACE_COMPRESSED_SIDE : 0;
   like.action = small ? MADE_COMPRESS : MADE_PASS;
-  like.reason = small ? MADE_SAID_YES : side == 1 ? MADE_PLAIN_WINDOW : job->compressed || job->window ? MADE_WARMUP : MADE_OBSERVED;
+  like.reason = small                            ? MADE_SAID_YES
+                : side == 1                      ? MADE_PLAIN_WINDOW
+                : job->compressed || job->window ? MADE_WARMUP
+                                                 : MADE_OBSERVED;
   for (unsigned i = 0; i < layers; i++)
     trace_layer_call(r, at++, MADE_ALL_GATHER, i, like);
   for (unsigned i = layers; i-- > 0;) {
@@ -372,8 +408,14 @@ static inline void trace_job_slots(struct trace_rank *r, bool voted)
   for (unsigned slot = 0; slot < job->layers; slot++) {
     unsigned layer = job->layers - 1 - slot;
     char name[32];
-    struct tagc_trace_slot s = {.lock = 1, .slot = slot, .unit = layer, .count = trace_job_shard(job, layer), .type = (uint16_t)job->type,
-                                .op = (uint16_t)job->op, .reason = voted ? MADE_SAID_YES : MADE_WARMUP, .voted = voted};
+    struct tagc_trace_slot s = {.lock = 1,
+                                .slot = slot,
+                                .unit = layer,
+                                .count = trace_job_shard(job, layer),
+                                .type = (uint16_t)job->type,
+                                .op = (uint16_t)job->op,
+                                .reason = voted ? MADE_SAID_YES : MADE_WARMUP,
+                                .voted = voted};
     uint64_t all = s.count * (uint64_t)job->ranks;
     s.part[layer == 0 ? TAGC_TRACE_EMBED : TAGC_TRACE_MLP] = all - all / 4;
     s.part[TAGC_TRACE_ATTN] = all / 4;
@@ -389,19 +431,21 @@ static inline void trace_job_rank(struct trace *t, const struct trace_job *job, 
   struct trace_rank r = {job, t, rank, 1000000000, 0};
   int hosts = job->hosts > 1 ? job->hosts : 1, host = rank / (job->ranks / hosts);
   char name[32];
-  struct tagc_trace_process process = {.pid = (job->first_pid ? job->first_pid : 1000) + rank, .nccl_version = 22707, .monotonic_ns = 1000000000,
+  struct tagc_trace_process process = {.pid = (job->first_pid ? job->first_pid : 1000) + rank,
+                                       .nccl_version = 22707,
+                                       .monotonic_ns = 1000000000,
                                        .realtime_ns = 1700000000000000000 + host * job->clock_skew_ns};
   bool votes = job->compressed || job->window;
   snprintf(name, sizeof name, "node%d", host);
   trace_process(t, &process, name, "train", "0.1");
   trace_names(t);
   trace_options(t, job->window ? "TAGC_MODE=ab\n" : job->compressed ? "TAGC_MODE=compress\n" : "TAGC_MODE=observe\n");
-  trace_put(t, COMM, 1, .identity = job->identity, .born_ns = r.now, .rank = rank, .nranks = job->ranks, .function = MADE_INIT,
-            .agreed = 1, .hosts = (uint32_t)hosts, .number = 0);
+  trace_put(t, COMM, 1, .identity = job->identity, .born_ns = r.now, .rank = rank, .nranks = job->ranks,
+            .function = MADE_INIT, .agreed = 1, .hosts = (uint32_t)hosts, .number = 0);
   for (unsigned i = 0; i < job->warmup; i++)
     trace_job_step(&r, 0);
-  struct tagc_trace_lock lock = {.at_ns = r.now, .lock = 1, .calls = 3 * job->layers + 1, .slots = job->layers, .gradients = 1,
-                                 .confidence = 80};
+  struct tagc_trace_lock lock = {
+      .at_ns = r.now, .lock = 1, .calls = 3 * job->layers + 1, .slots = job->layers, .gradients = 1, .confidence = 80};
   if (job->slots) {
     trace_lock(t, 1, &lock, "llama, hidden 64", "gpt2, hidden 64");
     trace_job_slots(&r, false);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A trace while it is read into sums: what the parts of trace_gather*.c share.
+ *
+ * A program makes the same calls over and over: what two calls have in common but their times is a *sort*, of which
+ * there are hundreds where there are millions of calls. Of a call itself 48 bytes are kept until the file has ended,
+ * as only then it is known which communicator tells the steps, and which of these are whole.
+ */
+#ifndef INTERPOSE_TRACE_GATHER_H
+#define INTERPOSE_TRACE_GATHER_H
+
+#include "interpose/trace_merge.h"
+#include "interpose/trace_table.h"
+
+/* More than this is no number of a call: 4 TiB, a year. */
+#define TAGC_BYTES_MOST (UINT64_C(1) << 42)
+#define TAGC_NS_MOST (UINT64_C(366) * 86400 * 1000000000)
+#define TAGC_ELEMENTS_MOST (UINT64_C(1) << 50)
+enum {
+  TAGC_GATHER_RECENT = 1 << 16,     /* calls whose times may still come */
+  TAGC_GATHER_EARLY = 1 << 10,      /* times whose calls may */
+  TAGC_GATHER_CODES = 256
+};
+
+struct tagc_sort_key {
+  uint64_t count, raw_bytes;
+  struct tagc_sum_sent sent, plain;
+  uint32_t comm, lock;              /* comm: index into the part's; UINT32_MAX: none */
+  int32_t slot, peer;
+  uint16_t function, reason;
+  uint8_t type, op, compressed, failed;
+};
+
+struct tagc_sort {
+  struct tagc_sort_key key;
+  struct tagc_sum_calls calls, whole;
+};
+
+/* A call. */
+struct tagc_light {
+  uint64_t began_ns, host_ns, wire_ns;
+  uint32_t sort, number, cycle;     /* number: its low bits; cycle: likewise */
+  uint32_t encode_ns, decode_ns;
+  bool timed;
+};
+
+struct tagc_gather_cycle {
+  uint32_t comm, lock;
+  struct tagc_sum_step step;
+  uint64_t first, last;             /* numbers of its calls */
+  uint32_t own;                     /* its calls on the communicator itself */
+};
+
+struct tagc_gather_lock {
+  uint32_t comm, lock, calls;
+};
+
+/* A file while it is read. */
+struct tagc_gather {
+  struct tagc_part *part;
+  struct tagc_sum_names *names;
+  uint8_t code[TAGC_TRACE_OPS + 1][TAGC_GATHER_CODES];   /* of this file -> of the summary */
+  struct tagc_table comm_table, sort_table, slot_table;
+  struct tagc_sort *sorts;
+  struct tagc_light *lights;
+  struct tagc_gather_cycle *cycles;
+  struct tagc_gather_lock *locks;
+  struct tagc_slot_place {
+    uint32_t comm, lock, slot, place;   /* place: in the communicator's slots */
+  } *places;
+  size_t sort_count, light_count, cycle_count, lock_count, place_count;
+  uint32_t recent[TAGC_GATHER_RECENT];   /* by number: index into lights, from 1 */
+  struct tagc_trace_times early[TAGC_GATHER_EARLY];   /* by number: of calls that have not come yet */
+  uint64_t timed, timed_by_device;
+  bool no_memory;
+};
+
+/* A code of this file as the summary has it. */
+uint8_t tagc_gather_code(const struct tagc_gather *g, enum tagc_trace_table table, uint16_t code);
+/* Is that the name of the summary's code? */
+bool tagc_gather_named(const struct tagc_gather *g, enum tagc_trace_table table, uint16_t code, const char *name);
+/* The index of a communicator of the process; UINT32_MAX: it is none. */
+uint32_t tagc_gather_comm(struct tagc_gather *g, uint32_t id);
+/* NULL without memory. */
+struct tagc_sum_slot *tagc_gather_slot(struct tagc_gather *g, uint32_t comm, uint32_t lock, uint32_t slot);
+
+void tagc_gather_call(struct tagc_gather *g, const struct tagc_trace_call *record);
+void tagc_gather_times(struct tagc_gather *g, const struct tagc_trace_times *record);
+/* When the file has ended, in this order: what each communicator sent, the steps, and the rest. */
+void tagc_gather_bytes(struct tagc_gather *g);
+void tagc_gather_steps(struct tagc_gather *g);
+void tagc_gather_details(struct tagc_gather *g);
+
+#endif
