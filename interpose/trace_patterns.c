@@ -107,15 +107,6 @@ double tagc_slots_parameters(const struct tagc_sum_comm *comm)
   return comm->nranks > 0 ? shards * comm->nranks : 0;
 }
 
-unsigned tagc_slots_passes(const struct tagc_sum_comm *comm)
-{
-  unsigned passes = 0;
-  for (size_t i = 0; i < comm->slot_count; i++)
-    if (comm->slots[i].lock == comm->last_lock && comm->slots[i].pass + 1 > passes)
-      passes = comm->slots[i].pass + 1;
-  return passes;
-}
-
 static bool has_rank(const struct tagc_sum_comm *comm, size_t rank)
 {
   for (size_t i = 0; i < comm->member_count; i++)

@@ -40,8 +40,6 @@ struct tagc_patterns tagc_patterns_of(const struct tagc_summary *summary, const 
 double tagc_line_element(const struct tagc_summary *summary, const struct tagc_sum_line *line);
 /* Parameters that the slots of the last lock reduce, with padding, each once; 0: no slots. */
 double tagc_slots_parameters(const struct tagc_sum_comm *comm);
-/* How often a step reduces each of them; 0: no slots. */
-unsigned tagc_slots_passes(const struct tagc_sum_comm *comm);
 /* Communicators of the same ranks, or of some of them, on which parameters are gathered and nothing else is done: FSDP
  * may gather on another communicator than it reduces on, and again among fewer ranks. From `from` on; SIZE_MAX:
  * none. */

@@ -134,8 +134,8 @@ static bool explains(const struct tagc_sum_comm *comm, const struct tagc_sum_slo
                      struct gathers *out)
 {
   const double times = missing / ((double)slot->count * comm->nranks);
-  if (slot->lock != comm->last_lock || slot->pass != 0 || times < 0.5 || times > 2 * out->microbatches - 0.5 ||
-      fabs(times - round(times)) > EXACT)
+  const bool whole = times > 0.5 && times < 2 * out->microbatches - 0.5 && fabs(times - round(times)) < EXACT;
+  if (slot->lock != comm->last_lock || slot->pass != 0 || !whole)
     return false;
   out->kept = slot;
   out->kept_times = 2 * out->microbatches - (unsigned)round(times);

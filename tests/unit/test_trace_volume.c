@@ -10,6 +10,7 @@
 #include "interpose/trace_words.h"
 #include "tests/unit/tap.h"
 #include "tests/unit/trace_jobs.h"
+#include "tests/unit/trace_runs.h"
 
 enum { MOST = 16 };
 
@@ -388,6 +389,42 @@ static void test_others(void)
   job_free(job);
 }
 
+/* Numbers of damaged traces may be anything. */
+static void test_any_numbers(void)
+{
+  static const int ranks[] = {-1, 0, 1, 2, 5, 1 << 30};
+  static const uint64_t numbers[] = {0, 1, 7, 4096, UINT64_C(1) << 40, UINT64_MAX};
+  const struct tagc_volume_facts facts = {
+      .parameters = 1, .layers = UINT64_MAX, .hidden = UINT64_MAX, .tokens = 3, .microbatches = 1};
+  bool right = true;
+  run_state = 5;
+  for (int i = 0; i < 3000; i++) {
+    struct tagc_summary *job = job_make();
+    for (int c = 0; c < 3; c++) {
+      struct tagc_sum_comm *comm = job_comm(job, 2, (size_t)c, 1);
+      for (int k = 0; k < 6; k++) {
+        job_calls(comm, (uint16_t)(1 + run_random() * 12), (uint8_t)(run_random() * 10), (uint8_t)(run_random() * 6),
+                  (uint64_t)(run_random() * 1e6), 1 + (uint64_t)(run_random() * 12));
+        job_slot(comm, "block.0", (uint32_t)k, (uint32_t)(run_random() * 2), numbers[(size_t)(run_random() * 6)], 7);
+      }
+      struct tagc_sum_calls *whole = &comm->lines[(size_t)(run_random() * (double)comm->line_count)].whole;
+      whole->raw_bytes = numbers[(size_t)(run_random() * 6)];
+      whole->calls = numbers[(size_t)(run_random() * 6)];
+      comm->sends[(size_t)(run_random() * TAGC_WAYS)] = numbers[(size_t)(run_random() * 6)];
+      comm->nranks = ranks[(size_t)(run_random() * 6)];
+      comm->whole_steps = numbers[(size_t)(run_random() * 6)];
+      comm->gradients = run_random() < 0.3;
+    }
+    const size_t n = check(job, run_random() < 0.5 ? &nothing : &facts);
+    for (int c = 0; c < 3; c++)
+      right = right && job->comms[c].role < TAGC_ROLES && job->comms[c].role_grounds[0];
+    for (size_t k = 0; k < n && k < MOST; k++)
+      right = right && checks[k].comm < 3 && checks[k].what[0] && checks[k].formula[0];
+    job_free(job);
+  }
+  ok(right, "whatever the numbers are, each communicator has a role and its grounds");
+}
+
 static void test_print(void)
 {
   char text[8192] = "";
@@ -425,6 +462,7 @@ int main(void)
   test_sequence(8, TAGC_ROLE_UNKNOWN, 0, "");
   test_pipeline();
   test_others();
+  test_any_numbers();
   test_print();
   return tap_done();
 }
