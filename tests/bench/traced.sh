@@ -11,8 +11,8 @@ trap 'rm -rf "$scratch"' EXIT
 step()
 {
   env TAGC_MODE=observe TAGC_REPORT=0 "$@" "$build/tests/standin/launch" -n 2 --no-prefix --preload "$build/libtagc-preload.so" -- \
-    env OPENBLAS_NUM_THREADS=1 "$build/examples/train_gpt" --layers 4 --hidden 64 --heads 4 --context 64 --steps 200 --warmup-steps 2 \
-    --eval-sequences 2 --eval-every 200 | sed -n 's/.*step_ms_median=\([^ ]*\).*/\1/p'
+    env OPENBLAS_NUM_THREADS=1 "$build/examples/train_gpt" --layers 4 --hidden 40 --heads 2 --context 32 --steps 150 --warmup-steps 2 \
+    --eval-sequences 2 --eval-every 150 | sed -n 's/.*step_ms_median=\([^ ]*\).*/\1/p'
   rm -f "$scratch"/*
 }
 i=0

@@ -22,6 +22,12 @@
 
 static char folder[] = "/tmp/tagc-test-trace.XXXXXX", prefix[64], said[4096];
 
+#ifdef __SANITIZE_THREAD__
+/* Children of a process with threads start threads here. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void) { return "die_after_fork=0"; }
+#endif
+
 /* ---- a disk that can be stopped ---------------------------------------------------------------------------------------- */
 
 static atomic_bool disk_hangs;
