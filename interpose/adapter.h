@@ -35,7 +35,11 @@
 /* What the real function has left in errno is what the program finds there: our own work before and after it leaves none. */
 static inline void restore_errno(const int *called_errno) { errno = *called_errno; }
 
-static inline void end_trace(struct tagc_call *called) { tagc_trace_call(called, called->trace.result); }
+static inline void end_trace(struct tagc_call *called)
+{
+  if (called->trace.number)
+    tagc_trace_call(called, called->trace.result);
+}
 
 /* Does this call want more than forwarding? Not with TAGC_MODE=off, and not when NCCL calls itself. */
 static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_on(); }

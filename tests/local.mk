@@ -416,7 +416,7 @@ TESTS += tests/e2e/train_fsdp.test
 
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
-EXTRA_DIST += tests/bench/overhead.sh tests/bench/overhead_lib.sh tests/bench/RESULTS.md
+EXTRA_DIST += tests/bench/overhead.sh tests/bench/overhead_lib.sh tests/bench/traced.sh tests/bench/RESULTS.md
 check_PROGRAMS += tests/bench/exchange
 # Without NCCL: how long the search for an architecture takes.
 check_PROGRAMS += tests/bench/solve
