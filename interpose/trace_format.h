@@ -72,7 +72,7 @@ struct tagc_trace_process {
   uint32_t nccl_version;            /* as ncclGetVersion tells it; 0: not known yet */
   int64_t realtime_ns;              /* since 1970 */
   uint64_t monotonic_ns;            /* at the same moment */
-  char text[];                      /* host, program, version of the library: three texts, one behind the other */
+  char text[];                      /* host, program, version of the library, and a number that ranks of one host share: texts, one behind the other */
 };
 
 enum tagc_trace_table { TAGC_TRACE_FUNCTIONS = 1, TAGC_TRACE_REASONS, TAGC_TRACE_ACTIONS, TAGC_TRACE_TYPES, TAGC_TRACE_OPS };

@@ -22,6 +22,8 @@ endif
 
 EXTRA_DIST += man/tagc-map.1 man/tagc-map.5
 man_MANS += man/tagc-map.5
+EXTRA_DIST += man/tagc-trace.5
+man_MANS += man/tagc-trace.5
 if HAVE_JANSSON
 man_MANS += man/tagc-map.1
 endif

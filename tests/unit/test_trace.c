@@ -93,7 +93,7 @@ static atomic_bool over;
 static void *add_on(void *unused)
 {
   (void)unused;
-  for (uint64_t i = 1; !atomic_load(&over); i++)
+  for (uint64_t i = 1; i < 1000000 && !atomic_load(&over); i++)
     add(3, i);
   return NULL;
 }
