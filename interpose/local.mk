@@ -64,6 +64,7 @@ EXTRA_DIST += interpose/abi/nccl.h
 noinst_LIBRARIES += libtagc-report.a
 libtagc_report_a_SOURCES =
 libtagc_report_a_SOURCES += interpose/trace_read.c interpose/trace_read.h
+libtagc_report_a_SOURCES += interpose/trace_places.c interpose/trace_places.h
 libtagc_report_a_SOURCES += interpose/trace_gather.c interpose/trace_gather_calls.c interpose/trace_gather_steps.c interpose/trace_gather.h
 libtagc_report_a_SOURCES += interpose/trace_merge.c interpose/trace_merge.h interpose/trace_table.h
 libtagc_report_a_SOURCES += interpose/trace_summary.c interpose/trace_summary.h

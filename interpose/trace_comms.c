@@ -139,6 +139,7 @@ void tagc_trace_born(ncclComm_t handle, bool nonblocking, const struct tagc_trac
   if (comm) {
     comm->nccl = birth->nccl;
     comm->blocking = !nonblocking;
+    comm->record.on_host = birth->nccl->on_host;
     comm->record.identity = birth->identity;
     comm->record.parent = birth->parent;
     comm->record.rank = birth->rank;
@@ -226,6 +227,7 @@ void tagc_trace_introduce(struct tagc_comm *of)
     comm->record.rank = of->rank;
     comm->record.nranks = of->nranks;
     comm->record.agreed = of->agreed;
+    comm->record.on_host = of->nccl->on_host;
     comm->record.hosts = (uint32_t)hosts.hosts;
     tagc_trace_add(&comm->record.record);
   }

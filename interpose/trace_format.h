@@ -98,6 +98,8 @@ struct tagc_trace_comm {
   uint16_t function;                /* that made it */
   uint16_t agreed;                  /* 1: all ranks have the library with equal options; 0: they have not, or nobody knows yet */
   uint32_t hosts;                   /* 0: not known */
+  uint32_t on_host;                 /* 1: its buffers are in memory of the host, and a call returns when it is done; 0: on a GPU */
+  uint32_t reserved;
 };
 
 struct tagc_trace_comm_end {
@@ -205,7 +207,7 @@ struct tagc_trace_end {
 
 _Static_assert(sizeof(struct tagc_trace_head) == 24 && sizeof(struct tagc_trace_chunk) == 32 &&
                sizeof(struct tagc_trace_record) == 8 && sizeof(struct tagc_trace_process) == 32 &&
-               sizeof(struct tagc_trace_comm) == 48 && sizeof(struct tagc_trace_comm_end) == 24 &&
+               sizeof(struct tagc_trace_comm) == 56 && sizeof(struct tagc_trace_comm_end) == 24 &&
                sizeof(struct tagc_trace_lock) == 32 && sizeof(struct tagc_trace_slot) == 104 &&
                sizeof(struct tagc_trace_call) == 128 && sizeof(struct tagc_trace_times) == 56 &&
                sizeof(struct tagc_trace_cycle) == 40 && sizeof(struct tagc_trace_state) == 64 &&

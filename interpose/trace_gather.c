@@ -78,7 +78,7 @@ uint32_t tagc_gather_comm(struct tagc_gather *g, uint32_t id)
     p->absurd++;
     return UINT32_MAX;
   }
-  if (!TAGC_SUM_ROOM(p->comms, p->comm_count)) {
+  if (!TAGC_SUM_ROOM(p->comms, p->comm_count) || !TAGC_SUM_ROOM(g->placed, p->comm_count)) {
     g->no_memory = true;
     return UINT32_MAX;
   }
@@ -88,6 +88,7 @@ uint32_t tagc_gather_comm(struct tagc_gather *g, uint32_t id)
     g->no_memory = true;
   else if (added) {
     struct tagc_sum_member *member = calloc(1, sizeof *member);
+    g->placed[place] = (struct tagc_placed){0};
     p->comms[place] = (struct tagc_sum_comm){.number = UINT32_MAX, .nranks = -1, .members = member, .member_count = 1};
     p->comm_count++;
     if (member)
@@ -114,7 +115,10 @@ static void take_comm(struct tagc_gather *g, const struct tagc_trace_comm *r)
     m->as = r->rank;
   }
   c->identity = r->identity;
+  g->placed[index] = tagc_places_of(g->places_of_ranks, r->identity, g->part->host);
+  c->hosts = c->hosts ? c->hosts : g->placed[index].hosts;
   c->number = r->number;
+  g->part->rank.blocking |= r->on_host == 1;
   m->born_ns = r->born_ns;
   m->born_by = tagc_gather_code(g, TAGC_TRACE_FUNCTIONS, r->function);
 }
@@ -256,6 +260,7 @@ static void take_process(struct tagc_gather *g, const struct tagc_trace_process 
   rank->nccl_version = r->nccl_version ? r->nccl_version : rank->nccl_version;
   rank->clock_ns = (int64_t)((uint64_t)r->realtime_ns - r->monotonic_ns);
   g->part->realtime_ns = r->realtime_ns;
+  g->part->host = tagc_places_host(r);
 }
 
 static void take(struct tagc_gather *g, const struct tagc_trace_record *r)
@@ -288,10 +293,12 @@ static void gather_free(struct tagc_gather *g)
   free(g->cycles);
   free(g->locks);
   free(g->places);
+  free(g->placed);
   free(g);
 }
 
-bool tagc_part_gather(struct tagc_part *part, struct tagc_trace_file *file, struct tagc_sum_names *names)
+bool tagc_part_gather(struct tagc_part *part, struct tagc_trace_file *file, struct tagc_sum_names *names,
+                      const struct tagc_places *places)
 {
   struct tagc_gather *g = calloc(1, sizeof *g);
   const struct tagc_trace_record *record;
@@ -299,6 +306,7 @@ bool tagc_part_gather(struct tagc_part *part, struct tagc_trace_file *file, stru
     return false;
   g->part = part;
   g->names = names;
+  g->places_of_ranks = places;
   for (int table = 0; table <= TAGC_TRACE_OPS; table++)
     for (int i = 0; i < TAGC_GATHER_CODES; i++)
       g->code[table][i] = (uint8_t)i;
@@ -306,7 +314,6 @@ bool tagc_part_gather(struct tagc_part *part, struct tagc_trace_file *file, stru
   while (!g->no_memory && (record = tagc_trace_next(file)))
     take(g, record);
   part->rank.health = *tagc_trace_health(file);
-  part->rank.blocking = g->timed && !g->timed_by_device;
   tagc_gather_bytes(g);
   tagc_gather_steps(g);
   tagc_gather_details(g);

@@ -67,10 +67,11 @@ struct tagc_gather {
   struct tagc_slot_place {
     uint32_t comm, lock, slot, place;   /* place: in the communicator's slots */
   } *places;
+  const struct tagc_places *places_of_ranks;
+  struct tagc_placed *placed;       /* of the part's communicators */
   size_t sort_count, light_count, cycle_count, lock_count, place_count;
   uint32_t recent[TAGC_GATHER_RECENT];   /* by number: index into lights, from 1 */
   struct tagc_trace_times early[TAGC_GATHER_EARLY];   /* by number: of calls that have not come yet */
-  uint64_t timed, timed_by_device;
   bool no_memory;
 };
 

@@ -41,8 +41,6 @@ static uint32_t low(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t
 static void time_call(struct tagc_gather *g, struct tagc_light *light, const struct tagc_trace_times *r)
 {
   struct tagc_sum_calls *calls = &g->sorts[light->sort].calls;
-  g->timed++;
-  g->timed_by_device += r->by_device != 0;
   light->timed = true;
   light->wire_ns = r->sum_ns + r->exchange_ns;
   light->encode_ns = low(r->encode_ns);
@@ -65,6 +63,23 @@ void tagc_gather_times(struct tagc_gather *g, const struct tagc_trace_times *r)
     g->early[r->call % TAGC_GATHER_EARLY] = *r;
   else if (!light->timed)
     time_call(g, light, r);
+}
+
+/* Whoever wrote this did not know where the ranks are, and took all of them to be on one host. */
+static void split_by_hosts(const struct tagc_gather *g, struct tagc_sort_key *key)
+{
+  static const char *const names[] = {"ncclSend", "ncclAlltoAll", "ncclGather", "ncclScatter", "ncclPutSignal"};
+  const struct tagc_placed *placed = key->comm == UINT32_MAX ? NULL : &g->placed[key->comm];
+  bool messages = false;
+  if (!placed || placed->hosts < 2 || key->sent.between || key->plain.between)
+    return;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    messages |= tagc_gather_named(g, TAGC_TRACE_FUNCTIONS, key->function, names[i]);
+  struct tagc_sum_sent *const both[] = {&key->sent, &key->plain};
+  for (int i = 0; i < 2; i++) {
+    both[i]->between = tagc_places_between(placed, both[i]->inside, messages);
+    both[i]->inside -= both[i]->between;
+  }
 }
 
 void tagc_gather_call(struct tagc_gather *g, const struct tagc_trace_call *r)
@@ -91,6 +106,7 @@ void tagc_gather_call(struct tagc_gather *g, const struct tagc_trace_call *r)
                                       "compress"),
       .failed = (r->flags & TAGC_TRACE_FAILED) != 0,
   };
+  split_by_hosts(g, &key);
   size_t sort = sort_of(g, &key);
   if (sort == SIZE_MAX || !TAGC_SUM_ROOM(g->lights, g->light_count) || g->light_count >= UINT32_MAX - 1) {
     g->no_memory = true;

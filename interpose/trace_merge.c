@@ -484,6 +484,15 @@ static int by_number(const void *a, const void *b)
   return (x->rank.number > y->rank.number) - (x->rank.number < y->rank.number);
 }
 
+/* Played hosts have one name; where nobody knows better, names tell hosts apart. */
+static bool share_host(const struct tagc_part *a, const struct tagc_sum_rank *a_rank, const struct tagc_part *b,
+                       const struct tagc_sum_rank *b_rank)
+{
+  if (a->host && b->host)
+    return a->host == b->host;
+  return *a_rank->host && strcmp(a_rank->host, b_rank->host) == 0;
+}
+
 static bool make_ranks(struct tagc_summary *s, struct tagc_part *parts, size_t count)
 {
   s->ranks = calloc(count + 1, sizeof *s->ranks);
@@ -492,7 +501,7 @@ static bool make_ranks(struct tagc_summary *s, struct tagc_part *parts, size_t c
     parts[i].rank = (struct tagc_sum_rank){0};
     s->ranks[i].host_index = i;
     for (size_t j = 0; j < i; j++)
-      if (*s->ranks[i].host && strcmp(s->ranks[j].host, s->ranks[i].host) == 0) {
+      if (share_host(&parts[i], &s->ranks[i], &parts[j], &s->ranks[j])) {
         s->ranks[i].host_index = s->ranks[j].host_index;
         break;
       }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interpose/trace_places.h"
 #include "interpose/trace_summary.h"
 
 /* What one file holds. Its communicators are as in a summary, with one member each, which is of rank 0; `rank` has no
@@ -18,13 +19,15 @@ struct tagc_part {
   size_t comm_count, main;          /* main: index; SIZE_MAX: none */
   uint64_t steps_whole;
   int64_t realtime_ns; /* of the PROCESS record, which with pid and host tells processes apart; 0: it is lost */
+  uint64_t host;                    /* equal for processes on one host; 0: not known */
   uint64_t absurd;                  /* records with numbers that cannot be */
   uint64_t backwards;               /* cycles that do not follow those before */
 };
 
 /* Reads a file to its end. `names` gets what is named there; codes in `part` are those of `names`. False without
  * memory. */
-bool tagc_part_gather(struct tagc_part *part, struct tagc_trace_file *file, struct tagc_sum_names *names);
+bool tagc_part_gather(struct tagc_part *part, struct tagc_trace_file *file, struct tagc_sum_names *names,
+                      const struct tagc_places *places);
 void tagc_part_free(struct tagc_part *part);
 
 /* Puts the parts into the summary, which takes what they own. False without memory. */

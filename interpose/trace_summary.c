@@ -190,7 +190,8 @@ static bool complain_of_job(struct tagc_summary *s)
 
 /* -- reading ------------------------------------------------------------------------------------------------------- */
 
-static bool read_file(struct tagc_summary *s, struct tagc_part *parts, size_t *count, const char *path)
+static bool read_file(struct tagc_summary *s, struct tagc_part *parts, size_t *count, const char *path,
+                      const struct tagc_places *places)
 {
   char why[TAGC_TRACE_WHY];
   struct tagc_trace_file *file = tagc_trace_open(path, why);
@@ -198,7 +199,7 @@ static bool read_file(struct tagc_summary *s, struct tagc_part *parts, size_t *c
     return tagc_sum_complain(s, "%s", why);
   struct tagc_part *part = &parts[*count];
   part->rank.path = strdup(path);
-  bool done = part->rank.path && tagc_part_gather(part, file, &s->names) && complain_of_file(s, part);
+  bool done = part->rank.path && tagc_part_gather(part, file, &s->names, places) && complain_of_file(s, part);
   tagc_trace_close(file);
   if (done && !part->rank.health.records)
     tagc_part_free(part);
@@ -211,10 +212,12 @@ struct tagc_summary *tagc_sum_read(char *const *paths, size_t count)
 {
   struct tagc_summary *s = calloc(1, sizeof *s);
   struct tagc_part *parts = calloc(count + 1, sizeof *parts);
+  struct tagc_places *places = tagc_places_read(paths, count);
   size_t read = 0;
-  bool done = s && parts;
+  bool done = s && parts && places;
   for (size_t i = 0; done && i < count; i++)
-    done = read_file(s, parts, &read, paths[i]);
+    done = read_file(s, parts, &read, paths[i], places);
+  tagc_places_free(places);
   if (done)
     done = tagc_parts_merge(s, parts, read) && complain_of_job(s);
   else

@@ -311,12 +311,14 @@ static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct 
     sum.sent.between += between ? first[i].calls.sent.between : sent_bytes(&first[i].calls.sent);
     sum.plain.between += between ? first[i].calls.plain.between : sent_bytes(&first[i].calls.plain);
   }
-  double plain = (double)sum.plain.between;
+  /* Other calls send what plain ones do: whatever is saved, compressed ones have saved. */
+  const double plain = (double)sum.plain.between;
+  const double ratio = 1 - (plain - (double)sum.sent.between) * (double)sum.calls / (plain * (double)sum.compressed);
   fprintf(to, "  %-22.22s %-5s %3zu %-6.6s %9s %10s %10s %10s", name, first->parts_known ? kinds[first->kind] : "?", n,
           *first->codec ? first->codec : "-", tagc_words_count((double)sum.calls, count),
           tagc_words_bytes((double)sum.raw_bytes, a),
           tagc_words_bytes(plain, b), tagc_words_bytes((double)sum.sent.between, d));
-  fprintf(to, " %6s %7s %7s %7s\n", real(plain > 0 ? (double)sum.sent.between / plain : NAN, 3, v),
+  fprintf(to, " %6s %7s %7s %7s\n", real(plain > 0 && sum.compressed ? ratio : NAN, 3, v),
           mean_ms(sum.encode_ns, sum.wire_calls, x), mean_ms(sum.wire_ns, sum.wire_calls, y),
           mean_ms(sum.decode_ns, sum.wire_calls, z));
   if (first->voted && sum.compressed < sum.calls && !*first->codec)
@@ -341,8 +343,7 @@ static void print_slots(FILE *to, const struct tagc_summary *s, const struct tag
       ;
     print_slot_row(to, s, &c->slots[i], n, between);
   }
-  if (between)
-    fputs("  (plain, sent and ratio: bytes to other hosts)\n", to);
+  fprintf(to, "  (ratio: of what compressed calls send%s; times: of a call)\n", between ? "; plain, sent: to other hosts" : "");
   if (first)
     fprintf(to, "  and %zu slots of cycles that the program has left\n", first);
 }

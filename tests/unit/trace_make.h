@@ -440,7 +440,7 @@ static inline void trace_job_rank(struct trace *t, const struct trace_job *job, 
   trace_process(t, &process, name, "train", "0.1");
   trace_names(t);
   trace_options(t, job->window ? "TAGC_MODE=ab\n" : job->compressed ? "TAGC_MODE=compress\n" : "TAGC_MODE=observe\n");
-  trace_put(t, COMM, 1, .identity = job->identity, .born_ns = r.now, .rank = rank, .nranks = job->ranks,
+  trace_put(t, COMM, 1, .identity = job->identity, .on_host = !job->on_gpu, .born_ns = r.now, .rank = rank, .nranks = job->ranks,
             .function = MADE_INIT, .agreed = 1, .hosts = (uint32_t)hosts, .number = 0);
   for (unsigned i = 0; i < job->warmup; i++)
     trace_job_step(&r, 0);
