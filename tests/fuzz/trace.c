@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: whatever a trace holds is read, summed up and reported, as text and as JSON. Inputs are the bytes
+ * libFuzzer target: whatever a trace holds is read, summed up and reported, as text, JSON, page and timeline. Inputs are the bytes
  * of a file, or (mostly, as sums keep a fuzzer out) the records of two traces, which are put into chunks here.
  */
 #include <sys/mman.h>
 
+#include "interpose/trace_html.h"
+#include "interpose/trace_perfetto.h"
 #include "interpose/trace_read.h"
 #include "interpose/trace_report.h"
 #include "tests/fuzz/input.h"
@@ -77,6 +79,22 @@ static void make(struct input *in, struct trace *t, int rank)
   }
 }
 
+/* A page and a timeline have their ends. */
+static void draw(const struct tagc_summary *summary)
+{
+  char *text = NULL, why[TAGC_TRACE_WHY] = "";
+  size_t length = 0;
+  FILE *to = open_memstream(&text, &length);
+  MUST(to && tagc_html_write(summary, NULL, to) && fclose(to) == 0);
+  MUST(length > 8 && strcmp(text + length - 8, "</html>\n") == 0);
+  free(text);
+  to = open_memstream(&text, &length);
+  MUST(to);
+  const bool drawn = tagc_perfetto_write(summary, (struct tagc_step_range){0}, to, why);
+  MUST(fclose(to) == 0 && (!drawn || (length > 2 && *text == '{' && strcmp(text + length - 2, "}\n") == 0)));
+  free(text);
+}
+
 static void report(void)
 {
   struct tagc_report r;
@@ -90,6 +108,7 @@ static void report(void)
   tagc_report_json(&r, to);
   MUST(fclose(to) == 0 && length > 2 && strcmp(text + length - 2, "}\n") == 0);
   free(text);
+  draw(r.summary);
   tagc_report_free(&r);
 }
 
