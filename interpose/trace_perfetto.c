@@ -1,65 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Traces as Chrome trace events; see trace_perfetto.h. Files are read one after the other; viewers sort by time, and of two events that begin at
- * once the one that comes first in the file is the outer one.
+ * Traces as Chrome trace events; see trace_perfetto.h. Files are read one after the other; viewers sort by time, and of
+ * two events that begin at once the one that comes first in the file is the outer one.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/trace_moment.h"
-#include "interpose/trace_perfetto.h"
+#include "interpose/trace_perfetto_parts.h"
 #include "layermap/drawing.h"
 
-/* Lanes of a rank: its steps, its threads, its streams. */
-enum { LATE = TAGC_MOMENT_LATE, STREAMS = 256, THREADS = 4096, LANE_STEPS = 1, LANE_THREADS = 10,
-       LANE_STREAMS = LANE_THREADS + THREADS, LANES = LANE_STREAMS + STREAMS, ARROWS = 200000 };
+/* -- events -------------------------------------------------------------------------------------------------------- */
 
-/* One end of an arrow: a call of a collective. */
-struct arrow {
-  uint64_t k;
-  int64_t at_ns;
-  uint32_t comm, pid, lane;
-};
-
-struct writer {
-  FILE *file;
-  const struct tagc_summary *summary;
-  bool any;                         /* an event is written */
-  int64_t base_ns;                  /* since 1970; where time begins in the document */
-  bool linked;                      /* collectives can be counted: no rank has lost records */
-  struct arrow *arrows;
-  size_t arrow_count;
-  bool full;                        /* there are more than ARROWS: none is drawn */
-};
-
-/* The rank whose trace is being read. */
-struct reader {
-  struct writer *w;
-  const struct tagc_sum_rank *rank;
-  size_t at;
-  uint32_t pid;
-  uint64_t from_ns, to_ns;
-  size_t *comms;
-  uint32_t comm_count;
-  uint64_t *k;                      /* collectives so far, by place of the communicator */
-  struct tagc_trace_call *late;     /* calls whose times may come, by number; and times whose calls may come */
-  struct tagc_trace_times *early;
-  bool named[LANES];
-  bool collective[256];             /* by function */
-  size_t behind;                    /* calls behind the range so far */
-  uint64_t stream[STREAMS], busy[STREAMS];
-  size_t streams;
-  uint64_t state_cycle;             /* what is collected of a cycle's losses */
-  uint32_t state_lock;
-  double residual, error;
-};
-
-/* -- events ----------------------------------------------------------------------------------------------------------------- */
-
-static void put(struct writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(struct writer *w, const char *format, ...)
+void tagc_perfetto_put(struct tagc_perfetto *w, const char *format, ...)
 {
   va_list arguments;
   va_start(arguments, format);
@@ -67,273 +20,28 @@ static void put(struct writer *w, const char *format, ...)
   va_end(arguments);
 }
 
-static void put_named(struct writer *w, const char *name, const char *text)
+void tagc_perfetto_put_named(struct tagc_perfetto *w, const char *name, const char *text)
 {
-  put(w, ",\"%s\":", name);
+  tagc_perfetto_put(w, ",\"%s\":", name);
   tagc_put_json(w->file, text);
 }
 
-/* An event's beginning; its end is left open. */
-static void begin(struct writer *w, const char *phase, uint32_t pid, uint32_t lane, const char *name)
+void tagc_perfetto_begin(struct tagc_perfetto *w, const char *phase, uint32_t pid, uint32_t lane, const char *name)
 {
-  put(w, "%s{\"ph\":\"%s\",\"pid\":%" PRIu32 ",\"tid\":%" PRIu64, w->any ? ",\n" : "\n", phase, pid,
-      (uint64_t)pid * 10000 + lane);
-  put_named(w, "name", name);
+  tagc_perfetto_put(w, "%s{\"ph\":\"%s\",\"pid\":%" PRIu32 ",\"tid\":%" PRIu64, w->any ? ",\n" : "\n", phase, pid,
+                    (uint64_t)pid * 10000 + lane);
+  tagc_perfetto_put_named(w, "name", name);
   w->any = true;
 }
 
-/* Nanoseconds as microseconds, exactly. */
-static void put_us(struct writer *w, const char *name, int64_t ns)
+void tagc_perfetto_put_us(struct tagc_perfetto *w, const char *name, int64_t ns)
 {
   if (ns < 0)
     ns = 0;
-  put(w, ",\"%s\":%" PRId64 ".%03d", name, ns / 1000, (int)(ns % 1000));
+  tagc_perfetto_put(w, ",\"%s\":%" PRId64 ".%03d", name, ns / 1000, (int)(ns % 1000));
 }
 
-static int64_t time_of(const struct writer *w, const struct tagc_sum_rank *rank, uint64_t ns)
-{
-  return (int64_t)((uint64_t)rank->clock_ns + ns - (uint64_t)w->base_ns);
-}
-
-static void put_at(const struct reader *r, uint64_t ns) { put_us(r->w, "ts", time_of(r->w, r->rank, ns)); }
-
-/* What a lane is called, before its first event. */
-static void name_lane(struct reader *r, uint32_t lane, const char *name)
-{
-  if (r->named[lane])
-    return;
-  r->named[lane] = true;
-  begin(r->w, "M", r->pid, lane, "thread_name");
-  put(r->w, ",\"args\":{\"name\":");
-  tagc_put_json(r->w->file, name);
-  put(r->w, "}}");
-  begin(r->w, "M", r->pid, lane, "thread_sort_index");
-  put(r->w, ",\"args\":{\"sort_index\":%" PRIu32 "}}", lane);
-}
-
-static void name_process(struct reader *r)
-{
-  char name[400];
-  snprintf(name, sizeof name, "rank %d on %s: %s, process %" PRId32, r->rank->number, r->rank->host, r->rank->program,
-           r->rank->pid);
-  begin(r->w, "M", r->pid, 0, "process_name");
-  put(r->w, ",\"args\":{\"name\":");
-  tagc_put_json(r->w->file, name);
-  put(r->w, "}}");
-  begin(r->w, "M", r->pid, 0, "process_sort_index");
-  put(r->w, ",\"args\":{\"sort_index\":%" PRId32 "}}", r->rank->number);
-}
-
-/* -- calls ------------------------------------------------------------------------------------------------------------------- */
-
-static const char *function_of(const struct reader *r, uint16_t function)
-{
-  const char *name = tagc_sum_name(r->w->summary, TAGC_TRACE_FUNCTIONS, function);
-  return strncmp(name, "nccl", 4) == 0 && name[4] ? name + 4 : name;
-}
-
-static size_t comm_of(const struct reader *r, uint32_t id) { return id < r->comm_count ? r->comms[id] : SIZE_MAX; }
-
-/* Every rank of the communicator makes the call. */
-static bool is_collective(const char *function)
-{
-  static const char *const names[] = {"ReduceScatter", "AllGather", "AllReduce", "Broadcast", "Bcast",
-                                      "Reduce",        "AlltoAll",  "Gather",    "Scatter"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(names[i], function) == 0)
-      return true;
-  return false;
-}
-
-static uint32_t thread_lane(const struct tagc_trace_call *call) { return LANE_THREADS + call->thread % THREADS; }
-
-/* "ReduceScatter block.3" */
-static void call_name(const struct reader *r, const struct tagc_trace_call *call, char name[256])
-{
-  const struct tagc_sum_slot *slot = tagc_call_slot(r->w->summary, comm_of(r, call->record.comm), call);
-  snprintf(name, 256, "%s%s%s", function_of(r, call->function), slot && *slot->name ? " " : "", slot ? slot->name : "");
-}
-
-static void put_call_names(struct reader *r, const struct tagc_trace_call *call, const struct tagc_sum_slot *slot)
-{
-  const struct tagc_summary *summary = r->w->summary;
-  if (call->count) {
-    put_named(r->w, "type", tagc_sum_name(summary, TAGC_TRACE_TYPES, call->type));
-    put_named(r->w, "op", tagc_sum_name(summary, TAGC_TRACE_OPS, call->op));
-  }
-  put_named(r->w, "action", tagc_sum_name(summary, TAGC_TRACE_ACTIONS, call->action));
-  put_named(r->w, "reason", tagc_sum_name(summary, TAGC_TRACE_REASONS, call->reason));
-  if (slot) {
-    put_named(r->w, "layer", slot->name);
-    put_named(r->w, "codec", slot->codec);
-  }
-}
-
-static void put_call_args(struct reader *r, const struct tagc_trace_call *call, size_t comm, uint64_t k)
-{
-  struct writer *w = r->w;
-  put(w, ",\"args\":{\"call\":%" PRIu64, call->number);
-  if (comm != SIZE_MAX) {
-    uint32_t number = w->summary->comms[comm].number;
-    put(w, ",\"communicator\":%zu", number == UINT32_MAX ? comm : (size_t)number);
-  }
-  if (k)
-    put(w, ",\"collective\":\"%zu.%" PRIu64 "\"", comm, k);
-  if (call->raw_bytes)
-    put(w,
-        ",\"bytes\":%" PRIu64 ",\"count\":%" PRIu64 ",\"sent inside the host\":%" PRIu64
-        ",\"sent to other hosts\":%" PRIu64,
-        call->raw_bytes, call->count, call->inside, call->between);
-  if (call->inside != call->plain_inside || call->between != call->plain_between)
-    put(w, ",\"sent if plain\":%" PRIu64, call->plain_inside + call->plain_between);
-  put_call_names(r, call, tagc_call_slot(w->summary, comm, call));
-  if (call->slot >= 0)
-    put(w, ",\"slot\":%" PRId32 ",\"cycle\":%" PRIu64, call->slot, call->cycle);
-  if (call->peer >= 0)
-    put(w, ",\"peer\":%" PRId32, call->peer);
-  if (call->group)
-    put(w, ",\"group\":%" PRIu32, call->group);
-  if (call->stream)
-    put(w, ",\"stream\":\"0x%" PRIx64 "\"", call->stream);
-  put(w, ",\"result\":%" PRId32 "}", call->result);
-}
-
-static void keep_arrow(const struct reader *r, const struct tagc_trace_call *call, size_t comm, uint64_t k)
-{
-  struct writer *w = r->w;
-  w->full |= w->arrow_count == ARROWS;
-  if (!w->full)
-    w->arrows[w->arrow_count++] =
-      (struct arrow){k, time_of(w, r->rank, call->began_ns), (uint32_t)comm, r->pid, thread_lane(call)};
-}
-
-static void put_times(struct reader *r, const struct tagc_trace_times *times, const struct tagc_trace_call *call);
-
-static void take_call(struct reader *r, const struct tagc_trace_call *call)
-{
-  char name[256];
-  size_t comm = comm_of(r, call->record.comm);
-  bool counted = r->w->linked && comm != SIZE_MAX && call->function < 256 && r->collective[call->function];
-  uint64_t k = counted ? ++r->k[comm] : 0;
-  r->behind += call->began_ns >= r->to_ns;
-  if (call->began_ns < r->from_ns || call->began_ns >= r->to_ns)
-    return;
-  snprintf(name, sizeof name, "calls of thread %" PRIu32, call->thread);
-  name_lane(r, thread_lane(call), name);
-  call_name(r, call, name);
-  begin(r->w, "X", r->pid, thread_lane(call), name);
-  put(r->w, ",\"cat\":\"call\"");
-  put_at(r, call->began_ns);
-  put_us(r->w, "dur", (int64_t)call->host_ns);
-  put_call_args(r, call, comm, k);
-  put(r->w, "}");
-  if (k)
-    keep_arrow(r, call, comm, k);
-  const struct tagc_trace_times *times = &r->early[call->number % LATE];
-  if (times->call == call->number)
-    put_times(r, times, call);
-  else
-    r->late[call->number % LATE] = *call;
-}
-
-/* -- times --------------------------------------------------------------------------------------------------------------------- */
-
-static void put_span(struct reader *r, uint32_t lane, const char *name, uint64_t began, uint64_t ns)
-{
-  begin(r->w, "X", r->pid, lane, name);
-  put(r->w, ",\"cat\":\"wire\"");
-  put_at(r, began);
-  put_us(r->w, "dur", (int64_t)ns);
-  put(r->w, "}");
-}
-
-static void put_stages(struct reader *r, uint32_t lane, const struct tagc_trace_times *times, uint64_t began)
-{
-  const uint64_t stages[] = {times->sum_ns, times->encode_ns, times->exchange_ns, times->decode_ns};
-  static const char *const names[] = {"sum inside the host", "encode", "exchange", "decode"};
-  for (int i = 0; i < 4; i++) {
-    if (stages[i])
-      put_span(r, lane, names[i], began, stages[i]);
-    began += stages[i];
-  }
-}
-
-/* The place of the stream among those of the rank. */
-static size_t place_of(struct reader *r, uint64_t stream)
-{
-  for (size_t i = 0; i < r->streams; i++)
-    if (r->stream[i] == stream)
-      return i;
-  if (r->streams == STREAMS)
-    return STREAMS - 1;
-  r->stream[r->streams] = stream;
-  return r->streams++;
-}
-
-static void put_times(struct reader *r, const struct tagc_trace_times *times, const struct tagc_trace_call *call)
-{
-  uint64_t sum = tagc_times_sum(times);
-  if (!sum)
-    return;
-  if (tagc_times_under(times, call)) {
-    put_stages(r, thread_lane(call), times, call->began_ns);
-    return;
-  }
-  char name[256];
-  size_t at = place_of(r, call->stream);
-  uint32_t lane = LANE_STREAMS + (uint32_t)at;
-  uint64_t began = call->began_ns > r->busy[at] ? call->began_ns : r->busy[at];
-  r->busy[at] = began + sum;
-  snprintf(name, sizeof name, "wire, stream %zu", at + 1);
-  name_lane(r, lane, name);
-  call_name(r, call, name);
-  put_span(r, lane, name, began, sum);
-  if (times->sum_ns || times->encode_ns || times->decode_ns)
-    put_stages(r, lane, times, began);
-}
-
-static void take_times(struct reader *r, const struct tagc_trace_times *times)
-{
-  const struct tagc_trace_call *call = &r->late[times->call % LATE];
-  if (times->call && call->number == times->call)
-    put_times(r, times, call);
-  else
-    r->early[times->call % LATE] = *times;
-}
-
-/* -- steps, losses, communicators ------------------------------------------------------------------------------------------------ */
-
-static bool in_range(const struct reader *r, uint64_t ns) { return ns >= r->from_ns && ns < r->to_ns; }
-
-static void put_steps(struct reader *r)
-{
-  static const char *const sides[] = {"", ", plain", ", compressed"};
-  const struct tagc_sum_rank *rank = r->rank;
-  for (size_t i = 0; i < rank->step_count; i++) {
-    const struct tagc_sum_step *step = &rank->steps[i];
-    if (!in_range(r, step->began_ns))
-      continue;
-    uint64_t ns = step->ns;
-    if (i + 1 < rank->step_count && rank->steps[i + 1].began_ns >= step->began_ns &&
-        rank->steps[i + 1].began_ns - step->began_ns < ns)
-      ns = rank->steps[i + 1].began_ns - step->began_ns;
-    char name[96];
-    snprintf(name, sizeof name, "step %zu%s", i + 1, step->side < TAGC_SUM_SIDES ? sides[step->side] : "");
-    name_lane(r, LANE_STEPS, "steps");
-    begin(r->w, "X", r->pid, LANE_STEPS, name);
-    put(r->w, ",\"cat\":\"step\"");
-    put_at(r, step->began_ns);
-    put_us(r->w, "dur", (int64_t)ns);
-    put(r->w, ",\"args\":{\"cycle\":%" PRIu64 ",\"lock\":%" PRIu32 ",\"whole\":%s,\"calls\":%" PRIu32 "}}", step->cycle,
-        step->lock, step->whole ? "true" : "false", step->calls);
-    begin(r->w, "C", r->pid, LANE_STEPS, "bytes sent in a step");
-    put_at(r, step->began_ns);
-    put(r->w, ",\"args\":{\"inside the host\":%" PRIu64 ",\"to other hosts\":%" PRIu64 "}}", step->sent.inside,
-        step->sent.between);
-  }
-}
-
-static const struct tagc_sum_step *find_step(const struct tagc_sum_rank *rank, uint32_t lock, uint64_t cycle)
+const struct tagc_sum_step *tagc_perfetto_step(const struct tagc_sum_rank *rank, uint32_t lock, uint64_t cycle)
 {
   size_t low = 0, high = rank->step_count;
   while (low < high) {
@@ -348,118 +56,11 @@ static const struct tagc_sum_step *find_step(const struct tagc_sum_rank *rank, u
                                                                                                     : NULL;
 }
 
-static void end_states(struct reader *r)
-{
-  const struct tagc_sum_step *step = r->state_cycle ? find_step(r->rank, r->state_lock, r->state_cycle) : NULL;
-  if (step && in_range(r, step->began_ns)) {
-    begin(r->w, "C", r->pid, LANE_STEPS, "residual norm");
-    put_at(r, step->began_ns);
-    put(r->w, ",\"args\":{\"all layers\":%.9g}}", sqrt(r->residual));
-    begin(r->w, "C", r->pid, LANE_STEPS, "relative error");
-    put_at(r, step->began_ns);
-    put(r->w, ",\"args\":{\"largest of a layer\":%.9g}}", r->error);
-  }
-  r->residual = r->error = 0;
-}
-
-/* Samples of one cycle follow each other. */
-static void take_state(struct reader *r, const struct tagc_trace_state *state)
-{
-  if (comm_of(r, state->record.comm) != 0)
-    return;
-  if (state->lock != r->state_lock || state->cycle != r->state_cycle) {
-    end_states(r);
-    r->state_lock = state->lock;
-    r->state_cycle = state->cycle;
-  }
-  if (isfinite(state->residual_norm) && isfinite(r->residual + state->residual_norm * state->residual_norm))
-    r->residual += state->residual_norm * state->residual_norm;
-  if (isfinite(state->error))
-    r->error = fmax(r->error, state->error);
-}
-
-static void put_moment(struct reader *r, const struct tagc_sum_comm *comm, size_t at, uint64_t ns, uint16_t function,
-                       const char *what)
-{
-  char name[160];
-  if (!ns || !in_range(r, ns))
-    return;
-  snprintf(name, sizeof name, "communicator %zu %s (%s)", comm->number == UINT32_MAX ? at : (size_t)comm->number, what,
-           function_of(r, function));
-  begin(r->w, "i", r->pid, LANE_STEPS, name);
-  put(r->w, ",\"s\":\"p\",\"cat\":\"communicator\"");
-  put_at(r, ns);
-  put(r->w, ",\"args\":{\"ranks\":%d,\"identity\":\"0x%" PRIx64 "\"}}", comm->nranks, comm->identity);
-}
-
-static void put_comms(struct reader *r)
-{
-  for (size_t i = 0; i < r->w->summary->comm_count; i++) {
-    const struct tagc_sum_comm *comm = &r->w->summary->comms[i];
-    for (size_t j = 0; j < comm->member_count; j++) {
-      const struct tagc_sum_member *member = &comm->members[j];
-      if (member->rank != r->at)
-        continue;
-      put_moment(r, comm, i, member->born_ns, member->born_by, "is born");
-      put_moment(r, comm, i, member->ended_ns, member->ended_by, "ends");
-    }
-  }
-}
-
-/* -- a rank ------------------------------------------------------------------------------------------------------------------------ */
-
-/* Reads the trace of a rank, if it can still be read, until nothing is expected any more. */
-static void write_calls(struct reader *r)
-{
-  char why[TAGC_TRACE_WHY];
-  const struct tagc_trace_record *record;
-  struct tagc_trace_file *file = tagc_trace_open(r->rank->path, why);
-  while (file && r->behind < LATE && (record = tagc_trace_next(file)))
-    switch (record->kind) {
-    case TAGC_TRACE_CALL: take_call(r, (const struct tagc_trace_call *)record); break;
-    case TAGC_TRACE_TIMES: take_times(r, (const struct tagc_trace_times *)record); break;
-    case TAGC_TRACE_STATE: take_state(r, (const struct tagc_trace_state *)record); break;
-    default:;
-    }
-  end_states(r);
-  if (file)
-    tagc_trace_close(file);
-}
-
-/* False without memory. */
-static bool write_rank(struct writer *w, size_t at, uint64_t from_ns, uint64_t to_ns)
-{
-  struct reader *r = calloc(1, sizeof *r);
-  if (!r)
-    return false;
-  *r = (struct reader){
-    .w = w, .rank = &w->summary->ranks[at], .at = at, .pid = (uint32_t)at + 1, .from_ns = from_ns, .to_ns = to_ns};
-  r->comms = tagc_rank_comms(w->summary, at, &r->comm_count);
-  r->k = calloc(w->summary->comm_count + 1, sizeof *r->k);
-  r->late = calloc(LATE, sizeof *r->late);
-  r->early = calloc(LATE, sizeof *r->early);
-  for (uint16_t function = 0; function < 256; function++)
-    r->collective[function] = is_collective(function_of(r, function));
-  bool fits = r->comms && r->k && r->late && r->early;
-  if (fits) {
-    name_process(r);
-    put_steps(r);
-    put_comms(r);
-    write_calls(r);
-  }
-  free(r->comms);
-  free(r->k);
-  free(r->late);
-  free(r->early);
-  free(r);
-  return fits;
-}
-
-/* -- the document ------------------------------------------------------------------------------------------------------------------- */
+/* -- the document -------------------------------------------------------------------------------------------------- */
 
 static int by_collective(const void *a, const void *b)
 {
-  const struct arrow *x = a, *y = b;
+  const struct tagc_perfetto_arrow *x = a, *y = b;
   if (x->comm != y->comm)
     return x->comm < y->comm ? -1 : 1;
   if (x->k != y->k)
@@ -468,7 +69,7 @@ static int by_collective(const void *a, const void *b)
 }
 
 /* Calls of one collective, in the order of their beginnings: a start, steps, a finish. */
-static void put_arrows(struct writer *w)
+static void put_arrows(struct tagc_perfetto *w)
 {
   uint64_t id = 0;
   size_t same;
@@ -482,28 +83,32 @@ static void put_arrows(struct writer *w)
       ;
     id++;
     for (size_t j = i; j < i + same && same > 1; j++) {
-      begin(w, j == i ? "s" : j + 1 < i + same ? "t" : "f", w->arrows[j].pid, w->arrows[j].lane, "collective");
-      put(w, ",\"cat\":\"collective\",\"id\":%" PRIu64 "%s", id, j + 1 == i + same ? ",\"bp\":\"e\"" : "");
-      put_us(w, "ts", w->arrows[j].at_ns);
-      put(w, "}");
+      tagc_perfetto_begin(w,
+                          j == i ? "s" : j + 1 < i + same ? "t" : "f", w->arrows[j].pid, w->arrows[j].lane,
+                          "collective");
+      tagc_perfetto_put(w, ",\"cat\":\"collective\",\"id\":%" PRIu64 "%s", id,
+                        j + 1 == i + same ? ",\"bp\":\"e\"" : "");
+      tagc_perfetto_put_us(w, "ts", w->arrows[j].at_ns);
+      tagc_perfetto_put(w, "}");
     }
   }
 }
 
-static void put_rest(struct writer *w)
+static void put_rest(struct tagc_perfetto *w)
 {
   const struct tagc_summary *summary = w->summary;
-  put(w, "\n],\n\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"written by\":\"tagc-report\"");
+  tagc_perfetto_put(w, "\n],\n\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"written by\":\"tagc-report\"");
   if (w->full)
-    put_named(w, "arrows", "there are too many collectives to join their calls; choose fewer steps with --steps");
+    tagc_perfetto_put_named(w, "arrows",
+                            "there are too many collectives to join their calls; choose fewer steps with --steps");
   if (!w->linked)
-    put_named(w, "collectives", "not counted, for records of a rank are missing");
-  put(w, ",\"problems\":[");
+    tagc_perfetto_put_named(w, "collectives", "not counted, for records of a rank are missing");
+  tagc_perfetto_put(w, ",\"problems\":[");
   for (size_t i = 0; i < summary->problem_count; i++) {
-    put(w, "%s", i ? ",\n" : "\n");
+    tagc_perfetto_put(w, "%s", i ? ",\n" : "\n");
     tagc_put_json(w->file, summary->problems[i]);
   }
-  put(w, "]}}\n");
+  tagc_perfetto_put(w, "]}}\n");
 }
 
 /* The stretch of the range on the rank's clock: by its own steps, or where it lacks these by the clocks of the hosts. */
@@ -517,11 +122,12 @@ static void find_stretch(const struct tagc_sum_rank *rank, const struct tagc_sum
   uint64_t shift = (uint64_t)leader->clock_ns - (uint64_t)rank->clock_ns;
   if (range.first) {
     const struct tagc_sum_step *first = &leader->steps[range.first - 1],
-                               *mine = find_step(rank, first->lock, first->cycle);
+                               *mine = tagc_perfetto_step(rank, first->lock, first->cycle);
     *from_ns = mine ? mine->began_ns : first->began_ns + shift;
   }
   if (range.last) {
-    const struct tagc_sum_step *last = &leader->steps[range.last - 1], *mine = find_step(rank, last->lock, last->cycle);
+    const struct tagc_sum_step *last = &leader->steps[range.last - 1],
+                               *mine = tagc_perfetto_step(rank, last->lock, last->cycle);
     *to_ns = mine ? mine->began_ns + mine->ns : last->began_ns + last->ns + shift;
   }
 }
@@ -573,19 +179,19 @@ static int64_t find_base(const struct tagc_summary *summary, const struct tagc_s
 bool tagc_perfetto_write(const struct tagc_summary *summary, struct tagc_step_range range, FILE *file,
                          char why[TAGC_TRACE_WHY])
 {
-  struct writer w = {.file = file, .summary = summary, .linked = is_whole(summary)};
+  struct tagc_perfetto w = {.file = file, .summary = summary, .linked = is_whole(summary)};
   const struct tagc_sum_rank *leader = NULL;
   if ((range.first || range.last) && !(leader = find_leader(summary, &range, why)))
     return false;
   snprintf(why, TAGC_TRACE_WHY, "out of memory");
   w.base_ns = find_base(summary, leader, range);
-  w.arrows = malloc(ARROWS * sizeof *w.arrows);
+  w.arrows = malloc(TAGC_PERFETTO_ARROWS * sizeof *w.arrows);
   bool fits = w.arrows != NULL;
-  put(&w, "{\"traceEvents\":[");
+  tagc_perfetto_put(&w, "{\"traceEvents\":[");
   for (size_t i = 0; i < summary->rank_count && fits; i++) {
     uint64_t from, to;
     find_stretch(&summary->ranks[i], leader, range, &from, &to);
-    fits = write_rank(&w, i, from, to);
+    fits = tagc_perfetto_rank(&w, i, from, to);
   }
   if (fits)
     put_arrows(&w);
