@@ -38,7 +38,7 @@ static void take_name(struct tagc_gather *g, const struct tagc_trace_name *r)
   unsigned code = r->code;
   for (unsigned i = 0; i < TAGC_GATHER_CODES; i++)
     if (texts[i] && strcmp(texts[i], r->text) == 0) {
-      g->code[r->table][r->code] = (uint8_t)i;
+      g->part->rank.code[r->table][r->code] = (uint8_t)i;
       return;
     }
   for (unsigned i = 0; texts[code] && i < TAGC_GATHER_CODES; i++)
@@ -46,12 +46,12 @@ static void take_name(struct tagc_gather *g, const struct tagc_trace_name *r)
   if (texts[code])
     return;                         /* all are taken; it keeps its number */
   texts[code] = copy_text(g, r->text);
-  g->code[r->table][r->code] = (uint8_t)code;
+  g->part->rank.code[r->table][r->code] = (uint8_t)code;
 }
 
 uint8_t tagc_gather_code(const struct tagc_gather *g, enum tagc_trace_table table, uint16_t code)
 {
-  return code < TAGC_GATHER_CODES ? g->code[table][code] : TAGC_GATHER_CODES - 1;
+  return tagc_sum_code(&g->part->rank, table, code);
 }
 
 bool tagc_gather_named(const struct tagc_gather *g, enum tagc_trace_table table, uint16_t code, const char *name)
@@ -309,7 +309,7 @@ bool tagc_part_gather(struct tagc_part *part, struct tagc_trace_file *file, stru
   g->places_of_ranks = places;
   for (int table = 0; table <= TAGC_TRACE_OPS; table++)
     for (int i = 0; i < TAGC_GATHER_CODES; i++)
-      g->code[table][i] = (uint8_t)i;
+      part->rank.code[table][i] = (uint8_t)i;
   part->main = SIZE_MAX;
   while (!g->no_memory && (record = tagc_trace_next(file)))
     take(g, record);

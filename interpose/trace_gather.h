@@ -58,7 +58,6 @@ struct tagc_gather_lock {
 struct tagc_gather {
   struct tagc_part *part;
   struct tagc_sum_names *names;
-  uint8_t code[TAGC_TRACE_OPS + 1][TAGC_GATHER_CODES];   /* of this file -> of the summary */
   struct tagc_table comm_table, sort_table, slot_table;
   struct tagc_sort *sorts;
   struct tagc_light *lights;

@@ -10,7 +10,8 @@
 enum { LATE = 1 << 16 };
 
 /* False without memory. `early`: times that came before their calls. */
-static bool add(struct tagc_moment *moment, const struct tagc_trace_call *call, const struct tagc_trace_times *early)
+static bool add(struct tagc_moment *moment, const struct tagc_sum_rank *rank, const struct tagc_trace_call *call,
+                const struct tagc_trace_times *early)
 {
   const struct tagc_trace_times *times = &early[call->number % TAGC_MOMENT_LATE];
   if (moment->count == TAGC_MOMENT_CALLS) {
@@ -25,7 +26,7 @@ static bool add(struct tagc_moment *moment, const struct tagc_trace_call *call, 
     moment->calls = calls;
     moment->room = room;
   }
-  moment->calls[moment->count++] = (struct tagc_moment_call){.call = *call};
+  moment->calls[moment->count++] = (struct tagc_moment_call){.call = tagc_moment_call(rank, call)};
   if (times->call == call->number)
     moment->calls[moment->count - 1].times = *times;
   return true;
@@ -98,7 +99,7 @@ bool tagc_moment_read(const struct tagc_sum_rank *rank, uint64_t from_ns, uint64
     if (call->began_ns >= to_ns)
       later++;
     else if (call->began_ns >= from_ns)
-      fits = add(out, call, early);
+      fits = add(out, rank, call, early);
   }
   if (file)
     tagc_trace_close(file);
@@ -113,6 +114,17 @@ void tagc_moment_free(struct tagc_moment *moment)
 {
   free(moment->calls);
   *moment = (struct tagc_moment){0};
+}
+
+struct tagc_trace_call tagc_moment_call(const struct tagc_sum_rank *rank, const struct tagc_trace_call *call)
+{
+  struct tagc_trace_call same = *call;
+  same.function = tagc_sum_code(rank, TAGC_TRACE_FUNCTIONS, call->function);
+  same.reason = tagc_sum_code(rank, TAGC_TRACE_REASONS, call->reason);
+  same.action = tagc_sum_code(rank, TAGC_TRACE_ACTIONS, call->action);
+  same.type = tagc_sum_code(rank, TAGC_TRACE_TYPES, call->type);
+  same.op = tagc_sum_code(rank, TAGC_TRACE_OPS, call->op);
+  return same;
 }
 
 size_t *tagc_rank_comms(const struct tagc_summary *summary, size_t rank, uint32_t *count)

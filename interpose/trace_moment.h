@@ -10,7 +10,7 @@
 #include "interpose/trace_summary.h"
 
 struct tagc_moment_call {
-  struct tagc_trace_call call;
+  struct tagc_trace_call call;      /* as tagc_moment_call() gives it */
   struct tagc_trace_times times;    /* times.call 0: not known */
   uint64_t wire_began_ns;           /* where they are */
   bool under;                       /* in the call itself: the thread that made it has measured them; else on its stream */
@@ -30,6 +30,9 @@ enum { TAGC_MOMENT_LATE = 1 << 15 };
 /* The calls of the rank that began in [from_ns, to_ns). False without memory; no calls, if its trace cannot be read any more. */
 bool tagc_moment_read(const struct tagc_sum_rank *rank, uint64_t from_ns, uint64_t to_ns, struct tagc_moment *out);
 void tagc_moment_free(struct tagc_moment *moment);
+
+/* A call of the rank's trace with the codes of the summary in place of its own. */
+struct tagc_trace_call tagc_moment_call(const struct tagc_sum_rank *rank, const struct tagc_trace_call *call);
 
 /* Where a rank's communicators are in the summary, by their numbers in its trace; SIZE_MAX: nowhere. NULL without memory; for free(). */
 size_t *tagc_rank_comms(const struct tagc_summary *summary, size_t rank, uint32_t *count);

@@ -27,7 +27,7 @@ struct reader {
   struct tagc_trace_call *late;     /* calls whose times may come, by number; and times whose calls may come */
   struct tagc_trace_times *early;
   bool named[LANES];
-  bool collective[256];             /* by function */
+  bool collective[256];             /* by function, as the summary counts them */
   size_t behind;                    /* calls behind the range so far */
   uint64_t stream[STREAMS], busy[STREAMS];
   size_t streams;
@@ -164,7 +164,7 @@ static void take_call(struct reader *r, const struct tagc_trace_call *call)
 {
   char name[256];
   size_t comm = comm_of(r, call->record.comm);
-  bool counted = r->w->linked && comm != SIZE_MAX && call->function < 256 && r->collective[call->function];
+  bool counted = r->w->linked && comm != SIZE_MAX && r->collective[call->function];
   uint64_t k = counted ? ++r->k[comm] : 0;
   r->behind += call->began_ns >= r->to_ns;
   if (call->began_ns < r->from_ns || call->began_ns >= r->to_ns)
@@ -353,7 +353,11 @@ static void write_calls(struct reader *r)
   struct tagc_trace_file *file = tagc_trace_open(r->rank->path, why);
   while (file && r->behind < LATE && (record = tagc_trace_next(file)))
     switch (record->kind) {
-    case TAGC_TRACE_CALL: take_call(r, (const struct tagc_trace_call *)record); break;
+    case TAGC_TRACE_CALL: {
+      const struct tagc_trace_call call = tagc_moment_call(r->rank, (const struct tagc_trace_call *)record);
+      take_call(r, &call);
+      break;
+    }
     case TAGC_TRACE_TIMES: take_times(r, (const struct tagc_trace_times *)record); break;
     case TAGC_TRACE_STATE: take_state(r, (const struct tagc_trace_state *)record); break;
     default:;

@@ -101,6 +101,7 @@ struct tagc_sum_rank {
   size_t step_count;
   size_t host_index;                /* ranks with equal ones share a host */
   bool blocking;                    /* calls return when they are done: host_ns is communication that is not hidden */
+  uint8_t code[TAGC_TRACE_OPS + 1][256];   /* of its trace -> of the summary: files of several versions may differ */
 };
 
 /* A communicator in one process. */
@@ -169,6 +170,8 @@ struct tagc_summary {
 struct tagc_summary *tagc_sum_read(char *const *paths, size_t count);
 void tagc_sum_free(struct tagc_summary *summary);
 
+/* A code of that rank's trace as the summary has it. */
+uint8_t tagc_sum_code(const struct tagc_sum_rank *rank, enum tagc_trace_table table, uint16_t code);
 /* The name of a code; "?" where nobody has named it. */
 const char *tagc_sum_name(const struct tagc_summary *summary, enum tagc_trace_table table, uint16_t code);
 /* Is that its name? */
