@@ -3,9 +3,11 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "interpose/trace_html.h"
 #include "interpose/trace_merge.h"
@@ -147,6 +149,50 @@ static bool take(struct request *r, const char *name, size_t length, const char 
   return file ? *value != '\0' : number ? parse_number(value, number) : parse_range(value, &r->steps);
 }
 
+static bool begins_as_trace(const char *path)
+{
+  char magic[sizeof TAGC_TRACE_MAGIC - 1];
+  FILE *file = fopen(path, "rb");
+  bool does = file && fread(magic, sizeof magic, 1, file) == 1 && memcmp(magic, TAGC_TRACE_MAGIC, sizeof magic) == 0;
+  if (file)
+    fclose(file);
+  return does;
+}
+
+/* Whoever forgets FILE behind an option gives it the next word, which may be a trace that nobody can make again.
+ * -1: go on. */
+static int check_output(const struct request *r, const char *option, const char *path)
+{
+  struct stat output, input;
+  char what[64];
+  if (!path || !*path)
+    return -1;
+  snprintf(what, sizeof what, "%s needs the name of a file to write, not", option);
+  if (strncmp(path, "--", 2) == 0)
+    return refuse(what, path);
+  if (stat(path, &output) != 0)
+    return -1;
+  snprintf(what, sizeof what, "%s would overwrite a trace:", option);
+  for (size_t i = 0; i < r->count; i++)
+    if (stat(r->paths[i], &input) == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino)
+      return refuse(what, path);
+  return S_ISREG(output.st_mode) && begins_as_trace(path) ? refuse(what, path) : -1;
+}
+
+/* What only shows when all arguments are known. -1: go on; otherwise the exit status. */
+static int check_all(const struct request *r)
+{
+  const char *const outputs[][2] = {{"--html", r->html}, {"--perfetto", r->perfetto}, {"--json", r->json}};
+  for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+    int result = check_output(r, outputs[i][0], outputs[i][1]);
+    if (result >= 0)
+      return result;
+  }
+  if (r->steps.first && !r->perfetto)
+    return refuse("--steps is of the timeline; give --perfetto FILE, too", "");
+  return r->count ? -1 : refuse("what is to be reported? Give traces, or the folder that they are in", "");
+}
+
 /* -1: go on; otherwise the exit status. */
 static int parse(int argc, char **argv, struct request *r)
 {
@@ -176,7 +222,7 @@ static int parse(int argc, char **argv, struct request *r)
     else
       return refuse("unknown option", a);
   }
-  return r->count ? -1 : refuse("what is to be reported? Give traces, or the folder that they are in", "");
+  return check_all(r);
 }
 
 /* -- output -------------------------------------------------------------------------------------------------------- */
@@ -214,16 +260,51 @@ static bool put_perfetto(const struct request *request, const struct tagc_report
   return tagc_perfetto_write(report->summary, request->steps, to, why);
 }
 
+/* Opens a file beside `path`, which takes its place when it is whole. NULL where that cannot be, or must not (a device,
+ * a link): `path` itself is to be written. `beside`: for free(). */
+static FILE *open_beside(const char *path, char **beside)
+{
+  struct stat old;
+  bool there = lstat(path, &old) == 0;
+  *beside = NULL;
+  if (there ? !S_ISREG(old.st_mode) || old.st_nlink > 1 || access(path, W_OK) != 0 : errno != ENOENT)
+    return NULL;
+  if (asprintf(beside, "%s.%ld", path, (long)getpid()) < 0) {
+    *beside = NULL;
+    return NULL;
+  }
+  int file = open(*beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  FILE *to = file < 0 || (there && fchmod(file, old.st_mode & 07777) != 0) ? NULL : fdopen(file, "w");
+  if (!to && file >= 0) {
+    close(file);
+    unlink(*beside);
+  }
+  return to;
+}
+
 /* Writes one kind of output to a file, or ("") to standard output. 0, or the exit status. */
 static int put(const struct request *request, const struct tagc_report *report, const char *path, writer *write)
 {
   char why[TAGC_TRACE_WHY] = "no memory";
   const char *name = *path ? path : "standard output";
-  FILE *to = *path ? fopen(path, "w") : stdout;
+  char *beside = NULL;
+  FILE *to = *path ? open_beside(path, &beside) : stdout;
+  if (!to) {
+    free(beside);
+    beside = NULL;
+    to = fopen(path, "w");
+  }
   if (!to)
     return fail(name, strerror(errno));
   bool written = write(request, report, to, why), failed = ferror(to);
   failed = (to == stdout ? fflush(to) : fclose(to)) != 0 || failed;
+  if (beside && (!written || failed || rename(beside, path) != 0)) {
+    int wrong = errno;
+    unlink(beside);
+    errno = wrong;
+    failed = true;
+  }
+  free(beside);
   if (!written)
     return fail(name, why);
   return failed ? fail(name, strerror(errno ? errno : EIO)) : READ;
