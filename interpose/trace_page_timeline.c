@@ -104,6 +104,12 @@ static double length_of(const struct part *part)
   return length;
 }
 
+/* By the clock of its host; clocks may be absurd, and wrap around. */
+static int64_t began_at(const struct tagc_summary *summary, const struct part *part)
+{
+  return (int64_t)(part->step->began_ns + (uint64_t)summary->ranks[part->rank].clock_ns);
+}
+
 /* The ranks that are drawn: the first ones, and the slowest. False without memory. */
 static bool read_parts(struct picture *picture)
 {
@@ -118,16 +124,15 @@ static bool read_parts(struct picture *picture)
   }
   int64_t first = INT64_MAX, last = INT64_MIN;
   for (size_t i = 0; i < picture->count; i++) {
-    const struct part *part = &picture->parts[i];
-    int64_t began = (int64_t)part->step->began_ns + summary->ranks[part->rank].clock_ns;
+    int64_t began = began_at(summary, &picture->parts[i]);
     first = began < first ? began : first;
     last = began > last ? began : last;
   }
-  picture->aligned = picture->count && tagc_ms((double)(last - first)) < picture->step->ms / 2;
+  picture->aligned =
+    picture->count && tagc_ms((double)((uint64_t)last - (uint64_t)first)) < picture->step->ms / 2;
   for (size_t i = 0; i < picture->count; i++) {
     struct part *part = &picture->parts[i];
-    int64_t began = (int64_t)part->step->began_ns + summary->ranks[part->rank].clock_ns;
-    part->offset_ms = picture->aligned ? tagc_ms((double)(began - first)) : 0;
+    part->offset_ms = picture->aligned ? tagc_ms((double)(began_at(summary, part) - first)) : 0;
     picture->length_ms = fmax(picture->length_ms, part->offset_ms + length_of(part));
   }
   return true;

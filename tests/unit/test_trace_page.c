@@ -468,33 +468,43 @@ static void test_stream(void)
 static void swap(uint16_t *code) { *code = *code < 2 ? !*code : *code; }
 static void swap_byte(uint8_t *code) { *code = *code < 2 ? !*code : *code; }
 
-/* The same trace by another version of the library: codes 0 and 1 of every table mean each other. */
-static void swap_codes(struct trace *t)
+/* Another version of the library: codes 0 and 1 of every table mean each other. */
+static void swap_codes(struct tagc_trace_record *r)
 {
-  struct tagc_trace_chunk chunk;
-  for (size_t at = sizeof(struct tagc_trace_head); at < t->size; at += sizeof chunk + chunk.bytes) {
-    memcpy(&chunk, t->bytes + at, sizeof chunk);
-    struct tagc_trace_record *r = (void *)(t->bytes + at + sizeof chunk);
-    const unsigned char *end = (unsigned char *)r + chunk.bytes;
-    for (; (unsigned char *)r < end; r = (void *)((unsigned char *)r + r->bytes)) {
-      if (r->kind == TAGC_TRACE_NAME)
-        swap(&((struct tagc_trace_name *)r)->code);
-      if (r->kind == TAGC_TRACE_CALL) {
-        struct tagc_trace_call *call = (void *)r;
-        swap(&call->function);
-        swap(&call->reason);
-        swap_byte(&call->action);
-        swap_byte(&call->type);
-        swap_byte(&call->op);
-      } else if (r->kind == TAGC_TRACE_SLOT) {
-        struct tagc_trace_slot *slot = (void *)r;
-        swap(&slot->type);
-        swap(&slot->op);
-        swap(&slot->reason);
-      }
-    }
-    trace_sum(t, at);
+  if (r->kind == TAGC_TRACE_NAME)
+    swap(&((struct tagc_trace_name *)r)->code);
+  if (r->kind == TAGC_TRACE_CALL) {
+    struct tagc_trace_call *call = (void *)r;
+    swap(&call->function);
+    swap(&call->reason);
+    swap_byte(&call->action);
+    swap_byte(&call->type);
+    swap_byte(&call->op);
+  } else if (r->kind == TAGC_TRACE_SLOT) {
+    struct tagc_trace_slot *slot = (void *)r;
+    swap(&slot->type);
+    swap(&slot->op);
+    swap(&slot->reason);
   }
+}
+
+/* A rank's trace, each record changed; writes it. */
+static void write_changed(const struct trace_job *job, int rank, void (*change)(struct tagc_trace_record *),
+                          const char *path)
+{
+  struct trace t = {0};
+  struct tagc_trace_chunk chunk;
+  trace_job_rank(&t, job, rank);
+  for (size_t at = sizeof(struct tagc_trace_head); at < t.size; at += sizeof chunk + chunk.bytes) {
+    memcpy(&chunk, t.bytes + at, sizeof chunk);
+    struct tagc_trace_record *r = (void *)(t.bytes + at + sizeof chunk);
+    const unsigned char *end = (unsigned char *)r + chunk.bytes;
+    for (; (unsigned char *)r < end; r = (void *)((unsigned char *)r + r->bytes))
+      change(r);
+    trace_sum(&t, at);
+  }
+  trace_write(&t, path);
+  trace_free(&t);
 }
 
 /* Ranks whose libraries number things otherwise: nothing changes, wherever single calls are read. */
@@ -506,11 +516,7 @@ static void test_versions(void)
   struct tagc_summary *summary = read_job(&job, paths);
   struct text page = page_of(summary), timeline = timeline_of(summary, (struct tagc_step_range){0});
   tagc_sum_free(summary);
-  struct trace t = {0};
-  trace_job_rank(&t, &job, 1);
-  swap_codes(&t);
-  trace_write(&t, paths[1]);
-  trace_free(&t);
+  write_changed(&job, 1, swap_codes, paths[1]);
   summary = tagc_sum_read(list, 2);
   tagc_sum_roles(summary);
   struct text other_page = page_of(summary), other_timeline = timeline_of(summary, (struct tagc_step_range){0});
@@ -520,6 +526,28 @@ static void test_versions(void)
   free(timeline.bytes);
   free(other_page.bytes);
   free(other_timeline.bytes);
+  tagc_sum_free(summary);
+}
+
+/* A clock at the end of time: nothing overflows (the sanitizers look), and the page says that clocks differ. */
+static void late_clock(struct tagc_trace_record *r)
+{
+  if (r->kind == TAGC_TRACE_PROCESS)
+    ((struct tagc_trace_process *)r)->realtime_ns = INT64_MAX;
+}
+
+static void test_clocks(void)
+{
+  struct trace_job job = trace_job_usual(2, 20, 4);
+  char paths[2][64], *list[] = {paths[0], paths[1]};
+  tagc_sum_free(read_job(&job, paths));
+  write_changed(&job, 1, late_clock, paths[1]);
+  struct tagc_summary *summary = tagc_sum_read(list, 2);
+  tagc_sum_roles(summary);
+  struct text page = page_of(summary);
+  check_page(&page, "absurd clocks");
+  ok(strstr(page.bytes, "each rank begins at 0") != NULL, "and it says that clocks differ");
+  free(page.bytes);
   tagc_sum_free(summary);
 }
 
@@ -535,6 +563,7 @@ int main(void)
   test_timeline(true);
   test_stream();
   test_versions();
+  test_clocks();
   char path[64];
   for (int i = 0; i < RANKS; i++) {
     snprintf(path, sizeof path, "%s/%d.trace", folder, i);
