@@ -12,10 +12,10 @@
  * contrast of 4.5 with white needs, so that text on them is legible, too. */
 static const char style[] =
   ":root{color-scheme:light dark;" TAGC_LOOK_LIGHT ";--on:#fff;--scatter:#0072b2;--gather:#9a6400;--reduce:#007a59;--one:#a3507e;"
-  "--point:#c25500;--other:#59636e;--encode:#1b1f24;--decode:#7a6f00;--plain:#9a6400;--packed:#0072b2;--good:#007a59;--bad:#c25500;"
+  "--point:#c25500;--other:#59636e;--sum:#8c959f;--encode:#1b1f24;--decode:#7a6f00;--plain:#9a6400;--packed:#0072b2;--good:#007a59;--bad:#c25500;"
   "--band:#0072b21c}\n"
   "@media(prefers-color-scheme:dark){:root{" TAGC_LOOK_DARK ";--on:#111;--scatter:#56b4e9;--gather:#e69f00;--reduce:#00b586;"
-  "--one:#cc79a7;--point:#d55e00;--other:#9198a1;--encode:#fff;--decode:#f0e442;--plain:#e69f00;--packed:#56b4e9;--good:#00b586;"
+  "--one:#cc79a7;--point:#d55e00;--other:#9198a1;--sum:#6e7681;--encode:#fff;--decode:#f0e442;--plain:#e69f00;--packed:#56b4e9;--good:#00b586;"
   "--bad:#e8702a;--band:#56b4e926}}\n"
   "*{box-sizing:border-box}html{scroll-behavior:smooth;-webkit-text-size-adjust:100%}\n"
   "@media(prefers-reduced-motion:reduce){html{scroll-behavior:auto}}\n"
@@ -58,7 +58,7 @@ static const char style[] =
   "svg .note{font-size:12px;fill:var(--faint)}svg .in{font-size:11px;fill:var(--on);text-anchor:middle;pointer-events:none}\n"
   ".grid{stroke:var(--edge);stroke-width:1}.base{stroke:var(--faint);stroke-width:1}.lane{fill:var(--card)}.frame{fill:none;stroke:var(--edge)}\n"
   ".scatter{fill:var(--scatter)}.gather{fill:var(--gather)}.reduce{fill:var(--reduce)}.one{fill:var(--one)}.point{fill:var(--point)}"
-  ".other{fill:var(--other)}.encode{fill:var(--encode)}.decode{fill:var(--decode)}.mark{fill:var(--ink)}.band{fill:var(--band)}\n"
+  ".other{fill:var(--other)}.sum{fill:var(--sum)}.encode{fill:var(--encode)}.decode{fill:var(--decode)}.mark{fill:var(--ink)}.band{fill:var(--band)}\n"
   ".plain{fill:var(--plain)}.packed{fill:var(--packed)}.outline{fill:none;stroke:var(--plain);stroke-width:1.5}"
   ".line{fill:none;stroke-width:2;stroke:var(--packed)}.line.plain{fill:none;stroke:var(--plain)}.line.dash{stroke:var(--gather);stroke-dasharray:5 4}"
   ".thin{fill:none;stroke:var(--faint);stroke-width:1}.zero{stroke:var(--ink);stroke-width:1.5}.dot.plain{fill:var(--paper);stroke:var(--plain);stroke-width:1.5}\n"

@@ -231,6 +231,8 @@ static void put_title(const struct picture *picture, const struct part *part, co
   fprintf(file, ": at %s, %s in the call; ",
           tagc_page_ms(tagc_ms((double)call->call.began_ns - (double)part->step->began_ns), a),
           tagc_page_ms(tagc_ms((double)call->call.host_ns), b));
+  if (call->times.sum_ns)
+    fprintf(file, "sum inside the host %s, ", tagc_page_ms(tagc_ms((double)call->times.sum_ns), a));
   if (call->times.encode_ns || call->times.decode_ns)
     fprintf(file, "encode %s, ", tagc_page_ms(tagc_ms((double)call->times.encode_ns), a));
   if (call->times.call)
@@ -242,21 +244,24 @@ static void put_title(const struct picture *picture, const struct part *part, co
   fputs("</title>", file);
 }
 
-/* Encode and decode at the ends of what is drawn. */
+static void put_stage(FILE *file, const char *class, double from, double to, double y)
+{
+  if (to - from > 0.4)
+    fprintf(file, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"/>", class, from, y, to - from,
+            BAR);
+}
+
+/* Sum and encode, then what is the exchange, then decode. */
 static void put_stages(const struct picture *picture, const struct part *part, const struct tagc_moment_call *call,
                        double y)
 {
   FILE *file = picture->page->file;
-  uint64_t end = call->wire_began_ns + tagc_times_sum(&call->times);
-  double from = x_of(picture, part, call->wire_began_ns),
-         encoded = x_of(picture, part, call->wire_began_ns + call->times.sum_ns + call->times.encode_ns),
-         exchanged = x_of(picture, part, end - call->times.decode_ns), to = x_of(picture, part, end);
-  if (call->times.encode_ns && encoded - from > 0.4)
-    fprintf(file, "<rect class=\"encode\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"/>", from, y,
-            encoded - from, BAR);
-  if (call->times.decode_ns && to - exchanged > 0.4)
-    fprintf(file, "<rect class=\"decode\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"/>", exchanged, y,
-            to - exchanged, BAR);
+  const struct tagc_trace_times *times = &call->times;
+  uint64_t began = call->wire_began_ns, end = began + tagc_times_sum(times);
+  double summed = x_of(picture, part, began + times->sum_ns);
+  put_stage(file, "sum", x_of(picture, part, began), summed, y);
+  put_stage(file, "encode", summed, x_of(picture, part, began + times->sum_ns + times->encode_ns), y);
+  put_stage(file, "decode", x_of(picture, part, end - times->decode_ns), x_of(picture, part, end), y);
 }
 
 static void put_bar(const struct picture *picture, const struct part *part, const struct tagc_moment_call *call,
@@ -275,7 +280,7 @@ static void put_bar(const struct picture *picture, const struct part *part, cons
   if (is_compressed(picture, &call->call))
     put_mark(file, from, y, width);
   const char *label = *layer ? layer : function;
-  if (width > 6.5 * (double)strlen(label) + 8 && !call->times.encode_ns && !call->times.decode_ns)
+  if (width > 6.5 * (double)strlen(label) + 8 && tagc_times_sum(&call->times) == call->times.exchange_ns)
     tagc_svg_text(file, "in", from + width / 2, y + 12, label);
   fputs("</g>\n", file);
 }
@@ -341,7 +346,7 @@ static void draw_keys(const struct picture *picture)
   static const char *const names[] = {"ReduceScatter", "AllGather", "AllReduce", "Broadcast", "Send", "GroupEnd"};
   static const char *const words[] = {"ReduceScatter", "AllGather", "AllReduce", "one to all", "Send, Recv", "other"};
   FILE *file = picture->page->file;
-  bool seen[6] = {false}, compressed = false, stages = false;
+  bool seen[6] = {false}, compressed = false, stages = false, sums = false;
   for (size_t i = 0; i < picture->count; i++)
     for (size_t j = 0; j < picture->parts[i].moment.count; j++) {
       const struct tagc_moment_call *call = &picture->parts[i].moment.calls[j];
@@ -350,11 +355,14 @@ static void draw_keys(const struct picture *picture)
         seen[k] |= strcmp(class, tagc_page_class(names[k])) == 0;
       compressed |= is_compressed(picture, &call->call);
       stages |= call->times.encode_ns > 0;
+      sums |= call->times.sum_ns > 0;
     }
   double x = LEFT;
   for (size_t k = 0; k < 6; k++)
     if (seen[k])
       x = tagc_svg_key(file, tagc_page_class(names[k]), x, 18, words[k]);
+  if (sums)
+    x = tagc_svg_key(file, "sum", x, 18, "sum inside the host");
   if (stages) {
     x = tagc_svg_key(file, "encode", x, 18, "encode");
     x = tagc_svg_key(file, "decode", x, 18, "decode");
@@ -397,6 +405,7 @@ static void put_call(const struct picture *picture, const struct part *part, con
   tagc_cell_number(page, call->call.inside + call->call.between);
   tagc_cell_real(page, tagc_ms((double)call->call.began_ns - (double)part->step->began_ns), 3);
   tagc_cell_real(page, tagc_ms((double)call->call.host_ns), 3);
+  tagc_cell_real(page, timed ? tagc_ms((double)call->times.sum_ns) : NAN, 3);
   tagc_cell_real(page, timed ? tagc_ms((double)call->times.encode_ns) : NAN, 3);
   tagc_cell_real(page, timed ? tagc_ms((double)call->times.exchange_ns) : NAN, 3);
   tagc_cell_real(page, timed ? tagc_ms((double)call->times.decode_ns) : NAN, 3);
@@ -414,8 +423,8 @@ static void put_calls(const struct picture *picture)
            page->summary->ranks[part->rank].number, shown < part->moment.count ? ", the first ones" : "", shown,
            part->moment.count);
   tagc_table_begin(page, caption,
-                   "Function|Layer|>Send buffer, bytes|>Sent, bytes|>Began, ms|>In the call, ms|>Encode, ms|>Exchange, "
-                   "ms|>Decode, ms|Reason",
+                   "Function|Layer|>Send buffer, bytes|>Sent, bytes|>Began, ms|>In the call, ms|"
+                   ">Sum inside the host, ms|>Encode, ms|>Exchange, ms|>Decode, ms|Reason",
                    true);
   for (size_t i = 0; i < shown; i++)
     put_call(picture, part, &part->moment.calls[i]);

@@ -551,6 +551,52 @@ static void test_clocks(void)
   tagc_sum_free(summary);
 }
 
+/* Two levels: compressed calls sum inside the host for as long as they encode and decode together. */
+static void sum_first(struct tagc_trace_record *r)
+{
+  struct tagc_trace_times *times = (void *)r;
+  if (r->kind == TAGC_TRACE_TIMES && times->encode_ns) {
+    times->sum_ns = times->encode_ns + times->decode_ns;
+    times->exchange_ns -= times->sum_ns;
+  }
+}
+
+static void test_levels(void)
+{
+  struct trace_job job = trace_job_usual(2, 20, 4);
+  char paths[2][64], *list[] = {paths[0], paths[1]};
+  struct {
+    double x, width;
+  } sum = {0}, encode = {0}, decode = {0};
+  job.compressed = true;
+  job.compressed_ns = 4000000;
+  tagc_sum_free(read_job(&job, paths));
+  for (int i = 0; i < 2; i++)
+    write_changed(&job, i, sum_first, paths[i]);
+  struct tagc_summary *summary = tagc_sum_read(list, 2);
+  tagc_sum_roles(summary);
+  struct text page = page_of(summary);
+  check_page(&page, "two levels");
+  ok(strstr(page.bytes, ">sum inside the host</text>") != NULL, "the sum inside the host has a key");
+  const char *bar = strstr(page.bytes, "sum inside the host 0.60 ms, encode 0.40 ms, exchange 2.80 ms, decode 0.20 ms");
+  ok(bar != NULL, "it is told of a bar, and parts come to the whole");
+  bool drawn = bar && (bar = strstr(bar, "<rect class=\"sum\"")) &&
+               sscanf(bar, "<rect class=\"sum\" x=\"%lf\" y=\"%*f\" width=\"%lf\"", &sum.x, &sum.width) == 2 &&
+               (bar = strchr(bar + 1, '<')) &&
+               sscanf(bar, "<rect class=\"encode\" x=\"%lf\" y=\"%*f\" width=\"%lf\"", &encode.x, &encode.width) == 2 &&
+               (bar = strchr(bar + 1, '<')) &&
+               sscanf(bar, "<rect class=\"decode\" x=\"%lf\" y=\"%*f\" width=\"%lf\"", &decode.x, &decode.width) == 2;
+  ok(drawn && fabs(sum.x + sum.width - encode.x) < 0.03 && fabs(sum.width - 1.5 * encode.width) < 0.03 &&
+       fabs(encode.width - 2 * decode.width) < 0.03,
+     "the sum is drawn in front of the encoding, each as long as it took: %.2f, %.2f, %.2f", sum.width, encode.width,
+     decode.width);
+  static const char cells[] = "<td class=\"n\">0.600</td><td class=\"n\">0.400</td><td class=\"n\">2.800</td>"
+                              "<td class=\"n\">0.200</td>";
+  ok(strstr(page.bytes, cells) != NULL, "and the table has it");
+  free(page.bytes);
+  tagc_sum_free(summary);
+}
+
 int main(void)
 {
   if (!mkdtemp(folder))
@@ -564,6 +610,7 @@ int main(void)
   test_stream();
   test_versions();
   test_clocks();
+  test_levels();
   char path[64];
   for (int i = 0; i < RANKS; i++) {
     snprintf(path, sizeof path, "%s/%d.trace", folder, i);
