@@ -137,8 +137,10 @@ static void draw_bar(struct tagc_page *page, const struct row *row, double y, do
   tagc_svg_text(file, "label end", LEFT - 8, y + 14, name);
   fprintf(file, "<g><title>");
   tagc_put_markup(file, row->name);
-  fprintf(file, ": %s</title><rect class=\"outline\" x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"18\"/>", label, LEFT,
-          y, fmax(1, row->plain * scale));
+  fputs(": ", file);
+  tagc_put_markup(file, label);
+  fprintf(file, "</title><rect class=\"outline\" x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"18\"/>", LEFT, y,
+          fmax(1, row->plain * scale));
   fprintf(file, "<rect class=\"%s\" x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"18\"/></g>\n",
           row->packed_calls > 0 ? "packed" : "plain", LEFT, y, fmax(1, row->packed * scale));
   tagc_svg_text(file, "label", LEFT + row->plain * scale + 8, y + 14, label);

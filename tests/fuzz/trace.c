@@ -48,6 +48,22 @@ static void check_records(const void *bytes, size_t size)
   tagc_trace_close(file);
 }
 
+/* A record whose texts are what a page, a terminal and JSON must not see as they are. */
+static void add_hostile(struct input *in, struct trace *t)
+{
+  static const char hostile[] = "<script>\"\\\033[31m\n&";
+  const struct tagc_trace_process process = {.pid = 1, .realtime_ns = 1};
+  const struct tagc_trace_lock lock = {.lock = 1, .calls = 4, .slots = 1, .gradients = 1, .confidence = 50};
+  const struct tagc_trace_slot slot = {.lock = 1, .slot = input_below(in, 3), .count = 100, .voted = 1};
+  switch (input_below(in, 5)) {
+  case 0: trace_process(t, &process, hostile, hostile, hostile); break;
+  case 1: trace_name(t, 1 + input_below(in, TAGC_TRACE_OPS), input_below(in, 12), hostile); break;
+  case 2: trace_options(t, hostile); break;
+  case 3: trace_lock(t, 1, &lock, hostile, hostile); break;
+  default: trace_slot(t, 1, &slot, hostile, hostile);
+  }
+}
+
 /* The records of one trace: random ones, or those of a job with a few bytes changed. */
 static void make(struct input *in, struct trace *t, int rank)
 {
@@ -65,6 +81,8 @@ static void make(struct input *in, struct trace *t, int rank)
   trace_chunk_ends(t);
   if (end > 56)
     trace_sum(t, sizeof(struct tagc_trace_head));
+  for (unsigned hostile = input_below(in, 4); hostile--;)
+    add_hostile(in, t);
   while (input_left(in) > 8 && input_below(in, 8)) {
     union {
       struct tagc_trace_record record;
@@ -79,7 +97,7 @@ static void make(struct input *in, struct trace *t, int rank)
   }
 }
 
-/* A page and a timeline have their ends. */
+/* A page and a timeline have their ends, and nothing of the traces is markup. */
 static void draw(const struct tagc_summary *summary)
 {
   char *text = NULL, why[TAGC_TRACE_WHY] = "";
@@ -87,6 +105,7 @@ static void draw(const struct tagc_summary *summary)
   FILE *to = open_memstream(&text, &length);
   MUST(to && tagc_html_write(summary, NULL, to) && fclose(to) == 0);
   MUST(length > 8 && strcmp(text + length - 8, "</html>\n") == 0);
+  MUST(!strstr(text, "<script"));
   free(text);
   to = open_memstream(&text, &length);
   MUST(to);

@@ -313,6 +313,7 @@ static void test_hostile(void)
   trace_name(&t, TAGC_TRACE_FUNCTIONS, 1, "ncclReduceScatter");
   trace_name(&t, TAGC_TRACE_REASONS, 0, evil);
   trace_name(&t, TAGC_TRACE_ACTIONS, 0, evil);
+  trace_name(&t, TAGC_TRACE_ACTIONS, 1, "compress");
   trace_options(&t, evil);
   trace_put(&t, COMM, 1, .identity = 5, .born_ns = 1000, .rank = 0, .nranks = 2, .function = 0);
   struct tagc_trace_lock lock = {.at_ns = 1500, .lock = 1, .calls = 2, .slots = 1, .gradients = 1, .confidence = 3};
@@ -322,7 +323,7 @@ static void test_hostile(void)
   for (uint64_t i = 1; i <= 40; i++) {
     trace_put(&t, CALL, 1, .number = i, .began_ns = 2000 + 100 * i, .host_ns = 50, .count = 100, .raw_bytes = 800,
               .inside = 400, .plain_inside = 400, .slot = i % 2 ? 0 : -1, .lock = 1, .cycle = (i + 1) / 2, .peer = -1,
-              .thread = 1, .function = i % 2);
+              .thread = 1, .function = i % 2, .action = i % 4 == 1);
     if (i % 2 == 0) {
       trace_put(&t, STATE, 1, .cycle = i / 2, .lock = 1, .residual_norm = NAN, .gradient_norm = INFINITY,
                 .error = i % 4 ? 0.5 : NAN);
