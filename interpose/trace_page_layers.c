@@ -81,7 +81,8 @@ static void name_row(struct row *row)
     snprintf(row->name, sizeof row->name, "%s to %s (%zu alike)", name, row->last->name, row->times);
 }
 
-/* Rows of the last lock of each communicator with slots. NULL: without memory, or `*count` is 0. */
+/* Rows of each communicator, of the last of its locks that has calls: an earlier one has the same layers once more.
+ * NULL: without memory, or `*count` is 0. */
 static struct row *make_rows(const struct tagc_summary *summary, size_t *count)
 {
   size_t most = 0;
@@ -93,6 +94,8 @@ static struct row *make_rows(const struct tagc_summary *summary, size_t *count)
     const struct tagc_sum_comm *comm = &summary->comms[i];
     for (size_t j = 0; j < comm->slot_count; j++) {
       const struct tagc_sum_slot *slot = &comm->slots[j];
+      if (slot->lock != comm->slots[comm->slot_count - 1].lock)
+        continue;
       struct row *row = *count ? &rows[*count - 1] : NULL;
       if (!row || !joins(row, comm, slot)) {
         row = &rows[(*count)++];

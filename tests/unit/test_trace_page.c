@@ -598,6 +598,25 @@ static void test_levels(void)
   tagc_sum_free(summary);
 }
 
+/* A cycle that was found again has layers of its own: those of the last one alone are shown. */
+static void test_locks(void)
+{
+  struct trace_job job = trace_job_usual(2, 20, 8);
+  char paths[2][64];
+  job.compressed = true;
+  struct tagc_summary *summary = read_job(&job, paths);
+  struct tagc_sum_comm *comm = &summary->comms[0];
+  for (size_t i = comm->slot_count / 2; i < comm->slot_count; i++)
+    comm->slots[i].lock = 2;
+  struct text page = page_of(summary);
+  char *layers = strstr(page.bytes, "<section id=\"layers\""), *sizes = strstr(page.bytes, "<section id=\"sizes\"");
+  ok(layers && sizes, "layers have a section");
+  *sizes = '\0';
+  ok(strstr(layers, "block.2") && !strstr(layers, "block.6"), "layers of the last lock alone");
+  free(page.bytes);
+  tagc_sum_free(summary);
+}
+
 int main(void)
 {
   if (!mkdtemp(folder))
@@ -612,6 +631,7 @@ int main(void)
   test_versions();
   test_clocks();
   test_levels();
+  test_locks();
   char path[64];
   for (int i = 0; i < RANKS; i++) {
     snprintf(path, sizeof path, "%s/%d.trace", folder, i);
