@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include "interpose/trace_merge.h"
 #include "interpose/trace_perfetto.h"
 #include "interpose/trace_report.h"
+#include "interpose/trace_words.h"
 
 static const char usage[] =
   "usage: tagc-report [OPTION]... TRACE...\n"
@@ -42,15 +44,30 @@ struct request {
   size_t count;
 };
 
+/* A line of standard error, of names that are anybody's. */
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+  char *text;
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vasprintf(&text, format, arguments);
+  va_end(arguments);
+  if (length >= 0)
+    tagc_words_tame(text, '\0');
+  fprintf(stderr, "tagc-report: %s\n", length < 0 ? "no memory" : text);
+  if (length >= 0)
+    free(text);
+}
+
 static int refuse(const char *what, const char *argument)
 {
-  fprintf(stderr, "tagc-report: %s%s%s (tagc-report --help lists the options)\n", what, *argument ? " " : "", argument);
+  say("%s%s%s (tagc-report --help lists the options)", what, *argument ? " " : "", argument);
   return WRONG_USAGE;
 }
 
 static int fail(const char *what, const char *why)
 {
-  fprintf(stderr, "tagc-report: %s: %s\n", what, why);
+  say("%s: %s", what, why);
   return UNREADABLE;
 }
 

@@ -4,20 +4,20 @@
 #include "interpose/trace_gather.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "interpose/trace_words.h"
 
 enum { POINTS = 2 * TAGC_SUM_POINTS, COMMS_MOST = 1 << 16 };
 
 /* -- names and texts ----------------------------------------------------------------------------------------------- */
 
-/* What a terminal would obey is taken out: control characters, and those of C1 in UTF-8. */
 static char *copy_text(struct tagc_gather *g, const char *text)
 {
   char *copy = strdup(text);
   g->no_memory |= !copy;
-  for (unsigned char *c = (unsigned char *)copy; c && *c; c++)
-    if ((*c < 0x20 && *c != '\n') || *c == 0x7f ||
-        (*c >= 0x80 && *c < 0xa0 && c > (unsigned char *)copy && c[-1] == 0xc2))
-      *c = '?';
+  if (copy)
+    tagc_words_tame(copy, '\0');
   return copy;
 }
 
@@ -250,6 +250,17 @@ static void take_cycle(struct tagc_gather *g, const struct tagc_trace_cycle *r)
              .side = (uint8_t)r->side, .whole = !r->disturbed}};
 }
 
+/* A line for each. */
+static void take_options(struct tagc_gather *g, const struct tagc_trace_options *r)
+{
+  char **options = &g->part->rank.options;
+  free(*options);
+  *options = strdup(r->text);
+  g->no_memory |= !*options;
+  if (*options)
+    tagc_words_tame(*options, '\n');
+}
+
 static void take_process(struct tagc_gather *g, const struct tagc_trace_process *r)
 {
   struct tagc_sum_rank *rank = &g->part->rank;
@@ -272,7 +283,7 @@ static void take(struct tagc_gather *g, const struct tagc_trace_record *r)
   case TAGC_TRACE_STATE: take_state(g, (const void *)r); break;
   case TAGC_TRACE_PROCESS: take_process(g, (const void *)r); break;
   case TAGC_TRACE_NAME: take_name(g, (const void *)r); break;
-  case TAGC_TRACE_OPTIONS: set_text(g, &g->part->rank.options, ((const struct tagc_trace_options *)r)->text); break;
+  case TAGC_TRACE_OPTIONS: take_options(g, (const void *)r); break;
   case TAGC_TRACE_COMM: take_comm(g, (const void *)r); break;
   case TAGC_TRACE_COMM_END: take_comm_end(g, (const void *)r); break;
   case TAGC_TRACE_LOCK: take_lock(g, (const void *)r); break;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "interpose/trace_merge.h"
+#include "interpose/trace_words.h"
 
 uint8_t tagc_sum_code(const struct tagc_sum_rank *rank, enum tagc_trace_table table, uint16_t code)
 {
@@ -39,6 +40,7 @@ bool tagc_sum_complain(struct tagc_summary *s, const char *format, ...)
       free(text);
     return false;
   }
+  tagc_words_tame(text, '\0');      /* names of files are anybody's */
   s->problems[s->problem_count++] = text;
   return true;
 }

@@ -31,6 +31,14 @@ void tagc_words_print(FILE *to, int indent, const char *text)
   }
 }
 
+void tagc_words_tame(char *text, char keep)
+{
+  for (unsigned char *c = (unsigned char *)text; *c; c++)
+    if ((*c < 0x20 && *c != (unsigned char)keep) || *c == 0x7f ||
+        (*c >= 0x80 && *c < 0xa0 && c > (unsigned char *)text && c[-1] == 0xc2))
+      *c = '?';
+}
+
 const char *tagc_words_bytes(double bytes, char text[16])
 {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};

@@ -8,6 +8,8 @@
 
 enum { TAGC_WORDS_COLUMNS = 120 };
 
+/* What a terminal would obey becomes '?': control characters, those of C1 in UTF-8, too; but for `keep` ('\0': none). */
+void tagc_words_tame(char *text, char keep);
 /* The text in lines of at most 120 columns, which begin with so many spaces. */
 void tagc_words_print(FILE *to, int indent, const char *text);
 /* "12.3 MiB", "-" for NaN; returns `text`. */

@@ -114,6 +114,15 @@ static void draw(const struct tagc_summary *summary)
   free(text);
 }
 
+/* That a terminal would obey. */
+static bool has_controls(const char *text, size_t length)
+{
+  for (size_t i = 0; i < length; i++)
+    if (((unsigned char)text[i] < 0x20 && text[i] != '\n') || text[i] == 0x7f)
+      return true;
+  return false;
+}
+
 static void report(void)
 {
   struct tagc_report r;
@@ -124,6 +133,7 @@ static void report(void)
   FILE *to = open_memstream(&text, &length);
   MUST(to);
   tagc_report_print(&r, to);
+  MUST(fflush(to) == 0 && !has_controls(text, length));
   tagc_report_json(&r, to);
   MUST(fclose(to) == 0 && length > 2 && strcmp(text + length - 2, "}\n") == 0);
   free(text);
