@@ -8,6 +8,9 @@
 
 #include "interpose/trace_page.h"
 
+/* Texts of more characters have columns of a least width: a browser makes them as narrow as the numbers beneath. */
+enum { LONG_HEAD = 20, LONG_TEXT = 24 };
+
 /* Colours of marks are Okabe's and Ito's, which are told apart with any kind of colour blindness; in the light scheme as dark as a
  * contrast of 4.5 with white needs, so that text on them is legible, too. */
 static const char style[] =
@@ -36,7 +39,7 @@ static const char style[] =
   ".alert{border:1px solid var(--edge);border-left:.3rem solid var(--bad);border-radius:.3rem;padding:.5rem .9rem;margin:1rem 0;background:var(--card)}\n"
   ".alert ul{margin:.25rem 0;padding-left:1.2rem}.alert li{overflow-wrap:anywhere}\n"
   "section{padding:1.75rem 0 .5rem;border-top:1px solid var(--edge);margin-top:1.25rem;scroll-margin-top:.5rem}\n"
-  "figure{margin:.5rem 0 .25rem}.wide svg{min-width:44rem}\n"
+  "figure{margin:.5rem 0 .25rem}.wide svg{min-width:44rem}#fig-difference svg{max-width:32rem}\n"
   /* Shadows at the sides where there is more to be scrolled to. */
   ".wide{overflow-x:auto;background:linear-gradient(90deg,var(--paper) 50%,transparent),linear-gradient(270deg,var(--paper) 50%,transparent) 100% 0,"
   "linear-gradient(90deg,var(--edge),transparent),linear-gradient(270deg,var(--edge),transparent) 100% 0;background-repeat:no-repeat;"
@@ -50,6 +53,7 @@ static const char style[] =
   "th,td{text-align:left;padding:.3rem .9rem .3rem 0;border-bottom:1px solid var(--edge);vertical-align:top;font-weight:400}\n"
   "thead th{color:var(--faint);border-bottom-width:2px;vertical-align:bottom;max-width:11rem}tbody th{font-weight:600;overflow-wrap:break-word;max-width:20rem}\n"
   ".n{text-align:right}td.n{white-space:nowrap}td{max-width:26rem}\n"
+  "th.long{min-width:8.5rem}td.long{min-width:10rem}\n"
   "footer{color:var(--faint);font-size:.875rem;border-top:1px solid var(--edge);margin-top:2rem;padding-block:1rem 3rem}footer dt{color:var(--ink);font-weight:600}"
   "footer dd{margin:0 0 .5rem}\n"
   /* pictures */
@@ -164,7 +168,10 @@ void tagc_table_begin(struct tagc_page *page, const char *caption, const char *h
   for (const char *head = heads; *head;) {
     size_t length = strcspn(head, "|");
     bool number = *head == '>';
-    fprintf(file, "<th scope=\"col\"%s>%.*s</th>", number ? " class=\"n\"" : "", (int)(length - number), head + number);
+    const char *class = length > LONG_HEAD ? number ? " class=\"n long\"" : " class=\"long\""
+                        : number           ? " class=\"n\""
+                                           : "";
+    fprintf(file, "<th scope=\"col\"%s>%.*s</th>", class, (int)(length - number), head + number);
     head += length + (head[length] == '|');
   }
   fputs("</tr></thead>\n<tbody>\n", file);
@@ -183,7 +190,7 @@ void tagc_row_end(struct tagc_page *page) { fputs("</tr>\n", page->file); }
 
 void tagc_cell_text(struct tagc_page *page, const char *text)
 {
-  fputs("<td>", page->file);
+  fputs(strlen(text) > LONG_TEXT ? "<td class=\"long\">" : "<td>", page->file);
   tagc_put_markup(page->file, text);
   fputs("</td>", page->file);
 }

@@ -258,6 +258,15 @@ static void draw_line(FILE *file, const char *class, const struct tagc_sum_slot 
     fputs("\"/>\n", file);
 }
 
+/* Does its codec keep one? */
+static bool has_residual(const struct tagc_sum_slot *slot)
+{
+  for (size_t i = 0; i < slot->point_count; i++)
+    if (slot->points[i].residual > 0)
+      return true;
+  return false;
+}
+
 /* The highest of the values, and where in the run the points are. */
 static double range_of(const struct row *row, double *first, double *last)
 {
@@ -296,7 +305,8 @@ static void draw_panel(struct tagc_page *page, const struct row *row, size_t ind
   for (const struct tagc_sum_slot *slot = row->first; slot <= row->last; slot++)
     if (slot != row->worst)
       draw_line(page->file, "thin", slot, error_of, &x, &values);
-  draw_line(page->file, "line dash", row->worst, residual_of, &x, &values);
+  if (has_residual(row->worst))
+    draw_line(page->file, "line dash", row->worst, residual_of, &x, &values);
   draw_line(page->file, "line", row->worst, error_of, &x, &values);
   char text[64];
   snprintf(text, sizeof text, "cycle %.0f", first);

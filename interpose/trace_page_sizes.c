@@ -9,6 +9,7 @@
 #include "interpose/trace_page.h"
 #include "interpose/trace_svg.h"
 
+#define NONE SIZE_MAX
 enum { CLASSES = 66, LEFT = 64, RIGHT = 14, TOP = 40, PANEL = 150, GAP = 62 };
 
 /* Calls of one function in the size classes; class -1 (no bytes) is at 0. */
@@ -57,19 +58,6 @@ static struct stack *make_stacks(const struct tagc_summary *summary, size_t *cou
   return stacks;
 }
 
-/* Where the classes with calls begin and end. */
-static void find_classes(const struct stack *stacks, size_t count, size_t *first, size_t *last)
-{
-  *first = CLASSES;
-  *last = 0;
-  for (size_t i = 0; i < count; i++)
-    for (size_t class = 0; class < CLASSES; class++)
-      if (stacks[i].calls[class]) {
-        *first = class < *first ? class : *first;
-        *last = class > *last ? class : *last;
-      }
-}
-
 /* "64 KiB": the least that is in the class. */
 static const char *class_name(size_t class, char text[16])
 {
@@ -83,10 +71,30 @@ static const char *class_name(size_t class, char text[16])
 
 struct panel {
   const struct stack *stacks;
-  size_t count, first, last;
+  size_t count, columns;
+  size_t class[CLASSES];            /* of each column; NONE: a gap */
   bool bytes;                       /* else calls */
   double top;
 };
+
+/* A column for each class from the first to the last one with calls; several without are one gap. */
+static void find_columns(struct panel *panel)
+{
+  size_t empty = 0;
+  for (size_t class = 0; class < CLASSES; class++) {
+    bool any = false;
+    for (size_t i = 0; i < panel->count; i++)
+      any |= panel->stacks[i].calls[class] > 0;
+    if (!any) {
+      empty++;
+      continue;
+    }
+    if (panel->columns && empty)
+      panel->class[panel->columns++] = empty > 1 ? NONE : class - 1;
+    panel->class[panel->columns++] = class;
+    empty = 0;
+  }
+}
 
 static uint64_t value_of(const struct panel *panel, size_t i, size_t class)
 {
@@ -101,10 +109,10 @@ static double scale_of(const struct panel *panel, struct tagc_axis *y, const cha
                                                                                  "thousands of millions"};
   double most = 1, by = 1;
   size_t at = 0;
-  for (size_t class = panel->first; class <= panel->last; class++) {
+  for (size_t column = 0; column < panel->columns; column++) {
     double sum = 0;
-    for (size_t i = 0; i < panel->count; i++)
-      sum += (double)value_of(panel, i, class);
+    for (size_t i = 0; i < panel->count && panel->class[column] != NONE; i++)
+      sum += (double)value_of(panel, i, panel->class[column]);
     most = fmax(most, sum);
   }
   for (; most / by >= (panel->bytes ? 1024 : 5000) && at < (panel->bytes ? 5 : 3); at++)
@@ -119,15 +127,19 @@ static void draw_panel(struct tagc_page *page, const struct panel *panel)
   struct tagc_axis y;
   const char *unit;
   double by = scale_of(panel, &y, &unit),
-         pitch = (TAGC_PAGE_WIDTH - LEFT - RIGHT) / (double)(panel->last - panel->first + 1),
-         width = fmin(pitch - 6, 64);
+         pitch = fmin((TAGC_PAGE_WIDTH - LEFT - RIGHT) / (double)panel->columns, 90), width = fmin(pitch - 6, 64);
   char title[64];
   snprintf(title, sizeof title, "%s%s%s", panel->bytes ? "Bytes of send buffers" : "Calls", *unit ? ", in " : "", unit);
   tagc_svg_text(page->file, "strong", LEFT, panel->top - 14, title);
   tagc_axis_draw_left(page->file, &y, LEFT, TAGC_PAGE_WIDTH - LEFT - RIGHT, "");
-  for (size_t class = panel->first; class <= panel->last; class++) {
-    double sum = 0, x = LEFT + pitch * (double)(class - panel->first) + (pitch - width) / 2;
+  for (size_t column = 0; column < panel->columns; column++) {
+    size_t class = panel->class[column];
+    double sum = 0, x = LEFT + pitch * (double)column + (pitch - width) / 2;
     char name[16], text[64];
+    if (class == NONE) {
+      tagc_svg_text(page->file, "tick mid", x + width / 2, panel->top + PANEL + 17, "\342\200\246");
+      continue;
+    }
     for (size_t i = 0; i < panel->count; i++) {
       uint64_t value = value_of(panel, i, class);
       if (!value)
@@ -142,7 +154,7 @@ static void draw_panel(struct tagc_page *page, const struct panel *panel)
               panel->bytes ? "" : " calls");
       sum += (double)value;
     }
-    if (pitch >= 44 || (class - panel->first) % 2 == 0)
+    if (pitch >= 44 || column % 2 == 0)
       tagc_svg_text(page->file, "tick mid", x + width / 2, panel->top + PANEL + 17, class_name(class, name));
   }
 }
@@ -150,13 +162,14 @@ static void draw_panel(struct tagc_page *page, const struct panel *panel)
 static void draw_sizes(struct tagc_page *page, const struct stack *stacks, size_t count)
 {
   struct panel panel = {.stacks = stacks, .count = count, .bytes = true, .top = TOP + 34};
-  find_classes(stacks, count, &panel.first, &panel.last);
+  find_columns(&panel);
   char description[300], low[16], high[16];
   snprintf(description, sizeof description,
            "Calls of %zu functions between %s and twice %s, stacked by function; the most bytes by %s.", count,
-           class_name(panel.first, low), class_name(panel.last, high), stacks[0].name);
-  tagc_figure_begin(page, "fig-sizes", "Sizes of send buffers, each class up to twice its least", description,
-                    TAGC_PAGE_WIDTH, 2 * PANEL + TOP + 34 + GAP + 30);
+           class_name(panel.class[0], low), class_name(panel.class[panel.columns - 1], high), stacks[0].name);
+  tagc_figure_begin(page, "fig-sizes",
+                    "Sizes of send buffers, each class up to twice its least (\342\200\246: several without calls)",
+                    description, TAGC_PAGE_WIDTH, 2 * PANEL + TOP + 34 + GAP + 30);
   double x = LEFT;
   for (size_t i = 0; i < count && x < TAGC_PAGE_WIDTH - 120; i++)
     x = tagc_svg_key(page->file, tagc_page_class(stacks[i].name), x, 20, stacks[i].name);

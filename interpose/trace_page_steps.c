@@ -4,12 +4,13 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "interpose/trace_page.h"
 #include "interpose/trace_steps.h"
 #include "interpose/trace_svg.h"
 
-enum { HEIGHT = 300, LEFT = 64, RIGHT = 14, TOP = 40, BOTTOM = 34, DOTS = 800, BANDS = 200, ROWS = 60 };
+enum { DIFFERENCE_WIDTH = 420, HEIGHT = 300, LEFT = 64, RIGHT = 14, TOP = 40, BOTTOM = 34, DOTS = 800, BANDS = 200, ROWS = 60 };
 
 /* Neighbouring steps of one side that became one point. */
 struct dot {
@@ -149,6 +150,11 @@ static void draw_keys(const struct plot *plot)
   snprintf(text, sizeof text, "compressed, mean %s (shaded windows)",
            tagc_page_ms(sides->mean_ms[TAGC_SUM_COMPRESSED], ms));
   tagc_svg_text(file, "key", x + 216, 20, text);
+  for (size_t i = 0; i < plot->page->step_count; i++)
+    if (counts(&plot->page->steps[i]) && plot->page->steps[i].side == TAGC_SUM_NEITHER) {
+      tagc_svg_key(file, "other", x + 226 + 7.6 * (double)strlen(text), 20, "neither");
+      break;
+    }
 }
 
 static void draw_times(struct tagc_page *page, double least, double most, double slowest, size_t whole)
@@ -185,14 +191,14 @@ static void draw_difference(struct tagc_page *page)
     return;
   double margin = fmax(fabs(sides->low_ms), fabs(sides->high_ms)) * 0.1;
   struct tagc_axis x =
-    tagc_axis_make(fmin(sides->low_ms - margin, 0), fmax(sides->high_ms + margin, 0), LEFT, TAGC_PAGE_WIDTH - 40, 8);
+    tagc_axis_make(fmin(sides->low_ms - margin, 0), fmax(sides->high_ms + margin, 0), 20, DIFFERENCE_WIDTH - 24, 5);
   double zero = tagc_axis_at(&x, 0), low = tagc_axis_at(&x, sides->low_ms), high = tagc_axis_at(&x, sides->high_ms),
          mean = tagc_axis_at(&x, sides->difference_ms);
   char description[200], a[32], b[32], c[32];
   snprintf(description, sizeof description, "Compressed less plain: %s a step; with 95%% confidence between %s and %s.",
            tagc_page_ms(sides->difference_ms, a), tagc_page_ms(sides->low_ms, b), tagc_page_ms(sides->high_ms, c));
   tagc_figure_begin(page, "fig-difference", "What compression changes in a step, with its interval of 95%", description,
-                    TAGC_PAGE_WIDTH, 96);
+                    DIFFERENCE_WIDTH, 96);
   tagc_axis_draw_below(page->file, &x, 62, "ms");
   fprintf(page->file, "<path class=\"base\" d=\"M%.1f 62H%.1f\"/><path class=\"zero\" d=\"M%.1f 14V62\"/>\n", x.from,
           x.to, zero);
@@ -201,8 +207,8 @@ static void draw_difference(struct tagc_page *page)
           "width=\"6\" height=\"10\">"
           "<title>%s</title></rect>\n",
           low, high, low, high, mean - 3, description);
-  tagc_svg_text(page->file, "note end", zero - 6, 20, zero > LEFT + 60 ? "\342\206\220 faster" : "");
-  tagc_svg_text(page->file, "note", zero + 6, 20, zero < TAGC_PAGE_WIDTH - 100 ? "slower \342\206\222" : "");
+  tagc_svg_text(page->file, "note end", zero - 6, 20, zero > 80 ? "\342\206\220 faster" : "");
+  tagc_svg_text(page->file, "note", zero + 6, 20, zero < DIFFERENCE_WIDTH - 90 ? "slower \342\206\222" : "");
   tagc_figure_end(page);
 }
 

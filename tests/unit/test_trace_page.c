@@ -286,6 +286,13 @@ static void test_sides(void)
     snprintf(cell, sizeof cell, "<td class=\"n\">%.3f</td>", sides.mean_ms[side]);
     ok(strstr(page.bytes, cell) != NULL, "and its mean step");
   }
+  const char *figure = strstr(page.bytes, "<figure id=\"fig-difference\""), *end = figure ? strstr(figure, "</figure>") : NULL,
+             *wide = figure ? strstr(figure, "class=\"wide\"") : NULL;
+  ok(end && (!wide || wide > end), "the interval fits into a narrow window, with zero in sight");
+  ok(strstr(page.bytes, ">neither</text>") != NULL, "steps of neither side have a key");
+  ok(strstr(page.bytes, ">\342\200\246</text>") && !strstr(page.bytes, ">64 B</text>"),
+     "of sizes without calls there is a gap, no empty picture");
+  ok(strstr(page.bytes, "class=\"line dash\"") != NULL, "residuals are drawn");
   struct tagc_volume_check checks[8];
   static const struct tagc_volume_facts nothing;
   size_t count = tagc_volume_checks(summary, &nothing, checks, 8);
@@ -598,6 +605,30 @@ static void test_levels(void)
   tagc_sum_free(summary);
 }
 
+/* A codec that keeps no residual has no line for it. */
+static void keep_none(struct tagc_trace_record *r)
+{
+  if (r->kind == TAGC_TRACE_STATE)
+    ((struct tagc_trace_state *)r)->residual_norm = 0;
+}
+
+static void test_residual(void)
+{
+  struct trace_job job = trace_job_usual(2, 20, 4);
+  char paths[2][64], *list[] = {paths[0], paths[1]};
+  job.compressed = true;
+  tagc_sum_free(read_job(&job, paths));
+  for (int i = 0; i < 2; i++)
+    write_changed(&job, i, keep_none, paths[i]);
+  struct tagc_summary *summary = tagc_sum_read(list, 2);
+  tagc_sum_roles(summary);
+  struct text page = page_of(summary);
+  ok(strstr(page.bytes, "id=\"fig-loss-0\"") && !strstr(page.bytes, "class=\"line dash\""),
+     "a codec that keeps no residual has no line for it");
+  free(page.bytes);
+  tagc_sum_free(summary);
+}
+
 /* A cycle that was found again has layers of its own: those of the last one alone are shown. */
 static void test_locks(void)
 {
@@ -632,6 +663,7 @@ int main(void)
   test_clocks();
   test_levels();
   test_locks();
+  test_residual();
   char path[64];
   for (int i = 0; i < RANKS; i++) {
     snprintf(path, sizeof path, "%s/%d.trace", folder, i);
