@@ -10,7 +10,8 @@
 #include "interpose/trace_steps.h"
 #include "interpose/trace_svg.h"
 
-enum { DIFFERENCE_WIDTH = 420, HEIGHT = 300, LEFT = 64, RIGHT = 14, TOP = 40, BOTTOM = 34, DOTS = 800, BANDS = 200, ROWS = 60 };
+enum { HEIGHT = 300, LEFT = 64, RIGHT = 14, TOP = 40, BOTTOM = 34, DOTS = 800, BANDS = 200, ROWS = 60,
+       DIFFERENCE_WIDTH = 420 };
 
 /* Neighbouring steps of one side that became one point. */
 struct dot {

@@ -8,7 +8,7 @@
 
 enum { TAGC_WORDS_COLUMNS = 120 };
 
-/* What a terminal would obey becomes '?': control characters, those of C1 in UTF-8, too; but for `keep` ('\0': none). */
+/* What a terminal would obey becomes '?': control characters, those of C1 in UTF-8, too; not `keep` ('\0': all do). */
 void tagc_words_tame(char *text, char keep);
 /* The text in lines of at most 120 columns, which begin with so many spaces. */
 void tagc_words_print(FILE *to, int indent, const char *text);

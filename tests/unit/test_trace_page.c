@@ -286,7 +286,8 @@ static void test_sides(void)
     snprintf(cell, sizeof cell, "<td class=\"n\">%.3f</td>", sides.mean_ms[side]);
     ok(strstr(page.bytes, cell) != NULL, "and its mean step");
   }
-  const char *figure = strstr(page.bytes, "<figure id=\"fig-difference\""), *end = figure ? strstr(figure, "</figure>") : NULL,
+  const char *figure = strstr(page.bytes, "<figure id=\"fig-difference\""),
+             *end = figure ? strstr(figure, "</figure>") : NULL,
              *wide = figure ? strstr(figure, "class=\"wide\"") : NULL;
   ok(end && (!wide || wide > end), "the interval fits into a narrow window, with zero in sight");
   ok(strstr(page.bytes, ">neither</text>") != NULL, "steps of neither side have a key");
