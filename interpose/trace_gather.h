@@ -84,6 +84,17 @@ uint32_t tagc_gather_comm(struct tagc_gather *g, uint32_t id);
 /* NULL without memory. */
 struct tagc_sum_slot *tagc_gather_slot(struct tagc_gather *g, uint32_t comm, uint32_t lock, uint32_t slot);
 
+/* Times of a call that has some. */
+static inline void tagc_gather_add_times(struct tagc_sum_calls *sum, const struct tagc_light *light, bool compressed)
+{
+  sum->wire_calls++;
+  tagc_sum_add(&sum->wire_ns, light->wire_ns);
+  tagc_sum_add(&sum->encode_ns, light->encode_ns);
+  tagc_sum_add(&sum->decode_ns, light->decode_ns);
+  sum->packed_wire_calls += compressed;
+  tagc_sum_add(&sum->packed_wire_ns, compressed ? light->wire_ns : 0);
+}
+
 void tagc_gather_call(struct tagc_gather *g, const struct tagc_trace_call *record);
 void tagc_gather_times(struct tagc_gather *g, const struct tagc_trace_times *record);
 /* When the file has ended, in this order: what each communicator sent, the steps, and the rest. */

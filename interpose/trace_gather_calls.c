@@ -40,15 +40,12 @@ static uint32_t low(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t
 
 static void time_call(struct tagc_gather *g, struct tagc_light *light, const struct tagc_trace_times *r)
 {
-  struct tagc_sum_calls *calls = &g->sorts[light->sort].calls;
+  struct tagc_sort *sort = &g->sorts[light->sort];
   light->timed = true;
   light->wire_ns = r->sum_ns + r->exchange_ns;
   light->encode_ns = low(r->encode_ns);
   light->decode_ns = low(r->decode_ns);
-  calls->wire_calls++;
-  tagc_sum_add(&calls->wire_ns, light->wire_ns);
-  tagc_sum_add(&calls->encode_ns, r->encode_ns);
-  tagc_sum_add(&calls->decode_ns, r->decode_ns);
+  tagc_gather_add_times(&sort->calls, light, sort->key.compressed);
 }
 
 /* A call that has been timed when it returns is written behind its times. */

@@ -115,13 +115,11 @@ static bool is_complete(const struct tagc_gather *g, const struct tagc_gather_cy
 
 static void add_to_whole(struct tagc_gather *g, const struct tagc_light *light)
 {
-  struct tagc_sum_calls *w = &g->sorts[light->sort].whole;
-  w->calls++;
-  tagc_sum_add(&w->host_ns, light->host_ns);
-  w->wire_calls += light->timed;
-  tagc_sum_add(&w->wire_ns, light->wire_ns);
-  tagc_sum_add(&w->encode_ns, light->encode_ns);
-  tagc_sum_add(&w->decode_ns, light->decode_ns);
+  struct tagc_sort *sort = &g->sorts[light->sort];
+  sort->whole.calls++;
+  tagc_sum_add(&sort->whole.host_ns, light->host_ns);
+  if (light->timed)
+    tagc_gather_add_times(&sort->whole, light, sort->key.compressed);
 }
 
 void tagc_gather_steps(struct tagc_gather *g)

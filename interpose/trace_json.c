@@ -31,6 +31,8 @@ static void put_calls(struct tagc_json *j, const char *name, const struct tagc_s
   tagc_json_count(j, "wire_ns", c->wire_ns);
   tagc_json_count(j, "encode_ns", c->encode_ns);
   tagc_json_count(j, "decode_ns", c->decode_ns);
+  tagc_json_count(j, "packed_wire_calls", c->packed_wire_calls);
+  tagc_json_count(j, "packed_wire_ns", c->packed_wire_ns);
   tagc_json_close(j, '}');
 }
 

@@ -34,6 +34,7 @@ struct tagc_sum_calls {
   uint64_t host_ns;                 /* the program's thread was in them */
   uint64_t wire_calls, wire_ns;     /* of those whose times are known: how many, and how long they were under way (sum, exchange) */
   uint64_t encode_ns, decode_ns;    /* of these */
+  uint64_t packed_wire_calls, packed_wire_ns;   /* those of them that were compressed */
 };
 
 /* Calls of one function, element type and size class: of 2^size_class <= raw bytes < 2^(size_class + 1), and -1 for none. */

@@ -308,6 +308,8 @@ static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct 
     sum.wire_ns += first[i].calls.wire_ns;
     sum.encode_ns += first[i].calls.encode_ns;
     sum.decode_ns += first[i].calls.decode_ns;
+    sum.packed_wire_calls += first[i].calls.packed_wire_calls;
+    sum.packed_wire_ns += first[i].calls.packed_wire_ns;
     sum.sent.between += between ? first[i].calls.sent.between : sent_bytes(&first[i].calls.sent);
     sum.plain.between += between ? first[i].calls.plain.between : sent_bytes(&first[i].calls.plain);
   }
@@ -318,9 +320,11 @@ static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct 
           *first->codec ? first->codec : "-", tagc_words_count((double)sum.calls, count),
           tagc_words_bytes((double)sum.raw_bytes, a),
           tagc_words_bytes(plain, b), tagc_words_bytes((double)sum.sent.between, d));
+  const bool packed = sum.packed_wire_calls > 0;
   fprintf(to, " %6s %7s %7s %7s\n", real(plain > 0 && sum.compressed ? ratio : NAN, 3, v),
-          mean_ms(sum.encode_ns, sum.wire_calls, x), mean_ms(sum.wire_ns, sum.wire_calls, y),
-          mean_ms(sum.decode_ns, sum.wire_calls, z));
+          mean_ms(sum.encode_ns, sum.packed_wire_calls, x),
+          mean_ms(packed ? sum.packed_wire_ns : sum.wire_ns, packed ? sum.packed_wire_calls : sum.wire_calls, y),
+          mean_ms(sum.decode_ns, sum.packed_wire_calls, z));
   if (first->voted && sum.compressed < sum.calls && !*first->codec)
     tagc_words_print(to, 4, tagc_sum_name(s, TAGC_TRACE_REASONS, first->reason));
 }
@@ -343,7 +347,8 @@ static void print_slots(FILE *to, const struct tagc_summary *s, const struct tag
       ;
     print_slot_row(to, s, &c->slots[i], n, between);
   }
-  fprintf(to, "  (ratio: of what compressed calls send%s; times: of a call)\n", between ? "; plain, sent: to other hosts" : "");
+  fprintf(to, "  (ratio, times: of a compressed call, where there is one%s)\n",
+          between ? "; plain, sent: to other hosts" : "");
   if (first)
     fprintf(to, "  and %zu slots of cycles that the program has left\n", first);
 }

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * tagc-report's text and JSON of jobs that are made up: what columns hold, and what is left out.
+ */
+#include <unistd.h>
+
+#include "interpose/trace_report.h"
+#include "tests/unit/tap.h"
+#include "tests/unit/trace_make.h"
+
+static char folder[] = "/tmp/test_trace_text.XXXXXX";
+
+/* What is printed of the traces; for free(). */
+static char *print(char *const *paths, size_t count, void (*put)(const struct tagc_report *, FILE *))
+{
+  struct tagc_report report;
+  static char *text;
+  static size_t size;
+  FILE *to = open_memstream(&text, &size);
+  if (!to || !tagc_report_make(&report, paths, count, &(struct tagc_volume_facts){0}))
+    abort();
+  put(&report, to);
+  fclose(to);
+  tagc_report_free(&report);
+  return text;
+}
+
+static char *print_job(const struct trace_job *job, const char *name,
+                       void (*put)(const struct tagc_report *, FILE *))
+{
+  char **paths = trace_job_write(job, folder, name), *text = print(paths, (size_t)job->ranks, put);
+  trace_paths_free(paths);
+  return text;
+}
+
+/* The first line that holds the words; "": none. */
+static const char *line_of(const char *text, const char *words)
+{
+  static char line[512];
+  const char *at = strstr(text, words), *from = at;
+  while (from && from > text && from[-1] != '\n')
+    from--;
+  snprintf(line, sizeof line, "%.*s", from ? (int)strcspn(from, "\n") : 0, from ? from : "");
+  return line;
+}
+
+/* Half of the calls are compressed: of 0.7 ms a tenth is encoding, a twentieth decoding. */
+static void test_slot_times(void)
+{
+  struct trace_job job = trace_job_usual(2, 22, 2);
+  job.window = 5;
+  job.on_gpu = true;
+  char *text = print_job(&job, "slots", tagc_report_print);
+  double ratio, encode, wire, decode;
+  const char *line = line_of(text, " q4 "), *behind = strrchr(line, 'B');
+  int read = sscanf(behind ? behind + 1 : "", "%lf %lf %lf %lf", &ratio, &encode, &wire, &decode);
+  ok(read == 4 && ratio == 0.25 && encode == 0.070 && decode == 0.035 && wire == 0.595,
+     "a row of slots has the times of compressed calls: %s", line);
+  free(text);
+}
+
+int main(void)
+{
+  if (!mkdtemp(folder))
+    return 1;
+  test_slot_times();
+  ok(rmdir(folder) == 0, "nothing is left");
+  return tap_done();
+}
