@@ -76,9 +76,18 @@ static void note_maxima(const struct tagc_summary *summary, const struct tagc_su
   out->maxima_count = line->least_count;
 }
 
+static bool is_called_in_steps(const struct tagc_sum_comm *comm)
+{
+  for (size_t i = 0; i < comm->line_count; i++)
+    if (comm->lines[i].whole.calls)
+      return true;
+  return false;
+}
+
 struct tagc_patterns tagc_patterns_of(const struct tagc_summary *summary, const struct tagc_sum_comm *comm)
 {
-  struct tagc_patterns out = {.steps = comm->whole_steps > 0};
+  const bool called = comm->whole_steps > 0 && is_called_in_steps(comm);
+  struct tagc_patterns out = {.steps = called, .beside_steps = comm->whole_steps > 0 && !called};
   const double ranks = out.steps ? (double)comm->whole_steps : comm->member_count ? (double)comm->member_count : 1;
   for (size_t i = 0; i < comm->line_count; i++) {
     const struct tagc_sum_line *line = &comm->lines[i];

@@ -13,7 +13,7 @@ enum tagc_pattern_kind {
   TAGC_PATTERNS
 };
 
-/* Of a rank in a whole step; where there are none, of a rank in the whole trace. */
+/* Of a rank in a whole step; where nothing is called in these, of a rank in the whole trace. */
 struct tagc_pattern {
   double calls, raw_bytes;
   double elements;                      /* of the buffers that raw bytes tell of: a reduce-scatter\'s: all shards */
@@ -27,6 +27,7 @@ struct tagc_pattern {
 struct tagc_patterns {
   struct tagc_pattern of[TAGC_PATTERNS];   /* floating-point calls (gathers: of any type) that are not small */
   bool steps;                           /* they are of whole steps */
+  bool beside_steps;                    /* there are whole steps, and none of the calls is in them */
   double calls, small_calls;            /* of all kinds; small: less than TAGC_SMALL_CALL */
   bool maxima;                          /* all-reduces for many a maximum: the logits of a divided vocabulary */
   uint64_t maxima_count;

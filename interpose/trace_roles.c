@@ -117,7 +117,9 @@ static void judge_activations(struct tagc_sum_comm *comm, const struct tagc_patt
         p->maxima ? ", and maxima over a divided vocabulary" : "");
   else
     say(comm, TAGC_ROLE_UNKNOWN, "reduce-scatters that may be of gradients or of activations: %s",
-        alike ? "all have one count, as gathers have" : "no cycle of gradients was found");
+        p->beside_steps ? "none is in a step"
+        : alike         ? "all have one count, as gathers have"
+                        : "no cycle of gradients was found");
 }
 
 static void judge_reduced(struct tagc_summary *summary, size_t at, const struct tagc_patterns *p, bool other_gradients)
@@ -242,7 +244,9 @@ static void judge_all_reduces(struct tagc_summary *summary, struct tagc_sum_comm
         a->calls > 1.5 ? "s" : "", has_one_count(a) ? "" : " of several sizes");
   else
     say(comm, TAGC_ROLE_UNKNOWN, "large all-reduces of %s, but %s", has_one_count(a) ? "one size" : "several sizes",
-        p->steps ? "gradients and activations may look so" : "no steps are known");
+        p->steps          ? "gradients and activations may look so"
+        : p->beside_steps ? "none is in a step"
+                          : "no steps are known");
 }
 
 /* -- all together -------------------------------------------------------------------------------------------------- */
@@ -272,7 +276,8 @@ static bool judge_alone(struct tagc_summary *summary, size_t at, const struct ta
     say(comm, TAGC_ROLE_IDLE, "one rank: nothing is sent");
   else if (all <= 0)
     say(comm, p->calls > p->small_calls ? TAGC_ROLE_UNKNOWN : TAGC_ROLE_CONTROL, p->calls > p->small_calls ?
-        "no large calls with floating-point numbers" : "no call of %d bytes or more", TAGC_SMALL_CALL);
+        "no large calls with floating-point numbers" : p->steps ? "no call of %d bytes or more in a step" :
+        "no call of %d bytes or more", TAGC_SMALL_CALL);
   else if (p->of[TAGC_PATTERN_REDUCE_SCATTER].raw_bytes > 0.05 * all)
     return false;
   else if (sent > MOST * all && p->of[TAGC_PATTERN_SEND].main)
