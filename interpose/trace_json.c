@@ -222,6 +222,9 @@ static void put_sides(struct tagc_json *j, const struct tagc_sides *sides)
   tagc_json_real(j, "speed", sides->speed);
   tagc_json_real(j, "low_speed", sides->low_speed);
   tagc_json_real(j, "high_speed", sides->high_speed);
+  tagc_json_truth(j, "matters", tagc_sides_matter(sides));
+  tagc_json_real(j, "coding_ms", sides->coding_ms);
+  tagc_json_real(j, "saved_ms", sides->saved_ms);
   for (int i = TAGC_SUM_PLAIN; i < TAGC_SUM_SIDES; i++) {
     tagc_json_open(j, side_words[i], '{');
     tagc_json_count(j, "steps", sides->steps[i]);

@@ -44,8 +44,14 @@ static void put_headline(struct tagc_page *page)
   const struct tagc_sides *sides = &page->sides;
   fputs("<h1>", page->file);
   switch (sides->verdict) {
-  case TAGC_VERDICT_FASTER: fprintf(page->file, "Compression helps: %.2f times as fast", sides->speed); break;
-  case TAGC_VERDICT_SLOWER: fprintf(page->file, "Compression does not help: %.2f times as fast", sides->speed); break;
+  case TAGC_VERDICT_FASTER:
+  case TAGC_VERDICT_SLOWER:
+    if (!tagc_sides_matter(sides))
+      fputs("Compression changes the speed by too little to matter", page->file);
+    else
+      fprintf(page->file, "Compression %s: %.2f times as fast",
+              sides->verdict == TAGC_VERDICT_FASTER ? "helps" : "does not help", sides->speed);
+    break;
   case TAGC_VERDICT_EQUAL:
     fputs("Compression changes the speed by nothing that can be told from noise", page->file);
     break;

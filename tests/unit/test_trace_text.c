@@ -3,6 +3,7 @@
  */
 #include <unistd.h>
 
+#include "interpose/trace_html.h"
 #include "interpose/trace_report.h"
 #include "tests/unit/tap.h"
 #include "tests/unit/trace_make.h"
@@ -58,11 +59,31 @@ static void test_slot_times(void)
   free(text);
 }
 
+static void put_page(const struct tagc_report *report, FILE *to)
+{
+  if (!tagc_html_write(report->summary, &report->facts, to))
+    abort();
+}
+
+/* Compressed steps are faster by a few microseconds, without noise. */
+static void test_little(void)
+{
+  struct trace_job job = trace_job_usual(2, 42, 2);
+  job.window = 5;
+  job.compressed_ns = job.plain_ns - 5000;
+  char *text = print_job(&job, "little", tagc_report_print), *page = print_job(&job, "page", put_page);
+  ok(strstr(text, "too little to matter") && strstr(page, "<h1>Compression changes the speed by too little to matter"),
+     "an effect that is tiny does not help in the headline, either");
+  free(text);
+  free(page);
+}
+
 int main(void)
 {
   if (!mkdtemp(folder))
     return 1;
   test_slot_times();
+  test_little();
   ok(rmdir(folder) == 0, "nothing is left");
   return tap_done();
 }
