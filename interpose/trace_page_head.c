@@ -148,7 +148,9 @@ static void put_sent_keys(struct tagc_page *page)
   if (sides->verdict != TAGC_VERDICT_NONE) {
     double plain = sent_of(sides->sent[TAGC_SUM_PLAIN]), packed = sent_of(sides->sent[TAGC_SUM_COMPRESSED]);
     snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_words_bytes(plain, a), tagc_words_bytes(packed, b));
-    snprintf(note, sizeof note, "plain \342\206\222 compressed: %.2f times less", packed > 0 ? plain / packed : NAN);
+    snprintf(note, sizeof note, "plain \342\206\222 compressed");
+    if (plain > 0 && packed > 0)
+      snprintf(note, sizeof note, "plain \342\206\222 compressed: %.2f times less", plain / packed);
     put_key(page, "Sent by a rank in a step", value, note);
   }
   double plain, sent;

@@ -86,13 +86,14 @@ static double middle_mean(double *values, size_t n)
 static struct step merge(const struct tagc_rank_step *ranks, size_t count)
 {
   const struct tagc_sum_step *first = ranks->step;
-  struct step step = {first->lock, first->cycle, 0, first->side, true};
+  struct step step = {first->lock, first->cycle, 0, first->side, true};   /* one of no time is no measurement, either */
   for (size_t i = 0; i < count; i++) {
     step.ms += tagc_ms((double)ranks[i].step->ns) / (double)count;
     step.counts = step.counts && ranks[i].step->whole;
     if (ranks[i].step->side != step.side)
       step.side = TAGC_SUM_NEITHER;
   }
+  step.counts = step.counts && step.ms > 0;
   return step;
 }
 
@@ -160,7 +161,7 @@ static double spread(struct scratch *s, uint8_t side)
   size_t n = 0;
   for (size_t k = 0; k < s->window_count; k++) {
     const struct window *w = &s->windows[k];
-    for (size_t i = w->first + 1; w->side == side && !isnan(w->ms) && i < w->end; i++)
+    for (size_t i = w->first + 1; w->side == side && w->counted > 1 && !isnan(w->ms) && i < w->end; i++)
       if (s->steps[i].counts)
         s->values[n++] = s->steps[i].ms - w->ms;
   }
@@ -317,9 +318,13 @@ const char *tagc_verdict_word(enum tagc_verdict verdict)
 
 static void print_side(FILE *to, const char *name, const struct tagc_sides *s, uint8_t side)
 {
-  char between[16], inside[16];
-  fprintf(to, "  %-11s %10.3f ms  (+- %.3f)  %8zu steps   sent by a rank: %s to other hosts, %s inside\n", name,
-          s->mean_ms[side], s->deviation_ms[side], s->steps[side],
+  char between[16], inside[16], mean[24] = "-", spread[24] = "-";
+  if (!isnan(s->mean_ms[side]))
+    snprintf(mean, sizeof mean, "%.3f", s->mean_ms[side]);
+  if (!isnan(s->deviation_ms[side]))
+    snprintf(spread, sizeof spread, "%.3f", s->deviation_ms[side]);
+  fprintf(to, "  %-11s %10s ms  (+- %s)  %8zu steps   sent by a rank: %s to other hosts, %s inside\n", name, mean,
+          spread, s->steps[side],
           tagc_words_bytes((double)s->sent[side].between, between),
           tagc_words_bytes((double)s->sent[side].inside, inside));
 }

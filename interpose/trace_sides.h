@@ -39,7 +39,8 @@ struct tagc_sides {
   enum tagc_verdict verdict;
   size_t pairs, steps[TAGC_SUM_SIDES];   /* steps that count, of all ranks' mean */
   double mean_ms[TAGC_SUM_SIDES];   /* of a step: of the windows in pairs, where there are any; NaN: none */
-  double deviation_ms[TAGC_SUM_SIDES];   /* of single steps inside their windows, by the width of the middle half */
+  double deviation_ms[TAGC_SUM_SIDES];   /* of single steps inside their windows, by the width of the middle half; NaN: of no
+                                     * window two steps count */
   double difference_ms;             /* compressed less plain; NaN without pairs */
   double low_ms, high_ms;           /* its interval of 95%; NaN with fewer than two pairs */
   double speed, low_speed, high_speed;   /* times as fast: plain / compressed; high_speed may be infinite */

@@ -298,6 +298,30 @@ static void test_print(void)
   run_free(run);
 }
 
+/* Of a window of two steps one counts: nobody knows how such steps spread. */
+static void test_unknown(void)
+{
+  static const struct {
+    size_t window;
+    uint64_t ns;
+    const char *words;
+  } runs[] = {{2, 100000000, "(+- -)"}, {40, 100000000, "(+- -)"}, {20, 0, "- ms"}};
+  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+    char text[4096] = "";
+    FILE *to = fmemopen(text, sizeof text, "w");
+    struct tagc_summary *run = run_make(1, i == 1 ? 42 : 400);
+    run_take_sides(run, runs[i].window);
+    for (size_t k = 0; k < run->ranks[0].step_count; k++)
+      run->ranks[0].steps[k].ns = runs[i].ns;
+    const struct tagc_sides s = sides_of(run);
+    tagc_sides_print(to, &s);
+    fclose(to);
+    ok(strstr(text, runs[i].words) && !strstr(text, "nan") && !strstr(text, "inf"),
+       "windows of %zu steps of %.0f ms: %s", runs[i].window, (double)runs[i].ns / 1e6, s.words);
+    run_free(run);
+  }
+}
+
 int main(void)
 {
   test_student();
@@ -310,5 +334,6 @@ int main(void)
   test_unequal();
   test_errors();
   test_print();
+  test_unknown();
   return tap_done();
 }
