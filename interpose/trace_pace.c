@@ -92,12 +92,15 @@ static void keep(struct tagc_pace_step *list, size_t count, const struct tagc_pa
 
 static void note_length(const struct tagc_rank_step *same, size_t n, struct tagc_pace *out, double *times)
 {
-  double sum = 0;
-  for (size_t i = 0; i < n; i++)
-    sum += tagc_ms((double)same[i].step->ns);
-  const struct tagc_pace_step step = {same->step->lock, same->step->cycle, SIZE_MAX, sum / (double)n};
-  keep(out->longest, out->steps, &step);
-  times[out->steps++] = step.ms;
+  struct tagc_pace_step step = {same->step->lock, same->step->cycle, SIZE_MAX, 0, true};
+  for (size_t i = 0; i < n; i++) {
+    step.ms += tagc_ms((double)same[i].step->ns) / (double)n;
+    step.whole = step.whole && same[i].step->whole;
+  }
+  keep(out->longest, out->longest_count, &step);
+  out->longest_count += out->longest_count < TAGC_PACE_WORST;
+  if (step.whole)
+    times[out->steps++] = step.ms;
 }
 
 /* Who was behind in this step? `usual`: the ranks' median of what they do between calls in all steps; `values`: room
@@ -125,7 +128,7 @@ static void note_behind(const struct tagc_summary *summary, const struct tagc_ra
     out->ranks[last].slowest_share += 1;
   if (behind - (out->ranks[last].outside_ms - usual) > FAR_BEHIND * median_step)
     keep(out->stragglers, out->straggler_count++,
-         &(struct tagc_pace_step){same->step->lock, same->step->cycle, last, behind});
+         &(struct tagc_pace_step){same->step->lock, same->step->cycle, last, behind, true});
 }
 
 static bool by_steps(const struct tagc_summary *summary, double usual, struct tagc_pace *out)
@@ -143,7 +146,6 @@ static bool by_steps(const struct tagc_summary *summary, double usual, struct ta
     note_length(&sorted[i], same, out, times);
     common += same > 1;
   }
-  out->longest_count = out->steps < TAGC_PACE_WORST ? out->steps : TAGC_PACE_WORST;
   out->p95_ms = tagc_quantile(times, out->steps, 0.95);
   out->median_ms = tagc_quantile(times, out->steps, 0.5);
   for (size_t i = 0, same; i < count; i += same) {
@@ -252,11 +254,11 @@ static void print_worst(FILE *to, const struct tagc_summary *summary, const stru
 {
   char line[400];
   int used = snprintf(line, sizeof line,
-                      "A step takes %.2f ms (median of %zu; 95%% of them at most %.2f). The longest:", p->median_ms,
-                      p->steps, p->p95_ms);
+                      "A step takes %.2f ms (median of %zu whole ones; 95%% of them at most %.2f). The longest:",
+                      p->median_ms, p->steps, p->p95_ms);
   for (size_t i = 0; i < p->longest_count && i < 3; i++)
-    used += snprintf(line + used, sizeof line - (size_t)used, "%s %.2f (step %" PRIu64 ")", i ? "," : "",
-                     p->longest[i].ms, p->longest[i].cycle);
+    used += snprintf(line + used, sizeof line - (size_t)used, "%s %.2f (step %" PRIu64 "%s)", i ? "," : "",
+                     p->longest[i].ms, p->longest[i].cycle, p->longest[i].whole ? "" : ", not whole");
   tagc_words_print(to, 2, line);
   if (p->straggler_count)
     fprintf(to, "  In %zu step%s a rank was much later than it is else (by %.0f%% of a step or more):\n",

@@ -11,8 +11,8 @@
  * median of the ranks.
  * A *straggler* is a rank that is behind so in a single step, by a fifth of the median step more
  * than it is on average: the garbage collector, the data loader, another program. Of a step that only one rank has,
- * nothing can be told. All of it is made from whole steps alone, but for the times of steps, of which the long ones
- * would be missing: a step with a checkpoint in it is disturbed.
+ * nothing can be told. All of it is made from whole steps alone, but for the list of the longest, which has the
+ * others, too, and says so: a step with a checkpoint in it is disturbed.
  * Pure functions.
  */
 #ifndef INTERPOSE_TRACE_PACE_H
@@ -36,6 +36,7 @@ struct tagc_pace_step {
   uint64_t cycle;
   size_t rank;                      /* index into ranks */
   double ms;                        /* how far behind the median of the ranks; or how long it took */
+  bool whole;                       /* on all ranks that have it */
 };
 
 enum { TAGC_PACE_WORST = 5 };
@@ -47,9 +48,9 @@ struct tagc_pace {
   bool exposed_known;
   char words[300];
   size_t rank_count;
-  size_t steps;                     /* of the job, disturbed ones too: of each the mean over its ranks */
+  size_t steps;                     /* whole ones of the job: of each the mean over its ranks */
   double median_ms, p95_ms;         /* NaN: none */
-  struct tagc_pace_step longest[TAGC_PACE_WORST];   /* of them, the longest first */
+  struct tagc_pace_step longest[TAGC_PACE_WORST];   /* of all steps, the longest first */
   size_t longest_count;
   struct tagc_pace_step stragglers[TAGC_PACE_WORST];   /* the worst first */
   size_t straggler_count;           /* all there were; TAGC_PACE_WORST at most of them are kept */

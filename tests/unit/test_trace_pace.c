@@ -124,8 +124,18 @@ static void test_stragglers(void)
   tagc_pace_free(&p);
   run->ranks[2].steps[40].whole = false;
   p = pace_of(run);
-  ok(p.straggler_count == 5 && p.stragglers[0].cycle == 21 && p.longest[0].cycle == 41 && p.ranks[2].steps == STEPS - 1,
+  ok(p.straggler_count == 5 && p.stragglers[0].cycle == 21 && p.longest[0].cycle == 41 && !p.longest[0].whole &&
+         p.longest[1].whole && p.ranks[2].steps == STEPS - 1,
      "a step that was disturbed has no straggler, but a length");
+  tagc_pace_free(&p);
+  for (size_t i = 0; i < 60; i++)
+    for (size_t r = 0; r < 4; r++) {
+      run->ranks[r].steps[i].whole = r != 1;
+      run->ranks[r].steps[i].ns *= 7;
+    }
+  p = pace_of(run);
+  ok(p.steps == STEPS - 60 && near(p.median_ms, 100) && p.p95_ms < 120,
+     "steps that were disturbed on a rank are no measure of a step: %.2f ms", p.median_ms);
   tagc_pace_free(&p);
   run_free(run);
 }
