@@ -103,9 +103,9 @@ static void note_length(const struct tagc_rank_step *same, size_t n, struct tagc
     times[out->steps++] = step.ms;
 }
 
-/* Who was behind in this step? `usual`: the ranks' median of what they do between calls in all steps; `values`: room
- * for all ranks. */
-static void note_behind(const struct tagc_summary *summary, const struct tagc_rank_step *same, size_t n, double usual,
+/* Who was behind in this step? False where nobody knows. `usual`: the ranks' median of what they do between calls in all
+ * steps; `values`: room for all ranks. */
+static bool note_behind(const struct tagc_summary *summary, const struct tagc_rank_step *same, size_t n, double usual,
                         struct tagc_pace *out, double *values)
 {
   const double median_step = out->median_ms;
@@ -114,7 +114,7 @@ static void note_behind(const struct tagc_summary *summary, const struct tagc_ra
   for (size_t i = 0; i < n; i++) {
     const double ms = same[i].step->whole ? outside(&summary->ranks[same[i].rank], same[i].step) : NAN;
     if (isnan(ms))
-      return;                           /* ranks that are compared must all be known */
+      return false;                     /* ranks that are compared must all be known */
     if (ms > most) {
       most = ms;
       last = same[i].rank;
@@ -122,18 +122,28 @@ static void note_behind(const struct tagc_summary *summary, const struct tagc_ra
     values[known++] = ms;
   }
   if (known < 2)
-    return;
+    return false;
   const double behind = most - tagc_quantile(values, known, 0.5);
   if (behind > STANDS_OUT * median_step)
     out->ranks[last].slowest_share += 1;
   if (behind - (out->ranks[last].outside_ms - usual) > FAR_BEHIND * median_step)
     keep(out->stragglers, out->straggler_count++,
          &(struct tagc_pace_step){same->step->lock, same->step->cycle, last, behind, true});
+  return true;
+}
+
+/* Is no rank the last one in more steps than this? */
+static bool is_often_last(const struct tagc_pace *out, size_t rank)
+{
+  for (size_t r = 0; r < out->rank_count; r++)
+    if (out->ranks[r].slowest_share > out->ranks[rank].slowest_share)
+      return false;
+  return true;
 }
 
 static bool by_steps(const struct tagc_summary *summary, double usual, struct tagc_pace *out)
 {
-  size_t count, common = 0;
+  size_t count, known = 0;
   struct tagc_rank_step *sorted = tagc_steps_sorted(summary, &count);
   double *times = malloc((count + 1) * sizeof *times);
   if (!times || (!sorted && count)) {
@@ -144,16 +154,17 @@ static bool by_steps(const struct tagc_summary *summary, double usual, struct ta
   for (size_t i = 0, same; i < count; i += same) {
     same = tagc_steps_same(&sorted[i], count - i);
     note_length(&sorted[i], same, out, times);
-    common += same > 1;
   }
   out->p95_ms = tagc_quantile(times, out->steps, 0.95);
   out->median_ms = tagc_quantile(times, out->steps, 0.5);
   for (size_t i = 0, same; i < count; i += same) {
     same = tagc_steps_same(&sorted[i], count - i);
-    note_behind(summary, &sorted[i], same, usual, out, times);
+    known += note_behind(summary, &sorted[i], same, usual, out, times);
   }
   for (size_t r = 0; r < out->rank_count; r++)
-    out->ranks[r].slowest_share = common ? out->ranks[r].slowest_share / (double)common : NAN;
+    out->ranks[r].slowest_share = known ? out->ranks[r].slowest_share / (double)known : NAN;
+  if (out->slowest != SIZE_MAX && !is_often_last(out, out->slowest))
+    out->slowest = SIZE_MAX;
   free(times);
   free(sorted);
   return true;

@@ -8,7 +8,8 @@
  * so what is told is the upper bound min(w, t), and the share of a step in which calls are under way.
  * The *slowest rank* is the one that others wait for: collectives end together, so it is the one that is inside them
  * the shortest time, and outside of them the longest. It is told where that is more than 2% of a step longer than the
- * median of the ranks.
+ * median of the ranks, and no rank is the last one in more steps: a few hiccups make a mean, and nobody waits for them
+ * but then.
  * A *straggler* is a rank that is behind so in a single step, by a fifth of the median step more
  * than it is on average: the garbage collector, the data loader, another program. Of a step that only one rank has,
  * nothing can be told. All of it is made from whole steps alone, but for the list of the longest, which has the
@@ -27,7 +28,8 @@ struct tagc_pace_rank {
   double exposed_ms, hidden_ms;     /* NaN: cannot be known here */
   double outside_ms;                /* step less the time in calls (or, where they only enqueue, under way) */
   size_t steps;
-  double slowest_share;             /* of the steps in which it was the one that others waited for */
+  double slowest_share;             /* of the steps of which that is known: in which it was the one that others waited for;
+                                     * NaN: of none */
 };
 
 /* A rank that was far behind in a step; or a step that took long (rank: SIZE_MAX). */

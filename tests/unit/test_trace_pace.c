@@ -77,6 +77,23 @@ static void test_exposed(void)
   ok(isnan(p.ranks[0].exposed_ms) && isnan(p.ranks[0].outside_ms) && isnan(p.ranks[0].wire_ms) &&
          p.slowest == SIZE_MAX && strstr(p.words, "not known"),
      "%s", p.words);
+  ok(isnan(p.ranks[0].slowest_share), "nor who is the last one");
+  tagc_pace_free(&p);
+  run_free(run);
+}
+
+/* One rank has a hiccup in 8 steps, and another one is the last in 20. */
+static void test_hiccups(void)
+{
+  struct tagc_summary *run = make(4, true);
+  for (size_t i = 0; i < STEPS; i++)
+    if (i % 12 == 0 || i % 5 == 2)
+      be_late(run, i % 12 == 0 ? 0 : 2, i, i % 12 == 0 ? 35 : 4);
+  struct tagc_pace p = pace_of(run);
+  ok(p.ranks[0].slowest_share > 0 && p.ranks[2].slowest_share > p.ranks[0].slowest_share && p.behind_ms > 2 &&
+         p.slowest == SIZE_MAX,
+     "the last one in %.0f%% of the steps is not the one that others wait for: another one is in %.0f%%",
+     100 * p.ranks[0].slowest_share, 100 * p.ranks[2].slowest_share);
   tagc_pace_free(&p);
   run_free(run);
 }
@@ -205,6 +222,7 @@ int main(void)
   test_exposed();
   test_slowest(true);
   test_slowest(false);
+  test_hiccups();
   test_stragglers();
   test_little();
   test_print();
