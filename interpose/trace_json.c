@@ -6,6 +6,7 @@
 
 #include "interpose/json.h"
 #include "interpose/trace_report.h"
+#include "interpose/trace_steps.h"
 
 static const char *const side_words[TAGC_SUM_SIDES] = {"neither", "plain", "compressed"};
 
@@ -54,9 +55,11 @@ static void put_health(struct tagc_json *j, const struct tagc_trace_health *h)
   tagc_json_close(j, '}');
 }
 
-static void put_step(struct tagc_json *j, const struct tagc_sum_step *s)
+/* `number`: as --steps takes it; 0: none. */
+static void put_step(struct tagc_json *j, const struct tagc_sum_step *s, size_t number)
 {
   tagc_json_open(j, NULL, '{');
+  tagc_json_number(j, "number", number ? (int64_t)number : -1);
   tagc_json_count(j, "lock", s->lock);
   tagc_json_count(j, "cycle", s->cycle);
   tagc_json_count(j, "began_ns", s->began_ns);
@@ -74,7 +77,7 @@ static void put_step(struct tagc_json *j, const struct tagc_sum_step *s)
 
 static void put_option(void *j, const char *name, const char *value) { tagc_json_text(j, name, value); }
 
-static void put_rank(struct tagc_json *j, const struct tagc_sum_rank *r)
+static void put_rank(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_rank *r)
 {
   tagc_json_open(j, NULL, '{');
   tagc_json_number(j, "rank", r->number);
@@ -95,7 +98,7 @@ static void put_rank(struct tagc_json *j, const struct tagc_sum_rank *r)
   put_calls(j, "calls", &r->calls);
   tagc_json_open(j, "steps", '[');
   for (size_t i = 0; i < r->step_count; i++)
-    put_step(j, &r->steps[i]);
+    put_step(j, &r->steps[i], tagc_step_number(s, r->steps[i].lock, r->steps[i].cycle));
   tagc_json_close(j, ']');
   tagc_json_close(j, '}');
 }
@@ -296,7 +299,7 @@ void tagc_report_json(const struct tagc_report *r, FILE *to)
   tagc_json_close(&j, ']');
   tagc_json_open(&j, "ranks", '[');
   for (size_t i = 0; i < s->rank_count; i++)
-    put_rank(&j, &s->ranks[i]);
+    put_rank(&j, s, &s->ranks[i]);
   tagc_json_close(&j, ']');
   tagc_json_open(&j, "communicators", '[');
   for (size_t i = 0; i < s->comm_count; i++)

@@ -261,21 +261,32 @@ static void print_rank(FILE *to, const struct tagc_sum_rank *rank, const struct 
           number(p->hidden_ms, hidden), number(p->outside_ms, away), last);
 }
 
+/* "step 7"; where the first rank does not have it, what its own rank calls it. */
+static const char *step_name(const struct tagc_summary *summary, const struct tagc_pace_step *step, char text[64])
+{
+  const size_t number = tagc_step_number(summary, step->lock, step->cycle);
+  if (number)
+    snprintf(text, 64, "step %zu", number);
+  else
+    snprintf(text, 64, "cycle %" PRIu64 " of lock %" PRIu32, step->cycle, step->lock);
+  return text;
+}
+
 static void print_worst(FILE *to, const struct tagc_summary *summary, const struct tagc_pace *p)
 {
-  char line[400];
+  char line[400], name[64];
   int used = snprintf(line, sizeof line,
                       "A step takes %.2f ms (median of %zu whole ones; 95%% of them at most %.2f). The longest:",
                       p->median_ms, p->steps, p->p95_ms);
   for (size_t i = 0; i < p->longest_count && i < 3; i++)
-    used += snprintf(line + used, sizeof line - (size_t)used, "%s %.2f (step %" PRIu64 "%s)", i ? "," : "",
-                     p->longest[i].ms, p->longest[i].cycle, p->longest[i].whole ? "" : ", not whole");
+    used += snprintf(line + used, sizeof line - (size_t)used, "%s %.2f (%s%s)", i ? "," : "",
+                     p->longest[i].ms, step_name(summary, &p->longest[i], name), p->longest[i].whole ? "" : ", not whole");
   tagc_words_print(to, 2, line);
   if (p->straggler_count)
     fprintf(to, "  In %zu step%s a rank was much later than it is else (by %.0f%% of a step or more):\n",
             p->straggler_count, p->straggler_count > 1 ? "s" : "", 100 * FAR_BEHIND);
   for (size_t i = 0; i < p->straggler_count && i < TAGC_PACE_WORST; i++)
-    fprintf(to, "    step %" PRIu64 ": rank %d, by %.2f ms\n", p->stragglers[i].cycle,
+    fprintf(to, "    %s: rank %d, by %.2f ms\n", step_name(summary, &p->stragglers[i], name),
             summary->ranks[p->stragglers[i].rank].number, p->stragglers[i].ms);
 }
 

@@ -216,6 +216,29 @@ static void test_quantiles(void)
      "quantiles");
 }
 
+/* Numbers of cycles begin anew with a lock; those of steps do not. */
+static void test_numbers(void)
+{
+  char text[8192] = "";
+  FILE *to = fmemopen(text, sizeof text, "w");
+  struct tagc_summary *run = make(3, true);
+  run->ranks[0].step_count = 0;
+  for (size_t r = 1; r < 3; r++)
+    for (size_t i = 60; i < STEPS; i++) {
+      run->ranks[r].steps[i].lock = 2;
+      run->ranks[r].steps[i].cycle = i - 59;
+    }
+  be_late(run, 2, 66, 300);
+  struct tagc_pace p = pace_of(run);
+  tagc_pace_print(to, run, &p);
+  fclose(to);
+  ok(strstr(text, "400.00 (step 67)") && strstr(text, "    step 67: rank 2") && tagc_step_number(run, 1, 7) == 7 &&
+         tagc_step_number(run, 2, 41) == 0,
+     "the seventh step of the second lock is not step 7");
+  tagc_pace_free(&p);
+  run_free(run);
+}
+
 int main(void)
 {
   test_quantiles();
@@ -226,5 +249,6 @@ int main(void)
   test_stragglers();
   test_little();
   test_print();
+  test_numbers();
   return tap_done();
 }
