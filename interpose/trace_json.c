@@ -189,8 +189,9 @@ static void put_comm(struct tagc_json *j, const struct tagc_summary *s, const st
   tagc_json_text_or_null(j, "role_grounds", c->role_grounds);
   tagc_json_number(j, "ranks", c->nranks);
   tagc_json_count(j, "hosts", c->hosts);
-  tagc_json_text_or_null(j, "layers", c->layers);
-  tagc_json_text_or_null(j, "or_layers", c->or_layers);
+  const bool known = tagc_sum_layers_known(c);
+  tagc_json_text_or_null(j, "layers", known ? c->layers : "");
+  tagc_json_text_or_null(j, "or_layers", known ? c->or_layers : "");
   tagc_json_count(j, "confidence", c->confidence);
   tagc_json_truth(j, "gradients", c->gradients);
   tagc_json_count(j, "whole_steps", c->whole_steps);

@@ -71,7 +71,10 @@ struct tagc_sum_slot {
   size_t point_count;
 };
 
-enum { TAGC_SUM_POINTS = 256 };
+enum {
+  TAGC_SUM_POINTS = 256,
+  TAGC_SUM_AMBIGUOUS = 50           /* per cent: layers of less confidence may well be others */
+};
 
 /* One cycle of a process's main communicator. */
 enum tagc_sum_side { TAGC_SUM_NEITHER, TAGC_SUM_PLAIN, TAGC_SUM_COMPRESSED, TAGC_SUM_SIDES };
@@ -169,6 +172,12 @@ struct tagc_summary {
 /* Reads the traces. Files that cannot be read are among the problems. NULL without memory. */
 struct tagc_summary *tagc_sum_read(char *const *paths, size_t count);
 void tagc_sum_free(struct tagc_summary *summary);
+
+/* Is anything known of what lies in its slots? */
+static inline bool tagc_sum_layers_known(const struct tagc_sum_comm *comm)
+{
+  return comm->layers && *comm->layers && comm->confidence > 0;
+}
 
 /* The name of a code; "?" where nobody has named it. */
 const char *tagc_sum_name(const struct tagc_summary *summary, enum tagc_trace_table table, uint16_t code);

@@ -336,9 +336,9 @@ static void print_slots(FILE *to, const struct tagc_summary *s, const struct tag
     first--;
   if (!c->slot_count)
     return;
-  if (c->layers && *c->layers)
-    labelled(to, "layers", "%s (%u%% sure)%s%s", c->layers, c->confidence, *c->or_layers ? "; or else: " : "",
-             c->or_layers);
+  if (tagc_sum_layers_known(c))
+    labelled(to, "layers", "%s (%u%% sure%s)%s%s", c->layers, c->confidence,
+             c->confidence < TAGC_SUM_AMBIGUOUS ? ": ambiguous" : "", *c->or_layers ? "; or else: " : "", c->or_layers);
   fprintf(to, "  %-22s %-5s %3s %-6s %9s %10s %10s %10s %6s %7s %7s %7s\n", "layer", "kind", "x", "codec", "calls",
           "buffers", "plain", "sent", "ratio", "encode", "wire ms", "decode");
   const bool between = c->calls.plain.between > 0;

@@ -78,12 +78,45 @@ static void test_little(void)
   free(page);
 }
 
+/* As if the layers were no more certain than that. */
+static unsigned sure;
+
+static void put_less_sure(const struct tagc_report *report, FILE *to)
+{
+  report->summary->comms[0].confidence = sure;
+  tagc_report_print(report, to);
+  tagc_report_json(report, to);
+  put_page(report, to);
+}
+
+static void test_layers(void)
+{
+  struct trace_job job = trace_job_usual(2, 10, 2);
+  static const struct {
+    unsigned sure;
+    bool known, ambiguous;
+  } cases[] = {{80, true, false}, {49, true, true}, {0, false, false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    sure = cases[i].sure;
+    char *text = print_job(&job, "layers", put_less_sure);
+    ok((strstr(text, "llama, hidden 64 (") != NULL) == cases[i].known &&
+           (strstr(text, "Taken for: llama") != NULL) == cases[i].known &&
+           (strstr(text, "\"layers\":\"llama") != NULL) == cases[i].known &&
+           (strstr(text, "\"layers\":null") != NULL) != cases[i].known &&
+           (strstr(text, "% sure: ambiguous)") != NULL) == cases[i].ambiguous &&
+           (strstr(text, "% sure: ambiguous. ") != NULL) == cases[i].ambiguous,
+       "layers of %u%%: %s", sure, line_of(text, "  layers  "));
+    free(text);
+  }
+}
+
 int main(void)
 {
   if (!mkdtemp(folder))
     return 1;
   test_slot_times();
   test_little();
+  test_layers();
   ok(rmdir(folder) == 0, "nothing is left");
   return tap_done();
 }
