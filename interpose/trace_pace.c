@@ -296,7 +296,7 @@ void tagc_pace_print(FILE *to, const struct tagc_summary *summary, const struct 
     return;
   fprintf(to, "Where the time of a step goes (ms)\n");
   fprintf(to, "  %6s %8s %11s %11s %11s %11s %11s %11s %9s\n", "rank", "steps", "step", "in calls", "under way",
-          pace->exposed_known ? "exposed" : "at most", "hidden", "between", "last in");
+          pace->exposed_known ? "exposed" : "at most", "hidden", "outside", "last in");
   for (size_t r = 0; r < pace->rank_count; r++)
     if (pace->ranks[r].steps)
       print_rank(to, &summary->ranks[r], &pace->ranks[r]);

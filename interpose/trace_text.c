@@ -264,7 +264,7 @@ static void print_lines(FILE *to, const struct tagc_summary *s, const struct tag
 {
   char count[32], class[24], a[16], b[16], d[16], x[24], y[24];
   double steps = c->whole_steps ? (double)c->whole_steps : NAN;
-  fprintf(to, "  %-15s %-9s %-6s %-13s %11s %8s %11s %11s %11s %9s\n", "call", "type", "sum", "buffer", "calls",
+  fprintf(to, "  %-20s %-9s %-6s %-13s %11s %8s %11s %11s %11s %9s\n", "call", "type", "sum", "buffer", "calls",
           "a step", "buffers", "sent", "sent/step", "ms/step");
   for (size_t i = 0; i < c->line_count; i++) {
     const struct tagc_sum_line *l = &c->lines[i];
@@ -272,7 +272,7 @@ static void print_lines(FILE *to, const struct tagc_summary *s, const struct tag
                *op = tagc_sum_name(s, TAGC_TRACE_OPS, l->op);
     bool reduces = strstr(function_name(s, l->function), "educe") != NULL;
     class_words(l->size_class, class);
-    fprintf(to, "  %-15.15s %-9.9s %-6.6s %-13s %11s", function_name(s, l->function), type, reduces ? op : "-", class,
+    fprintf(to, "  %-20.20s %-9.9s %-6.6s %-13s %11s", function_name(s, l->function), type, reduces ? op : "-", class,
             tagc_words_count((double)l->calls.calls, count));
     fprintf(to, " %8s %11s %11s %11s %9s\n", real(l->per_step, 1, x), tagc_words_bytes((double)l->calls.raw_bytes, a),
             tagc_words_bytes((double)sent_bytes(&l->calls.sent), b),
@@ -396,6 +396,11 @@ static void print_comm(FILE *to, const struct tagc_summary *s, const struct tagc
 static void print_comms(FILE *to, const struct tagc_summary *s)
 {
   size_t idle = 0;
+  fputc('\n', to);
+  tagc_words_print(to, 0,
+                   "Of communicators, calls, buffers and sent are of all ranks and the whole run; what is of a step is "
+                   "of one rank in a whole step, and its ms are those of the program's threads in calls, which on GPUs "
+                   "only enqueue.");
   for (size_t i = 0; i < s->comm_count; i++)
     if (s->comms[i].calls.calls)
       print_comm(to, s, &s->comms[i]);

@@ -110,6 +110,30 @@ static void test_layers(void)
   }
 }
 
+static void test_labels(void)
+{
+  struct trace_job job = trace_job_usual(2, 10, 2);
+  char **paths = trace_job_write(&job, folder, "labels");
+  struct trace t = {0};
+  trace_job_rank(&t, &job, 1);
+  trace_name(&t, TAGC_TRACE_FUNCTIONS, 40, "ncclRedOpCreatePreMulSum");
+  trace_put(&t, CALL, 1, .number = ++t.calls, .function = 40, .slot = -1, .began_ns = 2000000000);
+  trace_write(&t, paths[1]);
+  trace_free(&t);
+  char *text = print(paths, 2, tagc_report_print);
+  size_t longest = 0;
+  for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+    longest = strchr(line, '/') && strchr(line, '/') < line + strcspn(line, "\n") ? longest
+              : strcspn(line, "\n") > longest                                      ? strcspn(line, "\n")
+                                                                                   : longest;
+  ok(strstr(text, "\n  RedOpCreatePreMulSum ") && longest <= 120, "names of functions are whole: %s",
+     line_of(text, "RedOp"));
+  ok(strstr(text, "all ranks and the whole run") && strstr(line_of(text, "last in"), " outside "), "columns are explained: %s",
+     line_of(text, "last in"));
+  free(text);
+  trace_paths_free(paths);
+}
+
 int main(void)
 {
   if (!mkdtemp(folder))
@@ -117,6 +141,7 @@ int main(void)
   test_slot_times();
   test_little();
   test_layers();
+  test_labels();
   ok(rmdir(folder) == 0, "nothing is left");
   return tap_done();
 }
