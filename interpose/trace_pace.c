@@ -12,12 +12,14 @@
 #include "interpose/trace_words.h"
 
 static const double STANDS_OUT = 0.02;  /* of a step: so much further behind is a rank that others wait for */
+static const double ALL_OF_IT = 0.95;   /* of a step: where calls are under way for so long, nobody knows what is outside */
 static const double FAR_BEHIND = 0.2;   /* of the median step: so far behind is a straggler */
 
-/* What a rank does between its calls. NaN: its calls only enqueue, and nobody knows how long they were under way. */
+/* What a rank does between its calls. NaN: its calls only enqueue, and nobody knows how long they were under way, or they
+ * were all the time, as far as is known. */
 static double outside(const struct tagc_sum_rank *rank, const struct tagc_sum_step *step)
 {
-  if (!rank->blocking && step->wire_ns == 0)
+  if (!rank->blocking && (step->wire_ns == 0 || (double)step->wire_ns > ALL_OF_IT * (double)step->ns))
     return NAN;
   const double inside = (double)(rank->blocking ? step->host_ns : step->wire_ns);
   return tagc_ms(fmax(0, (double)step->ns - inside));
@@ -26,6 +28,7 @@ static double outside(const struct tagc_sum_rank *rank, const struct tagc_sum_st
 static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_pace_rank *out)
 {
   double wire = 0;
+  size_t known = 0;
   *out = (struct tagc_pace_rank){.wire_ms = NAN, .exposed_ms = NAN, .hidden_ms = NAN};
   for (size_t i = 0; i < rank->step_count; i++) {
     const struct tagc_sum_step *step = &rank->steps[i];
@@ -35,12 +38,14 @@ static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_pace_rank *ou
     out->step_ms += tagc_ms((double)step->ns);
     out->in_calls_ms += tagc_ms((double)step->host_ns);
     wire += tagc_ms((double)step->wire_ns);
-    out->outside_ms += outside(rank, step);
+    const double ms = outside(rank, step);
+    out->outside_ms += isnan(ms) ? 0 : ms;
+    known += !isnan(ms);
   }
   const double n = (double)out->steps;          /* 0: all of it is NaN */
   out->step_ms /= n;
   out->in_calls_ms /= n;
-  out->outside_ms /= n;
+  out->outside_ms = 2 * known > out->steps ? out->outside_ms / (double)known : NAN;
   out->wire_ms = wire > 0 ? wire / n : NAN;
   if (rank->blocking) {
     out->exposed_ms = out->in_calls_ms;

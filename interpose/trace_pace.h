@@ -6,6 +6,8 @@
  * hidden behind other work. On a GPU a call only enqueues: exposed communication cannot be seen from the calls alone;
  * it lies between max(0, w + p - t) and min(w, t), where p is the rest of the program's work, which nobody knows, and
  * so what is told is the upper bound min(w, t), and the share of a step in which calls are under way.
+ * Calls on several streams at once count once, in w; as their beginnings are not known, w is an estimate, and where it
+ * nears the step nothing is told of what is outside.
  * The *slowest rank* is the one that others wait for: collectives end together, so it is the one that is inside them
  * the shortest time, and outside of them the longest. It is told where that is more than 2% of a step longer than the
  * median of the ranks, and no rank is the last one in more steps: a few hiccups make a mean, and nobody waits for them

@@ -88,7 +88,8 @@ struct tagc_sum_step {
   struct tagc_sum_sent sent, plain; /* by all communicators */
   uint64_t raw_bytes;
   uint64_t host_ns;                 /* the program's threads were in calls */
-  uint64_t wire_ns;                 /* calls were under way, as far as their times are known */
+  uint64_t wire_ns;                 /* calls were under way, as far as their times are known; those of several streams at once
+                                     * count once */
 };
 
 /* One process. */

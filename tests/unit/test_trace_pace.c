@@ -79,6 +79,12 @@ static void test_exposed(void)
      "%s", p.words);
   ok(isnan(p.ranks[0].slowest_share), "nor who is the last one");
   tagc_pace_free(&p);
+  for (size_t i = 0; i < STEPS; i++)
+    run->ranks[0].steps[i].wire_ns = run->ranks[1].steps[i].wire_ns = 120000000;
+  p = pace_of(run);
+  ok(p.slowest == SIZE_MAX && isnan(p.ranks[1].outside_ms) && !strstr(p.words, "No rank"),
+     "calls that are under way all the time do not tell who waits: %s", p.words);
+  tagc_pace_free(&p);
   run_free(run);
 }
 
