@@ -41,9 +41,23 @@ struct tagc_patterns tagc_patterns_of(const struct tagc_summary *summary, const 
 double tagc_line_element(const struct tagc_summary *summary, const struct tagc_sum_line *line);
 /* Parameters that the slots of the last lock reduce, with padding, each once; 0: no slots. */
 double tagc_slots_parameters(const struct tagc_sum_comm *comm);
-/* Communicators of the same ranks, or of some of them, on which parameters are gathered and nothing else is done: FSDP
- * may gather on another communicator than it reduces on, and again among fewer ranks. From `from` on; SIZE_MAX:
- * none. */
-size_t tagc_gathers_beside(const struct tagc_summary *summary, size_t comm, size_t from);
+
+/* Communicators on which parameters are gathered and nothing else is done: FSDP may gather on another communicator than it
+ * reduces on, and again among fewer ranks. There may be tens of thousands, mostly of the same ranks. */
+struct tagc_gathers {
+  size_t *list, count;                  /* all of them */
+  size_t of;                            /* the rest is of those beside this one; SIZE_MAX: of none yet */
+  size_t beside;                        /* how many */
+  struct tagc_pattern all;              /* what they gather together (calls, elements, bytes; some main line) */
+  double gathered;                      /* elements, of all ranks */
+  int least_ranks;                      /* of one of them */
+};
+
+/* Without memory none are found; free(list). */
+struct tagc_gathers tagc_gathers_find(const struct tagc_summary *summary);
+/* Makes `gathers` tell of those of the ranks of this communicator, or of some of these. False where it told of them already. */
+bool tagc_gathers_beside(const struct tagc_summary *summary, size_t comm, struct tagc_gathers *gathers);
+bool tagc_comm_is_within(const struct tagc_sum_comm *inner, const struct tagc_sum_comm *outer);
+void tagc_pattern_add(struct tagc_pattern *sum, const struct tagc_pattern *more);
 
 #endif
