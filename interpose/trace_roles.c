@@ -179,14 +179,34 @@ static void judge_messages(struct tagc_sum_comm *comm, const struct tagc_pattern
 
 /* -- all-reduces --------------------------------------------------------------------------------------------------- */
 
+/* Some of the summary's communicators. */
+struct comms {
+  size_t *list, count;
+};
+
+/* Those for which it holds; without memory none. free(list). */
+static struct comms comms_that(const struct tagc_summary *summary, bool (*holds)(const struct tagc_sum_comm *))
+{
+  struct comms out = {.list = malloc((summary->comm_count + 1) * sizeof *out.list)};
+  for (size_t i = 0; i < summary->comm_count && out.list; i++)
+    if (holds(&summary->comms[i]))
+      out.list[out.count++] = i;
+  return out;
+}
+
+static bool reduces_gradients(const struct tagc_sum_comm *comm)
+{
+  return comm->role == TAGC_ROLE_SHARDED || comm->role == TAGC_ROLE_OPTIMIZER;
+}
+
 /* A communicator whose shards of gradients have the count of these all-reduces: they are between replicas of the
  * shards. */
 static const struct tagc_sum_comm *shards_like(const struct tagc_summary *summary, const struct tagc_sum_comm *comm,
-                                               const struct tagc_pattern *a)
+                                               const struct tagc_pattern *a, const struct comms *reducers)
 {
-  for (size_t i = 0; i < summary->comm_count; i++) {
-    const struct tagc_sum_comm *other = &summary->comms[i];
-    if (other == comm || (other->role != TAGC_ROLE_SHARDED && other->role != TAGC_ROLE_OPTIMIZER))
+  for (size_t i = 0; i < reducers->count; i++) {
+    const struct tagc_sum_comm *other = &summary->comms[reducers->list[i]];
+    if (other == comm)
       continue;
     for (size_t k = 0; k < other->slot_count; k++)
       if (other->slots[k].lock == other->last_lock && a->main->least_count <= other->slots[k].count &&
@@ -215,13 +235,13 @@ static bool judge_owners(struct tagc_sum_comm *comm, const struct tagc_patterns 
 }
 
 static void judge_all_reduces(struct tagc_summary *summary, struct tagc_sum_comm *comm, const struct tagc_patterns *p,
-                              bool other_gradients)
+                              bool other_gradients, const struct comms *reducers)
 {
   const struct tagc_pattern *a = &p->of[TAGC_PATTERN_ALL_REDUCE];
   const bool repeated = p->steps && a->main->least_count == a->main->most_count && a->main_calls >= MANY &&
                         a->main_bytes > 0.8 * a->raw_bytes;
   const bool maxima = p->maxima && a->main->least_count % p->maxima_count == 0;
-  const struct tagc_sum_comm *shards = shards_like(summary, comm, a);
+  const struct tagc_sum_comm *shards = shards_like(summary, comm, a, reducers);
   char count[32];
   tagc_words_count((double)a->main->least_count, count);
   if (shards)
@@ -249,10 +269,7 @@ static void judge_all_reduces(struct tagc_summary *summary, struct tagc_sum_comm
 
 /* -- all together -------------------------------------------------------------------------------------------------- */
 
-static bool reduces_gradients(const struct tagc_sum_comm *comm)
-{
-  return comm->role == TAGC_ROLE_SHARDED || comm->role == TAGC_ROLE_OPTIMIZER;
-}
+static bool is_tensor(const struct tagc_sum_comm *comm) { return comm->role == TAGC_ROLE_TENSOR; }
 
 static bool has_gradients(const struct tagc_sum_comm *comm) { return reduces_gradients(comm) || comm->gradients; }
 
@@ -288,12 +305,13 @@ static bool judge_alone(struct tagc_summary *summary, size_t at, const struct ta
 }
 
 /* A stage of a pipeline has no logits, and a job without data parallelism no gradients; the stage beside may have. */
-static void learn_from_others(struct tagc_summary *summary, size_t at, const struct tagc_pattern *a)
+static void learn_from_others(struct tagc_summary *summary, size_t at, const struct tagc_pattern *a,
+                              const struct comms *tensor)
 {
   struct tagc_sum_comm *comm = &summary->comms[at];
-  for (size_t i = 0; i < summary->comm_count && comm->role == TAGC_ROLE_UNKNOWN && a->main; i++) {
-    const struct tagc_sum_comm *other = &summary->comms[i];
-    if (other->role != TAGC_ROLE_TENSOR || other->nranks != comm->nranks || i == at)
+  for (size_t i = 0; i < tensor->count && comm->role == TAGC_ROLE_UNKNOWN && a->main; i++) {
+    const struct tagc_sum_comm *other = &summary->comms[tensor->list[i]];
+    if (other->nranks != comm->nranks)
       continue;
     const struct tagc_patterns p = tagc_patterns_of(summary, other);
     const struct tagc_sum_line *main = p.of[TAGC_PATTERN_ALL_REDUCE].main;
@@ -322,6 +340,7 @@ static void mark_gathers(struct tagc_summary *summary, size_t at, struct tagc_ga
 /* What can be told of all-reduces and reduce-scatters: first gradients, then what depends on whether there are some. */
 static void judge_rest(struct tagc_summary *summary, struct tagc_gathers *beside)
 {
+  struct comms reducers = comms_that(summary, reduces_gradients);
   size_t gradients = 0;
   for (size_t i = 0; i < summary->comm_count; i++)
     gradients += has_gradients(&summary->comms[i]);
@@ -338,9 +357,12 @@ static void judge_rest(struct tagc_summary *summary, struct tagc_gathers *beside
       if (reduced)
         judge_reduced(summary, i, &p, gradients > 0, beside);
       else
-        judge_all_reduces(summary, comm, &p, gradients > 0);
+        judge_all_reduces(summary, comm, &p, gradients > 0, &reducers);
       gradients += has_gradients(comm);
+      if (reduces_gradients(comm) && reducers.list)
+        reducers.list[reducers.count++] = i;
     }
+  free(reducers.list);
 }
 
 void tagc_sum_roles(struct tagc_summary *summary)
@@ -353,14 +375,16 @@ void tagc_sum_roles(struct tagc_summary *summary)
   struct tagc_gathers beside = tagc_gathers_find(summary);
   size_t last = SIZE_MAX;
   judge_rest(summary, &beside);
+  const struct comms tensor = comms_that(summary, is_tensor);
   beside.of = SIZE_MAX;
   for (size_t i = 0; i < summary->comm_count; i++) {
     const struct tagc_patterns p = tagc_patterns_of(summary, &summary->comms[i]);
-    learn_from_others(summary, i, &p.of[TAGC_PATTERN_ALL_REDUCE]);
+    learn_from_others(summary, i, &p.of[TAGC_PATTERN_ALL_REDUCE], &tensor);
     if (reduces_gradients(&summary->comms[i]) && p.of[TAGC_PATTERN_REDUCE_SCATTER].main)
       mark_gathers(summary, i, &beside, &last);
   }
   free(beside.list);
+  free(tensor.list);
 }
 
 const char *tagc_role_words(enum tagc_sum_role role)
