@@ -41,8 +41,8 @@ struct tagc_light {
   uint64_t began_ns, host_ns, wire_ns;
   uint32_t sort, number, cycle;     /* number: its low bits; cycle: likewise */
   uint32_t encode_ns, decode_ns;
-  bool timed, queued;               /* queued: not done in the call itself, but behind what is in front of it on its stream */
-  uint8_t stream;                   /* index into the streams; the last one stands for all that have no place of their own */
+  bool timed, queued;               /* queued: not done in the call itself, but later on its stream */
+  uint8_t stream;                   /* index into the streams; the last one stands for all others, too */
 };
 _Static_assert(sizeof(struct tagc_light) == 48, "there may be millions of them");
 

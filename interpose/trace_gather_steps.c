@@ -102,8 +102,8 @@ static void add_to_step(struct tagc_gather_cycle *c, const struct tagc_light *li
   tagc_sum_add(&s->host_ns, light->host_ns);
 }
 
-/* When the calls of a step were under way; of those of a GPU only how long they were is known, and so they are placed as in
- * trace_moment.h: at the earliest moment that can be. */
+/* When the calls of a step were under way; of those of a GPU only how long they were is known, and so they are placed as
+ * in trace_moment.h: at the earliest moment that can be. */
 struct tagc_spans {
   struct span {
     uint64_t from, to;

@@ -209,8 +209,8 @@ static bool has_rank(const struct whole *w, const struct tagc_part *parts, int a
   return false;
 }
 
-/* Finds the whole that the communicator belongs to, or begins one. SIZE_MAX without memory. `nth`: of those of its part that are
- * known by their sizes alone. */
+/* Finds the whole that the communicator belongs to, or begins one. SIZE_MAX without memory. `nth`: of those of its part
+ * that are known by their sizes alone. */
 static size_t whole_of(struct wholes *ws, struct whole_key **keys, const struct tagc_part *parts, struct place at,
                        uint64_t nth)
 {

@@ -12,11 +12,11 @@
 #include "interpose/trace_words.h"
 
 static const double STANDS_OUT = 0.02;  /* of a step: so much further behind is a rank that others wait for */
-static const double ALL_OF_IT = 0.95;   /* of a step: where calls are under way for so long, nobody knows what is outside */
+static const double ALL_OF_IT = 0.95;   /* of a step: calls are under way for so long that nobody knows what is outside */
 static const double FAR_BEHIND = 0.2;   /* of the median step: so far behind is a straggler */
 
-/* What a rank does between its calls. NaN: its calls only enqueue, and nobody knows how long they were under way, or they
- * were all the time, as far as is known. */
+/* What a rank does between its calls. NaN: its calls only enqueue, and nobody knows how long they were under way, or
+ * they were all the time, as far as is known. */
 static double outside(const struct tagc_sum_rank *rank, const struct tagc_sum_step *step)
 {
   if (!rank->blocking && (step->wire_ns == 0 || (double)step->wire_ns > ALL_OF_IT * (double)step->ns))
@@ -108,8 +108,8 @@ static void note_length(const struct tagc_rank_step *same, size_t n, struct tagc
     times[out->steps++] = step.ms;
 }
 
-/* Who was behind in this step? False where nobody knows. `usual`: the ranks' median of what they do between calls in all
- * steps; `values`: room for all ranks. */
+/* Who was behind in this step? False where nobody knows. `usual`: the ranks' median of what they do between calls in
+ * all steps; `values`: room for all ranks. */
 static bool note_behind(const struct tagc_summary *summary, const struct tagc_rank_step *same, size_t n, double usual,
                         struct tagc_pace *out, double *values)
 {
@@ -285,7 +285,8 @@ static void print_worst(FILE *to, const struct tagc_summary *summary, const stru
                       p->median_ms, p->steps, p->p95_ms);
   for (size_t i = 0; i < p->longest_count && i < 3; i++)
     used += snprintf(line + used, sizeof line - (size_t)used, "%s %.2f (%s%s)", i ? "," : "",
-                     p->longest[i].ms, step_name(summary, &p->longest[i], name), p->longest[i].whole ? "" : ", not whole");
+                     p->longest[i].ms, step_name(summary, &p->longest[i], name),
+                     p->longest[i].whole ? "" : ", not whole");
   tagc_words_print(to, 2, line);
   if (p->straggler_count)
     fprintf(to, "  In %zu step%s a rank was much later than it is else (by %.0f%% of a step or more):\n",

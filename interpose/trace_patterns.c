@@ -166,7 +166,8 @@ bool tagc_gathers_beside(const struct tagc_summary *summary, size_t comm, struct
 {
   if (g->of != SIZE_MAX && is_same(&summary->comms[comm], &summary->comms[g->of]))
     return false;
-  *g = (struct tagc_gathers){.list = g->list, .count = g->count, .of = comm, .least_ranks = summary->comms[comm].nranks};
+  *g = (struct tagc_gathers){.list = g->list, .count = g->count, .of = comm,
+                             .least_ranks = summary->comms[comm].nranks};
   for (size_t i = 0; i < g->count; i++) {
     const struct tagc_sum_comm *other = &summary->comms[g->list[i]];
     if (g->list[i] == comm || !tagc_comm_is_within(other, &summary->comms[comm]))

@@ -412,7 +412,8 @@ void tagc_sides_compare(const struct tagc_summary *summary, struct tagc_sides *o
                       .windows = malloc((count + 1) * sizeof *s.windows),
                       .values = malloc((count + 1) * sizeof *s.values)};
   *out = (struct tagc_sides){.difference_ms = NAN, .low_ms = NAN, .high_ms = NAN, .speed = NAN, .low_speed = NAN,
-                             .high_speed = NAN, .coding_ms = NAN, .saved_ms = NAN, .mean_ms = {NAN, NAN, NAN}, .deviation_ms = {NAN, NAN, NAN}};
+                             .high_speed = NAN, .coding_ms = NAN, .saved_ms = NAN, .mean_ms = {NAN, NAN, NAN},
+                             .deviation_ms = {NAN, NAN, NAN}};
   if (sorted && s.steps && s.windows && s.values) {
     add_sent(sorted, count, out);
     add_times(summary, out);

@@ -45,7 +45,8 @@ static struct tagc_volume_check *begin(struct work *w, const char *what, const s
                                   .sent = w->p.steps ? measured->sent_bytes : NAN};
   put(c->what, sizeof c->what, "%s", what);
   if (!w->p.steps)
-    put(c->words, sizeof c->words, w->p.beside_steps ? "No whole step has these calls." : "No whole step is in the trace.");
+    put(c->words, sizeof c->words,
+        w->p.beside_steps ? "No whole step has these calls." : "No whole step is in the trace.");
   return c;
 }
 

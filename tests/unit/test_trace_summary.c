@@ -115,7 +115,7 @@ static void test_sides(void)
   trace_paths_free(paths);
 }
 
-/* Steps of 100 ms with a call on each of two streams of a GPU, of 60 ms; one of 30 ms more on the second stream of the last. */
+/* Steps of 100 ms with a call on each of two streams of a GPU, of 60 ms; in the last step 30 ms more on the second stream. */
 static void test_streams(void)
 {
   struct trace t = {0};

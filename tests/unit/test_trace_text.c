@@ -128,8 +128,8 @@ static void test_labels(void)
                                                                                    : longest;
   ok(strstr(text, "\n  RedOpCreatePreMulSum ") && longest <= 120, "names of functions are whole: %s",
      line_of(text, "RedOp"));
-  ok(strstr(text, "all ranks and the whole run") && strstr(line_of(text, "last in"), " outside "), "columns are explained: %s",
-     line_of(text, "last in"));
+  ok(strstr(text, "all ranks and the whole run") && strstr(line_of(text, "last in"), " outside "),
+     "columns are explained: %s", line_of(text, "last in"));
   free(text);
   trace_paths_free(paths);
 }
