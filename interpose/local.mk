@@ -68,9 +68,10 @@ libtagc_report_a_SOURCES += interpose/trace_places.c interpose/trace_places.h
 libtagc_report_a_SOURCES += interpose/trace_gather.c interpose/trace_gather_calls.c interpose/trace_gather_steps.c interpose/trace_gather.h
 libtagc_report_a_SOURCES += interpose/trace_merge.c interpose/trace_merge.h interpose/trace_table.h
 libtagc_report_a_SOURCES += interpose/trace_summary.c interpose/trace_summary.h
+libtagc_report_a_SOURCES += interpose/trace_report.c interpose/trace_report.h
+libtagc_report_a_SOURCES += interpose/trace_text.c interpose/trace_json.c
 bin_PROGRAMS += tagc-report
 tagc_report_SOURCES = interpose/tagc-report.c interpose/json.h
-tagc_report_SOURCES += interpose/trace_report.c interpose/trace_report.h interpose/trace_text.c interpose/trace_json.c
 tagc_report_LDFLAGS = $(PROGRAM_LINK_FLAGS)
 tagc_report_LDADD = libtagc-report.a libtagc.a -lm
 # What they are judged by.

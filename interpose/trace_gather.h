@@ -18,7 +18,8 @@
 enum {
   TAGC_GATHER_RECENT = 1 << 16,     /* calls whose times may still come */
   TAGC_GATHER_EARLY = 1 << 10,      /* times whose calls may */
-  TAGC_GATHER_CODES = 256
+  TAGC_GATHER_CODES = 256,
+  TAGC_GATHER_STREAMS = 64
 };
 
 struct tagc_sort_key {
@@ -40,8 +41,10 @@ struct tagc_light {
   uint64_t began_ns, host_ns, wire_ns;
   uint32_t sort, number, cycle;     /* number: its low bits; cycle: likewise */
   uint32_t encode_ns, decode_ns;
-  bool timed;
+  bool timed, queued;               /* queued: not done in the call itself, but later on its stream */
+  uint8_t stream;                   /* index into the streams; the last one stands for all others, too */
 };
+_Static_assert(sizeof(struct tagc_light) == 48, "there may be millions of them");
 
 struct tagc_gather_cycle {
   uint32_t comm, lock;
@@ -69,6 +72,8 @@ struct tagc_gather {
   const struct tagc_places *places_of_ranks;
   struct tagc_placed *placed;       /* of the part's communicators */
   size_t sort_count, light_count, cycle_count, lock_count, place_count;
+  uint64_t streams[TAGC_GATHER_STREAMS];
+  unsigned stream_count;
   uint32_t recent[TAGC_GATHER_RECENT];   /* by number: index into lights, from 1 */
   struct tagc_trace_times early[TAGC_GATHER_EARLY];   /* by number: of calls that have not come yet */
   bool no_memory;
@@ -82,6 +87,17 @@ bool tagc_gather_named(const struct tagc_gather *g, enum tagc_trace_table table,
 uint32_t tagc_gather_comm(struct tagc_gather *g, uint32_t id);
 /* NULL without memory. */
 struct tagc_sum_slot *tagc_gather_slot(struct tagc_gather *g, uint32_t comm, uint32_t lock, uint32_t slot);
+
+/* Times of a call that has some. */
+static inline void tagc_gather_add_times(struct tagc_sum_calls *sum, const struct tagc_light *light, bool compressed)
+{
+  sum->wire_calls++;
+  tagc_sum_add(&sum->wire_ns, light->wire_ns);
+  tagc_sum_add(&sum->encode_ns, light->encode_ns);
+  tagc_sum_add(&sum->decode_ns, light->decode_ns);
+  sum->packed_wire_calls += compressed;
+  tagc_sum_add(&sum->packed_wire_ns, compressed ? light->wire_ns : 0);
+}
 
 void tagc_gather_call(struct tagc_gather *g, const struct tagc_trace_call *record);
 void tagc_gather_times(struct tagc_gather *g, const struct tagc_trace_times *record);

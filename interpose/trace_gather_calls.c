@@ -40,15 +40,23 @@ static uint32_t low(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t
 
 static void time_call(struct tagc_gather *g, struct tagc_light *light, const struct tagc_trace_times *r)
 {
-  struct tagc_sum_calls *calls = &g->sorts[light->sort].calls;
+  struct tagc_sort *sort = &g->sorts[light->sort];
   light->timed = true;
   light->wire_ns = r->sum_ns + r->exchange_ns;
   light->encode_ns = low(r->encode_ns);
   light->decode_ns = low(r->decode_ns);
-  calls->wire_calls++;
-  tagc_sum_add(&calls->wire_ns, light->wire_ns);
-  tagc_sum_add(&calls->encode_ns, r->encode_ns);
-  tagc_sum_add(&calls->decode_ns, r->decode_ns);
+  light->queued |= r->by_device || light->encode_ns + light->wire_ns + light->decode_ns > light->host_ns;
+  tagc_gather_add_times(&sort->calls, light, sort->key.compressed);
+}
+
+static uint8_t stream_of(struct tagc_gather *g, uint64_t stream)
+{
+  unsigned i = 0;
+  while (i < g->stream_count && g->streams[i] != stream)
+    i++;
+  if (i == g->stream_count && i < TAGC_GATHER_STREAMS)
+    g->streams[g->stream_count++] = stream;
+  return (uint8_t)(i < TAGC_GATHER_STREAMS ? i : TAGC_GATHER_STREAMS - 1);
 }
 
 /* A call that has been timed when it returns is written behind its times. */
@@ -119,6 +127,8 @@ void tagc_gather_call(struct tagc_gather *g, const struct tagc_trace_call *r)
                                                     .host_ns = r->host_ns,
                                                     .sort = (uint32_t)sort,
                                                     .number = (uint32_t)r->number,
+                                                    .queued = (r->flags & TAGC_TRACE_GROUPED) != 0,
+                                                    .stream = stream_of(g, r->stream),
                                                     .cycle = r->lock ? (uint32_t)r->cycle : 0};
   g->recent[r->number % TAGC_GATHER_RECENT] = (uint32_t)g->light_count;
   if (g->early[r->number % TAGC_GATHER_EARLY].call == r->number && r->number)

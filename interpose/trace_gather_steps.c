@@ -100,7 +100,64 @@ static void add_to_step(struct tagc_gather_cycle *c, const struct tagc_light *li
   tagc_sum_add(&s->plain.between, key->plain.between);
   tagc_sum_add(&s->raw_bytes, key->raw_bytes);
   tagc_sum_add(&s->host_ns, light->host_ns);
-  tagc_sum_add(&s->wire_ns, light->wire_ns);
+}
+
+/* When the calls of a step were under way; of those of a GPU only how long they were is known, and so they are placed as
+ * in trace_moment.h: at the earliest moment that can be. */
+struct tagc_spans {
+  struct span {
+    uint64_t from, to;
+  } *list;
+  size_t count;
+  struct tagc_gather_cycle *step;
+  uint64_t busy[TAGC_GATHER_STREAMS];   /* streams are, until then */
+};
+
+static int by_from(const void *a, const void *b)
+{
+  const struct span *x = a, *y = b;
+  return (x->from > y->from) - (x->from < y->from);
+}
+
+/* Calls that are under way on several streams at once count once. */
+static void add_spans(struct tagc_spans *spans)
+{
+  uint64_t covered = 0;
+  if (spans->count > 1)
+    qsort(spans->list, spans->count, sizeof *spans->list, by_from);
+  for (size_t i = 0; i < spans->count; i++) {
+    const struct span *s = &spans->list[i];
+    const uint64_t from = s->from > covered ? s->from : covered;
+    if (s->to > from)
+      tagc_sum_add(&spans->step->step.wire_ns, s->to - from);
+    covered = s->to > covered ? s->to : covered;
+  }
+  spans->count = 0;
+}
+
+/* False without memory. `step`: the light's; NULL: none. */
+static bool add_span(struct tagc_spans *spans, const struct tagc_light *light, struct tagc_gather_cycle *step)
+{
+  uint64_t *busy = &spans->busy[light->stream], at = light->began_ns;
+  if (!light->timed)
+    return true;
+  if (light->queued) {
+    at = *busy > at ? *busy : at;
+    *busy = at;
+    tagc_sum_add(busy, light->encode_ns + light->wire_ns + light->decode_ns);
+  }
+  if (step != spans->step)
+    add_spans(spans);
+  spans->step = step;
+  if (!step)
+    return true;
+  if (!TAGC_SUM_ROOM(spans->list, spans->count))
+    return false;
+  struct span *s = &spans->list[spans->count++];
+  tagc_sum_add(&at, light->encode_ns);
+  *s = (struct span){at, at};
+  tagc_sum_add(&s->to, light->wire_ns);
+  return true;
 }
 
 /* Are all of its calls there? Where nothing was lost nobody asks for their numbers, which threads may take in another
@@ -115,13 +172,11 @@ static bool is_complete(const struct tagc_gather *g, const struct tagc_gather_cy
 
 static void add_to_whole(struct tagc_gather *g, const struct tagc_light *light)
 {
-  struct tagc_sum_calls *w = &g->sorts[light->sort].whole;
-  w->calls++;
-  tagc_sum_add(&w->host_ns, light->host_ns);
-  w->wire_calls += light->timed;
-  tagc_sum_add(&w->wire_ns, light->wire_ns);
-  tagc_sum_add(&w->encode_ns, light->encode_ns);
-  tagc_sum_add(&w->decode_ns, light->decode_ns);
+  struct tagc_sort *sort = &g->sorts[light->sort];
+  sort->whole.calls++;
+  tagc_sum_add(&sort->whole.host_ns, light->host_ns);
+  if (light->timed)
+    tagc_gather_add_times(&sort->whole, light, sort->key.compressed);
 }
 
 void tagc_gather_steps(struct tagc_gather *g)
@@ -130,6 +185,7 @@ void tagc_gather_steps(struct tagc_gather *g)
   const struct tagc_trace_health *h = &p->rank.health;
   bool lossy = h->dropped || h->damaged_chunks || h->refused_records || p->absurd;
   size_t near = 0;
+  struct tagc_spans spans = {.count = 0};
   choose_main(g);
   if (g->no_memory || p->main == SIZE_MAX)
     return;
@@ -139,7 +195,10 @@ void tagc_gather_steps(struct tagc_gather *g)
     const struct tagc_sort_key *key = &g->sorts[g->lights[i].sort].key;
     if (c)
       add_to_step(c, &g->lights[i], key, key->comm == p->main && g->lights[i].cycle);
+    g->no_memory |= !add_span(&spans, &g->lights[i], c);
   }
+  add_spans(&spans);
+  free(spans.list);
   p->rank.steps = calloc(g->cycle_count + 1, sizeof *p->rank.steps);
   g->no_memory |= !p->rank.steps;
   for (size_t i = 0; p->rank.steps && i < g->cycle_count; i++) {

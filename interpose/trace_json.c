@@ -6,6 +6,7 @@
 
 #include "interpose/json.h"
 #include "interpose/trace_report.h"
+#include "interpose/trace_steps.h"
 
 static const char *const side_words[TAGC_SUM_SIDES] = {"neither", "plain", "compressed"};
 
@@ -31,6 +32,8 @@ static void put_calls(struct tagc_json *j, const char *name, const struct tagc_s
   tagc_json_count(j, "wire_ns", c->wire_ns);
   tagc_json_count(j, "encode_ns", c->encode_ns);
   tagc_json_count(j, "decode_ns", c->decode_ns);
+  tagc_json_count(j, "packed_wire_calls", c->packed_wire_calls);
+  tagc_json_count(j, "packed_wire_ns", c->packed_wire_ns);
   tagc_json_close(j, '}');
 }
 
@@ -52,9 +55,11 @@ static void put_health(struct tagc_json *j, const struct tagc_trace_health *h)
   tagc_json_close(j, '}');
 }
 
-static void put_step(struct tagc_json *j, const struct tagc_sum_step *s)
+/* `number`: as --steps takes it; 0: none. */
+static void put_step(struct tagc_json *j, const struct tagc_sum_step *s, size_t number)
 {
   tagc_json_open(j, NULL, '{');
+  tagc_json_number(j, "number", number ? (int64_t)number : -1);
   tagc_json_count(j, "lock", s->lock);
   tagc_json_count(j, "cycle", s->cycle);
   tagc_json_count(j, "began_ns", s->began_ns);
@@ -72,7 +77,7 @@ static void put_step(struct tagc_json *j, const struct tagc_sum_step *s)
 
 static void put_option(void *j, const char *name, const char *value) { tagc_json_text(j, name, value); }
 
-static void put_rank(struct tagc_json *j, const struct tagc_sum_rank *r)
+static void put_rank(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_rank *r)
 {
   tagc_json_open(j, NULL, '{');
   tagc_json_number(j, "rank", r->number);
@@ -93,7 +98,7 @@ static void put_rank(struct tagc_json *j, const struct tagc_sum_rank *r)
   put_calls(j, "calls", &r->calls);
   tagc_json_open(j, "steps", '[');
   for (size_t i = 0; i < r->step_count; i++)
-    put_step(j, &r->steps[i]);
+    put_step(j, &r->steps[i], tagc_step_number(s, r->steps[i].lock, r->steps[i].cycle));
   tagc_json_close(j, ']');
   tagc_json_close(j, '}');
 }
@@ -184,8 +189,9 @@ static void put_comm(struct tagc_json *j, const struct tagc_summary *s, const st
   tagc_json_text_or_null(j, "role_grounds", c->role_grounds);
   tagc_json_number(j, "ranks", c->nranks);
   tagc_json_count(j, "hosts", c->hosts);
-  tagc_json_text_or_null(j, "layers", c->layers);
-  tagc_json_text_or_null(j, "or_layers", c->or_layers);
+  const bool known = tagc_sum_layers_known(c);
+  tagc_json_text_or_null(j, "layers", known ? c->layers : "");
+  tagc_json_text_or_null(j, "or_layers", known ? c->or_layers : "");
   tagc_json_count(j, "confidence", c->confidence);
   tagc_json_truth(j, "gradients", c->gradients);
   tagc_json_count(j, "whole_steps", c->whole_steps);
@@ -220,6 +226,9 @@ static void put_sides(struct tagc_json *j, const struct tagc_sides *sides)
   tagc_json_real(j, "speed", sides->speed);
   tagc_json_real(j, "low_speed", sides->low_speed);
   tagc_json_real(j, "high_speed", sides->high_speed);
+  tagc_json_truth(j, "matters", tagc_sides_matter(sides));
+  tagc_json_real(j, "coding_ms", sides->coding_ms);
+  tagc_json_real(j, "saved_ms", sides->saved_ms);
   for (int i = TAGC_SUM_PLAIN; i < TAGC_SUM_SIDES; i++) {
     tagc_json_open(j, side_words[i], '{');
     tagc_json_count(j, "steps", sides->steps[i]);
@@ -291,7 +300,7 @@ void tagc_report_json(const struct tagc_report *r, FILE *to)
   tagc_json_close(&j, ']');
   tagc_json_open(&j, "ranks", '[');
   for (size_t i = 0; i < s->rank_count; i++)
-    put_rank(&j, &s->ranks[i]);
+    put_rank(&j, s, &s->ranks[i]);
   tagc_json_close(&j, ']');
   tagc_json_open(&j, "communicators", '[');
   for (size_t i = 0; i < s->comm_count; i++)

@@ -165,13 +165,40 @@ static bool add_member(struct whole *w, const struct tagc_part *parts, struct pl
   return true;
 }
 
-/* How many communicators without an identity, and of as many ranks, the part has before this one. */
-static uint64_t nth_of(const struct tagc_part *part, size_t comm)
+/* Communicators of a part without an identity, by their sizes. */
+struct nameless {
+  struct tagc_table table;
+  struct sized {
+    int nranks;
+    uint64_t count;
+  } *sizes;
+  size_t size_count;
+};
+
+static bool same_size(const void *array, size_t place, const void *key)
 {
-  uint64_t n = 1;
-  for (size_t i = 0; i < comm; i++)
-    n += !part->comms[i].identity && part->comms[i].nranks == part->comms[comm].nranks;
-  return n;
+  return ((const struct sized *)array)[place].nranks == *(const int *)key;
+}
+
+/* Counts one more of that size: it is the n-th. 0 without memory. */
+static uint64_t count_nameless(struct nameless *n, int nranks)
+{
+  bool added;
+  if (!TAGC_SUM_ROOM(n->sizes, n->size_count))
+    return 0;
+  const size_t place = tagc_table_place(&n->table, tagc_table_mix(0, (uint64_t)nranks), n->sizes, &nranks, same_size,
+                                        n->size_count, &added);
+  if (place == SIZE_MAX)
+    return 0;
+  if (added)
+    n->sizes[n->size_count++] = (struct sized){nranks, 0};
+  return ++n->sizes[place].count;
+}
+
+static void nameless_free(struct nameless *n)
+{
+  tagc_table_free(&n->table);
+  free(n->sizes);
 }
 
 static bool has_rank(const struct whole *w, const struct tagc_part *parts, int as)
@@ -182,12 +209,13 @@ static bool has_rank(const struct whole *w, const struct tagc_part *parts, int a
   return false;
 }
 
-/* Finds the whole that the communicator belongs to, or begins one. SIZE_MAX without memory. */
-static size_t whole_of(struct wholes *ws, struct whole_key **keys, const struct tagc_part *parts, struct place at)
+/* Finds the whole that the communicator belongs to, or begins one. SIZE_MAX without memory. `nth`: of those of its part
+ * that are known by their sizes alone. */
+static size_t whole_of(struct wholes *ws, struct whole_key **keys, const struct tagc_part *parts, struct place at,
+                       uint64_t nth)
 {
   const struct tagc_sum_comm *c = comm_at(parts, at);
-  struct whole_key key = {c->identity, c->identity ? 0 : (uint64_t)c->nranks,
-                          c->identity ? 0 : nth_of(&parts[at.part], at.comm), 0};
+  struct whole_key key = {c->identity, c->identity ? 0 : (uint64_t)c->nranks, nth, 0};
   for (bool added;; key.variant++) {
     if (!TAGC_SUM_ROOM(*keys, ws->count) || !TAGC_SUM_ROOM(ws->all, ws->count))
       return SIZE_MAX;
@@ -208,11 +236,16 @@ static bool find_wholes(struct wholes *ws, const struct tagc_part *parts, size_t
 {
   struct whole_key *keys = NULL;
   bool done = true;
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; i++) {
+    struct nameless nameless = {.sizes = NULL};
     for (size_t j = 0; done && j < parts[i].comm_count; j++) {
-      size_t at = whole_of(ws, &keys, parts, (struct place){i, j});
+      const struct tagc_sum_comm *c = &parts[i].comms[j];
+      const uint64_t nth = c->identity ? 0 : count_nameless(&nameless, c->nranks);
+      const size_t at = c->identity || nth ? whole_of(ws, &keys, parts, (struct place){i, j}, nth) : SIZE_MAX;
       done = at != SIZE_MAX && add_member(&ws->all[at], parts, (struct place){i, j});
     }
+    nameless_free(&nameless);
+  }
   free(keys);
   return done;
 }

@@ -156,8 +156,16 @@ const struct tagc_sum_slot *tagc_call_slot(const struct tagc_summary *summary, s
   if (comm == SIZE_MAX || call->slot < 0)
     return NULL;
   const struct tagc_sum_comm *in = &summary->comms[comm];
-  for (size_t i = 0; i < in->slot_count; i++)
-    if (in->slots[i].lock == call->lock && in->slots[i].slot == (uint32_t)call->slot)
-      return &in->slots[i];
+  const uint32_t slot = (uint32_t)call->slot;
+  for (size_t low = 0, high = in->slot_count; low < high;) {      /* they stand in the order of locks and slots */
+    const size_t middle = low + (high - low) / 2;
+    const struct tagc_sum_slot *at = &in->slots[middle];
+    if (at->lock == call->lock && at->slot == slot)
+      return at;
+    if (at->lock < call->lock || (at->lock == call->lock && at->slot < slot))
+      low = middle + 1;
+    else
+      high = middle;
+  }
   return NULL;
 }

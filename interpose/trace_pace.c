@@ -12,12 +12,14 @@
 #include "interpose/trace_words.h"
 
 static const double STANDS_OUT = 0.02;  /* of a step: so much further behind is a rank that others wait for */
+static const double ALL_OF_IT = 0.95;   /* of a step: calls are under way for so long that nobody knows what is outside */
 static const double FAR_BEHIND = 0.2;   /* of the median step: so far behind is a straggler */
 
-/* What a rank does between its calls. NaN: its calls only enqueue, and nobody knows how long they were under way. */
+/* What a rank does between its calls. NaN: its calls only enqueue, and nobody knows how long they were under way, or
+ * they were all the time, as far as is known. */
 static double outside(const struct tagc_sum_rank *rank, const struct tagc_sum_step *step)
 {
-  if (!rank->blocking && step->wire_ns == 0)
+  if (!rank->blocking && (step->wire_ns == 0 || (double)step->wire_ns > ALL_OF_IT * (double)step->ns))
     return NAN;
   const double inside = (double)(rank->blocking ? step->host_ns : step->wire_ns);
   return tagc_ms(fmax(0, (double)step->ns - inside));
@@ -26,6 +28,7 @@ static double outside(const struct tagc_sum_rank *rank, const struct tagc_sum_st
 static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_pace_rank *out)
 {
   double wire = 0;
+  size_t known = 0;
   *out = (struct tagc_pace_rank){.wire_ms = NAN, .exposed_ms = NAN, .hidden_ms = NAN};
   for (size_t i = 0; i < rank->step_count; i++) {
     const struct tagc_sum_step *step = &rank->steps[i];
@@ -35,12 +38,14 @@ static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_pace_rank *ou
     out->step_ms += tagc_ms((double)step->ns);
     out->in_calls_ms += tagc_ms((double)step->host_ns);
     wire += tagc_ms((double)step->wire_ns);
-    out->outside_ms += outside(rank, step);
+    const double ms = outside(rank, step);
+    out->outside_ms += isnan(ms) ? 0 : ms;
+    known += !isnan(ms);
   }
   const double n = (double)out->steps;          /* 0: all of it is NaN */
   out->step_ms /= n;
   out->in_calls_ms /= n;
-  out->outside_ms /= n;
+  out->outside_ms = 2 * known > out->steps ? out->outside_ms / (double)known : NAN;
   out->wire_ms = wire > 0 ? wire / n : NAN;
   if (rank->blocking) {
     out->exposed_ms = out->in_calls_ms;
@@ -92,17 +97,20 @@ static void keep(struct tagc_pace_step *list, size_t count, const struct tagc_pa
 
 static void note_length(const struct tagc_rank_step *same, size_t n, struct tagc_pace *out, double *times)
 {
-  double sum = 0;
-  for (size_t i = 0; i < n; i++)
-    sum += tagc_ms((double)same[i].step->ns);
-  const struct tagc_pace_step step = {same->step->lock, same->step->cycle, SIZE_MAX, sum / (double)n};
-  keep(out->longest, out->steps, &step);
-  times[out->steps++] = step.ms;
+  struct tagc_pace_step step = {same->step->lock, same->step->cycle, SIZE_MAX, 0, true};
+  for (size_t i = 0; i < n; i++) {
+    step.ms += tagc_ms((double)same[i].step->ns) / (double)n;
+    step.whole = step.whole && same[i].step->whole;
+  }
+  keep(out->longest, out->longest_count, &step);
+  out->longest_count += out->longest_count < TAGC_PACE_WORST;
+  if (step.whole)
+    times[out->steps++] = step.ms;
 }
 
-/* Who was behind in this step? `usual`: the ranks' median of what they do between calls in all steps; `values`: room
- * for all ranks. */
-static void note_behind(const struct tagc_summary *summary, const struct tagc_rank_step *same, size_t n, double usual,
+/* Who was behind in this step? False where nobody knows. `usual`: the ranks' median of what they do between calls in
+ * all steps; `values`: room for all ranks. */
+static bool note_behind(const struct tagc_summary *summary, const struct tagc_rank_step *same, size_t n, double usual,
                         struct tagc_pace *out, double *values)
 {
   const double median_step = out->median_ms;
@@ -111,7 +119,7 @@ static void note_behind(const struct tagc_summary *summary, const struct tagc_ra
   for (size_t i = 0; i < n; i++) {
     const double ms = same[i].step->whole ? outside(&summary->ranks[same[i].rank], same[i].step) : NAN;
     if (isnan(ms))
-      return;                           /* ranks that are compared must all be known */
+      return false;                     /* ranks that are compared must all be known */
     if (ms > most) {
       most = ms;
       last = same[i].rank;
@@ -119,18 +127,28 @@ static void note_behind(const struct tagc_summary *summary, const struct tagc_ra
     values[known++] = ms;
   }
   if (known < 2)
-    return;
+    return false;
   const double behind = most - tagc_quantile(values, known, 0.5);
   if (behind > STANDS_OUT * median_step)
     out->ranks[last].slowest_share += 1;
   if (behind - (out->ranks[last].outside_ms - usual) > FAR_BEHIND * median_step)
     keep(out->stragglers, out->straggler_count++,
-         &(struct tagc_pace_step){same->step->lock, same->step->cycle, last, behind});
+         &(struct tagc_pace_step){same->step->lock, same->step->cycle, last, behind, true});
+  return true;
+}
+
+/* Is no rank the last one in more steps than this? */
+static bool is_often_last(const struct tagc_pace *out, size_t rank)
+{
+  for (size_t r = 0; r < out->rank_count; r++)
+    if (out->ranks[r].slowest_share > out->ranks[rank].slowest_share)
+      return false;
+  return true;
 }
 
 static bool by_steps(const struct tagc_summary *summary, double usual, struct tagc_pace *out)
 {
-  size_t count, common = 0;
+  size_t count, known = 0;
   struct tagc_rank_step *sorted = tagc_steps_sorted(summary, &count);
   double *times = malloc((count + 1) * sizeof *times);
   if (!times || (!sorted && count)) {
@@ -141,17 +159,17 @@ static bool by_steps(const struct tagc_summary *summary, double usual, struct ta
   for (size_t i = 0, same; i < count; i += same) {
     same = tagc_steps_same(&sorted[i], count - i);
     note_length(&sorted[i], same, out, times);
-    common += same > 1;
   }
-  out->longest_count = out->steps < TAGC_PACE_WORST ? out->steps : TAGC_PACE_WORST;
   out->p95_ms = tagc_quantile(times, out->steps, 0.95);
   out->median_ms = tagc_quantile(times, out->steps, 0.5);
   for (size_t i = 0, same; i < count; i += same) {
     same = tagc_steps_same(&sorted[i], count - i);
-    note_behind(summary, &sorted[i], same, usual, out, times);
+    known += note_behind(summary, &sorted[i], same, usual, out, times);
   }
   for (size_t r = 0; r < out->rank_count; r++)
-    out->ranks[r].slowest_share = common ? out->ranks[r].slowest_share / (double)common : NAN;
+    out->ranks[r].slowest_share = known ? out->ranks[r].slowest_share / (double)known : NAN;
+  if (out->slowest != SIZE_MAX && !is_often_last(out, out->slowest))
+    out->slowest = SIZE_MAX;
   free(times);
   free(sorted);
   return true;
@@ -248,21 +266,33 @@ static void print_rank(FILE *to, const struct tagc_sum_rank *rank, const struct 
           number(p->hidden_ms, hidden), number(p->outside_ms, away), last);
 }
 
+/* "step 7"; where the first rank does not have it, what its own rank calls it. */
+static const char *step_name(const struct tagc_summary *summary, const struct tagc_pace_step *step, char text[64])
+{
+  const size_t number = tagc_step_number(summary, step->lock, step->cycle);
+  if (number)
+    snprintf(text, 64, "step %zu", number);
+  else
+    snprintf(text, 64, "cycle %" PRIu64 " of lock %" PRIu32, step->cycle, step->lock);
+  return text;
+}
+
 static void print_worst(FILE *to, const struct tagc_summary *summary, const struct tagc_pace *p)
 {
-  char line[400];
+  char line[400], name[64];
   int used = snprintf(line, sizeof line,
-                      "A step takes %.2f ms (median of %zu; 95%% of them at most %.2f). The longest:", p->median_ms,
-                      p->steps, p->p95_ms);
+                      "A step takes %.2f ms (median of %zu whole ones; 95%% of them at most %.2f). The longest:",
+                      p->median_ms, p->steps, p->p95_ms);
   for (size_t i = 0; i < p->longest_count && i < 3; i++)
-    used += snprintf(line + used, sizeof line - (size_t)used, "%s %.2f (step %" PRIu64 ")", i ? "," : "",
-                     p->longest[i].ms, p->longest[i].cycle);
+    used += snprintf(line + used, sizeof line - (size_t)used, "%s %.2f (%s%s)", i ? "," : "",
+                     p->longest[i].ms, step_name(summary, &p->longest[i], name),
+                     p->longest[i].whole ? "" : ", not whole");
   tagc_words_print(to, 2, line);
   if (p->straggler_count)
     fprintf(to, "  In %zu step%s a rank was much later than it is else (by %.0f%% of a step or more):\n",
             p->straggler_count, p->straggler_count > 1 ? "s" : "", 100 * FAR_BEHIND);
   for (size_t i = 0; i < p->straggler_count && i < TAGC_PACE_WORST; i++)
-    fprintf(to, "    step %" PRIu64 ": rank %d, by %.2f ms\n", p->stragglers[i].cycle,
+    fprintf(to, "    %s: rank %d, by %.2f ms\n", step_name(summary, &p->stragglers[i], name),
             summary->ranks[p->stragglers[i].rank].number, p->stragglers[i].ms);
 }
 
@@ -272,7 +302,7 @@ void tagc_pace_print(FILE *to, const struct tagc_summary *summary, const struct 
     return;
   fprintf(to, "Where the time of a step goes (ms)\n");
   fprintf(to, "  %6s %8s %11s %11s %11s %11s %11s %11s %9s\n", "rank", "steps", "step", "in calls", "under way",
-          pace->exposed_known ? "exposed" : "at most", "hidden", "between", "last in");
+          pace->exposed_known ? "exposed" : "at most", "hidden", "outside", "last in");
   for (size_t r = 0; r < pace->rank_count; r++)
     if (pace->ranks[r].steps)
       print_rank(to, &summary->ranks[r], &pace->ranks[r]);

@@ -6,13 +6,16 @@
  * hidden behind other work. On a GPU a call only enqueues: exposed communication cannot be seen from the calls alone;
  * it lies between max(0, w + p - t) and min(w, t), where p is the rest of the program's work, which nobody knows, and
  * so what is told is the upper bound min(w, t), and the share of a step in which calls are under way.
+ * Calls on several streams at once count once, in w; as their beginnings are not known, w is an estimate, and where it
+ * nears the step nothing is told of what is outside.
  * The *slowest rank* is the one that others wait for: collectives end together, so it is the one that is inside them
  * the shortest time, and outside of them the longest. It is told where that is more than 2% of a step longer than the
- * median of the ranks.
+ * median of the ranks, and no rank is the last one in more steps: a few hiccups make a mean, and nobody waits for them
+ * but then.
  * A *straggler* is a rank that is behind so in a single step, by a fifth of the median step more
  * than it is on average: the garbage collector, the data loader, another program. Of a step that only one rank has,
- * nothing can be told. All of it is made from whole steps alone, but for the times of steps, of which the long ones
- * would be missing: a step with a checkpoint in it is disturbed.
+ * nothing can be told. All of it is made from whole steps alone, but for the list of the longest, which has the
+ * others, too, and says so: a step with a checkpoint in it is disturbed.
  * Pure functions.
  */
 #ifndef INTERPOSE_TRACE_PACE_H
@@ -27,7 +30,8 @@ struct tagc_pace_rank {
   double exposed_ms, hidden_ms;     /* NaN: cannot be known here */
   double outside_ms;                /* step less the time in calls (or, where they only enqueue, under way) */
   size_t steps;
-  double slowest_share;             /* of the steps in which it was the one that others waited for */
+  double slowest_share;             /* of the steps of which that is known: in which it was the one that others waited for;
+                                     * NaN: of none */
 };
 
 /* A rank that was far behind in a step; or a step that took long (rank: SIZE_MAX). */
@@ -36,6 +40,7 @@ struct tagc_pace_step {
   uint64_t cycle;
   size_t rank;                      /* index into ranks */
   double ms;                        /* how far behind the median of the ranks; or how long it took */
+  bool whole;                       /* on all ranks that have it */
 };
 
 enum { TAGC_PACE_WORST = 5 };
@@ -47,9 +52,9 @@ struct tagc_pace {
   bool exposed_known;
   char words[300];
   size_t rank_count;
-  size_t steps;                     /* of the job, disturbed ones too: of each the mean over its ranks */
+  size_t steps;                     /* whole ones of the job: of each the mean over its ranks */
   double median_ms, p95_ms;         /* NaN: none */
-  struct tagc_pace_step longest[TAGC_PACE_WORST];   /* of them, the longest first */
+  struct tagc_pace_step longest[TAGC_PACE_WORST];   /* of all steps, the longest first */
   size_t longest_count;
   struct tagc_pace_step stragglers[TAGC_PACE_WORST];   /* the worst first */
   size_t straggler_count;           /* all there were; TAGC_PACE_WORST at most of them are kept */

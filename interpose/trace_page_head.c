@@ -44,8 +44,14 @@ static void put_headline(struct tagc_page *page)
   const struct tagc_sides *sides = &page->sides;
   fputs("<h1>", page->file);
   switch (sides->verdict) {
-  case TAGC_VERDICT_FASTER: fprintf(page->file, "Compression helps: %.2f times as fast", sides->speed); break;
-  case TAGC_VERDICT_SLOWER: fprintf(page->file, "Compression does not help: %.2f times as fast", sides->speed); break;
+  case TAGC_VERDICT_FASTER:
+  case TAGC_VERDICT_SLOWER:
+    if (!tagc_sides_matter(sides))
+      fputs("Compression changes the speed by too little to matter", page->file);
+    else
+      fprintf(page->file, "Compression %s: %.2f times as fast",
+              sides->verdict == TAGC_VERDICT_FASTER ? "helps" : "does not help", sides->speed);
+    break;
   case TAGC_VERDICT_EQUAL:
     fputs("Compression changes the speed by nothing that can be told from noise", page->file);
     break;
@@ -142,7 +148,9 @@ static void put_sent_keys(struct tagc_page *page)
   if (sides->verdict != TAGC_VERDICT_NONE) {
     double plain = sent_of(sides->sent[TAGC_SUM_PLAIN]), packed = sent_of(sides->sent[TAGC_SUM_COMPRESSED]);
     snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_words_bytes(plain, a), tagc_words_bytes(packed, b));
-    snprintf(note, sizeof note, "plain \342\206\222 compressed: %.2f times less", packed > 0 ? plain / packed : NAN);
+    snprintf(note, sizeof note, "plain \342\206\222 compressed");
+    if (plain > 0 && packed > 0)
+      snprintf(note, sizeof note, "plain \342\206\222 compressed: %.2f times less", plain / packed);
     put_key(page, "Sent by a rank in a step", value, note);
   }
   double plain, sent;

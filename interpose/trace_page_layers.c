@@ -213,10 +213,11 @@ bool tagc_page_layers(struct tagc_page *page)
                       "optimizer) and repeat their steps.");
   else {
     fputs("<p class=\"faint\">", page->file);
-    if (comm->layers && *comm->layers) {
+    if (tagc_sum_layers_known(comm)) {
       fputs("Taken for: ", page->file);
       tagc_put_markup(page->file, comm->layers);
-      fprintf(page->file, "; %u%% sure. ", comm->confidence);
+      fprintf(page->file, "; %u%% sure%s. ", comm->confidence,
+              comm->confidence < TAGC_SUM_AMBIGUOUS ? ": ambiguous" : "");
     } else
       fputs("Which layers these are is not known; a map (<code>TAGC_LAYERMAP</code>, made by tagc-map) tells. ",
             page->file);

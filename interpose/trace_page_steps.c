@@ -220,7 +220,7 @@ static void put_sides(struct tagc_page *page)
   if (sides->verdict == TAGC_VERDICT_NONE)
     return;
   tagc_table_begin(page, "Both sides",
-                   "Side|>Steps|>Mean, ms|>Standard deviation, ms|>Sent inside hosts, bytes a rank and step|"
+                   "Side|>Steps|>Mean, ms|>Spread of steps in a window, ms|>Sent inside hosts, bytes a rank and step|"
                    ">Sent between hosts, bytes a rank and step",
                    false);
   for (int side = TAGC_SUM_PLAIN; side <= TAGC_SUM_COMPRESSED; side++) {

@@ -166,8 +166,10 @@ void tagc_page_ranks(struct tagc_page *page)
     tagc_page_nothing(page, "No rank has a trace that can be read.", "The files below say why.");
   else {
     tagc_table_begin(page, "Where the time of a step goes, rank by rank: means of whole steps, in ms",
-                     "Rank|Host|>Process|>Calls|>Sent|>Steps|>Step|>Outside of calls|>In "
-                     "calls|>Exposed|>Hidden|>Waited for, % of steps",
+                     page->pace.exposed_known ? "Rank|Host|>Process|>Calls|>Sent|>Steps|>Step|>Outside of calls|>In "
+                                                "calls|>Exposed|>Hidden|>Waited for, % of steps"
+                                              : "Rank|Host|>Process|>Calls|>Sent|>Steps|>Step|>Outside of calls|>In "
+                                                "calls|>Exposed at most|>Hidden|>Waited for, % of steps",
                      false);
     for (size_t i = 0; i < summary->rank_count && i < RANKS; i++)
       put_rank(page, i);

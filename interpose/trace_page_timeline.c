@@ -379,7 +379,8 @@ static void draw_picture(struct picture *picture, const char *id)
   struct tagc_page *page = picture->page;
   double height = TOP + (double)lanes_of(picture) * LANE + (double)picture->count * APART + 30, y = TOP;
   char title[120], description[300], ms[32];
-  snprintf(title, sizeof title, "%s: number %" PRIu64 ", %s", sides[picture->step->side], picture->step->cycle,
+  snprintf(title, sizeof title, "%s: number %zu, %s", sides[picture->step->side],
+           tagc_step_number(page->summary, picture->step->lock, picture->step->cycle),
            tagc_page_ms(picture->step->ms, ms));
   snprintf(description, sizeof description,
            "Timeline of %zu ranks over %s: calls as bars, %zu on the first rank. The table has those.", picture->count,

@@ -76,9 +76,18 @@ static void note_maxima(const struct tagc_summary *summary, const struct tagc_su
   out->maxima_count = line->least_count;
 }
 
+static bool is_called_in_steps(const struct tagc_sum_comm *comm)
+{
+  for (size_t i = 0; i < comm->line_count; i++)
+    if (comm->lines[i].whole.calls)
+      return true;
+  return false;
+}
+
 struct tagc_patterns tagc_patterns_of(const struct tagc_summary *summary, const struct tagc_sum_comm *comm)
 {
-  struct tagc_patterns out = {.steps = comm->whole_steps > 0};
+  const bool called = comm->whole_steps > 0 && is_called_in_steps(comm);
+  struct tagc_patterns out = {.steps = called, .beside_steps = comm->whole_steps > 0 && !called};
   const double ranks = out.steps ? (double)comm->whole_steps : comm->member_count ? (double)comm->member_count : 1;
   for (size_t i = 0; i < comm->line_count; i++) {
     const struct tagc_sum_line *line = &comm->lines[i];
@@ -107,33 +116,67 @@ double tagc_slots_parameters(const struct tagc_sum_comm *comm)
   return comm->nranks > 0 ? shards * comm->nranks : 0;
 }
 
-static bool has_rank(const struct tagc_sum_comm *comm, size_t rank)
+/* Members stand in the order of their ranks in the communicator, which is mostly the same in both. */
+static bool has_rank(const struct tagc_sum_comm *comm, size_t rank, size_t *near)
 {
-  for (size_t i = 0; i < comm->member_count; i++)
-    if (comm->members[i].rank == rank)
+  for (size_t i = 0; i < comm->member_count; i++, ++*near)
+    if (comm->members[*near % comm->member_count].rank == rank)
       return true;
   return false;
 }
 
-static bool is_within(const struct tagc_sum_comm *inner, const struct tagc_sum_comm *outer)
+bool tagc_comm_is_within(const struct tagc_sum_comm *inner, const struct tagc_sum_comm *outer)
 {
+  size_t near = 0;
   for (size_t i = 0; i < inner->member_count; i++)
-    if (!has_rank(outer, inner->members[i].rank))
+    if (!has_rank(outer, inner->members[i].rank, &near))
       return false;
   return inner->member_count > 0 && inner->nranks <= outer->nranks;
 }
 
-size_t tagc_gathers_beside(const struct tagc_summary *summary, size_t comm, size_t from)
+void tagc_pattern_add(struct tagc_pattern *sum, const struct tagc_pattern *more)
 {
-  for (size_t i = from; i < summary->comm_count; i++) {
-    if (i == comm || !is_within(&summary->comms[i], &summary->comms[comm]))
-      continue;
+  sum->plain_bytes += more->plain_bytes;
+  sum->sent_bytes += more->sent_bytes;
+  sum->elements += more->elements;
+  sum->calls += more->calls;
+  sum->main = sum->main ? sum->main : more->main;
+}
+
+struct tagc_gathers tagc_gathers_find(const struct tagc_summary *summary)
+{
+  struct tagc_gathers out = {.list = malloc((summary->comm_count + 1) * sizeof *out.list), .of = SIZE_MAX};
+  for (size_t i = 0; i < summary->comm_count && out.list; i++) {
     const struct tagc_patterns p = tagc_patterns_of(summary, &summary->comms[i]);
     double others = 0;
     for (int kind = 0; kind < TAGC_PATTERNS; kind++)
       others += kind == TAGC_PATTERN_ALL_GATHER ? 0 : p.of[kind].raw_bytes;
     if (p.of[TAGC_PATTERN_ALL_GATHER].raw_bytes > 0 && others == 0)
-      return i;
+      out.list[out.count++] = i;
   }
-  return SIZE_MAX;
+  return out;
+}
+
+static bool is_same(const struct tagc_sum_comm *a, const struct tagc_sum_comm *b)
+{
+  return a->nranks == b->nranks && tagc_comm_is_within(a, b) && tagc_comm_is_within(b, a);
+}
+
+bool tagc_gathers_beside(const struct tagc_summary *summary, size_t comm, struct tagc_gathers *g)
+{
+  if (g->of != SIZE_MAX && is_same(&summary->comms[comm], &summary->comms[g->of]))
+    return false;
+  *g = (struct tagc_gathers){.list = g->list, .count = g->count, .of = comm,
+                             .least_ranks = summary->comms[comm].nranks};
+  for (size_t i = 0; i < g->count; i++) {
+    const struct tagc_sum_comm *other = &summary->comms[g->list[i]];
+    if (g->list[i] == comm || !tagc_comm_is_within(other, &summary->comms[comm]))
+      continue;
+    const struct tagc_patterns p = tagc_patterns_of(summary, other);
+    tagc_pattern_add(&g->all, &p.of[TAGC_PATTERN_ALL_GATHER]);
+    g->gathered += p.of[TAGC_PATTERN_ALL_GATHER].elements * other->nranks;
+    g->least_ranks = other->nranks < g->least_ranks ? other->nranks : g->least_ranks;
+    g->beside++;
+  }
+  return true;
 }

@@ -8,6 +8,7 @@
 
 #include "interpose/trace_moment.h"
 #include "interpose/trace_perfetto_parts.h"
+#include "interpose/trace_steps.h"
 #include "layermap/drawing.h"
 
 /* Lanes of a rank: its steps, its threads, its streams. */
@@ -268,8 +269,11 @@ static void put_steps(struct reader *r)
     if (i + 1 < rank->step_count && rank->steps[i + 1].began_ns >= step->began_ns &&
         rank->steps[i + 1].began_ns - step->began_ns < ns)
       ns = rank->steps[i + 1].began_ns - step->began_ns;
-    char name[96];
-    snprintf(name, sizeof name, "step %zu%s", i + 1, step->side < TAGC_SUM_SIDES ? sides[step->side] : "");
+    const size_t number = tagc_step_number(r->w->summary, step->lock, step->cycle);
+    char name[96], of_first[24] = "of this rank alone";
+    if (number)
+      snprintf(of_first, sizeof of_first, "%zu", number);
+    snprintf(name, sizeof name, "step %s%s", of_first, step->side < TAGC_SUM_SIDES ? sides[step->side] : "");
     name_lane(r, LANE_STEPS, "steps");
     tagc_perfetto_begin(r->w, "X", r->pid, LANE_STEPS, name);
     tagc_perfetto_put(r->w, ",\"cat\":\"step\"");

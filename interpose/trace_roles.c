@@ -20,6 +20,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "interpose/trace_patterns.h"
@@ -58,18 +59,15 @@ static bool has_one_count(const struct tagc_pattern *p) { return p->lines == 1 &
 /* -- reduce-scatters ----------------------------------------------------------------------------------------------- */
 
 /* How often a step gathers each parameter that is reduced, here and on communicators beside. */
-static double gathers_of(const struct tagc_summary *summary, size_t at, const struct tagc_patterns *p, bool *beside)
+static double gathers_of(const struct tagc_summary *summary, size_t at, const struct tagc_patterns *p,
+                         struct tagc_gathers *gathers)
 {
   const struct tagc_sum_comm *comm = &summary->comms[at];
   const double slots = tagc_slots_parameters(comm),
                reduced = slots > 0 ? slots : p->of[TAGC_PATTERN_REDUCE_SCATTER].elements;
   double gathered = p->of[TAGC_PATTERN_ALL_GATHER].elements * comm->nranks;
-  *beside = false;
-  for (size_t i = tagc_gathers_beside(summary, at, 0); i != SIZE_MAX; i = tagc_gathers_beside(summary, at, i + 1)) {
-    const struct tagc_sum_comm *other = &summary->comms[i];
-    gathered += tagc_patterns_of(summary, other).of[TAGC_PATTERN_ALL_GATHER].elements * other->nranks;
-    *beside = true;
-  }
+  tagc_gathers_beside(summary, at, gathers);
+  gathered += gathers->gathered;
   return reduced > 0 ? gathered / reduced : 0;
 }
 
@@ -89,15 +87,15 @@ static bool has_several_slots(const struct tagc_sum_comm *comm)
 /* What the library takes for gradients are some. ZeRO-3's buckets are not gathered as they are reduced: they are known
  * by their different sizes, and by parameters that are gathered twice, as those of activations never are (once, or one
  * and a half times). */
-static bool could_be_activations(const struct tagc_summary *summary, size_t at, const struct tagc_patterns *p)
+static bool could_be_activations(const struct tagc_summary *summary, size_t at, const struct tagc_patterns *p,
+                                 struct tagc_gathers *beside)
 {
   const struct tagc_sum_comm *comm = &summary->comms[at];
   const struct tagc_pattern *reduced = &p->of[TAGC_PATTERN_REDUCE_SCATTER], *gathered = &p->of[TAGC_PATTERN_ALL_GATHER];
-  bool beside;
   if (comm->gradients || (gathered->main && gathered->main->type != reduced->main->type))
     return false;
   if (p->steps && has_several_slots(comm)) {
-    const double gathers = gathers_of(summary, at, p, &beside);
+    const double gathers = gathers_of(summary, at, p, beside);
     return gathers < 1.7 || gathers > 2 + ALMOST;
   }
   return !p->steps || reduced->calls > FEW;
@@ -117,16 +115,18 @@ static void judge_activations(struct tagc_sum_comm *comm, const struct tagc_patt
         p->maxima ? ", and maxima over a divided vocabulary" : "");
   else
     say(comm, TAGC_ROLE_UNKNOWN, "reduce-scatters that may be of gradients or of activations: %s",
-        alike ? "all have one count, as gathers have" : "no cycle of gradients was found");
+        p->beside_steps ? "none is in a step"
+        : alike         ? "all have one count, as gathers have"
+                        : "no cycle of gradients was found");
 }
 
-static void judge_reduced(struct tagc_summary *summary, size_t at, const struct tagc_patterns *p, bool other_gradients)
+static void judge_reduced(struct tagc_summary *summary, size_t at, const struct tagc_patterns *p, bool other_gradients,
+                          struct tagc_gathers *beside)
 {
   struct tagc_sum_comm *comm = &summary->comms[at];
-  bool beside;
-  const double gathers = gathers_of(summary, at, p, &beside);
-  const char *where = beside ? ", in part on another communicator" : "";
-  if (could_be_activations(summary, at, p))
+  const double gathers = gathers_of(summary, at, p, beside);
+  const char *where = beside->beside ? ", in part on another communicator" : "";
+  if (could_be_activations(summary, at, p, beside))
     judge_activations(comm, p, other_gradients);
   else if (gathers > 1 + ALMOST)
     say(comm, TAGC_ROLE_SHARDED, "gradients are reduce-scattered, and each parameter is gathered %.2f times a step%s",
@@ -179,14 +179,34 @@ static void judge_messages(struct tagc_sum_comm *comm, const struct tagc_pattern
 
 /* -- all-reduces --------------------------------------------------------------------------------------------------- */
 
+/* Some of the summary's communicators. */
+struct comms {
+  size_t *list, count;
+};
+
+/* Those for which it holds; without memory none. free(list). */
+static struct comms comms_that(const struct tagc_summary *summary, bool (*holds)(const struct tagc_sum_comm *))
+{
+  struct comms out = {.list = malloc((summary->comm_count + 1) * sizeof *out.list)};
+  for (size_t i = 0; i < summary->comm_count && out.list; i++)
+    if (holds(&summary->comms[i]))
+      out.list[out.count++] = i;
+  return out;
+}
+
+static bool reduces_gradients(const struct tagc_sum_comm *comm)
+{
+  return comm->role == TAGC_ROLE_SHARDED || comm->role == TAGC_ROLE_OPTIMIZER;
+}
+
 /* A communicator whose shards of gradients have the count of these all-reduces: they are between replicas of the
  * shards. */
 static const struct tagc_sum_comm *shards_like(const struct tagc_summary *summary, const struct tagc_sum_comm *comm,
-                                               const struct tagc_pattern *a)
+                                               const struct tagc_pattern *a, const struct comms *reducers)
 {
-  for (size_t i = 0; i < summary->comm_count; i++) {
-    const struct tagc_sum_comm *other = &summary->comms[i];
-    if (other == comm || (other->role != TAGC_ROLE_SHARDED && other->role != TAGC_ROLE_OPTIMIZER))
+  for (size_t i = 0; i < reducers->count; i++) {
+    const struct tagc_sum_comm *other = &summary->comms[reducers->list[i]];
+    if (other == comm)
       continue;
     for (size_t k = 0; k < other->slot_count; k++)
       if (other->slots[k].lock == other->last_lock && a->main->least_count <= other->slots[k].count &&
@@ -215,13 +235,13 @@ static bool judge_owners(struct tagc_sum_comm *comm, const struct tagc_patterns 
 }
 
 static void judge_all_reduces(struct tagc_summary *summary, struct tagc_sum_comm *comm, const struct tagc_patterns *p,
-                              bool other_gradients)
+                              bool other_gradients, const struct comms *reducers)
 {
   const struct tagc_pattern *a = &p->of[TAGC_PATTERN_ALL_REDUCE];
   const bool repeated = p->steps && a->main->least_count == a->main->most_count && a->main_calls >= MANY &&
                         a->main_bytes > 0.8 * a->raw_bytes;
   const bool maxima = p->maxima && a->main->least_count % p->maxima_count == 0;
-  const struct tagc_sum_comm *shards = shards_like(summary, comm, a);
+  const struct tagc_sum_comm *shards = shards_like(summary, comm, a, reducers);
   char count[32];
   tagc_words_count((double)a->main->least_count, count);
   if (shards)
@@ -242,23 +262,16 @@ static void judge_all_reduces(struct tagc_summary *summary, struct tagc_sum_comm
         a->calls > 1.5 ? "s" : "", has_one_count(a) ? "" : " of several sizes");
   else
     say(comm, TAGC_ROLE_UNKNOWN, "large all-reduces of %s, but %s", has_one_count(a) ? "one size" : "several sizes",
-        p->steps ? "gradients and activations may look so" : "no steps are known");
+        p->steps          ? "gradients and activations may look so"
+        : p->beside_steps ? "none is in a step"
+                          : "no steps are known");
 }
 
 /* -- all together -------------------------------------------------------------------------------------------------- */
 
-static bool reduces_gradients(const struct tagc_sum_comm *comm)
-{
-  return comm->role == TAGC_ROLE_SHARDED || comm->role == TAGC_ROLE_OPTIMIZER;
-}
+static bool is_tensor(const struct tagc_sum_comm *comm) { return comm->role == TAGC_ROLE_TENSOR; }
 
-static bool other_has_gradients(const struct tagc_summary *summary, size_t at)
-{
-  for (size_t i = 0; i < summary->comm_count; i++)
-    if (i != at && (reduces_gradients(&summary->comms[i]) || summary->comms[i].gradients))
-      return true;
-  return false;
-}
+static bool has_gradients(const struct tagc_sum_comm *comm) { return reduces_gradients(comm) || comm->gradients; }
 
 /* What can be told of a communicator by itself. All-reduces are left for later: what they are depends on the others. */
 static bool judge_alone(struct tagc_summary *summary, size_t at, const struct tagc_patterns *p)
@@ -272,7 +285,8 @@ static bool judge_alone(struct tagc_summary *summary, size_t at, const struct ta
     say(comm, TAGC_ROLE_IDLE, "one rank: nothing is sent");
   else if (all <= 0)
     say(comm, p->calls > p->small_calls ? TAGC_ROLE_UNKNOWN : TAGC_ROLE_CONTROL, p->calls > p->small_calls ?
-        "no large calls with floating-point numbers" : "no call of %d bytes or more", TAGC_SMALL_CALL);
+        "no large calls with floating-point numbers" : p->steps ? "no call of %d bytes or more in a step" :
+        "no call of %d bytes or more", TAGC_SMALL_CALL);
   else if (p->of[TAGC_PATTERN_REDUCE_SCATTER].raw_bytes > 0.05 * all)
     return false;
   else if (sent > MOST * all && p->of[TAGC_PATTERN_SEND].main)
@@ -291,12 +305,13 @@ static bool judge_alone(struct tagc_summary *summary, size_t at, const struct ta
 }
 
 /* A stage of a pipeline has no logits, and a job without data parallelism no gradients; the stage beside may have. */
-static void learn_from_others(struct tagc_summary *summary, size_t at, const struct tagc_pattern *a)
+static void learn_from_others(struct tagc_summary *summary, size_t at, const struct tagc_pattern *a,
+                              const struct comms *tensor)
 {
   struct tagc_sum_comm *comm = &summary->comms[at];
-  for (size_t i = 0; i < summary->comm_count && comm->role == TAGC_ROLE_UNKNOWN && a->main; i++) {
-    const struct tagc_sum_comm *other = &summary->comms[i];
-    if (other->role != TAGC_ROLE_TENSOR || other->nranks != comm->nranks || i == at)
+  for (size_t i = 0; i < tensor->count && comm->role == TAGC_ROLE_UNKNOWN && a->main; i++) {
+    const struct tagc_sum_comm *other = &summary->comms[tensor->list[i]];
+    if (other->nranks != comm->nranks)
       continue;
     const struct tagc_patterns p = tagc_patterns_of(summary, other);
     const struct tagc_sum_line *main = p.of[TAGC_PATTERN_ALL_REDUCE].main;
@@ -307,12 +322,47 @@ static void learn_from_others(struct tagc_summary *summary, size_t at, const str
   }
 }
 
-static void mark_gathers(struct tagc_summary *summary, size_t at)
+/* `last`: for whom it was done before; SIZE_MAX: for none. */
+static void mark_gathers(struct tagc_summary *summary, size_t at, struct tagc_gathers *beside, size_t *last)
 {
-  for (size_t i = tagc_gathers_beside(summary, at, 0); i != SIZE_MAX; i = tagc_gathers_beside(summary, at, i + 1))
-    say(&summary->comms[i], summary->comms[at].role,
-        "gathers alone, of parameters whose gradients another communicator of these ranks "
-        "reduces");
+  const struct tagc_sum_comm *comm = &summary->comms[at];
+  const bool again = !tagc_gathers_beside(summary, at, beside) && *last != SIZE_MAX;
+  if (again && summary->comms[*last].role == comm->role)
+    return;
+  *last = at;
+  for (size_t i = 0; i < beside->count; i++)
+    if (beside->list[i] != at && tagc_comm_is_within(&summary->comms[beside->list[i]], comm))
+      say(&summary->comms[beside->list[i]], comm->role,
+          "gathers alone, of parameters whose gradients another communicator of these ranks "
+          "reduces");
+}
+
+/* What can be told of all-reduces and reduce-scatters: first gradients, then what depends on whether there are some. */
+static void judge_rest(struct tagc_summary *summary, struct tagc_gathers *beside)
+{
+  struct comms reducers = comms_that(summary, reduces_gradients);
+  size_t gradients = 0;
+  for (size_t i = 0; i < summary->comm_count; i++)
+    gradients += has_gradients(&summary->comms[i]);
+  for (int round = 0; round < 2; round++)
+    for (size_t i = 0; i < summary->comm_count; i++) {
+      struct tagc_sum_comm *comm = &summary->comms[i];
+      if (comm->role != TAGC_ROLES)
+        continue;
+      const struct tagc_patterns p = tagc_patterns_of(summary, comm);
+      const bool reduced = p.of[TAGC_PATTERN_REDUCE_SCATTER].raw_bytes > 0.05 * bytes_of_all(&p);
+      if (round == 0 && (!reduced || could_be_activations(summary, i, &p, beside)))
+        continue;
+      gradients -= has_gradients(comm);
+      if (reduced)
+        judge_reduced(summary, i, &p, gradients > 0, beside);
+      else
+        judge_all_reduces(summary, comm, &p, gradients > 0, &reducers);
+      gradients += has_gradients(comm);
+      if (reduces_gradients(comm) && reducers.list)
+        reducers.list[reducers.count++] = i;
+    }
+  free(reducers.list);
 }
 
 void tagc_sum_roles(struct tagc_summary *summary)
@@ -322,24 +372,19 @@ void tagc_sum_roles(struct tagc_summary *summary)
     summary->comms[i].role = TAGC_ROLES;            /* for the later rounds */
     judge_alone(summary, i, &p);
   }
-  for (int round = 0; round < 2; round++)           /* gradients, then what depends on whether there are some */
-    for (size_t i = 0; i < summary->comm_count; i++) {
-      struct tagc_sum_comm *comm = &summary->comms[i];
-      const struct tagc_patterns p = tagc_patterns_of(summary, comm);
-      const bool reduced = p.of[TAGC_PATTERN_REDUCE_SCATTER].raw_bytes > 0.05 * bytes_of_all(&p);
-      if (comm->role != TAGC_ROLES || (round == 0 && (!reduced || could_be_activations(summary, i, &p))))
-        continue;
-      if (reduced)
-        judge_reduced(summary, i, &p, other_has_gradients(summary, i));
-      else
-        judge_all_reduces(summary, comm, &p, other_has_gradients(summary, i));
-    }
+  struct tagc_gathers beside = tagc_gathers_find(summary);
+  size_t last = SIZE_MAX;
+  judge_rest(summary, &beside);
+  const struct comms tensor = comms_that(summary, is_tensor);
+  beside.of = SIZE_MAX;
   for (size_t i = 0; i < summary->comm_count; i++) {
     const struct tagc_patterns p = tagc_patterns_of(summary, &summary->comms[i]);
-    learn_from_others(summary, i, &p.of[TAGC_PATTERN_ALL_REDUCE]);
+    learn_from_others(summary, i, &p.of[TAGC_PATTERN_ALL_REDUCE], &tensor);
     if (reduces_gradients(&summary->comms[i]) && p.of[TAGC_PATTERN_REDUCE_SCATTER].main)
-      mark_gathers(summary, i);
+      mark_gathers(summary, i, &beside, &last);
   }
+  free(beside.list);
+  free(tensor.list);
 }
 
 const char *tagc_role_words(enum tagc_sum_role role)

@@ -12,7 +12,7 @@
 #include "interpose/trace_words.h"
 
 enum { FEWEST_PAIRS = 3 };
-static const double HARDLY = 0.01;      /* so little faster is not worth a word of praise */
+static const double HARDLY = 0.01;      /* so little faster or slower is not worth a word */
 static const double NARROW = 0.03;      /* an interval within this of 1 says that there is nothing to gain */
 static const double ROUNDING = 1e-6;    /* of a step: what sums of doubles may differ by */
 
@@ -86,13 +86,14 @@ static double middle_mean(double *values, size_t n)
 static struct step merge(const struct tagc_rank_step *ranks, size_t count)
 {
   const struct tagc_sum_step *first = ranks->step;
-  struct step step = {first->lock, first->cycle, 0, first->side, true};
+  struct step step = {first->lock, first->cycle, 0, first->side, true};   /* one of no time is no measurement, either */
   for (size_t i = 0; i < count; i++) {
     step.ms += tagc_ms((double)ranks[i].step->ns) / (double)count;
     step.counts = step.counts && ranks[i].step->whole;
     if (ranks[i].step->side != step.side)
       step.side = TAGC_SUM_NEITHER;
   }
+  step.counts = step.counts && step.ms > 0;
   return step;
 }
 
@@ -160,7 +161,7 @@ static double spread(struct scratch *s, uint8_t side)
   size_t n = 0;
   for (size_t k = 0; k < s->window_count; k++) {
     const struct window *w = &s->windows[k];
-    for (size_t i = w->first + 1; w->side == side && !isnan(w->ms) && i < w->end; i++)
+    for (size_t i = w->first + 1; w->side == side && w->counted > 1 && !isnan(w->ms) && i < w->end; i++)
       if (s->steps[i].counts)
         s->values[n++] = s->steps[i].ms - w->ms;
   }
@@ -249,16 +250,35 @@ static const char *why_equal(const struct tagc_sides *out)
   if (!saves_bytes(out))
     return "Hardly a byte less is sent with it: the table of slots tells why.";
   if (out->low_speed > 1 - NARROW && out->high_speed < 1 + NARROW)
-    return "A step does not wait for the network here, or not for what is compressed.";
+    return "Either a step does not wait for the network here, or encoding and decoding take what that saves.";
   return "The steps are too few, or too uneven, to tell: let the run go on for longer.";
+}
+
+/* A cause is named where times show it. */
+static const char *why_slower(const struct tagc_sides *out)
+{
+  if (!saves_bytes(out))
+    return "It does not save bytes, either: the table of slots tells why.";
+  if (out->coding_ms > out->saved_ms)
+    return "Fewer bytes are sent, but encoding and decoding take longer than that saves: see their times, and try "
+           "TAGC_CODEC=auto.";
+  return "Fewer bytes are sent; why that does not help the times of calls do not tell. TAGC_CODEC=auto may do better.";
+}
+
+bool tagc_sides_matter(const struct tagc_sides *sides)
+{
+  return (sides->verdict == TAGC_VERDICT_FASTER || sides->verdict == TAGC_VERDICT_SLOWER) &&
+         fabs(sides->speed - 1) > HARDLY;
 }
 
 static void say(struct tagc_sides *out)
 {
+  const bool little = fabs(out->speed - 1) <= HARDLY;
+  const int digits = little ? 3 : 2;
   char interval[120], high[16] = "any number of";
   if (isfinite(out->high_speed))
-    snprintf(high, sizeof high, "%.2f", out->high_speed);
-  snprintf(interval, sizeof interval, "%.2f to %s, 95%% confidence, %zu pairs of windows", out->low_speed, high,
+    snprintf(high, sizeof high, "%.*f", digits, out->high_speed);
+  snprintf(interval, sizeof interval, "%.*f to %s, 95%% confidence, %zu pairs of windows", digits, out->low_speed, high,
            out->pairs);
   switch (out->verdict) {
   case TAGC_VERDICT_NONE:
@@ -271,20 +291,21 @@ static void say(struct tagc_sides *out)
              out->pairs, out->pairs == 1 ? "" : "s", FEWEST_PAIRS);
     break;
   case TAGC_VERDICT_FASTER:
-    snprintf(out->words, sizeof out->words, "TAGC makes a step %.2f times as fast (%s): %s", out->speed, interval,
-             out->speed > 1 + HARDLY ? "keep it on." : "too little to matter.");
-    break;
   case TAGC_VERDICT_SLOWER:
-    snprintf(out->words, sizeof out->words,
-             "TAGC makes a step slower: %.2f times as fast (%s). Use TAGC_MODE=off here. %s", out->speed, interval,
-             saves_bytes(out)
-                 ? "Fewer bytes are sent, but encoding and decoding take longer than that saves: see their times, "
-                   "and try TAGC_CODEC=auto."
-                 : "It does not save bytes, either: the table of slots tells why.");
+    if (little)
+      snprintf(out->words, sizeof out->words, "TAGC makes a step %.3f times as fast (%s): too little to matter.",
+               out->speed, interval);
+    else if (out->verdict == TAGC_VERDICT_FASTER)
+      snprintf(out->words, sizeof out->words, "TAGC makes a step %.2f times as fast (%s): keep it on.", out->speed,
+               interval);
+    else
+      snprintf(out->words, sizeof out->words,
+               "TAGC makes a step slower: %.2f times as fast (%s). Use TAGC_MODE=off here. %s", out->speed, interval,
+               why_slower(out));
     break;
   case TAGC_VERDICT_EQUAL:
     snprintf(out->words, sizeof out->words,
-             "No difference can be seen: with TAGC a step is %.2f times as fast (%s). %s", out->speed, interval,
+             "No difference can be seen: with TAGC a step is %.*f times as fast (%s). %s", digits, out->speed, interval,
              why_equal(out));
   }
 }
@@ -297,9 +318,13 @@ const char *tagc_verdict_word(enum tagc_verdict verdict)
 
 static void print_side(FILE *to, const char *name, const struct tagc_sides *s, uint8_t side)
 {
-  char between[16], inside[16];
-  fprintf(to, "  %-11s %10.3f ms  (+- %.3f)  %8zu steps   sent by a rank: %s to other hosts, %s inside\n", name,
-          s->mean_ms[side], s->deviation_ms[side], s->steps[side],
+  char between[16], inside[16], mean[24] = "-", spread[24] = "-";
+  if (!isnan(s->mean_ms[side]))
+    snprintf(mean, sizeof mean, "%.3f", s->mean_ms[side]);
+  if (!isnan(s->deviation_ms[side]))
+    snprintf(spread, sizeof spread, "%.3f", s->deviation_ms[side]);
+  fprintf(to, "  %-11s %10s ms  (+- %s)  %8zu steps   sent by a rank: %s to other hosts, %s inside\n", name, mean,
+          spread, s->steps[side],
           tagc_words_bytes((double)s->sent[side].between, between),
           tagc_words_bytes((double)s->sent[side].inside, inside));
 }
@@ -339,6 +364,24 @@ static void add_sent(const struct tagc_rank_step *sorted, size_t count, struct t
     }
 }
 
+/* Compressed calls against plain ones of the same slots, which differ in size and in whom they wait for. */
+static void add_times(const struct tagc_summary *summary, struct tagc_sides *out)
+{
+  double coding = 0, saved = 0, calls = 0;
+  for (size_t i = 0; i < summary->comm_count; i++)
+    for (size_t j = 0; j < summary->comms[i].slot_count; j++) {
+      const struct tagc_sum_calls *c = &summary->comms[i].slots[j].calls;
+      const double packed = (double)c->packed_wire_calls, plain = (double)c->wire_calls - packed;
+      if (packed < 1 || plain < 1)
+        continue;
+      coding += (double)c->encode_ns + (double)c->decode_ns;
+      saved += ((double)c->wire_ns - (double)c->packed_wire_ns) * packed / plain - (double)c->packed_wire_ns;
+      calls += packed;
+    }
+  out->coding_ms = calls > 0 ? tagc_ms(coding / calls) : NAN;
+  out->saved_ms = calls > 0 ? tagc_ms(saved / calls) : NAN;
+}
+
 static void compare(struct scratch *s, const struct tagc_rank_step *sorted, size_t count, struct tagc_sides *out)
 {
   for (size_t i = 0, same; i < count; i += same) {
@@ -369,9 +412,11 @@ void tagc_sides_compare(const struct tagc_summary *summary, struct tagc_sides *o
                       .windows = malloc((count + 1) * sizeof *s.windows),
                       .values = malloc((count + 1) * sizeof *s.values)};
   *out = (struct tagc_sides){.difference_ms = NAN, .low_ms = NAN, .high_ms = NAN, .speed = NAN, .low_speed = NAN,
-                             .high_speed = NAN, .mean_ms = {NAN, NAN, NAN}, .deviation_ms = {NAN, NAN, NAN}};
+                             .high_speed = NAN, .coding_ms = NAN, .saved_ms = NAN, .mean_ms = {NAN, NAN, NAN},
+                             .deviation_ms = {NAN, NAN, NAN}};
   if (sorted && s.steps && s.windows && s.values) {
     add_sent(sorted, count, out);
+    add_times(summary, out);
     compare(&s, sorted, count, out);
   }
   free(s.values);

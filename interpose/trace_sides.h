@@ -39,11 +39,14 @@ struct tagc_sides {
   enum tagc_verdict verdict;
   size_t pairs, steps[TAGC_SUM_SIDES];   /* steps that count, of all ranks' mean */
   double mean_ms[TAGC_SUM_SIDES];   /* of a step: of the windows in pairs, where there are any; NaN: none */
-  double deviation_ms[TAGC_SUM_SIDES];   /* of single steps inside their windows, by the width of the middle half */
+  double deviation_ms[TAGC_SUM_SIDES];   /* of single steps inside their windows, by the width of the middle half; NaN: of no
+                                     * window two steps count */
   double difference_ms;             /* compressed less plain; NaN without pairs */
   double low_ms, high_ms;           /* its interval of 95%; NaN with fewer than two pairs */
   double speed, low_speed, high_speed;   /* times as fast: plain / compressed; high_speed may be infinite */
   struct tagc_sum_sent sent[TAGC_SUM_SIDES];   /* by a rank in a step */
+  double coding_ms, saved_ms;       /* of a compressed call: encoding and decoding; how much shorter it is on the wire than the plain
+                                     * calls of its slot. NaN: no slot has times of both */
   char words[400];                  /* the verdict for people: a sentence or two */
 };
 
@@ -51,6 +54,8 @@ struct tagc_sides {
 void tagc_sides_compare(const struct tagc_summary *summary, struct tagc_sides *out);
 /* Lines of at most 120 columns; nothing where the run has no sides. */
 void tagc_sides_print(FILE *to, const struct tagc_sides *sides);
+/* Is the difference seen, and large enough to matter to anybody? In either direction. */
+bool tagc_sides_matter(const struct tagc_sides *sides);
 /* "faster", for JSON. */
 const char *tagc_verdict_word(enum tagc_verdict verdict);
 

@@ -42,6 +42,24 @@ size_t tagc_steps_same(const struct tagc_rank_step *first, size_t count)
   return same;
 }
 
+size_t tagc_step_number(const struct tagc_summary *summary, uint32_t lock, uint64_t cycle)
+{
+  const struct tagc_sum_step wanted = {.lock = lock, .cycle = cycle};
+  const struct tagc_rank_step key = {0, &wanted};
+  size_t first = 0, low = 0;
+  while (first < summary->rank_count && !summary->ranks[first].step_count)
+    first++;
+  for (size_t high = first < summary->rank_count ? summary->ranks[first].step_count : 0; low < high;) {
+    const size_t middle = low + (high - low) / 2;
+    const struct tagc_rank_step at = {0, &summary->ranks[first].steps[middle]};
+    const int order = compare_steps(&at, &key);
+    if (order == 0)
+      return middle + 1;
+    *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
+  }
+  return 0;
+}
+
 static int compare_doubles(const void *left, const void *right)
 {
   const double a = *(const double *)left, b = *(const double *)right;

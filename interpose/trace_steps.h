@@ -16,6 +16,10 @@ struct tagc_rank_step *tagc_steps_sorted(const struct tagc_summary *summary, siz
 /* How many of those from `first` on are the same step as it. */
 size_t tagc_steps_same(const struct tagc_rank_step *first, size_t count);
 
+/* The number of a step for people, as --steps takes it: among those of the first rank that has some, from 1; 0: that rank does not have
+ * it. Numbers of cycles begin anew with each lock. */
+size_t tagc_step_number(const struct tagc_summary *summary, uint32_t lock, uint64_t cycle);
+
 /* Nanoseconds as milliseconds. */
 static inline double tagc_ms(double ns) { return ns / 1e6; }
 /* The value below which a share of the n values lies, between its neighbours in proportion; the values are put in

@@ -34,6 +34,7 @@ struct tagc_sum_calls {
   uint64_t host_ns;                 /* the program's thread was in them */
   uint64_t wire_calls, wire_ns;     /* of those whose times are known: how many, and how long they were under way (sum, exchange) */
   uint64_t encode_ns, decode_ns;    /* of these */
+  uint64_t packed_wire_calls, packed_wire_ns;   /* those of them that were compressed */
 };
 
 /* Calls of one function, element type and size class: of 2^size_class <= raw bytes < 2^(size_class + 1), and -1 for none. */
@@ -70,7 +71,10 @@ struct tagc_sum_slot {
   size_t point_count;
 };
 
-enum { TAGC_SUM_POINTS = 256 };
+enum {
+  TAGC_SUM_POINTS = 256,
+  TAGC_SUM_AMBIGUOUS = 50           /* per cent: layers of less confidence may well be others */
+};
 
 /* One cycle of a process's main communicator. */
 enum tagc_sum_side { TAGC_SUM_NEITHER, TAGC_SUM_PLAIN, TAGC_SUM_COMPRESSED, TAGC_SUM_SIDES };
@@ -84,7 +88,8 @@ struct tagc_sum_step {
   struct tagc_sum_sent sent, plain; /* by all communicators */
   uint64_t raw_bytes;
   uint64_t host_ns;                 /* the program's threads were in calls */
-  uint64_t wire_ns;                 /* calls were under way, as far as their times are known */
+  uint64_t wire_ns;                 /* calls were under way, as far as their times are known; those of several streams at once
+                                     * count once */
 };
 
 /* One process. */
@@ -172,6 +177,13 @@ void tagc_sum_free(struct tagc_summary *summary);
 
 /* A code of that rank's trace as the summary has it. */
 uint8_t tagc_sum_code(const struct tagc_sum_rank *rank, enum tagc_trace_table table, uint16_t code);
+
+/* Is anything known of what lies in its slots? */
+static inline bool tagc_sum_layers_known(const struct tagc_sum_comm *comm)
+{
+  return comm->layers && *comm->layers && comm->confidence > 0;
+}
+
 /* The name of a code; "?" where nobody has named it. */
 const char *tagc_sum_name(const struct tagc_summary *summary, enum tagc_trace_table table, uint16_t code);
 /* Is that its name? */

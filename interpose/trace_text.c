@@ -264,7 +264,7 @@ static void print_lines(FILE *to, const struct tagc_summary *s, const struct tag
 {
   char count[32], class[24], a[16], b[16], d[16], x[24], y[24];
   double steps = c->whole_steps ? (double)c->whole_steps : NAN;
-  fprintf(to, "  %-15s %-9s %-6s %-13s %11s %8s %11s %11s %11s %9s\n", "call", "type", "sum", "buffer", "calls",
+  fprintf(to, "  %-20s %-9s %-6s %-13s %11s %8s %11s %11s %11s %9s\n", "call", "type", "sum", "buffer", "calls",
           "a step", "buffers", "sent", "sent/step", "ms/step");
   for (size_t i = 0; i < c->line_count; i++) {
     const struct tagc_sum_line *l = &c->lines[i];
@@ -272,7 +272,7 @@ static void print_lines(FILE *to, const struct tagc_summary *s, const struct tag
                *op = tagc_sum_name(s, TAGC_TRACE_OPS, l->op);
     bool reduces = strstr(function_name(s, l->function), "educe") != NULL;
     class_words(l->size_class, class);
-    fprintf(to, "  %-15.15s %-9.9s %-6.6s %-13s %11s", function_name(s, l->function), type, reduces ? op : "-", class,
+    fprintf(to, "  %-20.20s %-9.9s %-6.6s %-13s %11s", function_name(s, l->function), type, reduces ? op : "-", class,
             tagc_words_count((double)l->calls.calls, count));
     fprintf(to, " %8s %11s %11s %11s %9s\n", real(l->per_step, 1, x), tagc_words_bytes((double)l->calls.raw_bytes, a),
             tagc_words_bytes((double)sent_bytes(&l->calls.sent), b),
@@ -308,6 +308,8 @@ static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct 
     sum.wire_ns += first[i].calls.wire_ns;
     sum.encode_ns += first[i].calls.encode_ns;
     sum.decode_ns += first[i].calls.decode_ns;
+    sum.packed_wire_calls += first[i].calls.packed_wire_calls;
+    sum.packed_wire_ns += first[i].calls.packed_wire_ns;
     sum.sent.between += between ? first[i].calls.sent.between : sent_bytes(&first[i].calls.sent);
     sum.plain.between += between ? first[i].calls.plain.between : sent_bytes(&first[i].calls.plain);
   }
@@ -318,9 +320,11 @@ static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct 
           *first->codec ? first->codec : "-", tagc_words_count((double)sum.calls, count),
           tagc_words_bytes((double)sum.raw_bytes, a),
           tagc_words_bytes(plain, b), tagc_words_bytes((double)sum.sent.between, d));
+  const bool packed = sum.packed_wire_calls > 0;
   fprintf(to, " %6s %7s %7s %7s\n", real(plain > 0 && sum.compressed ? ratio : NAN, 3, v),
-          mean_ms(sum.encode_ns, sum.wire_calls, x), mean_ms(sum.wire_ns, sum.wire_calls, y),
-          mean_ms(sum.decode_ns, sum.wire_calls, z));
+          mean_ms(sum.encode_ns, sum.packed_wire_calls, x),
+          mean_ms(packed ? sum.packed_wire_ns : sum.wire_ns, packed ? sum.packed_wire_calls : sum.wire_calls, y),
+          mean_ms(sum.decode_ns, sum.packed_wire_calls, z));
   if (first->voted && sum.compressed < sum.calls && !*first->codec)
     tagc_words_print(to, 4, tagc_sum_name(s, TAGC_TRACE_REASONS, first->reason));
 }
@@ -332,9 +336,9 @@ static void print_slots(FILE *to, const struct tagc_summary *s, const struct tag
     first--;
   if (!c->slot_count)
     return;
-  if (c->layers && *c->layers)
-    labelled(to, "layers", "%s (%u%% sure)%s%s", c->layers, c->confidence, *c->or_layers ? "; or else: " : "",
-             c->or_layers);
+  if (tagc_sum_layers_known(c))
+    labelled(to, "layers", "%s (%u%% sure%s)%s%s", c->layers, c->confidence,
+             c->confidence < TAGC_SUM_AMBIGUOUS ? ": ambiguous" : "", *c->or_layers ? "; or else: " : "", c->or_layers);
   fprintf(to, "  %-22s %-5s %3s %-6s %9s %10s %10s %10s %6s %7s %7s %7s\n", "layer", "kind", "x", "codec", "calls",
           "buffers", "plain", "sent", "ratio", "encode", "wire ms", "decode");
   const bool between = c->calls.plain.between > 0;
@@ -343,7 +347,8 @@ static void print_slots(FILE *to, const struct tagc_summary *s, const struct tag
       ;
     print_slot_row(to, s, &c->slots[i], n, between);
   }
-  fprintf(to, "  (ratio: of what compressed calls send%s; times: of a call)\n", between ? "; plain, sent: to other hosts" : "");
+  fprintf(to, "  (ratio, times: of a compressed call, where there is one%s)\n",
+          between ? "; plain, sent: to other hosts" : "");
   if (first)
     fprintf(to, "  and %zu slots of cycles that the program has left\n", first);
 }
@@ -391,6 +396,11 @@ static void print_comm(FILE *to, const struct tagc_summary *s, const struct tagc
 static void print_comms(FILE *to, const struct tagc_summary *s)
 {
   size_t idle = 0;
+  fputc('\n', to);
+  tagc_words_print(to, 0,
+                   "Of communicators, calls, buffers and sent are of all ranks and the whole run; what is of a step is "
+                   "of one rank in a whole step, and its ms are those of the program's threads in calls, which on GPUs "
+                   "only enqueue.");
   for (size_t i = 0; i < s->comm_count; i++)
     if (s->comms[i].calls.calls)
       print_comm(to, s, &s->comms[i]);

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "interpose/trace_patterns.h"
@@ -22,6 +23,7 @@ struct work {
   size_t at;                            /* the communicator */
   const struct tagc_sum_comm *comm;
   struct tagc_patterns p;
+  struct tagc_gathers gathers;
 };
 
 __attribute__((format(printf, 3, 4))) static void put(char *text, size_t size, const char *format, ...)
@@ -43,7 +45,8 @@ static struct tagc_volume_check *begin(struct work *w, const char *what, const s
                                   .sent = w->p.steps ? measured->sent_bytes : NAN};
   put(c->what, sizeof c->what, "%s", what);
   if (!w->p.steps)
-    put(c->words, sizeof c->words, "No whole step is in the trace.");
+    put(c->words, sizeof c->words,
+        w->p.beside_steps ? "No whole step has these calls." : "No whole step is in the trace.");
   return c;
 }
 
@@ -60,15 +63,6 @@ static double ring(const struct tagc_sum_comm *comm) { return (double)(comm->nra
 static double element(const struct work *w, const struct tagc_pattern *p)
 {
   return p->main ? tagc_line_element(w->summary, p->main) : 0;
-}
-
-static void add_pattern(struct tagc_pattern *sum, const struct tagc_pattern *other)
-{
-  sum->plain_bytes += other->plain_bytes;
-  sum->sent_bytes += other->sent_bytes;
-  sum->elements += other->elements;
-  sum->calls += other->calls;
-  sum->main = sum->main ? sum->main : other->main;
 }
 
 /* -- parameters and gradients -------------------------------------------------------------------------------------- */
@@ -200,16 +194,13 @@ static void check_gathered(struct work *w, double parameters, unsigned usual)
 {
   struct tagc_pattern all = {0};
   double gathered = w->p.of[TAGC_PATTERN_ALL_GATHER].elements * w->comm->nranks, rings = usual * ring(w->comm);
-  int ranks = w->comm->nranks, fewer = 0;
+  const int ranks = w->comm->nranks;
   char count[32], times[32] = "", numbers[48] = "";
-  add_pattern(&all, &w->p.of[TAGC_PATTERN_ALL_GATHER]);
-  for (size_t i = tagc_gathers_beside(w->summary, w->at, 0); i != SIZE_MAX;
-       i = tagc_gathers_beside(w->summary, w->at, i + 1)) {
-    const struct tagc_patterns p = tagc_patterns_of(w->summary, &w->summary->comms[i]);
-    add_pattern(&all, &p.of[TAGC_PATTERN_ALL_GATHER]);
-    gathered += p.of[TAGC_PATTERN_ALL_GATHER].elements * w->summary->comms[i].nranks;
-    fewer = w->summary->comms[i].nranks < ranks ? w->summary->comms[i].nranks : fewer;
-  }
+  tagc_pattern_add(&all, &w->p.of[TAGC_PATTERN_ALL_GATHER]);
+  tagc_gathers_beside(w->summary, w->at, &w->gathers);
+  tagc_pattern_add(&all, &w->gathers.all);
+  gathered += w->gathers.gathered;
+  const int fewer = w->gathers.least_ranks < ranks ? w->gathers.least_ranks : 0;
   if (usual == 2 && fewer) {
     rings = ring(w->comm) + (double)(fewer - 1) / fewer;
     put(times, sizeof times, "((W-1)/W + (V-1)/V)");
@@ -466,13 +457,15 @@ static void check(struct work *w)
 size_t tagc_volume_checks(const struct tagc_summary *summary, const struct tagc_volume_facts *facts,
                           struct tagc_volume_check *out, size_t most)
 {
-  struct work w = {.summary = summary, .facts = facts, .out = out, .most = most};
+  struct work w = {.summary = summary, .facts = facts, .out = out, .most = most,
+                   .gathers = tagc_gathers_find(summary)};
   for (w.at = 0; w.at < summary->comm_count; w.at++) {
     w.comm = &summary->comms[w.at];
     w.p = tagc_patterns_of(summary, w.comm);
     if (w.comm->nranks > 1)
       check(&w);
   }
+  free(w.gathers.list);
   return w.count;
 }
 

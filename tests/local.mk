@@ -97,6 +97,8 @@ unit_tests += tests/unit/test_trace_volume
 tests_unit_test_trace_volume_LDADD = libtagc-report.a $(LDADD)
 unit_tests += tests/unit/test_trace_pace
 tests_unit_test_trace_pace_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/test_trace_text
+tests_unit_test_trace_text_LDADD = libtagc-report.a $(LDADD)
 EXTRA_DIST += tests/unit/trace_jobs.h tests/unit/trace_runs.h
 
 # The stand-in for the CUDA driver, and kernels that run on it.

@@ -77,6 +77,29 @@ static void test_exposed(void)
   ok(isnan(p.ranks[0].exposed_ms) && isnan(p.ranks[0].outside_ms) && isnan(p.ranks[0].wire_ms) &&
          p.slowest == SIZE_MAX && strstr(p.words, "not known"),
      "%s", p.words);
+  ok(isnan(p.ranks[0].slowest_share), "nor who is the last one");
+  tagc_pace_free(&p);
+  for (size_t i = 0; i < STEPS; i++)
+    run->ranks[0].steps[i].wire_ns = run->ranks[1].steps[i].wire_ns = 120000000;
+  p = pace_of(run);
+  ok(p.slowest == SIZE_MAX && isnan(p.ranks[1].outside_ms) && !strstr(p.words, "No rank"),
+     "calls that are under way all the time do not tell who waits: %s", p.words);
+  tagc_pace_free(&p);
+  run_free(run);
+}
+
+/* One rank has a hiccup in 8 steps, and another one is the last in 20. */
+static void test_hiccups(void)
+{
+  struct tagc_summary *run = make(4, true);
+  for (size_t i = 0; i < STEPS; i++)
+    if (i % 12 == 0 || i % 5 == 2)
+      be_late(run, i % 12 == 0 ? 0 : 2, i, i % 12 == 0 ? 35 : 4);
+  struct tagc_pace p = pace_of(run);
+  ok(p.ranks[0].slowest_share > 0 && p.ranks[2].slowest_share > p.ranks[0].slowest_share && p.behind_ms > 2 &&
+         p.slowest == SIZE_MAX,
+     "the last one in %.0f%% of the steps is not the one that others wait for: another one is in %.0f%%",
+     100 * p.ranks[0].slowest_share, 100 * p.ranks[2].slowest_share);
   tagc_pace_free(&p);
   run_free(run);
 }
@@ -124,8 +147,18 @@ static void test_stragglers(void)
   tagc_pace_free(&p);
   run->ranks[2].steps[40].whole = false;
   p = pace_of(run);
-  ok(p.straggler_count == 5 && p.stragglers[0].cycle == 21 && p.longest[0].cycle == 41 && p.ranks[2].steps == STEPS - 1,
+  ok(p.straggler_count == 5 && p.stragglers[0].cycle == 21 && p.longest[0].cycle == 41 && !p.longest[0].whole &&
+         p.longest[1].whole && p.ranks[2].steps == STEPS - 1,
      "a step that was disturbed has no straggler, but a length");
+  tagc_pace_free(&p);
+  for (size_t i = 0; i < 60; i++)
+    for (size_t r = 0; r < 4; r++) {
+      run->ranks[r].steps[i].whole = r != 1;
+      run->ranks[r].steps[i].ns *= 7;
+    }
+  p = pace_of(run);
+  ok(p.steps == STEPS - 60 && near(p.median_ms, 100) && p.p95_ms < 120,
+     "steps that were disturbed on a rank are no measure of a step: %.2f ms", p.median_ms);
   tagc_pace_free(&p);
   run_free(run);
 }
@@ -189,14 +222,39 @@ static void test_quantiles(void)
      "quantiles");
 }
 
+/* Numbers of cycles begin anew with a lock; those of steps do not. */
+static void test_numbers(void)
+{
+  char text[8192] = "";
+  FILE *to = fmemopen(text, sizeof text, "w");
+  struct tagc_summary *run = make(3, true);
+  run->ranks[0].step_count = 0;
+  for (size_t r = 1; r < 3; r++)
+    for (size_t i = 60; i < STEPS; i++) {
+      run->ranks[r].steps[i].lock = 2;
+      run->ranks[r].steps[i].cycle = i - 59;
+    }
+  be_late(run, 2, 66, 300);
+  struct tagc_pace p = pace_of(run);
+  tagc_pace_print(to, run, &p);
+  fclose(to);
+  ok(strstr(text, "400.00 (step 67)") && strstr(text, "    step 67: rank 2") && tagc_step_number(run, 1, 7) == 7 &&
+         tagc_step_number(run, 2, 41) == 0,
+     "the seventh step of the second lock is not step 7");
+  tagc_pace_free(&p);
+  run_free(run);
+}
+
 int main(void)
 {
   test_quantiles();
   test_exposed();
   test_slowest(true);
   test_slowest(false);
+  test_hiccups();
   test_stragglers();
   test_little();
   test_print();
+  test_numbers();
   return tap_done();
 }

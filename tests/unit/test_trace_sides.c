@@ -76,7 +76,40 @@ static void test_verdicts(void)
      "no noise, twice as fast");
   fill(run, 100, 0.995, 0);
   s = sides_of(run);
-  ok(s.verdict == TAGC_VERDICT_FASTER && strstr(s.words, "too little to matter"), "half a per cent: %s", s.words);
+  ok(s.verdict == TAGC_VERDICT_FASTER && strstr(s.words, "too little to matter") && !tagc_sides_matter(&s),
+     "half a per cent: %s", s.words);
+  fill(run, 100, 1.003, 0);
+  s = sides_of(run);
+  ok(s.verdict == TAGC_VERDICT_SLOWER && strstr(s.words, "0.997 times as fast") &&
+         strstr(s.words, "too little to matter") && !tagc_sides_matter(&s),
+     "and in the other direction: %s", s.words);
+  run_free(run);
+}
+
+/* Why it is slower is said where times of calls tell. */
+static void test_cause(void)
+{
+  static const struct {
+    uint64_t encode_ns, packed_calls, packed_ns;
+    bool cause;
+  } times[] = {{0, 0, 0, false}, {90000000, 10, 20000000, true}, {70000000, 10, 20000000, false}};
+  struct tagc_summary *run = run_make(2, 400);
+  struct tagc_sum_slot slot = {.lock = 1};
+  struct tagc_sum_comm comm = {.slots = &slot, .slot_count = 1};
+  run->comms = &comm;
+  run->comm_count = 1;
+  run_take_sides(run, 20);
+  fill(run, 100, 1.1, 0.02);
+  for (size_t i = 0; i < sizeof times / sizeof *times; i++) {     /* plain calls: 10 ms each */
+    slot.calls = (struct tagc_sum_calls){.wire_calls = times[i].packed_calls + 20,
+                                         .wire_ns = times[i].packed_ns + 200000000,
+                                         .encode_ns = times[i].encode_ns,
+                                         .packed_wire_calls = times[i].packed_calls,
+                                         .packed_wire_ns = times[i].packed_ns};
+    const struct tagc_sides s = sides_of(run);
+    ok(tagc_sides_matter(&s) && (strstr(s.words, "encoding and decoding take longer") != NULL) == times[i].cause,
+       "encoding %.0f ms, saved %.0f: %s", s.coding_ms, s.saved_ms, s.words);
+  }
   run_free(run);
 }
 
@@ -265,10 +298,35 @@ static void test_print(void)
   run_free(run);
 }
 
+/* Of a window of two steps one counts: nobody knows how such steps spread. */
+static void test_unknown(void)
+{
+  static const struct {
+    size_t window;
+    uint64_t ns;
+    const char *words;
+  } runs[] = {{2, 100000000, "(+- -)"}, {40, 100000000, "(+- -)"}, {20, 0, "- ms"}};
+  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+    char text[4096] = "";
+    FILE *to = fmemopen(text, sizeof text, "w");
+    struct tagc_summary *run = run_make(1, i == 1 ? 42 : 400);
+    run_take_sides(run, runs[i].window);
+    for (size_t k = 0; k < run->ranks[0].step_count; k++)
+      run->ranks[0].steps[k].ns = runs[i].ns;
+    const struct tagc_sides s = sides_of(run);
+    tagc_sides_print(to, &s);
+    fclose(to);
+    ok(strstr(text, runs[i].words) && !strstr(text, "nan") && !strstr(text, "inf"),
+       "windows of %zu steps of %.0f ms: %s", runs[i].window, (double)runs[i].ns / 1e6, s.words);
+    run_free(run);
+  }
+}
+
 int main(void)
 {
   test_student();
   test_verdicts();
+  test_cause();
   test_few();
   test_drift();
   test_outliers();
@@ -276,5 +334,6 @@ int main(void)
   test_unequal();
   test_errors();
   test_print();
+  test_unknown();
   return tap_done();
 }

@@ -115,6 +115,37 @@ static void test_sides(void)
   trace_paths_free(paths);
 }
 
+/* Steps of 100 ms with a call on each of two streams of a GPU, of 60 ms; in the last step 30 ms more on the second stream. */
+static void test_streams(void)
+{
+  struct trace t = {0};
+  struct tagc_trace_process process = {.pid = 1, .realtime_ns = 5};
+  char path[64], *const paths[] = {path};
+  trace_process(&t, &process, "h", "p", "0.1");
+  trace_names(&t);
+  trace_put(&t, COMM, 1, .identity = 9, .rank = 0, .nranks = 2);
+  for (uint64_t cycle = 1; cycle <= 10; cycle++) {
+    const uint64_t began = cycle * 100000000;
+    for (unsigned i = 0; i < (cycle == 10 ? 3 : 2); i++) {
+      trace_put(&t, CALL, 1, .number = ++t.calls, .began_ns = began + 1000000 * i, .host_ns = 5000,
+                .raw_bytes = 64, .lock = 1, .cycle = cycle, .slot = -1, .stream = i ? 7 : 3);
+      trace_put(&t, TIMES, 1, .call = t.calls, .exchange_ns = i < 2 ? 60000000 : 30000000,
+                .by_device = 1);
+    }
+    trace_put(&t, CYCLE, 1, .began_ns = began, .ended_ns = began + 100000000, .cycle = cycle, .lock = 1);
+  }
+  trace_put(&t, END, 0, .calls = t.calls);
+  snprintf(path, sizeof path, "%s/streams.trace", folder);
+  trace_write(&t, path);
+  trace_free(&t);
+  struct tagc_summary *s = tagc_sum_read(paths, 1);
+  const struct tagc_sum_step *steps = s && s->rank_count ? s->ranks[0].steps : NULL;
+  ok(steps && steps[4].wire_ns == 61000000, "calls on two streams at once are under way once");
+  ok(steps && steps[9].wire_ns == 91000000, "and those of one stream one behind the other");
+  tagc_sum_free(s);
+  unlink(path);
+}
+
 /* -- steps that are no measurement --------------------------------------------------------------------------------- */
 
 /* Adds up which steps of the only trace are whole. */
@@ -401,6 +432,7 @@ int main(void)
     return 1;
   test_sums();
   test_sides();
+  test_streams();
   test_whole();
   test_missing();
   test_other_jobs();

@@ -364,7 +364,7 @@ static void test_others(void)
                        *exchange = job_comm(job, 4, 0, 1);
   job_comm(job, 8, 0, 1);
   struct tagc_sum_comm *lone = job_comm(job, 1, 0, 1), *gathers = job_comm(job, 8, 8, 1),
-                       *variable = job_comm(job, 4, 16, 1);
+                       *variable = job_comm(job, 4, 16, 1), *between = job_comm(job, 4, 0, 1);
   job_calls(pair, JOB_SEND, JOB_BF16, JOB_SUM, 500000, 8);
   pair->sends[TAGC_WAY_ON] = pair->sends[TAGC_WAY_BACK] = 24;
   job_calls(control, JOB_AR, JOB_F32, JOB_SUM, 1, 2);
@@ -378,6 +378,8 @@ static void test_others(void)
     job_calls(variable, JOB_RS, JOB_BF16, JOB_SUM, 100000 + 512 * i, 4);
     job_calls(variable, JOB_AG, JOB_BF16, JOB_SUM, 100000 + 512 * i, 6);
   }
+  for (uint64_t i = 0; i < 4; i++)
+    job_add(between, JOB_RS, JOB_F32, JOB_SUM, 16384 + 512 * i, 8, false);
   check(job, &nothing);
   is_role(job, 0, TAGC_ROLE_PIPELINE, "two neighbours", "pair");
   is_role(job, 1, TAGC_ROLE_CONTROL, "4096", "norms");
@@ -386,6 +388,7 @@ static void test_others(void)
   is_role(job, 4, TAGC_ROLE_IDLE, "one rank", "alone");
   is_role(job, 5, TAGC_ROLE_UNKNOWN, "none of the patterns", "gathers alone");
   is_role(job, 6, TAGC_ROLE_UNKNOWN, "may be of gradients or of activations", "activations of changing lengths");
+  is_role(job, 7, TAGC_ROLE_UNKNOWN, "none is in a step", "large calls beside the steps are not small ones");
   job_free(job);
 }
 
