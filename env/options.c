@@ -342,8 +342,7 @@ bool tagc_options_describe(const struct tagc_options *options, char *text, size_
 
 bool tagc_options_list(const struct tagc_options *options, char *text, size_t size) { return describe(options, true, text, size); }
 
-/* Levenshtein's distance of two short names. */
-static size_t distance(const char *a, const char *b)
+size_t tagc_options_distance(const char *a, const char *b)
 {
   size_t row[64], length = strnlen(b, 63);
   for (size_t j = 0; j <= length; j++)
@@ -366,7 +365,7 @@ const char *tagc_options_nearest(const char *name)
   const char *nearest = tagc_option_table[0].variable;
   size_t least = SIZE_MAX;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++) {
-    size_t d = distance(name, tagc_option_table[i].variable);
+    size_t d = tagc_options_distance(name, tagc_option_table[i].variable);
     if (d < least) {
       least = d;
       nearest = tagc_option_table[i].variable;

@@ -115,6 +115,9 @@ bool tagc_options_describe(const struct tagc_options *options, char *text, size_
 bool tagc_options_list(const struct tagc_options *options, char *text, size_t size);
 #define TAGC_OPTIONS_LIST 5000
 
+/* Levenshtein's distance of two short names. */
+size_t tagc_options_distance(const char *a, const char *b);
+
 /* The known name nearest to `name` by edit distance. Never NULL. */
 const char *tagc_options_nearest(const char *name);
 

@@ -44,8 +44,9 @@ void tagc_run_help(void);
 /* Puts the options into the environment, over what is there. False: no memory. */
 bool tagc_run_set_options(const struct tagc_run *run);
 
-/* Appends the library to LD_PRELOAD, unless a library of that name stands there. TAGC_RUN_GO, or TAGC_RUN_FAILED. */
-int tagc_run_set_preload(const char *library);
+/* Appends the library to LD_PRELOAD, unless a library of that name stands there, which must exist (--no-check, --force).
+ * TAGC_RUN_GO, or TAGC_RUN_FAILED. */
+int tagc_run_set_preload(const struct tagc_run *run, const char *library);
 
 /* Writes LD_PRELOAD and all TAGC_ variables to stdout, as lines for a shell. */
 void tagc_run_print(void);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The environment that tagc-run gives to a command.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "env/run.h"
 
@@ -36,12 +38,25 @@ static const char *find_library(const char *list, size_t *length)
   return NULL;
 }
 
-int tagc_run_set_preload(const char *library)
+/* An entry of LD_PRELOAD that has our name: is it there? Without a slash the dynamic linker looks for it. */
+static bool is_there(const char *entry, size_t length)
+{
+  char path[PATH_MAX];
+  return !memchr(entry, '/', length) || length >= sizeof path ||
+         (snprintf(path, sizeof path, "%.*s", (int)length, entry), access(path, R_OK) == 0);
+}
+
+int tagc_run_set_preload(const struct tagc_run *run, const char *library)
 {
   const char *list = getenv("LD_PRELOAD");
   list = list ? list : "";
   size_t length = 0;
   const char *there = find_library(list, &length);
+  if (there && !run->no_check && !is_there(there, length)) {
+    fprintf(stderr, "tagc-run: LD_PRELOAD names %.*s, which cannot be read: %s; take it out, and %s is used\n", (int)length, there,
+            strerror(errno), library);
+    return run->force ? TAGC_RUN_GO : TAGC_RUN_FAILED;
+  }
   if (there) {
     if (strlen(library) != length || memcmp(library, there, length) != 0)
       fprintf(stderr, "tagc-run: LD_PRELOAD names %.*s already: that one is used, not %s\n", (int)length, there, library);

@@ -32,26 +32,41 @@ static const struct tagc_option *find(const char *argument, size_t length)
   return NULL;
 }
 
+/* Own options, which take no value. */
+static const char *const switch_names[] = {"--no-check", "--force", "--print", "--help", "--version", "-h"};
+
+/* That of `length` bytes, or NULL. */
+static bool *find_switch(struct tagc_run *run, const char *argument, size_t length)
+{
+  bool *const values[] = {&run->no_check, &run->force, &run->print, &run->help, &run->version, &run->help};
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+    if (strlen(switch_names[i]) == length && strncmp(switch_names[i], argument, length) == 0)
+      return values[i];
+  return NULL;
+}
+
 static int refuse_unknown(const char *argument, size_t length)
 {
-  char variable[TAGC_RUN_NAME], name[TAGC_RUN_NAME], words[240];
+  char variable[TAGC_RUN_NAME], name[TAGC_RUN_NAME], own[TAGC_RUN_NAME], words[240];
   variable_of(argument, length, variable);
-  const struct tagc_option *nearest = tagc_option_find(tagc_options_nearest(variable));
-  snprintf(words, sizeof words, "there is no option %.*s; did you mean %s?", length < 80 ? (int)length : 80, argument,
-           tagc_run_name(nearest, name));
+  const char *nearest = tagc_options_nearest(variable), *hint = tagc_run_name(tagc_option_find(nearest), name);
+  size_t least = tagc_options_distance(variable, nearest);
+  for (size_t i = 0; i < sizeof switch_names / sizeof *switch_names - 1; i++) { /* but -h */
+    variable_of(switch_names[i], strlen(switch_names[i]), own);
+    if (tagc_options_distance(variable, own) < least)
+      hint = switch_names[i], least = tagc_options_distance(variable, own);
+  }
+  snprintf(words, sizeof words, "there is no option %.*s; did you mean %s?", length < 80 ? (int)length : 80, argument, hint);
   return refuse(words, "");
 }
 
-/* Own options, which take no value. */
-static bool *find_switch(struct tagc_run *run, const char *argument)
+/* The value of an option: behind the = at `length`, or the next argument. NULL: none; a -- is none, either. */
+static const char *take_value(char ***argv, size_t length)
 {
-  const struct { const char *name; bool *value; } switches[] = {
-    {"--no-check", &run->no_check}, {"--force", &run->force}, {"--print", &run->print}, {"--help", &run->help},
-    {"-h", &run->help}, {"--version", &run->version}};
-  for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
-    if (strcmp(switches[i].name, argument) == 0)
-      return switches[i].value;
-  return NULL;
+  if ((**argv)[length])
+    return **argv + length + 1;
+  const char *next = *++*argv;
+  return next && strcmp(next, "--") != 0 ? next : NULL;
 }
 
 int tagc_run_parse(struct tagc_run *run, char **argv)
@@ -62,19 +77,19 @@ int tagc_run_parse(struct tagc_run *run, char **argv)
       argv++;
       break;
     }
-    bool *is_on = find_switch(run, argument);
+    const size_t length = strcspn(argument, "=");
+    bool *is_on = find_switch(run, argument, length);
+    if (is_on && argument[length])
+      return refuse("no value goes with ", argument);
     if (is_on) {
       *is_on = true;
       continue;
     }
-    size_t length = strcspn(argument, "=");
     const struct tagc_option *option = find(argument, length);
     if (!option)
       return argument[1] == '-' ? refuse_unknown(argument, length) : refuse("there is no option ", argument);
     const char **value = &run->values[option - tagc_option_table];
-    if (argument[length])
-      *value = argument + length + 1;
-    else if (!(*value = *++argv))
+    if (!(*value = take_value(&argv, length)))
       return refuse("a value is missing behind ", argument);
   }
   run->command = argv;

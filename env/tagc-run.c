@@ -55,9 +55,19 @@ static bool read_options(struct tagc_options *options)
 
 /* -- what is on this machine ----------------------------------------------------------------------------------------- */
 
-/* Can files that begin with the prefix be made? */
+/* Can files that begin with the prefix be made? A folder is taken for a slip: files would come to lie beside it, or have names that
+ * begin with a dash. */
 static bool check_prefix(const char *variable, const char *prefix)
 {
+  struct stat whole;
+  if (stat(prefix, &whole) == 0 && S_ISDIR(whole.st_mode)) {
+    int length = (int)strlen(prefix);
+    while (length > 1 && prefix[length - 1] == '/')
+      length--;
+    complain("%s=%s: this is a folder, and names of files are to begin so; for files in it write %.*s/run", variable, prefix,
+             prefix[length - 1] == '/' ? 0 : length, prefix);
+    return false;
+  }
   const char *slash = strrchr(prefix, '/');
   char *folder = slash ? strndup(prefix, (size_t)(slash - prefix) + 1) : strdup(".");
   struct stat status;
@@ -185,7 +195,7 @@ int main(int argc, char **argv)
   if (!read_options(&options))
     return TAGC_RUN_USAGE;
   if ((status = find_library(self, library)) != TAGC_RUN_GO || (status = check_machine(&run, &options, self)) != TAGC_RUN_GO ||
-      (status = tagc_run_set_preload(library)) != TAGC_RUN_GO)
+      (status = tagc_run_set_preload(&run, library)) != TAGC_RUN_GO)
     return status;
   if (!run.print)
     return start(run.command);

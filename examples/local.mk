@@ -31,4 +31,7 @@ EXTRA_DIST += examples/demo examples/fidelity examples/runs.sh examples/hosts.sh
 EXTRA_DIST += examples/train_fsdp.py
 
 # How variables reach the ranks of launchers.
-EXTRA_DIST += examples/launchers
+launchersdir = $(docdir)/examples/launchers
+dist_launchers_SCRIPTS = examples/launchers/deepspeed.sh examples/launchers/megatron.sh examples/launchers/mpirun.sh \
+  examples/launchers/slurm.sh examples/launchers/torchrun.sh
+dist_launchers_DATA = examples/launchers/kubernetes.yaml

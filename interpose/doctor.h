@@ -135,7 +135,7 @@ void tagc_report_json(const struct tagc_findings *findings, FILE *out);
 
 /* Words for machines and roles, used by both. */
 const char *tagc_machine_words(const struct tagc_image *image, char words[48]);
-const char *tagc_role_words(enum tagc_role role);
+const char *tagc_doctor_role_words(enum tagc_role role);
 
 /* The version of an object that is NCCL or holds it, "" where it is not known. */
 const char *tagc_object_version(const struct tagc_object *object);

@@ -34,7 +34,7 @@ const char *tagc_machine_words(const struct tagc_image *image, char words[48])
   return words;
 }
 
-const char *tagc_role_words(enum tagc_role role)
+const char *tagc_doctor_role_words(enum tagc_role role)
 {
   static const char *const words[] = {
       [TAGC_ROLE_NOTHING] = "nothing",
@@ -160,7 +160,7 @@ static void say_no_caller(struct tagc_findings *f)
                      "this is Python, which loads what calls NCCL later; ask tagc-doctor --python %s", f->python_path);
   else if (f->walk.objects[0].role == TAGC_ROLE_NCCL || f->walk.objects[0].role == TAGC_ROLE_OURS)
     tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s is %s itself; ask for a program that calls NCCL", f->path,
-                     tagc_role_words(f->walk.objects[0].role));
+                     tagc_doctor_role_words(f->walk.objects[0].role));
   else if (f->script[0])
     tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s is a script of %s; ask for the program that it starts", f->script,
                      f->path);

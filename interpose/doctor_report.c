@@ -114,7 +114,7 @@ static void print_object(const struct page *page, const struct tagc_findings *f,
   else if ((o->role == TAGC_ROLE_CONTAINS || o->role == TAGC_ROLE_OPEN) && o->image.nccl_version[0])
     snprintf(detail, sizeof detail, " (version %s%s)", o->image.nccl_version,
              (o->image.exported | o->image.hidden) ? "" : ", by its texts: the file is stripped");
-  line(page, label, colour, "%s %s%s", tagc_base_name(o->path), tagc_role_words(o->role), detail);
+  line(page, label, colour, "%s %s%s", tagc_base_name(o->path), tagc_doctor_role_words(o->role), detail);
   if (strcmp(o->path, f->path) != 0)
     line(page, "", PLAIN, "  %s (%s)%s", o->path, o->how, o->deleted ? ", deleted" : "");
 }

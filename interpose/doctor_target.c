@@ -112,14 +112,17 @@ static bool follow_scripts(struct tagc_findings *f, char *const *environment)
   return false;
 }
 
-/* The dynamic linker ignores LD_PRELOAD (where it names a path) in programs that give their user rights. */
+/* The dynamic linker ignores LD_PRELOAD (where it names a path) in programs that give their user rights that he has not: those
+ * of another user or group, or, but to root, capabilities. */
 static void find_rights(struct tagc_findings *f)
 {
   struct stat status;
   bool known = stat(f->path, &status) == 0;
-  const char *why = known && status.st_mode & S_ISUID                                        ? "set-user-ID"
-                    : known && (status.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) ? "set-group-ID"
-                    : getxattr(f->path, "security.capability", NULL, 0) > 0                  ? "file capabilities"
+  bool user = known && status.st_mode & S_ISUID && status.st_uid != getuid();
+  bool group = known && (status.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && status.st_gid != getgid();
+  const char *why = user    ? "set-user-ID"
+                    : group ? "set-group-ID"
+                    : getuid() != 0 && getxattr(f->path, "security.capability", NULL, 0) > 0 ? "file capabilities"
                                                                                              : "";
   snprintf(f->secure_why, sizeof f->secure_why, "%s", why);
   f->secure = *why;

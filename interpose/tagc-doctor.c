@@ -184,8 +184,9 @@ static int report_quick(const struct tagc_findings *f)
                         tagc_walk_first(&f->walk, TAGC_ROLE_CONTAINS) < 0;
   if (f->verdict != TAGC_VERDICT_FAILS)
     return (int)f->verdict;
-  tagc_log_escape(words, sizeof words, f->words);
-  fprintf(stderr, "tagc-doctor: %s%s\n", words, launches ? "; there is no NCCL in it: what it starts may be intercepted" : "");
+  tagc_log_escape(words, sizeof words, launches ? f->path : f->words);
+  fprintf(stderr, "tagc-doctor: %s%s\n", words,
+          launches ? " is linked statically, so that nothing is intercepted in it; it holds no NCCL, and what it starts may be" : "");
   return f->intercepted || launches ? TAGC_VERDICT_UNKNOWN : TAGC_VERDICT_FAILS;
 }
 

@@ -20,7 +20,8 @@ static const char usage[] =
   "usage: tagc-report [OPTION]... TRACE...\n"
   "Says what the traces of a job tell: what its network does, layer by layer, and whether TAGC helps.\n"
   "\n"
-  "  TRACE              a file that TAGC_TRACE has written, or a folder: all of its files *.trace\n"
+  "  TRACE              a file that TAGC_TRACE has written, a prefix: PREFIX-*.trace,\n"
+  "                     or a folder: all of its files *.trace\n"
   "  --html FILE        also write a page for browsers, which needs nothing else\n"
   "  --perfetto FILE    also write a timeline of calls, which ui.perfetto.dev opens\n"
   "  --steps N[-M]      of it these steps of a rank alone, counted from 1\n"
@@ -92,25 +93,52 @@ static int is_trace(const struct dirent *entry)
   return length > 6 && strcmp(entry->d_name + length - 6, ".trace") == 0;
 }
 
-/* -1: go on. */
-static int add_traces(struct request *r, const char *path)
+/* The traces in a folder, of that prefix or (NULL) of any. -1: go on. */
+static int add_folder(struct request *r, const char *folder, const char *prefix)
 {
-  struct stat status;
+  const size_t length = prefix ? strlen(prefix) : 0;
   struct dirent **entries = NULL;
-  if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode))
-    return add_path(r, NULL, path) ? -1 : fail(path, "no memory");
-  int n = scandir(path, &entries, is_trace, alphasort), result = -1;
+  int n = scandir(folder, &entries, is_trace, alphasort), result = -1;
   if (n < 0)
-    return fail(path, strerror(errno));
-  if (n == 0)
-    result = fail(path, "no file in it ends with .trace");
+    return fail(folder, strerror(errno));
   for (int i = 0; i < n; i++) {
-    if (result < 0 && !add_path(r, path, entries[i]->d_name))
-      result = fail(path, "no memory");
+    const char *name = entries[i]->d_name;
+    bool fits = !prefix || (strncmp(name, prefix, length) == 0 && name[length] == '-');
+    if (fits && result < 0 && !add_path(r, folder, name))
+      result = fail(folder, "no memory");
     free(entries[i]);
   }
   free(entries);
   return result;
+}
+
+/* What TAGC_TRACE was given: PREFIX-*.trace. -1: go on. */
+static int add_prefix(struct request *r, const char *path)
+{
+  const char *slash = strrchr(path, '/');
+  char *folder = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
+  int result = !folder                            ? fail(path, "no memory")
+               : access(folder, R_OK | X_OK) == 0 ? add_folder(r, folder, slash ? slash + 1 : path)
+                                                  : -1;
+  free(folder);
+  return result;
+}
+
+/* -1: go on. */
+static int add_traces(struct request *r, const char *path)
+{
+  struct stat status;
+  const size_t before = r->count;
+  int result = -1;
+  if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
+    result = add_folder(r, path, NULL);
+    return result < 0 && r->count == before ? fail(path, "no file in it ends with .trace") : result;
+  }
+  if (access(path, F_OK) != 0 && errno == ENOENT)
+    result = add_prefix(r, path);
+  if (result >= 0 || r->count > before)
+    return result;
+  return add_path(r, NULL, path) ? -1 : fail(path, "no memory"); /* whoever reads it says what is wrong */
 }
 
 /* The options that take a number. */

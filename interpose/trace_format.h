@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Traces: what TAGC_TRACE=PREFIX writes, a file a process, and tagc-report reads. man/tagc-trace.5 tells it to others.
  *
- * A file is a head, and chunks behind it. A chunk is a header and records, and is whole or damaged: its sum tells. So a file that
- * was cut, or damaged in the middle, loses what was there, and nothing else. All numbers are in the byte order of the machine that
- * wrote them (`order` tells), all structs below lie in the file as they stand here, and all of them begin at multiples of 8 bytes.
+ * A file is a head, and chunks behind it. A chunk is a header and records, and is whole or damaged: its sum tells. So a
+ * file that was cut, or damaged in the middle, loses what was there, and nothing else. All numbers are in the byte
+ * order of the machine that wrote them (`order` tells), all structs below lie in the file as they stand here, and all
+ * of them begin at multiples of 8 bytes.
  *
- * Versions   A reader refuses another major version. Of a minor one that is higher than its own it skips the kinds of records
- *            that it does not know, and what records that it does know have behind their last field here; what a record of a lower
- *            one lacks at its end is 0. Codes (of functions, reasons, ...) are told by NAME records before their first use.
- * Times      Nanoseconds of CLOCK_MONOTONIC of the process; the PROCESS record has that clock and the realtime clock of one moment.
- * Bytes      raw: of the program's send buffer. inside, between: what this rank sends for the call to ranks of its own host, and to
- *            others, by the algorithms that NCCL uses (kernels/cost.h, and trace.h for collectives other than reduce-scatters).
+ * Versions   A reader refuses another major version. Of a minor one that is higher than its own it skips the kinds of
+ *            records that it does not know, and what records that it does know have behind their last field here; what
+ *            a record of a lower one lacks at its end is 0. Codes (of functions, reasons, ...) are told by NAME records
+ *            before their first use.
+ * Times      Nanoseconds of CLOCK_MONOTONIC of the process; the PROCESS record has that clock and the realtime clock of
+ *            one moment.
+ * Bytes      raw: of the program's send buffer. inside, between: what this rank sends for the call to ranks of its own
+ *            host, and to others, by the algorithms that NCCL uses (kernels/cost.h, and trace.h for collectives other
+ *            than reduce-scatters).
  */
 #ifndef INTERPOSE_TRACE_FORMAT_H
 #define INTERPOSE_TRACE_FORMAT_H
@@ -59,7 +63,8 @@ enum tagc_trace_kind {
   TAGC_TRACE_END,                   /* the last record of a process that ended in order */
 };
 
-/* Every record begins so, and is a multiple of 8 bytes long, with zeros behind its texts. Texts are UTF-8 with a NUL. */
+/* Every record begins so, and is a multiple of 8 bytes long, with zeros behind its texts. Texts are UTF-8 with a
+ * NUL. */
 struct tagc_trace_record {
   uint16_t kind;                    /* enum tagc_trace_kind */
   uint16_t bytes;                   /* with these */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What tagc-report makes of the traces of a job: ranks merged, sums, steps. Everything that it prints is made from this, and, for
- * single calls, from a second reading of the files.
+ * What tagc-report makes of the traces of a job: ranks merged, sums, steps. Everything that it prints is made from
+ * this, and, for single calls, from a second reading of the files.
  *
- * Ranks       A process is a rank of its job: its number is that in the largest communicator of which all traces have one (the first
- *             such), and where there is none the order of the files.
- * Merging     Communicators of different processes are one where their identities are equal; where these are not known, where they
- *             have as many ranks, each rank once, in the order in which they were seen.
- * Steps       The cycles of the *main* communicator: the one with gradients whose calls have most bytes, else the one with a cycle
- *             and most bytes. What a process does on others is counted into the step in which its call began.
+ * Ranks       A process is a rank of its job: its number is that in the largest communicator of which all traces have
+ *             one (the first such), and where there is none the order of the files.
+ * Merging     Communicators of different processes are one where their identities are equal; where these are not known,
+ *             where they have as many ranks, each rank once, in the order in which they were seen.
+ * Steps       The cycles of the *main* communicator: the one with gradients whose calls have most bytes, else the one
+ *             with a cycle and most bytes. What a process does on others is counted into the step in which its call
+ *             began.
  * Units       Bytes, nanoseconds. Sums are over the ranks that have a trace, unless they are of one of them.
  * Ownership   tagc_sum_free() gives back all of it.
  * Threads     One at a time.
@@ -37,7 +38,8 @@ struct tagc_sum_calls {
   uint64_t packed_wire_calls, packed_wire_ns;   /* those of them that were compressed */
 };
 
-/* Calls of one function, element type and size class: of 2^size_class <= raw bytes < 2^(size_class + 1), and -1 for none. */
+/* Calls of one function, element type and size class: of 2^size_class <= raw bytes < 2^(size_class + 1), and -1 for
+ * none. */
 struct tagc_sum_line {
   uint16_t function;
   uint8_t type, op;
@@ -126,8 +128,8 @@ enum tagc_sum_role {
   TAGC_ROLES
 };
 
-/* Where ncclSend goes, as calls: to the next rank, to the one before, around the end of the ranks (from the last to the first, or back;
- * with more than two of them), and elsewhere. */
+/* Where ncclSend goes, as calls: to the next rank, to the one before, around the end of the ranks (from the last to the
+ * first, or back; with more than two of them), and elsewhere. */
 enum tagc_sum_way { TAGC_WAY_ON, TAGC_WAY_BACK, TAGC_WAY_ROUND_ON, TAGC_WAY_ROUND_BACK, TAGC_WAY_ACROSS, TAGC_WAYS };
 
 /* A communicator of the job. */

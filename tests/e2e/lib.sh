@@ -32,6 +32,12 @@ point()
   echo "$outcome $points - $*"
 }
 
+# from_makefile TEXT: what make makes of it, as of '$(libdir)'.
+from_makefile()
+{
+  printf 'print:; @echo %s\n' "$1" | MAKEFLAGS='' make -s --no-print-directory -f "$abs_top_builddir/Makefile" -f - print
+}
+
 # skip DESCRIPTION REASON: a test point that cannot be had here.
 skip()
 {

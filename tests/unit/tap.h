@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static int tap_count, tap_failed;
 
@@ -34,6 +35,19 @@ __attribute__((format(printf, 1, 2))) static inline void note(const char *what, 
   printf("\n");
   va_end(args);
   fflush(stdout);
+}
+
+/* The lines of a text for the reader. Returns the bytes of the longest. */
+static inline size_t note_lines(const char *text)
+{
+  size_t longest = 0;
+  for (const char *line = text; *line; line += *line == '\n') {
+    const size_t length = strcspn(line, "\n");
+    note("%.*s", (int)length, line);
+    longest = length > longest ? length : longest;
+    line += length;
+  }
+  return longest;
 }
 
 /* A test point that could not run here, with its reason. */

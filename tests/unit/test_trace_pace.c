@@ -199,13 +199,7 @@ static void test_print(void)
   p = pace_of(run);
   tagc_pace_print(to, run, &p);
   fclose(to);
-  size_t longest = 0;
-  for (char *line = text; *line; ) {
-    const size_t length = strcspn(line, "\n");
-    note("%.*s", (int)length, line);
-    longest = length > longest ? length : longest;
-    line += length + 1;
-  }
+  const size_t longest = note_lines(text);
   ok(p.straggler_count == 2 && strstr(text, "step 8: rank 2, by 130.00 ms"),
      "a rank that is always late is a straggler where it is later");
   ok(longest <= 120 && strstr(text, "The others wait for rank 2"), "lines of at most 120 columns: %zu", longest);

@@ -286,13 +286,7 @@ static void test_print(void)
   const struct tagc_sides s = sides_of(run);
   tagc_sides_print(to, &s);
   fclose(to);
-  size_t longest = 0;
-  for (char *line = text; *line; ) {
-    const size_t length = strcspn(line, "\n");
-    note("%.*s", (int)length, line);
-    longest = length > longest ? length : longest;
-    line += length + 1;
-  }
+  const size_t longest = note_lines(text);
   ok(longest <= 120 && strstr(text, "difference"), "lines of at most 120 columns: %zu", longest);
   ok(strcmp(tagc_verdict_word(s.verdict), "slower") == 0, "its word");
   run_free(run);

@@ -436,13 +436,7 @@ static void test_print(void)
   const size_t n = check(job, &nothing);
   tagc_volume_print(to, job, checks, n);
   fclose(to);
-  size_t longest = 0;
-  for (char *line = text; *line; ) {
-    const size_t length = strcspn(line, "\n");
-    note("%.*s", (int)length, line);
-    longest = length > longest ? length : longest;
-    line += length + 1;
-  }
+  const size_t longest = note_lines(text);
   ok(longest <= 120 && strstr(text, "+100.00%"), "lines of at most 120 columns: %zu", longest);
   for (int role = 0; role < TAGC_ROLES; role++)
     if (!tagc_role_words((enum tagc_sum_role)role))
