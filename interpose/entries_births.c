@@ -64,6 +64,19 @@ static void note_origin(struct birth *birth, const struct tagc_call *called, con
     birth->agreement.origin = tagc_trace_birth_of_parent(called->nccl, (uint16_t)called->entry, called->handle, said, size);
 }
 
+/* NCCL has not looked at the count yet: where it is none, nothing is read, and no communicator will come of the call. */
+static void note_shrink(struct birth *birth, const struct tagc_call *called, const int *excluded, int count)
+{
+  struct tagc_hosts hosts;
+  if (!called->trace.number)
+    return;
+  (void)tagc_trace_place(called->handle, &hosts);
+  const bool good = excluded && count > 0 && count < hosts.nranks;
+  note_origin(birth, called, excluded, good ? (size_t)count * sizeof *excluded : 0);
+  if (!good)
+    birth->agreement.origin.identity = 0;
+}
+
 /* Tells of a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is waited for; while a
  * non-blocking parent is still at it, the handle is NCCL's to write. */
 static ncclResult_t born(const struct tagc_nccl *nccl, ncclResult_t status, ncclComm_t *comm, ncclComm_t parent,
@@ -154,7 +167,7 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
   struct birth birth = from_parent(comm, config, nccl);
-  note_origin(&birth, &called, excluded, excluded && count > 0 ? (size_t)count * sizeof *excluded : 0);
+  note_shrink(&birth, &called, excluded, count);
   struct tagc_comm *alive = watched() && flags & NCCL_SHRINK_ABORT ? tagc_comm_find(comm) : NULL;
   bool together = tagc_levels_open_group(alive);
   if (together)
