@@ -131,12 +131,23 @@ static void limited(void)
   struct sigaction action;
   begin("1M");
   setrlimit(RLIMIT_FSIZE, &(struct rlimit){100000, 100000});
-  for (uint64_t i = 1; tagc_trace_on(); i++)
+  for (uint64_t i = 1; i < 100000000 && tagc_trace_on(); i++)
     add(1, i);
   add(1, 1);                        /* nothing happens */
   sigaction(SIGXFSZ, NULL, &action);
   if (action.sa_handler != SIG_DFL)
     _exit(8);
+}
+
+/* The program goes on. */
+static void bounded(void)
+{
+  setenv("TAGC_TRACE_MAX", "1", 1);          /* at least 1M */
+  begin("64M");
+  for (uint64_t i = 1; i <= 5 * MANY; i++)
+    add(1, i);
+  while (tagc_trace_on())
+    usleep(1000);
 }
 
 static void nowhere(void)
@@ -186,7 +197,7 @@ struct found {
   unsigned files, mine, processes, names, ends, others;
   unsigned of[4], out_of_order;     /* TIMES records by comm */
   uint64_t dropped, last_dropped, bytes;
-  bool bad, ended, cut;
+  bool bad, ended, cut, bounded;
 };
 
 static void read_file(const char *path, struct found *found)
@@ -223,10 +234,13 @@ static void read_file(const char *path, struct found *found)
   found->bad |= health->damaged_chunks || health->skipped_bytes || health->unknown_records || health->refused_records;
   found->cut |= health->cut;
   found->ended = health->ended;
+  found->bounded |= health->bounded;
   found->dropped += health->dropped;
   found->bytes += health->bytes;
   tagc_trace_close(file);
 }
+
+enum { MOST = 64 << 20 };           /* bytes of any file, whatever goes wrong */
 
 /* Runs a case, and reads what it leaves behind; what it said is in `said`. Its status. */
 static int run(void (*what)(void), struct found *found)
@@ -238,7 +252,7 @@ static int run(void (*what)(void), struct found *found)
   snprintf(log, sizeof log, "%s/log", folder);
   const pid_t child = fork();
   if (child == 0) {
-    if (!freopen(log, "w", stderr))
+    if (!freopen(log, "w", stderr) || setrlimit(RLIMIT_FSIZE, &(struct rlimit){MOST, MOST}) != 0)
       _exit(7);
     what();
     exit(0);
@@ -335,6 +349,11 @@ int main(void)
   ok(status == 0 && f.files == 1 && !f.bad && !f.cut && !f.ended && f.of[1] > 0 && f.bytes <= 100000,
      "a limit on the size of files: %llu bytes of whole chunks", (unsigned long long)f.bytes);
   ok(lines() == 1 && strstr(said, "File too large; the trace of this process ends here"), "which is said, once: %s", said);
+
+  status = run(bounded, &f);
+  ok(status == 0 && f.files == 1 && !f.bad && !f.cut && f.ended && f.bounded && f.ends == 1 && f.of[1] > 10000 && !f.out_of_order &&
+     f.bytes <= 1 << 20, "TAGC_TRACE_MAX: %u records in %llu bytes, and an end that says so", f.of[1], (unsigned long long)f.bytes);
+  ok(lines() == 1 && strstr(said, "no more than 1048576 bytes are wanted (TAGC_TRACE_MAX)"), "which is said, once: %s", said);
 
   status = run(nowhere, &f);
   ok(status == 0 && f.files == 0 && lines() == 1 && strstr(said, "No such file or directory"), "no folder: said once: %s", said);
