@@ -39,7 +39,7 @@ static struct birth from_ids(enum tagc_entry function, const ncclUniqueId *ids, 
   if (!watched())
     return birth;
   birth.nonblocking = asks_nonblocking(config, false);
-  if (ids && count > 0 && nranks > 1 && rank >= 0 && rank < nranks)
+  if (ids && count > 0 && count <= nranks && nranks > 1 && rank >= 0 && rank < nranks)
     birth.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), memory_of(nccl));
   if (tagc_trace_on())
     birth.agreement.origin = tagc_trace_birth_of_ids(nccl, (uint16_t)function, ids, count, nranks, rank);

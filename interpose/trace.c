@@ -33,7 +33,7 @@ enum { NOBODYS, BEGINNING, OURS };
 static atomic_int *state;
 static bool wiped;                  /* else (older kernels, sandboxes) children find their parent's, and are not traced */
 
-/* This thread has the lock, or waits for it: a signal handler that comes now, and calls exit(), will hardly get it. */
+/* This thread has the lock, or waits for it: a signal handler that comes now, and exits, will hardly get it. */
 static _Thread_local __attribute__((tls_model("initial-exec"))) volatile bool adding;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -5,6 +5,7 @@
  *   many_calls COUNT exit        without giving its communicators back
  *   many_calls COUNT kill        having given them back, but at once
  *   many_calls COUNT usurp PATH  in the midst of them it puts files of its own, PATH.RANK, where the library's are
+ *   many_calls COUNT refused     then asks for what NCCL refuses, with counts that are none
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -48,6 +49,14 @@ int main(int argc, char **argv)
     if (i == count / 2 && argc > 3)
       usurp(argv[3]);
     CHECK(ncclAllReduce(&x, &sum, 1, ncclFloat32, ncclSum, i == 500 ? other : world, NULL));
+  }
+  if (argc > 2 && strcmp(argv[2], "refused") == 0) {
+    ncclComm_t child;
+    ncclUniqueId id = {{0}};
+    int none = 0;
+    CHECK(ncclCommShrink(world, &none, 1 << 28, &child, NULL, 0) == ncclInvalidArgument ? ncclSuccess : ncclInternalError);
+    CHECK(ncclCommInitRankScalable(&child, 2, rank, 1 << 24, &id, NULL) == ncclInvalidArgument ? ncclSuccess : ncclInternalError);
+    return 0;
   }
   if (argc > 2 && strcmp(argv[2], "exit") == 0)
     return 0;

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -44,6 +45,18 @@ ssize_t __wrap_write(int file, const void *data, size_t size)
   while (atomic_load(&disk_hangs))
     usleep(1000);
   return __real_write(file, data, size);
+}
+
+static bool refuses_madvise;
+int __real_madvise(void *memory, size_t size, int advice);
+int __wrap_madvise(void *memory, size_t size, int advice);
+
+int __wrap_madvise(void *memory, size_t size, int advice)
+{
+  if (!refuses_madvise)
+    return __real_madvise(memory, size, advice);
+  errno = EINVAL;
+  return -1;
 }
 
 /* ---- what processes do -------------------------------------------------------------------------------------------------- */
@@ -124,6 +137,41 @@ static void forks(void)
   }
   atomic_store(&over, true);
   pthread_join(thread, NULL);
+}
+
+/* A child that finds its parent's trace leaves it alone. */
+static void unwiped(void)
+{
+  int status;
+  refuses_madvise = true;
+  begin("1M");
+  const pid_t child = fork();
+  if (child == 0)
+    exit(tagc_trace_begin() || tagc_trace_on());
+  waitpid(child, &status, 0);
+  if (status)
+    _exit(8);
+  add(1, 1);
+}
+
+static void exit_now(int signal)
+{
+  (void)signal;
+  exit(0);
+}
+
+/* In the midst of adding a record: the signal comes where the copy of it begins. */
+static void interrupted(void)
+{
+  struct tagc_trace_times *nowhere_ = NULL;
+  begin("1M");
+  add(1, 1);
+  signal(SIGSEGV, exit_now);
+  void *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  nowhere_ = (void *)((char *)page + 4096 - 16);
+  nowhere_->record = (struct tagc_trace_record){TAGC_TRACE_TIMES, sizeof *nowhere_, 1};
+  mprotect((char *)page + 4096, 4096, PROT_NONE);
+  tagc_trace_add(&nowhere_->record);
 }
 
 static void limited(void)
@@ -344,6 +392,11 @@ int main(void)
   status = run(forks, &f);
   ok(status == 0 && f.files == 20 && !f.bad && !f.cut, "19 of 20 children that called something have files of their own: %u files", f.files);
   ok(f.processes == 20 && f.of[2] == 19 && f.of[1] == 1 && f.ends == 20 && !f.out_of_order, "each with its own records alone");
+
+  status = run(unwiped, &f);
+  ok(status == 0 && f.files == 1 && f.of[1] == 1 && f.ended, "where memory cannot be wiped at a fork, a child is not traced");
+  status = run(interrupted, &f);
+  ok(status == 0 && lines() == 1 && strstr(said, "its end is missing"), "exit() in the midst of a record: said once: %s", said);
 
   status = run(limited, &f);
   ok(status == 0 && f.files == 1 && !f.bad && !f.cut && !f.ended && f.of[1] > 0 && f.bytes <= 100000,
