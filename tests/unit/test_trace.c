@@ -194,7 +194,7 @@ static void bounded(void)
   begin("64M");
   for (uint64_t i = 1; i <= 5 * MANY; i++)
     add(1, i);
-  while (tagc_trace_on())
+  for (int tries = 0; tries < 10000 && tagc_trace_on(); tries++)
     usleep(1000);
 }
 
