@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "env/host.h"
@@ -28,6 +30,50 @@ bool tagc_file_name(char *path, size_t size, const char *prefix, const char *res
 }
 
 int tagc_file_create(const char *path) { return open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); }
+
+int tagc_file_keep(struct tagc_kept_file *kept, const char *path)
+{
+  struct stat about;
+  int file = tagc_file_create(path), high = -1;
+  if (file < 0)
+    return errno;
+  for (int least = 512; least > 8 && high < 0; least /= 2)         /* a process may be allowed few */
+    high = fcntl(file, F_DUPFD_CLOEXEC, least);
+  if (high >= 0) {
+    close(file);
+    file = high;
+  }
+  if (fstat(file, &about) != 0) {
+    const int error = errno;
+    close(file);
+    return error;
+  }
+  *kept = (struct tagc_kept_file){file, about.st_dev, about.st_ino};
+  return 0;
+}
+
+static bool is_there(const struct tagc_kept_file *kept, struct stat *about)
+{
+  return kept->file >= 0 && fstat(kept->file, about) == 0 && about->st_dev == kept->device && about->st_ino == kept->inode;
+}
+
+int tagc_file_look(const struct tagc_kept_file *kept)
+{
+  struct stat about;
+  if (!is_there(kept, &about))
+    return EBADF;
+  return about.st_nlink ? 0 : ENOENT;
+}
+
+void tagc_file_drop(struct tagc_kept_file *kept)
+{
+  struct stat about;
+  if (is_there(kept, &about))
+    close(kept->file);
+  kept->file = -1;
+}
+
+const char *tagc_file_words(int error) { return error == EBADF ? "the program has closed it" : strerror(error); }
 
 int tagc_write_all(int file, const char *data, size_t size)
 {

@@ -39,7 +39,7 @@ static struct birth from_ids(enum tagc_entry function, const ncclUniqueId *ids, 
   if (!watched())
     return birth;
   birth.nonblocking = asks_nonblocking(config, false);
-  if (ids && count > 0 && nranks > 1 && rank >= 0 && rank < nranks)
+  if (ids && count > 0 && count <= nranks && nranks > 1 && rank >= 0 && rank < nranks)
     birth.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), memory_of(nccl));
   if (tagc_trace_on())
     birth.agreement.origin = tagc_trace_birth_of_ids(nccl, (uint16_t)function, ids, count, nranks, rank);
@@ -62,6 +62,19 @@ static void note_origin(struct birth *birth, const struct tagc_call *called, con
 {
   if (called->trace.number)
     birth->agreement.origin = tagc_trace_birth_of_parent(called->nccl, (uint16_t)called->entry, called->handle, said, size);
+}
+
+/* NCCL has not looked at the count yet: where it is none, nothing is read, and no communicator will come of the call. */
+static void note_shrink(struct birth *birth, const struct tagc_call *called, const int *excluded, int count)
+{
+  struct tagc_hosts hosts;
+  if (!called->trace.number)
+    return;
+  (void)tagc_trace_place(called->handle, &hosts);
+  const bool good = excluded && count > 0 && count < hosts.nranks;
+  note_origin(birth, called, excluded, good ? (size_t)count * sizeof *excluded : 0);
+  if (!good)
+    birth->agreement.origin.identity = 0;
 }
 
 /* Tells of a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is waited for; while a
@@ -154,7 +167,7 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
   struct birth birth = from_parent(comm, config, nccl);
-  note_origin(&birth, &called, excluded, excluded && count > 0 ? (size_t)count * sizeof *excluded : 0);
+  note_shrink(&birth, &called, excluded, count);
   struct tagc_comm *alive = watched() && flags & NCCL_SHRINK_ABORT ? tagc_comm_find(comm) : NULL;
   bool together = tagc_levels_open_group(alive);
   if (together)

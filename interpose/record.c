@@ -21,7 +21,7 @@ enum { ROOM = 1 << 14, LINE = 128 };
 
 static struct {
   pid_t owner;                      /* 0: nothing has been recorded */
-  int file;                         /* -1: over */
+  struct tagc_kept_file file;       /* none: over */
   uint64_t communicator;            /* whose calls are being written */
   struct tagc_signature call;       /* the last one, which has come `times` times and is not in the text yet */
   uint64_t times, calls;            /* calls: all that are recorded */
@@ -33,31 +33,31 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void fail(int error)
 {
-  tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_CALLS: %s: %s; no more calls are recorded", record.path, strerror(error));
-  record.file = -1;
+  tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_CALLS: %s: %s; no more calls are recorded", record.path, tagc_file_words(error));
+  tagc_file_drop(&record.file);
 }
 
 /* After a write that has failed: takes back the line that it has begun. */
 static void end_with_line(void)
 {
-  off_t end = lseek(record.file, 0, SEEK_CUR);
+  if (tagc_file_look(&record.file) != 0)
+    return;
+  off_t end = lseek(record.file.file, 0, SEEK_CUR);
   while (end > record.good && record.text[end - record.good - 1] != '\n')
     end--;
-  if (end < record.good || ftruncate(record.file, end) != 0)
+  if (end < record.good || ftruncate(record.file.file, end) != 0)
     tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_CALLS: %s ends in the middle of a line", record.path);
 }
 
 static void write_text(void)
 {
   struct tagc_held_signals held;
-  if (record.file < 0 || record.used == 0)
+  if (record.file.file < 0 || record.used == 0)
     return;
   tagc_signals_hold(&held);
-  int error = tagc_write_all(record.file, record.text, record.used);
-  if (error) {
+  int error = tagc_file_look(&record.file);
+  if (!error && (error = tagc_write_all(record.file.file, record.text, record.used)))
     end_with_line();
-    close(record.file);
-  }
   tagc_signals_release(&held, error);
   record.good += (off_t)record.used;
   record.used = 0;
@@ -98,7 +98,7 @@ static void flush(void)
 {
   if (record.owner != getpid())
     return;
-  if (record.file >= 0)
+  if (record.file.file >= 0)
     add_last_call();
   write_text();
 }
@@ -143,9 +143,10 @@ static void begin(int rank)
   record.good = 0;
   record.communicator = UINT64_MAX;
   const bool named = tagc_file_name(record.path, sizeof record.path, tagc_library_options()->calls, "-rank%d.calls", rank);
-  record.file = named ? tagc_file_create(record.path) : -1;
-  if (record.file < 0) {
-    fail(errno);
+  record.file.file = -1;            /* in a child: its parent's */
+  const int error = named ? tagc_file_keep(&record.file, record.path) : errno;
+  if (error) {
+    fail(error);
     return;
   }
   if (!ends)
@@ -161,9 +162,7 @@ static void end_cut(void)
   snprintf(line_room(), LINE, "# cut: the program has made more calls than the first %d, which are above", TAGC_RECORD_CALLS);
   add_line();
   write_text();
-  if (record.file >= 0)
-    close(record.file);
-  record.file = -1;
+  tagc_file_drop(&record.file);
 }
 
 static void add_call(const struct tagc_call_list *of, const struct tagc_signature *call)
@@ -193,7 +192,7 @@ void tagc_record_call(uint64_t communicator, int rank, int nranks, const struct 
     return;
   if (record.owner != getpid())
     begin(rank);
-  if (record.file >= 0)
+  if (record.file.file >= 0)
     add_call(&of, call);
   pthread_mutex_unlock(&lock);
   errno = saved;

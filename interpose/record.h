@@ -11,6 +11,7 @@
  * Harm     None: a file that is there is not touched, and no link is followed; where it cannot be written a warning
  *          says why, once, and the recording ends: the file then ends with the last whole line that was written. Calls,
  *          errno and signals stay as they are.
+ *          The same where the program closes the file's number: what it opens under that is its own (env/files.h).
  * Ranks    Need not agree on it. Off, it costs the look at an option.
  * Threads  Any; a lock of its own, under which no call of NCCL is made.
  */

@@ -21,7 +21,7 @@
 #include "interpose/library.h"
 #include "interpose/thread.h"
 
-enum { ROOM_LEAST = 64 << 10, CHUNK = 64 << 10 };   /* a chunk that a full disk cuts is lost: small ones */
+enum { ROOM_LEAST = 64 << 10, MOST_LEAST = 1 << 20, CHUNK = 64 << 10 };   /* a chunk that a full disk cuts is lost: small ones */
 _Static_assert(CHUNK <= (int)TAGC_TRACE_CHUNK_MOST && CHUNK >= (int)TAGC_TRACE_RECORD_MOST, "what readers expect");
 #define PERIOD_NS UINT64_C(200000000)
 #define PATIENCE_NS UINT64_C(2000000000)    /* at exit, for the thread that is at a slow disk */
@@ -31,6 +31,10 @@ atomic_bool tagc_trace_is_on;
 /* Whose trace it is: in a page that a forked child finds empty, for its copy of the rest is of no use to it. */
 enum { NOBODYS, BEGINNING, OURS };
 static atomic_int *state;
+static bool wiped;                  /* else (older kernels, sandboxes) children find their parent's, and are not traced */
+
+/* This thread has the lock, or waits for it: a signal handler that comes now, and exits, will hardly get it. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) volatile bool adding;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t filled;
@@ -44,7 +48,7 @@ static struct {
 
   /* Of who writes. */
   pid_t owner;
-  int file;                         /* -1: not there yet */
+  struct tagc_kept_file file;
   bool failed;
   off_t good;                       /* bytes of whole chunks */
   uint64_t chunks;
@@ -69,7 +73,7 @@ void tagc_trace_start(const struct tagc_options *options)
     return;
   }
   memset(memory, 0, page);
-  (void)madvise(memory, page, MADV_WIPEONFORK);    /* older kernels: children find the trace of their parent, and are not traced */
+  wiped = madvise(memory, page, MADV_WIPEONFORK) == 0;
   state = memory;
   atomic_store(&tagc_trace_is_on, true);
 }
@@ -80,7 +84,8 @@ static void fail(int error)
 {
   trace.failed = true;
   atomic_store(&tagc_trace_is_on, false);
-  tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: %s; the trace of this process ends here", trace.path, strerror(error));
+  tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: %s; the trace of this process ends here", trace.path,
+           tagc_file_words(error));
 }
 
 /* The errno of what went wrong, else 0. */
@@ -90,28 +95,57 @@ static int open_file(void)
                                        .minor = TAGC_TRACE_MINOR, .head_bytes = sizeof head};
   if (!tagc_file_name(trace.path, sizeof trace.path, tagc_library_options()->trace, ".trace"))
     return errno;
-  trace.file = tagc_file_create(trace.path);
-  if (trace.file < 0)
-    return errno;
+  const int error = tagc_file_keep(&trace.file, trace.path);
+  if (error)
+    return error;
   trace.good = sizeof head;
-  return tagc_write_all(trace.file, (const char *)&head, sizeof head);
+  return tagc_write_all(trace.file.file, (const char *)&head, sizeof head);
 }
 
 static int write_chunk(const uint8_t *records, size_t size, uint64_t dropped)
 {
   struct tagc_trace_chunk chunk = {.magic = TAGC_TRACE_CHUNK_MAGIC, .bytes = (uint32_t)size, .number = trace.chunks, .dropped = dropped};
   chunk.sum = tagc_hash_add(tagc_hash_add(TAGC_HASH_START, &chunk, sizeof chunk), records, size);
-  int error = tagc_write_all(trace.file, (const char *)&chunk, sizeof chunk);
+  int error = tagc_file_look(&trace.file);
+  if (error)
+    return error;
+  error = tagc_write_all(trace.file.file, (const char *)&chunk, sizeof chunk);
   if (!error)
-    error = tagc_write_all(trace.file, (const char *)records, size);
+    error = tagc_write_all(trace.file.file, (const char *)records, size);
   if (error) {                      /* nothing of it is left */
-    if (ftruncate(trace.file, trace.good) != 0)
+    if (tagc_file_look(&trace.file) == 0 && ftruncate(trace.file.file, trace.good) != 0)
       tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s ends in the middle of a chunk", trace.path);
     return error;
   }
   trace.good += (off_t)(sizeof chunk + size);
   trace.chunks++;
   return 0;
+}
+
+static uint64_t most_bytes(void)
+{
+  const uint64_t asked = tagc_library_options()->trace_max;
+  return asked < MOST_LEAST ? MOST_LEAST : asked;
+}
+
+/* An end has room in any case. */
+static bool has_room(const uint8_t *records, size_t size)
+{
+  return ((const struct tagc_trace_record *)(const void *)records)->kind == TAGC_TRACE_END ||
+         (uint64_t)trace.good + sizeof(struct tagc_trace_chunk) + size + sizeof(struct tagc_trace_chunk) +
+         sizeof(struct tagc_trace_end) <= most_bytes();
+}
+
+static int end_at_bound(uint64_t dropped)
+{
+  atomic_store(&tagc_trace_is_on, false);
+  trace.failed = true;
+  const struct tagc_trace_end end = {{TAGC_TRACE_END, sizeof end, 0}, tagc_trace_ns(), tagc_trace_calls(), dropped, .bounded = 1};
+  const int error = write_chunk((const uint8_t *)&end, sizeof end, dropped);
+  if (!error)
+    tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: no more than %llu bytes are wanted (TAGC_TRACE_MAX); the trace of this process "
+             "ends here", trace.path, (unsigned long long)most_bytes());
+  return error;
 }
 
 /* Bytes of whole records that fit into a chunk. */
@@ -133,19 +167,21 @@ static void write_records(const uint8_t *records, size_t size, uint64_t dropped)
   if (trace.failed || !size)
     return;
   tagc_signals_hold(&held);
-  int error = trace.file < 0 ? open_file() : 0;
-  for (size_t taken; size && !error; records += taken, size -= taken) {
+  int error = trace.file.file < 0 ? open_file() : 0;
+  for (size_t taken; size && !error && !trace.failed; records += taken, size -= taken) {
     taken = of_chunk(records, size);
-    error = write_chunk(records, taken, dropped);
+    error = has_room(records, taken) ? write_chunk(records, taken, dropped) : end_at_bound(dropped);
   }
   tagc_signals_release(&held, error);
-  if (error)
-    fail(error);
+  if (!error)
+    return;
+  tagc_file_drop(&trace.file);
+  fail(error);
 }
 
 static void write_end(uint64_t dropped)
 {
-  const struct tagc_trace_end end = {{TAGC_TRACE_END, sizeof end, 0}, tagc_trace_ns(), tagc_trace_calls(), dropped};
+  const struct tagc_trace_end end = {{TAGC_TRACE_END, sizeof end, 0}, tagc_trace_ns(), tagc_trace_calls(), dropped, .bounded = 0};
   write_records((const uint8_t *)&end, sizeof end, dropped);
 }
 
@@ -185,7 +221,7 @@ static void *write_on(void *unused)
 /* Who holds the lock may be gone, and the thread that writes may be at a disk that hangs. With the lock, where nobody writes. */
 static bool take_over(void)
 {
-  const uint64_t until = tagc_trace_ns() + PATIENCE_NS;
+  const uint64_t until = tagc_trace_ns() + (adding ? PATIENCE_NS / 100 : PATIENCE_NS);
   do {
     if (pthread_mutex_trylock(&lock) == 0) {
       if (!trace.writing)
@@ -209,8 +245,14 @@ static void at_exit(void *unused)
 {
   (void)unused;
   const int saved = errno;
-  if (!tagc_trace_on() || atomic_load(state) != OURS || trace.owner != getpid() || !take_over())
+  if (!tagc_trace_on() || atomic_load(state) != OURS || trace.owner != getpid())
     return;
+  if (!take_over()) {
+    atomic_store(&tagc_trace_is_on, false);
+    tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: it was being written when the process ended; its end is missing", trace.path);
+    errno = saved;
+    return;
+  }
   trace.over = true;
   write_rest();
   if (trace.dropped && !trace.failed)
@@ -241,7 +283,7 @@ static void set_up(void)
   trace.used = trace.dropped = trace.chunks = 0;
   trace.writing = trace.over = trace.failed = false;
   trace.owner = getpid();
-  trace.file = -1;
+  trace.file.file = -1;
   snprintf(trace.path, sizeof trace.path, "%s", tagc_library_options()->trace);
   tagc_trace_forget_comms();
   tagc_trace_forget_calls();
@@ -257,11 +299,20 @@ static void set_up(void)
     fail(errno);
 }
 
+/* Who finds the trace of its parent touches nothing of it: its locks may have been held at the fork. */
+static bool is_ours(void)
+{
+  if (wiped || trace.owner == getpid())
+    return true;
+  atomic_store(&tagc_trace_is_on, false);
+  return false;
+}
+
 bool tagc_trace_begin(void)
 {
   int found = atomic_load_explicit(state, memory_order_acquire);
   if (found == OURS)
-    return tagc_trace_on();
+    return tagc_trace_on() && is_ours();
   const int saved = errno;
   found = NOBODYS;
   if (atomic_compare_exchange_strong(state, &found, BEGINNING)) {
@@ -276,10 +327,12 @@ bool tagc_trace_begin(void)
 
 void tagc_trace_add(const struct tagc_trace_record *record)
 {
-  if (!tagc_trace_on())
+  if (!tagc_trace_on() || !is_ours())
     return;
   /* Without a communicator's record its calls tell little, and of these there are many. */
   const bool one_of_many = record->kind == TAGC_TRACE_CALL || record->kind == TAGC_TRACE_TIMES;
+  const bool interrupted = adding;
+  adding = true;
   pthread_mutex_lock(&lock);
   const size_t before = trace.used;
   if (before + record->bytes > (one_of_many ? trace.room - trace.room / 4 : trace.room)) {
@@ -293,4 +346,5 @@ void tagc_trace_add(const struct tagc_trace_record *record)
   if (trace.over)
     write_rest();
   pthread_mutex_unlock(&lock);
+  adding = interrupted;
 }

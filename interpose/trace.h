@@ -3,13 +3,14 @@
  *
  * What     One CALL record for each call of an entry (entries.def) that the program makes, and for none that is made here or by NCCL
  *          itself; with TAGC_MODE=observe the program's bytes go as they came, and only this is done, with TAGC_MODE=off nothing.
- * Names    PREFIX-HOST-pid1234.trace
+ * Names    PREFIX-HOST-pid1234.trace, of at most TAGC_TRACE_MAX bytes
  * When     Records go into a buffer of TAGC_TRACE_BUFFER bytes, and a thread of its own writes them, when half of it is full or
  *          a fifth of a second has passed. What there is no room for is counted, and the file says how many were lost.
  *          A process that is killed loses what was not written; a forked child writes a file of its own (on Linux 4.14 and later;
  *          none on older ones).
  * Harm     None: a file that is there is not touched, and no link is followed; where it cannot be written a warning says why,
- *          once, and the trace ends with the last whole chunk. Calls, errno and signals stay as they are.
+ *          once, and the trace ends with the last whole chunk; the same where the program closes the file's number, which
+ *          may be its next file's (env/files.h). Calls, errno and signals stay as they are.
  * Ranks    Need not agree on it. Off, it costs a load and a branch a call.
  * Threads  Any; a lock of its own, which is held for a copy, and under which nothing is called.
  *

@@ -84,7 +84,7 @@ struct tagc_trace_birth tagc_trace_birth_of_ids(const struct tagc_nccl *nccl, ui
                                                 int nranks, int rank)
 {
   struct tagc_trace_birth birth = {.nccl = nccl, .rank = rank, .nranks = nranks, .function = function};
-  if (ids && count > 0 && !tagc_host_ids_are_fixed())
+  if (ids && count > 0 && count <= nranks && !tagc_host_ids_are_fixed())
     birth.identity = identity(tagc_hash_add(TAGC_HASH_START, ids, (size_t)count * sizeof *ids));
   return birth;
 }

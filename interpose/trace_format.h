@@ -60,7 +60,7 @@ enum tagc_trace_kind {
   TAGC_TRACE_TIMES,                 /* of an earlier call, whenever they are known */
   TAGC_TRACE_CYCLE,                 /* one has ended */
   TAGC_TRACE_STATE,                 /* of a slot: what its codec loses */
-  TAGC_TRACE_END,                   /* the last record of a process that ended in order */
+  TAGC_TRACE_END,                   /* the last record of a process that ended in order, or of a file that is as long as it may be */
 };
 
 /* Every record begins so, and is a multiple of 8 bytes long, with zeros behind its texts. Texts are UTF-8 with a
@@ -208,6 +208,8 @@ struct tagc_trace_end {
   uint64_t at_ns;
   uint64_t calls;
   uint64_t dropped;
+  uint32_t bounded;                 /* 1: the file has reached TAGC_TRACE_MAX, and the process went on */
+  uint32_t reserved;
 };
 
 _Static_assert(sizeof(struct tagc_trace_head) == 24 && sizeof(struct tagc_trace_chunk) == 32 &&
@@ -216,6 +218,6 @@ _Static_assert(sizeof(struct tagc_trace_head) == 24 && sizeof(struct tagc_trace_
                sizeof(struct tagc_trace_lock) == 32 && sizeof(struct tagc_trace_slot) == 104 &&
                sizeof(struct tagc_trace_call) == 128 && sizeof(struct tagc_trace_times) == 56 &&
                sizeof(struct tagc_trace_cycle) == 40 && sizeof(struct tagc_trace_state) == 64 &&
-               sizeof(struct tagc_trace_end) == 32, "the layout of files");
+               sizeof(struct tagc_trace_end) == 40, "the layout of files");
 
 #endif

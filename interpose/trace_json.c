@@ -52,6 +52,7 @@ static void put_health(struct tagc_json *j, const struct tagc_trace_health *h)
   tagc_json_count(j, "dropped_records", h->dropped);
   tagc_json_truth(j, "cut", h->cut);
   tagc_json_truth(j, "ended", h->ended);
+  tagc_json_truth(j, "bounded", h->bounded);
   tagc_json_close(j, '}');
 }
 

@@ -225,9 +225,10 @@ void tagc_page_files(struct tagc_page *page)
       tagc_cell_number(page, rank->health.records);
       tagc_cell_number(page, rank->health.damaged_chunks);
       tagc_cell_number(page, rank->health.dropped);
-      tagc_cell_text(page, rank->health.cut     ? "cut short"
-                           : rank->health.ended ? "ended in order"
-                                                : "the process did not end in order");
+      tagc_cell_text(page, rank->health.cut       ? "cut short"
+                           : rank->health.bounded ? "as long as it might be (TAGC_TRACE_MAX)"
+                           : rank->health.ended   ? "ended in order"
+                                                  : "the process did not end in order");
       tagc_row_end(page);
     }
     tagc_table_end(page);

@@ -245,6 +245,7 @@ const struct tagc_trace_record *tagc_trace_next(struct tagc_trace_file *f)
       if (record->kind == TAGC_TRACE_END) {
         const struct tagc_trace_end *end = (const void *)record;
         f->health.ended = true;
+        f->health.bounded |= end->bounded != 0;
         f->health.dropped = end->dropped > f->health.dropped ? end->dropped : f->health.dropped;
       }
       return record;

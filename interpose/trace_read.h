@@ -32,6 +32,7 @@ struct tagc_trace_health {
   bool cut;                         /* the file ends inside a chunk */
   bool ended;                       /* it has an END record */
   uint16_t major, minor;
+  bool bounded;                     /* which says that the file was as long as it might be */
 };
 
 struct tagc_trace_file;

@@ -79,6 +79,8 @@ static bool complain_of_file(struct tagc_summary *s, const struct tagc_part *par
   else if (h->cut || !h->ended)
     done &= tagc_sum_complain(s, "%s ends early%s: the process was killed, or runs still", path,
                               h->cut ? ", inside a chunk" : "");
+  else if (h->bounded)
+    done &= tagc_sum_complain(s, "%s ends early: it was as long as it might be (TAGC_TRACE_MAX), and its process went on", path);
   if (h->records && !part->realtime_ns)
     done &= tagc_sum_complain(s, "%s does not say which process wrote it: its beginning is lost", path);
   return done;

@@ -89,7 +89,7 @@ unit_tests += tests/unit/test_failed_calls
 # Who writes them.
 unit_tests += tests/unit/test_trace
 tests_unit_test_trace_LDADD = libtagc-report.a $(LDADD)
-tests_unit_test_trace_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=write
+tests_unit_test_trace_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=write,--wrap=madvise
 # What traces are judged by.
 unit_tests += tests/unit/test_trace_sides
 tests_unit_test_trace_sides_LDADD = libtagc-report.a $(LDADD)

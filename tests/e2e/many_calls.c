@@ -4,10 +4,39 @@
  *   many_calls COUNT             ends as it should
  *   many_calls COUNT exit        without giving its communicators back
  *   many_calls COUNT kill        having given them back, but at once
+ *   many_calls COUNT usurp PATH  in the midst of them it puts files of its own, PATH.RANK, where the library's are
+ *   many_calls COUNT refused     then asks for what NCCL refuses, with counts that are none
  */
+#include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 
 #include "tests/e2e/harness.h"
+
+/* What a program does that closes all descriptors, and goes on opening files. Waits for there being one, for ten seconds. */
+static void usurp(const char *path)
+{
+  char name[4096], target[4096];
+  snprintf(name, sizeof name, "%s.%d", path, rank);
+  const int own = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (own < 0 || write(own, "mine\n", 5) != 5)
+    exit(1);
+  int seen = 0, done = 0;           /* once seen, it stays under that number from the next look on */
+  for (int tries = 0; !done && tries < 200; tries++, usleep(50000)) {
+    int found = 0;
+    DIR *files = opendir("/proc/self/fd");
+    for (const struct dirent *entry; (entry = readdir(files));) {
+      snprintf(name, sizeof name, "/proc/self/fd/%s", entry->d_name);
+      const ssize_t length = readlink(name, target, sizeof target - 1);
+      const char *end = target + (length < 6 ? 0 : length - 6);
+      target[length < 0 ? 0 : length] = '\0';
+      if (strcmp(end, ".calls") == 0 || strcmp(end, ".trace") == 0)
+        done += seen ? dup2(own, atoi(entry->d_name)) >= 0 : 0, found++;
+    }
+    seen = found;
+    closedir(files);
+  }
+}
 
 int main(int argc, char **argv)
 {
@@ -16,14 +45,25 @@ int main(int argc, char **argv)
     return 2;
   meet();
   CHECK(ncclCommSplit(world, 0, rank, &other, NULL));
-  for (unsigned long i = 0, count = strtoul(argv[1], NULL, 10); i < count; i++)
+  for (unsigned long i = 0, count = strtoul(argv[1], NULL, 10); i < count; i++) {
+    if (i == count / 2 && argc > 3)
+      usurp(argv[3]);
     CHECK(ncclAllReduce(&x, &sum, 1, ncclFloat32, ncclSum, i == 500 ? other : world, NULL));
+  }
+  if (argc > 2 && strcmp(argv[2], "refused") == 0) {
+    ncclComm_t child;
+    ncclUniqueId id = {{0}};
+    int none = 0;
+    CHECK(ncclCommShrink(world, &none, 1 << 28, &child, NULL, 0) == ncclInvalidArgument ? ncclSuccess : ncclInternalError);
+    CHECK(ncclCommInitRankScalable(&child, 2, rank, 1 << 24, &id, NULL) == ncclInvalidArgument ? ncclSuccess : ncclInternalError);
+    return 0;
+  }
   if (argc > 2 && strcmp(argv[2], "exit") == 0)
     return 0;
   CHECK(ncclCommDestroy(other));
   other = NULL;
   CHECK(ncclCommDestroy(world));
-  if (argc > 2)
+  if (argc == 3)
     raise(SIGKILL);
   return 0;
 }

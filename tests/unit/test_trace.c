@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -44,6 +45,18 @@ ssize_t __wrap_write(int file, const void *data, size_t size)
   while (atomic_load(&disk_hangs))
     usleep(1000);
   return __real_write(file, data, size);
+}
+
+static bool refuses_madvise;
+int __real_madvise(void *memory, size_t size, int advice);
+int __wrap_madvise(void *memory, size_t size, int advice);
+
+int __wrap_madvise(void *memory, size_t size, int advice)
+{
+  if (!refuses_madvise)
+    return __real_madvise(memory, size, advice);
+  errno = EINVAL;
+  return -1;
 }
 
 /* ---- what processes do -------------------------------------------------------------------------------------------------- */
@@ -126,17 +139,63 @@ static void forks(void)
   pthread_join(thread, NULL);
 }
 
+/* A child that finds its parent's trace leaves it alone. */
+static void unwiped(void)
+{
+  int status;
+  refuses_madvise = true;
+  begin("1M");
+  const pid_t child = fork();
+  if (child == 0)
+    exit(tagc_trace_begin() || tagc_trace_on());
+  waitpid(child, &status, 0);
+  if (status)
+    _exit(8);
+  add(1, 1);
+}
+
+static void exit_now(int signal)
+{
+  (void)signal;
+  exit(0);
+}
+
+/* In the midst of adding a record: the signal comes where the copy of it begins. */
+static void interrupted(void)
+{
+  struct tagc_trace_times *nowhere_ = NULL;
+  begin("1M");
+  add(1, 1);
+  signal(SIGSEGV, exit_now);
+  void *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  nowhere_ = (void *)((char *)page + 4096 - 16);
+  nowhere_->record = (struct tagc_trace_record){TAGC_TRACE_TIMES, sizeof *nowhere_, 1};
+  mprotect((char *)page + 4096, 4096, PROT_NONE);
+  tagc_trace_add(&nowhere_->record);
+}
+
 static void limited(void)
 {
   struct sigaction action;
   begin("1M");
   setrlimit(RLIMIT_FSIZE, &(struct rlimit){100000, 100000});
-  for (uint64_t i = 1; tagc_trace_on(); i++)
+  for (uint64_t i = 1; i < 100000000 && tagc_trace_on(); i++)
     add(1, i);
   add(1, 1);                        /* nothing happens */
   sigaction(SIGXFSZ, NULL, &action);
   if (action.sa_handler != SIG_DFL)
     _exit(8);
+}
+
+/* The program goes on. */
+static void bounded(void)
+{
+  setenv("TAGC_TRACE_MAX", "1", 1);          /* at least 1M */
+  begin("64M");
+  for (uint64_t i = 1; i <= 5 * MANY; i++)
+    add(1, i);
+  for (int tries = 0; tries < 10000 && tagc_trace_on(); tries++)
+    usleep(1000);
 }
 
 static void nowhere(void)
@@ -186,7 +245,7 @@ struct found {
   unsigned files, mine, processes, names, ends, others;
   unsigned of[4], out_of_order;     /* TIMES records by comm */
   uint64_t dropped, last_dropped, bytes;
-  bool bad, ended, cut;
+  bool bad, ended, cut, bounded;
 };
 
 static void read_file(const char *path, struct found *found)
@@ -223,10 +282,13 @@ static void read_file(const char *path, struct found *found)
   found->bad |= health->damaged_chunks || health->skipped_bytes || health->unknown_records || health->refused_records;
   found->cut |= health->cut;
   found->ended = health->ended;
+  found->bounded |= health->bounded;
   found->dropped += health->dropped;
   found->bytes += health->bytes;
   tagc_trace_close(file);
 }
+
+enum { MOST = 64 << 20 };           /* bytes of any file, whatever goes wrong */
 
 /* Runs a case, and reads what it leaves behind; what it said is in `said`. Its status. */
 static int run(void (*what)(void), struct found *found)
@@ -238,7 +300,7 @@ static int run(void (*what)(void), struct found *found)
   snprintf(log, sizeof log, "%s/log", folder);
   const pid_t child = fork();
   if (child == 0) {
-    if (!freopen(log, "w", stderr))
+    if (!freopen(log, "w", stderr) || setrlimit(RLIMIT_FSIZE, &(struct rlimit){MOST, MOST}) != 0)
       _exit(7);
     what();
     exit(0);
@@ -331,10 +393,20 @@ int main(void)
   ok(status == 0 && f.files == 20 && !f.bad && !f.cut, "19 of 20 children that called something have files of their own: %u files", f.files);
   ok(f.processes == 20 && f.of[2] == 19 && f.of[1] == 1 && f.ends == 20 && !f.out_of_order, "each with its own records alone");
 
+  status = run(unwiped, &f);
+  ok(status == 0 && f.files == 1 && f.of[1] == 1 && f.ended, "where memory cannot be wiped at a fork, a child is not traced");
+  status = run(interrupted, &f);
+  ok(status == 0 && lines() == 1 && strstr(said, "its end is missing"), "exit() in the midst of a record: said once: %s", said);
+
   status = run(limited, &f);
   ok(status == 0 && f.files == 1 && !f.bad && !f.cut && !f.ended && f.of[1] > 0 && f.bytes <= 100000,
      "a limit on the size of files: %llu bytes of whole chunks", (unsigned long long)f.bytes);
   ok(lines() == 1 && strstr(said, "File too large; the trace of this process ends here"), "which is said, once: %s", said);
+
+  status = run(bounded, &f);
+  ok(status == 0 && f.files == 1 && !f.bad && !f.cut && f.ended && f.bounded && f.ends == 1 && f.of[1] > 10000 && !f.out_of_order &&
+     f.bytes <= 1 << 20, "TAGC_TRACE_MAX: %u records in %llu bytes, and an end that says so", f.of[1], (unsigned long long)f.bytes);
+  ok(lines() == 1 && strstr(said, "no more than 1048576 bytes are wanted (TAGC_TRACE_MAX)"), "which is said, once: %s", said);
 
   status = run(nowhere, &f);
   ok(status == 0 && f.files == 0 && lines() == 1 && strstr(said, "No such file or directory"), "no folder: said once: %s", said);
