@@ -89,11 +89,11 @@ static void *run_launch(void *argument)
     tagc_cuda_good(tagc_cuda_driver(NULL)->context_set(launch->context), "cuCtxSetCurrent");
   ncclResult_t status = launch->run(&launch->real, launch->calls, launch->count);
   destroy_ops(launch);
+  for (size_t i = 0; i < launch->count; i++)
+    tagc_trace_call(&launch->calls[i], status);   /* before the program hears of it: it may end then */
   atomic_store(&launch->status, (int)status);
-  for (size_t i = 0; i < launch->count; i++) {
-    tagc_trace_call(&launch->calls[i], status);
+  for (size_t i = 0; i < launch->count; i++)
     tagc_comm_release(launch->calls[i].comm);
-  }
   tagc_background_release(launch);
   return NULL;
 }

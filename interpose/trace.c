@@ -21,7 +21,7 @@
 #include "interpose/library.h"
 #include "interpose/thread.h"
 
-enum { ROOM_LEAST = 64 << 10, MOST_LEAST = 1 << 20, CHUNK = 64 << 10 };   /* a chunk that a full disk cuts is lost: small ones */
+enum { NAMES = 1000, ROOM_LEAST = 64 << 10, MOST_LEAST = 1 << 20, CHUNK = 64 << 10 };   /* a chunk that a full disk cuts is lost: small ones */
 _Static_assert(CHUNK <= (int)TAGC_TRACE_CHUNK_MOST && CHUNK >= (int)TAGC_TRACE_RECORD_MOST, "what readers expect");
 #define PERIOD_NS UINT64_C(200000000)
 #define PATIENCE_NS UINT64_C(2000000000)    /* at exit, for the thread that is at a slow disk */
@@ -88,14 +88,25 @@ static void fail(int error)
            tagc_file_words(error));
 }
 
-/* The errno of what went wrong, else 0. */
+/* Under a name that is free: in a container, a process of an earlier run may have had the same number. The errno of what
+ * went wrong, else 0. */
+static int create_file(void)
+{
+  const char *prefix = tagc_library_options()->trace;
+  int error = EEXIST;
+  for (int turn = 1; turn <= NAMES && error == EEXIST; turn++) {
+    const bool named = turn == 1 ? tagc_file_name(trace.path, sizeof trace.path, prefix, ".trace")
+                                 : tagc_file_name(trace.path, sizeof trace.path, prefix, "-%d.trace", turn);
+    error = named ? tagc_file_keep(&trace.file, trace.path) : errno;
+  }
+  return error;
+}
+
 static int open_file(void)
 {
   const struct tagc_trace_head head = {.magic = TAGC_TRACE_MAGIC, .order = TAGC_TRACE_ORDER, .major = TAGC_TRACE_MAJOR,
                                        .minor = TAGC_TRACE_MINOR, .head_bytes = sizeof head};
-  if (!tagc_file_name(trace.path, sizeof trace.path, tagc_library_options()->trace, ".trace"))
-    return errno;
-  const int error = tagc_file_keep(&trace.file, trace.path);
+  const int error = create_file();
   if (error)
     return error;
   trace.good = sizeof head;

@@ -3,7 +3,8 @@
  *
  * What     One CALL record for each call of an entry (entries.def) that the program makes, and for none that is made here or by NCCL
  *          itself; with TAGC_MODE=observe the program's bytes go as they came, and only this is done, with TAGC_MODE=off nothing.
- * Names    PREFIX-HOST-pid1234.trace, of at most TAGC_TRACE_MAX bytes
+ * Names    PREFIX-HOST-pid1234.trace, of at most TAGC_TRACE_MAX bytes; where that is there from an earlier run
+ *          PREFIX-HOST-pid1234-2.trace, and so on
  * When     Records go into a buffer of TAGC_TRACE_BUFFER bytes, and a thread of its own writes them, when half of it is full or
  *          a fifth of a second has passed. What there is no room for is counted, and the file says how many were lost.
  *          A process that is killed loses what was not written; a forked child writes a file of its own (on Linux 4.14 and later;
