@@ -536,6 +536,7 @@ tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/tagc_map.test \
   tests/e2e/tagc_run.test \
   tests/e2e/threads.test \
+  tests/e2e/trace.test \
   tests/e2e/versions.test
 # Not exits.test: the report at exit reads what other threads still count.
 tests_tsan = \
@@ -548,10 +549,12 @@ tests_tsan = \
   tests/e2e/standin_cuda.test \
   tests/e2e/steps.test \
   tests/e2e/threads.test \
+  tests/e2e/trace.test \
   $(tsan_cuda_tests) \
   tests/unit/test_failed_calls \
   tests/unit/test_options \
   tests/unit/test_ranges \
+  tests/unit/test_trace \
   tests/unit/test_trace \
   tests/unit/test_vote \
   tests/unit/test_vote_hosts

@@ -296,7 +296,7 @@ static ncclResult_t shrink(ncclComm_t comm, const int *excluded, int nexcluded, 
   int *members = malloc((size_t)comm->nranks * sizeof *members), nmembers = 0;
   ncclResult_t result = members ? check_parent(comm, newcomm, config, flags & NCCL_SHRINK_ABORT)
                                 : standin_fail(ncclSystemError, "no memory for a communicator");
-  if (result == ncclSuccess && (!excluded || nexcluded <= 0 || contains(excluded, nexcluded, comm->rank)))
+  if (result == ncclSuccess && (!excluded || nexcluded <= 0 || nexcluded >= comm->nranks || contains(excluded, nexcluded, comm->rank)))
     result = standin_fail(ncclInvalidArgument, "CommShrink: rank %d excludes %d ranks", comm->rank, nexcluded);
   if (result != ncclSuccess) {
     standin_comm_release(comm);
