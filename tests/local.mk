@@ -474,7 +474,7 @@ tests_fuzz_elf_LDADD = $(FUZZ_LIBS) $(LIBELF_LIBS)
 endif
 fuzz_targets += tests/fuzz/imports
 fuzz_targets += tests/fuzz/mapfile
-tests_fuzz_mapfile_SOURCES = tests/fuzz/mapfile.c layermap/map_table.c layermap/map_svg.c
+tests_fuzz_mapfile_SOURCES = tests/fuzz/mapfile.c layermap/map_table.c layermap/map_svg.c layermap/drawing.c
 if HAVE_JANSSON
 fuzz_targets += tests/fuzz/models
 tests_fuzz_models_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
