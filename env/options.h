@@ -19,6 +19,7 @@ enum tagc_residual_choice {
 enum tagc_rounding { TAGC_ROUNDING_NEAREST, TAGC_ROUNDING_STOCHASTIC };
 enum tagc_scope { TAGC_SCOPE_AUTO, TAGC_SCOPE_FLAT, TAGC_SCOPE_INTER };
 enum tagc_assume { TAGC_ASSUME_NOTHING, TAGC_ASSUME_GRADIENTS };
+enum tagc_gather_choice { TAGC_GATHER_OFF, TAGC_GATHER_BF16, TAGC_GATHER_Q8, TAGC_GATHER_LOSSLESS, TAGC_GATHER_DELTA };
 enum tagc_report_when { TAGC_REPORT_NEVER, TAGC_REPORT_ALWAYS, TAGC_REPORT_AUTO };
 
 /* Which options were set by the user (bit = line in options.def). */

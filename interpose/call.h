@@ -29,6 +29,7 @@ struct tagc_call {
   struct tagc_comm *comm;           /* a reference is held; NULL: not ours to touch */
   enum tagc_cycle_state state;
   int slot;                         /* of a reduce-scatter on track, else -1 */
+  int allgather;                    /* of an all-gather of parameters on track: tagc_cycle_allgathers(), else -1 */
   uint64_t lock_number, cycle;      /* of the communicator when the call was made */
   enum tagc_op op_kind;
   float scale;                      /* of TAGC_OP_PREMULSUM, else 1 */

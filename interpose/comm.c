@@ -382,6 +382,7 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, stru
     start_cycle(comm, seen.cycle);
   call->state = seen.state;
   call->slot = seen.slot < (int)comm->slot_count ? seen.slot : -1;
+  call->allgather = seen.allgather;
   call->lock_number = comm->lock_number;
   call->cycle = comm->cycle_number;
   if (call->slot >= 0)
@@ -411,7 +412,7 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
   bool is_float = compressible(call->type, &dtype);
   if (call->lock_number != comm->lock_number) {
     call->state = TAGC_CYCLE_OFF_TRACK;            /* a later call of its group changed the lock */
-    call->slot = -1;
+    call->slot = call->allgather = -1;
   }
   const struct tagc_slot *slot = call->slot < 0 ? NULL : &comm->slots[call->slot];
   struct tagc_call_facts facts = {

@@ -159,7 +159,7 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
     call->decision.reason = TAGC_REASON_one_rank;
     status = tagc_forward(call);
   } else if (tagc_capture_is_active(call->stream)) {
-    call->slot = -1;
+    call->slot = call->allgather = -1;
     tagc_levels_note_capture(call->comm);
     status = pass_accounted(call, TAGC_REASON_capture);
     tagc_comm_release(call->comm);

@@ -52,7 +52,7 @@ void tagc_trace_enter(struct tagc_call *call)
   *stamp = (struct tagc_trace_stamp){.number = 0};
   if (!tagc_trace_begin())
     return;
-  call->slot = -1;
+  call->slot = call->allgather = -1;
   call->decision.reason = call->entry == TAGC_ENTRY_ncclReduceScatter ? TAGC_REASON_refused : TAGC_REASON_function;
   if (!thread_number)
     thread_number = atomic_fetch_add(&threads, 1) + 1;

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "kernels/allgather.h"
 #include "kernels/codec.h"
 #include "kernels/cost.h"
 #include "kernels/row.h"
@@ -83,6 +84,18 @@ struct tagc_device {
   bool (*encode)(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream);
   bool (*decode)(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream);
   bool (*flush)(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream);
+
+  /* The same for all-gathers (allgather.h). refused: did some rank's payload say, in the call that was decoded last, that it holds no
+   * shard? Waits for that call; for codecs that may refuse alone. */
+  bool (*allgather_layout)(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                           const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out);
+  bool (*allgather_encode)(const struct tagc_device *self, const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job,
+                           void *stream);
+  bool (*allgather_decode)(const struct tagc_device *self, const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job,
+                           void *stream);
+  bool (*allgather_refer)(const struct tagc_device *self, const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job,
+                          void *stream);
+  bool (*allgather_refused)(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused);
 
   /* Adds what is in the foreign shards to words of the device, as tagc_row_count() does. */
   bool (*count)(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *words, void *stream);

@@ -406,6 +406,27 @@ static bool cuda_flush(const struct tagc_device *self, struct tagc_job *job, voi
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuLaunchKernel for a flush"));
 }
 
+/* There are no kernels for all-gathers yet: layout() says so, and nothing else is asked. */
+static bool cuda_allgather_layout(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                  const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out)
+{
+  (void)self, (void)codec, (void)shape, (void)out;
+  return false;
+}
+
+static bool cuda_allgather_step(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                struct tagc_allgather_job *job, void *stream)
+{
+  (void)self, (void)codec, (void)job, (void)stream;
+  return false;
+}
+
+static bool cuda_allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused)
+{
+  (void)self, (void)job, (void)stream, (void)refused;
+  return false;
+}
+
 static bool cuda_count(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *words,
                        void *stream)
 {
@@ -463,6 +484,11 @@ static const struct tagc_device functions = {
   .encode = cuda_encode,
   .decode = cuda_decode,
   .flush = cuda_flush,
+  .allgather_layout = cuda_allgather_layout,
+  .allgather_encode = cuda_allgather_step,
+  .allgather_decode = cuda_allgather_step,
+  .allgather_refer = cuda_allgather_step,
+  .allgather_refused = cuda_allgather_refused,
   .count = cuda_count,
   .tell = cuda_tell,
   .settle = cuda_settle,

@@ -135,6 +135,45 @@ static bool host_flush(const struct tagc_device *self, struct tagc_job *job, voi
   return true;
 }
 
+static bool host_allgather_layout(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                  const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out)
+{
+  (void)self;
+  return codec->layout(shape, out);
+}
+
+static bool host_allgather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                  struct tagc_allgather_job *job, void *stream)
+{
+  (void)self, (void)stream;
+  codec->encode(job);
+  return true;
+}
+
+static bool host_allgather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                  struct tagc_allgather_job *job, void *stream)
+{
+  (void)self, (void)stream;
+  codec->decode(job);
+  return true;
+}
+
+static bool host_allgather_refer(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                                 struct tagc_allgather_job *job, void *stream)
+{
+  (void)self, (void)stream;
+  if (codec->refer)
+    codec->refer(job);
+  return true;
+}
+
+static bool host_allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused)
+{
+  (void)self, (void)stream;
+  *refused = job->refused;
+  return true;
+}
+
 static bool host_count(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *words,
                        void *stream)
 {
@@ -239,6 +278,11 @@ const struct tagc_device tagc_device_host = {
   .encode = host_encode,
   .decode = host_decode,
   .flush = host_flush,
+  .allgather_layout = host_allgather_layout,
+  .allgather_encode = host_allgather_encode,
+  .allgather_decode = host_allgather_decode,
+  .allgather_refer = host_allgather_refer,
+  .allgather_refused = host_allgather_refused,
   .count = host_count,
   .tell = host_tell,
   .settle = host_settle,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # kernels/: codecs, and the devices they run on.
 libtagc_a_SOURCES += \
+  kernels/allgather.c kernels/allgather.h kernels/allgather_bf16.c \
   kernels/codec.c kernels/codec.h kernels/codecs.h \
   kernels/codec_bits.h kernels/codec_lhc.h \
   kernels/codec_none.c kernels/codec_lhc.c \

@@ -69,6 +69,7 @@ static void take_place(struct tagc_cycle *cycle, uint32_t at, struct tagc_sighti
   }
   out->state = TAGC_CYCLE_ON_TRACK;
   out->slot = place->slot;
+  out->allgather = place->allgather;
   out->cycle = cycle->cycles;
   if (place->lone)
     cycle->used = 0;
@@ -227,7 +228,7 @@ static void stray(struct tagc_cycle *cycle, const struct tagc_signature *call, s
 
 void tagc_cycle_observe(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out)
 {
-  *out = (struct tagc_sighting){.state = TAGC_CYCLE_LEARNING, .slot = -1};
+  *out = (struct tagc_sighting){.state = TAGC_CYCLE_LEARNING, .slot = -1, .allgather = -1};
   cycle->suspect_count = 0;
   if (!cycle->locked) {
     learn(cycle, call, out);
@@ -246,6 +247,12 @@ const struct tagc_slot_info *tagc_cycle_slots(const struct tagc_cycle *cycle, si
 {
   *count = cycle->locked ? cycle->pattern.slot_count : 0;
   return cycle->locked ? cycle->pattern.slots : NULL;
+}
+
+const struct tagc_allgather_info *tagc_cycle_allgathers(const struct tagc_cycle *cycle, size_t *count)
+{
+  *count = cycle->locked ? cycle->pattern.allgather_count : 0;
+  return cycle->locked ? cycle->pattern.allgathers : NULL;
 }
 
 size_t tagc_cycle_length(const struct tagc_cycle *cycle)

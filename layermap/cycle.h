@@ -75,10 +75,19 @@ struct tagc_slot_info {
   bool gathered;           /* an all-gather of the same count is in the cycle (its parameters, maybe in another type) */
 };
 
+/* An all-gather of the cycle that is taken for one of parameters: its count is that of a reduce-scatter, and its type a float's. */
+struct tagc_allgather_info {
+  struct tagc_signature signature;
+  uint32_t position;       /* in the cycle, the anchor being 0 */
+  uint32_t slot;           /* the reduce-scatter of the same unit */
+  bool again;              /* the same unit has been gathered before in this cycle, and not been reduced since: nothing has changed it */
+};
+
 /* What observe() says about a call. */
 struct tagc_sighting {
   enum tagc_cycle_state state;
   int slot;                /* index into tagc_cycle_slots(), or -1: off track, learning, or no reduce-scatter */
+  int allgather;           /* index into tagc_cycle_allgathers(), or -1 */
   bool locked;             /* this call made (or changed) the lock: all slots are new, what was kept by slot is void */
   bool starts;             /* this call is the anchor of a cycle */
   uint64_t cycle;          /* how many cycles have started since the lock, this one included; 0 while learning */
@@ -97,6 +106,8 @@ void tagc_cycle_observe(struct tagc_cycle *cycle, const struct tagc_signature *c
 
 /* The slots of the locked cycle in the order of their calls; NULL and 0 while nothing is locked. Owned by the cycle. */
 const struct tagc_slot_info *tagc_cycle_slots(const struct tagc_cycle *cycle, size_t *count);
+/* The all-gathers of its parameters, likewise. */
+const struct tagc_allgather_info *tagc_cycle_allgathers(const struct tagc_cycle *cycle, size_t *count);
 /* The number of calls in the locked cycle, 0 while nothing is locked. */
 size_t tagc_cycle_length(const struct tagc_cycle *cycle);
 

@@ -109,7 +109,7 @@ bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evide
   pattern->has_lone = false;
   for (uint32_t i = 0; i < period; i++) {
     const struct tagc_seen *seen = &evidence->seen[ids[i]];
-    pattern->places[i] = (struct tagc_place){.signature = seen->signature, .slot = -1, .lone = seen->times == 1};
+    pattern->places[i] = (struct tagc_place){.signature = seen->signature, .slot = -1, .allgather = -1, .lone = seen->times == 1};
     if (seen->signature.collective == TAGC_REDUCE_SCATTER)
       pattern->places[i].slot = (int32_t)pattern->slot_count++;
     pattern->has_lone |= seen->times == 1;
@@ -143,6 +143,29 @@ bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct 
   return false;
 }
 
+/* Gives the all-gathers of parameters their slots: the k-th of a kind is of the k-th reduce-scatter of that kind, and over again. */
+static void name_allgathers(struct tagc_pattern *pattern)
+{
+  pattern->allgather_count = 0;
+  for (uint32_t i = 0; i < pattern->length; i++) {
+    struct tagc_place *place = &pattern->places[i];
+    place->allgather = -1;
+    if (place->slot >= 0 || !place->kind)
+      continue;
+    uint32_t reduces = 0, before = 0;
+    for (uint32_t j = 0; j < pattern->length; j++) {
+      reduces += pattern->places[j].slot >= 0 && pattern->places[j].kind == place->kind;
+      before += j < i && pattern->places[j].slot < 0 && pattern->places[j].kind == place->kind;
+    }
+    struct tagc_allgather_info *info = &pattern->allgathers[pattern->allgather_count];
+    *info = (struct tagc_allgather_info){.signature = place->signature, .position = i, .again = before >= reduces};
+    for (uint32_t j = 0, nth = before % reduces; j < pattern->length; j++)
+      if (pattern->places[j].slot >= 0 && pattern->places[j].kind == place->kind && nth-- == 0)
+        info->slot = (uint32_t)pattern->places[j].slot;
+    place->allgather = (int32_t)pattern->allgather_count++;
+  }
+}
+
 void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
 {
   for (uint32_t i = 0; i < evidence->signatures; i++)
@@ -158,6 +181,7 @@ void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evide
     *slot = (struct tagc_slot_info){.signature = place->signature, .position = i, .gathered = place->gathered};
   }
   tagc_units_number(pattern);
+  name_allgathers(pattern);
   for (uint32_t i = 0; i < pattern->slot_count; i++)
     snprintf(pattern->slots[i].name, sizeof pattern->slots[i].name, "unit%u", pattern->slots[i].unit);
 }

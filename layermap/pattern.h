@@ -15,6 +15,7 @@ enum { TAGC_PATTERN_CALLS = TAGC_EVIDENCE_CALLS / 4 - 1 };
 struct tagc_place {
   struct tagc_signature signature;
   int32_t slot;            /* of a reduce-scatter, else -1 */
+  int32_t allgather;       /* of an all-gather of parameters, else -1 */
   bool lone;               /* nothing else in the pattern looks like it: it tells where we are */
   bool gathered;           /* a floating-point all-gather of the same count is in the pattern */
   uint16_t kind;           /* reduce-scatters, and floating-point all-gathers of a count that is reduced: a number that stands for the
@@ -31,13 +32,14 @@ struct tagc_order_scratch {
 
 struct tagc_pattern {
   uint32_t length;
-  uint32_t slot_count;
+  uint32_t slot_count, allgather_count;
   uint32_t first;          /* the first reduce-scatter after the longest stretch without one (the forward pass) */
   uint32_t stretch;        /* calls in that stretch */
   bool has_lone;           /* some place is lone */
   bool whole;              /* it looks like a whole training step: see tagc_cycle_is_gradients() */
   struct tagc_place places[TAGC_PATTERN_CALLS];
   struct tagc_slot_info slots[TAGC_PATTERN_CALLS];
+  struct tagc_allgather_info allgathers[TAGC_PATTERN_CALLS];
   struct tagc_order_scratch scratch;
 };
 
