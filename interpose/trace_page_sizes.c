@@ -23,7 +23,7 @@ static void add(struct stack *stack, const struct tagc_sum_line *line)
   size_t at = line->size_class < 0 ? 0 : (size_t)line->size_class + 1;
   stack->calls[at] += line->calls.calls;
   stack->raw[at] += line->calls.raw_bytes;
-  stack->sent[at] += line->calls.sent.inside + line->calls.sent.between;
+  stack->sent[at] += tagc_sent_all(&line->calls.sent);
   stack->all += line->calls.raw_bytes;
 }
 

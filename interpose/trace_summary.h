@@ -27,6 +27,11 @@ struct tagc_sum_sent {
   uint64_t inside, between;
 };
 
+static inline uint64_t tagc_sent_all(const struct tagc_sum_sent *sent)
+{
+  return sent->inside > UINT64_MAX - sent->between ? UINT64_MAX : sent->inside + sent->between;
+}
+
 /* What came together of some calls. */
 struct tagc_sum_calls {
   uint64_t calls, compressed, failed;

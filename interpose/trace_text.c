@@ -13,8 +13,6 @@
 
 enum { LABEL = 14, TEXT = 4096 };
 
-static uint64_t sent_bytes(const struct tagc_sum_sent *sent) { return sent->inside + sent->between; }
-
 /* "ReduceScatter" */
 static const char *function_name(const struct tagc_summary *s, uint16_t function)
 {
@@ -78,7 +76,7 @@ static struct extent measure(const struct tagc_summary *s)
         e.whole++;
         ns += (double)r->steps[j].ns;
         between += (double)r->steps[j].sent.between;
-        sent += (double)r->steps[j].sent.inside + (double)r->steps[j].sent.between;
+        sent += (double)tagc_sent_all(&r->steps[j].sent);
       }
   }
   for (size_t i = 0; i < s->comm_count; i++)
@@ -97,8 +95,8 @@ static void biggest(const struct tagc_summary *s, char *text, size_t size)
   for (size_t i = 0; i < s->comm_count; i++)
     for (size_t j = 0; j < s->comms[i].line_count; j++) {
       const struct tagc_sum_line *l = &s->comms[i].lines[j];
-      sent[l->function % 256] += sent_bytes(&l->calls.sent);
-      all += sent_bytes(&l->calls.sent);
+      sent[l->function % 256] += tagc_sent_all(&l->calls.sent);
+      all += tagc_sent_all(&l->calls.sent);
     }
   *text = '\0';
   for (int round = 0; round < 3 && all; round++) {
@@ -143,7 +141,7 @@ static void print_effect(FILE *to, const struct tagc_report *r)
     all.plain.inside += c->plain.inside;
     all.plain.between += c->plain.between;
   }
-  double sent = (double)sent_bytes(&all.sent), plain = (double)sent_bytes(&all.plain);
+  double sent = (double)tagc_sent_all(&all.sent), plain = (double)tagc_sent_all(&all.plain);
   if (r->sides.verdict != TAGC_VERDICT_NONE)
     labelled(to, "TAGC", "%s", r->sides.words);
   else if (all.compressed)
@@ -275,8 +273,8 @@ static void print_lines(FILE *to, const struct tagc_summary *s, const struct tag
     fprintf(to, "  %-20.20s %-9.9s %-6.6s %-13s %11s", function_name(s, l->function), type, reduces ? op : "-", class,
             tagc_words_count((double)l->calls.calls, count));
     fprintf(to, " %8s %11s %11s %11s %9s\n", real(l->per_step, 1, x), tagc_words_bytes((double)l->calls.raw_bytes, a),
-            tagc_words_bytes((double)sent_bytes(&l->calls.sent), b),
-            tagc_words_bytes((double)sent_bytes(&l->whole.sent) / steps, d),
+            tagc_words_bytes((double)tagc_sent_all(&l->calls.sent), b),
+            tagc_words_bytes((double)tagc_sent_all(&l->whole.sent) / steps, d),
             real((double)l->whole.host_ns / steps / 1e6, 2, y));
   }
 }
@@ -310,8 +308,8 @@ static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct 
     sum.decode_ns += first[i].calls.decode_ns;
     sum.packed_wire_calls += first[i].calls.packed_wire_calls;
     sum.packed_wire_ns += first[i].calls.packed_wire_ns;
-    sum.sent.between += between ? first[i].calls.sent.between : sent_bytes(&first[i].calls.sent);
-    sum.plain.between += between ? first[i].calls.plain.between : sent_bytes(&first[i].calls.plain);
+    sum.sent.between += between ? first[i].calls.sent.between : tagc_sent_all(&first[i].calls.sent);
+    sum.plain.between += between ? first[i].calls.plain.between : tagc_sent_all(&first[i].calls.plain);
   }
   /* Other calls send what plain ones do: whatever is saved, compressed ones have saved. */
   const double plain = (double)sum.plain.between;
