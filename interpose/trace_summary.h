@@ -193,6 +193,8 @@ static inline bool tagc_sum_layers_known(const struct tagc_sum_comm *comm)
 
 /* The name of a code; "?" where nobody has named it. */
 const char *tagc_sum_name(const struct tagc_summary *summary, enum tagc_trace_table table, uint16_t code);
+/* That of a function without "nccl": "ReduceScatter". */
+const char *tagc_sum_function(const struct tagc_summary *summary, uint16_t function);
 /* Is that its name? */
 bool tagc_sum_is(const struct tagc_summary *summary, enum tagc_trace_table table, uint16_t code, const char *name);
 

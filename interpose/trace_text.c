@@ -13,13 +13,6 @@
 
 enum { LABEL = 14, TEXT = 4096 };
 
-/* "ReduceScatter" */
-static const char *function_name(const struct tagc_summary *s, uint16_t function)
-{
-  const char *name = tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, function);
-  return strncmp(name, "nccl", 4) == 0 ? name + 4 : name;
-}
-
 /* A line behind a label; where it is too long it goes on beneath itself. */
 __attribute__((format(printf, 3, 4))) static void labelled(FILE *to, const char *label, const char *format, ...)
 {
@@ -106,7 +99,7 @@ static void biggest(const struct tagc_summary *s, char *text, size_t size)
     if (!sent[best])
       break;
     char bytes[16];
-    append(text, size, "%s%s %.0f%% (%s)", round ? ", " : "", function_name(s, (uint16_t)best),
+    append(text, size, "%s%s %.0f%% (%s)", round ? ", " : "", tagc_sum_function(s, (uint16_t)best),
            100.0 * (double)sent[best] / (double)all, tagc_words_bytes((double)sent[best], bytes));
     sent[best] = 0;
   }
@@ -268,9 +261,9 @@ static void print_lines(FILE *to, const struct tagc_summary *s, const struct tag
     const struct tagc_sum_line *l = &c->lines[i];
     const char *type = l->calls.raw_bytes ? tagc_sum_name(s, TAGC_TRACE_TYPES, l->type) : "-",
                *op = tagc_sum_name(s, TAGC_TRACE_OPS, l->op);
-    bool reduces = strstr(function_name(s, l->function), "educe") != NULL;
+    bool reduces = strstr(tagc_sum_function(s, l->function), "educe") != NULL;
     class_words(l->size_class, class);
-    fprintf(to, "  %-20.20s %-9.9s %-6.6s %-13s %11s", function_name(s, l->function), type, reduces ? op : "-", class,
+    fprintf(to, "  %-20.20s %-9.9s %-6.6s %-13s %11s", tagc_sum_function(s, l->function), type, reduces ? op : "-", class,
             tagc_words_count((double)l->calls.calls, count));
     fprintf(to, " %8s %11s %11s %11s %9s\n", real(l->per_step, 1, x), tagc_words_bytes((double)l->calls.raw_bytes, a),
             tagc_words_bytes((double)tagc_sent_all(&l->calls.sent), b),
