@@ -191,6 +191,8 @@ static inline bool tagc_sum_layers_known(const struct tagc_sum_comm *comm)
   return comm->layers && *comm->layers && comm->confidence > 0;
 }
 
+/* "embed", "attn", ... */
+const char *tagc_sum_kind(enum tagc_trace_part kind);
 /* The name of a code; "?" where nobody has named it. */
 const char *tagc_sum_name(const struct tagc_summary *summary, enum tagc_trace_table table, uint16_t code);
 /* That of a function without "nccl": "ReduceScatter". */

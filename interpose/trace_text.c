@@ -287,7 +287,6 @@ static const char *mean_ms(uint64_t ns, uint64_t calls, char text[24])
 static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct tagc_sum_slot *first, size_t n,
                            bool between)
 {
-  static const char *const kinds[TAGC_TRACE_PARTS] = {"embed", "attn", "mlp", "norm", "head", "other"};
   struct tagc_sum_calls sum = {0};
   char name[64], count[32], a[16], b[16], d[16], v[24], x[24], y[24], z[24];
   snprintf(name, sizeof name, n > 1 ? "%s to %s" : "%s", *first->name ? first->name : "?", first[n - 1].name);
@@ -307,7 +306,7 @@ static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct 
   /* Other calls send what plain ones do: whatever is saved, compressed ones have saved. */
   const double plain = (double)sum.plain.between;
   const double ratio = 1 - (plain - (double)sum.sent.between) * (double)sum.calls / (plain * (double)sum.compressed);
-  fprintf(to, "  %-22.22s %-5s %3zu %-6.6s %9s %10s %10s %10s", name, first->parts_known ? kinds[first->kind] : "?", n,
+  fprintf(to, "  %-22.22s %-5s %3zu %-6.6s %9s %10s %10s %10s", name, first->parts_known ? tagc_sum_kind(first->kind) : "?", n,
           *first->codec ? first->codec : "-", tagc_words_count((double)sum.calls, count),
           tagc_words_bytes((double)sum.raw_bytes, a),
           tagc_words_bytes(plain, b), tagc_words_bytes((double)sum.sent.between, d));
