@@ -43,8 +43,8 @@ bool tagc_allgathers_make(struct tagc_comm *comm)
     a->again = infos[i].again;
     a->verdict = TAGC_REASON_warm_up;
     a->first = (uint32_t)i;
-    for (uint32_t j = 0; j < i && a->first == i; j++)
-      if (comm->allgathers[j].slot == a->slot && comm->allgathers[j].shape.dtype == a->shape.dtype)
+    for (uint32_t j = 0; j < i && a->first == i && infos[i].sure; j++)
+      if (infos[j].sure && comm->allgathers[j].slot == a->slot && comm->allgathers[j].shape.dtype == a->shape.dtype)
         a->first = j;
     comm->allgathers[a->first].repeated |= a->first != i;
   }

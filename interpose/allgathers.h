@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The all-gathers of parameters in the cycle of a communicator: what is known of each, its part of the ballot (ballot.h), its memory.
  *
- * There are none with TAGC_GATHER=off. Those that gather the same unit in the same type (for the forward and for the backward pass) share one
- * reference, that of the first of them, and what becomes of one becomes of all of them.
+ * There are none with TAGC_GATHER=off. Those that surely gather the same unit in the same type (for the forward and for the backward pass)
+ * share one reference, that of the first of them, and what becomes of one becomes of all of them.
  * What asks a device may wait for it: call it without the communicator's lock, and the rest with it.
  */
 #ifndef INTERPOSE_ALLGATHERS_H

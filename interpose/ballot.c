@@ -22,6 +22,13 @@ static bool is_in_map(const struct tagc_comm *comm, size_t i)
   return layers && layers->source == TAGC_LAYER_MAP && i < layers->count && layers->layers[i].count;
 }
 
+bool tagc_ballot_gradient(const struct tagc_comm *comm, size_t i)
+{
+  size_t count;
+  return (tagc_cycle_is_gradients(comm->cycle) && tagc_cycle_slots(comm->cycle, &count)[i].evident) || is_in_map(comm, i) ||
+         (comm->layers && comm->layers->proven);
+}
+
 struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, size_t i)
 {
   const struct tagc_slot *slot = &comm->slots[i];
@@ -30,7 +37,7 @@ struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, siz
     .options = tagc_library_options(), .codec = slot->codec, .slot = &tagc_cycle_slots(comm->cycle, &count)[i],
     .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape, .op = slot->op,
     .whole = slot->shard, .rest = tagc_split_rest(slot), .sorted = slot->sorted, .selection = slot->selection,
-    .gradients = tagc_cycle_is_gradients(comm->cycle) || is_in_map(comm, i),
+    .gradients = tagc_ballot_gradient(comm, i),
   };
 }
 

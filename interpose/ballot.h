@@ -10,6 +10,9 @@
 
 #include "interpose/comm.h"
 
+/* Is the slot taken for a gradient: by its cycle, by TAGC_LAYERMAP, or because a model explains all slots? */
+bool tagc_ballot_gradient(const struct tagc_comm *comm, size_t i);
+
 /* What is asked of the plan about slot i; how much room there is for its residual is the caller's to say. */
 struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, size_t i);
 

@@ -226,7 +226,8 @@ bool tagc_comm_may_compress(const struct tagc_call *call)
 }
 
 _Static_assert((int)ncclFloat16 == TAGC_CODE_FLOAT16 && (int)ncclFloat32 == TAGC_CODE_FLOAT32 &&
-               (int)ncclFloat64 == TAGC_CODE_FLOAT64 && (int)TAGC_OP_SUM == TAGC_CODE_SUM, "what signatures hold");
+               (int)ncclFloat64 == TAGC_CODE_FLOAT64 && (int)TAGC_OP_SUM == TAGC_CODE_SUM &&
+               (int)TAGC_OP_AVG == TAGC_CODE_AVERAGE && (int)TAGC_OP_PREMULSUM == TAGC_CODE_SCALED_SUM, "what signatures hold");
 
 static enum tagc_collective collective(enum tagc_entry entry)
 {
@@ -261,7 +262,8 @@ static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *in
   tagc_layers_free(comm->layers);
   comm->layers = NULL;
   if (!count || comm->nranks < 2 ||
-      (!map && !tagc_cycle_is_gradients(comm->cycle) && tagc_library_options()->assume != TAGC_ASSUME_GRADIENTS))
+      (!map && !tagc_cycle_is_gradients(comm->cycle) && tagc_library_options()->assume != TAGC_ASSUME_GRADIENTS &&
+       infos[0].signature.collective != TAGC_ALL_REDUCE))        /* which may be told by the layers alone */
     return true;
   comm->layers = tagc_layers_infer(infos, count, comm->nranks, map, why);
   if (*why)
@@ -297,7 +299,7 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
     struct tagc_slot *slot = &comm->slots[i];
     const struct tagc_signature *s = &infos[i].signature;
     bool known = tagc_comm_dtype((ncclDataType_t)s->dtype, &slot->shape.dtype);
-    slot->shape.n = known ? s->count : 0;
+    slot->shape.n = !known ? 0 : s->collective == TAGC_ALL_REDUCE ? s->count / (uint64_t)comm->nranks : s->count;
     slot->shape.nranks = comm->nranks;
     slot->shape.keep_ppm = 1000000 - tagc_library_options()->sparsity;
     slot->codec = tagc_library_codec();
@@ -314,9 +316,11 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
     return tagc_no_memory("the parts of slots");
   }
   if (count) {
-    tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu reduce-scatters%s",
-             (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), count,
-             tagc_cycle_is_gradients(comm->cycle) ? ", gradients with the gathers of their parameters" : "");
+    const bool all_reduces = infos[0].signature.collective == TAGC_ALL_REDUCE;
+    tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu %s%s",
+             (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), count, all_reduces ? "large all-reduces" :
+             "reduce-scatters", !tagc_cycle_is_gradients(comm->cycle) ? "" : all_reduces ? ", most of them gradients" :
+             ", gradients with the gathers of their parameters");
     if (comm->layers)
       tagc_layers_log(comm->ledger->number, infos, comm->layers);
   }

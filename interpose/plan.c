@@ -103,6 +103,8 @@ enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q)
     return TAGC_REASON_bad_option;
   if (q->scope.reason != TAGC_REASON_compressed)
     return q->scope.reason;
+  if (q->slot->signature.collective != TAGC_REDUCE_SCATTER)
+    return TAGC_REASON_function;
   if (!q->shape.n)
     return TAGC_REASON_type;
   if (q->op == TAGC_OP_OTHER)
