@@ -38,7 +38,6 @@ libtagc_a_SOURCES += \
   interpose/real.c interpose/real.h interpose/hook.h \
   interpose/report.c interpose/report.h \
   interpose/report_table.c \
-  interpose/thread.c interpose/thread.h \
   interpose/times.c interpose/times.h \
   interpose/trace.c interpose/trace.h interpose/trace_format.h \
   interpose/trace_calls.c \

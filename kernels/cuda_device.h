@@ -134,4 +134,13 @@ void tagc_cuda_timer_end(const struct tagc_device *self, void *timer, int begun,
 size_t tagc_cuda_timer_read(const struct tagc_device *self, void *timer, size_t least, struct tagc_timed *out, size_t most);
 void tagc_cuda_timer_free(const struct tagc_device *self, void *timer);
 
+/* cuda_lane.c: members of the table */
+void *tagc_cuda_lane_make(const struct tagc_device *self);
+uint64_t tagc_cuda_lane_submit(const struct tagc_device *self, void *lane, tagc_lane_function *function, void *argument);
+bool tagc_cuda_lane_after(const struct tagc_device *self, void *lane, void *stream);
+bool tagc_cuda_lane_wait(const struct tagc_device *self, void *lane, uint64_t ticket, void *stream);
+void tagc_cuda_lane_close(const struct tagc_device *self, void *lane);
+bool tagc_cuda_lane_times(const struct tagc_device *self, void *lane, struct tagc_lane_times *times);
+void tagc_cuda_lane_free(const struct tagc_device *self, void *lane);
+
 #endif

@@ -502,6 +502,13 @@ static const struct tagc_device functions = {
   .timer_end = tagc_cuda_timer_end,
   .timer_read = tagc_cuda_timer_read,
   .timer_free = tagc_cuda_timer_free,
+  .lane_make = tagc_cuda_lane_make,
+  .lane_submit = tagc_cuda_lane_submit,
+  .lane_after = tagc_cuda_lane_after,
+  .lane_wait = tagc_cuda_lane_wait,
+  .lane_close = tagc_cuda_lane_close,
+  .lane_times = tagc_cuda_lane_times,
+  .lane_free = tagc_cuda_lane_free,
 };
 
 bool tagc_device_cuda_is_there(const char **why)

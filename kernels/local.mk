@@ -10,7 +10,8 @@ libtagc_a_SOURCES += \
   kernels/dense.c kernels/dense.h kernels/dense_plain.c \
   kernels/device.h kernels/device_host.c kernels/device_cuda.c \
   kernels/cuda_driver.c kernels/cuda_driver.h \
-  kernels/cuda_device.h kernels/cuda_memory.c kernels/cuda_tally.c kernels/cuda_timer.c \
+  kernels/cuda_device.h kernels/cuda_lane.c kernels/cuda_memory.c kernels/cuda_tally.c kernels/cuda_timer.c \
+  kernels/host_lane.c kernels/host_lane.h \
   kernels/exceptions.c kernels/exceptions.h \
   kernels/fpmode.h \
   kernels/lhc.h kernels/lhc_layout.c kernels/lhc_prepare.c kernels/lhc_decode.c \
