@@ -71,6 +71,8 @@ struct tagc_job {
   bool residual_empty;              /* the residual's content is void: read it as zero (it is written all the same) */
   uint64_t seed;                    /* equal on all ranks, different every call */
   bool stochastic;                  /* round by chance, so that the mean is right, and not to nearest; reproducible */
+  bool beside;                      /* the program's own work goes on meanwhile: a device leaves it most of itself. No bit depends
+                                     * on that */
   uint8_t *exponents;               /* nranks x exponent_bytes */
   int32_t *sketch_out;              /* nranks x sketch_count; the own shard's part is zero */
   int32_t *sketch_in;               /* sketch_count: the sum over ranks of this rank's shard */

@@ -43,7 +43,7 @@ struct tagc_cuda_device {
   void *service;                   /* a stream for what belongs to no call */
   bool reaches_managed, reaches_pageable;
   double ns_per_byte;              /* of memory that is read or written, at best */
-  struct tagc_cuda_launcher launcher;
+  struct tagc_cuda_launcher launcher, beside;      /* beside: of calls that leave most of the GPU to the program */
 
   pthread_mutex_t set_up_lock;
   pthread_mutex_t proof_lock;      /* of what follows; recursive: a proof calls the table that it is about */
