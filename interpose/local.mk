@@ -17,7 +17,7 @@ libtagc_a_SOURCES += \
   interpose/dump.c interpose/dump.h \
   interpose/background.c interpose/background.h \
   interpose/exchange.c interpose/exchange.h \
-  interpose/execute.c interpose/execute.h \
+  interpose/execute.c interpose/execute.h interpose/work.h interpose/reduce.c \
   interpose/group.c interpose/group.h \
   interpose/imports.c interpose/imports.h \
   interpose/launch.c interpose/launch.h \
@@ -38,7 +38,6 @@ libtagc_a_SOURCES += \
   interpose/real.c interpose/real.h interpose/hook.h \
   interpose/report.c interpose/report.h \
   interpose/report_table.c \
-  interpose/thread.c interpose/thread.h \
   interpose/times.c interpose/times.h \
   interpose/trace.c interpose/trace.h interpose/trace_format.h \
   interpose/trace_calls.c \

@@ -74,7 +74,7 @@ unit_tests += tests/unit/test_vocabulary
 tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/vocabulary.c
 
 # Slots of which a part is compressed.
-unit_tests += tests/unit/test_parts tests/unit/test_split
+unit_tests += tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
 
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
@@ -133,6 +133,9 @@ tests_unit_test_survey_cuda_LDFLAGS = $(to_driver)
 cuda_tests += tests/unit/test_sparse_cuda
 tests_unit_test_sparse_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_sparse_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_grids_cuda
+tests_unit_test_grids_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_grids_cuda_LDFLAGS = $(to_driver)
 
 # The table of a CUDA device.
 cuda_tests += tests/unit/test_device_cuda tests/unit/test_device_cuda_faults tests/unit/test_device_cuda_threads
@@ -566,7 +569,7 @@ print-tests: ; @echo $(TESTS)
 print-tests-alone: ; @echo $(tests_alone)
 print-tests-abi: ; @echo $(tests_abi)
 # Kernels on the stand-in for the driver are the C++ compiler's, which is the same for all.
-print-tests-clang: ; @echo $(tests_clang) | tr ' ' '\n' | grep -vE 'test_(choose|dense|lhc|sparse|split)_cuda'
+print-tests-clang: ; @echo $(tests_clang) | tr ' ' '\n' | grep -vE 'test_(choose|dense|grids|lhc|sparse|split)_cuda'
 print-tests-asan: ; @echo $(tests_asan)
 print-tests-tsan: ; @echo $(tests_tsan)
 .PHONY: print-programs print-tests print-tests-alone print-tests-abi print-tests-clang print-tests-asan print-tests-tsan
