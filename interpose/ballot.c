@@ -332,7 +332,7 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
   comm->voted = true;
   if (won && comm->scope.two_levels)
     tagc_levels_keep_order(comm, true);
-  comm->cycle_began_ms = 0;         /* the step of the vote is no measurement of a step */
+  comm->cycle_disturbed = true;     /* by the vote */
   log_choices(comm);
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s)",
            (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_options()->codec);

@@ -110,8 +110,8 @@ struct tagc_comm {
   void *fence;                      /* set behind the last work on our memory, whatever stream it was on */
   bool unfenced;                    /* an abort was over before that could be done: nobody knows when the memory is free */
   struct tagc_order order;
-  double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
-  uint64_t cycle_began_ns;          /* the same for traces, which have disturbed ones too; 0: none has begun */
+  uint64_t cycle_began_ns;          /* monotonic clock; 0: none has begun */
+  bool cycle_disturbed;             /* it is no measurement of a step */
   struct tagc_traffic cycle_began;  /* ledger->sent then */
   struct tagc_ledger *ledger;
   struct tagc_live live;
@@ -235,7 +235,7 @@ void tagc_comm_pass_mixed(struct tagc_comm *comm, struct tagc_call *call);
 /* Says, once in a process, that there was no memory for `what`. Gives ncclSystemError, for the call to return. */
 ncclResult_t tagc_no_memory(const char *what);
 
-/* Milliseconds of the monotonic clock. */
+/* Milliseconds of tagc_trace_ns()'s clock. */
 double tagc_clock_ms(void);
 
 /* User-defined reductions: pre-multiplied sums by handle and communicator. */
