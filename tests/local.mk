@@ -146,6 +146,10 @@ tests_unit_test_device_cuda_faults_LDADD = tests/standin/cuda/libcuda.so.1 $(LDA
 tests_unit_test_device_cuda_faults_LDFLAGS = $(to_driver)
 tests_unit_test_device_cuda_threads_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_device_cuda_threads_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_lane_cuda
+tsan_cuda_tests += tests/unit/test_lane_cuda
+tests_unit_test_lane_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_lane_cuda_LDFLAGS = $(to_driver)
 
 # Calls in two parts, on device memory.
 cuda_tests += tests/unit/test_split_cuda
