@@ -35,6 +35,8 @@ static void comm_free(struct tagc_comm *comm)
   for (size_t i = 0; i < comm->slot_count; i++)
     while (comm->slots[i].tally && tagc_comm_read_tally(comm, comm->slots[i].tally, (int)i))
       ;
+  if (comm->device)
+    comm->device->lane_free(comm->device, atomic_load(&comm->lane));
   struct tagc_ballot_estate estate = tagc_ballot_detach(comm);
   tagc_ballot_release(comm, &estate);
   tagc_levels_keep_order(comm, false);
@@ -119,6 +121,10 @@ struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
       break;
     sched_yield();
   }
+  /* It may be reading the program's buffers while the thread of the call waits for NCCL. */
+  void *lane = comm ? atomic_load(&comm->lane) : NULL;
+  if (lane && comm->device->host_reads)            /* a device's driver may wait for the abort (tagc_comms_enter_driver) */
+    comm->device->lane_close(comm->device, lane);
   return comm;
 }
 

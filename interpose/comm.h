@@ -23,12 +23,15 @@
 #include "interpose/ranges.h"
 #include "interpose/topology.h"
 #include "kernels/device.h"
+#include "kernels/pieces.h"
 #include "layermap/parts.h"
 #include "layermap/select.h"
 
 struct tagc_slot {
   struct tagc_shape shape;          /* of what is compressed. n = 0: the element type cannot be */
-  struct tagc_layout layout;
+  struct tagc_layout layout;        /* of the pieces together */
+  struct tagc_pieces pieces;        /* in which its calls are compressed (depth.h) */
+  struct tagc_layout piece[TAGC_PIECES];
   const struct tagc_codec *codec;
   enum tagc_op op;
   bool sorted;                      /* its layer is known, and with it: */
@@ -106,6 +109,7 @@ struct tagc_comm {
   bool keeps_residuals;             /* some slot has one; all ranks alike */
   bool nonfinite;                   /* some rank's gradient of this cycle was not finite */
   uint8_t *workspace;               /* device memory for the payloads of a call */
+  _Atomic(void *) lane;             /* where calls in pieces are encoded and decoded; NULL: none is */
   void *health;                     /* of the device (device.h); NULL: not needed */
   void *fence;                      /* set behind the last work on our memory, whatever stream it was on */
   bool unfenced;                    /* an abort was over before that could be done: nobody knows when the memory is free */

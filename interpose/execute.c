@@ -84,6 +84,17 @@ static ncclResult_t run_each(struct stage *stage, ncclResult_t (*step)(const str
 
 /* ---- the steps of one ------------------------------------------------------------------------------------------------- */
 
+/* What of the lane's work the caller did not wait for. */
+static uint64_t hidden_ns(const struct tagc_work *w)
+{
+  struct tagc_lane_times now;
+  void *lane = atomic_load(&w->call->comm->lane);
+  if (!w->ticket || !w->device->lane_times(w->device, lane, &now))
+    return 0;
+  const uint64_t worked = now.worked_ns - w->lane.worked_ns, waited = now.waited_ns - w->lane.waited_ns;
+  return worked > waited ? worked - waited : 0;
+}
+
 /* Where the host does the work its times go into the accounts, and into the trace. A device tells its own, later. */
 static void tell_times(struct tagc_work *w)
 {
@@ -91,9 +102,11 @@ static void tell_times(struct tagc_work *w)
   const struct tagc_trace_times *took = &w->took;
   if (!w->device->host_reads)
     return;
+  w->took.hidden_ns = hidden_ns(w);
   ledger->encode_ms += (double)took->encode_ns * 1e-6;
   ledger->exchange_ms += (double)(took->sum_ns + took->exchange_ns) * 1e-6;
   ledger->decode_ms += (double)took->decode_ns * 1e-6;
+  ledger->hidden_ms += (double)took->hidden_ns * 1e-6;
   w->took.record = (struct tagc_trace_record){TAGC_TRACE_TIMES, sizeof w->took, w->call->trace.comm};
   w->took.call = w->call->trace.number;
   if (w->took.call)
@@ -129,14 +142,96 @@ static ncclResult_t then(const struct stage *stage, struct tagc_work *w)
   return round->then ? round->then(w) : ncclSuccess;
 }
 
+/* ---- the lane --------------------------------------------------------------------------------------------------------- */
+
+/* On the lane. Nothing that it does is the caller's before the ticket has been waited for. */
+static void run_errand(void *errand_, void *stream)
+{
+  struct tagc_errand *errand = errand_;
+  errand->status = errand->step(errand->work, errand->piece, stream);
+}
+
+/* What stops where the lane did not do its work. */
+static ncclResult_t lane_error(const struct tagc_work *w)
+{
+  return tagc_comm_is_aborted(w->call->comm) ? ncclInternalError : ncclUnhandledCudaError;
+}
+
+/* Gives a step to the lane, or does it: where all is in one piece, and in a process that has no lane because it is the child of a fork. */
+static ncclResult_t give(const struct stage *stage, struct tagc_work *w, struct tagc_errand *errands,
+                         ncclResult_t (*step)(struct tagc_work *w, unsigned piece, void *stream))
+{
+  struct tagc_errand *errand = &errands[stage->piece];
+  void *lane = atomic_load(&w->call->comm->lane);
+  if (stage->piece >= w->pieces[stage->part])
+    return ncclSuccess;
+  *errand = (struct tagc_errand){.work = w, .step = step, .piece = stage->piece};
+  if (lane && w->pieces[stage->part] > 1)
+    errand->ticket = w->device->lane_submit(w->device, lane, run_errand, errand);
+  if (errand->ticket)
+    w->ticket = errand->ticket;
+  else if (tagc_comm_is_aborted(w->call->comm))
+    return ncclInternalError;
+  else
+    run_errand(errand, w->call->stream);
+  return errand->ticket ? ncclSuccess : errand->status;
+}
+
+/* What the lane is given next comes behind what is on the caller's stream. */
+static bool put_behind(const struct stage *stage, const struct tagc_work *w)
+{
+  void *lane = atomic_load(&w->call->comm->lane);
+  return !lane || w->pieces[stage->part] <= 1 || w->device->lane_after(w->device, lane, w->call->stream);
+}
+
+/* Until a step is done. */
+static ncclResult_t await(const struct tagc_work *w, const struct tagc_errand *errand)
+{
+  if (errand->ticket && !w->device->lane_wait(w->device, atomic_load(&w->call->comm->lane), errand->ticket, w->call->stream))
+    return lane_error(w);
+  return errand->status;
+}
+
 static ncclResult_t encode(const struct stage *stage, struct tagc_work *w)
 {
-  return stage->piece < w->pieces[stage->part] ? w->parts[stage->part]->encode(w, stage->piece) : ncclSuccess;
+  if (stage->piece == 0 && !put_behind(stage, w))
+    return ncclUnhandledCudaError;
+  return give(stage, w, w->encode, w->parts[stage->part]->encode);
+}
+
+static ncclResult_t await_encoded(const struct stage *stage, struct tagc_work *w)
+{
+  const struct tagc_part *part = w->parts[stage->part];
+  if (stage->piece >= w->pieces[stage->part])
+    return ncclSuccess;
+  const ncclResult_t status = await(w, &w->encode[stage->piece]);
+  return status == ncclSuccess && part->encoded ? part->encoded(w, stage->piece) : status;
 }
 
 static ncclResult_t decode(const struct stage *stage, struct tagc_work *w)
 {
-  return stage->piece < w->pieces[stage->part] ? w->parts[stage->part]->decode(w, stage->piece) : ncclSuccess;
+  const struct tagc_part *part = w->parts[stage->part];
+  if (stage->piece >= w->pieces[stage->part])
+    return ncclSuccess;
+  const ncclResult_t status = part->exchanged ? part->exchanged(w, stage->piece) : ncclSuccess;
+  if (status != ncclSuccess || !put_behind(stage, w))
+    return status != ncclSuccess ? status : ncclUnhandledCudaError;
+  return give(stage, w, w->decode, part->decode);
+}
+
+static ncclResult_t await_decoded(const struct stage *stage, struct tagc_work *w)
+{
+  ncclResult_t status = ncclSuccess;
+  for (unsigned piece = 0; piece < w->pieces[stage->part] && status == ncclSuccess; piece++)
+    status = await(w, &w->decode[piece]);
+  return status;
+}
+
+/* What the lane still works on, when the call has failed half way, is the program's. */
+static void await_lane(const struct tagc_work *w)
+{
+  if (w->ticket)
+    (void)w->device->lane_wait(w->device, atomic_load(&w->call->comm->lane), w->ticket, w->call->stream);
 }
 
 static ncclResult_t decoded(const struct stage *stage, struct tagc_work *w)
@@ -151,6 +246,9 @@ static void lay_out(struct batch *batch)
 {
   for (size_t i = 0; i < batch->count; i++) {
     struct tagc_work *w = &batch->work[i];
+    void *lane = atomic_load(&w->call->comm->lane);
+    if (!lane || !w->device->lane_times(w->device, lane, &w->lane))
+      w->lane = (struct tagc_lane_times){0};
     for (int part = 0; part < TAGC_WORK_PARTS && w->parts[part]; part++) {
       w->pieces[part] = 1;
       w->parts[part]->lay_out(w);
@@ -186,13 +284,17 @@ static ncclResult_t run_round(const struct tagc_exchange *real, struct batch *ba
 static ncclResult_t run_pieces(const struct tagc_exchange *real, struct batch *batch, int part, ncclResult_t status)
 {
   const unsigned pieces = most_pieces(batch, part);
+  struct stage first = {batch, part, 0, NULL};
+  status = run_each(&first, encode, status);
   for (unsigned piece = 0; piece < pieces; piece++) {
-    struct stage stage = {batch, part, piece, NULL};
-    status = run_each(&stage, encode, status);
+    struct stage stage = {batch, part, piece, NULL}, next = {batch, part, piece + 1, NULL};
+    if (piece + 1 < pieces)
+      status = run_each(&next, encode, status);
+    status = run_each(&stage, await_encoded, status);
     status = exchange(real, &stage, status);
     status = run_each(&stage, decode, status);
   }
-  return status;
+  return run_each(&first, await_decoded, status);
 }
 
 static ncclResult_t run_part(const struct tagc_exchange *real, struct batch *batch, int part, ncclResult_t status)
@@ -217,6 +319,7 @@ static ncclResult_t set_fences(struct batch *batch, ncclResult_t status)
     w->call->comm->unfenced = !tagc_comm_has_streams(w->call->comm);
     if (w->call->comm->unfenced)
       continue;
+    await_lane(w);
     const bool set = w->device->fence_set(w->device, w->call->comm->fence, w->call->stream);
     tagc_levels_after_call(w->call->comm, w->call->stream, set);
     if (!set && status == ncclSuccess)
