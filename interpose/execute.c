@@ -148,7 +148,9 @@ static ncclResult_t then(const struct stage *stage, struct tagc_work *w)
 static void run_errand(void *errand_, void *stream)
 {
   struct tagc_errand *errand = errand_;
+  const uint64_t began = tagc_trace_ns();
   errand->status = errand->step(errand->work, errand->piece, stream);
+  errand->took_ns = tagc_trace_ns() - began;
 }
 
 /* What stops where the lane did not do its work. */
@@ -157,24 +159,21 @@ static ncclResult_t lane_error(const struct tagc_work *w)
   return tagc_comm_is_aborted(w->call->comm) ? ncclInternalError : ncclUnhandledCudaError;
 }
 
-/* Gives a step to the lane, or does it: where all is in one piece, and in a process that has no lane because it is the child of a fork. */
-static ncclResult_t give(const struct stage *stage, struct tagc_work *w, struct tagc_errand *errands,
-                         ncclResult_t (*step)(struct tagc_work *w, unsigned piece, void *stream))
+/* Gives a step to the lane, where it is `beside` the call; or does it, as in a process that has no lane because it is the child of a
+ * fork. */
+static ncclResult_t give(struct tagc_work *w, struct tagc_errand *errand, bool beside)
 {
-  struct tagc_errand *errand = &errands[stage->piece];
   void *lane = atomic_load(&w->call->comm->lane);
-  if (stage->piece >= w->pieces[stage->part])
-    return ncclSuccess;
-  *errand = (struct tagc_errand){.work = w, .step = step, .piece = stage->piece};
-  if (lane && w->pieces[stage->part] > 1)
+  if (lane && beside)
     errand->ticket = w->device->lane_submit(w->device, lane, run_errand, errand);
-  if (errand->ticket)
+  if (errand->ticket) {
     w->ticket = errand->ticket;
-  else if (tagc_comm_is_aborted(w->call->comm))
+    return ncclSuccess;
+  }
+  if (tagc_comm_is_aborted(w->call->comm))
     return ncclInternalError;
-  else
-    run_errand(errand, w->call->stream);
-  return errand->ticket ? ncclSuccess : errand->status;
+  run_errand(errand, w->call->stream);
+  return errand->status;
 }
 
 /* What the lane is given next comes behind what is on the caller's stream. */
@@ -194,9 +193,12 @@ static ncclResult_t await(const struct tagc_work *w, const struct tagc_errand *e
 
 static ncclResult_t encode(const struct stage *stage, struct tagc_work *w)
 {
-  if (stage->piece == 0 && !put_behind(stage, w))
+  if (stage->piece >= w->pieces[stage->part])
+    return ncclSuccess;
+  if (stage->piece == 1 && !put_behind(stage, w))
     return ncclUnhandledCudaError;
-  return give(stage, w, w->encode, w->parts[stage->part]->encode);
+  w->encode[stage->piece] = (struct tagc_errand){.work = w, .step = w->parts[stage->part]->encode, .piece = stage->piece};
+  return give(w, &w->encode[stage->piece], stage->piece > 0);
 }
 
 static ncclResult_t await_encoded(const struct stage *stage, struct tagc_work *w)
@@ -216,14 +218,19 @@ static ncclResult_t decode(const struct stage *stage, struct tagc_work *w)
   const ncclResult_t status = part->exchanged ? part->exchanged(w, stage->piece) : ncclSuccess;
   if (status != ncclSuccess || !put_behind(stage, w))
     return status != ncclSuccess ? status : ncclUnhandledCudaError;
-  return give(stage, w, w->decode, part->decode);
+  w->decode[stage->piece] = (struct tagc_errand){.work = w, .step = part->decode, .piece = stage->piece};
+  const bool last = stage->piece + 1 == w->pieces[stage->part];
+  return give(w, &w->decode[stage->piece], !last || (w->pieces[stage->part] > 1 && !w->device->host_reads));
 }
 
 static ncclResult_t await_decoded(const struct stage *stage, struct tagc_work *w)
 {
   ncclResult_t status = ncclSuccess;
-  for (unsigned piece = 0; piece < w->pieces[stage->part] && status == ncclSuccess; piece++)
+  for (unsigned piece = 0; piece < w->pieces[stage->part] && status == ncclSuccess; piece++) {
     status = await(w, &w->decode[piece]);
+    w->took.encode_ns += w->encode[piece].took_ns;
+    w->took.decode_ns += w->decode[piece].took_ns;
+  }
   return status;
 }
 

@@ -259,14 +259,14 @@ static ncclResult_t prepare(struct tagc_work *w)
 
 static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)
 {
-  const uint64_t began = tagc_trace_ns();
+  const bool compressed = w->call->decision.action == TAGC_COMPRESS;
   bool good = true;
-  w->reduce.encoded = w->call->decision.action == TAGC_COMPRESS;
+  if (piece == 0)
+    w->reduce.encoded = compressed;
   if (w->pieces[0] > 1)
     good = w->device->prepare(w->device, codec_of(w), job_of(w, piece), stream);
-  if (w->reduce.encoded)
+  if (compressed)
     good = good && w->device->encode(w->device, codec_of(w), job_of(w, piece), stream);
-  w->took.encode_ns += tagc_trace_ns() - began;
   return tagc_work_done(good);
 }
 
@@ -283,12 +283,8 @@ static ncclResult_t exchanged(struct tagc_work *w, unsigned piece)
 
 static ncclResult_t decode(struct tagc_work *w, unsigned piece, void *stream)
 {
-  const uint64_t began = tagc_trace_ns();
-  bool good = true;
-  if (w->call->decision.action == TAGC_COMPRESS)
-    good = w->device->decode(w->device, codec_of(w), job_of(w, piece), stream);
-  w->took.decode_ns += tagc_trace_ns() - began;
-  return tagc_work_done(good);
+  return tagc_work_done(w->call->decision.action != TAGC_COMPRESS ||
+                        w->device->decode(w->device, codec_of(w), job_of(w, piece), stream));
 }
 
 static ncclResult_t decoded(struct tagc_work *w)

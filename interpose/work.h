@@ -35,7 +35,7 @@ struct tagc_round {
 };
 
 /* A part's steps. begin, encoded, exchanged and decoded may be NULL. A part in several pieces is encoded and decoded on the lane of its communicator: on its
- * thread, or on a stream of its own. */
+ * thread, or on a stream of its own; but for the first encode and the last decode, for which the caller would wait at once. */
 struct tagc_part {
   void (*lay_out)(struct tagc_work *w);
   ncclResult_t (*begin)(struct tagc_work *w);
@@ -76,6 +76,7 @@ struct tagc_errand {
   unsigned piece;
   uint64_t ticket;                  /* 0: it was done at once */
   ncclResult_t status;
+  uint64_t took_ns;
 };
 
 struct tagc_work {

@@ -465,7 +465,7 @@ tests_bench_solve_LDADD = libtagc.a -lm -lpthread
 # Traces of a long run, for tagc-report.
 check_PROGRAMS += tests/bench/traces
 tests_bench_traces_LDADD =
-EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh
+EXTRA_DIST += tests/bench/simulate.sh tests/bench/depth.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
 # One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
