@@ -3,7 +3,7 @@
 
 /* What a rank sends of a piece, at least: on a GPU less than that is on its way in less time than kernels need to begin. By itself there
  * are no more pieces than of which the last ones still gain something. */
-enum { LEAST_ON_HOST = 256 << 10, LEAST_ON_GPU = 4 << 20, MOST_BY_ITSELF = 8 };
+enum { LEAST_ON_HOST = 128 << 10, LEAST_ON_GPU = 4 << 20, MOST_BY_ITSELF = 4 };
 
 /* What it must gain at least: estimates leave out what else the machine does. */
 static const double WORTH_IT = 0.97;
