@@ -14,13 +14,20 @@
 enum { SLOT_CAN, SLOT_VERDICT, SLOT_VERDICT_NEGATED, SLOT_CODEC, SLOT_CODEC_NEGATED, SLOT_PARTS, SLOT_PARTS_NEGATED,
        SLOT_DEPTH, SLOT_DEPTH_NEGATED, SLOT_WORDS };
 
-size_t tagc_ballot_words(const struct tagc_comm *comm) { return SLOT_WORDS * comm->slot_count; }
+size_t tagc_ballot_words(const struct tagc_comm *comm) { return SLOT_WORDS * comm->slot_count + tagc_allgathers_words(comm); }
 
 /* Does TAGC_LAYERMAP say which parameters the slot holds the gradients of? */
 static bool is_in_map(const struct tagc_comm *comm, size_t i)
 {
   const struct tagc_layers *layers = comm->layers;
   return layers && layers->source == TAGC_LAYER_MAP && i < layers->count && layers->layers[i].count;
+}
+
+bool tagc_ballot_gradient(const struct tagc_comm *comm, size_t i)
+{
+  size_t count;
+  return (tagc_cycle_is_gradients(comm->cycle) && tagc_cycle_slots(comm->cycle, &count)[i].evident) || is_in_map(comm, i) ||
+         (comm->layers && comm->layers->proven);
 }
 
 struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, size_t i)
@@ -31,7 +38,7 @@ struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, siz
     .options = tagc_library_options(), .codec = slot->codec, .slot = &tagc_cycle_slots(comm->cycle, &count)[i],
     .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape, .op = slot->op,
     .whole = slot->shard, .rest = tagc_split_rest(slot), .sorted = slot->sorted, .selection = slot->selection,
-    .gradients = tagc_cycle_is_gradients(comm->cycle) || is_in_map(comm, i),
+    .gradients = tagc_ballot_gradient(comm, i),
   };
 }
 
@@ -79,9 +86,11 @@ static void give_back_shared(struct tagc_comm *comm)
 
 struct tagc_ballot_estate tagc_ballot_detach(struct tagc_comm *comm)
 {
-  const struct tagc_ballot_estate estate = {comm->slots, comm->slot_count, comm->workspace, comm->health};
+  const struct tagc_ballot_estate estate = {comm->slots,           comm->slot_count, comm->allgathers,
+                                            comm->allgather_count, comm->workspace,  comm->health};
   comm->slots = NULL;
-  comm->slot_count = 0;
+  comm->allgathers = NULL;
+  comm->slot_count = comm->allgather_count = 0;
   comm->workspace = NULL;
   comm->health = NULL;
   comm->voted = false;
@@ -95,6 +104,7 @@ void tagc_ballot_release(struct tagc_comm *comm, struct tagc_ballot_estate *esta
       ;
     give_back_slot(comm, &estate->slots[i]);
   }
+  tagc_allgathers_release(comm, estate->allgathers, estate->allgather_count);
   give_back(comm, estate->workspace);
   give_back(comm, estate->health);
   tagc_split_free(estate->slots, estate->slot_count);
@@ -130,8 +140,9 @@ static bool is_looked_at(const struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
-  bool wanted = tagc_comm_awaits_vote(comm, call) && tagc_plan_looks(comm->vote_cycle, call->cycle) &&
-                tagc_ballot_eligible(comm, (size_t)call->slot);
+  bool wanted = tagc_allgathers_looks(comm, call) ||
+                (tagc_comm_awaits_vote(comm, call) && tagc_plan_looks(comm->vote_cycle, call->cycle) &&
+                 tagc_ballot_eligible(comm, (size_t)call->slot));
   pthread_mutex_unlock(&comm->lock);
   return wanted;
 }
@@ -234,7 +245,7 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
 /* The workspace: the calls of a communicator run one after the other, so the largest one counts. */
 static size_t workspace_need(const struct tagc_comm *comm)
 {
-  size_t largest = 0;
+  size_t largest = tagc_allgathers_workspace(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].verdict == TAGC_REASON_compressed && call_bytes(comm, &comm->slots[i]) > largest)
       largest = call_bytes(comm, &comm->slots[i]);
@@ -295,6 +306,7 @@ bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream)
       good &= comm->health && device->clear(device, comm->health, device->health_bytes, stream);
     }
   }
+  good &= tagc_allgathers_reserve(comm, stream);
   return (!comm->fence || device->fence_set(device, comm->fence, stream)) && good;   /* what is there is given back behind it */
 }
 
@@ -313,12 +325,13 @@ static int64_t parts_word(const struct tagc_slot *slot)
   return slot->parts ? (int64_t)(tagc_parts_digest(slot->parts) >> 2) : -(int64_t)(slot->sorted ? 1 + slot->selection : 0);
 }
 
-void tagc_ballot_plan(struct tagc_comm *comm, const struct tagc_wire *wire)
+void tagc_ballot_plan(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire)
 {
   uint64_t residual_left = tagc_library_options()->residual_max;
   comm->all_to_all = wire && wire->all_to_all;
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].verdict = plan_slot(comm, i, wire, &residual_left);
+  tagc_allgathers_plan(comm, decided);
 }
 
 void tagc_ballot_fill(const struct tagc_comm *comm, bool reserved, int64_t *ballot)
@@ -339,6 +352,7 @@ void tagc_ballot_fill(const struct tagc_comm *comm, bool reserved, int64_t *ball
     word[SLOT_DEPTH] = slot->verdict == TAGC_REASON_compressed ? slot->pieces.count : 0;
     word[SLOT_DEPTH_NEGATED] = -word[SLOT_DEPTH];
   }
+  tagc_allgathers_fill(comm, reserved, ballot + SLOT_WORDS * comm->slot_count);
 }
 
 /* TAGC_CODEC=auto: all numbers are equal on all ranks, and so are these lines. */
@@ -394,11 +408,12 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
   log_choices(comm);
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s)",
            (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_options()->codec);
+  tagc_allgathers_count(comm, ballot + SLOT_WORDS * comm->slot_count);
 }
 
 void tagc_ballot_trim(struct tagc_comm *comm)
 {
-  bool any = false;
+  bool any = tagc_allgathers_trim(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].verdict == TAGC_REASON_compressed)
       any = true;

@@ -9,6 +9,7 @@ bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl
   real->start = TAGC_REAL(ncclGroupStart, nccl);
   real->end = TAGC_REAL(ncclGroupEnd, nccl);
   real->reduce_scatter = TAGC_REAL(ncclReduceScatter, nccl);
+  real->all_gather = TAGC_REAL(ncclAllGather, nccl);
   real->all_reduce = TAGC_REAL(ncclAllReduce, nccl);
   real->send = TAGC_REAL(ncclSend, nccl);
   real->receive = TAGC_REAL(ncclRecv, nccl);
@@ -19,7 +20,7 @@ bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl
   real->reduce = (__typeof__(&ncclReduce))nccl->functions[TAGC_ENTRY_ncclReduce];
   real->create_op = (__typeof__(&ncclRedOpCreatePreMulSum))nccl->functions[TAGC_ENTRY_ncclRedOpCreatePreMulSum];
   real->destroy_op = (__typeof__(&ncclRedOpDestroy))nccl->functions[TAGC_ENTRY_ncclRedOpDestroy];
-  return real->start && real->end && real->reduce_scatter && real->all_reduce && real->send && real->receive &&
+  return real->start && real->end && real->reduce_scatter && real->all_gather && real->all_reduce && real->send && real->receive &&
          real->async_error;
 }
 

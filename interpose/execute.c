@@ -100,13 +100,16 @@ static void tell_times(struct tagc_work *w)
 {
   struct tagc_ledger *ledger = w->call->comm->ledger;
   const struct tagc_trace_times *took = &w->took;
+  const double encode_ms = (double)took->encode_ns * 1e-6, decode_ms = (double)took->decode_ns * 1e-6;
+  const double exchange_ms = (double)(took->sum_ns + took->exchange_ns) * 1e-6;
+  const bool gathers = w->parts[0] == &tagc_part_gather;
   if (!w->device->host_reads)
     return;
   w->took.hidden_ns = hidden_ns(w);
-  ledger->encode_ms += (double)took->encode_ns * 1e-6;
-  ledger->exchange_ms += (double)(took->sum_ns + took->exchange_ns) * 1e-6;
-  ledger->decode_ms += (double)took->decode_ns * 1e-6;
-  ledger->hidden_ms += (double)took->hidden_ns * 1e-6;
+  *(gathers ? &ledger->gather_times.encode_ms : &ledger->encode_ms) += encode_ms;
+  *(gathers ? &ledger->gather_times.exchange_ms : &ledger->exchange_ms) += exchange_ms;
+  *(gathers ? &ledger->gather_times.decode_ms : &ledger->decode_ms) += decode_ms;
+  *(gathers ? &ledger->gather_times.hidden_ms : &ledger->hidden_ms) += (double)w->took.hidden_ns * 1e-6;
   w->took.record = (struct tagc_trace_record){TAGC_TRACE_TIMES, sizeof w->took, w->call->trace.comm};
   w->took.call = w->call->trace.number;
   if (w->took.call)
@@ -117,9 +120,12 @@ static void tell_times(struct tagc_work *w)
  * send payloads and wait for some. */
 static ncclResult_t refuse(const struct tagc_work *w, enum tagc_reason reason, ncclResult_t error)
 {
-  tagc_log(TAGC_LOG_ERROR, "interpose", "communicator %llu, %s: %s, which was not so when the ranks voted to compress it: the call "
-           "fails", (unsigned long long)w->call->comm->ledger->number, tagc_ledger_row(w->call->comm->ledger, w->call->slot)->name,
-           tagc_reason_words(reason));
+  const struct tagc_call *call = w->call;
+  const bool gathers = call->entry == TAGC_ENTRY_ncclAllGather;
+  struct tagc_ledger *ledger = call->comm->ledger;
+  const struct tagc_ledger_row *row = gathers ? tagc_ledger_gather_row(ledger, call->allgather) : tagc_ledger_row(ledger, call->slot);
+  tagc_log(TAGC_LOG_ERROR, "interpose", "communicator %llu, %s%s: %s, which was not so when the ranks voted to compress it: the call "
+           "fails", (unsigned long long)ledger->number, gathers ? "all-gather of " : "", row->name, tagc_reason_words(reason));
   return error;
 }
 
@@ -263,6 +269,11 @@ static void lay_out(struct batch *batch)
   }
 }
 
+static const struct tagc_part *part_of(const struct tagc_call *call)
+{
+  return call->entry == TAGC_ENTRY_ncclAllGather ? &tagc_part_gather : &tagc_part_reduce;
+}
+
 static bool has_part(const struct batch *batch, int part)
 {
   for (size_t i = 0; i < batch->count; i++)
@@ -366,7 +377,7 @@ ncclResult_t tagc_execute(const struct tagc_exchange *real, struct tagc_call *co
     status = tagc_no_memory("the calls of a group");
   } else {
     for (size_t i = 0; i < count; i++) {
-      batch.work[i] = (struct tagc_work){.call = calls[i], .device = calls[i]->comm->device, .parts = {&tagc_part_reduce}};
+      batch.work[i] = (struct tagc_work){.call = calls[i], .device = calls[i]->comm->device, .parts = {part_of(calls[i])}};
       batch.comms[i] = calls[i]->comm;
     }
     status = ncclInternalError;

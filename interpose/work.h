@@ -65,7 +65,15 @@ struct tagc_reducing {
   bool denser;                      /* the device says that the gradient has outgrown the codec */
 };
 
-extern const struct tagc_part tagc_part_reduce;
+/* An all-gather that is compressed, or plain for later ones to refer to (gather.c). */
+struct tagc_gathering {
+  ncclComm_t handle;                /* between whose ranks */
+  const struct tagc_allgather_codec *codec;
+  struct tagc_allgather_job job;    /* what is gathered, from where to where */
+  bool refused;                     /* some rank's payload held no shard */
+};
+
+extern const struct tagc_part tagc_part_reduce, tagc_part_gather;
 
 enum { TAGC_WORK_PARTS = 2 };
 
@@ -89,6 +97,7 @@ struct tagc_work {
   struct tagc_lane_times lane;      /* when the call began */
   struct tagc_trace_times took;     /* on memory of the host */
   struct tagc_reducing reduce;
+  struct tagc_gathering gather;
 };
 
 /* What a device could not do is said by what NCCL says of its own troubles with one. */
