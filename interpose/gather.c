@@ -84,34 +84,28 @@ static bool refuse(struct tagc_work *w)
   return w->device->put(w->device, payload, &refused, sizeof refused, w->call->stream);
 }
 
-static ncclResult_t encode(struct tagc_work *w, unsigned piece)
+static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)
 {
   const struct tagc_allgather *a = tagc_allgather_of(w->call->comm, w->call);
-  const uint64_t began = tagc_trace_ns();
   bool good = true;
   (void)piece;
   if (is_compressed(w)) {
-    good = w->device->allgather_encode(w->device, w->gather.codec, &w->gather.job, w->call->stream);
+    good = w->device->allgather_encode(w->device, w->gather.codec, &w->gather.job, stream);
     if (a && tagc_allgather_first(w->call->comm, a)->damaged)
       good = good && refuse(w);
   }
-  good = good && mark(w, TAGC_MARK_ENCODED);
-  w->took.encode_ns += tagc_trace_ns() - began;
-  return tagc_work_done(good);
+  return tagc_work_done(good && mark(w, TAGC_MARK_ENCODED));
 }
 
-static ncclResult_t decode(struct tagc_work *w, unsigned piece)
+static ncclResult_t decode(struct tagc_work *w, unsigned piece, void *stream)
 {
-  const uint64_t began = tagc_trace_ns();
   bool good = mark(w, TAGC_MARK_EXCHANGED);
   (void)piece;
   if (is_compressed(w))
-    good = good && w->device->allgather_decode(w->device, w->gather.codec, &w->gather.job, w->call->stream);
+    good = good && w->device->allgather_decode(w->device, w->gather.codec, &w->gather.job, stream);
   else
-    good = good && w->device->allgather_refer(w->device, w->gather.codec, &w->gather.job, w->call->stream);
-  good = good && mark(w, TAGC_MARK_DECODED);
-  w->took.decode_ns += tagc_trace_ns() - began;
-  return tagc_work_done(good);
+    good = good && w->device->allgather_refer(w->device, w->gather.codec, &w->gather.job, stream);
+  return tagc_work_done(good && mark(w, TAGC_MARK_DECODED));
 }
 
 /* Here the host waits for a device, as what is done next hangs on it. */
