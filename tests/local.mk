@@ -74,7 +74,7 @@ unit_tests += tests/unit/test_vocabulary
 tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/vocabulary.c
 
 # Slots of which a part is compressed.
-unit_tests += tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
+unit_tests += tests/unit/test_lane tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
 
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
@@ -559,6 +559,7 @@ tests_tsan = \
   tests/e2e/trace.test \
   $(tsan_cuda_tests) \
   tests/unit/test_failed_calls \
+  tests/unit/test_lane \
   tests/unit/test_options \
   tests/unit/test_ranges \
   tests/unit/test_trace \
