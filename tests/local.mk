@@ -315,6 +315,11 @@ tests_e2e_dlopen_user_so_CFLAGS = $(AM_CFLAGS) -fPIC -DLIBRARY
 tests_e2e_dlopen_user_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_dlopen_user_so_LDADD =
 
+# Calls in pieces.
+dist_check_SCRIPTS += tests/e2e/depth.test
+TESTS += tests/e2e/depth.test
+check_PROGRAMS += tests/e2e/depth
+
 # Dumps of gradients, and the program that reads them.
 dist_check_SCRIPTS += tests/e2e/bench.test tests/e2e/dump.test
 TESTS += tests/e2e/bench.test tests/e2e/dump.test
@@ -550,6 +555,7 @@ tests_tsan = \
   tests/e2e/agreement.test \
   tests/e2e/capture.test \
   tests/e2e/copies.test \
+  tests/e2e/depth.test \
   tests/e2e/groups.test \
   tests/e2e/levels_life.test \
   tests/e2e/nonblocking.test \
