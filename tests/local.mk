@@ -74,7 +74,7 @@ unit_tests += tests/unit/test_vocabulary
 tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/vocabulary.c
 
 # Slots of which a part is compressed.
-unit_tests += tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
+unit_tests += tests/unit/test_lane tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
 
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
@@ -320,6 +320,11 @@ tests_e2e_dlopen_user_so_CFLAGS = $(AM_CFLAGS) -fPIC -DLIBRARY
 tests_e2e_dlopen_user_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_dlopen_user_so_LDADD =
 
+# Calls in pieces.
+dist_check_SCRIPTS += tests/e2e/depth.test
+TESTS += tests/e2e/depth.test
+check_PROGRAMS += tests/e2e/depth
+
 # Dumps of gradients, and the program that reads them.
 dist_check_SCRIPTS += tests/e2e/bench.test tests/e2e/dump.test
 TESTS += tests/e2e/bench.test tests/e2e/dump.test
@@ -555,6 +560,7 @@ tests_tsan = \
   tests/e2e/agreement.test \
   tests/e2e/capture.test \
   tests/e2e/copies.test \
+  tests/e2e/depth.test \
   tests/e2e/groups.test \
   tests/e2e/levels_life.test \
   tests/e2e/nonblocking.test \
@@ -564,6 +570,7 @@ tests_tsan = \
   tests/e2e/trace.test \
   $(tsan_cuda_tests) \
   tests/unit/test_failed_calls \
+  tests/unit/test_lane \
   tests/unit/test_options \
   tests/unit/test_ranges \
   tests/unit/test_trace \
