@@ -25,12 +25,7 @@ ncclResult_t tagc_no_memory(const char *what)
   return ncclSystemError;
 }
 
-double tagc_clock_ms(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
+double tagc_clock_ms(void) { return (double)tagc_trace_ns() * 1e-6; }
 
 static void comm_free(struct tagc_comm *comm)
 {
@@ -40,6 +35,8 @@ static void comm_free(struct tagc_comm *comm)
   for (size_t i = 0; i < comm->slot_count; i++)
     while (comm->slots[i].tally && tagc_comm_read_tally(comm, comm->slots[i].tally, (int)i))
       ;
+  if (comm->device)
+    comm->device->lane_free(comm->device, atomic_load(&comm->lane));
   struct tagc_ballot_estate estate = tagc_ballot_detach(comm);
   tagc_ballot_release(comm, &estate);
   tagc_levels_keep_order(comm, false);
@@ -124,6 +121,10 @@ struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
       break;
     sched_yield();
   }
+  /* It may be reading the program's buffers while the thread of the call waits for NCCL. */
+  void *lane = comm ? atomic_load(&comm->lane) : NULL;
+  if (lane && comm->device->host_reads)            /* else the driver may wait for us: tagc_comms_enter_driver() */
+    comm->device->lane_close(comm->device, lane);
   return comm;
 }
 
@@ -306,9 +307,8 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
   *old = tagc_ballot_detach(comm);
   comm->vote_cycle = TAGC_VOTE_CYCLE;
   comm->lock_number++;              /* calls that are held back find their slots gone */
-  comm->cycle_began_ms = 0;
-  tagc_live_reset(comm);
   comm->cycle_began_ns = 0;
+  tagc_live_reset(comm);
   if (!infer_layers(comm, infos, count))
     return tagc_no_memory("the layers of slots");
   if (!count)
@@ -360,8 +360,8 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
 {
   const struct tagc_options *options = tagc_library_options();
   const uint64_t ended = comm->cycle_number, now_ns = tagc_trace_ns();
-  const bool disturbed = comm->cycle_began_ms == 0;
-  const double now = (double)now_ns * 1e-6;
+  const bool disturbed = comm->cycle_disturbed || !comm->cycle_began_ns;
+  const double step_ms = (double)(now_ns - comm->cycle_began_ns) * 1e-6;
   int window = 0;
   if (comm->nonfinite)
     for (size_t i = 0; i < comm->slot_count; i++)
@@ -372,7 +372,7 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
     bool compressed = options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, comm->vote_cycle, ended);
     window = 1 + compressed;
     struct tagc_ledger_side *side = &comm->ledger->sides[compressed];
-    tagc_series_add(&side->step_ms, now - comm->cycle_began_ms);
+    tagc_series_add(&side->step_ms, step_ms);
     side->sent.inside += comm->ledger->sent.inside - comm->cycle_began.inside;
     side->sent.between += comm->ledger->sent.between - comm->cycle_began.between;
     side->gather_sent.inside += comm->ledger->gather_sent.inside - comm->cycle_began_gathers.inside;
@@ -383,10 +383,10 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
                (unsigned long long)comm->ledger->number, (unsigned long long)ended, tagc_ledger_residual_norm(comm->ledger));
   }
   if (number > 1)
-    tagc_live_cycle(comm, disturbed ? -1 : now - comm->cycle_began_ms);
+    tagc_live_cycle(comm, disturbed ? -1 : step_ms);
   tagc_trace_cycle(comm, ended, now_ns, window, disturbed);
   comm->cycle_number = number;
-  comm->cycle_began_ms = now;
+  comm->cycle_disturbed = false;
   comm->cycle_began_ns = now_ns;
   comm->cycle_began = comm->ledger->sent;
   comm->cycle_began_gathers = comm->ledger->gather_sent;
@@ -415,7 +415,7 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, stru
     const uint32_t *suspects = tagc_cycle_suspects(comm->cycle, &count);
     for (size_t i = 0; i < count; i++)
       drop_residual(comm, suspects[i]);
-    comm->cycle_began_ms = 0;       /* a disturbed cycle is no measurement of a step */
+    comm->cycle_disturbed = true;
     tagc_allgathers_forget(comm);
   }
   if (seen.locked || (seen.state == TAGC_CYCLE_LEARNING && comm->slot_count)) {

@@ -24,12 +24,15 @@
 #include "interpose/ranges.h"
 #include "interpose/topology.h"
 #include "kernels/device.h"
+#include "kernels/pieces.h"
 #include "layermap/parts.h"
 #include "layermap/select.h"
 
 struct tagc_slot {
   struct tagc_shape shape;          /* of what is compressed. n = 0: the element type cannot be */
-  struct tagc_layout layout;
+  struct tagc_layout layout;        /* of the pieces together */
+  struct tagc_pieces pieces;        /* in which its calls are compressed (depth.h) */
+  struct tagc_layout piece[TAGC_PIECES];
   const struct tagc_codec *codec;
   bool all_reduce;                  /* of which the shape has one shard, and all but the last few elements: the tail */
   struct tagc_spread spread;        /* then: how its sums are gathered */
@@ -111,12 +114,13 @@ struct tagc_comm {
   bool keeps_residuals;             /* some slot has one; all ranks alike */
   bool nonfinite;                   /* some rank's gradient of this cycle was not finite */
   uint8_t *workspace;               /* device memory for the payloads of a call */
+  _Atomic(void *) lane;             /* where calls in pieces are encoded and decoded; NULL: none is */
   void *health;                     /* of the device (device.h); NULL: not needed */
   void *fence;                      /* set behind the last work on our memory, whatever stream it was on */
   bool unfenced;                    /* an abort was over before that could be done: nobody knows when the memory is free */
   struct tagc_order order;
-  double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
-  uint64_t cycle_began_ns;          /* the same for traces, which have disturbed ones too; 0: none has begun */
+  uint64_t cycle_began_ns;          /* monotonic clock; 0: none has begun */
+  bool cycle_disturbed;             /* it is no measurement of a step */
   struct tagc_traffic cycle_began, cycle_began_gathers;   /* ledger->sent then, and ledger->gather_sent */
   struct tagc_ledger *ledger;
   struct tagc_live live;
@@ -254,7 +258,7 @@ bool tagc_comm_may_compress(const struct tagc_call *call);
 /* Says, once in a process, that there was no memory for `what`. Gives ncclSystemError, for the call to return. */
 ncclResult_t tagc_no_memory(const char *what);
 
-/* Milliseconds of the monotonic clock. */
+/* Milliseconds of tagc_trace_ns()'s clock. */
 double tagc_clock_ms(void);
 
 /* User-defined reductions: pre-multiplied sums by handle and communicator. */

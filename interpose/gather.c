@@ -84,34 +84,28 @@ static bool refuse(struct tagc_work *w)
   return w->device->put(w->device, payload, &refused, sizeof refused, w->call->stream);
 }
 
-static ncclResult_t encode(struct tagc_work *w, unsigned piece)
+static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)
 {
   const struct tagc_allgather *a = tagc_allgather_of(w->call->comm, w->call);
-  const uint64_t began = tagc_trace_ns();
   bool good = true;
   (void)piece;
   if (is_compressed(w)) {
-    good = w->device->allgather_encode(w->device, w->gather.codec, &w->gather.job, w->call->stream);
+    good = w->device->allgather_encode(w->device, w->gather.codec, &w->gather.job, stream);
     if (a && tagc_allgather_first(w->call->comm, a)->damaged)
       good = good && refuse(w);
   }
-  good = good && mark(w, TAGC_MARK_ENCODED);
-  w->took.encode_ns += tagc_trace_ns() - began;
-  return tagc_work_done(good);
+  return tagc_work_done(good && mark(w, TAGC_MARK_ENCODED));
 }
 
-static ncclResult_t decode(struct tagc_work *w, unsigned piece)
+static ncclResult_t decode(struct tagc_work *w, unsigned piece, void *stream)
 {
-  const uint64_t began = tagc_trace_ns();
   bool good = mark(w, TAGC_MARK_EXCHANGED);
   (void)piece;
   if (is_compressed(w))
-    good = good && w->device->allgather_decode(w->device, w->gather.codec, &w->gather.job, w->call->stream);
+    good = good && w->device->allgather_decode(w->device, w->gather.codec, &w->gather.job, stream);
   else
-    good = good && w->device->allgather_refer(w->device, w->gather.codec, &w->gather.job, w->call->stream);
-  good = good && mark(w, TAGC_MARK_DECODED);
-  w->took.decode_ns += tagc_trace_ns() - began;
-  return tagc_work_done(good);
+    good = good && w->device->allgather_refer(w->device, w->gather.codec, &w->gather.job, stream);
+  return tagc_work_done(good && mark(w, TAGC_MARK_DECODED));
 }
 
 /* Here the host waits for a device, as what is done next hangs on it. */
@@ -130,12 +124,12 @@ static ncclResult_t refer_again(struct tagc_work *w)
 }
 
 /* Where a shard was refused too often, what gathers the same unit is plain for good. All ranks have heard of it alike. */
-static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a, struct tagc_allgather *first)
+static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a)
 {
   struct tagc_comm *comm = w->call->comm;
   const bool refers = a->layout.reference_bytes > 0;
-  first->refused = w->gather.refused ? first->refused + 1 : 0;
-  if (first->refused < (refers ? TAGC_ALLGATHER_JUMPS : 1) || a->verdict != TAGC_REASON_compressed)
+  a->refused = w->gather.refused ? a->refused + 1 : 0;
+  if (a->refused < (refers ? TAGC_ALLGATHER_JUMPS : 1) || a->verdict != TAGC_REASON_compressed)
     return;
   const enum tagc_reason reason = refers ? TAGC_REASON_jumps : TAGC_REASON_escapes;
   for (size_t i = 0; i < comm->allgather_count; i++)
@@ -202,7 +196,7 @@ static void settle(struct tagc_work *w)
     first->damaged = false;
   account(w);
   if (is_compressed(w))
-    watch_refusals(w, a, first);
+    watch_refusals(w, a);
   tagc_state_gather(w->call);
 }
 

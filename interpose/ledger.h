@@ -45,6 +45,7 @@ struct tagc_ledger_gather {
 /* What calls took, on this rank: those whose times are known; a device tells them late, or not at all. */
 struct tagc_ledger_times {
   double encode_ms, exchange_ms, decode_ms;
+  double hidden_ms;                 /* of encode_ms and decode_ms: beside the exchange, and nobody waited for it */
   uint64_t calls;
 };
 
@@ -95,6 +96,7 @@ struct tagc_ledger {
   uint64_t reasons[TAGC_REASON_COUNT];        /* reduce-scatters, by why they went the way they went */
   uint64_t other_calls;             /* calls that are no reduce-scatter */
   double encode_ms, exchange_ms, decode_ms;   /* of timed_calls */
+  double hidden_ms;                 /* of encode_ms and decode_ms: beside the exchange, and nobody waited for it */
   uint64_t timed_calls;             /* compressed calls whose times are known: a device tells them late, or not at all */
   uint64_t cycles_plain, cycles_compressed;
   struct tagc_ledger_side sides[2]; /* plain, compressed */

@@ -13,6 +13,7 @@ libtagc_a_SOURCES += \
   interpose/capture.c interpose/capture.h \
   interpose/choose.c interpose/choose.h \
   interpose/comm.c interpose/comm.h interpose/comm_table.c \
+  interpose/depth.c interpose/depth.h \
   interpose/dispatch.c \
   interpose/dump.c interpose/dump.h \
   interpose/background.c interpose/background.h \
@@ -39,7 +40,6 @@ libtagc_a_SOURCES += \
   interpose/real.c interpose/real.h interpose/hook.h \
   interpose/report.c interpose/report.h \
   interpose/report_table.c interpose/report_gathers.c \
-  interpose/thread.c interpose/thread.h \
   interpose/times.c interpose/times.h \
   interpose/trace.c interpose/trace.h interpose/trace_format.h \
   interpose/trace_calls.c \

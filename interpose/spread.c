@@ -26,14 +26,10 @@ static void lay_out(struct tagc_work *w)
     tagc_allgather_carve(&w->gather.job, comm->workspace);
 }
 
-static ncclResult_t encode(struct tagc_work *w, unsigned piece)
+static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)
 {
-  const uint64_t began = tagc_trace_ns();
   (void)piece;
-  const bool good = !is_encoded(w) ||
-                    w->device->allgather_encode(w->device, w->gather.codec, &w->gather.job, w->call->stream);
-  w->took.encode_ns += tagc_trace_ns() - began;
-  return tagc_work_done(good);
+  return tagc_work_done(!is_encoded(w) || w->device->allgather_encode(w->device, w->gather.codec, &w->gather.job, stream));
 }
 
 static ncclResult_t enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece)
@@ -55,14 +51,10 @@ static ncclResult_t enqueue(const struct tagc_exchange *real, struct tagc_work *
   return status;
 }
 
-static ncclResult_t decode(struct tagc_work *w, unsigned piece)
+static ncclResult_t decode(struct tagc_work *w, unsigned piece, void *stream)
 {
-  const uint64_t began = tagc_trace_ns();
   (void)piece;
-  const bool good = !is_encoded(w) ||
-                    w->device->allgather_decode(w->device, w->gather.codec, &w->gather.job, w->call->stream);
-  w->took.decode_ns += tagc_trace_ns() - began;
-  return tagc_work_done(good);
+  return tagc_work_done(!is_encoded(w) || w->device->allgather_decode(w->device, w->gather.codec, &w->gather.job, stream));
 }
 
 /* The first half has the accounts of both. */
