@@ -10,6 +10,7 @@
 #include "interpose/work.h"
 
 #include "env/log.h"
+#include "kernels/codecs.h"
 #include "kernels/cost.h"
 #include "kernels/residual.h"
 
@@ -198,7 +199,12 @@ static void account(const struct tagc_work *w)
 {
   const struct tagc_call *call = w->call;
   const struct tagc_comm *comm = call->comm;
-  const struct tagc_slot_question question = tagc_ballot_question(comm, (size_t)call->slot);
+  const struct tagc_slot *slot = &comm->slots[call->slot];
+  const struct tagc_slot_info info = {.signature.collective = slot->all_reduce ? TAGC_ALL_REDUCE : TAGC_REDUCE_SCATTER};
+  const struct tagc_slot_question question = {
+    .codec = call->decision.action == TAGC_COMPRESS ? slot->codec : &tagc_codec_none, .slot = &info, .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape,
+    .whole = slot->shard, .rest = tagc_split_rest(slot),
+  };
   const struct tagc_shape selected = w->reduce.job.shape, rest = tagc_plan_rest(&question);
   const size_t element = tagc_dtype_size(selected.dtype);
   const uint64_t shard = tagc_plan_whole(&question).n * element;
