@@ -40,9 +40,14 @@ static ALWAYS_INLINE float sum_lanes(struct v16 x)
   return lane[0];
 }
 
+/* tagc_allgather_within(): v16_clamp() does not say what becomes of a NaN. */
 static ALWAYS_INLINE struct v16 within(struct v16 x, enum tagc_dtype dtype)
 {
-  return dtype == TAGC_FLOAT16 ? v16_clamp(x, 65504.0f) : x;
+  const struct v16 most = v16_all(65504.0f), least = v16_all(-65504.0f);
+  if (dtype != TAGC_FLOAT16)
+    return x;
+  x = v16_select(v16_greater(x, most), most, x);
+  return v16_select(v16_greater(least, x), least, x);
 }
 
 /* -- what was lost ------------------------------------------------------------------------------------------------- */
