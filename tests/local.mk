@@ -472,6 +472,7 @@ fuzz_targets += tests/fuzz/elf
 tests_fuzz_elf_SOURCES = tests/fuzz/elf.c interpose/doctor_elf.c
 tests_fuzz_elf_LDADD = $(FUZZ_LIBS) $(LIBELF_LIBS)
 endif
+fuzz_targets += tests/fuzz/gather
 fuzz_targets += tests/fuzz/imports
 fuzz_targets += tests/fuzz/mapfile
 tests_fuzz_mapfile_SOURCES = tests/fuzz/mapfile.c layermap/map_table.c layermap/map_svg.c layermap/drawing.c
