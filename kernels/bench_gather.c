@@ -51,7 +51,8 @@ static void make_reference(const struct bench_world *world, void *reference)
 }
 
 /* Medians: of a shard copied, encoded, decoded, in turn. */
-static void measure(const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job, size_t shard, int repeat, double ns[TIMES])
+static void measure(const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job, size_t shard, int repeat,
+                    double ns[TIMES])
 {
   static double times[TIMES][BENCH_MOST_REPEAT];
   void *copy = bench_need(shard);

@@ -74,7 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   struct input in = {data, data + size};
   const uint8_t first = input_byte(&in), second = input_byte(&in);
   const struct tagc_allgather_codec *codec = tagc_allgather_codecs[first / 2 % 4];
-  struct tagc_allgather_job job = {.shape = {.dtype = (enum tagc_dtype)(second % 3), .nranks = 2 + second / 3 % (RANKS - 1)}, .seed = first};
+  struct tagc_allgather_job job = {.shape = {.dtype = (enum tagc_dtype)(second % 3), .nranks = 2 + second / 3 % (RANKS - 1)},
+                                   .seed = first};
   job.shape.n = 1 + input_below(&in, MOST_ELEMENTS);
   if (!codec->layout(&job.shape, &job.layout))
     return -1;
