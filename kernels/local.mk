@@ -12,13 +12,14 @@ libtagc_a_SOURCES += \
   kernels/dense.c kernels/dense.h kernels/dense_plain.c \
   kernels/device.h kernels/device_host.c kernels/device_cuda.c \
   kernels/cuda_driver.c kernels/cuda_driver.h \
-  kernels/cuda_device.h kernels/cuda_lane.c kernels/cuda_memory.c kernels/cuda_tally.c kernels/cuda_timer.c \
+  kernels/cuda_device.h kernels/cuda_gather.c kernels/cuda_lane.c kernels/cuda_memory.c kernels/cuda_tally.c \
+  kernels/cuda_timer.c kernels/cuda_trust.c \
   kernels/host_lane.c kernels/host_lane.h \
   kernels/exceptions.c kernels/exceptions.h \
   kernels/fpmode.h \
   kernels/lhc.h kernels/lhc_layout.c kernels/lhc_prepare.c kernels/lhc_decode.c \
   kernels/lhc_plain.c kernels/lhc_vector.h kernels/lhc_vector_plain.h kernels/carve.h \
-  kernels/proof.c kernels/proof.h \
+  kernels/proof.c kernels/proof.h kernels/proof_gather.c \
   kernels/residual.c kernels/residual.h kernels/residual_blocks.h kernels/residual_plain.c \
   kernels/rotate.h kernels/row.c kernels/row.h \
   kernels/survey.c kernels/survey.h \
