@@ -173,10 +173,12 @@ EXTRA_DIST += tests/gpu/RESULTS.md
 if HAVE_CXX
 dist_check_SCRIPTS += tests/e2e/gpu_programs.test
 TESTS += tests/e2e/gpu_programs.test
-gpu_programs = tests/gpu/ranks tests/gpu/speed
+gpu_programs = tests/gpu/goal tests/gpu/ranks tests/gpu/speed
 check_PROGRAMS += $(gpu_programs)
 tests_gpu_ranks_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_gpu_ranks_LDFLAGS = $(to_driver)
+tests_gpu_goal_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_gpu_goal_LDFLAGS = $(to_driver)
 tests_gpu_speed_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_gpu_speed_LDFLAGS = $(to_driver)
 endif
