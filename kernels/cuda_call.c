@@ -80,6 +80,7 @@ struct tagc_cuda_call tagc_cuda_call_of(const struct tagc_job *job, struct tagc_
     .health = job->health,
     .seed = job->seed,
     .n = shape->n,
+    .stride = job->stride ? job->stride : shape->n,
     .message_bytes = job->layout.message_bytes,
     .residual_bytes = tagc_residual_shard_bytes(shape),
     .residual_at = tagc_residual_scale_bytes(shape),
@@ -95,6 +96,7 @@ struct tagc_cuda_call tagc_cuda_call_of(const struct tagc_job *job, struct tagc_
     .scale = job->scale,
     .divisor = job->divisor,
     .residual_empty = job->residual_empty,
+    .continues = job->continues,
   };
 }
 

@@ -74,7 +74,7 @@ unit_tests += tests/unit/test_vocabulary
 tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/vocabulary.c
 
 # Slots of which a part is compressed.
-unit_tests += tests/unit/test_parts tests/unit/test_split
+unit_tests += tests/unit/test_lane tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
 
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
@@ -238,6 +238,11 @@ dist_check_SCRIPTS += tests/e2e/levels.test
 TESTS += tests/e2e/levels.test
 check_PROGRAMS += tests/e2e/levels
 
+# All-gathers of parameters.
+dist_check_SCRIPTS += tests/e2e/gathers.test
+TESTS += tests/e2e/gathers.test
+check_PROGRAMS += tests/e2e/gathers
+
 # Parameters that are selected beside others, in the layouts of sharded training.
 dist_check_SCRIPTS += tests/e2e/layouts.test
 TESTS += tests/e2e/layouts.test
@@ -319,6 +324,11 @@ tests_e2e_dlopen_user_so_SOURCES = tests/e2e/dlopen_user.c
 tests_e2e_dlopen_user_so_CFLAGS = $(AM_CFLAGS) -fPIC -DLIBRARY
 tests_e2e_dlopen_user_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_dlopen_user_so_LDADD =
+
+# Calls in pieces.
+dist_check_SCRIPTS += tests/e2e/depth.test
+TESTS += tests/e2e/depth.test
+check_PROGRAMS += tests/e2e/depth
 
 # Dumps of gradients, and the program that reads them.
 dist_check_SCRIPTS += tests/e2e/bench.test tests/e2e/dump.test
@@ -470,7 +480,7 @@ tests_bench_solve_LDADD = libtagc.a -lm -lpthread
 # Traces of a long run, for tagc-report.
 check_PROGRAMS += tests/bench/traces
 tests_bench_traces_LDADD =
-EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh
+EXTRA_DIST += tests/bench/simulate.sh tests/bench/depth.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
 # One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
@@ -555,6 +565,7 @@ tests_tsan = \
   tests/e2e/agreement.test \
   tests/e2e/capture.test \
   tests/e2e/copies.test \
+  tests/e2e/depth.test \
   tests/e2e/groups.test \
   tests/e2e/levels_life.test \
   tests/e2e/nonblocking.test \
@@ -564,6 +575,7 @@ tests_tsan = \
   tests/e2e/trace.test \
   $(tsan_cuda_tests) \
   tests/unit/test_failed_calls \
+  tests/unit/test_lane \
   tests/unit/test_options \
   tests/unit/test_ranges \
   tests/unit/test_trace \
