@@ -233,6 +233,11 @@ dist_check_SCRIPTS += tests/e2e/levels.test
 TESTS += tests/e2e/levels.test
 check_PROGRAMS += tests/e2e/levels
 
+# All-gathers of parameters.
+dist_check_SCRIPTS += tests/e2e/gathers.test
+TESTS += tests/e2e/gathers.test
+check_PROGRAMS += tests/e2e/gathers
+
 # Parameters that are selected beside others, in the layouts of sharded training.
 dist_check_SCRIPTS += tests/e2e/layouts.test
 TESTS += tests/e2e/layouts.test
