@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "env/append.h"
 #include "interpose/trace_report.h"
 #include "interpose/trace_steps.h"
 #include "interpose/trace_words.h"
@@ -34,16 +35,6 @@ __attribute__((format(printf, 3, 4))) static void labelled(FILE *to, const char 
 }
 
 static void head(FILE *to, const char *title) { fprintf(to, "\n%s\n", title); }
-
-/* Adds to a text, as far as there is room. */
-__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size, const char *format, ...)
-{
-  size_t used = strlen(text);
-  va_list args;
-  va_start(args, format);
-  vsnprintf(text + used, size - used, format, args);
-  va_end(args);
-}
 
 static const char *plural(size_t n) { return n == 1 ? "" : "s"; }
 
@@ -96,7 +87,7 @@ static void biggest(const struct tagc_summary *s, char *text, size_t size)
     if (!sent[best])
       break;
     char bytes[16];
-    append(text, size, "%s%s %.0f%% (%s)", round ? ", " : "", tagc_sum_function(s, (uint16_t)best),
+    tagc_append(text, size, "%s%s %.0f%% (%s)", round ? ", " : "", tagc_sum_function(s, (uint16_t)best),
            100.0 * (double)sent[best] / (double)all, tagc_words_bytes((double)sent[best], bytes));
     sent[best] = 0;
   }
@@ -158,7 +149,7 @@ static void print_glance(FILE *to, const struct tagc_report *r)
   if (e.whole) {
     snprintf(text, sizeof text, "a rank sends %s a step, %s of it to other hosts", tagc_words_bytes(e.sent, a),
              tagc_words_bytes(e.sent_between, b));
-    append(text, sizeof text, ". %s", r->pace.words);
+    tagc_append(text, sizeof text, ". %s", r->pace.words);
   } else
     snprintf(text, sizeof text, "no step was found that repeats itself: numbers are of the whole run");
   labelled(to, "network", "%s", text);
@@ -175,7 +166,7 @@ static void print_glance(FILE *to, const struct tagc_report *r)
 
 static void add_option(void *text, const char *name, const char *value)
 {
-  append(text, TEXT, "%s%s=%s", *(char *)text ? " " : "", name, value);
+  tagc_append(text, TEXT, "%s%s=%s", *(char *)text ? " " : "", name, value);
 }
 
 static void nccl_version(uint32_t v, char text[32])
@@ -192,7 +183,7 @@ static void append_ranks(char *text, size_t size, const struct tagc_summary *s, 
   size_t n = 0, end;
   for (size_t i = host; i < s->rank_count; i++)
     n += s->ranks[i].host_index == host;
-  append(text, size, "rank%s", plural(n));
+  tagc_append(text, size, "rank%s", plural(n));
   for (size_t i = host, parts = 0; i < s->rank_count; i = end + 1) {
     end = i;
     if (s->ranks[i].host_index != host)
@@ -200,7 +191,8 @@ static void append_ranks(char *text, size_t size, const struct tagc_summary *s, 
     while (end + 1 < s->rank_count && s->ranks[end + 1].host_index == host &&
            s->ranks[end + 1].number == s->ranks[end].number + 1)
       end++;
-    append(text, size, end > i ? "%s%d-%d" : "%s%d", parts++ ? ", " : " ", s->ranks[i].number, s->ranks[end].number);
+    tagc_append(text, size, end > i ? "%s%d-%d" : "%s%d", parts++ ? ", " : " ", s->ranks[i].number,
+                s->ranks[end].number);
   }
 }
 
@@ -215,9 +207,9 @@ static void print_job(FILE *to, const struct tagc_summary *s)
   for (size_t i = 0; i < s->rank_count; i++) {
     if (s->ranks[i].host_index != i)
       continue;
-    append(hosts, sizeof hosts, "%s%s (", *hosts ? ", " : "", *s->ranks[i].host ? s->ranks[i].host : "?");
+    tagc_append(hosts, sizeof hosts, "%s%s (", *hosts ? ", " : "", *s->ranks[i].host ? s->ranks[i].host : "?");
     append_ranks(hosts, sizeof hosts, s, i);
-    append(hosts, sizeof hosts, ")");
+    tagc_append(hosts, sizeof hosts, ")");
   }
   labelled(to, "hosts", "%s", hosts);
   tagc_report_options(first, add_option, options);
@@ -353,7 +345,7 @@ static void print_reasons(FILE *to, const struct tagc_summary *s, const struct t
       best = left[i] > left[best] ? i : best;
     if (!left[best])
       break;
-    append(text, sizeof text, "%s%.1f%% %s", round ? "; " : "", 100.0 * (double)left[best] / (double)all,
+    tagc_append(text, sizeof text, "%s%.1f%% %s", round ? "; " : "", 100.0 * (double)left[best] / (double)all,
            tagc_sum_name(s, TAGC_TRACE_REASONS, (uint16_t)best));
     left[best] = 0;
   }
