@@ -33,6 +33,15 @@ void tagc_part_free(struct tagc_part *part);
 /* Puts the parts into the summary, which takes what they own. False without memory. */
 bool tagc_parts_merge(struct tagc_summary *summary, struct tagc_part *parts, size_t count);
 
+/* Leaves out copies of traces, and those of other jobs. False without memory. (trace_merge_jobs.c) */
+bool tagc_parts_of_one_job(struct tagc_summary *summary, struct tagc_part *parts, size_t *count);
+
+/* Slots of both, sorted; `from` loses its own. What the first one knows stands; calls and samples come together. False
+ * without memory. (trace_merge_slots.c) */
+bool tagc_slots_add(struct tagc_sum_comm *to, struct tagc_sum_comm *from);
+/* All ranks have come together: means of samples. Slots of locks that nothing was called in are not told. */
+void tagc_slots_settle(struct tagc_sum_comm *comm);
+
 /* A sentence among the problems. */
 bool tagc_sum_complain(struct tagc_summary *summary, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
