@@ -289,10 +289,9 @@ static bool make_comm(struct tagc_sum_comm *c, const struct whole *w, struct tag
   }
   settle_lines(c);
   qsort(c->members, c->member_count, sizeof *c->members, by_rank_in_comm);
-  tagc_slots_settle(c);
   c->layers = c->layers ? c->layers : strdup("");
   c->or_layers = c->or_layers ? c->or_layers : strdup("");
-  return c->layers && c->or_layers;
+  return tagc_slots_settle(c) && c->layers && c->or_layers;
 }
 
 /* -- all ----------------------------------------------------------------------------------------------------------- */

@@ -66,53 +66,119 @@ static bool add_points(struct tagc_sum_slot *to, const struct tagc_sum_slot *fro
   return true;
 }
 
-static void free_slot(struct tagc_sum_slot *slot)
+/* Calls of the choices of another rank: of the same one, where it has it. What a rank has lost of its votes it has none of. */
+static bool add_choices(struct tagc_sum_slot *to, const struct tagc_sum_slot *from)
 {
-  free(slot->name);
-  free(slot->codec);
-  free(slot->points);
+  for (size_t i = 0; i < from->choice_count; i++) {
+    const struct tagc_sum_choice *choice = &from->choices[i];
+    size_t at = 0;
+    while (at < to->choice_count && to->choices[at].cycle < choice->cycle)
+      at++;
+    if (at < to->choice_count && to->choices[at].cycle == choice->cycle) {
+      tagc_sum_add_calls(&to->choices[at].calls, &choice->calls);
+      continue;
+    }
+    char *codec = strdup(choice->codec);
+    if (!codec || !TAGC_SUM_ROOM(to->choices, to->choice_count)) {
+      free(codec);
+      return false;
+    }
+    memmove(&to->choices[at + 1], &to->choices[at], (to->choice_count++ - at) * sizeof *to->choices);
+    to->choices[at] = *choice;
+    to->choices[at].codec = codec;
+  }
+  return true;
+}
+
+/* Slots of two ranks in one list. */
+struct slots {
+  struct tagc_sum_slot **list;
+  size_t *count;
+};
+
+static bool add_slots(struct slots to, struct slots from)
+{
+  size_t count = *to.count + *from.count, at = 0;
+  struct tagc_sum_slot *all = calloc(count + 1, sizeof *all), *a = *to.list, *b = *from.list;
+  bool done = all != NULL;
+  if (!done)
+    return false;
+  if (*from.count)
+    qsort(b, *from.count, sizeof *b, by_lock_and_slot);
+  for (size_t i = 0, j = 0; i < *to.count || j < *from.count;) {
+    int order = i == *to.count ? 1 : j == *from.count ? -1 : by_lock_and_slot(&a[i], &b[j]);
+    if (order == 0) {
+      tagc_sum_add_calls(&a[i].calls, &b[j].calls);
+      done = add_points(&a[i], &b[j]) && add_choices(&a[i], &b[j]) && done;
+      tagc_sum_slot_free(&b[j++]);
+    }
+    all[at++] = order <= 0 ? a[i++] : b[j++];
+  }
+  free(*to.list);
+  free(*from.list);
+  *to.list = all;
+  *to.count = at;
+  *from.list = NULL;
+  *from.count = 0;
+  return done;
 }
 
 bool tagc_slots_add(struct tagc_sum_comm *to, struct tagc_sum_comm *from)
 {
-  size_t count = to->slot_count + from->slot_count, at = 0;
-  struct tagc_sum_slot *all = calloc(count + 1, sizeof *all), *a = to->slots, *b = from->slots;
-  bool done = all != NULL;
-  if (!done)
-    return false;
-  if (from->slot_count)
-    qsort(b, from->slot_count, sizeof *b, by_lock_and_slot);
-  for (size_t i = 0, j = 0; i < to->slot_count || j < from->slot_count;) {
-    int order = i == to->slot_count ? 1 : j == from->slot_count ? -1 : by_lock_and_slot(&a[i], &b[j]);
-    if (order == 0) {
-      tagc_sum_add_calls(&a[i].calls, &b[j].calls);
-      done = add_points(&a[i], &b[j]) && done;
-      free_slot(&b[j++]);
-    }
-    all[at++] = order <= 0 ? a[i++] : b[j++];
+  if (!to->vote_count) {
+    to->votes = from->votes;
+    to->vote_count = from->vote_count;
+    from->votes = NULL;
+    from->vote_count = 0;
   }
-  free(to->slots);
-  free(from->slots);
-  to->slots = all;
-  to->slot_count = at;
-  from->slots = NULL;
-  from->slot_count = 0;
-  return done;
+  return add_slots((struct slots){&to->slots, &to->slot_count}, (struct slots){&from->slots, &from->slot_count}) &&
+         add_slots((struct slots){&to->gathers, &to->gather_count}, (struct slots){&from->gathers, &from->gather_count});
 }
 
-void tagc_slots_settle(struct tagc_sum_comm *c)
+/* Slots of locks that nothing was called in are not told. */
+static void settle(struct slots slots)
 {
   size_t kept = 0;
-  for (size_t i = 0, end; i < c->slot_count; i = end) {
+  struct tagc_sum_slot *list = *slots.list;
+  for (size_t i = 0, end; i < *slots.count; i = end) {
     bool called = false;
-    for (end = i; end < c->slot_count && c->slots[end].lock == c->slots[i].lock; end++)
-      called |= c->slots[end].calls.calls > 0;
+    for (end = i; end < *slots.count && list[end].lock == list[i].lock; end++)
+      called |= list[end].calls.calls > 0;
     for (size_t j = i; j < end; j++)
       if (called) {
-        settle_points(&c->slots[j]);
-        c->slots[kept++] = c->slots[j];
+        settle_points(&list[j]);
+        list[kept++] = list[j];
       } else
-        free_slot(&c->slots[j]);
+        tagc_sum_slot_free(&list[j]);
   }
-  c->slot_count = kept;
+  *slots.count = kept;
+}
+
+/* The slot of the same unit; NULL: nobody has told of it. */
+static struct tagc_sum_slot *slot_of(struct tagc_sum_comm *c, const struct tagc_sum_slot *gather)
+{
+  const struct tagc_sum_slot key = {.lock = gather->lock, .slot = gather->of};
+  return c->slot_count ? bsearch(&key, c->slots, c->slot_count, sizeof key, by_lock_and_slot) : NULL;
+}
+
+bool tagc_slots_settle(struct tagc_sum_comm *c)
+{
+  settle((struct slots){&c->slots, &c->slot_count});
+  settle((struct slots){&c->gathers, &c->gather_count});
+  for (size_t i = 0; i < c->gather_count; i++) {
+    struct tagc_sum_slot *gather = &c->gathers[i], *slot = slot_of(c, gather);
+    if (!slot)
+      continue;
+    char *name = strdup(slot->name);
+    if (!name)
+      return false;
+    free(gather->name);
+    gather->name = name;
+    gather->unit = slot->unit;
+    gather->pass = slot->pass;
+    gather->kind = slot->kind;
+    gather->parts_known = slot->parts_known;
+    tagc_sum_add_calls(&slot->gathered, &gather->calls);
+  }
+  return true;
 }
