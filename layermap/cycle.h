@@ -20,7 +20,7 @@
  * Purity      All that is reported is a function of the options and of the sequence observed, never of a clock, an
  *             address, the memory at hand or another communicator: ranks that observe equal sequences report equally.
  * Threads     A cycle belongs to one communicator; calls on it are made one at a time (NCCL's rule, the caller's lock).
- * Failure     create() allocates all that is ever needed (1.6 MB, of which little is touched); nothing else can fail,
+ * Failure     create() allocates all that is ever needed (2.7 MB, of which little is touched); nothing else can fail,
  *             so that no rank can fall behind the others here.
  * Cost        On track, observe() is a comparison and a few stores.
  */
@@ -79,8 +79,10 @@ struct tagc_slot_info {
 struct tagc_allgather_info {
   struct tagc_signature signature;
   uint32_t position;       /* in the cycle, the anchor being 0 */
-  uint32_t slot;           /* the reduce-scatter of the same unit */
-  bool again;              /* the same unit has been gathered before in this cycle, and not been reduced since: nothing has changed it */
+  uint32_t slot;           /* the reduce-scatter of the same unit that comes next (gathers.h says how that is known) */
+  bool sure;               /* else which of the units of this count it is, is a guess */
+  bool again;              /* it is sure, and the unit was gathered before, and not reduced since: nothing has changed it. (The
+                              first gather may be at the end of the cycle before.) */
 };
 
 /* What observe() says about a call. */

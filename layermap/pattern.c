@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "layermap/gathers.h"
 #include "layermap/units.h"
 
 /* What was seen last more than so many calls ago, and than four cycles, does not come back: gathers of the start. A cycle that is long
@@ -143,29 +144,6 @@ bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct 
   return false;
 }
 
-/* Gives the all-gathers of parameters their slots: the k-th of a kind is of the k-th reduce-scatter of that kind, and over again. */
-static void name_allgathers(struct tagc_pattern *pattern)
-{
-  pattern->allgather_count = 0;
-  for (uint32_t i = 0; i < pattern->length; i++) {
-    struct tagc_place *place = &pattern->places[i];
-    place->allgather = -1;
-    if (place->slot >= 0 || !place->kind)
-      continue;
-    uint32_t reduces = 0, before = 0;
-    for (uint32_t j = 0; j < pattern->length; j++) {
-      reduces += pattern->places[j].slot >= 0 && pattern->places[j].kind == place->kind;
-      before += j < i && pattern->places[j].slot < 0 && pattern->places[j].kind == place->kind;
-    }
-    struct tagc_allgather_info *info = &pattern->allgathers[pattern->allgather_count];
-    *info = (struct tagc_allgather_info){.signature = place->signature, .position = i, .again = before >= reduces};
-    for (uint32_t j = 0, nth = before % reduces; j < pattern->length; j++)
-      if (pattern->places[j].slot >= 0 && pattern->places[j].kind == place->kind && nth-- == 0)
-        info->slot = (uint32_t)pattern->places[j].slot;
-    place->allgather = (int32_t)pattern->allgather_count++;
-  }
-}
-
 void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
 {
   for (uint32_t i = 0; i < evidence->signatures; i++)
@@ -181,7 +159,7 @@ void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evide
     *slot = (struct tagc_slot_info){.signature = place->signature, .position = i, .gathered = place->gathered};
   }
   tagc_units_number(pattern);
-  name_allgathers(pattern);
+  tagc_gathers_pair(pattern);
   for (uint32_t i = 0; i < pattern->slot_count; i++)
     snprintf(pattern->slots[i].name, sizeof pattern->slots[i].name, "unit%u", pattern->slots[i].unit);
 }

@@ -30,9 +30,28 @@ struct tagc_order_scratch {
   int32_t open[TAGC_EVIDENCE_SIGNATURES + 1];
 };
 
+/* What gathers.c works with. */
+struct tagc_gathers_scratch {
+  uint16_t begin[TAGC_EVIDENCE_SIGNATURES + 2];   /* where a kind's units begin in the two lists below */
+  uint16_t ascending[TAGC_PATTERN_CALLS];     /* units in forward order, by kind */
+  uint16_t reducing[TAGC_PATTERN_CALLS];      /* units in the order in which a pass reduces them, by kind */
+  uint16_t nth[TAGC_PATTERN_CALLS];           /* of a unit: the place of its reduce-scatter in a pass */
+  uint16_t index[TAGC_PATTERN_CALLS];         /* of a place: the how manieth gather of its kind in its segment */
+  uint16_t unit[TAGC_PATTERN_CALLS];          /* of a gather that has one */
+  uint16_t seen[TAGC_EVIDENCE_SIGNATURES + 1], total[TAGC_EVIDENCE_SIGNATURES + 1], reduced[TAGC_EVIDENCE_SIGNATURES + 1];
+  bool early[TAGC_EVIDENCE_SIGNATURES + 1];   /* some unit of that kind is reduced before its last gather */
+  bool sure[TAGC_PATTERN_CALLS];              /* of a gather that has a unit */
+  bool held[TAGC_PATTERN_CALLS];              /* of a unit: gathered, and not reduced since */
+};
+
+/* In which order the gathers of a forward pass were found to come (units.h). */
+enum tagc_order { TAGC_ORDER_UNKNOWN, TAGC_ORDER_FORWARD, TAGC_ORDER_REDUCING, TAGC_ORDER_EITHER };
+
 struct tagc_pattern {
   uint32_t length;
   uint32_t slot_count, allgather_count;
+  uint32_t units;          /* reduce-scatters of one pass */
+  enum tagc_order order;
   uint32_t first;          /* the first reduce-scatter after the longest stretch without one (the forward pass) */
   uint32_t stretch;        /* calls in that stretch */
   bool has_lone;           /* some place is lone */
@@ -41,6 +60,7 @@ struct tagc_pattern {
   struct tagc_slot_info slots[TAGC_PATTERN_CALLS];
   struct tagc_allgather_info allgathers[TAGC_PATTERN_CALLS];
   struct tagc_order_scratch scratch;
+  struct tagc_gathers_scratch gathers;
 };
 
 /* Takes the `period` calls before the newest one as the pattern, all but the infos of its slots. False, and the pattern

@@ -18,13 +18,15 @@
 #include "layermap/text.h"
 #include "tests/unit/tap.h"
 
-enum { MOST = 1024, LONGEST = 400000, FLOOR = 256 };
+enum { NONE = -1, MOST = 1024, LONGEST = 400000, FLOOR = 256 };
 
 /* What the comments of a file say. */
 struct expected {
-  size_t step, unit_count, name_count;
+  size_t step, unit_count, name_count, gather_count;
   uint32_t units[MOST];
   char names[MOST][32];
+  int gathers[MOST];                    /* units, or NONE */
+  bool guesses[MOST];                   /* nobody need be sure */
 };
 
 /* What came out. */
@@ -35,6 +37,7 @@ struct outcome {
   unsigned locks;
   unsigned reductions, wrong, misnamed; /* of the last step */
   char misnomer[2 * TAGC_UNIT_NAME + 16];
+  unsigned gathers, mispaired, unsure, again;    /* likewise; unsure of those that should be sure */
 };
 
 /* The words behind "# step", "# units" and "# names". */
@@ -50,6 +53,10 @@ static void read_comment(struct expected *e, char *line)
       e->units[e->unit_count++] = (uint32_t)strtoul(word, NULL, 10);
     else if (strcmp(what, "names") == 0 && e->name_count < MOST)
       snprintf(e->names[e->name_count++], sizeof *e->names, "%s", word);
+    else if (strcmp(what, "gathers") == 0 && e->gather_count < MOST) {
+      e->guesses[e->gather_count] = strchr(word, '?') != NULL;
+      e->gathers[e->gather_count++] = *word == '-' ? NONE : (int)strtol(word, NULL, 10);
+    }
 }
 
 static bool read_expected(struct expected *e, const char *path)
@@ -67,7 +74,7 @@ static bool read_expected(struct expected *e, const char *path)
   }
   free(copy);
   free(text);
-  return e->step && e->unit_count && e->unit_count == e->name_count;
+  return e->step && e->unit_count && e->unit_count == e->name_count && e->gather_count;
 }
 
 /* Call i of the sequence, which goes on and on with its last step. */
@@ -94,6 +101,43 @@ static void compare_names(struct outcome *o, int slot, const char *wanted)
     snprintf(o->misnomer, sizeof o->misnomer, ", %.32s for %.32s", got, wanted);
 }
 
+/* How many gathers of the expected step come when their unit is gathered already, and not reduced since? */
+static unsigned count_again(const struct tagc_call_list *list, const struct expected *e)
+{
+  static bool held[MOST];
+  unsigned again = 0;
+  memset(held, 0, sizeof held);
+  for (unsigned turn = 0; turn < 2; turn++) {
+    size_t gather = 0, reduced = 0;
+    for (size_t i = list->count - e->step; i < list->count; i++) {
+      const enum tagc_collective what = list->calls[i].collective;
+      if (what == TAGC_REDUCE_SCATTER)
+        held[e->units[reduced++ % e->unit_count]] = false;
+      if (what != TAGC_ALL_GATHER || e->gathers[gather++] == NONE || e->guesses[gather - 1])
+        continue;
+      again += turn && held[e->gathers[gather - 1]];
+      held[e->gathers[gather - 1]] = true;
+    }
+  }
+  return again;
+}
+
+/* A gather of the last step. */
+static void compare_gather(struct outcome *o, const struct expected *e, const struct tagc_sighting *seen)
+{
+  size_t count;
+  const struct tagc_slot_info *slots = tagc_cycle_slots(o->cycle, &count);
+  const struct tagc_allgather_info *info = tagc_cycle_allgathers(o->cycle, &count);
+  const size_t which = o->gathers++ % e->gather_count;
+  const bool paired = seen->allgather >= 0;
+  info += paired ? seen->allgather : 0;
+  if (paired && info->sure)
+    o->mispaired += e->gathers[which] == NONE || slots[info->slot].unit != (uint32_t)e->gathers[which];
+  else
+    o->unsure += e->gathers[which] != NONE && !e->guesses[which];
+  o->again += paired && info->again;
+}
+
 /* Plays the sequence until some steps after a lock that stands. */
 static struct outcome play(const struct tagc_call_list *list, const struct expected *e, uint32_t warmup)
 {
@@ -114,6 +158,8 @@ static struct outcome play(const struct tagc_call_list *list, const struct expec
       o.locks++;
       o.locked_at = o.played;
     }
+    if (i >= most - e->step && call->collective == TAGC_ALL_GATHER)
+      compare_gather(&o, e, &seen);
     if (i < most - e->step || call->collective != TAGC_REDUCE_SCATTER)
       continue;
     size_t count;
@@ -150,6 +196,10 @@ static void test_file(const char *folder, const char *file)
     ok(o.reductions && !o.wrong, "%s: %u of %u reduce-scatters of a step are not the unit they must be", file, o.wrong, o.reductions);
     ok(o.layers && o.layers->count && !o.misnamed, "%s: %u of %u are not called what they must be%s; %s, %u%%", file, o.misnamed,
        o.reductions, o.misnomer, o.layers ? o.layers->what : "no memory", o.layers ? o.layers->confidence : 0);
+    ok(o.gathers == e.gather_count && !o.mispaired && !o.unsure, "%s: %u of %u all-gathers are taken for those of another unit, and %u "
+       "are guesses where it can be told", file, o.mispaired, o.gathers, o.unsure);
+    ok(o.again == count_again(list, &e), "%s: %u all-gathers, of %u, gather what is there already", file, o.again,
+       count_again(list, &e));
     tagc_layers_free(o.layers);
     tagc_cycle_destroy(o.cycle);
   }
