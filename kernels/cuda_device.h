@@ -134,7 +134,9 @@ void tagc_cuda_timer_end(const struct tagc_device *self, void *timer, int begun,
 size_t tagc_cuda_timer_read(const struct tagc_device *self, void *timer, size_t least, struct tagc_timed *out, size_t most);
 void tagc_cuda_timer_free(const struct tagc_device *self, void *timer);
 
-/* cuda_lane.c: members of the table */
+/* -- cuda_lane.c ----------------------------------------------------------------------------------------------------- */
+
+/* Members of the table. */
 void *tagc_cuda_lane_make(const struct tagc_device *self);
 uint64_t tagc_cuda_lane_submit(const struct tagc_device *self, void *lane, tagc_lane_function *function, void *argument);
 bool tagc_cuda_lane_after(const struct tagc_device *self, void *lane, void *stream);

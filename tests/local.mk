@@ -146,6 +146,10 @@ tests_unit_test_device_cuda_faults_LDADD = tests/standin/cuda/libcuda.so.1 $(LDA
 tests_unit_test_device_cuda_faults_LDFLAGS = $(to_driver)
 tests_unit_test_device_cuda_threads_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_device_cuda_threads_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_lane_cuda
+tsan_cuda_tests += tests/unit/test_lane_cuda
+tests_unit_test_lane_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_lane_cuda_LDFLAGS = $(to_driver)
 
 # Calls in two parts, on device memory.
 cuda_tests += tests/unit/test_split_cuda
@@ -228,6 +232,11 @@ tests_e2e_slow_sends_so_LDADD = tests/standin/libnccl.so
 dist_check_SCRIPTS += tests/e2e/levels.test
 TESTS += tests/e2e/levels.test
 check_PROGRAMS += tests/e2e/levels
+
+# All-gathers of parameters.
+dist_check_SCRIPTS += tests/e2e/gathers.test
+TESTS += tests/e2e/gathers.test
+check_PROGRAMS += tests/e2e/gathers
 
 # Parameters that are selected beside others, in the layouts of sharded training.
 dist_check_SCRIPTS += tests/e2e/layouts.test
@@ -461,7 +470,7 @@ tests_bench_solve_LDADD = libtagc.a -lm -lpthread
 # Traces of a long run, for tagc-report.
 check_PROGRAMS += tests/bench/traces
 tests_bench_traces_LDADD =
-EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh
+EXTRA_DIST += tests/bench/simulate.sh tests/bench/depth.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
 # One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into

@@ -28,12 +28,22 @@ static bool equal(const struct tagc_signature *a, const struct tagc_signature *b
          a->is_float == b->is_float;
 }
 
+/* Reduce-scatters are slots; where none of floats is in the cycle, large all-reduces are. */
+static bool is_slot(const struct oracle *o, const struct tagc_signature *call)
+{
+  for (size_t place = 0; place < o->length; place++)
+    if (o->known[place].collective == TAGC_REDUCE_SCATTER && o->known[place].is_float)
+      return call->collective == TAGC_REDUCE_SCATTER;
+  return call->collective == TAGC_ALL_REDUCE && call->is_float && call->count >= TAGC_ALL_REDUCE_LEAST &&
+         call->op <= TAGC_CODE_SCALED_SUM;
+}
+
 static void check_slots(const struct oracle *o)
 {
   size_t count, found = 0;
   const struct tagc_slot_info *slots = tagc_cycle_slots(o->cycle, &count);
   for (size_t place = 0; place < o->length; place++) {
-    if (o->known[place].collective != TAGC_REDUCE_SCATTER)
+    if (!is_slot(o, &o->known[place]))
       continue;
     MUST(found < count && slots[found].position == place && equal(&slots[found].signature, &o->known[place]));
     MUST(slots[found].unit < count && memchr(slots[found].name, '\0', sizeof slots[found].name));
@@ -84,7 +94,7 @@ static void follow(struct oracle *o, const struct tagc_sighting *seen)
   const struct tagc_signature *call = &o->tape[o->calls - 1];
   MUST(equal(&o->known[o->place], call));
   MUST(seen->starts == (o->place == 0));
-  MUST((seen->slot >= 0) == (call->collective == TAGC_REDUCE_SCATTER));
+  MUST((seen->slot >= 0) == is_slot(o, call));
   MUST(seen->slot < 0 || ((size_t)seen->slot < count && slots[seen->slot].position == (uint32_t)o->place));
 }
 
