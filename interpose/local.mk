@@ -79,6 +79,7 @@ tagc_report_LDADD = libtagc-report.a libtagc.a -lm
 # What they are judged by.
 libtagc_report_a_SOURCES += interpose/trace_sides.c interpose/trace_sides.h
 libtagc_report_a_SOURCES += interpose/trace_steps.c interpose/trace_steps.h interpose/trace_words.c interpose/trace_words.h
+libtagc_report_a_SOURCES += interpose/trace_codecs.c interpose/trace_codecs.h interpose/trace_advice.c interpose/trace_advice.h
 libtagc_report_a_SOURCES += interpose/trace_volume.c interpose/trace_volume.h interpose/trace_roles.c
 libtagc_report_a_SOURCES += interpose/trace_patterns.c interpose/trace_patterns.h
 libtagc_report_a_SOURCES += interpose/trace_pace.c interpose/trace_pace.h

@@ -204,6 +204,7 @@ static void take_slot(struct tagc_gather *g, const struct tagc_trace_slot *r)
     return;
   set_text(g, &s->name, tagc_trace_text(&r->record, r->text, 0));
   s->all_reduce = strcmp(tagc_trace_text(&r->record, r->text, 2), "ncclAllReduce") == 0;
+  g->part->comms[comm].all_reduces |= s->all_reduce;
   s->unit = r->unit;
   s->pass = r->pass;
   s->count = r->count;

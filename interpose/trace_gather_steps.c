@@ -301,7 +301,9 @@ void tagc_gather_details(struct tagc_gather *g)
     struct tagc_sum_comm *c = &g->part->comms[s->key.comm];
     int as = c->members[0].as;
     add_line(g, c, s, i ? s - 1 : NULL);
-    if (tagc_gather_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclReduceScatter"))
+    if (s->key.allgather)
+      tagc_sum_add(&c->gather_reasons[s->key.reason], s->calls.calls);
+    if (s->key.slot >= 0 || tagc_gather_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclReduceScatter"))
       tagc_sum_add(&c->reasons[s->key.reason], s->calls.calls);
     else if (tagc_gather_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclSend") && as >= 0 && s->key.peer >= 0 &&
              s->key.peer < c->nranks)

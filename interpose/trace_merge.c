@@ -257,6 +257,9 @@ static bool add_comm(struct tagc_sum_comm *to, struct tagc_sum_comm *from, size_
   tagc_sum_add_calls(&to->calls, &from->calls);
   for (int i = 0; i < 256; i++)
     tagc_sum_add(&to->reasons[i], from->reasons[i]);
+  for (int i = 0; i < 256; i++)
+    tagc_sum_add(&to->gather_reasons[i], from->gather_reasons[i]);
+  to->all_reduces |= from->all_reduces;
   for (int i = 0; i < TAGC_WAYS; i++)
     tagc_sum_add(&to->sends[i], from->sends[i]);
   if (!to->layers && from->layers) {

@@ -192,7 +192,10 @@ struct tagc_sum_comm {
   unsigned confidence;
   char *layers, *or_layers;         /* of the last lock; "": nobody knows */
   uint64_t whole_steps;             /* of all members together */
-  uint64_t reasons[256];            /* reduce-scatters, by why they went the way they went (codes of NAME records) */
+  uint64_t reasons[256];            /* reduce-scatters, and all-reduces that are slots, by why they went the way they went (codes of
+                                     * NAME records) */
+  uint64_t gather_reasons[256];     /* all-gathers of parameters, likewise */
+  bool all_reduces;                 /* some slot is one */
   enum tagc_sum_role role;          /* tagc_sum_roles() */
   const char *role_grounds;         /* why, in words */
   uint64_t sends[TAGC_WAYS];        /* of members whose rank in it is known */

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "env/append.h"
+#include "interpose/trace_codecs.h"
+#include "interpose/trace_merge.h"
 #include "interpose/trace_report.h"
 #include "interpose/trace_text.h"
 #include "interpose/trace_words.h"
@@ -46,27 +48,31 @@ static struct extent measure(const struct tagc_summary *s)
   return e;
 }
 
-/* Three functions that send most. */
+/* Three functions that send most, and what they would send plain. */
 static void biggest(const struct tagc_summary *s, char *text, size_t size)
 {
-  uint64_t sent[256] = {0}, all = 0;
+  struct tagc_sum_sent of[256] = {{0}}; /* inside: sent; between: plain */
+  double all = 0;
   for (size_t i = 0; i < s->comm_count; i++)
     for (size_t j = 0; j < s->comms[i].line_count; j++) {
       const struct tagc_sum_line *l = &s->comms[i].lines[j];
-      sent[l->function % 256] += tagc_sent_all(&l->calls.sent);
-      all += tagc_sent_all(&l->calls.sent);
+      of[l->function % 256].inside += tagc_sent_all(&l->calls.sent);
+      of[l->function % 256].between += l->calls.compressed ? tagc_sent_all(&l->calls.plain) : tagc_sent_all(&l->calls.sent);
+      all += (double)tagc_sent_all(&l->calls.sent);
     }
   *text = '\0';
-  for (int round = 0; round < 3 && all; round++) {
+  for (int round = 0; round < 3 && all > 0; round++) {
     unsigned best = 0;
     for (unsigned i = 1; i < 256; i++)
-      best = sent[i] > sent[best] ? i : best;
-    if (!sent[best])
+      best = of[i].inside > of[best].inside ? i : best;
+    if (!of[best].inside)
       break;
-    char bytes[16];
-    tagc_append(text, size, "%s%s %.0f%% (%s)", round ? ", " : "", tagc_sum_function(s, (uint16_t)best),
-           100.0 * (double)sent[best] / (double)all, tagc_words_bytes((double)sent[best], bytes));
-    sent[best] = 0;
+    const double sent = (double)of[best].inside, plain = (double)of[best].between;
+    char bytes[16], instead[16];
+    tagc_append(text, size, "%s%s %.0f%% (%s", round ? ", " : "", tagc_sum_function(s, (uint16_t)best), 100.0 * sent / all,
+                tagc_words_bytes(sent, bytes));
+    tagc_append(text, size, sent < 0.999 * plain ? ", plain %s)" : ")", tagc_words_bytes(plain, instead));
+    of[best].inside = 0;
   }
 }
 
@@ -90,24 +96,21 @@ static void print_effect(FILE *to, const struct tagc_report *r)
 {
   struct tagc_sum_calls all = {0};
   const char *reason;
+  char hidden[80] = "";
   main_reason(r->summary, &reason);
-  for (size_t i = 0; i < r->summary->rank_count; i++) {
-    const struct tagc_sum_calls *c = &r->summary->ranks[i].calls;
-    all.compressed += c->compressed;
-    all.sent.inside += c->sent.inside;
-    all.sent.between += c->sent.between;
-    all.plain.inside += c->plain.inside;
-    all.plain.between += c->plain.between;
-  }
+  for (size_t i = 0; i < r->summary->rank_count; i++)
+    tagc_sum_add_calls(&all, &r->summary->ranks[i].calls);
   double sent = (double)tagc_sent_all(&all.sent), plain = (double)tagc_sent_all(&all.plain);
+  if (all.hidden_ns)
+    snprintf(hidden, sizeof hidden, "; %.0f%% of encoding and decoding is hidden", 100 * tagc_hidden_share(&all));
   if (r->sides.verdict != TAGC_VERDICT_NONE)
     tagc_text_labelled(to, "TAGC", "%s", r->sides.words);
   else if (all.compressed)
     tagc_text_labelled(to, "TAGC",
              "%" PRIu64
-             " calls were compressed; the network carried %.1f%% of what it would have without; whether steps are "
+             " calls were compressed; the network carried %.1f%% of what it would have without%s; whether steps are "
              "faster for it only TAGC_MODE=ab tells",
-             all.compressed, 100 * sent / plain);
+             all.compressed, 100 * sent / plain, hidden);
   else
     tagc_text_labelled(to, "TAGC", "nothing was compressed%s%s", reason ? ": " : "", reason ? reason : "");
 }
@@ -207,6 +210,7 @@ void tagc_report_print(const struct tagc_report *r, FILE *to)
     return;
   print_job(to, s);
   tagc_text_comms(to, s);
+  tagc_codecs_print(to, s);
   if (r->sides.verdict != TAGC_VERDICT_NONE)
     fputc('\n', to);
   tagc_sides_print(to, &r->sides);
@@ -214,4 +218,8 @@ void tagc_report_print(const struct tagc_report *r, FILE *to)
   tagc_pace_print(to, s, &r->pace);
   fputc('\n', to);
   tagc_volume_print(to, s, r->checks, r->check_count);
+  if (r->advice.count)
+    head(to, "What could still be saved");
+  for (size_t i = 0; i < r->advice.count; i++)
+    tagc_words_print(to, 2, r->advice.text[i]);
 }
