@@ -74,7 +74,7 @@ unit_tests += tests/unit/test_vocabulary
 tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/vocabulary.c
 
 # Slots of which a part is compressed.
-unit_tests += tests/unit/test_lane tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
+unit_tests += tests/unit/test_depth tests/unit/test_lane tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
 
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
@@ -508,7 +508,8 @@ fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
 fuzz_targets += tests/fuzz/select
 fuzz_targets += tests/fuzz/trace
-tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/trace_report.c interpose/trace_text.c interpose/trace_json.c
+tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/trace_report.c interpose/trace_text.c \
+  interpose/trace_text_comms.c interpose/trace_json.c
 tests_fuzz_trace_LDADD = libtagc-report.a $(LDADD)
 
 EXTRA_PROGRAMS += $(fuzz_targets)
