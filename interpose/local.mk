@@ -13,11 +13,13 @@ libtagc_a_SOURCES += \
   interpose/capture.c interpose/capture.h \
   interpose/choose.c interpose/choose.h \
   interpose/comm.c interpose/comm.h interpose/comm_table.c \
+  interpose/depth.c interpose/depth.h \
   interpose/dispatch.c \
   interpose/dump.c interpose/dump.h \
   interpose/background.c interpose/background.h \
   interpose/exchange.c interpose/exchange.h \
-  interpose/execute.c interpose/execute.h \
+  interpose/execute.c interpose/execute.h interpose/work.h interpose/reduce.c interpose/gather.c \
+  interpose/allgathers.c interpose/allgathers.h \
   interpose/group.c interpose/group.h \
   interpose/imports.c interpose/imports.h \
   interpose/launch.c interpose/launch.h \
@@ -37,8 +39,7 @@ libtagc_a_SOURCES += \
   interpose/record.c interpose/record.h \
   interpose/real.c interpose/real.h interpose/hook.h \
   interpose/report.c interpose/report.h \
-  interpose/report_table.c \
-  interpose/thread.c interpose/thread.h \
+  interpose/report_table.c interpose/report_gathers.c \
   interpose/times.c interpose/times.h \
   interpose/trace.c interpose/trace.h interpose/trace_format.h \
   interpose/trace_calls.c \
@@ -66,10 +67,11 @@ libtagc_report_a_SOURCES =
 libtagc_report_a_SOURCES += interpose/trace_read.c interpose/trace_read.h
 libtagc_report_a_SOURCES += interpose/trace_places.c interpose/trace_places.h
 libtagc_report_a_SOURCES += interpose/trace_gather.c interpose/trace_gather_calls.c interpose/trace_gather_steps.c interpose/trace_gather.h
-libtagc_report_a_SOURCES += interpose/trace_merge.c interpose/trace_merge.h interpose/trace_table.h
+libtagc_report_a_SOURCES += interpose/trace_merge.c interpose/trace_merge.h interpose/trace_merge_jobs.c interpose/trace_merge_slots.c
+libtagc_report_a_SOURCES += interpose/trace_table.h
 libtagc_report_a_SOURCES += interpose/trace_summary.c interpose/trace_summary.h
 libtagc_report_a_SOURCES += interpose/trace_report.c interpose/trace_report.h
-libtagc_report_a_SOURCES += interpose/trace_text.c interpose/trace_json.c
+libtagc_report_a_SOURCES += interpose/trace_text.c interpose/trace_text.h interpose/trace_text_comms.c interpose/trace_json.c
 bin_PROGRAMS += tagc-report
 tagc_report_SOURCES = interpose/tagc-report.c interpose/json.h
 tagc_report_LDFLAGS = $(PROGRAM_LINK_FLAGS)
@@ -77,6 +79,7 @@ tagc_report_LDADD = libtagc-report.a libtagc.a -lm
 # What they are judged by.
 libtagc_report_a_SOURCES += interpose/trace_sides.c interpose/trace_sides.h
 libtagc_report_a_SOURCES += interpose/trace_steps.c interpose/trace_steps.h interpose/trace_words.c interpose/trace_words.h
+libtagc_report_a_SOURCES += interpose/trace_codecs.c interpose/trace_codecs.h interpose/trace_advice.c interpose/trace_advice.h
 libtagc_report_a_SOURCES += interpose/trace_volume.c interpose/trace_volume.h interpose/trace_roles.c
 libtagc_report_a_SOURCES += interpose/trace_patterns.c interpose/trace_patterns.h
 libtagc_report_a_SOURCES += interpose/trace_pace.c interpose/trace_pace.h

@@ -23,6 +23,36 @@ const char *tagc_sum_name(const struct tagc_summary *s, enum tagc_trace_table ta
   return text ? text : "?";
 }
 
+size_t tagc_sum_hosts(const struct tagc_summary *s)
+{
+  size_t hosts = 0;
+  for (size_t i = 0; i < s->rank_count; i++)
+    hosts += s->ranks[i].host_index == i;
+  for (size_t i = 0; i < s->comm_count; i++)
+    hosts = s->comms[i].hosts > hosts ? s->comms[i].hosts : hosts;
+  return hosts;
+}
+
+const struct tagc_sum_choice *tagc_sum_choice_of(const struct tagc_sum_slot *slot, uint64_t cycle)
+{
+  size_t i = slot->choice_count;
+  while (i > 0 && slot->choices[i - 1].cycle > cycle)
+    i--;
+  return i ? &slot->choices[i - 1] : NULL;
+}
+
+const char *tagc_sum_kind(enum tagc_trace_part kind)
+{
+  static const char *const kinds[TAGC_TRACE_PARTS] = {"embed", "attn", "mlp", "norm", "head", "other"};
+  return kinds[kind];
+}
+
+const char *tagc_sum_function(const struct tagc_summary *s, uint16_t function)
+{
+  const char *name = tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, function);
+  return strncmp(name, "nccl", 4) == 0 && name[4] ? name + 4 : name;
+}
+
 bool tagc_sum_is(const struct tagc_summary *s, enum tagc_trace_table table, uint16_t code, const char *name)
 {
   return strcmp(tagc_sum_name(s, table, code), name) == 0;
@@ -241,14 +271,27 @@ struct tagc_summary *tagc_sum_read(char *const *paths, size_t count)
 
 /* -- the end ------------------------------------------------------------------------------------------------------- */
 
+void tagc_sum_slot_free(struct tagc_sum_slot *slot)
+{
+  for (size_t i = 0; i < slot->choice_count; i++)
+    free(slot->choices[i].codec);
+  free(slot->choices);
+  free(slot->name);
+  free(slot->codec);
+  free(slot->points);
+}
+
 void tagc_sum_comm_free(struct tagc_sum_comm *c)
 {
-  for (size_t i = 0; i < c->slot_count; i++) {
-    free(c->slots[i].name);
-    free(c->slots[i].codec);
-    free(c->slots[i].points);
-  }
+  for (size_t i = 0; i < c->slot_count; i++)
+    tagc_sum_slot_free(&c->slots[i]);
+  for (size_t i = 0; i < c->gather_count; i++)
+    tagc_sum_slot_free(&c->gathers[i]);
+  for (size_t i = 0; i < c->vote_count; i++)
+    free(c->votes[i].why);
   free(c->slots);
+  free(c->gathers);
+  free(c->votes);
   free(c->members);
   free(c->lines);
   free(c->layers);
