@@ -32,12 +32,15 @@ static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_s
   union tagc_trace_room room;
   room.slot = (struct tagc_trace_slot){
     .record.comm = comm->trace, .lock = (uint32_t)comm->lock_number, .slot = (uint32_t)i, .unit = info->unit, .pass = info->pass,
-    .count = info->signature.count, .selected = selected(comm, slot), .residual_bytes = compressed ? row->residual_bytes : 0,
+    .count = info->signature.count / (slot->all_reduce ? (uint64_t)comm->nranks : 1), .selected = selected(comm, slot),
+    .residual_bytes = compressed ? row->residual_bytes : 0,
     .type = info->signature.dtype, .op = code_of_op(info->signature.op), .reason = (uint16_t)slot->verdict, .voted = comm->voted,
   };
   if (layer)
     tagc_layer_contents(layer, room.slot.part);
-  const char *const texts[] = {layer ? layer->name : info->name, compressed ? slot->codec->name : "", slot->all_reduce ? "ncclAllReduce" : ""};
+  const bool all_reduce = info->signature.collective == TAGC_ALL_REDUCE;
+  const char *const texts[] = {layer ? layer->name : info->name, compressed ? slot->codec->name : "",
+                               all_reduce ? "ncclAllReduce" : "ncclReduceScatter"};
   tagc_trace_add_texts(&room, TAGC_TRACE_SLOT, sizeof room.slot, texts, 3);
 }
 

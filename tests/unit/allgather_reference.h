@@ -159,7 +159,8 @@ static inline void gather_encode(const struct tagc_allgather_codec *codec, const
 }
 
 /* What comes out of a payload of q8 or delta; of the others the tests know without it. */
-static inline void gather_decode(const struct tagc_allgather_codec *codec, const struct tagc_allgather_job *job, int rank, void *shard)
+static inline void gather_decode(const struct tagc_allgather_codec *codec, const struct tagc_allgather_job *job, int rank,
+                                 void *shard)
 {
   const uint64_t n = job->shape.n, blocks = (n + 255) / 256;
   const enum tagc_dtype dtype = job->shape.dtype;

@@ -203,8 +203,8 @@ static void check_examples(void)
   uint16_t many[1000];
   for (int i = 0; i < 1000; i++)
     many[i] = i == 2 ? 0xc040 : i == 300 ? 0 : 0x3f80;
-  check_example(&tagc_allgather_bf16, TAGC_FLOAT32, 3, few, NULL, 32, (const struct run[]){ { 16, 0 }, { 1, 0x80 }, { 1, 0x3f }, { 1, 0 },
-    { 1, 0xc0 }, { 1, 0 }, { 1, 0x3f }, { 10, 0 }, { 0, 0 } });
+  check_example(&tagc_allgather_bf16, TAGC_FLOAT32, 3, few, NULL, 32, (const struct run[]){ { 16, 0 }, { 1, 0x80 }, { 1, 0x3f },
+    { 1, 0 }, { 1, 0xc0 }, { 1, 0 }, { 1, 0x3f }, { 10, 0 }, { 0, 0 } });
   check_example(&tagc_allgather_q8, TAGC_FLOAT32, 3, values, NULL, 16 + 16 + 16 + 256, (const struct run[]){ { 32, 0 }, { 1, 0x80 },
     { 1, 0x3f }, { 14, 0 }, { 1, 0x7f }, { 1, 0xff }, { 254, 0 }, { 0, 0 } });
   check_example(&tagc_allgather_delta, TAGC_FLOAT32, 1, one, reference, 16 + 16 + 128, (const struct run[]){ { 16, 0 }, { 1, 0x80 },
@@ -449,11 +449,14 @@ static void check_layouts(void)
 {
   struct tagc_allgather_layout layout;
   struct tagc_allgather_shape shape = { .n = 100000, .nranks = 2, .dtype = TAGC_FLOAT16 };
-  ok(!tagc_allgather_lossless.layout(&shape, &layout) && !tagc_allgather_bf16.layout(&shape, &layout), "fp16: not lossless, nor bf16");
+  ok(!tagc_allgather_lossless.layout(&shape, &layout) && !tagc_allgather_bf16.layout(&shape, &layout),
+     "fp16: not lossless, nor bf16");
   shape.dtype = TAGC_BFLOAT16;
-  ok(tagc_allgather_lossless.layout(&shape, &layout) && 200000.0 / (double)layout.payload_bytes > 1.3, "lossless, bf16: 1.3 times smaller");
+  ok(tagc_allgather_lossless.layout(&shape, &layout) && 200000.0 / (double)layout.payload_bytes > 1.3,
+     "lossless, bf16: 1.3 times smaller");
   shape.dtype = TAGC_FLOAT32;
-  ok(tagc_allgather_lossless.layout(&shape, &layout) && 400000.0 / (double)layout.payload_bytes > 1.12, "lossless, fp32: 1.12 times smaller");
+  ok(tagc_allgather_lossless.layout(&shape, &layout) && 400000.0 / (double)layout.payload_bytes > 1.12,
+     "lossless, fp32: 1.12 times smaller");
   for (int c = 0; tagc_allgather_codecs[c]; c++) {
     shape.n = (uint64_t)1 << 33;
     ok(!tagc_allgather_codecs[c]->layout(&shape, &layout), "%s: no shards of 2^33", tagc_allgather_codecs[c]->name);
