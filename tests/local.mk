@@ -250,8 +250,10 @@ check_PROGRAMS += tests/e2e/layouts
 
 # On GPUs, as far as the stand-ins play them.
 if HAVE_CXX
-dist_check_SCRIPTS += tests/e2e/on_device.test tests/e2e/old_driver.test
-TESTS += tests/e2e/on_device.test tests/e2e/old_driver.test
+dist_check_SCRIPTS += tests/e2e/on_device.test tests/e2e/on_device_gathers.test tests/e2e/old_driver.test
+TESTS += tests/e2e/on_device.test tests/e2e/on_device_gathers.test tests/e2e/old_driver.test
+check_PROGRAMS += tests/e2e/on_device_gathers
+EXTRA_DIST += tests/e2e/either_memory.h
 check_PROGRAMS += tests/e2e/on_device
 dist_check_SCRIPTS += tests/e2e/trace_times.test
 TESTS += tests/e2e/trace_times.test
