@@ -71,7 +71,7 @@ void tagc_trace_lock(struct tagc_comm *comm, const struct tagc_slot_info *slots,
   union tagc_trace_room room;
   room.lock = (struct tagc_trace_lock){
     .record.comm = comm->trace, .at_ns = tagc_trace_ns(), .lock = (uint32_t)comm->lock_number,
-    .calls = (uint32_t)tagc_cycle_length(comm->cycle), .slots = (uint32_t)count, .gradients = tagc_cycle_is_gradients(comm->cycle),
+    .calls = (uint32_t)tagc_cycle_length(comm->cycle), .slots = (uint32_t)count, .gradients = tagc_cycle_is_gradients(comm->cycle) || (layers && layers->proven),
     .confidence = layers ? (uint16_t)layers->confidence : 0,
   };
   const bool known = layers && layers->source != TAGC_LAYER_POSITION;
