@@ -37,7 +37,9 @@ static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_s
   };
   if (layer)
     tagc_layer_contents(layer, room.slot.part);
-  const char *const texts[] = {layer ? layer->name : info->name, compressed ? slot->codec->name : "", slot->all_reduce ? "ncclAllReduce" : ""};
+  const bool all_reduce = info->signature.collective == TAGC_ALL_REDUCE;
+  const char *const texts[] = {layer ? layer->name : info->name, compressed ? slot->codec->name : "",
+                               all_reduce ? "ncclAllReduce" : "ncclReduceScatter"};
   tagc_trace_add_texts(&room, TAGC_TRACE_SLOT, sizeof room.slot, texts, 3);
 }
 
