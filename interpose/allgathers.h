@@ -32,12 +32,12 @@ struct tagc_allgather {
   void *reference;                  /* first: device memory; NULL: none */
   bool referred;                    /* first: all ranks have the same reference, or one that is damaged and says so */
   bool damaged;                     /* first: this rank's is not what the others have, as a call has failed here */
-  unsigned refused;                 /* first: so many calls in a row */
+  unsigned refused;                 /* so many calls in a row */
   bool digest_known;                /* first: of this rank's shard in the last call, which was compressed: */
   uint64_t digest;
 };
 
-/* A slot whose codec refers to earlier calls is plain for good after so many refusals in a row. */
+/* One whose codec refers to earlier calls is plain for good, with those that share its reference, after so many refusals in a row. */
 enum { TAGC_ALLGATHER_JUMPS = 3 };
 
 /* The one of a call, NULL: none. */

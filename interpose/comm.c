@@ -123,7 +123,7 @@ struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
   }
   /* It may be reading the program's buffers while the thread of the call waits for NCCL. */
   void *lane = comm ? atomic_load(&comm->lane) : NULL;
-  if (lane && comm->device->host_reads)            /* a device's driver may wait for the abort (tagc_comms_enter_driver) */
+  if (lane && comm->device->host_reads)            /* else the driver may wait for us: tagc_comms_enter_driver() */
     comm->device->lane_close(comm->device, lane);
   return comm;
 }

@@ -124,12 +124,12 @@ static ncclResult_t refer_again(struct tagc_work *w)
 }
 
 /* Where a shard was refused too often, what gathers the same unit is plain for good. All ranks have heard of it alike. */
-static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a, struct tagc_allgather *first)
+static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a)
 {
   struct tagc_comm *comm = w->call->comm;
   const bool refers = a->layout.reference_bytes > 0;
-  first->refused = w->gather.refused ? first->refused + 1 : 0;
-  if (first->refused < (refers ? TAGC_ALLGATHER_JUMPS : 1) || a->verdict != TAGC_REASON_compressed)
+  a->refused = w->gather.refused ? a->refused + 1 : 0;
+  if (a->refused < (refers ? TAGC_ALLGATHER_JUMPS : 1) || a->verdict != TAGC_REASON_compressed)
     return;
   const enum tagc_reason reason = refers ? TAGC_REASON_jumps : TAGC_REASON_escapes;
   for (size_t i = 0; i < comm->allgather_count; i++)
@@ -196,7 +196,7 @@ static void settle(struct tagc_work *w)
     first->damaged = false;
   account(w);
   if (is_compressed(w))
-    watch_refusals(w, a, first);
+    watch_refusals(w, a);
   tagc_state_gather(w->call);
 }
 

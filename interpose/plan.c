@@ -136,11 +136,6 @@ enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_
   return q->codec->needs_residual && !*residual_bytes ? TAGC_REASON_no_residual : TAGC_REASON_compressed;
 }
 
-struct tagc_traffic tagc_plan_gather_traffic(const struct tagc_gather_question *q, uint64_t shard_bytes)
-{
-  return tagc_plain_traffic(shard_bytes, &q->hosts);
-}
-
 enum tagc_reason tagc_plan_gather(const struct tagc_gather_question *q, struct tagc_allgather_layout *layout)
 {
   const struct tagc_options *o = q->options;

@@ -96,9 +96,6 @@ struct tagc_gather_question {
   bool referred;                              /* an earlier one of the same unit and type has its reference, for both */
 };
 
-/* What is sent of a shard of so many bytes, as a plain all-gather, or as payloads of them. */
-struct tagc_traffic tagc_plan_gather_traffic(const struct tagc_gather_question *question, uint64_t shard_bytes);
-
 /* TAGC_REASON_compressed where it can be; *layout is then filled. */
 enum tagc_reason tagc_plan_gather(const struct tagc_gather_question *question, struct tagc_allgather_layout *layout);
 

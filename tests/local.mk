@@ -74,7 +74,7 @@ unit_tests += tests/unit/test_vocabulary
 tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/vocabulary.c
 
 # Slots of which a part is compressed.
-unit_tests += tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
+unit_tests += tests/unit/test_lane tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
 
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
@@ -133,6 +133,9 @@ tests_unit_test_survey_cuda_LDFLAGS = $(to_driver)
 cuda_tests += tests/unit/test_sparse_cuda
 tests_unit_test_sparse_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_sparse_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_allgather_cuda
+tests_unit_test_allgather_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_allgather_cuda_LDFLAGS = $(to_driver)
 cuda_tests += tests/unit/test_grids_cuda
 tests_unit_test_grids_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_grids_cuda_LDFLAGS = $(to_driver)
@@ -170,10 +173,12 @@ EXTRA_DIST += tests/gpu/RESULTS.md
 if HAVE_CXX
 dist_check_SCRIPTS += tests/e2e/gpu_programs.test
 TESTS += tests/e2e/gpu_programs.test
-gpu_programs = tests/gpu/ranks tests/gpu/speed
+gpu_programs = tests/gpu/goal tests/gpu/ranks tests/gpu/speed
 check_PROGRAMS += $(gpu_programs)
 tests_gpu_ranks_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_gpu_ranks_LDFLAGS = $(to_driver)
+tests_gpu_goal_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_gpu_goal_LDFLAGS = $(to_driver)
 tests_gpu_speed_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_gpu_speed_LDFLAGS = $(to_driver)
 endif
@@ -319,6 +324,11 @@ tests_e2e_dlopen_user_so_SOURCES = tests/e2e/dlopen_user.c
 tests_e2e_dlopen_user_so_CFLAGS = $(AM_CFLAGS) -fPIC -DLIBRARY
 tests_e2e_dlopen_user_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_dlopen_user_so_LDADD =
+
+# Calls in pieces.
+dist_check_SCRIPTS += tests/e2e/depth.test
+TESTS += tests/e2e/depth.test
+check_PROGRAMS += tests/e2e/depth
 
 # Dumps of gradients, and the program that reads them.
 dist_check_SCRIPTS += tests/e2e/bench.test tests/e2e/dump.test
@@ -556,6 +566,7 @@ tests_tsan = \
   tests/e2e/agreement.test \
   tests/e2e/capture.test \
   tests/e2e/copies.test \
+  tests/e2e/depth.test \
   tests/e2e/groups.test \
   tests/e2e/levels_life.test \
   tests/e2e/nonblocking.test \
@@ -565,6 +576,7 @@ tests_tsan = \
   tests/e2e/trace.test \
   $(tsan_cuda_tests) \
   tests/unit/test_failed_calls \
+  tests/unit/test_lane \
   tests/unit/test_options \
   tests/unit/test_ranges \
   tests/unit/test_trace \
@@ -579,7 +591,7 @@ print-tests: ; @echo $(TESTS)
 print-tests-alone: ; @echo $(tests_alone)
 print-tests-abi: ; @echo $(tests_abi)
 # Kernels on the stand-in for the driver are the C++ compiler's, which is the same for all.
-print-tests-clang: ; @echo $(tests_clang) | tr ' ' '\n' | grep -vE 'test_(choose|dense|grids|lhc|sparse|split)_cuda'
+print-tests-clang: ; @echo $(tests_clang) | tr ' ' '\n' | grep -vE 'test_(allgather|choose|dense|grids|lhc|sparse|split)_cuda'
 print-tests-asan: ; @echo $(tests_asan)
 print-tests-tsan: ; @echo $(tests_tsan)
 .PHONY: print-programs print-tests print-tests-alone print-tests-abi print-tests-clang print-tests-asan print-tests-tsan

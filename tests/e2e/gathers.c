@@ -4,9 +4,9 @@
  *
  * Run under tests/standin/launch with the library preloaded and TAGC_WARMUP=0 TAGC_MIN_BYTES=4K.
  *
- *   gathers TYPE STEPS [in-place] [groups] [jump=STEP] [hostile=STEP] [nonfinite] [most=ERROR] [least=ERROR]
+ *   gathers TYPE STEPS [in-place] [groups] [wild] [jump=STEP] [hostile=STEP] [nonfinite] [most=ERROR] [least=ERROR]
  *
- * jump: other parameters from that step on; hostile: rank 1's last unit is made of random bits in that step; nonfinite: some values
+ * jump: other parameters from that step on; wild: in every step; hostile: rank 1's last unit is made of random bits in that step; nonfinite: some values
  * are; most, least: bounds for the largest relative error (L2) of what is gathered; both 0: the bits are those that went in.
  */
 #include "tests/e2e/harness.h"
@@ -17,7 +17,7 @@ static const size_t counts[UNITS] = {2048, 4099, 4099, 3000};
 
 static ncclDataType_t type;
 static const char *type_name;
-static bool in_place, groups, nonfinite;
+static bool in_place, groups, nonfinite, wild;
 static long jump = -1, hostile = -1;
 static double most, least, largest;
 static char *shards[UNITS], *whole[UNITS], *gradient, *reduced;
@@ -29,8 +29,8 @@ static size_t element(void) { return type == ncclFloat32 ? 4 : 2; }
 /* Like trained parameters: small, of many sizes, and a little different in every step. */
 static float parameter(int r, long step, int unit, size_t i)
 {
-  const uint64_t era = jump >= 0 && step >= jump ? 1 : 0;
-  const uint64_t h = mix(mix((uint64_t)r << 40 ^ (uint64_t)unit << 20 ^ era << 60) ^ i);
+  const uint64_t era = wild ? (uint64_t)step : jump >= 0 && step >= jump ? 1 : 0;
+  const uint64_t h = mix(mix((uint64_t)r << 40 ^ (uint64_t)unit << 20 ^ era << 50) ^ i);
   const float x = (float)(h & 0xffffff) / 8388608 - 1, y = (float)(h >> 24 & 0xffffff) / 8388608 - 1;
   if (nonfinite && i % 997 == 5)
     return i % 2 ? INFINITY : NAN;
@@ -179,6 +179,7 @@ static bool read_arguments(int argc, char **argv, long *steps)
   for (int i = 3; i < argc; i++) {
     double value;
     in_place |= strcmp(argv[i], "in-place") == 0;
+    wild |= strcmp(argv[i], "wild") == 0;
     groups |= strcmp(argv[i], "groups") == 0;
     nonfinite |= strcmp(argv[i], "nonfinite") == 0;
     if (number(argv[i], "jump=", &value))
@@ -194,7 +195,7 @@ int main(int argc, char **argv)
 {
   long steps;
   if (!read_arguments(argc, argv, &steps)) {
-    fprintf(stderr, "usage: gathers fp32|fp16|bf16 STEPS [in-place] [groups] [jump=STEP] [hostile=STEP] [nonfinite] "
+    fprintf(stderr, "usage: gathers fp32|fp16|bf16 STEPS [in-place] [groups] [wild] [jump=STEP] [hostile=STEP] [nonfinite] "
             "[most=ERROR] [least=ERROR]\n");
     return 2;
   }
