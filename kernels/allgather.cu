@@ -57,21 +57,21 @@ DEVICE void open(const struct tagc_allgather_call &gather)
 
 DEVICE void refuse(const struct tagc_allgather_call &gather) { header_of(gather, gather.call.rank)->flags = TAGC_ALLGATHER_REFUSED; }
 
-/* q8: exceptions in order, by one group. */
+/* q8: exceptions in order, by one group; the shard is lost where there are too many. */
 DEVICE void close_list(const struct tagc_allgather_call &gather)
 {
   struct tagc_exceptions *list = (struct tagc_exceptions *)(payload_of(gather, gather.call.rank) + gather.exceptions);
   const uint32_t count = list->count;
   if (count <= gather.call.capacity)
     sort(list->entry, count);
-  else
+  else {
+    uint16_t *scales = (uint16_t *)(payload_of(gather, gather.call.rank) + gather.scales);
     for (uint32_t at = threadIdx.x; at < gather.call.capacity; at += blockDim.x)
       list->entry[at] = {0, 0};
-  if (threadIdx.x > 0)
-    return;
-  if (count > gather.call.capacity)
-    refuse(gather);
-  if (gather.call.counts)
+    for (uint32_t at = threadIdx.x; at < 2 * gather.call.blocks; at += blockDim.x)
+      scales[at] = TAGC_Q8_LOST;
+  }
+  if (threadIdx.x == 0 && gather.call.counts)
     gather.call.counts->nonfinite += count;
 }
 
@@ -179,7 +179,7 @@ DEVICE void put_one(const struct tagc_allgather_call &gather, uint32_t rank, con
 DEVICE void put_exceptions(const struct tagc_allgather_call &gather, uint32_t rank, uint32_t lane)
 {
   const struct tagc_exceptions *list = (const struct tagc_exceptions *)(payload_of(gather, rank) + gather.exceptions);
-  const uint32_t count = list->count < gather.call.capacity ? list->count : gather.call.capacity;
+  const uint32_t count = list->count <= gather.call.capacity ? list->count : 0;
   for (uint32_t first = 0; first < count; first += LANES) {
     const bool there = first + lane < count;
     const struct tagc_exception entry = there ? list->entry[first + lane] : tagc_exception{0xffffffffu, 0};
@@ -196,8 +196,6 @@ DEVICE void put_exceptions(const struct tagc_allgather_call &gather, uint32_t ra
 
 DEVICE void put(const struct tagc_allgather_call &gather)
 {
-  if (gather.state->refused)
-    return;
   for (uint32_t rank = blockIdx.x * WARPS + threadIdx.x / LANES; rank < gather.call.nranks; rank += gridDim.x * WARPS)
     if (!is_kept(gather, rank))
       put_exceptions(gather, rank, threadIdx.x % LANES);
@@ -545,7 +543,7 @@ ENTRY(tagc_allgather_escapes, tagc_allgather_call, 4, gathered::list_escapes(cal
 ENTRY(tagc_allgather_weigh, tagc_allgather_call, 1, gathered::weigh(call));
 ENTRY(tagc_allgather_look, tagc_allgather_call, 1, gathered::look(call));
 ENTRY(tagc_allgather_decode_bf16, tagc_allgather_call, 4, gathered::decode<gathered::bf16, false, false>(call));
-ENTRY(tagc_allgather_decode_q8, tagc_allgather_call, 4, gathered::decode<gathered::q8, false, true>(call));
+ENTRY(tagc_allgather_decode_q8, tagc_allgather_call, 4, gathered::decode<gathered::q8, false, false>(call));
 ENTRY(tagc_allgather_decode_lossless, tagc_allgather_call, 3, gathered::decode<gathered::lossless, false, true>(call));
 ENTRY(tagc_allgather_decode_delta, tagc_allgather_call, 3, gathered::decode<gathered::delta, true, true>(call));
 ENTRY(tagc_allgather_put, tagc_allgather_call, 4, gathered::put(call));
