@@ -74,8 +74,8 @@ static void print(const struct tagc_comm *comm)
   if (ledger->gather_codec)
     snprintf(gathered, sizeof gathered, "; all-gathers %s", text);
   print_ab(ledger, ab, sizeof ab);
-  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %" PRIu64 ", cycle %" PRIu64 ": %s; reduce-scatters sent %s%s%s", ledger->number,
-           comm->cycle_number, step, reduces, gathered, ab);
+  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %" PRIu64 ", cycle %" PRIu64 ": %s; %s sent %s%s%s", ledger->number,
+           comm->cycle_number, step, tagc_ledger_slots_words(ledger), reduces, gathered, ab);
 }
 
 void tagc_live_cycle(struct tagc_comm *comm, double step_ms)
