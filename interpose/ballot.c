@@ -42,6 +42,12 @@ struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, siz
   };
 }
 
+size_t tagc_ballot_spread_bytes(const struct tagc_slot *slot)
+{
+  struct tagc_allgather_job job = {.shape = slot->spread.shape, .layout = slot->spread.layout};
+  return slot->spread.codec ? (tagc_allgather_carve(&job, NULL) + 63) & ~(size_t)63 : 0;
+}
+
 /* What one call of a slot takes of the workspace, to compress or to flush. */
 static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
 {
@@ -58,7 +64,7 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
   const struct tagc_shape whole = tagc_split_whole(slot);
   struct tagc_split split;
   const size_t levels = comm->scope.two_levels ? tagc_levels_sum_bytes(&whole) + TAGC_LEVELS_TOLD_BYTES : 0;
-  return levels + tagc_split_carve(&split, slot, NULL) + (compress > flush ? compress : flush);
+  return tagc_ballot_spread_bytes(slot) + levels + tagc_split_carve(&split, slot, NULL) + (compress > flush ? compress : flush);
 }
 
 static void give_back(const struct tagc_comm *comm, void *memory)
@@ -234,6 +240,10 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
     slot->shape.residual = TAGC_STORAGE_NONE;
   /* What runs on a device depends on its driver: the others learn of it from the ballot. */
   if (reason == TAGC_REASON_compressed && !comm->device->layout(comm->device, slot->codec, &slot->shape, &slot->layout))
+    reason = TAGC_REASON_device;
+  slot->spread = slot->all_reduce && reason == TAGC_REASON_compressed ? tagc_plan_spread(&question) : (struct tagc_spread){0};
+  if (slot->spread.codec &&
+      !comm->device->allgather_layout(comm->device, slot->spread.codec, &slot->spread.shape, &slot->spread.layout))
     reason = TAGC_REASON_device;
   if (reason == TAGC_REASON_compressed) {
     *residual_left -= residual_bytes;

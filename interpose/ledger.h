@@ -94,7 +94,8 @@ struct tagc_ledger {
   char or_layers[TAGC_LAYERS_WHAT]; /* what is different in the next best guess; "": nothing */
   struct tagc_ledger_row rest;      /* reduce-scatters outside slots, and slots of earlier locks */
   uint64_t reasons[TAGC_REASON_COUNT];        /* reduce-scatters, by why they went the way they went */
-  uint64_t other_calls;             /* calls that are no reduce-scatter */
+  uint64_t other_calls;             /* calls that are no reduce-scatter, nor all-gathers or all-reduces that have rows */
+  bool all_reduces;                 /* its slots are some, and so are what is said of reduce-scatters here */
   double encode_ms, exchange_ms, decode_ms;   /* of timed_calls */
   double hidden_ms;                 /* of encode_ms and decode_ms: beside the exchange, and nobody waited for it */
   uint64_t timed_calls;             /* compressed calls whose times are known: a device tells them late, or not at all */
@@ -109,6 +110,12 @@ struct tagc_ledger {
   struct tagc_ledger_times gather_times;
   struct tagc_traffic gather_sent, gather_plain;
 };
+
+/* What its slots are. */
+static inline const char *tagc_ledger_slots_words(const struct tagc_ledger *ledger)
+{
+  return ledger->all_reduces ? "all-reduces" : "reduce-scatters";
+}
 
 static inline void tagc_traffic_add(struct tagc_traffic *to, const struct tagc_traffic *more)
 {

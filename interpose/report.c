@@ -143,9 +143,9 @@ static void print_ledger(const struct tagc_ledger *ledger)
 {
   char hidden[24];
   struct tagc_ledger_row total = total_of(ledger);
-  tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " reduce-scatters compressed (%s), %" PRIu64
+  tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " %s compressed (%s), %" PRIu64
            " other collectives passed through", ledger->number, ledger->nranks, total.compressed, total.calls,
-           ledger->codec, ledger->other_calls);
+           tagc_ledger_slots_words(ledger), ledger->codec, ledger->other_calls);
   if (*ledger->layers)
     tagc_say("  layers: %s", ledger->layers);
   if (*ledger->or_layers)

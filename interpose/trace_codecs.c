@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "env/append.h"
 #include "interpose/trace_merge.h"
 #include "interpose/trace_text.h"
 #include "interpose/trace_words.h"
@@ -51,6 +52,30 @@ double tagc_packed_ratio(double plain, double sent, const struct tagc_sum_calls 
 {
   return plain > 0 && calls->compressed ? 1 - (plain - sent) * (double)calls->calls / (plain * (double)calls->compressed)
                                         : NAN;
+}
+
+const char *tagc_codecs_at(const struct tagc_sum_slot *slots, size_t count, const struct tagc_sum_vote *vote,
+                           char text[TAGC_CODECS_TEXT])
+{
+  const char *codecs[TAGC_CODEC_SUMS];
+  size_t numbers[TAGC_CODEC_SUMS] = {0}, known = 0;
+  for (size_t i = 0; i < count; i++) {
+    const struct tagc_sum_choice *choice = slots[i].lock == vote->lock ? tagc_sum_choice_of(&slots[i], vote->cycle) : NULL;
+    size_t at = 0;
+    if (!choice)
+      continue;
+    while (at < known && strcmp(codecs[at], choice->codec) != 0)
+      at++;
+    if (at == TAGC_CODEC_SUMS)
+      continue;
+    codecs[at] = choice->codec;
+    known = at == known ? known + 1 : known;
+    numbers[at]++;
+  }
+  *text = '\0';
+  for (size_t i = 0; i < known; i++)
+    tagc_append(text, TAGC_CODECS_TEXT, "%s%zu %s", i ? ", " : "", numbers[i], *codecs[i] ? codecs[i] : "plain");
+  return text;
 }
 
 static void print_row(FILE *to, const char *function, const char *codec, size_t slots, const struct tagc_sum_calls *c)

@@ -26,6 +26,11 @@ double tagc_hidden_share(const struct tagc_sum_calls *calls);
  * saved, these have saved. NaN: there are none, or none that would send anything. */
 double tagc_packed_ratio(double plain, double sent, const struct tagc_sum_calls *calls);
 
+/* "4 q4, 2 plain": what slots, or all-gathers, have from a vote on; those of other locks do not count. Returns `text`. */
+enum { TAGC_CODECS_TEXT = 200 };
+const char *tagc_codecs_at(const struct tagc_sum_slot *slots, size_t count, const struct tagc_sum_vote *vote,
+                           char text[TAGC_CODECS_TEXT]);
+
 /* For people: a line a codec, and one for all. Nothing where no codec was chosen. */
 void tagc_codecs_print(FILE *to, const struct tagc_summary *summary);
 

@@ -32,7 +32,8 @@ static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_s
   union tagc_trace_room room;
   room.slot = (struct tagc_trace_slot){
     .record.comm = comm->trace, .lock = (uint32_t)comm->lock_number, .slot = (uint32_t)i, .unit = info->unit, .pass = info->pass,
-    .count = info->signature.count, .selected = selected(comm, slot), .residual_bytes = compressed ? row->residual_bytes : 0,
+    .count = info->signature.count / (slot->all_reduce ? (uint64_t)comm->nranks : 1), .selected = selected(comm, slot),
+    .residual_bytes = compressed ? row->residual_bytes : 0,
     .type = info->signature.dtype, .op = code_of_op(info->signature.op), .reason = (uint16_t)slot->verdict, .voted = comm->voted,
   };
   if (layer)
@@ -71,7 +72,7 @@ void tagc_trace_lock(struct tagc_comm *comm, const struct tagc_slot_info *slots,
   union tagc_trace_room room;
   room.lock = (struct tagc_trace_lock){
     .record.comm = comm->trace, .at_ns = tagc_trace_ns(), .lock = (uint32_t)comm->lock_number,
-    .calls = (uint32_t)tagc_cycle_length(comm->cycle), .slots = (uint32_t)count, .gradients = tagc_cycle_is_gradients(comm->cycle),
+    .calls = (uint32_t)tagc_cycle_length(comm->cycle), .slots = (uint32_t)count, .gradients = tagc_cycle_is_gradients(comm->cycle) || (layers && layers->proven),
     .confidence = layers ? (uint16_t)layers->confidence : 0,
   };
   const bool known = layers && layers->source != TAGC_LAYER_POSITION;

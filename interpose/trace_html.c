@@ -91,7 +91,11 @@ static bool write_page(struct tagc_page *page)
   if (!tagc_page_timeline(page))
     return false;
   tagc_page_steps(page);
-  bool whole = tagc_page_layers(page) && tagc_page_losses(page) && tagc_page_sizes(page) && tagc_page_volume(page);
+  if (!tagc_page_layers(page))
+    return false;
+  tagc_page_codecs(page);
+  bool whole = tagc_page_losses(page) && tagc_page_sizes(page) && tagc_page_volume(page);
+  tagc_page_savings(page);
   tagc_page_comms(page);
   tagc_page_ranks(page);
   tagc_page_files(page);

@@ -166,3 +166,9 @@ const struct tagc_sum_slot *tagc_call_slot(const struct tagc_summary *summary, s
   }
   return NULL;
 }
+
+const char *tagc_call_codec(const struct tagc_sum_slot *slot, const struct tagc_trace_call *call)
+{
+  const struct tagc_sum_choice *choice = slot ? tagc_sum_choice_of(slot, call->cycle) : NULL;
+  return choice ? choice->codec : "";
+}

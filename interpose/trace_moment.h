@@ -39,6 +39,9 @@ size_t *tagc_rank_comms(const struct tagc_summary *summary, size_t rank, uint32_
 /* The slot or all-gather of a call on that communicator (SIZE_MAX: none); NULL: it has none. */
 const struct tagc_sum_slot *tagc_call_slot(const struct tagc_summary *summary, size_t comm, const struct tagc_trace_call *call);
 
+/* What a call of the slot is compressed with, if it is; "": nothing. */
+const char *tagc_call_codec(const struct tagc_sum_slot *slot, const struct tagc_trace_call *call);
+
 /* Of a call whose times are known: what of encode and decode lies under the exchange, ... */
 static inline uint64_t tagc_times_hidden(const struct tagc_trace_times *times)
 {

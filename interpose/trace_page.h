@@ -77,9 +77,11 @@ void tagc_page_head(struct tagc_page *page);        /* the verdict, and the key 
 bool tagc_page_timeline(struct tagc_page *page);    /* false without memory */
 void tagc_page_steps(struct tagc_page *page);
 bool tagc_page_layers(struct tagc_page *page);
+void tagc_page_codecs(struct tagc_page *page);
 bool tagc_page_losses(struct tagc_page *page);
 bool tagc_page_sizes(struct tagc_page *page);
 bool tagc_page_volume(struct tagc_page *page);
+void tagc_page_savings(struct tagc_page *page);
 void tagc_page_comms(struct tagc_page *page);
 void tagc_page_ranks(struct tagc_page *page);
 void tagc_page_files(struct tagc_page *page);

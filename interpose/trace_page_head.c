@@ -5,7 +5,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "interpose/trace_codecs.h"
+#include "interpose/trace_merge.h"
 #include "interpose/trace_page.h"
+#include "interpose/trace_steps.h"
 
 /* Bytes of all ranks: what was sent, and what would have been, had all calls been plain. */
 static double all_sent(const struct tagc_summary *summary, double *plain, uint64_t *calls)
@@ -198,6 +201,21 @@ static void put_error_key(struct tagc_page *page)
   put_key(page, "Largest error, last sample", value, note);
 }
 
+/* What of encoding and decoding takes no time, where something is hidden. */
+static void put_hidden_key(struct tagc_page *page)
+{
+  struct tagc_sum_calls all = {0};
+  char value[16], note[96], ms[32];
+  for (size_t i = 0; i < page->summary->rank_count; i++)
+    tagc_sum_add_calls(&all, &page->summary->ranks[i].calls);
+  if (!all.hidden_ns || !all.packed_wire_calls)
+    return;
+  snprintf(value, sizeof value, "%.0f%%", 100 * tagc_hidden_share(&all));
+  snprintf(note, sizeof note, "of %s in a compressed call",
+           tagc_page_ms(tagc_ms(((double)all.encode_ns + (double)all.decode_ns) / (double)all.packed_wire_calls), ms));
+  put_key(page, "Encoding and decoding hidden", value, note);
+}
+
 static void put_problems(struct tagc_page *page)
 {
   const struct tagc_summary *summary = page->summary;
@@ -219,9 +237,9 @@ static void put_problems(struct tagc_page *page)
 void tagc_page_head(struct tagc_page *page)
 {
   static const char *const sections[][2] = {
-    {"timeline", "One step"},   {"steps", "Step times"},     {"layers", "Layers"},
-    {"losses", "Losses"},       {"sizes", "Sizes of calls"}, {"volume", "Volume"},
-    {"comms", "Communicators"}, {"ranks", "Ranks"},          {"files", "Files"},
+    {"timeline", "One step"}, {"steps", "Step times"},     {"layers", "Layers"}, {"codecs", "Codecs"},
+    {"losses", "Losses"},     {"sizes", "Sizes of calls"}, {"volume", "Volume"}, {"savings", "Savings"},
+    {"comms", "Communicators"}, {"ranks", "Ranks"},        {"files", "Files"},
   };
   fputs("<header>\n", page->file);
   put_job(page);
@@ -232,6 +250,7 @@ void tagc_page_head(struct tagc_page *page)
   put_step_keys(page);
   put_sent_keys(page);
   put_wait_key(page);
+  put_hidden_key(page);
   put_error_key(page);
   fputs("</dl>\n<nav aria-label=\"Sections\"><ul>\n", page->file);
   for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)

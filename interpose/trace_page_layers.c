@@ -16,8 +16,9 @@ enum { ROW = 30, BARS = 40, LEFT = 170, RIGHT = 210, PANELS = 12, PANEL_WIDTH = 
 struct row {
   const struct tagc_sum_comm *comm;
   const struct tagc_sum_slot *first, *last, *worst;   /* worst: with the largest last error */
+  const struct tagc_sum_slot *gather;   /* the row is of the all-gathers of these slots, and this is one; NULL: of the slots */
   size_t times;
-  char name[160];
+  char name[200];
   double calls, packed_calls, raw;  /* of one slot; raw: of a call */
   double plain, sent,
     packed; /* bytes that a rank sends a call: had it been plain, as it was, and as it is compressed */
@@ -35,7 +36,7 @@ static double last_error(const struct tagc_sum_slot *slot)
 /* Bytes of a call: in runs with both sides plain calls are among them, and what is left is the compressed ones'. */
 static void weigh(struct row *row)
 {
-  const struct tagc_sum_calls *calls = &row->first->calls;
+  const struct tagc_sum_calls *calls = row->gather ? &row->first->gathered : &row->first->calls;
   double all = (double)calls->calls, packed = (double)calls->compressed;
   row->calls = all;
   row->packed_calls = packed;
@@ -71,6 +72,18 @@ static bool joins(const struct row *row, const struct tagc_sum_comm *comm, const
          first->count == slot->count && first->type == slot->type && first->reason == slot->reason &&
          strcmp(first->name, slot->name) != 0 && alike_names(first->name, slot->name);
 }
+
+/* An all-gather of the slot's parameters; NULL: none is known. */
+static const struct tagc_sum_slot *gather_of(const struct tagc_sum_comm *comm, const struct tagc_sum_slot *slot)
+{
+  for (size_t i = 0; i < comm->gather_count; i++)
+    if (comm->gathers[i].lock == slot->lock && comm->gathers[i].of == slot->slot && comm->gathers[i].calls.calls)
+      return &comm->gathers[i];
+  return NULL;
+}
+
+/* Which vote, and which codec, the row is of. */
+static const struct tagc_sum_slot *chosen(const struct row *row) { return row->gather ? row->gather : row->first; }
 
 static void name_row(struct row *row)
 {
@@ -113,14 +126,35 @@ static struct row *make_rows(const struct tagc_summary *summary, size_t *count)
   return rows;
 }
 
+/* The same, and behind each row one of its all-gathers. NULL without memory. */
+static struct row *add_gathers(struct row *rows, size_t *count)
+{
+  struct row *all = calloc(2 * *count + 1, sizeof *all);
+  size_t made = 0;
+  for (size_t i = 0; all && i < *count; i++) {
+    all[made++] = rows[i];
+    const struct tagc_sum_slot *gather = gather_of(rows[i].comm, rows[i].first);
+    if (!gather)
+      continue;
+    struct row *row = &all[made++];
+    *row = rows[i];
+    row->gather = gather;
+    weigh(row);
+    snprintf(row->name, sizeof row->name, "all-gathers of %s", rows[i].name);
+  }
+  free(rows);
+  *count = made;
+  return all;
+}
+
 /* -- bytes ------------------------------------------------------------------------------------------------------------------ */
 
 /* "block.3 x 12", as long as there is room. */
 static void short_name(const struct row *row, char name[64])
 {
   size_t fits = LEFT / 7;
-  snprintf(name, 64, "%s", *row->first->name ? row->first->name : "?");
-  if (row->times > 1 && strlen(name) < fits - 4)
+  snprintf(name, 64, "%s", row->gather ? "its all-gathers" : *row->first->name ? row->first->name : "?");
+  if (row->times > 1 && !row->gather && strlen(name) < fits - 4)
     snprintf(name + strlen(name), 64 - strlen(name), " \303\227 %zu", row->times);
   else if (strlen(name) > fits)
     memcpy(name + fits - 2, "..", 3);
@@ -134,7 +168,7 @@ static void draw_bar(struct tagc_page *page, const struct row *row, double y, do
   tagc_words_bytes(row->plain, plain);
   tagc_words_bytes(row->packed, packed);
   if (row->packed_calls > 0)
-    snprintf(label, sizeof label, "%s \342\206\222 %s, %s", plain, packed, row->first->codec);
+    snprintf(label, sizeof label, "%s \342\206\222 %s, %s", plain, packed, chosen(row)->codec);
   else
     snprintf(label, sizeof label, "%s, plain", plain);
   tagc_svg_text(file, "label end", LEFT - 8, y + 14, name);
@@ -181,7 +215,7 @@ static void put_bytes(struct tagc_page *page, const struct row *rows, size_t cou
     const struct row *row = &rows[i];
     bool packed = row->packed_calls > 0;
     tagc_row_begin(page, row->name);
-    tagc_cell_text(page, packed ? row->first->codec : "plain");
+    tagc_cell_text(page, packed ? chosen(row)->codec : "plain");
     tagc_cell_number(page, (uint64_t)row->calls);
     tagc_cell_number(page, (uint64_t)row->packed_calls);
     tagc_cell_number(page, (uint64_t)llround(row->raw));
@@ -191,8 +225,9 @@ static void put_bytes(struct tagc_page *page, const struct row *rows, size_t cou
     else
       tagc_cell_real(page, NAN, 0);
     tagc_cell_real(page, packed && row->packed > 0 ? row->plain / row->packed : NAN, 2);
-    tagc_cell_text(page, row->first->voted ? tagc_sum_name(page->summary, TAGC_TRACE_REASONS, row->first->reason)
-                                           : "no vote yet");
+    const struct tagc_sum_slot *slot = chosen(row);
+    tagc_cell_text(page, slot->voted || row->gather ? tagc_sum_name(page->summary, TAGC_TRACE_REASONS, slot->reason)
+                                                    : "no vote yet");
     tagc_row_end(page);
   }
   tagc_table_end(page);
@@ -202,6 +237,7 @@ bool tagc_page_layers(struct tagc_page *page)
 {
   size_t count;
   struct row *rows = make_rows(page->summary, &count);
+  rows = rows ? add_gathers(rows, &count) : NULL;
   if (!rows)
     return false;
   const struct tagc_sum_comm *comm = count ? rows[0].comm : NULL;
@@ -221,7 +257,8 @@ bool tagc_page_layers(struct tagc_page *page)
     } else
       fputs("Which layers these are is not known; a map (<code>TAGC_LAYERMAP</code>, made by tagc-map) tells. ",
             page->file);
-    fputs("A layer here is a reduce-scatter at its place in the step.</p>\n", page->file);
+    fprintf(page->file, "A layer here is %s at its place in the step.</p>\n",
+            comm->all_reduces ? "a sum of gradients" : "a reduce-scatter");
     draw_bytes(page, rows, count);
     put_bytes(page, rows, count);
   }

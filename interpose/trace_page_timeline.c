@@ -12,7 +12,7 @@
 #include "interpose/trace_steps.h"
 #include "interpose/trace_svg.h"
 
-enum { RANKS = 8, LANES = 4, LEFT = 150, RIGHT = 16, TOP = 42, LANE = 22, BAR = 16, APART = 8, BARS = 8000,
+enum { RANKS = 8, LANES = 4, LEFT = 150, RIGHT = 16, TOP = 42, LANE = 22, BAR = 16, STRIP = 6, APART = 8, BARS = 8000,
        ROWS = 150 };
 
 /* A rank in the step. */
@@ -148,10 +148,16 @@ struct bunch {
   const char *function;             /* NULL: of several */
 };
 
-static const char *layer_of(const struct picture *picture, const struct part *part, const struct tagc_trace_call *call)
+static const struct tagc_sum_slot *slot_of(const struct picture *picture, const struct part *part,
+                                           const struct tagc_trace_call *call)
 {
   size_t comm = call->record.comm < part->comm_count ? part->comms[call->record.comm] : SIZE_MAX;
-  const struct tagc_sum_slot *slot = tagc_call_slot(picture->page->summary, comm, call);
+  return tagc_call_slot(picture->page->summary, comm, call);
+}
+
+static const char *layer_of(const struct picture *picture, const struct part *part, const struct tagc_trace_call *call)
+{
+  const struct tagc_sum_slot *slot = slot_of(picture, part, call);
   return slot ? slot->name : "";
 }
 
@@ -231,29 +237,40 @@ static void put_title(const struct picture *picture, const struct part *part, co
     fprintf(file, "exchange %s", tagc_page_ms(tagc_ms((double)call->times.exchange_ns), a));
   if (call->times.encode_ns || call->times.decode_ns)
     fprintf(file, ", decode %s", tagc_page_ms(tagc_ms((double)call->times.decode_ns), a));
+  if (tagc_times_hidden(&call->times))
+    fprintf(file, ", of both %s while it was under way", tagc_page_ms(tagc_ms((double)tagc_times_hidden(&call->times)), a));
   fputs(call->times.call ? "; " : "", file);
   tagc_put_markup(file, tagc_sum_name(summary, TAGC_TRACE_REASONS, call->call.reason));
+  if (is_compressed(picture, &call->call)) {
+    fputs(" ", file);
+    tagc_put_markup(file, tagc_call_codec(slot_of(picture, part, &call->call), &call->call));
+  }
   fputs("</title>", file);
 }
 
-static void put_stage(FILE *file, const char *class, double from, double to, double y)
+static void put_stage(FILE *file, const char *class, double from, double to, double y, int height)
 {
   if (to - from > 0.4)
     fprintf(file, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"/>", class, from, y, to - from,
-            BAR);
+            height);
 }
 
-/* Sum and encode, then what is the exchange, then decode. */
+/* Sum and encode, then what is the exchange, then decode; what of these lay under the exchange is a strip in it: encode's
+ * where it begins, decode's where it ends. */
 static void put_stages(const struct picture *picture, const struct part *part, const struct tagc_moment_call *call,
                        double y)
 {
   FILE *file = picture->page->file;
   const struct tagc_trace_times *times = &call->times;
-  uint64_t began = call->wire_began_ns, end = began + tagc_times_sum(times);
-  double summed = x_of(picture, part, began + times->sum_ns);
-  put_stage(file, "sum", x_of(picture, part, began), summed, y);
-  put_stage(file, "encode", summed, x_of(picture, part, began + times->sum_ns + times->encode_ns), y);
-  put_stage(file, "decode", x_of(picture, part, end - times->decode_ns), x_of(picture, part, end), y);
+  const uint64_t hidden = tagc_times_hidden(times), early = tagc_encode_hidden(times->encode_ns, times->decode_ns, hidden);
+  uint64_t began = call->wire_began_ns, end = began + tagc_times_sum(times), encode = began + times->sum_ns;
+  double summed = x_of(picture, part, encode), sent = x_of(picture, part, encode + times->encode_ns - early),
+         received = x_of(picture, part, end - (times->decode_ns - (hidden - early)));
+  put_stage(file, "sum", x_of(picture, part, began), summed, y, BAR);
+  put_stage(file, "encode", summed, sent, y, BAR);
+  put_stage(file, "encode", sent, fmin(received, x_of(picture, part, encode + times->encode_ns)), y, STRIP);
+  put_stage(file, "decode", fmax(sent, x_of(picture, part, end - times->decode_ns)), received, y + BAR - STRIP, STRIP);
+  put_stage(file, "decode", received, x_of(picture, part, end), y, BAR);
 }
 
 static void put_bar(const struct picture *picture, const struct part *part, const struct tagc_moment_call *call,
@@ -338,7 +355,7 @@ static void draw_keys(const struct picture *picture)
   static const char *const names[] = {"ReduceScatter", "AllGather", "AllReduce", "Broadcast", "Send", "GroupEnd"};
   static const char *const words[] = {"ReduceScatter", "AllGather", "AllReduce", "one to all", "Send, Recv", "other"};
   FILE *file = picture->page->file;
-  bool seen[6] = {false}, compressed = false, stages = false, sums = false;
+  bool seen[6] = {false}, compressed = false, stages = false, sums = false, hidden = false;
   for (size_t i = 0; i < picture->count; i++)
     for (size_t j = 0; j < picture->parts[i].moment.count; j++) {
       const struct tagc_moment_call *call = &picture->parts[i].moment.calls[j];
@@ -348,6 +365,7 @@ static void draw_keys(const struct picture *picture)
       compressed |= is_compressed(picture, &call->call);
       stages |= call->times.encode_ns > 0;
       sums |= call->times.sum_ns > 0;
+      hidden |= tagc_times_hidden(&call->times) > 0;
     }
   double x = LEFT;
   for (size_t k = 0; k < 6; k++)
@@ -357,7 +375,7 @@ static void draw_keys(const struct picture *picture)
     x = tagc_svg_key(file, "sum", x, 18, "sum inside the host");
   if (stages) {
     x = tagc_svg_key(file, "encode", x, 18, "encode");
-    x = tagc_svg_key(file, "decode", x, 18, "decode");
+    x = tagc_svg_key(file, "decode", x, 18, hidden ? "decode (strips: while others travel)" : "decode");
   }
   if (compressed) {
     fprintf(file, "<rect class=\"mark\" x=\"%.1f\" y=\"15\" width=\"14\" height=\"2.5\"/>", x);
@@ -391,9 +409,10 @@ static void put_call(const struct picture *picture, const struct part *part, con
 {
   struct tagc_page *page = picture->page;
   const struct tagc_summary *summary = page->summary;
-  bool timed = call->times.call != 0;
+  bool timed = call->times.call != 0, packed = is_compressed(picture, &call->call);
   tagc_row_begin(page, tagc_sum_function(summary, call->call.function));
   tagc_cell_text(page, layer_of(picture, part, &call->call));
+  tagc_cell_text(page, packed ? tagc_call_codec(slot_of(picture, part, &call->call), &call->call) : "");
   tagc_cell_number(page, call->call.raw_bytes);
   tagc_cell_number(page, call->call.inside + call->call.between);
   tagc_cell_real(page, tagc_ms((double)call->call.began_ns - (double)part->step->began_ns), 3);
@@ -402,6 +421,7 @@ static void put_call(const struct picture *picture, const struct part *part, con
   tagc_cell_real(page, timed ? tagc_ms((double)call->times.encode_ns) : NAN, 3);
   tagc_cell_real(page, timed ? tagc_ms((double)call->times.exchange_ns) : NAN, 3);
   tagc_cell_real(page, timed ? tagc_ms((double)call->times.decode_ns) : NAN, 3);
+  tagc_cell_real(page, timed ? tagc_ms((double)tagc_times_hidden(&call->times)) : NAN, 3);
   tagc_cell_text(page, tagc_sum_name(summary, TAGC_TRACE_REASONS, call->call.reason));
   tagc_row_end(page);
 }
@@ -416,8 +436,8 @@ static void put_calls(const struct picture *picture)
            page->summary->ranks[part->rank].number, shown < part->moment.count ? ", the first ones" : "", shown,
            part->moment.count);
   tagc_table_begin(page, caption,
-                   "Function|Layer|>Send buffer, bytes|>Sent, bytes|>Began, ms|>In the call, ms|"
-                   ">Sum inside the host, ms|>Encode, ms|>Exchange, ms|>Decode, ms|Reason",
+                   "Function|Layer|Codec|>Send buffer, bytes|>Sent, bytes|>Began, ms|>In the call, ms|"
+                   ">Sum inside the host, ms|>Encode, ms|>Exchange, ms|>Decode, ms|>Hidden of both, ms|Reason",
                    true);
   for (size_t i = 0; i < shown; i++)
     put_call(picture, part, &part->moment.calls[i]);

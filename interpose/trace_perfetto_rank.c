@@ -100,6 +100,7 @@ static void call_name(const struct reader *r, const struct tagc_trace_call *call
   snprintf(name, 256, "%s%s%s", tagc_sum_function(r->w->summary, call->function), slot && *slot->name ? " " : "", slot ? slot->name : "");
 }
 
+/* `slot`: NULL: none. */
 static void put_call_names(struct reader *r, const struct tagc_trace_call *call, const struct tagc_sum_slot *slot)
 {
   const struct tagc_summary *summary = r->w->summary;
@@ -111,7 +112,7 @@ static void put_call_names(struct reader *r, const struct tagc_trace_call *call,
   tagc_perfetto_put_named(r->w, "reason", tagc_sum_name(summary, TAGC_TRACE_REASONS, call->reason));
   if (slot) {
     tagc_perfetto_put_named(r->w, "layer", slot->name);
-    tagc_perfetto_put_named(r->w, "codec", slot->codec);
+    tagc_perfetto_put_named(r->w, "codec", tagc_call_codec(slot, call));
   }
 }
 
@@ -135,6 +136,8 @@ static void put_call_args(struct reader *r, const struct tagc_trace_call *call, 
   put_call_names(r, call, tagc_call_slot(w->summary, comm, call));
   if (call->slot >= 0)
     tagc_perfetto_put(w, ",\"slot\":%" PRId32 ",\"cycle\":%" PRIu64, call->slot, call->cycle);
+  if (call->allgather)
+    tagc_perfetto_put(w, ",\"allgather\":%" PRIu32 ",\"cycle\":%" PRIu64, call->allgather, call->cycle);
   if (call->peer >= 0)
     tagc_perfetto_put(w, ",\"peer\":%" PRId32, call->peer);
   if (call->group)
@@ -193,13 +196,18 @@ static void put_span(struct reader *r, uint32_t lane, const char *name, uint64_t
   tagc_perfetto_put(r->w, "}");
 }
 
+/* What of encode and decode lay under the exchange is one event in it: a viewer cannot show two that overlap. */
 static void put_stages(struct reader *r, uint32_t lane, const struct tagc_trace_times *times, uint64_t began)
 {
-  const uint64_t stages[] = {times->sum_ns, times->encode_ns, times->exchange_ns, times->decode_ns};
+  const uint64_t hidden = tagc_times_hidden(times), early = tagc_encode_hidden(times->encode_ns, times->decode_ns, hidden);
+  const uint64_t stages[] = {times->sum_ns, times->encode_ns - early, times->exchange_ns,
+                             times->decode_ns - (hidden - early)};
   static const char *const names[] = {"sum inside the host", "encode", "exchange", "decode"};
   for (int i = 0; i < 4; i++) {
     if (stages[i])
       put_span(r, lane, names[i], began, stages[i]);
+    if (i == 2 && hidden)
+      put_span(r, lane, "encode and decode, hidden", began, hidden < stages[i] ? hidden : stages[i]);
     began += stages[i];
   }
 }

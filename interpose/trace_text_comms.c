@@ -170,30 +170,6 @@ static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct 
     tagc_words_print(to, 4, tagc_sum_name(s, TAGC_TRACE_REASONS, first->reason));
 }
 
-/* "4 q4, 2 plain": what the slots of a lock have in a cycle. */
-static void append_codecs(char *text, size_t size, const struct tagc_sum_slot *slots, size_t count,
-                          const struct tagc_sum_vote *vote)
-{
-  enum { CODECS = 16 };
-  const char *codecs[CODECS] = {NULL};
-  size_t numbers[CODECS] = {0}, known = 0;
-  for (size_t i = 0; i < count; i++) {
-    const struct tagc_sum_choice *choice = slots[i].lock == vote->lock ? tagc_sum_choice_of(&slots[i], vote->cycle) : NULL;
-    size_t at = 0;
-    if (!choice)
-      continue;
-    while (at < known && strcmp(codecs[at], choice->codec) != 0)
-      at++;
-    if (at == CODECS)
-      continue;
-    codecs[at] = choice->codec;
-    known = at == known ? known + 1 : known;
-    numbers[at]++;
-  }
-  for (size_t i = 0; i < known; i++)
-    tagc_append(text, size, "%s%zu %s", i ? ", " : "", numbers[i], *codecs[i] ? codecs[i] : "plain");
-}
-
 /* A line for each vote of the last lock that changed codecs, where there are several. */
 static void print_votes(FILE *to, const struct tagc_sum_comm *c)
 {
@@ -207,14 +183,12 @@ static void print_votes(FILE *to, const struct tagc_sum_comm *c)
   fprintf(to, "  codecs were chosen %zu times (*: changed)\n", all);
   for (size_t i = first; i < c->vote_count; i++) {
     const struct tagc_sum_vote *vote = &c->votes[i];
-    char text[TEXT] = "", label[32];
+    char text[TEXT] = "", label[32], codecs[TAGC_CODECS_TEXT];
     if (i - first >= MOST / 2 && c->vote_count - i > MOST / 2)
       continue;                     /* of many the first and the last ones */
-    append_codecs(text, sizeof text, c->slots, c->slot_count, vote);
-    if (c->gather_count) {
-      tagc_append(text, sizeof text, "; all-gathers: ");
-      append_codecs(text, sizeof text, c->gathers, c->gather_count, vote);
-    }
+    tagc_append(text, sizeof text, "%s", tagc_codecs_at(c->slots, c->slot_count, vote, codecs));
+    if (c->gather_count)
+      tagc_append(text, sizeof text, "; all-gathers: %s", tagc_codecs_at(c->gathers, c->gather_count, vote, codecs));
     tagc_append(text, sizeof text, "%s%s", *vote->why ? ". " : "", vote->why);
     snprintf(label, sizeof label, "cycle %" PRIu64, vote->cycle);
     tagc_text_labelled(to, label, "%s", text);

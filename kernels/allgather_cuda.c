@@ -15,7 +15,10 @@ static struct tagc_cuda_grid grid_of(const struct tagc_cuda_launcher *launcher, 
 
 /* -- calls ---------------------------------------------------------------------------------------------------------- */
 
-static uint32_t segments_of(uint64_t blocks) { return (uint32_t)((blocks + TAGC_ALLGATHER_SEGMENT - 1) / TAGC_ALLGATHER_SEGMENT); }
+static uint32_t segments_of(uint64_t blocks)
+{
+  return (uint32_t)((blocks + TAGC_ALLGATHER_SEGMENT - 1) / TAGC_ALLGATHER_SEGMENT);
+}
 
 /* Divides a job's state; returns what it takes. */
 static size_t carve(struct tagc_allgather_call *gather, const struct tagc_allgather_codec *codec, uint64_t n, void *base)

@@ -33,7 +33,7 @@ tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
 # Every codec: its bytes against a slow reference, and what must hold of all of them.
 unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
 unit_tests += tests/unit/test_cost
-unit_tests += tests/unit/test_topology tests/unit/test_vote_hosts
+unit_tests += tests/unit/test_topology tests/unit/test_vote_hosts tests/unit/test_gathers
 unit_tests += tests/unit/test_calls
 unit_tests += tests/unit/test_mapfile
 # Models, their layouts and families.
@@ -206,7 +206,7 @@ TESTS += $(unit_tests)
 e2e_scripts = \
   tests/e2e/agreement.test tests/e2e/agreement_hosts.test \
   tests/e2e/dlsym.test tests/e2e/manual.test tests/e2e/passthrough.test tests/e2e/preload.test \
-  tests/e2e/reduce_scatter.test tests/e2e/return_codes.test \
+  tests/e2e/all_reduce.test tests/e2e/reduce_scatter.test tests/e2e/return_codes.test \
   tests/e2e/source_rules.test tests/e2e/steps.test tests/e2e/threads.test
 e2e_scripts += tests/e2e/hardening.test tests/e2e/memcheck.test
 e2e_scripts += tests/e2e/aarch64.test tests/e2e/beside.test tests/e2e/copies.test tests/e2e/ctypes.test
@@ -221,7 +221,7 @@ EXTRA_DIST += tests/e2e/reach_lib.sh tests/e2e/ctypes_user.py
 EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 
 check_PROGRAMS += tests/e2e/agreement
-check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \
+check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/all_reduce tests/e2e/reduce_scatter tests/e2e/return_codes \
   tests/e2e/steps tests/e2e/threads
 
 # TAGC_CODEC=auto.

@@ -56,13 +56,15 @@ static void check_call(const struct tagc_options *options, struct input *in)
     return;
   MUST(d.action == TAGC_COMPRESS || d.action == TAGC_FLUSH);
   MUST(options->mode == TAGC_MODE_COMPRESS || options->mode == TAGC_MODE_AB);
-  MUST(f.collective == TAGC_REDUCE_SCATTER && f.compressible_type && f.op != TAGC_OP_OTHER && f.nranks >= 2);
+  const bool gathers = f.collective == TAGC_ALL_GATHER && options->gather != TAGC_GATHER_OFF;
+  MUST(f.collective == TAGC_REDUCE_SCATTER || f.collective == TAGC_ALL_REDUCE || gathers);
+  MUST(f.compressible_type && f.op != TAGC_OP_OTHER && f.nranks >= 2);
   MUST(f.agreed && f.device && f.bytes >= options->min_bytes);
   MUST(f.state == TAGC_CYCLE_ON_TRACK && f.slot >= 0 && f.voted);
   MUST(f.cycle >= f.vote_cycle && f.cycle > options->warmup);
   const bool window = options->mode == TAGC_MODE_COMPRESS || tagc_plan_ab_compressed(options, f.vote_cycle, f.cycle);
   MUST((d.action == TAGC_COMPRESS) == (window && f.verdict == TAGC_REASON_compressed));
-  MUST(d.action == TAGC_COMPRESS || (f.dirty && d.reason == TAGC_REASON_flushed));
+  MUST(d.action == TAGC_COMPRESS || (f.dirty && d.reason == TAGC_REASON_flushed) || (f.stale && d.reason == TAGC_REASON_refreshed));
 }
 
 static const struct tagc_codec *some_codec(struct input *in)

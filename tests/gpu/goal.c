@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The collectives of a training with FSDP of GPT-2 124M, step by step, with something in place of its compute: what the library's goal
- * is judged by, under whatever NCCL there is: the real one on a GPU (tests/gpu/run), or the stand-in.
+ * The collectives of a training with FSDP of GPT-2 124M, step by step, with something in place of its compute: what the
+ * library's goal is judged by, under whatever NCCL there is: the real one on a GPU (tests/gpu/run), or the stand-in.
  *
  *   goal STEPS MS sleep|copy DIVISOR    a step computes for MS milliseconds: in a function of the host that the stream waits
  *                                       for (the GPU idles), or by copies on the GPU (its memory is busy)
  *
- * Units are the 12 blocks and the root (embeddings), in fp32, their elements divided by DIVISOR. Forward: each is gathered, in place,
- * then a third of its compute; backward: the other order, blocks are gathered once more, the rest, a reduce-scatter. All of it in
- * the order of one stream: communication is hidden by nothing. Weights change a little from step to step.
+ * Units are the 12 blocks and the root (embeddings), in fp32, their elements divided by DIVISOR. Forward: each is gathered,
+ * in place, then a third of its compute; backward: the other order, blocks are gathered once more, the rest, a
+ * reduce-scatter. All of it in the order of one stream: communication is hidden by nothing. Weights change a little from step
+ * to step.
  *
- * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them; all ranks use the first device. The program knows nothing of
- * tagc. Rank 0 prints "goal: " with names and numbers: milliseconds of a step and of its compute alone (medians), bytes that a rank
- * sends in a step, which are the least that plain calls can do with.
+ * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them; all ranks use the first device. The program knows
+ * nothing of tagc. Rank 0 prints "goal: " with names and numbers: milliseconds of a step and of its compute alone (medians),
+ * bytes that a rank sends in a step, which are the least that plain calls can do with.
  */
 #include <time.h>
 

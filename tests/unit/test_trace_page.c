@@ -155,7 +155,7 @@ static void check_page(const struct text *page, const char *what)
   ok(has_tables(page->bytes), "%s: pictures have words, and tables beside them", what);
   ok(loads_nothing(page->bytes), "%s: it stands alone", what);
   ok(has_numbers_alone(page->bytes), "%s: no strange numbers", what);
-  ok(count_of(page->bytes, "<section ") == 9, "%s: all sections are there", what);
+  ok(count_of(page->bytes, "<section ") == 11, "%s: all sections are there", what);
 }
 
 /* -- JSON --------------------------------------------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <unistd.h>
 
+#include "interpose/trace_codecs.h"
 #include "interpose/trace_summary.h"
 #include "tests/unit/tap.h"
 #include "tests/unit/trace_make.h"
@@ -116,6 +117,106 @@ static void test_sides(void)
 }
 
 /* Steps of 100 ms with a call on each of two streams of a GPU, of 60 ms; in the last step 30 ms more on the second stream. */
+/* All-gathers have their slots, forward and backward; what is compressed is known by its codec. */
+static void test_gathers(void)
+{
+  struct trace_job job = trace_job_usual(2, 20, 3);
+  job.gathers = job.compressed = true;
+  char **paths = trace_job_write(&job, folder, "gathers");
+  struct tagc_summary *s = tagc_sum_read(paths, 2);
+  const struct tagc_sum_comm *c = &s->comms[0];
+  const struct tagc_sum_slot *first = &c->gathers[0], *last = &c->gathers[5];
+  ok(c->slot_count == 3 && c->gather_count == 6, "three slots, six all-gathers");
+  ok(strcmp(first->name, "embed") == 0 && first->of == 2 && !first->again && first->kind == TAGC_TRACE_EMBED &&
+         strcmp(last->name, "embed") == 0 && last->of == 2 && last->again && first->count == job.shard &&
+         strcmp(c->gathers[3].name, "block.1") == 0,
+     "each has the layer of its slot");
+  ok(strcmp(first->codec, "bf16") == 0 && first->calls.calls == 2 * 20 && first->calls.compressed == 2 * 18,
+     "its codec, and its calls");
+  ok(first->choice_count == 1 && first->choices[0].calls.calls == 2 * 18 && first->choices[0].calls.compressed == 2 * 18,
+     "those that are compressed are its choice's");
+  const uint64_t plain = tagc_sent_all(&c->slots[2].gathered.plain);
+  ok(c->slots[2].gathered.calls == 2 * 40 && plain == 2 * 40 * job.shard * 4 &&
+         tagc_sent_all(&c->slots[2].gathered.sent) * 40 == plain * 13,
+     "and the slot knows what its parameters take");
+  ok(c->gather_reasons[MADE_SAID_YES] == 2 * 18 * 6 && c->gather_reasons[MADE_WARMUP] == 2 * 2 * 6, "and why they go so");
+  tagc_sum_free(s);
+  trace_paths_free(paths);
+}
+
+/* The codec of a call is that of the vote before it. */
+static void test_votes(void)
+{
+  struct trace_job job = trace_job_usual(2, 20, 2);
+  job.compressed = job.gathers = true;
+  job.revote = 11;
+  char **paths = trace_job_write(&job, folder, "votes");
+  struct tagc_summary *s = tagc_sum_read(paths, 2);
+  const struct tagc_sum_comm *c = &s->comms[0];
+  const struct tagc_sum_slot *slot = &c->slots[0];
+  ok(c->vote_count == 2 && c->votes[0].cycle == 3 && c->votes[1].cycle == 11 && c->votes[1].vote == 2 &&
+         strcmp(c->votes[1].why, "the error was 3%") == 0 && !*c->votes[0].why,
+     "two votes, and why");
+  ok(slot->choice_count == 2 && strcmp(slot->choices[0].codec, "q4") == 0 && strcmp(slot->choices[1].codec, "q8") == 0 &&
+         strcmp(slot->codec, "q8") == 0,
+     "a slot has two codecs, one after the other");
+  ok(slot->choices[0].calls.calls == 2 * 8 && slot->choices[1].calls.calls == 2 * 10, "with the calls of each: %" PRIu64
+     " and %" PRIu64, slot->choices[0].calls.calls, slot->choices[1].calls.calls);
+  ok(!tagc_sum_choice_of(slot, 2) && tagc_sum_choice_of(slot, 3) == &slot->choices[0] &&
+         tagc_sum_choice_of(slot, 10) == &slot->choices[0] && tagc_sum_choice_of(slot, 11) == &slot->choices[1],
+     "a cycle tells which");
+  ok(c->gathers[0].choice_count == 1, "what stays the same is one choice");
+  struct tagc_codec_sum sums[TAGC_CODEC_SUMS];
+  const size_t count = tagc_codecs_sum(s, sums);
+  ok(count == 3 && strcmp(sums[0].codec, "q4") == 0 && sums[0].slots == 2 && sums[0].calls.calls == 2 * 2 * 8 &&
+         strcmp(sums[1].codec, "q8") == 0 && sums[1].calls.calls == 2 * 2 * 10 &&
+         strcmp(sums[2].function, "AllGather") == 0 && sums[2].slots == 4,
+     "and codecs know theirs");
+  tagc_sum_free(s);
+  trace_paths_free(paths);
+}
+
+/* What is hidden takes no time of the step. */
+static void test_hidden(void)
+{
+  struct trace_job job = trace_job_usual(2, 20, 2);
+  job.compressed = job.on_gpu = true;
+  char **paths = trace_job_write(&job, folder, "hidden");
+  struct tagc_summary *s = tagc_sum_read(paths, 2);
+  const struct tagc_sum_calls open = s->ranks[0].calls;
+  const uint64_t wire = s->ranks[0].steps[10].wire_ns;
+  tagc_sum_free(s);
+  trace_paths_free(paths);
+  job.hidden_percent = 80;
+  paths = trace_job_write(&job, folder, "hidden");
+  s = tagc_sum_read(paths, 2);
+  const struct tagc_sum_calls *c = &s->ranks[0].calls;
+  ok(open.hidden_ns == 0 && c->encode_ns == open.encode_ns && c->hidden_ns == (c->encode_ns + c->decode_ns) * 4 / 5,
+     "80%% of encode and decode are hidden");
+  ok(fabs(tagc_hidden_share(c) - 0.8) < 1e-12 && isnan(tagc_hidden_share(&(struct tagc_sum_calls){0})), "as a share");
+  ok(c->wire_ns == open.wire_ns + c->hidden_ns && s->ranks[0].steps[10].wire_ns == wire + 2 * 105000 * 4 / 5,
+     "the transfer takes as much longer, of a step that is not longer for it");
+  tagc_sum_free(s);
+  trace_paths_free(paths);
+}
+
+/* Slots of data parallel programs are all-reduces, of whole layers. */
+static void test_all_reduces(void)
+{
+  struct trace_job job = trace_job_usual(4, 20, 3);
+  job.compressed = job.all_reduces = true;
+  char **paths = trace_job_write(&job, folder, "reduces");
+  struct tagc_summary *s = tagc_sum_read(paths, 4);
+  const struct tagc_sum_comm *c = &s->comms[0];
+  struct tagc_codec_sum sums[TAGC_CODEC_SUMS];
+  ok(c->slot_count == 3 && c->slots[0].all_reduce && c->all_reduces && c->slots[2].count == job.shard,
+     "slots that are all-reduces");
+  ok(c->reasons[MADE_SAID_YES] == 4 * 3 * 18 && c->slots[0].calls.compressed == 4 * 18, "why they went so");
+  ok(tagc_codecs_sum(s, sums) == 1 && strcmp(sums[0].function, "AllReduce") == 0, "and what with");
+  tagc_sum_free(s);
+  trace_paths_free(paths);
+}
+
 static void test_streams(void)
 {
   struct trace t = {0};
@@ -432,6 +533,10 @@ int main(void)
     return 1;
   test_sums();
   test_sides();
+  test_gathers();
+  test_votes();
+  test_hidden();
+  test_all_reduces();
   test_streams();
   test_whole();
   test_missing();

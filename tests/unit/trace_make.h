@@ -246,6 +246,10 @@ struct trace_job {
   int64_t clock_skew_ns;            /* a host's realtime clock is that much before that of the host before it */
   uint64_t identity;                /* of the communicator; 0: not known */
   unsigned disturbed;               /* every so many steps is; 0: none */
+  bool gathers;                     /* the all-gathers of the cycle are told, and compressed with bf16 where reduce-scatters are */
+  unsigned hidden_percent;          /* of encode and decode, under the exchange */
+  uint64_t revote;                  /* from this cycle on the codec is q8; 0: it stays q4 */
+  bool all_reduces;                 /* a step has all-reduces of whole layers in place of all that is of shards */
   int first_pid;                    /* of rank 0; the others follow; 0: 1000 */
 };
 
@@ -275,6 +279,12 @@ static inline double trace_chance(uint64_t a, uint64_t b, uint64_t c)
   uint64_t hash = tagc_hash_add(tagc_hash_add(tagc_hash_add(TAGC_HASH_START, &a, sizeof a), &b, sizeof b), &c,
                                 sizeof c);
   return (double)(hash >> 11) / (double)(UINT64_C(1) << 53);
+}
+
+/* Of a step. */
+static inline unsigned trace_job_calls(const struct trace_job *job)
+{
+  return (job->all_reduces ? 1 : 3) * job->layers + 1;
 }
 
 static inline uint64_t trace_job_shard(const struct trace_job *job, unsigned layer) { return job->shard + layer % 3; }
@@ -337,10 +347,12 @@ static inline void trace_job_call(struct trace_rank *r, unsigned calls, unsigned
   call.inside = call.plain_inside * percent / 100;
   call.between = call.plain_between * percent / 100;
   trace_add(r->t, TAGC_TRACE_CALL, 1, &call, sizeof call, 0, NULL);
-  if (job->times && call.function == MADE_REDUCE_SCATTER)
-    trace_put(r->t, TIMES, 1, .call = call.number, .encode_ns = small ? wire / 10 : 0,
-              .exchange_ns = small ? wire - wire / 10 - wire / 20 + (last - mine) : wire + (last - mine),
-              .decode_ns = small ? wire / 20 : 0, .by_device = job->on_gpu);
+  const uint64_t encode = small ? wire / 10 : 0, decode = small ? wire / 20 : 0;
+  const uint64_t hidden = (encode + decode) * job->hidden_percent / 100;
+  if (job->times && (call.slot >= 0 || call.allgather || call.function == MADE_REDUCE_SCATTER))
+    trace_put(r->t, TIMES, 1, .call = call.number, .encode_ns = encode,
+              .exchange_ns = wire - encode - decode + hidden + (last - mine), .decode_ns = decode, .hidden_ns = hidden,
+              .by_device = job->on_gpu);
   r->now = last + wire;
 }
 
@@ -349,18 +361,20 @@ static inline void trace_layer_call(struct trace_rank *r, unsigned at, unsigned 
                                     struct tagc_trace_call like)
 {
   const struct trace_job *job = r->job;
-  bool reduces = function == MADE_REDUCE_SCATTER;
+  bool reduces = function != MADE_ALL_GATHER, whole = function == MADE_ALL_REDUCE;
   like.function = (uint16_t)function;
-  like.count = trace_job_shard(job, layer);
+  like.count = trace_job_shard(job, layer) * (whole ? (uint64_t)job->ranks : 1);
   like.type = (uint8_t)job->type;
   like.op = (uint8_t)(reduces ? job->op : 0);
-  like.raw_bytes = like.count * trace_type_bytes(job->type) * (uint64_t)(reduces ? job->ranks : 1);
+  like.raw_bytes = like.count * trace_type_bytes(job->type) * (uint64_t)(reduces && !whole ? job->ranks : 1);
   like.slot = reduces && like.lock ? (int32_t)(job->layers - 1 - layer) : -1;
-  if (!reduces) {
+  if (!reduces && job->gathers)
+    like.allgather = like.lock ? (at < job->layers ? layer : 2 * job->layers - 1 - layer) + 1 : 0;
+  else if (!reduces) {
     like.action = MADE_PASS;
     like.reason = MADE_OTHER_REASON;
   }
-  trace_job_call(r, 3 * job->layers + 1, at, like);
+  trace_job_call(r, trace_job_calls(job), at, like);
 }
 
 static inline void trace_job_states(struct trace_rank *r, uint64_t cycle)
@@ -385,15 +399,16 @@ static inline void trace_job_step(struct trace_rank *r, uint64_t cycle)
                 : side == 1                      ? MADE_PLAIN_WINDOW
                 : job->compressed || job->window ? MADE_WARMUP
                                                  : MADE_OBSERVED;
-  for (unsigned i = 0; i < layers; i++)
+  for (unsigned i = 0; i < layers && !job->all_reduces; i++)
     trace_layer_call(r, at++, MADE_ALL_GATHER, i, like);
   for (unsigned i = layers; i-- > 0;) {
-    trace_layer_call(r, at++, MADE_ALL_GATHER, i, like);
-    trace_layer_call(r, at++, MADE_REDUCE_SCATTER, i, like);
+    if (!job->all_reduces)
+      trace_layer_call(r, at++, MADE_ALL_GATHER, i, like);
+    trace_layer_call(r, at++, job->all_reduces ? MADE_ALL_REDUCE : MADE_REDUCE_SCATTER, i, like);
   }
   struct tagc_trace_call loss = {.function = MADE_ALL_REDUCE, .count = 1, .raw_bytes = 4, .slot = -1, .cycle = cycle,
                                  .lock = like.lock, .flags = like.flags, .reason = MADE_OTHER_REASON};
-  trace_job_call(r, 3 * layers + 1, at, loss);
+  trace_job_call(r, trace_job_calls(job), at, loss);
   if (job->states && small)
     trace_job_states(r, cycle);
   if (job->cycles && cycle)
@@ -402,9 +417,34 @@ static inline void trace_job_step(struct trace_rank *r, uint64_t cycle)
   r->step++;
 }
 
-static inline void trace_job_slots(struct trace_rank *r, bool voted)
+/* The gathers of the backward pass gather once more what those of the forward pass have. */
+static inline void trace_job_gathers(struct trace_rank *r, const char *codec)
 {
   const struct trace_job *job = r->job;
+  for (unsigned i = 0; i < 2 * job->layers && job->gathers; i++) {
+    const unsigned layer = i < job->layers ? i : 2 * job->layers - 1 - i;
+    const struct tagc_trace_allgather fields = {.lock = 1,
+                                                .allgather = i + 1,
+                                                .slot = job->layers - 1 - layer,
+                                                .again = i >= job->layers,
+                                                .count = trace_job_shard(job, layer),
+                                                .type = (uint16_t)job->type,
+                                                .reason = *codec ? MADE_SAID_YES : MADE_WARMUP,
+                                                .voted = *codec != '\0'};
+    trace_add(r->t, TAGC_TRACE_ALLGATHER, 1, &fields, sizeof fields, 1, &codec);
+  }
+}
+
+static inline void trace_vote(struct trace *t, uint32_t comm, const struct tagc_trace_vote *fields, const char *why)
+{
+  trace_add(t, TAGC_TRACE_VOTE, comm, fields, sizeof *fields, 1, &why);
+}
+
+/* `codec`: "" before the vote. */
+static inline void trace_job_slots(struct trace_rank *r, const char *codec)
+{
+  const struct trace_job *job = r->job;
+  const bool voted = *codec != '\0';
   for (unsigned slot = 0; slot < job->layers; slot++) {
     unsigned layer = job->layers - 1 - slot;
     char name[32];
@@ -416,12 +456,13 @@ static inline void trace_job_slots(struct trace_rank *r, bool voted)
                                 .op = (uint16_t)job->op,
                                 .reason = voted ? MADE_SAID_YES : MADE_WARMUP,
                                 .voted = voted};
-    uint64_t all = s.count * (uint64_t)job->ranks;
+    uint64_t all = trace_job_shard(job, layer) * (uint64_t)job->ranks;
     s.part[layer == 0 ? TAGC_TRACE_EMBED : TAGC_TRACE_MLP] = all - all / 4;
     s.part[TAGC_TRACE_ATTN] = all / 4;
     s.selected = voted ? all : 0;
     snprintf(name, sizeof name, layer == 0 ? "embed" : "block.%u", layer - 1);
-    trace_slot(r->t, 1, &s, name, voted ? "q4" : "");
+    trace_add(r->t, TAGC_TRACE_SLOT, 1, &s, sizeof s, job->all_reduces ? 3 : 2,
+              (const char *const[]){name, codec, "ncclAllReduce"});
   }
 }
 
@@ -445,14 +486,21 @@ static inline void trace_job_rank(struct trace *t, const struct trace_job *job, 
   for (unsigned i = 0; i < job->warmup; i++)
     trace_job_step(&r, 0);
   struct tagc_trace_lock lock = {
-      .at_ns = r.now, .lock = 1, .calls = 3 * job->layers + 1, .slots = job->layers, .gradients = 1, .confidence = 80};
+      .at_ns = r.now, .lock = 1, .calls = trace_job_calls(job), .slots = job->layers, .gradients = 1, .confidence = 80};
   if (job->slots) {
     trace_lock(t, 1, &lock, "llama, hidden 64", "gpt2, hidden 64");
-    trace_job_slots(&r, false);
+    trace_job_slots(&r, "");
+    trace_job_gathers(&r, "");
   }
   for (uint64_t cycle = 1; cycle <= job->steps; cycle++) {
-    if (cycle == 3 && votes && job->slots)
-      trace_job_slots(&r, true);
+    if ((cycle == 3 || (job->revote && cycle == job->revote)) && votes && job->slots) {
+      const bool again = cycle != 3;
+      if (job->revote)
+        trace_vote(t, 1, &(struct tagc_trace_vote){.at_ns = r.now, .cycle = cycle, .lock = 1, .vote = 1 + again},
+                   again ? "the error was 3%" : "");
+      trace_job_slots(&r, again ? "q8" : "q4");
+      trace_job_gathers(&r, "bf16");
+    }
     trace_job_step(&r, cycle);
   }
   trace_put(t, COMM_END, 1, .at_ns = r.now, .function = MADE_DESTROY);
