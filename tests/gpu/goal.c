@@ -20,7 +20,7 @@
 #include "tests/standin/cuda/device.h"
 
 enum { BLOCKS = 12, UNITS = BLOCKS + 1, ROOT = 0, LEARNING = 4, ALONE = 3, MOST_STEPS = 1000, VERSIONS = 2, TILE = 1 << 16 };
-enum { BLOCK_ELEMENTS = 7087872, ROOT_ELEMENTS = 39385344, COPIED = 64 << 20 };
+enum { BLOCK_ELEMENTS = 7087872, ROOT_ELEMENTS = 39385344, MOST_COPIED = 64 << 20 };
 
 struct unit {
   size_t n;                         /* elements of a shard */
@@ -32,6 +32,7 @@ static CUstream stream;
 static struct timespec rest;        /* of a third of a unit's compute: asleep */
 static CUdeviceptr spare;           /* or so many copies */
 static int copies;
+static size_t copied;               /* bytes */
 
 /* -- compute ----------------------------------------------------------------------------------------------------------- */
 
@@ -47,7 +48,7 @@ static void compute(int thirds)
     if (!copies)
       MUST(cuLaunchHostFunc(stream, sleep_now, NULL));
     for (int k = 0; k < copies; k++)
-      MUST(cuMemcpyDtoDAsync_v2(spare + COPIED, spare, COPIED, stream));
+      MUST(cuMemcpyDtoDAsync_v2(spare + copied, spare, copied, stream));
   }
 }
 
@@ -58,13 +59,14 @@ static double now_ms(void)
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-static void choose_compute(double ms, bool by_copies)
+static void choose_compute(double ms, bool by_copies, long divisor)
 {
   const double third = ms / (3 * UNITS);
   rest = (struct timespec){.tv_sec = (time_t)(third / 1e3), .tv_nsec = (long)(third * 1e6) % 1000000000};
   if (!by_copies || ms <= 0)
     return;
-  spare = device_buffer(2 * (size_t)COPIED);
+  copied = (size_t)(MOST_COPIED / divisor + 1);
+  spare = device_buffer(2 * copied);
   copies = 8;
   compute(1);
   MUST(cuStreamSynchronize(stream));
@@ -182,7 +184,7 @@ int main(int argc, char **argv)
   meet();
   stream = device_stream(CU_STREAM_NON_BLOCKING);
   make_units((size_t)divisor);
-  choose_compute(atof(argv[2]), by_copies);
+  choose_compute(atof(argv[2]), by_copies, divisor);
   for (int i = 0; i < ALONE; i++)
     alone_ms[i] = run_step(i, false);
   for (int i = -LEARNING; i < steps; i++) {
