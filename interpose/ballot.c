@@ -215,7 +215,7 @@ static void cut(struct tagc_comm *comm, size_t i, const struct tagc_wire *wire)
   struct tagc_slot *slot = &comm->slots[i];
   struct tagc_depth_times times;
   const bool known = fill_times(comm, i, wire, &times);
-  const int depth = tagc_depth_plan(tagc_library_options(), slot->codec, &slot->shape, &slot->layout, comm->device->host_reads,
+  const int depth = tagc_depth_plan(tagc_library_options(), slot->codec, &slot->shape, &slot->layout,
                                     known ? &times : NULL);
   (void)tagc_depth_cut(comm->device, slot, depth);
 }
