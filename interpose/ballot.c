@@ -383,7 +383,7 @@ static void log_choices(const struct tagc_comm *comm)
 
 void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
 {
-  size_t won = 0;
+  size_t won = 0, cut_ones = 0;
   comm->keeps_residuals = false;
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
@@ -396,6 +396,7 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
       row->codec = slot->codec->name;
       if (word[SLOT_DEPTH] != -word[SLOT_DEPTH_NEGATED])
         (void)tagc_depth_cut(comm->device, slot, 1);
+      cut_ones += slot->pieces.count > 1;
       comm->keeps_residuals |= slot->residual != NULL;
       row->residual_bytes = slot->residual ? tagc_residual_bytes(&slot->shape) : 0;
       row->selected = slot->parts ? tagc_parts_elements(slot->parts, comm->nranks) : 0;
@@ -416,8 +417,8 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
     tagc_levels_keep_order(comm, true);
   comm->cycle_disturbed = true;     /* by the vote */
   log_choices(comm);
-  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s)",
-           (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_options()->codec);
+  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s), %zu of them in pieces",
+           (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_options()->codec, cut_ones);
   tagc_allgathers_count(comm, ballot + SLOT_WORDS * comm->slot_count);
 }
 

@@ -26,7 +26,7 @@ unit_tests += tests/unit/test_lhc_hostile tests/unit/test_lhc_stream
 unit_tests += tests/unit/test_dense_exact tests/unit/test_dense_exceptions tests/unit/test_dense_values
 unit_tests += tests/unit/test_imports
 unit_tests += tests/unit/test_residual tests/unit/test_codec_sparse tests/unit/test_lhc_rows tests/unit/test_lhc_many
-unit_tests += tests/unit/test_codec_surplus
+unit_tests += tests/unit/test_allgather tests/unit/test_codec_surplus
 unit_tests += tests/unit/test_linker
 unit_tests += tests/unit/test_choose tests/unit/test_survey tests/unit/test_vote
 tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
@@ -74,7 +74,7 @@ unit_tests += tests/unit/test_vocabulary
 tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/vocabulary.c
 
 # Slots of which a part is compressed.
-unit_tests += tests/unit/test_lane tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
+unit_tests += tests/unit/test_depth tests/unit/test_lane tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
 
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
@@ -250,8 +250,10 @@ check_PROGRAMS += tests/e2e/layouts
 
 # On GPUs, as far as the stand-ins play them.
 if HAVE_CXX
-dist_check_SCRIPTS += tests/e2e/on_device.test tests/e2e/old_driver.test
-TESTS += tests/e2e/on_device.test tests/e2e/old_driver.test
+dist_check_SCRIPTS += tests/e2e/on_device.test tests/e2e/on_device_gathers.test tests/e2e/old_driver.test
+TESTS += tests/e2e/on_device.test tests/e2e/on_device_gathers.test tests/e2e/old_driver.test
+check_PROGRAMS += tests/e2e/on_device_gathers
+EXTRA_DIST += tests/e2e/either_memory.h
 check_PROGRAMS += tests/e2e/on_device
 dist_check_SCRIPTS += tests/e2e/trace_times.test
 TESTS += tests/e2e/trace_times.test
@@ -494,6 +496,7 @@ fuzz_targets += tests/fuzz/elf
 tests_fuzz_elf_SOURCES = tests/fuzz/elf.c interpose/doctor_elf.c
 tests_fuzz_elf_LDADD = $(FUZZ_LIBS) $(LIBELF_LIBS)
 endif
+fuzz_targets += tests/fuzz/gather
 fuzz_targets += tests/fuzz/imports
 fuzz_targets += tests/fuzz/mapfile
 tests_fuzz_mapfile_SOURCES = tests/fuzz/mapfile.c layermap/map_table.c layermap/map_svg.c layermap/drawing.c
