@@ -32,7 +32,7 @@ static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_s
   union tagc_trace_room room;
   room.slot = (struct tagc_trace_slot){
     .record.comm = comm->trace, .lock = (uint32_t)comm->lock_number, .slot = (uint32_t)i, .unit = info->unit, .pass = info->pass,
-    .count = info->signature.count / (slot->all_reduce ? (uint64_t)comm->nranks : 1), .selected = selected(comm, slot),
+    .count = info->signature.count, .selected = selected(comm, slot),
     .residual_bytes = compressed ? row->residual_bytes : 0,
     .type = info->signature.dtype, .op = code_of_op(info->signature.op), .reason = (uint16_t)slot->verdict, .voted = comm->voted,
   };
