@@ -8,6 +8,7 @@
 #include "interpose/comm.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
+#include "interpose/selection.h"
 #include "interpose/split.h"
 #include "interpose/states.h"
 #include "interpose/vote.h"
@@ -59,6 +60,7 @@ static void tell_times(struct work *w)
   ledger->encode_ms += (double)took->encode_ns * 1e-6;
   ledger->exchange_ms += (double)(took->sum_ns + took->exchange_ns) * 1e-6;
   ledger->decode_ms += (double)took->decode_ns * 1e-6;
+  tagc_selection_spent(w->call, (double)(took->encode_ns + took->sum_ns + took->exchange_ns + took->decode_ns));
   w->took.record = (struct tagc_trace_record){TAGC_TRACE_TIMES, sizeof w->took, w->call->trace.comm};
   w->took.call = w->call->trace.number;
   if (w->took.call)
@@ -224,6 +226,7 @@ static void watch_density(const struct work *w)
   if ((slot->surplus_calls < TAGC_SURPLUS_CALLS && !w->denser) || slot->verdict != TAGC_REASON_compressed)
     return;
   slot->verdict = TAGC_REASON_denser;
+  tagc_selection_hasten(w->call->comm, w->call->cycle);
   tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu, %s: plain from now on: %s",
            (unsigned long long)comm->ledger->number, tagc_ledger_row(comm->ledger, w->call->slot)->name,
            tagc_reason_words(slot->verdict));

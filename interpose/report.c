@@ -149,6 +149,7 @@ static void print_ledger(const struct tagc_ledger *ledger)
              of_all_calls(ledger->exchange_ms, ledger, total.compressed) / (double)cycles,
              of_all_calls(ledger->decode_ms, ledger, total.compressed) / (double)cycles, ledger->cycles_compressed, ledger->cycles_plain);
   print_ab(ledger);
+  tagc_report_budget(ledger);
   print_total(ledger, &total);
   if (tagc_library_options()->mode == TAGC_MODE_AB)
     print_sides(ledger);

@@ -181,7 +181,7 @@ static ncclResult_t calls(int count)
 }
 
 static const struct tagc_slot *slot(void) { return &comm->slots[0]; }
-static const struct tagc_survey *survey(void) { return &tagc_ledger_row(comm->ledger, 0)->grounds->survey; }
+static const struct tagc_survey *survey(void) { return &tagc_ledger_row(comm->ledger, 0)->grounds->own; }
 static bool is_plain(enum tagc_reason reason) { return comm->voted && slot()->verdict == reason && !comm->workspace; }
 
 /* ---- wires ------------------------------------------------------------------------------------------------------------ */
