@@ -18,7 +18,7 @@ libtagc_a_SOURCES += \
   interpose/dump.c interpose/dump.h \
   interpose/background.c interpose/background.h \
   interpose/exchange.c interpose/exchange.h \
-  interpose/execute.c interpose/execute.h \
+  interpose/execute.c interpose/execute.h interpose/work.h interpose/reduce.c \
   interpose/group.c interpose/group.h \
   interpose/imports.c interpose/imports.h \
   interpose/launch.c interpose/launch.h \

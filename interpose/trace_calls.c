@@ -139,6 +139,7 @@ void tagc_trace_call(struct tagc_call *call, ncclResult_t result)
     .reason = (uint16_t)call->decision.reason, .action = (uint8_t)call->decision.action,
     .type = has & TYPE ? (uint8_t)call->type : TAGC_TRACE_NO_CODE, .op = has & OP ? code_of_op(call) : TAGC_TRACE_NO_CODE,
     .flags = (uint8_t)(stamp->flags | (failed ? TAGC_TRACE_FAILED : 0)), .result = (int32_t)result,
+    .allgather = call->comm && call->allgather >= 0 ? (uint32_t)call->allgather + 1 : 0,
   };
   tagc_trace_add(&record.record);
   stamp->number = 0;

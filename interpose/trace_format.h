@@ -10,6 +10,7 @@
  *            records that it does not know, and what records that it does know have behind their last field here; what
  *            a record of a lower one lacks at its end is 0. Codes (of functions, reasons, ...) are told by NAME records
  *            before their first use.
+ *            1.1: kinds ALLGATHER and VOTE; TIMES has hidden_ns, CALL and STATE have allgather, SLOT has a third text.
  * Times      Nanoseconds of CLOCK_MONOTONIC of the process; the PROCESS record has that clock and the realtime clock of
  *            one moment.
  * Bytes      raw: of the program's send buffer. inside, between: what this rank sends for the call to ranks of its own
@@ -26,7 +27,7 @@
 
 enum {
   TAGC_TRACE_MAJOR = 1,
-  TAGC_TRACE_MINOR = 0,
+  TAGC_TRACE_MINOR = 1,
   TAGC_TRACE_ORDER = 0x01020304,
   TAGC_TRACE_CHUNK_MOST = 1 << 20,  /* bytes of records in a chunk */
   TAGC_TRACE_RECORD_MOST = 1 << 15  /* bytes of a record */
@@ -61,6 +62,9 @@ enum tagc_trace_kind {
   TAGC_TRACE_CYCLE,                 /* one has ended */
   TAGC_TRACE_STATE,                 /* of a slot: what its codec loses */
   TAGC_TRACE_END,                   /* the last record of a process that ended in order, or of a file that is as long as it may be */
+  TAGC_TRACE_ALLGATHER,             /* an all-gather of parameters in the cycle, told as slots are */
+  TAGC_TRACE_VOTE,                  /* codecs of slots have been chosen, or changed; SLOT and ALLGATHER records follow */
+  TAGC_TRACE_KINDS
 };
 
 /* Every record begins so, and is a multiple of 8 bytes long, with zeros behind its texts. Texts are UTF-8 with a
@@ -132,13 +136,13 @@ struct tagc_trace_slot {
   struct tagc_trace_record record;
   uint32_t lock, slot;              /* slots in the order of their calls in a cycle, from 0 */
   uint32_t unit, pass;              /* unit: in forward order */
-  uint64_t count;                   /* elements of a shard */
+  uint64_t count;                   /* elements of a shard; of an all-reduce, all of them */
   uint64_t part[TAGC_TRACE_PARTS];  /* elements of all shards; all 0: not known */
   uint64_t selected;                /* elements of all shards that are compressed */
   uint64_t residual_bytes;
   uint16_t type, op, reason;        /* reason: of the vote */
   uint16_t voted;                   /* 0: not yet */
-  char text[];                      /* its layer ("block.3"), and its codec ("": none): two texts */
+  char text[];                      /* its layer ("block.3"), its codec ("": none), its function ("": ncclReduceScatter): three texts */
 };
 
 /* enum tagc_trace_flag: of a call. */
@@ -170,6 +174,8 @@ struct tagc_trace_call {
   uint16_t function, reason;
   uint8_t action, type, op, flags;
   int32_t result;                   /* ncclResult_t */
+  uint32_t allgather;               /* as in its ALLGATHER record; 0: none */
+  uint32_t reserved;
 };
 
 struct tagc_trace_times {
@@ -181,6 +187,7 @@ struct tagc_trace_times {
                                      * encode_ns has lhc's exchange of exponents in it, by the thread exchange_ns */
   uint32_t by_device;               /* 1: by events on its stream, 0: by the clock of the thread that worked */
   uint32_t reserved;
+  uint64_t hidden_ns;               /* of encode_ns + decode_ns: while something of the call was under way */
 };
 
 struct tagc_trace_cycle {
@@ -201,6 +208,8 @@ struct tagc_trace_state {
   double gradient_norm;             /* L2, of the part of its send buffer that was looked at */
   double error;                     /* relative L2 error of one encoding of that, without a residual; NaN on GPUs but for the vote */
   uint64_t unrecovered, nonfinite;  /* of all calls of the slot so far that are known */
+  uint32_t allgather;               /* of this one, and of no slot; 0: of the slot */
+  uint32_t reserved;
 };
 
 struct tagc_trace_end {
@@ -212,12 +221,36 @@ struct tagc_trace_end {
   uint32_t reserved;
 };
 
+struct tagc_trace_allgather {
+  struct tagc_trace_record record;
+  uint32_t lock, allgather;         /* in the order of their calls in a cycle, from 1 */
+  uint32_t slot;                    /* the one of the same unit, whose layer it has */
+  uint32_t again;                   /* 1: its unit was gathered before in this cycle, and nothing has changed it since */
+  uint64_t count;                   /* elements of a shard */
+  uint64_t reference_bytes;         /* memory for what its codec remembers */
+  uint16_t type, reason;            /* reason: of the vote */
+  uint16_t voted;                   /* 0: not yet */
+  uint16_t reserved;
+  char text[];                      /* its codec; "": none */
+};
+
+/* From `cycle` on the calls of the lock have the codecs that the SLOT and ALLGATHER records behind this one tell. */
+struct tagc_trace_vote {
+  struct tagc_trace_record record;
+  uint64_t at_ns;
+  uint64_t cycle;
+  uint32_t lock;
+  uint32_t vote;                    /* of the lock, from 1 */
+  char text[];                      /* why codecs have changed; "": the first vote, or nobody knows */
+};
+
 _Static_assert(sizeof(struct tagc_trace_head) == 24 && sizeof(struct tagc_trace_chunk) == 32 &&
                sizeof(struct tagc_trace_record) == 8 && sizeof(struct tagc_trace_process) == 32 &&
                sizeof(struct tagc_trace_comm) == 56 && sizeof(struct tagc_trace_comm_end) == 24 &&
                sizeof(struct tagc_trace_lock) == 32 && sizeof(struct tagc_trace_slot) == 104 &&
-               sizeof(struct tagc_trace_call) == 128 && sizeof(struct tagc_trace_times) == 56 &&
-               sizeof(struct tagc_trace_cycle) == 40 && sizeof(struct tagc_trace_state) == 64 &&
-               sizeof(struct tagc_trace_end) == 40, "the layout of files");
+               sizeof(struct tagc_trace_call) == 136 && sizeof(struct tagc_trace_times) == 64 &&
+               sizeof(struct tagc_trace_cycle) == 40 && sizeof(struct tagc_trace_state) == 72 &&
+               sizeof(struct tagc_trace_end) == 40 && sizeof(struct tagc_trace_allgather) == 48 &&
+               sizeof(struct tagc_trace_vote) == 32, "the layout of files");
 
 #endif

@@ -288,7 +288,10 @@ static void take(struct tagc_gather *g, const struct tagc_trace_record *r)
   case TAGC_TRACE_COMM_END: take_comm_end(g, (const void *)r); break;
   case TAGC_TRACE_LOCK: take_lock(g, (const void *)r); break;
   case TAGC_TRACE_SLOT: take_slot(g, (const void *)r); break;
-  case TAGC_TRACE_END: break;
+  case TAGC_TRACE_ALLGATHER:
+  case TAGC_TRACE_VOTE:
+  case TAGC_TRACE_END:
+  case TAGC_TRACE_KINDS: break;
   }
 }
 

@@ -17,8 +17,8 @@ static void add_step(struct tagc_page_step *to, const struct tagc_sum_step *step
 {
   to->whole &= step->whole;
   to->ms += tagc_ms((double)step->ns);
-  to->sent += (double)step->sent.inside + (double)step->sent.between;
-  to->plain += (double)step->plain.inside + (double)step->plain.between;
+  to->sent += (double)tagc_sent_all(&step->sent);
+  to->plain += (double)tagc_sent_all(&step->plain);
 }
 
 /* False without memory. */

@@ -126,12 +126,11 @@ static void put_lines(struct tagc_json *j, const struct tagc_summary *s, const s
 
 static void put_slot(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot)
 {
-  static const char *const kinds[TAGC_TRACE_PARTS] = {"embed", "attn", "mlp", "norm", "head", "other"};
   tagc_json_open(j, NULL, '{');
   tagc_json_count(j, "lock", slot->lock);
   tagc_json_count(j, "slot", slot->slot);
   tagc_json_text_or_null(j, "name", slot->name);
-  tagc_json_text_or_null(j, "kind", slot->parts_known ? kinds[slot->kind] : NULL);
+  tagc_json_text_or_null(j, "kind", slot->parts_known ? tagc_sum_kind(slot->kind) : NULL);
   tagc_json_text_or_null(j, "codec", slot->codec);
   tagc_json_count(j, "unit", slot->unit);
   tagc_json_count(j, "pass", slot->pass);
@@ -142,7 +141,7 @@ static void put_slot(struct tagc_json *j, const struct tagc_summary *s, const st
   tagc_json_count(j, "selected", slot->selected);
   tagc_json_open(j, "elements", '{');
   for (int i = 0; slot->parts_known && i < TAGC_TRACE_PARTS; i++)
-    tagc_json_count(j, kinds[i], slot->part[i]);
+    tagc_json_count(j, tagc_sum_kind((enum tagc_trace_part)i), slot->part[i]);
   tagc_json_close(j, '}');
   put_calls(j, "calls", &slot->calls);
   tagc_json_open(j, "samples", '[');

@@ -255,8 +255,8 @@ static int by_weight(const void *a, const void *b)
   const struct whole *x = a, *y = b;
   if (x->is_main != y->is_main)
     return y->is_main - x->is_main;
-  uint64_t left = x->is_main ? x->raw_bytes : x->sent.inside + x->sent.between,
-           right = y->is_main ? y->raw_bytes : y->sent.inside + y->sent.between;
+  uint64_t left = x->is_main ? x->raw_bytes : tagc_sent_all(&x->sent),
+           right = y->is_main ? y->raw_bytes : tagc_sent_all(&y->sent);
   return left != right ? (left < right) - (left > right) : (x->first > y->first) - (x->first < y->first);
 }
 
@@ -314,7 +314,7 @@ static bool add_lines(struct tagc_sum_comm *to, const struct tagc_sum_comm *from
 static int by_bytes(const void *a, const void *b)
 {
   const struct tagc_sum_line *x = a, *y = b;
-  uint64_t left = x->calls.sent.inside + x->calls.sent.between, right = y->calls.sent.inside + y->calls.sent.between;
+  uint64_t left = tagc_sent_all(&x->calls.sent), right = tagc_sent_all(&y->calls.sent);
   return left != right ? (left < right) - (left > right) : by_key(a, b);
 }
 

@@ -99,12 +99,6 @@ const char *tagc_page_count(uint64_t number, const char *noun, char text[64])
   return text;
 }
 
-const char *tagc_page_function(const struct tagc_summary *summary, uint16_t function)
-{
-  const char *name = tagc_sum_name(summary, TAGC_TRACE_FUNCTIONS, function);
-  return strncmp(name, "nccl", 4) == 0 && name[4] ? name + 4 : name;
-}
-
 const char *tagc_page_class(const char *function)
 {
   static const char *const classes[][2] = {

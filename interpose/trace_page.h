@@ -42,8 +42,7 @@ enum { TAGC_PAGE_WIDTH = 920 };     /* of wide pictures, in their own units */
 const char *tagc_page_ms(double ms, char text[32]);
 /* "1 rank", "4 ranks" */
 const char *tagc_page_count(uint64_t number, const char *noun, char text[64]);
-/* The name of a function without "nccl", and the class of its colour. */
-const char *tagc_page_function(const struct tagc_summary *summary, uint16_t function);
+/* The class of the colour of a function, by its name without "nccl". */
 const char *tagc_page_class(const char *function);
 /* Where there is nothing to show: why, and what to do. Both are the program's own words. */
 void tagc_page_nothing(struct tagc_page *page, const char *why, const char *what_to_do);

@@ -7,16 +7,14 @@
 
 #include "interpose/trace_page.h"
 
-static double sent_of(struct tagc_sum_sent sent) { return (double)sent.inside + (double)sent.between; }
-
 /* Bytes of all ranks: what was sent, and what would have been, had all calls been plain. */
 static double all_sent(const struct tagc_summary *summary, double *plain, uint64_t *calls)
 {
   double sent = *plain = 0;
   *calls = 0;
   for (size_t i = 0; i < summary->rank_count; i++) {
-    sent += sent_of(summary->ranks[i].calls.sent);
-    *plain += sent_of(summary->ranks[i].calls.plain);
+    sent += (double)tagc_sent_all(&summary->ranks[i].calls.sent);
+    *plain += (double)tagc_sent_all(&summary->ranks[i].calls.plain);
     *calls += summary->ranks[i].calls.calls;
   }
   return sent;
@@ -146,7 +144,7 @@ static void put_sent_keys(struct tagc_page *page)
   const struct tagc_sides *sides = &page->sides;
   char a[32], b[32], c[64], value[96], note[160];
   if (sides->verdict != TAGC_VERDICT_NONE) {
-    double plain = sent_of(sides->sent[TAGC_SUM_PLAIN]), packed = sent_of(sides->sent[TAGC_SUM_COMPRESSED]);
+    double plain = (double)tagc_sent_all(&sides->sent[TAGC_SUM_PLAIN]), packed = (double)tagc_sent_all(&sides->sent[TAGC_SUM_COMPRESSED]);
     snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_words_bytes(plain, a), tagc_words_bytes(packed, b));
     snprintf(note, sizeof note, "plain \342\206\222 compressed");
     if (plain > 0 && packed > 0)

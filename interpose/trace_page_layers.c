@@ -41,8 +41,8 @@ static void weigh(struct row *row)
   row->packed_calls = packed;
   if (!(all > 0))
     return;
-  double sent = (double)calls->sent.inside + (double)calls->sent.between,
-         plain = (double)calls->plain.inside + (double)calls->plain.between;
+  double sent = (double)tagc_sent_all(&calls->sent),
+         plain = (double)tagc_sent_all(&calls->plain);
   row->raw = (double)calls->raw_bytes / all;
   row->plain = plain / all;
   row->sent = sent / all;

@@ -23,7 +23,7 @@ static void add(struct stack *stack, const struct tagc_sum_line *line)
   size_t at = line->size_class < 0 ? 0 : (size_t)line->size_class + 1;
   stack->calls[at] += line->calls.calls;
   stack->raw[at] += line->calls.raw_bytes;
-  stack->sent[at] += line->calls.sent.inside + line->calls.sent.between;
+  stack->sent[at] += tagc_sent_all(&line->calls.sent);
   stack->all += line->calls.raw_bytes;
 }
 
@@ -41,7 +41,7 @@ static struct stack *make_stacks(const struct tagc_summary *summary, size_t *cou
   for (size_t i = 0; stacks && i < summary->comm_count; i++)
     for (size_t j = 0; j < summary->comms[i].line_count; j++) {
       const struct tagc_sum_line *line = &summary->comms[i].lines[j];
-      const char *name = tagc_page_function(summary, line->function);
+      const char *name = tagc_sum_function(summary, line->function);
       if (!line->calls.raw_bytes)
         continue;
       size_t at = 0;

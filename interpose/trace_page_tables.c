@@ -142,7 +142,7 @@ static void put_rank(struct tagc_page *page, size_t at)
   tagc_cell_text(page, rank->host);
   tagc_cell(page, "%" PRId32, rank->pid);
   tagc_cell_number(page, rank->calls.calls);
-  tagc_cell(page, "%s", tagc_words_bytes((double)(rank->calls.sent.inside + rank->calls.sent.between), sent));
+  tagc_cell(page, "%s", tagc_words_bytes((double)tagc_sent_all(&rank->calls.sent), sent));
   tagc_cell_number(page, pace->steps);
   tagc_cell_real(page, pace->step_ms, 2);
   tagc_cell_real(page, pace->outside_ms, 2);

@@ -222,7 +222,7 @@ static void put_title(const struct picture *picture, const struct part *part, co
   const char *layer = layer_of(picture, part, &call->call);
   char a[32], b[32], bytes[16];
   fputs("<title>", file);
-  tagc_put_markup(file, tagc_page_function(summary, call->call.function));
+  tagc_put_markup(file, tagc_sum_function(summary, call->call.function));
   if (*layer) {
     fputs(" of ", file);
     tagc_put_markup(file, layer);
@@ -268,7 +268,7 @@ static void put_bar(const struct picture *picture, const struct part *part, cons
                     bool wire, double y, double from, double to)
 {
   FILE *file = picture->page->file;
-  const char *function = tagc_page_function(picture->page->summary, call->call.function),
+  const char *function = tagc_sum_function(picture->page->summary, call->call.function),
              *layer = layer_of(picture, part, &call->call);
   double width = fmax(to - from - (to - from > 3 ? 0.6 : 0), 0.7);
   fputs("<g>", file);
@@ -299,7 +299,7 @@ static void draw_lane(const struct picture *picture, const struct part *part, bo
     if (!narrow || (bunch.calls && (from - bunch.to > picture->least || from - bunch.from > 4 * picture->least)))
       flush(picture, &bunch, y);
     if (narrow)
-      add_to(&bunch, &call->call, tagc_page_function(picture->page->summary, call->call.function), from, to, ns,
+      add_to(&bunch, &call->call, tagc_sum_function(picture->page->summary, call->call.function), from, to, ns,
              is_compressed(picture, &call->call));
     else
       put_bar(picture, part, call, wire, y, from, to);
@@ -350,7 +350,7 @@ static void draw_keys(const struct picture *picture)
   for (size_t i = 0; i < picture->count; i++)
     for (size_t j = 0; j < picture->parts[i].moment.count; j++) {
       const struct tagc_moment_call *call = &picture->parts[i].moment.calls[j];
-      const char *class = tagc_page_class(tagc_page_function(picture->page->summary, call->call.function));
+      const char *class = tagc_page_class(tagc_sum_function(picture->page->summary, call->call.function));
       for (size_t k = 0; k < 6; k++)
         seen[k] |= strcmp(class, tagc_page_class(names[k])) == 0;
       compressed |= is_compressed(picture, &call->call);
@@ -400,7 +400,7 @@ static void put_call(const struct picture *picture, const struct part *part, con
   struct tagc_page *page = picture->page;
   const struct tagc_summary *summary = page->summary;
   bool timed = call->times.call != 0;
-  tagc_row_begin(page, tagc_page_function(summary, call->call.function));
+  tagc_row_begin(page, tagc_sum_function(summary, call->call.function));
   tagc_cell_text(page, layer_of(picture, part, &call->call));
   tagc_cell_number(page, call->call.raw_bytes);
   tagc_cell_number(page, call->call.inside + call->call.between);

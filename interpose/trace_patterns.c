@@ -37,8 +37,6 @@ static bool is_float(const struct tagc_summary *summary, const struct tagc_sum_l
   return strstr(tagc_sum_name(summary, TAGC_TRACE_TYPES, line->type), "float") != NULL;
 }
 
-static double sum_sent(const struct tagc_sum_sent *sent) { return (double)sent->inside + (double)sent->between; }
-
 static void add_line(struct tagc_pattern *p, const struct tagc_sum_line *line, const struct tagc_sum_calls *calls,
                      double ranks, double element)
 {
@@ -46,8 +44,8 @@ static void add_line(struct tagc_pattern *p, const struct tagc_sum_line *line, c
   p->calls += (double)calls->calls / ranks;
   p->raw_bytes += bytes;
   p->elements += element > 0 ? bytes / element : 0;
-  p->plain_bytes += sum_sent(&calls->plain) / ranks;
-  p->sent_bytes += sum_sent(&calls->sent) / ranks;
+  p->plain_bytes += (double)tagc_sent_all(&calls->plain) / ranks;
+  p->sent_bytes += (double)tagc_sent_all(&calls->sent) / ranks;
   p->least_count = p->lines == 0 || line->least_count < p->least_count ? line->least_count : p->least_count;
   p->most_count = line->most_count > p->most_count ? line->most_count : p->most_count;
   p->lines++;

@@ -78,12 +78,6 @@ static void name_process(struct reader *r)
 
 /* -- calls --------------------------------------------------------------------------------------------------------- */
 
-static const char *function_of(const struct reader *r, uint16_t function)
-{
-  const char *name = tagc_sum_name(r->w->summary, TAGC_TRACE_FUNCTIONS, function);
-  return strncmp(name, "nccl", 4) == 0 && name[4] ? name + 4 : name;
-}
-
 static size_t comm_of(const struct reader *r, uint32_t id) { return id < r->comm_count ? r->comms[id] : SIZE_MAX; }
 
 /* Every rank of the communicator makes the call. */
@@ -103,7 +97,7 @@ static uint32_t thread_lane(const struct tagc_trace_call *call) { return LANE_TH
 static void call_name(const struct reader *r, const struct tagc_trace_call *call, char name[256])
 {
   const struct tagc_sum_slot *slot = tagc_call_slot(r->w->summary, comm_of(r, call->record.comm), call);
-  snprintf(name, 256, "%s%s%s", function_of(r, call->function), slot && *slot->name ? " " : "", slot ? slot->name : "");
+  snprintf(name, 256, "%s%s%s", tagc_sum_function(r->w->summary, call->function), slot && *slot->name ? " " : "", slot ? slot->name : "");
 }
 
 static void put_call_names(struct reader *r, const struct tagc_trace_call *call, const struct tagc_sum_slot *slot)
@@ -326,7 +320,7 @@ static void put_moment(struct reader *r, const struct tagc_sum_comm *comm, size_
   if (!ns || !in_range(r, ns))
     return;
   snprintf(name, sizeof name, "communicator %zu %s (%s)", comm->number == UINT32_MAX ? at : (size_t)comm->number, what,
-           function_of(r, function));
+           tagc_sum_function(r->w->summary, function));
   tagc_perfetto_begin(r->w, "i", r->pid, LANE_STEPS, name);
   tagc_perfetto_put(r->w, ",\"s\":\"p\",\"cat\":\"communicator\"");
   put_at(r, ns);
@@ -383,7 +377,7 @@ bool tagc_perfetto_rank(struct tagc_perfetto *w, size_t at, uint64_t from_ns, ui
   r->late = calloc(LATE, sizeof *r->late);
   r->early = calloc(LATE, sizeof *r->early);
   for (uint16_t function = 0; function < 256; function++)
-    r->collective[function] = is_collective(function_of(r, function));
+    r->collective[function] = is_collective(tagc_sum_function(r->w->summary, function));
   bool fits = r->comms && r->k && r->late && r->early;
   if (fits) {
     name_process(r);

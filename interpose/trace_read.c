@@ -33,6 +33,12 @@ struct tagc_trace_file {
   const unsigned char *next, *end;  /* in the window: records of this chunk */
   struct tagc_trace_head head;
   struct tagc_trace_health health;
+  union {
+    struct tagc_trace_record record;
+    struct tagc_trace_call call;
+    struct tagc_trace_times times;
+    struct tagc_trace_state state;
+  } completed;                      /* the last record of an older version that was given out */
 };
 
 /* -- bytes --------------------------------------------------------------------------------------------------------- */
@@ -192,39 +198,54 @@ static bool next_chunk(struct tagc_trace_file *f)
 
 /* -- records ------------------------------------------------------------------------------------------------------- */
 
-/* How long a record is without its texts. When a minor version gives one more fields, what it had before goes into a
- * second column, and shorter ones are completed here. */
+/* How long a record is, without its texts; `since`: as the first version that had it has it. What it got since then older
+ * files lack: such records are completed. */
 static const struct {
-  uint16_t bytes;
+  uint16_t bytes, since;
   bool texts;
 } kinds[] = {
-  [TAGC_TRACE_PROCESS] = {sizeof(struct tagc_trace_process), true},
-  [TAGC_TRACE_NAME] = {sizeof(struct tagc_trace_name), true},
-  [TAGC_TRACE_OPTIONS] = {sizeof(struct tagc_trace_options), true},
-  [TAGC_TRACE_COMM] = {sizeof(struct tagc_trace_comm), false},
-  [TAGC_TRACE_COMM_END] = {sizeof(struct tagc_trace_comm_end), false},
-  [TAGC_TRACE_LOCK] = {sizeof(struct tagc_trace_lock), true},
-  [TAGC_TRACE_SLOT] = {sizeof(struct tagc_trace_slot), true},
-  [TAGC_TRACE_CALL] = {sizeof(struct tagc_trace_call), false},
-  [TAGC_TRACE_TIMES] = {sizeof(struct tagc_trace_times), false},
-  [TAGC_TRACE_CYCLE] = {sizeof(struct tagc_trace_cycle), false},
-  [TAGC_TRACE_STATE] = {sizeof(struct tagc_trace_state), false},
-  [TAGC_TRACE_END] = {sizeof(struct tagc_trace_end), false},
+  [TAGC_TRACE_PROCESS] = {sizeof(struct tagc_trace_process), sizeof(struct tagc_trace_process), true},
+  [TAGC_TRACE_NAME] = {sizeof(struct tagc_trace_name), sizeof(struct tagc_trace_name), true},
+  [TAGC_TRACE_OPTIONS] = {sizeof(struct tagc_trace_options), sizeof(struct tagc_trace_options), true},
+  [TAGC_TRACE_COMM] = {sizeof(struct tagc_trace_comm), sizeof(struct tagc_trace_comm), false},
+  [TAGC_TRACE_COMM_END] = {sizeof(struct tagc_trace_comm_end), sizeof(struct tagc_trace_comm_end), false},
+  [TAGC_TRACE_LOCK] = {sizeof(struct tagc_trace_lock), sizeof(struct tagc_trace_lock), true},
+  [TAGC_TRACE_SLOT] = {sizeof(struct tagc_trace_slot), sizeof(struct tagc_trace_slot), true},
+  [TAGC_TRACE_CALL] = {sizeof(struct tagc_trace_call), offsetof(struct tagc_trace_call, allgather), false},
+  [TAGC_TRACE_TIMES] = {sizeof(struct tagc_trace_times), offsetof(struct tagc_trace_times, hidden_ns), false},
+  [TAGC_TRACE_CYCLE] = {sizeof(struct tagc_trace_cycle), sizeof(struct tagc_trace_cycle), false},
+  [TAGC_TRACE_STATE] = {sizeof(struct tagc_trace_state), offsetof(struct tagc_trace_state, allgather), false},
+  [TAGC_TRACE_END] = {sizeof(struct tagc_trace_end), sizeof(struct tagc_trace_end), false},
+  [TAGC_TRACE_ALLGATHER] = {sizeof(struct tagc_trace_allgather), sizeof(struct tagc_trace_allgather), true},
+  [TAGC_TRACE_VOTE] = {sizeof(struct tagc_trace_vote), sizeof(struct tagc_trace_vote), true},
 };
+_Static_assert(sizeof kinds / sizeof *kinds == TAGC_TRACE_KINDS, "every kind has its length");
 
 /* Is the record to be given out? */
 static bool accept(struct tagc_trace_file *f, const struct tagc_trace_record *record)
 {
-  if (record->kind == 0 || record->kind >= sizeof kinds / sizeof *kinds) {
+  if (record->kind == 0 || record->kind >= TAGC_TRACE_KINDS) {
     f->health.unknown_records++;
     return false;
   }
-  size_t least = kinds[record->kind].bytes + (size_t)kinds[record->kind].texts;
+  size_t least = kinds[record->kind].since + (size_t)kinds[record->kind].texts;
   if (record->bytes < least || (kinds[record->kind].texts && ((const char *)record)[record->bytes - 1] != '\0')) {
     f->health.refused_records++;
     return false;
   }
   return true;
+}
+
+/* The record as this version has it. */
+static const struct tagc_trace_record *complete(struct tagc_trace_file *f, const struct tagc_trace_record *record)
+{
+  const uint16_t bytes = kinds[record->kind].bytes;
+  if (kinds[record->kind].texts || record->bytes >= bytes)
+    return record;
+  memset(&f->completed, 0, sizeof f->completed);
+  memcpy(&f->completed, record, record->bytes);
+  f->completed.record.bytes = bytes;
+  return &f->completed.record;
 }
 
 const struct tagc_trace_record *tagc_trace_next(struct tagc_trace_file *f)
@@ -248,7 +269,7 @@ const struct tagc_trace_record *tagc_trace_next(struct tagc_trace_file *f)
         f->health.bounded |= end->bounded != 0;
         f->health.dropped = end->dropped > f->health.dropped ? end->dropped : f->health.dropped;
       }
-      return record;
+      return complete(f, record);
     }
   } while (next_chunk(f));
   return NULL;

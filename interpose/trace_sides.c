@@ -237,7 +237,7 @@ static enum tagc_verdict judge(const struct tagc_sides *out)
 
 static double bytes_of(const struct tagc_sides *out, uint8_t side)
 {
-  return (double)out->sent[side].inside + (double)out->sent[side].between;
+  return (double)tagc_sent_all(&out->sent[side]);
 }
 
 static bool saves_bytes(const struct tagc_sides *out)

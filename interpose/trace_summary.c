@@ -23,6 +23,18 @@ const char *tagc_sum_name(const struct tagc_summary *s, enum tagc_trace_table ta
   return text ? text : "?";
 }
 
+const char *tagc_sum_kind(enum tagc_trace_part kind)
+{
+  static const char *const kinds[TAGC_TRACE_PARTS] = {"embed", "attn", "mlp", "norm", "head", "other"};
+  return kinds[kind];
+}
+
+const char *tagc_sum_function(const struct tagc_summary *s, uint16_t function)
+{
+  const char *name = tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, function);
+  return strncmp(name, "nccl", 4) == 0 && name[4] ? name + 4 : name;
+}
+
 bool tagc_sum_is(const struct tagc_summary *s, enum tagc_trace_table table, uint16_t code, const char *name)
 {
   return strcmp(tagc_sum_name(s, table, code), name) == 0;

@@ -27,6 +27,11 @@ struct tagc_sum_sent {
   uint64_t inside, between;
 };
 
+static inline uint64_t tagc_sent_all(const struct tagc_sum_sent *sent)
+{
+  return sent->inside > UINT64_MAX - sent->between ? UINT64_MAX : sent->inside + sent->between;
+}
+
 /* What came together of some calls. */
 struct tagc_sum_calls {
   uint64_t calls, compressed, failed;
@@ -186,8 +191,12 @@ static inline bool tagc_sum_layers_known(const struct tagc_sum_comm *comm)
   return comm->layers && *comm->layers && comm->confidence > 0;
 }
 
+/* "embed", "attn", ... */
+const char *tagc_sum_kind(enum tagc_trace_part kind);
 /* The name of a code; "?" where nobody has named it. */
 const char *tagc_sum_name(const struct tagc_summary *summary, enum tagc_trace_table table, uint16_t code);
+/* That of a function without "nccl": "ReduceScatter". */
+const char *tagc_sum_function(const struct tagc_summary *summary, uint16_t function);
 /* Is that its name? */
 bool tagc_sum_is(const struct tagc_summary *summary, enum tagc_trace_table table, uint16_t code, const char *name);
 

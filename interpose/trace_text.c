@@ -13,15 +13,6 @@
 
 enum { LABEL = 14, TEXT = 4096 };
 
-static uint64_t sent_bytes(const struct tagc_sum_sent *sent) { return sent->inside + sent->between; }
-
-/* "ReduceScatter" */
-static const char *function_name(const struct tagc_summary *s, uint16_t function)
-{
-  const char *name = tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, function);
-  return strncmp(name, "nccl", 4) == 0 ? name + 4 : name;
-}
-
 /* A line behind a label; where it is too long it goes on beneath itself. */
 __attribute__((format(printf, 3, 4))) static void labelled(FILE *to, const char *label, const char *format, ...)
 {
@@ -78,7 +69,7 @@ static struct extent measure(const struct tagc_summary *s)
         e.whole++;
         ns += (double)r->steps[j].ns;
         between += (double)r->steps[j].sent.between;
-        sent += (double)r->steps[j].sent.inside + (double)r->steps[j].sent.between;
+        sent += (double)tagc_sent_all(&r->steps[j].sent);
       }
   }
   for (size_t i = 0; i < s->comm_count; i++)
@@ -97,8 +88,8 @@ static void biggest(const struct tagc_summary *s, char *text, size_t size)
   for (size_t i = 0; i < s->comm_count; i++)
     for (size_t j = 0; j < s->comms[i].line_count; j++) {
       const struct tagc_sum_line *l = &s->comms[i].lines[j];
-      sent[l->function % 256] += sent_bytes(&l->calls.sent);
-      all += sent_bytes(&l->calls.sent);
+      sent[l->function % 256] += tagc_sent_all(&l->calls.sent);
+      all += tagc_sent_all(&l->calls.sent);
     }
   *text = '\0';
   for (int round = 0; round < 3 && all; round++) {
@@ -108,7 +99,7 @@ static void biggest(const struct tagc_summary *s, char *text, size_t size)
     if (!sent[best])
       break;
     char bytes[16];
-    append(text, size, "%s%s %.0f%% (%s)", round ? ", " : "", function_name(s, (uint16_t)best),
+    append(text, size, "%s%s %.0f%% (%s)", round ? ", " : "", tagc_sum_function(s, (uint16_t)best),
            100.0 * (double)sent[best] / (double)all, tagc_words_bytes((double)sent[best], bytes));
     sent[best] = 0;
   }
@@ -143,7 +134,7 @@ static void print_effect(FILE *to, const struct tagc_report *r)
     all.plain.inside += c->plain.inside;
     all.plain.between += c->plain.between;
   }
-  double sent = (double)sent_bytes(&all.sent), plain = (double)sent_bytes(&all.plain);
+  double sent = (double)tagc_sent_all(&all.sent), plain = (double)tagc_sent_all(&all.plain);
   if (r->sides.verdict != TAGC_VERDICT_NONE)
     labelled(to, "TAGC", "%s", r->sides.words);
   else if (all.compressed)
@@ -270,13 +261,13 @@ static void print_lines(FILE *to, const struct tagc_summary *s, const struct tag
     const struct tagc_sum_line *l = &c->lines[i];
     const char *type = l->calls.raw_bytes ? tagc_sum_name(s, TAGC_TRACE_TYPES, l->type) : "-",
                *op = tagc_sum_name(s, TAGC_TRACE_OPS, l->op);
-    bool reduces = strstr(function_name(s, l->function), "educe") != NULL;
+    bool reduces = strstr(tagc_sum_function(s, l->function), "educe") != NULL;
     class_words(l->size_class, class);
-    fprintf(to, "  %-20.20s %-9.9s %-6.6s %-13s %11s", function_name(s, l->function), type, reduces ? op : "-", class,
+    fprintf(to, "  %-20.20s %-9.9s %-6.6s %-13s %11s", tagc_sum_function(s, l->function), type, reduces ? op : "-", class,
             tagc_words_count((double)l->calls.calls, count));
     fprintf(to, " %8s %11s %11s %11s %9s\n", real(l->per_step, 1, x), tagc_words_bytes((double)l->calls.raw_bytes, a),
-            tagc_words_bytes((double)sent_bytes(&l->calls.sent), b),
-            tagc_words_bytes((double)sent_bytes(&l->whole.sent) / steps, d),
+            tagc_words_bytes((double)tagc_sent_all(&l->calls.sent), b),
+            tagc_words_bytes((double)tagc_sent_all(&l->whole.sent) / steps, d),
             real((double)l->whole.host_ns / steps / 1e6, 2, y));
   }
 }
@@ -296,7 +287,6 @@ static const char *mean_ms(uint64_t ns, uint64_t calls, char text[24])
 static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct tagc_sum_slot *first, size_t n,
                            bool between)
 {
-  static const char *const kinds[TAGC_TRACE_PARTS] = {"embed", "attn", "mlp", "norm", "head", "other"};
   struct tagc_sum_calls sum = {0};
   char name[64], count[32], a[16], b[16], d[16], v[24], x[24], y[24], z[24];
   snprintf(name, sizeof name, n > 1 ? "%s to %s" : "%s", *first->name ? first->name : "?", first[n - 1].name);
@@ -310,13 +300,13 @@ static void print_slot_row(FILE *to, const struct tagc_summary *s, const struct 
     sum.decode_ns += first[i].calls.decode_ns;
     sum.packed_wire_calls += first[i].calls.packed_wire_calls;
     sum.packed_wire_ns += first[i].calls.packed_wire_ns;
-    sum.sent.between += between ? first[i].calls.sent.between : sent_bytes(&first[i].calls.sent);
-    sum.plain.between += between ? first[i].calls.plain.between : sent_bytes(&first[i].calls.plain);
+    sum.sent.between += between ? first[i].calls.sent.between : tagc_sent_all(&first[i].calls.sent);
+    sum.plain.between += between ? first[i].calls.plain.between : tagc_sent_all(&first[i].calls.plain);
   }
   /* Other calls send what plain ones do: whatever is saved, compressed ones have saved. */
   const double plain = (double)sum.plain.between;
   const double ratio = 1 - (plain - (double)sum.sent.between) * (double)sum.calls / (plain * (double)sum.compressed);
-  fprintf(to, "  %-22.22s %-5s %3zu %-6.6s %9s %10s %10s %10s", name, first->parts_known ? kinds[first->kind] : "?", n,
+  fprintf(to, "  %-22.22s %-5s %3zu %-6.6s %9s %10s %10s %10s", name, first->parts_known ? tagc_sum_kind(first->kind) : "?", n,
           *first->codec ? first->codec : "-", tagc_words_count((double)sum.calls, count),
           tagc_words_bytes((double)sum.raw_bytes, a),
           tagc_words_bytes(plain, b), tagc_words_bytes((double)sum.sent.between, d));

@@ -348,8 +348,8 @@ static void check_activations(struct work *w, const char *what, const struct tag
   const double one = factor * bsh * element(w, p);
   const struct tagc_sum_calls *calls = &p->main->whole;
   const double ranks = w->comm->whole_steps ? (double)w->comm->whole_steps : 1;
-  const struct tagc_pattern main = {.plain_bytes = ((double)calls->plain.inside + (double)calls->plain.between) / ranks,
-                                    .sent_bytes = ((double)calls->sent.inside + (double)calls->sent.between) / ranks};
+  const struct tagc_pattern main = {.plain_bytes = (double)tagc_sent_all(&calls->plain) / ranks,
+                                    .sent_bytes = (double)tagc_sent_all(&calls->sent) / ranks};
   struct tagc_volume_check *c = begin(w, what, &main);
   char count[32], factors[48] = "4 L m";
   if (layers && m)

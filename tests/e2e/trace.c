@@ -19,7 +19,7 @@ enum { MOST = 4096 };
 static char names[6][256][160];
 static struct tagc_trace_comm comms[MOST];
 static uint16_t ended[MOST];
-static uint64_t kinds[TAGC_TRACE_END + 1], functions[256][2];
+static uint64_t kinds[TAGC_TRACE_KINDS], functions[256][2];
 static struct reason { uint16_t function, reason; uint8_t action, flags; uint64_t calls; } reasons[MOST];
 static size_t reason_count;
 static uint8_t seen[1 << 20];

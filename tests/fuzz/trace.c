@@ -38,9 +38,9 @@ static void check_records(const void *bytes, size_t size)
   }
   while ((record = tagc_trace_next(file))) {
     MUST((uintptr_t)record % 8 == 0 && record->bytes % 8 == 0 && record->bytes >= 8);
-    MUST(record->kind >= TAGC_TRACE_PROCESS && record->kind <= TAGC_TRACE_END);
+    MUST(record->kind >= TAGC_TRACE_PROCESS && record->kind < TAGC_TRACE_KINDS);
     if (record->kind == TAGC_TRACE_SLOT)
-      MUST(strlen(tagc_trace_text(record, ((const struct tagc_trace_slot *)record)->text, 1)) < record->bytes);
+      MUST(strlen(tagc_trace_text(record, ((const struct tagc_trace_slot *)record)->text, 2)) < record->bytes);
     count++;
   }
   const struct tagc_trace_health *h = tagc_trace_health(file);
@@ -88,7 +88,7 @@ static void make(struct input *in, struct trace *t, int rank)
       struct tagc_trace_record record;
       unsigned char bytes[160];
     } r = {{0, 0, 0}};
-    r.record.kind = (uint16_t)(1 + input_below(in, 13));
+    r.record.kind = (uint16_t)(1 + input_below(in, TAGC_TRACE_KINDS));
     r.record.bytes = (uint16_t)(8 * (1 + input_below(in, 20)));
     r.record.comm = input_below(in, 4);
     for (size_t i = 8; i < r.record.bytes; i++)

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A call on its way through execute.c, and what there is to be done with it.
+ *
+ * Work is done in parts: a reduce-scatter is one, and so is an all-gather; an all-reduce is one of each, one after the other. Each part
+ * goes through the same stages, in the same order, and all works of a batch go through a stage before any goes on to the next:
+ *
+ *   lay_out                    once for each part, before anything is begun: which memory it has
+ *   begin
+ *   before[0], before[1]       exchanges that come first, each with what a work does with the outcome
+ *   encode, enqueue, decode    for each piece of the part
+ *   decoded                    all of its pieces are
+ *   after                      an exchange that comes last, and what a work does with the outcome
+ *   settle, or give_up         where anything of it has failed, on this rank
+ *
+ * Which stages have an exchange, and how many pieces a part has, is equal on all ranks.
+ * Threads    Those of execute.h. What a step enqueues on a device it enqueues between tagc_comms_enter_driver() and
+ *            tagc_comms_leave_driver(); what is called in an exchange lies between the start and the end of a real group.
+ */
+#ifndef INTERPOSE_WORK_H
+#define INTERPOSE_WORK_H
+
+#include "interpose/comm.h"
+#include "interpose/exchange.h"
+#include "interpose/split.h"
+
+struct tagc_work;
+
+/* An exchange with what comes behind it. wanted: does the work take part? Where no work of a batch does, there is none. then: of every
+ * work of the batch, taking part or not. Either may be NULL: no work ever takes part; nothing is done. */
+struct tagc_round {
+  bool (*wanted)(const struct tagc_work *w);
+  ncclResult_t (*enqueue)(const struct tagc_exchange *real, struct tagc_work *w);
+  ncclResult_t (*then)(struct tagc_work *w);
+  bool sums;                        /* its time is that of sums inside a host */
+};
+
+/* A part's steps. begin and decoded may be NULL. */
+struct tagc_part {
+  void (*lay_out)(struct tagc_work *w);
+  ncclResult_t (*begin)(struct tagc_work *w);
+  struct tagc_round before[2];
+  ncclResult_t (*encode)(struct tagc_work *w, unsigned piece);
+  ncclResult_t (*enqueue)(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece);
+  ncclResult_t (*decode)(struct tagc_work *w, unsigned piece);
+  ncclResult_t (*decoded)(struct tagc_work *w);
+  struct tagc_round after;
+  void (*settle)(struct tagc_work *w);
+  void (*give_up)(struct tagc_work *w);
+};
+
+/* A reduce-scatter that is compressed or flushed (reduce.c). */
+struct tagc_reducing {
+  struct tagc_party party;          /* who exchanges payloads */
+  struct tagc_job job;
+  uint8_t *sums;                    /* two levels: the sums over this host's ranks; otherwise NULL */
+  struct tagc_split split;          /* where but a part of the slot is selected */
+  int64_t *told;                    /* where the ranks of a host tell one another what they have seen; NULL: they need not */
+  void *scratch;                    /* TAGC_FLUSH: the send buffer of the plain call */
+  bool encoded;                     /* the residual has changed */
+  bool denser;                      /* the device says that the gradient has outgrown the codec */
+};
+
+extern const struct tagc_part tagc_part_reduce;
+
+enum { TAGC_WORK_PARTS = 2 };
+
+struct tagc_work {
+  struct tagc_call *call;
+  const struct tagc_device *device;
+  const struct tagc_part *parts[TAGC_WORK_PARTS];   /* one after the other; NULL: no more */
+  unsigned pieces[TAGC_WORK_PARTS]; /* of each; lay_out may cut it into several */
+  struct tagc_trace_times took;     /* on memory of the host */
+  struct tagc_reducing reduce;
+};
+
+/* What a device could not do is said by what NCCL says of its own troubles with one. */
+static inline ncclResult_t tagc_work_done(bool good) { return good ? ncclSuccess : ncclUnhandledCudaError; }
+
+#endif
