@@ -387,6 +387,7 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
       slot->verdict = TAGC_REASON_vote;
   }
   comm->voted = true;
+  comm->votes++;
   if (won && comm->scope.two_levels)
     tagc_levels_keep_order(comm, true);
   comm->cycle_began_ms = 0;         /* the step of the vote is no measurement of a step */

@@ -274,6 +274,7 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
   *old = tagc_ballot_detach(comm);
   comm->vote_cycle = TAGC_VOTE_CYCLE;
   comm->selection_cycle = comm->selected_cycle = 0;
+  comm->votes = 0;
   comm->lock_number++;              /* calls that are held back find their slots gone */
   comm->cycle_began_ms = 0;
   tagc_live_reset(comm);

@@ -105,6 +105,7 @@ struct tagc_comm {
   size_t slot_count;
   uint64_t vote_cycle;              /* the vote on this lock is due in this cycle, or was held in it */
   bool voted;
+  uint32_t votes;                   /* on this lock so far */
   bool all_to_all;                  /* messages go by ncclAlltoAll: the vote has found it faster */
   bool keeps_residuals;             /* some slot has one; all ranks alike */
   bool nonfinite;                   /* some rank's gradient of this cycle was not finite */

@@ -305,7 +305,7 @@ static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes 
     if (v->words > tagc_ballot_words(votes->comms[i]) && !v->decided &&
         !tagc_levels_hear(votes->comms[i], v->host + tagc_ballot_words(votes->comms[i])))
       status = tagc_no_memory("the hosts of a communicator");
-    tagc_trace_vote(votes->comms[i]);
+    tagc_trace_vote(votes->comms[i], v->call->cycle);
     tagc_state_vote(votes->comms[i]);
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }
