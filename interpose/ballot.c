@@ -378,6 +378,8 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
       won++;
       continue;
     }
+    tagc_ledger_row(comm->ledger, (int)i)->codec = NULL;   /* it may have had one before */
+    tagc_ledger_row(comm->ledger, (int)i)->residual_bytes = 0;
     /* Where some ranks could, and others have all one reason why they cannot, it is the reason of all. */
     if (!alike && least == TAGC_REASON_compressed)
       slot->verdict = TAGC_REASON_layers;

@@ -10,7 +10,7 @@ static double squared_error(const struct tagc_budget_slot *slot, int option)
 /* May it be chosen? */
 static bool is_open(const struct tagc_budget_slot *slot, int option)
 {
-  return slot->ns[option] < __builtin_inf() && slot->error[option] <= TAGC_BUDGET_ERROR &&
+  return slot->ns[option] < __builtin_inf() && slot->error[option] <= TAGC_BUDGET_WORST &&
          (!option || tagc_choose_is_worth_it(slot->ns[option], slot->ns[0]));
 }
 
@@ -140,9 +140,9 @@ struct tagc_budget_outcome tagc_budget_choose(const struct tagc_budget *target, 
   use_the_rest(slots, count, &limits);
   for (size_t i = 0; i < count; i++) {
     norms += slots[i].norm * slots[i].norm;
-    squared_before += squared_error(&slots[i], slots[i].before);
+    squared_before += slots[i].error[slots[i].before] < 1 ? squared_error(&slots[i], slots[i].before) : slots[i].norm * slots[i].norm;
     outcome.changed += slots[i].option != slots[i].before;
-    outcome.backed_off += slots[i].error[slots[i].before] > TAGC_BUDGET_ERROR;
+    outcome.backed_off += slots[i].error[slots[i].before] > TAGC_BUDGET_WORST;
   }
   const struct totals totals = totals_of(slots, count);
   outcome.ns = totals.ns;

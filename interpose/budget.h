@@ -9,7 +9,7 @@
  *          taken, again and again, until the target of time is met, or for as long as the target of error holds. So far this is
  *          the greedy solution of the multiple-choice knapsack (Sinha and Zoltners 1979), which is best but for its last step. Then
  *          single slots change, to any of their options, as long as that is better and the target holds.
- * Guard    An option whose error is beyond TAGC_BUDGET_ERROR is never taken, whatever the target: so the choice backs off where the
+ * Guard    An option whose error is beyond TAGC_BUDGET_WORST is never taken, whatever the target: so the choice backs off where the
  *          noise of a codec comes near the gradient.
  * Units    Nanoseconds; relative L2 errors; norms in any unit. Ties go to the slot that comes first, and to the earlier option.
  * Threads  Pure and reentrant; the same numbers give the same choice everywhere. No failure.
@@ -20,7 +20,7 @@
 #include "interpose/choose.h"
 
 /* q2 on a normal distribution: 0.34, and a fifth of the gradient's power is lost at the bound. */
-#define TAGC_BUDGET_ERROR 0.45
+#define TAGC_BUDGET_WORST 0.45
 
 /* Option 0 is the plain call: exact, and always there. The others are those of choose.h, in their order. */
 enum { TAGC_BUDGET_OPTIONS = 1 + TAGC_CANDIDATES };
@@ -35,7 +35,7 @@ struct tagc_budget_slot {
 struct tagc_budget_outcome {
   double ns;                        /* of all slots */
   double error;                     /* relative, of all gradients whose norm is known */
-  double error_before;              /* the same with what slots have had */
+  double error_before;              /* the same with what slots have had, of which no error counts as more than 1 */
   bool met;                         /* the target, by these numbers */
   unsigned changed;                 /* slots that have another option now */
   unsigned backed_off;              /* those of them that the guard takes back */

@@ -107,7 +107,7 @@ static struct tagc_budget_slot slot_of(struct tagc_comm *comm, size_t i, const s
   const double *ratio = comm->ledger->ratio;
   struct tagc_slot_question question = tagc_ballot_question(comm, i);
   question.residual_left = tagc_library_options()->residual_max;
-  const bool chosen = slot->verdict == TAGC_REASON_compressed && grounds->choice.candidate >= 0;
+  const bool chosen = slot->verdict == TAGC_REASON_compressed || slot->verdict == TAGC_REASON_denser;
   struct tagc_budget_slot asked = {.before = comm->voted && chosen ? 1 + grounds->choice.candidate : 0};
   grounds->choice = tagc_choose(&question, slot->known ? &grounds->survey : NULL, wire);
   if (slot->barred != TAGC_REASON_compressed)

@@ -33,7 +33,7 @@ tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
 # Every codec: its bytes against a slow reference, and what must hold of all of them.
 unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
 unit_tests += tests/unit/test_cost
-unit_tests += tests/unit/test_topology tests/unit/test_vote_hosts
+unit_tests += tests/unit/test_topology tests/unit/test_vote_budget tests/unit/test_vote_hosts
 unit_tests += tests/unit/test_calls
 unit_tests += tests/unit/test_mapfile
 # Models, their layouts and families.
@@ -58,7 +58,7 @@ tests_unit_test_layers_SOURCES = tests/unit/test_layers.c examples/gpt/units.c
 tests_unit_test_layers_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
-EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
+EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/vote_rank.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
 # Traces.
 EXTRA_DIST += tests/unit/trace_make.h
@@ -557,6 +557,7 @@ tests_tsan = \
   tests/unit/test_trace \
   tests/unit/test_trace \
   tests/unit/test_vote \
+  tests/unit/test_vote_budget \
   tests/unit/test_vote_hosts
 # They compare times that they measure, or choose by them: nothing runs beside them. (nonblocking.test: under load the thread
 # sanitizer has seen a child's handle read while the stand-in stores it.)

@@ -47,7 +47,7 @@ static void add_up(const struct tagc_budget_slot *slots, const int *options, siz
 
 static bool is_open(const struct tagc_budget_slot *s, int i)
 {
-  return s->ns[i] < INFINITY && s->error[i] <= TAGC_BUDGET_ERROR && (!i || tagc_choose_is_worth_it(s->ns[i], s->ns[0]));
+  return s->ns[i] < INFINITY && s->error[i] <= TAGC_BUDGET_WORST && (!i || tagc_choose_is_worth_it(s->ns[i], s->ns[0]));
 }
 
 /* The best there is: the least squared error within a time, or the least time within a squared error; infinite: none. */
@@ -92,7 +92,7 @@ static double largest_square(const struct tagc_budget_slot *slots, size_t count)
 {
   double most = 0;
   for (size_t i = 0; i < count; i++)
-    most = fmax(most, slots[i].norm * slots[i].norm * TAGC_BUDGET_ERROR * TAGC_BUDGET_ERROR);
+    most = fmax(most, slots[i].norm * slots[i].norm * TAGC_BUDGET_WORST * TAGC_BUDGET_WORST);
   return most;
 }
 
