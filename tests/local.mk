@@ -213,9 +213,9 @@ check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatte
   tests/e2e/steps tests/e2e/threads
 
 # TAGC_CODEC=auto.
-dist_check_SCRIPTS += tests/e2e/auto.test
-TESTS += tests/e2e/auto.test
-check_PROGRAMS += tests/e2e/auto tests/e2e/slow_sends.so
+dist_check_SCRIPTS += tests/e2e/auto.test tests/e2e/budget.test
+TESTS += tests/e2e/auto.test tests/e2e/budget.test
+check_PROGRAMS += tests/e2e/auto tests/e2e/budget tests/e2e/slow_sends.so
 tests_e2e_slow_sends_so_SOURCES = tests/e2e/slow_sends.c
 tests_e2e_slow_sends_so_CFLAGS = $(of_shared_objects)
 tests_e2e_slow_sends_so_LDFLAGS = $(to_shared_objects)
@@ -561,7 +561,7 @@ tests_tsan = \
   tests/unit/test_vote_hosts
 # They compare times that they measure, or choose by them: nothing runs beside them. (nonblocking.test: under load the thread
 # sanitizer has seen a child's handle read while the stand-in stores it.)
-tests_alone = tests/e2e/auto.test tests/e2e/nonblocking.test tests/e2e/standin_hosts.test
+tests_alone = tests/e2e/auto.test tests/e2e/budget.test tests/e2e/nonblocking.test tests/e2e/standin_hosts.test
 print-programs: ; @echo $(check_PROGRAMS)
 print-tests: ; @echo $(TESTS)
 print-tests-alone: ; @echo $(tests_alone)
