@@ -15,7 +15,7 @@
 #include "env/log.h"
 #include "interpose/agree_decider.h"
 #include "interpose/comm.h"
-#include "interpose/thread.h"
+#include "env/thread.h"
 
 enum {
   CONNECTIONS = 128,                /* at a time; the others wait in the kernel */

@@ -275,7 +275,7 @@ void tagc_auto_look(const struct tagc_call *call)
     comm->slots[call->slot].seen = true;
     grounds_of(comm, (size_t)call->slot)->own = survey;
     if (comm->voted)
-      comm->cycle_began_ms = 0;     /* a step with a look in it is no measurement of a step */
+      comm->cycle_disturbed = true;     /* a step with a look in it is no measurement of a step */
   }
   pthread_mutex_unlock(&comm->lock);
 }

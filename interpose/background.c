@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/thread.h"
+#include "env/thread.h"
 #include "kernels/cuda_driver.h"
 
 struct destroyed {

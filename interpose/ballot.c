@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "env/log.h"
+#include "interpose/depth.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
 #include "interpose/selection.h"
@@ -12,15 +13,22 @@
 
 /* A value that must be equal on all ranks is there twice, once negated. */
 enum { SLOT_CAN, SLOT_VERDICT, SLOT_VERDICT_NEGATED, SLOT_CODEC, SLOT_CODEC_NEGATED, SLOT_PARTS, SLOT_PARTS_NEGATED,
-       SLOT_WORDS };
+       SLOT_DEPTH, SLOT_DEPTH_NEGATED, SLOT_WORDS };
 
-size_t tagc_ballot_words(const struct tagc_comm *comm) { return SLOT_WORDS * comm->slot_count; }
+size_t tagc_ballot_words(const struct tagc_comm *comm) { return SLOT_WORDS * comm->slot_count + tagc_allgathers_words(comm); }
 
 /* Does TAGC_LAYERMAP say which parameters the slot holds the gradients of? */
 static bool is_in_map(const struct tagc_comm *comm, size_t i)
 {
   const struct tagc_layers *layers = comm->layers;
   return layers && layers->source == TAGC_LAYER_MAP && i < layers->count && layers->layers[i].count;
+}
+
+bool tagc_ballot_gradient(const struct tagc_comm *comm, size_t i)
+{
+  size_t count;
+  return (tagc_cycle_is_gradients(comm->cycle) && tagc_cycle_slots(comm->cycle, &count)[i].evident) || is_in_map(comm, i) ||
+         (comm->layers && comm->layers->proven);
 }
 
 struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, size_t i)
@@ -31,7 +39,7 @@ struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, siz
     .options = tagc_library_options(), .codec = slot->codec, .slot = &tagc_cycle_slots(comm->cycle, &count)[i],
     .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape, .op = slot->op,
     .whole = slot->shard, .rest = tagc_split_rest(slot), .sorted = slot->sorted, .selection = slot->selection,
-    .gradients = tagc_cycle_is_gradients(comm->cycle) || is_in_map(comm, i),
+    .gradients = tagc_ballot_gradient(comm, i),
   };
 }
 
@@ -39,7 +47,11 @@ struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, siz
 static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
 {
   struct tagc_job job = {.shape = slot->shape, .layout = slot->layout};
-  size_t compress = tagc_job_carve(&job, NULL), flush = 0;
+  size_t compress = tagc_depth_carve(slot, &job, NULL, NULL), flush = 0;
+  if (slot->pieces.count > 1 && comm->device->layout(comm->device, slot->codec, &job.shape, &job.layout)) {
+    const size_t in_one = tagc_job_carve(&job, NULL);        /* what the vote may make of it */
+    compress = in_one > compress ? in_one : compress;
+  }
   const struct tagc_options *options = tagc_library_options();
   if (slot->shape.residual != TAGC_STORAGE_NONE &&
       (options->mode == TAGC_MODE_AB || tagc_selection_on() || (tagc_options_auto(options) && slot->codec->needs_residual)))
@@ -78,9 +90,11 @@ static void give_back_shared(struct tagc_comm *comm)
 
 struct tagc_ballot_estate tagc_ballot_detach(struct tagc_comm *comm)
 {
-  const struct tagc_ballot_estate estate = {comm->slots, comm->slot_count, comm->workspace, comm->health};
+  const struct tagc_ballot_estate estate = {comm->slots,           comm->slot_count, comm->allgathers,
+                                            comm->allgather_count, comm->workspace,  comm->health};
   comm->slots = NULL;
-  comm->slot_count = 0;
+  comm->allgathers = NULL;
+  comm->slot_count = comm->allgather_count = 0;
   comm->workspace = NULL;
   comm->workspace_bytes = 0;
   comm->health = NULL;
@@ -95,6 +109,7 @@ void tagc_ballot_release(struct tagc_comm *comm, struct tagc_ballot_estate *esta
       ;
     give_back_slot(comm, &estate->slots[i]);
   }
+  tagc_allgathers_release(comm, estate->allgathers, estate->allgather_count);
   give_back(comm, estate->workspace);
   give_back(comm, estate->health);
   tagc_split_free(estate->slots, estate->slot_count);
@@ -147,8 +162,9 @@ static bool is_looked_at(const struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
-  bool wanted = tagc_comm_awaits_vote(comm, call) && tagc_plan_looks(tagc_comm_next_vote(comm), call->cycle) &&
-                tagc_ballot_eligible(comm, (size_t)call->slot);
+  bool wanted = tagc_allgathers_looks(comm, call) ||
+                (tagc_comm_awaits_vote(comm, call) && tagc_plan_looks(tagc_comm_next_vote(comm), call->cycle) &&
+                 tagc_ballot_eligible(comm, (size_t)call->slot));
   pthread_mutex_unlock(&comm->lock);
   return wanted;
 }
@@ -193,6 +209,34 @@ static enum tagc_reason choose(struct tagc_comm *comm, size_t i, const struct ta
   return choice->reason;
 }
 
+/* What auto knows of a call of the slot. False without a choice. */
+static bool fill_times(struct tagc_comm *comm, size_t i, const struct tagc_wire *wire, struct tagc_depth_times *times)
+{
+  const struct tagc_slot *slot = &comm->slots[i];
+  const struct tagc_grounds *grounds = tagc_ledger_row(comm->ledger, (int)i)->grounds;
+  if (!grounds || !wire || grounds->choice.candidate < 0)
+    return false;
+  const struct tagc_finding *finding = &grounds->survey.of[grounds->choice.candidate];
+  const double peers = slot->shape.nranks - 1, elements = peers * (double)slot->shape.n;
+  *times = (struct tagc_depth_times){
+    .encode_ns = elements * finding->encode_ns, .decode_ns = elements * finding->decode_ns, .piece_ns = finding->call_ns / 2,
+    .wire_ns = tagc_layout_wire_ns(&slot->shape, &slot->layout, &wire->ring, &wire->exchange),
+    .latency_ns = wire->exchange.latency_ns + peers * wire->exchange.message_ns,
+  };
+  return true;
+}
+
+/* In how many pieces its calls are compressed. A rank that cannot have these says so in the ballot. */
+static void cut(struct tagc_comm *comm, size_t i, const struct tagc_wire *wire)
+{
+  struct tagc_slot *slot = &comm->slots[i];
+  struct tagc_depth_times times;
+  const bool known = fill_times(comm, i, wire, &times);
+  const int depth = tagc_depth_plan(tagc_library_options(), slot->codec, &slot->shape, &slot->layout, comm->device->host_reads,
+                                    known ? &times : NULL);
+  (void)tagc_depth_cut(comm->device, slot, depth);
+}
+
 /* What this rank would do with a slot if it were alone. */
 static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct tagc_wire *wire, uint64_t *residual_left)
 {
@@ -214,15 +258,17 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
   /* What runs on a device depends on its driver: the others learn of it from the ballot. */
   if (reason == TAGC_REASON_compressed && !comm->device->layout(comm->device, slot->codec, &slot->shape, &slot->layout))
     reason = TAGC_REASON_device;
-  if (reason == TAGC_REASON_compressed)
+  if (reason == TAGC_REASON_compressed) {
     *residual_left -= residual_bytes;
+    cut(comm, i, wire);
+  }
   return reason;
 }
 
 /* The workspace: the calls of a communicator run one after the other, so the largest one counts. */
 static size_t workspace_need(const struct tagc_comm *comm)
 {
-  size_t largest = 0;
+  size_t largest = tagc_allgathers_workspace(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].verdict == TAGC_REASON_compressed && call_bytes(comm, &comm->slots[i]) > largest)
       largest = call_bytes(comm, &comm->slots[i]);
@@ -231,21 +277,31 @@ static size_t workspace_need(const struct tagc_comm *comm)
 
 /* There is something when a vote failed and is held again, and in votes after the first one. Of slots that keep their codec it stays; the
  * residuals of others were sent before the vote, but for that of a slot whose call did not come then. */
-static void give_back_others(struct tagc_comm *comm, size_t workspace)
+static void give_back_others(struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
     const bool compressed = slot->verdict == TAGC_REASON_compressed;
-    if (compressed && slot->held == slot->codec && slot->residual_bytes == tagc_residual_bytes(&slot->shape))
-      continue;
     tagc_ballot_drop(comm, i);
-    give_back_slot(comm, slot);
+    if (!compressed || slot->held != slot->codec || slot->residual_bytes != tagc_residual_bytes(&slot->shape))
+      give_back_slot(comm, slot);
   }
-  if (comm->workspace_bytes == workspace)
-    return;
-  give_back(comm, comm->workspace);
-  comm->workspace = NULL;
-  comm->workspace_bytes = 0;
+}
+
+/* Where there is none of another size, the one that is there stays: all-gathers go on with it. */
+static bool reserve_workspace(struct tagc_comm *comm, size_t bytes, void *stream)
+{
+  const struct tagc_device *device = comm->device;
+  uint8_t *other = bytes && comm->workspace_bytes != bytes ? device->alloc(device, bytes, stream) : NULL;
+  if (other) {
+    give_back(comm, comm->workspace);
+    comm->workspace = other;
+    comm->workspace_bytes = bytes;
+  }
+  if (comm->workspace_bytes < bytes)
+    return false;
+  /* The messages to oneself are sent, too, but never written. */
+  return !bytes || !comm->all_to_all || device->clear(device, comm->workspace, bytes, stream);
 }
 
 /* What a slot needs beside the workspace; what it has stays. */
@@ -272,27 +328,41 @@ static bool reserve_slot(struct tagc_comm *comm, struct tagc_slot *slot, void *s
   return good;
 }
 
+/* The lane, where calls are cut. Without one none is, on all ranks. */
+static void reserve_lane(struct tagc_comm *comm)
+{
+  bool wanted = false;
+  for (size_t i = 0; i < comm->slot_count; i++)
+    wanted |= comm->slots[i].verdict == TAGC_REASON_compressed && comm->slots[i].pieces.count > 1;
+  if (!wanted || atomic_load(&comm->lane))
+    return;
+  atomic_store(&comm->lane, comm->device->lane_make(comm->device));
+  if (atomic_load(&comm->lane))
+    return;
+  tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: no %s for encoding beside the exchange; all its ranks will do one after the "
+           "other", (unsigned long long)comm->ledger->number, comm->device->host_reads ? "thread" : "stream");
+  for (size_t i = 0; i < comm->slot_count; i++)
+    if (comm->slots[i].verdict == TAGC_REASON_compressed)
+      (void)tagc_depth_cut(comm->device, &comm->slots[i], 1);
+}
+
 bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream)
 {
   const struct tagc_device *device = comm->device;
+  reserve_lane(comm);
   size_t bytes = workspace_need(comm);
   bool good = true;
-  give_back_others(comm, bytes);
+  give_back_others(comm);
   if (bytes && !comm->fence && !(comm->fence = device->fence_make(device)))
     return false;
   if (bytes && comm->scope.two_levels && !comm->order.plain_fence &&
       !(comm->order.plain_fence = device->fence_make(device)))
     return false;
-  if (bytes && !comm->workspace) {
-    comm->workspace = device->alloc(device, bytes, stream);
-    comm->workspace_bytes = comm->workspace ? bytes : 0;
-    good &= comm->workspace != NULL;
-  }
-  if (comm->workspace && comm->all_to_all)                 /* the messages to oneself are sent, too, but never written */
-    good &= device->clear(device, comm->workspace, bytes, stream);
+  good &= reserve_workspace(comm, bytes, stream);
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].verdict == TAGC_REASON_compressed)
       good &= reserve_slot(comm, &comm->slots[i], stream);
+  good &= comm->voted || tagc_allgathers_reserve(comm, stream);   /* they stay as the first vote has them */
   return (!comm->fence || device->fence_set(device, comm->fence, stream)) && good;   /* what is there is given back behind it */
 }
 
@@ -311,7 +381,7 @@ static int64_t parts_word(const struct tagc_slot *slot)
   return slot->parts ? (int64_t)(tagc_parts_digest(slot->parts) >> 2) : -(int64_t)(slot->sorted ? 1 + slot->selection : 0);
 }
 
-void tagc_ballot_plan(struct tagc_comm *comm, const struct tagc_wire *wire)
+void tagc_ballot_plan(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire)
 {
   uint64_t residual_left = tagc_library_options()->residual_max;
   comm->all_to_all = wire && wire->all_to_all;
@@ -322,6 +392,8 @@ void tagc_ballot_plan(struct tagc_comm *comm, const struct tagc_wire *wire)
       comm->slots[i].held = NULL;   /* memory of a slot that became plain, with what a device has counted: not to be used again */
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].verdict = plan_slot(comm, i, wire, &residual_left);
+  if (!comm->voted)
+    tagc_allgathers_plan(comm, decided);
 }
 
 void tagc_ballot_fill(const struct tagc_comm *comm, bool reserved, int64_t *ballot)
@@ -339,7 +411,10 @@ void tagc_ballot_fill(const struct tagc_comm *comm, bool reserved, int64_t *ball
     word[SLOT_CODEC_NEGATED] = -word[SLOT_CODEC];
     word[SLOT_PARTS] = parts_word(slot);
     word[SLOT_PARTS_NEGATED] = -word[SLOT_PARTS];
+    word[SLOT_DEPTH] = slot->verdict == TAGC_REASON_compressed ? slot->pieces.count : 0;
+    word[SLOT_DEPTH_NEGATED] = -word[SLOT_DEPTH];
   }
+  tagc_allgathers_fill(comm, reserved, ballot + SLOT_WORDS * comm->slot_count);
 }
 
 /* TAGC_CODEC=auto: all numbers are equal on all ranks, and so are these lines. */
@@ -360,6 +435,7 @@ static void log_choices(const struct tagc_comm *comm)
 
 void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
 {
+  const bool again = comm->voted;
   size_t won = 0;
   comm->keeps_residuals = false;
   for (size_t i = 0; i < comm->slot_count; i++) {
@@ -371,6 +447,8 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
     if (same && word[SLOT_CAN]) {
       struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
       row->codec = slot->codec->name;
+      if (word[SLOT_DEPTH] != -word[SLOT_DEPTH_NEGATED])
+        (void)tagc_depth_cut(comm->device, slot, 1);
       comm->keeps_residuals |= slot->residual != NULL;
       row->residual_bytes = slot->residual ? tagc_residual_bytes(&slot->shape) : 0;
       row->selected = slot->parts ? tagc_parts_elements(slot->parts, comm->nranks) : 0;
@@ -392,15 +470,17 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
   comm->votes++;
   if (won && comm->scope.two_levels)
     tagc_levels_keep_order(comm, true);
-  comm->cycle_began_ms = 0;         /* the step of the vote is no measurement of a step */
+  comm->cycle_disturbed = true;     /* by the vote */
   log_choices(comm);
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s)",
            (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_options()->codec);
+  if (!again)
+    tagc_allgathers_count(comm, ballot + SLOT_WORDS * comm->slot_count);
 }
 
 void tagc_ballot_trim(struct tagc_comm *comm)
 {
-  bool any = false;
+  bool any = tagc_allgathers_trim(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].verdict == TAGC_REASON_compressed)
       any = true;

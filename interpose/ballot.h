@@ -10,6 +10,9 @@
 
 #include "interpose/comm.h"
 
+/* Is the slot taken for a gradient: by its cycle, by TAGC_LAYERMAP, or because a model explains all slots? */
+bool tagc_ballot_gradient(const struct tagc_comm *comm, size_t i);
+
 /* What is asked of the plan about slot i; how much room there is for its residual is the caller's to say. */
 struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, size_t i);
 
@@ -19,19 +22,19 @@ size_t tagc_ballot_words(const struct tagc_comm *comm);
 /* Could slot i be compressed, if its gradient were known? Equal on all ranks. */
 bool tagc_ballot_eligible(const struct tagc_comm *comm, size_t i);
 
-/* Is anything about a reduce-scatter that no codec can do with, and that other ranks may not know? TAGC_REASON_compressed: nothing. */
+/* Is anything about a call that no codec can do with, and that other ranks may not know? TAGC_REASON_compressed: nothing. */
 enum tagc_reason tagc_ballot_bar(const struct tagc_call *call);
 
 /* Would tagc_ballot_look() set a device up, which takes as long as it takes? Takes and drops the lock. */
 bool tagc_ballot_waits(const struct tagc_call *call);
 
-/* A reduce-scatter is about to be forwarded as it came: before the vote its slot is barred for such a reason. Takes and drops the
+/* A call is about to be forwarded as it came: before the vote its slot is barred for such a reason. Takes and drops the
  * lock. */
 void tagc_ballot_look(const struct tagc_call *call);
 
-/* Plans all slots. `wire`: what the probe has found; NULL: there was none, and with TAGC_CODEC=auto every slot stays plain. Without the
+/* Plans all slots, and the all-gathers of parameters. `decided`: everything stays plain, and no rank is asked any more. `wire`: what the probe has found; NULL: there was none, and with TAGC_CODEC=auto every slot stays plain. Without the
  * lock: the device has its say. */
-void tagc_ballot_plan(struct tagc_comm *comm, const struct tagc_wire *wire);
+void tagc_ballot_plan(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire);
 
 /* Enters what devices have counted of their calls into the accounts. Without the lock. */
 void tagc_ballot_read(struct tagc_comm *comm);
@@ -54,6 +57,8 @@ void tagc_ballot_trim(struct tagc_comm *comm);
 struct tagc_ballot_estate {
   struct tagc_slot *slots;
   size_t slot_count;
+  struct tagc_allgather *allgathers;
+  size_t allgather_count;
   uint8_t *workspace;
   void *health;
 };

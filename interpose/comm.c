@@ -26,12 +26,7 @@ ncclResult_t tagc_no_memory(const char *what)
   return ncclSystemError;
 }
 
-double tagc_clock_ms(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
+double tagc_clock_ms(void) { return (double)tagc_trace_ns() * 1e-6; }
 
 static void comm_free(struct tagc_comm *comm)
 {
@@ -41,6 +36,8 @@ static void comm_free(struct tagc_comm *comm)
   for (size_t i = 0; i < comm->slot_count; i++)
     while (comm->slots[i].tally && tagc_comm_read_tally(comm, comm->slots[i].tally, (int)i))
       ;
+  if (comm->device)
+    comm->device->lane_free(comm->device, atomic_load(&comm->lane));
   struct tagc_ballot_estate estate = tagc_ballot_detach(comm);
   tagc_ballot_release(comm, &estate);
   tagc_levels_keep_order(comm, false);
@@ -125,6 +122,10 @@ struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
       break;
     sched_yield();
   }
+  /* It may be reading the program's buffers while the thread of the call waits for NCCL. */
+  void *lane = comm ? atomic_load(&comm->lane) : NULL;
+  if (lane && comm->device->host_reads)            /* else the driver may wait for us: tagc_comms_enter_driver() */
+    comm->device->lane_close(comm->device, lane);
   return comm;
 }
 
@@ -208,8 +209,7 @@ bool tagc_comm_await_abort(const struct tagc_comm *comm)
   return !tagc_comm_is_aborted(comm) || await(&comm->abort_over, true);
 }
 
-/* Element types in the codecs' terms. */
-static bool compressible(ncclDataType_t type, enum tagc_dtype *out)
+bool tagc_comm_dtype(ncclDataType_t type, enum tagc_dtype *out)
 {
   switch (type) {
   case ncclFloat32: *out = TAGC_FLOAT32; return true;
@@ -219,8 +219,17 @@ static bool compressible(ncclDataType_t type, enum tagc_dtype *out)
   }
 }
 
+bool tagc_comm_may_compress(const struct tagc_call *call)
+{
+  enum tagc_dtype dtype;
+  return call->entry == TAGC_ENTRY_ncclReduceScatter ||
+         (call->entry == TAGC_ENTRY_ncclAllGather && tagc_library_options()->gather != TAGC_GATHER_OFF &&
+          tagc_comm_dtype(call->type, &dtype));
+}
+
 _Static_assert((int)ncclFloat16 == TAGC_CODE_FLOAT16 && (int)ncclFloat32 == TAGC_CODE_FLOAT32 &&
-               (int)ncclFloat64 == TAGC_CODE_FLOAT64 && (int)TAGC_OP_SUM == TAGC_CODE_SUM, "what signatures hold");
+               (int)ncclFloat64 == TAGC_CODE_FLOAT64 && (int)TAGC_OP_SUM == TAGC_CODE_SUM &&
+               (int)TAGC_OP_AVG == TAGC_CODE_AVERAGE && (int)TAGC_OP_PREMULSUM == TAGC_CODE_SCALED_SUM, "what signatures hold");
 
 static enum tagc_collective collective(enum tagc_entry entry)
 {
@@ -255,7 +264,8 @@ static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *in
   tagc_layers_free(comm->layers);
   comm->layers = NULL;
   if (!count || comm->nranks < 2 ||
-      (!map && !tagc_cycle_is_gradients(comm->cycle) && tagc_library_options()->assume != TAGC_ASSUME_GRADIENTS))
+      (!map && !tagc_cycle_is_gradients(comm->cycle) && tagc_library_options()->assume != TAGC_ASSUME_GRADIENTS &&
+       infos[0].signature.collective != TAGC_ALL_REDUCE))        /* which may be told by the layers alone */
     return true;
   comm->layers = tagc_layers_infer(infos, count, comm->nranks, map, why);
   if (*why)
@@ -276,9 +286,8 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
   comm->selection_cycle = comm->selected_cycle = 0;
   comm->votes = 0;
   comm->lock_number++;              /* calls that are held back find their slots gone */
-  comm->cycle_began_ms = 0;
-  tagc_live_reset(comm);
   comm->cycle_began_ns = 0;
+  tagc_live_reset(comm);
   if (!infer_layers(comm, infos, count))
     return tagc_no_memory("the layers of slots");
   if (!count)
@@ -292,23 +301,29 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
   for (size_t i = 0; i < count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
     const struct tagc_signature *s = &infos[i].signature;
-    bool known = compressible((ncclDataType_t)s->dtype, &slot->shape.dtype);
-    slot->shape.n = known ? s->count : 0;
+    bool known = tagc_comm_dtype((ncclDataType_t)s->dtype, &slot->shape.dtype);
+    slot->shape.n = !known ? 0 : s->collective == TAGC_ALL_REDUCE ? s->count / (uint64_t)comm->nranks : s->count;
     slot->shape.nranks = comm->nranks;
     slot->shape.keep_ppm = 1000000 - tagc_library_options()->sparsity;
     slot->codec = tagc_library_codec();
     slot->op = (enum tagc_op)s->op;
     slot->verdict = TAGC_REASON_warm_up;
   }
+  size_t gathers;
+  const struct tagc_allgather_info *gather_infos = tagc_cycle_allgathers(comm->cycle, &gathers);
+  if (count && (!tagc_allgathers_make(comm) || !tagc_ledger_set_gathers(comm->ledger, gather_infos, gathers)))
+    return tagc_no_memory("the all-gathers of a cycle");
   if (!tagc_split_sort(comm)) {
     tagc_split_free(comm->slots, comm->slot_count);
     comm->slot_count = 0;           /* nothing is voted on that other ranks have sorted otherwise */
     return tagc_no_memory("the parts of slots");
   }
   if (count) {
-    tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu reduce-scatters%s",
-             (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), count,
-             tagc_cycle_is_gradients(comm->cycle) ? ", gradients with the gathers of their parameters" : "");
+    const bool all_reduces = infos[0].signature.collective == TAGC_ALL_REDUCE;
+    tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu %s%s",
+             (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), count, all_reduces ? "large all-reduces" :
+             "reduce-scatters", !tagc_cycle_is_gradients(comm->cycle) ? "" : all_reduces ? ", most of them gradients" :
+             ", gradients with the gathers of their parameters");
     if (comm->layers)
       tagc_layers_log(comm->ledger->number, infos, comm->layers);
   }
@@ -321,8 +336,8 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
 {
   const struct tagc_options *options = tagc_library_options();
   const uint64_t ended = comm->cycle_number, now_ns = tagc_trace_ns();
-  const bool disturbed = comm->cycle_began_ms == 0;
-  const double now = (double)now_ns * 1e-6;
+  const bool disturbed = comm->cycle_disturbed || !comm->cycle_began_ns;
+  const double step_ms = (double)(now_ns - comm->cycle_began_ns) * 1e-6;
   int window = 0;
   if (comm->nonfinite)
     for (size_t i = 0; i < comm->slot_count; i++)
@@ -333,21 +348,24 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
     bool compressed = options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, comm->vote_cycle, ended);
     window = 1 + compressed;
     struct tagc_ledger_side *side = &comm->ledger->sides[compressed];
-    tagc_series_add(&side->step_ms, now - comm->cycle_began_ms);
+    tagc_series_add(&side->step_ms, step_ms);
     side->sent.inside += comm->ledger->sent.inside - comm->cycle_began.inside;
     side->sent.between += comm->ledger->sent.between - comm->cycle_began.between;
+    side->gather_sent.inside += comm->ledger->gather_sent.inside - comm->cycle_began_gathers.inside;
+    side->gather_sent.between += comm->ledger->gather_sent.between - comm->cycle_began_gathers.between;
     *(compressed ? &comm->ledger->cycles_compressed : &comm->ledger->cycles_plain) += 1;
     if (compressed)
       tagc_log(TAGC_LOG_DEBUG, "interpose", "communicator %llu: cycle %llu left a residual of norm %.6g",
                (unsigned long long)comm->ledger->number, (unsigned long long)ended, tagc_ledger_residual_norm(comm->ledger));
   }
   if (number > 1)
-    tagc_live_cycle(comm, disturbed ? -1 : now - comm->cycle_began_ms);
+    tagc_live_cycle(comm, disturbed ? -1 : step_ms);
   tagc_trace_cycle(comm, ended, now_ns, window, disturbed);
   comm->cycle_number = number;
-  comm->cycle_began_ms = now;
+  comm->cycle_disturbed = false;
   comm->cycle_began_ns = now_ns;
   comm->cycle_began = comm->ledger->sent;
+  comm->cycle_began_gathers = comm->ledger->gather_sent;
 }
 
 /* Does the slot's gradient lie where it always does? */
@@ -361,7 +379,7 @@ static void see_home(struct tagc_comm *comm, const struct tagc_call *call)
 static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, struct tagc_ballot_estate *old)
 {
   enum tagc_dtype dtype;
-  bool is_float = compressible(call->type, &dtype);
+  bool is_float = tagc_comm_dtype(call->type, &dtype);
   struct tagc_signature signature = {call->count, (uint8_t)collective(call->entry), (uint8_t)call->type,
                                      (uint8_t)call->op_kind, is_float};
   struct tagc_sighting seen;
@@ -373,7 +391,8 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, stru
     const uint32_t *suspects = tagc_cycle_suspects(comm->cycle, &count);
     for (size_t i = 0; i < count; i++)
       drop_residual(comm, suspects[i]);
-    comm->cycle_began_ms = 0;       /* a disturbed cycle is no measurement of a step */
+    comm->cycle_disturbed = true;
+    tagc_allgathers_forget(comm);
   }
   if (seen.locked || (seen.state == TAGC_CYCLE_LEARNING && comm->slot_count)) {
     ncclResult_t status = start_over(comm, old);
@@ -412,12 +431,13 @@ bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call 
 void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
 {
   enum tagc_dtype dtype;
-  bool is_float = compressible(call->type, &dtype);
+  bool is_float = tagc_comm_dtype(call->type, &dtype);
   if (call->lock_number != comm->lock_number) {
     call->state = TAGC_CYCLE_OFF_TRACK;            /* a later call of its group changed the lock */
     call->slot = call->allgather = -1;
   }
   const struct tagc_slot *slot = call->slot < 0 ? NULL : &comm->slots[call->slot];
+  const struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
   struct tagc_call_facts facts = {
     .options = tagc_library_options(),
     .collective = collective(call->entry),
@@ -428,13 +448,14 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
     .agreed = comm->agreed,
     .device = comm->device != NULL,
     .state = call->state,
-    .slot = call->slot,
+    .slot = call->entry == TAGC_ENTRY_ncclAllGather ? call->allgather : call->slot,
     .cycle = call->cycle,
     .vote_cycle = comm->vote_cycle,
     .voted = comm->voted,
-    .verdict = slot ? slot->verdict : TAGC_REASON_off_track,
+    .verdict = slot ? slot->verdict : allgather ? allgather->verdict : TAGC_REASON_off_track,
     .dirty = slot && slot->dirty,
     .settles = slot && slot->residual && tagc_selection_is_near(comm, call),
+    .stale = allgather && allgather->layout.reference_bytes && !tagc_allgather_first(comm, allgather)->referred,
   };
   call->decision = tagc_plan_call(&facts);
 }
@@ -457,9 +478,49 @@ bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot)
   return true;
 }
 
+bool tagc_comm_read_gather_tally(struct tagc_comm *comm, void *tally, int allgather)
+{
+  struct tagc_ledger_row *row = tagc_ledger_gather_row(comm->ledger, allgather);
+  struct tagc_ledger_times *times = &comm->ledger->gather_times;
+  struct tagc_tally_times read;
+  const double *ms = read.ms;      /* what follows on each mark */
+  if (!comm->device->tally_read(comm->device, tally, &read, &row->stats))
+    return false;
+  tagc_times_add(comm, read.number, &(struct tagc_times){0, ms[TAGC_MARK_SUMMED] + ms[TAGC_MARK_BEGUN], ms[TAGC_MARK_ENCODED],
+                                                         ms[TAGC_MARK_EXCHANGED]});
+  times->calls++;
+  times->encode_ms += ms[TAGC_MARK_BEGUN] + ms[TAGC_MARK_SUMMED];
+  times->exchange_ms += ms[TAGC_MARK_ENCODED];
+  times->decode_ms += ms[TAGC_MARK_EXCHANGED];
+  return true;
+}
+
+/* A call that may be compressed, of those that are told apart by slots. */
+static void account_gather(struct tagc_comm *comm, struct tagc_call *call)
+{
+  struct tagc_ledger *ledger = comm->ledger;
+  struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
+  tagc_ledger_gather_row(ledger, call->allgather)->calls++;
+  ledger->gather_reasons[call->decision.reason]++;
+  if (call->decision.action != TAGC_PASS)
+    return;
+  const struct tagc_hosts hosts = tagc_levels_hosts(comm);
+  const struct tagc_traffic plain = tagc_plain_traffic(call->count * tagc_trace_type_size(call->type), &hosts);
+  tagc_traffic_add(&ledger->gather_sent, &plain);
+  tagc_traffic_add(&ledger->gather_plain, &plain);
+  if (allgather) {
+    struct tagc_allgather *first = tagc_allgather_first(comm, allgather);
+    first->referred = first->digest_known = false;   /* they are of the last call */
+  }
+}
+
 void tagc_comm_account(struct tagc_comm *comm, struct tagc_call *call)
 {
   tagc_trace_account(comm, call);
+  if (call->entry == TAGC_ENTRY_ncclAllGather && tagc_comm_may_compress(call)) {
+    account_gather(comm, call);
+    return;
+  }
   if (call->entry != TAGC_ENTRY_ncclReduceScatter) {
     comm->ledger->other_calls++;
     return;
@@ -477,8 +538,10 @@ void tagc_comm_account(struct tagc_comm *comm, struct tagc_call *call)
 
 void tagc_comm_bar(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason)
 {
-  if (call->slot >= 0 && call->lock_number == comm->lock_number && comm->slots[call->slot].barred == TAGC_REASON_compressed)
-    comm->slots[call->slot].barred = reason;
+  struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
+  enum tagc_reason *barred = call->slot >= 0 ? &comm->slots[call->slot].barred : allgather ? &allgather->barred : NULL;
+  if (barred && call->lock_number == comm->lock_number && *barred == TAGC_REASON_compressed)
+    *barred = reason;
 }
 
 void tagc_comm_pass_mixed(struct tagc_comm *comm, struct tagc_call *call)
@@ -486,9 +549,8 @@ void tagc_comm_pass_mixed(struct tagc_comm *comm, struct tagc_call *call)
   pthread_mutex_lock(&comm->lock);
   tagc_comm_decide(comm, call);
   tagc_comm_bar(comm, call, TAGC_REASON_mixed_group);
-  if (call->slot >= 0) {
+  if (call->slot >= 0 || tagc_allgather_of(comm, call))
     call->decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_mixed_group};
-  }
   call->decision.action = TAGC_PASS;
   tagc_comm_account(comm, call);
   pthread_mutex_unlock(&comm->lock);

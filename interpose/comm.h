@@ -17,18 +17,22 @@
 #include <stdatomic.h>
 
 #include "interpose/agree.h"
+#include "interpose/allgathers.h"
 #include "interpose/call.h"
 #include "interpose/ledger.h"
 #include "interpose/live.h"
 #include "interpose/ranges.h"
 #include "interpose/topology.h"
 #include "kernels/device.h"
+#include "kernels/pieces.h"
 #include "layermap/parts.h"
 #include "layermap/select.h"
 
 struct tagc_slot {
   struct tagc_shape shape;          /* of what is compressed. n = 0: the element type cannot be */
-  struct tagc_layout layout;
+  struct tagc_layout layout;        /* of the pieces together */
+  struct tagc_pieces pieces;        /* in which its calls are compressed (depth.h) */
+  struct tagc_layout piece[TAGC_PIECES];
   const struct tagc_codec *codec;
   enum tagc_op op;
   bool sorted;                      /* its layer is known, and with it: */
@@ -103,6 +107,8 @@ struct tagc_comm {
   bool selection_told;              /* what TAGC_LAYERS and TAGC_SKIP name in vain has been said, once and for all */
   struct tagc_slot *slots;
   size_t slot_count;
+  struct tagc_allgather *allgathers; /* of parameters, in the order of their calls; none with TAGC_GATHER=off */
+  size_t allgather_count;
   uint64_t vote_cycle;              /* the vote on this lock is due in this cycle, or was held in it */
   bool voted;
   uint32_t votes;                   /* on this lock so far */
@@ -114,13 +120,14 @@ struct tagc_comm {
   uint32_t selection_interval;      /* between the two */
   uint8_t *workspace;               /* device memory for the payloads of a call */
   size_t workspace_bytes;
+  _Atomic(void *) lane;             /* where calls in pieces are encoded and decoded; NULL: none is */
   void *health;                     /* of the device (device.h); NULL: not needed */
   void *fence;                      /* set behind the last work on our memory, whatever stream it was on */
   bool unfenced;                    /* an abort was over before that could be done: nobody knows when the memory is free */
   struct tagc_order order;
-  double cycle_began_ms;            /* monotonic clock; 0: no cycle to time */
-  uint64_t cycle_began_ns;          /* the same for traces, which have disturbed ones too; 0: none has begun */
-  struct tagc_traffic cycle_began;  /* ledger->sent then */
+  uint64_t cycle_began_ns;          /* monotonic clock; 0: none has begun */
+  bool cycle_disturbed;             /* it is no measurement of a step */
+  struct tagc_traffic cycle_began, cycle_began_gathers;   /* ledger->sent then, and ledger->gather_sent */
   struct tagc_ledger *ledger;
   struct tagc_live live;
   void *timer;                      /* of its plain calls (times.h); NULL: none yet */
@@ -238,18 +245,28 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call);
  * no other one is known by now. Call it without the lock. */
 bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot);
 
+/* The same for an all-gather of parameters, by its place among them. */
+bool tagc_comm_read_gather_tally(struct tagc_comm *comm, void *tally, int allgather);
+
 /* Enters a call into the accounts: that it was made, why it goes the way it goes, and, where it passes, its bytes. Call it
  * with the lock held, after tagc_comm_decide(). */
 void tagc_comm_account(struct tagc_comm *comm, struct tagc_call *call);
 
-/* An observed reduce-scatter goes into a group with other calls, and so passes. The vote learns from here that its slot
+/* An observed call that may be compressed goes into a group with other calls, and so passes. The vote learns from here that its slot
  * can never be compressed. Takes and drops the lock. */
 void tagc_comm_pass_mixed(struct tagc_comm *comm, struct tagc_call *call);
+
+/* An element type in the codecs' terms; false where it is none that can be compressed. */
+bool tagc_comm_dtype(ncclDataType_t type, enum tagc_dtype *out);
+
+/* Is the call one that may be compressed, and therefore held back in a group? With TAGC_GATHER=off a reduce-scatter; else also an
+ * all-gather of floating-point numbers. */
+bool tagc_comm_may_compress(const struct tagc_call *call);
 
 /* Says, once in a process, that there was no memory for `what`. Gives ncclSystemError, for the call to return. */
 ncclResult_t tagc_no_memory(const char *what);
 
-/* Milliseconds of the monotonic clock. */
+/* Milliseconds of tagc_trace_ns()'s clock. */
 double tagc_clock_ms(void);
 
 /* User-defined reductions: pre-multiplied sums by handle and communicator. */

@@ -64,13 +64,12 @@ static bool is_type(const struct tagc_call *c)
                                ((int)c->type <= (int)ncclFloat8e5m2 && tagc_real_version(c->nccl) >= 22403));
 }
 
-/* Would the real library refuse this reduce-scatter at once? Then it must say so now, not at the end of a group. Other
+/* Would the real library refuse this call, if it may be held back? Then it must say so now, not at the end of a group. Other
  * collectives are observed whatever their pointers: a rank that is not the root may pass NULL, and all ranks must see the
  * same sequence. */
 static bool looks_valid(const struct tagc_call *c)
 {
-  return c->entry != TAGC_ENTRY_ncclReduceScatter ||
-         ((c->count == 0 || (c->send && c->recv)) && is_type(c) && (int)c->op >= 0);
+  return !tagc_comm_may_compress(c) || ((c->count == 0 || (c->send && c->recv)) && is_type(c) && (int)c->op >= 0);
 }
 
 static ncclResult_t pass(struct tagc_call *call)
@@ -97,17 +96,27 @@ static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reas
   return status;
 }
 
+/* Why a call that is never held back goes on as it came. */
+static enum tagc_reason unheld_reason(const struct tagc_call *call)
+{
+  if (call->entry != TAGC_ENTRY_ncclAllGather || tagc_library_options()->mode == TAGC_MODE_OBSERVE)
+    return TAGC_REASON_function;
+  if (tagc_library_options()->gather != TAGC_GATHER_OFF)
+    return TAGC_REASON_type;
+  return call->allgather >= 0 ? TAGC_REASON_gather_off : TAGC_REASON_function;
+}
+
 /* A call that is part of the cycle. The reference to its communicator is dropped here, or goes on into the group. */
 static ncclResult_t run_observed(struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
-  bool reduce_scatter = call->entry == TAGC_ENTRY_ncclReduceScatter;
+  const bool holds = tagc_comm_may_compress(call);
   ncclResult_t status = tagc_comm_observe(comm, call);
   if (status != ncclSuccess) {
     tagc_comm_release(comm);
     return status;
   }
-  if (reduce_scatter && tagc_group_is_open(call->nccl)) {
+  if (holds && tagc_group_is_open(call->nccl)) {
     switch (tagc_group_hold(call)) {
     case TAGC_HOLD_HELD: return ncclSuccess;
     case TAGC_HOLD_NO_MEMORY: status = tagc_no_memory("a call of a group"); break;
@@ -116,10 +125,10 @@ static ncclResult_t run_observed(struct tagc_call *call)
       status = tagc_group_forward(call);
       break;
     }
-  } else if (reduce_scatter) {
+  } else if (holds) {
     status = tagc_launch_run(call, 1, false);
   } else {
-    status = pass_accounted(call, TAGC_REASON_function);
+    status = pass_accounted(call, unheld_reason(call));
     if (status == ncclInProgress)
       tagc_comm_is_in_progress(comm, true);
   }

@@ -9,6 +9,7 @@ bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl
   real->start = TAGC_REAL(ncclGroupStart, nccl);
   real->end = TAGC_REAL(ncclGroupEnd, nccl);
   real->reduce_scatter = TAGC_REAL(ncclReduceScatter, nccl);
+  real->all_gather = TAGC_REAL(ncclAllGather, nccl);
   real->all_reduce = TAGC_REAL(ncclAllReduce, nccl);
   real->send = TAGC_REAL(ncclSend, nccl);
   real->receive = TAGC_REAL(ncclRecv, nccl);
@@ -19,7 +20,7 @@ bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl
   real->reduce = (__typeof__(&ncclReduce))nccl->functions[TAGC_ENTRY_ncclReduce];
   real->create_op = (__typeof__(&ncclRedOpCreatePreMulSum))nccl->functions[TAGC_ENTRY_ncclRedOpCreatePreMulSum];
   real->destroy_op = (__typeof__(&ncclRedOpDestroy))nccl->functions[TAGC_ENTRY_ncclRedOpDestroy];
-  return real->start && real->end && real->reduce_scatter && real->all_reduce && real->send && real->receive &&
+  return real->start && real->end && real->reduce_scatter && real->all_gather && real->all_reduce && real->send && real->receive &&
          real->async_error;
 }
 
@@ -155,12 +156,12 @@ ncclResult_t tagc_exchange_messages(const struct tagc_exchange *real, const stru
   ncclResult_t status = ncclSuccess;
   if (all_to_all)
     return real->all_to_all(out, in, bytes, ncclUint8, party->handle, stream);
-  for (int peer = 0; peer < party->nranks && status == ncclSuccess; peer++) {
-    if (peer == party->rank)
-      continue;
-    status = real->send(out + (size_t)peer * bytes, bytes, ncclUint8, peer, party->handle, stream);
+  /* Each rank begins with the one behind it, so that not all send to the same one first. */
+  for (int step = 1; step < party->nranks && status == ncclSuccess; step++) {
+    const int to = (party->rank + step) % party->nranks, from = (party->rank + party->nranks - step) % party->nranks;
+    status = real->send(out + (size_t)to * bytes, bytes, ncclUint8, to, party->handle, stream);
     if (status == ncclSuccess)
-      status = real->receive(in + (size_t)peer * bytes, bytes, ncclUint8, peer, party->handle, stream);
+      status = real->receive(in + (size_t)from * bytes, bytes, ncclUint8, from, party->handle, stream);
   }
   return status;
 }

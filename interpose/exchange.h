@@ -16,6 +16,7 @@ struct tagc_exchange {
   __typeof__(&ncclGroupStart) start;
   __typeof__(&ncclGroupEnd) end;
   __typeof__(&ncclReduceScatter) reduce_scatter;
+  __typeof__(&ncclAllGather) all_gather;
   __typeof__(&ncclAllReduce) all_reduce;
   __typeof__(&ncclSend) send;
   __typeof__(&ncclRecv) receive;

@@ -85,17 +85,32 @@ static ncclResult_t run_each(struct stage *stage, ncclResult_t (*step)(const str
 
 /* ---- the steps of one ------------------------------------------------------------------------------------------------- */
 
+/* What of the lane's work the caller did not wait for. */
+static uint64_t hidden_ns(const struct tagc_work *w)
+{
+  struct tagc_lane_times now;
+  void *lane = atomic_load(&w->call->comm->lane);
+  if (!w->ticket || !w->device->lane_times(w->device, lane, &now))
+    return 0;
+  const uint64_t worked = now.worked_ns - w->lane.worked_ns, waited = now.waited_ns - w->lane.waited_ns;
+  return worked > waited ? worked - waited : 0;
+}
+
 /* Where the host does the work its times go into the accounts, and into the trace. A device tells its own, later. */
 static void tell_times(struct tagc_work *w)
 {
   struct tagc_ledger *ledger = w->call->comm->ledger;
   const struct tagc_trace_times *took = &w->took;
+  const double encode_ms = (double)took->encode_ns * 1e-6, decode_ms = (double)took->decode_ns * 1e-6;
+  const double exchange_ms = (double)(took->sum_ns + took->exchange_ns) * 1e-6;
+  const bool gathers = w->parts[0] == &tagc_part_gather;
   if (!w->device->host_reads)
     return;
-  ledger->encode_ms += (double)took->encode_ns * 1e-6;
-  ledger->exchange_ms += (double)(took->sum_ns + took->exchange_ns) * 1e-6;
-  ledger->decode_ms += (double)took->decode_ns * 1e-6;
-  tagc_selection_spent(w->call, (double)(took->encode_ns + took->sum_ns + took->exchange_ns + took->decode_ns));
+  w->took.hidden_ns = hidden_ns(w);
+  *(gathers ? &ledger->gather_times.encode_ms : &ledger->encode_ms) += encode_ms;
+  *(gathers ? &ledger->gather_times.exchange_ms : &ledger->exchange_ms) += exchange_ms;
+  *(gathers ? &ledger->gather_times.decode_ms : &ledger->decode_ms) += decode_ms;
+  *(gathers ? &ledger->gather_times.hidden_ms : &ledger->hidden_ms) += (double)w->took.hidden_ns * 1e-6;
   w->took.record = (struct tagc_trace_record){TAGC_TRACE_TIMES, sizeof w->took, w->call->trace.comm};
   w->took.call = w->call->trace.number;
   if (w->took.call)
@@ -106,9 +121,12 @@ static void tell_times(struct tagc_work *w)
  * send payloads and wait for some. */
 static ncclResult_t refuse(const struct tagc_work *w, enum tagc_reason reason, ncclResult_t error)
 {
-  tagc_log(TAGC_LOG_ERROR, "interpose", "communicator %llu, %s: %s, which was not so when the ranks voted to compress it: the call "
-           "fails", (unsigned long long)w->call->comm->ledger->number, tagc_ledger_row(w->call->comm->ledger, w->call->slot)->name,
-           tagc_reason_words(reason));
+  const struct tagc_call *call = w->call;
+  const bool gathers = call->entry == TAGC_ENTRY_ncclAllGather;
+  struct tagc_ledger *ledger = call->comm->ledger;
+  const struct tagc_ledger_row *row = gathers ? tagc_ledger_gather_row(ledger, call->allgather) : tagc_ledger_row(ledger, call->slot);
+  tagc_log(TAGC_LOG_ERROR, "interpose", "communicator %llu, %s%s: %s, which was not so when the ranks voted to compress it: the call "
+           "fails", (unsigned long long)ledger->number, gathers ? "all-gather of " : "", row->name, tagc_reason_words(reason));
   return error;
 }
 
@@ -131,14 +149,103 @@ static ncclResult_t then(const struct stage *stage, struct tagc_work *w)
   return round->then ? round->then(w) : ncclSuccess;
 }
 
+/* ---- the lane --------------------------------------------------------------------------------------------------------- */
+
+/* On the lane. Nothing that it does is the caller's before the ticket has been waited for. */
+static void run_errand(void *errand_, void *stream)
+{
+  struct tagc_errand *errand = errand_;
+  const uint64_t began = tagc_trace_ns();
+  errand->status = errand->step(errand->work, errand->piece, stream);
+  errand->took_ns = tagc_trace_ns() - began;
+}
+
+/* What stops where the lane did not do its work. */
+static ncclResult_t lane_error(const struct tagc_work *w)
+{
+  return tagc_comm_is_aborted(w->call->comm) ? ncclInternalError : ncclUnhandledCudaError;
+}
+
+/* Gives a step to the lane, where it is `beside` the call; or does it, as in a process that has no lane because it is the child of a
+ * fork. */
+static ncclResult_t give(struct tagc_work *w, struct tagc_errand *errand, bool beside)
+{
+  void *lane = atomic_load(&w->call->comm->lane);
+  if (lane && beside)
+    errand->ticket = w->device->lane_submit(w->device, lane, run_errand, errand);
+  if (errand->ticket) {
+    w->ticket = errand->ticket;
+    return ncclSuccess;
+  }
+  if (tagc_comm_is_aborted(w->call->comm))
+    return ncclInternalError;
+  run_errand(errand, w->call->stream);
+  return errand->status;
+}
+
+/* What the lane is given next comes behind what is on the caller's stream. */
+static bool put_behind(const struct stage *stage, const struct tagc_work *w)
+{
+  void *lane = atomic_load(&w->call->comm->lane);
+  return !lane || w->pieces[stage->part] <= 1 || w->device->lane_after(w->device, lane, w->call->stream);
+}
+
+/* Until a step is done. */
+static ncclResult_t await(const struct tagc_work *w, const struct tagc_errand *errand)
+{
+  if (errand->ticket && !w->device->lane_wait(w->device, atomic_load(&w->call->comm->lane), errand->ticket, w->call->stream))
+    return lane_error(w);
+  return errand->status;
+}
+
 static ncclResult_t encode(const struct stage *stage, struct tagc_work *w)
 {
-  return stage->piece < w->pieces[stage->part] ? w->parts[stage->part]->encode(w, stage->piece) : ncclSuccess;
+  if (stage->piece >= w->pieces[stage->part])
+    return ncclSuccess;
+  if (stage->piece == 1 && !put_behind(stage, w))
+    return ncclUnhandledCudaError;
+  w->encode[stage->piece] = (struct tagc_errand){.work = w, .step = w->parts[stage->part]->encode, .piece = stage->piece};
+  return give(w, &w->encode[stage->piece], stage->piece > 0);
+}
+
+static ncclResult_t await_encoded(const struct stage *stage, struct tagc_work *w)
+{
+  const struct tagc_part *part = w->parts[stage->part];
+  if (stage->piece >= w->pieces[stage->part])
+    return ncclSuccess;
+  const ncclResult_t status = await(w, &w->encode[stage->piece]);
+  return status == ncclSuccess && part->encoded ? part->encoded(w, stage->piece) : status;
 }
 
 static ncclResult_t decode(const struct stage *stage, struct tagc_work *w)
 {
-  return stage->piece < w->pieces[stage->part] ? w->parts[stage->part]->decode(w, stage->piece) : ncclSuccess;
+  const struct tagc_part *part = w->parts[stage->part];
+  if (stage->piece >= w->pieces[stage->part])
+    return ncclSuccess;
+  const ncclResult_t status = part->exchanged ? part->exchanged(w, stage->piece) : ncclSuccess;
+  if (status != ncclSuccess || !put_behind(stage, w))
+    return status != ncclSuccess ? status : ncclUnhandledCudaError;
+  w->decode[stage->piece] = (struct tagc_errand){.work = w, .step = part->decode, .piece = stage->piece};
+  const bool last = stage->piece + 1 == w->pieces[stage->part];
+  return give(w, &w->decode[stage->piece], !last || (w->pieces[stage->part] > 1 && !w->device->host_reads));
+}
+
+static ncclResult_t await_decoded(const struct stage *stage, struct tagc_work *w)
+{
+  ncclResult_t status = ncclSuccess;
+  for (unsigned piece = 0; piece < w->pieces[stage->part] && status == ncclSuccess; piece++) {
+    status = await(w, &w->decode[piece]);
+    w->took.encode_ns += w->encode[piece].took_ns;
+    w->took.decode_ns += w->decode[piece].took_ns;
+  }
+  return status;
+}
+
+/* What the lane still works on, when the call has failed half way, is the program's. */
+static void await_lane(const struct tagc_work *w)
+{
+  if (w->ticket)
+    (void)w->device->lane_wait(w->device, atomic_load(&w->call->comm->lane), w->ticket, w->call->stream);
 }
 
 static ncclResult_t decoded(const struct stage *stage, struct tagc_work *w)
@@ -153,11 +260,19 @@ static void lay_out(struct batch *batch)
 {
   for (size_t i = 0; i < batch->count; i++) {
     struct tagc_work *w = &batch->work[i];
+    void *lane = atomic_load(&w->call->comm->lane);
+    if (!lane || !w->device->lane_times(w->device, lane, &w->lane))
+      w->lane = (struct tagc_lane_times){0};
     for (int part = 0; part < TAGC_WORK_PARTS && w->parts[part]; part++) {
       w->pieces[part] = 1;
       w->parts[part]->lay_out(w);
     }
   }
+}
+
+static const struct tagc_part *part_of(const struct tagc_call *call)
+{
+  return call->entry == TAGC_ENTRY_ncclAllGather ? &tagc_part_gather : &tagc_part_reduce;
 }
 
 static bool has_part(const struct batch *batch, int part)
@@ -188,13 +303,17 @@ static ncclResult_t run_round(const struct tagc_exchange *real, struct batch *ba
 static ncclResult_t run_pieces(const struct tagc_exchange *real, struct batch *batch, int part, ncclResult_t status)
 {
   const unsigned pieces = most_pieces(batch, part);
+  struct stage first = {batch, part, 0, NULL};
+  status = run_each(&first, encode, status);
   for (unsigned piece = 0; piece < pieces; piece++) {
-    struct stage stage = {batch, part, piece, NULL};
-    status = run_each(&stage, encode, status);
+    struct stage stage = {batch, part, piece, NULL}, next = {batch, part, piece + 1, NULL};
+    if (piece + 1 < pieces)
+      status = run_each(&next, encode, status);
+    status = run_each(&stage, await_encoded, status);
     status = exchange(real, &stage, status);
     status = run_each(&stage, decode, status);
   }
-  return status;
+  return run_each(&first, await_decoded, status);
 }
 
 static ncclResult_t run_part(const struct tagc_exchange *real, struct batch *batch, int part, ncclResult_t status)
@@ -219,6 +338,7 @@ static ncclResult_t set_fences(struct batch *batch, ncclResult_t status)
     w->call->comm->unfenced = !tagc_comm_has_streams(w->call->comm);
     if (w->call->comm->unfenced)
       continue;
+    await_lane(w);
     const bool set = w->device->fence_set(w->device, w->call->comm->fence, w->call->stream);
     tagc_levels_after_call(w->call->comm, w->call->stream, set);
     if (!set && status == ncclSuccess)
@@ -230,6 +350,7 @@ static ncclResult_t set_fences(struct batch *batch, ncclResult_t status)
 
 static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
 {
+  const uint64_t began = tagc_trace_ns();
   ncclResult_t status = ncclSuccess;
   lay_out(batch);
   for (int part = 0; part < TAGC_WORK_PARTS; part++)
@@ -238,6 +359,8 @@ static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
   for (size_t i = 0; i < batch->count; i++) {
     struct tagc_work *w = &batch->work[i];
     tell_times(w);
+    if (status == ncclSuccess && w->parts[0] != &tagc_part_gather)
+      tagc_selection_since(w->call, began);        /* what was hidden does not count */
     for (int part = 0; part < TAGC_WORK_PARTS && w->parts[part]; part++)
       (status == ncclSuccess ? w->parts[part]->settle : w->parts[part]->give_up)(w);
   }
@@ -258,7 +381,7 @@ ncclResult_t tagc_execute(const struct tagc_exchange *real, struct tagc_call *co
     status = tagc_no_memory("the calls of a group");
   } else {
     for (size_t i = 0; i < count; i++) {
-      batch.work[i] = (struct tagc_work){.call = calls[i], .device = calls[i]->comm->device, .parts = {&tagc_part_reduce}};
+      batch.work[i] = (struct tagc_work){.call = calls[i], .device = calls[i]->comm->device, .parts = {part_of(calls[i])}};
       batch.comms[i] = calls[i]->comm;
     }
     status = ncclInternalError;

@@ -43,6 +43,26 @@ struct tagc_selected {
   double measured_error;            /* by the look before the next selection; 0: there was none */
 };
 
+/* Of an all-gather of parameters. */
+struct tagc_ledger_gather {
+  enum tagc_reason reason;          /* of the vote, or why it has become plain since */
+  bool again;                       /* an earlier one of the cycle gathers the same parameters */
+  bool exact;                       /* its codec loses nothing */
+  uint64_t refreshed;               /* calls that went plain, so that later ones could send what has changed */
+  uint64_t refused;                 /* of the compressed ones: a shard did not fit, and the call was made again, plain */
+  uint64_t own_left;                /* of the compressed ones: in place, and so this rank's own shard stayed as exact as it was */
+  uint64_t unchanged;               /* of the calls: this rank's shard was what it had been when it was gathered last */
+  struct tagc_traffic savable;      /* sent by those */
+  struct tagc_allgather_stats stats;
+};
+
+/* What calls took, on this rank: those whose times are known; a device tells them late, or not at all. */
+struct tagc_ledger_times {
+  double encode_ms, exchange_ms, decode_ms;
+  double hidden_ms;                 /* of encode_ms and decode_ms: beside the exchange, and nobody waited for it */
+  uint64_t calls;
+};
+
 /* One slot, or everything that has none. Traffic is that of this rank (kernels/cost.h). */
 struct tagc_ledger_row {
   char name[TAGC_LAYER_NAME];
@@ -62,12 +82,14 @@ struct tagc_ledger_row {
   struct tagc_codec_stats stats;
   bool counted;                     /* a device has told some of them */
   struct tagc_grounds *grounds;     /* the ledger's; NULL but for slots with TAGC_CODEC=auto */
+  struct tagc_ledger_gather gather; /* of an all-gather, whose reference's memory is residual_bytes */
 };
 
 /* One side of TAGC_MODE=ab. */
 struct tagc_ledger_side {
   struct tagc_series step_ms;
   struct tagc_traffic sent;         /* by reduce-scatters in the cycles counted */
+  struct tagc_traffic gather_sent;  /* and by all-gathers of parameters, with TAGC_GATHER */
 };
 
 struct tagc_ledger {
@@ -93,10 +115,18 @@ struct tagc_ledger {
   uint64_t reasons[TAGC_REASON_COUNT];        /* reduce-scatters, by why they went the way they went */
   uint64_t other_calls;             /* calls that are no reduce-scatter */
   double encode_ms, exchange_ms, decode_ms;   /* of timed_calls */
+  double hidden_ms;                 /* of encode_ms and decode_ms: beside the exchange, and nobody waited for it */
   uint64_t timed_calls;             /* compressed calls whose times are known: a device tells them late, or not at all */
   uint64_t cycles_plain, cycles_compressed;
   struct tagc_ledger_side sides[2]; /* plain, compressed */
   struct tagc_traffic sent, plain;  /* by all reduce-scatters so far, plain or not; and had they all been plain */
+  const char *gather_codec;         /* TAGC_GATHER; NULL: off, and what follows is empty */
+  struct tagc_ledger_row *gathers;  /* of the all-gathers of parameters of the last lock */
+  size_t gather_count;
+  struct tagc_ledger_row gather_rest;         /* those of floating-point numbers that are none, or were in earlier locks */
+  uint64_t gather_reasons[TAGC_REASON_COUNT];
+  struct tagc_ledger_times gather_times;
+  struct tagc_traffic gather_sent, gather_plain;
 };
 
 static inline void tagc_traffic_add(struct tagc_traffic *to, const struct tagc_traffic *more)
@@ -126,6 +156,11 @@ double tagc_ledger_spent(const struct tagc_ledger *ledger);
 
 /* The row of a slot; slot < 0: the rest. */
 struct tagc_ledger_row *tagc_ledger_row(struct tagc_ledger *ledger, int slot);
+
+/* Gives it rows for the all-gathers of the parameters of these slots, under their names. False without memory. */
+bool tagc_ledger_set_gathers(struct tagc_ledger *ledger, const struct tagc_allgather_info *gathers, size_t count);
+/* The row of one of them, by its place; else that of all others. */
+struct tagc_ledger_row *tagc_ledger_gather_row(struct tagc_ledger *ledger, int place);
 
 /* Adds the counts of a row to another (not its name, nor the state of its residual). */
 void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *from);

@@ -75,3 +75,12 @@ const struct tagc_model *tagc_library_map(uint64_t *digest)
   *digest = map_digest;
   return map;
 }
+
+const struct tagc_allgather_codec *tagc_library_gather_codec(void)
+{
+  const int choice = tagc_library_options()->gather;
+  const struct tagc_allgather_codec *const *of_choice = tagc_allgather_codecs;
+  for (int i = TAGC_GATHER_OFF + 1; *of_choice && i < choice; i++)
+    of_choice++;
+  return choice == TAGC_GATHER_OFF ? NULL : *of_choice;
+}

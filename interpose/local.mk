@@ -14,11 +14,13 @@ libtagc_a_SOURCES += \
   interpose/capture.c interpose/capture.h \
   interpose/choose.c interpose/choose.h \
   interpose/comm.c interpose/comm.h interpose/comm_table.c \
+  interpose/depth.c interpose/depth.h \
   interpose/dispatch.c \
   interpose/dump.c interpose/dump.h \
   interpose/background.c interpose/background.h \
   interpose/exchange.c interpose/exchange.h \
-  interpose/execute.c interpose/execute.h interpose/work.h interpose/reduce.c \
+  interpose/execute.c interpose/execute.h interpose/work.h interpose/reduce.c interpose/gather.c \
+  interpose/allgathers.c interpose/allgathers.h \
   interpose/group.c interpose/group.h \
   interpose/imports.c interpose/imports.h \
   interpose/launch.c interpose/launch.h \
@@ -39,8 +41,7 @@ libtagc_a_SOURCES += \
   interpose/record.c interpose/record.h \
   interpose/real.c interpose/real.h interpose/hook.h \
   interpose/report.c interpose/report.h \
-  interpose/report_table.c \
-  interpose/thread.c interpose/thread.h \
+  interpose/report_table.c interpose/report_gathers.c \
   interpose/times.c interpose/times.h \
   interpose/trace.c interpose/trace.h interpose/trace_format.h \
   interpose/trace_calls.c \

@@ -103,6 +103,8 @@ enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q)
     return TAGC_REASON_bad_option;
   if (q->scope.reason != TAGC_REASON_compressed)
     return q->scope.reason;
+  if (q->slot->signature.collective != TAGC_REDUCE_SCATTER)
+    return TAGC_REASON_function;
   if (!q->shape.n)
     return TAGC_REASON_type;
   if (q->op == TAGC_OP_OTHER)
@@ -134,6 +136,30 @@ enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_
   return q->codec->needs_residual && !*residual_bytes ? TAGC_REASON_no_residual : TAGC_REASON_compressed;
 }
 
+enum tagc_reason tagc_plan_gather(const struct tagc_gather_question *q, struct tagc_allgather_layout *layout)
+{
+  const struct tagc_options *o = q->options;
+  const uint64_t shard = q->shape.n * tagc_dtype_size(q->shape.dtype);
+  if (!q->codec)
+    return TAGC_REASON_gather_off;
+  if (o->bad)
+    return TAGC_REASON_bad_option;
+  if (o->scope != TAGC_SCOPE_FLAT && q->hosts.hosts == 1)
+    return TAGC_REASON_one_host;
+  if (!q->shape.n)
+    return TAGC_REASON_type;
+  if (shard * (uint64_t)q->hosts.nranks < o->min_bytes)
+    return TAGC_REASON_small;
+  if (o->assume != TAGC_ASSUME_GRADIENTS && !q->gradients)
+    return TAGC_REASON_activations;
+  if (!tagc_plan_is_selected(o, q->slot, q->sorted, q->selection) || (q->sorted && q->selection != TAGC_SELECT_ALL))
+    return TAGC_REASON_unselected;
+  if (!q->codec->layout(&q->shape, layout) || layout->payload_bytes >= shard)
+    return TAGC_REASON_no_gain;
+  return layout->reference_bytes && !q->referred && layout->reference_bytes > q->reference_left ? TAGC_REASON_no_reference
+                                                                                                 : TAGC_REASON_compressed;
+}
+
 uint64_t tagc_plan_next_vote(uint64_t vote_cycle) { return vote_cycle < TAGC_LAST_VOTE_CYCLE ? 2 * vote_cycle : 0; }
 
 bool tagc_plan_looks(uint64_t vote_cycle, uint64_t cycle) { return cycle + 1 >= vote_cycle; }
@@ -153,40 +179,59 @@ static struct tagc_decision pass(enum tagc_reason reason)
   return (struct tagc_decision){TAGC_PASS, reason};
 }
 
-static struct tagc_decision flush(void) { return (struct tagc_decision){TAGC_FLUSH, TAGC_REASON_flushed}; }
+static struct tagc_decision flush(enum tagc_reason reason)
+{
+  return (struct tagc_decision){TAGC_FLUSH, reason};
+}
+
+/* What has nothing to do with the slot. TAGC_REASON_compressed: nothing is in the way. */
+static enum tagc_reason gate_call(const struct tagc_call_facts *f)
+{
+  const struct tagc_options *o = f->options;
+  if (o->mode == TAGC_MODE_OBSERVE)
+    return TAGC_REASON_observe;
+  if (!f->compressible_type)
+    return TAGC_REASON_type;
+  if (f->op == TAGC_OP_OTHER)
+    return TAGC_REASON_op;
+  if (f->nranks < 2)
+    return TAGC_REASON_one_rank;
+  if (!f->agreed)
+    return TAGC_REASON_disagreement;
+  if (!f->device)
+    return TAGC_REASON_device;
+  if (f->bytes < o->min_bytes)
+    return TAGC_REASON_small;
+  if (f->state == TAGC_CYCLE_LEARNING)
+    return TAGC_REASON_learning;
+  if (f->state == TAGC_CYCLE_OFF_TRACK)
+    return TAGC_REASON_off_track;
+  if (f->slot < 0)
+    return f->collective == TAGC_ALL_GATHER ? TAGC_REASON_unpaired : TAGC_REASON_off_track;
+  if (!f->voted || f->cycle < tagc_plan_first_cycle(o, f->vote_cycle))
+    return TAGC_REASON_warm_up;
+  return TAGC_REASON_compressed;
+}
 
 struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f)
 {
   const struct tagc_options *o = f->options;
   if (o->mode == TAGC_MODE_OFF)
     return pass(TAGC_REASON_off);
-  if (f->collective != TAGC_REDUCE_SCATTER)
+  if (f->collective == TAGC_ALL_GATHER && o->gather == TAGC_GATHER_OFF)
+    return pass(f->slot >= 0 ? TAGC_REASON_gather_off : TAGC_REASON_function);
+  if (f->collective != TAGC_REDUCE_SCATTER && f->collective != TAGC_ALL_GATHER)
     return pass(TAGC_REASON_function);
-  if (o->mode == TAGC_MODE_OBSERVE)
-    return pass(TAGC_REASON_observe);
-  if (!f->compressible_type)
-    return pass(TAGC_REASON_type);
-  if (f->op == TAGC_OP_OTHER)
-    return pass(TAGC_REASON_op);
-  if (f->nranks < 2)
-    return pass(TAGC_REASON_one_rank);
-  if (!f->agreed)
-    return pass(TAGC_REASON_disagreement);
-  if (!f->device)
-    return pass(TAGC_REASON_device);
-  if (f->bytes < o->min_bytes)
-    return pass(TAGC_REASON_small);
-  if (f->state == TAGC_CYCLE_LEARNING)
-    return pass(TAGC_REASON_learning);
-  if (f->state == TAGC_CYCLE_OFF_TRACK || f->slot < 0)
-    return pass(TAGC_REASON_off_track);
-  if (!f->voted || f->cycle < tagc_plan_first_cycle(o, f->vote_cycle))
-    return pass(TAGC_REASON_warm_up);
+  const enum tagc_reason gate = gate_call(f);
+  if (gate != TAGC_REASON_compressed)
+    return pass(gate);
   if (f->verdict != TAGC_REASON_compressed)
-    return f->dirty ? flush() : pass(f->verdict);
+    return f->dirty ? flush(TAGC_REASON_flushed) : pass(f->verdict);
   if (o->mode == TAGC_MODE_AB && !tagc_plan_ab_compressed(o, f->vote_cycle, f->cycle))
-    return f->dirty ? flush() : pass(TAGC_REASON_ab_plain);
+    return f->dirty ? flush(TAGC_REASON_flushed) : pass(TAGC_REASON_ab_plain);
   if (f->settles)
-    return f->dirty ? flush() : pass(TAGC_REASON_settled);
+    return f->dirty ? flush(TAGC_REASON_flushed) : pass(TAGC_REASON_settled);
+  if (f->stale)
+    return flush(TAGC_REASON_refreshed);
   return (struct tagc_decision){TAGC_COMPRESS, TAGC_REASON_compressed};
 }

@@ -9,6 +9,7 @@
 #define INTERPOSE_PLAN_H
 
 #include "env/options.h"
+#include "kernels/allgather.h"
 #include "kernels/cost.h"
 #include "layermap/cycle.h"
 #include "layermap/select.h"
@@ -25,6 +26,7 @@ const char *tagc_reason_words(enum tagc_reason reason);
 /* Kinds of reductions, as far as they matter here. */
 enum tagc_op { TAGC_OP_SUM, TAGC_OP_AVG, TAGC_OP_PREMULSUM, TAGC_OP_OTHER };
 
+/* FLUSH: what would come late otherwise goes plain: a gradient with its residual; parameters to which later calls refer. */
 enum tagc_action { TAGC_PASS, TAGC_COMPRESS, TAGC_FLUSH };
 
 /* Between whom the calls of a communicator are compressed, if at all. */
@@ -51,7 +53,7 @@ struct tagc_slot_question {
   enum tagc_op op;
   bool sorted;                      /* the slot's layer is known, and how much of it is selected; else its name alone counts */
   enum tagc_selection selection;
-  bool gradients;                   /* tagc_cycle_is_gradients() */
+  bool gradients;                   /* tagc_ballot_gradient() */
   uint64_t residual_left;           /* bytes of TAGC_RESIDUAL_MAX that earlier slots have left */
 };
 
@@ -79,6 +81,24 @@ enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const st
 enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *question, struct tagc_layout *layout,
                                 uint64_t *residual_bytes);
 
+/* The same for an all-gather of parameters. Its payloads go by a plain all-gather of bytes, whose ring leaves each host once: it needs no
+ * two levels. */
+struct tagc_gather_question {
+  const struct tagc_options *options;
+  const struct tagc_allgather_codec *codec;   /* NULL: TAGC_GATHER=off */
+  struct tagc_allgather_shape shape;          /* n = 0 where the element type cannot be compressed */
+  struct tagc_hosts hosts;
+  const struct tagc_slot_info *slot;          /* the reduce-scatter of the same unit, and what is known of its layer: */
+  bool sorted;
+  enum tagc_selection selection;
+  bool gradients;
+  uint64_t reference_left;                    /* bytes of TAGC_GATHER_MAX that earlier ones have left */
+  bool referred;                              /* an earlier one of the same unit and type has its reference, for both */
+};
+
+/* TAGC_REASON_compressed where it can be; *layout is then filled. */
+enum tagc_reason tagc_plan_gather(const struct tagc_gather_question *question, struct tagc_allgather_layout *layout);
+
 /* What is known of one call. */
 struct tagc_call_facts {
   const struct tagc_options *options;
@@ -90,13 +110,14 @@ struct tagc_call_facts {
   bool agreed;                      /* all ranks have the library and the same options */
   bool device;                      /* there is a codec for the communicator's memory */
   enum tagc_cycle_state state;
-  int slot;                         /* -1: none */
+  int slot;                         /* -1: none; of an all-gather, its place among those of parameters */
   uint64_t cycle;                   /* cycles started since the lock, this one included */
   uint64_t vote_cycle;              /* the one that the vote is, or was, held in */
   bool voted;                       /* the vote on the slots of this cycle has taken place */
   enum tagc_reason verdict;         /* its outcome for the slot: TAGC_REASON_compressed, or why not */
   bool settles;                     /* TAGC_BUDGET: it has room for a residual, and its codec is about to be chosen anew */
   bool dirty;                       /* the slot has been compressed since the last flush: its residual is alive */
+  bool stale;                       /* an all-gather's codec refers to what the last call has left, and there is no such thing */
 };
 
 struct tagc_decision {

@@ -2,6 +2,7 @@
  * The steps of a reduce-scatter that is compressed or flushed: {sums of a host}, prepare, {exponents}, encode, {payloads}, decode,
  * tell, {what was told}, hear.
  */
+#include "interpose/depth.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
 #include "interpose/selection.h"
@@ -24,9 +25,15 @@ static bool mark(const struct tagc_work *w, enum tagc_mark mark)
 
 static bool has_sums(const struct tagc_work *w) { return w->reduce.sums != NULL; }
 
+/* In one piece: what is done; else that piece. */
+static struct tagc_job *job_of(struct tagc_work *w, unsigned piece)
+{
+  return w->pieces[0] > 1 ? &w->reduce.piece[piece] : &w->reduce.job;
+}
+
 static bool has_exponents(const struct tagc_work *w)
 {
-  return w->call->decision.action == TAGC_COMPRESS && w->reduce.job.layout.exponent_bytes > 0;
+  return w->call->decision.action == TAGC_COMPRESS && w->reduce.job.layout.exponent_bytes > 0;    /* then in one piece */
 }
 
 static bool has_told(const struct tagc_work *w) { return w->reduce.told != NULL; }
@@ -59,12 +66,11 @@ static ncclResult_t enqueue_rest(const struct tagc_exchange *real, const struct 
 
 static ncclResult_t enqueue_payloads(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece)
 {
-  const struct tagc_job *job = &w->reduce.job;
+  const struct tagc_job *job = job_of(w, piece);
   ncclComm_t comm = w->reduce.party.handle;
   cudaStream_t stream = w->call->stream;
   size_t bytes = job->layout.message_bytes;
   ncclResult_t status = ncclSuccess;
-  (void)piece;
   if (w->call->decision.action == TAGC_FLUSH) {
     status = real->reduce_scatter(w->reduce.scratch, job->recv, job->shape.n, w->call->type, plain_op(w), comm, stream);
     return status == ncclSuccess ? enqueue_rest(real, w) : status;
@@ -75,7 +81,7 @@ static ncclResult_t enqueue_payloads(const struct tagc_exchange *real, struct ta
   if (bytes && status == ncclSuccess)
     status = tagc_exchange_messages(real, &w->reduce.party, stream, job->message_out, job->message_in, bytes,
                                     w->call->comm->all_to_all);
-  return status == ncclSuccess ? enqueue_rest(real, w) : status;
+  return status == ncclSuccess && piece == 0 ? enqueue_rest(real, w) : status;
 }
 
 /* In two levels the messages that a rank receives tell of one rank a host alone; but what is made of it, all ranks must do
@@ -134,7 +140,12 @@ static void lay_out(struct tagc_work *w)
   if (call->decision.action == TAGC_FLUSH) {
     w->reduce.scratch = workspace;
   } else {
-    tagc_job_carve(&w->reduce.job, workspace);
+    w->pieces[0] = (unsigned)slot->pieces.count;
+    tagc_depth_carve(slot, &w->reduce.job, w->reduce.piece, workspace);
+    for (int k = 0; k < slot->pieces.count; k++) {
+      w->reduce.piece[k].stats = &w->reduce.seen[k];
+      w->reduce.piece[k].beside = true;
+    }
     slot->compressed_calls++;       /* even if it fails: the seeds of later calls are made from this, on all ranks */
   }
 }
@@ -221,6 +232,19 @@ static ncclResult_t begin(struct tagc_work *w)
   return tagc_work_done(mark(w, TAGC_MARK_BEGUN));
 }
 
+/* The residual lies in pieces where calls are compressed in pieces. */
+static bool flush(struct tagc_work *w)
+{
+  const struct tagc_pieces *pieces = &w->call->comm->slots[w->call->slot].pieces;
+  bool good = true;
+  for (int k = 0; k < pieces->count && good; k++) {
+    struct tagc_job piece = tagc_piece_job(&w->reduce.job, pieces, k);
+    char *to = (char *)w->reduce.scratch + pieces->at[k] * tagc_dtype_size(piece.shape.dtype);
+    good = w->device->flush(w->device, &piece, to, w->call->stream);
+  }
+  return good;
+}
+
 static ncclResult_t prepare(struct tagc_work *w)
 {
   const uint64_t began = tagc_trace_ns();
@@ -228,43 +252,55 @@ static ncclResult_t prepare(struct tagc_work *w)
   if (w->reduce.split.parts)
     good = good && tagc_split_pack(&w->reduce.split, w->call, w->reduce.sums ? w->reduce.sums : w->call->send);
   if (w->call->decision.action == TAGC_FLUSH)
-    good = good && w->device->flush(w->device, &w->reduce.job, w->reduce.scratch, w->call->stream);
-  else
+    good = good && flush(w);
+  else if (w->pieces[0] == 1)       /* others are prepared when they are encoded */
     good = good && w->device->prepare(w->device, codec_of(w), &w->reduce.job, w->call->stream);
   w->took.encode_ns += tagc_trace_ns() - began;
   return tagc_work_done(good);
 }
 
-static ncclResult_t encode(struct tagc_work *w, unsigned piece)
+static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)
 {
-  const uint64_t began = tagc_trace_ns();
+  const bool compressed = w->call->decision.action == TAGC_COMPRESS;
   bool good = true;
-  (void)piece;
-  w->reduce.encoded = w->call->decision.action == TAGC_COMPRESS;
-  if (w->reduce.encoded)
-    good = w->device->encode(w->device, codec_of(w), &w->reduce.job, w->call->stream) && mark(w, TAGC_MARK_ENCODED);
-  w->took.encode_ns += tagc_trace_ns() - began;
+  if (piece == 0)
+    w->reduce.encoded = compressed;
+  if (w->pieces[0] > 1)
+    good = w->device->prepare(w->device, codec_of(w), job_of(w, piece), stream);
+  if (compressed)
+    good = good && w->device->encode(w->device, codec_of(w), job_of(w, piece), stream);
   return tagc_work_done(good);
 }
 
-static ncclResult_t decode(struct tagc_work *w, unsigned piece)
+/* On a device. In several pieces what is seen there is the encoding of the first one, and of the others what the exchanges wait for. */
+static ncclResult_t encoded(struct tagc_work *w, unsigned piece)
+{
+  return tagc_work_done(piece > 0 || w->call->decision.action != TAGC_COMPRESS || mark(w, TAGC_MARK_ENCODED));
+}
+
+static ncclResult_t exchanged(struct tagc_work *w, unsigned piece)
+{
+  return tagc_work_done(piece + 1 < w->pieces[0] || w->call->decision.action != TAGC_COMPRESS || mark(w, TAGC_MARK_EXCHANGED));
+}
+
+static ncclResult_t decode(struct tagc_work *w, unsigned piece, void *stream)
+{
+  return tagc_work_done(w->call->decision.action != TAGC_COMPRESS ||
+                        w->device->decode(w->device, codec_of(w), job_of(w, piece), stream));
+}
+
+static ncclResult_t decoded(struct tagc_work *w)
 {
   const uint64_t began = tagc_trace_ns();
   bool good = true;
-  (void)piece;
-  if (w->call->decision.action == TAGC_COMPRESS)
-    good = mark(w, TAGC_MARK_EXCHANGED) && w->device->decode(w->device, codec_of(w), &w->reduce.job, w->call->stream);
+  for (unsigned k = 0; k < w->pieces[0] && w->pieces[0] > 1 && !w->reduce.job.tally; k++)
+    tagc_piece_seen(&w->reduce.job, &w->reduce.piece[k]);
   if (w->reduce.split.parts)
-    good = good && tagc_split_unpack(&w->reduce.split, w->call);
+    good = tagc_split_unpack(&w->reduce.split, w->call);
   if (w->call->decision.action == TAGC_COMPRESS)
     good = good && mark(w, TAGC_MARK_DECODED);
   w->took.decode_ns += tagc_trace_ns() - began;
-  return tagc_work_done(good);
-}
-
-static ncclResult_t tell(struct tagc_work *w)
-{
-  return tagc_work_done(!w->reduce.told || w->device->tell(w->device, &w->reduce.job, w->reduce.told, w->call->stream));
+  return tagc_work_done(good && (!w->reduce.told || w->device->tell(w->device, &w->reduce.job, w->reduce.told, w->call->stream)));
 }
 
 /* What a device has counted is asked for at the same calls on all ranks, and is some calls old then. */
@@ -297,9 +333,11 @@ const struct tagc_part tagc_part_reduce = {
   .before = {{.wanted = has_sums, .enqueue = enqueue_sums, .then = prepare, .sums = true},
              {.wanted = has_exponents, .enqueue = enqueue_exponents}},
   .encode = encode,
+  .encoded = encoded,
   .enqueue = enqueue_payloads,
+  .exchanged = exchanged,
   .decode = decode,
-  .decoded = tell,
+  .decoded = decoded,
   .after = {.wanted = has_told, .enqueue = enqueue_told, .then = hear},
   .settle = settle,
   .give_up = give_up,

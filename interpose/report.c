@@ -90,9 +90,13 @@ static void print_sides(const struct tagc_ledger *ledger)
   for (int i = 0; i < 2; i++) {
     const struct tagc_ledger_side *side = &ledger->sides[i];
     uint64_t n = side->step_ms.count;
+    char gathers[96] = "";
+    if (ledger->gather_codec)
+      snprintf(gathers, sizeof gathers, " gather_wire_bytes=%" PRIu64 " gather_between_bytes=%" PRIu64,
+               n ? all_of(&side->gather_sent) / n : 0, n ? side->gather_sent.between / n : 0);
     tagc_say("tagc-ab: side=%s cycles=%" PRIu64 " step_ms_mean=%.3f step_ms_sd=%.3f wire_bytes=%" PRIu64 " between_bytes=%"
-             PRIu64, names[i], n, side->step_ms.mean, tagc_series_deviation(&side->step_ms), n ? all_of(&side->sent) / n : 0,
-             n ? side->sent.between / n : 0);
+             PRIu64 "%s", names[i], n, side->step_ms.mean, tagc_series_deviation(&side->step_ms), n ? all_of(&side->sent) / n : 0,
+             n ? side->sent.between / n : 0, gathers);
   }
 }
 
@@ -111,20 +115,33 @@ static void print_hosts(const struct tagc_ledger *ledger, bool compressed)
 /* For programs. */
 static void print_total(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total)
 {
+  char gathers[320];
   tagc_say("tagc-total: codec=%s ranks=%d calls=%" PRIu64 " compressed=%" PRIu64 " raw_bytes=%" PRIu64 " wire_bytes=%" PRIu64
            " plain_bytes=%" PRIu64 " between_bytes=%" PRIu64 " plain_between_bytes=%" PRIu64 " hosts=%d levels=%d"
-           " encode_ms=%.3f exchange_ms=%.3f decode_ms=%.3f unrecovered=%" PRIu64 " residual_norm=%.6g"
-           " cycles_compressed=%" PRIu64 " cycles_plain=%" PRIu64,
+           " encode_ms=%.3f exchange_ms=%.3f decode_ms=%.3f hidden_ms=%.3f unrecovered=%" PRIu64 " residual_norm=%.6g"
+           " cycles_compressed=%" PRIu64 " cycles_plain=%" PRIu64 "%s",
            ledger->codec, ledger->nranks, total->calls, total->compressed, total->raw_bytes, all_of(&total->sent),
            all_of(&total->plain), total->sent.between, total->plain.between, ledger->hosts.hosts, ledger->two_levels ? 2 : 1,
            of_all_calls(ledger->encode_ms, ledger, total->compressed),
            of_all_calls(ledger->exchange_ms, ledger, total->compressed),
-           of_all_calls(ledger->decode_ms, ledger, total->compressed), total->stats.unrecovered,
-           __builtin_sqrt(total->stats.residual_norm2), ledger->cycles_compressed, ledger->cycles_plain);
+           of_all_calls(ledger->decode_ms, ledger, total->compressed), of_all_calls(ledger->hidden_ms, ledger, total->compressed),
+           total->stats.unrecovered, __builtin_sqrt(total->stats.residual_norm2), ledger->cycles_compressed, ledger->cycles_plain,
+           tagc_report_gathers_words(ledger, gathers));
+}
+
+/* What was done beside the exchange, of encoding and decoding. */
+static const char *hidden_words(const struct tagc_ledger *ledger, char text[24])
+{
+  const double all = ledger->encode_ms + ledger->decode_ms;
+  *text = '\0';
+  if (ledger->hidden_ms > 0 && all > 0)
+    snprintf(text, 24, ", hidden %.0f%%", 100 * (ledger->hidden_ms < all ? ledger->hidden_ms / all : 1));
+  return text;
 }
 
 static void print_ledger(const struct tagc_ledger *ledger)
 {
+  char hidden[24];
   struct tagc_ledger_row total = total_of(ledger);
   tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " reduce-scatters compressed (%s), %" PRIu64
            " other collectives passed through", ledger->number, ledger->nranks, total.compressed, total.calls,
@@ -144,10 +161,12 @@ static void print_ledger(const struct tagc_ledger *ledger)
     tagc_say("  %7" PRIu64 " shards came out NaN: more values that are not finite than fit", total.stats.overflowed);
   uint64_t cycles = ledger->cycles_compressed ? ledger->cycles_compressed : 1;
   if (total.compressed)
-    tagc_say("  a compressed cycle: encode %.2f ms, exchange %.2f ms, decode %.2f ms; %" PRIu64 " cycles compressed, %"
+    tagc_say("  a compressed cycle: encode %.2f ms, exchange %.2f ms, decode %.2f ms%s; %" PRIu64 " cycles compressed, %"
              PRIu64 " plain", of_all_calls(ledger->encode_ms, ledger, total.compressed) / (double)cycles,
              of_all_calls(ledger->exchange_ms, ledger, total.compressed) / (double)cycles,
-             of_all_calls(ledger->decode_ms, ledger, total.compressed) / (double)cycles, ledger->cycles_compressed, ledger->cycles_plain);
+             of_all_calls(ledger->decode_ms, ledger, total.compressed) / (double)cycles, hidden_words(ledger, hidden),
+             ledger->cycles_compressed, ledger->cycles_plain);
+  tagc_report_gathers(ledger);
   print_ab(ledger);
   tagc_report_budget(ledger);
   print_total(ledger, &total);
@@ -160,6 +179,6 @@ void tagc_report_print(const struct tagc_ledger *ledgers)
   int when = tagc_library_options()->report;
   for (const struct tagc_ledger *l = ledgers; l; l = l->next)
     if (l->rank == 0 && l->nranks > 1 &&
-        (when == TAGC_REPORT_ALWAYS || (when == TAGC_REPORT_AUTO && total_of(l).compressed)))
+        (when == TAGC_REPORT_ALWAYS || (when == TAGC_REPORT_AUTO && (total_of(l).compressed || tagc_report_gathers_total(l).compressed))))
       print_ledger(l);
 }

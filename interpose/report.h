@@ -22,6 +22,30 @@ static inline bool tagc_report_has_inside(const struct tagc_ledger *ledger)
   return ledger->hosts.hosts > 1 && ledger->hosts.local > 1;
 }
 
+/* Slots that share a line. */
+struct tagc_report_line {
+  const struct tagc_ledger_row *const *rows;
+  size_t count;
+  char name[2 * TAGC_LAYER_NAME];
+};
+
+struct tagc_report_lines {
+  const struct tagc_ledger_row **rows;   /* in the order of the table */
+  struct tagc_report_line *lines;
+  size_t count;
+  int width;                        /* of the names */
+};
+
+/* By the kinds of layers, in forward order. False without memory; to be freed in any case. */
+bool tagc_report_make_lines(const struct tagc_ledger_row *rows, size_t count, struct tagc_report_lines *lines);
+void tagc_report_free_lines(struct tagc_report_lines *lines);
+
+/* Prints the all-gathers of parameters and what became of them, where TAGC_GATHER asks for something; their sum is filled in any case. */
+void tagc_report_gathers(const struct tagc_ledger *ledger);
+struct tagc_ledger_row tagc_report_gathers_total(const struct tagc_ledger *ledger);
+/* Adds what a line for programs says of them, and of one side of TAGC_MODE=ab; nothing with TAGC_GATHER=off. Returns `text`. */
+const char *tagc_report_gathers_words(const struct tagc_ledger *ledger, char text[320]);
+
 /* Adds a row, and what it holds now: for sums of the rows of one lock. */
 void tagc_report_sum(struct tagc_ledger_row *sum, const struct tagc_ledger_row *row);
 

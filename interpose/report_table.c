@@ -13,25 +13,12 @@
 
 enum { FOLDED = 4 };                /* fewer slots have a line each */
 
-/* Slots that share a line. */
-struct line {
-  const struct tagc_ledger_row *const *rows;
-  size_t count;
-  char name[2 * TAGC_LAYER_NAME];
-};
-
-struct lines {
-  const struct tagc_ledger_row **rows;   /* in the order of the table */
-  struct line *lines;
-  size_t count;
-  int width;                        /* of the names */
-};
-
 static int compare(const void *left, const void *right)
 {
   const struct tagc_ledger_row *a = *(const struct tagc_ledger_row *const *)left, *b = *(const struct tagc_ledger_row *const *)right;
   const int kinds = (a->kind > b->kind) - (a->kind < b->kind), units = (a->unit > b->unit) - (a->unit < b->unit);
-  return kinds ? kinds : units ? units : (a > b) - (a < b);      /* rows are in the order of their calls */
+  const int agains = a->gather.again - b->gather.again;
+  return kinds ? kinds : agains ? agains : units ? units : (a > b) - (a < b);      /* rows are in the order of their calls */
 }
 
 static bool same_text(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
@@ -42,15 +29,15 @@ static bool is_alike(const struct tagc_ledger_row *a, const struct tagc_ledger_r
   char span[2 * TAGC_LAYER_NAME];
   const uint64_t more = a->compressed > b->compressed ? a->compressed - b->compressed : b->compressed - a->compressed;
   return a->kind == b->kind && a->shard == b->shard && same_text(a->codec, b->codec) && a->parameters == b->parameters &&
-         !a->home.number && !b->home.number && more <= 1 &&
+         !a->home.number && !b->home.number && more <= 1 && a->gather.again == b->gather.again && a->gather.reason == b->gather.reason &&
          (!a->grounds || a->grounds->choice.reason == b->grounds->choice.reason) &&
          tagc_layer_span(a->name, b->name, span, sizeof span);
 }
 
-static void add_line(struct lines *lines, const struct tagc_ledger_row *const *rows, size_t count)
+static void add_line(struct tagc_report_lines *lines, const struct tagc_ledger_row *const *rows, size_t count)
 {
-  struct line *line = &lines->lines[lines->count++];
-  *line = (struct line){.rows = rows, .count = count};
+  struct tagc_report_line *line = &lines->lines[lines->count++];
+  *line = (struct tagc_report_line){.rows = rows, .count = count};
   if (count > 1)
     tagc_layer_span(rows[0]->name, rows[count - 1]->name, line->name, sizeof line->name);
   else
@@ -59,16 +46,14 @@ static void add_line(struct lines *lines, const struct tagc_ledger_row *const *r
     lines->width = (int)strlen(line->name);
 }
 
-/* False without memory; to be freed in any case. */
-static bool make_lines(const struct tagc_ledger *ledger, struct lines *lines)
+bool tagc_report_make_lines(const struct tagc_ledger_row *rows, size_t count, struct tagc_report_lines *lines)
 {
-  const size_t count = ledger->row_count;
-  *lines = (struct lines){.rows = calloc(count + 1, sizeof(*lines->rows)), .lines = calloc(count + 1, sizeof *lines->lines),
+  *lines = (struct tagc_report_lines){.rows = calloc(count + 1, sizeof(*lines->rows)), .lines = calloc(count + 1, sizeof *lines->lines),
                           .width = 8};
   if (!lines->rows || !lines->lines)
     return false;
   for (size_t i = 0; i < count; i++)
-    lines->rows[i] = &ledger->rows[i];
+    lines->rows[i] = &rows[i];
   qsort(lines->rows, count, sizeof(*lines->rows), compare);
   for (size_t i = 0, n; i < count; i += n) {
     for (n = 1; i + n < count && is_alike(lines->rows[i], lines->rows[i + n]);)
@@ -78,6 +63,12 @@ static bool make_lines(const struct tagc_ledger *ledger, struct lines *lines)
     add_line(lines, lines->rows + i, n);
   }
   return true;
+}
+
+void tagc_report_free_lines(struct tagc_report_lines *lines)
+{
+  free(lines->rows);
+  free(lines->lines);
 }
 
 /* ---- what was sent --------------------------------------------------------------------------------------------------- */
@@ -105,7 +96,7 @@ void tagc_report_sum(struct tagc_ledger_row *sum, const struct tagc_ledger_row *
   sum->residual_bytes += row->residual_bytes;
 }
 
-static void print_line(const struct tagc_ledger *ledger, const struct line *line, int width)
+static void print_line(const struct tagc_ledger *ledger, const struct tagc_report_line *line, int width)
 {
   struct tagc_ledger_row sum = {.codec = line->rows[0]->codec};
   for (size_t i = 0; i < line->count; i++)
@@ -116,13 +107,13 @@ static void print_line(const struct tagc_ledger *ledger, const struct line *line
 }
 
 /* What the lines of a kind come to, where there are several. */
-static void print_kind(const struct tagc_ledger *ledger, const struct line *from, const struct line *to, int width)
+static void print_kind(const struct tagc_ledger *ledger, const struct tagc_report_line *from, const struct tagc_report_line *to, int width)
 {
   struct tagc_ledger_row sum = {.codec = from->rows[0]->codec};
   const enum tagc_layer_kind kind = from->rows[0]->kind;
   size_t slots = 0;
   char name[24];
-  for (const struct line *line = from; line < to; line++) {
+  for (const struct tagc_report_line *line = from; line < to; line++) {
     for (size_t i = 0; i < line->count; i++)
       tagc_report_sum(&sum, line->rows[i]);
     slots += line->count;
@@ -133,13 +124,13 @@ static void print_kind(const struct tagc_ledger *ledger, const struct line *from
   print_row(ledger, &sum, name, slots, width);
 }
 
-static void print_slots(const struct tagc_ledger *ledger, const struct lines *lines, const struct tagc_ledger_row *total)
+static void print_slots(const struct tagc_ledger *ledger, const struct tagc_report_lines *lines, const struct tagc_ledger_row *total)
 {
-  const struct line *end = lines->lines + lines->count;
+  const struct tagc_report_line *end = lines->lines + lines->count;
   tagc_say("  %-*s %3s %-6s %7s %10s %8s %8s %5s%s %11s %9s %9s %8s", lines->width, "slot", "x", "codec", "calls", "compressed",
            "plain", "wire", "ratio", tagc_report_has_inside(ledger) ? "   inside" : "", "unrecovered", "nonfinite", "residual",
            "memory");
-  for (const struct line *line = lines->lines, *first = line; line < end; line++) {
+  for (const struct tagc_report_line *line = lines->lines, *first = line; line < end; line++) {
     print_line(ledger, line, lines->width);
     if (line + 1 < end && line[1].rows[0]->kind == line->rows[0]->kind)
       continue;
@@ -169,7 +160,7 @@ static int candidates_shown(void) { return tagc_library_options()->budget.kind =
 static double larger(double a, double b) { return b > a ? b : a; }
 
 /* Of several slots the largest numbers. */
-static struct tagc_grounds grounds_of(const struct line *line)
+static struct tagc_grounds grounds_of(const struct tagc_report_line *line)
 {
   struct tagc_grounds all = *line->rows[0]->grounds;
   for (size_t i = 1; i < line->count; i++) {
@@ -185,7 +176,7 @@ static struct tagc_grounds grounds_of(const struct line *line)
   return all;
 }
 
-static void print_choice(const struct line *its, int width)
+static void print_choice(const struct tagc_report_line *its, int width)
 {
   char line[160 + 2 * TAGC_LAYER_NAME], text[2][16];
   const struct tagc_grounds grounds = grounds_of(its);
@@ -224,7 +215,7 @@ static void print_wire(const struct tagc_ledger *ledger)
 }
 
 /* TAGC_CODEC=auto: the numbers behind each choice, for slots that there was a choice for. */
-static void print_choices(const struct tagc_ledger *ledger, const struct lines *lines)
+static void print_choices(const struct tagc_ledger *ledger, const struct tagc_report_lines *lines)
 {
   char line[160 + 2 * TAGC_LAYER_NAME];
   if (!ledger->probed)
@@ -234,7 +225,7 @@ static void print_choices(const struct tagc_ledger *ledger, const struct lines *
   for (int i = 0; i < candidates_shown(); i++)
     n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", tagc_choose_name(i), "error");
   tagc_say("%s  choice", line);
-  for (const struct line *its = lines->lines; its < lines->lines + lines->count; its++) {
+  for (const struct tagc_report_line *its = lines->lines; its < lines->lines + lines->count; its++) {
     const struct tagc_choice *choice = &its->rows[0]->grounds->choice;
     if (choice->plain_ns > 0 || choice->reason == TAGC_REASON_unseen)
       print_choice(its, lines->width);
@@ -293,12 +284,11 @@ void tagc_report_budget(const struct tagc_ledger *ledger)
 
 void tagc_report_tables(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total)
 {
-  struct lines lines;
-  if (make_lines(ledger, &lines)) {
+  struct tagc_report_lines lines;
+  if (tagc_report_make_lines(ledger->rows, ledger->row_count, &lines)) {
     print_slots(ledger, &lines, total);
     tagc_report_parts(ledger);
     print_choices(ledger, &lines);
   }
-  free(lines.rows);
-  free(lines.lines);
+  tagc_report_free_lines(&lines);
 }

@@ -48,16 +48,10 @@ static bool counts(const struct tagc_call *call)
 
 uint64_t tagc_selection_begin(const struct tagc_call *call) { return counts(call) ? tagc_trace_ns() : 0; }
 
-void tagc_selection_spent(const struct tagc_call *call, double ns)
-{
-  if (counts(call))
-    tagc_selection_add(call->comm, call->slot, ns);
-}
-
 void tagc_selection_since(const struct tagc_call *call, uint64_t began)
 {
-  if (began)
-    tagc_selection_spent(call, (double)(tagc_trace_ns() - began));
+  if (began && counts(call))
+    tagc_selection_add(call->comm, call->slot, (double)(tagc_trace_ns() - began));
 }
 
 /* By what was estimated, for calls of compressed slots or of the others. 0: nothing was measured. */

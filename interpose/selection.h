@@ -37,10 +37,9 @@ void tagc_selection_end(struct tagc_comm *comm, uint64_t cycle);
 /* A slot has become plain, on all ranks, by a call in this cycle: the next selection comes as soon as it can. */
 void tagc_selection_hasten(struct tagc_comm *comm, uint64_t cycle);
 
-/* On memory of the host: the clock before a plain call (0: nobody wants to know), and how long a call has taken. Calls that were
- * disturbed by a look or a vote do not count. */
+/* On memory of the host: the clock before a plain call (0: nobody wants to know), and how long a call has kept the program since then.
+ * Calls that were disturbed by a look or a vote do not count. */
 uint64_t tagc_selection_begin(const struct tagc_call *call);
-void tagc_selection_spent(const struct tagc_call *call, double ns);
 void tagc_selection_since(const struct tagc_call *call, uint64_t began);
 
 /* The same for a compressed call of a slot, of which a device tells later. */

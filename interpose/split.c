@@ -98,13 +98,16 @@ bool tagc_split_sort(struct tagc_comm *comm)
   tell_unnamed(comm, infos);
   /* Where it is in doubt what lies where, parameters are as good as not known: who wants attention in full precision gets it. */
   const bool ambiguous = comm->layers->confidence < TAGC_LAYERS_AMBIGUOUS;
-  bool differs = false;
+  bool differs = false, whole = false;
   bool *is_selected = calloc(most ? most : 1, sizeof *is_selected), good = is_selected;
   for (size_t i = 0; i < count && good; i++) {
     struct tagc_slot *slot = &comm->slots[i];
     slot->sorted = true;
     slot->selection = tagc_select_layer(o->layers, o->skip, infos[i].unit, &comm->layers->layers[i], is_selected);
-    if (ambiguous) {
+    if (slot->selection == TAGC_SELECT_SOME && infos[i].signature.collective == TAGC_ALL_REDUCE) {
+      slot->selection = TAGC_SELECT_NONE;    /* all of it goes as the rest of others does */
+      whole = true;
+    } else if (ambiguous) {
       struct tagc_layer unknown = comm->layers->layers[i];
       unknown.count = 0;
       if (slot->selection != tagc_select_layer(o->layers, o->skip, infos[i].unit, &unknown, NULL)) {
@@ -116,6 +119,9 @@ bool tagc_split_sort(struct tagc_comm *comm)
   }
   if (differs)
     warn_ambiguous(comm);
+  if (whole && comm->rank == 0)
+    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside all-reduces: these pass "
+             "whole", (unsigned long long)comm->ledger->number);
   free(is_selected);
   return good;
 }

@@ -60,6 +60,24 @@ void tagc_state_call(const struct tagc_call *call, const struct tagc_job *job)
   tagc_trace_add(&state.record);
 }
 
+void tagc_state_gather(const struct tagc_call *call)
+{
+  const struct tagc_comm *comm = call->comm;
+  const struct tagc_allgather *a = tagc_allgather_of(comm, call);
+  const struct tagc_allgather_stats *stats = &tagc_ledger_gather_row(comm->ledger, call->allgather)->gather.stats;
+  const double unknown = __builtin_nan("");
+  if (!tagc_trace_on() || call->decision.action != TAGC_COMPRESS || (a->calls > OFTEN ? a->calls % OFTEN : a->calls & (a->calls - 1)))
+    return;
+  const bool counted = comm->device->host_reads && stats->norm2 > 0;
+  const struct tagc_trace_state state = {
+    {TAGC_TRACE_STATE, sizeof state, comm->trace}, .cycle = call->cycle, .lock = (uint32_t)comm->lock_number, .slot = a->slot,
+    .residual_norm = unknown, .gradient_norm = counted ? __builtin_sqrt(stats->norm2) : unknown,
+    .error = counted ? __builtin_sqrt(stats->error2 / stats->norm2) : unknown, .nonfinite = stats->nonfinite,
+    .allgather = (uint32_t)call->allgather + 1,
+  };
+  tagc_trace_add(&state.record);
+}
+
 void tagc_state_vote(const struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count && tagc_trace_on() && tagc_options_auto(tagc_library_options()); i++) {

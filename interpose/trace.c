@@ -19,7 +19,7 @@
 #include "env/log.h"
 #include "env/signals.h"
 #include "interpose/library.h"
-#include "interpose/thread.h"
+#include "env/thread.h"
 
 enum { NAMES = 1000, ROOM_LEAST = 64 << 10, MOST_LEAST = 1 << 20, CHUNK = 64 << 10 };   /* a chunk that a full disk cuts is lost: small ones */
 _Static_assert(CHUNK <= (int)TAGC_TRACE_CHUNK_MOST && CHUNK >= (int)TAGC_TRACE_RECORD_MOST, "what readers expect");

@@ -148,6 +148,7 @@ union tagc_trace_room {
   struct tagc_trace_lock lock;
   struct tagc_trace_slot slot;
   struct tagc_trace_vote vote;
+  struct tagc_trace_allgather allgather;
   char bytes[8192];
 };
 /* Puts `count` texts behind the `size` bytes that the record has, sets its kind and length, and adds it. What does not fit is cut. */

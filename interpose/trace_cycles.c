@@ -45,6 +45,26 @@ static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_s
   tagc_trace_add_texts(&room, TAGC_TRACE_SLOT, sizeof room.slot, texts, 2);
 }
 
+/* What is known of the all-gathers of parameters; with TAGC_GATHER=off where they are. */
+static void add_allgathers(const struct tagc_comm *comm)
+{
+  size_t count;
+  const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->cycle, &count);
+  for (size_t i = 0; i < count; i++) {
+    const struct tagc_allgather *a = i < comm->allgather_count ? &comm->allgathers[i] : NULL;
+    const bool compressed = a && comm->voted && a->verdict == TAGC_REASON_compressed;
+    const char *const text = compressed ? a->codec->name : "";
+    union tagc_trace_room room;
+    room.allgather = (struct tagc_trace_allgather){
+      .record.comm = comm->trace, .lock = (uint32_t)comm->lock_number, .allgather = (uint32_t)i + 1, .slot = infos[i].slot,
+      .again = infos[i].again, .count = infos[i].signature.count,
+      .reference_bytes = compressed ? tagc_ledger_gather_row(comm->ledger, (int)i)->residual_bytes : 0,
+      .type = infos[i].signature.dtype, .reason = (uint16_t)(a ? a->verdict : TAGC_REASON_gather_off), .voted = a && comm->voted,
+    };
+    tagc_trace_add_texts(&room, TAGC_TRACE_ALLGATHER, sizeof room.allgather, &text, 1);
+  }
+}
+
 void tagc_trace_lock(struct tagc_comm *comm, const struct tagc_slot_info *slots, size_t count)
 {
   if (!tagc_trace_on())
@@ -61,6 +81,7 @@ void tagc_trace_lock(struct tagc_comm *comm, const struct tagc_slot_info *slots,
   tagc_trace_add_texts(&room, TAGC_TRACE_LOCK, sizeof room.lock, texts, 2);
   for (size_t i = 0; i < count; i++)
     add_slot(comm, i, &slots[i]);
+  add_allgathers(comm);
 }
 
 /* Only with TAGC_BUDGET is there a reason that is worth words. */
@@ -88,6 +109,7 @@ void tagc_trace_vote(struct tagc_comm *comm, uint64_t cycle)
   add_vote(comm, cycle);
   for (size_t i = 0; i < count && i < comm->slot_count; i++)
     add_slot(comm, i, &slots[i]);
+  add_allgathers(comm);
 }
 
 void tagc_trace_cycle(const struct tagc_comm *comm, uint64_t cycle, uint64_t ended_ns, int side, bool disturbed)

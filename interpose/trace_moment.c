@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The calls of a rank in a stretch of time; see trace_moment.h.
  */
+#include "interpose/trace_moment.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/trace_moment.h"
+#include "interpose/trace_merge.h"
 
 /* So many calls behind the stretch the times of its calls are not expected any more. */
 enum { LATE = 1 << 16 };
@@ -18,14 +20,8 @@ static bool add(struct tagc_moment *moment, const struct tagc_sum_rank *rank, co
     moment->left_out++;
     return true;
   }
-  if (moment->count == moment->room) {
-    size_t room = moment->room ? 2 * moment->room : 256;
-    struct tagc_moment_call *calls = realloc(moment->calls, room * sizeof *calls);
-    if (!calls)
-      return false;
-    moment->calls = calls;
-    moment->room = room;
-  }
+  if (!TAGC_SUM_ROOM(moment->calls, moment->count))
+    return false;
   moment->calls[moment->count++] = (struct tagc_moment_call){.call = tagc_moment_call(rank, call)};
   if (times->call == call->number)
     moment->calls[moment->count - 1].times = *times;

@@ -18,7 +18,7 @@ struct tagc_moment_call {
 
 struct tagc_moment {
   struct tagc_moment_call *calls;   /* in the order in which they were made */
-  size_t count, room;
+  size_t count;
   size_t left_out;                  /* more than TAGC_MOMENT_CALLS */
 };
 

@@ -64,22 +64,13 @@ static void put_job(struct tagc_page *page)
 {
   const struct tagc_summary *summary = page->summary;
   char ranks[64], hosts[64];
-  size_t host_count = 0;
-  for (size_t i = 0, j; i < summary->rank_count; i++) {
-    for (j = 0; j < i && summary->ranks[j].host_index != summary->ranks[i].host_index; j++)
-      ;
-    host_count += j == i;
-  }
-  for (size_t i = 0; i < summary->comm_count;
-       i++) /* NCCL may be told of hosts that the system's names do not tell apart */
-    host_count = summary->comms[i].hosts > host_count ? summary->comms[i].hosts : host_count;
   fputs("<p class=\"over\">", page->file);
   if (summary->rank_count && *summary->ranks[0].program) {
     tagc_put_markup(page->file, summary->ranks[0].program);
     fputs(", ", page->file);
   }
   fprintf(page->file, "%s on %s</p>\n", tagc_page_count(summary->rank_count, "rank", ranks),
-          tagc_page_count(host_count, "host", hosts));
+          tagc_page_count(tagc_sum_hosts(summary), "host", hosts));
 }
 
 static void put_lead(struct tagc_page *page)
@@ -144,7 +135,8 @@ static void put_sent_keys(struct tagc_page *page)
   const struct tagc_sides *sides = &page->sides;
   char a[32], b[32], c[64], value[96], note[160];
   if (sides->verdict != TAGC_VERDICT_NONE) {
-    double plain = (double)tagc_sent_all(&sides->sent[TAGC_SUM_PLAIN]), packed = (double)tagc_sent_all(&sides->sent[TAGC_SUM_COMPRESSED]);
+    double plain = (double)tagc_sent_all(&sides->sent[TAGC_SUM_PLAIN]),
+           packed = (double)tagc_sent_all(&sides->sent[TAGC_SUM_COMPRESSED]);
     snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_words_bytes(plain, a), tagc_words_bytes(packed, b));
     snprintf(note, sizeof note, "plain \342\206\222 compressed");
     if (plain > 0 && packed > 0)

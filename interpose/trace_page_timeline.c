@@ -57,14 +57,6 @@ static const struct tagc_page_step *choose_step(const struct tagc_page *page, in
   return best;
 }
 
-static const struct tagc_sum_step *step_of(const struct tagc_sum_rank *rank, const struct tagc_page_step *step)
-{
-  for (size_t i = 0; i < rank->step_count; i++)
-    if (rank->steps[i].lock == step->lock && rank->steps[i].cycle == step->cycle)
-      return &rank->steps[i];
-  return NULL;
-}
-
 static void add_lane(uint64_t *lanes, size_t *count, uint64_t what)
 {
   for (size_t i = 0; i < *count; i++)
@@ -118,7 +110,7 @@ static bool read_parts(struct picture *picture)
   bool slowest = page->pace.slowest < summary->rank_count && page->pace.slowest >= RANKS;
   for (size_t i = 0; i < summary->rank_count && picture->count < RANKS; i++) {
     size_t rank = slowest && picture->count == RANKS - 1 ? page->pace.slowest : i;
-    const struct tagc_sum_step *step = step_of(&summary->ranks[rank], picture->step);
+    const struct tagc_sum_step *step = tagc_step_find(&summary->ranks[rank], picture->step->lock, picture->step->cycle);
     if (step && !read_part(picture, rank, step))
       return false;
   }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "interpose/trace_perfetto_parts.h"
+#include "interpose/trace_steps.h"
 #include "layermap/drawing.h"
 
 /* -- events -------------------------------------------------------------------------------------------------------- */
@@ -39,21 +40,6 @@ void tagc_perfetto_put_us(struct tagc_perfetto *w, const char *name, int64_t ns)
   if (ns < 0)
     ns = 0;
   tagc_perfetto_put(w, ",\"%s\":%" PRId64 ".%03d", name, ns / 1000, (int)(ns % 1000));
-}
-
-const struct tagc_sum_step *tagc_perfetto_step(const struct tagc_sum_rank *rank, uint32_t lock, uint64_t cycle)
-{
-  size_t low = 0, high = rank->step_count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    const struct tagc_sum_step *step = &rank->steps[middle];
-    if (step->lock < lock || (step->lock == lock && step->cycle < cycle))
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low < rank->step_count && rank->steps[low].lock == lock && rank->steps[low].cycle == cycle ? &rank->steps[low]
-                                                                                                    : NULL;
 }
 
 /* -- the document -------------------------------------------------------------------------------------------------- */
@@ -122,12 +108,12 @@ static void find_stretch(const struct tagc_sum_rank *rank, const struct tagc_sum
   uint64_t shift = (uint64_t)leader->clock_ns - (uint64_t)rank->clock_ns;
   if (range.first) {
     const struct tagc_sum_step *first = &leader->steps[range.first - 1],
-                               *mine = tagc_perfetto_step(rank, first->lock, first->cycle);
+                               *mine = tagc_step_find(rank, first->lock, first->cycle);
     *from_ns = mine ? mine->began_ns : first->began_ns + shift;
   }
   if (range.last) {
     const struct tagc_sum_step *last = &leader->steps[range.last - 1],
-                               *mine = tagc_perfetto_step(rank, last->lock, last->cycle);
+                               *mine = tagc_step_find(rank, last->lock, last->cycle);
     *to_ns = mine ? mine->began_ns + mine->ns : last->began_ns + last->ns + shift;
   }
 }
@@ -136,10 +122,7 @@ static void find_stretch(const struct tagc_sum_rank *rank, const struct tagc_sum
 static const struct tagc_sum_rank *find_leader(const struct tagc_summary *summary, struct tagc_step_range *range,
                                                char why[TAGC_TRACE_WHY])
 {
-  const struct tagc_sum_rank *leader = NULL;
-  for (size_t i = 0; i < summary->rank_count && !leader; i++)
-    if (summary->ranks[i].step_count)
-      leader = &summary->ranks[i];
+  const struct tagc_sum_rank *leader = tagc_steps_leader(summary);
   if (!leader)
     snprintf(why, TAGC_TRACE_WHY, "there are no steps in these traces to choose from");
   else if (range->first > leader->step_count || (range->last && range->last < range->first)) {

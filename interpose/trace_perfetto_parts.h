@@ -35,9 +35,6 @@ void tagc_perfetto_begin(struct tagc_perfetto *w, const char *phase, uint32_t pi
 /* Nanoseconds as microseconds, exactly. */
 void tagc_perfetto_put_us(struct tagc_perfetto *w, const char *name, int64_t ns);
 
-/* NULL: the rank has no such step. */
-const struct tagc_sum_step *tagc_perfetto_step(const struct tagc_sum_rank *rank, uint32_t lock, uint64_t cycle);
-
 /* What of a rank's trace began in [from_ns, to_ns) of its clock. False without memory. */
 bool tagc_perfetto_rank(struct tagc_perfetto *w, size_t at, uint64_t from_ns, uint64_t to_ns);
 

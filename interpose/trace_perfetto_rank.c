@@ -285,7 +285,7 @@ static void put_steps(struct reader *r)
 
 static void end_states(struct reader *r)
 {
-  const struct tagc_sum_step *step = r->state_cycle ? tagc_perfetto_step(r->rank, r->state_lock, r->state_cycle) : NULL;
+  const struct tagc_sum_step *step = r->state_cycle ? tagc_step_find(r->rank, r->state_lock, r->state_cycle) : NULL;
   if (step && in_range(r, step->began_ns)) {
     tagc_perfetto_begin(r->w, "C", r->pid, LANE_STEPS, "residual norm");
     put_at(r, step->began_ns);

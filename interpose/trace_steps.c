@@ -42,22 +42,33 @@ size_t tagc_steps_same(const struct tagc_rank_step *first, size_t count)
   return same;
 }
 
-size_t tagc_step_number(const struct tagc_summary *summary, uint32_t lock, uint64_t cycle)
+const struct tagc_sum_step *tagc_step_find(const struct tagc_sum_rank *rank, uint32_t lock, uint64_t cycle)
 {
   const struct tagc_sum_step wanted = {.lock = lock, .cycle = cycle};
   const struct tagc_rank_step key = {0, &wanted};
-  size_t first = 0, low = 0;
-  while (first < summary->rank_count && !summary->ranks[first].step_count)
-    first++;
-  for (size_t high = first < summary->rank_count ? summary->ranks[first].step_count : 0; low < high;) {
+  for (size_t low = 0, high = rank->step_count; low < high;) {
     const size_t middle = low + (high - low) / 2;
-    const struct tagc_rank_step at = {0, &summary->ranks[first].steps[middle]};
-    const int order = compare_steps(&at, &key);
+    const int order = compare_steps(&(const struct tagc_rank_step){0, &rank->steps[middle]}, &key);
     if (order == 0)
-      return middle + 1;
+      return &rank->steps[middle];
     *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
   }
-  return 0;
+  return NULL;
+}
+
+const struct tagc_sum_rank *tagc_steps_leader(const struct tagc_summary *summary)
+{
+  for (size_t i = 0; i < summary->rank_count; i++)
+    if (summary->ranks[i].step_count)
+      return &summary->ranks[i];
+  return NULL;
+}
+
+size_t tagc_step_number(const struct tagc_summary *summary, uint32_t lock, uint64_t cycle)
+{
+  const struct tagc_sum_rank *leader = tagc_steps_leader(summary);
+  const struct tagc_sum_step *step = leader ? tagc_step_find(leader, lock, cycle) : NULL;
+  return step ? (size_t)(step - leader->steps) + 1 : 0;
 }
 
 static int compare_doubles(const void *left, const void *right)

@@ -16,7 +16,11 @@ struct tagc_rank_step *tagc_steps_sorted(const struct tagc_summary *summary, siz
 /* How many of those from `first` on are the same step as it. */
 size_t tagc_steps_same(const struct tagc_rank_step *first, size_t count);
 
-/* The number of a step for people, as --steps takes it: among those of the first rank that has some, from 1; 0: that rank does not have
+/* The rank's step of that lock and cycle; NULL: it has none. */
+const struct tagc_sum_step *tagc_step_find(const struct tagc_sum_rank *rank, uint32_t lock, uint64_t cycle);
+/* The first rank that has steps, by which they are numbered; NULL: none has. */
+const struct tagc_sum_rank *tagc_steps_leader(const struct tagc_summary *summary);
+/* The number of a step for people, as --steps takes it: among those of the leader, from 1; 0: that rank does not have
  * it. Numbers of cycles begin anew with each lock. */
 size_t tagc_step_number(const struct tagc_summary *summary, uint32_t lock, uint64_t cycle);
 

@@ -23,6 +23,16 @@ const char *tagc_sum_name(const struct tagc_summary *s, enum tagc_trace_table ta
   return text ? text : "?";
 }
 
+size_t tagc_sum_hosts(const struct tagc_summary *s)
+{
+  size_t hosts = 0;
+  for (size_t i = 0; i < s->rank_count; i++)
+    hosts += s->ranks[i].host_index == i;
+  for (size_t i = 0; i < s->comm_count; i++)
+    hosts = s->comms[i].hosts > hosts ? s->comms[i].hosts : hosts;
+  return hosts;
+}
+
 const char *tagc_sum_kind(enum tagc_trace_part kind)
 {
   static const char *const kinds[TAGC_TRACE_PARTS] = {"embed", "attn", "mlp", "norm", "head", "other"};

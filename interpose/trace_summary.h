@@ -185,6 +185,9 @@ void tagc_sum_free(struct tagc_summary *summary);
 /* A code of that rank's trace as the summary has it. */
 uint8_t tagc_sum_code(const struct tagc_sum_rank *rank, enum tagc_trace_table table, uint16_t code);
 
+/* Of the job: NCCL may be told of hosts that the system's names do not tell apart. */
+size_t tagc_sum_hosts(const struct tagc_summary *summary);
+
 /* Is anything known of what lies in its slots? */
 static inline bool tagc_sum_layers_known(const struct tagc_sum_comm *comm)
 {

@@ -57,12 +57,11 @@ struct extent {
 
 static struct extent measure(const struct tagc_summary *s)
 {
-  struct extent e = {.hosts = 0};
+  struct extent e = {.hosts = tagc_sum_hosts(s)};
   double ns = 0, sent = 0, between = 0;
   for (size_t i = 0; i < s->rank_count; i++) {
     const struct tagc_sum_rank *r = &s->ranks[i];
     e.seconds = fmax(e.seconds, (double)(r->last_ns - r->first_ns) / 1e9);
-    e.hosts += r->host_index == i;
     e.calls += r->calls.calls;
     for (size_t j = 0; j < r->step_count; j++)
       if (r->steps[j].whole) {
@@ -72,8 +71,6 @@ static struct extent measure(const struct tagc_summary *s)
         sent += (double)tagc_sent_all(&r->steps[j].sent);
       }
   }
-  for (size_t i = 0; i < s->comm_count; i++)
-    e.hosts = s->comms[i].hosts > e.hosts ? s->comms[i].hosts : e.hosts;
   double n = (double)e.whole;
   e.step_ms = ns / n / 1e6;
   e.sent = sent / n;

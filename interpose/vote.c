@@ -269,7 +269,7 @@ static ncclResult_t reserve(struct votes *votes)
     struct vote *v = &votes->votes[i];
     if (v->postponed)
       continue;
-    tagc_ballot_plan(votes->comms[i], is_auto && !v->decided ? &v->wire : NULL);
+    tagc_ballot_plan(votes->comms[i], v->decided, is_auto && !v->decided ? &v->wire : NULL);
     v->reserved = tagc_ballot_reserve(votes->comms[i], v->call->stream);
   }
   return tagc_comms_leave_driver(votes->comms, votes->count) && alive ? ncclSuccess : ncclInternalError;

@@ -7,7 +7,7 @@
  *   lay_out                    once for each part, before anything is begun: which memory it has
  *   begin
  *   before[0], before[1]       exchanges that come first, each with what a work does with the outcome
- *   encode, enqueue, decode    for each piece of the part
+ *   encode, enqueue, decode    for each piece of the part: one is encoded while another one travels and a third is decoded
  *   decoded                    all of its pieces are
  *   after                      an exchange that comes last, and what a work does with the outcome
  *   settle, or give_up         where anything of it has failed, on this rank
@@ -34,14 +34,17 @@ struct tagc_round {
   bool sums;                        /* its time is that of sums inside a host */
 };
 
-/* A part's steps. begin and decoded may be NULL. */
+/* A part's steps. begin, encoded, exchanged and decoded may be NULL. A part in several pieces is encoded and decoded on the lane of its communicator: on its
+ * thread, or on a stream of its own; but for the first encode and the last decode, for which the caller would wait at once. */
 struct tagc_part {
   void (*lay_out)(struct tagc_work *w);
   ncclResult_t (*begin)(struct tagc_work *w);
   struct tagc_round before[2];
-  ncclResult_t (*encode)(struct tagc_work *w, unsigned piece);
+  ncclResult_t (*encode)(struct tagc_work *w, unsigned piece, void *stream);
+  ncclResult_t (*encoded)(struct tagc_work *w, unsigned piece);     /* on the caller's stream, behind that */
   ncclResult_t (*enqueue)(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece);
-  ncclResult_t (*decode)(struct tagc_work *w, unsigned piece);
+  ncclResult_t (*exchanged)(struct tagc_work *w, unsigned piece);
+  ncclResult_t (*decode)(struct tagc_work *w, unsigned piece, void *stream);
   ncclResult_t (*decoded)(struct tagc_work *w);
   struct tagc_round after;
   void (*settle)(struct tagc_work *w);
@@ -51,7 +54,9 @@ struct tagc_part {
 /* A reduce-scatter that is compressed or flushed (reduce.c). */
 struct tagc_reducing {
   struct tagc_party party;          /* who exchanges payloads */
-  struct tagc_job job;
+  struct tagc_job job;              /* in several pieces (slot->pieces): of them together, and without memory; else what is done */
+  struct tagc_job piece[TAGC_PIECES];
+  struct tagc_codec_stats seen[TAGC_PIECES];        /* of these */
   uint8_t *sums;                    /* two levels: the sums over this host's ranks; otherwise NULL */
   struct tagc_split split;          /* where but a part of the slot is selected */
   int64_t *told;                    /* where the ranks of a host tell one another what they have seen; NULL: they need not */
@@ -60,17 +65,39 @@ struct tagc_reducing {
   bool denser;                      /* the device says that the gradient has outgrown the codec */
 };
 
-extern const struct tagc_part tagc_part_reduce;
+/* An all-gather that is compressed, or plain for later ones to refer to (gather.c). */
+struct tagc_gathering {
+  ncclComm_t handle;                /* between whose ranks */
+  const struct tagc_allgather_codec *codec;
+  struct tagc_allgather_job job;    /* what is gathered, from where to where */
+  bool refused;                     /* some rank's payload held no shard */
+};
+
+extern const struct tagc_part tagc_part_reduce, tagc_part_gather;
 
 enum { TAGC_WORK_PARTS = 2 };
+
+/* What has been given to a lane. */
+struct tagc_errand {
+  struct tagc_work *work;
+  ncclResult_t (*step)(struct tagc_work *w, unsigned piece, void *stream);
+  unsigned piece;
+  uint64_t ticket;                  /* 0: it was done at once */
+  ncclResult_t status;
+  uint64_t took_ns;
+};
 
 struct tagc_work {
   struct tagc_call *call;
   const struct tagc_device *device;
   const struct tagc_part *parts[TAGC_WORK_PARTS];   /* one after the other; NULL: no more */
-  unsigned pieces[TAGC_WORK_PARTS]; /* of each; lay_out may cut it into several */
+  unsigned pieces[TAGC_WORK_PARTS]; /* of each; lay_out may cut it into several, at most TAGC_PIECES */
+  struct tagc_errand encode[TAGC_PIECES], decode[TAGC_PIECES];
+  uint64_t ticket;                  /* of the last errand */
+  struct tagc_lane_times lane;      /* when the call began */
   struct tagc_trace_times took;     /* on memory of the host */
   struct tagc_reducing reduce;
+  struct tagc_gathering gather;
 };
 
 /* What a device could not do is said by what NCCL says of its own troubles with one. */

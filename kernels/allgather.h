@@ -46,9 +46,10 @@ struct tagc_allgather_header {
 /* Counts of what happened; added to by the codec on the host. Host memory. */
 struct tagc_allgather_stats {
   uint64_t escapes;                /* lossless: exponents of this rank that travelled as they are */
-  uint64_t nonfinite;              /* values of this rank that travelled as exceptions */
+  uint64_t nonfinite;              /* q8: values of this rank that travelled as exceptions */
   uint64_t refused;                /* calls in which some shard was refused */
-  double error2, norm2;            /* squared L2 norms of what this rank's last shard lost, and of that shard; set, not added */
+  double error2, norm2;            /* squared L2 norms of what this rank's last shard lost, and of that shard; set, not added, by
+                                    * encode or (delta) decode; lossless: both 0 */
 };
 
 /* One all-gather under way. Pointers are device memory of the codec's device unless said otherwise. */
@@ -89,7 +90,7 @@ struct tagc_allgather_codec {
 /* All of them, NULL-terminated, in the order of the choices of TAGC_GATHER behind "off". */
 extern const struct tagc_allgather_codec *const tagc_allgather_codecs[];
 
-extern const struct tagc_allgather_codec tagc_allgather_bf16;
+extern const struct tagc_allgather_codec tagc_allgather_bf16, tagc_allgather_q8, tagc_allgather_lossless, tagc_allgather_delta;
 
 /* Points the payloads and the state of a job (shape and layout are set) into the memory at `base`, which is aligned to 64
  * bytes; returns the bytes that they take (`base` may be NULL for that). */

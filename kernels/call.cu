@@ -36,8 +36,8 @@ DEVICE void check(const struct tagc_cuda_call &call)
   call.state->fits = !bad;
   call.state->exceptions = some;
   call.counts->overflowed += bad;
-  call.counts->nonfinite_seen = (anywhere & TAGC_ANYWHERE_EXCEPTION) || bad;
-  call.counts->surplus_seen = (anywhere & TAGC_ANYWHERE_SURPLUS) != 0;
+  call.counts->nonfinite_seen = (call.continues && call.counts->nonfinite_seen) || (anywhere & TAGC_ANYWHERE_EXCEPTION) || bad;
+  call.counts->surplus_seen = (call.continues && call.counts->surplus_seen) || (anywhere & TAGC_ANYWHERE_SURPLUS);
 }
 
 /* -- what a call has seen ------------------------------------------------------------------------------------------ */
@@ -69,7 +69,7 @@ DEVICE void flush(const struct tagc_cuda_flushing &flush)
   const bool adds = tagc_residual_counts(&call);
   for (uint32_t shard = blockIdx.y; shard < call.nranks; shard += gridDim.y) {
     const struct kept kept = kept_of(call, shard);
-    char *to = (char *)flush.out + call.n * shard * size_of(call);
+    char *to = (char *)flush.out + call.stride * shard * size_of(call);
     for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += gridDim.x * WARPS) {
       float x[EACH];
       load(call, shard_of(call, shard), kept, adds && shard != call.rank, block, lane, stages[warp], x);

@@ -38,7 +38,7 @@ DEVICE uint32_t size_of(const struct tagc_cuda_call &call) { return call.dtype =
 
 DEVICE const char *shard_of(const struct tagc_cuda_call &call, uint32_t shard)
 {
-  return (const char *)call.send + call.n * shard * size_of(call);
+  return (const char *)call.send + call.stride * shard * size_of(call);
 }
 
 DEVICE uint32_t count_of(const struct tagc_cuda_call &call, uint32_t block)

@@ -63,7 +63,10 @@ struct tagc_job {
   struct tagc_shape shape;
   struct tagc_layout layout;        /* what layout() gave for shape */
   int rank;                         /* of this process in the communicator */
-  const void *send;                 /* nranks x n elements of shape.dtype, read-only */
+  const void *send;                 /* nranks shards of n elements of shape.dtype, read-only */
+  uint64_t stride;                  /* elements from the start of one shard to that of the next; 0: n. Larger where the job is a
+                                     * piece of each shard (pieces.h) */
+  bool continues;                   /* a later piece of a call: what a device counts is added to that of the pieces before */
   void *recv;                       /* n elements of shape.dtype; may be send + rank * n (in place); decode writes it */
   float scale;                      /* every element of send is multiplied by it in fp32 first (PreMulSum), else 1 */
   float divisor;                    /* the sum is divided by it in fp32 at the end (Avg: nranks), else 1 */
@@ -71,6 +74,8 @@ struct tagc_job {
   bool residual_empty;              /* the residual's content is void: read it as zero (it is written all the same) */
   uint64_t seed;                    /* equal on all ranks, different every call */
   bool stochastic;                  /* round by chance, so that the mean is right, and not to nearest; reproducible */
+  bool beside;                      /* the program's own work goes on meanwhile: a device leaves it most of itself. No bit depends
+                                     * on that */
   uint8_t *exponents;               /* nranks x exponent_bytes */
   int32_t *sketch_out;              /* nranks x sketch_count; the own shard's part is zero */
   int32_t *sketch_in;               /* sketch_count: the sum over ranks of this rank's shard */
@@ -89,6 +94,7 @@ struct tagc_job {
 struct tagc_codec {
   const char *name;                 /* as in TAGC_CODEC */
   bool needs_residual;              /* refuses to run without one: what it leaves out would be lost */
+  bool whole;                       /* its calls are not cut in pieces (pieces.h): it has more exchanges than one */
 
   /* Fills *out for a shape. False where this codec cannot carry it (out is then undefined). Pure. */
   bool (*layout)(const struct tagc_shape *shape, struct tagc_layout *out);

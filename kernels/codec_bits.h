@@ -148,10 +148,15 @@ static inline TAGC_HD float tagc_scale_inverse(uint16_t scale) { return scale ? 
 
 static inline size_t tagc_pad16(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
-/* The start of shard j of job->send or job->recv-like buffers. */
+/* Where shard j begins in job->send, in bytes. */
+static inline size_t tagc_job_shard_at(const struct tagc_job *job, int shard)
+{
+  return (size_t)shard * (job->stride ? job->stride : job->shape.n) * tagc_dtype_size(job->shape.dtype);
+}
+
 static inline const void *tagc_job_shard(const struct tagc_job *job, int shard)
 {
-  return (const char *)job->send + (size_t)shard * job->shape.n * tagc_dtype_size(job->shape.dtype);
+  return (const char *)job->send + tagc_job_shard_at(job, shard);
 }
 
 #endif

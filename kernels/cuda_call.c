@@ -36,10 +36,16 @@ struct tagc_cuda_grid tagc_cuda_grid_for(const struct tagc_cuda_launcher *launch
   struct tagc_cuda_grid grid = {.y = rows < TAGC_CUDA_ROWS ? rows : TAGC_CUDA_ROWS};
   if (most > TAGC_CUDA_GROUPS)
     most = TAGC_CUDA_GROUPS;
+  if (launcher->most && most > launcher->most)
+    most = launcher->most;
+  if (launcher->most && grid.y > most)
+    grid.y = (uint32_t)most;
   most = most > grid.y ? most / grid.y : 1;
   grid.x = (uint32_t)(groups < most ? groups : most);
   return grid;
 }
+
+uint32_t tagc_cuda_beside(uint32_t processors) { return processors < 4 ? 1 : processors / 4; }
 
 static unsigned threads_of(enum tagc_cuda_kernel kernel)
 {
@@ -74,6 +80,7 @@ struct tagc_cuda_call tagc_cuda_call_of(const struct tagc_job *job, struct tagc_
     .health = job->health,
     .seed = job->seed,
     .n = shape->n,
+    .stride = job->stride ? job->stride : shape->n,
     .message_bytes = job->layout.message_bytes,
     .residual_bytes = tagc_residual_shard_bytes(shape),
     .residual_at = tagc_residual_scale_bytes(shape),
@@ -89,6 +96,7 @@ struct tagc_cuda_call tagc_cuda_call_of(const struct tagc_job *job, struct tagc_
     .scale = job->scale,
     .divisor = job->divisor,
     .residual_empty = job->residual_empty,
+    .continues = job->continues,
   };
 }
 

@@ -49,7 +49,7 @@ struct tagc_cuda_state {
   uint64_t unused;
 };
 
-/* Sizes in bytes but for n. */
+/* Sizes in bytes but for n and stride. */
 struct tagc_cuda_call {
   const void *send;
   void *recv;
@@ -59,7 +59,7 @@ struct tagc_cuda_call {
   struct tagc_counts *counts;
   struct tagc_health *health;      /* NULL: none */
   double *norms;                   /* `groups` parts of the squared norm of the residual, for close to add up */
-  uint64_t seed, n;
+  uint64_t seed, n, stride;        /* elements of a shard, and from one to the next */
   uint64_t message_bytes;
   uint64_t residual_bytes, residual_at;       /* of a shard; of its values, behind its scales */
   uint64_t selected;               /* values that are sent in any case */
@@ -69,18 +69,19 @@ struct tagc_cuda_call {
   uint32_t rank, nranks;
   uint32_t dtype, storage;
   float scale, divisor;
-  uint32_t residual_empty, unused;
+  uint32_t residual_empty, continues;    /* a later piece of a call: counts go on */
 };
 
 #define TAGC_CALL_AT(member, at) \
   static_assert(offsetof(struct tagc_cuda_call, member) == (at), "the host and the GPU agree on " #member)
 TAGC_CALL_AT(send, 0);
 TAGC_CALL_AT(norms, 64);
-TAGC_CALL_AT(cycle, 120);
-TAGC_CALL_AT(blocks, 136);
-TAGC_CALL_AT(scale, 168);
+TAGC_CALL_AT(stride, 88);
+TAGC_CALL_AT(cycle, 128);
+TAGC_CALL_AT(blocks, 144);
+TAGC_CALL_AT(scale, 176);
 #undef TAGC_CALL_AT
-static_assert(sizeof(struct tagc_cuda_call) == 184, "the host and the GPU agree on the size of a call");
+static_assert(sizeof(struct tagc_cuda_call) == 192, "the host and the GPU agree on the size of a call");
 static_assert(sizeof(struct tagc_counts) == 64 && sizeof(struct tagc_cuda_state) == 32, "and of what is kept");
 
 /* Whether the residual of the shape's calls was dropped on the device: its content is not to be read. */
@@ -107,7 +108,7 @@ struct tagc_cuda_told {
 /* What flush gets. */
 struct tagc_cuda_flushing {
   struct tagc_cuda_call call;
-  void *out;                       /* nranks x n elements */
+  void *out;                       /* nranks x n elements, with the same stride */
 };
 
 /* What count gets. */

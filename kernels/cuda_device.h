@@ -43,7 +43,7 @@ struct tagc_cuda_device {
   void *service;                   /* a stream for what belongs to no call */
   bool reaches_managed, reaches_pageable;
   double ns_per_byte;              /* of memory that is read or written, at best */
-  struct tagc_cuda_launcher launcher;
+  struct tagc_cuda_launcher launcher, beside;      /* beside: of calls that leave most of the GPU to the program */
 
   pthread_mutex_t set_up_lock;
   pthread_mutex_t proof_lock;      /* of what follows; recursive: a proof calls the table that it is about */
@@ -133,5 +133,16 @@ int tagc_cuda_timer_begin(const struct tagc_device *self, void *timer, uint64_t 
 void tagc_cuda_timer_end(const struct tagc_device *self, void *timer, int begun, void *stream, bool good);
 size_t tagc_cuda_timer_read(const struct tagc_device *self, void *timer, size_t least, struct tagc_timed *out, size_t most);
 void tagc_cuda_timer_free(const struct tagc_device *self, void *timer);
+
+/* -- cuda_lane.c ----------------------------------------------------------------------------------------------------- */
+
+/* Members of the table. */
+void *tagc_cuda_lane_make(const struct tagc_device *self);
+uint64_t tagc_cuda_lane_submit(const struct tagc_device *self, void *lane, tagc_lane_function *function, void *argument);
+bool tagc_cuda_lane_after(const struct tagc_device *self, void *lane, void *stream);
+bool tagc_cuda_lane_wait(const struct tagc_device *self, void *lane, uint64_t ticket, void *stream);
+void tagc_cuda_lane_close(const struct tagc_device *self, void *lane);
+bool tagc_cuda_lane_times(const struct tagc_device *self, void *lane, struct tagc_lane_times *times);
+void tagc_cuda_lane_free(const struct tagc_device *self, void *lane);
 
 #endif

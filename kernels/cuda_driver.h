@@ -41,7 +41,10 @@ struct tagc_cuda_rows {
   X(context_set, cuCtxSetCurrent, (void *context)) \
   X(context_version, cuCtxGetApiVersion, (void *context, unsigned *version)) \
   X(capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode)) \
+  X(stream_priorities, cuCtxGetStreamPriorityRange, (int *least, int *greatest)) \
   X(stream_create, cuStreamCreate, (void **stream, unsigned flags)) \
+  X(stream_create_first, cuStreamCreateWithPriority, (void **stream, unsigned flags, int priority)) \
+  X(stream_destroy, cuStreamDestroy_v2, (void *stream)) \
   X(stream_synchronize, cuStreamSynchronize, (void *stream)) \
   X(stream_wait, cuStreamWaitEvent, (void *stream, void *event, unsigned flags)) \
   X(event_create, cuEventCreate, (void **event, unsigned flags)) \

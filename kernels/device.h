@@ -38,6 +38,14 @@ struct tagc_timed {
   double ms;
 };
 
+/* What runs on a lane, on this stream. */
+typedef void tagc_lane_function(void *argument, void *stream);
+
+/* Since a lane was made: how long its functions ran, and how long callers waited for it. */
+struct tagc_lane_times {
+  uint64_t worked_ns, waited_ns;
+};
+
 struct tagc_device {
   const char *name;
   bool host_reads;                 /* the host reads and writes its memory as its own, and work is done when it is enqueued */
@@ -119,6 +127,22 @@ struct tagc_device {
    * there should have been some more since. False for *denser at the first time. */
   bool (*tally_denser)(const struct tagc_device *self, void *tally, void *stream, bool *denser);
   void (*tally_free)(const struct tagc_device *self, void *tally, void *fence);
+
+  /* A lane is where work runs beside the caller's stream, one function after the other: on the host a thread, on a GPU a stream of
+   * its own. make: NULL without one; then work is done on the caller's stream. submit: function(argument, the lane's stream) is called on
+   * the lane's thread, or at once where a stream is enqueued on. Gives its ticket, from 1 on and rising, or 0 where it is not called: the
+   * lane is closed, another process's, or the device has failed. after: what is submitted from here on comes after what the stream holds
+   * now. wait: what comes on the stream from here on comes after that ticket, and those before it; the host device waits for
+   * it. False also where the function was dropped. close: what has not begun is dropped, and nothing more is taken; no function
+   * runs when it returns. times: false where they are not known. free: after what was submitted; NULL is allowed.
+   * Threads: close from any, the others from one at a time. */
+  void *(*lane_make)(const struct tagc_device *self);
+  uint64_t (*lane_submit)(const struct tagc_device *self, void *lane, tagc_lane_function *function, void *argument);
+  bool (*lane_after)(const struct tagc_device *self, void *lane, void *stream);
+  bool (*lane_wait)(const struct tagc_device *self, void *lane, uint64_t ticket, void *stream);
+  void (*lane_close)(const struct tagc_device *self, void *lane);
+  bool (*lane_times)(const struct tagc_device *self, void *lane, struct tagc_lane_times *times);
+  void (*lane_free)(const struct tagc_device *self, void *lane);
 
   /* How long what others put on a stream takes, from begin to end. make: NULL without memory, or where there is nothing to be
    * timed; then nothing is done with it. begin: -1 where it goes untimed, as too many calls are under way; else what end is to

@@ -121,6 +121,8 @@ static enum tagc_cuda_condition furnish(struct tagc_cuda_device *d)
   if (!went(d, d->driver->stream_create(&d->service, STREAM_NON_BLOCKING), "cuStreamCreate") || !load_kernels(d) ||
       !count_together(d))
     return TAGC_CUDA_CRIPPLED;
+  d->beside = d->launcher;
+  d->beside.most = tagc_cuda_beside(d->launcher.processors);
   return tagc_cuda_memory_set_up(d) ? TAGC_CUDA_READY : TAGC_CUDA_CRIPPLED;
 }
 
@@ -377,7 +379,8 @@ static bool run(const struct tagc_device *self, tagc_cuda_step *step, const stru
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter_ready(self, &visit))
     return false;
-  const int error = step(&visit.device->launcher, codec, job, tagc_cuda_tally_counts(job->tally), stream);
+  const struct tagc_cuda_launcher *launcher = job->beside ? &visit.device->beside : &visit.device->launcher;
+  const int error = step(launcher, codec, job, tagc_cuda_tally_counts(job->tally), stream);
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, what));
 }
 
@@ -502,6 +505,13 @@ static const struct tagc_device functions = {
   .timer_end = tagc_cuda_timer_end,
   .timer_read = tagc_cuda_timer_read,
   .timer_free = tagc_cuda_timer_free,
+  .lane_make = tagc_cuda_lane_make,
+  .lane_submit = tagc_cuda_lane_submit,
+  .lane_after = tagc_cuda_lane_after,
+  .lane_wait = tagc_cuda_lane_wait,
+  .lane_close = tagc_cuda_lane_close,
+  .lane_times = tagc_cuda_lane_times,
+  .lane_free = tagc_cuda_lane_free,
 };
 
 bool tagc_device_cuda_is_there(const char **why)

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "kernels/fpmode.h"
+#include "kernels/host_lane.h"
 #include "kernels/residual.h"
 
 enum { SMALL_ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
@@ -296,4 +297,11 @@ const struct tagc_device tagc_device_host = {
   .timer_end = host_timer_end,
   .timer_read = host_timer_read,
   .timer_free = host_timer_free,
+  .lane_make = tagc_host_lane_make,
+  .lane_submit = tagc_host_lane_submit,
+  .lane_after = tagc_host_lane_after,
+  .lane_wait = tagc_host_lane_wait,
+  .lane_close = tagc_host_lane_close,
+  .lane_times = tagc_host_lane_times,
+  .lane_free = tagc_host_lane_free,
 };

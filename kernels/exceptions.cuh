@@ -20,7 +20,7 @@ DEVICE void open(const struct tagc_cuda_call &call)
   if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) {
     *call.state = {};
     call.state->selected = call.selected;
-    call.counts->dropped += tagc_residual_dropped(&call);
+    call.counts->dropped += !call.continues && tagc_residual_dropped(&call);
   }
 }
 
@@ -82,7 +82,7 @@ DEVICE void close(const struct tagc_cuda_call &call, uint32_t found)
   call.state->anywhere = anywhere;
   call.counts->selected += call.state->selected;
   call.counts->nonfinite += exceptions;
-  call.counts->residual_norm2 = sum;
+  call.counts->residual_norm2 = sum + (call.continues ? call.counts->residual_norm2 : 0);
 }
 
 #endif

@@ -168,7 +168,8 @@ int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct
  * may wait for other GPUs, have up to 32 processors each; so it takes a quarter: two processes on one GPU leave half to theirs. */
 static uint32_t parts_of(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc)
 {
-  const uint32_t room = launcher->together / 4 / lhc->geo.grid.chunks;
+  const uint32_t quarter = launcher->together / 4;
+  const uint32_t room = (launcher->most && launcher->most < quarter ? launcher->most : quarter) / lhc->geo.grid.chunks;
   return room < 2 ? 1 : room < lhc->most_parts ? room : lhc->most_parts;
 }
 

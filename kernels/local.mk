@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # kernels/: codecs, and the devices they run on.
 libtagc_a_SOURCES += \
-  kernels/allgather.c kernels/allgather.h kernels/allgather_bf16.c \
+  kernels/allgather.c kernels/allgather.h kernels/allgather_steps.h kernels/allgather_kernels.h kernels/allgather_plain.c \
+  kernels/allgather_bf16.c kernels/allgather_q8.c kernels/allgather_lossless.c kernels/allgather_delta.c \
+  kernels/bytes.h kernels/bytes_plain.h \
   kernels/codec.c kernels/codec.h kernels/codecs.h \
   kernels/codec_bits.h kernels/codec_lhc.h \
   kernels/codec_none.c kernels/codec_lhc.c \
@@ -10,18 +12,20 @@ libtagc_a_SOURCES += \
   kernels/dense.c kernels/dense.h kernels/dense_plain.c \
   kernels/device.h kernels/device_host.c kernels/device_cuda.c \
   kernels/cuda_driver.c kernels/cuda_driver.h \
-  kernels/cuda_device.h kernels/cuda_memory.c kernels/cuda_tally.c kernels/cuda_timer.c \
+  kernels/cuda_device.h kernels/cuda_lane.c kernels/cuda_memory.c kernels/cuda_tally.c kernels/cuda_timer.c \
+  kernels/host_lane.c kernels/host_lane.h \
   kernels/exceptions.c kernels/exceptions.h \
   kernels/fpmode.h \
   kernels/lhc.h kernels/lhc_layout.c kernels/lhc_prepare.c kernels/lhc_decode.c \
   kernels/lhc_plain.c kernels/lhc_vector.h kernels/lhc_vector_plain.h kernels/carve.h \
+  kernels/pieces.c kernels/pieces.h \
   kernels/proof.c kernels/proof.h \
   kernels/residual.c kernels/residual.h kernels/residual_blocks.h kernels/residual_plain.c \
   kernels/rotate.h kernels/row.c kernels/row.h \
   kernels/survey.c kernels/survey.h \
   kernels/variant.c kernels/variant.h \
   kernels/vector.h kernels/vector_plain.h
-EXTRA_DIST += kernels/dense_kernels.inc.c
+EXTRA_DIST += kernels/allgather_kernels.inc.c kernels/dense_kernels.inc.c
 # Vectors that this processor lacks are never passed to functions: those of vector_plain.h are expanded where they stand.
 libtagc_a_CFLAGS += -Wno-psabi
 EXTRA_DIST += kernels/lhc_kernels.inc.c kernels/lhc_send.inc.c kernels/lhc_receive.inc.c
@@ -45,9 +49,11 @@ if X86_64
 noinst_LIBRARIES += libtagc_avx2.a libtagc_avx512.a
 libtagc_avx2_a_SOURCES = kernels/lhc_avx2.c kernels/lhc_vector_avx2.h kernels/dense_avx2.c kernels/vector_avx2.h
 libtagc_avx2_a_SOURCES += kernels/residual_avx2.c kernels/sparse_avx2.c kernels/sparsify_avx2.c kernels/sparsify_vector_avx2.h
+libtagc_avx2_a_SOURCES += kernels/allgather_avx2.c kernels/bytes_avx2.h
 libtagc_avx2_a_CFLAGS = $(LIBRARY_CFLAGS) $(AVX2_CFLAGS)
 libtagc_avx512_a_SOURCES = kernels/lhc_avx512.c kernels/lhc_vector_avx512.h kernels/dense_avx512.c kernels/vector_avx512.h
 libtagc_avx512_a_SOURCES += kernels/residual_avx512.c kernels/sparse_avx512.c kernels/sparsify_avx512.c kernels/sparsify_vector_avx512.h
+libtagc_avx512_a_SOURCES += kernels/allgather_avx512.c kernels/bytes_avx512.h
 libtagc_avx512_a_CFLAGS = $(LIBRARY_CFLAGS) $(AVX512_CFLAGS)
 libtagc_a_LIBADD += $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)
 EXTRA_libtagc_a_DEPENDENCIES = $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)

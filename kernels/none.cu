@@ -81,9 +81,10 @@ DEVICE void close_none(const struct tagc_cuda_call &call)
   *call.state = {};
   call.state->fits = 1;
   call.counts->selected += call.selected;
-  call.counts->dropped += tagc_residual_dropped(&call);
-  call.counts->residual_norm2 = sum;
-  call.counts->nonfinite_seen = call.counts->surplus_seen = 0;
+  call.counts->dropped += !call.continues && tagc_residual_dropped(&call);
+  call.counts->residual_norm2 = sum + (call.continues ? call.counts->residual_norm2 : 0);
+  if (!call.continues)
+    call.counts->nonfinite_seen = call.counts->surplus_seen = 0;
 }
 
 DEVICE void decode_none(const struct tagc_cuda_call &call)

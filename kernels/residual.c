@@ -120,7 +120,7 @@ void tagc_residual_flush(const struct tagc_job *job, void *out)
   const enum tagc_dtype dtype = job->shape.dtype;
   for (int shard = 0; shard < job->shape.nranks; shard++) {
     const void *from = tagc_job_shard(job, shard);
-    char *to = (char *)out + (size_t)shard * n * tagc_dtype_size(dtype);
+    char *to = (char *)out + tagc_job_shard_at(job, shard);
     const bool has_residual = shard != job->rank && job->residual && !job->residual_empty;
     float residual[BLOCK] = {0};
     for (uint64_t at = 0; at < n; at += BLOCK) {

@@ -44,9 +44,9 @@ double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from,
 void tagc_residual_load_shard(const struct tagc_job *job, int shard, float *out);
 double tagc_residual_store_shard(const struct tagc_job *job, int shard, const float *values);
 
-/* Writes scale*g + e, rounded once to the shape's type, to `out` (nranks x n elements, not overlapping send): what a
+/* Writes scale*g + e, rounded once to the shape's type, to `out` (nranks x n elements, with the stride of send, not overlapping it): what a
  * plain reduce-scatter (sum, or average) must send so that nothing stays behind when compression is switched off. The
- * own shard is scale*g. Reads job->{shape, rank, send, scale, residual, residual_empty}. */
+ * own shard is scale*g. Reads job->{shape, rank, send, stride, scale, residual, residual_empty}. */
 void tagc_residual_flush(const struct tagc_job *job, void *out);
 
 #endif

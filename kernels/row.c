@@ -22,7 +22,7 @@ void tagc_row_count(const struct tagc_job *job, uint64_t range, uint64_t *words)
   const uint64_t n = job->shape.n, places = (uint64_t)job->shape.nranks - 1;
   for (uint64_t place = 0; place < places; place++) {
     const uint64_t shard = place + (place >= (uint64_t)job->rank);
-    const char *from = (const char *)job->send + shard * n * tagc_dtype_size(job->shape.dtype);
+    const char *from = tagc_job_shard(job, (int)shard);
     uint64_t values = 0;
     for (uint64_t at = 0; at < n; at += TAGC_ROW_BLOCK) {
       const uint32_t count = n - at < TAGC_ROW_BLOCK ? (uint32_t)(n - at) : TAGC_ROW_BLOCK;

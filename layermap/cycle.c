@@ -114,8 +114,8 @@ static bool find_cycle(struct tagc_cycle *cycle, uint16_t id)
     return false;
   if (tagc_evidence_repeats(evidence, (uint32_t)gap, 2 * (uint32_t)gap + 1) && lockable(cycle, (uint32_t)gap))
     return true;
-  /* In a cycle without lone calls the anchor is a reduce-scatter, and never within a row of like ones. */
-  if (seen->signature.collective != TAGC_REDUCE_SCATTER || gap == 1)
+  /* In a cycle without lone calls the anchor is a slot, and never within a row of like ones. */
+  if ((seen->signature.collective != TAGC_REDUCE_SCATTER && !tagc_signature_sums(&seen->signature)) || gap == 1)
     return false;
   for (uint32_t period = (uint32_t)gap + 1; period <= LONGEST_WITHOUT_LONE && 2 * period < evidence->kept; period++)
     if (newest[-(ptrdiff_t)period] == id && tagc_evidence_repeats(evidence, period, 2 * period + 1) &&
@@ -196,7 +196,7 @@ static unsigned weight(const struct tagc_pattern *pattern, const struct tagc_sig
 {
   if (!pattern->whole)
     return HEAVY_STRIKE;
-  if (!tagc_signature_reduces(call))
+  if (!tagc_pattern_reduces(pattern, call))
     return STRIKE;
   return known ? GRADIENT_STRIKE : HEAVY_STRIKE;
 }

@@ -3,7 +3,8 @@
  *
  * A training step issues the same collectives in the same order, step after step. From the sequence of signatures alone
  * (which NCCL's contract makes equal on all ranks of a communicator) the cycle is found, locked and followed; every
- * reduce-scatter in it is a *slot*: the same unit of the model, step after step.
+ * reduce-scatter in it is a *slot*: the same unit of the model, step after step. In a cycle without floating-point reduce-scatters
+ * (DDP, the replicas of HSDP, ZeRO-1 and 2) the large floating-point sums and averages by all-reduce are.
  *
  * Learning    A cycle of p calls is locked when the last 2p+1 calls repeat with period p, the shortest such, more than
  *             floor_calls calls have passed, and nothing contradicts it: every floating-point reduce-scatter seen more
@@ -11,6 +12,7 @@
  *             have repeated for floor_calls calls, and, if it is no longer than 256, hold the all-gathers seen lately as well,
  *             for inside one backward pass a row of like blocks repeats too. A lock that fails too often is dropped, and the floor
  *             doubled. Cycles of more than 16,383 calls are not found.
+ *             All of this holds of the all-reduces that are slots, too.
  * Anchor      Position 0 is the first reduce-scatter of the backward pass or, where the cycle has calls that nothing
  *             else in it looks like, the nearest of these at or before it: so a cycle holds the gradients of one step.
  * Order       Units are numbered in forward order: by the gathers of the forward pass, where there are some, else by the reverse of the
@@ -20,7 +22,7 @@
  * Purity      All that is reported is a function of the options and of the sequence observed, never of a clock, an
  *             address, the memory at hand or another communicator: ranks that observe equal sequences report equally.
  * Threads     A cycle belongs to one communicator; calls on it are made one at a time (NCCL's rule, the caller's lock).
- * Failure     create() allocates all that is ever needed (1.6 MB, of which little is touched); nothing else can fail,
+ * Failure     create() allocates all that is ever needed (2.7 MB, of which little is touched); nothing else can fail,
  *             so that no rank can fall behind the others here.
  * Cost        On track, observe() is a comparison and a few stores.
  */
@@ -48,8 +50,16 @@ struct tagc_signature {
   bool is_float;
 };
 
-/* The codes that tell something of a model: ncclDataType_t's, and a plain sum of the library's kinds of reductions. */
-enum { TAGC_CODE_FLOAT16 = 6, TAGC_CODE_FLOAT32 = 7, TAGC_CODE_FLOAT64 = 8, TAGC_CODE_SUM = 0 };
+/* The codes that tell something of a model: ncclDataType_t's, and of the library's kinds of reductions. */
+enum { TAGC_CODE_FLOAT16 = 6, TAGC_CODE_FLOAT32 = 7, TAGC_CODE_FLOAT64 = 8 };
+enum { TAGC_CODE_SUM = 0, TAGC_CODE_AVERAGE = 1, TAGC_CODE_SCALED_SUM = 2 };
+
+/* All-reduces of fewer elements are no slots. */
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+enum { TAGC_ALL_REDUCE_LEAST = 16 };   /* so that short inputs have some */
+#else
+enum { TAGC_ALL_REDUCE_LEAST = 1 << 15 };
+#endif
 
 struct tagc_cycle_options {
   uint32_t warmup;         /* whole cycles to pass before a slot may be compressed (TAGC_WARMUP); 0 drops the floor */
@@ -62,7 +72,8 @@ enum tagc_cycle_state {
   TAGC_CYCLE_OFF_TRACK     /* a cycle is known, but not this call's place in it */
 };
 
-/* One slot: a reduce-scatter of the cycle. Names and layouts of parameters that are better than the guess below (from a
+/* One slot: a reduce-scatter of the cycle, or an all-reduce, as its signature says: the count of an all-reduce is that of all elements.
+ * Names and layouts of parameters that are better than the guess below (from a
  * map file, from registered buffers, from the arithmetic of transformers) belong here. */
 struct tagc_slot_info {
   struct tagc_signature signature;
@@ -73,14 +84,17 @@ struct tagc_slot_info {
   bool told;               /* by the gathers of the forward pass; else it is the reverse of the order of the gradients */
   char name[16];           /* "unit<unit>" */
   bool gathered;           /* an all-gather of the same count is in the cycle (its parameters, maybe in another type) */
+  bool evident;            /* where tagc_cycle_is_gradients(), it is one of these: all reduce-scatters, but not each all-reduce */
 };
 
 /* An all-gather of the cycle that is taken for one of parameters: its count is that of a reduce-scatter, and its type a float's. */
 struct tagc_allgather_info {
   struct tagc_signature signature;
   uint32_t position;       /* in the cycle, the anchor being 0 */
-  uint32_t slot;           /* the reduce-scatter of the same unit */
-  bool again;              /* the same unit has been gathered before in this cycle, and not been reduced since: nothing has changed it */
+  uint32_t slot;           /* the reduce-scatter of the same unit that comes next (gathers.h says how that is known) */
+  bool sure;               /* else which of the units of this count it is, is a guess */
+  bool again;              /* it is sure, and the unit was gathered before, and not reduced since: nothing has changed it. (The
+                              first gather may be at the end of the cycle before.) */
 };
 
 /* What observe() says about a call. */
@@ -119,7 +133,11 @@ const uint32_t *tagc_cycle_suspects(const struct tagc_cycle *cycle, size_t *coun
 /* Are the reduce-scatters of the locked cycle gradients? True when the cycle is a whole training step: floating-point
  * reduce-scatters of at least two different counts, and a stretch free of reduce-scatters (the forward pass) in which
  * each of these counts is all-gathered (the parameters, maybe in another floating-point type than their gradients).
- * Activations of tensor and sequence parallelism, where both kinds alternate, do not look like that. */
+ * Activations of tensor and sequence parallelism, where both kinds alternate, do not look like that.
+ * Of all-reduces, which carry activations in tensor parallelism, the numbers say less. True when all of them are averages, of at least
+ * two counts (activations and their gradients are summed); or when most of them, by number and by elements, are the only ones of their
+ * count, at least two (an activation is reduced in the forward pass as well as in the backward pass, and in every layer). A model
+ * whose buckets repeat is not seen here, but by its layers, which know what sizes it has (layers.h). */
 bool tagc_cycle_is_gradients(const struct tagc_cycle *cycle);
 
 #endif

@@ -37,7 +37,7 @@ uint16_t tagc_evidence_add(struct tagc_evidence *evidence, const struct tagc_sig
     }
     evidence->seen[evidence->signatures] = (struct tagc_seen){.signature = *call};
     *bucket = (uint16_t)++evidence->signatures;
-    evidence->reduces |= tagc_signature_reduces(call);
+    evidence->reduces |= tagc_signature_reduces(call) || tagc_signature_sums(call);
   }
   uint16_t id = (uint16_t)(*bucket - 1);
   if (evidence->kept == TAGC_EVIDENCE_CALLS) {

@@ -23,13 +23,14 @@ struct tagc_seen {
   uint32_t times;          /* in the pattern taken last (see pattern.h) */
   uint16_t kind;           /* likewise: of its places */
   bool gathered;           /* likewise: an all-gather of the same count is in it */
+  bool single;             /* likewise: an all-reduce that is evidently of a gradient */
 };
 
 struct tagc_evidence {
   uint64_t calls;          /* since the evidence began */
   uint32_t kept;           /* the newest of them, in history */
   uint32_t signatures;
-  bool reduces;            /* a floating-point reduce-scatter is among them */
+  bool reduces;            /* a floating-point reduce-scatter, or an all-reduce that might be a slot, is among them */
   struct tagc_seen seen[TAGC_EVIDENCE_SIGNATURES];
   uint16_t buckets[TAGC_EVIDENCE_BUCKETS];    /* id + 1, or 0 */
   uint16_t history[TAGC_EVIDENCE_CALLS];      /* ids, oldest first */
@@ -45,6 +46,11 @@ static inline bool tagc_signature_equal(const struct tagc_signature *a, const st
 static inline bool tagc_signature_reduces(const struct tagc_signature *s)
 {
   return s->collective == TAGC_REDUCE_SCATTER && s->is_float;
+}
+/* And this all-reduce? */
+static inline bool tagc_signature_sums(const struct tagc_signature *s)
+{
+  return s->collective == TAGC_ALL_REDUCE && s->is_float && s->count >= TAGC_ALL_REDUCE_LEAST && s->op <= TAGC_CODE_SCALED_SUM;
 }
 static inline bool tagc_signature_gathers(const struct tagc_signature *s)
 {

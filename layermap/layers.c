@@ -20,6 +20,9 @@ struct memory {
   struct tagc_member *members;      /* of all layers */
 };
 
+/* So many all-reduces, explained so surely, are those of a model. One or two could be of any size by chance. */
+enum { PROOF_SLOTS = 3, PROOF_CONFIDENCE = 90 };
+
 /* All other floating-point types have two bytes. */
 static size_t element_bytes(uint8_t dtype)
 {
@@ -152,6 +155,7 @@ struct task {
   const struct tagc_slot_info *slots;
   size_t count;
   int nranks;
+  bool all_reduces;                 /* whole parameters: nranks is 1 */
   uint32_t *order;
   uint64_t *counts;
   struct tagc_piece *pieces;
@@ -213,9 +217,9 @@ static enum tagc_found read_slots(struct task *t, const struct tagc_model *map, 
   enum tagc_found found = TAGC_FOUND_NONE;
   readings->count = 0;
   for (int layout = 0; layout < TAGC_LAYOUTS && found != TAGC_FOUND_NO_MEMORY; layout++)
-    if (map->layout == TAGC_LAYOUTS || (int)map->layout == layout)
+    if (t->all_reduces ? layout == TAGC_LAYOUT_ZERO3 : map->layout == TAGC_LAYOUTS || (int)map->layout == layout)
       found = add_reading(t, map, (enum tagc_layout_kind)layout, readings);
-  if (found != TAGC_FOUND_NO_MEMORY && t->element_bytes == 4 && (map->layout == TAGC_LAYOUTS || map->layout == TAGC_LAYOUT_FSDP1_ALIGNED)) {
+  if (found != TAGC_FOUND_NO_MEMORY && t->element_bytes == 4 && !t->all_reduces && (map->layout == TAGC_LAYOUTS || map->layout == TAGC_LAYOUT_FSDP1_ALIGNED)) {
     /* Parameters of two bytes were aligned, their gradients are reduced with four. */
     t->element_bytes = 2;
     found = add_reading(t, map, TAGC_LAYOUT_FSDP1_ALIGNED, readings);
@@ -239,7 +243,7 @@ static const struct reading *choose_reading(const struct readings *readings, con
 
 static enum tagc_found take_map(struct task *t, const struct tagc_model *map, struct tagc_layers *layers, char why[160])
 {
-  const unsigned any = map->layout == TAGC_LAYOUTS ? (1u << TAGC_LAYOUTS) - 1 : 1u << map->layout;
+  const unsigned any = map->layout == TAGC_LAYOUTS || t->all_reduces ? (1u << TAGC_LAYOUTS) - 1 : 1u << map->layout;
   const struct reading *rival;
   struct readings readings;
   enum tagc_found found = read_slots(t, map, &readings);
@@ -255,7 +259,7 @@ static enum tagc_found take_map(struct task *t, const struct tagc_model *map, st
   layers->source = TAGC_LAYER_MAP;
   layers->confidence = t->match.odd ? 75 : 100;
   snprintf(layers->what, sizeof layers->what, "%s%sa map of %zu units, %s", map->family, *map->family ? ": " : "", map->place_count,
-           tagc_layout_name(t->match.layout));
+           t->all_reduces ? "not sharded" : tagc_layout_name(t->match.layout));
   if (rival) {
     unsigned sure = tagc_confidence(rival->cost - best->cost);
     layers->confidence = sure < layers->confidence ? sure : layers->confidence;
@@ -279,6 +283,13 @@ static enum tagc_found take_solution(struct task *t, struct tagc_layers *layers)
     return found;
   layers->source = TAGC_LAYER_ARITHMETIC;
   layers->confidence = solutions[0].confidence;
+  layers->proven = t->all_reduces && !t->match.odd && !solutions[0].blocks_only && t->count >= PROOF_SLOTS &&
+                   solutions[0].confidence >= PROOF_CONFIDENCE;
+  if (t->all_reduces && !layers->proven) {   /* they may be anything */
+    layers->source = TAGC_LAYER_POSITION;
+    layers->confidence = 0;
+    return TAGC_FOUND_NONE;
+  }
   tagc_solution_words(&solutions[0], layers->what);
   if (solutions[1].confidence)
     tagc_solution_difference(&solutions[0], &solutions[1], layers->runner_up);
@@ -305,7 +316,8 @@ static struct tagc_layers *infer_units(const struct tagc_slot_info *slots, size_
                                        char why[160])
 {
   size_t room = count ? count : 1;
-  struct task t = {.slots = slots, .count = count, .nranks = nranks};
+  const bool all_reduces = count && slots[0].signature.collective == TAGC_ALL_REDUCE;
+  struct task t = {.slots = slots, .count = count, .nranks = all_reduces ? 1 : nranks, .all_reduces = all_reduces};
   struct tagc_layers *layers = calloc(1, sizeof *layers);
   t.order = calloc(room, sizeof *t.order);
   t.counts = calloc(room, sizeof *t.counts);

@@ -41,10 +41,12 @@ struct tagc_layers {
   char runner_up[TAGC_LAYERS_WHAT]; /* what the next best guess that divides a slot otherwise is; "": none */
   struct tagc_layer *layers;        /* one a slot */
   size_t count;
+  bool proven;                      /* of all-reduces: a model of known sizes, in slots that are cut where its parameters end, explains all
+                                       of them, so that they are its gradients. Without that a guess is not taken */
   void *memory;                     /* what they point to */
 };
 
-/* The layers of the slots of a cycle (in the order of their calls) over nranks ranks. `map`: of TAGC_LAYERMAP, or NULL.
+/* The layers of the slots of a cycle (in the order of their calls) over nranks ranks; what all-reduces add up is not cut by ranks. `map`: of TAGC_LAYERMAP, or NULL.
  * *why, of 160 bytes: where there is a map that does not fit, what does not ("" else). NULL without memory. */
 struct tagc_layers *tagc_layers_infer(const struct tagc_slot_info *slots, size_t count, int nranks, const struct tagc_model *map,
                                       char why[160]);

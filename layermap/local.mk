@@ -23,6 +23,7 @@ libtagc_a_SOURCES += \
   layermap/shapes.c layermap/shapes.h \
   layermap/solve.c layermap/solve.h \
   layermap/text.c layermap/text.h \
+  layermap/gathers.c layermap/gathers.h \
   layermap/units.c layermap/units.h \
   layermap/wording.c layermap/wording.h
 

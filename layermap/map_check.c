@@ -116,7 +116,7 @@ static int check_cycle(const struct tagc_model *model, const struct tagc_call_li
   return !told ? 2 : !fits;
 }
 
-/* Do its calls have a cycle with gradients, or at least with reduce-scatters that could be some? */
+/* Do its calls have a cycle with gradients, or at least with reductions that could be some? */
 enum promise { NO_CYCLE, NO_REDUCTION, NO_GRADIENTS, GRADIENTS };
 
 static enum promise promise_of(const struct tagc_cycle *cycle)
@@ -124,7 +124,7 @@ static enum promise promise_of(const struct tagc_cycle *cycle)
   size_t count, reductions = 0;
   const struct tagc_slot_info *slots = tagc_cycle_slots(cycle, &count);
   for (size_t i = 0; i < count; i++)
-    reductions += tagc_signature_reduces(&slots[i].signature);
+    reductions += tagc_signature_reduces(&slots[i].signature) || tagc_signature_sums(&slots[i].signature);
   return !tagc_cycle_length(cycle)          ? NO_CYCLE
          : !reductions                      ? NO_REDUCTION
          : !tagc_cycle_is_gradients(cycle)  ? NO_GRADIENTS
@@ -149,8 +149,8 @@ static int best_promise(const struct tagc_call_file *calls)
 int tagc_map_check(const struct tagc_model *model, const struct tagc_call_file *calls, FILE *file)
 {
   static const char *const excuses[] = {"no cycle in its calls\n",
-                                        "no reduce-scatters of floating-point numbers in its cycle\n",
-                                        "its reduce-scatters do not look like gradients\n"};
+                                        "no reduce-scatters of floating-point numbers in its cycle, and no large all-reduces\n",
+                                        "its reductions do not look like gradients\n"};
   int best = best_promise(calls), worst = best < NO_GRADIENTS;
   for (size_t i = 0; i < calls->count && best >= 0 && worst < 2; i++) {
     const struct tagc_call_list *list = &calls->lists[i];

@@ -158,7 +158,11 @@ static size_t count_repeated(const struct tagc_call_list *list, size_t shift)
 static size_t find_step(const struct tagc_call_list *list)
 {
   size_t reduction = list->count;
-  while (reduction > 0 && !tagc_signature_reduces(&list->calls[reduction - 1]))
+  bool all_reduces = true;
+  for (size_t i = 0; i < list->count && all_reduces; i++)
+    all_reduces = !tagc_signature_reduces(&list->calls[i]);
+  while (reduction > 0 && !(all_reduces ? tagc_signature_sums(&list->calls[reduction - 1])
+                                        : tagc_signature_reduces(&list->calls[reduction - 1])))
     reduction--;
   size_t least = list->count - reduction + 1;
   for (size_t calls = list->count < TAGC_PATTERN_CALLS ? list->count : TAGC_PATTERN_CALLS; calls >= least && reduction; calls--)
@@ -215,7 +219,8 @@ bool tagc_map_tabulate_calls(struct tagc_map_table *table, const char *path, con
   size_t count;
   char why[160];
   const struct tagc_slot_info *slots = tagc_cycle_slots(cycle, &count);
-  *table = (struct tagc_map_table){.nranks = list->nranks, .layers = tagc_layers_infer(slots, count, list->nranks, NULL, why)};
+  const bool is_whole = count && slots[0].signature.collective == TAGC_ALL_REDUCE;
+  *table = (struct tagc_map_table){.nranks = is_whole ? 1 : list->nranks, .layers = tagc_layers_infer(slots, count, list->nranks, NULL, why)};
   table->rows = calloc(count, sizeof *table->rows);
   const struct tagc_slot_info **order = calloc(count, sizeof *order);
   bool made = table->layers && table->rows && order;

@@ -220,17 +220,17 @@ static bool place_whole(struct search *s)
   return true;
 }
 
-/* Buckets are cut by one rule, or they are none. Megatron's end with the parameter that fills them, DeepSpeed's before the one that has
+/* Buckets are cut by one rule, or they are none. Megatron's and DDP's end with the parameter that fills them, DeepSpeed's before the one that has
  * no room; of the last one nothing is known. */
 struct rule {
   uint64_t most, least;             /* the size that fills a bucket is above `most` and not above `least` */
 };
 
 /* A bucket of so many elements, of which `end` are in the parameter that was taken last, is followed by one of `next` elements. */
-static void check_rule(struct rule *rule, bool megatron, uint64_t elements, uint64_t end, uint64_t next)
+static void check_rule(struct rule *rule, bool filled, uint64_t elements, uint64_t end, uint64_t next)
 {
-  uint64_t below = megatron ? elements - end : elements == end ? 0 : elements - 1;
-  uint64_t above = megatron ? elements : elements + next - 1;
+  uint64_t below = filled ? elements - end : elements == end ? 0 : elements - 1;
+  uint64_t above = filled ? elements : elements + next - 1;
   rule->most = below > rule->most ? below : rule->most;
   rule->least = next && above < rule->least ? above : rule->least;
 }
@@ -239,7 +239,7 @@ static void check_rule(struct rule *rule, bool megatron, uint64_t elements, uint
 static bool place_buckets(struct search *s)
 {
   const struct tagc_model *model = s->model;
-  bool megatron = s->match.layout == TAGC_LAYOUT_MEGATRON;
+  const bool ddp = s->nranks == 1 && s->match.layout == TAGC_LAYOUT_ZERO3, filled = ddp || s->match.layout == TAGC_LAYOUT_MEGATRON;
   size_t slot = s->count, place = model->place_count, index = 0;   /* of the parameter that was taken last */
   uint64_t sum = 0, elements = 0, full = 0, end = 0;
   size_t taken = 0, last = 0;
@@ -252,8 +252,8 @@ static bool place_buckets(struct search *s)
     }
     const struct tagc_parameter *parameter = &model->units[model->places[place].unit].parameters[--index];
     uint64_t size = parameter->rows * parameter->columns;
-    if (full)
-      check_rule(&rule, megatron, full, end, size);
+    if (full && (!ddp || slot + 1 < s->count))      /* DDP's first one is smaller */
+      check_rule(&rule, filled, full, end, size);
     full = 0;
     last = taken++ ? last : place;
     elements += size;

@@ -5,7 +5,7 @@
  *             sub-block  attention and MLP of a block in slots of their own, its norms with the root or in a third
  *             group      several blocks at once
  *             whole      one slot
- *             buckets    parameters in the reverse of their order, cut where a bucket is full (Megatron, DeepSpeed)
+ *             buckets    parameters in the reverse of their order, cut where a bucket is full (Megatron, DeepSpeed; DDP, whose first is smaller)
  *
  * What is outside the blocks lies in any slots that have the right size, alone or together; a slot that nothing of the model fits
  * stays without a piece.

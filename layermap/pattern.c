@@ -5,15 +5,28 @@
 
 #include <stdio.h>
 
+#include "layermap/gathers.h"
 #include "layermap/units.h"
 
 /* What was seen last more than so many calls ago, and than four cycles, does not come back: gathers of the start. A cycle that is long
- * is no row of like blocks: it is enough that it has repeated. */
-enum { STALE_CALLS = 4096, LONG_CYCLE = 256 };
+ * is no row of like blocks: it is enough that it has repeated. DDP fills its buckets anew behind the first step, whose all-reduces do not
+ * come back either: there it is fewer calls. */
+enum { STALE_CALLS = 4096, STALE_ALL_REDUCES = 512, LONG_CYCLE = 256 };
 
-/* Where the backward pass starts: its first reduce-scatter is the one after the longest stretch without any. Of equals,
- * the one nearest to the start, so that of all rotations of a pattern at least one has its anchor at 0. */
-static void find_first(struct tagc_pattern *pattern)
+/* Where the period of the newest calls begins: the place, in the pattern, of the first call that was repeated ever since. */
+static uint32_t find_beginning(const struct tagc_evidence *evidence, uint32_t period)
+{
+  uint32_t begin = evidence->kept - 1 - period;
+  const uint32_t anchor = begin;
+  while (begin && evidence->history[begin - 1] == evidence->history[begin - 1 + period])
+    begin--;
+  return (period - (anchor - begin) % period) % period;
+}
+
+/* Where the backward pass starts: its first slot is the one after the longest stretch without any. Of equals,
+ * the one nearest to the start, so that of all rotations of a pattern at least one has its anchor at 0. Where there is nothing but slots
+ * (DDP), the steps are taken to have begun with one. */
+static void find_first(struct tagc_pattern *pattern, const struct tagc_evidence *evidence)
 {
   uint32_t without = 0;
   while (pattern->places[pattern->length - 1 - without].slot < 0)
@@ -31,6 +44,8 @@ static void find_first(struct tagc_pattern *pattern)
     }
     without = 0;
   }
+  if (pattern->slot_count == pattern->length && pattern->all_reduces)
+    pattern->first = find_beginning(evidence, pattern->length);
 }
 
 static uint32_t find_anchor(const struct tagc_pattern *pattern)
@@ -96,6 +111,33 @@ static void match_gathers(struct tagc_pattern *pattern, struct tagc_evidence *ev
   pattern->whole = all_ahead && least < most;
 }
 
+/* Sets what all-reduces tell of themselves: see tagc_cycle_is_gradients(). */
+static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
+{
+  uint64_t singles = 0, counts = 0, all_elements = 0, single_elements = 0;
+  bool averages = true;
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    struct tagc_seen *seen = &evidence->seen[i];
+    seen->gathered = seen->single = false;
+    if (!seen->times || !tagc_signature_sums(&seen->signature))
+      continue;
+    uint64_t times = 0;
+    for (uint32_t j = 0; j < evidence->signatures; j++)
+      if (tagc_signature_sums(&evidence->seen[j].signature) && evidence->seen[j].signature.count == seen->signature.count)
+        times += evidence->seen[j].times;
+    seen->single = times == 1;
+    counts++;
+    singles += seen->single;
+    averages = averages && seen->signature.op != TAGC_CODE_SUM;
+    all_elements += seen->times * seen->signature.count;
+    single_elements += seen->single ? seen->signature.count : 0;
+  }
+  averages = averages && counts > 1;
+  for (uint32_t i = 0; i < evidence->signatures && averages; i++)
+    evidence->seen[i].single = true;
+  pattern->whole = averages || (singles > 1 && 2 * singles >= pattern->slot_count && 2 * single_elements >= all_elements);
+}
+
 bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evidence, uint32_t period)
 {
   const uint16_t *ids = evidence->history + (evidence->kept - 1 - period);
@@ -107,63 +149,45 @@ bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evide
   pattern->length = period;
   pattern->slot_count = 0;
   pattern->has_lone = false;
+  for (uint32_t i = 0; i < evidence->signatures; i++)
+    reduces |= evidence->seen[i].times && tagc_signature_reduces(&evidence->seen[i].signature);
+  pattern->all_reduces = !reduces;
   for (uint32_t i = 0; i < period; i++) {
     const struct tagc_seen *seen = &evidence->seen[ids[i]];
     pattern->places[i] = (struct tagc_place){.signature = seen->signature, .slot = -1, .allgather = -1, .lone = seen->times == 1};
-    if (seen->signature.collective == TAGC_REDUCE_SCATTER)
+    if (reduces ? seen->signature.collective == TAGC_REDUCE_SCATTER : tagc_signature_sums(&seen->signature))
       pattern->places[i].slot = (int32_t)pattern->slot_count++;
     pattern->has_lone |= seen->times == 1;
-    reduces |= tagc_signature_reduces(&seen->signature);
   }
-  if (!reduces)
+  if (!pattern->slot_count)
     return false;
-  find_first(pattern);
+  find_first(pattern, evidence);
   if (find_anchor(pattern) != 0)
     return false;
-  match_gathers(pattern, evidence);
-  for (uint32_t i = 0; i < period; i++)
+  (reduces ? match_gathers : weigh_all_reduces)(pattern, evidence);
+  for (uint32_t i = 0; i < period; i++) {
     pattern->places[i].gathered = evidence->seen[ids[i]].gathered;
+    pattern->places[i].evident = reduces || evidence->seen[ids[i]].single;
+  }
   return true;
 }
 
 bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence)
 {
   uint64_t stale = 4 * (uint64_t)pattern->length;
-  if (stale < STALE_CALLS)
-    stale = STALE_CALLS;
+  const uint64_t least = pattern->all_reduces ? STALE_ALL_REDUCES : STALE_CALLS;
+  if (stale < least)
+    stale = least;
   if (pattern->length >= LONG_CYCLE && !pattern->whole)
     stale = 2 * (uint64_t)pattern->length;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     const struct tagc_seen *seen = &evidence->seen[i];
-    bool parameters = tagc_signature_gathers(&seen->signature), gradients = tagc_signature_reduces(&seen->signature);
+    bool parameters = tagc_signature_gathers(&seen->signature), gradients = tagc_pattern_reduces(pattern, &seen->signature);
     bool expected = pattern->whole ? gradients && seen->before : gradients || parameters;
     if (expected && !seen->times && evidence->calls - seen->last <= stale)
       return true;
   }
   return false;
-}
-
-/* Gives the all-gathers of parameters their slots: the k-th of a kind is of the k-th reduce-scatter of that kind, and over again. */
-static void name_allgathers(struct tagc_pattern *pattern)
-{
-  pattern->allgather_count = 0;
-  for (uint32_t i = 0; i < pattern->length; i++) {
-    struct tagc_place *place = &pattern->places[i];
-    place->allgather = -1;
-    if (place->slot >= 0 || !place->kind)
-      continue;
-    uint32_t reduces = 0, before = 0;
-    for (uint32_t j = 0; j < pattern->length; j++) {
-      reduces += pattern->places[j].slot >= 0 && pattern->places[j].kind == place->kind;
-      before += j < i && pattern->places[j].slot < 0 && pattern->places[j].kind == place->kind;
-    }
-    struct tagc_allgather_info *info = &pattern->allgathers[pattern->allgather_count];
-    *info = (struct tagc_allgather_info){.signature = place->signature, .position = i, .again = before >= reduces};
-    for (uint32_t j = 0, nth = before % reduces; j < pattern->length; j++)
-      if (pattern->places[j].slot >= 0 && pattern->places[j].kind == place->kind && nth-- == 0)
-        info->slot = (uint32_t)pattern->places[j].slot;
-    place->allgather = (int32_t)pattern->allgather_count++;
-  }
 }
 
 void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
@@ -178,10 +202,11 @@ void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evide
     if (place->slot < 0)
       continue;
     struct tagc_slot_info *slot = &pattern->slots[place->slot];
-    *slot = (struct tagc_slot_info){.signature = place->signature, .position = i, .gathered = place->gathered};
+    *slot = (struct tagc_slot_info){.signature = place->signature, .position = i, .gathered = place->gathered,
+                                    .evident = place->evident};
   }
   tagc_units_number(pattern);
-  name_allgathers(pattern);
+  tagc_gathers_pair(pattern);
   for (uint32_t i = 0; i < pattern->slot_count; i++)
     snprintf(pattern->slots[i].name, sizeof pattern->slots[i].name, "unit%u", pattern->slots[i].unit);
 }

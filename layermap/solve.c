@@ -93,6 +93,9 @@ void tagc_search_rank(struct tagc_search *search, const struct tagc_candidate *c
   search->finalists[at] = *candidate;
 }
 
+/* All-reduces, of whole parameters. */
+static bool is_whole(const struct tagc_search *search) { return search->reduction->collective == TAGC_ALL_REDUCE; }
+
 /* Where the search ends, if it has found something convincing: what is likely is tried first. */
 enum stage { STAGE_PUBLISHED, STAGE_TOTALS, STAGE_BLOCKS, STAGE_GROUPS, STAGES };
 
@@ -100,8 +103,9 @@ static void search_frame(struct tagc_search *search, enum stage stage)
 {
   static const enum tagc_layout_kind layouts[] = {TAGC_LAYOUT_FSDP1, TAGC_LAYOUT_FSDP2, TAGC_LAYOUT_ZERO3};
   const struct tagc_frame *frame = &search->frame;
+  const size_t layout_count = is_whole(search) ? 1 : sizeof layouts / sizeof *layouts;    /* of whole parameters all are alike */
   for (size_t i = 0; i < tagc_prior_count; i++)
-    for (size_t j = 0; j < sizeof layouts / sizeof *layouts; j++) {
+    for (size_t j = 0; j < layout_count; j++) {
       const struct tagc_prior *prior = &tagc_priors[i];
       if ((frame->dense && prior->attention != TAGC_LATENT) || (stage == STAGE_GROUPS && prior->is_sparse))
         continue;
@@ -184,6 +188,10 @@ static void search_totals(struct tagc_search *search)
   static const enum tagc_layout_kind buckets[] = {TAGC_LAYOUT_MEGATRON, TAGC_LAYOUT_ZERO3};
   const enum tagc_layout_kind *layouts = search->count == 1 ? whole : buckets;
   size_t layout_count = search->count == 1 ? sizeof whole / sizeof *whole : sizeof buckets / sizeof *buckets;
+  if (is_whole(search)) {         /* nor do whole parameters have Megatron's padding */
+    layouts = &buckets[1];
+    layout_count = 1;
+  }
   for (size_t i = 0; i < tagc_prior_count; i++)
     for (size_t j = 0; j < layout_count; j++)
       tagc_search_totals(search, &tagc_priors[i], layouts[j]);
@@ -232,6 +240,7 @@ static struct tagc_model *check(struct tagc_search *search, const struct tagc_ca
   solution->architecture = candidate->architecture;
   solution->blocks_only = candidate->blocks_only;
   solution->megatron = candidate->megatron;
+  solution->whole = is_whole(search);
   bool no_memory;
   struct tagc_model *model = tagc_solution_model(solution, &no_memory);
   enum tagc_found holds = TAGC_FOUND_NONE;

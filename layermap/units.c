@@ -164,15 +164,18 @@ static const uint16_t *first_of_each(struct pass *p)
   return kept == p->units ? p->s->gathered : NULL;
 }
 
-/* Puts the ranks into s->ranked in forward order. */
-static bool follow_gathers(struct pass *p)
+/* Puts the ranks into s->ranked in forward order, if the gathers tell it. */
+static enum tagc_order follow_gathers(struct pass *p)
 {
   memset(p->s->open, 0, sizeof p->s->open);
   const uint16_t *row = find_row(p);
   if (!row)
     row = first_of_each(p);
-  if (!row || (agreement(p, row, true) == p->units && agreement(p, row, false) != p->units))
-    return false;
+  if (!row)
+    return TAGC_ORDER_UNKNOWN;
+  const bool turned = agreement(p, row, true) == p->units, reverse = agreement(p, row, false) == p->units;
+  if (turned && !reverse)
+    return TAGC_ORDER_REDUCING;
   /* Lists of the ranks of each kind, lowest first: open[] is the head, +1. */
   memset(p->s->open, 0, sizeof p->s->open);
   for (uint32_t rank = p->units; rank-- > 0;) {
@@ -185,7 +188,7 @@ static bool follow_gathers(struct pass *p)
     p->s->open[row[i]] = p->s->link[rank];
     p->s->ranked[rank] = (uint16_t)i;
   }
-  return true;
+  return turned ? TAGC_ORDER_EITHER : TAGC_ORDER_FORWARD;
 }
 
 void tagc_units_number(struct tagc_pattern *pattern)
@@ -199,7 +202,9 @@ void tagc_units_number(struct tagc_pattern *pattern)
   }
   collect_gathers(&p);
   find_units(&p);
-  const bool told = follow_gathers(&p);
+  pattern->units = p.units;
+  pattern->order = follow_gathers(&p);
+  const bool told = pattern->order == TAGC_ORDER_FORWARD || pattern->order == TAGC_ORDER_EITHER;
   for (uint32_t i = 0; i < pattern->slot_count; i++) {
     struct tagc_slot_info *slot = &pattern->slots[pattern->places[p.s->reduced[i]].slot];
     const uint32_t rank = p.units - 1 - i % p.units;

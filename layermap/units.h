@@ -22,7 +22,7 @@
 
 #include "layermap/pattern.h"
 
-/* Sets `unit`, `pass` and `told` of all slots of the pattern. */
+/* Sets `unit`, `pass` and `told` of all slots of the pattern, and its `units` and `order`. */
 void tagc_units_number(struct tagc_pattern *pattern);
 
 #endif

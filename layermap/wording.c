@@ -77,7 +77,7 @@ static void say(const struct tagc_solution *s, enum phrase phrase, char text[PHR
     if (!s->blocks_only && a->vocabulary)
       append(text, PHRASE, "vocabulary %" PRIu64 "%s", a->vocabulary, a->tied ? " tied" : "");
     break;
-  case LAYOUT: append(text, PHRASE, "%s", tagc_layout_name(s->match.layout)); break;
+  case LAYOUT: append(text, PHRASE, "%s", s->whole ? "not sharded" : tagc_layout_name(s->match.layout)); break;
   case POSITIONS: append(text, PHRASE, "%u positions", s->blocks_only ? 0 : a->positions); break;
   case OUTSIDE: say_outside(a, text); break;
   case FORM:

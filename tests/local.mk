@@ -74,7 +74,7 @@ unit_tests += tests/unit/test_vocabulary
 tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/vocabulary.c
 
 # Slots of which a part is compressed.
-unit_tests += tests/unit/test_parts tests/unit/test_split
+unit_tests += tests/unit/test_lane tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
 
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
@@ -133,6 +133,9 @@ tests_unit_test_survey_cuda_LDFLAGS = $(to_driver)
 cuda_tests += tests/unit/test_sparse_cuda
 tests_unit_test_sparse_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_sparse_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_grids_cuda
+tests_unit_test_grids_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_grids_cuda_LDFLAGS = $(to_driver)
 
 # The table of a CUDA device.
 cuda_tests += tests/unit/test_device_cuda tests/unit/test_device_cuda_faults tests/unit/test_device_cuda_threads
@@ -143,6 +146,10 @@ tests_unit_test_device_cuda_faults_LDADD = tests/standin/cuda/libcuda.so.1 $(LDA
 tests_unit_test_device_cuda_faults_LDFLAGS = $(to_driver)
 tests_unit_test_device_cuda_threads_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_device_cuda_threads_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_lane_cuda
+tsan_cuda_tests += tests/unit/test_lane_cuda
+tests_unit_test_lane_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_lane_cuda_LDFLAGS = $(to_driver)
 
 # Calls in two parts, on device memory.
 cuda_tests += tests/unit/test_split_cuda
@@ -226,6 +233,11 @@ dist_check_SCRIPTS += tests/e2e/levels.test
 TESTS += tests/e2e/levels.test
 check_PROGRAMS += tests/e2e/levels
 
+# All-gathers of parameters.
+dist_check_SCRIPTS += tests/e2e/gathers.test
+TESTS += tests/e2e/gathers.test
+check_PROGRAMS += tests/e2e/gathers
+
 # Parameters that are selected beside others, in the layouts of sharded training.
 dist_check_SCRIPTS += tests/e2e/layouts.test
 TESTS += tests/e2e/layouts.test
@@ -307,6 +319,11 @@ tests_e2e_dlopen_user_so_SOURCES = tests/e2e/dlopen_user.c
 tests_e2e_dlopen_user_so_CFLAGS = $(AM_CFLAGS) -fPIC -DLIBRARY
 tests_e2e_dlopen_user_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_dlopen_user_so_LDADD =
+
+# Calls in pieces.
+dist_check_SCRIPTS += tests/e2e/depth.test
+TESTS += tests/e2e/depth.test
+check_PROGRAMS += tests/e2e/depth
 
 # Dumps of gradients, and the program that reads them.
 dist_check_SCRIPTS += tests/e2e/bench.test tests/e2e/dump.test
@@ -458,7 +475,7 @@ tests_bench_solve_LDADD = libtagc.a -lm -lpthread
 # Traces of a long run, for tagc-report.
 check_PROGRAMS += tests/bench/traces
 tests_bench_traces_LDADD =
-EXTRA_DIST += tests/bench/simulate.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh
+EXTRA_DIST += tests/bench/simulate.sh tests/bench/depth.sh tests/bench/hosts.sh tests/bench/exchange_lib.sh
 
 # -- fuzz targets: `./quickstart fuzz` builds them in a folder of their own (clang) ----------------------------------------
 # One line a target: its source is tests/fuzz/NAME.c, and it links $(LDADD); what else it needs goes into
@@ -543,6 +560,7 @@ tests_tsan = \
   tests/e2e/agreement.test \
   tests/e2e/capture.test \
   tests/e2e/copies.test \
+  tests/e2e/depth.test \
   tests/e2e/groups.test \
   tests/e2e/levels_life.test \
   tests/e2e/nonblocking.test \
@@ -552,6 +570,7 @@ tests_tsan = \
   tests/e2e/trace.test \
   $(tsan_cuda_tests) \
   tests/unit/test_failed_calls \
+  tests/unit/test_lane \
   tests/unit/test_options \
   tests/unit/test_ranges \
   tests/unit/test_trace \
@@ -567,7 +586,7 @@ print-tests: ; @echo $(TESTS)
 print-tests-alone: ; @echo $(tests_alone)
 print-tests-abi: ; @echo $(tests_abi)
 # Kernels on the stand-in for the driver are the C++ compiler's, which is the same for all.
-print-tests-clang: ; @echo $(tests_clang) | tr ' ' '\n' | grep -vE 'test_(choose|dense|lhc|sparse|split)_cuda'
+print-tests-clang: ; @echo $(tests_clang) | tr ' ' '\n' | grep -vE 'test_(choose|dense|grids|lhc|sparse|split)_cuda'
 print-tests-asan: ; @echo $(tests_asan)
 print-tests-tsan: ; @echo $(tests_tsan)
 .PHONY: print-programs print-tests print-tests-alone print-tests-abi print-tests-clang print-tests-asan print-tests-tsan

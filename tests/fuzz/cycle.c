@@ -28,18 +28,42 @@ static bool equal(const struct tagc_signature *a, const struct tagc_signature *b
          a->is_float == b->is_float;
 }
 
+/* Reduce-scatters are slots; where none of floats is in the cycle, large all-reduces are. */
+static bool is_slot(const struct oracle *o, const struct tagc_signature *call)
+{
+  for (size_t place = 0; place < o->length; place++)
+    if (o->known[place].collective == TAGC_REDUCE_SCATTER && o->known[place].is_float)
+      return call->collective == TAGC_REDUCE_SCATTER;
+  return call->collective == TAGC_ALL_REDUCE && call->is_float && call->count >= TAGC_ALL_REDUCE_LEAST &&
+         call->op <= TAGC_CODE_SCALED_SUM;
+}
+
 static void check_slots(const struct oracle *o)
 {
   size_t count, found = 0;
   const struct tagc_slot_info *slots = tagc_cycle_slots(o->cycle, &count);
   for (size_t place = 0; place < o->length; place++) {
-    if (o->known[place].collective != TAGC_REDUCE_SCATTER)
+    if (!is_slot(o, &o->known[place]))
       continue;
     MUST(found < count && slots[found].position == place && equal(&slots[found].signature, &o->known[place]));
     MUST(slots[found].unit < count && memchr(slots[found].name, '\0', sizeof slots[found].name));
     found++;
   }
   MUST(found == count && count > 0);
+}
+
+/* All-gathers of parameters: floats, of the count of a floating-point reduce-scatter of the same unit. */
+static void check_allgathers(const struct oracle *o)
+{
+  size_t count, slots_count;
+  const struct tagc_slot_info *slots = tagc_cycle_slots(o->cycle, &slots_count);
+  const struct tagc_allgather_info *infos = tagc_cycle_allgathers(o->cycle, &count);
+  for (size_t i = 0; i < count; i++) {
+    MUST(infos[i].position < o->length && equal(&infos[i].signature, &o->known[infos[i].position]));
+    MUST(infos[i].signature.collective == TAGC_ALL_GATHER && infos[i].signature.is_float && infos[i].slot < slots_count);
+    MUST(slots[infos[i].slot].signature.is_float && slots[infos[i].slot].signature.count == infos[i].signature.count);
+    MUST(infos[i].sure || !infos[i].again);
+  }
 }
 
 /* The newest call made a lock: the calls before it are the cycle, and it is their first again. */
@@ -52,6 +76,7 @@ static void lock(struct oracle *o)
   o->cycles = 1;
   MUST(equal(&o->known[0], &o->tape[o->calls - 1]));
   check_slots(o);
+  check_allgathers(o);
 }
 
 /* The newest call is on track: where? */
@@ -69,7 +94,7 @@ static void follow(struct oracle *o, const struct tagc_sighting *seen)
   const struct tagc_signature *call = &o->tape[o->calls - 1];
   MUST(equal(&o->known[o->place], call));
   MUST(seen->starts == (o->place == 0));
-  MUST((seen->slot >= 0) == (call->collective == TAGC_REDUCE_SCATTER));
+  MUST((seen->slot >= 0) == is_slot(o, call));
   MUST(seen->slot < 0 || ((size_t)seen->slot < count && slots[seen->slot].position == (uint32_t)o->place));
 }
 
@@ -96,7 +121,7 @@ static void observe(struct oracle *o, struct tagc_signature call)
     tagc_cycle_observe(o->twin, &call, &twin);
   MUST(!o->twin || (seen.state == twin.state && seen.slot == twin.slot && seen.locked == twin.locked &&
                     seen.starts == twin.starts && seen.cycle == twin.cycle && seen.lost == twin.lost));
-  MUST(seen.slot == -1 || seen.state == TAGC_CYCLE_ON_TRACK);
+  MUST((seen.slot == -1 && seen.allgather == -1) || seen.state == TAGC_CYCLE_ON_TRACK);
   check_suspects(o, &seen);
   if (seen.state == TAGC_CYCLE_LEARNING) {
     MUST(tagc_cycle_length(o->cycle) == 0 && !tagc_cycle_is_gradients(o->cycle) && seen.cycle == 0 && !seen.locked);

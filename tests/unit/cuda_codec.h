@@ -25,6 +25,7 @@ struct setting {
   int steps;
   uint64_t seed;                   /* of the first step; 0: any */
   uint32_t together;               /* groups that may wait for one another; 0: as the device says */
+  uint32_t most;                   /* groups of a launch; 0: as many as there is use for */
   bool again;                      /* what arrives is decoded twice; not in place */
   bool disagrees;                  /* what arrives, with itself: results are not compared */
   void (*change)(struct sim *sim); /* what the ranks have before a step, beyond the pattern */
@@ -150,6 +151,7 @@ static bool same(const struct setting *s)
   const uint32_t together = launcher.together;
   difference[0] = '\0';
   launcher.together = s->together == NONE_TOGETHER ? 0 : s->together ? s->together : together;
+  launcher.most = s->most;
   for (int r = 0; r < s->nranks; r++) {
     sim.job[r].scale = s->scale;
     sim.job[r].divisor = s->divisor;
@@ -173,6 +175,7 @@ static bool same(const struct setting *s)
   free(ranks);
   sim_free(&sim);
   launcher.together = together;
+  launcher.most = 0;
   if (difference[0])
     note("%s, residual %s%s: %s", s->codec, storages[s->storage], s->stochastic ? ", by chance" : "", difference);
   return !difference[0];

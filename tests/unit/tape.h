@@ -13,6 +13,7 @@
 struct tape_call {
   struct tagc_signature signature;
   int unit;                /* of a gradient, else -1 */
+  int gathered;            /* the unit whose parameters an all-gather gathers, else -1 */
 };
 
 struct tape {
@@ -46,7 +47,7 @@ static inline void tape_add(struct tape *tape, enum tagc_collective collective, 
   struct tagc_signature signature = {count, (uint8_t)collective, (uint8_t)dtype,
                                      collective == TAGC_REDUCE_SCATTER || collective == TAGC_ALL_REDUCE ? 4 : 0,
                                      dtype != BYTES};
-  tape->calls[tape->count++] = (struct tape_call){signature, unit};
+  tape->calls[tape->count++] = (struct tape_call){signature, unit, -1};
 }
 
 static inline void tape_free(struct tape *tape)
@@ -70,10 +71,16 @@ static inline uint64_t model_count(const struct model *m, int unit)
   return (100 + block % m->kinds) * m->scale;
 }
 
+static inline void tape_gather(struct tape *tape, const struct model *m, int unit)
+{
+  tape_add(tape, TAGC_ALL_GATHER, model_count(m, unit), HALF, -1);
+  tape->calls[tape->count - 1].gathered = unit;
+}
+
 static inline void tape_forward(struct tape *tape, const struct model *m)
 {
   for (int unit = 0; unit < model_units(m); unit++)
-    tape_add(tape, TAGC_ALL_GATHER, model_count(m, unit), HALF, -1);
+    tape_gather(tape, m, unit);
 }
 
 /* The unit whose gradient is the i-th of a backward pass. */
@@ -89,11 +96,11 @@ static inline void tape_backward(struct tape *tape, const struct model *m, bool 
 {
   int last = model_units(m) - 1;
   if (m->reshard && !(m->root && last == 0))
-    tape_add(tape, TAGC_ALL_GATHER, model_count(m, last), HALF, -1);
+    tape_gather(tape, m, last);
   for (int i = 0; i <= last; i++) {
     int unit = model_reduced(m, i), next = i < last ? model_reduced(m, i + 1) : 0;
     if (m->reshard && i < last && !(m->root && !m->alike && next == 0))
-      tape_add(tape, TAGC_ALL_GATHER, model_count(m, next), HALF, -1);
+      tape_gather(tape, m, next);
     if (reduce)
       tape_add(tape, TAGC_REDUCE_SCATTER, model_count(m, unit), FLOAT, unit);
   }

@@ -9,6 +9,8 @@
  *               is found again by a call that nothing else in the cycle looks like (where there is none, nobody says when), at its
  *               place: an oracle keeps the calls of the cycle as they were when it was locked, and follows them by itself
  *   named       in a clean step every slot has the number, in forward order, of the unit whose gradient it is
+ *   paired      in a clean step every all-gather that is surely of a unit is of the unit that it gathers, which was gathered before, and
+ *               not reduced since, if that is said
  * A residual is modelled as the number of the unit whose gradient was last added to it.
  */
 #include <string.h>
@@ -56,7 +58,9 @@ struct observer {
   struct tagc_sighting last;
   int residual[SLOTS];     /* by slot: whose gradient it holds */
   bool wrong[SLOTS];       /* it was given to another unit than that */
-  bool pure, placed, contained, noticed, named;
+  bool pure, placed, contained, noticed, named, paired;
+  bool held[SLOTS];        /* in steps without a disturbance: the units that are gathered, and not reduced since */
+  unsigned gathers, sure, again;    /* of clean steps */
   bool clean;              /* the calls shown are those of clean steps, and the one before was on track */
   struct oracle oracle;
   unsigned drops, losses, locks;
@@ -64,7 +68,7 @@ struct observer {
 
 static bool same_sighting(const struct tagc_sighting *a, const struct tagc_sighting *b)
 {
-  return a->state == b->state && a->slot == b->slot && a->locked == b->locked && a->starts == b->starts &&
+  return a->state == b->state && a->slot == b->slot && a->allgather == b->allgather && a->locked == b->locked && a->starts == b->starts &&
          a->cycle == b->cycle && a->lost == b->lost;
 }
 
@@ -185,6 +189,22 @@ static bool oracle_agrees(struct oracle *r, const struct tagc_signature *call, e
   return true;
 }
 
+static void hold_gather(struct observer *o, const struct tape_call *call)
+{
+  size_t count;
+  const struct tagc_allgather_info *info = tagc_cycle_allgathers(o->cycle, &count) + o->last.allgather;
+  o->placed &= (size_t)o->last.allgather < count && info->signature.count == call->signature.count &&
+               info->signature.collective == call->signature.collective;
+  const struct tagc_slot_info *slot = tagc_cycle_slots(o->cycle, &count) + info->slot;
+  if (!o->clean || !follows_steps(o) || call->gathered < 0)
+    return;
+  o->paired &= !info->sure || slot->unit == (uint32_t)call->gathered;
+  o->paired &= !info->again || o->held[call->gathered];
+  o->gathers++;
+  o->sure += info->sure;
+  o->again += info->again;
+}
+
 static void show(struct observer *o, const struct tape_call *call)
 {
   struct tagc_signature padded;
@@ -208,7 +228,13 @@ static void show(struct observer *o, const struct tape_call *call)
     forget_residuals(o);
   o->drops += before != TAGC_CYCLE_LEARNING && o->last.state == TAGC_CYCLE_LEARNING;
   if (o->last.state != TAGC_CYCLE_ON_TRACK)
-    o->placed &= o->last.slot == -1;
+    o->placed &= o->last.slot == -1 && o->last.allgather == -1;
+  if (o->last.allgather >= 0)
+    hold_gather(o, call);
+  if (call->gathered >= 0)
+    o->held[call->gathered] = true;
+  else if (call->unit >= 0 && call->unit < SLOTS)
+    o->held[call->unit] = false;
   if (o->last.slot < 0)
     return;
   size_t count;
@@ -235,6 +261,7 @@ static void repeat_calls(struct tape *tape, size_t at, size_t count)
   for (size_t i = 0; i < tape->count + count; i++) {
     const struct tape_call *call = &tape->calls[i < at + count ? i : i - count];
     tape_add(&longer, call->signature.collective, call->signature.count, call->signature.dtype, call->unit);
+    longer.calls[i].gathered = call->gathered;
   }
   tape_free(tape);
   *tape = longer;
@@ -308,7 +335,7 @@ static bool run_sequence(uint64_t seed, struct observer *total, unsigned *found)
   struct model m = random_model(&r);
   struct tagc_cycle_options options = {below(&r, 2), 256};
   struct observer o = {.cycle = tagc_cycle_create(&options), .twin = tagc_cycle_create(&options), .pure = true,
-                       .placed = true, .contained = true, .noticed = true, .named = true};
+                       .placed = true, .contained = true, .noticed = true, .named = true, .paired = true};
   struct tape tape = {NULL, 0, 0};
   bool lost_for_good = false;
   forget_residuals(&o);
@@ -339,6 +366,10 @@ static bool run_sequence(uint64_t seed, struct observer *total, unsigned *found)
   total->contained &= o.contained;
   total->noticed &= o.noticed;
   total->named &= o.named;
+  total->paired &= o.paired;
+  total->gathers += o.gathers;
+  total->sure += o.sure;
+  total->again += o.again;
   total->drops += o.drops;
   total->losses += o.losses;
   total->locks += o.locks;
@@ -346,12 +377,12 @@ static bool run_sequence(uint64_t seed, struct observer *total, unsigned *found)
   tagc_cycle_destroy(o.twin);
   free(o.oracle.history);
   free(o.oracle.cycle);
-  return o.pure && o.placed && o.contained && o.noticed && o.named && !lost_for_good;
+  return o.pure && o.placed && o.contained && o.noticed && o.named && o.paired && !lost_for_good;
 }
 
 int main(void)
 {
-  struct observer total = {.pure = true, .placed = true, .contained = true, .noticed = true, .named = true};
+  struct observer total = {.pure = true, .placed = true, .contained = true, .noticed = true, .named = true, .paired = true};
   unsigned found = 0, bad = 0;
   for (uint64_t seed = 1; seed <= SEQUENCES; seed++)
     if (!run_sequence(seed, &total, &found) && ++bad <= 5)
@@ -364,6 +395,8 @@ int main(void)
   ok(total.contained, "residuals that were misapplied are suspect at the next loss");
   ok(total.noticed, "every change is noticed at the first differing call, and nothing else is; the track is found where it is");
   ok(total.named, "every slot has the number of its unit in forward order");
+  ok(total.paired && total.sure > total.gathers / 2 && total.again, "of %u all-gathers %u are surely of a unit, and are of it; %u gather "
+     "what is there already", total.gathers, total.sure, total.again);
   ok(bad == 0, "all of it holds, and the track is found again, in all of %d sequences (%u bad)", SEQUENCES, bad);
   ok(found > 0.9 * SEQUENCES * DISTURBANCES, "nearly always the lock survives");
   return tap_done();

@@ -31,7 +31,11 @@ static void calls(void)
   struct tagc_call_facts f = good_call();
   is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "a gradient");
   f = good_call(), f.collective = TAGC_ALL_GATHER;
-  is(&f, TAGC_PASS, TAGC_REASON_function, "an all-gather");
+  is(&f, TAGC_PASS, TAGC_REASON_gather_off, "an all-gather of parameters");
+  f.slot = -1;
+  is(&f, TAGC_PASS, TAGC_REASON_function, "another all-gather");
+  f = good_call(), f.collective = TAGC_ALL_REDUCE;
+  is(&f, TAGC_PASS, TAGC_REASON_function, "an all-reduce");
   f = good_call(), f.compressible_type = false;
   is(&f, TAGC_PASS, TAGC_REASON_type, "integers");
   f = good_call(), f.op = TAGC_OP_OTHER;
@@ -170,11 +174,107 @@ static void slots(void)
   ok(tagc_plan_slot(&good, &layout, &bytes) == TAGC_REASON_bad_option, "a refused option");
 }
 
-/* ---- hosts ------------------------------------------------------------------------------------------------------- */
-
 enum { SHARD = 1000000 };           /* bytes */
 
 static uint64_t payload;
+
+/* ---- all-gathers ------------------------------------------------------------------------------------------------- */
+
+static void gather_calls(void)
+{
+  struct tagc_call_facts good = good_call(), f;
+  options.gather = TAGC_GATHER_Q8;
+  good.collective = TAGC_ALL_GATHER;
+  is(&good, TAGC_COMPRESS, TAGC_REASON_compressed, "an all-gather of parameters, TAGC_GATHER=q8");
+  f = good, f.slot = -1;
+  is(&f, TAGC_PASS, TAGC_REASON_unpaired, "one of something else");
+  f.state = TAGC_CYCLE_OFF_TRACK;
+  is(&f, TAGC_PASS, TAGC_REASON_off_track, "an unexpected one");
+  f.state = TAGC_CYCLE_LEARNING;
+  is(&f, TAGC_PASS, TAGC_REASON_learning, "one before there is a cycle");
+  f = good, f.compressible_type = false;
+  is(&f, TAGC_PASS, TAGC_REASON_type, "one of bytes");
+  f = good, f.bytes = (1 << 20) - 1;
+  is(&f, TAGC_PASS, TAGC_REASON_small, "one that gathers a byte less than TAGC_MIN_BYTES");
+  f = good, f.agreed = false;
+  is(&f, TAGC_PASS, TAGC_REASON_disagreement, "one of ranks that do not agree");
+  f = good, f.voted = false;
+  is(&f, TAGC_PASS, TAGC_REASON_warm_up, "one before the vote");
+  f = good, f.verdict = TAGC_REASON_escapes, f.stale = true;
+  is(&f, TAGC_PASS, TAGC_REASON_escapes, "one that has become plain");
+  f = good, f.stale = true;
+  is(&f, TAGC_FLUSH, TAGC_REASON_refreshed, "one without anything to refer to");
+  options.mode = TAGC_MODE_AB, options.ab = 3, f.cycle = TAGC_VOTE_CYCLE;
+  is(&f, TAGC_PASS, TAGC_REASON_ab_plain, "but not in a plain window");
+  f.cycle += 3;
+  is(&f, TAGC_FLUSH, TAGC_REASON_refreshed, "and again in the first cycle of a compressed one");
+  options.mode = TAGC_MODE_OBSERVE;
+  is(&f, TAGC_PASS, TAGC_REASON_observe, "TAGC_MODE=observe");
+}
+
+static size_t reference;
+
+static bool gather_layout(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *layout)
+{
+  *layout = (struct tagc_allgather_layout){.payload_bytes = payload, .reference_bytes = reference};
+  return shape->dtype == TAGC_FLOAT32;
+}
+
+static enum tagc_reason ask_gather(const struct tagc_gather_question *q)
+{
+  struct tagc_allgather_layout layout;
+  return tagc_plan_gather(q, &layout);
+}
+
+static void gathers(void)
+{
+  static const struct tagc_allgather_codec codec = {.name = "some", .layout = gather_layout};
+  static const struct tagc_slot_info info = {.unit = 4, .name = "unit4"};
+  struct tagc_gather_question good = {
+    .options = &options, .codec = &codec, .shape = {SHARD / 4, 4, TAGC_FLOAT32}, .hosts = {4, 2, 2}, .slot = &info, .gradients = true,
+  }, q;
+  tagc_options_default(&options);
+  options.min_bytes = 4 * SHARD;
+  payload = SHARD - 1, reference = 0;
+  ok(ask_gather(&good) == TAGC_REASON_compressed, "an all-gather of parameters: a payload that is a byte smaller");
+  payload = SHARD;
+  ok(ask_gather(&good) == TAGC_REASON_no_gain, "one that is not");
+  payload = 16;
+  q = good, q.shape.dtype = TAGC_BFLOAT16;
+  ok(ask_gather(&q) == TAGC_REASON_small, "half the type, half the bytes");
+  options.min_bytes /= 2;
+  ok(ask_gather(&q) == TAGC_REASON_no_gain, "a codec that has nothing for the type");
+  q = good, q.codec = NULL;
+  ok(ask_gather(&q) == TAGC_REASON_gather_off, "TAGC_GATHER=off");
+  q = good, q.shape.n = 0;
+  ok(ask_gather(&q) == TAGC_REASON_type, "a type without codecs");
+  q = good, q.gradients = false;
+  ok(ask_gather(&q) == TAGC_REASON_activations, "whose reduce-scatter is none of gradients");
+  options.assume = TAGC_ASSUME_GRADIENTS;
+  ok(ask_gather(&q) == TAGC_REASON_compressed, "unless TAGC_ASSUME=gradients");
+  q = good, q.hosts = (struct tagc_hosts){4, 1, 4};
+  ok(ask_gather(&q) == TAGC_REASON_one_host, "nothing goes over a network");
+  options.scope = TAGC_SCOPE_FLAT;
+  ok(ask_gather(&q) == TAGC_REASON_compressed, "unless TAGC_SCOPE=flat");
+  options.skip = "0-4";
+  ok(ask_gather(&good) == TAGC_REASON_unselected, "TAGC_SKIP=0-4");
+  options.skip = "";
+  q = good, q.sorted = true, q.selection = TAGC_SELECT_SOME;
+  ok(ask_gather(&q) == TAGC_REASON_unselected, "selected in part: all of it stays plain");
+  q.selection = TAGC_SELECT_ALL;
+  ok(ask_gather(&q) == TAGC_REASON_compressed, "selected whole");
+  reference = 1000;
+  q = good, q.reference_left = 999;
+  ok(ask_gather(&q) == TAGC_REASON_no_reference, "a byte short of its reference");
+  q.referred = true;
+  ok(ask_gather(&q) == TAGC_REASON_compressed, "an earlier one has it");
+  q.referred = false, q.reference_left = 1000;
+  ok(ask_gather(&q) == TAGC_REASON_compressed, "just enough for it");
+  options.bad = true;
+  ok(ask_gather(&good) == TAGC_REASON_bad_option, "a refused option");
+}
+
+/* ---- hosts ------------------------------------------------------------------------------------------------------- */
 
 static bool payload_layout(const struct tagc_shape *shape, struct tagc_layout *layout)
 {
@@ -374,6 +474,8 @@ int main(void)
   windows(TAGC_VOTE_CYCLE);
   windows(8);
   slots();
+  gather_calls();
+  gathers();
   scopes();
   weights();
   parts();

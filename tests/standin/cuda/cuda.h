@@ -188,6 +188,7 @@ CUresult cuCtxSynchronize(void);
 
 /* Streams and events. */
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags);
+CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority);
 CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority);
 CUresult cuStreamDestroy_v2(CUstream stream);
 CUresult cuStreamSynchronize(CUstream stream);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "interpose/thread.h"
+#include "env/thread.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Threads of the library, in the process of somebody else.
  */
-#ifndef INTERPOSE_THREAD_H
-#define INTERPOSE_THREAD_H
+#ifndef ENV_THREAD_H
+#define ENV_THREAD_H
 
 #include <stdbool.h>
 

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/depth.h"
+
+/* What a rank sends of a piece, at least: on a GPU less than that is on its way in less time than kernels need to begin. By itself there
+ * are no more pieces than of which the last ones still gain something. */
+enum { LEAST_ON_HOST = 128 << 10, LEAST_ON_GPU = 4 << 20, MOST_BY_ITSELF = 4 };
+
+/* What it must gain at least: estimates leave out what else the machine does. */
+static const double WORTH_IT = 0.97;
+
+static double part_of(int k, int depth)
+{
+  return depth == 1 ? 1 : (k == 0 || k == depth - 1 ? 0.5 : 1) / (depth - 1);
+}
+
+/* The lane does one thing after the other, in the order of execute.c: what it encodes next, and what has come. */
+double tagc_depth_ns(const struct tagc_depth_times *t, int depth)
+{
+  double lane = 0, wire = 0, encoded = 0;
+  for (int k = 0; k < depth; k++) {
+    if (k == 0)
+      encoded = lane = t->piece_ns + t->encode_ns * part_of(0, depth);
+    const double begun = wire > encoded ? wire : encoded;
+    if (k + 1 < depth)
+      encoded = lane = lane + t->piece_ns + t->encode_ns * part_of(k + 1, depth);
+    wire = begun + t->latency_ns + (t->wire_ns - t->latency_ns) * part_of(k, depth);
+    lane = (wire > lane ? wire : lane) + t->piece_ns + t->decode_ns * part_of(k, depth);
+  }
+  return lane;
+}
+
+int tagc_depth_plan(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                    const struct tagc_layout *layout, bool on_host, const struct tagc_depth_times *times)
+{
+  if (codec->whole || layout->exponent_bytes || layout->sketch_count)
+    return 1;
+  if (options->depth)
+    return (int)options->depth;
+  const uint64_t sent = tagc_layout_wire_bytes(shape, layout), most = sent / (on_host ? LEAST_ON_HOST : LEAST_ON_GPU);
+  const int room = most > MOST_BY_ITSELF ? MOST_BY_ITSELF : most > 1 ? (int)most : 1;
+  if (!times)
+    return room;
+  int best = 1;
+  for (int depth = 2; depth <= room; depth++)
+    if (tagc_depth_ns(times, depth) < tagc_depth_ns(times, best))
+      best = depth;
+  return tagc_depth_ns(times, best) <= WORTH_IT * tagc_depth_ns(times, 1) ? best : 1;
+}
+
+bool tagc_depth_cut(const struct tagc_device *device, struct tagc_slot *slot, int depth)
+{
+  struct tagc_layout all = {0};
+  bool good = device->layout(device, slot->codec, &slot->shape, &slot->layout);
+  slot->pieces = tagc_pieces_of(slot->shape.n, depth);
+  for (int k = 0; k < slot->pieces.count && good; k++) {
+    const struct tagc_shape shape = tagc_piece_shape(&slot->shape, &slot->pieces, k);
+    struct tagc_layout *its = &slot->piece[k];
+    good = device->layout(device, slot->codec, &shape, its) && !its->exponent_bytes == !slot->layout.exponent_bytes &&
+           !its->sketch_count == !slot->layout.sketch_count;
+    all.exponent_bytes += its->exponent_bytes;
+    all.sketch_count += its->sketch_count;
+    all.message_bytes += its->message_bytes;
+    all.state_bytes += its->state_bytes;
+    all.capacity += its->capacity;
+  }
+  if (good)
+    slot->layout = all;
+  else
+    slot->pieces = tagc_pieces_of(slot->shape.n, 1);
+  return good;
+}
+
+size_t tagc_depth_carve(const struct tagc_slot *slot, struct tagc_job *job, struct tagc_job *piece, uint8_t *base)
+{
+  size_t used = 0;
+  if (slot->pieces.count <= 1)
+    return tagc_job_carve(job, base);
+  for (int k = 0; k < slot->pieces.count; k++) {
+    struct tagc_job sized = {.shape = tagc_piece_shape(&slot->shape, &slot->pieces, k)}, *to = base ? &piece[k] : &sized;
+    if (base)
+      *to = tagc_piece_job(job, &slot->pieces, k);
+    to->layout = slot->piece[k];
+    used += tagc_job_carve(to, base ? base + used : NULL);
+  }
+  return used;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * TAGC_DEPTH: in how many pieces (kernels/pieces.h) the calls of a slot are compressed, and where these are.
+ *
+ * By itself a call is cut as long as what a rank sends of a piece is worth an exchange of its own; with TAGC_CODEC=auto, and what it
+ * knows of the wire and of the codec, only where that is expected to be faster. Codecs with several exchanges (lhc) are not cut.
+ * All of it follows from facts that are equal on all ranks; a rank that has no lane says so in the vote (ballot.c), and then all do
+ * without.
+ */
+#ifndef INTERPOSE_DEPTH_H
+#define INTERPOSE_DEPTH_H
+
+#include "interpose/choose.h"
+#include "interpose/comm.h"
+
+/* What is known of a call with TAGC_CODEC=auto, in nanoseconds. */
+struct tagc_depth_times {
+  double encode_ns, decode_ns;      /* of the whole */
+  double piece_ns;                  /* of the work on a piece, whatever its size */
+  double wire_ns;                   /* of the exchange, in one */
+  double latency_ns;                /* of that, what each exchange takes, whatever its size */
+};
+
+/* How long a call takes in so many pieces. Pure. */
+double tagc_depth_ns(const struct tagc_depth_times *times, int depth);
+
+/* In how many pieces. `layout`: of the whole; `on_host`: the host reads and writes the memory; `times`: NULL where nothing is known.
+ * Pure. */
+int tagc_depth_plan(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                    const struct tagc_layout *layout, bool on_host, const struct tagc_depth_times *times);
+
+/* Gives the slot so many pieces, with their layouts. False where one of them cannot be: then it has one. */
+bool tagc_depth_cut(const struct tagc_device *device, struct tagc_slot *slot, int depth);
+
+/* The jobs of the pieces, from that of the call, with their payloads and states from `base` on (aligned to 64 bytes). With one piece that of
+ * the call gets them. Returns the bytes that they take; where base is NULL that is all, and `piece` may be, too. */
+size_t tagc_depth_carve(const struct tagc_slot *slot, struct tagc_job *job, struct tagc_job *piece, uint8_t *base);
+
+#endif

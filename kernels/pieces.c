@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "kernels/pieces.h"
+
+#include "kernels/codec_bits.h"
+#include "kernels/residual.h"
+
+struct tagc_pieces tagc_pieces_of(uint64_t n, int depth)
+{
+  struct tagc_pieces pieces = {.count = depth};
+  while (pieces.count > 1 && n / TAGC_PIECE_ELEMENTS / 2 / ((uint64_t)pieces.count - 1) == 0)
+    pieces.count--;
+  for (uint64_t k = 1; k < (uint64_t)pieces.count; k++) {
+    const uint64_t halves = 2 * ((uint64_t)pieces.count - 1), blocks = n / TAGC_PIECE_ELEMENTS;
+    pieces.at[k] = TAGC_PIECE_ELEMENTS * (blocks / halves * (2 * k - 1) + blocks % halves * (2 * k - 1) / halves);
+  }
+  pieces.at[pieces.count] = n;
+  return pieces;
+}
+
+struct tagc_shape tagc_piece_shape(const struct tagc_shape *whole, const struct tagc_pieces *pieces, int k)
+{
+  struct tagc_shape shape = *whole;
+  shape.n = pieces->at[k + 1] - pieces->at[k];
+  return shape;
+}
+
+struct tagc_job tagc_piece_job(const struct tagc_job *whole, const struct tagc_pieces *pieces, int k)
+{
+  struct tagc_job job = *whole;
+  const size_t from = pieces->at[k] * tagc_dtype_size(whole->shape.dtype);
+  size_t residual = 0;
+  for (int i = 0; i < k; i++) {
+    const struct tagc_shape before = tagc_piece_shape(&whole->shape, pieces, i);
+    residual += tagc_residual_bytes(&before);
+  }
+  job.shape = tagc_piece_shape(&whole->shape, pieces, k);
+  job.stride = whole->stride ? whole->stride : whole->shape.n;
+  job.continues = k > 0;
+  job.send = (const char *)whole->send + from;
+  job.recv = (char *)whole->recv + from;
+  job.residual = whole->residual ? (char *)whole->residual + residual : NULL;
+  job.seed = k ? tagc_mix64(whole->seed + (uint64_t)k) : whole->seed;
+  return job;
+}
+
+void tagc_piece_seen(struct tagc_job *whole, const struct tagc_job *piece)
+{
+  struct tagc_codec_stats *to = whole->stats;
+  const struct tagc_codec_stats *from = piece->stats;
+  to->selected += from->selected;
+  to->unrecovered += from->unrecovered;
+  to->nonfinite += from->nonfinite;
+  to->overflowed += from->overflowed;
+  to->dropped += from->dropped;
+  to->residual_norm2 = from->residual_norm2 + (piece->continues ? to->residual_norm2 : 0);
+  whole->nonfinite_seen = piece->nonfinite_seen || (piece->continues && whole->nonfinite_seen);
+  whole->surplus_seen = piece->surplus_seen || (piece->continues && whole->surplus_seen);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A call in pieces: the shards of a reduce-scatter cut alike, so that one piece is encoded or decoded while another one travels.
+ *
+ * Sizes    A part of a call's work is exposed in any case: what is encoded before the first exchange and decoded after the last
+ *          one. So the first and the last piece are half as long as those between them: of d pieces these hide all but
+ *          1 / (2 (d - 1)) of encode + decode, equal ones all but 1/d (4: 83%, and not 75%).
+ * Blocks   Pieces begin at multiples of TAGC_PIECE_ELEMENTS of a shard, which no block of a codec or of a residual spans; the last
+ *          one takes what is left. There are fewer than asked for where the first would be shorter than that.
+ * Each     is a call to its codec, with payloads and a state of its own: what belongs to blocks (none, bf16, q8 without chance)
+ *          comes out as of the whole, bit for bit; sparse chooses the largest values of each piece. Not for codecs with several
+ *          exchanges (codec.h: `whole`), for each of these would have to wait for the others.
+ * Residual Each piece has its part, one after the other; together they take what that of the whole takes.
+ * Threads  Pure.
+ */
+#ifndef KERNELS_PIECES_H
+#define KERNELS_PIECES_H
+
+#include "kernels/codec.h"
+
+enum { TAGC_PIECES = 16, TAGC_PIECE_ELEMENTS = 4096 };
+
+struct tagc_pieces {
+  int count;                        /* 1 to TAGC_PIECES */
+  uint64_t at[TAGC_PIECES + 1];     /* piece k: elements at[k] to at[k + 1] of each shard */
+};
+
+/* Shards of n elements in at most `depth` pieces (1 to TAGC_PIECES). */
+struct tagc_pieces tagc_pieces_of(uint64_t n, int depth);
+
+/* The shape of piece k. */
+struct tagc_shape tagc_piece_shape(const struct tagc_shape *whole, const struct tagc_pieces *pieces, int k);
+
+/* The job of piece k, where `whole` is the call's, without a layout and memory for payloads. With one piece it is the same. */
+struct tagc_job tagc_piece_job(const struct tagc_job *whole, const struct tagc_pieces *pieces, int k);
+
+/* Adds what was seen of a piece, whose stats are its own, to the job of the whole and its stats; piece 0 first. */
+void tagc_piece_seen(struct tagc_job *whole, const struct tagc_job *piece);
+
+#endif
