@@ -43,6 +43,12 @@ struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, siz
   };
 }
 
+size_t tagc_ballot_spread_bytes(const struct tagc_slot *slot)
+{
+  struct tagc_allgather_job job = {.shape = slot->spread.shape, .layout = slot->spread.layout};
+  return slot->spread.codec ? (tagc_allgather_carve(&job, NULL) + 63) & ~(size_t)63 : 0;
+}
+
 /* What one call of a slot takes of the workspace, to compress or to flush. */
 static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
 {
@@ -59,7 +65,7 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
   const struct tagc_shape whole = tagc_split_whole(slot);
   struct tagc_split split;
   const size_t levels = comm->scope.two_levels ? tagc_levels_sum_bytes(&whole) + TAGC_LEVELS_TOLD_BYTES : 0;
-  return levels + tagc_split_carve(&split, slot, NULL) + (compress > flush ? compress : flush);
+  return tagc_ballot_spread_bytes(slot) + levels + tagc_split_carve(&split, slot, NULL) + (compress > flush ? compress : flush);
 }
 
 static void give_back(const struct tagc_comm *comm, void *memory)
@@ -258,6 +264,10 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
   /* What runs on a device depends on its driver: the others learn of it from the ballot. */
   if (reason == TAGC_REASON_compressed && !comm->device->layout(comm->device, slot->codec, &slot->shape, &slot->layout))
     reason = TAGC_REASON_device;
+  slot->spread = slot->all_reduce && reason == TAGC_REASON_compressed ? tagc_plan_spread(&question) : (struct tagc_spread){0};
+  if (slot->spread.codec &&
+      !comm->device->allgather_layout(comm->device, slot->spread.codec, &slot->spread.shape, &slot->spread.layout))
+    reason = TAGC_REASON_device;
   if (reason == TAGC_REASON_compressed) {
     *residual_left -= residual_bytes;
     cut(comm, i, wire);
@@ -436,7 +446,7 @@ static void log_choices(const struct tagc_comm *comm)
 void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
 {
   const bool again = comm->voted;
-  size_t won = 0;
+  size_t won = 0, cut_ones = 0;
   comm->keeps_residuals = false;
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
@@ -449,6 +459,7 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
       row->codec = slot->codec->name;
       if (word[SLOT_DEPTH] != -word[SLOT_DEPTH_NEGATED])
         (void)tagc_depth_cut(comm->device, slot, 1);
+      cut_ones += slot->pieces.count > 1;
       comm->keeps_residuals |= slot->residual != NULL;
       row->residual_bytes = slot->residual ? tagc_residual_bytes(&slot->shape) : 0;
       row->selected = slot->parts ? tagc_parts_elements(slot->parts, comm->nranks) : 0;
@@ -472,8 +483,8 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
     tagc_levels_keep_order(comm, true);
   comm->cycle_disturbed = true;     /* by the vote */
   log_choices(comm);
-  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s)",
-           (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_options()->codec);
+  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s), %zu of them in pieces",
+           (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_options()->codec, cut_ones);
   if (!again)
     tagc_allgathers_count(comm, ballot + SLOT_WORDS * comm->slot_count);
 }

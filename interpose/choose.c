@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/choose.h"
 
+#include <string.h>
+
 static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "sparse", "lhc", "q2"};
 
 enum { Q2 = TAGC_CANDIDATES - 1 };
@@ -58,9 +60,24 @@ static double time_of_parts(const struct tagc_slot_question *q, const struct tag
   return q->rest ? tagc_plain_wire_ns(&rest, &wire->ring) + copy_ns * (double)q->whole * (q->shape.nranks + 1) : 0;
 }
 
+/* The second half of an all-reduce: a ring of the payloads of all ranks, one of which each rank fills, and all of which it reads. What
+ * that takes is taken to be what the codec for gradients takes that is like it. */
+static double time_of_spread(const struct tagc_slot_question *q, const struct tagc_survey *survey, const struct tagc_wire *wire)
+{
+  const struct tagc_spread spread = tagc_plan_spread(q);
+  const double n = (double)spread.shape.n, steps = q->hosts.nranks - 1;
+  const double bytes = spread.codec ? (double)spread.layout.payload_bytes : n * (double)tagc_dtype_size(spread.shape.dtype);
+  double work = 0;
+  for (int i = 0; i < TAGC_CANDIDATES && spread.codec; i++)
+    if (strcmp(names[i], spread.codec->name) == 0)
+      work = n * survey->of[i].encode_ns + n * q->hosts.nranks * survey->of[i].decode_ns + survey->of[i].call_ns;
+  return steps * (wire->plain.latency_ns + bytes * wire->plain.ns_per_byte) + work;
+}
+
 /* The time of a call with this candidate; infinite where the slot cannot have it, or should not. */
 static double time_with(const struct tagc_slot_question *slot, const struct tagc_candidate *candidate,
-                        const struct tagc_finding *finding, const struct tagc_wire *wire, uint32_t keep_ppm)
+                        const struct tagc_survey *survey, const struct tagc_finding *finding, const struct tagc_wire *wire,
+                        uint32_t keep_ppm)
 {
   struct tagc_slot_question q = *slot;
   struct tagc_layout layout;
@@ -77,7 +94,8 @@ static double time_with(const struct tagc_slot_question *slot, const struct tagc
   const struct tagc_shape whole = tagc_plan_whole(&q);
   return (q.scope.two_levels ? tagc_host_sum_ns(&whole, &q.hosts, &wire->inside) : 0) +
          tagc_layout_wire_ns(&q.shape, &layout, &wire->ring, &wire->exchange) +
-         elements * (finding->encode_ns + finding->decode_ns) + finding->call_ns;
+         elements * (finding->encode_ns + finding->decode_ns) + finding->call_ns +
+         (tagc_plan_is_all_reduce(&q) ? time_of_spread(&q, survey, wire) : 0);
 }
 
 struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_survey *survey,
@@ -91,8 +109,9 @@ struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const stru
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     choice.ns[i] = budget ? __builtin_inf() : 0;
   plain.nranks = slot->hosts.nranks;
-  if (budget && wire)               /* what cannot be compressed takes its share of the budget */
-    choice.plain_ns = tagc_plain_wire_ns(&plain, &wire->plain);
+  const double plain_ns = wire ? (tagc_plan_is_all_reduce(slot) ? 2 : 1) * tagc_plain_wire_ns(&plain, &wire->plain) : 0;
+  if (budget)                       /* what cannot be compressed takes its share of it */
+    choice.plain_ns = plain_ns;
   if (choice.reason != TAGC_REASON_compressed)
     return choice;
   choice.reason = !survey || !(survey->density > 0) ? TAGC_REASON_unseen
@@ -101,12 +120,12 @@ struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const stru
   if (choice.reason != TAGC_REASON_no_faster)
     return choice;
   tagc_choose_candidates(slot->options, candidates);
-  choice.plain_ns = tagc_plain_wire_ns(&plain, &wire->plain);
+  choice.plain_ns = plain_ns;
   const double parts_ns = time_of_parts(slot, wire, survey->copy_ns);
   /* Several ranks' sum has at most as many values as they have together. */
   choice.keep_ppm = tagc_survey_keep(survey->density * (slot->scope.two_levels ? slot->hosts.local : 1));
   for (int i = 0; i < TAGC_CANDIDATES; i++) {
-    choice.ns[i] = parts_ns + time_with(slot, &candidates[i], &survey->of[i], wire, choice.keep_ppm);
+    choice.ns[i] = parts_ns + time_with(slot, &candidates[i], survey, &survey->of[i], wire, choice.keep_ppm);
     if (!budget && choice.ns[i] < fastest && tagc_choose_is_worth_it(choice.ns[i], choice.plain_ns))
       fastest = choice.ns[i];
   }

@@ -5,7 +5,7 @@
  * gradient count), so that all ranks choose alike.
  *
  * A candidate's time is its wire (kernels/cost.h) plus encoding and decoding, measured on one core or estimated for a GPU, and
- * where but a part of the slot is selected also the rest's wire, and all copies. It
+ * where but a part of the slot is selected also the rest's wire, and all copies; for an all-reduce also gathering the sums. It
  * must be at least 5% and 50 us faster than the plain call, and its error at most TAGC_CHOOSE_ERROR: what is known to train
  * without measurable loss stays below that.
  * Of those within 5% of the fastest the most exact one is taken.

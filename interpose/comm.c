@@ -222,9 +222,16 @@ bool tagc_comm_dtype(ncclDataType_t type, enum tagc_dtype *out)
 bool tagc_comm_may_compress(const struct tagc_call *call)
 {
   enum tagc_dtype dtype;
+  if (call->entry == TAGC_ENTRY_ncclAllReduce)
+    return call->count >= TAGC_ALL_REDUCE_LEAST && tagc_comm_dtype(call->type, &dtype);
   return call->entry == TAGC_ENTRY_ncclReduceScatter ||
          (call->entry == TAGC_ENTRY_ncclAllGather && tagc_library_options()->gather != TAGC_GATHER_OFF &&
           tagc_comm_dtype(call->type, &dtype));
+}
+
+uint64_t tagc_comm_elements(const struct tagc_comm *comm, const struct tagc_call *call)
+{
+  return call->entry == TAGC_ENTRY_ncclAllReduce ? call->count : call->count * (uint64_t)comm->nranks;
 }
 
 _Static_assert((int)ncclFloat16 == TAGC_CODE_FLOAT16 && (int)ncclFloat32 == TAGC_CODE_FLOAT32 &&
@@ -274,6 +281,23 @@ static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *in
   return comm->layers != NULL;
 }
 
+/* May some slot be compressed? All-reduces are everybody's: where all of them may be of activations there is nothing to vote on. */
+static bool is_hopeful(const struct tagc_comm *comm, const struct tagc_slot_info *infos)
+{
+  bool hopeful = infos[0].signature.collective != TAGC_ALL_REDUCE || tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
+  for (size_t i = 0; i < comm->slot_count && !hopeful; i++)
+    hopeful = tagc_ballot_gradient(comm, i);
+  return hopeful;
+}
+
+/* As if that had been the outcome of the vote. */
+static void pass_all(struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->slot_count; i++)
+    comm->slots[i].verdict = TAGC_REASON_activations;
+  comm->voted = true;
+}
+
 /* A new lock, or none any more: everything that was kept by slot is void, and *old is to be given back. */
 static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate *old)
 {
@@ -302,7 +326,8 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
     struct tagc_slot *slot = &comm->slots[i];
     const struct tagc_signature *s = &infos[i].signature;
     bool known = tagc_comm_dtype((ncclDataType_t)s->dtype, &slot->shape.dtype);
-    slot->shape.n = !known ? 0 : s->collective == TAGC_ALL_REDUCE ? s->count / (uint64_t)comm->nranks : s->count;
+    slot->all_reduce = s->collective == TAGC_ALL_REDUCE;
+    slot->shape.n = !known ? 0 : slot->all_reduce ? s->count / (uint64_t)comm->nranks : s->count;
     slot->shape.nranks = comm->nranks;
     slot->shape.keep_ppm = 1000000 - tagc_library_options()->sparsity;
     slot->codec = tagc_library_codec();
@@ -313,6 +338,8 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
   const struct tagc_allgather_info *gather_infos = tagc_cycle_allgathers(comm->cycle, &gathers);
   if (count && (!tagc_allgathers_make(comm) || !tagc_ledger_set_gathers(comm->ledger, gather_infos, gathers)))
     return tagc_no_memory("the all-gathers of a cycle");
+  if (count && !is_hopeful(comm, infos))
+    pass_all(comm);
   if (!tagc_split_sort(comm)) {
     tagc_split_free(comm->slots, comm->slot_count);
     comm->slot_count = 0;           /* nothing is voted on that other ranks have sorted otherwise */
@@ -372,7 +399,7 @@ static void start_cycle(struct tagc_comm *comm, uint64_t number)
 static void see_home(struct tagc_comm *comm, const struct tagc_call *call)
 {
   struct tagc_home *home = &comm->slots[call->slot].home;
-  const bool settled = tagc_home_see(home, call->handle, call->send, call->count * (size_t)comm->nranks * tagc_trace_type_size(call->type));
+  const bool settled = tagc_home_see(home, call->handle, call->send, tagc_comm_elements(comm, call) * tagc_trace_type_size(call->type));
   tagc_ledger_row(comm->ledger, call->slot)->home = settled ? home->place : (struct tagc_range){0};
 }
 
@@ -444,7 +471,7 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
     .compressible_type = is_float,
     .op = call->op_kind,
     .nranks = comm->nranks,
-    .bytes = call->count * (uint64_t)comm->nranks * tagc_trace_type_size(call->type),
+    .bytes = tagc_comm_elements(comm, call) * tagc_trace_type_size(call->type),
     .agreed = comm->agreed,
     .device = comm->device != NULL,
     .state = call->state,
@@ -521,7 +548,7 @@ void tagc_comm_account(struct tagc_comm *comm, struct tagc_call *call)
     account_gather(comm, call);
     return;
   }
-  if (call->entry != TAGC_ENTRY_ncclReduceScatter) {
+  if (call->entry != TAGC_ENTRY_ncclReduceScatter && call->slot < 0) {
     comm->ledger->other_calls++;
     return;
   }
@@ -530,7 +557,7 @@ void tagc_comm_account(struct tagc_comm *comm, struct tagc_call *call)
   comm->ledger->reasons[call->decision.reason]++;
   if (call->decision.action == TAGC_PASS) {
     const struct tagc_hosts hosts = tagc_levels_hosts(comm);
-    const struct tagc_traffic plain = tagc_plain_traffic(call->count * tagc_trace_type_size(call->type), &hosts);
+    const struct tagc_traffic plain = tagc_trace_sent(call, comm->rank, &hosts);
     tagc_traffic_add(&comm->ledger->sent, &plain);
     tagc_traffic_add(&comm->ledger->plain, &plain);
   }

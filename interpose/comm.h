@@ -34,6 +34,8 @@ struct tagc_slot {
   struct tagc_pieces pieces;        /* in which its calls are compressed (depth.h) */
   struct tagc_layout piece[TAGC_PIECES];
   const struct tagc_codec *codec;
+  bool all_reduce;                  /* of which the shape has one shard, and all but the last few elements: the tail */
+  struct tagc_spread spread;        /* then: how its sums are gathered */
   enum tagc_op op;
   bool sorted;                      /* its layer is known, and with it: */
   enum tagc_selection selection;
@@ -256,11 +258,15 @@ void tagc_comm_account(struct tagc_comm *comm, struct tagc_call *call);
  * can never be compressed. Takes and drops the lock. */
 void tagc_comm_pass_mixed(struct tagc_comm *comm, struct tagc_call *call);
 
+/* Elements that a reduction adds up, of all shards. */
+uint64_t tagc_comm_elements(const struct tagc_comm *comm, const struct tagc_call *call);
+
 /* An element type in the codecs' terms; false where it is none that can be compressed. */
 bool tagc_comm_dtype(ncclDataType_t type, enum tagc_dtype *out);
 
-/* Is the call one that may be compressed, and therefore held back in a group? With TAGC_GATHER=off a reduce-scatter; else also an
- * all-gather of floating-point numbers. */
+/* Is the call one that may be compressed, and therefore held back in a group? A reduce-scatter; an all-reduce of many floating-point
+ * numbers, if the cycle has a slot for it, which is known when it has been observed; unless TAGC_GATHER=off an all-gather of
+ * floating-point numbers. */
 bool tagc_comm_may_compress(const struct tagc_call *call);
 
 /* Says, once in a process, that there was no memory for `what`. Gives ncclSystemError, for the call to return. */

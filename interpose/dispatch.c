@@ -110,8 +110,8 @@ static enum tagc_reason unheld_reason(const struct tagc_call *call)
 static ncclResult_t run_observed(struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
-  const bool holds = tagc_comm_may_compress(call);
   ncclResult_t status = tagc_comm_observe(comm, call);
+  const bool holds = tagc_comm_may_compress(call) && (call->entry != TAGC_ENTRY_ncclAllReduce || call->slot >= 0);
   if (status != ncclSuccess) {
     tagc_comm_release(comm);
     return status;

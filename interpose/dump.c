@@ -81,7 +81,7 @@ static bool is_wanted(const struct tagc_call *call, char *path, size_t size, siz
   const struct tagc_slot_info *slot = &slots[call->slot];
   const struct tagc_shape *shape = &comm->slots[call->slot].shape;
   *bytes = call->count * (size_t)comm->nranks * tagc_dtype_size(shape->dtype);
-  if (shape->n == 0 || *bytes < o->min_bytes ||
+  if (shape->n == 0 || comm->slots[call->slot].all_reduce || *bytes < o->min_bytes ||
       !tagc_plan_is_selected(o, slot, comm->slots[call->slot].sorted, comm->slots[call->slot].selection))
     return false;
   char lock[32] = "", pass[24] = "";

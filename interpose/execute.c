@@ -270,9 +270,11 @@ static void lay_out(struct batch *batch)
   }
 }
 
-static const struct tagc_part *part_of(const struct tagc_call *call)
+static struct tagc_work work_of(struct tagc_call *call)
 {
-  return call->entry == TAGC_ENTRY_ncclAllGather ? &tagc_part_gather : &tagc_part_reduce;
+  const bool gathers = call->entry == TAGC_ENTRY_ncclAllGather, spreads = call->entry == TAGC_ENTRY_ncclAllReduce;
+  return (struct tagc_work){.call = call, .device = call->comm->device,
+                            .parts = {gathers ? &tagc_part_gather : &tagc_part_reduce, spreads ? &tagc_part_spread : NULL}};
 }
 
 static bool has_part(const struct batch *batch, int part)
@@ -381,7 +383,7 @@ ncclResult_t tagc_execute(const struct tagc_exchange *real, struct tagc_call *co
     status = tagc_no_memory("the calls of a group");
   } else {
     for (size_t i = 0; i < count; i++) {
-      batch.work[i] = (struct tagc_work){.call = calls[i], .device = calls[i]->comm->device, .parts = {part_of(calls[i])}};
+      batch.work[i] = work_of(calls[i]);
       batch.comms[i] = calls[i]->comm;
     }
     status = ncclInternalError;

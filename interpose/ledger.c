@@ -159,6 +159,8 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   }
   for (size_t i = 0; i < count; i++) {
     rows[i].shard = slots[i].signature.count;
+    if (slots[i].signature.collective == TAGC_ALL_REDUCE)
+      rows[i].shard /= (uint64_t)ledger->nranks;
     rows[i].unit = slots[i].unit;
     rows[i].kind = TAGC_LAYER_OTHER;
     snprintf(rows[i].name, sizeof rows[i].name, "%s", layers ? layers->layers[i].name : slots[i].name);

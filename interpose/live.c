@@ -18,7 +18,7 @@ static bool is_wanted(const struct tagc_comm *comm)
 /* Other cycles (of activations, say) are nobody's steps. */
 static bool has_gradients(const struct tagc_comm *comm)
 {
-  bool any = tagc_cycle_is_gradients(comm->cycle) || tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
+  bool any = tagc_cycle_is_gradients(comm->cycle) || (comm->layers && comm->layers->proven) || tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
   for (size_t i = 0; i < comm->slot_count && !any; i++)
     any = comm->voted && comm->slots[i].verdict == TAGC_REASON_compressed;
   return any;

@@ -19,7 +19,7 @@ libtagc_a_SOURCES += \
   interpose/dump.c interpose/dump.h \
   interpose/background.c interpose/background.h \
   interpose/exchange.c interpose/exchange.h \
-  interpose/execute.c interpose/execute.h interpose/work.h interpose/reduce.c interpose/gather.c \
+  interpose/execute.c interpose/execute.h interpose/work.h interpose/reduce.c interpose/gather.c interpose/spread.c \
   interpose/allgathers.c interpose/allgathers.h \
   interpose/group.c interpose/group.h \
   interpose/imports.c interpose/imports.h \
@@ -69,10 +69,11 @@ libtagc_report_a_SOURCES =
 libtagc_report_a_SOURCES += interpose/trace_read.c interpose/trace_read.h
 libtagc_report_a_SOURCES += interpose/trace_places.c interpose/trace_places.h
 libtagc_report_a_SOURCES += interpose/trace_gather.c interpose/trace_gather_calls.c interpose/trace_gather_steps.c interpose/trace_gather.h
-libtagc_report_a_SOURCES += interpose/trace_merge.c interpose/trace_merge.h interpose/trace_table.h
+libtagc_report_a_SOURCES += interpose/trace_merge.c interpose/trace_merge.h interpose/trace_merge_jobs.c interpose/trace_merge_slots.c
+libtagc_report_a_SOURCES += interpose/trace_table.h
 libtagc_report_a_SOURCES += interpose/trace_summary.c interpose/trace_summary.h
 libtagc_report_a_SOURCES += interpose/trace_report.c interpose/trace_report.h
-libtagc_report_a_SOURCES += interpose/trace_text.c interpose/trace_json.c
+libtagc_report_a_SOURCES += interpose/trace_text.c interpose/trace_text.h interpose/trace_text_comms.c interpose/trace_json.c
 bin_PROGRAMS += tagc-report
 tagc_report_SOURCES = interpose/tagc-report.c interpose/json.h
 tagc_report_LDFLAGS = $(PROGRAM_LINK_FLAGS)
@@ -80,6 +81,7 @@ tagc_report_LDADD = libtagc-report.a libtagc.a -lm
 # What they are judged by.
 libtagc_report_a_SOURCES += interpose/trace_sides.c interpose/trace_sides.h
 libtagc_report_a_SOURCES += interpose/trace_steps.c interpose/trace_steps.h interpose/trace_words.c interpose/trace_words.h
+libtagc_report_a_SOURCES += interpose/trace_codecs.c interpose/trace_codecs.h interpose/trace_advice.c interpose/trace_advice.h
 libtagc_report_a_SOURCES += interpose/trace_volume.c interpose/trace_volume.h interpose/trace_roles.c
 libtagc_report_a_SOURCES += interpose/trace_patterns.c interpose/trace_patterns.h
 libtagc_report_a_SOURCES += interpose/trace_pace.c interpose/trace_pace.h

@@ -53,10 +53,39 @@ struct tagc_shape tagc_plan_rest(const struct tagc_slot_question *q)
   return shape;
 }
 
+bool tagc_plan_is_all_reduce(const struct tagc_slot_question *q) { return q->slot->signature.collective == TAGC_ALL_REDUCE; }
+
+struct tagc_spread tagc_plan_spread(const struct tagc_slot_question *q)
+{
+  const struct tagc_allgather_codec *const wide = &tagc_allgather_bf16, *const narrow = &tagc_allgather_q8;
+  struct tagc_spread spread = {.shape = {.n = tagc_plan_whole(q).n, .nranks = q->hosts.nranks, .dtype = q->shape.dtype}};
+  const size_t shard = (size_t)spread.shape.n * tagc_dtype_size(spread.shape.dtype);
+  spread.codec = q->codec == &tagc_codec_none ? NULL : q->codec == &tagc_codec_bf16 ? wide : narrow;
+  if (spread.codec && (!spread.codec->layout(&spread.shape, &spread.layout) || spread.layout.payload_bytes >= shard)) {
+    spread.codec = NULL;
+    spread.layout = (struct tagc_allgather_layout){0};
+  }
+  return spread;
+}
+
+/* What a rank sends for the second half of an all-reduce. */
+static struct tagc_traffic spread_traffic(const struct tagc_slot_question *q, bool plain)
+{
+  const struct tagc_spread spread = plain ? (struct tagc_spread){0} : tagc_plan_spread(q);
+  const struct tagc_shape whole = tagc_plan_whole(q);
+  return tagc_plain_traffic(spread.codec ? spread.layout.payload_bytes : whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
+}
+
 struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *q)
 {
   const struct tagc_shape whole = tagc_plan_whole(q);
-  return tagc_plain_traffic(whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
+  struct tagc_traffic plain = tagc_plain_traffic(whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
+  if (tagc_plan_is_all_reduce(q)) {
+    const struct tagc_traffic spread = spread_traffic(q, true);
+    plain.inside += spread.inside;
+    plain.between += spread.between;
+  }
+  return plain;
 }
 
 /* What is not selected is summed among those who exchange payloads, as a plain call is among all. */
@@ -69,6 +98,11 @@ struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *q, const 
   beside = q->scope.two_levels ? tagc_layout_traffic(&whole, &rest, &q->hosts, true) : tagc_plain_traffic(rest_bytes, &q->hosts);
   sent.inside += q->scope.two_levels ? 0 : beside.inside;   /* there it is part of the sums of a host */
   sent.between += beside.between;
+  if (tagc_plan_is_all_reduce(q)) {
+    const struct tagc_traffic spread = spread_traffic(q, false);
+    sent.inside += spread.inside;
+    sent.between += spread.between;
+  }
   return sent;
 }
 
@@ -103,8 +137,6 @@ enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q)
     return TAGC_REASON_bad_option;
   if (q->scope.reason != TAGC_REASON_compressed)
     return q->scope.reason;
-  if (q->slot->signature.collective != TAGC_REDUCE_SCATTER)
-    return TAGC_REASON_function;
   if (!q->shape.n)
     return TAGC_REASON_type;
   if (q->op == TAGC_OP_OTHER)
@@ -220,7 +252,8 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f)
     return pass(TAGC_REASON_off);
   if (f->collective == TAGC_ALL_GATHER && o->gather == TAGC_GATHER_OFF)
     return pass(f->slot >= 0 ? TAGC_REASON_gather_off : TAGC_REASON_function);
-  if (f->collective != TAGC_REDUCE_SCATTER && f->collective != TAGC_ALL_GATHER)
+  const bool is_slot = f->collective == TAGC_REDUCE_SCATTER || (f->collective == TAGC_ALL_REDUCE && f->slot >= 0);
+  if (!is_slot && f->collective != TAGC_ALL_GATHER)
     return pass(TAGC_REASON_function);
   const enum tagc_reason gate = gate_call(f);
   if (gate != TAGC_REASON_compressed)

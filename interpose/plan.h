@@ -65,6 +65,21 @@ bool tagc_plan_is_selected(const struct tagc_options *options, const struct tagc
 struct tagc_shape tagc_plan_whole(const struct tagc_slot_question *question);
 struct tagc_shape tagc_plan_rest(const struct tagc_slot_question *question);
 
+/* An all-reduce is a reduce-scatter, of which each rank has one shard of the sum then, and an all-gather of these. Sums are gathered
+ * in fewer bits, too, but not in as few as gradients are sent in: what is lost of a sum is not sent later. */
+struct tagc_spread {
+  const struct tagc_allgather_codec *codec;   /* NULL: plainly */
+  struct tagc_allgather_shape shape;
+  struct tagc_allgather_layout layout;
+};
+
+/* Is the slot an all-reduce? */
+bool tagc_plan_is_all_reduce(const struct tagc_slot_question *question);
+
+/* How its sums are gathered where question->codec has added them up: bf16 by bf16, codec none by none, all others by q8, and where that
+ * would save nothing, plainly. */
+struct tagc_spread tagc_plan_spread(const struct tagc_slot_question *question);
+
 /* The bytes that a call of the slot sends with this layout; and as a plain call. */
 struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *question, const struct tagc_layout *layout);
 struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *question);
@@ -106,7 +121,7 @@ struct tagc_call_facts {
   bool compressible_type;
   enum tagc_op op;
   int nranks;
-  uint64_t bytes;                   /* of the send buffer */
+  uint64_t bytes;                   /* of the send buffer; of an all-reduce, too */
   bool agreed;                      /* all ranks have the library and the same options */
   bool device;                      /* there is a codec for the communicator's memory */
   enum tagc_cycle_state state;

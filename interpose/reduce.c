@@ -2,6 +2,7 @@
  * The steps of a reduce-scatter that is compressed or flushed: {sums of a host}, prepare, {exponents}, encode, {payloads}, decode,
  * tell, {what was told}, hear.
  */
+#include "interpose/ballot.h"
 #include "interpose/depth.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
@@ -10,6 +11,7 @@
 #include "interpose/work.h"
 
 #include "env/log.h"
+#include "kernels/codecs.h"
 #include "kernels/cost.h"
 #include "kernels/residual.h"
 
@@ -112,7 +114,7 @@ static void lay_out(struct tagc_work *w)
   struct tagc_comm *comm = call->comm;
   struct tagc_slot *slot = &comm->slots[call->slot];
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
-  uint8_t *workspace = comm->workspace;
+  uint8_t *workspace = comm->workspace + tagc_ballot_spread_bytes(slot);
   w->reduce.party = tagc_levels_party(comm);
   w->reduce.job = (struct tagc_job){
     .shape = slot->shape, .layout = slot->layout, .rank = w->reduce.party.rank, .send = call->send, .recv = call->recv,
@@ -121,6 +123,8 @@ static void lay_out(struct tagc_work *w)
     .stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC, .stats = &row->stats,
     .health = comm->health, .cycle = call->cycle + 1, .residual_cycle = slot->residual_cycle + 1,
   };
+  if (slot->all_reduce)             /* its shard of the sum lies where it lies in the whole */
+    w->reduce.job.recv = (uint8_t *)call->recv + (size_t)comm->rank * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
   w->reduce.job.tally = slot->tally;
   if (comm->scope.two_levels) {     /* which scale and average what they sum */
     w->reduce.sums = workspace;
@@ -198,8 +202,10 @@ static void account(const struct tagc_work *w)
   const struct tagc_call *call = w->call;
   const struct tagc_comm *comm = call->comm;
   const struct tagc_slot *slot = &comm->slots[call->slot];
+  const struct tagc_slot_info info = {.signature.collective = slot->all_reduce ? TAGC_ALL_REDUCE : TAGC_REDUCE_SCATTER};
   const struct tagc_slot_question question = {
-    .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape, .whole = slot->shard, .rest = tagc_split_rest(slot),
+    .codec = call->decision.action == TAGC_COMPRESS ? slot->codec : &tagc_codec_none, .slot = &info, .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape,
+    .whole = slot->shard, .rest = tagc_split_rest(slot),
   };
   const struct tagc_shape selected = w->reduce.job.shape, rest = tagc_plan_rest(&question);
   const size_t element = tagc_dtype_size(selected.dtype);

@@ -41,8 +41,10 @@ static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_s
   };
   if (layer)
     tagc_layer_contents(layer, room.slot.part);
-  const char *const texts[] = {layer ? layer->name : info->name, compressed ? slot->codec->name : ""};
-  tagc_trace_add_texts(&room, TAGC_TRACE_SLOT, sizeof room.slot, texts, 2);
+  const bool all_reduce = info->signature.collective == TAGC_ALL_REDUCE;
+  const char *const texts[] = {layer ? layer->name : info->name, compressed ? slot->codec->name : "",
+                               all_reduce ? "ncclAllReduce" : "ncclReduceScatter"};
+  tagc_trace_add_texts(&room, TAGC_TRACE_SLOT, sizeof room.slot, texts, 3);
 }
 
 /* What is known of the all-gathers of parameters; with TAGC_GATHER=off where they are. */
@@ -73,7 +75,7 @@ void tagc_trace_lock(struct tagc_comm *comm, const struct tagc_slot_info *slots,
   union tagc_trace_room room;
   room.lock = (struct tagc_trace_lock){
     .record.comm = comm->trace, .at_ns = tagc_trace_ns(), .lock = (uint32_t)comm->lock_number,
-    .calls = (uint32_t)tagc_cycle_length(comm->cycle), .slots = (uint32_t)count, .gradients = tagc_cycle_is_gradients(comm->cycle),
+    .calls = (uint32_t)tagc_cycle_length(comm->cycle), .slots = (uint32_t)count, .gradients = tagc_cycle_is_gradients(comm->cycle) || (layers && layers->proven),
     .confidence = layers ? (uint16_t)layers->confidence : 0,
   };
   const bool known = layers && layers->source != TAGC_LAYER_POSITION;

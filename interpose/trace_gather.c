@@ -8,7 +8,7 @@
 
 #include "interpose/trace_words.h"
 
-enum { POINTS = 2 * TAGC_SUM_POINTS, COMMS_MOST = 1 << 16 };
+enum { POINTS = 2 * TAGC_SUM_POINTS, COMMS_MOST = 1 << 16, CHOICES_MOST = 1 << 12 };
 
 /* -- names and texts ----------------------------------------------------------------------------------------------- */
 
@@ -143,7 +143,10 @@ struct tagc_sum_slot *tagc_gather_slot(struct tagc_gather *g, uint32_t comm, uin
   struct tagc_slot_place key = {comm, lock, slot, 0};
   struct tagc_sum_comm *c = &g->part->comms[comm];
   bool added;
-  if (!TAGC_SUM_ROOM(g->places, g->place_count) || !TAGC_SUM_ROOM(c->slots, c->slot_count)) {
+  const bool gathers = slot >= TAGC_GATHER_AG;
+  struct tagc_sum_slot **list = gathers ? &c->gathers : &c->slots;
+  size_t *count = gathers ? &c->gather_count : &c->slot_count;
+  if (!TAGC_SUM_ROOM(g->places, g->place_count) || !TAGC_SUM_ROOM(*list, *count)) {
     g->no_memory = true;
     return NULL;
   }
@@ -154,12 +157,36 @@ struct tagc_sum_slot *tagc_gather_slot(struct tagc_gather *g, uint32_t comm, uin
     return NULL;
   }
   if (added) {
-    key.place = (uint32_t)c->slot_count++;
+    key.place = (uint32_t)(*count)++;
     g->places[g->place_count++] = key;
-    c->slots[key.place] = (struct tagc_sum_slot){.lock = lock, .slot = slot, .kind = TAGC_TRACE_OTHER,
-                                                 .name = copy_text(g, ""), .codec = copy_text(g, "")};
+    (*list)[key.place] = (struct tagc_sum_slot){.lock = lock, .slot = slot % TAGC_GATHER_AG, .of = UINT32_MAX,
+                                                .kind = TAGC_TRACE_OTHER, .name = copy_text(g, ""),
+                                                .codec = copy_text(g, "")};
   }
-  return g->no_memory ? NULL : &c->slots[g->places[place].place];
+  return g->no_memory ? NULL : &(*list)[g->places[place].place];
+}
+
+/* What a vote has chosen. A second one that holds for the same cycle takes the place of the first. */
+static void choose(struct tagc_gather *g, uint32_t comm, struct tagc_sum_slot *s, const char *codec)
+{
+  const uint64_t cycle = g->vote.comm == comm && g->vote.lock == s->lock ? g->vote.cycle : 0;
+  struct tagc_sum_choice *last = s->choice_count ? &s->choices[s->choice_count - 1] : NULL;
+  set_text(g, &s->codec, codec);
+  if (!s->voted)
+    return;
+  if (last && last->cycle < cycle && s->codec && last->codec && strcmp(last->codec, s->codec) != 0)
+    last = NULL;
+  if (!last && (s->choice_count >= CHOICES_MOST || !TAGC_SUM_ROOM(s->choices, s->choice_count))) {
+    g->part->absurd += s->choice_count >= CHOICES_MOST;
+    g->no_memory |= s->choice_count < CHOICES_MOST;
+    return;
+  }
+  if (!last) {
+    last = &s->choices[s->choice_count++];
+    *last = (struct tagc_sum_choice){.cycle = cycle};
+  }
+  set_text(g, &last->codec, codec);
+  last->reason = s->reason;
 }
 
 static void take_slot(struct tagc_gather *g, const struct tagc_trace_slot *r)
@@ -176,7 +203,8 @@ static void take_slot(struct tagc_gather *g, const struct tagc_trace_slot *r)
   if (!s)
     return;
   set_text(g, &s->name, tagc_trace_text(&r->record, r->text, 0));
-  set_text(g, &s->codec, tagc_trace_text(&r->record, r->text, 1));
+  s->all_reduce = strcmp(tagc_trace_text(&r->record, r->text, 2), "ncclAllReduce") == 0;
+  g->part->comms[comm].all_reduces |= s->all_reduce;
   s->unit = r->unit;
   s->pass = r->pass;
   s->count = r->count;
@@ -184,6 +212,7 @@ static void take_slot(struct tagc_gather *g, const struct tagc_trace_slot *r)
   s->type = tagc_gather_code(g, TAGC_TRACE_TYPES, r->type);
   s->reason = tagc_gather_code(g, TAGC_TRACE_REASONS, r->reason);
   s->voted = r->voted;
+  choose(g, comm, s, tagc_trace_text(&r->record, r->text, 1));
   s->parts_known = false;
   memcpy(s->part, r->part, sizeof s->part);
   for (int i = 0; i < TAGC_TRACE_PARTS; i++)
@@ -191,6 +220,46 @@ static void take_slot(struct tagc_gather *g, const struct tagc_trace_slot *r)
       s->kind = !s->parts_known || r->part[i] > r->part[s->kind] ? (enum tagc_trace_part)i : s->kind;
       s->parts_known = true;
     }
+}
+
+static void take_allgather(struct tagc_gather *g, const struct tagc_trace_allgather *r)
+{
+  uint32_t comm = tagc_gather_comm(g, r->record.comm);
+  if (comm == UINT32_MAX || r->count > TAGC_ELEMENTS_MOST || !r->lock || !r->allgather || r->allgather > INT32_MAX ||
+      r->slot > INT32_MAX) {
+    g->part->absurd++;
+    return;
+  }
+  struct tagc_sum_slot *s = tagc_gather_slot(g, comm, r->lock, TAGC_GATHER_AG + r->allgather);
+  if (!s)
+    return;
+  s->of = r->slot;
+  s->again = r->again;
+  s->count = r->count;
+  s->type = tagc_gather_code(g, TAGC_TRACE_TYPES, r->type);
+  s->reason = tagc_gather_code(g, TAGC_TRACE_REASONS, r->reason);
+  s->voted = r->voted;
+  choose(g, comm, s, tagc_trace_text(&r->record, r->text, 0));
+}
+
+static void take_vote(struct tagc_gather *g, const struct tagc_trace_vote *r)
+{
+  uint32_t comm = tagc_gather_comm(g, r->record.comm);
+  if (comm == UINT32_MAX || !r->lock || g->part->comms[comm].vote_count >= CHOICES_MOST) {
+    g->part->absurd++;
+    return;
+  }
+  struct tagc_sum_comm *c = &g->part->comms[comm];
+  char *why = copy_text(g, tagc_trace_text(&r->record, r->text, 0));
+  if (!why || !TAGC_SUM_ROOM(c->votes, c->vote_count)) {
+    g->no_memory = true;
+    free(why);
+    return;
+  }
+  c->votes[c->vote_count++] = (struct tagc_sum_vote){r->lock, r->vote, r->cycle, r->at_ns, why};
+  g->vote.comm = comm;
+  g->vote.lock = r->lock;
+  g->vote.cycle = r->cycle;
 }
 
 static void take_lock(struct tagc_gather *g, const struct tagc_trace_lock *r)
@@ -215,11 +284,11 @@ static void take_lock(struct tagc_gather *g, const struct tagc_trace_lock *r)
 static void take_state(struct tagc_gather *g, const struct tagc_trace_state *r)
 {
   uint32_t comm = tagc_gather_comm(g, r->record.comm);
-  if (comm == UINT32_MAX || !r->lock || r->slot > INT32_MAX) {
+  if (comm == UINT32_MAX || !r->lock || r->slot > INT32_MAX || r->allgather > INT32_MAX) {
     g->part->absurd++;
     return;
   }
-  struct tagc_sum_slot *s = tagc_gather_slot(g, comm, r->lock, r->slot);
+  struct tagc_sum_slot *s = tagc_gather_slot(g, comm, r->lock, r->allgather ? TAGC_GATHER_AG + r->allgather : r->slot);
   if (!s || !TAGC_SUM_ROOM(s->points, s->point_count)) {
     g->no_memory = true;
     return;
@@ -288,8 +357,8 @@ static void take(struct tagc_gather *g, const struct tagc_trace_record *r)
   case TAGC_TRACE_COMM_END: take_comm_end(g, (const void *)r); break;
   case TAGC_TRACE_LOCK: take_lock(g, (const void *)r); break;
   case TAGC_TRACE_SLOT: take_slot(g, (const void *)r); break;
-  case TAGC_TRACE_ALLGATHER:
-  case TAGC_TRACE_VOTE:
+  case TAGC_TRACE_ALLGATHER: take_allgather(g, (const void *)r); break;
+  case TAGC_TRACE_VOTE: take_vote(g, (const void *)r); break;
   case TAGC_TRACE_END:
   case TAGC_TRACE_KINDS: break;
   }

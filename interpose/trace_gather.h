@@ -2,7 +2,7 @@
  * A trace while it is read into sums: what the parts of trace_gather*.c share.
  *
  * A program makes the same calls over and over: what two calls have in common but their times is a *sort*, of which
- * there are hundreds where there are millions of calls. Of a call itself 48 bytes are kept until the file has ended,
+ * there are hundreds where there are millions of calls. Of a call itself 56 bytes are kept until the file has ended,
  * as only then it is known which communicator tells the steps, and which of these are whole.
  */
 #ifndef INTERPOSE_TRACE_GATHER_H
@@ -21,12 +21,14 @@ enum {
   TAGC_GATHER_CODES = 256,
   TAGC_GATHER_STREAMS = 64
 };
+#define TAGC_GATHER_AG (UINT32_C(1) << 31)
 
 struct tagc_sort_key {
   uint64_t count, raw_bytes;
   struct tagc_sum_sent sent, plain;
   uint32_t comm, lock;              /* comm: index into the part's; UINT32_MAX: none */
   int32_t slot, peer;
+  uint32_t allgather, choice;       /* choice: of its slot's or all-gather's, from 1; 0: none by then */
   uint16_t function, reason;
   uint8_t type, op, compressed, failed;
 };
@@ -40,11 +42,11 @@ struct tagc_sort {
 struct tagc_light {
   uint64_t began_ns, host_ns, wire_ns;
   uint32_t sort, number, cycle;     /* number: its low bits; cycle: likewise */
-  uint32_t encode_ns, decode_ns;
+  uint32_t encode_ns, decode_ns, hidden_ns;
   bool timed, queued;               /* queued: not done in the call itself, but later on its stream */
   uint8_t stream;                   /* index into the streams; the last one stands for all others, too */
 };
-_Static_assert(sizeof(struct tagc_light) == 48, "there may be millions of them");
+_Static_assert(sizeof(struct tagc_light) == 56, "there may be millions of them");
 
 struct tagc_gather_cycle {
   uint32_t comm, lock;
@@ -67,7 +69,7 @@ struct tagc_gather {
   struct tagc_gather_cycle *cycles;
   struct tagc_gather_lock *locks;
   struct tagc_slot_place {
-    uint32_t comm, lock, slot, place;   /* place: in the communicator's slots */
+    uint32_t comm, lock, slot, place;   /* slot: TAGC_GATHER_AG + its number of an all-gather; place: in the communicator's slots */
   } *places;
   const struct tagc_places *places_of_ranks;
   struct tagc_placed *placed;       /* of the part's communicators */
@@ -76,6 +78,10 @@ struct tagc_gather {
   unsigned stream_count;
   uint32_t recent[TAGC_GATHER_RECENT];   /* by number: index into lights, from 1 */
   struct tagc_trace_times early[TAGC_GATHER_EARLY];   /* by number: of calls that have not come yet */
+  struct {
+    uint32_t comm, lock;
+    uint64_t cycle;
+  } vote;                           /* the last one: the records of slots behind it are its */
   bool no_memory;
 };
 
@@ -85,8 +91,11 @@ uint8_t tagc_gather_code(const struct tagc_gather *g, enum tagc_trace_table tabl
 bool tagc_gather_named(const struct tagc_gather *g, enum tagc_trace_table table, uint16_t code, const char *name);
 /* The index of a communicator of the process; UINT32_MAX: it is none. */
 uint32_t tagc_gather_comm(struct tagc_gather *g, uint32_t id);
-/* NULL without memory. */
+/* The slot, or with TAGC_GATHER_AG + number the all-gather. NULL without memory. */
 struct tagc_sum_slot *tagc_gather_slot(struct tagc_gather *g, uint32_t comm, uint32_t lock, uint32_t slot);
+
+/* The slot or all-gather of a call; NULL: it has none, or without memory. */
+struct tagc_sum_slot *tagc_gather_slot_of(struct tagc_gather *g, const struct tagc_sort_key *key);
 
 /* Times of a call that has some. */
 static inline void tagc_gather_add_times(struct tagc_sum_calls *sum, const struct tagc_light *light, bool compressed)
@@ -95,6 +104,7 @@ static inline void tagc_gather_add_times(struct tagc_sum_calls *sum, const struc
   tagc_sum_add(&sum->wire_ns, light->wire_ns);
   tagc_sum_add(&sum->encode_ns, light->encode_ns);
   tagc_sum_add(&sum->decode_ns, light->decode_ns);
+  tagc_sum_add(&sum->hidden_ns, light->hidden_ns);
   sum->packed_wire_calls += compressed;
   tagc_sum_add(&sum->packed_wire_ns, compressed ? light->wire_ns : 0);
 }

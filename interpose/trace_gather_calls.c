@@ -11,7 +11,7 @@ static bool same_sort(const void *array, size_t place, const void *key)
 static uint64_t hash_sort(const struct tagc_sort_key *key)
 {
   uint64_t words[sizeof *key / 8], hash = 0;
-  _Static_assert(sizeof *key == 72, "no holes, whose bytes would be compared");
+  _Static_assert(sizeof *key == 80, "no holes, whose bytes would be compared");
   memcpy(words, key, sizeof words);
   for (size_t i = 0; i < sizeof words / 8; i++)
     hash = tagc_table_mix(hash, words[i]);
@@ -33,7 +33,7 @@ static bool sane_call(const struct tagc_trace_call *r)
 {
   return r->raw_bytes <= TAGC_BYTES_MOST && r->inside <= TAGC_BYTES_MOST && r->between <= TAGC_BYTES_MOST &&
          r->plain_inside <= TAGC_BYTES_MOST && r->plain_between <= TAGC_BYTES_MOST && r->host_ns <= TAGC_NS_MOST &&
-         r->began_ns <= UINT64_MAX - TAGC_NS_MOST && r->slot >= -1 && r->count <= TAGC_ELEMENTS_MOST;
+         r->began_ns <= UINT64_MAX - TAGC_NS_MOST && r->slot >= -1 && r->allgather <= INT32_MAX && r->count <= TAGC_ELEMENTS_MOST;
 }
 
 static uint32_t low(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }
@@ -45,7 +45,8 @@ static void time_call(struct tagc_gather *g, struct tagc_light *light, const str
   light->wire_ns = r->sum_ns + r->exchange_ns;
   light->encode_ns = low(r->encode_ns);
   light->decode_ns = low(r->decode_ns);
-  light->queued |= r->by_device || light->encode_ns + light->wire_ns + light->decode_ns > light->host_ns;
+  light->hidden_ns = low(r->hidden_ns);
+  light->queued |= r->by_device || light->encode_ns + light->wire_ns + light->decode_ns - light->hidden_ns > light->host_ns;
   tagc_gather_add_times(&sort->calls, light, sort->key.compressed);
 }
 
@@ -65,7 +66,7 @@ void tagc_gather_times(struct tagc_gather *g, const struct tagc_trace_times *r)
   uint32_t at = g->recent[r->call % TAGC_GATHER_RECENT];
   struct tagc_light *light = at ? &g->lights[at - 1] : NULL;
   if (r->sum_ns > TAGC_NS_MOST || r->encode_ns > TAGC_NS_MOST || r->exchange_ns > TAGC_NS_MOST ||
-      r->decode_ns > TAGC_NS_MOST)
+      r->decode_ns > TAGC_NS_MOST || r->hidden_ns > r->encode_ns + r->decode_ns)
     g->part->absurd++;
   else if (!light || light->number != (uint32_t)r->call)
     g->early[r->call % TAGC_GATHER_EARLY] = *r;
@@ -90,6 +91,22 @@ static void split_by_hosts(const struct tagc_gather *g, struct tagc_sort_key *ke
   }
 }
 
+struct tagc_sum_slot *tagc_gather_slot_of(struct tagc_gather *g, const struct tagc_sort_key *key)
+{
+  if (key->comm == UINT32_MAX || !key->lock || (key->slot < 0 && !key->allgather))
+    return NULL;
+  return tagc_gather_slot(g, key->comm, key->lock,
+                          key->allgather ? TAGC_GATHER_AG + key->allgather : (uint32_t)key->slot);
+}
+
+/* The choice that a call of the cycle goes by. */
+static uint32_t choice_of(struct tagc_gather *g, const struct tagc_sort_key *key, uint64_t cycle)
+{
+  const struct tagc_sum_slot *slot = tagc_gather_slot_of(g, key);
+  const struct tagc_sum_choice *choice = slot ? tagc_sum_choice_of(slot, cycle) : NULL;
+  return choice ? (uint32_t)(choice - slot->choices) + 1 : 0;
+}
+
 void tagc_gather_call(struct tagc_gather *g, const struct tagc_trace_call *r)
 {
   struct tagc_sum_rank *rank = &g->part->rank;
@@ -103,8 +120,9 @@ void tagc_gather_call(struct tagc_gather *g, const struct tagc_trace_call *r)
       .sent = {r->inside, r->between},
       .plain = {r->plain_inside, r->plain_between},
       .comm = tagc_gather_comm(g, r->record.comm),
-      .lock = r->slot < 0 ? 0 : r->lock,
+      .lock = r->slot < 0 && !r->allgather ? 0 : r->lock,
       .slot = r->slot,
+      .allgather = r->allgather,
       .peer = r->peer,
       .function = tagc_gather_code(g, TAGC_TRACE_FUNCTIONS, r->function),
       .reason = tagc_gather_code(g, TAGC_TRACE_REASONS, r->reason),
@@ -115,6 +133,7 @@ void tagc_gather_call(struct tagc_gather *g, const struct tagc_trace_call *r)
       .failed = (r->flags & TAGC_TRACE_FAILED) != 0,
   };
   split_by_hosts(g, &key);
+  key.choice = choice_of(g, &key, r->cycle);
   size_t sort = sort_of(g, &key);
   if (sort == SIZE_MAX || !TAGC_SUM_ROOM(g->lights, g->light_count) || g->light_count >= UINT32_MAX - 1) {
     g->no_memory = true;

@@ -144,7 +144,7 @@ static bool add_span(struct tagc_spans *spans, const struct tagc_light *light, s
   if (light->queued) {
     at = *busy > at ? *busy : at;
     *busy = at;
-    tagc_sum_add(busy, light->encode_ns + light->wire_ns + light->decode_ns);
+    tagc_sum_add(busy, light->encode_ns + light->wire_ns + light->decode_ns - light->hidden_ns);
   }
   if (step != spans->step)
     add_spans(spans);
@@ -154,7 +154,7 @@ static bool add_span(struct tagc_spans *spans, const struct tagc_light *light, s
   if (!TAGC_SUM_ROOM(spans->list, spans->count))
     return false;
   struct span *s = &spans->list[spans->count++];
-  tagc_sum_add(&at, light->encode_ns);
+  tagc_sum_add(&at, light->encode_ns - tagc_encode_hidden(light->encode_ns, light->decode_ns, light->hidden_ns));
   *s = (struct span){at, at};
   tagc_sum_add(&s->to, light->wire_ns);
   return true;
@@ -301,15 +301,17 @@ void tagc_gather_details(struct tagc_gather *g)
     struct tagc_sum_comm *c = &g->part->comms[s->key.comm];
     int as = c->members[0].as;
     add_line(g, c, s, i ? s - 1 : NULL);
-    if (tagc_gather_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclReduceScatter"))
+    if (s->key.allgather)
+      tagc_sum_add(&c->gather_reasons[s->key.reason], s->calls.calls);
+    if (s->key.slot >= 0 || tagc_gather_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclReduceScatter"))
       tagc_sum_add(&c->reasons[s->key.reason], s->calls.calls);
     else if (tagc_gather_named(g, TAGC_TRACE_FUNCTIONS, s->key.function, "ncclSend") && as >= 0 && s->key.peer >= 0 &&
              s->key.peer < c->nranks)
       tagc_sum_add(&c->sends[way_of(as, s->key.peer, c->nranks)], s->calls.calls);
-    if (s->key.slot >= 0 && s->key.lock) {
-      struct tagc_sum_slot *slot = tagc_gather_slot(g, s->key.comm, s->key.lock, (uint32_t)s->key.slot);
-      if (slot)
-        tagc_sum_add_calls(&slot->calls, &s->calls);
-    }
+    struct tagc_sum_slot *slot = tagc_gather_slot_of(g, &s->key);
+    if (slot)
+      tagc_sum_add_calls(&slot->calls, &s->calls);
+    if (slot && s->key.choice)
+      tagc_sum_add_calls(&slot->choices[s->key.choice - 1].calls, &s->calls);
   }
 }

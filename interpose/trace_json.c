@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "interpose/json.h"
+#include "interpose/trace_codecs.h"
 #include "interpose/trace_report.h"
 #include "interpose/trace_steps.h"
 
@@ -32,6 +33,7 @@ static void put_calls(struct tagc_json *j, const char *name, const struct tagc_s
   tagc_json_count(j, "wire_ns", c->wire_ns);
   tagc_json_count(j, "encode_ns", c->encode_ns);
   tagc_json_count(j, "decode_ns", c->decode_ns);
+  tagc_json_count(j, "hidden_ns", c->hidden_ns);
   tagc_json_count(j, "packed_wire_calls", c->packed_wire_calls);
   tagc_json_count(j, "packed_wire_ns", c->packed_wire_ns);
   tagc_json_close(j, '}');
@@ -124,26 +126,22 @@ static void put_lines(struct tagc_json *j, const struct tagc_summary *s, const s
   tagc_json_close(j, ']');
 }
 
-static void put_slot(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot)
+static void put_choices(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot)
 {
-  tagc_json_open(j, NULL, '{');
-  tagc_json_count(j, "lock", slot->lock);
-  tagc_json_count(j, "slot", slot->slot);
-  tagc_json_text_or_null(j, "name", slot->name);
-  tagc_json_text_or_null(j, "kind", slot->parts_known ? tagc_sum_kind(slot->kind) : NULL);
-  tagc_json_text_or_null(j, "codec", slot->codec);
-  tagc_json_count(j, "unit", slot->unit);
-  tagc_json_count(j, "pass", slot->pass);
-  tagc_json_count(j, "count", slot->count);
-  tagc_json_text(j, "type", tagc_sum_name(s, TAGC_TRACE_TYPES, slot->type));
-  tagc_json_truth(j, "voted", slot->voted);
-  tagc_json_text(j, "reason", tagc_sum_name(s, TAGC_TRACE_REASONS, slot->reason));
-  tagc_json_count(j, "selected", slot->selected);
-  tagc_json_open(j, "elements", '{');
-  for (int i = 0; slot->parts_known && i < TAGC_TRACE_PARTS; i++)
-    tagc_json_count(j, tagc_sum_kind((enum tagc_trace_part)i), slot->part[i]);
-  tagc_json_close(j, '}');
-  put_calls(j, "calls", &slot->calls);
+  tagc_json_open(j, "choices", '[');
+  for (size_t i = 0; i < slot->choice_count; i++) {
+    tagc_json_open(j, NULL, '{');
+    tagc_json_count(j, "cycle", slot->choices[i].cycle);
+    tagc_json_text_or_null(j, "codec", slot->choices[i].codec);
+    tagc_json_text(j, "reason", tagc_sum_name(s, TAGC_TRACE_REASONS, slot->choices[i].reason));
+    put_calls(j, "calls", &slot->choices[i].calls);
+    tagc_json_close(j, '}');
+  }
+  tagc_json_close(j, ']');
+}
+
+static void put_samples(struct tagc_json *j, const struct tagc_sum_slot *slot)
+{
   tagc_json_open(j, "samples", '[');
   for (size_t i = 0; i < slot->point_count; i++) {
     tagc_json_open(j, NULL, '{');
@@ -154,7 +152,65 @@ static void put_slot(struct tagc_json *j, const struct tagc_summary *s, const st
     tagc_json_close(j, '}');
   }
   tagc_json_close(j, ']');
+}
+
+/* What slots and all-gathers have in common. */
+static void put_common(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot)
+{
+  tagc_json_text_or_null(j, "name", slot->name);
+  tagc_json_text_or_null(j, "kind", slot->parts_known ? tagc_sum_kind(slot->kind) : NULL);
+  tagc_json_text_or_null(j, "codec", slot->codec);
+  tagc_json_count(j, "unit", slot->unit);
+  tagc_json_count(j, "pass", slot->pass);
+  tagc_json_count(j, "count", slot->count);
+  tagc_json_text(j, "type", tagc_sum_name(s, TAGC_TRACE_TYPES, slot->type));
+  tagc_json_truth(j, "voted", slot->voted);
+  tagc_json_text(j, "reason", tagc_sum_name(s, TAGC_TRACE_REASONS, slot->reason));
+  put_choices(j, s, slot);
+  put_calls(j, "calls", &slot->calls);
+  put_samples(j, slot);
+}
+
+static void put_slot(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot)
+{
+  tagc_json_open(j, NULL, '{');
+  tagc_json_count(j, "lock", slot->lock);
+  tagc_json_count(j, "slot", slot->slot);
+  tagc_json_text(j, "function", slot->all_reduce ? "ncclAllReduce" : "ncclReduceScatter");
+  tagc_json_count(j, "selected", slot->selected);
+  tagc_json_open(j, "elements", '{');
+  for (int i = 0; slot->parts_known && i < TAGC_TRACE_PARTS; i++)
+    tagc_json_count(j, tagc_sum_kind((enum tagc_trace_part)i), slot->part[i]);
   tagc_json_close(j, '}');
+  put_common(j, s, slot);
+  put_calls(j, "gathered", &slot->gathered);
+  tagc_json_close(j, '}');
+}
+
+static void put_gather(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *gather)
+{
+  tagc_json_open(j, NULL, '{');
+  tagc_json_count(j, "lock", gather->lock);
+  tagc_json_count(j, "allgather", gather->slot);
+  tagc_json_number(j, "slot", gather->of == UINT32_MAX ? -1 : (int64_t)gather->of);
+  tagc_json_truth(j, "again", gather->again);
+  put_common(j, s, gather);
+  tagc_json_close(j, '}');
+}
+
+static void put_votes(struct tagc_json *j, const struct tagc_sum_comm *c)
+{
+  tagc_json_open(j, "votes", '[');
+  for (size_t i = 0; i < c->vote_count; i++) {
+    tagc_json_open(j, NULL, '{');
+    tagc_json_count(j, "lock", c->votes[i].lock);
+    tagc_json_count(j, "vote", c->votes[i].vote);
+    tagc_json_count(j, "cycle", c->votes[i].cycle);
+    tagc_json_count(j, "at_ns", c->votes[i].at_ns);
+    tagc_json_text_or_null(j, "why", c->votes[i].why);
+    tagc_json_close(j, '}');
+  }
+  tagc_json_close(j, ']');
 }
 
 static void put_members(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c)
@@ -177,6 +233,19 @@ static void put_members(struct tagc_json *j, const struct tagc_summary *s, const
   tagc_json_close(j, ']');
 }
 
+static void put_reasons(struct tagc_json *j, const struct tagc_summary *s, const char *name, const uint64_t reasons[256])
+{
+  tagc_json_open(j, name, '[');
+  for (unsigned i = 0; i < 256; i++)
+    if (reasons[i]) {
+      tagc_json_open(j, NULL, '{');
+      tagc_json_text(j, "reason", tagc_sum_name(s, TAGC_TRACE_REASONS, (uint16_t)i));
+      tagc_json_count(j, "calls", reasons[i]);
+      tagc_json_close(j, '}');
+    }
+  tagc_json_close(j, ']');
+}
+
 static void put_comm(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c)
 {
   char identity[24];
@@ -196,22 +265,37 @@ static void put_comm(struct tagc_json *j, const struct tagc_summary *s, const st
   tagc_json_truth(j, "gradients", c->gradients);
   tagc_json_count(j, "whole_steps", c->whole_steps);
   put_calls(j, "calls", &c->calls);
-  tagc_json_open(j, "reasons", '[');
-  for (unsigned i = 0; i < 256; i++)
-    if (c->reasons[i]) {
-      tagc_json_open(j, NULL, '{');
-      tagc_json_text(j, "reason", tagc_sum_name(s, TAGC_TRACE_REASONS, (uint16_t)i));
-      tagc_json_count(j, "calls", c->reasons[i]);
-      tagc_json_close(j, '}');
-    }
-  tagc_json_close(j, ']');
+  put_reasons(j, s, "reasons", c->reasons);
+  put_reasons(j, s, "gather_reasons", c->gather_reasons);
   put_members(j, s, c);
   put_lines(j, s, c);
   tagc_json_open(j, "slots", '[');
   for (size_t i = 0; i < c->slot_count; i++)
     put_slot(j, s, &c->slots[i]);
   tagc_json_close(j, ']');
+  tagc_json_open(j, "allgathers", '[');
+  for (size_t i = 0; i < c->gather_count; i++)
+    put_gather(j, s, &c->gathers[i]);
+  tagc_json_close(j, ']');
+  put_votes(j, c);
   tagc_json_close(j, '}');
+}
+
+static void put_codecs(struct tagc_json *j, const struct tagc_summary *s)
+{
+  struct tagc_codec_sum sums[TAGC_CODEC_SUMS];
+  const size_t count = tagc_codecs_sum(s, sums);
+  tagc_json_open(j, "codecs", '[');
+  for (size_t i = 0; i < count; i++) {
+    tagc_json_open(j, NULL, '{');
+    tagc_json_text(j, "function", sums[i].function);
+    tagc_json_text(j, "codec", sums[i].codec);
+    tagc_json_count(j, "slots", sums[i].slots);
+    put_calls(j, "calls", &sums[i].calls);
+    tagc_json_real(j, "hidden_share", tagc_hidden_share(&sums[i].calls));
+    tagc_json_close(j, '}');
+  }
+  tagc_json_close(j, ']');
 }
 
 static void put_sides(struct tagc_json *j, const struct tagc_sides *sides)
@@ -306,9 +390,14 @@ void tagc_report_json(const struct tagc_report *r, FILE *to)
   for (size_t i = 0; i < s->comm_count; i++)
     put_comm(&j, s, &s->comms[i]);
   tagc_json_close(&j, ']');
+  put_codecs(&j, s);
   put_sides(&j, &r->sides);
   put_pace(&j, r);
   put_checks(&j, r);
+  tagc_json_open(&j, "advice", '[');
+  for (size_t i = 0; i < r->advice.count; i++)
+    tagc_json_text(&j, NULL, r->advice.text[i]);
+  tagc_json_close(&j, ']');
   tagc_json_close(&j, '}');
   putc('\n', to);
 }

@@ -19,106 +19,6 @@ static const struct tagc_sum_comm *comm_at(const struct tagc_part *parts, struct
   return &parts[at.part].comms[at.comm];
 }
 
-/* -- which parts are one job --------------------------------------------------------------------------------------- */
-
-static bool same_process(const struct tagc_part *a, const struct tagc_part *b)
-{
-  return a->realtime_ns && a->realtime_ns == b->realtime_ns && a->rank.pid == b->rank.pid &&
-         a->rank.clock_ns == b->rank.clock_ns && strcmp(a->rank.host, b->rank.host) == 0;
-}
-
-/* Leaves a part out. The others move up. */
-static void leave_out(struct tagc_part *parts, size_t *count, size_t i)
-{
-  tagc_part_free(&parts[i]);
-  memmove(&parts[i], &parts[i + 1], (--*count - i) * sizeof *parts);
-}
-
-static bool drop_copies(struct tagc_summary *s, struct tagc_part *parts, size_t *count)
-{
-  for (size_t i = 1; i < *count; i++)
-    for (size_t j = 0; j < i; j++)
-      if (same_process(&parts[j], &parts[i])) {
-        if (!tagc_sum_complain(s, "%s is another copy of %s, and is left out", parts[i].rank.path, parts[j].rank.path))
-          return false;
-        leave_out(parts, count, i--);
-        break;
-      }
-  return true;
-}
-
-static size_t root_of(size_t *parent, size_t i)
-{
-  while (parent[i] != i)
-    i = parent[i] = parent[parent[i]];
-  return i;
-}
-
-static int by_identity(const void *a, const void *b)
-{
-  const uint64_t *x = a, *y = b;
-  return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
-}
-
-/* Whom each part belongs to: to those with which it shares a communicator. `alone`: it has none that could tell. */
-static bool connect(const struct tagc_part *parts, size_t count, size_t *parent, bool *alone)
-{
-  uint64_t (*pairs)[2] = NULL;      /* identity, part */
-  size_t pair_count = 0;
-  for (size_t i = 0; i < count; i++) {
-    parent[i] = i;
-    alone[i] = true;
-    for (size_t j = 0; j < parts[i].comm_count; j++)
-      if (parts[i].comms[j].identity && parts[i].comms[j].nranks > 1) {
-        if (!TAGC_SUM_ROOM(pairs, pair_count)) {
-          free(pairs);
-          return false;
-        }
-        pairs[pair_count][0] = parts[i].comms[j].identity;
-        pairs[pair_count++][1] = i;
-        alone[i] = false;
-      }
-  }
-  if (pair_count)
-    qsort(pairs, pair_count, sizeof *pairs, by_identity);
-  for (size_t i = 1; i < pair_count; i++)
-    if (pairs[i][0] == pairs[i - 1][0])
-      parent[root_of(parent, pairs[i][1])] = root_of(parent, pairs[i - 1][1]);
-  free(pairs);
-  return true;
-}
-
-/* Of several jobs the one with most ranks, then the latest one. */
-static bool keep_one_job(struct tagc_summary *s, struct tagc_part *parts, size_t *count)
-{
-  size_t *parent = calloc(2 * *count + 1, sizeof *parent), *sizes = parent + *count, best = SIZE_MAX, left = 0;
-  bool *alone = calloc(*count + 1, sizeof *alone), done = parent && alone && connect(parts, *count, parent, alone);
-  const char *first = NULL;
-  for (size_t i = 0; done && i < *count; i++)
-    sizes[root_of(parent, i)] += !alone[i];
-  for (size_t i = 0; done && i < *count; i++) {
-    size_t root = root_of(parent, i);
-    if (!alone[i] && (best == SIZE_MAX || sizes[root] > sizes[best] ||
-                      (sizes[root] == sizes[best] && parts[root].realtime_ns > parts[best].realtime_ns)))
-      best = root;
-  }
-  for (size_t i = *count; done && best != SIZE_MAX && i-- > 0;)
-    if (!alone[i] && root_of(parent, i) != best) {
-      left++;
-      first = parts[i].rank.path;
-    }
-  if (left)
-    done = tagc_sum_complain(
-        s, "%zu of the %zu traces are of other jobs: they share no communicator with the rest; left out: %s%s", left,
-        *count, first, left > 1 ? ", ..." : "");
-  for (size_t i = *count; done && left && i-- > 0;)   /* from the end: the others keep their indices */
-    if (!alone[i] && root_of(parent, i) != best)
-      leave_out(parts, count, i);
-  free(parent);
-  free(alone);
-  return done;
-}
-
 /* -- which communicators are one ----------------------------------------------------------------------------------- */
 
 /* One that is being put together: where its members are. */
@@ -342,102 +242,6 @@ static void settle_lines(struct tagc_sum_comm *c)
     qsort(c->lines, count, sizeof *c->lines, by_bytes);
 }
 
-static int by_lock_and_slot(const void *a, const void *b)
-{
-  const struct tagc_sum_slot *x = a, *y = b;
-  return x->lock != y->lock ? (x->lock > y->lock) - (x->lock < y->lock) : (x->slot > y->slot) - (x->slot < y->slot);
-}
-
-/* A sum of samples of one cycle, of all ranks. */
-struct samples {
-  uint64_t cycle;
-  double sum[3];
-  unsigned count[3];
-};
-
-static int by_cycle(const void *a, const void *b)
-{
-  const struct tagc_sum_point *x = a, *y = b;
-  return (x->cycle > y->cycle) - (x->cycle < y->cycle);
-}
-
-/* Means over the ranks, and few enough of them. */
-static void settle_points(struct tagc_sum_slot *slot)
-{
-  size_t count = 0;
-  struct tagc_sum_point *points = slot->points;
-  if (slot->point_count)
-    qsort(points, slot->point_count, sizeof *points, by_cycle);
-  for (size_t i = 0, next; i < slot->point_count; i = next) {
-    struct samples s = {.cycle = points[i].cycle};
-    for (next = i; next < slot->point_count && points[next].cycle == s.cycle; next++) {
-      const double values[] = {points[next].error, points[next].residual, points[next].gradient};
-      for (int j = 0; j < 3; j++)
-        if (isfinite(values[j])) {
-          s.sum[j] += values[j];
-          s.count[j]++;
-        }
-    }
-    for (int j = 0; j < 3; j++)
-      s.sum[j] = s.count[j] ? s.sum[j] / s.count[j] : NAN;
-    points[count++] = (struct tagc_sum_point){s.cycle, s.sum[0], s.sum[1], s.sum[2]};
-  }
-  slot->point_count = count;
-  if (count <= TAGC_SUM_POINTS)
-    return;
-  for (size_t i = 0; i < TAGC_SUM_POINTS; i++)
-    points[i] = points[i * (count - 1) / (TAGC_SUM_POINTS - 1)];
-  slot->point_count = TAGC_SUM_POINTS;
-}
-
-static bool add_points(struct tagc_sum_slot *to, const struct tagc_sum_slot *from)
-{
-  if (!from->point_count)
-    return true;
-  struct tagc_sum_point *more = realloc(to->points, (to->point_count + from->point_count) * sizeof *more);
-  if (!more)
-    return false;
-  memcpy(more + to->point_count, from->points, from->point_count * sizeof *more);
-  to->points = more;
-  to->point_count += from->point_count;
-  return true;
-}
-
-static void free_slot(struct tagc_sum_slot *slot)
-{
-  free(slot->name);
-  free(slot->codec);
-  free(slot->points);
-}
-
-/* Slots of both, sorted; `from` loses its own. What the first one knows stands; calls and samples come together. */
-static bool add_slots(struct tagc_sum_comm *to, struct tagc_sum_comm *from)
-{
-  size_t count = to->slot_count + from->slot_count, at = 0;
-  struct tagc_sum_slot *all = calloc(count + 1, sizeof *all), *a = to->slots, *b = from->slots;
-  bool done = all != NULL;
-  if (!done)
-    return false;
-  if (from->slot_count)
-    qsort(b, from->slot_count, sizeof *b, by_lock_and_slot);
-  for (size_t i = 0, j = 0; i < to->slot_count || j < from->slot_count;) {
-    int order = i == to->slot_count ? 1 : j == from->slot_count ? -1 : by_lock_and_slot(&a[i], &b[j]);
-    if (order == 0) {
-      tagc_sum_add_calls(&a[i].calls, &b[j].calls);
-      done = add_points(&a[i], &b[j]) && done;
-      free_slot(&b[j++]);
-    }
-    all[at++] = order <= 0 ? a[i++] : b[j++];
-  }
-  free(to->slots);
-  free(from->slots);
-  to->slots = all;
-  to->slot_count = at;
-  from->slots = NULL;
-  from->slot_count = 0;
-  return done;
-}
-
 /* Adds what the communicator of a part knows; texts and slots of it move over. */
 static bool add_comm(struct tagc_sum_comm *to, struct tagc_sum_comm *from, size_t rank)
 {
@@ -453,6 +257,9 @@ static bool add_comm(struct tagc_sum_comm *to, struct tagc_sum_comm *from, size_
   tagc_sum_add_calls(&to->calls, &from->calls);
   for (int i = 0; i < 256; i++)
     tagc_sum_add(&to->reasons[i], from->reasons[i]);
+  for (int i = 0; i < 256; i++)
+    tagc_sum_add(&to->gather_reasons[i], from->gather_reasons[i]);
+  to->all_reduces |= from->all_reduces;
   for (int i = 0; i < TAGC_WAYS; i++)
     tagc_sum_add(&to->sends[i], from->sends[i]);
   if (!to->layers && from->layers) {
@@ -463,7 +270,7 @@ static bool add_comm(struct tagc_sum_comm *to, struct tagc_sum_comm *from, size_
     to->confidence = from->confidence;
     from->layers = from->or_layers = NULL;
   }
-  return add_lines(to, from) && add_slots(to, from);
+  return add_lines(to, from) && tagc_slots_add(to, from);
 }
 
 static int by_rank_in_comm(const void *a, const void *b)
@@ -472,24 +279,6 @@ static int by_rank_in_comm(const void *a, const void *b)
   return x->as != y->as ? (x->as > y->as) - (x->as < y->as)
          : x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank)
                               : (x->id > y->id) - (x->id < y->id);
-}
-
-/* Slots of locks that nothing was called in are not told. */
-static void settle_slots(struct tagc_sum_comm *c)
-{
-  size_t kept = 0;
-  for (size_t i = 0, end; i < c->slot_count; i = end) {
-    bool called = false;
-    for (end = i; end < c->slot_count && c->slots[end].lock == c->slots[i].lock; end++)
-      called |= c->slots[end].calls.calls > 0;
-    for (size_t j = i; j < end; j++)
-      if (called) {
-        settle_points(&c->slots[j]);
-        c->slots[kept++] = c->slots[j];
-      } else
-        free_slot(&c->slots[j]);
-  }
-  c->slot_count = kept;
 }
 
 static bool make_comm(struct tagc_sum_comm *c, const struct whole *w, struct tagc_part *parts)
@@ -503,10 +292,9 @@ static bool make_comm(struct tagc_sum_comm *c, const struct whole *w, struct tag
   }
   settle_lines(c);
   qsort(c->members, c->member_count, sizeof *c->members, by_rank_in_comm);
-  settle_slots(c);
   c->layers = c->layers ? c->layers : strdup("");
   c->or_layers = c->or_layers ? c->or_layers : strdup("");
-  return c->layers && c->or_layers;
+  return tagc_slots_settle(c) && c->layers && c->or_layers;
 }
 
 /* -- all ----------------------------------------------------------------------------------------------------------- */
@@ -567,7 +355,7 @@ static void wholes_free(struct wholes *ws)
 bool tagc_parts_merge(struct tagc_summary *s, struct tagc_part *parts, size_t count)
 {
   struct wholes ws = {0};
-  bool done = drop_copies(s, parts, &count) && keep_one_job(s, parts, &count) && find_wholes(&ws, parts, count);
+  bool done = tagc_parts_of_one_job(s, parts, &count) && find_wholes(&ws, parts, count);
   if (done) {
     number_ranks(&ws, parts, count);
     wholes_free(&ws);

@@ -33,9 +33,20 @@ void tagc_part_free(struct tagc_part *part);
 /* Puts the parts into the summary, which takes what they own. False without memory. */
 bool tagc_parts_merge(struct tagc_summary *summary, struct tagc_part *parts, size_t count);
 
+/* Leaves out copies of traces, and those of other jobs. False without memory. (trace_merge_jobs.c) */
+bool tagc_parts_of_one_job(struct tagc_summary *summary, struct tagc_part *parts, size_t *count);
+
+/* Slots, all-gathers and votes of both, sorted; `from` loses its own. What the first one knows stands; calls and samples
+ * come together. False without memory. (trace_merge_slots.c) */
+bool tagc_slots_add(struct tagc_sum_comm *to, struct tagc_sum_comm *from);
+/* All ranks have come together: means of samples, and what all-gathers learn of their slots. Slots of locks that nothing
+ * was called in are not told. False without memory. */
+bool tagc_slots_settle(struct tagc_sum_comm *comm);
+
 /* A sentence among the problems. */
 bool tagc_sum_complain(struct tagc_summary *summary, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+void tagc_sum_slot_free(struct tagc_sum_slot *slot);
 void tagc_sum_comm_free(struct tagc_sum_comm *comm);
 void tagc_sum_rank_free(struct tagc_sum_rank *rank);
 
@@ -54,7 +65,7 @@ static inline void tagc_sum_add_calls(struct tagc_sum_calls *sum, const struct t
     tagc_sum_add(&sums[i], words[i]);
   memcpy(sum, sums, sizeof sums);
 }
-_Static_assert(sizeof(struct tagc_sum_calls) == 15 * sizeof(uint64_t), "only numbers that can be added");
+_Static_assert(sizeof(struct tagc_sum_calls) == 16 * sizeof(uint64_t), "only numbers that can be added");
 
 /* Room for one more element of an array that doubles as it grows. False without memory. */
 #define TAGC_SUM_ROOM(array, count) \

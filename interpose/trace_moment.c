@@ -149,13 +149,14 @@ size_t *tagc_rank_comms(const struct tagc_summary *summary, size_t rank, uint32_
 const struct tagc_sum_slot *tagc_call_slot(const struct tagc_summary *summary, size_t comm,
                                            const struct tagc_trace_call *call)
 {
-  if (comm == SIZE_MAX || call->slot < 0)
+  if (comm == SIZE_MAX || (call->slot < 0 && !call->allgather))
     return NULL;
   const struct tagc_sum_comm *in = &summary->comms[comm];
-  const uint32_t slot = (uint32_t)call->slot;
-  for (size_t low = 0, high = in->slot_count; low < high;) {      /* they stand in the order of locks and slots */
-    const size_t middle = low + (high - low) / 2;
-    const struct tagc_sum_slot *at = &in->slots[middle];
+  const struct tagc_sum_slot *list = call->allgather ? in->gathers : in->slots;
+  const uint32_t slot = call->allgather ? call->allgather : (uint32_t)call->slot;
+  for (size_t low = 0, high = call->allgather ? in->gather_count : in->slot_count; low < high;) {
+    const size_t middle = low + (high - low) / 2; /* they stand in the order of locks and slots */
+    const struct tagc_sum_slot *at = &list[middle];
     if (at->lock == call->lock && at->slot == slot)
       return at;
     if (at->lock < call->lock || (at->lock == call->lock && at->slot < slot))

@@ -36,13 +36,20 @@ struct tagc_trace_call tagc_moment_call(const struct tagc_sum_rank *rank, const 
 
 /* Where a rank's communicators are in the summary, by their numbers in its trace; SIZE_MAX: nowhere. NULL without memory; for free(). */
 size_t *tagc_rank_comms(const struct tagc_summary *summary, size_t rank, uint32_t *count);
-/* The slot of a call on that communicator (SIZE_MAX: none); NULL: it has none. */
+/* The slot or all-gather of a call on that communicator (SIZE_MAX: none); NULL: it has none. */
 const struct tagc_sum_slot *tagc_call_slot(const struct tagc_summary *summary, size_t comm, const struct tagc_trace_call *call);
 
-/* Of a call whose times are known: what they come to, and whether they lie in the call itself. */
+/* Of a call whose times are known: what of encode and decode lies under the exchange, ... */
+static inline uint64_t tagc_times_hidden(const struct tagc_trace_times *times)
+{
+  const uint64_t most = times->encode_ns + times->decode_ns;
+  return times->hidden_ns < most ? times->hidden_ns : most;
+}
+
+/* ... what they come to, from the beginning to the end, and whether they lie in the call itself. */
 static inline uint64_t tagc_times_sum(const struct tagc_trace_times *times)
 {
-  return times->sum_ns + times->encode_ns + times->exchange_ns + times->decode_ns;
+  return times->sum_ns + times->encode_ns + times->exchange_ns + times->decode_ns - tagc_times_hidden(times);
 }
 
 static inline bool tagc_times_under(const struct tagc_trace_times *times, const struct tagc_trace_call *call)

@@ -16,6 +16,7 @@ bool tagc_report_make(struct tagc_report *r, char *const *paths, size_t count, c
     return false;
   tagc_sum_roles(r->summary);
   tagc_sides_compare(r->summary, &r->sides);
+  tagc_advice_make(r->summary, &r->advice);
   r->check_count = tagc_volume_checks(r->summary, facts, r->checks, TAGC_REPORT_CHECKS);
   if (r->check_count > TAGC_REPORT_CHECKS)
     r->check_count = TAGC_REPORT_CHECKS;

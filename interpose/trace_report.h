@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "interpose/trace_advice.h"
 #include "interpose/trace_pace.h"
 #include "interpose/trace_sides.h"
 #include "interpose/trace_summary.h"
@@ -20,6 +21,7 @@ struct tagc_report {
   struct tagc_volume_facts facts;
   struct tagc_sides sides;
   struct tagc_pace pace;
+  struct tagc_advice advice;
   struct tagc_volume_check *checks; /* room for TAGC_REPORT_CHECKS */
   size_t check_count;
 };

@@ -374,7 +374,7 @@ static void add_times(const struct tagc_summary *summary, struct tagc_sides *out
       const double packed = (double)c->packed_wire_calls, plain = (double)c->wire_calls - packed;
       if (packed < 1 || plain < 1)
         continue;
-      coding += (double)c->encode_ns + (double)c->decode_ns;
+      coding += (double)c->encode_ns + (double)c->decode_ns - (double)c->hidden_ns;
       saved += ((double)c->wire_ns - (double)c->packed_wire_ns) * packed / plain - (double)c->packed_wire_ns;
       calls += packed;
     }

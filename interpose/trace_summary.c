@@ -33,6 +33,14 @@ size_t tagc_sum_hosts(const struct tagc_summary *s)
   return hosts;
 }
 
+const struct tagc_sum_choice *tagc_sum_choice_of(const struct tagc_sum_slot *slot, uint64_t cycle)
+{
+  size_t i = slot->choice_count;
+  while (i > 0 && slot->choices[i - 1].cycle > cycle)
+    i--;
+  return i ? &slot->choices[i - 1] : NULL;
+}
+
 const char *tagc_sum_kind(enum tagc_trace_part kind)
 {
   static const char *const kinds[TAGC_TRACE_PARTS] = {"embed", "attn", "mlp", "norm", "head", "other"};
@@ -263,14 +271,27 @@ struct tagc_summary *tagc_sum_read(char *const *paths, size_t count)
 
 /* -- the end ------------------------------------------------------------------------------------------------------- */
 
+void tagc_sum_slot_free(struct tagc_sum_slot *slot)
+{
+  for (size_t i = 0; i < slot->choice_count; i++)
+    free(slot->choices[i].codec);
+  free(slot->choices);
+  free(slot->name);
+  free(slot->codec);
+  free(slot->points);
+}
+
 void tagc_sum_comm_free(struct tagc_sum_comm *c)
 {
-  for (size_t i = 0; i < c->slot_count; i++) {
-    free(c->slots[i].name);
-    free(c->slots[i].codec);
-    free(c->slots[i].points);
-  }
+  for (size_t i = 0; i < c->slot_count; i++)
+    tagc_sum_slot_free(&c->slots[i]);
+  for (size_t i = 0; i < c->gather_count; i++)
+    tagc_sum_slot_free(&c->gathers[i]);
+  for (size_t i = 0; i < c->vote_count; i++)
+    free(c->votes[i].why);
   free(c->slots);
+  free(c->gathers);
+  free(c->votes);
   free(c->members);
   free(c->lines);
   free(c->layers);

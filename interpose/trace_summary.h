@@ -40,8 +40,18 @@ struct tagc_sum_calls {
   uint64_t host_ns;                 /* the program's thread was in them */
   uint64_t wire_calls, wire_ns;     /* of those whose times are known: how many, and how long they were under way (sum, exchange) */
   uint64_t encode_ns, decode_ns;    /* of these */
+  uint64_t hidden_ns;               /* of encode and decode: while the transfer was under way */
   uint64_t packed_wire_calls, packed_wire_ns;   /* those of them that were compressed */
 };
+
+/* How much of hidden_ns is taken for encode's: as much of it as of decode. hidden <= encode + decode. */
+static inline uint64_t tagc_encode_hidden(uint64_t encode_ns, uint64_t decode_ns, uint64_t hidden_ns)
+{
+  const double share = encode_ns ? (double)encode_ns / ((double)encode_ns + (double)decode_ns) : 0;
+  const uint64_t least = hidden_ns > decode_ns ? hidden_ns - decode_ns : 0, most = hidden_ns < encode_ns ? hidden_ns : encode_ns;
+  const uint64_t guess = (uint64_t)((double)hidden_ns * share);
+  return guess < least ? least : guess > most ? most : guess;
+}
 
 /* Calls of one function, element type and size class: of 2^size_class <= raw bytes < 2^(size_class + 1), and -1 for
  * none. */
@@ -63,9 +73,23 @@ struct tagc_sum_point {
   double gradient;                  /* |gradient| */
 };
 
+/* What a vote has chosen for a slot. */
+struct tagc_sum_choice {
+  uint64_t cycle;                   /* from this one of the lock on */
+  char *codec;                      /* "": none */
+  uint16_t reason;
+  struct tagc_sum_calls calls;      /* until the next one */
+};
+
+/* A reduce-scatter or a large all-reduce of a cycle, or an all-gather of the parameters of one. */
 struct tagc_sum_slot {
-  uint32_t lock, slot, unit, pass;
-  char *name, *codec;               /* "block.3", "q4"; codec: "" for none */
+  uint32_t lock, slot, unit, pass;  /* slot: from 0; of an all-gather its own number, from 1, and unit and pass are its slot's */
+  bool all_reduce;                  /* `count` is that of the whole buffer */
+  uint32_t of;                      /* all-gathers: the slot of the same unit */
+  bool again;                       /* all-gathers: of what was gathered before in the cycle, and has not changed */
+  char *name, *codec;               /* "block.3", "q4"; codec: the last one, "" for none */
+  struct tagc_sum_choice *choices;  /* of all votes that changed its codec, in the order of cycles */
+  size_t choice_count;
   enum tagc_trace_part kind;        /* of most of its elements; TAGC_TRACE_OTHER where they are not known */
   bool parts_known;
   uint64_t part[TAGC_TRACE_PARTS];  /* elements of all shards */
@@ -74,6 +98,7 @@ struct tagc_sum_slot {
   bool voted;
   uint64_t selected;                /* elements of all shards that are compressed */
   struct tagc_sum_calls calls;
+  struct tagc_sum_calls gathered;   /* slots: the all-gathers of its unit */
   struct tagc_sum_point *points;    /* by cycle; thinned out evenly to TAGC_SUM_POINTS at most */
   size_t point_count;
 };
@@ -125,6 +150,14 @@ struct tagc_sum_member {
   uint16_t born_by, ended_by;       /* functions */
 };
 
+/* Codecs were chosen, or changed. */
+struct tagc_sum_vote {
+  uint32_t lock, vote;              /* vote: of the lock, from 1 */
+  uint64_t cycle;                   /* the first one that they hold for */
+  uint64_t at_ns;                   /* by the clock of the first rank */
+  char *why;                        /* "": the first one, or nobody knows */
+};
+
 enum tagc_sum_role {
   TAGC_ROLE_UNKNOWN, TAGC_ROLE_SHARDED /* FSDP, ZeRO-3 */, TAGC_ROLE_OPTIMIZER /* ZeRO-1, ZeRO-2, Megatron's distributed optimizer */,
   TAGC_ROLE_DATA /* all-reduced gradients */, TAGC_ROLE_TENSOR, TAGC_ROLE_SEQUENCE /* tensor with sequence parallel */,
@@ -150,12 +183,19 @@ struct tagc_sum_comm {
   size_t line_count;
   struct tagc_sum_slot *slots;      /* of all its locks with calls, in their order, of the first rank; calls of all ranks */
   size_t slot_count;
+  struct tagc_sum_slot *gathers;    /* all-gathers of parameters, likewise */
+  size_t gather_count;
+  struct tagc_sum_vote *votes;      /* of its locks, in their order, of the first rank */
+  size_t vote_count;
   uint32_t last_lock;
   bool gradients;                   /* of the last lock */
   unsigned confidence;
   char *layers, *or_layers;         /* of the last lock; "": nobody knows */
   uint64_t whole_steps;             /* of all members together */
-  uint64_t reasons[256];            /* reduce-scatters, by why they went the way they went (codes of NAME records) */
+  uint64_t reasons[256];            /* reduce-scatters, and all-reduces that are slots, by why they went the way they went (codes of
+                                     * NAME records) */
+  uint64_t gather_reasons[256];     /* all-gathers of parameters, likewise */
+  bool all_reduces;                 /* some slot is one */
   enum tagc_sum_role role;          /* tagc_sum_roles() */
   const char *role_grounds;         /* why, in words */
   uint64_t sends[TAGC_WAYS];        /* of members whose rank in it is known */
@@ -194,6 +234,8 @@ static inline bool tagc_sum_layers_known(const struct tagc_sum_comm *comm)
   return comm->layers && *comm->layers && comm->confidence > 0;
 }
 
+/* What the slot's calls of a cycle are compressed with; NULL: nothing was chosen by then. */
+const struct tagc_sum_choice *tagc_sum_choice_of(const struct tagc_sum_slot *slot, uint64_t cycle);
 /* "embed", "attn", ... */
 const char *tagc_sum_kind(enum tagc_trace_part kind);
 /* The name of a code; "?" where nobody has named it. */

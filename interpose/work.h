@@ -65,7 +65,8 @@ struct tagc_reducing {
   bool denser;                      /* the device says that the gradient has outgrown the codec */
 };
 
-/* An all-gather that is compressed, or plain for later ones to refer to (gather.c). */
+/* An all-gather that is compressed, or plain for later ones to refer to (gather.c); or that of the sums of an all-reduce (spread.c): no
+ * codec, and nothing of the job but what lies where, where they are gathered plainly. */
 struct tagc_gathering {
   ncclComm_t handle;                /* between whose ranks */
   const struct tagc_allgather_codec *codec;
@@ -73,7 +74,7 @@ struct tagc_gathering {
   bool refused;                     /* some rank's payload held no shard */
 };
 
-extern const struct tagc_part tagc_part_reduce, tagc_part_gather;
+extern const struct tagc_part tagc_part_reduce, tagc_part_gather, tagc_part_spread;
 
 enum { TAGC_WORK_PARTS = 2 };
 

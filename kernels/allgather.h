@@ -61,6 +61,7 @@ struct tagc_allgather_job {
   void *recv;                      /* nranks x n elements; decode writes it */
   bool keep_own;                   /* the own shard of recv is not written: it is `send` itself, and exact */
   uint64_t seed;                   /* equal on all ranks, different every call */
+  bool beside;                     /* as in tagc_job */
   uint8_t *payloads;               /* nranks x payload_bytes by rank; encode writes this rank's */
   void *reference;                 /* reference_bytes; NULL: none is needed */
   void *state;                     /* state_bytes */

@@ -45,7 +45,8 @@ struct tagc_q8_gather { size_t exceptions, scales, codes, bytes; };
 static inline struct tagc_q8_gather tagc_q8_gather_of(uint64_t n)
 {
   const uint64_t blocks = tagc_allgather_blocks(n);
-  struct tagc_q8_gather at = { .exceptions = sizeof(struct tagc_allgather_header) };
+  struct tagc_q8_gather at;
+  at.exceptions = sizeof(struct tagc_allgather_header);
   at.scales = at.exceptions + tagc_exceptions_bytes(n);
   at.codes = at.scales + tagc_pad16(blocks * 2 * sizeof(uint16_t));
   at.bytes = at.codes + blocks * TAGC_ALLGATHER_BLOCK;
@@ -72,7 +73,8 @@ struct tagc_lossless_gather { size_t starts, escaped, bases, blocks, lows, bytes
 static inline struct tagc_lossless_gather tagc_lossless_gather_of(uint64_t n, enum tagc_dtype dtype)
 {
   const uint64_t blocks = tagc_allgather_blocks(n);
-  struct tagc_lossless_gather at = { .starts = sizeof(struct tagc_allgather_header) };
+  struct tagc_lossless_gather at;
+  at.starts = sizeof(struct tagc_allgather_header);
   at.escapes = (uint32_t)((n + 11) / 12 + TAGC_ALLGATHER_BLOCK);
   at.escaped = at.starts + tagc_pad16(blocks * sizeof(uint32_t));
   at.bases = at.escaped + tagc_pad16(at.escapes);
@@ -115,7 +117,8 @@ struct tagc_delta_gather { size_t scales, codes, bytes; };
 static inline struct tagc_delta_gather tagc_delta_gather_of(uint64_t n)
 {
   const uint64_t blocks = tagc_allgather_blocks(n);
-  struct tagc_delta_gather at = { .scales = sizeof(struct tagc_allgather_header) };
+  struct tagc_delta_gather at;
+  at.scales = sizeof(struct tagc_allgather_header);
   at.codes = at.scales + tagc_pad16(blocks * 2 * sizeof(uint16_t));
   at.bytes = at.codes + blocks * TAGC_ALLGATHER_BLOCK / 2;
   return at;

@@ -48,7 +48,7 @@ struct tagc_cuda_device {
   pthread_mutex_t set_up_lock;
   pthread_mutex_t proof_lock;      /* of what follows; recursive: a proof calls the table that it is about */
   bool proving;
-  uint32_t put_off;                /* codecs (a bit each, as in tagc_codecs) that could not be tried once: the log has it */
+  uint32_t put_off;                /* codecs (a bit each, cuda_trust.c) that could not be tried once: the log has it */
   _Atomic uint32_t right, wrong;   /* codecs that were tried; read without the lock */
   pthread_mutex_t lock;            /* of what follows */
   void *pool;                      /* NULL: the driver has none. Set up once */
@@ -89,6 +89,28 @@ bool tagc_cuda_is_lost(struct tagc_cuda_device *device);
 
 /* NULL where it fails. Inside of a visit. */
 void *tagc_cuda_event(struct tagc_cuda_device *device, bool timed);
+
+/* -- cuda_trust.c ---------------------------------------------------------------------------------------------------- */
+
+/* Does the codec do on this GPU what it does on the host? Tries it out where nothing is known of it: the first time, or again where
+ * memory or the driver failed then. False where it does not run on GPUs. */
+bool tagc_cuda_trusts(struct tagc_cuda_device *device, const struct tagc_codec *codec);
+bool tagc_cuda_trusts_gather(struct tagc_cuda_device *device, const struct tagc_allgather_codec *codec);
+/* The end of the set-up: all of them. */
+void tagc_cuda_try_codecs(struct tagc_cuda_device *device);
+
+/* -- cuda_gather.c --------------------------------------------------------------------------------------------------- */
+
+/* Members of the table. */
+bool tagc_cuda_gather_layout(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                             const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out);
+bool tagc_cuda_gather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job,
+                             void *stream);
+bool tagc_cuda_gather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job,
+                             void *stream);
+bool tagc_cuda_gather_refer(const struct tagc_device *self, const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job,
+                            void *stream);
+bool tagc_cuda_gather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused);
 
 /* -- cuda_memory.c --------------------------------------------------------------------------------------------------- */
 

@@ -45,7 +45,22 @@
   X(tagc_lhc_send) \
   X(tagc_lhc_open) \
   X(tagc_lhc_recover) \
-  X(tagc_lhc_result)
+  X(tagc_lhc_result) \
+  X(tagc_allgather_open) \
+  X(tagc_allgather_encode_bf16) \
+  X(tagc_allgather_encode_q8) \
+  X(tagc_allgather_encode_lossless) \
+  X(tagc_allgather_encode_delta) \
+  X(tagc_allgather_list) \
+  X(tagc_allgather_starts) \
+  X(tagc_allgather_escapes) \
+  X(tagc_allgather_weigh) \
+  X(tagc_allgather_look) \
+  X(tagc_allgather_decode_bf16) \
+  X(tagc_allgather_decode_q8) \
+  X(tagc_allgather_decode_lossless) \
+  X(tagc_allgather_decode_delta) \
+  X(tagc_allgather_put)
 
 enum tagc_cuda_kernel {
 #define TAGC_CUDA_INDEX(name) name##_kernel,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * NVIDIA GPUs as devices, through the driver (cuda_driver.h), with kernels that the library carries along: the table of
- * functions, and how a GPU is set up. cuda_device.h tells of contexts and captures, cuda_memory.c has the memory,
- * cuda_tally.c what is counted there.
+ * functions, and how a GPU is set up. cuda_device.h tells of contexts and captures, and which parts have files of their own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,6 @@
 #include "kernels/cuda_codecs.h"
 #include "kernels/cuda_device.h"
 #include "kernels/fatbin.h"
-#include "kernels/proof.h"
 
 enum { MOST_DEVICES = 64 };
 
@@ -143,8 +141,6 @@ static enum tagc_cuda_condition set_up(struct tagc_cuda_device *d)
   return state;
 }
 
-static void try_codecs(struct tagc_cuda_device *d);
-
 static enum tagc_cuda_condition state_of(struct tagc_cuda_device *d)
 {
   bool is_new = false;
@@ -157,68 +153,8 @@ static enum tagc_cuda_condition state_of(struct tagc_cuda_device *d)
     pthread_mutex_unlock(&d->set_up_lock);
   }
   if (is_new)
-    try_codecs(d);
+    tagc_cuda_try_codecs(d);
   return atomic_load_explicit(&d->state, memory_order_acquire);
-}
-
-/* -- which codecs are trusted ---------------------------------------------------------------------------------------- */
-
-/* 0 where the codec does not run on GPUs. */
-static uint32_t bit_of(const struct tagc_codec *codec)
-{
-  for (int i = 0; tagc_codecs[i]; i++)
-    if (tagc_codecs[i] == codec)
-      return tagc_cuda_codec_of(codec) ? UINT32_C(1) << i : 0;
-  return 0;
-}
-
-/* Its kernels are new to this GPU, or its driver has just made them: are they right? */
-static void try_codec(struct tagc_cuda_device *d, const struct tagc_codec *codec, uint32_t bit)
-{
-  char words[160];
-  const enum tagc_proof proof = d->driver->trusted ? TAGC_PROOF_RIGHT
-                                                   : tagc_device_prove(&d->base, codec, d->service, words, sizeof words);
-  if (proof == TAGC_PROOF_RIGHT) {
-    atomic_fetch_or(&d->right, bit);
-    return;
-  }
-  if (proof == TAGC_PROOF_WRONG) {
-    atomic_fetch_or(&d->wrong, bit);
-    tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: calls with codec %s pass: a made-up gradient does not come out as on the "
-             "host: %s", d->ordinal, codec->name, words);
-  } else if (!(d->put_off & bit)) {
-    d->put_off |= bit;
-    tagc_log(TAGC_LOG_WARN, "kernels", "GPU %d: calls with codec %s pass until it can be tried out: %s", d->ordinal, codec->name,
-             words);
-  }
-}
-
-/* Tries the codec out where nothing is known of it: the first time, or again where memory or the driver failed then. */
-static bool is_trusted(struct tagc_cuda_device *d, const struct tagc_codec *codec)
-{
-  const uint32_t bit = bit_of(codec);
-  bool is_tried_here = false;
-  if (!((atomic_load(&d->right) | atomic_load(&d->wrong)) & bit)) {
-    pthread_mutex_lock(&d->proof_lock);
-    is_tried_here = d->proving;    /* who comes here meanwhile is the proof itself */
-    if (!is_tried_here && !((atomic_load(&d->right) | atomic_load(&d->wrong)) & bit)) {
-      d->proving = true;
-      try_codec(d, codec, bit);
-      d->proving = false;
-    }
-    pthread_mutex_unlock(&d->proof_lock);
-  }
-  return is_tried_here || (atomic_load(&d->right) & bit);
-}
-
-static void try_codecs(struct tagc_cuda_device *d)
-{
-  bool all = atomic_load(&d->state) == TAGC_CUDA_READY;
-  for (int i = 0; tagc_codecs[i] && atomic_load(&d->state) == TAGC_CUDA_READY; i++)
-    if (bit_of(tagc_codecs[i]) && !is_trusted(d, tagc_codecs[i]))
-      all = false;
-  if (all && !d->driver->trusted)
-    tagc_log(TAGC_LOG_INFO, "kernels", "GPU %d: made-up gradients come out as on the host", d->ordinal);
 }
 
 /* -- the context ----------------------------------------------------------------------------------------------------- */
@@ -361,7 +297,7 @@ static bool cuda_layout(const struct tagc_device *self, const struct tagc_codec 
   const struct tagc_cuda_codec *its = tagc_cuda_codec_of(codec);
   struct tagc_cuda_visit visit;
   return its && tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) && its->layout(codec, shape, out) &&
-         is_trusted(tagc_cuda_device_of(self), codec);
+         tagc_cuda_trusts(tagc_cuda_device_of(self), codec);
 }
 
 static bool cuda_cost(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
@@ -407,27 +343,6 @@ static bool cuda_flush(const struct tagc_device *self, struct tagc_job *job, voi
     return false;
   const int error = tagc_cuda_flush(&visit.device->launcher, job, out, stream);
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuLaunchKernel for a flush"));
-}
-
-/* There are no kernels for all-gathers yet: layout() says so, and nothing else is asked. */
-static bool cuda_allgather_layout(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                                  const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out)
-{
-  (void)self, (void)codec, (void)shape, (void)out;
-  return false;
-}
-
-static bool cuda_allgather_step(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
-                                struct tagc_allgather_job *job, void *stream)
-{
-  (void)self, (void)codec, (void)job, (void)stream;
-  return false;
-}
-
-static bool cuda_allgather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused)
-{
-  (void)self, (void)job, (void)stream, (void)refused;
-  return false;
 }
 
 static bool cuda_count(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *words,
@@ -487,11 +402,11 @@ static const struct tagc_device functions = {
   .encode = cuda_encode,
   .decode = cuda_decode,
   .flush = cuda_flush,
-  .allgather_layout = cuda_allgather_layout,
-  .allgather_encode = cuda_allgather_step,
-  .allgather_decode = cuda_allgather_step,
-  .allgather_refer = cuda_allgather_step,
-  .allgather_refused = cuda_allgather_refused,
+  .allgather_layout = tagc_cuda_gather_layout,
+  .allgather_encode = tagc_cuda_gather_encode,
+  .allgather_decode = tagc_cuda_gather_decode,
+  .allgather_refer = tagc_cuda_gather_refer,
+  .allgather_refused = tagc_cuda_gather_refused,
   .count = cuda_count,
   .tell = cuda_tell,
   .settle = cuda_settle,

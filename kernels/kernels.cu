@@ -7,3 +7,4 @@
 #include "kernels/sparsify.cu"
 #include "kernels/sparse.cu"
 #include "kernels/lhc.cu"
+#include "kernels/allgather.cu"

@@ -12,14 +12,15 @@ libtagc_a_SOURCES += \
   kernels/dense.c kernels/dense.h kernels/dense_plain.c \
   kernels/device.h kernels/device_host.c kernels/device_cuda.c \
   kernels/cuda_driver.c kernels/cuda_driver.h \
-  kernels/cuda_device.h kernels/cuda_lane.c kernels/cuda_memory.c kernels/cuda_tally.c kernels/cuda_timer.c \
+  kernels/cuda_device.h kernels/cuda_gather.c kernels/cuda_lane.c kernels/cuda_memory.c kernels/cuda_tally.c \
+  kernels/cuda_timer.c kernels/cuda_trust.c \
   kernels/host_lane.c kernels/host_lane.h \
   kernels/exceptions.c kernels/exceptions.h \
   kernels/fpmode.h \
   kernels/lhc.h kernels/lhc_layout.c kernels/lhc_prepare.c kernels/lhc_decode.c \
   kernels/lhc_plain.c kernels/lhc_vector.h kernels/lhc_vector_plain.h kernels/carve.h \
   kernels/pieces.c kernels/pieces.h \
-  kernels/proof.c kernels/proof.h \
+  kernels/proof.c kernels/proof.h kernels/proof_gather.c \
   kernels/residual.c kernels/residual.h kernels/residual_blocks.h kernels/residual_plain.c \
   kernels/rotate.h kernels/row.c kernels/row.h \
   kernels/survey.c kernels/survey.h \
@@ -64,12 +65,13 @@ endif
 libtagc_a_SOURCES += kernels/cuda_call.c kernels/cuda_call.h kernels/cuda_codecs.c kernels/cuda_codecs.h kernels/cuda_kernels.h \
   kernels/dense_cuda.c kernels/dense_cuda.h kernels/fatbin.h kernels/none_cuda.c kernels/none_cuda.h \
   kernels/lhc_cuda.c kernels/lhc_cuda.h kernels/sparse_cuda.c kernels/sparse_cuda.h \
-  kernels/sparsify_cuda.c kernels/sparsify_cuda.h
-cuda_sources = kernels/kernels.cu kernels/call.cu kernels/call.cuh kernels/dense.cu kernels/dense_codecs.cuh kernels/exceptions.cuh \
-  kernels/kernel.h \
+  kernels/sparsify_cuda.c kernels/sparsify_cuda.h kernels/allgather_cuda.c kernels/allgather_cuda.h
+cuda_sources = kernels/kernels.cu kernels/allgather.cu kernels/call.cu kernels/call.cuh kernels/dense.cu \
+  kernels/dense_codecs.cuh kernels/exceptions.cuh kernels/kernel.h \
   kernels/lanes.cuh kernels/lhc.cu kernels/lines.cuh kernels/none.cu kernels/sparse.cu kernels/sparsify.cu \
   kernels/sparsify_bins.cuh kernels/sparsify_tiles.cuh
-cuda_headers = kernels/codec.h kernels/codec_bits.h kernels/codec_dense.h kernels/cuda_call.h kernels/cuda_kernels.h \
+cuda_headers = kernels/allgather.h kernels/allgather_cuda.h kernels/allgather_steps.h kernels/codec.h kernels/codec_bits.h \
+  kernels/codec_dense.h kernels/cuda_call.h kernels/cuda_kernels.h \
   kernels/dense.h kernels/dense_cuda.h kernels/device.h \
   kernels/exceptions.h kernels/residual.h kernels/residual_blocks.h kernels/rotate.h \
   kernels/sparse_cuda.h kernels/sparsify_bits.h kernels/sparsify_cuda.h \

@@ -6,6 +6,7 @@
  *          results, what was seen, and a flush must be equal to the bit. There are calls with and without a residual, with one
  *          that is void, and with a value that is not finite, and shards of several chunks. What races only now and then may
  *          still slip through.
+ *          Codecs for all-gathers are played with parameters, whose payloads, results, references and refusals are compared.
  * Time     Milliseconds, once a codec and device: the host waits for the device.
  * Threads  Any; the work is on `stream`.
  */
@@ -23,5 +24,7 @@ enum tagc_proof {
 /* Where it is not right `why` says what, in at most `size` bytes. */
 enum tagc_proof tagc_device_prove(const struct tagc_device *device, const struct tagc_codec *codec, void *stream, char *why,
                                   size_t size);
+enum tagc_proof tagc_device_prove_gather(const struct tagc_device *device, const struct tagc_allgather_codec *codec, void *stream,
+                                         char *why, size_t size);
 
 #endif

@@ -4,22 +4,13 @@
 #include "layermap/wording.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "env/append.h"
+
 enum phrase { FAMILY, HIDDEN, WIDTH, HEADS, BLOCKS, VOCABULARY, LAYOUT, USUAL, POSITIONS = USUAL, OUTSIDE, FORM, WRAPPING, PHRASES };
 enum { PHRASE = 96 };
-
-/* Appends to text, which has room for `size` bytes; what does not fit is cut. */
-__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size, const char *format, ...)
-{
-  size_t used = strlen(text);
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text + used, size - used, format, arguments);
-  va_end(arguments);
-}
 
 /* Queries, keys and values as wide as the stream say nothing of heads; narrower keys say how many queries share them, and norms of queries
  * and keys how wide a head is. */
@@ -28,30 +19,31 @@ static void say_heads(const struct tagc_architecture *a, char text[PHRASE])
   const uint32_t kv_heads = a->kv_heads ? a->kv_heads : a->heads;
   const bool has_norms = a->family == TAGC_FAMILY_QWEN3 || a->family == TAGC_FAMILY_QWEN3_MOE || a->family == TAGC_FAMILY_GEMMA3;
   if (a->kv_rank) {
-    append(text, PHRASE, "latent attention of rank %u", a->kv_rank);
+    tagc_append(text, PHRASE, "latent attention of rank %u", a->kv_rank);
     return;
   }
   if (has_norms && a->head_dim) {
-    append(text, PHRASE, "%u", a->heads);
+    tagc_append(text, PHRASE, "%u", a->heads);
     if (kv_heads != a->heads)
-      append(text, PHRASE, "/%u", kv_heads);
-    append(text, PHRASE, " heads of %u", a->head_dim);
+      tagc_append(text, PHRASE, "/%u", kv_heads);
+    tagc_append(text, PHRASE, " heads of %u", a->head_dim);
     return;
   }
   if (a->head_dim && (uint64_t)a->heads * a->head_dim != a->hidden)
-    append(text, PHRASE, "queries %" PRIu64 " wide", (uint64_t)a->heads * a->head_dim);
+    tagc_append(text, PHRASE, "queries %" PRIu64 " wide", (uint64_t)a->heads * a->head_dim);
   if (kv_heads && kv_heads != a->heads)
-    append(text, PHRASE, "%s%u query heads a key head", *text ? ", " : "", a->heads / kv_heads);
+    tagc_append(text, PHRASE, "%s%u query heads a key head", *text ? ", " : "", a->heads / kv_heads);
 }
 
 static void say_outside(const struct tagc_architecture *a, char text[PHRASE])
 {
-  append(text, PHRASE, "%s", a->masked_head ? "a head of masked words" : "no head of masked words");
-  append(text, PHRASE, "%s%s", a->next_head ? ", one of next sentences" : "", a->pooler ? ", a pooler" : ", no pooler");
+  tagc_append(text, PHRASE, "%s", a->masked_head ? "a head of masked words" : "no head of masked words");
+  tagc_append(text, PHRASE, "%s%s", a->next_head ? ", one of next sentences" : "",
+              a->pooler ? ", a pooler" : ", no pooler");
   if (a->labels)
-    append(text, PHRASE, ", %u labels", a->labels);
+    tagc_append(text, PHRASE, ", %u labels", a->labels);
   if (a->patch)
-    append(text, PHRASE, ", patches of %u", a->patch);
+    tagc_append(text, PHRASE, ", patches of %u", a->patch);
 }
 
 /* "" where there is nothing to say. */
@@ -63,30 +55,32 @@ static void say(const struct tagc_solution *s, enum phrase phrase, char text[PHR
   const struct tagc_architecture *a = &s->architecture;
   text[0] = '\0';
   switch (phrase) {
-  case FAMILY: append(text, PHRASE, "%s", tagc_family_name(a->family)); break;
-  case HIDDEN: append(text, PHRASE, "hidden %u", a->hidden); break;
+  case FAMILY: tagc_append(text, PHRASE, "%s", tagc_family_name(a->family)); break;
+  case HIDDEN: tagc_append(text, PHRASE, "hidden %u", a->hidden); break;
   case WIDTH:
     if (a->experts)
-      append(text, PHRASE, "%u experts of %u", a->experts, a->expert_intermediate);
+      tagc_append(text, PHRASE, "%u experts of %u", a->experts, a->expert_intermediate);
     else
-      append(text, PHRASE, "intermediate %u", a->intermediate);
+      tagc_append(text, PHRASE, "intermediate %u", a->intermediate);
     break;
   case HEADS: say_heads(a, text); break;
-  case BLOCKS: append(text, PHRASE, "%u blocks", a->blocks); break;
+  case BLOCKS: tagc_append(text, PHRASE, "%u blocks", a->blocks); break;
   case VOCABULARY:
     if (!s->blocks_only && a->vocabulary)
-      append(text, PHRASE, "vocabulary %" PRIu64 "%s", a->vocabulary, a->tied ? " tied" : "");
+      tagc_append(text, PHRASE, "vocabulary %" PRIu64 "%s", a->vocabulary, a->tied ? " tied" : "");
     break;
-  case LAYOUT: append(text, PHRASE, "%s", s->whole ? "not sharded" : tagc_layout_name(s->match.layout)); break;
-  case POSITIONS: append(text, PHRASE, "%u positions", s->blocks_only ? 0 : a->positions); break;
+  case LAYOUT: tagc_append(text, PHRASE, "%s", s->whole ? "not sharded" : tagc_layout_name(s->match.layout)); break;
+  case POSITIONS: tagc_append(text, PHRASE, "%u positions", s->blocks_only ? 0 : a->positions); break;
   case OUTSIDE: say_outside(a, text); break;
   case FORM:
-    append(text, PHRASE, "%s%s%s", s->megatron ? "Megatron's parameters" : a->plain_linear ? "matrices out x in" : "matrices in x out",
+    tagc_append(text, PHRASE, "%s%s%s",
+                s->megatron ? "Megatron's parameters" : a->plain_linear ? "matrices out x in" : "matrices in x out",
            a->no_bias ? ", no biases" : "", a->q_rank ? ", compressed queries" : "");
     if (a->dense_blocks || a->shared_intermediate)
-      append(text, PHRASE, ", %u dense blocks of %u, shared experts of %u", a->dense_blocks, a->intermediate, a->shared_intermediate);
+      tagc_append(text, PHRASE, ", %u dense blocks of %u, shared experts of %u", a->dense_blocks, a->intermediate,
+                  a->shared_intermediate);
     break;
-  default: append(text, PHRASE, "%s, %zu slots unexplained", wrappings[s->match.wrapping], s->match.odd);
+  default: tagc_append(text, PHRASE, "%s, %zu slots unexplained", wrappings[s->match.wrapping], s->match.odd);
   }
 }
 
@@ -96,7 +90,7 @@ void tagc_solution_words(const struct tagc_solution *solution, char text[TAGC_LA
   text[0] = '\0';
   for (enum phrase i = FAMILY; i < USUAL; i++) {
     say(solution, i, phrase);
-    append(text, TAGC_LAYERS_WHAT, "%s%s", *text && *phrase ? ", " : "", phrase);
+    tagc_append(text, TAGC_LAYERS_WHAT, "%s%s", *text && *phrase ? ", " : "", phrase);
   }
 }
 
@@ -116,8 +110,8 @@ void tagc_solution_difference(const struct tagc_solution *best, const struct tag
       continue;
     if (!*there)
       snprintf(there, sizeof there, i == HEADS ? "a key head for each query head" : "nothing outside blocks");
-    append(text, TAGC_LAYERS_WHAT, "%s%s", *text ? ", " : "the same but ", there);
+    tagc_append(text, TAGC_LAYERS_WHAT, "%s%s", *text ? ", " : "the same but ", there);
   }
   if (!*text)
-    append(text, TAGC_LAYERS_WHAT, "the same, divided otherwise");
+    tagc_append(text, TAGC_LAYERS_WHAT, "the same, divided otherwise");
 }

@@ -33,7 +33,7 @@ tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
 # Every codec: its bytes against a slow reference, and what must hold of all of them.
 unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
 unit_tests += tests/unit/test_cost
-unit_tests += tests/unit/test_topology tests/unit/test_vote_budget tests/unit/test_vote_hosts
+unit_tests += tests/unit/test_topology tests/unit/test_vote_budget tests/unit/test_vote_hosts tests/unit/test_gathers
 unit_tests += tests/unit/test_calls
 unit_tests += tests/unit/test_mapfile
 # Models, their layouts and families.
@@ -74,7 +74,7 @@ unit_tests += tests/unit/test_vocabulary
 tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/vocabulary.c
 
 # Slots of which a part is compressed.
-unit_tests += tests/unit/test_lane tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
+unit_tests += tests/unit/test_depth tests/unit/test_lane tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
 
 # What is known of NCCL's versions.
 unit_tests += tests/unit/test_versions
@@ -133,6 +133,9 @@ tests_unit_test_survey_cuda_LDFLAGS = $(to_driver)
 cuda_tests += tests/unit/test_sparse_cuda
 tests_unit_test_sparse_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_sparse_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/test_allgather_cuda
+tests_unit_test_allgather_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_test_allgather_cuda_LDFLAGS = $(to_driver)
 cuda_tests += tests/unit/test_grids_cuda
 tests_unit_test_grids_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_grids_cuda_LDFLAGS = $(to_driver)
@@ -170,10 +173,12 @@ EXTRA_DIST += tests/gpu/RESULTS.md
 if HAVE_CXX
 dist_check_SCRIPTS += tests/e2e/gpu_programs.test
 TESTS += tests/e2e/gpu_programs.test
-gpu_programs = tests/gpu/ranks tests/gpu/speed
+gpu_programs = tests/gpu/goal tests/gpu/ranks tests/gpu/speed
 check_PROGRAMS += $(gpu_programs)
 tests_gpu_ranks_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_gpu_ranks_LDFLAGS = $(to_driver)
+tests_gpu_goal_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_gpu_goal_LDFLAGS = $(to_driver)
 tests_gpu_speed_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_gpu_speed_LDFLAGS = $(to_driver)
 endif
@@ -201,7 +206,7 @@ TESTS += $(unit_tests)
 e2e_scripts = \
   tests/e2e/agreement.test tests/e2e/agreement_hosts.test \
   tests/e2e/dlsym.test tests/e2e/manual.test tests/e2e/passthrough.test tests/e2e/preload.test \
-  tests/e2e/reduce_scatter.test tests/e2e/return_codes.test \
+  tests/e2e/all_reduce.test tests/e2e/reduce_scatter.test tests/e2e/return_codes.test \
   tests/e2e/source_rules.test tests/e2e/steps.test tests/e2e/threads.test
 e2e_scripts += tests/e2e/hardening.test tests/e2e/memcheck.test
 e2e_scripts += tests/e2e/aarch64.test tests/e2e/beside.test tests/e2e/copies.test tests/e2e/ctypes.test
@@ -216,7 +221,7 @@ EXTRA_DIST += tests/e2e/reach_lib.sh tests/e2e/ctypes_user.py
 EXTRA_DIST += tests/e2e/lib.sh tests/e2e/harness.h
 
 check_PROGRAMS += tests/e2e/agreement
-check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/reduce_scatter tests/e2e/return_codes \
+check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/all_reduce tests/e2e/reduce_scatter tests/e2e/return_codes \
   tests/e2e/steps tests/e2e/threads
 
 # TAGC_CODEC=auto.
@@ -245,8 +250,10 @@ check_PROGRAMS += tests/e2e/layouts
 
 # On GPUs, as far as the stand-ins play them.
 if HAVE_CXX
-dist_check_SCRIPTS += tests/e2e/on_device.test tests/e2e/old_driver.test
-TESTS += tests/e2e/on_device.test tests/e2e/old_driver.test
+dist_check_SCRIPTS += tests/e2e/on_device.test tests/e2e/on_device_gathers.test tests/e2e/old_driver.test
+TESTS += tests/e2e/on_device.test tests/e2e/on_device_gathers.test tests/e2e/old_driver.test
+check_PROGRAMS += tests/e2e/on_device_gathers
+EXTRA_DIST += tests/e2e/either_memory.h
 check_PROGRAMS += tests/e2e/on_device
 dist_check_SCRIPTS += tests/e2e/trace_times.test
 TESTS += tests/e2e/trace_times.test
@@ -501,7 +508,8 @@ fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
 fuzz_targets += tests/fuzz/select
 fuzz_targets += tests/fuzz/trace
-tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/trace_report.c interpose/trace_text.c interpose/trace_json.c
+tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/trace_report.c interpose/trace_text.c \
+  interpose/trace_text_comms.c interpose/trace_json.c
 tests_fuzz_trace_LDADD = libtagc-report.a $(LDADD)
 
 EXTRA_PROGRAMS += $(fuzz_targets)
@@ -586,7 +594,7 @@ print-tests: ; @echo $(TESTS)
 print-tests-alone: ; @echo $(tests_alone)
 print-tests-abi: ; @echo $(tests_abi)
 # Kernels on the stand-in for the driver are the C++ compiler's, which is the same for all.
-print-tests-clang: ; @echo $(tests_clang) | tr ' ' '\n' | grep -vE 'test_(choose|dense|grids|lhc|sparse|split)_cuda'
+print-tests-clang: ; @echo $(tests_clang) | tr ' ' '\n' | grep -vE 'test_(allgather|choose|dense|grids|lhc|sparse|split)_cuda'
 print-tests-asan: ; @echo $(tests_asan)
 print-tests-tsan: ; @echo $(tests_tsan)
 .PHONY: print-programs print-tests print-tests-alone print-tests-abi print-tests-clang print-tests-asan print-tests-tsan

@@ -5,98 +5,10 @@
  *
  *   on_device host|cuda STEPS        under tests/standin/launch, with --cuda for cuda
  */
-#include <dlfcn.h>
-
 #include "env/hash.h"
-#include "tests/e2e/harness.h"
+#include "tests/e2e/either_memory.h"
 
-enum { STREAMS = 2, MOST = 70000, OFFSETS = 8 };
-
-/* The driver's functions, or what stands for them on the host. */
-static struct {
-  void *(*alloc)(size_t bytes);
-  void (*copy)(void *to, const void *from, size_t bytes, bool to_device);   /* when all streams are through */
-  void (*synchronize)(void);
-  cudaStream_t stream[STREAMS];
-} memory;
-
-static void *alloc_host(size_t bytes) { return calloc(1, bytes); }
-
-static void copy_host(void *to, const void *from, size_t bytes, bool to_device)
-{
-  (void)to_device;
-  memcpy(to, from, bytes);
-}
-
-static void synchronize_host(void) {}
-
-static struct {
-  int (*alloc)(uint64_t *memory, size_t bytes);
-  int (*put)(uint64_t to, const void *from, size_t bytes);
-  int (*get)(void *to, uint64_t from, size_t bytes);
-  int (*synchronize)(void);
-} cuda;
-
-static void need(int error, const char *what)
-{
-  if (error) {
-    fprintf(stderr, "%s: CUDA error %d\n", what, error);
-    exit(1);
-  }
-}
-
-static void *alloc_cuda(size_t bytes)
-{
-  uint64_t memory_;
-  need(cuda.alloc(&memory_, bytes), "cuMemAlloc");
-  return (void *)(uintptr_t)memory_;
-}
-
-static void copy_cuda(void *to, const void *from, size_t bytes, bool to_device)
-{
-  need(to_device ? cuda.put((uint64_t)(uintptr_t)to, from, bytes) : cuda.get(to, (uint64_t)(uintptr_t)from, bytes), "a copy");
-}
-
-static void synchronize_cuda(void) { need(cuda.synchronize(), "cuCtxSynchronize"); }
-
-static void *function(void *driver, const char *name)
-{
-  void *found = dlsym(driver, name);
-  if (!found) {
-    fprintf(stderr, "no %s\n", name);
-    exit(1);
-  }
-  return found;
-}
-
-/* What the CUDA runtime does for a program: the primary context, current. */
-static void use_cuda(void)
-{
-  void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL, *stream = NULL;
-  if (!driver) {
-    fprintf(stderr, "%s\n", dlerror());
-    exit(1);
-  }
-  int (*init)(unsigned), (*retain)(void **, int), (*set)(void *), (*create)(void **, unsigned);
-  *(void **)&init = function(driver, "cuInit");
-  *(void **)&retain = function(driver, "cuDevicePrimaryCtxRetain");
-  *(void **)&set = function(driver, "cuCtxSetCurrent");
-  *(void **)&create = function(driver, "cuStreamCreate");
-  *(void **)&cuda.alloc = function(driver, "cuMemAlloc_v2");
-  *(void **)&cuda.put = function(driver, "cuMemcpyHtoD_v2");
-  *(void **)&cuda.get = function(driver, "cuMemcpyDtoH_v2");
-  *(void **)&cuda.synchronize = function(driver, "cuCtxSynchronize");
-  need(init(0), "cuInit");
-  need(retain(&context, 0), "cuDevicePrimaryCtxRetain");
-  need(set(context), "cuCtxSetCurrent");
-  for (int i = 0; i < STREAMS; i++) {
-    need(create(&stream, 1), "cuStreamCreate");
-    memory.stream[i] = stream;
-  }
-  memory.alloc = alloc_cuda;
-  memory.copy = copy_cuda;
-  memory.synchronize = synchronize_cuda;
-}
+enum { MOST = 70000, OFFSETS = 8 };
 
 struct test_case {
   ncclDataType_t type;
@@ -156,15 +68,10 @@ static void run_step(int step, void *const *send, void *const *recv, char *host)
 
 int main(int argc, char **argv)
 {
-  if (argc != 3 || (strcmp(argv[1], "host") != 0 && strcmp(argv[1], "cuda") != 0)) {
+  if (argc != 3 || !use_memory(argv[1])) {
     fprintf(stderr, "usage: on_device host|cuda STEPS\n");
     return 2;
   }
-  memory.alloc = alloc_host;
-  memory.copy = copy_host;
-  memory.synchronize = synchronize_host;
-  if (strcmp(argv[1], "cuda") == 0)
-    use_cuda();
   meet();
   enum { GATHERED = 1000 };
   void *send[CASES], *recv[CASES], *gathered = memory.alloc((size_t)nranks * GATHERED * sizeof(float));

@@ -6,7 +6,8 @@
  * Two ranks: the first prepares and encodes, the second decodes what it got; both have the same gradient. Each time is
  * the median of several, after some that do not count, between events around five calls. Factors are times of the copy;
  * GB/s are those of the foreign elements; the estimate is what TAGC_CODEC=auto takes encode, decode and what ends a call for,
- * in ms. Output: a table, and for lhc at 16 M elements of fp32 lines "goal:".
+ * in ms. Output: a table, and for lhc at 16 M elements of fp32 lines "goal:". A second table has the codecs for all-gathers: encode
+ * beside a copy of the own shard, decode beside one of both; and both again as they run beside a program, with few groups.
  * Failure: a call that fails ends the program; what is slow is none.
  */
 #include <stdlib.h>
@@ -185,6 +186,97 @@ static bool measure(const struct tagc_device *device, const struct tagc_codec *c
   return true;
 }
 
+/* -- all-gathers --------------------------------------------------------------------------------------------------------- */
+
+struct gathering {
+  const struct tagc_device *device;
+  const struct tagc_allgather_codec *codec;
+  struct tagc_allgather_job job;
+  void *copied;
+};
+
+static struct gathering *gathering;   /* that is measured */
+
+static void gather_copy(struct bench *unused)
+{
+  const struct tagc_allgather_shape *shape = &gathering->job.shape;
+  (void)unused;
+  move(gathering->copied, gathering->job.send, shape->n * tagc_dtype_size(shape->dtype));
+}
+
+static void gather_encode(struct bench *unused)
+{
+  (void)unused;
+  need(gathering->device->allgather_encode(gathering->device, gathering->codec, &gathering->job, NULL), "encode");
+}
+
+static void gather_decode(struct bench *unused)
+{
+  (void)unused;
+  need(gathering->device->allgather_decode(gathering->device, gathering->codec, &gathering->job, NULL), "decode");
+}
+
+static void tell_gather(const struct gathering *g)
+{
+  static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
+  const struct tagc_allgather_shape *shape = &g->job.shape;
+  const double shard = (double)shape->n * (double)tagc_dtype_size(shape->dtype), gigabytes = 1e-6 * shard;
+  double ms[5];
+  ms[0] = time_of(NULL, gather_copy);
+  ms[1] = time_of(NULL, gather_encode);
+  ms[2] = time_of(NULL, gather_decode);
+  gathering->job.beside = true;
+  ms[3] = time_of(NULL, gather_encode);
+  ms[4] = time_of(NULL, gather_decode);
+  printf("gather %-8s %-5s %10llu %6.3f %9.4f %8.1f %9.4f %7.2f %8.1f %9.4f %7.2f %8.1f %8.1f %8.1f\n", g->codec->name,
+         dtypes[shape->dtype], (unsigned long long)shape->n, (double)g->job.layout.payload_bytes / shard, ms[0], gigabytes / ms[0],
+         ms[1], ms[1] / ms[0], gigabytes / ms[1], ms[2], ms[2] / (RANKS * ms[0]), RANKS * gigabytes / ms[2], gigabytes / ms[3],
+         RANKS * gigabytes / ms[4]);
+}
+
+/* Both ranks have the same shard; what delta keeps is what they have. */
+static void measure_gather(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
+                           const struct tagc_allgather_shape *shape)
+{
+  struct gathering g = {.device = device, .codec = codec, .job = {.shape = *shape, .seed = 7}};
+  struct tagc_allgather_job *job = &g.job;
+  const size_t shard = shape->n * tagc_dtype_size(shape->dtype);
+  bool refused = false;
+  if (!device->allgather_layout(device, codec, shape, &job->layout))
+    return;
+  void *payloads = room(device, tagc_allgather_carve(job, NULL)), *send = room(device, RANKS * shard);
+  tagc_allgather_carve(job, payloads);
+  job->send = send;
+  job->recv = room(device, RANKS * shard);
+  job->reference = job->layout.reference_bytes ? room(device, job->layout.reference_bytes) : NULL;
+  g.copied = room(device, shard);
+  gathering = &g;
+  fill(send, shape->n, shape->dtype);
+  move(job->recv, send, RANKS * shard);
+  need(device->allgather_refer(device, codec, job, NULL), "a reference");
+  gather_encode(NULL);
+  move(job->payloads + job->layout.payload_bytes, job->payloads, job->layout.payload_bytes);
+  gather_decode(NULL);
+  need(!codec->may_refuse || (device->allgather_refused(device, job, NULL, &refused) && !refused), "a shard that is not refused");
+  tell_gather(&g);
+  void *all[] = {payloads, send, job->recv, job->reference, g.copied};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    device->release(device, all[i], NULL);
+  MUST(cuCtxSynchronize());
+}
+
+static void measure_gathers(const struct tagc_device *device, const uint64_t *sizes, int count)
+{
+  printf("       %-8s %-5s %10s %6s %9s %8s %9s %7s %8s %9s %7s %8s %8s %8s\n", "codec", "type", "elements", "bytes", "copy ms",
+         "GB/s", "encode ms", "factor", "GB/s", "decode ms", "factor", "GB/s", "beside:", "decode");
+  for (int i = 0; tagc_allgather_codecs[i]; i++)
+    for (int dtype = TAGC_FLOAT32; dtype <= TAGC_BFLOAT16; dtype++)
+      for (int size = 0; size < count; size++) {
+        const struct tagc_allgather_shape shape = {.n = sizes[size], .nranks = RANKS, .dtype = (enum tagc_dtype)dtype};
+        measure_gather(device, tagc_allgather_codecs[i], &shape);
+      }
+}
+
 int main(int argc, char **argv)
 {
   static const struct { enum tagc_dtype dtype; enum tagc_storage storage; } kinds[] = {
@@ -213,5 +305,10 @@ int main(int argc, char **argv)
     if (!any)
       printf("%-6s does not run on this device\n", tagc_codecs[i]->name);
   }
+  uint64_t sizes[16];
+  const int count = argc > 17 ? 16 : argc - 1;
+  for (int i = 0; i < count; i++)
+    sizes[i] = strtoull(argv[i + 1], NULL, 0);
+  measure_gathers(device, argc > 1 ? sizes : usual, argc > 1 ? count : 5);
   return 0;
 }

@@ -290,9 +290,28 @@ static void levels(void)
   is(&choice, -1, TAGC_REASON_one_host, "one host");
 }
 
+/* A reduce-scatter as above, and behind it a step of the other rank's payload, which q8 fills (of the own shard) and reads (of both). */
+static void all_reduces(void)
+{
+  struct tagc_slot_question slot = good_slot();
+  const struct tagc_survey survey = dense();
+  const struct tagc_wire wire = link_of(25e6);
+  const struct tagc_choice half = tagc_choose(&slot, &survey, &wire);
+  info.signature.collective = TAGC_ALL_REDUCE;
+  const struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
+  slot.codec = tagc_codec_find("q4");
+  const double bytes = (double)tagc_plan_spread(&slot).layout.payload_bytes;
+  is(&choice, Q4, 0, "an all-reduce on a slow wire");
+  ok(choice.plain_ns == 2 * half.plain_ns, "its plain call takes twice as long");
+  ok(fabs(choice.ns[Q4] - half.ns[Q4] - (20e3 + 40 * bytes + 1.5 * (1 << 20))) < 1, "with q4, the sums go by q8: %.1f ms instead of %.1f",
+     1e-6 * choice.ns[Q4], 1e-6 * choice.plain_ns);
+  info.signature.collective = TAGC_REDUCE_SCATTER;
+}
+
 int main(void)
 {
   wires();
+  all_reduces();
   parts();
   edge(1 << 20);                    /* plain: 4 ms */
   edge(100000);

@@ -35,7 +35,9 @@ static void calls(void)
   f.slot = -1;
   is(&f, TAGC_PASS, TAGC_REASON_function, "another all-gather");
   f = good_call(), f.collective = TAGC_ALL_REDUCE;
-  is(&f, TAGC_PASS, TAGC_REASON_function, "an all-reduce");
+  is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "an all-reduce that is a slot");
+  f.slot = -1;
+  is(&f, TAGC_PASS, TAGC_REASON_function, "another all-reduce");
   f = good_call(), f.compressible_type = false;
   is(&f, TAGC_PASS, TAGC_REASON_type, "integers");
   f = good_call(), f.op = TAGC_OP_OTHER;
@@ -210,6 +212,46 @@ static void gather_calls(void)
   is(&f, TAGC_FLUSH, TAGC_REASON_refreshed, "and again in the first cycle of a compressed one");
   options.mode = TAGC_MODE_OBSERVE;
   is(&f, TAGC_PASS, TAGC_REASON_observe, "TAGC_MODE=observe");
+}
+
+static bool is_half(struct tagc_traffic half, struct tagc_traffic whole)
+{
+  return 2 * half.inside == whole.inside && 2 * half.between == whole.between;
+}
+
+/* A reduce-scatter, and an all-gather of the sums in as few bits as those may have. */
+static void all_reduces(void)
+{
+  static const struct tagc_slot_info scatter = {.unit = 4, .name = "unit4"},
+                                     info = {.signature = {.collective = TAGC_ALL_REDUCE}, .unit = 4, .name = "unit4"};
+  struct tagc_slot_question q = {.options = &options, .codec = &tagc_codec_q4, .slot = &info, .hosts = {4, 4, 1},
+                                 .shape = {1 << 20, 4, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE}, .op = TAGC_OP_SUM, .gradients = true};
+  struct tagc_slot_question half = q;
+  struct tagc_layout layout;
+  uint64_t residual;
+  tagc_options_default(&options);
+  half.slot = &scatter;
+  ok(is_half(tagc_plan_plain_traffic(&half), tagc_plan_plain_traffic(&q)), "a plain all-reduce sends twice what a reduce-scatter does");
+  struct tagc_spread spread = tagc_plan_spread(&q);
+  ok(spread.codec == &tagc_allgather_q8 && spread.shape.n == 1 << 20 && spread.shape.nranks == 4 && spread.layout.payload_bytes < 5 << 18,
+     "q4: sums are gathered by q8, %zu bytes a rank", spread.layout.payload_bytes);
+  ok(tagc_plan_slot(&q, &layout, &residual) == TAGC_REASON_compressed, "and that is worth it");
+  const struct tagc_traffic sent = tagc_plan_traffic(&q, &layout), first = tagc_plan_traffic(&half, &layout);
+  ok(sent.between + sent.inside == first.between + first.inside + 3 * spread.layout.payload_bytes,
+     "both halves are counted: %llu bytes", (unsigned long long)(sent.between + sent.inside));
+  q.codec = &tagc_codec_bf16;
+  ok(tagc_plan_spread(&q).codec == &tagc_allgather_bf16, "bf16: by bf16");
+  q.shape.dtype = TAGC_FLOAT16;
+  ok(!tagc_plan_spread(&q).codec && tagc_plan_slot(&q, &layout, &residual) == TAGC_REASON_no_gain,
+     "but 16 bits plainly, and then nothing would be saved");
+  q.codec = &tagc_codec_none;
+  ok(!tagc_plan_spread(&q).codec, "none: plainly");
+  q.hosts = (struct tagc_hosts){4, 2, 2}, q.shape.nranks = 2, q.scope.two_levels = true;
+  ok(tagc_plan_spread(&q).shape.nranks == 4, "in two levels sums are gathered from all ranks");
+  q.gradients = false;
+  ok(tagc_plan_slot_gate(&q) == TAGC_REASON_activations, "one that may be of activations passes");
+  options.assume = TAGC_ASSUME_GRADIENTS;
+  ok(tagc_plan_slot_gate(&q) == TAGC_REASON_compressed, "unless TAGC_ASSUME=gradients");
 }
 
 static size_t reference;
@@ -475,6 +517,7 @@ int main(void)
   windows(8);
   slots();
   gather_calls();
+  all_reduces();
   gathers();
   scopes();
   weights();

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The second half of an all-reduce, whose first half (reduce.c) has left each rank its shard of the sum, where that lies in the whole:
+ * encode, {payloads, and the tail}, decode.
+ *
+ * All ranks decode all payloads, their own, too, so that all end with the same bytes. The tail, fewer elements than there are ranks,
+ * is summed as it came. In two levels all this goes between all ranks all the same: shard j is rank j's, wherever it is.
+ */
+#include "interpose/ballot.h"
+#include "interpose/work.h"
+
+/* What a flush has summed in full precision stays so. */
+static bool is_encoded(const struct tagc_work *w) { return w->gather.codec && w->call->decision.action == TAGC_COMPRESS; }
+
+static void lay_out(struct tagc_work *w)
+{
+  const struct tagc_call *call = w->call;
+  const struct tagc_comm *comm = call->comm;
+  const struct tagc_slot *slot = &comm->slots[call->slot];
+  w->gather.codec = slot->spread.codec;
+  w->gather.handle = comm->handle;
+  w->gather.job = (struct tagc_allgather_job){
+    .shape = slot->spread.shape, .layout = slot->spread.layout, .rank = comm->rank, .send = w->reduce.job.recv, .recv = call->recv,
+    .seed = w->reduce.job.seed,
+  };
+  if (is_encoded(w))
+    tagc_allgather_carve(&w->gather.job, comm->workspace);
+}
+
+static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)
+{
+  (void)piece;
+  return tagc_work_done(!is_encoded(w) || w->device->allgather_encode(w->device, w->gather.codec, &w->gather.job, stream));
+}
+
+static ncclResult_t enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece)
+{
+  const struct tagc_call *call = w->call;
+  const struct tagc_allgather_job *job = &w->gather.job;
+  const uint64_t whole = job->shape.n * (uint64_t)job->shape.nranks, tail = call->count - whole;
+  const size_t at = (size_t)whole * tagc_dtype_size(job->shape.dtype);
+  ncclResult_t status;
+  (void)piece;
+  if (is_encoded(w))
+    status = real->all_gather(tagc_allgather_payload(job, job->rank), job->payloads, job->layout.payload_bytes, ncclUint8,
+                              w->gather.handle, call->stream);
+  else
+    status = real->all_gather(job->send, job->recv, job->shape.n, call->type, w->gather.handle, call->stream);
+  if (tail && status == ncclSuccess)
+    status = real->all_reduce((const uint8_t *)call->send + at, (uint8_t *)call->recv + at, tail, call->type, call->op,
+                              w->gather.handle, call->stream);
+  return status;
+}
+
+static ncclResult_t decode(struct tagc_work *w, unsigned piece, void *stream)
+{
+  (void)piece;
+  return tagc_work_done(!is_encoded(w) || w->device->allgather_decode(w->device, w->gather.codec, &w->gather.job, stream));
+}
+
+/* The first half has the accounts of both. */
+static void end(struct tagc_work *w) { (void)w; }
+
+const struct tagc_part tagc_part_spread = {
+  .lay_out = lay_out,
+  .encode = encode,
+  .enqueue = enqueue,
+  .decode = decode,
+  .settle = end,
+  .give_up = end,
+};

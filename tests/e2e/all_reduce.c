@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * All-reduces as DDP makes them, of counts that all differ, and what must hold of the compressed ones: all ranks end with the same
+ * bytes, near enough to the sum, which every rank can compute; elements behind the last whole shard, and small all-reduces, are exact;
+ * what is not finite comes out as such on all ranks; send buffers are as they were.
+ *
+ * Run under tests/standin/launch with the library preloaded, TAGC_WARMUP=0 and TAGC_MIN_BYTES=0. The first three steps of a case
+ * teach the cycle. Each case has a communicator of its own; for the script that reads the report, rank 0 prints
+ * "# expect NUMBER COMPRESSED" for it.
+ *
+ *   all_reduce ERROR [grouped|windows|activations|timed]
+ *     ERROR        relative (L2), of every compressed result; 0: integers, exact to the last bit
+ *     grouped      the large all-reduces of a step are in one group
+ *     windows      TAGC_MODE=ab: over a whole number of windows nothing is lost but ERROR of all
+ *     activations  the same counts again and again, as tensor parallelism has them: nothing is compressed, all is exact
+ *     timed        TAGC_CODEC=auto: it does not say how many are compressed
+ */
+#include "env/hash.h"
+#include "tests/e2e/harness.h"
+
+enum { STEPS_LEARNING = 3, STEPS = 6, WINDOWS_STEPS = STEPS_LEARNING + 6, SLOTS = 4, SMALL = 999 };
+
+static double allowed;
+static bool exact, grouped, windows, activations, timed;
+
+struct test_case {
+  ncclDataType_t type;
+  int op;                           /* 0 sum, 1 average, 2 a scalar that differs from rank to rank */
+  bool in_place;
+};
+
+static const char *const op_names[] = {"sum", "avg", "premulsum"};
+
+/* The last one is the largest. With 3 ranks all have a tail, with 2 and 4 two have. */
+static size_t count_of(int slot)
+{
+  static const size_t counts[SLOTS] = {32771, 40000, 50003, 70001};
+  return activations ? counts[0] : counts[slot];
+}
+
+static float scalar_of(const struct test_case *c, int r)
+{
+  static const float scalars[] = {1, -1, 0.5f, 2};
+  return c->op == 2 ? scalars[r % 4] : 1;
+}
+
+/* Is there something at the element that is no number? In one step, on one rank. */
+static bool is_special(uint64_t step, int r, size_t i) { return !windows && step == STEPS - 2 && r == nranks - 1 && i % 9973 == 5; }
+
+static float value(const struct test_case *c, int r, uint64_t step, int slot, size_t i)
+{
+  const uint64_t h = mix(mix((uint64_t)r << 32 ^ step << 8 ^ (uint64_t)slot) ^ i);
+  if (!exact && is_special(step, r, i))
+    return h & 1 ? INFINITY : NAN;
+  if (exact)
+    return (float)(int)(h % 31) - 15;
+  return round_to(((float)(int)(h & 0xffff) - 32768) / 65536 * (1 + (float)(h >> 32 & 3)), c->type);
+}
+
+static double sum_at(const struct test_case *c, uint64_t step, int slot, size_t i)
+{
+  double sum = 0;
+  for (int r = 0; r < nranks; r++)
+    sum += (double)value(c, r, step, slot, i) * scalar_of(c, r);
+  return c->op == 1 ? sum / nranks : sum;
+}
+
+struct buffers {
+  char *send[SLOTS + 1], *recv[SLOTS + 1];     /* the last ones are small */
+  double *total[SLOTS];             /* of all results, less what they should be */
+  double total2;
+};
+
+static size_t elements(int slot) { return slot < SLOTS ? count_of(slot) : SMALL; }
+
+static void run_step(const struct test_case *c, struct buffers *b, uint64_t step, ncclComm_t comm)
+{
+  char typed[4];
+  ncclRedOp_t op = c->op == 1 ? ncclAvg : ncclSum;
+  for (int s = 0; s <= SLOTS; s++)
+    for (size_t i = 0; i < elements(s); i++)
+      store(b->send[s], i, value(c, rank, step, s, i), c->type);
+  if (c->op == 2) {
+    store(typed, 0, scalar_of(c, rank), c->type);
+    CHECK(ncclRedOpCreatePreMulSum(&op, typed, c->type, ncclScalarHostImmediate, comm));
+  }
+  CHECK(ncclAllReduce(b->send[SLOTS], b->recv[SLOTS], SMALL, c->type, op, comm, NULL));
+  if (grouped)
+    CHECK(ncclGroupStart());
+  for (int s = 0; s < SLOTS; s++)
+    CHECK(ncclAllReduce(b->send[s], b->recv[s], count_of(s), c->type, op, comm, NULL));
+  if (c->op == 2)
+    CHECK(ncclRedOpDestroy(op, comm));
+  if (grouped)
+    CHECK(ncclGroupEnd());
+}
+
+/* Does the element of a result come to what it must be, if anything exact can be said of it? */
+static bool check_element(const struct test_case *c, float got, double sum, bool plain)
+{
+  if (!isfinite(sum))
+    return !isfinite(got);
+  if (!plain && !exact)
+    return isfinite(got);
+  /* A plain call rounds products and partial sums to its type; integers stay exact, but for the mean over three ranks. */
+  const bool to_the_bit = exact && (c->op != 1 || (nranks & (nranks - 1)) == 0);
+  return to_the_bit ? got == round_to((float)sum, c->type)
+                    : fabs(got - sum) <= (c->type == ncclFloat32 ? 1e-5 : c->type == ncclFloat16 ? 0.01 : 0.08) * (1 + fabs(sum));
+}
+
+static bool check_slot(const struct test_case *c, struct buffers *b, uint64_t step, int s, double *error)
+{
+  const size_t n = elements(s), whole = n / (size_t)nranks * (size_t)nranks;
+  double error2 = 0, norm2 = 0;
+  for (size_t i = 0; i < n; i++) {
+    const float got = load(b->recv[s], i, c->type);
+    const double sum = sum_at(c, step, s, i);
+    if (!check_element(c, got, sum, s == SLOTS || i >= whole || activations || step < STEPS_LEARNING)) {
+      fprintf(stderr, "[%d] slot %d step %d element %zu: got %g, want %g\n", rank, s, (int)step, i, (double)got, sum);
+      return false;
+    }
+    if (!isfinite(sum))
+      continue;
+    error2 += (got - sum) * (got - sum);
+    norm2 += sum * sum;
+    if (windows && s < SLOTS && step >= STEPS_LEARNING) {
+      b->total[s][i] += got - sum;
+      b->total2 += sum * sum;
+    }
+  }
+  *error = sqrt(error2 / norm2) > *error ? sqrt(error2 / norm2) : *error;
+  return true;
+}
+
+/* Have all ranks the same bytes? Asked on the world, of which nothing is compressed. */
+static bool is_the_same(const char *bytes, size_t size)
+{
+  const uint64_t mine = tagc_hash_add(TAGC_HASH_START, bytes, size);
+  uint64_t words[2] = {mine, ~mine}, all[2];
+  CHECK(ncclAllReduce(words, all, 2, ncclUint64, ncclMin, world, NULL));
+  return all[0] == ~all[1];
+}
+
+static bool check_step(const struct test_case *c, struct buffers *b, uint64_t step, double *error)
+{
+  bool good = true;
+  for (int s = 0; s <= SLOTS; s++) {
+    /* NaNs of a tail, or of small ones, are NCCL's. */
+    const size_t compared = s < SLOTS ? elements(s) / (size_t)nranks * (size_t)nranks : 0;
+    good &= is_the_same(b->recv[s], compared * size_of(c->type));
+    if (!good)
+      fprintf(stderr, "[%d] slot %d step %d: ranks differ\n", rank, s, (int)step);
+    double its = 0;
+    good &= check_slot(c, b, step, s, &its);
+    if (s < SLOTS && step >= STEPS_LEARNING && its > *error)
+      *error = its;
+    for (size_t i = 0; i < elements(s) && !c->in_place && !is_special(step, rank, i); i++)
+      good &= load(b->send[s], i, c->type) == value(c, rank, step, s, i);
+  }
+  return good;
+}
+
+static double lost(const struct buffers *b)
+{
+  double lost2 = 0;
+  for (int s = 0; s < SLOTS; s++)
+    for (size_t i = 0; i < count_of(s); i++)
+      lost2 += b->total[s][i] * b->total[s][i];
+  return sqrt(lost2 / b->total2);
+}
+
+static void run_case(const struct test_case *c)
+{
+  static int number = 1;            /* of the communicator in the report; the world's is 0 */
+  struct buffers b = {.total2 = 0};
+  ncclComm_t comm;
+  double error = 0;
+  bool good = true;
+  CHECK(ncclCommSplit(world, 0, rank, &comm, NULL));
+  for (int s = 0; s <= SLOTS; s++) {
+    b.send[s] = malloc(elements(s) * 4);
+    b.recv[s] = c->in_place ? b.send[s] : malloc(elements(s) * 4);
+    if (s < SLOTS)
+      b.total[s] = calloc(count_of(s), sizeof(double));
+  }
+  for (uint64_t step = 0; step < (windows ? WINDOWS_STEPS : STEPS); step++) {
+    run_step(c, &b, step, comm);
+    good &= check_step(c, &b, step, &error);
+  }
+  const double rounding = c->type == ncclFloat32 ? 1e-6 : c->type == ncclFloat16 ? 0.001 : 0.008;
+  if (windows)
+    error = lost(&b);
+  all_ok(good && (exact || error <= allowed + rounding), "W=%d %s %s %s: %s, error %.2g", nranks,
+         c->type == ncclFloat32 ? "fp32" : c->type == ncclFloat16 ? "fp16" : "bf16", op_names[c->op], c->in_place ? "in place" : "out of place",
+         windows ? "over all windows" : "the same on all ranks", error);
+  for (int s = 0; s <= SLOTS; s++) {
+    if (!c->in_place)
+      free(b.recv[s]);
+    free(b.send[s]);
+    if (s < SLOTS)
+      free(b.total[s]);
+  }
+  if (rank == 0 && !windows && !timed)
+    printf("# expect %d %d\n", number, activations ? 0 : (STEPS - STEPS_LEARNING) * SLOTS);
+  number++;
+  CHECK(ncclCommDestroy(comm));
+}
+
+int main(int argc, char **argv)
+{
+  static const ncclDataType_t types[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
+  const char *how = argc > 2 ? argv[2] : "";
+  if (argc < 2 || argc > 3) {
+    fprintf(stderr, "usage: all_reduce ERROR [grouped|windows|activations|timed]\n");
+    return 2;
+  }
+  allowed = atof(argv[1]);
+  exact = allowed == 0;
+  grouped = strcmp(how, "grouped") == 0;
+  windows = strcmp(how, "windows") == 0;
+  activations = strcmp(how, "activations") == 0;
+  timed = strcmp(how, "timed") == 0;
+  meet();
+  all_ok(1, "%d ranks meet", nranks);
+  for (int t = 0; t < 3; t++)
+    for (int op = 0; op < 3; op++)
+      if (!windows || (t == 0 && op < 2))
+        run_case(&(struct test_case){types[t], op, (t + op) % 2 == 1});
+  if (!windows)
+    run_case(&(struct test_case){ncclFloat32, 0, true});
+  return finish();
+}

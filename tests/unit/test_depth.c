@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * In how many pieces calls are compressed (interpose/depth.h): what is asked for, what it decides by itself, and the estimates that
+ * TAGC_CODEC=auto goes by, against a pipeline that is worked out step by step.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "interpose/depth.h"
+#include "tests/unit/tap.h"
+
+enum { MOST = 16 };
+
+static struct tagc_options options;
+
+static int plan(const char *codec, uint64_t n, int nranks, int depth, bool on_host, const struct tagc_depth_times *times)
+{
+  const struct tagc_codec *its = tagc_codec_find(codec);
+  const struct tagc_shape shape = {.n = n, .nranks = nranks, .keep_ppm = 50000, .residual = TAGC_STORAGE_FP32};
+  struct tagc_layout layout;
+  options.depth = (uint64_t)depth;
+  return its->layout(&shape, &layout) ? tagc_depth_plan(&options, its, &shape, &layout, on_host, times) : -1;
+}
+
+static void check_asked_for(void)
+{
+  ok(plan("q8", 1 << 20, 2, 1, true, NULL) == 1 && plan("q4", 1, 2, 16, true, NULL) == 16 &&
+     plan("sparse", 1 << 20, 2, 7, false, NULL) == 7, "TAGC_DEPTH says it, where a call can be cut at all");
+  ok(plan("lhc", 1 << 24, 4, 4, true, NULL) == 1, "lhc is not cut");
+}
+
+static void check_by_itself(void)
+{
+  ok(plan("q8", 1 << 16, 2, 0, true, NULL) == 1 && plan("q8", 1 << 24, 2, 0, true, NULL) == 4 &&
+     plan("q8", 1 << 24, 2, 0, false, NULL) == 4 && plan("q8", 1 << 20, 2, 0, false, NULL) == 1,
+     "by itself: large calls in four pieces, small ones in one; larger ones on a GPU");
+  int last = 1, wrong = 0;
+  for (uint64_t n = 1; n < 1 << 22; n = n * 5 / 4 + 1) {
+    const int depth = plan("q4", n, 3, 0, true, NULL);
+    wrong += depth < last || depth > 4;
+    last = depth;
+  }
+  ok(wrong == 0 && last == 4, "never fewer for more");
+}
+
+static double larger(double a, double b) { return a > b ? a : b; }
+
+/* The same, from when each step may begin. */
+static double work_out(const struct tagc_depth_times *t, int depth)
+{
+  double part[MOST], encoded[MOST], sent[MOST], lane = 0, wire = 0;
+  int decoded = 0;
+  for (int k = 0; k < depth; k++)
+    part[k] = depth == 1 ? 1 : (k == 0 || k == depth - 1 ? 1. : 2.) / (2 * (depth - 1));
+  for (int k = 0; k < depth; k++) {
+    for (; decoded < k - 1; decoded++)                 /* what came before the last exchange, before the next is encoded */
+      lane = larger(lane, sent[decoded]) + t->piece_ns + t->decode_ns * part[decoded];
+    encoded[k] = lane = lane + t->piece_ns + t->encode_ns * part[k];
+    sent[k] = wire = larger(wire, encoded[k]) + t->latency_ns + (t->wire_ns - t->latency_ns) * part[k];
+  }
+  for (; decoded < depth; decoded++)
+    lane = larger(lane, sent[decoded]) + t->piece_ns + t->decode_ns * part[decoded];
+  return lane;
+}
+
+static void check_estimates(void)
+{
+  int wrong = 0;
+  const struct tagc_depth_times long_wire = {.encode_ns = 3e6, .decode_ns = 3e6, .wire_ns = 30e6};
+  for (int i = 0; i < 20000; i++) {
+    const struct tagc_depth_times t = {.encode_ns = rand() % 1000, .decode_ns = rand() % 1000, .piece_ns = rand() % 50,
+                                       .wire_ns = 100 + rand() % 2000, .latency_ns = rand() % 100};
+    const int depth = 1 + rand() % MOST;
+    wrong += fabs(tagc_depth_ns(&t, depth) - work_out(&t, depth)) > 1e-6 * work_out(&t, depth);
+  }
+  ok(wrong == 0, "estimates are those of the pipeline, step by step");
+  ok(fabs(tagc_depth_ns(&long_wire, 1) - 36e6) < 1 && fabs(tagc_depth_ns(&long_wire, 4) - 31e6) < 1 &&
+     fabs(tagc_depth_ns(&long_wire, 2) - 33e6) < 1, "where the wire takes longer, four pieces hide 5/6 of the work, two 1/2");
+}
+
+static void check_chosen(void)
+{
+  const struct tagc_depth_times worth = {.encode_ns = 3e6, .decode_ns = 3e6, .wire_ns = 10e6, .latency_ns = 5e4};
+  const struct tagc_depth_times slow_start = {.encode_ns = 3e6, .decode_ns = 3e6, .wire_ns = 10e6, .latency_ns = 9e6};
+  const struct tagc_depth_times little = {.encode_ns = 1e5, .decode_ns = 1e5, .wire_ns = 10e6, .latency_ns = 5e4};
+  const int chosen = plan("q4", 1 << 24, 2, 0, true, &worth);
+  ok(chosen > 1 && chosen <= 4, "auto: cut where that is expected to be faster: %d pieces", chosen);
+  ok(plan("q4", 1 << 24, 2, 0, true, &slow_start) == 1 && plan("q4", 1 << 24, 2, 0, true, &little) == 1,
+     "not where each exchange takes its time, nor for next to nothing");
+  ok(plan("q4", 1 << 24, 2, 5, true, &slow_start) == 5, "but always as TAGC_DEPTH says");
+}
+
+/* A slot that is cut: layouts of its pieces, and all of them in the memory that is asked for. */
+static void check_slot(void)
+{
+  struct tagc_slot slot = {.shape = {.n = 300001, .nranks = 3, .residual = TAGC_STORAGE_INT8}, .codec = tagc_codec_find("q4")};
+  struct tagc_job job = {.shape = slot.shape, .seed = 5}, piece[TAGC_PIECES];
+  ok(tagc_depth_cut(&tagc_device_host, &slot, 4) && slot.pieces.count == 4, "a slot in four pieces");
+  const size_t bytes = tagc_depth_carve(&slot, &job, NULL, NULL);
+  uint8_t *memory = aligned_alloc(64, bytes);
+  size_t messages = 0;
+  bool inside = tagc_depth_carve(&slot, &job, piece, memory) == bytes;
+  for (int k = 0; k < 4; k++) {
+    messages += piece[k].layout.message_bytes;
+    inside &= piece[k].message_out >= memory && piece[k].message_in + 3 * piece[k].layout.message_bytes <= memory + bytes &&
+              (k == 0 || piece[k].message_out >= piece[k - 1].message_in + 3 * piece[k - 1].layout.message_bytes);
+  }
+  ok(inside && messages == slot.layout.message_bytes, "their payloads lie one behind the other, in so many bytes");
+  free(memory);
+  struct tagc_layout whole;
+  ok(tagc_depth_cut(&tagc_device_host, &slot, 1) && slot.pieces.count == 1 && slot.codec->layout(&slot.shape, &whole) &&
+     whole.message_bytes == slot.layout.message_bytes, "and in one again");
+}
+
+int main(void)
+{
+  tagc_options_default(&options);
+  check_asked_for();
+  check_by_itself();
+  check_estimates();
+  check_chosen();
+  check_slot();
+  return tap_done();
+}
