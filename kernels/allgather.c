@@ -68,7 +68,8 @@ const void *tagc_allgather_whole(const void *shard, struct tagc_allgather_place 
   return memcpy(room->bytes, from, place.count * tagc_dtype_size(dtype));
 }
 
-void *tagc_allgather_target(void *shard, struct tagc_allgather_place place, enum tagc_dtype dtype, struct tagc_allgather_padded *room)
+void *tagc_allgather_target(void *shard, struct tagc_allgather_place place, enum tagc_dtype dtype,
+                            struct tagc_allgather_padded *room)
 {
   return place.count == TAGC_ALLGATHER_BLOCK ? (char *)shard + place.from * tagc_dtype_size(dtype) : (void *)room->bytes;
 }

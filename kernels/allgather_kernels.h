@@ -15,6 +15,9 @@ struct tagc_allgather_norms { double error2, norm2; };
 /* What a block of differences is like. */
 enum tagc_delta_look { TAGC_DELTA_TINY = 1, TAGC_DELTA_UNFIT = 2, TAGC_DELTA_FAR = 4 };
 
+/* Escapes are moved so many at a time. */
+enum { TAGC_LOSSLESS_AT_ONCE = 4, TAGC_LOSSLESS_ROOM = TAGC_ALLGATHER_BLOCK + TAGC_LOSSLESS_AT_ONCE };
+
 /* A block has 256 elements. NULL norms: not wanted; they are added to. */
 struct tagc_allgather_kernels {
   /* Any number of elements. */
@@ -22,12 +25,14 @@ struct tagc_allgather_kernels {
   void (*bf16_decode)(const uint16_t *from, uint64_t n, float *to);
 
   /* A block of values that are finite, below 2^120, and zero below 2^-120; of the type. */
-  void (*q8_encode)(const float *values, enum tagc_dtype dtype, uint16_t scales[2], uint8_t *codes, struct tagc_allgather_norms *norms);
+  void (*q8_encode)(const float *values, enum tagc_dtype dtype, uint16_t scales[2], uint8_t *codes,
+                    struct tagc_allgather_norms *norms);
   void (*q8_decode)(const uint16_t scales[2], const uint8_t *codes, enum tagc_dtype dtype, void *to);
 
-  /* A block of bf16 or fp32. Writes its record, its base, the lower halves of fp32, and its escapes, for which there is room for
-   * 256; returns how many. decode reads no more than 256. */
-  uint32_t (*lossless_encode)(const void *from, enum tagc_dtype dtype, uint8_t *record, uint8_t *base, uint16_t *lows, uint8_t *escaped);
+  /* A block of bf16 or fp32. Writes its record, its base, the lower halves of fp32, and its escapes; returns how many these are.
+   * `escaped` has room for TAGC_LOSSLESS_ROOM, of which those behind the escapes become anything; decode may read all of them. */
+  uint32_t (*lossless_encode)(const void *from, enum tagc_dtype dtype, uint8_t *record, uint8_t *base, uint16_t *lows,
+                              uint8_t *escaped);
   void (*lossless_decode)(const uint8_t *record, uint8_t base, const uint16_t *lows, const uint8_t *escaped, enum tagc_dtype dtype,
                           void *to);
 
@@ -65,7 +70,8 @@ struct tagc_allgather_padded { _Alignas(64) uint8_t bytes[TAGC_ALLGATHER_BLOCK *
 const void *tagc_allgather_whole(const void *shard, struct tagc_allgather_place place, enum tagc_dtype dtype,
                                  struct tagc_allgather_padded *room);
 /* Where a block is to be written: in `shard` or, where it is not whole, in `room`; and the end of that. */
-void *tagc_allgather_target(void *shard, struct tagc_allgather_place place, enum tagc_dtype dtype, struct tagc_allgather_padded *room);
+void *tagc_allgather_target(void *shard, struct tagc_allgather_place place, enum tagc_dtype dtype,
+                            struct tagc_allgather_padded *room);
 void tagc_allgather_settle(void *shard, struct tagc_allgather_place place, enum tagc_dtype dtype,
                            const struct tagc_allgather_padded *room);
 

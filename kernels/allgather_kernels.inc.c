@@ -15,6 +15,7 @@ enum {
 };
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 4")
 
 /* A function of a type, where the type is known. */
 #define EACH_TYPE(dtype, function, ...) \
@@ -39,9 +40,14 @@ static ALWAYS_INLINE float sum_lanes(struct v16 x)
   return lane[0];
 }
 
+/* tagc_allgather_within(): v16_clamp() does not say what becomes of a NaN. */
 static ALWAYS_INLINE struct v16 within(struct v16 x, enum tagc_dtype dtype)
 {
-  return dtype == TAGC_FLOAT16 ? v16_clamp(x, 65504.0f) : x;
+  const struct v16 most = v16_all(65504.0f), least = v16_all(-65504.0f);
+  if (dtype != TAGC_FLOAT16)
+    return x;
+  x = v16_select(v16_greater(x, most), most, x);
+  return v16_select(v16_greater(least, x), least, x);
 }
 
 /* -- what was lost ------------------------------------------------------------------------------------------------- */
@@ -205,31 +211,52 @@ static void q8_decode(const uint16_t scales[2], const uint8_t *codes, enum tagc_
 
 enum { PARTS = BLOCK / TAGC_BYTES };
 
-static ALWAYS_INLINE uint32_t escapes_of(const struct v64 exponents[PARTS], uint32_t base)
+/* What is read, or written, PREFETCH_BYTES from here on. */
+static ALWAYS_INLINE void fetch_ahead(const void *from, size_t bytes, bool to_write)
 {
-  uint32_t count = 0;
-  for (int part = 0; part < PARTS; part++)
-    count += v64_escapes(v64_codes(exponents[part], base));
-  return count;
+  UNROLL for (size_t line = 0; line < bytes; line += 64)
+    if (to_write)
+      __builtin_prefetch((const char *)from + line + PREFETCH_BYTES, 1);
+    else
+      __builtin_prefetch((const char *)from + line + PREFETCH_BYTES);
 }
 
-/* The exponents that the planes say are beside, in order. */
-static ALWAYS_INLINE uint32_t take_escapes(const uint8_t *exponents, const uint64_t plane[3], uint8_t *escaped)
+/* Is one more than m the better base (tagc_lossless_base())? It gains the exponents right above m, and loses the last ones that m
+ * has a code for. */
+static ALWAYS_INLINE uint32_t next_is_better(const struct v64 exponents[PARTS], uint32_t m)
 {
-  uint32_t count = 0;
-  for (uint64_t left = plane[0] & plane[1] & plane[2]; left; left &= left - 1)
-    escaped[count++] = exponents[__builtin_ctzll(left)];
-  return count;
+  uint32_t gained = 0, lost = 0;
+  UNROLL for (int part = 0; part < PARTS; part++) {
+    gained += v64_count(exponents[part], m + 1);
+    lost += v64_count(exponents[part], m + 1 - TAGC_LOSSLESS_ESCAPE);
+  }
+  return gained > lost;
+}
+
+/* Appends the exponents that the planes say are beside, in order, and returns the new end. Mostly there are few: a loop's end
+ * would be foreseen by no processor, so three are written even where there are fewer. */
+static ALWAYS_INLINE uint8_t *take_escapes(const uint8_t exponents[TAGC_BYTES + 1], const uint64_t plane[3], uint8_t *end)
+{
+  uint64_t left = plane[0] & plane[1] & plane[2];
+  uint8_t *const next = end + __builtin_popcountll(left);
+  do
+    UNROLL for (int i = 0; i < TAGC_LOSSLESS_AT_ONCE; i++, left &= left - 1)
+      *end++ = exponents[first_bit(left)];
+  while (left);
+  return next;
 }
 
 static ALWAYS_INLINE uint32_t lossless_encode_typed(const void *from, uint8_t *record, uint8_t *base, uint16_t *lows,
                                                     uint8_t *escaped, enum tagc_dtype dtype)
 {
   struct v64 exponents[PARTS], rest, most;
-  for (int part = 0; part < PARTS; part++) {
+  uint8_t *end = escaped;
+  UNROLL for (int part = 0; part < PARTS; part++) {
     const void *at = element_of(from, (uint64_t)part * TAGC_BYTES, dtype);
-    __builtin_prefetch((const char *)at + PREFETCH_BYTES);
-    __builtin_prefetch((const char *)at + PREFETCH_BYTES + 64);
+    fetch_ahead(at, TAGC_BYTES * tagc_dtype_size(dtype), false);
+    fetch_ahead(record + part * TAGC_LOSSLESS_RECORD / PARTS, TAGC_LOSSLESS_RECORD / PARTS, true);
+    if (dtype == TAGC_FLOAT32)
+      fetch_ahead(lows + part * TAGC_BYTES, TAGC_BYTES * sizeof *lows, true);
     if (dtype == TAGC_FLOAT32)
       v64_split32(at, &exponents[part], &rest, lows + part * TAGC_BYTES);
     else
@@ -237,20 +264,19 @@ static ALWAYS_INLINE uint32_t lossless_encode_typed(const void *from, uint8_t *r
     v64_store(record + TAGC_LOSSLESS_RESTS + part * TAGC_BYTES, rest);
     most = part ? v64_max(most, exponents[part]) : exponents[part];
   }
-  const uint32_t m = v64_least_group(most);
-  const uint32_t chosen = tagc_lossless_base(m, escapes_of(exponents, m), escapes_of(exponents, m + 1));
-  uint32_t count = 0;
-  for (int part = 0; part < PARTS; part++) {
+  const uint32_t m = v64_least_group(most), chosen = m + next_is_better(exponents, m);
+  UNROLL for (int part = 0; part < PARTS; part++) {
     uint64_t plane[3];
-    uint8_t byte[TAGC_BYTES];
+    uint8_t byte[TAGC_BYTES + 1];
+    v64_store(byte, exponents[part]);
+    byte[TAGC_BYTES] = 0;
     v64_planes(v64_codes(exponents[part], chosen), plane);
     for (int p = 0; p < 3; p++)
       memcpy(record + p * TAGC_LOSSLESS_PLANE + part * sizeof(uint64_t), &plane[p], sizeof(uint64_t));
-    v64_store(byte, exponents[part]);
-    count += take_escapes(byte, plane, escaped + count);
+    end = take_escapes(byte, plane, end);
   }
   *base = (uint8_t)chosen;
-  return count;
+  return (uint32_t)(end - escaped);
 }
 
 static uint32_t lossless_encode(const void *from, enum tagc_dtype dtype, uint8_t *record, uint8_t *base, uint16_t *lows,
@@ -261,37 +287,40 @@ static uint32_t lossless_encode(const void *from, enum tagc_dtype dtype, uint8_t
   return lossless_encode_typed(from, record, base, lows, escaped, TAGC_BFLOAT16);
 }
 
-/* Puts the exponents that are beside in their places. */
-static ALWAYS_INLINE const uint8_t *put_escapes(const uint64_t plane[3], const uint8_t *escaped, void *to, enum tagc_dtype dtype)
+/* Puts the exponents that are beside in their places; as take_escapes(). Returns the end of those that were read. */
+static ALWAYS_INLINE const uint8_t *put_escapes(uint8_t exponents[TAGC_BYTES + 1], const uint64_t plane[3], const uint8_t *end)
 {
-  for (uint64_t left = plane[0] & plane[1] & plane[2]; left; left &= left - 1) {
-    const uint32_t i = (uint32_t)__builtin_ctzll(left), exponent = *escaped++;
-    if (dtype == TAGC_FLOAT32)
-      ((uint32_t *)to)[i] = (((uint32_t *)to)[i] & 0x807fffffu) | exponent << 23;
-    else
-      ((uint16_t *)to)[i] = (uint16_t)((((uint16_t *)to)[i] & 0x807fu) | exponent << 7);
-  }
-  return escaped;
+  uint64_t left = plane[0] & plane[1] & plane[2];
+  const uint8_t *const next = end + __builtin_popcountll(left);
+  do
+    UNROLL for (int i = 0; i < TAGC_LOSSLESS_AT_ONCE; i++, left &= left - 1)
+      exponents[first_bit(left)] = *end++;
+  while (left);
+  return next;
 }
 
 static ALWAYS_INLINE int lossless_decode_typed(const uint8_t *record, uint8_t base, const uint16_t *lows, const uint8_t *escaped,
                                                void *to, enum tagc_dtype dtype)
 {
-  for (int part = 0; part < PARTS; part++) {
+  uint8_t exponents[PARTS][TAGC_BYTES + 1];
+  UNROLL for (int part = 0; part < PARTS; part++) {
     uint64_t plane[3];
-    char *at = (char *)to + (size_t)part * TAGC_BYTES * tagc_dtype_size(dtype);
     for (int p = 0; p < 3; p++)
       memcpy(&plane[p], record + p * TAGC_LOSSLESS_PLANE + part * sizeof(uint64_t), sizeof(uint64_t));
+    v64_store(exponents[part], v64_exponents(base, plane));
+    escaped = put_escapes(exponents[part], plane, escaped);
+  }
+  UNROLL for (int part = 0; part < PARTS; part++) {
+    void *at = (char *)to + (size_t)part * TAGC_BYTES * tagc_dtype_size(dtype);
     const uint8_t *rests = record + TAGC_LOSSLESS_RESTS + part * TAGC_BYTES;
-    __builtin_prefetch(rests + PREFETCH_BYTES);
-    const struct v64 exponents = v64_exponents(base, plane);
+    fetch_ahead(record + part * TAGC_LOSSLESS_RECORD / PARTS, TAGC_LOSSLESS_RECORD / PARTS, false);
+    fetch_ahead(at, TAGC_BYTES * tagc_dtype_size(dtype), true);
     if (dtype == TAGC_FLOAT32) {
-      __builtin_prefetch((const char *)(lows + part * TAGC_BYTES) + PREFETCH_BYTES);
-      v64_join32(exponents, v64_load(rests), lows + part * TAGC_BYTES, (uint32_t *)at);
+      fetch_ahead(lows + part * TAGC_BYTES, TAGC_BYTES * sizeof *lows, false);
+      v64_join32(v64_load(exponents[part]), v64_load(rests), lows + part * TAGC_BYTES, at);
     } else {
-      v64_join16(exponents, v64_load(rests), (uint16_t *)at);
+      v64_join16(v64_load(exponents[part]), v64_load(rests), at);
     }
-    escaped = put_escapes(plane, escaped, at, dtype);
   }
   return 0;
 }

@@ -59,7 +59,7 @@ static void lossless_encode(struct tagc_allgather_job *job)
   memset(payload + at.blocks - 16, 0, 16);
   for (uint64_t block = 0; block < blocks; block++) {
     struct tagc_allgather_padded room;
-    uint8_t beside[TAGC_ALLGATHER_BLOCK];
+    uint8_t beside[TAGC_LOSSLESS_ROOM];
     const bool fits = count + sizeof beside <= at.escapes;
     ((uint32_t *)(payload + at.starts))[block] = (uint32_t)count;
     const uint32_t more = tagc_allgather_kernels()->lossless_encode(
@@ -79,15 +79,15 @@ static void lossless_encode(struct tagc_allgather_job *job)
   tagc_allgather_set_norms(job, (struct tagc_allgather_norms){ 0 });
 }
 
-/* A block's escapes, of which 256 may be read: what a damaged payload says lies within it. */
+/* A block's escapes, of which TAGC_LOSSLESS_ROOM may be read: what a damaged payload says lies within it. */
 static const uint8_t *escapes_of(const uint8_t *payload, const struct tagc_lossless_gather *at, uint64_t block,
-                                 uint8_t room[TAGC_ALLGATHER_BLOCK])
+                                 uint8_t room[TAGC_LOSSLESS_ROOM])
 {
   const uint32_t said = ((const uint32_t *)(payload + at->starts))[block];
   const size_t start = said < at->escapes ? said : at->escapes, left = at->bases - at->escaped - start;
-  if (left >= TAGC_ALLGATHER_BLOCK)
+  if (left >= TAGC_LOSSLESS_ROOM)
     return payload + at->escaped + start;
-  memset(room, 0, TAGC_ALLGATHER_BLOCK);
+  memset(room, 0, TAGC_LOSSLESS_ROOM);
   return memcpy(room, payload + at->escaped + start, left);
 }
 
@@ -101,7 +101,7 @@ static void decode_shard(const struct tagc_allgather_job *job, int rank)
   for (uint64_t block = 0; block < tagc_allgather_blocks(n); block++) {
     const struct tagc_allgather_place place = tagc_allgather_place(block, n);
     struct tagc_allgather_padded room;
-    uint8_t beside[TAGC_ALLGATHER_BLOCK];
+    uint8_t beside[TAGC_LOSSLESS_ROOM];
     tagc_allgather_kernels()->lossless_decode(payload + at.blocks + block * TAGC_LOSSLESS_RECORD, payload[at.bases + block],
                                               (const uint16_t *)(payload + at.lows) + block * TAGC_ALLGATHER_BLOCK,
                                               escapes_of(payload, &at, block, beside), dtype,

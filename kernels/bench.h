@@ -4,7 +4,7 @@
  * are; and from that, what a training step costs on a network (--simulate). See tagc-bench(1).
  *
  * Order      tagc-bench.c (main), bench_options.c (the command line), bench_data.c (gradients), bench_sim.c (all ranks in
- *            one process, errors), bench_speed.c (times), bench_model.c (--simulate), bench_table.c, bench_json.c and
+ *            one process, errors), bench_speed.c (times), bench_model.c (--simulate), bench_gather.c (--gather), bench_table.c, bench_json.c and
  *            bench_forecast.c (what is printed), bench_plot.c and bench_outlook.c (pictures; bench_draw.h)
  * Memory     bench_need() ends the program where there is none: nothing here is part of the library.
  * Units      bits an element of the shards that one rank sends; GB/s of these elements as fp32; nanoseconds.
@@ -69,7 +69,7 @@ struct bench_options {
   bool stochastic;
   int steps, repeat;
   uint64_t seed;
-  bool phases, all_variants, json;
+  bool phases, all_variants, json, gather;
   const char *plot;
   struct bench_simulation simulation;
 };
@@ -197,12 +197,20 @@ int bench_next_size(const struct bench_simulation *simulation, int size);
 /* Writes the picture: time and bytes of each sender over those of plain calls. */
 void bench_outlook(const struct bench_forecast *forecast);
 
+/* -- bench_gather.c ----------------------------------------------------------------------------------------------- */
+
+/* Prints what the codecs for all-gathers do, as a table or as JSON. */
+void bench_gather(const struct bench_options *options);
+
 /* -- output ------------------------------------------------------------------------------------------------------- */
 
 void bench_print_table(const struct bench_options *options, const struct bench_world *world,
                        const struct bench_result *results, size_t count);
 void bench_print_json(const struct bench_options *options, const struct bench_world *world,
                       const struct bench_result *results, size_t count);
+
+/* A string as JSON. */
+void bench_json_text(const char *value);
 
 /* A number as JSON: null where it is not finite. */
 void bench_json_number(FILE *out, double value);

@@ -20,7 +20,7 @@ static void member(const char *name, double value)
 }
 
 /* File names may hold anything. What is not ASCII is not UTF-8 for certain. */
-static void text(const char *value)
+void bench_json_text(const char *value)
 {
   putchar('"');
   for (const unsigned char *c = (const unsigned char *)value; *c; c++)
@@ -76,7 +76,7 @@ void bench_print_json(const struct bench_options *o, const struct bench_world *w
                       size_t count)
 {
   printf("{\"tagc_bench\": \"%s\", \"data\": ", PACKAGE_VERSION);
-  text(w->name);
+  bench_json_text(w->name);
   printf(", \"dtype\": \"%s\", \"ranks\": %d, \"elements\": %llu", bench_dtype_name(w->dtype), w->ranks,
          (unsigned long long)w->n);
   printf(", \"steps\": %d, \"seed\": %llu, \"rounding\": \"%s\",\n \"results\": [", o->steps, (unsigned long long)o->seed,

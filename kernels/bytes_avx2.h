@@ -146,10 +146,12 @@ TAGC_OPERATION void v64_planes(struct v64 codes, uint64_t plane[3])
   plane[2] = top_bits(_mm256_slli_epi16(codes.low, 5), _mm256_slli_epi16(codes.high, 5));
 }
 
-TAGC_OPERATION uint32_t v64_escapes(struct v64 codes)
+TAGC_OPERATION uint32_t first_bit(uint64_t bits) { return (uint32_t)_tzcnt_u64(bits); }
+
+TAGC_OPERATION uint32_t v64_count(struct v64 x, uint32_t number)
 {
-  const __m256i escape = _mm256_set1_epi8(TAGC_LOSSLESS_ESCAPE);
-  return (uint32_t)__builtin_popcountll(top_bits(_mm256_cmpeq_epi8(codes.low, escape), _mm256_cmpeq_epi8(codes.high, escape)));
+  const __m256i all = _mm256_set1_epi8((char)number);
+  return (uint32_t)__builtin_popcountll(top_bits(_mm256_cmpeq_epi8(x.low, all), _mm256_cmpeq_epi8(x.high, all)));
 }
 
 #undef V64

@@ -125,9 +125,11 @@ TAGC_OPERATION void v64_planes(struct v64 codes, uint64_t plane[3])
     plane[p] = _mm512_test_epi8_mask(codes.v, _mm512_set1_epi8((char)(1 << p)));
 }
 
-TAGC_OPERATION uint32_t v64_escapes(struct v64 codes)
+TAGC_OPERATION uint32_t first_bit(uint64_t bits) { return (uint32_t)_tzcnt_u64(bits); }
+
+TAGC_OPERATION uint32_t v64_count(struct v64 x, uint32_t number)
 {
-  return (uint32_t)__builtin_popcountll(_mm512_cmpeq_epi8_mask(codes.v, _mm512_set1_epi8(TAGC_LOSSLESS_ESCAPE)));
+  return (uint32_t)__builtin_popcountll(_mm512_cmpeq_epi8_mask(x.v, _mm512_set1_epi8((char)number)));
 }
 
 #endif

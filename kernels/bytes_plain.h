@@ -97,12 +97,15 @@ static inline void v64_planes(struct v64 codes, uint64_t plane[3])
       plane[p] |= (uint64_t)(codes.byte[i] >> p & 1) << i;
 }
 
-/* How many are escapes. */
-static inline uint32_t v64_escapes(struct v64 codes)
+/* The lowest bit that is set; 64: none is. */
+static inline uint32_t first_bit(uint64_t bits) { return bits ? (uint32_t)__builtin_ctzll(bits) : 64; }
+
+/* How many are that number, modulo 256. */
+static inline uint32_t v64_count(struct v64 x, uint32_t number)
 {
   uint32_t count = 0;
   for (int i = 0; i < TAGC_BYTES; i++)
-    count += codes.byte[i] == TAGC_LOSSLESS_ESCAPE;
+    count += x.byte[i] == (uint8_t)number;
   return count;
 }
 

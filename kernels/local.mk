@@ -100,7 +100,7 @@ endif
 # What the codecs do: sizes, errors, speeds.
 bin_PROGRAMS += tagc-bench
 tagc_bench_SOURCES = kernels/tagc-bench.c kernels/bench.h \
-  kernels/bench_data.c kernels/bench_draw.c kernels/bench_draw.h kernels/bench_forecast.c kernels/bench_json.c \
+  kernels/bench_data.c kernels/bench_draw.c kernels/bench_draw.h kernels/bench_forecast.c kernels/bench_gather.c kernels/bench_json.c \
   kernels/bench_model.c kernels/bench_options.c kernels/bench_outlook.c kernels/bench_plot.c kernels/bench_sim.c \
   kernels/bench_speed.c kernels/bench_table.c
 tagc_bench_LDFLAGS = $(PROGRAM_LINK_FLAGS)

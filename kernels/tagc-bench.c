@@ -63,7 +63,9 @@ int main(int argc, char **argv)
   static struct bench_options o;
   static struct bench_result results[BENCH_MOST_CODECS];
   bench_parse(argc, argv, &o);
-  if (o.simulation.wanted)
+  if (o.gather)
+    bench_gather(&o);
+  else if (o.simulation.wanted)
     simulate(&o, results);
   else
     show(&o, results);

@@ -26,7 +26,7 @@ unit_tests += tests/unit/test_lhc_hostile tests/unit/test_lhc_stream
 unit_tests += tests/unit/test_dense_exact tests/unit/test_dense_exceptions tests/unit/test_dense_values
 unit_tests += tests/unit/test_imports
 unit_tests += tests/unit/test_residual tests/unit/test_codec_sparse tests/unit/test_lhc_rows tests/unit/test_lhc_many
-unit_tests += tests/unit/test_codec_surplus
+unit_tests += tests/unit/test_allgather tests/unit/test_codec_surplus
 unit_tests += tests/unit/test_linker
 unit_tests += tests/unit/test_budget tests/unit/test_choose tests/unit/test_survey tests/unit/test_vote
 tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
@@ -496,6 +496,7 @@ fuzz_targets += tests/fuzz/elf
 tests_fuzz_elf_SOURCES = tests/fuzz/elf.c interpose/doctor_elf.c
 tests_fuzz_elf_LDADD = $(FUZZ_LIBS) $(LIBELF_LIBS)
 endif
+fuzz_targets += tests/fuzz/gather
 fuzz_targets += tests/fuzz/imports
 fuzz_targets += tests/fuzz/mapfile
 tests_fuzz_mapfile_SOURCES = tests/fuzz/mapfile.c layermap/map_table.c layermap/map_svg.c layermap/drawing.c

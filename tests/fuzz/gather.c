@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * libFuzzer target: what a rank receives of an all-gather may be anything. Decoding must stay inside its buffers; the numbers may
+ * be any, but every variant of the kernels gives the same. What an honest sender made of any bits comes out as the reference of
+ * tests/unit/allgather_reference.h says, bit for bit where the codec promises that; or all is refused, and nothing is touched.
+ *
+ * Input  kind and codec; type and ranks; n; then by kind:
+ *          HOSTILE  the payloads, over and over
+ *          HONEST   what the ranks have, as bits, and (delta) their reference
+ */
+#include "kernels/variant.h"
+#include "tests/fuzz/input.h"
+#include "tests/unit/allgather_reference.h"
+
+enum { MOST_ELEMENTS = 3000, RANKS = 4 };
+
+static const char *const variants[] = {"plain", "avx2", "avx512"};
+
+/* Bytes from what is left of the input, over and over. */
+static void *taken(const struct input *in, size_t turn, size_t bytes)
+{
+  uint8_t *out = input_memory(bytes);
+  for (size_t i = 0; i < bytes; i++)
+    out[i] = input_left(in) ? in->at[(i + turn) % input_left(in)] : 0;
+  return out;
+}
+
+static void *copy(const void *from, size_t bytes) { return memcpy(input_memory(bytes), from, bytes); }
+
+/* Decodes in every variant: into equal results, whatever the payloads are. */
+static void decode(const struct tagc_allgather_codec *codec, const struct tagc_allgather_job *job, size_t shard, uint8_t *result,
+                   void *reference)
+{
+  const size_t all = (size_t)job->shape.nranks * shard;
+  for (size_t v = 0; v < 3; v++) {
+    if (!tagc_variant_force(variants[v]))
+      continue;
+    struct tagc_allgather_job again = *job;
+    again.recv = input_memory(all);
+    memset(again.recv, 0x55, all);
+    again.reference = copy(job->reference, job->layout.reference_bytes);
+    codec->decode(&again);
+    if (v == 0) {
+      memcpy(result, again.recv, all);
+      memcpy(reference, again.reference, job->layout.reference_bytes);
+    }
+    MUST(memcmp(result, again.recv, all) == 0);
+    MUST(memcmp(reference, again.reference, job->layout.reference_bytes) == 0);
+    MUST(again.refused == (codec->may_refuse && tagc_allgather_any_refused(job)));
+    for (size_t i = 0; again.refused && i < all; i++)
+      MUST(result[i] == 0x55);
+    free(again.recv);
+    free(again.reference);
+  }
+}
+
+static void encode(const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job, const uint8_t *send, size_t shard)
+{
+  uint8_t *expected = input_memory(job->layout.payload_bytes);
+  for (int rank = 0; rank < job->shape.nranks; rank++) {
+    job->rank = rank;
+    job->send = send + (size_t)rank * shard;
+    gather_encode(codec, job, expected);
+    for (size_t v = 0; v < 3; v++)
+      if (tagc_variant_force(variants[v])) {
+        codec->encode(job);
+        MUST(memcmp(expected, tagc_allgather_payload(job, rank), expected[0] ? 16 : job->layout.payload_bytes) == 0);
+      }
+  }
+  free(expected);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  struct input in = {data, data + size};
+  const uint8_t first = input_byte(&in), second = input_byte(&in);
+  const struct tagc_allgather_codec *codec = tagc_allgather_codecs[first / 2 % 4];
+  struct tagc_allgather_job job = {.shape = {.dtype = (enum tagc_dtype)(second % 3), .nranks = 2 + second / 3 % (RANKS - 1)},
+                                   .seed = first};
+  job.shape.n = 1 + input_below(&in, MOST_ELEMENTS);
+  if (!codec->layout(&job.shape, &job.layout))
+    return -1;
+  const size_t shard = job.shape.n * tagc_dtype_size(job.shape.dtype), all = (size_t)job.shape.nranks * shard;
+  uint8_t *send = taken(&in, 0, all), *result = input_memory(all), *after = input_memory(job.layout.reference_bytes);
+  job.reference = taken(&in, first & 128 ? 1 : 0, job.layout.reference_bytes);
+  job.payloads = taken(&in, 0, (size_t)job.shape.nranks * job.layout.payload_bytes);
+  job.send = send;
+  if (first & 1)
+    encode(codec, &job, send, shard);
+  decode(codec, &job, shard, result, after);
+  if (first & 1 && codec->exact && !tagc_allgather_any_refused(&job))
+    MUST(memcmp(result, send, all) == 0);
+  free(send);
+  free(result);
+  free(after);
+  free(job.reference);
+  free(job.payloads);
+  return 0;
+}
