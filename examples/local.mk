@@ -9,11 +9,11 @@ examples_train_gpt_SOURCES = \
   examples/gpt/block.c \
   examples/gpt/fail.h \
   examples/gpt/fast_exp.h \
-  examples/gpt/fsdp.c examples/gpt/fsdp.h \
   examples/gpt/gradients.c examples/gpt/gradients.h \
   examples/gpt/layers.c examples/gpt/layers.h \
   examples/gpt/model.c examples/gpt/model.h \
   examples/gpt/options.c examples/gpt/options.h \
+  examples/gpt/parallel.c examples/gpt/parallel.h \
   examples/gpt/random.h \
   examples/gpt/steps.c examples/gpt/steps.h \
   examples/gpt/text.c examples/gpt/text.h \

@@ -51,6 +51,38 @@ wire() {
     }' "$results/$1".stats.*
 }
 
+# sides NAME WINDOW: of a run that alternates every WINDOW steps the mean and spread of a step's time in ms, plain and
+# compressed, and the means of the reductions of gradients and of the all-gathers of a plain step. The side of a step is read
+# from what rank 0 sent in it by the functions that the trainer calls: as much as in the first step, where nothing is
+# compressed yet, or less. (More is sent where the library measures the wire, in a step that is neither.) The first step of a
+# window has gathers of the window before it, if they are compressed, and sends something in between: a step counts that has
+# sent what one beside it has. The first window is a plain one, and follows on the steps in which the library learns.
+sides() {
+  awk -F '\t' -v window="$2" '
+    function spread(side) { return sqrt((squares[side] - sum[side] ^ 2 / n[side]) / (n[side] - 1)) }
+    FNR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; files++; step = 1; next }
+    files == 1 {
+      call = $column["function"]
+      if (call == "ncclReduceScatter" || call == "ncclAllGather" || call == "ncclAllReduce" && $column["count"] > 4)
+        sent[step] += $column["payload_bytes"]
+      if (call == "ncclAllReduce" && $column["count"] == 2) {
+        if (!first && sent[step] < sent[1]) first = step - window
+        step++
+      }
+    }
+    files == 2 && first && $column["step"] >= first {
+      s = $column["step"]
+      if (sent[s] > sent[1] || sent[s] != sent[s - 1] && sent[s] != sent[s + 1]) next
+      side = sent[s] < sent[1]
+      n[side]++; sum[side] += $column["total_ms"]; squares[side] += $column["total_ms"] ^ 2
+      if (!side) { reduce += $column["reduce_scatter_ms"] + $column["all_reduce_ms"]; gather += $column["all_gather_ms"] }
+    }
+    END {
+      if (n[0] < 2 || n[1] < 2) exit 1
+      printf "%.3f %.3f %.3f %.3f %.3f %.3f\n", sum[0] / n[0], sum[1] / n[1], spread(0), spread(1), reduce / n[0], gather / n[0]
+    }' "$results/$1.stats.0" "$results/$1.times"
+}
+
 # bytes_per_second RATE: of a rate as the launcher takes it.
 bytes_per_second() {
   echo "$1" | tr '[:upper:]' '[:lower:]' | awk '

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Trains a small GPT the way FSDP does: each rank owns a shard of every unit's parameters, gathers a unit just
- * before its forward and its backward pass, and reduce-scatters its gradient just after. An ordinary NCCL program in C.
+ * before its forward and its backward pass, and reduce-scatters its gradient just after; or, with --parallel ddp, the way DDP
+ * does: each rank owns all parameters, and gradients are all-reduced in buckets. An ordinary NCCL program in C.
  *
- * A step of L blocks calls NCCL for 2L+4 all-gathers, L+2 reduce-scatters, and one all-reduce of two floats that
- * carries the loss and the squared norm of the gradient; the sequence is the same in every step. Everything it computes
- * is a function of the options and the number of ranks: equal runs give equal bits.
+ * A step of L blocks calls NCCL for 2L+4 all-gathers and L+2 reduce-scatters, or for an all-reduce a bucket, and for one all-reduce
+ * of two floats that carries the loss and the squared norm of the gradient; the sequence is the same in every step. Everything it
+ * computes is a function of the options and the number of ranks: equal runs give equal bits.
  */
 #include <cblas.h>
 #include <errno.h>
@@ -16,10 +17,10 @@
 
 #include "examples/gpt/adamw.h"
 #include "examples/gpt/fail.h"
-#include "examples/gpt/fsdp.h"
 #include "examples/gpt/gradients.h"
 #include "examples/gpt/model.h"
 #include "examples/gpt/options.h"
+#include "examples/gpt/parallel.h"
 #include "examples/gpt/steps.h"
 #include "examples/gpt/text.h"
 #include "examples/gpt/vocabulary.h"
@@ -33,7 +34,7 @@ struct trainer {
   struct rendezvous world;
   struct text text;
   struct gpt_model *model;
-  struct fsdp *fsdp;
+  struct parallel *parallel;
   struct adamw *adamw;
   uint16_t *inputs, *targets; /* batch x context */
   size_t skipped;             /* steps */
@@ -55,13 +56,12 @@ static ncclComm_t connect_ranks(const struct rendezvous *world)
   return comm;
 }
 
-static void initialise_shards(struct trainer *t)
+static void initialise_params(struct trainer *t)
 {
   for (size_t unit = 0; unit < t->model->nunits; unit++) {
-    const struct fsdp_unit *u = &t->fsdp->units[unit];
-    size_t first = u->shard * (size_t)t->fsdp->rank;
-    for (size_t i = 0; i < u->shard && first + i < t->model->units[unit].count; i++)
-      u->params[i] = gpt_initial_value(&t->model->units[unit], unit, first + i, t->options.seed);
+    const struct parallel_unit *u = &t->parallel->units[unit];
+    for (size_t i = 0; i < u->owned && u->first + i < t->model->units[unit].count; i++)
+      u->params[i] = gpt_initial_value(&t->model->units[unit], unit, u->first + i, t->options.seed);
   }
 }
 
@@ -80,17 +80,20 @@ static void trainer_create(struct trainer *t)
     fail(1, "no memory for a model of --layers %zu --hidden %zu --context %zu --batch %zu", o->layers, o->hidden,
          o->context, o->batch);
   gpt_set_batch(t->model, t->inputs, t->targets);
-  t->fsdp = fsdp_create(t->model->units, t->model->nunits, connect_ranks(&t->world), t->world.rank, t->world.nranks,
-                        o->accumulate > 1);
-  t->adamw = adamw_create(t->fsdp, o->weight_decay);
-  initialise_shards(t);
+  struct parallel_options parallel = {.kind = (enum parallel_kind)o->parallel, .accumulates = o->accumulate > 1,
+                                      .gather_in_place = o->gather_in_place, .gather_bf16 = o->gather_type == GATHER_BF16,
+                                      .bucket_bytes = (size_t)((double)o->bucket_mb * 1048576.0)};
+  t->parallel = parallel_create(&parallel, t->model->units, t->model->nunits, connect_ranks(&t->world), t->world.rank,
+                                t->world.nranks);
+  t->adamw = adamw_create(t->parallel, o->weight_decay);
+  initialise_params(t);
 }
 
 static void trainer_destroy(struct trainer *t)
 {
-  ncclCommDestroy(t->fsdp->comm);
-  adamw_destroy(t->adamw, t->fsdp);
-  fsdp_destroy(t->fsdp);
+  ncclCommDestroy(t->parallel->comm);
+  adamw_destroy(t->adamw, t->parallel);
+  parallel_destroy(t->parallel);
   gpt_destroy(t->model);
   text_free(&t->text);
   free(t->inputs);
@@ -110,11 +113,11 @@ static void place_sequence(struct trainer *t, size_t i, const uint16_t *sequence
 static double forward(struct trainer *t, size_t counted, float grad_scale)
 {
   for (size_t unit = 0; unit < t->model->nunits; unit++)
-    gpt_forward(t->model, unit, fsdp_gather(t->fsdp, unit), counted, grad_scale);
+    gpt_forward(t->model, unit, parallel_params(t->parallel, unit), counted, grad_scale);
   return t->model->loss;
 }
 
-/* All passes of a step. Leaves the averaged gradient in the shards; returns this rank's mean loss. */
+/* All passes of a step. Leaves the averaged gradient in what this rank owns; returns this rank's mean loss. */
 static double accumulate_gradients(struct trainer *t, size_t step)
 {
   const struct options *o = &t->options;
@@ -126,10 +129,10 @@ static double accumulate_gradients(struct trainer *t, size_t step)
       place_sequence(t, i, text_training_sequence(&t->text, o->seed, first + i, o->context));
     loss += forward(t, o->batch, 1.0f / (float)tokens) / (double)tokens;
     for (size_t unit = t->model->nunits; unit-- > 0;) {
-      const float *params = fsdp_gather(t->fsdp, unit);
-      gpt_backward(t->model, unit, params, fsdp_full_grads(t->fsdp, unit, pass == 0));
+      const float *params = parallel_params(t->parallel, unit);
+      gpt_backward(t->model, unit, params, parallel_full_grads(t->parallel, unit, pass == 0));
       if (pass == o->accumulate - 1)
-        fsdp_reduce(t->fsdp, unit);
+        parallel_reduce(t->parallel, unit);
     }
   }
   return loss;
@@ -149,15 +152,15 @@ static void train_step(struct trainer *t, size_t step, struct step *told)
 {
   const struct options *o = &t->options;
   double loss = accumulate_gradients(t, step), squares = 0.0;
-  for (size_t unit = 0; unit < t->fsdp->nunits; unit++)
-    squares += squared_norm(t->fsdp->units[unit].grads, t->fsdp->units[unit].shard);
-  float shared[2] = {(float)(loss / (double)t->world.nranks), (float)squares};
-  fsdp_sum(t->fsdp, shared, 2);
+  for (size_t unit = 0; unit < t->parallel->nunits; unit++)
+    squares += squared_norm(t->parallel->units[unit].grads, t->parallel->units[unit].owned);
+  float shared[2] = {(float)(loss / (double)t->world.nranks), (float)(squares / parallel_owners(t->parallel))};
+  parallel_sum(t->parallel, shared, 2);
   float norm = sqrtf(shared[1]);
   if (isfinite(norm)) {
     float scale = o->clip > 0.0f && norm > o->clip ? o->clip / norm : 1.0f;
     float rate = adamw_rate(o->lr, o->lr_left, step, o->warmup_steps, o->steps);
-    adamw_update(t->adamw, t->fsdp, t->model->units, rate, scale);
+    adamw_update(t->adamw, t->parallel, t->model->units, rate, scale);
   } else {
     t->skipped++;
   }
@@ -180,22 +183,24 @@ static double validate(struct trainer *t)
     loss += forward(t, counted, 0.0f);
   }
   float shared = (float)(loss / (double)(count * o->context));
-  fsdp_sum(t->fsdp, &shared, 1);
+  parallel_sum(t->parallel, &shared, 1);
   return (double)shared;
 }
 
 static void train(struct trainer *t, struct step *steps)
 {
   const struct options *o = &t->options;
-  const struct fsdp *f = t->fsdp;
+  const struct parallel *p = t->parallel;
   size_t printed = 0;
   for (size_t i = 0; i < o->steps; i++) {
-    struct step before = {fsdp_clock(), f->all_gather_s, f->reduce_scatter_s, f->other_s, 0.0, 0.0};
+    struct step before = {.total_s = parallel_clock(), .all_gather_s = p->all_gather_s, .reduce_scatter_s = p->reduce_scatter_s,
+                          .all_reduce_s = p->all_reduce_s, .other_s = p->other_s};
     train_step(t, i, &steps[i]);
-    steps[i].total_s = fsdp_clock() - before.total_s;
-    steps[i].all_gather_s = f->all_gather_s - before.all_gather_s;
-    steps[i].reduce_scatter_s = f->reduce_scatter_s - before.reduce_scatter_s;
-    steps[i].other_s = f->other_s - before.other_s;
+    steps[i].total_s = parallel_clock() - before.total_s;
+    steps[i].all_gather_s = p->all_gather_s - before.all_gather_s;
+    steps[i].reduce_scatter_s = p->reduce_scatter_s - before.reduce_scatter_s;
+    steps[i].all_reduce_s = p->all_reduce_s - before.all_reduce_s;
+    steps[i].other_s = p->other_s - before.other_s;
     if (o->print_every && t->world.rank == 0 && ((i + 1) % o->print_every == 0 || i == 0 || i + 1 == o->steps)) {
       steps_print_progress(steps, printed, i + 1, o->steps);
       printed = i + 1;
@@ -215,7 +220,7 @@ static void dump_params(struct trainer *t, const char *path)
   if (t->world.rank == 0 && !file)
     fail(1, "cannot write %s: %s", path, strerror(errno));
   for (size_t unit = 0; unit < t->model->nunits; unit++) {
-    const float *params = fsdp_gather(t->fsdp, unit);
+    const float *params = parallel_params(t->parallel, unit);
     if (file)
       fwrite(params, sizeof *params, t->model->units[unit].count, file);
   }
@@ -230,6 +235,7 @@ static void finish(struct trainer *t, const struct step *steps)
                             .ranks = (size_t)t->world.nranks, .loss_val = validate(t)};
   for (size_t unit = 0; unit < t->model->nunits; unit++)
     summary.params += t->model->units[unit].count;
+  parallel_check_replicas(t->parallel);
   if (o->dump_params)
     dump_params(t, o->dump_params);
   if (t->world.rank != 0)

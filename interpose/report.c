@@ -115,7 +115,7 @@ static void print_hosts(const struct tagc_ledger *ledger, bool compressed)
 /* For programs. */
 static void print_total(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total)
 {
-  char gathers[320];
+  char gathers[448];
   tagc_say("tagc-total: codec=%s ranks=%d calls=%" PRIu64 " compressed=%" PRIu64 " raw_bytes=%" PRIu64 " wire_bytes=%" PRIu64
            " plain_bytes=%" PRIu64 " between_bytes=%" PRIu64 " plain_between_bytes=%" PRIu64 " hosts=%d levels=%d"
            " encode_ms=%.3f exchange_ms=%.3f decode_ms=%.3f hidden_ms=%.3f unrecovered=%" PRIu64 " residual_norm=%.6g"

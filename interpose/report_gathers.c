@@ -104,17 +104,21 @@ void tagc_report_gathers(const struct tagc_ledger *ledger)
   tagc_report_free_lines(&lines);
 }
 
-const char *tagc_report_gathers_words(const struct tagc_ledger *ledger, char text[320])
+const char *tagc_report_gathers_words(const struct tagc_ledger *ledger, char text[448])
 {
   const struct tagc_ledger_row total = tagc_report_gathers_total(ledger);
   const struct tagc_ledger_gather *gather = &total.gather;
+  const struct tagc_ledger_times *times = &ledger->gather_times;
+  const double calls = (double)total.compressed;
   *text = '\0';
   if (ledger->gather_codec)
-    snprintf(text, 320, " gather=%s gathers=%" PRIu64 " gathers_compressed=%" PRIu64 " gather_wire_bytes=%" PRIu64
+    snprintf(text, 448, " gather=%s gathers=%" PRIu64 " gathers_compressed=%" PRIu64 " gather_wire_bytes=%" PRIu64
              " gather_plain_bytes=%" PRIu64 " gather_between_bytes=%" PRIu64 " gather_plain_between_bytes=%" PRIu64
-             " gathers_refused=%" PRIu64 " gathers_unchanged=%" PRIu64 " gather_savable_bytes=%" PRIu64, ledger->gather_codec,
+             " gathers_refused=%" PRIu64 " gathers_unchanged=%" PRIu64 " gather_savable_bytes=%" PRIu64
+             " gather_encode_ms=%.3f gather_exchange_ms=%.3f gather_decode_ms=%.3f", ledger->gather_codec,
              total.calls, total.compressed, total.sent.inside + total.sent.between, total.plain.inside + total.plain.between,
              total.sent.between, total.plain.between, gather->refused, gather->unchanged,
-             gather->savable.inside + gather->savable.between);
+             gather->savable.inside + gather->savable.between, a_call(times->encode_ms, times) * calls,
+             a_call(times->exchange_ms, times) * calls, a_call(times->decode_ms, times) * calls);
   return text;
 }

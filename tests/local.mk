@@ -428,7 +428,7 @@ EXTRA_DIST += tests/e2e/standin_check.h tests/e2e/standin_rendezvous.h
 # The example trainer.
 EXTRA_DIST += tests/e2e/trainer_lib.sh
 trainer_scripts = tests/e2e/trainer_gradients.test tests/e2e/trainer_options.test tests/e2e/trainer_ranks.test
-trainer_scripts += tests/e2e/trainer_levels.test
+trainer_scripts += tests/e2e/trainer_gathers.test tests/e2e/trainer_levels.test
 trainer_scripts += tests/e2e/parts.test
 dist_check_SCRIPTS += $(trainer_scripts)
 check_PROGRAMS += tests/e2e/trainer_rendezvous

@@ -12,25 +12,25 @@
 #define BETA2 0.95f
 #define EPSILON 1e-8f
 
-struct adamw *adamw_create(const struct fsdp *f, float weight_decay)
+struct adamw *adamw_create(const struct parallel *p, float weight_decay)
 {
   struct adamw *a = calloc(1, sizeof *a);
-  float **first = calloc(f->nunits, sizeof *first), **second = calloc(f->nunits, sizeof *second);
+  float **first = calloc(p->nunits, sizeof *first), **second = calloc(p->nunits, sizeof *second);
   if (!a || !first || !second)
     fail(1, "no memory");
   *a = (struct adamw){.weight_decay = weight_decay, .first = first, .second = second};
-  for (size_t i = 0; i < f->nunits; i++) {
-    first[i] = calloc(f->units[i].shard, sizeof **first);
-    second[i] = calloc(f->units[i].shard, sizeof **second);
+  for (size_t i = 0; i < p->nunits; i++) {
+    first[i] = calloc(p->units[i].owned, sizeof **first);
+    second[i] = calloc(p->units[i].owned, sizeof **second);
     if (!first[i] || !second[i])
       fail(1, "no memory for the optimiser");
   }
   return a;
 }
 
-void adamw_destroy(struct adamw *a, const struct fsdp *f)
+void adamw_destroy(struct adamw *a, const struct parallel *p)
 {
-  for (size_t i = 0; i < f->nunits; i++) {
+  for (size_t i = 0; i < p->nunits; i++) {
     free(a->first[i]);
     free(a->second[i]);
   }
@@ -57,16 +57,16 @@ static void update_range(const struct coefficients *c, float decay, float *param
   }
 }
 
-void adamw_update(struct adamw *a, struct fsdp *f, const struct gpt_unit *units, float rate, float grad_scale)
+void adamw_update(struct adamw *a, struct parallel *p, const struct gpt_unit *units, float rate, float grad_scale)
 {
   a->updates++;
   struct coefficients c = {.rate = rate, .grad_scale = grad_scale,
                            .correction1 = (float)(1.0 / (1.0 - pow((double)BETA1, (double)a->updates))),
                            .correction2 = (float)(1.0 / (1.0 - pow((double)BETA2, (double)a->updates)))};
-  for (size_t i = 0; i < f->nunits; i++) {
-    const struct fsdp_unit *u = &f->units[i];
-    size_t low = u->shard * (size_t)f->rank, high = low + u->shard;
-    /* Decay depends on the tensor: update the part of each that lies in this shard. The padding stays zero. */
+  for (size_t i = 0; i < p->nunits; i++) {
+    const struct parallel_unit *u = &p->units[i];
+    size_t low = u->first, high = low + u->owned;
+    /* Decay depends on the tensor: update the part of each that this rank owns. The padding stays zero. */
     for (size_t k = 0; k < units[i].ntensors; k++) {
       const struct gpt_tensor *t = &units[i].tensors[k];
       size_t from = t->offset > low ? t->offset : low;

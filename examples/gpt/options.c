@@ -9,29 +9,36 @@
 #include <string.h>
 
 #include "examples/gpt/fail.h"
+#include "examples/gpt/parallel.h"
 #include "examples/gpt/text.h"
 #include "examples/gpt/vocabulary.h"
 
-enum option_type { OPTION_SIZE, OPTION_REAL, OPTION_PATH };
+enum option_type { OPTION_SIZE, OPTION_REAL, OPTION_CHOICE, OPTION_FLAG, OPTION_PATH };
 
 struct option {
   const char *field;
   enum option_type type;
   size_t offset;            /* of the field in struct options */
   double fallback, least, most;
-  const char *help;
+  const char *choices, *help;
 };
 
 static const struct option option_table[] = {
 #define ENTRY(field, fallback, least, most, help) \
-  {#field, OPTION_SIZE, offsetof(struct options, field), fallback, least, most, help},
+  {#field, OPTION_SIZE, offsetof(struct options, field), fallback, least, most, NULL, help},
   OPTIONS_SIZES(ENTRY)
 #undef ENTRY
 #define ENTRY(field, fallback, least, most, help) \
-  {#field, OPTION_REAL, offsetof(struct options, field), fallback, least, most, help},
+  {#field, OPTION_REAL, offsetof(struct options, field), fallback, least, most, NULL, help},
   OPTIONS_REALS(ENTRY)
 #undef ENTRY
-#define ENTRY(field, help) {#field, OPTION_PATH, offsetof(struct options, field), 0, 0, 0, help},
+#define ENTRY(field, choices, help) {#field, OPTION_CHOICE, offsetof(struct options, field), 0, 0, 0, choices, help},
+  OPTIONS_CHOICES(ENTRY)
+#undef ENTRY
+#define ENTRY(field, help) {#field, OPTION_FLAG, offsetof(struct options, field), 0, 0, 0, NULL, help},
+  OPTIONS_FLAGS(ENTRY)
+#undef ENTRY
+#define ENTRY(field, help) {#field, OPTION_PATH, offsetof(struct options, field), 0, 0, 0, NULL, help},
   OPTIONS_PATHS(ENTRY)
 #undef ENTRY
 };
@@ -56,8 +63,29 @@ static void store(struct options *o, const struct option *option, double value)
     *(float *)field = (float)value;
 }
 
+/* The index of a word in a list such as "fsdp|ddp"; -1 where it is none of them. */
+static int index_in(const char *choices, const char *word)
+{
+  size_t length = strlen(word);
+  for (int index = 0;; index++) {
+    size_t span = strcspn(choices, "|");
+    if (span == length && strncmp(choices, word, length) == 0)
+      return index;
+    if (!choices[span])
+      return -1;
+    choices += span + 1;
+  }
+}
+
 static void parse_value(struct options *o, const struct option *option, const char *name, const char *text)
 {
+  if (option->type == OPTION_CHOICE) {
+    int index = index_in(option->choices, text);
+    if (index < 0)
+      fail(2, "%s %s: expected one of %s", name, text, option->choices);
+    *(int *)((char *)o + option->offset) = index;
+    return;
+  }
   if (option->type == OPTION_PATH) {
     *(const char **)((char *)o + option->offset) = text;
     return;
@@ -76,21 +104,23 @@ static void parse_value(struct options *o, const struct option *option, const ch
 static void print_help(void)
 {
   printf("usage: train_gpt [OPTION VALUE]...\n"
-         "Trains a small GPT with fully sharded data parallelism over NCCL. Ranks come from RANK, WORLD_SIZE,\n"
+         "Trains a small GPT over NCCL, fully sharded or replicated. Ranks come from RANK, WORLD_SIZE,\n"
          "MASTER_ADDR and MASTER_PORT, as torchrun sets them; without them there is one rank.\n\n");
   for (size_t i = 0; i < OPTION_COUNT; i++) {
     const struct option *option = &option_table[i];
     char name[64];
     option_name(option, name, sizeof name);
-    printf("  %-18s %-5s %s", name, option->type == OPTION_PATH ? "FILE" : "N", option->help);
-    if (option->type != OPTION_PATH)
+    static const char *const values[] = {[OPTION_SIZE] = "N", [OPTION_REAL] = "N", [OPTION_CHOICE] = "NAME",
+                                         [OPTION_FLAG] = "", [OPTION_PATH] = "FILE"};
+    printf("  %-18s %-5s %s", name, values[option->type], option->help);
+    if (option->type == OPTION_CHOICE)
+      printf(" (%s; the first)", option->choices);
+    else if (option->type == OPTION_SIZE || option->type == OPTION_REAL)
       printf(" (%.10g)", option->fallback);
     printf("\n");
   }
   printf("  %-18s %-5s files to learn from, one after another (those in %s)\n", "--text", "FILE...",
          TEXT_DEFAULT_FOLDER);
-  printf("  %-18s %-5s compare the backward pass with finite differences on a small model, and end\n",
-         "--check-gradients", "");
   printf("  %-18s %-5s print this and end\n", "--help", "");
 }
 
@@ -111,6 +141,8 @@ static void check_together(const struct options *o)
     fail(2, "--hidden %zu: expected a multiple of --heads, which is %zu", o->hidden, o->heads);
   if (o->vocabulary && o->vocabulary <= VOCABULARY_BYTES)
     fail(2, "--vocabulary %zu: expected 0, or more than the %d bytes", o->vocabulary, VOCABULARY_BYTES);
+  if (o->parallel == PARALLEL_DDP && (o->gather_type != GATHER_FP32 || o->gather_in_place))
+    fail(2, "%s goes with --parallel fsdp only: ddp gathers nothing", o->gather_in_place ? "--gather-in-place" : "--gather-type");
   if (o->skip_timing >= o->steps)
     fail(2, "--skip-timing %zu: expected less than --steps, which is %zu", o->skip_timing, o->steps);
 }
@@ -119,14 +151,16 @@ struct options options_parse(int argc, char **argv)
 {
   struct options o = {0};
   for (size_t i = 0; i < OPTION_COUNT; i++)
-    if (option_table[i].type != OPTION_PATH)
+    if (option_table[i].type == OPTION_SIZE || option_table[i].type == OPTION_REAL)
       store(&o, &option_table[i], option_table[i].fallback);
   o.text = calloc((size_t)argc + 1, sizeof *o.text);
   if (!o.text)
     fail(1, "no memory");
   for (int i = 1; i < argc; i++) {
     const struct option *option = find_option(argv[i]);
-    if (option) {
+    if (option && option->type == OPTION_FLAG) {
+      *(bool *)((char *)&o + option->offset) = true;
+    } else if (option) {
       if (i + 1 == argc)
         fail(2, "%s needs a value: %s", argv[i], option->help);
       parse_value(&o, option, argv[i], argv[i + 1]);
@@ -136,8 +170,6 @@ struct options options_parse(int argc, char **argv)
         fail(2, "--text needs at least one file");
       while (i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
         o.text[o.ntext++] = argv[++i];
-    } else if (strcmp(argv[i], "--check-gradients") == 0) {
-      o.check_gradients = true;
     } else if (strcmp(argv[i], "--help") == 0) {
       print_help();
       exit(0);

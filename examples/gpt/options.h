@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The command line. From the three lists below come the struct, the parser, the checks and --help; a field
- * `print_every` is the option --print-every. Only --text, --check-gradients and --help are not of their form.
+ * The command line. From the lists below come the struct, the parser, the checks and --help; a field `print_every` is the
+ * option --print-every. Only --text and --help are not of their form.
  */
 #ifndef EXAMPLES_GPT_OPTIONS_H
 #define EXAMPLES_GPT_OPTIONS_H
@@ -30,12 +30,25 @@
 #define OPTIONS_REALS(X) \
   X(lr, 3e-3, 0, 10, "peak learning rate; it falls by a half cosine") \
   X(weight_decay, 0.1, 0, 10, "of AdamW, for matrices") \
-  X(clip, 1.0, 0, 1e30, "largest L2 norm of the whole gradient; 0: no clipping")
+  X(clip, 1.0, 0, 1e30, "largest L2 norm of the whole gradient; 0: no clipping") \
+  X(bucket_mb, 25, 0, 1e6, "MiB of gradients from which on a bucket of --parallel ddp is complete; 0: one for each unit")
+
+/* X(field, choices, help): the first one is the default; the field is its index. */
+#define OPTIONS_CHOICES(X) \
+  X(parallel, "fsdp|ddp", "what a rank owns: a shard of the parameters, or all of them") \
+  X(gather_type, "fp32|bf16", "as what --parallel fsdp gathers parameters; bf16: rounded to nearest")
+
+/* X(field, help): without a value. */
+#define OPTIONS_FLAGS(X) \
+  X(gather_in_place, "a shard is gathered from its place in the gathered buffer, as FSDP2 does") \
+  X(check_gradients, "compare the backward pass with finite differences on a small model, and end")
 
 /* X(field, help) */
 #define OPTIONS_PATHS(X) \
   X(dump_params, "write the final parameters as raw fp32, in forward order") \
   X(times, "write every step's times as tab-separated text")
+
+enum { GATHER_FP32, GATHER_BF16 };   /* of gather_type */
 
 struct options {
 #define FIELD(field, fallback, least, most, help) size_t field;
@@ -44,12 +57,17 @@ struct options {
 #define FIELD(field, fallback, least, most, help) float field;
   OPTIONS_REALS(FIELD)
 #undef FIELD
+#define FIELD(field, choices, help) int field;
+  OPTIONS_CHOICES(FIELD)
+#undef FIELD
+#define FIELD(field, help) bool field;
+  OPTIONS_FLAGS(FIELD)
+#undef FIELD
 #define FIELD(field, help) const char *field;
   OPTIONS_PATHS(FIELD)
 #undef FIELD
   const char **text;        /* files; none: the default folder */
   size_t ntext;
-  bool check_gradients;
 };
 
 /* Parses the command line. --help prints and ends with status 0; anything wrong ends the process with status 2 and a

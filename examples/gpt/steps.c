@@ -46,6 +46,7 @@ static struct step mean_step(const struct step *steps, size_t count)
     mean.total_s += steps[i].total_s / (double)count;
     mean.all_gather_s += steps[i].all_gather_s / (double)count;
     mean.reduce_scatter_s += steps[i].reduce_scatter_s / (double)count;
+    mean.all_reduce_s += steps[i].all_reduce_s / (double)count;
     mean.other_s += steps[i].other_s / (double)count;
     mean.loss += steps[i].loss / (double)count;
   }
@@ -81,13 +82,15 @@ void steps_print_summary(const struct step *steps, const struct summary *s)
   print_share("  compute", step_compute_s(&mean), mean.total_s);
   print_share("  all-gather", mean.all_gather_s, mean.total_s);
   print_share("  reduce-scatter", mean.reduce_scatter_s, mean.total_s);
+  if (mean.all_reduce_s > 0.0)
+    print_share("  all-reduce", mean.all_reduce_s, mean.total_s);
   print_share("  other calls", mean.other_s, mean.total_s);
   printf("train: steps=%zu ranks=%zu params=%zu skipped=%zu loss_train=%.4f loss_val=%.6f step_ms_mean=%.2f "
          "step_ms_sd=%.2f step_ms_median=%.2f compute_ms=%.2f all_gather_ms=%.2f "
-         "reduce_scatter_ms=%.2f other_comm_ms=%.2f\n",
+         "reduce_scatter_ms=%.2f all_reduce_ms=%.2f other_comm_ms=%.2f\n",
          s->steps, s->ranks, s->params, s->skipped, loss_train, s->loss_val, 1e3 * mean.total_s, 1e3 * deviation,
          1e3 * median_total(timed, count), 1e3 * step_compute_s(&mean), 1e3 * mean.all_gather_s,
-         1e3 * mean.reduce_scatter_s, 1e3 * mean.other_s);
+         1e3 * mean.reduce_scatter_s, 1e3 * mean.all_reduce_s, 1e3 * mean.other_s);
   fflush(stdout);
 }
 
@@ -96,11 +99,11 @@ void steps_write(const struct step *steps, size_t count, const char *path)
   FILE *file = fopen(path, "w");
   if (!file)
     fail(1, "cannot write %s: %s", path, strerror(errno));
-  fprintf(file, "step\ttotal_ms\tcompute_ms\tall_gather_ms\treduce_scatter_ms\tother_ms\tloss\tgradient_norm\n");
+  fprintf(file, "step\ttotal_ms\tcompute_ms\tall_gather_ms\treduce_scatter_ms\tall_reduce_ms\tother_ms\tloss\tgradient_norm\n");
   for (size_t i = 0; i < count; i++)
-    fprintf(file, "%zu\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.6f\t%.6g\n", i + 1, 1e3 * steps[i].total_s,
+    fprintf(file, "%zu\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.6f\t%.6g\n", i + 1, 1e3 * steps[i].total_s,
             1e3 * step_compute_s(&steps[i]), 1e3 * steps[i].all_gather_s, 1e3 * steps[i].reduce_scatter_s,
-            1e3 * steps[i].other_s, steps[i].loss, steps[i].gradient_norm);
+            1e3 * steps[i].all_reduce_s, 1e3 * steps[i].other_s, steps[i].loss, steps[i].gradient_norm);
   if (ferror(file) | fclose(file))
     fail(1, "cannot write %s: %s", path, strerror(errno));
 }

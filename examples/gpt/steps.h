@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 struct step {
-  double total_s, all_gather_s, reduce_scatter_s, other_s; /* other: small all-reduces */
+  double total_s, all_gather_s, reduce_scatter_s, all_reduce_s, other_s; /* all_reduce: of gradients; other: of a few values */
   double loss;              /* mean over the tokens of all ranks */
   double gradient_norm;     /* of the whole model, before clipping */
 };
@@ -16,7 +16,7 @@ struct step {
 /* Time that is not spent in communication calls. */
 static inline double step_compute_s(const struct step *s)
 {
-  return s->total_s - s->all_gather_s - s->reduce_scatter_s - s->other_s;
+  return s->total_s - s->all_gather_s - s->reduce_scatter_s - s->all_reduce_s - s->other_s;
 }
 
 /* A line such as "step 20/120  loss 2.431  step time 412 ms" for the steps [from, to). */

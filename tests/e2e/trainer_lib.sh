@@ -22,12 +22,13 @@ check() {
   fi
 }
 
-# tiny RANKS NAME OPTION...: trains a tiny model; the output goes to NAME.out, the parameters to NAME.bin.
+# tiny RANKS NAME OPTION...: trains a tiny model; the output goes to NAME.out, the parameters to NAME.bin, the calls to
+# NAME.stats.RANK.
 tiny() {
   ranks=$1
   name=$2
   shift 2
-  "$launch" -n "$ranks" --no-prefix -- "$trainer" --layers 2 --hidden 20 --heads 2 --context 16 --steps 6 \
+  "$launch" -n "$ranks" --no-prefix --stats "$folder/$name.stats" -- "$trainer" --layers 2 --hidden 20 --heads 2 --context 16 --steps 6 \
     --warmup-steps 2 --eval-sequences 10 --dump-params "$folder/$name.bin" "$@" > "$folder/$name.out" 2>&1 ||
     { sed 's/^/# /' "$folder/$name.out"; return 1; }
 }
