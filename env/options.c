@@ -21,6 +21,8 @@ const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT] = {
 #define BYTES(field, variable, preset, max, help) {#variable, TAGC_OPTION_BYTES, FIELD(field), 0, max, preset, NULL, help},
 #define FRACTION(field, variable, preset, max, help) \
   {#variable, TAGC_OPTION_FRACTION, FIELD(field), 0, max, preset, NULL, help},
+#define BUDGET(field, variable, help) \
+  {#variable, TAGC_OPTION_BUDGET, FIELD(field), 0, 0, 0, NULL, help},
 #define TEXT(field, variable, preset, help) {#variable, TAGC_OPTION_TEXT, FIELD(field), 0, 0, 0, preset, help},
 #define INPUT(field, variable, help) {#variable, TAGC_OPTION_INPUT, FIELD(field), 0, 0, 0, "", help},
 #define OUTPUT(field, variable, help) {#variable, TAGC_OPTION_OUTPUT, FIELD(field), 0, 0, 0, "", help},
@@ -29,6 +31,7 @@ const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT] = {
 #undef NUMBER
 #undef BYTES
 #undef FRACTION
+#undef BUDGET
 #undef TEXT
 };
 _Static_assert(TAGC_OPTION_COUNT <= 32, "struct tagc_options.given has 32 bits");
@@ -43,7 +46,8 @@ const struct tagc_option *tagc_option_find(const char *variable)
   return NULL;
 }
 
-static void store(struct tagc_options *options, const struct tagc_option *o, uint64_t number, const char *text)
+/* `number` of a budget: how much; the default is none. */
+static void store(struct tagc_options *options, const struct tagc_option *o, uint64_t number, enum tagc_budget_kind kind, const char *text)
 {
   char *at = (char *)options + o->offset;
   switch (o->kind) {
@@ -51,6 +55,7 @@ static void store(struct tagc_options *options, const struct tagc_option *o, uin
   case TAGC_OPTION_NUMBER:
   case TAGC_OPTION_BYTES: *(uint64_t *)at = number; break;
   case TAGC_OPTION_FRACTION: *(uint32_t *)at = (uint32_t)number; break;
+  case TAGC_OPTION_BUDGET: *(struct tagc_budget *)at = (struct tagc_budget){kind, number}; break;
   case TAGC_OPTION_TEXT:
   case TAGC_OPTION_INPUT:
   case TAGC_OPTION_OUTPUT: *(const char **)at = text; break;
@@ -62,7 +67,7 @@ void tagc_options_default(struct tagc_options *options)
   memset(options, 0, sizeof *options);
   options->nccl_blocking = -1;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
-    store(options, &tagc_option_table[i], tagc_option_table[i].preset, tagc_option_table[i].text);
+    store(options, &tagc_option_table[i], tagc_option_table[i].preset, TAGC_BUDGET_NONE, tagc_option_table[i].text);
 }
 
 static bool parse_choice(const char *choices, const char *value, uint64_t *out)
@@ -129,6 +134,41 @@ static bool parse_fraction(const char *value, uint64_t *out)
   return !*c;
 }
 
+/* A decimal number with its unit: 5ms, 250us, 0.02s, 2%. Exact to a nanosecond, or to a millionth: what is finer is refused, so that all
+ * ranks read the same. "": none. */
+static bool parse_budget(const char *value, struct tagc_budget *out)
+{
+  static const struct { const char *name; uint64_t one, most; enum tagc_budget_kind kind; } units[] = {
+    {"us", 1000, TAGC_BUDGET_MOST_NS, TAGC_BUDGET_TIME}, {"ms", 1000000, TAGC_BUDGET_MOST_NS, TAGC_BUDGET_TIME},
+    {"s", 1000000000, TAGC_BUDGET_MOST_NS, TAGC_BUDGET_TIME}, {"%", 10000, TAGC_BUDGET_MOST_PPM, TAGC_BUDGET_ERROR},
+  };
+  const size_t digits = strspn(value, "0123456789."), count = sizeof units / sizeof *units;
+  size_t unit = 0;
+  *out = (struct tagc_budget){TAGC_BUDGET_NONE, 0};
+  if (!*value)
+    return true;
+  while (unit < count && strcmp(value + digits, units[unit].name) != 0)
+    unit++;
+  if (unit == count || !digits || !(isdigit((unsigned char)value[0]) || isdigit((unsigned char)value[1])))
+    return false;
+  uint64_t amount = 0, place = units[unit].one;
+  const char *c = value;
+  for (; isdigit((unsigned char)*c); c++) {
+    amount = amount * 10 + (uint64_t)(*c - '0') * place;
+    if (amount > units[unit].most)
+      return false;
+  }
+  if (*c == '.')
+    for (c++; isdigit((unsigned char)*c); c++) {
+      place /= 10;
+      if (!place && *c != '0')
+        return false;
+      amount += place * (uint64_t)(*c - '0');
+    }
+  *out = (struct tagc_budget){units[unit].kind, amount};
+  return c == value + digits && amount && amount <= units[unit].most;
+}
+
 static void explain(const struct tagc_option *o, char *accepted, size_t size)
 {
   switch (o->kind) {
@@ -141,6 +181,9 @@ static void explain(const struct tagc_option *o, char *accepted, size_t size)
     break;
   case TAGC_OPTION_FRACTION:
     snprintf(accepted, size, "a decimal fraction from 0 to 0.%06" PRIu64 ", with at most six decimals", o->max);
+    break;
+  case TAGC_OPTION_BUDGET:
+    snprintf(accepted, size, "a time above 0 up to an hour, as 5ms, 250us or 0.02s, or an error above 0%% up to 100%%, as 2%% or 0.5%%");
     break;
   case TAGC_OPTION_TEXT:
   case TAGC_OPTION_INPUT:
@@ -156,17 +199,19 @@ bool tagc_options_set(struct tagc_options *options, const char *variable, const 
     return false;
   }
   uint64_t number = 0;
+  struct tagc_budget budget = {TAGC_BUDGET_NONE, 0};
   bool good = true;
   switch (o->kind) {
   case TAGC_OPTION_CHOICE: good = parse_choice(o->text, value, &number); break;
   case TAGC_OPTION_NUMBER: good = parse_number(value, false, &number); break;
   case TAGC_OPTION_BYTES: good = parse_number(value, true, &number); break;
   case TAGC_OPTION_FRACTION: good = parse_fraction(value, &number); break;
+  case TAGC_OPTION_BUDGET: good = parse_budget(value, &budget); break;
   case TAGC_OPTION_TEXT:
   case TAGC_OPTION_INPUT:
   case TAGC_OPTION_OUTPUT: break;
   }
-  if (good && o->kind != TAGC_OPTION_CHOICE && !is_text(o))
+  if (good && o->kind != TAGC_OPTION_CHOICE && o->kind != TAGC_OPTION_BUDGET && !is_text(o))
     good = number >= o->min && number <= o->max;
   if (!good) {
     char accepted[160];
@@ -174,7 +219,7 @@ bool tagc_options_set(struct tagc_options *options, const char *variable, const 
     snprintf(why, size, "%s=%.80s: not understood; accepted is %s", variable, value, accepted);
     return false;
   }
-  store(options, o, number, value);
+  store(options, o, o->kind == TAGC_OPTION_BUDGET ? budget.amount : number, budget.kind, value);
   options->given |= UINT32_C(1) << (o - tagc_option_table);
   return true;
 }
@@ -267,6 +312,29 @@ static void print_fraction(uint32_t ppm, char *text, size_t size)
     text[--n] = '\0';
 }
 
+const char *tagc_budget_text(const struct tagc_budget *budget, char text[32])
+{
+  static const struct { const char *name; uint64_t one; } units[] = {{"s", 1000000000}, {"ms", 1000000}, {"us", 1000}};
+  size_t unit = 0;
+  uint64_t one = 10000;
+  const char *name = "%";
+  if (budget->kind == TAGC_BUDGET_TIME) {
+    while (unit < 2 && (budget->amount < units[unit].one || budget->amount % (units[unit].one / 1000)))
+      unit++;
+    one = units[unit].one;
+    name = units[unit].name;
+  }
+  if (budget->kind == TAGC_BUDGET_NONE)
+    return strcpy(text, "");
+  const int places = one == 10000 ? 4 : 3;
+  int n = snprintf(text, 32, "%" PRIu64 ".%0*" PRIu64, budget->amount / one, places, budget->amount % one / (one > 10000 ? one / 1000 : 1));
+  while (text[n - 1] == '0')
+    n--;
+  n -= text[n - 1] == '.';
+  snprintf(text + n, 32 - (size_t)n, "%s", name);
+  return text;
+}
+
 /* The value as text; what is longer than a line of a message is cut, and told from others by its hash. */
 static void print_value(const struct tagc_options *options, const struct tagc_option *o, char *text, size_t size)
 {
@@ -276,6 +344,11 @@ static void print_value(const struct tagc_options *options, const struct tagc_op
   case TAGC_OPTION_NUMBER:
   case TAGC_OPTION_BYTES: snprintf(text, size, "%" PRIu64, *(const uint64_t *)at); break;
   case TAGC_OPTION_FRACTION: print_fraction(*(const uint32_t *)at, text, size); break;
+  case TAGC_OPTION_BUDGET: {
+    char budget[32];
+    snprintf(text, size, "%s", tagc_budget_text((const struct tagc_budget *)at, budget));
+    break;
+  }
   case TAGC_OPTION_TEXT:
   case TAGC_OPTION_INPUT:
   case TAGC_OPTION_OUTPUT: {
@@ -303,6 +376,7 @@ const char *tagc_option_preset(const struct tagc_option *o, char text[TAGC_OPTIO
     snprintf(text, TAGC_OPTION_PRESET, "%" PRIu64 "%.*s", number, unit > 0, &" KMG"[unit]);
     break;
   case TAGC_OPTION_FRACTION: print_fraction((uint32_t)number, text, TAGC_OPTION_PRESET); break;
+  case TAGC_OPTION_BUDGET: *text = '\0'; break;
   case TAGC_OPTION_TEXT:
   case TAGC_OPTION_INPUT:
   case TAGC_OPTION_OUTPUT: snprintf(text, TAGC_OPTION_PRESET, "%s", o->text); break;

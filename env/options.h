@@ -28,27 +28,44 @@ enum tagc_option_index {
 #define NUMBER(field, ...) TAGC_OPTION_##field,
 #define BYTES(field, ...) TAGC_OPTION_##field,
 #define FRACTION(field, ...) TAGC_OPTION_##field,
+#define BUDGET(field, ...) TAGC_OPTION_##field,
 #define TEXT(field, ...) TAGC_OPTION_##field,
 #include "env/options.def"
 #undef CHOICE
 #undef NUMBER
 #undef BYTES
 #undef FRACTION
+#undef BUDGET
 #undef TEXT
   TAGC_OPTION_COUNT
 };
+
+/* A target for the choice of codecs: exposed communication a step in nanoseconds, or the relative L2 error of a step's gradients in
+ * parts per million. */
+enum tagc_budget_kind { TAGC_BUDGET_NONE, TAGC_BUDGET_TIME, TAGC_BUDGET_ERROR };
+struct tagc_budget {
+  enum tagc_budget_kind kind;
+  uint64_t amount;
+};
+#define TAGC_BUDGET_MOST_NS (UINT64_C(3600) * 1000000000)
+#define TAGC_BUDGET_MOST_PPM UINT64_C(1000000)
+
+/* As users write it, in the largest unit that needs no more than three decimals; "" for none. Returns `text`. */
+const char *tagc_budget_text(const struct tagc_budget *budget, char text[32]);
 
 struct tagc_options {
 #define CHOICE(field, ...) int field;
 #define NUMBER(field, ...) uint64_t field;
 #define BYTES(field, ...) uint64_t field;
 #define FRACTION(field, ...) uint32_t field;
+#define BUDGET(field, ...) struct tagc_budget field;
 #define TEXT(field, ...) const char *field;
 #include "env/options.def"
 #undef CHOICE
 #undef NUMBER
 #undef BYTES
 #undef FRACTION
+#undef BUDGET
 #undef TEXT
   uint32_t given;          /* bit i: option i was set by the user */
   int nccl_blocking;       /* NCCL_COMM_BLOCKING: 0 or 1 makes every communicator so, whatever its configuration says; else -1 */
@@ -65,8 +82,8 @@ static inline bool tagc_options_auto(const struct tagc_options *o) { return strc
 
 /* A line of options.def. */
 enum tagc_option_kind {
-  TAGC_OPTION_CHOICE, TAGC_OPTION_NUMBER, TAGC_OPTION_BYTES, TAGC_OPTION_FRACTION, TAGC_OPTION_TEXT, TAGC_OPTION_INPUT,
-  TAGC_OPTION_OUTPUT
+  TAGC_OPTION_CHOICE, TAGC_OPTION_NUMBER, TAGC_OPTION_BYTES, TAGC_OPTION_FRACTION, TAGC_OPTION_BUDGET, TAGC_OPTION_TEXT,
+  TAGC_OPTION_INPUT, TAGC_OPTION_OUTPUT
 };
 struct tagc_option {
   const char *variable;

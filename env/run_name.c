@@ -21,6 +21,7 @@ const char *tagc_run_value(const struct tagc_option *option)
 {
   static const char *const words[] = {
     [TAGC_OPTION_NUMBER] = "NUMBER", [TAGC_OPTION_BYTES] = "BYTES[K|M|G]", [TAGC_OPTION_FRACTION] = "FRACTION",
+    [TAGC_OPTION_BUDGET] = "TIME|PERCENT",
     [TAGC_OPTION_TEXT] = "TEXT", [TAGC_OPTION_INPUT] = "FILE", [TAGC_OPTION_OUTPUT] = "PREFIX"};
   return option->kind == TAGC_OPTION_CHOICE ? option->text : words[option->kind];
 }

@@ -7,6 +7,7 @@
 #include "env/log.h"
 #include "interpose/ballot.h"
 #include "interpose/library.h"
+#include "interpose/selection.h"
 #include "interpose/split.h"
 #include "kernels/codecs.h"
 
@@ -15,17 +16,16 @@
 enum { COMM_PROBES, COMM_TOGETHER, COMM_TOGETHER_NEGATED, COMM_WORDS };
 enum { FINDING_ERROR, FINDING_ENCODE, FINDING_DECODE, FINDING_CALL, FINDING_WORDS };
 enum { SLOT_SEEN, SLOT_UNDISTURBED, SLOT_BARRED, SLOT_DENSITY, SLOT_KURTOSIS, SLOT_FINDINGS,
-       SLOT_COPY = SLOT_FINDINGS + FINDING_WORDS * TAGC_CANDIDATES, SLOT_WORDS };
+       SLOT_COPY = SLOT_FINDINGS + FINDING_WORDS * TAGC_CANDIDATES, SLOT_NORM, SLOT_WORDS };
 
-/* Of a slot. */
-static struct tagc_survey *survey_of(const struct tagc_comm *comm, size_t i)
+static struct tagc_grounds *grounds_of(const struct tagc_comm *comm, size_t i)
 {
-  return &tagc_ledger_row(comm->ledger, (int)i)->grounds->survey;
+  return tagc_ledger_row(comm->ledger, (int)i)->grounds;
 }
 
 size_t tagc_auto_words(const struct tagc_comm *comm)
 {
-  size_t words = COMM_WORDS + SLOT_WORDS * comm->slot_count;
+  size_t words = COMM_WORDS + SLOT_WORDS * comm->slot_count + tagc_selection_words();
   return words > TAGC_AUTO_PROBE_WORDS ? words : TAGC_AUTO_PROBE_WORDS;
 }
 
@@ -53,13 +53,14 @@ void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, 
   for (size_t i = 0; i < comm->slot_count; i++) {
     int64_t *word = words + COMM_WORDS + SLOT_WORDS * i;
     const struct tagc_slot *slot = &comm->slots[i];
-    const struct tagc_survey *survey = survey_of(comm, i);
+    const struct tagc_survey *survey = &grounds_of(comm, i)->own;
     word[SLOT_SEEN] = slot->seen;
     word[SLOT_UNDISTURBED] = slot->seen && !survey->exceptions;
     word[SLOT_BARRED] = -(int64_t)slot->barred;   /* where ranks differ, all have one of their reasons */
     word[SLOT_DENSITY] = for_largest(survey->density);
     word[SLOT_KURTOSIS] = for_largest(survey->kurtosis);
     word[SLOT_COPY] = for_largest(survey->copy_ns);
+    word[SLOT_NORM] = for_largest(survey->norm);
     for (int c = 0; c < TAGC_CANDIDATES; c++) {
       int64_t *finding = word + SLOT_FINDINGS + FINDING_WORDS * c;
       finding[FINDING_ERROR] = for_largest(survey->of[c].error);
@@ -68,16 +69,20 @@ void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, 
       finding[FINDING_CALL] = for_largest(survey->of[c].call_ns);
     }
   }
+  tagc_selection_tell(comm, words + COMM_WORDS + SLOT_WORDS * comm->slot_count);
 }
+
+/* Have all ranks seen the gradient as it usually is? */
+static bool is_usual(const int64_t *word) { return word[SLOT_UNDISTURBED] && largest(word[SLOT_DENSITY]) > 0; }
 
 bool tagc_auto_postpone(struct tagc_comm *comm, const int64_t *words)
 {
-  const uint64_t next = tagc_plan_next_vote(comm->vote_cycle);
+  const uint64_t next = comm->voted ? 0 : tagc_plan_next_vote(comm->vote_cycle);   /* later looks come again by themselves */
   bool lacking = false;
   for (size_t i = 0; i < comm->slot_count && next; i++) {
     const int64_t *word = words + COMM_WORDS + SLOT_WORDS * i;
     struct tagc_slot *slot = &comm->slots[i];
-    if (word[SLOT_BARRED] || (word[SLOT_UNDISTURBED] && largest(word[SLOT_DENSITY]) > 0) || !tagc_ballot_eligible(comm, i))
+    if (word[SLOT_BARRED] || is_usual(word) || !tagc_ballot_eligible(comm, i))
       continue;
     slot->looked = slot->seen = false;
     lacking = true;
@@ -90,25 +95,31 @@ bool tagc_auto_postpone(struct tagc_comm *comm, const int64_t *words)
   return true;
 }
 
+/* In a later vote the last look that was as usual stays. */
 bool tagc_auto_hear(struct tagc_comm *comm, const int64_t *words)
 {
-  bool any = false;
+  const bool again = comm->voted;
+  bool any = again;
   for (size_t i = 0; i < comm->slot_count; i++) {
     const int64_t *word = words + COMM_WORDS + SLOT_WORDS * i;
     struct tagc_slot *slot = &comm->slots[i];
-    struct tagc_survey *survey = survey_of(comm, i);
-    slot->seen = word[SLOT_SEEN];
+    struct tagc_survey *survey = &grounds_of(comm, i)->survey;
     slot->barred = (enum tagc_reason)-word[SLOT_BARRED];
+    if (again && !(word[SLOT_SEEN] && is_usual(word)))
+      continue;
+    slot->known = word[SLOT_SEEN];
     survey->density = largest(word[SLOT_DENSITY]);
-    any |= slot->seen && slot->barred == TAGC_REASON_compressed && survey->density > 0;
+    any |= slot->known && slot->barred == TAGC_REASON_compressed && survey->density > 0;
     survey->kurtosis = largest(word[SLOT_KURTOSIS]);
     survey->copy_ns = largest(word[SLOT_COPY]);
+    survey->norm = largest(word[SLOT_NORM]);
     for (int c = 0; c < TAGC_CANDIDATES; c++) {
       const int64_t *finding = word + SLOT_FINDINGS + FINDING_WORDS * c;
       survey->of[c] = (struct tagc_finding){largest(finding[FINDING_ERROR]), largest(finding[FINDING_ENCODE]),
                                            largest(finding[FINDING_DECODE]), largest(finding[FINDING_CALL])};
     }
   }
+  tagc_selection_hear(comm, words + COMM_WORDS + SLOT_WORDS * comm->slot_count);
   return any && words[COMM_PROBES] && words[COMM_TOGETHER] == -words[COMM_TOGETHER_NEGATED];
 }
 
@@ -131,7 +142,7 @@ void tagc_auto_hear_probe(struct tagc_probe *probe, const int64_t *words)
 /* Is the gradient of this call to be looked at? Call it with the lock held. */
 static bool is_wanted(const struct tagc_comm *comm, const struct tagc_call *call)
 {
-  if (!tagc_comm_awaits_vote(comm, call) || !tagc_plan_looks(comm->vote_cycle, call->cycle))
+  if (!tagc_comm_awaits_vote(comm, call) || !tagc_plan_looks(tagc_comm_next_vote(comm), call->cycle))
     return false;
   const struct tagc_slot *slot = &comm->slots[call->slot];
   return !slot->looked && slot->barred == TAGC_REASON_compressed && tagc_ballot_eligible(comm, (size_t)call->slot);
@@ -262,7 +273,9 @@ void tagc_auto_look(const struct tagc_call *call)
     tagc_comm_bar(comm, call, TAGC_REASON_device);
   if (seen && call->lock_number == comm->lock_number) {
     comm->slots[call->slot].seen = true;
-    *survey_of(comm, (size_t)call->slot) = survey;
+    grounds_of(comm, (size_t)call->slot)->own = survey;
+    if (comm->voted)
+      comm->cycle_disturbed = true;     /* a step with a look in it is no measurement of a step */
   }
   pthread_mutex_unlock(&comm->lock);
 }

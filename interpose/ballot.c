@@ -7,6 +7,7 @@
 #include "interpose/depth.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
+#include "interpose/selection.h"
 #include "interpose/split.h"
 #include "kernels/residual.h"
 
@@ -59,7 +60,7 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
   }
   const struct tagc_options *options = tagc_library_options();
   if (slot->shape.residual != TAGC_STORAGE_NONE &&
-      (options->mode == TAGC_MODE_AB || (tagc_options_auto(options) && slot->codec->needs_residual)))
+      (options->mode == TAGC_MODE_AB || tagc_selection_on() || (tagc_options_auto(options) && slot->codec->needs_residual)))
     flush = (size_t)slot->shape.nranks * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
   const struct tagc_shape whole = tagc_split_whole(slot);
   struct tagc_split split;
@@ -79,6 +80,8 @@ static void give_back_slot(const struct tagc_comm *comm, struct tagc_slot *slot)
   if (slot->tally && !comm->unfenced)
     comm->device->tally_free(comm->device, slot->tally, comm->fence);
   slot->residual = slot->tally = NULL;
+  slot->residual_bytes = 0;
+  slot->held = NULL;
 }
 
 /* What belongs to all slots together. */
@@ -87,6 +90,7 @@ static void give_back_shared(struct tagc_comm *comm)
   give_back(comm, comm->workspace);
   give_back(comm, comm->health);
   comm->workspace = NULL;
+  comm->workspace_bytes = 0;
   comm->health = NULL;
 }
 
@@ -98,6 +102,7 @@ struct tagc_ballot_estate tagc_ballot_detach(struct tagc_comm *comm)
   comm->allgathers = NULL;
   comm->slot_count = comm->allgather_count = 0;
   comm->workspace = NULL;
+  comm->workspace_bytes = 0;
   comm->health = NULL;
   comm->voted = false;
   return estate;
@@ -116,6 +121,23 @@ void tagc_ballot_release(struct tagc_comm *comm, struct tagc_ballot_estate *esta
   tagc_split_free(estate->slots, estate->slot_count);
   free(estate->slots);
   *estate = (struct tagc_ballot_estate){0};
+}
+
+void tagc_ballot_drop(struct tagc_comm *comm, size_t i)
+{
+  struct tagc_slot *slot = &comm->slots[i];
+  if (slot->residual && slot->dirty && !slot->residual_empty)
+    tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
+  slot->residual_empty = true;
+  slot->dirty = false;              /* there is nothing to be sent beside the next plain call */
+  slot->surplus_calls = 0;
+}
+
+void tagc_ballot_read(struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->slot_count; i++)
+    while (comm->slots[i].tally && tagc_comm_read_tally(comm, comm->slots[i].tally, (int)i))
+      ;
 }
 
 bool tagc_ballot_eligible(const struct tagc_comm *comm, size_t i)
@@ -147,7 +169,7 @@ static bool is_looked_at(const struct tagc_call *call)
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
   bool wanted = tagc_allgathers_looks(comm, call) ||
-                (tagc_comm_awaits_vote(comm, call) && tagc_plan_looks(comm->vote_cycle, call->cycle) &&
+                (tagc_comm_awaits_vote(comm, call) && tagc_plan_looks(tagc_comm_next_vote(comm), call->cycle) &&
                  tagc_ballot_eligible(comm, (size_t)call->slot));
   pthread_mutex_unlock(&comm->lock);
   return wanted;
@@ -181,8 +203,9 @@ static enum tagc_reason choose(struct tagc_comm *comm, size_t i, const struct ta
   if (!grounds)
     return slot->barred;
   struct tagc_choice *choice = &grounds->choice;
-  *choice = slot->barred != TAGC_REASON_compressed ? (struct tagc_choice){.reason = slot->barred, .candidate = -1}
-                                                   : tagc_choose(question, slot->seen ? &grounds->survey : NULL, wire);
+  if (!tagc_selection_on())
+    *choice = slot->barred != TAGC_REASON_compressed ? (struct tagc_choice){.reason = slot->barred, .candidate = -1}
+                                                     : tagc_choose(question, slot->known ? &grounds->survey : NULL, wire);
   slot->codec = NULL;
   if (choice->candidate >= 0) {
     tagc_choose_candidates(tagc_library_options(), candidates);
@@ -215,7 +238,7 @@ static void cut(struct tagc_comm *comm, size_t i, const struct tagc_wire *wire)
   struct tagc_slot *slot = &comm->slots[i];
   struct tagc_depth_times times;
   const bool known = fill_times(comm, i, wire, &times);
-  const int depth = tagc_depth_plan(tagc_library_options(), slot->codec, &slot->shape, &slot->layout, comm->device->host_reads,
+  const int depth = tagc_depth_plan(tagc_library_options(), slot->codec, &slot->shape, &slot->layout,
                                     known ? &times : NULL);
   (void)tagc_depth_cut(comm->device, slot, depth);
 }
@@ -262,6 +285,59 @@ static size_t workspace_need(const struct tagc_comm *comm)
   return largest;
 }
 
+/* There is something when a vote failed and is held again, and in votes after the first one. Of slots that keep their codec it stays; the
+ * residuals of others were sent before the vote, but for that of a slot whose call did not come then. */
+static void give_back_others(struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->slot_count; i++) {
+    struct tagc_slot *slot = &comm->slots[i];
+    const bool compressed = slot->verdict == TAGC_REASON_compressed;
+    tagc_ballot_drop(comm, i);
+    if (!compressed || slot->held != slot->codec || slot->residual_bytes != tagc_residual_bytes(&slot->shape))
+      give_back_slot(comm, slot);
+  }
+}
+
+/* Where there is none of another size, the one that is there stays: all-gathers go on with it. */
+static bool reserve_workspace(struct tagc_comm *comm, size_t bytes, void *stream)
+{
+  const struct tagc_device *device = comm->device;
+  uint8_t *other = bytes && comm->workspace_bytes != bytes ? device->alloc(device, bytes, stream) : NULL;
+  if (other) {
+    give_back(comm, comm->workspace);
+    comm->workspace = other;
+    comm->workspace_bytes = bytes;
+  }
+  if (comm->workspace_bytes < bytes)
+    return false;
+  /* The messages to oneself are sent, too, but never written. */
+  return !bytes || !comm->all_to_all || device->clear(device, comm->workspace, bytes, stream);
+}
+
+/* What a slot needs beside the workspace; what it has stays. */
+static bool reserve_slot(struct tagc_comm *comm, struct tagc_slot *slot, void *stream)
+{
+  const struct tagc_device *device = comm->device;
+  bool good = true;
+  slot->held = slot->codec;
+  if (!slot->tally)
+    slot->tally = device->tally_make(device, stream);
+  good &= slot->tally || device->host_reads;
+  if (slot->shape.residual == TAGC_STORAGE_NONE)
+    return good;
+  if (!slot->residual) {
+    slot->residual_bytes = tagc_residual_bytes(&slot->shape);
+    slot->residual = device->alloc(device, slot->residual_bytes, stream);
+    slot->residual_empty = true;
+  }
+  good &= slot->residual != NULL;
+  if (device->health_bytes && !comm->health) {
+    comm->health = device->alloc(device, device->health_bytes, stream);
+    good &= comm->health && device->clear(device, comm->health, device->health_bytes, stream);
+  }
+  return good;
+}
+
 /* The lane, where calls are cut. Without one none is, on all ranks. */
 static void reserve_lane(struct tagc_comm *comm)
 {
@@ -286,37 +362,17 @@ bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream)
   reserve_lane(comm);
   size_t bytes = workspace_need(comm);
   bool good = true;
-  for (size_t i = 0; i < comm->slot_count; i++)
-    give_back_slot(comm, &comm->slots[i]);   /* there is something when a vote failed and is held again */
-  give_back_shared(comm);
+  give_back_others(comm);
   if (bytes && !comm->fence && !(comm->fence = device->fence_make(device)))
     return false;
   if (bytes && comm->scope.two_levels && !comm->order.plain_fence &&
       !(comm->order.plain_fence = device->fence_make(device)))
     return false;
-  if (bytes) {
-    comm->workspace = device->alloc(device, bytes, stream);
-    good &= comm->workspace != NULL;
-    if (comm->workspace && comm->all_to_all)               /* the messages to oneself are sent, too, but never written */
-      good &= device->clear(device, comm->workspace, bytes, stream);
-  }
-  for (size_t i = 0; i < comm->slot_count; i++) {
-    struct tagc_slot *slot = &comm->slots[i];
-    if (slot->verdict != TAGC_REASON_compressed)
-      continue;
-    slot->tally = device->tally_make(device, stream);
-    good &= slot->tally || device->host_reads;
-    if (slot->shape.residual == TAGC_STORAGE_NONE)
-      continue;
-    slot->residual = device->alloc(device, tagc_residual_bytes(&slot->shape), stream);
-    slot->residual_empty = true;
-    good &= slot->residual != NULL;
-    if (device->health_bytes && !comm->health) {
-      comm->health = device->alloc(device, device->health_bytes, stream);
-      good &= comm->health && device->clear(device, comm->health, device->health_bytes, stream);
-    }
-  }
-  good &= tagc_allgathers_reserve(comm, stream);
+  good &= reserve_workspace(comm, bytes, stream);
+  for (size_t i = 0; i < comm->slot_count; i++)
+    if (comm->slots[i].verdict == TAGC_REASON_compressed)
+      good &= reserve_slot(comm, &comm->slots[i], stream);
+  good &= comm->voted || tagc_allgathers_reserve(comm, stream);   /* they stay as the first vote has them */
   return (!comm->fence || device->fence_set(device, comm->fence, stream)) && good;   /* what is there is given back behind it */
 }
 
@@ -339,9 +395,15 @@ void tagc_ballot_plan(struct tagc_comm *comm, bool decided, const struct tagc_wi
 {
   uint64_t residual_left = tagc_library_options()->residual_max;
   comm->all_to_all = wire && wire->all_to_all;
+  if (tagc_selection_on())
+    tagc_selection_plan(comm, wire);
+  for (size_t i = 0; i < comm->slot_count; i++)
+    if (comm->slots[i].verdict != TAGC_REASON_compressed)
+      comm->slots[i].held = NULL;   /* memory of a slot that became plain, with what a device has counted: not to be used again */
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].verdict = plan_slot(comm, i, wire, &residual_left);
-  tagc_allgathers_plan(comm, decided);
+  if (!comm->voted)
+    tagc_allgathers_plan(comm, decided);
 }
 
 void tagc_ballot_fill(const struct tagc_comm *comm, bool reserved, int64_t *ballot)
@@ -383,6 +445,7 @@ static void log_choices(const struct tagc_comm *comm)
 
 void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
 {
+  const bool again = comm->voted;
   size_t won = 0, cut_ones = 0;
   comm->keeps_residuals = false;
   for (size_t i = 0; i < comm->slot_count; i++) {
@@ -404,6 +467,8 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
       won++;
       continue;
     }
+    tagc_ledger_row(comm->ledger, (int)i)->codec = NULL;   /* it may have had one before */
+    tagc_ledger_row(comm->ledger, (int)i)->residual_bytes = 0;
     /* Where some ranks could, and others have all one reason why they cannot, it is the reason of all. */
     if (!alike && least == TAGC_REASON_compressed)
       slot->verdict = TAGC_REASON_layers;
@@ -413,13 +478,15 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
       slot->verdict = TAGC_REASON_vote;
   }
   comm->voted = true;
+  comm->votes++;
   if (won && comm->scope.two_levels)
     tagc_levels_keep_order(comm, true);
   comm->cycle_disturbed = true;     /* by the vote */
   log_choices(comm);
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s), %zu of them in pieces",
            (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_options()->codec, cut_ones);
-  tagc_allgathers_count(comm, ballot + SLOT_WORDS * comm->slot_count);
+  if (!again)
+    tagc_allgathers_count(comm, ballot + SLOT_WORDS * comm->slot_count);
 }
 
 void tagc_ballot_trim(struct tagc_comm *comm)
@@ -428,8 +495,10 @@ void tagc_ballot_trim(struct tagc_comm *comm)
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].verdict == TAGC_REASON_compressed)
       any = true;
-    else
+    else {
+      tagc_ballot_drop(comm, i);
       give_back_slot(comm, &comm->slots[i]);
+    }
   if (!any)
     give_back_shared(comm);
 }

@@ -39,6 +39,12 @@ void tagc_ballot_look(const struct tagc_call *call);
  * lock: the device has its say. */
 void tagc_ballot_plan(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire);
 
+/* Enters what devices have counted of their calls into the accounts. Without the lock. */
+void tagc_ballot_read(struct tagc_comm *comm);
+
+/* Gives up what slot i has not sent, and counts it where there is something. */
+void tagc_ballot_drop(struct tagc_comm *comm, size_t i);
+
 /* Reserves their memory, on the stream of the call before which the vote is held. False where it lacks. Without the lock. */
 bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream);
 

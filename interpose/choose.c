@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "sparse", "lhc"};
+static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "sparse", "lhc", "q2"};
+
+enum { Q2 = TAGC_CANDIDATES - 1 };
 
 static const double WORTH_IT = 0.95;   /* of the plain time, or of what is used without it */
 
@@ -11,12 +13,13 @@ static const double WORTH_IT = 0.95;   /* of the plain time, or of what is used 
  * other things to do the best of a few measurements still varies by as much. */
 static const double LEAST_GAIN_NS = 50e3;
 
-static bool is_worth_it(double ns, double plain_ns) { return ns <= WORTH_IT * plain_ns && ns <= plain_ns - LEAST_GAIN_NS; }
+bool tagc_choose_is_worth_it(double ns, double plain_ns) { return ns <= WORTH_IT * plain_ns && ns <= plain_ns - LEAST_GAIN_NS; }
 
 void tagc_choose_candidates(const struct tagc_options *options, struct tagc_candidate candidates[TAGC_CANDIDATES])
 {
   for (int i = 0; i < TAGC_CANDIDATES; i++) {
-    const struct tagc_codec *codec = tagc_codec_find(names[i]);
+    const bool asked = i != Q2 || options->budget.kind != TAGC_BUDGET_NONE;
+    const struct tagc_codec *codec = asked ? tagc_codec_find(names[i]) : NULL;
     candidates[i] = (struct tagc_candidate){codec, codec ? tagc_plan_storage(options, codec) : TAGC_STORAGE_NONE};
   }
 }
@@ -79,7 +82,8 @@ static double time_with(const struct tagc_slot_question *slot, const struct tagc
   struct tagc_slot_question q = *slot;
   struct tagc_layout layout;
   uint64_t residual_bytes;
-  if (!candidate->codec || !(finding->error <= TAGC_CHOOSE_ERROR) || (candidate->codec->needs_residual && !keep_ppm))
+  const double most = slot->options->budget.kind == TAGC_BUDGET_NONE ? TAGC_CHOOSE_ERROR : __builtin_inf();
+  if (!candidate->codec || !(finding->error <= most && finding->error < __builtin_inf()) || (candidate->codec->needs_residual && !keep_ppm))
     return __builtin_inf();
   q.codec = candidate->codec;
   q.shape.residual = candidate->residual;
@@ -101,6 +105,13 @@ struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const stru
   struct tagc_candidate candidates[TAGC_CANDIDATES];
   struct tagc_shape plain = tagc_plan_whole(slot);
   double fastest = __builtin_inf();
+  const bool budget = slot->options->budget.kind != TAGC_BUDGET_NONE;
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    choice.ns[i] = budget ? __builtin_inf() : 0;
+  plain.nranks = slot->hosts.nranks;
+  const double plain_ns = wire ? (tagc_plan_is_all_reduce(slot) ? 2 : 1) * tagc_plain_wire_ns(&plain, &wire->plain) : 0;
+  if (budget)                       /* what cannot be compressed takes its share of it */
+    choice.plain_ns = plain_ns;
   if (choice.reason != TAGC_REASON_compressed)
     return choice;
   choice.reason = !survey || !(survey->density > 0) ? TAGC_REASON_unseen
@@ -109,21 +120,20 @@ struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const stru
   if (choice.reason != TAGC_REASON_no_faster)
     return choice;
   tagc_choose_candidates(slot->options, candidates);
-  plain.nranks = slot->hosts.nranks;
-  choice.plain_ns = (tagc_plan_is_all_reduce(slot) ? 2 : 1) * tagc_plain_wire_ns(&plain, &wire->plain);
+  choice.plain_ns = plain_ns;
   const double parts_ns = time_of_parts(slot, wire, survey->copy_ns);
   /* Several ranks' sum has at most as many values as they have together. */
   choice.keep_ppm = tagc_survey_keep(survey->density * (slot->scope.two_levels ? slot->hosts.local : 1));
   for (int i = 0; i < TAGC_CANDIDATES; i++) {
     choice.ns[i] = parts_ns + time_with(slot, &candidates[i], survey, &survey->of[i], wire, choice.keep_ppm);
-    if (choice.ns[i] < fastest && is_worth_it(choice.ns[i], choice.plain_ns))
+    if (!budget && choice.ns[i] < fastest && tagc_choose_is_worth_it(choice.ns[i], choice.plain_ns))
       fastest = choice.ns[i];
   }
-  for (int i = 0; i < TAGC_CANDIDATES; i++)
-    if (choice.ns[i] * WORTH_IT <= fastest && is_worth_it(choice.ns[i], choice.plain_ns) &&
+  for (int i = 0; i < TAGC_CANDIDATES && !budget; i++)
+    if (choice.ns[i] * WORTH_IT <= fastest && tagc_choose_is_worth_it(choice.ns[i], choice.plain_ns) &&
         (choice.candidate < 0 || survey->of[i].error < survey->of[choice.candidate].error))
       choice.candidate = i;
-  if (choice.candidate >= 0)
+  if (choice.candidate >= 0 || budget)
     choice.reason = TAGC_REASON_compressed;
   return choice;
 }

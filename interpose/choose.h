@@ -12,7 +12,8 @@
  *   bf16, q8, q4   for any gradient
  *   sparse, lhc    for gradients that are sparse by nature, with room for half as many values again: nothing is left
  *                  for later. Not for fp16: a loss scale may change while something is left all the same.
- * Codecs that lose measurably (q2; sparse and lhc on dense gradients) have to be asked for.
+ * Codecs that lose measurably (q2; sparse and lhc on dense gradients) have to be asked for. With TAGC_BUDGET the choice is that of
+ * budget.h, over all slots at once: q2 is a candidate then, and errors may be larger.
  */
 #ifndef INTERPOSE_CHOOSE_H
 #define INTERPOSE_CHOOSE_H
@@ -23,7 +24,7 @@
 
 #define TAGC_CHOOSE_ERROR 0.15      /* q4 on a normal distribution: 0.12 */
 
-/* The codecs that auto chooses from, in the order of the report. NULL: not in this build. */
+/* The codecs that auto chooses from, in the order of the report. NULL: not in this build, or not with these options. */
 void tagc_choose_candidates(const struct tagc_options *options, struct tagc_candidate candidates[TAGC_CANDIDATES]);
 const char *tagc_choose_name(int candidate);
 
@@ -56,7 +57,11 @@ struct tagc_choice {
   double plain_ns, ns[TAGC_CANDIDATES];   /* estimates; infinite: out of the question */
 };
 
-/* The choice for a slot. Of the question all counts but the codec, how much is kept, and the storage of the residual.
+/* What a call must gain to be worth compressing. */
+bool tagc_choose_is_worth_it(double ns, double plain_ns);
+
+/* The choice for a slot; with TAGC_BUDGET none, but the estimates that it is made from: the reason is compressed where there is a
+ * choice, and the plain time of slots of every float type is there. Of the question all counts but the codec, how much is kept, and the storage of the residual.
  * `survey` is NULL where some rank has not seen the slot, `wire` where it could not be measured for want of memory. */
 struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_survey *survey,
                                const struct tagc_wire *wire);

@@ -13,6 +13,7 @@
 #include "interpose/levels.h"
 #include "interpose/library.h"
 #include "interpose/record.h"
+#include "interpose/selection.h"
 #include "interpose/split.h"
 #include "interpose/times.h"
 
@@ -306,6 +307,8 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
     drop_residual(comm, i);
   *old = tagc_ballot_detach(comm);
   comm->vote_cycle = TAGC_VOTE_CYCLE;
+  comm->selection_cycle = comm->selected_cycle = 0;
+  comm->votes = 0;
   comm->lock_number++;              /* calls that are held back find their slots gone */
   comm->cycle_began_ns = 0;
   tagc_live_reset(comm);
@@ -448,7 +451,7 @@ ncclResult_t tagc_comm_observe(struct tagc_comm *comm, struct tagc_call *call)
 
 bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call *call)
 {
-  return tagc_library_options()->mode != TAGC_MODE_OBSERVE && !comm->voted && comm->agreed && comm->device &&
+  return tagc_library_options()->mode != TAGC_MODE_OBSERVE && tagc_comm_next_vote(comm) && comm->agreed && comm->device &&
          comm->nranks >= 2 && call->slot >= 0 && call->lock_number == comm->lock_number;
 }
 
@@ -478,6 +481,7 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
     .voted = comm->voted,
     .verdict = slot ? slot->verdict : allgather ? allgather->verdict : TAGC_REASON_off_track,
     .dirty = slot && slot->dirty,
+    .settles = slot && slot->residual && tagc_selection_is_near(comm, call),
     .stale = allgather && allgather->layout.reference_bytes && !tagc_allgather_first(comm, allgather)->referred,
   };
   call->decision = tagc_plan_call(&facts);
@@ -493,6 +497,7 @@ bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot)
   const struct tagc_times times = {ms[TAGC_MARK_BEGUN], ms[TAGC_MARK_SUMMED], ms[TAGC_MARK_ENCODED], ms[TAGC_MARK_EXCHANGED]};
   tagc_times_add(comm, read.number, &times);
   tagc_ledger_row(ledger, slot)->counted = true;
+  tagc_selection_add(comm, slot, 1e6 * (times.sum + times.encode + times.exchange + times.decode));
   ledger->timed_calls++;
   ledger->encode_ms += times.encode;
   ledger->exchange_ms += times.sum + times.exchange;

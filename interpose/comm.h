@@ -43,7 +43,9 @@ struct tagc_slot {
   bool owns_parts;                  /* and not another slot, which is like it */
   uint64_t shard;                   /* with parts: elements of a whole shard */
   enum tagc_reason verdict;         /* of the vote */
+  const struct tagc_codec *held;    /* the codec that memory is held for; NULL: none is */
   void *residual;                   /* device memory, NULL: none */
+  uint64_t residual_bytes;          /* of it */
   bool residual_empty;              /* its content is void */
   void *tally;                      /* of a device that counts by itself; NULL: none */
   uint64_t residual_cycle;          /* the cycle that changed it last */
@@ -53,7 +55,8 @@ struct tagc_slot {
   unsigned surplus_calls;           /* the last so many had more values than room for them on some rank */
   enum tagc_reason barred;          /* what was seen of its calls before the vote that no codec can do with; compressed: nothing */
   struct tagc_home home;            /* where its gradients lie, for reports */
-  bool looked, seen;                /* TAGC_CODEC=auto: its gradient was to be looked at, and was (ledger.h: its survey) */
+  bool looked, seen;                /* TAGC_CODEC=auto: its gradient was to be looked at, and was (ledger.h: its own survey) */
+  bool known;                       /* and all ranks have had a look by the last vote */
 };
 
 /* Sub-communicators of a communicator in two levels: the ranks of this host, and those of this local index. */
@@ -110,10 +113,15 @@ struct tagc_comm {
   size_t allgather_count;
   uint64_t vote_cycle;              /* the vote on this lock is due in this cycle, or was held in it */
   bool voted;
+  uint32_t votes;                   /* on this lock so far */
   bool all_to_all;                  /* messages go by ncclAlltoAll: the vote has found it faster */
   bool keeps_residuals;             /* some slot has one; all ranks alike */
   bool nonfinite;                   /* some rank's gradient of this cycle was not finite */
+  uint64_t selection_cycle;         /* TAGC_BUDGET: codecs are chosen anew in this cycle (selection.h); 0: no more */
+  uint64_t selected_cycle;          /* and were in this one; 0: not yet */
+  uint32_t selection_interval;      /* between the two */
   uint8_t *workspace;               /* device memory for the payloads of a call */
+  size_t workspace_bytes;
   _Atomic(void *) lane;             /* where calls in pieces are encoded and decoded; NULL: none is */
   void *health;                     /* of the device (device.h); NULL: not needed */
   void *fence;                      /* set behind the last work on our memory, whatever stream it was on */
@@ -218,6 +226,12 @@ bool tagc_comm_await_abort(const struct tagc_comm *comm);
 /* Tells the communicator of its next collective; fills the call's part of it. Takes and drops the lock. ncclSystemError without
  * memory. */
 ncclResult_t tagc_comm_observe(struct tagc_comm *comm, struct tagc_call *call);
+
+/* The cycle of the next vote: the first one on this lock, or with TAGC_BUDGET another one. 0: none. */
+static inline uint64_t tagc_comm_next_vote(const struct tagc_comm *comm)
+{
+  return comm->voted ? comm->selection_cycle : comm->vote_cycle;
+}
 
 /* Is there still a vote to come on the lock under which the call was observed? Call it with the lock held. */
 bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call *call);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/depth.h"
 
-/* What a rank sends of a piece, at least: on a GPU less than that is on its way in less time than kernels need to begin. By itself there
- * are no more pieces than of which the last ones still gain something. */
-enum { LEAST_ON_HOST = 128 << 10, LEAST_ON_GPU = 4 << 20, MOST_BY_ITSELF = 4 };
+/* What a rank sends of a piece, at least, and how many there are at most by itself: measured on the host (tests/bench/depth.sh), where more
+ * gain little. The same for all devices, as bits may depend on it. */
+enum { LEAST_BYTES = 512 << 10, MOST_BY_ITSELF = 4 };
 
 /* What it must gain at least: estimates leave out what else the machine does. */
 static const double WORTH_IT = 0.97;
@@ -30,13 +30,13 @@ double tagc_depth_ns(const struct tagc_depth_times *t, int depth)
 }
 
 int tagc_depth_plan(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,
-                    const struct tagc_layout *layout, bool on_host, const struct tagc_depth_times *times)
+                    const struct tagc_layout *layout, const struct tagc_depth_times *times)
 {
   if (codec->whole || layout->exponent_bytes || layout->sketch_count)
     return 1;
   if (options->depth)
     return (int)options->depth;
-  const uint64_t sent = tagc_layout_wire_bytes(shape, layout), most = sent / (on_host ? LEAST_ON_HOST : LEAST_ON_GPU);
+  const uint64_t sent = tagc_layout_wire_bytes(shape, layout), most = sent / LEAST_BYTES;
   const int room = most > MOST_BY_ITSELF ? MOST_BY_ITSELF : most > 1 ? (int)most : 1;
   if (!times)
     return room;

@@ -23,10 +23,9 @@ struct tagc_depth_times {
 /* How long a call takes in so many pieces. Pure. */
 double tagc_depth_ns(const struct tagc_depth_times *times, int depth);
 
-/* In how many pieces. `layout`: of the whole; `on_host`: the host reads and writes the memory; `times`: NULL where nothing is known.
- * Pure. */
+/* In how many pieces. `layout`: of the whole; `times`: NULL where nothing is known. Pure. */
 int tagc_depth_plan(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,
-                    const struct tagc_layout *layout, bool on_host, const struct tagc_depth_times *times);
+                    const struct tagc_layout *layout, const struct tagc_depth_times *times);
 
 /* Gives the slot so many pieces, with their layouts. False where one of them cannot be: then it has one. */
 bool tagc_depth_cut(const struct tagc_device *device, struct tagc_slot *slot, int depth);

@@ -6,6 +6,7 @@
 #include "env/log.h"
 #include "interpose/ballot.h"
 #include "interpose/levels.h"
+#include "interpose/selection.h"
 #include "interpose/work.h"
 
 /* Calls of different communicators, and these communicators. */
@@ -351,6 +352,7 @@ static ncclResult_t set_fences(struct batch *batch, ncclResult_t status)
 
 static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
 {
+  const uint64_t began = tagc_trace_ns();
   ncclResult_t status = ncclSuccess;
   lay_out(batch);
   for (int part = 0; part < TAGC_WORK_PARTS; part++)
@@ -359,6 +361,8 @@ static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
   for (size_t i = 0; i < batch->count; i++) {
     struct tagc_work *w = &batch->work[i];
     tell_times(w);
+    if (status == ncclSuccess && w->parts[0] != &tagc_part_gather)
+      tagc_selection_since(w->call, began);        /* what was hidden does not count */
     for (int part = 0; part < TAGC_WORK_PARTS && w->parts[part]; part++)
       (status == ncclSuccess ? w->parts[part]->settle : w->parts[part]->give_up)(w);
   }

@@ -10,6 +10,7 @@
 #include "interpose/dump.h"
 #include "interpose/execute.h"
 #include "interpose/levels.h"
+#include "interpose/selection.h"
 #include "interpose/times.h"
 #include "interpose/vote.h"
 
@@ -46,10 +47,10 @@ static bool needs_rounds(struct tagc_call *calls, size_t count)
   return needs;
 }
 
-/* Before the vote: what is to be known of a call that goes on as it came. */
+/* Before a vote: what is to be known of a call. */
 static void look(const struct tagc_call *call)
 {
-  if (call->decision.reason != TAGC_REASON_warm_up)
+  if (call->decision.reason != TAGC_REASON_warm_up && !tagc_selection_is_near(call->comm, call))
     return;
   tagc_ballot_look(call);
   tagc_auto_look(call);
@@ -77,11 +78,13 @@ static ncclResult_t run_plain_round(const struct tagc_exchange *real, struct tag
   for (size_t i = 0; i < count; i++)
     tagc_levels_before_plain(calls[i]->comm, calls[i]->stream);
   const int begun = count == 1 ? tagc_times_begin(calls[0]) : -1;
+  const uint64_t began = count == 1 ? tagc_selection_begin(calls[0]) : 0;
   if (tagc_comms_enter(comms, count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS)) {
     status = tagc_exchange_run(real, comms, count, enqueue_plain, calls);
     tagc_comms_leave(comms, count);
   }
   tagc_times_end(calls[0], begun, status);
+  tagc_selection_since(calls[0], began);
   for (size_t i = 0; i < count; i++)
     tagc_levels_after_plain(calls[i]->comm, calls[i]->stream);
   if (comms != one)
@@ -107,8 +110,10 @@ static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_call
     status = run_plain_round(real, calls, plain);
   if (plain == count || status != ncclSuccess)
     return status;
-  for (size_t i = plain; i < count; i++)
+  for (size_t i = plain; i < count; i++) {
+    look(calls[i]);
     account(calls[i]);
+  }
   return tagc_execute(real, calls + plain, count - plain);
 }
 
@@ -192,10 +197,12 @@ static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_
 {
   ncclResult_t status = ncclSuccess;
   int begun = -1;
+  uint64_t began = 0;
   tagc_dump_calls(calls, count);
   for (size_t i = 0; i < count; i++) {
     look(&calls[i]);
     begun = count == 1 ? tagc_times_begin(&calls[i]) : -1;
+    began = count == 1 ? tagc_selection_begin(&calls[i]) : 0;
     tagc_levels_before_plain(calls[i].comm, calls[i].stream);
     if (status == ncclSuccess)
       status = tagc_forward(&calls[i]);
@@ -206,6 +213,7 @@ static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_
     status = status == ncclSuccess ? ended : status;
   }
   tagc_times_end(&calls[0], begun, status);
+  tagc_selection_since(&calls[0], began);
   for (size_t i = 0; i < count; i++)
     tagc_levels_after_plain(calls[i].comm, calls[i].stream);
   for (size_t i = 0; i < count && status == ncclInProgress; i++)

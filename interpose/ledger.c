@@ -150,9 +150,11 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   const bool is_auto = tagc_options_auto(tagc_library_options());
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
   struct tagc_grounds *grounds = is_auto ? calloc(count ? count : 1, sizeof *grounds) : NULL;
-  if (!rows || (is_auto && !grounds)) {
+  struct tagc_budget_slot *budget_slots = is_auto ? calloc(count ? count : 1, sizeof *budget_slots) : NULL;
+  if (!rows || (is_auto && (!grounds || !budget_slots))) {
     free(rows);
     free(grounds);
+    free(budget_slots);
     return false;
   }
   for (size_t i = 0; i < count; i++) {
@@ -177,8 +179,10 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   take_over(ledger, rows, count);
   free(ledger->rows);
   free(ledger->grounds);
+  free(ledger->budget_slots);
   ledger->rows = rows;
   ledger->grounds = grounds;
+  ledger->budget_slots = budget_slots;
   ledger->row_count = count;
   *ledger->layers = *ledger->or_layers = '\0';
   if (layers) {
@@ -186,6 +190,7 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
     snprintf(ledger->or_layers, sizeof ledger->or_layers, "%s", layers->runner_up);
   }
   ledger->probed = false;
+  ledger->selection_count = 0;
   ledger->wire = (struct tagc_wire){0};
   pthread_mutex_unlock(&lock);
   return true;

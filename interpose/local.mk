@@ -8,6 +8,7 @@ libtagc_a_SOURCES += \
   interpose/agree_wire.c interpose/agree_wire.h \
   interpose/auto.c interpose/auto.h \
   interpose/ballot.c interpose/ballot.h \
+  interpose/budget.c interpose/budget.h \
   interpose/split.c interpose/split.h \
   interpose/states.c interpose/states.h \
   interpose/capture.c interpose/capture.h \
@@ -36,6 +37,7 @@ libtagc_a_SOURCES += \
   interpose/topology.c interpose/topology.h \
   interpose/probe.c interpose/probe.h \
   interpose/ranges.c interpose/ranges.h \
+  interpose/selection.c interpose/selection.h \
   interpose/record.c interpose/record.h \
   interpose/real.c interpose/real.h interpose/hook.h \
   interpose/report.c interpose/report.h \

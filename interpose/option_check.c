@@ -27,10 +27,22 @@ static bool check_list(const char *variable, const char *list, char *why)
   return false;
 }
 
+/* With a codec by name there is nothing to choose: who sets both has meant one of them otherwise. */
+static bool check_budget(const struct tagc_options *options, char *why)
+{
+  char text[32];
+  if (options->budget.kind == TAGC_BUDGET_NONE || tagc_options_auto(options))
+    return true;
+  snprintf(why, TAGC_OPTION_WHY, "TAGC_BUDGET=%s: codecs are chosen by it with TAGC_CODEC=auto alone, and TAGC_CODEC is %.80s",
+           tagc_budget_text(&options->budget, text), options->codec);
+  return false;
+}
+
 bool tagc_option_check(const struct tagc_options *options, enum tagc_option_index i, char why[TAGC_OPTION_WHY])
 {
   switch (i) {
   case TAGC_OPTION_codec: return check_codec(options->codec, why);
+  case TAGC_OPTION_budget: return check_budget(options, why);
   case TAGC_OPTION_layers: return check_list("TAGC_LAYERS", options->layers, why);
   case TAGC_OPTION_skip: return check_list("TAGC_SKIP", options->skip, why);
   default: return true;

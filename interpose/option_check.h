@@ -14,7 +14,7 @@ struct tagc_model;
 
 enum { TAGC_OPTION_WHY = 520 };
 
-/* Is the text of option `i` one that the library understands? (True for options that are no texts.) If not, `why` names the
+/* Is option `i` one that the library understands, beside the others? (True for those that env/ knows all of.) If not, `why` names the
  * variable, the value and what is accepted. */
 bool tagc_option_check(const struct tagc_options *options, enum tagc_option_index i, char why[TAGC_OPTION_WHY]);
 

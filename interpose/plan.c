@@ -262,6 +262,8 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f)
     return f->dirty ? flush(TAGC_REASON_flushed) : pass(f->verdict);
   if (o->mode == TAGC_MODE_AB && !tagc_plan_ab_compressed(o, f->vote_cycle, f->cycle))
     return f->dirty ? flush(TAGC_REASON_flushed) : pass(TAGC_REASON_ab_plain);
+  if (f->settles)
+    return f->dirty ? flush(TAGC_REASON_flushed) : pass(TAGC_REASON_settled);
   if (f->stale)
     return flush(TAGC_REASON_refreshed);
   return (struct tagc_decision){TAGC_COMPRESS, TAGC_REASON_compressed};

@@ -6,6 +6,7 @@
 #include "interpose/depth.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
+#include "interpose/selection.h"
 #include "interpose/states.h"
 #include "interpose/work.h"
 
@@ -182,7 +183,7 @@ static void give_up(struct tagc_work *w)
  * What is said of it is equal on all ranks. */
 static void watch_density(const struct tagc_work *w)
 {
-  const struct tagc_comm *comm = w->call->comm;
+  struct tagc_comm *comm = w->call->comm;
   struct tagc_slot *slot = &comm->slots[w->call->slot];
   if (w->call->decision.action != TAGC_COMPRESS || !tagc_options_auto(tagc_library_options()))
     return;
@@ -190,6 +191,7 @@ static void watch_density(const struct tagc_work *w)
   if ((slot->surplus_calls < TAGC_SURPLUS_CALLS && !w->reduce.denser) || slot->verdict != TAGC_REASON_compressed)
     return;
   slot->verdict = TAGC_REASON_denser;
+  tagc_selection_hasten(comm, w->call->cycle);
   tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu, %s: plain from now on: %s",
            (unsigned long long)comm->ledger->number, tagc_ledger_row(comm->ledger, w->call->slot)->name,
            tagc_reason_words(slot->verdict));

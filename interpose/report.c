@@ -168,6 +168,7 @@ static void print_ledger(const struct tagc_ledger *ledger)
              ledger->cycles_compressed, ledger->cycles_plain);
   tagc_report_gathers(ledger);
   print_ab(ledger);
+  tagc_report_budget(ledger);
   print_total(ledger, &total);
   if (tagc_library_options()->mode == TAGC_MODE_AB)
     print_sides(ledger);

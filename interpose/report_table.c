@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "env/log.h"
+#include "interpose/library.h"
 #include "interpose/report.h"
 
 enum { FOLDED = 4 };                /* fewer slots have a line each */
@@ -153,6 +154,9 @@ static const char *cell(double value, const char *unit, char text[16])
   return text;
 }
 
+/* q2 is a candidate for a budget alone. */
+static int candidates_shown(void) { return tagc_library_options()->budget.kind == TAGC_BUDGET_NONE ? TAGC_CANDIDATES - 1 : TAGC_CANDIDATES; }
+
 static double larger(double a, double b) { return b > a ? b : a; }
 
 /* Of several slots the largest numbers. */
@@ -184,7 +188,7 @@ static void print_choice(const struct tagc_report_line *its, int width)
   n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + 100 * survey->density, "%", text[0]));
   n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + survey->kurtosis, "", text[0]));
   n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + 1e-6 * choice->plain_ns, "", text[0]));
-  for (int i = 0; i < TAGC_CANDIDATES; i++)
+  for (int i = 0; i < candidates_shown(); i++)
     n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", cell(unknown + 1e-6 * choice->ns[i], "", text[0]),
                   cell(unknown + 100 * survey->of[i].error, "%", text[1]));
   snprintf(line + n, sizeof line - (size_t)n, "  %s", codec ? codec : "plain");
@@ -218,7 +222,7 @@ static void print_choices(const struct tagc_ledger *ledger, const struct tagc_re
     return;
   print_wire(ledger);
   int n = snprintf(line, sizeof line, "  %-*s %8s %8s %8s", lines->width, "slot", "density", "kurtosis", "plain ms");
-  for (int i = 0; i < TAGC_CANDIDATES; i++)
+  for (int i = 0; i < candidates_shown(); i++)
     n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", tagc_choose_name(i), "error");
   tagc_say("%s  choice", line);
   for (const struct tagc_report_line *its = lines->lines; its < lines->lines + lines->count; its++) {
@@ -226,6 +230,56 @@ static void print_choices(const struct tagc_ledger *ledger, const struct tagc_re
     if (choice->plain_ns > 0 || choice->reason == TAGC_REASON_unseen)
       print_choice(its, lines->width);
   }
+}
+
+/* ---- TAGC_BUDGET ------------------------------------------------------------------------------------------------------- */
+
+static void print_selection(const struct tagc_selected *its)
+{
+  char line[400];
+  int n = its->times > 1 ? snprintf(line, sizeof line, "    cycles %" PRIu64 " to %" PRIu64 " (%" PRIu64 " times)", its->cycle, its->last, its->times)
+                         : snprintf(line, sizeof line, "    cycle %" PRIu64, its->cycle);
+  n += snprintf(line + n, sizeof line - (size_t)n, ": %s; estimated %.3f ms a step, error %.3g%%", its->codecs, 1e-6 * its->outcome.ns,
+                100 * its->outcome.error);
+  if (its->measured_ns > 0)
+    n += snprintf(line + n, sizeof line - (size_t)n, "; measured %.3f ms", 1e-6 * its->measured_ns);
+  if (its->measured_error > 0)
+    n += snprintf(line + n, sizeof line - (size_t)n, ", error %.3g%%", 100 * its->measured_error);
+  if (its->outcome.backed_off)
+    snprintf(line + n, sizeof line - (size_t)n, "; %u slots backed off", its->outcome.backed_off);
+  tagc_say("%s", line);
+}
+
+/* Has the last selection met the target, by what was measured, or else by what was estimated? */
+static void print_verdict(const struct tagc_budget *target, const struct tagc_selected *last, double spent_ns)
+{
+  char text[32];
+  const bool is_time = target->kind == TAGC_BUDGET_TIME, measured = is_time ? spent_ns > 0 : last->measured_error > 0;
+  const double error = measured ? last->measured_error : last->outcome.error, ns = measured ? spent_ns : last->outcome.ns;
+  const bool met = is_time ? ns <= (double)target->amount : 1e6 * error <= (double)target->amount;
+  tagc_budget_text(target, text);
+  if (is_time)
+    tagc_say("  TAGC_BUDGET=%s: %s: %.3f ms a step, %s", text, met ? "met" : "not met", 1e-6 * ns, measured ? "measured" : "estimated");
+  else
+    tagc_say("  TAGC_BUDGET=%s: %s: an error of %.3g%%, %s", text, met ? "met" : "not met", 100 * error,
+             measured ? "by another look" : "as it was when chosen");
+}
+
+void tagc_report_budget(const struct tagc_ledger *ledger)
+{
+  const struct tagc_budget *target = &tagc_library_options()->budget;
+  char text[32];
+  if (!ledger->selection_count)
+    return;
+  struct tagc_selected last = ledger->selections[ledger->selection_count - 1];
+  const double spent_ns = tagc_ledger_spent(ledger) > 0 ? tagc_ledger_spent(ledger) : last.measured_ns;
+  last.measured_ns = spent_ns;
+  print_verdict(target, &last, spent_ns);
+  for (size_t i = 0; i + 1 < ledger->selection_count; i++)
+    print_selection(&ledger->selections[i]);
+  print_selection(&last);
+  tagc_say("tagc-budget: target=%s cycle=%" PRIu64 " estimated_ms=%.3f measured_ms=%.3f error=%.6f measured_error=%.6f", tagc_budget_text(target, text),
+           last.last, 1e-6 * last.outcome.ns, 1e-6 * spent_ns, last.outcome.error, last.measured_error);
 }
 
 void tagc_report_tables(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total)

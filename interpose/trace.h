@@ -123,7 +123,7 @@ void tagc_trace_comm_ends(uint32_t number, ncclComm_t handle, uint16_t function,
 /* ---- cycles (trace_cycles.c); with the communicator's lock ------------------------------------------------------------- */
 
 void tagc_trace_lock(struct tagc_comm *comm, const struct tagc_slot_info *slots, size_t count);
-void tagc_trace_vote(struct tagc_comm *comm);
+void tagc_trace_vote(struct tagc_comm *comm, uint64_t cycle);
 void tagc_trace_cycle(const struct tagc_comm *comm, uint64_t cycle, uint64_t ended_ns, int side, bool disturbed);
 
 /* ---- between these files ----------------------------------------------------------------------------------------------- */
@@ -147,6 +147,7 @@ union tagc_trace_room {
   struct tagc_trace_options options;
   struct tagc_trace_lock lock;
   struct tagc_trace_slot slot;
+  struct tagc_trace_vote vote;
   struct tagc_trace_allgather allgather;
   char bytes[8192];
 };

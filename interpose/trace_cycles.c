@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What a trace tells of cycles and slots.
  */
+#include <stdio.h>
+
 #include "interpose/comm.h"
+#include "interpose/library.h"
+#include "interpose/selection.h"
 #include "interpose/split.h"
 #include "interpose/trace.h"
 
@@ -32,7 +36,7 @@ static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_s
   union tagc_trace_room room;
   room.slot = (struct tagc_trace_slot){
     .record.comm = comm->trace, .lock = (uint32_t)comm->lock_number, .slot = (uint32_t)i, .unit = info->unit, .pass = info->pass,
-    .count = info->signature.count / (slot->all_reduce ? (uint64_t)comm->nranks : 1), .selected = selected(comm, slot),
+    .count = info->signature.count, .selected = selected(comm, slot),
     .residual_bytes = compressed ? row->residual_bytes : 0,
     .type = info->signature.dtype, .op = code_of_op(info->signature.op), .reason = (uint16_t)slot->verdict, .voted = comm->voted,
   };
@@ -83,13 +87,29 @@ void tagc_trace_lock(struct tagc_comm *comm, const struct tagc_slot_info *slots,
   add_allgathers(comm);
 }
 
-void tagc_trace_vote(struct tagc_comm *comm)
+/* Only with TAGC_BUDGET is there a reason that is worth words. */
+static void add_vote(const struct tagc_comm *comm, uint64_t cycle)
+{
+  const struct tagc_ledger *ledger = comm->ledger;
+  char why[TAGC_SELECTION_TEXT + 120] = "", target[32];
+  union tagc_trace_room room;
+  if (tagc_selection_on() && ledger->selection_count)
+    snprintf(why, sizeof why, "TAGC_BUDGET=%s: %s; estimated %.3f ms a step, error %.3g%%", tagc_budget_text(&tagc_library_options()->budget, target),
+             ledger->selections[ledger->selection_count - 1].codecs, 1e-6 * ledger->outcome.ns, 100 * ledger->outcome.error);
+  room.vote = (struct tagc_trace_vote){.record.comm = comm->trace, .at_ns = tagc_trace_ns(), .cycle = cycle,
+                                       .lock = (uint32_t)comm->lock_number, .vote = comm->votes};
+  const char *const texts[] = {why};
+  tagc_trace_add_texts(&room, TAGC_TRACE_VOTE, sizeof room.vote, texts, 1);
+}
+
+void tagc_trace_vote(struct tagc_comm *comm, uint64_t cycle)
 {
   size_t count;
   const struct tagc_slot_info *slots = tagc_cycle_slots(comm->cycle, &count);
   if (!tagc_trace_on())
     return;
   tagc_trace_introduce(comm);       /* the vote has learned of its hosts */
+  add_vote(comm, cycle);
   for (size_t i = 0; i < count && i < comm->slot_count; i++)
     add_slot(comm, i, &slots[i]);
   add_allgathers(comm);

@@ -136,7 +136,7 @@ struct tagc_trace_slot {
   struct tagc_trace_record record;
   uint32_t lock, slot;              /* slots in the order of their calls in a cycle, from 0 */
   uint32_t unit, pass;              /* unit: in forward order */
-  uint64_t count;                   /* elements of a shard; of an all-reduce, of one rank's part of it */
+  uint64_t count;                   /* elements of a shard; of an all-reduce, all of them */
   uint64_t part[TAGC_TRACE_PARTS];  /* elements of all shards; all 0: not known */
   uint64_t selected;                /* elements of all shards that are compressed */
   uint64_t residual_bytes;

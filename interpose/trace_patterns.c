@@ -107,11 +107,11 @@ struct tagc_patterns tagc_patterns_of(const struct tagc_summary *summary, const 
 
 double tagc_slots_parameters(const struct tagc_sum_comm *comm)
 {
-  double shards = 0;
+  double elements = 0;
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].lock == comm->last_lock && comm->slots[i].pass == 0)
-      shards += (double)comm->slots[i].count;
-  return comm->nranks > 0 ? shards * comm->nranks : 0;
+      elements += (double)comm->slots[i].count * (comm->slots[i].all_reduce ? 1 : comm->nranks);
+  return comm->nranks > 0 ? elements : 0;
 }
 
 /* Members stand in the order of their ranks in the communicator, which is mostly the same in both. */

@@ -84,7 +84,7 @@ struct tagc_sum_choice {
 /* A reduce-scatter or a large all-reduce of a cycle, or an all-gather of the parameters of one. */
 struct tagc_sum_slot {
   uint32_t lock, slot, unit, pass;  /* slot: from 0; of an all-gather its own number, from 1, and unit and pass are its slot's */
-  bool all_reduce;                  /* else a reduce-scatter, or an all-gather */
+  bool all_reduce;                  /* `count` is that of the whole buffer */
   uint32_t of;                      /* all-gathers: the slot of the same unit */
   bool again;                       /* all-gathers: of what was gathered before in the cycle, and has not changed */
   char *name, *codec;               /* "block.3", "q4"; codec: the last one, "" for none */

@@ -261,7 +261,8 @@ static double replicated_shards(const struct work *w)
 static void check_data(struct work *w)
 {
   const struct tagc_pattern *a = &w->p.of[TAGC_PATTERN_ALL_REDUCE];
-  const double shards = replicated_shards(w), known = shards > 0 ? shards : (double)w->facts->parameters;
+  const double shards = replicated_shards(w), told = (double)w->facts->parameters,
+               known = shards > 0 ? shards : told > 0 || !w->comm->all_reduces ? told : tagc_slots_parameters(w->comm);
   const double parameters = known > 0 ? known : a->elements, e = element(w, a);
   const int ranks = w->comm->nranks;
   double times;
@@ -279,6 +280,8 @@ static void check_data(struct work *w)
   if (is_multiple(c->deviation + 1, &times))
     put(c->words, sizeof c->words, "x%.0f: gradients are all-reduced in each microbatch (no_sync() would do so once).",
         times);
+  else if (shards <= 0 && told <= 0 && c->deviation != 0)
+    put(c->words, sizeof c->words, "P is that of the slots; other large all-reduces are among these.");
   else
     put(c->words, sizeof c->words,
         c->deviation < 0         ? "Fewer gradients than parameters: frozen ones, or ones that are reduced elsewhere."

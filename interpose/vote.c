@@ -8,11 +8,12 @@
 #include "interpose/levels.h"
 #include "interpose/library.h"
 #include "interpose/probe.h"
+#include "interpose/selection.h"
 #include "interpose/states.h"
 
 static bool due(const struct tagc_comm *comm, const struct tagc_call *call)
 {
-  if (!tagc_comm_awaits_vote(comm, call) || call->cycle < comm->vote_cycle)
+  if (!tagc_comm_awaits_vote(comm, call) || call->cycle < tagc_comm_next_vote(comm))
     return false;
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].shape.n && comm->slots[i].op != TAGC_OP_OTHER)
@@ -89,7 +90,9 @@ static bool prepare(struct vote *v, struct tagc_probing *probing)
     v->device = device->alloc_pinned(device, bytes);
   if (v->device && !device->clear(device, v->device + v->room, greeting * sizeof *v->device, call->stream))
     return false;
-  if (is_auto) {
+  if (comm->voted)                  /* with TAGC_BUDGET there is another vote; the wire was probed before the first one */
+    tagc_ballot_read(call->comm);
+  if (is_auto && !comm->voted) {
     size_t scratch = tagc_probe_scratch(comm, &probing->found);
     probing->scratch = v->scratch = device->alloc(device, scratch, call->stream);
     if (probing->scratch && !device->clear(device, probing->scratch, scratch, call->stream))
@@ -213,7 +216,8 @@ static ncclResult_t share_surveys(const struct tagc_exchange *real, struct votes
       continue;
     pthread_mutex_lock(&votes->comms[i]->lock);
     v->words = tagc_auto_words(votes->comms[i]);
-    tagc_auto_tell(votes->comms[i], votes->probings[i].scratch != NULL, votes->count, v->host);
+    const bool probes = votes->comms[i]->voted || votes->probings[i].scratch;
+    tagc_auto_tell(votes->comms[i], probes, votes->count, v->host);
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }
   ncclResult_t status = meet(real, votes, false);
@@ -234,7 +238,7 @@ static ncclResult_t share_probes(const struct tagc_exchange *real, struct votes 
 {
   ncclResult_t status = tagc_probe_run(real, votes->comms, votes->probings, votes->count);
   for (size_t i = 0; i < votes->count; i++) {
-    votes->votes[i].words = TAGC_AUTO_PROBE_WORDS;
+    votes->votes[i].words = votes->comms[i]->voted ? 0 : TAGC_AUTO_PROBE_WORDS;
     tagc_auto_tell_probe(&votes->probings[i].found, votes->votes[i].host);
   }
   if (status == ncclSuccess)
@@ -243,6 +247,10 @@ static ncclResult_t share_probes(const struct tagc_exchange *real, struct votes 
     struct vote *v = &votes->votes[i];
     if (v->decided)
       continue;
+    if (votes->comms[i]->voted) {
+      v->wire = votes->comms[i]->ledger->wire;
+      continue;
+    }
     tagc_auto_hear_probe(&votes->probings[i].found, v->host);
     const struct tagc_hosts hosts = tagc_levels_hosts(votes->comms[i]);
     v->wire = tagc_choose_wire(&hosts, votes->comms[i]->scope.two_levels, &votes->probings[i].found);
@@ -293,10 +301,11 @@ static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes 
       continue;
     pthread_mutex_lock(&votes->comms[i]->lock);
     tagc_ballot_count(votes->comms[i], v->host);
+    tagc_selection_end(votes->comms[i], v->call->cycle);
     if (v->words > tagc_ballot_words(votes->comms[i]) && !v->decided &&
         !tagc_levels_hear(votes->comms[i], v->host + tagc_ballot_words(votes->comms[i])))
       status = tagc_no_memory("the hosts of a communicator");
-    tagc_trace_vote(votes->comms[i]);
+    tagc_trace_vote(votes->comms[i], v->call->cycle);
     tagc_state_vote(votes->comms[i]);
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }

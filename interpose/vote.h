@@ -9,6 +9,8 @@
  * after which the wire is probed (probe.h), and one of what the probe has found. The choice of codecs (choose.h) is a function
  * of what comes out. Where something is missing for that on any rank, the first one decides that all slots stay plain, or, where
  * a gradient was not seen as it usually is, that the vote is held again in a later cycle.
+ *
+ * With TAGC_BUDGET it is held anew now and then (selection.h), by the wire of the first one.
  */
 #ifndef INTERPOSE_VOTE_H
 #define INTERPOSE_VOTE_H

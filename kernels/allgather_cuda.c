@@ -15,7 +15,10 @@ static struct tagc_cuda_grid grid_of(const struct tagc_cuda_launcher *launcher, 
 
 /* -- calls ---------------------------------------------------------------------------------------------------------- */
 
-static uint32_t segments_of(uint64_t blocks) { return (uint32_t)((blocks + TAGC_ALLGATHER_SEGMENT - 1) / TAGC_ALLGATHER_SEGMENT); }
+static uint32_t segments_of(uint64_t blocks)
+{
+  return (uint32_t)((blocks + TAGC_ALLGATHER_SEGMENT - 1) / TAGC_ALLGATHER_SEGMENT);
+}
 
 /* Divides a job's state; returns what it takes. */
 static size_t carve(struct tagc_allgather_call *gather, const struct tagc_allgather_codec *codec, uint64_t n, void *base)
@@ -126,11 +129,16 @@ static int bf16_encode(const struct tagc_cuda_launcher *launcher, const struct t
   return encode_shard(launcher, gather, stream, tagc_allgather_encode_bf16_kernel);
 }
 
-/* No shard is refused, so that nobody looks. */
+/* The same for codecs that refuse none. */
+static int decode_all(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream,
+                      enum tagc_cuda_kernel kernel)
+{
+  return tagc_cuda_launch(launcher, kernel, grid_of(launcher, gather, gather->call.nranks), gather, stream);
+}
+
 static int bf16_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
 {
-  const struct tagc_cuda_grid grid = grid_of(launcher, gather, gather->call.nranks);
-  return tagc_cuda_launch(launcher, tagc_allgather_decode_bf16_kernel, grid, gather, stream);
+  return decode_all(launcher, gather, stream, tagc_allgather_decode_bf16_kernel);
 }
 
 static int q8_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
@@ -142,7 +150,7 @@ static int q8_encode(const struct tagc_cuda_launcher *launcher, const struct tag
 
 static int q8_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
 {
-  const int error = decode_shards(launcher, gather, stream, tagc_allgather_decode_q8_kernel);
+  const int error = decode_all(launcher, gather, stream, tagc_allgather_decode_q8_kernel);
   const uint64_t groups = (gather->call.nranks + WARPS - 1) / WARPS;
   return error ? error
                : tagc_cuda_launch(launcher, tagc_allgather_put_kernel, tagc_cuda_grid_for(launcher, groups, 1), gather, stream);

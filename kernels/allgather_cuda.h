@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codecs for all-gathers on a GPU: what allgather.cu computes, and how the host launches it. Payloads, references and what is
- * received are those of allgather_steps.h, bit for bit.
+ * The codecs for all-gathers on a GPU: what allgather.cu computes, and how the host launches it. Payloads, references and
+ * what is received are those of allgather_steps.h, bit for bit.
  *
- * Launches   encode 2 (open, encode), and of q8 and delta close; lossless 4: the escapes of a block begin where those of all before
- *            it end, which is known when all blocks were counted (`starts`, `escapes`). decode 2: what the payloads' headers say becomes
- *            a word, by which the other kernels do nothing where a shard was refused; bf16 1, q8 3: exceptions come last. Each block
- *            is decoded by itself.
- * Job        A tagc_allgather_job whose pointers are device memory; `stats` and `refused` are not touched. send and recv may have
- *            any address that is good for an element, the rest is aligned as tagc_allgather_carve() does it.
+ * Launches   encode 2 (open, encode), and of q8 and delta close; lossless 4: the escapes of a block begin where those of all
+ *            before it end, which is known when all blocks were counted (`starts`, `escapes`). decode 2: what the payloads'
+ *            headers say becomes a word, by which the other kernels do nothing where a shard was refused; bf16 1, q8 3:
+ *            exceptions come last. Each block is decoded by itself.
+ * Job        A tagc_allgather_job whose pointers are device memory; `stats` and `refused` are not touched. send and recv may
+ *            have any address that is good for an element, the rest is aligned as tagc_allgather_carve() does it.
  * Counts     In those of a tally (tagc_counts): `selected` are escapes, `nonfinite` exceptions, `overflowed` calls in which a
  *            shard was refused. Errors are not measured here.
  */
@@ -24,7 +24,7 @@ struct tagc_allgather_state {
   uint32_t unused;
 };
 
-enum { TAGC_ALLGATHER_SEGMENT = TAGC_CUDA_THREADS };     /* blocks: escapes are counted from the start of their segment on first */
+enum { TAGC_ALLGATHER_SEGMENT = TAGC_CUDA_THREADS };     /* blocks: escapes are counted from its start on first */
 
 /* The parameter of the kernels. Offsets are bytes in a payload. */
 struct tagc_allgather_call {
@@ -42,7 +42,8 @@ struct tagc_allgather_call {
 /* -- the host's side ------------------------------------------------------------------------------------------------ */
 
 /* What a codec does on a GPU: functions enqueue, and return the driver's error, or 0. */
-typedef int tagc_allgather_step(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream);
+typedef int tagc_allgather_step(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather,
+                                void *stream);
 
 struct tagc_allgather_cuda {
   const struct tagc_allgather_codec *codec;

@@ -2,7 +2,9 @@
  * The codec for all-gathers that sends 8 bits an element, with a scale for each half block of 128 (ZeRO++, arXiv 2306.10209).
  *
  * Payload    header (allgather.h), then
- *              exceptions  exceptions.h: what is no number, or 2^120 and more; more than there is room for: the shard is refused
+ *              exceptions  exceptions.h: what is no number, or 2^120 and more. More than there is room for: all scales are
+ *                          NaN, so that the whole shard comes out NaN, and no entry counts. It is not refused: who gathers
+ *                          on a GPU would wait for that after each call
  *              scales      uint16 x 2 x blocks of 256: bf16; the largest magnitude of 128 elements / 127, rounded up; 0 below
  *                          2^-110
  *              codes       int8 x 256 x blocks: x * (1 / scale), rounded to nearest even, within +-127
@@ -60,18 +62,18 @@ static void q8_encode(struct tagc_allgather_job *job)
                                         payload + at.codes + block * TAGC_ALLGATHER_BLOCK, job->stats ? &norms : NULL);
   }
   const uint32_t count = tagc_exceptions_close(list, n);
-  if (count > tagc_exceptions_capacity(n))
-    ((struct tagc_allgather_header *)payload)->flags = TAGC_ALLGATHER_REFUSED;
+  for (uint64_t i = 0; count > tagc_exceptions_capacity(n) && i < 2 * tagc_allgather_blocks(n); i++)
+    ((uint16_t *)(payload + at.scales))[i] = TAGC_Q8_LOST;
   if (job->stats)
     job->stats->nonfinite += count;
   tagc_allgather_set_norms(job, norms);
   tagc_fpmode_leave(mode);
 }
 
-/* Positions of a list that is damaged may lie outside of the shard. */
+/* Positions of a list that is damaged may lie outside of the shard; one that is too long has no entries. */
 static void put_exceptions(const struct tagc_exceptions *list, const struct tagc_allgather_shape *shape, void *shard)
 {
-  const uint64_t capacity = tagc_exceptions_capacity(shape->n), count = list->count < capacity ? list->count : capacity;
+  const uint64_t count = list->count <= tagc_exceptions_capacity(shape->n) ? list->count : 0;
   for (uint64_t i = 0; i < count; i++)
     if (list->entry[i].position < shape->n)
       tagc_store(shard, list->entry[i].position, shape->dtype, tagc_float_of(list->entry[i].bits));
@@ -97,17 +99,17 @@ static void decode_shard(const struct tagc_allgather_job *job, int rank)
 static void q8_decode(struct tagc_allgather_job *job)
 {
   tagc_fpmode mode = tagc_fpmode_enter();
-  if (tagc_allgather_begin_decode(job))
-    for (int rank = 0; rank < job->shape.nranks; rank++)
-      if (rank != job->rank || !job->keep_own)
-        decode_shard(job, rank);
+  for (int rank = 0; rank < job->shape.nranks; rank++)
+    if (rank != job->rank || !job->keep_own)
+      decode_shard(job, rank);
+  job->refused = false;
   tagc_fpmode_leave(mode);
 }
 
 const struct tagc_allgather_codec tagc_allgather_q8 = {
   .name = "q8",
   .exact = false,
-  .may_refuse = true,
+  .may_refuse = false,
   .layout = q8_layout,
   .encode = q8_encode,
   .decode = q8_decode,

@@ -39,6 +39,8 @@ static inline TAGC_HD uint16_t tagc_allgather_to_bf16(float x) { return tagc_to_
 
 /* -- q8 ------------------------------------------------------------------------------------------------------------ */
 
+enum { TAGC_Q8_LOST = TAGC_NAN_BITS >> 16 };   /* the scale of a shard with too many exceptions */
+
 /* Where the parts begin, in bytes from the payload's begin on. Exceptions: as exceptions.h says, `anywhere` zero. */
 struct tagc_q8_gather { size_t exceptions, scales, codes, bytes; };
 

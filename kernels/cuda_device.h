@@ -92,8 +92,8 @@ void *tagc_cuda_event(struct tagc_cuda_device *device, bool timed);
 
 /* -- cuda_trust.c ---------------------------------------------------------------------------------------------------- */
 
-/* Does the codec do on this GPU what it does on the host? Tries it out where nothing is known of it: the first time, or again where
- * memory or the driver failed then. False where it does not run on GPUs. */
+/* Does the codec do on this GPU what it does on the host? Tries it out where nothing is known of it: the first time, or again
+ * where memory or the driver failed then. False where it does not run on GPUs. */
 bool tagc_cuda_trusts(struct tagc_cuda_device *device, const struct tagc_codec *codec);
 bool tagc_cuda_trusts_gather(struct tagc_cuda_device *device, const struct tagc_allgather_codec *codec);
 /* The end of the set-up: all of them. */
@@ -104,12 +104,12 @@ void tagc_cuda_try_codecs(struct tagc_cuda_device *device);
 /* Members of the table. */
 bool tagc_cuda_gather_layout(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                              const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out);
-bool tagc_cuda_gather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job,
-                             void *stream);
-bool tagc_cuda_gather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job,
-                             void *stream);
-bool tagc_cuda_gather_refer(const struct tagc_device *self, const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job,
-                            void *stream);
+bool tagc_cuda_gather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                             struct tagc_allgather_job *job, void *stream);
+bool tagc_cuda_gather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                             struct tagc_allgather_job *job, void *stream);
+bool tagc_cuda_gather_refer(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                            struct tagc_allgather_job *job, void *stream);
 bool tagc_cuda_gather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused);
 
 /* -- cuda_memory.c --------------------------------------------------------------------------------------------------- */

@@ -25,21 +25,21 @@ static bool run(const struct tagc_device *self, tagc_allgather_step *step, const
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, what));
 }
 
-bool tagc_cuda_gather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job,
-                             void *stream)
+bool tagc_cuda_gather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                             struct tagc_allgather_job *job, void *stream)
 {
   return run(self, tagc_allgather_cuda_of(codec)->encode, codec, job, stream, "cuLaunchKernel for parameters that are sent");
 }
 
-bool tagc_cuda_gather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job,
-                             void *stream)
+bool tagc_cuda_gather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                             struct tagc_allgather_job *job, void *stream)
 {
   return run(self, tagc_allgather_cuda_of(codec)->decode, codec, job, stream, "cuLaunchKernel for parameters that came in");
 }
 
 /* A row: a copy that no kernel makes. */
-bool tagc_cuda_gather_refer(const struct tagc_device *self, const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job,
-                            void *stream)
+bool tagc_cuda_gather_refer(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                            struct tagc_allgather_job *job, void *stream)
 {
   const size_t bytes = job->layout.reference_bytes;
   return !codec->refer || tagc_cuda_copy(self, job->reference, bytes, job->recv, bytes, bytes, 1, stream);

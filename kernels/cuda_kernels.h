@@ -101,12 +101,12 @@ int tagc_cuda_find(struct tagc_cuda_launcher *launcher, int (*get)(void **functi
 struct tagc_cuda_grid tagc_cuda_grid_for(const struct tagc_cuda_launcher *launcher, uint64_t groups, uint32_t rows);
 
 /* launcher->most of what runs beside the program's own kernels, on so many processors: a group for each fourth of them.
- * Kernels beside matrix products take registers, places for groups and bandwidth of memory from them, and what overlapping has won
- * can be lost there: T3 (arXiv 2401.16677) is made to keep such work off the processors. Ours runs on them, so it gets as few as keep
- * up with the link. Three of four processors keep all that they have, wherever the GPU puts the groups; two groups on each would
- * not grant that, as a group of a large product may want all registers of a processor. And it is enough, by an estimate: 33
- * groups of 256 threads that have 32 bytes under way each, for less than a microsecond, move hundreds of gigabytes a second,
- * where a fast link moves 50. Nobody has measured it. */
+ * Kernels beside matrix products take registers, places for groups and bandwidth of memory from them, and what overlapping
+ * has won can be lost there: T3 (arXiv 2401.16677) is made to keep such work off the processors. Ours runs on them, so it
+ * gets as few as keep up with the link. Three of four processors keep all that they have, wherever the GPU puts the groups;
+ * two groups on each would not grant that, as a group of a large product may want all registers of a processor. And it is
+ * enough, by an estimate: 33 groups of 256 threads that have 32 bytes under way each, for less than a microsecond, move
+ * hundreds of gigabytes a second, where a fast link moves 50. Nobody has measured it. */
 uint32_t tagc_cuda_beside(uint32_t processors);
 
 /* `call`: the kernel's one parameter. */

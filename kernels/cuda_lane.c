@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Lanes of a GPU (device.h): a stream each, which does not wait for the program's default stream, and comes before others where there is
- * no room for all: what is done there is short, takes a small part of the GPU (tagc_cuda_beside), and the link waits for it.
+ * Lanes of a GPU (device.h): a stream each, which does not wait for the program's default stream, and comes before others
+ * where there is no room for all: what is done there is short, takes a small part of the GPU (tagc_cuda_beside), and the link
+ * waits for it.
  *
  * Tickets    An event behind each function, in turns: PLACES of them, all made with the lane. An older ticket than these is
  *            waited for by the later one that has its place, which comes after it.
- * Times      The events of a place are timed, and read when its turn comes again, or when somebody asks. What is not over by then
- *            is not counted.
+ * Times      The events of a place are timed, and read when its turn comes again, or when somebody asks. What is not over by
+ *            then is not counted.
  * Threads    A function is called by who submits it; close waits for that call alone, never for the GPU.
  * Context    As with fences: of a lane whose context is gone nothing is touched but memory of the host.
  */

@@ -59,7 +59,8 @@ static void try_one(struct tagc_cuda_device *d, const struct trial *trial)
              d->ordinal, calls, name, made_up, words);
   } else if (!(d->put_off & trial->bit)) {
     d->put_off |= trial->bit;
-    tagc_log(TAGC_LOG_WARN, "kernels", "GPU %d: %s with codec %s pass until it can be tried out: %s", d->ordinal, calls, name, words);
+    tagc_log(TAGC_LOG_WARN, "kernels", "GPU %d: %s with codec %s pass until it can be tried out: %s", d->ordinal, calls, name,
+             words);
   }
 }
 

@@ -66,7 +66,8 @@ libtagc_a_SOURCES += kernels/cuda_call.c kernels/cuda_call.h kernels/cuda_codecs
   kernels/dense_cuda.c kernels/dense_cuda.h kernels/fatbin.h kernels/none_cuda.c kernels/none_cuda.h \
   kernels/lhc_cuda.c kernels/lhc_cuda.h kernels/sparse_cuda.c kernels/sparse_cuda.h \
   kernels/sparsify_cuda.c kernels/sparsify_cuda.h kernels/allgather_cuda.c kernels/allgather_cuda.h
-cuda_sources = kernels/kernels.cu kernels/allgather.cu kernels/call.cu kernels/call.cuh kernels/dense.cu \
+cuda_sources = kernels/kernels.cu kernels/allgather.cu kernels/allgather_lossless.cuh kernels/call.cu kernels/call.cuh \
+  kernels/dense.cu \
   kernels/dense_codecs.cuh kernels/exceptions.cuh kernels/kernel.h \
   kernels/lanes.cuh kernels/lhc.cu kernels/lines.cuh kernels/none.cu kernels/sparse.cu kernels/sparsify.cu \
   kernels/sparsify_bins.cuh kernels/sparsify_tiles.cuh

@@ -12,8 +12,8 @@
 
 enum {
   RANKS = 2,
-  CALLS = 4,                       /* in the second one the own shard is kept, in the third a value is not finite, and the fourth is
-                                    * refused by the other rank, where the codec may refuse */
+  CALLS = 4,                       /* the second one keeps the own shard, the third one has values that are not finite, and the
+                                    * fourth one is refused by the other rank, where the codec may refuse */
   KEPT = 1, NONFINITE = 2, REFUSED = 3,
   PART = 70001,                    /* elements: no block size divides it, and there are two segments */
   ANYTHING = 0xa5,                 /* is in memory at first, on both sides */

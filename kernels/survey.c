@@ -152,6 +152,7 @@ static void look_at(struct tagc_survey_sample *s)
     s->values++;
   }
   s->kurtosis = second > 0 ? (double)s->n * fourth / (second * second) : 0;
+  s->gradient_norm = s->values ? __builtin_sqrt(second / (double)s->values) : 0;   /* of one value, so far */
   tagc_fpmode_leave(mode);
 }
 
@@ -305,6 +306,7 @@ bool tagc_survey_read(const struct tagc_survey_question *q, const struct tagc_de
     if (!make_room(s) || !take_stretches(&row, from_values, shard_of(s, 1), &s->n))
       break;
     look_at(s);
+    s->gradient_norm *= __builtin_sqrt((double)row.values * q->shape.nranks / (q->shape.nranks - 1));
     if (s->values || !row.values || from_values)
       return true;
     tagc_survey_free(s);
@@ -325,7 +327,8 @@ bool tagc_survey_try(const struct tagc_survey_question *q, struct tagc_survey_sa
   tagc_fpmode mode = tagc_fpmode_enter();
   size_t residuals;
   const size_t bytes = work_bytes(q, s, &residuals);
-  *out = (struct tagc_survey){.density = s->density, .exceptions = s->exceptions, .kurtosis = s->kurtosis};
+  *out = (struct tagc_survey){.density = s->density, .exceptions = s->exceptions, .norm = s->gradient_norm,
+                               .kurtosis = s->kurtosis};
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     out->of[i] = NOTHING;
   s->residuals = bytes ? s->memory->alloc(s->memory, bytes, NULL) : NULL;

@@ -19,7 +19,7 @@
 #include "kernels/codec.h"
 #include "kernels/device.h"
 
-enum { TAGC_CANDIDATES = 5 };
+enum { TAGC_CANDIDATES = 6 };
 
 /* A codec that a slot may get. NULL: none. */
 struct tagc_candidate {
@@ -46,6 +46,7 @@ struct tagc_survey_sample {
   /* Two ranks of a reduce-scatter, whose one foreign shard is the sample. Its memory holds zeros, the sample, zeros: the send
    * buffer of rank 0 begins with the first, that of rank 1 with the second. */
   uint64_t n, values;
+  double gradient_norm;             /* as below */
   enum tagc_dtype dtype;
   float scale;
   const struct tagc_device *memory; /* whose memory it is */
@@ -63,6 +64,8 @@ struct tagc_finding {
 struct tagc_survey {
   double density;                   /* share of |x| >= 2^-120 in the fullest foreign shard */
   bool exceptions;                  /* some value is NaN, infinite or at least 2^120: the gradient is not as it usually is */
+  double norm;                      /* L2 of all shards, exceptions apart: by the mean square of the sample's values, and how many values
+                                     * the foreign shards have */
   double kurtosis;                  /* fourth moment by the square of the second: 3 for a normal distribution */
   struct tagc_finding of[TAGC_CANDIDATES];
   double copy_ns;                   /* where but a part of the gradient is looked at: what it takes to copy an element of it */

@@ -28,12 +28,12 @@ unit_tests += tests/unit/test_imports
 unit_tests += tests/unit/test_residual tests/unit/test_codec_sparse tests/unit/test_lhc_rows tests/unit/test_lhc_many
 unit_tests += tests/unit/test_allgather tests/unit/test_codec_surplus
 unit_tests += tests/unit/test_linker
-unit_tests += tests/unit/test_choose tests/unit/test_survey tests/unit/test_vote
+unit_tests += tests/unit/test_budget tests/unit/test_choose tests/unit/test_survey tests/unit/test_vote
 tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
 # Every codec: its bytes against a slow reference, and what must hold of all of them.
 unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
 unit_tests += tests/unit/test_cost
-unit_tests += tests/unit/test_topology tests/unit/test_vote_hosts tests/unit/test_gathers
+unit_tests += tests/unit/test_topology tests/unit/test_vote_budget tests/unit/test_vote_hosts tests/unit/test_gathers
 unit_tests += tests/unit/test_calls
 unit_tests += tests/unit/test_mapfile
 # Models, their layouts and families.
@@ -58,7 +58,7 @@ tests_unit_test_layers_SOURCES = tests/unit/test_layers.c examples/gpt/units.c
 tests_unit_test_layers_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
-EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
+EXTRA_DIST += tests/unit/tap.h tests/unit/fake_nccl.h tests/unit/vote_rank.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
 # Traces.
 EXTRA_DIST += tests/unit/trace_make.h
@@ -225,9 +225,9 @@ check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/all_reduce te
   tests/e2e/steps tests/e2e/threads
 
 # TAGC_CODEC=auto.
-dist_check_SCRIPTS += tests/e2e/auto.test
-TESTS += tests/e2e/auto.test
-check_PROGRAMS += tests/e2e/auto tests/e2e/slow_sends.so
+dist_check_SCRIPTS += tests/e2e/auto.test tests/e2e/budget.test
+TESTS += tests/e2e/auto.test tests/e2e/budget.test
+check_PROGRAMS += tests/e2e/auto tests/e2e/budget tests/e2e/slow_sends.so
 tests_e2e_slow_sends_so_SOURCES = tests/e2e/slow_sends.c
 tests_e2e_slow_sends_so_CFLAGS = $(of_shared_objects)
 tests_e2e_slow_sends_so_LDFLAGS = $(to_shared_objects)
@@ -585,10 +585,11 @@ tests_tsan = \
   tests/unit/test_trace \
   tests/unit/test_trace \
   tests/unit/test_vote \
+  tests/unit/test_vote_budget \
   tests/unit/test_vote_hosts
 # They compare times that they measure, or choose by them: nothing runs beside them. (nonblocking.test: under load the thread
 # sanitizer has seen a child's handle read while the stand-in stores it.)
-tests_alone = tests/e2e/auto.test tests/e2e/nonblocking.test tests/e2e/standin_hosts.test
+tests_alone = tests/e2e/auto.test tests/e2e/budget.test tests/e2e/nonblocking.test tests/e2e/standin_hosts.test
 print-programs: ; @echo $(check_PROGRAMS)
 print-tests: ; @echo $(TESTS)
 print-tests-alone: ; @echo $(tests_alone)

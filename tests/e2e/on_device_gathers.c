@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A training's all-gathers and reduce-scatters on host memory or on a GPU: rank by rank, step by step, a line with the hash of each
- * result, which must be the same lines for both. Every unit is gathered before its forward and before its backward pass, and reduced
- * behind that; gathers and reductions are on streams of their own, and wait for one another at the end of a step alone.
+ * A training's all-gathers and reduce-scatters on host memory or on a GPU: rank by rank, step by step, a line with the hash
+ * of each result, which must be the same lines for both. Every unit is gathered before its forward and before its backward
+ * pass, and reduced behind that; gathers and reductions are on streams of their own, and wait for one another at the end of a
+ * step alone.
  *
  *   on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place]      under tests/standin/launch, with --cuda for cuda
  *

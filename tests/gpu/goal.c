@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The collectives of a training with FSDP of GPT-2 124M, step by step, with something in place of its compute: what the library's goal
- * is judged by, under whatever NCCL there is: the real one on a GPU (tests/gpu/run), or the stand-in.
+ * The collectives of a training with FSDP of GPT-2 124M, step by step, with something in place of its compute: what the
+ * library's goal is judged by, under whatever NCCL there is: the real one on a GPU (tests/gpu/run), or the stand-in.
  *
  *   goal STEPS MS sleep|copy DIVISOR    a step computes for MS milliseconds: in a function of the host that the stream waits
  *                                       for (the GPU idles), or by copies on the GPU (its memory is busy)
  *
- * Units are the 12 blocks and the root (embeddings), in fp32, their elements divided by DIVISOR. Forward: each is gathered, in place,
- * then a third of its compute; backward: the other order, blocks are gathered once more, the rest, a reduce-scatter. All of it in
- * the order of one stream: communication is hidden by nothing. Weights change a little from step to step.
+ * Units are the 12 blocks and the root (embeddings), in fp32, their elements divided by DIVISOR. Forward: each is gathered,
+ * in place, then a third of its compute; backward: the other order, blocks are gathered once more, the rest, a
+ * reduce-scatter. All of it in the order of one stream: communication is hidden by nothing. Weights change a little from step
+ * to step.
  *
- * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them; all ranks use the first device. The program knows nothing of
- * tagc. Rank 0 prints "goal: " with names and numbers: milliseconds of a step and of its compute alone (medians), bytes that a rank
- * sends in a step, which are the least that plain calls can do with.
+ * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them; all ranks use the first device. The program knows
+ * nothing of tagc. Rank 0 prints "goal: " with names and numbers: milliseconds of a step and of its compute alone (medians),
+ * bytes that a rank sends in a step, which are the least that plain calls can do with.
  */
 #include <time.h>
 
@@ -19,7 +20,7 @@
 #include "tests/standin/cuda/device.h"
 
 enum { BLOCKS = 12, UNITS = BLOCKS + 1, ROOT = 0, LEARNING = 4, ALONE = 3, MOST_STEPS = 1000, VERSIONS = 2, TILE = 1 << 16 };
-enum { BLOCK_ELEMENTS = 7087872, ROOT_ELEMENTS = 39385344, COPIED = 64 << 20 };
+enum { BLOCK_ELEMENTS = 7087872, ROOT_ELEMENTS = 39385344, MOST_COPIED = 64 << 20 };
 
 struct unit {
   size_t n;                         /* elements of a shard */
@@ -31,6 +32,7 @@ static CUstream stream;
 static struct timespec rest;        /* of a third of a unit's compute: asleep */
 static CUdeviceptr spare;           /* or so many copies */
 static int copies;
+static size_t copied;               /* bytes */
 
 /* -- compute ----------------------------------------------------------------------------------------------------------- */
 
@@ -46,7 +48,7 @@ static void compute(int thirds)
     if (!copies)
       MUST(cuLaunchHostFunc(stream, sleep_now, NULL));
     for (int k = 0; k < copies; k++)
-      MUST(cuMemcpyDtoDAsync_v2(spare + COPIED, spare, COPIED, stream));
+      MUST(cuMemcpyDtoDAsync_v2(spare + copied, spare, copied, stream));
   }
 }
 
@@ -57,13 +59,14 @@ static double now_ms(void)
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-static void choose_compute(double ms, bool by_copies)
+static void choose_compute(double ms, bool by_copies, long divisor)
 {
   const double third = ms / (3 * UNITS);
   rest = (struct timespec){.tv_sec = (time_t)(third / 1e3), .tv_nsec = (long)(third * 1e6) % 1000000000};
   if (!by_copies || ms <= 0)
     return;
-  spare = device_buffer(2 * (size_t)COPIED);
+  copied = (size_t)(MOST_COPIED / divisor + 1);
+  spare = device_buffer(2 * copied);
   copies = 8;
   compute(1);
   MUST(cuStreamSynchronize(stream));
@@ -181,7 +184,7 @@ int main(int argc, char **argv)
   meet();
   stream = device_stream(CU_STREAM_NON_BLOCKING);
   make_units((size_t)divisor);
-  choose_compute(atof(argv[2]), by_copies);
+  choose_compute(atof(argv[2]), by_copies, divisor);
   for (int i = 0; i < ALONE; i++)
     alone_ms[i] = run_step(i, false);
   for (int i = -LEARNING; i < steps; i++) {

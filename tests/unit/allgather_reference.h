@@ -65,7 +65,10 @@ static inline void gather_q8(const struct tagc_allgather_job *job, uint8_t *payl
     }
   }
   gather_put32(list, count);
-  payload[0] = count > room;
+  if (count > room)
+    memset(list + 8, 0, 8 * room);
+  for (uint64_t half = 0; count > room && half < 2 * blocks; half++)
+    gather_put16(scales + 2 * half, 0x7fc0);
 }
 
 static inline int gather_exponent(const struct tagc_allgather_job *job, uint64_t i)
@@ -185,7 +188,7 @@ static inline void gather_decode(const struct tagc_allgather_codec *codec, const
   uint32_t count = 0, entry[2];
   if (!delta)
     memcpy(&count, payload + 16, 4);
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; count <= tagc_exceptions_capacity(n) && i < count; i++) {
     memcpy(entry, payload + 24 + 8 * i, 8);
     tagc_store(shard, entry[0], dtype, tagc_float_of(entry[1]));
   }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The CUDA kernels of the codecs for all-gathers leave the bytes that the host leaves: payloads, what is received, references, what is
- * refused, counts; over codecs, types, sizes, numbers of ranks, values, addresses, grids, in and out of place, hostile payloads, several
- * calls.
+ * The CUDA kernels of the codecs for all-gathers leave the bytes that the host leaves: payloads, what is received,
+ * references, what is refused, counts; over codecs, types, sizes, numbers of ranks, values, addresses, grids, in and out of
+ * place, hostile payloads, several calls.
  *
  * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_dense_cuda.c.
  */
@@ -146,7 +146,8 @@ static void differs(const struct setting *s, int call, int rank, const char *wha
              s->in_place ? ", in place" : "", s->most, call, what, rank, (ssize_t)at - 1);
 }
 
-static void compare(const struct setting *s, int call, int rank, const char *what, const struct twin *twin, size_t from, size_t bytes)
+static void compare(const struct setting *s, int call, int rank, const char *what, const struct twin *twin, size_t from,
+                    size_t bytes)
 {
   const size_t at = twin_differs(twin, from, bytes);
   compared += bytes;
@@ -406,7 +407,8 @@ static void check_order(void)
   const struct tagc_allgather_call gather = call_of(&s, &b);
   MUST(tagc_allgather_cuda_of(s.codec)->encode(&launcher, &gather, NULL));
   device_read(&state, b.state.base + GUARD, sizeof state);
-  ok(state.far == far && far > 8 && far < 56, "delta: squares are added in the order of the format (%u of 64 blocks are far)", far);
+  ok(state.far == far && far > 8 && far < 56, "delta: squares are added in the order of the format (%u of 64 blocks are far)",
+     far);
   end(&s, &b);
 }
 
@@ -439,8 +441,8 @@ int main(int argc, char **argv)
     check_hostile(codec);
   }
   if (!cuda_said(argc, argv, "large")) {
-    ok(escapes > 1000 && refused > 10, "there were escapes (%llu), and shards that were refused (%llu)", (unsigned long long)escapes,
-       (unsigned long long)refused);
+    ok(escapes > 1000 && refused > 10, "there were escapes (%llu), and shards that were refused (%llu)",
+       (unsigned long long)escapes, (unsigned long long)refused);
     check_turns();
     check_order();
     ok(!tagc_allgather_cuda_of(&(struct tagc_allgather_codec){0}), "other codecs are not known");

@@ -26,7 +26,7 @@ static struct tagc_slot_question good_slot(void)
 static struct tagc_survey dense(void)
 {
   struct tagc_survey survey = {.density = 1, .kurtosis = 3};
-  static const double errors[] = {0.0017, 0.0065, 0.118, INFINITY, INFINITY};
+  static const double errors[TAGC_CANDIDATES] = {0.0017, 0.0065, 0.118, INFINITY, INFINITY, 0.34};
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     survey.of[i] = (struct tagc_finding){errors[i], 0.5, 0.5, 0};
   return survey;

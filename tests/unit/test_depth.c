@@ -12,30 +12,29 @@ enum { MOST = 16 };
 
 static struct tagc_options options;
 
-static int plan(const char *codec, uint64_t n, int nranks, int depth, bool on_host, const struct tagc_depth_times *times)
+static int plan(const char *codec, uint64_t n, int nranks, int depth, const struct tagc_depth_times *times)
 {
   const struct tagc_codec *its = tagc_codec_find(codec);
   const struct tagc_shape shape = {.n = n, .nranks = nranks, .keep_ppm = 50000, .residual = TAGC_STORAGE_FP32};
   struct tagc_layout layout;
   options.depth = (uint64_t)depth;
-  return its->layout(&shape, &layout) ? tagc_depth_plan(&options, its, &shape, &layout, on_host, times) : -1;
+  return its->layout(&shape, &layout) ? tagc_depth_plan(&options, its, &shape, &layout, times) : -1;
 }
 
 static void check_asked_for(void)
 {
-  ok(plan("q8", 1 << 20, 2, 1, true, NULL) == 1 && plan("q4", 1, 2, 16, true, NULL) == 16 &&
-     plan("sparse", 1 << 20, 2, 7, false, NULL) == 7, "TAGC_DEPTH says it, where a call can be cut at all");
-  ok(plan("lhc", 1 << 24, 4, 4, true, NULL) == 1, "lhc is not cut");
+  ok(plan("q8", 1 << 20, 2, 1, NULL) == 1 && plan("q4", 1, 2, 16, NULL) == 16 &&
+     plan("sparse", 1 << 20, 2, 7, NULL) == 7, "TAGC_DEPTH says it, where a call can be cut at all");
+  ok(plan("lhc", 1 << 24, 4, 4, NULL) == 1, "lhc is not cut");
 }
 
 static void check_by_itself(void)
 {
-  ok(plan("q8", 1 << 16, 2, 0, true, NULL) == 1 && plan("q8", 1 << 24, 2, 0, true, NULL) == 4 &&
-     plan("q8", 1 << 24, 2, 0, false, NULL) == 4 && plan("q8", 1 << 20, 2, 0, false, NULL) == 1,
-     "by itself: large calls in four pieces, small ones in one; larger ones on a GPU");
+  ok(plan("q8", 1 << 19, 2, 0, NULL) == 1 && plan("q8", 1 << 20, 2, 0, NULL) == 2 && plan("q8", 1 << 24, 2, 0, NULL) == 4,
+     "by itself: large calls in four pieces, small ones in one");
   int last = 1, wrong = 0;
   for (uint64_t n = 1; n < 1 << 22; n = n * 5 / 4 + 1) {
-    const int depth = plan("q4", n, 3, 0, true, NULL);
+    const int depth = plan("q4", n, 3, 0, NULL);
     wrong += depth < last || depth > 4;
     last = depth;
   }
@@ -82,11 +81,11 @@ static void check_chosen(void)
   const struct tagc_depth_times worth = {.encode_ns = 3e6, .decode_ns = 3e6, .wire_ns = 10e6, .latency_ns = 5e4};
   const struct tagc_depth_times slow_start = {.encode_ns = 3e6, .decode_ns = 3e6, .wire_ns = 10e6, .latency_ns = 9e6};
   const struct tagc_depth_times little = {.encode_ns = 1e5, .decode_ns = 1e5, .wire_ns = 10e6, .latency_ns = 5e4};
-  const int chosen = plan("q4", 1 << 24, 2, 0, true, &worth);
+  const int chosen = plan("q4", 1 << 24, 2, 0, &worth);
   ok(chosen > 1 && chosen <= 4, "auto: cut where that is expected to be faster: %d pieces", chosen);
-  ok(plan("q4", 1 << 24, 2, 0, true, &slow_start) == 1 && plan("q4", 1 << 24, 2, 0, true, &little) == 1,
+  ok(plan("q4", 1 << 24, 2, 0, &slow_start) == 1 && plan("q4", 1 << 24, 2, 0, &little) == 1,
      "not where each exchange takes its time, nor for next to nothing");
-  ok(plan("q4", 1 << 24, 2, 5, true, &slow_start) == 5, "but always as TAGC_DEPTH says");
+  ok(plan("q4", 1 << 24, 2, 5, &slow_start) == 5, "but always as TAGC_DEPTH says");
 }
 
 /* A slot that is cut: layouts of its pieces, and all of them in the memory that is asked for. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Lanes of a CUDA device (device.h) on the stand-in for the driver: what runs there is in order with callers' streams where it was asked
- * to be, and nothing is called once a lane is closed or its context gone. The stand-in ends a process whose work is not in order.
+ * Lanes of a CUDA device (device.h) on the stand-in for the driver: what runs there is in order with callers' streams where
+ * it was asked to be, and nothing is called once a lane is closed or its context gone. The stand-in ends a process whose work
+ * is not in order.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -254,7 +255,8 @@ static void check_faults(void)
 {
   char fault[64];
   says("", lost, "its context is gone", "a lane whose context is gone");
-  says("CUDA_STANDIN_FAULT=stream:2", without_stream, "cuStreamCreateWithPriority: CUDA_ERROR_OUT_OF_MEMORY", "no stream: no lane");
+  says("CUDA_STANDIN_FAULT=stream:2", without_stream, "cuStreamCreateWithPriority: CUDA_ERROR_OUT_OF_MEMORY",
+       "no stream: no lane");
   for (int nth = 1; nth <= 262; nth += nth < 254 ? 23 : 1) {     /* 257 are made; then those of the work */
     snprintf(fault, sizeof fault, "CUDA_STANDIN_FAULT=event:%d", nth);
     says(fault, without_event, "cuEvent", fault);
@@ -294,7 +296,8 @@ static void beside(void)
   job->seed = host->seed = 5;
   host->stats = &sim.stats;
   sim.codec->encode(host);
-  EXPECT(d->put(d, (void *)(uintptr_t)job->send, host->send, life_all_bytes(&sim.shape), stream) && d->lane_after(d, lane, stream));
+  EXPECT(d->put(d, (void *)(uintptr_t)job->send, host->send, life_all_bytes(&sim.shape), stream));
+  EXPECT(d->lane_after(d, lane, stream));
   struct encoding e = {d, sim.codec, job, false};
   const uint64_t ticket = d->lane_submit(d, lane, encode, &e);
   EXPECT(ticket && e.good && d->lane_wait(d, lane, ticket, stream));
@@ -311,7 +314,8 @@ int main(void)
   lives("CUDA_STANDIN_LAZY=1", in_order, "a lane and a stream take turns");
   lives("CUDA_STANDIN_DELAY=200", in_order, "the same, sometimes late");
   lives("CUDA_STANDIN_LAZY=1", ahead, "several pieces of work at once");
-  ok(child_run("CUDA_STANDIN_DELAY=2000", without_after) == 128 + SIGABRT, "who does not say what a lane comes after is found out");
+  ok(child_run("CUDA_STANDIN_DELAY=2000", without_after) == 128 + SIGABRT,
+     "who does not say what a lane comes after is found out");
   ok(child_run("CUDA_STANDIN_DELAY=2000", without_wait) == 128 + SIGABRT, "and who does not wait for it");
   lives("", times, "how long it worked, and was waited for");
   lives("", closed, "a lane that is closed calls nothing any more");

@@ -32,6 +32,39 @@ static void good_values(void)
   ok(set("TAGC_REPORT", "auto") && o.report == TAGC_REPORT_AUTO, "TAGC_REPORT=auto");
 }
 
+static bool budget(const char *value, enum tagc_budget_kind kind, uint64_t amount, const char *text)
+{
+  char said[32];
+  const bool good = set("TAGC_BUDGET", value);
+  ok(good && o.budget.kind == kind && o.budget.amount == amount && strcmp(tagc_budget_text(&o.budget, said), text) == 0,
+     "TAGC_BUDGET=%s is %llu of kind %d, %s%s", value, (unsigned long long)o.budget.amount, (int)o.budget.kind, said, why);
+  return good;
+}
+
+static void budgets(void)
+{
+  static const char *const bad[] = {"5", "ms", "0ms", "0%", "-1ms", "100.0001%", "101%", "3601s", "1.0000001ms", "0.00001%", "5 ms", "5m", "5msx",
+                                    ".ms", "1.2.3ms", "1e3ms", "0x1s", "nan%", "5ms,2%", "99999999999999999999s", "%", "s", "."};
+  tagc_options_default(&o);
+  budget("5ms", TAGC_BUDGET_TIME, 5000000, "5ms");
+  budget("250us", TAGC_BUDGET_TIME, 250000, "250us");
+  budget("0.02s", TAGC_BUDGET_TIME, 20000000, "20ms");
+  budget("1.5s", TAGC_BUDGET_TIME, 1500000000, "1.5s");
+  budget("0.0005ms", TAGC_BUDGET_TIME, 500, "0.5us");
+  budget("1.00025ms", TAGC_BUDGET_TIME, 1000250, "1000.25us");
+  budget("3600s", TAGC_BUDGET_TIME, TAGC_BUDGET_MOST_NS, "3600s");
+  budget("2%", TAGC_BUDGET_ERROR, 20000, "2%");
+  budget(".5%", TAGC_BUDGET_ERROR, 5000, "0.5%");
+  budget("100%", TAGC_BUDGET_ERROR, 1000000, "100%");
+  budget("0.0001%", TAGC_BUDGET_ERROR, 1, "0.0001%");
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    const struct tagc_options before = o;
+    ok(!set("TAGC_BUDGET", bad[i]) && strstr(why, "TAGC_BUDGET") && strstr(why, bad[i]) && strstr(why, "as 5ms, 250us or 0.02s") &&
+         strstr(why, "2% or 0.5%") && memcmp(&before, &o, sizeof o) == 0, "refused: %s", why);
+  }
+  budget("", TAGC_BUDGET_NONE, 0, "");
+}
+
 /* What tagc-run, the doctor and the manual see of the table. */
 static void tables(void)
 {
@@ -127,6 +160,9 @@ static void descriptions(void)
   set("TAGC_SPARSITY", "0.81");
   ok(differs() && strstr(described[1], "TAGC_SPARSITY=0.81\n"), "another sparsity does");
   tagc_options_default(&o);
+  set("TAGC_BUDGET", "0.0050s");
+  ok(differs() && strstr(described[1], "TAGC_BUDGET=5ms\n"), "another budget does, however it is written");
+  tagc_options_default(&o);
   set("TAGC_CODEC", "lhc");
   ok(differs() && strstr(described[1], "TAGC_CODEC=lhc\n"), "and so does another codec");
   memset(longest, 'x', sizeof longest);
@@ -152,6 +188,7 @@ static void descriptions(void)
 int main(void)
 {
   good_values();
+  budgets();
   tables();
   tagc_options_default(&o);
   bad_values();

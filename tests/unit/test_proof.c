@@ -74,8 +74,8 @@ static bool gather_lies(const struct tagc_allgather_codec *codec, const char *wh
   return lies_in && strcmp(where, lies_in) == 0 && strcmp(codec->name, lies_about) == 0 && calls++ >= lies_from;
 }
 
-static bool gather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job,
-                          void *stream)
+static bool gather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                          struct tagc_allgather_job *job, void *stream)
 {
   const bool done = tagc_device_host.allgather_encode(self, codec, job, stream);
   if (gather_lies(codec, "a payload"))
@@ -83,8 +83,8 @@ static bool gather_encode(const struct tagc_device *self, const struct tagc_allg
   return done && !gather_lies(codec, "nothing");
 }
 
-static bool gather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job,
-                          void *stream)
+static bool gather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                          struct tagc_allgather_job *job, void *stream)
 {
   const bool done = tagc_device_host.allgather_decode(self, codec, job, stream);
   if (gather_lies(codec, "a result"))

@@ -156,6 +156,19 @@ static void errors(void)
   candidates[RESIDUAL].residual = TAGC_STORAGE_FP32;
 }
 
+/* Of the whole gradient, the own shard included, by a sample of it. Values are normal, so their number tells. */
+static void norms(void)
+{
+  good = survey(5000, 2, 0, TAGC_FLOAT32, normal);
+  ok(good && is_near(seen.norm, sqrt(2 * 5000), 0.05), "the norm of a small gradient: %.4g", seen.norm);
+  good = survey(300000, 4, 2, TAGC_FLOAT32, normal);
+  ok(good && is_near(seen.norm, sqrt(4 * 300000), 0.02), "of a large one: %.4g", seen.norm);
+  good = survey(1 << 18, 2, 0, TAGC_FLOAT32, rows);
+  ok(good && is_near(seen.norm, sqrt(2 * (1 << 18) / 25.0), 0.1), "of one of which few rows are not zero: %.4g", seen.norm);
+  good = survey(5000, 2, 0, TAGC_FLOAT32, nothing);
+  ok(good && seen.norm == 0, "of zeros");
+}
+
 /* The clock goes on by a millisecond whenever it is looked at: prepare and encode take two, decode one. 5,000 elements are one
  * stretch of the sample. */
 static void times(void)
@@ -248,7 +261,7 @@ static void glances(void)
 
 int main(void)
 {
-  static const char *const names[] = {"bf16", "q8", "q4", "lhc", "none"};
+  static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "lhc", "none", "q2"};
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     candidates[i] = (struct tagc_candidate){tagc_codec_find(names[i]), i == RESIDUAL ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE};
   question = (struct tagc_survey_question){.scale = 1, .candidates = candidates, .clock_ms = tick};
@@ -258,6 +271,7 @@ int main(void)
   left = 1 << 30;
   densities();
   errors();
+  norms();
   times();
   keeps();
   failures();

@@ -209,7 +209,7 @@ static void test_all_reduces(void)
   struct tagc_summary *s = tagc_sum_read(paths, 4);
   const struct tagc_sum_comm *c = &s->comms[0];
   struct tagc_codec_sum sums[TAGC_CODEC_SUMS];
-  ok(c->slot_count == 3 && c->slots[0].all_reduce && c->all_reduces && c->slots[2].count == job.shard,
+  ok(c->slot_count == 3 && c->slots[0].all_reduce && c->all_reduces && c->slots[2].count == 4 * job.shard,
      "slots that are all-reduces");
   ok(c->reasons[MADE_SAID_YES] == 4 * 3 * 18 && c->slots[0].calls.compressed == 4 * 18, "why they went so");
   ok(tagc_codecs_sum(s, sums) == 1 && strcmp(sums[0].function, "AllReduce") == 0, "and what with");

@@ -59,6 +59,82 @@ static void test_slot_times(void)
   free(text);
 }
 
+/* All-gathers stand beneath their slots; codecs, with what they hide; when they were chosen. */
+static void test_gathers(void)
+{
+  struct trace_job job = trace_job_usual(2, 22, 2);
+  job.compressed = job.gathers = true;
+  job.revote = 13;
+  job.hidden_percent = 80;
+  char *text = print_job(&job, "gathers", tagc_report_print);
+  ok(strstr(line_of(text, "sent by"), "AllGather 67% (64.0 MiB, plain 184.0 MiB), ReduceScatter 33% (32.0 MiB, plain 92.0 "
+                                      "MiB)") != NULL,
+     "bytes by function, and plain: %s", line_of(text, "sent by"));
+  ok(strstr(text, "80% of encoding and") && strstr(text, "compressed; the network carried 34.8%"),
+     "compressed calls of all kinds: %s", line_of(text, "  TAGC "));
+  double ratio, encode, wire, decode, hidden;
+  const char *line = line_of(text, "    all-gathers      "), *behind = strrchr(line, 'B');
+  int read = sscanf(behind ? behind + 1 : "", "%lf %lf %lf %lf %lf%%", &ratio, &encode, &wire, &decode, &hidden);
+  ok(read == 5 && ratio == 0.25 && encode == 0.070 && decode == 0.035 && fabs(wire - 0.679) < 1e-9 && hidden == 80 &&
+         strstr(line, " 2 bf16 "),
+     "a row of all-gathers: %s", line);
+  ok(strstr(line_of(text, " q8* "), "block.0") != NULL, "a codec that is not the first one: %s",
+     line_of(text, " q8* "));
+  ok(strstr(text, "cycle 3     2 q4; all-gathers: 4 bf16\n") &&
+         strstr(text, "cycle 13    2 q8; all-gathers: 4 bf16. the error was 3%\n"),
+     "the votes: %s", line_of(text, "cycle 13 "));
+  ok(strstr(line_of(text, "ReduceScatter q4"), " 40 ") && strstr(line_of(text, "ReduceScatter q8"), " 40 ") &&
+         strstr(line_of(text, "AllGather     bf16"), " 160 ") && strstr(line_of(text, "  all  "), "80%"),
+     "a line a codec: %s", line_of(text, "AllGather     bf16"));
+  ok(strstr(text, "all-gathers of parameters: 90.9%") != NULL, "why they go so: %s",
+     line_of(text, "all-gathers of parameters: "));
+  ok(strstr(text, "reshard_after_forward=False") != NULL, "and what is gathered again could be kept");
+  size_t longest = 0, exact = 0;
+  for (const char *at = text; (at = strstr(at, " exactly ")); at++)
+    exact++;
+  ok(exact == 2, "formulas hold for plain calls, whatever compressed ones send");
+  for (const char *at = text; *at; at += strcspn(at, "\n") + 1)
+    longest = strcspn(at, "\n") > longest ? strcspn(at, "\n") : longest;
+  ok(longest <= 120, "no line has more than 120 columns: %zu", longest);
+  free(text);
+}
+
+/* All-reduces of whole layers are slots, too. */
+static void test_all_reduces(void)
+{
+  struct trace_job job = trace_job_usual(4, 22, 3);
+  job.compressed = job.all_reduces = true;
+  char *text = print_job(&job, "reduces", tagc_report_print);
+  ok(strstr(line_of(text, "  why "), "gradients: 90.9% compressed") && strstr(text, "AllReduce     q4"),
+     "gradients that are all-reduced: %s", line_of(text, "AllReduce     q4"));
+  ok(strstr(text, "data parallel (all-reduced gradients)") && strstr(text, " exactly "),
+     "against the formula: %s", line_of(text, " expected "));
+  free(text);
+}
+
+/* What a job could save that compresses nothing; small calls stay as they are. */
+static void test_advice(void)
+{
+  struct trace_job job = trace_job_usual(2, 10, 2);
+  job.gathers = true;
+  char *text = print_job(&job, "plain", tagc_report_print);
+  ok(strstr(text, "Gradients are 33% of what a rank sends in a step, and nothing is compressed: TAGC_MODE=ab") != NULL,
+     "to compress: %s", line_of(text, "Gradients are"));
+  ok(strstr(text, "All-gathers of parameters are 67% of what a rank sends in a step, 4.0 MiB: with "
+                  "TAGC_GATHER=q8") != NULL,
+     "to gather in 8 bits: %s", line_of(text, "All-gathers of parameters are"));
+  free(text);
+  job.shard = 1 << 15;
+  text = print_job(&job, "small", tagc_report_print);
+  ok(!strstr(text, "TAGC_GATHER=q8") && strstr(text, "reshard_after_forward"), "but not what is below TAGC_MIN_BYTES");
+  free(text);
+  job.gathers = false;
+  job.compressed = true;
+  text = print_job(&job, "none", tagc_report_print);
+  ok(!strstr(text, "What could still be saved"), "where nothing is known to be saved nothing is said");
+  free(text);
+}
+
 static void put_page(const struct tagc_report *report, FILE *to)
 {
   if (!tagc_html_write(report->summary, &report->facts, to))
@@ -139,6 +215,9 @@ int main(void)
   if (!mkdtemp(folder))
     return 1;
   test_slot_times();
+  test_gathers();
+  test_all_reduces();
+  test_advice();
   test_little();
   test_layers();
   test_labels();

@@ -451,7 +451,7 @@ static inline void trace_job_slots(struct trace_rank *r, const char *codec)
     struct tagc_trace_slot s = {.lock = 1,
                                 .slot = slot,
                                 .unit = layer,
-                                .count = trace_job_shard(job, layer),
+                                .count = trace_job_shard(job, layer) * (job->all_reduces ? (uint64_t)job->ranks : 1),
                                 .type = (uint16_t)job->type,
                                 .op = (uint16_t)job->op,
                                 .reason = voted ? MADE_SAID_YES : MADE_WARMUP,

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Training steps for TAGC_BUDGET: three units of different sizes and weights, the second one heavy and the third one light.
+ *
+ *   budget steady STEPS     all dense
+ *   budget turns STEPS      unit 0 is sparse, and unit 2 dense; from step 20 on it is the other way round
+ *   budget thins STEPS      all dense, but unit 2 is sparse from step 20 on
+ *   budget grouped STEPS    all dense, a step's calls in one group
+ *
+ * Checks every sum for what no codec should do to it. Rank 0 prints for each step the error of all sums of all ranks, and how far the
+ * sums of all steps so far are off, relative to a step's:  step S error E late L
+ */
+#include "tests/e2e/harness.h"
+
+#include <stdbool.h>
+
+enum { UNITS = 3, TURN = 20 };
+
+static const size_t sizes[UNITS] = {120000, 60000, 90001};
+static const float weight[UNITS] = {1, 8, 0.125f};
+static float *gradient[UNITS], *result[UNITS];
+static double *late[UNITS];          /* sums of all steps: what came, less what should have */
+static double worst;
+static bool turns, thins;
+
+static float gradient_at(int r, uint64_t step, int unit, size_t i)
+{
+  const uint64_t h = mix(mix((uint64_t)r << 40 ^ step << 8 ^ (uint64_t)unit) ^ i);
+  const float x = (float)(int64_t)(h & 0xffffff) / 8388608 - 1;
+  const int sparse = step >= TURN && (turns || thins) ? 2 : turns ? 0 : -1;
+  if (unit == sparse && mix(step ^ i / 64) % 300)
+    return 0;
+  return weight[unit] * x * x * x * (float)(r + 1);
+}
+
+static void make_step(uint64_t step, bool grouped)
+{
+  double sums[3] = {0}, all[3];     /* squares: of what is off, what should come, what is late */
+  for (int u = 0; u < UNITS; u++)
+    for (size_t i = 0; i < sizes[u] * (size_t)nranks; i++)
+      gradient[u][i] = gradient_at(rank, step, u, i);
+  if (grouped)
+    CHECK(ncclGroupStart());
+  for (int u = UNITS; u-- > 0;)
+    CHECK(ncclReduceScatter(gradient[u], result[u], sizes[u], ncclFloat32, ncclAvg, world, NULL));
+  if (grouped)
+    CHECK(ncclGroupEnd());
+  for (int u = 0; u < UNITS; u++)
+    for (size_t i = 0; i < sizes[u]; i++) {
+      double mean = 0;
+      for (int r = 0; r < nranks; r++)
+        mean += gradient_at(r, step, u, (size_t)rank * sizes[u] + i) / nranks;
+      const double off = result[u][i] - mean;
+      late[u][i] += off;
+      sums[0] += off * off;
+      sums[1] += mean * mean;
+      sums[2] += late[u][i] * late[u][i];
+    }
+  CHECK(ncclAllReduce(sums, all, 3, ncclFloat64, ncclSum, world, NULL));
+  const double error = sqrt(all[0] / all[1]);
+  worst = error > worst ? error : worst;
+  if (rank == 0)
+    printf("step %llu error %.6f late %.7f\n", (unsigned long long)step, error, sqrt(all[2] / all[1]));
+}
+
+int main(int argc, char **argv)
+{
+  if (argc != 3) {
+    fprintf(stderr, "usage: budget steady|turns|thins|grouped STEPS\n");
+    return 2;
+  }
+  turns = strcmp(argv[1], "turns") == 0;
+  thins = strcmp(argv[1], "thins") == 0;
+  meet();
+  for (int u = 0; u < UNITS; u++) {
+    gradient[u] = malloc(sizes[u] * (size_t)nranks * sizeof(float));
+    result[u] = malloc(sizes[u] * sizeof(float));
+    late[u] = calloc(sizes[u], sizeof(double));
+  }
+  for (uint64_t step = 0; step < strtoull(argv[2], NULL, 10); step++)
+    make_step(step, strcmp(argv[1], "grouped") == 0);
+  all_ok(worst < 0.45, "the sums of a step are off by %.2g at most", worst);
+  for (int u = 0; u < UNITS; u++) {
+    free(gradient[u]);
+    free(result[u]);
+    free(late[u]);
+  }
+  return finish();
+}
