@@ -234,7 +234,7 @@ static void give_up(struct tagc_work *w)
 {
   struct tagc_allgather *first = tagc_allgather_first(w->call->comm, tagc_allgather_of(w->call->comm, w->call));
   first->referred = first->layout.reference_bytes > 0;      /* as on the ranks that did not fail */
-  first->damaged = true;
+  first->damaged = first->referred;
 }
 
 const struct tagc_part tagc_part_gather = {

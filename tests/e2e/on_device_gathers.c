@@ -4,19 +4,21 @@
  * pass, and reduced behind that; gathers and reductions are on streams of their own, and wait for one another at the end of a
  * step alone.
  *
- *   on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place]      under tests/standin/launch, with --cuda for cuda
+ *   on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again]      under tests/standin/launch, with --cuda for cuda
+ *
+ * again: in one step all ranks gather a unit once more, on a GPU because the first call fails, for where it would have the result.
  *
  * Parameters change a little from step to step, and much in one; in one some are not finite.
  */
 #include "env/hash.h"
 #include "tests/e2e/either_memory.h"
 
-enum { UNITS = 4, JUMP = 9, ODD = 11 };
+enum { UNITS = 4, AGAIN = 7, JUMP = 9, ODD = 11 };
 
 static const size_t counts[UNITS] = {4096, 70001, 5003, 3000};
 
 static ncclDataType_t type;
-static bool in_place;
+static bool in_place, again, fails;
 static char *shard[UNITS], *whole[UNITS], *gradient[UNITS], *reduced[UNITS], *host;
 
 static float parameter(int step, int unit, size_t i)
@@ -45,6 +47,15 @@ static void gather(int unit)
   CHECK(ncclAllGather(from, whole[unit], counts[unit], type, world, memory.stream[0]));
 }
 
+/* No kernel takes elements from there. */
+static void gather_wrongly(int unit)
+{
+  if (fails)
+    fails = ncclAllGather(shard[unit], whole[unit] + 1, counts[unit], type, world, memory.stream[0]) != ncclSuccess;
+  else
+    gather(unit);
+}
+
 static void tell(int step, int unit, const char *what, const char *from, size_t bytes)
 {
   memory.copy(host, from, bytes, false);
@@ -56,8 +67,11 @@ static void run_step(int step)
 {
   for (int unit = 0; unit < UNITS; unit++)
     fill(step, unit);
-  for (int unit = 0; unit < UNITS; unit++)
+  for (int unit = 0; unit < UNITS; unit++) {
+    if (again && step == AGAIN && unit == 1)
+      gather_wrongly(unit);
     gather(unit);
+  }
   for (int unit = UNITS - 1; unit >= 0; unit--) {
     gather(unit);
     CHECK(ncclReduceScatter(gradient[unit], reduced[unit], counts[unit], type, ncclSum, world, memory.stream[1]));
@@ -77,11 +91,13 @@ int main(int argc, char **argv)
   while (argc > 3 && which < 3 && strcmp(argv[2], names[which]) != 0)
     which++;
   if (argc < 4 || which == 3 || !use_memory(argv[1])) {
-    fprintf(stderr, "usage: on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place]\n");
+    fprintf(stderr, "usage: on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again]\n");
     return 2;
   }
   type = types[which];
-  in_place = argc > 4;
+  in_place = argc > 4 && strcmp(argv[4], "in-place") == 0;
+  again = argc > 4 && strcmp(argv[4], "again") == 0;
+  fails = strcmp(argv[1], "cuda") == 0;
   setvbuf(stdout, NULL, _IOLBF, 0);             /* lines of ranks that share a pipe stay whole */
   meet();
   host = malloc((size_t)nranks * counts[1] * sizeof(float));
@@ -95,6 +111,10 @@ int main(int argc, char **argv)
   }
   for (int step = 0; step < atoi(argv[3]); step++)
     run_step(step);
+  if (again && fails != (strcmp(argv[1], "cuda") == 0)) {
+    fprintf(stderr, "the call that cannot be made has not failed\n");
+    return 1;
+  }
   free(host);
   CHECK(ncclCommDestroy(world));
   return 0;
