@@ -6,11 +6,12 @@
 #include "env/log.h"
 #include "interpose/ballot.h"
 #include "interpose/comm.h"
+#include "interpose/depth.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
 
 /* A value that must be equal on all ranks is there twice, once negated. */
-enum { CAN, VERDICT, VERDICT_NEGATED, CODEC, CODEC_NEGATED, WORDS };
+enum { CAN, VERDICT, VERDICT_NEGATED, CODEC, CODEC_NEGATED, DEPTH, DEPTH_NEGATED, WORDS };
 
 struct tagc_allgather *tagc_allgather_of(const struct tagc_comm *comm, const struct tagc_call *call)
 {
@@ -78,6 +79,12 @@ bool tagc_allgathers_looks(const struct tagc_comm *comm, const struct tagc_call 
 
 size_t tagc_allgathers_words(const struct tagc_comm *comm) { return WORDS * comm->allgather_count; }
 
+/* A rank that cannot have so many pieces has one, and says so in the ballot. */
+static void cut(const struct tagc_comm *comm, struct tagc_allgather *a, int depth)
+{
+  (void)tagc_depth_cut_gather(comm->device, a->codec, &a->shape, &a->layout, &a->cut, depth);
+}
+
 /* What this rank would do with it if it were alone. */
 static enum tagc_reason plan_one(struct tagc_comm *comm, size_t i, uint64_t *left)
 {
@@ -96,7 +103,10 @@ static enum tagc_reason plan_one(struct tagc_comm *comm, size_t i, uint64_t *lef
   if (a->barred != TAGC_REASON_compressed)
     return a->barred;
   /* What runs on a device depends on its driver: the others learn of it from the ballot. */
-  return comm->device->allgather_layout(comm->device, a->codec, &a->shape, &a->layout) ? TAGC_REASON_compressed : TAGC_REASON_device;
+  if (!comm->device->allgather_layout(comm->device, a->codec, &a->shape, &a->layout))
+    return TAGC_REASON_device;
+  cut(comm, a, tagc_depth_plan_gather(tagc_library_options(), &a->shape, &a->layout));
+  return TAGC_REASON_compressed;
 }
 
 void tagc_allgathers_plan(struct tagc_comm *comm, bool decided)
@@ -107,13 +117,28 @@ void tagc_allgathers_plan(struct tagc_comm *comm, bool decided)
     comm->allgathers[i].verdict = decided ? why : plan_one(comm, i, &left);
 }
 
+bool tagc_allgathers_are_cut(const struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->allgather_count; i++)
+    if (comm->allgathers[i].verdict == TAGC_REASON_compressed && comm->allgathers[i].cut.pieces.count > 1)
+      return true;
+  return false;
+}
+
+void tagc_allgathers_join(struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->allgather_count; i++)
+    if (comm->allgathers[i].verdict == TAGC_REASON_compressed)
+      cut(comm, &comm->allgathers[i], 1);
+}
+
 size_t tagc_allgathers_workspace(const struct tagc_comm *comm)
 {
   size_t largest = 0;
   for (size_t i = 0; i < comm->allgather_count; i++) {
     const struct tagc_allgather *a = &comm->allgathers[i];
-    struct tagc_allgather_job job = {.shape = a->shape, .layout = a->layout};
-    const size_t bytes = a->verdict == TAGC_REASON_compressed ? tagc_allgather_carve(&job, NULL) : 0;
+    const size_t bytes = a->verdict == TAGC_REASON_compressed
+                           ? tagc_depth_gather_bytes(comm->device, a->codec, &a->shape, &a->layout, &a->cut) : 0;
     largest = bytes > largest ? bytes : largest;
   }
   return largest;
@@ -167,6 +192,8 @@ void tagc_allgathers_fill(const struct tagc_comm *comm, bool reserved, int64_t *
     word[VERDICT_NEGATED] = -word[VERDICT];
     word[CODEC] = codec_word(a);
     word[CODEC_NEGATED] = -word[CODEC];
+    word[DEPTH] = a->verdict == TAGC_REASON_compressed ? a->cut.pieces.count : 0;
+    word[DEPTH_NEGATED] = -word[DEPTH];
   }
 }
 
@@ -182,24 +209,29 @@ static enum tagc_reason count_one(const int64_t *word)
 
 void tagc_allgathers_count(struct tagc_comm *comm, const int64_t *words)
 {
-  size_t won = 0;
+  size_t won = 0, cut_ones = 0;
   for (size_t i = 0; i < comm->allgather_count; i++) {
     struct tagc_allgather *a = &comm->allgathers[i];
+    const int64_t *word = words + WORDS * i;
     struct tagc_ledger_row *row = tagc_ledger_gather_row(comm->ledger, (int)i);
-    a->verdict = count_one(words + WORDS * i);
+    a->verdict = count_one(word);
     if (a->verdict == TAGC_REASON_compressed && comm->allgathers[a->first].verdict != a->verdict)
       a->verdict = comm->allgathers[a->first].verdict;
     row->gather.reason = a->verdict;
     if (a->verdict != TAGC_REASON_compressed)
       continue;
+    if (word[DEPTH] != -word[DEPTH_NEGATED])
+      cut(comm, a, 1);
     won++;
+    cut_ones += a->cut.pieces.count > 1;
     row->codec = a->codec->name;
     row->gather.exact = a->codec->exact;
     row->residual_bytes = a->reference ? a->layout.reference_bytes : 0;
   }
   if (comm->allgather_count)
-    tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu all-gathers of a cycle will be compressed (TAGC_GATHER=%s)",
-             (unsigned long long)comm->ledger->number, won, comm->allgather_count, comm->allgathers[0].codec->name);
+    tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu all-gathers of a cycle will be compressed (TAGC_GATHER=%s), "
+             "%zu of them in pieces", (unsigned long long)comm->ledger->number, won, comm->allgather_count,
+             comm->allgathers[0].codec->name, cut_ones);
 }
 
 bool tagc_allgathers_trim(struct tagc_comm *comm)

@@ -13,13 +13,21 @@
 #include <stdint.h>
 
 #include "interpose/plan.h"
+#include "kernels/pieces.h"
 
 struct tagc_call;
 struct tagc_comm;
 
+/* In which pieces something is gathered (depth.h), and their layouts where there are several. */
+struct tagc_gather_pieces {
+  struct tagc_pieces pieces;
+  struct tagc_allgather_layout layout[TAGC_PIECES];
+};
+
 struct tagc_allgather {
   struct tagc_allgather_shape shape;          /* n = 0: the element type cannot be compressed */
-  struct tagc_allgather_layout layout;
+  struct tagc_allgather_layout layout;        /* of the pieces together */
+  struct tagc_gather_pieces cut;
   const struct tagc_allgather_codec *codec;   /* of TAGC_GATHER */
   uint32_t slot;                    /* the reduce-scatter of the same unit */
   uint32_t first;                   /* of those that gather the same unit in the same type: what is marked so is kept there */
@@ -60,6 +68,9 @@ bool tagc_allgathers_looks(const struct tagc_comm *comm, const struct tagc_call 
 size_t tagc_allgathers_words(const struct tagc_comm *comm);
 /* `decided`: nothing is asked any more. Without the lock. */
 void tagc_allgathers_plan(struct tagc_comm *comm, bool decided);
+/* Is one of them in pieces? And no more: without a lane. */
+bool tagc_allgathers_are_cut(const struct tagc_comm *comm);
+void tagc_allgathers_join(struct tagc_comm *comm);
 /* What the largest call takes of the communicator's workspace. */
 size_t tagc_allgathers_workspace(const struct tagc_comm *comm);
 /* References and tallies. False where memory lacks. Without the lock. */

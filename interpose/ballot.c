@@ -43,10 +43,10 @@ struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, siz
   };
 }
 
-size_t tagc_ballot_spread_bytes(const struct tagc_slot *slot)
+size_t tagc_ballot_spread_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
 {
-  struct tagc_allgather_job job = {.shape = slot->spread.shape, .layout = slot->spread.layout};
-  return slot->spread.codec ? (tagc_allgather_carve(&job, NULL) + 63) & ~(size_t)63 : 0;
+  const struct tagc_spread *spread = &slot->spread;
+  return spread->codec ? tagc_depth_gather_bytes(comm->device, spread->codec, &spread->shape, &spread->layout, &slot->spread_cut) : 0;
 }
 
 /* What one call of a slot takes of the workspace, to compress or to flush. */
@@ -65,7 +65,7 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
   const struct tagc_shape whole = tagc_split_whole(slot);
   struct tagc_split split;
   const size_t levels = comm->scope.two_levels ? tagc_levels_sum_bytes(&whole) + TAGC_LEVELS_TOLD_BYTES : 0;
-  return tagc_ballot_spread_bytes(slot) + levels + tagc_split_carve(&split, slot, NULL) + (compress > flush ? compress : flush);
+  return tagc_ballot_spread_bytes(comm, slot) + levels + tagc_split_carve(&split, slot, NULL) + (compress > flush ? compress : flush);
 }
 
 static void give_back(const struct tagc_comm *comm, void *memory)
@@ -232,6 +232,25 @@ static bool fill_times(struct tagc_comm *comm, size_t i, const struct tagc_wire 
   return true;
 }
 
+static void cut_spread(const struct tagc_comm *comm, struct tagc_slot *slot, int depth)
+{
+  struct tagc_spread *spread = &slot->spread;
+  if (spread->codec)
+    (void)tagc_depth_cut_gather(comm->device, spread->codec, &spread->shape, &spread->layout, &slot->spread_cut, depth);
+}
+
+/* All at once: without a lane, or where the ranks do not agree. */
+static void join(const struct tagc_comm *comm, struct tagc_slot *slot)
+{
+  (void)tagc_depth_cut(comm->device, slot, 1);
+  cut_spread(comm, slot, 1);
+}
+
+static bool is_cut(const struct tagc_slot *slot)
+{
+  return slot->pieces.count > 1 || (slot->spread.codec && slot->spread_cut.pieces.count > 1);
+}
+
 /* In how many pieces its calls are compressed. A rank that cannot have these says so in the ballot. */
 static void cut(struct tagc_comm *comm, size_t i, const struct tagc_wire *wire)
 {
@@ -241,6 +260,8 @@ static void cut(struct tagc_comm *comm, size_t i, const struct tagc_wire *wire)
   const int depth = tagc_depth_plan(tagc_library_options(), slot->codec, &slot->shape, &slot->layout,
                                     known ? &times : NULL);
   (void)tagc_depth_cut(comm->device, slot, depth);
+  if (slot->spread.codec)
+    cut_spread(comm, slot, tagc_depth_plan_gather(tagc_library_options(), &slot->spread.shape, &slot->spread.layout));
 }
 
 /* What this rank would do with a slot if it were alone. */
@@ -341,9 +362,9 @@ static bool reserve_slot(struct tagc_comm *comm, struct tagc_slot *slot, void *s
 /* The lane, where calls are cut. Without one none is, on all ranks. */
 static void reserve_lane(struct tagc_comm *comm)
 {
-  bool wanted = false;
+  bool wanted = tagc_allgathers_are_cut(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
-    wanted |= comm->slots[i].verdict == TAGC_REASON_compressed && comm->slots[i].pieces.count > 1;
+    wanted |= comm->slots[i].verdict == TAGC_REASON_compressed && is_cut(&comm->slots[i]);
   if (!wanted || atomic_load(&comm->lane))
     return;
   atomic_store(&comm->lane, comm->device->lane_make(comm->device));
@@ -353,7 +374,8 @@ static void reserve_lane(struct tagc_comm *comm)
            "other", (unsigned long long)comm->ledger->number, comm->device->host_reads ? "thread" : "stream");
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].verdict == TAGC_REASON_compressed)
-      (void)tagc_depth_cut(comm->device, &comm->slots[i], 1);
+      join(comm, &comm->slots[i]);
+  tagc_allgathers_join(comm);
 }
 
 bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream)
@@ -386,6 +408,12 @@ static int64_t codec_word(const struct tagc_comm *comm, const struct tagc_slot *
   while (tagc_codecs[number] && tagc_codecs[number] != slot->codec)
     number++;
   return number << 33 | (int64_t)comm->all_to_all << 32 | slot->shape.keep_ppm;
+}
+
+/* In how many pieces its calls go, and what is gathered of all-reduces. */
+static int64_t depth_word(const struct tagc_slot *slot)
+{
+  return slot->pieces.count + (slot->spread.codec ? (int64_t)(TAGC_PIECES + 1) * slot->spread_cut.pieces.count : 0);
 }
 
 /* What of a slot is selected. */
@@ -424,7 +452,7 @@ void tagc_ballot_fill(const struct tagc_comm *comm, bool reserved, int64_t *ball
     word[SLOT_CODEC_NEGATED] = -word[SLOT_CODEC];
     word[SLOT_PARTS] = parts_word(slot);
     word[SLOT_PARTS_NEGATED] = -word[SLOT_PARTS];
-    word[SLOT_DEPTH] = slot->verdict == TAGC_REASON_compressed ? slot->pieces.count : 0;
+    word[SLOT_DEPTH] = slot->verdict == TAGC_REASON_compressed ? depth_word(slot) : 0;
     word[SLOT_DEPTH_NEGATED] = -word[SLOT_DEPTH];
   }
   tagc_allgathers_fill(comm, reserved, ballot + SLOT_WORDS * comm->slot_count);
@@ -461,8 +489,8 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
       struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
       row->codec = slot->codec->name;
       if (word[SLOT_DEPTH] != -word[SLOT_DEPTH_NEGATED])
-        (void)tagc_depth_cut(comm->device, slot, 1);
-      cut_ones += slot->pieces.count > 1;
+        join(comm, slot);
+      cut_ones += is_cut(slot);
       comm->keeps_residuals |= slot->residual != NULL;
       row->residual_bytes = slot->residual ? tagc_residual_bytes(&slot->shape) : 0;
       row->selected = slot->parts ? tagc_parts_elements(slot->parts, comm->nranks) : 0;

@@ -11,7 +11,7 @@
 #include "interpose/comm.h"
 
 /* What of the workspace of a call, at its beginning, is for gathering the sums of an all-reduce. */
-size_t tagc_ballot_spread_bytes(const struct tagc_slot *slot);
+size_t tagc_ballot_spread_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot);
 
 /* Is the slot taken for a gradient: by its cycle, by TAGC_LAYERMAP, or because a model explains all slots? */
 bool tagc_ballot_gradient(const struct tagc_comm *comm, size_t i);

@@ -36,6 +36,7 @@ struct tagc_slot {
   const struct tagc_codec *codec;
   bool all_reduce;                  /* of which the shape has one shard, and all but the last few elements: the tail */
   struct tagc_spread spread;        /* then: how its sums are gathered */
+  struct tagc_gather_pieces spread_cut;
   enum tagc_op op;
   bool sorted;                      /* its layer is known, and with it: */
   enum tagc_selection selection;

@@ -85,7 +85,7 @@ static ncclResult_t run_each(struct stage *stage, ncclResult_t (*step)(const str
 
 /* ---- the steps of one ------------------------------------------------------------------------------------------------- */
 
-/* What of the lane's work the caller did not wait for. */
+/* What of the lane's work the caller did not wait for: of what this call has given it, as lane and caller have clocks of their own. */
 static uint64_t hidden_ns(const struct tagc_work *w)
 {
   struct tagc_lane_times now;
@@ -93,7 +93,8 @@ static uint64_t hidden_ns(const struct tagc_work *w)
   if (!w->ticket || !w->device->lane_times(w->device, lane, &now))
     return 0;
   const uint64_t worked = now.worked_ns - w->lane.worked_ns, waited = now.waited_ns - w->lane.waited_ns;
-  return worked > waited ? worked - waited : 0;
+  const uint64_t most = w->took.encode_ns + w->took.decode_ns, hidden = worked > waited ? worked - waited : 0;
+  return hidden < most ? hidden : most;
 }
 
 /* Where the host does the work its times go into the accounts, and into the trace. A device tells its own, later. */

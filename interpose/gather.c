@@ -9,6 +9,7 @@
 
 #include "env/hash.h"
 #include "env/log.h"
+#include "interpose/depth.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
 #include "interpose/states.h"
@@ -32,8 +33,7 @@ static ncclResult_t enqueue_plain(const struct tagc_exchange *real, struct tagc_
 
 static ncclResult_t enqueue_payloads(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece)
 {
-  const struct tagc_allgather_job *job = &w->gather.job;
-  (void)piece;
+  const struct tagc_allgather_job *job = tagc_gather_job(&w->gather, piece);
   if (!is_compressed(w))
     return enqueue_plain(real, w);
   return real->all_gather(tagc_allgather_payload(job, job->rank), job->payloads, job->layout.payload_bytes, ncclUint8, w->gather.handle,
@@ -51,6 +51,17 @@ static uint64_t seed_of(const struct tagc_call *call, const struct tagc_allgathe
   return tagc_hash_words(words, sizeof words);
 }
 
+void tagc_gather_carve(struct tagc_work *w, int part, const struct tagc_gather_pieces *cut, uint8_t *base)
+{
+  struct tagc_gathering *gather = &w->gather;
+  gather->pieces = w->pieces[part] = (unsigned)cut->pieces.count;
+  tagc_depth_carve_gather(cut, &gather->job, gather->piece, base);
+  for (unsigned k = 0; k < gather->pieces; k++) {
+    gather->piece[k].stats = gather->job.stats ? &gather->seen[k] : NULL;
+    gather->piece[k].beside = true;
+  }
+}
+
 static void lay_out(struct tagc_work *w)
 {
   const struct tagc_call *call = w->call;
@@ -65,7 +76,8 @@ static void lay_out(struct tagc_work *w)
     .keep_own = call->send == (const uint8_t *)call->recv + (size_t)comm->rank * shard, .seed = seed_of(call, a),
     .reference = first->reference, .stats = &row->gather.stats, .tally = a->tally,
   };
-  tagc_allgather_carve(&w->gather.job, comm->workspace);
+  if (is_compressed(w))
+    tagc_gather_carve(w, 0, &a->cut, comm->workspace);
   a->calls++;                       /* even if it fails: the seeds of later calls are made from this, on all ranks */
 }
 
@@ -77,43 +89,59 @@ static ncclResult_t begin(struct tagc_work *w)
 }
 
 /* A rank whose reference is not that of the others has no payload. */
-static bool refuse(struct tagc_work *w)
+static bool refuse(struct tagc_work *w, const struct tagc_allgather_job *job, void *stream)
 {
   static const struct tagc_allgather_header refused = {.flags = TAGC_ALLGATHER_REFUSED};
-  uint8_t *payload = tagc_allgather_payload(&w->gather.job, w->gather.job.rank);
-  return w->device->put(w->device, payload, &refused, sizeof refused, w->call->stream);
+  return w->device->put(w->device, tagc_allgather_payload(job, job->rank), &refused, sizeof refused, stream);
 }
 
 static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)
 {
   const struct tagc_allgather *a = tagc_allgather_of(w->call->comm, w->call);
+  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, piece);
   bool good = true;
-  (void)piece;
   if (is_compressed(w)) {
-    good = w->device->allgather_encode(w->device, w->gather.codec, &w->gather.job, stream);
+    good = w->device->allgather_encode(w->device, w->gather.codec, job, stream);
     if (a && tagc_allgather_first(w->call->comm, a)->damaged)
-      good = good && refuse(w);
+      good = good && refuse(w, job, stream);
   }
-  return tagc_work_done(good && mark(w, TAGC_MARK_ENCODED));
+  return tagc_work_done(good);
+}
+
+/* As of reduce-scatters in pieces: on a device the encoding of the first one is seen, and what is exchanged or waited for. */
+static ncclResult_t encoded(struct tagc_work *w, unsigned piece)
+{
+  return tagc_work_done(piece > 0 || mark(w, TAGC_MARK_ENCODED));
+}
+
+static ncclResult_t exchanged(struct tagc_work *w, unsigned piece)
+{
+  return tagc_work_done(piece + 1 < w->pieces[0] || mark(w, TAGC_MARK_EXCHANGED));
 }
 
 static ncclResult_t decode(struct tagc_work *w, unsigned piece, void *stream)
 {
-  bool good = mark(w, TAGC_MARK_EXCHANGED);
-  (void)piece;
-  if (is_compressed(w))
-    good = good && w->device->allgather_decode(w->device, w->gather.codec, &w->gather.job, stream);
-  else
-    good = good && w->device->allgather_refer(w->device, w->gather.codec, &w->gather.job, stream);
-  return tagc_work_done(good && mark(w, TAGC_MARK_DECODED));
+  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, piece);
+  return tagc_work_done(is_compressed(w) ? w->device->allgather_decode(w->device, w->gather.codec, job, stream)
+                                         : w->device->allgather_refer(w->device, w->gather.codec, job, stream));
 }
 
-/* Here the host waits for a device, as what is done next hangs on it. */
-static ncclResult_t ask_refused(struct tagc_work *w)
+/* Here the host waits for a device, as what is done next hangs on it. Of pieces one that is refused is enough. */
+static bool ask_refused(struct tagc_work *w)
 {
-  if (!is_compressed(w) || !w->gather.codec->may_refuse)
+  bool good = true;
+  for (unsigned k = 0; k < w->pieces[0] && good && !w->gather.refused && w->gather.codec->may_refuse; k++)
+    good = w->device->allgather_refused(w->device, tagc_gather_job(&w->gather, k), w->call->stream, &w->gather.refused);
+  return good;
+}
+
+static ncclResult_t decoded(struct tagc_work *w)
+{
+  if (!is_compressed(w))
     return ncclSuccess;
-  return tagc_work_done(w->device->allgather_refused(w->device, &w->gather.job, w->call->stream, &w->gather.refused));
+  if (w->gather.pieces > 1 && w->gather.job.stats && w->device->host_reads)
+    tagc_piece_gather_seen(&w->gather.job, w->gather.piece, (int)w->gather.pieces);
+  return tagc_work_done(mark(w, TAGC_MARK_DECODED) && ask_refused(w));
 }
 
 static ncclResult_t refer_again(struct tagc_work *w)
@@ -213,9 +241,11 @@ const struct tagc_part tagc_part_gather = {
   .lay_out = lay_out,
   .begin = begin,
   .encode = encode,
+  .encoded = encoded,
   .enqueue = enqueue_payloads,
+  .exchanged = exchanged,
   .decode = decode,
-  .decoded = ask_refused,
+  .decoded = decoded,
   .after = {.wanted = is_refused, .enqueue = enqueue_plain, .then = refer_again},
   .settle = settle,
   .give_up = give_up,

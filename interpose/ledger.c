@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "interpose/library.h"
+#include "interpose/selection.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tagc_ledger *first, **last = &first;
@@ -151,13 +152,12 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
   struct tagc_grounds *grounds = is_auto ? calloc(count ? count : 1, sizeof *grounds) : NULL;
   struct tagc_budget_slot *budget_slots = is_auto ? calloc(count ? count : 1, sizeof *budget_slots) : NULL;
-  const bool is_budget = is_auto && tagc_library_options()->budget.kind != TAGC_BUDGET_NONE;
-  struct tagc_selected *selections = is_budget ? calloc(TAGC_SELECTIONS, sizeof *selections) : NULL;
-  if (!rows || (is_auto && (!grounds || !budget_slots)) || (is_budget && !selections)) {
+  if (tagc_selection_on() && !ledger->selections)
+    ledger->selections = calloc(TAGC_SELECTIONS, sizeof *ledger->selections);
+  if (!rows || (is_auto && (!grounds || !budget_slots)) || (tagc_selection_on() && !ledger->selections)) {
     free(rows);
     free(grounds);
     free(budget_slots);
-    free(selections);
     return false;
   }
   for (size_t i = 0; i < count; i++) {
@@ -183,11 +183,9 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   free(ledger->rows);
   free(ledger->grounds);
   free(ledger->budget_slots);
-  free(ledger->selections);
   ledger->rows = rows;
   ledger->grounds = grounds;
   ledger->budget_slots = budget_slots;
-  ledger->selections = selections;
   ledger->row_count = count;
   *ledger->layers = *ledger->or_layers = '\0';
   if (layers) {

@@ -73,7 +73,8 @@ static struct tagc_traffic spread_traffic(const struct tagc_slot_question *q, bo
 {
   const struct tagc_spread spread = plain ? (struct tagc_spread){0} : tagc_plan_spread(q);
   const struct tagc_shape whole = tagc_plan_whole(q);
-  return tagc_plain_traffic(spread.codec ? spread.layout.payload_bytes : whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
+  const size_t payload = q->spread_bytes ? q->spread_bytes : spread.layout.payload_bytes;
+  return tagc_plain_traffic(spread.codec ? payload : whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
 }
 
 struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *q)
@@ -228,8 +229,8 @@ static enum tagc_reason gate_call(const struct tagc_call_facts *f)
     return TAGC_REASON_op;
   if (f->nranks < 2)
     return TAGC_REASON_one_rank;
-  if (!f->agreed)
-    return TAGC_REASON_disagreement;
+  if (!f->agreed)                   /* a rank that has refused an option agrees with nobody */
+    return o->bad ? TAGC_REASON_bad_option : TAGC_REASON_disagreement;
   if (!f->device)
     return TAGC_REASON_device;
   if (f->bytes < o->min_bytes)

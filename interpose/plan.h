@@ -48,6 +48,7 @@ struct tagc_slot_question {
   struct tagc_scope_plan scope;
   struct tagc_shape shape;          /* of what the codec gets: its ranks are all of them, or with two levels one a host. n = 0
                                      * where the element type cannot be compressed; its residual is asked for */
+  uint64_t spread_bytes;            /* of an all-reduce: the payload of what is gathered of the sums; 0: as planned */
   uint64_t whole, rest;             /* elements of a shard, and how many of them go beside the payload as they are; where rest is 0,
                                      * all is in the shape */
   enum tagc_op op;

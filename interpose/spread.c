@@ -23,29 +23,28 @@ static void lay_out(struct tagc_work *w)
     .seed = w->reduce.job.seed,
   };
   if (is_encoded(w))
-    tagc_allgather_carve(&w->gather.job, comm->workspace);
+    tagc_gather_carve(w, 1, &slot->spread_cut, comm->workspace);
 }
 
 static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)
 {
-  (void)piece;
-  return tagc_work_done(!is_encoded(w) || w->device->allgather_encode(w->device, w->gather.codec, &w->gather.job, stream));
+  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, piece);
+  return tagc_work_done(!is_encoded(w) || w->device->allgather_encode(w->device, w->gather.codec, job, stream));
 }
 
 static ncclResult_t enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece)
 {
   const struct tagc_call *call = w->call;
-  const struct tagc_allgather_job *job = &w->gather.job;
+  const struct tagc_allgather_job *job = &w->gather.job, *its = tagc_gather_job(&w->gather, piece);
   const uint64_t whole = job->shape.n * (uint64_t)job->shape.nranks, tail = call->count - whole;
   const size_t at = (size_t)whole * tagc_dtype_size(job->shape.dtype);
   ncclResult_t status;
-  (void)piece;
   if (is_encoded(w))
-    status = real->all_gather(tagc_allgather_payload(job, job->rank), job->payloads, job->layout.payload_bytes, ncclUint8,
+    status = real->all_gather(tagc_allgather_payload(its, its->rank), its->payloads, its->layout.payload_bytes, ncclUint8,
                               w->gather.handle, call->stream);
   else
     status = real->all_gather(job->send, job->recv, job->shape.n, call->type, w->gather.handle, call->stream);
-  if (tail && status == ncclSuccess)
+  if (tail && piece == 0 && status == ncclSuccess)
     status = real->all_reduce((const uint8_t *)call->send + at, (uint8_t *)call->recv + at, tail, call->type, call->op,
                               w->gather.handle, call->stream);
   return status;
@@ -53,8 +52,8 @@ static ncclResult_t enqueue(const struct tagc_exchange *real, struct tagc_work *
 
 static ncclResult_t decode(struct tagc_work *w, unsigned piece, void *stream)
 {
-  (void)piece;
-  return tagc_work_done(!is_encoded(w) || w->device->allgather_decode(w->device, w->gather.codec, &w->gather.job, stream));
+  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, piece);
+  return tagc_work_done(!is_encoded(w) || w->device->allgather_decode(w->device, w->gather.codec, job, stream));
 }
 
 /* The first half has the accounts of both. */

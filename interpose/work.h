@@ -70,11 +70,23 @@ struct tagc_reducing {
 struct tagc_gathering {
   ncclComm_t handle;                /* between whose ranks */
   const struct tagc_allgather_codec *codec;
-  struct tagc_allgather_job job;    /* what is gathered, from where to where */
+  struct tagc_allgather_job job;    /* what is gathered, from where to where; in several pieces without memory: then what is done */
+  struct tagc_allgather_job piece[TAGC_PIECES];
+  struct tagc_allgather_stats seen[TAGC_PIECES];    /* of these */
+  unsigned pieces;
   bool refused;                     /* some rank's payload held no shard */
 };
 
 extern const struct tagc_part tagc_part_reduce, tagc_part_gather, tagc_part_spread;
+
+/* Gives w->gather.job, compressed, its memory at `base`, in these pieces; w->pieces[part] is their number then (gather.c). */
+void tagc_gather_carve(struct tagc_work *w, int part, const struct tagc_gather_pieces *cut, uint8_t *base);
+
+/* In one piece: what is done; else that piece. */
+static inline struct tagc_allgather_job *tagc_gather_job(struct tagc_gathering *gather, unsigned piece)
+{
+  return gather->pieces > 1 ? &gather->piece[piece] : &gather->job;
+}
 
 enum { TAGC_WORK_PARTS = 2 };
 

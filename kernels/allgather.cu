@@ -146,7 +146,7 @@ struct q8 {
 DEVICE void put_one(const struct tagc_allgather_call &gather, uint32_t rank, const struct tagc_exception &entry)
 {
   if (entry.position < gather.call.n)
-    tagc_store(gather.call.recv, gather.call.n * rank + entry.position, (enum tagc_dtype)gather.call.dtype,
+    tagc_store(gather.call.recv, gather.call.stride * rank + entry.position, (enum tagc_dtype)gather.call.dtype,
                tagc_float_of(entry.bits));
 }
 

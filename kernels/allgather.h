@@ -56,14 +56,15 @@ struct tagc_allgather_stats {
 struct tagc_allgather_job {
   struct tagc_allgather_shape shape;
   struct tagc_allgather_layout layout;   /* what layout() gave for shape */
+  uint64_t stride;                 /* elements between the starts of consecutive shards of recv and of the reference; 0: shape.n */
   int rank;
   const void *send;                /* n elements of shape.dtype */
-  void *recv;                      /* nranks x n elements; decode writes it */
+  void *recv;                      /* nranks x n elements, `stride` apart; decode writes it */
   bool keep_own;                   /* the own shard of recv is not written: it is `send` itself, and exact */
   uint64_t seed;                   /* equal on all ranks, different every call */
   bool beside;                     /* as in tagc_job */
   uint8_t *payloads;               /* nranks x payload_bytes by rank; encode writes this rank's */
-  void *reference;                 /* reference_bytes; NULL: none is needed */
+  void *reference;                 /* reference_bytes, of a piece as far apart as recv; NULL: none is needed */
   void *state;                     /* state_bytes */
   struct tagc_allgather_stats *stats;    /* host memory; NULL: not wanted */
   void *tally;                     /* of a device that counts by itself (device.h), in place of stats and refused */
@@ -84,7 +85,8 @@ struct tagc_allgather_codec {
   /* Fills recv from all payloads and the reference, and brings the reference up to date. */
   void (*decode)(struct tagc_allgather_job *job);
 
-  /* The reference becomes what a plain call has left in recv: the next call sends what has changed since. NULL where there is none. */
+  /* The reference becomes what a plain call has left in recv: the next call sends what has changed since. Of whole shards alone. NULL
+   * where there is none. */
   void (*refer)(struct tagc_allgather_job *job);
 };
 

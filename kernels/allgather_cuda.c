@@ -83,7 +83,7 @@ struct tagc_allgather_call tagc_allgather_call_of(const struct tagc_allgather_co
       .counts = counts,
       .seed = job->seed,
       .n = job->shape.n,
-      .stride = job->shape.n,
+      .stride = job->stride ? job->stride : job->shape.n,
       .message_bytes = job->layout.payload_bytes,
       .blocks = (uint32_t)tagc_allgather_blocks(job->shape.n),
       .rank = (uint32_t)job->rank,

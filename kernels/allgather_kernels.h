@@ -86,7 +86,8 @@ void tagc_allgather_set_norms(struct tagc_allgather_job *job, struct tagc_allgat
 /* Shard `rank` of recv, and of a buffer like it. */
 static inline void *tagc_allgather_part(const struct tagc_allgather_job *job, void *buffer, int rank)
 {
-  return (char *)buffer + (size_t)rank * job->shape.n * tagc_dtype_size(job->shape.dtype);
+  const uint64_t stride = job->stride ? job->stride : job->shape.n;
+  return (char *)buffer + (size_t)rank * stride * tagc_dtype_size(job->shape.dtype);
 }
 static inline void *tagc_allgather_shard(const struct tagc_allgather_job *job, int rank)
 {

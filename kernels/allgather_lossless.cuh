@@ -23,7 +23,7 @@ DEVICE struct tagc_allgather_header *header_of(const struct tagc_allgather_call 
 /* A block of a buffer of shards. */
 DEVICE char *block_of(const struct tagc_allgather_call &gather, void *shards, uint32_t rank, uint32_t block)
 {
-  return (char *)shards + (gather.call.n * rank + (uint64_t)block * BLOCK) * size_of(gather.call);
+  return (char *)shards + (gather.call.stride * rank + (uint64_t)block * BLOCK) * size_of(gather.call);
 }
 
 DEVICE const char *sent_block(const struct tagc_allgather_call &gather, uint32_t block)

@@ -56,3 +56,46 @@ void tagc_piece_seen(struct tagc_job *whole, const struct tagc_job *piece)
   whole->nonfinite_seen = piece->nonfinite_seen || (piece->continues && whole->nonfinite_seen);
   whole->surplus_seen = piece->surplus_seen || (piece->continues && whole->surplus_seen);
 }
+
+/* ---- all-gathers ------------------------------------------------------------------------------------------------------ */
+
+struct tagc_allgather_shape tagc_piece_gather_shape(const struct tagc_allgather_shape *whole, const struct tagc_pieces *pieces, int k)
+{
+  struct tagc_allgather_shape shape = *whole;
+  shape.n = pieces->at[k + 1] - pieces->at[k];
+  return shape;
+}
+
+struct tagc_allgather_job tagc_piece_gather_job(const struct tagc_allgather_job *whole, const struct tagc_pieces *pieces, int k)
+{
+  struct tagc_allgather_job job = *whole;
+  const size_t from = pieces->at[k] * tagc_dtype_size(whole->shape.dtype);
+  job.shape = tagc_piece_gather_shape(&whole->shape, pieces, k);
+  job.stride = whole->stride ? whole->stride : whole->shape.n;
+  job.send = (const char *)whole->send + from;
+  job.recv = (char *)whole->recv + from;
+  job.reference = whole->reference ? (char *)whole->reference + from : NULL;
+  job.seed = k ? tagc_mix64(whole->seed + (uint64_t)k) : whole->seed;
+  return job;
+}
+
+/* The norms of a call that was refused are none. */
+void tagc_piece_gather_seen(struct tagc_allgather_job *whole, const struct tagc_allgather_job *piece, int count)
+{
+  struct tagc_allgather_stats *to = whole->stats;
+  double error2 = 0, norm2 = 0;
+  whole->refused = false;
+  for (int k = 0; k < count; k++) {
+    const struct tagc_allgather_stats *from = piece[k].stats;
+    to->escapes += from->escapes;
+    to->nonfinite += from->nonfinite;
+    error2 += from->error2;
+    norm2 += from->norm2;
+    whole->refused |= piece[k].refused;
+  }
+  to->refused += whole->refused;
+  if (whole->refused)
+    return;
+  to->error2 = error2;
+  to->norm2 = norm2;
+}

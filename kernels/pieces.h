@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A call in pieces: the shards of a reduce-scatter cut alike, so that one piece is encoded or decoded while another one travels.
+ * A call in pieces: the shards of a reduce-scatter or of an all-gather cut alike, so that one piece is encoded or decoded while another
+ * one travels.
  *
  * Sizes    A part of a call's work is exposed in any case: what is encoded before the first exchange and decoded after the last
  *          one. So the first and the last piece are half as long as those between them: of d pieces these hide all but
@@ -10,12 +11,14 @@
  *          comes out as of the whole, bit for bit; sparse chooses the largest values of each piece. Not for codecs with several
  *          exchanges (codec.h: `whole`), for each of these would have to wait for the others.
  * Residual Each piece has its part, one after the other; together they take what that of the whole takes.
+ * Gathers  Where a piece of an all-gather is refused, the whole is made plain: the others may have written their part of recv by then,
+ *          and of the reference, which refer() of the whole makes good. The reference is one, of whole shards.
  * Threads  Pure.
  */
 #ifndef KERNELS_PIECES_H
 #define KERNELS_PIECES_H
 
-#include "kernels/codec.h"
+#include "kernels/allgather.h"
 
 enum { TAGC_PIECES = 16, TAGC_PIECE_ELEMENTS = 4096 };
 
@@ -35,5 +38,12 @@ struct tagc_job tagc_piece_job(const struct tagc_job *whole, const struct tagc_p
 
 /* Adds what was seen of a piece, whose stats are its own, to the job of the whole and its stats; piece 0 first. */
 void tagc_piece_seen(struct tagc_job *whole, const struct tagc_job *piece);
+
+/* The same for an all-gather. */
+struct tagc_allgather_shape tagc_piece_gather_shape(const struct tagc_allgather_shape *whole, const struct tagc_pieces *pieces, int k);
+struct tagc_allgather_job tagc_piece_gather_job(const struct tagc_allgather_job *whole, const struct tagc_pieces *pieces, int k);
+
+/* Adds what was seen of `count` pieces, whose stats are their own, to the stats of the whole. */
+void tagc_piece_gather_seen(struct tagc_allgather_job *whole, const struct tagc_allgather_job *piece, int count);
 
 #endif
