@@ -384,6 +384,9 @@ bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream)
   reserve_lane(comm);
   size_t bytes = workspace_need(comm);
   bool good = true;
+  /* In votes after the first one earlier calls may still be at this memory, on other streams; and the fence is set anew below. */
+  if (comm->fence && !device->fence_wait(device, comm->fence, stream))
+    return false;
   give_back_others(comm);
   if (bytes && !comm->fence && !(comm->fence = device->fence_make(device)))
     return false;

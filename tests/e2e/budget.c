@@ -5,6 +5,7 @@
  *   budget turns STEPS      unit 0 is sparse, and unit 2 dense; from step 20 on it is the other way round
  *   budget thins STEPS      all dense, but unit 2 is sparse from step 20 on
  *   budget grouped STEPS    all dense, a step's calls in one group
+ *   budget reduced STEPS    all dense, and summed by all-reduces
  *
  * Checks every sum for what no codec should do to it. Rank 0 prints for each step the error of all sums of all ranks, and how far the
  * sums of all steps so far are off, relative to a step's:  step S error E late L
@@ -20,7 +21,7 @@ static const float weight[UNITS] = {1, 8, 0.125f};
 static float *gradient[UNITS], *result[UNITS];
 static double *late[UNITS];          /* sums of all steps: what came, less what should have */
 static double worst;
-static bool turns, thins;
+static bool turns, thins, reduced;
 
 static float gradient_at(int r, uint64_t step, int unit, size_t i)
 {
@@ -41,7 +42,12 @@ static void make_step(uint64_t step, bool grouped)
   if (grouped)
     CHECK(ncclGroupStart());
   for (int u = UNITS; u-- > 0;)
-    CHECK(ncclReduceScatter(gradient[u], result[u], sizes[u], ncclFloat32, ncclAvg, world, NULL));
+    if (reduced)
+      CHECK(ncclAllReduce(gradient[u], gradient[u], sizes[u] * (size_t)nranks, ncclFloat32, ncclAvg, world, NULL));
+    else
+      CHECK(ncclReduceScatter(gradient[u], result[u], sizes[u], ncclFloat32, ncclAvg, world, NULL));
+  for (int u = 0; u < UNITS && reduced; u++)
+    memcpy(result[u], gradient[u] + (size_t)rank * sizes[u], sizes[u] * sizeof(float));
   if (grouped)
     CHECK(ncclGroupEnd());
   for (int u = 0; u < UNITS; u++)
@@ -65,11 +71,12 @@ static void make_step(uint64_t step, bool grouped)
 int main(int argc, char **argv)
 {
   if (argc != 3) {
-    fprintf(stderr, "usage: budget steady|turns|thins|grouped STEPS\n");
+    fprintf(stderr, "usage: budget steady|turns|thins|grouped|reduced STEPS\n");
     return 2;
   }
   turns = strcmp(argv[1], "turns") == 0;
   thins = strcmp(argv[1], "thins") == 0;
+  reduced = strcmp(argv[1], "reduced") == 0;
   meet();
   for (int u = 0; u < UNITS; u++) {
     gradient[u] = malloc(sizes[u] * (size_t)nranks * sizeof(float));

@@ -117,8 +117,9 @@ static void *run_until_error(void *argument)
     r->last = reduce_scatter(r);
     if (!aborts)
       moments_of[r->rank][step] = moments_seen();
-    /* A call that fails has written nothing, or all of it; in pieces it may have written some of them. */
-    r->good &= is_sum(r, step) || (r->last != ncclSuccess && (getenv("TAGC_DEPTH") || untouched(r)));
+    /* A call that fails has written nothing, or all of it; in pieces it may have written some of them, and of an all-reduce a shard. */
+    const bool in_parts = getenv("TAGC_DEPTH") || all_reduces();
+    r->good &= is_sum(r, step) || (r->last != ncclSuccess && (in_parts || untouched(r)));
   }
   if (r->last != ncclSuccess && (r->rank || !aborts))
     r->good &= ncclCommAbort(r->comm) == ncclSuccess;
