@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "interpose/library.h"
+#include "interpose/selection.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tagc_ledger *first, **last = &first;
@@ -151,7 +152,9 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
   struct tagc_grounds *grounds = is_auto ? calloc(count ? count : 1, sizeof *grounds) : NULL;
   struct tagc_budget_slot *budget_slots = is_auto ? calloc(count ? count : 1, sizeof *budget_slots) : NULL;
-  if (!rows || (is_auto && (!grounds || !budget_slots))) {
+  if (tagc_selection_on() && !ledger->selections)
+    ledger->selections = calloc(TAGC_SELECTIONS, sizeof *ledger->selections);
+  if (!rows || (is_auto && (!grounds || !budget_slots)) || (tagc_selection_on() && !ledger->selections)) {
     free(rows);
     free(grounds);
     free(budget_slots);

@@ -103,7 +103,7 @@ struct tagc_ledger {
   struct tagc_wire wire;
   struct tagc_ledger_row *rows;     /* of the slots of the last lock that was voted on */
   size_t row_count;
-  struct tagc_selected selections[TAGC_SELECTIONS];   /* TAGC_BUDGET: of this lock */
+  struct tagc_selected *selections; /* TAGC_BUDGET: of this lock, room for TAGC_SELECTIONS; NULL: not asked for */
   size_t selection_count;
   struct tagc_budget_slot *budget_slots;   /* of the rows, in their order, for the choice; NULL: not asked for */
   struct tagc_budget_outcome outcome;   /* of the last one */

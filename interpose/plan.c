@@ -229,8 +229,8 @@ static enum tagc_reason gate_call(const struct tagc_call_facts *f)
     return TAGC_REASON_op;
   if (f->nranks < 2)
     return TAGC_REASON_one_rank;
-  if (!f->agreed)
-    return TAGC_REASON_disagreement;
+  if (!f->agreed)                   /* a rank that has refused an option agrees with nobody */
+    return o->bad ? TAGC_REASON_bad_option : TAGC_REASON_disagreement;
   if (!f->device)
     return TAGC_REASON_device;
   if (f->bytes < o->min_bytes)

@@ -124,23 +124,37 @@ static void print_kind(const struct tagc_ledger *ledger, const struct tagc_repor
   print_row(ledger, &sum, name, slots, width);
 }
 
+/* Of the names, those of print_kind() too. */
+static int width_with_kinds(const struct tagc_report_lines *lines)
+{
+  int width = lines->width;
+  for (size_t i = 1; i < lines->count; i++) {
+    const enum tagc_layer_kind kind = lines->lines[i].rows[0]->kind;
+    const int its = (int)(strlen("all ") + strlen(tagc_layer_kind_words(kind)));
+    if (kind == lines->lines[i - 1].rows[0]->kind && its > width)
+      width = its;
+  }
+  return width;
+}
+
 static void print_slots(const struct tagc_ledger *ledger, const struct tagc_report_lines *lines, const struct tagc_ledger_row *total)
 {
   const struct tagc_report_line *end = lines->lines + lines->count;
-  tagc_say("  %-*s %3s %-6s %7s %10s %8s %8s %5s%s %11s %9s %9s %8s", lines->width, "slot", "x", "codec", "calls", "compressed",
+  const int width = width_with_kinds(lines);
+  tagc_say("  %-*s %3s %-6s %7s %10s %8s %8s %5s%s %11s %9s %9s %8s", width, "slot", "x", "codec", "calls", "compressed",
            "plain", "wire", "ratio", tagc_report_has_inside(ledger) ? "   inside" : "", "unrecovered", "nonfinite", "residual",
            "memory");
   for (const struct tagc_report_line *line = lines->lines, *first = line; line < end; line++) {
-    print_line(ledger, line, lines->width);
+    print_line(ledger, line, width);
     if (line + 1 < end && line[1].rows[0]->kind == line->rows[0]->kind)
       continue;
     if (line > first && (first > lines->lines || line + 1 < end))      /* else it is the total */
-      print_kind(ledger, first, line + 1, lines->width);
+      print_kind(ledger, first, line + 1, width);
     first = line + 1;
   }
   if (ledger->rest.calls)
-    print_row(ledger, &ledger->rest, "(none)", 0, lines->width);
-  print_row(ledger, total, "total", ledger->row_count, lines->width);
+    print_row(ledger, &ledger->rest, "(none)", 0, width);
+  print_row(ledger, total, "total", ledger->row_count, width);
 }
 
 /* ---- why each slot has its codec -------------------------------------------------------------------------------------- */

@@ -247,6 +247,9 @@ static void judge_all_reduces(struct tagc_summary *summary, struct tagc_sum_comm
   if (shards)
     say(comm, TAGC_ROLE_DATA,
         "all-reduces of the counts that are the shards of another communicator: its replicas (HSDP)");
+  else if (comm->gradients && !maxima)
+    say(comm, TAGC_ROLE_DATA, "%.0f large all-reduce%s a step, which are evidently of gradients: those of replicas",
+        a->calls, a->calls > 1.5 ? "s" : "");
   else if (repeated && (maxima || other_gradients))
     say(comm, TAGC_ROLE_TENSOR, "%.0f all-reduces a step of %s elements each%s", a->main_calls, count,
         maxima ? ", and maxima over a divided vocabulary" : ": activations, as gradients are reduced elsewhere");

@@ -274,12 +274,6 @@ static void spoil_exponents(struct world *w)
     ((uint32_t *)shard1(w))[i] = draw();
 }
 
-static void spoil_nans(struct world *w)
-{
-  for (int i = 0; i < 200; i++)
-    shard1(w)[40 * i] = NAN;
-}
-
 static void spoil_one(struct world *w) { shard1(w)[8999] = INFINITY; }
 static void spoil_huge(struct world *w) { shard1(w)[256] = 0x1p56f; }
 
@@ -290,25 +284,33 @@ static void spoil_reference(struct world *w)
 }
 
 /* q8: rank 1's shard has more exceptions than there is room for. It comes out NaN everywhere, and the others as ever. */
-static void check_lost(void)
+static void check_lost(enum tagc_dtype dtype)
 {
-  struct world w;
-  world_new(&w, &tagc_allgather_q8, 9000, 3, TAGC_FLOAT32);
-  fill(&w, 0);
-  spoil_nans(&w);
-  encode_all(&w);
-  bool good = decode_all(&w) == 0;
-  for (int rank = 0; rank < 3; rank++)
-    for (int i = 0; i < 27000; i++)
-      good &= isnan(((float *)w.recv[rank])[i]) == (i / 9000 == 1);
-  ok(good, "q8: a shard with too many NaNs comes out all NaN on all ranks, and no other");
-  world_free(&w);
+  bool good = true;
+  for (size_t v = 0; v < 3; v++) {
+    struct world w;
+    if (!tagc_variant_force(variants[v]))
+      continue;
+    world_new(&w, &tagc_allgather_q8, 9000, 3, dtype);
+    fill(&w, 0);
+    for (uint64_t i = 0; i < 200; i++)
+      tagc_store(w.send, 9000 + 40 * i, dtype, i % 2 ? NAN : -INFINITY);
+    encode_all(&w);
+    good &= decode_all(&w) == 0;
+    for (int rank = 0; rank < 3; rank++)
+      for (uint64_t i = 0; i < 27000; i++)
+        good &= isnan(tagc_load(w.recv[rank], i, dtype)) == (i / 9000 == 1);
+    world_free(&w);
+  }
+  tagc_variant_force(NULL);
+  ok(good, "q8, %s: a shard with too many exceptions comes out all NaN on all ranks, and no other", types[dtype]);
 }
 
 static void check_refusals(void)
 {
   check_refused(&tagc_allgather_lossless, "a shard of random bits", spoil_exponents);
-  check_lost();
+  for (int t = 0; t < 3; t++)
+    check_lost((enum tagc_dtype)t);
   check_refused(&tagc_allgather_delta, "one infinity", spoil_one);
   check_refused(&tagc_allgather_delta, "a value of 2^56", spoil_huge);
   check_refused(&tagc_allgather_delta, "another slot's reference", spoil_reference);

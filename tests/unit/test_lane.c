@@ -105,8 +105,10 @@ static void check_close(void)
     last = host->lane_submit(host, closing.lane, pass_gate, &gate);
   while (!gate.inside)
     sched_yield();
-  pthread_create(&opener, NULL, open_later, &gate);
   pthread_create(&closer, NULL, close_lane, &closing);
+  for (uint64_t more; (more = host->lane_submit(host, closing.lane, pass_gate, &gate)) != 0;)
+    last = more;                    /* until it is closed, however long that takes: the gate opens behind that */
+  pthread_create(&opener, NULL, open_later, &gate);
   const bool waited = host->lane_wait(host, closing.lane, last, NULL);
   const int called = gate.called;
   pthread_join(closer, NULL);

@@ -46,6 +46,9 @@ static void calls(void)
   is(&f, TAGC_PASS, TAGC_REASON_one_rank, "one rank");
   f = good_call(), f.agreed = false;
   is(&f, TAGC_PASS, TAGC_REASON_disagreement, "ranks that do not agree");
+  options.bad = true;
+  is(&f, TAGC_PASS, TAGC_REASON_bad_option, "a rank that has refused an option");
+  options.bad = false;
   f = good_call(), f.device = false;
   is(&f, TAGC_PASS, TAGC_REASON_device, "no codec for the device");
   f = good_call(), f.bytes = (1 << 20) - 1;

@@ -143,7 +143,7 @@ static void check_gathers(void)
   found_gather("lossless", "a result", 5, TAGC_PROOF_WRONG, "codec lossless: a result differs");
   found_gather("delta", "what is kept", 9, TAGC_PROOF_WRONG, "codec delta: what is kept differs");
   found_gather("delta", "a result", 2, TAGC_PROOF_WRONG, "codec delta: a result differs");       /* which is refused */
-  found_gather("q8", "a refusal", 3, TAGC_PROOF_WRONG, "codec q8: whether a shard is refused differs");
+  found_gather("lossless", "a refusal", 3, TAGC_PROOF_WRONG, "codec lossless: whether a shard is refused differs");
   found_gather("lossless", "nothing", 2, TAGC_PROOF_UNTRIED, "codec lossless: the device fails");
   liar.alloc = no_memory;
   found_gather("q8", "nothing", 99, TAGC_PROOF_UNTRIED, "codec q8: no memory");

@@ -176,6 +176,18 @@ static void test_few(void)
   listen_end();
   ok(lines_that_begin("  block.1.mlp") == 1 && strstr(heard, "block.0.mlp") < strstr(heard, "block.1.mlp"), "three slots, three lines");
   ok(lines_that_begin("  all mlp") == 0, "and where that is all, the total is the sum");
+
+  for (unsigned i = 0; i < 2; i++)
+    fill(&rows[i], (const char *[]){"block.1", "block.0"}[i], TAGC_LAYER_BLOCKS, 2 - i, 77);
+  fill(&rows[2], "embed", TAGC_LAYER_EMBED, 0, 77);
+  rows[0].codec = "q8";
+  listen_begin();
+  tagc_report_print(&ledger);
+  listen_end();
+  has("  slot         x codec");
+  has("  block.0      1 q4");
+  has("  all blocks   2 mixed");
+  has("  total        3 -");
 }
 
 int main(void)
