@@ -6,9 +6,9 @@
  *
  *   gathers TYPE STEPS [in-place] [groups] [wild] [large] [jump=STEP] [hostile=STEP] [nonfinite] [most=ERROR] [least=ERROR]
  *
- * jump: other parameters from that step on; wild: in every step; hostile: rank 1's last unit ends in random bits in that step; large: units worth cutting;
- * nonfinite: some values
- * are; most, least: bounds for the largest relative error (L2) of what is gathered; both 0: the bits are those that went in.
+ * jump: other parameters from that step on; wild: in every step; hostile: rank 1's last unit ends in random bits in that step; large:
+ * units worth cutting; nonfinite: some values are; most, least: bounds for the largest relative error (L2) of what is gathered; both 0:
+ * the bits are those that went in.
  */
 #include "tests/e2e/harness.h"
 
