@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Calls in many pieces (TAGC_DEPTH).
  *
- *   depth hash STEPS [in place]     a hash of the results of one unit, of all ranks (launch); with a third word in place
+ *   depth hash STEPS [in place|all reduce]   a hash of the results of one unit, of all ranks (launch): of a reduce-scatter, or all-reduce
  *   depth abort TIMES               two ranks in this process; rank 0's communicator is aborted while its call is under way and the other
  *                                   rank does not come, and its buffers are gone as soon as that returns
  *   depth fork                      a child of a fork in the middle of a training: it ends, and its parent goes on
@@ -28,6 +28,23 @@ static void fill(float *gradient, size_t n, int which, uint64_t step)
   }
 }
 
+static uint64_t train_replicas(uint64_t from, uint64_t to)
+{
+  const size_t n = (size_t)N * (size_t)nranks + 1;    /* and a tail */
+  float *gradient = calloc(n + (size_t)nranks, sizeof *gradient), *result = malloc(sizeof(float) * n);
+  uint64_t h = 0, all = 0;
+  for (uint64_t step = from; step < to; step++) {
+    fill(gradient, N + 1, rank, step);
+    CHECK(ncclAllReduce(gradient, result, n, ncclFloat32, ncclAvg, world, NULL));
+    for (size_t i = 0; i < n; i++)
+      h = mix(h ^ float_to_bits(result[i]));
+  }
+  CHECK(ncclAllReduce(&h, &all, 1, ncclUint64, ncclSum, world, NULL));
+  free(gradient);
+  free(result);
+  return all;
+}
+
 static uint64_t train(uint64_t from, uint64_t to, int in_place)
 {
   float *gradient = malloc(sizeof(float) * N * (size_t)nranks), *result = malloc(sizeof(float) * N);
@@ -45,10 +62,10 @@ static uint64_t train(uint64_t from, uint64_t to, int in_place)
   return all;
 }
 
-static int hash(uint64_t steps, int in_place)
+static int hash(uint64_t steps, const char *how)
 {
   meet();
-  const uint64_t h = train(0, steps, in_place);
+  const uint64_t h = strcmp(how, "all") == 0 ? train_replicas(0, steps) : train(0, steps, strcmp(how, "in") == 0);
   CHECK(ncclCommDestroy(world));
   if (rank == 0)
     printf("hash %016llx\n", (unsigned long long)h);
@@ -138,11 +155,11 @@ static int abort_often(int times)
 int main(int argc, char **argv)
 {
   if (argc > 2 && strcmp(argv[1], "hash") == 0)
-    return hash(strtoull(argv[2], NULL, 10), argc > 3);
+    return hash(strtoull(argv[2], NULL, 10), argc > 3 ? argv[3] : "");
   if (argc > 2 && strcmp(argv[1], "abort") == 0)
     return abort_often(atoi(argv[2]));
   if (argc > 1 && strcmp(argv[1], "fork") == 0)
     return fork_in_between();
-  fprintf(stderr, "usage: depth hash STEPS [in place] | abort TIMES | fork\n");
+  fprintf(stderr, "usage: depth hash STEPS [in place|all reduce] | abort TIMES | fork\n");
   return 2;
 }

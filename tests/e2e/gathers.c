@@ -4,20 +4,22 @@
  *
  * Run under tests/standin/launch with the library preloaded and TAGC_WARMUP=0 TAGC_MIN_BYTES=4K.
  *
- *   gathers TYPE STEPS [in-place] [groups] [wild] [jump=STEP] [hostile=STEP] [nonfinite] [most=ERROR] [least=ERROR]
+ *   gathers TYPE STEPS [in-place] [groups] [wild] [large] [jump=STEP] [hostile=STEP] [nonfinite] [most=ERROR] [least=ERROR]
  *
- * jump: other parameters from that step on; wild: in every step; hostile: rank 1's last unit is made of random bits in that step; nonfinite: some values
- * are; most, least: bounds for the largest relative error (L2) of what is gathered; both 0: the bits are those that went in.
+ * jump: other parameters from that step on; wild: in every step; hostile: rank 1's last unit ends in random bits in that step; large:
+ * units worth cutting; nonfinite: some values are; most, least: bounds for the largest relative error (L2) of what is gathered; both 0:
+ * the bits are those that went in.
  */
 #include "tests/e2e/harness.h"
 
 enum { UNITS = 4, SMALL = 7, BYTES = 5000, ODD = 3001, MOST_RANKS = 16 };
 #define HASH_START UINT64_C(14695981039346656037)
-static const size_t counts[UNITS] = {2048, 4099, 4099, 3000};
+enum { MOST_COUNT = 4099 * 16 };
+static size_t counts[UNITS] = {2048, 4099, 4099, 3000};
 
 static ncclDataType_t type;
 static const char *type_name;
-static bool in_place, groups, nonfinite, wild;
+static bool in_place, groups, nonfinite, wild, large;
 static long jump = -1, hostile = -1;
 static double most, least, largest;
 static char *shards[UNITS], *whole[UNITS], *gradient, *reduced;
@@ -41,7 +43,7 @@ static void put(char *to, int r, long step, int unit)
 {
   for (size_t i = 0; i < counts[unit]; i++)
     store(to, i, parameter(r, step, unit, i), type);
-  for (size_t i = 0; r == 1 && step == hostile && unit == UNITS - 1 && i < counts[unit] * element(); i++)
+  for (size_t i = counts[unit] / 2; r == 1 && step == hostile && unit == UNITS - 1 && i < counts[unit] * element(); i++)
     to[i] = (char)mix((uint64_t)i);
 }
 
@@ -55,7 +57,7 @@ static uint64_t hash(uint64_t h, const void *data, size_t bytes)
 /* Is what rank r has sent what has come out, and how far is it off? */
 static bool compare(const char *got, int r, long step, int unit)
 {
-  static char wanted[4099 * 4];
+  static char wanted[MOST_COUNT * 4];
   const size_t bytes = counts[unit] * element();
   double error2 = 0, norm2 = 0;
   put(wanted, r, step, unit);
@@ -181,6 +183,7 @@ static bool read_arguments(int argc, char **argv, long *steps)
     in_place |= strcmp(argv[i], "in-place") == 0;
     wild |= strcmp(argv[i], "wild") == 0;
     groups |= strcmp(argv[i], "groups") == 0;
+    large |= strcmp(argv[i], "large") == 0;
     nonfinite |= strcmp(argv[i], "nonfinite") == 0;
     if (number(argv[i], "jump=", &value))
       jump = (long)value;
@@ -195,19 +198,20 @@ int main(int argc, char **argv)
 {
   long steps;
   if (!read_arguments(argc, argv, &steps)) {
-    fprintf(stderr, "usage: gathers fp32|fp16|bf16 STEPS [in-place] [groups] [wild] [jump=STEP] [hostile=STEP] [nonfinite] "
-            "[most=ERROR] [least=ERROR]\n");
+    fprintf(stderr, "usage: gathers fp32|fp16|bf16 STEPS [in-place] [groups] [wild] [large] [jump=STEP] [hostile=STEP] "
+            "[nonfinite] [most=ERROR] [least=ERROR]\n");
     return 2;
   }
   meet();
   CHECK(ncclCommSplit(world, 0, rank, &other, NULL));
   for (int unit = 0; unit < UNITS; unit++) {
+    counts[unit] *= large ? 16 : 1;
     shards[unit] = malloc(counts[unit] * element());
     whole[unit] = malloc(counts[unit] * element() * (size_t)nranks);
   }
-  gradient = calloc(4099 * (size_t)nranks, element());
-  reduced = malloc(4099 * element());
-  for (size_t i = 0; i < 4099 * (size_t)nranks; i++)
+  gradient = calloc(MOST_COUNT * (size_t)nranks, element());
+  reduced = malloc(MOST_COUNT * element());
+  for (size_t i = 0; i < MOST_COUNT * (size_t)nranks; i++)
     store(gradient, i, (float)(i % 17) - 8, type);
   for (long step = 0; step < steps; step++)
     run_step(step);

@@ -23,6 +23,7 @@ struct setting {
   enum tagc_dtype dtype;
   enum values values;              /* of the last rank; the others have weights */
   size_t off;                      /* elements past an aligned address */
+  uint64_t gap;                    /* elements between the shards of recv and of the reference: a piece's stride */
   bool in_place;
   uint32_t most;                   /* groups of a launch; 0: as many as there is use for */
   int calls;
@@ -96,29 +97,31 @@ static void fill(const struct setting *s, struct both *all)
 
 static void begin(const struct setting *s, struct both *b, int rank)
 {
-  const size_t size = tagc_dtype_size(s->dtype), shard = s->n * size, all = (size_t)s->nranks * shard, off = s->off * size;
+  const size_t size = tagc_dtype_size(s->dtype), shard = s->n * size, apart = (s->n + s->gap) * size, off = s->off * size;
+  const size_t all = (size_t)s->nranks * apart;
   const struct tagc_allgather_shape shape = {.n = s->n, .nranks = s->nranks, .dtype = s->dtype};
   struct tagc_allgather_layout there;
-  *b = (struct both){.host = {.shape = shape, .rank = rank, .keep_own = s->in_place, .stats = &b->stats}};
+  *b = (struct both){.host = {.shape = shape, .rank = rank, .keep_own = s->in_place, .stats = &b->stats,
+                              .stride = s->gap ? s->n + s->gap : 0}};
   struct tagc_allgather_job *host = &b->host, *device = &b->device;
   s->codec->layout(&shape, &host->layout);
   tagc_allgather_cuda_layout(s->codec, &shape, &there);
   host->recv = calloc(1, all);
-  host->send = s->in_place ? (char *)host->recv + (size_t)rank * shard : calloc(1, shard);
+  host->send = s->in_place ? (char *)host->recv + (size_t)rank * apart : calloc(1, shard);
   host->payloads = aligned_alloc(64, (s->nranks * host->layout.payload_bytes + 63) / 64 * 64);
   memset(host->payloads, 0xa5, s->nranks * host->layout.payload_bytes);
-  host->reference = host->layout.reference_bytes ? calloc(1, host->layout.reference_bytes) : NULL;
+  host->reference = host->layout.reference_bytes ? calloc(1, all) : NULL;
   b->recv = twin_new(host->recv, all, off);
   b->send = twin_new(s->in_place ? NULL : (void *)(uintptr_t)host->send, s->in_place ? 0 : shard, off);
   b->payloads = twin_new(host->payloads, s->nranks * host->layout.payload_bytes, 0);
-  b->reference = twin_new(host->reference, host->layout.reference_bytes, 0);
+  b->reference = twin_new(host->reference, host->reference ? all : 0, 0);
   b->state = twin_new(NULL, there.state_bytes, 0);
   b->counts = twin_new(NULL, sizeof(struct tagc_counts), 0);
   MUST(cuMemsetD8Async(b->counts.base + GUARD, 0, b->counts.bytes, NULL));
   *device = *host;
   device->layout = there;
   device->recv = twin_at(&b->recv);
-  device->send = s->in_place ? (char *)twin_at(&b->recv) + (size_t)rank * shard : (char *)twin_at(&b->send);
+  device->send = s->in_place ? (char *)twin_at(&b->recv) + (size_t)rank * apart : (char *)twin_at(&b->send);
   device->payloads = twin_at(&b->payloads);
   device->reference = host->reference ? twin_at(&b->reference) : NULL;
   device->state = twin_at(&b->state);
@@ -228,14 +231,14 @@ static void exchange(const struct setting *s, struct both *all)
 /* What a plain call leaves. */
 static void gather_plainly(const struct setting *s, struct both *all)
 {
-  const size_t shard = s->n * tagc_dtype_size(s->dtype);
+  const size_t size = tagc_dtype_size(s->dtype), shard = s->n * size, apart = (s->n + s->gap) * size;
   for (int to = 0; to < s->nranks; to++) {
     for (int from = 0; from < s->nranks; from++)
-      memmove((char *)all[to].host.recv + (size_t)from * shard, all[from].host.send, shard);
+      memmove((char *)all[to].host.recv + (size_t)from * apart, all[from].host.send, shard);
     twin_put(&all[to].recv);
     if (!s->codec->refer)
       continue;
-    s->codec->refer(&all[to].host);
+    memcpy(all[to].host.reference, all[to].host.recv, (size_t)s->nranks * apart);   /* as refer() of whole shards */
     twin_put(&all[to].reference);
   }
 }
@@ -343,6 +346,21 @@ static void check_addresses(const struct tagc_allgather_codec *codec)
   ok(all, "%s: buffers at any address that is good for an element", codec->name);
 }
 
+static void check_strides(const struct tagc_allgather_codec *codec)
+{
+  bool all = true;
+  for (uint64_t gap = 1; gap < 9000; gap = gap * 19 + 1)
+    for (int dtype = 0; dtype < DTYPES; dtype++) {
+      struct setting s = usual(codec, (enum tagc_dtype)dtype);
+      s.gap = gap;
+      s.nranks = 3;
+      s.values = V_SOME_ODD;
+      s.in_place = dtype == 1;
+      all &= same_if_there(&s);
+    }
+  ok(all, "%s: shards apart, as those of pieces", codec->name);
+}
+
 static void check_grids(const struct tagc_allgather_codec *codec)
 {
   static const uint32_t grids[] = {1, 2, 7, 0};
@@ -436,6 +454,7 @@ int main(int argc, char **argv)
     check_values(codec);
     check_sizes(codec, brief);
     check_addresses(codec);
+    check_strides(codec);
     if (!brief)
       check_grids(codec);
     check_hostile(codec);

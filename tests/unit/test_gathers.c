@@ -11,7 +11,7 @@
 #include "tests/unit/fake_nccl.h"
 #include "tests/unit/tap.h"
 
-enum { N = 5000, RANKS = 2, STEPS = 5, WORDS = 5 };     /* of the ballot for each all-gather, its last ones */
+enum { N = 5000, RANKS = 2, STEPS = 5, WORDS = 7 };     /* of the ballot for each all-gather, its last ones */
 
 static struct tagc_comm *comm;
 static ncclComm_t handles[RANKS];
@@ -177,6 +177,7 @@ static struct tagc_allgather *its(void) { return comm->allgather_count ? &comm->
 static void lacks_memory(int64_t *words) { words[0] = 0; }
 static void has_no_kernels(int64_t *words) { words[0] = 0, words[2] = -TAGC_REASON_device; }
 static void has_another_codec(int64_t *words) { words[3]--; }
+static void has_other_pieces(int64_t *words) { words[5]--; }
 static void has_mixed(int64_t *words) { words[0] = 0, words[2] = -TAGC_REASON_mixed_group; }
 
 static void votes(void)
@@ -190,6 +191,7 @@ static void votes(void)
     {lacks_memory, TAGC_REASON_vote, "lacks memory"},
     {has_no_kernels, TAGC_REASON_device, "cannot do it on its device"},
     {has_another_codec, TAGC_REASON_vote, "has another codec"},
+    {has_other_pieces, TAGC_REASON_compressed, "has another number of pieces"},
     {has_mixed, TAGC_REASON_mixed_group, "calls it in a group with others"},
   };
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {

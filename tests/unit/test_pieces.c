@@ -333,6 +333,135 @@ static void check_flush(void)
   sim_free(&sim);
 }
 
+/* ---- all-gathers ------------------------------------------------------------------------------------------------------ */
+
+/* What all ranks of an all-gather have; recv and the reference are one rank's, the others' would be the same. */
+struct gathered {
+  struct tagc_allgather_shape shape;
+  size_t size;
+  char *send, *recv, *reference;
+  struct tagc_allgather_stats stats[RANKS];
+};
+
+static struct gathered gathered_new(uint64_t n, enum tagc_dtype dtype)
+{
+  struct gathered g = {.shape = {.n = n, .nranks = RANKS, .dtype = dtype}, .size = RANKS * n * tagc_dtype_size(dtype)};
+  g.send = malloc(g.size);
+  g.recv = calloc(1, g.size);
+  g.reference = malloc(g.size);
+  for (uint64_t i = 0; i < RANKS * n; i++) {
+    const float x = 0.02f * ((float)(sim_random() % 2001) - 1000) / 1000;
+    tagc_store(g.send, i, dtype, i % 5003 == 17 ? 100 : x);
+    tagc_store(g.reference, i, dtype, i % 5003 == 17 ? 100 : x - 1e-4f);
+  }
+  return g;
+}
+
+static void gathered_free(struct gathered *g)
+{
+  free(g->send);
+  free(g->recv);
+  free(g->reference);
+}
+
+/* Piece k of all ranks, on payloads of exactly their size; false where some rank's was refused. */
+static bool gather_piece(struct gathered *g, const struct tagc_allgather_codec *codec, const struct tagc_pieces *pieces, int k)
+{
+  const size_t shard = g->size / RANKS;
+  struct tagc_allgather_job last = {0};
+  uint8_t *memory = NULL;
+  for (int rank = 0; rank < RANKS; rank++) {
+    const struct tagc_allgather_job whole = {.shape = g->shape, .rank = rank, .send = g->send + (size_t)rank * shard, .recv = g->recv,
+                                             .reference = codec->refer ? g->reference : NULL, .seed = 9, .stats = &g->stats[rank]};
+    struct tagc_allgather_job job = tagc_piece_gather_job(&whole, pieces, k);
+    codec->layout(&job.shape, &job.layout);
+    if (!memory)
+      memory = aligned_alloc(64, tagc_allgather_carve(&job, NULL));
+    tagc_allgather_carve(&job, memory);
+    codec->encode(&job);
+    last = job;
+  }
+  codec->decode(&last);
+  free(memory);
+  return !last.refused;
+}
+
+/* A piece is a call of its own on the same values, packed; and what is beside it in recv and in the reference is not touched. */
+static bool piece_is_call(const struct gathered *g, const struct tagc_allgather_codec *codec, const struct tagc_pieces *pieces, int k)
+{
+  const struct tagc_pieces one = tagc_pieces_of(pieces->at[k + 1] - pieces->at[k], 1);
+  const size_t element = tagc_dtype_size(g->shape.dtype), from = pieces->at[k] * element, bytes = one.at[1] * element;
+  struct gathered packed = gathered_new(one.at[1], g->shape.dtype), wanted = gathered_new(g->shape.n, g->shape.dtype);
+  struct gathered cut = gathered_new(g->shape.n, g->shape.dtype);
+  memcpy(cut.send, g->send, g->size);
+  memcpy(cut.reference, g->reference, g->size);
+  memcpy(wanted.recv, cut.recv, g->size);
+  memcpy(wanted.reference, g->reference, g->size);
+  for (int r = 0; r < RANKS; r++) {
+    memcpy(packed.send + (size_t)r * bytes, g->send + (size_t)r * (g->size / RANKS) + from, bytes);
+    memcpy(packed.reference + (size_t)r * bytes, g->reference + (size_t)r * (g->size / RANKS) + from, bytes);
+  }
+  /* With the seed of the whole, which only piece 0 has: delta's bits hang on it. */
+  struct tagc_pieces first = {.count = pieces->count};
+  first.at[0] = pieces->at[k];
+  first.at[1] = pieces->at[k + 1];
+  const bool good = gather_piece(&cut, codec, &first, 0), also = gather_piece(&packed, codec, &one, 0);
+  for (int r = 0; r < RANKS; r++) {
+    memcpy(wanted.recv + (size_t)r * (g->size / RANKS) + from, packed.recv + (size_t)r * bytes, bytes);
+    memcpy(wanted.reference + (size_t)r * (g->size / RANKS) + from, packed.reference + (size_t)r * bytes, bytes);
+  }
+  const bool same = good && also && memcmp(wanted.recv, cut.recv, g->size) == 0 && memcmp(wanted.reference, cut.reference, g->size) == 0;
+  gathered_free(&packed);
+  gathered_free(&wanted);
+  gathered_free(&cut);
+  return same;
+}
+
+static void check_gathers(const struct tagc_allgather_codec *codec)
+{
+  const uint64_t n = 9 * GRAIN + 1001;
+  const bool by_blocks = !codec->refer;
+  bool calls = true, same = true;
+  for (int dtype = 0; dtype < 3; dtype++) {
+    struct gathered whole = gathered_new(n, (enum tagc_dtype)dtype), cut = gathered_new(n, (enum tagc_dtype)dtype);
+    const struct tagc_pieces one = tagc_pieces_of(n, 1);
+    struct tagc_allgather_layout layout;
+    if (!codec->layout(&whole.shape, &layout)) {
+      gathered_free(&whole);
+      gathered_free(&cut);
+      continue;
+    }
+    memcpy(cut.send, whole.send, whole.size);
+    for (int depth = 2; depth <= 5 && by_blocks; depth++) {
+      const struct tagc_pieces pieces = tagc_pieces_of(n, depth);
+      same &= gather_piece(&whole, codec, &one, 0);
+      memset(cut.recv, 0, cut.size);
+      for (int k = 0; k < pieces.count; k++)
+        same &= gather_piece(&cut, codec, &pieces, k);
+      same &= memcmp(whole.recv, cut.recv, whole.size) == 0;
+    }
+    const struct tagc_pieces three = tagc_pieces_of(n, 3);
+    for (int k = 0; k < three.count; k++)
+      calls &= piece_is_call(&whole, codec, &three, k);
+    gathered_free(&whole);
+    gathered_free(&cut);
+  }
+  ok(calls, "all-gathers, %s: a piece is a call of its own, and nothing else is touched", codec->name);
+  ok(same, "all-gathers, %s: the same bits in any number of pieces", codec->name);
+}
+
+static void check_seen(void)
+{
+  struct tagc_allgather_stats all = {.escapes = 1, .error2 = 7, .norm2 = 8}, of[2] = {{2, 3, 1, 1, 2}, {4, 5, 0, 3, 4}};
+  struct tagc_allgather_job whole = {.stats = &all}, piece[2] = {{.stats = &of[0], .refused = true}, {.stats = &of[1]}};
+  tagc_piece_gather_seen(&whole, piece, 2);
+  ok(whole.refused && all.refused == 1 && all.escapes == 7 && all.nonfinite == 8 && all.error2 == 7 && all.norm2 == 8,
+     "all-gathers: a piece that is refused refuses the call, once");
+  piece[0].refused = false;
+  tagc_piece_gather_seen(&whole, piece, 2);
+  ok(!whole.refused && all.refused == 1 && all.error2 == 4 && all.norm2 == 6, "all-gathers: the squares of pieces add up");
+}
+
 int main(void)
 {
   check_cuts();
@@ -341,5 +470,8 @@ int main(void)
   check_conservation();
   check_depth_does_not_matter();
   check_flush();
+  for (int i = 0; tagc_allgather_codecs[i]; i++)
+    check_gathers(tagc_allgather_codecs[i]);
+  check_seen();
   return tap_done();
 }
