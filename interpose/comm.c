@@ -429,6 +429,10 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, stru
   }
   if (seen.starts)
     start_cycle(comm, seen.cycle);
+  const bool expected = seen.state == TAGC_CYCLE_ON_TRACK && !seen.lost;
+  comm->strayed = !expected || (comm->strayed && !(seen.starts && comm->on_track));
+  comm->on_track = seen.state == TAGC_CYCLE_ON_TRACK;
+  call->strayed = comm->strayed;
   call->state = seen.state;
   call->slot = seen.slot < (int)comm->slot_count ? seen.slot : -1;
   call->allgather = seen.allgather;
@@ -482,6 +486,7 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
     .verdict = slot ? slot->verdict : allgather ? allgather->verdict : TAGC_REASON_off_track,
     .dirty = slot && slot->dirty,
     .settles = slot && slot->residual && tagc_selection_is_near(comm, call),
+    .strayed = call->strayed,
     .stale = allgather && allgather->layout.reference_bytes && !tagc_allgather_first(comm, allgather)->referred,
   };
   call->decision = tagc_plan_call(&facts);

@@ -106,6 +106,8 @@ struct tagc_comm {
   struct tagc_cycle *cycle;
   uint64_t lock_number;             /* how often a cycle was locked */
   uint64_t cycle_number;            /* cycles started since the lock */
+  bool on_track;                    /* the last call was */
+  bool strayed;                     /* since some call was not, no cycle has begun behind one that was */
   struct tagc_layers *layers;       /* of the slots; NULL: nobody asked for them */
   bool selection_told;              /* what TAGC_LAYERS and TAGC_SKIP name in vain has been said, once and for all */
   struct tagc_slot *slots;

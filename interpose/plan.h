@@ -133,6 +133,8 @@ struct tagc_call_facts {
   enum tagc_reason verdict;         /* its outcome for the slot: TAGC_REASON_compressed, or why not */
   bool settles;                     /* TAGC_BUDGET: it has room for a residual, and its codec is about to be chosen anew */
   bool dirty;                       /* the slot has been compressed since the last flush: its residual is alive */
+  bool strayed;                     /* since an unexpected call no cycle has begun where one was expected to: what is gathered now may be
+                                     * something else that has the sizes of parameters (moments of an optimiser, for a checkpoint) */
   bool stale;                       /* an all-gather's codec refers to what the last call has left, and there is no such thing */
 };
 

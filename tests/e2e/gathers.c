@@ -4,10 +4,12 @@
  *
  * Run under tests/standin/launch with the library preloaded and TAGC_WARMUP=0 TAGC_MIN_BYTES=4K.
  *
- *   gathers TYPE STEPS [in-place] [groups] [wild] [large] [jump=STEP] [hostile=STEP] [nonfinite] [most=ERROR] [least=ERROR]
+ *   gathers TYPE STEPS [in-place] [groups] [wild] [large] [jump=STEP] [hostile=STEP] [moments=STEP] [nonfinite] [most=ERROR]
+ *           [least=ERROR]
  *
  * jump: other parameters from that step on; wild: in every step; hostile: rank 1's last unit ends in random bits in that step; large:
- * units worth cutting; nonfinite: some values are; most, least: bounds for the largest relative error (L2) of what is gathered; both 0:
+ * units worth cutting; moments: those of an optimiser are gathered before the forward pass of that step, as for a checkpoint, and the last
+ * unit is kept behind its forward pass, so that nothing else has its size; nonfinite: some values are; most, least: bounds for the largest relative error (L2) of what is gathered; both 0:
  * the bits are those that went in.
  */
 #include "tests/e2e/harness.h"
@@ -20,10 +22,10 @@ static size_t counts[UNITS] = {2048, 4099, 4099, 3000};
 static ncclDataType_t type;
 static const char *type_name;
 static bool in_place, groups, nonfinite, wild, large;
-static long jump = -1, hostile = -1;
+static long jump = -1, hostile = -1, moments = -1;
 static double most, least, largest;
 static char *shards[UNITS], *whole[UNITS], *gradient, *reduced;
-static bool same = true, exact = true, own_exact = true, others_exact = true, specials = true;
+static bool same = true, exact = true, own_exact = true, others_exact = true, moments_exact = true, specials = true;
 static uint64_t hash_of_all = HASH_START;
 
 static size_t element(void) { return type == ncclFloat32 ? 4 : 2; }
@@ -128,11 +130,28 @@ static void gather_others(long step)
   }
 }
 
+/* Two of each unit, one behind the other. The very first one cannot be told from parameters. */
+static void gather_moments(void)
+{
+  static float own[MOST_COUNT], all[MOST_COUNT * MOST_RANKS];
+  for (int unit = 0; unit < UNITS; unit++)
+    for (int second = 0; second < 2; second++) {
+      for (size_t i = 0; i < counts[unit]; i++)
+        own[i] = expf(-(float)(mix(i) % 40)) * (float)(rank + 1 + second);
+      CHECK(ncclAllGather(own, all, counts[unit], ncclFloat32, other, NULL));
+      for (size_t i = 0; i < counts[unit] * (size_t)nranks; i++)
+        moments_exact &= (unit == 0 && !second) ||
+                         all[i] == expf(-(float)(mix(i % counts[unit]) % 40)) * (float)(i / counts[unit] + 1 + (size_t)second);
+    }
+}
+
 static void reduce(int unit) { CHECK(ncclReduceScatter(gradient, reduced, counts[unit], type, ncclSum, other, NULL)); }
 
 static void run_step(long step)
 {
   gather_others(step);
+  if (step == moments)
+    gather_moments();
   if (groups)
     CHECK(ncclGroupStart());
   for (int unit = 0; unit < UNITS; unit++)
@@ -144,7 +163,8 @@ static void run_step(long step)
   for (int unit = UNITS - 1; unit >= 0; unit--) {
     if (groups)
       CHECK(ncclGroupStart());
-    gather(step, unit);
+    if (moments < 0 || unit + 1 < UNITS)
+      gather(step, unit);
     if (groups && unit + 1 < UNITS)
       reduce(unit + 1);
     if (groups)
@@ -189,6 +209,8 @@ static bool read_arguments(int argc, char **argv, long *steps)
       jump = (long)value;
     if (number(argv[i], "hostile=", &value))
       hostile = (long)value;
+    if (number(argv[i], "moments=", &value))
+      moments = (long)value;
     (void)(number(argv[i], "most=", &most) || number(argv[i], "least=", &least));
   }
   return type_name && *steps > 0;
@@ -199,7 +221,7 @@ int main(int argc, char **argv)
   long steps;
   if (!read_arguments(argc, argv, &steps)) {
     fprintf(stderr, "usage: gathers fp32|fp16|bf16 STEPS [in-place] [groups] [wild] [large] [jump=STEP] [hostile=STEP] "
-            "[nonfinite] [most=ERROR] [least=ERROR]\n");
+            "[moments=STEP] [nonfinite] [most=ERROR] [least=ERROR]\n");
     return 2;
   }
   meet();
@@ -222,6 +244,7 @@ int main(int argc, char **argv)
   all_ok(largest <= most && largest >= least, "%s: the largest error is %.3g", type_name, largest);
   all_ok(own_exact || !in_place, "%s: in place the own shard is left as it is", type_name);
   all_ok(specials, "%s: what is not finite comes out in its place", type_name);
+  all_ok(moments_exact, "%s: moments of the size of parameters come out bit for bit, but for the first ones", type_name);
   all_ok(others_exact, "%s: what is no parameter comes out bit for bit", type_name);
   if (rank == 0)
     printf("hash %016llx\n", (unsigned long long)hash_of_all);

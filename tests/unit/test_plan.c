@@ -205,6 +205,8 @@ static void gather_calls(void)
   is(&f, TAGC_PASS, TAGC_REASON_disagreement, "one of ranks that do not agree");
   f = good, f.voted = false;
   is(&f, TAGC_PASS, TAGC_REASON_warm_up, "one before the vote");
+  f = good, f.strayed = true;
+  is(&f, TAGC_PASS, TAGC_REASON_off_track, "one in a cycle that did not begin where it was expected to");
   f = good, f.verdict = TAGC_REASON_escapes, f.stale = true;
   is(&f, TAGC_PASS, TAGC_REASON_escapes, "one that has become plain");
   f = good, f.stale = true;
