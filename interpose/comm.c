@@ -555,6 +555,12 @@ void tagc_comm_account(struct tagc_comm *comm, struct tagc_call *call)
   }
   if (call->entry != TAGC_ENTRY_ncclReduceScatter && call->slot < 0) {
     comm->ledger->other_calls++;
+    if (call->allgather >= 0 && tagc_cycle_is_gradients(comm->cycle)) {
+      const struct tagc_hosts hosts = tagc_levels_hosts(comm);
+      const struct tagc_traffic plain = tagc_plain_traffic(call->count * tagc_trace_type_size(call->type), &hosts);
+      comm->ledger->gathers_left++;
+      tagc_traffic_add(&comm->ledger->gathers_left_sent, &plain);
+    }
     return;
   }
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);

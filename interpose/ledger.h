@@ -113,6 +113,8 @@ struct tagc_ledger {
   char or_layers[TAGC_LAYERS_WHAT]; /* what is different in the next best guess; "": nothing */
   struct tagc_ledger_row rest;      /* reduce-scatters outside slots, and slots of earlier locks */
   uint64_t reasons[TAGC_REASON_COUNT];        /* reduce-scatters, by why they went the way they went */
+  uint64_t gathers_left;            /* of other_calls: all-gathers of parameters that TAGC_GATHER could compress, and what they sent */
+  struct tagc_traffic gathers_left_sent;
   uint64_t other_calls;             /* calls that are no reduce-scatter, nor all-gathers or all-reduces that have rows */
   bool all_reduces;                 /* its slots are some, and so are what is said of reduce-scatters here */
   double encode_ms, exchange_ms, decode_ms;   /* of timed_calls */

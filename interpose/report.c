@@ -146,6 +146,12 @@ static void print_ledger(const struct tagc_ledger *ledger)
   tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " %s compressed (%s), %" PRIu64
            " other collectives passed through", ledger->number, ledger->nranks, total.compressed, total.calls,
            tagc_ledger_slots_words(ledger), ledger->codec, ledger->other_calls);
+  if (ledger->gathers_left) {
+    char left[16];
+    const struct tagc_traffic *sent = &ledger->gathers_left_sent;
+    tagc_say("  %" PRIu64 " of these were all-gathers of parameters: %s a rank. TAGC_GATHER=q8 sends a quarter of fp32, half of 16 bits",
+             ledger->gathers_left, tagc_report_bytes(sent->inside + sent->between, left));
+  }
   if (*ledger->layers)
     tagc_say("  layers: %s", ledger->layers);
   if (*ledger->or_layers)

@@ -168,8 +168,16 @@ static const char *cell(double value, const char *unit, char text[16])
   return text;
 }
 
-/* q2 is a candidate for a budget alone. */
-static int candidates_shown(void) { return tagc_library_options()->budget.kind == TAGC_BUDGET_NONE ? TAGC_CANDIDATES - 1 : TAGC_CANDIDATES; }
+/* q2 is a candidate for a budget alone; there is no room for all of them then, and those that were open to no slot are left out. */
+static bool is_shown(const struct tagc_report_lines *lines, int candidate)
+{
+  if (tagc_library_options()->budget.kind == TAGC_BUDGET_NONE)
+    return candidate < TAGC_CANDIDATES - 1;
+  for (const struct tagc_report_line *its = lines->lines; its < lines->lines + lines->count; its++)
+    if (its->rows[0]->grounds->choice.plain_ns > 0 && its->rows[0]->grounds->choice.ns[candidate] < __builtin_inf())
+      return true;
+  return false;
+}
 
 static double larger(double a, double b) { return b > a ? b : a; }
 
@@ -190,7 +198,7 @@ static struct tagc_grounds grounds_of(const struct tagc_report_line *line)
   return all;
 }
 
-static void print_choice(const struct tagc_report_line *its, int width)
+static void print_choice(const struct tagc_report_lines *lines, const struct tagc_report_line *its)
 {
   char line[160 + 2 * TAGC_LAYER_NAME], text[2][16];
   const struct tagc_grounds grounds = grounds_of(its);
@@ -198,13 +206,14 @@ static void print_choice(const struct tagc_report_line *its, int width)
   const struct tagc_survey *survey = &grounds.survey;
   const double unknown = choice->plain_ns > 0 ? 0 : __builtin_inf();
   const char *codec = its->rows[0]->codec;
-  int n = snprintf(line, sizeof line, "  %-*s", width, its->name);
+  int n = snprintf(line, sizeof line, "  %-*s", lines->width, its->name);
   n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + 100 * survey->density, "%", text[0]));
   n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + survey->kurtosis, "", text[0]));
   n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + 1e-6 * choice->plain_ns, "", text[0]));
-  for (int i = 0; i < candidates_shown(); i++)
-    n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", cell(unknown + 1e-6 * choice->ns[i], "", text[0]),
-                  cell(unknown + 100 * survey->of[i].error, "%", text[1]));
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    if (is_shown(lines, i))
+      n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", cell(unknown + 1e-6 * choice->ns[i], "", text[0]),
+                    cell(unknown + 100 * survey->of[i].error, "%", text[1]));
   snprintf(line + n, sizeof line - (size_t)n, "  %s", codec ? codec : "plain");
   tagc_say("%s", line);
 }
@@ -236,13 +245,14 @@ static void print_choices(const struct tagc_ledger *ledger, const struct tagc_re
     return;
   print_wire(ledger);
   int n = snprintf(line, sizeof line, "  %-*s %8s %8s %8s", lines->width, "slot", "density", "kurtosis", "plain ms");
-  for (int i = 0; i < candidates_shown(); i++)
-    n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", tagc_choose_name(i), "error");
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    if (is_shown(lines, i))
+      n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", tagc_choose_name(i), "error");
   tagc_say("%s  choice", line);
   for (const struct tagc_report_line *its = lines->lines; its < lines->lines + lines->count; its++) {
     const struct tagc_choice *choice = &its->rows[0]->grounds->choice;
     if (choice->plain_ns > 0 || choice->reason == TAGC_REASON_unseen)
-      print_choice(its, lines->width);
+      print_choice(lines, its);
   }
 }
 
