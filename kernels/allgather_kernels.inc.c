@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/allgather_kernels.h"
+#include "kernels/vector_sum.h"
 
 enum {
   BLOCK = TAGC_ALLGATHER_BLOCK,
@@ -28,17 +29,6 @@ static ALWAYS_INLINE const void *element_of(const void *buffer, uint64_t i, enum
 }
 
 static ALWAYS_INLINE struct v16i magnitudes(struct v16 x) { return v16i_and(v16_bits(x), v16i_all(0x7fffffffu)); }
-
-/* The sum of the lanes: a tree, because the order decides what is refused. */
-static ALWAYS_INLINE float sum_lanes(struct v16 x)
-{
-  float lane[TAGC_LANES];
-  v16_store(lane, x);
-  for (int some = TAGC_LANES / 2; some > 0; some /= 2)
-    for (int t = 0; t < some; t++)
-      lane[t] += lane[t + some];
-  return lane[0];
-}
 
 /* tagc_allgather_within(): v16_clamp() does not say what becomes of a NaN. */
 static ALWAYS_INLINE struct v16 within(struct v16 x, enum tagc_dtype dtype)
@@ -63,8 +53,8 @@ static ALWAYS_INLINE void add_squares(struct squares *sum, struct v16 value, str
 
 static ALWAYS_INLINE void add_norms(struct tagc_allgather_norms *norms, const struct squares *sum)
 {
-  norms->error2 += (double)sum_lanes(sum->error);
-  norms->norm2 += (double)sum_lanes(sum->value);
+  norms->error2 += (double)v16_sum(sum->error);
+  norms->norm2 += (double)v16_sum(sum->value);
 }
 
 static ALWAYS_INLINE int compare_typed(const void *value, const void *got, uint64_t n, struct tagc_allgather_norms *norms,
@@ -353,7 +343,7 @@ static ALWAYS_INLINE uint32_t delta_differ_typed(const void *from, const void *r
   }
   return (v16i_least(least) < TAGC_LEAST_BITS - 1 ? (uint32_t)TAGC_DELTA_TINY : 0) |
          (v16i_largest(most) >= TAGC_DELTA_HUGE_BITS ? (uint32_t)TAGC_DELTA_UNFIT : 0) |
-         (tagc_delta_far(sum_lanes(sum.error), sum_lanes(sum.value)) ? (uint32_t)TAGC_DELTA_FAR : 0);
+         (tagc_delta_far(v16_sum(sum.error), v16_sum(sum.value)) ? (uint32_t)TAGC_DELTA_FAR : 0);
 }
 
 static uint32_t delta_differ(const void *from, const void *reference, enum tagc_dtype dtype, float *differences)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/dense.h"
+#include "kernels/vector_sum.h"
 
 enum {
   BLOCK = TAGC_DENSE_BLOCK,
@@ -25,17 +26,6 @@ static ALWAYS_INLINE const void *element_of(const void *buffer, uint64_t i, enum
 static ALWAYS_INLINE struct v16i magnitudes(struct v16 x)
 {
   return v16i_and(v16_bits(x), v16i_all(0x7fffffffu));
-}
-
-/* The sum of the lanes: a tree, because the order is part of the format. */
-static ALWAYS_INLINE float sum_lanes(struct v16 x)
-{
-  float lane[TAGC_LANES];
-  v16_store(lane, x);
-  for (int some = TAGC_LANES / 2; some > 0; some /= 2)
-    for (int t = 0; t < some; t++)
-      lane[t] += lane[t + some];
-  return lane[0];
 }
 
 static ALWAYS_INLINE float largest(const float *values, uint32_t count)
@@ -293,7 +283,7 @@ static ALWAYS_INLINE uint16_t q2_choose(const float *rotated, float power, bool 
     struct v16 v = v16_mul(v16_load(rotated + i), v16_all(power));
     squares = v16_add(squares, v16_mul(v, v));
   }
-  const float square_sum = sum_lanes(squares);
+  const float square_sum = v16_sum(squares);
   const struct v16 threshold = v16_all(tagc_q2_threshold(square_sum));
   uint32_t count = 0;
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
@@ -306,7 +296,7 @@ static ALWAYS_INLINE uint16_t q2_choose(const float *rotated, float power, bool 
     struct v16i bit = v16_bits(v16_select(large, v16_from_bits(v16i_all(1)), v16_all(0)));
     v16i_store_bytes(code + i, v16i_or(sign, bit));
   }
-  const float product = sum_lanes(products);
+  const float product = v16_sum(products);
   const float scale = unbiased ? tagc_q2_scale_unbiased(square_sum, product) : tagc_q2_scale(product, count);
   return tagc_to_bf16(scale / power);
 }

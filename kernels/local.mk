@@ -25,7 +25,7 @@ libtagc_a_SOURCES += \
   kernels/rotate.h kernels/row.c kernels/row.h \
   kernels/survey.c kernels/survey.h \
   kernels/variant.c kernels/variant.h \
-  kernels/vector.h kernels/vector_plain.h
+  kernels/vector.h kernels/vector_plain.h kernels/vector_sum.h
 EXTRA_DIST += kernels/allgather_kernels.inc.c kernels/dense_kernels.inc.c
 # Vectors that this processor lacks are never passed to functions: those of vector_plain.h are expanded where they stand.
 libtagc_a_CFLAGS += -Wno-psabi
