@@ -20,7 +20,7 @@ libtagc_a_SOURCES += \
   kernels/lhc.h kernels/lhc_layout.c kernels/lhc_prepare.c kernels/lhc_decode.c \
   kernels/lhc_plain.c kernels/lhc_vector.h kernels/lhc_vector_plain.h kernels/carve.h \
   kernels/pieces.c kernels/pieces.h \
-  kernels/proof.c kernels/proof.h kernels/proof_gather.c \
+  kernels/proof.c kernels/proof.h kernels/trial.h kernels/proof_gather.c \
   kernels/residual.c kernels/residual.h kernels/residual_blocks.h kernels/residual_plain.c \
   kernels/rotate.h kernels/row.c kernels/row.h \
   kernels/survey.c kernels/survey.h \

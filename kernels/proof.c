@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Plays two ranks on the host, and the first of them on the device, too. See proof.h.
  */
-#include "kernels/proof.h"
+#include "kernels/trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,14 +49,9 @@ struct played {
 
 /* The first rank on the device. */
 struct tried {
-  const struct tagc_device *device;
+  struct tagc_trial trial;
   const struct tagc_codec *codec;
-  void *stream;
   struct piece its;
-  uint8_t *seen;                   /* on the host: what is compared */
-  enum tagc_proof proof;
-  char *why;
-  size_t size;
 };
 
 static size_t bytes_of_all(const struct tagc_shape *shape) { return RANKS * shape->n * tagc_dtype_size(shape->dtype); }
@@ -130,85 +125,65 @@ static void exchange_payloads(struct played ranks[RANKS])
   }
 }
 
-/* The first verdict stays. */
-static bool ends(struct tried *t, enum tagc_proof proof, const char *what)
-{
-  if (t->proof == TAGC_PROOF_RIGHT)
-    snprintf(t->why, t->size, "codec %s: %s", t->codec->name, what);
-  if (t->proof == TAGC_PROOF_RIGHT)
-    t->proof = proof;
-  return false;
-}
-
-static bool fails(struct tried *t) { return ends(t, TAGC_PROOF_UNTRIED, "the device fails"); }
-
-/* Are so many bytes of the device those of the host? */
-static bool same(struct tried *t, const char *what, const void *host, const void *there, size_t bytes)
-{
-  if (!bytes)
-    return true;
-  if (!t->device->get(t->device, t->seen, there, bytes, t->stream))
-    return fails(t);
-  return memcmp(t->seen, host, bytes) == 0 || ends(t, TAGC_PROOF_WRONG, what);
-}
-
 static bool put(struct tried *t, void *there, const void *host, size_t bytes)
 {
-  return !bytes || t->device->put(t->device, there, host, bytes, t->stream) || fails(t);
+  return !bytes || t->trial.device->put(t->trial.device, there, host, bytes, t->trial.stream) || tagc_trial_fails(&t->trial);
 }
 
 /* What a rank sends; its gradient is there. */
 static bool try_sending(struct tried *t, struct played ranks[RANKS])
 {
   const struct tagc_codec *codec = t->codec;
-  const struct tagc_device *device = t->device;
+  const struct tagc_device *device = t->trial.device;
   struct tagc_job *job = &t->its.job, *host = &ranks[0].its.job;
   const size_t exponents = RANKS * host->layout.exponent_bytes, message = host->layout.message_bytes;
   for (int r = 0; r < RANKS && codec->prepare; r++)
     codec->prepare(&ranks[r].its.job);
   if (!put(t, (void *)(uintptr_t)job->send, host->send, bytes_of_all(&host->shape)) ||
-      !device->prepare(device, codec, job, t->stream))
-    return fails(t);
-  if (!same(t, "exponents differ", host->exponents, job->exponents, exponents))
+      !device->prepare(device, codec, job, t->trial.stream))
+    return tagc_trial_fails(&t->trial);
+  if (!tagc_trial_same(&t->trial, "exponents differ", host->exponents, job->exponents, exponents))
     return false;
   exchange_exponents(ranks);
   for (int r = 0; r < RANKS; r++)
     codec->encode(&ranks[r].its.job);
   exchange_payloads(ranks);
-  if (!put(t, job->exponents, host->exponents, exponents) || !device->encode(device, codec, job, t->stream))
-    return fails(t);
-  return same(t, "a message differs", part(host->message_out, 1, message), part(job->message_out, 1, message), message) &&
-         same(t, "a sketch differs", host->sketch_out, job->sketch_out, RANKS * host->layout.sketch_count * sizeof(int32_t)) &&
-         same(t, "a residual differs", host->residual, job->residual, tagc_residual_bytes(&host->shape));
+  if (!put(t, job->exponents, host->exponents, exponents) || !device->encode(device, codec, job, t->trial.stream))
+    return tagc_trial_fails(&t->trial);
+  return tagc_trial_same(&t->trial, "a message differs", part(host->message_out, 1, message), part(job->message_out, 1, message),
+                         message) &&
+         tagc_trial_same(&t->trial, "a sketch differs", host->sketch_out, job->sketch_out,
+                         RANKS * host->layout.sketch_count * sizeof(int32_t)) &&
+         tagc_trial_same(&t->trial, "a residual differs", host->residual, job->residual, tagc_residual_bytes(&host->shape));
 }
 
 /* What it makes of what it gets. It ends the call by the words of a host's ranks, or by itself. */
 static bool try_receiving(struct tried *t, struct played ranks[RANKS], bool by_words)
 {
-  const struct tagc_device *device = t->device;
+  const struct tagc_device *device = t->trial.device;
   struct tagc_job *job = &t->its.job, *host = &ranks[0].its.job;
   const size_t message = host->layout.message_bytes, sketch = host->layout.sketch_count * sizeof(int32_t);
   int64_t words[TAGC_TOLD_WORDS];
   for (int r = 0; r < RANKS; r++)
     t->codec->decode(&ranks[r].its.job);
   if (!put(t, part(job->message_in, 1, message), part(host->message_in, 1, message), message) ||
-      !put(t, job->sketch_in, host->sketch_in, sketch) || !device->decode(device, t->codec, job, t->stream) ||
-      !device->tell(device, job, t->its.words, t->stream) ||
-      !device->settle(device, job, by_words ? t->its.words : NULL, t->stream))
-    return fails(t);
+      !put(t, job->sketch_in, host->sketch_in, sketch) || !device->decode(device, t->codec, job, t->trial.stream) ||
+      !device->tell(device, job, t->its.words, t->trial.stream) ||
+      !device->settle(device, job, by_words ? t->its.words : NULL, t->trial.stream))
+    return tagc_trial_fails(&t->trial);
   words[TAGC_TOLD_NONFINITE] = host->nonfinite_seen;
   words[TAGC_TOLD_SURPLUS] = host->surplus_seen;
-  return same(t, "a result differs", host->recv, job->recv, bytes_of_all(&host->shape) / RANKS) &&
-         same(t, "what was seen differs", words, t->its.words, sizeof words);
+  return tagc_trial_same(&t->trial, "a result differs", host->recv, job->recv, bytes_of_all(&host->shape) / RANKS) &&
+         tagc_trial_same(&t->trial, "what was seen differs", words, t->its.words, sizeof words);
 }
 
 /* What is left in the residual is sent in full. */
 static bool try_flush(struct tried *t, struct played ranks[RANKS])
 {
   tagc_residual_flush(&ranks[0].its.job, ranks[0].its.flushed);
-  if (!t->device->flush(t->device, &t->its.job, t->its.flushed, t->stream))
-    return fails(t);
-  return same(t, "a flush differs", ranks[0].its.flushed, t->its.flushed, bytes_of_all(&t->its.job.shape));
+  if (!t->trial.device->flush(t->trial.device, &t->its.job, t->its.flushed, t->trial.stream))
+    return tagc_trial_fails(&t->trial);
+  return tagc_trial_same(&t->trial, "a flush differs", ranks[0].its.flushed, t->its.flushed, bytes_of_all(&t->its.job.shape));
 }
 
 /* What a look at the gradient sees (row.h). The result's place is free. */
@@ -220,10 +195,10 @@ static bool try_count(struct tried *t, const struct tagc_job *host)
   tagc_fpmode mode = tagc_fpmode_enter();
   tagc_row_count(host, range, words);
   tagc_fpmode_leave(mode);
-  if (!t->device->clear(t->device, t->its.job.recv, bytes, t->stream) ||
-      !t->device->count(t->device, &t->its.job, range, t->its.job.recv, t->stream))
-    return fails(t);
-  return same(t, "a count differs", words, t->its.job.recv, bytes);
+  if (!t->trial.device->clear(t->trial.device, t->its.job.recv, bytes, t->trial.stream) ||
+      !t->trial.device->count(t->trial.device, &t->its.job, range, t->its.job.recv, t->trial.stream))
+    return tagc_trial_fails(&t->trial);
+  return tagc_trial_same(&t->trial, "a count differs", words, t->its.job.recv, bytes);
 }
 
 /* A host is told that a residual is void; what counts by itself has to know. */
@@ -253,16 +228,17 @@ static bool try_calls(struct tried *t, struct played ranks[RANKS])
 
 static bool start_tried(struct tried *t, size_t bytes)
 {
+  const struct tagc_device *device = t->trial.device;
   void *health = t->its.job.health;
-  memset(t->seen, ANYTHING, bytes);
-  return put(t, t->its.memory, t->seen, bytes) &&
-         (!health || t->device->clear(t->device, health, t->device->health_bytes, t->stream) || fails(t));
+  memset(t->trial.seen, ANYTHING, bytes);
+  return put(t, t->its.memory, t->trial.seen, bytes) &&
+         (!health || device->clear(device, health, device->health_bytes, t->trial.stream) || tagc_trial_fails(&t->trial));
 }
 
 /* A codec with one kind of gradient: memory, and what is done with it. */
 static bool try_variant(struct tried *t, const struct tagc_shape *shape)
 {
-  const struct tagc_device *device = t->device;
+  const struct tagc_device *device = t->trial.device;
   struct tagc_job *job = &t->its.job;
   struct played ranks[RANKS] = {0};
   bool good = true;
@@ -271,17 +247,18 @@ static bool try_variant(struct tried *t, const struct tagc_shape *shape)
   t->its = (struct piece){.job = ranks[0].its.job};
   good = good && device->layout(device, t->codec, shape, &job->layout);
   const size_t bytes = good ? carve(&t->its, device) : 0;
-  t->its.memory = good ? device->alloc(device, bytes, t->stream) : NULL;
-  t->seen = malloc(bytes);
+  t->its.memory = good ? device->alloc(device, bytes, t->trial.stream) : NULL;
+  t->trial.seen = malloc(bytes);
   if (t->its.memory)
     carve(&t->its, device);
-  job->tally = t->its.memory ? device->tally_make(device, t->stream) : NULL;
+  job->tally = t->its.memory ? device->tally_make(device, t->trial.stream) : NULL;
   job->stats = &ranks[1].stats;    /* of a device that does not count by itself */
-  good = t->its.memory && t->seen && (job->tally || device->host_reads);
-  good = good ? start_tried(t, bytes) && try_calls(t, ranks) : ends(t, TAGC_PROOF_UNTRIED, "no memory to try it");
-  device->release(device, t->its.memory, t->stream);
+  good = t->its.memory && t->trial.seen && (job->tally || device->host_reads);
+  good = good ? start_tried(t, bytes) && try_calls(t, ranks)
+              : tagc_trial_ends(&t->trial, TAGC_PROOF_UNTRIED, "no memory to try it");
+  device->release(device, t->its.memory, t->trial.stream);
   device->tally_free(device, job->tally, NULL);
-  free(t->seen);
+  free(t->trial.seen);
   for (int r = 0; r < RANKS; r++)
     free(ranks[r].its.memory);
   return good;
@@ -290,7 +267,7 @@ static bool try_variant(struct tried *t, const struct tagc_shape *shape)
 enum tagc_proof tagc_device_prove(const struct tagc_device *device, const struct tagc_codec *codec, void *stream, char *why,
                                   size_t size)
 {
-  struct tried tried = {.device = device, .codec = codec, .stream = stream, .proof = TAGC_PROOF_RIGHT, .why = why, .size = size};
+  struct tried tried = {.trial = {device, codec->name, stream, NULL, TAGC_PROOF_RIGHT, why, size}, .codec = codec};
   bool good = true;
   for (size_t i = 0; i < sizeof variants / sizeof *variants && good; i++) {
     const struct variant *v = &variants[i];
@@ -300,5 +277,5 @@ enum tagc_proof tagc_device_prove(const struct tagc_device *device, const struct
     if (codec->needs_residual || !v->large)
       good = (codec->needs_residual && !v->residual) || try_variant(&tried, &shape);
   }
-  return tried.proof;
+  return tried.trial.proof;
 }

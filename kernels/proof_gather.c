@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Plays two ranks of an all-gather on the host, and the first of them on the device, too. See proof.h.
  */
-#include "kernels/proof.h"
+#include "kernels/trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,14 +26,9 @@ struct piece {
 };
 
 struct tried {
-  const struct tagc_device *device;
+  struct tagc_trial trial;
   const struct tagc_allgather_codec *codec;
-  void *stream;
   struct piece ranks[RANKS], its;  /* on the host; the first one on the device */
-  uint8_t *seen;                   /* on the host: what is compared */
-  enum tagc_proof proof;
-  char *why;
-  size_t size;
 };
 
 static size_t shard_bytes(const struct tagc_allgather_shape *shape) { return shape->n * tagc_dtype_size(shape->dtype); }
@@ -67,30 +62,11 @@ static void fill(const struct tagc_allgather_job *job, int call)
     tagc_store(send, 4321 * (i + 1), job->shape.dtype, tagc_float_of(i ? 0x7f800000u : 0x7fc00000u));
 }
 
-/* The first verdict stays. */
-static bool ends(struct tried *t, enum tagc_proof proof, const char *what)
-{
-  if (t->proof == TAGC_PROOF_RIGHT)
-    snprintf(t->why, t->size, "codec %s: %s", t->codec->name, what);
-  if (t->proof == TAGC_PROOF_RIGHT)
-    t->proof = proof;
-  return false;
-}
-
-static bool fails(struct tried *t) { return ends(t, TAGC_PROOF_UNTRIED, "the device fails"); }
-
-static bool same(struct tried *t, const char *what, const void *host, const void *there, size_t bytes)
-{
-  if (!bytes)
-    return true;
-  if (!t->device->get(t->device, t->seen, there, bytes, t->stream))
-    return fails(t);
-  return memcmp(t->seen, host, bytes) == 0 || ends(t, TAGC_PROOF_WRONG, what);
-}
-
 static bool put(struct tried *t, const void *there, const void *host, size_t bytes)
 {
-  return !bytes || t->device->put(t->device, (void *)(uintptr_t)there, host, bytes, t->stream) || fails(t);
+  const struct tagc_trial *trial = &t->trial;
+  return !bytes || trial->device->put(trial->device, (void *)(uintptr_t)there, host, bytes, trial->stream) ||
+         tagc_trial_fails(&t->trial);
 }
 
 /* The plain call that a reference begins with. */
@@ -109,9 +85,9 @@ static bool begin_reference(struct tried *t)
   }
   if (!put(t, job->recv, host->recv, RANKS * shard))
     return false;
-  if (!t->device->allgather_refer(t->device, t->codec, job, t->stream))
-    return fails(t);
-  return same(t, "what is kept differs", host->reference, job->reference, host->layout.reference_bytes);
+  if (!t->trial.device->allgather_refer(t->trial.device, t->codec, job, t->trial.stream))
+    return tagc_trial_fails(&t->trial);
+  return tagc_trial_same(&t->trial, "what is kept differs", host->reference, job->reference, host->layout.reference_bytes);
 }
 
 /* What the first rank sends, and what both have then. */
@@ -128,9 +104,9 @@ static bool try_sending(struct tried *t, int call)
   memcpy(t->ranks[1].job.payloads, mine, bytes);
   if (!put(t, job->send, host->send, shard_bytes(&host->shape)))
     return false;
-  if (!t->device->allgather_encode(t->device, t->codec, job, t->stream))
-    return fails(t);
-  return same(t, "a payload differs", mine, job->payloads, mine->flags ? sizeof *mine : bytes);
+  if (!t->trial.device->allgather_encode(t->trial.device, t->codec, job, t->trial.stream))
+    return tagc_trial_fails(&t->trial);
+  return tagc_trial_same(&t->trial, "a payload differs", mine, job->payloads, mine->flags ? sizeof *mine : bytes);
 }
 
 static bool try_receiving(struct tried *t)
@@ -142,13 +118,13 @@ static bool try_receiving(struct tried *t)
     t->codec->decode(&t->ranks[r].job);
   if (!put(t, job->payloads + bytes, host->payloads + bytes, bytes))
     return false;
-  if (!t->device->allgather_decode(t->device, t->codec, job, t->stream) ||
-      (t->codec->may_refuse && !t->device->allgather_refused(t->device, job, t->stream, &refused)))
-    return fails(t);
+  if (!t->trial.device->allgather_decode(t->trial.device, t->codec, job, t->trial.stream) ||
+      (t->codec->may_refuse && !t->trial.device->allgather_refused(t->trial.device, job, t->trial.stream, &refused)))
+    return tagc_trial_fails(&t->trial);
   if (refused != host->refused)
-    return ends(t, TAGC_PROOF_WRONG, "whether a shard is refused differs");
-  return same(t, "a result differs", host->recv, job->recv, RANKS * shard_bytes(&host->shape)) &&
-         same(t, "what is kept differs", host->reference, job->reference, host->layout.reference_bytes);
+    return tagc_trial_ends(&t->trial, TAGC_PROOF_WRONG, "whether a shard is refused differs");
+  return tagc_trial_same(&t->trial, "a result differs", host->recv, job->recv, RANKS * shard_bytes(&host->shape)) &&
+         tagc_trial_same(&t->trial, "what is kept differs", host->reference, job->reference, host->layout.reference_bytes);
 }
 
 static bool try_calls(struct tried *t)
@@ -184,7 +160,7 @@ static bool start_played(struct tried *t, const struct tagc_allgather_shape *sha
 /* A codec with one type of parameters: memory, and what is done with it. */
 static void try_type(struct tried *t, const struct tagc_allgather_shape *shape)
 {
-  const struct tagc_device *device = t->device;
+  const struct tagc_device *device = t->trial.device;
   struct tagc_allgather_layout layout;
   bool good = true;
   if (!t->codec->layout(shape, &layout))
@@ -194,17 +170,17 @@ static void try_type(struct tried *t, const struct tagc_allgather_shape *shape)
   t->its = (struct piece){.job = {.shape = *shape}};
   good = good && device->allgather_layout(device, t->codec, shape, &t->its.job.layout);
   const size_t bytes = good ? carve(&t->its) : 0;
-  t->its.memory = good ? device->alloc(device, bytes, t->stream) : NULL;
-  t->seen = malloc(bytes);
-  if (t->its.memory && t->seen) {
+  t->its.memory = good ? device->alloc(device, bytes, t->trial.stream) : NULL;
+  t->trial.seen = malloc(bytes);
+  if (t->its.memory && t->trial.seen) {
     carve(&t->its);
-    memset(t->seen, ANYTHING, bytes);
-    (void)(put(t, t->its.memory, t->seen, bytes) && begin_reference(t) && try_calls(t));
+    memset(t->trial.seen, ANYTHING, bytes);
+    (void)(put(t, t->its.memory, t->trial.seen, bytes) && begin_reference(t) && try_calls(t));
   } else {
-    ends(t, TAGC_PROOF_UNTRIED, "no memory to try it");
+    tagc_trial_ends(&t->trial, TAGC_PROOF_UNTRIED, "no memory to try it");
   }
-  device->release(device, t->its.memory, t->stream);
-  free(t->seen);
+  device->release(device, t->its.memory, t->trial.stream);
+  free(t->trial.seen);
   for (int r = 0; r < RANKS; r++)
     free(t->ranks[r].memory);
 }
@@ -212,12 +188,12 @@ static void try_type(struct tried *t, const struct tagc_allgather_shape *shape)
 enum tagc_proof tagc_device_prove_gather(const struct tagc_device *device, const struct tagc_allgather_codec *codec, void *stream,
                                          char *why, size_t size)
 {
-  struct tried tried = {.device = device, .codec = codec, .stream = stream, .proof = TAGC_PROOF_RIGHT, .why = why, .size = size};
+  struct tried tried = {.trial = {device, codec->name, stream, NULL, TAGC_PROOF_RIGHT, why, size}, .codec = codec};
   static const enum tagc_dtype types[] = {TAGC_FLOAT32, TAGC_FLOAT16, TAGC_BFLOAT16};
-  for (size_t i = 0; i < sizeof types / sizeof *types && tried.proof == TAGC_PROOF_RIGHT; i++) {
+  for (size_t i = 0; i < sizeof types / sizeof *types && tried.trial.proof == TAGC_PROOF_RIGHT; i++) {
     const struct tagc_allgather_shape shape = {.n = PART, .nranks = RANKS, .dtype = types[i]};
     memset(tried.ranks, 0, sizeof tried.ranks);
     try_type(&tried, &shape);
   }
-  return tried.proof;
+  return tried.trial.proof;
 }
