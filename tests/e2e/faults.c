@@ -279,12 +279,18 @@ static void *train(void *condition)
   return NULL;
 }
 
+#ifdef __SANITIZE_ADDRESS__         /* whose frames are twice as large and more */
+enum { STACK = 160 << 10 };
+#else
+enum { STACK = 64 << 10 };
+#endif
+
 static void train_on_small_stack(const char *condition)
 {
   pthread_attr_t small;
   pthread_t thread;
   pthread_attr_init(&small);
-  pthread_attr_setstacksize(&small, (size_t)64 << 10);
+  pthread_attr_setstacksize(&small, STACK);
   pthread_create(&thread, &small, train, (void *)condition);
   pthread_join(thread, NULL);
 }
