@@ -144,6 +144,8 @@ static inline void gather_delta(const struct tagc_allgather_job *job, uint8_t *p
         d[i] = 0;
     }
     far += dense_tree(d2) * 16 > dense_tree(v2);
+    if (unfit)
+      break; /* refused: an infinity or a NaN has no code */
     dense_encode_block(&b, d, (uint16_t *)(payload + 16) + 2 * block, codes + 128 * block);
   }
   payload[0] = unfit || 4 * far > blocks;
