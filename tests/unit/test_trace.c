@@ -331,6 +331,15 @@ static unsigned lines(void)
   return n;
 }
 
+/* How often it is said. A slow disk may add that records were lost. */
+static unsigned times(const char *text)
+{
+  unsigned n = 0;
+  for (const char *c = said; (c = strstr(c, text)); c++)
+    n++;
+  return n;
+}
+
 /* ---- what calls send ---------------------------------------------------------------------------------------------------- */
 
 static void test_sent(void)
@@ -400,12 +409,12 @@ int main(void)
   status = run(limited, &f);
   ok(status == 0 && f.files == 1 && !f.bad && !f.cut && !f.ended && f.of[1] > 0 && f.bytes <= 100000,
      "a limit on the size of files: %llu bytes of whole chunks", (unsigned long long)f.bytes);
-  ok(lines() == 1 && strstr(said, "File too large; the trace of this process ends here"), "which is said, once: %s", said);
+  ok(times("File too large; the trace of this process ends here") == 1, "which is said, once: %s", said);
 
   status = run(bounded, &f);
   ok(status == 0 && f.files == 1 && !f.bad && !f.cut && f.ended && f.bounded && f.ends == 1 && f.of[1] > 10000 && !f.out_of_order &&
      f.bytes <= 1 << 20, "TAGC_TRACE_MAX: %u records in %llu bytes, and an end that says so", f.of[1], (unsigned long long)f.bytes);
-  ok(lines() == 1 && strstr(said, "no more than 1048576 bytes are wanted (TAGC_TRACE_MAX)"), "which is said, once: %s", said);
+  ok(times("no more than 1048576 bytes are wanted (TAGC_TRACE_MAX)") == 1, "which is said, once: %s", said);
 
   status = run(nowhere, &f);
   ok(status == 0 && f.files == 0 && lines() == 1 && strstr(said, "No such file or directory"), "no folder: said once: %s", said);
