@@ -18,11 +18,6 @@ enum { FINDING_ERROR, FINDING_ENCODE, FINDING_DECODE, FINDING_CALL, FINDING_WORD
 enum { SLOT_SEEN, SLOT_UNDISTURBED, SLOT_BARRED, SLOT_DENSITY, SLOT_KURTOSIS, SLOT_FINDINGS,
        SLOT_COPY = SLOT_FINDINGS + FINDING_WORDS * TAGC_CANDIDATES, SLOT_NORM, SLOT_WORDS };
 
-static struct tagc_grounds *grounds_of(const struct tagc_comm *comm, size_t i)
-{
-  return tagc_ledger_row(comm->ledger, (int)i)->grounds;
-}
-
 size_t tagc_auto_words(const struct tagc_comm *comm)
 {
   size_t words = COMM_WORDS + SLOT_WORDS * comm->slot_count + tagc_selection_words();
@@ -53,7 +48,7 @@ void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, 
   for (size_t i = 0; i < comm->slot_count; i++) {
     int64_t *word = words + COMM_WORDS + SLOT_WORDS * i;
     const struct tagc_slot *slot = &comm->slots[i];
-    const struct tagc_survey *survey = &grounds_of(comm, i)->own;
+    const struct tagc_survey *survey = &tagc_comm_grounds(comm, i)->own;
     word[SLOT_SEEN] = slot->seen;
     word[SLOT_UNDISTURBED] = slot->seen && !survey->exceptions;
     word[SLOT_BARRED] = -(int64_t)slot->barred;   /* where ranks differ, all have one of their reasons */
@@ -103,7 +98,7 @@ bool tagc_auto_hear(struct tagc_comm *comm, const int64_t *words)
   for (size_t i = 0; i < comm->slot_count; i++) {
     const int64_t *word = words + COMM_WORDS + SLOT_WORDS * i;
     struct tagc_slot *slot = &comm->slots[i];
-    struct tagc_survey *survey = &grounds_of(comm, i)->survey;
+    struct tagc_survey *survey = &tagc_comm_grounds(comm, i)->survey;
     slot->barred = (enum tagc_reason)-word[SLOT_BARRED];
     if (again && !(word[SLOT_SEEN] && is_usual(word)))
       continue;
@@ -273,7 +268,7 @@ void tagc_auto_look(const struct tagc_call *call)
     tagc_comm_bar(comm, call, TAGC_REASON_device);
   if (seen && call->lock_number == comm->lock_number) {
     comm->slots[call->slot].seen = true;
-    grounds_of(comm, (size_t)call->slot)->own = survey;
+    tagc_comm_grounds(comm, (size_t)call->slot)->own = survey;
     if (comm->voted)
       comm->cycle_disturbed = true;     /* a step with a look in it is no measurement of a step */
   }

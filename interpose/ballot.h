@@ -35,8 +35,9 @@ bool tagc_ballot_waits(const struct tagc_call *call);
  * lock. */
 void tagc_ballot_look(const struct tagc_call *call);
 
-/* Plans all slots, and the all-gathers of parameters. `decided`: everything stays plain, and no rank is asked any more. `wire`: what the probe has found; NULL: there was none, and with TAGC_CODEC=auto every slot stays plain. Without the
- * lock: the device has its say. */
+/* Plans all slots, and the all-gathers of parameters. `decided`: everything stays plain, and no rank is asked any more. `wire`: what
+ * the probe has found; NULL: there was none, and with TAGC_CODEC=auto every slot stays plain. Without the lock: the device has its
+ * say. */
 void tagc_ballot_plan(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire);
 
 /* Enters what devices have counted of their calls into the accounts. Without the lock. */

@@ -61,8 +61,8 @@ struct tagc_choice {
 bool tagc_choose_is_worth_it(double ns, double plain_ns);
 
 /* The choice for a slot; with TAGC_BUDGET none, but the estimates that it is made from: the reason is compressed where there is a
- * choice, and the plain time of slots of every float type is there. Of the question all counts but the codec, how much is kept, and the storage of the residual.
- * `survey` is NULL where some rank has not seen the slot, `wire` where it could not be measured for want of memory. */
+ * choice, and the plain time of slots of every float type is there. Of the question all counts but the codec, how much is kept, and
+ * the storage of the residual. `survey` is NULL where some rank has not seen the slot, `wire` where it could not be measured for want of memory. */
 struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_survey *survey,
                                const struct tagc_wire *wire);
 

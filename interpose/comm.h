@@ -151,6 +151,12 @@ void tagc_comm_retain(struct tagc_comm *comm);
 void tagc_comm_release(struct tagc_comm *comm);
 bool tagc_comm_is_aborted(const struct tagc_comm *comm);
 
+/* TAGC_CODEC=auto: why slot i has its codec; otherwise NULL. */
+static inline struct tagc_grounds *tagc_comm_grounds(const struct tagc_comm *comm, size_t i)
+{
+  return tagc_ledger_row(comm->ledger, (int)i)->grounds;
+}
+
 /* For the table (comm_table.c). */
 /* Where the communicator's buffers are; NULL: where no codec runs. Whether there is one at all is equal on all ranks: they have the same
  * NCCL, and have told one another of their drivers (agree.c). What goes wrong here alone is therefore an error. */

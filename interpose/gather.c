@@ -2,8 +2,8 @@
  * The steps of an all-gather that is compressed, or made plain for a codec to refer to: encode, {payloads}, decode, and where some rank's
  * payload holds no shard {the plain call}, refer.
  *
- * They know of the call no more than what lay_out() puts into w->gather: what is gathered from where to where, by which codec. An
- * all-reduce has its second half from here.
+ * They know of the call no more than what lay_out() puts into w->gather: what is gathered from where to where, by which codec. The
+ * second half of an all-reduce (spread.c) is exchanged by them, too.
  */
 #include "interpose/allgathers.h"
 
@@ -31,13 +31,18 @@ static ncclResult_t enqueue_plain(const struct tagc_exchange *real, struct tagc_
   return real->all_gather(job->send, job->recv, job->shape.n, w->call->type, w->gather.handle, w->call->stream);
 }
 
-static ncclResult_t enqueue_payloads(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece)
+ncclResult_t tagc_gather_enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece, bool encoded)
 {
   const struct tagc_allgather_job *job = tagc_gather_job(&w->gather, piece);
-  if (!is_compressed(w))
+  if (!encoded)
     return enqueue_plain(real, w);
   return real->all_gather(tagc_allgather_payload(job, job->rank), job->payloads, job->layout.payload_bytes, ncclUint8, w->gather.handle,
                           w->call->stream);
+}
+
+static ncclResult_t enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece)
+{
+  return tagc_gather_enqueue(real, w, piece, is_compressed(w));
 }
 
 /* What has to be made again, plain. All ranks know it alike. */
@@ -102,7 +107,7 @@ static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)
   bool good = true;
   if (is_compressed(w)) {
     good = w->device->allgather_encode(w->device, w->gather.codec, job, stream);
-    if (a && tagc_allgather_first(w->call->comm, a)->damaged)
+    if (tagc_allgather_first(w->call->comm, a)->damaged)
       good = good && refuse(w, job, stream);
   }
   return tagc_work_done(good);
@@ -242,7 +247,7 @@ const struct tagc_part tagc_part_gather = {
   .begin = begin,
   .encode = encode,
   .encoded = encoded,
-  .enqueue = enqueue_payloads,
+  .enqueue = enqueue,
   .exchanged = exchanged,
   .decode = decode,
   .decoded = decoded,

@@ -204,7 +204,8 @@ static void account(const struct tagc_work *w)
   const struct tagc_slot *slot = &comm->slots[call->slot];
   const struct tagc_slot_info info = {.signature.collective = slot->all_reduce ? TAGC_ALL_REDUCE : TAGC_REDUCE_SCATTER};
   const struct tagc_slot_question question = {
-    .codec = call->decision.action == TAGC_COMPRESS ? slot->codec : &tagc_codec_none, .slot = &info, .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape,
+    .codec = call->decision.action == TAGC_COMPRESS ? slot->codec : &tagc_codec_none, .slot = &info,
+    .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape,
     .whole = slot->shard, .rest = tagc_split_rest(slot), .spread_bytes = slot->spread.layout.payload_bytes,
   };
   const struct tagc_shape selected = w->reduce.job.shape, rest = tagc_plan_rest(&question);

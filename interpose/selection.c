@@ -22,15 +22,13 @@ bool tagc_selection_is_near(const struct tagc_comm *comm, const struct tagc_call
 
 /* ---- what was measured ------------------------------------------------------------------------------------------------ */
 
-static struct tagc_grounds *grounds_of(const struct tagc_comm *comm, size_t i) { return tagc_ledger_row(comm->ledger, (int)i)->grounds; }
-
 static double estimate(const struct tagc_choice *choice) { return choice->candidate < 0 ? choice->plain_ns : choice->ns[choice->candidate]; }
 
 void tagc_selection_add(struct tagc_comm *comm, int slot, double ns)
 {
-  if (!tagc_selection_on() || slot < 0 || (size_t)slot >= comm->slot_count || !grounds_of(comm, (size_t)slot))
+  if (!tagc_selection_on() || slot < 0 || (size_t)slot >= comm->slot_count || !tagc_comm_grounds(comm, (size_t)slot))
     return;
-  struct tagc_grounds *grounds = grounds_of(comm, (size_t)slot);
+  struct tagc_grounds *grounds = tagc_comm_grounds(comm, (size_t)slot);
   grounds->spent_ns += ns;
   grounds->spent_calls++;
 }
@@ -59,7 +57,7 @@ static double measured_ratio(const struct tagc_comm *comm, bool compressed)
 {
   double measured = 0, estimated = 0;
   for (size_t i = 0; i < comm->slot_count; i++) {
-    const struct tagc_grounds *grounds = grounds_of(comm, i);
+    const struct tagc_grounds *grounds = tagc_comm_grounds(comm, i);
     if (!grounds || (grounds->choice.candidate >= 0) != compressed)
       continue;
     measured += grounds->spent_ns;
@@ -97,7 +95,7 @@ void tagc_selection_hear(struct tagc_comm *comm, const int64_t *words)
 static struct tagc_budget_slot slot_of(struct tagc_comm *comm, size_t i, const struct tagc_wire *wire)
 {
   const struct tagc_slot *slot = &comm->slots[i];
-  struct tagc_grounds *grounds = grounds_of(comm, i);
+  struct tagc_grounds *grounds = tagc_comm_grounds(comm, i);
   const double *ratio = comm->ledger->ratio;
   struct tagc_slot_question question = tagc_ballot_question(comm, i);
   question.residual_left = tagc_library_options()->residual_max;
@@ -151,7 +149,7 @@ void tagc_selection_plan(struct tagc_comm *comm, const struct tagc_wire *wire)
   if (wire)
     ledger->outcome = tagc_budget_choose(&tagc_library_options()->budget, slots, comm->slot_count);
   for (size_t i = 0; i < comm->slot_count; i++) {
-    struct tagc_choice *choice = &grounds_of(comm, i)->choice;
+    struct tagc_choice *choice = &tagc_comm_grounds(comm, i)->choice;
     if (!wire) {
       *choice = (struct tagc_choice){.reason = TAGC_REASON_vote, .candidate = -1};
       continue;
@@ -172,7 +170,7 @@ static void describe(const struct tagc_comm *comm, char text[TAGC_SELECTION_TEXT
   unsigned of[TAGC_BUDGET_OPTIONS] = {0};
   size_t n = 0;
   for (size_t i = 0; i < comm->slot_count; i++)
-    of[comm->slots[i].verdict == TAGC_REASON_compressed ? 1 + grounds_of(comm, i)->choice.candidate : 0]++;
+    of[comm->slots[i].verdict == TAGC_REASON_compressed ? 1 + tagc_comm_grounds(comm, i)->choice.candidate : 0]++;
   *text = '\0';
   for (int i = TAGC_BUDGET_OPTIONS; i-- > 0;)
     if (of[i])
@@ -214,8 +212,8 @@ void tagc_selection_end(struct tagc_comm *comm, uint64_t cycle)
   note(comm, cycle);
   for (size_t i = 0; i < comm->slot_count; i++) {
     comm->slots[i].looked = comm->slots[i].seen = false;
-    grounds_of(comm, i)->spent_ns = 0;
-    grounds_of(comm, i)->spent_calls = 0;
+    tagc_comm_grounds(comm, i)->spent_ns = 0;
+    tagc_comm_grounds(comm, i)->spent_calls = 0;
   }
   const struct tagc_selected *last = &comm->ledger->selections[comm->ledger->selection_count - 1];
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: TAGC_BUDGET=%s in cycle %llu: %s; estimated %.3f ms a step, error %.3g%%%s, "

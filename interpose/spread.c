@@ -35,15 +35,10 @@ static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)
 static ncclResult_t enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece)
 {
   const struct tagc_call *call = w->call;
-  const struct tagc_allgather_job *job = &w->gather.job, *its = tagc_gather_job(&w->gather, piece);
-  const uint64_t whole = job->shape.n * (uint64_t)job->shape.nranks, tail = call->count - whole;
-  const size_t at = (size_t)whole * tagc_dtype_size(job->shape.dtype);
-  ncclResult_t status;
-  if (is_encoded(w))
-    status = real->all_gather(tagc_allgather_payload(its, its->rank), its->payloads, its->layout.payload_bytes, ncclUint8,
-                              w->gather.handle, call->stream);
-  else
-    status = real->all_gather(job->send, job->recv, job->shape.n, call->type, w->gather.handle, call->stream);
+  const struct tagc_allgather_shape *shape = &w->gather.job.shape;
+  const uint64_t whole = shape->n * (uint64_t)shape->nranks, tail = call->count - whole;
+  const size_t at = (size_t)whole * tagc_dtype_size(shape->dtype);
+  ncclResult_t status = tagc_gather_enqueue(real, w, piece, is_encoded(w));
   if (tail && piece == 0 && status == ncclSuccess)
     status = real->all_reduce((const uint8_t *)call->send + at, (uint8_t *)call->recv + at, tail, call->type, call->op,
                               w->gather.handle, call->stream);

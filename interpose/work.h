@@ -88,6 +88,9 @@ static inline struct tagc_allgather_job *tagc_gather_job(struct tagc_gathering *
   return gather->pieces > 1 ? &gather->piece[piece] : &gather->job;
 }
 
+/* Adds to a group what carries a piece that is `encoded`, or else the whole as it is (gather.c). */
+ncclResult_t tagc_gather_enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece, bool encoded);
+
 enum { TAGC_WORK_PARTS = 2 };
 
 /* What has been given to a lane. */

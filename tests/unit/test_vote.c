@@ -513,16 +513,8 @@ static void aborts(void)
 
 int main(void)
 {
-  setenv("TAGC_SCOPE", "flat", 1);
-  setenv("TAGC_MIN_BYTES", "0", 1);
-  setenv("TAGC_WARMUP", "0", 1);
-  setenv("TAGC_ASSUME", "gradients", 1);
-  setenv("TAGC_REPORT", "0", 1);
   setenv("TAGC_SKIP", "norm", 1);
-  sent = malloc(sizeof(float) * N * RANKS);
-  received = malloc(sizeof(float) * N);
-  for (size_t i = 0; i < (size_t)N * RANKS; i++)
-    sent[i] = (float)(i * 2654435761u % 1000003) / 500000 - 1;
+  begin_votes();
   wires();
   others();
   odd_steps();
@@ -534,7 +526,5 @@ int main(void)
   layers = NULL;
   failures();
   aborts();
-  free(sent);
-  free(received);
-  return tap_done();
+  return end_votes();
 }

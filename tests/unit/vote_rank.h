@@ -124,6 +124,27 @@ static inline void *alloc(const struct tagc_device *self, size_t bytes, void *st
   return ++allocations == fail_allocation ? NULL : tagc_device_host.alloc(self, bytes, stream);
 }
 
+/* The first thing of a program: options, and a gradient. */
+static inline void begin_votes(void)
+{
+  setenv("TAGC_SCOPE", "flat", 1);
+  setenv("TAGC_MIN_BYTES", "0", 1);
+  setenv("TAGC_WARMUP", "0", 1);
+  setenv("TAGC_ASSUME", "gradients", 1);
+  setenv("TAGC_REPORT", "0", 1);
+  sent = malloc(sizeof(float) * N * RANKS);
+  received = malloc(sizeof(float) * N);
+  for (size_t i = 0; i < (size_t)N * RANKS; i++)
+    sent[i] = (float)(i * 2654435761u % 1000003) / 500000 - 1;
+}
+
+static inline int end_votes(void)
+{
+  free(sent);
+  free(received);
+  return tap_done();
+}
+
 static inline void set_up(void)
 {
   static const struct tagc_exchange fake = {
