@@ -522,18 +522,17 @@ fuzz-programs: $(FUZZ_TARGETS)
 if FUZZERS
 fuzz: fuzz-programs
 	@$(srcdir)/tests/fuzz/run $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+fuzz-same: fuzz-programs
+	@$(srcdir)/tests/fuzz/run same $(FUZZ_TARGETS)
 else
-fuzz: ; @echo "make fuzz needs ../configure CC=clang --enable-fuzzers; ./quickstart fuzz does that" >&2; exit 1
+fuzz fuzz-same:
+	@echo "make $@ needs ../configure CC=clang --enable-fuzzers; ./quickstart fuzz does that" >&2; exit 1
 endif
-.PHONY: fuzz fuzz-programs
+.PHONY: fuzz fuzz-programs fuzz-same
 
 # -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
 # All of them with gcc. The others take what their build could break.
-tests_abi = \
-  tests/e2e/preload.test \
-  tests/e2e/return_codes.test \
-  tests/e2e/versions.test \
-  tests/unit/test_plan
+# That of clang has the project's own ABI header, too, which tests/unit/test_abi compares with the real one.
 tests_clang = $(unit_tests) \
   tests/e2e/dlsym.test \
   tests/e2e/doctor.test \
@@ -583,19 +582,22 @@ tests_tsan = \
   tests/unit/test_options \
   tests/unit/test_ranges \
   tests/unit/test_trace \
-  tests/unit/test_trace \
   tests/unit/test_vote \
   tests/unit/test_vote_budget \
   tests/unit/test_vote_hosts
 # They compare times that they measure, or choose by them: nothing runs beside them. (nonblocking.test: under load the thread
 # sanitizer has seen a child's handle read while the stand-in stores it.)
 tests_alone = tests/e2e/auto.test tests/e2e/budget.test tests/e2e/nonblocking.test tests/e2e/standin_hosts.test
+# They take longest, and begin first: what is short fills both cores at the end.
+tests_long = tests/e2e/memcheck.test tests/e2e/soak.test tests/e2e/fidelity.test tests/e2e/faults_levels.test \
+  tests/e2e/faults_ranks.test tests/e2e/levels.test tests/e2e/all_reduce.test tests/e2e/depth.test tests/e2e/trainer_ranks.test \
+  tests/unit/test_lhc_cuda
 print-programs: ; @echo $(check_PROGRAMS)
 print-tests: ; @echo $(TESTS)
 print-tests-alone: ; @echo $(tests_alone)
-print-tests-abi: ; @echo $(tests_abi)
+print-tests-long: ; @echo $(tests_long)
 # Kernels on the stand-in for the driver are the C++ compiler's, which is the same for all.
 print-tests-clang: ; @echo $(tests_clang) | tr ' ' '\n' | grep -vE 'test_(allgather|choose|dense|grids|lhc|sparse|split)_cuda'
 print-tests-asan: ; @echo $(tests_asan)
 print-tests-tsan: ; @echo $(tests_tsan)
-.PHONY: print-programs print-tests print-tests-alone print-tests-abi print-tests-clang print-tests-asan print-tests-tsan
+.PHONY: print-programs print-tests print-tests-alone print-tests-long print-tests-clang print-tests-asan print-tests-tsan
