@@ -13,7 +13,7 @@ libtagc_a_SOURCES += \
   interpose/states.c interpose/states.h \
   interpose/capture.c interpose/capture.h \
   interpose/choose.c interpose/choose.h \
-  interpose/comm.c interpose/comm.h interpose/comm_accounts.c interpose/comm_table.c \
+  interpose/comm.c interpose/comm.h interpose/comm_accounts.c interpose/comm_phases.c interpose/comm_table.c \
   interpose/depth.c interpose/depth.h \
   interpose/dispatch.c \
   interpose/dump.c interpose/dump.h \
