@@ -7,6 +7,7 @@
 #include "interpose/background.h"
 #include "interpose/ballot.h"
 #include "interpose/capture.h"
+#include "interpose/estate.h"
 #include "interpose/layers_log.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
@@ -31,11 +32,11 @@ static void comm_free(struct tagc_comm *comm)
   tagc_background_release(comm->background);
   tagc_levels_end(comm, true);      /* those that were made while the communicator was aborted */
   tagc_topology_free(&comm->topology);
-  tagc_ballot_read(comm);
+  tagc_estate_read(comm);
   if (comm->device)
     comm->device->lane_free(comm->device, atomic_load(&comm->lane));
-  struct tagc_ballot_estate estate = tagc_ballot_detach(comm);
-  tagc_ballot_release(comm, &estate);
+  struct tagc_estate estate = tagc_estate_detach(comm);
+  tagc_estate_release(comm, &estate);
   tagc_levels_keep_order(comm, false);
   if (comm->fence)
     comm->device->fence_free(comm->device, comm->fence);
@@ -219,13 +220,13 @@ static void log_cycle(const struct tagc_comm *comm, const struct tagc_slot_info 
 }
 
 /* A new lock, or none any more: everything that was kept by slot is void, and *old is to be given back. */
-static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate *old)
+static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_estate *old)
 {
   size_t count;
   const struct tagc_slot_info *infos = tagc_cycle_slots(comm->cycle, &count);
   for (size_t i = 0; i < comm->slot_count; i++)
     drop_residual(comm, i);
-  *old = tagc_ballot_detach(comm);
+  *old = tagc_estate_detach(comm);
   comm->vote_cycle = TAGC_VOTE_CYCLE;
   comm->selection_cycle = comm->selected_cycle = 0;
   comm->votes = 0;
@@ -306,7 +307,7 @@ static void see_home(struct tagc_comm *comm, const struct tagc_call *call)
   tagc_ledger_row(comm->ledger, call->slot)->home = settled ? home->place : (struct tagc_range){0};
 }
 
-static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, struct tagc_ballot_estate *old)
+static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, struct tagc_estate *old)
 {
   enum tagc_dtype dtype;
   bool is_float = tagc_comm_dtype(call->type, &dtype);
@@ -348,11 +349,11 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, stru
 
 ncclResult_t tagc_comm_observe(struct tagc_comm *comm, struct tagc_call *call)
 {
-  struct tagc_ballot_estate old = {0};
+  struct tagc_estate old = {0};
   pthread_mutex_lock(&comm->lock);
   ncclResult_t status = observe(comm, call, &old);
   pthread_mutex_unlock(&comm->lock);
-  tagc_ballot_release(comm, &old);
+  tagc_estate_release(comm, &old);
   return status;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Who works on a communicator: its phase word, by which an abort from another thread keeps apart from our own work and waits for no
- * work of NCCL's.
+ * Who works on a communicator: its phase word, by which an abort from another thread keeps apart from our own work, and
+ * waits for none of NCCL's.
  */
 #include "interpose/comm.h"
 

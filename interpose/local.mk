@@ -18,6 +18,7 @@ libtagc_a_SOURCES += \
   interpose/dispatch.c \
   interpose/dump.c interpose/dump.h \
   interpose/background.c interpose/background.h \
+  interpose/estate.c interpose/estate.h \
   interpose/exchange.c interpose/exchange.h \
   interpose/execute.c interpose/execute.h interpose/work.h interpose/reduce.c interpose/gather.c interpose/spread.c \
   interpose/allgathers.c interpose/allgathers.h \
