@@ -103,6 +103,7 @@ endif
 # What traces look like: pages, and files for other viewers.
 libtagc_report_a_SOURCES += interpose/trace_html.c interpose/trace_html.h interpose/trace_page.c interpose/trace_page.h
 libtagc_report_a_SOURCES += interpose/trace_page_head.c interpose/trace_page_timeline.c interpose/trace_page_steps.c
+libtagc_report_a_SOURCES += interpose/trace_page_picture.c interpose/trace_page_picture.h
 libtagc_report_a_SOURCES += interpose/trace_page_layers.c interpose/trace_page_codecs.c interpose/trace_page_sizes.c interpose/trace_page_tables.c
 libtagc_report_a_SOURCES += interpose/trace_moment.c interpose/trace_moment.h interpose/trace_svg.c interpose/trace_svg.h
 libtagc_report_a_SOURCES += interpose/trace_perfetto.c interpose/trace_perfetto.h
