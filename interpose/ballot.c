@@ -296,6 +296,13 @@ static void log_choices(const struct tagc_comm *comm)
   }
 }
 
+enum tagc_reason tagc_ballot_verdict(int64_t least, int64_t most, bool same, bool can)
+{
+  if (same && least == most && (can || least != TAGC_REASON_compressed))
+    return (enum tagc_reason)least;
+  return least == TAGC_REASON_compressed && most != least ? (enum tagc_reason)most : TAGC_REASON_vote;
+}
+
 void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
 {
   const bool again = comm->voted;
@@ -306,8 +313,9 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
     const int64_t *word = ballot + SLOT_WORDS * i;
     const int64_t least = word[SLOT_VERDICT], most = -word[SLOT_VERDICT_NEGATED];
     const bool alike = word[SLOT_PARTS] == -word[SLOT_PARTS_NEGATED];
-    bool same = least == most && word[SLOT_CODEC] == -word[SLOT_CODEC_NEGATED] && alike;
-    if (same && word[SLOT_CAN]) {
+    const bool same = word[SLOT_CODEC] == -word[SLOT_CODEC_NEGATED] && alike;
+    const enum tagc_reason verdict = tagc_ballot_verdict(least, most, same, word[SLOT_CAN]);
+    if (verdict == TAGC_REASON_compressed) {
       struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
       row->codec = slot->codec->name;
       if (word[SLOT_DEPTH] != -word[SLOT_DEPTH_NEGATED])
@@ -322,13 +330,7 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
     }
     tagc_ledger_row(comm->ledger, (int)i)->codec = NULL;   /* it may have had one before */
     tagc_ledger_row(comm->ledger, (int)i)->residual_bytes = 0;
-    /* Where some ranks could, and others have all one reason why they cannot, it is the reason of all. */
-    if (!alike && least == TAGC_REASON_compressed)
-      slot->verdict = TAGC_REASON_layers;
-    else if (least == TAGC_REASON_compressed && most != least)
-      slot->verdict = (enum tagc_reason)most;
-    else if (!same || slot->verdict == TAGC_REASON_compressed)
-      slot->verdict = TAGC_REASON_vote;
+    slot->verdict = !alike && least == TAGC_REASON_compressed ? TAGC_REASON_layers : verdict;
   }
   comm->voted = true;
   comm->votes++;

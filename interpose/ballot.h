@@ -43,6 +43,11 @@ bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream);
 
 void tagc_ballot_fill(const struct tagc_comm *comm, bool reserved, int64_t *ballot);
 
+/* What becomes of a slot, or of an all-gather, of which the ranks' verdicts lie between `least` and `most`. same: they mean the
+ * same codec by it; can: all of them can do it. Where some ranks could, and others have all one reason why they cannot, it is
+ * the reason of all. Pure. */
+enum tagc_reason tagc_ballot_verdict(int64_t least, int64_t most, bool same, bool can);
+
 /* Turns the outcome into verdicts; comm->voted is set. */
 void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot);
 
