@@ -89,7 +89,7 @@ bool tagc_comm_has_streams(const struct tagc_comm *comm)
 /* Waits for a flag, a second at most. Is it `wanted`? */
 static bool await(const atomic_bool *flag, bool wanted)
 {
-  for (const double began = tagc_clock_ms(); atomic_load(flag) != wanted && tagc_clock_ms() - began < 1000;)
+  for (const uint64_t began = tagc_trace_ns(); atomic_load(flag) != wanted && tagc_trace_ns() - began < 1000000000;)
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
   return atomic_load(flag) == wanted;
 }
