@@ -179,7 +179,7 @@ static void limited(void)
   struct sigaction action;
   begin("1M");
   setrlimit(RLIMIT_FSIZE, &(struct rlimit){100000, 100000});
-  for (uint64_t i = 1; i < 100000000 && tagc_trace_on(); i++)
+  for (uint64_t i = 1; tagc_trace_on(); i++)      /* until the writer has met the limit */
     add(1, i);
   add(1, 1);                        /* nothing happens */
   sigaction(SIGXFSZ, NULL, &action);
@@ -194,7 +194,7 @@ static void bounded(void)
   begin("64M");
   for (uint64_t i = 1; i <= 5 * MANY; i++)
     add(1, i);
-  for (int tries = 0; tries < 10000 && tagc_trace_on(); tries++)
+  while (tagc_trace_on())           /* until the writer has met the bound */
     usleep(1000);
 }
 
