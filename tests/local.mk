@@ -589,9 +589,8 @@ tests_tsan = \
   tests/unit/test_vote \
   tests/unit/test_vote_budget \
   tests/unit/test_vote_hosts
-# They compare times that they measure, or choose by them: nothing runs beside them. (nonblocking.test: under load the thread
-# sanitizer has seen a child's handle read while the stand-in stores it.)
-tests_alone = tests/e2e/auto.test tests/e2e/budget.test tests/e2e/nonblocking.test tests/e2e/standin_hosts.test
+# They compare times that they measure, or choose by them: nothing runs beside them.
+tests_alone = tests/e2e/auto.test tests/e2e/budget.test tests/e2e/standin_hosts.test
 print-programs: ; @echo $(check_PROGRAMS)
 print-tests: ; @echo $(TESTS)
 print-tests-alone: ; @echo $(tests_alone)
