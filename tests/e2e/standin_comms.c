@@ -472,6 +472,8 @@ static void test_lost_rank(void)
   if (check_nranks == 1)
     return;
   if (check_rank == check_nranks - 1) {
+    if (check_nranks % 2 == 0 && getenv("STANDIN_COMMS_EXITS"))
+      exit(check_done());           /* with what libraries do then */
     if (check_nranks % 2 == 0)
       _exit(check_done());
     NEED(ncclCommAbort(comm));
