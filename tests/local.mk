@@ -29,11 +29,13 @@ unit_tests += tests/unit/test_residual tests/unit/test_codec_sparse tests/unit/t
 unit_tests += tests/unit/test_allgather tests/unit/test_codec_surplus
 unit_tests += tests/unit/test_linker
 unit_tests += tests/unit/test_budget tests/unit/test_choose tests/unit/test_survey tests/unit/test_vote
+tests_unit_test_vote_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms
 tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
 # Every codec: its bytes against a slow reference, and what must hold of all of them.
 unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
 unit_tests += tests/unit/test_cost
 unit_tests += tests/unit/test_topology tests/unit/test_vote_budget tests/unit/test_vote_hosts tests/unit/test_gathers
+tests_unit_test_vote_budget_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms
 unit_tests += tests/unit/test_calls
 unit_tests += tests/unit/test_mapfile
 # Models, their layouts and families.
@@ -585,9 +587,8 @@ tests_tsan = \
   tests/unit/test_vote \
   tests/unit/test_vote_budget \
   tests/unit/test_vote_hosts
-# They compare times that they measure, or choose by them: nothing runs beside them. (nonblocking.test: under load the thread
-# sanitizer has seen a child's handle read while the stand-in stores it.)
-tests_alone = tests/e2e/auto.test tests/e2e/budget.test tests/e2e/nonblocking.test tests/e2e/standin_hosts.test
+# They compare times that they measure, or choose by them: nothing runs beside them.
+tests_alone = tests/e2e/auto.test tests/e2e/budget.test tests/e2e/standin_hosts.test
 # They take longest, and begin first: what is short fills both cores at the end.
 tests_long = tests/e2e/memcheck.test tests/e2e/soak.test tests/e2e/fidelity.test tests/e2e/faults_levels.test \
   tests/e2e/faults_ranks.test tests/e2e/levels.test tests/e2e/all_reduce.test tests/e2e/depth.test tests/e2e/trainer_ranks.test \
