@@ -231,7 +231,7 @@ static void tallies(void)
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   void *tally = d->tally_make(d, stream);
   struct tagc_codec_stats stats = {0};
-  struct tagc_tally_times t = {9, {-1, -1, -1, -1}};
+  struct tagc_tally_times t = {.number = 9, .ms = {-1, -1, -1, -1}};
   EXPECT(tally && !d->tally_read(d, tally, &t, &stats));
   call(d, tally, 1, stream);
   EXPECT(!d->tally_read(d, tally, &t, &stats) && all_are(&stats, 0));
