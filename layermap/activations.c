@@ -48,6 +48,26 @@ static bool are_gathered_ahead(struct tagc_pattern *pattern)
   return reached_end;
 }
 
+/* So many calls back. */
+enum { LATELY = 256 };
+
+bool tagc_pattern_is_row(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence)
+{
+  uint16_t ids[LATELY];
+  uint32_t found = 0, period = 0;
+  for (uint32_t i = 0; i < pattern->length; i++)
+    period += tagc_signature_reduces(&pattern->places[i].signature);
+  for (uint32_t back = 1; back <= evidence->kept && back <= LATELY; back++) {
+    const uint16_t id = evidence->history[evidence->kept - back];
+    if (!tagc_signature_reduces(&evidence->seen[id].signature))
+      continue;
+    if (found >= period && ids[found - period] != id)
+      return true;
+    ids[found++] = id;
+  }
+  return false;
+}
+
 static bool has_replicas(const struct tagc_evidence *evidence, int nranks)
 {
   uint64_t replicated = 0, sharded = 0;

@@ -26,6 +26,10 @@ static inline bool tagc_signature_averages(const struct tagc_signature *s)
   return s->op == TAGC_CODE_AVERAGE || s->op == TAGC_CODE_SCALED_SUM;
 }
 
+/* A step is never what the backward pass of a few layers repeats: all reduce-scatters seen lately come in its order, whatever came between
+ * them (evaluation does). Asked of what looks like a whole step of sums. */
+bool tagc_pattern_is_row(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence);
+
 /* Asked of a pattern of sums that looks like a whole step, and whose places have their kinds. Numbers its units. */
 bool tagc_pattern_has_activations(struct tagc_pattern *pattern, const struct tagc_evidence *evidence, int nranks);
 

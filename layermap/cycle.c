@@ -86,14 +86,11 @@ static void take_place(struct tagc_cycle *cycle, uint32_t at, struct tagc_sighti
 static bool lockable(struct tagc_cycle *cycle, uint32_t period)
 {
   struct tagc_pattern *pattern = &cycle->pattern;
-  if (!tagc_pattern_take(pattern, &cycle->evidence, period))
+  if (!tagc_pattern_take(pattern, &cycle->evidence, period) || pattern->row)
     return false;
   uint64_t proof = 2 * (uint64_t)period + 1;
-  uint64_t floor = cycle->floor;
-  if (pattern->whole)               /* but a row of layers that gather and sum activations may look like that */
-    floor = pattern->sums && cycle->options.warmup ? cycle->options.floor_calls : 0;
-  if (proof < floor)
-    proof = floor < TAGC_EVIDENCE_CALLS / 2 ? floor : TAGC_EVIDENCE_CALLS / 2;
+  if (!pattern->whole && proof < cycle->floor)
+    proof = cycle->floor < TAGC_EVIDENCE_CALLS / 2 ? cycle->floor : TAGC_EVIDENCE_CALLS / 2;
   return tagc_evidence_repeats(&cycle->evidence, period, (uint32_t)proof) &&
          !tagc_pattern_contradicted(pattern, &cycle->evidence);
 }

@@ -125,11 +125,11 @@ static void match_gathers(struct tagc_pattern *pattern, struct tagc_evidence *ev
     most = count > most ? count : most;
   }
   pattern->whole = all_ahead && least < most;
-  pattern->sums = pattern->whole && sums;
-  if (!pattern->sums)
+  if (!pattern->whole || !sums)
     return;
   set_kinds(pattern, evidence);
-  pattern->whole = pattern->sums = !tagc_pattern_has_activations(pattern, evidence, pattern->nranks);
+  pattern->row = tagc_pattern_is_row(pattern, evidence);
+  pattern->whole = !pattern->row && !tagc_pattern_has_activations(pattern, evidence, pattern->nranks);
 }
 
 /* Sets what all-reduces tell of themselves: see tagc_cycle_is_gradients(). */
@@ -169,7 +169,7 @@ bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evide
     evidence->seen[ids[i]].times++;
   pattern->length = period;
   pattern->slot_count = 0;
-  pattern->has_lone = pattern->sums = false;
+  pattern->has_lone = pattern->row = false;
   for (uint32_t i = 0; i < evidence->signatures; i++)
     reduces |= evidence->seen[i].times && tagc_signature_reduces(&evidence->seen[i].signature);
   pattern->all_reduces = !reduces;

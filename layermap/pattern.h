@@ -59,7 +59,7 @@ struct tagc_pattern {
   bool has_lone;           /* some place is lone */
   bool all_reduces;        /* its slots are all-reduces: it has no floating-point reduce-scatter */
   bool whole;              /* it looks like a whole training step: see tagc_cycle_is_gradients() */
-  bool sums;               /* whole, and by reduce-scatters that are plain sums: activations may look like that (activations.h) */
+  bool row;                /* but other reduce-scatters have been seen lately than it has, or in another order (activations.h) */
   struct tagc_place places[TAGC_PATTERN_CALLS];
   struct tagc_slot_info slots[TAGC_PATTERN_CALLS];
   struct tagc_allgather_info allgathers[TAGC_PATTERN_CALLS];
