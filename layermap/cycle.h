@@ -11,7 +11,8 @@
  *             than once lately is part of it. A cycle that is not a whole training step (tagc_cycle_is_gradients) must
  *             have repeated for floor_calls calls, and, if it is no longer than 256, hold the all-gathers seen lately as well,
  *             for inside one backward pass a row of like blocks repeats too (and what looks like a step of plain sums must
- *             have all reduce-scatters seen lately, in their order). A lock that fails too often is dropped, and the floor doubled. Cycles of more than 16,383 calls are not found.
+ *             have all reduce-scatters seen lately, in their order). A lock that fails too often is dropped, and the floor
+ *             doubled. Cycles of more than 16,383 calls are not found.
  *             All of this holds of the all-reduces that are slots, too.
  * Anchor      Position 0 is the first reduce-scatter of the backward pass or, where the cycle has calls that nothing
  *             else in it looks like, the nearest of these at or before it: so a cycle holds the gradients of one step.

@@ -6,12 +6,13 @@
  *   activations tokens|features STEPS
  *
  * tokens: experts get the tokens of all ranks (Megatron-core, MoEAllGatherTokenDispatcher: megatron/core/transformer/moe/
- * token_dispatcher.py), probabilities and tokens gathered, outputs and gradients reduce-scattered; features: a contrastive loss over the
- * features of all ranks, gathered with their gradients on the communicator of a sharded model whose gradients are averages (FSDP2).
+ * token_dispatcher.py), probabilities and tokens gathered, outputs and gradients reduce-scattered; features: a contrastive loss
+ * over the features of all ranks, gathered with their gradients on the communicator of a sharded model whose gradients are
+ * averages (FSDP2).
  */
 #include "tests/e2e/harness.h"
 
-enum { LAYERS = 4, TOKENS = 5003, PROBABILITIES = 1201, ROOT = 2048, BLOCK = 4099, MOST = 5003, MOST_RANKS = 4, STEPS_APART = 1000 };
+enum { LAYERS = 4, TOKENS = 5003, PROBABILITIES = 1201, ROOT = 2048, BLOCK = 4099, MOST = 5003, MOST_RANKS = 4 };
 
 static bool gathered_exact = true, reduced_exact = true;
 static uint64_t calls;
@@ -74,7 +75,7 @@ static void compare_features(void)
 {
   static float own[MOST], all[MOST * MOST_RANKS];
   for (size_t i = 0; i < MOST * (size_t)nranks; i++)
-    all[i] = value(rank, STEPS_APART, i);
+    all[i] = value(rank, 0, i);
   memcpy(own, all, sizeof own);
   for (int i = 0; i <= LAYERS; i++)
     CHECK(ncclAllGather(own, all, unit(i), ncclFloat32, other, NULL));

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Programs that gather activations and reduce-scatter them, beside or in place of parameters and gradients: which reduce-scatters are
- * taken for gradients (layermap/activations.h).
+ * Programs that gather activations and reduce-scatter them, beside or in place of parameters and gradients: which
+ * reduce-scatters are taken for gradients (layermap/activations.h).
  */
 #include <string.h>
 
 #include "tests/unit/watch.h"
 
-enum { LAYERS = 4, MANY_LAYERS = 12, STEPS = 80, RANKS = 8, TOKENS = 5000, PROBABILITIES = 700, FEATURES = 4096, OTHER_FEATURES = 3000, REPLICATED = 9000000 };
+enum { LAYERS = 4, MANY_LAYERS = 12, STEPS = 80, RANKS = 8 };
+enum { TOKENS = 5000, PROBABILITIES = 700, FEATURES = 4096, OTHER_FEATURES = 3000, REPLICATED = 9000000 };
 
 static struct tape tape;
 
@@ -231,11 +232,12 @@ static void test_program(size_t i, uint32_t warmup)
     size_t count;
     tagc_cycle_observe(w.cycle, &tape.calls[call].signature, &w.last);
     slots += w.last.slot >= 0;
-    gradients += w.last.slot >= 0 && tagc_cycle_is_gradients(w.cycle) && tagc_cycle_slots(w.cycle, &count)[w.last.slot].evident;
+    gradients += w.last.slot >= 0 && tagc_cycle_is_gradients(w.cycle) &&
+                 tagc_cycle_slots(w.cycle, &count)[w.last.slot].evident;
   }
   tape_free(&tape);
-  ok(gradients == programs[i].gradients && slots == programs[i].slots, "%s, warm-up %u: %u of %u reduce-scatters are evidently of gradients, "
-     "%u must be", programs[i].what, warmup, gradients, slots, programs[i].gradients);
+  ok(gradients == programs[i].gradients && slots == programs[i].slots,
+     "%s, warm-up %u: %u of %u reduce-scatters are evidently of gradients, %u must be", programs[i].what, warmup, gradients, slots, programs[i].gradients);
   tagc_cycle_destroy(w.cycle);
 }
 
