@@ -36,7 +36,7 @@ unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads te
 unit_tests += tests/unit/test_cost
 unit_tests += tests/unit/test_topology tests/unit/test_vote_budget tests/unit/test_vote_hosts tests/unit/test_gathers
 tests_unit_test_vote_budget_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms
-unit_tests += tests/unit/test_calls
+unit_tests += tests/unit/test_calls tests/unit/test_activations
 unit_tests += tests/unit/test_mapfile
 # Models, their layouts and families.
 unit_tests += tests/unit/test_families tests/unit/test_layout tests/unit/test_model
@@ -244,6 +244,11 @@ check_PROGRAMS += tests/e2e/levels
 dist_check_SCRIPTS += tests/e2e/gathers.test
 TESTS += tests/e2e/gathers.test
 check_PROGRAMS += tests/e2e/gathers
+
+# Activations that look like parameters and gradients.
+dist_check_SCRIPTS += tests/e2e/activations.test
+TESTS += tests/e2e/activations.test
+check_PROGRAMS += tests/e2e/activations
 
 # Parameters that are selected beside others, in the layouts of sharded training.
 dist_check_SCRIPTS += tests/e2e/layouts.test
