@@ -111,10 +111,24 @@ static void match_gathers(struct tagc_pattern *pattern, struct tagc_evidence *ev
   pattern->whole = all_ahead && least < most;
 }
 
+/* The kind of reduction of most elements. What is reduced otherwise beside them is something else (statistics that are averaged). */
+static uint8_t main_op(const struct tagc_evidence *evidence)
+{
+  uint64_t elements[TAGC_CODE_SCALED_SUM + 1] = {0};
+  uint8_t most = 0;
+  for (uint32_t i = 0; i < evidence->signatures; i++)
+    if (tagc_signature_sums(&evidence->seen[i].signature))
+      elements[evidence->seen[i].signature.op] += evidence->seen[i].times * evidence->seen[i].signature.count;
+  for (uint8_t op = 1; op <= TAGC_CODE_SCALED_SUM; op++)
+    most = elements[op] > elements[most] ? op : most;
+  return most;
+}
+
 /* Sets what all-reduces tell of themselves: see tagc_cycle_is_gradients(). */
 static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
 {
   uint64_t singles = 0, counts = 0, all_elements = 0, single_elements = 0;
+  const uint8_t op = main_op(evidence);
   bool averages = true;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     struct tagc_seen *seen = &evidence->seen[i];
@@ -125,7 +139,7 @@ static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence
     for (uint32_t j = 0; j < evidence->signatures; j++)
       if (tagc_signature_sums(&evidence->seen[j].signature) && evidence->seen[j].signature.count == seen->signature.count)
         times += evidence->seen[j].times;
-    seen->single = times == 1;
+    seen->single = times == 1 && seen->signature.op == op;
     counts++;
     singles += seen->single;
     averages = averages && seen->signature.op != TAGC_CODE_SUM;

@@ -190,11 +190,11 @@ static void all_reduce_calls(void)
   is(&good, TAGC_COMPRESS, TAGC_REASON_compressed, "an all-reduce that is a slot");
   f = good, f.slot = -1;
   is(&f, TAGC_PASS, TAGC_REASON_function, "one that is none");
-  f = good, f.found = true;
+  f = good, f.displaced = true;
   is(&f, TAGC_PASS, TAGC_REASON_off_track, "one that came where another one was expected");
   f.verdict = TAGC_REASON_denser, f.dirty = true;
   is(&f, TAGC_PASS, TAGC_REASON_off_track, "nothing that is left of gradients is added to such a one");
-  f = good_call(), f.found = true;
+  f = good_call(), f.displaced = true;
   is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "a reduce-scatter of that size is of gradients all the same");
 }
 
