@@ -221,13 +221,14 @@ static void stray(struct tagc_cycle *cycle, const struct tagc_signature *call, s
   cycle->strikes += weight(pattern, call, known);
   out->state = TAGC_CYCLE_OFF_TRACK;
   out->cycle = cycle->cycles;
-  out->displaced = at >= 0 && (uint32_t)at != cycle->next;
-  if (cycle->strikes > (pattern->whole ? STRIKE : HEAVY_STRIKE) * (2 * pattern->length + patience))
+  if (cycle->strikes > (pattern->whole ? STRIKE : HEAVY_STRIKE) * (2 * pattern->length + patience)) {
     drop(cycle, out);
-  else if (at >= 0)
+  } else if (at >= 0) {
+    out->displaced = (uint32_t)at != cycle->next;
     take_place(cycle, (uint32_t)at, out);
-  else if (in_order)
+  } else if (in_order) {
     cycle->next = cycle->next + 1 == pattern->length ? 0 : cycle->next + 1;
+  }
 }
 
 void tagc_cycle_observe(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out)
