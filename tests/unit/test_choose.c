@@ -307,7 +307,8 @@ static void all_reduces(void)
      1e-6 * choice.ns[Q4], 1e-6 * choice.plain_ns);
   const double q4 = survey.of[Q4].error, q8 = survey.of[Q8].error, bf16 = survey.of[BF16].error;
   ok(fabs(tagc_choose_error(&slot, &survey, Q4) - sqrt(q4 * q4 + q8 * q8)) < 1e-9 &&
-     fabs(tagc_choose_error(&slot, &survey, Q8) - sqrt(2) * q8) < 1e-9 && fabs(tagc_choose_error(&slot, &survey, BF16) - sqrt(2) * bf16) < 1e-9,
+     fabs(tagc_choose_error(&slot, &survey, Q8) - sqrt(2) * q8) < 1e-9 &&
+     fabs(tagc_choose_error(&slot, &survey, BF16) - sqrt(2) * bf16) < 1e-9,
      "what is lost of the sums is in its error");
   slot.shape.dtype = TAGC_BFLOAT16;
   ok(tagc_choose_error(&slot, &survey, BF16) == bf16, "where they are gathered plainly nothing is");
