@@ -117,23 +117,6 @@ static enum tagc_reason choose(struct tagc_comm *comm, size_t i, const struct ta
   return choice->reason;
 }
 
-/* What auto knows of a call of the slot. False without a choice. */
-static bool fill_times(struct tagc_comm *comm, size_t i, const struct tagc_wire *wire, struct tagc_depth_times *times)
-{
-  const struct tagc_slot *slot = &comm->slots[i];
-  const struct tagc_grounds *grounds = tagc_ledger_row(comm->ledger, (int)i)->grounds;
-  if (!grounds || !wire || grounds->choice.candidate < 0)
-    return false;
-  const struct tagc_finding *finding = &grounds->survey.of[grounds->choice.candidate];
-  const double peers = slot->shape.nranks - 1, elements = peers * (double)slot->shape.n;
-  *times = (struct tagc_depth_times){
-    .encode_ns = elements * finding->encode_ns, .decode_ns = elements * finding->decode_ns, .piece_ns = finding->call_ns / 2,
-    .wire_ns = tagc_layout_wire_ns(&slot->shape, &slot->layout, &wire->ring, &wire->exchange),
-    .latency_ns = wire->exchange.latency_ns + peers * wire->exchange.message_ns,
-  };
-  return true;
-}
-
 static void cut_spread(const struct tagc_comm *comm, struct tagc_slot *slot, int depth)
 {
   struct tagc_spread *spread = &slot->spread;
@@ -153,17 +136,17 @@ static bool is_cut(const struct tagc_slot *slot)
   return slot->pieces.count > 1 || (slot->spread.codec && slot->spread_cut.pieces.count > 1);
 }
 
-/* In how many pieces its calls are compressed. A rank that cannot have these says so in the ballot. */
-static void cut(struct tagc_comm *comm, size_t i, const struct tagc_wire *wire)
+/* In how many pieces its calls are compressed: with TAGC_CODEC=auto those that its choice was made for. A rank that cannot have these
+ * says so in the ballot. */
+static void cut(struct tagc_comm *comm, size_t i)
 {
+  const struct tagc_options *options = tagc_library_options();
   struct tagc_slot *slot = &comm->slots[i];
-  struct tagc_depth_times times;
-  const bool known = fill_times(comm, i, wire, &times);
-  const int depth = tagc_depth_plan(tagc_library_options(), slot->codec, &slot->shape, &slot->layout,
-                                    known ? &times : NULL);
-  (void)tagc_depth_cut(comm->device, slot, depth);
+  const struct tagc_grounds *grounds = tagc_ledger_row(comm->ledger, (int)i)->grounds;
+  (void)tagc_depth_cut(comm->device, slot, grounds ? grounds->choice.depth[grounds->choice.candidate]
+                                                   : tagc_depth_plan(options, slot->codec, &slot->shape, &slot->layout, NULL));
   if (slot->spread.codec)
-    cut_spread(comm, slot, tagc_depth_plan_gather(tagc_library_options(), &slot->spread.shape, &slot->spread.layout));
+    cut_spread(comm, slot, tagc_depth_plan_gather(options, &slot->spread.shape, &slot->spread.layout));
 }
 
 /* What this rank would do with a slot if it were alone. */
@@ -193,7 +176,7 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
     reason = TAGC_REASON_device;
   if (reason == TAGC_REASON_compressed) {
     *residual_left -= residual_bytes;
-    cut(comm, i, wire);
+    cut(comm, i);
   }
   return reason;
 }

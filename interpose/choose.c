@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "interpose/depth.h"
+
 static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "sparse", "lhc", "q2"};
 
 enum { Q2 = TAGC_CANDIDATES - 1 };
@@ -76,9 +78,17 @@ static double time_of_spread(const struct tagc_slot_question *q, const struct ta
   const struct tagc_spread spread = tagc_plan_spread(q);
   const double n = (double)spread.shape.n, steps = q->hosts.nranks - 1;
   const double bytes = spread.codec ? (double)spread.layout.payload_bytes : n * (double)tagc_dtype_size(spread.shape.dtype);
+  struct tagc_call_times times = {.wire_ns = steps * (wire->plain.latency_ns + bytes * wire->plain.ns_per_byte),
+                                  .latency_ns = steps * wire->plain.latency_ns};
+  if (!spread.codec)
+    return times.wire_ns;
   const struct tagc_finding *like = finding_of(&spread, survey);
-  const double work = like ? n * like->encode_ns + n * q->hosts.nranks * like->decode_ns + like->call_ns : 0;
-  return steps * (wire->plain.latency_ns + bytes * wire->plain.ns_per_byte) + work;
+  if (like) {
+    times.encode_ns = n * like->encode_ns;
+    times.decode_ns = n * q->hosts.nranks * like->decode_ns;
+    times.piece_ns = like->call_ns / 2;
+  }
+  return tagc_call_ns(&times, tagc_depth_plan_gather(q->options, &spread.shape, &spread.layout));
 }
 
 double tagc_choose_error(const struct tagc_slot_question *slot, const struct tagc_survey *survey, int candidate)
@@ -95,28 +105,64 @@ double tagc_choose_error(const struct tagc_slot_question *slot, const struct tag
   return like ? __builtin_sqrt(error * error + like->error * like->error) : error;
 }
 
-/* The time of a call with this candidate; infinite where the slot cannot have it, or should not. */
-static double time_with(const struct tagc_slot_question *slot, const struct tagc_candidate *candidate,
-                        const struct tagc_survey *survey, const struct tagc_finding *finding, const struct tagc_wire *wire,
-                        uint32_t keep_ppm)
+/* The times of a call: in as many pieces as it would go in, and in one. */
+struct estimate {
+  double ns, whole_ns;
+  uint8_t depth;
+};
+
+/* Of a call with this candidate; infinite where the slot cannot have it, or should not. */
+static struct estimate time_with(const struct tagc_slot_question *slot, const struct tagc_candidate *candidate,
+                                 const struct tagc_survey *survey, const struct tagc_finding *finding, const struct tagc_wire *wire,
+                                 uint32_t keep_ppm)
 {
+  const struct estimate never = {__builtin_inf(), __builtin_inf(), 0};
   struct tagc_slot_question q = *slot;
   struct tagc_layout layout;
   uint64_t residual_bytes;
   const double most = slot->options->budget.kind == TAGC_BUDGET_NONE ? TAGC_CHOOSE_ERROR : __builtin_inf();
   if (!candidate->codec || !(finding->error <= most && finding->error < __builtin_inf()) || (candidate->codec->needs_residual && !keep_ppm))
-    return __builtin_inf();
+    return never;
   q.codec = candidate->codec;
   q.shape.residual = candidate->residual;
   q.shape.keep_ppm = keep_ppm;
   if (tagc_plan_slot(&q, &layout, &residual_bytes) != TAGC_REASON_compressed)
-    return __builtin_inf();
-  const double elements = (double)(q.shape.nranks - 1) * (double)q.shape.n;
+    return never;
+  const double peers = q.shape.nranks - 1, elements = peers * (double)q.shape.n;
   const struct tagc_shape whole = tagc_plan_whole(&q);
-  return (q.scope.two_levels ? tagc_host_sum_ns(&whole, &q.hosts, &wire->inside) : 0) +
-         tagc_layout_wire_ns(&q.shape, &layout, &wire->ring, &wire->exchange) +
-         elements * (finding->encode_ns + finding->decode_ns) + finding->call_ns +
-         (tagc_plan_is_all_reduce(&q) ? time_of_spread(&q, survey, wire) : 0);
+  const struct tagc_call_times times = {
+    .encode_ns = elements * finding->encode_ns, .decode_ns = elements * finding->decode_ns, .piece_ns = finding->call_ns / 2,
+    .wire_ns = tagc_layout_wire_ns(&q.shape, &layout, &wire->ring, &wire->exchange),
+    .latency_ns = wire->exchange.latency_ns + peers * wire->exchange.message_ns,
+  };
+  const int depth = tagc_depth_plan(q.options, q.codec, &q.shape, &layout, &times);
+  const double beside = (q.scope.two_levels ? tagc_host_sum_ns(&whole, &q.hosts, &wire->inside) : 0) +
+                        (tagc_plan_is_all_reduce(&q) ? time_of_spread(&q, survey, wire) : 0);
+  return (struct estimate){tagc_call_ns(&times, depth) + beside, tagc_call_ns(&times, 1) + beside, (uint8_t)depth};
+}
+
+/* Of those within 5% of the fastest the most exact one; -1: the plain call is as good. */
+static int best_of(const double ns[TAGC_CANDIDATES], double plain_ns, const struct tagc_survey *survey)
+{
+  double fastest = __builtin_inf();
+  int best = -1;
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    if (ns[i] < fastest && tagc_choose_is_worth_it(ns[i], plain_ns))
+      fastest = ns[i];
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    if (ns[i] * WORTH_IT <= fastest && tagc_choose_is_worth_it(ns[i], plain_ns) &&
+        (best < 0 || survey->of[i].error < survey->of[best].error))
+      best = i;
+  return best;
+}
+
+/* What pieces hide is hoped for: it changes what would be chosen without it only where it is clearly faster. */
+static int choose_one(const struct tagc_choice *choice, const double whole_ns[TAGC_CANDIDATES], const struct tagc_survey *survey)
+{
+  const int best = best_of(choice->ns, choice->plain_ns, survey), without = best_of(whole_ns, choice->plain_ns, survey);
+  const bool kept = best >= 0 && without >= 0 && tagc_choose_is_worth_it(choice->ns[without], choice->plain_ns) &&
+                    choice->ns[best] > WORTH_IT * choice->ns[without];
+  return kept ? without : best;
 }
 
 struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_survey *survey,
@@ -125,7 +171,7 @@ struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const stru
   struct tagc_choice choice = {.reason = tagc_plan_slot_gate(slot), .candidate = -1};
   struct tagc_candidate candidates[TAGC_CANDIDATES];
   struct tagc_shape plain = tagc_plan_whole(slot);
-  double fastest = __builtin_inf();
+  double whole_ns[TAGC_CANDIDATES];
   const bool budget = slot->options->budget.kind != TAGC_BUDGET_NONE;
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     choice.ns[i] = budget ? __builtin_inf() : 0;
@@ -146,14 +192,13 @@ struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const stru
   /* Several ranks' sum has at most as many values as they have together. */
   choice.keep_ppm = tagc_survey_keep(survey->density * (slot->scope.two_levels ? slot->hosts.local : 1));
   for (int i = 0; i < TAGC_CANDIDATES; i++) {
-    choice.ns[i] = parts_ns + time_with(slot, &candidates[i], survey, &survey->of[i], wire, choice.keep_ppm);
-    if (!budget && choice.ns[i] < fastest && tagc_choose_is_worth_it(choice.ns[i], choice.plain_ns))
-      fastest = choice.ns[i];
+    const struct estimate estimate = time_with(slot, &candidates[i], survey, &survey->of[i], wire, choice.keep_ppm);
+    choice.ns[i] = parts_ns + estimate.ns;
+    choice.depth[i] = estimate.depth;
+    whole_ns[i] = parts_ns + estimate.whole_ns;
   }
-  for (int i = 0; i < TAGC_CANDIDATES && !budget; i++)
-    if (choice.ns[i] * WORTH_IT <= fastest && tagc_choose_is_worth_it(choice.ns[i], choice.plain_ns) &&
-        (choice.candidate < 0 || survey->of[i].error < survey->of[choice.candidate].error))
-      choice.candidate = i;
+  if (!budget)
+    choice.candidate = choose_one(&choice, whole_ns, survey);
   if (choice.candidate >= 0 || budget)
     choice.reason = TAGC_REASON_compressed;
   return choice;

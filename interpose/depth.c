@@ -8,54 +8,36 @@ enum { LEAST_BYTES = 512 << 10, MOST_BY_ITSELF = 4 };
 /* What it must gain at least: estimates leave out what else the machine does. */
 static const double WORTH_IT = 0.97;
 
-static double part_of(int k, int depth)
-{
-  return depth == 1 ? 1 : (k == 0 || k == depth - 1 ? 0.5 : 1) / (depth - 1);
-}
-
-/* The lane does one thing after the other, in the order of execute.c: what it encodes next, and what has come. */
-double tagc_depth_ns(const struct tagc_depth_times *t, int depth)
-{
-  double lane = 0, wire = 0, encoded = 0;
-  for (int k = 0; k < depth; k++) {
-    if (k == 0)
-      encoded = lane = t->piece_ns + t->encode_ns * part_of(0, depth);
-    const double begun = wire > encoded ? wire : encoded;
-    if (k + 1 < depth)
-      encoded = lane = lane + t->piece_ns + t->encode_ns * part_of(k + 1, depth);
-    wire = begun + t->latency_ns + (t->wire_ns - t->latency_ns) * part_of(k, depth);
-    lane = (wire > lane ? wire : lane) + t->piece_ns + t->decode_ns * part_of(k, depth);
-  }
-  return lane;
-}
-
 static int room_of(uint64_t sent)
 {
   const uint64_t most = sent / LEAST_BYTES;
   return most > MOST_BY_ITSELF ? MOST_BY_ITSELF : most > 1 ? (int)most : 1;
 }
 
+/* Short shards go in fewer pieces than are asked for. */
+static int pieces_for(uint64_t n, int depth) { return tagc_pieces_of(n, depth).count; }
+
 int tagc_depth_plan(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,
-                    const struct tagc_layout *layout, const struct tagc_depth_times *times)
+                    const struct tagc_layout *layout, const struct tagc_call_times *times)
 {
   if (codec->whole || layout->exponent_bytes || layout->sketch_count)
     return 1;
   if (options->depth)
-    return (int)options->depth;
-  const int room = room_of(tagc_layout_wire_bytes(shape, layout));
+    return pieces_for(shape->n, (int)options->depth);
+  const int room = pieces_for(shape->n, room_of(tagc_layout_wire_bytes(shape, layout)));
   if (!times)
     return room;
   int best = 1;
   for (int depth = 2; depth <= room; depth++)
-    if (tagc_depth_ns(times, depth) < tagc_depth_ns(times, best))
+    if (tagc_call_ns(times, depth) < tagc_call_ns(times, best))
       best = depth;
-  return tagc_depth_ns(times, best) <= WORTH_IT * tagc_depth_ns(times, 1) ? best : 1;
+  return tagc_call_ns(times, best) <= WORTH_IT * tagc_call_ns(times, 1) ? best : 1;
 }
 
 int tagc_depth_plan_gather(const struct tagc_options *options, const struct tagc_allgather_shape *shape,
                            const struct tagc_allgather_layout *layout)
 {
-  return options->depth ? (int)options->depth : room_of(layout->payload_bytes * (uint64_t)(shape->nranks - 1));
+  return pieces_for(shape->n, options->depth ? (int)options->depth : room_of(layout->payload_bytes * (uint64_t)(shape->nranks - 1)));
 }
 
 bool tagc_depth_cut(const struct tagc_device *device, struct tagc_slot *slot, int depth)

@@ -9,23 +9,11 @@
 #ifndef INTERPOSE_DEPTH_H
 #define INTERPOSE_DEPTH_H
 
-#include "interpose/choose.h"
 #include "interpose/comm.h"
-
-/* What is known of a call with TAGC_CODEC=auto, in nanoseconds. */
-struct tagc_depth_times {
-  double encode_ns, decode_ns;      /* of the whole */
-  double piece_ns;                  /* of the work on a piece, whatever its size */
-  double wire_ns;                   /* of the exchange, in one */
-  double latency_ns;                /* of that, what each exchange takes, whatever its size */
-};
-
-/* How long a call takes in so many pieces. Pure. */
-double tagc_depth_ns(const struct tagc_depth_times *times, int depth);
 
 /* In how many pieces. `layout`: of the whole; `times`: NULL where nothing is known. Pure. */
 int tagc_depth_plan(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,
-                    const struct tagc_layout *layout, const struct tagc_depth_times *times);
+                    const struct tagc_layout *layout, const struct tagc_call_times *times);
 
 /* The same for an all-gather, of which `layout` is that of the whole: as often as what a rank sends is worth it. Pure. */
 int tagc_depth_plan_gather(const struct tagc_options *options, const struct tagc_allgather_shape *shape,

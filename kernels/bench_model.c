@@ -2,13 +2,14 @@
  * tagc-bench --simulate: what a training step's reduce-scatters cost on a network, plain and with each codec.
  *
  * Model    A unit of E elements on W ranks has shards of n = ceil(E / W). The wire is that of kernels/cost.h; encode and
- *          decode pass once over the foreign shards: W-1, or with two levels one of each other host. Nothing overlaps:
- *          the sum inside, encode, exchange and decode of a call follow each other, and calls do, too. A step is the sum
- *          over its units.
+ *          decode pass once over the foreign shards: W-1, or with two levels one of each other host. The sum inside,
+ *          encode, exchange and decode of a call follow each other, but for what its pieces hide (tagc_call_ns()), and
+ *          calls do, too. A step is the sum over its units.
  */
 #include <math.h>
 
 #include "kernels/bench.h"
+#include "kernels/pieces.h"
 
 struct bench_sender bench_sender_of(const struct bench_options *o, const struct bench_result *r, enum bench_way way)
 {
@@ -53,11 +54,16 @@ struct bench_cost bench_unit_cost(const struct bench_options *o, const struct be
   if (!lay_out(o, sender->codec, &shape, levels ? hosts : who.nranks, &layout))
     return (struct bench_cost){ INFINITY, INFINITY };
   const struct tagc_traffic sent = tagc_layout_traffic(&shape, &layout, &who, levels);
-  const double foreign = (double)(shape.nranks - 1) * (double)shape.n * sizeof(float);
+  const double peers = shape.nranks - 1, foreign = peers * (double)shape.n * sizeof(float);
+  const bool whole = sender->codec->whole || layout.exponent_bytes || layout.sketch_count;
+  const struct tagc_call_times call = {
+    .encode_ns = foreign * sender->encode, .decode_ns = foreign * sender->decode,
+    .wire_ns = tagc_layout_wire_ns(&shape, &layout, &links.ring, &links.all_to_all),
+    .latency_ns = links.all_to_all.latency_ns + peers * links.all_to_all.message_ns,
+  };
   return (struct bench_cost){
     .ns = (levels ? tagc_host_sum_ns(&shape, &who, &inside) : 0) +
-          tagc_layout_wire_ns(&shape, &layout, &links.ring, &links.all_to_all) +
-          foreign * (sender->encode + sender->decode),
+          tagc_call_ns(&call, whole ? 1 : tagc_pieces_of(shape.n, s->depth).count),
     .between = s->local * (double)sent.between,
   };
 }

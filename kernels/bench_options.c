@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernels/bench.h"
+#include "kernels/pieces.h"
 
 static const char *const data_names[] = { "gauss", "laplace", "student-t", "lognormal", "sparse-rows",
                                           "clustered-columns", NULL };
@@ -214,6 +215,8 @@ static bool set_decode(struct bench_options *o, const char *v)
   return parse_number(v, 1e-3, 1e6, &o->simulation.decode_gbs);
 }
 
+static bool set_depth(struct bench_options *o, const char *v) { return parse_int(v, 1, TAGC_PIECES, &o->simulation.depth); }
+
 /* 12x7M,2x38M */
 static bool set_units(struct bench_options *o, const char *value)
 {
@@ -279,6 +282,8 @@ static const struct option {
     set_message },
   { "--units", "LIST", "a list like 12x7M,2x38M: how many units of how many elements",
     "the units of the model: 12x7M,2x38M are 12 of 7M elements and 2 of\n38M (12x7M,2x38M)", set_units },
+  { "--depth", "N", "1 to 16", "pieces of a call (TAGC_DEPTH): one is encoded or decoded while another\ntravels (1: one after the other)",
+    set_depth },
   { "--encode", "GB/S", "1e-3 to 1e6 GB/s", "speed of encode, for all codecs (measured here)", set_encode },
   { "--decode", "GB/S", "1e-3 to 1e6 GB/s", "speed of decode, for all codecs (measured here)", set_decode },
 };
@@ -351,7 +356,7 @@ static int take_files(struct bench_options *o, char **argv)
 void bench_parse(int argc, char **argv, struct bench_options *o)
 {
   *o = (struct bench_options){ .keep_ppm = 50000, .steps = 1, .repeat = 15, .seed = 1,
-                               .simulation = { .alpha_us = 10, .beta_gbit = 10, .message_us = 1, .alpha_inside_us = 3,
+                               .simulation = { .depth = 1, .alpha_us = 10, .beta_gbit = 10, .message_us = 1, .alpha_inside_us = 3,
                                                .beta_inside_gbit = 1920 } };    /* 12 NVLinks of 20 GB/s, as NCCL reckons */
   set_codec(o, "all");
   set_units(o, "12x7M,2x38M");

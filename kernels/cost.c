@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernels/cost.h"
 
+#include "kernels/pieces.h"
 #include "kernels/residual.h"
 
 static const double ROUND_NS = 2e3;    /* a guess: latencies added up (lhc_cuda.h) */
@@ -95,6 +96,20 @@ double tagc_layout_wire_ns(const struct tagc_shape *shape, const struct tagc_lay
 double tagc_host_sum_ns(const struct tagc_shape *shape, const struct tagc_hosts *hosts, const struct tagc_link *inside)
 {
   return steps(hosts->local - 1, (double)hosts->hosts * (double)bytes_of_shard(shape), inside);
+}
+
+/* `encoded`: when the next piece to be sent is ready; `lane`: when the lane has nothing left to do. */
+double tagc_call_ns(const struct tagc_call_times *t, int depth)
+{
+  const double bytes_ns = t->wire_ns - t->latency_ns;
+  double encoded = t->piece_ns + t->encode_ns * tagc_piece_share(0, depth), lane = encoded, wire = 0;
+  for (int k = 0; k < depth; k++) {
+    wire = larger(wire, encoded) + t->latency_ns + bytes_ns * tagc_piece_share(k, depth);
+    if (k + 1 < depth)
+      encoded = lane = lane + t->piece_ns + t->encode_ns * tagc_piece_share(k + 1, depth);
+    lane = larger(wire, lane) + t->piece_ns + t->decode_ns * tagc_piece_share(k, depth);
+  }
+  return lane;
 }
 
 struct tagc_gpu_cost tagc_layout_gpu_cost(const struct tagc_shape *shape, const struct tagc_layout *layout,

@@ -17,6 +17,11 @@ struct tagc_pieces tagc_pieces_of(uint64_t n, int depth)
   return pieces;
 }
 
+double tagc_piece_share(int k, int count)
+{
+  return count == 1 ? 1 : (k == 0 || k == count - 1 ? 0.5 : 1) / (count - 1);
+}
+
 struct tagc_shape tagc_piece_shape(const struct tagc_shape *whole, const struct tagc_pieces *pieces, int k)
 {
   struct tagc_shape shape = *whole;

@@ -30,6 +30,9 @@ struct tagc_pieces {
 /* Shards of n elements in at most `depth` pieces (1 to TAGC_PIECES). */
 struct tagc_pieces tagc_pieces_of(uint64_t n, int depth);
 
+/* The share of piece k, where shards are so long that blocks do not matter: with four pieces 1/6, 1/3, 1/3, 1/6. */
+double tagc_piece_share(int k, int count);
+
 /* The shape of piece k. */
 struct tagc_shape tagc_piece_shape(const struct tagc_shape *whole, const struct tagc_pieces *pieces, int k);
 

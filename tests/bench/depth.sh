@@ -3,27 +3,46 @@
 # What TAGC_DEPTH is worth: one reduce-scatter of ELEMENTS fp32 among RANKS ranks that the stand-in plays on a host each, at RATE_MBIT,
 # in one piece and in several. depth.sh BUILD_DIR [RATE_MBIT [ELEMENTS [RANKS [ROUNDS]]]]. CODECS and DEPTHS can be chosen (0: by itself;
 # 1 comes first), and BUSY=1 keeps all cores busy beside it. Rounds go through all depths, one after the other, so that what else the
-# machine does meets all of them; of a depth the median over the rounds counts, of medians of 15 calls. Hidden: what of encoding and
-# decoding was done while the call's bytes travelled, by the report of rank 0.
+# machine does meets all of them; of a depth the median over the rounds counts, of medians of CALLS (15) calls. Hidden: what of encoding and
+# decoding was done while the call's bytes travelled, by the report of rank 0. Model: what tagc_call_ns() (kernels/cost.h) says of the time
+# over that of one piece, by `tagc-bench --simulate --depth` at this rate, with a latency of ALPHA_US (50) and with what encoding and
+# decoding took in one piece. The gathers of parameters instead, with a codec of TAGC_GATHER: GATHER=1.
 set -eu
 build=$(cd "${1:-build}" && pwd)
-rate=${2:-200} elements=${3:-4194304} ranks=${4:-2} rounds=${5:-5}
+rate=${2:-200} elements=${3:-4194304} ranks=${4:-2} rounds=${5:-5} calls=${CALLS:-15} alpha=${ALPHA_US:-50}
 results=$(mktemp -d "${TMPDIR:-/tmp}/tagc-depth.XXXXXX")
 spinners=''
 trap 'for spinner in $spinners; do kill "$spinner" 2>/dev/null || :; done; rm -rf "$results"' EXIT
 trap 'exit 130' INT TERM
 
-# measure CODEC DEPTH: a line of milliseconds, and the hidden share.
+# measure CODEC DEPTH: a line of milliseconds, the hidden share, and milliseconds of a call: work, exchange, encode, decode.
 measure()
 {
-  TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_REPORT=1 TAGC_SCOPE=flat TAGC_CODEC=$1 TAGC_DEPTH=$2 \
+  if [ "${GATHER:-0}" = 1 ]; then
+    of=gather_ reduces=q4 gather=$1
+  else
+    of='' reduces=$1 gather=off
+  fi
+  TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_REPORT=1 TAGC_SCOPE=flat TAGC_CODEC=$reduces TAGC_GATHER=$gather TAGC_DEPTH=$2 \
     "$build/tests/standin/launch" -n "$ranks" --no-prefix --rate "${rate}mbit" --preload "$build/libtagc-preload.so" -- \
-    "$build/tests/bench/exchange" "$elements" 15 >"$results/out" 2>"$results/err"
-  awk 'NR == FNR { ms = $1; next }
+    "$build/tests/bench/exchange" "$elements" "$calls" ${of:+gather} >"$results/out" 2>"$results/err"
+  awk -v of="$of" 'NR == FNR { ms = $1; next }
     /^tagc-total:/ && !done { for (i = 1; i <= NF; i++) { split($i, pair, "="); value[pair[1]] = pair[2] } done = 1 }
-    END { work = value["encode_ms"] + value["decode_ms"]; calls = value["compressed"] ? value["compressed"] : 1
-          printf "%.4f %.4f %.3f %.3f\n", ms, work ? value["hidden_ms"] / work : 0, work / calls, value["exchange_ms"] / calls }' \
+    END { encode = value[of "encode_ms"]; decode = value[of "decode_ms"]; work = encode + decode
+          calls = value[of ? "gathers_compressed" : "compressed"]; calls = calls ? calls : 1
+          printf "%.4f %.4f %.3f %.3f %.4f %.4f\n", ms, work ? value[of "hidden_ms"] / work : 0, work / calls,
+                 value[of "exchange_ms"] / calls, encode / calls, decode / calls }' \
     "$results/out" "$results/err"
+}
+
+# model CODEC DEPTH ENCODE_MS DECODE_MS: milliseconds
+model()
+{
+  speeds=$(awk -v n="$elements" -v w="$ranks" -v e="$3" -v d="$4" 'BEGIN {
+    mb = 4 * n / w * (w - 1) / 1e6; print "--encode", (e > 0 ? mb / e : 1e6), "--decode", (d > 0 ? mb / d : 1e6) }')
+  # shellcheck disable=SC2086 # words
+  "$build/tagc-bench" --json --codec "$1" --simulate "ranks=$ranks..$ranks" --alpha "$alpha" --message 0 --units "$elements" \
+    --beta "$(awk -v r="$rate" 'BEGIN { print r / 1000 }')" $speeds --depth "$2" | sed -n 's/.*"'"$1"'": {"step_ms": \([0-9.]*\).*/\1/p'
 }
 
 median() { sort -n | awk '{ x[NR] = $1 } END { print x[int((NR + 1) / 2)] }'; }
@@ -35,18 +54,22 @@ if [ "${BUSY:-0}" = 1 ]; then
   done
 fi
 echo "$elements elements of fp32, $ranks ranks, $rate Mbit/s, $rounds rounds${BUSY:+, busy cores}"
-printf '%-6s %5s %9s %9s %8s %12s %12s\n' codec depth ms 'of one' hidden 'work, ms' 'exchange, ms'
+printf '%-8s %5s %9s %9s %9s %8s %12s %12s\n' codec depth ms 'of one' model hidden 'work, ms' 'exchange, ms'
 for codec in ${CODECS:-q8 q4}; do
   for round in $(seq "$rounds"); do
     for depth in ${DEPTHS:-1 2 4 8 0}; do
       measure "$codec" "$depth" >>"$results/$codec.$depth"
     done
   done
-  one=$(cut -d' ' -f1 "$results/$codec.1" | median)
+  take() { cut -d' ' -f"$2" "$results/$codec.$1" | median; }
+  one=$(take 1 1) encode=$(take 1 5) decode=$(take 1 6)
   for depth in ${DEPTHS:-1 2 4 8 0}; do
-    ms=$(cut -d' ' -f1 "$results/$codec.$depth" | median)
-    printf '%-6s %5s %9.2f %9.3f %7.0f%% %12s %12s\n' "$codec" "$depth" "$ms" "$(awk -v a="$ms" -v b="$one" 'BEGIN { print a / b }')" \
-      "$(cut -d' ' -f2 "$results/$codec.$depth" | median | awk '{ print 100 * $1 }')" \
-      "$(cut -d' ' -f3 "$results/$codec.$depth" | median)" "$(cut -d' ' -f4 "$results/$codec.$depth" | median)"
+    said=-
+    if [ "$depth" != 0 ] && [ "$codec" != auto ] && [ "${GATHER:-0}" != 1 ]; then
+      said=$(echo "$(model "$codec" "$depth" "$encode" "$decode")" "$(model "$codec" 1 "$encode" "$decode")" | awk '{ printf "%.3f", $1 / $2 }')
+    fi
+    printf '%-8s %5s %9.2f %9.3f %9s %7.0f%% %12s %12s\n' "$codec" "$depth" "$(take "$depth" 1)" \
+      "$(awk -v a="$(take "$depth" 1)" -v b="$one" 'BEGIN { print a / b }')" "$said" "$(take "$depth" 2 | awk '{ print 100 * $1 }')" \
+      "$(take "$depth" 3)" "$(take "$depth" 4)"
   done
 done

@@ -7,6 +7,10 @@
  *
  *   exchange ELEMENTS [CALLS]
  *
+ * With the word gather it is the all-gather of such a unit's parameters, behind which the reduce-scatter comes in its turn, untimed.
+ *
+ *   exchange ELEMENTS CALLS gather
+ *
  * With three more words, plain, it is a call of which PERCENT of the elements are selected and go as messages of BITS an
  * element, in one group with the rest: "rest", one reduce-scatter of it, or "blocks", as raw values behind the messages,
  * which their receiver adds up. The group alone is timed, and that sum: neither encoding nor packing.
@@ -83,7 +87,7 @@ int main(int argc, char **argv)
   const size_t elements = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
   const int calls = argc > 2 ? atoi(argv[2]) : 5;
   if (!elements || calls < 1 || calls > MOST_CALLS) {
-    fprintf(stderr, "usage: exchange ELEMENTS [CALLS [rest|blocks PERCENT BITS]]\n");
+    fprintf(stderr, "usage: exchange ELEMENTS [CALLS [gather|rest|blocks PERCENT BITS]]\n");
     return 2;
   }
   meet();
@@ -93,17 +97,21 @@ int main(int argc, char **argv)
     uint64_t h = mix(mix((uint64_t)rank) ^ i);
     send[i] = (float)((int)(h & 0xffff) + (int)(h >> 16 & 0xffff) + (int)(h >> 32 & 0xffff) - 98302) / 65536;
   }
-  const bool in_parts = argc > 5;
+  const bool in_parts = argc > 5, gathers = argc == 4 && strcmp(argv[3], "gather") == 0;
   if (!send || !recv || (in_parts && !take_parts(&parts, n, argv + 3)))
     return 1;
   for (int i = in_parts ? -2 : -LEARNING - 1; i < calls; i++) {
     double span[2] = {-now_ms()};
     if (i >= -LEARNING && in_parts)
       call_parts(&parts, send, recv);
+    else if (i >= -LEARNING && gathers)
+      CHECK(ncclAllGather(recv, send, n, ncclFloat32, world, NULL));
     else if (i >= -LEARNING)
       CHECK(ncclReduceScatter(send, recv, n, ncclFloat32, ncclSum, world, NULL));
     span[1] = now_ms();
     CHECK(ncclAllReduce(span, span, 2, ncclFloat64, ncclMax, world, NULL));
+    if (i >= -LEARNING && gathers)
+      CHECK(ncclReduceScatter(send, recv, n, ncclFloat32, ncclSum, world, NULL));
     pause_ms(20);                   /* who leaves it first must not fill the wire that others still need to leave it */
     if (i >= 0)
       times[i] = span[0] + span[1];

@@ -106,6 +106,7 @@ static void edge(uint64_t n)
   struct tagc_slot_question slot = good_slot();
   slot.shape.n = n;
   options.min_bytes = 0;
+  options.depth = 1;
   struct tagc_survey survey = dense();
   struct tagc_wire wire = link_of(1e9);
   for (int i = 0; i < TAGC_CANDIDATES; i++)
@@ -296,6 +297,7 @@ static void all_reduces(void)
   struct tagc_slot_question slot = good_slot();
   const struct tagc_survey survey = dense();
   const struct tagc_wire wire = link_of(25e6);
+  options.depth = 1;
   const struct tagc_choice half = tagc_choose(&slot, &survey, &wire);
   info.signature.collective = TAGC_ALL_REDUCE;
   const struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
@@ -314,14 +316,60 @@ static void all_reduces(void)
   ok(tagc_choose_error(&slot, &survey, BF16) == bf16, "where they are gathered plainly nothing is");
   slot.shape.dtype = TAGC_FLOAT32;
   ok(isinf(tagc_choose_error(&slot, &survey, SPARSE)), "what was not found is infinite");
+  options.depth = 4;
+  const struct tagc_choice four = tagc_choose(&slot, &survey, &wire);
+  ok(fabs(choice.ns[Q4] - four.ns[Q4] - 5. / 6 * 2.5 * (1 << 20) + 6 * 20e3) < 1,
+     "in four pieces 5/6 of the work of both halves is hidden, for six latencies more: %.1f ms", 1e-6 * four.ns[Q4]);
   info.signature.collective = TAGC_REDUCE_SCATTER;
   ok(tagc_choose_error(&slot, &survey, Q4) == q4, "a reduce-scatter loses no sums");
+}
+
+/* Codecs are compared in as many pieces as they would go in. */
+static void pieces(void)
+{
+  struct tagc_slot_question slot = good_slot();
+  struct tagc_survey survey = dense();
+  const struct tagc_wire wire = link_of(250e6);
+  slot.shape.n = 4 << 20;
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    survey.of[i].error = i == Q8 || i == Q4 ? survey.of[i].error : INFINITY;
+  survey.of[Q4].encode_ns = survey.of[Q4].decode_ns = 1.5;  /* together 2.5 ns more than q8, of which its wire saves 2 */
+  survey.of[Q8].encode_ns = survey.of[Q8].decode_ns = 0.25;
+  options.depth = 1;
+  const struct tagc_choice one = tagc_choose(&slot, &survey, &wire);
+  is(&one, Q8, 0, "in one piece: q4 is dearer by more than it saves");
+  options.depth = 0;
+  const struct tagc_choice four = tagc_choose(&slot, &survey, &wire);
+  is(&four, Q4, 0, "in four, which hide that");
+  ok(one.depth[Q4] == 1 && one.depth[Q8] == 1 && four.depth[Q4] == 4 && four.depth[BF16] == 0, "and so many pieces are said with it");
+  ok(fabs(one.ns[Q4] / (20e3 + (4 << 20) * (3 + 4 * 4.141 / 8)) - 1) < 1e-3 && four.ns[Q4] < one.ns[Q4],
+     "q4: %.1f ms in one, %.1f in four", 1e-6 * one.ns[Q4], 1e-6 * four.ns[Q4]);
+  survey.of[Q4].error = INFINITY;
+  survey.of[Q8].encode_ns = survey.of[Q8].decode_ns = 6;    /* with the wire's 4 ns as much as the plain call */
+  options.depth = 1;
+  const struct tagc_choice plain = tagc_choose(&slot, &survey, &wire);
+  is(&plain, -1, TAGC_REASON_no_faster, "what takes as long as the plain call in one piece");
+  options.depth = 0;
+  const struct tagc_choice cut = tagc_choose(&slot, &survey, &wire);
+  is(&cut, Q8, 0, "and less in several");
+  survey.of[BF16] = (struct tagc_finding){0.0017, 5, 5, 0}; /* dearer than the plain call in one piece, and the fastest in four */
+  survey.of[Q8].encode_ns = survey.of[Q8].decode_ns = 5.4;
+  const struct tagc_choice kept = tagc_choose(&slot, &survey, &wire);
+  ok(kept.candidate == Q8 && kept.ns[BF16] < kept.ns[Q8], "what would be chosen in one piece is kept: bf16 %.1f ms, q8 %.1f ms",
+     1e-6 * kept.ns[BF16], 1e-6 * kept.ns[Q8]);
+  survey.of[Q8].encode_ns = survey.of[Q8].decode_ns = 5.55;
+  const struct tagc_choice left = tagc_choose(&slot, &survey, &wire);
+  ok(left.candidate == BF16, "unless another one is 5%% faster: bf16 %.1f ms, q8 %.1f ms", 1e-6 * left.ns[BF16], 1e-6 * left.ns[Q8]);
+  survey = scattered();
+  const struct tagc_choice sketch = tagc_choose(&slot, &survey, &wire);
+  ok(sketch.ns[LHC] < INFINITY && sketch.depth[LHC] == 1, "lhc goes in one piece");
 }
 
 int main(void)
 {
   wires();
   all_reduces();
+  pieces();
   parts();
   edge(1 << 20);                    /* plain: 4 ms */
   edge(100000);
