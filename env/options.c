@@ -111,27 +111,37 @@ static bool parse_number(const char *value, bool bytes, uint64_t *out)
   return !*end;
 }
 
-/* "0", "0.8", ".95" or "1": digits with at most six decimals, no locale involved, so that all ranks read the same. */
-static bool parse_fraction(const char *value, uint64_t *out)
+/* Decimal digits with a point somewhere, as 0.8, .95 or 12, in parts of which `one` are 1; *end becomes what is behind them. False where
+ * the number is finer than these, or where what is before the point comes to more than `most`. No locale is involved, so that all ranks
+ * read the same. */
+static bool parse_decimal(const char *value, uint64_t one, uint64_t most, uint64_t *out, const char **end)
 {
-  uint64_t ppm = 0, unit = 1000000;
+  uint64_t amount = 0;
   const char *c = value;
   if (!isdigit((unsigned char)c[0]) && !(c[0] == '.' && isdigit((unsigned char)c[1])))
     return false;
   for (; isdigit((unsigned char)*c); c++) {
-    ppm = ppm * 10 + (uint64_t)(*c - '0') * 1000000;
-    if (ppm > 1000000)
+    amount = amount * 10 + (uint64_t)(*c - '0') * one;
+    if (amount > most)
       return false;
   }
   if (*c == '.')
     for (c++; isdigit((unsigned char)*c); c++) {
-      unit /= 10;
-      if (!unit && *c != '0')
+      one /= 10;
+      if (!one && *c != '0')
         return false;
-      ppm += unit * (uint64_t)(*c - '0');
+      amount += one * (uint64_t)(*c - '0');
     }
-  *out = ppm;
-  return !*c;
+  *out = amount;
+  *end = c;
+  return true;
+}
+
+/* In millionths: with at most six decimals. */
+static bool parse_fraction(const char *value, uint64_t *out)
+{
+  const char *end;
+  return parse_decimal(value, 1000000, 1000000, out, &end) && !*end;
 }
 
 /* A decimal number with its unit: 5ms, 250us, 0.02s, 2%. Exact to a nanosecond, or to a millionth: what is finer is refused, so that all
@@ -149,24 +159,12 @@ static bool parse_budget(const char *value, struct tagc_budget *out)
     return true;
   while (unit < count && strcmp(value + digits, units[unit].name) != 0)
     unit++;
-  if (unit == count || !digits || !(isdigit((unsigned char)value[0]) || isdigit((unsigned char)value[1])))
+  uint64_t amount;
+  const char *end;
+  if (unit == count || !parse_decimal(value, units[unit].one, units[unit].most, &amount, &end))
     return false;
-  uint64_t amount = 0, place = units[unit].one;
-  const char *c = value;
-  for (; isdigit((unsigned char)*c); c++) {
-    amount = amount * 10 + (uint64_t)(*c - '0') * place;
-    if (amount > units[unit].most)
-      return false;
-  }
-  if (*c == '.')
-    for (c++; isdigit((unsigned char)*c); c++) {
-      place /= 10;
-      if (!place && *c != '0')
-        return false;
-      amount += place * (uint64_t)(*c - '0');
-    }
   *out = (struct tagc_budget){units[unit].kind, amount};
-  return c == value + digits && amount && amount <= units[unit].most;
+  return end == value + digits && amount && amount <= units[unit].most;
 }
 
 static void explain(const struct tagc_option *o, char *accepted, size_t size)

@@ -197,16 +197,6 @@ void tagc_allgathers_fill(const struct tagc_comm *comm, bool reserved, int64_t *
   }
 }
 
-static enum tagc_reason count_one(const int64_t *word)
-{
-  const int64_t least = word[VERDICT], most = -word[VERDICT_NEGATED];
-  const bool same = least == most && word[CODEC] == -word[CODEC_NEGATED];
-  if (same && (word[CAN] || least != TAGC_REASON_compressed))
-    return (enum tagc_reason)least;
-  /* Where some ranks could, and others have all one reason why they cannot, it is the reason of all. */
-  return least == TAGC_REASON_compressed && most != least ? (enum tagc_reason)most : TAGC_REASON_vote;
-}
-
 void tagc_allgathers_count(struct tagc_comm *comm, const int64_t *words)
 {
   size_t won = 0, cut_ones = 0;
@@ -214,7 +204,7 @@ void tagc_allgathers_count(struct tagc_comm *comm, const int64_t *words)
     struct tagc_allgather *a = &comm->allgathers[i];
     const int64_t *word = words + WORDS * i;
     struct tagc_ledger_row *row = tagc_ledger_gather_row(comm->ledger, (int)i);
-    a->verdict = count_one(word);
+    a->verdict = tagc_ballot_verdict(word[VERDICT], -word[VERDICT_NEGATED], word[CODEC] == -word[CODEC_NEGATED], word[CAN]);
     if (a->verdict == TAGC_REASON_compressed && comm->allgathers[a->first].verdict != a->verdict)
       a->verdict = comm->allgathers[a->first].verdict;
     row->gather.reason = a->verdict;

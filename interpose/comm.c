@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/comm.h"
 
-#include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "env/log.h"
 #include "interpose/background.h"
 #include "interpose/ballot.h"
 #include "interpose/capture.h"
+#include "interpose/estate.h"
 #include "interpose/layers_log.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
@@ -33,13 +32,11 @@ static void comm_free(struct tagc_comm *comm)
   tagc_background_release(comm->background);
   tagc_levels_end(comm, true);      /* those that were made while the communicator was aborted */
   tagc_topology_free(&comm->topology);
-  for (size_t i = 0; i < comm->slot_count; i++)
-    while (comm->slots[i].tally && tagc_comm_read_tally(comm, comm->slots[i].tally, (int)i))
-      ;
+  tagc_estate_read(comm);
   if (comm->device)
     comm->device->lane_free(comm->device, atomic_load(&comm->lane));
-  struct tagc_ballot_estate estate = tagc_ballot_detach(comm);
-  tagc_ballot_release(comm, &estate);
+  struct tagc_estate estate = tagc_estate_detach(comm);
+  tagc_estate_release(comm, &estate);
   tagc_levels_keep_order(comm, false);
   if (comm->fence)
     comm->device->fence_free(comm->device, comm->fence);
@@ -54,8 +51,6 @@ static void comm_free(struct tagc_comm *comm)
 }
 
 void tagc_comm_retain(struct tagc_comm *comm) { atomic_fetch_add(&comm->references, 1); }
-
-bool tagc_comm_is_aborted(const struct tagc_comm *comm) { return atomic_load(&comm->phase) == TAGC_PHASE_ABORTED; }
 
 void tagc_comm_release(struct tagc_comm *comm)
 {
@@ -109,104 +104,6 @@ struct tagc_comm *tagc_comm_create(ncclComm_t handle, const struct tagc_nccl *nc
   if (ledger->number == 0)
     tagc_log_set_rank(rank);
   return comm;
-}
-
-struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
-{
-  struct tagc_comm *comm = tagc_comm_forget(handle);
-  while (comm) {
-    int phase = atomic_load(&comm->phase);
-    if (phase == TAGC_PHASE_ABORTED)
-      break;
-    if (phase != TAGC_PHASE_OURS && atomic_compare_exchange_weak(&comm->phase, &phase, TAGC_PHASE_ABORTED))
-      break;
-    sched_yield();
-  }
-  /* It may be reading the program's buffers while the thread of the call waits for NCCL. */
-  void *lane = comm ? atomic_load(&comm->lane) : NULL;
-  if (lane && comm->device->host_reads)            /* else the driver may wait for us: tagc_comms_enter_driver() */
-    comm->device->lane_close(comm->device, lane);
-  return comm;
-}
-
-static bool enter(struct tagc_comm *comm, enum tagc_phase from, enum tagc_phase to)
-{
-  for (;;) {
-    int phase = (int)from;
-    if (atomic_compare_exchange_strong(&comm->phase, &phase, (int)to))
-      return true;
-    if (phase == TAGC_PHASE_ABORTED)
-      return false;
-    sched_yield();
-  }
-}
-
-bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count, enum tagc_phase from, enum tagc_phase to)
-{
-  for (size_t i = 0; i < count; i++)
-    if (!enter(comms[i], from, to)) {
-      if (from == TAGC_PHASE_IDLE)
-        tagc_comms_leave(comms, i);
-      return false;
-    }
-  return true;
-}
-
-void tagc_comms_leave(struct tagc_comm *const *comms, size_t count)
-{
-  for (size_t i = 0; i < count; i++) {
-    int phase = atomic_load(&comms[i]->phase);
-    while (phase != TAGC_PHASE_ABORTED && !atomic_compare_exchange_weak(&comms[i]->phase, &phase, TAGC_PHASE_IDLE))
-      ;
-  }
-}
-
-bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count)
-{
-  bool all = true;
-  for (size_t i = 0; i < count; i++)
-    if (!comms[i]->device->host_reads) {
-      atomic_store(&comms[i]->in_driver, true);
-      all &= enter(comms[i], TAGC_PHASE_OURS, TAGC_PHASE_NCCL);
-    }
-  return all;
-}
-
-bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count)
-{
-  bool all = true;
-  for (size_t i = 0; i < count; i++)
-    if (!comms[i]->device->host_reads) {
-      all &= enter(comms[i], TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
-      atomic_store(&comms[i]->in_driver, false);
-    }
-  return all;
-}
-
-bool tagc_comm_has_streams(const struct tagc_comm *comm)
-{
-  return comm->device->host_reads || !tagc_comm_is_aborted(comm) || !atomic_load(&comm->abort_over);
-}
-
-/* Waits for a flag, a second at most. Is it `wanted`? */
-static bool await(const atomic_bool *flag, bool wanted)
-{
-  for (const double began = tagc_clock_ms(); atomic_load(flag) != wanted && tagc_clock_ms() - began < 1000;)
-    nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
-  return atomic_load(flag) == wanted;
-}
-
-void tagc_comm_abort_is_over(struct tagc_comm *comm)
-{
-  if (comm && tagc_comm_is_aborted(comm))
-    atomic_store(&comm->abort_over, true);
-  if (comm)
-    (void)await(&comm->in_driver, false);
-}
-
-bool tagc_comm_await_abort(const struct tagc_comm *comm)
-{
-  return !tagc_comm_is_aborted(comm) || await(&comm->abort_over, true);
 }
 
 bool tagc_comm_dtype(ncclDataType_t type, enum tagc_dtype *out)
@@ -298,14 +195,38 @@ static void pass_all(struct tagc_comm *comm)
   comm->voted = true;
 }
 
+/* As it is before the vote. */
+static void fill_slot(const struct tagc_comm *comm, const struct tagc_signature *s, struct tagc_slot *slot)
+{
+  const bool known = tagc_comm_dtype((ncclDataType_t)s->dtype, &slot->shape.dtype);
+  slot->all_reduce = s->collective == TAGC_ALL_REDUCE;
+  slot->shape.n = !known ? 0 : slot->all_reduce ? s->count / (uint64_t)comm->nranks : s->count;
+  slot->shape.nranks = comm->nranks;
+  slot->shape.keep_ppm = 1000000 - tagc_library_options()->sparsity;
+  slot->codec = tagc_library_codec();
+  slot->op = (enum tagc_op)s->op;
+  slot->verdict = TAGC_REASON_warm_up;
+}
+
+static void log_cycle(const struct tagc_comm *comm, const struct tagc_slot_info *infos)
+{
+  const bool all_reduces = infos[0].signature.collective == TAGC_ALL_REDUCE;
+  tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu %s%s",
+           (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), comm->slot_count,
+           all_reduces ? "large all-reduces" : "reduce-scatters", !tagc_cycle_is_gradients(comm->cycle) ? "" :
+           all_reduces ? ", most of them gradients" : ", gradients with the gathers of their parameters");
+  if (comm->layers)
+    tagc_layers_log(comm->ledger->number, infos, comm->layers);
+}
+
 /* A new lock, or none any more: everything that was kept by slot is void, and *old is to be given back. */
-static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate *old)
+static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_estate *old)
 {
   size_t count;
   const struct tagc_slot_info *infos = tagc_cycle_slots(comm->cycle, &count);
   for (size_t i = 0; i < comm->slot_count; i++)
     drop_residual(comm, i);
-  *old = tagc_ballot_detach(comm);
+  *old = tagc_estate_detach(comm);
   comm->vote_cycle = TAGC_VOTE_CYCLE;
   comm->selection_cycle = comm->selected_cycle = 0;
   comm->votes = 0;
@@ -322,18 +243,8 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
   if (!comm->slots)
     return tagc_no_memory("the slots of a cycle");
   comm->slot_count = count;
-  for (size_t i = 0; i < count; i++) {
-    struct tagc_slot *slot = &comm->slots[i];
-    const struct tagc_signature *s = &infos[i].signature;
-    bool known = tagc_comm_dtype((ncclDataType_t)s->dtype, &slot->shape.dtype);
-    slot->all_reduce = s->collective == TAGC_ALL_REDUCE;
-    slot->shape.n = !known ? 0 : slot->all_reduce ? s->count / (uint64_t)comm->nranks : s->count;
-    slot->shape.nranks = comm->nranks;
-    slot->shape.keep_ppm = 1000000 - tagc_library_options()->sparsity;
-    slot->codec = tagc_library_codec();
-    slot->op = (enum tagc_op)s->op;
-    slot->verdict = TAGC_REASON_warm_up;
-  }
+  for (size_t i = 0; i < count; i++)
+    fill_slot(comm, &infos[i].signature, &comm->slots[i]);
   size_t gathers;
   const struct tagc_allgather_info *gather_infos = tagc_cycle_allgathers(comm->cycle, &gathers);
   if (count && (!tagc_allgathers_make(comm) || !tagc_ledger_set_gathers(comm->ledger, gather_infos, gathers)))
@@ -345,15 +256,8 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_ballot_estate
     comm->slot_count = 0;           /* nothing is voted on that other ranks have sorted otherwise */
     return tagc_no_memory("the parts of slots");
   }
-  if (count) {
-    const bool all_reduces = infos[0].signature.collective == TAGC_ALL_REDUCE;
-    tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu %s%s",
-             (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), count, all_reduces ? "large all-reduces" :
-             "reduce-scatters", !tagc_cycle_is_gradients(comm->cycle) ? "" : all_reduces ? ", most of them gradients" :
-             ", gradients with the gathers of their parameters");
-    if (comm->layers)
-      tagc_layers_log(comm->ledger->number, infos, comm->layers);
-  }
+  if (count)
+    log_cycle(comm, infos);
   tagc_trace_lock(comm, infos, count);
   return ncclSuccess;
 }
@@ -403,7 +307,7 @@ static void see_home(struct tagc_comm *comm, const struct tagc_call *call)
   tagc_ledger_row(comm->ledger, call->slot)->home = settled ? home->place : (struct tagc_range){0};
 }
 
-static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, struct tagc_ballot_estate *old)
+static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, struct tagc_estate *old)
 {
   enum tagc_dtype dtype;
   bool is_float = tagc_comm_dtype(call->type, &dtype);
@@ -445,11 +349,11 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, stru
 
 ncclResult_t tagc_comm_observe(struct tagc_comm *comm, struct tagc_call *call)
 {
-  struct tagc_ballot_estate old = {0};
+  struct tagc_estate old = {0};
   pthread_mutex_lock(&comm->lock);
   ncclResult_t status = observe(comm, call, &old);
   pthread_mutex_unlock(&comm->lock);
-  tagc_ballot_release(comm, &old);
+  tagc_estate_release(comm, &old);
   return status;
 }
 

@@ -2,6 +2,7 @@
 #include "interpose/execute.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "env/log.h"
 #include "interpose/ballot.h"
@@ -271,11 +272,15 @@ static void lay_out(struct batch *batch)
   }
 }
 
-static struct tagc_work work_of(struct tagc_call *call)
+/* In place: a work is too large to be on the caller's stack twice. */
+static void set_up(struct tagc_work *w, struct tagc_call *call)
 {
   const bool gathers = call->entry == TAGC_ENTRY_ncclAllGather, spreads = call->entry == TAGC_ENTRY_ncclAllReduce;
-  return (struct tagc_work){.call = call, .device = call->comm->device,
-                            .parts = {gathers ? &tagc_part_gather : &tagc_part_reduce, spreads ? &tagc_part_spread : NULL}};
+  memset(w, 0, sizeof *w);
+  w->call = call;
+  w->device = call->comm->device;
+  w->parts[0] = gathers ? &tagc_part_gather : &tagc_part_reduce;
+  w->parts[1] = spreads ? &tagc_part_spread : NULL;
 }
 
 static bool has_part(const struct batch *batch, int part)
@@ -384,7 +389,7 @@ ncclResult_t tagc_execute(const struct tagc_exchange *real, struct tagc_call *co
     status = tagc_no_memory("the calls of a group");
   } else {
     for (size_t i = 0; i < count; i++) {
-      batch.work[i] = work_of(calls[i]);
+      set_up(&batch.work[i], calls[i]);
       batch.comms[i] = calls[i]->comm;
     }
     status = ncclInternalError;

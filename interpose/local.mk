@@ -13,11 +13,12 @@ libtagc_a_SOURCES += \
   interpose/states.c interpose/states.h \
   interpose/capture.c interpose/capture.h \
   interpose/choose.c interpose/choose.h \
-  interpose/comm.c interpose/comm.h interpose/comm_accounts.c interpose/comm_table.c \
+  interpose/comm.c interpose/comm.h interpose/comm_accounts.c interpose/comm_phases.c interpose/comm_table.c \
   interpose/depth.c interpose/depth.h \
   interpose/dispatch.c \
   interpose/dump.c interpose/dump.h \
   interpose/background.c interpose/background.h \
+  interpose/estate.c interpose/estate.h \
   interpose/exchange.c interpose/exchange.h \
   interpose/execute.c interpose/execute.h interpose/work.h interpose/reduce.c interpose/gather.c interpose/spread.c \
   interpose/allgathers.c interpose/allgathers.h \
@@ -102,6 +103,7 @@ endif
 # What traces look like: pages, and files for other viewers.
 libtagc_report_a_SOURCES += interpose/trace_html.c interpose/trace_html.h interpose/trace_page.c interpose/trace_page.h
 libtagc_report_a_SOURCES += interpose/trace_page_head.c interpose/trace_page_timeline.c interpose/trace_page_steps.c
+libtagc_report_a_SOURCES += interpose/trace_page_picture.c interpose/trace_page_picture.h
 libtagc_report_a_SOURCES += interpose/trace_page_layers.c interpose/trace_page_codecs.c interpose/trace_page_sizes.c interpose/trace_page_tables.c
 libtagc_report_a_SOURCES += interpose/trace_moment.c interpose/trace_moment.h interpose/trace_svg.c interpose/trace_svg.h
 libtagc_report_a_SOURCES += interpose/trace_perfetto.c interpose/trace_perfetto.h

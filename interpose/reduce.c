@@ -2,8 +2,8 @@
  * The steps of a reduce-scatter that is compressed or flushed: {sums of a host}, prepare, {exponents}, encode, {payloads}, decode,
  * tell, {what was told}, hear.
  */
-#include "interpose/ballot.h"
 #include "interpose/depth.h"
+#include "interpose/estate.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
 #include "interpose/selection.h"
@@ -114,7 +114,7 @@ static void lay_out(struct tagc_work *w)
   struct tagc_comm *comm = call->comm;
   struct tagc_slot *slot = &comm->slots[call->slot];
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
-  uint8_t *workspace = comm->workspace + tagc_ballot_spread_bytes(comm, slot);
+  uint8_t *workspace = comm->workspace + tagc_estate_spread_bytes(comm, slot);
   w->reduce.party = tagc_levels_party(comm);
   w->reduce.job = (struct tagc_job){
     .shape = slot->shape, .layout = slot->layout, .rank = w->reduce.party.rank, .send = call->send, .recv = call->recv,

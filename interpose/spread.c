@@ -5,7 +5,6 @@
  * All ranks decode all payloads, their own, too, so that all end with the same bytes. The tail, fewer elements than there are ranks,
  * is summed as it came. In two levels all this goes between all ranks all the same: shard j is rank j's, wherever it is.
  */
-#include "interpose/ballot.h"
 #include "interpose/work.h"
 
 /* What a flush has summed in full precision stays so. */

@@ -106,10 +106,7 @@ static struct step add_up(const struct tagc_summary *summary, uint64_t min_bytes
 static void advise_depth(const struct tagc_summary *summary, const struct tagc_options *options, struct tagc_advice *out)
 {
   struct tagc_codec_sum sums[TAGC_CODEC_SUMS];
-  struct tagc_sum_calls all = {0};
-  const size_t count = tagc_codecs_sum(summary, sums);
-  for (size_t i = 0; i < count; i++)
-    tagc_sum_add_calls(&all, &sums[i].calls);
+  const struct tagc_sum_calls all = tagc_codecs_all(sums, tagc_codecs_sum(summary, sums)).calls;
   const double coding = (double)all.encode_ns + (double)all.decode_ns - (double)all.hidden_ns;
   if (options->depth == 1 && all.packed_wire_calls && coding > WORTH * (coding + (double)all.packed_wire_ns))
     say(out, "Encoding and decoding take %.0f%% of the time of a compressed call, and all of it before and behind the "

@@ -21,7 +21,7 @@ static void add(struct tagc_codec_sum *out, size_t *count, const char *function,
     while (at < *count && (strcmp(out[at].function, function) != 0 || strcmp(out[at].codec, choice->codec) != 0))
       at++;
     if (at == TAGC_CODEC_SUMS)
-      continue;                     /* there are no such many codecs */
+      continue;                     /* there are not so many codecs */
     if (at == *count)
       out[(*count)++] = (struct tagc_codec_sum){.function = function, .codec = choice->codec};
     out[at].slots++;
@@ -40,6 +40,16 @@ size_t tagc_codecs_sum(const struct tagc_summary *summary, struct tagc_codec_sum
       add(out, &count, "AllGather", &c->gathers[j]);
   }
   return count;
+}
+
+struct tagc_codec_sum tagc_codecs_all(const struct tagc_codec_sum *sums, size_t count)
+{
+  struct tagc_codec_sum all = {.function = "all", .codec = ""};
+  for (size_t i = 0; i < count; i++) {
+    all.slots += sums[i].slots;
+    tagc_sum_add_calls(&all.calls, &sums[i].calls);
+  }
+  return all;
 }
 
 double tagc_hidden_share(const struct tagc_sum_calls *calls)
@@ -78,12 +88,13 @@ const char *tagc_codecs_at(const struct tagc_sum_slot *slots, size_t count, cons
   return text;
 }
 
-static void print_row(FILE *to, const char *function, const char *codec, size_t slots, const struct tagc_sum_calls *c)
+static void print_row(FILE *to, const struct tagc_codec_sum *sum)
 {
+  const struct tagc_sum_calls *c = &sum->calls;
   const double plain = (double)tagc_sent_all(&c->plain), sent = (double)tagc_sent_all(&c->sent);
   char calls[32], packed[32], a[16], b[16], v[24], w[24], x[24], y[24], z[24];
   const double n = c->packed_wire_calls ? 1e6 * (double)c->packed_wire_calls : NAN;
-  fprintf(to, "  %-13s %-8.8s %5zu %11s %11s %10s %10s %6s", function, codec, slots,
+  fprintf(to, "  %-13s %-8.8s %5zu %11s %11s %10s %10s %6s", sum->function, sum->codec, sum->slots,
           tagc_words_count((double)c->calls, calls), tagc_words_count((double)c->compressed, packed),
           tagc_words_bytes(plain, a), tagc_words_bytes(sent, b), tagc_text_real(tagc_packed_ratio(plain, sent, c), 3, v));
   fprintf(to, " %7s %7s %7s %7s\n", tagc_text_real((double)c->encode_ns / n, 3, w),
@@ -94,9 +105,8 @@ static void print_row(FILE *to, const char *function, const char *codec, size_t 
 void tagc_codecs_print(FILE *to, const struct tagc_summary *summary)
 {
   struct tagc_codec_sum sums[TAGC_CODEC_SUMS];
-  struct tagc_sum_calls all = {0};
   const size_t count = tagc_codecs_sum(summary, sums);
-  size_t slots = 0;
+  const struct tagc_codec_sum all = tagc_codecs_all(sums, count);
   if (!count)
     return;
   fputs("\nWhat codecs do, on all ranks (times are means of compressed calls, in ms; hidden: the part of encoding and\n"
@@ -104,11 +114,8 @@ void tagc_codecs_print(FILE *to, const struct tagc_summary *summary)
         to);
   fprintf(to, "  %-13s %-8s %5s %11s %11s %10s %10s %6s %7s %7s %7s %7s\n", "call", "codec", "slots", "calls", "compressed",
           "plain", "sent", "ratio", "encode", "wire", "decode", "hidden");
-  for (size_t i = 0; i < count; i++) {
-    print_row(to, sums[i].function, sums[i].codec, sums[i].slots, &sums[i].calls);
-    tagc_sum_add_calls(&all, &sums[i].calls);
-    slots += sums[i].slots;
-  }
+  for (size_t i = 0; i < count; i++)
+    print_row(to, &sums[i]);
   if (count > 1)
-    print_row(to, "all", "", slots, &all);
+    print_row(to, &all);
 }

@@ -19,6 +19,8 @@ enum { TAGC_CODEC_SUMS = 32 };
 
 /* How many there are; at most TAGC_CODEC_SUMS. In the order in which slots have them. */
 size_t tagc_codecs_sum(const struct tagc_summary *summary, struct tagc_codec_sum out[TAGC_CODEC_SUMS]);
+/* All of them together, as a row of a table: its function is "all", its codec "". */
+struct tagc_codec_sum tagc_codecs_all(const struct tagc_codec_sum *sums, size_t count);
 
 /* The part of encoding and decoding that lay under the transfer; NaN where nothing was encoded, or no times are known. */
 double tagc_hidden_share(const struct tagc_sum_calls *calls);

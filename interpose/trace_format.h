@@ -123,7 +123,7 @@ struct tagc_trace_lock {
   uint64_t at_ns;
   uint32_t lock;                    /* locks of the communicator are counted from 1; one without slots: the cycle was given up */
   uint32_t calls, slots;            /* in a cycle */
-  uint16_t gradients;               /* 1: its reduce-scatters are gradients */
+  uint16_t gradients;               /* 1: its slots are gradients, of all-reduces most of them */
   uint16_t confidence;              /* per cent, of what follows; 0: nothing is known */
   char text[];                      /* "llama, hidden 4096, ...", and what it may be instead: two texts */
 };

@@ -12,15 +12,15 @@
 
 enum { VOTES = 100 };
 
-static void put_codec(struct tagc_page *page, const char *function, const char *codec, size_t slots,
-                      const struct tagc_sum_calls *c)
+static void put_codec(struct tagc_page *page, const struct tagc_codec_sum *sum)
 {
+  const struct tagc_sum_calls *c = &sum->calls;
   const double n = c->packed_wire_calls ? (double)c->packed_wire_calls : NAN;
   const double plain = (double)tagc_sent_all(&c->plain), sent = (double)tagc_sent_all(&c->sent);
   char text[16];
-  tagc_row_begin(page, function);
-  tagc_cell_text(page, codec);
-  tagc_cell_number(page, slots);
+  tagc_row_begin(page, sum->function);
+  tagc_cell_text(page, sum->codec);
+  tagc_cell_number(page, sum->slots);
   tagc_cell_number(page, c->calls);
   tagc_cell_number(page, c->compressed);
   tagc_cell(page, "%s", tagc_words_bytes(plain, text));
@@ -35,18 +35,14 @@ static void put_codec(struct tagc_page *page, const char *function, const char *
 
 static void put_codecs(struct tagc_page *page, const struct tagc_codec_sum *sums, size_t count)
 {
-  struct tagc_sum_calls all = {0};
-  size_t slots = 0;
+  const struct tagc_codec_sum all = tagc_codecs_all(sums, count);
   tagc_table_begin(page, "Codecs, on all ranks; times are means of compressed calls",
                    "Call|Codec|>Slots|>Calls|>Compressed|>Plain|>Sent|>Times less|>Encode, ms|>Wire, ms|>Decode, ms|>Hidden, %",
                    false);
-  for (size_t i = 0; i < count; i++) {
-    put_codec(page, sums[i].function, sums[i].codec, sums[i].slots, &sums[i].calls);
-    tagc_sum_add_calls(&all, &sums[i].calls);
-    slots += sums[i].slots;
-  }
+  for (size_t i = 0; i < count; i++)
+    put_codec(page, &sums[i]);
   if (count > 1)
-    put_codec(page, "all", "", slots, &all);
+    put_codec(page, &all);
   tagc_table_end(page);
 }
 

@@ -1,144 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * One step on a common scale of time: for each rank a lane of calls a thread, and a lane a stream of what NCCL did, where that is known.
- * With both sides of TAGC_MODE=ab a plain and a compressed step are drawn, on one scale.
+ * One step on a common scale of time: for each rank a lane of calls a thread, and a lane a stream of what NCCL did,
+ * where that is known. With both sides of TAGC_MODE=ab a plain and a compressed step are drawn, on one scale.
  */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "interpose/trace_moment.h"
 #include "interpose/trace_page.h"
+#include "interpose/trace_page_picture.h"
 #include "interpose/trace_steps.h"
 #include "interpose/trace_svg.h"
 
-enum { RANKS = 8, LANES = 4, LEFT = 150, RIGHT = 16, TOP = 42, LANE = 22, BAR = 16, STRIP = 6, APART = 8, BARS = 8000,
-       ROWS = 150 };
+enum { LEFT = 150, RIGHT = 16, TOP = 42, LANE = 22, BAR = 16, STRIP = 6, APART = 8, BARS = 8000, ROWS = 150 };
 
-/* A rank in the step. */
-struct part {
-  size_t rank;
-  const struct tagc_sum_step *step;
-  struct tagc_moment moment;
-  size_t *comms;
-  uint32_t comm_count;
-  double offset_ms;                 /* of its beginning in the picture */
-  uint64_t lanes[2 * LANES];        /* threads, then streams */
-  size_t threads, streams;
-};
-
-struct picture {
-  struct tagc_page *page;
-  const struct tagc_page_step *step;
-  struct part parts[RANKS];
-  size_t count;
-  bool aligned;                     /* by the hosts' clocks; else all ranks begin at 0 */
-  double length_ms, least;          /* least: units that a bar must have to be drawn alone */
-  struct tagc_axis x;
-};
-
-/* The whole step of the side whose time is nearest to their median; NULL: there is none. */
-static const struct tagc_page_step *choose_step(const struct tagc_page *page, int side)
-{
-  double *ms = malloc((page->step_count + 1) * sizeof *ms);
-  size_t count = 0;
-  for (size_t i = 0; ms && i < page->step_count; i++)
-    if (page->steps[i].whole && (side < 0 || (int)page->steps[i].side == side))
-      ms[count++] = page->steps[i].ms;
-  double middle = ms ? tagc_quantile(ms, count, 0.5) : NAN;
-  free(ms);
-  const struct tagc_page_step *best = NULL;
-  for (size_t i = 0; i < page->step_count; i++) {
-    const struct tagc_page_step *step = &page->steps[i];
-    if (step->whole && (side < 0 || (int)step->side == side) &&
-        (!best || fabs(step->ms - middle) < fabs(best->ms - middle)))
-      best = step;
-  }
-  return best;
-}
-
-static void add_lane(uint64_t *lanes, size_t *count, uint64_t what)
-{
-  for (size_t i = 0; i < *count; i++)
-    if (lanes[i] == what)
-      return;
-  if (*count < LANES)
-    lanes[(*count)++] = what;
-}
-
-/* Reads what the rank did in the step. False without memory. */
-static bool read_part(struct picture *picture, size_t rank, const struct tagc_sum_step *step)
-{
-  struct part *part = &picture->parts[picture->count];
-  const struct tagc_summary *summary = picture->page->summary;
-  *part = (struct part){.rank = rank, .step = step};
-  picture->count++;
-  part->comms = tagc_rank_comms(summary, rank, &part->comm_count);
-  if (!part->comms ||
-      !tagc_moment_read(&summary->ranks[rank], step->began_ns, step->began_ns + step->ns, &part->moment))
-    return false;
-  for (size_t i = 0; i < part->moment.count; i++) {
-    add_lane(part->lanes, &part->threads, part->moment.calls[i].call.thread);
-    if (part->moment.calls[i].times.call && !part->moment.calls[i].under)
-      add_lane(part->lanes + LANES, &part->streams, part->moment.calls[i].call.stream);
-  }
-  return true;
-}
-
-/* Until the end of the step, or of the last call that began in it where that is not much later. */
-static double length_of(const struct part *part)
-{
-  double length = tagc_ms((double)part->step->ns), most = 1.25 * length;
-  for (size_t i = 0; i < part->moment.count; i++) {
-    const struct tagc_trace_call *call = &part->moment.calls[i].call;
-    length = fmax(length, fmin(most, tagc_ms((double)(call->began_ns - part->step->began_ns) + (double)call->host_ns)));
-  }
-  return length;
-}
-
-/* By the clock of its host; clocks may be absurd, and wrap around. */
-static int64_t began_at(const struct tagc_summary *summary, const struct part *part)
-{
-  return (int64_t)(part->step->began_ns + (uint64_t)summary->ranks[part->rank].clock_ns);
-}
-
-/* The ranks that are drawn: the first ones, and the slowest. False without memory. */
-static bool read_parts(struct picture *picture)
-{
-  const struct tagc_page *page = picture->page;
-  const struct tagc_summary *summary = page->summary;
-  bool slowest = page->pace.slowest < summary->rank_count && page->pace.slowest >= RANKS;
-  for (size_t i = 0; i < summary->rank_count && picture->count < RANKS; i++) {
-    size_t rank = slowest && picture->count == RANKS - 1 ? page->pace.slowest : i;
-    const struct tagc_sum_step *step = tagc_step_find(&summary->ranks[rank], picture->step->lock, picture->step->cycle);
-    if (step && !read_part(picture, rank, step))
-      return false;
-  }
-  int64_t first = INT64_MAX, last = INT64_MIN;
-  for (size_t i = 0; i < picture->count; i++) {
-    int64_t began = began_at(summary, &picture->parts[i]);
-    first = began < first ? began : first;
-    last = began > last ? began : last;
-  }
-  picture->aligned =
-    picture->count && tagc_ms((double)((uint64_t)last - (uint64_t)first)) < picture->step->ms / 2;
-  for (size_t i = 0; i < picture->count; i++) {
-    struct part *part = &picture->parts[i];
-    part->offset_ms = picture->aligned ? tagc_ms((double)(began_at(summary, part) - first)) : 0;
-    picture->length_ms = fmax(picture->length_ms, part->offset_ms + length_of(part));
-  }
-  return true;
-}
-
-static void free_parts(struct picture *picture)
-{
-  for (size_t i = 0; i < picture->count; i++) {
-    tagc_moment_free(&picture->parts[i].moment);
-    free(picture->parts[i].comms);
-  }
-}
-
-/* -- bars --------------------------------------------------------------------------------------------------------------------- */
+/* -- bars -------------------------------------------------------------------------------------------------------- */
 
 /* Narrow bars that are near each other, and become one. */
 struct bunch {
@@ -148,25 +23,26 @@ struct bunch {
   const char *function;             /* NULL: of several */
 };
 
-static const struct tagc_sum_slot *slot_of(const struct picture *picture, const struct part *part,
+static const struct tagc_sum_slot *slot_of(const struct tagc_picture *picture, const struct tagc_drawn *part,
                                            const struct tagc_trace_call *call)
 {
   size_t comm = call->record.comm < part->comm_count ? part->comms[call->record.comm] : SIZE_MAX;
   return tagc_call_slot(picture->page->summary, comm, call);
 }
 
-static const char *layer_of(const struct picture *picture, const struct part *part, const struct tagc_trace_call *call)
+static const char *layer_of(const struct tagc_picture *picture, const struct tagc_drawn *part,
+                            const struct tagc_trace_call *call)
 {
   const struct tagc_sum_slot *slot = slot_of(picture, part, call);
   return slot ? slot->name : "";
 }
 
-static bool is_compressed(const struct picture *picture, const struct tagc_trace_call *call)
+static bool is_compressed(const struct tagc_picture *picture, const struct tagc_trace_call *call)
 {
   return tagc_sum_is(picture->page->summary, TAGC_TRACE_ACTIONS, call->action, "compress");
 }
 
-static double x_of(const struct picture *picture, const struct part *part, uint64_t ns)
+static double x_of(const struct tagc_picture *picture, const struct tagc_drawn *part, uint64_t ns)
 {
   double at = part->offset_ms + tagc_ms((double)ns - (double)part->step->began_ns);
   return fmin(tagc_axis_at(&picture->x, at), picture->x.to + RIGHT);
@@ -177,7 +53,7 @@ static void put_mark(FILE *file, double x, double y, double width)
   fprintf(file, "<rect class=\"mark\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"2.5\"/>", x, y + BAR, width);
 }
 
-static void flush(const struct picture *picture, struct bunch *bunch, double y)
+static void flush(const struct tagc_picture *picture, struct bunch *bunch, double y)
 {
   FILE *file = picture->page->file;
   char bytes[16], ms[32];
@@ -213,7 +89,8 @@ static void add_to(struct bunch *bunch, const struct tagc_trace_call *call, cons
 }
 
 /* What is told of a call when it is pointed at. */
-static void put_title(const struct picture *picture, const struct part *part, const struct tagc_moment_call *call)
+static void put_title(const struct tagc_picture *picture, const struct tagc_drawn *part,
+                      const struct tagc_moment_call *call)
 {
   FILE *file = picture->page->file;
   const struct tagc_summary *summary = picture->page->summary;
@@ -257,8 +134,8 @@ static void put_stage(FILE *file, const char *class, double from, double to, dou
 
 /* Sum and encode, then what is the exchange, then decode; what of these lay under the exchange is a strip in it: encode's
  * where it begins, decode's where it ends. */
-static void put_stages(const struct picture *picture, const struct part *part, const struct tagc_moment_call *call,
-                       double y)
+static void put_stages(const struct tagc_picture *picture, const struct tagc_drawn *part,
+                       const struct tagc_moment_call *call, double y)
 {
   FILE *file = picture->page->file;
   const struct tagc_trace_times *times = &call->times;
@@ -273,8 +150,8 @@ static void put_stages(const struct picture *picture, const struct part *part, c
   put_stage(file, "decode", received, x_of(picture, part, end), y, BAR);
 }
 
-static void put_bar(const struct picture *picture, const struct part *part, const struct tagc_moment_call *call,
-                    bool wire, double y, double from, double to)
+static void put_bar(const struct tagc_picture *picture, const struct tagc_drawn *part,
+                    const struct tagc_moment_call *call, bool wire, double y, double from, double to)
 {
   FILE *file = picture->page->file;
   const char *function = tagc_sum_function(picture->page->summary, call->call.function),
@@ -294,7 +171,8 @@ static void put_bar(const struct picture *picture, const struct part *part, cons
   fputs("</g>\n", file);
 }
 
-static void draw_lane(const struct picture *picture, const struct part *part, bool wire, uint64_t what, double y)
+static void draw_lane(const struct tagc_picture *picture, const struct tagc_drawn *part, bool wire, uint64_t what,
+                      double y)
 {
   struct bunch bunch = {0};
   for (size_t i = 0; i < part->moment.count; i++) {
@@ -316,9 +194,9 @@ static void draw_lane(const struct picture *picture, const struct part *part, bo
   flush(picture, &bunch, y);
 }
 
-/* -- a picture ------------------------------------------------------------------------------------------------------------------ */
+/* -- a picture --------------------------------------------------------------------------------------------------- */
 
-static size_t lanes_of(const struct picture *picture)
+static size_t lanes_of(const struct tagc_picture *picture)
 {
   size_t lanes = 0;
   for (size_t i = 0; i < picture->count; i++)
@@ -326,13 +204,13 @@ static size_t lanes_of(const struct picture *picture)
   return lanes;
 }
 
-static void draw_part(const struct picture *picture, const struct part *part, double *y)
+static void draw_part(const struct tagc_picture *picture, const struct tagc_drawn *part, double *y)
 {
   FILE *file = picture->page->file;
   char label[64];
   for (size_t lane = 0; lane < part->threads + part->streams; lane++) {
     bool wire = lane >= part->threads;
-    uint64_t what = wire ? part->lanes[LANES + lane - part->threads] : part->lanes[lane];
+    uint64_t what = wire ? part->lanes[TAGC_PICTURE_LANES + lane - part->threads] : part->lanes[lane];
     if (!lane) {
       snprintf(label, sizeof label, "rank %d", picture->page->summary->ranks[part->rank].number);
       tagc_svg_text(file, "label strong", 4, *y + 13, label);
@@ -350,7 +228,7 @@ static void draw_part(const struct picture *picture, const struct part *part, do
   *y += APART;
 }
 
-static void draw_keys(const struct picture *picture)
+static void draw_keys(const struct tagc_picture *picture)
 {
   static const char *const names[] = {"ReduceScatter", "AllGather", "AllReduce", "Broadcast", "Send", "GroupEnd"};
   static const char *const words[] = {"ReduceScatter", "AllGather", "AllReduce", "one to all", "Send, Recv", "other"};
@@ -383,7 +261,7 @@ static void draw_keys(const struct picture *picture)
   }
 }
 
-static void draw_picture(struct picture *picture, const char *id)
+static void draw_picture(struct tagc_picture *picture, const char *id)
 {
   static const char *const sides[] = {"A step", "A plain step", "A compressed step"};
   struct tagc_page *page = picture->page;
@@ -405,7 +283,8 @@ static void draw_picture(struct picture *picture, const char *id)
   tagc_figure_end(page);
 }
 
-static void put_call(const struct picture *picture, const struct part *part, const struct tagc_moment_call *call)
+static void put_call(const struct tagc_picture *picture, const struct tagc_drawn *part,
+                     const struct tagc_moment_call *call)
 {
   struct tagc_page *page = picture->page;
   const struct tagc_summary *summary = page->summary;
@@ -426,10 +305,10 @@ static void put_call(const struct picture *picture, const struct part *part, con
   tagc_row_end(page);
 }
 
-static void put_calls(const struct picture *picture)
+static void put_calls(const struct tagc_picture *picture)
 {
   struct tagc_page *page = picture->page;
-  const struct part *part = &picture->parts[0];
+  const struct tagc_drawn *part = &picture->parts[0];
   char caption[160];
   size_t shown = part->moment.count < ROWS ? part->moment.count : ROWS;
   snprintf(caption, sizeof caption, "The calls of rank %d in this step%s: %zu of %zu",
@@ -444,7 +323,7 @@ static void put_calls(const struct picture *picture)
   tagc_table_end(page);
 }
 
-static void put_notes(const struct picture *picture)
+static void put_notes(const struct tagc_picture *picture)
 {
   FILE *file = picture->page->file;
   const struct tagc_summary *summary = picture->page->summary;
@@ -465,12 +344,12 @@ static void put_notes(const struct picture *picture)
 
 static bool draw_steps(struct tagc_page *page, const struct tagc_page_step *const chosen[2])
 {
-  struct picture pictures[2] = {{.page = page, .step = chosen[0]}, {.page = page, .step = chosen[1]}};
+  struct tagc_picture pictures[2] = {{.page = page, .step = chosen[0]}, {.page = page, .step = chosen[1]}};
   bool read = true;
   double length = 0;
   for (int i = 0; i < 2 && read; i++)
     if (chosen[i]) {
-      read = read_parts(&pictures[i]);
+      read = tagc_picture_read(&pictures[i]);
       length = fmax(length, pictures[i].length_ms);
     }
   for (int i = 0; i < 2 && read; i++) {
@@ -483,8 +362,8 @@ static bool draw_steps(struct tagc_page *page, const struct tagc_page_step *cons
     if (!i)
       put_notes(&pictures[i]);
   }
-  free_parts(&pictures[0]);
-  free_parts(&pictures[1]);
+  tagc_picture_free(&pictures[0]);
+  tagc_picture_free(&pictures[1]);
   return read;
 }
 
@@ -492,11 +371,11 @@ bool tagc_page_timeline(struct tagc_page *page)
 {
   const struct tagc_page_step *chosen[2] = {NULL, NULL};
   if (page->sides.verdict != TAGC_VERDICT_NONE) {
-    chosen[0] = choose_step(page, TAGC_SUM_PLAIN);
-    chosen[1] = choose_step(page, TAGC_SUM_COMPRESSED);
+    chosen[0] = tagc_picture_choose(page, TAGC_SUM_PLAIN);
+    chosen[1] = tagc_picture_choose(page, TAGC_SUM_COMPRESSED);
   }
   if (!chosen[0] && !chosen[1])
-    chosen[0] = choose_step(page, -1);
+    chosen[0] = tagc_picture_choose(page, -1);
   bool done = true;
   tagc_page_section(page, "timeline", "One step", "");
   if (!chosen[0] && !chosen[1])

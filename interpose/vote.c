@@ -5,6 +5,7 @@
 
 #include "interpose/auto.h"
 #include "interpose/ballot.h"
+#include "interpose/estate.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
 #include "interpose/probe.h"
@@ -91,7 +92,7 @@ static bool prepare(struct vote *v, struct tagc_probing *probing)
   if (v->device && !device->clear(device, v->device + v->room, greeting * sizeof *v->device, call->stream))
     return false;
   if (comm->voted)                  /* with TAGC_BUDGET there is another vote; the wire was probed before the first one */
-    tagc_ballot_read(call->comm);
+    tagc_estate_read(call->comm);
   if (is_auto && !comm->voted) {
     size_t scratch = tagc_probe_scratch(comm, &probing->found);
     probing->scratch = v->scratch = device->alloc(device, scratch, call->stream);
@@ -312,7 +313,7 @@ static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes 
   tagc_comms_enter_driver(votes->comms, votes->count);
   for (size_t i = 0; i < votes->count; i++)
     if (votes->comms[i]->voted)
-      tagc_ballot_trim(votes->comms[i]);
+      tagc_estate_trim(votes->comms[i]);
   bool alive = tagc_comms_leave_driver(votes->comms, votes->count);
   return status == ncclSuccess && !alive ? ncclInternalError : status;
 }

@@ -34,8 +34,9 @@ struct tagc_round {
   bool sums;                        /* its time is that of sums inside a host */
 };
 
-/* A part's steps. begin, encoded, exchanged and decoded may be NULL. A part in several pieces is encoded and decoded on the lane of its communicator: on its
- * thread, or on a stream of its own; but for the first encode and the last decode, for which the caller would wait at once. */
+/* A part's steps. begin, encoded, exchanged and decoded may be NULL. A part in several pieces is encoded and decoded on the lane of its
+ * communicator: on a thread, or on a stream of its own; but for the first encode, and on a thread the last decode, for which the caller
+ * would wait at once. */
 struct tagc_part {
   void (*lay_out)(struct tagc_work *w);
   ncclResult_t (*begin)(struct tagc_work *w);

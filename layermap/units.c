@@ -77,6 +77,12 @@ static bool gathers_pass(struct pass *p, uint32_t at)
   return !missing && gathers > p->units;
 }
 
+/* Could these reduce-scatters be of one unit, in two passes? */
+static bool of_one_unit(const struct tagc_place *a, const struct tagc_place *b)
+{
+  return a->kind == b->kind && a->signature.dtype == b->signature.dtype;
+}
+
 /* Do the reduce-scatters repeat every p->units of them, each time after the same gathers, or after a forward pass?
  * (Another pass may have evaluation before it, which leaves some units gathered.) */
 static bool are_passes(struct pass *p)
@@ -84,7 +90,7 @@ static bool are_passes(struct pass *p)
   const struct tagc_pattern *pattern = p->pattern;
   const uint16_t *reduced = p->s->reduced;
   for (uint32_t i = p->units; i < pattern->slot_count; i++)
-    if (pattern->places[reduced[i]].kind != pattern->places[reduced[i - p->units]].kind)
+    if (!of_one_unit(&pattern->places[reduced[i]], &pattern->places[reduced[i - p->units]]))
       return false;
   bool same = true, forward = true;
   for (uint32_t i = 0; i < pattern->slot_count; i += p->units) {

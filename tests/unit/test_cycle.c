@@ -113,6 +113,30 @@ static void test_activations(void)
   tagc_cycle_destroy(w.cycle);
 }
 
+/* What has the counts of the first pass and another type is not a second pass of the same units. */
+static void test_types_of_passes(void)
+{
+  static const uint64_t counts[] = {7000, 5000, 5000, 9000};
+  struct tape tape = {NULL, 0, 0};
+  for (int step = 0; step < 20; step++)
+    for (int pass = 0; pass < 2; pass++) {
+      for (int i = 0; i < 4; i++)
+        tape_add(&tape, TAGC_ALL_GATHER, counts[i], FLOAT, -1);
+      for (int i = 3; i >= 0; i--)
+        tape_add(&tape, TAGC_REDUCE_SCATTER, counts[i], pass ? BYTES : FLOAT, i);
+    }
+  struct watch w = watch_new(1);
+  play(&w, &tape);
+  size_t count, slot_count, other = 0;
+  const struct tagc_slot_info *slots = tagc_cycle_slots(w.cycle, &slot_count);
+  const struct tagc_allgather_info *infos = tagc_cycle_allgathers(w.cycle, &count);
+  for (size_t i = 0; i < count; i++)
+    other += !slots[infos[i].slot].signature.is_float;
+  ok(w.locks == 1 && slot_count == 8 && count == 8 && other == 0,
+     "%zu all-gathers of floats, %zu of them for reduce-scatters of integers", count, other);
+  tagc_cycle_destroy(w.cycle);
+}
+
 static void test_other_programs(void)
 {
   /* ZeRO-3: parameters gathered one by one, gradients reduced in buckets whose counts match nothing. */
@@ -295,6 +319,7 @@ int main(void)
   test_floor();
   test_beginnings();
   test_activations();
+  test_types_of_passes();
   test_other_programs();
   test_false_locks();
   test_changes();
