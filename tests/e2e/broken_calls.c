@@ -427,14 +427,15 @@ static void nonblocking(void)
 {
   static const ncclResult_t errors[] = {ncclInvalidUsage, ncclRemoteError, ncclSystemError};
   int tried[2] = {0}, hit[2] = {0}, bad[2] = {0};
+  bool good = ncclGetUniqueId(&id) == ncclSuccess;    /* what serves ids, and the ranks' agreement, is there from now on */
+  threads_at_rest = count_threads();
   notes = true;
-  bool good = run_pair(LAST);
+  good &= run_pair(LAST);
   notes = false;
   for (int i = 0; i < RANKS; i++)
     good &= ranks[i].last == ncclSuccess && ncclCommDestroy(ranks[i].comm) == ncclSuccess;
   ok(good, "%d steps are right", LAST);
-  nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-  threads_at_rest = count_threads();
+  let_launches_end();
   trouble.on[0] = true;
   for (int fails = 0; fails <= 1; fails++)
     for (trouble.step = VOTE; trouble.step < VOTE + 4; trouble.step++) {
