@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -221,6 +222,14 @@ static ncclResult_t fail(ncclComm_t comm, ncclResult_t error)
   return error;
 }
 
+/* A call on a non-blocking communicator that has failed is not under way any more: what it works on is the caller's then. */
+static void let_end(ncclComm_t comm)
+{
+  ncclResult_t state = ncclInProgress;
+  while (GO(ncclCommGetAsyncError, comm, &state) == ncclSuccess && state == ncclInProgress)
+    sched_yield();
+}
+
 /* A moment of a call on a communicator, which it may make fail. */
 #define MOMENT(comm)                                                                                                   \
   do {                                                                                                                 \
@@ -260,6 +269,8 @@ EXPORT ncclResult_t ncclGroupEnd(void)
   status = here.failure != ncclSuccess ? here.failure : status;
   here.failure = ncclSuccess;
   const ncclResult_t late = moment("ncclGroupEnd, done");
+  if (late != ncclSuccess && status == ncclInProgress)
+    let_end(here.last);
   return late != ncclSuccess ? late : status;
 }
 
@@ -320,6 +331,8 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
   bool is_child = use(comm);
   const ncclResult_t its = here.rank < 0 && strangers_count ? moment(__func__) : ncclSuccess;
+  if (its != ncclSuccess)
+    let_end(comm);
   ncclResult_t status = GO(ncclCommGetAsyncError, comm, error);
   if (its != ncclSuccess)
     *error = its;
