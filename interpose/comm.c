@@ -83,7 +83,7 @@ struct tagc_comm *tagc_comm_create(ncclComm_t handle, const struct tagc_nccl *nc
                                    int nranks)
 {
   struct tagc_comm *comm = calloc(1, sizeof *comm);
-  struct tagc_cycle_options options = {(uint32_t)tagc_library_options()->warmup, 256};
+  const struct tagc_cycle_options options = {(uint32_t)tagc_library_options()->warmup, 256, nranks};
   struct tagc_cycle *cycle = comm ? tagc_cycle_create(&options) : NULL;
   struct tagc_ledger *ledger = cycle ? tagc_ledger_create(rank, nranks) : NULL;
   if (!ledger) {

@@ -7,38 +7,68 @@
 #include "interpose/selection.h"
 #include "interpose/times.h"
 
+/* Of a call that a device has told. In pieces what the marks say of the stream is the first encoding, exchanges with what they wait for,
+ * and the wait for the last decoding; with what the lane did it becomes what the host's clock tells there (execute.c): all work, that
+ * part of it during which the stream did not wait, and exchanges without their waits. What is not hidden comes to the same in both. */
+static struct tagc_times times_of(const struct tagc_tally_times *read)
+{
+  const double *ms = read->ms, *worked = read->worked_ms, *waited = read->waited_ms;      /* ms: what follows on each mark */
+  struct tagc_times times = {
+    .sum = ms[TAGC_MARK_BEGUN], .encode = ms[TAGC_MARK_SUMMED] + ms[TAGC_MARK_HALF],
+    .exchange = ms[TAGC_MARK_ENCODED] + ms[TAGC_MARK_SUMS_ENCODED], .decode = ms[TAGC_MARK_EXCHANGED] + ms[TAGC_MARK_SUMS_EXCHANGED],
+    .hidden_unknown = !read->lane_known,
+  };
+  const double whole = times.encode + times.exchange + times.decode, work = worked[TAGC_LANE_ENCODE] + worked[TAGC_LANE_DECODE];
+  const double wait = waited[TAGC_LANE_ENCODE] + waited[TAGC_LANE_DECODE];
+  if (!read->lane_known || !(work > 0))
+    return times;
+  times.hidden = work > wait ? work - wait : 0;
+  times.encode += worked[TAGC_LANE_ENCODE];
+  times.decode = (times.decode > waited[TAGC_LANE_DECODE] ? times.decode - waited[TAGC_LANE_DECODE] : 0) + worked[TAGC_LANE_DECODE];
+  const double exchange = whole + times.hidden - times.encode - times.decode;
+  times.exchange = exchange > 0 ? exchange : 0;
+  return times;
+}
+
 bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot)
 {
   struct tagc_ledger *ledger = comm->ledger;
   struct tagc_tally_times read;
-  const double *ms = read.ms;      /* what follows on each mark */
+  double whole = 0;
   if (!comm->device->tally_read(comm->device, tally, &read, &tagc_ledger_row(ledger, slot)->stats))
     return false;
-  const struct tagc_times times = {ms[TAGC_MARK_BEGUN], ms[TAGC_MARK_SUMMED], ms[TAGC_MARK_ENCODED], ms[TAGC_MARK_EXCHANGED]};
+  const struct tagc_times times = times_of(&read);
+  for (int mark = 0; mark + 1 < TAGC_MARKS; mark++)
+    whole += read.ms[mark];
   tagc_times_add(comm, read.number, &times);
   tagc_ledger_row(ledger, slot)->counted = true;
-  tagc_selection_add(comm, slot, 1e6 * (times.sum + times.encode + times.exchange + times.decode));
+  tagc_selection_add(comm, slot, 1e6 * whole);
+  if (times.hidden_unknown)
+    return true;
   ledger->timed_calls++;
   ledger->encode_ms += times.encode;
   ledger->exchange_ms += times.sum + times.exchange;
   ledger->decode_ms += times.decode;
+  ledger->hidden_ms += times.hidden;
   return true;
 }
 
 bool tagc_comm_read_gather_tally(struct tagc_comm *comm, void *tally, int allgather)
 {
   struct tagc_ledger_row *row = tagc_ledger_gather_row(comm->ledger, allgather);
-  struct tagc_ledger_times *times = &comm->ledger->gather_times;
+  struct tagc_ledger_times *sum = &comm->ledger->gather_times;
   struct tagc_tally_times read;
-  const double *ms = read.ms;      /* what follows on each mark */
   if (!comm->device->tally_read(comm->device, tally, &read, &row->stats))
     return false;
-  tagc_times_add(comm, read.number, &(struct tagc_times){0, ms[TAGC_MARK_SUMMED] + ms[TAGC_MARK_BEGUN], ms[TAGC_MARK_ENCODED],
-                                                         ms[TAGC_MARK_EXCHANGED]});
-  times->calls++;
-  times->encode_ms += ms[TAGC_MARK_BEGUN] + ms[TAGC_MARK_SUMMED];
-  times->exchange_ms += ms[TAGC_MARK_ENCODED];
-  times->decode_ms += ms[TAGC_MARK_EXCHANGED];
+  const struct tagc_times times = times_of(&read);
+  tagc_times_add(comm, read.number, &times);
+  if (times.hidden_unknown)
+    return true;
+  sum->calls++;
+  sum->encode_ms += times.encode;
+  sum->exchange_ms += times.exchange;
+  sum->decode_ms += times.decode;
+  sum->hidden_ms += times.hidden;
   return true;
 }
 

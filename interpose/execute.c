@@ -132,6 +132,18 @@ static ncclResult_t refuse(const struct tagc_work *w, enum tagc_reason reason, n
   return error;
 }
 
+/* What the lane of a device does for the call goes into the call's tally. */
+static void time_lane(const struct tagc_work *w)
+{
+  void *lane = atomic_load(&w->call->comm->lane);
+  void *tally = w->parts[0] == &tagc_part_gather ? w->gather.job.tally : w->reduce.job.tally;
+  unsigned errands = 0;
+  for (int part = 0; part < TAGC_WORK_PARTS && w->parts[part]; part++)
+    errands += w->pieces[part] > 1 ? 2 * w->pieces[part] - 1 : 0;    /* all but the first encode */
+  if (lane && tally && errands)
+    w->device->tally_lane(w->device, tally, lane, errands);
+}
+
 /* Earlier work on our memory may be on another stream. */
 static ncclResult_t begin(const struct stage *stage, struct tagc_work *w)
 {
@@ -142,7 +154,10 @@ static ncclResult_t begin(const struct stage *stage, struct tagc_work *w)
     return refuse(w, reason, reason == TAGC_REASON_memory ? ncclInvalidArgument : ncclInvalidUsage);
   const bool good = stage->part > 0 || (w->device->fence_wait(w->device, call->comm->fence, call->stream) &&
                                         tagc_levels_before_call(call->comm, call->stream));
-  return good && part->begin ? part->begin(w) : tagc_work_done(good);
+  const ncclResult_t status = good && part->begin ? part->begin(w) : tagc_work_done(good);
+  if (stage->part == 0 && status == ncclSuccess)
+    time_lane(w);
+  return status;
 }
 
 static ncclResult_t then(const struct stage *stage, struct tagc_work *w)
@@ -174,7 +189,7 @@ static ncclResult_t give(struct tagc_work *w, struct tagc_errand *errand, bool b
 {
   void *lane = atomic_load(&w->call->comm->lane);
   if (lane && beside)
-    errand->ticket = w->device->lane_submit(w->device, lane, run_errand, errand);
+    errand->ticket = w->device->lane_submit(w->device, lane, errand->kind, run_errand, errand);
   if (errand->ticket) {
     w->ticket = errand->ticket;
     return ncclSuccess;
@@ -206,7 +221,8 @@ static ncclResult_t encode(const struct stage *stage, struct tagc_work *w)
     return ncclSuccess;
   if (stage->piece == 1 && !put_behind(stage, w))
     return ncclUnhandledCudaError;
-  w->encode[stage->piece] = (struct tagc_errand){.work = w, .step = w->parts[stage->part]->encode, .piece = stage->piece};
+  w->encode[stage->piece] = (struct tagc_errand){.work = w, .step = w->parts[stage->part]->encode, .piece = stage->piece,
+                                                .kind = TAGC_LANE_ENCODE};
   return give(w, &w->encode[stage->piece], stage->piece > 0);
 }
 
@@ -227,7 +243,7 @@ static ncclResult_t decode(const struct stage *stage, struct tagc_work *w)
   const ncclResult_t status = part->exchanged ? part->exchanged(w, stage->piece) : ncclSuccess;
   if (status != ncclSuccess || !put_behind(stage, w))
     return status != ncclSuccess ? status : ncclUnhandledCudaError;
-  w->decode[stage->piece] = (struct tagc_errand){.work = w, .step = part->decode, .piece = stage->piece};
+  w->decode[stage->piece] = (struct tagc_errand){.work = w, .step = part->decode, .piece = stage->piece, .kind = TAGC_LANE_DECODE};
   const bool last = stage->piece + 1 == w->pieces[stage->part];
   return give(w, &w->decode[stage->piece], !last || (w->pieces[stage->part] > 1 && !w->device->host_reads));
 }

@@ -305,7 +305,7 @@ static ncclResult_t decoded(struct tagc_work *w)
   if (w->reduce.split.parts)
     good = tagc_split_unpack(&w->reduce.split, w->call);
   if (w->call->decision.action == TAGC_COMPRESS)
-    good = good && mark(w, TAGC_MARK_DECODED);
+    good = good && mark(w, w->parts[1] ? TAGC_MARK_HALF : TAGC_MARK_DECODED);
   w->took.decode_ns += tagc_trace_ns() - began;
   return tagc_work_done(good && (!w->reduce.told || w->device->tell(w->device, &w->reduce.job, w->reduce.told, w->call->stream)));
 }

@@ -115,7 +115,7 @@ static void print_hosts(const struct tagc_ledger *ledger, bool compressed)
 /* For programs. */
 static void print_total(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total)
 {
-  char gathers[448];
+  char gathers[512];
   tagc_say("tagc-total: codec=%s ranks=%d calls=%" PRIu64 " compressed=%" PRIu64 " raw_bytes=%" PRIu64 " wire_bytes=%" PRIu64
            " plain_bytes=%" PRIu64 " between_bytes=%" PRIu64 " plain_between_bytes=%" PRIu64 " hosts=%d levels=%d"
            " encode_ms=%.3f exchange_ms=%.3f decode_ms=%.3f hidden_ms=%.3f unrecovered=%" PRIu64 " residual_norm=%.6g"
@@ -129,13 +129,11 @@ static void print_total(const struct tagc_ledger *ledger, const struct tagc_ledg
            tagc_report_gathers_words(ledger, gathers));
 }
 
-/* What was done beside the exchange, of encoding and decoding. */
-static const char *hidden_words(const struct tagc_ledger *ledger, char text[24])
+const char *tagc_report_hidden(double hidden_ms, double coding_ms, char text[24])
 {
-  const double all = ledger->encode_ms + ledger->decode_ms;
   *text = '\0';
-  if (ledger->hidden_ms > 0 && all > 0)
-    snprintf(text, 24, ", hidden %.0f%%", 100 * (ledger->hidden_ms < all ? ledger->hidden_ms / all : 1));
+  if (hidden_ms > 0 && coding_ms > 0)
+    snprintf(text, 24, ", hidden %.0f%%", 100 * (hidden_ms < coding_ms ? hidden_ms / coding_ms : 1));
   return text;
 }
 
@@ -170,7 +168,7 @@ static void print_ledger(const struct tagc_ledger *ledger)
     tagc_say("  a compressed cycle: encode %.2f ms, exchange %.2f ms, decode %.2f ms%s; %" PRIu64 " cycles compressed, %"
              PRIu64 " plain", of_all_calls(ledger->encode_ms, ledger, total.compressed) / (double)cycles,
              of_all_calls(ledger->exchange_ms, ledger, total.compressed) / (double)cycles,
-             of_all_calls(ledger->decode_ms, ledger, total.compressed) / (double)cycles, hidden_words(ledger, hidden),
+             of_all_calls(ledger->decode_ms, ledger, total.compressed) / (double)cycles, tagc_report_hidden(ledger->hidden_ms, ledger->encode_ms + ledger->decode_ms, hidden),
              ledger->cycles_compressed, ledger->cycles_plain);
   tagc_report_gathers(ledger);
   print_ab(ledger);

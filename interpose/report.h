@@ -44,7 +44,10 @@ void tagc_report_free_lines(struct tagc_report_lines *lines);
 void tagc_report_gathers(const struct tagc_ledger *ledger);
 struct tagc_ledger_row tagc_report_gathers_total(const struct tagc_ledger *ledger);
 /* Adds what a line for programs says of them, and of one side of TAGC_MODE=ab; nothing with TAGC_GATHER=off. Returns `text`. */
-const char *tagc_report_gathers_words(const struct tagc_ledger *ledger, char text[448]);
+const char *tagc_report_gathers_words(const struct tagc_ledger *ledger, char text[512]);
+
+/* ", hidden 83%": what was done beside the exchange, of encoding and decoding; "" where that is nothing. Returns `text`. */
+const char *tagc_report_hidden(double hidden_ms, double coding_ms, char text[24]);
 
 /* Adds a row, and what it holds now: for sums of the rows of one lock. */
 void tagc_report_sum(struct tagc_ledger_row *sum, const struct tagc_ledger_row *row);

@@ -73,7 +73,7 @@ static double a_call(double ms, const struct tagc_ledger_times *times) { return 
 static void print_remarks(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total)
 {
   const struct tagc_ledger_times *times = &ledger->gather_times;
-  char bytes[16];
+  char bytes[16], hidden[24];
   for (int reason = 0; reason < TAGC_REASON_COUNT; reason++)
     if (ledger->gather_reasons[reason] && reason != TAGC_REASON_compressed)
       tagc_say("  %7" PRIu64 " gathered plain: %s", ledger->gather_reasons[reason], tagc_reason_words((enum tagc_reason)reason));
@@ -84,8 +84,9 @@ static void print_remarks(const struct tagc_ledger *ledger, const struct tagc_le
     tagc_say("  %7" PRIu64 " gathered again what had not changed since: without them %s less would have been sent", total->gather.unchanged,
              tagc_report_bytes(tagc_report_wire(ledger, &total->gather.savable), bytes));
   if (total->compressed)
-    tagc_say("  a compressed all-gather: encode %.3f ms, exchange %.3f ms, decode %.3f ms", a_call(times->encode_ms, times),
-             a_call(times->exchange_ms, times), a_call(times->decode_ms, times));
+    tagc_say("  a compressed all-gather: encode %.3f ms, exchange %.3f ms, decode %.3f ms%s", a_call(times->encode_ms, times),
+             a_call(times->exchange_ms, times), a_call(times->decode_ms, times),
+             tagc_report_hidden(times->hidden_ms, times->encode_ms + times->decode_ms, hidden));
 }
 
 void tagc_report_gathers(const struct tagc_ledger *ledger)
@@ -104,7 +105,7 @@ void tagc_report_gathers(const struct tagc_ledger *ledger)
   tagc_report_free_lines(&lines);
 }
 
-const char *tagc_report_gathers_words(const struct tagc_ledger *ledger, char text[448])
+const char *tagc_report_gathers_words(const struct tagc_ledger *ledger, char text[512])
 {
   const struct tagc_ledger_row total = tagc_report_gathers_total(ledger);
   const struct tagc_ledger_gather *gather = &total.gather;
@@ -112,13 +113,14 @@ const char *tagc_report_gathers_words(const struct tagc_ledger *ledger, char tex
   const double calls = (double)total.compressed;
   *text = '\0';
   if (ledger->gather_codec)
-    snprintf(text, 448, " gather=%s gathers=%" PRIu64 " gathers_compressed=%" PRIu64 " gather_wire_bytes=%" PRIu64
+    snprintf(text, 512, " gather=%s gathers=%" PRIu64 " gathers_compressed=%" PRIu64 " gather_wire_bytes=%" PRIu64
              " gather_plain_bytes=%" PRIu64 " gather_between_bytes=%" PRIu64 " gather_plain_between_bytes=%" PRIu64
              " gathers_refused=%" PRIu64 " gathers_unchanged=%" PRIu64 " gather_savable_bytes=%" PRIu64
-             " gather_encode_ms=%.3f gather_exchange_ms=%.3f gather_decode_ms=%.3f", ledger->gather_codec,
+             " gather_encode_ms=%.3f gather_exchange_ms=%.3f gather_decode_ms=%.3f gather_hidden_ms=%.3f", ledger->gather_codec,
              total.calls, total.compressed, total.sent.inside + total.sent.between, total.plain.inside + total.plain.between,
              total.sent.between, total.plain.between, gather->refused, gather->unchanged,
              gather->savable.inside + gather->savable.between, a_call(times->encode_ms, times) * calls,
-             a_call(times->exchange_ms, times) * calls, a_call(times->decode_ms, times) * calls);
+             a_call(times->exchange_ms, times) * calls, a_call(times->decode_ms, times) * calls,
+             a_call(times->hidden_ms, times) * calls);
   return text;
 }

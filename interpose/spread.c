@@ -10,6 +10,14 @@
 /* What a flush has summed in full precision stays so. */
 static bool is_encoded(const struct tagc_work *w) { return w->gather.codec && w->call->decision.action == TAGC_COMPRESS; }
 
+/* In the tally of the first half, which has begun with the call and ends with it. */
+static bool mark(const struct tagc_work *w, enum tagc_mark mark)
+{
+  void *tally = w->reduce.job.tally;
+  return !tally || w->call->decision.action != TAGC_COMPRESS ||
+         w->device->tally_mark(w->device, tally, mark, w->call->trace.number, w->call->stream);
+}
+
 static void lay_out(struct tagc_work *w)
 {
   const struct tagc_call *call = w->call;
@@ -31,6 +39,11 @@ static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)
   return tagc_work_done(!is_encoded(w) || w->device->allgather_encode(w->device, w->gather.codec, job, stream));
 }
 
+static ncclResult_t encoded(struct tagc_work *w, unsigned piece)
+{
+  return tagc_work_done(piece > 0 || mark(w, TAGC_MARK_SUMS_ENCODED));
+}
+
 static ncclResult_t enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece)
 {
   const struct tagc_call *call = w->call;
@@ -44,11 +57,18 @@ static ncclResult_t enqueue(const struct tagc_exchange *real, struct tagc_work *
   return status;
 }
 
+static ncclResult_t exchanged(struct tagc_work *w, unsigned piece)
+{
+  return tagc_work_done(piece + 1 < w->pieces[1] || mark(w, TAGC_MARK_SUMS_EXCHANGED));
+}
+
 static ncclResult_t decode(struct tagc_work *w, unsigned piece, void *stream)
 {
   struct tagc_allgather_job *job = tagc_gather_job(&w->gather, piece);
   return tagc_work_done(!is_encoded(w) || w->device->allgather_decode(w->device, w->gather.codec, job, stream));
 }
+
+static ncclResult_t decoded(struct tagc_work *w) { return tagc_work_done(mark(w, TAGC_MARK_DECODED)); }
 
 /* The first half has the accounts of both. */
 static void end(struct tagc_work *w) { (void)w; }
@@ -56,8 +76,11 @@ static void end(struct tagc_work *w) { (void)w; }
 const struct tagc_part tagc_part_spread = {
   .lay_out = lay_out,
   .encode = encode,
+  .encoded = encoded,
   .enqueue = enqueue,
+  .exchanged = exchanged,
   .decode = decode,
+  .decoded = decoded,
   .settle = end,
   .give_up = end,
 };

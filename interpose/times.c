@@ -12,7 +12,7 @@ void tagc_times_add(const struct tagc_comm *comm, uint64_t call, const struct ta
   const struct tagc_trace_times record = {
     {TAGC_TRACE_TIMES, sizeof record, comm->trace}, .call = call, .sum_ns = nanoseconds(times->sum),
     .encode_ns = nanoseconds(times->encode), .exchange_ns = nanoseconds(times->exchange), .decode_ns = nanoseconds(times->decode),
-    .by_device = 1,
+    .by_device = 1, .hidden_unknown = times->hidden_unknown, .hidden_ns = nanoseconds(times->hidden),
   };
   if (call && tagc_trace_on())
     tagc_trace_add(&record.record);

@@ -80,12 +80,13 @@ void tagc_trace_start(const struct tagc_options *options)
 
 /* ---- writing; one at a time ------------------------------------------------------------------------------------------ */
 
+/* A process that ends now waits for who writes as long as the trace is on: off is the last thing that it gets. */
 static void fail(int error)
 {
   trace.failed = true;
-  atomic_store(&tagc_trace_is_on, false);
   tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: %s; the trace of this process ends here", trace.path,
            tagc_file_words(error));
+  atomic_store(&tagc_trace_is_on, false);
 }
 
 /* Under a name that is free: in a container, a process of an earlier run may have had the same number. The errno of what
@@ -149,13 +150,14 @@ static bool has_room(const uint8_t *records, size_t size)
 
 static int end_at_bound(uint64_t dropped)
 {
-  atomic_store(&tagc_trace_is_on, false);
   trace.failed = true;
   const struct tagc_trace_end end = {{TAGC_TRACE_END, sizeof end, 0}, tagc_trace_ns(), tagc_trace_calls(), dropped, .bounded = 1};
   const int error = write_chunk((const uint8_t *)&end, sizeof end, dropped);
   if (!error)
     tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: no more than %llu bytes are wanted (TAGC_TRACE_MAX); the trace of this process "
              "ends here", trace.path, (unsigned long long)most_bytes());
+  if (!error)
+    atomic_store(&tagc_trace_is_on, false);
   return error;
 }
 

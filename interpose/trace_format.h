@@ -10,7 +10,7 @@
  *            records that it does not know, and what records that it does know have behind their last field here; what
  *            a record of a lower one lacks at its end is 0. Codes (of functions, reasons, ...) are told by NAME records
  *            before their first use.
- *            1.1: kinds ALLGATHER and VOTE; TIMES has hidden_ns, CALL and STATE have allgather, SLOT has a third text.
+ *            1.1: kinds ALLGATHER and VOTE; TIMES has hidden_ns and hidden_unknown, CALL and STATE have allgather, SLOT has a third text.
  * Times      Nanoseconds of CLOCK_MONOTONIC of the process; the PROCESS record has that clock and the realtime clock of
  *            one moment.
  * Bytes      raw: of the program's send buffer. inside, between: what this rank sends for the call to ranks of its own
@@ -186,7 +186,7 @@ struct tagc_trace_times {
                                      * front of it on its stream is done, waiting for other ranks included. By a device
                                      * encode_ns has lhc's exchange of exponents in it, by the thread exchange_ns */
   uint32_t by_device;               /* 1: by events on its stream, 0: by the clock of the thread that worked */
-  uint32_t reserved;
+  uint32_t hidden_unknown;          /* 1: in pieces; encode_ns and decode_ns are what the stream has seen of them */
   uint64_t hidden_ns;               /* of encode_ns + decode_ns: while something of the call was under way */
 };
 

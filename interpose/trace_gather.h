@@ -44,6 +44,7 @@ struct tagc_light {
   uint32_t sort, number, cycle;     /* number: its low bits; cycle: likewise */
   uint32_t encode_ns, decode_ns, hidden_ns;
   bool timed, queued;               /* queued: not done in the call itself, but later on its stream */
+  bool hidden_unknown;
   uint8_t stream;                   /* index into the streams; the last one stands for all others, too */
 };
 _Static_assert(sizeof(struct tagc_light) == 56, "there may be millions of them");
@@ -97,9 +98,11 @@ struct tagc_sum_slot *tagc_gather_slot(struct tagc_gather *g, uint32_t comm, uin
 /* The slot or all-gather of a call; NULL: it has none, or without memory. */
 struct tagc_sum_slot *tagc_gather_slot_of(struct tagc_gather *g, const struct tagc_sort_key *key);
 
-/* Times of a call that has some. */
+/* Times of a call that has some; none of one that does not know what of them was hidden. */
 static inline void tagc_gather_add_times(struct tagc_sum_calls *sum, const struct tagc_light *light, bool compressed)
 {
+  if (light->hidden_unknown)
+    return;
   sum->wire_calls++;
   tagc_sum_add(&sum->wire_ns, light->wire_ns);
   tagc_sum_add(&sum->encode_ns, light->encode_ns);

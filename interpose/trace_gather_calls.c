@@ -42,6 +42,7 @@ static void time_call(struct tagc_gather *g, struct tagc_light *light, const str
 {
   struct tagc_sort *sort = &g->sorts[light->sort];
   light->timed = true;
+  light->hidden_unknown = r->hidden_unknown != 0;
   light->wire_ns = r->sum_ns + r->exchange_ns;
   light->encode_ns = low(r->encode_ns);
   light->decode_ns = low(r->decode_ns);

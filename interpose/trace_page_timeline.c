@@ -300,7 +300,7 @@ static void put_call(const struct tagc_picture *picture, const struct tagc_drawn
   tagc_cell_real(page, timed ? tagc_ms((double)call->times.encode_ns) : NAN, 3);
   tagc_cell_real(page, timed ? tagc_ms((double)call->times.exchange_ns) : NAN, 3);
   tagc_cell_real(page, timed ? tagc_ms((double)call->times.decode_ns) : NAN, 3);
-  tagc_cell_real(page, timed ? tagc_ms((double)tagc_times_hidden(&call->times)) : NAN, 3);
+  tagc_cell_real(page, timed && !call->times.hidden_unknown ? tagc_ms((double)tagc_times_hidden(&call->times)) : NAN, 3);
   tagc_cell_text(page, tagc_sum_name(summary, TAGC_TRACE_REASONS, call->call.reason));
   tagc_row_end(page);
 }

@@ -98,6 +98,7 @@ enum { TAGC_WORK_PARTS = 2 };
 struct tagc_errand {
   struct tagc_work *work;
   ncclResult_t (*step)(struct tagc_work *w, unsigned piece, void *stream);
+  enum tagc_lane_work kind;
   unsigned piece;
   uint64_t ticket;                  /* 0: it was done at once */
   ncclResult_t status;

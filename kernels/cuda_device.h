@@ -144,6 +144,7 @@ void *tagc_cuda_tally_make(const struct tagc_device *self, void *stream);
 bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally, enum tagc_mark mark, uint64_t number, void *stream);
 bool tagc_cuda_tally_read(const struct tagc_device *self, void *tally, struct tagc_tally_times *times,
                           struct tagc_codec_stats *stats);
+void tagc_cuda_tally_lane(const struct tagc_device *self, void *tally, void *lane, unsigned functions);
 bool tagc_cuda_tally_denser(const struct tagc_device *self, void *tally, void *stream, bool *denser);
 void tagc_cuda_tally_free(const struct tagc_device *self, void *tally, void *fence);
 
@@ -158,9 +159,28 @@ void tagc_cuda_timer_free(const struct tagc_device *self, void *timer);
 
 /* -- cuda_lane.c ----------------------------------------------------------------------------------------------------- */
 
+/* What a lane did for one call, and what the call's stream waited for it. The lane writes it until it is ended and read, or given up;
+ * all of that by the thread that uses lane and tally. */
+struct tagc_cuda_share {
+  struct tagc_cuda_lane *lane;     /* that may still write; NULL: none */
+  unsigned unread;                 /* stretches of streams whose times are still to come */
+  bool lost;                       /* some never will */
+  double worked_ms[TAGC_LANE_WORKS], waited_ms[TAGC_LANE_WORKS];
+};
+
+/* From now on the lane works for this call. */
+void tagc_cuda_share_begin(struct tagc_cuda_device *d, struct tagc_cuda_share *share, void *lane, unsigned functions);
+/* Not any more. What is not read stays to be. */
+void tagc_cuda_share_end(struct tagc_cuda_share *share);
+/* Reads what is over: all, where the call is. Both inside of a visit. */
+void tagc_cuda_share_read(struct tagc_cuda_device *d, struct tagc_cuda_share *share);
+/* No lane knows of it afterwards. Touches memory of the host alone. */
+void tagc_cuda_share_forget(struct tagc_cuda_share *share);
+
 /* Members of the table. */
 void *tagc_cuda_lane_make(const struct tagc_device *self);
-uint64_t tagc_cuda_lane_submit(const struct tagc_device *self, void *lane, tagc_lane_function *function, void *argument);
+uint64_t tagc_cuda_lane_submit(const struct tagc_device *self, void *lane, enum tagc_lane_work work, tagc_lane_function *function,
+                               void *argument);
 bool tagc_cuda_lane_after(const struct tagc_device *self, void *lane, void *stream);
 bool tagc_cuda_lane_wait(const struct tagc_device *self, void *lane, uint64_t ticket, void *stream);
 void tagc_cuda_lane_close(const struct tagc_device *self, void *lane);

@@ -21,6 +21,7 @@ struct turn {
   unsigned marked;                 /* a bit a mark */
   bool ended;                      /* and was not read */
   struct tagc_counts *seen;        /* pinned */
+  struct tagc_cuda_share share;     /* of a lane */
 };
 
 struct tagc_cuda_tally {
@@ -71,6 +72,8 @@ static struct tagc_cuda_tally *take_again(struct tagc_cuda_device *d)
 static void give_back(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally)
 {
   tally->counts = NULL;
+  for (int i = 0; i < TURNS; i++)
+    tagc_cuda_share_forget(&tally->turn[i].share);
   pthread_mutex_lock(&d->lock);
   tally->next = d->tallies;
   d->tallies = tally;
@@ -87,6 +90,7 @@ static bool complete(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally)
     turn->seen = pinned + 1 + i;
     turn->ended = false;
     turn->marked = 0;
+    turn->share = (struct tagc_cuda_share){0};
     for (int mark = 0; mark < TAGC_MARKS && whole; mark++)
       whole = turn->event[mark] || (turn->event[mark] = tagc_cuda_event(d, true));
   }
@@ -148,6 +152,8 @@ bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally_, enum tag
   struct tagc_cuda_device *d = visit.device;
   if (mark == TAGC_MARK_BEGUN) {
     tally->now = (tally->now + 1) % TURNS;
+    tagc_cuda_share_forget(&tally->turn[tally->now].share);
+    tally->turn[tally->now].share = (struct tagc_cuda_share){0};
     tally->turn[tally->now].number = number;
     tally->turn[tally->now].marked = 0;
     tally->turn[tally->now].ended = false;
@@ -158,7 +164,19 @@ bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally_, enum tag
                       : tagc_cuda_did(d, d->driver->event_record(turn->event[mark], stream), "cuEventRecord");
   turn->marked |= (unsigned)done << mark;
   turn->ended = done && mark == TAGC_MARK_DECODED;
+  if (mark == TAGC_MARK_DECODED)
+    tagc_cuda_share_end(&turn->share);
   return tagc_cuda_leave(&visit, done);
+}
+
+void tagc_cuda_tally_lane(const struct tagc_device *self, void *tally_, void *lane, unsigned functions)
+{
+  struct tagc_cuda_tally *tally = tally_;
+  struct tagc_cuda_visit visit;
+  if (!tagc_cuda_enter(self, &visit))
+    return;
+  tagc_cuda_share_begin(visit.device, &tally->turn[tally->now].share, lane, functions);
+  tagc_cuda_leave(&visit, true);
 }
 
 /* Times between marks; none for what comes before a mark that was left out. */
@@ -175,6 +193,17 @@ static int times_of(const struct tagc_cuda_device *d, const struct turn *turn, d
     from = to;
   }
   return error;
+}
+
+/* The call is over, and so is what its lane did. */
+static void tell_share(struct tagc_cuda_device *d, struct tagc_cuda_share *share, struct tagc_tally_times *times)
+{
+  tagc_cuda_share_read(d, share);
+  for (int work = 0; work < TAGC_LANE_WORKS; work++) {
+    times->worked_ms[work] = share->worked_ms[work];
+    times->waited_ms[work] = share->waited_ms[work];
+  }
+  times->lane_known = !share->lost && !share->unread;
 }
 
 static void add(struct tagc_codec_stats *stats, const struct tagc_counts *now, struct tagc_counts *before)
@@ -206,6 +235,7 @@ bool tagc_cuda_tally_read(const struct tagc_device *self, void *tally_, struct t
   if (!error) {
     turn->ended = false;
     times->number = turn->number;
+    tell_share(d, &turn->share, times);
     add(stats, turn->seen, &tally->read);
   }
   return tagc_cuda_leave(&visit, error != TAGC_CUDA_NOT_READY && tagc_cuda_did(d, error, "cuEventElapsedTime"));

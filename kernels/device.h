@@ -18,8 +18,13 @@
 #include "kernels/cost.h"
 #include "kernels/row.h"
 
-/* Moments of a call, in their order. SUMMED: the sums inside a host are there. */
-enum tagc_mark { TAGC_MARK_BEGUN, TAGC_MARK_SUMMED, TAGC_MARK_ENCODED, TAGC_MARK_EXCHANGED, TAGC_MARK_DECODED, TAGC_MARKS };
+/* Moments of a call, in their order. SUMMED: the sums inside a host are there. HALF: of an all-reduce, its reduce-scatter is decoded;
+ * then come those of its all-gather. DECODED: the call ends. */
+enum tagc_mark {
+  TAGC_MARK_BEGUN, TAGC_MARK_SUMMED, TAGC_MARK_ENCODED, TAGC_MARK_EXCHANGED,
+  TAGC_MARK_HALF, TAGC_MARK_SUMS_ENCODED, TAGC_MARK_SUMS_EXCHANGED,
+  TAGC_MARK_DECODED, TAGC_MARKS
+};
 
 /* What the ranks of a host tell one another of a call: words of which the largest one counts. */
 enum { TAGC_TOLD_NONFINITE, TAGC_TOLD_SURPLUS, TAGC_TOLD_WORDS };
@@ -27,11 +32,17 @@ enum { TAGC_TOLD_NONFINITE, TAGC_TOLD_SURPLUS, TAGC_TOLD_WORDS };
 /* A slot is too dense for its codec when so many calls in a row had more values than room for them. */
 enum { TAGC_SURPLUS_CALLS = 8 };
 
+/* What is done on a lane. */
+enum tagc_lane_work { TAGC_LANE_ENCODE, TAGC_LANE_DECODE, TAGC_LANE_WORKS };
+
 /* What a device tells later of a call: its number, as the caller counts, and milliseconds (ms[i]: until mark i + 1, since the mark
- * before). */
+ * before, on the call's stream). Of a lane that worked for it: how long it did so, and how long the stream waited for it, both by what
+ * was done; 0 without one. */
 struct tagc_tally_times {
   uint64_t number;
   double ms[TAGC_MARKS - 1];
+  double worked_ms[TAGC_LANE_WORKS], waited_ms[TAGC_LANE_WORKS];
+  bool lane_known;                 /* false: the lane worked, and some of that is not known */
 };
 struct tagc_timed {
   uint64_t number;
@@ -122,6 +133,9 @@ struct tagc_device {
   void *(*tally_make)(const struct tagc_device *self, void *stream);
   bool (*tally_mark)(const struct tagc_device *self, void *tally, enum tagc_mark mark, uint64_t number, void *stream);
   bool (*tally_read)(const struct tagc_device *self, void *tally, struct tagc_tally_times *times, struct tagc_codec_stats *stats);
+  /* Behind its first mark: until its last one the lane works for this call, at most so many functions, each of which is waited for once.
+   * Where earlier calls of the lane leave no room its times are not known. */
+  void (*tally_lane)(const struct tagc_device *self, void *tally, void *lane, unsigned functions);
   /* Has the slot had TAGC_SURPLUS_CALLS calls in a row with a surplus, by the last time that this was asked? It is to be asked
    * after the same calls on all ranks, who get the same answer; waits for the call after which it was asked before, of which
    * there should have been some more since. False for *denser at the first time. */
@@ -131,13 +145,14 @@ struct tagc_device {
   /* A lane is where work runs beside the caller's stream, one function after the other: on the host a thread, on a GPU a stream of
    * its own. make: NULL without one; then work is done on the caller's stream. submit: function(argument, the lane's stream) is called on
    * the lane's thread, or at once where a stream is enqueued on. Gives its ticket, from 1 on and rising, or 0 where it is not called: the
-   * lane is closed, another process's, or the device has failed. after: what is submitted from here on comes after what the stream holds
+   * lane is closed, another process's, or the device has failed. work: what the function does. after: what is submitted from here on comes after what the stream holds
    * now. wait: what comes on the stream from here on comes after that ticket, and those before it; the host device waits for
    * it. False also where the function was dropped. close: what has not begun is dropped, and nothing more is taken; no function
-   * runs when it returns. times: false where they are not known. free: after what was submitted; NULL is allowed.
+   * runs when it returns. times: false where they are not known; a GPU tells them in the times of a tally. free: after what was submitted; NULL is allowed.
    * Threads: close from any, the others from one at a time. */
   void *(*lane_make)(const struct tagc_device *self);
-  uint64_t (*lane_submit)(const struct tagc_device *self, void *lane, tagc_lane_function *function, void *argument);
+  uint64_t (*lane_submit)(const struct tagc_device *self, void *lane, enum tagc_lane_work work, tagc_lane_function *function,
+                          void *argument);
   bool (*lane_after)(const struct tagc_device *self, void *lane, void *stream);
   bool (*lane_wait)(const struct tagc_device *self, void *lane, uint64_t ticket, void *stream);
   void (*lane_close)(const struct tagc_device *self, void *lane);

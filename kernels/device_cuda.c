@@ -413,6 +413,7 @@ static const struct tagc_device functions = {
   .tally_make = tagc_cuda_tally_make,
   .tally_mark = tagc_cuda_tally_mark,
   .tally_read = tagc_cuda_tally_read,
+  .tally_lane = tagc_cuda_tally_lane,
   .tally_denser = tagc_cuda_tally_denser,
   .tally_free = tagc_cuda_tally_free,
   .timer_make = tagc_cuda_timer_make,

@@ -222,6 +222,11 @@ static bool host_tally_read(const struct tagc_device *self, void *tally, struct 
   return false;
 }
 
+static void host_tally_lane(const struct tagc_device *self, void *tally, void *lane, unsigned functions)
+{
+  (void)self, (void)tally, (void)lane, (void)functions;
+}
+
 static bool host_tally_denser(const struct tagc_device *self, void *tally, void *stream, bool *denser)
 {
   (void)self, (void)tally, (void)stream;
@@ -290,6 +295,7 @@ const struct tagc_device tagc_device_host = {
   .tally_make = host_tally_make,
   .tally_mark = host_tally_mark,
   .tally_read = host_tally_read,
+  .tally_lane = host_tally_lane,
   .tally_denser = host_tally_denser,
   .tally_free = host_tally_free,
   .timer_make = host_timer_make,

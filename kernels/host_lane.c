@@ -100,11 +100,12 @@ void *tagc_host_lane_make(const struct tagc_device *self)
 /* In a child of a fork the lock may be held by a thread that is not there. */
 static bool is_ours(const struct lane *lane) { return lane->process == getpid(); }
 
-uint64_t tagc_host_lane_submit(const struct tagc_device *self, void *lane_, tagc_lane_function *function, void *argument)
+uint64_t tagc_host_lane_submit(const struct tagc_device *self, void *lane_, enum tagc_lane_work work, tagc_lane_function *function,
+                               void *argument)
 {
   struct lane *lane = lane_;
   uint64_t ticket = 0;
-  (void)self;
+  (void)self, (void)work;
   if (!is_ours(lane))
     return 0;
   pthread_mutex_lock(&lane->lock);

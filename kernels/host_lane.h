@@ -8,7 +8,8 @@
 #include "kernels/device.h"
 
 void *tagc_host_lane_make(const struct tagc_device *self);
-uint64_t tagc_host_lane_submit(const struct tagc_device *self, void *lane, tagc_lane_function *function, void *argument);
+uint64_t tagc_host_lane_submit(const struct tagc_device *self, void *lane, enum tagc_lane_work work,
+                               tagc_lane_function *function, void *argument);
 bool tagc_host_lane_after(const struct tagc_device *self, void *lane, void *stream);
 bool tagc_host_lane_wait(const struct tagc_device *self, void *lane, uint64_t ticket, void *stream);
 void tagc_host_lane_close(const struct tagc_device *self, void *lane);

@@ -51,6 +51,7 @@ struct tagc_cycle *tagc_cycle_create(const struct tagc_cycle_options *options)
     return NULL;
   cycle->options = *options;
   cycle->floor = options->warmup ? options->floor_calls : 0;
+  cycle->pattern.nranks = options->nranks;
   return cycle;
 }
 
@@ -85,7 +86,7 @@ static void take_place(struct tagc_cycle *cycle, uint32_t at, struct tagc_sighti
 static bool lockable(struct tagc_cycle *cycle, uint32_t period)
 {
   struct tagc_pattern *pattern = &cycle->pattern;
-  if (!tagc_pattern_take(pattern, &cycle->evidence, period))
+  if (!tagc_pattern_take(pattern, &cycle->evidence, period) || pattern->row)
     return false;
   uint64_t proof = 2 * (uint64_t)period + 1;
   if (!pattern->whole && proof < cycle->floor)

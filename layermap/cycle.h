@@ -10,7 +10,8 @@
  *             floor_calls calls have passed, and nothing contradicts it: every floating-point reduce-scatter seen more
  *             than once lately is part of it. A cycle that is not a whole training step (tagc_cycle_is_gradients) must
  *             have repeated for floor_calls calls, and, if it is no longer than 256, hold the all-gathers seen lately as well,
- *             for inside one backward pass a row of like blocks repeats too. A lock that fails too often is dropped, and the floor
+ *             for inside one backward pass a row of like blocks repeats too (and what looks like a step of plain sums must
+ *             have all reduce-scatters seen lately, in their order). A lock that fails too often is dropped, and the floor
  *             doubled. Cycles of more than 16,383 calls are not found.
  *             All of this holds of the all-reduces that are slots, too.
  * Anchor      Position 0 is the first reduce-scatter of the backward pass or, where the cycle has calls that nothing
@@ -64,6 +65,7 @@ enum { TAGC_ALL_REDUCE_LEAST = 1 << 15 };
 struct tagc_cycle_options {
   uint32_t warmup;         /* whole cycles to pass before a slot may be compressed (TAGC_WARMUP); 0 drops the floor */
   uint64_t floor_calls;    /* calls that must have been seen before the first lock (256), unless warmup is 0 */
+  int nranks;              /* of the communicator; 0: not known */
 };
 
 enum tagc_cycle_state {
@@ -84,7 +86,8 @@ struct tagc_slot_info {
   bool told;               /* by the gathers of the forward pass; else it is the reverse of the order of the gradients */
   char name[16];           /* "unit<unit>" */
   bool gathered;           /* an all-gather of the same count is in the cycle (its parameters, maybe in another type) */
-  bool evident;            /* where tagc_cycle_is_gradients(), it is one of these: all reduce-scatters, but not each all-reduce */
+  bool evident;            /* where tagc_cycle_is_gradients(), it is one of these: not each all-reduce is, and
+                              beside averages by reduce-scatter no sum is */
 };
 
 /* An all-gather of the cycle that is taken for one of parameters: its count is that of a reduce-scatter, and its type a float's. */
@@ -133,7 +136,7 @@ const uint32_t *tagc_cycle_suspects(const struct tagc_cycle *cycle, size_t *coun
 /* Are the reduce-scatters of the locked cycle gradients? True when the cycle is a whole training step: floating-point
  * reduce-scatters of at least two different counts, and a stretch free of reduce-scatters (the forward pass) in which
  * each of these counts is all-gathered (the parameters, maybe in another floating-point type than their gradients).
- * Activations of tensor and sequence parallelism, where both kinds alternate, do not look like that.
+ * Activations of tensor and sequence parallelism, where both kinds alternate, do not look like that, nor do others (activations.h).
  * Of all-reduces, which carry activations in tensor parallelism, the numbers say less. True when all of them are averages, of at least
  * two counts (activations and their gradients are summed); or when most of them, by number and by elements, are the only ones of their
  * count, at least two (an activation is reduced in the forward pass as well as in the backward pass, and in every layer). A model

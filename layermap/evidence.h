@@ -23,7 +23,7 @@ struct tagc_seen {
   uint32_t times;          /* in the pattern taken last (see pattern.h) */
   uint16_t kind;           /* likewise: of its places */
   bool gathered;           /* likewise: an all-gather of the same count is in it */
-  bool single;             /* likewise: an all-reduce that is evidently of a gradient */
+  bool evident;            /* likewise: where the pattern is a whole step, it is evidently of a gradient */
 };
 
 struct tagc_evidence {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtagc_a_SOURCES += \
+  layermap/activations.c layermap/activations.h \
   layermap/calls.c layermap/calls.h layermap/complaint.h \
   layermap/cycle.c layermap/cycle.h \
   layermap/division.c layermap/division.h \

@@ -173,7 +173,7 @@ static size_t find_step(const struct tagc_call_list *list)
 
 struct tagc_cycle *tagc_map_find_cycle(const struct tagc_call_list *list)
 {
-  const struct tagc_cycle_options as_library = {.warmup = 1, .floor_calls = 256}, sooner = {.warmup = 0};
+  const struct tagc_cycle_options as_library = {.warmup = 1, .floor_calls = 256, .nranks = list->nranks}, sooner = {.nranks = list->nranks};
   struct tagc_cycle *cycle = observe(list, &as_library, list->count);
   for (int more = 0; more < 2 && cycle && !tagc_cycle_length(cycle); more++) {
     tagc_cycle_destroy(cycle);

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "layermap/activations.h"
 #include "layermap/gathers.h"
 #include "layermap/units.h"
 
@@ -93,22 +94,42 @@ static uint16_t kind_of(const struct tagc_evidence *evidence, const struct tagc_
   return 0;
 }
 
+static void set_kinds(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
+{
+  for (uint32_t i = 0; i < evidence->signatures; i++)
+    evidence->seen[i].kind = evidence->seen[i].times ? kind_of(evidence, &evidence->seen[i].signature) : 0;
+  const uint16_t *ids = evidence->history + (evidence->kept - 1 - pattern->length);
+  for (uint32_t i = 0; i < pattern->length; i++)
+    pattern->places[i].kind = evidence->seen[ids[i]].kind;
+}
+
 /* Sets what the all-gathers tell about the reduce-scatters. */
 static void match_gathers(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
 {
   uint64_t least = UINT64_MAX, most = 0;
-  bool all_ahead = true;
+  bool all_ahead = true, averages = false, sums = true;
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    const struct tagc_seen *seen = &evidence->seen[i];
+    averages |= seen->times && tagc_signature_reduces(&seen->signature) && tagc_signature_averages(&seen->signature);
+  }
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     struct tagc_seen *seen = &evidence->seen[i];
     uint64_t count = seen->signature.count;
     seen->gathered = seen->times && tagc_signature_reduces(&seen->signature) && gathered(evidence, count);
-    if (!seen->times || !tagc_signature_reduces(&seen->signature))
+    seen->evident = !averages || tagc_signature_averages(&seen->signature);
+    if (!seen->times || !tagc_signature_reduces(&seen->signature) || !seen->evident)
       continue;
     all_ahead &= seen->gathered && gathered_ahead(pattern, count);
+    sums &= seen->signature.op == TAGC_CODE_SUM;
     least = count < least ? count : least;
     most = count > most ? count : most;
   }
   pattern->whole = all_ahead && least < most;
+  if (!pattern->whole || !sums)
+    return;
+  set_kinds(pattern, evidence);
+  pattern->row = tagc_pattern_is_row(pattern, evidence);
+  pattern->whole = !pattern->row && !tagc_pattern_has_activations(pattern, evidence, pattern->nranks);
 }
 
 /* Sets what all-reduces tell of themselves: see tagc_cycle_is_gradients(). */
@@ -118,23 +139,23 @@ static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence
   bool averages = true;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     struct tagc_seen *seen = &evidence->seen[i];
-    seen->gathered = seen->single = false;
+    seen->gathered = seen->evident = false;
     if (!seen->times || !tagc_signature_sums(&seen->signature))
       continue;
     uint64_t times = 0;
     for (uint32_t j = 0; j < evidence->signatures; j++)
       if (tagc_signature_sums(&evidence->seen[j].signature) && evidence->seen[j].signature.count == seen->signature.count)
         times += evidence->seen[j].times;
-    seen->single = times == 1;
+    seen->evident = times == 1;
     counts++;
-    singles += seen->single;
+    singles += seen->evident;
     averages = averages && seen->signature.op != TAGC_CODE_SUM;
     all_elements += seen->times * seen->signature.count;
-    single_elements += seen->single ? seen->signature.count : 0;
+    single_elements += seen->evident ? seen->signature.count : 0;
   }
   averages = averages && counts > 1;
   for (uint32_t i = 0; i < evidence->signatures && averages; i++)
-    evidence->seen[i].single = true;
+    evidence->seen[i].evident = true;
   pattern->whole = averages || (singles > 1 && 2 * singles >= pattern->slot_count && 2 * single_elements >= all_elements);
 }
 
@@ -148,7 +169,7 @@ bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evide
     evidence->seen[ids[i]].times++;
   pattern->length = period;
   pattern->slot_count = 0;
-  pattern->has_lone = false;
+  pattern->has_lone = pattern->row = false;
   for (uint32_t i = 0; i < evidence->signatures; i++)
     reduces |= evidence->seen[i].times && tagc_signature_reduces(&evidence->seen[i].signature);
   pattern->all_reduces = !reduces;
@@ -167,7 +188,7 @@ bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evide
   (reduces ? match_gathers : weigh_all_reduces)(pattern, evidence);
   for (uint32_t i = 0; i < period; i++) {
     pattern->places[i].gathered = evidence->seen[ids[i]].gathered;
-    pattern->places[i].evident = reduces || evidence->seen[ids[i]].single;
+    pattern->places[i].evident = evidence->seen[ids[i]].evident;
   }
   return true;
 }
@@ -192,11 +213,7 @@ bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct 
 
 void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
 {
-  for (uint32_t i = 0; i < evidence->signatures; i++)
-    evidence->seen[i].kind = evidence->seen[i].times ? kind_of(evidence, &evidence->seen[i].signature) : 0;
-  const uint16_t *ids = evidence->history + (evidence->kept - 1 - pattern->length);
-  for (uint32_t i = 0; i < pattern->length; i++)
-    pattern->places[i].kind = evidence->seen[ids[i]].kind;
+  set_kinds(pattern, evidence);
   for (uint32_t i = 0; i < pattern->length; i++) {
     const struct tagc_place *place = &pattern->places[i];
     if (place->slot < 0)

@@ -49,6 +49,7 @@ struct tagc_gathers_scratch {
 enum tagc_order { TAGC_ORDER_UNKNOWN, TAGC_ORDER_FORWARD, TAGC_ORDER_REDUCING, TAGC_ORDER_EITHER };
 
 struct tagc_pattern {
+  int nranks;              /* of the communicator; 0: not known. Set once */
   uint32_t length;
   uint32_t slot_count, allgather_count;
   uint32_t units;          /* reduce-scatters of one pass */
@@ -58,6 +59,7 @@ struct tagc_pattern {
   bool has_lone;           /* some place is lone */
   bool all_reduces;        /* its slots are all-reduces: it has no floating-point reduce-scatter */
   bool whole;              /* it looks like a whole training step: see tagc_cycle_is_gradients() */
+  bool row;                /* but other reduce-scatters have been seen lately than it has, or in another order (activations.h) */
   struct tagc_place places[TAGC_PATTERN_CALLS];
   struct tagc_slot_info slots[TAGC_PATTERN_CALLS];
   struct tagc_allgather_info allgathers[TAGC_PATTERN_CALLS];

@@ -28,13 +28,15 @@ unit_tests += tests/unit/test_imports
 unit_tests += tests/unit/test_residual tests/unit/test_codec_sparse tests/unit/test_lhc_rows tests/unit/test_lhc_many
 unit_tests += tests/unit/test_allgather tests/unit/test_codec_surplus
 unit_tests += tests/unit/test_linker
-unit_tests += tests/unit/test_budget tests/unit/test_choose tests/unit/test_survey tests/unit/test_vote
+unit_tests += tests/unit/test_budget tests/unit/test_choose tests/unit/test_survey tests/unit/test_vote tests/unit/test_device_times
+tests_unit_test_vote_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms
 tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
 # Every codec: its bytes against a slow reference, and what must hold of all of them.
 unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
 unit_tests += tests/unit/test_cost
 unit_tests += tests/unit/test_topology tests/unit/test_vote_budget tests/unit/test_vote_hosts tests/unit/test_gathers
-unit_tests += tests/unit/test_calls
+tests_unit_test_vote_budget_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms
+unit_tests += tests/unit/test_calls tests/unit/test_activations
 unit_tests += tests/unit/test_mapfile
 # Models, their layouts and families.
 unit_tests += tests/unit/test_families tests/unit/test_layout tests/unit/test_model
@@ -242,6 +244,11 @@ check_PROGRAMS += tests/e2e/levels
 dist_check_SCRIPTS += tests/e2e/gathers.test
 TESTS += tests/e2e/gathers.test
 check_PROGRAMS += tests/e2e/gathers
+
+# Activations that look like parameters and gradients.
+dist_check_SCRIPTS += tests/e2e/activations.test
+TESTS += tests/e2e/activations.test
+check_PROGRAMS += tests/e2e/activations
 
 # Parameters that are selected beside others, in the layouts of sharded training.
 dist_check_SCRIPTS += tests/e2e/layouts.test
@@ -529,18 +536,17 @@ fuzz-programs: $(FUZZ_TARGETS)
 if FUZZERS
 fuzz: fuzz-programs
 	@$(srcdir)/tests/fuzz/run $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+fuzz-same: fuzz-programs
+	@$(srcdir)/tests/fuzz/run same $(FUZZ_TARGETS)
 else
-fuzz: ; @echo "make fuzz needs ../configure CC=clang --enable-fuzzers; ./quickstart fuzz does that" >&2; exit 1
+fuzz fuzz-same:
+	@echo "make $@ needs ../configure CC=clang --enable-fuzzers; ./quickstart fuzz does that" >&2; exit 1
 endif
-.PHONY: fuzz fuzz-programs
+.PHONY: fuzz fuzz-programs fuzz-same
 
 # -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
 # All of them with gcc. The others take what their build could break.
-tests_abi = \
-  tests/e2e/preload.test \
-  tests/e2e/return_codes.test \
-  tests/e2e/versions.test \
-  tests/unit/test_plan
+# That of clang has the project's own ABI header, too, which tests/unit/test_abi compares with the real one.
 tests_clang = $(unit_tests) \
   tests/e2e/dlsym.test \
   tests/e2e/doctor.test \
@@ -590,19 +596,21 @@ tests_tsan = \
   tests/unit/test_options \
   tests/unit/test_ranges \
   tests/unit/test_trace \
-  tests/unit/test_trace \
   tests/unit/test_vote \
   tests/unit/test_vote_budget \
   tests/unit/test_vote_hosts
-# They compare times that they measure, or choose by them: nothing runs beside them. (nonblocking.test: under load the thread
-# sanitizer has seen a child's handle read while the stand-in stores it.)
-tests_alone = tests/e2e/auto.test tests/e2e/budget.test tests/e2e/nonblocking.test tests/e2e/standin_hosts.test
+# They compare times that they measure, or choose by them: nothing runs beside them.
+tests_alone = tests/e2e/auto.test tests/e2e/budget.test tests/e2e/standin_hosts.test
+# They take longest, and begin first: what is short fills both cores at the end.
+tests_long = tests/e2e/memcheck.test tests/e2e/soak.test tests/e2e/fidelity.test tests/e2e/faults_levels.test \
+  tests/e2e/faults_ranks.test tests/e2e/levels.test tests/e2e/all_reduce.test tests/e2e/depth.test tests/e2e/trainer_ranks.test \
+  tests/unit/test_lhc_cuda
 print-programs: ; @echo $(check_PROGRAMS)
 print-tests: ; @echo $(TESTS)
 print-tests-alone: ; @echo $(tests_alone)
-print-tests-abi: ; @echo $(tests_abi)
+print-tests-long: ; @echo $(tests_long)
 # Kernels on the stand-in for the driver are the C++ compiler's, which is the same for all.
 print-tests-clang: ; @echo $(tests_clang) | tr ' ' '\n' | grep -vE 'test_(allgather|choose|dense|grids|lhc|sparse|split)_cuda'
 print-tests-asan: ; @echo $(tests_asan)
 print-tests-tsan: ; @echo $(tests_tsan)
-.PHONY: print-programs print-tests print-tests-alone print-tests-abi print-tests-clang print-tests-asan print-tests-tsan
+.PHONY: print-programs print-tests print-tests-alone print-tests-long print-tests-clang print-tests-asan print-tests-tsan

@@ -63,15 +63,24 @@ run()
       "step $steps/"*) ;;           # the ranks may be gone by now
       step*)
         for rank in 0 1; do
-          sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$(cat "$results/pid.$rank")/status"
+          sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$(cat "$results/pid.$rank")/status" 2>/dev/null
         done | paste -s -d ' ' >>"$results/$name.memory" ;;
     esac
   done
   [ "$(cat "$results/$name.status")" = 0 ] || { tail -n 20 "$results/$name.err" >&2; fail "the run '$name' failed"; }
 }
 
-# growth NAME: KiB from the eighth sample to the last, of the rank that grew most.
-growth() { awk 'NR == 8 { a = $1; b = $2 } { c = $1 - a; d = $2 - b } END { print (c > d ? c : d) }' "$results/$1.memory"; }
+# growth NAME: KiB from the eighth sample of twenty, or as far into those that there are, to the last, of the rank that grew most. On a
+# busy machine a short run is over before who takes the last samples of it gets there: these have nothing.
+growth()
+{
+  awk 'NF == 2 { a[++n] = $1; b[n] = $2 }
+    END {
+      first = int(n * 8 / 19)
+      c = a[n] - a[first]; d = b[n] - b[first]
+      print first ? (c > d ? c : d) : "none"
+    }' "$results/$1.memory"
+}
 
 # column NAME WHICH: a column of the table of steps.
 column()
@@ -141,7 +150,7 @@ must() { [ "$1" = 0 ] || { bad=1; echo "soak: FAILED: $2" >&2; }; }
 must $? "losses must be finite and fall"
 echo "$residual" | awk -v steps="$steps" '{ exit !($6 > steps / 3 && $2 > 0 && $5 <= 2 * $2) }'
 must $? "the residual must not grow, and a third of the steps must have been compressed"
-[ "$first_growth" -le $((plain_growth + 256)) ] && [ "$second_growth" -le $((plain_growth + 256)) ]
+[ "$plain_growth" != none ] && [ "$first_growth" -le $((plain_growth + 256)) ] && [ "$second_growth" -le $((plain_growth + 256)) ]
 must $? "memory must not grow"
 cmp -s "$results/first.params" "$results/second.params"
 must $? "two runs must end with the same parameters"

@@ -65,7 +65,7 @@ static double time_calls(struct tagc_cycle *cycle, const struct tagc_call_list *
 static void bench(const char *path)
 {
   struct tagc_complaint complaint;
-  struct tagc_cycle_options options = {0, 256};
+  struct tagc_cycle_options options = {0, 256, 0};
   struct tagc_sighting seen;
   struct tagc_call_file *file = tagc_calls_read(path, &complaint);
   const long before = resident();
@@ -112,7 +112,7 @@ int main(int argc, char **argv)
          "all", "auto", "touched");
   for (int i = 1; i < argc; i++)
     bench(argv[i]);
-  struct tagc_cycle_options options = {0, 256};
+  struct tagc_cycle_options options = {0, 256, 0};
   const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
   struct tagc_cycle *cycle = tagc_cycle_create(&options);
   printf("each communicator: %zu bytes for its cycle, %zu for the rest and its accounts\n",

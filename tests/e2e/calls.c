@@ -12,7 +12,7 @@
 
 static void tell(const struct tagc_call_list *list)
 {
-  struct tagc_cycle_options options = {1, 256};
+  struct tagc_cycle_options options = {1, 256, list->nranks};
   struct tagc_cycle *cycle = tagc_cycle_create(&options);
   struct tagc_sighting seen = {.state = TAGC_CYCLE_LEARNING};
   size_t count, reduced = 0;

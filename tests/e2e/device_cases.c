@@ -339,12 +339,13 @@ static ncclResult_t gather(const struct rank *r)
   return ncclAllGather(from, to, 8, ncclFloat, r->comm, (cudaStream_t)r->stream);
 }
 
-/* A call must not wait for its stream, nor for the set-up of the GPU. The gate is opened all the same after a while, so that one that does returns. */
+/* A call must not wait for its stream, nor for the set-up of the GPU. The gate is opened all the same after two minutes, so that one that
+ * does returns. */
 static atomic_bool opened;
 
 static void *open_late(void *unused)
 {
-  for (int i = 0; i < 2000 && !opened; i++)
+  for (int i = 0; i < 120000 && !opened; i++)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   if (!atomic_exchange(&opened, true))
     sem_post(&gate);

@@ -101,6 +101,7 @@ static bool failed(const char *call, ncclResult_t code)
 {
   bool good = true;
   status = 3;
+  signal(SIGTERM, SIG_IGN);         /* it does not wait any more, however long the rest takes here */
   for (int i = 0; i < COMMS; i++)
     if (comms[i])
       good &= gives_up(comms[i]);

@@ -13,7 +13,7 @@
 
 #include "tests/e2e/harness.h"
 
-/* What a program does that closes all descriptors, and goes on opening files. Waits for there being one, for ten seconds. */
+/* What a program does that closes all descriptors, and goes on opening files. Waits for there being one, for two minutes. */
 static void usurp(const char *path)
 {
   char name[4096], target[4096];
@@ -22,7 +22,7 @@ static void usurp(const char *path)
   if (own < 0 || write(own, "mine\n", 5) != 5)
     exit(1);
   int seen = 0, done = 0;           /* once seen, it stays under that number from the next look on */
-  for (int tries = 0; !done && tries < 200; tries++, usleep(50000)) {
+  for (int tries = 0; !done && tries < 2400; tries++, usleep(50000)) {
     int found = 0;
     DIR *files = opendir("/proc/self/fd");
     for (const struct dirent *entry; (entry = readdir(files));) {

@@ -112,10 +112,10 @@ static bool is_reached(const char *place)
   return stat(path, &there) == 0;
 }
 
-/* False: nobody came within 20 seconds. */
+/* False: nobody came within two minutes. */
 static bool await(const char *place)
 {
-  for (int i = 0; i < 2000 && !is_reached(place); i++)
+  for (int i = 0; i < 12000 && !is_reached(place); i++)
     usleep(10000);
   return is_reached(place);
 }

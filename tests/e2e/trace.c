@@ -120,7 +120,7 @@ int main(int argc, char **argv)
     complain("not whole, at byte", health->bytes);
   for (uint64_t i = 1; i <= most && i < sizeof seen; i++)
     if (!seen[i])
-      complain("a call that is missing", i);
+      complain(i + 2 == most ? "the last call but two is missing" : "a call that is missing", i);
   print(argv[1]);
   tagc_trace_close(file);
   return bad != 0;

@@ -4,7 +4,7 @@
  *   trace_times FILE...
  *
  *   call FILE NUMBER FUNCTION ACTION SLOT BEGAN HOST GROUP      function and action by name, in the order in which they were written
- *   times FILE CALL SUM ENCODE EXCHANGE DECODE BY_DEVICE
+ *   times FILE CALL SUM ENCODE EXCHANGE DECODE BY_DEVICE HIDDEN HIDDEN_UNKNOWN
  *   state FILE CYCLE SLOT RESIDUAL GRADIENT ERROR
  *   end FILE AT DROPPED
  */
@@ -39,8 +39,8 @@ static void print(const struct tagc_trace_record *record, int file, uint64_t *fi
            names[1][call->action], call->slot, call->began_ns - *first, call->host_ns, call->group);
     break;
   case TAGC_TRACE_TIMES:
-    printf("times %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u\n", file, times->call, times->sum_ns,
-           times->encode_ns, times->exchange_ns, times->decode_ns, times->by_device);
+    printf("times %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u %" PRIu64 " %u\n", file, times->call,
+           times->sum_ns, times->encode_ns, times->exchange_ns, times->decode_ns, times->by_device, times->hidden_ns, times->hidden_unknown);
     break;
   case TAGC_TRACE_STATE:
     printf("state %d %" PRIu64 " %u %.6g %.6g %.6g\n", file, state->cycle, state->slot, state->residual_norm, state->gradient_norm,

@@ -155,7 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   static struct oracle o;
   struct input in = {data, data + size};
   const uint8_t first = input_byte(&in);
-  const struct tagc_cycle_options options = {.warmup = first & 1, .floor_calls = first >> 1 & 63};
+  const struct tagc_cycle_options options = {.warmup = first & 1, .floor_calls = first >> 1 & 63, .nranks = 2};
   o.cycle = tagc_cycle_create(&options);
   o.twin = first & 128 ? tagc_cycle_create(&options) : NULL;    /* equal sequences are reported equally */
   o.calls = o.length = 0;

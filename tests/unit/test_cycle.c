@@ -297,7 +297,7 @@ static void test_no_memory(void)
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   skip("without memory there is no cycle", "a sanitizer needs its address space");
 #else
-  struct tagc_cycle_options options = {1, 256};
+  struct tagc_cycle_options options = {1, 256, 0};
   struct rlimit before, none;
   getrlimit(RLIMIT_AS, &before);
   none = before;

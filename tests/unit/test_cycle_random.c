@@ -333,7 +333,7 @@ static bool run_sequence(uint64_t seed, struct observer *total, unsigned *found)
 {
   struct random r = {seed};
   struct model m = random_model(&r);
-  struct tagc_cycle_options options = {below(&r, 2), 256};
+  struct tagc_cycle_options options = {below(&r, 2), 256, 0};
   struct observer o = {.cycle = tagc_cycle_create(&options), .twin = tagc_cycle_create(&options), .pure = true,
                        .placed = true, .contained = true, .noticed = true, .named = true, .paired = true};
   struct tape tape = {NULL, 0, 0};

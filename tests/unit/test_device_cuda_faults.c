@@ -335,7 +335,7 @@ static void check_faults(void)
   says("CUDA_STANDIN_FAULT=event:1+,alloc:2+", same_error,
        "cuEventCreate: CUDA_ERROR_OUT_OF_MEMORY (2)|cuMemAllocFromPoolAsync: CUDA_ERROR_OUT_OF_MEMORY (2)",
        "an error of two calls is told twice");
-  says("CUDA_STANDIN_FAULT=event:12", unsure, "cuEventRecord: CUDA_ERROR_OUT_OF_MEMORY (2)", "counts of which no event tells");
+  says("CUDA_STANDIN_FAULT=event:18", unsure, "cuEventRecord: CUDA_ERROR_OUT_OF_MEMORY (2)", "counts of which no event tells");   /* 17 are made */
   says("CUDA_STANDIN_FAULT=copy:1+", rows_fail, "cuMemcpy2DAsync: CUDA_ERROR_UNKNOWN (999)|cuMemcpyAsync: CUDA_ERROR_UNKNOWN (999)",
        "copies of rows that fail");
   says("CUDA_STANDIN_FAULT=copy:1+=1", rows_fail, "cuMemcpyAsync: CUDA_ERROR_INVALID_VALUE (1)", "and that are refused");

@@ -471,7 +471,7 @@ static bool encode_late(const struct tagc_device *self, const struct tagc_codec 
 {
   (void)self, (void)codec, (void)job, (void)stream;
   pthread_create(&watchdog, NULL, abort_and_wait, NULL);
-  for (int i = 0; i < 3000 && !over; i++)
+  for (int i = 0; i < 120000 && !over; i++)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   waited_for = over;
   nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);

@@ -42,7 +42,7 @@ static void check_order(void)
   void *lane = host->lane_make(host);
   for (int i = 0; i < MANY; i++) {
     errands[i] = (struct errand){&row, i};
-    const uint64_t got = host->lane_submit(host, lane, line_up, &errands[i]);
+    const uint64_t got = host->lane_submit(host, lane, TAGC_LANE_ENCODE, line_up, &errands[i]);
     wrong += got != ticket + 1;
     ticket = got;
     if (i % 7 == 0) {
@@ -100,13 +100,13 @@ static void check_close(void)
   struct gate gate = {0};
   pthread_t opener, closer;
   struct closing closing = {host->lane_make(host), &gate, true};
-  uint64_t first = host->lane_submit(host, closing.lane, pass_gate, &gate), last = first;
+  uint64_t first = host->lane_submit(host, closing.lane, TAGC_LANE_ENCODE, pass_gate, &gate), last = first;
   for (int i = 0; i < QUEUED; i++)
-    last = host->lane_submit(host, closing.lane, pass_gate, &gate);
+    last = host->lane_submit(host, closing.lane, TAGC_LANE_ENCODE, pass_gate, &gate);
   while (!gate.inside)
     sched_yield();
   pthread_create(&closer, NULL, close_lane, &closing);
-  for (uint64_t more; (more = host->lane_submit(host, closing.lane, pass_gate, &gate)) != 0;)
+  for (uint64_t more; (more = host->lane_submit(host, closing.lane, TAGC_LANE_ENCODE, pass_gate, &gate)) != 0;)
     last = more;                    /* until it is closed, however long that takes: the gate opens behind that */
   pthread_create(&opener, NULL, open_later, &gate);
   const bool waited = host->lane_wait(host, closing.lane, last, NULL);
@@ -116,7 +116,7 @@ static void check_close(void)
   ok(!closing.was_inside, "close waits for what runs");
   ok(!waited && called == 1 && gate.called == 1, "what had not begun is dropped, and who waits for it hears of that");
   ok(host->lane_wait(host, closing.lane, first, NULL), "what was done, was done");
-  ok(!host->lane_submit(host, closing.lane, pass_gate, &gate) && gate.called == 1, "nothing more is taken");
+  ok(!host->lane_submit(host, closing.lane, TAGC_LANE_ENCODE, pass_gate, &gate) && gate.called == 1, "nothing more is taken");
   host->lane_close(host, closing.lane);
   host->lane_free(host, closing.lane);
 }
@@ -132,8 +132,8 @@ static void check_times(void)
   struct tagc_lane_times times = {1, 1};
   void *lane = host->lane_make(host);
   bool good = host->lane_times(host, lane, &times) && !times.worked_ns && !times.waited_ns;
-  (void)host->lane_submit(host, lane, nap, NULL);
-  uint64_t ticket = host->lane_submit(host, lane, nap, NULL);
+  (void)host->lane_submit(host, lane, TAGC_LANE_ENCODE, nap, NULL);
+  uint64_t ticket = host->lane_submit(host, lane, TAGC_LANE_ENCODE, nap, NULL);
   nap(NULL, NULL);
   good &= host->lane_wait(host, lane, ticket, NULL) && host->lane_times(host, lane, &times);
   ok(good && times.worked_ns >= 60000000 && times.waited_ns > 0 && times.waited_ns < times.worked_ns,
@@ -156,7 +156,7 @@ static void check_signals(void)
 {
   bool blocked = false;
   void *lane = host->lane_make(host);
-  const bool done = host->lane_wait(host, lane, host->lane_submit(host, lane, look_at_signals, &blocked), NULL);
+  const bool done = host->lane_wait(host, lane, host->lane_submit(host, lane, TAGC_LANE_ENCODE, look_at_signals, &blocked), NULL);
   ok(done && blocked, "its thread takes no signals");
   host->lane_free(host, lane);
 }
@@ -165,7 +165,7 @@ static void check_signals(void)
 static int be_a_child(void *lane, struct gate *gate)
 {
   struct tagc_lane_times times;
-  if (host->lane_submit(host, lane, pass_gate, gate))
+  if (host->lane_submit(host, lane, TAGC_LANE_ENCODE, pass_gate, gate))
     return 1;
   if (host->lane_wait(host, lane, 1, NULL) || host->lane_times(host, lane, &times))
     return 2;
@@ -179,7 +179,7 @@ static void check_fork(void)
   struct gate gate = {0};
   int status = -1;
   void *lane = host->lane_make(host);
-  const uint64_t ticket = host->lane_submit(host, lane, pass_gate, &gate);
+  const uint64_t ticket = host->lane_submit(host, lane, TAGC_LANE_ENCODE, pass_gate, &gate);
   while (!gate.inside)
     sched_yield();
   const pid_t child = fork();
@@ -201,7 +201,7 @@ static void *use_lane(void *argument)
   void *lane = host->lane_make(host);
   for (int i = 0; i < MANY; i++) {
     errands[i] = (struct errand){&row, i};
-    const uint64_t ticket = host->lane_submit(host, lane, line_up, &errands[i]);
+    const uint64_t ticket = host->lane_submit(host, lane, TAGC_LANE_ENCODE, line_up, &errands[i]);
     *wrong += i % 3 == 0 && !host->lane_wait(host, lane, ticket, NULL);
   }
   host->lane_free(host, lane);      /* and with it what had not begun */

@@ -48,7 +48,7 @@ static void in_order(void)
     struct piece piece = {.device = d, .from = from, .to = to, .bytes = KIB};
     const char sent = (char)i;
     EXPECT(d->put(d, from + KIB - 1, &sent, 1, stream) && d->lane_after(d, lane, stream));
-    const uint64_t ticket = d->lane_submit(d, lane, copy, &piece);
+    const uint64_t ticket = d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece);
     EXPECT(ticket == last + 1 && piece.stream && piece.stream != stream);
     EXPECT(d->lane_wait(d, lane, ticket, stream));
     EXPECT(i % 50 || (d->get(d, &got, to + KIB - 1, 1, stream) && got == (char)i));
@@ -77,7 +77,7 @@ static void ahead(void)
   }
   EXPECT(d->lane_after(d, lane, stream));
   for (int i = 0; i < PIECES; i++)
-    EXPECT((tickets[i] = d->lane_submit(d, lane, copy, &pieces[i])) > 0);
+    EXPECT((tickets[i] = d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &pieces[i])) > 0);
   for (int i = 0; i < PIECES; i++) {
     char got = 0;
     EXPECT(d->lane_wait(d, lane, tickets[i], stream) && d->get(d, &got, pieces[i].to, 1, stream) && got == (char)(i + 1));
@@ -91,7 +91,7 @@ static void without_after(void)
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   struct piece piece = {.device = d, .from = room(d, KIB, stream), .to = room(d, KIB, stream), .bytes = KIB};
-  (void)d->lane_submit(d, d->lane_make(d), copy, &piece);
+  (void)d->lane_submit(d, d->lane_make(d), TAGC_LANE_ENCODE, copy, &piece);
 }
 
 static void without_wait(void)
@@ -101,30 +101,13 @@ static void without_wait(void)
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   struct piece piece = {.device = d, .from = room(d, KIB, stream), .to = room(d, KIB, stream), .bytes = KIB};
   void *lane = d->lane_make(d);
-  EXPECT(d->lane_after(d, lane, stream) && d->lane_submit(d, lane, copy, &piece));
+  EXPECT(d->lane_after(d, lane, stream) && d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece));
   (void)d->clear(d, piece.to, KIB, stream);
 }
 
 /* -- times -------------------------------------------------------------------------------------------------------------- */
-static void times(void)
-{
-  const struct tagc_device *d = life_device(0);
-  device_open(0);
-  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
-  struct piece large = {.device = d, .from = room(d, 64 << 20, stream), .to = room(d, 64 << 20, stream), .bytes = 64 << 20};
-  struct tagc_lane_times t = {1, 1};
-  void *lane = d->lane_make(d);
-  EXPECT(d->lane_times(d, lane, &t) && t.worked_ns == 0 && t.waited_ns == 0);
-  MUST(cuCtxSynchronize());
-  EXPECT(d->lane_wait(d, lane, d->lane_submit(d, lane, copy, &large), stream));
-  MUST(cuCtxSynchronize());
-  EXPECT(d->lane_times(d, lane, &t) && t.worked_ns > 1000 && t.waited_ns > 1000);
-  const struct tagc_lane_times before = t;
-  EXPECT(d->lane_times(d, lane, &t) && t.worked_ns == before.worked_ns && t.waited_ns == before.waited_ns);
-  d->lane_free(d, lane);
-}
 
-/* -- ends --------------------------------------------------------------------------------------------------------------- */
+enum { NAP_MS = 60 };
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
@@ -145,6 +128,166 @@ static void wait_until(int there)
     pthread_cond_wait(&moved, &gate);
   pthread_mutex_unlock(&gate);
 }
+
+/* On a stream. */
+static void arrive(void *at) { reach((int)(intptr_t)at); }
+static void hold(void *until) { wait_until((int)(intptr_t)until); }
+
+static void nap(void *from)
+{
+  wait_until((int)(intptr_t)from);
+  usleep(1000 * NAP_MS);
+  reach((int)(intptr_t)from + 1);
+}
+
+/* On a lane: from that stage on. */
+static void work(void *from, void *stream) { MUST(cuLaunchHostFunc(stream, nap, from)); }
+
+static void *at_stage(int n) { return (void *)(intptr_t)n; }
+
+/* A call that gives its lane an encoding and a decoding, for each of which its stream waits as soon as they begin, or when they are done:
+ * the stream has something else to do meanwhile. */
+static void call_beside(const struct tagc_device *d, void *tally, void *lane, bool waits, CUstream stream)
+{
+  stage = 0;
+  EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 1, stream));
+  d->tally_lane(d, tally, lane, 2);
+  for (int i = 0; i < 2; i++) {
+    const enum tagc_lane_work what = i ? TAGC_LANE_DECODE : TAGC_LANE_ENCODE;
+    EXPECT(d->tally_mark(d, tally, i ? TAGC_MARK_EXCHANGED : TAGC_MARK_ENCODED, 1, stream) && d->lane_after(d, lane, stream));
+    const uint64_t ticket = d->lane_submit(d, lane, what, work, at_stage(2 * i + 1));
+    MUST(cuLaunchHostFunc(stream, arrive, at_stage(2 * i + 1)));
+    if (!waits)
+      MUST(cuLaunchHostFunc(stream, hold, at_stage(2 * i + 2)));
+    EXPECT(ticket && d->lane_wait(d, lane, ticket, stream));
+  }
+  EXPECT(d->tally_mark(d, tally, TAGC_MARK_DECODED, 1, stream));
+  EXPECT(d->lane_wait(d, lane, 1, stream));       /* not of the call any more */
+}
+
+static struct tagc_tally_times read_now(const struct tagc_device *d, void *tally)
+{
+  struct tagc_tally_times t = {.worked_ms = {-1, -1}, .waited_ms = {-1, -1}};
+  struct tagc_codec_stats stats = {0};
+  EXPECT(d->tally_read(d, tally, &t, &stats));
+  return t;
+}
+
+static void times(void)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  void *lane = d->lane_make(d), *tally = d->tally_make(d, stream);
+  struct tagc_codec_stats stats = {0};
+  struct tagc_lane_times none;
+  struct tagc_tally_times t;
+  EXPECT(lane && tally && !d->lane_times(d, lane, &none));
+  call_beside(d, tally, lane, true, stream);
+  EXPECT(!d->tally_read(d, tally, &t, &stats));   /* which would wait */
+  MUST(cuCtxSynchronize());
+  t = read_now(d, tally);
+  EXPECT(t.lane_known);
+  for (int i = 0; i < TAGC_LANE_WORKS; i++)
+    EXPECT(t.worked_ms[i] >= NAP_MS && t.waited_ms[i] > NAP_MS / 2);
+  call_beside(d, tally, lane, false, stream);
+  MUST(cuCtxSynchronize());
+  t = read_now(d, tally);
+  EXPECT(t.lane_known);
+  for (int i = 0; i < TAGC_LANE_WORKS; i++)
+    EXPECT(t.worked_ms[i] >= NAP_MS && t.waited_ms[i] < t.worked_ms[i] / 2);
+  EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 2, stream) && d->tally_mark(d, tally, TAGC_MARK_DECODED, 2, stream));
+  MUST(cuCtxSynchronize());
+  t = read_now(d, tally);           /* a call without a lane */
+  EXPECT(t.lane_known && t.worked_ms[0] == 0 && t.worked_ms[1] == 0 && t.waited_ms[0] == 0 && t.waited_ms[1] == 0);
+  call_beside(d, tally, lane, true, stream);
+  MUST(cuCtxSynchronize());
+  d->lane_free(d, lane);            /* as at the end of a communicator */
+  t = read_now(d, tally);
+  EXPECT(t.lane_known && t.worked_ms[0] >= NAP_MS);
+}
+
+/* A call of `functions` pieces of work. */
+static void call_pieces(const struct tagc_device *d, void *tally, void *lane, int functions, struct piece *piece, CUstream stream)
+{
+  EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 1, stream));
+  d->tally_lane(d, tally, lane, (unsigned)functions);
+  EXPECT(d->lane_after(d, lane, stream));
+  for (int i = 0; i < functions; i++)
+    EXPECT(d->lane_wait(d, lane, d->lane_submit(d, lane, TAGC_LANE_DECODE, copy, piece), stream));
+  EXPECT(d->tally_mark(d, tally, TAGC_MARK_DECODED, 1, stream));
+}
+
+/* Calls that are far ahead of the device: those that there is room for, of 256 stretches, are timed, nobody waits for it, and one that
+ * there is no room for takes none from the next, smaller one. Later ones are timed again. */
+static void too_many(void)
+{
+  enum { TALLIES = 3, FUNCTIONS = 31 };
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  struct piece piece = {.device = d, .from = room(d, KIB, stream), .to = room(d, KIB, stream), .bytes = KIB};
+  void *lane = d->lane_make(d), *tally[TALLIES];
+  for (int i = 0; i < TALLIES; i++)
+    tally[i] = d->tally_make(d, stream);
+  MUST(cuLaunchHostFunc(stream, hold, at_stage(1)));
+  for (int call = 0; call < 2 * TALLIES; call++)
+    call_pieces(d, tally[call / 2], lane, call < 5 ? FUNCTIONS : 4, &piece, stream);
+  reach(1);
+  MUST(cuCtxSynchronize());
+  for (int call = 0; call < 2 * TALLIES; call++) {
+    const struct tagc_tally_times t = read_now(d, tally[call / 2]);
+    EXPECT(t.lane_known == (call != 4) && (call == 4 || (t.worked_ms[TAGC_LANE_DECODE] > 0 && t.worked_ms[TAGC_LANE_ENCODE] == 0)));
+  }
+  call_pieces(d, tally[0], lane, FUNCTIONS, &piece, stream);
+  MUST(cuCtxSynchronize());
+  EXPECT(read_now(d, tally[0]).lane_known);
+  call_pieces(d, tally[0], lane, 129, &piece, stream);         /* more than there are */
+  MUST(cuCtxSynchronize());
+  EXPECT(!read_now(d, tally[0]).lane_known);
+  d->lane_free(d, lane);
+}
+
+/* A tally that is given back, and made into another one, is not written by a lane any more; nor is that of a call that has failed. */
+static void given_back(void)
+{
+  const struct tagc_device *d = life_device(0);
+  device_open(0);
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  struct piece piece = {.device = d, .from = room(d, KIB, stream), .to = room(d, KIB, stream), .bytes = KIB};
+  void *lane = d->lane_make(d), *tally = d->tally_make(d, stream), *fence = d->fence_make(d);
+  call_pieces(d, tally, lane, 9, &piece, stream);
+  EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 2, stream));
+  d->tally_lane(d, tally, lane, 9);
+  EXPECT(d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece) && d->fence_set(d, fence, stream));
+  MUST(cuCtxSynchronize());
+  d->tally_free(d, tally, fence);
+  void *again = d->tally_make(d, stream);
+  EXPECT(again == tally && d->tally_mark(d, again, TAGC_MARK_BEGUN, 3, stream));
+  EXPECT(d->lane_wait(d, lane, d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece), stream));
+  for (int i = 0; i < 300; i++)
+    EXPECT(d->lane_wait(d, lane, d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece), stream));
+  EXPECT(d->tally_mark(d, again, TAGC_MARK_DECODED, 3, stream));
+  MUST(cuCtxSynchronize());
+  struct tagc_tally_times t = read_now(d, again);
+  EXPECT(t.lane_known && t.worked_ms[TAGC_LANE_ENCODE] == 0 && t.worked_ms[TAGC_LANE_DECODE] == 0);
+  EXPECT(d->tally_mark(d, again, TAGC_MARK_BEGUN, 4, stream));  /* fails behind its first piece */
+  d->tally_lane(d, again, lane, 9);
+  EXPECT(d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece) && d->lane_after(d, lane, stream));
+  for (int i = 0; i < 2; i++) {     /* the second one in the place of that */
+    call_pieces(d, again, lane, 2, &piece, stream);
+    EXPECT(d->lane_wait(d, lane, d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece), stream));    /* of no call */
+  }
+  MUST(cuCtxSynchronize());
+  for (int i = 0; i < 2; i++) {
+    t = read_now(d, again);
+    EXPECT(t.lane_known && t.worked_ms[TAGC_LANE_ENCODE] == 0 && t.worked_ms[TAGC_LANE_DECODE] > 0);
+  }
+  d->lane_free(d, lane);
+  d->tally_free(d, again, NULL);
+}
+
+/* -- ends --------------------------------------------------------------------------------------------------------------- */
 
 static atomic_bool left;            /* the slow function has ended */
 
@@ -183,10 +326,10 @@ static void closed(void)
   struct piece piece = {.device = d};
   pthread_t thread;
   EXPECT(pthread_create(&thread, NULL, close_it, &closing) == 0);
-  const uint64_t ticket = d->lane_submit(d, closing.lane, slow, NULL);
+  const uint64_t ticket = d->lane_submit(d, closing.lane, TAGC_LANE_ENCODE, slow, NULL);
   EXPECT(ticket == 1);
   EXPECT(pthread_join(thread, NULL) == 0);
-  EXPECT(d->lane_submit(d, closing.lane, copy, &piece) == 0 && !piece.stream);
+  EXPECT(d->lane_submit(d, closing.lane, TAGC_LANE_ENCODE, copy, &piece) == 0 && !piece.stream);
   EXPECT(d->lane_wait(d, closing.lane, ticket, stream));
   d->lane_close(d, closing.lane);
   d->lane_free(d, closing.lane);
@@ -203,12 +346,12 @@ static void lost(void)
   struct tagc_lane_times t;
   void *lane = d->lane_make(d);
   EXPECT(d->lane_after(d, lane, stream));
-  const uint64_t ticket = d->lane_submit(d, lane, copy, &piece);
+  const uint64_t ticket = d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece);
   EXPECT(ticket && d->lane_wait(d, lane, ticket, stream));
   MUST(cuCtxSynchronize());
   MUST(cuDevicePrimaryCtxReset_v2(0));
   device_open(0);
-  EXPECT(d->lane_submit(d, lane, copy, &never) == 0 && !never.stream && !d->lane_make(d));
+  EXPECT(d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &never) == 0 && !never.stream && !d->lane_make(d));
   EXPECT(!d->lane_after(d, lane, NULL) && !d->lane_wait(d, lane, ticket, NULL) && !d->lane_times(d, lane, &t));
   d->lane_close(d, lane);
   d->lane_free(d, lane);
@@ -236,7 +379,7 @@ static void without_event(void)
   MUST(cuCtxSynchronize());
   while (!(lane = d->lane_make(d)))
     EXPECT(++tries < 2);
-  const uint64_t ticket = d->lane_submit(d, lane, copy, &piece), second = d->lane_submit(d, lane, copy, &piece);
+  const uint64_t ticket = d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece), second = d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece);
   const bool waited = ticket && d->lane_wait(d, lane, ticket, stream);
   EXPECT(ticket || second);         /* one fault */
   EXPECT(tries || waited || d->lane_wait(d, lane, second, stream));
@@ -257,7 +400,7 @@ static void check_faults(void)
   says("", lost, "its context is gone", "a lane whose context is gone");
   says("CUDA_STANDIN_FAULT=stream:2", without_stream, "cuStreamCreateWithPriority: CUDA_ERROR_OUT_OF_MEMORY",
        "no stream: no lane");
-  for (int nth = 1; nth <= 262; nth += nth < 254 ? 23 : 1) {     /* 257 are made; then those of the work */
+  for (int nth = 1; nth <= 582; nth += nth < 574 ? 57 : 1) {     /* 577 are made; then those of the work */
     snprintf(fault, sizeof fault, "CUDA_STANDIN_FAULT=event:%d", nth);
     says(fault, without_event, "cuEvent", fault);
   }
@@ -299,7 +442,7 @@ static void beside(void)
   EXPECT(d->put(d, (void *)(uintptr_t)job->send, host->send, life_all_bytes(&sim.shape), stream));
   EXPECT(d->lane_after(d, lane, stream));
   struct encoding e = {d, sim.codec, job, false};
-  const uint64_t ticket = d->lane_submit(d, lane, encode, &e);
+  const uint64_t ticket = d->lane_submit(d, lane, TAGC_LANE_ENCODE, encode, &e);
   EXPECT(ticket && e.good && d->lane_wait(d, lane, ticket, stream));
   EXPECT(d->get(d, got, job->message_out, bytes, stream));
   EXPECT(memcmp(got + bytes / LIFE_RANKS, host->message_out + bytes / LIFE_RANKS, bytes / LIFE_RANKS) == 0);
@@ -317,7 +460,9 @@ int main(void)
   ok(child_run("CUDA_STANDIN_DELAY=2000", without_after) == 128 + SIGABRT,
      "who does not say what a lane comes after is found out");
   ok(child_run("CUDA_STANDIN_DELAY=2000", without_wait) == 128 + SIGABRT, "and who does not wait for it");
-  lives("", times, "how long it worked, and was waited for");
+  lives("", times, "how long it worked for a call, and was waited for");
+  lives("", too_many, "calls that there is no room for are not timed, and nobody waits");
+  lives("CUDA_STANDIN_DELAY=200", given_back, "a lane leaves tallies alone that are others' by then");
   lives("", closed, "a lane that is closed calls nothing any more");
   lives("", beside, "a codec beside the program leaves the host's bytes");
   check_faults();

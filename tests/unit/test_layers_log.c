@@ -134,7 +134,7 @@ static void test_unnamed(void)
 static void test_sequence(const char *file)
 {
   struct tagc_complaint complaint;
-  struct tagc_cycle_options options = {0, 256};
+  struct tagc_cycle_options options = {0, 256, 0};
   struct tagc_call_file *calls = tagc_calls_read(file, &complaint);
   struct tagc_cycle *cycle = tagc_cycle_create(&options);
   struct tagc_sighting seen;

@@ -8,7 +8,8 @@
 #include "tests/unit/codec_sim.h"
 #include "tests/unit/tap.h"
 
-enum { N = 82000, TABLE = 1 << 15 };
+/* The search begins shortly before the first such seed: thousands of others say nothing, and valgrind takes its time with each. */
+enum { N = 82000, TABLE = 1 << 15, FIRST_SEED = 6000 };
 
 struct pair {
   uint64_t seed;
@@ -91,9 +92,9 @@ int main(void)
   check_median();
   struct sim sim = sim_new("lhc", N, 2, TAGC_FLOAT32, 50000);
   struct tagc_lhc_geometry geo;
-  struct pair pair = { 0 };
+  struct pair pair = {.seed = FIRST_SEED};
   tagc_lhc_geometry_fill(&geo, &sim.shape);
-  while (pair.seed < 40000 && !find_pair(tagc_grid_seed(pair.seed, 0, 0), &geo, &pair))
+  while (pair.seed < FIRST_SEED + 40000 && !find_pair(tagc_grid_seed(pair.seed, 0, 0), &geo, &pair))
     pair.seed++;
   if (!ok(geo.grid.chunks == 1 && pair.first != pair.second, "there is a pair that shares all cells"))
     return tap_done();

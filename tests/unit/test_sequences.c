@@ -159,7 +159,7 @@ static int count_gradients(const struct outcome *o)
 /* Plays the sequence until some steps after a lock that stands. */
 static struct outcome play(const struct tagc_call_list *list, const struct expected *e, uint32_t warmup)
 {
-  struct tagc_cycle_options options = {warmup, FLOOR};
+  struct tagc_cycle_options options = {warmup, FLOOR, list->nranks};
   struct outcome o = {.cycle = tagc_cycle_create(&options)};
   struct tagc_sighting seen;
   const size_t least = list->count + 6 * e->step + 3 * FLOOR, most = least + e->step - (least - list->count) % e->step;

@@ -71,6 +71,19 @@ static void begin(const char *buffer)
     _exit(9);
 }
 
+static void add(uint32_t comm, uint64_t number);
+
+/* Begins, and waits until the writer has written a record of `comm` 1: what its thread needs for its start it has then. A child that is
+ * forked meanwhile finds the locks of the address sanitizer's allocator taken, for good, and waits for them when it exits. */
+static void begin_and_write(void)
+{
+  begin("1M");
+  const int before = atomic_load(&at_disk);
+  add(1, 1);
+  while (atomic_load(&at_disk) < before + 3)       /* the head, a chunk and its records */
+    usleep(1000);
+}
+
 /* Records of a sort that is easily told: `comm` says whose they are, `call` is their number. */
 static void add(uint32_t comm, uint64_t number)
 {
@@ -107,11 +120,12 @@ static void full(void)
   atomic_store(&disk_hangs, false);
 }
 
-static atomic_bool over;
+static atomic_bool adds, over;
 
 static void *add_on(void *unused)
 {
   (void)unused;
+  atomic_store(&adds, true);
   for (uint64_t i = 1; i < 1000000 && !atomic_load(&over); i++)
     add(3, i);
   return NULL;
@@ -121,9 +135,10 @@ static void *add_on(void *unused)
 static void forks(void)
 {
   pthread_t thread;
-  begin("1M");
-  add(1, 1);
+  begin_and_write();
   pthread_create(&thread, NULL, add_on, NULL);
+  while (!atomic_load(&adds))
+    usleep(1000);
   for (int i = 0; i < 20; i++) {
     const pid_t child = fork();
     if (child == 0) {
@@ -144,14 +159,13 @@ static void unwiped(void)
 {
   int status;
   refuses_madvise = true;
-  begin("1M");
+  begin_and_write();
   const pid_t child = fork();
   if (child == 0)
     exit(tagc_trace_begin() || tagc_trace_on());
   waitpid(child, &status, 0);
   if (status)
     _exit(8);
-  add(1, 1);
 }
 
 static void exit_now(int signal)
@@ -179,7 +193,7 @@ static void limited(void)
   struct sigaction action;
   begin("1M");
   setrlimit(RLIMIT_FSIZE, &(struct rlimit){100000, 100000});
-  for (uint64_t i = 1; i < 100000000 && tagc_trace_on(); i++)
+  for (uint64_t i = 1; tagc_trace_on(); i++)      /* until the writer has met the limit */
     add(1, i);
   add(1, 1);                        /* nothing happens */
   sigaction(SIGXFSZ, NULL, &action);
@@ -194,7 +208,7 @@ static void bounded(void)
   begin("64M");
   for (uint64_t i = 1; i <= 5 * MANY; i++)
     add(1, i);
-  for (int tries = 0; tries < 10000 && tagc_trace_on(); tries++)
+  while (tagc_trace_on())           /* until the writer has met the bound */
     usleep(1000);
 }
 
@@ -230,11 +244,7 @@ static void late(void)
 /* The writer comes by itself. */
 static void killed(void)
 {
-  begin("1M");
-  const int before = atomic_load(&at_disk);
-  add(1, 1);
-  while (atomic_load(&at_disk) < before + 3)       /* the head, a chunk and its records */
-    usleep(1000);
+  begin_and_write();
   raise(SIGKILL);
 }
 

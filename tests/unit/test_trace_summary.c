@@ -196,6 +196,17 @@ static void test_hidden(void)
   ok(fabs(tagc_hidden_share(c) - 0.8) < 1e-12 && isnan(tagc_hidden_share(&(struct tagc_sum_calls){0})), "as a share");
   ok(c->wire_ns == open.wire_ns + c->hidden_ns && s->ranks[0].steps[10].wire_ns == wire + 2 * 105000 * 4 / 5,
      "the transfer takes as much longer, of a step that is not longer for it");
+  const struct tagc_sum_calls all = *c;
+  tagc_sum_free(s);
+  trace_paths_free(paths);
+  job.often_unknown = true;
+  paths = trace_job_write(&job, folder, "hidden");
+  s = tagc_sum_read(paths, 2);
+  c = &s->ranks[0].calls;
+  ok(c->compressed == all.compressed && c->packed_wire_calls > 0 && c->packed_wire_calls < all.packed_wire_calls &&
+       c->wire_calls - c->packed_wire_calls == all.wire_calls - all.packed_wire_calls && fabs(tagc_hidden_share(c) - 0.8) < 1e-12,
+     "calls that do not know what was hidden are in no mean and no share, and are not taken for plain ones");
+  ok(c->packed_wire_ns * all.packed_wire_calls == all.packed_wire_ns * c->packed_wire_calls, "nor in that of the transfer");
   tagc_sum_free(s);
   trace_paths_free(paths);
 }

@@ -187,7 +187,7 @@ static inline size_t job_step_of(const char *path)
 
 static inline void job_find_slots(struct tagc_sum_comm *comm, const struct tagc_call_list *list, size_t step)
 {
-  struct tagc_cycle_options options = {1, 256};
+  struct tagc_cycle_options options = {1, 256, 0};
   struct tagc_cycle *cycle = tagc_cycle_create(&options);
   struct tagc_sighting seen;
   char why[160];

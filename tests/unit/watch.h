@@ -22,7 +22,7 @@ struct watch {
 
 static inline struct watch watch_new(uint32_t warmup)
 {
-  struct tagc_cycle_options options = {warmup, 256};
+  struct tagc_cycle_options options = {warmup, 256, 0};
   return (struct watch){.cycle = tagc_cycle_create(&options)};
 }
 
