@@ -60,6 +60,15 @@ static double time_of_parts(const struct tagc_slot_question *q, const struct tag
   return q->rest ? tagc_plain_wire_ns(&rest, &wire->ring) + copy_ns * (double)q->whole * (q->shape.nranks + 1) : 0;
 }
 
+/* What was found of the codec for gradients that is like the one by which the sums are gathered; NULL: they are gathered plainly. */
+static const struct tagc_finding *finding_of(const struct tagc_spread *spread, const struct tagc_survey *survey)
+{
+  for (int i = 0; i < TAGC_CANDIDATES && spread->codec; i++)
+    if (strcmp(names[i], spread->codec->name) == 0)
+      return &survey->of[i];
+  return NULL;
+}
+
 /* The second half of an all-reduce: a ring of the payloads of all ranks, one of which each rank fills, and all of which it reads. What
  * that takes is taken to be what the codec for gradients takes that is like it. */
 static double time_of_spread(const struct tagc_slot_question *q, const struct tagc_survey *survey, const struct tagc_wire *wire)
@@ -67,11 +76,23 @@ static double time_of_spread(const struct tagc_slot_question *q, const struct ta
   const struct tagc_spread spread = tagc_plan_spread(q);
   const double n = (double)spread.shape.n, steps = q->hosts.nranks - 1;
   const double bytes = spread.codec ? (double)spread.layout.payload_bytes : n * (double)tagc_dtype_size(spread.shape.dtype);
-  double work = 0;
-  for (int i = 0; i < TAGC_CANDIDATES && spread.codec; i++)
-    if (strcmp(names[i], spread.codec->name) == 0)
-      work = n * survey->of[i].encode_ns + n * q->hosts.nranks * survey->of[i].decode_ns + survey->of[i].call_ns;
+  const struct tagc_finding *like = finding_of(&spread, survey);
+  const double work = like ? n * like->encode_ns + n * q->hosts.nranks * like->decode_ns + like->call_ns : 0;
   return steps * (wire->plain.latency_ns + bytes * wire->plain.ns_per_byte) + work;
+}
+
+double tagc_choose_error(const struct tagc_slot_question *slot, const struct tagc_survey *survey, int candidate)
+{
+  struct tagc_candidate candidates[TAGC_CANDIDATES];
+  const double error = survey->of[candidate].error;
+  struct tagc_slot_question q = *slot;
+  tagc_choose_candidates(slot->options, candidates);
+  q.codec = candidates[candidate].codec;
+  if (!q.codec || !tagc_plan_is_all_reduce(&q))
+    return error;
+  const struct tagc_spread spread = tagc_plan_spread(&q);
+  const struct tagc_finding *like = finding_of(&spread, survey);
+  return like ? __builtin_sqrt(error * error + like->error * like->error) : error;
 }
 
 /* The time of a call with this candidate; infinite where the slot cannot have it, or should not. */

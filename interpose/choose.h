@@ -57,6 +57,10 @@ struct tagc_choice {
   double plain_ns, ns[TAGC_CANDIDATES];   /* estimates; infinite: out of the question */
 };
 
+/* The error of a call with this candidate, by what was found: that of an all-reduce has two parts, as the sums are gathered in fewer
+ * bits, too, and neither knows of the other. Relative L2; infinite where nothing was found. */
+double tagc_choose_error(const struct tagc_slot_question *slot, const struct tagc_survey *survey, int candidate);
+
 /* What a call must gain to be worth compressing. */
 bool tagc_choose_is_worth_it(double ns, double plain_ns);
 

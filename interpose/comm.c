@@ -334,6 +334,7 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, stru
   if (seen.starts)
     start_cycle(comm, seen.cycle);
   const bool expected = seen.state == TAGC_CYCLE_ON_TRACK && !seen.lost;
+  call->displaced = seen.displaced;
   comm->strayed = !expected || (comm->strayed && !(seen.starts && comm->on_track));
   comm->on_track = seen.state == TAGC_CYCLE_ON_TRACK;
   call->strayed = comm->strayed;
@@ -391,6 +392,7 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
     .dirty = slot && slot->dirty,
     .settles = slot && slot->residual && tagc_selection_is_near(comm, call),
     .strayed = call->strayed,
+    .displaced = call->displaced,
     .stale = allgather && allgather->layout.reference_bytes && !tagc_allgather_first(comm, allgather)->referred,
   };
   call->decision = tagc_plan_call(&facts);

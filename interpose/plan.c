@@ -259,7 +259,7 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f)
   const enum tagc_reason gate = gate_call(f);
   if (gate != TAGC_REASON_compressed)
     return pass(gate);
-  if (f->collective == TAGC_ALL_GATHER && f->strayed)
+  if ((f->collective == TAGC_ALL_GATHER && f->strayed) || (f->collective == TAGC_ALL_REDUCE && f->displaced))
     return pass(TAGC_REASON_off_track);
   if (f->verdict != TAGC_REASON_compressed)
     return f->dirty ? flush(TAGC_REASON_flushed) : pass(f->verdict);

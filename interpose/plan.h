@@ -135,6 +135,8 @@ struct tagc_call_facts {
   bool dirty;                       /* the slot has been compressed since the last flush: its residual is alive */
   bool strayed;                     /* since an unexpected call no cycle has begun where one was expected to: what is gathered now may be
                                      * something else that has the sizes of parameters (moments of an optimiser, for a checkpoint) */
+  bool displaced;                   /* calls of the cycle were left out before it: what an all-reduce sums then may have the
+                                     * size of a gradient alone (a parameter that is averaged now and then) */
   bool stale;                       /* an all-gather's codec refers to what the last call has left, and there is no such thing */
 };
 

@@ -109,7 +109,7 @@ static struct tagc_budget_slot slot_of(struct tagc_comm *comm, size_t i, const s
   asked.ns[0] = ratio[0] * grounds->choice.plain_ns;
   for (int c = 0; c < TAGC_CANDIDATES; c++) {
     asked.ns[1 + c] = open ? ratio[1] * grounds->choice.ns[c] : __builtin_inf();
-    asked.error[1 + c] = open ? grounds->survey.of[c].error : 0;
+    asked.error[1 + c] = open ? tagc_choose_error(&question, &grounds->survey, c) : 0;
   }
   return asked;
 }

@@ -31,7 +31,7 @@ struct tagc_cycle {
   uint64_t floor;          /* that counts now; see options.floor_calls */
   bool locked;
   bool on_track;
-  uint32_t next;           /* on track: the place expected next */
+  uint32_t next;           /* the place expected next; off track: if calls of others are all that has come in between */
   uint64_t cycles;
   uint64_t strikes;
   uint32_t used;           /* slots that have passed since the last lone call ... */
@@ -216,15 +216,20 @@ static void stray(struct tagc_cycle *cycle, const struct tagc_signature *call, s
     tagc_evidence_begin(&cycle->evidence);
   tagc_evidence_add(&cycle->evidence, call);
   bool known;
+  const bool in_order = tagc_signature_equal(&pattern->places[cycle->next].signature, call);
   int32_t at = pattern->has_lone ? find_lone(pattern, call, &known) : narrow_down(cycle, call, &known);
   uint64_t patience = pattern->whole || cycle->options.warmup ? cycle->options.floor_calls : 0;
   cycle->strikes += weight(pattern, call, known);
   out->state = TAGC_CYCLE_OFF_TRACK;
   out->cycle = cycle->cycles;
-  if (cycle->strikes > (pattern->whole ? STRIKE : HEAVY_STRIKE) * (2 * pattern->length + patience))
+  if (cycle->strikes > (pattern->whole ? STRIKE : HEAVY_STRIKE) * (2 * pattern->length + patience)) {
     drop(cycle, out);
-  else if (at >= 0)
+  } else if (at >= 0) {
+    out->displaced = (uint32_t)at != cycle->next;
     take_place(cycle, (uint32_t)at, out);
+  } else if (in_order) {
+    cycle->next = cycle->next + 1 == pattern->length ? 0 : cycle->next + 1;
+  }
 }
 
 void tagc_cycle_observe(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out)

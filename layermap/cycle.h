@@ -110,6 +110,8 @@ struct tagc_sighting {
   uint64_t cycle;          /* how many cycles have started since the lock, this one included; 0 while learning */
   bool lost;               /* this call was unexpected while on track: see tagc_cycle_suspects(), which come before its
                               own slot, if it has one: where nothing else looks like it, it is on track at once */
+  bool displaced;          /* on track again, but elsewhere than where the track was lost: calls of the cycle were left out. Else there were
+                              but others in between */
 };
 
 struct tagc_cycle;
@@ -139,8 +141,8 @@ const uint32_t *tagc_cycle_suspects(const struct tagc_cycle *cycle, size_t *coun
  * Activations of tensor and sequence parallelism, where both kinds alternate, do not look like that, nor do others (activations.h).
  * Of all-reduces, which carry activations in tensor parallelism, the numbers say less. True when all of them are averages, of at least
  * two counts (activations and their gradients are summed); or when most of them, by number and by elements, are the only ones of their
- * count, at least two (an activation is reduced in the forward pass as well as in the backward pass, and in every layer). A model
- * whose buckets repeat is not seen here, but by its layers, which know what sizes it has (layers.h). */
+ * count and reduced alike, at least two (an activation is reduced in the forward pass as well as in the backward pass, and in every
+ * layer). A model whose buckets repeat is not seen here, but by its layers, which know what sizes it has (layers.h). */
 bool tagc_cycle_is_gradients(const struct tagc_cycle *cycle);
 
 #endif

@@ -132,31 +132,54 @@ static void match_gathers(struct tagc_pattern *pattern, struct tagc_evidence *ev
   pattern->whole = !pattern->row && !tagc_pattern_has_activations(pattern, evidence, pattern->nranks);
 }
 
+/* The kind of reduction of most elements. What is reduced otherwise beside them is something else (statistics that are averaged). */
+static uint8_t main_op(const struct tagc_evidence *evidence)
+{
+  uint64_t elements[TAGC_CODE_SCALED_SUM + 1] = {0};
+  uint8_t most = 0;
+  for (uint32_t i = 0; i < evidence->signatures; i++)
+    if (tagc_signature_sums(&evidence->seen[i].signature))
+      elements[evidence->seen[i].signature.op] += evidence->seen[i].times * evidence->seen[i].signature.count;
+  for (uint8_t op = 1; op <= TAGC_CODE_SCALED_SUM; op++)
+    most = elements[op] > elements[most] ? op : most;
+  return most;
+}
+
+/* How often does the pattern have all-reduces of so many elements? */
+static uint64_t times_of(const struct tagc_evidence *evidence, uint64_t count)
+{
+  uint64_t times = 0;
+  for (uint32_t i = 0; i < evidence->signatures; i++)
+    if (tagc_signature_sums(&evidence->seen[i].signature) && evidence->seen[i].signature.count == count)
+      times += evidence->seen[i].times;
+  return times;
+}
+
 /* Sets what all-reduces tell of themselves: see tagc_cycle_is_gradients(). */
 static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
 {
-  uint64_t singles = 0, counts = 0, all_elements = 0, single_elements = 0;
+  uint64_t singles = 0, counts = 0, slots = 0, all_elements = 0, single_elements = 0;
+  const uint8_t op = main_op(evidence);
   bool averages = true;
   for (uint32_t i = 0; i < evidence->signatures; i++) {
     struct tagc_seen *seen = &evidence->seen[i];
     seen->gathered = seen->evident = false;
     if (!seen->times || !tagc_signature_sums(&seen->signature))
       continue;
-    uint64_t times = 0;
-    for (uint32_t j = 0; j < evidence->signatures; j++)
-      if (tagc_signature_sums(&evidence->seen[j].signature) && evidence->seen[j].signature.count == seen->signature.count)
-        times += evidence->seen[j].times;
-    seen->evident = times == 1;
     counts++;
-    singles += seen->evident;
     averages = averages && seen->signature.op != TAGC_CODE_SUM;
+    if (seen->signature.op != op)
+      continue;
+    seen->evident = times_of(evidence, seen->signature.count) == 1;
+    singles += seen->evident;
+    slots += seen->times;
     all_elements += seen->times * seen->signature.count;
     single_elements += seen->evident ? seen->signature.count : 0;
   }
   averages = averages && counts > 1;
   for (uint32_t i = 0; i < evidence->signatures && averages; i++)
     evidence->seen[i].evident = true;
-  pattern->whole = averages || (singles > 1 && 2 * singles >= pattern->slot_count && 2 * single_elements >= all_elements);
+  pattern->whole = averages || (singles > 1 && 2 * singles >= slots && 2 * single_elements >= all_elements);
 }
 
 bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evidence, uint32_t period)

@@ -7,11 +7,12 @@
  * teach the cycle. Each case has a communicator of its own; for the script that reads the report, rank 0 prints
  * "# expect NUMBER COMPRESSED" for it.
  *
- *   all_reduce ERROR [grouped|windows|activations|timed]
+ *   all_reduce ERROR [grouped|windows|activations|astray|timed]
  *     ERROR        relative (L2), of every compressed result; 0: integers, exact to the last bit
  *     grouped      the large all-reduces of a step are in one group
  *     windows      TAGC_MODE=ab: over a whole number of windows nothing is lost but ERROR of all
  *     activations  the same counts again and again, as tensor parallelism has them: nothing is compressed, all is exact
+ *     astray       once between two steps something else is summed in calls of these counts: that must come out exact
  *     timed        TAGC_CODEC=auto: it does not say how many are compressed
  */
 #include "env/hash.h"
@@ -20,7 +21,7 @@
 enum { STEPS_LEARNING = 3, STEPS = 6, WINDOWS_STEPS = STEPS_LEARNING + 6, SLOTS = 4, SMALL = 999 };
 
 static double allowed;
-static bool exact, grouped, windows, activations, timed;
+static bool exact, grouped, windows, activations, astray, timed;
 
 struct test_case {
   ncclDataType_t type;
@@ -159,6 +160,25 @@ static bool check_step(const struct test_case *c, struct buffers *b, uint64_t st
   return good;
 }
 
+/* Parameters, say, of which some are in buckets of their own: a count that is in no step, and then two that are. */
+static bool go_astray(const struct test_case *c, struct buffers *b, ncclComm_t comm)
+{
+  const size_t counts[] = {SMALL + 1, count_of(2), count_of(0)};
+  bool good = true;
+  for (int s = 0; s < 3; s++) {
+    for (size_t i = 0; i < counts[s]; i++)
+      store(b->send[2], i, (float)(int)(i % 97) - 48, c->type);
+    CHECK(ncclAllReduce(b->send[2], b->recv[2], counts[s], c->type, c->op == 1 ? ncclAvg : ncclSum, comm, NULL));
+    for (size_t i = 0; i < counts[s] && good; i++) {
+      const float want = ((float)(int)(i % 97) - 48) * (float)(c->op == 1 ? 1 : nranks), got = load(b->recv[2], i, c->type);
+      good = fabsf(got - want) <= 0.01f * (1 + fabsf(want));
+      if (!good)
+        fprintf(stderr, "[%d] astray, %zu elements: got %g, want %g\n", rank, counts[s], (double)got, (double)want);
+    }
+  }
+  return good;
+}
+
 static double lost(const struct buffers *b)
 {
   double lost2 = 0;
@@ -185,6 +205,8 @@ static void run_case(const struct test_case *c)
   for (uint64_t step = 0; step < (windows ? WINDOWS_STEPS : STEPS); step++) {
     run_step(c, &b, step, comm);
     good &= check_step(c, &b, step, &error);
+    if (astray && step == STEPS_LEARNING)
+      good &= go_astray(c, &b, comm);
   }
   const double rounding = c->type == ncclFloat32 ? 1e-6 : c->type == ncclFloat16 ? 0.001 : 0.008;
   if (windows)
@@ -210,7 +232,7 @@ int main(int argc, char **argv)
   static const ncclDataType_t types[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   const char *how = argc > 2 ? argv[2] : "";
   if (argc < 2 || argc > 3) {
-    fprintf(stderr, "usage: all_reduce ERROR [grouped|windows|activations|timed]\n");
+    fprintf(stderr, "usage: all_reduce ERROR [grouped|windows|activations|astray|timed]\n");
     return 2;
   }
   allowed = atof(argv[1]);
@@ -218,6 +240,7 @@ int main(int argc, char **argv)
   grouped = strcmp(how, "grouped") == 0;
   windows = strcmp(how, "windows") == 0;
   activations = strcmp(how, "activations") == 0;
+  astray = strcmp(how, "astray") == 0;
   timed = strcmp(how, "timed") == 0;
   meet();
   all_ok(1, "%d ranks meet", nranks);

@@ -305,7 +305,17 @@ static void all_reduces(void)
   ok(choice.plain_ns == 2 * half.plain_ns, "its plain call takes twice as long");
   ok(fabs(choice.ns[Q4] - half.ns[Q4] - (20e3 + 40 * bytes + 1.5 * (1 << 20))) < 1, "with q4, the sums go by q8: %.1f ms instead of %.1f",
      1e-6 * choice.ns[Q4], 1e-6 * choice.plain_ns);
+  const double q4 = survey.of[Q4].error, q8 = survey.of[Q8].error, bf16 = survey.of[BF16].error;
+  ok(fabs(tagc_choose_error(&slot, &survey, Q4) - sqrt(q4 * q4 + q8 * q8)) < 1e-9 &&
+     fabs(tagc_choose_error(&slot, &survey, Q8) - sqrt(2) * q8) < 1e-9 &&
+     fabs(tagc_choose_error(&slot, &survey, BF16) - sqrt(2) * bf16) < 1e-9,
+     "what is lost of the sums is in its error");
+  slot.shape.dtype = TAGC_BFLOAT16;
+  ok(tagc_choose_error(&slot, &survey, BF16) == bf16, "where they are gathered plainly nothing is");
+  slot.shape.dtype = TAGC_FLOAT32;
+  ok(isinf(tagc_choose_error(&slot, &survey, SPARSE)), "what was not found is infinite");
   info.signature.collective = TAGC_REDUCE_SCATTER;
+  ok(tagc_choose_error(&slot, &survey, Q4) == q4, "a reduce-scatter loses no sums");
 }
 
 int main(void)

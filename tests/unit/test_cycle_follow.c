@@ -213,11 +213,74 @@ static void measure(void)
   }
 }
 
+/* An all-reduce of so many times 10,000 floats. */
+static struct tagc_sighting reduce(struct tagc_cycle *cycle, uint64_t size, uint8_t op)
+{
+  const struct tagc_signature call = {10000 * size, TAGC_ALL_REDUCE, FLOAT, op, true};
+  struct tagc_sighting seen;
+  tagc_cycle_observe(cycle, &call, &seen);
+  return seen;
+}
+
+static const uint64_t buckets[] = {11, 12, 12, 13, 14, 15};
+
+static struct tagc_cycle *learned_buckets(uint64_t statistics, uint8_t their_op)
+{
+  const struct tagc_cycle_options options = {0, 256};
+  struct tagc_cycle *cycle = tagc_cycle_create(&options);
+  for (int step = 0; step < 5; step++) {
+    for (size_t bucket = 0; bucket < sizeof buckets / sizeof *buckets; bucket++)
+      reduce(cycle, buckets[bucket], TAGC_CODE_SUM);
+    if (statistics)
+      reduce(cycle, statistics, their_op);
+  }
+  return cycle;
+}
+
+/* Buckets in the sizes of parameters: what comes between two steps may leave calls out, or not. */
+static void test_displaced(void)
+{
+  struct tagc_cycle *cycle = learned_buckets(0, 0);
+  bool in_place = true;
+  for (size_t stranger = 0; stranger < sizeof buckets / sizeof *buckets; stranger++)
+    for (size_t bucket = 0; bucket < sizeof buckets / sizeof *buckets; bucket++) {
+      if (bucket == stranger)
+        reduce(cycle, 1, TAGC_CODE_SUM);
+      in_place &= !reduce(cycle, buckets[bucket], TAGC_CODE_SUM).displaced;
+    }
+  ok(in_place, "behind a stranger the calls that were expected before it are where they should be");
+  reduce(cycle, 11, TAGC_CODE_SUM);
+  const struct tagc_sighting seen = reduce(cycle, 11, TAGC_CODE_SUM);
+  ok(seen.lost && seen.slot == 0 && seen.displaced, "one that comes too soon is not");
+  reduce(cycle, 2, TAGC_CODE_SUM);
+  ok(reduce(cycle, 15, TAGC_CODE_SUM).displaced, "nor is one behind a stranger, where others were left out");
+  ok(!reduce(cycle, 11, TAGC_CODE_SUM).displaced, "the next one is");
+  tagc_cycle_destroy(cycle);
+}
+
+static void test_other_reductions(void)
+{
+  static const struct { const char *what; uint8_t op; size_t evident; } cases[] = {
+    {"another sum is taken for a gradient, too", TAGC_CODE_SUM, 5}, {"an average beside sums is not", TAGC_CODE_AVERAGE, 4},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct tagc_cycle *cycle = learned_buckets(40, cases[i].op);
+    size_t count, evident = 0;
+    const struct tagc_slot_info *slots = tagc_cycle_slots(cycle, &count);
+    for (size_t k = 0; k < count; k++)
+      evident += slots[k].evident;
+    ok(tagc_cycle_is_gradients(cycle) && count == 7 && evident == cases[i].evident, "%s: %zu of %zu", cases[i].what, evident, count);
+    tagc_cycle_destroy(cycle);
+  }
+}
+
 int main(void)
 {
   test_accumulation();
   test_regular_visitors();
   test_skips();
+  test_displaced();
+  test_other_reductions();
   test_suspects();
   test_two_communicators();
   measure();

@@ -183,6 +183,21 @@ enum { SHARD = 1000000 };           /* bytes */
 
 static uint64_t payload;
 
+static void all_reduce_calls(void)
+{
+  struct tagc_call_facts good = good_call(), f;
+  good.collective = TAGC_ALL_REDUCE;
+  is(&good, TAGC_COMPRESS, TAGC_REASON_compressed, "an all-reduce that is a slot");
+  f = good, f.slot = -1;
+  is(&f, TAGC_PASS, TAGC_REASON_function, "one that is none");
+  f = good, f.displaced = true;
+  is(&f, TAGC_PASS, TAGC_REASON_off_track, "one that came where another one was expected");
+  f.verdict = TAGC_REASON_denser, f.dirty = true;
+  is(&f, TAGC_PASS, TAGC_REASON_off_track, "nothing that is left of gradients is added to such a one");
+  f = good_call(), f.displaced = true;
+  is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "a reduce-scatter of that size is of gradients all the same");
+}
+
 /* ---- all-gathers ------------------------------------------------------------------------------------------------- */
 
 static void gather_calls(void)
@@ -521,6 +536,7 @@ int main(void)
   windows(TAGC_VOTE_CYCLE);
   windows(8);
   slots();
+  all_reduce_calls();
   gather_calls();
   all_reduces();
   gathers();
