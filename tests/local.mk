@@ -405,8 +405,15 @@ tests_e2e_moments_so_CFLAGS = $(of_shared_objects)
 tests_e2e_moments_so_LDFLAGS = $(to_shared_objects) -Wl,-soname,moments.so
 tests_e2e_moments_so_LDADD = tests/standin/libnccl.so
 
+# Compressed calls that break off in the middle.
+dist_check_SCRIPTS += tests/e2e/broken_calls.test
+TESTS += tests/e2e/broken_calls.test
+check_PROGRAMS += tests/e2e/broken_calls
+tests_e2e_broken_calls_LDADD = tests/e2e/moments.so $(LDADD)
+tests_e2e_broken_calls_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/e2e
+
 # Faults: dead ranks, broken connections, no memory, no descriptors, signals.
-faults_scripts = tests/e2e/faults_levels.test tests/e2e/faults_memory.test tests/e2e/faults_ranks.test \
+faults_scripts = tests/e2e/faults_gathers.test tests/e2e/faults_levels.test tests/e2e/faults_memory.test tests/e2e/faults_ranks.test \
   tests/e2e/faults_system.test
 dist_check_SCRIPTS += $(faults_scripts)
 TESTS += $(faults_scripts)

@@ -15,6 +15,7 @@ static int child(void (*end)(void))
   fflush(stdout);
   pid_t pid = fork();
   if (pid == 0) {
+    alarm(120);
     void *memory = malloc(1 << 20);
     memset(memory, 1, 1 << 20);
     free(memory);
@@ -39,6 +40,31 @@ static void children(void)
   good &= child(end_by_exit) == 3 && child(end_at_once) == 3 && child(end_by_exec) == 3;
   good &= run_groups(STEPS, 2 * STEPS);
   ok(good, "children exit and exec, and the steps of their parent go on");
+  finish();
+}
+
+/* A rank is in a call, which waits for the other one, while the process has children; each that hangs ends in the end. */
+static void *call_alone(void *argument)
+{
+  struct rank *r = argument;
+  fill(r, STEPS);
+  r->last = reduce_scatter(r);
+  return NULL;
+}
+
+static void children_meanwhile(void)
+{
+  pthread_t thread;
+  bool good = start(0) && run_groups(0, STEPS);
+  pthread_create(&thread, NULL, call_alone, &ranks[0]);
+  nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+  good &= child(end_by_exit) == 3 && child(end_at_once) == 3 && child(end_by_exec) == 3;
+  call_alone(&ranks[1]);
+  pthread_join(thread, NULL);
+  for (int i = 0; i < RANKS; i++)
+    good &= ranks[i].last == ncclSuccess && is_sum(&ranks[i], STEPS);
+  good &= run_groups(STEPS + 1, 2 * STEPS);
+  ok(good, "children exit and exec in the middle of a call, which ends well, and so do later ones");
   finish();
 }
 
@@ -99,13 +125,13 @@ int main(int argc, char **argv)
   static const struct {
     const char *name;
     void (*run)(void);
-  } ways[] = {{"children", children}, {"exit", leave}, {"_exit", leave_at_once}, {"thread", leave_from_a_thread},
-              {"progress", leave_in_progress}};
+  } ways[] = {{"children", children}, {"meanwhile", children_meanwhile}, {"exit", leave}, {"_exit", leave_at_once},
+              {"thread", leave_from_a_thread}, {"progress", leave_in_progress}};
   for (size_t i = 0; argc == 2 && i < sizeof ways / sizeof *ways; i++)
     if (strcmp(argv[1], ways[i].name) == 0) {
       ways[i].run();
       return done();
     }
-  fprintf(stderr, "usage: exits children|exit|_exit|thread|progress\n");
+  fprintf(stderr, "usage: exits children|meanwhile|exit|_exit|thread|progress\n");
   return 2;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A library to preload behind libtagc-preload.so: of the allocations that the library makes, one fails.
+ * A library to preload behind libtagc-preload.so: of the allocations that the library makes, and the threads that it starts, one fails.
  *
  *   FAIL_ALLOCATION=N    the Nth one, counted from 1 in each process, and said on stderr; without it nothing fails
  *   FAIL_RANK=R          only in the process with RANK=R
+ *
+ * A program may have several fail, one after the other: failing_malloc_at(N) counts from 1 again, and failing_malloc_made() says how far.
  *
  * Who allocates is told by the return address: it lies inside the library. So programs, NCCL and libc are spared. What is
  * not failed goes to glibc under the names that it keeps for that.
@@ -10,6 +12,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,7 +30,7 @@ void *__libc_realloc(void *memory, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 
 static uintptr_t begin, end;        /* of the library; 0: nothing is to fail */
-static unsigned long which;
+static atomic_ulong which;
 static atomic_ulong made;
 
 static int find_library(struct dl_phdr_info *object, size_t size, void *unused)
@@ -52,6 +55,19 @@ __attribute__((constructor)) static void start(void)
   which = strtoul(number, NULL, 10);
   dl_iterate_phdr(find_library, NULL);
 }
+
+EXPORT void failing_malloc_at(unsigned long number);
+EXPORT unsigned long failing_malloc_made(void);
+
+EXPORT void failing_malloc_at(unsigned long number)
+{
+  if (!begin)
+    dl_iterate_phdr(find_library, NULL);
+  made = 0;
+  which = number;
+}
+
+EXPORT unsigned long failing_malloc_made(void) { return made; }
 
 static bool fails(uintptr_t caller, const char *what, size_t size)
 {
@@ -100,6 +116,18 @@ EXPORT void *dlopen(const char *path, int mode)
   if (!real)
     real = (__typeof__(real))dlsym(RTLD_NEXT, "dlopen");
   return fails(CALLER, "dlopen", 0) ? NULL : real(path, mode);
+}
+
+/* So does this: a thread needs a stack. */
+EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*work)(void *), void *argument)
+{
+  static __typeof__(&pthread_create) _Atomic real;
+  if (!real)
+    real = (__typeof__(&pthread_create))dlsym(RTLD_NEXT, "pthread_create");
+  if (!fails(CALLER, "pthread_create", 0))
+    return real(thread, attributes, work, argument);
+  errno = 0;                        /* it tells by what it returns alone */
+  return EAGAIN;
 }
 
 EXPORT char *strdup(const char *text)

@@ -8,10 +8,11 @@
  *   rank R: wrong result ...       exit status 4
  *   rank R: waits in step S        the launcher has lost its patience. Exit status 5.
  *
- *   faults sparse|dense STEPS CONDITION
+ *   faults sparse|dense|reduced STEPS CONDITION
  *
  * Sparse gradients are integers that a sketch recovers completely: each result is checked, compressed or not. Dense ones
- * show in the hash whether and how they were compressed. Each step reduces on three communicators at once, in groups, the
+ * show in the hash whether and how they were compressed. `reduced` makes dense ones all-reduces, whose results are checked within what a
+ * codec of eight bits may lose; with TAGC_GATHER so are the parameters that are gathered. Each step reduces on three communicators at once, in groups, the
  * last of them non-blocking, with averages, and with a pre-multiplied sum that is destroyed inside its group; the first unit
  * is reduced once more on the non-blocking one alone, outside of any group.
  *
@@ -34,12 +35,13 @@
 #include <unistd.h>
 
 enum { UNITS = 3, COMMS = 3, HANG_S = 120 };
-enum kind { DENSE, SPARSE };
+enum kind { DENSE, SPARSE, REDUCED };
 
 static const size_t sizes[UNITS] = {1500, 9000, 24000};
 static ncclComm_t comms[COMMS];
 static float *gradient[COMMS][UNITS], *result[COMMS][UNITS], *parameters[UNITS], *gathered;
 static enum kind kind;
+static bool gathers;                /* parameters are compressed, too */
 static uint64_t steps, step, hash;
 static int status;
 
@@ -121,12 +123,13 @@ static float gradient_at(int r, uint64_t at, int comm, int unit, size_t i)
 
 static bool check_result(int comm, int unit)
 {
-  for (size_t i = 0; i < sizes[unit]; i++) {
+  const size_t first = kind == REDUCED ? 0 : (size_t)rank * sizes[unit];
+  for (size_t i = 0; i < sizes[unit] * (kind == REDUCED ? (size_t)nranks : 1); i++) {
     float got = result[comm][unit][i], want = 0;
     hash = mix(hash ^ float_to_bits(got));
-    for (int r = 0; r < nranks && kind == SPARSE; r++)
-      want += gradient_at(r, step, comm, unit, (size_t)rank * sizes[unit] + i);
-    if (kind == SPARSE && got != want / (float)nranks) {
+    for (int r = 0; r < nranks && kind != DENSE; r++)
+      want += gradient_at(r, step, comm, unit, first + i);
+    if (kind != DENSE && !(fabsf(got - want / (float)nranks) <= (kind == REDUCED ? 0.05f : 0))) {
       printf("rank %d: wrong result in step %llu, communicator %d, unit %d, element %zu: %g, not %g\n", rank,
              (unsigned long long)step, comm, unit, i, (double)got, (double)(want / (float)nranks));
       status = 4;
@@ -136,12 +139,41 @@ static bool check_result(int comm, int unit)
   return true;
 }
 
+static float parameter_at(int r, int unit, size_t i) { return gradient_at(r, 0, 0, unit, i) + 1e-4f * (float)step; }
+
+static bool check_gathered(int unit)
+{
+  for (size_t i = 0; i < sizes[unit] * (size_t)nranks; i++) {
+    const float want = parameter_at((int)(i / sizes[unit]), unit, i % sizes[unit]);
+    if (!(fabsf(gathered[i] - want) <= 0.02f)) {
+      printf("rank %d: wrong result in step %llu, parameter %zu of unit %d: %g, not %g\n", rank, (unsigned long long)step, i, unit,
+             (double)gathered[i], (double)want);
+      status = 4;
+      return false;
+    }
+  }
+  return true;
+}
+
 static bool gather_all(void)
 {
+  for (int u = 0; u < UNITS && gathers; u++)
+    for (size_t i = 0; i < sizes[u]; i++)
+      parameters[u][i] = parameter_at(rank, u, i);
   for (int c = 0; c < COMMS; c++)
-    for (int u = 0; u < UNITS; u++)
+    for (int u = 0; u < UNITS; u++) {
       TRY(ncclAllGather(parameters[u], gathered, sizes[u], ncclFloat32, comms[c], NULL));
+      if (gathers && !check_gathered(u))
+        return false;
+    }
   return true;
+}
+
+static ncclResult_t reduce(int c, int u, ncclRedOp_t op)
+{
+  return kind == REDUCED
+           ? ncclAllReduce(gradient[c][u], result[c][u], sizes[u] * (size_t)nranks, ncclFloat32, op, comms[c], NULL)
+           : ncclReduceScatter(gradient[c][u], result[c][u], sizes[u], ncclFloat32, op, comms[c], NULL);
 }
 
 /* A unit on all communicators, in one group. The mean is an average, but for the first unit on the second communicator,
@@ -155,14 +187,14 @@ static bool reduce_unit(int u)
     TRY(ncclRedOpCreatePreMulSum(&ops[1], &scalar, ncclFloat32, ncclScalarHostImmediate, comms[1]));
   TRY(ncclGroupStart());
   for (int c = 0; c < COMMS && is_well(first); c++)
-    first = ncclReduceScatter(gradient[c][u], result[c][u], sizes[u], ncclFloat32, ops[c], comms[c], NULL);
+    first = reduce(c, u, ops[c]);
   if (u == 0)
     TRY(ncclRedOpDestroy(ops[1], comms[1]));
   ncclResult_t ended = over_with(QUIET(ncclGroupEnd()));
   if (!is_well(first) && ended == ncclSuccess)
     printf("rank %d: a group ended well in which a call had failed\n", rank);
   if (!is_well(first))
-    return failed("ncclReduceScatter", first);
+    return failed(kind == REDUCED ? "ncclAllReduce" : "ncclReduceScatter", first);
   if (ended != ncclSuccess)
     return failed("ncclGroupEnd", ended);
   for (int c = 0; c < COMMS; c++)
@@ -183,7 +215,7 @@ static bool make_step(void)
   for (int u = UNITS; u-- > 0;)
     if (!reduce_unit(u))
       return false;
-  TRY(ncclReduceScatter(gradient[2][0], result[2][0], sizes[0], ncclFloat32, ncclAvg, comms[2], NULL));
+  TRY(reduce(2, 0, ncclAvg));
   if (!check_result(2, 0))
     return false;
   for (int c = 0; c < COMMS; c++)
@@ -330,11 +362,12 @@ static void waits(int signal)
 int main(int argc, char **argv)
 {
   if (argc != 4) {
-    fprintf(stderr, "usage: faults sparse|dense STEPS CONDITION\n");
+    fprintf(stderr, "usage: faults sparse|dense|reduced STEPS CONDITION\n");
     return 2;
   }
   const char *condition = argv[3];
-  kind = strcmp(argv[1], "sparse") == 0 ? SPARSE : DENSE;
+  kind = strcmp(argv[1], "sparse") == 0 ? SPARSE : strcmp(argv[1], "reduced") == 0 ? REDUCED : DENSE;
+  gathers = getenv("TAGC_GATHER") != NULL;
   steps = strtoull(argv[2], NULL, 10);
   setvbuf(stdout, NULL, _IOLBF, 0);
   if (strcmp(condition, "stop") == 0)
@@ -347,7 +380,7 @@ int main(int argc, char **argv)
     parameters[u] = calloc(sizes[u], sizeof(float));
     for (int c = 0; c < COMMS; c++) {
       gradient[c][u] = calloc(sizes[u] * 8, sizeof(float));
-      result[c][u] = calloc(sizes[u], sizeof(float));
+      result[c][u] = calloc(sizes[u] * (kind == REDUCED ? 8 : 1), sizeof(float));
     }
   }
   if (!connect_ranks())

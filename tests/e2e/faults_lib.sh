@@ -31,17 +31,19 @@ show() { sed 's/^/# /' "$scratch/out" "$scratch/err"; }
 
 # messages RANKS RANK [VARIABLE=value...]: what the rank sends in a run, in order: "BYTES-BEFORE SIZE KIND" a line.
 # Where there are two levels, what makes a communicator after the first vote is a split of ours, and what is summed
-# after that the first level.
+# after that the first level. An all-gather of what none has had before the vote carries payloads.
 messages()
 {
   messages_ranks=$1 messages_of=$2
   shift 2
-  faults "$messages_ranks" dense 5 none NCCL_STANDIN_FAULT="trace:rank=$messages_of" "$@"
+  faults "$messages_ranks" "${trained:-dense}" "${steps:-5}" none NCCL_STANDIN_FAULT="trace:rank=$messages_of" "$@"
   sed -n -e 's,^NCCL stand-in: after \([0-9]*\) bytes: \(.*\) of \([0-9]*\) bytes$,\1 \3 \2,p' "$scratch/err" |
     sed -e 's,all-reduce/4,vote,' -e 's,all-reduce/1,exponents,' -e 's,reduce-scatter/2,sketch,' \
       -e 's, 8 send/0, 8 greeting-of-peers,' -e 's,reduce-scatter/4,greeting-of-peers,' -e 's,send/0,message,' \
-      -e 's,reduce-scatter/7,sums,' -e 's,[^ ]*/7$,plain,' -e 's,all-gather/0,plain,' -e 's,[^ ]*/0$,init,' |
+      -e 's,reduce-scatter/7,sums,' -e 's,[^ ]*/7$,plain,' -e 's,all-gather/0,gathered,' -e 's,[^ ]*/0$,init,' |
     awk '$3 == "vote" { voted = 1 }
+      $3 == "gathered" && !voted { whole[$2] = 1 }
+      $3 == "gathered" { $3 = $2 in whole ? "plain" : "payload" }
       $3 == "init" && voted { $3 = "split"; levels = 1 }
       $3 == "sums" && !levels { $3 = "plain" }
       !seen[$1]++'
@@ -65,7 +67,7 @@ report_is_there()
 
 # sweep_messages NAME FAULT RANK RANKS STATUS [VARIABLE=value...]: the fault in the middle of every message of our own
 # exchanges that the rank sends (of each kind at most $most, where that is set), and of one in six plain ones; with
-# headers=header also in their headers. One test point for each kind of message in $kinds.
+# headers=header also in their headers. $trained is the kind of training, dense where it is not set, $steps how many there are. One test point for each kind of message in $kinds.
 kinds="plain vote greeting-of-peers exponents sketch message"
 sweep_messages()
 {
@@ -79,7 +81,7 @@ sweep_messages()
   while read -r at size kind; do
     for after in $((at + 32 + size / 2)) $headers; do
       [ "$after" != header ] || after=$((at + 16))
-      faults "$nranks" dense 5 none NCCL_STANDIN_FAULT="$fault:rank=$who,after=$after" "$@" </dev/null
+      faults "$nranks" "${trained:-dense}" "${steps:-5}" none NCCL_STANDIN_FAULT="$fault:rank=$who,after=$after" "$@" </dev/null
       good=yes
       [ "$ended" = "$wanted" ] && survivors_are_well "$dead" "$nranks" && report_is_there "$dead" || {
         good=no

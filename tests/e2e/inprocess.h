@@ -2,7 +2,7 @@
  * What the programs share that have all ranks of a communicator in one process: sparse gradients whose sums are exact, and
  * ways to run steps on them.
  *
- * There are two ranks, or INPROCESS_RANKS, if that is defined before.
+ * There are two ranks, or INPROCESS_RANKS, and shards of 20000 elements, or INPROCESS_N, if these are defined before.
  *
  * They are run with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_SPARSITY=0.95: a
  * communicator that sees nothing but one reduce-scatter, again and again, votes at its fourth and compresses from then on.
@@ -26,7 +26,10 @@
 #ifndef INPROCESS_RANKS
 #define INPROCESS_RANKS 2
 #endif
-enum { RANKS = INPROCESS_RANKS, N = 20000, STEPS = 8, UNCOMPRESSED = 3 };
+#ifndef INPROCESS_N
+#define INPROCESS_N 20000
+#endif
+enum { RANKS = INPROCESS_RANKS, N = INPROCESS_N, STEPS = 8, UNCOMPRESSED = 3 };
 
 struct rank {
   ncclComm_t comm;

@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +18,19 @@
 
 enum { MOST_SPLITS = 16 };
 
+struct count {
+  atomic_int seen, at;
+  void (*_Atomic happens)(const char *function);
+  _Atomic(ncclResult_t) error;
+};
+
+static struct count of_strangers;
+static atomic_bool strangers_count;
+
 static _Thread_local struct {
-  int seen, at, depth;
-  void (*happens)(const char *function);
+  struct count count;
+  int depth;
+  ncclComm_t last;                  /* that was used in the group */
   int rank, splits;
   ncclComm_t *asked[MOST_SPLITS];   /* where NCCL stores the children of the group that is open */
   int asked_count;
@@ -27,14 +39,30 @@ static _Thread_local struct {
   ncclResult_t failure;             /* of that group */
 } here = {.rank = -1};
 
-EXPORT void moments_at(int number, void (*happens)(const char *function))
+static void begin(struct count *count, int number, void (*happens)(const char *function), ncclResult_t error)
 {
-  here.seen = 0;
-  here.at = number;
-  here.happens = happens;
+  count->seen = 0;
+  count->happens = happens;
+  count->error = error;
+  count->at = number;
 }
 
-EXPORT int moments_seen(void) { return here.seen; }
+EXPORT void moments_at(int number, void (*happens)(const char *function))
+{
+  begin(&here.count, number, happens, ncclSuccess);
+}
+
+EXPORT void moments_fail_at(int number, ncclResult_t error) { begin(&here.count, number, NULL, error); }
+
+EXPORT int moments_seen(void) { return here.count.seen; }
+
+EXPORT void moments_of_strangers(int number, void (*happens)(const char *function), ncclResult_t error)
+{
+  begin(&of_strangers, number, happens, error);
+  strangers_count = number >= 0;
+}
+
+EXPORT int moments_strangers_seen(void) { return of_strangers.seen; }
 
 EXPORT void moments_rank(int rank)
 {
@@ -42,10 +70,16 @@ EXPORT void moments_rank(int rank)
   here.splits = 0;
 }
 
-static void moment(const char *function)
+/* What the call is to fail with. */
+static ncclResult_t moment(const char *function)
 {
-  if (++here.seen == here.at && here.happens)
-    here.happens(function);
+  struct count *count = here.rank < 0 && strangers_count ? &of_strangers : &here.count;
+  void (*happens)(const char *) = count->happens;
+  if (atomic_fetch_add(&count->seen, 1) + 1 != count->at)
+    return ncclSuccess;
+  if (happens)
+    happens(function);
+  return count->error;
 }
 
 /* ---- all threads ------------------------------------------------------------------------------------------------- */
@@ -177,20 +211,52 @@ static void *next(const char *name)
     go_status;                                                                                                         \
   })
 
+/* A call has failed: it spoils the group that it is in, of which NCCL then launches nothing. No type has that number. */
+static ncclResult_t fail(ncclComm_t comm, ncclResult_t error)
+{
+  if (here.depth == 0)
+    return error;
+  if (here.failure == ncclSuccess)
+    here.failure = error;
+  GO(ncclAllReduce, NULL, NULL, 1, (ncclDataType_t)99, ncclSum, comm, NULL);
+  return error;
+}
+
+/* A call on a non-blocking communicator that has failed is not under way any more: what it works on is the caller's then. */
+static void let_end(ncclComm_t comm)
+{
+  ncclResult_t state = ncclInProgress;
+  while (GO(ncclCommGetAsyncError, comm, &state) == ncclSuccess && state == ncclInProgress)
+    sched_yield();
+}
+
+/* A moment of a call on a communicator, which it may make fail. */
+#define MOMENT(comm)                                                                                                   \
+  do {                                                                                                                 \
+    const ncclResult_t moment_error = moment(__func__);                                                                \
+    here.last = comm;                                                                                                  \
+    if (moment_error != ncclSuccess)                                                                                   \
+      return fail(comm, moment_error);                                                                                 \
+  } while (0)
+
 /* NCCL's header has no prototypes of these. */
 EXPORT ncclResult_t ncclGroupStart(void);
 EXPORT ncclResult_t ncclGroupEnd(void);
 
 EXPORT ncclResult_t ncclGroupStart(void)
 {
-  moment(__func__);
+  const ncclResult_t error = moment(__func__);
+  if (error != ncclSuccess)
+    return error;
   here.depth++;
   return GO(ncclGroupStart);
 }
 
 EXPORT ncclResult_t ncclGroupEnd(void)
 {
-  moment(__func__);
+  const ncclResult_t error = moment(__func__);
+  if (error != ncclSuccess)
+    (void)fail(here.last, error);
   ncclResult_t status = GO(ncclGroupEnd);
   if (--here.depth > 0)
     return status;
@@ -200,15 +266,17 @@ EXPORT ncclResult_t ncclGroupEnd(void)
   for (int i = 0; i < here.shrunk_count; i++)
     forget(*here.shrunk[i]);
   here.asked_count = here.shrunk_count = 0;
-  status = status == ncclSuccess ? here.failure : status;
+  status = here.failure != ncclSuccess ? here.failure : status;
   here.failure = ncclSuccess;
-  moment("ncclGroupEnd, done");
-  return status;
+  const ncclResult_t late = moment("ncclGroupEnd, done");
+  if (late != ncclSuccess && status == ncclInProgress)
+    let_end(here.last);
+  return late != ncclSuccess ? late : status;
 }
 
 EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
 {
-  moment(__func__);
+  MOMENT(comm);
   use(comm);
   pthread_mutex_lock(&lock);
   bool fails = ++here.splits == failing_split && (failing_rank < 0 || failing_rank == here.rank);
@@ -262,7 +330,12 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
   bool is_child = use(comm);
+  const ncclResult_t its = here.rank < 0 && strangers_count ? moment(__func__) : ncclSuccess;
+  if (its != ncclSuccess)
+    let_end(comm);
   ncclResult_t status = GO(ncclCommGetAsyncError, comm, error);
+  if (its != ncclSuccess)
+    *error = its;
   pthread_mutex_lock(&lock);
   if (is_child && status == ncclSuccess && children_say != ncclSuccess)
     *error = children_say;
@@ -273,15 +346,23 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 EXPORT ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                       ncclComm_t comm, cudaStream_t stream)
 {
-  moment(__func__);
+  MOMENT(comm);
   use(comm);
   return GO(ncclReduceScatter, send, recv, count, type, op, comm, stream);
+}
+
+EXPORT ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                  cudaStream_t stream)
+{
+  MOMENT(comm);
+  use(comm);
+  return GO(ncclAllGather, send, recv, count, type, comm, stream);
 }
 
 EXPORT ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                   ncclComm_t comm, cudaStream_t stream)
 {
-  moment(__func__);
+  MOMENT(comm);
   use(comm);
   return GO(ncclAllReduce, send, recv, count, type, op, comm, stream);
 }
@@ -289,7 +370,7 @@ EXPORT ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, nc
 EXPORT ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                int root, ncclComm_t comm, cudaStream_t stream)
 {
-  moment(__func__);
+  MOMENT(comm);
   use(comm);
   return GO(ncclReduce, send, recv, count, type, op, root, comm, stream);
 }
@@ -297,7 +378,7 @@ EXPORT ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclD
 EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                              cudaStream_t stream)
 {
-  moment(__func__);
+  MOMENT(comm);
   use(comm);
   return GO(ncclSend, send, count, type, peer, comm, stream);
 }
@@ -305,7 +386,7 @@ EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type
 EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                              cudaStream_t stream)
 {
-  moment(__func__);
+  MOMENT(comm);
   use(comm);
   return GO(ncclRecv, recv, count, type, peer, comm, stream);
 }
@@ -313,14 +394,14 @@ EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int 
 EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
                                              ncclScalarResidence_t where, ncclComm_t comm)
 {
-  moment(__func__);
+  MOMENT(comm);
   use(comm);
   return GO(ncclRedOpCreatePreMulSum, op, scalar, type, where, comm);
 }
 
 EXPORT ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
-  moment(__func__);
+  MOMENT(comm);
   use(comm);
   return GO(ncclRedOpDestroy, op, comm);
 }
