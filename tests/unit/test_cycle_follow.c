@@ -226,7 +226,7 @@ static const uint64_t buckets[] = {11, 12, 12, 13, 14, 15};
 
 static struct tagc_cycle *learned_buckets(uint64_t statistics, uint8_t their_op)
 {
-  const struct tagc_cycle_options options = {0, 256};
+  const struct tagc_cycle_options options = {0, 256, 0};
   struct tagc_cycle *cycle = tagc_cycle_create(&options);
   for (int step = 0; step < 5; step++) {
     for (size_t bucket = 0; bucket < sizeof buckets / sizeof *buckets; bucket++)
