@@ -145,10 +145,11 @@ struct tagc_device {
   /* A lane is where work runs beside the caller's stream, one function after the other: on the host a thread, on a GPU a stream of
    * its own. make: NULL without one; then work is done on the caller's stream. submit: function(argument, the lane's stream) is called on
    * the lane's thread, or at once where a stream is enqueued on. Gives its ticket, from 1 on and rising, or 0 where it is not called: the
-   * lane is closed, another process's, or the device has failed. work: what the function does. after: what is submitted from here on comes after what the stream holds
-   * now. wait: what comes on the stream from here on comes after that ticket, and those before it; the host device waits for
-   * it. False also where the function was dropped. close: what has not begun is dropped, and nothing more is taken; no function
-   * runs when it returns. times: false where they are not known; a GPU tells them in the times of a tally. free: after what was submitted; NULL is allowed.
+   * lane is closed, another process's, or the device has failed. work: what the function does. after: what is submitted from here on
+   * comes after what the stream holds now. wait: what comes on the stream from here on comes after that ticket, and those before it; the
+   * host device waits for it. False also where the function was dropped. close: what has not begun is dropped, and nothing more is taken;
+   * no function runs when it returns. times: false where they are not known; a GPU tells them in the times of a tally. free: after what
+   * was submitted; NULL is allowed.
    * Threads: close from any, the others from one at a time. */
   void *(*lane_make)(const struct tagc_device *self);
   uint64_t (*lane_submit)(const struct tagc_device *self, void *lane, enum tagc_lane_work work, tagc_lane_function *function,
