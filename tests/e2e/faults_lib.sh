@@ -67,7 +67,8 @@ report_is_there()
 
 # sweep_messages NAME FAULT RANK RANKS STATUS [VARIABLE=value...]: the fault in the middle of every message of our own
 # exchanges that the rank sends (of each kind at most $most, where that is set), and of one in six plain ones; with
-# headers=header also in their headers. $trained is the kind of training, dense where it is not set, $steps how many there are. One test point for each kind of message in $kinds.
+# headers=header also in their headers. $trained is the kind of training, dense where it is not set, $steps how many there are.
+# One test point for each kind of message in $kinds.
 kinds="plain vote greeting-of-peers exponents sketch message"
 sweep_messages()
 {
