@@ -4,6 +4,7 @@
  * argument "split" one split alone.
  */
 #include "tests/e2e/standin_check.h"
+#include "tests/unit/asleep.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -361,20 +362,11 @@ struct blocked {
 
 /* Until the thread sleeps, which is in its call, or has ended: another rank may have been faster. What ends the communicator before the
  * call is another matter. */
-static void wait_until_asleep(const struct blocked *blocked)
+static void wait_until_blocked(const struct blocked *blocked)
 {
-  char path[80], text[200] = "";
-  const char *state = NULL;
-  while (!state || strncmp(state, ") S", 3) != 0) {
+  while (!blocked->thread)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", blocked->thread);
-    FILE *file = blocked->thread ? fopen(path, "re") : NULL;
-    if (blocked->thread && !file)
-      return;
-    state = file && fgets(text, sizeof text, file) ? strrchr(text, ')') : NULL;
-    if (file)
-      fclose(file);
-  }
+  wait_until_asleep(blocked->thread);
 }
 
 /* Blocks for ever: nobody answers. */
@@ -413,7 +405,7 @@ static void test_abort_of_split(bool revoke)
   struct blocked blocked = {.comm = twin, .result = ncclInternalError};
   if (!last) {
     pthread_create(&thread, NULL, split, &blocked);
-    wait_until_asleep(&blocked);
+    wait_until_blocked(&blocked);
     NEED(revoke ? ncclCommRevoke(twin, NCCL_REVOKE_DEFAULT) : ncclCommAbort(twin));
     pthread_join(thread, NULL);
   }
@@ -432,7 +424,7 @@ static void test_abort(bool sends, bool revoke)
   NEED(ncclCommSplit(comm, 0, 0, &twin, NULL));
   struct blocked blocked = {.comm = twin, .sends = sends};
   pthread_create(&thread, NULL, block, &blocked);
-  wait_until_asleep(&blocked);
+  wait_until_blocked(&blocked);
   NEED(revoke ? ncclCommRevoke(twin, NCCL_REVOKE_DEFAULT) : ncclCommAbort(twin));
   pthread_join(thread, NULL);
   check(blocked.result != ncclSuccess, "%s from another thread ends a blocked %s", revoke ? "a revoke" : "an abort",
