@@ -30,45 +30,42 @@ static struct tagc_times times_of(const struct tagc_tally_times *read)
   return times;
 }
 
+/* Into the trace, and, where all of it is known, into the sum of such calls. */
+static void enter_times(const struct tagc_comm *comm, const struct tagc_tally_times *read, struct tagc_ledger_times *sum)
+{
+  const struct tagc_times times = times_of(read);
+  tagc_times_add(comm, read->number, &times);
+  if (times.hidden_unknown)
+    return;
+  sum->calls++;
+  sum->encode_ms += times.encode;
+  sum->exchange_ms += times.sum + times.exchange;
+  sum->decode_ms += times.decode;
+  sum->hidden_ms += times.hidden;
+}
+
 bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot)
 {
-  struct tagc_ledger *ledger = comm->ledger;
+  struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, slot);
   struct tagc_tally_times read;
   double whole = 0;
-  if (!comm->device->tally_read(comm->device, tally, &read, &tagc_ledger_row(ledger, slot)->stats))
+  if (!comm->device->tally_read(comm->device, tally, &read, &row->stats))
     return false;
-  const struct tagc_times times = times_of(&read);
   for (int mark = 0; mark + 1 < TAGC_MARKS; mark++)
     whole += read.ms[mark];
-  tagc_times_add(comm, read.number, &times);
-  tagc_ledger_row(ledger, slot)->counted = true;
+  row->counted = true;
   tagc_selection_add(comm, slot, 1e6 * whole);
-  if (times.hidden_unknown)
-    return true;
-  ledger->timed_calls++;
-  ledger->encode_ms += times.encode;
-  ledger->exchange_ms += times.sum + times.exchange;
-  ledger->decode_ms += times.decode;
-  ledger->hidden_ms += times.hidden;
+  enter_times(comm, &read, &comm->ledger->times);
   return true;
 }
 
 bool tagc_comm_read_gather_tally(struct tagc_comm *comm, void *tally, int allgather)
 {
   struct tagc_ledger_row *row = tagc_ledger_gather_row(comm->ledger, allgather);
-  struct tagc_ledger_times *sum = &comm->ledger->gather_times;
   struct tagc_tally_times read;
   if (!comm->device->tally_read(comm->device, tally, &read, &row->stats))
     return false;
-  const struct tagc_times times = times_of(&read);
-  tagc_times_add(comm, read.number, &times);
-  if (times.hidden_unknown)
-    return true;
-  sum->calls++;
-  sum->encode_ms += times.encode;
-  sum->exchange_ms += times.exchange;
-  sum->decode_ms += times.decode;
-  sum->hidden_ms += times.hidden;
+  enter_times(comm, &read, &comm->ledger->gather_times);
   return true;
 }
 

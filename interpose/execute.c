@@ -103,16 +103,14 @@ static void tell_times(struct tagc_work *w)
 {
   struct tagc_ledger *ledger = w->call->comm->ledger;
   const struct tagc_trace_times *took = &w->took;
-  const double encode_ms = (double)took->encode_ns * 1e-6, decode_ms = (double)took->decode_ns * 1e-6;
-  const double exchange_ms = (double)(took->sum_ns + took->exchange_ns) * 1e-6;
-  const bool gathers = w->parts[0] == &tagc_part_gather;
+  struct tagc_ledger_times *sum = w->parts[0] == &tagc_part_gather ? &ledger->gather_times : &ledger->times;
   if (!w->device->host_reads)
     return;
   w->took.hidden_ns = hidden_ns(w);
-  *(gathers ? &ledger->gather_times.encode_ms : &ledger->encode_ms) += encode_ms;
-  *(gathers ? &ledger->gather_times.exchange_ms : &ledger->exchange_ms) += exchange_ms;
-  *(gathers ? &ledger->gather_times.decode_ms : &ledger->decode_ms) += decode_ms;
-  *(gathers ? &ledger->gather_times.hidden_ms : &ledger->hidden_ms) += (double)w->took.hidden_ns * 1e-6;
+  sum->encode_ms += (double)took->encode_ns * 1e-6;
+  sum->exchange_ms += (double)(took->sum_ns + took->exchange_ns) * 1e-6;
+  sum->decode_ms += (double)took->decode_ns * 1e-6;
+  sum->hidden_ms += (double)took->hidden_ns * 1e-6;
   w->took.record = (struct tagc_trace_record){TAGC_TRACE_TIMES, sizeof w->took, w->call->trace.comm};
   w->took.call = w->call->trace.number;
   if (w->took.call)

@@ -56,7 +56,8 @@ struct tagc_ledger_gather {
   struct tagc_allgather_stats stats;
 };
 
-/* What calls took, on this rank: those whose times are known; a device tells them late, or not at all. */
+/* What calls took, on this rank: those whose times are known; a device tells them late, or not at all. The exchange of a call in two
+ * levels has the sums of its host. */
 struct tagc_ledger_times {
   double encode_ms, exchange_ms, decode_ms;
   double hidden_ms;                 /* of encode_ms and decode_ms: beside the exchange, and nobody waited for it */
@@ -117,9 +118,7 @@ struct tagc_ledger {
   struct tagc_traffic gathers_left_sent;
   uint64_t other_calls;             /* calls that are no reduce-scatter, nor all-gathers or all-reduces that have rows */
   bool all_reduces;                 /* its slots are some, and so are what is said of reduce-scatters here */
-  double encode_ms, exchange_ms, decode_ms;   /* of timed_calls */
-  double hidden_ms;                 /* of encode_ms and decode_ms: beside the exchange, and nobody waited for it */
-  uint64_t timed_calls;             /* compressed calls whose times are known: a device tells them late, or not at all */
+  struct tagc_ledger_times times;   /* of compressed reduce-scatters */
   uint64_t cycles_plain, cycles_compressed;
   struct tagc_ledger_side sides[2]; /* plain, compressed */
   struct tagc_traffic sent, plain;  /* by all reduce-scatters so far, plain or not; and had they all been plain */
@@ -128,7 +127,7 @@ struct tagc_ledger {
   size_t gather_count;
   struct tagc_ledger_row gather_rest;         /* those of floating-point numbers that are none, or were in earlier locks */
   uint64_t gather_reasons[TAGC_REASON_COUNT];
-  struct tagc_ledger_times gather_times;
+  struct tagc_ledger_times gather_times;      /* of compressed all-gathers */
   struct tagc_traffic gather_sent, gather_plain;
 };
 

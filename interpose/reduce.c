@@ -219,7 +219,7 @@ static void account(const struct tagc_work *w)
     struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
     sent = tagc_plan_traffic(&question, &w->reduce.job.layout);
     row->compressed++;
-    comm->ledger->timed_calls += w->device->host_reads;
+    comm->ledger->times.calls += w->device->host_reads;
     row->raw_bytes += (uint64_t)comm->nranks * shard;
     tagc_traffic_add(&row->plain, &plain);
     tagc_traffic_add(&row->sent, &sent);

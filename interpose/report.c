@@ -21,9 +21,9 @@ const char *tagc_report_bytes(uint64_t bytes, char text[16])
 }
 
 /* The times of those calls that tell them, for all. */
-static double of_all_calls(double ms, const struct tagc_ledger *ledger, uint64_t compressed)
+static double of_all_calls(double ms, const struct tagc_ledger_times *times, uint64_t compressed)
 {
-  return ledger->timed_calls ? ms * (double)compressed / (double)ledger->timed_calls : 0;
+  return times->calls ? ms * (double)compressed / (double)times->calls : 0;
 }
 
 static uint64_t all_of(const struct tagc_traffic *traffic) { return traffic->inside + traffic->between; }
@@ -116,21 +116,22 @@ static void print_hosts(const struct tagc_ledger *ledger, bool compressed)
 static void print_total(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total)
 {
   char gathers[512];
+  const struct tagc_ledger_times *times = &ledger->times;
   tagc_say("tagc-total: codec=%s ranks=%d calls=%" PRIu64 " compressed=%" PRIu64 " raw_bytes=%" PRIu64 " wire_bytes=%" PRIu64
            " plain_bytes=%" PRIu64 " between_bytes=%" PRIu64 " plain_between_bytes=%" PRIu64 " hosts=%d levels=%d"
            " encode_ms=%.3f exchange_ms=%.3f decode_ms=%.3f hidden_ms=%.3f unrecovered=%" PRIu64 " residual_norm=%.6g"
            " cycles_compressed=%" PRIu64 " cycles_plain=%" PRIu64 "%s",
            ledger->codec, ledger->nranks, total->calls, total->compressed, total->raw_bytes, all_of(&total->sent),
            all_of(&total->plain), total->sent.between, total->plain.between, ledger->hosts.hosts, ledger->two_levels ? 2 : 1,
-           of_all_calls(ledger->encode_ms, ledger, total->compressed),
-           of_all_calls(ledger->exchange_ms, ledger, total->compressed),
-           of_all_calls(ledger->decode_ms, ledger, total->compressed), of_all_calls(ledger->hidden_ms, ledger, total->compressed),
+           of_all_calls(times->encode_ms, times, total->compressed), of_all_calls(times->exchange_ms, times, total->compressed),
+           of_all_calls(times->decode_ms, times, total->compressed), of_all_calls(times->hidden_ms, times, total->compressed),
            total->stats.unrecovered, __builtin_sqrt(total->stats.residual_norm2), ledger->cycles_compressed, ledger->cycles_plain,
            tagc_report_gathers_words(ledger, gathers));
 }
 
-const char *tagc_report_hidden(double hidden_ms, double coding_ms, char text[24])
+const char *tagc_report_hidden(const struct tagc_ledger_times *times, char text[24])
 {
+  const double hidden_ms = times->hidden_ms, coding_ms = times->encode_ms + times->decode_ms;
   *text = '\0';
   if (hidden_ms > 0 && coding_ms > 0)
     snprintf(text, 24, ", hidden %.0f%%", 100 * (hidden_ms < coding_ms ? hidden_ms / coding_ms : 1));
@@ -140,6 +141,7 @@ const char *tagc_report_hidden(double hidden_ms, double coding_ms, char text[24]
 static void print_ledger(const struct tagc_ledger *ledger)
 {
   char hidden[24];
+  const struct tagc_ledger_times *times = &ledger->times;
   struct tagc_ledger_row total = total_of(ledger);
   tagc_say("tagc: communicator %" PRIu64 " of %d ranks: %" PRIu64 " of %" PRIu64 " %s compressed (%s), %" PRIu64
            " other collectives passed through", ledger->number, ledger->nranks, total.compressed, total.calls,
@@ -166,9 +168,9 @@ static void print_ledger(const struct tagc_ledger *ledger)
   uint64_t cycles = ledger->cycles_compressed ? ledger->cycles_compressed : 1;
   if (total.compressed)
     tagc_say("  a compressed cycle: encode %.2f ms, exchange %.2f ms, decode %.2f ms%s; %" PRIu64 " cycles compressed, %"
-             PRIu64 " plain", of_all_calls(ledger->encode_ms, ledger, total.compressed) / (double)cycles,
-             of_all_calls(ledger->exchange_ms, ledger, total.compressed) / (double)cycles,
-             of_all_calls(ledger->decode_ms, ledger, total.compressed) / (double)cycles, tagc_report_hidden(ledger->hidden_ms, ledger->encode_ms + ledger->decode_ms, hidden),
+             PRIu64 " plain", of_all_calls(times->encode_ms, times, total.compressed) / (double)cycles,
+             of_all_calls(times->exchange_ms, times, total.compressed) / (double)cycles,
+             of_all_calls(times->decode_ms, times, total.compressed) / (double)cycles, tagc_report_hidden(times, hidden),
              ledger->cycles_compressed, ledger->cycles_plain);
   tagc_report_gathers(ledger);
   print_ab(ledger);

@@ -47,7 +47,7 @@ struct tagc_ledger_row tagc_report_gathers_total(const struct tagc_ledger *ledge
 const char *tagc_report_gathers_words(const struct tagc_ledger *ledger, char text[512]);
 
 /* ", hidden 83%": what was done beside the exchange, of encoding and decoding; "" where that is nothing. Returns `text`. */
-const char *tagc_report_hidden(double hidden_ms, double coding_ms, char text[24]);
+const char *tagc_report_hidden(const struct tagc_ledger_times *times, char text[24]);
 
 /* Adds a row, and what it holds now: for sums of the rows of one lock. */
 void tagc_report_sum(struct tagc_ledger_row *sum, const struct tagc_ledger_row *row);

@@ -86,7 +86,7 @@ static void print_remarks(const struct tagc_ledger *ledger, const struct tagc_le
   if (total->compressed)
     tagc_say("  a compressed all-gather: encode %.3f ms, exchange %.3f ms, decode %.3f ms%s", a_call(times->encode_ms, times),
              a_call(times->exchange_ms, times), a_call(times->decode_ms, times),
-             tagc_report_hidden(times->hidden_ms, times->encode_ms + times->decode_ms, hidden));
+             tagc_report_hidden(times, hidden));
 }
 
 void tagc_report_gathers(const struct tagc_ledger *ledger)

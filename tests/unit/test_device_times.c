@@ -112,12 +112,12 @@ static bool near(double a, double b) { return a - b < 1e-9 && b - a < 1e-9; }
 
 static bool told_so_far(uint64_t calls_, double encode, double exchange, double decode, double hidden_)
 {
-  const struct tagc_ledger *l = comm->ledger;
-  const bool good = l->timed_calls == calls_ && near(l->encode_ms, encode) && near(l->exchange_ms, exchange) &&
-                    near(l->decode_ms, decode) && near(l->hidden_ms, hidden_);
+  const struct tagc_ledger_times *t = &comm->ledger->times;
+  const bool good = t->calls == calls_ && near(t->encode_ms, encode) && near(t->exchange_ms, exchange) && near(t->decode_ms, decode) &&
+                    near(t->hidden_ms, hidden_);
   if (!good)
-    printf("# %d calls: encode %g, exchange %g, decode %g, hidden %g\n", (int)l->timed_calls, l->encode_ms, l->exchange_ms, l->decode_ms,
-           l->hidden_ms);
+    printf("# %d calls: encode %g, exchange %g, decode %g, hidden %g\n", (int)t->calls, t->encode_ms, t->exchange_ms, t->decode_ms,
+           t->hidden_ms);
   return good;
 }
 
