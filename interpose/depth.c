@@ -20,7 +20,7 @@ static int pieces_for(uint64_t n, int depth) { return tagc_pieces_of(n, depth).c
 int tagc_depth_plan(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,
                     const struct tagc_layout *layout, const struct tagc_call_times *times)
 {
-  if (codec->whole || layout->exponent_bytes || layout->sketch_count)
+  if (!tagc_pieces_can(codec, layout))
     return 1;
   if (options->depth)
     return pieces_for(shape->n, (int)options->depth);

@@ -153,12 +153,12 @@ static int end_at_bound(uint64_t dropped)
   trace.failed = true;
   const struct tagc_trace_end end = {{TAGC_TRACE_END, sizeof end, 0}, tagc_trace_ns(), tagc_trace_calls(), dropped, .bounded = 1};
   const int error = write_chunk((const uint8_t *)&end, sizeof end, dropped);
-  if (!error)
-    tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: no more than %llu bytes are wanted (TAGC_TRACE_MAX); the trace of this process "
-             "ends here", trace.path, (unsigned long long)most_bytes());
-  if (!error)
-    atomic_store(&tagc_trace_is_on, false);
-  return error;
+  if (error)
+    return error;                   /* fail() switches it off */
+  tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: no more than %llu bytes are wanted (TAGC_TRACE_MAX); the trace of this process "
+           "ends here", trace.path, (unsigned long long)most_bytes());
+  atomic_store(&tagc_trace_is_on, false);
+  return 0;
 }
 
 /* Bytes of whole records that fit into a chunk. */

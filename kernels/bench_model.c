@@ -55,7 +55,7 @@ struct bench_cost bench_unit_cost(const struct bench_options *o, const struct be
     return (struct bench_cost){ INFINITY, INFINITY };
   const struct tagc_traffic sent = tagc_layout_traffic(&shape, &layout, &who, levels);
   const double peers = shape.nranks - 1, foreign = peers * (double)shape.n * sizeof(float);
-  const bool whole = sender->codec->whole || layout.exponent_bytes || layout.sketch_count;
+  const int depth = tagc_pieces_can(sender->codec, &layout) ? tagc_pieces_of(shape.n, s->depth).count : 1;
   const struct tagc_call_times call = {
     .encode_ns = foreign * sender->encode, .decode_ns = foreign * sender->decode,
     .wire_ns = tagc_layout_wire_ns(&shape, &layout, &links.ring, &links.all_to_all),
@@ -63,7 +63,7 @@ struct bench_cost bench_unit_cost(const struct bench_options *o, const struct be
   };
   return (struct bench_cost){
     .ns = (levels ? tagc_host_sum_ns(&shape, &who, &inside) : 0) +
-          tagc_call_ns(&call, whole ? 1 : tagc_pieces_of(shape.n, s->depth).count),
+          tagc_call_ns(&call, depth),
     .between = s->local * (double)sent.between,
   };
 }

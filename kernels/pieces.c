@@ -17,6 +17,11 @@ struct tagc_pieces tagc_pieces_of(uint64_t n, int depth)
   return pieces;
 }
 
+bool tagc_pieces_can(const struct tagc_codec *codec, const struct tagc_layout *layout)
+{
+  return !codec->whole && !layout->exponent_bytes && !layout->sketch_count;
+}
+
 double tagc_piece_share(int k, int count)
 {
   return count == 1 ? 1 : (k == 0 || k == count - 1 ? 0.5 : 1) / (count - 1);

@@ -30,6 +30,9 @@ struct tagc_pieces {
 /* Shards of n elements in at most `depth` pieces (1 to TAGC_PIECES). */
 struct tagc_pieces tagc_pieces_of(uint64_t n, int depth);
 
+/* Can calls of the codec be cut? Not those with several exchanges. */
+bool tagc_pieces_can(const struct tagc_codec *codec, const struct tagc_layout *layout);
+
 /* The share of piece k, where shards are so long that blocks do not matter: with four pieces 1/6, 1/3, 1/3, 1/6. */
 double tagc_piece_share(int k, int count);
 
