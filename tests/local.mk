@@ -60,7 +60,7 @@ tests_unit_test_layers_SOURCES = tests/unit/test_layers.c examples/gpt/units.c
 tests_unit_test_layers_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
 EXTRA_DIST += tests/unit/dense_reference.h
-EXTRA_DIST += tests/unit/tap.h tests/unit/asleep.h tests/unit/fake_nccl.h tests/unit/vote_rank.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
+EXTRA_DIST += tests/unit/tap.h tests/unit/self.h tests/unit/fake_nccl.h tests/unit/vote_rank.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
 # Traces.
 EXTRA_DIST += tests/unit/trace_make.h

@@ -12,7 +12,6 @@
 #define INPROCESS_N 16500
 #include "tests/e2e/inprocess.h"
 
-#include <dirent.h>
 #include <execinfo.h>
 #include <malloc.h>
 #include <signal.h>
@@ -21,6 +20,7 @@
 #include <unistd.h>
 
 #include "tests/e2e/moments.h"
+#include "tests/unit/self.h"
 
 /* The vote is held in step 2 or 3; a reference is taken in the next one at the latest. */
 enum { VOTE = 2, REFUSED_STEP = 6, LAST = 8, HANG_S = 120 };
@@ -354,21 +354,10 @@ static void sweep_errors(void)
 static ncclUniqueId id;
 static int threads_at_rest;
 
-static int count_threads(void)
-{
-  int count = 0;
-  DIR *folder = opendir("/proc/self/task");
-  while (folder && readdir(folder))
-    count++;
-  if (folder)
-    closedir(folder);
-  return count;
-}
-
 /* A launch whose communicator was aborted may be on its way out, and would count for the next one. */
 static void let_launches_end(void)
 {
-  while (count_threads() > threads_at_rest)
+  while (count_of_self("task") > threads_at_rest)
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 }
 
@@ -428,7 +417,7 @@ static void nonblocking(void)
   static const ncclResult_t errors[] = {ncclInvalidUsage, ncclRemoteError, ncclSystemError};
   int tried[2] = {0}, hit[2] = {0}, bad[2] = {0};
   bool good = ncclGetUniqueId(&id) == ncclSuccess;    /* what serves ids, and the ranks' agreement, is there from now on */
-  threads_at_rest = count_threads();
+  threads_at_rest = count_of_self("task");
   notes = true;
   good &= run_pair(LAST);
   notes = false;

@@ -9,13 +9,13 @@
 #define INPROCESS_RANKS 4
 #include "tests/e2e/inprocess.h"
 
-#include <dirent.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "interpose/nccl_newer.h"
 #include "tests/e2e/moments.h"
+#include "tests/unit/self.h"
 
 enum { HOSTS = 2, LEVELS = 2 };
 
@@ -418,17 +418,6 @@ static void groups(void)
 
 /* ---- rounds ------------------------------------------------------------------------------------------------------ */
 
-static int open_files(void)
-{
-  int count = 0;
-  DIR *folder = opendir("/proc/self/fd");
-  while (folder && readdir(folder))
-    count++;
-  if (folder)
-    closedir(folder);
-  return count;
-}
-
 /* What is left of a communicator is its part of the report. */
 static void rounds(int count)
 {
@@ -437,7 +426,7 @@ static void rounds(int count)
   bool good = true;
   for (int i = 0; i < count + 5 && good; i++) {
     if (i == 5) {
-      files = open_files();
+      files = count_of_self("fd");
       memory = mallinfo2().uordblks;
     }
     good &= start_on_hosts(0) && run_groups(0, UNCOMPRESSED + 2);
@@ -445,7 +434,7 @@ static void rounds(int count)
     good &= account_is(LEVELS * RANKS, 0, LEVELS * RANKS);
   }
   const long grown = ((long)mallinfo2().uordblks - (long)memory) / (count * RANKS);
-  ok(good && open_files() == files, "%d rounds of new communicators: no descriptor is left", count);
+  ok(good && count_of_self("fd") == files, "%d rounds of new communicators: no descriptor is left", count);
   ok(grown < 4096, "nor memory of the size of a workspace: %ld bytes a communicator", grown);
 }
 

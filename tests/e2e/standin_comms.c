@@ -4,7 +4,7 @@
  * argument "split" one split alone.
  */
 #include "tests/e2e/standin_check.h"
-#include "tests/unit/asleep.h"
+#include "tests/unit/self.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,12 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Has another thread come to where it waits?
+ * What the kernel says of this process: of its threads, and of its files.
  */
-#ifndef TESTS_UNIT_ASLEEP_H
-#define TESTS_UNIT_ASLEEP_H
+#ifndef TESTS_UNIT_SELF_H
+#define TESTS_UNIT_SELF_H
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+/* How many entries a folder of /proc/self has; task: threads; fd: open files, that of the folder among them. */
+static inline int count_of_self(const char *folder)
+{
+  char path[80];
+  int count = 0;
+  snprintf(path, sizeof path, "/proc/self/%s", folder);
+  DIR *entries = opendir(path);
+  for (const struct dirent *entry; entries && (entry = readdir(entries));)
+    count += entry->d_name[0] != '.';
+  if (entries)
+    closedir(entries);
+  return count;
+}
 
 /* Returns when a thread of this process, by its number for the kernel, sleeps, or is gone. */
 static inline void wait_until_asleep(int thread)

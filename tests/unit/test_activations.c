@@ -75,14 +75,20 @@ static void moe_recomputed(void)
   norm();
 }
 
-/* Sequence parallelism whose decoder attends to an encoder: the inputs are gathered again for the gradients of weights. */
-static void cross_attention(void)
+/* A forward pass of layers that attend to an encoder. */
+static void decode_forward(int layers)
 {
-  for (int i = 0; i < LAYERS; i++) {
+  for (int i = 0; i < layers; i++) {
     gather(TOKENS);
     gather(FEATURES);
     reduce(TOKENS, TAGC_CODE_SUM);
   }
+}
+
+/* Sequence parallelism whose decoder attends to an encoder: the inputs are gathered again for the gradients of weights. */
+static void cross_attention(void)
+{
+  decode_forward(LAYERS);
   for (int i = 0; i < LAYERS; i++) {
     gather(TOKENS);
     gather(TOKENS);
@@ -95,11 +101,7 @@ static void cross_attention(void)
 /* Its backward pass repeats a few calls that look like a step of two units. */
 static void row_of_layers(void)
 {
-  for (int i = 0; i < MANY_LAYERS; i++) {
-    gather(TOKENS);
-    gather(FEATURES);
-    reduce(TOKENS, TAGC_CODE_SUM);
-  }
+  decode_forward(MANY_LAYERS);
   for (int i = 0; i < MANY_LAYERS; i++) {
     gather(TOKENS);
     gather(FEATURES);

@@ -3,7 +3,6 @@
  * wrong between them. The ranks here are light processes without NCCL: they report, meet where NCCL's init would be, and ask.
  */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,6 +17,7 @@
 #include "env/log.h"
 #include "interpose/agree.h"
 #include "interpose/library.h"
+#include "tests/unit/self.h"
 #include "tests/unit/tap.h"
 
 /* An id as NCCL makes it, with a port that means nothing here. */
@@ -105,26 +105,16 @@ static int play(const ncclUniqueId *id, const struct part *part, enum tagc_agree
   return count;
 }
 
-static int threads(void)
-{
-  int count = 0;
-  DIR *folder = opendir("/proc/self/task");
-  for (struct dirent *e; folder && (e = readdir(folder));)
-    count += e->d_name[0] != '.';
-  closedir(folder);
-  return count;
-}
-
 static void wait_for_threads(int wanted)
 {
-  while (threads() > wanted)
+  while (count_of_self("task") > wanted)
     nanosleep(&(struct timespec){0, 1000000}, NULL);
 }
 
 static void agreements(const char *address)
 {
   static const int sizes[] = {2, 3, 16, MOST};
-  int before = threads();
+  int before = count_of_self("task");
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     struct part part = {sizes[i], 22809, -1, sizes[i] / 2};
     ncclUniqueId id = new_id(address);
@@ -155,12 +145,12 @@ static void several_at_once(void)
 {
   enum { IDS = 20 };
   ncclUniqueId ids[IDS];
-  int before = threads(), yes = 0;
+  int before = count_of_self("task"), yes = 0;
   for (int i = 0; i < IDS; i++) {
     ids[i] = new_id("127.0.0.1");
     tagc_agree_stamp_id(&ids[i]);
   }
-  ok(threads() == before + 1, "twenty ids, one listener");
+  ok(count_of_self("task") == before + 1, "twenty ids, one listener");
   for (int i = IDS - 1; i >= 0; i -= 2)
     yes += play(&ids[i], &(struct part){3, 22809, -1, -1}, TAGC_AGREED_YES);
   ok(yes == 3 * IDS / 2, "every second one is used, in another order: %d ranks agree", yes);
@@ -320,7 +310,7 @@ static void strangers(void)
 /* The program closes descriptors that it did not open; then it makes another id. */
 static void closed(void)
 {
-  int before = threads();
+  int before = count_of_self("task");
   ncclUniqueId id = new_id("127.0.0.1");
   tagc_agree_stamp_id(&id);
   for (int fd = 3; fd < 400; fd++)

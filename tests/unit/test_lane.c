@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "kernels/device.h"
-#include "tests/unit/asleep.h"
+#include "tests/unit/self.h"
 #include "tests/unit/tap.h"
 
 enum { MANY = 1000, QUEUED = 5, LANES = 3 };

@@ -34,6 +34,11 @@ static void *room(const struct tagc_device *d, size_t bytes, CUstream stream)
   return memory;
 }
 
+static struct piece piece_on(const struct tagc_device *d, CUstream stream)
+{
+  return (struct piece){.device = d, .from = room(d, KIB, stream), .to = room(d, KIB, stream), .bytes = KIB};
+}
+
 /* From the caller's stream to the lane and back, more often than there are places. */
 static void in_order(void)
 {
@@ -90,7 +95,7 @@ static void without_after(void)
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
-  struct piece piece = {.device = d, .from = room(d, KIB, stream), .to = room(d, KIB, stream), .bytes = KIB};
+  struct piece piece = piece_on(d, stream);
   (void)d->lane_submit(d, d->lane_make(d), TAGC_LANE_ENCODE, copy, &piece);
 }
 
@@ -99,7 +104,7 @@ static void without_wait(void)
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
-  struct piece piece = {.device = d, .from = room(d, KIB, stream), .to = room(d, KIB, stream), .bytes = KIB};
+  struct piece piece = piece_on(d, stream);
   void *lane = d->lane_make(d);
   EXPECT(d->lane_after(d, lane, stream) && d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece));
   (void)d->clear(d, piece.to, KIB, stream);
@@ -226,7 +231,7 @@ static void too_many(void)
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
-  struct piece piece = {.device = d, .from = room(d, KIB, stream), .to = room(d, KIB, stream), .bytes = KIB};
+  struct piece piece = piece_on(d, stream);
   void *lane = d->lane_make(d), *tally[TALLIES];
   for (int i = 0; i < TALLIES; i++)
     tally[i] = d->tally_make(d, stream);
@@ -254,7 +259,7 @@ static void given_back(void)
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
-  struct piece piece = {.device = d, .from = room(d, KIB, stream), .to = room(d, KIB, stream), .bytes = KIB};
+  struct piece piece = piece_on(d, stream);
   void *lane = d->lane_make(d), *tally = d->tally_make(d, stream), *fence = d->fence_make(d);
   call_pieces(d, tally, lane, 9, &piece, stream);
   EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 2, stream));
@@ -341,7 +346,7 @@ static void lost(void)
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
-  struct piece piece = {.device = d, .from = room(d, KIB, stream), .to = room(d, KIB, stream), .bytes = KIB};
+  struct piece piece = piece_on(d, stream);
   struct piece never = {.device = d};
   struct tagc_lane_times t;
   void *lane = d->lane_make(d);
@@ -373,7 +378,7 @@ static void without_event(void)
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
-  struct piece piece = {.device = d, .from = room(d, KIB, stream), .to = room(d, KIB, stream), .bytes = KIB};
+  struct piece piece = piece_on(d, stream);
   void *lane;
   int tries = 0;
   MUST(cuCtxSynchronize());
