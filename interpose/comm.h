@@ -178,6 +178,9 @@ bool tagc_comm_collect(ncclComm_t parent, bool failed);
 struct tagc_agreement tagc_comm_agreement(ncclComm_t handle);
 /* The same, asked for where it is not known yet and the communicator is ready: children inherit it. Blocks (agree.h). */
 struct tagc_agreement tagc_comm_settle(ncclComm_t handle, const struct tagc_nccl *nccl);
+/* A child of `parent` is asked for by `function`: its identity (struct tagc_trace_birth), equal where the same `size` bytes are said.
+ * 0: not known. */
+uint64_t tagc_comm_child_identity(ncclComm_t parent, enum tagc_entry function, const void *said, size_t size);
 /* Was the handle announced as non-blocking? Split and shrunk communicators inherit it. */
 bool tagc_comm_is_nonblocking(ncclComm_t handle);
 /* A handle has been finalized. What is returned, perhaps NULL, is the caller's to release. */

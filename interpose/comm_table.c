@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "env/hash.h"
 #include "env/log.h"
 #include "interpose/library.h"
 
@@ -18,6 +19,8 @@ struct listed {
   ncclComm_t handle;
   bool nonblocking, unhashed;
   uint64_t birth;                   /* tells handles at one address apart, from 1 */
+  uint32_t children;                /* so far */
+  bool uneven;                      /* its ranks have made different numbers of children */
   struct tagc_agreement agreement;
   struct tagc_comm *comm;           /* NULL until the first use */
   UT_hash_handle hh;
@@ -307,6 +310,23 @@ bool tagc_comm_collect(ncclComm_t parent, bool failed)
     free(child);
   }
   return good;
+}
+
+uint64_t tagc_comm_child_identity(ncclComm_t parent, enum tagc_entry function, const void *said, size_t size)
+{
+  struct listed *entry;
+  uint64_t identity = 0;
+  pthread_rwlock_wrlock(&table_lock);
+  HASH_FIND_PTR(table, &parent, entry);
+  if (entry) {
+    const uint64_t of[] = {entry->agreement.origin.identity, function, entry->children++};
+    const bool joined = function == TAGC_ENTRY_ncclCommGrow;         /* those who join know no parent */
+    if (entry->agreement.origin.identity && !entry->uneven && !joined)
+      identity = tagc_hash_add(tagc_hash_add(TAGC_HASH_START, of, sizeof of), said, size);
+    entry->uneven |= function == TAGC_ENTRY_ncclCommShrink;          /* those who were left out have not counted this one */
+  }
+  pthread_rwlock_unlock(&table_lock);
+  return identity;
 }
 
 bool tagc_comm_is_nonblocking(ncclComm_t handle)

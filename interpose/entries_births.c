@@ -2,6 +2,10 @@
  * The exported functions that make communicators: what is known of each before it is there is told to comm.c when it has been handed
  * out.
  */
+#include <unistd.h>
+
+#include "env/hash.h"
+#include "env/host.h"
 #include "interpose/adapter.h"
 
 /* Does a configuration ask for a non-blocking communicator? The environment has the last word. Older callers have shorter structs. A child inherits that of
@@ -31,6 +35,24 @@ static const char *memory_of(const struct tagc_nccl *nccl)
   return tagc_device_cuda_is_there(&why) ? "CUDA" : why;
 }
 
+/* Of whom a trace wants a record. */
+static const struct tagc_nccl *traced(const struct tagc_nccl *nccl) { return tagc_trace_on() ? nccl : NULL; }
+
+/* With NCCL_COMM_ID set all ids are equal, and tell nothing. */
+static uint64_t identity_of_ids(const ncclUniqueId *ids, int count, int nranks)
+{
+  const bool told = ids && count > 0 && count <= nranks && !tagc_host_ids_are_fixed();
+  return told ? tagc_hash_add(TAGC_HASH_START, ids, (size_t)count * sizeof *ids) : 0;
+}
+
+/* Communicators of one process. */
+static uint64_t identity_of_all(void)
+{
+  static atomic_uint calls;
+  const uint64_t said[] = {tagc_host_id(), (uint64_t)getpid(), atomic_fetch_add(&calls, 1)};
+  return tagc_hash_add(TAGC_HASH_START, said, sizeof said);
+}
+
 /* A communicator made from ids: this rank reports to their maker. What NCCL will refuse is not reported. */
 static struct birth from_ids(enum tagc_entry function, const ncclUniqueId *ids, int count, int nranks, int rank,
                              const ncclConfig_t *config, const struct tagc_nccl *nccl)
@@ -41,40 +63,37 @@ static struct birth from_ids(enum tagc_entry function, const ncclUniqueId *ids, 
   birth.nonblocking = asks_nonblocking(config, false);
   if (ids && count > 0 && count <= nranks && nranks > 1 && rank >= 0 && rank < nranks)
     birth.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), memory_of(nccl));
-  if (tagc_trace_on())
-    birth.agreement.origin = tagc_trace_birth_of_ids(nccl, (uint16_t)function, ids, count, nranks, rank);
+  birth.agreement.origin = (struct tagc_trace_birth){traced(nccl), identity_of_ids(ids, count, nranks), 0, rank, nranks,
+                                                     (uint16_t)function};
   return birth;
 }
 
-/* A communicator made from another one: it inherits what the ranks of that have agreed on. */
-static struct birth from_parent(ncclComm_t parent, const ncclConfig_t *config, const struct tagc_nccl *nccl)
+/* A communicator made from another one, by a call that says so much: it inherits what the ranks of that have agreed on. */
+static struct birth from_parent(enum tagc_entry function, ncclComm_t parent, const ncclConfig_t *config, const struct tagc_nccl *nccl,
+                                const void *said, size_t size)
 {
   struct birth birth = {.agreement.state = TAGC_AGREED_NO};
-  if (!watched() || !parent)
+  if (!watched())
     return birth;
-  birth.nonblocking = asks_nonblocking(config, tagc_comm_is_nonblocking(parent));
-  birth.agreement = tagc_comm_settle(parent, nccl);
+  birth.nonblocking = asks_nonblocking(config, parent && tagc_comm_is_nonblocking(parent));
+  if (parent && function != TAGC_ENTRY_ncclCommGrow)         /* ranks that join have agreed on nothing with those that are there: all passes */
+    birth.agreement = tagc_comm_settle(parent, nccl);
+  birth.agreement.origin = (struct tagc_trace_birth){traced(nccl), tagc_comm_child_identity(parent, function, said, size),
+                                                     tagc_trace_on() ? tagc_trace_comm(parent) : 0, -1, -1, (uint16_t)function};
   return birth;
 }
 
-/* For the trace: a child that all ranks get who make this call with equal `said`. */
-static void note_origin(struct birth *birth, const struct tagc_call *called, const void *said, size_t size)
+/* How many ranks a communicator has, without asking NCCL: it may have failed. 0: that is not known here. */
+static int count_ranks(ncclComm_t handle)
 {
-  if (called->trace.number)
-    birth->agreement.origin = tagc_trace_birth_of_parent(called->nccl, (uint16_t)called->entry, called->handle, said, size);
-}
-
-/* NCCL has not looked at the count yet: where it is none, nothing is read, and no communicator will come of the call. */
-static void note_shrink(struct birth *birth, const struct tagc_call *called, const int *excluded, int count)
-{
-  struct tagc_hosts hosts;
-  if (!called->trace.number)
-    return;
-  (void)tagc_trace_place(called->handle, &hosts);
-  const bool good = excluded && count > 0 && count < hosts.nranks;
-  note_origin(birth, called, excluded, good ? (size_t)count * sizeof *excluded : 0);
-  if (!good)
-    birth->agreement.origin.identity = 0;
+  struct tagc_hosts traced_hosts;
+  struct tagc_comm *used = tagc_comm_find(handle);
+  const int at_birth = tagc_comm_agreement(handle).origin.nranks;
+  const int nranks = used ? used->nranks : at_birth > 0 ? at_birth : 0;
+  tagc_comm_release(used);
+  if (!nranks && tagc_trace_on())
+    (void)tagc_trace_place(handle, &traced_hosts);
+  return !nranks && tagc_trace_on() ? traced_hosts.nranks : nranks;
 }
 
 /* Tells of a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is waited for; while a
@@ -140,8 +159,7 @@ EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *dev
   struct birth birth = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
   ncclResult_t status = MIX_AND_FORWARD(ncclCommInitAll, comms, count, devices);
   birth.nonblocking = watched() && asks_nonblocking(NULL, false);
-  if (called.trace.number)
-    birth.agreement.origin = tagc_trace_birth_of_all(nccl, count);
+  birth.agreement.origin = (struct tagc_trace_birth){traced(nccl), identity_of_all(), 0, 0, count, TAGC_ENTRY_ncclCommInitAll};
   for (int i = 0; comms && i < count && (status == ncclSuccess || status == ncclInProgress); i++) {
     birth.agreement.origin.rank = i;
     status = born(nccl, status, &comms[i], NULL, &birth);
@@ -154,8 +172,7 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_
   CALLED(ncclCommSplit, .handle = comm);
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
-  struct birth birth = from_parent(comm, config, nccl);
-  note_origin(&birth, &called, &color, sizeof color);
+  struct birth birth = from_parent(TAGC_ENTRY_ncclCommSplit, comm, config, nccl, &color, sizeof color);
   ncclResult_t status = MIX_AND_FORWARD(ncclCommSplit, comm, color, key, child, config);
   RETURN(color == NCCL_SPLIT_NOCOLOR ? status : born(nccl, status, child, comm, &birth));
 }
@@ -166,8 +183,10 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
   CALLED(ncclCommShrink, .handle = comm);
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
-  struct birth birth = from_parent(comm, config, nccl);
-  note_shrink(&birth, &called, excluded, count);
+  /* NCCL has not looked at the count yet: where it is none, nothing is read, and no communicator will come of the call. */
+  const bool listed = watched() && comm && excluded && count > 0 && count < count_ranks(comm);
+  struct birth birth = from_parent(TAGC_ENTRY_ncclCommShrink, comm, config, nccl, excluded, listed ? (size_t)count * sizeof *excluded : 0);
+  birth.agreement.origin.identity = listed ? birth.agreement.origin.identity : 0;
   struct tagc_comm *alive = watched() && flags & NCCL_SHRINK_ABORT ? tagc_comm_find(comm) : NULL;
   bool together = tagc_levels_open_group(alive);
   if (together)
@@ -181,15 +200,12 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
   RETURN(born(nccl, status, child, comm, &birth));
 }
 
-/* Ranks that join have made no agreement with those that are there: the larger communicator passes through. */
 EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *child,
                                  ncclConfig_t *config)
 {
   CALLED(ncclCommGrow, .handle = comm);
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
-  bool inherited = watched() && comm && tagc_comm_is_nonblocking(comm);
-  struct birth birth = {.nonblocking = watched() && asks_nonblocking(config, inherited)};
-  note_origin(&birth, &called, NULL, 0);
+  struct birth birth = from_parent(TAGC_ENTRY_ncclCommGrow, comm, config, nccl, NULL, 0);
   RETURN(born(nccl, MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &birth));
 }

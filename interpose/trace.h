@@ -96,19 +96,14 @@ size_t tagc_trace_type_size(ncclDataType_t type);
 
 /* Where a communicator comes from. */
 struct tagc_trace_birth {
-  const struct tagc_nccl *nccl;     /* NULL: nobody has asked for a record */
-  uint64_t identity;
+  const struct tagc_nccl *nccl;     /* NULL: no record is wanted */
+  uint64_t identity;                /* equal on all ranks of the communicator, and on no other one's; 0: not known. Known without a
+                                     * trace, too: groups are run in its order (launch.h) */
   uint32_t parent;
-  int32_t rank, nranks;
+  int32_t rank, nranks;             /* -1: NCCL is asked */
   uint16_t function;
 };
 
-struct tagc_trace_birth tagc_trace_birth_of_ids(const struct tagc_nccl *nccl, uint16_t function, const ncclUniqueId *ids, int count,
-                                                int nranks, int rank);
-struct tagc_trace_birth tagc_trace_birth_of_all(const struct tagc_nccl *nccl, int nranks);
-/* A child: ranks that call alike, with equal `more` bytes, get one. */
-struct tagc_trace_birth tagc_trace_birth_of_parent(const struct tagc_nccl *nccl, uint16_t function, ncclComm_t parent, const void *more,
-                                                   size_t size);
 /* A handle was given out. */
 void tagc_trace_born(ncclComm_t handle, bool nonblocking, const struct tagc_trace_birth *birth);
 /* The number of a handle; 0: none. */

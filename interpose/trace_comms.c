@@ -6,9 +6,7 @@
  */
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "env/hash.h"
 #include "env/host.h"
 #include "interpose/comm.h"
 #include "interpose/levels.h"
@@ -24,8 +22,6 @@ struct traced {
   const struct tagc_nccl *nccl;     /* NULL: nobody may be asked */
   struct tagc_trace_comm record;    /* as it was written last */
   struct tagc_hosts hosts;
-  uint32_t children;
-  bool uneven;                      /* its ranks have made different numbers of children */
   bool blocking, asked, ended, unhashed;
   UT_hash_handle hh;
 };
@@ -76,44 +72,6 @@ static struct traced *add(ncclComm_t handle)
 }
 
 /* ---- births ---------------------------------------------------------------------------------------------------------- */
-
-static uint64_t identity(uint64_t hash) { return hash ? hash : 1; }
-
-/* With NCCL_COMM_ID set all ids are equal, and tell nothing. */
-struct tagc_trace_birth tagc_trace_birth_of_ids(const struct tagc_nccl *nccl, uint16_t function, const ncclUniqueId *ids, int count,
-                                                int nranks, int rank)
-{
-  struct tagc_trace_birth birth = {.nccl = nccl, .rank = rank, .nranks = nranks, .function = function};
-  if (ids && count > 0 && count <= nranks && !tagc_host_ids_are_fixed())
-    birth.identity = identity(tagc_hash_add(TAGC_HASH_START, ids, (size_t)count * sizeof *ids));
-  return birth;
-}
-
-struct tagc_trace_birth tagc_trace_birth_of_all(const struct tagc_nccl *nccl, int nranks)
-{
-  static atomic_uint calls;
-  const uint64_t said[] = {tagc_host_id(), (uint64_t)getpid(), atomic_fetch_add(&calls, 1)};
-  return (struct tagc_trace_birth){.nccl = nccl, .nranks = nranks, .function = TAGC_ENTRY_ncclCommInitAll,
-                                   .identity = identity(tagc_hash_add(TAGC_HASH_START, said, sizeof said))};
-}
-
-struct tagc_trace_birth tagc_trace_birth_of_parent(const struct tagc_nccl *nccl, uint16_t function, ncclComm_t parent, const void *more,
-                                                   size_t size)
-{
-  struct tagc_trace_birth birth = {.nccl = nccl, .rank = -1, .nranks = -1, .function = function};
-  pthread_mutex_lock(&lock);
-  struct traced *comm = find(parent);
-  if (comm) {
-    const uint64_t said[] = {comm->record.identity, function, comm->children++};
-    const bool joined = function == TAGC_ENTRY_ncclCommGrow;         /* those who join know no parent */
-    birth.parent = comm->record.record.comm;
-    if (comm->record.identity && !comm->uneven && !joined)
-      birth.identity = identity(tagc_hash_add(tagc_hash_add(TAGC_HASH_START, said, sizeof said), more, size));
-    comm->uneven |= function == TAGC_ENTRY_ncclCommShrink;           /* those who were left out have not counted this one */
-  }
-  pthread_mutex_unlock(&lock);
-  return birth;
-}
 
 static void ask_version(const struct tagc_nccl *nccl)
 {
