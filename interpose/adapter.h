@@ -59,19 +59,12 @@ static inline bool watched(void) { return tagc_real_depth == 0 && tagc_library_o
     forward_status;                                                                                                    \
   })
 
-/* The same for a call that is neither a collective nor neutral to a group: what is held goes first. */
-#define MIX_AND_FORWARD(name, ...)                                                                                     \
-  ({                                                                                                                   \
-    ncclResult_t mixed_status = watched() ? tagc_group_mix(nccl) : ncclSuccess;                                        \
-    mixed_status == ncclSuccess ? FORWARD(name, __VA_ARGS__) : mixed_status;                                           \
-  })
-
 /* The same for what works on a stream beside the collectives. */
-#define MIX_AND_FORWARD_IN_ORDER(name, ...)                                                                            \
+#define FORWARD_IN_ORDER(name, ...)                                                                                    \
   ({                                                                                                                   \
     struct tagc_comm *ordered_comm = watched() ? tagc_levels_find_ordered(comm) : NULL;                                \
     tagc_levels_before_plain(ordered_comm, stream);                                                                    \
-    ncclResult_t ordered_status = MIX_AND_FORWARD(name, __VA_ARGS__);                                                  \
+    ncclResult_t ordered_status = FORWARD(name, __VA_ARGS__);                                                          \
     if (!tagc_group_passed(nccl, ordered_comm, stream)) {                                                              \
       ordered_status = tagc_no_memory("a call of a group");                                                            \
       tagc_group_fail(nccl, ordered_status);                                                                           \

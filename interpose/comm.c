@@ -406,14 +406,10 @@ void tagc_comm_bar(struct tagc_comm *comm, const struct tagc_call *call, enum ta
     *barred = reason;
 }
 
-void tagc_comm_pass_mixed(struct tagc_comm *comm, struct tagc_call *call)
+void tagc_comm_pass(struct tagc_comm *comm, struct tagc_call *call, enum tagc_reason reason)
 {
   pthread_mutex_lock(&comm->lock);
-  tagc_comm_decide(comm, call);
-  tagc_comm_bar(comm, call, TAGC_REASON_mixed_group);
-  if (call->slot >= 0 || tagc_allgather_of(comm, call))
-    call->decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_mixed_group};
-  call->decision.action = TAGC_PASS;
+  call->decision = (struct tagc_decision){TAGC_PASS, reason};
   tagc_comm_account(comm, call);
   pthread_mutex_unlock(&comm->lock);
 }

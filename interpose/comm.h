@@ -90,6 +90,7 @@ struct tagc_comm {
   atomic_bool returns_at_once;      /* non-blocking, and the real library has said so itself: its own settings may overrule all */
   bool agreed;                      /* all ranks have the library and the same options */
   uint32_t host;                    /* with `agreed`: the number of this rank's host */
+  uint64_t identity;                /* struct tagc_trace_birth */
   const struct tagc_device *device; /* NULL: no codec for its memory */
 
   /* Since the first vote (levels.h). */
@@ -266,9 +267,8 @@ bool tagc_comm_read_gather_tally(struct tagc_comm *comm, void *tally, int allgat
  * with the lock held, after tagc_comm_decide(). */
 void tagc_comm_account(struct tagc_comm *comm, struct tagc_call *call);
 
-/* An observed call that may be compressed goes into a group with other calls, and so passes. The vote learns from here that its slot
- * can never be compressed. Takes and drops the lock. */
-void tagc_comm_pass_mixed(struct tagc_comm *comm, struct tagc_call *call);
+/* A call goes on as it came, whatever the plan says: decides that and enters it into the accounts. Takes and drops the lock. */
+void tagc_comm_pass(struct tagc_comm *comm, struct tagc_call *call, enum tagc_reason reason);
 
 /* Elements that a reduction adds up, of all shards. */
 uint64_t tagc_comm_elements(const struct tagc_comm *comm, const struct tagc_call *call);

@@ -72,26 +72,14 @@ static bool looks_valid(const struct tagc_call *c)
   return !tagc_comm_may_compress(c) || ((c->count == 0 || (c->send && c->recv)) && is_type(c) && (int)c->op >= 0);
 }
 
-static ncclResult_t pass(struct tagc_call *call)
-{
-  ncclResult_t status = tagc_group_mix(call->nccl);
-  return status == ncclSuccess ? tagc_forward(call) : status;
-}
-
 /* A call that goes on as it came and is entered into the accounts, with its reason. */
 static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reason)
 {
-  pthread_mutex_lock(&call->comm->lock);
-  call->decision = (struct tagc_decision){TAGC_PASS, reason};
-  tagc_comm_account(call->comm, call);
-  pthread_mutex_unlock(&call->comm->lock);
-  ncclResult_t status = tagc_group_mix(call->nccl);
-  if (status != ncclSuccess)
-    return status;
+  tagc_comm_pass(call->comm, call, reason);
   /* What a group holds is launched by its end, what is captured by a graph. */
   const bool launches = reason != TAGC_REASON_capture && !tagc_group_is_open(call->nccl);
   const int begun = launches ? tagc_times_begin(call) : -1;
-  status = tagc_group_forward(call);
+  ncclResult_t status = tagc_group_forward(call);
   tagc_times_end(call, begun, status);
   return status;
 }
@@ -117,16 +105,11 @@ static ncclResult_t run_observed(struct tagc_call *call)
     return status;
   }
   if (holds && tagc_group_is_open(call->nccl)) {
-    switch (tagc_group_hold(call)) {
-    case TAGC_HOLD_HELD: return ncclSuccess;
-    case TAGC_HOLD_NO_MEMORY: status = tagc_no_memory("a call of a group"); break;
-    case TAGC_HOLD_MIXED:
-      tagc_comm_pass_mixed(comm, call);
-      status = tagc_group_forward(call);
-      break;
-    }
+    if (tagc_group_hold(call))
+      return ncclSuccess;
+    status = tagc_no_memory("a call of a group");
   } else if (holds) {
-    status = tagc_launch_run(call, 1, false);
+    status = tagc_launch_run(call, 1, NULL, NULL);
   } else {
     status = pass_accounted(call, unheld_reason(call));
     if (status == ncclInProgress)
@@ -154,12 +137,12 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
   if (tagc_trace_on())
     tagc_trace_enter(call);
   if (!call->handle || !looks_valid(call)) {
-    status = pass(call);
+    status = tagc_forward(call);
   } else if (!acquire(call, &status)) {
     /* No memory, no verdict, or aborted meanwhile: to pass here alone would be wrong. A handle that the real library does
      * not know is its own to refuse. */
     bool final = status == ncclSystemError || status == ncclRemoteError || status == ncclInternalError;
-    status = final ? status : pass(call);
+    status = final ? status : tagc_forward(call);
   } else if (!tagc_background_clear(call->comm)) {
     tagc_comm_release(call->comm);
     status = ncclInvalidArgument;   /* as NCCL does: the call before it has not been seen to succeed */
@@ -178,7 +161,7 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
                                  &call->scale_hidden);
     if (call->op_kind == TAGC_OP_OTHER && (int)call->op >= (int)ncclNumOps) {
       tagc_comm_release(call->comm);
-      status = pass(call);          /* an op that was never made, or of another type: refused at once */
+      status = tagc_forward(call);          /* an op that was never made, or of another type: refused at once */
     } else {
       status = run_observed(call);
     }

@@ -86,7 +86,7 @@ EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type
   CALLED(ncclSend, .send = send, .count = count, .type = type, .root = peer, .handle = comm, .stream = stream);
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
-  RETURN(MIX_AND_FORWARD_IN_ORDER(ncclSend, send, count, type, peer, comm, stream));
+  RETURN(FORWARD_IN_ORDER(ncclSend, send, count, type, peer, comm, stream));
 }
 
 EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
@@ -94,7 +94,7 @@ EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int 
   CALLED(ncclRecv, .recv = recv, .count = count, .type = type, .root = peer, .handle = comm, .stream = stream);
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
-  RETURN(MIX_AND_FORWARD_IN_ORDER(ncclRecv, recv, count, type, peer, comm, stream));
+  RETURN(FORWARD_IN_ORDER(ncclRecv, recv, count, type, peer, comm, stream));
 }
 
 EXPORT ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
@@ -104,7 +104,7 @@ EXPORT ncclResult_t ncclPutSignal(const void *local, size_t count, ncclDataType_
   CALLED(ncclPutSignal, .send = local, .count = count, .type = type, .root = peer, .handle = comm, .stream = stream);
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
-  RETURN(MIX_AND_FORWARD_IN_ORDER(ncclPutSignal, local, count, type, peer, window, offset, signal, context, flags, comm, stream));
+  RETURN(FORWARD_IN_ORDER(ncclPutSignal, local, count, type, peer, window, offset, signal, context, flags, comm, stream));
 }
 
 EXPORT ncclResult_t ncclSignal(int peer, int signal, int context, unsigned int flags, ncclComm_t comm, cudaStream_t stream)
@@ -112,7 +112,7 @@ EXPORT ncclResult_t ncclSignal(int peer, int signal, int context, unsigned int f
   CALLED(ncclSignal, .root = peer, .handle = comm, .stream = stream);
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
-  RETURN(MIX_AND_FORWARD_IN_ORDER(ncclSignal, peer, signal, context, flags, comm, stream));
+  RETURN(FORWARD_IN_ORDER(ncclSignal, peer, signal, context, flags, comm, stream));
 }
 
 EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncclComm_t comm, cudaStream_t stream)
@@ -120,7 +120,7 @@ EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncc
   CALLED(ncclWaitSignal, .handle = comm, .stream = stream);
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
-  RETURN(MIX_AND_FORWARD_IN_ORDER(ncclWaitSignal, count, signals, comm, stream));
+  RETURN(FORWARD_IN_ORDER(ncclWaitSignal, count, signals, comm, stream));
 }
 
 /* ---- groups -------------------------------------------------------------------------------------------------------- */
@@ -149,8 +149,7 @@ EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
   RETURN(watched() ? tagc_group_simulate_end(nccl, info, &called_errno) : FORWARD(ncclGroupSimulateEnd, info));
 }
 
-/* ---- communicators: how they fare, and deaths. They enqueue nothing, and so mix no group: a rank may clean up when it
- * likes. ---- */
+/* ---- communicators: how they fare, and deaths. A rank may clean up when it likes. ---- */
 
 EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
@@ -257,7 +256,7 @@ EXPORT ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
   CALLED(ncclCommSuspend, .handle = comm);
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
-  RETURN(MIX_AND_FORWARD(ncclCommSuspend, comm, flags));
+  RETURN(FORWARD(ncclCommSuspend, comm, flags));
 }
 
 EXPORT ncclResult_t ncclCommResume(ncclComm_t comm)
@@ -265,7 +264,7 @@ EXPORT ncclResult_t ncclCommResume(ncclComm_t comm)
   CALLED(ncclCommResume, .handle = comm);
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
-  RETURN(MIX_AND_FORWARD(ncclCommResume, comm));
+  RETURN(FORWARD(ncclCommResume, comm));
 }
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
@@ -296,7 +295,7 @@ EXPORT ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t
   CALLED(ncclCommWindowRegister, .handle = comm);
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
-  ncclResult_t status = MIX_AND_FORWARD(ncclCommWindowRegister, comm, buffer, size, window, flags);
+  ncclResult_t status = FORWARD(ncclCommWindowRegister, comm, buffer, size, window, flags);
   /* In a group, NCCL stores the window at its end: such a one is not known here. It may also store none. */
   if (status == ncclSuccess && watched() && !tagc_group_is_open(nccl) && window && *window)
     tagc_ranges_add(comm, buffer, size, *window);

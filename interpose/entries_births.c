@@ -134,14 +134,14 @@ EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId 
 {
   CALLED(ncclCommInitRank, .recv = comm);
   struct birth birth = from_ids(TAGC_ENTRY_ncclCommInitRank, &id, 1, nranks, rank, NULL, nccl);
-  RETURN(born(nccl, MIX_AND_FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, NULL, &birth));
+  RETURN(born(nccl, FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, NULL, &birth));
 }
 
 EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
   CALLED(ncclCommInitRankConfig, .recv = comm);
   struct birth birth = from_ids(TAGC_ENTRY_ncclCommInitRankConfig, &id, 1, nranks, rank, config, nccl);
-  RETURN(born(nccl, MIX_AND_FORWARD(ncclCommInitRankConfig, comm, nranks, id, rank, config), comm, NULL, &birth));
+  RETURN(born(nccl, FORWARD(ncclCommInitRankConfig, comm, nranks, id, rank, config), comm, NULL, &birth));
 }
 
 EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int ids, ncclUniqueId *id,
@@ -149,7 +149,7 @@ EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int r
 {
   CALLED(ncclCommInitRankScalable, .recv = comm);
   struct birth birth = from_ids(TAGC_ENTRY_ncclCommInitRankScalable, id, ids, nranks, rank, config, nccl);
-  RETURN(born(nccl, MIX_AND_FORWARD(ncclCommInitRankScalable, comm, nranks, rank, ids, id, config), comm, NULL, &birth));
+  RETURN(born(nccl, FORWARD(ncclCommInitRankScalable, comm, nranks, rank, ids, id, config), comm, NULL, &birth));
 }
 
 /* All ranks are in this process: they have the same library and options. */
@@ -157,7 +157,7 @@ EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *dev
 {
   CALLED(ncclCommInitAll);
   struct birth birth = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
-  ncclResult_t status = MIX_AND_FORWARD(ncclCommInitAll, comms, count, devices);
+  ncclResult_t status = FORWARD(ncclCommInitAll, comms, count, devices);
   birth.nonblocking = watched() && asks_nonblocking(NULL, false);
   birth.agreement.origin = (struct tagc_trace_birth){traced(nccl), identity_of_all(), 0, 0, count, TAGC_ENTRY_ncclCommInitAll};
   for (int i = 0; comms && i < count && (status == ncclSuccess || status == ncclInProgress); i++) {
@@ -173,7 +173,7 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
   struct birth birth = from_parent(TAGC_ENTRY_ncclCommSplit, comm, config, nccl, &color, sizeof color);
-  ncclResult_t status = MIX_AND_FORWARD(ncclCommSplit, comm, color, key, child, config);
+  ncclResult_t status = FORWARD(ncclCommSplit, comm, color, key, child, config);
   RETURN(color == NCCL_SPLIT_NOCOLOR ? status : born(nccl, status, child, comm, &birth));
 }
 
@@ -191,7 +191,7 @@ EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, nc
   bool together = tagc_levels_open_group(alive);
   if (together)
     tagc_entry_begin_anew(comm);
-  ncclResult_t status = MIX_AND_FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags);
+  ncclResult_t status = FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags);
   status = tagc_levels_close_group(alive, together, status);
   tagc_comm_abort_is_over(alive);
   tagc_comm_release(alive);
@@ -207,5 +207,5 @@ EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
   struct birth birth = from_parent(TAGC_ENTRY_ncclCommGrow, comm, config, nccl, NULL, 0);
-  RETURN(born(nccl, MIX_AND_FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &birth));
+  RETURN(born(nccl, FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &birth));
 }

@@ -140,6 +140,15 @@ ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_com
   return status == ncclSuccess && any_aborted(comms, count) ? ncclInternalError : status;
 }
 
+ncclResult_t tagc_exchange_await(const struct tagc_exchange *real, struct tagc_comm *comm)
+{
+  if (!tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+    return ncclInternalError;
+  const ncclResult_t status = wait_launched(real, &comm, 1);
+  tagc_comms_leave(&comm, 1);
+  return status == ncclSuccess && tagc_comm_is_aborted(comm) ? ncclInternalError : status;
+}
+
 ncclResult_t tagc_exchange_run_blocking(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
                                         tagc_enqueue_function *enqueue, void *context, bool *late)
 {

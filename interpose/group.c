@@ -24,7 +24,6 @@ struct passed {
 struct group {
   int depth;
   uint32_t number;
-  bool mixed;
   ncclResult_t error;               /* of a call in it that failed here */
   struct tagc_call *held;
   size_t held_count, held_room;
@@ -100,23 +99,21 @@ static void note_thread(void)
     pthread_setspecific(threads, of_thread);
 }
 
-enum tagc_hold tagc_group_hold(struct tagc_call *call)
+bool tagc_group_hold(struct tagc_call *call)
 {
   struct group *group = of_thread[call->nccl->group];
-  if (group->mixed)
-    return TAGC_HOLD_MIXED;
   if (group->held_count == group->held_room) {
     size_t room = group->held_room ? 2 * group->held_room : 8;
     struct tagc_call *held = realloc(group->held, room * sizeof *held);
     if (!held)
-      return TAGC_HOLD_NO_MEMORY;
+      return false;
     group->held = held;
     group->held_room = room;
   }
   tagc_trace_return(call);
   group->held[group->held_count++] = *call;
   call->trace.number = 0;
-  return TAGC_HOLD_HELD;
+  return true;
 }
 
 void tagc_group_fail(const struct tagc_nccl *nccl, ncclResult_t error)
@@ -124,24 +121,6 @@ void tagc_group_fail(const struct tagc_nccl *nccl, ncclResult_t error)
   struct group *group = of_thread[nccl->group];
   if (group && group->error == ncclSuccess)
     group->error = error;
-}
-
-ncclResult_t tagc_group_mix(const struct tagc_nccl *nccl)
-{
-  struct group *group = of_thread[nccl->group];
-  ncclResult_t status = ncclSuccess;
-  if (!group)
-    return ncclSuccess;
-  group->mixed = true;
-  for (size_t i = 0; i < group->held_count; i++) {
-    tagc_comm_pass_mixed(group->held[i].comm, &group->held[i]);
-    if (status == ncclSuccess)
-      status = tagc_group_forward(&group->held[i]);
-    tagc_trace_call(&group->held[i], status);
-    tagc_comm_release(group->held[i].comm);
-  }
-  group->held_count = 0;
-  return status;
 }
 
 bool tagc_group_passed(const struct tagc_nccl *nccl, struct tagc_comm *comm, cudaStream_t stream)
@@ -189,10 +168,20 @@ bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, nccl
   return true;
 }
 
+/* The real group has ended: what was forwarded in it has been launched. */
+static void note_passed(void *group)
+{
+  struct group *g = group;
+  for (size_t i = 0; i < g->passed_count; i++) {
+    tagc_levels_after_plain(g->passed[i].comm, g->passed[i].stream);
+    tagc_comm_release(g->passed[i].comm);
+  }
+  g->passed_count = 0;
+}
+
 static void finish(struct group *g)
 {
-  for (size_t i = 0; i < g->passed_count; i++)
-    tagc_levels_after_plain(g->passed[i].comm, g->passed[i].stream);
+  note_passed(g);
   for (size_t i = 0; i < g->destroyed_count; i++) {
     struct destroyed *d = &g->destroyed[i];
     /* A launch in the background may still need it. The handle of an aborted communicator may be another's by now. */
@@ -245,7 +234,7 @@ ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno)
   ncclResult_t status, failed = g && g->depth == 1 ? g->error : ncclSuccess;
   if (g && g->depth == 1 && g->held_count && failed == ncclSuccess) {
     of_thread[nccl->group] = NULL;
-    status = tagc_launch_run(g->held, g->held_count, true);
+    status = tagc_launch_run(g->held, g->held_count, note_passed, g);
     end_held(g, status);
     finish(g);
     return status;
@@ -259,12 +248,29 @@ ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno)
   return failed == ncclSuccess ? status : failed;
 }
 
+/* Nothing is launched, and what was held must be part of the estimate. */
+static ncclResult_t forward_held(struct group *group)
+{
+  ncclResult_t status = ncclSuccess;
+  for (size_t i = 0; i < group->held_count; i++) {
+    struct tagc_call *call = &group->held[i];
+    tagc_comm_pass(call->comm, call, TAGC_REASON_simulated);
+    if (status == ncclSuccess)
+      status = tagc_forward(call);
+    tagc_trace_call(call, status);
+    tagc_comm_release(call->comm);
+  }
+  group->held_count = 0;
+  return status;
+}
+
 ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t *info, int *real_errno)
 {
   __typeof__(&ncclGroupSimulateEnd) real = TAGC_REAL(ncclGroupSimulateEnd, nccl);
   if (!real)
     return ncclSystemError;
-  ncclResult_t status = tagc_group_mix(nccl);        /* nothing is launched: what was held must be part of the estimate */
+  struct group *g = of_thread[nccl->group];
+  ncclResult_t status = g && g->depth == 1 ? forward_held(g) : ncclSuccess;
   tagc_real_depth++;
   errno = *real_errno;
   ncclResult_t ended = real(info);

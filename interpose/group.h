@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a thread has open: the nesting of groups, and the reduce-scatters that are held back in it.
+ * What a thread has open: the nesting of groups, and the calls that are held back in it.
  *
- * The program's ncclGroupStart is forwarded at once. Reduce-scatters are held back while the group holds nothing else; as
- * soon as anything else comes they go into the real group in the order in which they came, and the group stays *mixed*. A
- * group of reduce-scatters alone is launched when its outermost end comes.
+ * The program's ncclGroupStart is forwarded at once, and so is every call that is never compressed. A call that may be is held back
+ * until the outermost end, whatever else the group holds: launch.h says what happens then.
  * Threads: all state is the calling thread's own. Every copy of NCCL (real.h) has groups of its own.
  */
 #ifndef INTERPOSE_GROUP_H
@@ -17,20 +16,14 @@ bool tagc_group_is_open(const struct tagc_nccl *nccl);
 /* Its number, from 1 on in this process; 0: none is open. */
 uint32_t tagc_group_number(const struct tagc_nccl *nccl);
 
-/* Keeps a copy of an observed reduce-scatter (and its reference to the communicator) until the end of the group, unless
- * the group is mixed, or there is no memory. */
-enum tagc_hold { TAGC_HOLD_HELD, TAGC_HOLD_MIXED, TAGC_HOLD_NO_MEMORY };
-enum tagc_hold tagc_group_hold(struct tagc_call *call);
+/* Keeps a copy of an observed call, and its reference to the communicator, until the end of the open group. False without memory. */
+bool tagc_group_hold(struct tagc_call *call);
 
 /* A call in the group has failed for a reason of ours: what is held is dropped, and the outermost end returns this error, as
  * NCCL does with its own. Outside a group nothing happens. */
 void tagc_group_fail(const struct tagc_nccl *nccl, ncclResult_t error);
 
-/* Something else comes: what is held goes into the real group, as plain calls, and nothing is held until the group ends.
- * Outside a group nothing happens. Returns the first error of the real library. */
-ncclResult_t tagc_group_mix(const struct tagc_nccl *nccl);
-
-/* Hands a call of a communicator to the real function as it came, outside a group or in one that is mixed. */
+/* Hands a call of a communicator to the real function as it came. */
 ncclResult_t tagc_group_forward(const struct tagc_call *call);
 
 /* A call on a communicator went on as it came: that is noted (levels.h), now or when the group that is open has ended. False without

@@ -2,6 +2,7 @@
 #include "interpose/launch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "interpose/auto.h"
 #include "interpose/background.h"
@@ -36,15 +37,11 @@ static void decide(struct tagc_call *call)
   pthread_mutex_unlock(&call->comm->lock);
 }
 
-/* Does any call need more than forwarding? The plan is asked about each of them. */
-static bool needs_rounds(struct tagc_call *calls, size_t count)
+/* Does a call need more than forwarding? */
+static bool needs_round(struct tagc_call *call)
 {
-  bool needs = false;
-  for (size_t i = 0; i < count; i++) {
-    decide(&calls[i]);
-    needs |= calls[i].decision.action != TAGC_PASS || tagc_vote_is_due(&calls[i]);
-  }
-  return needs;
+  decide(call);
+  return call->decision.action != TAGC_PASS || tagc_vote_is_due(call);
 }
 
 /* Before a vote: what is to be known of a call. */
@@ -160,7 +157,7 @@ static bool is_of_round(const struct tagc_call *calls, size_t i, size_t round)
   return earlier == round;
 }
 
-/* The program's group, if there was one, has ended. */
+/* The calls of one communicator, of one rank or of several. */
 static ncclResult_t run_rounds(const struct tagc_exchange *real, struct tagc_call *calls, size_t count)
 {
   struct tagc_call *one[1], **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
@@ -183,6 +180,96 @@ static ncclResult_t run_rounds(const struct tagc_exchange *real, struct tagc_cal
   return status;
 }
 
+/* Are these two of one communicator? */
+static bool is_of_same(const struct tagc_comm *a, const struct tagc_comm *b)
+{
+  return a == b || (a->identity && a->identity == b->identity);
+}
+
+/* One communicator after the other. The program's group, if there was one, has ended; NCCL may still be at what was forwarded in it. */
+static ncclResult_t run_communicators(const struct tagc_exchange *real, struct tagc_call *calls, size_t count)
+{
+  ncclResult_t status = ncclSuccess;
+  for (size_t from = 0, to; from < count && status == ncclSuccess; from = to) {
+    for (to = from + 1; to < count && is_of_same(calls[from].comm, calls[to].comm);)
+      to++;
+    for (size_t i = from; i < to && status == ncclSuccess; i++)
+      if (calls[i].comm->nonblocking)
+        status = tagc_exchange_await(real, calls[i].comm);
+    if (status == ncclSuccess)
+      status = run_rounds(real, &calls[from], to - from);
+  }
+  return status;
+}
+
+/* ---- the order of a launch ---------------------------------------------------------------------------------------------- */
+
+struct place {
+  uint64_t identity;                /* of its communicator */
+  size_t first, index;              /* the first call of that in the launch; its own */
+  bool rounds;                      /* of `first`: the communicator needs more than forwarding */
+};
+
+static int compare_places(const void *a_, const void *b_)
+{
+  const struct place *a = a_, *b = b_;
+#define COMPARE(field)                                                                                                 \
+  if (a->field != b->field)                                                                                            \
+    return a->field < b->field ? -1 : 1
+  COMPARE(rounds);
+  if (a->rounds) {
+    COMPARE(identity);
+    COMPARE(first);
+  }
+  COMPARE(index);
+#undef COMPARE
+  return 0;
+}
+
+/* Fills the places. Does some communicator need more than forwarding? */
+static bool find_places(struct tagc_call *calls, size_t count, struct place *places)
+{
+  bool any = false;
+  for (size_t i = 0; i < count; i++) {
+    size_t first = 0;
+    while (first < i && (places[first].first != first || !is_of_same(calls[first].comm, calls[i].comm)))
+      first++;
+    places[i] = (struct place){calls[i].comm->identity, first, i, false};
+    places[first].rounds |= needs_round(&calls[i]);
+    any |= places[first].rounds;
+  }
+  for (size_t i = 0; i < count; i++)
+    places[i].rounds = places[places[i].first].rounds;
+  return any;
+}
+
+/* Puts the calls into the order of a launch. *plain: so many of them, the first ones, need no more than forwarding. False without memory. */
+static bool arrange(struct tagc_call *calls, size_t count, size_t *plain)
+{
+  if (count == 1) {
+    *plain = !needs_round(calls);
+    return true;
+  }
+  struct place *places = malloc(count * sizeof *places);
+  struct tagc_call *arranged = NULL;
+  bool good = places != NULL;
+  *plain = count;
+  if (good && find_places(calls, count, places)) {
+    qsort(places, count, sizeof *places, compare_places);
+    for (*plain = 0; *plain < count && !places[*plain].rounds;)
+      ++*plain;
+    arranged = malloc(count * sizeof *arranged);
+    good = arranged != NULL;
+    for (size_t i = 0; i < count && good; i++)
+      arranged[i] = calls[places[i].index];
+    if (good)
+      memcpy(calls, arranged, count * sizeof *calls);
+  }
+  free(arranged);
+  free(places);
+  return good;
+}
+
 static bool is_of_one_communicator(const struct tagc_call *calls, size_t count)
 {
   for (size_t i = 1; i < count; i++)
@@ -191,9 +278,9 @@ static bool is_of_one_communicator(const struct tagc_call *calls, size_t count)
   return true;
 }
 
-/* All of them as they came: one call, or those of the group that is open. A communicator that the real library is still at
- * when it returns is a non-blocking one; but of the communicators of a group one is enough to make it return early. */
-static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_call *calls, size_t count, bool in_group)
+/* These as they came: one call, or some of those of the group that is open, which ends here. A communicator that the real library is
+ * still at when it returns is a non-blocking one; but of the communicators of a group one is enough to make it return early. */
+static ncclResult_t run_plain(const struct tagc_exchange *real, struct tagc_call *calls, size_t count, tagc_launch_ended *over, void *group)
 {
   ncclResult_t status = ncclSuccess;
   int begun = -1;
@@ -208,12 +295,15 @@ static ncclResult_t run_all_plain(const struct tagc_exchange *real, struct tagc_
       status = tagc_forward(&calls[i]);
     account(&calls[i]);
   }
-  if (in_group) {
+  if (over) {
     ncclResult_t ended = inside(real->end);
     status = status == ncclSuccess ? ended : status;
+    over(group);
   }
-  tagc_times_end(&calls[0], begun, status);
-  tagc_selection_since(&calls[0], began);
+  if (count == 1) {
+    tagc_times_end(calls, begun, status);
+    tagc_selection_since(calls, began);
+  }
   for (size_t i = 0; i < count; i++)
     tagc_levels_after_plain(calls[i].comm, calls[i].stream);
   for (size_t i = 0; i < count && status == ncclInProgress; i++)
@@ -238,21 +328,25 @@ static bool any_waits(const struct tagc_call *calls, size_t count)
   return false;
 }
 
-ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, bool in_group)
+ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, tagc_launch_ended *ended, void *group)
 {
   struct tagc_exchange real;
-  bool complete = tagc_exchange_find(&real, calls[0].nccl);
+  size_t plain = count;
   for (size_t i = 0; i < count; i++)
     calls[i].decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_missing};
+  const bool good = !tagc_exchange_find(&real, calls[0].nccl) || arrange(calls, count, &plain);
   const bool background = all_nonblocking(calls, count);
-  if (!complete || (!needs_rounds(calls, count) && !(background && any_waits(calls, count))))
-    return run_all_plain(&real, calls, count, in_group);
-  /* Empty for us, the program's group may still hold what NCCL goes on with: a birth or the end of a communicator. */
-  ncclResult_t ended = in_group ? inside(real.end) : ncclSuccess;
-  if (ended != ncclSuccess && ended != ncclInProgress)
-    return ended;
-  if (background && tagc_background_start(&real, run_rounds, calls, count))
+  if (!good || (plain == count && background && any_waits(calls, count)))
+    plain = 0;
+  const ncclResult_t launched = run_plain(&real, calls, plain, ended, group);
+  calls += plain;
+  count -= plain;
+  if (!good)
+    return tagc_no_memory("the calls of a group");
+  if (!count || (launched != ncclSuccess && launched != ncclInProgress))
+    return launched;
+  if (background && tagc_background_start(&real, run_communicators, calls, count))
     return ncclInProgress;
-  ncclResult_t status = run_rounds(&real, calls, count);
-  return status == ncclSuccess ? ended : status;
+  const ncclResult_t status = run_communicators(&real, calls, count);
+  return status == ncclSuccess ? launched : status;
 }

@@ -72,7 +72,7 @@ static void made_between(void)
   ok(good, "communicators made between groups: the steps are exact");
 }
 
-/* A communicator made inside a group that holds calls: they go with it, plain. */
+/* A communicator made inside a group that holds calls: NCCL makes it first, and they are compressed behind it. */
 static void made_inside(void)
 {
   bool good = start(0) && run_groups(0, STEPS);

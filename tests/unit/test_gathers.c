@@ -141,7 +141,7 @@ static ncclResult_t call(enum tagc_entry entry)
   struct tagc_call c = {.entry = entry, .send = gathers ? sent : gradient, .recv = gathers ? gathered : reduced, .count = N,
                         .type = ncclFloat32, .handle = handles[0], .comm = comm, .nccl = &nccl, .scale = 1};
   ncclResult_t status = tagc_comm_observe(comm, &c);
-  return status == ncclSuccess ? tagc_launch_run(&c, 1, false) : status;
+  return status == ncclSuccess ? tagc_launch_run(&c, 1, NULL, NULL) : status;
 }
 
 static ncclResult_t step(void)
@@ -178,7 +178,7 @@ static void lacks_memory(int64_t *words) { words[0] = 0; }
 static void has_no_kernels(int64_t *words) { words[0] = 0, words[2] = -TAGC_REASON_device; }
 static void has_another_codec(int64_t *words) { words[3]--; }
 static void has_other_pieces(int64_t *words) { words[5]--; }
-static void has_mixed(int64_t *words) { words[0] = 0, words[2] = -TAGC_REASON_mixed_group; }
+static void has_captured(int64_t *words) { words[0] = 0, words[2] = -TAGC_REASON_capture; }
 
 static void votes(void)
 {
@@ -192,7 +192,7 @@ static void votes(void)
     {has_no_kernels, TAGC_REASON_device, "cannot do it on its device"},
     {has_another_codec, TAGC_REASON_vote, "has another codec"},
     {has_other_pieces, TAGC_REASON_compressed, "has another number of pieces"},
-    {has_mixed, TAGC_REASON_mixed_group, "calls it in a group with others"},
+    {has_captured, TAGC_REASON_capture, "has captured a call of it"},
   };
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     set_up();

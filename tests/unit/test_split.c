@@ -180,7 +180,7 @@ static void step(struct rank *r, int number)
   if (r->status == ncclSuccess && r->comm->slot_count && r->comm->layers != &r->world->layers)
     know_layers(r);
   if (r->status == ncclSuccess)
-    r->status = tagc_launch_run(&call, 1, false);
+    r->status = tagc_launch_run(&call, 1, NULL, NULL);
   if (!d->get(d, r->out + (size_t)number * bytes, call.recv, bytes, r->stream))
     r->status = ncclUnhandledCudaError;
 }

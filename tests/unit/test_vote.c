@@ -62,10 +62,10 @@ static void has_not_seen(int meeting, int64_t *words)
   words[3] = words[4] = 0;
 }
 
-static void has_mixed(int meeting, int64_t *words)
+static void has_captured(int meeting, int64_t *words)
 {
   if (meeting == 0)
-    words[3] = words[4] = 0, words[5] = -TAGC_REASON_mixed_group;
+    words[3] = words[4] = 0, words[5] = -TAGC_REASON_capture;
 }
 
 static void would_be_slow(int meeting, int64_t *words)
@@ -101,7 +101,7 @@ static void others(void)
     {lacks_memory, TAGC_REASON_vote, 1, VOTE, "has no memory to probe the wire"},
     {votes_on_two, TAGC_REASON_vote, 1, VOTE, "votes on two communicators at once"},
     {has_not_seen, TAGC_REASON_unseen, 4, LAST_VOTE, "never sees the gradient"},
-    {has_mixed, TAGC_REASON_mixed_group, 1, VOTE, "calls it in a group with others"},
+    {has_captured, TAGC_REASON_capture, 1, VOTE, "has captured a call of it"},
     {would_be_slow, TAGC_REASON_no_faster, 3, VOTE, "sends more slowly"},
     {has_no_kernels, TAGC_REASON_device, 3, VOTE, "cannot do it on its device, and says so"},
     {chooses_another, TAGC_REASON_vote, 3, VOTE, "chooses another codec, which it cannot"},

@@ -196,7 +196,7 @@ static inline ncclResult_t call(void)
     if (!tagc_split_sort(comm))
       return ncclSystemError;
   }
-  return status == ncclSuccess ? tagc_launch_run(&c, 1, false) : status;
+  return status == ncclSuccess ? tagc_launch_run(&c, 1, NULL, NULL) : status;
 }
 
 static inline ncclResult_t calls(int count)
