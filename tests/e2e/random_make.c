@@ -295,6 +295,15 @@ static void emit(struct maker *m, const struct bundle *template, int comm)
   b->block = m->block;
 }
 
+/* Could another communicator join the block? */
+static bool offers_another(const struct maker *m, const struct pattern *drawn, const int *done)
+{
+  for (int c = 0; c < m->program->ncomms; c++)
+    if (done[c] < drawn[c].nbundles && !is_in_block(m->program, c, m->block))
+      return true;
+  return false;
+}
+
 /* The patterns of the living communicators of a lane, interleaved. */
 static void emit_step(struct maker *m, int lane)
 {
@@ -312,7 +321,7 @@ static void emit_step(struct maker *m, int lane)
     m->state = mix_bits(p->seed + (uint64_t)lane);
   while (left > 0) {
     const int c = below(m, p->ncomms);
-    if (done[c] == drawn[c].nbundles)
+    if (done[c] == drawn[c].nbundles || (is_in_block(p, c, m->block) && chance(m, 80) && offers_another(m, drawn, done)))
       continue;
     emit(m, &drawn[c].bundles[done[c]++], c);
     left--;
@@ -357,7 +366,7 @@ void make_program(struct program *program, uint64_t seed, int nranks, unsigned s
   program->nonblocking = chance(&m, 12);
   program->threads = chance(&m, 20);
   m.steady = chance(&m, 60);
-  m.together = (const int[]){100, 100, 70, 30, 0}[below(&m, 5)];
+  m.together = program->shape == SHAPE_APART ? 0 : (const int[]){100, 100, 70, 30}[below(&m, 4)];
   init_comm(program);
   m.alive[0] = true;
   make_pattern(&m, 0);
@@ -555,7 +564,7 @@ static void describe_run(const struct program *p, const struct event *run, FILE 
 
 void describe(const struct program *p, FILE *to)
 {
-  static const char *const shapes[SHAPES] = {"all ranks group alike", "each orders its groups", "each cuts its groups"};
+  static const char *const shapes[SHAPES] = {"no group of several communicators", "all ranks group alike", "each orders its groups", "each cuts its groups"};
   fprintf(to, "%s: %d ranks, %s%s%s\n", p->name, p->nranks, shapes[p->shape], p->nonblocking ? ", non-blocking" : "",
           p->threads ? ", two threads" : "");
   for (int i = 0; i < p->nevents; i++) {

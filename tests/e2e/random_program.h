@@ -8,7 +8,7 @@
  * Valid   Within a block all communicators progress at once. Blocks follow the common order. So the first unfinished bundle of the
  *         sequence is in the current block of all its members, and no circle of waiting exists, wherever ranks cut, and in
  *         whatever order they name the communicators of a block. (Streams: one for each communicator, as PyTorch has them.)
- * Shapes  SHAPE_ALIKE: all ranks cut at the same places, so groups differ by membership alone. SHAPE_ORDERS: each rank orders the
+ * Shapes  SHAPE_APART: no group holds several communicators. SHAPE_ALIKE: all ranks cut at the same places, so groups differ by membership alone. SHAPE_ORDERS: each rank orders the
  *         communicators of a group as it likes. SHAPE_CUTS: each rank cuts where it likes, too.
  */
 #ifndef TESTS_E2E_RANDOM_PROGRAM_H
@@ -23,7 +23,7 @@
 
 enum { MOST_RANKS = 6, MOST_COMMS = 32, MOST_CALLS = 4, MOST_BUNDLES = 4096, MOST_EVENTS = 64, LANES = 2 };
 
-enum shape { SHAPE_ALIKE, SHAPE_ORDERS, SHAPE_CUTS, SHAPES };
+enum shape { SHAPE_APART, SHAPE_ALIKE, SHAPE_ORDERS, SHAPE_CUTS, SHAPES };
 
 /* SHIFT: each rank sends to the next one, and receives from the one before. REFUSED: a broadcast from a rank that does not exist. */
 enum function {

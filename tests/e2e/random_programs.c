@@ -30,9 +30,9 @@ static struct {
   bool plain, library, describes, all_named;
   int patience;
   const char *preload;
-} options = {.batch = 20, .shapes = 7, .plain = true, .library = true, .patience = 120};
+} options = {.batch = 20, .shapes = 15, .plain = true, .library = true, .patience = 120};
 
-static const char *const shape_names[SHAPES] = {"alike", "orders", "cuts"};
+static const char *const shape_names[SHAPES] = {"apart", "alike", "orders", "cuts"};
 static char folder[PATH_MAX];       /* of this program */
 
 __attribute__((noreturn)) static void usage(int status)
@@ -45,7 +45,7 @@ __attribute__((noreturn)) static void usage(int status)
           "  --seeds A-B      these programs\n"
           "  --named NAME     a program that failed once: halves, alone, no-color, or all of them\n"
           "  --describe WHAT  print a program and its settings; run nothing\n"
-          "  --shapes LIST    of alike (ranks group alike), orders (each orders its groups), cuts (each groups as it likes)\n"
+          "  --shapes LIST    of apart (no groups), alike (ranks group alike), orders (each orders its groups), cuts (each groups as it likes)\n"
           "  --batch N        programs that share ranks and options; part of what a seed means (%d)\n"
           "  --only HOW       plain, or library\n"
           "  --patience S     seconds without progress that are a hang (%d)\n"

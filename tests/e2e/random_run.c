@@ -461,7 +461,7 @@ static void call_job(struct job *job, bool in_group)
 /* What a rank does in its own way. */
 static uint64_t whim(const struct job *job, int what)
 {
-  const uint64_t own = program.shape == SHAPE_ALIKE ? 0 : (uint64_t)rank + 1;
+  const uint64_t own = program.shape <= SHAPE_ALIKE ? 0 : (uint64_t)rank + 1;
   return mix_bits(program.seed ^ mix_bits((uint64_t)job->bundle << 16 ^ (uint64_t)what << 8 ^ own));
 }
 
@@ -470,7 +470,7 @@ static void shuffle(const struct lane *lane, int *order, int nbundles)
 {
   for (int i = 0; i < nbundles; i++)
     order[i] = i;
-  for (int i = nbundles - 1; i > 0 && program.shape != SHAPE_ALIKE; i--) {
+  for (int i = nbundles - 1; i > 0 && program.shape > SHAPE_ALIKE; i--) {
     const int j = (int)(whim(&lane->jobs[0], i) % (uint64_t)(i + 1)), held = order[i];
     order[i] = order[j];
     order[j] = held;
