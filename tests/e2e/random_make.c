@@ -81,6 +81,7 @@ static struct call any_call(struct maker *m, int comm)
   call.op = any_op(m, call.type);
   call.in_place = call.function <= ALL_REDUCE && chance(m, 40);
   call.root = below(m, m->program->comms[comm].nranks);
+  call.count = chance(m, 3) ? 0 : call.count;
   return call;
 }
 
@@ -176,13 +177,14 @@ static int new_comm(struct program *p, int parent)
   return p->ncomms++;
 }
 
-static void init_comm(struct program *p)
+static int init_comm(struct program *p)
 {
   const int comm = new_comm(p, -1);
   p->comms[comm].nranks = p->nranks;
   for (int r = 0; r < p->nranks; r++)
     p->comms[comm].ranks[r] = r;
   new_event(p, EVENT_INIT, comm);
+  return comm;
 }
 
 /* The member comes behind those of smaller keys, and among equal ones of smaller ranks in the parent. */
@@ -216,6 +218,13 @@ static void split_comm(struct program *p, int parent, const int *colors, const i
   new_event(p, EVENT_SPLIT, p->nsplits++);
 }
 
+static void begin_comm(struct maker *m, int comm)
+{
+  m->alive[comm] = true;
+  m->program->comms[comm].lane = m->program->threads && comm ? below(m, LANES) : 0;
+  make_pattern(m, comm);
+}
+
 static void random_split(struct maker *m)
 {
   struct program *p = m->program;
@@ -234,11 +243,8 @@ static void random_split(struct maker *m)
   }
   const int before = p->ncomms;
   split_comm(p, parent, colors, keys);
-  for (int c = before; c < p->ncomms; c++) {
-    m->alive[c] = true;
-    p->comms[c].lane = p->threads ? below(m, LANES) : 0;
-    make_pattern(m, c);
-  }
+  for (int c = before; c < p->ncomms; c++)
+    begin_comm(m, c);
 }
 
 /* -- steps --------------------------------------------------------------------------------------------------------- */
@@ -340,7 +346,7 @@ static void emit_steps(struct maker *m, int steps)
   run->last = m->program->nbundles;
 }
 
-/* Some communicators end; the world stays. */
+/* Some communicators end; the first one stays. */
 static void end_some(struct maker *m)
 {
   for (int c = 1; c < m->program->ncomms; c++)
@@ -367,12 +373,12 @@ void make_program(struct program *program, uint64_t seed, int nranks, unsigned s
   program->threads = chance(&m, 20);
   m.steady = chance(&m, 60);
   m.together = program->shape == SHAPE_APART ? 0 : (const int[]){100, 100, 70, 30}[below(&m, 4)];
-  init_comm(program);
-  m.alive[0] = true;
-  make_pattern(&m, 0);
+  begin_comm(&m, init_comm(program));
   for (int part = 1 + below(&m, 2); part > 0; part--) {
     for (int i = below(&m, 3) + (program->ncomms == 1); i > 0 && program->ncomms < MOST_COMMS - MOST_RANKS; i--)
       random_split(&m);
+    if (chance(&m, 15))
+      begin_comm(&m, init_comm(program));
     emit_steps(&m, 8 + below(&m, 8));
     if (part > 1)
       end_some(&m);
@@ -460,6 +466,7 @@ bool make_named(struct program *program, const char *name)
   memset(program, 0, sizeof *program);
   m = (struct maker){.program = program};
   program->nranks = nranks;
+  program->shape = SHAPE_ALIKE;
   snprintf(program->name, sizeof program->name, "%s", name);
   init_comm(program);
   if (number == 0)
@@ -562,10 +569,16 @@ static void describe_run(const struct program *p, const struct event *run, FILE 
   }
 }
 
+static const char *shape_words(const struct program *p)
+{
+  static const char *const words[SHAPES] = {"no group of several communicators", "all ranks group alike", "each orders its groups",
+                                            "each cuts its groups"};
+  return words[p->shape];
+}
+
 void describe(const struct program *p, FILE *to)
 {
-  static const char *const shapes[SHAPES] = {"no group of several communicators", "all ranks group alike", "each orders its groups", "each cuts its groups"};
-  fprintf(to, "%s: %d ranks, %s%s%s\n", p->name, p->nranks, shapes[p->shape], p->nonblocking ? ", non-blocking" : "",
+  fprintf(to, "%s: %d ranks, %s%s%s\n", p->name, p->nranks, shape_words(p), p->nonblocking ? ", non-blocking" : "",
           p->threads ? ", two threads" : "");
   for (int i = 0; i < p->nevents; i++) {
     const struct event *e = &p->events[i];

@@ -119,6 +119,7 @@ struct orders {
   unsigned shapes;
   bool plain;                       /* without the library: all results are exact */
   int patience;                     /* seconds without progress that are a hang */
+  const char *spoils;               /* the last rank spoils a result, a guard, what it sent, or hangs; or NULL */
 };
 int run_programs(const struct orders *orders);
 

@@ -18,10 +18,13 @@
 
 enum { MOST_ARGUMENTS = 32 };
 
+/* What came of the programs of a shape. */
 struct totals {
-  int programs, failed, compressing, reported;
+  int programs, failed, reported, compressing;
   uint64_t compressed;
 };
+
+static struct totals totals[2][SHAPES];       /* without the library, and with it */
 
 static struct {
   uint64_t first, last, batch, describe;
@@ -29,7 +32,7 @@ static struct {
   unsigned shapes;
   bool plain, library, describes, all_named;
   int patience;
-  const char *preload;
+  const char *preload, *spoils;
 } options = {.batch = 20, .shapes = 15, .plain = true, .library = true, .patience = 120};
 
 static const char *const shape_names[SHAPES] = {"apart", "alike", "orders", "cuts"};
@@ -49,7 +52,8 @@ __attribute__((noreturn)) static void usage(int status)
           "  --batch N        programs that share ranks and options; part of what a seed means (%d)\n"
           "  --only HOW       plain, or library\n"
           "  --patience S     seconds without progress that are a hang (%d)\n"
-          "  --preload LIB    the library, instead of this build's\n", (int)options.batch, options.patience);
+          "  --preload LIB    the library, instead of this build's\n"
+          "  --spoil WHAT     a rank spoils its result, a guard, what it has sent, or hangs: to see that this is found\n", (int)options.batch, options.patience);
   exit(status);
 }
 
@@ -70,6 +74,16 @@ static unsigned parse_shapes(const char *text)
   if (!shapes)
     usage(2);
   return shapes;
+}
+
+static const char *shapes_text(void)
+{
+  static char text[64];
+  *text = '\0';
+  for (int i = 0; i < SHAPES; i++)
+    if (options.shapes & 1u << i)
+      snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", *text ? "," : "", shape_names[i]);
+  return text;
 }
 
 /* -- output of a batch --------------------------------------------------------------------------------------------- */
@@ -144,6 +158,10 @@ static bool launch(const struct setting *setting, uint64_t first, uint64_t last,
                         "--batch", batch, "--shapes-bits", shapes, "--patience", patience};
   for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
     command[n++] = (char *)rest[i];
+  if (options.spoils) {
+    command[n++] = "--spoil";
+    command[n++] = (char *)options.spoils;
+  }
   snprintf(self, sizeof self, "%s/random_programs", folder);
   snprintf(launcher, sizeof launcher, "%s/../standin/launch", folder);
   snprintf(ranks, sizeof ranks, "%d", setting->nranks);
@@ -168,45 +186,57 @@ static bool launch(const struct setting *setting, uint64_t first, uint64_t last,
   return good;
 }
 
-static void tell_failure(const struct setting *setting, const char *name, uint64_t batch_first, bool plain)
+/* The program of a seed, or of a name. */
+static const struct program *program_of(const struct setting *setting, uint64_t seed, const char *name)
 {
-  printf("failed: %s, %s:", name, plain ? "plain" : "with the library");
+  static struct program program;
+  if (name)
+    make_named(&program, name);
+  else
+    make_program(&program, seed, setting->nranks, options.shapes);
+  return &program;
+}
+
+static void tell_failure(const struct setting *setting, const struct program *program, uint64_t first, bool plain)
+{
+  printf("failed: %s, %s: %s%s%s;", program->name, plain ? "plain" : "with the library", shape_names[program->shape],
+         program->nonblocking ? ", non-blocking" : "", program->threads ? ", two threads" : "");
   for (int i = 0; i < setting->noptions && !plain; i++)
     printf(" %s", setting->options[i]);
   printf(" on hosts %s\n", setting->hosts);
-  const char *seed = strchr(name, ' ');
-  if (seed)
-    printf("again: tests/e2e/random_programs --seeds %s (or --seeds %" PRIu64 "-%s); --describe %s\n", seed + 1, batch_first, seed + 1,
-           seed + 1);
+  if (options.named)
+    printf("again: tests/e2e/random_programs --named %s\n", program->name);
   else
-    printf("again: tests/e2e/random_programs --named %s\n", name);
+    printf("again: tests/e2e/random_programs --shapes %s --seeds %" PRIu64 ", or %" PRIu64 "-%" PRIu64 "\n", shapes_text(),
+           program->seed, first, program->seed);
+  fflush(stdout);
 }
 
-static void add_totals(struct totals *t, const int *compressed, bool plain, bool good)
+/* Of the programs that ended well. What they compressed is known where their batch did. */
+static void add_totals(const struct setting *setting, const char *name, const int *compressed, bool plain, bool good)
 {
-  t->programs += ndone;
-  for (int i = 0; i < ndone && !plain && good; i++) {
-    t->reported++;
-    t->compressing += compressed[i] > 0;
-    t->compressed += (uint64_t)compressed[i];
+  for (int i = 0; i < ndone; i++) {
+    struct totals *t = &totals[!plain][program_of(setting, done[i].seed, name)->shape];
+    t->programs++;
+    t->reported += good;
+    t->compressing += good && compressed[i] > 0;
+    t->compressed += good ? (uint64_t)compressed[i] : 0;
   }
 }
 
 /* Programs of one batch, until all have run. */
-static void run_batch(const struct setting *setting, uint64_t first, uint64_t last, bool plain, struct totals *t)
+static void run_batch(const struct setting *setting, uint64_t first, uint64_t last, bool plain)
 {
   static int compressed[sizeof done / sizeof *done];
-  char name[40];
   while (first <= last) {
     const bool good = launch(setting, first, last, NULL, plain, compressed);
-    add_totals(t, compressed, plain, good);
+    add_totals(setting, NULL, compressed, plain, good);
     if (good)
       return;
     const uint64_t failed = ndone ? done[ndone - 1].seed + 1 : first;
-    snprintf(name, sizeof name, "seed %" PRIu64, failed);
-    tell_failure(setting, name, first, plain);
-    fflush(stdout);
-    t->failed++;
+    const struct program *program = program_of(setting, failed, NULL);
+    totals[!plain][program->shape].failed++;
+    tell_failure(setting, program, first, plain);
     first = failed + 1;
   }
 }
@@ -220,7 +250,7 @@ static void named_setting(struct setting *setting, int nranks)
     strcpy(setting->hosts, "0,1,2,3");
 }
 
-static void run_named(bool plain, struct totals *t)
+static void run_named(bool plain)
 {
   static int compressed[sizeof done / sizeof *done];
   const char *name;
@@ -230,26 +260,42 @@ static void run_named(bool plain, struct totals *t)
       continue;
     named_setting(&setting, nranks);
     const bool good = launch(&setting, 0, 0, name, plain, compressed);
-    add_totals(t, compressed, plain, good);
-    t->failed += !good;
-    if (!good)
-      tell_failure(&setting, name, 0, plain);
-    else
+    add_totals(&setting, name, compressed, plain, good);
+    if (good) {
       printf("%s: %s, %d calls compressed\n", name, plain ? "plain" : "with the library", compressed[0]);
+    } else {
+      totals[!plain][SHAPE_ALIKE].failed++;
+      tell_failure(&setting, program_of(&setting, 0, name), 0, plain);
+    }
   }
 }
 
-static void run_all(bool plain, struct totals *t)
+static void run_all(bool plain)
 {
   if (options.named)
-    run_named(plain, t);
+    run_named(plain);
   for (uint64_t first = options.first; !options.named && first <= options.last;) {
     struct setting setting;
     const uint64_t batch = first / options.batch, end = (batch + 1) * options.batch - 1;
     make_setting(&setting, batch);
-    run_batch(&setting, first, end < options.last ? end : options.last, plain, t);
+    run_batch(&setting, first, end < options.last ? end : options.last, plain);
     first = end + 1;
   }
+}
+
+/* A line a shape, and how many programs failed. */
+static int tell_totals(void)
+{
+  int failed = 0;
+  for (int with = 0; with < 2; with++)
+    for (int s = 0; s < SHAPES; s++) {
+      const struct totals *t = &totals[with][s];
+      failed += t->failed;
+      if (t->programs + t->failed)
+        printf("total: %s %s programs=%d failed=%d reported=%d compressing=%d calls=%" PRIu64 "\n", with ? "library" : "plain",
+               shape_names[s], t->programs + t->failed, t->failed, t->reported, t->compressing, t->compressed);
+    }
+  return failed;
 }
 
 static int describe_one(const char *what)
@@ -283,7 +329,8 @@ static int run_rank(bool plain)
   else
     make_setting(&setting, options.first / options.batch);
   return run_programs(&(struct orders){.setting = &setting, .named = options.named, .first = options.first, .last = options.last,
-                                       .shapes = options.shapes, .plain = plain, .patience = options.patience});
+                                       .shapes = options.shapes, .plain = plain, .patience = options.patience,
+                                       .spoils = options.spoils});
 }
 
 static void find_folder(void)
@@ -299,7 +346,6 @@ static void find_folder(void)
 int main(int argc, char **argv)
 {
   const char *role = NULL, *what = NULL;
-  struct totals t = {0};
   bool seeds = false;
   find_folder();
   for (int i = 1; i < argc; i += 2) {
@@ -326,6 +372,8 @@ int main(int argc, char **argv)
       options.preload = value;
     else if (strcmp(option, "--only") == 0)
       options.plain = !(options.library = strcmp(value, "library") == 0) ;
+    else if (strcmp(option, "--spoil") == 0)
+      options.spoils = value;
     else if (strcmp(option, "--rank") == 0)
       role = value;
     else
@@ -338,12 +386,8 @@ int main(int argc, char **argv)
   if (what)
     return describe_one(what);
   if (options.plain)
-    run_all(true, &t);
-  const struct totals plain = t;
-  t = (struct totals){.failed = plain.failed};
+    run_all(true);
   if (options.library)
-    run_all(false, &t);
-  printf("total: plain %d programs, %d failed; with the library %d, %d failed, %d of %d compressed, %" PRIu64 " calls\n", plain.programs,
-         plain.failed, t.programs, t.failed - plain.failed, t.compressing, t.reported, t.compressed);
-  return t.failed > 0;
+    run_all(false);
+  return tell_totals() > 0;
 }

@@ -370,7 +370,7 @@ static void check_sent(const struct job *job)
   const size_t count = job->call->count;
   if (job->call->in_place && job->call->function != REDUCE_SCATTER)
     return;
-  for (size_t first = 0; first < job->sent; first += count)
+  for (size_t first = 0; count && first < job->sent; first += count)
     if (!(job->call->in_place && first == (size_t)job->place * count) &&
         each_piece(job, job->place, first, count, job->send + first * job->size, false) != count)
       fail_call(job, "the send buffer was changed");
@@ -457,6 +457,25 @@ static void call_job(struct job *job, bool in_group)
     fail_call(job, "error %d, %s", status, ncclGetErrorString(status));
 }
 
+/* -- faults of our own, by which tests see that this judges --------------------------------------------------------- */
+static void spoil(struct lane *lane)
+{
+  static atomic_bool is_spoilt;
+  const struct job *job = &lane->jobs[0];
+  const char *how = orders->spoils;
+  if (!how || rank != nranks - 1 || job->call->count == 0 || job->call->function > ALL_REDUCE || atomic_exchange(&is_spoilt, true))
+    return;
+  if (strcmp(how, "result") == 0)
+    job->recv[job->received * job->size - 1] ^= 64;
+  else if (strcmp(how, "guard") == 0)
+    job->recv[job->received * job->size] ^= 1;
+  else if (strcmp(how, "sent") == 0)
+    job->send[0] ^= 1;
+  else
+    while (true)
+      pause();
+}
+
 /* -- blocks -------------------------------------------------------------------------------------------------------- */
 /* What a rank does in its own way. */
 static uint64_t whim(const struct job *job, int what)
@@ -539,6 +558,7 @@ static void run_block(struct lane *lane, const int *block, int n)
     call_group(lane, block, n);
   else
     call_job(first, false);
+  spoil(lane);
   for (int i = 0; i < lane->njobs; i++) {
     free_op(&lane->jobs[i]);
     check_job(&lane->jobs[i]);
