@@ -103,7 +103,7 @@ static void add(struct pattern *p, const struct call *call, bool joins)
 /* Gathers of parameters, then of each unit once more, and its gradient. */
 static void add_sharded(struct maker *m, struct pattern *p)
 {
-  const int units = 1 + below(m, 3), fused = chance(m, 25) ? 40 : 0;
+  const int units = 1 + below(m, 3), fused = chance(m, 35) ? 40 : 0;
   const ncclDataType_t type = float_type(m), gradient = chance(m, 70) ? type : ncclFloat32;
   const enum op op = chance(m, 60) ? AVERAGE : chance(m, 70) ? SUM : SCALED;
   const bool in_place = chance(m, 40), again = chance(m, 50);
@@ -225,23 +225,36 @@ static void begin_comm(struct maker *m, int comm)
   make_pattern(m, comm);
 }
 
+/* One that lives; the first one more often. */
+static int choose_parent(struct maker *m)
+{
+  int living[MOST_COMMS], count = 0;
+  for (int c = 0; c < m->program->ncomms; c++)
+    if (m->alive[c] && (m->program->comms[c].nranks > 1 || chance(m, 10)))
+      living[count++] = c;
+  return chance(m, 50) ? 0 : living[below(m, count)];
+}
+
+/* Duplicates, stripes, neighbours, a ring's other neighbours, anything, and anything with ranks that are left out. */
+static void draw_colors(struct maker *m, int *colors)
+{
+  const int way = below(m, 6), modulus = 1 + below(m, 3), n = m->program->nranks;
+  for (int r = 0; r < n; r++) {
+    const int drawn = below(m, 3);
+    const int of_way[] = {0, r % modulus, r / 2, (r + 1) % n / 2, drawn, drawn ? drawn - 1 : NCCL_SPLIT_NOCOLOR};
+    colors[r] = of_way[way];
+  }
+}
+
 static void random_split(struct maker *m)
 {
   struct program *p = m->program;
-  int living[MOST_COMMS], count = 0, colors[MOST_RANKS], keys[MOST_RANKS];
-  for (int c = 0; c < p->ncomms; c++)
-    if (m->alive[c] && (p->comms[c].nranks > 1 || chance(m, 10)))
-      living[count++] = c;
-  const int parent = count && !chance(m, 50) ? living[below(m, count)] : 0, way = below(m, 5), modulus = 1 + below(m, 3);
-  const bool order = chance(m, 50);
-  for (int r = 0; r < p->nranks; r++) {
-    const int drawn = below(m, 3);
-    colors[r] = way == 0 ? 0 : way == 1 ? r % modulus : way == 2 ? r / 2 % MOST_RANKS : way == 3 ? drawn : drawn ? drawn - 1 : -1;
-    if (way == 4 && colors[r] < 0)
-      colors[r] = NCCL_SPLIT_NOCOLOR;
-    keys[r] = order ? r : below(m, 4) - 1;
-  }
-  const int before = p->ncomms;
+  const int before = p->ncomms, parent = choose_parent(m);
+  const bool ordered = chance(m, 50);
+  int colors[MOST_RANKS], keys[MOST_RANKS];
+  draw_colors(m, colors);
+  for (int r = 0; r < p->nranks; r++)
+    keys[r] = ordered ? r : below(m, 4) - 1;
   split_comm(p, parent, colors, keys);
   for (int c = before; c < p->ncomms; c++)
     begin_comm(m, c);
@@ -441,10 +454,30 @@ static void make_alone(struct maker *m, int color)
   run->last = p->nbundles;
 }
 
+/* Each rank shares a communicator with the next one, and names its own two in an order of its own. */
+static void make_ring(struct maker *m)
+{
+  struct program *p = m->program;
+  const int firsts[MOST_RANKS] = {0, 0, 1, 1}, seconds[MOST_RANKS] = {0, 1, 1, 0}, keys[MOST_RANKS] = {0};
+  p->shape = SHAPE_ORDERS;
+  split_comm(p, 0, firsts, keys);
+  split_comm(p, 0, seconds, keys);
+  struct event *run = new_event(p, EVENT_RUN, 0);
+  for (; m->step < 20; m->step++)
+    for (int c = 1; c < p->ncomms; c++)
+      call_in(m, c, &scatter_sum, c > 1);
+  run->last = p->nbundles;
+}
+
+static void make_alone_apart(struct maker *m) { make_alone(m, 1); }
+
+static void make_no_color(struct maker *m) { make_alone(m, NCCL_SPLIT_NOCOLOR); }
+
 static const struct {
   const char *name;
   int nranks;
-} named[] = {{"halves", 4}, {"alone", 3}, {"no-color", 3}};
+  void (*make)(struct maker *m);
+} named[] = {{"halves", 4, make_halves}, {"alone", 3, make_alone_apart}, {"no-color", 3, make_no_color}, {"ring", 4, make_ring}};
 
 const char *named_program(int number, int *nranks)
 {
@@ -469,10 +502,7 @@ bool make_named(struct program *program, const char *name)
   program->shape = SHAPE_ALIKE;
   snprintf(program->name, sizeof program->name, "%s", name);
   init_comm(program);
-  if (number == 0)
-    make_halves(&m);
-  else
-    make_alone(&m, number == 1 ? 1 : NCCL_SPLIT_NOCOLOR);
+  named[number].make(&m);
   for (int c = program->ncomms - 1; c >= 0; c--)
     new_event(program, EVENT_END, c);
   return true;

@@ -93,7 +93,7 @@ struct setting {
   bool residual;
 };
 
-/* Programs that are known by name: those that ranks of the library once did not survive. NULL: there is no such number. */
+/* Programs that are known by name: groups in which ranks once decided differently. NULL: there is no such number. */
 const char *named_program(int number, int *nranks);
 
 /* `shapes`: a bit for each shape that may be drawn. */

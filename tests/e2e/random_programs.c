@@ -46,7 +46,7 @@ __attribute__((noreturn)) static void usage(int status)
           "       random_programs --describe SEED|NAME\n"
           "Runs random NCCL programs on the stand-in, without the library and with it.\n\n"
           "  --seeds A-B      these programs\n"
-          "  --named NAME     a program that failed once: halves, alone, no-color, or all of them\n"
+          "  --named NAME     a program with a name: halves, alone, no-color, ring, or all of them\n"
           "  --describe WHAT  print a program and its settings; run nothing\n"
           "  --shapes LIST    of apart (no groups), alike (ranks group alike), orders (each orders its groups), cuts (each groups as it likes)\n"
           "  --batch N        programs that share ranks and options; part of what a seed means (%d)\n"

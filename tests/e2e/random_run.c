@@ -222,7 +222,7 @@ static void lay_out(struct lane *lane, struct job *job)
 /* The share of error that the codec may make, of the norms of what goes into a result; 0: none at all. */
 static double codec_error(const char *codec)
 {
-  static const struct { const char *name; double error; } errors[] = {{"q8", 0.02}, {"q4", 0.25}, {"auto", 0.25}, {"q2", 0.8},
+  static const struct { const char *name; double error; } errors[] = {{"q8", 0.01}, {"q4", 0.2}, {"auto", 0.2}, {"q2", 0.5},
                                                                       {"delta", 0.4}};
   for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
     if (strcmp(codec, errors[i].name) == 0)
@@ -249,7 +249,7 @@ static double allowed(const struct job *job)
   if ((c->function == REDUCE_SCATTER || large) && sums)
     error += codec_error(s->codec) * (s->residual ? 2 : 1);
   if (large && sums && rounds(s->codec))
-    error += 0.02;
+    error += 0.01;
   return error * (1 + 4 / sqrt((double)job->received));
 }
 
