@@ -393,6 +393,13 @@ TESTS += $(rules_scripts)
 check_PROGRAMS += $(rules_programs)
 EXTRA_DIST += tests/e2e/inprocess.h
 
+# Random programs of several communicators.
+dist_check_SCRIPTS += tests/e2e/random_programs.test
+TESTS += tests/e2e/random_programs.test
+EXTRA_DIST += tests/e2e/random_program.h
+check_PROGRAMS += tests/e2e/random_programs
+tests_e2e_random_programs_SOURCES = tests/e2e/random_programs.c tests/e2e/random_make.c tests/e2e/random_run.c
+
 # Sub-communicators: their birth, their ends, and all that fails meanwhile.
 dist_check_SCRIPTS += tests/e2e/levels_life.test
 TESTS += tests/e2e/levels_life.test

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Random programs: what all ranks of a program do, as a pure function of its seed.
+ *
+ * A program makes communicators, trains on them, ends some, makes others. Its calls form one sequence that all ranks share. A
+ * *bundle* is what one communicator calls in one group: its members must agree on that, because NCCL fuses such calls. A rank takes
+ * the bundles of its own communicators, in their order, and cuts them into blocks. A block is one group, or one call alone.
+ *
+ * Valid   Within a block all communicators progress at once. Blocks follow the common order. So the first unfinished bundle of the
+ *         sequence is in the current block of all its members, and no circle of waiting exists, wherever ranks cut, and in
+ *         whatever order they name the communicators of a block. (Streams: one for each communicator, as PyTorch has them.)
+ * Shapes  SHAPE_APART: no group holds several communicators. SHAPE_ALIKE: all ranks cut at the same places, so groups differ by membership alone. SHAPE_ORDERS: each rank orders the
+ *         communicators of a group as it likes. SHAPE_CUTS: each rank cuts where it likes, too.
+ */
+#ifndef TESTS_E2E_RANDOM_PROGRAM_H
+#define TESTS_E2E_RANDOM_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "interpose/nccl_newer.h"
+
+enum { MOST_RANKS = 6, MOST_COMMS = 32, MOST_CALLS = 4, MOST_BUNDLES = 4096, MOST_EVENTS = 64, LANES = 2 };
+
+enum shape { SHAPE_APART, SHAPE_ALIKE, SHAPE_ORDERS, SHAPE_CUTS, SHAPES };
+
+/* SHIFT: each rank sends to the next one, and receives from the one before. REFUSED: a broadcast from a rank that does not exist. */
+enum function {
+  REDUCE_SCATTER, ALL_GATHER, ALL_REDUCE, BROADCAST, REDUCE, SHIFT, ALL_TO_ALL, GATHER, SCATTER, REFUSED, FUNCTIONS
+};
+
+/* SCALED: a user's own op, with a scalar that differs from rank to rank. */
+enum op { SUM, AVERAGE, MAX, MIN, SCALED, OPS };
+
+struct call {
+  enum function function;
+  ncclDataType_t type;
+  enum op op;
+  bool in_place;
+  int root;                         /* a rank of the communicator */
+  size_t count;                     /* as in NCCL's call */
+};
+
+struct bundle {
+  int comm, step, lane;
+  int block;                        /* where all ranks cut alike: those of one number are in one group */
+  int ncalls;
+  struct call calls[MOST_CALLS];
+};
+
+struct communicator {
+  int parent;                       /* -1: made of an id */
+  int nranks, ranks[MOST_RANKS];    /* the program's ranks, in the order of this communicator's */
+  int lane;                         /* the thread that calls it */
+};
+
+struct split {
+  int parent;
+  int color[MOST_RANKS], key[MOST_RANKS];   /* of the program's ranks; NCCL_SPLIT_NOCOLOR where a rank wants no child */
+  int child[MOST_RANKS];            /* the communicator that a rank gets, or -1 */
+};
+
+enum event_kind { EVENT_INIT, EVENT_SPLIT, EVENT_RUN, EVENT_END };
+
+/* What all ranks do one after the other; of a run, each lane its own bundles. */
+struct event {
+  enum event_kind kind;
+  int which;                        /* communicator or split */
+  int first, last;                  /* bundles of a run: first to last - 1 */
+};
+
+struct program {
+  char name[40];
+  uint64_t seed;
+  int nranks;
+  bool nonblocking, threads;
+  enum shape shape;
+  int ncomms, nsplits, nevents, nbundles;
+  struct communicator comms[MOST_COMMS];
+  struct split splits[MOST_COMMS];
+  struct event events[MOST_EVENTS];
+  struct bundle bundles[MOST_BUNDLES];
+};
+
+/* What a batch of programs has in common: its ranks, where they are, and the library's options. */
+struct setting {
+  int nranks;
+  char hosts[32];                   /* of each rank, with commas */
+  char options[16][40];             /* NAME=value */
+  int noptions;
+  const char *codec, *gather;
+  bool residual;
+};
+
+/* Programs that are known by name: groups in which ranks once decided differently. NULL: there is no such number. */
+const char *named_program(int number, int *nranks);
+
+/* `shapes`: a bit for each shape that may be drawn. */
+void make_program(struct program *program, uint64_t seed, int nranks, unsigned shapes);
+bool make_named(struct program *program, const char *name);
+void make_setting(struct setting *setting, uint64_t batch);
+void describe(const struct program *program, FILE *to);
+const char *call_words(const struct call *call, char text[100]);
+
+/* This rank's place in a communicator, or -1. */
+int place_in(const struct communicator *comm, int rank);
+/* Does the rank begin a block with this bundle, whatever it has called before? */
+bool cuts_before(const struct program *program, int bundle, int before, int rank);
+
+/* splitmix64 */
+uint64_t mix_bits(uint64_t x);
+
+/* Runs the programs as the rank that the environment says. Returns the exit status. */
+struct orders {
+  const struct setting *setting;
+  const char *named;                /* or NULL, and then these: */
+  uint64_t first, last;
+  unsigned shapes;
+  bool plain;                       /* without the library: all results are exact */
+  int patience;                     /* seconds without progress that are a hang */
+  const char *spoils;               /* the last rank spoils a result, a guard, what it sent, or hangs; or NULL */
+};
+int run_programs(const struct orders *orders);
+
+#endif
