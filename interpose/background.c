@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "env/thread.h"
-#include "kernels/cuda_driver.h"
+#include "interpose/beside.h"
 
 struct destroyed {
   ncclRedOp_t op;
@@ -63,17 +63,6 @@ static void destroy_ops(struct tagc_background *launch)
     tagc_exchange_destroy_op(launch->destroyed[i].comm, launch->destroyed[i].op);
 }
 
-/* NCCL takes a call as one of the thread's current device: it asks whether the call's stream is captured, and what the default
- * stream is depends on the device (taskAppend() in enqueue.cc). On a thread that has chosen none that is device 0, on which every
- * process of a host would get a context then. What NCCL launches itself it launches on the communicator's device (cudaSetDevice() in
- * group.cc), also on threads of its own. Our own work makes its context current where it needs one. */
-static void *current_context(const struct tagc_call *call)
-{
-  const struct tagc_cuda_driver *driver = call->nccl->on_host ? NULL : tagc_cuda_driver(NULL);
-  void *context = NULL;
-  return driver && driver->context_current(&context) == 0 ? context : NULL;
-}
-
 /* The default stream of a thread is another one on this thread, and yet another one on that which NCCL takes. The legacy stream is the
  * same on all of them, comes after what is on those of threads, and they after it. */
 static cudaStream_t shared_stream(cudaStream_t stream)
@@ -85,8 +74,7 @@ static cudaStream_t shared_stream(cudaStream_t stream)
 static void *run_launch(void *argument)
 {
   struct tagc_background *launch = argument;
-  if (launch->context)
-    tagc_cuda_good(tagc_cuda_driver(NULL)->context_set(launch->context), "cuCtxSetCurrent");
+  tagc_beside_enter(launch->context);
   ncclResult_t status = launch->run(&launch->real, launch->calls, launch->count);
   destroy_ops(launch);
   for (size_t i = 0; i < launch->count; i++)
@@ -110,7 +98,7 @@ bool tagc_background_start(const struct tagc_exchange *real, tagc_launch_functio
   atomic_fetch_add(&alive, 1);
   memcpy(copies, calls, count * sizeof *copies);
   *launch = (struct tagc_background){.real = *real, .run = run, .calls = copies, .count = count,
-                                     .context = current_context(calls)};
+                                     .context = tagc_beside_context(calls->nccl)};
   atomic_init(&launch->references, 2);             /* ours, too, until the communicators are attached */
   atomic_init(&launch->status, ncclInProgress);
   pthread_mutex_init(&launch->lock, NULL);

@@ -20,13 +20,13 @@ struct tagc_call {
   size_t count;                     /* per rank, as the function takes it */
   ncclDataType_t type;
   ncclRedOp_t op;                   /* reductions only */
-  int root;                         /* rooted collectives only */
+  int root;                         /* of rooted collectives; the peer of a send or receive */
   ncclComm_t handle;
   cudaStream_t stream;
   const struct tagc_nccl *nccl;     /* whose call it is; that of the communicator as soon as it is known */
 
   /* Filled by tagc_comm_observe(). */
-  struct tagc_comm *comm;           /* a reference is held; NULL: not ours to touch */
+  struct tagc_comm *comm;           /* a reference is held; NULL: not ours to touch, or one that has made no collective */
   enum tagc_cycle_state state;
   int slot;                         /* of a reduce-scatter on track, else -1 */
   int allgather;                    /* of an all-gather of parameters on track: tagc_cycle_allgathers(), else -1 */
@@ -38,11 +38,15 @@ struct tagc_call {
   bool scale_hidden;                /* it lies in device memory, where nobody has read it */
 
   struct tagc_decision decision;    /* filled by tagc_comm_decide() */
+  bool rounds;                      /* its communicator needs more than forwarding: filled by tagc_launch_run() */
   struct tagc_trace_stamp trace;
 };
 
 /* A collective from an adapter: forwards it, holds it back in a group, or compresses it. */
 ncclResult_t tagc_dispatch(struct tagc_call *call);
+
+/* A send or a receive. True: it is in an open group, and waits for its end. */
+bool tagc_dispatch_hold(struct tagc_call *call);
 
 /* Hands a call to the real function as it came. */
 ncclResult_t tagc_forward(const struct tagc_call *call);

@@ -182,6 +182,8 @@ struct tagc_agreement tagc_comm_settle(ncclComm_t handle, const struct tagc_nccl
 /* A child of `parent` is asked for by `function`: its identity (struct tagc_trace_birth), equal where the same `size` bytes are said.
  * 0: not known. */
 uint64_t tagc_comm_child_identity(ncclComm_t parent, enum tagc_entry function, const void *said, size_t size);
+/* How many ranks a communicator has that was born here; 0 where it is not ready, or none of those. */
+int tagc_comm_ranks(ncclComm_t handle, const struct tagc_nccl *nccl);
 /* Was the handle announced as non-blocking? Split and shrunk communicators inherit it. */
 bool tagc_comm_is_nonblocking(ncclComm_t handle);
 /* A handle has been finalized. What is returned, perhaps NULL, is the caller's to release. */

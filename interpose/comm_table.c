@@ -330,6 +330,14 @@ uint64_t tagc_comm_child_identity(ncclComm_t parent, enum tagc_entry function, c
   return identity;
 }
 
+int tagc_comm_ranks(ncclComm_t handle, const struct tagc_nccl *nccl)
+{
+  int rank, nranks = 0;
+  uint64_t birth;
+  (void)read_agreement(handle, &birth);
+  return birth && introduce(handle, nccl, &rank, &nranks) == ncclSuccess ? nranks : 0;
+}
+
 bool tagc_comm_is_nonblocking(ncclComm_t handle)
 {
   struct listed *entry;

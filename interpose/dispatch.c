@@ -11,6 +11,7 @@
 #include "interpose/launch.h"
 #include "interpose/levels.h"
 #include "interpose/library.h"
+#include "interpose/rounds.h"
 #include "interpose/times.h"
 
 ncclResult_t tagc_forward(const struct tagc_call *c)
@@ -49,6 +50,12 @@ ncclResult_t tagc_forward(const struct tagc_call *c)
   case TAGC_ENTRY_ncclScatter:
     status = FUNCTION(ncclScatter)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
     break;
+  case TAGC_ENTRY_ncclSend:
+    status = FUNCTION(ncclSend)(c->send, c->count, c->type, c->root, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclRecv:
+    status = FUNCTION(ncclRecv)(c->recv, c->count, c->type, c->root, c->handle, c->stream);
+    break;
   default:
     break;                          /* no other entry makes a call of this struct */
   }
@@ -64,12 +71,38 @@ static bool is_type(const struct tagc_call *c)
                                ((int)c->type <= (int)ncclFloat8e5m2 && tagc_real_version(c->nccl) >= 22403));
 }
 
-/* Would the real library refuse this call, if it may be held back? Then it must say so now, not at the end of a group. Other
- * collectives are observed whatever their pointers: a rank that is not the root may pass NULL, and all ranks must see the
- * same sequence. */
+/* Would the real library refuse this call, if it may be compressed? Then it is not observed. Other collectives are, whatever their
+ * pointers: a rank that is not the root may pass NULL, and all ranks must see the same sequence. */
 static bool looks_valid(const struct tagc_call *c)
 {
   return !tagc_comm_may_compress(c) || ((c->count == 0 || (c->send && c->recv)) && is_type(c) && (int)c->op >= 0);
+}
+
+/* May a collective in a group be held back? What the real library would refuse it must refuse now, not at the end of the group. */
+static bool may_be_held(const struct tagc_call *c)
+{
+  const bool is_reduction = c->entry == TAGC_ENTRY_ncclReduce || c->entry == TAGC_ENTRY_ncclAllReduce;
+  const bool is_root = c->root == c->comm->rank;
+  const bool sends = is_root || (c->entry != TAGC_ENTRY_ncclBroadcast && c->entry != TAGC_ENTRY_ncclScatter);
+  const bool receives = is_root || (c->entry != TAGC_ENTRY_ncclReduce && c->entry != TAGC_ENTRY_ncclGather);
+  if (tagc_rounds_takes(c))
+    return true;
+  return c->root >= 0 && c->root < c->comm->nranks && is_type(c) && (!is_reduction || (int)c->type <= (int)ncclBfloat16) &&
+         (c->count == 0 || ((!sends || c->send) && (!receives || c->recv)));
+}
+
+bool tagc_dispatch_hold(struct tagc_call *call)
+{
+  if (!tagc_group_is_open(call->nccl) || tagc_library_options()->mode == TAGC_MODE_OBSERVE || !call->handle || !is_type(call) ||
+      (call->count && !call->send && !call->recv) || tagc_capture_is_active(call->stream))
+    return false;
+  call->comm = tagc_comm_find(call->handle);
+  call->nccl = call->comm ? call->comm->nccl : call->nccl;
+  const int nranks = call->comm ? call->comm->nranks : tagc_comm_ranks(call->handle, call->nccl);
+  if (call->root >= 0 && call->root < nranks && tagc_group_is_open(call->nccl) && tagc_group_hold(call))
+    return true;
+  tagc_comm_release(call->comm);
+  return false;
 }
 
 /* A call that goes on as it came and is entered into the accounts, with its reason. */
@@ -84,7 +117,7 @@ static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reas
   return status;
 }
 
-/* Why a call that is never held back goes on as it came. */
+/* Why a call that is never compressed goes on as it came. */
 static enum tagc_reason unheld_reason(const struct tagc_call *call)
 {
   if (call->entry != TAGC_ENTRY_ncclAllGather || tagc_library_options()->mode == TAGC_MODE_OBSERVE)
@@ -99,16 +132,15 @@ static ncclResult_t run_observed(struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
   ncclResult_t status = tagc_comm_observe(comm, call);
-  const bool holds = tagc_comm_may_compress(call) && (call->entry != TAGC_ENTRY_ncclAllReduce || call->slot >= 0);
   if (status != ncclSuccess) {
     tagc_comm_release(comm);
     return status;
   }
-  if (holds && tagc_group_is_open(call->nccl)) {
+  if (tagc_group_is_open(call->nccl) && may_be_held(call)) {
     if (tagc_group_hold(call))
       return ncclSuccess;
     status = tagc_no_memory("a call of a group");
-  } else if (holds) {
+  } else if (tagc_rounds_takes(call)) {
     status = tagc_launch_run(call, 1, NULL, NULL);
   } else {
     status = pass_accounted(call, unheld_reason(call));

@@ -80,12 +80,28 @@ EXPORT ncclResult_t ncclScatter(const void *send, void *recv, size_t count, nccl
 
 /* ---- point to point and one-sided ---------------------------------------------------------------------------------- */
 
+/* Does the call wait for the end of its group? Then its trace goes on there. */
+static bool is_held(struct tagc_call *called, struct tagc_call call)
+{
+  if (!watched())
+    return false;
+  if (called->trace.number)
+    call.trace = called->trace;
+  if (!tagc_dispatch_hold(&call))
+    return false;
+  called->trace.number = 0;
+  return true;
+}
+
 EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                              cudaStream_t stream)
 {
   CALLED(ncclSend, .send = send, .count = count, .type = type, .root = peer, .handle = comm, .stream = stream);
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
+  if (is_held(&called, (struct tagc_call){.entry = TAGC_ENTRY_ncclSend, .nccl = nccl, .send = send, .count = count, .type = type,
+                                          .root = peer, .handle = comm, .stream = stream}))
+    return ncclSuccess;
   RETURN(FORWARD_IN_ORDER(ncclSend, send, count, type, peer, comm, stream));
 }
 
@@ -94,6 +110,9 @@ EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int 
   CALLED(ncclRecv, .recv = recv, .count = count, .type = type, .root = peer, .handle = comm, .stream = stream);
   if (refused(nccl, comm))
     RETURN(ncclInvalidArgument);
+  if (is_held(&called, (struct tagc_call){.entry = TAGC_ENTRY_ncclRecv, .nccl = nccl, .recv = recv, .count = count, .type = type,
+                                          .root = peer, .handle = comm, .stream = stream}))
+    return ncclSuccess;
   RETURN(FORWARD_IN_ORDER(ncclRecv, recv, count, type, peer, comm, stream));
 }
 

@@ -10,6 +10,7 @@
 #include "interpose/exchange.h"
 #include "interpose/launch.h"
 #include "interpose/levels.h"
+#include "interpose/rounds.h"
 
 struct destroyed {
   ncclRedOp_t op;
@@ -254,7 +255,8 @@ static ncclResult_t forward_held(struct group *group)
   ncclResult_t status = ncclSuccess;
   for (size_t i = 0; i < group->held_count; i++) {
     struct tagc_call *call = &group->held[i];
-    tagc_comm_pass(call->comm, call, TAGC_REASON_simulated);
+    if (call->comm && tagc_rounds_takes(call))
+      tagc_comm_pass(call->comm, call, TAGC_REASON_simulated);
     if (status == ncclSuccess)
       status = tagc_forward(call);
     tagc_trace_call(call, status);

@@ -18,6 +18,7 @@ libtagc_a_SOURCES += \
   interpose/dispatch.c \
   interpose/dump.c interpose/dump.h \
   interpose/background.c interpose/background.h \
+  interpose/beside.c interpose/beside.h \
   interpose/estate.c interpose/estate.h \
   interpose/exchange.c interpose/exchange.h \
   interpose/execute.c interpose/execute.h interpose/work.h interpose/reduce.c interpose/gather.c interpose/spread.c \
@@ -40,6 +41,7 @@ libtagc_a_SOURCES += \
   interpose/ranges.c interpose/ranges.h \
   interpose/selection.c interpose/selection.h \
   interpose/record.c interpose/record.h \
+  interpose/rounds.c interpose/rounds.h \
   interpose/real.c interpose/real.h interpose/hook.h \
   interpose/report.c interpose/report.h \
   interpose/report_table.c interpose/report_gathers.c \
