@@ -431,13 +431,13 @@ static const struct call scatter_sum = {.function = REDUCE_SCATTER, .type = nccl
 
 /* Every step is one group. One half then makes one more all-reduce, of another size each time, so the other half's
  * cycle locks first. */
-static void make_halves(struct maker *m)
+static void make_steps_of_halves(struct maker *m, int steps)
 {
   struct program *p = m->program;
   const int halves[MOST_RANKS] = {0, 1, 0, 1}, keys[MOST_RANKS] = {0};
   split_comm(p, 0, halves, keys);
   struct event *run = new_event(p, EVENT_RUN, 0);
-  for (; m->step < 40; m->step++) {
+  for (; m->step < steps; m->step++) {
     struct call more = sum_all;
     more.count = 40 + (size_t)m->step;
     call_in(m, 0, &scatter_sum, false);
@@ -447,6 +447,11 @@ static void make_halves(struct maker *m)
   }
   run->last = p->nbundles;
 }
+
+static void make_halves(struct maker *m) { make_steps_of_halves(m, 40); }
+
+/* With all options at their defaults: a cycle locks after more than 256 calls. */
+static void make_defaults(struct maker *m) { make_steps_of_halves(m, 270); }
 
 /* In one step a sub-communicator has a call in the group, too; one rank's has no other rank, or is not there. */
 static void make_alone(struct maker *m, int color)
@@ -488,7 +493,7 @@ static const struct {
   int nranks;
   void (*make)(struct maker *m);
 } named[] = {{"halves", 4, make_halves}, {"alone", 3, make_alone_apart}, {"no-color", 3, make_no_color},
-             {"ring", 4, make_ring}};
+             {"ring", 4, make_ring}, {"defaults", 4, make_defaults}};
 
 const char *named_program(int number, int *nranks)
 {
@@ -569,6 +574,18 @@ void make_setting(struct setting *s, uint64_t batch)
     set(s, "TAGC_BUDGET=%s", chance(&m, 50) ? "5%" : "1ms");
   if (chance(&m, 10))
     set(s, "TAGC_SKIP=unit1*");
+}
+
+void named_setting(struct setting *s, const char *name, int nranks)
+{
+  *s = (struct setting){.nranks = nranks, .hosts = "0,1,2,3", .codec = "none", .gather = "off"};
+  s->hosts[2 * nranks - 1] = '\0';
+  if (strcmp(name, "defaults") == 0)
+    return;
+  set(s, "TAGC_WARMUP=0");
+  set(s, "TAGC_MIN_BYTES=0");
+  set(s, "TAGC_CODEC=none");
+  set(s, "TAGC_ASSUME=gradients");
 }
 
 /* -- words --------------------------------------------------------------------------------------------------------- */

@@ -103,6 +103,7 @@ const char *named_program(int number, int *nranks);
 void make_program(struct program *program, uint64_t seed, int nranks, unsigned shapes);
 bool make_named(struct program *program, const char *name);
 void make_setting(struct setting *setting, uint64_t batch);
+void named_setting(struct setting *setting, const char *name, int nranks);
 void describe(const struct program *program, FILE *to);
 const char *call_words(const struct call *call, char text[100]);
 

@@ -47,7 +47,7 @@ __attribute__((noreturn)) static void usage(int status)
           "       random_programs --describe SEED|NAME\n"
           "Runs random NCCL programs on the stand-in, without the library and with it.\n\n"
           "  --seeds A-B      these programs\n"
-          "  --named NAME     a program with a name: halves, alone, no-color, ring, or all of them\n"
+          "  --named NAME     a program with a name: halves, alone, no-color, ring, defaults, or all\n"
           "  --describe WHAT  print a program and its settings; run nothing\n"
           "  --shapes LIST    of apart, alike, orders, cuts, any: how ranks group; random_program.h says more\n"
           "  --stop N         after so many failures\n"
@@ -269,15 +269,6 @@ static void run_batch(const struct setting *setting, uint64_t first, uint64_t la
   }
 }
 
-static void named_setting(struct setting *setting, int nranks)
-{
-  *setting = (struct setting){.nranks = nranks, .hosts = "0,1,2", .codec = "none", .gather = "off", .noptions = 5,
-                              .options = {"TAGC_WARMUP=0", "TAGC_MIN_BYTES=0", "TAGC_CODEC=none",
-                                          "TAGC_ASSUME=gradients", "TAGC_SCOPE=flat"}};
-  if (nranks == 4)
-    strcpy(setting->hosts, "0,1,2,3");
-}
-
 static void run_named(bool plain)
 {
   static int compressed[MOST_DONE];
@@ -286,7 +277,7 @@ static void run_named(bool plain)
     struct setting setting;
     if (strcmp(options.named, "all") != 0 && strcmp(options.named, name) != 0)
       continue;
-    named_setting(&setting, nranks);
+    named_setting(&setting, name, nranks);
     const bool good = launch(&(struct batch){&setting, .named = name, .plain = plain}, compressed);
     add_totals(&setting, name, compressed, plain, good);
     if (good) {
@@ -336,7 +327,7 @@ static int describe_one(const char *what)
   if (*end) {
     if (!make_named(&program, what))
       usage(2);
-    named_setting(&setting, program.nranks);
+    named_setting(&setting, what, program.nranks);
   } else {
     make_setting(&setting, seed / options.batch);
     make_program(&program, seed, setting.nranks, options.shapes);
@@ -354,7 +345,7 @@ static int run_rank(bool plain)
   struct setting setting;
   const char *nranks = getenv("WORLD_SIZE");
   if (options.named)
-    named_setting(&setting, nranks ? (int)strtol(nranks, NULL, 10) : 0);
+    named_setting(&setting, options.named, nranks ? (int)strtol(nranks, NULL, 10) : 0);
   else
     make_setting(&setting, options.first / options.batch);
   return run_programs(&(struct orders){.setting = &setting, .named = options.named, .first = options.first,
