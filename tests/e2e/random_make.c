@@ -484,6 +484,22 @@ static void make_ring(struct maker *m)
   run->last = p->nbundles;
 }
 
+/* Two communicators of the same ranks: one rank calls both in a group, the other one after the other. What is compressed
+ * has a plain call before it. */
+static void make_cuts(struct maker *m)
+{
+  struct program *p = m->program;
+  const int colors[MOST_RANKS] = {0}, keys[MOST_RANKS] = {0};
+  const struct call reduce = {.function = REDUCE, .type = ncclFloat32, .op = SUM, .count = 100};
+  p->shape = SHAPE_CUTS;
+  split_comm(p, 0, colors, keys);
+  struct event *run = new_event(p, EVENT_RUN, 0);
+  for (; m->step < 30; m->step++)
+    for (int c = 0; c < 2; c++)
+      call_in(m, c, c ? &scatter_sum : &reduce, c > 0);
+  run->last = p->nbundles;
+}
+
 static void make_alone_apart(struct maker *m) { make_alone(m, 1); }
 
 static void make_no_color(struct maker *m) { make_alone(m, NCCL_SPLIT_NOCOLOR); }
@@ -493,7 +509,7 @@ static const struct {
   int nranks;
   void (*make)(struct maker *m);
 } named[] = {{"halves", 4, make_halves}, {"alone", 3, make_alone_apart}, {"no-color", 3, make_no_color},
-             {"ring", 4, make_ring}, {"defaults", 4, make_defaults}};
+             {"ring", 4, make_ring}, {"defaults", 4, make_defaults}, {"cuts", 2, make_cuts}};
 
 const char *named_program(int number, int *nranks)
 {

@@ -47,7 +47,7 @@ __attribute__((noreturn)) static void usage(int status)
           "       random_programs --describe SEED|NAME\n"
           "Runs random NCCL programs on the stand-in, without the library and with it.\n\n"
           "  --seeds A-B      these programs\n"
-          "  --named NAME     a program with a name: halves, alone, no-color, ring, defaults, or all\n"
+          "  --named NAME     a program with a name: halves, alone, no-color, ring, cuts, defaults, or all\n"
           "  --describe WHAT  print a program and its settings; run nothing\n"
           "  --shapes LIST    of apart, alike, orders, cuts, any: how ranks group; random_program.h says more\n"
           "  --stop N         after so many failures\n"
@@ -283,8 +283,9 @@ static void run_named(bool plain)
     if (good) {
       printf("%s: %s, %d calls compressed\n", name, plain ? "plain" : "with the library", compressed[0]);
     } else {
-      totals[!plain][SHAPE_ALIKE].failed++;
-      tell_failure(&setting, program_of(&setting, 0, name), 0, plain);
+      const struct program *program = program_of(&setting, 0, name);
+      totals[!plain][program->shape].failed++;
+      tell_failure(&setting, program, 0, plain);
     }
   }
 }
