@@ -90,47 +90,56 @@ static const char *shapes_text(void)
 }
 
 /* -- output of a batch --------------------------------------------------------------------------------------------- */
+/* Programs that ended well, and the numbers that a rank's report gives to their communicators. */
 static struct {
   uint64_t seed;
-  int from, to;                     /* numbers of its communicators in the report */
+  int from[MOST_RANKS], to[MOST_RANKS];
+  int compressed;                   /* calls; each communicator is reported by its own rank 0 */
 } done[MOST_DONE];
-static int ndone;
+static int ndone, done_of[MOST_RANKS];
 
-static void note_done(const char *line)
+static void note_done(const char *line, int rank)
 {
   const char *colon = strrchr(line, ':'), *seed = strstr(line, "seed ");
-  if (!colon || ndone == MOST_DONE)
+  const int k = done_of[rank];
+  if (!colon || k == MOST_DONE || sscanf(colon + 1, "%d %d", &done[k].from[rank], &done[k].to[rank]) != 2)
     return;
-  done[ndone].seed = seed && seed < colon ? strtoull(seed + 5, NULL, 10) : 0;
-  if (sscanf(colon + 1, "%d %d", &done[ndone].from, &done[ndone].to) == 2)
-    ndone++;
+  done[k].seed = seed && seed < colon ? strtoull(seed + 5, NULL, 10) : 0;
+  done_of[rank]++;
+  ndone = done_of[0];
 }
 
-/* The calls that programs have compressed, from the report of a communicator. */
-static void note_total(const char *line, int number, int *compressed)
+/* From the report of a communicator. */
+static void note_total(const char *line, int rank, int number)
 {
   const char *at = strstr(line, " compressed=");
   int calls;
-  for (int i = 0; at && i < ndone; i++)
-    if (number >= done[i].from && number <= done[i].to && sscanf(at, " compressed=%d", &calls) == 1)
-      compressed[i] += calls;
+  for (int i = 0; at && i < done_of[rank]; i++)
+    if (number >= done[i].from[rank] && number <= done[i].to[rank] && sscanf(at, " compressed=%d", &calls) == 1)
+      done[i].compressed += calls;
 }
 
 /* Reads what a batch has said, and shows the beginning of it where that was not good. */
-static void read_output(FILE *output, bool good, int *compressed)
+static void read_output(FILE *output, bool good)
 {
   char *line = NULL;
   size_t room = 0;
-  int number = -1, told = 0;
+  int number[MOST_RANKS] = {0}, told = 0, rank, at;
+  memset(done, 0, sizeof done);
+  memset(done_of, 0, sizeof done_of);
   ndone = 0;
-  memset(compressed, 0, MOST_DONE * sizeof *compressed);
-  while (getline(&line, &room, output) > 0)
-    if (strncmp(line, "done ", 5) == 0)
-      note_done(line);
-    else if (strncmp(line, "tagc-total:", 11) == 0)
-      note_total(line, number, compressed);
-    else if (sscanf(line, "tagc: communicator %d of", &number) != 1 && !good && *line != ' ' && told++ < 12)
-      printf("# %s", line);
+  while (getline(&line, &room, output) > 0) {
+    const bool said = sscanf(line, "[%d] %n", &rank, &at) == 1 && rank >= 0 && rank < MOST_RANKS;
+    const char *text = said ? line + at : line;
+    if (said && strncmp(text, "done ", 5) == 0)
+      note_done(text, rank);
+    else if (said && strncmp(text, "tagc-total:", 11) == 0)
+      note_total(text, rank, number[rank]);
+    else if (said && sscanf(text, "tagc: communicator %d of", &number[rank]) == 1)
+      continue;
+    else if (!good && *text != ' ' && told++ < 12)
+      printf("# %s", text);
+  }
   free(line);
 }
 
@@ -161,7 +170,6 @@ static void make_command(const struct batch *b, char **words)
   add_word(words, "%s/../standin/launch", folder);
   add_word(words, "-n%d", b->setting->nranks);
   add_word(words, "--hosts=%s", b->setting->hosts);
-  add_word(words, "--no-prefix");
   if (!b->plain)
     add_word(words, "--preload=%s", options.preload);
   add_word(words, "--");
@@ -193,7 +201,7 @@ __attribute__((noreturn)) static void become_launch(const struct batch *b, int o
 }
 
 /* Runs a batch, and reads what it says. Returns whether all has gone well. */
-static bool launch(const struct batch *b, int *compressed)
+static bool launch(const struct batch *b)
 {
   int status = -1;
   const int output = memfd_create("output", 0);
@@ -208,7 +216,7 @@ static bool launch(const struct batch *b, int *compressed)
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
     ;
   rewind(said);
-  read_output(said, status == 0, compressed);
+  read_output(said, status == 0);
   fclose(said);
   return status == 0;
 }
@@ -241,24 +249,23 @@ static void tell_failure(const struct setting *setting, const struct program *pr
 }
 
 /* Of the programs that ended well. What they compressed is known where their batch did. */
-static void add_totals(const struct setting *setting, const char *name, const int *compressed, bool plain, bool good)
+static void add_totals(const struct setting *setting, const char *name, bool plain, bool good)
 {
   for (int i = 0; i < ndone; i++) {
     struct totals *t = &totals[!plain][program_of(setting, done[i].seed, name)->shape];
     t->programs++;
     t->reported += good;
-    t->compressing += good && compressed[i] > 0;
-    t->compressed += good ? (uint64_t)compressed[i] : 0;
+    t->compressing += good && done[i].compressed > 0;
+    t->compressed += good ? (uint64_t)done[i].compressed : 0;
   }
 }
 
 /* Programs of one batch, until all have run. */
 static void run_batch(const struct setting *setting, uint64_t first, uint64_t last, bool plain)
 {
-  static int compressed[MOST_DONE];
   while (first <= last && options.failures < options.stop) {
-    const bool good = launch(&(struct batch){setting, first, last, .plain = plain}, compressed);
-    add_totals(setting, NULL, compressed, plain, good);
+    const bool good = launch(&(struct batch){setting, first, last, .plain = plain});
+    add_totals(setting, NULL, plain, good);
     if (good)
       return;
     const uint64_t failed = ndone ? done[ndone - 1].seed + 1 : first;
@@ -271,17 +278,16 @@ static void run_batch(const struct setting *setting, uint64_t first, uint64_t la
 
 static void run_named(bool plain)
 {
-  static int compressed[MOST_DONE];
   const char *name;
   for (int i = 0, nranks; (name = named_program(i, &nranks)); i++) {
     struct setting setting;
     if (strcmp(options.named, "all") != 0 && strcmp(options.named, name) != 0)
       continue;
     named_setting(&setting, name, nranks);
-    const bool good = launch(&(struct batch){&setting, .named = name, .plain = plain}, compressed);
-    add_totals(&setting, name, compressed, plain, good);
+    const bool good = launch(&(struct batch){&setting, .named = name, .plain = plain});
+    add_totals(&setting, name, plain, good);
     if (good) {
-      printf("%s: %s, %d calls compressed\n", name, plain ? "plain" : "with the library", compressed[0]);
+      printf("%s: %s, %d calls compressed\n", name, plain ? "plain" : "with the library", done[0].compressed);
     } else {
       const struct program *program = program_of(&setting, 0, name);
       totals[!plain][program->shape].failed++;

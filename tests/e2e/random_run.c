@@ -59,7 +59,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *for
   int n = snprintf(text, sizeof text, "FAIL %s: rank %d: ", program.name, rank);
   n += vsnprintf(text + n, sizeof text - (size_t)n, format, args);
   va_end(args);
-  dprintf(STDOUT_FILENO, "%s\n", text);
+  dprintf(STDERR_FILENO, "%s\n", text);
   _exit(1);
 }
 
@@ -681,8 +681,7 @@ static void run_program(void)
   }
   int32_t one = 1, all = 0;
   must(ncclAllReduce(&one, &all, 1, ncclInt32, ncclMin, world, NULL), "the end of the program", -1);
-  if (rank == 0)
-    dprintf(STDOUT_FILENO, "done %s: %d %d\n", program.name, before + 1, comms_used);
+  dprintf(STDERR_FILENO, "done %s: %d %d\n", program.name, before + 1, comms_used);
 }
 
 /* -- a hang -------------------------------------------------------------------------------------------------------- */
