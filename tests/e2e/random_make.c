@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Makes random programs; see random_program.h.
  *
- * A communicator has a pattern: the calls of one training step, like those of FSDP, of DDP, or of nothing in particular. It
- * repeats that, so its cycle locks. Now and then it strays: a step is missing, cut short, or an evaluation, or holds more calls.
- * How often differs between communicators, and some begin late. So those that share a group are in different states.
+ * A communicator has a pattern: the calls of one training step, as FSDP or DDP has them, or any. It repeats that, so
+ * its cycle locks. Now and then it strays: a step is missing, or cut short, or holds more calls. How often differs
+ * between communicators, and some begin late. So those that share a group are in different states.
  */
 #include "tests/e2e/random_program.h"
 
@@ -75,8 +75,8 @@ static enum op any_op(struct maker *m, ncclDataType_t type)
 
 static struct call any_call(struct maker *m, int comm)
 {
-  static const enum function functions[] = {REDUCE_SCATTER, ALL_GATHER, ALL_REDUCE, BROADCAST, REDUCE, BROADCAST, REDUCE,
-                                            SHIFT, ALL_TO_ALL, GATHER, SCATTER};
+  static const enum function functions[] = {REDUCE_SCATTER, ALL_GATHER, ALL_REDUCE, BROADCAST, REDUCE, BROADCAST,
+                                            REDUCE, SHIFT, ALL_TO_ALL, GATHER, SCATTER};
   struct call call = {.function = functions[below(m, 11)], .type = any_type(m), .count = 1 + (size_t)below(m, 700)};
   call.op = any_op(m, call.type);
   call.in_place = call.function <= ALL_REDUCE && chance(m, 40);
@@ -86,7 +86,8 @@ static struct call any_call(struct maker *m, int comm)
 }
 
 /* -- patterns ------------------------------------------------------------------------------------------------------ */
-/* One more call, in a bundle of its own or in the last one. Point-to-point calls run behind collectives, so they stay alone. */
+/* One more call, in a bundle of its own or in the last one. Point-to-point calls run behind collectives, so they stay
+ * alone. */
 static void add(struct pattern *p, const struct call *call, bool joins)
 {
   struct bundle *last = p->nbundles ? &p->bundles[p->nbundles - 1] : NULL;
@@ -107,16 +108,18 @@ static void add_sharded(struct maker *m, struct pattern *p)
   const ncclDataType_t type = float_type(m), gradient = chance(m, 70) ? type : ncclFloat32;
   const enum op op = chance(m, 60) ? AVERAGE : chance(m, 70) ? SUM : SCALED;
   const bool in_place = chance(m, 40), again = chance(m, 50);
+  struct call gather = {.function = ALL_GATHER, .type = type, .in_place = in_place};
   size_t counts[3];
   for (int u = 0; u < units; u++) {
-    counts[u] = 300 + (size_t)below(m, 1200) + 1500 * (size_t)u;
-    add(p, &(struct call){.function = ALL_GATHER, .type = type, .count = counts[u], .in_place = in_place}, chance(m, fused));
+    gather.count = counts[u] = 300 + (size_t)below(m, 1200) + 1500 * (size_t)u;
+    add(p, &gather, chance(m, fused));
   }
   for (int u = units - 1; u >= 0; u--) {
+    gather.count = counts[u];
     if (again)
-      add(p, &(struct call){.function = ALL_GATHER, .type = type, .count = counts[u], .in_place = in_place}, chance(m, fused));
-    add(p, &(struct call){.function = REDUCE_SCATTER, .type = gradient, .op = op, .count = counts[u], .in_place = chance(m, 30)},
-        chance(m, fused));
+      add(p, &gather, chance(m, fused));
+    add(p, &(struct call){.function = REDUCE_SCATTER, .type = gradient, .op = op, .count = counts[u],
+                          .in_place = chance(m, 30)}, chance(m, fused));
   }
 }
 
@@ -145,7 +148,8 @@ static void make_pattern(struct maker *m, int comm)
 {
   static const int unrests[] = {0, 0, 5, 15, 40};
   struct pattern *p = &m->patterns[comm];
-  *p = (struct pattern){.unrest = unrests[below(m, 5)], .every = chance(m, 85) ? 1 : 2, .begins = chance(m, 70) ? 0 : below(m, 5)};
+  *p = (struct pattern){.unrest = unrests[below(m, 5)], .every = chance(m, 85) ? 1 : 2};
+  p->begins = chance(m, 70) ? 0 : below(m, 5);
   const int kind = below(m, 10);
   if (kind < 4)
     add_sharded(m, p);
@@ -280,9 +284,9 @@ static void draw_step(struct maker *m, int comm, struct pattern *out)
   for (int i = what < 2 ? 0 : 1 + below(m, 2); i > 0; i--) {
     struct call call = any_call(m, comm);
     if (what == 5 && chance(m, 30))
-      call = (struct call){.function = REFUSED, .type = ncclFloat32, .count = 8, .root = m->program->comms[comm].nranks};
+      call = (struct call){REFUSED, .type = ncclFloat32, .count = 8, .root = m->program->comms[comm].nranks};
     else if (what == 4)
-      call = (struct call){.function = ALL_REDUCE, .type = ncclFloat32, .op = SUM, .count = (1 << 15) + (size_t)below(m, 9000)};
+      call = (struct call){ALL_REDUCE, .type = ncclFloat32, .op = SUM, .count = (1 << 15) + (size_t)below(m, 9000)};
     add(out, &call, false);
   }
 }
@@ -297,14 +301,19 @@ static bool is_in_block(const struct program *p, int comm, int block)
 
 static bool stays_alone(const struct bundle *b) { return b->calls[0].function == REFUSED; }
 
+static bool may_join(const struct maker *m, const struct bundle *bundle, int comm)
+{
+  const struct program *p = m->program;
+  const struct bundle *last = p->nbundles ? &p->bundles[p->nbundles - 1] : NULL;
+  return last && last->step == m->step && !is_in_block(p, comm, m->block) && !stays_alone(last) && !stays_alone(bundle);
+}
+
 static void emit(struct maker *m, const struct bundle *template, int comm)
 {
   struct program *p = m->program;
   if (p->nbundles == MOST_BUNDLES)
     return;
-  const struct bundle *last = p->nbundles ? &p->bundles[p->nbundles - 1] : NULL;
-  const bool joins = last && last->step == m->step && !is_in_block(p, comm, m->block) && !stays_alone(last) && !stays_alone(template);
-  if (!chance(m, m->together) || !joins)
+  if (!chance(m, m->together) || !may_join(m, template, comm))
     m->block++;
   struct bundle *b = &p->bundles[p->nbundles++];
   *b = *template;
@@ -340,7 +349,8 @@ static void emit_step(struct maker *m, int lane)
     m->state = mix_bits(p->seed + (uint64_t)lane);
   while (left > 0) {
     const int c = below(m, p->ncomms);
-    if (done[c] == drawn[c].nbundles || (is_in_block(p, c, m->block) && chance(m, 80) && offers_another(m, drawn, done)))
+    const bool again = is_in_block(p, c, m->block) && chance(m, 80);
+    if (done[c] == drawn[c].nbundles || (again && offers_another(m, drawn, done)))
       continue;
     emit(m, &drawn[c].bundles[done[c]++], c);
     left--;
@@ -404,7 +414,7 @@ void make_program(struct program *program, uint64_t seed, int nranks, unsigned s
 bool cuts_before(const struct program *p, int bundle, int before, int rank)
 {
   const struct bundle *b = &p->bundles[bundle], *last = &p->bundles[before];
-  if (p->shape != SHAPE_CUTS || stays_alone(b) || stays_alone(last))
+  if (p->shape < SHAPE_CUTS || stays_alone(b) || stays_alone(last))
     return b->block != last->block;
   return b->step != last->step || mix_bits(p->seed ^ mix_bits((uint64_t)(bundle * MOST_RANKS + rank))) % 3 == 0;
 }
@@ -419,15 +429,15 @@ static void call_in(struct maker *m, int comm, const struct call *call, bool joi
 static const struct call sum_all = {.function = ALL_REDUCE, .type = ncclFloat32, .op = SUM, .count = (1 << 15) + 8};
 static const struct call scatter_sum = {.function = REDUCE_SCATTER, .type = ncclFloat32, .op = SUM, .count = 2048};
 
-/* Every step is one group. One half makes one more all-reduce in it, of another size each time, so the other half's cycle
- * locks first. */
-static void make_halves(struct maker *m)
+/* Every step is one group. One half then makes one more all-reduce, of another size each time, so the other half's
+ * cycle locks first. */
+static void make_steps_of_halves(struct maker *m, int steps)
 {
   struct program *p = m->program;
   const int halves[MOST_RANKS] = {0, 1, 0, 1}, keys[MOST_RANKS] = {0};
   split_comm(p, 0, halves, keys);
   struct event *run = new_event(p, EVENT_RUN, 0);
-  for (; m->step < 40; m->step++) {
+  for (; m->step < steps; m->step++) {
     struct call more = sum_all;
     more.count = 40 + (size_t)m->step;
     call_in(m, 0, &scatter_sum, false);
@@ -437,6 +447,11 @@ static void make_halves(struct maker *m)
   }
   run->last = p->nbundles;
 }
+
+static void make_halves(struct maker *m) { make_steps_of_halves(m, 40); }
+
+/* With all options at their defaults: a cycle locks after more than 256 calls. */
+static void make_defaults(struct maker *m) { make_steps_of_halves(m, 270); }
 
 /* In one step a sub-communicator has a call in the group, too; one rank's has no other rank, or is not there. */
 static void make_alone(struct maker *m, int color)
@@ -469,6 +484,22 @@ static void make_ring(struct maker *m)
   run->last = p->nbundles;
 }
 
+/* Two communicators of the same ranks: one rank calls both in a group, the other one after the other. What is compressed
+ * has a plain call before it. */
+static void make_cuts(struct maker *m)
+{
+  struct program *p = m->program;
+  const int colors[MOST_RANKS] = {0}, keys[MOST_RANKS] = {0};
+  const struct call reduce = {.function = REDUCE, .type = ncclFloat32, .op = SUM, .count = 100};
+  p->shape = SHAPE_CUTS;
+  split_comm(p, 0, colors, keys);
+  struct event *run = new_event(p, EVENT_RUN, 0);
+  for (; m->step < 30; m->step++)
+    for (int c = 0; c < 2; c++)
+      call_in(m, c, c ? &scatter_sum : &reduce, c > 0);
+  run->last = p->nbundles;
+}
+
 static void make_alone_apart(struct maker *m) { make_alone(m, 1); }
 
 static void make_no_color(struct maker *m) { make_alone(m, NCCL_SPLIT_NOCOLOR); }
@@ -477,7 +508,8 @@ static const struct {
   const char *name;
   int nranks;
   void (*make)(struct maker *m);
-} named[] = {{"halves", 4, make_halves}, {"alone", 3, make_alone_apart}, {"no-color", 3, make_no_color}, {"ring", 4, make_ring}};
+} named[] = {{"halves", 4, make_halves}, {"alone", 3, make_alone_apart}, {"no-color", 3, make_no_color},
+             {"ring", 4, make_ring}, {"defaults", 4, make_defaults}, {"cuts", 2, make_cuts}};
 
 const char *named_program(int number, int *nranks)
 {
@@ -529,8 +561,8 @@ static void place_ranks(struct maker *m, struct setting *s)
 
 void make_setting(struct setting *s, uint64_t batch)
 {
-  static const char *const codecs[] = {"none", "none", "none", "bf16", "bf16", "q8", "q8", "q4", "q4", "sparse", "lhc", "auto", "auto",
-                                       "q2"};
+  static const char *const codecs[] = {"none", "none", "none", "bf16", "bf16", "q8", "q8", "q4", "q4", "sparse", "lhc",
+                                       "auto", "auto", "q2"};
   static const char *const gathers[] = {"off", "off", "bf16", "lossless", "q8", "delta"};
   struct maker m = {.state = mix_bits(batch) ^ 0x6373};
   *s = (struct setting){.nranks = 2 + below(&m, MOST_RANKS - 1)};
@@ -560,16 +592,30 @@ void make_setting(struct setting *s, uint64_t batch)
     set(s, "TAGC_SKIP=unit1*");
 }
 
+void named_setting(struct setting *s, const char *name, int nranks)
+{
+  *s = (struct setting){.nranks = nranks, .hosts = "0,1,2,3", .codec = "none", .gather = "off"};
+  s->hosts[2 * nranks - 1] = '\0';
+  if (strcmp(name, "defaults") == 0)
+    return;
+  set(s, "TAGC_WARMUP=0");
+  set(s, "TAGC_MIN_BYTES=0");
+  set(s, "TAGC_CODEC=none");
+  set(s, "TAGC_ASSUME=gradients");
+}
+
 /* -- words --------------------------------------------------------------------------------------------------------- */
 const char *call_words(const struct call *call, char text[100])
 {
-  static const char *const functions[FUNCTIONS] = {"ReduceScatter", "AllGather", "AllReduce", "Broadcast", "Reduce", "Send and Recv",
-                                                   "AlltoAll", "Gather", "Scatter", "Broadcast from a rank that is not there"};
+  static const char *const functions[FUNCTIONS] = {"ReduceScatter", "AllGather", "AllReduce", "Broadcast", "Reduce",
+                                                   "Send and Recv", "AlltoAll", "Gather", "Scatter", "bad Broadcast"};
   static const char *const ops[OPS] = {"sum", "avg", "max", "min", "premulsum"};
-  static const char *const types[] = {"int8", "uint8", "int32", "uint32", "int64", "uint64", "fp16", "fp32", "fp64", "bf16"};
-  const bool reduces = call->function == REDUCE_SCATTER || call->function == ALL_REDUCE || call->function == REDUCE;
-  const bool rooted = call->function == BROADCAST || call->function == REDUCE || call->function == GATHER || call->function == SCATTER;
-  int n = snprintf(text, 100, "%s %s%s%s %zu%s", functions[call->function], types[call->type], reduces ? " " : "",
+  static const char *const types[] = {"int8", "uint8", "int32", "uint32", "int64", "uint64", "fp16", "fp32", "fp64",
+                                      "bf16"};
+  const enum function f = call->function;
+  const bool reduces = f == REDUCE_SCATTER || f == ALL_REDUCE || f == REDUCE;
+  const bool rooted = f == BROADCAST || f == REDUCE || f == GATHER || f == SCATTER;
+  int n = snprintf(text, 100, "%s %s%s%s %zu%s", functions[f], types[call->type], reduces ? " " : "",
                    reduces ? ops[call->op] : "", call->count, call->in_place ? " in place" : "");
   if (rooted)
     snprintf(text + n, 100 - (size_t)n, " root %d", call->root);
@@ -595,14 +641,16 @@ static void describe_run(const struct program *p, const struct event *run, FILE 
     if (i == run->first || b->step != b[-1].step)
       fprintf(to, "  step %d\n", b->step);
     for (int k = 0; k < b->ncalls; k++)
-      fprintf(to, "    %s communicator %d: %s\n", k ? "&" : begins ? "-" : " ", b->comm, call_words(&b->calls[k], text));
+      fprintf(to, "    %s communicator %d: %s\n", k ? "&" : begins ? "-" : " ", b->comm,
+              call_words(&b->calls[k], text));
   }
 }
 
 static const char *shape_words(const struct program *p)
 {
-  static const char *const words[SHAPES] = {"no group of several communicators", "all ranks group alike", "each orders its groups",
-                                            "each cuts its groups"};
+  static const char *const words[SHAPES] = {"no group of several communicators", "all ranks group alike",
+                                            "each orders its groups", "each cuts its groups",
+                                            "each cuts and orders its groups"};
   return words[p->shape];
 }
 

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Random programs: what all ranks of a program do, as a pure function of its seed.
  *
- * A program makes communicators, trains on them, ends some, makes others. Its calls form one sequence that all ranks share. A
- * *bundle* is what one communicator calls in one group: its members must agree on that, because NCCL fuses such calls. A rank takes
- * the bundles of its own communicators, in their order, and cuts them into blocks. A block is one group, or one call alone.
+ * A program makes communicators, trains on them, ends some, makes others. Its calls form one sequence that all ranks
+ * share. A *bundle* is what one communicator calls in one group. Its members must agree on that: NCCL fuses such calls.
+ * A rank takes the bundles of its own communicators, in their order, and cuts them into blocks. A block is one group,
+ * or one call alone.
  *
- * Valid   Within a block all communicators progress at once. Blocks follow the common order. So the first unfinished bundle of the
- *         sequence is in the current block of all its members, and no circle of waiting exists, wherever ranks cut, and in
- *         whatever order they name the communicators of a block. (Streams: one for each communicator, as PyTorch has them.)
- * Shapes  SHAPE_APART: no group holds several communicators. SHAPE_ALIKE: all ranks cut at the same places, so groups differ by membership alone. SHAPE_ORDERS: each rank orders the
- *         communicators of a group as it likes. SHAPE_CUTS: each rank cuts where it likes, too.
+ * Valid   Within a block all communicators progress at once, and blocks follow the common order. So all members of the
+ *         first unfinished bundle have it in their current block: no circle of waiting exists, wherever ranks cut, and
+ *         in whatever order they name the communicators of a block. (On a GPU that takes a stream for each
+ *         communicator, as PyTorch has them.)
+ * Shapes  SHAPE_APART: no group holds several communicators. SHAPE_ALIKE: all ranks cut at the same places, so groups
+ *         differ by membership alone. SHAPE_ORDERS: each rank orders the communicators of these groups as it likes.
+ *         SHAPE_CUTS: each rank cuts where it likes, and keeps the common order. SHAPE_ANY: both.
  */
 #ifndef TESTS_E2E_RANDOM_PROGRAM_H
 #define TESTS_E2E_RANDOM_PROGRAM_H
@@ -23,9 +26,9 @@
 
 enum { MOST_RANKS = 6, MOST_COMMS = 32, MOST_CALLS = 4, MOST_BUNDLES = 4096, MOST_EVENTS = 64, LANES = 2 };
 
-enum shape { SHAPE_APART, SHAPE_ALIKE, SHAPE_ORDERS, SHAPE_CUTS, SHAPES };
+enum shape { SHAPE_APART, SHAPE_ALIKE, SHAPE_ORDERS, SHAPE_CUTS, SHAPE_ANY, SHAPES };
 
-/* SHIFT: each rank sends to the next one, and receives from the one before. REFUSED: a broadcast from a rank that does not exist. */
+/* SHIFT: each rank sends to the next one, and receives from the one before. REFUSED: a broadcast from no rank. */
 enum function {
   REDUCE_SCATTER, ALL_GATHER, ALL_REDUCE, BROADCAST, REDUCE, SHIFT, ALL_TO_ALL, GATHER, SCATTER, REFUSED, FUNCTIONS
 };
@@ -100,6 +103,7 @@ const char *named_program(int number, int *nranks);
 void make_program(struct program *program, uint64_t seed, int nranks, unsigned shapes);
 bool make_named(struct program *program, const char *name);
 void make_setting(struct setting *setting, uint64_t batch);
+void named_setting(struct setting *setting, const char *name, int nranks);
 void describe(const struct program *program, FILE *to);
 const char *call_words(const struct call *call, char text[100]);
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Random programs, in batches that share their ranks and options: without the library, then with it. See usage() below.
  *
- * It starts each batch under tests/standin/launch, with itself as the ranks. A batch that fails goes on behind the program that
- * failed. Whether a program compressed something is read from the report at exit.
+ * It starts each batch under tests/standin/launch, with itself as the ranks. A batch that fails goes on behind the
+ * program that failed. Whether a program compressed something is read from the report at exit.
  */
 #include <errno.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,7 +18,7 @@
 
 #include "tests/e2e/random_program.h"
 
-enum { MOST_ARGUMENTS = 32 };
+enum { MOST_WORDS = 24, MOST_DONE = 1000 };
 
 /* What came of the programs of a shape. */
 struct totals {
@@ -27,15 +29,14 @@ struct totals {
 static struct totals totals[2][SHAPES];       /* without the library, and with it */
 
 static struct {
-  uint64_t first, last, batch, describe;
-  const char *named;
+  uint64_t first, last, batch;
+  bool seeds;
+  const char *named, *describes, *only, *preload, *spoils, *rank;
   unsigned shapes;
-  bool plain, library, describes, all_named;
-  int patience;
-  const char *preload, *spoils;
-} options = {.batch = 20, .shapes = 15, .plain = true, .library = true, .patience = 120};
+  int patience, stop, failures;
+} options = {.batch = 20, .shapes = (1u << SHAPES) - 1, .patience = 120, .stop = INT_MAX};
 
-static const char *const shape_names[SHAPES] = {"apart", "alike", "orders", "cuts"};
+static const char *const shape_names[SHAPES] = {"apart", "alike", "orders", "cuts", "any"};
 static char folder[PATH_MAX];       /* of this program */
 
 __attribute__((noreturn)) static void usage(int status)
@@ -46,14 +47,16 @@ __attribute__((noreturn)) static void usage(int status)
           "       random_programs --describe SEED|NAME\n"
           "Runs random NCCL programs on the stand-in, without the library and with it.\n\n"
           "  --seeds A-B      these programs\n"
-          "  --named NAME     a program with a name: halves, alone, no-color, ring, or all of them\n"
+          "  --named NAME     a program with a name: halves, alone, no-color, ring, cuts, defaults, or all\n"
           "  --describe WHAT  print a program and its settings; run nothing\n"
-          "  --shapes LIST    of apart (no groups), alike (ranks group alike), orders (each orders its groups), cuts (each groups as it likes)\n"
+          "  --shapes LIST    of apart, alike, orders, cuts, any: how ranks group; random_program.h says more\n"
+          "  --stop N         after so many failures\n"
           "  --batch N        programs that share ranks and options; part of what a seed means (%d)\n"
           "  --only HOW       plain, or library\n"
           "  --patience S     seconds without progress that are a hang (%d)\n"
           "  --preload LIB    the library, instead of this build's\n"
-          "  --spoil WHAT     a rank spoils its result, a guard, what it has sent, or hangs: to see that this is found\n", (int)options.batch, options.patience);
+          "  --spoil WHAT     a rank spoils its result, a guard, what it has sent, or it hangs: is that found?\n",
+          (int)options.batch, options.patience);
   exit(status);
 }
 
@@ -87,103 +90,135 @@ static const char *shapes_text(void)
 }
 
 /* -- output of a batch --------------------------------------------------------------------------------------------- */
+/* Programs that ended well, and the numbers that a rank's report gives to their communicators. */
 static struct {
   uint64_t seed;
-  int from, to;                     /* numbers of its communicators in the report */
-} done[1000];
-static int ndone;
+  int from[MOST_RANKS], to[MOST_RANKS];
+  int compressed;                   /* calls; each communicator is reported by its own rank 0 */
+} done[MOST_DONE];
+static int ndone, done_of[MOST_RANKS];
 
-static void note_done(const char *line)
+static void note_done(const char *line, int rank)
 {
   const char *colon = strrchr(line, ':'), *seed = strstr(line, "seed ");
-  if (!colon || ndone == (int)(sizeof done / sizeof *done))
+  const int k = done_of[rank];
+  if (!colon || k == MOST_DONE || sscanf(colon + 1, "%d %d", &done[k].from[rank], &done[k].to[rank]) != 2)
     return;
-  done[ndone].seed = seed && seed < colon ? strtoull(seed + 5, NULL, 10) : 0;
-  if (sscanf(colon + 1, "%d %d", &done[ndone].from, &done[ndone].to) == 2)
-    ndone++;
+  done[k].seed = seed && seed < colon ? strtoull(seed + 5, NULL, 10) : 0;
+  done_of[rank]++;
+  ndone = done_of[0];
 }
 
-/* Reads what a batch has said. Returns the calls that each program compressed in `compressed`. */
-static void read_output(FILE *output, bool good, int *compressed)
+/* From the report of a communicator. */
+static void note_total(const char *line, int rank, int number)
+{
+  const char *at = strstr(line, " compressed=");
+  int calls;
+  for (int i = 0; at && i < done_of[rank]; i++)
+    if (number >= done[i].from[rank] && number <= done[i].to[rank] && sscanf(at, " compressed=%d", &calls) == 1)
+      done[i].compressed += calls;
+}
+
+/* Reads what a batch has said, and shows the beginning of it where that was not good. */
+static void read_output(FILE *output, bool good)
 {
   char *line = NULL;
   size_t room = 0;
-  int number = -1, calls, told = 0;
+  int number[MOST_RANKS] = {0}, told = 0, rank, at;
+  memset(done, 0, sizeof done);
+  memset(done_of, 0, sizeof done_of);
   ndone = 0;
-  memset(compressed, 0, sizeof done / sizeof *done * sizeof *compressed);
-  rewind(output);
   while (getline(&line, &room, output) > 0) {
-    const char *at;
-    if (strncmp(line, "done ", 5) == 0)
-      note_done(line);
-    else if (sscanf(line, "tagc: communicator %d of", &number) == 1)
+    const bool said = sscanf(line, "[%d] %n", &rank, &at) == 1 && rank >= 0 && rank < MOST_RANKS;
+    const char *text = said ? line + at : line;
+    if (said && strncmp(text, "done ", 5) == 0)
+      note_done(text, rank);
+    else if (said && strncmp(text, "tagc-total:", 11) == 0)
+      note_total(text, rank, number[rank]);
+    else if (said && sscanf(text, "tagc: communicator %d of", &number[rank]) == 1)
       continue;
-    else if (strncmp(line, "tagc-total:", 11) == 0 && (at = strstr(line, " compressed=")) && sscanf(at, " compressed=%d", &calls) == 1) {
-      for (int i = 0; i < ndone; i++)
-        compressed[i] += number >= done[i].from && number <= done[i].to ? calls : 0;
-    } else if (!good && told < 12 && strncmp(line, "tagc", 4) != 0 && line[0] != ' ') {
-      told++;
-      printf("# %s", line);
-    } else if (!good && strncmp(line, "tagc[", 5) == 0 && told < 12) {
-      told++;
-      printf("# %s", line);
-    }
+    else if (!good && *text != ' ' && told++ < 12)
+      printf("# %s", text);
   }
   free(line);
 }
 
 /* -- a batch ------------------------------------------------------------------------------------------------------- */
-__attribute__((noreturn)) static void become_launch(const struct setting *setting, char **command, int output, bool plain)
+/* Programs that ranks of their own run. */
+struct batch {
+  const struct setting *setting;
+  uint64_t first, last;
+  const char *named;                /* or NULL, and then these seeds */
+  bool plain;
+};
+
+static void add_word(char **words, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_word(char **words, const char *format, ...)
 {
+  va_list args;
+  int n = 0;
+  while (words[n])
+    n++;
+  va_start(args, format);
+  if (n == MOST_WORDS - 1 || vasprintf(&words[n], format, args) < 0)
+    exit(1);
+  va_end(args);
+}
+
+static void make_command(const struct batch *b, char **words)
+{
+  add_word(words, "%s/../standin/launch", folder);
+  add_word(words, "-n%d", b->setting->nranks);
+  add_word(words, "--hosts=%s", b->setting->hosts);
+  if (!b->plain)
+    add_word(words, "--preload=%s", options.preload);
+  add_word(words, "--");
+  add_word(words, "%s/random_programs", folder);
+  add_word(words, "--rank=%s", b->plain ? "plain" : "library");
+  if (b->named)
+    add_word(words, "--named=%s", b->named);
+  else
+    add_word(words, "--seeds=%" PRIu64 "-%" PRIu64, b->first, b->last);
+  add_word(words, "--batch=%" PRIu64, options.batch);
+  add_word(words, "--shapes=%s", shapes_text());
+  add_word(words, "--patience=%d", options.patience);
+  if (options.spoils)
+    add_word(words, "--spoil=%s", options.spoils);
+}
+
+__attribute__((noreturn)) static void become_launch(const struct batch *b, int output)
+{
+  char *words[MOST_WORDS] = {NULL};
+  make_command(b, words);
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
   setenv("TAGC_REPORT", "1", 1);
-  for (int i = 0; i < setting->noptions && !plain; i++)
-    putenv((char *)setting->options[i]);
-  execv(command[0], command);
-  fprintf(stderr, "random_programs: cannot start %s: %s\n", command[0], strerror(errno));
+  for (int i = 0; i < b->setting->noptions && !b->plain; i++)
+    putenv((char *)b->setting->options[i]);
+  execv(words[0], words);
+  fprintf(stderr, "random_programs: cannot start %s: %s\n", words[0], strerror(errno));
   _exit(127);
 }
 
-static bool launch(const struct setting *setting, uint64_t first, uint64_t last, const char *named, bool plain, int *compressed)
+/* Runs a batch, and reads what it says. Returns whether all has gone well. */
+static bool launch(const struct batch *b)
 {
-  char self[PATH_MAX + 32], launcher[PATH_MAX + 32], ranks[16], seeds[64], batch[24], shapes[16], patience[16];
-  char *command[MOST_ARGUMENTS] = {launcher, "-n", ranks, "--hosts", (char *)setting->hosts, "--no-prefix"};
-  int n = 6, status;
-  if (!plain) {
-    command[n++] = "--preload";
-    command[n++] = (char *)options.preload;
-  }
-  const char *rest[] = {"--", self, "--rank", plain ? "plain" : "library", named ? "--named" : "--seeds", named ? named : seeds,
-                        "--batch", batch, "--shapes-bits", shapes, "--patience", patience};
-  for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
-    command[n++] = (char *)rest[i];
-  if (options.spoils) {
-    command[n++] = "--spoil";
-    command[n++] = (char *)options.spoils;
-  }
-  snprintf(self, sizeof self, "%s/random_programs", folder);
-  snprintf(launcher, sizeof launcher, "%s/../standin/launch", folder);
-  snprintf(ranks, sizeof ranks, "%d", setting->nranks);
-  snprintf(seeds, sizeof seeds, "%" PRIu64 "-%" PRIu64, first, last);
-  snprintf(batch, sizeof batch, "%" PRIu64, options.batch);
-  snprintf(shapes, sizeof shapes, "%u", options.shapes);
-  snprintf(patience, sizeof patience, "%d", options.patience);
+  int status = -1;
   const int output = memfd_create("output", 0);
-  const pid_t pid = fork();
-  if (output < 0 || pid < 0) {
+  const pid_t pid = output < 0 ? -1 : fork();
+  if (pid == 0)
+    become_launch(b, output);
+  FILE *said = pid < 0 ? NULL : fdopen(output, "r");
+  if (!said) {
     fprintf(stderr, "random_programs: %s\n", strerror(errno));
     exit(1);
   }
-  if (pid == 0)
-    become_launch(setting, command, output, plain);
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
     ;
-  FILE *said = fdopen(output, "r");
-  const bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  read_output(said, good, compressed);
+  rewind(said);
+  read_output(said, status == 0);
   fclose(said);
-  return good;
+  return status == 0;
 }
 
 /* The program of a seed, or of a name. */
@@ -199,6 +234,7 @@ static const struct program *program_of(const struct setting *setting, uint64_t 
 
 static void tell_failure(const struct setting *setting, const struct program *program, uint64_t first, bool plain)
 {
+  options.failures++;
   printf("failed: %s, %s: %s%s%s;", program->name, plain ? "plain" : "with the library", shape_names[program->shape],
          program->nonblocking ? ", non-blocking" : "", program->threads ? ", two threads" : "");
   for (int i = 0; i < setting->noptions && !plain; i++)
@@ -207,30 +243,29 @@ static void tell_failure(const struct setting *setting, const struct program *pr
   if (options.named)
     printf("again: tests/e2e/random_programs --named %s\n", program->name);
   else
-    printf("again: tests/e2e/random_programs --shapes %s --seeds %" PRIu64 ", or %" PRIu64 "-%" PRIu64 "\n", shapes_text(),
-           program->seed, first, program->seed);
+    printf("again: tests/e2e/random_programs --shapes %s --seeds %" PRIu64 ", or %" PRIu64 "-%" PRIu64 "\n",
+           shapes_text(), program->seed, first, program->seed);
   fflush(stdout);
 }
 
 /* Of the programs that ended well. What they compressed is known where their batch did. */
-static void add_totals(const struct setting *setting, const char *name, const int *compressed, bool plain, bool good)
+static void add_totals(const struct setting *setting, const char *name, bool plain, bool good)
 {
   for (int i = 0; i < ndone; i++) {
     struct totals *t = &totals[!plain][program_of(setting, done[i].seed, name)->shape];
     t->programs++;
     t->reported += good;
-    t->compressing += good && compressed[i] > 0;
-    t->compressed += good ? (uint64_t)compressed[i] : 0;
+    t->compressing += good && done[i].compressed > 0;
+    t->compressed += good ? (uint64_t)done[i].compressed : 0;
   }
 }
 
 /* Programs of one batch, until all have run. */
 static void run_batch(const struct setting *setting, uint64_t first, uint64_t last, bool plain)
 {
-  static int compressed[sizeof done / sizeof *done];
-  while (first <= last) {
-    const bool good = launch(setting, first, last, NULL, plain, compressed);
-    add_totals(setting, NULL, compressed, plain, good);
+  while (first <= last && options.failures < options.stop) {
+    const bool good = launch(&(struct batch){setting, first, last, .plain = plain});
+    add_totals(setting, NULL, plain, good);
     if (good)
       return;
     const uint64_t failed = ndone ? done[ndone - 1].seed + 1 : first;
@@ -241,31 +276,22 @@ static void run_batch(const struct setting *setting, uint64_t first, uint64_t la
   }
 }
 
-static void named_setting(struct setting *setting, int nranks)
-{
-  *setting = (struct setting){.nranks = nranks, .hosts = "0,1,2", .codec = "none", .gather = "off", .noptions = 5,
-                              .options = {"TAGC_WARMUP=0", "TAGC_MIN_BYTES=0", "TAGC_CODEC=none", "TAGC_ASSUME=gradients",
-                                          "TAGC_SCOPE=flat"}};
-  if (nranks == 4)
-    strcpy(setting->hosts, "0,1,2,3");
-}
-
 static void run_named(bool plain)
 {
-  static int compressed[sizeof done / sizeof *done];
   const char *name;
   for (int i = 0, nranks; (name = named_program(i, &nranks)); i++) {
     struct setting setting;
     if (strcmp(options.named, "all") != 0 && strcmp(options.named, name) != 0)
       continue;
-    named_setting(&setting, nranks);
-    const bool good = launch(&setting, 0, 0, name, plain, compressed);
-    add_totals(&setting, name, compressed, plain, good);
+    named_setting(&setting, name, nranks);
+    const bool good = launch(&(struct batch){&setting, .named = name, .plain = plain});
+    add_totals(&setting, name, plain, good);
     if (good) {
-      printf("%s: %s, %d calls compressed\n", name, plain ? "plain" : "with the library", compressed[0]);
+      printf("%s: %s, %d calls compressed\n", name, plain ? "plain" : "with the library", done[0].compressed);
     } else {
-      totals[!plain][SHAPE_ALIKE].failed++;
-      tell_failure(&setting, program_of(&setting, 0, name), 0, plain);
+      const struct program *program = program_of(&setting, 0, name);
+      totals[!plain][program->shape].failed++;
+      tell_failure(&setting, program, 0, plain);
     }
   }
 }
@@ -292,8 +318,9 @@ static int tell_totals(void)
       const struct totals *t = &totals[with][s];
       failed += t->failed;
       if (t->programs + t->failed)
-        printf("total: %s %s programs=%d failed=%d reported=%d compressing=%d calls=%" PRIu64 "\n", with ? "library" : "plain",
-               shape_names[s], t->programs + t->failed, t->failed, t->reported, t->compressing, t->compressed);
+        printf("total: %s %s programs=%d failed=%d reported=%d compressing=%d calls=%" PRIu64 "\n",
+               with ? "library" : "plain", shape_names[s], t->programs + t->failed, t->failed, t->reported,
+               t->compressing, t->compressed);
     }
   return failed;
 }
@@ -307,7 +334,7 @@ static int describe_one(const char *what)
   if (*end) {
     if (!make_named(&program, what))
       usage(2);
-    named_setting(&setting, program.nranks);
+    named_setting(&setting, what, program.nranks);
   } else {
     make_setting(&setting, seed / options.batch);
     make_program(&program, seed, setting.nranks, options.shapes);
@@ -323,14 +350,14 @@ static int describe_one(const char *what)
 static int run_rank(bool plain)
 {
   struct setting setting;
-  int nranks = options.shapes ? (int)strtol(getenv("WORLD_SIZE") ? getenv("WORLD_SIZE") : "0", NULL, 10) : 0;
+  const char *nranks = getenv("WORLD_SIZE");
   if (options.named)
-    named_setting(&setting, nranks);
+    named_setting(&setting, options.named, nranks ? (int)strtol(nranks, NULL, 10) : 0);
   else
     make_setting(&setting, options.first / options.batch);
-  return run_programs(&(struct orders){.setting = &setting, .named = options.named, .first = options.first, .last = options.last,
-                                       .shapes = options.shapes, .plain = plain, .patience = options.patience,
-                                       .spoils = options.spoils});
+  return run_programs(&(struct orders){.setting = &setting, .named = options.named, .first = options.first,
+                                       .last = options.last, .shapes = options.shapes, .plain = plain,
+                                       .patience = options.patience, .spoils = options.spoils});
 }
 
 static void find_folder(void)
@@ -343,51 +370,56 @@ static void find_folder(void)
   options.preload = library;
 }
 
+static int number(const char *text, int most)
+{
+  char *end;
+  const long value = strtol(text, &end, 10);
+  if (end == text || *end || value < 1 || value > most)
+    usage(2);
+  return (int)value;
+}
+
+static void parse(int argc, char **argv)
+{
+  static const struct option known[] = {
+    {"seeds", required_argument, NULL, 's'},    {"named", required_argument, NULL, 'n'},
+    {"describe", required_argument, NULL, 'd'}, {"shapes", required_argument, NULL, 'f'},
+    {"batch", required_argument, NULL, 'b'},    {"only", required_argument, NULL, 'o'},
+    {"patience", required_argument, NULL, 'p'}, {"stop", required_argument, NULL, 'e'},
+    {"preload", required_argument, NULL, 'l'},  {"spoil", required_argument, NULL, 'x'},
+    {"rank", required_argument, NULL, 'r'},     {"help", no_argument, NULL, 'h'},
+    {0}};
+  for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;)
+    switch (option) {
+    case 's': options.seeds = parse_range(optarg, &options.first, &options.last); break;
+    case 'n': options.named = optarg; break;
+    case 'd': options.describes = optarg; break;
+    case 'f': options.shapes = parse_shapes(optarg); break;
+    case 'b': options.batch = (uint64_t)number(optarg, MOST_DONE); break;
+    case 'o': options.only = optarg; break;
+    case 'p': options.patience = number(optarg, 86400); break;
+    case 'e': options.stop = number(optarg, INT_MAX); break;
+    case 'l': options.preload = optarg; break;
+    case 'x': options.spoils = optarg; break;
+    case 'r': options.rank = optarg; break;
+    case 'h': usage(0);
+    default: usage(2);
+    }
+  if (optind < argc || (!options.seeds && !options.named && !options.describes))
+    usage(2);
+}
+
 int main(int argc, char **argv)
 {
-  const char *role = NULL, *what = NULL;
-  bool seeds = false;
   find_folder();
-  for (int i = 1; i < argc; i += 2) {
-    const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-    if (strcmp(option, "--help") == 0)
-      usage(0);
-    else if (!value)
-      usage(2);
-    else if (strcmp(option, "--seeds") == 0)
-      seeds = parse_range(value, &options.first, &options.last);
-    else if (strcmp(option, "--named") == 0)
-      options.named = value;
-    else if (strcmp(option, "--describe") == 0)
-      what = value;
-    else if (strcmp(option, "--shapes") == 0)
-      options.shapes = parse_shapes(value);
-    else if (strcmp(option, "--shapes-bits") == 0)
-      options.shapes = (unsigned)strtoul(value, NULL, 10);
-    else if (strcmp(option, "--batch") == 0)
-      options.batch = strtoull(value, NULL, 10);
-    else if (strcmp(option, "--patience") == 0)
-      options.patience = (int)strtol(value, NULL, 10);
-    else if (strcmp(option, "--preload") == 0)
-      options.preload = value;
-    else if (strcmp(option, "--only") == 0)
-      options.plain = !(options.library = strcmp(value, "library") == 0) ;
-    else if (strcmp(option, "--spoil") == 0)
-      options.spoils = value;
-    else if (strcmp(option, "--rank") == 0)
-      role = value;
-    else
-      usage(2);
-  }
-  if (!options.batch || options.batch > 500 || options.patience < 1 || (!seeds && !options.named && !what))
-    usage(2);
-  if (role)
-    return run_rank(strcmp(role, "plain") == 0);
-  if (what)
-    return describe_one(what);
-  if (options.plain)
+  parse(argc, argv);
+  if (options.rank)
+    return run_rank(strcmp(options.rank, "plain") == 0);
+  if (options.describes)
+    return describe_one(options.describes);
+  if (!options.only || strcmp(options.only, "plain") == 0)
     run_all(true);
-  if (options.library)
+  if (!options.only || strcmp(options.only, "library") == 0)
     run_all(false);
   return tell_totals() > 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A rank's part of random programs, and what must come of it; see random_program.h.
  *
- * Values are small integers that repeat after PERIOD elements, a prime, so a shift shows. Their sums are exact in every type and in
- * every order. So a result must be right to the last bit, unless a codec that rounds may have had it: then its error, relative
- * to the norms of what was summed, must be that codec's. Around each buffer lie bytes that nobody may change, and send buffers
- * must stay as they were.
+ * Values are small integers that repeat after PERIOD elements, a prime, so a shift shows. Their sums are exact in every
+ * type and in every order. So a result must be right to the last bit, unless a codec that rounds may have had it. Then
+ * its error, relative to the norms of what was summed, must be that codec's. Around each buffer lie bytes that nobody
+ * may change, and send buffers must stay as they were.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -59,7 +59,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *for
   int n = snprintf(text, sizeof text, "FAIL %s: rank %d: ", program.name, rank);
   n += vsnprintf(text + n, sizeof text - (size_t)n, format, args);
   va_end(args);
-  dprintf(STDOUT_FILENO, "%s\n", text);
+  dprintf(STDERR_FILENO, "%s\n", text);
   _exit(1);
 }
 
@@ -123,11 +123,16 @@ static double load_any(const char *from, size_t i, ncclDataType_t type)
   }
 }
 
-static bool is_sparse(void) { return strcmp(orders->setting->codec, "sparse") == 0 || strcmp(orders->setting->codec, "lhc") == 0; }
+static bool is_sparse(void)
+{
+  const char *codec = orders->setting->codec;
+  return strcmp(codec, "sparse") == 0 || strcmp(codec, "lhc") == 0;
+}
 
 static void make_values(void)
 {
-  static const ncclDataType_t types[] = {ncclUint8, ncclInt32, ncclInt64, ncclFloat64, ncclFloat32, ncclFloat16, ncclBfloat16};
+  static const ncclDataType_t types[] = {ncclUint8, ncclInt32, ncclInt64, ncclFloat64, ncclFloat32, ncclFloat16,
+                                         ncclBfloat16};
   for (int r = 0; r < MOST_RANKS; r++)
     for (size_t k = 0; k < PERIOD; k++)
       values[r][k] = is_sparse() && k % 61 ? 0 : (double)(mix_bits((uint64_t)r * PERIOD + k) % 15) - 7;
@@ -222,8 +227,10 @@ static void lay_out(struct lane *lane, struct job *job)
 /* The share of error that the codec may make, of the norms of what goes into a result; 0: none at all. */
 static double codec_error(const char *codec)
 {
-  static const struct { const char *name; double error; } errors[] = {{"q8", 0.01}, {"q4", 0.2}, {"auto", 0.2}, {"q2", 0.5},
-                                                                      {"delta", 0.4}};
+  static const struct {
+    const char *name;
+    double error;
+  } errors[] = {{"q8", 0.01}, {"q4", 0.2}, {"auto", 0.5}, {"q2", 0.5}, {"delta", 0.4}};
   for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
     if (strcmp(codec, errors[i].name) == 0)
       return errors[i].error;
@@ -237,7 +244,8 @@ static double allowed(const struct job *job)
   const struct call *c = job->call;
   const struct setting *s = orders->setting;
   const bool is_float = c->type == ncclFloat32 || c->type == ncclFloat16 || c->type == ncclBfloat16;
-  const bool sums = c->op == SUM || c->op == AVERAGE || c->op == SCALED, large = c->function == ALL_REDUCE && c->count >= 1 << 15;
+  const bool sums = c->op == SUM || c->op == AVERAGE || c->op == SCALED;
+  const bool large = c->function == ALL_REDUCE && c->count >= 1 << 15;
   double error = 0;
   const bool reduces = c->function == REDUCE_SCATTER || c->function == ALL_REDUCE || c->function == REDUCE;
   if (reduces && c->op == AVERAGE && (job->comm->nranks & (job->comm->nranks - 1)))
@@ -268,7 +276,8 @@ static void reduce_truth(const struct job *job, struct truth *t)
   const int n = job->comm->nranks;
   t->norm2 = 0;
   for (int place = 0; place < n; place++) {
-    const double *v = values[job->comm->ranks[place]], scalar = scalar_of(job, place) / (job->call->op == AVERAGE ? n : 1);
+    const double *v = values[job->comm->ranks[place]];
+    const double scalar = scalar_of(job, place) / (job->call->op == AVERAGE ? n : 1);
     size_t at = begins(job, place);
     for (size_t k = 0; k < PERIOD; k++) {
       const double x = (job->call->type == ncclUint8 ? fabs(v[at]) : v[at]) * scalar;
@@ -279,7 +288,8 @@ static void reduce_truth(const struct job *job, struct truth *t)
   }
 }
 
-static void check_near(const struct job *job, const struct truth *t, size_t first, size_t count, const char *got, double error)
+static void check_near(const struct job *job, const struct truth *t, size_t first, size_t count, const char *got,
+                       double error)
 {
   double error2 = 0;
   for (size_t i = 0; i < count; i++) {
@@ -288,8 +298,8 @@ static void check_near(const struct job *job, const struct truth *t, size_t firs
   }
   const double norm2 = t->norm2 * (double)count + 1;
   if (!(error2 <= error * error * norm2))
-    fail_call(job, "the error is %.3g of what was given, %.3g is allowed; element 0 is %g, not %g", sqrt(error2 / norm2), error,
-              load_any(got, 0, job->call->type), t->values[first % PERIOD]);
+    fail_call(job, "the error is %.3g of what was given, %.3g is allowed; element 0 is %g, not %g",
+              sqrt(error2 / norm2), error, load_any(got, 0, job->call->type), t->values[first % PERIOD]);
 }
 
 static void check_reduced(const struct job *job)
@@ -328,7 +338,8 @@ static void check_copied(const struct job *job, int place, size_t first, const c
     }
     check_near(job, &truth, first, count, to, error);
   } else {
-    fail_call(job, "element %zu of %zu that come from its rank %d is %g", equal, count, place, load_any(to, equal, job->call->type));
+    fail_call(job, "element %zu of %zu that come from its rank %d is %g", equal, count, place,
+              load_any(to, equal, job->call->type));
   }
 }
 
@@ -400,8 +411,8 @@ static void make_op(struct job *job)
   if (job->call->op != SCALED || job->call->function == ALL_GATHER)
     return;
   store_any(scalar, 0, scalar_of(job, job->place), job->call->type);
-  must(ncclRedOpCreatePreMulSum(&job->op, scalar, job->call->type, ncclScalarHostImmediate, job->handle), "ncclRedOpCreatePreMulSum",
-       program.bundles[job->bundle].comm);
+  must(ncclRedOpCreatePreMulSum(&job->op, scalar, job->call->type, ncclScalarHostImmediate, job->handle),
+       "ncclRedOpCreatePreMulSum", program.bundles[job->bundle].comm);
 }
 
 static void free_op(struct job *job)
@@ -457,13 +468,14 @@ static void call_job(struct job *job, bool in_group)
     fail_call(job, "error %d, %s", status, ncclGetErrorString(status));
 }
 
-/* -- faults of our own, by which tests see that this judges --------------------------------------------------------- */
+/* -- faults of our own, by which tests see that this judges -------------------------------------------------------- */
 static void spoil(struct lane *lane)
 {
   static atomic_bool is_spoilt;
   const struct job *job = &lane->jobs[0];
   const char *how = orders->spoils;
-  if (!how || rank != nranks - 1 || job->call->count == 0 || job->call->function > ALL_REDUCE || atomic_exchange(&is_spoilt, true))
+  const bool receives = job->call->count > 0 && job->call->function <= ALL_REDUCE;
+  if (!how || rank != nranks - 1 || !receives || atomic_exchange(&is_spoilt, true))
     return;
   if (strcmp(how, "result") == 0)
     job->recv[job->received * job->size - 1] ^= 64;
@@ -489,7 +501,7 @@ static void shuffle(const struct lane *lane, int *order, int nbundles)
 {
   for (int i = 0; i < nbundles; i++)
     order[i] = i;
-  for (int i = nbundles - 1; i > 0 && program.shape > SHAPE_ALIKE; i--) {
+  for (int i = nbundles - 1; i > 0 && (program.shape == SHAPE_ORDERS || program.shape == SHAPE_ANY); i--) {
     const int j = (int)(whim(&lane->jobs[0], i) % (uint64_t)(i + 1)), held = order[i];
     order[i] = order[j];
     order[j] = held;
@@ -503,8 +515,10 @@ static void add_jobs(struct lane *lane, int bundle)
     if (lane->njobs == MOST_JOBS)
       fail("a block has too many calls");
     struct job *job = &lane->jobs[lane->njobs++];
-    *job = (struct job){.call = &b->calls[k], .comm = &program.comms[b->comm], .bundle = bundle, .handle = handles[b->comm],
-                        .id = mix_bits(program.seed) ^ (uint64_t)(bundle * MOST_CALLS + k), .size = type_bytes(b->calls[k].type)};
+    *job = (struct job){.call = &b->calls[k], .comm = &program.comms[b->comm], .bundle = bundle};
+    job->handle = handles[b->comm];
+    job->id = mix_bits(program.seed) ^ (uint64_t)(bundle * MOST_CALLS + k);
+    job->size = type_bytes(job->call->type);
     job->place = place_in(job->comm, rank);
     lay_out(lane, job);
     make_op(job);
@@ -537,7 +551,8 @@ static void call_group(struct lane *lane, const int *block, int n)
     call_bundle(lane, block[order[i]]);
   const ncclResult_t ended = ncclGroupEnd();
   if (ended != ncclSuccess && ended != ncclInProgress)
-    fail_call(&lane->jobs[0], "its group (%d calls) ends with error %d, %s", lane->njobs, ended, ncclGetErrorString(ended));
+    fail_call(&lane->jobs[0], "its group (%d calls) ends with error %d, %s", lane->njobs, ended,
+              ncclGetErrorString(ended));
   for (int i = 0; i < lane->njobs; i++) {
     const ncclResult_t status = settle(&lane->jobs[i].handle, ended);
     if (status != ncclSuccess)
@@ -621,7 +636,8 @@ static void init_comm(int comm)
   if (rank == 0)
     must(ncclGetUniqueId(&id), "ncclGetUniqueId", comm);
   must(ncclBroadcast(&id, &id, sizeof id, ncclUint8, 0, world, NULL), "ncclBroadcast of an id", comm);
-  must(settle(&handles[comm], ncclCommInitRankConfig(&handles[comm], nranks, id, rank, &how)), "ncclCommInitRankConfig", comm);
+  const ncclResult_t status = ncclCommInitRankConfig(&handles[comm], nranks, id, rank, &how);
+  must(settle(&handles[comm], status), "ncclCommInitRankConfig", comm);
 }
 
 static void split_comm(const struct split *split)
@@ -665,8 +681,7 @@ static void run_program(void)
   }
   int32_t one = 1, all = 0;
   must(ncclAllReduce(&one, &all, 1, ncclInt32, ncclMin, world, NULL), "the end of the program", -1);
-  if (rank == 0)
-    dprintf(STDOUT_FILENO, "done %s: %d %d\n", program.name, before + 1, comms_used);
+  dprintf(STDERR_FILENO, "done %s: %d %d\n", program.name, before + 1, comms_used);
 }
 
 /* -- a hang -------------------------------------------------------------------------------------------------------- */
@@ -677,8 +692,8 @@ static void tell_where(const struct lane *lane, char *text, size_t size)
   if (at < 0)
     snprintf(text, size, "done");
   else
-    snprintf(text, size, "step %d, bundle %d, communicator %d, %s", program.bundles[at].step, at, program.bundles[at].comm,
-             call_words(&program.bundles[at].calls[0], words));
+    snprintf(text, size, "step %d, bundle %d, communicator %d, %s", program.bundles[at].step, at,
+             program.bundles[at].comm, call_words(&program.bundles[at].calls[0], words));
 }
 
 static void *watch(void *argument)
@@ -704,7 +719,8 @@ int run_programs(const struct orders *given)
   for (int i = 0; i < LANES; i++) {
     lanes[i].number = i;
     lanes[i].at = -1;
-    lanes[i].arena = mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    lanes[i].arena = mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                          0);
     if (lanes[i].arena == MAP_FAILED)
       fail("no memory");
   }
