@@ -7,7 +7,7 @@
  *   steps nonfinite STEPS         sparse gradients; some steps carry NaN and Inf, which come out where they are and leave
  *                                 no trace in the next steps
  *   steps hash STEPS              dense gradients; prints a hash of all results
- *   steps mixed STEPS             reduce-scatters in groups with other calls: exact, as nothing may be compressed
+ *   steps mixed STEPS             reduce-scatters in groups with other calls
  *   steps apart STEPS             ranks that do the same in different ways: rank 0 groups its reduce-scatters by two, and only
  *                                 the root of a reduction passes a receive buffer
  *   steps disturbed STEPS         evaluation passes, accumulation, a skipped unit and two communicators between the steps
