@@ -13,7 +13,7 @@
 
 /* Of a communicator, then of each slot. A number of which the largest counts goes as its negated bits: those of doubles that
  * are not negative have the order of the numbers. */
-enum { COMM_PROBES, COMM_TOGETHER, COMM_TOGETHER_NEGATED, COMM_WORDS };
+enum { COMM_PROBES, COMM_WORDS };
 enum { FINDING_ERROR, FINDING_ENCODE, FINDING_DECODE, FINDING_CALL, FINDING_WORDS };
 enum { SLOT_SEEN, SLOT_UNDISTURBED, SLOT_BARRED, SLOT_DENSITY, SLOT_KURTOSIS, SLOT_FINDINGS,
        SLOT_COPY = SLOT_FINDINGS + FINDING_WORDS * TAGC_CANDIDATES, SLOT_NORM, SLOT_WORDS };
@@ -40,11 +40,9 @@ static double largest(int64_t word)
   return x;
 }
 
-void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, int64_t *words)
+void tagc_auto_tell(const struct tagc_comm *comm, bool probes, int64_t *words)
 {
   words[COMM_PROBES] = probes;
-  words[COMM_TOGETHER] = (int64_t)together;
-  words[COMM_TOGETHER_NEGATED] = -(int64_t)together;
   for (size_t i = 0; i < comm->slot_count; i++) {
     int64_t *word = words + COMM_WORDS + SLOT_WORDS * i;
     const struct tagc_slot *slot = &comm->slots[i];
@@ -115,7 +113,7 @@ bool tagc_auto_hear(struct tagc_comm *comm, const int64_t *words)
     }
   }
   tagc_selection_hear(comm, words + COMM_WORDS + SLOT_WORDS * comm->slot_count);
-  return any && words[COMM_PROBES] && words[COMM_TOGETHER] == -words[COMM_TOGETHER_NEGATED];
+  return any && words[COMM_PROBES];
 }
 
 void tagc_auto_tell_probe(const struct tagc_probe *probe, int64_t *words)

@@ -27,18 +27,16 @@ bool tagc_auto_waits(const struct tagc_call *call);
 /* What ranks tell one another: so many int64, for a min all-reduce. */
 size_t tagc_auto_words(const struct tagc_comm *comm);
 
-/* Fills the words. `probes`: this rank has the memory to probe the wire. `together`: how many communicators vote with this
- * one. Call it with the lock held. */
-void tagc_auto_tell(const struct tagc_comm *comm, bool probes, size_t together, int64_t *words);
+/* Fills the words. `probes`: this rank has the memory to probe the wire. Call it with the lock held. */
+void tagc_auto_tell(const struct tagc_comm *comm, bool probes, int64_t *words);
 
 /* Is the vote to be put off, as some slot that might be compressed was not seen as it usually is by all ranks? Then
  * comm->vote_cycle says until when, and such slots are looked at anew; looks at the others stay as they are. A function of
  * what is equal on all ranks. Call it with the lock held. */
 bool tagc_auto_postpone(struct tagc_comm *comm, const int64_t *words);
 
-/* Takes over what has come out. True where the wire is to be probed: all ranks have the memory, vote on equally many
- * communicators (who waits for other ranks in between must not wait for other communicators), and have seen some slot.
- * Call it with the lock held. */
+/* Takes over what has come out. True where the wire is to be probed: all ranks have the memory, and have seen some slot. Call
+ * it with the lock held. */
 bool tagc_auto_hear(struct tagc_comm *comm, const int64_t *words);
 
 /* The times of the probe, likewise: TAGC_AUTO_PROBE_WORDS. */

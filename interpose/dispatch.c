@@ -91,6 +91,8 @@ static bool may_be_held(const struct tagc_call *c)
          (c->count == 0 || ((!sends || c->send) && (!receives || c->recv)));
 }
 
+/* A communicator that has made no collective is known by its handle alone. Where it does not block, the program asks NCCL whether it is
+ * done: such a call goes on at once. */
 bool tagc_dispatch_hold(struct tagc_call *call)
 {
   if (!tagc_group_is_open(call->nccl) || tagc_library_options()->mode == TAGC_MODE_OBSERVE || !call->handle || !is_type(call) ||
@@ -98,6 +100,8 @@ bool tagc_dispatch_hold(struct tagc_call *call)
     return false;
   call->comm = tagc_comm_find(call->handle);
   call->nccl = call->comm ? call->comm->nccl : call->nccl;
+  if (!call->comm && tagc_comm_is_nonblocking(call->handle))
+    return false;
   const int nranks = call->comm ? call->comm->nranks : tagc_comm_ranks(call->handle, call->nccl);
   if (call->root >= 0 && call->root < nranks && tagc_group_is_open(call->nccl) && tagc_group_hold(call))
     return true;

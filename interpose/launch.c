@@ -218,13 +218,10 @@ static ncclResult_t pass_all(const struct tagc_exchange *real, struct tagc_call 
 
 static bool all_nonblocking(const struct tagc_call *calls, size_t count)
 {
-  bool any = false;
-  for (size_t i = 0; i < count; i++) {
-    if (calls[i].comm && !calls[i].comm->nonblocking)
+  for (size_t i = 0; i < count; i++)
+    if (!calls[i].comm || !calls[i].comm->nonblocking)
       return false;
-    any |= calls[i].comm != NULL;
-  }
-  return any;
+  return true;
 }
 
 /* Does anything wait for the device, or for its set-up, before these calls can go on as they came? */

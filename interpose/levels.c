@@ -27,8 +27,8 @@ struct tagc_hosts tagc_levels_hosts(const struct tagc_comm *comm)
 
 /* ---- the first vote -------------------------------------------------------------------------------------------------- */
 
-/* A number that must be equal is there twice, once negated. Behind them the host of each rank; all others leave its word alone. */
-enum { TOGETHER, TOGETHER_NEGATED, SPLITS, HOSTS };
+/* Behind the first word the host of each rank; all others leave its word alone. */
+enum { SPLITS, HOSTS };
 
 bool tagc_levels_pass_all(const struct tagc_comm *comm)
 {
@@ -37,10 +37,8 @@ bool tagc_levels_pass_all(const struct tagc_comm *comm)
 
 size_t tagc_levels_words(const struct tagc_comm *comm) { return HOSTS + (size_t)comm->nranks; }
 
-void tagc_levels_tell(const struct tagc_comm *comm, const struct tagc_exchange *real, size_t together, int64_t *words)
+void tagc_levels_tell(const struct tagc_comm *comm, const struct tagc_exchange *real, int64_t *words)
 {
-  words[TOGETHER] = (int64_t)together;
-  words[TOGETHER_NEGATED] = -(int64_t)together;
   words[SPLITS] = real->split && real->reduce && real->create_op && real->destroy_op && !comm->nonblocking && !comm->captured;
   for (int r = 0; r < comm->nranks; r++)
     words[HOSTS + r] = r == comm->rank ? (int64_t)comm->host : INT64_MAX;
@@ -73,10 +71,6 @@ static void log_scope(const struct tagc_comm *comm)
 
 bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words)
 {
-  if (tagc_library_options()->scope != TAGC_SCOPE_FLAT && words[TOGETHER] != -words[TOGETHER_NEGATED]) {
-    comm->scope = (struct tagc_scope_plan){.reason = TAGC_REASON_vote};
-    return true;                    /* the next vote, if there is one, asks again */
-  }
   if (comm->located) {
     if (!words[SPLITS] && comm->settled.two_levels) {
       tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: flat from now on: a rank has captured calls of it into a CUDA graph, or "

@@ -33,12 +33,11 @@ bool tagc_levels_pass_all(const struct tagc_comm *comm);
 /* What ranks tell one another: so many int64, for a min all-reduce. */
 size_t tagc_levels_words(const struct tagc_comm *comm);
 
-/* Fills the words. `together`: how many communicators vote with this one. */
-void tagc_levels_tell(const struct tagc_comm *comm, const struct tagc_exchange *real, size_t together, int64_t *words);
+/* Fills the words. */
+void tagc_levels_tell(const struct tagc_comm *comm, const struct tagc_exchange *real, int64_t *words);
 
-/* Takes over what has come out: comm->topology and comm->scope are what all ranks have then. Ranks that vote on different
- * numbers of communicators must not wait for one another again: then everything stays plain. False without memory. Call it with
- * the lock held. */
+/* Takes over what has come out: comm->topology and comm->scope are what all ranks have then. False without memory. Call it with the lock
+ * held. */
 bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words);
 
 /* Makes the sub-communicators of those that want them, have a slot to use them for, and have not tried yet; they are in

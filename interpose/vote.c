@@ -30,7 +30,7 @@ bool tagc_vote_is_due(const struct tagc_call *call)
   return is_due;
 }
 
-/* One communicator's vote. */
+/* The vote of one rank of the communicator. */
 struct vote {
   struct tagc_call *call;
   int64_t *host, *device;           /* what is told and heard; on the device the words of the peers come behind it */
@@ -44,7 +44,7 @@ struct vote {
   struct tagc_wire wire;
 };
 
-/* The votes of one round. */
+/* Those of the ranks of this thread. */
 struct votes {
   struct vote *votes;
   struct tagc_comm **comms;
@@ -181,7 +181,7 @@ static ncclResult_t share_splits(const struct tagc_exchange *real, struct votes 
   return status;
 }
 
-/* Where each rank is, and with how many communicators it votes; and the sub-communicators that follow from that. Those that pass
+/* Where each rank is, and the sub-communicators that follow from that. Those that pass
  * are decided then. TAGC_SCOPE=flat needs neither before the ballots. */
 static ncclResult_t share_hosts(const struct tagc_exchange *real, struct votes *votes)
 {
@@ -192,7 +192,7 @@ static ncclResult_t share_hosts(const struct tagc_exchange *real, struct votes *
     struct vote *v = &votes->votes[i];
     v->words = tagc_levels_pass_all(votes->comms[i]) ? 0 : tagc_levels_words(votes->comms[i]);
     if (v->words)
-      tagc_levels_tell(votes->comms[i], real, votes->count, v->host);
+      tagc_levels_tell(votes->comms[i], real, v->host);
   }
   status = meet(real, votes, false);
   for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
@@ -218,7 +218,7 @@ static ncclResult_t share_surveys(const struct tagc_exchange *real, struct votes
     pthread_mutex_lock(&votes->comms[i]->lock);
     v->words = tagc_auto_words(votes->comms[i]);
     const bool probes = votes->comms[i]->voted || votes->probings[i].scratch;
-    tagc_auto_tell(votes->comms[i], probes, votes->count, v->host);
+    tagc_auto_tell(votes->comms[i], probes, v->host);
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }
   ncclResult_t status = meet(real, votes, false);
@@ -290,7 +290,7 @@ static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes 
     tagc_ballot_fill(votes->comms[i], v->reserved, v->host);
     if (is_flat && !votes->comms[i]->located) {    /* known for the report alone, at no further meeting */
       v->words += tagc_levels_words(votes->comms[i]);
-      tagc_levels_tell(votes->comms[i], real, votes->count, v->host + ballot);
+      tagc_levels_tell(votes->comms[i], real, v->host + ballot);
     }
     pthread_mutex_unlock(&votes->comms[i]->lock);
   }

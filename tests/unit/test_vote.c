@@ -50,22 +50,16 @@ static void lacks_memory(int meeting, int64_t *words)
     words[0] = 0;
 }
 
-static void votes_on_two(int meeting, int64_t *words)
-{
-  if (meeting == 0)
-    words[2] = -2;
-}
-
 static void has_not_seen(int meeting, int64_t *words)
 {
   (void)meeting;
-  words[3] = words[4] = 0;
+  words[1] = words[2] = 0;
 }
 
 static void has_captured(int meeting, int64_t *words)
 {
   if (meeting == 0)
-    words[3] = words[4] = 0, words[5] = -TAGC_REASON_capture;
+    words[1] = words[2] = 0, words[3] = -TAGC_REASON_capture;
 }
 
 static void would_be_slow(int meeting, int64_t *words)
@@ -99,7 +93,6 @@ static void others(void)
     const char *what;
   } table[] = {
     {lacks_memory, TAGC_REASON_vote, 1, VOTE, "has no memory to probe the wire"},
-    {votes_on_two, TAGC_REASON_vote, 1, VOTE, "votes on two communicators at once"},
     {has_not_seen, TAGC_REASON_unseen, 4, LAST_VOTE, "never sees the gradient"},
     {has_captured, TAGC_REASON_capture, 1, VOTE, "has captured a call of it"},
     {would_be_slow, TAGC_REASON_no_faster, 3, VOTE, "sends more slowly"},
@@ -130,8 +123,8 @@ static void met_nan(int meeting, int64_t *words)
   memcpy(&bits, &nothing, sizeof bits);
   if (meeting > 0)
     return;
-  words[4] = 0;
-  for (int i = 8; i < 8 + 3 * TAGC_CANDIDATES; i++)
+  words[2] = 0;
+  for (int i = 6; i < 6 + 3 * TAGC_CANDIDATES; i++)
     words[i] = -bits;
 }
 
@@ -141,7 +134,7 @@ static void is_dense(int meeting, int64_t *words)
   int64_t bits;
   memcpy(&bits, &one, sizeof bits);
   if (meeting == 0)
-    words[6] = -bits;
+    words[4] = -bits;
 }
 
 static bool is_put_off(uint64_t cycle) { return !comm->voted && meetings == 1 && comm->vote_cycle == cycle; }

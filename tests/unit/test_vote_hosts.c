@@ -14,7 +14,7 @@
 #include "tests/unit/fake_nccl.h"
 #include "tests/unit/tap.h"
 
-enum { N = 20000, RANKS = 4, VOTE = 4, TOGETHER_NEGATED = 1, SPLITS = 2, HOSTS = 3 };
+enum { N = 20000, RANKS = 4, VOTE = 4, SPLITS = 0, HOSTS = 1 };
 
 static struct tagc_comm *comm;
 static ncclComm_t handles[RANKS];
@@ -52,7 +52,7 @@ static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDat
   if (type != ncclInt64)
     return ncclSuccess;
   int64_t *words = to;
-  if (count == HOSTS + RANKS && words[TOGETHER_NEGATED] < 0) {     /* the one about hosts; a verdict is not negative */
+  if (count == HOSTS + RANKS && words[HOSTS + 1] == INT64_MAX) {   /* the one about hosts: the others are to say where they are */
     for (int r = 1; r < RANKS; r++)
       words[HOSTS + r] = host_of[r];
     if (others_say)
@@ -218,7 +218,6 @@ static void no_use(struct tagc_options *options)
 /* ---- what keeps it flat or plain --------------------------------------------------------------------------------- */
 
 static void others_do_not_split(int64_t *words) { words[SPLITS] = 0; }
-static void others_vote_on_two(int64_t *words) { words[TOGETHER_NEGATED] = -2; }
 
 static void flat_or_plain(void)
 {
@@ -233,7 +232,6 @@ static void flat_or_plain(void)
     {{0, 1, 1, 1}, NULL, TAGC_REASON_uneven_hosts, 1, 0, "one rank here, three there"},
     {{0, 1, 2, 3}, NULL, TAGC_REASON_compressed, 2, 2, "one rank a host"},
     {{0, 0, 1, 1}, others_do_not_split, TAGC_REASON_compressed, 2, 2, "another rank cannot split"},
-    {{0, 0, 1, 1}, others_vote_on_two, TAGC_REASON_vote, 1, 1, "another rank votes on two communicators"},
   };
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     const uint32_t *h = table[i].hosts;
@@ -252,22 +250,16 @@ static void flat_or_plain(void)
   int64_t words[HOSTS + RANKS];
   set_up(5, 5, 1, 1);
   bool good = tagc_exchange_find(&real, &nccl) && tagc_levels_words(comm) == HOSTS + RANKS;
-  tagc_levels_tell(comm, &real, 2, words);
-  good &= words[0] == 2 && words[TOGETHER_NEGATED] == -2 && words[SPLITS] == 1;
-  good &= words[HOSTS] == 5 && words[HOSTS + 1] == INT64_MAX;
-  ok(good, "a rank says on how many communicators it votes, that it can split, and where it is");
+  tagc_levels_tell(comm, &real, words);
+  good &= words[SPLITS] == 1 && words[HOSTS] == 5 && words[HOSTS + 1] == INT64_MAX;
+  ok(good, "a rank says that it can split, and where it is");
   comm->nonblocking = true;
-  tagc_levels_tell(comm, &real, 1, words);
+  tagc_levels_tell(comm, &real, words);
   ok(words[SPLITS] == 0, "one that does not block cannot");
   comm->nonblocking = false;
   real.split = NULL;
-  tagc_levels_tell(comm, &real, 1, words);
+  tagc_levels_tell(comm, &real, words);
   ok(words[SPLITS] == 0, "nor can one without ncclCommSplit");
-  others_say = others_vote_on_two;
-  good = calls(VOTE, 0) == ncclSuccess && verdict() == TAGC_REASON_vote;
-  others_say = NULL;
-  ok(good && another_vote() == 3 && verdict() == TAGC_REASON_compressed && splits == 2,
-     "ranks that vote alike the next time tell where they are, and split");
   tear_down();
 }
 
