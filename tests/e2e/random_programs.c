@@ -49,7 +49,7 @@ __attribute__((noreturn)) static void usage(int status)
           "  --seeds A-B      these programs\n"
           "  --named NAME     a program with a name: halves, alone, no-color, ring, cuts, defaults, or all\n"
           "  --describe WHAT  print a program and its settings; run nothing\n"
-          "  --shapes LIST    of apart, alike, orders, cuts, any: how ranks group; random_program.h says more\n"
+          "  --shapes LIST    of apart, alike, orders, cuts, any: how ranks group; part of what a seed means\n"
           "  --stop N         after so many failures\n"
           "  --batch N        programs that share ranks and options; part of what a seed means (%d)\n"
           "  --only HOW       plain, or library\n"
