@@ -405,7 +405,8 @@ static void parse(int argc, char **argv)
     case 'h': usage(0);
     default: usage(2);
     }
-  if (optind < argc || (!options.seeds && !options.named && !options.describes))
+  const bool known_only = !options.only || strcmp(options.only, "plain") == 0 || strcmp(options.only, "library") == 0;
+  if (optind < argc || !known_only || (!options.seeds && !options.named && !options.describes))
     usage(2);
 }
 
