@@ -484,8 +484,8 @@ static void make_ring(struct maker *m)
   run->last = p->nbundles;
 }
 
-/* Two communicators of the same ranks: one rank calls both in a group, the other one after the other. What is compressed
- * has a plain call before it. */
+/* Two communicators of the same ranks: one rank calls both in a group, the other one after the other. What is
+ * compressed has a plain call before it. */
 static void make_cuts(struct maker *m)
 {
   struct program *p = m->program;
@@ -500,7 +500,7 @@ static void make_cuts(struct maker *m)
   run->last = p->nbundles;
 }
 
-/* Non-blocking communicators: in a group with what is compressed are messages of a communicator that has nothing else. */
+/* Non-blocking communicators: in a group with what is compressed are messages of a communicator without collectives. */
 static void make_messages(struct maker *m)
 {
   struct program *p = m->program;
