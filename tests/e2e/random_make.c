@@ -484,8 +484,8 @@ static void make_ring(struct maker *m)
   run->last = p->nbundles;
 }
 
-/* Two communicators of the same ranks: one rank calls both in a group, the other one after the other. What is compressed
- * has a plain call before it. */
+/* Two communicators of the same ranks: one rank calls both in a group, the other one after the other. What is
+ * compressed has a plain call before it. */
 static void make_cuts(struct maker *m)
 {
   struct program *p = m->program;
@@ -500,6 +500,21 @@ static void make_cuts(struct maker *m)
   run->last = p->nbundles;
 }
 
+/* Non-blocking communicators: in a group with what is compressed are messages of a communicator without collectives. */
+static void make_messages(struct maker *m)
+{
+  struct program *p = m->program;
+  const int colors[MOST_RANKS] = {0}, keys[MOST_RANKS] = {0};
+  const struct call message = {.function = SHIFT, .type = ncclFloat32, .count = 100};
+  p->nonblocking = true;
+  split_comm(p, 0, colors, keys);
+  struct event *run = new_event(p, EVENT_RUN, 0);
+  for (; m->step < 20; m->step++)
+    for (int c = 0; c < 2; c++)
+      call_in(m, c, c ? &scatter_sum : &message, c > 0);
+  run->last = p->nbundles;
+}
+
 static void make_alone_apart(struct maker *m) { make_alone(m, 1); }
 
 static void make_no_color(struct maker *m) { make_alone(m, NCCL_SPLIT_NOCOLOR); }
@@ -509,7 +524,8 @@ static const struct {
   int nranks;
   void (*make)(struct maker *m);
 } named[] = {{"halves", 4, make_halves}, {"alone", 3, make_alone_apart}, {"no-color", 3, make_no_color},
-             {"ring", 4, make_ring}, {"defaults", 4, make_defaults}, {"cuts", 2, make_cuts}};
+             {"ring", 4, make_ring}, {"defaults", 4, make_defaults}, {"cuts", 2, make_cuts},
+             {"messages", 2, make_messages}};
 
 const char *named_program(int number, int *nranks)
 {

@@ -47,9 +47,10 @@ __attribute__((noreturn)) static void usage(int status)
           "       random_programs --describe SEED|NAME\n"
           "Runs random NCCL programs on the stand-in, without the library and with it.\n\n"
           "  --seeds A-B      these programs\n"
-          "  --named NAME     a program with a name: halves, alone, no-color, ring, cuts, defaults, or all\n"
+          "  --named NAME     a program with a name: halves, alone, no-color, ring, cuts, messages,\n"
+          "                   defaults, or all\n"
           "  --describe WHAT  print a program and its settings; run nothing\n"
-          "  --shapes LIST    of apart, alike, orders, cuts, any: how ranks group; random_program.h says more\n"
+          "  --shapes LIST    of apart, alike, orders, cuts, any: how ranks group; part of what a seed means\n"
           "  --stop N         after so many failures\n"
           "  --batch N        programs that share ranks and options; part of what a seed means (%d)\n"
           "  --only HOW       plain, or library\n"
@@ -405,7 +406,8 @@ static void parse(int argc, char **argv)
     case 'h': usage(0);
     default: usage(2);
     }
-  if (optind < argc || (!options.seeds && !options.named && !options.describes))
+  const bool known_only = !options.only || strcmp(options.only, "plain") == 0 || strcmp(options.only, "library") == 0;
+  if (optind < argc || !known_only || (!options.seeds && !options.named && !options.describes))
     usage(2);
 }
 
