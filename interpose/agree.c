@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "env/descriptors.h"
 #include "env/host.h"
 #include "env/log.h"
 #include "interpose/agree_listener.h"
@@ -24,6 +25,9 @@
     if (!atomic_flag_test_and_set(&complained))                                                                        \
       tagc_log(TAGC_LOG_WARN, "agree", __VA_ARGS__);                                                                   \
   } while (0)
+
+/* NCCL's init may need all that a process may have: where no more than these are free, it gets every one. */
+enum { DESCRIPTORS_FREE = 64 };
 
 void tagc_agree_clear_id(ncclUniqueId *id) { memset(id->internal + TAGC_AGREE_USED, 0, TAGC_AGREE_ID - TAGC_AGREE_USED); }
 
@@ -40,6 +44,9 @@ void tagc_agree_stamp_id(ncclUniqueId *id)
   else if (!tagc_agree_id_address(bytes, &host))
     COMPLAIN_ONCE("this NCCL's unique ids are not laid out as those of 2.18 to 2.30, so the ranks cannot agree: every call "
                   "passes through");
+  else if (!tagc_descriptors_are_free(DESCRIPTORS_FREE))
+    COMPLAIN_ONCE("fewer than %d file descriptors are free (ulimit -n %d), and NCCL may need them, so the ranks cannot agree: "
+                  "every call passes through", DESCRIPTORS_FREE, tagc_descriptors_limit());
   else if (!tagc_agree_listen(&host, &stamp, &why))
     COMPLAIN_ONCE("the ranks cannot agree (%s%s%s): every call passes through", why, errno ? ": " : "",
                   errno ? strerror(errno) : "");
@@ -205,6 +212,16 @@ static bool describe(char *text, size_t size, int nccl_version, const char *memo
   return n > 0 && (size_t)n < size && tagc_options_describe(options, text + n, size - (size_t)n);
 }
 
+/* Who has reported must be able to ask. */
+static bool can_ask(void)
+{
+  if (tagc_descriptors_are_free(DESCRIPTORS_FREE))
+    return true;
+  COMPLAIN_ONCE("fewer than %d file descriptors are free (ulimit -n %d), and NCCL may need them, so this rank does not report: "
+                "the calls of its communicators pass through", DESCRIPTORS_FREE, tagc_descriptors_limit());
+  return false;
+}
+
 /* A rank reports. What it cannot say within TAGC_AGREE_TIMEOUT, it will hardly say for the next communicator: that one
  * is not kept waiting as long. */
 static struct tagc_agreement report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version, const char *memory)
@@ -212,7 +229,8 @@ static struct tagc_agreement report(const ncclUniqueId *ids, int count, int nran
   static atomic_bool unreachable;
   struct tagc_agreement a = {.state = TAGC_AGREED_NO, .rank = (uint32_t)rank, .nranks = (uint32_t)nranks};
   char text[TAGC_AGREE_TEXT + 1], name[80];
-  if (nranks > TAGC_AGREE_RANKS || !find_stamp(ids, count, &a.stamp) || !describe(text, sizeof text, nccl_version, memory))
+  if (nranks > TAGC_AGREE_RANKS || !find_stamp(ids, count, &a.stamp) || !can_ask() ||
+      !describe(text, sizeof text, nccl_version, memory))
     return a;
   struct talk t = {.request = {.kind = TAGC_AGREE_REPORT, .rank = a.rank, .nranks = a.nranks, .host = tagc_host_id(),
                                .text_size = (uint16_t)strlen(text)}, .text = text};

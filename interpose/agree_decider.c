@@ -240,7 +240,7 @@ static bool explain(struct session *s)
   if (s->reported < s->nranks) {
     wanted[0] = true;
     say_ranks(&w, s, wanted);
-    say(&w, " of %u did not report (no library, TAGC_MODE=off, or no connection); ", s->nranks);
+    say(&w, " of %u did not report (no library, TAGC_MODE=off, no connection, or few descriptors); ", s->nranks);
   }
   for (const struct fact_sheet *f = s->sheets; f && w.left > 1; f = f->next)
     for (const char *line = f->text; *line;) {

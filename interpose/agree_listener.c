@@ -2,6 +2,7 @@
 #include "interpose/agree_listener.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,14 +13,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "env/descriptors.h"
 #include "env/log.h"
 #include "interpose/agree_decider.h"
 #include "interpose/comm.h"
 #include "env/thread.h"
 
 enum {
-  CONNECTIONS = 128,                /* at a time; the others wait in the kernel */
+  CONNECTIONS = 64,                 /* at a time at most; the others wait in the kernel */
+  SHARE = 32,                       /* of so many descriptors that the process may have, one is for a connection */
   PATIENCE_MS = 10000,              /* for a connection, from its first to its last byte */
+  STRANGER_MS = 1000,               /* for one that has not shown the secret of an id */
 };
 
 /* One request on its way in, then its reply on the way out. */
@@ -66,31 +70,40 @@ static void hang_up(struct connection **at)
   *at = NULL;
 }
 
-/* A place for a newcomer: a free one, or that of the oldest connection that has not shown a secret. */
+static size_t places(void)
+{
+  const int share = tagc_descriptors_limit() / SHARE;
+  return share < 2 ? 2 : share < CONNECTIONS ? (size_t)share : CONNECTIONS;
+}
+
+/* A place for a newcomer: a free one, or that of the oldest connection that has not shown a secret. NULL: there is none. */
 static struct connection **place(struct worker *w)
 {
   struct connection **oldest = NULL;
-  for (size_t i = 0; i < CONNECTIONS; i++) {
+  for (size_t i = 0, count = places(); i < count; i++) {
     struct connection **at = &w->connections[i];
     if (!*at)
       return at;
     if (!(*at)->known && (!oldest || (*at)->began_ms < (*oldest)->began_ms))
       oldest = at;
   }
-  if (oldest)
-    hang_up(oldest);
   return oldest;
 }
 
-/* Takes the next newcomer. */
+/* Takes the next newcomer. It has come with its first bytes (open_socket()): those of a rank are read before the next one is
+ * taken, who so makes room of strangers alone. */
 static void welcome(struct worker *w)
 {
+  struct connection **at = place(w), *c;
+  if (!at)
+    return;
+  if (*at)
+    hang_up(at);
   int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
   w->accepting = fd >= 0 || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
   if (fd < 0)
     return;                         /* mostly no descriptor is free: perhaps one is soon */
-  struct connection **at = place(w), *c = at ? malloc(sizeof *c) : NULL;
-  if (!c) {
+  if (!(c = malloc(sizeof *c))) {
     close(fd);
     return;
   }
@@ -150,9 +163,10 @@ static bool write_reply(struct listener *l, struct connection *c)
   if (n < 0)
     return errno == EAGAIN || errno == EINTR;
   c->sent += (size_t)n;
-  if (c->sent == c->size)
-    complain(l);
-  return true;
+  if (c->sent < c->size)
+    return true;
+  complain(l);
+  return c->request.kind == TAGC_AGREE_ASK;        /* who has reported says no more */
 }
 
 /* The byte that says that a verdict has arrived. Either way, this is the end of the connection. */
@@ -201,17 +215,20 @@ static bool is_over(struct listener *l, const struct worker *w)
   return over;
 }
 
+/* For how long a connection may still last; negative where it is over. */
+static int64_t left_ms(const struct connection *c) { return c->began_ms + (c->known ? PATIENCE_MS : STRANGER_MS) - now_ms(); }
+
 /* Waits for something to happen; fills fds[0] for the socket and one for each connection, in order. */
-static void wait_for_any(const struct worker *w, struct pollfd *fds)
+static void wait_for_any(struct worker *w, struct pollfd *fds)
 {
-  int64_t now = now_ms(), patience = -1;
+  int64_t patience = -1;
   nfds_t count = 1;
-  fds[0] = (struct pollfd){.fd = w->accepting ? w->fd : -1, .events = POLLIN};
+  fds[0] = (struct pollfd){.fd = w->accepting && place(w) ? w->fd : -1, .events = POLLIN};
   for (size_t i = 0; i < CONNECTIONS; i++) {
     const struct connection *c = w->connections[i];
     if (!c)
       continue;
-    int64_t left = c->began_ms + PATIENCE_MS - now;
+    int64_t left = left_ms(c);
     left = left < 0 ? 0 : left;
     patience = patience < 0 || left < patience ? left : patience;
     fds[count++] = (struct pollfd){.fd = c->fd, .events = c->reply && c->sent < c->size ? POLLOUT : POLLIN};
@@ -246,7 +263,7 @@ static void *work(void *argument)
       if (!*c)
         continue;
       bool keep = !fds[at].revents || serve(l, *c);
-      if (!keep || now_ms() - (*c)->began_ms > PATIENCE_MS)
+      if (!keep || left_ms(*c) < 0)
         hang_up(c);
       at++;
     }
@@ -268,6 +285,8 @@ static bool open_socket(struct listener *l, const union tagc_agree_address *host
   l->fd = socket(host->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (l->fd < 0)
     return false;
+  /* Who says nothing stays in the kernel, which gives up soon, and takes no descriptor. */
+  setsockopt(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &(int){1}, sizeof(int));
   struct stat status;
   if (bind(l->fd, &l->address.any, size) == 0 && listen(l->fd, SOMAXCONN) == 0 &&
       getsockname(l->fd, &l->address.any, &size) == 0 && fstat(l->fd, &status) == 0) {

@@ -169,6 +169,14 @@ struct tagc_comm *tagc_comm_create(ncclComm_t handle, const struct tagc_nccl *nc
 /* A handle was given out; whatever was known under it is forgotten. False without memory: the caller must not get it, for it
  * would pass through here alone. */
 bool tagc_comm_born(ncclComm_t handle, bool nonblocking, const struct tagc_agreement *agreement);
+/* The real library has taken the call that initialises a communicator from ids, with `status`; `group`: it waits for the end of the
+ * group that this thread has open in that copy (NULL: there is none). When the init is over, the verdict is asked for before the
+ * program hears of it (agree.h): this and the next two block then. */
+void tagc_comm_init_is_called(ncclComm_t handle, const struct tagc_nccl *group, ncclResult_t status);
+/* The outermost group of this thread has ended, with `status`. */
+void tagc_comm_group_is_over(const struct tagc_nccl *nccl, ncclResult_t status);
+/* The real library says of a communicator that nothing is under way, and nothing has failed. */
+void tagc_comm_has_succeeded(ncclComm_t handle);
 /* A child's handle will be stored at `where`: when the thread's group ends, or when a non-blocking parent is ready. False
  * without memory. */
 bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, const struct tagc_agreement *agreement);

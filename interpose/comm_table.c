@@ -18,6 +18,9 @@
 struct listed {
   ncclComm_t handle;
   bool nonblocking, unhashed;
+  bool begun;                       /* its init has left our hands: when it succeeds, all ranks have reported (agree.h) */
+  const struct tagc_nccl *group;    /* its init waits for the end of the group that `by` has open in this copy; NULL: it does not */
+  pthread_t by;
   uint64_t birth;                   /* tells handles at one address apart, from 1 */
   uint32_t children;                /* so far */
   bool uneven;                      /* its ranks have made different numbers of children */
@@ -27,6 +30,7 @@ struct listed {
 };
 
 static struct listed *table;
+static atomic_size_t grouped_count; /* those whose init waits for the end of a group */
 static uint64_t births;
 static bool births_lost;            /* there was no memory to list a communicator */
 static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -70,6 +74,7 @@ struct tagc_leave tagc_comm_take_leave(ncclComm_t handle)
   if (entry) {
     HASH_DEL(table, entry);
     leave = (struct tagc_leave){handle, entry->nonblocking, entry->agreement, entry->comm};
+    atomic_fetch_sub(&grouped_count, entry->group != NULL);
     free(entry);
   }
   pthread_rwlock_unlock(&table_lock);
@@ -186,6 +191,73 @@ struct tagc_agreement tagc_comm_settle(ncclComm_t handle, const struct tagc_nccl
   struct tagc_agreement agreement = read_agreement(handle, &birth);
   bool ask = agreement.state == TAGC_AGREED_UNKNOWN && introduce(handle, nccl, &rank, &nranks) == ncclSuccess;
   return ask ? settle(handle, &birth) : agreement;
+}
+
+/* An init has been launched. A verdict that is there is taken before the program hears that the init is over. */
+static void launched(ncclComm_t handle, ncclResult_t status)
+{
+  uint64_t birth;
+  struct listed *entry;
+  pthread_rwlock_wrlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  if (entry)
+    entry->begun = status == ncclSuccess || status == ncclInProgress;
+  pthread_rwlock_unlock(&table_lock);
+  if (status == ncclSuccess)
+    settle(handle, &birth);
+}
+
+void tagc_comm_init_is_called(ncclComm_t handle, const struct tagc_nccl *group, ncclResult_t status)
+{
+  struct listed *entry;
+  if (!group) {
+    launched(handle, status);
+    return;
+  }
+  pthread_rwlock_wrlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  if (entry) {
+    entry->group = group;
+    entry->by = pthread_self();
+    atomic_fetch_add(&grouped_count, 1);
+  }
+  pthread_rwlock_unlock(&table_lock);
+}
+
+/* Takes one off the group of this thread; NULL: there is none. */
+static ncclComm_t take_grouped(const struct tagc_nccl *nccl)
+{
+  ncclComm_t handle = NULL;
+  pthread_rwlock_wrlock(&table_lock);
+  for (struct listed *entry = table; entry && !handle; entry = entry->hh.next)
+    if (entry->group == nccl && pthread_equal(entry->by, pthread_self())) {
+      entry->group = NULL;
+      handle = entry->handle;
+      atomic_fetch_sub(&grouped_count, 1);
+    }
+  pthread_rwlock_unlock(&table_lock);
+  return handle;
+}
+
+void tagc_comm_group_is_over(const struct tagc_nccl *nccl, ncclResult_t status)
+{
+  ncclComm_t handle;
+  if (atomic_load_explicit(&grouped_count, memory_order_relaxed) == 0)
+    return;
+  while ((handle = take_grouped(nccl)))
+    launched(handle, status);
+}
+
+void tagc_comm_has_succeeded(ncclComm_t handle)
+{
+  uint64_t birth;
+  struct listed *entry;
+  pthread_rwlock_rdlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  const bool ask = entry && entry->begun && entry->agreement.state == TAGC_AGREED_UNKNOWN;
+  pthread_rwlock_unlock(&table_lock);
+  if (ask)
+    settle(handle, &birth);
 }
 
 /* Lists a communicator under the handle that was born as number `birth` (0: it was not listed), or takes the one that

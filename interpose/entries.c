@@ -156,8 +156,11 @@ EXPORT ncclResult_t ncclGroupEnd(void)
   if (!watched())
     RETURN(FORWARD(ncclGroupEnd));
   ncclResult_t status = tagc_group_end(nccl, &called_errno);
+  if (tagc_group_is_open(nccl))
+    RETURN(status);
   /* The outermost end makes the communicators that were asked for in the group. */
-  if (!tagc_group_is_open(nccl) && !tagc_comm_collect(NULL, status != ncclSuccess && status != ncclInProgress))
+  tagc_comm_group_is_over(nccl, status);
+  if (!tagc_comm_collect(NULL, status != ncclSuccess && status != ncclInProgress))
     RETURN(tagc_no_memory("a communicator"));
   RETURN(status);
 }
@@ -219,7 +222,8 @@ EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
   RETURN(status);
 }
 
-/* Where a program learns that a launch in the background is over, and that a non-blocking communicator has its children. */
+/* Where a program learns that a launch in the background is over, and that a non-blocking communicator is there, or has its
+ * children. */
 EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
   CALLED(ncclCommGetAsyncError, .handle = comm);
@@ -231,8 +235,10 @@ EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
   ncclResult_t status = FORWARD(ncclCommGetAsyncError, comm, error);
   if (status == ncclSuccess && watched() && *error != ncclInProgress && !tagc_comm_collect(comm, *error != ncclSuccess))
     RETURN(tagc_no_memory("a communicator"));
-  if (status == ncclSuccess && watched() && *error == ncclSuccess)
+  if (status == ncclSuccess && watched() && *error == ncclSuccess) {
+    tagc_comm_has_succeeded(comm);
     *error = tagc_levels_error(comm);
+  }
   RETURN(status);
 }
 

@@ -107,6 +107,8 @@ static ncclResult_t born(const struct tagc_nccl *nccl, ncclResult_t status, nccl
   ncclComm_t made = parent && status == ncclInProgress ? NULL : *comm;
   bool good = made || !parent ? tagc_comm_born(made, nonblocking, &birth->agreement)
                               : tagc_comm_expect(parent, comm, nonblocking, &birth->agreement);
+  if (good && birth->agreement.state == TAGC_AGREED_UNKNOWN && !parent)
+    tagc_comm_init_is_called(made, tagc_group_is_open(nccl) ? nccl : NULL, status);
   if (good)
     return status;
   tagc_group_fail(nccl, ncclSystemError);

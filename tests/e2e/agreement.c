@@ -2,9 +2,11 @@
  * Communicators made in one of many ways, then a few reduce-scatters on each, whose sums are checked. Whether they were
  * compressed is in the library's report.
  *
- * usage: agreement WAY, with the rank in the environment.
+ * usage: agreement WAY, with the rank in the environment. maker-WAY: processes of their own make the ids, and have ended when
+ * the first reduce-scatter comes.
  */
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/e2e/harness.h"
@@ -45,27 +47,82 @@ static void drive(ncclComm_t *comms, int count)
 
 static struct rendezvous meeting;
 
-static void share(ncclUniqueId *ids, size_t count)
+/* Whoever is ahead of the others by one is told apart by the size. */
+static void share(void *data, size_t size)
 {
   char why[200];
-  if (!rendezvous_share(&meeting, ids, count * sizeof *ids, why, sizeof why)) {
+  if (!rendezvous_share(&meeting, data, size, why, sizeof why)) {
     fprintf(stderr, "%s\n", why);
     exit(1);
   }
 }
 
-/* A communicator of ids that rank 0 makes. */
+static int with_makers;
+
+static struct maker {
+  pid_t process;
+  int life;                          /* it ends when this is closed */
+} makers[MOST];
+static size_t makers_count;
+
+/* Starts a process that makes an id, before this one has called NCCL. */
+static void start_maker(ncclUniqueId *id)
+{
+  struct maker *m = &makers[makers_count++];
+  int life[2], made[2];
+  if (pipe(life) || pipe(made) || (m->process = fork()) < 0)
+    exit(1);
+  close(life[m->process ? 0 : 1]);
+  close(made[m->process ? 1 : 0]);
+  if (m->process == 0) {
+    ssize_t n = ncclGetUniqueId(id) == ncclSuccess ? write(made[1], id, sizeof *id) : 0;
+    _exit(n != sizeof *id || read(life[0], &n, 1) != 0);
+  }
+  m->life = life[1];
+  if (read(made[0], id, sizeof *id) != sizeof *id)
+    exit(1);
+  close(made[0]);
+}
+
+/* All ranks have been told that their communicators are there: the makers may end, and have ended on return. */
+static void end_makers(void)
+{
+  char nothing[2] = {0};
+  int status;
+  if (!with_makers)
+    return;
+  share(nothing, 1);                 /* rank 0 has met all others */
+  while (rank == 0 && makers_count > 0) {
+    const struct maker *m = &makers[--makers_count];
+    close(m->life);
+    if (waitpid(m->process, &status, 0) != m->process || status)
+      exit(1);
+  }
+  share(nothing, 2);
+}
+
+/* Ids that rank 0 makes, or processes that it starts. */
+static void make_ids(ncclUniqueId *ids, size_t count)
+{
+  for (size_t i = 0; i < count && rank == 0; i++) {
+    if (with_makers)
+      start_maker(&ids[i]);
+    else
+      CHECK(ncclGetUniqueId(&ids[i]));
+  }
+  share(ids, count * sizeof *ids);
+}
+
 static ncclComm_t by_ids(size_t count)
 {
-  static ncclUniqueId ids[4];        /* used again, with what the last time has left there */
+  static ncclUniqueId ids[MOST];     /* used again, with what the last time has left there */
   ncclComm_t comm;
-  for (size_t i = 0; i < count && rank == 0; i++)
-    CHECK(ncclGetUniqueId(&ids[i]));
-  share(ids, count);
+  make_ids(ids, count);
   if (count == 1)
     CHECK(ncclCommInitRank(&comm, nranks, ids[0], rank));
   else
     CHECK(ncclCommInitRankScalable(&comm, nranks, rank, (int)count, ids, NULL));
+  end_makers();
   return comm;
 }
 
@@ -98,21 +155,34 @@ static void all_in_this_process(void)
     CHECK(ncclCommDestroy(comms[i]));
 }
 
-/* Two ranks a process, both made in one group. */
-static void in_a_group(void)
+/* Two ranks a process, both made in one group, inside another one. */
+static void in_a_group(const ncclConfig_t *config)
 {
   ncclUniqueId id;
-  ncclComm_t comms[2];
-  if (rank == 0)
-    CHECK(ncclGetUniqueId(&id));
-  share(&id, 1);
+  ncclConfig_t own[2] = {*config, *config};
+  ncclResult_t state;
+  make_ids(&id, 1);
   CHECK(ncclGroupStart());
-  for (int i = 0; i < 2; i++)
-    CHECK(ncclCommInitRank(&comms[i], 2 * nranks, id, 2 * rank + i));
+  CHECK(ncclGroupStart());
+  CHECK(ncclCommInitRankConfig(&world, 2 * nranks, id, 2 * rank, &own[0]));
+  CHECK(ncclCommGetAsyncError(world, &state));     /* that nothing has failed does not mean that it is there */
+  CHECK(ncclCommInitRankConfig(&other, 2 * nranks, id, 2 * rank + 1, &own[1]));
   CHECK(ncclGroupEnd());
-  drive(comms, 2);
-  CHECK(ncclCommDestroy(comms[0]));
-  CHECK(ncclCommDestroy(comms[1]));
+  CHECK(ncclGroupEnd());
+  end_makers();
+  drive((ncclComm_t[]){world, other}, 2);
+  CHECK(ncclCommDestroy(world));
+  CHECK(ncclCommDestroy(other));
+}
+
+static void by_config(ncclConfig_t *config)
+{
+  ncclUniqueId id;
+  make_ids(&id, 1);
+  CHECK(ncclCommInitRankConfig(&world, nranks, id, rank, config));
+  end_makers();
+  drive(&world, 1);
+  CHECK(ncclCommDestroy(world));
 }
 
 static void made_from_another(const char *way)
@@ -161,20 +231,26 @@ int main(int argc, char **argv)
   }
   rank = meeting.rank;
   nranks = meeting.nranks;
-  if (!strcmp(way, "init") || !strcmp(way, "three-ids")) {
-    ncclComm_t comm = by_ids(way[0] == 'i' ? 1 : 3);
+  with_makers = !strncmp(way, "maker-", 6);
+  way += with_makers ? 6 : 0;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = strncmp(way, "nonblocking", 11) != 0;
+  if (!strcmp(way, "init") || !strcmp(way, "an-id-a-rank")) {
+    ncclComm_t comm = by_ids(way[0] == 'i' ? 1 : (size_t)nranks);
     drive(&comm, 1);
     CHECK(ncclCommDestroy(comm));
   } else if (!strcmp(way, "all")) {
     all_in_this_process();
-  } else if (!strcmp(way, "group")) {
-    in_a_group();
+  } else if (!strcmp(way, "group") || !strcmp(way, "nonblocking-group")) {
+    in_a_group(&config);
+  } else if (!strcmp(way, "config") || !strcmp(way, "nonblocking")) {
+    by_config(&config);
   } else if (!strcmp(way, "several")) {
     several();
   } else if (!strncmp(way, "split", 5) || !strcmp(way, "shrink")) {
     made_from_another(way);
   } else {
-    fprintf(stderr, "usage: agreement init|three-ids|all|group|several|split...|shrink\n");
+    fprintf(stderr, "usage: agreement [maker-]init|an-id-a-rank|config|nonblocking|group|nonblocking-group|all|several|split...|shrink\n");
     return 2;
   }
   return tap_done();

@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "env/descriptors.h"
 #include "env/log.h"
 #include "interpose/agree.h"
 #include "interpose/library.h"
@@ -238,6 +240,15 @@ static void dead_and_deaf(void)
   b = tagc_agree_report(&id, 1, 2, 1, 22809, "host");
   ok(b.state == TAGC_AGREED_NO, "the decider is dead: a rank that never reached it passes through");
   ok(!tagc_agree_settle(&a) && a.state == TAGC_AGREED_LOST, "one that has reported is lost, and says so");
+
+  child = maker(&id, &order);
+  a = tagc_agree_report(&id, 1, 2, 0, 22809, "host");
+  b = tagc_agree_report(&id, 1, 2, 1, 22809, "host");
+  bool heard = tagc_agree_settle(&a);
+  close(order);
+  waitpid(child, NULL, 0);
+  ok(heard && a.state == TAGC_AGREED_YES, "the decider ends when one rank has its verdict: that one keeps it");
+  ok(!tagc_agree_settle(&b) && b.state == TAGC_AGREED_LOST, "the other is lost: it does not guess");
 }
 
 /* One rank cannot connect; the others hear of it. */
@@ -307,6 +318,91 @@ static void strangers(void)
     close(idle[i]);
 }
 
+/* ---- descriptors ----------------------------------------------------------------------------------------------------- */
+
+/* Strangers of a process of their own: half of them say nothing, the others too little. When all of these have been hung up on,
+ * the process ends. *there: to be read before. */
+static pid_t send_strangers(const union tagc_agree_address *to, int count, int *there)
+{
+  int fds[2];
+  if (pipe(fds))
+    exit(1);
+  pid_t child = fork();
+  if (child) {
+    close(fds[1]);
+    *there = fds[0];
+    return child;
+  }
+  for (int i = 0; i < count; i++)
+    send(dial(to), "tagc..!", i % 2 ? 7 : 0, MSG_NOSIGNAL);
+  bool said = write(fds[1], "", 1) == 1;
+  for (int i = 1; i < count; i += 2) {
+    char answer;
+    said &= recv(fds[1] + 1 + i, &answer, 1, 0) <= 0;
+  }
+  _exit(!said);
+}
+
+static void use_up(int free)
+{
+  while (tagc_descriptors_are_free(free + 1))
+    if (dup(0) < 0)
+      exit(1);
+}
+
+/* What the library takes of `limit` descriptors while strangers come, in a process that has no more. */
+static bool is_modest(int limit, int most)
+{
+  ncclUniqueId id = new_id("127.0.0.1");
+  struct tagc_agreement a[2];
+  int there, status;
+  char byte;
+  if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)limit, (rlim_t)limit}) != 0)
+    return false;
+  for (int fd = 3; fd < limit; fd++)
+    close(fd);                      /* the parent's */
+  const int before = count_of_self("fd");
+  tagc_agree_stamp_id(&id);
+  const union tagc_agree_address to = address_of(&id);
+  pid_t strangers = send_strangers(&to, 100, &there);
+  bool good = read(there, &byte, 1) == 1;
+  for (int r = 0; r < 2; r++)
+    a[r] = tagc_agree_report(&id, 1, 2, r, 22809, "host");
+  while (waitpid(strangers, &status, WNOHANG) == 0) {
+    good &= count_of_self("fd") <= before + 2 + most;            /* `there`, and the listener's own */
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+  }
+  good &= status == 0;
+  for (int r = 0; r < 2; r++)
+    good &= tagc_agree_settle(&a[r]) && a[r].state == TAGC_AGREED_YES;
+  return good;
+}
+
+/* 64 must be free. */
+static bool is_cautious(void)
+{
+  ncclUniqueId id = new_id("127.0.0.1"), other = id;
+  use_up(65);                       /* a listener takes one */
+  tagc_agree_stamp_id(&id);
+  bool good = is_stamped(&id) && tagc_agree_report(&id, 1, 2, 0, 22809, "host").state == TAGC_AGREED_UNKNOWN;
+  use_up(32);
+  errno = EDOM;
+  tagc_agree_stamp_id(&other);
+  good &= !is_stamped(&other) && tagc_agree_report(&id, 1, 2, 1, 22809, "host").state == TAGC_AGREED_NO;
+  return good && errno == EDOM;
+}
+
+/* In a process of its own. */
+static void limited(int limit, int most)
+{
+  int status;
+  pid_t child = fork();
+  if (child == 0)
+    _exit(!is_modest(limit, most) || !is_cautious());
+  ok(waitpid(child, &status, 0) == child && status == 0,
+     "ulimit -n %d: with 100 strangers no more than %d connections; where fewer than 64 are free, none", limit, most);
+}
+
 /* The program closes descriptors that it did not open; then it makes another id. */
 static void closed(void)
 {
@@ -344,6 +440,8 @@ int main(void)
   dead_and_deaf();
   unreachable();
   strangers();
+  limited(128, 4);
+  limited(1024, 32);
   closed();
   setenv("NCCL_COMM_ID", "127.0.0.1:1234", 1);
   ncclUniqueId id = new_id("127.0.0.1");

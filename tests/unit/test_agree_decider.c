@@ -171,13 +171,13 @@ static void some_differ(void)
   is_off("several", "A is 1 on ranks 0,3, 2 on ranks 1-2; B is unknown to rank 0,  on ranks 1-2, two words on rank 3");
   start();
   report(1, 4, facts);
-  is_off("missing ranks", "ranks 0,2-3 of 4 did not report (no library, TAGC_MODE=off, or no connection)");
+  is_off("missing ranks", "ranks 0,2-3 of 4 did not report (no library, TAGC_MODE=off, no connection, or few descriptors)");
   ok(report(0, 4, facts) == TAGC_AGREE_REFUSED && ask(0, 4) == TAGC_AGREE_OFF, "a report after the verdict does not change it");
   start();
   for (uint32_t r = 0; r < 3; r++)
     report(r, 4, r ? facts : "A=\033[1m\n");
   is_off("control characters and a missing rank",
-         "rank 3 of 4 did not report (no library, TAGC_MODE=off, or no connection); "
+         "rank 3 of 4 did not report (no library, TAGC_MODE=off, no connection, or few descriptors); "
          "A is \033[1m on rank 0, 1 on ranks 1-2; B is unknown to rank 0, two words on ranks 1-2");
   start();
   for (uint32_t r = 0; r < 4; r++)
@@ -198,7 +198,7 @@ static void some_differ(void)
     report(r, 4, r == 1 ? "A\n" : "B\n");
   is_off("reports that hold no facts", "they report different things");
   start();
-  is_off("nobody has reported", "ranks 0-3 of 4 did not report (no library, TAGC_MODE=off, or no connection)");
+  is_off("nobody has reported", "ranks 0-3 of 4 did not report (no library, TAGC_MODE=off, no connection, or few descriptors)");
 }
 
 /* Every rank says something else: the answer is still short, and soon there. */

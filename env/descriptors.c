@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "env/descriptors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/resource.h>
+
+int tagc_descriptors_limit(void)
+{
+  struct rlimit limit;
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < INT_MAX ? (int)limit.rlim_cur : INT_MAX;
+}
+
+/* The lowest number that is free is the next one: mostly the highest ones are. A process where none of so many is has few. */
+bool tagc_descriptors_are_free(int wanted)
+{
+  enum { LOOKED_AT = 4096 };
+  const int saved = errno, limit = tagc_descriptors_limit(), last = limit > LOOKED_AT ? limit - LOOKED_AT : 0;
+  int free = 0;
+  for (int fd = limit - 1; fd >= last && free < wanted; fd--)
+    free += fcntl(fd, F_GETFD) < 0;
+  errno = saved;
+  return free >= wanted;
+}
