@@ -58,7 +58,7 @@ unit_tests += tests/unit/test_layers tests/unit/test_solve
 EXTRA_DIST += tests/unit/solve_slots.h
 tests_unit_test_layers_SOURCES = tests/unit/test_layers.c examples/gpt/units.c
 tests_unit_test_layers_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
-EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
+EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h tests/unit/allgather_reference.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/self.h tests/unit/fake_nccl.h tests/unit/vote_rank.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
@@ -217,6 +217,7 @@ e2e_scripts += tests/e2e/doctor.test
 if HAVE_JANSSON
 e2e_scripts += tests/e2e/tagc_map.test
 endif
+e2e_scripts += tests/e2e/tarball.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/reach_lib.sh tests/e2e/ctypes_user.py
@@ -453,7 +454,7 @@ endif
 
 # The soak: a command of its own (./quickstart soak), and a short one.
 dist_check_SCRIPTS += tests/e2e/soak.test
-EXTRA_DIST += tests/soak.sh tests/RELIABILITY.md
+EXTRA_DIST += tests/soak.sh tests/coverage.sh tests/RELIABILITY.md
 if HAVE_BLAS
 TESTS += tests/e2e/soak.test
 endif
