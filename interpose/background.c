@@ -69,7 +69,7 @@ static void destroy_ops(struct tagc_background *launch)
  * group.cc), also on threads of its own. Our own work makes its context current where it needs one. */
 static void *current_context(const struct tagc_call *call)
 {
-  const struct tagc_cuda_driver *driver = call->nccl->on_host ? NULL : tagc_cuda_driver(NULL);
+  const struct tagc_cuda_driver *driver = call->nccl->on_host || call->nccl->on_rocm ? NULL : tagc_cuda_driver(NULL);
   void *context = NULL;
   return driver && driver->context_current(&context) == 0 ? context : NULL;
 }
