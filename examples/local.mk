@@ -32,6 +32,6 @@ EXTRA_DIST += examples/train_fsdp.py
 
 # How variables reach the ranks of launchers.
 launchersdir = $(docdir)/examples/launchers
-dist_launchers_SCRIPTS = examples/launchers/deepspeed.sh examples/launchers/megatron.sh examples/launchers/mpirun.sh \
-  examples/launchers/slurm.sh examples/launchers/torchrun.sh
+dist_launchers_SCRIPTS = examples/launchers/accelerate.sh examples/launchers/deepspeed.sh examples/launchers/megatron.sh \
+  examples/launchers/mpirun.sh examples/launchers/slurm.sh examples/launchers/torchrun.sh
 dist_launchers_DATA = examples/launchers/kubernetes.yaml
