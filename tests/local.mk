@@ -217,7 +217,7 @@ e2e_scripts += tests/e2e/doctor.test
 if HAVE_JANSSON
 e2e_scripts += tests/e2e/tagc_map.test
 endif
-e2e_scripts += tests/e2e/tarball.test
+e2e_scripts += tests/e2e/install.test tests/e2e/tarball.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/reach_lib.sh tests/e2e/ctypes_user.py
