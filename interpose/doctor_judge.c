@@ -187,7 +187,7 @@ static int first_caller(const struct tagc_findings *f)
   return first;
 }
 
-/* Is it an NCCL or RCCL that nothing stands in for? */
+/* A library that was not found: is it NCCL or RCCL, and is there no other of its kind? */
 static bool is_lost(const struct tagc_findings *f, const char *name)
 {
   return (strncmp(name, "libnccl.so", 10) == 0 && tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) < 0) ||
@@ -245,6 +245,7 @@ static void judge_rccl(struct tagc_findings *f)
              name_of(f, first_caller(f)), f->walk.objects[rccl].path);
 }
 
+/* An option or a variable may forbid it. */
 static void judge_options(struct tagc_findings *f)
 {
   const char *why = NULL, *words = NULL;

@@ -88,7 +88,7 @@ static void take(const char *answer, const char *name, char *value, size_t size)
     snprintf(value, size, "%.*s", (int)strcspn(at + n, "\n"), at + n);
 }
 
-/* Adds a library of a package; false where the file is not there. */
+/* Adds a file of a package; false where it is not there. */
 static bool add_file(struct tagc_findings *f, const char *path, const char *how)
 {
   if (access(path, F_OK) != 0)
@@ -101,7 +101,8 @@ static bool add_file(struct tagc_findings *f, const char *path, const char *how)
 static bool add_library(struct tagc_findings *f, const char *folder, const char *name, const char *how)
 {
   char path[PATH_MAX + 64];
-  return *folder && (size_t)snprintf(path, sizeof path, "%s/lib/%s", folder, name) < sizeof path && add_file(f, path, how);
+  return *folder && (size_t)snprintf(path, sizeof path, "%s/lib/%s", folder, name) < sizeof path &&
+         add_file(f, path, how);
 }
 
 static void find_libraries(struct tagc_findings *f)

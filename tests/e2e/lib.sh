@@ -15,8 +15,8 @@ export TAGC_CODEC=lhc                # what is compressed shall not depend on ho
 export TAGC_RESIDUAL=fp32            # sums are compared to the last bit
 export TAGC_SCOPE=flat               # the ranks of most tests share this machine; see levels.test
 
-# LD_PRELOAD names no path with a space in it: where this lies in such a folder, a link does. tagc-run, which makes none, is not
-# tested there.
+# LD_PRELOAD names no path with a space in it: in such a folder a link does. tagc-run, which makes none,
+# is not tested there.
 spaced=
 case $library in
   *' '*)
