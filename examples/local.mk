@@ -21,7 +21,7 @@ examples_train_gpt_SOURCES = \
   examples/gpt/vocabulary.c examples/gpt/vocabulary.h
 # `omp simd` marks the loops that must vectorise at any -O level. Without the other two, a square root that might set
 # errno or a comparison that might trap would keep them scalar; NaN and infinity keep their meaning.
-examples_train_gpt_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -fno-math-errno -fno-trapping-math
+examples_train_gpt_CFLAGS = $(AM_CFLAGS) $(BLAS_CPPFLAGS) -fopenmp-simd -fno-math-errno -fno-trapping-math
 # Linked as any NCCL program is; here the stand-in is the NCCL that is found.
 examples_train_gpt_LDADD = -Ltests/standin -lnccl $(BLAS_LIBS) -lm
 examples_train_gpt_DEPENDENCIES = tests/standin/libnccl.so
@@ -32,6 +32,6 @@ EXTRA_DIST += examples/train_fsdp.py
 
 # How variables reach the ranks of launchers.
 launchersdir = $(docdir)/examples/launchers
-dist_launchers_SCRIPTS = examples/launchers/deepspeed.sh examples/launchers/megatron.sh examples/launchers/mpirun.sh \
-  examples/launchers/slurm.sh examples/launchers/torchrun.sh
+dist_launchers_SCRIPTS = examples/launchers/accelerate.sh examples/launchers/deepspeed.sh examples/launchers/megatron.sh \
+  examples/launchers/mpirun.sh examples/launchers/slurm.sh examples/launchers/torchrun.sh
 dist_launchers_DATA = examples/launchers/kubernetes.yaml

@@ -15,7 +15,7 @@
  * group.cc), also on threads of its own. Our own work makes its context current where it needs one. */
 void *tagc_beside_context(const struct tagc_nccl *nccl)
 {
-  const struct tagc_cuda_driver *driver = nccl->on_host ? NULL : tagc_cuda_driver(NULL);
+  const struct tagc_cuda_driver *driver = nccl->on_host || nccl->on_rocm ? NULL : tagc_cuda_driver(NULL);
   void *context = NULL;
   return driver && driver->context_current(&context) == 0 ? context : NULL;
 }

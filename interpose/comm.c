@@ -58,13 +58,22 @@ void tagc_comm_release(struct tagc_comm *comm)
     comm_free(comm);
 }
 
+static void tell_rocm(const struct tagc_nccl *nccl)
+{
+  static atomic_flag told;
+  if (!atomic_flag_test_and_set(&told))
+    tagc_log(TAGC_LOG_WARN, "interpose", "%s is RCCL: codecs run on NVIDIA's GPUs alone, so every call passes", nccl->library.name);
+}
+
 ncclResult_t tagc_comm_find_device(ncclComm_t handle, const struct tagc_nccl *nccl, const struct tagc_device **device)
 {
   __typeof__(&ncclCommCuDevice) which = TAGC_REAL(ncclCommCuDevice, nccl);
   const char *why;
   int ordinal = -1;
   *device = nccl->on_host ? &tagc_device_host : NULL;
-  if (nccl->on_host || !which || !tagc_device_cuda_is_there(&why))
+  if (nccl->on_rocm)
+    tell_rocm(nccl);
+  if (nccl->on_host || nccl->on_rocm || !which || !tagc_device_cuda_is_there(&why))
     return ncclSuccess;
   tagc_real_depth++;
   ncclResult_t status = which(handle, &ordinal);
@@ -98,7 +107,8 @@ struct tagc_comm *tagc_comm_create(ncclComm_t handle, const struct tagc_nccl *nc
   comm->nranks = nranks;
   comm->cycle = cycle;
   comm->ledger = ledger;
-  tagc_capture_find_driver();
+  if (!nccl->on_rocm)
+    tagc_capture_find_driver();
   comm->device = device;
   pthread_mutex_init(&comm->lock, NULL);
   if (ledger->number == 0)

@@ -70,7 +70,8 @@ struct tagc_findings {
 
   struct {
     char executable[PATH_MAX], version[64], torch[PATH_MAX], torch_version[64], nccl[PATH_MAX];
-    bool no_cuda; /* this torch has no libtorch_cuda.so */
+    char jaxlib[PATH_MAX], jaxlib_version[64], jax_plugin[PATH_MAX]; /* the plugin: its shared object for GPUs */
+    bool no_gpu; /* no library of this torch, or of this jaxlib, is for GPUs */
   } python;
 
   int run_version; /* what ncclGetVersion() said, 0: not asked */

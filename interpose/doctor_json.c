@@ -40,12 +40,15 @@ static void put_target(struct tagc_json *j, const struct tagc_findings *f)
   tagc_json_text_or_null(j, "torch", f->python.torch);
   tagc_json_text_or_null(j, "torch_version", f->python.torch_version);
   tagc_json_text_or_null(j, "nccl", f->python.nccl);
+  tagc_json_text_or_null(j, "jaxlib", f->python.jaxlib);
+  tagc_json_text_or_null(j, "jaxlib_version", f->python.jaxlib_version);
+  tagc_json_text_or_null(j, "jax_plugin", f->python.jax_plugin);
   tagc_json_close(j, '}');
 }
 
 static void put_object(struct tagc_json *j, const struct tagc_object *o)
 {
-  static const char *const roles[] = {"none", "calls", "dlsym", "contains-open", "contains", "nccl", "tagc"};
+  static const char *const roles[] = {"none", "calls", "dlsym", "contains-open", "contains", "nccl", "tagc", "rccl"};
   tagc_json_open(j, NULL, '{');
   tagc_json_text(j, "path", o->path);
   tagc_json_text(j, "found", o->how);

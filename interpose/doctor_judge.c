@@ -44,6 +44,7 @@ const char *tagc_doctor_role_words(enum tagc_role role)
       [TAGC_ROLE_CONTAINS] = "holds NCCL and calls it directly: out of reach",
       [TAGC_ROLE_NCCL] = "the NCCL library",
       [TAGC_ROLE_OURS] = "libtagc-preload.so",
+      [TAGC_ROLE_RCCL] = "RCCL, the library for AMD's GPUs",
   };
   return words[role];
 }
@@ -148,17 +149,22 @@ static void judge_process(struct tagc_findings *f)
 
 static void say_no_caller(struct tagc_findings *f)
 {
-  if (f->kind == TAGC_KIND_PYTHON && !f->python.torch[0])
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "no torch here: %s does not find the package", f->python.executable);
-  else if (f->kind == TAGC_KIND_PYTHON && f->python.no_cuda)
+  if (f->kind == TAGC_KIND_PYTHON && !f->python.torch[0] && !f->python.jaxlib[0])
+    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "no torch here, and no jaxlib: %s does not find these packages",
+                     f->python.executable);
+  else if (f->kind == TAGC_KIND_PYTHON && f->python.no_gpu && f->python.torch[0])
     tagc_verdict_set(f, TAGC_VERDICT_FAILS, "the torch in %s is built without CUDA, and makes no call to NCCL",
                      f->python.torch);
+  else if (f->kind == TAGC_KIND_PYTHON && f->python.no_gpu)
+    tagc_verdict_set(f, TAGC_VERDICT_FAILS,
+                     "the jaxlib in %s has no plugin for GPUs (jax-cuda12-plugin), and makes no call to NCCL",
+                     f->python.jaxlib);
   else if (f->kind == TAGC_KIND_PROCESS)
     tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "nothing in process %d calls NCCL yet; ask again when it trains", f->pid);
   else if (f->python_path[0])
     tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN,
                      "this is Python, which loads what calls NCCL later; ask tagc-doctor --python %s", f->python_path);
-  else if (f->walk.objects[0].role == TAGC_ROLE_NCCL || f->walk.objects[0].role == TAGC_ROLE_OURS)
+  else if (f->walk.objects[0].role >= TAGC_ROLE_NCCL)
     tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s is %s itself; ask for a program that calls NCCL", f->path,
                      tagc_doctor_role_words(f->walk.objects[0].role));
   else if (f->script[0])
@@ -181,6 +187,13 @@ static int first_caller(const struct tagc_findings *f)
   return first;
 }
 
+/* A library that was not found: is it NCCL or RCCL, and is there no other of its kind? */
+static bool is_lost(const struct tagc_findings *f, const char *name)
+{
+  return (strncmp(name, "libnccl.so", 10) == 0 && tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) < 0) ||
+         (strncmp(name, "librccl.so", 10) == 0 && tagc_walk_first(&f->walk, TAGC_ROLE_RCCL) < 0);
+}
+
 /* Does anything call NCCL, and can all of that be intercepted? */
 static void judge_callers(struct tagc_findings *f)
 {
@@ -193,7 +206,7 @@ static void judge_callers(struct tagc_findings *f)
   else if (first < 0)
     say_no_caller(f);
   for (size_t i = 0; i < f->walk.missing_count && !fails(f) && f->kind != TAGC_KIND_PROCESS; i++)
-    if (strncmp(f->walk.missing[i].name, "libnccl.so", 10) == 0 && tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) < 0)
+    if (is_lost(f, f->walk.missing[i].name))
       tagc_verdict_set(f, TAGC_VERDICT_FAILS, "%s, which %s needs, was not found: the program would not start here",
                        f->walk.missing[i].name, name_of(f, f->walk.missing[i].parent));
 }
@@ -212,6 +225,27 @@ static void judge_versions(struct tagc_findings *f)
 }
 
 /* Interception would work, and yet nothing would be compressed. */
+__attribute__((format(printf, 2, 3))) static void say_idle(struct tagc_findings *f, const char *format, ...)
+{
+  int n = snprintf(f->words, sizeof f->words, "Interception will work, but nothing will be compressed: ");
+  f->verdict = TAGC_VERDICT_FAILS;
+  f->intercepted = true;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(f->words + n, sizeof f->words - (size_t)n, format, args);
+  va_end(args);
+}
+
+/* RCCL's calls come through the library, which has nothing to do on AMD's GPUs. */
+static void judge_rccl(struct tagc_findings *f)
+{
+  int rccl = tagc_walk_first(&f->walk, TAGC_ROLE_RCCL);
+  if (rccl >= 0 && tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) < 0)
+    say_idle(f, "%s calls RCCL (%s); codecs run on NVIDIA's GPUs alone, so every call passes",
+             name_of(f, first_caller(f)), f->walk.objects[rccl].path);
+}
+
+/* An option or a variable may forbid it. */
 static void judge_options(struct tagc_findings *f)
 {
   const char *why = NULL, *words = NULL;
@@ -221,11 +255,8 @@ static void judge_options(struct tagc_findings *f)
   for (size_t i = 0; i < f->nccl_count && !why; i++)
     if (f->nccl[i].problem[0])
       why = f->nccl[i].name, words = f->nccl[i].problem;
-  if (!why)
-    return;
-  f->verdict = TAGC_VERDICT_FAILS;
-  f->intercepted = true;
-  snprintf(f->words, sizeof f->words, "Interception will work, but nothing will be compressed: %s: %s", why, words);
+  if (why)
+    say_idle(f, "%s: %s", why, words);
 }
 
 static void say_works(struct tagc_findings *f)
@@ -252,7 +283,8 @@ static void say_works(struct tagc_findings *f)
 
 void tagc_judge(struct tagc_findings *f)
 {
-  static void (*const questions[])(struct tagc_findings *) = {judge_callers, judge_versions, judge_options, say_works};
+  static void (*const questions[])(struct tagc_findings *) = {judge_callers, judge_rccl, judge_versions,
+                                                             judge_options, say_works};
   if (fails(f))
     return; /* the target could not be read */
   judge_program(f);

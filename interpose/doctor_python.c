@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Where a Python interpreter would find torch and NCCL. The interpreter is run, and asked for the places of the
- * packages; torch itself is not imported.
+ * Where a Python interpreter would find torch, jaxlib and NCCL. The interpreter is run, and asked for the places of the
+ * packages; they themselves are not imported.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,16 +18,17 @@ enum { ANSWER_MAX = 64 << 10 };
 static char question[] =
   "import sys\n"
   "sys.path[:] = [p for p in sys.path if p]\n"
-  "import importlib.util, os\n"
-  "def place(name):\n"
+  "import glob, importlib.util, os\n"
+  "def places(name):\n"
   "  try:\n"
   "    spec = importlib.util.find_spec(name)\n"
   "  except (ImportError, ValueError, AttributeError):\n"
-  "    return ''\n"
+  "    return []\n"
   "  if spec is None:\n"
-  "    return ''\n"
-  "  places = list(spec.submodule_search_locations or [])\n"
-  "  return places[0] if places else os.path.dirname(spec.origin or '')\n"
+  "    return []\n"
+  "  return list(spec.submodule_search_locations or [os.path.dirname(spec.origin or '')])\n"
+  "def place(name):\n"
+  "  return (places(name) + [''])[0]\n"
   "def version(name):\n"
   "  try:\n"
   "    from importlib import metadata\n"
@@ -35,7 +36,11 @@ static char question[] =
   "  except Exception:\n"
   "    return ''\n"
   "answers = [('executable', os.path.realpath(sys.executable)), ('version', sys.version.split()[0]),\n"
-  "           ('torch', place('torch')), ('torch_version', version('torch')), ('nccl', place('nvidia.nccl'))]\n"
+  "           ('torch', place('torch')), ('torch_version', version('torch')), ('nccl', place('nvidia.nccl')),\n"
+  "           ('jaxlib', place('jaxlib')), ('jaxlib_version', version('jaxlib'))]\n"
+  "for folder in places('jax_plugins'):\n"
+  "  for plugin in ('xla_cuda_plugin.so', 'xla_rocm_plugin.so'):\n"
+  "    answers += [('jax_plugin', f) for f in sorted(glob.glob(os.path.join(glob.escape(folder), '*', plugin)))]\n"
   "for name, value in answers:\n"
   "  sys.stdout.buffer.write(('tagc:%s=%s\\n' % (name, value)).encode('utf-8', 'surrogateescape'))\n";
 
@@ -83,25 +88,33 @@ static void take(const char *answer, const char *name, char *value, size_t size)
     snprintf(value, size, "%.*s", (int)strcspn(at + n, "\n"), at + n);
 }
 
-/* Adds a library of torch; false where the file is not there. */
-static bool add_library(struct tagc_findings *f, const char *folder, const char *name, const char *how)
+/* Adds a file of a package; false where it is not there. */
+static bool add_file(struct tagc_findings *f, const char *path, const char *how)
 {
-  char path[PATH_MAX + 64];
-  if (!*folder || (size_t)snprintf(path, sizeof path, "%s/lib/%s", folder, name) >= sizeof path ||
-      access(path, F_OK) != 0)
+  if (access(path, F_OK) != 0)
     return false;
   if (tagc_walk_add(&f->walk, path, path, how, -1) < 0)
     tagc_findings_note(f, "%s cannot be read (%s)", path, strerror(errno));
   return true;
 }
 
+static bool add_library(struct tagc_findings *f, const char *folder, const char *name, const char *how)
+{
+  char path[PATH_MAX + 64];
+  return *folder && (size_t)snprintf(path, sizeof path, "%s/lib/%s", folder, name) < sizeof path &&
+         add_file(f, path, how);
+}
+
 static void find_libraries(struct tagc_findings *f)
 {
-  f->python.no_cuda = !add_library(f, f->python.torch, "libtorch_cuda.so", "torch");
+  bool cuda = add_library(f, f->python.torch, "libtorch_cuda.so", "torch");
+  bool rocm = add_library(f, f->python.torch, "libtorch_hip.so", "torch");
   add_library(f, f->python.torch, "libtorch_python.so", "torch");
+  bool jax = f->python.jaxlib[0] && add_file(f, f->python.jax_plugin, "a plugin of jax");
+  f->python.no_gpu = !cuda && !rocm && !jax;
   tagc_walk_needed(&f->walk);
   /* torch opens the libraries of the nvidia packages itself where the dynamic linker would not find them. */
-  if (tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) < 0 && tagc_walk_count(&f->walk, TAGC_ROLE_CALLS) &&
+  if (!rocm && tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) < 0 && tagc_walk_count(&f->walk, TAGC_ROLE_CALLS) &&
       add_library(f, f->python.nccl, "libnccl.so.2", "the nvidia-nccl package"))
     tagc_walk_needed(&f->walk);
 }
@@ -125,6 +138,9 @@ bool tagc_find_python(struct tagc_findings *f, char *const *environment)
   take(answer, "torch", f->python.torch, sizeof f->python.torch);
   take(answer, "torch_version", f->python.torch_version, sizeof f->python.torch_version);
   take(answer, "nccl", f->python.nccl, sizeof f->python.nccl);
+  take(answer, "jaxlib", f->python.jaxlib, sizeof f->python.jaxlib);
+  take(answer, "jaxlib_version", f->python.jaxlib_version, sizeof f->python.jaxlib_version);
+  take(answer, "jax_plugin", f->python.jax_plugin, sizeof f->python.jax_plugin);
   free(answer);
   if (!f->python.executable[0]) {
     snprintf(f->path, sizeof f->path, "%s", f->given);
@@ -137,7 +153,7 @@ bool tagc_find_python(struct tagc_findings *f, char *const *environment)
   f->given = given;
   if (!found)
     return false;
-  if (f->python.torch[0])
+  if (f->python.torch[0] || f->python.jaxlib[0])
     find_libraries(f);
   return true;
 }

@@ -75,6 +75,12 @@ static bool readable(const struct tagc_findings *f)
   return f->walk.count && f->walk.objects[0].image.state != TAGC_IMAGE_BAD;
 }
 
+static void print_package(const struct page *page, const char *name, const char *folder, const char *version)
+{
+  if (*folder)
+    line(page, name, PLAIN, "%s  %s", *version ? version : "(version not known)", folder);
+}
+
 static void print_target(const struct page *page, const struct tagc_findings *f)
 {
   static const char *const labels[] = {"program", "library", "process", "python"};
@@ -94,11 +100,10 @@ static void print_target(const struct page *page, const struct tagc_findings *f)
   if (f->kind != TAGC_KIND_PYTHON)
     return;
   line(page, "", PLAIN, "Python %s", f->python.version);
-  if (f->python.torch[0])
-    line(page, "torch", PLAIN, "%s  %s", f->python.torch_version[0] ? f->python.torch_version : "(version not known)",
-         f->python.torch);
-  else
-    line(page, "torch", YELLOW, "no torch here");
+  print_package(page, "torch", f->python.torch, f->python.torch_version);
+  print_package(page, "jaxlib", f->python.jaxlib, f->python.jaxlib_version);
+  if (!f->python.torch[0] && !f->python.jaxlib[0])
+    line(page, "packages", YELLOW, "no torch here, and no jaxlib");
 }
 
 static int count_functions(uint64_t set) { return __builtin_popcountll(set); }
@@ -145,6 +150,11 @@ static void print_objects(const struct page *page, const struct tagc_findings *f
       line(page, label, RED, "%s, older than 2.18", version);
     line(page, "", PLAIN, "  %s (%s)%s", o->path, o->how, o->deleted ? ", deleted" : "");
     label = "";
+  }
+  int rccl = tagc_walk_first(&f->walk, TAGC_ROLE_RCCL);
+  if (rccl >= 0) {
+    line(page, "RCCL", YELLOW, "NCCL's functions for AMD's GPUs: what calls it passes");
+    line(page, "", PLAIN, "  %s (%s)", f->walk.objects[rccl].path, f->walk.objects[rccl].how);
   }
   if (f->run_version)
     line(page, label, PLAIN, "ncclGetVersion() says %d", f->run_version);

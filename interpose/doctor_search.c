@@ -71,6 +71,15 @@ bool tagc_file_image(const char *path, struct tagc_image *image, struct stat *st
 }
 
 /* -- what an object is ------------------------------------------------------------------------------------------- */
+/* RCCL has NCCL's functions; it stands on AMD's runtime. */
+static bool is_rccl(const struct tagc_image *image, const char *name)
+{
+  bool found = strncmp(name, "librccl", 7) == 0;
+  for (size_t i = 0; i < image->needed_count; i++)
+    found |= strncmp(image->needed[i], "libamdhip64.so", 14) == 0;
+  return found;
+}
+
 static enum tagc_role role_of(const struct tagc_object *object)
 {
   const struct tagc_image *image = &object->image;
@@ -82,7 +91,7 @@ static enum tagc_role role_of(const struct tagc_object *object)
     return TAGC_ROLE_OURS;
   /* libnccl.so.2, librccl.so.1 and their like. */
   if (!image->has_interpreter && strncmp(name, "lib", 3) == 0 && strstr(name, "ccl.so") && image->exported & call)
-    return TAGC_ROLE_NCCL;
+    return is_rccl(image, name) ? TAGC_ROLE_RCCL : TAGC_ROLE_NCCL;
   bool defines = (image->exported | image->hidden) & call;
   if (defines && image->asks_dlsym && !image->nccl_version[0])
     return TAGC_ROLE_ASKS; /* functions of NCCL's names that forward to the library: stubs, tracers */

@@ -19,8 +19,9 @@ enum tagc_role {
   TAGC_ROLE_ASKS,     /* asks dlsym for NCCL's functions: intercepted by the hook */
   TAGC_ROLE_OPEN,     /* holds NCCL, but calls it through the dynamic linker: intercepted */
   TAGC_ROLE_CONTAINS, /* holds NCCL and calls it directly: out of reach */
-  TAGC_ROLE_NCCL,     /* the NCCL library */
-  TAGC_ROLE_OURS      /* libtagc-preload.so */
+  TAGC_ROLE_NCCL,     /* the NCCL library; from here on nothing that calls one */
+  TAGC_ROLE_OURS,     /* libtagc-preload.so */
+  TAGC_ROLE_RCCL      /* NCCL's functions for AMD's GPUs */
 };
 
 enum { TAGC_OBJECTS_MAX = 2048, TAGC_MISSING_MAX = 64 };

@@ -32,6 +32,8 @@ static const char *memory_of(const struct tagc_nccl *nccl)
   const char *why = "CUDA";
   if (nccl->on_host)
     return "host";
+  if (nccl->on_rocm)
+    return "ROCm";
   return tagc_device_cuda_is_there(&why) ? "CUDA" : why;
 }
 

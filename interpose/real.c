@@ -112,7 +112,8 @@ static bool fill(const struct scope *scope, struct tagc_nccl *nccl)
   if (!any || !find_library(scope, nccl))
     return false;
   void *library = tagc_linker_pin(&nccl->library);
-  nccl->on_host = library && tagc_linker_dlsym()(library, "ncclStandinHostMemory");
+  nccl->on_rocm = library && tagc_linker_dlsym()(library, "hipGetDevice");
+  nccl->on_host = library && !nccl->on_rocm && tagc_linker_dlsym()(library, "ncclStandinHostMemory");
   if (library)
     dlclose(library);
   return library != NULL;

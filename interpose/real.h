@@ -42,6 +42,7 @@ struct tagc_nccl {
   int index;                           /* its place among the copies */
   int group;                           /* the index of the first one with this library: their groups are the same */
   bool on_host;                        /* works on host memory (the stand-in of the tests says so by a symbol) */
+  bool on_rocm;                        /* RCCL, for AMD's GPUs: a stream or a buffer means nothing to CUDA's driver */
 };
 
 /* Stands for a copy where there is none: it has no functions. */

@@ -25,7 +25,7 @@ static const char usage[] =
   "  PROGRAM          a program or script, looked for on PATH where it has no slash; it is read, not run\n"
   "  LIBRARY          a shared library: libtorch_cuda.so, a plugin\n"
   "  PID              a running process\n"
-  "  --python PYTHON  the torch of this interpreter, which is run and asked where torch is\n"
+  "  --python PYTHON  the torch and jaxlib of this interpreter, which is run and asked where they are\n"
   "  --run-nccl       also load the NCCL library that was found, and call ncclGetVersion()\n"
   "  --json           print one JSON document\n"
   "  --quick          for scripts, and tagc-run: silent, unless interception will not work\n"
@@ -121,7 +121,8 @@ static void find_more_nccl(struct tagc_findings *f)
   if (chosen[0] && (!tagc_path_to_read(f, chosen, found, sizeof found) ||
                     tagc_walk_add(&f->walk, chosen, found, "TAGC_NCCL", -1) < 0))
     tagc_findings_note(f, "TAGC_NCCL=%s cannot be read: %s", chosen, strerror(errno));
-  if (f->kind == TAGC_KIND_PROCESS || asks < 0 || tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) >= 0)
+  if (f->kind == TAGC_KIND_PROCESS || asks < 0 || tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) >= 0 ||
+      tagc_walk_first(&f->walk, TAGC_ROLE_RCCL) >= 0)
     return;
   if (tagc_walk_look_up(&f->walk, "libnccl.so.2", asks, found, sizeof found, &how))
     tagc_walk_add(&f->walk, found, found, how, asks);

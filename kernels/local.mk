@@ -34,7 +34,7 @@ EXTRA_DIST += kernels/residual_blocks.inc.c
 
 # Choosing the largest values: for lhc and sparse.
 libtagc_a_SOURCES += \
-  kernels/sparsify.c kernels/sparsify_bits.h kernels/sparsify_plain.c \
+  kernels/sparsify.c kernels/sparsify.h kernels/sparsify_bits.h kernels/sparsify_plain.c \
   kernels/sparsify_vector.h kernels/sparsify_vector_plain.h
 EXTRA_DIST += kernels/sparsify_kernels.inc.c
 

@@ -58,7 +58,7 @@ unit_tests += tests/unit/test_layers tests/unit/test_solve
 EXTRA_DIST += tests/unit/solve_slots.h
 tests_unit_test_layers_SOURCES = tests/unit/test_layers.c examples/gpt/units.c
 tests_unit_test_layers_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
-EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h
+EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h tests/unit/allgather_reference.h
 EXTRA_DIST += tests/unit/dense_reference.h
 EXTRA_DIST += tests/unit/tap.h tests/unit/self.h tests/unit/fake_nccl.h tests/unit/vote_rank.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
 
@@ -110,7 +110,7 @@ cuda_tests = tests/unit/test_cuda_driver tests/unit/test_cuda_kernels tests/unit
 tsan_cuda_tests = tests/unit/test_cuda_streams
 check_DATA += tests/standin/cuda/samples.so
 unit_tests += $(cuda_tests)
-to_driver = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
+to_driver = $(AM_LDFLAGS) '-Wl,-rpath,$(abs_builddir)/tests/standin/cuda'
 tests_unit_test_cuda_driver_LDADD = tests/standin/cuda/libcuda.so.1
 tests_unit_test_cuda_driver_LDFLAGS = $(to_driver)
 tests_unit_test_cuda_kernels_LDADD = tests/standin/cuda/libcuda.so.1 -lm
@@ -217,6 +217,7 @@ e2e_scripts += tests/e2e/doctor.test
 if HAVE_JANSSON
 e2e_scripts += tests/e2e/tagc_map.test
 endif
+e2e_scripts += tests/e2e/install.test tests/e2e/tarball.test
 dist_check_SCRIPTS += $(e2e_scripts)
 TESTS += $(e2e_scripts)
 EXTRA_DIST += tests/e2e/reach_lib.sh tests/e2e/ctypes_user.py
@@ -286,7 +287,7 @@ check_PROGRAMS += tests/e2e/first_calls
 # Shared objects of the tests: a plugin that is linked with NCCL, and libraries that are preloaded beside ours.
 check_PROGRAMS += tests/e2e/nccl_plugin.so tests/e2e/nccl_wrapper.so tests/e2e/dlsym_hook.so
 of_shared_objects = $(LIBRARY_CFLAGS) -O2
-to_shared_objects = $(SANITIZE_CFLAGS) -shared -Wl,--as-needed -Wl,-rpath,$(abs_builddir)/tests/standin
+to_shared_objects = $(SANITIZE_CFLAGS) -shared -Wl,--as-needed '-Wl,-rpath,$(abs_builddir)/tests/standin'
 tests_e2e_nccl_plugin_so_SOURCES = tests/e2e/nccl_plugin.c
 tests_e2e_nccl_plugin_so_CFLAGS = $(of_shared_objects)
 tests_e2e_nccl_plugin_so_LDFLAGS = $(to_shared_objects)
@@ -387,7 +388,7 @@ tests_e2e_trace_LDADD = libtagc-report.a $(LDADD)
 rules_scripts = tests/e2e/capture.test tests/e2e/exits.test tests/e2e/groups.test tests/e2e/nonblocking.test
 rules_programs = tests/e2e/capture tests/e2e/exits tests/e2e/groups tests/e2e/nonblocking
 tests_e2e_capture_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
-tests_e2e_capture_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
+tests_e2e_capture_LDFLAGS = $(AM_LDFLAGS) '-Wl,-rpath,$(abs_builddir)/tests/standin/cuda'
 dist_check_SCRIPTS += $(rules_scripts)
 TESTS += $(rules_scripts)
 check_PROGRAMS += $(rules_programs)
@@ -406,7 +407,7 @@ TESTS += tests/e2e/levels_life.test
 EXTRA_DIST += tests/e2e/moments.h
 check_PROGRAMS += tests/e2e/levels_life tests/e2e/moments.so
 tests_e2e_levels_life_LDADD = tests/e2e/moments.so $(LDADD)
-tests_e2e_levels_life_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/e2e
+tests_e2e_levels_life_LDFLAGS = $(AM_LDFLAGS) '-Wl,-rpath,$(abs_builddir)/tests/e2e'
 tests_e2e_moments_so_SOURCES = tests/e2e/moments.c
 tests_e2e_moments_so_CFLAGS = $(of_shared_objects)
 tests_e2e_moments_so_LDFLAGS = $(to_shared_objects) -Wl,-soname,moments.so
@@ -417,7 +418,7 @@ dist_check_SCRIPTS += tests/e2e/broken_calls.test
 TESTS += tests/e2e/broken_calls.test
 check_PROGRAMS += tests/e2e/broken_calls
 tests_e2e_broken_calls_LDADD = tests/e2e/moments.so $(LDADD)
-tests_e2e_broken_calls_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/e2e
+tests_e2e_broken_calls_LDFLAGS = $(AM_LDFLAGS) '-Wl,-rpath,$(abs_builddir)/tests/e2e'
 
 # Faults: dead ranks, broken connections, no memory, no descriptors, signals.
 faults_scripts = tests/e2e/faults_gathers.test tests/e2e/faults_levels.test tests/e2e/faults_memory.test tests/e2e/faults_ranks.test \
@@ -443,7 +444,7 @@ dist_check_SCRIPTS += tests/e2e/standin_cuda.test
 TESTS += tests/e2e/standin_cuda.test
 check_PROGRAMS += tests/e2e/standin_cuda
 tests_e2e_standin_cuda_LDADD = tests/standin/cuda/libcuda.so.1 tests/standin/libnccl.so -lpthread
-tests_e2e_standin_cuda_LDFLAGS = $(AM_LDFLAGS) -Wl,-rpath,$(abs_builddir)/tests/standin/cuda
+tests_e2e_standin_cuda_LDFLAGS = $(AM_LDFLAGS) '-Wl,-rpath,$(abs_builddir)/tests/standin/cuda'
 EXTRA_DIST += tests/e2e/standin_check.h tests/e2e/standin_rendezvous.h
 
 # The example trainer.
@@ -460,7 +461,7 @@ endif
 
 # The soak: a command of its own (./quickstart soak), and a short one.
 dist_check_SCRIPTS += tests/e2e/soak.test
-EXTRA_DIST += tests/soak.sh tests/RELIABILITY.md
+EXTRA_DIST += tests/soak.sh tests/coverage.sh tests/RELIABILITY.md
 if HAVE_BLAS
 TESTS += tests/e2e/soak.test
 endif

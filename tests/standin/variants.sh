@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Links the stand-in once for each NCCL that it shall play: the same objects, its version, and the functions that it has
 # (versions.def). "allreduce-only", "no-send-recv" and "no-split"
-# are not any NCCL, but what others ship under its name.
+# are not any NCCL, but what others ship under its name; "rccl" has a function of the runtime that RCCL stands on.
 #
 #   variants.sh TABLE FOLDER OBJECT...      writes FOLDER/VARIANT/libnccl.so.2; uses $CC and $LDFLAGS
 set -eu
@@ -16,10 +16,10 @@ functions()
 }
 
 for variant in 2.18.1 2.19.4 2.22.3 2.23.4 2.26.6 2.27.7 2.28.3 2.28.9 2.29.2 2.30.7 allreduce-only no-send-recv \
-  no-split; do
+  no-split rccl; do
   at=$folder/$variant
   mkdir -p "$at"
-  code=21801
+  code=21801 more=
   case $variant in
     allreduce-only)
       names='ncclGetVersion; ncclGetErrorString; ncclGetUniqueId; ncclCommInitRank; ncclCommDestroy; ncclAllReduce; ' ;;
@@ -27,12 +27,15 @@ for variant in 2.18.1 2.19.4 2.22.3 2.23.4 2.26.6 2.27.7 2.28.3 2.28.9 2.29.2 2.
       names=$(functions $code | sed 's/ncclSend; ncclRecv; //') ;;
     no-split)
       names=$(functions $code | sed 's/ncclCommSplit; //') ;;
+    rccl)
+      names="$(functions $code)hipGetDevice; "
+      more='__attribute__((visibility("default"))) int hipGetDevice(void) { return 0; }' ;;
     *)
       code=$(echo "$variant" | awk -F . '{ print $1 * 10000 + $2 * 100 + $3 }')
       names=$(functions "$code") ;;
   esac
   echo "{ global: $names ncclStandinHostMemory; local: *; };" >"$at/exports"
-  echo "extern const int standin_version; const int standin_version = $code;" >"$at/version.c"
+  echo "extern const int standin_version; const int standin_version = $code; $more" >"$at/version.c"
   # shellcheck disable=SC2086 # words of their own
   $CC $LDFLAGS -fPIC -fvisibility=hidden -o "$at/libnccl.so.2.new" "$at/version.c" "$@" -Wl,--version-script="$at/exports"
   mv "$at/libnccl.so.2.new" "$at/libnccl.so.2"
