@@ -5,7 +5,7 @@
  */
 #include "tests/unit/codec_cases.h"
 #include "tests/unit/codec_reference.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/variants.h"
 
 static bool is(const struct tagc_codec *codec, const char *name) { return strcmp(codec->name, name) == 0; }
 
@@ -220,10 +220,11 @@ static void check_accuracy(const struct tagc_codec *codec, enum pattern pattern,
   sim_free(&sim);
 }
 
-int main(void)
+static void check_all(void)
 {
   static const float values[] = {NAN, INFINITY, 0x1p120f, -0x1.fffffep127f};
   static const uint64_t sizes[] = {2, 601, 1009};
+  sim_random_restart();
   for (const struct tagc_codec *const *codec = tagc_codecs; *codec; codec++) {
     for (int v = 0; v < 4; v++)
       for (int size = 0; size < 3; size++)
@@ -244,5 +245,10 @@ int main(void)
       check_accuracy(*codec, WIDE, chance);
     }
   }
+}
+
+int main(void)
+{
+  with_each_variant(check_all);
   return tap_done();
 }

@@ -20,12 +20,16 @@ static inline void variant_is_missing(const char *name)
     skip(name, "this processor or this build has none");
 }
 
-/* Says once which do not run here, for tests that go through all of them in each case. */
+/* Says once which run here and which do not, for tests that go through all of them in each case. */
 static inline void variants_tell(void)
 {
-  for (int v = 0; v < TAGC_VARIANT_COUNT; v++)
-    if (!tagc_variant_force(tagc_variant_name((enum tagc_variant)v)))
-      variant_is_missing(tagc_variant_name((enum tagc_variant)v));
+  for (int v = 0; v < TAGC_VARIANT_COUNT; v++) {
+    const char *name = tagc_variant_name((enum tagc_variant)v);
+    if (tagc_variant_force(name))
+      note("with %s", name);
+    else
+      variant_is_missing(name);
+  }
   tagc_variant_force(NULL);
 }
 
