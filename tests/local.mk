@@ -607,6 +607,13 @@ tests_alone = tests/e2e/auto.test tests/e2e/budget.test tests/e2e/standin_hosts.
 tests_long = tests/e2e/memcheck.test tests/e2e/soak.test tests/e2e/fidelity.test tests/e2e/faults_levels.test \
   tests/e2e/faults_ranks.test tests/e2e/levels.test tests/e2e/all_reduce.test tests/e2e/depth.test tests/e2e/trainer_ranks.test \
   tests/unit/test_lhc_cuda
+# What runs with instruction sets, once more with some of them hidden: as on a processor that lacks them.
+tests_simd = tests/unit/test_allgather tests/unit/test_codec_exceptions tests/unit/test_codec_none tests/unit/test_codec_payloads \
+  tests/unit/test_codec_properties tests/unit/test_codec_residuals tests/unit/test_codec_sparse tests/unit/test_codec_surplus \
+  tests/unit/test_dense_exact tests/unit/test_dense_exceptions tests/unit/test_dense_values tests/unit/test_lhc_exact \
+  tests/unit/test_lhc_exceptions tests/unit/test_lhc_hostile tests/unit/test_lhc_many tests/unit/test_lhc_residual \
+  tests/unit/test_lhc_rows tests/unit/test_lhc_stream tests/unit/test_lhc_stuck tests/unit/test_lhc_variants tests/unit/test_proof \
+  tests/unit/test_residual tests/unit/test_survey tests/unit/test_variant
 print-programs: ; @echo $(check_PROGRAMS)
 print-tests: ; @echo $(TESTS)
 print-tests-alone: ; @echo $(tests_alone)
@@ -615,4 +622,6 @@ print-tests-long: ; @echo $(tests_long)
 print-tests-clang: ; @echo $(tests_clang) | tr ' ' '\n' | grep -vE 'test_(allgather|choose|dense|grids|lhc|sparse|split)_cuda'
 print-tests-asan: ; @echo $(tests_asan)
 print-tests-tsan: ; @echo $(tests_tsan)
-.PHONY: print-programs print-tests print-tests-alone print-tests-long print-tests-clang print-tests-asan print-tests-tsan
+print-tests-simd: ; @echo $(tests_simd)
+.PHONY: print-programs print-tests print-tests-alone print-tests-long print-tests-clang print-tests-asan print-tests-tsan \
+  print-tests-simd
