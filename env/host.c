@@ -34,3 +34,9 @@ void tagc_host_name(char name[TAGC_HOST_NAME])
 }
 
 bool tagc_host_ids_are_fixed(void) { return getenv("NCCL_COMM_ID") != NULL; }
+
+const char *tagc_host_lacks(void)
+{
+  const char *given = secure_getenv(TAGC_HOST_LACKS);
+  return given && *given ? given : NULL;
+}

@@ -10,6 +10,7 @@
 #include <sys/auxv.h>
 
 #include "env/hash.h"
+#include "env/host.h"
 #include "env/log.h"
 
 #define FIELD(field) offsetof(struct tagc_options, field)
@@ -240,6 +241,8 @@ enum tagc_options_taken tagc_options_take(struct tagc_options *options, const ch
   if (strncmp(variable, "TAGC_", 5) != 0 || !equals)
     return TAGC_TAKEN_NOT_OURS;
   size_t length = (size_t)(equals - variable);
+  if (length == strlen(TAGC_HOST_LACKS) && strncmp(variable, TAGC_HOST_LACKS, length) == 0)
+    return TAGC_TAKEN_NOT_OURS;
   snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), variable);
   if (length >= sizeof name || !tagc_option_find(name)) {
     snprintf(why, size, "%s is not an option (did you mean %s?); it is ignored", name, tagc_options_nearest(name));

@@ -82,6 +82,7 @@ void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *f
   to->stats.unrecovered += from->stats.unrecovered;
   to->stats.nonfinite += from->stats.nonfinite;
   to->stats.overflowed += from->stats.overflowed;
+  to->stats.lost += from->stats.lost;
   struct tagc_ledger_gather *gather = &to->gather;
   gather->refreshed += from->gather.refreshed;
   gather->refused += from->gather.refused;

@@ -164,7 +164,9 @@ static void print_ledger(const struct tagc_ledger *ledger)
   if (total.residuals_dropped)
     tagc_say("  %7" PRIu64 " residuals dropped: a disturbed cycle, a step with NaN or Inf, or a failed call", total.residuals_dropped);
   if (total.stats.overflowed)
-    tagc_say("  %7" PRIu64 " shards came out NaN: more values that are not finite than fit", total.stats.overflowed);
+    tagc_say("  %7" PRIu64 " shards came out NaN: more values that are not finite, or 2^120 and more, than fit", total.stats.overflowed);
+  if (total.stats.lost)
+    tagc_say("  %7" PRIu64 " values lost: too small for their codec (below 2^-106 or less), and no residual keeps them", total.stats.lost);
   uint64_t cycles = ledger->cycles_compressed ? ledger->cycles_compressed : 1;
   if (total.compressed)
     tagc_say("  a compressed cycle: encode %.2f ms, exchange %.2f ms, decode %.2f ms%s; %" PRIu64 " cycles compressed, %"

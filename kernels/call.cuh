@@ -56,6 +56,14 @@ DEVICE bool has_exception(const float x[EACH])
   return seen;
 }
 
+/* Values of a warp's lanes that are lost. */
+DEVICE void add_lost(const struct tagc_cuda_call &call, uint32_t lost, uint32_t lane)
+{
+  const uint32_t all = warp_sum(lost);
+  if (all > 0 && lane == 0)
+    atomicAdd((unsigned long long *)&call.counts->lost, (unsigned long long)all);
+}
+
 /* -- the residual of a foreign shard ------------------------------------------------------------------------------- */
 
 struct kept {
@@ -97,6 +105,14 @@ DEVICE void kept_add(const struct tagc_cuda_call &call, const struct kept &kept,
   }
 }
 
+DEVICE uint32_t count_values(const float x[EACH])
+{
+  uint32_t values = 0;
+  UNROLL for (uint32_t i = 0; i < EACH; i++)
+    values += x[i] != 0;
+  return values;
+}
+
 /* Stores a block, which is zero behind the shard's end, for the next step. Returns the lane's part of the squared
  * norm of what is stored. */
 DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &kept, uint32_t block, uint32_t lane,
@@ -134,6 +150,8 @@ DEVICE double kept_store(const struct tagc_cuda_call &call, const struct kept &k
   rows_store<1, true>(kept.values + from, lane, count, rows, stage);
   if (lane == 0)
     kept.scales[block] = scale;
+  if (scale == 0)
+    add_lost(call, count_values(x), lane);
   return (double)squares * (double)unit * (double)unit;
 }
 

@@ -54,6 +54,8 @@ struct tagc_codec_stats {
   uint64_t unrecovered;    /* values that peeling could not recover and that were estimated */
   uint64_t nonfinite;      /* values of this rank that travelled as exceptions */
   uint64_t overflowed;     /* shards that came out NaN because exceptions did not fit */
+  uint64_t lost;           /* values of this rank that were too small to be sent, and that no residual keeps: below 2^-120, or in a
+                            * block of smaller ones than 2^-110 */
   uint64_t dropped;        /* residuals that a device found void by itself (device.h), after a step that was not finite */
   double residual_norm2;   /* squared L2 norm of the residual after the last encode (set, not added) */
 };

@@ -43,6 +43,13 @@ static inline TAGC_HD float tagc_dense_mend(float value, float left)
   return tagc_is_exception(magnitude) || tagc_is_exception(tagc_bits_of(left)) ? 0 : left;
 }
 
+/* Whether a value is too small to be sent: in a block of which nothing is (its scales are zero), or by itself. */
+static inline TAGC_HD bool tagc_dense_loses(float value, bool silent)
+{
+  const uint32_t magnitude = tagc_bits_of(value) & 0x7fffffffu;
+  return magnitude > 0 && !tagc_is_exception(magnitude) && (silent || magnitude < TAGC_LEAST_BITS);
+}
+
 /* The quotient by a power of two is the product with its inverse, to the bit. */
 static inline TAGC_HD bool tagc_divides_by_inverse(float divisor)
 {

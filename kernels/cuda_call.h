@@ -29,6 +29,7 @@ struct tagc_counts {
   double residual_norm2;           /* set by encode; the order of its sum is the grid's: not the host's bits */
   uint32_t nonfinite_seen, surplus_seen;      /* set by decode: as in tagc_job */
   uint32_t surplus_calls, denser;  /* set by settle: calls with a surplus in a row; 1 when they once were TAGC_SURPLUS_CALLS */
+  uint64_t lost;                   /* added to: as in tagc_codec_stats */
 };
 
 /* Of a communicator, zero at first: a cycle in which some rank had a value that is not finite is at its number modulo
@@ -82,7 +83,7 @@ TAGC_CALL_AT(blocks, 144);
 TAGC_CALL_AT(scale, 176);
 #undef TAGC_CALL_AT
 static_assert(sizeof(struct tagc_cuda_call) == 192, "the host and the GPU agree on the size of a call");
-static_assert(sizeof(struct tagc_counts) == 64 && sizeof(struct tagc_cuda_state) == 32, "and of what is kept");
+static_assert(sizeof(struct tagc_counts) == 72 && sizeof(struct tagc_cuda_state) == 32, "and of what is kept");
 
 /* Whether the residual of the shape's calls was dropped on the device: its content is not to be read. */
 static inline TAGC_HD bool tagc_residual_dropped(const struct tagc_cuda_call *call)

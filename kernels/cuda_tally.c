@@ -212,6 +212,7 @@ static void add(struct tagc_codec_stats *stats, const struct tagc_counts *now, s
   stats->unrecovered += now->unrecovered - before->unrecovered;
   stats->nonfinite += now->nonfinite - before->nonfinite;
   stats->overflowed += now->overflowed - before->overflowed;
+  stats->lost += now->lost - before->lost;
   stats->dropped += now->dropped - before->dropped;
   stats->residual_norm2 = now->residual_norm2;
   *before = *now;

@@ -136,6 +136,18 @@ static void strip(const struct shard *shard, struct place place, float values[BL
   }
 }
 
+/* How many values of a block neither travel nor stay. */
+static uint64_t count_lost(const struct tagc_dense_format *format, const uint16_t *scales, const float values[BLOCK], bool usual)
+{
+  bool silent = format->scales > 0;
+  uint64_t lost = 0;
+  for (uint32_t i = 0; i < format->scales; i++)
+    silent &= scales[i] == 0;
+  for (uint32_t i = 0; (silent || !usual) && i < BLOCK; i++)
+    lost += tagc_dense_loses(values[i], silent);
+  return lost;
+}
+
 /* Returns the squared norm of what stays. */
 static double encode_block(const struct shard *shard, struct place place, struct tagc_dense_context *context)
 {
@@ -156,8 +168,10 @@ static double encode_block(const struct shard *shard, struct place place, struct
   steps->encode(usual ? values : stripped, context, scales, fits ? codes : cut, job->residual ? left : NULL);
   if (!fits)
     memcpy(codes, cut, (size_t)(end - codes));
-  if (!job->residual)
+  if (!job->residual) {
+    job->stats->lost += count_lost(format, scales, values, usual);
     return 0;
+  }
   for (uint32_t i = 0; !usual && i < BLOCK; i++)
     left[i] = tagc_dense_mend(values[i], left[i]);
   return tagc_residual_store(job, shard->number, place.from, place.count, left);

@@ -23,6 +23,15 @@ DEVICE void pad(const struct tagc_dense_call &dense, uint8_t *message, uint32_t 
     end[lane] = 0;
 }
 
+/* What of a block neither travels nor stays. `aside`: its values as they came, where they are not x. */
+DEVICE void count_lost(const struct tagc_cuda_call &call, const float x[EACH], const float *aside, bool silent, uint32_t lane)
+{
+  uint32_t lost = 0;
+  UNROLL for (uint32_t i = 0; i < EACH; i++)
+    lost += tagc_dense_loses(aside ? aside[LANES * i + lane] : x[i], silent);
+  add_lost(call, lost, lane);
+}
+
 /* The lane's part of the squared norm of what stays of a foreign shard. */
 template <enum tagc_dense_codec codec>
 DEVICE double encode_shard(const struct tagc_dense_call &dense, uint32_t shard, uint32_t first, uint32_t stride,
@@ -56,11 +65,14 @@ DEVICE double encode_shard(const struct tagc_dense_call &dense, uint32_t shard, 
     to.codes = message + dense.codes_at + (uint64_t)block * steps<codec>::BYTES;
     to.block = block;
     to.count = count_of(call, block);
-    steps<codec>::encode(to, x, lane, scratch->stage, left);
+    const bool silent = steps<codec>::encode(to, x, lane, scratch->stage, left);
     if (block == call.blocks - 1)
       pad<codec>(dense, message, lane);
-    if (call.storage == TAGC_STORAGE_NONE)
+    if (call.storage == TAGC_STORAGE_NONE) {
+      if (silent || unusual)
+        count_lost(call, x, unusual ? scratch->aside : NULL, silent, lane);
       continue;
+    }
     if (unusual)
       UNROLL for (uint32_t i = 0; i < EACH; i++)
         left[i] = tagc_dense_mend(scratch->aside[LANES * i + lane], left[i]);

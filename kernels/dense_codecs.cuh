@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What distinguishes the dense codecs on a GPU: a warp encodes a block that it holds in registers, and adds one that was
- * sent. codec_{bf16,q8,q4,q2}.c describe the bytes; lanes.cuh who holds which element.
+ * sent. codec_{bf16,q8,q4,q2}.c describe the bytes; lanes.cuh who holds which element. To encode returns whether the block was
+ * silent: its scales are zero.
  */
 #ifndef KERNELS_DENSE_CODECS_CUH
 #define KERNELS_DENSE_CODECS_CUH
@@ -24,7 +25,7 @@ template <enum tagc_dense_codec codec> struct steps;
 template <> struct steps<TAGC_DENSE_BF16> {
   enum { SCALES = 0, BYTES = 2 * BLOCK, ROTATES = false };
 
-  static __device__ __forceinline__ void encode(const struct sent &to, const float x[EACH], uint32_t lane, float *scratch,
+  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane, float *scratch,
                                                 float left[EACH])
   {
     struct rows rows = {};
@@ -37,6 +38,7 @@ template <> struct steps<TAGC_DENSE_BF16> {
       left[i] = x[i] - tagc_from_bf16((uint16_t)code);
     }
     rows_store<2>(to.codes, lane, to.count, rows, scratch);
+    return false;
   }
 
   static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *, const uint8_t *codes, uint32_t lane,
@@ -61,7 +63,7 @@ DEVICE float code_of(const struct sent &to, float x, float inverse, float limit,
 template <> struct steps<TAGC_DENSE_Q8> {
   enum { SCALES = 1, BYTES = BLOCK, ROTATES = false };
 
-  static __device__ __forceinline__ void encode(const struct sent &to, const float x[EACH], uint32_t lane, float *,
+  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane, float *,
                                                 float left[EACH])
   {
     const uint16_t scale = tagc_scale_up(warp_largest(x, EACH), 127);
@@ -78,6 +80,7 @@ template <> struct steps<TAGC_DENSE_Q8> {
     rows_write<1>((char *)to.codes, lane, rows);
     if (lane == 0)
       *to.scales = scale;
+    return scale == 0;
   }
 
   static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes, uint32_t lane,
@@ -94,7 +97,7 @@ template <> struct steps<TAGC_DENSE_Q4> {
   enum { SCALES = 2, BYTES = BLOCK / 2, ROTATES = true };
 
   /* The word with byte 4 lane on: each has a code of the lower half and one of the upper. */
-  static __device__ __forceinline__ void encode(const struct sent &to, const float x[EACH], uint32_t lane, float *,
+  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane, float *,
                                                 float left[EACH])
   {
     const uint32_t signs = signs_of(to.rotation_key, to.block, lane);
@@ -120,6 +123,7 @@ template <> struct steps<TAGC_DENSE_Q4> {
     turn_back(left, signs, lane);
     UNROLL for (uint32_t i = 0; i < EACH; i++)
       left[i] = x[i] - left[i];
+    return scales == 0;
   }
 
   static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes, uint32_t lane,
@@ -177,7 +181,7 @@ template <> struct steps<TAGC_DENSE_Q2> {
     return 8 * (i % ROW) + i / ROW * 4 + lane / 16 * 2;
   }
 
-  static __device__ __forceinline__ void encode(const struct sent &to, const float x[EACH], uint32_t lane, float *scratch,
+  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane, float *scratch,
                                                 float left[EACH])
   {
     const uint32_t signs = signs_of(to.rotation_key, to.block, lane);
@@ -200,7 +204,7 @@ template <> struct steps<TAGC_DENSE_Q2> {
     if (most < TAGC_SILENT_BITS) {
       UNROLL for (uint32_t i = 0; i < EACH; i++)
         left[i] = x[i];
-      return;
+      return true;
     }
     tagc_q2_values(scale, four);
     UNROLL for (uint32_t i = 0; i < EACH; i++)
@@ -208,6 +212,7 @@ template <> struct steps<TAGC_DENSE_Q2> {
     turn_back(left, signs, lane);
     UNROLL for (uint32_t i = 0; i < EACH; i++)
       left[i] = x[i] - left[i];
+    return false;
   }
 
   /* The scale, and the lane's codes where they belong in *word. */

@@ -61,6 +61,7 @@ void tagc_piece_seen(struct tagc_job *whole, const struct tagc_job *piece)
   to->unrecovered += from->unrecovered;
   to->nonfinite += from->nonfinite;
   to->overflowed += from->overflowed;
+  to->lost += from->lost;
   to->dropped += from->dropped;
   to->residual_norm2 = from->residual_norm2 + (piece->continues ? to->residual_norm2 : 0);
   whole->nonfinite_seen = piece->nonfinite_seen || (piece->continues && whole->nonfinite_seen);

@@ -78,10 +78,18 @@ void tagc_residual_load(const struct tagc_job *job, int shard, uint64_t from, ui
   }
 }
 
-double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, const float *values)
+/* A block of int8 whose scale is zero keeps nothing. */
+static void count_lost(const struct tagc_job *job, const uint16_t *scale, uint32_t count, const float *values)
+{
+  if (job->shape.residual != TAGC_STORAGE_INT8 || *scale != 0 || !job->stats)
+    return;
+  for (uint32_t i = 0; i < count; i++)
+    job->stats->lost += values[i] != 0;
+}
+
+static double store(const struct tagc_job *job, int shard, uint64_t from, struct tagc_residual_place place, uint32_t count, const float *values)
 {
   const struct tagc_residual_blocks *blocks = blocks_of(job->shape.residual);
-  struct tagc_residual_place place = place_of(job, shard, from);
   const uint64_t noise = tagc_chance_key(job->seed, TAGC_CHANCE_KEPT, (uint32_t)job->rank, (uint32_t)shard) + from / 4;
   if (count == BLOCK)
     return blocks->store(place, values, noise);
@@ -91,6 +99,14 @@ double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from,
   place.values = kept;
   double norm2 = blocks->store(place, whole, noise);
   memcpy(end, kept, count * tagc_residual_width(job->shape.residual));
+  return norm2;
+}
+
+double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, const float *values)
+{
+  const struct tagc_residual_place place = place_of(job, shard, from);
+  const double norm2 = store(job, shard, from, place, count, values);
+  count_lost(job, place.scale, count, values);
   return norm2;
 }
 

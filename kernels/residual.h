@@ -36,8 +36,8 @@ float *tagc_residual_floats(const struct tagc_job *job, int shard);
 void tagc_residual_load(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, float *out);
 
 /* Stores a block. What is narrower than fp32 is rounded by chance (keyed by seed, rank and position), so that what is
- * smaller than its unit survives in the mean. Values are finite and below 2^120. Returns the squared L2 norm of what is
- * stored. Shards may be stored in any order, and a block more than once. */
+ * smaller than its unit survives in the mean; where int8 has no unit, values are lost, and counted (job->stats, unless NULL). Values are
+ * finite and below 2^120. Returns the squared L2 norm of what is stored. Shards may be stored in any order, and a block more than once. */
 double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, const float *values);
 
 /* The same for all blocks of a foreign shard. */

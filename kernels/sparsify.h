@@ -67,7 +67,8 @@ double tagc_sparsify(const struct tagc_sparsify_shard *shard);
 
 /* For tagc_exceptions_tell(): TAGC_ANYWHERE_SURPLUS where a chunk of a shard whose values were just chosen is full, and what
  * stays has more than 1/64 of the squared norm of what was chosen, else 0. `left` is what tagc_sparsify() returned. Full alone
- * says little: what rounding has left of earlier steps takes whatever room there is. */
+ * says little: what rounding has left of earlier steps takes whatever room there is. Values below 2^-120 never fill a chunk, but
+ * they stay: a plain call would carry them. */
 uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard, double left);
 
 /* TAGC_ANYWHERE_EXCEPTION where this rank's own shard has exceptions, else 0: no codec touches it, but

@@ -4,6 +4,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "env/host.h"
+#include "env/log.h"
 #ifdef __x86_64__
 #include <cpuid.h>
 
@@ -42,10 +45,21 @@ const char *tagc_variant_name(enum tagc_variant variant)
   return names[variant];
 }
 
+/* A test wants to see what happens without this one, or without one that it builds on. */
+static bool hidden(enum tagc_variant variant)
+{
+  const char *lacks = tagc_host_lacks();
+  for (int v = TAGC_VARIANT_AVX2; lacks && v <= (int)variant; v++)
+    if (strcmp(lacks, tagc_variant_name((enum tagc_variant)v)) == 0)
+      return true;
+  return false;
+}
+
 bool tagc_variant_force(const char *name)
 {
   for (int v = TAGC_VARIANT_COUNT - 1; v >= 0; v--) {
-    if ((name && strcmp(name, tagc_variant_name((enum tagc_variant)v)) != 0) || !runs_here((enum tagc_variant)v))
+    if ((name && strcmp(name, tagc_variant_name((enum tagc_variant)v)) != 0) || !runs_here((enum tagc_variant)v) ||
+        hidden((enum tagc_variant)v))
       continue;
     atomic_store(&chosen, v);
     return true;
@@ -53,9 +67,17 @@ bool tagc_variant_force(const char *name)
   return false;
 }
 
+static void choose(void)
+{
+  const char *lacks = tagc_host_lacks();
+  if (lacks && !hidden(TAGC_VARIANT_COUNT - 1))
+    tagc_log(TAGC_LOG_WARN, "kernels", TAGC_HOST_LACKS "=%s hides nothing: it takes avx512, or avx2, which hides both", lacks);
+  tagc_variant_force(NULL);
+}
+
 enum tagc_variant tagc_variant(void)
 {
   if (atomic_load_explicit(&chosen, memory_order_relaxed) < 0)
-    tagc_variant_force(NULL);
+    choose();
   return (enum tagc_variant)atomic_load_explicit(&chosen, memory_order_relaxed);
 }

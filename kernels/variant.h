@@ -2,6 +2,8 @@
  * Which instruction set the hot functions of the codecs use: each of them is compiled once per variant, and all variants
  * give the same bits.
  *
+ * Hidden   TAGC_TEST_HIDE=avx512 makes every program choose as if this processor had none of it, =avx2 as if it had neither:
+ *          for tests on a processor that has both. No bit changes.
  * Threads  Any; the choice is one atomic word.
  */
 #ifndef KERNELS_VARIANT_H
@@ -16,7 +18,7 @@ enum tagc_variant {
   TAGC_VARIANT_COUNT
 };
 
-/* The fastest that this processor runs. */
+/* The fastest that this processor runs, and that is not hidden. */
 enum tagc_variant tagc_variant(void);
 
 /* A pointer to the one of prefix_plain, prefix_avx2 and prefix_avx512 that is in use. */
@@ -37,7 +39,7 @@ enum tagc_variant tagc_variant(void);
 const char *tagc_variant_name(enum tagc_variant variant);
 
 /* For tests and benchmarks: makes tagc_variant() return the variant of that name from now on (NULL: the fastest). False
- * where this processor or this build has none of that name. */
+ * where this processor or this build has none of that name, or it is hidden. */
 bool tagc_variant_force(const char *name);
 
 #endif

@@ -31,6 +31,9 @@ unit_tests += tests/unit/test_linker
 unit_tests += tests/unit/test_budget tests/unit/test_choose tests/unit/test_survey tests/unit/test_vote tests/unit/test_device_times
 tests_unit_test_vote_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms
 tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
+# Which instruction set runs.
+unit_tests += tests/unit/test_variant
+EXTRA_DIST += tests/unit/variants.h
 # Every codec: its bytes against a slow reference, and what must hold of all of them.
 unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
 unit_tests += tests/unit/test_cost
@@ -612,6 +615,13 @@ tests_alone = tests/e2e/auto.test tests/e2e/budget.test tests/e2e/standin_hosts.
 tests_long = tests/e2e/memcheck.test tests/e2e/soak.test tests/e2e/fidelity.test tests/e2e/faults_levels.test \
   tests/e2e/faults_ranks.test tests/e2e/levels.test tests/e2e/all_reduce.test tests/e2e/depth.test tests/e2e/trainer_ranks.test \
   tests/unit/test_lhc_cuda
+# What runs with instruction sets, once more with some of them hidden: as on a processor that lacks them.
+tests_simd = tests/unit/test_allgather tests/unit/test_codec_exceptions tests/unit/test_codec_none tests/unit/test_codec_payloads \
+  tests/unit/test_codec_properties tests/unit/test_codec_residuals tests/unit/test_codec_sparse tests/unit/test_codec_surplus \
+  tests/unit/test_dense_exact tests/unit/test_dense_exceptions tests/unit/test_dense_values tests/unit/test_lhc_exact \
+  tests/unit/test_lhc_exceptions tests/unit/test_lhc_hostile tests/unit/test_lhc_many tests/unit/test_lhc_residual \
+  tests/unit/test_lhc_rows tests/unit/test_lhc_stream tests/unit/test_lhc_stuck tests/unit/test_lhc_variants tests/unit/test_proof \
+  tests/unit/test_residual tests/unit/test_survey tests/unit/test_variant
 print-programs: ; @echo $(check_PROGRAMS)
 print-tests: ; @echo $(TESTS)
 print-tests-alone: ; @echo $(tests_alone)
@@ -620,4 +630,6 @@ print-tests-long: ; @echo $(tests_long)
 print-tests-clang: ; @echo $(tests_clang) | tr ' ' '\n' | grep -vE 'test_(allgather|choose|dense|grids|lhc|sparse|split)_cuda'
 print-tests-asan: ; @echo $(tests_asan)
 print-tests-tsan: ; @echo $(tests_tsan)
-.PHONY: print-programs print-tests print-tests-alone print-tests-long print-tests-clang print-tests-asan print-tests-tsan
+print-tests-simd: ; @echo $(tests_simd)
+.PHONY: print-programs print-tests print-tests-alone print-tests-long print-tests-clang print-tests-asan print-tests-tsan \
+  print-tests-simd

@@ -7,7 +7,6 @@
 #define TESTS_UNIT_CODEC_CASES_H
 
 #include "kernels/exceptions.h"
-#include "kernels/variant.h"
 #include "tests/unit/codec_sim.h"
 
 enum pattern {
@@ -29,8 +28,6 @@ enum pattern {
 /* Block edges and primes. */
 static const uint64_t case_sizes[] = {1, 2, 31, 32, 33, 127, 129, 255, 256, 257, 509, 511, 512, 513, 1009, 2053};
 enum { CASE_SIZES = sizeof case_sizes / sizeof *case_sizes };
-
-static const char *const case_variants[] = {"plain", "avx2", "avx512"};
 
 static inline float case_exception(uint64_t roll)
 {

@@ -303,8 +303,9 @@ static inline void reference_unrotate(enum reference_kind kind, float c[REFERENC
 
 /* -- messages ------------------------------------------------------------------------------------------------- */
 
-/* What a sender has anywhere, of a shard of n values: an exception; of a foreign one, for which there is room for
- * `capacity` values, more than 1/64 of the squared norm of the largest ones in what is left over. */
+/* What a sender has anywhere, of a shard of n values: an exception; of a foreign one that fills the room for `capacity` values, more
+ * than 1/64 of the squared norm of the largest ones in what is left over. What is smaller than 2^-120 fills none, and is left
+ * over, too. */
 enum { REFERENCE_EXCEPTION = 1, REFERENCE_FULL = 2 };
 
 static inline int reference_larger(const void *a, const void *b)
@@ -316,16 +317,19 @@ static inline uint32_t reference_anywhere(uint64_t n, const float *x, bool forei
 {
   double *squares = malloc((n ? n : 1) * sizeof *squares), chosen = 0, left = 0;
   uint32_t anywhere = 0;
+  uint64_t seen = 0;
   for (uint64_t i = 0; i < n; i++) {
-    const double value = reference_seen(x[i]);
+    const bool exception = reference_is_exception(x[i]);
+    const double value = exception ? 0 : x[i];
     squares[i] = value * value;
-    anywhere |= reference_is_exception(x[i]) ? REFERENCE_EXCEPTION : 0;
+    seen += reference_seen(x[i]) != 0;
+    anywhere |= exception ? REFERENCE_EXCEPTION : 0;
   }
   qsort(squares, n, sizeof *squares, reference_larger);
   for (uint64_t i = 0; i < n; i++)
     *(i < capacity ? &chosen : &left) += squares[i];
   free(squares);
-  return anywhere | (foreign && 64 * left > chosen ? REFERENCE_FULL : 0);
+  return anywhere | (foreign && seen >= capacity && 64 * left > chosen ? REFERENCE_FULL : 0);
 }
 
 static inline void reference_exceptions(uint64_t n, const float *x, uint32_t anywhere, uint8_t *message)

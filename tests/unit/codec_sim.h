@@ -183,6 +183,9 @@ static inline void sim_step(struct sim *sim, uint64_t seed)
 /* A small generator with known bits: xorshift64*. */
 static uint64_t sim_random_state = 88172645463325252u;
 
+/* From here on it draws what it drew at first. */
+static inline void sim_random_restart(void) { sim_random_state = 88172645463325252u; }
+
 static inline uint64_t sim_random(void)
 {
   sim_random_state ^= sim_random_state >> 12;

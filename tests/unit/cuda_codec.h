@@ -97,7 +97,8 @@ static void encode_both(const struct setting *s, struct sim *sim, struct device_
     compare(s, step, r, "the send buffer", &ranks[r].send, 0, ranks[r].send.bytes);
     compare(s, step, r, "an exponent after all", &ranks[r].exponents, 0, ranks[r].exponents.bytes);
     const struct tagc_counts after = device_counts(&ranks[r]);
-    if (after.selected - before->selected != stats->selected || after.nonfinite - before->nonfinite != stats->nonfinite)
+    if (after.selected - before->selected != stats->selected || after.nonfinite - before->nonfinite != stats->nonfinite ||
+        after.lost - before->lost != stats->lost)
       differs(s, step, r, "a count of encode", 0);
     if (!about(after.residual_norm2, stats->residual_norm2, s->inexact))
       differs(s, step, r, "the norm", 0);

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codecs for all-gathers: their bytes against allgather_reference.h, all variants of the kernels alike; what comes out; what
+ * The codecs for all-gathers: their bytes against allgather_reference.h, with every instruction set; what comes out; what
  * is refused, and that then nothing is touched; delta over many steps.
  */
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernels/variant.h"
 #include "tests/unit/allgather_reference.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/variants.h"
 
 enum { MOST_RANKS = 8 };
 
-static const char *const variants[] = { "plain", "avx2", "avx512" };
 static const char *const types[] = { "fp32", "fp16", "bf16" };
 
 /* A world of ranks in one process. */
@@ -106,52 +104,47 @@ static void fill(struct world *w, int wild)
   }
 }
 
-/* One shape with all variants: bytes and results. */
+/* One shape: bytes and results. */
 static void check_shape(const struct tagc_allgather_codec *codec, uint64_t n, int ranks, enum tagc_dtype dtype)
 {
   struct world w;
   const bool wild = codec->name[0] != 'd';
   bool bytes = true, same = true, right = true;
-  for (size_t v = 0; v < 3; v++) {
-    if (!tagc_variant_force(variants[v]))
-      continue;
-    if (!world_new(&w, codec, n, ranks, dtype))
-      return;
-    state = n + (uint64_t)ranks;
-    fill(&w, wild);
-    encode_all(&w);
-    uint8_t *expected = malloc(w.layout.payload_bytes), *shard = malloc(w.shard);
-    for (int rank = 0; rank < ranks; rank++) {
-      struct tagc_allgather_job job = job_of(&w, rank);
-      gather_encode(codec, &job, expected);
-      bytes &= memcmp(expected, tagc_allgather_payload(&job, rank), expected[0] ? 16 : w.layout.payload_bytes) == 0;
-    }
-    uint8_t *before = malloc((size_t)ranks * w.shard);
-    memcpy(before, w.reference[0], w.layout.reference_bytes);
-    if (decode_all(&w) == 0)
-      for (int rank = 0; rank < ranks; rank++) {
-        struct tagc_allgather_job job = job_of(&w, 0);
-        const uint8_t *got = w.recv[0] + (size_t)rank * w.shard;
-        job.reference = before;
-        same &= memcmp(w.recv[rank], w.recv[0], (size_t)ranks * w.shard) == 0;
-        same &= memcmp(w.reference[rank], w.recv[0], w.layout.reference_bytes) == 0;
-        if (codec->exact)
-          memcpy(shard, w.send + (size_t)rank * w.shard, w.shard);
-        else if (codec->name[0] == 'b')
-          for (uint64_t i = 0; i < n; i++) {
-            const float x = ((const float *)w.send)[(uint64_t)rank * n + i];
-            ((float *)shard)[i] = tagc_from_bf16(x == x ? tagc_to_bf16(x) : 0x7fc0);
-          }
-        else
-          gather_decode(codec, &job, rank, shard);
-        right &= memcmp(shard, got, w.shard) == 0;
-      }
-    free(before);
-    free(expected);
-    free(shard);
-    world_free(&w);
+  if (!world_new(&w, codec, n, ranks, dtype))
+    return;
+  state = n + (uint64_t)ranks;
+  fill(&w, wild);
+  encode_all(&w);
+  uint8_t *expected = malloc(w.layout.payload_bytes), *shard = malloc(w.shard);
+  for (int rank = 0; rank < ranks; rank++) {
+    struct tagc_allgather_job job = job_of(&w, rank);
+    gather_encode(codec, &job, expected);
+    bytes &= memcmp(expected, tagc_allgather_payload(&job, rank), expected[0] ? 16 : w.layout.payload_bytes) == 0;
   }
-  tagc_variant_force(NULL);
+  uint8_t *before = malloc((size_t)ranks * w.shard);
+  memcpy(before, w.reference[0], w.layout.reference_bytes);
+  if (decode_all(&w) == 0)
+    for (int rank = 0; rank < ranks; rank++) {
+      struct tagc_allgather_job job = job_of(&w, 0);
+      const uint8_t *got = w.recv[0] + (size_t)rank * w.shard;
+      job.reference = before;
+      same &= memcmp(w.recv[rank], w.recv[0], (size_t)ranks * w.shard) == 0;
+      same &= memcmp(w.reference[rank], w.recv[0], w.layout.reference_bytes) == 0;
+      if (codec->exact)
+        memcpy(shard, w.send + (size_t)rank * w.shard, w.shard);
+      else if (codec->name[0] == 'b')
+        for (uint64_t i = 0; i < n; i++) {
+          const float x = ((const float *)w.send)[(uint64_t)rank * n + i];
+          ((float *)shard)[i] = tagc_from_bf16(x == x ? tagc_to_bf16(x) : 0x7fc0);
+        }
+      else
+        gather_decode(codec, &job, rank, shard);
+      right &= memcmp(shard, got, w.shard) == 0;
+    }
+  free(before);
+  free(expected);
+  free(shard);
+  world_free(&w);
   if (!(bytes && same && right) || n == 70001)
     ok(bytes && same && right, "%s, %s, %d shards of %llu and what is smaller: bytes %d, all ranks alike %d, values %d", codec->name,
        types[dtype], ranks, (unsigned long long)n, bytes, same, right);
@@ -223,20 +216,15 @@ static void check_patterns(enum tagc_dtype dtype)
   struct world w;
   const uint64_t n = 1u << 20;
   bool good = world_new(&w, &tagc_allgather_lossless, n, 2, dtype);
-  for (size_t v = 0; v < 3 && good; v++) {
-    if (!tagc_variant_force(variants[v]))
-      continue;
-    for (uint64_t i = 0; i < 2 * n; i++) {
-      const uint32_t half = i % 32 == 5 ? (uint32_t)(i / 32) : tagc_bits_of(normal()) >> 16;
-      if (dtype == TAGC_FLOAT32)
-        ((uint32_t *)w.send)[i] = half << 16 | (draw() & 0xffff);
-      else
-        ((uint16_t *)w.send)[i] = (uint16_t)half;
-    }
-    encode_all(&w);
-    good = decode_all(&w) == 0 && memcmp(w.recv[0], w.send, 2 * w.shard) == 0 && memcmp(w.recv[1], w.send, 2 * w.shard) == 0;
+  for (uint64_t i = 0; i < 2 * n && good; i++) {
+    const uint32_t half = i % 32 == 5 ? (uint32_t)(i / 32) : tagc_bits_of(normal()) >> 16;
+    if (dtype == TAGC_FLOAT32)
+      ((uint32_t *)w.send)[i] = half << 16 | (draw() & 0xffff);
+    else
+      ((uint16_t *)w.send)[i] = (uint16_t)half;
   }
-  tagc_variant_force(NULL);
+  encode_all(&w);
+  good = good && decode_all(&w) == 0 && memcmp(w.recv[0], w.send, 2 * w.shard) == 0 && memcmp(w.recv[1], w.send, 2 * w.shard) == 0;
   ok(good, "lossless, %s: every upper half comes out bit for bit", types[dtype]);
   world_free(&w);
 }
@@ -286,23 +274,17 @@ static void spoil_reference(struct world *w)
 /* q8: rank 1's shard has more exceptions than there is room for. It comes out NaN everywhere, and the others as ever. */
 static void check_lost(enum tagc_dtype dtype)
 {
-  bool good = true;
-  for (size_t v = 0; v < 3; v++) {
-    struct world w;
-    if (!tagc_variant_force(variants[v]))
-      continue;
-    world_new(&w, &tagc_allgather_q8, 9000, 3, dtype);
-    fill(&w, 0);
-    for (uint64_t i = 0; i < 200; i++)
-      tagc_store(w.send, 9000 + 40 * i, dtype, i % 2 ? NAN : -INFINITY);
-    encode_all(&w);
-    good &= decode_all(&w) == 0;
-    for (int rank = 0; rank < 3; rank++)
-      for (uint64_t i = 0; i < 27000; i++)
-        good &= isnan(tagc_load(w.recv[rank], i, dtype)) == (i / 9000 == 1);
-    world_free(&w);
-  }
-  tagc_variant_force(NULL);
+  struct world w;
+  world_new(&w, &tagc_allgather_q8, 9000, 3, dtype);
+  fill(&w, 0);
+  for (uint64_t i = 0; i < 200; i++)
+    tagc_store(w.send, 9000 + 40 * i, dtype, i % 2 ? NAN : -INFINITY);
+  encode_all(&w);
+  bool good = decode_all(&w) == 0;
+  for (int rank = 0; rank < 3; rank++)
+    for (uint64_t i = 0; i < 27000; i++)
+      good &= isnan(tagc_load(w.recv[rank], i, dtype)) == (i / 9000 == 1);
+  world_free(&w);
   ok(good, "q8, %s: a shard with too many exceptions comes out all NaN on all ranks, and no other", types[dtype]);
 }
 
@@ -445,8 +427,8 @@ static void check_hostile(void)
       for (uint64_t n = 600; n < 3000; n += 777) {
         struct world w;
         uint8_t *first = NULL;
-        for (size_t v = 0; v < 3; v++) {
-          if (!tagc_variant_force(variants[v]) || !world_new(&w, tagc_allgather_codecs[c], n, 2, (enum tagc_dtype)t))
+        for (int v = 0; v < TAGC_VARIANT_COUNT; v++) {
+          if (!tagc_variant_force(tagc_variant_name((enum tagc_variant)v)) || !world_new(&w, tagc_allgather_codecs[c], n, 2, (enum tagc_dtype)t))
             continue;
           state = n;
           for (size_t i = 0; i < 2 * w.layout.payload_bytes; i++)
@@ -481,8 +463,9 @@ static void check_layouts(void)
   }
 }
 
-int main(void)
+static void check_all(void)
 {
+  state = 1;
   check_layouts();
   check_examples();
   check_shapes();
@@ -494,6 +477,11 @@ int main(void)
     check_delta((enum tagc_dtype)t);
   check_zeros();
   check_extremes();
+}
+
+int main(void)
+{
+  with_each_variant(check_all);
   check_hostile();
   return tap_done();
 }

@@ -3,7 +3,7 @@
  */
 #include "kernels/cost.h"
 #include "tests/unit/codec_sim.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/variants.h"
 
 static void check_example(void)
 {
@@ -63,8 +63,9 @@ static void check_infinite_rest(void)
   sim_free(&sim);
 }
 
-int main(void)
+static void check_all(void)
 {
+  sim_random_restart();
   check_infinite_rest();
   check_example();
   for (int nranks = 2; nranks <= 8; nranks += 3)
@@ -83,5 +84,10 @@ int main(void)
   ok(tagc_codec_find("none")->layout(&shape, &layout) && tagc_layout_wire_bytes(&shape, &layout) == 6000 &&
        tagc_plain_wire_bytes(&shape) == 6000,
      "costs what a plain call costs");
+}
+
+int main(void)
+{
+  with_each_variant(check_all);
   return tap_done();
 }

@@ -5,7 +5,7 @@
  */
 #include "tests/unit/codec_cases.h"
 #include "tests/unit/codec_reference.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/variants.h"
 
 enum { STEPS = 10 };
 
@@ -258,9 +258,10 @@ static void check_dice(const struct tagc_codec *codec)
   sim_free(&sim);
 }
 
-int main(void)
+static void check_all(void)
 {
   static const enum pattern patterns[] = {GAUSS, SPIKE_FIRST, EQUAL, DENORMAL, TIES, WIDE};
+  sim_random_restart();
   for (const struct tagc_codec *const *codec = tagc_codecs; *codec; codec++) {
     for (int storage = TAGC_STORAGE_FP32; storage <= TAGC_STORAGE_INT8; storage++)
       for (int pattern = 0; pattern < 6; pattern++) {
@@ -277,5 +278,10 @@ int main(void)
     check_mean(*codec, 0.001f);
     check_dice(*codec);
   }
+}
+
+int main(void)
+{
+  with_each_variant(check_all);
   return tap_done();
 }

@@ -6,7 +6,7 @@
 #include "kernels/exceptions.h"
 #include "kernels/lhc.h"
 #include "tests/unit/codec_sim.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/variants.h"
 
 enum { EXCEPTION = 1, SURPLUS = 2 };    /* on the wire */
 
@@ -229,7 +229,7 @@ static void check_dense(const struct tagc_codec *codec)
   sim_free(&sim);
 }
 
-int main(void)
+static void check_all(void)
 {
   static const struct setting settings[] = {
     {"sparse", 5003, 50000, TAGC_FLOAT32, TAGC_STORAGE_FP32},
@@ -244,6 +244,7 @@ int main(void)
     {"lhc", 300007, 250000, TAGC_BFLOAT16, TAGC_STORAGE_FP32},
   };
   static const int ranks[] = {2, 3, 8};
+  sim_random_restart();
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
     for (size_t w = 0; w < sizeof ranks / sizeof *ranks; w++)
       if (settings[i].n < 100000 || ranks[w] < 8)    /* 8: 19 million values a call */
@@ -254,5 +255,10 @@ int main(void)
   for (const struct tagc_codec *const *codec = tagc_codecs; *codec; codec++)
     if (!(*codec)->needs_residual)
       check_dense(*codec);
+}
+
+int main(void)
+{
+  with_each_variant(check_all);
   return tap_done();
 }

@@ -3,7 +3,7 @@
  * calls and what a residual makes up for, and values at the edges of what floats hold.
  */
 #include "tests/unit/dense_reference.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/variants.h"
 
 enum { N = 8192 };
 
@@ -248,8 +248,9 @@ static void check_many(enum dense_codec codec)
   sim_free(&sim);
 }
 
-int main(void)
+static void check_all(void)
 {
+  sim_random_restart();
   check_examples();
   check_sizes();
   check_errors();
@@ -260,5 +261,10 @@ int main(void)
     check_denormals((enum dense_codec)codec);
     check_many((enum dense_codec)codec);
   }
+}
+
+int main(void)
+{
+  with_each_variant(check_all);
   return tap_done();
 }

@@ -204,7 +204,7 @@ static void staged(void)
 /* -- tallies ------------------------------------------------------------------------------------------------------------ */
 static void count(const struct tagc_device *d, void *tally, uint64_t number, CUstream stream)
 {
-  const struct tagc_counts counts = {number, number, number, number, number, (double)number, .denser = number > 3};
+  const struct tagc_counts counts = {number, number, number, number, number, (double)number, .denser = number > 3, .lost = number};
   EXPECT(d->put(d, tagc_cuda_tally_counts(tally), &counts, sizeof counts, stream));
 }
 
@@ -220,7 +220,7 @@ static void call(const struct tagc_device *d, void *tally, uint64_t number, CUst
 static bool all_are(const struct tagc_codec_stats *s, uint64_t number)
 {
   return s->selected == number && s->unrecovered == number && s->nonfinite == number && s->overflowed == number &&
-         s->dropped == number && s->residual_norm2 == (double)number;
+         s->lost == number && s->dropped == number && s->residual_norm2 == (double)number;
 }
 
 /* Reading is late, one call after the other, and never of a call that is under way. */

@@ -2,7 +2,7 @@
  * The codec `lhc` where the support fits: integers come out bit for bit, real values to 1e-6, nothing stays behind.
  */
 #include "tests/unit/codec_sim.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/variants.h"
 
 enum pattern { RANDOM, ROWS, COLUMN };
 
@@ -88,10 +88,11 @@ static void check(uint64_t n, int nranks, enum tagc_dtype dtype, enum pattern pa
   sim_free(&sim);
 }
 
-int main(void)
+static void check_all(void)
 {
   static const uint64_t sizes[] = { 1, 5, 31, 32, 33, 1023, 1024, 1025, 7919, 65536 };
   static const int ranks[] = { 2, 3, 4, 8 };
+  sim_random_restart();
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
     for (int w = 0; w < 4; w++)
       for (int dtype = 0; dtype < 3; dtype++)
@@ -104,5 +105,10 @@ int main(void)
   check(1000003, 2, TAGC_FLOAT32, RANDOM, false, true);
   check(1 << 20, 2, TAGC_BFLOAT16, ROWS, true, false);
   check(1 << 20, 3, TAGC_FLOAT32, COLUMN, false, false);
+}
+
+int main(void)
+{
+  with_each_variant(check_all);
   return tap_done();
 }

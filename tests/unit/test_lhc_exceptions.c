@@ -4,7 +4,7 @@
  */
 #include "kernels/exceptions.h"
 #include "tests/unit/codec_sim.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/variants.h"
 
 static void fill(struct sim *sim)
 {
@@ -89,9 +89,10 @@ static void check_overflow(uint64_t n, uint64_t bad)
   sim_free(&sim);
 }
 
-int main(void)
+static void check_all(void)
 {
   static const uint64_t sizes[] = { 600, 100003 };
+  sim_random_restart();
   for (int s = 0; s < 2; s++)
     for (int nranks = 2; nranks <= 4; nranks++)
       for (int dtype = 0; dtype < 3; dtype++) {
@@ -108,5 +109,10 @@ int main(void)
   check_overflow(1000, 17);
   check_overflow(200000, 49);
   check_overflow(200000, 50);
+}
+
+int main(void)
+{
+  with_each_variant(check_all);
   return tap_done();
 }

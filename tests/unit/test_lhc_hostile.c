@@ -4,9 +4,8 @@
  * (sanitizers and valgrind look), and every variant gives the same bits. tests/fuzz/payload.c goes further on small sizes.
  */
 #include "kernels/lhc.h"
-#include "kernels/variant.h"
 #include "tests/unit/codec_sim.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/variants.h"
 
 enum attack { NOISE, EVERYTHING, SPARSE_NOISE, CHANGED, ATTACKS };
 
@@ -56,18 +55,17 @@ static void attack(struct sim *sim, enum attack kind, bool exceptions)
 
 static bool same_everywhere(struct sim *sim)
 {
-  static const char *const variants[] = {"plain", "avx2", "avx512"};
   struct tagc_job *job = &sim->job[0];
   const size_t bytes = sim->shape.n * tagc_dtype_size(sim->shape.dtype);
   void *want = sim_memory(bytes), *state = sim_memory(sim->layout.state_bytes);
   bool same = true;
   memcpy(state, job->state, sim->layout.state_bytes);
-  for (int i = 0; i < 3; i++) {
-    if (!tagc_variant_force(variants[i]))
+  for (int v = 0; v < TAGC_VARIANT_COUNT; v++) {
+    if (!tagc_variant_force(tagc_variant_name((enum tagc_variant)v)))
       continue;
     memcpy(job->state, state, sim->layout.state_bytes);
     sim->codec->decode(job);
-    if (i == 0)
+    if (v == 0)
       memcpy(want, job->recv, bytes);
     same &= memcmp(want, job->recv, bytes) == 0;
   }
@@ -98,8 +96,7 @@ static void check(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_p
 
 int main(void)
 {
-  note("variants here: plain%s%s", tagc_variant_force("avx2") ? " avx2" : "",
-       tagc_variant_force("avx512") ? " avx512" : "");
+  variants_tell();
   check(20011, 2, TAGC_FLOAT32, 250000);      /* one chunk, four hashes */
   check(70001, 3, TAGC_BFLOAT16, 300000);     /* one chunk, three hashes */
   check(80021, 4, TAGC_FLOAT16, 1000000);     /* chunks */

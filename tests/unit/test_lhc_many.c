@@ -3,7 +3,7 @@
  * in one place, sums that cancel, twelve decades in a line.
  */
 #include "tests/unit/codec_sim.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/variants.h"
 
 enum { RANKS = 64, N = 4608, KEEP_PPM = 25000 };
 
@@ -61,11 +61,17 @@ static float decades(int rank, uint64_t i)
   return (float)pow(10, -6 + (double)(i / 4 % 8) * 12 / 7) * (rank % 3 ? 1.0f : -0.7f);
 }
 
-int main(void)
+static void check_all(void)
 {
+  sim_random_restart();
   check(largest, TAGC_STORAGE_FP32, 0x1p-23, true, "the largest numbers of 64 ranks in one place");
   check(cancelling, TAGC_STORAGE_FP32, 0, true, "63 numbers that cancel, but for one");
   check(decades, TAGC_STORAGE_FP32, 0x1p-22, true, "twelve decades in a line");
   check(decades, TAGC_STORAGE_BF16, 3e-7, false, "the same with a residual of two bytes");
+}
+
+int main(void)
+{
+  with_each_variant(check_all);
   return tap_done();
 }

@@ -4,7 +4,7 @@
  */
 #include "kernels/residual.h"
 #include "tests/unit/codec_sim.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/variants.h"
 
 /* Adds to total[] what is in the residuals for each element of each shard. */
 static void add_residuals(const struct sim *sim, double *total)
@@ -116,8 +116,9 @@ static void check_small(float x, bool sent, const char *what)
   sim_free(&sim);
 }
 
-int main(void)
+static void check_all(void)
 {
+  sim_random_restart();
   check_conservation(200, 2, 50000, 12);
   check_conservation(5003, 3, 100000, 12);
   check_conservation(65536, 4, 50000, 6);
@@ -131,5 +132,10 @@ int main(void)
   check_small(0x1.fffffep-121f, false, "so does what is below 2^-120");
   check_small(0x1p-120f, true, "2^-120 is sent");
   check_small(0x1.fffffep119f, true, "so is all below 2^120");
+}
+
+int main(void)
+{
+  with_each_variant(check_all);
   return tap_done();
 }

@@ -3,7 +3,7 @@
  * zero. As long as they fit the capacity nothing is lost and nothing stays; where they do not, the rest comes later.
  */
 #include "tests/unit/codec_sim.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/variants.h"
 
 enum { VOCABULARY = 32000, WIDTH = 64 };
 
@@ -104,14 +104,20 @@ static void check_late(int nranks)
   sim_free(&sim);
 }
 
-int main(void)
+static void check_all(void)
 {
   /* The first shard, which has the frequent rows, is nearly full. */
   static const uint32_t keep_ppm[] = { [2] = 55000, [4] = 90000, [8] = 155000 };
+  sim_random_restart();
   for (int nranks = 2; nranks <= 8; nranks *= 2) {
     check_fits(nranks, 1500, keep_ppm[nranks], false);
     check_fits(nranks, 1500, keep_ppm[nranks], true);
   }
   check_late(2);
+}
+
+int main(void)
+{
+  with_each_variant(check_all);
   return tap_done();
 }

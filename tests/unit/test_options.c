@@ -98,6 +98,7 @@ static void tables(void)
   ok(tagc_options_take(&o, "TAGC_AB=x", why, sizeof why) == TAGC_TAKEN_REFUSED && strstr(why, "TAGC_AB=x"), "refused: %s", why);
   ok(tagc_options_take(&o, "TAGC_ABC=1", why, sizeof why) == TAGC_TAKEN_UNKNOWN && strstr(why, "TAGC_AB?"), "unknown: %s", why);
   ok(tagc_options_take(&o, "PATH=/bin", why, sizeof why) == TAGC_TAKEN_NOT_OURS &&
+       tagc_options_take(&o, "TAGC_TEST_HIDE=avx2", why, sizeof why) == TAGC_TAKEN_NOT_OURS &&
        tagc_options_take(&o, "TAGC_AB", why, sizeof why) == TAGC_TAKEN_NOT_OURS, "not ours");
 }
 

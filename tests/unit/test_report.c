@@ -171,9 +171,13 @@ static void test_few(void)
   for (unsigned i = 0; i < 3; i++)
     fill(&rows[i], (const char *[]){"block.2.mlp", "block.1.mlp", "block.0.mlp"}[i], TAGC_LAYER_MLP, 2 - i, 77);
   struct tagc_ledger ledger = {.nranks = 2, .hosts = {2, 0, 2}, .codec = "q4", .rows = rows, .row_count = 3};
+  rows[0].stats.lost = rows[2].stats.lost = 1000;
+  rows[1].stats.overflowed = 3;
   listen_begin();
   tagc_report_print(&ledger);
   listen_end();
+  has("     2000 values lost: too small for their codec");
+  has("        3 shards came out NaN: more values that are not finite, or 2^120 and more, than fit");
   ok(lines_that_begin("  block.1.mlp") == 1 && strstr(heard, "block.0.mlp") < strstr(heard, "block.1.mlp"), "three slots, three lines");
   ok(lines_that_begin("  all mlp") == 0, "and where that is all, the total is the sum");
 

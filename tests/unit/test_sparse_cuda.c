@@ -153,6 +153,22 @@ static void check_full(void)
   ok(all, "full blocks and full shards");
 }
 
+/* Of two values one is sent; the other is often too small to be, stays, and is told of. */
+static void check_tiny(void)
+{
+  bool all = true;
+  for (int round = 0; round < 20; round++) {
+    struct setting s = usual();
+    s.n = 2;
+    s.nranks = 3;
+    s.keep_ppm = 500000;
+    s.dtype = round % 2 ? TAGC_BFLOAT16 : TAGC_FLOAT32;
+    s.pattern = DENORMAL;
+    all &= same(&s);
+  }
+  ok(all, "two values around 2^-120");
+}
+
 /* -- exceptions -------------------------------------------------------------------------------------------------------- */
 static void at_the_last(struct sim *sim)
 {
@@ -482,6 +498,7 @@ int main(int argc, char **argv)
     check_sizes();
   }
   check_full();
+  check_tiny();
   check_exceptions();
   check_sums();
   check_hostile();
