@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What a thread has open: the nesting of groups, and the calls that are held back in it.
  *
- * The program's ncclGroupStart is forwarded at once, and so is every call that is never compressed. A call that may be is held back
- * until the outermost end, whatever else the group holds: launch.h says what happens then.
+ * The program's ncclGroupStart is forwarded at once. Collectives, sends and receives are held back until the outermost end: launch.h says
+ * what happens then. Forwarded at once is what makes or ends communicators or windows, one-sided calls, what is captured into a
+ * graph, calls on one rank, and what the real library refuses.
  * Threads: all state is the calling thread's own. Every copy of NCCL (real.h) has groups of its own.
  */
 #ifndef INTERPOSE_GROUP_H

@@ -2,18 +2,15 @@
  * A launch: one call, or all that a group has held back when its outermost end comes.
  *
  * A communicator needs no more than forwarding where the plan passes all of its calls and no vote is due. Where that is so of all,
- * the calls go into the program's own group. Otherwise the launch has this order:
+ * the calls go into the program's own group, as they came. Otherwise that group ends first. Then run
  *
- *   1. the program's own group: what was forwarded at once, and the calls of communicators that need no more. It ends here
- *   2. the other communicators one after the other, by their identities (struct tagc_trace_birth)
+ *   each communicator that needs more       its calls, as rounds.h says
+ *   all the others together                 in one group of the real library
  *
- * Ranks that are members of several communicators so have them in the same order, as those of NCCL (from 2.26 on) have by their
- * hashes; HACKING.md says why no rank waits for ever. What happens to a call follows from facts of its own communicator alone, and
- * never from what else is in the group.
- *
- * The calls of one communicator run in rounds: its first one, then its second one, and so on, whether a rank makes them in a group or one
- * by one; in a round first the vote, if it is due, then the call. Handles of one communicator, of which this thread has several ranks,
- * go through each round together.
+ * beside one another, on threads, where the host waits for other ranks: on host memory, in a vote, in an all-gather that may have to be
+ * made again. Elsewhere nothing waits, and this thread enqueues one after the other, by the identities of the communicators (struct
+ * tagc_trace_birth), as NCCL does from 2.26 on by its own hashes. So do communicators of which calls share a stream. What happens to a
+ * call follows from its own communicator alone, never from what else is in the group. HACKING.md says why no rank waits for ever.
  */
 #ifndef INTERPOSE_LAUNCH_H
 #define INTERPOSE_LAUNCH_H
