@@ -87,7 +87,8 @@ static void count_lost(const struct tagc_job *job, const uint16_t *scale, uint32
     job->stats->lost += values[i] != 0;
 }
 
-static double store(const struct tagc_job *job, int shard, uint64_t from, struct tagc_residual_place place, uint32_t count, const float *values)
+static double store(const struct tagc_job *job, int shard, uint64_t from, struct tagc_residual_place place, uint32_t count,
+                    const float *values)
 {
   const struct tagc_residual_blocks *blocks = blocks_of(job->shape.residual);
   const uint64_t noise = tagc_chance_key(job->seed, TAGC_CHANCE_KEPT, (uint32_t)job->rank, (uint32_t)shard) + from / 4;

@@ -428,7 +428,8 @@ static void check_hostile(void)
         struct world w;
         uint8_t *first = NULL;
         for (int v = 0; v < TAGC_VARIANT_COUNT; v++) {
-          if (!tagc_variant_force(tagc_variant_name((enum tagc_variant)v)) || !world_new(&w, tagc_allgather_codecs[c], n, 2, (enum tagc_dtype)t))
+          if (!tagc_variant_force(tagc_variant_name((enum tagc_variant)v)) ||
+              !world_new(&w, tagc_allgather_codecs[c], n, 2, (enum tagc_dtype)t))
             continue;
           state = n;
           for (size_t i = 0; i < 2 * w.layout.payload_bytes; i++)
