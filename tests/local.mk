@@ -486,6 +486,9 @@ endif
 dist_check_SCRIPTS += tests/e2e/train_fsdp.test
 TESTS += tests/e2e/train_fsdp.test
 
+# Other processors, and a bare Debian: ./quickstart portable, never part of a test.
+EXTRA_DIST += tests/portable/debian.sh tests/portable/qemu.sh
+
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead
 EXTRA_DIST += tests/bench/overhead.sh tests/bench/overhead_lib.sh tests/bench/traced.sh tests/bench/RESULTS.md
