@@ -11,12 +11,12 @@
 
 static int asked, failed;
 
-/* In front of the C library's, whichever version of it is wanted. As one before 2.34 answers: later versions of its symbols
- * are not there. */
-void *dlvsym(void *handle, const char *name, const char *version)
+/* The linker puts this in the place of dlvsym. As a C library before 2.34 answers: later versions of its symbols are not there. */
+void *__wrap_dlvsym(void *handle, const char *name, const char *version);
+void *__wrap_dlvsym(void *handle, const char *name, const char *version)
 {
   static const char *const old[] = {"GLIBC_2.2.5", "GLIBC_2.17"};
-  void *(*real)(void *, const char *, const char *) = (void *(*)(void *, const char *, const char *))dlsym(RTLD_NEXT, "dlvsym");
+  __typeof__(&__wrap_dlvsym) real = (__typeof__(&__wrap_dlvsym))dlsym(RTLD_NEXT, "dlvsym");
   bool known = strcmp(version, old[0]) == 0 || strcmp(version, old[1]) == 0;
   void *found = known ? real(handle, name, version) : NULL;
   asked++;
