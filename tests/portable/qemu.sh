@@ -70,7 +70,9 @@ run_tests()
   judge "$folder" "$processor" $tests
 }
 
-# build FOLDER CONFIGURE_OPTION...: all that tests need.
+unit_tests() { make -s -C "$1" print-tests | tr ' ' '\n' | grep '^tests/unit/' | tr '\n' ' '; }
+
+# build FOLDER CONFIGURE_OPTION...: all that these tests need.
 build()
 {
   folder=$1
@@ -81,13 +83,12 @@ build()
     tail -n 20 "$folder/configure.out" >&2
     die "configure failed in $folder/"
   }
-  make -C "$folder" -j"$(nproc)" all check TESTS= >"$folder/make.out" 2>&1 || {
+  programs="tests/e2e/standin_collectives tests/e2e/standin_groups tests/e2e/standin_comms $(unit_tests "$folder")"
+  make -C "$folder" -j"$(nproc)" all check TESTS= check_PROGRAMS="$programs" >"$folder/make.out" 2>&1 || {
     grep -E 'error|\*\*\*' "$folder/make.out" >&2
     die "the build failed in $folder/"
   }
 }
-
-unit_tests() { make -s -C "$1" print-tests | tr ' ' '\n' | grep '^tests/unit/'; }
 
 x86_64()
 {
