@@ -41,7 +41,7 @@ judge()
   folder=$1 processor=$2 failed=''
   shift 2
   for test; do
-    failures "$folder/$test" 2>&1 | while IFS= read -r point; do
+    failures "$folder/${test%.test}" 2>&1 | while IFS= read -r point; do
       reason=$(why "$processor" "$test" "$point") && echo "SKIP $test: $point: $reason" || echo "FAIL $test: $point"
     done
   done >"$folder/judged"
@@ -63,7 +63,7 @@ run_tests()
       tests="$tests $test"
     fi
   done
-  for test in $tests; do rm -f "$folder/$test.log" "$folder/$test.trs"; done
+  for test in $tests; do rm -f "$folder/${test%.test}.log" "$folder/${test%.test}.trs"; done
   make -C "$folder" --no-print-directory -k -j"$(nproc)" check check_PROGRAMS= TESTS="$tests" LOG_COMPILER="$emulator" \
     >"$folder/check-$processor.out" 2>&1 || true
   # shellcheck disable=SC2086 # a list
