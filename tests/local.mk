@@ -40,7 +40,7 @@ endif
 unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
 unit_tests += tests/unit/test_cost
 unit_tests += tests/unit/test_topology tests/unit/test_vote_budget tests/unit/test_vote_hosts tests/unit/test_gathers
-tests_unit_test_vote_budget_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms
+tests_unit_test_vote_budget_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms,--wrap=tagc_trace_ns
 unit_tests += tests/unit/test_calls tests/unit/test_activations
 unit_tests += tests/unit/test_mapfile
 # Models, their layouts and families.
