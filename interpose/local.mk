@@ -62,7 +62,7 @@ if AARCH64
 libtagc_preload_so_SOURCES += interpose/hook_aarch64.S
 endif
 libtagc_preload_so_LDFLAGS = $(SANITIZE_CFLAGS) $(HARDEN_LDFLAGS) -shared -nostartfiles -Wl,-z,defs -Wl,-Bsymbolic \
-  -Wl,-soname,libtagc-preload.so
+  -Wl,-soname,libtagc-preload.so $(old_glibc_ldflags)
 
 EXTRA_DIST += interpose/abi/nccl.h
 

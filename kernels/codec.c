@@ -10,13 +10,8 @@
 #include "kernels/codecs.h"
 
 const struct tagc_codec *const tagc_codecs[] = {
-  &tagc_codec_none,
-  &tagc_codec_bf16,
-  &tagc_codec_q8,
-  &tagc_codec_q4,
-  &tagc_codec_q2,
-  &tagc_codec_sparse,
-  &tagc_codec_lhc,
+#define CODEC(name) &tagc_codec_##name,
+#include "kernels/codecs.def"
   NULL,
 };
 

@@ -10,7 +10,7 @@
  * Exceptions None: NaN and infinities travel as what they are.
  *
  * To write another codec: copy this file, say in this comment what the bytes are (with an example that a test checks),
- * fill the table at the end, add it to codecs.h, to the list in codec.c and to kernels/local.mk.
+ * fill the table at the end, add it to codecs.def and to kernels/local.mk.
  */
 #include <string.h>
 

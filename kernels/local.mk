@@ -4,7 +4,7 @@ libtagc_a_SOURCES += \
   kernels/allgather.c kernels/allgather.h kernels/allgather_steps.h kernels/allgather_kernels.h kernels/allgather_plain.c \
   kernels/allgather_bf16.c kernels/allgather_q8.c kernels/allgather_lossless.c kernels/allgather_delta.c \
   kernels/bytes.h kernels/bytes_plain.h \
-  kernels/codec.c kernels/codec.h kernels/codecs.h \
+  kernels/codec.c kernels/codec.h kernels/codecs.def kernels/codecs.h \
   kernels/codec_bits.h kernels/codec_lhc.h \
   kernels/codec_none.c kernels/codec_lhc.c \
   kernels/codec_bf16.c kernels/codec_q8.c kernels/codec_q4.c kernels/codec_q2.c kernels/codec_dense.h \

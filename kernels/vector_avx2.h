@@ -189,7 +189,7 @@ TAGC_OPERATION struct v16i v16i_right(struct v16i a, int by)
   most = f(most, _mm256_permute2x128_si256(most, most, 1)); \
   most = f(most, _mm256_shuffle_epi32(most, 0x4e)); \
   most = f(most, _mm256_shuffle_epi32(most, 0xb1)); \
-  return (uint32_t)_mm256_cvtsi256_si32(most)
+  return (uint32_t)_mm_cvtsi128_si32(_mm256_castsi256_si128(most)) /* as one step it came with gcc 11 */
 
 TAGC_OPERATION uint32_t v16i_largest(struct v16i a) { FOLD(_mm256_max_epu32, a); }
 TAGC_OPERATION uint32_t v16i_least(struct v16i a) { FOLD(_mm256_min_epu32, a); }

@@ -1,8 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # man/: the manual; its lists come from the tables of the library.
+tables_sources = man/print_tables.c env/run.h env/run_name.c
+tables_needed = env/log.c env/options.c env/signals.c layermap/kinds.c
+if CROSS_COMPILING
+man/print_tables$(EXEEXT): $(tables_sources) $(tables_needed) env/options.def interpose/entries.def interpose/reasons.def kernels/codecs.def
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && out=`pwd`/$@ && cd $(srcdir) && \
+	  $(CC_FOR_BUILD) -D_GNU_SOURCE -I. -o "$$out" $(filter %.c,$(tables_sources) $(tables_needed)) -lpthread
+CLEANFILES += man/print_tables$(EXEEXT)
+EXTRA_DIST += $(tables_sources)
+else
 noinst_PROGRAMS += man/print_tables
-man_print_tables_SOURCES = man/print_tables.c env/run.h env/run_name.c
+man_print_tables_SOURCES = $(tables_sources)
 man_print_tables_LDADD = libtagc.a
+endif
 
 man_MANS = man/libtagc-preload.7 man/tagc-bench.1 man/tagc-run.1
 EXTRA_DIST += man/libtagc-preload.7.in man/tagc-bench.1 man/tagc-run.1.in

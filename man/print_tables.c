@@ -3,13 +3,12 @@
  *   options, reasons, entries   items of a list in mdoc(7), for libtagc-preload(7)
  *   run                         those of tagc-run's options, for its page
  *   bash, zsh                   the same for its completions
- * Run while the manual is built.
+ * Run while the manual is built, so it needs nothing that is made for the machine that the library is for.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "env/run.h"
-#include "kernels/codec.h"
 #include "layermap/model.h"
 
 /* Text in lines of at most 78 bytes, as the manual's source has them; `text` ends up with a full stop. */
@@ -81,8 +80,10 @@ static const char *words_of(const struct tagc_option *o, char text[160])
   text[0] = '\0';
   switch (o - tagc_option_table) {
   case TAGC_OPTION_codec:
-    strcpy(text, "auto|");
-    tagc_codec_names(text + strlen(text), 160 - strlen(text));
+    strcpy(text, "auto"
+#define CODEC(name) "|" #name
+#include "kernels/codecs.def"
+    );
     break;
   case TAGC_OPTION_layers:
   case TAGC_OPTION_skip:

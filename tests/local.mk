@@ -30,7 +30,12 @@ unit_tests += tests/unit/test_allgather tests/unit/test_codec_surplus
 unit_tests += tests/unit/test_linker
 unit_tests += tests/unit/test_budget tests/unit/test_choose tests/unit/test_survey tests/unit/test_vote tests/unit/test_device_times
 tests_unit_test_vote_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms
+if SANITIZED
 tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
+else
+# The library asks for an old version of it (env/glibc.h): only the dynamic linker takes the program's for that.
+tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic,--defsym=dlvsym=__wrap_dlvsym
+endif
 # Which instruction set runs.
 unit_tests += tests/unit/test_variant
 EXTRA_DIST += tests/unit/variants.h
@@ -38,7 +43,7 @@ EXTRA_DIST += tests/unit/variants.h
 unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
 unit_tests += tests/unit/test_cost
 unit_tests += tests/unit/test_topology tests/unit/test_vote_budget tests/unit/test_vote_hosts tests/unit/test_gathers
-tests_unit_test_vote_budget_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms
+tests_unit_test_vote_budget_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms,--wrap=tagc_trace_ns
 unit_tests += tests/unit/test_calls tests/unit/test_activations
 unit_tests += tests/unit/test_mapfile
 # Models, their layouts and families.
@@ -496,6 +501,9 @@ endif
 # The example in PyTorch, which tests/gpu/run trains.
 dist_check_SCRIPTS += tests/e2e/train_fsdp.test
 TESTS += tests/e2e/train_fsdp.test
+
+# Other processors, and a bare Debian: ./quickstart portable, never part of a test.
+EXTRA_DIST += tests/portable/debian.sh tests/portable/qemu.sh
 
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead

@@ -68,6 +68,19 @@ is()
   fi
 }
 
+# runs_on_old_glibc LIBRARY: what it needs is in glibc 2.28 (RHEL 8, Ubuntu 20.04, manylinux_2_28), which has threads and
+# dlopen() in libraries of their own. Names without a number (GLIBC_ABI_DT_RELR) are newer than all that.
+runs_on_old_glibc()
+{
+  is "" "$(readelf -W --dyn-syms --version-info "$1" | grep -oE '[A-Za-z0-9_]*@?GLIBC_[A-Za-z0-9_.]+' | sort -u |
+    awk -F GLIBC_ '{ split($2, number, "."); if (number[1] != 2 || number[2] > 28) print }')" \
+    "${1##*/}: no symbol is newer than glibc 2.28"
+  for needed in libdl.so.2 libpthread.so.0; do
+    readelf -dW "$1" | grep -q "NEEDED.*\[$needed\]"
+    point $? "${1##*/}: needs $needed"
+  done
+}
+
 # take_points FILE: takes over the test points of a program's output.
 take_points()
 {

@@ -9,18 +9,16 @@
 
 #include "tests/unit/tap.h"
 
-/* The linker's --wrap puts these in the place of dlvsym. */
-void *__real_dlvsym(void *handle, const char *name, const char *version);
-void *__wrap_dlvsym(void *handle, const char *name, const char *version);
-
 static int asked, failed;
 
-/* As a C library before 2.34 answers: later versions of its symbols are not there. */
+/* The linker puts this in the place of dlvsym. As a C library before 2.34 answers: later versions of its symbols are not there. */
+void *__wrap_dlvsym(void *handle, const char *name, const char *version);
 void *__wrap_dlvsym(void *handle, const char *name, const char *version)
 {
   static const char *const old[] = {"GLIBC_2.2.5", "GLIBC_2.17"};
+  __typeof__(&__wrap_dlvsym) real = (__typeof__(&__wrap_dlvsym))dlsym(RTLD_NEXT, "dlvsym");
   bool known = strcmp(version, old[0]) == 0 || strcmp(version, old[1]) == 0;
-  void *found = known ? __real_dlvsym(handle, name, version) : NULL;
+  void *found = known ? real(handle, name, version) : NULL;
   asked++;
   failed += !found;
   return found;

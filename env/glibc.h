@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What is built on a new system shall run with the C library of an old one, from glibc 2.28 on (RHEL 8, Ubuntu 20.04,
+ * manylinux_2_28). Every object of the library includes this first (Makefile.am; not with sanitizers, whose functions have
+ * the plain names), and so binds the versions that were there before 2.28. tests/e2e/hardening.test says what is
+ * missing here. Before 2.34 these functions were in libpthread and libdl, so the library needs both by name.
+ */
+#ifndef ENV_GLIBC_H
+#define ENV_GLIBC_H
+
+#include <sys/stat.h>
+
+#if defined __x86_64__
+#define BIND(name, old, version) __asm__(".symver " #name ", " #old "@GLIBC_" version)
+enum { TAGC_STAT_LAYOUT = 1 };
+#elif defined __aarch64__           /* its first version was 2.17 */
+#define BIND(name, old, version) __asm__(".symver " #name ", " #old "@GLIBC_2.17")
+enum { TAGC_STAT_LAYOUT = 0 };
+#endif
+
+BIND(dlclose, dlclose, "2.2.5");
+BIND(dlerror, dlerror, "2.2.5");
+BIND(dlvsym, dlvsym, "2.2.5");
+BIND(pthread_condattr_setclock, pthread_condattr_setclock, "2.3.3");
+BIND(pthread_create, pthread_create, "2.2.5");
+BIND(pthread_key_create, pthread_key_create, "2.2.5");
+BIND(pthread_mutex_trylock, pthread_mutex_trylock, "2.2.5");
+BIND(pthread_mutexattr_init, pthread_mutexattr_init, "2.2.5");
+BIND(pthread_mutexattr_settype, pthread_mutexattr_settype, "2.2.5");
+BIND(pthread_once, pthread_once, "2.2.5");
+BIND(pthread_rwlock_rdlock, pthread_rwlock_rdlock, "2.2.5");
+BIND(pthread_rwlock_unlock, pthread_rwlock_unlock, "2.2.5");
+BIND(pthread_rwlock_wrlock, pthread_rwlock_wrlock, "2.2.5");
+BIND(pthread_setname_np, pthread_setname_np, "2.12");
+BIND(pthread_setspecific, pthread_setspecific, "2.2.5");
+BIND(pthread_sigmask, pthread_sigmask, "2.2.5");
+
+/* Headers since 2.38 give these names to what C23 wants of them. */
+BIND(__isoc23_strtol, strtol, "2.2.5");
+BIND(__isoc23_strtoll, strtoll, "2.2.5");
+BIND(__isoc23_strtoull, strtoull, "2.2.5");
+
+/* A function since 2.33; before, headers made this of it. */
+int __fxstat(int layout, int file, struct stat *status);
+#define fstat(file, status) __fxstat(TAGC_STAT_LAYOUT, file, status)
+
+#undef BIND
+#endif
