@@ -229,11 +229,11 @@ check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/all_reduce te
 # TAGC_CODEC=auto.
 dist_check_SCRIPTS += tests/e2e/auto.test tests/e2e/budget.test
 TESTS += tests/e2e/auto.test tests/e2e/budget.test
-check_PROGRAMS += tests/e2e/auto tests/e2e/budget tests/e2e/slow_sends.so
-tests_e2e_slow_sends_so_SOURCES = tests/e2e/slow_sends.c
-tests_e2e_slow_sends_so_CFLAGS = $(of_shared_objects)
-tests_e2e_slow_sends_so_LDFLAGS = $(to_shared_objects)
-tests_e2e_slow_sends_so_LDADD = tests/standin/libnccl.so
+check_PROGRAMS += tests/e2e/auto tests/e2e/budget tests/e2e/played_time.so
+tests_e2e_played_time_so_SOURCES = tests/e2e/played_time.c
+tests_e2e_played_time_so_CFLAGS = $(of_shared_objects)
+tests_e2e_played_time_so_LDFLAGS = $(to_shared_objects)
+tests_e2e_played_time_so_LDADD = tests/standin/libnccl.so
 
 # Two levels.
 dist_check_SCRIPTS += tests/e2e/levels.test
