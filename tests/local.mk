@@ -652,9 +652,10 @@ tests_tsan = \
   tests/unit/test_vote_budget \
   tests/unit/test_vote_hosts
 # They take longest, and begin first: what is short fills both cores at the end.
-tests_long = tests/e2e/memcheck.test tests/e2e/soak.test tests/e2e/fidelity.test tests/e2e/faults_levels.test \
-  tests/e2e/faults_ranks.test tests/e2e/levels.test tests/e2e/all_reduce.test tests/e2e/depth.test tests/e2e/trainer_ranks.test \
-  tests/unit/test_lhc_cuda
+tests_long = tests/e2e/memcheck.test tests/e2e/levels.test tests/e2e/all_reduce.test tests/e2e/soak.test \
+  tests/e2e/faults_ranks.test tests/e2e/faults_levels.test tests/e2e/auto.test tests/e2e/budget.test tests/e2e/depth.test \
+  tests/e2e/fidelity.test tests/e2e/trainer_ranks.test tests/unit/test_lhc_cuda tests/unit/test_solve tests/unit/test_pieces \
+  tests/unit/test_codec_payloads
 print-programs: ; @echo $(check_PROGRAMS)
 print-tests: ; @echo $(TESTS)
 print-tests-long: ; @echo $(tests_long)
