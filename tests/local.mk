@@ -238,11 +238,11 @@ check_PROGRAMS += tests/e2e/dlsym_user tests/e2e/no_nccl tests/e2e/all_reduce te
 # TAGC_CODEC=auto.
 dist_check_SCRIPTS += tests/e2e/auto.test tests/e2e/budget.test
 TESTS += tests/e2e/auto.test tests/e2e/budget.test
-check_PROGRAMS += tests/e2e/auto tests/e2e/budget tests/e2e/slow_sends.so
-tests_e2e_slow_sends_so_SOURCES = tests/e2e/slow_sends.c
-tests_e2e_slow_sends_so_CFLAGS = $(of_shared_objects)
-tests_e2e_slow_sends_so_LDFLAGS = $(to_shared_objects)
-tests_e2e_slow_sends_so_LDADD = tests/standin/libnccl.so
+check_PROGRAMS += tests/e2e/auto tests/e2e/budget tests/e2e/played_time.so
+tests_e2e_played_time_so_SOURCES = tests/e2e/played_time.c
+tests_e2e_played_time_so_CFLAGS = $(of_shared_objects)
+tests_e2e_played_time_so_LDFLAGS = $(to_shared_objects)
+tests_e2e_played_time_so_LDADD = tests/standin/libnccl.so
 
 # Two levels.
 dist_check_SCRIPTS += tests/e2e/levels.test
@@ -564,12 +564,66 @@ endif
 .PHONY: fuzz fuzz-programs fuzz-same
 
 # -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
-# All of them with gcc. The others take what their build could break.
-# That of clang has the project's own ABI header, too, which tests/unit/test_abi compares with the real one.
-tests_clang = $(unit_tests) \
+# All of them with gcc. The others take what their build could break, and find.
+# clang: arithmetic, whose bits another compiler may change, and how symbols are bound. That build has the project's own ABI header, too,
+# which tests/unit/test_abi compares with the real one.
+tests_clang = \
+  tests/e2e/dlsym.test \
+  tests/e2e/preload.test \
+  tests/e2e/steps.test \
+  tests/unit/test_allgather \
+  tests/unit/test_codec_bits \
+  tests/unit/test_codec_exceptions \
+  tests/unit/test_codec_none \
+  tests/unit/test_codec_payloads \
+  tests/unit/test_codec_properties \
+  tests/unit/test_codec_residuals \
+  tests/unit/test_codec_sparse \
+  tests/unit/test_codec_surplus \
+  tests/unit/test_cost \
+  tests/unit/test_cycle \
+  tests/unit/test_dense_exact \
+  tests/unit/test_dense_exceptions \
+  tests/unit/test_dense_values \
+  tests/unit/test_imports \
+  tests/unit/test_lhc_exact \
+  tests/unit/test_lhc_exceptions \
+  tests/unit/test_lhc_hostile \
+  tests/unit/test_lhc_layout \
+  tests/unit/test_lhc_many \
+  tests/unit/test_lhc_residual \
+  tests/unit/test_lhc_rows \
+  tests/unit/test_lhc_stream \
+  tests/unit/test_lhc_stuck \
+  tests/unit/test_lhc_variants \
+  tests/unit/test_linker \
+  tests/unit/test_pieces \
+  tests/unit/test_proof \
+  tests/unit/test_residual \
+  tests/unit/test_split \
+  tests/unit/test_survey \
+  tests/unit/test_variant \
+  tests/unit/test_versions
+# Daily work: what says most in a few minutes.
+tests_fast = $(unit_tests) \
+  tests/e2e/agreement.test \
+  tests/e2e/auto.test \
   tests/e2e/dlsym.test \
   tests/e2e/doctor.test \
-  tests/e2e/steps.test
+  tests/e2e/groups.test \
+  tests/e2e/manual.test \
+  tests/e2e/nonblocking.test \
+  tests/e2e/on_device.test \
+  tests/e2e/passthrough.test \
+  tests/e2e/preload.test \
+  tests/e2e/reduce_scatter.test \
+  tests/e2e/return_codes.test \
+  tests/e2e/source_rules.test \
+  tests/e2e/steps.test \
+  tests/e2e/tagc_map.test \
+  tests/e2e/tagc_run.test \
+  tests/e2e/threads.test \
+  tests/e2e/trace.test
 tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/agreement.test \
   tests/e2e/beside.test \
@@ -605,6 +659,7 @@ tests_tsan = \
   tests/e2e/groups.test \
   tests/e2e/levels_life.test \
   tests/e2e/nonblocking.test \
+  tests/e2e/random_programs.test \
   tests/e2e/steps.test \
   tests/e2e/threads.test \
   tests/e2e/trace.test \
@@ -617,12 +672,11 @@ tests_tsan = \
   tests/unit/test_vote \
   tests/unit/test_vote_budget \
   tests/unit/test_vote_hosts
-# They compare times that they measure, or choose by them: nothing runs beside them.
-tests_alone = tests/e2e/auto.test tests/e2e/budget.test tests/e2e/standin_hosts.test
 # They take longest, and begin first: what is short fills both cores at the end.
-tests_long = tests/e2e/memcheck.test tests/e2e/soak.test tests/e2e/fidelity.test tests/e2e/faults_levels.test \
-  tests/e2e/faults_ranks.test tests/e2e/levels.test tests/e2e/all_reduce.test tests/e2e/depth.test tests/e2e/trainer_ranks.test \
-  tests/unit/test_lhc_cuda
+tests_long = tests/e2e/memcheck.test tests/e2e/levels.test tests/e2e/all_reduce.test tests/e2e/soak.test \
+  tests/e2e/random_programs.test tests/e2e/faults_ranks.test tests/e2e/faults_levels.test tests/e2e/auto.test tests/e2e/budget.test tests/e2e/depth.test \
+  tests/e2e/fidelity.test tests/e2e/trainer_ranks.test tests/unit/test_lhc_cuda tests/unit/test_solve tests/unit/test_pieces \
+  tests/unit/test_codec_payloads
 # What runs with instruction sets, once more with some of them hidden: as on a processor that lacks them.
 tests_simd = tests/unit/test_allgather tests/unit/test_codec_exceptions tests/unit/test_codec_none tests/unit/test_codec_payloads \
   tests/unit/test_codec_properties tests/unit/test_codec_residuals tests/unit/test_codec_sparse tests/unit/test_codec_surplus \
@@ -632,12 +686,11 @@ tests_simd = tests/unit/test_allgather tests/unit/test_codec_exceptions tests/un
   tests/unit/test_residual tests/unit/test_survey tests/unit/test_variant
 print-programs: ; @echo $(check_PROGRAMS)
 print-tests: ; @echo $(TESTS)
-print-tests-alone: ; @echo $(tests_alone)
 print-tests-long: ; @echo $(tests_long)
-# Kernels on the stand-in for the driver are the C++ compiler's, which is the same for all.
-print-tests-clang: ; @echo $(tests_clang) | tr ' ' '\n' | grep -vE 'test_(allgather|choose|dense|grids|lhc|sparse|split)_cuda'
+print-tests-clang: ; @echo $(tests_clang)
+# Nothing that takes as long as all others together.
+print-tests-fast: ; @echo $(tests_fast) | tr ' ' '\n' | grep -v test_lhc_cuda
 print-tests-asan: ; @echo $(tests_asan)
 print-tests-tsan: ; @echo $(tests_tsan)
 print-tests-simd: ; @echo $(tests_simd)
-.PHONY: print-programs print-tests print-tests-alone print-tests-long print-tests-clang print-tests-asan print-tests-tsan \
-  print-tests-simd
+.PHONY: print-programs print-tests print-tests-long print-tests-clang print-tests-fast print-tests-asan print-tests-tsan print-tests-simd

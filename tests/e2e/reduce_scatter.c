@@ -229,8 +229,8 @@ static void matrix(void)
 {
   static const ncclDataType_t types[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
   static const size_t counts[] = {1, 17, 31, 33, 1009, 4096, 16411, 65536};
-  /* Two levels are run on many placements: less on each, and of large ones half or a third of all combinations. */
-  const size_t part = !two_levels() || nranks < 6 ? 1 : nranks < 8 ? 2 : 3;
+  /* Two levels are run on many placements: less on each, half of all combinations, and of large ones a third. */
+  const size_t part = !two_levels() ? 1 : nranks < 8 ? 2 : 3;
   const size_t ncounts = sizeof counts / sizeof *counts - (two_levels() ? 2 : 0), large = two_levels() ? 16369 : 65521;
   for (int t = 0; t < 3; t++)
     for (int op = 0; op < 3; op++)

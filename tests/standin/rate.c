@@ -5,6 +5,8 @@
  *   NCCL_STANDIN_RATE_INSIDE=10gbit  to other ranks of its own host, this process alone
  *   NCCL_STANDIN_NIC=PATH:PAGE       the memory through which the processes of a host share the first one (launch makes
  *                                    it); without it this process has a network card of its own
+ *   NCCL_STANDIN_PLAY=1              nobody waits: what bytes take at their rate is played (tests/e2e/played_time.c), for each
+ *                                    process as if it had its network card for itself
  *
  * link.h says how a rate is kept. All threads of the process share its links; receiving is free.
  */
@@ -24,6 +26,10 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nic own_nics[2];
 static struct link links[2]; /* by enum way; rate 0: no limit */
+static bool plays;
+static atomic_llong played; /* nanoseconds */
+
+STANDIN_API long long ncclStandinPlayTime(long long ns) { return atomic_fetch_add(&played, ns) + ns; }
 
 /* Bits with a unit ("200mbit"), bytes without. 0: not a rate. */
 static double parse(const char *text)
@@ -76,7 +82,8 @@ static struct nic *find_nic(void)
 static void setup(void)
 {
   set_limit(WAY_INSIDE, &own_nics[WAY_INSIDE], "NCCL_STANDIN_RATE_INSIDE");
-  const char *between = getenv("NCCL_STANDIN_RATE");
+  const char *between = getenv("NCCL_STANDIN_RATE"), *play = getenv("NCCL_STANDIN_PLAY");
+  plays = play && strcmp(play, "1") == 0;
   if (between && *between)
     set_limit(WAY_BETWEEN, find_nic(), "NCCL_STANDIN_RATE");
 }
@@ -91,6 +98,10 @@ size_t standin_rate_take(enum way way, size_t size, int64_t *until)
 {
   if (!standin_rate_is_limited(way))
     return size;
+  if (plays) {
+    ncclStandinPlayTime((long long)((double)size / links[way].rate));
+    return size;
+  }
   pthread_mutex_lock(&lock);
   size_t allowed = standin_link_take(&links[way], standin_now(), size, until);
   pthread_mutex_unlock(&lock);
@@ -101,6 +112,10 @@ void standin_rate_return(enum way way, size_t size)
 {
   if (!standin_rate_is_limited(way) || !size)
     return;
+  if (plays) {
+    ncclStandinPlayTime(-(long long)((double)size / links[way].rate));
+    return;
+  }
   pthread_mutex_lock(&lock);
   standin_link_return(&links[way], size);
   pthread_mutex_unlock(&lock);
@@ -108,7 +123,7 @@ void standin_rate_return(enum way way, size_t size)
 
 void standin_rate_idle(enum way way)
 {
-  if (!standin_rate_is_limited(way))
+  if (!standin_rate_is_limited(way) || plays)
     return;
   pthread_mutex_lock(&lock);
   standin_link_idle(&links[way]);

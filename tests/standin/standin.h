@@ -367,6 +367,8 @@ ncclResult_t standin_meet(struct ncclComm *parent, int wake, const int *ranks, i
 ncclResult_t standin_connect(struct ncclComm *comm, int wake);
 
 /* -- rate limit and statistics ----------------------------------------------------------------------------------- */
+/* The time that was played for this process, after it has gone on by `ns`. */
+STANDIN_API long long ncclStandinPlayTime(long long ns);
 bool standin_rate_is_limited(enum way way);
 /* How many of `size` bytes may be sent now; 0: none before *until. What is not sent is given back. `size` > 0. */
 size_t standin_rate_take(enum way way, size_t size, int64_t *until);

@@ -34,7 +34,7 @@ for variant in 2.18.1 2.19.4 2.22.3 2.23.4 2.26.6 2.27.7 2.28.3 2.28.9 2.29.2 2.
       code=$(echo "$variant" | awk -F . '{ print $1 * 10000 + $2 * 100 + $3 }')
       names=$(functions "$code") ;;
   esac
-  echo "{ global: $names ncclStandinHostMemory; local: *; };" >"$at/exports"
+  echo "{ global: $names ncclStandinHostMemory; ncclStandinPlayTime; local: *; };" >"$at/exports"
   echo "extern const int standin_version; const int standin_version = $code; $more" >"$at/version.c"
   # shellcheck disable=SC2086 # words of their own
   $CC $LDFLAGS -fPIC -fvisibility=hidden -o "$at/libnccl.so.2.new" "$at/version.c" "$@" -Wl,--version-script="$at/exports"
