@@ -339,7 +339,7 @@ check_PROGRAMS += tests/e2e/dlopen_user tests/e2e/dlopen_user.so
 tests_e2e_dlopen_user_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic
 tests_e2e_dlopen_user_LDADD =
 tests_e2e_dlopen_user_so_SOURCES = tests/e2e/dlopen_user.c
-tests_e2e_dlopen_user_so_CFLAGS = $(AM_CFLAGS) -fPIC -DLIBRARY
+tests_e2e_dlopen_user_so_CFLAGS = $(AM_CFLAGS) -fPIC -fsemantic-interposition -DLIBRARY
 tests_e2e_dlopen_user_so_LDFLAGS = $(to_shared_objects)
 tests_e2e_dlopen_user_so_LDADD =
 
