@@ -53,13 +53,13 @@ static void attach(struct tagc_comm *comm, struct tagc_background *launch)
   tagc_background_release(before);
 }
 
-/* What the program destroyed meanwhile. */
-static void destroy_ops(struct tagc_background *launch)
+/* What the program destroyed meanwhile. Where the launch has failed, a part of it may still be at work (beside.h). */
+static void destroy_ops(struct tagc_background *launch, ncclResult_t status)
 {
   pthread_mutex_lock(&launch->lock);
   launch->over = true;
   pthread_mutex_unlock(&launch->lock);
-  for (size_t i = 0; i < launch->destroyed_count; i++)
+  for (size_t i = 0; i < launch->destroyed_count && status == ncclSuccess; i++)
     tagc_exchange_destroy_op(launch->destroyed[i].comm, launch->destroyed[i].op);
 }
 
@@ -76,7 +76,7 @@ static void *run_launch(void *argument)
   struct tagc_background *launch = argument;
   tagc_beside_enter(launch->context);
   ncclResult_t status = launch->run(&launch->real, launch->calls, launch->count);
-  destroy_ops(launch);
+  destroy_ops(launch, status);
   for (size_t i = 0; i < launch->count; i++)
     tagc_trace_call(&launch->calls[i], status);   /* before the program hears of it: it may end then */
   atomic_store(&launch->status, (int)status);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "env/thread.h"
 #include "interpose/comm.h"
@@ -30,18 +31,22 @@ struct crew;
 
 struct member {
   struct crew *crew;
-  struct tagc_beside_task task;
-  ncclResult_t status;
+  struct tagc_strand strand;
   bool started;
 };
 
-/* The last one to leave frees it: a thread may still be inside its mutex when the caller has heard that all are over. */
+/* The last one to leave frees it: a strand may outlive the call. */
 struct crew {
   atomic_int references;
   pthread_mutex_t lock;
-  pthread_cond_t over;
+  pthread_cond_t news;
   size_t working;
+  ncclResult_t failed;              /* the first error */
   void *context;
+  struct tagc_exchange real;
+  tagc_strand_function *run;
+  struct tagc_call *calls;          /* each holds a reference to its communicator */
+  size_t call_count;
   struct member members[];
 };
 
@@ -49,76 +54,80 @@ static void leave(struct crew *crew)
 {
   if (atomic_fetch_sub(&crew->references, 1) != 1)
     return;
-  pthread_cond_destroy(&crew->over);
+  for (size_t i = 0; i < crew->call_count; i++)
+    tagc_comm_release(crew->calls[i].comm);
+  pthread_cond_destroy(&crew->news);
   pthread_mutex_destroy(&crew->lock);
+  free(crew->calls);
   free(crew);
 }
 
-static void *work(void *member_)
+static void do_work(struct member *member)
 {
-  struct member *member = member_;
   struct crew *crew = member->crew;
-  tagc_beside_enter(crew->context);
-  member->status = member->task.run(member->task.argument);
+  const ncclResult_t status = crew->run(&crew->real, member->strand.calls, member->strand.count);
   pthread_mutex_lock(&crew->lock);
-  if (--crew->working == 0)
-    pthread_cond_signal(&crew->over);
+  crew->working--;
+  if (status != ncclSuccess && crew->failed == ncclSuccess)
+    crew->failed = status;
+  pthread_cond_signal(&crew->news);
   pthread_mutex_unlock(&crew->lock);
   leave(crew);
+}
+
+static void *work(void *member)
+{
+  tagc_beside_enter(((struct member *)member)->crew->context);
+  do_work(member);
   return NULL;
 }
 
-static struct crew *gather_crew(const struct tagc_nccl *nccl, const struct tagc_beside_task *tasks, size_t count)
+static struct crew *make_crew(const struct tagc_exchange *real, const struct tagc_strand *strands, size_t count, tagc_strand_function *run)
 {
+  const struct tagc_call *first = strands[0].calls;
+  const size_t call_count = (size_t)(strands[count - 1].calls - first) + strands[count - 1].count;
   struct crew *crew = calloc(1, sizeof *crew + count * sizeof *crew->members);
-  if (!crew)
+  struct tagc_call *calls = malloc(call_count * sizeof *calls);
+  if (!crew || !calls) {
+    free(crew);
+    free(calls);
     return NULL;
-  atomic_init(&crew->references, 1);
+  }
+  memcpy(calls, first, call_count * sizeof *calls);
+  for (size_t i = 0; i < call_count; i++)
+    if (calls[i].comm)
+      tagc_comm_retain(calls[i].comm);
+  atomic_init(&crew->references, (int)count + 1);
   pthread_mutex_init(&crew->lock, NULL);
-  pthread_cond_init(&crew->over, NULL);
-  crew->context = tagc_beside_context(nccl);
+  pthread_cond_init(&crew->news, NULL);
+  crew->working = count;
+  crew->context = tagc_beside_context(first->nccl);
+  crew->real = *real;
+  crew->run = run;
+  crew->calls = calls;
+  crew->call_count = call_count;
   for (size_t i = 0; i < count; i++)
-    crew->members[i] = (struct member){crew, tasks[i], ncclSuccess, false};
+    crew->members[i] = (struct member){crew, {calls + (strands[i].calls - first), strands[i].count}, false};
   return crew;
 }
 
-static void start(struct crew *crew, struct member *member)
+ncclResult_t tagc_beside_run(const struct tagc_exchange *real, const struct tagc_strand *strands, size_t count, tagc_strand_function *run)
 {
-  pthread_mutex_lock(&crew->lock);
-  crew->working++;
-  pthread_mutex_unlock(&crew->lock);
-  atomic_fetch_add(&crew->references, 1);
-  member->started = tagc_thread_start(work, member);
-  if (member->started)
-    return;
-  pthread_mutex_lock(&crew->lock);
-  crew->working--;
-  pthread_mutex_unlock(&crew->lock);
-  atomic_fetch_sub(&crew->references, 1);
-}
-
-static void await_all(struct crew *crew)
-{
-  pthread_mutex_lock(&crew->lock);
-  while (crew->working)
-    pthread_cond_wait(&crew->over, &crew->lock);
-  pthread_mutex_unlock(&crew->lock);
-}
-
-ncclResult_t tagc_beside_run(const struct tagc_nccl *nccl, const struct tagc_beside_task *tasks, size_t count)
-{
-  struct crew *crew = gather_crew(nccl, tasks, count);
-  ncclResult_t status = crew ? ncclSuccess : tagc_no_memory("the calls of a group");
+  struct crew *crew = make_crew(real, strands, count, run);
   if (!crew)
-    return status;
-  for (size_t i = 0; i + 1 < count; i++)
-    start(crew, &crew->members[i]);
-  for (size_t i = count; i-- > 0;)                /* the last one is the caller's own */
+    return tagc_no_memory("the calls of a group");
+  for (size_t i = 0; i < count; i++)
+    crew->members[i].started = tagc_thread_start(work, &crew->members[i]);
+  for (size_t i = 0; i < count; i++)
     if (!crew->members[i].started)
-      crew->members[i].status = tasks[i].run(tasks[i].argument);
-  await_all(crew);
-  for (size_t i = 0; i < count && status == ncclSuccess; i++)
-    status = crew->members[i].status;
+      do_work(&crew->members[i]);
+  pthread_mutex_lock(&crew->lock);
+  while (crew->working && crew->failed == ncclSuccess)
+    pthread_cond_wait(&crew->news, &crew->lock);
+  const ncclResult_t status = crew->failed;
+  if (!crew->working)
+    memcpy(strands[0].calls, crew->calls, crew->call_count * sizeof *crew->calls);
+  pthread_mutex_unlock(&crew->lock);
   leave(crew);
   return status;
 }

@@ -4,20 +4,25 @@
 #ifndef INTERPOSE_BESIDE_H
 #define INTERPOSE_BESIDE_H
 
-#include "interpose/call.h"
+#include "interpose/exchange.h"
 
 /* The CUDA context that is current in this thread; NULL: none, or the calls are on host memory. */
 void *tagc_beside_context(const struct tagc_nccl *nccl);
 /* Makes it current in another thread. */
 void tagc_beside_enter(void *context);
 
-struct tagc_beside_task {
-  ncclResult_t (*run)(void *argument);
-  void *argument;
+/* Calls that run one after the other. */
+struct tagc_strand {
+  struct tagc_call *calls;
+  size_t count;
 };
 
-/* Runs tasks that may wait for one another, on this thread and on others, and returns when all are over: the first error in their
- * order, or ncclSuccess. Where a thread cannot be had, this one does its task behind its own. */
-ncclResult_t tagc_beside_run(const struct tagc_nccl *nccl, const struct tagc_beside_task *tasks, size_t count);
+typedef ncclResult_t tagc_strand_function(const struct tagc_exchange *real, struct tagc_call *calls, size_t count);
+
+/* Runs strands that may wait for one another, each on a thread; their calls lie behind one another, from strands[0].calls on. Where a
+ * thread cannot be had, this one does its work. Returns when all are over, or as soon as one has failed: the others then go on, until
+ * their communicators are aborted, for the ranks that they wait for may wait for that abort. Threads work on copies of the calls; the
+ * calls are what became of these when all are over. ncclSystemError without memory. */
+ncclResult_t tagc_beside_run(const struct tagc_exchange *real, const struct tagc_strand *strands, size_t count, tagc_strand_function *run);
 
 #endif

@@ -101,7 +101,7 @@ EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type
     RETURN(ncclInvalidArgument);
   if (is_held(&called, (struct tagc_call){.entry = TAGC_ENTRY_ncclSend, .nccl = nccl, .send = send, .count = count, .type = type,
                                           .root = peer, .handle = comm, .stream = stream}))
-    return ncclSuccess;
+    RETURN(ncclSuccess);
   RETURN(FORWARD_IN_ORDER(ncclSend, send, count, type, peer, comm, stream));
 }
 
@@ -112,7 +112,7 @@ EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int 
     RETURN(ncclInvalidArgument);
   if (is_held(&called, (struct tagc_call){.entry = TAGC_ENTRY_ncclRecv, .nccl = nccl, .recv = recv, .count = count, .type = type,
                                           .root = peer, .handle = comm, .stream = stream}))
-    return ncclSuccess;
+    RETURN(ncclSuccess);
   RETURN(FORWARD_IN_ORDER(ncclRecv, recv, count, type, peer, comm, stream));
 }
 

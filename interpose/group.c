@@ -180,10 +180,11 @@ static void note_passed(void *group)
   g->passed_count = 0;
 }
 
-static void finish(struct group *g)
+/* Where something has failed, a strand may still be at the ops (beside.h): they live until their communicators end. */
+static void finish(struct group *g, bool failed)
 {
   note_passed(g);
-  for (size_t i = 0; i < g->destroyed_count; i++) {
+  for (size_t i = 0; i < g->destroyed_count && !failed; i++) {
     struct destroyed *d = &g->destroyed[i];
     /* A launch in the background may still need it. The handle of an aborted communicator may be another's by now. */
     if (!tagc_comm_is_aborted(d->comm) && !tagc_background_defer_destroy(d->op, d->comm->handle))
@@ -199,7 +200,7 @@ static void close_one(const struct tagc_nccl *nccl)
   if (!g || --g->depth)
     return;
   of_thread[nccl->group] = NULL;
-  finish(g);
+  finish(g, false);
 }
 
 ncclResult_t tagc_group_start(const struct tagc_nccl *nccl, int *real_errno)
@@ -237,7 +238,7 @@ ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno)
     of_thread[nccl->group] = NULL;
     status = tagc_launch_run(g->held, g->held_count, note_passed, g);
     end_held(g, status);
-    finish(g);
+    finish(g, status != ncclSuccess && status != ncclInProgress);
     return status;
   }
   tagc_real_depth++;

@@ -83,23 +83,16 @@ static bool arrange(struct tagc_call *calls, size_t count)
 
 /* ---- communicators beside one another --------------------------------------------------------------------------------------- */
 
-/* Calls that run one after the other: of a communicator, or all that need no more than forwarding. */
-struct strand {
-  const struct tagc_exchange *real;
-  struct tagc_call *calls;
-  size_t count;
-};
-
-static ncclResult_t run_strand(void *strand_)
+/* A strand: the calls of a communicator, or all that need no more than forwarding. */
+static ncclResult_t run_strand(const struct tagc_exchange *real, struct tagc_call *calls, size_t count)
 {
-  const struct strand *s = strand_;
   ncclResult_t status = ncclSuccess;
-  if (!s->calls->rounds)
-    return tagc_rounds_pass(s->real, s->calls, s->count);
-  for (size_t i = 0; i < s->count && status == ncclSuccess; i++)    /* the program's own group may have had a part of it, too */
-    if (s->calls[i].comm->nonblocking)
-      status = tagc_exchange_await(s->real, s->calls[i].comm);
-  return status == ncclSuccess ? tagc_rounds_run(s->real, s->calls, s->count) : status;
+  if (!calls->rounds)
+    return tagc_rounds_pass(real, calls, count);
+  for (size_t i = 0; i < count && status == ncclSuccess; i++)    /* the program's own group may have had a part of it, too */
+    if (calls[i].comm->nonblocking)
+      status = tagc_exchange_await(real, calls[i].comm);
+  return status == ncclSuccess ? tagc_rounds_run(real, calls, count) : status;
 }
 
 /* Does the host wait for other ranks in some call? On a GPU votes do, and all-gathers that may have to be made again, plain. */
@@ -120,7 +113,7 @@ static bool is_default(cudaStream_t stream)
 }
 
 /* Does no stream have calls of two strands? Those of one stream must be launched in one order on all ranks. */
-static bool have_streams_apart(const struct strand *strands, size_t count)
+static bool have_streams_apart(const struct tagc_strand *strands, size_t count)
 {
   for (size_t a = 0; a < count; a++)
     for (size_t i = 0; i < strands[a].count; i++)
@@ -132,37 +125,22 @@ static bool have_streams_apart(const struct strand *strands, size_t count)
   return true;
 }
 
-static ncclResult_t run_strands(struct strand *strands, size_t count)
-{
-  const struct tagc_call *calls = strands[0].calls;
-  const size_t call_count = (size_t)(strands[count - 1].calls - calls) + strands[count - 1].count;
-  ncclResult_t status = ncclSuccess;
-  if (count > 1 && any_meets(calls, call_count) && (calls->nccl->on_host || have_streams_apart(strands, count))) {
-    struct tagc_beside_task *tasks = malloc(count * sizeof *tasks);
-    for (size_t i = 0; i < count && tasks; i++)
-      tasks[i] = (struct tagc_beside_task){run_strand, &strands[i]};
-    status = tasks ? tagc_beside_run(calls->nccl, tasks, count) : tagc_no_memory("the calls of a group");
-    free(tasks);
-    return status;
-  }
-  for (size_t i = 0; i < count && status == ncclSuccess; i++)
-    status = run_strand(&strands[i]);
-  return status;
-}
-
 /* Arranged calls, outside of any group. */
 static ncclResult_t run_calls(const struct tagc_exchange *real, struct tagc_call *calls, size_t count)
 {
-  struct strand one, *strands = count > 1 ? malloc(count * sizeof *strands) : &one;
+  struct tagc_strand one, *strands = count > 1 ? malloc(count * sizeof *strands) : &one;
+  ncclResult_t status = strands ? ncclSuccess : tagc_no_memory("the calls of a group");
   size_t strand_count = 0;
-  if (!strands)
-    return tagc_no_memory("the calls of a group");
-  for (size_t from = 0, to; from < count; from = to) {
+  for (size_t from = 0, to; from < count && strands; from = to) {
     for (to = from + 1; to < count && (calls[from].rounds ? is_of_same(&calls[from], &calls[to]) : !calls[to].rounds);)
       to++;
-    strands[strand_count++] = (struct strand){real, &calls[from], to - from};
+    strands[strand_count++] = (struct tagc_strand){&calls[from], to - from};
   }
-  const ncclResult_t status = run_strands(strands, strand_count);
+  if (strand_count > 1 && any_meets(calls, count) && (calls->nccl->on_host || have_streams_apart(strands, strand_count)))
+    status = tagc_beside_run(real, strands, strand_count, run_strand);
+  else
+    for (size_t i = 0; i < strand_count && status == ncclSuccess; i++)
+      status = run_strand(real, strands[i].calls, strands[i].count);
   if (strands != &one)
     free(strands);
   return status;
