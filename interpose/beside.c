@@ -62,10 +62,18 @@ static void leave(struct crew *crew)
   free(crew);
 }
 
+static void count_strand(const struct tagc_strand *strand, int more)
+{
+  for (size_t i = 0; i < strand->count; i++)
+    if (strand->calls[i].comm)
+      atomic_fetch_add(&strand->calls[i].comm->strands, more);
+}
+
 static void do_work(struct member *member)
 {
   struct crew *crew = member->crew;
   const ncclResult_t status = crew->run(&crew->real, member->strand.calls, member->strand.count);
+  count_strand(&member->strand, -1);
   pthread_mutex_lock(&crew->lock);
   crew->working--;
   if (status != ncclSuccess && crew->failed == ncclSuccess)
@@ -106,8 +114,10 @@ static struct crew *make_crew(const struct tagc_exchange *real, const struct tag
   crew->run = run;
   crew->calls = calls;
   crew->call_count = call_count;
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; i++) {
     crew->members[i] = (struct member){crew, {calls + (strands[i].calls - first), strands[i].count}, false};
+    count_strand(&crew->members[i].strand, 1);
+  }
   return crew;
 }
 

@@ -86,6 +86,7 @@ struct tagc_comm {
   atomic_bool in_driver;            /* our thread is inside the device's driver, and reads or writes the program's buffers */
   int rank, nranks;
   uint32_t trace;                   /* its number in the trace of this process; 0: none */
+  atomic_int strands;               /* of launches, at work on other threads (beside.h) */
   bool nonblocking;                 /* known from its configuration, or from an answer of the real library */
   atomic_bool returns_at_once;      /* non-blocking, and the real library has said so itself: its own settings may overrule all */
   bool agreed;                      /* all ranks have the library and the same options */

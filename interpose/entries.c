@@ -187,6 +187,31 @@ EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm)
   RETURN(status);
 }
 
+/* *real_errno becomes what the real function leaves in errno. */
+static ncclResult_t abort_communicator(const struct tagc_nccl *nccl, ncclComm_t comm, int *real_errno)
+{
+  int called_errno = *real_errno;
+  struct tagc_comm *ended = tagc_comm_abort(comm);
+  tagc_comm_collect(comm, true);
+  tagc_ranges_forget(comm);
+  const bool together = tagc_levels_open_group(ended);
+  tagc_levels_end(ended, true);
+  const ncclResult_t status = tagc_levels_close_group(ended, together, FORWARD(ncclCommAbort, comm));
+  tagc_comm_abort_is_over(ended);
+  tagc_comm_release(ended);
+  *real_errno = called_errno;
+  return status;
+}
+
+/* Does a part of a group that has failed still wait on the communicator? */
+static bool is_waited_on(ncclComm_t handle)
+{
+  struct tagc_comm *comm = tagc_comm_find(handle);
+  const bool waits = comm && atomic_load(&comm->strands) > 0;
+  tagc_comm_release(comm);
+  return waits;
+}
+
 EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
   CALLED(ncclCommDestroy, .handle = comm);
@@ -194,6 +219,8 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
     RETURN(ncclInvalidArgument);
   if (!watched())
     RETURN(FORWARD(ncclCommDestroy, comm));
+  if (is_waited_on(comm))           /* it would wait for ever, where NCCL has failed and returned */
+    RETURN(abort_communicator(nccl, comm, &called_errno));
   struct tagc_leave leave = tagc_comm_take_leave(comm);
   tagc_ranges_forget(comm);
   ncclResult_t status = FORWARD(ncclCommDestroy, comm);
@@ -208,18 +235,7 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm)
 EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
   CALLED(ncclCommAbort, .handle = comm);
-  struct tagc_comm *ended = NULL;
-  if (watched()) {
-    ended = tagc_comm_abort(comm);
-    tagc_comm_collect(comm, true);
-    tagc_ranges_forget(comm);
-  }
-  bool together = tagc_levels_open_group(ended);
-  tagc_levels_end(ended, true);
-  ncclResult_t status = tagc_levels_close_group(ended, together, FORWARD(ncclCommAbort, comm));
-  tagc_comm_abort_is_over(ended);
-  tagc_comm_release(ended);
-  RETURN(status);
+  RETURN(watched() ? abort_communicator(nccl, comm, &called_errno) : FORWARD(ncclCommAbort, comm));
 }
 
 /* Where a program learns that a launch in the background is over, and that a non-blocking communicator is there, or has its

@@ -223,7 +223,7 @@ static ncclResult_t serve(const struct place *place, const struct hello *own, st
       close(fd);
     }
   }
-  answer.result = result;
+  answer.result = result == ncclInternalError ? ncclRemoteError : result;   /* that the root has aborted, the others see from afar */
   answer_all(&meeting, listener, &answer);
   free(meeting.fds);
   if (own && result == ncclSuccess) {
