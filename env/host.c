@@ -35,6 +35,12 @@ void tagc_host_name(char name[TAGC_HOST_NAME])
 
 bool tagc_host_ids_are_fixed(void) { return getenv("NCCL_COMM_ID") != NULL; }
 
+bool tagc_host_shares_resources(void)
+{
+  const char *shares = getenv("NCCL_COMM_SPLIT_SHARE_RESOURCES");
+  return shares && *shares && strcmp(shares, "0") != 0;
+}
+
 const char *tagc_host_lacks(void)
 {
   const char *given = secure_getenv(TAGC_HOST_LACKS);

@@ -17,6 +17,9 @@ void tagc_host_name(char name[TAGC_HOST_NAME]);
 /* NCCL_COMM_ID is set: every rank makes its unique ids by itself, and they must come out equal. */
 bool tagc_host_ids_are_fixed(void);
 
+/* NCCL_COMM_SPLIT_SHARE_RESOURCES is on: a split communicator has the connections of its parent. */
+bool tagc_host_shares_resources(void);
+
 /* For tests alone: the name of an instruction set that this processor is taken to lack (kernels/variant.h), or NULL. Not an option:
  * results are the same, bit for bit, and only slower. A program with more rights than its caller has is not told. */
 #define TAGC_HOST_LACKS "TAGC_TEST_HIDE"

@@ -47,6 +47,7 @@ struct tagc_agreement {
   uint32_t rank, nranks;
   uint32_t hosts, host;             /* with TAGC_AGREED_YES: the ranks are on so many hosts, this one on the one of that number */
   struct tagc_trace_birth origin;   /* of the communicator */
+  bool shares;                      /* the connections of its parent */
 };
 
 /* Before the real NCCL makes an id: clears what it may leave as it is (before 2.23, all that it does not use). */

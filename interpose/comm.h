@@ -92,6 +92,7 @@ struct tagc_comm {
   bool agreed;                      /* all ranks have the library and the same options */
   uint32_t host;                    /* with `agreed`: the number of this rank's host */
   uint64_t identity;                /* struct tagc_trace_birth */
+  bool shares;                      /* the connections of its parent */
   const struct tagc_device *device; /* NULL: no codec for its memory */
 
   /* Since the first vote (levels.h). */

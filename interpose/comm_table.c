@@ -314,6 +314,7 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *n
   fresh->agreed = agreement.state == TAGC_AGREED_YES;
   fresh->host = agreement.host;
   fresh->identity = agreement.origin.identity;
+  fresh->shares = agreement.shares;
   comm = enter_table(handle, birth, &fresh, status);
   if (comm)
     tagc_trace_introduce(comm);

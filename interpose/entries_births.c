@@ -20,6 +20,13 @@ static bool asks_nonblocking(const ncclConfig_t *config, bool inherited)
   return config->size >= offsetof(ncclConfig_t, blocking) + sizeof config->blocking && config->blocking == 0;
 }
 
+/* Shall a child have the connections of its parent? */
+static bool asks_sharing(const ncclConfig_t *config)
+{
+  const bool told = config && config->size >= offsetof(ncclConfig_t, splitShare) + sizeof config->splitShare;
+  return tagc_host_shares_resources() || (told && config->splitShare == 1);
+}
+
 /* What is known of a communicator before it is there. */
 struct birth {
   bool nonblocking;
@@ -80,6 +87,7 @@ static struct birth from_parent(enum tagc_entry function, ncclComm_t parent, con
   birth.nonblocking = asks_nonblocking(config, parent && tagc_comm_is_nonblocking(parent));
   if (parent && function != TAGC_ENTRY_ncclCommGrow)         /* ranks that join have agreed on nothing with those that are there: all passes */
     birth.agreement = tagc_comm_settle(parent, nccl);
+  birth.agreement.shares = asks_sharing(config);
   birth.agreement.origin = (struct tagc_trace_birth){traced(nccl), tagc_comm_child_identity(parent, function, said, size),
                                                      tagc_trace_on() ? tagc_trace_comm(parent) : 0, -1, -1, (uint16_t)function};
   return birth;

@@ -45,9 +45,9 @@ ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_com
 /* Waits until the real library is done with what an idle communicator was called with. The error that it has then. */
 ncclResult_t tagc_exchange_await(const struct tagc_exchange *real, struct tagc_comm *comm);
 
-/* The same as tagc_exchange_run() for calls that may block before the end of the group, as ncclCommSplit() may: an abort waits for none of them. What
- * comes back is what became of the group, whether a communicator was aborted meanwhile or not. *late: it was over only after
- * the end had returned, so that some communicator is a non-blocking one. */
+/* The same as tagc_exchange_run() for calls that may block before the end of the group, as ncclCommSplit() may: an abort waits for none
+ * of them. What comes back is what became of the group, whether a communicator was aborted meanwhile or not. *late: it was over only
+ * after the end had returned, so that some communicator is a non-blocking one. */
 ncclResult_t tagc_exchange_run_blocking(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
                                         tagc_enqueue_function *enqueue, void *context, bool *late);
 

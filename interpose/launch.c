@@ -105,6 +105,15 @@ static bool any_meets(const struct tagc_call *calls, size_t count)
   return false;
 }
 
+/* NCCL connects ranks communicator by communicator where connections are shared ("race condition" in groupLaunch(), group.cc). */
+static bool any_shares(const struct tagc_call *calls, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (calls[i].comm && calls[i].comm->shares)
+      return true;
+  return false;
+}
+
 /* The default stream is not alone: others wait for it. */
 static bool is_default(cudaStream_t stream)
 {
@@ -136,7 +145,8 @@ static ncclResult_t run_calls(const struct tagc_exchange *real, struct tagc_call
       to++;
     strands[strand_count++] = (struct tagc_strand){&calls[from], to - from};
   }
-  if (strand_count > 1 && any_meets(calls, count) && (calls->nccl->on_host || have_streams_apart(strands, strand_count)))
+  if (strand_count > 1 && any_meets(calls, count) && !any_shares(calls, count) &&
+      (calls->nccl->on_host || have_streams_apart(strands, strand_count)))
     status = tagc_beside_run(real, strands, strand_count, run_strand);
   else
     for (size_t i = 0; i < strand_count && status == ncclSuccess; i++)
