@@ -32,7 +32,6 @@ struct crew;
 struct member {
   struct crew *crew;
   struct tagc_strand strand;
-  bool started;
 };
 
 /* The last one to leave frees it: a strand may outlive the call. */
@@ -69,10 +68,9 @@ static void count_strand(const struct tagc_strand *strand, int more)
       atomic_fetch_add(&strand->calls[i].comm->strands, more);
 }
 
-static void do_work(struct member *member)
+static void end_work(struct member *member, ncclResult_t status)
 {
   struct crew *crew = member->crew;
-  const ncclResult_t status = crew->run(&crew->real, member->strand.calls, member->strand.count);
   count_strand(&member->strand, -1);
   pthread_mutex_lock(&crew->lock);
   crew->working--;
@@ -83,10 +81,12 @@ static void do_work(struct member *member)
   leave(crew);
 }
 
-static void *work(void *member)
+static void *work(void *member_)
 {
-  tagc_beside_enter(((struct member *)member)->crew->context);
-  do_work(member);
+  struct member *member = member_;
+  const struct crew *crew = member->crew;
+  tagc_beside_enter(crew->context);
+  end_work(member, crew->run(&crew->real, member->strand.calls, member->strand.count));
   return NULL;
 }
 
@@ -115,7 +115,7 @@ static struct crew *make_crew(const struct tagc_exchange *real, const struct tag
   crew->calls = calls;
   crew->call_count = call_count;
   for (size_t i = 0; i < count; i++) {
-    crew->members[i] = (struct member){crew, {calls + (strands[i].calls - first), strands[i].count}, false};
+    crew->members[i] = (struct member){crew, {calls + (strands[i].calls - first), strands[i].count}};
     count_strand(&crew->members[i].strand, 1);
   }
   return crew;
@@ -127,10 +127,8 @@ ncclResult_t tagc_beside_run(const struct tagc_exchange *real, const struct tagc
   if (!crew)
     return tagc_no_memory("the calls of a group");
   for (size_t i = 0; i < count; i++)
-    crew->members[i].started = tagc_thread_start(work, &crew->members[i]);
-  for (size_t i = 0; i < count; i++)
-    if (!crew->members[i].started)
-      do_work(&crew->members[i]);
+    if (!tagc_thread_start(work, &crew->members[i]))
+      end_work(&crew->members[i], tagc_no_memory("a thread for a communicator of a group"));
   pthread_mutex_lock(&crew->lock);
   while (crew->working && crew->failed == ncclSuccess)
     pthread_cond_wait(&crew->news, &crew->lock);
