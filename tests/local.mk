@@ -659,7 +659,6 @@ tests_tsan = \
   tests/e2e/groups.test \
   tests/e2e/levels_life.test \
   tests/e2e/nonblocking.test \
-  tests/e2e/random_programs.test \
   tests/e2e/steps.test \
   tests/e2e/threads.test \
   tests/e2e/trace.test \
