@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "env/thread.h"
-#include "interpose/comm.h"
 #include "kernels/cuda_driver.h"
 
 /* NCCL takes a call as one of the thread's current device: it asks whether the call's stream is captured, and what the default

@@ -171,7 +171,8 @@ EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *dev
   struct birth birth = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
   ncclResult_t status = FORWARD(ncclCommInitAll, comms, count, devices);
   birth.nonblocking = watched() && asks_nonblocking(NULL, false);
-  birth.agreement.origin = (struct tagc_trace_birth){traced(nccl), identity_of_all(), 0, 0, count, TAGC_ENTRY_ncclCommInitAll};
+  if (watched())
+    birth.agreement.origin = (struct tagc_trace_birth){traced(nccl), identity_of_all(), 0, 0, count, TAGC_ENTRY_ncclCommInitAll};
   for (int i = 0; comms && i < count && (status == ncclSuccess || status == ncclInProgress); i++) {
     birth.agreement.origin.rank = i;
     status = born(nccl, status, &comms[i], NULL, &birth);

@@ -10,8 +10,8 @@
 #include "interpose/beside.h"
 #include "interpose/dump.h"
 #include "interpose/rounds.h"
-#include "interpose/times.h"
 #include "interpose/selection.h"
+#include "interpose/times.h"
 #include "interpose/vote.h"
 
 static ncclResult_t inside(ncclResult_t (*function)(void))
