@@ -170,15 +170,26 @@ struct place {
   const int *ranks;              /* in the parent, of the members */
 };
 
+/* Nobody listens where a member did. That its link is closed says less: a failure or ncclCommRevoke closes it while the
+ * member lives on. */
+static bool has_left(const struct ncclComm *parent, int rank)
+{
+  struct pollfd link = {.fd = parent->peers[rank].fd, .events = POLLRDHUP};
+  if (link.fd < 0 || poll(&link, 1, 0) <= 0)
+    return false;
+  int fd = standin_connect_to(&parent->members[rank].address);
+  bool refused = fd < 0 && errno == ECONNREFUSED;
+  if (fd >= 0)
+    close(fd);
+  return refused;
+}
+
 /* Has a member gone that has not come yet? NCCL misses it as well: there the ranks gather over the parent. */
 static bool misses(const struct place *place, const struct rendezvous *meeting)
 {
-  for (int i = 0; place->parent && i < meeting->nranks; i++) {
-    struct pollfd peer = {.fd = meeting->fds[i] == -1 ? place->parent->peers[place->ranks[i]].fd : -1,
-                          .events = POLLRDHUP};
-    if (poll(&peer, 1, 0) > 0)
+  for (int i = 0; place->parent && i < meeting->nranks; i++)
+    if (meeting->fds[i] == -1 && has_left(place->parent, place->ranks[i]))
       return true;
-  }
   return false;
 }
 
@@ -223,7 +234,8 @@ static ncclResult_t serve(const struct place *place, const struct hello *own, st
       close(fd);
     }
   }
-  answer.result = result == ncclInternalError ? ncclRemoteError : result;   /* that the root has aborted, the others see from afar */
+  /* That the root has aborted, the others see from afar. */
+  answer.result = result == ncclInternalError ? ncclRemoteError : result;
   answer_all(&meeting, listener, &answer);
   free(meeting.fds);
   if (own && result == ncclSuccess) {
