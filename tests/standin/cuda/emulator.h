@@ -26,8 +26,11 @@ struct emulate_thread {
   struct emulate_block *home;
 };
 
+/* Thread-local storage that is found without a call: each step of a kernel looks there. */
+#define EMULATE_NEAR __attribute__((tls_model("initial-exec")))
+
 /* The thread that runs now; NULL outside of kernels. */
-extern __thread struct emulate_thread *emulate_self;
+extern __thread struct emulate_thread *emulate_self EMULATE_NEAR;
 
 /* What is at a parameter of a kernel: how pointers to device memory are found, and whether the kernel may write there. */
 enum emulate_kind { EMULATE_VALUE, EMULATE_READS, EMULATE_WRITES, EMULATE_STRUCT };

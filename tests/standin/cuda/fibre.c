@@ -32,7 +32,7 @@ void context_begin(void);
 void fibre_main(void) __attribute__((visibility("hidden"), noreturn));
 
 /* The one that runs on this thread. */
-static __thread struct fibre *current;
+static __thread struct fibre *current __attribute__((tls_model("initial-exec")));
 
 static void arrived(struct fibre *at)
 {

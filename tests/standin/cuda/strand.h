@@ -52,7 +52,7 @@ struct runner {
   size_t shared_size;
 };
 
-extern __thread struct runner runner;
+extern __thread struct runner runner EMULATE_NEAR;
 
 /* The one that runs. */
 static inline struct strand *strand_self(void) { return (struct strand *)(void *)emulate_self; }

@@ -11,17 +11,21 @@ static bool is_there(const struct strand *lane, unsigned i, unsigned count)
 
 /* Have all lanes come that the strand's operation names? Those that have returned are not waited for. The last is looked
  * at first: it comes last. */
-static bool is_complete(const struct strand *lanes, unsigned count, const struct strand *strand)
+static inline bool is_complete(const struct strand *lanes, unsigned count, const struct strand *strand)
 {
-  for (unsigned i = count; i-- > 0;)
-    if ((strand->mask >> i & 1) && lanes[i].state != RETURNED &&
+  const uint32_t mask = count < EMULATE_WARP ? strand->mask & ((1u << count) - 1) : strand->mask;
+  for (uint32_t left = mask; left;) {
+    const unsigned i = 31 - (unsigned)__builtin_clz(left);
+    if (lanes[i].state != RETURNED &&
         (lanes[i].state != AT_WARP || lanes[i].mask != strand->mask || lanes[i].kind != strand->kind))
       return false;
+    left &= ~(1u << i);
+  }
   return true;
 }
 
 /* The lane that a shuffle reads from; its own where the segment ends. */
-static unsigned source(const struct strand *strand, unsigned lane)
+static inline unsigned source(const struct strand *strand, unsigned lane)
 {
   unsigned width = strand->width, begin = lane & ~(width - 1), by = strand->argument;
   if (strand->kind == EMULATE_SHFL)
@@ -47,16 +51,18 @@ static uint32_t reduce(enum emulate_warp_kind kind, uint32_t a, uint32_t b)
   }
 }
 
+static inline uint64_t shuffled(const struct strand *lanes, unsigned count, const struct strand *strand)
+{
+  unsigned from = source(strand, strand->self.linear % EMULATE_WARP);
+  bool takes_part = (strand->mask >> from & 1) && is_there(&lanes[from], from, count);
+  return takes_part ? lanes[from].value : 0xcdcdcdcdcdcdcdcdu;    /* undefined */
+}
+
+/* Of a vote, a reduction or a match. */
 static uint64_t result_of(const struct strand *lanes, unsigned count, const struct strand *strand)
 {
-  unsigned lane = strand->self.linear % EMULATE_WARP;
   uint64_t result = 0;
   bool any = false;
-  if (strand->kind >= EMULATE_SHFL && strand->kind <= EMULATE_SHFL_XOR) {
-    unsigned from = source(strand, lane);
-    bool takes_part = (strand->mask >> from & 1) && is_there(&lanes[from], from, count);
-    return takes_part ? lanes[from].value : 0xcdcdcdcdcdcdcdcdu;    /* undefined */
-  }
   for (unsigned i = 0; i < count; i++) {
     if (!(strand->mask >> i & 1) || !is_there(&lanes[i], i, count))
       continue;
@@ -82,16 +88,23 @@ static unsigned lanes_of(const struct strand *strand, struct strand **lanes)
 static void finish(struct strand *lanes, unsigned count, const struct strand *strand)
 {
   uint32_t mask = strand->mask;
-  bool each = strand->kind <= EMULATE_SHFL_XOR || strand->kind == EMULATE_MATCH_ANY;
+  bool shuffles = strand->kind <= EMULATE_SHFL_XOR, each = shuffles || strand->kind == EMULATE_MATCH_ANY;
   uint64_t same = each ? 0 : result_of(lanes, count, strand);
   for (unsigned i = 0; i < count; i++)
     if ((mask >> i & 1) && lanes[i].state == AT_WARP)
-      lanes[i].result = each ? result_of(lanes, count, &lanes[i]) : same;
+      lanes[i].result = shuffles ? shuffled(lanes, count, &lanes[i]) : each ? result_of(lanes, count, &lanes[i]) : same;
   for (unsigned i = 0; i < count; i++)
     if ((mask >> i & 1) && lanes[i].state == AT_WARP) {
       lanes[i].self.home->at_warp--;
       strand_release(&lanes[i]);
     }
+}
+
+static void __attribute__((noinline, cold)) refuse(const struct strand *strand, const char *why)
+{
+  char text[256];
+  strand_describe(text, sizeof text, strand);
+  standin_die("kernel '%s': %s\n  %s", runner.launch->kernel->name, why, text);
 }
 
 EMULATE_API uint64_t emulate_warp(enum emulate_warp_kind kind, uint32_t mask, uint64_t value, unsigned argument,
@@ -107,12 +120,10 @@ EMULATE_API uint64_t emulate_warp(enum emulate_warp_kind kind, uint32_t mask, ui
   strand->argument = argument;
   strand->width = width;
   bool known_width = width && width <= EMULATE_WARP && (width & (width - 1)) == 0;
-  if (!(mask >> strand->self.linear % EMULATE_WARP & 1) || !known_width) {
-    char text[256];
-    strand_describe(text, sizeof text, strand);
-    standin_die("kernel '%s': %s\n  %s", runner.launch->kernel->name,
-                known_width ? "a lane is not in its own mask" : "the width of a shuffle is not a power of two", text);
-  }
+  if (!known_width)
+    refuse(strand, "the width of a shuffle is not a power of two");
+  if (!(mask >> strand->self.linear % EMULATE_WARP & 1))
+    refuse(strand, "a lane is not in its own mask");
   if (is_complete(lanes, count, strand))
     finish(lanes, count, strand);   /* itself, too: it is the last of those that are ready */
   strand_go_on(strand->fibre);
