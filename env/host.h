@@ -20,7 +20,7 @@ bool tagc_host_ids_are_fixed(void);
 /* NCCL_COMM_SPLIT_SHARE_RESOURCES is on: a split communicator has the connections of its parent. */
 bool tagc_host_shares_resources(void);
 
-/* For tests alone: the name of an instruction set that this processor is taken to lack (kernels/variant.h), or NULL. Not an option:
+/* For tests alone: the name of an instruction set that this processor is taken to lack (kernels/codec/variant.h), or NULL. Not an option:
  * results are the same, bit for bit, and only slower. A program with more rights than its caller has is not told. */
 #define TAGC_HOST_LACKS "TAGC_TEST_HIDE"
 const char *tagc_host_lacks(void);

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "env/run.h"
-#include "layermap/model.h"
+#include "env/tagc-run/run.h"
+#include "layermap/model/model.h"
 
 /* Text in lines of at most 78 bytes, as the manual's source has them; `text` ends up with a full stop. */
 static void wrapped(const char *text)
@@ -82,7 +82,7 @@ static const char *words_of(const struct tagc_option *o, char text[160])
   case TAGC_OPTION_codec:
     strcpy(text, "auto"
 #define CODEC(name) "|" #name
-#include "kernels/codecs.def"
+#include "kernels/codec/codecs.def"
     );
     break;
   case TAGC_OPTION_layers:
@@ -134,13 +134,13 @@ static void reasons(void)
 #define REASON(name, words)                                                                                            \
   if (strcmp(#name, "compressed") != 0)                                                                                \
     printf(".It\n%s\n", words);
-#include "interpose/reasons.def"
+#include "interpose/policy/reasons.def"
 }
 
 static void entries(void)
 {
 #define ENTRY(name) printf(".It\n.Fn " #name "\n");
-#include "interpose/entries.def"
+#include "interpose/nccl/entries.def"
 }
 
 int main(int argc, char **argv)

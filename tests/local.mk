@@ -15,165 +15,165 @@ endif
 
 # -- unit tests --------------------------------------------------------------------------------------------------------
 unit_tests = \
-  tests/unit/test_agree tests/unit/test_agree_decider \
-  tests/unit/test_codec_bits tests/unit/test_codec_none \
-  tests/unit/test_cycle tests/unit/test_cycle_follow tests/unit/test_cycle_random \
-  tests/unit/test_lhc_exact tests/unit/test_lhc_exceptions tests/unit/test_lhc_layout tests/unit/test_lhc_residual \
-  tests/unit/test_lhc_stuck tests/unit/test_lhc_variants \
-  tests/unit/test_options tests/unit/test_plan tests/unit/test_select
-unit_tests += tests/unit/test_log tests/unit/test_log_stderr tests/unit/test_options_secure
-unit_tests += tests/unit/test_lhc_hostile tests/unit/test_lhc_stream
-unit_tests += tests/unit/test_dense_exact tests/unit/test_dense_exceptions tests/unit/test_dense_values
-unit_tests += tests/unit/test_imports
-unit_tests += tests/unit/test_residual tests/unit/test_codec_sparse tests/unit/test_lhc_rows tests/unit/test_lhc_many
-unit_tests += tests/unit/test_allgather tests/unit/test_codec_surplus
-unit_tests += tests/unit/test_linker
-unit_tests += tests/unit/test_budget tests/unit/test_choose tests/unit/test_survey tests/unit/test_vote tests/unit/test_device_times
-tests_unit_test_vote_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms
+  tests/unit/agree/test_agree tests/unit/agree/test_decider \
+  tests/unit/codec/test_bits tests/unit/none/test_none \
+  tests/unit/cycle/test_cycle tests/unit/cycle/test_follow tests/unit/cycle/test_random \
+  tests/unit/lhc/test_exact tests/unit/lhc/test_exceptions tests/unit/lhc/test_layout tests/unit/lhc/test_residual \
+  tests/unit/lhc/test_stuck tests/unit/lhc/test_variants \
+  tests/unit/env/test_options tests/unit/policy/test_plan tests/unit/model/test_select
+unit_tests += tests/unit/env/test_log tests/unit/env/test_log_stderr tests/unit/env/test_options_secure
+unit_tests += tests/unit/lhc/test_hostile tests/unit/lhc/test_stream
+unit_tests += tests/unit/dense/test_exact tests/unit/dense/test_exceptions tests/unit/dense/test_values
+unit_tests += tests/unit/nccl/test_imports
+unit_tests += tests/unit/codec/test_residual tests/unit/sparse/test_sparse tests/unit/lhc/test_rows tests/unit/lhc/test_many
+unit_tests += tests/unit/allgather/test_allgather tests/unit/codec/test_surplus
+unit_tests += tests/unit/nccl/test_linker
+unit_tests += tests/unit/policy/test_budget tests/unit/policy/test_choose tests/unit/device/test_survey tests/unit/vote/test_vote tests/unit/exec/test_timing
+tests_unit_vote_test_vote_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms
 if SANITIZED
-tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
+tests_unit_nccl_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym
 else
 # The library asks for an old version of it (env/glibc.h): only the dynamic linker takes the program's for that.
-tests_unit_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic,--defsym=dlvsym=__wrap_dlvsym
+tests_unit_nccl_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic,--defsym=dlvsym=__wrap_dlvsym
 endif
 # Which instruction set runs.
-unit_tests += tests/unit/test_variant
-EXTRA_DIST += tests/unit/variants.h
+unit_tests += tests/unit/codec/test_variant
+EXTRA_DIST += tests/unit/codec/variants.h
 # Every codec: its bytes against a slow reference, and what must hold of all of them.
-unit_tests += tests/unit/test_codec_exceptions tests/unit/test_codec_payloads tests/unit/test_codec_properties tests/unit/test_codec_residuals
-unit_tests += tests/unit/test_cost
-unit_tests += tests/unit/test_topology tests/unit/test_vote_budget tests/unit/test_vote_hosts tests/unit/test_gathers
-tests_unit_test_vote_budget_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms,--wrap=tagc_trace_ns
-unit_tests += tests/unit/test_calls tests/unit/test_activations
-unit_tests += tests/unit/test_mapfile
+unit_tests += tests/unit/codec/test_exceptions tests/unit/codec/test_payloads tests/unit/codec/test_properties tests/unit/codec/test_residuals
+unit_tests += tests/unit/codec/test_cost
+unit_tests += tests/unit/policy/test_topology tests/unit/vote/test_budget tests/unit/vote/test_hosts tests/unit/cycle/test_gathers
+tests_unit_vote_test_budget_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms,--wrap=tagc_trace_ns
+unit_tests += tests/unit/cycle/test_calls tests/unit/cycle/test_activations
+unit_tests += tests/unit/model/test_mapfile
 # Models, their layouts and families.
-unit_tests += tests/unit/test_families tests/unit/test_layout tests/unit/test_model
-EXTRA_DIST += tests/unit/architectures.h
+unit_tests += tests/unit/model/test_families tests/unit/model/test_layout tests/unit/model/test_model
+EXTRA_DIST += tests/unit/model/architectures.h
 # Sequences of calls of real programs.
-unit_tests += tests/unit/test_sequences tests/unit/test_layers_log
+unit_tests += tests/unit/cycle/test_sequences tests/unit/stats/test_layers_log
 EXTRA_DIST += tests/fixtures
 # The table at exit.
-unit_tests += tests/unit/test_report
+unit_tests += tests/unit/stats/test_exit_report
 # Registered memory.
-unit_tests += tests/unit/test_ranges
+unit_tests += tests/unit/policy/test_registered_memory
 if HAVE_JANSSON
-unit_tests += tests/unit/test_map_config tests/unit/test_map_safetensors
-tests_unit_test_map_config_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
-tests_unit_test_map_safetensors_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
+unit_tests += tests/unit/tagc-map/test_config tests/unit/tagc-map/test_safetensors
+tests_unit_tagc_map_test_config_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
+tests_unit_tagc_map_test_safetensors_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
 endif
 # What of them is found out again from the sizes of calls.
-unit_tests += tests/unit/test_layers tests/unit/test_solve
-EXTRA_DIST += tests/unit/solve_slots.h
-tests_unit_test_layers_SOURCES = tests/unit/test_layers.c examples/gpt/units.c
-tests_unit_test_layers_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
-EXTRA_DIST += tests/unit/codec_reference.h tests/unit/codec_cases.h tests/unit/allgather_reference.h
-EXTRA_DIST += tests/unit/dense_reference.h
-EXTRA_DIST += tests/unit/tap.h tests/unit/self.h tests/unit/fake_nccl.h tests/unit/vote_rank.h tests/unit/codec_sim.h tests/unit/tape.h tests/unit/watch.h
+unit_tests += tests/unit/infer/test_layers tests/unit/infer/test_solve
+EXTRA_DIST += tests/unit/infer/solve_slots.h
+tests_unit_infer_test_layers_SOURCES = tests/unit/infer/test_layers.c examples/gpt/units.c
+tests_unit_infer_test_layers_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+EXTRA_DIST += tests/unit/codec/reference.h tests/unit/codec/cases.h tests/unit/allgather/reference.h
+EXTRA_DIST += tests/unit/dense/reference.h
+EXTRA_DIST += tests/unit/tap.h tests/unit/self.h tests/unit/fake_nccl.h tests/unit/vote/rank.h tests/unit/codec/sim.h tests/unit/cycle/tape.h tests/unit/watch.h
 
 # Traces.
-EXTRA_DIST += tests/unit/trace_make.h
-unit_tests += tests/unit/test_trace_read
-tests_unit_test_trace_read_LDADD = libtagc-report.a $(LDADD)
-unit_tests += tests/unit/test_trace_page
-tests_unit_test_trace_page_LDADD = libtagc-report.a $(LDADD)
-unit_tests += tests/unit/test_trace_summary
-tests_unit_test_trace_summary_LDADD = libtagc-report.a $(LDADD)
+EXTRA_DIST += tests/unit/tagc-report/make.h
+unit_tests += tests/unit/tagc-report/test_read
+tests_unit_tagc_report_test_read_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/tagc-report/test_page
+tests_unit_tagc_report_test_page_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/tagc-report/test_summary
+tests_unit_tagc_report_test_summary_LDADD = libtagc-report.a $(LDADD)
 
 # The trainer's.
-unit_tests += tests/unit/test_vocabulary
-tests_unit_test_vocabulary_SOURCES = tests/unit/test_vocabulary.c examples/gpt/vocabulary.c
+unit_tests += tests/unit/examples/test_vocabulary
+tests_unit_examples_test_vocabulary_SOURCES = tests/unit/examples/test_vocabulary.c examples/gpt/vocabulary.c
 
 # Slots of which a part is compressed.
-unit_tests += tests/unit/test_depth tests/unit/test_lane tests/unit/test_parts tests/unit/test_pieces tests/unit/test_split
+unit_tests += tests/unit/comm/test_chunking tests/unit/device/test_lane tests/unit/model/test_parts tests/unit/codec/test_pieces tests/unit/comm/test_partial
 
 # What is known of NCCL's versions.
-unit_tests += tests/unit/test_versions
+unit_tests += tests/unit/nccl/test_versions
 
 # The limited link of the stand-in for NCCL.
-unit_tests += tests/unit/test_link
-tests_unit_test_link_SOURCES = tests/unit/test_link.c tests/standin/link.c
+unit_tests += tests/unit/standin/test_link
+tests_unit_standin_test_link_SOURCES = tests/unit/standin/test_link.c tests/standin/link.c
 
 # Calls that fail, on the stand-in for NCCL.
-unit_tests += tests/unit/test_failed_calls
+unit_tests += tests/unit/comm/test_failed_calls
 
 # Who writes them.
-unit_tests += tests/unit/test_trace
-tests_unit_test_trace_LDADD = libtagc-report.a $(LDADD)
-tests_unit_test_trace_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=write,--wrap=madvise
+unit_tests += tests/unit/trace/test_trace
+tests_unit_trace_test_trace_LDADD = libtagc-report.a $(LDADD)
+tests_unit_trace_test_trace_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=write,--wrap=madvise
 # What traces are judged by.
-unit_tests += tests/unit/test_trace_sides
-tests_unit_test_trace_sides_LDADD = libtagc-report.a $(LDADD)
-unit_tests += tests/unit/test_trace_volume
-tests_unit_test_trace_volume_LDADD = libtagc-report.a $(LDADD)
-unit_tests += tests/unit/test_trace_pace
-tests_unit_test_trace_pace_LDADD = libtagc-report.a $(LDADD)
-unit_tests += tests/unit/test_trace_text
-tests_unit_test_trace_text_LDADD = libtagc-report.a $(LDADD)
-EXTRA_DIST += tests/unit/trace_jobs.h tests/unit/trace_runs.h
+unit_tests += tests/unit/tagc-report/test_ab_compare
+tests_unit_tagc_report_test_ab_compare_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/tagc-report/test_volume
+tests_unit_tagc_report_test_volume_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/tagc-report/test_stragglers
+tests_unit_tagc_report_test_stragglers_LDADD = libtagc-report.a $(LDADD)
+unit_tests += tests/unit/tagc-report/test_text
+tests_unit_tagc_report_test_text_LDADD = libtagc-report.a $(LDADD)
+EXTRA_DIST += tests/unit/tagc-report/jobs.h tests/unit/tagc-report/runs.h
 
 # The stand-in for the CUDA driver, and kernels that run on it.
-EXTRA_DIST += tests/unit/cuda_child.h
+EXTRA_DIST += tests/unit/device/cuda_child.h
 if HAVE_CXX
-cuda_tests = tests/unit/test_cuda_driver tests/unit/test_cuda_kernels tests/unit/test_cuda_streams
-tsan_cuda_tests = tests/unit/test_cuda_streams
+cuda_tests = tests/unit/standin/test_cuda_driver tests/unit/standin/test_cuda_kernels tests/unit/standin/test_cuda_streams
+tsan_cuda_tests = tests/unit/standin/test_cuda_streams
 check_DATA += tests/standin/cuda/samples.so
 unit_tests += $(cuda_tests)
 to_driver = $(AM_LDFLAGS) '-Wl,-rpath,$(abs_builddir)/tests/standin/cuda'
-tests_unit_test_cuda_driver_LDADD = tests/standin/cuda/libcuda.so.1
-tests_unit_test_cuda_driver_LDFLAGS = $(to_driver)
-tests_unit_test_cuda_kernels_LDADD = tests/standin/cuda/libcuda.so.1 -lm
-tests_unit_test_cuda_kernels_LDFLAGS = $(to_driver)
-tests_unit_test_cuda_streams_LDADD = tests/standin/cuda/libcuda.so.1 -lpthread
-tests_unit_test_cuda_streams_LDFLAGS = $(to_driver)
+tests_unit_standin_test_cuda_driver_LDADD = tests/standin/cuda/libcuda.so.1
+tests_unit_standin_test_cuda_driver_LDFLAGS = $(to_driver)
+tests_unit_standin_test_cuda_kernels_LDADD = tests/standin/cuda/libcuda.so.1 -lm
+tests_unit_standin_test_cuda_kernels_LDFLAGS = $(to_driver)
+tests_unit_standin_test_cuda_streams_LDADD = tests/standin/cuda/libcuda.so.1 -lpthread
+tests_unit_standin_test_cuda_streams_LDFLAGS = $(to_driver)
 
 # GPU kernels against the host.
-cuda_tests += tests/unit/test_dense_cuda
+cuda_tests += tests/unit/dense/test_cuda
 check_DATA += tests/standin/cuda/kernels.so
-tests_unit_test_dense_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
-tests_unit_test_dense_cuda_LDFLAGS = $(to_driver)
-cuda_tests += tests/unit/test_lhc_cuda
-tests_unit_test_lhc_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
-tests_unit_test_lhc_cuda_LDFLAGS = $(to_driver)
-cuda_tests += tests/unit/test_choose_cuda
-tests_unit_test_choose_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
-tests_unit_test_choose_cuda_LDFLAGS = $(to_driver)
-cuda_tests += tests/unit/test_survey_cuda
-tests_unit_test_survey_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
-tests_unit_test_survey_cuda_LDFLAGS = $(to_driver)
-cuda_tests += tests/unit/test_sparse_cuda
-tests_unit_test_sparse_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
-tests_unit_test_sparse_cuda_LDFLAGS = $(to_driver)
-cuda_tests += tests/unit/test_allgather_cuda
-tests_unit_test_allgather_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
-tests_unit_test_allgather_cuda_LDFLAGS = $(to_driver)
-cuda_tests += tests/unit/test_grids_cuda
-tests_unit_test_grids_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
-tests_unit_test_grids_cuda_LDFLAGS = $(to_driver)
+tests_unit_dense_test_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_dense_test_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/lhc/test_cuda
+tests_unit_lhc_test_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_lhc_test_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/sparse/test_choose_cuda
+tests_unit_sparse_test_choose_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_sparse_test_choose_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/device/test_survey_cuda
+tests_unit_device_test_survey_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_device_test_survey_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/sparse/test_cuda
+tests_unit_sparse_test_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_sparse_test_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/allgather/test_cuda
+tests_unit_allgather_test_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_allgather_test_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/device/test_grids_cuda
+tests_unit_device_test_grids_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_device_test_grids_cuda_LDFLAGS = $(to_driver)
 
 # The table of a CUDA device.
-cuda_tests += tests/unit/test_device_cuda tests/unit/test_device_cuda_faults tests/unit/test_device_cuda_threads
-tsan_cuda_tests += tests/unit/test_device_cuda_threads
-tests_unit_test_device_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
-tests_unit_test_device_cuda_LDFLAGS = $(to_driver)
-tests_unit_test_device_cuda_faults_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
-tests_unit_test_device_cuda_faults_LDFLAGS = $(to_driver)
-tests_unit_test_device_cuda_threads_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
-tests_unit_test_device_cuda_threads_LDFLAGS = $(to_driver)
-cuda_tests += tests/unit/test_lane_cuda
-tsan_cuda_tests += tests/unit/test_lane_cuda
-tests_unit_test_lane_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
-tests_unit_test_lane_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/device/test_cuda tests/unit/device/test_cuda_faults tests/unit/device/test_cuda_threads
+tsan_cuda_tests += tests/unit/device/test_cuda_threads
+tests_unit_device_test_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_device_test_cuda_LDFLAGS = $(to_driver)
+tests_unit_device_test_cuda_faults_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_device_test_cuda_faults_LDFLAGS = $(to_driver)
+tests_unit_device_test_cuda_threads_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_device_test_cuda_threads_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/device/test_lane_cuda
+tsan_cuda_tests += tests/unit/device/test_lane_cuda
+tests_unit_device_test_lane_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_device_test_lane_cuda_LDFLAGS = $(to_driver)
 
 # Calls in two parts, on device memory.
 cuda_tests += tests/unit/test_split_cuda
-tests_unit_test_split_cuda_SOURCES = tests/unit/test_split.c
+tests_unit_test_split_cuda_SOURCES = tests/unit/comm/test_partial.c
 tests_unit_test_split_cuda_CFLAGS = $(AM_CFLAGS) -DON_DEVICE
 tests_unit_test_split_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
 tests_unit_test_split_cuda_LDFLAGS = $(to_driver)
 endif
-unit_tests += tests/unit/test_device_none
-unit_tests += tests/unit/test_proof
-EXTRA_DIST += tests/unit/cuda_codec.h tests/unit/cuda_rank.h tests/unit/device_life.h
+unit_tests += tests/unit/device/test_none
+unit_tests += tests/unit/device/test_proof
+EXTRA_DIST += tests/unit/device/cuda_codec.h tests/unit/device/cuda_rank.h tests/unit/device/life.h
 
 # The same on a real GPU, where there is one, and what else only such a one shows: tests/gpu/run is a command of its own. Its
 # programs are linked with the stand-ins, and find the real libraries by LD_LIBRARY_PATH.
@@ -203,10 +203,10 @@ gpu-kit: gpu-programs
 .PHONY: gpu-programs gpu-kit
 
 # Our own NCCL header against the real one.
-EXTRA_DIST += tests/unit/abi_table.h
+EXTRA_DIST += tests/unit/nccl/abi_table.h
 if REAL_NCCL_H
-unit_tests += tests/unit/test_abi
-tests_unit_test_abi_SOURCES = tests/unit/test_abi.c tests/unit/abi_ours.c
+unit_tests += tests/unit/nccl/test_abi
+tests_unit_nccl_test_abi_SOURCES = tests/unit/nccl/test_abi.c tests/unit/nccl/abi_ours.c
 endif
 
 check_PROGRAMS += $(unit_tests)
@@ -526,13 +526,13 @@ fuzz_targets += tests/fuzz/calls
 fuzz_targets += tests/fuzz/cycle
 if HAVE_LIBELF
 fuzz_targets += tests/fuzz/elf
-tests_fuzz_elf_SOURCES = tests/fuzz/elf.c interpose/doctor_elf.c
+tests_fuzz_elf_SOURCES = tests/fuzz/elf.c interpose/tagc-doctor/elf.c
 tests_fuzz_elf_LDADD = $(FUZZ_LIBS) $(LIBELF_LIBS)
 endif
 fuzz_targets += tests/fuzz/gather
 fuzz_targets += tests/fuzz/imports
 fuzz_targets += tests/fuzz/mapfile
-tests_fuzz_mapfile_SOURCES = tests/fuzz/mapfile.c layermap/map_table.c layermap/map_svg.c layermap/drawing.c
+tests_fuzz_mapfile_SOURCES = tests/fuzz/mapfile.c layermap/tagc-map/table.c layermap/tagc-map/svg.c env/markup.c
 if HAVE_JANSSON
 fuzz_targets += tests/fuzz/models
 tests_fuzz_models_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)
@@ -542,8 +542,8 @@ fuzz_targets += tests/fuzz/payload
 fuzz_targets += tests/fuzz/plan
 fuzz_targets += tests/fuzz/select
 fuzz_targets += tests/fuzz/trace
-tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/trace_report.c interpose/trace_text.c \
-  interpose/trace_text_comms.c interpose/trace_json.c
+tests_fuzz_trace_SOURCES = tests/fuzz/trace.c interpose/tagc-report/show/report.c interpose/tagc-report/show/text.c \
+  interpose/tagc-report/show/text_comms.c interpose/tagc-report/show/json.c
 tests_fuzz_trace_LDADD = libtagc-report.a $(LDADD)
 
 EXTRA_PROGRAMS += $(fuzz_targets)
@@ -566,44 +566,44 @@ endif
 # -- which tests run in which of the builds of `./quickstart check` --------------------------------------------------------
 # All of them with gcc. The others take what their build could break, and find.
 # clang: arithmetic, whose bits another compiler may change, and how symbols are bound. That build has the project's own ABI header, too,
-# which tests/unit/test_abi compares with the real one.
+# which tests/unit/nccl/test_abi compares with the real one.
 tests_clang = \
   tests/e2e/dlsym.test \
   tests/e2e/preload.test \
   tests/e2e/steps.test \
-  tests/unit/test_allgather \
-  tests/unit/test_codec_bits \
-  tests/unit/test_codec_exceptions \
-  tests/unit/test_codec_none \
-  tests/unit/test_codec_payloads \
-  tests/unit/test_codec_properties \
-  tests/unit/test_codec_residuals \
-  tests/unit/test_codec_sparse \
-  tests/unit/test_codec_surplus \
-  tests/unit/test_cost \
-  tests/unit/test_cycle \
-  tests/unit/test_dense_exact \
-  tests/unit/test_dense_exceptions \
-  tests/unit/test_dense_values \
-  tests/unit/test_imports \
-  tests/unit/test_lhc_exact \
-  tests/unit/test_lhc_exceptions \
-  tests/unit/test_lhc_hostile \
-  tests/unit/test_lhc_layout \
-  tests/unit/test_lhc_many \
-  tests/unit/test_lhc_residual \
-  tests/unit/test_lhc_rows \
-  tests/unit/test_lhc_stream \
-  tests/unit/test_lhc_stuck \
-  tests/unit/test_lhc_variants \
-  tests/unit/test_linker \
-  tests/unit/test_pieces \
-  tests/unit/test_proof \
-  tests/unit/test_residual \
-  tests/unit/test_split \
-  tests/unit/test_survey \
-  tests/unit/test_variant \
-  tests/unit/test_versions
+  tests/unit/allgather/test_allgather \
+  tests/unit/codec/test_bits \
+  tests/unit/codec/test_exceptions \
+  tests/unit/none/test_none \
+  tests/unit/codec/test_payloads \
+  tests/unit/codec/test_properties \
+  tests/unit/codec/test_residuals \
+  tests/unit/sparse/test_sparse \
+  tests/unit/codec/test_surplus \
+  tests/unit/codec/test_cost \
+  tests/unit/cycle/test_cycle \
+  tests/unit/dense/test_exact \
+  tests/unit/dense/test_exceptions \
+  tests/unit/dense/test_values \
+  tests/unit/nccl/test_imports \
+  tests/unit/lhc/test_exact \
+  tests/unit/lhc/test_exceptions \
+  tests/unit/lhc/test_hostile \
+  tests/unit/lhc/test_layout \
+  tests/unit/lhc/test_many \
+  tests/unit/lhc/test_residual \
+  tests/unit/lhc/test_rows \
+  tests/unit/lhc/test_stream \
+  tests/unit/lhc/test_stuck \
+  tests/unit/lhc/test_variants \
+  tests/unit/nccl/test_linker \
+  tests/unit/codec/test_pieces \
+  tests/unit/device/test_proof \
+  tests/unit/codec/test_residual \
+  tests/unit/comm/test_partial \
+  tests/unit/device/test_survey \
+  tests/unit/codec/test_variant \
+  tests/unit/nccl/test_versions
 # Daily work: what says most in a few minutes.
 tests_fast = $(unit_tests) \
   tests/e2e/agreement.test \
@@ -627,17 +627,17 @@ tests_fast = $(unit_tests) \
 # Address and undefined behaviour: all but what compares numbers alone; the memory of codecs is what the fuzzers look at, which are built
 # with the same sanitizers.
 not_asan = \
-  tests/unit/test_allgather \
-  tests/unit/test_choose_cuda \
-  tests/unit/test_codec_exceptions \
-  tests/unit/test_codec_payloads \
-  tests/unit/test_codec_residuals \
-  tests/unit/test_codec_surplus \
-  tests/unit/test_dense_exact \
-  tests/unit/test_grids_cuda \
-  tests/unit/test_lhc_exact \
-  tests/unit/test_lhc_many \
-  tests/unit/test_solve \
+  tests/unit/allgather/test_allgather \
+  tests/unit/sparse/test_choose_cuda \
+  tests/unit/codec/test_exceptions \
+  tests/unit/codec/test_payloads \
+  tests/unit/codec/test_residuals \
+  tests/unit/codec/test_surplus \
+  tests/unit/dense/test_exact \
+  tests/unit/device/test_grids_cuda \
+  tests/unit/lhc/test_exact \
+  tests/unit/lhc/test_many \
+  tests/unit/infer/test_solve \
   tests/unit/test_split_cuda
 tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/agreement.test \
@@ -677,26 +677,26 @@ tests_tsan = \
   tests/e2e/threads.test \
   tests/e2e/trace.test \
   $(tsan_cuda_tests) \
-  tests/unit/test_failed_calls \
-  tests/unit/test_lane \
-  tests/unit/test_options \
-  tests/unit/test_ranges \
-  tests/unit/test_trace \
-  tests/unit/test_vote \
-  tests/unit/test_vote_budget \
-  tests/unit/test_vote_hosts
+  tests/unit/comm/test_failed_calls \
+  tests/unit/device/test_lane \
+  tests/unit/env/test_options \
+  tests/unit/policy/test_registered_memory \
+  tests/unit/trace/test_trace \
+  tests/unit/vote/test_vote \
+  tests/unit/vote/test_budget \
+  tests/unit/vote/test_hosts
 # They take longest, and begin first: what is short fills both cores at the end.
 tests_long = tests/e2e/memcheck.test tests/e2e/levels.test tests/e2e/all_reduce.test tests/e2e/soak.test \
   tests/e2e/random_programs.test tests/e2e/faults_ranks.test tests/e2e/faults_levels.test tests/e2e/auto.test tests/e2e/budget.test tests/e2e/depth.test \
-  tests/e2e/fidelity.test tests/e2e/trainer_ranks.test tests/unit/test_lhc_cuda tests/unit/test_solve tests/unit/test_pieces \
-  tests/unit/test_codec_payloads
+  tests/e2e/fidelity.test tests/e2e/trainer_ranks.test tests/unit/lhc/test_cuda tests/unit/infer/test_solve tests/unit/codec/test_pieces \
+  tests/unit/codec/test_payloads
 # What runs with instruction sets, once more with some of them hidden: as on a processor that lacks them.
-tests_simd = tests/unit/test_allgather tests/unit/test_codec_exceptions tests/unit/test_codec_none tests/unit/test_codec_payloads \
-  tests/unit/test_codec_properties tests/unit/test_codec_residuals tests/unit/test_codec_sparse tests/unit/test_codec_surplus \
-  tests/unit/test_dense_exact tests/unit/test_dense_exceptions tests/unit/test_dense_values tests/unit/test_lhc_exact \
-  tests/unit/test_lhc_exceptions tests/unit/test_lhc_hostile tests/unit/test_lhc_many tests/unit/test_lhc_residual \
-  tests/unit/test_lhc_rows tests/unit/test_lhc_stream tests/unit/test_lhc_stuck tests/unit/test_lhc_variants tests/unit/test_proof \
-  tests/unit/test_residual tests/unit/test_survey tests/unit/test_variant
+tests_simd = tests/unit/allgather/test_allgather tests/unit/codec/test_exceptions tests/unit/none/test_none tests/unit/codec/test_payloads \
+  tests/unit/codec/test_properties tests/unit/codec/test_residuals tests/unit/sparse/test_sparse tests/unit/codec/test_surplus \
+  tests/unit/dense/test_exact tests/unit/dense/test_exceptions tests/unit/dense/test_values tests/unit/lhc/test_exact \
+  tests/unit/lhc/test_exceptions tests/unit/lhc/test_hostile tests/unit/lhc/test_many tests/unit/lhc/test_residual \
+  tests/unit/lhc/test_rows tests/unit/lhc/test_stream tests/unit/lhc/test_stuck tests/unit/lhc/test_variants tests/unit/device/test_proof \
+  tests/unit/codec/test_residual tests/unit/device/test_survey tests/unit/codec/test_variant
 print-programs: ; @echo $(check_PROGRAMS)
 print-tests: ; @echo $(TESTS)
 print-tests-long: ; @echo $(tests_long)

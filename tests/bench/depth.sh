@@ -4,7 +4,7 @@
 # in one piece and in several. depth.sh BUILD_DIR [RATE_MBIT [ELEMENTS [RANKS [ROUNDS]]]]. CODECS and DEPTHS can be chosen (0: by itself;
 # 1 comes first), and BUSY=1 keeps all cores busy beside it. Rounds go through all depths, one after the other, so that what else the
 # machine does meets all of them; of a depth the median over the rounds counts, of medians of CALLS (15) calls. Hidden: what of encoding and
-# decoding was done while the call's bytes travelled, by the report of rank 0. Model: what tagc_call_ns() (kernels/cost.h) says of the time
+# decoding was done while the call's bytes travelled, by the report of rank 0. Model: what tagc_call_ns() (kernels/codec/cost.h) says of the time
 # over that of one piece, by `tagc-bench --simulate --depth` at this rate, with a latency of ALPHA_US (50) and with what encoding and
 # decoding took in one piece. The gathers of parameters instead, with a codec of TAGC_GATHER: GATHER=1.
 set -eu

@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "interpose/comm.h"
-#include "layermap/calls.h"
-#include "layermap/layers.h"
+#include "interpose/comm/comm.h"
+#include "layermap/cycle/calls.h"
+#include "layermap/infer/layers.h"
 
 enum { ROUNDS = 10, CALLS = 400000, RANGES = 1000 };
 

@@ -5,9 +5,9 @@
  */
 #include <time.h>
 
-#include "layermap/layers.h"
-#include "tests/unit/architectures.h"
-#include "tests/unit/solve_slots.h"
+#include "layermap/infer/layers.h"
+#include "tests/unit/model/architectures.h"
+#include "tests/unit/infer/solve_slots.h"
 
 static struct slots slots;
 

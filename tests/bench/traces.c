@@ -3,7 +3,7 @@
  * is measured (see RESULTS.md).
  *   tests/bench/traces FOLDER RANKS CALLS
  */
-#include "tests/unit/trace_make.h"
+#include "tests/unit/tagc-report/make.h"
 
 int main(int argc, char **argv)
 {

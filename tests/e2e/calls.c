@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "layermap/calls.h"
-#include "layermap/layers.h"
+#include "layermap/cycle/calls.h"
+#include "layermap/infer/layers.h"
 
 static void tell(const struct tagc_call_list *list)
 {

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "examples/rendezvous.h"
-#include "interpose/nccl_newer.h"
+#include "interpose/nccl/nccl_newer.h"
 #include "tests/standin/cuda/device.h"
 #include "tests/standin/cuda/standin.h"
 

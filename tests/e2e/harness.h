@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "examples/rendezvous.h"
-#include "interpose/nccl_newer.h"
+#include "interpose/nccl/nccl_newer.h"
 #include "tests/unit/tap.h"
 
 static int rank, nranks;

@@ -8,9 +8,9 @@
  */
 #include "tests/e2e/harness.h"
 
-#include "layermap/families.h"
-#include "layermap/layout.h"
-#include "layermap/mapfile.h"
+#include "layermap/model/families.h"
+#include "layermap/model/layout.h"
+#include "layermap/model/mapfile.h"
 
 enum { MOST_UNITS = 8, MOST_MEMBERS = 16 };
 

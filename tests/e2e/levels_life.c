@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "interpose/nccl_newer.h"
+#include "interpose/nccl/nccl_newer.h"
 #include "tests/e2e/moments.h"
 #include "tests/unit/self.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/nccl_newer.h"
+#include "interpose/nccl/nccl_newer.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

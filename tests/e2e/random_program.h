@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "interpose/nccl_newer.h"
+#include "interpose/nccl/nccl_newer.h"
 
 enum { MOST_RANKS = 6, MOST_COMMS = 32, MOST_CALLS = 4, MOST_BUNDLES = 4096, MOST_EVENTS = 64, LANES = 2 };
 

@@ -10,7 +10,7 @@
  *   reduce_scatter SPARSITY [big]          SPARSITY as in TAGC_SPARSITY; big: four cases at 16 M elements
  *   reduce_scatter SPARSITY levels HOSTS   the ranks are on HOSTS hosts with as many ranks each, which sum inside them
  */
-#include "kernels/cost.h"
+#include "kernels/codec/cost.h"
 #include "tests/e2e/harness.h"
 
 enum { STEPS_LEARNING = 3, STEPS = 6, MOST_GROUPED = 3, MOST_COMMS = 2 };

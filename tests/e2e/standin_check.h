@@ -8,7 +8,7 @@
 #ifndef TESTS_E2E_STANDIN_CHECK_H
 #define TESTS_E2E_STANDIN_CHECK_H
 
-#include "interpose/nccl_newer.h"
+#include "interpose/nccl/nccl_newer.h"
 #include "tests/e2e/standin_rendezvous.h"
 
 #include <math.h>

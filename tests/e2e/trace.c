@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/trace_read.h"
+#include "interpose/tagc-report/read/records.h"
 
 enum { MOST = 4096 };
 

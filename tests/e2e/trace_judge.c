@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/trace_pace.h"
-#include "interpose/trace_sides.h"
-#include "interpose/trace_volume.h"
+#include "interpose/tagc-report/judge/stragglers.h"
+#include "interpose/tagc-report/judge/ab_compare.h"
+#include "interpose/tagc-report/judge/volume.h"
 
 enum { MOST = 64 };
 

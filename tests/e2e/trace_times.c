@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "interpose/trace_read.h"
+#include "interpose/tagc-report/read/records.h"
 
 static char names[2][256][64];
 

@@ -11,7 +11,7 @@
  *   versions allreduce      steps of a trainer that needs nothing but all-reduces
  *   versions grow           steps on a communicator that the last rank has joined later
  */
-#include "interpose/nccl_newer.h"
+#include "interpose/nccl/nccl_newer.h"
 
 #define FUNCTION(name, major, minor, patch) extern __typeof__(name) name __attribute__((weak));
 #include "tests/standin/versions.def"

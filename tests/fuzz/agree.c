@@ -3,7 +3,7 @@
  * "on" only when all ranks have reported the same text. The input is a series of requests: a byte for kind and secret, one for
  * the rank, one for the number of ranks, one for the size of the text, and the text; and, once, raw bytes for the readers.
  */
-#include "interpose/agree_decider.h"
+#include "interpose/agree/decider.h"
 #include "tests/fuzz/input.h"
 
 enum { MOST = 8 };

@@ -2,8 +2,8 @@
  * libFuzzer target: any text is a file of calls or is refused with a place in it, and calls come back as they were when they are
  * written line by line.
  */
-#include "layermap/calls.h"
-#include "layermap/evidence.h"
+#include "layermap/cycle/calls.h"
+#include "layermap/cycle/evidence.h"
 #include "tests/fuzz/complaint.h"
 
 /* The calls as a file, to be freed. */

@@ -4,7 +4,7 @@
 #ifndef TESTS_FUZZ_COMPLAINT_H
 #define TESTS_FUZZ_COMPLAINT_H
 
-#include "layermap/complaint.h"
+#include "layermap/model/complaint.h"
 #include "tests/fuzz/input.h"
 
 static inline void check_complaint(const struct tagc_complaint *complaint, const char *text, size_t size)

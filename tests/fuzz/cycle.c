@@ -3,10 +3,10 @@
  * oracle: from a lock on, the last cycle of calls is known by heart, and every call on track is the one at its place.
  *
  * Input  options, then steps: a call (kind, type and count from two bytes), or the newest calls once more, several times.
- * The evidence is smaller here than in the library (layermap/evidence.h), so that short inputs fill it.
+ * The evidence is smaller here than in the library (layermap/cycle/evidence.h), so that short inputs fill it.
  */
-#include "layermap/evidence.h"
-#include "layermap/pattern.h"
+#include "layermap/cycle/evidence.h"
+#include "layermap/cycle/pattern.h"
 #include "tests/fuzz/input.h"
 
 enum { MOST_CALLS = 768, UNKNOWN = -1 };

@@ -16,7 +16,7 @@ int ncclAllGather(void) { return ncclAllReduce() + (dlsym(0, version) == library
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/doctor_elf.h"
+#include "interpose/tagc-doctor/elf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * libFuzzer target: what a rank receives of an all-gather may be anything. Decoding must stay inside its buffers; the numbers may
  * be any, but every variant of the kernels gives the same. What an honest sender made of any bits comes out as the reference of
- * tests/unit/allgather_reference.h says, bit for bit where the codec promises that; or all is refused, and nothing is touched.
+ * tests/unit/allgather/reference.h says, bit for bit where the codec promises that; or all is refused, and nothing is touched.
  *
  * Input  kind and codec; type and ranks; n; then by kind:
  *          HOSTILE  the payloads, over and over
  *          HONEST   what the ranks have, as bits, and (delta) their reference
  */
-#include "kernels/variant.h"
+#include "kernels/codec/variant.h"
 #include "tests/fuzz/input.h"
-#include "tests/unit/allgather_reference.h"
+#include "tests/unit/allgather/reference.h"
 
 enum { MOST_ELEMENTS = 3000, RANKS = 4 };
 

@@ -2,7 +2,7 @@
  * libFuzzer target: whatever file dlopen() is asked for, the library that looks at it first reads nothing outside it, and
  * finds nothing in what is no object of this machine. The input is the file.
  */
-#include "interpose/imports.h"
+#include "interpose/nccl/imports.h"
 #include "tests/fuzz/input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

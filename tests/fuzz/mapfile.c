@@ -2,8 +2,8 @@
  * libFuzzer target: any text is a map or is refused with a place in it, a map comes back as it was when it is written, and can be shown
  * in any layout.
  */
-#include "layermap/map.h"
-#include "layermap/mapfile.h"
+#include "layermap/tagc-map/map.h"
+#include "layermap/model/mapfile.h"
 #include "tests/fuzz/complaint.h"
 
 static void check_model(const struct tagc_model *model)

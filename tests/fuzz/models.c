@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "layermap/map_config.h"
-#include "layermap/map_safetensors.h"
-#include "layermap/mapfile.h"
+#include "layermap/tagc-map/config.h"
+#include "layermap/tagc-map/safetensors.h"
+#include "layermap/model/mapfile.h"
 #include "tests/fuzz/input.h"
 
 static char paths[2][32];

@@ -5,7 +5,7 @@
  */
 #include "env/log.h"
 #include "env/options.h"
-#include "layermap/select.h"
+#include "layermap/model/select.h"
 #include "tests/fuzz/input.h"
 
 static void check_range(const struct tagc_options *o)

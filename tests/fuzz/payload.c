@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * libFuzzer target: what a rank receives may be anything. Decoding must stay inside its buffers and end; the numbers may
- * be any, but every variant of the kernels gives the same, and so does the reference of tests/unit/codec_reference.h. What
+ * be any, but every variant of the kernels gives the same, and so does the reference of tests/unit/codec/reference.h. What
  * honest senders made must come out, exactly or as close as the codec promises, and what does not must be in the residual.
  *
  * Input  kind and variant; type, ranks and share to keep; codec, storage of the residual and rounding; n; then by kind:
@@ -9,15 +9,15 @@
  *          HONEST    what the ranks send is made of the input: small integers
  *          FLIPPED   the same, but the receiver finds some bytes changed
  *          WILD      what the ranks send is the input's bits: NaN, denormals, anything
- * Sketches begin at smaller sizes here than in the library (kernels/lhc_layout.c), so that an execution takes microseconds.
+ * Sketches begin at smaller sizes here than in the library (kernels/lhc/layout.c), so that an execution takes microseconds.
  * `payload --codec=NAME ...` looks at one codec alone.
  */
-#include "kernels/codec_bits.h"
-#include "kernels/lhc.h"
-#include "kernels/residual.h"
-#include "kernels/variant.h"
+#include "kernels/codec/bits.h"
+#include "kernels/lhc/lhc.h"
+#include "kernels/codec/residual.h"
+#include "kernels/codec/variant.h"
 #include "tests/fuzz/input.h"
-#include "tests/unit/codec_reference.h"
+#include "tests/unit/codec/reference.h"
 
 enum kind { HOSTILE, EXPONENTS, HONEST, FLIPPED, WILD, KINDS };
 

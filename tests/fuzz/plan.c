@@ -2,10 +2,10 @@
  * libFuzzer target: whatever the facts of a call and of a slot, the plan compresses nothing that it must not, gives a
  * reason that fits the action, and sizes that fit the memory of a machine.
  */
-#include "interpose/plan.h"
-#include "kernels/codecs.h"
-#include "kernels/cost.h"
-#include "kernels/residual.h"
+#include "interpose/policy/plan.h"
+#include "kernels/codec/codecs.h"
+#include "kernels/codec/cost.h"
+#include "kernels/codec/residual.h"
 #include "tests/fuzz/input.h"
 
 static struct tagc_options some_options(struct input *in)

@@ -2,9 +2,9 @@
  * libFuzzer target: globs match what a slow reference says; a list names what one of its elements names; a selection of a layer is
  * that of its parameters. The input is lines: a name, what is to be left out, and a list; two bytes before them are a unit and kinds.
  */
-#include "layermap/glob.h"
-#include "layermap/layers.h"
-#include "layermap/select.h"
+#include "layermap/model/glob.h"
+#include "layermap/infer/layers.h"
+#include "layermap/model/select.h"
 #include "tests/fuzz/input.h"
 
 /* The reference is written along glob.h, one way at a time, and is used where it ends soon. */

@@ -4,12 +4,12 @@
  */
 #include <sys/mman.h>
 
-#include "interpose/trace_html.h"
-#include "interpose/trace_perfetto.h"
-#include "interpose/trace_read.h"
-#include "interpose/trace_report.h"
+#include "interpose/tagc-report/show/html.h"
+#include "interpose/tagc-report/show/perfetto.h"
+#include "interpose/tagc-report/read/records.h"
+#include "interpose/tagc-report/show/report.h"
 #include "tests/fuzz/input.h"
-#include "tests/unit/trace_make.h"
+#include "tests/unit/tagc-report/make.h"
 
 static char path[2][40];
 

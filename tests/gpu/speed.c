@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/codecs.h"
-#include "kernels/device.h"
+#include "kernels/codec/codecs.h"
+#include "kernels/codec/device.h"
 #include "tests/standin/cuda/device.h"
-#include "tests/unit/codec_sim.h"
+#include "tests/unit/codec/sim.h"
 
 enum { RANKS = 2, CALLS = 5, WARM = 2, TIMES = 7, TILE = 1 << 20 };
 

@@ -6,7 +6,7 @@
 # Nehalem (no AVX), Haswell (AVX2), Skylake-Server (AVX-512, where this qemu plays it) and aarch64.
 # The programs of x86-64 lie in build/; what they start themselves runs on the processor that is there. Those of aarch64 are built
 # in build/aarch64, with the libraries that are there for it. They need Linux 6.7, or a kernel that has been told who runs
-# them: in a namespace of its own it is told so here. TESTS="tests/unit/test_cost ..." runs these alone.
+# them: in a namespace of its own it is told so here. TESTS="tests/unit/codec/test_cost ..." runs these alone.
 set -eu
 cd "$(dirname "$0")/../.."
 die() { printf 'qemu.sh: %s\n' "$*" >&2; exit 2; }
@@ -16,8 +16,8 @@ sysroot=/usr/aarch64-linux-gnu
 
 # What cannot hold in the emulation, one a line: PROCESSOR|TEST|POINT, as it begins|WHY. A test without a POINT does not run.
 cannot_hold='
-*|tests/unit/test_cycle|without memory there is no cycle|a limit of memory would be that of the emulator
-*|tests/unit/test_options_secure|a setuid program ignores TAGC_*|the emulator gives a program no rights of its file
+*|tests/unit/cycle/test_cycle|without memory there is no cycle|a limit of memory would be that of the emulator
+*|tests/unit/env/test_options_secure|a setuid program ignores TAGC_*|the emulator gives a program no rights of its file
 '
 
 # why PROCESSOR TEST [POINT]: prints why it cannot hold there; fails where it must.
@@ -118,7 +118,7 @@ aarch64()
   needs aarch64-linux-gnu-gcc "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
   build build/aarch64 --host=aarch64-linux-gnu --without-cuda --without-nccl
   grep ' no (' build/aarch64/configure.out || true
-  if QEMU_LD_PREFIX=$sysroot build/aarch64/tests/unit/test_topology >/dev/null 2>&1; then
+  if QEMU_LD_PREFIX=$sysroot build/aarch64/tests/unit/policy/test_topology >/dev/null 2>&1; then
     emulated
     return
   fi

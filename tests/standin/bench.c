@@ -8,7 +8,7 @@
  */
 #include "tests/e2e/standin_rendezvous.h"
 
-#include "interpose/nccl_newer.h"
+#include "interpose/nccl/nccl_newer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,7 +16,7 @@
 #ifndef TESTS_STANDIN_STANDIN_H
 #define TESTS_STANDIN_STANDIN_H
 
-#include "interpose/nccl_newer.h"
+#include "interpose/nccl/nccl_newer.h"
 
 #include <netinet/in.h>
 #include <pthread.h>

@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-#include "interpose/exchange.h"
-#include "interpose/library.h"
+#include "interpose/exec/nccl_group.h"
+#include "interpose/nccl/process.h"
 
 /* The first of `nranks` new handles as a communicator whose ranks agree, with a reference. *nccl becomes its copy of NCCL, with
  * these functions in place of the real ones (NULL: this NCCL does not have it). Ends the program where that fails. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tests/unit/tap.h"
-#include "tests/unit/tape.h"
+#include "tests/unit/cycle/tape.h"
 
 /* A cycle with what it has reported so far. */
 struct watch {

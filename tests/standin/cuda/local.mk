@@ -31,13 +31,13 @@ emulate_cxxflags = -std=c++17 -ffp-contract=off -fno-exceptions -fno-rtti -fPIC 
   $(SANITIZE_CFLAGS) $(CXXFLAGS)
 emulate_cxx = $(CXX) -I$(top_srcdir) $(CPPFLAGS) $(emulate_cxxflags) -include tests/standin/cuda/emulate.h -x c++
 EXTRA_DIST += $(emulate_headers) tests/standin/cuda/samples.cu tests/standin/cuda/device.h
-tests/standin/cuda/samples.so: tests/standin/cuda/samples.cu kernels/kernel.h $(emulate_headers) tests/standin/cuda/libcuda.so.1
+tests/standin/cuda/samples.so: tests/standin/cuda/samples.cu kernels/cuda/kernel.h $(emulate_headers) tests/standin/cuda/libcuda.so.1
 	$(AM_V_GEN)$(emulate_cxx) $(srcdir)/tests/standin/cuda/samples.cu -x none -shared -o $@ $(LDFLAGS) \
 	  tests/standin/cuda/libcuda.so.1
 CLEANFILES += tests/standin/cuda/samples.so
 
 # The library's own kernels, where the driver looks for them.
 tests/standin/cuda/kernels.so: $(cuda_sources) $(cuda_headers) $(emulate_headers) tests/standin/cuda/libcuda.so.1
-	$(AM_V_GEN)$(emulate_cxx) $(srcdir)/kernels/kernels.cu -x none -shared -o $@ \
+	$(AM_V_GEN)$(emulate_cxx) $(srcdir)/kernels/device/kernels.cu -x none -shared -o $@ \
 	  $(LDFLAGS) tests/standin/cuda/libcuda.so.1
 CLEANFILES += tests/standin/cuda/kernels.so

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Kernels for the tests of the stand-in: ordinary CUDA, which nvcc takes, too. The second half is wrong on purpose.
  */
-#include "kernels/kernel.h"
+#include "kernels/cuda/kernel.h"
 
 static constexpr unsigned FULL = 0xffffffffu;
 

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The environment that tagc-run gives to a command.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "env/tagc-run/run.h"
+
+extern char **environ;
+
+static const char library_name[] = "libtagc-preload.so";
+
+bool tagc_run_set_options(const struct tagc_run *run)
+{
+  for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
+    if (run->values[i]) {
+      unsetenv(tagc_option_table[i].variable); /* all of them, where an environment has a name twice */
+      if (setenv(tagc_option_table[i].variable, run->values[i], 1) != 0)
+        return false;
+    }
+  return true;
+}
+
+/* The library of our name in a list, of *length bytes, or NULL. */
+static const char *find_library(const char *list, size_t *length)
+{
+  for (const char *c = list; *(c += strspn(c, " :")); c += *length) {
+    *length = strcspn(c, " :");
+    const char *name = c + *length;
+    while (name > c && name[-1] != '/')
+      name--;
+    if ((size_t)(c + *length - name) == sizeof library_name - 1 && memcmp(name, library_name, sizeof library_name - 1) == 0)
+      return c;
+  }
+  return NULL;
+}
+
+/* An entry of LD_PRELOAD that has our name: is it there? Without a slash the dynamic linker looks for it. */
+static bool is_there(const char *entry, size_t length)
+{
+  char path[PATH_MAX];
+  return !memchr(entry, '/', length) || length >= sizeof path ||
+         (snprintf(path, sizeof path, "%.*s", (int)length, entry), access(path, R_OK) == 0);
+}
+
+int tagc_run_set_preload(const struct tagc_run *run, const char *library)
+{
+  const char *list = getenv("LD_PRELOAD");
+  list = list ? list : "";
+  size_t length = 0;
+  const char *there = find_library(list, &length);
+  if (there && !run->no_check && !is_there(there, length)) {
+    fprintf(stderr, "tagc-run: LD_PRELOAD names %.*s, which cannot be read: %s; take it out, and %s is used\n", (int)length, there,
+            strerror(errno), library);
+    return run->force ? TAGC_RUN_GO : TAGC_RUN_FAILED;
+  }
+  if (there) {
+    if (strlen(library) != length || memcmp(library, there, length) != 0)
+      fprintf(stderr, "tagc-run: LD_PRELOAD names %.*s already: that one is used, not %s\n", (int)length, there, library);
+    return TAGC_RUN_GO;
+  }
+  if (strpbrk(library, " :")) {
+    fprintf(stderr, "tagc-run: %s has a space or a colon in its path, and LD_PRELOAD cannot name such a file; move the library or "
+            "its folder\n", library);
+    return TAGC_RUN_FAILED;
+  }
+  char *both = malloc(strlen(list) + strlen(library) + 2);
+  if (both)
+    sprintf(both, "%s%s%s", list, *list ? ":" : "", library);
+  if (!both || setenv("LD_PRELOAD", both, 1) != 0) {
+    fputs("tagc-run: no memory\n", stderr);
+    return TAGC_RUN_FAILED;
+  }
+  free(both);
+  return TAGC_RUN_GO;
+}
+
+/* NAME='value': inside single quotes a shell takes everything as it is, but a single quote. */
+static void print_variable(const char *variable)
+{
+  size_t name = strcspn(variable, "=");
+  printf("export %.*s='", (int)name, variable);
+  for (const char *c = variable + name + 1; *c; c++)
+    if (*c == '\'')
+      fputs("'\\''", stdout);
+    else
+      putchar(*c);
+  puts("'");
+}
+
+static bool is_name(const char *variable)
+{
+  size_t length = strspn(variable, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_abcdefghijklmnopqrstuvwxyz");
+  return variable[length] == '=';
+}
+
+void tagc_run_print(void)
+{
+  for (char **e = environ; e && *e; e++)
+    if ((strncmp(*e, "TAGC_", 5) == 0 || strncmp(*e, "LD_PRELOAD=", 11) == 0) && is_name(*e))
+      print_variable(*e);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * tagc-run: starts a command with libtagc-preload.so in front of NCCL. See tagc-run(1).
+ *
+ * It becomes the command (exec), so that signals, exit status and process id are the command's.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "env/place.h"
+#include "env/tagc-run/run.h"
+#include "interpose/policy/option_check.h"
+#include "layermap/model/model.h"
+
+extern char **environ;
+
+__attribute__((format(printf, 1, 2))) static void complain(const char *format, ...)
+{
+  va_list args;
+  va_start(args, format);
+  fputs("tagc-run: ", stderr);
+  vfprintf(stderr, format, args);
+  fputc('\n', stderr);
+  va_end(args);
+}
+
+/* -- values, which are checked always: no machine understands others ------------------------------------------------ */
+
+/* Reads all TAGC_ variables as the library will. False where it would not understand one of them. */
+static bool read_options(struct tagc_options *options)
+{
+  char why[TAGC_OPTION_WHY];
+  bool good = true;
+  tagc_options_default(options);
+  for (char **e = environ; e && *e; e++) {
+    enum tagc_options_taken taken = tagc_options_take(options, *e, why, sizeof why);
+    if (taken == TAGC_TAKEN_UNKNOWN || taken == TAGC_TAKEN_REFUSED)
+      complain("%s", why);
+    good &= taken != TAGC_TAKEN_REFUSED;
+  }
+  for (int i = 0; i < TAGC_OPTION_COUNT; i++)
+    if (!tagc_option_check(options, (enum tagc_option_index)i, why)) {
+      complain("%s", why);
+      good = false;
+    }
+  return good;
+}
+
+/* -- what is on this machine ----------------------------------------------------------------------------------------- */
+
+/* Can files that begin with the prefix be made? A folder is taken for a slip: files would come to lie beside it, or have names that
+ * begin with a dash. */
+static bool check_prefix(const char *variable, const char *prefix)
+{
+  struct stat whole;
+  if (stat(prefix, &whole) == 0 && S_ISDIR(whole.st_mode)) {
+    int length = (int)strlen(prefix);
+    while (length > 1 && prefix[length - 1] == '/')
+      length--;
+    complain("%s=%s: this is a folder, and names of files are to begin so; for files in it write %.*s/run", variable, prefix,
+             prefix[length - 1] == '/' ? 0 : length, prefix);
+    return false;
+  }
+  const char *slash = strrchr(prefix, '/');
+  char *folder = slash ? strndup(prefix, (size_t)(slash - prefix) + 1) : strdup(".");
+  struct stat status;
+  errno = folder && stat(folder, &status) == 0 && !S_ISDIR(status.st_mode) ? ENOTDIR : 0;
+  bool good = folder && !errno && access(folder, W_OK | X_OK) == 0;
+  if (!good)
+    complain("%s=%s: no file can be made in the folder %s: %s", variable, prefix, folder ? folder : "", strerror(errno));
+  free(folder);
+  return good;
+}
+
+static bool check_input(enum tagc_option_index i, const char *path)
+{
+  char why[TAGC_OPTION_WHY];
+  const char *variable = tagc_option_table[i].variable;
+  uint64_t digest;
+  if (i == TAGC_OPTION_layermap) {
+    struct tagc_model *map = tagc_option_map(path, &digest, why);
+    if (!map)
+      complain("%s", why);
+    tagc_model_free(map);
+    return map;
+  }
+  if (!strchr(path, '/') || access(path, R_OK) == 0) /* without a slash the dynamic linker looks for it */
+    return true;
+  complain("%s=%s: %s", variable, path, strerror(errno));
+  return false;
+}
+
+static bool check_files(const struct tagc_options *options)
+{
+  bool good = true;
+  for (int i = 0; i < TAGC_OPTION_COUNT && options->mode != TAGC_MODE_OFF; i++) {
+    const struct tagc_option *o = &tagc_option_table[i];
+    if (o->kind != TAGC_OPTION_INPUT && o->kind != TAGC_OPTION_OUTPUT)
+      continue;
+    const char *path = *(const char *const *)((const char *)options + o->offset);
+    if (*path)
+      good &= o->kind == TAGC_OPTION_INPUT ? check_input((enum tagc_option_index)i, path) : check_prefix(o->variable, path);
+  }
+  return good;
+}
+
+/* Asks tagc-doctor, where it was installed beside this program. True but where it says that it will not work, which it does on
+ * stderr. */
+static bool check_program(const char *self, char *program)
+{
+  char doctor[PATH_MAX + 16];
+  char *arguments[] = {doctor, "--quick", "--", program, NULL};
+  pid_t child;
+  int status;
+  snprintf(doctor, sizeof doctor, "%s/tagc-doctor", self);
+  if (access(doctor, X_OK) != 0)
+    return true;
+  void (*saved)(int) = signal(SIGCHLD, SIG_DFL); /* or nobody would hear of its end */
+  if (posix_spawn(&child, doctor, NULL, NULL, arguments, environ) != 0)
+    child = -1;
+  while (child > 0 && waitpid(child, &status, 0) < 0)
+    if (errno != EINTR)
+      child = -1;
+  signal(SIGCHLD, saved);
+  return child < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 1;
+}
+
+static int check_machine(const struct tagc_run *run, const struct tagc_options *options, const char *self)
+{
+  if (run->no_check)
+    return TAGC_RUN_GO;
+  bool good = check_files(options);
+  if (*run->command && !check_program(self, run->command[0]))
+    good = false;
+  if (good || run->force)
+    return TAGC_RUN_GO;
+  complain("nothing was started; --force starts it all the same, --no-check does not look");
+  return TAGC_RUN_FAILED;
+}
+
+/* -- all of it ------------------------------------------------------------------------------------------------------- */
+
+static int find_library(const char *self, char library[PATH_MAX])
+{
+  const char *how;
+  if (tagc_place_library(self, BINDIR, PRELOADDIR, library, &how))
+    return TAGC_RUN_GO;
+  complain("libtagc-preload.so is neither beside this program, in %s, nor in %s", self, PRELOADDIR);
+  return TAGC_RUN_FAILED;
+}
+
+static int start(char **command)
+{
+  execvp(command[0], command);
+  int error = errno;
+  complain("%s: %s", command[0], strerror(error));
+  return error == ENOENT ? TAGC_RUN_NOT_FOUND : TAGC_RUN_NOT_EXECUTABLE;
+}
+
+static int finish_output(void)
+{
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return 0;
+  complain("cannot write: %s", strerror(errno));
+  return TAGC_RUN_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+  static struct tagc_run run;
+  static struct tagc_options options;
+  char self[PATH_MAX], library[PATH_MAX];
+  int status = argc > 0 ? tagc_run_parse(&run, argv) : TAGC_RUN_USAGE;
+  if (status != TAGC_RUN_GO)
+    return status;
+  if (run.help || run.version) {
+    if (run.help)
+      tagc_run_help();
+    else
+      puts("tagc-run " PACKAGE_VERSION);
+    return finish_output();
+  }
+  tagc_place_self(self);
+  if (!tagc_run_set_options(&run)) {
+    complain("no memory");
+    return TAGC_RUN_FAILED;
+  }
+  if (!read_options(&options))
+    return TAGC_RUN_USAGE;
+  if ((status = find_library(self, library)) != TAGC_RUN_GO || (status = check_machine(&run, &options, self)) != TAGC_RUN_GO ||
+      (status = tagc_run_set_preload(&run, library)) != TAGC_RUN_GO)
+    return status;
+  if (!run.print)
+    return start(run.command);
+  tagc_run_print();
+  return finish_output();
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What calls on a communicator come to in its ledger: those that go as they came when they are made, and what a device has counted of
+ * the others when it is read. (What the host compresses is entered by reduce_scatter.c and allgather.c.)
+ */
+#include "interpose/comm/comm.h"
+#include "interpose/exec/hierarchy.h"
+#include "interpose/vote/retune.h"
+#include "interpose/exec/timing.h"
+
+/* Of a call that a device has told. In pieces what the marks say of the stream is the first encoding, exchanges with what they wait for,
+ * and the wait for the last decoding; with what the lane did it becomes what the host's clock tells there (execute.c): all work, that
+ * part of it during which the stream did not wait, and exchanges without their waits. What is not hidden comes to the same in both. */
+static struct tagc_times times_of(const struct tagc_tally_times *read)
+{
+  const double *ms = read->ms, *worked = read->worked_ms, *waited = read->waited_ms;      /* ms: what follows on each mark */
+  struct tagc_times times = {
+    .sum = ms[TAGC_MARK_BEGUN], .encode = ms[TAGC_MARK_SUMMED] + ms[TAGC_MARK_HALF],
+    .exchange = ms[TAGC_MARK_ENCODED] + ms[TAGC_MARK_SUMS_ENCODED], .decode = ms[TAGC_MARK_EXCHANGED] + ms[TAGC_MARK_SUMS_EXCHANGED],
+    .hidden_unknown = !read->lane_known,
+  };
+  const double whole = times.encode + times.exchange + times.decode, work = worked[TAGC_LANE_ENCODE] + worked[TAGC_LANE_DECODE];
+  const double wait = waited[TAGC_LANE_ENCODE] + waited[TAGC_LANE_DECODE];
+  if (!read->lane_known || !(work > 0))
+    return times;
+  times.hidden = work > wait ? work - wait : 0;
+  times.encode += worked[TAGC_LANE_ENCODE];
+  times.decode = (times.decode > waited[TAGC_LANE_DECODE] ? times.decode - waited[TAGC_LANE_DECODE] : 0) + worked[TAGC_LANE_DECODE];
+  const double exchange = whole + times.hidden - times.encode - times.decode;
+  times.exchange = exchange > 0 ? exchange : 0;
+  return times;
+}
+
+/* Into the trace, and, where all of it is known, into the sum of such calls. */
+static void enter_times(const struct tagc_comm *comm, const struct tagc_tally_times *read, struct tagc_ledger_times *sum)
+{
+  const struct tagc_times times = times_of(read);
+  tagc_times_add(comm, read->number, &times);
+  if (times.hidden_unknown)
+    return;
+  sum->calls++;
+  sum->encode_ms += times.encode;
+  sum->exchange_ms += times.sum + times.exchange;
+  sum->decode_ms += times.decode;
+  sum->hidden_ms += times.hidden;
+}
+
+bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot)
+{
+  struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, slot);
+  struct tagc_tally_times read;
+  double whole = 0;
+  if (!comm->device->tally_read(comm->device, tally, &read, &row->stats))
+    return false;
+  for (int mark = 0; mark + 1 < TAGC_MARKS; mark++)
+    whole += read.ms[mark];
+  row->counted = true;
+  tagc_selection_add(comm, slot, 1e6 * whole);
+  enter_times(comm, &read, &comm->ledger->times);
+  return true;
+}
+
+bool tagc_comm_read_gather_tally(struct tagc_comm *comm, void *tally, int allgather)
+{
+  struct tagc_ledger_row *row = tagc_ledger_gather_row(comm->ledger, allgather);
+  struct tagc_tally_times read;
+  if (!comm->device->tally_read(comm->device, tally, &read, &row->stats))
+    return false;
+  enter_times(comm, &read, &comm->ledger->gather_times);
+  return true;
+}
+
+/* What the call sends as it came. */
+static struct tagc_traffic sent_plain(const struct tagc_comm *comm, const struct tagc_call *call)
+{
+  const struct tagc_hosts hosts = tagc_levels_hosts(comm);
+  return tagc_trace_sent(call, comm->rank, &hosts);
+}
+
+/* An all-gather that may be compressed. */
+static void account_gather(struct tagc_comm *comm, struct tagc_call *call)
+{
+  struct tagc_ledger *ledger = comm->ledger;
+  struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
+  tagc_ledger_gather_row(ledger, call->allgather)->calls++;
+  ledger->gather_reasons[call->decision.reason]++;
+  if (call->decision.action != TAGC_PASS)
+    return;
+  const struct tagc_traffic plain = sent_plain(comm, call);
+  tagc_traffic_add(&ledger->gather_sent, &plain);
+  tagc_traffic_add(&ledger->gather_plain, &plain);
+  if (allgather) {
+    struct tagc_allgather *first = tagc_allgather_first(comm, allgather);
+    first->referred = first->digest_known = false;   /* they are of the last call */
+  }
+}
+
+void tagc_comm_account(struct tagc_comm *comm, struct tagc_call *call)
+{
+  tagc_trace_account(comm, call);
+  if (call->entry == TAGC_ENTRY_ncclAllGather && tagc_comm_may_compress(call)) {
+    account_gather(comm, call);
+    return;
+  }
+  if (call->entry != TAGC_ENTRY_ncclReduceScatter && call->slot < 0) {
+    comm->ledger->other_calls++;
+    if (call->allgather >= 0 && tagc_cycle_is_gradients(comm->cycle)) {
+      const struct tagc_traffic plain = sent_plain(comm, call);
+      comm->ledger->gathers_left++;
+      tagc_traffic_add(&comm->ledger->gathers_left_sent, &plain);
+    }
+    return;
+  }
+  struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
+  row->calls++;
+  comm->ledger->reasons[call->decision.reason]++;
+  if (call->decision.action == TAGC_PASS) {
+    const struct tagc_traffic plain = sent_plain(comm, call);
+    tagc_traffic_add(&comm->ledger->sent, &plain);
+    tagc_traffic_add(&comm->ledger->plain, &plain);
+  }
+}

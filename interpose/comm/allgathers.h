@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The all-gathers of parameters in the cycle of a communicator: what is known of each, its part of the ballot (proposal.h), its memory.
+ *
+ * There are none with TAGC_GATHER=off. Those that surely gather the same unit in the same type (for the forward and for the backward pass)
+ * share one reference, that of the first of them, and what becomes of one becomes of all of them.
+ * What asks a device may wait for it: call it without the communicator's lock, and the rest with it.
+ */
+#ifndef INTERPOSE_ALLGATHERS_H
+#define INTERPOSE_ALLGATHERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "interpose/policy/plan.h"
+#include "kernels/codec/pieces.h"
+
+struct tagc_call;
+struct tagc_comm;
+
+/* In which pieces something is gathered (chunking.h), and their layouts where there are several. */
+struct tagc_gather_pieces {
+  struct tagc_pieces pieces;
+  struct tagc_allgather_layout layout[TAGC_PIECES];
+};
+
+struct tagc_allgather {
+  struct tagc_allgather_shape shape;          /* n = 0: the element type cannot be compressed */
+  struct tagc_allgather_layout layout;        /* of the pieces together */
+  struct tagc_gather_pieces cut;
+  const struct tagc_allgather_codec *codec;   /* of TAGC_GATHER */
+  uint32_t slot;                    /* the reduce-scatter of the same unit */
+  uint32_t first;                   /* of those that gather the same unit in the same type: what is marked so is kept there */
+  bool again;                       /* nothing has changed its parameters since an earlier one of this cycle */
+  bool repeated;                    /* first: there are others: whether its shard has changed in between is of interest */
+  enum tagc_reason verdict;         /* of the vote */
+  enum tagc_reason barred;          /* as in struct tagc_slot */
+  void *tally;                      /* as in struct tagc_slot */
+  uint64_t calls;                   /* compressed: seeds are made from this */
+  void *reference;                  /* first: device memory; NULL: none */
+  bool referred;                    /* first: all ranks have the same reference, or one that is damaged and says so */
+  bool damaged;                     /* first: this rank's is not what the others have, as a call has failed here */
+  unsigned refused;                 /* so many calls in a row */
+  bool digest_known;                /* first: of this rank's shard in the last call, which was compressed: */
+  uint64_t digest;
+};
+
+/* One whose codec refers to earlier calls is plain for good, with those that share its reference, after so many refusals in a row. */
+enum { TAGC_ALLGATHER_JUMPS = 3 };
+
+/* The one of a call, NULL: none. */
+struct tagc_allgather *tagc_allgather_of(const struct tagc_comm *comm, const struct tagc_call *call);
+/* The one that keeps what is shared. */
+struct tagc_allgather *tagc_allgather_first(const struct tagc_comm *comm, const struct tagc_allgather *allgather);
+
+/* At a lock. False without memory. */
+bool tagc_allgathers_make(struct tagc_comm *comm);
+
+/* What they refer to may be old: the next call of each begins anew. */
+void tagc_allgathers_forget(struct tagc_comm *comm);
+
+/* Is there still a vote to come on the call's all-gather, for which its buffers are to be looked at now? */
+bool tagc_allgathers_looks(const struct tagc_comm *comm, const struct tagc_call *call);
+
+/* ---- the ballot ------------------------------------------------------------------------------------------------------- */
+
+/* So many int64, for a min all-reduce. */
+size_t tagc_allgathers_words(const struct tagc_comm *comm);
+/* `decided`: nothing is asked any more. Without the lock. */
+void tagc_allgathers_plan(struct tagc_comm *comm, bool decided);
+/* Is one of them in pieces? And no more: without a lane. */
+bool tagc_allgathers_are_cut(const struct tagc_comm *comm);
+void tagc_allgathers_join(struct tagc_comm *comm);
+/* What the largest call takes of the communicator's workspace. */
+size_t tagc_allgathers_workspace(const struct tagc_comm *comm);
+/* References and tallies. False where memory lacks. Without the lock. */
+bool tagc_allgathers_reserve(struct tagc_comm *comm, void *stream);
+void tagc_allgathers_fill(const struct tagc_comm *comm, bool reserved, int64_t *words);
+void tagc_allgathers_count(struct tagc_comm *comm, const int64_t *words);
+/* Gives back what was reserved for those that stay plain; are there others? Without the lock. */
+bool tagc_allgathers_trim(struct tagc_comm *comm);
+/* Gives back the memory of all of them, behind the last work on it. Without the lock. */
+void tagc_allgathers_release(struct tagc_comm *comm, struct tagc_allgather *allgathers, size_t count);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/comm/memory.h"
+
+#include <stdlib.h>
+
+#include "interpose/comm/chunking.h"
+#include "interpose/exec/hierarchy.h"
+#include "interpose/nccl/process.h"
+#include "interpose/vote/retune.h"
+#include "interpose/comm/partial.h"
+#include "kernels/codec/residual.h"
+
+size_t tagc_estate_spread_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
+{
+  const struct tagc_spread *spread = &slot->spread;
+  if (!spread->codec)
+    return 0;
+  return tagc_depth_gather_bytes(comm->device, spread->codec, &spread->shape, &spread->layout, &slot->spread_cut);
+}
+
+/* What one call of a slot takes of the workspace, to compress or to flush. */
+static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
+{
+  struct tagc_job job = {.shape = slot->shape, .layout = slot->layout};
+  size_t compress = tagc_depth_carve(slot, &job, NULL, NULL), flush = 0;
+  if (slot->pieces.count > 1 && comm->device->layout(comm->device, slot->codec, &job.shape, &job.layout)) {
+    const size_t in_one = tagc_job_carve(&job, NULL);        /* what the vote may make of it */
+    compress = in_one > compress ? in_one : compress;
+  }
+  const struct tagc_options *options = tagc_library_options();
+  if (slot->shape.residual != TAGC_STORAGE_NONE &&
+      (options->mode == TAGC_MODE_AB || tagc_selection_on() || (tagc_options_auto(options) && slot->codec->needs_residual)))
+    flush = (size_t)slot->shape.nranks * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
+  const struct tagc_shape whole = tagc_split_whole(slot);
+  struct tagc_split split;
+  const size_t levels = comm->scope.two_levels ? tagc_levels_sum_bytes(&whole) + TAGC_LEVELS_TOLD_BYTES : 0;
+  return tagc_estate_spread_bytes(comm, slot) + levels + tagc_split_carve(&split, slot, NULL) +
+         (compress > flush ? compress : flush);
+}
+
+static void give_back(const struct tagc_comm *comm, void *memory)
+{
+  if (memory && !comm->unfenced)
+    comm->device->release_after(comm->device, memory, comm->fence);
+}
+
+static void give_back_slot(const struct tagc_comm *comm, struct tagc_slot *slot)
+{
+  give_back(comm, slot->residual);
+  if (slot->tally && !comm->unfenced)
+    comm->device->tally_free(comm->device, slot->tally, comm->fence);
+  slot->residual = slot->tally = NULL;
+  slot->residual_bytes = 0;
+  slot->held = NULL;
+}
+
+/* What belongs to all slots together. */
+static void give_back_shared(struct tagc_comm *comm)
+{
+  give_back(comm, comm->workspace);
+  give_back(comm, comm->health);
+  comm->workspace = NULL;
+  comm->workspace_bytes = 0;
+  comm->health = NULL;
+}
+
+struct tagc_estate tagc_estate_detach(struct tagc_comm *comm)
+{
+  const struct tagc_estate estate = {comm->slots,           comm->slot_count, comm->allgathers,
+                                            comm->allgather_count, comm->workspace,  comm->health};
+  comm->slots = NULL;
+  comm->allgathers = NULL;
+  comm->slot_count = comm->allgather_count = 0;
+  comm->workspace = NULL;
+  comm->workspace_bytes = 0;
+  comm->health = NULL;
+  comm->voted = false;
+  return estate;
+}
+
+void tagc_estate_release(struct tagc_comm *comm, struct tagc_estate *estate)
+{
+  for (size_t i = 0; i < estate->slot_count; i++) {
+    while (estate->slots[i].tally && tagc_comm_read_tally(comm, estate->slots[i].tally, -1))
+      ;
+    give_back_slot(comm, &estate->slots[i]);
+  }
+  tagc_allgathers_release(comm, estate->allgathers, estate->allgather_count);
+  give_back(comm, estate->workspace);
+  give_back(comm, estate->health);
+  tagc_split_free(estate->slots, estate->slot_count);
+  free(estate->slots);
+  *estate = (struct tagc_estate){0};
+}
+
+/* Gives up what slot i has not sent, and counts it where there is something. */
+static void drop(struct tagc_comm *comm, size_t i)
+{
+  struct tagc_slot *slot = &comm->slots[i];
+  if (slot->residual && slot->dirty && !slot->residual_empty)
+    tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
+  slot->residual_empty = true;
+  slot->dirty = false;              /* there is nothing to be sent beside the next plain call */
+  slot->surplus_calls = 0;
+}
+
+void tagc_estate_read(struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->slot_count; i++)
+    while (comm->slots[i].tally && tagc_comm_read_tally(comm, comm->slots[i].tally, (int)i))
+      ;
+}
+
+/* The workspace: the calls of a communicator run one after the other, so the largest one counts. */
+static size_t workspace_need(const struct tagc_comm *comm)
+{
+  size_t largest = tagc_allgathers_workspace(comm);
+  for (size_t i = 0; i < comm->slot_count; i++)
+    if (comm->slots[i].verdict == TAGC_REASON_compressed && call_bytes(comm, &comm->slots[i]) > largest)
+      largest = call_bytes(comm, &comm->slots[i]);
+  return largest;
+}
+
+/* There is something when a vote failed and is held again, and in votes after the first one. Of slots that keep their codec it stays; the
+ * residuals of others were sent before the vote, but for that of a slot whose call did not come then. */
+static void give_back_others(struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->slot_count; i++) {
+    struct tagc_slot *slot = &comm->slots[i];
+    const bool compressed = slot->verdict == TAGC_REASON_compressed;
+    drop(comm, i);
+    if (!compressed || slot->held != slot->codec || slot->residual_bytes != tagc_residual_bytes(&slot->shape))
+      give_back_slot(comm, slot);
+  }
+}
+
+/* Where there is none of another size, the one that is there stays: all-gathers go on with it. */
+static bool reserve_workspace(struct tagc_comm *comm, size_t bytes, void *stream)
+{
+  const struct tagc_device *device = comm->device;
+  uint8_t *other = bytes && comm->workspace_bytes != bytes ? device->alloc(device, bytes, stream) : NULL;
+  if (other) {
+    give_back(comm, comm->workspace);
+    comm->workspace = other;
+    comm->workspace_bytes = bytes;
+  }
+  if (comm->workspace_bytes < bytes)
+    return false;
+  /* The messages to oneself are sent, too, but never written. */
+  return !bytes || !comm->all_to_all || device->clear(device, comm->workspace, bytes, stream);
+}
+
+/* What a slot needs beside the workspace; what it has stays. */
+static bool reserve_slot(struct tagc_comm *comm, struct tagc_slot *slot, void *stream)
+{
+  const struct tagc_device *device = comm->device;
+  bool good = true;
+  slot->held = slot->codec;
+  if (!slot->tally)
+    slot->tally = device->tally_make(device, stream);
+  good &= slot->tally || device->host_reads;
+  if (slot->shape.residual == TAGC_STORAGE_NONE)
+    return good;
+  if (!slot->residual) {
+    slot->residual_bytes = tagc_residual_bytes(&slot->shape);
+    slot->residual = device->alloc(device, slot->residual_bytes, stream);
+    slot->residual_empty = true;
+  }
+  good &= slot->residual != NULL;
+  if (device->health_bytes && !comm->health) {
+    comm->health = device->alloc(device, device->health_bytes, stream);
+    good &= comm->health && device->clear(device, comm->health, device->health_bytes, stream);
+  }
+  return good;
+}
+
+bool tagc_estate_reserve(struct tagc_comm *comm, void *stream)
+{
+  const struct tagc_device *device = comm->device;
+  size_t bytes = workspace_need(comm);
+  bool good = true;
+  /* In votes after the first one earlier calls may still be at this memory, on other streams; and the fence is set anew below. */
+  if (comm->fence && !device->fence_wait(device, comm->fence, stream))
+    return false;
+  give_back_others(comm);
+  if (bytes && !comm->fence && !(comm->fence = device->fence_make(device)))
+    return false;
+  if (bytes && comm->scope.two_levels && !comm->order.plain_fence &&
+      !(comm->order.plain_fence = device->fence_make(device)))
+    return false;
+  good &= reserve_workspace(comm, bytes, stream);
+  for (size_t i = 0; i < comm->slot_count; i++)
+    if (comm->slots[i].verdict == TAGC_REASON_compressed)
+      good &= reserve_slot(comm, &comm->slots[i], stream);
+  good &= comm->voted || tagc_allgathers_reserve(comm, stream);   /* they stay as the first vote has them */
+  return (!comm->fence || device->fence_set(device, comm->fence, stream)) && good;   /* what is there is given back behind it */
+}
+
+void tagc_estate_trim(struct tagc_comm *comm)
+{
+  bool any = tagc_allgathers_trim(comm);
+  for (size_t i = 0; i < comm->slot_count; i++)
+    if (comm->slots[i].verdict == TAGC_REASON_compressed)
+      any = true;
+    else {
+      drop(comm, i);
+      give_back_slot(comm, &comm->slots[i]);
+    }
+  if (!any)
+    give_back_shared(comm);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The device memory of a communicator: what its slots hold (residuals and tallies), and what the calls of all of them
+ * share (the workspace).
+ *
+ * Before the ballot it is reserved for what this rank would compress, and behind it what the outcome has no use for is
+ * given back. Later votes keep what slots with the same codec hold; all-gathers keep what the first vote gave them. A new
+ * lock detaches all of it.
+ * Order      It is given back behind `fence`, the last work on it; where an abort has left that unknown (`unfenced`),
+ *            never.
+ * Threads    The device may have to be waited for: but for tagc_estate_detach(), call these without the communicator's
+ *            lock.
+ */
+#ifndef INTERPOSE_ESTATE_H
+#define INTERPOSE_ESTATE_H
+
+#include "interpose/comm/comm.h"
+
+/* What of the workspace of a call, at its beginning, is for gathering the sums of an all-reduce. */
+size_t tagc_estate_spread_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot);
+
+/* Reserves what the verdicts of slots and all-gathers need, on the stream of the call before which the vote is held.
+ * False where it lacks. */
+bool tagc_estate_reserve(struct tagc_comm *comm, void *stream);
+/* Gives back what was reserved for slots that stay plain. */
+void tagc_estate_trim(struct tagc_comm *comm);
+
+/* Enters what devices have counted of the calls of slots into the accounts. */
+void tagc_estate_read(struct tagc_comm *comm);
+
+/* The slots of a communicator and the memory that is held for them. */
+struct tagc_estate {
+  struct tagc_slot *slots;
+  size_t slot_count;
+  struct tagc_allgather *allgathers;
+  size_t allgather_count;
+  uint8_t *workspace;
+  void *health;
+};
+
+/* Takes them off the communicator. */
+struct tagc_estate tagc_estate_detach(struct tagc_comm *comm);
+/* Enters what their device has counted, and gives all of it back. */
+void tagc_estate_release(struct tagc_comm *comm, struct tagc_estate *estate);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/comm/partial.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "env/log.h"
+#include "interpose/exec/hierarchy.h"
+#include "interpose/nccl/process.h"
+#include "kernels/codec/carve.h"
+
+enum { SELECTED, REST };
+
+/* ---- at a lock --------------------------------------------------------------------------------------------------- */
+
+/* For the report. Without memory it says less. */
+static void note_parameters(struct tagc_comm *comm, size_t i, const bool *is_selected)
+{
+  char text[TAGC_LAYERS_WORDS];
+  struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
+  row->parameters = strdup(tagc_selected_words(&comm->layers->layers[i], is_selected, text));
+  row->owns_parameters = row->parameters;
+}
+
+/* Parts that equal ones of an earlier slot are that slot's. */
+static void share(struct tagc_comm *comm, size_t i, struct tagc_parts *parts, const bool *is_selected)
+{
+  const struct tagc_layer *layers = comm->layers->layers;
+  struct tagc_slot *slot = &comm->slots[i];
+  for (size_t j = 0; j < i; j++) {
+    const struct tagc_slot *other = &comm->slots[j];
+    if (other->owns_parts && layers[j].members == layers[i].members && tagc_parts_equal(other->parts, parts)) {
+      slot->parts = other->parts;
+      tagc_ledger_row(comm->ledger, (int)i)->parameters = tagc_ledger_row(comm->ledger, (int)j)->parameters;
+      tagc_parts_free(parts);
+      return;
+    }
+  }
+  slot->parts = parts;
+  slot->owns_parts = true;
+  note_parameters(comm, i, is_selected);
+}
+
+/* Selected in part: but a part may be nothing. Members that do not fill the buffer are not what is in it: then the slot
+ * passes. */
+static bool cut(struct tagc_comm *comm, size_t i, const bool *is_selected)
+{
+  const struct tagc_layer *layer = &comm->layers->layers[i];
+  struct tagc_slot *slot = &comm->slots[i];
+  slot->selection = TAGC_SELECT_NONE;
+  const uint64_t shard = tagc_layout_shard(layer->layout, layer->members, layer->count, comm->nranks, layer->element_bytes);
+  if (!slot->shape.n || shard != slot->shape.n)
+    return true;
+  struct tagc_parts *parts = tagc_parts_create(layer, comm->nranks, is_selected);
+  if (!parts)
+    return false;
+  if (!parts->selected || !parts->rest) {
+    slot->selection = parts->selected ? TAGC_SELECT_ALL : TAGC_SELECT_NONE;
+    tagc_parts_free(parts);
+    return true;
+  }
+  slot->selection = TAGC_SELECT_SOME;
+  slot->shard = slot->shape.n;
+  share(comm, i, parts, is_selected);
+  slot->shape.n = slot->parts->selected;
+  return true;
+}
+
+static void warn_ambiguous(const struct tagc_comm *comm)
+{
+  if (comm->rank == 0)
+    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside slots, and sizes alone do not "
+             "tell which lie where: slots pass where that counts; a map with a line \"layout\" does (TAGC_LAYERMAP)",
+             (unsigned long long)comm->ledger->number);
+}
+
+/* What is left out by a name that nothing has would be compressed without a word. */
+static void tell_unnamed(struct tagc_comm *comm, const struct tagc_slot_info *infos)
+{
+  const struct tagc_options *o = tagc_library_options();
+  if (comm->rank != 0 || comm->selection_told)
+    return;
+  comm->selection_told = true;
+  tagc_layers_log_unnamed(comm->ledger->number, "TAGC_LAYERS", o->layers, TAGC_LOG_WARN, infos, comm->layers);
+  /* Of a kind that the model lacks there is nothing to leave out. */
+  tagc_layers_log_unnamed(comm->ledger->number, "TAGC_SKIP", o->skip, TAGC_LOG_INFO, infos, comm->layers);
+}
+
+bool tagc_split_sort(struct tagc_comm *comm)
+{
+  const struct tagc_options *o = tagc_library_options();
+  size_t count, most = 0;
+  const struct tagc_slot_info *infos = tagc_cycle_slots(comm->cycle, &count);
+  if (!comm->layers || comm->layers->count != comm->slot_count || count != comm->slot_count)
+    return true;
+  for (size_t i = 0; i < count; i++)
+    most = comm->layers->layers[i].count > most ? comm->layers->layers[i].count : most;
+  tell_unnamed(comm, infos);
+  /* Where it is in doubt what lies where, parameters are as good as not known: who wants attention in full precision gets it. */
+  const bool ambiguous = comm->layers->confidence < TAGC_LAYERS_AMBIGUOUS;
+  bool differs = false, whole = false;
+  bool *is_selected = calloc(most ? most : 1, sizeof *is_selected), good = is_selected;
+  for (size_t i = 0; i < count && good; i++) {
+    struct tagc_slot *slot = &comm->slots[i];
+    slot->sorted = true;
+    slot->selection = tagc_select_layer(o->layers, o->skip, infos[i].unit, &comm->layers->layers[i], is_selected);
+    if (slot->selection == TAGC_SELECT_SOME && infos[i].signature.collective == TAGC_ALL_REDUCE) {
+      slot->selection = TAGC_SELECT_NONE;    /* all of it goes as the rest of others does */
+      whole = true;
+    } else if (ambiguous) {
+      struct tagc_layer unknown = comm->layers->layers[i];
+      unknown.count = 0;
+      if (slot->selection != tagc_select_layer(o->layers, o->skip, infos[i].unit, &unknown, NULL)) {
+        slot->selection = TAGC_SELECT_NONE;
+        differs = true;
+      }
+    } else if (slot->selection == TAGC_SELECT_SOME)
+      good = cut(comm, i, is_selected);
+  }
+  if (differs)
+    warn_ambiguous(comm);
+  if (whole && comm->rank == 0)
+    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside all-reduces: these pass "
+             "whole", (unsigned long long)comm->ledger->number);
+  free(is_selected);
+  return good;
+}
+
+void tagc_split_free(struct tagc_slot *slots, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (slots[i].owns_parts)
+      tagc_parts_free(slots[i].parts);
+}
+
+struct tagc_shape tagc_split_whole(const struct tagc_slot *slot)
+{
+  struct tagc_shape shape = slot->shape;
+  shape.n = slot->parts ? slot->shard : shape.n;
+  return shape;
+}
+
+uint64_t tagc_split_rest(const struct tagc_slot *slot) { return slot->parts ? slot->parts->rest : 0; }
+
+/* ---- a call ------------------------------------------------------------------------------------------------------ */
+
+size_t tagc_split_carve(struct tagc_split *split, const struct tagc_slot *slot, uint8_t *base)
+{
+  const size_t element = tagc_dtype_size(slot->shape.dtype), nranks = (size_t)slot->shape.nranks;
+  size_t used = 0;
+  *split = (struct tagc_split){.parts = slot->parts};
+  if (!slot->parts)
+    return 0;
+  const size_t selected = slot->parts->selected * element, rest = slot->parts->rest * element;
+  split->selected = tagc_carve(base, &used, nranks * selected);
+  split->rest = tagc_carve(base, &used, nranks * rest);
+  split->selected_sum = tagc_carve(base, &used, selected);
+  split->rest_sum = tagc_carve(base, &used, rest);
+  return used;
+}
+
+/* A buffer of whole shards, and the packed ones of one part of it. */
+struct ends {
+  const struct tagc_call *call;
+  const struct tagc_parts *parts;
+  int part;
+  size_t element, whole, packed;    /* bytes: of an element, and of a shard on either side */
+};
+
+static struct ends ends_of(const struct tagc_call *call, const struct tagc_parts *parts, int part)
+{
+  const size_t element = tagc_dtype_size(call->comm->slots[call->slot].shape.dtype);
+  const size_t packed = (part == SELECTED ? parts->selected : parts->rest) * element;
+  return (struct ends){call, parts, part, element, call->count * element, packed};
+}
+
+/* What shard `like` has of the part, of so many shards that are alike. Shards with less than others are filled up with
+ * zeros. */
+static bool pack(const struct ends *e, size_t like, uint8_t *to, const uint8_t *from, size_t shards)
+{
+  const struct tagc_device *device = e->call->comm->device;
+  size_t filled = 0;
+  for (size_t i = e->parts->first[e->part][like]; i < e->parts->first[e->part][like + 1]; i++) {
+    const struct tagc_run *run = &e->parts->runs[e->part][i];
+    if (!device->copy(device, to + run->to * e->element, e->packed, from + run->from * e->element, e->whole,
+                      run->length * e->element, shards, e->call->stream))
+      return false;
+    filled = (run->to + run->length) * e->element;
+  }
+  return filled == e->packed || device->clear(device, to + filled, e->packed - filled, e->call->stream);
+}
+
+/* Of the shards of all ranks, or in two levels of those with this one's local index. */
+static bool pack_part(const struct ends *e, bool two_levels, size_t nranks, uint8_t *to, const uint8_t *from)
+{
+  const struct tagc_comm *comm = e->call->comm;
+  const struct tagc_topology *t = &comm->topology;
+  if (e->parts->uniform)
+    return pack(e, 0, to, from, nranks);
+  for (int rank = 0; rank < comm->nranks; rank++) {
+    const size_t place = two_levels ? (size_t)t->place[rank] : (size_t)rank;
+    if (two_levels && t->local[rank] != t->local[comm->rank])
+      continue;
+    if (!pack(e, (size_t)rank, to + place * e->packed, from + place * e->whole, 1))
+      return false;
+  }
+  return true;
+}
+
+bool tagc_split_pack(const struct tagc_split *split, const struct tagc_call *call, const void *from)
+{
+  const struct ends selected = ends_of(call, split->parts, SELECTED), rest = ends_of(call, split->parts, REST);
+  const bool two_levels = call->comm->scope.two_levels;
+  const size_t nranks = (size_t)tagc_levels_party(call->comm).nranks;
+  return pack_part(&selected, two_levels, nranks, split->selected, from) &&
+         pack_part(&rest, two_levels, nranks, split->rest, from);
+}
+
+bool tagc_split_pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, void *to)
+{
+  const struct ends selected = ends_of(call, parts, SELECTED);
+  return pack_part(&selected, false, (size_t)call->comm->nranks, to, call->send);
+}
+
+static bool unpack_part(const struct ends *e, const uint8_t *from)
+{
+  const struct tagc_device *device = e->call->comm->device;
+  const size_t own = e->parts->uniform ? 0 : (size_t)e->call->comm->rank;
+  bool good = true;
+  for (size_t i = e->parts->first[e->part][own]; i < e->parts->first[e->part][own + 1] && good; i++) {
+    const struct tagc_run *run = &e->parts->runs[e->part][i];
+    good = device->copy(device, (uint8_t *)e->call->recv + run->from * e->element, e->whole, from + run->to * e->element,
+                        e->packed, run->length * e->element, 1, e->call->stream);
+  }
+  return good;
+}
+
+bool tagc_split_unpack(const struct tagc_split *split, const struct tagc_call *call)
+{
+  const struct ends selected = ends_of(call, split->parts, SELECTED), rest = ends_of(call, split->parts, REST);
+  return unpack_part(&selected, split->selected_sum) && unpack_part(&rest, split->rest_sum);
+}
+
+uint64_t tagc_split_copies(const struct tagc_parts *parts, int nranks)
+{
+  const uint64_t runs = parts->first[SELECTED][parts->shards] + parts->first[REST][parts->shards];
+  return parts->uniform ? 2 * runs : runs + runs / (uint64_t)nranks;
+}

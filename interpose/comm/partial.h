@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Slots of which a part is compressed: parameters that TAGC_LAYERS selects, beside others in the same buffer.
+ *
+ * What is selected and the rest are packed, each by itself, before the exchange (layermap/model/parts.h says how). The codec
+ * works on what is selected as on any gradient: shape.n, residual and bits are of packed shards. The rest goes by one
+ * reduce-scatter more in the group of the payloads, with the program's own reduction: it is what it would be without
+ * the library. Both sums are unpacked into the receive buffer in the end. So nothing reads the send buffer after
+ * packing, or writes the receive buffer before unpacking, in place or not.
+ *
+ * In two levels what is packed are the sums of this host: one shard for each host, of the owners with this rank's local
+ * index.
+ *
+ * Memory     Packed buffers lie in the workspace of the communicator. Threads: as those of comm.h. What works on a
+ *            device is called between tagc_comms_enter_driver() and tagc_comms_leave_driver().
+ */
+#ifndef INTERPOSE_SPLIT_H
+#define INTERPOSE_SPLIT_H
+
+#include "interpose/comm/comm.h"
+
+/* At a lock, with comm->layers: which slots are selected, and which parts of them. Slots that are alike share their
+ * parts. Once for each lock. False without memory. Where layers are not known nothing happens: slots are selected by
+ * their names then. */
+bool tagc_split_sort(struct tagc_comm *comm);
+
+/* Gives back the parts of slots. */
+void tagc_split_free(struct tagc_slot *slots, size_t count);
+
+/* The shape of all that a call of the slot sends. */
+struct tagc_shape tagc_split_whole(const struct tagc_slot *slot);
+
+/* Elements of a shard that are sent as they are. */
+uint64_t tagc_split_rest(const struct tagc_slot *slot);
+
+/* A call's packed buffers; parts = NULL: none, as all is selected. */
+struct tagc_split {
+  const struct tagc_parts *parts;
+  uint8_t *selected, *rest;         /* a packed shard for each rank of the party */
+  uint8_t *selected_sum, *rest_sum; /* this rank's, with what has come from the others */
+};
+
+/* Points them into the memory at `base`, aligned to 64 bytes; returns the bytes that they take. With NULL for the base
+ * only that. */
+size_t tagc_split_carve(struct tagc_split *split, const struct tagc_slot *slot, uint8_t *base);
+
+/* Packs what a call sends: `from` holds its shards, one for each rank of the party. */
+bool tagc_split_pack(const struct tagc_split *split, const struct tagc_call *call, const void *from);
+/* Into the receive buffer. */
+bool tagc_split_unpack(const struct tagc_split *split, const struct tagc_call *call);
+
+/* For a look at the gradient, before anything is known of hosts: the selected parts of all shards of the send buffer,
+ * packed to `to`. */
+bool tagc_split_pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, void *to);
+
+/* How many copies it takes to pack a call and to unpack it, flat. */
+uint64_t tagc_split_copies(const struct tagc_parts *parts, int nranks);
+
+#endif

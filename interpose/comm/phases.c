@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Who works on a communicator: its phase word, by which an abort from another thread keeps apart from our own work, and
+ * waits for none of NCCL's.
+ */
+#include "interpose/comm/comm.h"
+
+#include <sched.h>
+#include <time.h>
+
+bool tagc_comm_is_aborted(const struct tagc_comm *comm) { return atomic_load(&comm->phase) == TAGC_PHASE_ABORTED; }
+
+struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
+{
+  struct tagc_comm *comm = tagc_comm_forget(handle);
+  while (comm) {
+    int phase = atomic_load(&comm->phase);
+    if (phase == TAGC_PHASE_ABORTED)
+      break;
+    if (phase != TAGC_PHASE_OURS && atomic_compare_exchange_weak(&comm->phase, &phase, TAGC_PHASE_ABORTED))
+      break;
+    sched_yield();
+  }
+  /* It may be reading the program's buffers while the thread of the call waits for NCCL. */
+  void *lane = comm ? atomic_load(&comm->lane) : NULL;
+  if (lane && comm->device->host_reads)            /* else the driver may wait for us: tagc_comms_enter_driver() */
+    comm->device->lane_close(comm->device, lane);
+  return comm;
+}
+
+static bool enter(struct tagc_comm *comm, enum tagc_phase from, enum tagc_phase to)
+{
+  for (;;) {
+    int phase = (int)from;
+    if (atomic_compare_exchange_strong(&comm->phase, &phase, (int)to))
+      return true;
+    if (phase == TAGC_PHASE_ABORTED)
+      return false;
+    sched_yield();
+  }
+}
+
+bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count, enum tagc_phase from, enum tagc_phase to)
+{
+  for (size_t i = 0; i < count; i++)
+    if (!enter(comms[i], from, to)) {
+      if (from == TAGC_PHASE_IDLE)
+        tagc_comms_leave(comms, i);
+      return false;
+    }
+  return true;
+}
+
+void tagc_comms_leave(struct tagc_comm *const *comms, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    int phase = atomic_load(&comms[i]->phase);
+    while (phase != TAGC_PHASE_ABORTED && !atomic_compare_exchange_weak(&comms[i]->phase, &phase, TAGC_PHASE_IDLE))
+      ;
+  }
+}
+
+bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count)
+{
+  bool all = true;
+  for (size_t i = 0; i < count; i++)
+    if (!comms[i]->device->host_reads) {
+      atomic_store(&comms[i]->in_driver, true);
+      all &= enter(comms[i], TAGC_PHASE_OURS, TAGC_PHASE_NCCL);
+    }
+  return all;
+}
+
+bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count)
+{
+  bool all = true;
+  for (size_t i = 0; i < count; i++)
+    if (!comms[i]->device->host_reads) {
+      all &= enter(comms[i], TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
+      atomic_store(&comms[i]->in_driver, false);
+    }
+  return all;
+}
+
+bool tagc_comm_has_streams(const struct tagc_comm *comm)
+{
+  return comm->device->host_reads || !tagc_comm_is_aborted(comm) || !atomic_load(&comm->abort_over);
+}
+
+/* Waits for a flag, a second at most. Is it `wanted`? */
+static bool await(const atomic_bool *flag, bool wanted)
+{
+  for (const uint64_t began = tagc_trace_ns(); atomic_load(flag) != wanted && tagc_trace_ns() - began < 1000000000;)
+    nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+  return atomic_load(flag) == wanted;
+}
+
+void tagc_comm_abort_is_over(struct tagc_comm *comm)
+{
+  if (comm && tagc_comm_is_aborted(comm))
+    atomic_store(&comm->abort_over, true);
+  if (comm)
+    (void)await(&comm->in_driver, false);
+}
+
+bool tagc_comm_await_abort(const struct tagc_comm *comm)
+{
+  return !tagc_comm_is_aborted(comm) || await(&comm->abort_over, true);
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Which handles there are: what was agreed on at the birth of each, its communicator from its first use on, and children that NCCL
+ * has yet to store.
+ */
+#include "interpose/comm/comm.h"
+
+#include <stdlib.h>
+
+#include "env/hash.h"
+#include "env/log.h"
+#include "interpose/nccl/process.h"
+
+#define HASH_NONFATAL_OOM 1        /* uthash must not end the host program */
+#define uthash_nonfatal_oom(element) ((element)->unhashed = true)
+#include <uthash.h>
+
+/* The table. A handle is listed from its birth. */
+struct listed {
+  ncclComm_t handle;
+  bool nonblocking, unhashed;
+  bool begun;                       /* its init has left our hands: when it succeeds, all ranks have reported (agree.h) */
+  const struct tagc_nccl *group;    /* its init waits for the end of the group that `by` has open in this copy; NULL: it does not */
+  pthread_t by;
+  uint64_t birth;                   /* tells handles at one address apart, from 1 */
+  uint32_t children;                /* so far */
+  bool uneven;                      /* its ranks have made different numbers of children */
+  struct tagc_agreement agreement;
+  struct tagc_comm *comm;           /* NULL until the first use */
+  UT_hash_handle hh;
+};
+
+static struct listed *table;
+static atomic_size_t grouped_count; /* those whose init waits for the end of a group */
+static uint64_t births;
+static bool births_lost;            /* there was no memory to list a communicator */
+static pthread_rwlock_t table_lock = PTHREAD_RWLOCK_INITIALIZER;
+
+/* Children whose handles NCCL has yet to store: in a group, or on a non-blocking parent. Under the table's lock. */
+struct expected {
+  struct expected *next;
+  ncclComm_t parent, *where;
+  pthread_t by;
+  bool nonblocking;
+  struct tagc_agreement agreement;
+};
+static struct expected *expected;
+static atomic_size_t expected_count;
+
+/* Asks the real library who this is. It answers when the communicator is ready, and then all of its ranks have begun. */
+static ncclResult_t introduce(ncclComm_t handle, const struct tagc_nccl *nccl, int *rank, int *nranks)
+{
+  __typeof__(&ncclCommCount) count = TAGC_REAL(ncclCommCount, nccl);
+  __typeof__(&ncclCommUserRank) user_rank = TAGC_REAL(ncclCommUserRank, nccl);
+  if (!count || !user_rank) {
+    static atomic_flag told;        /* the ranks of a job have one NCCL: all of them come here */
+    if (!atomic_flag_test_and_set(&told))
+      tagc_log(TAGC_LOG_WARN, "interpose", "an NCCL that does not say which rank of how many this is: every call passes");
+    return ncclInvalidUsage;
+  }
+  tagc_real_depth++;
+  ncclResult_t status = count(handle, nranks);
+  if (status == ncclSuccess)
+    status = user_rank(handle, rank);
+  tagc_real_depth--;
+  return status;
+}
+
+struct tagc_leave tagc_comm_take_leave(ncclComm_t handle)
+{
+  struct tagc_leave leave = {.handle = NULL};
+  struct listed *entry;
+  pthread_rwlock_wrlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  if (entry) {
+    HASH_DEL(table, entry);
+    leave = (struct tagc_leave){handle, entry->nonblocking, entry->agreement, entry->comm};
+    atomic_fetch_sub(&grouped_count, entry->group != NULL);
+    free(entry);
+  }
+  pthread_rwlock_unlock(&table_lock);
+  return leave;
+}
+
+struct tagc_comm *tagc_comm_forget(ncclComm_t handle)
+{
+  tagc_op_forget(handle);
+  return tagc_comm_take_leave(handle).comm;
+}
+
+/* Lists a handle, or gives the entry that stands there already. The table must be locked for writing. */
+static struct listed *list(ncclComm_t handle)
+{
+  struct listed *entry;
+  HASH_FIND_PTR(table, &handle, entry);
+  if (entry)
+    return entry;
+  entry = calloc(1, sizeof *entry);
+  if (!entry)
+    return NULL;
+  entry->handle = handle;
+  entry->birth = ++births;
+  HASH_ADD_PTR(table, handle, entry);
+  if (entry->unhashed) {
+    free(entry);
+    return NULL;
+  }
+  return entry;
+}
+
+bool tagc_comm_stay(const struct tagc_leave *leave)
+{
+  if (!leave->handle)
+    return true;
+  struct tagc_comm *other = leave->comm;
+  pthread_rwlock_wrlock(&table_lock);
+  struct listed *entry = list(leave->handle);
+  if (entry) {
+    other = entry->comm;            /* another thread has used the handle meanwhile */
+    entry->nonblocking = leave->nonblocking;
+    entry->agreement = leave->agreement;
+    entry->comm = leave->comm;
+  }
+  births_lost |= !entry;
+  pthread_rwlock_unlock(&table_lock);
+  tagc_comm_release(other);
+  return entry != NULL;
+}
+
+struct tagc_comm *tagc_comm_find(ncclComm_t handle)
+{
+  struct listed *entry;
+  struct tagc_comm *comm = NULL;
+  pthread_rwlock_rdlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  if (entry && entry->comm) {
+    comm = entry->comm;
+    tagc_comm_retain(comm);
+  }
+  pthread_rwlock_unlock(&table_lock);
+  return comm;
+}
+
+/* What is listed of a handle; *birth: 0 where it is not. */
+static struct tagc_agreement read_agreement(ncclComm_t handle, uint64_t *birth)
+{
+  struct tagc_agreement agreement = {.state = TAGC_AGREED_NO};
+  struct listed *entry;
+  pthread_rwlock_rdlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  *birth = entry ? entry->birth : 0;
+  if (entry)
+    agreement = entry->agreement;
+  else if (births_lost)
+    agreement.state = TAGC_AGREED_LOST;            /* it may be the one: the others may compress */
+  pthread_rwlock_unlock(&table_lock);
+  return agreement;
+}
+
+/* The same, with the verdict; the communicator must be ready. While it is asked for, another thread may abort this
+ * communicator, and a new one may get its address: that one is not touched. */
+static struct tagc_agreement settle(ncclComm_t handle, uint64_t *birth)
+{
+  const struct tagc_options *options = tagc_library_options();
+  struct tagc_agreement agreement = read_agreement(handle, birth);
+  /* A process that passes everything through needs no verdict; its report has told the others. */
+  if (agreement.state != TAGC_AGREED_UNKNOWN || options->mode == TAGC_MODE_OBSERVE || options->bad)
+    return agreement;
+  tagc_agree_settle(&agreement);
+  struct listed *entry;
+  pthread_rwlock_wrlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  if (entry && entry->birth == *birth) {
+    if (entry->agreement.state == TAGC_AGREED_UNKNOWN)
+      entry->agreement = agreement;
+    agreement = entry->agreement;   /* another thread that asked was first */
+  }
+  pthread_rwlock_unlock(&table_lock);
+  return agreement;
+}
+
+struct tagc_agreement tagc_comm_agreement(ncclComm_t handle)
+{
+  uint64_t birth;
+  return read_agreement(handle, &birth);
+}
+
+struct tagc_agreement tagc_comm_settle(ncclComm_t handle, const struct tagc_nccl *nccl)
+{
+  int rank, nranks;
+  uint64_t birth;
+  struct tagc_agreement agreement = read_agreement(handle, &birth);
+  bool ask = agreement.state == TAGC_AGREED_UNKNOWN && introduce(handle, nccl, &rank, &nranks) == ncclSuccess;
+  return ask ? settle(handle, &birth) : agreement;
+}
+
+/* An init has been launched. A verdict that is there is taken before the program hears that the init is over. */
+static void launched(ncclComm_t handle, ncclResult_t status)
+{
+  uint64_t birth;
+  struct listed *entry;
+  pthread_rwlock_wrlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  if (entry)
+    entry->begun = status == ncclSuccess || status == ncclInProgress;
+  pthread_rwlock_unlock(&table_lock);
+  if (status == ncclSuccess)
+    settle(handle, &birth);
+}
+
+void tagc_comm_init_is_called(ncclComm_t handle, const struct tagc_nccl *group, ncclResult_t status)
+{
+  struct listed *entry;
+  if (!group) {
+    launched(handle, status);
+    return;
+  }
+  pthread_rwlock_wrlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  if (entry) {
+    entry->group = group;
+    entry->by = pthread_self();
+    atomic_fetch_add(&grouped_count, 1);
+  }
+  pthread_rwlock_unlock(&table_lock);
+}
+
+/* Takes one off the group of this thread; NULL: there is none. */
+static ncclComm_t take_grouped(const struct tagc_nccl *nccl)
+{
+  ncclComm_t handle = NULL;
+  pthread_rwlock_wrlock(&table_lock);
+  for (struct listed *entry = table; entry && !handle; entry = entry->hh.next)
+    if (entry->group == nccl && pthread_equal(entry->by, pthread_self())) {
+      entry->group = NULL;
+      handle = entry->handle;
+      atomic_fetch_sub(&grouped_count, 1);
+    }
+  pthread_rwlock_unlock(&table_lock);
+  return handle;
+}
+
+void tagc_comm_group_is_over(const struct tagc_nccl *nccl, ncclResult_t status)
+{
+  ncclComm_t handle;
+  if (atomic_load_explicit(&grouped_count, memory_order_relaxed) == 0)
+    return;
+  while ((handle = take_grouped(nccl)))
+    launched(handle, status);
+}
+
+void tagc_comm_has_succeeded(ncclComm_t handle)
+{
+  uint64_t birth;
+  struct listed *entry;
+  pthread_rwlock_rdlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  const bool ask = entry && entry->begun && entry->agreement.state == TAGC_AGREED_UNKNOWN;
+  pthread_rwlock_unlock(&table_lock);
+  if (ask)
+    settle(handle, &birth);
+}
+
+/* Lists a communicator under the handle that was born as number `birth` (0: it was not listed), or takes the one that
+ * another thread has listed; with a reference. NULL, and *status, where the handle is gone, or without memory. */
+static struct tagc_comm *enter_table(ncclComm_t handle, uint64_t birth, struct tagc_comm **fresh, ncclResult_t *status)
+{
+  struct tagc_comm *comm = NULL;
+  struct listed *entry;
+  pthread_rwlock_wrlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  bool gone = birth ? !entry || entry->birth != birth : entry != NULL && !entry->comm;
+  if (!gone)
+    entry = list(handle);
+  if (!gone && entry) {
+    if (!entry->comm) {
+      (*fresh)->nonblocking = entry->nonblocking;
+      entry->comm = *fresh;
+      *fresh = NULL;
+    }
+    comm = entry->comm;
+    tagc_comm_retain(comm);
+  }
+  pthread_rwlock_unlock(&table_lock);
+  *status = comm ? ncclSuccess : gone ? ncclInternalError : tagc_no_memory("a communicator");
+  return comm;
+}
+
+struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status)
+{
+  struct tagc_comm *comm = tagc_comm_find(handle);
+  const struct tagc_device *device;
+  int rank, nranks;
+  uint64_t birth;
+  *status = ncclSuccess;
+  if (comm)
+    return comm;
+  if (!tagc_comm_collect(NULL, false)) {
+    *status = tagc_no_memory("a communicator");
+    return NULL;
+  }
+  *status = introduce(handle, nccl, &rank, &nranks);
+  if (*status == ncclSuccess)
+    *status = tagc_comm_find_device(handle, nccl, &device);
+  if (*status != ncclSuccess)
+    return NULL;
+  struct tagc_agreement agreement = settle(handle, &birth);
+  *status = ncclRemoteError;
+  if (agreement.state == TAGC_AGREED_LOST)
+    return NULL;
+  struct tagc_comm *fresh = tagc_comm_create(handle, nccl, device, rank, nranks);
+  *status = fresh ? ncclSuccess : tagc_no_memory("a communicator");
+  if (!fresh)
+    return NULL;
+  fresh->agreed = agreement.state == TAGC_AGREED_YES;
+  fresh->host = agreement.host;
+  fresh->identity = agreement.origin.identity;
+  fresh->shares = agreement.shares;
+  comm = enter_table(handle, birth, &fresh, status);
+  if (comm)
+    tagc_trace_introduce(comm);
+  tagc_comm_release(fresh);         /* another thread was first, the handle is gone, or there is no memory */
+  return comm;
+}
+
+bool tagc_comm_born(ncclComm_t handle, bool nonblocking, const struct tagc_agreement *agreement)
+{
+  if (!handle)
+    return true;
+  tagc_comm_release(tagc_comm_forget(handle));
+  pthread_rwlock_wrlock(&table_lock);
+  struct listed *entry = list(handle);
+  if (entry) {
+    entry->nonblocking = nonblocking;
+    entry->agreement = *agreement;
+  }
+  births_lost |= !entry;
+  pthread_rwlock_unlock(&table_lock);
+  tagc_trace_born(handle, nonblocking, &agreement->origin);
+  return entry != NULL;
+}
+
+bool tagc_comm_expect(ncclComm_t parent, ncclComm_t *where, bool nonblocking, const struct tagc_agreement *agreement)
+{
+  struct expected *child = malloc(sizeof *child);
+  pthread_rwlock_wrlock(&table_lock);
+  if (child) {
+    *child = (struct expected){expected, parent, where, pthread_self(), nonblocking, *agreement};
+    expected = child;
+    atomic_fetch_add(&expected_count, 1);
+  }
+  births_lost |= !child;
+  pthread_rwlock_unlock(&table_lock);
+  return child != NULL;
+}
+
+/* Takes a child off the list that is stored by now, or, with `failed`, never will be. */
+static struct expected *take_expected(ncclComm_t parent, bool failed, ncclComm_t *handle)
+{
+  pthread_rwlock_wrlock(&table_lock);
+  struct expected **at = &expected, *found;
+  for (; (found = *at); at = &found->next) {
+    bool hopeless = failed && (parent ? found->parent == parent : pthread_equal(found->by, pthread_self()));
+    *handle = __atomic_load_n(found->where, __ATOMIC_ACQUIRE);
+    if (*handle || hopeless)
+      break;
+  }
+  if (found) {
+    *at = found->next;
+    atomic_fetch_sub(&expected_count, 1);
+  }
+  pthread_rwlock_unlock(&table_lock);
+  return found;
+}
+
+bool tagc_comm_collect(ncclComm_t parent, bool failed)
+{
+  struct expected *child;
+  ncclComm_t handle;
+  bool good = true;
+  if (atomic_load_explicit(&expected_count, memory_order_relaxed) == 0)
+    return true;
+  while ((child = take_expected(parent, failed, &handle))) {
+    good &= tagc_comm_born(handle, child->nonblocking, &child->agreement);
+    free(child);
+  }
+  return good;
+}
+
+uint64_t tagc_comm_child_identity(ncclComm_t parent, enum tagc_entry function, const void *said, size_t size)
+{
+  struct listed *entry;
+  uint64_t identity = 0;
+  pthread_rwlock_wrlock(&table_lock);
+  HASH_FIND_PTR(table, &parent, entry);
+  if (entry) {
+    const uint64_t of[] = {entry->agreement.origin.identity, function, entry->children++};
+    const bool joined = function == TAGC_ENTRY_ncclCommGrow;         /* those who join know no parent */
+    if (entry->agreement.origin.identity && !entry->uneven && !joined)
+      identity = tagc_hash_add(tagc_hash_add(TAGC_HASH_START, of, sizeof of), said, size);
+    entry->uneven |= function == TAGC_ENTRY_ncclCommShrink;          /* those who were left out have not counted this one */
+  }
+  pthread_rwlock_unlock(&table_lock);
+  return identity;
+}
+
+int tagc_comm_ranks(ncclComm_t handle, const struct tagc_nccl *nccl)
+{
+  int rank, nranks = 0;
+  uint64_t birth;
+  (void)read_agreement(handle, &birth);
+  return birth && introduce(handle, nccl, &rank, &nranks) == ncclSuccess ? nranks : 0;
+}
+
+bool tagc_comm_is_nonblocking(ncclComm_t handle)
+{
+  struct listed *entry;
+  pthread_rwlock_rdlock(&table_lock);
+  HASH_FIND_PTR(table, &handle, entry);
+  bool nonblocking = entry && entry->nonblocking;
+  pthread_rwlock_unlock(&table_lock);
+  return nonblocking;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * CALL records: from the stamp that a call gets when it is made to the record at the end of its way.
+ */
+#include "interpose/trace/trace.h"
+
+#include "interpose/comm/comm.h"
+#include "interpose/entry/group.h"
+#include "interpose/exec/hierarchy.h"
+#include "interpose/nccl/process.h"
+
+static _Atomic uint64_t calls;      /* made so far */
+static atomic_uint threads;         /* that have made some */
+static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t thread_number;
+
+uint64_t tagc_trace_calls(void) { return atomic_load(&calls); }
+void tagc_trace_forget_calls(void) { atomic_store(&calls, 0); }
+
+/* What a function takes: CALL records have nothing where it takes none. */
+enum { COUNT = 1, TYPE = 2, OP = 4, PEER = 8, STREAM = 16, MAKES = 32 };
+
+static unsigned takes(enum tagc_entry entry)
+{
+  switch (entry) {
+  case TAGC_ENTRY_ncclReduceScatter:
+  case TAGC_ENTRY_ncclAllReduce: return COUNT | TYPE | OP | STREAM;
+  case TAGC_ENTRY_ncclReduce: return COUNT | TYPE | OP | PEER | STREAM;
+  case TAGC_ENTRY_ncclAllGather:
+  case TAGC_ENTRY_ncclAlltoAll: return COUNT | TYPE | STREAM;
+  case TAGC_ENTRY_ncclBroadcast:
+  case TAGC_ENTRY_ncclBcast:
+  case TAGC_ENTRY_ncclGather:
+  case TAGC_ENTRY_ncclScatter:
+  case TAGC_ENTRY_ncclSend:
+  case TAGC_ENTRY_ncclRecv:
+  case TAGC_ENTRY_ncclPutSignal: return COUNT | TYPE | PEER | STREAM;
+  case TAGC_ENTRY_ncclSignal: return PEER | STREAM;
+  case TAGC_ENTRY_ncclWaitSignal: return STREAM;
+  case TAGC_ENTRY_ncclRedOpCreatePreMulSum: return TYPE;
+  case TAGC_ENTRY_ncclCommInitRank:
+  case TAGC_ENTRY_ncclCommInitRankConfig:
+  case TAGC_ENTRY_ncclCommInitRankScalable: return MAKES;
+  default: return 0;
+  }
+}
+
+static bool is_collective(enum tagc_entry entry) { return entry < TAGC_ENTRY_ncclSend; }
+_Static_assert(TAGC_ENTRY_ncclScatter + 1 == TAGC_ENTRY_ncclSend, "collectives come first in entries.def");
+
+void tagc_trace_enter(struct tagc_call *call)
+{
+  struct tagc_trace_stamp *stamp = &call->trace;
+  *stamp = (struct tagc_trace_stamp){.number = 0};
+  if (!tagc_trace_begin())
+    return;
+  call->slot = call->allgather = -1;
+  call->decision.reason = call->entry == TAGC_ENTRY_ncclReduceScatter ? TAGC_REASON_refused : TAGC_REASON_function;
+  if (!thread_number)
+    thread_number = atomic_fetch_add(&threads, 1) + 1;
+  stamp->thread = thread_number;
+  stamp->group = tagc_group_number(call->nccl);
+  if (stamp->group && takes(call->entry) & STREAM)
+    stamp->flags |= TAGC_TRACE_GROUPED;
+  if (!is_collective(call->entry))  /* these have found it when they are written */
+    stamp->comm = tagc_trace_comm(call->handle);
+  stamp->number = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) + 1;
+  stamp->began_ns = tagc_trace_ns();
+}
+
+void tagc_trace_return(struct tagc_call *call)
+{
+  if (call->trace.number && !call->trace.host_ns)
+    call->trace.host_ns = tagc_trace_ns() - call->trace.began_ns;
+}
+
+static uint8_t code_of_op(const struct tagc_call *call)
+{
+  if ((unsigned)call->op < (unsigned)ncclNumOps)
+    return (uint8_t)call->op;
+  return call->op_kind == TAGC_OP_PREMULSUM ? TAGC_TRACE_OP_PREMULSUM : TAGC_TRACE_OP_OTHER;
+}
+
+static void set_bytes(struct tagc_call *call, int rank, const struct tagc_hosts *hosts)
+{
+  call->trace.known = true;
+  call->trace.plain = call->trace.sent = tagc_trace_sent(call, rank, hosts);
+  call->trace.raw_bytes = tagc_trace_raw_bytes(call, rank, hosts->nranks);
+}
+
+/* What was not accounted for: point-to-point calls, and collectives that did not get so far. */
+static void find_bytes(struct tagc_call *call)
+{
+  struct tagc_hosts hosts;
+  if (call->trace.known)
+    return;
+  const int rank = tagc_trace_place(call->handle, &hosts);
+  set_bytes(call, rank, &hosts);
+}
+
+/* Which communicator it made, or had. */
+static uint32_t number_of_comm(const struct tagc_call *call, ncclResult_t result)
+{
+  const bool good = result == ncclSuccess || result == ncclInProgress;
+  if (call->trace.comm)
+    return call->trace.comm;
+  if (takes(call->entry) & MAKES && good && call->recv)
+    return tagc_trace_comm(*(ncclComm_t *)call->recv);
+  return is_collective(call->entry) ? tagc_trace_comm(call->handle) : 0;
+}
+
+static void end_comm(const struct tagc_call *call, ncclResult_t result)
+{
+  if ((call->entry == TAGC_ENTRY_ncclCommDestroy || call->entry == TAGC_ENTRY_ncclCommAbort) && !tagc_real_refuses(result))
+    tagc_trace_comm_ends(call->trace.comm, call->handle, (uint16_t)call->entry, false);
+}
+
+void tagc_trace_call(struct tagc_call *call, ncclResult_t result)
+{
+  struct tagc_trace_stamp *stamp = &call->trace;
+  if (!stamp->number)
+    return;
+  const unsigned has = takes(call->entry);
+  const bool failed = result != ncclSuccess && result != ncclInProgress;
+  tagc_trace_return(call);
+  if (has & COUNT)
+    find_bytes(call);
+  if (failed)
+    stamp->sent = (struct tagc_traffic){0};
+  const struct tagc_trace_call record = {
+    {TAGC_TRACE_CALL, sizeof record, number_of_comm(call, result)},
+    .number = stamp->number, .began_ns = stamp->began_ns, .host_ns = stamp->host_ns,
+    .count = has & COUNT ? call->count : 0, .raw_bytes = stamp->raw_bytes,
+    .inside = stamp->sent.inside, .between = stamp->sent.between,
+    .plain_inside = stamp->plain.inside, .plain_between = stamp->plain.between,
+    .stream = has & STREAM ? (uint64_t)(uintptr_t)call->stream : 0,
+    .cycle = call->comm && call->state != TAGC_CYCLE_LEARNING ? call->cycle : 0, .lock = (uint32_t)call->lock_number,
+    .slot = call->comm ? call->slot : -1, .peer = has & PEER ? call->root : -1,
+    .group = stamp->group ? stamp->group : call->entry == TAGC_ENTRY_ncclGroupStart ? tagc_group_number(call->nccl) : 0,
+    .thread = stamp->thread, .function = (uint16_t)call->entry,
+    .reason = (uint16_t)call->decision.reason, .action = (uint8_t)call->decision.action,
+    .type = has & TYPE ? (uint8_t)call->type : TAGC_TRACE_NO_CODE, .op = has & OP ? code_of_op(call) : TAGC_TRACE_NO_CODE,
+    .flags = (uint8_t)(stamp->flags | (failed ? TAGC_TRACE_FAILED : 0)), .result = (int32_t)result,
+    .allgather = call->comm && call->allgather >= 0 ? (uint32_t)call->allgather + 1 : 0,
+  };
+  tagc_trace_add(&record.record);
+  stamp->number = 0;
+  if (!has)
+    end_comm(call, result);
+}
+
+void tagc_trace_account(const struct tagc_comm *comm, struct tagc_call *call)
+{
+  const struct tagc_options *options = tagc_library_options();
+  struct tagc_trace_stamp *stamp = &call->trace;
+  if (!stamp->number)
+    return;
+  const struct tagc_hosts hosts = tagc_levels_hosts(comm);
+  stamp->comm = comm->trace;
+  set_bytes(call, comm->rank, &hosts);
+  if (call->decision.reason == TAGC_REASON_capture) {
+    stamp->flags |= TAGC_TRACE_CAPTURED;
+    return;
+  }
+  if (call->state == TAGC_CYCLE_ON_TRACK)
+    stamp->flags |= TAGC_TRACE_ON_TRACK;
+  if (options->mode == TAGC_MODE_AB && comm->voted && call->state == TAGC_CYCLE_ON_TRACK && call->lock_number == comm->lock_number &&
+      call->cycle >= tagc_plan_first_cycle(options, comm->vote_cycle))
+    stamp->flags |= tagc_plan_ab_compressed(options, comm->vote_cycle, call->cycle) ? TAGC_TRACE_COMPRESSED_SIDE
+                                                                                    : TAGC_TRACE_PLAIN_SIDE;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The communicators of a trace: which number a handle has, and what the records say of it.
+ *
+ * A table of its own, beside that of table.c: a call that is only forwarded must find its communicator here, without being asked
+ * for the verdict of the ranks there. A lock of its own; under it nothing is called but tagc_trace_add().
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "env/host.h"
+#include "interpose/comm/comm.h"
+#include "interpose/exec/hierarchy.h"
+#include "interpose/nccl/process.h"
+#include "interpose/trace/trace.h"
+
+#define HASH_NONFATAL_OOM 1        /* uthash must not end the host program */
+#define uthash_nonfatal_oom(element) ((element)->unhashed = true)
+#include <uthash.h>
+
+struct traced {
+  ncclComm_t handle;
+  const struct tagc_nccl *nccl;     /* NULL: nobody may be asked */
+  struct tagc_trace_comm record;    /* as it was written last */
+  struct tagc_hosts hosts;
+  bool blocking, asked, ended, unhashed;
+  UT_hash_handle hh;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct traced *table;
+static uint32_t numbers;            /* given so far */
+static int version;                 /* of NCCL, as the PROCESS record tells it */
+
+void tagc_trace_forget_comms(void)
+{
+  pthread_mutex_init(&lock, NULL);
+  table = NULL;
+  numbers = 0;
+  version = 0;
+}
+
+static struct traced *find(ncclComm_t handle)
+{
+  struct traced *found = NULL;
+  if (handle)
+    HASH_FIND_PTR(table, &handle, found);
+  return found;
+}
+
+static void remove_from_table(struct traced *comm)
+{
+  HASH_DEL(table, comm);
+  free(comm);
+}
+
+/* A new communicator under the handle; NULL without memory: its calls have no communicator then. */
+static struct traced *add(ncclComm_t handle)
+{
+  struct traced *before = find(handle), *comm = calloc(1, sizeof *comm);
+  if (before)
+    remove_from_table(before);
+  if (!comm)
+    return NULL;
+  comm->handle = handle;
+  comm->record = (struct tagc_trace_comm){{TAGC_TRACE_COMM, sizeof comm->record, ++numbers}, .born_ns = tagc_trace_ns(),
+                                          .number = UINT32_MAX, .rank = -1, .nranks = -1, .function = UINT16_MAX};
+  HASH_ADD_PTR(table, handle, comm);
+  if (!comm->unhashed)
+    return comm;
+  free(comm);
+  return NULL;
+}
+
+/* ---- births ---------------------------------------------------------------------------------------------------------- */
+
+static void ask_version(const struct tagc_nccl *nccl)
+{
+  pthread_mutex_lock(&lock);
+  const bool known = version != 0;
+  pthread_mutex_unlock(&lock);
+  const int said = known ? 0 : tagc_real_version(nccl);
+  if (!said)
+    return;
+  pthread_mutex_lock(&lock);
+  if (!version)
+    tagc_trace_process(version = said);
+  pthread_mutex_unlock(&lock);
+}
+
+void tagc_trace_born(ncclComm_t handle, bool nonblocking, const struct tagc_trace_birth *birth)
+{
+  if (!birth->nccl || !handle || !tagc_trace_on())
+    return;
+  ask_version(birth->nccl);
+  pthread_mutex_lock(&lock);
+  struct traced *comm = add(handle);
+  if (comm) {
+    comm->nccl = birth->nccl;
+    comm->blocking = !nonblocking;
+    comm->record.on_host = birth->nccl->on_host;
+    comm->record.identity = birth->identity;
+    comm->record.parent = birth->parent;
+    comm->record.rank = birth->rank;
+    comm->record.nranks = birth->nranks;
+    comm->record.function = birth->function;
+    tagc_trace_add(&comm->record.record);
+  }
+  pthread_mutex_unlock(&lock);
+  if (birth->nranks < 0) {
+    struct tagc_hosts hosts;
+    (void)tagc_trace_place(handle, &hosts);
+  }
+}
+
+/* ---- lives ----------------------------------------------------------------------------------------------------------- */
+
+uint32_t tagc_trace_comm(ncclComm_t handle)
+{
+  if (!handle)
+    return 0;
+  pthread_mutex_lock(&lock);
+  const struct traced *comm = find(handle);
+  const uint32_t number = comm ? comm->record.record.comm : 0;
+  pthread_mutex_unlock(&lock);
+  return number;
+}
+
+/* A blocking communicator that was given out is ready, and NCCL answers at once. */
+static bool ask(const struct tagc_nccl *nccl, ncclComm_t handle, int *rank, int *nranks)
+{
+  __typeof__(&ncclCommCount) count = (__typeof__(&ncclCommCount))nccl->functions[TAGC_ENTRY_ncclCommCount];
+  __typeof__(&ncclCommUserRank) user_rank = (__typeof__(&ncclCommUserRank))nccl->functions[TAGC_ENTRY_ncclCommUserRank];
+  tagc_real_depth++;
+  const bool known = count && user_rank && count(handle, nranks) == ncclSuccess && user_rank(handle, rank) == ncclSuccess;
+  tagc_real_depth--;
+  return known;
+}
+
+static struct tagc_hosts unknown_hosts(int nranks) { return (struct tagc_hosts){.nranks = nranks, .local = nranks}; }
+
+int tagc_trace_place(ncclComm_t handle, struct tagc_hosts *hosts)
+{
+  int rank = -1, nranks = -1;
+  const struct tagc_nccl *asked = NULL;
+  uint32_t number = 0;
+  *hosts = unknown_hosts(0);
+  pthread_mutex_lock(&lock);
+  struct traced *comm = find(handle);
+  if (comm) {
+    number = comm->record.record.comm;
+    rank = comm->record.rank;
+    nranks = comm->record.nranks;
+    *hosts = comm->hosts.nranks ? comm->hosts : unknown_hosts(nranks < 0 ? 0 : nranks);
+    asked = nranks < 0 && comm->blocking && !comm->asked && !comm->ended ? comm->nccl : NULL;
+    comm->asked |= asked != NULL;
+  }
+  pthread_mutex_unlock(&lock);
+  if (!asked || !ask(asked, handle, &rank, &nranks))
+    return rank;
+  *hosts = unknown_hosts(nranks);
+  pthread_mutex_lock(&lock);
+  comm = find(handle);
+  if (comm && comm->record.record.comm == number) {
+    comm->record.rank = rank;
+    comm->record.nranks = nranks;
+    tagc_trace_add(&comm->record.record);
+  }
+  pthread_mutex_unlock(&lock);
+  return rank;
+}
+
+void tagc_trace_introduce(struct tagc_comm *of)
+{
+  if (!tagc_trace_on())
+    return;
+  pthread_mutex_lock(&lock);
+  struct traced *comm = find(of->handle);
+  if (!comm)
+    comm = add(of->handle);
+  if (comm) {
+    const struct tagc_hosts hosts = tagc_levels_hosts(of);
+    of->trace = comm->record.record.comm;
+    comm->hosts = hosts;
+    comm->record.number = (uint32_t)of->ledger->number;
+    comm->record.rank = of->rank;
+    comm->record.nranks = of->nranks;
+    comm->record.agreed = of->agreed;
+    comm->record.on_host = of->nccl->on_host;
+    comm->record.hosts = (uint32_t)hosts.hosts;
+    tagc_trace_add(&comm->record.record);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+void tagc_trace_comm_ends(uint32_t number, ncclComm_t handle, uint16_t function, bool stays)
+{
+  if (!number)
+    return;
+  const struct tagc_trace_comm_end end = {{TAGC_TRACE_COMM_END, sizeof end, number}, .at_ns = tagc_trace_ns(), .function = function};
+  pthread_mutex_lock(&lock);
+  struct traced *comm = find(handle);
+  const bool known = comm && comm->record.record.comm == number;
+  if (!known || !comm->ended)       /* by now the handle may be another one's */
+    tagc_trace_add(&end.record);
+  if (known && stays)
+    comm->ended = true;
+  else if (known)
+    remove_from_table(comm);
+  pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a trace tells of cycles and slots.
+ */
+#include <stdio.h>
+
+#include "interpose/comm/comm.h"
+#include "interpose/nccl/process.h"
+#include "interpose/vote/retune.h"
+#include "interpose/comm/partial.h"
+#include "interpose/trace/trace.h"
+
+_Static_assert((int)TAGC_TRACE_EMBED == TAGC_CONTENT_EMBED && (int)TAGC_TRACE_ATTN == TAGC_CONTENT_ATTN &&
+               (int)TAGC_TRACE_MLP == TAGC_CONTENT_MLP && (int)TAGC_TRACE_NORM == TAGC_CONTENT_NORM &&
+               (int)TAGC_TRACE_HEAD == TAGC_CONTENT_HEAD && (int)TAGC_TRACE_OTHER == TAGC_CONTENT_OTHER &&
+               (int)TAGC_TRACE_PARTS == TAGC_CONTENTS, "what a layer holds is written as it is counted");
+
+static uint16_t code_of_op(uint8_t op)
+{
+  return op == TAGC_OP_SUM ? ncclSum : op == TAGC_OP_AVG ? ncclAvg : op == TAGC_OP_PREMULSUM ? TAGC_TRACE_OP_PREMULSUM : TAGC_TRACE_OP_OTHER;
+}
+
+/* Elements of all shards that are compressed. */
+static uint64_t selected(const struct tagc_comm *comm, const struct tagc_slot *slot)
+{
+  if (!comm->voted || slot->verdict != TAGC_REASON_compressed)
+    return 0;
+  return slot->parts ? tagc_parts_elements(slot->parts, comm->nranks) : tagc_split_whole(slot).n * (uint64_t)comm->nranks;
+}
+
+static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_slot_info *info)
+{
+  const struct tagc_slot *slot = &comm->slots[i];
+  const struct tagc_layer *layer = comm->layers ? &comm->layers->layers[i] : NULL;
+  const struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
+  const bool compressed = comm->voted && slot->verdict == TAGC_REASON_compressed;
+  union tagc_trace_room room;
+  room.slot = (struct tagc_trace_slot){
+    .record.comm = comm->trace, .lock = (uint32_t)comm->lock_number, .slot = (uint32_t)i, .unit = info->unit, .pass = info->pass,
+    .count = info->signature.count, .selected = selected(comm, slot),
+    .residual_bytes = compressed ? row->residual_bytes : 0,
+    .type = info->signature.dtype, .op = code_of_op(info->signature.op), .reason = (uint16_t)slot->verdict, .voted = comm->voted,
+  };
+  if (layer)
+    tagc_layer_contents(layer, room.slot.part);
+  const bool all_reduce = info->signature.collective == TAGC_ALL_REDUCE;
+  const char *const texts[] = {layer ? layer->name : info->name, compressed ? slot->codec->name : "",
+                               all_reduce ? "ncclAllReduce" : "ncclReduceScatter"};
+  tagc_trace_add_texts(&room, TAGC_TRACE_SLOT, sizeof room.slot, texts, 3);
+}
+
+/* What is known of the all-gathers of parameters; with TAGC_GATHER=off where they are. */
+static void add_allgathers(const struct tagc_comm *comm)
+{
+  size_t count;
+  const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->cycle, &count);
+  for (size_t i = 0; i < count; i++) {
+    const struct tagc_allgather *a = i < comm->allgather_count ? &comm->allgathers[i] : NULL;
+    const bool compressed = a && comm->voted && a->verdict == TAGC_REASON_compressed;
+    const char *const text = compressed ? a->codec->name : "";
+    union tagc_trace_room room;
+    room.allgather = (struct tagc_trace_allgather){
+      .record.comm = comm->trace, .lock = (uint32_t)comm->lock_number, .allgather = (uint32_t)i + 1, .slot = infos[i].slot,
+      .again = infos[i].again, .count = infos[i].signature.count,
+      .reference_bytes = compressed ? tagc_ledger_gather_row(comm->ledger, (int)i)->residual_bytes : 0,
+      .type = infos[i].signature.dtype, .reason = (uint16_t)(a ? a->verdict : TAGC_REASON_gather_off), .voted = a && comm->voted,
+    };
+    tagc_trace_add_texts(&room, TAGC_TRACE_ALLGATHER, sizeof room.allgather, &text, 1);
+  }
+}
+
+void tagc_trace_lock(struct tagc_comm *comm, const struct tagc_slot_info *slots, size_t count)
+{
+  if (!tagc_trace_on())
+    return;
+  const struct tagc_layers *layers = comm->layers;
+  union tagc_trace_room room;
+  room.lock = (struct tagc_trace_lock){
+    .record.comm = comm->trace, .at_ns = tagc_trace_ns(), .lock = (uint32_t)comm->lock_number,
+    .calls = (uint32_t)tagc_cycle_length(comm->cycle), .slots = (uint32_t)count, .gradients = tagc_cycle_is_gradients(comm->cycle) || (layers && layers->proven),
+    .confidence = layers ? (uint16_t)layers->confidence : 0,
+  };
+  const bool known = layers && layers->source != TAGC_LAYER_POSITION;
+  const char *const texts[] = {known ? layers->what : "", known ? layers->runner_up : ""};
+  tagc_trace_add_texts(&room, TAGC_TRACE_LOCK, sizeof room.lock, texts, 2);
+  for (size_t i = 0; i < count; i++)
+    add_slot(comm, i, &slots[i]);
+  add_allgathers(comm);
+}
+
+/* Only with TAGC_BUDGET is there a reason that is worth words. */
+static void add_vote(const struct tagc_comm *comm, uint64_t cycle)
+{
+  const struct tagc_ledger *ledger = comm->ledger;
+  char why[TAGC_SELECTION_TEXT + 120] = "", target[32];
+  union tagc_trace_room room;
+  if (tagc_selection_on() && ledger->selection_count)
+    snprintf(why, sizeof why, "TAGC_BUDGET=%s: %s; estimated %.3f ms a step, error %.3g%%", tagc_budget_text(&tagc_library_options()->budget, target),
+             ledger->selections[ledger->selection_count - 1].codecs, 1e-6 * ledger->outcome.ns, 100 * ledger->outcome.error);
+  room.vote = (struct tagc_trace_vote){.record.comm = comm->trace, .at_ns = tagc_trace_ns(), .cycle = cycle,
+                                       .lock = (uint32_t)comm->lock_number, .vote = comm->votes};
+  const char *const texts[] = {why};
+  tagc_trace_add_texts(&room, TAGC_TRACE_VOTE, sizeof room.vote, texts, 1);
+}
+
+void tagc_trace_vote(struct tagc_comm *comm, uint64_t cycle)
+{
+  size_t count;
+  const struct tagc_slot_info *slots = tagc_cycle_slots(comm->cycle, &count);
+  if (!tagc_trace_on())
+    return;
+  tagc_trace_introduce(comm);       /* the vote has learned of its hosts */
+  add_vote(comm, cycle);
+  for (size_t i = 0; i < count && i < comm->slot_count; i++)
+    add_slot(comm, i, &slots[i]);
+  add_allgathers(comm);
+}
+
+void tagc_trace_cycle(const struct tagc_comm *comm, uint64_t cycle, uint64_t ended_ns, int side, bool disturbed)
+{
+  const struct tagc_trace_cycle record = {
+    {TAGC_TRACE_CYCLE, sizeof record, comm->trace}, .began_ns = comm->cycle_began_ns, .ended_ns = ended_ns, .cycle = cycle,
+    .lock = (uint32_t)comm->lock_number, .side = (uint16_t)side, .disturbed = disturbed,
+  };
+  if (comm->cycle_began_ns)
+    tagc_trace_add(&record.record);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Where a collective goes after its adapter: on as it came, into the group that is open, or into a launch of its own.
+ */
+#include <errno.h>
+
+#include "interpose/entry/background.h"
+#include "interpose/comm/call.h"
+#include "interpose/comm/capture.h"
+#include "interpose/comm/comm.h"
+#include "interpose/entry/group.h"
+#include "interpose/entry/launch.h"
+#include "interpose/exec/hierarchy.h"
+#include "interpose/nccl/process.h"
+#include "interpose/entry/rounds.h"
+#include "interpose/exec/timing.h"
+
+ncclResult_t tagc_forward(const struct tagc_call *c)
+{
+  void *real = tagc_real_get(c->nccl, c->entry);
+  if (!real)
+    return ncclSystemError;
+  ncclResult_t status = ncclInternalError;
+  tagc_real_depth++;
+#define FUNCTION(name) ((__typeof__(&name))real)
+  switch (c->entry) {
+  case TAGC_ENTRY_ncclReduceScatter:
+    status = FUNCTION(ncclReduceScatter)(c->send, c->recv, c->count, c->type, c->op, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclAllGather:
+    status = FUNCTION(ncclAllGather)(c->send, c->recv, c->count, c->type, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclAllReduce:
+    status = FUNCTION(ncclAllReduce)(c->send, c->recv, c->count, c->type, c->op, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclBroadcast:
+    status = FUNCTION(ncclBroadcast)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclBcast:
+    status = FUNCTION(ncclBcast)(c->recv, c->count, c->type, c->root, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclReduce:
+    status = FUNCTION(ncclReduce)(c->send, c->recv, c->count, c->type, c->op, c->root, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclAlltoAll:
+    status = FUNCTION(ncclAlltoAll)(c->send, c->recv, c->count, c->type, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclGather:
+    status = FUNCTION(ncclGather)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclScatter:
+    status = FUNCTION(ncclScatter)(c->send, c->recv, c->count, c->type, c->root, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclSend:
+    status = FUNCTION(ncclSend)(c->send, c->count, c->type, c->root, c->handle, c->stream);
+    break;
+  case TAGC_ENTRY_ncclRecv:
+    status = FUNCTION(ncclRecv)(c->recv, c->count, c->type, c->root, c->handle, c->stream);
+    break;
+  default:
+    break;                          /* no other entry makes a call of this struct */
+  }
+#undef FUNCTION
+  tagc_real_depth--;
+  return status;
+}
+
+/* Is the element type one that the real library knows? Those of 8 bits came with 2.24. */
+static bool is_type(const struct tagc_call *c)
+{
+  return (int)c->type >= 0 && ((int)c->type <= (int)ncclBfloat16 ||
+                               ((int)c->type <= (int)ncclFloat8e5m2 && tagc_real_version(c->nccl) >= 22403));
+}
+
+/* Would the real library refuse this call, if it may be compressed? Then it is not observed. Other collectives are, whatever their
+ * pointers: a rank that is not the root may pass NULL, and all ranks must see the same sequence. */
+static bool looks_valid(const struct tagc_call *c)
+{
+  return !tagc_comm_may_compress(c) || ((c->count == 0 || (c->send && c->recv)) && is_type(c) && (int)c->op >= 0);
+}
+
+/* May a collective in a group be held back? What the real library would refuse it must refuse now, not at the end of the group. */
+static bool may_be_held(const struct tagc_call *c)
+{
+  const bool is_reduction = c->entry == TAGC_ENTRY_ncclReduce || c->entry == TAGC_ENTRY_ncclAllReduce;
+  const bool is_root = c->root == c->comm->rank;
+  const bool sends = is_root || (c->entry != TAGC_ENTRY_ncclBroadcast && c->entry != TAGC_ENTRY_ncclScatter);
+  const bool receives = is_root || (c->entry != TAGC_ENTRY_ncclReduce && c->entry != TAGC_ENTRY_ncclGather);
+  if (tagc_rounds_takes(c))
+    return true;
+  return c->root >= 0 && c->root < c->comm->nranks && is_type(c) && (!is_reduction || (int)c->type <= (int)ncclBfloat16) &&
+         (c->count == 0 || ((!sends || c->send) && (!receives || c->recv)));
+}
+
+/* A communicator that has made no collective is known by its handle alone. Where it does not block, the program asks NCCL whether it is
+ * done: such a call goes on at once. */
+bool tagc_dispatch_hold(struct tagc_call *call)
+{
+  if (!tagc_group_is_open(call->nccl) || tagc_library_options()->mode == TAGC_MODE_OBSERVE || !call->handle || !is_type(call) ||
+      (call->count && !call->send && !call->recv) || tagc_capture_is_active(call->stream))
+    return false;
+  call->comm = tagc_comm_find(call->handle);
+  call->nccl = call->comm ? call->comm->nccl : call->nccl;
+  if (!call->comm && tagc_comm_is_nonblocking(call->handle))
+    return false;
+  const int nranks = call->comm ? call->comm->nranks : tagc_comm_ranks(call->handle, call->nccl);
+  if (call->root >= 0 && call->root < nranks && tagc_group_is_open(call->nccl) && tagc_group_hold(call))
+    return true;
+  tagc_comm_release(call->comm);
+  return false;
+}
+
+/* A call that goes on as it came and is entered into the accounts, with its reason. */
+static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reason)
+{
+  tagc_comm_pass(call->comm, call, reason);
+  /* What a group holds is launched by its end, what is captured by a graph. */
+  const bool launches = reason != TAGC_REASON_capture && !tagc_group_is_open(call->nccl);
+  const int begun = launches ? tagc_times_begin(call) : -1;
+  ncclResult_t status = tagc_group_forward(call);
+  tagc_times_end(call, begun, status);
+  return status;
+}
+
+/* Why a call that is never compressed goes on as it came. */
+static enum tagc_reason unheld_reason(const struct tagc_call *call)
+{
+  if (call->entry != TAGC_ENTRY_ncclAllGather || tagc_library_options()->mode == TAGC_MODE_OBSERVE)
+    return TAGC_REASON_function;
+  if (tagc_library_options()->gather != TAGC_GATHER_OFF)
+    return TAGC_REASON_type;
+  return call->allgather >= 0 ? TAGC_REASON_gather_off : TAGC_REASON_function;
+}
+
+/* A call that is part of the cycle. The reference to its communicator is dropped here, or goes on into the group. */
+static ncclResult_t run_observed(struct tagc_call *call)
+{
+  struct tagc_comm *comm = call->comm;
+  ncclResult_t status = tagc_comm_observe(comm, call);
+  if (status != ncclSuccess) {
+    tagc_comm_release(comm);
+    return status;
+  }
+  if (tagc_group_is_open(call->nccl) && may_be_held(call)) {
+    if (tagc_group_hold(call))
+      return ncclSuccess;
+    status = tagc_no_memory("a call of a group");
+  } else if (tagc_rounds_takes(call)) {
+    status = tagc_launch_run(call, 1, NULL, NULL);
+  } else {
+    status = pass_accounted(call, unheld_reason(call));
+    if (status == ncclInProgress)
+      tagc_comm_is_in_progress(comm, true);
+  }
+  tagc_comm_release(comm);
+  return status;
+}
+
+/* Looks the communicator up. The copy of NCCL that made it is the one that is meant, whoever calls. */
+static bool acquire(struct tagc_call *call, ncclResult_t *status)
+{
+  call->comm = tagc_comm_acquire(call->handle, call->nccl, status);
+  if (call->comm)
+    call->nccl = call->comm->nccl;
+  return call->comm != NULL;
+}
+
+ncclResult_t tagc_dispatch(struct tagc_call *call)
+{
+  if (tagc_real_depth > 0 || !tagc_library_on())
+    return tagc_forward(call);
+  int saved = errno;
+  ncclResult_t status;
+  if (tagc_trace_on())
+    tagc_trace_enter(call);
+  if (!call->handle || !looks_valid(call)) {
+    status = tagc_forward(call);
+  } else if (!acquire(call, &status)) {
+    /* No memory, no verdict, or aborted meanwhile: to pass here alone would be wrong. A handle that the real library does
+     * not know is its own to refuse. */
+    bool final = status == ncclSystemError || status == ncclRemoteError || status == ncclInternalError;
+    status = final ? status : tagc_forward(call);
+  } else if (!tagc_background_clear(call->comm)) {
+    tagc_comm_release(call->comm);
+    status = ncclInvalidArgument;   /* as NCCL does: the call before it has not been seen to succeed */
+  } else if (call->comm->nranks < 2) {
+    tagc_comm_release(call->comm);  /* NCCL runs it at once, even inside a group */
+    call->decision.reason = TAGC_REASON_one_rank;
+    status = tagc_forward(call);
+  } else if (tagc_capture_is_active(call->stream)) {
+    call->slot = call->allgather = -1;
+    tagc_levels_note_capture(call->comm);
+    status = pass_accounted(call, TAGC_REASON_capture);
+    tagc_comm_release(call->comm);
+  } else {
+    const struct tagc_device *device = call->comm->device;
+    call->op_kind = tagc_op_kind(call->op, call->handle, call->type, device && device->host_reads, &call->scale,
+                                 &call->scale_hidden);
+    if (call->op_kind == TAGC_OP_OTHER && (int)call->op >= (int)ncclNumOps) {
+      tagc_comm_release(call->comm);
+      status = tagc_forward(call);          /* an op that was never made, or of another type: refused at once */
+    } else {
+      status = run_observed(call);
+    }
+  }
+  if (status != ncclSuccess && status != ncclInProgress)
+    tagc_group_fail(call->nccl, status);
+  tagc_trace_call(call, status);
+  errno = saved;
+  return status;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The exported functions that make communicators: what is known of each before it is there is told to comm.c when it has been handed
+ * out.
+ */
+#include <unistd.h>
+
+#include "env/hash.h"
+#include "env/host.h"
+#include "interpose/entry/adapter.h"
+
+/* Does a configuration ask for a non-blocking communicator? The environment has the last word. Older callers have shorter structs. A child inherits that of
+ * its parent only without a configuration of its own. */
+static bool asks_nonblocking(const ncclConfig_t *config, bool inherited)
+{
+  int forced = tagc_library_options()->nccl_blocking;
+  if (forced >= 0)
+    return forced == 0;
+  if (!config)
+    return inherited;
+  return config->size >= offsetof(ncclConfig_t, blocking) + sizeof config->blocking && config->blocking == 0;
+}
+
+/* Shall a child have the connections of its parent? */
+static bool asks_sharing(const ncclConfig_t *config)
+{
+  const bool told = config && config->size >= offsetof(ncclConfig_t, splitShare) + sizeof config->splitShare;
+  return tagc_host_shares_resources() || (told && config->splitShare == 1);
+}
+
+/* What is known of a communicator before it is there. */
+struct birth {
+  bool nonblocking;
+  struct tagc_agreement agreement;
+};
+
+/* Where buffers are, and whether codecs run there. */
+static const char *memory_of(const struct tagc_nccl *nccl)
+{
+  const char *why = "CUDA";
+  if (nccl->on_host)
+    return "host";
+  if (nccl->on_rocm)
+    return "ROCm";
+  return tagc_device_cuda_is_there(&why) ? "CUDA" : why;
+}
+
+/* Of whom a trace wants a record. */
+static const struct tagc_nccl *traced(const struct tagc_nccl *nccl) { return tagc_trace_on() ? nccl : NULL; }
+
+/* With NCCL_COMM_ID set all ids are equal, and tell nothing. */
+static uint64_t identity_of_ids(const ncclUniqueId *ids, int count, int nranks)
+{
+  const bool told = ids && count > 0 && count <= nranks && !tagc_host_ids_are_fixed();
+  return told ? tagc_hash_add(TAGC_HASH_START, ids, (size_t)count * sizeof *ids) : 0;
+}
+
+/* Communicators of one process. */
+static uint64_t identity_of_all(void)
+{
+  static atomic_uint calls;
+  const uint64_t said[] = {tagc_host_id(), (uint64_t)getpid(), atomic_fetch_add(&calls, 1)};
+  return tagc_hash_add(TAGC_HASH_START, said, sizeof said);
+}
+
+/* A communicator made from ids: this rank reports to their maker. What NCCL will refuse is not reported. */
+static struct birth from_ids(enum tagc_entry function, const ncclUniqueId *ids, int count, int nranks, int rank,
+                             const ncclConfig_t *config, const struct tagc_nccl *nccl)
+{
+  struct birth birth = {.agreement.state = TAGC_AGREED_NO};
+  if (!watched())
+    return birth;
+  birth.nonblocking = asks_nonblocking(config, false);
+  if (ids && count > 0 && count <= nranks && nranks > 1 && rank >= 0 && rank < nranks)
+    birth.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), memory_of(nccl));
+  birth.agreement.origin = (struct tagc_trace_birth){traced(nccl), identity_of_ids(ids, count, nranks), 0, rank, nranks,
+                                                     (uint16_t)function};
+  return birth;
+}
+
+/* A communicator made from another one, by a call that says so much: it inherits what the ranks of that have agreed on. */
+static struct birth from_parent(enum tagc_entry function, ncclComm_t parent, const ncclConfig_t *config, const struct tagc_nccl *nccl,
+                                const void *said, size_t size)
+{
+  struct birth birth = {.agreement.state = TAGC_AGREED_NO};
+  if (!watched())
+    return birth;
+  birth.nonblocking = asks_nonblocking(config, parent && tagc_comm_is_nonblocking(parent));
+  if (parent && function != TAGC_ENTRY_ncclCommGrow)         /* ranks that join have agreed on nothing with those that are there: all passes */
+    birth.agreement = tagc_comm_settle(parent, nccl);
+  birth.agreement.shares = asks_sharing(config);
+  birth.agreement.origin = (struct tagc_trace_birth){traced(nccl), tagc_comm_child_identity(parent, function, said, size),
+                                                     tagc_trace_on() ? tagc_trace_comm(parent) : 0, -1, -1, (uint16_t)function};
+  return birth;
+}
+
+/* How many ranks a communicator has, without asking NCCL: it may have failed. 0: that is not known here. */
+static int count_ranks(ncclComm_t handle)
+{
+  struct tagc_hosts traced_hosts;
+  struct tagc_comm *used = tagc_comm_find(handle);
+  const int at_birth = tagc_comm_agreement(handle).origin.nranks;
+  const int nranks = used ? used->nranks : at_birth > 0 ? at_birth : 0;
+  tagc_comm_release(used);
+  if (!nranks && tagc_trace_on())
+    (void)tagc_trace_place(handle, &traced_hosts);
+  return !nranks && tagc_trace_on() ? traced_hosts.nranks : nranks;
+}
+
+/* Tells of a communicator that was handed out; returns `status`. A child that NCCL has not stored yet is waited for; while a
+ * non-blocking parent is still at it, the handle is NCCL's to write. */
+static ncclResult_t born(const struct tagc_nccl *nccl, ncclResult_t status, ncclComm_t *comm, ncclComm_t parent,
+                         const struct birth *birth)
+{
+  if (!watched() || !comm || (status != ncclSuccess && status != ncclInProgress))
+    return status;
+  bool nonblocking = birth->nonblocking || status == ncclInProgress;
+  ncclComm_t made = parent && status == ncclInProgress ? NULL : *comm;
+  bool good = made || !parent ? tagc_comm_born(made, nonblocking, &birth->agreement)
+                              : tagc_comm_expect(parent, comm, nonblocking, &birth->agreement);
+  if (good && birth->agreement.state == TAGC_AGREED_UNKNOWN && !parent)
+    tagc_comm_init_is_called(made, tagc_group_is_open(nccl) ? nccl : NULL, status);
+  if (good)
+    return status;
+  tagc_group_fail(nccl, ncclSystemError);
+  return tagc_no_memory("a communicator");
+}
+
+EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+  CALLED(ncclGetUniqueId);
+  if (id && watched())
+    tagc_agree_clear_id(id);
+  ncclResult_t status = FORWARD(ncclGetUniqueId, id);
+  if (status == ncclSuccess && watched())
+    tagc_agree_stamp_id(id);
+  RETURN(status);
+}
+
+EXPORT ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *id)
+{
+  CALLED(ncclCommGetUniqueId, .handle = comm);
+  RETURN(FORWARD(ncclCommGetUniqueId, comm, id));
+}
+
+EXPORT ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank)
+{
+  CALLED(ncclCommInitRank, .recv = comm);
+  struct birth birth = from_ids(TAGC_ENTRY_ncclCommInitRank, &id, 1, nranks, rank, NULL, nccl);
+  RETURN(born(nccl, FORWARD(ncclCommInitRank, comm, nranks, id, rank), comm, NULL, &birth));
+}
+
+EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+{
+  CALLED(ncclCommInitRankConfig, .recv = comm);
+  struct birth birth = from_ids(TAGC_ENTRY_ncclCommInitRankConfig, &id, 1, nranks, rank, config, nccl);
+  RETURN(born(nccl, FORWARD(ncclCommInitRankConfig, comm, nranks, id, rank, config), comm, NULL, &birth));
+}
+
+EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int ids, ncclUniqueId *id,
+                                             ncclConfig_t *config)
+{
+  CALLED(ncclCommInitRankScalable, .recv = comm);
+  struct birth birth = from_ids(TAGC_ENTRY_ncclCommInitRankScalable, id, ids, nranks, rank, config, nccl);
+  RETURN(born(nccl, FORWARD(ncclCommInitRankScalable, comm, nranks, rank, ids, id, config), comm, NULL, &birth));
+}
+
+/* All ranks are in this process: they have the same library and options. */
+EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices)
+{
+  CALLED(ncclCommInitAll);
+  struct birth birth = {.agreement = {.state = TAGC_AGREED_YES, .hosts = 1}};
+  ncclResult_t status = FORWARD(ncclCommInitAll, comms, count, devices);
+  birth.nonblocking = watched() && asks_nonblocking(NULL, false);
+  if (watched())
+    birth.agreement.origin = (struct tagc_trace_birth){traced(nccl), identity_of_all(), 0, 0, count, TAGC_ENTRY_ncclCommInitAll};
+  for (int i = 0; comms && i < count && (status == ncclSuccess || status == ncclInProgress); i++) {
+    birth.agreement.origin.rank = i;
+    status = born(nccl, status, &comms[i], NULL, &birth);
+  }
+  RETURN(status);
+}
+
+EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config)
+{
+  CALLED(ncclCommSplit, .handle = comm);
+  if (refused(nccl, comm))
+    RETURN(ncclInvalidArgument);
+  struct birth birth = from_parent(TAGC_ENTRY_ncclCommSplit, comm, config, nccl, &color, sizeof color);
+  ncclResult_t status = FORWARD(ncclCommSplit, comm, color, key, child, config);
+  RETURN(color == NCCL_SPLIT_NOCOLOR ? status : born(nccl, status, child, comm, &birth));
+}
+
+EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_t *child, ncclConfig_t *config,
+                                   int flags)
+{
+  CALLED(ncclCommShrink, .handle = comm);
+  if (refused(nccl, comm))
+    RETURN(ncclInvalidArgument);
+  /* NCCL has not looked at the count yet: where it is none, nothing is read, and no communicator will come of the call. */
+  const bool listed = watched() && comm && excluded && count > 0 && count < count_ranks(comm);
+  struct birth birth = from_parent(TAGC_ENTRY_ncclCommShrink, comm, config, nccl, excluded, listed ? (size_t)count * sizeof *excluded : 0);
+  birth.agreement.origin.identity = listed ? birth.agreement.origin.identity : 0;
+  struct tagc_comm *alive = watched() && flags & NCCL_SHRINK_ABORT ? tagc_comm_find(comm) : NULL;
+  bool together = tagc_levels_open_group(alive);
+  if (together)
+    tagc_entry_begin_anew(comm);
+  ncclResult_t status = FORWARD(ncclCommShrink, comm, excluded, count, child, config, flags);
+  status = tagc_levels_close_group(alive, together, status);
+  tagc_comm_abort_is_over(alive);
+  tagc_comm_release(alive);
+  if (flags & NCCL_SHRINK_ABORT)
+    tagc_entry_note_end(&called, status);
+  RETURN(born(nccl, status, child, comm, &birth));
+}
+
+EXPORT ncclResult_t ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *child,
+                                 ncclConfig_t *config)
+{
+  CALLED(ncclCommGrow, .handle = comm);
+  if (refused(nccl, comm))
+    RETURN(ncclInvalidArgument);
+  struct birth birth = from_parent(TAGC_ENTRY_ncclCommGrow, comm, config, nccl, NULL, 0);
+  RETURN(born(nccl, FORWARD(ncclCommGrow, comm, nranks, id, rank, child, config), child, comm, &birth));
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/entry/group.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "env/log.h"
+#include "interpose/entry/background.h"
+#include "interpose/comm/comm.h"
+#include "interpose/exec/nccl_group.h"
+#include "interpose/entry/launch.h"
+#include "interpose/exec/hierarchy.h"
+#include "interpose/entry/rounds.h"
+
+struct destroyed {
+  ncclRedOp_t op;
+  struct tagc_comm *comm;           /* a reference is held */
+};
+
+struct passed {
+  struct tagc_comm *comm;           /* a reference is held */
+  cudaStream_t stream;
+};
+
+struct group {
+  int depth;
+  uint32_t number;
+  ncclResult_t error;               /* of a call in it that failed here */
+  struct tagc_call *held;
+  size_t held_count, held_room;
+  struct destroyed *destroyed;      /* ops to destroy after the end */
+  size_t destroyed_count;
+  struct passed *passed;            /* calls to be noted after the end */
+  size_t passed_count;
+};
+
+/* The group that is open, NULL: none. The thread-local part is small on purpose: a preloaded library has little static TLS.
+ * One for each copy of NCCL, and one for where there is none. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) struct group *of_thread[TAGC_NCCL_MAX + 1];
+
+static atomic_uint started;         /* of this process, so far */
+
+bool tagc_group_is_open(const struct tagc_nccl *nccl) { return of_thread[nccl->group] != NULL; }
+
+uint32_t tagc_group_number(const struct tagc_nccl *nccl)
+{
+  const struct group *group = of_thread[nccl->group];
+  return group ? group->number : 0;
+}
+
+/* What was held has been launched, or never will be. */
+static void end_held(struct group *group, ncclResult_t result)
+{
+  for (size_t i = 0; i < group->held_count; i++)
+    tagc_trace_call(&group->held[i], result);
+}
+
+static void group_free(struct group *g)
+{
+  if (!g)
+    return;
+  end_held(g, g->error == ncclSuccess ? ncclInvalidUsage : g->error);
+  for (size_t i = 0; i < g->held_count; i++)
+    tagc_comm_release(g->held[i].comm);
+  for (size_t i = 0; i < g->destroyed_count; i++)
+    tagc_comm_release(g->destroyed[i].comm);
+  for (size_t i = 0; i < g->passed_count; i++)
+    tagc_comm_release(g->passed[i].comm);
+  free(g->passed);
+  free(g->held);
+  free(g->destroyed);
+  free(g);
+}
+
+/* A thread may end with groups open. NCCL forgets them, and so do we, with the children that were asked for in them. What
+ * else runs at its end may call us again, and finds no group. */
+static void thread_ends(void *groups)
+{
+  bool open = false;
+  for (struct group **g = groups; g <= (struct group **)groups + TAGC_NCCL_MAX; g++) {
+    open |= *g != NULL;
+    group_free(*g);
+    *g = NULL;
+  }
+  if (open)
+    tagc_comm_collect(NULL, true);
+}
+
+static pthread_key_t threads;
+static bool has_key;
+
+static void make_key(void) { has_key = pthread_key_create(&threads, thread_ends) == 0; }
+
+/* This thread has something to forget. */
+static void note_thread(void)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make_key);
+  if (has_key)
+    pthread_setspecific(threads, of_thread);
+}
+
+bool tagc_group_hold(struct tagc_call *call)
+{
+  struct group *group = of_thread[call->nccl->group];
+  if (group->held_count == group->held_room) {
+    size_t room = group->held_room ? 2 * group->held_room : 8;
+    struct tagc_call *held = realloc(group->held, room * sizeof *held);
+    if (!held)
+      return false;
+    group->held = held;
+    group->held_room = room;
+  }
+  tagc_trace_return(call);
+  group->held[group->held_count++] = *call;
+  call->trace.number = 0;
+  return true;
+}
+
+void tagc_group_fail(const struct tagc_nccl *nccl, ncclResult_t error)
+{
+  struct group *group = of_thread[nccl->group];
+  if (group && group->error == ncclSuccess)
+    group->error = error;
+}
+
+bool tagc_group_passed(const struct tagc_nccl *nccl, struct tagc_comm *comm, cudaStream_t stream)
+{
+  struct group *g = of_thread[nccl->group];
+  if (!comm || !comm->order.kept)
+    return true;
+  if (!g) {
+    tagc_levels_after_plain(comm, stream);
+    return true;
+  }
+  struct passed *more = realloc(g->passed, (g->passed_count + 1) * sizeof *more);
+  if (!more)
+    return false;
+  tagc_comm_retain(comm);
+  more[g->passed_count++] = (struct passed){comm, stream};
+  g->passed = more;
+  return true;
+}
+
+ncclResult_t tagc_group_forward(const struct tagc_call *call)
+{
+  tagc_levels_before_plain(call->comm, call->stream);
+  ncclResult_t status = tagc_forward(call);
+  return tagc_group_passed(call->nccl, call->comm, call->stream) ? status : tagc_no_memory("a call of a group");
+}
+
+bool tagc_group_defer_destroy(const struct tagc_nccl *nccl, ncclRedOp_t op, ncclComm_t comm)
+{
+  struct group *g = of_thread[nccl->group];
+  struct tagc_comm *user = NULL;
+  for (size_t i = 0; g && i < g->held_count; i++)
+    if (g->held[i].op == op && g->held[i].handle == comm)
+      user = g->held[i].comm;
+  if (!user)
+    return false;
+  struct destroyed *more = realloc(g->destroyed, (g->destroyed_count + 1) * sizeof *more);
+  if (!more) {
+    tagc_log(TAGC_LOG_WARN, "interpose", "no memory: a user-defined reduction lives until its communicator ends");
+    return true;
+  }
+  tagc_comm_retain(user);
+  more[g->destroyed_count++] = (struct destroyed){op, user};
+  g->destroyed = more;
+  return true;
+}
+
+/* The real group has ended: what was forwarded in it has been launched. */
+static void note_passed(void *group)
+{
+  struct group *g = group;
+  for (size_t i = 0; i < g->passed_count; i++) {
+    tagc_levels_after_plain(g->passed[i].comm, g->passed[i].stream);
+    tagc_comm_release(g->passed[i].comm);
+  }
+  g->passed_count = 0;
+}
+
+/* Where something has failed, a strand may still be at the ops (beside.h): they live until their communicators end. */
+static void finish(struct group *g, bool failed)
+{
+  note_passed(g);
+  for (size_t i = 0; i < g->destroyed_count && !failed; i++) {
+    struct destroyed *d = &g->destroyed[i];
+    /* A launch in the background may still need it. The handle of an aborted communicator may be another's by now. */
+    if (!tagc_comm_is_aborted(d->comm) && !tagc_background_defer_destroy(d->op, d->comm->handle))
+      tagc_exchange_destroy_op(d->comm, d->op);
+  }
+  group_free(g);
+}
+
+/* A group has been ended by the real library. */
+static void close_one(const struct tagc_nccl *nccl)
+{
+  struct group *g = of_thread[nccl->group];
+  if (!g || --g->depth)
+    return;
+  of_thread[nccl->group] = NULL;
+  finish(g, false);
+}
+
+ncclResult_t tagc_group_start(const struct tagc_nccl *nccl, int *real_errno)
+{
+  __typeof__(&ncclGroupStart) real = TAGC_REAL(ncclGroupStart, nccl);
+  if (!real)
+    return ncclSystemError;
+  struct group *open = of_thread[nccl->group], *g = open ? open : calloc(1, sizeof *g);
+  if (!g)
+    return tagc_no_memory("a group");
+  tagc_real_depth++;
+  errno = *real_errno;
+  ncclResult_t status = real();
+  *real_errno = errno;
+  tagc_real_depth--;
+  g->depth += status == ncclSuccess;
+  g->number = open ? g->number : atomic_fetch_add(&started, 1) + 1;
+  if (!open && status == ncclSuccess) {
+    of_thread[nccl->group] = g;
+    note_thread();
+  } else if (!open) {
+    free(g);
+  }
+  return status;
+}
+
+ncclResult_t tagc_group_end(const struct tagc_nccl *nccl, int *real_errno)
+{
+  __typeof__(&ncclGroupEnd) real = TAGC_REAL(ncclGroupEnd, nccl);
+  struct group *g = of_thread[nccl->group];
+  if (!real)
+    return ncclSystemError;
+  ncclResult_t status, failed = g && g->depth == 1 ? g->error : ncclSuccess;
+  if (g && g->depth == 1 && g->held_count && failed == ncclSuccess) {
+    of_thread[nccl->group] = NULL;
+    status = tagc_launch_run(g->held, g->held_count, note_passed, g);
+    end_held(g, status);
+    finish(g, status != ncclSuccess && status != ncclInProgress);
+    return status;
+  }
+  tagc_real_depth++;
+  errno = *real_errno;
+  status = real();
+  *real_errno = errno;
+  tagc_real_depth--;
+  close_one(nccl);
+  return failed == ncclSuccess ? status : failed;
+}
+
+/* Nothing is launched, and what was held must be part of the estimate. */
+static ncclResult_t forward_held(struct group *group)
+{
+  ncclResult_t status = ncclSuccess;
+  for (size_t i = 0; i < group->held_count; i++) {
+    struct tagc_call *call = &group->held[i];
+    if (call->comm && tagc_rounds_takes(call))
+      tagc_comm_pass(call->comm, call, TAGC_REASON_simulated);
+    if (status == ncclSuccess)
+      status = tagc_forward(call);
+    tagc_trace_call(call, status);
+    tagc_comm_release(call->comm);
+  }
+  group->held_count = 0;
+  return status;
+}
+
+ncclResult_t tagc_group_simulate_end(const struct tagc_nccl *nccl, ncclSimInfo_t *info, int *real_errno)
+{
+  __typeof__(&ncclGroupSimulateEnd) real = TAGC_REAL(ncclGroupSimulateEnd, nccl);
+  if (!real)
+    return ncclSystemError;
+  struct group *g = of_thread[nccl->group];
+  ncclResult_t status = g && g->depth == 1 ? forward_held(g) : ncclSuccess;
+  tagc_real_depth++;
+  errno = *real_errno;
+  ncclResult_t ended = real(info);
+  *real_errno = errno;
+  tagc_real_depth--;
+  close_one(nccl);
+  if (!of_thread[nccl->group] && ended != ncclInProgress && !tagc_comm_collect(NULL, true))
+    return tagc_no_memory("a communicator");         /* no later end makes those that are not there now */
+  return status == ncclSuccess ? ended : status;
+}

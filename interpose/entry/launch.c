@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/entry/launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/vote/tune.h"
+#include "interpose/entry/background.h"
+#include "interpose/vote/proposal.h"
+#include "interpose/entry/beside.h"
+#include "interpose/exec/dump.h"
+#include "interpose/entry/rounds.h"
+#include "interpose/vote/retune.h"
+#include "interpose/exec/timing.h"
+#include "interpose/vote/vote.h"
+
+static ncclResult_t inside(ncclResult_t (*function)(void))
+{
+  tagc_real_depth++;
+  ncclResult_t status = function();
+  tagc_real_depth--;
+  return status;
+}
+
+/* ---- the order of a launch ---------------------------------------------------------------------------------------------- */
+
+/* Are these two of one communicator? */
+static bool is_of_same(const struct tagc_call *a, const struct tagc_call *b)
+{
+  return a->comm == b->comm || (a->comm && b->comm && a->comm->identity && a->comm->identity == b->comm->identity);
+}
+
+struct place {
+  bool rounds;
+  uint64_t identity;                /* of its communicator */
+  size_t first, index;              /* the first call of that in the launch; its own */
+};
+
+static int compare_places(const void *a_, const void *b_)
+{
+  const struct place *a = a_, *b = b_;
+  if (a->rounds != b->rounds)
+    return a->rounds ? -1 : 1;
+  if (a->rounds && a->identity != b->identity)
+    return a->identity < b->identity ? -1 : 1;
+  if (a->rounds && a->first != b->first)
+    return a->first < b->first ? -1 : 1;
+  return a->index < b->index ? -1 : 1;
+}
+
+/* Says of all calls of a communicator what is so of one of them, and fills the places. */
+static void find_places(struct tagc_call *calls, size_t count, struct place *places)
+{
+  for (size_t i = 0; i < count; i++) {
+    size_t first = 0;
+    while (first < i && (places[first].first != first || !is_of_same(&calls[first], &calls[i])))
+      first++;
+    places[i] = (struct place){false, calls[i].comm ? calls[i].comm->identity : 0, first, i};
+    calls[first].rounds |= calls[i].rounds;
+  }
+  for (size_t i = 0; i < count; i++)
+    places[i].rounds = calls[i].rounds = calls[places[i].first].rounds;
+}
+
+/* Puts the calls of each communicator that needs more than forwarding behind one another, by identities; then all others. False without
+ * memory. */
+static bool arrange(struct tagc_call *calls, size_t count)
+{
+  struct place *places = malloc(count * sizeof *places);
+  struct tagc_call *arranged = malloc(count * sizeof *arranged);
+  const bool good = places && arranged;
+  if (good) {
+    find_places(calls, count, places);
+    qsort(places, count, sizeof *places, compare_places);
+    for (size_t i = 0; i < count; i++)
+      arranged[i] = calls[places[i].index];
+    memcpy(calls, arranged, count * sizeof *calls);
+  }
+  free(places);
+  free(arranged);
+  return good;
+}
+
+/* ---- communicators beside one another --------------------------------------------------------------------------------------- */
+
+/* A strand: the calls of a communicator, or all that need no more than forwarding. */
+static ncclResult_t run_strand(const struct tagc_exchange *real, struct tagc_call *calls, size_t count)
+{
+  ncclResult_t status = ncclSuccess;
+  if (!calls->rounds)
+    return tagc_rounds_pass(real, calls, count);
+  for (size_t i = 0; i < count && status == ncclSuccess; i++)    /* the program's own group may have had a part of it, too */
+    if (calls[i].comm->nonblocking)
+      status = tagc_exchange_await(real, calls[i].comm);
+  return status == ncclSuccess ? tagc_rounds_run(real, calls, count) : status;
+}
+
+/* Does the host wait for other ranks in some call? On a GPU votes do, and all-gathers that may have to be made again, plain. */
+static bool any_meets(const struct tagc_call *calls, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (calls[i].rounds && (calls[i].nccl->on_host || tagc_vote_is_due(&calls[i]) ||
+                            (calls[i].entry == TAGC_ENTRY_ncclAllGather && calls[i].decision.action != TAGC_PASS)))
+      return true;
+  return false;
+}
+
+/* NCCL connects ranks communicator by communicator where connections are shared ("race condition" in groupLaunch(), group.cc). */
+static bool any_shares(const struct tagc_call *calls, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (calls[i].comm && calls[i].comm->shares)
+      return true;
+  return false;
+}
+
+/* The default stream is not alone: others wait for it. */
+static bool is_default(cudaStream_t stream)
+{
+  enum { PER_THREAD = 2 };          /* of cuda.h: 0 and 1 are the legacy one */
+  return (uintptr_t)stream <= PER_THREAD;
+}
+
+/* Does no stream have calls of two strands? Those of one stream must be launched in one order on all ranks. */
+static bool have_streams_apart(const struct tagc_strand *strands, size_t count)
+{
+  for (size_t a = 0; a < count; a++)
+    for (size_t i = 0; i < strands[a].count; i++)
+      for (size_t b = 0; b < a; b++)
+        for (size_t j = 0; j < strands[b].count; j++)
+          if (strands[a].calls[i].stream == strands[b].calls[j].stream || is_default(strands[a].calls[i].stream) ||
+              is_default(strands[b].calls[j].stream))
+            return false;
+  return true;
+}
+
+/* Arranged calls, outside of any group. */
+static ncclResult_t run_calls(const struct tagc_exchange *real, struct tagc_call *calls, size_t count)
+{
+  struct tagc_strand one, *strands = count > 1 ? malloc(count * sizeof *strands) : &one;
+  ncclResult_t status = strands ? ncclSuccess : tagc_no_memory("the calls of a group");
+  size_t strand_count = 0;
+  for (size_t from = 0, to; from < count && strands; from = to) {
+    for (to = from + 1; to < count && (calls[from].rounds ? is_of_same(&calls[from], &calls[to]) : !calls[to].rounds);)
+      to++;
+    strands[strand_count++] = (struct tagc_strand){&calls[from], to - from};
+  }
+  if (strand_count > 1 && any_meets(calls, count) && !any_shares(calls, count) &&
+      (calls->nccl->on_host || have_streams_apart(strands, strand_count)))
+    status = tagc_beside_run(real, strands, strand_count, run_strand);
+  else
+    for (size_t i = 0; i < strand_count && status == ncclSuccess; i++)
+      status = run_strand(real, strands[i].calls, strands[i].count);
+  if (strands != &one)
+    free(strands);
+  return status;
+}
+
+/* ---- launches ------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_of_one_communicator(const struct tagc_call *calls, size_t count)
+{
+  for (size_t i = 1; i < count; i++)
+    if (calls[i].comm != calls[0].comm)
+      return false;
+  return true;
+}
+
+static ncclResult_t end_group(const struct tagc_exchange *real, tagc_launch_ended *ended, void *group)
+{
+  const ncclResult_t status = inside(real->end);
+  ended(group);
+  return status;
+}
+
+/* All of them as they came: one call, or those of the group that is open. A communicator that the real library is still at
+ * when it returns is a non-blocking one; but of the communicators of a group one is enough to make it return early. */
+static ncclResult_t pass_all(const struct tagc_exchange *real, struct tagc_call *calls, size_t count, tagc_launch_ended *ended, void *group)
+{
+  ncclResult_t status = ncclSuccess;
+  const bool one = count == 1 && calls->comm;
+  for (size_t i = 0; i < count; i++)
+    if (tagc_rounds_takes(&calls[i]))
+      tagc_dump_calls(&calls[i], 1);
+  for (size_t i = 0; i < count; i++)
+    tagc_rounds_before_plain(&calls[i]);
+  const int begun = one ? tagc_times_begin(calls) : -1;
+  const uint64_t began = one ? tagc_selection_begin(calls) : 0;
+  for (size_t i = 0; i < count && status == ncclSuccess; i++)
+    status = tagc_forward(&calls[i]);
+  if (ended) {
+    const ncclResult_t end_status = end_group(real, ended, group);
+    status = status == ncclSuccess ? end_status : status;
+  }
+  if (one) {
+    tagc_times_end(calls, begun, status);
+    tagc_selection_since(calls, began);
+  }
+  for (size_t i = 0; i < count; i++)
+    tagc_rounds_after_plain(&calls[i]);
+  for (size_t i = 0; i < count && status == ncclInProgress; i++)
+    if (calls[i].comm)
+      tagc_comm_is_in_progress(calls[i].comm, is_of_one_communicator(calls, count));
+  return status;
+}
+
+static bool all_nonblocking(const struct tagc_call *calls, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (!calls[i].comm || !calls[i].comm->nonblocking)
+      return false;
+  return true;
+}
+
+/* Does anything wait for the device, or for its set-up, before these calls can go on as they came? */
+static bool any_waits(const struct tagc_call *calls, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (tagc_rounds_takes(&calls[i]) && (tagc_dump_waits(&calls[i]) || tagc_auto_waits(&calls[i]) || tagc_ballot_waits(&calls[i])))
+      return true;
+  return false;
+}
+
+/* Does some communicator need more than forwarding? */
+static bool mark(struct tagc_call *calls, size_t count, bool background)
+{
+  bool any = false;
+  for (size_t i = 0; i < count; i++)
+    any |= calls[i].rounds = tagc_rounds_needs(&calls[i]);
+  if (any || !background || !any_waits(calls, count))
+    return any;
+  for (size_t i = 0; i < count; i++)
+    calls[i].rounds = calls[i].comm != NULL;
+  return true;
+}
+
+ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, tagc_launch_ended *ended, void *group)
+{
+  struct tagc_exchange real;
+  const bool background = all_nonblocking(calls, count);
+  for (size_t i = 0; i < count; i++) {
+    calls[i].decision = (struct tagc_decision){TAGC_PASS, tagc_rounds_takes(&calls[i]) ? TAGC_REASON_missing : TAGC_REASON_function};
+    calls[i].rounds = false;
+  }
+  if (!tagc_exchange_find(&real, calls[0].nccl) || !mark(calls, count, background))
+    return pass_all(&real, calls, count, ended, group);
+  /* Empty of what was held, the program's group may still hold what NCCL goes on with: a birth or the end of a communicator. */
+  const ncclResult_t before = ended ? end_group(&real, ended, group) : ncclSuccess;
+  if (before != ncclSuccess && before != ncclInProgress)
+    return before;
+  if (count > 1 && !arrange(calls, count))
+    return tagc_no_memory("the calls of a group");
+  if (background && tagc_background_start(&real, run_calls, calls, count))
+    return ncclInProgress;
+  const ncclResult_t status = run_calls(&real, calls, count);
+  return status == ncclSuccess ? before : status;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/entry/rounds.h"
+
+#include <stdlib.h>
+
+#include "interpose/vote/tune.h"
+#include "interpose/vote/proposal.h"
+#include "interpose/exec/dump.h"
+#include "interpose/exec/execute.h"
+#include "interpose/exec/hierarchy.h"
+#include "interpose/vote/retune.h"
+#include "interpose/exec/timing.h"
+#include "interpose/vote/vote.h"
+
+bool tagc_rounds_takes(const struct tagc_call *call)
+{
+  return tagc_comm_may_compress(call) && (call->entry != TAGC_ENTRY_ncclAllReduce || call->slot >= 0);
+}
+
+static bool is_collective(const struct tagc_call *call)
+{
+  return call->entry != TAGC_ENTRY_ncclSend && call->entry != TAGC_ENTRY_ncclRecv;
+}
+
+static void account(struct tagc_call *call)
+{
+  pthread_mutex_lock(&call->comm->lock);
+  tagc_comm_account(call->comm, call);
+  pthread_mutex_unlock(&call->comm->lock);
+}
+
+static void decide(struct tagc_call *call)
+{
+  pthread_mutex_lock(&call->comm->lock);
+  tagc_comm_decide(call->comm, call);
+  pthread_mutex_unlock(&call->comm->lock);
+}
+
+bool tagc_rounds_needs(struct tagc_call *call)
+{
+  if (!is_collective(call))
+    return false;
+  decide(call);
+  return call->decision.action != TAGC_PASS || tagc_vote_is_due(call);
+}
+
+/* Before a vote: what is to be known of a call. */
+static void look(const struct tagc_call *call)
+{
+  if (!tagc_rounds_takes(call) ||
+      (call->decision.reason != TAGC_REASON_warm_up && !tagc_selection_is_near(call->comm, call)))
+    return;
+  tagc_ballot_look(call);
+  tagc_auto_look(call);
+}
+
+void tagc_rounds_before_plain(struct tagc_call *call)
+{
+  if (is_collective(call)) {
+    look(call);
+    account(call);
+  }
+  tagc_levels_before_plain(call->comm, call->stream);
+}
+
+void tagc_rounds_after_plain(const struct tagc_call *call) { tagc_levels_after_plain(call->comm, call->stream); }
+
+/* ---- calls that go on as they came ---------------------------------------------------------------------------------------- */
+
+/* One group of them, and their communicators, each once. */
+struct plain {
+  struct tagc_call *const *calls;
+  size_t count;
+  struct tagc_comm **comms;
+  size_t comm_count;
+};
+
+/* Those of a communicator that is only known by its handle, as it has never made a collective, go with the first one's. */
+static ncclResult_t enqueue_plain(const struct tagc_exchange *real, void *plain_, size_t i)
+{
+  const struct plain *plain = plain_;
+  ncclResult_t status = ncclSuccess;
+  (void)real;
+  for (size_t k = 0; k < plain->count && status == ncclSuccess; k++) {
+    const struct tagc_call *call = plain->calls[k];
+    if (call->comm == plain->comms[i] || (i == 0 && !call->comm))
+      status = tagc_forward(call);
+  }
+  return status;
+}
+
+static void add_comm(struct plain *plain, struct tagc_comm *comm)
+{
+  for (size_t i = plain->comm_count; i-- > 0;)
+    if (plain->comms[i] == comm)
+      return;
+  if (comm)
+    plain->comms[plain->comm_count++] = comm;
+}
+
+/* Sends and receives of communicators of which nothing is known. */
+static ncclResult_t pass_unknown(const struct tagc_exchange *real, const struct plain *plain)
+{
+  tagc_real_depth++;
+  ncclResult_t status = real->start();
+  for (size_t i = 0; i < plain->count && status == ncclSuccess; i++)
+    status = tagc_forward(plain->calls[i]);
+  const ncclResult_t ended = real->end();
+  tagc_real_depth--;
+  return status == ncclSuccess ? ended : status;
+}
+
+/* What comes next needs them launched. The program may abort their communicators between two groups, and must not lose them under NCCL's
+ * call. */
+static ncclResult_t pass(const struct tagc_exchange *real, struct tagc_call **calls, size_t count)
+{
+  struct tagc_comm *one[1];
+  struct plain plain = {calls, count, count > 1 ? malloc(count * sizeof(*plain.comms)) : one, 0};
+  if (!plain.comms)
+    return tagc_no_memory("the calls of a group");
+  for (size_t i = 0; i < count; i++) {
+    add_comm(&plain, calls[i]->comm);
+    tagc_rounds_before_plain(calls[i]);
+  }
+  ncclResult_t status = ncclInternalError;
+  const int begun = count == 1 && plain.comm_count ? tagc_times_begin(calls[0]) : -1;
+  const uint64_t began = count == 1 && plain.comm_count ? tagc_selection_begin(calls[0]) : 0;
+  if (!plain.comm_count) {
+    status = pass_unknown(real, &plain);
+  } else if (tagc_comms_enter(plain.comms, plain.comm_count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS)) {
+    status = tagc_exchange_run(real, plain.comms, plain.comm_count, enqueue_plain, &plain);
+    tagc_comms_leave(plain.comms, plain.comm_count);
+  }
+  if (count == 1 && plain.comm_count) {
+    tagc_times_end(calls[0], begun, status);
+    tagc_selection_since(calls[0], began);
+  }
+  for (size_t i = 0; i < count; i++)
+    tagc_rounds_after_plain(calls[i]);
+  if (plain.comms != one)
+    free(plain.comms);
+  return status;
+}
+
+ncclResult_t tagc_rounds_pass(const struct tagc_exchange *real, struct tagc_call *calls, size_t count)
+{
+  struct tagc_call **chosen = malloc(count * sizeof(*chosen));
+  if (!chosen)
+    return tagc_no_memory("the calls of a group");
+  for (size_t i = 0; i < count; i++)
+    chosen[i] = &calls[i];
+  const ncclResult_t status = pass(real, chosen, count);
+  free(chosen);
+  return status;
+}
+
+/* ---- rounds ------------------------------------------------------------------------------------------------------------------ */
+
+/* One call of each rank. */
+static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_call **calls, size_t count)
+{
+  ncclResult_t status = tagc_vote_hold(real, calls, count);
+  size_t plain = 0;
+  for (size_t i = 0; i < count && status == ncclSuccess; i++) {
+    decide(calls[i]);
+    if (calls[i]->decision.action == TAGC_PASS) {  /* plain ones to the front, in their order */
+      struct tagc_call *call = calls[i];
+      for (size_t j = i; j > plain; j--)
+        calls[j] = calls[j - 1];
+      calls[plain++] = call;
+    }
+  }
+  if (plain && status == ncclSuccess)
+    status = pass(real, calls, plain);
+  if (plain == count || status != ncclSuccess)
+    return status;
+  for (size_t i = plain; i < count; i++) {
+    look(calls[i]);
+    account(calls[i]);
+  }
+  return tagc_execute(real, calls + plain, count - plain);
+}
+
+/* Nothing on any of the streams on which these calls call the communicator comes before what is on another one. Its fence goes from
+ * one to the next, and so stays behind all that it was behind. */
+static bool join_streams(struct tagc_comm *comm, const struct tagc_call *calls, size_t count)
+{
+  const struct tagc_device *device = comm->device;
+  if (!tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+    return false;
+  bool good = tagc_comms_enter_driver(&comm, 1) && (comm->fence || (comm->fence = device->fence_make(device)));
+  for (size_t i = 0; i < count && good; i++)
+    good = calls[i].comm != comm || (device->fence_wait(device, comm->fence, calls[i].stream) &&
+                                     device->fence_set(device, comm->fence, calls[i].stream));
+  for (size_t i = 0; i < count && good; i++)
+    good = calls[i].comm != comm || device->fence_wait(device, comm->fence, calls[i].stream);
+  good = tagc_comms_leave_driver(&comm, 1) && good;
+  tagc_comms_leave(&comm, 1);
+  return good;
+}
+
+/* NCCL runs a group as if it were called on each of a communicator's streams in it: all of them are joined before and after. In rounds
+ * that is ours to do. */
+static ncclResult_t join_all(const struct tagc_call *calls, size_t count)
+{
+  for (size_t i = 1; i < count; i++) {
+    size_t before = 0, own = 0;     /* is it the first one of its communicator on a second stream? */
+    for (size_t j = 0; j < i; j++) {
+      before += calls[j].comm == calls[i].comm;
+      own += calls[j].comm == calls[i].comm && calls[j].stream == calls[i].stream;
+    }
+    if (before && !own && calls[i].comm->device && !join_streams(calls[i].comm, calls, count))
+      return tagc_comm_is_aborted(calls[i].comm) ? ncclInternalError : ncclUnhandledCudaError;
+  }
+  return ncclSuccess;
+}
+
+/* Is calls[i] the `round`-th call of its rank that has one? */
+static bool is_of_round(const struct tagc_call *calls, size_t i, size_t round)
+{
+  size_t earlier = 0;
+  for (size_t j = 0; j < i; j++)
+    earlier += calls[j].comm == calls[i].comm && tagc_rounds_takes(&calls[j]);
+  return earlier == round && tagc_rounds_takes(&calls[i]);
+}
+
+static ncclResult_t run_rounds(const struct tagc_exchange *real, struct tagc_call *calls, size_t count, struct tagc_call **chosen)
+{
+  ncclResult_t status = ncclSuccess;
+  size_t n = 0;
+  for (size_t i = 0; i < count; i++)
+    if (!tagc_rounds_takes(&calls[i]))
+      chosen[n++] = &calls[i];
+  if (n)
+    status = pass(real, chosen, n);
+  n = 1;
+  for (size_t round = 0; n && status == ncclSuccess; round++) {
+    n = 0;
+    for (size_t i = 0; i < count; i++)
+      if (is_of_round(calls, i, round))
+        chosen[n++] = &calls[i];
+    if (n)
+      status = run_round(real, chosen, n);
+  }
+  return status;
+}
+
+ncclResult_t tagc_rounds_run(const struct tagc_exchange *real, struct tagc_call *calls, size_t count)
+{
+  struct tagc_call *one[1], **chosen = count > 1 ? malloc(count * sizeof(*chosen)) : one;
+  ncclResult_t status = chosen ? ncclSuccess : tagc_no_memory("the calls of a group");
+  for (size_t i = 0; i < count; i++)
+    if (tagc_rounds_takes(&calls[i]))
+      tagc_dump_calls(&calls[i], 1);
+  if (status == ncclSuccess)
+    status = join_all(calls, count);
+  if (status == ncclSuccess)
+    status = run_rounds(real, calls, count, chosen);
+  if (status == ncclSuccess)
+    status = join_all(calls, count);
+  if (chosen != one)
+    free(chosen);
+  return status;
+}

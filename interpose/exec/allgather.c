@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The steps of an all-gather that is compressed, or made plain for a codec to refer to: encode, {payloads}, decode, and where some rank's
+ * payload holds no shard {the plain call}, refer.
+ *
+ * They know of the call no more than what lay_out() puts into w->gather: what is gathered from where to where, by which codec. The
+ * second half of an all-reduce (allreduce_tail.c) is exchanged by them, too.
+ */
+#include "interpose/comm/allgathers.h"
+
+#include "env/hash.h"
+#include "env/log.h"
+#include "interpose/comm/chunking.h"
+#include "interpose/exec/hierarchy.h"
+#include "interpose/nccl/process.h"
+#include "interpose/exec/loss_samples.h"
+#include "interpose/exec/op.h"
+
+static bool is_compressed(const struct tagc_work *w) { return w->call->decision.action == TAGC_COMPRESS; }
+
+static bool mark(const struct tagc_work *w, enum tagc_mark mark)
+{
+  void *tally = w->gather.job.tally;
+  return !tally || !is_compressed(w) || w->device->tally_mark(w->device, tally, mark, w->call->trace.number, w->call->stream);
+}
+
+/* ---- what is exchanged ------------------------------------------------------------------------------------------------- */
+
+static ncclResult_t enqueue_plain(const struct tagc_exchange *real, struct tagc_work *w)
+{
+  const struct tagc_allgather_job *job = &w->gather.job;
+  return real->all_gather(job->send, job->recv, job->shape.n, w->call->type, w->gather.handle, w->call->stream);
+}
+
+ncclResult_t tagc_gather_enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece, bool encoded)
+{
+  const struct tagc_allgather_job *job = tagc_gather_job(&w->gather, piece);
+  if (!encoded)
+    return enqueue_plain(real, w);
+  return real->all_gather(tagc_allgather_payload(job, job->rank), job->payloads, job->layout.payload_bytes, ncclUint8, w->gather.handle,
+                          w->call->stream);
+}
+
+static ncclResult_t enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece)
+{
+  return tagc_gather_enqueue(real, w, piece, is_compressed(w));
+}
+
+/* What has to be made again, plain. All ranks know it alike. */
+static bool is_refused(const struct tagc_work *w) { return w->gather.refused; }
+
+/* ---- the steps --------------------------------------------------------------------------------------------------------- */
+
+static uint64_t seed_of(const struct tagc_call *call, const struct tagc_allgather *a)
+{
+  const uint64_t words[] = {tagc_library_options()->seed, (uint64_t)call->allgather, a->calls};
+  return tagc_hash_words(words, sizeof words);
+}
+
+void tagc_gather_carve(struct tagc_work *w, int part, const struct tagc_gather_pieces *cut, uint8_t *base)
+{
+  struct tagc_gathering *gather = &w->gather;
+  gather->pieces = w->pieces[part] = (unsigned)cut->pieces.count;
+  tagc_depth_carve_gather(cut, &gather->job, gather->piece, base);
+  for (unsigned k = 0; k < gather->pieces; k++) {
+    gather->piece[k].stats = gather->job.stats ? &gather->seen[k] : NULL;
+    gather->piece[k].beside = true;
+  }
+}
+
+static void lay_out(struct tagc_work *w)
+{
+  const struct tagc_call *call = w->call;
+  const struct tagc_comm *comm = call->comm;
+  struct tagc_allgather *a = tagc_allgather_of(comm, call), *first = tagc_allgather_first(comm, a);
+  const size_t shard = call->count * tagc_dtype_size(a->shape.dtype);
+  struct tagc_ledger_row *row = tagc_ledger_gather_row(comm->ledger, call->allgather);
+  w->gather.codec = a->codec;
+  w->gather.handle = comm->handle;
+  w->gather.job = (struct tagc_allgather_job){
+    .shape = a->shape, .layout = a->layout, .rank = comm->rank, .send = call->send, .recv = call->recv,
+    .keep_own = call->send == (const uint8_t *)call->recv + (size_t)comm->rank * shard, .seed = seed_of(call, a),
+    .reference = first->reference, .stats = &row->gather.stats, .tally = a->tally,
+  };
+  if (is_compressed(w))
+    tagc_gather_carve(w, 0, &a->cut, comm->workspace);
+  a->calls++;                       /* even if it fails: the seeds of later calls are made from this, on all ranks */
+}
+
+static ncclResult_t begin(struct tagc_work *w)
+{
+  if (w->gather.job.tally)
+    tagc_comm_read_gather_tally(w->call->comm, w->gather.job.tally, w->call->allgather);
+  return tagc_work_done(mark(w, TAGC_MARK_BEGUN));
+}
+
+/* A rank whose reference is not that of the others has no payload. */
+static bool refuse(struct tagc_work *w, const struct tagc_allgather_job *job, void *stream)
+{
+  static const struct tagc_allgather_header refused = {.flags = TAGC_ALLGATHER_REFUSED};
+  return w->device->put(w->device, tagc_allgather_payload(job, job->rank), &refused, sizeof refused, stream);
+}
+
+static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)
+{
+  const struct tagc_allgather *a = tagc_allgather_of(w->call->comm, w->call);
+  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, piece);
+  bool good = true;
+  if (is_compressed(w)) {
+    good = w->device->allgather_encode(w->device, w->gather.codec, job, stream);
+    if (tagc_allgather_first(w->call->comm, a)->damaged)
+      good = good && refuse(w, job, stream);
+  }
+  return tagc_work_done(good);
+}
+
+/* As of reduce-scatters in pieces: on a device the encoding of the first one is seen, and what is exchanged or waited for. */
+static ncclResult_t encoded(struct tagc_work *w, unsigned piece)
+{
+  return tagc_work_done(piece > 0 || mark(w, TAGC_MARK_ENCODED));
+}
+
+static ncclResult_t exchanged(struct tagc_work *w, unsigned piece)
+{
+  return tagc_work_done(piece + 1 < w->pieces[0] || mark(w, TAGC_MARK_EXCHANGED));
+}
+
+static ncclResult_t decode(struct tagc_work *w, unsigned piece, void *stream)
+{
+  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, piece);
+  return tagc_work_done(is_compressed(w) ? w->device->allgather_decode(w->device, w->gather.codec, job, stream)
+                                         : w->device->allgather_refer(w->device, w->gather.codec, job, stream));
+}
+
+/* Here the host waits for a device, as what is done next hangs on it. Of pieces one that is refused is enough. */
+static bool ask_refused(struct tagc_work *w)
+{
+  bool good = true;
+  for (unsigned k = 0; k < w->pieces[0] && good && !w->gather.refused && w->gather.codec->may_refuse; k++)
+    good = w->device->allgather_refused(w->device, tagc_gather_job(&w->gather, k), w->call->stream, &w->gather.refused);
+  return good;
+}
+
+static ncclResult_t decoded(struct tagc_work *w)
+{
+  if (!is_compressed(w))
+    return ncclSuccess;
+  if (w->gather.pieces > 1 && w->gather.job.stats && w->device->host_reads)
+    tagc_piece_gather_seen(&w->gather.job, w->gather.piece, (int)w->gather.pieces);
+  return tagc_work_done(mark(w, TAGC_MARK_DECODED) && ask_refused(w));
+}
+
+static ncclResult_t refer_again(struct tagc_work *w)
+{
+  if (!w->gather.refused || !w->gather.codec->refer)
+    return ncclSuccess;
+  return tagc_work_done(w->device->allgather_refer(w->device, w->gather.codec, &w->gather.job, w->call->stream));
+}
+
+/* Where a shard was refused too often, what gathers the same unit is plain for good. All ranks have heard of it alike. */
+static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a)
+{
+  struct tagc_comm *comm = w->call->comm;
+  const bool refers = a->layout.reference_bytes > 0;
+  a->refused = w->gather.refused ? a->refused + 1 : 0;
+  if (a->refused < (refers ? TAGC_ALLGATHER_JUMPS : 1) || a->verdict != TAGC_REASON_compressed)
+    return;
+  const enum tagc_reason reason = refers ? TAGC_REASON_jumps : TAGC_REASON_escapes;
+  for (size_t i = 0; i < comm->allgather_count; i++)
+    if (comm->allgathers[i].first == a->first && comm->allgathers[i].verdict == TAGC_REASON_compressed)
+      tagc_ledger_gather_row(comm->ledger, (int)i)->gather.reason = comm->allgathers[i].verdict = reason;
+  tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu, all-gathers of %s: plain from now on: %s",
+           (unsigned long long)comm->ledger->number, tagc_ledger_gather_row(comm->ledger, w->call->allgather)->name,
+           tagc_reason_words(reason));
+}
+
+/* Has this rank's shard changed since the last call that gathered it? Where the host cannot read it, the cycle alone tells. */
+static void watch_repeats(const struct tagc_work *w, const struct tagc_allgather *a, struct tagc_allgather *first,
+                          struct tagc_ledger_gather *gather, const struct tagc_traffic *sent)
+{
+  const struct tagc_allgather_job *job = &w->gather.job;
+  const bool host_reads = w->device->host_reads;
+  if (!first->repeated)
+    return;
+  const uint64_t digest = host_reads ? tagc_hash_words(job->send, job->shape.n * tagc_dtype_size(job->shape.dtype)) : 0;
+  if (first->digest_known && (host_reads ? digest == first->digest : a->again)) {
+    gather->unchanged++;
+    tagc_traffic_add(&gather->savable, sent);
+  }
+  first->digest = digest;
+  first->digest_known = true;
+}
+
+static void account(const struct tagc_work *w)
+{
+  const struct tagc_call *call = w->call;
+  struct tagc_ledger *ledger = call->comm->ledger;
+  struct tagc_allgather *a = tagc_allgather_of(call->comm, call), *first = tagc_allgather_first(call->comm, a);
+  struct tagc_ledger_row *row = tagc_ledger_gather_row(ledger, call->allgather);
+  const struct tagc_hosts hosts = tagc_levels_hosts(call->comm);
+  const uint64_t shard = call->count * tagc_dtype_size(a->shape.dtype);
+  const struct tagc_traffic plain = tagc_plain_traffic(shard, &hosts);
+  struct tagc_traffic sent = plain;
+  if (is_compressed(w)) {
+    sent = tagc_plain_traffic(a->layout.payload_bytes, &hosts);
+    if (w->gather.refused)
+      tagc_traffic_add(&sent, &plain);
+    row->compressed++;
+    row->raw_bytes += shard;
+    tagc_traffic_add(&row->plain, &plain);
+    tagc_traffic_add(&row->sent, &sent);
+    row->gather.refused += w->gather.refused;
+    row->gather.own_left += w->gather.job.keep_own && !w->gather.codec->exact;
+    ledger->gather_times.calls += w->device->host_reads;
+  } else {
+    row->gather.refreshed++;
+  }
+  watch_repeats(w, a, first, &row->gather, &sent);
+  tagc_traffic_add(&ledger->gather_sent, &sent);
+  tagc_traffic_add(&ledger->gather_plain, &plain);
+  w->call->trace.sent = sent;
+  w->call->trace.plain = plain;
+}
+
+static void settle(struct tagc_work *w)
+{
+  struct tagc_allgather *a = tagc_allgather_of(w->call->comm, w->call), *first = tagc_allgather_first(w->call->comm, a);
+  first->referred = a->layout.reference_bytes > 0;
+  if (!is_compressed(w) || w->gather.refused)
+    first->damaged = false;
+  account(w);
+  if (is_compressed(w))
+    watch_refusals(w, a);
+  tagc_state_gather(w->call);
+}
+
+/* The call has failed here. Others may have brought their references up to date: until there is a new one this rank has none to send
+ * differences to, and says so in its payloads. */
+static void give_up(struct tagc_work *w)
+{
+  struct tagc_allgather *first = tagc_allgather_first(w->call->comm, tagc_allgather_of(w->call->comm, w->call));
+  first->referred = first->layout.reference_bytes > 0;      /* as on the ranks that did not fail */
+  first->damaged = first->referred;
+}
+
+const struct tagc_part tagc_part_gather = {
+  .lay_out = lay_out,
+  .begin = begin,
+  .encode = encode,
+  .encoded = encoded,
+  .enqueue = enqueue,
+  .exchanged = exchanged,
+  .decode = decode,
+  .decoded = decoded,
+  .after = {.wanted = is_refused, .enqueue = enqueue_plain, .then = refer_again},
+  .settle = settle,
+  .give_up = give_up,
+};

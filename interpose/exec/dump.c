@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/exec/dump.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "env/files.h"
+#include "env/log.h"
+#include "env/signals.h"
+#include "interpose/comm/comm.h"
+#include "interpose/nccl/process.h"
+
+enum { PIECE = 4 << 20 };
+
+/* Once in a process: a disk that is full is full for all that follows. */
+static void warn(const char *path, const char *why)
+{
+  static atomic_bool warned;
+  if (!atomic_exchange(&warned, true))
+    tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_DUMP: %s: %s; left out, as will be whatever else fails", path, why);
+}
+
+/* Out of memory that the host cannot read, piece by piece; it waits for each of them. */
+static int write_from_device(int file, struct tagc_comm *comm, const char *data, size_t size, void *stream)
+{
+  const size_t most = size < PIECE ? size : PIECE;
+  char *piece = malloc(most);
+  int error = piece ? 0 : ENOMEM;
+  for (size_t at = 0; at < size && !error; at += most) {
+    const size_t bytes = size - at < most ? size - at : most;
+    bool good = tagc_comms_enter_driver(&comm, 1) && comm->device->get(comm->device, piece, data + at, bytes, stream);
+    good = tagc_comms_leave_driver(&comm, 1) && good;
+    error = good ? tagc_write_all(file, piece, bytes) : EIO;
+  }
+  free(piece);
+  return error;
+}
+
+/* A new file with the gradient, or none. */
+static void write_file(const char *path, const struct tagc_call *call, size_t size)
+{
+  struct tagc_comm *comm = call->comm;
+  struct tagc_held_signals held;
+  int file = tagc_file_create(path);
+  if (file < 0) {
+    warn(path, strerror(errno));
+    return;
+  }
+  tagc_signals_hold(&held);
+  int error = comm->device->host_reads ? tagc_write_all(file, call->send, size)
+                                       : write_from_device(file, comm, call->send, size, call->stream);
+  if (close(file) != 0 && error == 0 && errno != EINTR)
+    error = errno;                  /* some file systems learn only now that the disk is full */
+  tagc_signals_release(&held, error);
+  if (error == 0)
+    return;
+  unlink(path);
+  warn(path, strerror(error));
+}
+
+static const char *type_name(enum tagc_dtype type)
+{
+  return type == TAGC_FLOAT32 ? "fp32" : type == TAGC_FLOAT16 ? "fp16" : "bf16";
+}
+
+/* Is the call one to dump? Then `path` says where, and *bytes how much. */
+static bool is_wanted(const struct tagc_call *call, char *path, size_t size, size_t *bytes)
+{
+  const struct tagc_options *o = tagc_library_options();
+  const uint64_t cycle = o->dump_cycle ? o->dump_cycle : tagc_plan_first_cycle(o, TAGC_VOTE_CYCLE);
+  const struct tagc_comm *comm = call->comm;
+  size_t count;
+  const struct tagc_slot_info *slots = tagc_cycle_slots(comm->cycle, &count);
+  if (call->slot < 0 || (size_t)call->slot >= count || call->cycle != cycle || call->lock_number != comm->lock_number)
+    return false;
+  const struct tagc_slot_info *slot = &slots[call->slot];
+  const struct tagc_shape *shape = &comm->slots[call->slot].shape;
+  *bytes = call->count * (size_t)comm->nranks * tagc_dtype_size(shape->dtype);
+  if (shape->n == 0 || comm->slots[call->slot].all_reduce || *bytes < o->min_bytes ||
+      !tagc_plan_is_selected(o, slot, comm->slots[call->slot].sorted, comm->slots[call->slot].selection))
+    return false;
+  char lock[32] = "", pass[24] = "";
+  if (comm->lock_number > 1)
+    snprintf(lock, sizeof lock, "-lock%llu", (unsigned long long)comm->lock_number);
+  if (slot->pass)
+    snprintf(pass, sizeof pass, "-pass%u", slot->pass + 1);
+  if (!tagc_file_name(path, size, o->dump, "-comm%llu%s%s-rank%d-%s-%s-W%d-n%llu.raw", (unsigned long long)comm->ledger->number, lock,
+                      pass, comm->rank, slot->name, type_name(shape->dtype), comm->nranks, (unsigned long long)call->count)) {
+    warn(o->dump, strerror(errno));
+    return false;
+  }
+  return true;
+}
+
+static bool find_path(const struct tagc_call *call, char *path, size_t size, size_t *bytes)
+{
+  struct tagc_comm *comm = call->comm;
+  pthread_mutex_lock(&comm->lock);
+  const bool wanted = is_wanted(call, path, size, bytes);
+  pthread_mutex_unlock(&comm->lock);
+  if (wanted && !comm->device)
+    warn(path, "the memory of this GPU cannot be read");
+  return wanted && comm->device;
+}
+
+static void dump_call(const struct tagc_call *call)
+{
+  struct tagc_comm *comm = call->comm;
+  char path[PATH_MAX];
+  size_t bytes;
+  if (!find_path(call, path, sizeof path, &bytes) || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+    return;                         /* after an abort the program may free its buffers */
+  write_file(path, call, bytes);
+  tagc_comms_leave(&comm, 1);
+}
+
+bool tagc_dump_waits(const struct tagc_call *call)
+{
+  char path[PATH_MAX];
+  size_t bytes;
+  return *tagc_library_options()->dump && find_path(call, path, sizeof path, &bytes) && !call->comm->device->host_reads;
+}
+
+void tagc_dump_calls(const struct tagc_call *calls, size_t count)
+{
+  if (!*tagc_library_options()->dump)
+    return;
+  const int saved = errno;
+  for (size_t i = 0; i < count; i++)
+    dump_call(&calls[i]);
+  errno = saved;
+}

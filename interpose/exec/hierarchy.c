@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/exec/hierarchy.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "env/log.h"
+#include "interpose/vote/proposal.h"
+#include "interpose/comm/capture.h"
+#include "interpose/nccl/process.h"
+#include "kernels/codec/bits.h"
+
+struct tagc_party tagc_levels_party(const struct tagc_comm *comm)
+{
+  const struct tagc_topology *t = &comm->topology;
+  if (comm->scope.two_levels)
+    return (struct tagc_party){atomic_load(&comm->level[TAGC_LEVEL_BETWEEN]), t->place[comm->rank], t->hosts.hosts};
+  return (struct tagc_party){comm->handle, comm->rank, comm->nranks};
+}
+
+struct tagc_hosts tagc_levels_hosts(const struct tagc_comm *comm)
+{
+  return comm->located ? comm->topology.hosts : (struct tagc_hosts){.nranks = comm->nranks, .local = comm->nranks};
+}
+
+/* ---- the first vote -------------------------------------------------------------------------------------------------- */
+
+/* Behind the first word the host of each rank; all others leave its word alone. */
+enum { SPLITS, HOSTS };
+
+bool tagc_levels_pass_all(const struct tagc_comm *comm)
+{
+  return comm->located && comm->settled.reason != TAGC_REASON_compressed;
+}
+
+size_t tagc_levels_words(const struct tagc_comm *comm) { return HOSTS + (size_t)comm->nranks; }
+
+void tagc_levels_tell(const struct tagc_comm *comm, const struct tagc_exchange *real, int64_t *words)
+{
+  words[SPLITS] = real->split && real->reduce && real->create_op && real->destroy_op && !comm->nonblocking && !comm->captured;
+  for (int r = 0; r < comm->nranks; r++)
+    words[HOSTS + r] = r == comm->rank ? (int64_t)comm->host : INT64_MAX;
+}
+
+/* Is there a slot that could be compressed, whatever comm->scope says? Call it with the lock held. */
+static bool has_use(const struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->slot_count; i++) {
+    struct tagc_slot_question question = tagc_ballot_question(comm, i);
+    question.scope.reason = TAGC_REASON_compressed;
+    if (tagc_plan_slot_gate(&question) == TAGC_REASON_compressed)
+      return true;
+  }
+  return false;
+}
+
+/* Who expects compression and gets none is told without asking. */
+static void log_scope(const struct tagc_comm *comm)
+{
+  const struct tagc_topology *t = &comm->topology;
+  const bool passes = comm->scope.reason != TAGC_REASON_compressed;
+  char local[32];
+  snprintf(local, sizeof local, t->even ? "%d on each" : "uneven, %d on this one", t->hosts.local);
+  tagc_log(passes && comm->rank == 0 && has_use(comm) ? TAGC_LOG_WARN : TAGC_LOG_INFO, "interpose",
+           "communicator %llu: %d ranks on %d %s, %s: %s%s", (unsigned long long)comm->ledger->number, comm->nranks,
+           t->hosts.hosts, t->hosts.hosts == 1 ? "host" : "hosts", local, passes ? "every call passes: " : "",
+           passes ? tagc_reason_words(comm->scope.reason) : comm->scope.two_levels ? "two levels" : "flat");
+}
+
+bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words)
+{
+  if (comm->located) {
+    if (!words[SPLITS] && comm->settled.two_levels) {
+      tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: flat from now on: a rank has captured calls of it into a CUDA graph, or "
+               "launches without waiting", (unsigned long long)comm->ledger->number);
+      comm->settled.two_levels = comm->ledger->two_levels = false;
+    }
+    comm->scope = comm->settled;
+    return true;
+  }
+  uint32_t *host_of = malloc((size_t)comm->nranks * sizeof *host_of);
+  for (int r = 0; host_of && r < comm->nranks; r++) {
+    const int64_t host = words[HOSTS + r];
+    host_of[r] = host >= 0 && host < TAGC_AGREE_RANKS ? (uint32_t)host : 0;
+  }
+  comm->located = host_of && tagc_topology_make(&comm->topology, host_of, comm->nranks, comm->rank);
+  free(host_of);
+  if (!comm->located)
+    return false;
+  comm->scope = tagc_plan_scope(tagc_library_options(), &comm->topology.hosts, comm->topology.even, words[SPLITS]);
+  comm->settled = comm->scope;
+  comm->ledger->hosts = comm->topology.hosts;
+  comm->ledger->two_levels = comm->scope.two_levels;
+  log_scope(comm);
+  return true;
+}
+
+static void end_one(const struct tagc_nccl *nccl, ncclComm_t child, bool abort)
+{
+  if (!child)
+    return;
+  __typeof__(&ncclCommAbort) end = abort ? TAGC_REAL(ncclCommAbort, nccl) : TAGC_REAL(ncclCommDestroy, nccl);
+  tagc_real_depth++;
+  if (end)
+    end(child);
+  tagc_real_depth--;
+}
+
+static bool wants_split(struct tagc_comm *comm)
+{
+  if (!comm->scope.two_levels || comm->split)
+    return false;
+  pthread_mutex_lock(&comm->lock);
+  bool used = has_use(comm);
+  pthread_mutex_unlock(&comm->lock);
+  return used;
+}
+
+/* The communicators that are split, and what becomes of each. */
+struct splits {
+  struct tagc_comm **comms;
+  size_t count;
+  ncclComm_t *children;
+  enum tagc_level level;
+  ncclResult_t refused;             /* what the call said, before anything was done */
+};
+
+/* Colors of our own, a different one for each child: up to 2.23 NCCL names a child by its parent and its color. Without a
+ * configuration they inherit everything. */
+static ncclResult_t enqueue_split(const struct tagc_exchange *real, void *splits_, size_t i)
+{
+  struct splits *splits = splits_;
+  const struct tagc_comm *comm = splits->comms[i];
+  const int own = splits->level == TAGC_LEVEL_HOST ? TAGC_AGREE_RANKS + (int)comm->host : comm->topology.local[comm->rank];
+  if (tagc_comm_is_aborted(comm))
+    return ncclInternalError;       /* the program may have been given its handle back while another one was split */
+  splits->refused = real->split(comm->handle, INT_MAX - own, comm->rank, &splits->children[i], NULL);
+  return splits->refused;
+}
+
+void tagc_levels_pass(struct tagc_comm *comm)
+{
+  tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: %s: every call passes", (unsigned long long)comm->ledger->number,
+           tagc_reason_words(TAGC_REASON_split));
+  pthread_mutex_lock(&comm->lock);
+  comm->scope = comm->settled = (struct tagc_scope_plan){.reason = TAGC_REASON_split};
+  comm->ledger->two_levels = false;
+  pthread_mutex_unlock(&comm->lock);
+  tagc_levels_end(comm, false);
+}
+
+/* NCCL hands out what it has begun, for an abort. The communicators are lost, and so is what it made for some of them. */
+static void give_up(const struct splits *splits, ncclResult_t status, bool aborted)
+{
+  if (!aborted)
+    tagc_log(TAGC_LOG_ERROR, "interpose", "communicator %llu: ncclCommSplit fails with %d, and so does the call: the communicator "
+             "cannot be used any more (TAGC_SCOPE=flat does without splits)",
+             (unsigned long long)splits->comms[0]->ledger->number, (int)status);
+  for (size_t i = 0; i < splits->count; i++)
+    end_one(splits->comms[i]->nccl, splits->children[i], true);
+}
+
+/* Makes the children of one level. An abort of one communicator is no matter for what was made for the others. */
+static ncclResult_t split_level(const struct tagc_exchange *real, struct splits *splits)
+{
+  bool aborted = false, late = false;
+  splits->refused = ncclSuccess;
+  for (size_t i = 0; i < splits->count; i++)
+    splits->children[i] = NULL;
+  ncclResult_t status = tagc_exchange_run_blocking(real, splits->comms, splits->count, enqueue_split, splits,
+                                                   &late);
+  for (size_t i = 0; i < splits->count; i++) {
+    if (status == ncclSuccess && late)
+      end_one(splits->comms[i]->nccl, splits->children[i], false);   /* non-blocking, as its parent: of no use here */
+    else if (status == ncclSuccess)
+      atomic_store(&splits->comms[i]->level[splits->level], splits->children[i]);
+    aborted |= tagc_comm_is_aborted(splits->comms[i]);
+  }
+  splits->refused = aborted ? ncclSuccess : splits->refused;
+  if (status != ncclSuccess && !tagc_real_refuses(splits->refused))
+    give_up(splits, status, aborted);
+  return status == ncclSuccess && aborted ? ncclInternalError : status;
+}
+
+/* One level after the other: NCCL makes all children of a group at once, and of one parent only the last one would be told of an
+ * abort. */
+static ncclResult_t split(const struct tagc_exchange *real, struct splits *splits)
+{
+  ncclResult_t status = ncclSuccess;
+  for (int level = 0; level < TAGC_LEVELS && status == ncclSuccess; level++) {
+    splits->level = (enum tagc_level)level;
+    status = split_level(real, splits);
+  }
+  /* What it says of the call and of the communicator, which are the same on all ranks, each of them hears, and none waits for
+   * the others. Any other error is this rank's own. */
+  if (!tagc_real_refuses(splits->refused))
+    return status;
+  for (size_t i = 0; i < splits->count; i++)
+    tagc_levels_pass(splits->comms[i]);
+  return ncclSuccess;
+}
+
+ncclResult_t tagc_levels_split(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count)
+{
+  struct splits splits = {.comms = malloc(count * sizeof(*splits.comms)), .children = malloc(count * sizeof *splits.children)};
+  ncclResult_t status = splits.comms && splits.children ? ncclSuccess : tagc_no_memory("sub-communicators");
+  for (size_t i = 0; i < count && status == ncclSuccess; i++)
+    if (wants_split(comms[i])) {
+      comms[i]->split = true;
+      splits.comms[splits.count++] = comms[i];
+    } else if (comms[i]->split && !tagc_levels_ready(comms[i])) {
+      status = ncclInternalError;   /* a split has failed, and the program goes on all the same: the others may have theirs */
+    }
+  if (splits.count && status == ncclSuccess)
+    status = split(real, &splits);
+  free(splits.comms);
+  free(splits.children);
+  return status;
+}
+
+bool tagc_levels_ready(const struct tagc_comm *comm)
+{
+  return !comm->scope.two_levels || (atomic_load(&comm->level[TAGC_LEVEL_HOST]) && atomic_load(&comm->level[TAGC_LEVEL_BETWEEN]));
+}
+
+/* ---- a call ---------------------------------------------------------------------------------------------------------- */
+
+size_t tagc_levels_sum_bytes(const struct tagc_shape *shape)
+{
+  return ((size_t)shape->nranks * shape->n * tagc_dtype_size(shape->dtype) + 63) & ~(size_t)63;
+}
+
+/* What each rank's summands are multiplied by is its own affair, and user-defined operators belong to one communicator: the
+ * sub-communicator gets one for this call. By one, too: NCCL sums by other algorithms where there is nothing to multiply by,
+ * and the ranks must use the same. */
+static ncclResult_t make_op(const struct tagc_exchange *real, const struct tagc_call *call, ncclComm_t host, ncclRedOp_t *op)
+{
+  uint8_t scalar[4];
+  *op = call->op_kind == TAGC_OP_AVG ? ncclAvg : ncclSum;
+  if (call->op_kind != TAGC_OP_PREMULSUM)
+    return ncclSuccess;
+  enum tagc_dtype dtype = call->comm->slots[call->slot].shape.dtype;
+  tagc_store(scalar, 0, dtype, call->scale);
+  return real->create_op(op, scalar, call->type, ncclScalarHostImmediate, host);
+}
+
+ncclResult_t tagc_levels_sum(const struct tagc_exchange *real, const struct tagc_call *call, const struct tagc_shape *shape,
+                             uint8_t *sums)
+{
+  const struct tagc_topology *t = &call->comm->topology;
+  const ncclComm_t host = atomic_load(&call->comm->level[TAGC_LEVEL_HOST]);
+  const size_t n = shape->n, shard = n * tagc_dtype_size(shape->dtype);
+  const size_t local = (size_t)t->hosts.local, hosts = (size_t)t->hosts.hosts;
+  const uint8_t *send = call->send;
+  ncclRedOp_t op;
+  ncclResult_t status = make_op(real, call, host, &op);
+  if (status != ncclSuccess)
+    return status;
+  if (t->placement == TAGC_STRIPES)
+    status = real->reduce_scatter(send, sums, hosts * n, call->type, op, host, call->stream);
+  for (size_t h = 0; h < hosts && t->placement == TAGC_BLOCKS && status == ncclSuccess; h++)
+    status = real->reduce_scatter(send + h * local * shard, sums + h * shard, n, call->type, op, host, call->stream);
+  for (size_t r = 0; r < local * hosts && t->placement == TAGC_SCATTERED && status == ncclSuccess; r++)
+    status = real->reduce(send + r * shard, sums + (size_t)t->place[r] * shard, n, call->type, op, t->local[r], host,
+                          call->stream);
+  if (op >= ncclNumOps)
+    real->destroy_op(op, host);     /* what was enqueued with it keeps it */
+  return status;
+}
+
+ncclResult_t tagc_levels_largest(const struct tagc_exchange *real, const struct tagc_call *call, int64_t *words, size_t count)
+{
+  const ncclComm_t host = atomic_load(&call->comm->level[TAGC_LEVEL_HOST]);
+  return real->all_reduce(words, words, count, ncclInt64, ncclMax, host, call->stream);
+}
+
+size_t tagc_levels_greeting_words(const struct tagc_comm *comm) { return 2 * (size_t)comm->nranks + TAGC_LEVELS; }
+
+ncclResult_t tagc_levels_greet(const struct tagc_exchange *real, const struct tagc_call *call, int64_t *words)
+{
+  const struct tagc_comm *comm = call->comm;
+  const struct tagc_party party = tagc_levels_party(comm);
+  int64_t *in = words + comm->nranks;
+  ncclResult_t status = ncclSuccess;
+  for (int peer = 0; peer < party.nranks && status == ncclSuccess; peer++) {
+    if (peer == party.rank)
+      continue;
+    status = real->send(words, 1, ncclInt64, peer, party.handle, call->stream);
+    if (status == ncclSuccess)
+      status = real->receive(in + peer, 1, ncclInt64, peer, party.handle, call->stream);
+  }
+  /* The ring of the whole communicator is known to NCCL already. */
+  for (int level = 0; level < TAGC_LEVELS && comm->scope.two_levels && status == ncclSuccess; level++)
+    status = real->reduce_scatter(words, in + comm->nranks + level, 1, ncclInt64, ncclMin, atomic_load(&comm->level[level]),
+                                  call->stream);
+  return status;
+}
+
+static atomic_int ordered_comms;    /* none is the rule, and costs one load then */
+
+void tagc_levels_keep_order(struct tagc_comm *comm, bool keep)
+{
+  atomic_fetch_add(&ordered_comms, keep - comm->order.kept);
+  comm->order.kept = keep;
+}
+
+struct tagc_comm *tagc_levels_find_ordered(ncclComm_t handle)
+{
+  struct tagc_comm *comm = atomic_load_explicit(&ordered_comms, memory_order_relaxed) ? tagc_comm_find(handle) : NULL;
+  if (!comm || comm->order.kept)
+    return comm;
+  tagc_comm_release(comm);
+  return NULL;
+}
+
+void tagc_levels_note_capture(struct tagc_comm *comm)
+{
+  pthread_mutex_lock(&comm->lock);
+  const bool late = comm->order.kept && !comm->captured;
+  comm->captured = true;
+  pthread_mutex_unlock(&comm->lock);
+  if (late)
+    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: a call is captured into a CUDA graph, and others go in two levels: they must "
+             "not run while the graph does (TAGC_SCOPE=flat does without levels)", (unsigned long long)comm->ledger->number);
+}
+
+/* The default stream of a thread has one name on all of them. */
+static bool is_stream(bool known, cudaStream_t stream, cudaStream_t other)
+{
+  enum { PER_THREAD = 2 };          /* of cuda.h */
+  return known && stream == other && (uintptr_t)stream != PER_THREAD;
+}
+
+/* A device that fails here has said so in the log, and NCCL's own call will not fare better. */
+void tagc_levels_before_plain(struct tagc_comm *comm, cudaStream_t stream)
+{
+  struct tagc_order *order = comm && comm->order.kept ? &comm->order : NULL;
+  if (!order || is_stream(order->behind_known, order->behind, stream) || is_stream(order->levels_known, order->levels, stream) ||
+      tagc_capture_is_active(stream))
+    return;
+  order->behind_known = comm->device->fence_wait(comm->device, comm->fence, stream);
+  order->behind = stream;
+}
+
+/* One fence is enough for all of them: NCCL keeps their order. */
+void tagc_levels_after_plain(struct tagc_comm *comm, cudaStream_t stream)
+{
+  struct tagc_order *order = comm && comm->order.kept ? &comm->order : NULL;
+  if (!order)
+    return;
+  if (is_stream(order->levels_known, order->levels, stream)) {
+    order->plain_unfenced = true;
+  } else if (!tagc_capture_is_active(stream)) {
+    comm->device->fence_set(comm->device, order->plain_fence, stream);
+    order->plain_fenced = true;
+  }
+}
+
+bool tagc_levels_before_call(struct tagc_comm *comm, cudaStream_t stream)
+{
+  const struct tagc_device *device = comm->device;
+  struct tagc_order *order = &comm->order;
+  bool good = !order->kept || !order->plain_fenced || device->fence_wait(device, order->plain_fence, stream);
+  if (!order->kept || !order->plain_unfenced || is_stream(order->levels_known, order->levels, stream))
+    return good;
+  if (tagc_capture_is_active(order->levels))
+    return good;                    /* what is set there now would be part of the graph */
+  return good && device->fence_set(device, order->plain_fence, order->levels) &&
+         device->fence_wait(device, order->plain_fence, stream);
+}
+
+void tagc_levels_after_call(struct tagc_comm *comm, cudaStream_t stream, bool fenced)
+{
+  struct tagc_order *order = &comm->order;
+  if (!fenced)                      /* what is on other streams is still to be waited for */
+    return;
+  order->levels = order->behind = stream;
+  order->levels_known = order->behind_known = true;
+  order->plain_unfenced = order->plain_fenced = false;
+}
+
+/* ---- how they fare, and their end ------------------------------------------------------------------------------------ */
+
+ncclResult_t tagc_levels_error(ncclComm_t handle)
+{
+  struct tagc_comm *comm = tagc_comm_find(handle);
+  ncclResult_t worst = ncclSuccess;
+  if (!comm)
+    return ncclSuccess;
+  __typeof__(&ncclCommGetAsyncError) ask = TAGC_REAL(ncclCommGetAsyncError, comm->nccl);
+  atomic_fetch_add(&comm->askers, 1);
+  for (int level = 0; level < TAGC_LEVELS && worst == ncclSuccess && ask; level++) {
+    ncclComm_t child = atomic_load(&comm->level[level]);
+    ncclResult_t state = ncclSuccess;
+    tagc_real_depth++;
+    ncclResult_t status = child ? ask(child, &state) : ncclSuccess;
+    tagc_real_depth--;
+    worst = status != ncclSuccess ? status : state;
+  }
+  atomic_fetch_sub(&comm->askers, 1);
+  tagc_comm_release(comm);
+  return worst;
+}
+
+bool tagc_levels_open_group(const struct tagc_comm *comm)
+{
+  bool any = false;
+  for (int level = 0; comm && level < TAGC_LEVELS; level++)
+    any |= atomic_load(&comm->level[level]) != NULL;
+  ncclResult_t (*start)(void) = any ? TAGC_REAL(ncclGroupStart, comm->nccl) : NULL;
+  if (!start)
+    return false;
+  tagc_real_depth++;
+  ncclResult_t status = start();
+  tagc_real_depth--;
+  return status == ncclSuccess;
+}
+
+ncclResult_t tagc_levels_close_group(const struct tagc_comm *comm, bool opened, ncclResult_t status)
+{
+  if (!opened)
+    return status;
+  tagc_real_depth++;
+  ncclResult_t ended = TAGC_REAL(ncclGroupEnd, comm->nccl)();
+  tagc_real_depth--;
+  return status == ncclSuccess ? ended : status;
+}
+
+void tagc_levels_end(struct tagc_comm *comm, bool abort)
+{
+  for (int level = TAGC_LEVELS; comm && level-- > 0;) {
+    ncclComm_t child = atomic_exchange(&comm->level[level], NULL);
+    while (child && atomic_load(&comm->askers) > 0)
+      sched_yield();                /* they do not wait for anything */
+    end_one(comm->nccl, child, abort);
+  }
+}

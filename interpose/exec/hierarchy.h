@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Two levels: inside a host ranks sum plainly, and what is left goes compressed between hosts.
+ *
+ * A communicator that is called in two levels has two sub-communicators of ours, made by ncclCommSplit: the ranks of this
+ * host in the order of their numbers, and one rank a host, those of this rank's local index (topology.h). They are made once, in the
+ * first vote: outside of groups and captures, when everything enqueued before has run, on all ranks in the same order.
+ * Where NCCL cannot split, or some rank's communicator is non-blocking, calls stay flat; where it refuses to, which it does on
+ * all ranks, everything stays plain. A split that fails later fails the call: the other ranks wait in it, or have lost this one,
+ * and up to 2.27 NCCL has aborted the communicator then, so that its next call would leave garbage behind.
+ *
+ * They live and die with the communicator: who aborts it aborts them, too, for a thread may be inside NCCL on their account;
+ * after it is destroyed they are. What NCCL knows of their failure is told when the program asks about the communicator.
+ * With NCCL_COMM_SPLIT_SHARE_RESOURCES an abort of one of them is one of all: none is aborted while the communicator is of use.
+ *
+ * Threads    As those of comm.h. Functions that enqueue are called between the start and the end of a real group.
+ */
+#ifndef INTERPOSE_LEVELS_H
+#define INTERPOSE_LEVELS_H
+
+#include "interpose/exec/nccl_group.h"
+
+/* Who exchanges payloads. */
+struct tagc_party tagc_levels_party(const struct tagc_comm *comm);
+
+/* Where the ranks are, as far as it is known. */
+struct tagc_hosts tagc_levels_hosts(const struct tagc_comm *comm);
+
+/* ---- the first vote -------------------------------------------------------------------------------------------------- */
+
+/* Is it known, alike on all ranks, that every call of the communicator passes? Then there is nothing to tell. */
+bool tagc_levels_pass_all(const struct tagc_comm *comm);
+
+/* What ranks tell one another: so many int64, for a min all-reduce. */
+size_t tagc_levels_words(const struct tagc_comm *comm);
+
+/* Fills the words. */
+void tagc_levels_tell(const struct tagc_comm *comm, const struct tagc_exchange *real, int64_t *words);
+
+/* Takes over what has come out: comm->topology and comm->scope are what all ranks have then. False without memory. Call it with the lock
+ * held. */
+bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words);
+
+/* Makes the sub-communicators of those that want them, have a slot to use them for, and have not tried yet; they are in
+ * TAGC_PHASE_OURS. Where NCCL refuses, comm->scope says so. After an error the communicator is of no use. */
+ncclResult_t tagc_levels_split(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count);
+
+/* Every call of the communicator passes from now on, as it is not split: alike on all ranks. */
+void tagc_levels_pass(struct tagc_comm *comm);
+
+/* Are those there that comm->scope asks for? Equal on all ranks: they are missing where no slot would use them. */
+bool tagc_levels_ready(const struct tagc_comm *comm);
+
+/* ---- a call ---------------------------------------------------------------------------------------------------------- */
+
+/* Memory for the first level's result: one shard for every host. */
+size_t tagc_levels_sum_bytes(const struct tagc_shape *shape);
+
+/* And for what the ranks of a host tell one another behind it. */
+#define TAGC_LEVELS_TOLD_BYTES 64
+
+/* Adds the first level to a group: the sums over this host, of the shards whose owners have this rank's local index. */
+ncclResult_t tagc_levels_sum(const struct tagc_exchange *real, const struct tagc_call *call, const struct tagc_shape *shape,
+                             uint8_t *sums);
+
+/* Adds to a group what makes small numbers of all ranks of this host the largest of them, in place. */
+ncclResult_t tagc_levels_largest(const struct tagc_exchange *real, const struct tagc_call *call, int64_t *words, size_t count);
+
+/* Adds first contacts to a group: NCCL connects and allocates then, which must not happen in a step. `words`: so many int64 of
+ * device memory. */
+size_t tagc_levels_greeting_words(const struct tagc_comm *comm);
+ncclResult_t tagc_levels_greet(const struct tagc_exchange *real, const struct tagc_call *call, int64_t *words);
+
+/* NCCL runs what is called on a communicator one after the other, whatever streams it is called on: a kernel waits for its peers, and
+ * where the ranks' GPUs ran several at once in different orders, they could wait for one another for ever. Of three communicators it
+ * knows no order, so fences keep it: what goes in two levels comes after all calls that went on as they came, and these after it.
+ * What a CUDA graph has captured is out of reach: a communicator with captured calls stays flat, as far as its votes know of them.
+ *
+ * Streams keep the order of what is on one of them. So calls that go on as they came cost nothing on the stream of the calls in two
+ * levels; on another one the first of them waits, and each sets the fence. It is not set later, on the next call in two levels: the
+ * stream may have gone on by then, even to wait for that call, or be gone. */
+
+/* From now on, or no more. */
+void tagc_levels_keep_order(struct tagc_comm *comm, bool keep);
+/* The communicator of a handle if it is one of those, with a reference; else NULL. */
+struct tagc_comm *tagc_levels_find_ordered(ncclComm_t handle);
+/* A call of the communicator is captured. Takes and drops the lock. */
+void tagc_levels_note_capture(struct tagc_comm *comm);
+/* Before a call goes on as it came, and when it has been launched. Nothing where the order is not kept (NULL is allowed). */
+void tagc_levels_before_plain(struct tagc_comm *comm, cudaStream_t stream);
+void tagc_levels_after_plain(struct tagc_comm *comm, cudaStream_t stream);
+/* Before a call in two levels, which waits for comm->fence itself, and when that is set behind it, or could not be. */
+bool tagc_levels_before_call(struct tagc_comm *comm, cudaStream_t stream);
+void tagc_levels_after_call(struct tagc_comm *comm, cudaStream_t stream, bool fenced);
+
+/* ---- how they fare, and their end ------------------------------------------------------------------------------------ */
+
+/* What NCCL says of the sub-communicators of a handle; ncclSuccess where there are none. */
+ncclResult_t tagc_levels_error(ncclComm_t handle);
+
+/* Opens a group of the real library for the end of the communicator and of its sub-communicators, if it has any: NCCL (from 2.22
+ * on) tells all of them to stop before it waits for one, whose work may stand in a stream behind that of another one. The status
+ * of the group where it was opened, otherwise `status`. NULL: nothing to do. */
+bool tagc_levels_open_group(const struct tagc_comm *comm);
+ncclResult_t tagc_levels_close_group(const struct tagc_comm *comm, bool opened, ncclResult_t status);
+
+/* Aborts or destroys them, once, whoever comes first. NULL: nothing to do. */
+void tagc_levels_end(struct tagc_comm *comm, bool abort);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/exec/loss_samples.h"
+
+#include "interpose/comm/comm.h"
+#include "interpose/nccl/process.h"
+
+enum { OFTEN = 64 };                /* calls of a slot from one sample to the next, at least */
+static const double SPENT_MS = 0.15;
+
+/* `calls`: of the slot that were compressed, this one included. */
+static bool is_due(const struct tagc_comm *comm, int slot, uint64_t calls)
+{
+  const uint64_t period = comm->slot_count > OFTEN ? comm->slot_count : OFTEN;
+  return calls <= OFTEN ? (calls & (calls - 1)) == 0 : calls % period == (uint64_t)slot % period;
+}
+
+/* What is known of it without looking. */
+static struct tagc_trace_state state_of(const struct tagc_comm *comm, int slot, uint64_t cycle)
+{
+  const struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, slot);
+  const double unknown = __builtin_nan("");
+  const bool is_counted = comm->device->host_reads || row->counted;
+  return (struct tagc_trace_state){
+    {TAGC_TRACE_STATE, sizeof(struct tagc_trace_state), comm->trace}, .cycle = cycle, .lock = (uint32_t)comm->lock_number,
+    .slot = (uint32_t)slot, .residual_norm = is_counted ? __builtin_sqrt(row->stats.residual_norm2) : unknown,
+    .gradient_norm = unknown, .error = unknown, .unrecovered = row->stats.unrecovered, .nonfinite = row->stats.nonfinite,
+  };
+}
+
+/* A slot that is due may have its sample now. */
+static bool has_time(struct tagc_comm *comm, uint64_t cycle)
+{
+  if (comm->state_cycle != cycle)
+    comm->state_ms = 0;
+  comm->state_cycle = cycle;
+  return comm->state_ms < SPENT_MS;
+}
+
+void tagc_state_call(const struct tagc_call *call, const struct tagc_job *job)
+{
+  struct tagc_comm *comm = call->comm;
+  if (!tagc_trace_on() || call->decision.action != TAGC_COMPRESS)
+    return;
+  struct tagc_slot *slot = &comm->slots[call->slot];
+  slot->state_due |= is_due(comm, call->slot, slot->compressed_calls);
+  if (!slot->state_due || !has_time(comm, call->cycle))
+    return;
+  slot->state_due = false;
+  struct tagc_trace_state state = state_of(comm, call->slot, call->cycle);
+  const struct tagc_survey_question question = {
+    .shape = job->shape, .rank = job->rank, .send = job->send, .scale = job->scale, .stochastic = job->stochastic,
+  };
+  const double began = tagc_clock_ms();
+  double error, norm;
+  if (comm->device->host_reads && tagc_survey_glance(&question, slot->codec, slot->compressed_calls, &error, &norm)) {
+    state.error = error;
+    state.gradient_norm = norm;
+  }
+  comm->state_ms += comm->device->host_reads ? tagc_clock_ms() - began : 0;
+  tagc_trace_add(&state.record);
+}
+
+void tagc_state_gather(const struct tagc_call *call)
+{
+  const struct tagc_comm *comm = call->comm;
+  const struct tagc_allgather *a = tagc_allgather_of(comm, call);
+  const struct tagc_allgather_stats *stats = &tagc_ledger_gather_row(comm->ledger, call->allgather)->gather.stats;
+  const double unknown = __builtin_nan("");
+  if (!tagc_trace_on() || call->decision.action != TAGC_COMPRESS || (a->calls > OFTEN ? a->calls % OFTEN : a->calls & (a->calls - 1)))
+    return;
+  const bool counted = comm->device->host_reads && stats->norm2 > 0;
+  const struct tagc_trace_state state = {
+    {TAGC_TRACE_STATE, sizeof state, comm->trace}, .cycle = call->cycle, .lock = (uint32_t)comm->lock_number, .slot = a->slot,
+    .residual_norm = unknown, .gradient_norm = counted ? __builtin_sqrt(stats->norm2) : unknown,
+    .error = counted ? __builtin_sqrt(stats->error2 / stats->norm2) : unknown, .nonfinite = stats->nonfinite,
+    .allgather = (uint32_t)call->allgather + 1,
+  };
+  tagc_trace_add(&state.record);
+}
+
+void tagc_state_vote(const struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->slot_count && tagc_trace_on() && tagc_options_auto(tagc_library_options()); i++) {
+    const struct tagc_grounds *grounds = tagc_ledger_row(comm->ledger, (int)i)->grounds;
+    if (comm->slots[i].verdict != TAGC_REASON_compressed || !grounds || grounds->choice.candidate < 0)
+      continue;
+    struct tagc_trace_state state = state_of(comm, (int)i, comm->cycle_number);
+    state.residual_norm = 0;        /* nothing has been left yet */
+    state.error = grounds->survey.of[grounds->choice.candidate].error;
+    tagc_trace_add(&state.record);
+  }
+}

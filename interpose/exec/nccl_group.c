@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/exec/nccl_group.h"
+
+#include <sched.h>
+#include <time.h>
+
+bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl)
+{
+  real->start = TAGC_REAL(ncclGroupStart, nccl);
+  real->end = TAGC_REAL(ncclGroupEnd, nccl);
+  real->reduce_scatter = TAGC_REAL(ncclReduceScatter, nccl);
+  real->all_gather = TAGC_REAL(ncclAllGather, nccl);
+  real->all_reduce = TAGC_REAL(ncclAllReduce, nccl);
+  real->send = TAGC_REAL(ncclSend, nccl);
+  real->receive = TAGC_REAL(ncclRecv, nccl);
+  real->async_error = TAGC_REAL(ncclCommGetAsyncError, nccl);
+  /* Not missed where they are not there. */
+  real->all_to_all = (__typeof__(&ncclAlltoAll))nccl->functions[TAGC_ENTRY_ncclAlltoAll];
+  real->split = (__typeof__(&ncclCommSplit))nccl->functions[TAGC_ENTRY_ncclCommSplit];
+  real->reduce = (__typeof__(&ncclReduce))nccl->functions[TAGC_ENTRY_ncclReduce];
+  real->create_op = (__typeof__(&ncclRedOpCreatePreMulSum))nccl->functions[TAGC_ENTRY_ncclRedOpCreatePreMulSum];
+  real->destroy_op = (__typeof__(&ncclRedOpDestroy))nccl->functions[TAGC_ENTRY_ncclRedOpDestroy];
+  return real->start && real->end && real->reduce_scatter && real->all_gather && real->all_reduce && real->send && real->receive &&
+         real->async_error;
+}
+
+/* Asks every communicator once, but for those that were aborted; the others must be ours. ncclInProgress while any is still
+ * at it, even where another one has failed: it works on memory that is given back then. After that, the first error: NCCL goes on telling it. */
+static ncclResult_t ask(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count)
+{
+  ncclResult_t failed = ncclSuccess;
+  bool in_progress = false;
+  tagc_real_depth++;
+  for (size_t i = 0; i < count; i++) {
+    if (tagc_comm_is_aborted(comms[i])) {
+      /* A thread of NCCL's may still be about to enqueue on a device what is to come before memory is given back there. */
+      in_progress |= comms[i]->device && !comms[i]->device->host_reads && !atomic_load(&comms[i]->abort_over);
+      continue;
+    }
+    ncclResult_t state = ncclSuccess, status = real->async_error(comms[i]->handle, &state);
+    if (status == ncclSuccess)
+      status = state;
+    if (status == ncclInProgress) {
+      tagc_comm_is_in_progress(comms[i], count == 1);
+      in_progress = true;
+    } else if (failed == ncclSuccess)
+      failed = status;
+  }
+  tagc_real_depth--;
+  return in_progress ? ncclInProgress : failed;
+}
+
+/* Between two questions: the processor, then ever longer naps, for a launch takes microseconds and a first contact
+ * milliseconds. */
+static void nap(unsigned asked)
+{
+  struct timespec t = {0, asked < 100 ? 20000 : 500000};
+  if (asked < 20)
+    sched_yield();
+  else
+    nanosleep(&t, NULL);
+}
+
+/* Moves the phase of all communicators that have not been aborted. Is that all of them? */
+static bool move(struct tagc_comm *const *comms, size_t count, enum tagc_phase from, enum tagc_phase to)
+{
+  bool all = true;
+  for (size_t i = 0; i < count; i++)
+    all &= tagc_comms_enter(&comms[i], 1, from, to);
+  return all;
+}
+
+/* Waits until communicators that are ours have launched what was enqueued. While it naps they are NCCL's, so that an abort
+ * never waits for more than a question, and never frees what is asked. The abort of one does not end the wait for the
+ * others: NCCL works on their memory. */
+static ncclResult_t wait_launched(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count)
+{
+  ncclResult_t status;
+  for (unsigned asked = 0; (status = ask(real, comms, count)) == ncclInProgress; asked++) {
+    move(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL);
+    nap(asked);
+    move(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
+  }
+  return status;
+}
+
+static bool all_return_at_once(struct tagc_comm *const *comms, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (!comms[i]->returns_at_once)
+      return false;
+  return true;
+}
+
+/* What an abort does not wait for: nothing, the end of the group, all of it. */
+enum abortable { NOT_ABORTABLE, ABORTABLE_END, ABORTABLE_CALLS };
+
+/* A group that was started must be ended, whatever becomes of its communicators. */
+static ncclResult_t group(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
+                          tagc_enqueue_function *enqueue, void *context, enum abortable abortable)
+{
+  tagc_real_depth++;
+  ncclResult_t status = real->start();
+  if (status == ncclSuccess) {
+    if (abortable == ABORTABLE_CALLS)
+      move(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL);
+    for (size_t i = 0; i < count && status == ncclSuccess; i++)
+      status = enqueue(real, context, i);
+    if (abortable == ABORTABLE_END)
+      move(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL);
+    ncclResult_t ended = real->end();
+    if (abortable != NOT_ABORTABLE)
+      move(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
+    status = status == ncclSuccess ? ended : status;
+  }
+  tagc_real_depth--;
+  return status;
+}
+
+static bool any_aborted(struct tagc_comm *const *comms, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (tagc_comm_is_aborted(comms[i]))
+      return true;
+  return false;
+}
+
+ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
+                               tagc_enqueue_function *enqueue, void *context)
+{
+  /* The group of non-blocking communicators ends at once: an abort had better wait for that than free the communicator
+   * under it. That of blocking ones may take until it is aborted, and so may that of those that were only announced as
+   * non-blocking: NCCL reads files of its own, too. */
+  const enum abortable abortable = all_return_at_once(comms, count) ? NOT_ABORTABLE : ABORTABLE_END;
+  if (any_aborted(comms, count))
+    return ncclInternalError;
+  ncclResult_t status = group(real, comms, count, enqueue, context, abortable);
+  if (status == ncclInProgress)
+    status = wait_launched(real, comms, count);
+  return status == ncclSuccess && any_aborted(comms, count) ? ncclInternalError : status;
+}
+
+ncclResult_t tagc_exchange_await(const struct tagc_exchange *real, struct tagc_comm *comm)
+{
+  if (!tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+    return ncclInternalError;
+  const ncclResult_t status = wait_launched(real, &comm, 1);
+  tagc_comms_leave(&comm, 1);
+  return status == ncclSuccess && tagc_comm_is_aborted(comm) ? ncclInternalError : status;
+}
+
+ncclResult_t tagc_exchange_run_blocking(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
+                                        tagc_enqueue_function *enqueue, void *context, bool *late)
+{
+  if (any_aborted(comms, count))
+    return ncclInternalError;
+  ncclResult_t status = group(real, comms, count, enqueue, context, ABORTABLE_CALLS);
+  *late = status == ncclInProgress;
+  return *late ? wait_launched(real, comms, count) : status;
+}
+
+ncclResult_t tagc_exchange_messages(const struct tagc_exchange *real, const struct tagc_party *party, cudaStream_t stream,
+                                    const uint8_t *out, uint8_t *in, size_t bytes, bool all_to_all)
+{
+  ncclResult_t status = ncclSuccess;
+  if (all_to_all)
+    return real->all_to_all(out, in, bytes, ncclUint8, party->handle, stream);
+  /* Each rank begins with the one behind it, so that not all send to the same one first. */
+  for (int step = 1; step < party->nranks && status == ncclSuccess; step++) {
+    const int to = (party->rank + step) % party->nranks, from = (party->rank + party->nranks - step) % party->nranks;
+    status = real->send(out + (size_t)to * bytes, bytes, ncclUint8, to, party->handle, stream);
+    if (status == ncclSuccess)
+      status = real->receive(in + (size_t)from * bytes, bytes, ncclUint8, from, party->handle, stream);
+  }
+  return status;
+}
+
+void tagc_exchange_destroy_op(struct tagc_comm *comm, ncclRedOp_t op)
+{
+  __typeof__(&ncclRedOpDestroy) destroy = TAGC_REAL(ncclRedOpDestroy, comm->nccl);
+  if (!destroy || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+    return;
+  tagc_op_destroyed(op, comm->handle);
+  tagc_real_depth++;
+  destroy(op, comm->handle);
+  tagc_real_depth--;
+  tagc_comms_leave(&comm, 1);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/nccl/linker.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#if defined __x86_64__
+enum { SLOT_OF_CALL = R_X86_64_JUMP_SLOT, SLOT_OF_ADDRESS = R_X86_64_GLOB_DAT };
+#elif defined __aarch64__
+enum { SLOT_OF_CALL = R_AARCH64_JUMP_SLOT, SLOT_OF_ADDRESS = R_AARCH64_GLOB_DAT };
+#endif
+
+/* The version that every C library for this machine has, be it to run what was built long ago. To ask for one that is not
+ * there would allocate the text for dlerror(): a malloc that is preloaded, and looks for the next one by dlsym, would come
+ * back here for ever. */
+#if defined __x86_64__
+#define BASELINE "GLIBC_2.2.5"
+#elif defined __aarch64__
+#define BASELINE "GLIBC_2.17"
+#endif
+
+TAGC_BEFORE_SANITIZERS tagc_dlsym_function *tagc_linker_dlsym(void)
+{
+  static _Atomic(tagc_dlsym_function *) known;
+  tagc_dlsym_function *found = atomic_load_explicit(&known, memory_order_relaxed);
+  if (found)
+    return found;
+  /* By version: dlvsym passes over those of other preloaded libraries, which have none. */
+  found = (tagc_dlsym_function *)dlvsym(RTLD_NEXT, "dlsym", BASELINE);
+  atomic_store_explicit(&known, found, memory_order_relaxed);
+  return found;
+}
+
+TAGC_BEFORE_SANITIZERS tagc_dlsym_function *tagc_linker_next_dlsym(void)
+{
+  static _Atomic(tagc_dlsym_function *) known;
+  tagc_dlsym_function *found = atomic_load_explicit(&known, memory_order_relaxed);
+  if (found)
+    return found;
+  found = (tagc_dlsym_function *)tagc_linker_dlsym()(RTLD_NEXT, "dlsym");
+  atomic_store_explicit(&known, found, memory_order_relaxed);
+  return found;
+}
+
+TAGC_BEFORE_SANITIZERS tagc_dlopen_function *tagc_linker_next_dlopen(void)
+{
+  static _Atomic(tagc_dlopen_function *) known;
+  tagc_dlopen_function *found = atomic_load_explicit(&known, memory_order_relaxed);
+  if (found)
+    return found;
+  found = (tagc_dlopen_function *)tagc_linker_dlsym()(RTLD_NEXT, "dlopen");
+  atomic_store_explicit(&known, found, memory_order_relaxed);
+  return found;
+}
+
+struct search {
+  uintptr_t address;
+  struct tagc_object *found;
+  bool past_us;                     /* this library has been visited */
+};
+
+static void span(const struct dl_phdr_info *info, uintptr_t *low, uintptr_t *high, const void **dynamic)
+{
+  *dynamic = NULL;
+  *low = UINTPTR_MAX;
+  *high = 0;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+    uintptr_t begins = info->dlpi_addr + segment->p_vaddr, ends = begins + segment->p_memsz;
+    if (segment->p_type == PT_DYNAMIC)
+      *dynamic = (const void *)begins;
+    if (segment->p_type != PT_LOAD)
+      continue;
+    *low = begins < *low ? begins : *low;
+    *high = ends > *high ? ends : *high;
+  }
+}
+
+/* Objects come in the order in which they were loaded: the program, what is preloaded, everything else. */
+static int visit(struct dl_phdr_info *info, size_t size, void *argument)
+{
+  struct search *search = argument;
+  uintptr_t low, high, us = (uintptr_t)&tagc_linker_find;
+  const void *dynamic;
+  (void)size;
+  span(info, &low, &high, &dynamic);
+  if (low <= search->address && search->address < high) {
+    *search->found = (struct tagc_object){low, high, info->dlpi_name ? info->dlpi_name : "", !search->past_us,
+                                          info->dlpi_addr, dynamic};
+    return 1;
+  }
+  search->past_us |= low <= us && us < high;
+  return 0;
+}
+
+bool tagc_linker_find(const void *address, struct tagc_object *object)
+{
+  struct search search = {(uintptr_t)address, object, false};
+  return dl_iterate_phdr(visit, &search) == 1;
+}
+
+/* Of the dynamic section, what names the functions that an object imports. */
+struct references {
+  const Elf64_Sym *symbols;
+  const char *strings;
+  size_t string_bytes;
+  const Elf64_Rela *tables[2];
+  size_t bytes[2];
+};
+
+/* Far more than linkers make. */
+enum { MOST_DYNAMIC = 8192 };
+
+static bool is_within(const struct tagc_object *object, uintptr_t address, size_t bytes)
+{
+  uintptr_t at = address - object->low, size = object->high - object->low;
+  return at < size && bytes <= size - at;
+}
+
+/* An address of the dynamic section: glibc has added the base to it, others leave it as it is in the file. */
+static const void *locate(const struct tagc_object *object, uintptr_t value)
+{
+  uintptr_t address = is_within(object, value, 1) ? value : value + object->base;
+  return is_within(object, address, 1) ? (const void *)address : NULL;
+}
+
+static struct references find_references(const struct tagc_object *object)
+{
+  struct references r = {0};
+  const Elf64_Dyn *d = object->dynamic;
+  for (int i = 0; d && i < MOST_DYNAMIC && is_within(object, (uintptr_t)d, sizeof *d) && d->d_tag != DT_NULL; i++, d++)
+    switch (d->d_tag) {
+    case DT_SYMTAB: r.symbols = locate(object, d->d_un.d_ptr); break;
+    case DT_STRTAB: r.strings = locate(object, d->d_un.d_ptr); break;
+    case DT_STRSZ: r.string_bytes = d->d_un.d_val; break;
+    case DT_JMPREL: r.tables[0] = locate(object, d->d_un.d_ptr); break;
+    case DT_PLTRELSZ: r.bytes[0] = d->d_un.d_val; break;
+    case DT_RELA: r.tables[1] = locate(object, d->d_un.d_ptr); break;
+    case DT_RELASZ: r.bytes[1] = d->d_un.d_val; break;
+    default: break;
+    }
+  for (int i = 0; i < 2; i++)
+    if (!r.symbols || !r.tables[i] || !is_within(object, (uintptr_t)r.tables[i], r.bytes[i]))
+      r.bytes[i] = 0;
+  if (!r.strings || !is_within(object, (uintptr_t)r.strings, r.string_bytes))
+    r.string_bytes = 0;
+  return r;
+}
+
+/* The name that a relocation is for, where it holds the address of an imported function; else NULL. */
+static const char *imported(const struct tagc_object *object, const struct references *r, const Elf64_Rela *relocation)
+{
+  uint64_t type = ELF64_R_TYPE(relocation->r_info);
+  const Elf64_Sym *symbol = r->symbols + ELF64_R_SYM(relocation->r_info);
+  if ((type != SLOT_OF_CALL && type != SLOT_OF_ADDRESS) || ELF64_R_SYM(relocation->r_info) == 0 ||
+      !is_within(object, (uintptr_t)symbol, sizeof *symbol) || symbol->st_shndx != SHN_UNDEF ||
+      symbol->st_name >= r->string_bytes ||
+      !memchr(r->strings + symbol->st_name, 0, r->string_bytes - symbol->st_name))
+    return NULL;
+  return r->strings + symbol->st_name;
+}
+
+bool tagc_linker_find_binding(const struct tagc_object *object, bool (*wanted)(const char *name),
+                              struct tagc_binding *binding)
+{
+  struct references r = find_references(object);
+  struct tagc_object holder;
+  for (int table = 0; table < 2; table++)
+    for (size_t i = 0; i < r.bytes[table] / sizeof *r.tables[table]; i++) {
+      const Elf64_Rela *relocation = &r.tables[table][i];
+      const char *name = imported(object, &r, relocation);
+      uintptr_t slot = object->base + relocation->r_offset;
+      if (!name || !wanted(name) || slot % sizeof slot != 0 || !is_within(object, slot, sizeof slot))
+        continue;
+      void *address = (void *)__atomic_load_n((uintptr_t *)slot, __ATOMIC_RELAXED);
+      /* Inside of the object it waits to be bound, or the object has one of its own. */
+      if (tagc_object_holds(object, address) || !tagc_linker_find(address, &holder) || holder.before_us)
+        continue;
+      *binding = (struct tagc_binding){name, address};
+      return true;
+    }
+  return false;
+}
+
+void *tagc_linker_pin(const struct tagc_object *object)
+{
+  return dlopen(*object->name ? object->name : NULL, RTLD_LAZY | RTLD_NOLOAD);
+}

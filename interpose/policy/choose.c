@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/policy/choose.h"
+
+#include <string.h>
+
+#include "interpose/comm/chunking.h"
+
+static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "sparse", "lhc", "q2"};
+
+enum { Q2 = TAGC_CANDIDATES - 1 };
+
+static const double WORTH_IT = 0.95;   /* of the plain time, or of what is used without it */
+
+/* What a call must gain at least: one exchange more, and the host's work for it, are in no estimate, and on a machine that has
+ * other things to do the best of a few measurements still varies by as much. */
+static const double LEAST_GAIN_NS = 50e3;
+
+bool tagc_choose_is_worth_it(double ns, double plain_ns) { return ns <= WORTH_IT * plain_ns && ns <= plain_ns - LEAST_GAIN_NS; }
+
+void tagc_choose_candidates(const struct tagc_options *options, struct tagc_candidate candidates[TAGC_CANDIDATES])
+{
+  for (int i = 0; i < TAGC_CANDIDATES; i++) {
+    const bool asked = i != Q2 || options->budget.kind != TAGC_BUDGET_NONE;
+    const struct tagc_codec *codec = asked ? tagc_codec_find(names[i]) : NULL;
+    candidates[i] = (struct tagc_candidate){codec, codec ? tagc_plan_storage(options, codec) : TAGC_STORAGE_NONE};
+  }
+}
+
+const char *tagc_choose_name(int candidate) { return names[candidate]; }
+
+/* The line through two times: of `steps` steps after one another, each of `parts` times so many bytes. */
+static struct tagc_link fit(const struct tagc_probe *probe, enum tagc_route route, double steps, double parts)
+{
+  const double small = probe->ns[route][0] / steps, large = probe->ns[route][1] / steps;
+  const double slope = (large - small) / (parts * (double)(probe->bytes[1] - probe->bytes[0]));
+  struct tagc_link link = {.ns_per_byte = slope > 0 ? slope : 0};
+  link.latency_ns = small - parts * (double)probe->bytes[0] * link.ns_per_byte;
+  if (!(link.latency_ns > 0))
+    link.latency_ns = 0;
+  return link;
+}
+
+struct tagc_wire tagc_choose_wire(const struct tagc_hosts *hosts, bool two_levels, const struct tagc_probe *probe)
+{
+  const double peers = two_levels ? hosts->hosts - 1 : hosts->nranks - 1;
+  struct tagc_wire wire = {.plain = fit(probe, TAGC_ROUTE_PLAIN, hosts->nranks - 1, 1)};
+  wire.ring = wire.plain;
+  if (two_levels) {
+    wire.ring = fit(probe, TAGC_ROUTE_RING, peers, 1);
+    wire.inside = fit(probe, TAGC_ROUTE_INSIDE, hosts->local - 1, 1);
+  }
+  wire.all_to_all = probe->ns[TAGC_ROUTE_ALL_TO_ALL][1] <= WORTH_IT * probe->ns[TAGC_ROUTE_SENDS][1];
+  wire.exchange = fit(probe, wire.all_to_all ? TAGC_ROUTE_ALL_TO_ALL : TAGC_ROUTE_SENDS, 1, peers);
+  return wire;
+}
+
+/* What it takes to send a part of the slot as it is, whatever the codec: the wire of the rest; and packing all that goes out, and
+ * unpacking the result. */
+static double time_of_parts(const struct tagc_slot_question *q, const struct tagc_wire *wire, double copy_ns)
+{
+  const struct tagc_shape rest = tagc_plan_rest(q);
+  return q->rest ? tagc_plain_wire_ns(&rest, &wire->ring) + copy_ns * (double)q->whole * (q->shape.nranks + 1) : 0;
+}
+
+/* What was found of the codec for gradients that is like the one by which the sums are gathered; NULL: they are gathered plainly. */
+static const struct tagc_finding *finding_of(const struct tagc_spread *spread, const struct tagc_survey *survey)
+{
+  for (int i = 0; i < TAGC_CANDIDATES && spread->codec; i++)
+    if (strcmp(names[i], spread->codec->name) == 0)
+      return &survey->of[i];
+  return NULL;
+}
+
+/* The second half of an all-reduce: a ring of the payloads of all ranks, one of which each rank fills, and all of which it reads. What
+ * that takes is taken to be what the codec for gradients takes that is like it. */
+static double time_of_spread(const struct tagc_slot_question *q, const struct tagc_survey *survey, const struct tagc_wire *wire)
+{
+  const struct tagc_spread spread = tagc_plan_spread(q);
+  const double n = (double)spread.shape.n, steps = q->hosts.nranks - 1;
+  const double bytes = spread.codec ? (double)spread.layout.payload_bytes : n * (double)tagc_dtype_size(spread.shape.dtype);
+  struct tagc_call_times times = {.wire_ns = steps * (wire->plain.latency_ns + bytes * wire->plain.ns_per_byte),
+                                  .latency_ns = steps * wire->plain.latency_ns};
+  if (!spread.codec)
+    return times.wire_ns;
+  const struct tagc_finding *like = finding_of(&spread, survey);
+  if (like) {
+    times.encode_ns = n * like->encode_ns;
+    times.decode_ns = n * q->hosts.nranks * like->decode_ns;
+    times.piece_ns = like->call_ns / 2;
+  }
+  return tagc_call_ns(&times, tagc_depth_plan_gather(q->options, &spread.shape, &spread.layout));
+}
+
+double tagc_choose_error(const struct tagc_slot_question *slot, const struct tagc_survey *survey, int candidate)
+{
+  struct tagc_candidate candidates[TAGC_CANDIDATES];
+  const double error = survey->of[candidate].error;
+  struct tagc_slot_question q = *slot;
+  tagc_choose_candidates(slot->options, candidates);
+  q.codec = candidates[candidate].codec;
+  if (!q.codec || !tagc_plan_is_all_reduce(&q))
+    return error;
+  const struct tagc_spread spread = tagc_plan_spread(&q);
+  const struct tagc_finding *like = finding_of(&spread, survey);
+  return like ? __builtin_sqrt(error * error + like->error * like->error) : error;
+}
+
+/* The times of a call: in as many pieces as it would go in, and in one. */
+struct estimate {
+  double ns, whole_ns;
+  uint8_t depth;
+};
+
+/* Of a call with this candidate; infinite where the slot cannot have it, or should not. */
+static struct estimate time_with(const struct tagc_slot_question *slot, const struct tagc_candidate *candidate,
+                                 const struct tagc_survey *survey, const struct tagc_finding *finding, const struct tagc_wire *wire,
+                                 uint32_t keep_ppm)
+{
+  const struct estimate never = {__builtin_inf(), __builtin_inf(), 0};
+  struct tagc_slot_question q = *slot;
+  struct tagc_layout layout;
+  uint64_t residual_bytes;
+  const double most = slot->options->budget.kind == TAGC_BUDGET_NONE ? TAGC_CHOOSE_ERROR : __builtin_inf();
+  if (!candidate->codec || !(finding->error <= most && finding->error < __builtin_inf()) || (candidate->codec->needs_residual && !keep_ppm))
+    return never;
+  q.codec = candidate->codec;
+  q.shape.residual = candidate->residual;
+  q.shape.keep_ppm = keep_ppm;
+  if (tagc_plan_slot(&q, &layout, &residual_bytes) != TAGC_REASON_compressed)
+    return never;
+  const double peers = q.shape.nranks - 1, elements = peers * (double)q.shape.n;
+  const struct tagc_shape whole = tagc_plan_whole(&q);
+  const struct tagc_call_times times = {
+    .encode_ns = elements * finding->encode_ns, .decode_ns = elements * finding->decode_ns, .piece_ns = finding->call_ns / 2,
+    .wire_ns = tagc_layout_wire_ns(&q.shape, &layout, &wire->ring, &wire->exchange),
+    .latency_ns = wire->exchange.latency_ns + peers * wire->exchange.message_ns,
+  };
+  const int depth = tagc_depth_plan(q.options, q.codec, &q.shape, &layout, &times);
+  const double beside = (q.scope.two_levels ? tagc_host_sum_ns(&whole, &q.hosts, &wire->inside) : 0) +
+                        (tagc_plan_is_all_reduce(&q) ? time_of_spread(&q, survey, wire) : 0);
+  return (struct estimate){tagc_call_ns(&times, depth) + beside, tagc_call_ns(&times, 1) + beside, (uint8_t)depth};
+}
+
+/* Of those within 5% of the fastest the most exact one; -1: the plain call is as good. */
+static int best_of(const double ns[TAGC_CANDIDATES], double plain_ns, const struct tagc_survey *survey)
+{
+  double fastest = __builtin_inf();
+  int best = -1;
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    if (ns[i] < fastest && tagc_choose_is_worth_it(ns[i], plain_ns))
+      fastest = ns[i];
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    if (ns[i] * WORTH_IT <= fastest && tagc_choose_is_worth_it(ns[i], plain_ns) &&
+        (best < 0 || survey->of[i].error < survey->of[best].error))
+      best = i;
+  return best;
+}
+
+/* What pieces hide is hoped for: it changes what would be chosen without it only where it is clearly faster. */
+static int choose_one(const struct tagc_choice *choice, const double whole_ns[TAGC_CANDIDATES], const struct tagc_survey *survey)
+{
+  const int best = best_of(choice->ns, choice->plain_ns, survey), without = best_of(whole_ns, choice->plain_ns, survey);
+  const bool kept = best >= 0 && without >= 0 && tagc_choose_is_worth_it(choice->ns[without], choice->plain_ns) &&
+                    choice->ns[best] > WORTH_IT * choice->ns[without];
+  return kept ? without : best;
+}
+
+struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_survey *survey,
+                               const struct tagc_wire *wire)
+{
+  struct tagc_choice choice = {.reason = tagc_plan_slot_gate(slot), .candidate = -1};
+  struct tagc_candidate candidates[TAGC_CANDIDATES];
+  struct tagc_shape plain = tagc_plan_whole(slot);
+  double whole_ns[TAGC_CANDIDATES];
+  const bool budget = slot->options->budget.kind != TAGC_BUDGET_NONE;
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    choice.ns[i] = budget ? __builtin_inf() : 0;
+  plain.nranks = slot->hosts.nranks;
+  const double plain_ns = wire ? (tagc_plan_is_all_reduce(slot) ? 2 : 1) * tagc_plain_wire_ns(&plain, &wire->plain) : 0;
+  if (budget)                       /* what cannot be compressed takes its share of it */
+    choice.plain_ns = plain_ns;
+  if (choice.reason != TAGC_REASON_compressed)
+    return choice;
+  choice.reason = !survey || !(survey->density > 0) ? TAGC_REASON_unseen
+                  : !wire                           ? TAGC_REASON_vote
+                                                    : TAGC_REASON_no_faster;
+  if (choice.reason != TAGC_REASON_no_faster)
+    return choice;
+  tagc_choose_candidates(slot->options, candidates);
+  choice.plain_ns = plain_ns;
+  const double parts_ns = time_of_parts(slot, wire, survey->copy_ns);
+  /* Several ranks' sum has at most as many values as they have together. */
+  choice.keep_ppm = tagc_survey_keep(survey->density * (slot->scope.two_levels ? slot->hosts.local : 1));
+  for (int i = 0; i < TAGC_CANDIDATES; i++) {
+    const struct estimate estimate = time_with(slot, &candidates[i], survey, &survey->of[i], wire, choice.keep_ppm);
+    choice.ns[i] = parts_ns + estimate.ns;
+    choice.depth[i] = estimate.depth;
+    whole_ns[i] = parts_ns + estimate.whole_ns;
+  }
+  if (!budget)
+    choice.candidate = choose_one(&choice, whole_ns, survey);
+  if (choice.candidate >= 0 || budget)
+    choice.reason = TAGC_REASON_compressed;
+  return choice;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/policy/plan.h"
+
+#include "kernels/codec/codecs.h"
+#include "kernels/codec/cost.h"
+#include "kernels/codec/residual.h"
+
+const char *tagc_reason_words(enum tagc_reason reason)
+{
+  static const char *const words[] = {
+#define REASON(name, text) text,
+#include "interpose/policy/reasons.def"
+  };
+  return words[reason];
+}
+
+enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const struct tagc_codec *codec)
+{
+  switch (options->residual) {
+  case TAGC_RESIDUAL_AUTO: return codec->needs_residual ? TAGC_STORAGE_INT8 : TAGC_STORAGE_NONE;
+  case TAGC_RESIDUAL_FP32: return TAGC_STORAGE_FP32;
+  case TAGC_RESIDUAL_BF16: return TAGC_STORAGE_BF16;
+  case TAGC_RESIDUAL_INT8: return TAGC_STORAGE_INT8;
+  default: return TAGC_STORAGE_NONE;
+  }
+}
+
+struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const struct tagc_hosts *hosts, bool even, bool splits)
+{
+  struct tagc_scope_plan plan = {.reason = TAGC_REASON_compressed};
+  if (options->scope == TAGC_SCOPE_FLAT)
+    return plan;
+  if (hosts->hosts == 1)
+    plan.reason = TAGC_REASON_one_host;
+  else if (!even)
+    plan.reason = TAGC_REASON_uneven_hosts;
+  else
+    plan.two_levels = splits && hosts->local > 1;
+  return plan;
+}
+
+struct tagc_shape tagc_plan_whole(const struct tagc_slot_question *q)
+{
+  struct tagc_shape shape = q->shape;
+  shape.n = q->rest ? q->whole : shape.n;
+  return shape;
+}
+
+struct tagc_shape tagc_plan_rest(const struct tagc_slot_question *q)
+{
+  struct tagc_shape shape = q->shape;
+  shape.n = q->rest;
+  return shape;
+}
+
+bool tagc_plan_is_all_reduce(const struct tagc_slot_question *q) { return q->slot->signature.collective == TAGC_ALL_REDUCE; }
+
+struct tagc_spread tagc_plan_spread(const struct tagc_slot_question *q)
+{
+  const struct tagc_allgather_codec *const wide = &tagc_allgather_bf16, *const narrow = &tagc_allgather_q8;
+  struct tagc_spread spread = {.shape = {.n = tagc_plan_whole(q).n, .nranks = q->hosts.nranks, .dtype = q->shape.dtype}};
+  const size_t shard = (size_t)spread.shape.n * tagc_dtype_size(spread.shape.dtype);
+  spread.codec = q->codec == &tagc_codec_none ? NULL : q->codec == &tagc_codec_bf16 ? wide : narrow;
+  if (spread.codec && (!spread.codec->layout(&spread.shape, &spread.layout) || spread.layout.payload_bytes >= shard)) {
+    spread.codec = NULL;
+    spread.layout = (struct tagc_allgather_layout){0};
+  }
+  return spread;
+}
+
+/* What a rank sends for the second half of an all-reduce. */
+static struct tagc_traffic spread_traffic(const struct tagc_slot_question *q, bool plain)
+{
+  const struct tagc_spread spread = plain ? (struct tagc_spread){0} : tagc_plan_spread(q);
+  const struct tagc_shape whole = tagc_plan_whole(q);
+  const size_t payload = q->spread_bytes ? q->spread_bytes : spread.layout.payload_bytes;
+  return tagc_plain_traffic(spread.codec ? payload : whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
+}
+
+struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *q)
+{
+  const struct tagc_shape whole = tagc_plan_whole(q);
+  struct tagc_traffic plain = tagc_plain_traffic(whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
+  if (tagc_plan_is_all_reduce(q)) {
+    const struct tagc_traffic spread = spread_traffic(q, true);
+    plain.inside += spread.inside;
+    plain.between += spread.between;
+  }
+  return plain;
+}
+
+/* What is not selected is summed among those who exchange payloads, as a plain call is among all. */
+struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *q, const struct tagc_layout *layout)
+{
+  const struct tagc_shape whole = tagc_plan_whole(q);
+  const uint64_t rest_bytes = q->rest * tagc_dtype_size(q->shape.dtype);
+  const struct tagc_layout rest = {.message_bytes = rest_bytes};
+  struct tagc_traffic sent = tagc_layout_traffic(&whole, layout, &q->hosts, q->scope.two_levels), beside;
+  beside = q->scope.two_levels ? tagc_layout_traffic(&whole, &rest, &q->hosts, true) : tagc_plain_traffic(rest_bytes, &q->hosts);
+  sent.inside += q->scope.two_levels ? 0 : beside.inside;   /* there it is part of the sums of a host */
+  sent.between += beside.between;
+  if (tagc_plan_is_all_reduce(q)) {
+    const struct tagc_traffic spread = spread_traffic(q, false);
+    sent.inside += spread.inside;
+    sent.between += spread.between;
+  }
+  return sent;
+}
+
+/* Is a payload of this layout worth sending? */
+static enum tagc_reason weigh(const struct tagc_slot_question *q, const struct tagc_layout *layout)
+{
+  const struct tagc_traffic plain = tagc_plan_plain_traffic(q), sent = tagc_plan_traffic(q, layout);
+  if (q->codec == &tagc_codec_none)
+    return TAGC_REASON_compressed;  /* the control for our overhead may cost bytes */
+  if (q->scope.two_levels)
+    return sent.between < plain.between ? TAGC_REASON_compressed : TAGC_REASON_no_gain;
+  if (sent.inside + sent.between >= plain.inside + plain.between)
+    return TAGC_REASON_no_gain;
+  if (q->options->scope == TAGC_SCOPE_FLAT || q->hosts.local == 1)
+    return TAGC_REASON_compressed;
+  /* NCCL's ring keeps all links busy at once; an exchange with every rank of the other hosts has the network alone. */
+  return 5 * sent.between < 4 * plain.between ? TAGC_REASON_compressed : TAGC_REASON_topology;
+}
+
+bool tagc_plan_is_selected(const struct tagc_options *o, const struct tagc_slot_info *slot, bool sorted,
+                           enum tagc_selection selection)
+{
+  if (sorted)
+    return selection != TAGC_SELECT_NONE;
+  return tagc_select_matches(o->layers, slot->name, slot->unit) && !tagc_select_matches(o->skip, slot->name, slot->unit);
+}
+
+enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q)
+{
+  const struct tagc_options *o = q->options;
+  if (o->bad)
+    return TAGC_REASON_bad_option;
+  if (q->scope.reason != TAGC_REASON_compressed)
+    return q->scope.reason;
+  if (!q->shape.n)
+    return TAGC_REASON_type;
+  if (q->op == TAGC_OP_OTHER)
+    return TAGC_REASON_op;
+  if (q->shape.n * (uint64_t)q->hosts.nranks * tagc_dtype_size(q->shape.dtype) < o->min_bytes)
+    return TAGC_REASON_small;
+  if (o->assume != TAGC_ASSUME_GRADIENTS && !q->gradients)
+    return TAGC_REASON_activations;
+  if (!tagc_plan_is_selected(o, q->slot, q->sorted, q->selection))
+    return TAGC_REASON_unselected;
+  return TAGC_REASON_compressed;
+}
+
+enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_layout *layout, uint64_t *residual_bytes)
+{
+  *residual_bytes = 0;
+  enum tagc_reason gate = tagc_plan_slot_gate(q);
+  if (gate != TAGC_REASON_compressed)
+    return gate;
+  if (q->codec->needs_residual && q->shape.dtype == TAGC_FLOAT16 && tagc_options_auto(q->options))
+    return TAGC_REASON_loss_scale;
+  if (!q->codec->layout(&q->shape, layout))
+    return TAGC_REASON_no_gain;
+  enum tagc_reason worth = weigh(q, layout);
+  if (worth != TAGC_REASON_compressed)
+    return worth;
+  uint64_t bytes = tagc_residual_bytes(&q->shape);
+  *residual_bytes = bytes <= q->residual_left ? bytes : 0;
+  return q->codec->needs_residual && !*residual_bytes ? TAGC_REASON_no_residual : TAGC_REASON_compressed;
+}
+
+enum tagc_reason tagc_plan_gather(const struct tagc_gather_question *q, struct tagc_allgather_layout *layout)
+{
+  const struct tagc_options *o = q->options;
+  const uint64_t shard = q->shape.n * tagc_dtype_size(q->shape.dtype);
+  if (!q->codec)
+    return TAGC_REASON_gather_off;
+  if (o->bad)
+    return TAGC_REASON_bad_option;
+  if (o->scope != TAGC_SCOPE_FLAT && q->hosts.hosts == 1)
+    return TAGC_REASON_one_host;
+  if (!q->shape.n)
+    return TAGC_REASON_type;
+  if (shard * (uint64_t)q->hosts.nranks < o->min_bytes)
+    return TAGC_REASON_small;
+  if (o->assume != TAGC_ASSUME_GRADIENTS && !q->gradients)
+    return TAGC_REASON_activations;
+  if (!tagc_plan_is_selected(o, q->slot, q->sorted, q->selection) || (q->sorted && q->selection != TAGC_SELECT_ALL))
+    return TAGC_REASON_unselected;
+  if (!q->codec->layout(&q->shape, layout) || layout->payload_bytes >= shard)
+    return TAGC_REASON_no_gain;
+  return layout->reference_bytes && !q->referred && layout->reference_bytes > q->reference_left ? TAGC_REASON_no_reference
+                                                                                                 : TAGC_REASON_compressed;
+}
+
+uint64_t tagc_plan_next_vote(uint64_t vote_cycle) { return vote_cycle < TAGC_LAST_VOTE_CYCLE ? 2 * vote_cycle : 0; }
+
+bool tagc_plan_looks(uint64_t vote_cycle, uint64_t cycle) { return cycle + 1 >= vote_cycle; }
+
+uint64_t tagc_plan_first_cycle(const struct tagc_options *options, uint64_t vote_cycle)
+{
+  return options->warmup + 1 > vote_cycle ? options->warmup + 1 : vote_cycle;
+}
+
+bool tagc_plan_ab_compressed(const struct tagc_options *options, uint64_t vote_cycle, uint64_t cycle)
+{
+  return (cycle - tagc_plan_first_cycle(options, vote_cycle)) / options->ab % 2 == 1;
+}
+
+static struct tagc_decision pass(enum tagc_reason reason)
+{
+  return (struct tagc_decision){TAGC_PASS, reason};
+}
+
+static struct tagc_decision flush(enum tagc_reason reason)
+{
+  return (struct tagc_decision){TAGC_FLUSH, reason};
+}
+
+/* What has nothing to do with the slot. TAGC_REASON_compressed: nothing is in the way. */
+static enum tagc_reason gate_call(const struct tagc_call_facts *f)
+{
+  const struct tagc_options *o = f->options;
+  if (o->mode == TAGC_MODE_OBSERVE)
+    return TAGC_REASON_observe;
+  if (!f->compressible_type)
+    return TAGC_REASON_type;
+  if (f->op == TAGC_OP_OTHER)
+    return TAGC_REASON_op;
+  if (f->nranks < 2)
+    return TAGC_REASON_one_rank;
+  if (!f->agreed)                   /* a rank that has refused an option agrees with nobody */
+    return o->bad ? TAGC_REASON_bad_option : TAGC_REASON_disagreement;
+  if (!f->device)
+    return TAGC_REASON_device;
+  if (f->bytes < o->min_bytes)
+    return TAGC_REASON_small;
+  if (f->state == TAGC_CYCLE_LEARNING)
+    return TAGC_REASON_learning;
+  if (f->state == TAGC_CYCLE_OFF_TRACK)
+    return TAGC_REASON_off_track;
+  if (f->slot < 0)
+    return f->collective == TAGC_ALL_GATHER ? TAGC_REASON_unpaired : TAGC_REASON_off_track;
+  if (!f->voted || f->cycle < tagc_plan_first_cycle(o, f->vote_cycle))
+    return TAGC_REASON_warm_up;
+  return TAGC_REASON_compressed;
+}
+
+struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f)
+{
+  const struct tagc_options *o = f->options;
+  if (o->mode == TAGC_MODE_OFF)
+    return pass(TAGC_REASON_off);
+  if (f->collective == TAGC_ALL_GATHER && o->gather == TAGC_GATHER_OFF)
+    return pass(f->slot >= 0 ? TAGC_REASON_gather_off : TAGC_REASON_function);
+  const bool is_slot = f->collective == TAGC_REDUCE_SCATTER || (f->collective == TAGC_ALL_REDUCE && f->slot >= 0);
+  if (!is_slot && f->collective != TAGC_ALL_GATHER)
+    return pass(TAGC_REASON_function);
+  const enum tagc_reason gate = gate_call(f);
+  if (gate != TAGC_REASON_compressed)
+    return pass(gate);
+  if ((f->collective == TAGC_ALL_GATHER && f->strayed) || (f->collective == TAGC_ALL_REDUCE && f->displaced))
+    return pass(TAGC_REASON_off_track);
+  if (f->verdict != TAGC_REASON_compressed)
+    return f->dirty ? flush(TAGC_REASON_flushed) : pass(f->verdict);
+  if (o->mode == TAGC_MODE_AB && !tagc_plan_ab_compressed(o, f->vote_cycle, f->cycle))
+    return f->dirty ? flush(TAGC_REASON_flushed) : pass(TAGC_REASON_ab_plain);
+  if (f->settles)
+    return f->dirty ? flush(TAGC_REASON_flushed) : pass(TAGC_REASON_settled);
+  if (f->stale)
+    return flush(TAGC_REASON_refreshed);
+  return (struct tagc_decision){TAGC_COMPRESS, TAGC_REASON_compressed};
+}

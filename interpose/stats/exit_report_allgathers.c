@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the report at exit says of all-gathers.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "env/log.h"
+#include "interpose/stats/exit_report.h"
+
+struct tagc_ledger_row tagc_report_gathers_total(const struct tagc_ledger *ledger)
+{
+  struct tagc_ledger_row total = ledger->gather_rest;
+  for (size_t i = 0; i < ledger->gather_count; i++)
+    tagc_report_sum(&total, &ledger->gathers[i]);
+  return total;
+}
+
+/* What the last shards lost, relative; "exact"; "-": nothing was compressed, or a device has not told. */
+static const char *error_of(const struct tagc_ledger_row *row, char text[16])
+{
+  const struct tagc_allgather_stats *stats = &row->gather.stats;
+  if (row->gather.exact || !row->compressed || !(stats->norm2 > 0))
+    return row->gather.exact && row->compressed ? "exact" : "-";
+  snprintf(text, 16, "%.3g%%", 100 * __builtin_sqrt(stats->error2 / stats->norm2));
+  return text;
+}
+
+static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row, const char *name, size_t slots, int width)
+{
+  const struct tagc_ledger_gather *gather = &row->gather;
+  char plain[16], wire[16], savable[16], memory[16], bytes[16], error[16], inside[24] = "", times[24] = "-";
+  const uint64_t plain_bytes = tagc_report_wire(ledger, &row->plain), wire_bytes = tagc_report_wire(ledger, &row->sent);
+  if (slots)
+    snprintf(times, sizeof times, "%zu", slots);
+  if (tagc_report_has_inside(ledger))
+    snprintf(inside, sizeof inside, " %8s", tagc_report_bytes(row->sent.inside, bytes));
+  tagc_say("  %-*s %3s %-8s %6" PRIu64 " %10" PRIu64 " %7" PRIu64 " %8s %8s %5.3f%s %7s %9" PRIu64 " %8s %8s", width, name, times,
+           row->codec ? row->codec : "-", row->calls, row->compressed, gather->refused, tagc_report_bytes(plain_bytes, plain),
+           tagc_report_bytes(wire_bytes, wire), tagc_report_ratio(wire_bytes, plain_bytes), inside, error_of(row, error), gather->unchanged,
+           tagc_report_bytes(tagc_report_wire(ledger, &gather->savable), savable), tagc_report_bytes(row->residual_bytes, memory));
+}
+
+static void print_line(const struct tagc_ledger *ledger, const struct tagc_report_line *line, int width)
+{
+  const struct tagc_ledger_row *of = line->rows[0];
+  struct tagc_ledger_row sum = {.codec = of->codec, .gather.exact = of->gather.exact};
+  char name[sizeof line->name + 8];
+  for (size_t i = 0; i < line->count; i++)
+    tagc_report_sum(&sum, line->rows[i]);
+  snprintf(name, sizeof name, "%s%s", line->name, of->gather.again ? " again" : "");
+  print_row(ledger, &sum, name, line->count, width);
+}
+
+static void print_lines(const struct tagc_ledger *ledger, const struct tagc_report_lines *lines, const struct tagc_ledger_row *total)
+{
+  int width = lines->width;
+  for (const struct tagc_report_line *line = lines->lines; line < lines->lines + lines->count; line++) {
+    const int its = (int)strlen(line->name) + (line->rows[0]->gather.again ? 6 : 0);
+    width = its > width ? its : width;
+  }
+  tagc_say("  %-*s %3s %-8s %6s %10s %7s %8s %8s %5s%s %7s %9s %8s %8s", width, "gather", "x", "codec", "calls", "compressed", "refused",
+           "plain", "wire", "ratio", tagc_report_has_inside(ledger) ? "   inside" : "", "error", "unchanged", "savable", "memory");
+  for (const struct tagc_report_line *line = lines->lines; line < lines->lines + lines->count; line++)
+    print_line(ledger, line, width);
+  if (ledger->gather_rest.calls)
+    print_row(ledger, &ledger->gather_rest, "(none)", 0, width);
+  print_row(ledger, total, "total", ledger->gather_count, width);
+}
+
+static double a_call(double ms, const struct tagc_ledger_times *times) { return times->calls ? ms / (double)times->calls : 0; }
+
+static void print_remarks(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total)
+{
+  const struct tagc_ledger_times *times = &ledger->gather_times;
+  char bytes[16], hidden[24];
+  for (int reason = 0; reason < TAGC_REASON_COUNT; reason++)
+    if (ledger->gather_reasons[reason] && reason != TAGC_REASON_compressed)
+      tagc_say("  %7" PRIu64 " gathered plain: %s", ledger->gather_reasons[reason], tagc_reason_words((enum tagc_reason)reason));
+  if (total->gather.own_left)
+    tagc_say("  %7" PRIu64 " in place: this rank's own shard stayed as exact as it was, the other ranks have what the codec makes of it",
+             total->gather.own_left);
+  if (total->gather.unchanged)
+    tagc_say("  %7" PRIu64 " gathered again what had not changed since: without them %s less would have been sent", total->gather.unchanged,
+             tagc_report_bytes(tagc_report_wire(ledger, &total->gather.savable), bytes));
+  if (total->compressed)
+    tagc_say("  a compressed all-gather: encode %.3f ms, exchange %.3f ms, decode %.3f ms%s", a_call(times->encode_ms, times),
+             a_call(times->exchange_ms, times), a_call(times->decode_ms, times),
+             tagc_report_hidden(times, hidden));
+}
+
+void tagc_report_gathers(const struct tagc_ledger *ledger)
+{
+  struct tagc_report_lines lines;
+  struct tagc_ledger_row total = tagc_report_gathers_total(ledger);
+  if (!ledger->gather_codec || !total.calls)
+    return;
+  for (size_t i = 0; i < ledger->gather_count; i++)
+    total.gather.exact |= ledger->gathers[i].gather.exact;
+  tagc_say("  %" PRIu64 " of %" PRIu64 " all-gathers compressed (%s)", total.compressed, total.calls, ledger->gather_codec);
+  if (tagc_report_make_lines(ledger->gathers, ledger->gather_count, &lines)) {
+    print_lines(ledger, &lines, &total);
+    print_remarks(ledger, &total);
+  }
+  tagc_report_free_lines(&lines);
+}
+
+const char *tagc_report_gathers_words(const struct tagc_ledger *ledger, char text[512])
+{
+  const struct tagc_ledger_row total = tagc_report_gathers_total(ledger);
+  const struct tagc_ledger_gather *gather = &total.gather;
+  const struct tagc_ledger_times *times = &ledger->gather_times;
+  const double calls = (double)total.compressed;
+  *text = '\0';
+  if (ledger->gather_codec)
+    snprintf(text, 512, " gather=%s gathers=%" PRIu64 " gathers_compressed=%" PRIu64 " gather_wire_bytes=%" PRIu64
+             " gather_plain_bytes=%" PRIu64 " gather_between_bytes=%" PRIu64 " gather_plain_between_bytes=%" PRIu64
+             " gathers_refused=%" PRIu64 " gathers_unchanged=%" PRIu64 " gather_savable_bytes=%" PRIu64
+             " gather_encode_ms=%.3f gather_exchange_ms=%.3f gather_decode_ms=%.3f gather_hidden_ms=%.3f", ledger->gather_codec,
+             total.calls, total.compressed, total.sent.inside + total.sent.between, total.plain.inside + total.plain.between,
+             total.sent.between, total.plain.between, gather->refused, gather->unchanged,
+             gather->savable.inside + gather->savable.between, a_call(times->encode_ms, times) * calls,
+             a_call(times->exchange_ms, times) * calls, a_call(times->decode_ms, times) * calls,
+             a_call(times->hidden_ms, times) * calls);
+  return text;
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The tables of the report: slots by the kind of their layers, in forward order. Alike slots of neighbouring layers share a line,
+ * as a model has dozens of them.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "env/log.h"
+#include "interpose/nccl/process.h"
+#include "interpose/stats/exit_report.h"
+
+enum { FOLDED = 4 };                /* fewer slots have a line each */
+
+static int compare(const void *left, const void *right)
+{
+  const struct tagc_ledger_row *a = *(const struct tagc_ledger_row *const *)left, *b = *(const struct tagc_ledger_row *const *)right;
+  const int kinds = (a->kind > b->kind) - (a->kind < b->kind), units = (a->unit > b->unit) - (a->unit < b->unit);
+  const int agains = a->gather.again - b->gather.again;
+  return kinds ? kinds : agains ? agains : units ? units : (a > b) - (a < b);      /* rows are in the order of their calls */
+}
+
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
+
+/* Calls of the last cycle may be missing; else what differs is worth a line of its own. */
+static bool is_alike(const struct tagc_ledger_row *a, const struct tagc_ledger_row *b)
+{
+  char span[2 * TAGC_LAYER_NAME];
+  const uint64_t more = a->compressed > b->compressed ? a->compressed - b->compressed : b->compressed - a->compressed;
+  return a->kind == b->kind && a->shard == b->shard && same_text(a->codec, b->codec) && a->parameters == b->parameters &&
+         !a->home.number && !b->home.number && more <= 1 && a->gather.again == b->gather.again && a->gather.reason == b->gather.reason &&
+         (!a->grounds || a->grounds->choice.reason == b->grounds->choice.reason) &&
+         tagc_layer_span(a->name, b->name, span, sizeof span);
+}
+
+static void add_line(struct tagc_report_lines *lines, const struct tagc_ledger_row *const *rows, size_t count)
+{
+  struct tagc_report_line *line = &lines->lines[lines->count++];
+  *line = (struct tagc_report_line){.rows = rows, .count = count};
+  if (count > 1)
+    tagc_layer_span(rows[0]->name, rows[count - 1]->name, line->name, sizeof line->name);
+  else
+    snprintf(line->name, sizeof line->name, "%s", rows[0]->name);
+  if (strlen(line->name) > (size_t)lines->width)
+    lines->width = (int)strlen(line->name);
+}
+
+bool tagc_report_make_lines(const struct tagc_ledger_row *rows, size_t count, struct tagc_report_lines *lines)
+{
+  *lines = (struct tagc_report_lines){.rows = calloc(count + 1, sizeof(*lines->rows)), .lines = calloc(count + 1, sizeof *lines->lines),
+                          .width = 8};
+  if (!lines->rows || !lines->lines)
+    return false;
+  for (size_t i = 0; i < count; i++)
+    lines->rows[i] = &rows[i];
+  qsort(lines->rows, count, sizeof(*lines->rows), compare);
+  for (size_t i = 0, n; i < count; i += n) {
+    for (n = 1; i + n < count && is_alike(lines->rows[i], lines->rows[i + n]);)
+      n++;
+    if (n < FOLDED)
+      n = 1;
+    add_line(lines, lines->rows + i, n);
+  }
+  return true;
+}
+
+void tagc_report_free_lines(struct tagc_report_lines *lines)
+{
+  free(lines->rows);
+  free(lines->lines);
+}
+
+/* ---- what was sent --------------------------------------------------------------------------------------------------- */
+
+/* `slots`: 0: not of slots. */
+static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger_row *row, const char *name, size_t slots, int width)
+{
+  char plain[16], wire[16], memory[16], bytes[16], inside[24] = "", home[48], times[24] = "-";
+  const uint64_t plain_bytes = tagc_report_wire(ledger, &row->plain), wire_bytes = tagc_report_wire(ledger, &row->sent);
+  if (slots)
+    snprintf(times, sizeof times, "%zu", slots);
+  if (tagc_report_has_inside(ledger))
+    snprintf(inside, sizeof inside, " %8s", tagc_report_bytes(row->sent.inside, bytes));
+  tagc_say("  %-*s %3s %-6s %7" PRIu64 " %10" PRIu64 " %8s %8s %5.3f%s %11" PRIu64 " %9" PRIu64 " %9.3g %8s%s%s", width, name,
+           times, row->codec ? row->codec : "-", row->calls, row->compressed, tagc_report_bytes(plain_bytes, plain),
+           tagc_report_bytes(wire_bytes, wire), tagc_report_ratio(wire_bytes, plain_bytes), inside, row->stats.unrecovered,
+           row->stats.nonfinite, __builtin_sqrt(row->stats.residual_norm2), tagc_report_bytes(row->residual_bytes, memory),
+           row->home.number ? "  " : "", row->home.number ? tagc_range_text(&row->home, home) : "");
+}
+
+void tagc_report_sum(struct tagc_ledger_row *sum, const struct tagc_ledger_row *row)
+{
+  tagc_ledger_add(sum, row);
+  sum->stats.residual_norm2 += row->stats.residual_norm2;
+  sum->residual_bytes += row->residual_bytes;
+}
+
+static void print_line(const struct tagc_ledger *ledger, const struct tagc_report_line *line, int width)
+{
+  struct tagc_ledger_row sum = {.codec = line->rows[0]->codec};
+  for (size_t i = 0; i < line->count; i++)
+    tagc_report_sum(&sum, line->rows[i]);
+  if (line->count == 1)
+    sum.home = line->rows[0]->home;
+  print_row(ledger, &sum, line->name, line->count, width);
+}
+
+/* What the lines of a kind come to, where there are several. */
+static void print_kind(const struct tagc_ledger *ledger, const struct tagc_report_line *from, const struct tagc_report_line *to, int width)
+{
+  struct tagc_ledger_row sum = {.codec = from->rows[0]->codec};
+  const enum tagc_layer_kind kind = from->rows[0]->kind;
+  size_t slots = 0;
+  char name[24];
+  for (const struct tagc_report_line *line = from; line < to; line++) {
+    for (size_t i = 0; i < line->count; i++)
+      tagc_report_sum(&sum, line->rows[i]);
+    slots += line->count;
+    if (!same_text(sum.codec, line->rows[0]->codec))
+      sum.codec = "mixed";
+  }
+  snprintf(name, sizeof name, "all %s", tagc_layer_kind_words(kind));
+  print_row(ledger, &sum, name, slots, width);
+}
+
+/* Of the names, those of print_kind() too. */
+static int width_with_kinds(const struct tagc_report_lines *lines)
+{
+  int width = lines->width;
+  for (size_t i = 1; i < lines->count; i++) {
+    const enum tagc_layer_kind kind = lines->lines[i].rows[0]->kind;
+    const int its = (int)(strlen("all ") + strlen(tagc_layer_kind_words(kind)));
+    if (kind == lines->lines[i - 1].rows[0]->kind && its > width)
+      width = its;
+  }
+  return width;
+}
+
+static void print_slots(const struct tagc_ledger *ledger, const struct tagc_report_lines *lines, const struct tagc_ledger_row *total)
+{
+  const struct tagc_report_line *end = lines->lines + lines->count;
+  const int width = width_with_kinds(lines);
+  tagc_say("  %-*s %3s %-6s %7s %10s %8s %8s %5s%s %11s %9s %9s %8s", width, "slot", "x", "codec", "calls", "compressed",
+           "plain", "wire", "ratio", tagc_report_has_inside(ledger) ? "   inside" : "", "unrecovered", "nonfinite", "residual",
+           "memory");
+  for (const struct tagc_report_line *line = lines->lines, *first = line; line < end; line++) {
+    print_line(ledger, line, width);
+    if (line + 1 < end && line[1].rows[0]->kind == line->rows[0]->kind)
+      continue;
+    if (line > first && (first > lines->lines || line + 1 < end))      /* else it is the total */
+      print_kind(ledger, first, line + 1, width);
+    first = line + 1;
+  }
+  if (ledger->rest.calls)
+    print_row(ledger, &ledger->rest, "(none)", 0, width);
+  print_row(ledger, total, "total", ledger->row_count, width);
+}
+
+/* ---- why each slot has its codec -------------------------------------------------------------------------------------- */
+
+/* One cell: a number with three or four digits and its unit, or a dash for what was not measured. */
+static const char *cell(double value, const char *unit, char text[16])
+{
+  if (!(value > 0 && value < 1e6))
+    return value < 1e6 ? "0" : "-";
+  snprintf(text, 16, "%.*f%s", value < 1 ? 3 : value < 10 ? 2 : value < 1000 ? 1 : 0, value, unit);
+  return text;
+}
+
+/* q2 is a candidate for a budget alone; there is no room for all of them then, and those that were open to no slot are left out. */
+static bool is_shown(const struct tagc_report_lines *lines, int candidate)
+{
+  if (tagc_library_options()->budget.kind == TAGC_BUDGET_NONE)
+    return candidate < TAGC_CANDIDATES - 1;
+  for (const struct tagc_report_line *its = lines->lines; its < lines->lines + lines->count; its++)
+    if (its->rows[0]->grounds->choice.plain_ns > 0 && its->rows[0]->grounds->choice.ns[candidate] < __builtin_inf())
+      return true;
+  return false;
+}
+
+static double larger(double a, double b) { return b > a ? b : a; }
+
+/* Of several slots the largest numbers. */
+static struct tagc_grounds grounds_of(const struct tagc_report_line *line)
+{
+  struct tagc_grounds all = *line->rows[0]->grounds;
+  for (size_t i = 1; i < line->count; i++) {
+    const struct tagc_grounds *its = line->rows[i]->grounds;
+    all.survey.density = larger(all.survey.density, its->survey.density);
+    all.survey.kurtosis = larger(all.survey.kurtosis, its->survey.kurtosis);
+    all.choice.plain_ns = larger(all.choice.plain_ns, its->choice.plain_ns);
+    for (int c = 0; c < TAGC_CANDIDATES; c++) {
+      all.survey.of[c].error = larger(all.survey.of[c].error, its->survey.of[c].error);
+      all.choice.ns[c] = larger(all.choice.ns[c], its->choice.ns[c]);
+    }
+  }
+  return all;
+}
+
+static void print_choice(const struct tagc_report_lines *lines, const struct tagc_report_line *its)
+{
+  char line[160 + 2 * TAGC_LAYER_NAME], text[2][16];
+  const struct tagc_grounds grounds = grounds_of(its);
+  const struct tagc_choice *choice = &grounds.choice;
+  const struct tagc_survey *survey = &grounds.survey;
+  const double unknown = choice->plain_ns > 0 ? 0 : __builtin_inf();
+  const char *codec = its->rows[0]->codec;
+  int n = snprintf(line, sizeof line, "  %-*s", lines->width, its->name);
+  n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + 100 * survey->density, "%", text[0]));
+  n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + survey->kurtosis, "", text[0]));
+  n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + 1e-6 * choice->plain_ns, "", text[0]));
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    if (is_shown(lines, i))
+      n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", cell(unknown + 1e-6 * choice->ns[i], "", text[0]),
+                    cell(unknown + 100 * survey->of[i].error, "%", text[1]));
+  snprintf(line + n, sizeof line - (size_t)n, "  %s", codec ? codec : "plain");
+  tagc_say("%s", line);
+}
+
+/* MB/s; a dash where bytes took no time that could be measured. */
+static const char *rate(const struct tagc_link *link, char text[16])
+{
+  snprintf(text, 16, link->ns_per_byte > 0 ? "%.1f" : "-", 1e3 / link->ns_per_byte);
+  return text;
+}
+
+static void print_wire(const struct tagc_ledger *ledger)
+{
+  const struct tagc_wire *wire = &ledger->wire;
+  char text[2][16];
+  tagc_say("  measured before the choice: reduce-scatter %s MB/s and %.0f us a step, messages by %s %s MB/s a rank and %.0f us",
+           rate(&wire->plain, text[0]), 1e-3 * wire->plain.latency_ns, wire->all_to_all ? "ncclAlltoAll" : "ncclSend",
+           rate(&wire->exchange, text[1]), 1e-3 * wire->exchange.latency_ns);
+  if (ledger->two_levels)
+    tagc_say("  in two levels: reduce-scatter inside a host %s MB/s and %.0f us a step; the %d ranks of a host send messages at once",
+             rate(&wire->inside, text[0]), 1e-3 * wire->inside.latency_ns, ledger->hosts.local);
+}
+
+/* TAGC_CODEC=auto: the numbers behind each choice, for slots that there was a choice for. */
+static void print_choices(const struct tagc_ledger *ledger, const struct tagc_report_lines *lines)
+{
+  char line[160 + 2 * TAGC_LAYER_NAME];
+  if (!ledger->probed)
+    return;
+  print_wire(ledger);
+  int n = snprintf(line, sizeof line, "  %-*s %8s %8s %8s", lines->width, "slot", "density", "kurtosis", "plain ms");
+  for (int i = 0; i < TAGC_CANDIDATES; i++)
+    if (is_shown(lines, i))
+      n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", tagc_choose_name(i), "error");
+  tagc_say("%s  choice", line);
+  for (const struct tagc_report_line *its = lines->lines; its < lines->lines + lines->count; its++) {
+    const struct tagc_choice *choice = &its->rows[0]->grounds->choice;
+    if (choice->plain_ns > 0 || choice->reason == TAGC_REASON_unseen)
+      print_choice(lines, its);
+  }
+}
+
+/* ---- TAGC_BUDGET ------------------------------------------------------------------------------------------------------- */
+
+static void print_selection(const struct tagc_selected *its)
+{
+  char line[400];
+  int n = its->times > 1 ? snprintf(line, sizeof line, "    cycles %" PRIu64 " to %" PRIu64 " (%" PRIu64 " times)", its->cycle, its->last, its->times)
+                         : snprintf(line, sizeof line, "    cycle %" PRIu64, its->cycle);
+  n += snprintf(line + n, sizeof line - (size_t)n, ": %s; estimated %.3f ms a step, error %.3g%%", its->codecs, 1e-6 * its->outcome.ns,
+                100 * its->outcome.error);
+  if (its->measured_ns > 0)
+    n += snprintf(line + n, sizeof line - (size_t)n, "; measured %.3f ms", 1e-6 * its->measured_ns);
+  if (its->measured_error > 0)
+    n += snprintf(line + n, sizeof line - (size_t)n, ", error %.3g%%", 100 * its->measured_error);
+  if (its->outcome.backed_off)
+    snprintf(line + n, sizeof line - (size_t)n, "; %u slots backed off", its->outcome.backed_off);
+  tagc_say("%s", line);
+}
+
+/* Has the last selection met the target, by what was measured, or else by what was estimated? */
+static void print_verdict(const struct tagc_budget *target, const struct tagc_selected *last, double spent_ns)
+{
+  char text[32];
+  const bool is_time = target->kind == TAGC_BUDGET_TIME, measured = is_time ? spent_ns > 0 : last->measured_error > 0;
+  const double error = measured ? last->measured_error : last->outcome.error, ns = measured ? spent_ns : last->outcome.ns;
+  const bool met = is_time ? ns <= (double)target->amount : 1e6 * error <= (double)target->amount;
+  tagc_budget_text(target, text);
+  if (is_time)
+    tagc_say("  TAGC_BUDGET=%s: %s: %.3f ms a step, %s", text, met ? "met" : "not met", 1e-6 * ns, measured ? "measured" : "estimated");
+  else
+    tagc_say("  TAGC_BUDGET=%s: %s: an error of %.3g%%, %s", text, met ? "met" : "not met", 100 * error,
+             measured ? "by another look" : "as it was when chosen");
+}
+
+void tagc_report_budget(const struct tagc_ledger *ledger)
+{
+  const struct tagc_budget *target = &tagc_library_options()->budget;
+  char text[32];
+  if (!ledger->selection_count)
+    return;
+  struct tagc_selected last = ledger->selections[ledger->selection_count - 1];
+  const double spent_ns = tagc_ledger_spent(ledger) > 0 ? tagc_ledger_spent(ledger) : last.measured_ns;
+  last.measured_ns = spent_ns;
+  print_verdict(target, &last, spent_ns);
+  for (size_t i = 0; i + 1 < ledger->selection_count; i++)
+    print_selection(&ledger->selections[i]);
+  print_selection(&last);
+  tagc_say("tagc-budget: target=%s cycle=%" PRIu64 " estimated_ms=%.3f measured_ms=%.3f error=%.6f measured_error=%.6f", tagc_budget_text(target, text),
+           last.last, 1e-6 * last.outcome.ns, 1e-6 * spent_ns, last.outcome.error, last.measured_error);
+}
+
+void tagc_report_tables(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total)
+{
+  struct tagc_report_lines lines;
+  if (tagc_report_make_lines(ledger->rows, ledger->row_count, &lines)) {
+    print_slots(ledger, &lines, total);
+    tagc_report_parts(ledger);
+    print_choices(ledger, &lines);
+  }
+  tagc_report_free_lines(&lines);
+}

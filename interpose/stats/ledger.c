@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/stats/ledger.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "interpose/nccl/process.h"
+#include "interpose/vote/retune.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tagc_ledger *first, **last = &first;
+static uint64_t created;
+static pid_t owner;
+
+void tagc_series_add(struct tagc_series *series, double value)
+{
+  double delta = value - series->mean;
+  series->count++;
+  series->mean += delta / (double)series->count;
+  series->m2 += delta * (value - series->mean);
+}
+
+double tagc_series_deviation(const struct tagc_series *series)
+{
+  return series->count > 1 ? __builtin_sqrt(series->m2 / (double)(series->count - 1)) : 0;
+}
+
+static void report_at_exit(void *unused)
+{
+  (void)unused;
+  if (getpid() != owner)            /* a forked child has nothing to report */
+    return;
+  /* Other threads may still be at work. One that was interrupted for good with the lock in its hands costs the report. */
+  for (int tries = 0; tries < 1000; tries++) {
+    if (pthread_mutex_trylock(&lock) == 0) {
+      tagc_report_print(first);
+      pthread_mutex_unlock(&lock);
+      return;
+    }
+    sched_yield();
+  }
+}
+
+/* What atexit() is made of: the library is linked without the start files that atexit() leans on, and is never unloaded. */
+int __cxa_atexit(void (*function)(void *), void *argument, void *object);
+
+struct tagc_ledger *tagc_ledger_create(int rank, int nranks)
+{
+  struct tagc_ledger *ledger = calloc(1, sizeof *ledger);
+  if (!ledger)
+    return NULL;
+  ledger->rank = rank;
+  ledger->nranks = nranks;
+  ledger->hosts = (struct tagc_hosts){.nranks = nranks, .local = nranks};
+  ledger->gather_codec = tagc_library_gather_codec() ? tagc_library_gather_codec()->name : NULL;
+  ledger->codec = tagc_library_codec() ? tagc_library_codec()->name : "auto";
+  pthread_mutex_lock(&lock);
+  if (!first && tagc_library_options()->report != TAGC_REPORT_NEVER) {
+    owner = getpid();
+    __cxa_atexit(report_at_exit, NULL, NULL);
+  }
+  ledger->number = created++;
+  *last = ledger;
+  last = &ledger->next;
+  pthread_mutex_unlock(&lock);
+  return ledger;
+}
+
+void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *from)
+{
+  to->calls += from->calls;
+  to->compressed += from->compressed;
+  to->raw_bytes += from->raw_bytes;
+  tagc_traffic_add(&to->plain, &from->plain);
+  tagc_traffic_add(&to->sent, &from->sent);
+  to->residuals_dropped += from->residuals_dropped + from->stats.dropped;
+  to->stats.selected += from->stats.selected;
+  to->stats.unrecovered += from->stats.unrecovered;
+  to->stats.nonfinite += from->stats.nonfinite;
+  to->stats.overflowed += from->stats.overflowed;
+  to->stats.lost += from->stats.lost;
+  struct tagc_ledger_gather *gather = &to->gather;
+  gather->refreshed += from->gather.refreshed;
+  gather->refused += from->gather.refused;
+  gather->own_left += from->gather.own_left;
+  gather->unchanged += from->gather.unchanged;
+  tagc_traffic_add(&gather->savable, &from->gather.savable);
+  gather->stats.escapes += from->gather.stats.escapes;
+  gather->stats.nonfinite += from->gather.stats.nonfinite;
+  gather->stats.error2 += from->gather.stats.error2;
+  gather->stats.norm2 += from->gather.stats.norm2;
+}
+
+/* Slots that were known before keep their accounts: a training that is evaluated in between comes back to them. */
+static void take_over(struct tagc_ledger *ledger, struct tagc_ledger_row *rows, size_t count)
+{
+  bool same = count == ledger->row_count;
+  for (size_t i = 0; i < count && same; i++)
+    same = rows[i].shard == ledger->rows[i].shard && strcmp(rows[i].name, ledger->rows[i].name) == 0;
+  for (size_t i = 0; i < ledger->row_count; i++) {
+    tagc_ledger_add(same ? &rows[i] : &ledger->rest, &ledger->rows[i]);
+    if (ledger->rows[i].owns_parameters)
+      free(ledger->rows[i].parameters);
+  }
+}
+
+bool tagc_ledger_set_gathers(struct tagc_ledger *ledger, const struct tagc_allgather_info *gathers, size_t count)
+{
+  if (!ledger->gather_codec)
+    return true;
+  struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
+  if (!rows)
+    return false;
+  bool same = count == ledger->gather_count;
+  for (size_t i = 0; i < count; i++) {
+    const struct tagc_ledger_row *slot = tagc_ledger_row(ledger, (int)gathers[i].slot);
+    rows[i] = (struct tagc_ledger_row){.shard = gathers[i].signature.count, .kind = slot->kind, .unit = slot->unit,
+                                       .gather = {.again = gathers[i].again, .reason = TAGC_REASON_warm_up}};
+    snprintf(rows[i].name, sizeof rows[i].name, "%s", slot->name);
+    same = same && rows[i].shard == ledger->gathers[i].shard && strcmp(rows[i].name, ledger->gathers[i].name) == 0;
+  }
+  pthread_mutex_lock(&lock);        /* the report may be under way */
+  for (size_t i = 0; i < ledger->gather_count; i++)
+    tagc_ledger_add(same ? &rows[i] : &ledger->gather_rest, &ledger->gathers[i]);
+  free(ledger->gathers);
+  ledger->gathers = rows;
+  ledger->gather_count = count;
+  pthread_mutex_unlock(&lock);
+  return true;
+}
+
+struct tagc_ledger_row *tagc_ledger_gather_row(struct tagc_ledger *ledger, int place)
+{
+  return place < 0 || (size_t)place >= ledger->gather_count ? &ledger->gather_rest : &ledger->gathers[place];
+}
+
+void tagc_ledger_end_slots(struct tagc_ledger *ledger)
+{
+  for (size_t i = 0; i < ledger->gather_count; i++)
+    ledger->gathers[i].residual_bytes = 0;
+  for (size_t i = 0; i < ledger->row_count; i++)
+    ledger->rows[i].residual_bytes = 0;
+}
+
+bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count,
+                           const struct tagc_layers *layers)
+{
+  const bool is_auto = tagc_options_auto(tagc_library_options());
+  struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
+  struct tagc_grounds *grounds = is_auto ? calloc(count ? count : 1, sizeof *grounds) : NULL;
+  struct tagc_budget_slot *budget_slots = is_auto ? calloc(count ? count : 1, sizeof *budget_slots) : NULL;
+  if (tagc_selection_on() && !ledger->selections)
+    ledger->selections = calloc(TAGC_SELECTIONS, sizeof *ledger->selections);
+  if (!rows || (is_auto && (!grounds || !budget_slots)) || (tagc_selection_on() && !ledger->selections)) {
+    free(rows);
+    free(grounds);
+    free(budget_slots);
+    return false;
+  }
+  for (size_t i = 0; i < count; i++) {
+    rows[i].shard = slots[i].signature.count;
+    ledger->all_reduces = slots[i].signature.collective == TAGC_ALL_REDUCE;
+    if (ledger->all_reduces)
+      rows[i].shard /= (uint64_t)ledger->nranks;
+    rows[i].unit = slots[i].unit;
+    rows[i].kind = TAGC_LAYER_OTHER;
+    snprintf(rows[i].name, sizeof rows[i].name, "%s", layers ? layers->layers[i].name : slots[i].name);
+    if (layers) {
+      uint64_t elements[TAGC_CONTENTS];
+      tagc_layer_contents(&layers->layers[i], elements);
+      rows[i].kind = tagc_layer_kind(elements);
+    }
+    if (is_auto) {
+      rows[i].grounds = &grounds[i];
+      grounds[i].choice.candidate = -1;
+    }
+  }
+  pthread_mutex_lock(&lock);        /* the report may be under way */
+  take_over(ledger, rows, count);
+  free(ledger->rows);
+  free(ledger->grounds);
+  free(ledger->budget_slots);
+  ledger->rows = rows;
+  ledger->grounds = grounds;
+  ledger->budget_slots = budget_slots;
+  ledger->row_count = count;
+  *ledger->layers = *ledger->or_layers = '\0';
+  if (layers) {
+    tagc_layers_words(layers, ledger->layers);
+    snprintf(ledger->or_layers, sizeof ledger->or_layers, "%s", layers->runner_up);
+  }
+  ledger->probed = false;
+  ledger->selection_count = 0;
+  ledger->wire = (struct tagc_wire){0};
+  pthread_mutex_unlock(&lock);
+  return true;
+}
+
+double tagc_ledger_residual_norm(const struct tagc_ledger *ledger)
+{
+  double norm2 = 0;
+  for (size_t i = 0; i < ledger->row_count; i++)
+    norm2 += ledger->rows[i].stats.residual_norm2;
+  return __builtin_sqrt(norm2);
+}
+
+struct tagc_ledger_row *tagc_ledger_row(struct tagc_ledger *ledger, int slot)
+{
+  return slot < 0 || (size_t)slot >= ledger->row_count ? &ledger->rest : &ledger->rows[slot];
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/stats/progress.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "env/log.h"
+#include "interpose/comm/comm.h"
+#include "interpose/nccl/process.h"
+#include "interpose/stats/exit_report.h"
+
+static bool is_wanted(const struct tagc_comm *comm)
+{
+  const struct tagc_options *options = tagc_library_options();
+  return options->log >= TAGC_LOG_INFO && options->log_cycles && comm->rank == 0 && comm->nranks > 1;
+}
+
+/* Other cycles (of activations, say) are nobody's steps. */
+static bool has_gradients(const struct tagc_comm *comm)
+{
+  bool any = tagc_cycle_is_gradients(comm->cycle) || (comm->layers && comm->layers->proven) || tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
+  for (size_t i = 0; i < comm->slot_count && !any; i++)
+    any = comm->voted && comm->slots[i].verdict == TAGC_REASON_compressed;
+  return any;
+}
+
+void tagc_live_reset(struct tagc_comm *comm)
+{
+  const struct tagc_ledger *ledger = comm->ledger;
+  comm->live = (struct tagc_live){.sent = ledger->sent, .plain = ledger->plain, .gather_sent = ledger->gather_sent,
+                                  .gather_plain = ledger->gather_plain};
+}
+
+static struct tagc_traffic since(const struct tagc_traffic *now, const struct tagc_traffic *then)
+{
+  return (struct tagc_traffic){now->inside - then->inside, now->between - then->between};
+}
+
+/* "; A/B so far: ..."; nothing where one side has no step yet. */
+static void print_ab(const struct tagc_ledger *ledger, char *text, size_t size)
+{
+  const struct tagc_series *plain = &ledger->sides[0].step_ms, *compressed = &ledger->sides[1].step_ms;
+  *text = '\0';
+  if (tagc_library_options()->mode == TAGC_MODE_AB && plain->count && compressed->count)
+    snprintf(text, size, "; A/B so far: plain %.1f ms (steps: %" PRIu64 "), compressed %.1f ms (steps: %" PRIu64 "), %.3f times as fast",
+             plain->mean, plain->count, compressed->mean, compressed->count, plain->mean / compressed->mean);
+}
+
+/* "9.4 MiB, 2.1 MiB less than plain, ratio 0.817" */
+static void print_sent(const struct tagc_ledger *ledger, const struct tagc_traffic *sent, const struct tagc_traffic *plain, char *text,
+                       size_t size)
+{
+  const uint64_t wire = tagc_report_wire(ledger, sent), plain_wire = tagc_report_wire(ledger, plain);
+  char bytes[2][16], saved[64] = "";
+  if (plain_wire != wire)
+    snprintf(saved, sizeof saved, ", %s %s than plain, ratio %.3f",
+             tagc_report_bytes(plain_wire > wire ? plain_wire - wire : wire - plain_wire, bytes[0]), plain_wire > wire ? "less" : "more",
+             tagc_report_ratio(wire, plain_wire));
+  snprintf(text, size, "%s%s%s", tagc_report_bytes(wire, bytes[1]), ledger->hosts.hosts > 1 ? " to other hosts" : "", saved);
+}
+
+static void print(const struct tagc_comm *comm)
+{
+  const struct tagc_ledger *ledger = comm->ledger;
+  const struct tagc_live *live = &comm->live;
+  const struct tagc_traffic sent = since(&ledger->sent, &live->sent), plain = since(&ledger->plain, &live->plain);
+  const struct tagc_traffic gathers = since(&ledger->gather_sent, &live->gather_sent);
+  const struct tagc_traffic plain_gathers = since(&ledger->gather_plain, &live->gather_plain);
+  char step[48] = "no step was measured", reduces[112], gathered[160] = "", text[112], ab[160];
+  if (live->steps)
+    snprintf(step, sizeof step, "%.1f ms a step", live->ms / (double)live->steps);
+  print_sent(ledger, &sent, &plain, reduces, sizeof reduces);
+  print_sent(ledger, &gathers, &plain_gathers, text, sizeof text);
+  if (ledger->gather_codec)
+    snprintf(gathered, sizeof gathered, "; all-gathers %s", text);
+  print_ab(ledger, ab, sizeof ab);
+  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %" PRIu64 ", cycle %" PRIu64 ": %s; %s sent %s%s%s", ledger->number,
+           comm->cycle_number, step, tagc_ledger_slots_words(ledger), reduces, gathered, ab);
+}
+
+void tagc_live_cycle(struct tagc_comm *comm, double step_ms)
+{
+  struct tagc_live *live = &comm->live;
+  if (!is_wanted(comm))
+    return;
+  live->cycles++;
+  live->steps += step_ms >= 0;
+  live->ms += step_ms >= 0 ? step_ms : 0;
+  if (live->cycles < tagc_library_options()->log_cycles)
+    return;
+  if (has_gradients(comm))
+    print(comm);
+  tagc_live_reset(comm);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What one ELF image has to do with NCCL. A pure function of the image's bytes, which may be hostile.
+ *
+ * What the dynamic linker would see counts: the dynamic section, found through the program headers. Section headers are
+ * used for what it does not look at, hidden symbols and texts. Threads: any; nothing is shared.
+ */
+#ifndef INTERPOSE_DOCTOR_ELF_H
+#define INTERPOSE_DOCTOR_ELF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The functions that the library intercepts; a set of them is a uint64_t, one bit each. */
+enum tagc_function {
+#define ENTRY(name) TAGC_FUNCTION_##name,
+#include "interpose/nccl/entries.def"
+  TAGC_FUNCTION_COUNT
+};
+#define TAGC_FUNCTION_BIT(function) (UINT64_C(1) << (function))
+
+extern const char *const tagc_function_names[TAGC_FUNCTION_COUNT];
+
+enum tagc_image_state {
+  TAGC_IMAGE_GOOD,
+  TAGC_IMAGE_FOREIGN, /* another byte order: nothing below `type` is known */
+  TAGC_IMAGE_BAD      /* not a program or shared library, or damaged: `why` says it */
+};
+
+enum { TAGC_NEEDED_MAX = 1024, TAGC_NCCL_VERSION_SIZE = 24 };
+
+struct tagc_image {
+  enum tagc_image_state state;
+  char why[96];
+  bool is64;
+  uint16_t machine, type;                       /* e_machine, e_type */
+  bool has_interpreter, pie, symbolic;          /* PT_INTERP; DF_1_PIE; DT_SYMBOLIC or DF_SYMBOLIC */
+  char *interpreter, *soname, *rpath, *runpath; /* NULL: none */
+  char **needed;                                /* DT_NEEDED, in order */
+  size_t needed_count;
+  uint64_t imported;         /* undefined, and named by a dynamic relocation */
+  uint64_t open_calls;       /* defined here, exported, and named by a dynamic relocation all the same */
+  uint64_t exported, hidden; /* defined in the dynamic symbol table; in .symtab alone */
+  bool asks_dlsym;           /* imports dlsym */
+  bool names_nccl;        /* holds the text "libnccl.so", or "ncclReduceScatter" as a text of its own */
+  char nccl_version[TAGC_NCCL_VERSION_SIZE]; /* from a text "NCCL version 2.28.9+cuda13.0"; "" where there is none */
+  unsigned glibc_needed, glibc_defined;      /* the highest minor of GLIBC_2.minor that it needs, or defines */
+};
+
+/* Reads an image of `size` bytes. Always succeeds; image->state says how it went. tagc_image_free() releases it. */
+void tagc_image_read(struct tagc_image *image, const void *bytes, size_t size);
+void tagc_image_free(struct tagc_image *image);
+
+/* Is it started by the kernel alone, without a dynamic linker? Such a program preloads nothing. */
+bool tagc_image_is_static(const struct tagc_image *image);
+
+/* The version in a text of the form that NCCL's libraries carry ("NCCL version 2.28.9+cuda13.0", "... 2.18.3 compiled
+ * with"), into `version`; false where `text` (of `size` bytes) does not start with one. */
+bool tagc_nccl_version_text(const char *text, size_t size, char version[TAGC_NCCL_VERSION_SIZE]);
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * tagc-doctor: will interception work here, and if not, why? See tagc-doctor(1).
+ *
+ * It reads files and /proc, and runs nothing, but for the interpreter of --python and NCCL with --run-nccl.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "env/log.h"
+#include "env/place.h"
+#include "interpose/tagc-doctor/doctor.h"
+
+extern char **environ;
+
+static const char usage[] =
+  "usage: tagc-doctor [--json] [--run-nccl] PROGRAM | LIBRARY | PID\n"
+  "       tagc-doctor [--json] [--run-nccl] --python PYTHON\n"
+  "       tagc-doctor --quick PROGRAM\n"
+  "Says whether libtagc-preload.so will intercept the NCCL calls of a program, and if not, why.\n"
+  "\n"
+  "  PROGRAM          a program or script, looked for on PATH where it has no slash; it is read, not run\n"
+  "  LIBRARY          a shared library: libtorch_cuda.so, a plugin\n"
+  "  PID              a running process\n"
+  "  --python PYTHON  the torch and jaxlib of this interpreter, which is run and asked where they are\n"
+  "  --run-nccl       also load the NCCL library that was found, and call ncclGetVersion()\n"
+  "  --json           print one JSON document\n"
+  "  --quick          for scripts, and tagc-run: silent, unless interception will not work\n"
+  "  --help, --version\n"
+  "\n"
+  "Exit status: 0 it will work; 1 it will not, or nothing will be compressed; 2 it cannot tell, or wrong usage.\n";
+
+struct request {
+  const char *target;
+  bool json, python, run_nccl, quick;
+};
+
+static int refuse(const char *what, const char *argument)
+{
+  fprintf(stderr, "tagc-doctor: %s%s%s (tagc-doctor --help lists the options)\n", what, *argument ? " " : "", argument);
+  return TAGC_VERDICT_UNKNOWN;
+}
+
+/* -1: go on; otherwise the exit status. */
+static int parse(int argc, char **argv, struct request *request)
+{
+  bool options = true;
+  for (int i = 1; i < argc; i++) {
+    const char *a = argv[i];
+    if (!options || a[0] != '-' || !a[1]) {
+      if (request->target)
+        return refuse("one target at a time, not also", a);
+      request->target = a;
+    } else if (strcmp(a, "--") == 0)
+      options = false;
+    else if (strcmp(a, "--json") == 0)
+      request->json = true;
+    else if (strcmp(a, "--quick") == 0)
+      request->quick = true;
+    else if (strcmp(a, "--run-nccl") == 0)
+      request->run_nccl = true;
+    else if (strcmp(a, "--python") == 0 || strncmp(a, "--python=", 9) == 0) {
+      const char *value = a[8] ? a + 9 : i + 1 < argc ? argv[++i] : NULL;
+      if (!value || !*value)
+        return refuse("--python needs an interpreter", "");
+      if (request->target)
+        return refuse("one target at a time, not also", value);
+      request->target = value;
+      request->python = true;
+    } else if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0)
+      return fputs(usage, stdout) < 0;
+    else if (strcmp(a, "--version") == 0)
+      return puts("tagc-doctor " PACKAGE_VERSION) < 0;
+    else
+      return refuse("unknown option", a);
+  }
+  if (request->quick && (request->json || request->python || request->run_nccl))
+    return refuse("--quick stands alone, with a program", "");
+  if (!request->target || !*request->target)
+    return refuse("what is to be examined? Give a program, a library, a process id or --python", "");
+  return -1;
+}
+
+/* In a process of its own: a library that crashes, or prints, takes that down alone. */
+static int run_version(const char *path)
+{
+  int ends[2], version = 0;
+  if (pipe(ends) != 0)
+    return 0;
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    int (*function)(int *) = NULL;
+    if (library)
+      *(void **)&function = dlsym(library, "ncclGetVersion");
+    if (!function || function(&version) != 0 || write(ends[1], &version, sizeof version) != sizeof version)
+      _exit(1);
+    _exit(0);
+  }
+  close(ends[1]);
+  if (child > 0) {
+    if (read(ends[0], &version, sizeof version) != sizeof version)
+      version = 0;
+    waitpid(child, NULL, 0);
+  }
+  close(ends[0]);
+  return version;
+}
+
+/* NCCL libraries that no object names as needed: that of TAGC_NCCL, and what programs open by themselves. */
+static void find_more_nccl(struct tagc_findings *f)
+{
+  char found[PATH_MAX + 64];
+  const char *how, *chosen = f->options.nccl;
+  int asks = tagc_walk_first(&f->walk, TAGC_ROLE_ASKS);
+  if (chosen[0] && (!tagc_path_to_read(f, chosen, found, sizeof found) ||
+                    tagc_walk_add(&f->walk, chosen, found, "TAGC_NCCL", -1) < 0))
+    tagc_findings_note(f, "TAGC_NCCL=%s cannot be read: %s", chosen, strerror(errno));
+  if (f->kind == TAGC_KIND_PROCESS || asks < 0 || tagc_walk_first(&f->walk, TAGC_ROLE_NCCL) >= 0 ||
+      tagc_walk_first(&f->walk, TAGC_ROLE_RCCL) >= 0)
+    return;
+  if (tagc_walk_look_up(&f->walk, "libnccl.so.2", asks, found, sizeof found, &how))
+    tagc_walk_add(&f->walk, found, found, how, asks);
+  else
+    tagc_findings_note(f, "libnccl.so.2 is not in the folders of the dynamic linker; "
+                          "the program may know another place");
+}
+
+static void ask_version(struct tagc_findings *f)
+{
+  char path[PATH_MAX + 64];
+  int nccl = tagc_walk_first(&f->walk, TAGC_ROLE_NCCL);
+  if (nccl >= 0 && tagc_path_to_read(f, f->walk.objects[nccl].path, path, sizeof path))
+    f->run_version = run_version(path);
+  if (!f->run_version)
+    tagc_findings_note(f, "--run-nccl: %s",
+                       nccl < 0 ? "no NCCL library was found" : "ncclGetVersion() could not be called");
+}
+
+static bool is_pid(const char *target, int *pid)
+{
+  size_t length = strlen(target);
+  if (!length || length > 9 || strspn(target, "0123456789") != length)
+    return false;
+  *pid = atoi(target);
+  return true;
+}
+
+static void examine(struct tagc_findings *f, const struct request *request)
+{
+  char **environment = environ, self[PATH_MAX];
+  tagc_place_self(self);
+  f->given = request->target;
+  f->kind = request->python                                       ? TAGC_KIND_PYTHON
+            : !request->quick && is_pid(request->target, &f->pid) ? TAGC_KIND_PROCESS
+                                                                  : TAGC_KIND_PROGRAM;
+  bool found = f->kind == TAGC_KIND_PYTHON    ? tagc_find_python(f, environment)
+               : f->kind == TAGC_KIND_PROCESS ? tagc_find_process(f, &environment)
+                                              : tagc_find_file(f, environment);
+  tagc_find_variables(f, environment);
+  tagc_find_library(f, environment, self, BINDIR, PRELOADDIR);
+  if (found) {
+    find_more_nccl(f);
+    if (request->run_nccl)
+      ask_version(f);
+  }
+  if (!request->quick) {
+    tagc_find_gpu(f);
+    tagc_find_interfaces(f, environment);
+  }
+  tagc_judge(f);
+}
+
+/* What is worth a line before a program is started, and whether to start it. A launcher may be static (kubectl, micromamba):
+ * where it holds no NCCL, what it starts may be intercepted all the same. */
+static int report_quick(const struct tagc_findings *f)
+{
+  char words[2 * TAGC_WORDS];
+  const bool launches = f->walk.count && tagc_image_is_static(&f->walk.objects[0].image) &&
+                        tagc_walk_first(&f->walk, TAGC_ROLE_CONTAINS) < 0;
+  if (f->verdict != TAGC_VERDICT_FAILS)
+    return (int)f->verdict;
+  tagc_log_escape(words, sizeof words, launches ? f->path : f->words);
+  fprintf(stderr, "tagc-doctor: %s%s\n", words,
+          launches ? " is linked statically, so that nothing is intercepted in it; it holds no NCCL, and what it starts may be" : "");
+  return f->intercepted || launches ? TAGC_VERDICT_UNKNOWN : TAGC_VERDICT_FAILS;
+}
+
+int main(int argc, char **argv)
+{
+  struct request request = {0};
+  int status = parse(argc, argv, &request);
+  if (status >= 0)
+    return status;
+  struct tagc_findings *findings = calloc(1, sizeof *findings);
+  const char *library_path = tagc_environment_value(environ, "LD_LIBRARY_PATH"),
+             *no_colour = tagc_environment_value(environ, "NO_COLOR");
+  if (!findings || !tagc_walk_start(&findings->walk, library_path))
+    return refuse("no memory", "");
+  examine(findings, &request);
+  if (request.quick)
+    return report_quick(findings);
+  if (request.json)
+    tagc_report_json(findings, stdout);
+  else
+    tagc_report_text(findings, stdout, isatty(STDOUT_FILENO) && !(no_colour && *no_colour));
+  if (fflush(stdout) != 0)
+    return refuse("cannot write:", strerror(errno));
+  return (int)findings->verdict;
+}

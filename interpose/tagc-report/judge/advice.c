@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What could still be saved; see advice.h.
+ */
+#include "interpose/tagc-report/judge/advice.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "env/options.h"
+#include "interpose/tagc-report/judge/codecs.h"
+#include "interpose/tagc-report/read/merge.h"
+#include "interpose/tagc-report/read/format.h"
+
+/* What is worth a sentence: a share of all that is sent, and of a compressed call's time. */
+#define WORTH 0.05
+
+__attribute__((format(printf, 2, 3))) static void say(struct tagc_advice *out, const char *format, ...)
+{
+  va_list arguments;
+  if (out->count == TAGC_ADVICE_MOST)
+    return;
+  va_start(arguments, format);
+  vsnprintf(out->text[out->count++], TAGC_ADVICE_TEXT, format, arguments);
+  va_end(arguments);
+}
+
+/* The options of the job, as its first rank has them; what cannot be understood is as if it was not set. */
+static void read_options(const struct tagc_summary *summary, struct tagc_options *options)
+{
+  char why[256];
+  tagc_options_default(options);
+  char *copy = summary->rank_count ? strdup(summary->ranks[0].options) : NULL, *rest = copy, *line;
+  while (copy && (line = strsep(&rest, "\n"))) {
+    char *value = strchr(line, '=');
+    const struct tagc_option *option = NULL;
+    if (value) {
+      *value++ = '\0';
+      option = tagc_option_find(line);
+    }
+    if (option && option->kind != TAGC_OPTION_TEXT && option->kind != TAGC_OPTION_INPUT &&
+        option->kind != TAGC_OPTION_OUTPUT) /* which would point into the copy */
+      tagc_options_set(options, line, value, why, sizeof why);
+  }
+  free(copy);
+}
+
+static double element_bytes(const struct tagc_summary *summary, uint16_t type)
+{
+  return tagc_sum_is(summary, TAGC_TRACE_TYPES, type, "float32") ? 4 : 2;
+}
+
+/* What a rank sends in a step: of the locks that communicators ended with. */
+struct step {
+  double sent;                      /* in all; NaN: there is no whole step */
+  double gradients;                 /* by slots of gradients that go as they came */
+  double plain, packed;             /* all-gathers of parameters that go as they came, and what they would send in 8 bits */
+  double again, memory;             /* what was gathered before, and what it would take to keep it */
+};
+
+static double sent_by(const struct tagc_sum_slot *slot)
+{
+  return slot->calls.calls ? (double)tagc_sent_all(&slot->calls.sent) / (double)slot->calls.calls : 0;
+}
+
+static void add_gathers(const struct tagc_summary *summary, const struct tagc_sum_comm *c, uint64_t min_bytes,
+                        struct step *step)
+{
+  for (size_t i = 0; i < c->gather_count; i++) {
+    const struct tagc_sum_slot *gather = &c->gathers[i];
+    const double element = element_bytes(summary, gather->type), sent = sent_by(gather);
+    const double whole = (double)gather->count * element * c->nranks;
+    if (gather->lock != c->last_lock || !gather->calls.calls)
+      continue;
+    if (!gather->calls.compressed && whole >= (double)min_bytes) {
+      step->plain += sent;
+      step->packed += sent * (1 + 2.0 / 128) / element;   /* blocks of 128, with a scale each */
+    }
+    step->again += gather->again ? sent : 0;
+    step->memory += gather->again ? whole : 0;
+  }
+}
+
+static struct step add_up(const struct tagc_summary *summary, uint64_t min_bytes)
+{
+  struct step step = {0};
+  double steps = 0;
+  for (size_t i = 0; i < summary->rank_count; i++)
+    for (size_t j = 0; j < summary->ranks[i].step_count; j++)
+      if (summary->ranks[i].steps[j].whole) {
+        step.sent += (double)tagc_sent_all(&summary->ranks[i].steps[j].sent);
+        steps++;
+      }
+  step.sent = steps > 0 ? step.sent / steps : NAN;
+  for (size_t i = 0; i < summary->comm_count; i++) {
+    const struct tagc_sum_comm *c = &summary->comms[i];
+    for (size_t j = 0; j < c->slot_count && c->gradients; j++)
+      step.gradients += c->slots[j].lock == c->last_lock && !c->slots[j].calls.compressed ? sent_by(&c->slots[j]) : 0;
+    add_gathers(summary, c, min_bytes, &step);
+  }
+  return step;
+}
+
+static void advise_depth(const struct tagc_summary *summary, const struct tagc_options *options, struct tagc_advice *out)
+{
+  struct tagc_codec_sum sums[TAGC_CODEC_SUMS];
+  const struct tagc_sum_calls all = tagc_codecs_all(sums, tagc_codecs_sum(summary, sums)).calls;
+  const double coding = (double)all.encode_ns + (double)all.decode_ns - (double)all.hidden_ns;
+  if (options->depth == 1 && all.packed_wire_calls && coding > WORTH * (coding + (double)all.packed_wire_ns))
+    say(out, "Encoding and decoding take %.0f%% of the time of a compressed call, and all of it before and behind the "
+        "transfer: TAGC_DEPTH=4 does them in pieces, while others travel.",
+        100 * coding / (coding + (double)all.packed_wire_ns));
+}
+
+void tagc_advice_make(const struct tagc_summary *summary, struct tagc_advice *out)
+{
+  struct tagc_options options;
+  char a[16], b[16];
+  *out = (struct tagc_advice){.count = 0};
+  read_options(summary, &options);
+  const struct step step = add_up(summary, options.min_bytes);
+  if (options.mode == TAGC_MODE_OBSERVE && step.gradients > WORTH * step.sent)
+    say(out, "Gradients are %.0f%% of what a rank sends in a step, and nothing is compressed: TAGC_MODE=ab tells what "
+        "compressing them changes.", 100 * step.gradients / step.sent);
+  if (!options.gather && step.plain > WORTH * step.sent)
+    say(out, "All-gathers of parameters are %.0f%% of what a rank sends in a step, %s: with TAGC_GATHER=q8 they would send "
+        "%s.", 100 * step.plain / step.sent, tagc_words_bytes(step.plain, a), tagc_words_bytes(step.packed, b));
+  if (step.again > WORTH * step.sent)
+    say(out, "In each step a rank sends %s of parameters that were gathered before in the same step, and have not changed "
+        "since: a program that keeps them (FSDP2: reshard_after_forward=False, FSDP1: SHARD_GRAD_OP, ZeRO-2 in place of "
+        "ZeRO-3) does not, for %s of memory.", tagc_words_bytes(step.again, a), tagc_words_bytes(step.memory, b));
+  advise_depth(summary, &options, out);
+}

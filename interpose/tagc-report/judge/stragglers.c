@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * See stragglers.h.
+ */
+#include "interpose/tagc-report/judge/stragglers.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/tagc-report/judge/steps.h"
+#include "interpose/tagc-report/read/format.h"
+
+static const double STANDS_OUT = 0.02;  /* of a step: so much further behind is a rank that others wait for */
+static const double ALL_OF_IT = 0.95;   /* of a step: calls are under way for so long that nobody knows what is outside */
+static const double FAR_BEHIND = 0.2;   /* of the median step: so far behind is a straggler */
+
+/* What a rank does between its calls. NaN: its calls only enqueue, and nobody knows how long they were under way, or
+ * they were all the time, as far as is known. */
+static double outside(const struct tagc_sum_rank *rank, const struct tagc_sum_step *step)
+{
+  if (!rank->blocking && (step->wire_ns == 0 || (double)step->wire_ns > ALL_OF_IT * (double)step->ns))
+    return NAN;
+  const double inside = (double)(rank->blocking ? step->host_ns : step->wire_ns);
+  return tagc_ms(fmax(0, (double)step->ns - inside));
+}
+
+static void sum_rank(const struct tagc_sum_rank *rank, struct tagc_pace_rank *out)
+{
+  double wire = 0;
+  size_t known = 0;
+  *out = (struct tagc_pace_rank){.wire_ms = NAN, .exposed_ms = NAN, .hidden_ms = NAN};
+  for (size_t i = 0; i < rank->step_count; i++) {
+    const struct tagc_sum_step *step = &rank->steps[i];
+    if (!step->whole)
+      continue;
+    out->steps++;
+    out->step_ms += tagc_ms((double)step->ns);
+    out->in_calls_ms += tagc_ms((double)step->host_ns);
+    wire += tagc_ms((double)step->wire_ns);
+    const double ms = outside(rank, step);
+    out->outside_ms += isnan(ms) ? 0 : ms;
+    known += !isnan(ms);
+  }
+  const double n = (double)out->steps;          /* 0: all of it is NaN */
+  out->step_ms /= n;
+  out->in_calls_ms /= n;
+  out->outside_ms = 2 * known > out->steps ? out->outside_ms / (double)known : NAN;
+  out->wire_ms = wire > 0 ? wire / n : NAN;
+  if (rank->blocking) {
+    out->exposed_ms = out->in_calls_ms;
+    out->wire_ms = fmax(out->wire_ms, out->in_calls_ms);        /* of plain calls nobody may have told more */
+    out->hidden_ms = out->wire_ms - out->in_calls_ms;
+  } else {
+    out->exposed_ms = out->wire_ms > out->step_ms ? out->step_ms : out->wire_ms;
+  }
+}
+
+/* `usual`: what the median of the ranks does between its calls in a step; NaN: not known. */
+static bool find_slowest(struct tagc_pace *out, double *usual)
+{
+  double *values = malloc((out->rank_count + 1) * sizeof *values), most = -1;
+  size_t known = 0, last = SIZE_MAX;
+  if (!values)
+    return false;
+  for (size_t r = 0; r < out->rank_count; r++)
+    if (!isnan(out->ranks[r].outside_ms)) {
+      values[known++] = out->ranks[r].outside_ms;
+      if (out->ranks[r].outside_ms > most) {
+        most = out->ranks[r].outside_ms;
+        last = r;
+      }
+    }
+  *usual = tagc_quantile(values, known, 0.5);
+  free(values);
+  if (known >= 2) {
+    out->behind_ms = most - *usual;
+    out->slowest = out->behind_ms > STANDS_OUT * out->ranks[last].step_ms ? last : SIZE_MAX;
+  }
+  return true;
+}
+
+/* -- step by step -------------------------------------------------------------------------------------------------- */
+
+/* Keeps the worst ones in order; all of them are counted by the caller. */
+static void keep(struct tagc_pace_step *list, size_t count, const struct tagc_pace_step *step)
+{
+  size_t at = count < TAGC_PACE_WORST ? count : TAGC_PACE_WORST;
+  while (at && list[at - 1].ms < step->ms) {
+    if (at < TAGC_PACE_WORST)
+      list[at] = list[at - 1];
+    at--;
+  }
+  if (at < TAGC_PACE_WORST)
+    list[at] = *step;
+}
+
+static void note_length(const struct tagc_rank_step *same, size_t n, struct tagc_pace *out, double *times)
+{
+  struct tagc_pace_step step = {same->step->lock, same->step->cycle, SIZE_MAX, 0, true};
+  for (size_t i = 0; i < n; i++) {
+    step.ms += tagc_ms((double)same[i].step->ns) / (double)n;
+    step.whole = step.whole && same[i].step->whole;
+  }
+  keep(out->longest, out->longest_count, &step);
+  out->longest_count += out->longest_count < TAGC_PACE_WORST;
+  if (step.whole)
+    times[out->steps++] = step.ms;
+}
+
+/* Who was behind in this step? False where nobody knows. `usual`: the ranks' median of what they do between calls in
+ * all steps; `values`: room for all ranks. */
+static bool note_behind(const struct tagc_summary *summary, const struct tagc_rank_step *same, size_t n, double usual,
+                        struct tagc_pace *out, double *values)
+{
+  const double median_step = out->median_ms;
+  size_t known = 0, last = 0;
+  double most = -1;
+  for (size_t i = 0; i < n; i++) {
+    const double ms = same[i].step->whole ? outside(&summary->ranks[same[i].rank], same[i].step) : NAN;
+    if (isnan(ms))
+      return false;                     /* ranks that are compared must all be known */
+    if (ms > most) {
+      most = ms;
+      last = same[i].rank;
+    }
+    values[known++] = ms;
+  }
+  if (known < 2)
+    return false;
+  const double behind = most - tagc_quantile(values, known, 0.5);
+  if (behind > STANDS_OUT * median_step)
+    out->ranks[last].slowest_share += 1;
+  if (behind - (out->ranks[last].outside_ms - usual) > FAR_BEHIND * median_step)
+    keep(out->stragglers, out->straggler_count++,
+         &(struct tagc_pace_step){same->step->lock, same->step->cycle, last, behind, true});
+  return true;
+}
+
+/* Is no rank the last one in more steps than this? */
+static bool is_often_last(const struct tagc_pace *out, size_t rank)
+{
+  for (size_t r = 0; r < out->rank_count; r++)
+    if (out->ranks[r].slowest_share > out->ranks[rank].slowest_share)
+      return false;
+  return true;
+}
+
+static bool by_steps(const struct tagc_summary *summary, double usual, struct tagc_pace *out)
+{
+  size_t count, known = 0;
+  struct tagc_rank_step *sorted = tagc_steps_sorted(summary, &count);
+  double *times = malloc((count + 1) * sizeof *times);
+  if (!times || (!sorted && count)) {
+    free(times);
+    free(sorted);
+    return false;
+  }
+  for (size_t i = 0, same; i < count; i += same) {
+    same = tagc_steps_same(&sorted[i], count - i);
+    note_length(&sorted[i], same, out, times);
+  }
+  out->p95_ms = tagc_quantile(times, out->steps, 0.95);
+  out->median_ms = tagc_quantile(times, out->steps, 0.5);
+  for (size_t i = 0, same; i < count; i += same) {
+    same = tagc_steps_same(&sorted[i], count - i);
+    known += note_behind(summary, &sorted[i], same, usual, out, times);
+  }
+  for (size_t r = 0; r < out->rank_count; r++)
+    out->ranks[r].slowest_share = known ? out->ranks[r].slowest_share / (double)known : NAN;
+  if (out->slowest != SIZE_MAX && !is_often_last(out, out->slowest))
+    out->slowest = SIZE_MAX;
+  free(times);
+  free(sorted);
+  return true;
+}
+
+/* -- in words --------------------------------------------------------------------------------------- */
+
+/* The mean over the ranks that have steps. */
+static double mean_of(const struct tagc_pace *out, double (*value)(const struct tagc_pace_rank *))
+{
+  double sum = 0;
+  size_t n = 0;
+  for (size_t r = 0; r < out->rank_count; r++)
+    if (out->ranks[r].steps && !isnan(value(&out->ranks[r]))) {
+      sum += value(&out->ranks[r]);
+      n++;
+    }
+  return n ? sum / (double)n : NAN;
+}
+
+static double exposed_of(const struct tagc_pace_rank *rank) { return rank->exposed_ms / rank->step_ms; }
+static double outside_of(const struct tagc_pace_rank *rank) { return rank->outside_ms; }
+
+static size_t say_exposed(const struct tagc_pace *out, char *text, size_t size)
+{
+  const double share = mean_of(out, exposed_of);
+  if (isnan(share))
+    return (size_t)snprintf(text, size, "How long calls are under way is not known%s.",
+                            out->steps ? ": the traces have no times of the device" : ", as there are no whole steps");
+  if (out->exposed_known)
+    return (size_t)snprintf(text, size, "%.0f%% of a step is communication that nothing hides.", 100 * share);
+  return (size_t)
+      snprintf(text, size,
+               "Calls are under way for %.0f%% of a step; how much of that other work hides cannot be seen from calls.",
+               100 * share);
+}
+
+static void say(const struct tagc_summary *summary, struct tagc_pace *out)
+{
+  const size_t used = say_exposed(out, out->words, sizeof out->words);
+  const double outside_ms = mean_of(out, outside_of);
+  if (out->slowest != SIZE_MAX)
+    snprintf(out->words + used, sizeof out->words - used,
+             " The others wait for rank %d: between its calls it needs %.1f ms more in a step than "
+             "the median of the ranks, and was the last one in %.0f%% of the steps.",
+             summary->ranks[out->slowest].number, out->behind_ms, 100 * out->ranks[out->slowest].slowest_share);
+  else if (out->rank_count > 1 && !isnan(outside_ms))
+    snprintf(out->words + used, sizeof out->words - used, " No rank keeps the others waiting.");
+}
+
+bool tagc_pace_make(const struct tagc_summary *summary, struct tagc_pace *out)
+{
+  double usual;
+  *out = (struct tagc_pace){.slowest = SIZE_MAX, .rank_count = summary->rank_count, .median_ms = NAN, .p95_ms = NAN,
+                            .exposed_known = true};
+  out->ranks = calloc(summary->rank_count + 1, sizeof *out->ranks);
+  if (!out->ranks)
+    return false;
+  for (size_t r = 0; r < summary->rank_count; r++) {
+    sum_rank(&summary->ranks[r], &out->ranks[r]);
+    out->exposed_known = out->exposed_known && summary->ranks[r].blocking;
+  }
+  if (!find_slowest(out, &usual) || !by_steps(summary, usual, out)) {
+    tagc_pace_free(out);
+    return false;
+  }
+  say(summary, out);
+  return true;
+}
+
+void tagc_pace_free(struct tagc_pace *pace)
+{
+  free(pace->ranks);
+  pace->ranks = NULL;
+}
+
+/* -- for people ---------------------------------------------------------------------------------------------------- */
+
+static const char *number(double value, char text[16])
+{
+  if (isnan(value))
+    return strcpy(text, "-");
+  snprintf(text, 16, "%.2f", value);
+  return text;
+}
+
+static void print_rank(FILE *to, const struct tagc_sum_rank *rank, const struct tagc_pace_rank *p)
+{
+  char step[16], in_calls[16], wire[16], exposed[16], hidden[16], away[16], last[16] = "-";
+  if (!isnan(p->slowest_share))
+    snprintf(last, sizeof last, "%.0f%%", 100 * p->slowest_share);
+  fprintf(to, "  %6d %8zu %11s %11s %11s %11s %11s %11s %9s\n", rank->number, p->steps, number(p->step_ms, step),
+          number(p->in_calls_ms, in_calls), number(p->wire_ms, wire), number(p->exposed_ms, exposed),
+          number(p->hidden_ms, hidden), number(p->outside_ms, away), last);
+}
+
+/* "step 7"; where the first rank does not have it, what its own rank calls it. */
+static const char *step_name(const struct tagc_summary *summary, const struct tagc_pace_step *step, char text[64])
+{
+  const size_t number = tagc_step_number(summary, step->lock, step->cycle);
+  if (number)
+    snprintf(text, 64, "step %zu", number);
+  else
+    snprintf(text, 64, "cycle %" PRIu64 " of lock %" PRIu32, step->cycle, step->lock);
+  return text;
+}
+
+static void print_worst(FILE *to, const struct tagc_summary *summary, const struct tagc_pace *p)
+{
+  char line[400], name[64];
+  int used = snprintf(line, sizeof line,
+                      "A step takes %.2f ms (median of %zu whole ones; 95%% of them at most %.2f). The longest:",
+                      p->median_ms, p->steps, p->p95_ms);
+  for (size_t i = 0; i < p->longest_count && i < 3; i++)
+    used += snprintf(line + used, sizeof line - (size_t)used, "%s %.2f (%s%s)", i ? "," : "",
+                     p->longest[i].ms, step_name(summary, &p->longest[i], name),
+                     p->longest[i].whole ? "" : ", not whole");
+  tagc_words_print(to, 2, line);
+  if (p->straggler_count)
+    fprintf(to, "  In %zu step%s a rank was much later than it is else (by %.0f%% of a step or more):\n",
+            p->straggler_count, p->straggler_count > 1 ? "s" : "", 100 * FAR_BEHIND);
+  for (size_t i = 0; i < p->straggler_count && i < TAGC_PACE_WORST; i++)
+    fprintf(to, "    %s: rank %d, by %.2f ms\n", step_name(summary, &p->stragglers[i], name),
+            summary->ranks[p->stragglers[i].rank].number, p->stragglers[i].ms);
+}
+
+void tagc_pace_print(FILE *to, const struct tagc_summary *summary, const struct tagc_pace *pace)
+{
+  if (pace->steps == 0)
+    return;
+  fprintf(to, "Where the time of a step goes (ms)\n");
+  fprintf(to, "  %6s %8s %11s %11s %11s %11s %11s %11s %9s\n", "rank", "steps", "step", "in calls", "under way",
+          pace->exposed_known ? "exposed" : "at most", "hidden", "outside", "last in");
+  for (size_t r = 0; r < pace->rank_count; r++)
+    if (pace->ranks[r].steps)
+      print_rank(to, &summary->ranks[r], &pace->ranks[r]);
+  print_worst(to, summary, pace);
+  tagc_words_print(to, 2, pace->words);
+}

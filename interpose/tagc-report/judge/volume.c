@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * See volume.h. Roles are told by roles.c.
+ */
+#include "interpose/tagc-report/judge/volume.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/tagc-report/judge/patterns.h"
+#include "interpose/tagc-report/read/format.h"
+
+static const double EXACT = 1e-9;       /* sums of doubles */
+static const double PADDING = 0.02;     /* at most */
+
+/* Where checks go, and what they are made of. */
+struct work {
+  const struct tagc_summary *summary;
+  const struct tagc_volume_facts *facts;
+  struct tagc_volume_check *out;
+  size_t most, count;
+  size_t at;                            /* the communicator */
+  const struct tagc_sum_comm *comm;
+  struct tagc_patterns p;
+  struct tagc_gathers gathers;
+};
+
+__attribute__((format(printf, 3, 4))) static void put(char *text, size_t size, const char *format, ...)
+{
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, size, format, args);
+  va_end(args);
+}
+
+/* A check of calls of one pattern; the caller fills in what is expected. There is always a place to write to. */
+static struct tagc_volume_check *begin(struct work *w, const char *what, const struct tagc_pattern *measured)
+{
+  static struct tagc_volume_check beyond;           /* nobody reads it */
+  struct tagc_volume_check *c = w->count < w->most ? &w->out[w->count] : &beyond;
+  w->count++;
+  *c = (struct tagc_volume_check){.comm = w->at, .expected = NAN, .deviation = NAN,
+                                  .measured = w->p.steps ? measured->plain_bytes : NAN,
+                                  .sent = w->p.steps ? measured->sent_bytes : NAN};
+  put(c->what, sizeof c->what, "%s", what);
+  if (!w->p.steps)
+    put(c->words, sizeof c->words,
+        w->p.beside_steps ? "No whole step has these calls." : "No whole step is in the trace.");
+  return c;
+}
+
+/* True where there is a deviation to find words for. */
+static bool finish(struct tagc_volume_check *c, double expected)
+{
+  c->expected = expected;
+  c->deviation = expected > 0 ? c->measured / expected - 1 : NAN;
+  return c->words[0] == '\0' && fabs(c->deviation) > EXACT;
+}
+
+static double ring(const struct tagc_sum_comm *comm) { return (double)(comm->nranks - 1) / comm->nranks; }
+
+static double element(const struct work *w, const struct tagc_pattern *p)
+{
+  return p->main ? tagc_line_element(w->summary, p->main) : 0;
+}
+
+/* -- parameters and gradients -------------------------------------------------------------------------------------- */
+
+/* Parameters that the ranks of the communicator share: as the user says, else those of the slots, else what a step
+ * reduces. */
+static double parameters_of(const struct work *w, const char **from)
+{
+  const double slots = tagc_slots_parameters(w->comm);
+  if (w->facts->parameters)
+    return *from = "", (double)w->facts->parameters;
+  if (slots > 0)
+    return *from = "", slots;
+  return *from = "P is what the calls themselves carry.", w->p.of[TAGC_PATTERN_REDUCE_SCATTER].elements;
+}
+
+static void say_padding(struct tagc_volume_check *c)
+{
+  put(c->words, sizeof c->words, "Padding to the ranks: %.2g%%.", 100 * c->deviation);
+}
+
+/* "x3" of whole numbers. */
+static bool is_multiple(double value, double *times)
+{
+  *times = round(value);
+  return *times >= 2 && fabs(value - *times) < PADDING * *times;
+}
+
+static void check_reduced(struct work *w, double parameters, const char *from)
+{
+  const struct tagc_pattern *r = &w->p.of[TAGC_PATTERN_REDUCE_SCATTER];
+  const double e = element(w, r);
+  const int ranks = w->comm->nranks;
+  struct tagc_volume_check *c = begin(w, "reduce-scatter of gradients", r);
+  char count[32];
+  double times;
+  put(c->formula, sizeof c->formula, "(W-1)/W P e = %d/%d x %s x %g B", ranks - 1, ranks,
+      tagc_words_count(parameters, count), e);
+  if (!finish(c, ring(w->comm) * parameters * e)) {
+    if (c->words[0] == '\0')
+      put(c->words, sizeof c->words, "%s", from);
+    return;
+  }
+  if (is_multiple(c->deviation + 1, &times))
+    put(c->words, sizeof c->words, "x%.0f: gradients are reduced %.0f times a step, in each microbatch.", times, times);
+  else if (w->facts->parameters && c->deviation > 0 && c->deviation < PADDING)
+    say_padding(c);
+  else
+    put(c->words, sizeof c->words,
+        c->deviation < 0 ? "Fewer gradients than parameters: frozen ones, or ones that are reduced elsewhere."
+                         : "More than once for each parameter: some of them are reduced in several microbatches, or in "
+                           "several types.");
+}
+
+/* Of how many microbatches the gathers are, and which slot is gathered less often than twice in each: it is kept. The
+ * others are most of the parameters, so that there are more gathers than one a microbatch. */
+struct gathers {
+  unsigned microbatches, kept_times;
+  const struct tagc_sum_slot *kept;     /* NULL: none */
+};
+
+static bool explains(const struct tagc_sum_comm *comm, const struct tagc_sum_slot *slot, double missing,
+                     struct gathers *out)
+{
+  const double times = missing / ((double)slot->count * comm->nranks);
+  const bool whole = times > 0.5 && times < 2 * out->microbatches - 0.5 && fabs(times - round(times)) < EXACT;
+  if (slot->lock != comm->last_lock || slot->pass != 0 || !whole)
+    return false;
+  out->kept = slot;
+  out->kept_times = 2 * out->microbatches - (unsigned)round(times);
+  return true;
+}
+
+static bool find_gathers(const struct tagc_sum_comm *comm, double gathered, double parameters, struct gathers *out)
+{
+  for (out->microbatches = 1; out->microbatches * parameters < gathered && out->microbatches <= 64;
+       out->microbatches++) {
+    const double missing = 2 * out->microbatches * parameters - gathered;
+    if (fabs(missing) < 0.5)
+      return true;
+    for (size_t i = 0; missing > 0 && i < comm->slot_count; i++)
+      if (explains(comm, &comm->slots[i], missing, out))
+        return true;
+  }
+  return false;
+}
+
+static void say_gathers(const struct work *w, struct tagc_volume_check *c, const struct gathers *found)
+{
+  char count[32], kept[80] = "", times[24] = "once";
+  if (found->kept)
+    put(kept, sizeof kept, "'%.24s' (%s parameters)", found->kept->name ? found->kept->name : "?",
+        tagc_words_count((double)found->kept->count * w->comm->nranks, count));
+  if (found->kept_times > 1)
+    put(times, sizeof times, "%u times", found->kept_times);
+  if (found->microbatches == 1)
+    put(c->words, sizeof c->words, "%s is gathered once: it is kept after the forward pass.", kept);
+  else if (found->kept)
+    put(c->words, sizeof c->words,
+        "As for %u microbatches, or for fewer with activations that are computed again; %s is gathered %s.",
+        found->microbatches, kept, times);
+  else
+    put(c->words, sizeof c->words, "As for %u microbatches, or for fewer with activations that are computed again.",
+        found->microbatches);
+}
+
+static void explain_gathers(struct work *w, struct tagc_volume_check *c, double gathered, double parameters,
+                            unsigned usual)
+{
+  const double rate = gathered / parameters;
+  struct gathers found = {0};
+  char count[32];
+  if (w->facts->parameters && fabs(c->deviation) < PADDING && rate > usual)
+    say_padding(c);
+  else if (usual == 2 && find_gathers(w->comm, gathered, parameters, &found))
+    say_gathers(w, c, &found);
+  else if (rate < usual && rate > 1)
+    put(c->words, sizeof c->words,
+        "%s of the parameters are gathered once less: they are kept after the forward pass, or not trained.",
+        tagc_words_count(usual * parameters - gathered, count));
+  else
+    put(c->words, sizeof c->words,
+        "Each parameter is gathered %.2f times a step: for several microbatches, or frozen ones, too.", rate);
+}
+
+/* Gathers here, and on the communicators beside. Those of fewer ranks have the second gather, before the backward
+ * pass. */
+static void check_gathered(struct work *w, double parameters, unsigned usual)
+{
+  struct tagc_pattern all = {0};
+  double gathered = w->p.of[TAGC_PATTERN_ALL_GATHER].elements * w->comm->nranks, rings = usual * ring(w->comm);
+  const int ranks = w->comm->nranks;
+  char count[32], times[32] = "", numbers[48] = "";
+  tagc_pattern_add(&all, &w->p.of[TAGC_PATTERN_ALL_GATHER]);
+  tagc_gathers_beside(w->summary, w->at, &w->gathers);
+  tagc_pattern_add(&all, &w->gathers.all);
+  gathered += w->gathers.gathered;
+  const int fewer = w->gathers.least_ranks < ranks ? w->gathers.least_ranks : 0;
+  if (usual == 2 && fewer) {
+    rings = ring(w->comm) + (double)(fewer - 1) / fewer;
+    put(times, sizeof times, "((W-1)/W + (V-1)/V)");
+    put(numbers, sizeof numbers, "(%d/%d + %d/%d)", ranks - 1, ranks, fewer - 1, fewer);
+  } else {
+    put(times, sizeof times, "(W-1)/W%s", usual == 2 ? " 2" : "");
+    put(numbers, sizeof numbers, "%d/%d%s", ranks - 1, ranks, usual == 2 ? " x 2" : "");
+  }
+  const double e = element(w, &all);
+  struct tagc_volume_check *c = begin(w, "all-gather of parameters", &all);
+  put(c->formula, sizeof c->formula, "%s P e = %s x %s x %g B", times, numbers, tagc_words_count(parameters, count), e);
+  if (finish(c, rings * parameters * e))
+    explain_gathers(w, c, gathered, parameters, usual);
+}
+
+/* Gradients that go to all, or to their owners: what is known of P comes from the user, or from the gathers. */
+static void check_owners(struct work *w)
+{
+  const struct tagc_pattern *a = &w->p.of[TAGC_PATTERN_ALL_REDUCE], *r = &w->p.of[TAGC_PATTERN_REDUCE];
+  const bool to_all = a->elements >= r->elements;
+  const double gathered = w->p.of[TAGC_PATTERN_ALL_GATHER].elements * w->comm->nranks;
+  const double parameters = w->facts->parameters ? (double)w->facts->parameters
+                            : gathered > 0       ? gathered
+                                                 : w->p.of[TAGC_PATTERN_BROADCAST].elements;
+  const int ranks = w->comm->nranks;
+  double times;
+  char count[32];
+  struct tagc_volume_check *c =
+      begin(w, to_all ? "all-reduce of gradients" : "reduction of gradients to their owners", to_all ? a : r);
+  put(c->formula, sizeof c->formula, "%s(W-1)/W P e = %s%d/%d x %s x %g B", to_all ? "2 " : "", to_all ? "2 x " : "",
+      ranks - 1, ranks, tagc_words_count(parameters, count), element(w, to_all ? a : r));
+  if (finish(c, (to_all ? 2 : 1) * ring(w->comm) * parameters * element(w, to_all ? a : r))) {
+    if (is_multiple(c->deviation + 1, &times))
+      put(c->words, sizeof c->words, "x%.0f: gradients are reduced %.0f times a step, in each microbatch.", times,
+          times);
+    else if (fabs(c->deviation) < PADDING)
+      put(c->words, sizeof c->words, "Padding of the parameters that are gathered: %.2g%%.", fabs(100 * c->deviation));
+    else
+      put(c->words, sizeof c->words,
+          "Parameters and gradients differ in number: some are frozen, or reduced elsewhere.");
+  }
+  if (gathered > 0)
+    check_gathered(w, parameters, 1);
+}
+
+/* Replicas of shards have the shards' number of gradients. */
+static double replicated_shards(const struct work *w)
+{
+  for (size_t i = 0; i < w->summary->comm_count; i++) {
+    const struct tagc_sum_comm *other = &w->summary->comms[i];
+    const double shards = other->nranks > 0 ? tagc_slots_parameters(other) / other->nranks : 0;
+    if (i != w->at && shards > 0 && fabs(w->p.of[TAGC_PATTERN_ALL_REDUCE].elements / shards - 1) < 0.5)
+      return shards;
+  }
+  return 0;
+}
+
+static void check_data(struct work *w)
+{
+  const struct tagc_pattern *a = &w->p.of[TAGC_PATTERN_ALL_REDUCE];
+  const double shards = replicated_shards(w), told = (double)w->facts->parameters,
+               known = shards > 0 ? shards : told > 0 || !w->comm->all_reduces ? told : tagc_slots_parameters(w->comm);
+  const double parameters = known > 0 ? known : a->elements, e = element(w, a);
+  const int ranks = w->comm->nranks;
+  double times;
+  char count[32];
+  struct tagc_volume_check *c =
+      begin(w, shards > 0 ? "all-reduce of shards of gradients" : "all-reduce of gradients", a);
+  put(c->formula, sizeof c->formula, "2 (W-1)/W P e = 2 x %d/%d x %s x %g B", ranks - 1, ranks,
+      tagc_words_count(parameters, count), e);
+  if (known <= 0 && w->p.steps)
+    put(c->words, sizeof c->words,
+        "P is what the calls themselves carry: not checked. The number of parameters that are trained can be "
+        "told (--parameters).");
+  if (known <= 0 || !finish(c, 2 * ring(w->comm) * parameters * e))
+    return;
+  if (is_multiple(c->deviation + 1, &times))
+    put(c->words, sizeof c->words, "x%.0f: gradients are all-reduced in each microbatch (no_sync() would do so once).",
+        times);
+  else if (shards <= 0 && told <= 0 && c->deviation != 0)
+    put(c->words, sizeof c->words, "P is that of the slots; other large all-reduces are among these.");
+  else
+    put(c->words, sizeof c->words,
+        c->deviation < 0         ? "Fewer gradients than parameters: frozen ones, or ones that are reduced elsewhere."
+        : c->deviation < PADDING ? "Padding of the buckets."
+                                 : "More gradients than parameters: buffers, or a second model.");
+}
+
+/* -- activations --------------------------------------------------------------------------------------------------- */
+
+/* Layers that the user knows of, else the blocks among the names of the main communicator's slots. */
+static unsigned layers_of(const struct work *w)
+{
+  unsigned blocks = 0;
+  const struct tagc_sum_comm *main = w->summary->comms;
+  for (size_t i = 0; w->summary->comm_count && i < main->slot_count; i++)
+    if (main->slots[i].lock == main->last_lock && main->slots[i].pass == 0 && main->slots[i].name &&
+        strncmp(main->slots[i].name, "block.", 6) == 0)
+      blocks++;
+  return w->facts->layers ? (unsigned)w->facts->layers : blocks;
+}
+
+/* What a step makes more calls for than 4 a layer and microbatch. */
+static void explain_activations(struct tagc_volume_check *c, double calls, unsigned layers, uint64_t microbatches)
+{
+  const double one = (double)layers * (double)microbatches, more = calls - 4 * one;
+  if (fabs(more - 2 * one) < 0.5)
+    put(c->words, sizeof c->words, "x1.5: activations are computed again in the backward pass.");
+  else if (more > 0.5 && more < 2 * one && fabs(fmod(more, (double)microbatches)) < 0.01)
+    put(c->words, sizeof c->words, "%.0f more a microbatch: embedding, head, or layers that are computed again.",
+        more / (double)microbatches);
+  else if (more < 0)
+    put(c->words, sizeof c->words,
+        "Fewer than four a layer and microbatch: some of the layers are on other stages, or are not divided.");
+  else
+    put(c->words, sizeof c->words, "%.1f a layer and microbatch instead of 4.", calls / one);
+}
+
+/* Without the number of microbatches: which would fit? */
+static void guess_microbatches(struct tagc_volume_check *c, double calls, unsigned layers)
+{
+  static const struct { unsigned a_layer, beside; const char *words;
+  } fits[] = {{4, 0, "4 a layer"},
+              {4, 2, "4 a layer, embedding and head"},
+              {4, 1, "4 a layer, and embedding or head"},
+              {6, 0, "6 a layer: computed again"},
+              {6, 2, "6 a layer: computed again; embedding and head"}};
+  for (size_t i = 0; layers && i < sizeof fits / sizeof *fits; i++) {
+    const double m = calls / (fits[i].a_layer * layers + fits[i].beside);
+    if (m >= 0.99 && fabs(m - round(m)) < 0.01) {
+      put(c->words, sizeof c->words,
+          "%.0f calls a step fit %.0f microbatch%s of %u layers (%s); their number can be told (--microbatches).",
+          calls, m, m > 1.5 ? "es" : "", layers, fits[i].words);
+      return;
+    }
+  }
+  put(c->words, sizeof c->words,
+      "%.0f calls a step; to check that, layers and microbatches are needed (--layers, --microbatches).", calls);
+}
+
+/* `p`: its main line holds the activations; `factor`: what a ring sends of them. */
+static void check_activations(struct work *w, const char *what, const struct tagc_pattern *p, double factor,
+                              const char *letters, double whole)
+{
+  const unsigned layers = layers_of(w);
+  const uint64_t m = w->facts->microbatches;
+  const double told = (double)w->facts->tokens * (double)w->facts->hidden, bsh = told > 0 ? told : whole;
+  const double one = factor * bsh * element(w, p);
+  const struct tagc_sum_calls *calls = &p->main->whole;
+  const double ranks = w->comm->whole_steps ? (double)w->comm->whole_steps : 1;
+  const struct tagc_pattern main = {.plain_bytes = (double)tagc_sent_all(&calls->plain) / ranks,
+                                    .sent_bytes = (double)tagc_sent_all(&calls->sent) / ranks};
+  struct tagc_volume_check *c = begin(w, what, &main);
+  char count[32], factors[48] = "4 L m";
+  if (layers && m)
+    put(factors, sizeof factors, "4 x %u x %llu", layers, (unsigned long long)m);
+  put(c->formula, sizeof c->formula, "%s(W-1)/W b s h e x 4 L m = %s%d/%d x %s x %g B x %s", letters,
+      factor > 1 ? "2 x " : "", w->comm->nranks - 1, w->comm->nranks, tagc_words_count(bsh, count), element(w, p),
+      factors);
+  if (!w->p.steps)
+    return;
+  if (!layers || !m)
+    guess_microbatches(c, p->main_calls, layers);
+  else if (finish(c, one * 4 * layers * (double)m)) {
+    if (told > 0 && fabs(told / whole - 1) > EXACT)
+      put(c->words, sizeof c->words, "The calls have %s elements, and not b s h.", tagc_words_count(whole, count));
+    else
+      explain_activations(c, p->main_calls, layers, m);
+  }
+}
+
+static void check_tensor(struct work *w)
+{
+  const struct tagc_pattern *a = &w->p.of[TAGC_PATTERN_ALL_REDUCE];
+  check_activations(w, "all-reduce of activations", a, 2 * ring(w->comm), "2 ", (double)a->main->least_count);
+}
+
+static void check_sequence(struct work *w)
+{
+  const struct tagc_pattern *r = &w->p.of[TAGC_PATTERN_REDUCE_SCATTER], *g = &w->p.of[TAGC_PATTERN_ALL_GATHER];
+  const double whole = (double)r->main->least_count * w->comm->nranks;
+  check_activations(w, "reduce-scatter of activations", r, ring(w->comm), "", whole);
+  if (!g->main)
+    return;
+  check_activations(w, "all-gather of activations", g, ring(w->comm), "", whole);
+  struct tagc_volume_check *c = w->count <= w->most ? &w->out[w->count - 1] : NULL;
+  if (c && fabs(c->deviation - 0.5) < 0.1)
+    put(c->words, sizeof c->words, "x%.2f: inputs are gathered again in the backward pass, instead of being kept.",
+        c->deviation + 1);
+}
+
+/* W stages have W-1 borders, over each of which m activations go on and m gradients back: a mean of 2 (W-1)/W m a
+ * rank. */
+static void check_pipeline(struct work *w)
+{
+  const struct tagc_pattern *s = &w->p.of[TAGC_PATTERN_SEND];
+  const uint64_t m = w->facts->microbatches;
+  const double told = (double)w->facts->tokens * (double)w->facts->hidden, bsh = told > 0 ? told
+                                                                                 : s->main
+                                                                                     ? (double)s->main->least_count
+                                                                                     : 0;
+  const double times = 2 * ring(w->comm) * (double)m;
+  struct tagc_volume_check *c = begin(w, "activations and their gradients to neighbours", s);
+  char count[32], factor[32] = "m";
+  if (m)
+    put(factor, sizeof factor, "%llu", (unsigned long long)m);
+  put(c->formula, sizeof c->formula, "2 (W-1)/W b s h e m = 2 x %d/%d x %s x %g B x %s", w->comm->nranks - 1,
+      w->comm->nranks, tagc_words_count(bsh, count), element(w, s), factor);
+  if (!w->p.steps)
+    return;
+  if ((size_t)w->comm->nranks != w->comm->member_count)
+    put(c->words, sizeof c->words, "Not all stages have a trace: %.1f messages a rank and step.", s->calls);
+  else if (!m)
+    put(c->words, sizeof c->words,
+        "%.2f messages a rank and step fit %.1f microbatches; their number can be told (--microbatches).", s->calls,
+        s->calls / (2 * ring(w->comm)));
+  else if (finish(c, times * bsh * element(w, s)))
+    put(c->words, sizeof c->words, told > 0 && s->main && told > 1.5 * (double)s->main->least_count ?
+        "Messages hold a part of b s h: sequences or tokens are divided, too." : c->deviation > 0 ?
+        "More than one message a border and microbatch: stages take turns (interleaved), or they are sent in parts." :
+        "Fewer: some stages or microbatches send nothing.");
+}
+
+/* -- all together -------------------------------------------------------------------------------------------------- */
+
+static void check(struct work *w)
+{
+  const char *from;
+  const double parameters = parameters_of(w, &from);
+  const bool reduces = w->p.of[TAGC_PATTERN_REDUCE_SCATTER].main != NULL;
+  switch (w->comm->role) {
+  case TAGC_ROLE_SHARDED:
+  case TAGC_ROLE_OPTIMIZER:
+    if (reduces) {
+      check_reduced(w, parameters, from);
+      check_gathered(w, parameters, w->comm->role == TAGC_ROLE_SHARDED ? 2 : 1);
+    } else if (w->p.of[TAGC_PATTERN_ALL_REDUCE].main || w->p.of[TAGC_PATTERN_REDUCE].main)
+      check_owners(w);
+    return;
+  case TAGC_ROLE_DATA:
+    check_data(w);
+    return;
+  case TAGC_ROLE_TENSOR:
+    check_tensor(w);
+    return;
+  case TAGC_ROLE_SEQUENCE:
+    check_sequence(w);
+    return;
+  case TAGC_ROLE_PIPELINE:
+    check_pipeline(w);
+    return;
+  default:
+    return;
+  }
+}
+
+size_t tagc_volume_checks(const struct tagc_summary *summary, const struct tagc_volume_facts *facts,
+                          struct tagc_volume_check *out, size_t most)
+{
+  struct work w = {.summary = summary, .facts = facts, .out = out, .most = most,
+                   .gathers = tagc_gathers_find(summary)};
+  for (w.at = 0; w.at < summary->comm_count; w.at++) {
+    w.comm = &summary->comms[w.at];
+    w.p = tagc_patterns_of(summary, w.comm);
+    if (w.comm->nranks > 1)
+      check(&w);
+  }
+  free(w.gathers.list);
+  return w.count;
+}
+
+static void print_check(FILE *to, const struct tagc_volume_check *c)
+{
+  char expected[16], measured[16], sent[16], deviation[24] = "-";
+  if (!isnan(c->deviation))
+    snprintf(deviation, sizeof deviation, fabs(c->deviation) < EXACT ? "exactly" : "%+.2f%%", 100 * c->deviation);
+  fprintf(to, "    %-46s expected %10s  measured %10s  %9s  sent %10s\n", c->what,
+          tagc_words_bytes(c->expected, expected), tagc_words_bytes(c->measured, measured), deviation,
+          tagc_words_bytes(c->sent, sent));
+  tagc_words_print(to, 6, c->formula);
+  if (c->words[0])
+    tagc_words_print(to, 6, c->words);
+}
+
+void tagc_volume_print(FILE *to, const struct tagc_summary *summary, const struct tagc_volume_check *checks,
+                       size_t count)
+{
+  char line[400];
+  fprintf(to, "What communicators are for, and what formulas say a rank sends in a step\n");
+  for (size_t i = 0; i < summary->comm_count; i++) {
+    const struct tagc_sum_comm *comm = &summary->comms[i];
+    snprintf(line, sizeof line, "communicator %zu, %d ranks: %s: %s", i, comm->nranks, tagc_role_words(comm->role),
+             comm->role_grounds ? comm->role_grounds : "");
+    tagc_words_print(to, 2, line);
+    for (size_t k = 0; k < count; k++)
+      if (checks[k].comm == i)
+        print_check(to, &checks[k]);
+  }
+}

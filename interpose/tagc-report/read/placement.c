@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/tagc-report/read/placement.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/tagc-report/read/merge.h"
+
+/* Communicators are born before most calls are made; a trace is not read twice to its end for those that come later. */
+enum { BEGINNING = 1 << 16 };
+
+/* A rank of a communicator. */
+struct seen {
+  uint64_t identity, host;
+  uint32_t rank, nranks;
+};
+
+/* A host of a communicator of which all ranks have been seen. */
+struct place {
+  uint64_t identity, host;
+  struct tagc_placed placed;
+};
+
+struct tagc_places {
+  struct place *list;               /* by identity and host */
+  size_t count;
+};
+
+struct ranks {
+  struct seen *list;
+  size_t count;
+};
+
+static int compare(uint64_t a, uint64_t b) { return (a > b) - (a < b); }
+
+static int by_rank(const void *left, const void *right)
+{
+  const struct seen *a = left, *b = right;
+  int order = compare(a->identity, b->identity);
+  order = order ? order : compare(a->rank, b->rank);
+  return order ? order : compare(a->host, b->host);
+}
+
+static int by_host(const void *left, const void *right)
+{
+  const struct seen *a = left, *b = right;
+  int order = compare(a->identity, b->identity);
+  return order ? order : compare(a->host, b->host);
+}
+
+uint64_t tagc_places_host(const struct tagc_trace_process *record)
+{
+  return strtoull(tagc_trace_text(&record->record, record->text, 3), NULL, 16);
+}
+
+static bool read_beginning(struct ranks *ranks, struct tagc_trace_file *file)
+{
+  const struct tagc_trace_record *record;
+  uint64_t host = 0;
+  for (int i = 0; i < BEGINNING && (record = tagc_trace_next(file)); i++) {
+    const struct tagc_trace_comm *comm = (const void *)record;
+    if (record->kind == TAGC_TRACE_PROCESS)
+      host = tagc_places_host((const void *)record);
+    if (record->kind != TAGC_TRACE_COMM || !host || !comm->identity || comm->rank < 0 || comm->rank >= comm->nranks)
+      continue;
+    if (!TAGC_SUM_ROOM(ranks->list, ranks->count))
+      return false;
+    ranks->list[ranks->count++] = (struct seen){comm->identity, host, (uint32_t)comm->rank, (uint32_t)comm->nranks};
+  }
+  return true;
+}
+
+/* How many from there on are of the same communicator (and, with `host`, on the same host). */
+static size_t run_of(const struct ranks *ranks, size_t from, bool host)
+{
+  const struct seen *first = &ranks->list[from];
+  size_t n = 1;
+  while (from + n < ranks->count && first[n].identity == first->identity && (!host || first[n].host == first->host))
+    n++;
+  return n;
+}
+
+/* Are these all ranks of a communicator, each of them once? */
+static bool is_whole(const struct seen *seen, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (seen[i].rank != i || seen[i].nranks != count)
+      return false;
+  return true;
+}
+
+/* What was seen several times counts once; communicators that are not whole do not. */
+static void keep_whole(struct ranks *ranks)
+{
+  size_t kept = 0, unique = 0;
+  for (size_t i = 0; i < ranks->count; i++)
+    if (!i || by_rank(&ranks->list[i - 1], &ranks->list[i]) != 0 || ranks->list[i - 1].nranks != ranks->list[i].nranks)
+      ranks->list[unique++] = ranks->list[i];
+  ranks->count = unique;
+  for (size_t i = 0, n; i < unique; i += n) {
+    n = run_of(ranks, i, false);
+    if (!is_whole(&ranks->list[i], n))
+      continue;
+    memmove(&ranks->list[kept], &ranks->list[i], n * sizeof *ranks->list);
+    kept += n;
+  }
+  ranks->count = kept;
+}
+
+static bool place(struct tagc_places *places, struct ranks *ranks)
+{
+  if (!ranks->count)
+    return true;
+  qsort(ranks->list, ranks->count, sizeof *ranks->list, by_rank);
+  keep_whole(ranks);
+  qsort(ranks->list, ranks->count, sizeof *ranks->list, by_host);
+  for (size_t i = 0, n; i < ranks->count; i += n) {
+    const size_t first = places->count;
+    n = run_of(ranks, i, false);
+    for (size_t j = i, local; j < i + n; j += local) {
+      local = run_of(ranks, j, true);
+      if (!TAGC_SUM_ROOM(places->list, places->count))
+        return false;
+      places->list[places->count++] = (struct place){ranks->list[j].identity, ranks->list[j].host,
+                                                     {.nranks = (uint32_t)n, .local = (uint32_t)local}};
+    }
+    for (size_t j = first; j < places->count; j++)
+      places->list[j].placed.hosts = (uint32_t)(places->count - first);
+  }
+  return true;
+}
+
+struct tagc_places *tagc_places_read(char *const *paths, size_t count)
+{
+  char why[TAGC_TRACE_WHY];
+  struct tagc_places *places = calloc(1, sizeof *places);
+  struct ranks ranks = {0};
+  bool done = places != NULL;
+  for (size_t i = 0; i < count && done; i++) {
+    struct tagc_trace_file *file = tagc_trace_open(paths[i], why);
+    done = !file || read_beginning(&ranks, file);
+    tagc_trace_close(file);
+  }
+  done = done && place(places, &ranks);
+  free(ranks.list);
+  if (done)
+    return places;
+  tagc_places_free(places);
+  return NULL;
+}
+
+void tagc_places_free(struct tagc_places *places)
+{
+  if (places)
+    free(places->list);
+  free(places);
+}
+
+struct tagc_placed tagc_places_of(const struct tagc_places *places, uint64_t identity, uint64_t host)
+{
+  size_t from = 0, to = places->count;
+  while (from < to) {
+    const size_t middle = from + (to - from) / 2;
+    const struct place *at = &places->list[middle];
+    const int order = at->identity == identity ? compare(at->host, host) : compare(at->identity, identity);
+    if (order == 0)
+      return at->placed;
+    if (order < 0)
+      from = middle + 1;
+    else
+      to = middle;
+  }
+  return (struct tagc_placed){0};
+}
+
+uint64_t tagc_places_between(const struct tagc_placed *placed, uint64_t bytes, bool messages)
+{
+  if (placed->hosts < 2)
+    return 0;
+  return messages ? bytes * (placed->nranks - placed->local) / (placed->nranks - 1) : bytes * placed->hosts / placed->nranks;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Where the ranks of communicators are, from the traces of all of them. A rank by itself learns that in the first vote alone; until
+ * then, and with TAGC_MODE=observe throughout, its trace has all that it sends as sent inside its host. But each trace says on which
+ * host its process is.
+ *
+ * Ownership   tagc_places_free() gives them back.
+ * Threads     One at a time.
+ */
+#ifndef INTERPOSE_TRACE_PLACES_H
+#define INTERPOSE_TRACE_PLACES_H
+
+#include <stdint.h>
+
+#include "interpose/tagc-report/read/records.h"
+
+struct tagc_places;
+
+/* Reads the beginnings of traces; files that cannot be read are passed over. NULL without memory. */
+struct tagc_places *tagc_places_read(char *const *paths, size_t count);
+void tagc_places_free(struct tagc_places *places);
+
+/* How a communicator lies on hosts, as a rank of it sees that; hosts = 0: not known, for some rank has no trace. */
+struct tagc_placed {
+  uint32_t nranks, hosts, local;    /* local: ranks on the host of this one */
+};
+
+/* host: of struct tagc_trace_process, as a number. */
+struct tagc_placed tagc_places_of(const struct tagc_places *places, uint64_t identity, uint64_t host);
+
+/* The number of a process's host; 0: the record does not say it. */
+uint64_t tagc_places_host(const struct tagc_trace_process *record);
+
+/* Of bytes that are sent along a ring, or as messages to all other ranks alike, those that go to other hosts (sent.c). */
+uint64_t tagc_places_between(const struct tagc_placed *placed, uint64_t bytes, bool messages);
+
+#endif

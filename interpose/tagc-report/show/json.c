@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * tagc-report for programs. man/tagc-report.1 has all members and their units: what changes here changes there.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "env/json.h"
+#include "interpose/tagc-report/judge/codecs.h"
+#include "interpose/tagc-report/show/report.h"
+#include "interpose/tagc-report/judge/steps.h"
+
+static const char *const side_words[TAGC_SUM_SIDES] = {"neither", "plain", "compressed"};
+
+static void put_sent(struct tagc_json *j, const char *name, const struct tagc_sum_sent *sent)
+{
+  tagc_json_open(j, name, '{');
+  tagc_json_count(j, "inside", sent->inside);
+  tagc_json_count(j, "between", sent->between);
+  tagc_json_close(j, '}');
+}
+
+static void put_calls(struct tagc_json *j, const char *name, const struct tagc_sum_calls *c)
+{
+  tagc_json_open(j, name, '{');
+  tagc_json_count(j, "calls", c->calls);
+  tagc_json_count(j, "compressed", c->compressed);
+  tagc_json_count(j, "failed", c->failed);
+  tagc_json_count(j, "raw_bytes", c->raw_bytes);
+  put_sent(j, "sent", &c->sent);
+  put_sent(j, "plain", &c->plain);
+  tagc_json_count(j, "host_ns", c->host_ns);
+  tagc_json_count(j, "wire_calls", c->wire_calls);
+  tagc_json_count(j, "wire_ns", c->wire_ns);
+  tagc_json_count(j, "encode_ns", c->encode_ns);
+  tagc_json_count(j, "decode_ns", c->decode_ns);
+  tagc_json_count(j, "hidden_ns", c->hidden_ns);
+  tagc_json_count(j, "packed_wire_calls", c->packed_wire_calls);
+  tagc_json_count(j, "packed_wire_ns", c->packed_wire_ns);
+  tagc_json_close(j, '}');
+}
+
+static void put_health(struct tagc_json *j, const struct tagc_trace_health *h)
+{
+  char version[16];
+  snprintf(version, sizeof version, "%u.%u", h->major, h->minor);
+  tagc_json_open(j, "file", '{');
+  tagc_json_text(j, "format", version);
+  tagc_json_count(j, "bytes", h->bytes);
+  tagc_json_count(j, "records", h->records);
+  tagc_json_count(j, "damaged_chunks", h->damaged_chunks);
+  tagc_json_count(j, "skipped_bytes", h->skipped_bytes);
+  tagc_json_count(j, "unknown_records", h->unknown_records);
+  tagc_json_count(j, "refused_records", h->refused_records);
+  tagc_json_count(j, "dropped_records", h->dropped);
+  tagc_json_truth(j, "cut", h->cut);
+  tagc_json_truth(j, "ended", h->ended);
+  tagc_json_truth(j, "bounded", h->bounded);
+  tagc_json_close(j, '}');
+}
+
+/* `number`: as --steps takes it; 0: none. */
+static void put_step(struct tagc_json *j, const struct tagc_sum_step *s, size_t number)
+{
+  tagc_json_open(j, NULL, '{');
+  tagc_json_number(j, "number", number ? (int64_t)number : -1);
+  tagc_json_count(j, "lock", s->lock);
+  tagc_json_count(j, "cycle", s->cycle);
+  tagc_json_count(j, "began_ns", s->began_ns);
+  tagc_json_count(j, "ns", s->ns);
+  tagc_json_text(j, "side", side_words[s->side]);
+  tagc_json_truth(j, "whole", s->whole);
+  tagc_json_count(j, "calls", s->calls);
+  tagc_json_count(j, "raw_bytes", s->raw_bytes);
+  put_sent(j, "sent", &s->sent);
+  put_sent(j, "plain", &s->plain);
+  tagc_json_count(j, "host_ns", s->host_ns);
+  tagc_json_count(j, "wire_ns", s->wire_ns);
+  tagc_json_close(j, '}');
+}
+
+static void put_option(void *j, const char *name, const char *value) { tagc_json_text(j, name, value); }
+
+static void put_rank(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_rank *r)
+{
+  tagc_json_open(j, NULL, '{');
+  tagc_json_number(j, "rank", r->number);
+  tagc_json_text(j, "path", r->path);
+  tagc_json_text_or_null(j, "host", r->host);
+  tagc_json_number(j, "pid", r->pid);
+  tagc_json_text_or_null(j, "program", r->program);
+  tagc_json_text_or_null(j, "version", r->version);
+  tagc_json_count(j, "nccl_version", r->nccl_version);
+  tagc_json_open(j, "options", '{');
+  tagc_report_options(r, put_option, j);
+  tagc_json_close(j, '}');
+  tagc_json_number(j, "clock_ns", r->clock_ns);
+  tagc_json_count(j, "first_ns", r->first_ns);
+  tagc_json_count(j, "last_ns", r->last_ns);
+  tagc_json_truth(j, "blocking", r->blocking);
+  put_health(j, &r->health);
+  put_calls(j, "calls", &r->calls);
+  tagc_json_open(j, "steps", '[');
+  for (size_t i = 0; i < r->step_count; i++)
+    put_step(j, &r->steps[i], tagc_step_number(s, r->steps[i].lock, r->steps[i].cycle));
+  tagc_json_close(j, ']');
+  tagc_json_close(j, '}');
+}
+
+static void put_lines(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c)
+{
+  tagc_json_open(j, "lines", '[');
+  for (size_t i = 0; i < c->line_count; i++) {
+    const struct tagc_sum_line *l = &c->lines[i];
+    tagc_json_open(j, NULL, '{');
+    tagc_json_text(j, "function", tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, l->function));
+    tagc_json_text(j, "type", tagc_sum_name(s, TAGC_TRACE_TYPES, l->type));
+    tagc_json_text(j, "op", tagc_sum_name(s, TAGC_TRACE_OPS, l->op));
+    tagc_json_number(j, "size_class", l->size_class);
+    tagc_json_count(j, "least_count", l->least_count);
+    tagc_json_count(j, "most_count", l->most_count);
+    tagc_json_real(j, "per_step", l->per_step);
+    put_calls(j, "all", &l->calls);
+    put_calls(j, "in_whole_steps", &l->whole);
+    tagc_json_close(j, '}');
+  }
+  tagc_json_close(j, ']');
+}
+
+static void put_choices(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot)
+{
+  tagc_json_open(j, "choices", '[');
+  for (size_t i = 0; i < slot->choice_count; i++) {
+    tagc_json_open(j, NULL, '{');
+    tagc_json_count(j, "cycle", slot->choices[i].cycle);
+    tagc_json_text_or_null(j, "codec", slot->choices[i].codec);
+    tagc_json_text(j, "reason", tagc_sum_name(s, TAGC_TRACE_REASONS, slot->choices[i].reason));
+    put_calls(j, "calls", &slot->choices[i].calls);
+    tagc_json_close(j, '}');
+  }
+  tagc_json_close(j, ']');
+}
+
+static void put_samples(struct tagc_json *j, const struct tagc_sum_slot *slot)
+{
+  tagc_json_open(j, "samples", '[');
+  for (size_t i = 0; i < slot->point_count; i++) {
+    tagc_json_open(j, NULL, '{');
+    tagc_json_count(j, "cycle", slot->points[i].cycle);
+    tagc_json_real(j, "error", slot->points[i].error);
+    tagc_json_real(j, "residual", slot->points[i].residual);
+    tagc_json_real(j, "gradient", slot->points[i].gradient);
+    tagc_json_close(j, '}');
+  }
+  tagc_json_close(j, ']');
+}
+
+/* What slots and all-gathers have in common. */
+static void put_common(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot)
+{
+  tagc_json_text_or_null(j, "name", slot->name);
+  tagc_json_text_or_null(j, "kind", slot->parts_known ? tagc_sum_kind(slot->kind) : NULL);
+  tagc_json_text_or_null(j, "codec", slot->codec);
+  tagc_json_count(j, "unit", slot->unit);
+  tagc_json_count(j, "pass", slot->pass);
+  tagc_json_count(j, "count", slot->count);
+  tagc_json_text(j, "type", tagc_sum_name(s, TAGC_TRACE_TYPES, slot->type));
+  tagc_json_truth(j, "voted", slot->voted);
+  tagc_json_text(j, "reason", tagc_sum_name(s, TAGC_TRACE_REASONS, slot->reason));
+  put_choices(j, s, slot);
+  put_calls(j, "calls", &slot->calls);
+  put_samples(j, slot);
+}
+
+static void put_slot(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot)
+{
+  tagc_json_open(j, NULL, '{');
+  tagc_json_count(j, "lock", slot->lock);
+  tagc_json_count(j, "slot", slot->slot);
+  tagc_json_text(j, "function", slot->all_reduce ? "ncclAllReduce" : "ncclReduceScatter");
+  tagc_json_count(j, "selected", slot->selected);
+  tagc_json_open(j, "elements", '{');
+  for (int i = 0; slot->parts_known && i < TAGC_TRACE_PARTS; i++)
+    tagc_json_count(j, tagc_sum_kind((enum tagc_trace_part)i), slot->part[i]);
+  tagc_json_close(j, '}');
+  put_common(j, s, slot);
+  put_calls(j, "gathered", &slot->gathered);
+  tagc_json_close(j, '}');
+}
+
+static void put_gather(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *gather)
+{
+  tagc_json_open(j, NULL, '{');
+  tagc_json_count(j, "lock", gather->lock);
+  tagc_json_count(j, "allgather", gather->slot);
+  tagc_json_number(j, "slot", gather->of == UINT32_MAX ? -1 : (int64_t)gather->of);
+  tagc_json_truth(j, "again", gather->again);
+  put_common(j, s, gather);
+  tagc_json_close(j, '}');
+}
+
+static void put_votes(struct tagc_json *j, const struct tagc_sum_comm *c)
+{
+  tagc_json_open(j, "votes", '[');
+  for (size_t i = 0; i < c->vote_count; i++) {
+    tagc_json_open(j, NULL, '{');
+    tagc_json_count(j, "lock", c->votes[i].lock);
+    tagc_json_count(j, "vote", c->votes[i].vote);
+    tagc_json_count(j, "cycle", c->votes[i].cycle);
+    tagc_json_count(j, "at_ns", c->votes[i].at_ns);
+    tagc_json_text_or_null(j, "why", c->votes[i].why);
+    tagc_json_close(j, '}');
+  }
+  tagc_json_close(j, ']');
+}
+
+static void put_members(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c)
+{
+  tagc_json_open(j, "members", '[');
+  for (size_t i = 0; i < c->member_count; i++) {
+    const struct tagc_sum_member *m = &c->members[i];
+    tagc_json_open(j, NULL, '{');
+    tagc_json_number(j, "rank", m->as);
+    tagc_json_number(j, "job_rank", s->ranks[m->rank].number);
+    tagc_json_count(j, "id", m->id);
+    tagc_json_count(j, "born_ns", m->born_ns);
+    tagc_json_text(j, "born_by", tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, m->born_by));
+    if (m->ended_ns) {
+      tagc_json_count(j, "ended_ns", m->ended_ns);
+      tagc_json_text(j, "ended_by", tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, m->ended_by));
+    }
+    tagc_json_close(j, '}');
+  }
+  tagc_json_close(j, ']');
+}
+
+static void put_reasons(struct tagc_json *j, const struct tagc_summary *s, const char *name, const uint64_t reasons[256])
+{
+  tagc_json_open(j, name, '[');
+  for (unsigned i = 0; i < 256; i++)
+    if (reasons[i]) {
+      tagc_json_open(j, NULL, '{');
+      tagc_json_text(j, "reason", tagc_sum_name(s, TAGC_TRACE_REASONS, (uint16_t)i));
+      tagc_json_count(j, "calls", reasons[i]);
+      tagc_json_close(j, '}');
+    }
+  tagc_json_close(j, ']');
+}
+
+static void put_comm(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c)
+{
+  char identity[24];
+  snprintf(identity, sizeof identity, "%016" PRIx64, c->identity);
+  tagc_json_open(j, NULL, '{');
+  tagc_json_text_or_null(j, "identity", c->identity ? identity : NULL);
+  tagc_json_number(j, "number", c->number == UINT32_MAX ? -1 : (int64_t)c->number);
+  tagc_json_truth(j, "main", s->has_main && c == s->comms);
+  tagc_json_text(j, "role", tagc_role_words(c->role));
+  tagc_json_text_or_null(j, "role_grounds", c->role_grounds);
+  tagc_json_number(j, "ranks", c->nranks);
+  tagc_json_count(j, "hosts", c->hosts);
+  const bool known = tagc_sum_layers_known(c);
+  tagc_json_text_or_null(j, "layers", known ? c->layers : "");
+  tagc_json_text_or_null(j, "or_layers", known ? c->or_layers : "");
+  tagc_json_count(j, "confidence", c->confidence);
+  tagc_json_truth(j, "gradients", c->gradients);
+  tagc_json_count(j, "whole_steps", c->whole_steps);
+  put_calls(j, "calls", &c->calls);
+  put_reasons(j, s, "reasons", c->reasons);
+  put_reasons(j, s, "gather_reasons", c->gather_reasons);
+  put_members(j, s, c);
+  put_lines(j, s, c);
+  tagc_json_open(j, "slots", '[');
+  for (size_t i = 0; i < c->slot_count; i++)
+    put_slot(j, s, &c->slots[i]);
+  tagc_json_close(j, ']');
+  tagc_json_open(j, "allgathers", '[');
+  for (size_t i = 0; i < c->gather_count; i++)
+    put_gather(j, s, &c->gathers[i]);
+  tagc_json_close(j, ']');
+  put_votes(j, c);
+  tagc_json_close(j, '}');
+}
+
+static void put_codecs(struct tagc_json *j, const struct tagc_summary *s)
+{
+  struct tagc_codec_sum sums[TAGC_CODEC_SUMS];
+  const size_t count = tagc_codecs_sum(s, sums);
+  tagc_json_open(j, "codecs", '[');
+  for (size_t i = 0; i < count; i++) {
+    tagc_json_open(j, NULL, '{');
+    tagc_json_text(j, "function", sums[i].function);
+    tagc_json_text(j, "codec", sums[i].codec);
+    tagc_json_count(j, "slots", sums[i].slots);
+    put_calls(j, "calls", &sums[i].calls);
+    tagc_json_real(j, "hidden_share", tagc_hidden_share(&sums[i].calls));
+    tagc_json_close(j, '}');
+  }
+  tagc_json_close(j, ']');
+}
+
+static void put_sides(struct tagc_json *j, const struct tagc_sides *sides)
+{
+  tagc_json_open(j, "sides", '{');
+  tagc_json_text(j, "verdict", tagc_verdict_word(sides->verdict));
+  tagc_json_text(j, "words", sides->words);
+  tagc_json_count(j, "pairs", sides->pairs);
+  tagc_json_real(j, "difference_ms", sides->difference_ms);
+  tagc_json_real(j, "low_ms", sides->low_ms);
+  tagc_json_real(j, "high_ms", sides->high_ms);
+  tagc_json_real(j, "speed", sides->speed);
+  tagc_json_real(j, "low_speed", sides->low_speed);
+  tagc_json_real(j, "high_speed", sides->high_speed);
+  tagc_json_truth(j, "matters", tagc_sides_matter(sides));
+  tagc_json_real(j, "coding_ms", sides->coding_ms);
+  tagc_json_real(j, "saved_ms", sides->saved_ms);
+  for (int i = TAGC_SUM_PLAIN; i < TAGC_SUM_SIDES; i++) {
+    tagc_json_open(j, side_words[i], '{');
+    tagc_json_count(j, "steps", sides->steps[i]);
+    tagc_json_real(j, "mean_ms", sides->mean_ms[i]);
+    tagc_json_real(j, "deviation_ms", sides->deviation_ms[i]);
+    put_sent(j, "sent", &sides->sent[i]);
+    tagc_json_close(j, '}');
+  }
+  tagc_json_close(j, '}');
+}
+
+static void put_pace(struct tagc_json *j, const struct tagc_report *r)
+{
+  const struct tagc_pace *p = &r->pace;
+  const struct tagc_sum_rank *ranks = r->summary->ranks;
+  tagc_json_open(j, "pace", '{');
+  tagc_json_text(j, "words", p->words);
+  tagc_json_number(j, "slowest", p->slowest < r->summary->rank_count ? ranks[p->slowest].number : -1);
+  tagc_json_real(j, "behind_ms", p->behind_ms);
+  tagc_json_real(j, "median_ms", p->median_ms);
+  tagc_json_real(j, "p95_ms", p->p95_ms);
+  tagc_json_truth(j, "exposed_known", p->exposed_known);
+  tagc_json_open(j, "ranks", '[');
+  for (size_t i = 0; p->ranks && i < r->summary->rank_count; i++) {
+    tagc_json_open(j, NULL, '{');
+    tagc_json_number(j, "rank", ranks[i].number);
+    tagc_json_count(j, "steps", p->ranks[i].steps);
+    tagc_json_real(j, "step_ms", p->ranks[i].step_ms);
+    tagc_json_real(j, "in_calls_ms", p->ranks[i].in_calls_ms);
+    tagc_json_real(j, "wire_ms", p->ranks[i].wire_ms);
+    tagc_json_real(j, "exposed_ms", p->ranks[i].exposed_ms);
+    tagc_json_real(j, "hidden_ms", p->ranks[i].hidden_ms);
+    tagc_json_real(j, "outside_ms", p->ranks[i].outside_ms);
+    tagc_json_real(j, "last_share", p->ranks[i].slowest_share);
+    tagc_json_close(j, '}');
+  }
+  tagc_json_close(j, ']');
+  tagc_json_close(j, '}');
+}
+
+static void put_checks(struct tagc_json *j, const struct tagc_report *r)
+{
+  tagc_json_open(j, "volume", '[');
+  for (size_t i = 0; i < r->check_count; i++) {
+    const struct tagc_volume_check *c = &r->checks[i];
+    tagc_json_open(j, NULL, '{');
+    tagc_json_count(j, "communicator", c->comm);
+    tagc_json_text(j, "what", c->what);
+    tagc_json_text(j, "formula", c->formula);
+    tagc_json_real(j, "expected", c->expected);
+    tagc_json_real(j, "measured", c->measured);
+    tagc_json_real(j, "deviation", c->deviation);
+    tagc_json_real(j, "sent", c->sent);
+    tagc_json_text_or_null(j, "words", c->words);
+    tagc_json_close(j, '}');
+  }
+  tagc_json_close(j, ']');
+}
+
+void tagc_report_json(const struct tagc_report *r, FILE *to)
+{
+  const struct tagc_summary *s = r->summary;
+  struct tagc_json j = {to, true};
+  tagc_json_open(&j, NULL, '{');
+  tagc_json_text(&j, "tagc_report", PACKAGE_VERSION);
+  tagc_json_open(&j, "problems", '[');
+  for (size_t i = 0; i < s->problem_count; i++)
+    tagc_json_text(&j, NULL, s->problems[i]);
+  tagc_json_close(&j, ']');
+  tagc_json_open(&j, "ranks", '[');
+  for (size_t i = 0; i < s->rank_count; i++)
+    put_rank(&j, s, &s->ranks[i]);
+  tagc_json_close(&j, ']');
+  tagc_json_open(&j, "communicators", '[');
+  for (size_t i = 0; i < s->comm_count; i++)
+    put_comm(&j, s, &s->comms[i]);
+  tagc_json_close(&j, ']');
+  put_codecs(&j, s);
+  put_sides(&j, &r->sides);
+  put_pace(&j, r);
+  put_checks(&j, r);
+  tagc_json_open(&j, "advice", '[');
+  for (size_t i = 0; i < r->advice.count; i++)
+    tagc_json_text(&j, NULL, r->advice.text[i]);
+  tagc_json_close(&j, ']');
+  tagc_json_close(&j, '}');
+  putc('\n', to);
+}

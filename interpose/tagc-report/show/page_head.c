@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The head of the page: the verdict in a line, what it rests on, the key numbers, and the way to the sections.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "interpose/tagc-report/judge/codecs.h"
+#include "interpose/tagc-report/read/merge.h"
+#include "interpose/tagc-report/show/page.h"
+#include "interpose/tagc-report/judge/steps.h"
+
+/* Bytes of all ranks: what was sent, and what would have been, had all calls been plain. */
+static double all_sent(const struct tagc_summary *summary, double *plain, uint64_t *calls)
+{
+  double sent = *plain = 0;
+  *calls = 0;
+  for (size_t i = 0; i < summary->rank_count; i++) {
+    sent += (double)tagc_sent_all(&summary->ranks[i].calls.sent);
+    *plain += (double)tagc_sent_all(&summary->ranks[i].calls.plain);
+    *calls += summary->ranks[i].calls.calls;
+  }
+  return sent;
+}
+
+static void put_unjudged(struct tagc_page *page)
+{
+  const struct tagc_summary *summary = page->summary;
+  double plain, sent = all_sent(summary, &plain, &(uint64_t){0});
+  char ranks[64], bytes[32];
+  tagc_page_count(summary->rank_count, "rank", ranks);
+  if (!summary->rank_count)
+    fputs("No trace could be read", page->file);
+  else if (sent < 0.999 * plain)
+    fprintf(page->file, "Compression saves %.1f%% of what %s", 100 * (1 - sent / plain),
+            summary->rank_count == 1 ? "1 rank sends" : "");
+  else
+    fprintf(page->file, "%s sent %s", ranks, tagc_words_bytes(sent, bytes));
+  if (summary->rank_count > 1 && sent < 0.999 * plain)
+    fprintf(page->file, "%s send", ranks);
+}
+
+static void put_headline(struct tagc_page *page)
+{
+  const struct tagc_sides *sides = &page->sides;
+  fputs("<h1>", page->file);
+  switch (sides->verdict) {
+  case TAGC_VERDICT_FASTER:
+  case TAGC_VERDICT_SLOWER:
+    if (!tagc_sides_matter(sides))
+      fputs("Compression changes the speed by too little to matter", page->file);
+    else
+      fprintf(page->file, "Compression %s: %.2f times as fast",
+              sides->verdict == TAGC_VERDICT_FASTER ? "helps" : "does not help", sides->speed);
+    break;
+  case TAGC_VERDICT_EQUAL:
+    fputs("Compression changes the speed by nothing that can be told from noise", page->file);
+    break;
+  case TAGC_VERDICT_TOO_FEW: fputs("Too few windows for a verdict", page->file); break;
+  default: put_unjudged(page);
+  }
+  fputs("</h1>\n", page->file);
+}
+
+/* What is being looked at: the program, when, where. */
+static void put_job(struct tagc_page *page)
+{
+  const struct tagc_summary *summary = page->summary;
+  char ranks[64], hosts[64];
+  fputs("<p class=\"over\">", page->file);
+  if (summary->rank_count && *summary->ranks[0].program) {
+    tagc_put_markup(page->file, summary->ranks[0].program);
+    fputs(", ", page->file);
+  }
+  fprintf(page->file, "%s on %s</p>\n", tagc_page_count(summary->rank_count, "rank", ranks),
+          tagc_page_count(tagc_sum_hosts(summary), "host", hosts));
+}
+
+static void put_lead(struct tagc_page *page)
+{
+  fputs("<p class=\"lead\">", page->file);
+  if (*page->sides.words)
+    tagc_put_markup(page->file, page->sides.words);
+  if (page->sides.verdict == TAGC_VERDICT_NONE)
+    fputs(
+      " Whether it helps is told by a run with <code>TAGC_MODE=ab</code>, which alternates plain and compressed steps.",
+      page->file);
+  fputs("</p>\n", page->file);
+}
+
+/* -- key numbers ------------------------------------------------------------------------------------------------------------- */
+
+static void put_key(struct tagc_page *page, const char *name, const char *value, const char *note)
+{
+  fprintf(page->file, "<div><dt>%s</dt><dd>", name);
+  tagc_put_markup(page->file, value);
+  fputs("</dd>", page->file);
+  if (*note) {
+    fputs("<dd>", page->file);
+    tagc_put_markup(page->file, note);
+    fputs("</dd>", page->file);
+  }
+  fputs("</div>\n", page->file);
+}
+
+static void put_step_keys(struct tagc_page *page)
+{
+  const struct tagc_sides *sides = &page->sides;
+  char a[32], b[32], c[32], value[96], note[160];
+  if (sides->verdict != TAGC_VERDICT_NONE) {
+    snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_page_ms(sides->mean_ms[TAGC_SUM_PLAIN], a),
+             tagc_page_ms(sides->mean_ms[TAGC_SUM_COMPRESSED], b));
+    snprintf(note, sizeof note, "plain \342\206\222 compressed, means of %zu and %zu steps",
+             sides->steps[TAGC_SUM_PLAIN], sides->steps[TAGC_SUM_COMPRESSED]);
+    put_key(page, "A step", value, note);
+    if (sides->pairs > 1 && isfinite(sides->low_ms)) {
+      snprintf(value, sizeof value, "%s%s", sides->difference_ms > 0 ? "+" : "", tagc_page_ms(sides->difference_ms, a));
+      snprintf(note, sizeof note, "95%% interval %s to %s, %zu pairs of windows", tagc_page_ms(sides->low_ms, b),
+               tagc_page_ms(sides->high_ms, c), sides->pairs);
+      put_key(page, "Compressed less plain", value, note);
+    }
+    return;
+  }
+  double sum = 0;
+  size_t whole = 0;
+  for (size_t i = 0; i < page->step_count; i++)
+    if (page->steps[i].whole) {
+      sum += page->steps[i].ms;
+      whole++;
+    }
+  snprintf(note, sizeof note, "mean of %s whole steps", tagc_words_count((double)whole, b));
+  if (whole)
+    put_key(page, "A step", tagc_page_ms(sum / (double)whole, a), note);
+}
+
+static void put_sent_keys(struct tagc_page *page)
+{
+  const struct tagc_sides *sides = &page->sides;
+  char a[32], b[32], c[64], value[96], note[160];
+  if (sides->verdict != TAGC_VERDICT_NONE) {
+    double plain = (double)tagc_sent_all(&sides->sent[TAGC_SUM_PLAIN]),
+           packed = (double)tagc_sent_all(&sides->sent[TAGC_SUM_COMPRESSED]);
+    snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_words_bytes(plain, a), tagc_words_bytes(packed, b));
+    snprintf(note, sizeof note, "plain \342\206\222 compressed");
+    if (plain > 0 && packed > 0)
+      snprintf(note, sizeof note, "plain \342\206\222 compressed: %.2f times less", plain / packed);
+    put_key(page, "Sent by a rank in a step", value, note);
+  }
+  double plain, sent;
+  uint64_t calls;
+  sent = all_sent(page->summary, &plain, &calls);
+  snprintf(note, sizeof note, "in %s by all ranks%s", tagc_page_count(calls, "call", c),
+           sent < plain ? "" : ", all of it plain");
+  if (sent < plain)
+    snprintf(note, sizeof note, "in %s; %s, had all been plain", tagc_page_count(calls, "call", c),
+             tagc_words_bytes(plain, b));
+  put_key(page, "Sent in the whole run", tagc_words_bytes(sent, a), note);
+}
+
+/* The share of a step in which the program waits for the network; the upper bound of it where calls only enqueue. */
+static void put_wait_key(struct tagc_page *page)
+{
+  double step = 0, exposed = 0;
+  size_t ranks = 0;
+  for (size_t i = 0; i < page->summary->rank_count; i++) {
+    const struct tagc_pace_rank *rank = &page->pace.ranks[i];
+    double waits = page->pace.exposed_known        ? rank->exposed_ms
+                   : rank->wire_ms < rank->step_ms ? rank->wire_ms
+                                                   : rank->step_ms;
+    if (!(rank->step_ms > 0) || isnan(rank->wire_ms) || isnan(waits))
+      continue;
+    step += rank->step_ms;
+    exposed += waits;
+    ranks++;
+  }
+  if (!ranks)
+    return;
+  char value[96], note[160], a[32];
+  snprintf(value, sizeof value, page->pace.exposed_known ? "%.0f%%" : "up to %.0f%%", 100 * exposed / step);
+  snprintf(note, sizeof note, "of a step: %s, mean of the ranks", tagc_page_ms(exposed / (double)ranks, a));
+  put_key(page, "Waiting for the network", value, note);
+}
+
+static void put_error_key(struct tagc_page *page)
+{
+  const struct tagc_sum_slot *worst = NULL;
+  double most = -1;
+  for (size_t i = 0; i < page->summary->comm_count; i++)
+    for (size_t j = 0; j < page->summary->comms[i].slot_count; j++) {
+      const struct tagc_sum_slot *slot = &page->summary->comms[i].slots[j];
+      if (slot->point_count && slot->points[slot->point_count - 1].error > most) {
+        worst = slot;
+        most = slot->points[slot->point_count - 1].error;
+      }
+    }
+  if (!worst)
+    return;
+  char value[96], note[160];
+  snprintf(value, sizeof value, most < 0.01 ? "%.3f%%" : "%.1f%%", 100 * most);
+  snprintf(note, sizeof note, "of one encoding by %s, in %s", worst->codec, worst->name);
+  put_key(page, "Largest error, last sample", value, note);
+}
+
+/* What of encoding and decoding takes no time, where something is hidden. */
+static void put_hidden_key(struct tagc_page *page)
+{
+  struct tagc_sum_calls all = {0};
+  char value[16], note[96], ms[32];
+  for (size_t i = 0; i < page->summary->rank_count; i++)
+    tagc_sum_add_calls(&all, &page->summary->ranks[i].calls);
+  if (!all.hidden_ns || !all.packed_wire_calls)
+    return;
+  snprintf(value, sizeof value, "%.0f%%", 100 * tagc_hidden_share(&all));
+  snprintf(note, sizeof note, "of %s in a compressed call",
+           tagc_page_ms(tagc_ms(((double)all.encode_ns + (double)all.decode_ns) / (double)all.packed_wire_calls), ms));
+  put_key(page, "Encoding and decoding hidden", value, note);
+}
+
+static void put_problems(struct tagc_page *page)
+{
+  const struct tagc_summary *summary = page->summary;
+  if (!summary->problem_count)
+    return;
+  char problems[64];
+  fprintf(page->file, "<div class=\"alert\" role=\"note\"><strong>The traces have %s</strong><ul>\n",
+          tagc_page_count(summary->problem_count, "problem", problems));
+  for (size_t i = 0; i < summary->problem_count && i < 3; i++) {
+    fputs("<li>", page->file);
+    tagc_put_markup(page->file, summary->problems[i]);
+    fputs("</li>\n", page->file);
+  }
+  if (summary->problem_count > 3)
+    fputs("<li><a href=\"#files\">and more</a></li>\n", page->file);
+  fputs("</ul></div>\n", page->file);
+}
+
+void tagc_page_head(struct tagc_page *page)
+{
+  static const char *const sections[][2] = {
+    {"timeline", "One step"}, {"steps", "Step times"},     {"layers", "Layers"}, {"codecs", "Codecs"},
+    {"losses", "Losses"},     {"sizes", "Sizes of calls"}, {"volume", "Volume"}, {"savings", "Savings"},
+    {"comms", "Communicators"}, {"ranks", "Ranks"},        {"files", "Files"},
+  };
+  fputs("<header>\n", page->file);
+  put_job(page);
+  put_headline(page);
+  put_lead(page);
+  put_problems(page);
+  fputs("<dl class=\"keys\">\n", page->file);
+  put_step_keys(page);
+  put_sent_keys(page);
+  put_wait_key(page);
+  put_hidden_key(page);
+  put_error_key(page);
+  fputs("</dl>\n<nav aria-label=\"Sections\"><ul>\n", page->file);
+  for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+    fprintf(page->file, "<li><a href=\"#%s\">%s</a></li>\n", sections[i][0], sections[i][1]);
+  fputs("</ul></nav>\n</header>\n<main id=\"main\">\n", page->file);
+}

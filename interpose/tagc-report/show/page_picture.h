@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What of a step is drawn on the page: which step and which ranks, their calls, and where on a common scale of time
+ * they begin.
+ */
+#ifndef INTERPOSE_TRACE_PAGE_PICTURE_H
+#define INTERPOSE_TRACE_PAGE_PICTURE_H
+
+#include "interpose/tagc-report/show/window.h"
+#include "interpose/tagc-report/show/page.h"
+#include "interpose/tagc-report/show/svg.h"
+
+/* At most. Lanes: of a rank's threads, and as many of its streams. */
+enum { TAGC_PICTURE_RANKS = 8, TAGC_PICTURE_LANES = 4 };
+
+/* A rank in the step that is drawn. */
+struct tagc_drawn {
+  size_t rank;
+  const struct tagc_sum_step *step;
+  struct tagc_moment moment;
+  size_t *comms;
+  uint32_t comm_count;
+  double offset_ms;                 /* of its beginning in the picture */
+  uint64_t lanes[2 * TAGC_PICTURE_LANES];   /* threads, then streams */
+  size_t threads, streams;
+};
+
+struct tagc_picture {
+  struct tagc_page *page;
+  const struct tagc_page_step *step;
+  struct tagc_drawn parts[TAGC_PICTURE_RANKS];
+  size_t count;
+  bool aligned;                     /* by the hosts' clocks; else all ranks begin at 0 */
+  double length_ms, least;          /* least: units that a bar must have to be drawn alone */
+  struct tagc_axis x;
+};
+
+/* The whole step of the side (-1: of any) whose time is nearest to their median; NULL: there is none. */
+const struct tagc_page_step *tagc_picture_choose(const struct tagc_page *page, int side);
+
+/* Reads the ranks that are drawn: the first ones, and the slowest. False without memory. To be freed in any case. */
+bool tagc_picture_read(struct tagc_picture *picture);
+void tagc_picture_free(struct tagc_picture *picture);
+
+#endif

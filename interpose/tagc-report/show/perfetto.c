@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Traces as Chrome trace events; see perfetto.h. Files are read one after the other; viewers sort by time, and of
+ * two events that begin at once the one that comes first in the file is the outer one.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/tagc-report/show/perfetto_parts.h"
+#include "interpose/tagc-report/judge/steps.h"
+#include "env/markup.h"
+
+/* -- events -------------------------------------------------------------------------------------------------------- */
+
+void tagc_perfetto_put(struct tagc_perfetto *w, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  vfprintf(w->file, format, arguments);
+  va_end(arguments);
+}
+
+void tagc_perfetto_put_named(struct tagc_perfetto *w, const char *name, const char *text)
+{
+  tagc_perfetto_put(w, ",\"%s\":", name);
+  tagc_put_json(w->file, text);
+}
+
+void tagc_perfetto_begin(struct tagc_perfetto *w, const char *phase, uint32_t pid, uint32_t lane, const char *name)
+{
+  tagc_perfetto_put(w, "%s{\"ph\":\"%s\",\"pid\":%" PRIu32 ",\"tid\":%" PRIu64, w->any ? ",\n" : "\n", phase, pid,
+                    (uint64_t)pid * 10000 + lane);
+  tagc_perfetto_put_named(w, "name", name);
+  w->any = true;
+}
+
+void tagc_perfetto_put_us(struct tagc_perfetto *w, const char *name, int64_t ns)
+{
+  if (ns < 0)
+    ns = 0;
+  tagc_perfetto_put(w, ",\"%s\":%" PRId64 ".%03d", name, ns / 1000, (int)(ns % 1000));
+}
+
+/* -- the document -------------------------------------------------------------------------------------------------- */
+
+static int by_collective(const void *a, const void *b)
+{
+  const struct tagc_perfetto_arrow *x = a, *y = b;
+  if (x->comm != y->comm)
+    return x->comm < y->comm ? -1 : 1;
+  if (x->k != y->k)
+    return x->k < y->k ? -1 : 1;
+  return (x->at_ns > y->at_ns) - (x->at_ns < y->at_ns);
+}
+
+/* Calls of one collective, in the order of their beginnings: a start, steps, a finish. */
+static void put_arrows(struct tagc_perfetto *w)
+{
+  uint64_t id = 0;
+  size_t same;
+  if (w->full || !w->arrow_count)
+    return;
+  qsort(w->arrows, w->arrow_count, sizeof *w->arrows, by_collective);
+  for (size_t i = 0; i < w->arrow_count; i += same) {
+    for (same = 1; i + same < w->arrow_count && w->arrows[i + same].comm == w->arrows[i].comm &&
+                   w->arrows[i + same].k == w->arrows[i].k;
+         same++)
+      ;
+    id++;
+    for (size_t j = i; j < i + same && same > 1; j++) {
+      tagc_perfetto_begin(w,
+                          j == i ? "s" : j + 1 < i + same ? "t" : "f", w->arrows[j].pid, w->arrows[j].lane,
+                          "collective");
+      tagc_perfetto_put(w, ",\"cat\":\"collective\",\"id\":%" PRIu64 "%s", id,
+                        j + 1 == i + same ? ",\"bp\":\"e\"" : "");
+      tagc_perfetto_put_us(w, "ts", w->arrows[j].at_ns);
+      tagc_perfetto_put(w, "}");
+    }
+  }
+}
+
+static void put_rest(struct tagc_perfetto *w)
+{
+  const struct tagc_summary *summary = w->summary;
+  tagc_perfetto_put(w, "\n],\n\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"written by\":\"tagc-report\"");
+  if (w->full)
+    tagc_perfetto_put_named(w, "arrows",
+                            "there are too many collectives to join their calls; choose fewer steps with --steps");
+  if (!w->linked)
+    tagc_perfetto_put_named(w, "collectives", "not counted, for records of a rank are missing");
+  tagc_perfetto_put(w, ",\"problems\":[");
+  for (size_t i = 0; i < summary->problem_count; i++) {
+    tagc_perfetto_put(w, "%s", i ? ",\n" : "\n");
+    tagc_put_json(w->file, summary->problems[i]);
+  }
+  tagc_perfetto_put(w, "]}}\n");
+}
+
+/* The stretch of the range on the rank's clock: by its own steps, or where it lacks these by the clocks of the hosts. */
+static void find_stretch(const struct tagc_sum_rank *rank, const struct tagc_sum_rank *leader,
+                         struct tagc_step_range range, uint64_t *from_ns, uint64_t *to_ns)
+{
+  *from_ns = 0;
+  *to_ns = UINT64_MAX;
+  if (!leader)
+    return;
+  uint64_t shift = (uint64_t)leader->clock_ns - (uint64_t)rank->clock_ns;
+  if (range.first) {
+    const struct tagc_sum_step *first = &leader->steps[range.first - 1],
+                               *mine = tagc_step_find(rank, first->lock, first->cycle);
+    *from_ns = mine ? mine->began_ns : first->began_ns + shift;
+  }
+  if (range.last) {
+    const struct tagc_sum_step *last = &leader->steps[range.last - 1],
+                               *mine = tagc_step_find(rank, last->lock, last->cycle);
+    *to_ns = mine ? mine->began_ns + mine->ns : last->began_ns + last->ns + shift;
+  }
+}
+
+/* The first rank with steps, by which ranges go; NULL, and why: the range is not there. */
+static const struct tagc_sum_rank *find_leader(const struct tagc_summary *summary, struct tagc_step_range *range,
+                                               char why[TAGC_TRACE_WHY])
+{
+  const struct tagc_sum_rank *leader = tagc_steps_leader(summary);
+  if (!leader)
+    snprintf(why, TAGC_TRACE_WHY, "there are no steps in these traces to choose from");
+  else if (range->first > leader->step_count || (range->last && range->last < range->first)) {
+    snprintf(why, TAGC_TRACE_WHY, "there are no such steps; these traces have 1 to %zu", leader->step_count);
+    return NULL;
+  } else if (range->last > leader->step_count)
+    range->last = leader->step_count;
+  return leader;
+}
+
+static bool is_whole(const struct tagc_summary *summary)
+{
+  for (size_t i = 0; i < summary->rank_count; i++) {
+    const struct tagc_trace_health *health = &summary->ranks[i].health;
+    if (health->dropped || health->damaged_chunks || health->refused_records || health->skipped_bytes)
+      return false;
+  }
+  return true;
+}
+
+/* When the first call in the stretches began. */
+static int64_t find_base(const struct tagc_summary *summary, const struct tagc_sum_rank *leader,
+                         struct tagc_step_range range)
+{
+  int64_t base = INT64_MAX;
+  for (size_t i = 0; i < summary->rank_count; i++) {
+    const struct tagc_sum_rank *rank = &summary->ranks[i];
+    uint64_t from, to;
+    find_stretch(rank, leader, range, &from, &to);
+    int64_t at = (int64_t)((uint64_t)rank->clock_ns + (from ? from : rank->first_ns));
+    if ((from || rank->calls.calls) && at < base)
+      base = at;
+  }
+  return base == INT64_MAX ? 0 : base;
+}
+
+bool tagc_perfetto_write(const struct tagc_summary *summary, struct tagc_step_range range, FILE *file,
+                         char why[TAGC_TRACE_WHY])
+{
+  struct tagc_perfetto w = {.file = file, .summary = summary, .linked = is_whole(summary)};
+  const struct tagc_sum_rank *leader = NULL;
+  if ((range.first || range.last) && !(leader = find_leader(summary, &range, why)))
+    return false;
+  snprintf(why, TAGC_TRACE_WHY, "out of memory");
+  w.base_ns = find_base(summary, leader, range);
+  w.arrows = malloc(TAGC_PERFETTO_ARROWS * sizeof *w.arrows);
+  bool fits = w.arrows != NULL;
+  tagc_perfetto_put(&w, "{\"traceEvents\":[");
+  for (size_t i = 0; i < summary->rank_count && fits; i++) {
+    uint64_t from, to;
+    find_stretch(&summary->ranks[i], leader, range, &from, &to);
+    fits = tagc_perfetto_rank(&w, i, from, to);
+  }
+  if (fits)
+    put_arrows(&w);
+  put_rest(&w);
+  free(w.arrows);
+  return fits;
+}

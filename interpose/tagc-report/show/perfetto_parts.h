@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the two halves of tagc-report --perfetto (perfetto.h) share: perfetto.c writes the document,
+ * perfetto_rank.c the events of a rank.
+ */
+#ifndef INTERPOSE_TRACE_PERFETTO_PARTS_H
+#define INTERPOSE_TRACE_PERFETTO_PARTS_H
+
+#include "interpose/tagc-report/show/perfetto.h"
+
+/* One end of an arrow: a call of a collective. */
+struct tagc_perfetto_arrow {
+  uint64_t k;
+  int64_t at_ns;
+  uint32_t comm, pid, lane;
+};
+
+struct tagc_perfetto {
+  FILE *file;
+  const struct tagc_summary *summary;
+  bool any;                         /* an event is written */
+  int64_t base_ns;                  /* since 1970; where time begins in the document */
+  bool linked;                      /* collectives can be counted: no rank has lost records */
+  struct tagc_perfetto_arrow *arrows;
+  size_t arrow_count;
+  bool full;                        /* there are more than TAGC_PERFETTO_ARROWS: none is drawn */
+};
+
+enum { TAGC_PERFETTO_ARROWS = 200000 };
+
+void tagc_perfetto_put(struct tagc_perfetto *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* ,"name":"text" */
+void tagc_perfetto_put_named(struct tagc_perfetto *w, const char *name, const char *text);
+/* An event's beginning; its end is left open. */
+void tagc_perfetto_begin(struct tagc_perfetto *w, const char *phase, uint32_t pid, uint32_t lane, const char *name);
+/* Nanoseconds as microseconds, exactly. */
+void tagc_perfetto_put_us(struct tagc_perfetto *w, const char *name, int64_t ns);
+
+/* What of a rank's trace began in [from_ns, to_ns) of its clock. False without memory. */
+bool tagc_perfetto_rank(struct tagc_perfetto *w, size_t at, uint64_t from_ns, uint64_t to_ns);
+
+#endif

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The events of a rank: its steps, communicators, calls, what NCCL did for them, and losses; see perfetto.h.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/tagc-report/show/window.h"
+#include "interpose/tagc-report/show/perfetto_parts.h"
+#include "interpose/tagc-report/judge/steps.h"
+#include "env/markup.h"
+
+/* Lanes of a rank: its steps, its threads, its streams. */
+enum { LATE = TAGC_MOMENT_LATE, STREAMS = 256, THREADS = 4096, LANE_STEPS = 1, LANE_THREADS = 10,
+       LANE_STREAMS = LANE_THREADS + THREADS, LANES = LANE_STREAMS + STREAMS };
+
+/* The rank whose trace is being read. */
+struct reader {
+  struct tagc_perfetto *w;
+  const struct tagc_sum_rank *rank;
+  size_t at;
+  uint32_t pid;
+  uint64_t from_ns, to_ns;
+  size_t *comms;
+  uint32_t comm_count;
+  uint64_t *k;                      /* collectives so far, by place of the communicator */
+  struct tagc_trace_call *late;     /* calls whose times may come, by number; and times whose calls may come */
+  struct tagc_trace_times *early;
+  bool named[LANES];
+  bool collective[256];             /* by function, as the summary counts them */
+  size_t behind;                    /* calls behind the range so far */
+  uint64_t stream[STREAMS], busy[STREAMS];
+  size_t streams;
+  uint64_t state_cycle;             /* what is collected of a cycle's losses */
+  uint32_t state_lock;
+  double residual, error;
+};
+
+/* -- lanes --------------------------------------------------------------------------------------------------------- */
+
+static int64_t time_of(const struct tagc_perfetto *w, const struct tagc_sum_rank *rank, uint64_t ns)
+{
+  return (int64_t)((uint64_t)rank->clock_ns + ns - (uint64_t)w->base_ns);
+}
+
+static void put_at(const struct reader *r, uint64_t ns)
+{
+  tagc_perfetto_put_us(r->w, "ts", time_of(r->w, r->rank, ns));
+}
+
+/* What a lane is called, before its first event. */
+static void name_lane(struct reader *r, uint32_t lane, const char *name)
+{
+  if (r->named[lane])
+    return;
+  r->named[lane] = true;
+  tagc_perfetto_begin(r->w, "M", r->pid, lane, "thread_name");
+  tagc_perfetto_put(r->w, ",\"args\":{\"name\":");
+  tagc_put_json(r->w->file, name);
+  tagc_perfetto_put(r->w, "}}");
+  tagc_perfetto_begin(r->w, "M", r->pid, lane, "thread_sort_index");
+  tagc_perfetto_put(r->w, ",\"args\":{\"sort_index\":%" PRIu32 "}}", lane);
+}
+
+static void name_process(struct reader *r)
+{
+  char name[400];
+  snprintf(name, sizeof name, "rank %d on %s: %s, process %" PRId32, r->rank->number, r->rank->host, r->rank->program,
+           r->rank->pid);
+  tagc_perfetto_begin(r->w, "M", r->pid, 0, "process_name");
+  tagc_perfetto_put(r->w, ",\"args\":{\"name\":");
+  tagc_put_json(r->w->file, name);
+  tagc_perfetto_put(r->w, "}}");
+  tagc_perfetto_begin(r->w, "M", r->pid, 0, "process_sort_index");
+  tagc_perfetto_put(r->w, ",\"args\":{\"sort_index\":%" PRId32 "}}", r->rank->number);
+}
+
+/* -- calls --------------------------------------------------------------------------------------------------------- */
+
+static size_t comm_of(const struct reader *r, uint32_t id) { return id < r->comm_count ? r->comms[id] : SIZE_MAX; }
+
+/* Every rank of the communicator makes the call. */
+static bool is_collective(const char *function)
+{
+  static const char *const names[] = {"ReduceScatter", "AllGather", "AllReduce", "Broadcast", "Bcast",
+                                      "Reduce",        "AlltoAll",  "Gather",    "Scatter"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(names[i], function) == 0)
+      return true;
+  return false;
+}
+
+static uint32_t thread_lane(const struct tagc_trace_call *call) { return LANE_THREADS + call->thread % THREADS; }
+
+/* "ReduceScatter block.3" */
+static void call_name(const struct reader *r, const struct tagc_trace_call *call, char name[256])
+{
+  const struct tagc_sum_slot *slot = tagc_call_slot(r->w->summary, comm_of(r, call->record.comm), call);
+  snprintf(name, 256, "%s%s%s", tagc_sum_function(r->w->summary, call->function), slot && *slot->name ? " " : "", slot ? slot->name : "");
+}
+
+/* `slot`: NULL: none. */
+static void put_call_names(struct reader *r, const struct tagc_trace_call *call, const struct tagc_sum_slot *slot)
+{
+  const struct tagc_summary *summary = r->w->summary;
+  if (call->count) {
+    tagc_perfetto_put_named(r->w, "type", tagc_sum_name(summary, TAGC_TRACE_TYPES, call->type));
+    tagc_perfetto_put_named(r->w, "op", tagc_sum_name(summary, TAGC_TRACE_OPS, call->op));
+  }
+  tagc_perfetto_put_named(r->w, "action", tagc_sum_name(summary, TAGC_TRACE_ACTIONS, call->action));
+  tagc_perfetto_put_named(r->w, "reason", tagc_sum_name(summary, TAGC_TRACE_REASONS, call->reason));
+  if (slot) {
+    tagc_perfetto_put_named(r->w, "layer", slot->name);
+    tagc_perfetto_put_named(r->w, "codec", tagc_call_codec(slot, call));
+  }
+}
+
+static void put_call_args(struct reader *r, const struct tagc_trace_call *call, size_t comm, uint64_t k)
+{
+  struct tagc_perfetto *w = r->w;
+  tagc_perfetto_put(w, ",\"args\":{\"call\":%" PRIu64, call->number);
+  if (comm != SIZE_MAX) {
+    uint32_t number = w->summary->comms[comm].number;
+    tagc_perfetto_put(w, ",\"communicator\":%zu", number == UINT32_MAX ? comm : (size_t)number);
+  }
+  if (k)
+    tagc_perfetto_put(w, ",\"collective\":\"%zu.%" PRIu64 "\"", comm, k);
+  if (call->raw_bytes)
+    tagc_perfetto_put(w,
+                      ",\"bytes\":%" PRIu64 ",\"count\":%" PRIu64 ",\"sent inside the host\":%" PRIu64
+                      ",\"sent to other hosts\":%" PRIu64,
+                      call->raw_bytes, call->count, call->inside, call->between);
+  if (call->inside != call->plain_inside || call->between != call->plain_between)
+    tagc_perfetto_put(w, ",\"sent if plain\":%" PRIu64, call->plain_inside + call->plain_between);
+  put_call_names(r, call, tagc_call_slot(w->summary, comm, call));
+  if (call->slot >= 0)
+    tagc_perfetto_put(w, ",\"slot\":%" PRId32 ",\"cycle\":%" PRIu64, call->slot, call->cycle);
+  if (call->allgather)
+    tagc_perfetto_put(w, ",\"allgather\":%" PRIu32 ",\"cycle\":%" PRIu64, call->allgather, call->cycle);
+  if (call->peer >= 0)
+    tagc_perfetto_put(w, ",\"peer\":%" PRId32, call->peer);
+  if (call->group)
+    tagc_perfetto_put(w, ",\"group\":%" PRIu32, call->group);
+  if (call->stream)
+    tagc_perfetto_put(w, ",\"stream\":\"0x%" PRIx64 "\"", call->stream);
+  tagc_perfetto_put(w, ",\"result\":%" PRId32 "}", call->result);
+}
+
+static void keep_arrow(const struct reader *r, const struct tagc_trace_call *call, size_t comm, uint64_t k)
+{
+  struct tagc_perfetto *w = r->w;
+  w->full |= w->arrow_count == TAGC_PERFETTO_ARROWS;
+  if (!w->full)
+    w->arrows[w->arrow_count++] =
+      (struct tagc_perfetto_arrow){k, time_of(w, r->rank, call->began_ns), (uint32_t)comm, r->pid, thread_lane(call)};
+}
+
+static void put_times(struct reader *r, const struct tagc_trace_times *times, const struct tagc_trace_call *call);
+
+static void take_call(struct reader *r, const struct tagc_trace_call *call)
+{
+  char name[256];
+  size_t comm = comm_of(r, call->record.comm);
+  bool counted = r->w->linked && comm != SIZE_MAX && r->collective[call->function];
+  uint64_t k = counted ? ++r->k[comm] : 0;
+  r->behind += call->began_ns >= r->to_ns;
+  if (call->began_ns < r->from_ns || call->began_ns >= r->to_ns)
+    return;
+  snprintf(name, sizeof name, "calls of thread %" PRIu32, call->thread);
+  name_lane(r, thread_lane(call), name);
+  call_name(r, call, name);
+  tagc_perfetto_begin(r->w, "X", r->pid, thread_lane(call), name);
+  tagc_perfetto_put(r->w, ",\"cat\":\"call\"");
+  put_at(r, call->began_ns);
+  tagc_perfetto_put_us(r->w, "dur", (int64_t)call->host_ns);
+  put_call_args(r, call, comm, k);
+  tagc_perfetto_put(r->w, "}");
+  if (k)
+    keep_arrow(r, call, comm, k);
+  const struct tagc_trace_times *times = &r->early[call->number % LATE];
+  if (times->call == call->number)
+    put_times(r, times, call);
+  else
+    r->late[call->number % LATE] = *call;
+}
+
+/* -- times --------------------------------------------------------------------------------------------------------- */
+
+static void put_span(struct reader *r, uint32_t lane, const char *name, uint64_t began, uint64_t ns)
+{
+  tagc_perfetto_begin(r->w, "X", r->pid, lane, name);
+  tagc_perfetto_put(r->w, ",\"cat\":\"wire\"");
+  put_at(r, began);
+  tagc_perfetto_put_us(r->w, "dur", (int64_t)ns);
+  tagc_perfetto_put(r->w, "}");
+}
+
+/* What of encode and decode lay under the exchange is one event in it: a viewer cannot show two that overlap. */
+static void put_stages(struct reader *r, uint32_t lane, const struct tagc_trace_times *times, uint64_t began)
+{
+  const uint64_t hidden = tagc_times_hidden(times), early = tagc_encode_hidden(times->encode_ns, times->decode_ns, hidden);
+  const uint64_t stages[] = {times->sum_ns, times->encode_ns - early, times->exchange_ns,
+                             times->decode_ns - (hidden - early)};
+  static const char *const names[] = {"sum inside the host", "encode", "exchange", "decode"};
+  for (int i = 0; i < 4; i++) {
+    if (stages[i])
+      put_span(r, lane, names[i], began, stages[i]);
+    if (i == 2 && hidden)
+      put_span(r, lane, "encode and decode, hidden", began, hidden < stages[i] ? hidden : stages[i]);
+    began += stages[i];
+  }
+}
+
+/* The place of the stream among those of the rank. */
+static size_t place_of(struct reader *r, uint64_t stream)
+{
+  for (size_t i = 0; i < r->streams; i++)
+    if (r->stream[i] == stream)
+      return i;
+  if (r->streams == STREAMS)
+    return STREAMS - 1;
+  r->stream[r->streams] = stream;
+  return r->streams++;
+}
+
+static void put_times(struct reader *r, const struct tagc_trace_times *times, const struct tagc_trace_call *call)
+{
+  uint64_t sum = tagc_times_sum(times);
+  if (!sum)
+    return;
+  if (tagc_times_under(times, call)) {
+    put_stages(r, thread_lane(call), times, call->began_ns);
+    return;
+  }
+  char name[256];
+  size_t at = place_of(r, call->stream);
+  uint32_t lane = LANE_STREAMS + (uint32_t)at;
+  uint64_t began = call->began_ns > r->busy[at] ? call->began_ns : r->busy[at];
+  r->busy[at] = began + sum;
+  snprintf(name, sizeof name, "wire, stream %zu", at + 1);
+  name_lane(r, lane, name);
+  call_name(r, call, name);
+  put_span(r, lane, name, began, sum);
+  if (times->sum_ns || times->encode_ns || times->decode_ns)
+    put_stages(r, lane, times, began);
+}
+
+static void take_times(struct reader *r, const struct tagc_trace_times *times)
+{
+  const struct tagc_trace_call *call = &r->late[times->call % LATE];
+  if (times->call && call->number == times->call)
+    put_times(r, times, call);
+  else
+    r->early[times->call % LATE] = *times;
+}
+
+/* -- steps, losses, communicators ---------------------------------------------------------------------------------- */
+
+static bool in_range(const struct reader *r, uint64_t ns) { return ns >= r->from_ns && ns < r->to_ns; }
+
+static void put_steps(struct reader *r)
+{
+  static const char *const sides[] = {"", ", plain", ", compressed"};
+  const struct tagc_sum_rank *rank = r->rank;
+  for (size_t i = 0; i < rank->step_count; i++) {
+    const struct tagc_sum_step *step = &rank->steps[i];
+    if (!in_range(r, step->began_ns))
+      continue;
+    uint64_t ns = step->ns;
+    if (i + 1 < rank->step_count && rank->steps[i + 1].began_ns >= step->began_ns &&
+        rank->steps[i + 1].began_ns - step->began_ns < ns)
+      ns = rank->steps[i + 1].began_ns - step->began_ns;
+    const size_t number = tagc_step_number(r->w->summary, step->lock, step->cycle);
+    char name[96], of_first[24] = "of this rank alone";
+    if (number)
+      snprintf(of_first, sizeof of_first, "%zu", number);
+    snprintf(name, sizeof name, "step %s%s", of_first, step->side < TAGC_SUM_SIDES ? sides[step->side] : "");
+    name_lane(r, LANE_STEPS, "steps");
+    tagc_perfetto_begin(r->w, "X", r->pid, LANE_STEPS, name);
+    tagc_perfetto_put(r->w, ",\"cat\":\"step\"");
+    put_at(r, step->began_ns);
+    tagc_perfetto_put_us(r->w, "dur", (int64_t)ns);
+    tagc_perfetto_put(r->w,
+                      ",\"args\":{\"cycle\":%" PRIu64 ",\"lock\":%" PRIu32 ",\"whole\":%s,\"calls\":%" PRIu32 "}}",
+                      step->cycle, step->lock, step->whole ? "true" : "false", step->calls);
+    tagc_perfetto_begin(r->w, "C", r->pid, LANE_STEPS, "bytes sent in a step");
+    put_at(r, step->began_ns);
+    tagc_perfetto_put(r->w, ",\"args\":{\"inside the host\":%" PRIu64 ",\"to other hosts\":%" PRIu64 "}}",
+                      step->sent.inside, step->sent.between);
+  }
+}
+
+static void end_states(struct reader *r)
+{
+  const struct tagc_sum_step *step = r->state_cycle ? tagc_step_find(r->rank, r->state_lock, r->state_cycle) : NULL;
+  if (step && in_range(r, step->began_ns)) {
+    tagc_perfetto_begin(r->w, "C", r->pid, LANE_STEPS, "residual norm");
+    put_at(r, step->began_ns);
+    tagc_perfetto_put(r->w, ",\"args\":{\"all layers\":%.9g}}", sqrt(r->residual));
+    tagc_perfetto_begin(r->w, "C", r->pid, LANE_STEPS, "relative error");
+    put_at(r, step->began_ns);
+    tagc_perfetto_put(r->w, ",\"args\":{\"largest of a layer\":%.9g}}", r->error);
+  }
+  r->residual = r->error = 0;
+}
+
+/* Samples of one cycle follow each other. */
+static void take_state(struct reader *r, const struct tagc_trace_state *state)
+{
+  if (comm_of(r, state->record.comm) != 0)
+    return;
+  if (state->lock != r->state_lock || state->cycle != r->state_cycle) {
+    end_states(r);
+    r->state_lock = state->lock;
+    r->state_cycle = state->cycle;
+  }
+  if (isfinite(state->residual_norm) && isfinite(r->residual + state->residual_norm * state->residual_norm))
+    r->residual += state->residual_norm * state->residual_norm;
+  if (isfinite(state->error))
+    r->error = fmax(r->error, state->error);
+}
+
+static void put_moment(struct reader *r, const struct tagc_sum_comm *comm, size_t at, uint64_t ns, uint16_t function,
+                       const char *what)
+{
+  char name[160];
+  if (!ns || !in_range(r, ns))
+    return;
+  snprintf(name, sizeof name, "communicator %zu %s (%s)", comm->number == UINT32_MAX ? at : (size_t)comm->number, what,
+           tagc_sum_function(r->w->summary, function));
+  tagc_perfetto_begin(r->w, "i", r->pid, LANE_STEPS, name);
+  tagc_perfetto_put(r->w, ",\"s\":\"p\",\"cat\":\"communicator\"");
+  put_at(r, ns);
+  tagc_perfetto_put(r->w, ",\"args\":{\"ranks\":%d,\"identity\":\"0x%" PRIx64 "\"}}", comm->nranks, comm->identity);
+}
+
+static void put_comms(struct reader *r)
+{
+  for (size_t i = 0; i < r->w->summary->comm_count; i++) {
+    const struct tagc_sum_comm *comm = &r->w->summary->comms[i];
+    for (size_t j = 0; j < comm->member_count; j++) {
+      const struct tagc_sum_member *member = &comm->members[j];
+      if (member->rank != r->at)
+        continue;
+      put_moment(r, comm, i, member->born_ns, member->born_by, "is born");
+      put_moment(r, comm, i, member->ended_ns, member->ended_by, "ends");
+    }
+  }
+}
+
+/* -- a rank -------------------------------------------------------------------------------------------------------- */
+
+/* Reads the trace of a rank, if it can still be read, until nothing is expected any more. */
+static void write_calls(struct reader *r)
+{
+  char why[TAGC_TRACE_WHY];
+  const struct tagc_trace_record *record;
+  struct tagc_trace_file *file = tagc_trace_open(r->rank->path, why);
+  while (file && r->behind < LATE && (record = tagc_trace_next(file)))
+    switch (record->kind) {
+    case TAGC_TRACE_CALL: {
+      const struct tagc_trace_call call = tagc_moment_call(r->rank, (const struct tagc_trace_call *)record);
+      take_call(r, &call);
+      break;
+    }
+    case TAGC_TRACE_TIMES: take_times(r, (const struct tagc_trace_times *)record); break;
+    case TAGC_TRACE_STATE: take_state(r, (const struct tagc_trace_state *)record); break;
+    default:;
+    }
+  end_states(r);
+  if (file)
+    tagc_trace_close(file);
+}
+
+bool tagc_perfetto_rank(struct tagc_perfetto *w, size_t at, uint64_t from_ns, uint64_t to_ns)
+{
+  struct reader *r = calloc(1, sizeof *r);
+  if (!r)
+    return false;
+  *r = (struct reader){
+    .w = w, .rank = &w->summary->ranks[at], .at = at, .pid = (uint32_t)at + 1, .from_ns = from_ns, .to_ns = to_ns};
+  r->comms = tagc_rank_comms(w->summary, at, &r->comm_count);
+  r->k = calloc(w->summary->comm_count + 1, sizeof *r->k);
+  r->late = calloc(LATE, sizeof *r->late);
+  r->early = calloc(LATE, sizeof *r->early);
+  for (uint16_t function = 0; function < 256; function++)
+    r->collective[function] = is_collective(tagc_sum_function(r->w->summary, function));
+  bool fits = r->comms && r->k && r->late && r->early;
+  if (fits) {
+    name_process(r);
+    put_steps(r);
+    put_comms(r);
+    write_calls(r);
+  }
+  free(r->comms);
+  free(r->k);
+  free(r->late);
+  free(r->early);
+  free(r);
+  return fits;
+}

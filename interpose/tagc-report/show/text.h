@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the parts of tagc-report's text share.
+ */
+#ifndef INTERPOSE_TRACE_TEXT_H
+#define INTERPOSE_TRACE_TEXT_H
+
+#include <stdio.h>
+
+#include "interpose/tagc-report/read/summary.h"
+
+/* A line behind a label; where it is too long it goes on beneath itself. */
+void tagc_text_labelled(FILE *to, const char *label, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* A number with so many digits behind the point; "-" for NaN. */
+const char *tagc_text_real(double number, int digits, char text[24]);
+/* "87%" of 0.87; "-" for NaN. */
+const char *tagc_text_percent(double share, char text[24]);
+static inline const char *tagc_text_plural(size_t n) { return n == 1 ? "" : "s"; }
+
+/* Communicators, their calls and slots (text_comms.c). */
+void tagc_text_comms(FILE *to, const struct tagc_summary *summary);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The calls of a rank in a stretch of time; see window.h.
+ */
+#include "interpose/tagc-report/show/window.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "interpose/tagc-report/read/merge.h"
+
+/* So many calls behind the stretch the times of its calls are not expected any more. */
+enum { LATE = 1 << 16 };
+
+/* False without memory. `early`: times that came before their calls. */
+static bool add(struct tagc_moment *moment, const struct tagc_sum_rank *rank, const struct tagc_trace_call *call,
+                const struct tagc_trace_times *early)
+{
+  const struct tagc_trace_times *times = &early[call->number % TAGC_MOMENT_LATE];
+  if (moment->count == TAGC_MOMENT_CALLS) {
+    moment->left_out++;
+    return true;
+  }
+  if (!TAGC_SUM_ROOM(moment->calls, moment->count))
+    return false;
+  moment->calls[moment->count++] = (struct tagc_moment_call){.call = tagc_moment_call(rank, call)};
+  if (times->call == call->number)
+    moment->calls[moment->count - 1].times = *times;
+  return true;
+}
+
+/* Calls are recorded nearly in the order of their numbers: threads may overtake each other by a few. */
+static void add_times(struct tagc_moment *moment, const struct tagc_trace_times *times)
+{
+  size_t low = 0, high = moment->count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (moment->calls[middle].call.number < times->call)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  size_t from = low > 64 ? low - 64 : 0, to = low + 64 < moment->count ? low + 64 : moment->count;
+  for (size_t i = from; i < to; i++)
+    if (moment->calls[i].call.number == times->call)
+      moment->calls[i].times = *times;
+}
+
+static int by_number(const void *a, const void *b)
+{
+  const struct tagc_moment_call *x = a, *y = b;
+  return (x->call.number > y->call.number) - (x->call.number < y->call.number);
+}
+
+/* Where the streams are busy until. */
+static void place(struct tagc_moment *moment)
+{
+  enum { STREAMS = 64 };
+  uint64_t stream[STREAMS] = {0}, busy[STREAMS] = {0};
+  size_t streams = 0;
+  for (size_t i = 0; i < moment->count; i++) {
+    struct tagc_moment_call *call = &moment->calls[i];
+    size_t at = 0;
+    call->wire_began_ns = call->call.began_ns;
+    call->under = tagc_times_under(&call->times, &call->call);
+    if (!call->times.call || call->under)
+      continue;
+    while (at < streams && stream[at] != call->call.stream)
+      at++;
+    if (at == streams && streams < STREAMS)
+      stream[streams++] = call->call.stream;
+    at = at < STREAMS ? at : STREAMS - 1;
+    call->wire_began_ns = call->call.began_ns > busy[at] ? call->call.began_ns : busy[at];
+    busy[at] = call->wire_began_ns + tagc_times_sum(&call->times);
+  }
+}
+
+bool tagc_moment_read(const struct tagc_sum_rank *rank, uint64_t from_ns, uint64_t to_ns, struct tagc_moment *out)
+{
+  char why[TAGC_TRACE_WHY];
+  struct tagc_trace_file *file = tagc_trace_open(rank->path, why);
+  const struct tagc_trace_record *record;
+  struct tagc_trace_times *early = calloc(TAGC_MOMENT_LATE, sizeof *early);
+  size_t later = 0;
+  bool fits = early != NULL;
+  *out = (struct tagc_moment){0};
+  while (file && fits && later < LATE && (record = tagc_trace_next(file))) {
+    if (record->kind == TAGC_TRACE_TIMES) {
+      const struct tagc_trace_times *times = (const struct tagc_trace_times *)record;
+      add_times(out, times);
+      early[times->call % TAGC_MOMENT_LATE] = *times;
+    }
+    if (record->kind != TAGC_TRACE_CALL)
+      continue;
+    const struct tagc_trace_call *call = (const struct tagc_trace_call *)record;
+    if (call->began_ns >= to_ns)
+      later++;
+    else if (call->began_ns >= from_ns)
+      fits = add(out, rank, call, early);
+  }
+  if (file)
+    tagc_trace_close(file);
+  free(early);
+  if (out->count)
+    qsort(out->calls, out->count, sizeof *out->calls, by_number);
+  place(out);
+  return fits;
+}
+
+void tagc_moment_free(struct tagc_moment *moment)
+{
+  free(moment->calls);
+  *moment = (struct tagc_moment){0};
+}
+
+struct tagc_trace_call tagc_moment_call(const struct tagc_sum_rank *rank, const struct tagc_trace_call *call)
+{
+  struct tagc_trace_call same = *call;
+  same.function = tagc_sum_code(rank, TAGC_TRACE_FUNCTIONS, call->function);
+  same.reason = tagc_sum_code(rank, TAGC_TRACE_REASONS, call->reason);
+  same.action = tagc_sum_code(rank, TAGC_TRACE_ACTIONS, call->action);
+  same.type = tagc_sum_code(rank, TAGC_TRACE_TYPES, call->type);
+  same.op = tagc_sum_code(rank, TAGC_TRACE_OPS, call->op);
+  return same;
+}
+
+size_t *tagc_rank_comms(const struct tagc_summary *summary, size_t rank, uint32_t *count)
+{
+  enum { MOST = 1 << 16 };
+  uint32_t last = 0;
+  for (size_t i = 0; i < summary->comm_count; i++)
+    for (size_t j = 0; j < summary->comms[i].member_count; j++) {
+      const struct tagc_sum_member *member = &summary->comms[i].members[j];
+      if (member->rank == rank && member->id < MOST && member->id > last)
+        last = member->id;
+    }
+  size_t *comms = malloc((last + 1) * sizeof *comms);
+  *count = comms ? last + 1 : 0;
+  for (uint32_t id = 0; id < *count; id++)
+    comms[id] = SIZE_MAX;
+  for (size_t i = 0; i < summary->comm_count && comms; i++)
+    for (size_t j = 0; j < summary->comms[i].member_count; j++) {
+      const struct tagc_sum_member *member = &summary->comms[i].members[j];
+      if (member->rank == rank && member->id <= last)
+        comms[member->id] = i;
+    }
+  return comms;
+}
+
+const struct tagc_sum_slot *tagc_call_slot(const struct tagc_summary *summary, size_t comm,
+                                           const struct tagc_trace_call *call)
+{
+  if (comm == SIZE_MAX || (call->slot < 0 && !call->allgather))
+    return NULL;
+  const struct tagc_sum_comm *in = &summary->comms[comm];
+  const struct tagc_sum_slot *list = call->allgather ? in->gathers : in->slots;
+  const uint32_t slot = call->allgather ? call->allgather : (uint32_t)call->slot;
+  for (size_t low = 0, high = call->allgather ? in->gather_count : in->slot_count; low < high;) {
+    const size_t middle = low + (high - low) / 2; /* they stand in the order of locks and slots */
+    const struct tagc_sum_slot *at = &list[middle];
+    if (at->lock == call->lock && at->slot == slot)
+      return at;
+    if (at->lock < call->lock || (at->lock == call->lock && at->slot < slot))
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return NULL;
+}
+
+const char *tagc_call_codec(const struct tagc_sum_slot *slot, const struct tagc_trace_call *call)
+{
+  const struct tagc_sum_choice *choice = slot ? tagc_sum_choice_of(slot, call->cycle) : NULL;
+  return choice ? choice->codec : "";
+}

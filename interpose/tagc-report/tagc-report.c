@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * tagc-report: what traces tell of a job. See tagc-report(1).
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "interpose/tagc-report/show/html.h"
+#include "interpose/tagc-report/read/merge.h"
+#include "interpose/tagc-report/show/perfetto.h"
+#include "interpose/tagc-report/show/report.h"
+#include "interpose/tagc-report/read/format.h"
+
+static const char usage[] =
+  "usage: tagc-report [OPTION]... TRACE...\n"
+  "Says what the traces of a job tell: what its network does, layer by layer, and whether TAGC helps.\n"
+  "\n"
+  "  TRACE              a file that TAGC_TRACE has written, a prefix: PREFIX-*.trace,\n"
+  "                     or a folder: all of its files *.trace\n"
+  "  --html FILE        also write a page for browsers, which needs nothing else\n"
+  "  --perfetto FILE    also write a timeline of calls, which ui.perfetto.dev opens\n"
+  "  --steps N[-M]      of it these steps of a rank alone, counted from 1\n"
+  "  --json[=FILE]      write one JSON document to FILE, or in place of the text\n"
+  "  --parameters N     parameters of the model, for the formulas of volume; without it, as the trace has them\n"
+  "  --layers N         its layers\n"
+  "  --hidden N         its hidden size\n"
+  "  --tokens N         tokens of a microbatch of one rank\n"
+  "  --microbatches N   microbatches in a step\n"
+  "  --help, --version\n"
+  "\n"
+  "Exit status: 0 reported; 1 nothing could be read, or the output not be written; 2 wrong usage.\n";
+
+enum { READ = 0, UNREADABLE = 1, WRONG_USAGE = 2 };
+
+struct request {
+  struct tagc_volume_facts facts;
+  struct tagc_step_range steps;
+  const char *json, *html, *perfetto;   /* files; "": standard output; NULL: none */
+  char **paths;
+  size_t count;
+};
+
+/* A line of standard error, of names that are anybody's. */
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+  char *text;
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vasprintf(&text, format, arguments);
+  va_end(arguments);
+  if (length >= 0)
+    tagc_words_tame(text, '\0');
+  fprintf(stderr, "tagc-report: %s\n", length < 0 ? "no memory" : text);
+  if (length >= 0)
+    free(text);
+}
+
+static int refuse(const char *what, const char *argument)
+{
+  say("%s%s%s (tagc-report --help lists the options)", what, *argument ? " " : "", argument);
+  return WRONG_USAGE;
+}
+
+static int fail(const char *what, const char *why)
+{
+  say("%s: %s", what, why);
+  return UNREADABLE;
+}
+
+/* -- arguments ----------------------------------------------------------------------------------------------------- */
+
+static bool add_path(struct request *r, const char *folder, const char *name)
+{
+  size_t size = (folder ? strlen(folder) + 1 : 0) + strlen(name) + 1;
+  char *path = malloc(size);
+  if (!path || !TAGC_SUM_ROOM(r->paths, r->count)) {
+    free(path);
+    return false;
+  }
+  snprintf(path, size, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
+  r->paths[r->count++] = path;
+  return true;
+}
+
+static int is_trace(const struct dirent *entry)
+{
+  size_t length = strlen(entry->d_name);
+  return length > 6 && strcmp(entry->d_name + length - 6, ".trace") == 0;
+}
+
+/* The traces in a folder, of that prefix or (NULL) of any. -1: go on. */
+static int add_folder(struct request *r, const char *folder, const char *prefix)
+{
+  const size_t length = prefix ? strlen(prefix) : 0;
+  struct dirent **entries = NULL;
+  int n = scandir(folder, &entries, is_trace, alphasort), result = -1;
+  if (n < 0)
+    return fail(folder, strerror(errno));
+  for (int i = 0; i < n; i++) {
+    const char *name = entries[i]->d_name;
+    bool fits = !prefix || (strncmp(name, prefix, length) == 0 && name[length] == '-');
+    if (fits && result < 0 && !add_path(r, folder, name))
+      result = fail(folder, "no memory");
+    free(entries[i]);
+  }
+  free(entries);
+  return result;
+}
+
+/* What TAGC_TRACE was given: PREFIX-*.trace. -1: go on. */
+static int add_prefix(struct request *r, const char *path)
+{
+  const char *slash = strrchr(path, '/');
+  char *folder = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : strdup(".");
+  int result = !folder                            ? fail(path, "no memory")
+               : access(folder, R_OK | X_OK) == 0 ? add_folder(r, folder, slash ? slash + 1 : path)
+                                                  : -1;
+  free(folder);
+  return result;
+}
+
+/* -1: go on. */
+static int add_traces(struct request *r, const char *path)
+{
+  struct stat status;
+  const size_t before = r->count;
+  int result = -1;
+  if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
+    result = add_folder(r, path, NULL);
+    return result < 0 && r->count == before ? fail(path, "no file in it ends with .trace") : result;
+  }
+  if (access(path, F_OK) != 0 && errno == ENOENT)
+    result = add_prefix(r, path);
+  if (result >= 0 || r->count > before)
+    return result;
+  return add_path(r, NULL, path) ? -1 : fail(path, "no memory"); /* whoever reads it says what is wrong */
+}
+
+/* The options that take a number. */
+static uint64_t *number_of(struct request *r, const char *name, size_t length)
+{
+  const struct {
+    const char *name;
+    uint64_t *to;
+  } numbers[] = {{"--parameters", &r->facts.parameters}, {"--layers", &r->facts.layers}, {"--hidden", &r->facts.hidden},
+                 {"--tokens", &r->facts.tokens}, {"--microbatches", &r->facts.microbatches}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    if (strlen(numbers[i].name) == length && strncmp(numbers[i].name, name, length) == 0)
+      return numbers[i].to;
+  return NULL;
+}
+
+/* The options that take a file. */
+static const char **file_of(struct request *r, const char *name, size_t length)
+{
+  return length == 6 && strncmp(name, "--html", 6) == 0         ? &r->html
+         : length == 10 && strncmp(name, "--perfetto", 10) == 0 ? &r->perfetto
+                                                                : NULL;
+}
+
+static bool parse_number(const char *text, uint64_t *to)
+{
+  char *end;
+  errno = 0;
+  *to = strtoull(text, &end, 10);
+  return text[0] >= '0' && text[0] <= '9' && !*end && !errno && *to && *to <= UINT64_C(1) << 60;
+}
+
+/* "7" or "7-9" */
+static bool parse_range(const char *text, struct tagc_step_range *to)
+{
+  char first[24];
+  size_t length = strcspn(text, "-");
+  snprintf(first, sizeof first, "%.*s", length < sizeof first ? (int)length : 0, text);
+  return parse_number(first, &to->first) && parse_number(text[length] ? text + length + 1 : first, &to->last) &&
+         to->first <= to->last;
+}
+
+/* An option with a value. False where that is none, and what it should be. */
+static bool take(struct request *r, const char *name, size_t length, const char *value, const char **wanted)
+{
+  uint64_t *number = number_of(r, name, length);
+  const char **file = file_of(r, name, length);
+  *wanted = file     ? "needs the name of a file"
+            : number ? "needs a number from 1 to 1152921504606846976"
+                     : "needs a step, or two: 7 or 7-9";
+  if (file)
+    *file = value;
+  return file ? *value != '\0' : number ? parse_number(value, number) : parse_range(value, &r->steps);
+}
+
+static bool begins_as_trace(const char *path)
+{
+  char magic[sizeof TAGC_TRACE_MAGIC - 1];
+  FILE *file = fopen(path, "rb");
+  bool does = file && fread(magic, sizeof magic, 1, file) == 1 && memcmp(magic, TAGC_TRACE_MAGIC, sizeof magic) == 0;
+  if (file)
+    fclose(file);
+  return does;
+}
+
+/* Whoever forgets FILE behind an option gives it the next word, which may be a trace that nobody can make again.
+ * -1: go on. */
+static int check_output(const struct request *r, const char *option, const char *path)
+{
+  struct stat output, input;
+  char what[64];
+  if (!path || !*path)
+    return -1;
+  snprintf(what, sizeof what, "%s needs the name of a file to write, not", option);
+  if (strncmp(path, "--", 2) == 0)
+    return refuse(what, path);
+  if (stat(path, &output) != 0)
+    return -1;
+  snprintf(what, sizeof what, "%s would overwrite a trace:", option);
+  for (size_t i = 0; i < r->count; i++)
+    if (stat(r->paths[i], &input) == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino)
+      return refuse(what, path);
+  return S_ISREG(output.st_mode) && begins_as_trace(path) ? refuse(what, path) : -1;
+}
+
+/* What only shows when all arguments are known. -1: go on; otherwise the exit status. */
+static int check_all(const struct request *r)
+{
+  const char *const outputs[][2] = {{"--html", r->html}, {"--perfetto", r->perfetto}, {"--json", r->json}};
+  for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+    int result = check_output(r, outputs[i][0], outputs[i][1]);
+    if (result >= 0)
+      return result;
+  }
+  if (r->steps.first && !r->perfetto)
+    return refuse("--steps is of the timeline; give --perfetto FILE, too", "");
+  return r->count ? -1 : refuse("what is to be reported? Give traces, or the folder that they are in", "");
+}
+
+/* -1: go on; otherwise the exit status. */
+static int parse(int argc, char **argv, struct request *r)
+{
+  bool options = true;
+  for (int i = 1; i < argc; i++) {
+    const char *a = argv[i];
+    size_t length = strcspn(a, "=");
+    bool valued = number_of(r, a, length) || file_of(r, a, length) || (length == 7 && strncmp(a, "--steps", 7) == 0);
+    if (!options || a[0] != '-' || !a[1]) {
+      int result = add_traces(r, a);
+      if (result >= 0)
+        return result;
+    } else if (strcmp(a, "--") == 0)
+      options = false;
+    else if (strcmp(a, "--json") == 0)
+      r->json = "";
+    else if (strncmp(a, "--json=", 7) == 0 && a[7])
+      r->json = a + 7;
+    else if (valued) {
+      const char *value = a[length] ? a + length + 1 : i + 1 < argc ? argv[++i] : "", *wanted;
+      if (!take(r, a, length, value, &wanted))
+        return refuse(a, wanted);
+    } else if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0)
+      return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
+    else if (strcmp(a, "--version") == 0)
+      return puts("tagc-report " PACKAGE_VERSION) < 0 || fflush(stdout) != 0;
+    else
+      return refuse("unknown option", a);
+  }
+  return check_all(r);
+}
+
+/* -- output -------------------------------------------------------------------------------------------------------- */
+
+/* Each kind of output; false where it cannot be had, and why. */
+typedef bool writer(const struct request *request, const struct tagc_report *report, FILE *to,
+                    char why[TAGC_TRACE_WHY]);
+
+static bool put_text(const struct request *request, const struct tagc_report *report, FILE *to,
+                     char why[TAGC_TRACE_WHY])
+{
+  (void)request, (void)why;
+  tagc_report_print(report, to);
+  return true;
+}
+
+static bool put_json(const struct request *request, const struct tagc_report *report, FILE *to,
+                     char why[TAGC_TRACE_WHY])
+{
+  (void)request, (void)why;
+  tagc_report_json(report, to);
+  return true;
+}
+
+static bool put_html(const struct request *request, const struct tagc_report *report, FILE *to,
+                     char why[TAGC_TRACE_WHY])
+{
+  (void)why;
+  return tagc_html_write(report->summary, &request->facts, to);
+}
+
+static bool put_perfetto(const struct request *request, const struct tagc_report *report, FILE *to,
+                         char why[TAGC_TRACE_WHY])
+{
+  return tagc_perfetto_write(report->summary, request->steps, to, why);
+}
+
+/* Opens a file beside `path`, which takes its place when it is whole. NULL where that cannot be, or must not (a device,
+ * a link): `path` itself is to be written. `beside`: for free(). */
+static FILE *open_beside(const char *path, char **beside)
+{
+  struct stat old;
+  bool there = lstat(path, &old) == 0;
+  *beside = NULL;
+  if (there ? !S_ISREG(old.st_mode) || old.st_nlink > 1 || access(path, W_OK) != 0 : errno != ENOENT)
+    return NULL;
+  if (asprintf(beside, "%s.%ld", path, (long)getpid()) < 0) {
+    *beside = NULL;
+    return NULL;
+  }
+  int file = open(*beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  FILE *to = file < 0 || (there && fchmod(file, old.st_mode & 07777) != 0) ? NULL : fdopen(file, "w");
+  if (!to && file >= 0) {
+    close(file);
+    unlink(*beside);
+  }
+  return to;
+}
+
+/* Writes one kind of output to a file, or ("") to standard output. 0, or the exit status. */
+static int put(const struct request *request, const struct tagc_report *report, const char *path, writer *write)
+{
+  char why[TAGC_TRACE_WHY] = "no memory";
+  const char *name = *path ? path : "standard output";
+  char *beside = NULL;
+  FILE *to = *path ? open_beside(path, &beside) : stdout;
+  if (!to) {
+    free(beside);
+    beside = NULL;
+    to = fopen(path, "w");
+  }
+  if (!to)
+    return fail(name, strerror(errno));
+  bool written = write(request, report, to, why), failed = ferror(to);
+  failed = (to == stdout ? fflush(to) : fclose(to)) != 0 || failed;
+  if (beside && (!written || failed || rename(beside, path) != 0)) {
+    int wrong = errno;
+    unlink(beside);
+    errno = wrong;
+    failed = true;
+  }
+  free(beside);
+  if (!written)
+    return fail(name, why);
+  return failed ? fail(name, strerror(errno ? errno : EIO)) : READ;
+}
+
+static int put_all(const struct request *request, const struct tagc_report *report)
+{
+  const bool read = report->summary->rank_count > 0, to_stdout = request->json && !*request->json;
+  int result = READ;
+  if (read && request->html)
+    result = put(request, report, request->html, put_html);
+  if (read && request->perfetto && !result)
+    result = put(request, report, request->perfetto, put_perfetto);
+  if (request->json && !result)
+    result = put(request, report, request->json, put_json);
+  if (!to_stdout && !result)
+    result = put(request, report, "", put_text);
+  if (!read && !result)
+    result = fail("nothing could be read", report->summary->problem_count ? report->summary->problems[0] : "no traces");
+  return result;
+}
+
+static int report_all(const struct request *request)
+{
+  struct tagc_report report;
+  bool made = tagc_report_make(&report, request->paths, request->count, &request->facts);
+  int result = made ? put_all(request, &report) : fail("traces", "no memory");
+  tagc_report_free(&report);
+  return result;
+}
+
+int main(int argc, char **argv)
+{
+  struct request request = {.json = NULL};
+  int status = parse(argc, argv, &request);
+  if (status < 0)
+    status = report_all(&request);
+  for (size_t i = 0; i < request.count; i++)
+    free(request.paths[i]);
+  free(request.paths);
+  return status;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/vote/probe.h"
+
+#include "interpose/exec/hierarchy.h"
+
+enum {
+  SMALL = 1024,                     /* bytes for a peer */
+  LEAST = 16 << 10,                 /* of the large size, for a peer */
+  MOST = 4 << 20,                   /* of the large size, for all peers together */
+  ALIGNMENT = 64,
+  RUNS = 8,                         /* the first one is not counted */
+};
+
+/* What is under way: one route with one of the two sizes. */
+struct round {
+  struct tagc_probing *probings;
+  enum tagc_route route;
+  int size;
+  bool of_levels;                   /* for communicators with two levels alone */
+};
+
+static size_t per_peer(const struct tagc_comm *comm)
+{
+  size_t largest = 0, peers = (size_t)comm->nranks - 1;
+  for (size_t i = 0; i < comm->slot_count; i++) {
+    const struct tagc_shape *shape = &comm->slots[i].shape;
+    size_t bytes = shape->n > MOST ? MOST : (size_t)shape->n * tagc_dtype_size(shape->dtype);
+    largest = bytes > largest ? bytes : largest;
+  }
+  largest = largest > MOST / peers ? MOST / peers : largest;
+  largest = largest < LEAST ? LEAST : largest;
+  return largest / ALIGNMENT * ALIGNMENT;
+}
+
+size_t tagc_probe_scratch(const struct tagc_comm *comm, struct tagc_probe *probe)
+{
+  *probe = (struct tagc_probe){.bytes = {SMALL, per_peer(comm)}};
+  for (int route = 0; route < TAGC_ROUTES; route++)
+    probe->ns[route][0] = probe->ns[route][1] = __builtin_inf();
+  return 2 * (size_t)comm->nranks * probe->bytes[1];
+}
+
+static ncclResult_t enqueue(const struct tagc_exchange *real, void *round_, size_t i)
+{
+  const struct round *round = round_;
+  const struct tagc_probing *p = &round->probings[i];
+  const struct tagc_call *call = p->call;
+  if (!p->scratch || (round->of_levels && !call->comm->scope.two_levels))
+    return ncclSuccess;
+  const struct tagc_party party = tagc_levels_party(call->comm);
+  const size_t bytes = p->found.bytes[round->size];
+  uint8_t *out = p->scratch, *in = out + (size_t)call->comm->nranks * bytes;
+  ncclComm_t ring = NULL;
+  switch (round->route) {
+  case TAGC_ROUTE_PLAIN: ring = call->handle; break;
+  case TAGC_ROUTE_INSIDE: ring = atomic_load(&call->comm->level[TAGC_LEVEL_HOST]); break;
+  case TAGC_ROUTE_RING: ring = atomic_load(&call->comm->level[TAGC_LEVEL_BETWEEN]); break;
+  default: return tagc_exchange_messages(real, &party, call->stream, out, in, bytes, round->route == TAGC_ROUTE_ALL_TO_ALL);
+  }
+  return real->reduce_scatter(out, in, bytes / sizeof(float), ncclFloat32, ncclSum, ring, call->stream);
+}
+
+/* Waits until the stream of every part is through. An abort must not wait for that. */
+static bool wait_for_streams(struct tagc_comm *const *comms, const struct tagc_probing *probings, size_t count)
+{
+  uint8_t byte;
+  bool good = tagc_comms_enter_driver(comms, count);
+  for (size_t i = 0; i < count && good; i++)
+    if (probings[i].scratch)
+      good = comms[i]->device->get(comms[i]->device, &byte, probings[i].scratch, 1, probings[i].call->stream);
+  return tagc_comms_leave_driver(comms, count) && good;
+}
+
+/* Runs it once, to its end. */
+static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct round *round,
+                              size_t count)
+{
+  ncclResult_t status = tagc_exchange_run(real, comms, count, enqueue, round);
+  return status == ncclSuccess && !wait_for_streams(comms, round->probings, count) ? ncclInternalError : status;
+}
+
+/* Runs it once; keeps the time where it `counts` and is the best so far. All ranks begin together, behind a plain call of next
+ * to nothing: the ranks of a host may have met others than this rank in the round before, and to wait for them is not what
+ * this one costs. */
+static ncclResult_t time_round(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct round *round,
+                               size_t count, bool counts)
+{
+  struct round meeting = {round->probings, TAGC_ROUTE_PLAIN, 0, round->of_levels};
+  ncclResult_t status = run_round(real, comms, &meeting, count);
+  double began = tagc_clock_ms();
+  if (status == ncclSuccess)
+    status = run_round(real, comms, round, count);
+  double took = 1e6 * (tagc_clock_ms() - began);
+  for (size_t i = 0; i < count && counts; i++) {
+    if (round->of_levels && !comms[i]->scope.two_levels)
+      continue;
+    double *best = &round->probings[i].found.ns[round->route][round->size];
+    *best = took < *best ? took : *best;
+  }
+  return status;
+}
+
+/* All routes with all sizes. */
+static ncclResult_t time_rounds(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct tagc_probing *probings,
+                                size_t count, bool counts)
+{
+  ncclResult_t status = ncclSuccess;
+  for (int size = 0; size < 2; size++)
+    for (int route = 0; route < TAGC_ROUTES && status == ncclSuccess; route++) {
+      struct round round = {probings, (enum tagc_route)route, size, route == TAGC_ROUTE_INSIDE || route == TAGC_ROUTE_RING};
+      if (route != TAGC_ROUTE_ALL_TO_ALL || real->all_to_all)
+        status = time_round(real, comms, &round, count, counts);
+    }
+  return status;
+}
+
+ncclResult_t tagc_probe_run(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct tagc_probing *probings,
+                            size_t count)
+{
+  ncclResult_t status = ncclSuccess;
+  bool any = false;
+  for (size_t i = 0; i < count; i++)
+    any |= probings[i].scratch != NULL;
+  for (int i = 0; any && i < RUNS && status == ncclSuccess; i++)
+    status = time_rounds(real, comms, probings, count, i > 0);
+  return status;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The ballot of a communicator: what this rank would do with every slot, and what all ranks do with it then.
+ *
+ * Planning it gives each slot its codec (that of TAGC_CODEC, or the choice of auto) and asks the plan about it; then residuals and
+ * workspace are reserved (memory.h). Counting it keeps what all ranks can do and have planned alike; then the rest is given back.
+ * What asks a device may wait for it: call it without the communicator's lock, and the rest with it.
+ */
+#ifndef INTERPOSE_BALLOT_H
+#define INTERPOSE_BALLOT_H
+
+#include "interpose/comm/comm.h"
+
+/* Is the slot taken for a gradient: by its cycle, by TAGC_LAYERMAP, or because a model explains all slots? */
+bool tagc_ballot_gradient(const struct tagc_comm *comm, size_t i);
+
+/* What is asked of the plan about slot i; how much room there is for its residual is the caller's to say. */
+struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, size_t i);
+
+/* So many int64, for a min all-reduce. */
+size_t tagc_ballot_words(const struct tagc_comm *comm);
+
+/* Could slot i be compressed, if its gradient were known? Equal on all ranks. */
+bool tagc_ballot_eligible(const struct tagc_comm *comm, size_t i);
+
+/* Is anything about a call that no codec can do with, and that other ranks may not know? TAGC_REASON_compressed: nothing. */
+enum tagc_reason tagc_ballot_bar(const struct tagc_call *call);
+
+/* Would tagc_ballot_look() set a device up, which takes as long as it takes? Takes and drops the lock. */
+bool tagc_ballot_waits(const struct tagc_call *call);
+
+/* A call is about to be forwarded as it came: before the vote its slot is barred for such a reason. Takes and drops the
+ * lock. */
+void tagc_ballot_look(const struct tagc_call *call);
+
+/* Plans all slots, and the all-gathers of parameters. `decided`: everything stays plain, and no rank is asked any more. `wire`: what
+ * the probe has found; NULL: there was none, and with TAGC_CODEC=auto every slot stays plain. Without the lock: the device has its
+ * say. */
+void tagc_ballot_plan(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire);
+
+/* Makes the lane where calls are cut, without which none is, and reserves memory (memory.h), on the stream of the call
+ * before which the vote is held. False where memory lacks. Without the lock. */
+bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream);
+
+void tagc_ballot_fill(const struct tagc_comm *comm, bool reserved, int64_t *ballot);
+
+/* What becomes of a slot, or of an all-gather, of which the ranks' verdicts lie between `least` and `most`. same: they mean the
+ * same codec by it; can: all of them can do it. Where some ranks could, and others have all one reason why they cannot, it is
+ * the reason of all. Pure. */
+enum tagc_reason tagc_ballot_verdict(int64_t least, int64_t most, bool same, bool can);
+
+/* Turns the outcome into verdicts; comm->voted is set. */
+void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot);
+
+#endif

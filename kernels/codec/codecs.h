@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The codecs of codecs.def; the list in codec.c has them in its order.
+ */
+#ifndef KERNELS_CODECS_H
+#define KERNELS_CODECS_H
+
+#include "kernels/codec/codec.h"
+
+#define CODEC(name) extern const struct tagc_codec tagc_codec_##name;
+#include "kernels/codec/codecs.def"
+
+#endif

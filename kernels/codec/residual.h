@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The residual (error feedback): what a codec has not sent yet, kept by the sender for its foreign shards.
+ *
+ * Layout   The foreign shards in rank order, each tagc_residual_shard_bytes() long; little-endian:
+ *            fp32   n floats
+ *            bf16   n uint16, padded to 16 bytes
+ *            int8   scales uint16 (bf16) x ceil(n/256) | codes int8 x n, each part padded to 16 bytes. Position i is
+ *                   code i times the scale of its block i/256: amax/127 of the block, rounded up; 0 where amax < 2^-110.
+ *          What pads is not read.
+ * Chance   bf16 and int8 round up or down by chance, with the mean right: a small value survives in the mean of many
+ *          calls, instead of being rounded away in each. Key = mix(mix(seed ^ 0x7e51) + (rank << 32 | shard)) + 64 *
+ *          block; position i of a block takes bits 16 (i%4) to 16 (i%4) + 15 of mix(key + i/4) (tagc_mix64).
+ * Threads  Reentrant; the job is the caller's.
+ */
+#ifndef KERNELS_RESIDUAL_H
+#define KERNELS_RESIDUAL_H
+
+#include "kernels/codec/codec.h"
+
+enum { TAGC_RESIDUAL_BLOCK = 256 };
+
+/* Bytes of one foreign shard's residual, and of all of them; 0 without one. Pure. */
+size_t tagc_residual_shard_bytes(const struct tagc_shape *shape);
+size_t tagc_residual_bytes(const struct tagc_shape *shape);
+
+/* Bytes of a value, and of the scales that come before a shard's values. Pure. */
+size_t tagc_residual_width(enum tagc_storage storage);
+size_t tagc_residual_scale_bytes(const struct tagc_shape *shape);
+
+/* The residual of a foreign shard that is stored as fp32: nothing to convert. NULL where there is none, or another
+ * storage. */
+float *tagc_residual_floats(const struct tagc_job *job, int shard);
+
+/* Reads a block of a foreign shard's residual: positions [from, from + count), from a multiple of TAGC_RESIDUAL_BLOCK,
+ * count at most that many and less only at the end of the shard. Zeros where job->residual_empty. */
+void tagc_residual_load(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, float *out);
+
+/* Stores a block. What is narrower than fp32 is rounded by chance (keyed by seed, rank and position), so that what is
+ * smaller than its unit survives in the mean; where int8 has no unit, values are lost, and counted (job->stats, unless NULL). Values are
+ * finite and below 2^120. Returns the squared L2 norm of what is stored. Shards may be stored in any order, and a block more than once. */
+double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, const float *values);
+
+/* The same for all blocks of a foreign shard. */
+void tagc_residual_load_shard(const struct tagc_job *job, int shard, float *out);
+double tagc_residual_store_shard(const struct tagc_job *job, int shard, const float *values);
+
+/* Writes scale*g + e, rounded once to the shape's type, to `out` (nranks x n elements, with the stride of send, not overlapping it): what a
+ * plain reduce-scatter (sum, or average) must send so that nothing stays behind when compression is switched off. The
+ * own shard is scale*g. Reads job->{shape, rank, send, stride, scale, residual, residual_empty}. */
+void tagc_residual_flush(const struct tagc_job *job, void *out);
+
+#endif

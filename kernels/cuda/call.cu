@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The steps that all codecs share on a GPU: lists of exceptions (exceptions.cuh), what is told of them, flushing, and a look at a
+ * gradient before it has a codec. See call.h.
+ */
+#include "kernels/cuda/exceptions.cuh"
+#include "kernels/codec/row.h"
+
+/* -- what came in -------------------------------------------------------------------------------------------------- */
+
+/* What the senders' lists say, before any of them is believed: a warp a sender, for there may be many. */
+DEVICE void check(const struct tagc_cuda_call &call)
+{
+  const uint32_t lane = threadIdx.x % LANES;
+  uint32_t told = 0, some = 0;
+  bool bad = false;
+  for (uint32_t sender = threadIdx.x / LANES; sender < call.nranks; sender += WARPS) {
+    if (sender == call.rank)
+      continue;
+    const struct tagc_exceptions *list = list_of(call.message_in, call, sender);
+    const uint32_t count = list->count;
+    told |= list->anywhere;
+    some |= count;
+    bad |= count > call.capacity;
+    for (uint32_t i = lane; i < count && count <= call.capacity; i += LANES) {
+      const uint32_t position = list->entry[i].position;
+      bad |= position >= call.n || (i > 0 && position <= list->entry[i - 1].position);
+    }
+  }
+  bad = __syncthreads_or(bad);
+  some = (uint32_t)__syncthreads_or(some != 0);
+  const uint32_t exception = __syncthreads_or(told & TAGC_ANYWHERE_EXCEPTION) ? TAGC_ANYWHERE_EXCEPTION : 0;
+  const uint32_t surplus = __syncthreads_or(told & TAGC_ANYWHERE_SURPLUS) ? TAGC_ANYWHERE_SURPLUS : 0;
+  if (threadIdx.x > 0)
+    return;
+  const uint32_t anywhere = call.state->anywhere | exception | surplus;
+  call.state->fits = !bad;
+  call.state->exceptions = some;
+  call.counts->overflowed += bad;
+  call.counts->nonfinite_seen = (call.continues && call.counts->nonfinite_seen) || (anywhere & TAGC_ANYWHERE_EXCEPTION) || bad;
+  call.counts->surplus_seen = (call.continues && call.counts->surplus_seen) || (anywhere & TAGC_ANYWHERE_SURPLUS);
+}
+
+/* -- what a call has seen ------------------------------------------------------------------------------------------ */
+
+DEVICE void tell(const struct tagc_cuda_told &told)
+{
+  told.words[TAGC_TOLD_NONFINITE] = told.counts->nonfinite_seen;
+  told.words[TAGC_TOLD_SURPLUS] = told.counts->surplus_seen;
+}
+
+DEVICE void settle(const struct tagc_cuda_told &told)
+{
+  struct tagc_counts *counts = told.counts;
+  const bool nonfinite = told.words ? told.words[TAGC_TOLD_NONFINITE] != 0 : counts->nonfinite_seen != 0;
+  const bool surplus = told.words ? told.words[TAGC_TOLD_SURPLUS] != 0 : counts->surplus_seen != 0;
+  if (nonfinite && told.health)
+    told.health->nonfinite[told.cycle % TAGC_HEALTH_CYCLES] = told.cycle;
+  counts->surplus_calls = surplus ? counts->surplus_calls + 1 : 0;
+  counts->denser |= counts->surplus_calls >= TAGC_SURPLUS_CALLS;
+}
+
+/* -- flushing ------------------------------------------------------------------------------------------------------ */
+
+DEVICE void flush(const struct tagc_cuda_flushing &flush)
+{
+  __shared__ __align__(16) float stages[WARPS][BLOCK];
+  const struct tagc_cuda_call &call = flush.call;
+  const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+  const bool adds = tagc_residual_counts(&call);
+  for (uint32_t shard = blockIdx.y; shard < call.nranks; shard += gridDim.y) {
+    const struct kept kept = kept_of(call, shard);
+    char *to = (char *)flush.out + call.stride * shard * size_of(call);
+    for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += gridDim.x * WARPS) {
+      float x[EACH];
+      load(call, shard_of(call, shard), kept, adds && shard != call.rank, block, lane, stages[warp], x);
+      UNROLL for (uint32_t i = 0; i < EACH; i++)
+        x[i] = x[i] == x[i] ? x[i] : tagc_float_of(TAGC_NAN_BITS);     /* which payload it has, depends on the processor */
+      elements_store(to + (uint64_t)block * BLOCK * size_of(call), call.dtype, lane, count_of(call, block), x, stages[warp]);
+    }
+  }
+}
+
+/* -- counting ------------------------------------------------------------------------------------------------------ */
+
+/* Lanes of a warp have a block each time; what they find in a shard is told when it is done. */
+DEVICE void count(const struct tagc_cuda_counting &counting)
+{
+  __shared__ __align__(16) float stages[WARPS][BLOCK];
+  const struct tagc_cuda_call &call = counting.call;
+  const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+  for (uint32_t place = blockIdx.y; place < call.nranks - 1; place += gridDim.y) {
+    const char *from = shard_of(call, shard_at(call, place));
+    uint64_t values = 0;
+    bool wild = false;
+    for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += gridDim.x * WARPS) {
+      float x[EACH];
+      uint32_t found = 0;
+      load(call, from, {}, false, block, lane, stages[warp], x);
+      UNROLL for (uint32_t i = 0; i < EACH; i++)
+        found += tagc_is_value(x[i]);
+      wild |= has_exception(x);
+      values += found;
+      const uint64_t at = call.n * place + (uint64_t)block * BLOCK;
+      if (__any_sync(ALL_LANES, found > 0) && lane == 0)
+        atomicMax(&counting.words[TAGC_ROW_FIRST + at / counting.range], (unsigned long long)~at);
+    }
+    values = warp_sum(values);
+    wild = __any_sync(ALL_LANES, wild);
+    if (lane == 0 && values > 0)
+      atomicAdd(&counting.words[TAGC_ROW_VALUES + place], (unsigned long long)values);
+    if (lane == 0 && wild)
+      atomicMax(&counting.words[TAGC_ROW_EXCEPTIONS], 1ull);
+  }
+}
+
+/* -- entries ------------------------------------------------------------------------------------------------------- */
+
+ENTRY(tagc_call_open, tagc_cuda_call, 4, open(call));
+ENTRY(tagc_call_close, tagc_cuda_call, 4, close(call, 0));
+ENTRY(tagc_call_check, tagc_cuda_call, 4, check(call));
+ENTRY(tagc_call_tell, tagc_cuda_told, 1, if (threadIdx.x == 0) tell(call));
+ENTRY(tagc_call_settle, tagc_cuda_told, 1, if (threadIdx.x == 0) settle(call));
+ENTRY(tagc_call_flush, tagc_cuda_flushing, 3, flush(call));
+ENTRY(tagc_call_count, tagc_cuda_counting, 4, count(call));

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "kernels/cuda/driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "env/log.h"
+
+enum { LEAST_VERSION = 11020 };    /* stream-ordered memory */
+
+static struct tagc_cuda_driver driver;
+static bool there;
+static char reason[160];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* An object pointer that is a function, as POSIX promises. */
+static bool find(void *library, const char *symbol, void *function, size_t size)
+{
+  void *found = dlsym(library, symbol);
+  if (size == sizeof found)
+    *(void **)function = found;
+  if (!found)
+    snprintf(reason, sizeof reason, "the CUDA driver lacks %s: it is older than 11.2", symbol);
+  return found != NULL;
+}
+
+static void look(void)
+{
+  void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  int version = 0;
+  if (!library)
+    library = dlopen("libcuda.so.1", RTLD_NOW);
+  if (!library) {
+    snprintf(reason, sizeof reason, "there is no CUDA driver: %s", dlerror());
+    return;
+  }
+  bool good = true;
+#define FIND(name, symbol, parameters) good = good && find(library, #symbol, (void *)&driver.name, sizeof driver.name);
+#define FIND_NEWER(name, symbol, parameters) driver.name = (__typeof__(driver.name))(uintptr_t)dlsym(library, #symbol);
+  TAGC_CUDA_FUNCTIONS(FIND)
+  TAGC_CUDA_NEWER_FUNCTIONS(FIND_NEWER)
+#undef FIND
+#undef FIND_NEWER
+  if (!good)
+    return;
+  driver.plays_kernels = dlsym(library, "standin_cuda_launch") != NULL;
+  int (*wants_proof)(void) = (int (*)(void))(uintptr_t)dlsym(library, "standin_cuda_wants_proof");
+  driver.trusted = wants_proof && !wants_proof();
+  const int error = driver.init(0);
+  if (error)
+    tagc_cuda_words(error, "cuInit", reason, sizeof reason);
+  else if (driver.driver_version(&version) || version < LEAST_VERSION)
+    snprintf(reason, sizeof reason, "the CUDA driver is of %d.%d: it is older than 11.2", version / 1000, version % 1000 / 10);
+  else
+    there = true;
+}
+
+const struct tagc_cuda_driver *tagc_cuda_driver(const char **why)
+{
+  pthread_once(&once, look);
+  if (why)
+    *why = reason;
+  return there ? &driver : NULL;
+}
+
+/* Errors of kernels reach whatever call comes next. */
+static bool is_of_earlier_work(int error)
+{
+  return error == 700 || error == 702 || error == 710 || (error >= 714 && error <= 719);
+}
+
+const char *tagc_cuda_words(int error, const char *call, char *text, size_t size)
+{
+  const char *name = NULL;
+  if (!driver.error_name || driver.error_name(error, &name) || !name)
+    name = "an unknown error";
+  snprintf(text, size, "%s: %s (%d)%s", call, name, error,
+           is_of_earlier_work(error) ? ": by this or by earlier work on the GPU, the program's included" : "");
+  return text;
+}
+
+/* Whether the log is to have it: each call's errors once, and an error of earlier work, which every later call has, once. */
+static bool is_new(int error, const char *call)
+{
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static struct { int error; const char *call; } told[64];         /* what more there is, is not told */
+  static size_t count;
+  bool is_known = false;
+  pthread_mutex_lock(&lock);
+  for (size_t i = 0; i < count && !is_known; i++)
+    is_known = told[i].error == error && (is_of_earlier_work(error) || strcmp(told[i].call, call) == 0);
+  const bool told_now = !is_known && count < sizeof told / sizeof *told;
+  if (told_now) {
+    told[count].error = error;
+    told[count++].call = call;
+  }
+  pthread_mutex_unlock(&lock);
+  return told_now;
+}
+
+bool tagc_cuda_good(int error, const char *call)
+{
+  char text[160];
+  if (error && error != TAGC_CUDA_DEINITIALIZED && is_new(error, call))
+    tagc_log(TAGC_LOG_ERROR, "kernels", "%s", tagc_cuda_words(error, call, text, sizeof text));
+  return !error;
+}

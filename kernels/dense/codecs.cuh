@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What distinguishes the dense codecs on a GPU: a warp encodes a block that it holds in registers, and adds one that was
+ * sent. codec_{bf16,q8,q4,q2}.c describe the bytes; lanes.cuh who holds which element. To encode returns whether the block was
+ * silent: its scales are zero.
+ */
+#ifndef KERNELS_DENSE_CODECS_CUH
+#define KERNELS_DENSE_CODECS_CUH
+
+#include "kernels/dense/dense.h"
+#include "kernels/cuda/lanes.cuh"
+
+/* A block on its way out. Every codec has a warp's scratch of a block, which is free before and after. */
+struct sent {
+  uint16_t *scales;                /* of this block */
+  uint8_t *codes;
+  uint32_t block, count;           /* count: elements of the shard that it has */
+  uint64_t rotation_key, chance_key;
+  bool stochastic;
+};
+
+template <enum tagc_dense_codec codec> struct steps;
+
+/* -- bf16: codes are not sent beyond the shard's end -------------------------------------------------------------- */
+
+template <> struct steps<TAGC_DENSE_BF16> {
+  enum { SCALES = 0, BYTES = 2 * BLOCK, ROTATES = false };
+
+  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane, float *scratch,
+                                                float left[EACH])
+  {
+    struct rows rows = {};
+    struct chance chance = {};
+    if (to.stochastic)
+      chance = chance_of(to.chance_key, to.block, lane);
+    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+      const uint32_t code = to.stochastic ? (tagc_bits_of(x[i]) + chance_get(chance, i)) >> 16 : tagc_to_bf16(x[i]);
+      rows_put<2>(rows, i, code);
+      left[i] = x[i] - tagc_from_bf16((uint16_t)code);
+    }
+    rows_store<2>(to.codes, lane, to.count, rows, scratch);
+    return false;
+  }
+
+  static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *, const uint8_t *codes, uint32_t lane,
+                                             uint32_t count, float *scratch)
+  {
+    const struct rows rows = rows_fetch<2>(codes, lane, count, scratch);
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
+      sum[i] += tagc_from_bf16((uint16_t)rows_get<2>(rows, i));
+  }
+};
+
+/* -- q8, q4 -------------------------------------------------------------------------------------------------------- */
+
+DEVICE float code_of(const struct sent &to, float x, float inverse, float limit, const struct chance &chance, uint32_t i)
+{
+  float y = x * inverse;
+  if (to.stochastic)
+    y = y + ((float)chance_get(chance, i) * TAGC_CHANCE_UNIT + TAGC_CHANCE_LEAST);
+  return tagc_code(y, limit);
+}
+
+template <> struct steps<TAGC_DENSE_Q8> {
+  enum { SCALES = 1, BYTES = BLOCK, ROTATES = false };
+
+  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane, float *,
+                                                float left[EACH])
+  {
+    const uint16_t scale = tagc_scale_up(warp_largest(x, EACH), 127);
+    const float inverse = tagc_scale_inverse(scale), unit = tagc_from_bf16(scale);
+    struct rows rows = {};
+    struct chance chance = {};
+    if (to.stochastic)
+      chance = chance_of(to.chance_key, to.block, lane);
+    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+      const float code = code_of(to, x[i], inverse, 127, chance, i);
+      rows_put<1>(rows, i, (uint32_t)(int32_t)code & 0xff);
+      left[i] = x[i] - code * unit;
+    }
+    rows_write<1>((char *)to.codes, lane, rows);
+    if (lane == 0)
+      *to.scales = scale;
+    return scale == 0;
+  }
+
+  static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes, uint32_t lane,
+                                             uint32_t, float *)
+  {
+    const struct rows rows = rows_read<1>((const char *)codes, lane);
+    const float unit = tagc_from_bf16(*scales);
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
+      sum[i] += (float)(int8_t)rows_get<1>(rows, i) * unit;
+  }
+};
+
+template <> struct steps<TAGC_DENSE_Q4> {
+  enum { SCALES = 2, BYTES = BLOCK / 2, ROTATES = true };
+
+  /* The word with byte 4 lane on: each has a code of the lower half and one of the upper. */
+  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane, float *,
+                                                float left[EACH])
+  {
+    const uint32_t signs = signs_of(to.rotation_key, to.block, lane);
+    float rotated[EACH];
+    rotate(x, signs, lane, rotated);
+    struct chance chance = {};
+    if (to.stochastic)
+      chance = chance_of(to.chance_key, to.block, lane);
+    uint32_t word = 0, scales = 0;
+    UNROLL for (uint32_t half = 0; half < 2; half++) {
+      const uint16_t scale = tagc_scale_up(warp_largest(rotated + ROW * half, ROW), 7);
+      const float inverse = tagc_scale_inverse(scale), unit = tagc_from_bf16(scale);
+      scales |= (uint32_t)scale << 16 * half;
+      UNROLL for (uint32_t i = 0; i < ROW; i++) {
+        const float code = code_of(to, rotated[ROW * half + i], inverse, 7, chance, ROW * half + i);
+        word |= ((uint32_t)(int32_t)code & 15) << (8 * i + 4 * half);
+        left[ROW * half + i] = code * unit;
+      }
+    }
+    ((uint32_t *)to.codes)[lane] = word;
+    if (lane == 0)
+      *(uint32_t *)to.scales = scales;
+    turn_back(left, signs, lane);
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
+      left[i] = x[i] - left[i];
+    return scales == 0;
+  }
+
+  static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes, uint32_t lane,
+                                             uint32_t, float *)
+  {
+    const uint32_t word = ((const uint32_t *)codes)[lane], both = *(const uint32_t *)scales;
+    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+      const uint32_t nibble = word >> (8 * (i % ROW) + i / ROW * 4) & 15;
+      sum[i] += (float)((int32_t)(nibble ^ 8) - 8) * tagc_from_bf16((uint16_t)(both >> i / ROW * 16));
+    }
+  }
+};
+
+/* -- q2 ------------------------------------------------------------------------------------------------------------ */
+
+/* Sixteen sums over a block whose values lie in `row`, each over every sixteenth value in order, and the tree over these. */
+DEVICE float q2_squares(const float *row, uint32_t lane)
+{
+  float squares = 0;
+  UNROLL_4 for (uint32_t i = 0; i < BLOCK; i += 16) {
+    const float v = row[i + lane % 16];
+    squares += v * v;
+  }
+  return tree_sum(squares);
+}
+
+/* The same of magnitudes times levels, and how many are large. */
+DEVICE float q2_products(const float *row, uint32_t lane, float threshold, uint32_t *large)
+{
+  float products = 0;
+  uint32_t count = 0;
+  UNROLL_4 for (uint32_t i = 0; i < BLOCK; i += 16) {
+    const float v = row[i + lane % 16];
+    const bool is_large = v * v > threshold;
+    products += tagc_float_of(tagc_bits_of(v) & 0x7fffffffu) * (is_large ? TAGC_Q2_LARGE : TAGC_Q2_SMALL);
+    count += is_large;
+  }
+  *large = tree_sum(count);
+  return tree_sum(products);
+}
+
+/* The one of four that the lowest two bits name. */
+DEVICE float q2_pick(uint32_t code, const float four[4])
+{
+  const float magnitude_of = code & 1 ? four[1] : four[0], negative = code & 1 ? four[3] : four[2];
+  return code & 2 ? negative : magnitude_of;
+}
+
+template <> struct steps<TAGC_DENSE_Q2> {
+  enum { SCALES = 1, BYTES = BLOCK / 4, ROTATES = true };
+
+  /* Of the codes of a lane's rows, which are two bits of the word with byte 4 (lane % 16) on, and four bits apart. */
+  static __device__ __forceinline__ uint32_t shift_of(uint32_t lane, uint32_t i)
+  {
+    return 8 * (i % ROW) + i / ROW * 4 + lane / 16 * 2;
+  }
+
+  static __device__ __forceinline__ bool encode(const struct sent &to, const float x[EACH], uint32_t lane, float *scratch,
+                                                float left[EACH])
+  {
+    const uint32_t signs = signs_of(to.rotation_key, to.block, lane);
+    float rotated[EACH], four[4];
+    rotate(x, signs, lane, rotated);
+    const uint32_t most = tagc_bits_of(warp_largest(rotated, EACH));
+    uint32_t word = 0;
+    uint16_t scale = 0;
+    if (most >= TAGC_SILENT_BITS) {
+      const float power = tagc_q2_power(most);
+      UNROLL for (uint32_t i = 0; i < EACH; i++)
+        rotated[i] = rotated[i] * power;
+      scale = choose(to, rotated, power, lane, scratch, &word);
+    }
+    const uint32_t whole = word | __shfl_xor_sync(ALL_LANES, word, LANES / 2);
+    if (lane < LANES / 2)
+      ((uint32_t *)to.codes)[lane] = whole;
+    if (lane == 0)
+      *to.scales = scale;
+    if (most < TAGC_SILENT_BITS) {
+      UNROLL for (uint32_t i = 0; i < EACH; i++)
+        left[i] = x[i];
+      return true;
+    }
+    tagc_q2_values(scale, four);
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
+      left[i] = q2_pick(word >> shift_of(lane, i), four);
+    turn_back(left, signs, lane);
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
+      left[i] = x[i] - left[i];
+    return false;
+  }
+
+  /* The scale, and the lane's codes where they belong in *word. */
+  static __device__ __forceinline__ uint16_t choose(const struct sent &to, const float v[EACH], float power, uint32_t lane,
+                                                    float *scratch, uint32_t *word)
+  {
+    uint32_t large;
+    __syncwarp();                  /* who read from there before is done */
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
+      scratch[place_of(lane, i)] = v[i];
+    __syncwarp();
+    const float squares = q2_squares(scratch, lane), threshold = tagc_q2_threshold(squares);
+    const float product = q2_products(scratch, lane, threshold, &large);
+    __syncwarp();
+    UNROLL for (uint32_t i = 0; i < EACH; i++) {
+      const uint32_t code = tagc_bits_of(v[i]) >> 31 << 1 | (v[i] * v[i] > threshold);
+      *word |= code << shift_of(lane, i);
+    }
+    const float scale = to.stochastic ? tagc_q2_scale_unbiased(squares, product) : tagc_q2_scale(product, large);
+    return tagc_to_bf16(scale / power);
+  }
+
+  static __device__ __forceinline__ void add(float sum[EACH], const uint16_t *scales, const uint8_t *codes, uint32_t lane,
+                                             uint32_t, float *)
+  {
+    const uint32_t word = ((const uint32_t *)codes)[lane % 16];
+    float four[4];
+    tagc_q2_values(*scales, four);
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
+      sum[i] += q2_pick(word >> shift_of(lane, i), four);
+  }
+};
+
+#endif

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The hot functions of the dense codecs. See dense.h for what each one does.
+ *
+ * Included once per instruction set by plain.c, avx2.c, avx512.c, after the header with that set's
+ * vectors of sixteen numbers.
+ */
+#include <string.h>
+
+#include "kernels/dense/dense.h"
+#include "kernels/simd/vector_sum.h"
+
+enum {
+  BLOCK = TAGC_DENSE_BLOCK,
+  HALF = BLOCK / 2,
+  QUARTER = BLOCK / 4,
+  PREFETCH_BYTES = 2048,           /* ahead: over the end of a page, where hardware stops */
+};
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
+static ALWAYS_INLINE const void *element_of(const void *buffer, uint64_t i, enum tagc_dtype dtype)
+{
+  return (const char *)buffer + i * tagc_dtype_size(dtype);
+}
+
+static ALWAYS_INLINE struct v16i magnitudes(struct v16 x)
+{
+  return v16i_and(v16_bits(x), v16i_all(0x7fffffffu));
+}
+
+static ALWAYS_INLINE float largest(const float *values, uint32_t count)
+{
+  struct v16i most = v16i_all(0);
+  for (uint32_t i = 0; i < count; i += TAGC_LANES)
+    most = v16i_max(most, magnitudes(v16_load(values + i)));
+  return tagc_float_of(v16i_largest(most));
+}
+
+/* -- in and out ---------------------------------------------------------------------------------------------------- */
+
+/* The settings are known where this is expanded. */
+static ALWAYS_INLINE bool load_typed(const void *from, enum tagc_dtype dtype, float scale, const float *residual,
+                                     bool has_residual, float *values)
+{
+  struct v16i most = v16i_all(0), least = v16i_all(UINT32_MAX);
+  for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
+    const void *at = element_of(from, i, dtype);
+    __builtin_prefetch((const char *)at + PREFETCH_BYTES);
+    struct v16 x = v16_mul(v16_all(scale), v16_load_as(at, dtype));
+    if (has_residual)
+      x = v16_add(x, v16_load(residual + i));
+    struct v16i magnitude = magnitudes(x);
+    most = v16i_max(most, magnitude);
+    /* Zeros are the largest here. */
+    least = v16i_min(least, v16i_add(magnitude, v16i_all(UINT32_MAX)));
+    v16_store(values + i, x);
+  }
+  return v16i_largest(most) < TAGC_DENSE_HUGE_BITS && v16i_least(least) >= TAGC_LEAST_BITS - 1;
+}
+
+static bool load(const void *from, enum tagc_dtype dtype, float scale, const float *residual, float *values)
+{
+#define LOAD(dtype) \
+  residual ? load_typed(from, dtype, scale, residual, true, values) \
+           : load_typed(from, dtype, scale, NULL, false, values)
+  if (dtype == TAGC_FLOAT32)
+    return LOAD(TAGC_FLOAT32);
+  if (dtype == TAGC_FLOAT16)
+    return LOAD(TAGC_FLOAT16);
+  return LOAD(TAGC_BFLOAT16);
+#undef LOAD
+}
+
+static ALWAYS_INLINE bool has_exceptions_typed(const void *from, uint64_t n, enum tagc_dtype dtype, float scale)
+{
+  struct v16i most = v16i_all(0);
+  uint64_t i = 0;
+  bool seen = false;
+  for (; i + TAGC_LANES <= n; i += TAGC_LANES) {
+    const void *at = element_of(from, i, dtype);
+    __builtin_prefetch((const char *)at + PREFETCH_BYTES);
+    most = v16i_max(most, magnitudes(v16_mul(v16_all(scale), v16_load_as(at, dtype))));
+  }
+  for (; i < n; i++)
+    seen |= tagc_is_exception(tagc_bits_of(scale * tagc_load(from, i, dtype)));
+  return seen || v16i_largest(most) >= TAGC_EXCEPTION_BITS;
+}
+
+static bool has_exceptions(const void *from, uint64_t n, enum tagc_dtype dtype, float scale)
+{
+  if (dtype == TAGC_FLOAT32)
+    return has_exceptions_typed(from, n, TAGC_FLOAT32, scale);
+  if (dtype == TAGC_FLOAT16)
+    return has_exceptions_typed(from, n, TAGC_FLOAT16, scale);
+  return has_exceptions_typed(from, n, TAGC_BFLOAT16, scale);
+}
+
+static ALWAYS_INLINE void finish_typed(const float *sum, const void *own, void *recv, struct tagc_dense_result result,
+                                       bool by_inverse)
+{
+  const struct v16 divisor = v16_all(by_inverse ? 1 / result.divisor : result.divisor);
+  for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
+    const void *at = element_of(own, i, result.dtype);
+    __builtin_prefetch((const char *)at + PREFETCH_BYTES);
+    struct v16 x = v16_mul(v16_all(result.scale), v16_load_as(at, result.dtype));
+    x = v16_add(v16_load(sum + i), x);
+    x = by_inverse ? v16_mul(x, divisor) : v16_div(x, divisor);
+    v16_store_as((char *)recv + i * tagc_dtype_size(result.dtype), result.dtype, v16_one_nan(x));
+  }
+}
+
+static ALWAYS_INLINE void finish_as(const float *sum, const void *own, void *recv, struct tagc_dense_result result,
+                                    enum tagc_dtype dtype)
+{
+  result.dtype = dtype;
+  if (tagc_divides_by_inverse(result.divisor))
+    finish_typed(sum, own, recv, result, true);
+  else
+    finish_typed(sum, own, recv, result, false);
+}
+
+/* Not past the caches: with few streams that was slower (0.58 of memcpy against 0.90, two ranks, 16 M elements). */
+static void finish(const float *sum, const void *own, void *recv, struct tagc_dense_result result)
+{
+  if (result.dtype == TAGC_FLOAT32)
+    finish_as(sum, own, recv, result, TAGC_FLOAT32);
+  else if (result.dtype == TAGC_FLOAT16)
+    finish_as(sum, own, recv, result, TAGC_FLOAT16);
+  else
+    finish_as(sum, own, recv, result, TAGC_BFLOAT16);
+}
+
+/* -- the rotation -------------------------------------------------------------------------------------------------- */
+
+/* Butterflies of two strides between vectors: `stride` and twice that. */
+static ALWAYS_INLINE void butterflies4(struct v16 x[4])
+{
+  struct v16 a = v16_add(x[0], x[1]), b = v16_sub(x[0], x[1]), c = v16_add(x[2], x[3]), d = v16_sub(x[2], x[3]);
+  x[0] = v16_add(a, c);
+  x[1] = v16_add(b, d);
+  x[2] = v16_sub(a, c);
+  x[3] = v16_sub(b, d);
+}
+
+/* out = H (in * factor), with other signs where `signs` says so; NULL: nowhere. They may be the same. */
+static ALWAYS_INLINE void transform(const float *in, float factor, const uint64_t *signs, float *out)
+{
+  struct v16 x[4];
+  for (uint32_t i = 0; i < BLOCK; i += 4 * TAGC_LANES) {
+    for (uint32_t j = 0; j < 4; j++) {
+      x[j] = v16_load(in + i + j * TAGC_LANES);
+      if (signs)
+        x[j] = v16_turn_signs(v16_mul(x[j], v16_all(factor)), signs[i / 64] >> (j * TAGC_LANES) & 0xffff);
+      x[j] = v16_butterflies(x[j]);
+    }
+    butterflies4(x);
+    for (uint32_t j = 0; j < 4; j++)
+      v16_store(out + i + j * TAGC_LANES, x[j]);
+  }
+  for (uint32_t i = 0; i < 4 * TAGC_LANES; i += TAGC_LANES) {
+    for (uint32_t j = 0; j < 4; j++)
+      x[j] = v16_load(out + i + 64 * j);
+    butterflies4(x);
+    for (uint32_t j = 0; j < 4; j++)
+      v16_store(out + i + 64 * j, x[j]);
+  }
+}
+
+static void turn_back(float *sum, const uint64_t signs[TAGC_ROTATION_WORDS])
+{
+  transform(sum, 1, NULL, sum);
+  for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES)
+    v16_store(sum + i, v16_turn_signs(v16_load(sum + i), signs[i / 64] >> i % 64 & 0xffff));
+}
+
+/* What is left over of a rotated block: values - turned back(decoded). */
+static void leave_rotated(const float *values, float *decoded, const uint64_t signs[TAGC_ROTATION_WORDS], float *left)
+{
+  turn_back(decoded, signs);
+  for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES)
+    v16_store(left + i, v16_sub(v16_load(values + i), v16_load(decoded + i)));
+}
+
+/* -- q8, q4 -------------------------------------------------------------------------------------------------------- */
+
+/* Sixteen codes, as floats. `by_chance` is known where this is expanded. */
+static ALWAYS_INLINE struct v16 codes16(struct v16 x, float inverse, float limit, bool by_chance,
+                                        const uint16_t *chance)
+{
+  struct v16 y = v16_mul(x, v16_all(inverse));
+  if (by_chance) {
+    struct v16 u = v16_mul(v16i_to_float(v16i_load_halves(chance)), v16_all(TAGC_CHANCE_UNIT));
+    y = v16_add(y, v16_add(u, v16_all(TAGC_CHANCE_LEAST)));
+  }
+  return v16_clamp(v16_sub(v16_add(y, v16_all(TAGC_NEAREST)), v16_all(TAGC_NEAREST)), limit);
+}
+
+static ALWAYS_INLINE void q8_encode_typed(const float *values, const uint16_t *chance, bool by_chance, uint16_t *scales,
+                                          uint8_t *codes, float *left)
+{
+  scales[0] = tagc_scale_up(largest(values, BLOCK), 127);
+  const float inverse = tagc_scale_inverse(scales[0]), scale = tagc_from_bf16(scales[0]);
+  for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
+    struct v16 x = v16_load(values + i), code = codes16(x, inverse, 127, by_chance, by_chance ? chance + i : NULL);
+    v16i_store_bytes(codes + i, v16_to_int(code));
+    if (left)
+      v16_store(left + i, v16_sub(x, v16_mul(code, v16_all(scale))));
+  }
+}
+
+static void q8_encode(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
+                      float *left)
+{
+  if (context->stochastic)
+    q8_encode_typed(values, context->chance, true, scales, codes, left);
+  else if (left)
+    q8_encode_typed(values, NULL, false, scales, codes, left);
+  else
+    q8_encode_typed(values, NULL, false, scales, codes, NULL);
+}
+
+static void q8_add(float *sum, const uint16_t *scales, const uint8_t *codes)
+{
+  const struct v16 scale = v16_all(tagc_from_bf16(scales[0]));
+  for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES)
+    v16_store(sum + i, v16_add(v16_load(sum + i), v16_mul(v16i_to_float(v16i_load_bytes(codes + i)), scale)));
+}
+
+static ALWAYS_INLINE void q4_encode_typed(const float *rotated, const uint16_t *chance, bool by_chance,
+                                          uint16_t *scales, uint8_t *codes, float *decoded)
+{
+  float inverse[2], scale[2];
+  for (uint32_t half = 0; half < 2; half++) {
+    scales[half] = tagc_scale_up(largest(rotated + half * HALF, HALF), 7);
+    inverse[half] = tagc_scale_inverse(scales[half]);
+    scale[half] = tagc_from_bf16(scales[half]);
+  }
+  for (uint32_t i = 0; i < HALF; i += TAGC_LANES) {
+    struct v16 lower = codes16(v16_load(rotated + i), inverse[0], 7, by_chance, by_chance ? chance + i : NULL);
+    struct v16 upper = codes16(v16_load(rotated + HALF + i), inverse[1], 7, by_chance,
+                               by_chance ? chance + HALF + i : NULL);
+    v16i_store_bytes(codes + i, v16i_or(v16i_and(v16_to_int(lower), v16i_all(15)), v16i_left(v16_to_int(upper), 4)));
+    if (decoded) {
+      v16_store(decoded + i, v16_mul(lower, v16_all(scale[0])));
+      v16_store(decoded + HALF + i, v16_mul(upper, v16_all(scale[1])));
+    }
+  }
+}
+
+static void q4_encode(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
+                      float *left)
+{
+  _Alignas(64) float rotated[BLOCK], decoded[BLOCK];
+  transform(values, 0x1p-8f, context->signs, rotated);
+  if (context->stochastic)
+    q4_encode_typed(rotated, context->chance, true, scales, codes, decoded);
+  else if (left)
+    q4_encode_typed(rotated, NULL, false, scales, codes, decoded);
+  else
+    q4_encode_typed(rotated, NULL, false, scales, codes, NULL);
+  if (left)
+    leave_rotated(values, decoded, context->signs, left);
+}
+
+static void q4_add(float *sum, const uint16_t *scales, const uint8_t *codes)
+{
+  const float factor[2] = { tagc_from_bf16(scales[0]), tagc_from_bf16(scales[1]) };
+  for (uint32_t i = 0; i < HALF; i += TAGC_LANES) {
+    struct v16 lower, upper;
+    v16_nibbles(codes + i, factor, &lower, &upper);
+    v16_store(sum + i, v16_add(v16_load(sum + i), lower));
+    v16_store(sum + HALF + i, v16_add(v16_load(sum + HALF + i), upper));
+  }
+}
+
+/* -- q2 ------------------------------------------------------------------------------------------------------------ */
+
+/* The code of each element in a byte of its own, and the scale, of a block that is not silent. */
+static ALWAYS_INLINE uint16_t q2_choose(const float *rotated, float power, bool unbiased, uint8_t code[BLOCK])
+{
+  struct v16 squares = v16_all(0), products = v16_all(0);
+  for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
+    struct v16 v = v16_mul(v16_load(rotated + i), v16_all(power));
+    squares = v16_add(squares, v16_mul(v, v));
+  }
+  const float square_sum = v16_sum(squares);
+  const struct v16 threshold = v16_all(tagc_q2_threshold(square_sum));
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
+    struct v16 v = v16_mul(v16_load(rotated + i), v16_all(power));
+    struct v16m large = v16_greater(v16_mul(v, v), threshold);
+    struct v16 level = v16_select(large, v16_all(TAGC_Q2_LARGE), v16_all(TAGC_Q2_SMALL));
+    products = v16_add(products, v16_mul(v16_from_bits(magnitudes(v)), level));
+    count += v16m_count(large);
+    struct v16i sign = v16i_left(v16i_right(v16_bits(v), 31), 1);
+    struct v16i bit = v16_bits(v16_select(large, v16_from_bits(v16i_all(1)), v16_all(0)));
+    v16i_store_bytes(code + i, v16i_or(sign, bit));
+  }
+  const float product = v16_sum(products);
+  const float scale = unbiased ? tagc_q2_scale_unbiased(square_sum, product) : tagc_q2_scale(product, count);
+  return tagc_to_bf16(scale / power);
+}
+
+/* Four codes a byte, eight bytes at a time. */
+static ALWAYS_INLINE void q2_pack(const uint8_t code[BLOCK], uint8_t *codes)
+{
+  for (uint32_t j = 0; j < QUARTER; j += sizeof(uint64_t)) {
+    uint64_t bytes = 0, some;
+    for (uint32_t m = 0; m < 4; m++) {
+      memcpy(&some, code + QUARTER * m + j, sizeof some);
+      bytes |= some << 2 * m;
+    }
+    memcpy(codes + j, &bytes, sizeof bytes);
+  }
+}
+
+static void q2_encode(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
+                      float *left)
+{
+  _Alignas(64) float rotated[BLOCK];
+  _Alignas(64) uint8_t code[BLOCK];
+  transform(values, 0x1p-8f, context->signs, rotated);
+  const uint32_t most = tagc_bits_of(largest(rotated, BLOCK));
+  if (most < TAGC_SILENT_BITS) {
+    scales[0] = 0;
+    memset(codes, 0, QUARTER);
+    if (left)
+      memcpy(left, values, BLOCK * sizeof *left);
+    return;
+  }
+  scales[0] = q2_choose(rotated, tagc_q2_power(most), context->stochastic, code);
+  q2_pack(code, codes);
+  if (!left)
+    return;
+  float four[4];
+  tagc_q2_values(scales[0], four);
+  for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES)
+    v16_store(rotated + i, v16_pick(v16i_load_bytes(code + i), four));
+  leave_rotated(values, rotated, context->signs, left);
+}
+
+static void q2_add(float *sum, const uint16_t *scales, const uint8_t *codes)
+{
+  float four[4];
+  tagc_q2_values(scales[0], four);
+  for (uint32_t i = 0; i < QUARTER; i += TAGC_LANES) {
+    struct v16i code = v16i_load_bytes(codes + i);
+    for (uint32_t m = 0; m < BLOCK; m += QUARTER, code = v16i_right(code, 2))
+      v16_store(sum + m + i, v16_add(v16_load(sum + m + i), v16_pick(code, four)));
+  }
+}
+
+/* -- bf16 ---------------------------------------------------------------------------------------------------------- */
+
+static void bf16_encode(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
+                        float *left)
+{
+  (void)scales;
+  for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
+    struct v16 x = v16_load(values + i);
+    void *to = codes + 2 * i;
+    if (context->stochastic)
+      v16i_store_halves(to, v16i_right(v16i_add(v16_bits(x), v16i_load_halves(context->chance + i)), 16));
+    else
+      v16_store_as(to, TAGC_BFLOAT16, x);
+    if (left)
+      v16_store(left + i, v16_sub(x, v16_load_as(to, TAGC_BFLOAT16)));
+  }
+}
+
+static void bf16_add(float *sum, const uint16_t *scales, const uint8_t *codes)
+{
+  (void)scales;
+  for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES)
+    v16_store(sum + i, v16_add(v16_load(sum + i), v16_load_as(codes + 2 * i, TAGC_BFLOAT16)));
+}
+
+const struct tagc_dense_kernels TAGC_DENSE_VARIANT = {
+  .load = load,
+  .has_exceptions = has_exceptions,
+  .turn_back = turn_back,
+  .finish = finish,
+  .codec = {
+    [TAGC_DENSE_BF16] = { .encode = bf16_encode, .add = bf16_add },
+    [TAGC_DENSE_Q8] = { .encode = q8_encode, .add = q8_add },
+    [TAGC_DENSE_Q4] = { .encode = q4_encode, .add = q4_add },
+    [TAGC_DENSE_Q2] = { .encode = q2_encode, .add = q2_add },
+  },
+};

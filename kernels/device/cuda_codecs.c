@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "kernels/cuda/codecs.h"
+
+#include "kernels/codec/codecs.h"
+#include "kernels/dense/cuda.h"
+#include "kernels/lhc/cuda.h"
+#include "kernels/none/cuda.h"
+#include "kernels/sparse/cuda.h"
+
+static const struct tagc_cuda_codec codecs[] = {
+  {&tagc_codec_none, tagc_none_cuda_layout, NULL, tagc_none_cuda_encode, tagc_none_cuda_decode, {1, 3, 0}},
+  {&tagc_codec_bf16, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode, {1, 5, 0}},
+  {&tagc_codec_q8, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode, {1, 5, 0}},
+  {&tagc_codec_q4, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode, {1, 5, 0}},
+  {&tagc_codec_q2, tagc_dense_cuda_layout, NULL, tagc_dense_cuda_encode, tagc_dense_cuda_decode, {1, 5, 0}},
+  {&tagc_codec_lhc, tagc_lhc_cuda_layout, tagc_lhc_cuda_prepare, tagc_lhc_cuda_encode, tagc_lhc_cuda_decode, {2, 13, 25}},
+  {&tagc_codec_sparse, tagc_sparse_cuda_layout, NULL, tagc_sparse_cuda_encode, tagc_sparse_cuda_decode, {2, 12, 0}},
+};
+
+const struct tagc_cuda_codec *tagc_cuda_codec_of(const struct tagc_codec *codec)
+{
+  for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++)
+    if (codecs[i].codec == codec)
+      return &codecs[i];
+  return NULL;
+}
+
+bool tagc_cuda_codec_cost(const struct tagc_codec *codec, const struct tagc_shape *shape, double ns_per_byte,
+                          struct tagc_gpu_cost *out)
+{
+  const struct tagc_cuda_codec *its = tagc_cuda_codec_of(codec);
+  struct tagc_layout layout;
+  if (!its || !its->layout(codec, shape, &layout))
+    return false;
+  *out = tagc_layout_gpu_cost(shape, &layout, &its->work, ns_per_byte);
+  return true;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Plays two ranks on the host, and the first of them on the device, too. See proof.h.
+ */
+#include "kernels/device/trial.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/codec/carve.h"
+#include "kernels/codec/bits.h"
+#include "kernels/codec/fpmode.h"
+#include "kernels/codec/residual.h"
+#include "kernels/codec/row.h"
+
+enum {
+  RANKS = 2,
+  CALLS = 3,                       /* the second has a residual and a value that is not finite, so the third one's is void */
+  NONFINITE = 1, VOID = 2,         /* of them, from 0 on */
+  PART = 20011,                    /* elements: no block size divides it */
+  ANYTHING = 0xa5,                 /* is in memory at first, on both sides: what pads is compared, too */
+};
+
+/* What a codec is tried with; shards of n elements. */
+static const struct variant {
+  enum tagc_dtype dtype;
+  enum tagc_storage residual;
+  uint32_t n, keep_ppm;            /* enough for a sketch */
+  bool large;                      /* of several chunks: for codecs that have them */
+} variants[] = {
+  {TAGC_FLOAT32, TAGC_STORAGE_INT8, PART, 250000, false}, {TAGC_BFLOAT16, TAGC_STORAGE_FP32, PART, 250000, false},
+  {TAGC_FLOAT16, TAGC_STORAGE_BF16, PART, 250000, false}, {TAGC_FLOAT32, TAGC_STORAGE_NONE, PART, 250000, false},
+  {TAGC_BFLOAT16, TAGC_STORAGE_BF16, 7 * PART, 500000, true},
+};
+
+/* A rank's call, and what else belongs to it. */
+struct piece {
+  struct tagc_job job;
+  int64_t *words;
+  void *flushed;
+  uint8_t *memory;                 /* of all */
+};
+
+/* A rank on the host. */
+struct played {
+  struct piece its;
+  struct tagc_codec_stats stats;
+};
+
+/* The first rank on the device. */
+struct tried {
+  struct tagc_trial trial;
+  const struct tagc_codec *codec;
+  struct piece its;
+};
+
+static size_t bytes_of_all(const struct tagc_shape *shape) { return RANKS * shape->n * tagc_dtype_size(shape->dtype); }
+
+/* Points into the memory, which may be NULL; returns the bytes that are needed. */
+static size_t carve(struct piece *its, const struct tagc_device *device)
+{
+  struct tagc_job *job = &its->job;
+  size_t used = tagc_job_carve(job, its->memory);
+  const size_t residual = tagc_residual_bytes(&job->shape);
+  void *there = tagc_carve(its->memory, &used, residual);
+  job->residual = residual ? there : NULL;
+  job->send = tagc_carve(its->memory, &used, bytes_of_all(&job->shape));
+  job->recv = tagc_carve(its->memory, &used, bytes_of_all(&job->shape) / RANKS);
+  its->flushed = tagc_carve(its->memory, &used, bytes_of_all(&job->shape));
+  its->words = tagc_carve(its->memory, &used, TAGC_TOLD_WORDS * sizeof *its->words);
+  there = tagc_carve(its->memory, &used, device ? device->health_bytes : 0);
+  job->health = device && device->health_bytes ? there : NULL;
+  return used;
+}
+
+/* Of many sizes, some of them zero. */
+static float element(uint64_t place)
+{
+  const uint64_t mixed = tagc_mix64(place + 1);
+  const uint32_t exponent = 100 + (uint32_t)(mixed >> 32) % 24, sign = (uint32_t)(mixed >> 63) << 31;
+  return mixed % 64 == 0 ? 0 : tagc_float_of(sign | exponent << 23 | ((uint32_t)mixed & 0x7fffff));
+}
+
+static void fill(const struct tagc_job *job, int call)
+{
+  void *send = (void *)(uintptr_t)job->send;
+  for (uint64_t i = 0; i < RANKS * job->shape.n; i++)
+    tagc_store(send, i, job->shape.dtype, element(((uint64_t)call << 32 | (uint64_t)job->rank << 24) + i));
+  for (uint64_t shard = 0; shard < RANKS && call == NONFINITE; shard++)
+    tagc_store(send, shard * job->shape.n + 4321, job->shape.dtype, tagc_float_of(0x7f800000u));
+}
+
+static bool start_played(struct played *rank, const struct tagc_codec *codec, const struct tagc_shape *shape, int number)
+{
+  struct tagc_job *job = &rank->its.job;
+  *rank = (struct played){.its.job = {.shape = *shape, .rank = number, .scale = 0.5f, .divisor = RANKS}};
+  if (!codec->layout(shape, &job->layout))
+    return false;
+  rank->its.memory = aligned_alloc(64, carve(&rank->its, NULL));
+  if (!rank->its.memory)
+    return false;
+  memset(rank->its.memory, ANYTHING, carve(&rank->its, NULL));
+  job->stats = &rank->stats;
+  return true;
+}
+
+static uint8_t *part(uint8_t *all, int shard, size_t bytes) { return all + (size_t)shard * bytes; }
+
+/* What the exchange does between two ranks. */
+static void exchange_exponents(struct played ranks[RANKS])
+{
+  struct tagc_job *a = &ranks[0].its.job, *b = &ranks[1].its.job;
+  for (size_t i = 0; i < RANKS * a->layout.exponent_bytes; i++)
+    a->exponents[i] = b->exponents[i] = a->exponents[i] > b->exponents[i] ? a->exponents[i] : b->exponents[i];
+}
+
+static void exchange_payloads(struct played ranks[RANKS])
+{
+  for (int to = 0; to < RANKS; to++) {
+    const struct tagc_job *from = &ranks[1 - to].its.job, *job = &ranks[to].its.job;
+    const size_t message = job->layout.message_bytes, sketch = job->layout.sketch_count;
+    memcpy(part(job->message_in, 1 - to, message), part(from->message_out, to, message), message);
+    for (size_t i = 0; i < sketch; i++)            /* the own part of a sketch is zero */
+      job->sketch_in[i] = from->sketch_out[(size_t)to * sketch + i];
+  }
+}
+
+static bool put(struct tried *t, void *there, const void *host, size_t bytes)
+{
+  return !bytes || t->trial.device->put(t->trial.device, there, host, bytes, t->trial.stream) || tagc_trial_fails(&t->trial);
+}
+
+/* What a rank sends; its gradient is there. */
+static bool try_sending(struct tried *t, struct played ranks[RANKS])
+{
+  const struct tagc_codec *codec = t->codec;
+  const struct tagc_device *device = t->trial.device;
+  struct tagc_job *job = &t->its.job, *host = &ranks[0].its.job;
+  const size_t exponents = RANKS * host->layout.exponent_bytes, message = host->layout.message_bytes;
+  for (int r = 0; r < RANKS && codec->prepare; r++)
+    codec->prepare(&ranks[r].its.job);
+  if (!put(t, (void *)(uintptr_t)job->send, host->send, bytes_of_all(&host->shape)) ||
+      !device->prepare(device, codec, job, t->trial.stream))
+    return tagc_trial_fails(&t->trial);
+  if (!tagc_trial_same(&t->trial, "exponents differ", host->exponents, job->exponents, exponents))
+    return false;
+  exchange_exponents(ranks);
+  for (int r = 0; r < RANKS; r++)
+    codec->encode(&ranks[r].its.job);
+  exchange_payloads(ranks);
+  if (!put(t, job->exponents, host->exponents, exponents) || !device->encode(device, codec, job, t->trial.stream))
+    return tagc_trial_fails(&t->trial);
+  return tagc_trial_same(&t->trial, "a message differs", part(host->message_out, 1, message), part(job->message_out, 1, message),
+                         message) &&
+         tagc_trial_same(&t->trial, "a sketch differs", host->sketch_out, job->sketch_out,
+                         RANKS * host->layout.sketch_count * sizeof(int32_t)) &&
+         tagc_trial_same(&t->trial, "a residual differs", host->residual, job->residual, tagc_residual_bytes(&host->shape));
+}
+
+/* What it makes of what it gets. It ends the call by the words of a host's ranks, or by itself. */
+static bool try_receiving(struct tried *t, struct played ranks[RANKS], bool by_words)
+{
+  const struct tagc_device *device = t->trial.device;
+  struct tagc_job *job = &t->its.job, *host = &ranks[0].its.job;
+  const size_t message = host->layout.message_bytes, sketch = host->layout.sketch_count * sizeof(int32_t);
+  int64_t words[TAGC_TOLD_WORDS];
+  for (int r = 0; r < RANKS; r++)
+    t->codec->decode(&ranks[r].its.job);
+  if (!put(t, part(job->message_in, 1, message), part(host->message_in, 1, message), message) ||
+      !put(t, job->sketch_in, host->sketch_in, sketch) || !device->decode(device, t->codec, job, t->trial.stream) ||
+      !device->tell(device, job, t->its.words, t->trial.stream) ||
+      !device->settle(device, job, by_words ? t->its.words : NULL, t->trial.stream))
+    return tagc_trial_fails(&t->trial);
+  words[TAGC_TOLD_NONFINITE] = host->nonfinite_seen;
+  words[TAGC_TOLD_SURPLUS] = host->surplus_seen;
+  return tagc_trial_same(&t->trial, "a result differs", host->recv, job->recv, bytes_of_all(&host->shape) / RANKS) &&
+         tagc_trial_same(&t->trial, "what was seen differs", words, t->its.words, sizeof words);
+}
+
+/* What is left in the residual is sent in full. */
+static bool try_flush(struct tried *t, struct played ranks[RANKS])
+{
+  tagc_residual_flush(&ranks[0].its.job, ranks[0].its.flushed);
+  if (!t->trial.device->flush(t->trial.device, &t->its.job, t->its.flushed, t->trial.stream))
+    return tagc_trial_fails(&t->trial);
+  return tagc_trial_same(&t->trial, "a flush differs", ranks[0].its.flushed, t->its.flushed, bytes_of_all(&t->its.job.shape));
+}
+
+/* What a look at the gradient sees (row.h). The result's place is free. */
+static bool try_count(struct tried *t, const struct tagc_job *host)
+{
+  const uint64_t range = (host->shape.n / TAGC_ROW_RANGES / TAGC_ROW_BLOCK + 1) * TAGC_ROW_BLOCK;
+  const size_t bytes = tagc_row_bytes(RANKS);
+  uint64_t words[TAGC_ROW_VALUES + RANKS - 1] = {0};
+  tagc_fpmode mode = tagc_fpmode_enter();
+  tagc_row_count(host, range, words);
+  tagc_fpmode_leave(mode);
+  if (!t->trial.device->clear(t->trial.device, t->its.job.recv, bytes, t->trial.stream) ||
+      !t->trial.device->count(t->trial.device, &t->its.job, range, t->its.job.recv, t->trial.stream))
+    return tagc_trial_fails(&t->trial);
+  return tagc_trial_same(&t->trial, "a count differs", words, t->its.job.recv, bytes);
+}
+
+/* A host is told that a residual is void; what counts by itself has to know. */
+static bool try_calls(struct tried *t, struct played ranks[RANKS])
+{
+  struct tagc_job *job = &t->its.job;
+  for (int call = 0; call < CALLS; call++) {
+    const bool is_void = call == 0 || call == VOID;
+    for (int r = 0; r < RANKS; r++) {
+      ranks[r].its.job.seed = (uint64_t)call + 1;
+      ranks[r].its.job.residual_empty = is_void;
+      fill(&ranks[r].its.job, call);
+    }
+    job->seed = ranks[0].its.job.seed;
+    job->residual_empty = job->health ? call == 0 : is_void;
+    job->residual_cycle = (uint64_t)call;
+    job->cycle = job->residual_cycle + 1;
+    if (!try_sending(t, ranks) || !try_receiving(t, ranks, call == NONFINITE))
+      return false;
+  }
+  for (int r = 0; r < RANKS; r++)
+    ranks[r].its.job.residual_empty = false;
+  job->residual_empty = false;
+  job->residual_cycle = CALLS;
+  return try_flush(t, ranks) && try_count(t, &ranks[0].its.job);
+}
+
+static bool start_tried(struct tried *t, size_t bytes)
+{
+  const struct tagc_device *device = t->trial.device;
+  void *health = t->its.job.health;
+  memset(t->trial.seen, ANYTHING, bytes);
+  return put(t, t->its.memory, t->trial.seen, bytes) &&
+         (!health || device->clear(device, health, device->health_bytes, t->trial.stream) || tagc_trial_fails(&t->trial));
+}
+
+/* A codec with one kind of gradient: memory, and what is done with it. */
+static bool try_variant(struct tried *t, const struct tagc_shape *shape)
+{
+  const struct tagc_device *device = t->trial.device;
+  struct tagc_job *job = &t->its.job;
+  struct played ranks[RANKS] = {0};
+  bool good = true;
+  for (int r = 0; r < RANKS; r++)
+    good = good && start_played(&ranks[r], t->codec, shape, r);
+  t->its = (struct piece){.job = ranks[0].its.job};
+  good = good && device->layout(device, t->codec, shape, &job->layout);
+  const size_t bytes = good ? carve(&t->its, device) : 0;
+  t->its.memory = good ? device->alloc(device, bytes, t->trial.stream) : NULL;
+  t->trial.seen = malloc(bytes);
+  if (t->its.memory)
+    carve(&t->its, device);
+  job->tally = t->its.memory ? device->tally_make(device, t->trial.stream) : NULL;
+  job->stats = &ranks[1].stats;    /* of a device that does not count by itself */
+  good = t->its.memory && t->trial.seen && (job->tally || device->host_reads);
+  good = good ? start_tried(t, bytes) && try_calls(t, ranks)
+              : tagc_trial_ends(&t->trial, TAGC_PROOF_UNTRIED, "no memory to try it");
+  device->release(device, t->its.memory, t->trial.stream);
+  device->tally_free(device, job->tally, NULL);
+  free(t->trial.seen);
+  for (int r = 0; r < RANKS; r++)
+    free(ranks[r].its.memory);
+  return good;
+}
+
+enum tagc_proof tagc_device_prove(const struct tagc_device *device, const struct tagc_codec *codec, void *stream, char *why,
+                                  size_t size)
+{
+  struct tried tried = {.trial = {device, codec->name, stream, NULL, TAGC_PROOF_RIGHT, why, size}, .codec = codec};
+  bool good = true;
+  for (size_t i = 0; i < sizeof variants / sizeof *variants && good; i++) {
+    const struct variant *v = &variants[i];
+    const struct tagc_shape shape = {
+      .n = v->n, .nranks = RANKS, .dtype = v->dtype, .keep_ppm = v->keep_ppm, .residual = v->residual,
+    };
+    if (codec->needs_residual || !v->large)
+      good = (codec->needs_residual && !v->residual) || try_variant(&tried, &shape);
+  }
+  return tried.trial.proof;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Plays two ranks of an all-gather on the host, and the first of them on the device, too. See proof.h.
+ */
+#include "kernels/device/trial.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/allgather/steps.h"
+#include "kernels/codec/carve.h"
+
+enum {
+  RANKS = 2,
+  CALLS = 4,                       /* the second one keeps the own shard, the third one has values that are not finite, and the
+                                    * fourth one is refused by the other rank, where the codec may refuse */
+  KEPT = 1, NONFINITE = 2, REFUSED = 3,
+  PART = 70001,                    /* elements: no block size divides it, and there are two segments */
+  ANYTHING = 0xa5,                 /* is in memory at first, on both sides */
+};
+
+/* A rank's call, and its memory. */
+struct piece {
+  struct tagc_allgather_job job;
+  uint8_t *memory;
+};
+
+struct tried {
+  struct tagc_trial trial;
+  const struct tagc_allgather_codec *codec;
+  struct piece ranks[RANKS], its;  /* on the host; the first one on the device */
+};
+
+static size_t shard_bytes(const struct tagc_allgather_shape *shape) { return shape->n * tagc_dtype_size(shape->dtype); }
+
+/* Points into the memory, which may be NULL; returns the bytes that are needed. */
+static size_t carve(struct piece *its)
+{
+  struct tagc_allgather_job *job = &its->job;
+  size_t used = tagc_allgather_carve(job, its->memory);
+  job->send = tagc_carve(its->memory, &used, shard_bytes(&job->shape));
+  job->recv = tagc_carve(its->memory, &used, RANKS * shard_bytes(&job->shape));
+  job->reference = tagc_carve(its->memory, &used, job->layout.reference_bytes);
+  return used;
+}
+
+/* Like weights: of several sizes, a few of them zero, and a little different in each call. */
+static float element(uint64_t place, int call)
+{
+  const uint64_t mixed = tagc_mix64(place + 1), change = tagc_mix64(place + 77 * (uint64_t)(call + 1));
+  const uint32_t exponent = mixed >> 40 & 63 ? 116 + (uint32_t)(mixed >> 32) % 5 : 90 + (uint32_t)(mixed >> 32) % 40;
+  const float x = tagc_float_of((uint32_t)(mixed >> 63) << 31 | exponent << 23 | ((uint32_t)mixed & 0x7fffff));
+  return mixed % 512 == 0 ? 0 : x + x * ((float)(change >> 48) - 32768) * 0x1p-22f;
+}
+
+static void fill(const struct tagc_allgather_job *job, int call)
+{
+  void *send = (void *)(uintptr_t)job->send;
+  for (uint64_t i = 0; i < job->shape.n; i++)
+    tagc_store(send, i, job->shape.dtype, element((uint64_t)job->rank << 32 | i, call));
+  for (uint64_t i = 0; i < 3 && call == NONFINITE; i++)
+    tagc_store(send, 4321 * (i + 1), job->shape.dtype, tagc_float_of(i ? 0x7f800000u : 0x7fc00000u));
+}
+
+static bool put(struct tried *t, const void *there, const void *host, size_t bytes)
+{
+  const struct tagc_trial *trial = &t->trial;
+  return !bytes || trial->device->put(trial->device, (void *)(uintptr_t)there, host, bytes, trial->stream) ||
+         tagc_trial_fails(&t->trial);
+}
+
+/* The plain call that a reference begins with. */
+static bool begin_reference(struct tried *t)
+{
+  struct tagc_allgather_job *host = &t->ranks[0].job, *job = &t->its.job;
+  const size_t shard = shard_bytes(&host->shape);
+  if (!t->codec->refer)
+    return true;
+  for (int r = 0; r < RANKS; r++)
+    fill(&t->ranks[r].job, -1);
+  for (int to = 0; to < RANKS; to++) {
+    for (int from = 0; from < RANKS; from++)
+      memcpy((char *)t->ranks[to].job.recv + (size_t)from * shard, t->ranks[from].job.send, shard);
+    t->codec->refer(&t->ranks[to].job);
+  }
+  if (!put(t, job->recv, host->recv, RANKS * shard))
+    return false;
+  if (!t->trial.device->allgather_refer(t->trial.device, t->codec, job, t->trial.stream))
+    return tagc_trial_fails(&t->trial);
+  return tagc_trial_same(&t->trial, "what is kept differs", host->reference, job->reference, host->layout.reference_bytes);
+}
+
+/* What the first rank sends, and what both have then. */
+static bool try_sending(struct tried *t, int call)
+{
+  struct tagc_allgather_job *host = &t->ranks[0].job, *job = &t->its.job;
+  const size_t bytes = host->layout.payload_bytes;
+  for (int r = 0; r < RANKS; r++)
+    t->codec->encode(&t->ranks[r].job);
+  struct tagc_allgather_header *mine = (void *)host->payloads, *other = (void *)(t->ranks[1].job.payloads + bytes);
+  if (call == REFUSED && t->codec->may_refuse)
+    other->flags |= TAGC_ALLGATHER_REFUSED;
+  memcpy(host->payloads + bytes, other, bytes);
+  memcpy(t->ranks[1].job.payloads, mine, bytes);
+  if (!put(t, job->send, host->send, shard_bytes(&host->shape)))
+    return false;
+  if (!t->trial.device->allgather_encode(t->trial.device, t->codec, job, t->trial.stream))
+    return tagc_trial_fails(&t->trial);
+  return tagc_trial_same(&t->trial, "a payload differs", mine, job->payloads, mine->flags ? sizeof *mine : bytes);
+}
+
+static bool try_receiving(struct tried *t)
+{
+  struct tagc_allgather_job *host = &t->ranks[0].job, *job = &t->its.job;
+  const size_t bytes = host->layout.payload_bytes;
+  bool refused = false;
+  for (int r = 0; r < RANKS; r++)
+    t->codec->decode(&t->ranks[r].job);
+  if (!put(t, job->payloads + bytes, host->payloads + bytes, bytes))
+    return false;
+  if (!t->trial.device->allgather_decode(t->trial.device, t->codec, job, t->trial.stream) ||
+      (t->codec->may_refuse && !t->trial.device->allgather_refused(t->trial.device, job, t->trial.stream, &refused)))
+    return tagc_trial_fails(&t->trial);
+  if (refused != host->refused)
+    return tagc_trial_ends(&t->trial, TAGC_PROOF_WRONG, "whether a shard is refused differs");
+  return tagc_trial_same(&t->trial, "a result differs", host->recv, job->recv, RANKS * shard_bytes(&host->shape)) &&
+         tagc_trial_same(&t->trial, "what is kept differs", host->reference, job->reference, host->layout.reference_bytes);
+}
+
+static bool try_calls(struct tried *t)
+{
+  for (int call = 0; call < CALLS; call++) {
+    for (int r = 0; r < RANKS; r++) {
+      fill(&t->ranks[r].job, call);
+      t->ranks[r].job.seed = (uint64_t)call + 1;
+      t->ranks[r].job.keep_own = call == KEPT;
+    }
+    t->its.job.seed = (uint64_t)call + 1;
+    t->its.job.keep_own = call == KEPT;
+    if (!try_sending(t, call) || !try_receiving(t))
+      return false;
+  }
+  return true;
+}
+
+static bool start_played(struct tried *t, const struct tagc_allgather_shape *shape, int number)
+{
+  struct piece *rank = &t->ranks[number];
+  *rank = (struct piece){.job = {.shape = *shape, .rank = number}};
+  if (!t->codec->layout(shape, &rank->job.layout))
+    return false;
+  const size_t bytes = carve(rank);
+  rank->memory = aligned_alloc(64, bytes);
+  if (rank->memory)
+    memset(rank->memory, ANYTHING, bytes);
+  carve(rank);
+  return rank->memory;
+}
+
+/* A codec with one type of parameters: memory, and what is done with it. */
+static void try_type(struct tried *t, const struct tagc_allgather_shape *shape)
+{
+  const struct tagc_device *device = t->trial.device;
+  struct tagc_allgather_layout layout;
+  bool good = true;
+  if (!t->codec->layout(shape, &layout))
+    return;                        /* it does not carry that */
+  for (int r = 0; r < RANKS; r++)
+    good = start_played(t, shape, r) && good;
+  t->its = (struct piece){.job = {.shape = *shape}};
+  good = good && device->allgather_layout(device, t->codec, shape, &t->its.job.layout);
+  const size_t bytes = good ? carve(&t->its) : 0;
+  t->its.memory = good ? device->alloc(device, bytes, t->trial.stream) : NULL;
+  t->trial.seen = malloc(bytes);
+  if (t->its.memory && t->trial.seen) {
+    carve(&t->its);
+    memset(t->trial.seen, ANYTHING, bytes);
+    (void)(put(t, t->its.memory, t->trial.seen, bytes) && begin_reference(t) && try_calls(t));
+  } else {
+    tagc_trial_ends(&t->trial, TAGC_PROOF_UNTRIED, "no memory to try it");
+  }
+  device->release(device, t->its.memory, t->trial.stream);
+  free(t->trial.seen);
+  for (int r = 0; r < RANKS; r++)
+    free(t->ranks[r].memory);
+}
+
+enum tagc_proof tagc_device_prove_gather(const struct tagc_device *device, const struct tagc_allgather_codec *codec, void *stream,
+                                         char *why, size_t size)
+{
+  struct tried tried = {.trial = {device, codec->name, stream, NULL, TAGC_PROOF_RIGHT, why, size}, .codec = codec};
+  static const enum tagc_dtype types[] = {TAGC_FLOAT32, TAGC_FLOAT16, TAGC_BFLOAT16};
+  for (size_t i = 0; i < sizeof types / sizeof *types && tried.trial.proof == TAGC_PROOF_RIGHT; i++) {
+    const struct tagc_allgather_shape shape = {.n = PART, .nranks = RANKS, .dtype = types[i]};
+    memset(tried.ranks, 0, sizeof tried.ranks);
+    try_type(&tried, &shape);
+  }
+  return tried.trial.proof;
+}

@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- * In place of fatbin.c where there was no nvcc.
- */
-#include "kernels/fatbin.h"
-
-const void *tagc_fatbin(void) { return NULL; }
-size_t tagc_fatbin_size(void) { return 0; }
-const char *tagc_fatbin_ptx(void) { return NULL; }

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Launches the kernels of lhc.cu: see cuda.h.
+ */
+#include "kernels/lhc/cuda.h"
+
+#include "kernels/codec/carve.h"
+#include "kernels/cuda/driver.h"
+#include "kernels/lhc/lhc.h"
+
+enum { MANY_WARPS = TAGC_CUDA_MANY_THREADS / 32, CLEARED_BYTES = 16 * TAGC_CUDA_THREADS };
+
+/* What job->state holds, one part after the other; sending and receiving share memory. */
+struct lhc_state {
+  struct tagc_cuda_state *state;
+  unsigned long long *meetings;
+  uint32_t *arrived;
+  void *lists;
+  /* from prepare to encode */
+  double *norms, *shard_norms;
+  struct tagc_choose_shard *shards;
+  uint32_t *counts;
+  uint32_t *bitmap;                /* lists: `bitmap_words` a shard */
+  size_t bitmap_words;
+  void *choosing;
+  /* decode */
+  unsigned long long *cells, *due;
+  uint32_t *elements, *queue, *warp_counts;
+  struct tagc_lhc_line *lines;
+};
+
+static uint32_t most_parts(const struct tagc_lhc_geometry *geo)
+{
+  return (geo->union_capacity + TAGC_LHC_GROUP_VALUES - 1) / TAGC_LHC_GROUP_VALUES;
+}
+
+static size_t carve_sending(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
+{
+  const size_t places = geo->senders, rows = places < TAGC_CUDA_ROWS ? places : TAGC_CUDA_ROWS;
+  out->norms = tagc_carve(base, &used, TAGC_CUDA_GROUPS * sizeof *out->norms);
+  out->shard_norms = tagc_carve(base, &used, places * (TAGC_CUDA_GROUPS / rows) * 2 * sizeof *out->shard_norms);
+  out->shards = tagc_carve(base, &used, places * sizeof *out->shards);
+  out->counts = tagc_carve(base, &used, places * geo->grid.chunks * sizeof *out->counts);
+  out->bitmap_words = geo->hashes ? 0 : ((size_t)geo->grid.lines + 15) / 16 * 16;
+  out->bitmap = tagc_carve(base, &used, (places + 1) * out->bitmap_words * sizeof *out->bitmap);
+  out->choosing = tagc_carve(base, &used, tagc_choose_bytes(&geo->grid, geo->senders));
+  return used;
+}
+
+static size_t carve_receiving(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
+{
+  const size_t chunks = geo->hashes ? geo->grid.chunks : 0, support = chunks * geo->union_capacity;
+  out->cells = tagc_carve(base, &used, chunks * geo->hashes * geo->part_cells * sizeof *out->cells);
+  out->due = tagc_carve(base, &used, support * sizeof *out->due);
+  out->elements = tagc_carve(base, &used, support * sizeof *out->elements);
+  out->queue = tagc_carve(base, &used, support * sizeof *out->queue);
+  out->warp_counts = tagc_carve(base, &used, chunks * most_parts(geo) * MANY_WARPS * sizeof *out->warp_counts);
+  out->lines = tagc_carve(base, &used, (geo->hashes ? geo->grid.lines : 0) * sizeof *out->lines);
+  return used;
+}
+
+static size_t carve(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base)
+{
+  size_t used = 0;
+  out->state = tagc_carve(base, &used, sizeof *out->state);
+  out->meetings = tagc_carve(base, &used, geo->grid.chunks * (size_t)TAGC_LHC_WORDS * sizeof *out->meetings);
+  out->arrived = tagc_carve(base, &used, (geo->senders + 1) * sizeof *out->arrived);
+  out->lists = tagc_carve(base, &used, geo->hashes ? 0 : tagc_lists_bytes(geo->grid.n, geo->senders + 1));
+  const size_t sending = carve_sending(out, geo, base, used), receiving = carve_receiving(out, geo, base, used);
+  return sending > receiving ? sending : receiving;
+}
+
+/* Indices of elements have 32 bits. */
+bool tagc_lhc_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out)
+{
+  struct tagc_lhc_geometry geo;
+  struct lhc_state state;
+  if (!codec->layout(shape, out) || !tagc_lhc_geometry_fill(&geo, shape) ||
+      (geo.hashes && (uint64_t)geo.grid.chunks * geo.union_capacity > UINT32_MAX))
+    return false;
+  out->state_bytes = carve(&state, &geo, NULL);
+  return true;
+}
+
+static struct tagc_lhc_call call_of(const struct tagc_job *job, struct tagc_counts *counts, struct lhc_state *state,
+                                    struct tagc_lhc_message *message)
+{
+  struct tagc_lhc_call lhc = {
+    .call = tagc_cuda_call_of(job, counts),
+    .exponents = job->exponents,
+    .sketch_out = job->sketch_out,
+    .sketch_in = job->sketch_in,
+    .exponent_bytes = job->layout.exponent_bytes,
+    .sketch_count = job->layout.sketch_count,
+  };
+  tagc_lhc_geometry_fill(&lhc.geo, &job->shape);
+  tagc_lhc_message_fill(message, &lhc.geo);
+  carve(state, &lhc.geo, job->state);
+  lhc.call.norms = state->norms;
+  lhc.bitmap_at = message->bitmap;
+  lhc.shards = state->shards;
+  lhc.norms = state->shard_norms;
+  lhc.arrived = state->arrived;
+  lhc.meetings = state->meetings;
+  lhc.cells = state->cells;
+  lhc.due = state->due;
+  lhc.elements = state->elements;
+  lhc.queue = state->queue;
+  lhc.counts = state->warp_counts;
+  lhc.lines = state->lines;
+  lhc.most_parts = most_parts(&lhc.geo);
+  return lhc;
+}
+
+static struct tagc_choose_call choose_of(const struct tagc_lhc_call *lhc, const struct lhc_state *state)
+{
+  const bool lists = lhc->geo.hashes == 0;
+  return (struct tagc_choose_call){
+    .call = lhc->call,
+    .grid = lhc->geo.grid,
+    .exponents = lists ? NULL : lhc->exponents,
+    .exponent_bytes = lhc->exponent_bytes,
+    .bitmap = lists ? state->bitmap : (uint32_t *)(lhc->call.message_out + lhc->bitmap_at),
+    .bitmap_words = lists ? state->bitmap_words : lhc->call.message_bytes / sizeof(uint32_t),
+    .shards = state->shards,
+    .counts = state->counts,
+    .memory = state->choosing,
+  };
+}
+
+static int clear(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc, void *stream)
+{
+  const uint64_t bytes = lhc->call.nranks * (4 * lhc->sketch_count + lhc->exponent_bytes);
+  const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, (bytes + CLEARED_BYTES - 1) / CLEARED_BYTES, 1);
+  return tagc_cuda_launch(launcher, tagc_lhc_clear_kernel, grid, lhc, stream);
+}
+
+int tagc_lhc_cuda_prepare(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec, const struct tagc_job *job,
+                          struct tagc_counts *counts, void *stream)
+{
+  struct lhc_state state;
+  struct tagc_lhc_message message;
+  const struct tagc_lhc_call lhc = call_of(job, counts, &state, &message);
+  const struct tagc_choose_call choose = choose_of(&lhc, &state);
+  (void)codec;
+  const int error = lhc.geo.hashes ? clear(launcher, &lhc, stream) : 0;
+  return error ? error : tagc_choose_enqueue(launcher, &choose, stream);
+}
+
+int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec, const struct tagc_job *job,
+                         struct tagc_counts *counts, void *stream)
+{
+  struct lhc_state state;
+  struct tagc_lhc_message message;
+  struct tagc_lhc_call lhc = call_of(job, counts, &state, &message);
+  const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &lhc.call, lhc.geo.senders);
+  int error;
+  (void)codec;
+  lhc.call.groups = lhc.geo.hashes ? grid.x * grid.y : tagc_lists_groups(launcher, &lhc.call);
+  const struct tagc_choose_call choose = choose_of(&lhc, &state);
+  if (lhc.geo.hashes)
+    error = tagc_cuda_launch(launcher, tagc_lhc_send_kernel, grid, &lhc, stream);
+  else
+    error = tagc_lists_pack(launcher, &choose, &message.sparse, state.lists, stream);
+  return error ? error : tagc_choose_close(launcher, &choose, stream);
+}
+
+/* How many groups share a chunk. A cooperative launch waits until all of it has room, and meanwhile kernels of NCCL, whose blocks
+ * may wait for other GPUs, have up to 32 processors each; so it takes a quarter: two processes on one GPU leave half to theirs. */
+static uint32_t parts_of(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc)
+{
+  const uint32_t quarter = launcher->together / 4;
+  const uint32_t room = (launcher->most && launcher->most < quarter ? launcher->most : quarter) / lhc->geo.grid.chunks;
+  return room < 2 ? 1 : room < lhc->most_parts ? room : lhc->most_parts;
+}
+
+static int open_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc, void *stream)
+{
+  const uint64_t cells = lhc->sketch_count * sizeof *lhc->cells;
+  const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, (cells + CLEARED_BYTES - 1) / CLEARED_BYTES, 1);
+  return tagc_cuda_launch(launcher, tagc_lhc_open_kernel, grid, lhc, stream);
+}
+
+static int recover(const struct tagc_cuda_launcher *launcher, struct tagc_lhc_call *lhc, void *stream)
+{
+  const uint32_t chunks = lhc->geo.grid.chunks;
+  lhc->parts = parts_of(launcher, lhc);
+  if (lhc->parts > 1) {
+    const int error = tagc_cuda_launch_together(launcher, tagc_lhc_recover_kernel, chunks * lhc->parts, lhc, stream);
+    if (error != TAGC_CUDA_TOO_LARGE)
+      return error;
+    lhc->parts = 1;                /* the context or the process has a part of the GPU only */
+  }
+  return tagc_cuda_launch(launcher, tagc_lhc_recover_kernel, tagc_cuda_grid_for(launcher, chunks, 1), lhc, stream);
+}
+
+int tagc_lhc_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec, const struct tagc_job *job,
+                         struct tagc_counts *counts, void *stream)
+{
+  struct lhc_state state;
+  struct tagc_lhc_message message;
+  struct tagc_lhc_call lhc = call_of(job, counts, &state, &message);
+  const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &lhc.call, 1);
+  (void)codec;
+  int error = tagc_cuda_check(launcher, &lhc.call, stream);
+  if (!error && lhc.geo.hashes == 0)
+    return tagc_lists_sum(launcher, &lhc.call, &message.sparse, state.lists, stream);
+  if (!error)
+    error = open_decode(launcher, &lhc, stream);
+  if (!error)
+    error = recover(launcher, &lhc, stream);
+  return error ? error : tagc_cuda_launch(launcher, tagc_lhc_result_kernel, grid, &lhc, stream);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Sizes of the `lhc` codec: pure functions of the shape, equal on every rank. See lhc.h and codec.c.
+ *
+ * Sizes cannot overflow: n < 2^32 and nranks <= 2^16 keep every product below 2^60.
+ */
+#include "kernels/codec/carve.h"
+#include "kernels/lhc/lhc.h"
+
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+enum { SHRINK = 128 };             /* every way through the code at sizes that take microseconds */
+#else
+enum { SHRINK = 1 };
+#endif
+
+enum {
+  MAX_RANKS = 1 << 16,
+  SPARSE_BELOW = 4096 / SHRINK,    /* union capacity of a shard: a sketch that small fails too often */
+  FOUR_HASHES_BELOW = 30000 / SHRINK,    /* union capacity of a chunk */
+  ONE_CHUNK_UP_TO = 65536 / SHRINK,    /* union capacity of a shard; also what 16 bits can number */
+  CHUNK_UNION = 49152 / SHRINK,    /* aimed at beyond: cells and support of a chunk stay in the second-level cache */
+  LIST_SLACK = 16,                 /* vector stores may run over the end of a list */
+};
+
+static int ceil_log2(uint32_t x)
+{
+  int bits = 0;
+  while ((UINT64_C(1) << bits) < x)
+    bits++;
+  return bits;
+}
+
+static uint64_t at_most(uint64_t x, uint64_t limit) { return x < limit ? x : limit; }
+
+/* Counters per value: 1.30 with three hashes, 1.35 with four (1.222 and 1.295 are the limits for endless sizes). */
+static void size_sketch(struct tagc_lhc_geometry *geo)
+{
+  bool small = geo->union_capacity < FOUR_HASHES_BELOW;
+  uint64_t hundredths = small ? 135 : 130;
+  geo->hashes = small ? 4 : 3;
+  uint64_t row = 100 * (uint64_t)geo->hashes * TAGC_GRID_LINE;
+  geo->part_cells = (uint32_t)((geo->union_capacity * hundredths + row - 1) / row) * TAGC_GRID_LINE;
+}
+
+bool tagc_lhc_geometry_fill(struct tagc_lhc_geometry *geo, const struct tagc_shape *shape)
+{
+  if (shape->n == 0 || shape->n > UINT32_MAX || shape->nranks < 2 || shape->nranks > MAX_RANKS ||
+      shape->keep_ppm == 0 || shape->keep_ppm > 1000000)
+    return false;
+  uint64_t senders = (uint64_t)shape->nranks - 1, kept = shape->n * shape->keep_ppm / 1000000;
+  uint64_t whole = at_most(senders * (kept ? kept : 1), shape->n);
+  uint64_t chunks = whole <= ONE_CHUNK_UP_TO ? 1 : (whole + CHUNK_UNION / 2) / CHUNK_UNION;
+  if (whole > ONE_CHUNK_UP_TO && chunks < 2)
+    chunks = 2;
+  *geo = (struct tagc_lhc_geometry){
+    .senders = (uint32_t)senders,
+    .blocks = (uint32_t)((shape->n + 1023) / 1024),
+    .counter_bits = 31 - ceil_log2((uint32_t)shape->nranks),
+    .narrow_residual = shape->residual > TAGC_STORAGE_FP32,
+  };
+  tagc_grid_fill(&geo->grid, shape->n, shape->keep_ppm, (uint32_t)chunks);
+  uint64_t positions = at_most((uint64_t)geo->grid.chunk_lines * TAGC_GRID_LINE, shape->n);
+  geo->union_capacity = (uint32_t)at_most(senders * geo->grid.chunk_capacity, positions);
+  if (whole >= SPARSE_BELOW)
+    size_sketch(geo);
+  return true;
+}
+
+void tagc_lhc_message_fill(struct tagc_lhc_message *out, const struct tagc_lhc_geometry *geo)
+{
+  const size_t at = tagc_exceptions_bytes(geo->grid.n);
+  const size_t words = (size_t)geo->grid.chunks * geo->grid.chunk_lines;
+  *out = (struct tagc_lhc_message){ .bitmap = at, .bytes = at + tagc_pad16(sizeof(uint32_t) * words) };
+  if (geo->hashes)
+    return;
+  tagc_sparse_message_fill(&out->sparse, geo->grid.n, geo->grid.chunk_capacity, true);
+  out->bytes = out->sparse.bytes;
+}
+
+/* What is used from prepare to encode. */
+static size_t carve_sending(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
+{
+  used = tagc_sparsify_carve(&out->selected, &geo->grid, geo->senders, base, used);
+  out->bitmap = tagc_carve(base, &used, geo->hashes ? 0 : (size_t)geo->grid.lines * sizeof *out->bitmap);
+  const size_t widened = geo->narrow_residual ? geo->senders * geo->grid.n : 0;
+  out->residual = tagc_carve(base, &used, widened * sizeof *out->residual);
+  return used;
+}
+
+/* What is used in decode. A cell enters the queue once, and once more for every 256 elements taken out of it: that many
+ * are never in one, but a support from elsewhere must not lead out of the queue either. */
+static size_t carve_receiving(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base,
+                              size_t used)
+{
+  const size_t cells = (size_t)geo->hashes * geo->part_cells;
+  const size_t support = geo->hashes ? geo->union_capacity + 2 * LIST_SLACK : 0;
+  out->support = support;
+  out->queue_room = cells ? cells + geo->hashes * support / 256 + LIST_SLACK : 0;
+  const size_t exceptions = geo->senders * tagc_exceptions_capacity(geo->grid.n);
+  const size_t words = geo->hashes ? (size_t)geo->grid.chunks * geo->grid.chunk_lines : 0;
+  out->exceptions = tagc_carve(base, &used, exceptions * sizeof *out->exceptions);
+  out->cursors = tagc_carve(base, &used, (geo->hashes ? geo->grid.chunks : geo->senders) * sizeof *out->cursors);
+  out->masks = tagc_carve(base, &used, words * sizeof *out->masks);
+  out->elements = tagc_carve(base, &used, geo->grid.chunks * support * sizeof *out->elements);
+  out->cells = tagc_carve(base, &used, cells * sizeof *out->cells);
+  out->queue = tagc_carve(base, &used, 2 * out->queue_room * sizeof *out->queue);
+  out->peeled = tagc_carve(base, &used, support);
+  return used;
+}
+
+size_t tagc_lhc_state_carve(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base)
+{
+  size_t used = 0;
+  out->header = tagc_carve(base, &used, sizeof *out->header);
+  size_t sending = carve_sending(out, geo, base, used), receiving = carve_receiving(out, geo, base, used);
+  return sending > receiving ? sending : receiving;
+}
+
+bool tagc_lhc_layout(const struct tagc_shape *shape, struct tagc_layout *out)
+{
+  struct tagc_lhc_geometry geo;
+  struct tagc_lhc_message message;
+  struct tagc_lhc_state state;
+  if (!tagc_lhc_geometry_fill(&geo, shape))
+    return false;
+  tagc_lhc_message_fill(&message, &geo);
+
+  /* Chunks come in two lengths, and one of the longer ones holds the last line, which may be incomplete. */
+  uint32_t last = tagc_grid_chunk_of(geo.grid.chunks, geo.grid.lines - 1);
+  uint64_t longer = geo.grid.rest ? geo.grid.rest : geo.grid.chunks, shorter = geo.grid.chunks - longer;
+  uint64_t shorter_capacity = (uint64_t)geo.grid.groups * TAGC_GRID_LINE * geo.grid.keep_ppm / 1000000;
+  *out = (struct tagc_layout){
+    .exponent_bytes = geo.hashes ? tagc_pad16(geo.blocks) : 0,
+    .sketch_count = (size_t)geo.grid.chunks * geo.hashes * geo.part_cells,
+    .message_bytes = message.bytes,
+    .state_bytes = tagc_lhc_state_carve(&state, &geo, NULL),
+    .capacity = (longer - 1) * geo.grid.chunk_capacity + shorter * (shorter_capacity ? shorter_capacity : 1) +
+                tagc_grid_capacity(&geo.grid, last),
+  };
+  return true;
+}

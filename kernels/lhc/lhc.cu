@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The kernels of the codec `lhc`: see cuda.h for what they do, and codec.c for the same on the host, to the bit.
+ *
+ * Grid      send: groups of eight warps in x, foreign shards in y; result: x; a warp takes block after block of 256. recover: x, where
+ *           each `parts` neighbours share a chunk; its groups are of 32 warps.
+ * Memory    What other groups write while recover runs is read past the first-level cache.
+ */
+#include "kernels/cuda/call.cuh"
+#include "kernels/lhc/cuda.h"
+#include "kernels/sparse/lines.cuh"
+
+namespace lhc {
+
+/* -- before all ---------------------------------------------------------------------------------------------------- */
+
+DEVICE void zero(void *memory, uint64_t bytes)
+{
+  for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < bytes / 16; i += gridDim.x * blockDim.x)
+    ((uint4 *)memory)[i] = make_uint4(0, 0, 0, 0);
+}
+
+/* Exponents, sketches, and what pads the bitmaps, which are written whole later. */
+DEVICE void clear(const struct tagc_lhc_call &lhc)
+{
+  const struct tagc_cuda_call &call = lhc.call;
+  zero(lhc.exponents, call.nranks * lhc.exponent_bytes);
+  zero(lhc.sketch_out, 4 * call.nranks * lhc.sketch_count);
+  zero(lhc.arrived, (call.nranks + 3) / 4 * sizeof(uint4));
+  for (uint32_t shard = blockIdx.x * blockDim.x + threadIdx.x; shard < call.nranks; shard += gridDim.x * blockDim.x)
+    if (shard != call.rank)
+      ((uint4 *)(call.message_out + call.message_bytes * (shard + 1)))[-1] = make_uint4(0, 0, 0, 0);
+}
+
+/* -- encode -------------------------------------------------------------------------------------------------------- */
+
+/* Adds a value to its counters. Returns what quantising leaves over. */
+DEVICE float add_value(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t line, uint32_t lane, uint32_t exponent,
+                       float value)
+{
+  const struct tagc_lhc_geometry &geo = lhc.geo;
+  const uint32_t chunk = tagc_grid_chunk_of(geo.grid.chunks, line), id = line / geo.grid.chunks * TAGC_GRID_LINE + lane;
+  const int32_t q = tagc_lhc_quantise(tagc_bits_of(value), exponent, geo.counter_bits);
+  int32_t *counters = lhc.sketch_out + lhc.sketch_count * shard + (uint64_t)chunk * geo.hashes * geo.part_cells;
+  uint64_t cells = tagc_lhc_cells(tagc_grid_seed(lhc.call.seed, shard, chunk), geo.part_cells, id);
+  UNROLL for (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++, cells >>= 16)
+    if (hash < geo.hashes)
+      atomicAdd(&counters[hash * geo.part_cells + (cells & 0xffff)], q);
+  return value - (float)q * tagc_lhc_unit(exponent, geo.counter_bits);
+}
+
+/* Squared norms: of the residual as it is stored; of what stays, but for what quantising leaves over; of what was chosen. */
+struct norms {
+  double stored, left, chosen;
+};
+
+/* The sum of the squares of those of a lane's values whose bits are in `which`. In fp32 but for what is done once, because many GPUs
+ * have few units for fp64: by a power of two the largest comes into [2, 4), and what vanishes does not count beside it. */
+DEVICE double squares_of(const float x[EACH], uint32_t which)
+{
+  uint32_t most = 1u << 23;
+  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    const uint32_t magnitude = which >> i & 1 ? tagc_bits_of(x[i]) & 0x7fffffffu : 0;
+    most = magnitude > most ? magnitude : most;
+  }
+  const uint32_t exponent = most >> 23;
+  const float scale = tagc_pow2(128 - (int)exponent);
+  float sum = 0;
+  UNROLL for (uint32_t i = 0; i < EACH; i++) {
+    const float part = which >> i & 1 ? x[i] * scale : 0;
+    sum += part * part;
+  }
+  return (double)sum * __longlong_as_double((long long)(1023 - 2 * 128 + 2 * exponent) << 52);
+}
+
+DEVICE struct norms send_shard(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t first, uint32_t stride, uint32_t lane,
+                               float *stage)
+{
+  const struct tagc_cuda_call &call = lhc.call;
+  const char *from = shard_of(call, shard);
+  const uint32_t *bitmap = (const uint32_t *)(call.message_out + call.message_bytes * shard + lhc.bitmap_at);
+  const uint8_t *exponents = lhc.exponents + lhc.exponent_bytes * shard;
+  const bool adds = tagc_residual_counts(&call);
+  const struct kept kept = kept_of(call, shard);
+  struct norms norms = {0, 0, 0};
+  for (uint32_t block = first; block < call.blocks; block += stride) {
+    float x[EACH];
+    const uint32_t exponent = exponents[block * BLOCK_LINES / TAGC_GRID_BLOCK_LINES];
+    const uint32_t chosen = lane_bits(lhc.geo.grid, bitmap, block, lane);
+    load(call, from, kept, adds, block, lane, stage, x);
+    UNROLL for (uint32_t i = 0; i < EACH; i++)
+      x[i] = tagc_is_exception(tagc_bits_of(x[i])) ? 0 : x[i] + 0.0f;    /* -0 becomes 0, as where there is a residual of 0 */
+    norms.left += squares_of(x, ~chosen);
+    if (chosen)
+      norms.chosen += squares_of(x, chosen);
+    for (uint32_t bits = chosen; bits; bits &= bits - 1) {
+      const uint32_t which = (uint32_t)__ffs((int)bits) - 1, line = line_of(block, lane, which / ROW);
+      float value = x[0];
+      UNROLL for (uint32_t i = 1; i < EACH; i++)
+        value = i == which ? x[i] : value;
+      const float left = add_value(lhc, shard, line, place_of(lane, which) % TAGC_GRID_LINE, exponent, value);
+      UNROLL for (uint32_t i = 0; i < EACH; i++)
+        x[i] = i == which ? left : x[i];
+    }
+    norms.stored += kept_store(call, kept, block, lane, count_of(call, block), x, stage);
+  }
+  return norms;
+}
+
+/* The sum of the threads' parts, for thread 0. */
+DEVICE double group_sum(double sum)
+{
+  __shared__ double parts[WARPS];
+  sum = warp_sum(sum);
+  __syncthreads();
+  if (threadIdx.x % LANES == 0)
+    parts[threadIdx.x / LANES] = sum;
+  __syncthreads();
+  for (uint32_t i = 1; threadIdx.x == 0 && i < WARPS; i++)
+    sum += parts[i];
+  return sum;
+}
+
+/* Adds up what was chosen of a shard, and what stays: the last one of its groups does that, in an order that does not depend on
+ * which one it is. */
+DEVICE void add_norms(const struct tagc_lhc_call &lhc, uint32_t place, const struct norms &norms)
+{
+  double *parts = lhc.norms + 2 * (uint64_t)gridDim.x * place;
+  double left = group_sum(norms.left), chosen = group_sum(norms.chosen);
+  if (threadIdx.x == 0) {
+    parts[2 * blockIdx.x] = left;
+    parts[2 * blockIdx.x + 1] = chosen;
+  }
+  if (!group_is_last(&lhc.arrived[place], gridDim.x))
+    return;
+  left = chosen = 0;
+  for (uint32_t i = threadIdx.x; i < gridDim.x; i += blockDim.x) {
+    left += __ldcg(&parts[2 * i]);
+    chosen += __ldcg(&parts[2 * i + 1]);
+  }
+  left = group_sum(left);
+  chosen = group_sum(chosen);
+  if (threadIdx.x == 0) {
+    lhc.shards[place].left += left;
+    lhc.shards[place].chosen += chosen;
+  }
+}
+
+DEVICE void send(const struct tagc_lhc_call &lhc)
+{
+  __shared__ __align__(16) float stages[WARPS][BLOCK];
+  const struct tagc_cuda_call &call = lhc.call;
+  const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+  const uint32_t first = blockIdx.x * WARPS + warp, stride = gridDim.x * WARPS;
+  double stored = 0;
+  for (uint32_t place = blockIdx.y; place < call.nranks - 1; place += gridDim.y) {
+    const struct norms norms = send_shard(lhc, shard_at(call, place), first, stride, lane, stages[warp]);
+    stored += norms.stored;
+    add_norms(lhc, place, norms);
+  }
+  add_norm(call, stored);
+}
+
+/* -- decode: the support ------------------------------------------------------------------------------------------- */
+
+/* Meetings, queues, cells and dues as they are before there are elements. */
+DEVICE void open(const struct tagc_lhc_call &lhc)
+{
+  const struct tagc_lhc_geometry &geo = lhc.geo;
+  const uint64_t chunks = geo.grid.chunks, first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
+  for (uint64_t i = first; i < chunks * TAGC_LHC_WORDS; i += stride)
+    lhc.meetings[i] = 0;
+  UNROLL_4 for (uint64_t i = first; i < chunks * geo.hashes * geo.part_cells; i += stride)
+    lhc.cells[i] = (unsigned long long)(uint32_t)lhc.sketch_in[i] << 32;
+  UNROLL_4 for (uint64_t i = first; i < chunks * geo.union_capacity; i += stride)
+    lhc.due[i] = ~0ull;
+}
+
+enum { MANY = TAGC_CUDA_MANY_THREADS, MANY_WARPS = MANY / LANES };
+static_assert((int)MANY_WARPS == (int)LANES, "a warp has a lane for each warp of a group");
+
+/* A chunk of the own shard, and a group's threads among those of all of its groups. */
+struct part {
+  uint32_t chunk, lines, parts;
+  uint32_t thread, threads;        /* of all of its groups */
+  uint32_t base;                   /* of its elements, in `due`, `elements`, `queue` */
+  uint64_t seed;
+  unsigned long long *meetings, *cells;
+};
+
+DEVICE struct part part_of(const struct tagc_lhc_call &lhc, uint32_t chunk, uint32_t place)
+{
+  const struct tagc_lhc_geometry &geo = lhc.geo;
+  return {chunk, tagc_grid_chunk_lines(&geo.grid, chunk), lhc.parts, place * MANY + threadIdx.x, lhc.parts * MANY,
+          chunk * geo.union_capacity,
+          tagc_grid_seed(lhc.call.seed, lhc.call.rank, chunk),
+          lhc.meetings + (uint64_t)chunk * TAGC_LHC_WORDS,
+          lhc.cells + (uint64_t)chunk * geo.hashes * geo.part_cells};
+}
+
+/* Values of the support, by warp. */
+DEVICE uint32_t *counts_of(const struct tagc_lhc_call &lhc, const struct part &part)
+{
+  return lhc.counts + (uint64_t)part.chunk * lhc.most_parts * MANY_WARPS;
+}
+
+/* All threads of a chunk meet, and see what the others have written. Returns the sum of what they say. */
+DEVICE uint32_t meet(const struct part &part, uint32_t meeting, uint32_t said)
+{
+  __shared__ uint32_t parts[MANY_WARPS], sum;
+  said = warp_add(said);
+  if (threadIdx.x % LANES == 0)
+    parts[threadIdx.x / LANES] = said;
+  __syncthreads();
+  if (threadIdx.x < LANES)
+    said = warp_add(parts[threadIdx.x]);
+  if (threadIdx.x == 0) {
+    if (part.parts > 1) {
+      const unsigned long long one = (unsigned long long)said << 32 | 1;
+      unsigned long long all = word_add(&part.meetings[meeting], one) + one;
+      while ((uint32_t)all < part.parts) {
+        __nanosleep(20);
+        all = word_wait(&part.meetings[meeting]);
+      }
+      said = (uint32_t)(all >> 32);
+    }
+    sum = said;
+  }
+  __syncthreads();
+  return sum;
+}
+
+/* The senders' bits of a line of a chunk. */
+DEVICE uint32_t merged(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t local)
+{
+  const struct tagc_cuda_call &call = lhc.call;
+  const uint64_t at = lhc.bitmap_at + 4 * ((uint64_t)part.chunk * lhc.geo.grid.chunk_lines + local);
+  uint32_t mask = 0;
+  for (uint32_t i = 0; i < call.nranks - 1; i++)
+    mask |= __ldg((const uint32_t *)(call.message_in + call.message_bytes * shard_at(call, i) + at));
+  return mask;
+}
+
+/* A warp's lines of its chunk. */
+struct range {
+  uint32_t warp, from, to;         /* warp: of all of the chunk */
+};
+
+DEVICE struct range range_of(const struct part &part)
+{
+  const uint32_t warp = part.thread / LANES, warps = part.threads / LANES;
+  const uint32_t each = (part.lines / warps + 1 + LANES - 1) / LANES * LANES;
+  const uint64_t from = (uint64_t)warp * each;
+  const uint32_t begin = from < part.lines ? (uint32_t)from : part.lines;
+  return {warp, begin, part.lines - begin < each ? part.lines : begin + each};
+}
+
+/* How many elements the warp's lines have. */
+DEVICE void count(const struct tagc_lhc_call &lhc, const struct part &part)
+{
+  const struct range range = range_of(part);
+  uint32_t sum = 0;
+  UNROLL_4 for (uint32_t local = range.from + part.thread % LANES; local < range.to; local += LANES)
+    sum += (uint32_t)__popc(merged(lhc, part, local));
+  sum = warp_add(sum);
+  if (part.thread % LANES == 0)
+    counts_of(lhc, part)[range.warp] = sum;
+}
+
+/* The mask, or zero where it does not fit into `room` behind those of the lanes before that do. No sender of ours makes it needed,
+ * and by itself it needs no registers of the others. */
+static __device__ __noinline__ uint32_t cut(uint32_t mask, uint32_t room, uint32_t lane)
+{
+  const uint32_t many = (uint32_t)__popc(mask);
+  bool fits = false;
+  for (uint32_t i = 0; i < LANES; i++) {
+    const uint32_t next = __shfl_sync(ALL_LANES, many, (int)i);
+    fits = i == lane ? next <= room : fits;
+    room -= next <= room ? next : 0;
+  }
+  return fits ? mask : 0;
+}
+
+/* Lists the elements of a warp's lines from `at` on. Returns where they end. */
+DEVICE uint32_t list_lines(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t from, uint32_t to, uint32_t at)
+{
+  const struct tagc_lhc_geometry &geo = lhc.geo;
+  const uint32_t lane = part.thread % LANES;
+  uint32_t next = from + lane < to ? merged(lhc, part, from + lane) : 0;
+  for (uint32_t line = from; line < to; line += LANES) {
+    const uint32_t local = line + lane;
+    uint32_t mask = next, all, first = at + warp_before((uint32_t)__popc(mask), lane, &all);
+    next = local + LANES < to ? merged(lhc, part, local + LANES) : 0;
+    if (at + all > geo.union_capacity) {
+      mask = cut(mask, geo.union_capacity - at, lane);
+      first = at + warp_before((uint32_t)__popc(mask), lane, &all);
+    }
+    if (local < to)
+      lhc.lines[tagc_grid_line(geo.grid.chunks, part.chunk, local)] = {mask, part.base + first};
+    for (uint32_t bits = mask; bits; bits &= bits - 1)
+      lhc.elements[part.base + first++] = local * TAGC_GRID_LINE + (uint32_t)__ffs((int)bits) - 1;
+    at += all;
+  }
+  return at;
+}
+
+/* Lists the elements of the chunk, in order of their ids: all warps theirs, or the first one all where they are too many, because
+ * each mask then depends on those before. Returns how many this thread has to say that there are. */
+DEVICE uint32_t list(const struct tagc_lhc_call &lhc, const struct part &part)
+{
+  const uint32_t lane = part.thread % LANES;
+  struct range range = range_of(part);
+  unsigned long long all = 0;
+  uint32_t before = 0;
+  for (uint32_t i = lane; i < part.threads / LANES; i += LANES) {
+    const uint32_t many = __ldcg(&counts_of(lhc, part)[i]);
+    before += i < range.warp ? many : 0;
+    all += many;
+  }
+  before = warp_add(before);
+  if (warp_sum(all) > lhc.geo.union_capacity) {
+    range = {range.warp, 0, range.warp == 0 ? part.lines : 0};
+    before = 0;
+  }
+  const uint32_t listed = list_lines(lhc, part, range.from, range.to, before) - before;
+  return lane == 0 ? listed : 0;
+}
+
+/* -- decode: peeling ----------------------------------------------------------------------------------------------- */
+
+DEVICE unsigned long long *cell_of(const struct tagc_lhc_call &lhc, const struct part &part, uint64_t cells, uint32_t hash)
+{
+  return &part.cells[hash * lhc.geo.part_cells + (uint32_t)(cells >> 16 * hash & 0xffff)];
+}
+
+DEVICE void build(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t count)
+{
+  for (uint32_t i = part.thread; i < count; i += part.threads) {
+    const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, __ldcg(&lhc.elements[part.base + i]));
+    UNROLL for (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++)
+      if (hash < lhc.geo.hashes)
+        atomicAdd(cell_of(lhc, part, cells, hash), 1ull << 24 | i);
+  }
+}
+
+/* If one element is left in a cell, it is due in that round, or since an earlier one. Returns whether this is the first one to
+ * find it, who has to queue it. */
+DEVICE bool look(const struct tagc_lhc_call &lhc, const struct part &part, unsigned long long cell, uint32_t round,
+                 uint32_t count)
+{
+  const uint32_t index = (uint32_t)cell & 0xffffff;
+  return (uint32_t)cell >> 24 == 1 && index < count &&
+         atomicMin(&lhc.due[part.base + index], (unsigned long long)round << 32 | cell >> 32) == ~0ull;
+}
+
+/* What a lane looks at before the warp queues what its lanes have found. */
+enum { AT_ONCE = 4 };
+
+/* Appends to the queue the elements that are left in those of a lane's cells whose bits are in `found`. By all lanes of a warp.
+ * Returns how many the lane has. */
+DEVICE uint32_t enqueue(const struct tagc_lhc_call &lhc, const struct part &part, const unsigned long long cell[AT_ONCE],
+                        uint32_t found)
+{
+  const uint32_t lane = threadIdx.x % LANES, mine = (uint32_t)__popc(found);
+  uint32_t all, first = 0;
+  if (!__any_sync(ALL_LANES, found != 0))
+    return 0;
+  uint32_t at = warp_before(mine, lane, &all);
+  if (lane == 0)
+    first = (uint32_t)atomicAdd(&part.meetings[TAGC_LHC_QUEUED], (unsigned long long)all);
+  at += part.base + __shfl_sync(ALL_LANES, first, 0);
+  UNROLL for (uint32_t i = 0; i < AT_ONCE; i++)
+    if (found >> i & 1)
+      lhc.queue[at++] = (uint32_t)cell[i] & 0xffffff;
+  return mine;
+}
+
+/* The first round's elements. Returns how many the thread has queued. */
+DEVICE uint32_t look_at_all(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t count)
+{
+  const uint32_t all = lhc.geo.hashes * lhc.geo.part_cells, lane = threadIdx.x % LANES;
+  uint32_t queued = 0;
+  for (uint32_t from = part.thread - lane; from < all; from += AT_ONCE * part.threads) {
+    unsigned long long cell[AT_ONCE];
+    uint32_t found = 0;
+    UNROLL for (uint32_t i = 0; i < AT_ONCE; i++) {
+      const uint32_t at = from + lane + i * part.threads;
+      cell[i] = at < all ? __ldcg(&part.cells[at]) : 0;
+    }
+    UNROLL for (uint32_t i = 0; i < AT_ONCE; i++)
+      found |= (uint32_t)look(lhc, part, cell[i], 1, count) << i;
+    queued += enqueue(lhc, part, cell, found);
+  }
+  return queued;
+}
+
+static_assert((int)AT_ONCE == (int)TAGC_LHC_MAX_HASHES, "an element's cells are looked at together");
+
+/* Takes an element that is due out of its cells, leaves its value in place of its id. Returns whose cells have one left. */
+DEVICE uint32_t take_one(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t round, uint32_t index, uint32_t count,
+                         unsigned long long left[AT_ONCE])
+{
+  const unsigned long long due = word_read(&lhc.due[part.base + index]), word = due << 32 | 1u << 24 | index;
+  const uint64_t cells = tagc_lhc_cells(part.seed, lhc.geo.part_cells, __ldcg(&lhc.elements[part.base + index]));
+  uint32_t found = 0;
+  UNROLL for (uint32_t hash = 0; hash < AT_ONCE; hash++)
+    left[hash] = hash < lhc.geo.hashes ? atomicAdd(cell_of(lhc, part, cells, hash), 0 - word) - word : 0;
+  lhc.elements[part.base + index] = (uint32_t)due;
+  UNROLL for (uint32_t hash = 0; hash < AT_ONCE; hash++)
+    found |= (uint32_t)look(lhc, part, left[hash], round + 1, count) << hash;
+  return found;
+}
+
+/* A round: the queue's elements [from, to). Returns how many the thread has queued for the next. */
+DEVICE uint32_t take(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t round, uint32_t from, uint32_t to,
+                     uint32_t count)
+{
+  const uint32_t lane = threadIdx.x % LANES;
+  uint32_t queued = 0;
+  for (uint32_t i = from + part.thread - lane; i < to; i += part.threads) {
+    unsigned long long left[AT_ONCE] = {0, 0, 0, 0};
+    uint32_t found = 0;
+    if (i + lane < to)
+      found = take_one(lhc, part, round, __ldcg(&lhc.queue[part.base + i + lane]), count, left);
+    queued += enqueue(lhc, part, left, found);
+  }
+  return queued;
+}
+
+/* The elements that are not due by `rounds`, from what is left in their cells. */
+DEVICE void estimate(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t rounds, uint32_t count)
+{
+  const struct tagc_lhc_geometry &geo = lhc.geo;
+  const int64_t limit = (int64_t)geo.senders * ((INT64_C(1) << geo.counter_bits) - 1);
+  for (uint32_t i = part.thread; i < count; i += part.threads) {
+    if (__ldcg(&lhc.due[part.base + i]) >> 32 <= rounds)
+      continue;
+    const uint64_t cells = tagc_lhc_cells(part.seed, geo.part_cells, __ldcg(&lhc.elements[part.base + i]));
+    int32_t share[TAGC_LHC_MAX_HASHES];
+    UNROLL for (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++) {
+      const unsigned long long cell = hash < geo.hashes ? __ldcg(cell_of(lhc, part, cells, hash)) : 0;
+      const int32_t degree = (int32_t)((uint32_t)cell >> 24);
+      share[hash] = (int32_t)(cell >> 32) / (degree ? degree : 1);
+    }
+    lhc.elements[part.base + i] = (uint32_t)tagc_lhc_median(share, geo.hashes, limit);
+  }
+}
+
+/* The foreign sums of a chunk. */
+DEVICE void recover_chunk(const struct tagc_lhc_call &lhc, const struct part &part)
+{
+  count(lhc, part);
+  meet(part, TAGC_LHC_COUNTED, 0);
+  const uint32_t many = meet(part, TAGC_LHC_LISTED, list(lhc, part));
+  build(lhc, part, many);
+  meet(part, TAGC_LHC_BUILT, 0);
+  uint32_t rounds = 0, taken = 0, queued = meet(part, TAGC_LHC_FOUND, look_at_all(lhc, part, many));
+  for (; rounds < TAGC_LHC_ROUNDS && taken < queued; rounds++) {
+    const uint32_t more = meet(part, TAGC_LHC_ROUND + rounds, take(lhc, part, rounds + 1, taken, queued, many));
+    taken = queued;
+    queued += more;
+  }
+  if (taken == many)
+    return;
+  estimate(lhc, part, rounds, many);
+  if (part.thread == 0)
+    atomicAdd((unsigned long long *)&lhc.call.counts->unrecovered, (unsigned long long)(many - taken));
+}
+
+DEVICE void recover(const struct tagc_lhc_call &lhc)
+{
+  const uint32_t stride = gridDim.x / lhc.parts;
+  if (!lhc.call.state->fits)
+    return;
+  for (uint32_t chunk = blockIdx.x / lhc.parts; chunk < lhc.geo.grid.chunks; chunk += stride)
+    recover_chunk(lhc, part_of(lhc, chunk, blockIdx.x % lhc.parts));
+}
+
+/* -- decode: results ----------------------------------------------------------------------------------------------- */
+
+/* The foreign sums of a lane's elements. */
+DEVICE void sums_of(const struct tagc_lhc_call &lhc, uint32_t block, uint32_t lane, float unit, float sum[EACH])
+{
+  UNROLL for (uint32_t half = 0; half < 2; half++) {
+    const uint32_t number = line_of(block, lane, half), shift = lane % 8 * ROW;
+    const struct tagc_lhc_line line = number < lhc.geo.grid.lines ? lhc.lines[number] : tagc_lhc_line{0, 0};
+    uint32_t at = line.first + (uint32_t)__popc(line.mask & ((1u << shift) - 1));
+    UNROLL for (uint32_t i = 0; i < ROW; i++)
+      sum[ROW * half + i] = line.mask >> (shift + i) & 1 ? (float)(int32_t)lhc.elements[at++] * unit : 0;
+  }
+}
+
+DEVICE void write_results(const struct tagc_lhc_call &lhc)
+{
+  __shared__ __align__(16) float stages[WARPS][BLOCK];
+  const struct tagc_cuda_call &call = lhc.call;
+  const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
+  const uint8_t *exponents = lhc.exponents + lhc.exponent_bytes * call.rank;
+  const struct result result = result_of(call);
+  for (uint32_t block = blockIdx.x * WARPS + warp; block < call.blocks; block += gridDim.x * WARPS) {
+    float sum[EACH] = {0, 0, 0, 0, 0, 0, 0, 0};
+    const struct rows own = result_fetch(call, result, block, lane, stages[warp]);
+    const uint32_t exponent = exponents[block * BLOCK_LINES / TAGC_GRID_BLOCK_LINES];
+    const bool sane = exponent >= TAGC_LHC_LEAST_EXPONENT && exponent < 250;
+    if (result.fits)               /* else there is nothing that could be added */
+      sums_of(lhc, block, lane, sane ? tagc_lhc_unit(exponent, lhc.geo.counter_bits) : 0, sum);
+    result_store(call, result, block, lane, sum, own, stages[warp]);
+  }
+}
+
+}  // namespace lhc
+
+/* -- entries ------------------------------------------------------------------------------------------------------- */
+
+ENTRY(tagc_lhc_clear, tagc_lhc_call, 4, lhc::clear(call));
+ENTRY(tagc_lhc_send, tagc_lhc_call, 2, lhc::send(call));
+ENTRY(tagc_lhc_open, tagc_lhc_call, 4, lhc::open(call));
+ENTRY(tagc_lhc_result, tagc_lhc_call, 4, lhc::write_results(call));
+
+extern "C" __global__ void __launch_bounds__(TAGC_CUDA_MANY_THREADS, 1) tagc_lhc_recover(const struct tagc_lhc_call call)
+{
+  lhc::recover(call);
+}
+KERNEL(tagc_lhc_recover);

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The sending side of the `lhc` codec: what is selected (prepare), and what it looks like on the wire (encode).
+ *
+ * Messages are filled from prepare on: exceptions and bitmaps are known then.
+ */
+#include <string.h>
+
+#include "kernels/codec/fpmode.h"
+#include "kernels/lhc/lhc.h"
+#include "kernels/codec/residual.h"
+
+/* Among the foreign shards. */
+static size_t place_of(const struct tagc_job *job, int shard) { return (size_t)(shard - (shard > job->rank)); }
+
+/* The residual of a foreign shard as fp32: itself, or its place in the state. */
+static float *residual_of(const struct tagc_job *job, const struct tagc_lhc_state *state, int shard)
+{
+  if (job->shape.residual == TAGC_STORAGE_FP32)
+    return tagc_residual_floats(job, shard);
+  return state->residual + place_of(job, shard) * job->shape.n;
+}
+
+/* Selects from one foreign shard; returns how many exceptions it had. */
+static uint32_t prepare_shard(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
+                              const struct tagc_lhc_state *state, int number)
+{
+  uint8_t *out = job->message_out + (size_t)number * job->layout.message_bytes;
+  struct tagc_lhc_message message;
+  tagc_lhc_message_fill(&message, geo);
+  const struct tagc_sparsify_shard shard = {
+    .grid = &geo->grid,
+    .send = tagc_job_shard(job, number),
+    .dtype = job->shape.dtype,
+    .scale = job->scale,
+    .seed = job->seed,
+    .number = (uint32_t)number,
+    .residual = residual_of(job, state, number),
+    .residual_empty = job->residual_empty,
+    .exceptions = (struct tagc_exceptions *)out,
+    .exponents = geo->hashes ? job->exponents + (size_t)number * job->layout.exponent_bytes : NULL,
+    .bitmap = geo->hashes ? (uint32_t *)(out + message.bitmap) : state->bitmap,
+    .memory = &state->selected,
+    .list = place_of(job, number),
+  };
+  tagc_exceptions_clear(shard.exceptions, geo->grid.n);
+  if (geo->hashes)                 /* the padding behind the bitmap, which is written whole later */
+    memset(out + message.bytes - 16, 0, 16);
+  if (geo->narrow_residual && !job->residual_empty)
+    tagc_residual_load_shard(job, number, shard.residual);
+  const double left = tagc_sparsify(&shard);
+  state->header->norm2 += left;
+  state->header->anywhere |= tagc_sparsify_surplus(&shard, left);
+  if (geo->hashes == 0) {
+    const size_t first = shard.list * state->selected.stride;
+    tagc_sparse_count(&message.sparse, shard.bitmap, out);
+    tagc_sparse_pack(&message.sparse, state->selected.values + first, state->selected.ids + first,
+                     state->selected.counts[shard.list], out);
+  }
+  for (uint32_t chunk = 0; chunk < geo->grid.chunks; chunk++)
+    job->stats->selected += state->selected.counts[shard.list * geo->grid.chunks + chunk];
+  return tagc_exceptions_close(shard.exceptions, geo->grid.n);
+}
+
+void tagc_lhc_prepare(struct tagc_job *job)
+{
+  tagc_fpmode mode = tagc_fpmode_enter();
+  struct tagc_lhc_geometry geo;
+  struct tagc_lhc_state state;
+  tagc_lhc_geometry_fill(&geo, &job->shape);
+  tagc_lhc_state_carve(&state, &geo, job->state);
+  *state.header = (struct tagc_lhc_header){ 0 };
+  if (geo.hashes)
+    memset(job->exponents, 0, (size_t)job->shape.nranks * job->layout.exponent_bytes);
+  for (int shard = 0; shard < job->shape.nranks; shard++)
+    if (shard != job->rank)
+      job->stats->nonfinite += prepare_shard(job, &geo, &state, shard);
+  tagc_fpmode_leave(mode);
+}
+
+/* The counters of one foreign shard. */
+static void encode_shard(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
+                         const struct tagc_lhc_state *state, int shard)
+{
+  const size_t cells = (size_t)geo->hashes * geo->part_cells;
+  const uint8_t *exponents = job->exponents + (size_t)shard * job->layout.exponent_bytes;
+  int32_t *counters = job->sketch_out + (size_t)shard * job->layout.sketch_count;
+  for (uint32_t chunk = 0; chunk < geo->grid.chunks; chunk++, counters += cells) {
+    const size_t list = place_of(job, shard) * geo->grid.chunks + chunk;
+    struct tagc_lhc_part part = {
+      .geo = geo,
+      .residual = residual_of(job, state, shard),
+      .chunk = chunk,
+      .count = state->selected.counts[list],
+      .seed = tagc_grid_seed(job->seed, (uint32_t)shard, chunk),
+      .values = state->selected.values + list * state->selected.stride,
+      .ids = state->selected.ids + list * state->selected.stride,
+    };
+    memset(counters, 0, cells * sizeof *counters);
+    tagc_lhc_kernels()->scatter(&part, exponents, counters, &state->header->norm2);
+  }
+}
+
+/* Back to where it is kept; returns the squared norm of what could be. */
+static double store_residual(const struct tagc_job *job, const struct tagc_lhc_state *state)
+{
+  double norm2 = 0;
+  for (int shard = 0; shard < job->shape.nranks; shard++)
+    if (shard != job->rank)
+      norm2 += tagc_residual_store_shard(job, shard, residual_of(job, state, shard));
+  return norm2;
+}
+
+void tagc_lhc_encode(struct tagc_job *job)
+{
+  tagc_fpmode mode = tagc_fpmode_enter();
+  struct tagc_lhc_geometry geo;
+  struct tagc_lhc_state state;
+  tagc_lhc_geometry_fill(&geo, &job->shape);
+  tagc_lhc_state_carve(&state, &geo, job->state);
+  state.header->anywhere = tagc_exceptions_tell(job, state.header->anywhere | tagc_sparsify_own_exceptions(job));
+  for (int shard = 0; geo.hashes && shard < job->shape.nranks; shard++) {
+    if (shard != job->rank)
+      encode_shard(job, &geo, &state, shard);
+    else
+      memset(job->sketch_out + (size_t)shard * job->layout.sketch_count, 0,
+             job->layout.sketch_count * sizeof *job->sketch_out);
+  }
+  job->stats->residual_norm2 = geo.narrow_residual ? store_residual(job, &state) : state.header->norm2;
+  tagc_fpmode_leave(mode);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The codec that compresses nothing: the template for new codecs, and the control that shows what the exchange costs.
+ *
+ * Payload    Exchange A2A, one part:
+ *              values   n elements of the call's type, padded with zeros to 16 bytes
+ * Example    n = 3, bf16, shard (1, -2, 0.5): 80 3f  00 c0  00 3f, ten zeros: 16 bytes.
+ * Sum        The owner adds the senders' values in fp32 in rank order, its own shard last, divides, rounds once.
+ * Residual   None is needed. Where there is one (compression has just changed codec) it is sent as well, and what the
+ *            rounding to the call's type leaves over stays in it.
+ * Exceptions None: NaN and infinities travel as what they are.
+ *
+ * To write another codec: copy this file, say in this comment what the bytes are (with an example that a test checks),
+ * fill the table at the end, add it to codecs.def and to kernels/local.mk.
+ */
+#include <string.h>
+
+#include "kernels/codec/bits.h"
+#include "kernels/codec/codecs.h"
+#include "kernels/codec/exceptions.h"
+#include "kernels/codec/fpmode.h"
+#include "kernels/codec/residual.h"
+
+enum { BLOCK = TAGC_RESIDUAL_BLOCK };
+
+/* Sizes only, from the shape only: every rank computes this for itself and must get the same. */
+static bool none_layout(const struct tagc_shape *shape, struct tagc_layout *out)
+{
+  uint64_t size = tagc_dtype_size(shape->dtype);
+  if (shape->n == 0 || shape->nranks < 2 || shape->n > (SIZE_MAX - 15) / size)
+    return false;
+  *out = (struct tagc_layout){
+    .message_bytes = tagc_pad16(shape->n * size),
+    .capacity = shape->n,
+  };
+  return true;
+}
+
+static uint32_t block_at(const struct tagc_job *job, uint64_t from)
+{
+  return job->shape.n - from < BLOCK ? (uint32_t)(job->shape.n - from) : BLOCK;
+}
+
+/* scale*g + e, rounded; e becomes what the rounding left over. An infinity leaves nothing over. Returns the squared norm
+ * of what stays. */
+static double encode_block(const struct tagc_job *job, int shard, uint64_t from, void *message)
+{
+  const enum tagc_dtype dtype = job->shape.dtype;
+  const void *send = tagc_job_shard(job, shard);
+  const uint32_t count = block_at(job, from);
+  float residual[BLOCK] = { 0 };
+  if (job->residual)
+    tagc_residual_load(job, shard, from, count, residual);
+  for (uint32_t i = 0; i < count; i++) {
+    float x = job->scale * tagc_load(send, from + i, dtype) + residual[i];
+    tagc_store(message, from + i, dtype, x == x ? x : tagc_float_of(TAGC_NAN_BITS));
+    float left = x - tagc_load(message, from + i, dtype);
+    residual[i] = tagc_is_exception(tagc_bits_of(left)) ? 0.0f : left;
+  }
+  return job->residual ? tagc_residual_store(job, shard, from, count, residual) : 0;
+}
+
+static void none_encode(struct tagc_job *job)
+{
+  tagc_fpmode mode = tagc_fpmode_enter();
+  const size_t used = job->shape.n * tagc_dtype_size(job->shape.dtype);
+  double norm2 = 0;
+  for (int shard = 0; shard < job->shape.nranks; shard++) {
+    if (shard == job->rank)
+      continue;
+    uint8_t *message = job->message_out + (size_t)shard * job->layout.message_bytes;
+    if (job->scale == 1 && !job->residual)
+      memcpy(message, tagc_job_shard(job, shard), used);
+    else
+      for (uint64_t from = 0; from < job->shape.n; from += BLOCK)
+        norm2 += encode_block(job, shard, from, message);
+    memset(message + used, 0, job->layout.message_bytes - used);
+  }
+  job->stats->selected += ((uint64_t)job->shape.nranks - 1) * job->shape.n;
+  job->stats->residual_norm2 = norm2;
+  tagc_fpmode_leave(mode);
+}
+
+static void add_values(float sum[BLOCK], uint32_t count, const void *values, uint64_t from, enum tagc_dtype dtype,
+                       float scale)
+{
+  if (dtype == TAGC_FLOAT32)
+    for (uint32_t i = 0; i < count; i++)
+      sum[i] += scale * ((const float *)values)[from + i];
+  else
+    for (uint32_t i = 0; i < count; i++)
+      sum[i] += scale * tagc_load(values, from + i, dtype);
+}
+
+/* Block by block, and in a block the own values are read before results are written: recv may be the own shard. */
+static void none_decode(struct tagc_job *job)
+{
+  tagc_fpmode mode = tagc_fpmode_enter();
+  const enum tagc_dtype dtype = job->shape.dtype;
+  bool seen = false;
+  for (uint64_t from = 0; from < job->shape.n; from += BLOCK) {
+    const uint32_t count = block_at(job, from);
+    float sum[BLOCK] = { 0 };
+    for (int sender = 0; sender < job->shape.nranks; sender++)
+      if (sender != job->rank)
+        add_values(sum, count, job->message_in + (size_t)sender * job->layout.message_bytes, from, dtype, 1);
+    add_values(sum, count, tagc_job_shard(job, job->rank), from, dtype, job->scale);
+    for (uint32_t i = 0; i < count; i++) {
+      seen |= tagc_is_exception(tagc_bits_of(sum[i]));
+      tagc_store_result(job->recv, from + i, dtype, sum[i], job->divisor);
+    }
+  }
+  job->nonfinite_seen = seen;           /* of this shard only: nothing tells of the others */
+  job->surplus_seen = false;
+  tagc_fpmode_leave(mode);
+}
+
+const struct tagc_codec tagc_codec_none = {
+  .name = "none",
+  .needs_residual = false,
+  .layout = none_layout,
+  .prepare = NULL,
+  .encode = none_encode,
+  .decode = none_decode,
+};

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The codec that compresses nothing on a GPU: the control that shows what the exchange costs, and the simplest example of a
+ * codec there. Encode is two kernels, decode one.
+ */
+#ifndef KERNELS_NONE_CUDA_H
+#define KERNELS_NONE_CUDA_H
+
+#include "kernels/cuda/codecs.h"
+
+/* The job's state. */
+struct tagc_none_state {
+  struct tagc_cuda_state state;
+  double norms[TAGC_CUDA_GROUPS];
+};
+
+/* See codecs.h. */
+bool tagc_none_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out);
+tagc_cuda_step tagc_none_cuda_encode, tagc_none_cuda_decode;
+
+#endif

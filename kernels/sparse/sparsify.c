@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Choosing the largest values of a shard: see sparsify.h. What touches every element is in sparsify_kernels.inc.c.
+ */
+#include "kernels/sparse/sparsify.h"
+
+#include <string.h>
+
+#include "kernels/codec/carve.h"
+#include "kernels/codec/variant.h"
+
+enum {
+  SAMPLE_LINES = 256,              /* at least; of large shards eight times as many */
+  LIST_SLACK = 16,                 /* vector stores may run over the end of a list */
+};
+
+const struct tagc_sparsify_kernels *tagc_sparsify_kernels(void) { return TAGC_OF_VARIANT(tagc_sparsify); }
+
+void tagc_grid_fill(struct tagc_grid *grid, uint64_t n, uint32_t keep_ppm, uint32_t chunks)
+{
+  const uint32_t lines = (uint32_t)((n + TAGC_GRID_LINE - 1) / TAGC_GRID_LINE);
+  *grid = (struct tagc_grid){
+    .n = n,
+    .keep_ppm = keep_ppm,
+    .lines = lines,
+    .chunks = chunks,
+    .groups = lines / chunks,
+    .rest = lines % chunks,
+  };
+  grid->chunk_lines = grid->groups + (grid->rest > 0);
+  uint64_t positions = (uint64_t)grid->chunk_lines * TAGC_GRID_LINE;
+  uint64_t capacity = (positions < n ? positions : n) * keep_ppm / 1000000;
+  grid->chunk_capacity = capacity ? (uint32_t)capacity : 1;
+}
+
+/* Candidates: 1.1 to 1.3 times the capacity are expected. */
+size_t tagc_sparsify_carve(struct tagc_sparsify_memory *out, const struct tagc_grid *grid, size_t shards, void *base,
+                           size_t used)
+{
+  const size_t lists = shards * grid->chunks, positions = (size_t)grid->chunk_lines * TAGC_GRID_LINE;
+  const size_t room = 2 * (size_t)grid->chunk_capacity + positions / 128;
+  out->stride = ((size_t)grid->chunk_capacity + 15) / 16 * 16 + LIST_SLACK;
+  out->room = (room < positions ? room : positions) + TAGC_GRID_LINE;
+  out->counts = tagc_carve(base, &used, lists * sizeof *out->counts);
+  out->values = tagc_carve(base, &used, lists * out->stride * sizeof *out->values);
+  out->ids = tagc_carve(base, &used, lists * out->stride * sizeof *out->ids);
+  const size_t candidates = grid->chunks * (out->room + TAGC_GRID_LINE);
+  out->candidates = tagc_carve(base, &used, grid->chunks * sizeof *out->candidates);
+  out->candidate_values = tagc_carve(base, &used, candidates * sizeof *out->candidate_values);
+  out->candidate_ids = tagc_carve(base, &used, candidates * sizeof *out->candidate_ids);
+  return used;
+}
+
+/* The first bin from the top that has no room any more below `above` values and `capacity`; 0 where all have. */
+static uint32_t find_boundary(const uint32_t *histogram, uint32_t top, uint32_t bottom, uint32_t capacity,
+                              uint32_t *above)
+{
+  for (uint32_t bin = top; bin-- > bottom;) {
+    if (histogram[bin] > capacity - *above)
+      return bin + 1;
+    *above += histogram[bin];
+  }
+  return 0;
+}
+
+/* The fine bin in which `capacity` ends, from counts by coarse bin and then by fine bin: of a list, or where there is
+ * none, of the part's residual. */
+static struct tagc_sparsify_choice find_bin(const struct tagc_sparsify_part *part, const float *values, uint32_t count,
+                                       uint32_t capacity)
+{
+  const struct tagc_sparsify_kernels *kernels = tagc_sparsify_kernels();
+  uint32_t histogram[TAGC_BIN_COARSE] = { 0 }, above = 0, coarse, fine;
+  if (values)
+    kernels->count_list(values, count, TAGC_SPARSIFY_NO_BIN, histogram);
+  else
+    kernels->count_residual(part, TAGC_SPARSIFY_NO_BIN, histogram);
+  coarse = find_boundary(histogram, TAGC_BIN_HUGE / TAGC_BIN_FINE, TAGC_BIN_TINY / TAGC_BIN_FINE, capacity, &above);
+  if (coarse == 0)
+    return (struct tagc_sparsify_choice){ .bin = TAGC_BIN_TINY - 1, .above = above };
+  memset(histogram, 0, TAGC_BIN_FINE * sizeof *histogram);
+  if (values)
+    kernels->count_list(values, count, coarse - 1, histogram);
+  else
+    kernels->count_residual(part, coarse - 1, histogram);
+  fine = find_boundary(histogram, TAGC_BIN_FINE, 0, capacity, &above);
+  return (struct tagc_sparsify_choice){
+    .bin = (coarse - 1) * TAGC_BIN_FINE + fine - 1,
+    .above = above,
+    .count = histogram[fine - 1],
+  };
+}
+
+/* Whole bins from the top while they fit; of the first that does not, as many as fit. */
+static void fill_up(struct tagc_sparsify_choice *choice, const struct tagc_sparsify_part *part)
+{
+  if (choice->bin < TAGC_BIN_TINY)
+    return;
+  choice->take = part->capacity - choice->above;
+  choice->offset = tagc_bin_offset(part->seed, choice->count);
+}
+
+/* The lowest magnitude to collect, so that candidates will do with some margin: what the capacity is in the sample, a
+ * bit more, and three standard deviations. */
+static uint32_t guess_threshold(const struct tagc_sparsify_shard *shard)
+{
+  const struct tagc_grid *grid = shard->grid;
+  const struct tagc_sparsify_memory *memory = shard->memory;
+  const uint32_t room = (uint32_t)(grid->chunks * memory->room / TAGC_GRID_LINE), few = SAMPLE_LINES;
+  uint32_t lines = grid->lines / 128 < few ? few : grid->lines / 128 < 8 * few ? grid->lines / 128 : 8 * few;
+  lines = lines < room ? lines : room;
+  float *values = memory->candidate_values;
+  uint32_t count = tagc_sparsify_kernels()->sample(shard, (grid->lines - 1) / lines + 1, values);
+  uint64_t expected = (uint64_t)count * grid->keep_ppm / 1000000, deviation = 1;
+  while (deviation * deviation < expected)
+    deviation++;
+  uint64_t enough = expected + expected / 32 + 3 * deviation + 8;
+  struct tagc_sparsify_choice choice = find_bin(NULL, values, count, (uint32_t)enough);
+  return (choice.bin < TAGC_BIN_TINY ? TAGC_BIN_TINY : choice.bin) << 12;
+}
+
+/* The short way for a chunk, from its list of candidates. False where they are too few, or all but the best much too
+ * many. */
+static bool choose_candidates(const struct tagc_sparsify_part *part, const struct tagc_sparsify_list *list,
+                              struct tagc_sparsify_choice *choice)
+{
+  const uint32_t lowest = tagc_bin_of(list->threshold), most = TAGC_SPARSIFY_NEAR - 1;
+  uint32_t histogram[TAGC_SPARSIFY_NEAR] = { 0 }, above = 0, near;
+  if (list->threshold == UINT32_MAX)
+    return false;
+  tagc_sparsify_kernels()->count_near(list->values, list->count, list->threshold, histogram);
+  for (uint32_t i = 0; i < list->count && histogram[most] > 0; i++)
+    if (tagc_is_exception(tagc_bits_of(list->values[i])))
+      histogram[most]--;
+  near = find_boundary(histogram, TAGC_SPARSIFY_NEAR, 0, part->capacity, &above);
+  *choice = (struct tagc_sparsify_choice){ .bin = TAGC_BIN_TINY - 1, .above = above };
+  if (near == 0)
+    return above == part->capacity || lowest == TAGC_BIN_TINY;
+  choice->bin = lowest + near - 1;
+  choice->count = histogram[near - 1];
+  return near - 1 < most;
+}
+
+/* The long way for a chunk, whose values all are in the residual. */
+static uint32_t select_all(const struct tagc_sparsify_part *part)
+{
+  struct tagc_sparsify_choice choice = find_bin(part, NULL, 0, part->capacity);
+  fill_up(&choice, part);
+  return tagc_sparsify_kernels()->select(part, &choice);
+}
+
+void tagc_sparsify_put_back(const struct tagc_sparsify_shard *shard, uint32_t chunk)
+{
+  struct tagc_sparsify_list *list = &shard->memory->candidates[chunk];
+  for (uint32_t i = 0; i < list->count; i++) {
+    uint32_t line = tagc_grid_line(shard->grid->chunks, chunk, list->ids[i] / TAGC_GRID_LINE);
+    shard->residual[(uint64_t)line * TAGC_GRID_LINE + list->ids[i] % TAGC_GRID_LINE] = list->values[i];
+  }
+  list->count = 0;
+  list->threshold = UINT32_MAX;
+}
+
+/* Selects from one chunk of a scanned shard. Returns whether it went the short way. */
+static bool select_part(const struct tagc_sparsify_part *part, struct tagc_sparsify_list *list, uint32_t *count,
+                        double *norm2)
+{
+  struct tagc_sparsify_choice choice;
+  bool good = choose_candidates(part, list, &choice);
+  if (good) {
+    fill_up(&choice, part);
+    *count = tagc_sparsify_kernels()->filter(part, list, &choice, norm2);
+  } else {
+    tagc_sparsify_put_back(part->shard, part->chunk);
+    *count = select_all(part);
+  }
+  /* Chunks differ by a line at most; the wire has no undefined bytes. */
+  for (uint32_t line = part->lines; line < part->grid->chunk_lines; line++)
+    part->bitmap[line] = 0;
+  return good;
+}
+
+/* Of what stays in the residual, but for what was chosen. */
+static double norm_of(const struct tagc_sparsify_shard *shard)
+{
+  const struct tagc_grid *grid = shard->grid;
+  double norm2 = 0;
+  for (uint32_t line = 0; line < grid->lines; line++) {
+    const uint32_t chunk = tagc_grid_chunk_of(grid->chunks, line), local = line / grid->chunks;
+    const uint32_t chosen = shard->bitmap[(size_t)chunk * grid->chunk_lines + local];
+    const uint64_t at = (uint64_t)line * TAGC_GRID_LINE;
+    for (uint32_t lane = 0; lane < TAGC_GRID_LINE && at + lane < grid->n; lane++)
+      if (!(chosen >> lane & 1))
+        norm2 += (double)shard->residual[at + lane] * (double)shard->residual[at + lane];
+  }
+  return norm2;
+}
+
+
+/* Empty lists for all chunks. */
+static void clear_lists(const struct tagc_sparsify_shard *shard, uint32_t threshold)
+{
+  const struct tagc_sparsify_memory *memory = shard->memory;
+  for (uint32_t chunk = 0; chunk < shard->grid->chunks; chunk++)
+    memory->candidates[chunk] = (struct tagc_sparsify_list){
+      .values = memory->candidate_values + chunk * (memory->room + TAGC_GRID_LINE),
+      .ids = memory->candidate_ids + chunk * (memory->room + TAGC_GRID_LINE),
+      .bitmap = shard->bitmap + (size_t)chunk * shard->grid->chunk_lines,
+      .threshold = threshold,
+    };
+}
+
+double tagc_sparsify(const struct tagc_sparsify_shard *shard)
+{
+  const struct tagc_grid *grid = shard->grid;
+  const struct tagc_sparsify_memory *memory = shard->memory;
+  clear_lists(shard, guess_threshold(shard));
+  double norm2 = tagc_sparsify_kernels()->scan(shard);
+  bool good = true;
+  for (uint32_t chunk = 0; chunk < grid->chunks; chunk++) {
+    const size_t list = shard->list * grid->chunks + chunk;
+    struct tagc_sparsify_part part = {
+      .shard = shard,
+      .grid = grid,
+      .chunk = chunk,
+      .lines = tagc_grid_chunk_lines(grid, chunk),
+      .capacity = tagc_grid_capacity(grid, chunk),
+      .seed = tagc_grid_seed(shard->seed, shard->number, chunk),
+      .bitmap = memory->candidates[chunk].bitmap,
+      .values = memory->values + list * memory->stride,
+      .ids = memory->ids + list * memory->stride,
+    };
+    good &= select_part(&part, &memory->candidates[chunk], &memory->counts[list], &norm2);
+  }
+  return good ? norm2 : norm_of(shard);
+}
+
+uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard, double left)
+{
+  const struct tagc_sparsify_memory *memory = shard->memory;
+  const struct tagc_grid *grid = shard->grid;
+  const size_t first = shard->list * grid->chunks;
+  bool full = false;
+  double chosen = 0;
+  for (uint32_t chunk = 0; chunk < grid->chunks; chunk++)
+    full |= memory->counts[first + chunk] >= tagc_grid_capacity(grid, chunk);
+  for (uint32_t chunk = 0; chunk < grid->chunks && full; chunk++)
+    for (uint32_t i = 0; i < memory->counts[first + chunk]; i++) {
+      const double x = memory->values[(first + chunk) * memory->stride + i];
+      chosen += x * x;
+    }
+  return full && left * 64 > chosen ? TAGC_ANYWHERE_SURPLUS : 0;
+}
+
+uint32_t tagc_sparsify_own_exceptions(const struct tagc_job *job)
+{
+  const void *own = tagc_job_shard(job, job->rank);
+  const bool seen = tagc_sparsify_kernels()->has_exceptions(own, job->shape.n, job->shape.dtype, job->scale);
+  return seen ? TAGC_ANYWHERE_EXCEPTION : 0;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The arithmetic of sparsification, shared by the host and GPU kernels: how a shard is cut into chunks, of each of which
+ * the largest values are chosen, and how values are compared.
+ *
+ * Lines and chunks   A shard is cut into lines of 32 elements, the lines are dealt to chunks: of every `chunks`
+ *                    consecutive lines (a group) each chunk gets one, turned by a Fibonacci hash of the group, so that
+ *                    any run or column pattern is spread evenly. The last, incomplete group is dealt in the same way:
+ *                    chunks may differ by one line. A line's place in its chunk is the number of its group.
+ * Ids                Inside a chunk an element is 32 * local line + lane: in one chunk, its position in the shard.
+ * Bins               The upper 19 bits of a magnitude. All that is chosen or not is so by its bin and its place.
+ * Threads            Pure functions. Failure: none.
+ */
+#ifndef KERNELS_SPARSIFY_BITS_H
+#define KERNELS_SPARSIFY_BITS_H
+
+#include <stdbool.h>
+
+#include "kernels/codec/bits.h"
+
+enum {
+  TAGC_GRID_LINE = 32,             /* elements of a line */
+  TAGC_GRID_BLOCK_LINES = 32,      /* lines that share an exponent */
+  TAGC_BIN_COARSE = 2048,          /* bins of the first histogram: 8 bits of exponent, 3 of the mantissa */
+  TAGC_BIN_FINE = 256,             /* bins of the second one, inside one of the first: 8 bits more */
+  TAGC_BIN_TINY = 7 << 11,         /* the bin of 2^-120: smaller values count as zero */
+  TAGC_BIN_HUGE = 247 << 11,       /* the bin of 2^120: larger values are exceptions */
+};
+
+/* See tagc_grid_fill(). */
+struct tagc_grid {
+  uint64_t n;                      /* elements of the shard, less than 2^32 */
+  uint32_t keep_ppm;
+  uint32_t lines;                  /* of the shard; the last may be incomplete */
+  uint32_t chunks;
+  uint32_t groups, rest;           /* lines = groups * chunks + rest */
+  uint32_t chunk_lines;            /* of the longest chunk */
+  uint32_t chunk_capacity;         /* values a sender may place in the longest chunk */
+};
+
+/* -- lines and chunks --------------------------------------------------------------------------------------------- */
+
+static inline TAGC_HD uint32_t tagc_grid_turn(uint32_t group, uint32_t chunks)
+{
+  return tagc_mul_hi32(group * 0x9e3779b9u, chunks);
+}
+
+/* The line of the shard that is line `local` of a chunk. */
+static inline TAGC_HD uint32_t tagc_grid_line(uint32_t chunks, uint32_t chunk, uint32_t local)
+{
+  uint32_t turn = tagc_grid_turn(local, chunks);
+  return local * chunks + (chunk >= turn ? chunk - turn : chunk + chunks - turn);
+}
+
+static inline TAGC_HD uint32_t tagc_grid_chunk_of(uint32_t chunks, uint32_t line)
+{
+  uint32_t chunk = line % chunks + tagc_grid_turn(line / chunks, chunks);
+  return chunk >= chunks ? chunk - chunks : chunk;
+}
+
+static inline TAGC_HD uint32_t tagc_grid_chunk_lines(const struct tagc_grid *grid, uint32_t chunk)
+{
+  uint32_t turn = tagc_grid_turn(grid->groups, grid->chunks);
+  uint32_t place = chunk >= turn ? chunk - turn : chunk + grid->chunks - turn;
+  return grid->groups + (place < grid->rest);
+}
+
+/* What a sender may place in a chunk: its share of the positions, at least one. */
+static inline TAGC_HD uint32_t tagc_grid_capacity(const struct tagc_grid *grid, uint32_t chunk)
+{
+  uint64_t positions = (uint64_t)tagc_grid_chunk_lines(grid, chunk) * TAGC_GRID_LINE;
+  if (tagc_grid_chunk_of(grid->chunks, grid->lines - 1) == chunk)
+    positions -= (uint64_t)grid->lines * TAGC_GRID_LINE - grid->n;
+  uint64_t capacity = positions * grid->keep_ppm / 1000000;
+  return capacity ? (uint32_t)capacity : 1;
+}
+
+/* -- choosing ------------------------------------------------------------------------------------------------------ */
+
+/* The bin of a value: coarse bin * TAGC_BIN_FINE + fine bin. */
+static inline TAGC_HD uint32_t tagc_bin_of(uint32_t bits) { return (bits & 0x7fffffffu) >> 12; }
+
+/* The exponent byte of a finite value of at least 2^-120: e + 128 for the smallest e with |value| < 2^e. */
+static inline TAGC_HD uint8_t tagc_exponent_byte(uint32_t bits) { return (uint8_t)((bits >> 23 & 0xff) + 2); }
+
+/* What chooses in a chunk. */
+static inline TAGC_HD uint64_t tagc_grid_seed(uint64_t seed, uint32_t shard, uint32_t chunk)
+{
+  return tagc_mix64(tagc_mix64(seed) + ((uint64_t)shard << 32 | chunk));
+}
+
+/* Where selection starts in a boundary bin of `count` values. */
+static inline TAGC_HD uint32_t tagc_bin_offset(uint64_t seed, uint32_t count)
+{
+  return tagc_mul_hi32((uint32_t)(tagc_mix64(~seed) >> 32), count);
+}
+
+enum {
+  TAGC_SPARSIFY_NO_BIN = TAGC_BIN_COARSE,
+  TAGC_SPARSIFY_NEAR = 4096,       /* fine bins above a threshold: two octaves */
+};
+
+/* What is selected: whole fine bins above `bin` (`above` values), and of the `count` in it `take`, from the offset-th
+ * on, around. */
+struct tagc_sparsify_choice { uint32_t bin, above, count, take, offset; };
+
+/* `rank`: how many values of the boundary bin came before. */
+static inline TAGC_HD bool tagc_sparsify_chosen(const struct tagc_sparsify_choice *choice, uint32_t bin, uint32_t rank)
+{
+  uint32_t from = rank + (rank < choice->offset ? choice->count : 0) - choice->offset;
+  return bin == choice->bin ? from < choice->take : bin > choice->bin && bin < TAGC_BIN_HUGE;
+}
+
+#endif

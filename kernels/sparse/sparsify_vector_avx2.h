@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The vector steps of sparsify_kernels.inc.c in AVX2 with F16C. sparsify_vector_plain.h says what each step does.
+ */
+#ifndef KERNELS_SPARSIFY_VECTOR_AVX2_H
+#define KERNELS_SPARSIFY_VECTOR_AVX2_H
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "kernels/sparse/sparsify_vector.h"
+
+struct block {
+  __m256 scale, lane[2];
+  __m256i most[2];
+  double norm2;
+};
+
+STEP struct block block_new(float scale)
+{
+  return (struct block){ .scale = _mm256_set1_ps(scale) };
+}
+
+STEP __m256i magnitude8(__m256 x)
+{
+  return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
+}
+
+/* Magnitudes are less than 2^31, so signed comparisons do. */
+STEP void block_add(struct block *block, int half, __m256i magnitude)
+{
+  __m256i usual = _mm256_cmpgt_epi32(_mm256_set1_epi32(TAGC_EXCEPTION_BITS), magnitude);
+  block->most[half] = _mm256_max_epi32(block->most[half], _mm256_and_si256(magnitude, usual));
+}
+
+STEP void block_include(struct block *block, const float v[16])
+{
+  block_add(block, 0, magnitude8(_mm256_loadu_ps(v)));
+  block_add(block, 1, magnitude8(_mm256_loadu_ps(v + 8)));
+}
+
+STEP uint32_t block_end(struct block *block)
+{
+  float lane[16];
+  uint32_t each[16], most = 0;
+  for (int half = 0; half < 2; half++) {
+    _mm256_storeu_ps(lane + 8 * half, block->lane[half]);
+    _mm256_storeu_si256((__m256i *)(each + 8 * half), block->most[half]);
+    block->lane[half] = _mm256_setzero_ps();
+    block->most[half] = _mm256_setzero_si256();
+  }
+  for (int i = 0; i < 16; i++) {
+    block->norm2 += (double)lane[i];
+    most = each[i] > most ? each[i] : most;
+  }
+  return most;
+}
+
+STEP __m256 load8(const void *from, enum tagc_dtype dtype)
+{
+  if (dtype == TAGC_FLOAT32)
+    return _mm256_loadu_ps(from);
+  __m128i halves = _mm_loadu_si128(from);
+  if (dtype == TAGC_FLOAT16)
+    return _mm256_cvtph_ps(halves);
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+
+STEP const void *behind8(const void *at, enum tagc_dtype dtype)
+{
+  return (const char *)at + 8 * tagc_dtype_size(dtype);
+}
+
+/* The bits of the nearest bf16, above what is left of the lower half. */
+STEP __m256i near_bf16(__m256i bits)
+{
+  __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  return _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+}
+
+/* Results only: the one NaN among them is TAGC_NAN_BITS, which bf16's rounding leaves alone. */
+STEP void store8(void *to, struct tagc_result_format result, __m256 x)
+{
+  __m128i halves;
+  if (result.dtype == TAGC_FLOAT32) {
+    if (result.streaming)
+      _mm256_stream_ps(to, x);
+    else
+      _mm256_storeu_ps(to, x);
+    return;
+  }
+  if (result.dtype == TAGC_FLOAT16) {
+    halves = _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  } else {
+    __m256i bits = _mm256_srli_epi32(near_bf16(_mm256_castps_si256(x)), 16);
+    halves = _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+  }
+  if (result.streaming)
+    _mm_stream_si128(to, halves);
+  else
+    _mm_storeu_si128(to, halves);
+}
+
+STEP __m256 sum8(const void *send, const float *residual, struct tagc_sparsify_input input)
+{
+  __m256 e = input.residual_empty ? _mm256_setzero_ps() : _mm256_loadu_ps(residual);
+  return _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(input.scale), load8(send, input.dtype)), e);
+}
+
+STEP void sum16(const void *send, const float *residual, struct tagc_sparsify_input input, float out[16])
+{
+  _mm256_storeu_ps(out, sum8(send, residual, input));
+  _mm256_storeu_ps(out + 8, sum8(behind8(send, input.dtype), residual + 8, input));
+}
+
+/* How the lanes of a mask of four move to the front, and from there back. */
+#define LANE(i) 4 * (i), 4 * (i) + 1, 4 * (i) + 2, 4 * (i) + 3
+#define NONE -1, -1, -1, -1
+static const int8_t to_front[16][16] = {
+  { NONE, NONE, NONE, NONE },          { LANE(0), NONE, NONE, NONE },
+  { LANE(1), NONE, NONE, NONE },       { LANE(0), LANE(1), NONE, NONE },
+  { LANE(2), NONE, NONE, NONE },       { LANE(0), LANE(2), NONE, NONE },
+  { LANE(1), LANE(2), NONE, NONE },    { LANE(0), LANE(1), LANE(2), NONE },
+  { LANE(3), NONE, NONE, NONE },       { LANE(0), LANE(3), NONE, NONE },
+  { LANE(1), LANE(3), NONE, NONE },    { LANE(0), LANE(1), LANE(3), NONE },
+  { LANE(2), LANE(3), NONE, NONE },    { LANE(0), LANE(2), LANE(3), NONE },
+  { LANE(1), LANE(2), LANE(3), NONE }, { LANE(0), LANE(1), LANE(2), LANE(3) },
+};
+static const int8_t from_front[16][16] = {
+  { NONE, NONE, NONE, NONE },          { LANE(0), NONE, NONE, NONE },
+  { NONE, LANE(0), NONE, NONE },       { LANE(0), LANE(1), NONE, NONE },
+  { NONE, NONE, LANE(0), NONE },       { LANE(0), NONE, LANE(1), NONE },
+  { NONE, LANE(0), LANE(1), NONE },    { LANE(0), LANE(1), LANE(2), NONE },
+  { NONE, NONE, NONE, LANE(0) },       { LANE(0), NONE, NONE, LANE(1) },
+  { NONE, LANE(0), NONE, LANE(1) },    { LANE(0), LANE(1), NONE, LANE(2) },
+  { NONE, NONE, LANE(0), LANE(1) },    { LANE(0), NONE, LANE(1), LANE(2) },
+  { NONE, LANE(0), LANE(1), LANE(2) }, { LANE(0), LANE(1), LANE(2), LANE(3) },
+};
+#undef LANE
+#undef NONE
+
+STEP __m128i move4(__m128i x, const int8_t table[16][16], uint32_t mask)
+{
+  return _mm_shuffle_epi8(x, _mm_loadu_si128((const __m128i *)table[mask]));
+}
+
+/* Appends the masked ones of four. */
+STEP uint32_t append4(uint32_t *to, __m128i x, uint32_t mask)
+{
+  _mm_storeu_si128((__m128i *)to, move4(x, to_front, mask));
+  return (uint32_t)__builtin_popcount(mask);
+}
+
+/* Four values, and their ids from `id` on. */
+STEP uint32_t append_both(float *values, uint32_t *ids, uint32_t count, __m128 v, uint32_t id, uint32_t mask)
+{
+  __m128i lanes = _mm_add_epi32(_mm_setr_epi32(0, 1, 2, 3), _mm_set1_epi32((int)id));
+  _mm_storeu_ps(values + count, _mm_castsi128_ps(move4(_mm_castps_si128(v), to_front, mask)));
+  return count + append4(ids + count, lanes, mask);
+}
+
+STEP uint32_t scan16(const void *send, float *residual, struct tagc_sparsify_input input, uint32_t threshold,
+                              uint32_t id, float *values, uint32_t *ids, struct block *block)
+{
+  uint32_t masks = 0, count = 0;
+  for (int half = 0; half < 2; half++, send = behind8(send, input.dtype), residual += 8, id += 8) {
+    __m256 v = sum8(send, residual, input);
+    __m256i magnitude = magnitude8(v);
+    /* UINT32_MAX, which nothing reaches, is -1 here, and less than everything. */
+    __m256i least = _mm256_set1_epi32(threshold > INT32_MAX ? INT32_MAX : (int)threshold - 1);
+    __m256i large = _mm256_cmpgt_epi32(magnitude, least);
+    uint32_t mask = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(large));
+    __m256 rest = _mm256_andnot_ps(_mm256_castsi256_ps(large), v), scaled = _mm256_mul_ps(rest, block->scale);
+    if (!input.rounded)
+      block_add(block, half, magnitude);
+    block->lane[half] = _mm256_add_ps(block->lane[half], _mm256_mul_ps(scaled, scaled));
+    if (input.rounded) {
+      __m256i sent = _mm256_and_si256(large, _mm256_cmpgt_epi32(_mm256_set1_epi32(TAGC_EXCEPTION_BITS), magnitude));
+      __m256i top = _mm256_and_si256(near_bf16(_mm256_castps_si256(v)), _mm256_set1_epi32((int)0xffff0000));
+      __m256 left = _mm256_sub_ps(v, _mm256_castsi256_ps(top));
+      _mm256_storeu_ps(residual, _mm256_or_ps(rest, _mm256_and_ps(left, _mm256_castsi256_ps(sent))));
+    } else {
+      _mm256_storeu_ps(residual, rest);
+    }
+    count = append_both(values, ids, count, _mm256_castps256_ps128(v), id, mask & 15);
+    count = append_both(values, ids, count, _mm256_extractf128_ps(v, 1), id + 4, mask >> 4);
+    masks |= mask << 8 * half;
+  }
+  return masks;
+}
+
+STEP uint32_t fine16(const float *values, uint32_t lanes, uint32_t coarse, uint32_t fine[16])
+{
+  return fine16_in_turn(values, lanes, coarse, fine);
+}
+
+STEP uint32_t filter16(const float *values, const uint32_t *ids, uint32_t lanes,
+                                const struct tagc_sparsify_choice *choice, uint32_t *rank, float *out_values,
+                                uint32_t *out_ids, float left_values[16], uint32_t left_ids[16], uint32_t *left)
+{
+  uint32_t kept = 0, others = 0;
+  float v[16];
+  uint32_t id[16];
+  memcpy(v, values, sizeof v);
+  memcpy(id, ids, sizeof id);
+  for (uint32_t i = 0; i < 16 && lanes >> i & 1; i++) {
+    uint32_t bin = tagc_bin_of(tagc_bits_of(v[i]));
+    bool chosen = tagc_sparsify_chosen(choice, bin, *rank);
+    *rank += bin == choice->bin;
+    out_values[kept] = v[i];
+    out_ids[kept] = id[i];
+    left_values[others] = v[i];
+    left_ids[others] = id[i];
+    kept += chosen;
+    others += !chosen;
+  }
+  *left = others;
+  return kept;
+}
+
+STEP uint32_t exceptions16(const void *send, struct tagc_sparsify_input input)
+{
+  const __m256i most = _mm256_set1_epi32(TAGC_EXCEPTION_BITS - 1);
+  __m256 scale = _mm256_set1_ps(input.scale);
+  __m256 low = _mm256_mul_ps(scale, load8(send, input.dtype));
+  __m256 high = _mm256_mul_ps(scale, load8(behind8(send, input.dtype), input.dtype));
+  __m256i seen = _mm256_or_si256(_mm256_cmpgt_epi32(magnitude8(low), most), _mm256_cmpgt_epi32(magnitude8(high), most));
+  return !_mm256_testz_si256(seen, seen);
+}
+
+STEP __m256i mul_hi32(__m256i a, __m256i b)
+{
+  __m256i even = _mm256_srli_epi64(_mm256_mul_epu32(a, b), 32);
+  __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
+  return _mm256_blend_epi32(even, odd, 0xaa);
+}
+
+STEP void lines16(const uint32_t *ids, uint32_t chunks, uint32_t chunk, uint32_t lines[16])
+{
+  const __m256i all = _mm256_set1_epi32((int)chunks);
+  for (uint32_t i = 0; i < 16; i += 8) {
+    __m256i local = _mm256_srli_epi32(_mm256_loadu_si256((const __m256i *)(ids + i)), 5);
+    __m256i turn = mul_hi32(_mm256_mullo_epi32(local, _mm256_set1_epi32((int)0x9e3779b9)), all);
+    __m256i place = _mm256_sub_epi32(_mm256_set1_epi32((int)chunk), turn);
+    place = _mm256_add_epi32(place, _mm256_and_si256(all, _mm256_srai_epi32(place, 31)));
+    _mm256_storeu_si256((__m256i *)(lines + i), _mm256_add_epi32(_mm256_mullo_epi32(local, all), place));
+  }
+}
+
+STEP uint32_t finish_vector(__m256 sum, const void *own, void *recv, struct tagc_result_format result)
+{
+  const __m256 divisor = _mm256_set1_ps(result.divisor), nan = _mm256_castsi256_ps(_mm256_set1_epi32(TAGC_NAN_BITS));
+  __m256 x = _mm256_add_ps(sum, _mm256_mul_ps(_mm256_set1_ps(result.scale), load8(own, result.dtype)));
+  __m256i seen = _mm256_cmpgt_epi32(magnitude8(x), _mm256_set1_epi32(TAGC_EXCEPTION_BITS - 1));
+  x = result.by_inverse ? _mm256_mul_ps(x, divisor) : _mm256_div_ps(x, divisor);
+  store8(recv, result, _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+  return !_mm256_testz_si256(seen, seen);
+}
+
+STEP uint32_t finish16(const float *sum, const void *own, void *recv, struct tagc_result_format result)
+{
+  const size_t half = 8 * tagc_dtype_size(result.dtype);
+  uint32_t seen = finish_vector(_mm256_loadu_ps(sum), own, recv, result);
+  return seen | finish_vector(_mm256_loadu_ps(sum + 8), behind8(own, result.dtype), (char *)recv + half, result);
+}
+
+STEP void stream_end(void) { _mm_sfence(); }
+
+#endif

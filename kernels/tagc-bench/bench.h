@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the files of tagc-bench share. The program shows what the codecs do: on made-up gradients or on dumps of a run
+ * (TAGC_DUMP), how large a payload is, how far the decoded sum is from the exact one, and how fast encode and decode
+ * are; and from that, what a training step costs on a network (--simulate). See tagc-bench(1).
+ *
+ * Order      tagc-bench.c (main), options.c (the command line), data.c (gradients), sim.c (all ranks in
+ *            one process, errors), speed.c (times), model.c (--simulate), gather.c (--gather), table.c, json.c and
+ *            forecast.c (what is printed), plot.c and outlook.c (pictures; draw.h)
+ * Memory     bench_need() ends the program where there is none: nothing here is part of the library.
+ * Units      bits an element of the shards that one rank sends; GB/s of these elements as fp32; nanoseconds.
+ * Threads    One.
+ */
+#ifndef KERNELS_BENCH_H
+#define KERNELS_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "kernels/codec/codec.h"
+#include "kernels/codec/cost.h"
+#include "kernels/codec/variant.h"
+
+enum {
+  BENCH_MOST_RANKS = 64,           /* in this process */
+  BENCH_MOST_SIMULATED = 4096,
+  BENCH_MOST_CODECS = 32,
+  BENCH_MOST_REPEAT = 1000,
+  BENCH_MOST_UNITS = 32,           /* kinds of units of --simulate */
+  BENCH_FAILED = 1, BENCH_USAGE = 2    /* exit statuses */
+};
+
+enum bench_data {
+  BENCH_GAUSS, BENCH_LAPLACE, BENCH_STUDENT_T, BENCH_LOGNORMAL, BENCH_SPARSE_ROWS, BENCH_CLUSTERED_COLUMNS,
+  BENCH_DATA_COUNT
+};
+
+/* Units of a model that are alike. */
+struct bench_unit {
+  uint64_t count, elements;        /* elements of the whole unit, over all ranks */
+};
+
+struct bench_simulation {
+  bool wanted;
+  bool by_host;                    /* hosts= rather than ranks= */
+  int least, most;                 /* hosts; with ranks= every rank is one */
+  int local;                       /* ranks a host */
+  double alpha_us, beta_gbit, message_us;      /* between hosts */
+  double alpha_inside_us, beta_inside_gbit;
+  struct bench_unit unit[BENCH_MOST_UNITS];
+  size_t unit_count;
+  double encode_gbs, decode_gbs;   /* 0: measured */
+  int depth;                       /* pieces of a call, where its codec can be cut */
+};
+
+struct bench_options {
+  const struct tagc_codec *codec[BENCH_MOST_CODECS];
+  size_t codec_count;
+  enum bench_data data;
+  const char *const *inputs;       /* files of --input; NULL: made-up data */
+  int input_count;
+  uint64_t elements;               /* of a shard; 0: not said */
+  int ranks;                       /* 0: not said */
+  enum tagc_dtype dtype;
+  bool dtype_given;
+  uint32_t keep_ppm;
+  enum tagc_storage residual;
+  bool residual_given;             /* otherwise: fp32 for codecs that need one, none for the others */
+  bool stochastic;
+  int steps, repeat;
+  uint64_t seed;
+  bool phases, all_variants, json, gather;
+  const char *plot;
+  struct bench_simulation simulation;
+};
+
+/* The gradients of all ranks. */
+struct bench_world {
+  enum tagc_dtype dtype;
+  int ranks;
+  uint64_t n;                      /* elements of a shard */
+  const char *name;                /* of the data */
+  void *send[BENCH_MOST_RANKS];    /* ranks x n elements each */
+};
+
+enum { BENCH_PREPARE, BENCH_ENCODE, BENCH_DECODE, BENCH_PHASES };
+
+/* How long a codec takes for one rank, against memcpy of the foreign elements as fp32 in the same run. */
+struct bench_speed {
+  enum tagc_variant variant;
+  bool has_prepare;
+  double bytes;                    /* of that memcpy */
+  double copy_ns, phase_ns[BENCH_PHASES];  /* medians; 0: not measured */
+};
+
+struct bench_result {
+  const struct tagc_codec *codec;
+  uint32_t keep_ppm;
+  enum tagc_storage residual;
+  bool carried;                    /* false: the codec has no layout for this shape; nothing below counts */
+  bool varies;                     /* the payload depends on the sparsity */
+  bool sketch;                     /* what was not peeled is counted */
+  double bits;
+  double error_first, error;       /* relative L2 error of the sum: of the first step, of the sum over all steps */
+  double worst, cosine;            /* of the sum over all steps; worst: the largest error over the rms of the exact sum */
+  double density;                  /* values sent, of the foreign elements */
+  double unpeeled;                 /* values that were estimated, of those sent */
+  uint64_t nonfinite;              /* elements whose exact sum is not finite: left out of the errors */
+  struct bench_speed speed[TAGC_VARIANT_COUNT];
+  size_t speeds;
+};
+
+/* -- options.c ---------------------------------------------------------------------------------------------- */
+
+/* Fills *options; says on stderr what is wrong, names the value and what is accepted, and ends the program with
+ * BENCH_USAGE. --help and --version end it, too. */
+void bench_parse(int argc, char **argv, struct bench_options *options);
+
+/* Says what is wrong, after "tagc-bench: ", and ends the program. */
+__attribute__((format(printf, 2, 3), noreturn)) void bench_stop(int status, const char *message, ...);
+
+const char *bench_data_name(enum bench_data data);
+const char *bench_dtype_name(enum tagc_dtype dtype);
+const char *bench_storage_name(enum tagc_storage storage);
+
+/* -- data.c ------------------------------------------------------------------------------------------------- */
+
+/* Zeroed, 64-byte aligned memory. */
+void *bench_need(size_t bytes);
+void bench_release(const void *memory);
+
+/* Ends the program where a total of `bytes` cannot be had without bringing the machine down. */
+void bench_check_memory(double bytes);
+
+/* Makes up or reads the gradients. */
+struct bench_world bench_world_new(const struct bench_options *options);
+void bench_world_free(struct bench_world *world);
+
+/* -- sim.c -------------------------------------------------------------------------------------------------- */
+
+/* Runs a codec: its errors and its rate, and with repeat > 0 its speed. */
+struct bench_result bench_run(const struct bench_options *options, const struct bench_world *world,
+                              const struct tagc_codec *codec, uint32_t keep_ppm, int repeat);
+
+/* -- speed.c ------------------------------------------------------------------------------------------------ */
+
+/* Times the phases of a rank whose message_in, sketch_in and exponents are what the others sent; its residual goes on. */
+struct bench_speed bench_measure(const struct tagc_codec *codec, struct tagc_job *job, int repeat);
+
+/* GB/s, and as a share of memcpy's; of all phases from one to another. 0 where they were not measured. */
+double bench_gbs(const struct bench_speed *speed, int from, int to);
+double bench_ratio(const struct bench_speed *speed, int from, int to);
+
+/* -- model.c ------------------------------------------------------------------------------------------------ */
+
+/* How a simulated rank sends: as NCCL does; a codec's payloads to all others, or one rank a host after a sum. */
+enum bench_way { BENCH_PLAIN, BENCH_FLAT, BENCH_TWO_LEVELS };
+
+struct bench_sender {
+  enum bench_way way;
+  const struct tagc_codec *codec;  /* NULL: plain */
+  double encode, decode;           /* nanoseconds a byte of the foreign elements as fp32 */
+};
+
+/* What the units of a step, or one of them, cost. Infinite where the codec has no layout. */
+struct bench_cost {
+  double ns;
+  double between;                  /* bytes that a host sends to others */
+};
+
+/* At the speeds that were measured, or that the options say. */
+struct bench_sender bench_sender_of(const struct bench_options *options, const struct bench_result *result,
+                                    enum bench_way way);
+
+struct bench_cost bench_unit_cost(const struct bench_options *options, const struct bench_sender *sender,
+                                  uint64_t elements, int hosts);
+struct bench_cost bench_step_cost(const struct bench_options *options, const struct bench_sender *sender, int hosts);
+
+/* -- forecast.c, outlook.c ---------------------------------------------------------------------------- */
+
+enum { BENCH_MOST_WAYS = 2 };
+
+/* Who is compared: plain calls, and every codec in each of the ways in which it can send. */
+struct bench_forecast {
+  const struct bench_options *o;
+  int ways;                        /* 1: flat; 2: two levels, too */
+  struct bench_sender plain, by[BENCH_MOST_WAYS][BENCH_MOST_CODECS];
+};
+
+/* Prints the simulation, as a table or as JSON, and draws it; `results` (one a codec of the options) have the measured
+ * speeds. */
+void bench_simulate(const struct bench_options *options, const struct bench_result *results);
+
+/* 2, 4, 8 ... and the last one; 0 after it. */
+int bench_next_size(const struct bench_simulation *simulation, int size);
+
+/* Writes the picture: time and bytes of each sender over those of plain calls. */
+void bench_outlook(const struct bench_forecast *forecast);
+
+/* -- gather.c ----------------------------------------------------------------------------------------------- */
+
+/* Prints what the codecs for all-gathers do, as a table or as JSON. */
+void bench_gather(const struct bench_options *options);
+
+/* -- output ------------------------------------------------------------------------------------------------------- */
+
+void bench_print_table(const struct bench_options *options, const struct bench_world *world,
+                       const struct bench_result *results, size_t count);
+void bench_print_json(const struct bench_options *options, const struct bench_world *world,
+                      const struct bench_result *results, size_t count);
+
+/* A string as JSON. */
+void bench_json_text(const char *value);
+
+/* A number as JSON: null where it is not finite. */
+void bench_json_number(FILE *out, double value);
+
+/* Writes the picture: one curve a codec whose payload depends on the sparsity, one point for each of the others. */
+void bench_plot(const struct bench_options *options, const struct bench_world *world, const struct bench_result *results,
+                size_t count);
+
+#endif

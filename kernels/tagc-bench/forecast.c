@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What tagc-bench --simulate prints: the times of model.c, and where one way of sending overtakes another. With
+ * ranks= every rank is a host of its own, and there is but one level.
+ */
+#include <math.h>
+
+#include "kernels/tagc-bench/bench.h"
+
+static const char *const way_keys[BENCH_MOST_WAYS] = { "flat", "two_levels" };
+
+static struct bench_forecast forecast_of(const struct bench_options *o, const struct bench_result *results)
+{
+  static const enum bench_way ways[BENCH_MOST_WAYS] = { BENCH_FLAT, BENCH_TWO_LEVELS };
+  struct bench_forecast f = { .o = o, .ways = o->simulation.by_host ? 2 : 1, .plain = { .way = BENCH_PLAIN } };
+  for (int way = 0; way < f.ways; way++)
+    for (size_t i = 0; i < o->codec_count; i++)
+      f.by[way][i] = bench_sender_of(o, &results[i], ways[way]);
+  return f;
+}
+
+int bench_next_size(const struct bench_simulation *s, int size)
+{
+  if (size >= s->most)
+    return 0;
+  return 2 * size < s->most ? 2 * size : s->most;
+}
+
+/* -- where one way of sending overtakes another ------------------------------------------------------------------- */
+
+/* Writes every range of sizes in which `one` has a shorter step than `other`, for people or as JSON; returns how many. */
+static int print_ranges(const struct bench_options *o, const struct bench_sender *one, const struct bench_sender *other,
+                        bool json)
+{
+  const struct bench_simulation *s = &o->simulation;
+  int from = 0, count = 0;
+  for (int size = s->least; size <= s->most + 1; size++) {
+    const bool now = size <= s->most && bench_step_cost(o, one, size).ns < bench_step_cost(o, other, size).ns;
+    if (now && !from)
+      from = size;
+    if (!now && from) {
+      if (count++)
+        fputs(", ", stdout);
+      printf(json ? "[%d, %d]" : "%d to %d", from, size - 1);
+      from = 0;
+    }
+  }
+  return count;
+}
+
+static void print_name(const struct bench_forecast *f, const struct bench_sender *sender)
+{
+  char text[40];
+  const char *const codec = sender->codec ? sender->codec->name : "plain";
+  if (f->ways > 1 && sender->codec)
+    snprintf(text, sizeof text, "%s, %s", codec, sender->way == BENCH_FLAT ? "flat" : "two");
+  else
+    snprintf(text, sizeof text, "%s", codec);
+  printf(" %-*s", f->ways > 1 ? 13 : 10, text);
+}
+
+static void print_contest(const struct bench_forecast *f, const struct bench_sender *other,
+                          const struct bench_sender *one)
+{
+  putchar(' ');
+  print_name(f, other);
+  print_name(f, one);
+  putchar(' ');
+  puts(print_ranges(f->o, one, other, false) ? "" : "none");
+}
+
+static bool adds(const struct tagc_codec *codec)
+{
+  struct tagc_layout layout;
+  struct tagc_shape shape = { .n = 1 << 20, .nranks = 2, .keep_ppm = 50000, .residual = TAGC_STORAGE_FP32 };
+  return codec->layout(&shape, &layout) && layout.sketch_count > 0;
+}
+
+/* Each codec against plain calls; two levels against one; and all to all against the network that adds: each codec against
+ * the first that has a sketch, in the last of its ways. */
+static void print_crossovers(const struct bench_forecast *f)
+{
+  const struct bench_options *o = f->o;
+  const struct bench_sender *const last = f->by[f->ways - 1];
+  size_t sum = 0;
+  while (sum < o->codec_count && !adds(o->codec[sum]))
+    sum++;
+  printf("\n%s with a shorter step than\n", o->simulation.by_host ? "Hosts" : "Ranks");
+  for (int way = 0; way < f->ways; way++)
+    for (size_t i = 0; i < o->codec_count; i++)
+      print_contest(f, &f->plain, &f->by[way][i]);
+  for (size_t i = 0; i < o->codec_count && f->ways > 1; i++)
+    print_contest(f, &f->by[0][i], &last[i]);
+  for (size_t i = 0; i < o->codec_count && sum < o->codec_count; i++)
+    if (i != sum && !adds(o->codec[i]))
+      print_contest(f, &last[sum], &last[i]);
+}
+
+/* -- the table ---------------------------------------------------------------------------------------------------- */
+
+static void print_size(char *text, size_t size, const struct bench_unit *unit)
+{
+  const uint64_t e = unit->elements, k = UINT64_C(1) << 10, m = UINT64_C(1) << 20;
+  snprintf(text, size, "%llux%llu%s", (unsigned long long)unit->count,
+           (unsigned long long)(e % m == 0 ? e / m : e % k == 0 ? e / k : e), e % m == 0 ? "M" : e % k == 0 ? "k" : "");
+}
+
+static void print_number(double value)
+{
+  if (isfinite(value))
+    printf(" %8.*f", value < 10 ? 3 : value < 1000 ? 1 : 0, value);
+  else
+    printf(" %8s", "-");
+}
+
+enum line { STEP, UNIT, BETWEEN };
+
+static double value_of(const struct bench_forecast *f, enum line line, size_t unit, const struct bench_sender *sender,
+                       int size)
+{
+  if (line == UNIT)
+    return 1e-6 * bench_unit_cost(f->o, sender, f->o->simulation.unit[unit].elements, size).ns;
+  const struct bench_cost step = bench_step_cost(f->o, sender, size);
+  return 1e-6 * (line == STEP ? step.ns : step.between);
+}
+
+/* A line a way: what belongs to the size, or to no way, is said on the first. */
+static void print_lines(const struct bench_forecast *f, enum line line, size_t unit, int size)
+{
+  char name[48];
+  print_size(name, sizeof name, &f->o->simulation.unit[unit]);
+  for (int way = 0; way < f->ways; way++) {
+    if (line == STEP && way == 0)
+      printf("%5d ", size);
+    else
+      printf("%5s ", "");
+    printf("%-10s", way ? "" : line == STEP ? "step" : line == UNIT ? name : "MB between");
+    if (f->ways > 1)
+      printf(" %-4s", way ? "two" : "flat");
+    if (way == 0)
+      print_number(value_of(f, line, unit, &f->plain, size));
+    else
+      printf(" %8s", "");
+    for (size_t i = 0; i < f->o->codec_count; i++)
+      print_number(value_of(f, line, unit, &f->by[way][i], size));
+    putchar('\n');
+  }
+}
+
+static void print_head(const struct bench_forecast *f)
+{
+  const struct bench_simulation *s = &f->o->simulation;
+  printf("Milliseconds of the reduce-scatters of a step, and of one unit of each kind; ");
+  printf(s->depth > 1 ? "calls in %d pieces, which overlap\n" : "nothing overlaps\n", s->depth);
+  if (s->by_host)
+    printf("flat: messages to all ranks; two: a sum inside each host, then messages to one rank a host\n"
+           "MB between: what a host sends to others in a step; -: the codec cannot carry the shape\n"
+           "%d ranks a host, inside %g us and %g Gbit/s a rank, between %g us and %g Gbit/s a host\n", s->local,
+           s->alpha_inside_us, s->beta_inside_gbit, s->alpha_us, s->beta_gbit);
+  else
+    printf("%g us a step of a ring, %g Gbit/s; -: the codec cannot carry the shape\n", s->alpha_us, s->beta_gbit);
+  printf("%s, %g us a message, sparsity %.4g\n\n", bench_dtype_name(f->o->dtype), s->message_us,
+         1 - 1e-6 * f->o->keep_ppm);
+  printf("%5s %-10s%*s %8s", s->by_host ? "hosts" : "ranks", "", f->ways > 1 ? 5 : 0, "", "plain");
+  for (size_t i = 0; i < f->o->codec_count; i++)
+    printf(" %8s", f->o->codec[i]->name);
+  putchar('\n');
+}
+
+static void print_table(const struct bench_forecast *f)
+{
+  const struct bench_simulation *s = &f->o->simulation;
+  print_head(f);
+  for (int size = s->least; size; size = bench_next_size(s, size)) {
+    print_lines(f, STEP, 0, size);
+    for (size_t u = 0; u < s->unit_count; u++)
+      print_lines(f, UNIT, u, size);
+    if (s->by_host)
+      print_lines(f, BETWEEN, 0, size);
+  }
+  print_crossovers(f);
+}
+
+/* -- JSON --------------------------------------------------------------------------------------------------------- */
+
+static void json_cost(const struct bench_forecast *f, const char *name, const struct bench_sender *sender, int size)
+{
+  const struct bench_simulation *s = &f->o->simulation;
+  const struct bench_cost step = bench_step_cost(f->o, sender, size);
+  printf("\"%s\": {\"step_ms\": ", name);
+  bench_json_number(stdout, 1e-6 * step.ns);
+  printf(", \"unit_ms\": [");
+  for (size_t u = 0; u < s->unit_count; u++) {
+    fputs(u ? ", " : "", stdout);
+    bench_json_number(stdout, 1e-6 * bench_unit_cost(f->o, sender, s->unit[u].elements, size).ns);
+  }
+  putchar(']');
+  if (s->by_host) {
+    printf(", \"between_bytes\": ");
+    bench_json_number(stdout, step.between);
+  }
+  putchar('}');
+}
+
+static void json_size(const struct bench_forecast *f, int size)
+{
+  const struct bench_simulation *s = &f->o->simulation;
+  if (s->by_host)
+    printf("{\"hosts\": %d, ", size);
+  else
+    putchar('{');
+  printf("\"ranks\": %d, ", size * s->local);
+  json_cost(f, "plain", &f->plain, size);
+  for (size_t i = 0; i < f->o->codec_count; i++) {
+    const char *const codec = f->o->codec[i]->name;
+    if (f->ways > 1)
+      printf(", \"%s\": {", codec);
+    else
+      fputs(", ", stdout);
+    for (int way = 0; way < f->ways; way++) {
+      fputs(way ? ", " : "", stdout);
+      json_cost(f, f->ways > 1 ? way_keys[way] : codec, &f->by[way][i], size);
+    }
+    if (f->ways > 1)
+      putchar('}');
+  }
+  putchar('}');
+}
+
+static void json_ranges(const struct bench_forecast *f, const struct bench_sender *one, const struct bench_sender *other)
+{
+  putchar('[');
+  print_ranges(f->o, one, other, true);
+  putchar(']');
+}
+
+static void json_crossovers(const struct bench_forecast *f)
+{
+  const size_t codecs = f->o->codec_count;
+  printf("\"faster_than_plain\": {");
+  for (size_t i = 0; i < codecs; i++) {
+    printf("%s\"%s\": ", i ? ", " : "", f->o->codec[i]->name);
+    for (int way = 0; way < f->ways; way++) {
+      if (f->ways > 1)
+        printf("%s\"%s\": ", way ? ", " : "{", way_keys[way]);
+      json_ranges(f, &f->by[way][i], &f->plain);
+    }
+    fputs(f->ways > 1 ? "}" : "", stdout);
+  }
+  putchar('}');
+  if (f->ways == 1)
+    return;
+  printf(",\n \"two_levels_faster_than_flat\": {");
+  for (size_t i = 0; i < codecs; i++) {
+    printf("%s\"%s\": ", i ? ", " : "", f->o->codec[i]->name);
+    json_ranges(f, &f->by[1][i], &f->by[0][i]);
+  }
+  putchar('}');
+}
+
+static void print_json(const struct bench_forecast *f)
+{
+  const struct bench_simulation *s = &f->o->simulation;
+  printf("{\"tagc_bench\": \"%s\", \"alpha_us\": %.9g, \"beta_gbit\": %.9g, \"message_us\": %.9g, \"dtype\": \"%s\",\n",
+         PACKAGE_VERSION, s->alpha_us, s->beta_gbit, s->message_us, bench_dtype_name(f->o->dtype));
+  if (s->by_host)
+    printf(" \"local\": %d, \"alpha_inside_us\": %.9g, \"beta_inside_gbit\": %.9g,\n", s->local, s->alpha_inside_us,
+           s->beta_inside_gbit);
+  printf(" \"simulation\": [");
+  for (int size = s->least; size; size = bench_next_size(s, size)) {
+    printf("%s\n  ", size > s->least ? "," : "");
+    json_size(f, size);
+  }
+  printf("\n ],\n ");
+  json_crossovers(f);
+  printf("}\n");
+}
+
+void bench_simulate(const struct bench_options *o, const struct bench_result *results)
+{
+  const struct bench_forecast f = forecast_of(o, results);
+  if (o->json)
+    print_json(&f);
+  else
+    print_table(&f);
+  if (o->plot)
+    bench_outlook(&f);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * tagc-bench --gather: what the codecs for all-gathers do to shards of parameters: how much smaller they become, what is lost, and
+ * how fast one shard is encoded and one decoded, against memcpy of it in the same run.
+ *
+ * Shards     Shard r of the first rank's data is what rank r has. delta's reference is the same, each value moved by up to 1% of
+ *            the root mean square, as a step of training moves it.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/codec/allgather.h"
+#include "kernels/tagc-bench/bench.h"
+#include "kernels/codec/bits.h"
+
+enum { COPY, ENCODE, DECODE, TIMES };
+
+struct gather {
+  const struct tagc_allgather_codec *codec;
+  bool carried, refused;
+  double bits, ratio, error, escapes;          /* an element; plain over sent; relative L2; of all elements */
+  struct { enum tagc_variant variant; double ns[TIMES]; } speed[TAGC_VARIANT_COUNT];
+  size_t speeds;
+};
+
+static double now_ns(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static void make_reference(const struct bench_world *world, void *reference)
+{
+  const uint64_t all = (uint64_t)world->ranks * world->n;
+  double squares = 0;
+  for (uint64_t i = 0; i < all; i++)
+    squares += pow((double)tagc_load(world->send[0], i, world->dtype), 2);
+  const double most = 0.01 * sqrt(squares / (double)all);
+  for (uint64_t i = 0; i < all; i++) {
+    const double moved = ((double)(tagc_mix64(i + 1) >> 11) * 0x1p-52 - 1) * most;
+    tagc_store(reference, i, world->dtype, (float)((double)tagc_load(world->send[0], i, world->dtype) + moved));
+  }
+}
+
+/* Medians: of a shard copied, encoded, decoded, in turn. */
+static void measure(const struct tagc_allgather_codec *codec, struct tagc_allgather_job *job, size_t shard, int repeat,
+                    double ns[TIMES])
+{
+  static double times[TIMES][BENCH_MOST_REPEAT];
+  void *copy = bench_need(shard);
+  for (int i = -2; i < repeat; i++) {          /* two to warm up */
+    const double began = now_ns();
+    memcpy(copy, job->send, shard);
+    __asm__ volatile("" : : "r"(copy) : "memory");
+    const double copied = now_ns();
+    codec->encode(job);
+    const double encoded = now_ns();
+    codec->decode(job);
+    const double decoded = now_ns();
+    if (i < 0)
+      continue;
+    times[COPY][i] = copied - began;
+    times[ENCODE][i] = encoded - copied;
+    times[DECODE][i] = (decoded - encoded) / job->shape.nranks;
+  }
+  for (int t = 0; t < TIMES; t++) {
+    qsort(times[t], (size_t)repeat, sizeof *times[t], compare);
+    ns[t] = times[t][repeat / 2];
+  }
+  bench_release(copy);
+}
+
+/* All ranks encode; the first one decodes. */
+static void run_codec(const struct bench_options *o, const struct bench_world *world, struct gather *g)
+{
+  const size_t shard = world->n * tagc_dtype_size(world->dtype);
+  struct tagc_allgather_stats stats = { 0 };
+  struct tagc_allgather_job job = { .shape = { .n = world->n, .nranks = world->ranks, .dtype = world->dtype }, .seed = o->seed,
+                                    .stats = &stats };
+  g->carried = g->codec->layout(&job.shape, &job.layout);
+  if (!g->carried)
+    return;
+  uint8_t *memory = bench_need(tagc_allgather_carve(&job, NULL));
+  tagc_allgather_carve(&job, memory);
+  job.recv = bench_need((size_t)world->ranks * shard);
+  job.reference = bench_need(job.layout.reference_bytes);
+  if (job.layout.reference_bytes)
+    make_reference(world, job.reference);
+  for (job.rank = world->ranks; job.rank-- > 0;) {
+    job.send = (const char *)world->send[0] + (size_t)job.rank * shard;
+    g->codec->encode(&job);
+  }
+  job.rank = 0;
+  g->codec->decode(&job);
+  g->refused = job.refused;
+  g->bits = 8.0 * (double)job.layout.payload_bytes / (double)world->n;
+  g->ratio = (double)shard / (double)job.layout.payload_bytes;
+  g->error = stats.norm2 > 0 ? sqrt(stats.error2 / stats.norm2) : 0;
+  g->escapes = (double)stats.escapes / (double)world->n / world->ranks;
+  const enum tagc_variant fastest = tagc_variant();
+  job.stats = NULL;
+  for (int v = o->all_variants ? 0 : (int)fastest; v <= (int)fastest && o->repeat > 0; v++) {
+    if (!tagc_variant_force(tagc_variant_name((enum tagc_variant)v)))
+      continue;
+    g->speed[g->speeds].variant = (enum tagc_variant)v;
+    measure(g->codec, &job, shard, o->repeat, g->speed[g->speeds++].ns);
+  }
+  bench_release(memory);
+  bench_release(job.recv);
+  bench_release(job.reference);
+}
+
+static void print_table(const struct bench_options *o, const struct bench_world *w, const struct gather *all, size_t count)
+{
+  const double bytes = (double)w->n * (double)tagc_dtype_size(w->dtype);
+  const char *slash = strrchr(w->name, '/');
+  printf("%s\n%s, %d ranks, %llu elements a shard, seed %llu\n", slash ? slash + 1 : w->name, bench_dtype_name(w->dtype), w->ranks,
+         (unsigned long long)w->n, (unsigned long long)o->seed);
+  printf("\n%-9s %8s %7s %9s %8s", "codec", "bits", "ratio", "error", "escapes");
+  printf("%s\n", o->repeat ? "  variant memcpy GB/s encode decode   both (of memcpy)" : "");
+  for (const struct gather *g = all; g < all + count; g++) {
+    if (!g->carried) {
+      printf("%-9s has no gain from this shape\n", g->codec->name);
+      continue;
+    }
+    printf("%-9s %8.3f %7.3f ", g->codec->name, g->bits, g->ratio);
+    if (g->refused)
+      printf("%9s", "refused");
+    else
+      printf("%9.2e", g->error);
+    printf(" %7.2f%%", 100 * g->escapes);
+    for (size_t s = 0; s < g->speeds; s++) {
+      const double *ns = g->speed[s].ns;
+      printf("%*s  %-7s %11.1f %6.2f %6.2f %6.2f", s ? 45 : 0, "", tagc_variant_name(g->speed[s].variant), bytes / ns[COPY],
+             ns[COPY] / ns[ENCODE], ns[COPY] / ns[DECODE], ns[COPY] / (ns[ENCODE] + ns[DECODE]));
+      printf("%s", s + 1 < g->speeds ? "\n" : "");
+    }
+    putchar('\n');
+  }
+}
+
+static void member(const char *name, double value)
+{
+  printf(", \"%s\": ", name);
+  bench_json_number(stdout, value);
+}
+
+static void print_json(const struct bench_options *o, const struct bench_world *w, const struct gather *all, size_t count)
+{
+  const double bytes = (double)w->n * (double)tagc_dtype_size(w->dtype);
+  printf("{\"tagc_bench\": \"%s\", \"data\": ", PACKAGE_VERSION);
+  bench_json_text(w->name);
+  printf(", \"dtype\": \"%s\", \"ranks\": %d, \"elements\": %llu, \"seed\": %llu,\n \"gather\": [", bench_dtype_name(w->dtype),
+         w->ranks, (unsigned long long)w->n, (unsigned long long)o->seed);
+  for (const struct gather *g = all; g < all + count; g++) {
+    printf("%s\n  {\"codec\": \"%s\", \"carried\": %s", g > all ? "," : "", g->codec->name, g->carried ? "true" : "false");
+    if (g->carried) {
+      printf(", \"refused\": %s", g->refused ? "true" : "false");
+      member("bits", g->bits);
+      member("ratio", g->ratio);
+      member("error", g->error);
+      member("escapes", g->escapes);
+      printf(", \"speeds\": [");
+      for (size_t s = 0; s < g->speeds; s++) {
+        const double *ns = g->speed[s].ns;
+        printf("%s{\"variant\": \"%s\"", s ? ", " : "", tagc_variant_name(g->speed[s].variant));
+        member("memcpy_gbs", bytes / ns[COPY]);
+        member("encode_ratio", ns[COPY] / ns[ENCODE]);
+        member("decode_ratio", ns[COPY] / ns[DECODE]);
+        member("both_ratio", ns[COPY] / (ns[ENCODE] + ns[DECODE]));
+        putchar('}');
+      }
+      putchar(']');
+    }
+    putchar('}');
+  }
+  printf("\n ]}\n");
+}
+
+void bench_gather(const struct bench_options *o)
+{
+  static struct gather all[BENCH_MOST_CODECS];
+  size_t count = 0;
+  struct bench_world world = bench_world_new(o);
+  for (; tagc_allgather_codecs[count]; count++) {
+    all[count].codec = tagc_allgather_codecs[count];
+    run_codec(o, &world, &all[count]);
+  }
+  if (o->json)
+    print_json(o, &world, all, count);
+  else
+    print_table(o, &world, all, count);
+  bench_world_free(&world);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * tagc-bench: what the codecs do. See bench.h for the parts, and tagc-bench(1).
+ *
+ * Output: stdout, and the file of --plot. Exit status: 0; 1 without memory, or where a file cannot be read or written;
+ * 2 for bad options.
+ */
+#include <math.h>
+
+#include "kernels/tagc-bench/bench.h"
+
+/* The codecs of the options, on one world. */
+static void run_codecs(const struct bench_options *o, const struct bench_world *world, struct bench_result *results)
+{
+  for (size_t i = 0; i < o->codec_count; i++)
+    results[i] = bench_run(o, world, o->codec[i], o->keep_ppm, o->repeat);
+}
+
+/* The points of the picture: codecs with a curve get one for each sparsity, as rates between the others'. */
+static void plot(const struct bench_options *o, const struct bench_world *world, const struct bench_result *results)
+{
+  static const uint32_t keep[] = { 3000, 10000, 50000, 100000, 200000, 400000 };
+  enum { KEEPS = sizeof keep / sizeof *keep };
+  static struct bench_result points[BENCH_MOST_CODECS * KEEPS];
+  size_t count = 0;
+  for (size_t i = 0; i < o->codec_count; i++)
+    if (!results[i].carried || !results[i].varies)
+      points[count++] = results[i];
+    else
+      for (size_t k = 0; k < KEEPS; k++)
+        points[count++] = bench_run(o, world, o->codec[i], keep[k], 0);
+  for (size_t i = 0; i < count; i++)
+    points[i].carried &= isfinite(points[i].error) != 0;    /* a sum that is not a number has no place in the picture */
+  bench_plot(o, world, points, count);
+}
+
+/* What the model needs to know of this processor. */
+static void simulate(struct bench_options *o, struct bench_result *results)
+{
+  const bool measured = o->simulation.encode_gbs <= 0 || o->simulation.decode_gbs <= 0;
+  if (!measured)
+    o->repeat = 0;
+  struct bench_world world = bench_world_new(o);
+  run_codecs(o, &world, results);
+  bench_world_free(&world);
+  bench_simulate(o, results);
+}
+
+static void show(const struct bench_options *o, struct bench_result *results)
+{
+  struct bench_world world = bench_world_new(o);
+  run_codecs(o, &world, results);
+  if (o->plot)
+    plot(o, &world, results);
+  if (o->json)
+    bench_print_json(o, &world, results, o->codec_count);
+  else
+    bench_print_table(o, &world, results, o->codec_count);
+  bench_world_free(&world);
+}
+
+int main(int argc, char **argv)
+{
+  static struct bench_options o;
+  static struct bench_result results[BENCH_MOST_CODECS];
+  bench_parse(argc, argv, &o);
+  if (o.gather)
+    bench_gather(&o);
+  else if (o.simulation.wanted)
+    simulate(&o, results);
+  else
+    show(&o, results);
+  if (fflush(stdout) != 0)
+    bench_stop(BENCH_FAILED, "stdout cannot be written");
+  return 0;
+}

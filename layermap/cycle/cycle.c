@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Learns, locks and follows the cycle of a communicator; see cycle.h for the rules.
+ *
+ * While nothing is locked every call goes into the evidence, and each call that could be the anchor of a cycle is
+ * tried. While on track a call is compared with the expected one. A lost track starts new evidence, and a leaky bucket
+ * of strikes: unexpected calls fill it, expected ones drain it. Empty again, all was well; full, the lock is dropped,
+ * and the evidence since that loss is what the next cycle is learned from.
+ */
+#include "layermap/cycle/cycle.h"
+
+#include <stdlib.h>
+
+#include "layermap/cycle/pattern.h"
+
+enum {
+  /* What a call astray weighs, in calls on track. A third of a training step's calls may go astray (evaluation passes,
+   * logging) before its lock is doubted, or its gradients in every second step. A cycle that is no whole step, or a
+   * gradient that the cycle does not know, makes one call in 256 too many. */
+  STRIKE = 2,
+  GRADIENT_STRIKE = 8,
+  HEAVY_STRIKE = 256,
+  /* The floor after a lock without one has failed, and the highest to which failures raise it. */
+  SECOND_FLOOR = 32,
+  HIGHEST_FLOOR = TAGC_EVIDENCE_CALLS / 4,
+  /* The longest period that is looked for when nothing in the cycle is lone: every like call before is a candidate. */
+  LONGEST_WITHOUT_LONE = TAGC_EVIDENCE_CALLS / 16
+};
+
+struct tagc_cycle {
+  struct tagc_cycle_options options;
+  uint64_t floor;          /* that counts now; see options.floor_calls */
+  bool locked;
+  bool on_track;
+  uint32_t next;           /* the place expected next; off track: if calls of others are all that has come in between */
+  uint64_t cycles;
+  uint64_t strikes;
+  uint32_t used;           /* slots that have passed since the last lone call ... */
+  uint32_t newest;         /* ... the last of which is this */
+  uint32_t suspect_count;
+  uint32_t candidate_count;
+  uint32_t suspects[TAGC_PATTERN_CALLS];
+  uint32_t candidates[TAGC_PATTERN_CALLS];    /* off track, without lone places: where the newest call may be */
+  struct tagc_pattern pattern;
+  struct tagc_evidence evidence;
+};
+
+struct tagc_cycle *tagc_cycle_create(const struct tagc_cycle_options *options)
+{
+  struct tagc_cycle *cycle = calloc(1, sizeof *cycle);
+  if (!cycle)
+    return NULL;
+  cycle->options = *options;
+  cycle->floor = options->warmup ? options->floor_calls : 0;
+  cycle->pattern.nranks = options->nranks;
+  return cycle;
+}
+
+void tagc_cycle_destroy(struct tagc_cycle *cycle)
+{
+  free(cycle);
+}
+
+/* This call is at a known place: reports it, and expects the next. */
+static void take_place(struct tagc_cycle *cycle, uint32_t at, struct tagc_sighting *out)
+{
+  const struct tagc_place *place = &cycle->pattern.places[at];
+  if (at == 0) {
+    out->starts = true;
+    cycle->cycles++;
+  }
+  out->state = TAGC_CYCLE_ON_TRACK;
+  out->slot = place->slot;
+  out->allgather = place->allgather;
+  out->cycle = cycle->cycles;
+  if (place->lone)
+    cycle->used = 0;
+  else if (place->slot >= 0) {
+    cycle->newest = (uint32_t)place->slot;
+    cycle->used += cycle->used < cycle->pattern.slot_count;
+  }
+  cycle->on_track = true;
+  cycle->next = at + 1 == cycle->pattern.length ? 0 : at + 1;
+}
+
+/* Takes the calls of the last `period` as the pattern; may it be locked, with the newest call as its anchor? */
+static bool lockable(struct tagc_cycle *cycle, uint32_t period)
+{
+  struct tagc_pattern *pattern = &cycle->pattern;
+  if (!tagc_pattern_take(pattern, &cycle->evidence, period) || pattern->row)
+    return false;
+  uint64_t proof = 2 * (uint64_t)period + 1;
+  if (!pattern->whole && proof < cycle->floor)
+    proof = cycle->floor < TAGC_EVIDENCE_CALLS / 2 ? cycle->floor : TAGC_EVIDENCE_CALLS / 2;
+  return tagc_evidence_repeats(&cycle->evidence, period, (uint32_t)proof) &&
+         !tagc_pattern_contradicted(pattern, &cycle->evidence);
+}
+
+/* Is it the shortest period of what repeats with it, and not several cycles in one? */
+static bool is_shortest(const struct tagc_evidence *evidence, uint32_t period)
+{
+  for (uint32_t part = 1; part <= period / 2; part++)
+    if (period % part == 0 && tagc_evidence_repeats(evidence, part, 2 * period + 1))
+      return false;
+  return true;
+}
+
+/* Does the newest call complete a cycle? Then that is the pattern. */
+static bool find_cycle(struct tagc_cycle *cycle, uint16_t id)
+{
+  const struct tagc_evidence *evidence = &cycle->evidence;
+  const struct tagc_seen *seen = &evidence->seen[id];
+  const uint16_t *newest = &evidence->history[evidence->kept - 1];
+  uint64_t gap = seen->last - seen->before;
+  if (seen->before == 0 || gap > TAGC_PATTERN_CALLS)
+    return false;
+  if (tagc_evidence_repeats(evidence, (uint32_t)gap, 2 * (uint32_t)gap + 1) && lockable(cycle, (uint32_t)gap))
+    return true;
+  /* In a cycle without lone calls the anchor is a slot, and never within a row of like ones. */
+  if ((seen->signature.collective != TAGC_REDUCE_SCATTER && !tagc_signature_sums(&seen->signature)) || gap == 1)
+    return false;
+  for (uint32_t period = (uint32_t)gap + 1; period <= LONGEST_WITHOUT_LONE && 2 * period < evidence->kept; period++)
+    if (newest[-(ptrdiff_t)period] == id && tagc_evidence_repeats(evidence, period, 2 * period + 1) &&
+        is_shortest(evidence, period) && lockable(cycle, period))
+      return true;
+  return false;
+}
+
+static void learn(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out)
+{
+  uint16_t id = tagc_evidence_add(&cycle->evidence, call);
+  if (cycle->evidence.calls <= cycle->floor || !cycle->evidence.reduces || !find_cycle(cycle, id))
+    return;
+  tagc_pattern_name(&cycle->pattern, &cycle->evidence);
+  cycle->locked = true;
+  cycle->cycles = 0;
+  cycle->strikes = 0;
+  cycle->used = 0;
+  out->locked = true;
+  take_place(cycle, 0, out);
+}
+
+/* The slots that have passed since the last lone call: only that one was certain to be what it was taken for. */
+static void list_suspects(struct tagc_cycle *cycle)
+{
+  uint32_t slots = cycle->pattern.slot_count;
+  for (uint32_t i = 0; i < cycle->used; i++)
+    cycle->suspects[i] = (cycle->newest + slots - cycle->used + 1 + i) % slots;
+  cycle->suspect_count = cycle->used;
+  cycle->used = 0;
+}
+
+/* The place that looks like this call, or -1 if none or several do; *known: at least one does. */
+static int32_t find_lone(const struct tagc_pattern *pattern, const struct tagc_signature *call, bool *known)
+{
+  for (uint32_t i = 0; i < pattern->length; i++)
+    if (tagc_signature_equal(&pattern->places[i].signature, call)) {
+      *known = true;
+      return pattern->places[i].lone ? (int32_t)i : -1;
+    }
+  *known = false;
+  return -1;
+}
+
+/* Without lone places: the only place to which the calls since the loss can have led, or -1. */
+static int32_t narrow_down(struct tagc_cycle *cycle, const struct tagc_signature *call, bool *known)
+{
+  const struct tagc_pattern *pattern = &cycle->pattern;
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < cycle->candidate_count; i++) {
+    uint32_t next = (cycle->candidates[i] + 1) % pattern->length;
+    if (tagc_signature_equal(&pattern->places[next].signature, call))
+      cycle->candidates[count++] = next;
+  }
+  for (uint32_t i = 0, begin = count; i < pattern->length && begin == 0; i++)
+    if (tagc_signature_equal(&pattern->places[i].signature, call))
+      cycle->candidates[count++] = i;
+  cycle->candidate_count = count;
+  *known = count > 0;
+  return count == 1 ? (int32_t)cycle->candidates[0] : -1;
+}
+
+/* Drops the lock. It was false, or its time is over: the next one needs more proof. */
+static void drop(struct tagc_cycle *cycle, struct tagc_sighting *out)
+{
+  uint64_t highest = cycle->options.floor_calls > HIGHEST_FLOOR ? cycle->options.floor_calls : HIGHEST_FLOOR;
+  cycle->floor = cycle->floor ? 2 * cycle->floor : SECOND_FLOOR;
+  if (cycle->floor > highest)
+    cycle->floor = highest;
+  cycle->locked = false;
+  cycle->on_track = false;
+  cycle->suspect_count = 0;
+  out->state = TAGC_CYCLE_LEARNING;
+  out->cycle = 0;
+}
+
+static unsigned weight(const struct tagc_pattern *pattern, const struct tagc_signature *call, bool known)
+{
+  if (!pattern->whole)
+    return HEAVY_STRIKE;
+  if (!tagc_pattern_reduces(pattern, call))
+    return STRIKE;
+  return known ? GRADIENT_STRIKE : HEAVY_STRIKE;
+}
+
+/* A call that was not expected, or that came off track. */
+static void stray(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out)
+{
+  const struct tagc_pattern *pattern = &cycle->pattern;
+  if (cycle->on_track) {
+    cycle->on_track = false;
+    cycle->candidate_count = 0;
+    out->lost = true;
+    list_suspects(cycle);
+  }
+  if (cycle->strikes == 0)
+    tagc_evidence_begin(&cycle->evidence);
+  tagc_evidence_add(&cycle->evidence, call);
+  bool known;
+  const bool in_order = tagc_signature_equal(&pattern->places[cycle->next].signature, call);
+  int32_t at = pattern->has_lone ? find_lone(pattern, call, &known) : narrow_down(cycle, call, &known);
+  uint64_t patience = pattern->whole || cycle->options.warmup ? cycle->options.floor_calls : 0;
+  cycle->strikes += weight(pattern, call, known);
+  out->state = TAGC_CYCLE_OFF_TRACK;
+  out->cycle = cycle->cycles;
+  if (cycle->strikes > (pattern->whole ? STRIKE : HEAVY_STRIKE) * (2 * pattern->length + patience)) {
+    drop(cycle, out);
+  } else if (at >= 0) {
+    out->displaced = (uint32_t)at != cycle->next;
+    take_place(cycle, (uint32_t)at, out);
+  } else if (in_order) {
+    cycle->next = cycle->next + 1 == pattern->length ? 0 : cycle->next + 1;
+  }
+}
+
+void tagc_cycle_observe(struct tagc_cycle *cycle, const struct tagc_signature *call, struct tagc_sighting *out)
+{
+  *out = (struct tagc_sighting){.state = TAGC_CYCLE_LEARNING, .slot = -1, .allgather = -1};
+  cycle->suspect_count = 0;
+  if (!cycle->locked) {
+    learn(cycle, call, out);
+  } else if (cycle->on_track && tagc_signature_equal(&cycle->pattern.places[cycle->next].signature, call)) {
+    take_place(cycle, cycle->next, out);
+    if (cycle->strikes) {
+      cycle->strikes--;
+      tagc_evidence_add(&cycle->evidence, call);
+    }
+  } else {
+    stray(cycle, call, out);
+  }
+}
+
+const struct tagc_slot_info *tagc_cycle_slots(const struct tagc_cycle *cycle, size_t *count)
+{
+  *count = cycle->locked ? cycle->pattern.slot_count : 0;
+  return cycle->locked ? cycle->pattern.slots : NULL;
+}
+
+const struct tagc_allgather_info *tagc_cycle_allgathers(const struct tagc_cycle *cycle, size_t *count)
+{
+  *count = cycle->locked ? cycle->pattern.allgather_count : 0;
+  return cycle->locked ? cycle->pattern.allgathers : NULL;
+}
+
+size_t tagc_cycle_length(const struct tagc_cycle *cycle)
+{
+  return cycle->locked ? cycle->pattern.length : 0;
+}
+
+const uint32_t *tagc_cycle_suspects(const struct tagc_cycle *cycle, size_t *count)
+{
+  *count = cycle->suspect_count;
+  return cycle->suspects;
+}
+
+bool tagc_cycle_is_gradients(const struct tagc_cycle *cycle)
+{
+  return cycle->locked && cycle->pattern.whole;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Reads a cycle of calls as a training step; see pattern.h.
+ */
+#include "layermap/cycle/pattern.h"
+
+#include <stdio.h>
+
+#include "layermap/cycle/activations.h"
+#include "layermap/cycle/gathers.h"
+#include "layermap/cycle/units.h"
+
+/* What was seen last more than so many calls ago, and than four cycles, does not come back: gathers of the start. A cycle that is long
+ * is no row of like blocks: it is enough that it has repeated. DDP fills its buckets anew behind the first step, whose all-reduces do not
+ * come back either: there it is fewer calls. */
+enum { STALE_CALLS = 4096, STALE_ALL_REDUCES = 512, LONG_CYCLE = 256 };
+
+/* Where the period of the newest calls begins: the place, in the pattern, of the first call that was repeated ever since. */
+static uint32_t find_beginning(const struct tagc_evidence *evidence, uint32_t period)
+{
+  uint32_t begin = evidence->kept - 1 - period;
+  const uint32_t anchor = begin;
+  while (begin && evidence->history[begin - 1] == evidence->history[begin - 1 + period])
+    begin--;
+  return (period - (anchor - begin) % period) % period;
+}
+
+/* Where the backward pass starts: its first slot is the one after the longest stretch without any. Of equals,
+ * the one nearest to the start, so that of all rotations of a pattern at least one has its anchor at 0. Where there is nothing but slots
+ * (DDP), the steps are taken to have begun with one. */
+static void find_first(struct tagc_pattern *pattern, const struct tagc_evidence *evidence)
+{
+  uint32_t without = 0;
+  while (pattern->places[pattern->length - 1 - without].slot < 0)
+    without++;
+  pattern->stretch = 0;
+  pattern->first = UINT32_MAX;
+  for (uint32_t i = 0; i < pattern->length; i++) {
+    if (pattern->places[i].slot < 0) {
+      without++;
+      continue;
+    }
+    if (pattern->first == UINT32_MAX || without > pattern->stretch) {
+      pattern->first = i;
+      pattern->stretch = without;
+    }
+    without = 0;
+  }
+  if (pattern->slot_count == pattern->length && pattern->all_reduces)
+    pattern->first = find_beginning(evidence, pattern->length);
+}
+
+static uint32_t find_anchor(const struct tagc_pattern *pattern)
+{
+  for (uint32_t back = 0; back < pattern->length && pattern->has_lone; back++) {
+    uint32_t at = (pattern->first + pattern->length - back) % pattern->length;
+    if (pattern->places[at].lone)
+      return at;
+  }
+  return pattern->first;
+}
+
+/* Is this count all-gathered in the stretch before the first reduce-scatter? */
+static bool gathered_ahead(const struct tagc_pattern *pattern, uint64_t count)
+{
+  for (uint32_t back = 1; back <= pattern->stretch; back++) {
+    uint32_t at = (pattern->first + pattern->length - back) % pattern->length;
+    if (pattern->places[at].signature.count == count && tagc_signature_gathers(&pattern->places[at].signature))
+      return true;
+  }
+  return false;
+}
+
+/* Is there an all-gather of the same count anywhere in the pattern? */
+static bool gathered(const struct tagc_evidence *evidence, uint64_t count)
+{
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    const struct tagc_seen *seen = &evidence->seen[i];
+    if (seen->times && seen->signature.count == count && tagc_signature_gathers(&seen->signature))
+      return true;
+  }
+  return false;
+}
+
+/* One kind for all reduce-scatters of a count, and for the gathers of it. */
+static uint16_t kind_of(const struct tagc_evidence *evidence, const struct tagc_signature *s)
+{
+  if (s->collective != TAGC_REDUCE_SCATTER && !tagc_signature_gathers(s))
+    return 0;
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    const struct tagc_seen *seen = &evidence->seen[i];
+    if (seen->times && seen->signature.count == s->count && seen->signature.collective == TAGC_REDUCE_SCATTER)
+      return (uint16_t)(i + 1);
+  }
+  return 0;
+}
+
+static void set_kinds(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
+{
+  for (uint32_t i = 0; i < evidence->signatures; i++)
+    evidence->seen[i].kind = evidence->seen[i].times ? kind_of(evidence, &evidence->seen[i].signature) : 0;
+  const uint16_t *ids = evidence->history + (evidence->kept - 1 - pattern->length);
+  for (uint32_t i = 0; i < pattern->length; i++)
+    pattern->places[i].kind = evidence->seen[ids[i]].kind;
+}
+
+/* Sets what the all-gathers tell about the reduce-scatters. */
+static void match_gathers(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
+{
+  uint64_t least = UINT64_MAX, most = 0;
+  bool all_ahead = true, averages = false, sums = true;
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    const struct tagc_seen *seen = &evidence->seen[i];
+    averages |= seen->times && tagc_signature_reduces(&seen->signature) && tagc_signature_averages(&seen->signature);
+  }
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    struct tagc_seen *seen = &evidence->seen[i];
+    uint64_t count = seen->signature.count;
+    seen->gathered = seen->times && tagc_signature_reduces(&seen->signature) && gathered(evidence, count);
+    seen->evident = !averages || tagc_signature_averages(&seen->signature);
+    if (!seen->times || !tagc_signature_reduces(&seen->signature) || !seen->evident)
+      continue;
+    all_ahead &= seen->gathered && gathered_ahead(pattern, count);
+    sums &= seen->signature.op == TAGC_CODE_SUM;
+    least = count < least ? count : least;
+    most = count > most ? count : most;
+  }
+  pattern->whole = all_ahead && least < most;
+  if (!pattern->whole || !sums)
+    return;
+  set_kinds(pattern, evidence);
+  pattern->row = tagc_pattern_is_row(pattern, evidence);
+  pattern->whole = !pattern->row && !tagc_pattern_has_activations(pattern, evidence, pattern->nranks);
+}
+
+/* The kind of reduction of most elements. What is reduced otherwise beside them is something else (statistics that are averaged). */
+static uint8_t main_op(const struct tagc_evidence *evidence)
+{
+  uint64_t elements[TAGC_CODE_SCALED_SUM + 1] = {0};
+  uint8_t most = 0;
+  for (uint32_t i = 0; i < evidence->signatures; i++)
+    if (tagc_signature_sums(&evidence->seen[i].signature))
+      elements[evidence->seen[i].signature.op] += evidence->seen[i].times * evidence->seen[i].signature.count;
+  for (uint8_t op = 1; op <= TAGC_CODE_SCALED_SUM; op++)
+    most = elements[op] > elements[most] ? op : most;
+  return most;
+}
+
+/* How often does the pattern have all-reduces of so many elements? */
+static uint64_t times_of(const struct tagc_evidence *evidence, uint64_t count)
+{
+  uint64_t times = 0;
+  for (uint32_t i = 0; i < evidence->signatures; i++)
+    if (tagc_signature_sums(&evidence->seen[i].signature) && evidence->seen[i].signature.count == count)
+      times += evidence->seen[i].times;
+  return times;
+}
+
+/* Sets what all-reduces tell of themselves: see tagc_cycle_is_gradients(). */
+static void weigh_all_reduces(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
+{
+  uint64_t singles = 0, counts = 0, slots = 0, all_elements = 0, single_elements = 0;
+  const uint8_t op = main_op(evidence);
+  bool averages = true;
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    struct tagc_seen *seen = &evidence->seen[i];
+    seen->gathered = seen->evident = false;
+    if (!seen->times || !tagc_signature_sums(&seen->signature))
+      continue;
+    counts++;
+    averages = averages && seen->signature.op != TAGC_CODE_SUM;
+    if (seen->signature.op != op)
+      continue;
+    seen->evident = times_of(evidence, seen->signature.count) == 1;
+    singles += seen->evident;
+    slots += seen->times;
+    all_elements += seen->times * seen->signature.count;
+    single_elements += seen->evident ? seen->signature.count : 0;
+  }
+  averages = averages && counts > 1;
+  for (uint32_t i = 0; i < evidence->signatures && averages; i++)
+    evidence->seen[i].evident = true;
+  pattern->whole = averages || (singles > 1 && 2 * singles >= slots && 2 * single_elements >= all_elements);
+}
+
+bool tagc_pattern_take(struct tagc_pattern *pattern, struct tagc_evidence *evidence, uint32_t period)
+{
+  const uint16_t *ids = evidence->history + (evidence->kept - 1 - period);
+  bool reduces = false;
+  for (uint32_t i = 0; i < evidence->signatures; i++)
+    evidence->seen[i].times = 0;
+  for (uint32_t i = 0; i < period; i++)
+    evidence->seen[ids[i]].times++;
+  pattern->length = period;
+  pattern->slot_count = 0;
+  pattern->has_lone = pattern->row = false;
+  for (uint32_t i = 0; i < evidence->signatures; i++)
+    reduces |= evidence->seen[i].times && tagc_signature_reduces(&evidence->seen[i].signature);
+  pattern->all_reduces = !reduces;
+  for (uint32_t i = 0; i < period; i++) {
+    const struct tagc_seen *seen = &evidence->seen[ids[i]];
+    pattern->places[i] = (struct tagc_place){.signature = seen->signature, .slot = -1, .allgather = -1, .lone = seen->times == 1};
+    if (reduces ? seen->signature.collective == TAGC_REDUCE_SCATTER : tagc_signature_sums(&seen->signature))
+      pattern->places[i].slot = (int32_t)pattern->slot_count++;
+    pattern->has_lone |= seen->times == 1;
+  }
+  if (!pattern->slot_count)
+    return false;
+  find_first(pattern, evidence);
+  if (find_anchor(pattern) != 0)
+    return false;
+  (reduces ? match_gathers : weigh_all_reduces)(pattern, evidence);
+  for (uint32_t i = 0; i < period; i++) {
+    pattern->places[i].gathered = evidence->seen[ids[i]].gathered;
+    pattern->places[i].evident = evidence->seen[ids[i]].evident;
+  }
+  return true;
+}
+
+bool tagc_pattern_contradicted(const struct tagc_pattern *pattern, const struct tagc_evidence *evidence)
+{
+  uint64_t stale = 4 * (uint64_t)pattern->length;
+  const uint64_t least = pattern->all_reduces ? STALE_ALL_REDUCES : STALE_CALLS;
+  if (stale < least)
+    stale = least;
+  if (pattern->length >= LONG_CYCLE && !pattern->whole)
+    stale = 2 * (uint64_t)pattern->length;
+  for (uint32_t i = 0; i < evidence->signatures; i++) {
+    const struct tagc_seen *seen = &evidence->seen[i];
+    bool parameters = tagc_signature_gathers(&seen->signature), gradients = tagc_pattern_reduces(pattern, &seen->signature);
+    bool expected = pattern->whole ? gradients && seen->before : gradients || parameters;
+    if (expected && !seen->times && evidence->calls - seen->last <= stale)
+      return true;
+  }
+  return false;
+}
+
+void tagc_pattern_name(struct tagc_pattern *pattern, struct tagc_evidence *evidence)
+{
+  set_kinds(pattern, evidence);
+  for (uint32_t i = 0; i < pattern->length; i++) {
+    const struct tagc_place *place = &pattern->places[i];
+    if (place->slot < 0)
+      continue;
+    struct tagc_slot_info *slot = &pattern->slots[place->slot];
+    *slot = (struct tagc_slot_info){.signature = place->signature, .position = i, .gathered = place->gathered,
+                                    .evident = place->evident};
+  }
+  tagc_units_number(pattern);
+  tagc_gathers_pair(pattern);
+  for (uint32_t i = 0; i < pattern->slot_count; i++)
+    snprintf(pattern->slots[i].name, sizeof pattern->slots[i].name, "unit%u", pattern->slots[i].unit);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Numbers the units in forward order; see units.h. In here a unit's rank is its place in the reverse of the
+ * reduce-scatters of a pass, and its kind a number that stands for its count.
+ */
+#include "layermap/cycle/units.h"
+
+#include <string.h>
+
+/* A pass as it is worked on. Everything is in the pattern's scratch. */
+struct pass {
+  const struct tagc_pattern *pattern;
+  struct tagc_order_scratch *s;
+  uint32_t units;          /* reduce-scatters of one pass */
+  uint32_t gathers;        /* in s->gathered */
+};
+
+static uint32_t before(const struct tagc_pattern *pattern, uint32_t at)
+{
+  return at ? at - 1 : pattern->length - 1;
+}
+
+/* Is it a gather of a count that is reduced, too? */
+static bool tells(const struct tagc_place *place)
+{
+  return place->slot < 0 && place->kind;
+}
+
+/* The place of the next gather that tells, going back from `at` and not past a reduce-scatter; else that of the
+ * reduce-scatter. */
+static uint32_t gather_before(const struct tagc_pattern *pattern, uint32_t at)
+{
+  do
+    at = before(pattern, at);
+  while (pattern->places[at].slot < 0 && !tells(&pattern->places[at]));
+  return at;
+}
+
+/* Collects the gathers of the stretch before the first reduce-scatter, oldest first. */
+static void collect_gathers(struct pass *p)
+{
+  p->gathers = 0;
+  uint32_t at = (p->pattern->first + p->pattern->length - p->pattern->stretch) % p->pattern->length;
+  for (uint32_t i = 0; i < p->pattern->stretch; i++) {
+    if (tells(&p->pattern->places[at]))
+      p->s->gathered[p->gathers++] = p->pattern->places[at].kind;
+    at = at + 1 == p->pattern->length ? 0 : at + 1;
+  }
+}
+
+/* Are the same units gathered before these two reduce-scatters? */
+static bool same_gathers(const struct tagc_pattern *pattern, uint32_t a, uint32_t b)
+{
+  if (a == b)
+    return true;
+  do {
+    a = gather_before(pattern, a);
+    b = gather_before(pattern, b);
+    if (!tells(&pattern->places[a]) || !tells(&pattern->places[b]))
+      return tells(&pattern->places[a]) == tells(&pattern->places[b]);
+  } while (pattern->places[a].kind == pattern->places[b].kind);
+  return false;
+}
+
+/* Are, before this reduce-scatter, all units of a pass gathered, and more than these? (A backward pass in which a few
+ * like units are gathered before the same ones are reduced looks like several passes, too.) */
+static bool gathers_pass(struct pass *p, uint32_t at)
+{
+  const struct tagc_place *places = p->pattern->places;
+  uint32_t missing = p->units, gathers = 0;
+  memset(p->s->open, 0, sizeof p->s->open);
+  for (uint32_t i = 0; i < p->units; i++)
+    p->s->open[places[p->s->reduced[i]].kind]++;
+  for (at = gather_before(p->pattern, at); tells(&places[at]); at = gather_before(p->pattern, at)) {
+    gathers++;
+    missing -= p->s->open[places[at].kind]-- > 0;
+  }
+  return !missing && gathers > p->units;
+}
+
+/* Could these reduce-scatters be of one unit, in two passes? */
+static bool of_one_unit(const struct tagc_place *a, const struct tagc_place *b)
+{
+  return a->kind == b->kind && a->signature.dtype == b->signature.dtype;
+}
+
+/* Do the reduce-scatters repeat every p->units of them, each time after the same gathers, or after a forward pass?
+ * (Another pass may have evaluation before it, which leaves some units gathered.) */
+static bool are_passes(struct pass *p)
+{
+  const struct tagc_pattern *pattern = p->pattern;
+  const uint16_t *reduced = p->s->reduced;
+  for (uint32_t i = p->units; i < pattern->slot_count; i++)
+    if (!of_one_unit(&pattern->places[reduced[i]], &pattern->places[reduced[i - p->units]]))
+      return false;
+  bool same = true, forward = true;
+  for (uint32_t i = 0; i < pattern->slot_count; i += p->units) {
+    same = same && same_gathers(pattern, reduced[0], reduced[i]);
+    forward = forward && gathers_pass(p, reduced[i]);
+  }
+  return same || forward;
+}
+
+/* How many reduce-scatters are one pass? At least two, or a row of like units would be passes of one. */
+static void find_units(struct pass *p)
+{
+  const uint32_t all = p->pattern->slot_count;
+  for (p->units = 2; p->pattern->whole && p->units <= all / 2 && p->units <= p->gathers; p->units++)
+    if (all % p->units == 0 && are_passes(p))
+      return;
+  p->units = all;
+}
+
+/* The kind of the unit of a rank. */
+static uint16_t kind_of(const struct pass *p, uint32_t rank)
+{
+  return p->pattern->places[p->s->reduced[p->units - 1 - rank]].kind;
+}
+
+/* How many of a row of gathers stand where the reverse order (or, with `turned`, the order of the reduce-scatters)
+ * would have them? */
+static uint32_t agreement(const struct pass *p, const uint16_t *row, bool turned)
+{
+  uint32_t equal = 0;
+  for (uint32_t i = 0; i < p->units; i++)
+    equal += row[i] == kind_of(p, turned ? p->units - 1 - i : i);
+  return equal;
+}
+
+/* The row of gathers that is the forward pass, or NULL. s->open: how many of each kind are still wanted in the row. */
+static const uint16_t *find_row(struct pass *p)
+{
+  const uint16_t *found = NULL;
+  uint32_t best = 0, wrong = 0;    /* kinds of which there are not as many as wanted */
+  int32_t *open = p->s->open;
+  if (p->gathers < p->units)
+    return NULL;
+  for (uint32_t i = 0; i < p->units; i++)
+    wrong += open[kind_of(p, i)]++ == 0;
+  for (uint32_t i = 0; i < p->gathers; i++) {
+    int32_t *in = &open[p->s->gathered[i]];
+    wrong += *in == 0;
+    wrong -= --*in == 0;
+    if (i >= p->units) {
+      int32_t *out = &open[p->s->gathered[i - p->units]];
+      wrong += *out == 0;
+      wrong -= ++*out == 0;
+    }
+    if (i + 1 < p->units || wrong)
+      continue;
+    const uint16_t *row = &p->s->gathered[i + 1 - p->units];
+    uint32_t equal = agreement(p, row, false);
+    if (!found || equal > best) {
+      found = row;
+      best = equal;
+    }
+  }
+  return found;
+}
+
+/* The first gathers of each kind, as many as units of it are reduced; NULL where there are fewer. */
+static const uint16_t *first_of_each(struct pass *p)
+{
+  uint32_t kept = 0;
+  memset(p->s->open, 0, sizeof p->s->open);
+  for (uint32_t i = 0; i < p->units; i++)
+    p->s->open[kind_of(p, i)]++;
+  for (uint32_t i = 0; i < p->gathers && kept < p->units; i++)
+    if (p->s->open[p->s->gathered[i]]-- > 0)
+      p->s->gathered[kept++] = p->s->gathered[i];
+  return kept == p->units ? p->s->gathered : NULL;
+}
+
+/* Puts the ranks into s->ranked in forward order, if the gathers tell it. */
+static enum tagc_order follow_gathers(struct pass *p)
+{
+  memset(p->s->open, 0, sizeof p->s->open);
+  const uint16_t *row = find_row(p);
+  if (!row)
+    row = first_of_each(p);
+  if (!row)
+    return TAGC_ORDER_UNKNOWN;
+  const bool turned = agreement(p, row, true) == p->units, reverse = agreement(p, row, false) == p->units;
+  if (turned && !reverse)
+    return TAGC_ORDER_REDUCING;
+  /* Lists of the ranks of each kind, lowest first: open[] is the head, +1. */
+  memset(p->s->open, 0, sizeof p->s->open);
+  for (uint32_t rank = p->units; rank-- > 0;) {
+    int32_t *head = &p->s->open[kind_of(p, rank)];
+    p->s->link[rank] = (uint16_t)*head;
+    *head = (int32_t)rank + 1;
+  }
+  for (uint32_t i = 0; i < p->units; i++) {
+    uint32_t rank = (uint32_t)p->s->open[row[i]] - 1;
+    p->s->open[row[i]] = p->s->link[rank];
+    p->s->ranked[rank] = (uint16_t)i;
+  }
+  return turned ? TAGC_ORDER_EITHER : TAGC_ORDER_FORWARD;
+}
+
+void tagc_units_number(struct tagc_pattern *pattern)
+{
+  struct pass p = {.pattern = pattern, .s = &pattern->scratch};
+  uint32_t at = pattern->first;
+  for (uint32_t found = 0; found < pattern->slot_count;) {
+    if (pattern->places[at].slot >= 0)
+      p.s->reduced[found++] = (uint16_t)at;
+    at = at + 1 == pattern->length ? 0 : at + 1;
+  }
+  collect_gathers(&p);
+  find_units(&p);
+  pattern->units = p.units;
+  pattern->order = follow_gathers(&p);
+  const bool told = pattern->order == TAGC_ORDER_FORWARD || pattern->order == TAGC_ORDER_EITHER;
+  for (uint32_t i = 0; i < pattern->slot_count; i++) {
+    struct tagc_slot_info *slot = &pattern->slots[pattern->places[p.s->reduced[i]].slot];
+    const uint32_t rank = p.units - 1 - i % p.units;
+    slot->unit = told ? p.s->ranked[rank] : rank;
+    slot->pass = i / p.units;
+    slot->told = told;
+  }
+}

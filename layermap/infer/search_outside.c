@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What vocabulary, and how many positions, explain the slots outside the blocks? See search.h.
+ */
+#include "layermap/infer/search.h"
+
+/* What is missed in the calls (frozen parameters?), and a slot that nothing explains, cost that much. */
+enum { COST_MISSING = 6 * TAGC_BIT, COST_ODD = 2 * TAGC_BIT };
+
+/* Ways to divide what is outside the blocks, the likelier the cheaper. */
+static const struct {
+  uint8_t parts[3];
+  uint8_t cost;
+} divisions[TAGC_DIVISIONS] = {
+  {{TAGC_KEEP_OUTSIDE}, 0},
+  {{TAGC_KEEP_EMBED, TAGC_KEEP_NORM | TAGC_KEEP_HEAD}, 4},
+  {{TAGC_KEEP_EMBED | TAGC_KEEP_NORM, TAGC_KEEP_HEAD}, 6},
+  {{TAGC_KEEP_EMBED | TAGC_KEEP_HEAD, TAGC_KEEP_NORM}, 8},
+  {{TAGC_KEEP_EMBED, TAGC_KEEP_NORM, TAGC_KEEP_HEAD}, 8},
+};
+
+struct outside {
+  const struct tagc_search *search;
+  const struct tagc_candidate *candidate;
+  const struct tagc_shapes *shapes;
+  size_t slots[TAGC_OTHERS], slot_count;
+  size_t others;                    /* all slots outside the blocks */
+  unsigned odd;                     /* what all of them would cost if nothing explained them */
+  uint64_t norms;                   /* measure of the norms of blocks that are with the last one */
+  uint8_t parts[3];
+  size_t part_count;
+  unsigned cost;                    /* of the variant and the division */
+  struct tagc_architecture best;
+  unsigned best_cost;
+  size_t explained;
+  bool found;
+};
+
+void tagc_outside_set(struct tagc_architecture *a, const struct tagc_outside *outside)
+{
+  a->tied = outside->tied;
+  a->pooler = outside->pooler;
+  a->masked_head = outside->masked_head;
+  a->next_head = outside->next_head;
+  a->labels = outside->labels;
+  a->patch = outside->patch;
+}
+
+static unsigned slot_cost(const struct outside *o, size_t slot)
+{
+  return COST_ODD + tagc_cost_bits(o->search->counts[slot] + 1);
+}
+
+/* The slots nearest to the blocks, on both sides, and the first and the last one. */
+static void find_slots(struct outside *o)
+{
+  const struct tagc_frame *frame = &o->candidate->frame;
+  size_t first = frame->start - frame->dense * frame->period, last = frame->start + frame->length, count = o->search->count;
+  for (size_t i = 0; i < count; i++) {
+    if (i >= first && i < last)
+      continue;
+    o->others++;
+    /* Blocks of a tower beside the model cost once. */
+    o->odd += i && i != last && o->search->counts[i] == o->search->counts[i - 1] ? 1 : slot_cost(o, i);
+    bool near = i < 2 || i + 2 >= count || i + 1 == first || i == last;
+    if (near && o->slot_count < TAGC_OTHERS)
+      o->slots[o->slot_count++] = i;
+  }
+}
+
+static struct tagc_equation equation(const struct outside *o, uint8_t part, size_t slot)
+{
+  return (struct tagc_equation){.shapes = o->shapes, .keep = part, .layout = o->candidate->layout, .nranks = o->search->nranks,
+                                .times = 1, .more = part & TAGC_KEEP_NORM ? o->norms : 0, .count = o->search->counts[slot],
+                                .steps = o->search->steps};
+}
+
+static uint64_t part_measure(const struct outside *o, const struct tagc_architecture *a, uint8_t part)
+{
+  return tagc_shapes_measure(o->shapes, a, o->candidate->layout, o->search->nranks, part);
+}
+
+static bool depends(const struct outside *o, uint8_t part, enum tagc_unknown unknown)
+{
+  struct tagc_architecture few = o->candidate->architecture, many = few;
+  few.vocabulary = many.vocabulary = 1;
+  few.positions = many.positions = 1;
+  tagc_unknown_set(&many, unknown, 1 << 16);
+  return part_measure(o, &few, part) != part_measure(o, &many, part);
+}
+
+/* All sizes are known: which slots do they explain? */
+static void weigh(struct outside *o, const struct tagc_architecture *a)
+{
+  unsigned cost = o->cost + o->odd;
+  size_t used = 0;
+  for (size_t i = 0; i < o->part_count; i++) {
+    size_t slot = 0;
+    while (slot < o->slot_count) {
+      struct tagc_equation e = equation(o, o->parts[i], o->slots[slot]);
+      if (!(used >> slot & 1) && tagc_equation_holds(&e, a))
+        break;
+      slot++;
+    }
+    if (slot == o->slot_count) {
+      cost += COST_MISSING;
+      continue;
+    }
+    used |= (size_t)1 << slot;
+    cost -= slot_cost(o, o->slots[slot]);
+  }
+  cost += a->vocabulary ? tagc_cost_vocabulary(a->family, a->vocabulary) : 0;
+  cost += a->positions ? tagc_cost_positions(a->family, a->positions) : 0;
+  if (used && cost < o->best_cost) {
+    o->best_cost = cost;
+    o->best = *a;
+    o->explained = (size_t)__builtin_popcountll(used);
+    o->found = true;
+  }
+}
+
+/* The likeliest size in (low, high] that solves the equation; 0: none does. */
+static uint64_t likeliest(const struct tagc_equation *e, const struct tagc_architecture *a, enum tagc_unknown unknown, uint64_t low,
+                          uint64_t high)
+{
+  const uint32_t *known = unknown == TAGC_UNKNOWN_VOCABULARY ? tagc_vocabularies : tagc_positions;
+  struct tagc_architecture tried = *a;
+  uint64_t best = 0;
+  unsigned best_cost = TAGC_COST_NEVER;
+  for (; *known; known++) {
+    unsigned cost = unknown == TAGC_UNKNOWN_VOCABULARY ? tagc_cost_vocabulary(a->family, *known) : tagc_cost_positions(a->family, *known);
+    tagc_unknown_set(&tried, unknown, *known);
+    if (*known > low && *known <= high && cost < best_cost && tagc_equation_holds(e, &tried)) {
+      best = *known;
+      best_cost = cost;
+    }
+  }
+  static const uint64_t grains[] = {128, 64, 8, 1};
+  for (size_t i = 0; i < sizeof grains / sizeof *grains && !best; i++) {
+    uint64_t size = high / grains[i] * grains[i];
+    tagc_unknown_set(&tried, unknown, size);
+    if (size > low && tagc_equation_holds(e, &tried))
+      best = size;
+  }
+  return best;
+}
+
+/* Positions are known, or not part of what was solved: solves for them in the other parts, then weighs. */
+static void solve_positions(struct outside *o, struct tagc_architecture *a, bool known)
+{
+  for (size_t i = 0; i < o->part_count && !known; i++) {
+    if (!depends(o, o->parts[i], TAGC_UNKNOWN_POSITIONS))
+      continue;
+    for (size_t slot = 0; slot < o->slot_count; slot++) {
+      struct tagc_equation e = equation(o, o->parts[i], o->slots[slot]);
+      uint64_t low, high, size;
+      if (!tagc_equation_range(&e, a, TAGC_UNKNOWN_POSITIONS, &low, &high) || high > 1 << 20 ||
+          !(size = likeliest(&e, a, TAGC_UNKNOWN_POSITIONS, low, high)))
+        continue;
+      a->positions = (uint32_t)size;
+      weigh(o, a);
+    }
+    a->positions = tagc_positions[0];
+  }
+  weigh(o, a);
+}
+
+/* The part of which the vocabulary is solved for lies in that slot. */
+static void solve_vocabulary(struct outside *o, uint8_t part, size_t slot)
+{
+  struct tagc_architecture a = o->candidate->architecture;
+  struct tagc_equation e = equation(o, part, slot);
+  bool with_positions = depends(o, part, TAGC_UNKNOWN_POSITIONS);
+  uint64_t low, high;
+  for (const uint32_t *positions = tagc_positions; *positions; positions++) {
+    a.positions = o->candidate->prior->has_positions ? *positions : 0;
+    a.vocabulary = 1;
+    if (tagc_equation_range(&e, &a, TAGC_UNKNOWN_VOCABULARY, &low, &high) && high < 1 << 21 &&
+        (a.vocabulary = likeliest(&e, &a, TAGC_UNKNOWN_VOCABULARY, low, high)))
+      solve_positions(o, &a, with_positions || !o->candidate->prior->has_positions);
+    if (!with_positions)
+      return;
+  }
+}
+
+static void try_division(struct outside *o, const uint8_t parts[3])
+{
+  struct tagc_architecture some = o->candidate->architecture;
+  some.vocabulary = 1;
+  some.positions = 1;
+  uint8_t lead = 0;
+  o->part_count = 0;
+  for (size_t i = 0; i < 3 && parts[i]; i++)
+    if (part_measure(o, &some, parts[i])) {
+      o->parts[o->part_count++] = parts[i];
+      if (depends(o, parts[i], TAGC_UNKNOWN_VOCABULARY))
+        lead = parts[i];
+    }
+  for (size_t i = 0; i < o->slot_count && lead; i++)
+    solve_vocabulary(o, lead, o->slots[i]);
+  if (lead)
+    return;
+  some.vocabulary = 0;
+  some.positions = o->candidate->prior->has_positions ? tagc_positions[0] : 0;
+  solve_positions(o, &some, false);
+}
+
+void tagc_search_outside(const struct tagc_search *search, struct tagc_candidate *candidate)
+{
+  const struct tagc_outsides *outsides = &search->shapes[candidate->prior - tagc_priors].outsides;
+  struct tagc_candidate tried = *candidate;
+  struct outside o = {.search = search, .candidate = &tried};
+  find_slots(&o);
+  /* Nothing explains any of them. */
+  o.best = candidate->architecture;
+  o.best_cost = o.odd + COST_MISSING;
+  if (candidate->frame.period == 2)
+    o.norms = candidate->frame.blocks * tagc_shapes_measure(&search->shapes[candidate->prior - tagc_priors].block,
+                                                            &tried.architecture, tried.layout, search->nranks, TAGC_KEEP_REST);
+  for (size_t i = 0; i < outsides->count; i++) {
+    tagc_outside_set(&tried.architecture, &outsides->variants[i]);
+    o.shapes = &outsides->shapes[i];
+    for (size_t j = 0; j < TAGC_DIVISIONS; j++) {
+      o.cost = outsides->variants[i].cost + divisions[j].cost;
+      try_division(&o, divisions[j].parts);
+    }
+  }
+  candidate->architecture = o.best;
+  candidate->blocks_only = !o.found;
+  candidate->odd = o.others - o.explained;
+  if (!o.found)
+    candidate->architecture.positions = 0;
+  candidate->cost += o.best_cost;
+}

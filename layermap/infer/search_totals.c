@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Where no slot is a block, because all of the model is in one, or because buckets are cut where they are full, the sum of all slots is
+ * what there is: a model of published sizes with a known vocabulary, and a whole number of blocks, explains it. See search.h.
+ */
+#include "layermap/infer/search.h"
+
+enum { COST_TOTALS = 4 * TAGC_BIT, COST_OTHERS = 6 * TAGC_BIT };
+
+struct total {
+  struct tagc_search *search;
+  const struct tagc_family_shapes *shapes;
+  const struct tagc_shapes *outside;
+  struct tagc_candidate candidate;
+  uint64_t least, most;             /* measures that explain the slots */
+};
+
+/* Padding hides what the slots hold exactly. */
+static void find_range(struct total *t)
+{
+  const struct tagc_search *search = t->search;
+  uint64_t sum = 0, nranks = search->nranks;
+  for (size_t i = 0; i < search->count; i++)
+    sum += search->counts[i];
+  t->most = sum;
+  t->least = sum;
+  if (t->candidate.layout == TAGC_LAYOUT_FSDP1) {
+    t->most = sum * nranks;
+    t->least = t->most - (nranks - 1);
+  } else if (t->candidate.layout == TAGC_LAYOUT_MEGATRON) {
+    t->most = sum * nranks;
+    uint64_t padding = search->count * 128 * nranks;
+    t->least = t->most > padding ? t->most - padding : 0;
+  }
+}
+
+static uint64_t measure(const struct total *t, const struct tagc_shapes *shapes)
+{
+  return tagc_shapes_measure(shapes, &t->candidate.architecture, t->candidate.layout, t->search->nranks, TAGC_KEEP_ALL);
+}
+
+/* All but the number of blocks is known. */
+static void solve_blocks(struct total *t, unsigned cost)
+{
+  struct tagc_architecture *a = &t->candidate.architecture;
+  bool is_latent = t->candidate.prior->attention == TAGC_LATENT;
+  uint64_t outside = measure(t, t->outside), block = measure(t, &t->shapes->block);
+  for (uint32_t dense = 0; dense <= (is_latent ? 3 : 0); dense++) {
+    uint64_t known = outside + (dense ? dense * measure(t, &t->shapes->dense) : 0);
+    if (known + block > t->most)
+      continue;
+    uint64_t blocks = (t->most - known) / block;
+    if (known + blocks * block < t->least || blocks > 256)
+      continue;
+    a->blocks = (uint32_t)blocks + dense;
+    a->dense_blocks = dense;
+    t->candidate.cost = COST_TOTALS + t->candidate.prior->cost + cost + tagc_cost_size(a->blocks);
+    t->candidate.cost += tagc_cost_layout(t->candidate.layout, t->search->reduction, t->search->is_gathered);
+    /* Megatron's own models, or others in its buckets. */
+    bool megatron = t->candidate.layout == TAGC_LAYOUT_MEGATRON && !t->candidate.prior->is_sparse;
+    for (t->candidate.megatron = megatron;; t->candidate.megatron = false) {
+      if (tagc_search_holds(t->search, &t->candidate))
+        tagc_search_rank(t->search, &t->candidate);
+      if (!t->candidate.megatron)
+        break;
+      t->candidate.cost += COST_OTHERS;
+    }
+  }
+}
+
+static void try_vocabularies(struct total *t, unsigned cost)
+{
+  struct tagc_architecture *a = &t->candidate.architecture;
+  bool has_words = t->candidate.prior->family != TAGC_FAMILY_VIT;
+  for (const uint32_t *known = tagc_vocabularies; *known && !tagc_search_is_long(t->search); known++) {
+    a->vocabulary = has_words ? *known : 0;
+    unsigned words = has_words ? tagc_cost_vocabulary(a->family, *known) : 0;
+    for (const uint32_t *positions = tagc_positions; *positions; positions++) {
+      a->positions = t->candidate.prior->has_positions ? *positions : 0;
+      unsigned places = a->positions ? tagc_cost_positions(a->family, a->positions) : 0;
+      if (places == 0)               /* those that its family has */
+        solve_blocks(t, cost + words);
+      if (!a->positions)
+        break;
+    }
+    if (!has_words)
+      break;
+  }
+}
+
+void tagc_search_totals(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout)
+{
+  struct total t = {.search = search, .shapes = &search->shapes[prior - tagc_priors]};
+  t.candidate = (struct tagc_candidate){.architecture = tagc_search_kind(prior), .prior = prior, .layout = layout};
+  find_range(&t);
+  for (size_t i = 0; i < tagc_published_count; i++) {
+    if (tagc_published[i].family != prior->family)
+      continue;
+    tagc_published_set(&t.candidate.architecture, &tagc_published[i]);
+    for (size_t j = 0; j < t.shapes->outsides.count; j++) {
+      tagc_outside_set(&t.candidate.architecture, &t.shapes->outsides.variants[j]);
+      t.outside = &t.shapes->outsides.shapes[j];
+      try_vocabularies(&t, t.shapes->outsides.variants[j].cost);
+    }
+  }
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Families of transformers; see families.h.
+ *
+ * The order of parameters is that of named_parameters() of these classes of transformers 4.57: GPT2LMHeadModel, GPTNeoXForCausalLM,
+ * LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM (the
+ * text model), PhiForCausalLM, Phi3ForCausalLM, BertModel and BertFor..., ViTModel and ViTForImageClassification, MixtralForCausalLM,
+ * Qwen3MoeForCausalLM, DeepseekV2ForCausalLM and DeepseekV3ForCausalLM.
+ *
+ * Others      transformers 5 holds all experts of a block in two tensors (fused_experts), and the router of Qwen3's behind them.
+ *             torchtitan registers up behind down; Megatron-core the output of attention before qkv, and norms beside what follows
+ *             them: such differences are inside attention or inside an MLP, but for the norms, and change no sum.
+ */
+#include "layermap/model/families.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* `order` of what a block registers: 1 to 4: its norms, a: attention, m: MLP. */
+struct traits {
+  const char *name, *order;
+  bool norm_bias, qkv_bias, out_bias, mlp_bias;
+  bool is_gated;                    /* the MLP has a gate beside its up projection */
+  bool has_qk_norms, has_fused_qkv, has_fused_gate, is_transposed;
+};
+
+static const struct traits families[TAGC_FAMILIES] = {
+  [TAGC_FAMILY_GPT2] = {"gpt2", "1a2m", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true,
+                        .has_fused_qkv = true, .is_transposed = true},
+  [TAGC_FAMILY_NEOX] = {"neox", "12am", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true, .has_fused_qkv = true},
+  [TAGC_FAMILY_LLAMA] = {"llama", "am12", .is_gated = true},
+  [TAGC_FAMILY_MISTRAL] = {"mistral", "am12", .is_gated = true},
+  [TAGC_FAMILY_QWEN2] = {"qwen2", "am12", .qkv_bias = true, .is_gated = true},
+  [TAGC_FAMILY_QWEN3] = {"qwen3", "am12", .is_gated = true, .has_qk_norms = true},
+  [TAGC_FAMILY_GEMMA] = {"gemma", "am12", .is_gated = true},
+  [TAGC_FAMILY_GEMMA2] = {"gemma2", "am1234", .is_gated = true},
+  [TAGC_FAMILY_GEMMA3] = {"gemma3", "am1234", .is_gated = true, .has_qk_norms = true},
+  [TAGC_FAMILY_PHI] = {"phi", "am1", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true},
+  [TAGC_FAMILY_PHI3] = {"phi3", "am12", .is_gated = true, .has_fused_qkv = true, .has_fused_gate = true},
+  [TAGC_FAMILY_BERT] = {"bert", "a1m2", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true},
+  [TAGC_FAMILY_VIT] = {"vit", "am12", .norm_bias = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true},
+  [TAGC_FAMILY_MIXTRAL] = {"mixtral", "am12", .is_gated = true},
+  [TAGC_FAMILY_QWEN3_MOE] = {"qwen3_moe", "am12", .is_gated = true, .has_qk_norms = true},
+  [TAGC_FAMILY_DEEPSEEK] = {"deepseek", "am12", .is_gated = true},
+};
+
+const char *tagc_family_name(enum tagc_family family)
+{
+  return families[family].name;
+}
+
+enum tagc_family tagc_family_find(const char *name)
+{
+  enum tagc_family family = 0;
+  while (family < TAGC_FAMILIES && strcmp(families[family].name, name))
+    family++;
+  return family;
+}
+
+/* Adds to the last unit of the model until something fails. */
+struct builder {
+  struct tagc_model *model;
+  const struct tagc_architecture *a;
+  struct traits traits;
+  uint32_t kinds;                   /* of what is added; 0: what its name tells, which takes a microsecond */
+  bool is_good;
+};
+
+/* The traits of the family, and of the variant. */
+static struct builder begin(struct tagc_model *model, const struct tagc_architecture *a)
+{
+  struct builder b = {.model = model, .a = a, .traits = families[a->family], .is_good = true};
+  b.traits.qkv_bias |= a->attention_bias;
+  b.traits.out_bias |= a->attention_bias;
+  b.traits.mlp_bias |= a->mlp_bias;
+  b.traits.has_fused_qkv |= a->fused_qkv;
+  b.traits.is_transposed &= !a->plain_linear;
+  if (a->no_bias)
+    b.traits.norm_bias = b.traits.qkv_bias = b.traits.out_bias = b.traits.mlp_bias = false;
+  return b;
+}
+
+static void add(struct builder *b, const char *name, const char *suffix, uint64_t rows, uint64_t columns)
+{
+  char whole[TAGC_PARAMETER_NAME];
+  snprintf(whole, sizeof whole, "%s%s", name, suffix);
+  uint32_t kinds = b->kinds ? b->kinds : tagc_kinds_of_name(whole);
+  b->is_good = b->is_good && tagc_model_add_parameter(b->model, whole, kinds, rows, columns);
+}
+
+static void add_linear(struct builder *b, const char *name, uint64_t outputs, uint64_t inputs, bool has_bias)
+{
+  bool is_transposed = b->traits.is_transposed;
+  add(b, name, ".weight", is_transposed ? inputs : outputs, is_transposed ? outputs : inputs);
+  if (has_bias)
+    add(b, name, ".bias", outputs, 1);
+}
+
+static void add_norm(struct builder *b, const char *name, uint64_t size)
+{
+  add(b, name, ".weight", size, 1);
+  if (b->traits.norm_bias)
+    add(b, name, ".bias", size, 1);
+}
+
+static void add_attention(struct builder *b)
+{
+  const struct tagc_architecture *a = b->a;
+  const struct traits *traits = &b->traits;
+  uint64_t head = a->head_dim || !a->heads ? a->head_dim : a->hidden / a->heads;
+  uint64_t q = a->heads * head, kv = (a->kv_heads ? a->kv_heads : a->heads) * head;
+  bool is_output_first = a->family == TAGC_FAMILY_PHI3;
+  if (is_output_first)
+    add_linear(b, "attn.o", a->hidden, q, traits->out_bias);
+  if (traits->has_fused_qkv) {
+    add_linear(b, "attn.qkv", q + 2 * kv, a->hidden, traits->qkv_bias);
+  } else {
+    add_linear(b, "attn.q", q, a->hidden, traits->qkv_bias);
+    add_linear(b, "attn.k", kv, a->hidden, traits->qkv_bias);
+    add_linear(b, "attn.v", kv, a->hidden, traits->qkv_bias);
+  }
+  if (!is_output_first)
+    add_linear(b, "attn.o", a->hidden, q, traits->out_bias);
+  if (traits->has_qk_norms) {
+    add_norm(b, "attn.q_norm", head);
+    add_norm(b, "attn.k_norm", head);
+  }
+}
+
+/* DeepSeek's: queries, keys and values are made of short vectors; beside them a part of the keys that knows positions. */
+static void add_latent_attention(struct builder *b)
+{
+  const struct tagc_architecture *a = b->a;
+  uint64_t heads = a->heads, q = heads * ((uint64_t)a->nope_dim + a->rope_dim);
+  if (a->q_rank) {
+    add_linear(b, "attn.q_a", a->q_rank, a->hidden, a->attention_bias);
+    add_norm(b, "attn.q_a_norm", a->q_rank);
+    add_linear(b, "attn.q_b", q, a->q_rank, false);
+  } else {
+    add_linear(b, "attn.q", q, a->hidden, false);
+  }
+  add_linear(b, "attn.kv_a", (uint64_t)a->kv_rank + a->rope_dim, a->hidden, a->attention_bias);
+  add_norm(b, "attn.kv_a_norm", a->kv_rank);
+  add_linear(b, "attn.kv_b", heads * ((uint64_t)a->nope_dim + a->v_dim), a->kv_rank, false);
+  add_linear(b, "attn.o", a->hidden, heads * a->v_dim, a->attention_bias);
+}
+
+/* One MLP: "mlp", "shared_experts", or "experts.7" without biases. */
+static void add_mlp(struct builder *b, const char *where, uint64_t intermediate)
+{
+  static const char *const gated[] = {"gate", "up", "down"}, *const mixtral[] = {"gate", "down", "up"};
+  const char *const *parts = b->a->family == TAGC_FAMILY_MIXTRAL ? mixtral : gated;
+  uint64_t hidden = b->a->hidden;
+  bool has_bias = b->traits.mlp_bias && !b->kinds;
+  char name[TAGC_PARAMETER_NAME];
+  if (b->traits.has_fused_gate) {
+    snprintf(name, sizeof name, "%s.gate_up", where);
+    add_linear(b, name, 2 * intermediate, hidden, has_bias);
+  }
+  for (int i = b->traits.has_fused_gate ? 2 : b->traits.is_gated ? 0 : 1; i < 3; i++) {
+    bool is_down = parts[i][0] == 'd';
+    snprintf(name, sizeof name, "%s.%s", where, parts[i]);
+    add_linear(b, name, is_down ? hidden : intermediate, is_down ? intermediate : hidden, has_bias);
+  }
+}
+
+static void add_router(struct builder *b)
+{
+  add_linear(b, "router", b->a->experts, b->a->hidden, false);
+}
+
+static void add_experts(struct builder *b)
+{
+  const struct tagc_architecture *a = b->a;
+  uint64_t intermediate = a->expert_intermediate ? a->expert_intermediate : a->intermediate;
+  bool is_router_first = a->family == TAGC_FAMILY_MIXTRAL || (a->family == TAGC_FAMILY_QWEN3_MOE && !a->fused_experts);
+  if (is_router_first)
+    add_router(b);
+  if (a->fused_experts) {
+    add(b, "experts.gate_up", "", a->experts, 2 * intermediate * a->hidden);
+    add(b, "experts.down", "", a->experts, intermediate * a->hidden);
+  } else {
+    b->kinds = TAGC_KIND_MLP | TAGC_KIND_EXPERT;
+    for (uint32_t i = 0; i < a->experts && b->is_good; i++) {
+      char name[24];
+      snprintf(name, sizeof name, "experts.%u", i);
+      add_mlp(b, name, intermediate);
+    }
+    b->kinds = 0;
+  }
+  if (!is_router_first)
+    add_router(b);
+  if (a->shared_intermediate)
+    add_mlp(b, "shared_experts", a->shared_intermediate);
+}
+
+bool tagc_family_has_experts(const struct tagc_architecture *a, uint32_t number)
+{
+  return a->experts && number >= a->dense_blocks;
+}
+
+bool tagc_family_add_block(struct tagc_model *model, const struct tagc_architecture *a, uint32_t number)
+{
+  struct builder b = begin(model, a);
+  for (const char *part = b.traits.order; *part; part++) {
+    if (*part == 'm' && tagc_family_has_experts(a, number))
+      add_experts(&b);
+    else if (*part == 'm')
+      add_mlp(&b, "mlp", a->intermediate);
+    else if (*part == 'a' && a->kv_rank)
+      add_latent_attention(&b);
+    else if (*part == 'a')
+      add_attention(&b);
+    else
+      add_norm(&b, (const char[]){'n', 'o', 'r', 'm', *part, '\0'}, a->hidden);
+  }
+  return b.is_good;
+}
+
+bool tagc_family_add_embedding(struct tagc_model *model, const struct tagc_architecture *a)
+{
+  struct builder b = begin(model, a);
+  if (a->family == TAGC_FAMILY_VIT) {
+    uint64_t patch = a->patch ? a->patch : 16, channels = a->channels ? a->channels : 3;
+    add(&b, "embed.class", "", 1, a->hidden);
+    add(&b, "embed.positions", "", 1, (uint64_t)a->positions * a->hidden);
+    add_linear(&b, "embed.patches", a->hidden, channels * patch * patch, true);
+    return b.is_good;
+  }
+  add(&b, "embed", ".weight", a->vocabulary, a->hidden);
+  if (a->positions)
+    add(&b, "embed.positions", ".weight", a->positions, a->hidden);
+  if (a->family == TAGC_FAMILY_BERT) {
+    add(&b, "embed.types", ".weight", a->types ? a->types : 2, a->hidden);
+    add_norm(&b, "embed.norm", a->hidden);
+  }
+  return b.is_good;
+}
+
+/* What BERT and ViT have behind the blocks, and the norm. */
+static void add_heads(struct builder *b)
+{
+  const struct tagc_architecture *a = b->a;
+  if (a->pooler)
+    add_linear(b, "head.pooler", a->hidden, a->hidden, true);
+  if (a->masked_head) {
+    add(b, "head", ".bias", a->vocabulary, 1);
+    add_linear(b, "head.dense", a->hidden, a->hidden, true);
+    add_norm(b, "head.norm", a->hidden);
+    if (!a->tied)
+      add(b, "head", ".weight", a->vocabulary, a->hidden);
+  }
+  if (a->next_head)
+    add_linear(b, "head.next", 2, a->hidden, true);
+  if (a->labels)
+    add_linear(b, "head.classifier", a->labels, a->hidden, true);
+}
+
+bool tagc_family_add_head(struct tagc_model *model, const struct tagc_architecture *a)
+{
+  struct builder b = begin(model, a);
+  bool has_words_behind = a->family != TAGC_FAMILY_BERT && a->family != TAGC_FAMILY_VIT;
+  if (a->family != TAGC_FAMILY_BERT)
+    add_norm(&b, "norm", a->hidden);
+  if (!has_words_behind)
+    add_heads(&b);
+  if (has_words_behind && !a->tied)
+    add(&b, "head", ".weight", a->vocabulary, a->hidden);
+  if (a->family == TAGC_FAMILY_PHI && !a->no_bias)
+    add(&b, "head", ".bias", a->vocabulary, 1);
+  return b.is_good;
+}
+
+/* A unit of which there is one, in its place; none where it has no parameters. */
+static bool add_single(struct tagc_model *model, const struct tagc_architecture *a, const char *name,
+                       bool (*fill)(struct tagc_model *model, const struct tagc_architecture *a))
+{
+  if (!tagc_model_add_unit(model, name) || !fill(model, a))
+    return false;
+  uint32_t unit = (uint32_t)model->unit_count - 1;
+  if (model->units[unit].count)
+    return tagc_model_add_place(model, unit, -1);
+  model->unit_count--;
+  return true;
+}
+
+static bool add_blocks(struct tagc_model *model, const struct tagc_architecture *a)
+{
+  for (uint32_t number = 0; number < a->blocks; number++) {
+    bool is_new = number == 0 || tagc_family_has_experts(a, number) != tagc_family_has_experts(a, number - 1);
+    if (is_new && (!tagc_model_add_unit(model, "block") || !tagc_family_add_block(model, a, number)))
+      return false;
+    if (!tagc_model_add_place(model, (uint32_t)model->unit_count - 1, (int32_t)number))
+      return false;
+  }
+  return true;
+}
+
+struct tagc_model *tagc_family_try(const struct tagc_architecture *a, bool *no_memory)
+{
+  struct tagc_model *model = tagc_model_create();
+  *no_memory = !model;
+  if (!model)
+    return NULL;
+  snprintf(model->family, sizeof model->family, "%s", tagc_family_name(a->family));
+  if (add_single(model, a, "embed", tagc_family_add_embedding) && add_blocks(model, a) &&
+      add_single(model, a, "head", tagc_family_add_head))
+    return model;
+  *no_memory = model->no_memory;
+  tagc_model_free(model);
+  return NULL;
+}
+
+struct tagc_model *tagc_family_model(const struct tagc_architecture *a)
+{
+  bool no_memory;
+  return tagc_family_try(a, &no_memory);
+}

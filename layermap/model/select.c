@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * TAGC_LAYERS and TAGC_SKIP; see select.h. A list is walked element by element; what starts with a digit is a number or
+ * a range of them, with an @ a preset, and what is the name of a kind is that; everything else is a glob.
+ */
+#include "layermap/model/select.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "layermap/model/glob.h"
+#include "layermap/infer/layers.h"
+
+enum { LONGEST_ELEMENT = TAGC_SELECT_ELEMENT - 1 };
+
+/* Kinds that a preset names, and those that keep a parameter out of it. */
+static const struct preset {
+  const char *name;
+  bool everything;
+  uint32_t kinds, without;
+} presets[] = {
+  {"@paper", false, TAGC_KIND_MLP | TAGC_KIND_EXPERT | TAGC_KIND_EMBED | TAGC_KIND_HEAD, TAGC_KIND_ATTN | TAGC_KIND_NORM},
+  {"@all", true, 0, 0},
+};
+
+/* What one word consists of. */
+static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+
+struct element {
+  const char *text;        /* not terminated */
+  size_t length;
+};
+
+/* What a list is asked about: a slot and, where `parameter` is not NULL, one in it. */
+struct question {
+  const char *name, *parameter;
+  uint32_t unit, kinds;
+  char number[16];         /* "unit7": what the slot is called as well, whatever its name is */
+};
+
+static bool is_space(char c)
+{
+  return c == ' ' || c == '\t';
+}
+
+static bool is_digit(char c)
+{
+  return c >= '0' && c <= '9';
+}
+
+/* The element at *rest, without the spaces around it; *rest moves on to the next one, or becomes NULL. */
+static struct element next_element(const char **rest)
+{
+  const char *begin = *rest, *end = strchr(begin, ',');
+  *rest = end ? end + 1 : NULL;
+  if (!end)
+    end = begin + strlen(begin);
+  while (begin < end && is_space(*begin))
+    begin++;
+  while (end > begin && is_space(end[-1]))
+    end--;
+  return (struct element){begin, (size_t)(end - begin)};
+}
+
+static bool is_blank(const char *list)
+{
+  return list[strspn(list, " \t")] == '\0';
+}
+
+/* Reads a number from *at; NULL, or what is wrong. *at moves behind it. */
+static const char *read_number(const char **at, const char *end, uint32_t *number)
+{
+  uint64_t value = 0;
+  const char *digit = *at;
+  for (; digit < end && is_digit(*digit); digit++) {
+    value = value * 10 + (uint64_t)(*digit - '0');
+    if (value > UINT32_MAX)
+      return "a number is too large";
+  }
+  if (digit == *at)
+    return "not a number";
+  *at = digit;
+  *number = (uint32_t)value;
+  return NULL;
+}
+
+/* Reads "7" or "0-3"; NULL, or what is wrong. */
+static const char *read_range(struct element element, uint32_t *first, uint32_t *last)
+{
+  const char *at = element.text, *end = element.text + element.length;
+  const char *why = read_number(&at, end, first);
+  *last = *first;
+  if (!why && at < end && *at == '-') {
+    at++;
+    why = read_number(&at, end, last);
+  }
+  if (why)
+    return why;
+  if (at < end)
+    return "not a number";
+  return *first > *last ? "a range runs backwards" : NULL;
+}
+
+static const struct preset *find_preset(struct element element)
+{
+  for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+    if (strlen(presets[i].name) == element.length && memcmp(presets[i].name, element.text, element.length) == 0)
+      return &presets[i];
+  return NULL;
+}
+
+/* What is wrong with an element, or NULL. */
+static const char *check_element(struct element element)
+{
+  uint32_t first, last;
+  if (element.length == 0)
+    return "an element is empty";
+  if (is_digit(*element.text))
+    return read_range(element, &first, &last);
+  if (*element.text == '@')
+    return find_preset(element) ? NULL : "neither @paper nor @all";
+  if (element.length > LONGEST_ELEMENT)
+    return "an element is too long";
+  if (*element.text == '!' || *element.text == '-')
+    return "an element cannot be negated: what is to be left out is named in TAGC_SKIP";
+  for (size_t i = 0; i < element.length; i++)
+    if (is_space(element.text[i]) || element.text[i] == ';')
+      return is_space(element.text[i]) ? "a space inside an element: commas separate elements"
+                                       : "a semicolon inside an element: commas separate elements";
+  return tagc_glob_check(element.text, element.length);
+}
+
+bool tagc_select_valid(const char *list, const char **why, size_t *at)
+{
+  const char *rest = is_blank(list) ? NULL : list;
+  while (rest) {
+    struct element element = next_element(&rest);
+    const char *wrong = check_element(element);
+    if (wrong) {
+      *why = wrong;
+      *at = (size_t)(element.text - list);
+      return false;
+    }
+  }
+  return true;
+}
+
+const char *tagc_select_next(const char **rest, char text[TAGC_SELECT_ELEMENT])
+{
+  struct element element = next_element(rest);
+  snprintf(text, TAGC_SELECT_ELEMENT, "%.*s", (int)element.length, element.text);
+  return text;
+}
+
+bool tagc_select_asks_kinds(const char *element)
+{
+  struct element whole = {element, strlen(element)};
+  const struct preset *preset = find_preset(whole);
+  return tagc_kind_find(element, whole.length) || (preset && !preset->everything);
+}
+
+static bool is_same_word(const char *word, const char *other)
+{
+  while (*word && (*word | 0x20) == (*other | 0x20))
+    word++, other++;
+  return !*word && !*other;
+}
+
+/* Words as frameworks use them in names mean what they mean there. */
+const char *tagc_select_meant(const char *element)
+{
+  if (element[strspn(element, letters)])
+    return NULL;
+  for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+    if (is_same_word(element, presets[i].name + 1))
+      return presets[i].name;
+  uint32_t kinds = tagc_kinds_of_name(element);
+  if (!kinds)
+    return NULL;
+  return tagc_kind_name(kinds & TAGC_KIND_EXPERT ? TAGC_KIND_EXPERT : (enum tagc_kind)(kinds & -kinds));
+}
+
+static bool preset_names(const struct preset *preset, const struct question *q)
+{
+  return preset->everything || (q->parameter && q->kinds & preset->kinds && !(q->kinds & preset->without));
+}
+
+/* Does one element name the slot, or the parameter? An element that is not valid names nothing. */
+static bool element_names(struct element element, const struct question *q)
+{
+  uint32_t first, last;
+  if (element.length == 0 || element.length > LONGEST_ELEMENT)
+    return false;
+  if (is_digit(*element.text))
+    return !read_range(element, &first, &last) && first <= q->unit && q->unit <= last;
+  if (*element.text == '@') {
+    const struct preset *preset = find_preset(element);
+    return preset && preset_names(preset, q);
+  }
+  uint32_t kind = tagc_kind_find(element.text, element.length);
+  if (kind)
+    return q->parameter && q->kinds & kind;
+  return tagc_glob_matches(element.text, element.length, q->name) ||
+         tagc_glob_matches(element.text, element.length, q->number) ||
+         (q->parameter && tagc_glob_matches(element.text, element.length, q->parameter));
+}
+
+static bool names(const char *list, struct question question)
+{
+  const char *rest = list;
+  snprintf(question.number, sizeof question.number, "unit%" PRIu32, question.unit);
+  while (rest)
+    if (element_names(next_element(&rest), &question))
+      return true;
+  return false;
+}
+
+bool tagc_select_matches(const char *list, const char *name, uint32_t unit)
+{
+  return names(list, (struct question){.name = name, .unit = unit});
+}
+
+bool tagc_select_parameter(const char *list, const char *name, uint32_t unit, const char *parameter, uint32_t kinds)
+{
+  return names(list, (struct question){.name = name, .parameter = parameter, .unit = unit, .kinds = kinds});
+}
+
+bool tagc_select_names(const char *list, uint32_t unit, const struct tagc_layer *layer)
+{
+  bool is = tagc_select_matches(list, layer->name, unit);
+  for (size_t i = 0; i < layer->count && !is; i++) {
+    char name[TAGC_MEMBER_NAME];
+    tagc_layer_member_name(layer, i, name, sizeof name);
+    is = tagc_select_parameter(list, layer->name, unit, name, layer->members[i].parameter->kinds);
+  }
+  return is;
+}
+
+enum tagc_selection tagc_select_layer(const char *layers, const char *skip, uint32_t unit, const struct tagc_layer *layer,
+                                      bool *is_selected)
+{
+  if (!layer->count)
+    return tagc_select_matches(layers, layer->name, unit) && !tagc_select_matches(skip, layer->name, unit) ? TAGC_SELECT_ALL
+                                                                                                           : TAGC_SELECT_NONE;
+  size_t selected = 0;
+  for (size_t i = 0; i < layer->count; i++) {
+    char name[TAGC_MEMBER_NAME];
+    uint32_t kinds = layer->members[i].parameter->kinds;
+    tagc_layer_member_name(layer, i, name, sizeof name);
+    bool is = tagc_select_parameter(layers, layer->name, unit, name, kinds) &&
+              !tagc_select_parameter(skip, layer->name, unit, name, kinds);
+    if (is_selected)
+      is_selected[i] = is;
+    selected += is;
+  }
+  return selected == layer->count ? TAGC_SELECT_ALL : selected ? TAGC_SELECT_SOME : TAGC_SELECT_NONE;
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Models from config.json; see config.h.
+ */
+#include "layermap/tagc-map/config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layermap/model/families.h"
+#include "layermap/tagc-map/json.h"
+
+/* No config.json is larger; most of it are the names of labels. Sizes are no larger, either. */
+enum { CONFIG_BYTES = 16 << 20, LARGEST_SIZE = INT32_MAX };
+
+/* A type of models, and the defaults of its class. kv_heads = 0: as many as heads; head_dim = 0: hidden / heads; what
+ * has no experts has no default for them. */
+struct type {
+  const char *name;
+  enum tagc_family family;
+  uint32_t hidden, intermediate, blocks, heads, kv_heads, head_dim, vocabulary;
+  bool tied;
+  uint32_t experts, expert_intermediate;
+};
+
+static const struct type types[] = {
+  {"gpt2", TAGC_FAMILY_GPT2, 768, 0, 12, 12, 0, 0, 50257, true, 0, 0},
+  {"gpt_neox", TAGC_FAMILY_NEOX, 6144, 24576, 44, 64, 0, 0, 50432, false, 0, 0},
+  {"llama", TAGC_FAMILY_LLAMA, 4096, 11008, 32, 32, 0, 0, 32000, false, 0, 0},
+  {"mistral", TAGC_FAMILY_MISTRAL, 4096, 14336, 32, 32, 8, 0, 32000, false, 0, 0},
+  {"qwen2", TAGC_FAMILY_QWEN2, 4096, 22016, 32, 32, 32, 0, 151936, false, 0, 0},
+  {"qwen3", TAGC_FAMILY_QWEN3, 4096, 22016, 32, 32, 32, 128, 151936, false, 0, 0},
+  {"gemma", TAGC_FAMILY_GEMMA, 3072, 24576, 28, 16, 16, 256, 256000, true, 0, 0},
+  {"gemma2", TAGC_FAMILY_GEMMA2, 2304, 9216, 26, 8, 4, 256, 256000, true, 0, 0},
+  {"gemma3_text", TAGC_FAMILY_GEMMA3, 2304, 9216, 26, 8, 4, 256, 262208, true, 0, 0},
+  {"phi", TAGC_FAMILY_PHI, 2048, 8192, 24, 32, 0, 0, 51200, false, 0, 0},
+  {"phi3", TAGC_FAMILY_PHI3, 3072, 8192, 32, 32, 0, 0, 32064, false, 0, 0},
+  {"bert", TAGC_FAMILY_BERT, 768, 3072, 12, 12, 0, 0, 30522, true, 0, 0},
+  {"vit", TAGC_FAMILY_VIT, 768, 3072, 12, 12, 0, 0, 0, true, 0, 0},
+  {"mixtral", TAGC_FAMILY_MIXTRAL, 4096, 14336, 32, 32, 8, 0, 32000, false, 8, 0},
+  {"qwen3_moe", TAGC_FAMILY_QWEN3_MOE, 2048, 6144, 24, 32, 4, 0, 151936, false, 128, 768},
+  {"deepseek_v2", TAGC_FAMILY_DEEPSEEK, 4096, 11008, 32, 32, 0, 0, 32000, false, 64, 1407},
+  {"deepseek_v3", TAGC_FAMILY_DEEPSEEK, 7168, 18432, 61, 128, 0, 0, 129280, false, 256, 2048},
+};
+
+struct reader {
+  struct tagc_json json;
+  const json_t *object;             /* the one that holds the sizes ... */
+  size_t from;                      /* ... and where it begins */
+  struct tagc_complaint *complaint;
+  bool is_good;
+};
+
+/* The value of a key; NULL: absent, or null. */
+static const json_t *look_up(const struct reader *r, const char *key)
+{
+  const json_t *value = json_object_get(r->object, key);
+  return json_is_null(value) ? NULL : value;
+}
+
+static size_t place_of(const struct reader *r, const char *key)
+{
+  return tagc_json_find(&r->json, r->from, key);
+}
+
+/* A whole number from `least` on. Where something is wrong already nothing more is said. */
+static uint32_t read_size(struct reader *r, const char *key, uint32_t by_default, uint32_t least)
+{
+  const json_t *value = look_up(r, key);
+  if (!value || !r->is_good)
+    return by_default;
+  if (!json_is_integer(value)) {
+    r->is_good = tagc_json_complain(&r->json, place_of(r, key), r->complaint,
+                                    "\"%s\" is %s; expected is a whole number from %u to %u", key, tagc_json_kind(value), least,
+                                    LARGEST_SIZE);
+  } else if (json_integer_value(value) < least || json_integer_value(value) > LARGEST_SIZE) {
+    r->is_good = tagc_json_complain(&r->json, place_of(r, key), r->complaint,
+                                    "\"%s\" is %lld; expected is a whole number from %u to %u", key,
+                                    (long long)json_integer_value(value), least, LARGEST_SIZE);
+  }
+  return r->is_good ? (uint32_t)json_integer_value(value) : by_default;
+}
+
+static bool read_flag(struct reader *r, const char *key, bool by_default)
+{
+  const json_t *value = look_up(r, key);
+  if (!value || !r->is_good)
+    return by_default;
+  if (!json_is_boolean(value))
+    r->is_good = tagc_json_complain(&r->json, place_of(r, key), r->complaint, "\"%s\" is %s; expected is true or false", key,
+                                    tagc_json_kind(value));
+  return json_is_true(value);
+}
+
+/* A flag whose other value would change parameters in a way that is not known. */
+static void require_flag(struct reader *r, const char *key, bool required)
+{
+  if (read_flag(r, key, required) != required && r->is_good)
+    r->is_good = tagc_json_complain(&r->json, place_of(r, key), r->complaint, "\"%s\" is %s; only models where it is %s are known", key,
+                                    required ? "false" : "true", required ? "true" : "false");
+}
+
+/* The first of "architectures", or "". */
+static const char *read_class(struct reader *r)
+{
+  const json_t *list = json_object_get(r->object, "architectures");
+  const char *name = json_string_value(json_array_get(list ? list : json_object_get(r->json.root, "architectures"), 0));
+  return name ? name : "";
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+  size_t length = strlen(text), size = strlen(end);
+  return length >= size && !strcmp(text + length - size, end);
+}
+
+static void refuse_class(struct reader *r, const char *name, const char *expected)
+{
+  char shown[64];
+  if (r->is_good)
+    r->is_good = tagc_json_complain(&r->json, tagc_json_find(&r->json, 0, "architectures"), r->complaint,
+                                    "\"architectures\" is %s; expected is %s", tagc_json_show(name, shown), expected);
+}
+
+/* "num_labels", or as many as "id2label" has. */
+static uint32_t read_labels(struct reader *r)
+{
+  size_t labels = json_object_size(json_object_get(r->object, "id2label"));
+  return read_size(r, "num_labels", labels ? (uint32_t)labels : 2, 1);
+}
+
+static void read_bert(struct reader *r, struct tagc_architecture *a)
+{
+  const char *name = read_class(r);
+  a->positions = read_size(r, "max_position_embeddings", 512, 1);
+  a->types = read_size(r, "type_vocab_size", 2, 1);
+  require_flag(r, "add_cross_attention", false);
+  if (ends_with(name, "ForPreTraining"))
+    a->pooler = a->masked_head = a->next_head = true;
+  else if (ends_with(name, "ForMaskedLM") || ends_with(name, "LMHeadModel"))
+    a->masked_head = true;
+  else if (ends_with(name, "ForSequenceClassification") || ends_with(name, "ForTokenClassification") ||
+           ends_with(name, "ForQuestionAnswering"))
+    a->labels = read_labels(r);
+  else if (*name && !ends_with(name, "Model"))
+    refuse_class(r, name, "BertModel, BertForPreTraining, ...MaskedLM, ...SequenceClassification, ...TokenClassification, ...");
+  a->pooler |= !*name || (ends_with(name, "Model") && !a->masked_head) || ends_with(name, "ForSequenceClassification");
+}
+
+static void read_vit(struct reader *r, struct tagc_architecture *a)
+{
+  const char *name = read_class(r);
+  uint32_t image = read_size(r, "image_size", 224, 1);
+  a->patch = read_size(r, "patch_size", 16, 1);
+  a->channels = read_size(r, "num_channels", 3, 1);
+  uint64_t patches = (uint64_t)(image / a->patch) * (image / a->patch);
+  if (r->is_good && (patches < 1 || patches > LARGEST_SIZE))
+    r->is_good = tagc_json_complain(&r->json, place_of(r, "patch_size"), r->complaint,
+                                    "patches of %u in an image of %u; expected is at least one", a->patch, image);
+  a->positions = r->is_good ? (uint32_t)patches + 1 : 0;
+  require_flag(r, "qkv_bias", true);
+  if (ends_with(name, "ForImageClassification"))
+    a->labels = read_labels(r);
+  else if (!*name || ends_with(name, "Model"))
+    a->pooler = true;
+  else
+    refuse_class(r, name, "ViTModel or ViTForImageClassification");
+}
+
+/* Blocks whose MLPs are dense, which must be the first ones. */
+static void read_qwen_dense(struct reader *r, struct tagc_architecture *a)
+{
+  const json_t *dense = look_up(r, "mlp_only_layers");
+  for (size_t i = 0; i < json_array_size(dense); i++)
+    if (json_integer_value(json_array_get(dense, i)) == (json_int_t)i)
+      a->dense_blocks++;
+  if (r->is_good && dense && (!json_is_array(dense) || a->dense_blocks != json_array_size(dense)))
+    r->is_good = tagc_json_complain(&r->json, place_of(r, "mlp_only_layers"), r->complaint,
+                                    "\"mlp_only_layers\" is not known; expected is [], or the first blocks: [0, 1]");
+  if (read_size(r, "decoder_sparse_step", 1, 1) != 1 && r->is_good)
+    r->is_good = tagc_json_complain(&r->json, place_of(r, "decoder_sparse_step"), r->complaint,
+                                    "\"decoder_sparse_step\" is not known; expected is 1");
+}
+
+static void read_deepseek(struct reader *r, const struct type *type, struct tagc_architecture *a)
+{
+  bool is_v3 = !strcmp(type->name, "deepseek_v3");
+  a->experts = read_size(r, "n_routed_experts", type->experts, 1);
+  a->expert_intermediate = read_size(r, "moe_intermediate_size", type->expert_intermediate, 1);
+  uint64_t shared = (uint64_t)read_size(r, "n_shared_experts", is_v3 ? 1 : 2, 0) * a->expert_intermediate;
+  a->shared_intermediate = shared > LARGEST_SIZE ? LARGEST_SIZE : (uint32_t)shared;
+  a->dense_blocks = read_size(r, "first_k_dense_replace", is_v3 ? 3 : 0, 0);
+  bool is_full = json_object_get(r->object, "q_lora_rank") && !look_up(r, "q_lora_rank");
+  a->q_rank = is_full ? 0 : read_size(r, "q_lora_rank", 1536, 1);
+  a->kv_rank = read_size(r, "kv_lora_rank", 512, 1);
+  a->rope_dim = read_size(r, "qk_rope_head_dim", 64, 1);
+  a->nope_dim = read_size(r, "qk_nope_head_dim", 128, 1);
+  a->v_dim = read_size(r, "v_head_dim", 128, 1);
+  if (read_size(r, "moe_layer_freq", 1, 1) != 1 && r->is_good)
+    r->is_good = tagc_json_complain(&r->json, place_of(r, "moe_layer_freq"), r->complaint,
+                                    "\"moe_layer_freq\" is not known; expected is 1");
+}
+
+/* What only some families have. */
+static void read_particular(struct reader *r, const struct type *type, struct tagc_architecture *a)
+{
+  switch (a->family) {
+  case TAGC_FAMILY_GPT2:
+    a->positions = read_size(r, "n_positions", 1024, 1);
+    require_flag(r, "add_cross_attention", false);
+    break;
+  case TAGC_FAMILY_NEOX: require_flag(r, "attention_bias", true); break;
+  case TAGC_FAMILY_PHI: require_flag(r, "qk_layernorm", false); break;
+  case TAGC_FAMILY_LLAMA:
+    a->mlp_bias = read_flag(r, "mlp_bias", false);
+    a->attention_bias = read_flag(r, "attention_bias", false);
+    break;
+  case TAGC_FAMILY_QWEN3: case TAGC_FAMILY_GEMMA: case TAGC_FAMILY_GEMMA2: case TAGC_FAMILY_GEMMA3:
+    a->attention_bias = read_flag(r, "attention_bias", false);
+    break;
+  case TAGC_FAMILY_BERT: read_bert(r, a); break;
+  case TAGC_FAMILY_VIT: read_vit(r, a); break;
+  case TAGC_FAMILY_MIXTRAL: a->experts = read_size(r, "num_local_experts", type->experts, 1); break;
+  case TAGC_FAMILY_QWEN3_MOE:
+    a->attention_bias = read_flag(r, "attention_bias", false);
+    a->experts = read_size(r, "num_experts", type->experts, 1);
+    a->expert_intermediate = read_size(r, "moe_intermediate_size", type->expert_intermediate, 1);
+    read_qwen_dense(r, a);
+    break;
+  case TAGC_FAMILY_DEEPSEEK:
+    a->attention_bias = read_flag(r, "attention_bias", false);
+    read_deepseek(r, type, a);
+    break;
+  default: break;
+  }
+}
+
+/* Of a model of words: has it a head, and is that the embedding? */
+static void read_head(struct reader *r, struct tagc_architecture *a)
+{
+  const char *name = read_class(r);
+  if (ends_with(name, "ForCausalLM") || ends_with(name, "ForConditionalGeneration") || ends_with(name, "LMHeadModel") || !*name)
+    return;
+  if (!ends_with(name, "Model") || a->family == TAGC_FAMILY_PHI)
+    refuse_class(r, name, "a class that ends with ForCausalLM, or Model");
+  a->tied = true;
+}
+
+/* A configuration that lacks such a size is more often cut short than one of the default. n_inner of gpt2 is usually
+ * null. */
+static void note_defaults(const struct reader *r, const struct type *type, FILE *notes, const char *path)
+{
+  bool is_gpt2 = type->family == TAGC_FAMILY_GPT2;
+  const struct {
+    const char *key;
+    uint32_t by_default;
+  } sizes[] = {
+    {is_gpt2 ? "n_embd" : "hidden_size", type->hidden},
+    {"intermediate_size", is_gpt2 ? 0 : type->intermediate},
+    {is_gpt2 ? "n_layer" : "num_hidden_layers", type->blocks},
+    {is_gpt2 ? "n_head" : "num_attention_heads", type->heads},
+    {"vocab_size", type->vocabulary},
+  };
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    if (sizes[i].by_default && !look_up(r, sizes[i].key))
+      fprintf(notes, "tagc-map: %s: \"%s\" is not there: %u, the default of %s\n", path, sizes[i].key,
+              sizes[i].by_default, type->name);
+}
+
+static bool read_architecture(struct reader *r, const struct type *type, struct tagc_architecture *a)
+{
+  bool is_gpt2 = type->family == TAGC_FAMILY_GPT2, is_image = type->family == TAGC_FAMILY_VIT;
+  *a = (struct tagc_architecture){.family = type->family};
+  a->hidden = read_size(r, is_gpt2 ? "n_embd" : "hidden_size", type->hidden, 1);
+  uint32_t wide = a->hidden > LARGEST_SIZE / 4 ? LARGEST_SIZE : 4 * a->hidden;
+  a->intermediate = read_size(r, is_gpt2 ? "n_inner" : "intermediate_size", is_gpt2 ? wide : type->intermediate, 1);
+  a->blocks = read_size(r, is_gpt2 ? "n_layer" : "num_hidden_layers", type->blocks, 1);
+  a->heads = read_size(r, is_gpt2 ? "n_head" : "num_attention_heads", type->heads, 1);
+  bool kv_is_null = json_is_null(json_object_get(r->object, "num_key_value_heads"));
+  a->kv_heads = read_size(r, "num_key_value_heads", kv_is_null || !type->kv_heads ? a->heads : type->kv_heads, 1);
+  a->head_dim = read_size(r, "head_dim", type->head_dim ? type->head_dim : a->hidden / a->heads, 1);
+  a->vocabulary = is_image ? 0 : read_size(r, "vocab_size", type->vocabulary, 1);
+  a->tied = read_flag(r, "tie_word_embeddings", type->tied);
+  a->fused_qkv = is_gpt2 || type->family == TAGC_FAMILY_NEOX || type->family == TAGC_FAMILY_PHI3;
+  read_particular(r, type, a);
+  if (!is_image && type->family != TAGC_FAMILY_BERT)
+    read_head(r, a);
+  return r->is_good;
+}
+
+static const struct type *find_type(const char *name)
+{
+  for (size_t i = 0; name && i < sizeof types / sizeof *types; i++)
+    if (!strcmp(types[i].name, name))
+      return &types[i];
+  return NULL;
+}
+
+static void refuse_type(struct reader *r, const char *name)
+{
+  char text[160] = "", shown[64];
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? ", " : "", types[i].name);
+  if (name)
+    tagc_json_complain(&r->json, tagc_json_find(&r->json, 0, "model_type"), r->complaint, "\"model_type\" is %.20s; expected: %s",
+                       tagc_json_show(name, shown), text);
+  else
+    tagc_json_complain(&r->json, 0, r->complaint, "there is no \"model_type\"; expected: %s", text);
+}
+
+/* The type of the model, or else that of its text. */
+static const struct type *read_type(struct reader *r)
+{
+  const char *name = json_string_value(json_object_get(r->json.root, "model_type"));
+  const json_t *text = json_object_get(r->json.root, "text_config");
+  const struct type *type = find_type(name);
+  if (type || !json_is_object(text)) {
+    if (!type)
+      refuse_type(r, name);
+    return type;
+  }
+  r->object = text;
+  r->from = tagc_json_find(&r->json, 0, "text_config");
+  const char *text_name = json_string_value(json_object_get(text, "model_type"));
+  type = find_type(text_name ? text_name : name && !strcmp(name, "gemma3") ? "gemma3_text" : NULL);
+  if (!type)
+    refuse_type(r, text_name ? text_name : name);
+  return type;
+}
+
+static char *read_file(const char *path, size_t *bytes, struct tagc_complaint *complaint)
+{
+  char *text = NULL;
+  FILE *file = fopen(path, "rb");
+  if (!file) {
+    tagc_file_complain(complaint, "it cannot be opened: %s", strerror(errno));
+    return NULL;
+  }
+  size_t room = 1 << 16;
+  *bytes = 0;
+  do {
+    room *= 2;
+    char *more = realloc(text, room);
+    if (!more) {
+      tagc_file_complain(complaint, "there is no memory to read it");
+      goto failed;
+    }
+    text = more;
+    *bytes += fread(text + *bytes, 1, room - 1 - *bytes, file);
+  } while (*bytes == room - 1 && *bytes <= CONFIG_BYTES);
+  if (ferror(file)) {
+    tagc_file_complain(complaint, "it cannot be read: %s", strerror(errno));
+    goto failed;
+  }
+  if (*bytes > CONFIG_BYTES) {
+    tagc_file_complain(complaint, "it is too large for a config.json; expected are at most %d bytes", CONFIG_BYTES);
+    goto failed;
+  }
+  text[*bytes] = '\0';
+  fclose(file);
+  return text;
+
+failed:
+  free(text);
+  fclose(file);
+  return NULL;
+}
+
+struct tagc_model *tagc_map_from_config(const char *path, FILE *notes, struct tagc_complaint *complaint)
+{
+  struct reader r = {.complaint = complaint, .is_good = true};
+  struct tagc_architecture a;
+  struct tagc_model *model = NULL;
+  size_t bytes;
+  char *text = read_file(path, &bytes, complaint);
+  if (!text || !tagc_json_parse(&r.json, text, bytes, complaint))
+    return NULL;
+  r.object = r.json.root;
+  const struct type *type = read_type(&r);
+  if (type && read_architecture(&r, type, &a)) {
+    model = tagc_family_model(&a);
+    if (!model)
+      tagc_file_complain(complaint, "there is no model of such sizes (or no memory for it)");
+    else if (notes)
+      note_defaults(&r, type, notes, path);
+  }
+  tagc_json_free(&r.json);
+  return model;
+}

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# tagc-map/: models from files of others. Never in the library, which links nothing of that. Needs libjansson.
+if HAVE_JANSSON
+noinst_LIBRARIES += libtagc-map.a
+libtagc_map_a_SOURCES = \
+  %D%/config.c %D%/config.h %D%/header.c %D%/header.h %D%/json.c %D%/json.h %D%/order.c %D%/order.h %D%/safetensors.c \
+  %D%/safetensors.h
+bin_PROGRAMS += tagc-map
+tagc_map_SOURCES = \
+  %D%/check.c %D%/map.h %D%/svg.c %D%/table.c %D%/tagc-map.c env/markup.c env/markup.h
+tagc_map_LDFLAGS = $(PROGRAM_LINK_FLAGS)
+tagc_map_LDADD = libtagc-map.a libtagc.a $(JANSSON_LIBS)
+endif

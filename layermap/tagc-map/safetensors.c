@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Models from checkpoints; see safetensors.h. The parameters of all files are sorted by stack, block and order, so
+ * that units can be taken from them one behind the other.
+ */
+#include "layermap/tagc-map/safetensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layermap/tagc-map/header.h"
+#include "layermap/tagc-map/order.h"
+
+/* Enough stacks for any model. */
+enum { STACKS = 64 };
+
+/* In forward order: what is in no block, other stacks, the main one, those of decoders, and what is in no block again. */
+enum { BEFORE = -1, OTHERS = 0, MAIN = STACKS, DECODERS = STACKS + 1, BEHIND = 3 * STACKS };
+
+struct tensor {
+  const char *name;                 /* whole */
+  const char *own;                  /* in its block; of what is in none the whole name */
+  uint64_t rows, columns;
+  int stack;                        /* index; from order_tensors() on the place in forward order */
+  int32_t block;
+  struct tagc_order order;
+};
+
+/* What has a number in its name, by what stands in front of the number. */
+struct stack {
+  const char *prefix;               /* "model.layers.", with its dot */
+  size_t length;
+  uint64_t elements;
+  int32_t blocks;                   /* 0: these are none */
+};
+
+struct checkpoint {
+  struct tensor *tensors;
+  size_t tensor_count;
+  struct stack stacks[STACKS];
+  int stack_count, main_stack;      /* main_stack = -1: there are no blocks */
+  struct tagc_complaint *complaint;
+};
+
+static int by_place(const void *a, const void *b)
+{
+  const struct tensor *x = a, *y = b;
+  const int64_t differences[] = {
+    (int64_t)x->stack - y->stack, (int64_t)x->block - y->block, (int64_t)x->order.part - y->order.part,
+    (int64_t)x->order.number - y->order.number, (int64_t)x->order.place - y->order.place,
+    (int64_t)x->order.is_bias - y->order.is_bias};
+  for (size_t i = 0; i < sizeof differences / sizeof *differences; i++)
+    if (differences[i])
+      return differences[i] < 0 ? -1 : 1;
+  return strcmp(x->name, y->name);
+}
+
+/* The first component that is a number, and what is behind it; NULL: there is none. */
+static const char *find_number(const char *name, const char **rest, int32_t *number)
+{
+  for (const char *at = name; at; at = strchr(at, '.')) {
+    at += *at == '.';
+    size_t digits = strspn(at, "0123456789");
+    if (digits >= 1 && digits <= 5 && at > name && at[digits] == '.' && at[digits + 1]) {
+      *number = (int32_t)strtol(at, NULL, 10);
+      *rest = at + digits + 1;
+      return at;
+    }
+  }
+  return NULL;
+}
+
+static int find_stack(struct checkpoint *c, const char *name, size_t length)
+{
+  for (int i = 0; i < c->stack_count; i++)
+    if (c->stacks[i].length == length && !memcmp(c->stacks[i].prefix, name, length))
+      return i;
+  if (c->stack_count == STACKS)
+    return -1;
+  c->stacks[c->stack_count] = (struct stack){.prefix = name, .length = length};
+  return c->stack_count++;
+}
+
+/* Are the blocks of a stack numbered without a gap? (*missing: the first that is not there.) Tensors are sorted by
+ * place. */
+static bool is_whole(const struct checkpoint *c, int stack, int32_t *missing)
+{
+  *missing = 0;
+  for (size_t i = 0; i < c->tensor_count; i++) {
+    const struct tensor *t = &c->tensors[i];
+    if (t->stack != stack || t->block < *missing)
+      continue;
+    if (t->block > *missing)
+      return false;
+    ++*missing;
+  }
+  return true;
+}
+
+/* Tensors get their stacks and blocks; what is numbered, and no block (an nn.Sequential, one head of several), has no
+ * stack. */
+static bool find_stacks(struct checkpoint *c)
+{
+  for (size_t i = 0; i < c->tensor_count; i++) {
+    struct tensor *t = &c->tensors[i];
+    const char *rest, *number = find_number(t->name, &rest, &t->block);
+    t->stack = number ? find_stack(c, t->name, (size_t)(number - t->name)) : -1;
+    if (t->stack >= 0) {
+      t->own = rest;
+      c->stacks[t->stack].elements += t->rows * t->columns;
+    }
+  }
+  qsort(c->tensors, c->tensor_count, sizeof *c->tensors, by_place);
+  c->main_stack = -1;
+  for (int i = 0; i < c->stack_count; i++)
+    if (c->main_stack < 0 || c->stacks[i].elements > c->stacks[c->main_stack].elements)
+      c->main_stack = i;
+  for (int i = 0; i < c->stack_count; i++) {
+    int32_t missing;
+    bool whole = is_whole(c, i, &missing);
+    if (!whole && i == c->main_stack)
+      return tagc_file_complain(c->complaint, "block %d of %.*s is missing; expected are all files of a checkpoint", (int)missing,
+                                (int)(c->stacks[i].length < 80 ? c->stacks[i].length - 1 : 80), c->stacks[i].prefix);
+    c->stacks[i].blocks = whole && (missing > 1 || i == c->main_stack) ? missing : 0;
+  }
+  return true;
+}
+
+/* -- the model ----------------------------------------------------------------------------------------------------- */
+
+/* Is what is in no block in front of the blocks? Embeddings are, with their norms. */
+static bool is_in_front(const char *name)
+{
+  uint32_t kinds = tagc_kinds_of_name(name);
+  return (kinds & TAGC_KIND_EMBED) || ((kinds & TAGC_KIND_NORM) && strstr(name, "embed"));
+}
+
+static int place_of(const struct checkpoint *c, int stack)
+{
+  const struct stack *s = &c->stacks[stack];
+  return stack == c->main_stack ? MAIN : (memmem(s->prefix, s->length, "decoder", 7) ? DECODERS : OTHERS) + stack;
+}
+
+/* The style of each block is told by one of its names, the least of all of them. */
+static void order_tensors(struct checkpoint *c)
+{
+  for (size_t i = 0; i < c->tensor_count; i++) {
+    struct tensor *t = &c->tensors[i];
+    if (t->stack < 0 || !c->stacks[t->stack].blocks) {
+      t->own = t->name;
+      t->block = -1;
+      t->stack = is_in_front(t->name) ? BEFORE : BEHIND;
+    }
+  }
+  for (size_t i = 0, end; i < c->tensor_count; i = end) {
+    const struct tensor *first = &c->tensors[i];
+    unsigned style = first->stack == BEFORE ? TAGC_STYLE_EMBED : first->stack == BEHIND ? TAGC_STYLE_HEAD : TAGC_STYLE_UNKNOWN;
+    bool is_block = first->block >= 0;
+    for (end = i; end < c->tensor_count && c->tensors[end].stack == first->stack && c->tensors[end].block == first->block; end++) {
+      unsigned told = is_block ? tagc_style_of(c->tensors[end].own) : style;
+      style = told < style ? told : style;
+    }
+    for (size_t j = i; j < end; j++) {
+      c->tensors[j].order = tagc_order_of(style, c->tensors[j].own);
+      if (!is_block)
+        c->tensors[j].order.number = 0;
+    }
+  }
+  for (size_t i = 0; i < c->tensor_count; i++)
+    if (c->tensors[i].stack != BEFORE && c->tensors[i].stack != BEHIND)
+      c->tensors[i].stack = place_of(c, c->tensors[i].stack);
+  qsort(c->tensors, c->tensor_count, sizeof *c->tensors, by_place);
+}
+
+static bool refuse_model(const struct checkpoint *c)
+{
+  return tagc_file_complain(c->complaint, "there is more in it than a model may have (or no memory for it); expected are at most %d "
+                            "different parameters, %d blocks and names of %d letters", TAGC_MODEL_PARAMETERS, TAGC_MODEL_PLACES,
+                            TAGC_PARAMETER_NAME - 1);
+}
+
+/* A router is there for experts: without any, what looks like one is the gate of an MLP. */
+static uint32_t kinds_of(const struct tensor *t, bool has_experts)
+{
+  uint32_t kinds = tagc_kinds_of_name(t->name);
+  bool is_router = (kinds & ~(uint32_t)TAGC_KIND_BIAS) == TAGC_KIND_EXPERT;
+  return is_router && !has_experts ? TAGC_KIND_MLP | (kinds & TAGC_KIND_BIAS) : kinds;
+}
+
+static bool is_like(const struct tagc_unit *unit, const struct tensor *tensors, size_t count)
+{
+  bool is_so = unit->count == count;
+  for (size_t i = 0; is_so && i < count; i++) {
+    const struct tagc_parameter *p = &unit->parameters[i];
+    is_so = p->rows == tensors[i].rows && p->columns == tensors[i].columns && !strcmp(p->name, tensors[i].own);
+  }
+  return is_so;
+}
+
+/* Adds a unit of these tensors, unless one from `first` on is like it, and its place. */
+static bool add_unit(struct tagc_model *model, const char *name, size_t first, const struct tensor *tensors, size_t count)
+{
+  for (size_t i = first; i < model->unit_count; i++)
+    if (is_like(&model->units[i], tensors, count))
+      return tagc_model_add_place(model, (uint32_t)i, tensors->block);
+  if (!tagc_model_add_unit(model, name))
+    return false;
+  bool has_experts = false;
+  for (size_t i = 0; i < count; i++)
+    has_experts |= (tagc_kinds_of_name(tensors[i].name) & (TAGC_KIND_EXPERT | TAGC_KIND_MLP)) == (TAGC_KIND_EXPERT | TAGC_KIND_MLP);
+  for (size_t i = 0; i < count; i++)
+    if (!tagc_model_add_parameter(model, tensors[i].own, kinds_of(&tensors[i], has_experts), tensors[i].rows, tensors[i].columns))
+      return false;
+  return tagc_model_add_place(model, (uint32_t)model->unit_count - 1, tensors->block);
+}
+
+/* The name of the units of a stack: that of the main one is "block", others have as much of the end of their prefix as
+ * has room. */
+static void name_stack(const struct checkpoint *c, int place, char name[TAGC_UNIT_NAME])
+{
+  const char *fixed = place == BEFORE ? "embed" : place == BEHIND ? "head" : place == MAIN ? "block" : NULL;
+  if (fixed) {
+    strcpy(name, fixed);
+    return;
+  }
+  const struct stack *s = &c->stacks[place >= DECODERS ? place - DECODERS : place - OTHERS];
+  const char *begin = s->prefix, *end = s->prefix + s->length - 1;
+  while (end - begin >= TAGC_UNIT_NAME) {
+    const char *dot = memchr(begin, '.', (size_t)(end - begin));
+    begin = dot ? dot + 1 : end - (TAGC_UNIT_NAME - 1);
+  }
+  snprintf(name, TAGC_UNIT_NAME, "%.*s", (int)(end - begin), begin);
+}
+
+static struct tagc_model *make_model(const struct checkpoint *c)
+{
+  struct tagc_model *model = tagc_model_create();
+  size_t first = 0;                 /* unit of this stack */
+  for (size_t i = 0, end; model && i < c->tensor_count; i = end) {
+    const struct tensor *t = &c->tensors[i];
+    char name[TAGC_UNIT_NAME];
+    name_stack(c, t->stack, name);
+    if (i == 0 || t[-1].stack != t->stack)
+      first = model->unit_count;
+    for (end = i; end < c->tensor_count && c->tensors[end].stack == t->stack && c->tensors[end].block == t->block; end++)
+      ;
+    if (!add_unit(model, name, first, t, end - i)) {
+      tagc_model_free(model);
+      model = NULL;
+    }
+  }
+  if (!model)
+    refuse_model(c);
+  return model;
+}
+
+/* Takes over what headers say. */
+static bool take(struct checkpoint *c, const struct tagc_headers *headers)
+{
+  c->tensors = calloc(headers->tensor_count, sizeof *c->tensors);
+  if (!c->tensors)
+    return tagc_file_complain(c->complaint, "there is no memory for what is in the header");
+  c->tensor_count = headers->tensor_count;
+  for (size_t i = 0; i < c->tensor_count; i++) {
+    const struct tagc_tensor *t = &headers->tensors[i];
+    c->tensors[i] = (struct tensor){.name = t->name, .own = t->name, .rows = t->rows, .columns = t->columns, .block = -1};
+  }
+  return true;
+}
+
+struct tagc_model *tagc_map_from_safetensors(char *const *paths, int count, struct tagc_complaint *complaint)
+{
+  struct checkpoint c = {.complaint = complaint};
+  struct tagc_headers headers;
+  struct tagc_model *model = NULL;
+  if (tagc_headers_read(&headers, paths, count, complaint) && take(&c, &headers) && find_stacks(&c)) {
+    order_tensors(&c);
+    model = make_model(&c);
+  }
+  tagc_headers_free(&headers);
+  free(c.tensors);
+  return model;
+}

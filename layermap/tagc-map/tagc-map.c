@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * tagc-map: makes map files, shows what they or recorded calls say, and holds one against the other. See tagc-map(1).
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "layermap/tagc-map/map.h"
+#include "layermap/tagc-map/config.h"
+#include "layermap/tagc-map/safetensors.h"
+#include "layermap/model/mapfile.h"
+#include "layermap/model/text.h"
+
+static const char usage[] =
+  "usage: tagc-map from-config [-o FILE] [--layout LAYOUT] CONFIG.JSON\n"
+  "       tagc-map from-safetensors [-o FILE] [--layout LAYOUT] FILE...\n"
+  "       tagc-map show [--ranks N] [--layout LAYOUT] [--svg FILE] MAP | CALLS\n"
+  "       tagc-map check MAP CALLS\n"
+  "Tells libtagc-preload which layers of a model its calls carry, and shows what it is told.\n"
+  "\n"
+  "  from-config        writes the map of a Hugging Face configuration\n"
+  "  from-safetensors   writes the map of a checkpoint, of which only the headers are read\n"
+  "  show               prints what a map says, or what can be inferred from recorded calls (TAGC_CALLS)\n"
+  "  check              holds a map against recorded calls\n"
+  "Of show, check and from-config a file may be -, the standard input.\n"
+  "\n"
+  "  -o, --output FILE  write the map there, not to the standard output\n"
+  "  --ranks N          of show, for a map: so many ranks share the buffers (1)\n"
+  "  --layout LAYOUT    fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron: written into the map; of show, for a map:\n"
+  "                     drawn as that (what the map says, else fsdp1)\n"
+  "  --svg FILE         of show: draw what lies where in the buffers, too\n"
+  "  --help, --version\n"
+  "\n"
+  "Exit status: 0 all is well; 1 check: the map does not fit the calls, show: nothing was found in them; 2 a file\n"
+  "cannot be read or written, or wrong usage.\n";
+
+enum { FITS, DIFFERS, TROUBLE };
+
+struct request {
+  const char *command, *output, *svg;
+  enum tagc_layout_kind layout;     /* TAGC_LAYOUTS: none was given */
+  int nranks;
+  bool for_map;                     /* an option of maps was given */
+  char **files;
+  int count;
+};
+
+static int refuse(const char *what, const char *argument)
+{
+  fprintf(stderr, "tagc-map: %s%s%s (tagc-map --help lists the options)\n", what, *argument ? " " : "", argument);
+  return TROUBLE;
+}
+
+/* What is wrong with a file, as compilers say it. */
+static int complain(const char *path, const struct tagc_complaint *complaint)
+{
+  if (complaint->line)
+    fprintf(stderr, "tagc-map: %s:%u:%u: %s\n", path, complaint->line, complaint->column, complaint->text);
+  else
+    fprintf(stderr, "tagc-map: %s: %s\n", path, complaint->text);
+  return TROUBLE;
+}
+
+static int fail(const char *path, const char *why)
+{
+  fprintf(stderr, "tagc-map: %s: %s\n", path, why);
+  return TROUBLE;
+}
+
+static int no_memory(void)
+{
+  fputs("tagc-map: no memory\n", stderr);
+  return TROUBLE;
+}
+
+/* -- files that are written --------------------------------------------------------------------------------------------- */
+
+static const char unwritable[] = "no map can say what this model is: see tagc-map(5) for names and limits";
+
+/* What could not be written completely does not stay: nobody shall take it for a whole one. */
+static int finish(FILE *file, const char *path, bool wrote)
+{
+  int error = wrote ? 0 : errno;
+  struct stat status;
+  bool is_file = fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode);
+  if (fclose(file) != 0 && !error)
+    error = errno;
+  if (!error)
+    return FITS;
+  if (is_file)
+    unlink(path);
+  return fail(path, error == EINVAL ? unwritable : strerror(error));
+}
+
+static int write_map(const struct request *request, const struct tagc_model *model)
+{
+  if (!request->output) {
+    if (tagc_mapfile_write(stdout, model) || errno != EINVAL)
+      return FITS;                  /* main() looks at stdout once more */
+    return fail(request->files[0], unwritable);
+  }
+  FILE *file = fopen(request->output, "we");
+  if (!file)
+    return fail(request->output, strerror(errno));
+  return finish(file, request->output, tagc_mapfile_write(file, model));
+}
+
+/* -- commands ----------------------------------------------------------------------------------------------------------- */
+
+static int make(const struct request *request, struct tagc_model *model, const struct tagc_complaint *complaint)
+{
+  if (!model && request->count == 1)
+    return complain(request->files[0], complaint);
+  if (!model) {                     /* the complaint says which of them */
+    fprintf(stderr, "tagc-map: %s (line %u, column %u)\n", complaint->text, complaint->line, complaint->column);
+    return TROUBLE;
+  }
+  model->layout = request->layout;
+  int status = write_map(request, model);
+  tagc_model_free(model);
+  return status;
+}
+
+static int from_config(const struct request *request)
+{
+  struct tagc_complaint complaint = {0};
+  if (request->count != 1)
+    return refuse("from-config takes one file", "");
+  return make(request, tagc_map_from_config(request->files[0], stderr, &complaint), &complaint);
+}
+
+static int from_safetensors(const struct request *request)
+{
+  struct tagc_complaint complaint = {0};
+  if (request->count < 1)
+    return refuse("from-safetensors takes the files of a checkpoint", "");
+  return make(request, tagc_map_from_safetensors(request->files, request->count, &complaint), &complaint);
+}
+
+static int show_tables(const struct request *request, struct tagc_map_table *tables, size_t count)
+{
+  FILE *picture = request->svg ? fopen(request->svg, "we") : NULL;
+  if (request->svg && !picture)
+    return fail(request->svg, strerror(errno));
+  for (size_t i = 0; i < count; i++) {
+    if (i)
+      putchar('\n');
+    tagc_map_print(&tables[i], stdout);
+  }
+  if (!picture)
+    return FITS;
+  tagc_map_draw(tables, count, picture);
+  return finish(picture, request->svg, fflush(picture) == 0 && !ferror(picture));
+}
+
+static int show_model(const struct request *request, const struct tagc_model *model)
+{
+  struct tagc_map_table table;
+  enum tagc_layout_kind layout = request->layout != TAGC_LAYOUTS ? request->layout
+                                 : model->layout != TAGC_LAYOUTS ? model->layout
+                                                                 : TAGC_LAYOUT_FSDP1;
+  if (!tagc_map_tabulate_model(&table, request->files[0], model, layout, request->nranks))
+    return no_memory();
+  int status = show_tables(request, &table, 1);
+  tagc_map_table_free(&table);
+  return status;
+}
+
+static int show_calls(const struct request *request, const struct tagc_call_file *calls)
+{
+  size_t count = 0;
+  int status = FITS;
+  struct tagc_map_table *tables = calloc(calls->count ? calls->count : 1, sizeof *tables);
+  if (!tables)
+    return no_memory();
+  for (size_t i = 0; i < calls->count && status == FITS; i++) {
+    struct tagc_cycle *cycle = tagc_map_find_cycle(&calls->lists[i]);
+    if (!cycle)
+      status = no_memory();
+    else if (!tagc_cycle_length(cycle))
+      printf("%s: communicator %llu: no cycle in its %zu calls\n", request->files[0],
+             (unsigned long long)calls->lists[i].communicator, calls->lists[i].count);
+    else if (!tagc_map_tabulate_calls(&tables[count++], request->files[0], &calls->lists[i], cycle))
+      status = no_memory();
+    tagc_cycle_destroy(cycle);
+  }
+  if (!calls->count)
+    printf("%s: no calls\n", request->files[0]);
+  if (status == FITS)
+    status = count ? show_tables(request, tables, count) : DIFFERS;
+  for (size_t i = 0; i < count; i++)
+    tagc_map_table_free(&tables[i]);
+  free(tables);
+  return status;
+}
+
+/* Does the text call itself a file of calls? */
+static bool is_calls(const char *bytes, size_t count)
+{
+  struct tagc_text text;
+  struct tagc_complaint complaint;
+  tagc_text_begin(&text, bytes, count, &complaint);
+  return tagc_text_line(&text) && tagc_word_is(tagc_text_word(&text), "tagc-calls");
+}
+
+static int show(const struct request *request)
+{
+  struct tagc_complaint complaint;
+  size_t bytes;
+  if (request->count != 1)
+    return refuse("show takes one file", "");
+  const char *path = request->files[0];
+  char *text = tagc_text_load(path, TAGC_CALLS_BYTES, &bytes, &complaint);
+  if (!text)
+    return complain(path, &complaint);
+  bool has_calls = is_calls(text, bytes);
+  struct tagc_call_file *calls = has_calls ? tagc_calls_parse(text, bytes, &complaint) : NULL;
+  struct tagc_model *model = has_calls ? NULL : tagc_mapfile_parse(text, bytes, &complaint);
+  free(text);
+  int status = calls && request->for_map ? refuse("--ranks and --layout are for maps; calls tell them", "")
+               : calls                   ? show_calls(request, calls)
+               : model                   ? show_model(request, model)
+                                         : complain(path, &complaint);
+  tagc_calls_free(calls);
+  tagc_model_free(model);
+  return status;
+}
+
+static int check(const struct request *request)
+{
+  struct tagc_complaint complaint;
+  if (request->count != 2)
+    return refuse("check takes a map and recorded calls", "");
+  struct tagc_model *model = tagc_mapfile_read(request->files[0], NULL, &complaint);
+  if (!model)
+    return complain(request->files[0], &complaint);
+  struct tagc_call_file *calls = tagc_calls_read(request->files[1], &complaint);
+  int status = calls ? tagc_map_check(model, calls, stdout) : complain(request->files[1], &complaint);
+  tagc_calls_free(calls);
+  tagc_model_free(model);
+  return status;
+}
+
+/* -- the command line --------------------------------------------------------------------------------------------------- */
+
+static const struct command {
+  const char *name;
+  int (*run)(const struct request *request);
+  const char *options;              /* that it takes */
+  bool takes_stdin;                 /* as "-"; headers are found by seeking */
+} commands[] = {
+  {"from-config", from_config, "ol", true}, {"from-safetensors", from_safetensors, "ol", false},
+  {"show", show, "rls", true},              {"check", check, "", true},
+};
+
+static bool read_ranks(const char *text, int *nranks)
+{
+  char *end;
+  errno = 0;
+  long number = strtol(text, &end, 10);
+  if (errno || *end || *text < '0' || *text > '9' || number < 1 || number > TAGC_CALLS_RANKS)
+    return false;
+  *nranks = (int)number;
+  return true;
+}
+
+/* -1: go on; otherwise the exit status. */
+static int take_option(struct request *request, int option)
+{
+  switch (option) {
+  case 'o': request->output = optarg; return -1;
+  case 's': request->svg = optarg; return -1;
+  case 'r':
+    request->for_map = true;
+    return read_ranks(optarg, &request->nranks) ? -1 : refuse("--ranks takes a number from 1 to 1048576, not", optarg);
+  case 'l':
+    request->for_map = true;
+    request->layout = tagc_layout_find(optarg);
+    return request->layout != TAGC_LAYOUTS ? -1
+                                           : refuse("--layout takes fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron, not", optarg);
+  case 'h': return fputs(usage, stdout) < 0 ? TROUBLE : FITS;
+  case 'v': return puts("tagc-map " PACKAGE_VERSION) < 0 ? TROUBLE : FITS;
+  default: return refuse("wrong usage", "");
+  }
+}
+
+static const struct command *find_command(const char *name)
+{
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    if (strcmp(commands[i].name, name) == 0)
+      return &commands[i];
+  return NULL;
+}
+
+static int run(int argc, char **argv)
+{
+  static const struct option options[] = {
+    {"output", required_argument, NULL, 'o'}, {"ranks", required_argument, NULL, 'r'}, {"layout", required_argument, NULL, 'l'},
+    {"svg", required_argument, NULL, 's'},    {"help", no_argument, NULL, 'h'},        {"version", no_argument, NULL, 'v'},
+    {0},
+  };
+  static char standard_input[] = "/dev/stdin";
+  struct request request = {.layout = TAGC_LAYOUTS, .nranks = 1};
+  char given[8] = "";
+  for (int option; (option = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {
+    int status = take_option(&request, option);
+    if (status >= 0)
+      return status;
+    if (!strchr(given, option))
+      given[strlen(given)] = (char)option;
+  }
+  if (optind == argc)
+    return refuse("what is to be done? Give a command", "");
+  const struct command *command = find_command(argv[optind]);
+  if (!command)
+    return refuse("there is no command", argv[optind]);
+  if (given[strspn(given, command->options)])
+    return refuse("that option is not one of", command->name);
+  request.files = argv + optind + 1;
+  request.count = argc - optind - 1;
+  for (int i = 0; i < request.count && command->takes_stdin; i++)
+    if (strcmp(request.files[i], "-") == 0)
+      request.files[i] = standard_input;
+  return command->run(&request);
+}
+
+int main(int argc, char **argv)
+{
+  int status = run(argc, argv);
+  if (fflush(stdout) != 0 || ferror(stdout))
+    return fail("cannot write", strerror(errno));
+  return status;
+}

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Calls in pieces (pieces.h): where they are cut, and that a piece of each shard comes out like a call of its own on the same values,
+ * and, where blocks are all there is to a codec, like the whole.
+ */
+#include "kernels/codec/carve.h"
+#include "kernels/codec/pieces.h"
+#include "tests/unit/codec/sim.h"
+#include "tests/unit/tap.h"
+
+/* Sanitizers look at memory: settings that differ in arithmetic alone are for the builds without. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { TRIES = 6 };
+#else
+enum { TRIES = 24 };
+#endif
+enum { RANKS = 3, STEPS = 3, GRAIN = TAGC_PIECE_ELEMENTS };
+
+/* What of it is wrong? NULL: nothing. */
+static const char *fault_of(uint64_t n, int depth)
+{
+  const struct tagc_pieces p = tagc_pieces_of(n, depth);
+  if (p.count < 1 || p.count > depth || p.at[0] != 0 || p.at[p.count] != n)
+    return "the ends";
+  if (p.count < depth && n / GRAIN >= 2 * (uint64_t)p.count)
+    return "too few";
+  for (int k = 0; k < p.count; k++)
+    if (p.at[k] >= p.at[k + 1] || p.at[k] % GRAIN != 0)
+      return "the order, or a block is cut";
+  const double part = p.count > 1 ? (double)n / (2 * (p.count - 1)) : (double)n;
+  for (int k = 0; k < p.count; k++) {
+    const double wanted = (k == 0 || k == p.count - 1 ? 1 : 2) * part;
+    if (fabs((double)(p.at[k + 1] - p.at[k]) - wanted) > 2 * GRAIN)
+      return "the proportions";
+  }
+  return NULL;
+}
+
+static void check_cuts(void)
+{
+  static const uint64_t sizes[] = {1, GRAIN - 1, GRAIN, 2 * GRAIN - 1, 2 * GRAIN, 2 * GRAIN + 1, 30 * GRAIN, 30 * GRAIN + 4095,
+                                   1 << 24, (UINT64_C(1) << 32) - 1, UINT64_C(1) << 60};
+  const char *fault = NULL;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !fault; i++)
+    for (int depth = 1; depth <= TAGC_PIECES && !fault; depth++)
+      fault = fault_of(sizes[i], depth);
+  for (int i = 0; i < 20000 && !fault; i++)
+    fault = fault_of(1 + sim_random() % (1 << (1 + sim_random() % 28)), 1 + (int)(sim_random() % TAGC_PIECES));
+  ok(!fault, "pieces follow one another, cut no block, and are 1:2:...:2:1%s%s", fault ? ", but: " : "", fault ? fault : "");
+  const struct tagc_pieces four = tagc_pieces_of(60 * GRAIN + 7, 4);
+  ok(four.count == 4 && four.at[1] == 10 * GRAIN && four.at[2] == 30 * GRAIN && four.at[3] == 50 * GRAIN, "four: 1:2:2:1");
+}
+
+static void check_residual_sizes(void)
+{
+  int wrong = 0;
+  for (int i = 0; i < 2000; i++) {
+    const struct tagc_shape whole = {.n = 1 + sim_random() % (40 * GRAIN), .nranks = 2 + (int)(sim_random() % 5),
+                                     .residual = (enum tagc_storage)(sim_random() % 4)};
+    const struct tagc_pieces p = tagc_pieces_of(whole.n, 1 + (int)(sim_random() % TAGC_PIECES));
+    size_t all = 0;
+    for (int k = 0; k < p.count; k++) {
+      const struct tagc_shape shape = tagc_piece_shape(&whole, &p, k);
+      all += tagc_residual_bytes(&shape);
+    }
+    wrong += all != tagc_residual_bytes(&whole);
+  }
+  ok(wrong == 0, "residuals of the pieces take what that of the whole takes");
+}
+
+/* The memory of a rank's piece, of exactly the size that it needs. */
+static void *lay_out(struct tagc_job *job, const struct tagc_codec *codec, struct tagc_codec_stats *stats)
+{
+  codec->layout(&job->shape, &job->layout);
+  void *memory = aligned_alloc(64, tagc_job_carve(job, NULL));
+  tagc_job_carve(job, memory);
+  *stats = (struct tagc_codec_stats){0};
+  job->stats = stats;
+  return memory;
+}
+
+/* Of the ranks of a step in pieces; those of a sim are all ranks' together. */
+static struct tagc_codec_stats seen[RANKS];
+
+/* One step of all ranks, in pieces. */
+static void step_in_pieces(struct sim *sim, const struct tagc_pieces *pieces, uint64_t seed)
+{
+  for (int k = 0; k < pieces->count; k++) {
+    struct tagc_job job[RANKS];
+    struct tagc_codec_stats stats[RANKS];
+    void *memory[RANKS];
+    for (int r = 0; r < RANKS; r++) {
+      sim->job[r].seed = seed;
+      sim->job[r].stats = &seen[r];
+      struct tagc_job whole = sim->job[r];
+      if (sim->in_place)
+        whole.recv = (char *)(uintptr_t)whole.send + tagc_job_shard_at(&whole, r);
+      job[r] = tagc_piece_job(&whole, pieces, k);
+      memory[r] = lay_out(&job[r], sim->codec, &stats[r]);
+      if (sim->codec->prepare)
+        sim->codec->prepare(&job[r]);
+      sim->codec->encode(&job[r]);
+    }
+    for (int to = 0; to < RANKS; to++) {
+      const size_t bytes = job[to].layout.message_bytes;
+      for (int from = 0; from < RANKS; from++)
+        if (from != to)
+          memcpy(job[to].message_in + (size_t)from * bytes, job[from].message_out + (size_t)to * bytes, bytes);
+    }
+    for (int r = 0; r < RANKS; r++) {
+      sim->codec->decode(&job[r]);
+      tagc_piece_seen(&sim->job[r], &job[r]);
+      free(memory[r]);
+    }
+  }
+  for (int r = 0; r < RANKS; r++)
+    sim->job[r].residual_empty = false;
+}
+
+static void fill(struct sim *sim)
+{
+  for (int r = 0; r < RANKS; r++)
+    for (uint64_t i = 0; i < RANKS * sim->shape.n; i++)
+      sim_put(sim, r, 0, i, sim_normal() * (sim_random() % 64 ? 1e-3f : 1));
+  sim_put(sim, 1, 0, sim->shape.n - 1, INFINITY);
+  sim_put(sim, 0, 2, GRAIN + 5, NAN);
+}
+
+static void copy_in(struct sim *to, const struct sim *from)
+{
+  for (int r = 0; r < RANKS; r++)
+    memcpy((void *)(uintptr_t)to->job[r].send, from->job[r].send, RANKS * from->shape.n * tagc_dtype_size(from->shape.dtype));
+}
+
+static bool same_results(const struct sim *a, const struct sim *b)
+{
+  for (int r = 0; r < RANKS; r++)
+    for (uint64_t i = 0; i < a->shape.n; i++) {
+      const float x = sim_got(a, r, i), y = sim_got(b, r, i);
+      if (memcmp(&x, &y, sizeof x) != 0)
+        return false;
+    }
+  return true;
+}
+
+/* Piece k as a call of its own, on values that lie together. */
+struct alone {
+  struct sim sim;
+  uint64_t from;
+};
+
+static struct alone alone_of(const struct sim *whole, const struct tagc_pieces *pieces, int k)
+{
+  const struct tagc_shape shape = tagc_piece_shape(&whole->shape, pieces, k);
+  return (struct alone){sim_of(whole->codec, &shape), pieces->at[k]};
+}
+
+static void step_alone(struct alone *alone, const struct sim *whole, uint64_t seed)
+{
+  for (int r = 0; r < RANKS; r++)
+    for (int shard = 0; shard < RANKS; shard++)
+      for (uint64_t i = 0; i < alone->sim.shape.n; i++)
+        sim_put(&alone->sim, r, shard, i, sim_sent(whole, r, shard, alone->from + i));
+  sim_step(&alone->sim, seed);
+}
+
+/* But for what pads. */
+static bool same_residuals(const struct tagc_job *a, const struct tagc_job *b, int shard)
+{
+  bool same = true;
+  for (uint64_t at = 0; at < a->shape.n && same; at += TAGC_RESIDUAL_BLOCK) {
+    const uint32_t count = a->shape.n - at < TAGC_RESIDUAL_BLOCK ? (uint32_t)(a->shape.n - at) : TAGC_RESIDUAL_BLOCK;
+    float x[TAGC_RESIDUAL_BLOCK], y[TAGC_RESIDUAL_BLOCK];
+    tagc_residual_load(a, shard, at, count, x);
+    tagc_residual_load(b, shard, at, count, y);
+    same = memcmp(x, y, count * sizeof *x) == 0;
+  }
+  return same;
+}
+
+/* Results, and where `at` bytes into its residual the piece's part lies. */
+static bool is_like_alone(const struct sim *whole, const struct alone *alone, size_t at)
+{
+  for (int r = 0; r < RANKS; r++) {
+    for (uint64_t i = 0; i < alone->sim.shape.n; i++) {
+      const float x = sim_got(whole, r, alone->from + i), y = sim_got(&alone->sim, r, i);
+      if (memcmp(&x, &y, sizeof x) != 0)
+        return false;
+    }
+    struct tagc_job part = alone->sim.job[r];
+    part.residual = (char *)whole->job[r].residual + at;
+    for (int shard = 0; shard < RANKS && whole->job[r].residual; shard++)
+      if (shard != r && !same_residuals(&part, &alone->sim.job[r], shard))
+        return false;
+  }
+  return true;
+}
+
+/* Three steps of a call in pieces, beside its pieces as calls of their own. */
+static bool pieces_are_calls(const char *name, enum tagc_dtype dtype, enum tagc_storage storage, int depth, bool stochastic,
+                             bool in_place)
+{
+  const uint64_t n = 20 * GRAIN + 77;
+  struct sim sim = sim_new_stored(name, n, RANKS, dtype, 10000, storage);
+  const struct tagc_pieces pieces = tagc_pieces_of(n, depth);
+  struct alone alone[TAGC_PIECES];
+  uint64_t selected = 0, nonfinite = 0;
+  memset(seen, 0, sizeof seen);
+  double norm2 = 0;
+  bool same = true;
+  sim.in_place = in_place;
+  for (int k = 0; k < pieces.count; k++)
+    alone[k] = alone_of(&sim, &pieces, k);
+  for (int r = 0; r < RANKS; r++) {
+    sim.job[r].stochastic = stochastic;
+    for (int k = 0; k < pieces.count; k++)
+      alone[k].sim.job[r].stochastic = stochastic;
+  }
+  for (uint64_t step = 0; step < STEPS; step++) {
+    fill(&sim);
+    for (int k = 0; k < pieces.count; k++)
+      step_alone(&alone[k], &sim, k ? tagc_mix64(step + (uint64_t)k) : step);
+    step_in_pieces(&sim, &pieces, step);
+    size_t at = 0;
+    for (int k = 0; k < pieces.count; k++) {
+      same &= is_like_alone(&sim, &alone[k], at);
+      at += storage ? tagc_residual_bytes(&alone[k].sim.shape) : 0;
+    }
+    same &= sim.job[2].nonfinite_seen;
+  }
+  for (int k = 0; k < pieces.count; k++) {
+    selected += alone[k].sim.stats.selected;
+    nonfinite += alone[k].sim.stats.nonfinite;
+    norm2 += alone[k].sim.stats.residual_norm2;
+    sim_free(&alone[k].sim);
+  }
+  same &= seen[0].selected + seen[1].selected + seen[2].selected == selected &&
+          seen[0].nonfinite + seen[1].nonfinite + seen[2].nonfinite == nonfinite &&
+          fabs(seen[2].residual_norm2 - norm2) <= 1e-9 * norm2;      /* set, by the last rank in a sim */
+  sim_free(&sim);
+  return same;
+}
+
+static void check_pieces_are_calls(void)
+{
+  for (int c = 0; tagc_codecs[c]; c++) {
+    int tried = 0, wrong = 0;
+    for (int i = 0; i < TRIES && !tagc_codecs[c]->whole; i++, tried++) {
+      const enum tagc_storage storage = (enum tagc_storage)(tagc_codecs[c]->needs_residual + i % (4 - tagc_codecs[c]->needs_residual));
+      wrong += !pieces_are_calls(tagc_codecs[c]->name, (enum tagc_dtype)(i % 3), storage, 1 + i % 6, i & 4, i & 8);
+    }
+    if (!tagc_codecs[c]->whole)
+      ok(wrong == 0 && tried > 0, "%s: pieces come out like calls of their own, with residuals and counts", tagc_codecs[c]->name);
+  }
+}
+
+/* What is sent and what stays are the gradient and what stayed before. */
+static void check_conservation(void)
+{
+  const uint64_t n = 12 * GRAIN + 9;
+  struct sim sim = sim_new("sparse", n, RANKS, TAGC_FLOAT32, 20000);
+  const struct tagc_pieces pieces = tagc_pieces_of(n, 4);
+  double *due = calloc(n, sizeof *due), worst = 0;
+  for (uint64_t step = 0; step < STEPS; step++) {
+    for (int r = 0; r < RANKS; r++)
+      for (uint64_t i = 0; i < RANKS * n; i++)
+        sim_put(&sim, r, 0, i, sim_normal());
+    for (int r = 0; r < RANKS; r++)
+      for (uint64_t i = 0; i < n; i++)
+        due[i] += sim_sent(&sim, r, 1, i);         /* what rank 1 is to get */
+    step_in_pieces(&sim, &pieces, step);
+    for (uint64_t i = 0; i < n; i++)
+      due[i] -= sim_got(&sim, 1, i);
+  }
+  for (int k = 0; k < pieces.count; k++)
+    for (int r = 0; r < RANKS; r += 2) {
+      const struct tagc_job piece = tagc_piece_job(&sim.job[r], &pieces, k);
+      float *left = malloc(piece.shape.n * sizeof *left);
+      tagc_residual_load_shard(&piece, 1, left);
+      for (uint64_t i = 0; i < piece.shape.n; i++)
+        due[pieces.at[k] + i] -= left[i];
+      free(left);
+    }
+  for (uint64_t i = 0; i < n; i++)
+    worst = fmax(worst, fabs(due[i]));
+  ok(worst < 1e-5, "sparse: what did not arrive is in the residuals of the pieces, to %.1e", worst);
+  free(due);
+  sim_free(&sim);
+}
+
+/* Codecs of blocks do not notice. */
+static void check_depth_does_not_matter(void)
+{
+  static const char *const names[] = {"none", "bf16", "q8"};
+  const uint64_t n = 33 * GRAIN + 300;
+  for (int c = 0; c < 3; c++) {
+    bool same = true;
+    for (int i = 0; i < TRIES / 2; i++) {
+      struct sim whole = sim_new_stored(names[c], n, RANKS, (enum tagc_dtype)(i % 3), 10000, i % 2 ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE);
+      struct sim cut = sim_new_stored(names[c], n, RANKS, (enum tagc_dtype)(i % 3), 10000, i % 2 ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE);
+      const struct tagc_pieces pieces = tagc_pieces_of(n, 2 + i);
+      for (uint64_t step = 0; step < STEPS; step++) {
+        fill(&whole);
+        copy_in(&cut, &whole);
+        sim_step(&whole, step);
+        step_in_pieces(&cut, &pieces, step);
+        same &= same_results(&whole, &cut);
+      }
+      sim_free(&whole);
+      sim_free(&cut);
+    }
+    ok(same, "%s: the same bits in any number of pieces", names[c]);
+  }
+}
+
+static void check_flush(void)
+{
+  const uint64_t n = 9 * GRAIN + 1;
+  struct sim sim = sim_new_stored("sparse", n, RANKS, TAGC_FLOAT32, 20000, TAGC_STORAGE_FP32);
+  const struct tagc_pieces pieces = tagc_pieces_of(n, 3);
+  float *out = calloc(RANKS * n, sizeof *out);
+  fill(&sim);
+  step_in_pieces(&sim, &pieces, 1);
+  fill(&sim);
+  int wrong = 0;
+  for (int k = 0; k < pieces.count; k++) {
+    const struct tagc_job piece = tagc_piece_job(&sim.job[1], &pieces, k);
+    tagc_residual_flush(&piece, out + pieces.at[k]);
+    for (int shard = 0; shard < RANKS; shard++)
+      for (uint64_t i = 0; i < piece.shape.n; i++) {
+        float left = 0;
+        if (shard != 1)
+          memcpy(&left, (char *)piece.residual + 4 * ((uint64_t)(shard > 1 ? shard - 1 : shard) * piece.shape.n + i), 4);
+        const float wanted = sim_sent(&sim, 1, shard, pieces.at[k] + i) + left, got = out[(uint64_t)shard * n + pieces.at[k] + i];
+        wrong += got != wanted && got == got;
+      }
+  }
+  ok(wrong == 0, "a flush of the pieces sends the gradient and what they have left");
+  free(out);
+  sim_free(&sim);
+}
+
+/* ---- all-gathers ------------------------------------------------------------------------------------------------------ */
+
+/* What all ranks of an all-gather have; recv and the reference are one rank's, the others' would be the same. */
+struct gathered {
+  struct tagc_allgather_shape shape;
+  size_t size;
+  char *send, *recv, *reference;
+  struct tagc_allgather_stats stats[RANKS];
+};
+
+static struct gathered gathered_new(uint64_t n, enum tagc_dtype dtype)
+{
+  struct gathered g = {.shape = {.n = n, .nranks = RANKS, .dtype = dtype}, .size = RANKS * n * tagc_dtype_size(dtype)};
+  g.send = malloc(g.size);
+  g.recv = calloc(1, g.size);
+  g.reference = malloc(g.size);
+  for (uint64_t i = 0; i < RANKS * n; i++) {
+    const float x = 0.02f * ((float)(sim_random() % 2001) - 1000) / 1000;
+    tagc_store(g.send, i, dtype, i % 5003 == 17 ? 100 : x);
+    tagc_store(g.reference, i, dtype, i % 5003 == 17 ? 100 : x - 1e-4f);
+  }
+  return g;
+}
+
+static void gathered_free(struct gathered *g)
+{
+  free(g->send);
+  free(g->recv);
+  free(g->reference);
+}
+
+/* Piece k of all ranks, on payloads of exactly their size; false where some rank's was refused. */
+static bool gather_piece(struct gathered *g, const struct tagc_allgather_codec *codec, const struct tagc_pieces *pieces, int k)
+{
+  const size_t shard = g->size / RANKS;
+  struct tagc_allgather_job last = {0};
+  uint8_t *memory = NULL;
+  for (int rank = 0; rank < RANKS; rank++) {
+    const struct tagc_allgather_job whole = {.shape = g->shape, .rank = rank, .send = g->send + (size_t)rank * shard, .recv = g->recv,
+                                             .reference = codec->refer ? g->reference : NULL, .seed = 9, .stats = &g->stats[rank]};
+    struct tagc_allgather_job job = tagc_piece_gather_job(&whole, pieces, k);
+    codec->layout(&job.shape, &job.layout);
+    if (!memory)
+      memory = aligned_alloc(64, tagc_allgather_carve(&job, NULL));
+    tagc_allgather_carve(&job, memory);
+    codec->encode(&job);
+    last = job;
+  }
+  codec->decode(&last);
+  free(memory);
+  return !last.refused;
+}
+
+/* A piece is a call of its own on the same values, packed; and what is beside it in recv and in the reference is not touched. */
+static bool piece_is_call(const struct gathered *g, const struct tagc_allgather_codec *codec, const struct tagc_pieces *pieces, int k)
+{
+  const struct tagc_pieces one = tagc_pieces_of(pieces->at[k + 1] - pieces->at[k], 1);
+  const size_t element = tagc_dtype_size(g->shape.dtype), from = pieces->at[k] * element, bytes = one.at[1] * element;
+  struct gathered packed = gathered_new(one.at[1], g->shape.dtype), wanted = gathered_new(g->shape.n, g->shape.dtype);
+  struct gathered cut = gathered_new(g->shape.n, g->shape.dtype);
+  memcpy(cut.send, g->send, g->size);
+  memcpy(cut.reference, g->reference, g->size);
+  memcpy(wanted.recv, cut.recv, g->size);
+  memcpy(wanted.reference, g->reference, g->size);
+  for (int r = 0; r < RANKS; r++) {
+    memcpy(packed.send + (size_t)r * bytes, g->send + (size_t)r * (g->size / RANKS) + from, bytes);
+    memcpy(packed.reference + (size_t)r * bytes, g->reference + (size_t)r * (g->size / RANKS) + from, bytes);
+  }
+  /* With the seed of the whole, which only piece 0 has: delta's bits hang on it. */
+  struct tagc_pieces first = {.count = pieces->count};
+  first.at[0] = pieces->at[k];
+  first.at[1] = pieces->at[k + 1];
+  const bool good = gather_piece(&cut, codec, &first, 0), also = gather_piece(&packed, codec, &one, 0);
+  for (int r = 0; r < RANKS; r++) {
+    memcpy(wanted.recv + (size_t)r * (g->size / RANKS) + from, packed.recv + (size_t)r * bytes, bytes);
+    memcpy(wanted.reference + (size_t)r * (g->size / RANKS) + from, packed.reference + (size_t)r * bytes, bytes);
+  }
+  const bool same = good && also && memcmp(wanted.recv, cut.recv, g->size) == 0 && memcmp(wanted.reference, cut.reference, g->size) == 0;
+  gathered_free(&packed);
+  gathered_free(&wanted);
+  gathered_free(&cut);
+  return same;
+}
+
+static void check_gathers(const struct tagc_allgather_codec *codec)
+{
+  const uint64_t n = 9 * GRAIN + 1001;
+  const bool by_blocks = !codec->refer;
+  bool calls = true, same = true;
+  for (int dtype = 0; dtype < 3; dtype++) {
+    struct gathered whole = gathered_new(n, (enum tagc_dtype)dtype), cut = gathered_new(n, (enum tagc_dtype)dtype);
+    const struct tagc_pieces one = tagc_pieces_of(n, 1);
+    struct tagc_allgather_layout layout;
+    if (!codec->layout(&whole.shape, &layout)) {
+      gathered_free(&whole);
+      gathered_free(&cut);
+      continue;
+    }
+    memcpy(cut.send, whole.send, whole.size);
+    for (int depth = 2; depth <= 5 && by_blocks; depth++) {
+      const struct tagc_pieces pieces = tagc_pieces_of(n, depth);
+      same &= gather_piece(&whole, codec, &one, 0);
+      memset(cut.recv, 0, cut.size);
+      for (int k = 0; k < pieces.count; k++)
+        same &= gather_piece(&cut, codec, &pieces, k);
+      same &= memcmp(whole.recv, cut.recv, whole.size) == 0;
+    }
+    const struct tagc_pieces three = tagc_pieces_of(n, 3);
+    for (int k = 0; k < three.count; k++)
+      calls &= piece_is_call(&whole, codec, &three, k);
+    gathered_free(&whole);
+    gathered_free(&cut);
+  }
+  ok(calls, "all-gathers, %s: a piece is a call of its own, and nothing else is touched", codec->name);
+  ok(same, "all-gathers, %s: the same bits in any number of pieces", codec->name);
+}
+
+static void check_seen(void)
+{
+  struct tagc_allgather_stats all = {.escapes = 1, .error2 = 7, .norm2 = 8}, of[2] = {{2, 3, 1, 1, 2}, {4, 5, 0, 3, 4}};
+  struct tagc_allgather_job whole = {.stats = &all}, piece[2] = {{.stats = &of[0], .refused = true}, {.stats = &of[1]}};
+  tagc_piece_gather_seen(&whole, piece, 2);
+  ok(whole.refused && all.refused == 1 && all.escapes == 7 && all.nonfinite == 8 && all.error2 == 7 && all.norm2 == 8,
+     "all-gathers: a piece that is refused refuses the call, once");
+  piece[0].refused = false;
+  tagc_piece_gather_seen(&whole, piece, 2);
+  ok(!whole.refused && all.refused == 1 && all.error2 == 4 && all.norm2 == 6, "all-gathers: the squares of pieces add up");
+}
+
+int main(void)
+{
+  check_cuts();
+  check_residual_sizes();
+  check_pieces_are_calls();
+  check_conservation();
+  check_depth_does_not_matter();
+  check_flush();
+  for (int i = 0; tagc_allgather_codecs[i]; i++)
+    check_gathers(tagc_allgather_codecs[i]);
+  check_seen();
+  return tap_done();
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A codec on a CUDA device beside the same codec on the host, step by step on all ranks: what differs first.
+ *
+ * Threads  Single-threaded. Failure: ends the test program.
+ */
+#ifndef TESTS_UNIT_CUDA_CODEC_H
+#define TESTS_UNIT_CUDA_CODEC_H
+
+#include "tests/unit/device/cuda_rank.h"
+#include "tests/unit/tap.h"
+
+struct setting {
+  const char *codec;
+  uint64_t n;
+  int nranks;
+  uint32_t keep_ppm;               /* sparse codecs */
+  enum tagc_dtype dtype;
+  enum tagc_storage storage;
+  bool stochastic;
+  enum pattern pattern;
+  size_t off;                      /* bytes past an aligned address */
+  bool in_place;
+  float scale, divisor;
+  double inexact;                  /* of the norm, which is the same sum in another order */
+  int steps;
+  uint64_t seed;                   /* of the first step; 0: any */
+  uint32_t together;               /* groups that may wait for one another; 0: as the device says */
+  uint32_t most;                   /* groups of a launch; 0: as many as there is use for */
+  bool again;                      /* what arrives is decoded twice; not in place */
+  bool disagrees;                  /* what arrives, with itself: results are not compared */
+  void (*change)(struct sim *sim); /* what the ranks have before a step, beyond the pattern */
+  void (*corrupt)(struct sim *sim);     /* what arrives */
+};
+
+static const char *const dtypes[] = {"fp32", "fp16", "bf16"};
+static const char *const storages[] = {"none", "fp32", "bf16", "int8"};
+enum { DTYPES = 3, STORAGES = 4, NONE_TOGETHER = UINT32_MAX };
+
+static struct tagc_cuda_launcher launcher;
+static char difference[256];        /* the first one of a setting */
+static uint64_t compared, estimated;
+
+static void differs(const struct setting *s, int step, int rank, const char *what, size_t at)
+{
+  if (!difference[0])
+    snprintf(difference, sizeof difference,
+             "step %d: %s of rank %d differs, n=%llu, %d ranks, keep %u, %s, pattern %d, off %zu%s: byte %zd", step, what,
+             rank, (unsigned long long)s->n, s->nranks, s->keep_ppm, dtypes[s->dtype], (int)s->pattern, s->off,
+             s->in_place ? ", in place" : "", (ssize_t)at - 1);
+}
+
+static void compare(const struct setting *s, int step, int rank, const char *what, const struct twin *twin, size_t from,
+                    size_t bytes)
+{
+  const size_t at = twin_differs(twin, from, bytes);
+  compared += bytes;
+  if (at)
+    differs(s, step, rank, what, at);
+}
+
+static bool about(double a, double b, double inexact) { return a == b || fabs(a - b) <= inexact * fabs(b); }
+
+static void prepare_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step)
+{
+  const struct tagc_cuda_codec *codec = tagc_cuda_codec_of(sim->codec);
+  for (int r = 0; r < s->nranks; r++) {
+    struct tagc_job *host = &sim->job[r], *device = &ranks[r].job;
+    ranks[r].stats = (struct tagc_codec_stats){0};
+    ranks[r].before = device_counts(&ranks[r]);
+    host->seed = device->seed = s->seed ? s->seed + (uint64_t)step : 1000003u * (uint64_t)step + s->n;
+    host->stats = &ranks[r].stats;
+    device->residual_empty = host->residual_empty;
+    twin_put(&ranks[r].send);
+    if (sim->codec->prepare)
+      sim->codec->prepare(host);
+    if (codec->prepare)
+      MUST(codec->prepare(&launcher, sim->codec, device, (void *)twin_at(&ranks[r].counts), NULL));
+    compare(s, step, r, "an exponent", &ranks[r].exponents, 0, ranks[r].exponents.bytes);
+  }
+}
+
+static void encode_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step)
+{
+  for (int r = 0; r < s->nranks; r++) {
+    struct tagc_job *host = &sim->job[r];
+    const struct tagc_codec_stats *stats = &ranks[r].stats;
+    const struct tagc_counts *before = &ranks[r].before;
+    twin_put(&ranks[r].exponents);
+    sim->codec->encode(host);
+    MUST(tagc_cuda_codec_of(sim->codec)->encode(&launcher, sim->codec, &ranks[r].job, (void *)twin_at(&ranks[r].counts), NULL));
+    for (int shard = 0; shard < s->nranks; shard++)
+      if (shard != r)
+        compare(s, step, r, "a message", &ranks[r].message_out, (size_t)shard * host->layout.message_bytes,
+                host->layout.message_bytes);
+    compare(s, step, r, "a sketch", &ranks[r].sketch_out, 0, ranks[r].sketch_out.bytes);
+    compare(s, step, r, "the residual", &ranks[r].residual, 0, ranks[r].residual.bytes);
+    compare(s, step, r, "the send buffer", &ranks[r].send, 0, ranks[r].send.bytes);
+    compare(s, step, r, "an exponent after all", &ranks[r].exponents, 0, ranks[r].exponents.bytes);
+    const struct tagc_counts after = device_counts(&ranks[r]);
+    if (after.selected - before->selected != stats->selected || after.nonfinite - before->nonfinite != stats->nonfinite ||
+        after.lost - before->lost != stats->lost)
+      differs(s, step, r, "a count of encode", 0);
+    if (!about(after.residual_norm2, stats->residual_norm2, s->inexact))
+      differs(s, step, r, "the norm", 0);
+  }
+}
+
+/* A decode that no prepare comes before: the next one has to leave the same. */
+static void decode_once_more(const struct setting *s, struct sim *sim, struct device_rank *rank)
+{
+  MUST(tagc_cuda_codec_of(sim->codec)->decode(&launcher, sim->codec, &rank->job, (void *)twin_at(&rank->counts), NULL));
+  rank->before = device_counts(rank);
+  MUST(cuMemsetD8Async(rank->recv.base + GUARD + rank->recv.off, GUARD_BYTE, s->in_place ? 0 : rank->recv.bytes, NULL));
+}
+
+static void decode_both(const struct setting *s, struct sim *sim, struct device_rank *ranks, int step)
+{
+  for (int r = 0; r < s->nranks; r++) {
+    struct tagc_job *host = &sim->job[r];
+    const struct tagc_codec_stats *stats = &ranks[r].stats;
+    const struct tagc_counts *before = &ranks[r].before;
+    const struct twin *to = s->in_place ? &ranks[r].send : &ranks[r].recv;
+    void *recv = host->recv;
+    if (s->in_place)
+      host->recv = (void *)(uintptr_t)tagc_job_shard(host, r);
+    twin_put(&ranks[r].exponents);
+    twin_put(&ranks[r].sketch_in);
+    twin_put(&ranks[r].message_in);
+    sim->codec->decode(host);
+    if (s->again)
+      decode_once_more(s, sim, &ranks[r]);
+    MUST(tagc_cuda_codec_of(sim->codec)->decode(&launcher, sim->codec, &ranks[r].job, (void *)twin_at(&ranks[r].counts), NULL));
+    host->recv = recv;
+    host->residual_empty = false;
+    compare(s, step, r, "the result", to, 0, s->disagrees ? 0 : to->bytes);
+    if (twin_differs(&ranks[r].state, 0, 0) || twin_differs(&ranks[r].counts, 0, 0))
+      differs(s, step, r, "what is beside the state", 0);
+    const struct tagc_counts after = device_counts(&ranks[r]);
+    estimated += after.unrecovered - before->unrecovered;
+    if (after.unrecovered - before->unrecovered != stats->unrecovered ||
+        after.overflowed - before->overflowed != stats->overflowed || after.nonfinite_seen != host->nonfinite_seen ||
+        after.surplus_seen != host->surplus_seen)
+      differs(s, step, r, "a count of decode", 0);
+  }
+}
+
+/* All steps of a setting. What differs is in `difference`. */
+static bool same(const struct setting *s)
+{
+  struct sim sim = sim_new_stored(s->codec, s->n, s->nranks, s->dtype, s->keep_ppm, s->storage);
+  struct device_rank *ranks = calloc((size_t)s->nranks, sizeof *ranks);
+  const uint32_t together = launcher.together;
+  difference[0] = '\0';
+  launcher.together = s->together == NONE_TOGETHER ? 0 : s->together ? s->together : together;
+  launcher.most = s->most;
+  for (int r = 0; r < s->nranks; r++) {
+    sim.job[r].scale = s->scale;
+    sim.job[r].divisor = s->divisor;
+    sim.job[r].stochastic = s->stochastic;
+    ranks[r] = device_rank_new(sim.codec, &sim.job[r], s->off, s->in_place);
+  }
+  for (int step = 0; step < s->steps && !difference[0]; step++) {
+    case_fill(&sim, s->pattern);
+    if (s->change)
+      s->change(&sim);
+    prepare_both(s, &sim, ranks, step);
+    sim_exchange_exponents(&sim);
+    encode_both(s, &sim, ranks, step);
+    sim_exchange(&sim);
+    if (s->corrupt)
+      s->corrupt(&sim);
+    decode_both(s, &sim, ranks, step);
+  }
+  for (int r = 0; r < s->nranks; r++)
+    device_rank_free(&ranks[r]);
+  free(ranks);
+  sim_free(&sim);
+  launcher.together = together;
+  launcher.most = 0;
+  if (difference[0])
+    note("%s, residual %s%s: %s", s->codec, storages[s->storage], s->stochastic ? ", by chance" : "", difference);
+  return !difference[0];
+}
+
+/* An encode and a decode that are captured once, and launched twice with other gradients. */
+static inline void check_graph(const struct setting *s)
+{
+  struct sim sim = sim_new_stored(s->codec, s->n, s->nranks, s->dtype, s->keep_ppm, s->storage);
+  struct device_rank rank = device_rank_new(sim.codec, &sim.job[0], 0, false);
+  struct tagc_codec_stats stats = {0};
+  CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
+  CUgraph graph;
+  CUgraphExec exec;
+  difference[0] = '\0';
+  sim.job[0].stats = sim.job[1].stats = &stats;
+  MUST(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  MUST(tagc_cuda_codec_of(sim.codec)->encode(&launcher, sim.codec, &rank.job, twin_at(&rank.counts), stream));
+  MUST(tagc_cuda_codec_of(sim.codec)->decode(&launcher, sim.codec, &rank.job, twin_at(&rank.counts), stream));
+  MUST(cuStreamEndCapture(stream, &graph));
+  MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+  for (int round = 0; round < 2; round++) {
+    case_fill(&sim, round ? FEW_EXCEPTIONS : GAUSS);
+    for (int r = 0; r < 2; r++)
+      sim.codec->encode(&sim.job[r]);
+    sim_exchange(&sim);
+    sim.codec->decode(&sim.job[0]);
+    twin_put(&rank.send);
+    twin_put(&rank.message_in);
+    MUST(cuGraphLaunch(exec, stream));
+    MUST(cuStreamSynchronize(stream));
+    compare(s, round, 0, "a message", &rank.message_out, sim.layout.message_bytes, sim.layout.message_bytes);
+    compare(s, round, 0, "the result", &rank.recv, 0, rank.recv.bytes);
+  }
+  MUST(cuGraphExecDestroy(exec));
+  MUST(cuGraphDestroy(graph));
+  MUST(cuStreamDestroy_v2(stream));
+  device_rank_free(&rank);
+  sim_free(&sim);
+  ok(!difference[0], "a graph that was captured does the same with what is there when it is launched: %s", difference);
+}
+
+#endif

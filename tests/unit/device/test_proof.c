@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What a device has to show before it is trusted: an honest one is, and one that gets a bit wrong anywhere is not.
+ */
+#include "kernels/device/proof.h"
+
+#include <string.h>
+
+#include "tests/unit/tap.h"
+
+/* Host memory that is no host: its codecs are the host's, but for one byte. */
+static struct tagc_device liar;
+static const char *lies_in, *lies_about = "";
+static unsigned calls, lies_from;    /* the call of a codec with which it begins */
+
+static bool lies(const struct tagc_codec *codec, const char *where)
+{
+  return lies_in && codec && strcmp(where, lies_in) == 0 && strcmp(codec->name, lies_about) == 0 && calls++ >= lies_from;
+}
+
+static bool prepare(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
+{
+  const bool done = tagc_device_host.prepare(self, codec, job, stream);
+  if (lies(codec, "exponents"))
+    job->exponents[job->layout.exponent_bytes] ^= 1;
+  return done;
+}
+
+static bool encode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
+{
+  const bool done = tagc_device_host.encode(self, codec, job, stream);
+  if (lies(codec, "a message"))
+    job->message_out[2 * job->layout.message_bytes - 1] ^= 1;
+  if (lies(codec, "a sketch"))
+    job->sketch_out[job->layout.sketch_count] ^= 1;
+  if (lies(codec, "a residual"))
+    *(char *)job->residual ^= 1;
+  return done && !lies(codec, "nothing");
+}
+
+static bool decode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
+{
+  const bool done = tagc_device_host.decode(self, codec, job, stream);
+  if (lies(codec, "a result"))
+    *(char *)job->recv ^= 1;
+  return done;
+}
+
+static bool tell(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream)
+{
+  const bool done = tagc_device_host.tell(self, job, words, stream);
+  if (lies(tagc_codec_find(lies_about), "what was seen"))
+    words[TAGC_TOLD_NONFINITE] ^= 1;
+  return done;
+}
+
+static bool flush(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream)
+{
+  const bool done = tagc_device_host.flush(self, job, out, stream);
+  if (lies(tagc_codec_find(lies_about), "a flush"))
+    *(char *)out ^= 1;
+  return done;
+}
+
+static void *no_memory(const struct tagc_device *self, size_t bytes, void *stream)
+{
+  (void)self, (void)bytes, (void)stream;
+  return NULL;
+}
+
+/* -- all-gathers --------------------------------------------------------------------------------------------------------- */
+
+static bool gather_lies(const struct tagc_allgather_codec *codec, const char *where)
+{
+  return lies_in && strcmp(where, lies_in) == 0 && strcmp(codec->name, lies_about) == 0 && calls++ >= lies_from;
+}
+
+static bool gather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                          struct tagc_allgather_job *job, void *stream)
+{
+  const bool done = tagc_device_host.allgather_encode(self, codec, job, stream);
+  if (gather_lies(codec, "a payload"))
+    job->payloads[job->layout.payload_bytes - 1] ^= 1;
+  return done && !gather_lies(codec, "nothing");
+}
+
+static bool gather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
+                          struct tagc_allgather_job *job, void *stream)
+{
+  const bool done = tagc_device_host.allgather_decode(self, codec, job, stream);
+  if (gather_lies(codec, "a result"))
+    ((char *)job->recv)[1] ^= 1;
+  if (gather_lies(codec, "what is kept"))
+    *(char *)job->reference ^= 1;
+  return done;
+}
+
+static bool gather_refused(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused)
+{
+  const bool done = tagc_device_host.allgather_refused(self, job, stream, refused);
+  if (lies_in && strcmp(lies_in, "a refusal") == 0 && calls++ >= lies_from)
+    *refused ^= true;
+  return done;
+}
+
+static const struct tagc_allgather_codec *gather_codec(const char *name)
+{
+  const struct tagc_allgather_codec *const *codec = tagc_allgather_codecs;
+  while (strcmp((*codec)->name, name) != 0)
+    codec++;
+  return *codec;
+}
+
+static void found_gather(const char *about, const char *in, unsigned from, enum tagc_proof wanted, const char *said)
+{
+  char why[160] = "";
+  lies_about = about;
+  lies_in = in;
+  lies_from = from;
+  calls = 0;
+  const enum tagc_proof proof = tagc_device_prove_gather(&liar, gather_codec(about), NULL, why, sizeof why);
+  ok(proof == wanted && strstr(why, said), "all-gathers with %s: %s is wrong from call %u on: %s", about, in, from + 1, why);
+  lies_in = NULL;
+}
+
+static bool all_gathers_are_right(void)
+{
+  char why[160] = "";
+  bool good = true;
+  for (const struct tagc_allgather_codec *const *codec = tagc_allgather_codecs; *codec; codec++)
+    good = good && tagc_device_prove_gather(&liar, *codec, NULL, why, sizeof why) == TAGC_PROOF_RIGHT && !*why;
+  return good;
+}
+
+static void check_gathers(void)
+{
+  ok(all_gathers_are_right(), "all-gathers: the host does what the host does");
+  liar.allgather_encode = gather_encode;
+  liar.allgather_decode = gather_decode;
+  liar.allgather_refused = gather_refused;
+  ok(all_gathers_are_right(), "and so does a device that has not begun to lie");
+  found_gather("bf16", "a payload", 3, TAGC_PROOF_WRONG, "codec bf16: a payload differs");
+  found_gather("q8", "a payload", 7, TAGC_PROOF_WRONG, "codec q8: a payload differs");
+  found_gather("lossless", "a result", 5, TAGC_PROOF_WRONG, "codec lossless: a result differs");
+  found_gather("delta", "what is kept", 9, TAGC_PROOF_WRONG, "codec delta: what is kept differs");
+  found_gather("delta", "a result", 2, TAGC_PROOF_WRONG, "codec delta: a result differs");       /* which is refused */
+  found_gather("lossless", "a refusal", 3, TAGC_PROOF_WRONG, "codec lossless: whether a shard is refused differs");
+  found_gather("lossless", "nothing", 2, TAGC_PROOF_UNTRIED, "codec lossless: the device fails");
+  liar.alloc = no_memory;
+  found_gather("q8", "nothing", 99, TAGC_PROOF_UNTRIED, "codec q8: no memory");
+  liar.alloc = tagc_device_host.alloc;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------------ */
+
+static enum tagc_proof prove(const char *codec, char why[160])
+{
+  *why = '\0';
+  return tagc_device_prove(&liar, tagc_codec_find(codec), NULL, why, 160);
+}
+
+/* From that call on. */
+static void found(const char *about, const char *in, unsigned from, const char *said)
+{
+  char why[160];
+  lies_about = about;
+  lies_in = in;
+  lies_from = from;
+  calls = 0;
+  const enum tagc_proof proof = prove(about, why);
+  ok(proof == TAGC_PROOF_WRONG && strstr(why, about) && strstr(why, said), "%s: %s is wrong from call %u on: %s", about, in,
+     from + 1, why);
+  lies_in = NULL;
+}
+
+static bool all_are_right(void)
+{
+  char why[160];
+  bool good = true;
+  for (const struct tagc_codec *const *codec = tagc_codecs; *codec; codec++)
+    good = good && prove((*codec)->name, why) == TAGC_PROOF_RIGHT && !*why;
+  return good;
+}
+
+/* Something fails, and says so: that is no verdict. */
+static void untried(const char *codec, const char *said)
+{
+  char why[160];
+  const enum tagc_proof proof = prove(codec, why);
+  ok(proof == TAGC_PROOF_UNTRIED && strstr(why, codec) && strstr(why, said), "%s cannot be tried: %s", codec, why);
+}
+
+int main(void)
+{
+  liar = tagc_device_host;
+  ok(all_are_right(), "the host does what the host does");
+  liar.prepare = prepare;
+  liar.encode = encode;
+  liar.decode = decode;
+  liar.tell = tell;
+  liar.flush = flush;
+  ok(all_are_right(), "and so does a device that has not begun to lie");
+  found("lhc", "exponents", 0, "exponents differ");
+  found("lhc", "a sketch", 1, "a sketch differs");
+  found("lhc", "a sketch", 11, "a sketch differs");          /* the last call, of several chunks */
+  found("lhc", "a message", 2, "a message differs");
+  found("sparse", "a residual", 5, "a residual differs");
+  found("q8", "a flush", 0, "a flush differs");
+  found("sparse", "a flush", 3, "a flush differs");
+  found("bf16", "what was seen", 1, "what was seen differs");
+  static const char *const codecs[] = {"none", "bf16", "q8", "q4", "q2", "sparse", "lhc"};
+  for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++)
+    found(codecs[i], "a result", (unsigned)(5 * i % 9), "a result differs");
+  lies_about = "q4";
+  lies_in = "nothing";
+  lies_from = 3;
+  calls = 0;
+  untried("q4", "the device fails");
+  lies_in = NULL;
+  liar.alloc = no_memory;
+  untried("q8", "no memory");
+  liar.alloc = tagc_device_host.alloc;
+  ok(all_are_right(), "and later they can be");
+  check_gathers();
+  return tap_done();
+}

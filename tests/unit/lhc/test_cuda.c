@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The CUDA kernels of the codec `lhc` leave the bytes that the host leaves: exponents, bitmaps, sketches, residuals, results, and
+ * how many values were estimated; over types, storages, sizes, numbers of ranks, chunks and groups, addresses, exceptions, elements
+ * that are stuck, payloads that no sender makes, several steps.
+ *
+ * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
+ */
+#include "kernels/lhc/lhc.h"
+#include "tests/unit/device/cuda_codec.h"
+
+/* Two groups a chunk: the stand-in takes its time with each one. */
+enum { FEW_GROUPS = 2, ALL_GROUPS = UINT32_MAX };
+
+static struct setting usual(void)
+{
+  return (struct setting){.codec = "lhc", .n = 17003, .nranks = 2, .keep_ppm = 250000, .storage = TAGC_STORAGE_FP32,
+                          .scale = 1, .divisor = 1, .inexact = 1e-5, .steps = 1, .seed = 77};
+}
+
+/* -- launches of groups that wait for one another ------------------------------------------------------------------------- */
+
+static unsigned launched_together;  /* groups of the last such launch */
+static bool too_large;              /* the driver refuses them */
+
+static int launch_together(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                           unsigned block_z, unsigned shared, void *stream, void **parameters)
+{
+  launched_together = grid_x;
+  if (too_large)
+    return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+  return device_launch_together(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters);
+}
+
+/* With so many groups to share a chunk, where the device has room for as many. */
+static bool same_with(const struct setting *s, uint32_t groups)
+{
+  const struct tagc_shape shape = {.n = s->n, .nranks = s->nranks, .dtype = s->dtype, .keep_ppm = s->keep_ppm};
+  struct setting with = *s;
+  struct tagc_lhc_geometry geo;
+  tagc_lhc_geometry_fill(&geo, &shape);
+  with.together = groups == ALL_GROUPS ? 0 : groups ? 4 * groups * geo.grid.chunks : NONE_TOGETHER;
+  return same(&with);
+}
+
+static bool same_with_few(const struct setting *s) { return same_with(s, FEW_GROUPS); }
+
+/* -- what there is ----------------------------------------------------------------------------------------------------- */
+
+/* Every type and storage; sizes, ranks, patterns and addresses take turns. */
+static void check_variants(void)
+{
+  static const uint64_t sizes[] = {16411, 16640, 17003, 18433, 20000};
+  static const size_t offs[] = {0, 4, 2, 12, 8};
+  static const float factors[][2] = {{1, 1}, {0.3f, 3}, {1, 8}, {-2, 0.7f}};
+  unsigned turn = 0;
+  for (int storage = TAGC_STORAGE_FP32; storage <= TAGC_STORAGE_INT8; storage++)
+    for (int dtype = 0; dtype < DTYPES; dtype++, turn++) {
+      bool all = true;
+      for (int more = 0; more < 2; more++) {
+        struct setting s = usual();
+        const int nranks = more == 0 ? 2 : dtype == storage % DTYPES ? 5 : 3;
+        s.n = sizes[(turn + (unsigned)nranks) % 5];
+        s.nranks = nranks;
+        s.keep_ppm = 250000 / (uint32_t)(nranks - 1);
+        s.dtype = (enum tagc_dtype)dtype;
+        s.storage = (enum tagc_storage)storage;
+        s.off = offs[turn % 5] / tagc_dtype_size(s.dtype) * tagc_dtype_size(s.dtype);
+        s.in_place = turn % 2;
+        s.scale = factors[turn % 4][0];
+        s.divisor = factors[turn % 4][1];
+        s.steps = 3 - more;
+        all &= same_with_few(&s);
+      }
+      ok(all, "%s, residual %s: the host's bytes, whatever the size, and what was before", dtypes[dtype], storages[storage]);
+    }
+}
+
+static void check_patterns(void)
+{
+  bool all = true;
+  for (int pattern = 0; pattern < FEW_EXCEPTIONS; pattern++) {
+    struct setting s = usual();
+    s.dtype = (enum tagc_dtype)(pattern % DTYPES);
+    s.storage = (enum tagc_storage)(1 + pattern % 3);
+    s.pattern = (enum pattern)pattern;
+    s.steps = 2;
+    all &= same_with_few(&s);
+  }
+  ok(all, "the host's bytes of hard gradients");
+}
+
+static void check_sizes(void)
+{
+  static const struct { uint64_t n; int nranks; uint32_t keep_ppm; const char *what; } sizes[] = {
+    {120011, 2, 35000, "few are kept"},
+    {101009, 2, 300000, "one chunk, three hashes"},
+    {70001, 5, 300000, "two chunks"},
+    {130003, 3, 500000, "three chunks"},
+    {16384, 2, 1000000, "all are kept"},
+  };
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    struct setting s = usual();
+    s.n = sizes[i].n;
+    s.nranks = sizes[i].nranks;
+    s.keep_ppm = sizes[i].keep_ppm;
+    s.dtype = (enum tagc_dtype)(i % DTYPES);
+    s.storage = (enum tagc_storage)(1 + i % 3);
+    s.divisor = (float)s.nranks;
+    ok(same_with_few(&s), "%s", sizes[i].what);
+  }
+}
+
+/* Too small for a sketch: lists of values. */
+static void check_lists(void)
+{
+  static const uint32_t kept[] = {1, 10000, 300000, 1000000};
+  bool all = true;
+  for (int i = 0; i < CASE_SIZES; i++) {
+    struct setting s = usual();
+    s.n = case_sizes[i];
+    s.nranks = 2 + i % 3;
+    s.keep_ppm = kept[i % 4];
+    s.dtype = (enum tagc_dtype)(i % DTYPES);
+    s.storage = (enum tagc_storage)(1 + i / 3 % 3);
+    s.in_place = i % 2;
+    s.steps = 2;
+    all &= same_with_few(&s);
+  }
+  ok(all, "shards that are too small for a sketch");
+}
+
+/* However many groups peel however many chunks. */
+static void check_groups(void)
+{
+  static const struct { uint64_t n; uint32_t chunks, groups; } cases[] = {
+    {70001, 2, 0}, {70001, 2, 1}, {70001, 2, 2}, {70001, 2, 3}, {70001, 2, ALL_GROUPS},
+    {130003, 3, 2}, {60007, 1, 5}, {240007, 5, 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const uint32_t chunks = cases[i].chunks, groups = cases[i].groups;
+    struct setting s = usual();
+    s.n = cases[i].n;
+    s.nranks = 3;
+    s.keep_ppm = 500000;
+    launched_together = 0;
+    const bool good = same_with(&s, groups);
+    if (groups == ALL_GROUPS)
+      ok(good && launched_together % chunks == 0, "%u chunks, as many groups as there is room for", chunks);
+    else
+      ok(good && launched_together == (groups > 1 ? groups * chunks : 0), "%u chunks, %u groups each%s", chunks,
+         groups ? groups : 1, groups ? "" : ", where none can wait for others");
+  }
+}
+
+/* In a part of a GPU there may be less room than the device has. */
+static void check_too_large(void)
+{
+  struct setting s = usual();
+  s.n = 70001;
+  s.nranks = 3;
+  s.keep_ppm = 500000;
+  launched_together = 0;
+  too_large = true;
+  const bool good = same_with_few(&s);
+  too_large = false;
+  ok(good && launched_together == 2 * FEW_GROUPS, "one group a chunk where the driver refuses several");
+}
+
+/* As often as one likes, with sketches and with lists. */
+static void check_again(void)
+{
+  static const struct { uint64_t n; uint32_t keep_ppm, groups; } shapes[] = {
+    {17003, 250000, FEW_GROUPS}, {70001, 500000, FEW_GROUPS}, {70001, 500000, 0}, {5003, 300000, FEW_GROUPS}};
+  bool all = true;
+  for (int i = 0; i < 4; i++) {
+    struct setting s = usual();
+    s.n = shapes[i].n;
+    s.nranks = 3;
+    s.keep_ppm = shapes[i].keep_ppm;
+    s.again = true;
+    s.steps = 2;
+    all &= same_with(&s, shapes[i].groups);
+  }
+  ok(all, "a call is decoded twice");
+}
+
+static void check_addresses(void)
+{
+  static const size_t offs[] = {4, 2, 6, 8, 10, 12, 12, 14};
+  bool all = true;
+  for (int i = 0; i < 8; i++) {
+    struct setting s = usual();
+    s.n = 16384 + 4 * (uint64_t)(i % 2) + (uint64_t)(i / 4);
+    s.dtype = (enum tagc_dtype)(i % DTYPES);
+    s.off = offs[i] / tagc_dtype_size(s.dtype) * tagc_dtype_size(s.dtype);
+    s.in_place = i / 2 % 2;
+    all &= same_with_few(&s);
+  }
+  ok(all, "gradients and results at any address that is good for an element");
+}
+
+/* -- exceptions -------------------------------------------------------------------------------------------------------- */
+static void at_the_last(struct sim *sim)
+{
+  for (int r = 0; r < sim->shape.nranks; r++)
+    for (int shard = 0; shard < sim->shape.nranks; shard++)
+      sim_put(sim, r, shard, sim->shape.n - 1, r % 2 ? INFINITY : NAN);
+}
+
+static void in_the_own(struct sim *sim) { sim_put(sim, 0, 0, sim->shape.n / 2, NAN); }
+
+static void put_exceptions(struct sim *sim, uint64_t more)
+{
+  const uint64_t n = sim->shape.n, capacity = tagc_exceptions_capacity(n) + more;
+  for (int r = 0; r < sim->shape.nranks; r++)
+    for (uint64_t i = 0; i < capacity; i++)
+      sim_put(sim, r, 1 - r, (i * 2654435761u + 5 + (uint64_t)r) % n, case_exception(i));
+}
+
+static void a_full_list(struct sim *sim) { put_exceptions(sim, 0); }
+static void one_too_many(struct sim *sim) { put_exceptions(sim, 1); }
+
+static void check_exceptions(void)
+{
+  static const struct { void (*change)(struct sim *); const char *what; } cases[] = {
+    {at_the_last, "at the last position"},
+    {in_the_own, "in a shard of its own"},
+    {a_full_list, "as many as fit"},
+    {one_too_many, "one more than fit"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    bool all = true;
+    for (int storage = TAGC_STORAGE_FP32; storage <= TAGC_STORAGE_INT8; storage++) {
+      struct setting s = usual();
+      s.dtype = (enum tagc_dtype)(storage % DTYPES);
+      s.storage = (enum tagc_storage)storage;
+      s.change = cases[i].change;
+      s.steps = 2;
+      s.divisor = 2;
+      s.in_place = storage % 2;
+      all &= same_with_few(&s);
+    }
+    ok(all, "exceptions %s", cases[i].what);
+  }
+}
+
+/* -- what cannot be peeled --------------------------------------------------------------------------------------------- */
+
+/* Under this seed these two positions of a shard of 82,000 share all of their cells (test_stuck.c finds such). */
+enum { STUCK_SEED = 6197, STUCK_FIRST = 27956, STUCK_SECOND = 75576, STUCK_N = 82000 };
+
+static void a_stuck_pair(struct sim *sim)
+{
+  sim_clear(sim);
+  for (uint32_t i = 0; i < STUCK_N; i += 41)
+    sim_put(sim, 1, 0, i, 1 + (float)(i % 7));
+  sim_put(sim, 1, 0, STUCK_FIRST, 6);
+  sim_put(sim, 1, 0, STUCK_SECOND, -2.5f);
+}
+
+static void check_stuck(void)
+{
+  struct setting s = usual();
+  s.n = STUCK_N;
+  s.keep_ppm = 50000;
+  s.seed = STUCK_SEED;
+  s.change = a_stuck_pair;
+  estimated = 0;
+  const bool good = same_with_few(&s);
+  ok(good && estimated == 2, "two elements that share all of their cells are estimated and counted");
+  ok(same_with(&s, 0), "by one group as well");
+}
+
+/* -- what others send -------------------------------------------------------------------------------------------------- */
+static uint8_t *bitmap_at(struct sim *sim, int rank, int sender)
+{
+  return sim->job[rank].message_in + (size_t)sender * sim->layout.message_bytes + tagc_exceptions_bytes(sim->shape.n);
+}
+
+static void noise(void *area, size_t bytes)
+{
+  for (size_t i = 0; i < bytes; i++)
+    ((uint8_t *)area)[i] = (uint8_t)(sim_random() >> 32);
+}
+
+static void fill_bitmaps(struct sim *sim, bool with_noise)
+{
+  const size_t bytes = sim->layout.message_bytes - tagc_exceptions_bytes(sim->shape.n);
+  for (int r = 0; r < sim->shape.nranks; r++)
+    for (int sender = 0; sender < sim->shape.nranks; sender++)
+      if (with_noise)
+        noise(bitmap_at(sim, r, sender), bytes);
+      else
+        memset(bitmap_at(sim, r, sender), 0xff, bytes);
+}
+
+static void all_bits(struct sim *sim) { fill_bitmaps(sim, false); }
+static void bitmap_noise(struct sim *sim) { fill_bitmaps(sim, true); }
+
+static void exponent_noise(struct sim *sim)
+{
+  for (int r = 0; r < sim->shape.nranks; r++)
+    noise(sim->job[r].exponents, (size_t)sim->shape.nranks * sim->layout.exponent_bytes);
+}
+
+static void sketch_noise(struct sim *sim)
+{
+  for (int r = 0; r < sim->shape.nranks; r++)
+    noise(sim->job[r].sketch_in, sim->layout.sketch_count * sizeof(int32_t));
+}
+
+static void everything(struct sim *sim)
+{
+  bitmap_noise(sim);
+  exponent_noise(sim);
+  sketch_noise(sim);
+}
+
+/* More than fit, and the sketch of exactly those that are left when they are cut: the host's cut or another one shows. */
+static void too_many(struct sim *sim)
+{
+  struct tagc_lhc_geometry geo;
+  tagc_lhc_geometry_fill(&geo, &sim->shape);
+  bitmap_noise(sim);
+  for (int r = 0; r < sim->shape.nranks; r++) {
+    struct tagc_job *job = &sim->job[r];
+    memset(job->sketch_in, 0, sim->layout.sketch_count * sizeof(int32_t));
+    for (uint32_t chunk = 0; chunk < geo.grid.chunks; chunk++) {
+      int32_t *counters = job->sketch_in + (size_t)chunk * geo.hashes * geo.part_cells;
+      const uint64_t seed = tagc_grid_seed(job->seed, (uint32_t)r, chunk);
+      const uint32_t lines = tagc_grid_chunk_lines(&geo.grid, chunk);
+      uint32_t count = 0;
+      for (uint32_t line = 0; line < lines; line++) {
+        uint32_t mask = 0, word;
+        for (int sender = 0; sender < sim->shape.nranks; sender++) {
+          memcpy(&word, bitmap_at(sim, r, sender) + 4 * ((size_t)chunk * geo.grid.chunk_lines + line), sizeof word);
+          mask |= sender == r ? 0 : word;
+        }
+        if (count + (uint32_t)__builtin_popcount(mask) > geo.union_capacity)
+          continue;
+        for (; mask; mask &= mask - 1, count++) {
+          const uint32_t id = 32 * line + (uint32_t)__builtin_ctz(mask);
+          uint64_t cells = tagc_lhc_cells(seed, geo.part_cells, id);
+          for (uint32_t hash = 0; hash < geo.hashes; hash++, cells >>= 16)
+            counters[hash * geo.part_cells + (cells & 0xffff)] += (int32_t)(id * 2654435761u >> 12) - (1 << 19);
+        }
+      }
+    }
+  }
+}
+
+static void check_hostile(void)
+{
+  static const struct { void (*corrupt)(struct sim *); bool disagrees; const char *what; } cases[] = {
+    {too_many, false, "supports that are too large are cut as the host cuts them"},
+    {exponent_noise, false, "exponents that are none"},
+    {all_bits, true, "all bits set"},
+    {bitmap_noise, true, "noise in place of bitmaps"},
+    {sketch_noise, true, "noise in place of sketches"},
+    {everything, true, "noise in place of all of it"},
+  };
+  static const struct { uint64_t n; int nranks; uint32_t keep_ppm; } shapes[] = {{17003, 2, 250000}, {70001, 3, 500000}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    bool all = true;
+    for (int shape = 0; shape < 2; shape++) {
+      struct setting s = usual();
+      s.n = shapes[shape].n;
+      s.nranks = shapes[shape].nranks;
+      s.keep_ppm = shapes[shape].keep_ppm;
+      s.corrupt = cases[i].corrupt;
+      s.disagrees = cases[i].disagrees;
+      s.steps = 1 + !shape;
+      all &= same_with_few(&s);
+    }
+    ok(all, "%s", cases[i].what);
+  }
+}
+
+/* As many groups as there is room for, with several chunks, and one chunk in a shard of many elements. */
+static void check_large(void)
+{
+  static const uint32_t kept[] = {10000, 2000};
+  for (int i = 0; i < 2; i++) {
+    struct setting s = usual();
+    s.n = (16 << 20) + 17;
+    s.keep_ppm = kept[i];
+    s.storage = i ? TAGC_STORAGE_INT8 : TAGC_STORAGE_FP32;
+    s.dtype = i ? TAGC_BFLOAT16 : TAGC_FLOAT32;
+    s.steps = 2;
+    ok(same_with(&s, ALL_GROUPS), "a large shard, of which %u in a million are kept", kept[i]);
+  }
+}
+
+int main(int argc, char **argv)
+{
+  const bool brief = cuda_brief(argc, argv);
+  launcher = device_launcher(cuda_said(argc, argv, "ptx"));
+  launcher.launch_together = launch_together;
+  if (cuda_said(argc, argv, "large")) {
+    check_large();
+    return tap_done();
+  }
+  check_variants();
+  if (!brief) {
+    check_patterns();
+    check_sizes();
+    check_addresses();
+    check_exceptions();
+  }
+  check_lists();
+  check_groups();
+  check_too_large();
+  check_again();
+  check_stuck();
+  check_hostile();
+  note("%llu bytes compared", (unsigned long long)compared);
+  return tap_done();
+}
