@@ -80,6 +80,12 @@ static inline bool tagc_option_given(const struct tagc_options *o, enum tagc_opt
 /* Does every slot get a codec of its own, by what is measured? */
 static inline bool tagc_options_auto(const struct tagc_options *o) { return strcmp(o->codec, "auto") == 0; }
 
+/* Does TAGC_BUDGET choose the codecs? It has nothing to choose where TAGC_CODEC names one. */
+static inline bool tagc_options_has_budget(const struct tagc_options *o)
+{
+  return o->budget.kind != TAGC_BUDGET_NONE && tagc_options_auto(o);
+}
+
 /* A line of options.def. */
 enum tagc_option_kind {
   TAGC_OPTION_CHOICE, TAGC_OPTION_NUMBER, TAGC_OPTION_BYTES, TAGC_OPTION_FRACTION, TAGC_OPTION_BUDGET, TAGC_OPTION_TEXT,

@@ -36,7 +36,7 @@ include $(srcdir)/%D%/tagc-bench/local.mk
 # that of the oldest GPU in words that drivers from CUDA 10 on know, which ptxas checks.
 cuda_headers = \
   kernels/allgather/cuda.h kernels/allgather/steps.h kernels/codec/allgather.h kernels/codec/bits.h \
-  kernels/codec/blocks.h kernels/codec/codec.h kernels/codec/device.h kernels/codec/exceptions.h \
+  kernels/codec/blocks.h kernels/codec/codec.h kernels/codec/device.h kernels/codec/exceptions.h kernels/codec/lossless.h \
   kernels/codec/residual.h kernels/codec/residual_blocks.h kernels/codec/rotate.h kernels/cuda/call.h \
   kernels/cuda/codecs.h kernels/cuda/kernel.h kernels/cuda/kernels.h kernels/dense/cuda.h kernels/dense/dense.h \
   kernels/lhc/codec.h kernels/lhc/cuda.h kernels/none/cuda.h kernels/sparse/cuda.h kernels/sparse/sparsify_bits.h \

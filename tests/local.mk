@@ -43,7 +43,7 @@ EXTRA_DIST += tests/unit/codec/variants.h
 unit_tests += tests/unit/codec/test_exceptions tests/unit/codec/test_payloads tests/unit/codec/test_properties tests/unit/codec/test_residuals
 unit_tests += tests/unit/codec/test_cost
 unit_tests += tests/unit/policy/test_topology tests/unit/vote/test_budget tests/unit/vote/test_hosts tests/unit/cycle/test_gathers
-tests_unit_vote_test_budget_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms,--wrap=tagc_trace_ns
+tests_unit_vote_test_budget_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms,--wrap=tagc_clock_ns
 unit_tests += tests/unit/cycle/test_calls tests/unit/cycle/test_activations
 unit_tests += tests/unit/model/test_mapfile
 # Models, their layouts and families.

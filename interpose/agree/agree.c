@@ -11,11 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "env/clock.h"
 #include "env/descriptors.h"
 #include "env/host.h"
 #include "env/log.h"
 #include "interpose/agree/listener.h"
-#include "interpose/comm/comm.h"
 #include "interpose/nccl/process.h"
 
 /* Once a process: what is wrong with one id is mostly wrong with all. */

@@ -32,7 +32,17 @@
 
 #include "interpose/agree/wire.h"
 #include "interpose/nccl/nccl_newer.h"
-#include "interpose/trace/trace.h"
+#include "interpose/nccl/real.h"
+
+/* Where a communicator comes from. */
+struct tagc_origin {
+  const struct tagc_nccl *nccl;     /* NULL: no record of a trace is wanted */
+  uint64_t identity;                /* equal on all ranks of the communicator, and on no other one's; 0: not known. Known without a
+                                     * trace, too: groups are run in its order (launch.h) */
+  uint32_t parent;
+  int32_t rank, nranks;             /* -1: NCCL is asked */
+  uint16_t function;
+};
 
 enum tagc_agree_state {
   TAGC_AGREED_NO,                   /* every call passes through */
@@ -46,7 +56,7 @@ struct tagc_agreement {
   struct tagc_agree_stamp stamp;    /* where to ask */
   uint32_t rank, nranks;
   uint32_t hosts, host;             /* with TAGC_AGREED_YES: the ranks are on so many hosts, this one on the one of that number */
-  struct tagc_trace_birth origin;   /* of the communicator */
+  struct tagc_origin origin;   /* of the communicator */
   bool shares;                      /* the connections of its parent */
 };
 

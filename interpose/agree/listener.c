@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "env/clock.h"
 #include "env/descriptors.h"
 #include "env/log.h"
 #include "interpose/agree/decider.h"
-#include "interpose/comm/comm.h"
 #include "env/thread.h"
 
 enum {

@@ -3,11 +3,12 @@
 
 #include <stdlib.h>
 
+#include "interpose/policy/chunk_count.h"
 #include "env/log.h"
-#include "interpose/vote/proposal.h"
+#include "interpose/comm/slot.h"
 #include "interpose/comm/comm.h"
 #include "interpose/comm/chunking.h"
-#include "interpose/exec/hierarchy.h"
+#include "interpose/comm/placement.h"
 #include "interpose/nccl/process.h"
 
 /* A value that must be equal on all ranks is there twice, once negated. */
@@ -61,7 +62,7 @@ void tagc_allgathers_forget(struct tagc_comm *comm)
 static struct tagc_gather_question question_of(const struct tagc_comm *comm, size_t i)
 {
   const struct tagc_allgather *a = &comm->allgathers[i];
-  const struct tagc_slot_question slot = tagc_ballot_question(comm, a->slot);
+  const struct tagc_slot_question slot = tagc_slot_question(comm, a->slot);
   return (struct tagc_gather_question){
     .options = slot.options, .codec = a->codec, .shape = a->shape, .hosts = slot.hosts, .slot = slot.slot, .sorted = slot.sorted,
     .selection = slot.selection, .gradients = slot.gradients,
@@ -204,7 +205,7 @@ void tagc_allgathers_count(struct tagc_comm *comm, const int64_t *words)
     struct tagc_allgather *a = &comm->allgathers[i];
     const int64_t *word = words + WORDS * i;
     struct tagc_ledger_row *row = tagc_ledger_gather_row(comm->ledger, (int)i);
-    a->verdict = tagc_ballot_verdict(word[VERDICT], -word[VERDICT_NEGATED], word[CODEC] == -word[CODEC_NEGATED], word[CAN]);
+    a->verdict = tagc_slot_verdict(word[VERDICT], -word[VERDICT_NEGATED], word[CODEC] == -word[CODEC_NEGATED], word[CAN]);
     if (a->verdict == TAGC_REASON_compressed && comm->allgathers[a->first].verdict != a->verdict)
       a->verdict = comm->allgathers[a->first].verdict;
     row->gather.reason = a->verdict;

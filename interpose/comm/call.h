@@ -24,6 +24,7 @@ struct tagc_call {
   ncclComm_t handle;
   cudaStream_t stream;
   const struct tagc_nccl *nccl;     /* whose call it is; that of the communicator as soon as it is known */
+  uint32_t group;                   /* the number of the open group, for the trace; 0: none is */
 
   /* Filled by tagc_comm_observe(). */
   struct tagc_comm *comm;           /* a reference is held; NULL: not ours to touch, or one that has made no collective */

@@ -10,14 +10,7 @@
 #define INTERPOSE_DEPTH_H
 
 #include "interpose/comm/comm.h"
-
-/* In how many pieces. `layout`: of the whole; `times`: NULL where nothing is known. Pure. */
-int tagc_depth_plan(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,
-                    const struct tagc_layout *layout, const struct tagc_call_times *times);
-
-/* The same for an all-gather, of which `layout` is that of the whole: as often as what a rank sends is worth it. Pure. */
-int tagc_depth_plan_gather(const struct tagc_options *options, const struct tagc_allgather_shape *shape,
-                           const struct tagc_allgather_layout *layout);
+#include "interpose/policy/chunk_count.h"
 
 /* Gives the slot so many pieces, with their layouts. False where one of them cannot be: then it has one. */
 bool tagc_depth_cut(const struct tagc_device *device, struct tagc_slot *slot, int depth);

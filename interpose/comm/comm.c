@@ -3,41 +3,33 @@
 
 #include <stdlib.h>
 
+#include "env/clock.h"
 #include "env/log.h"
-#include "interpose/entry/background.h"
-#include "interpose/vote/proposal.h"
+#include "interpose/comm/slot.h"
 #include "interpose/comm/capture.h"
 #include "interpose/comm/memory.h"
 #include "interpose/stats/layers_log.h"
-#include "interpose/exec/hierarchy.h"
 #include "interpose/nccl/process.h"
 #include "interpose/trace/record.h"
-#include "interpose/vote/retune.h"
+#include "interpose/comm/spent.h"
 #include "interpose/comm/partial.h"
-#include "interpose/exec/timing.h"
+#include "interpose/comm/traced.h"
 
-ncclResult_t tagc_no_memory(const char *what)
-{
-  static atomic_flag told;
-  if (!atomic_flag_test_and_set(&told))
-    tagc_log(TAGC_LOG_ERROR, "interpose", "no memory for %s: the call fails with ncclSystemError, as this rank cannot go its "
-             "own way", what);
-  return ncclSystemError;
-}
+static _Atomic(void (*)(struct tagc_comm *)) at_end;
 
-double tagc_clock_ms(void) { return (double)tagc_trace_ns() * 1e-6; }
+void tagc_comm_at_end(void (*end)(struct tagc_comm *comm)) { atomic_store(&at_end, end); }
 
 static void comm_free(struct tagc_comm *comm)
 {
-  tagc_background_release(comm->background);
-  tagc_levels_end(comm, true);      /* those that were made while the communicator was aborted */
+  void (*const end)(struct tagc_comm *) = atomic_load(&at_end);
+  if (end)
+    end(comm);
   tagc_topology_free(&comm->topology);
   tagc_estate_read(comm);
   if (comm->device)
     comm->device->lane_free(comm->device, atomic_load(&comm->lane));
   struct tagc_estate estate = tagc_estate_detach(comm);
   tagc_estate_release(comm, &estate);
-  tagc_levels_keep_order(comm, false);
   if (comm->fence)
     comm->device->fence_free(comm->device, comm->fence);
   if (comm->order.plain_fence)
@@ -193,7 +185,7 @@ static bool is_hopeful(const struct tagc_comm *comm, const struct tagc_slot_info
 {
   bool hopeful = infos[0].signature.collective != TAGC_ALL_REDUCE || tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
   for (size_t i = 0; i < comm->slot_count && !hopeful; i++)
-    hopeful = tagc_ballot_gradient(comm, i);
+    hopeful = tagc_slot_is_gradient(comm, i);
   return hopeful;
 }
 
@@ -276,7 +268,7 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_estate *old)
 static void start_cycle(struct tagc_comm *comm, uint64_t number)
 {
   const struct tagc_options *options = tagc_library_options();
-  const uint64_t ended = comm->cycle_number, now_ns = tagc_trace_ns();
+  const uint64_t ended = comm->cycle_number, now_ns = tagc_clock_ns();
   const bool disturbed = comm->cycle_disturbed || !comm->cycle_began_ns;
   const double step_ms = (double)(now_ns - comm->cycle_began_ns) * 1e-6;
   int window = 0;

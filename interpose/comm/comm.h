@@ -20,7 +20,7 @@
 #include "interpose/comm/allgathers.h"
 #include "interpose/comm/call.h"
 #include "interpose/stats/ledger.h"
-#include "interpose/stats/progress.h"
+#include "interpose/comm/progress.h"
 #include "interpose/policy/registered_memory.h"
 #include "interpose/policy/topology.h"
 #include "kernels/codec/device.h"
@@ -91,7 +91,7 @@ struct tagc_comm {
   atomic_bool returns_at_once;      /* non-blocking, and the real library has said so itself: its own settings may overrule all */
   bool agreed;                      /* all ranks have the library and the same options */
   uint32_t host;                    /* with `agreed`: the number of this rank's host */
-  uint64_t identity;                /* struct tagc_trace_birth */
+  uint64_t identity;                /* struct tagc_origin */
   bool shares;                      /* the connections of its parent */
   const struct tagc_device *device; /* NULL: no codec for its memory */
 
@@ -152,6 +152,8 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *n
 struct tagc_comm *tagc_comm_find(ncclComm_t handle);
 void tagc_comm_retain(struct tagc_comm *comm);
 void tagc_comm_release(struct tagc_comm *comm);
+/* Of every communicator that is freed: `end` frees first what the rooms above keep in it. Set once, before there is one. */
+void tagc_comm_at_end(void (*end)(struct tagc_comm *comm));
 bool tagc_comm_is_aborted(const struct tagc_comm *comm);
 
 /* TAGC_CODEC=auto: why slot i has its codec; otherwise NULL. */
@@ -189,7 +191,7 @@ bool tagc_comm_collect(ncclComm_t parent, bool failed);
 struct tagc_agreement tagc_comm_agreement(ncclComm_t handle);
 /* The same, asked for where it is not known yet and the communicator is ready: children inherit it. Blocks (agree.h). */
 struct tagc_agreement tagc_comm_settle(ncclComm_t handle, const struct tagc_nccl *nccl);
-/* A child of `parent` is asked for by `function`: its identity (struct tagc_trace_birth), equal where the same `size` bytes are said.
+/* A child of `parent` is asked for by `function`: its identity (struct tagc_origin), equal where the same `size` bytes are said.
  * 0: not known. */
 uint64_t tagc_comm_child_identity(ncclComm_t parent, enum tagc_entry function, const void *said, size_t size);
 /* How many ranks a communicator has that was born here; 0 where it is not ready, or none of those. */
@@ -292,12 +294,6 @@ bool tagc_comm_dtype(ncclDataType_t type, enum tagc_dtype *out);
  * numbers, if the cycle has a slot for it, which is known when it has been observed; unless TAGC_GATHER=off an all-gather of
  * floating-point numbers. */
 bool tagc_comm_may_compress(const struct tagc_call *call);
-
-/* Says, once in a process, that there was no memory for `what`. Gives ncclSystemError, for the call to return. */
-ncclResult_t tagc_no_memory(const char *what);
-
-/* Milliseconds of tagc_trace_ns()'s clock. */
-double tagc_clock_ms(void);
 
 /* User-defined reductions: pre-multiplied sums by handle and communicator. */
 bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, const void *scalar, ncclScalarResidence_t where);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "env/log.h"
-#include "interpose/exec/hierarchy.h"
+#include "interpose/comm/placement.h"
 #include "interpose/nccl/process.h"
 #include "kernels/codec/carve.h"
 

@@ -2,6 +2,7 @@
  * Who works on a communicator: its phase word, by which an abort from another thread keeps apart from our own work, and
  * waits for none of NCCL's.
  */
+#include "env/clock.h"
 #include "interpose/comm/comm.h"
 
 #include <sched.h>
@@ -89,7 +90,7 @@ bool tagc_comm_has_streams(const struct tagc_comm *comm)
 /* Waits for a flag, a second at most. Is it `wanted`? */
 static bool await(const atomic_bool *flag, bool wanted)
 {
-  for (const uint64_t began = tagc_trace_ns(); atomic_load(flag) != wanted && tagc_trace_ns() - began < 1000000000;)
+  for (const uint64_t began = tagc_clock_ns(); atomic_load(flag) != wanted && tagc_clock_ns() - began < 1000000000;)
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
   return atomic_load(flag) == wanted;
 }

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * CALL records: from the stamp that a call gets when it is made to the record at the end of its way.
  */
-#include "interpose/trace/trace.h"
+#include "env/clock.h"
+#include "interpose/comm/traced.h"
 
 #include "interpose/comm/comm.h"
-#include "interpose/entry/group.h"
-#include "interpose/exec/hierarchy.h"
+#include "interpose/comm/placement.h"
 #include "interpose/nccl/process.h"
 
-static _Atomic uint64_t calls;      /* made so far */
 static atomic_uint threads;         /* that have made some */
 static _Thread_local __attribute__((tls_model("initial-exec"))) uint32_t thread_number;
-
-uint64_t tagc_trace_calls(void) { return atomic_load(&calls); }
-void tagc_trace_forget_calls(void) { atomic_store(&calls, 0); }
 
 /* What a function takes: CALL records have nothing where it takes none. */
 enum { COUNT = 1, TYPE = 2, OP = 4, PEER = 8, STREAM = 16, MAKES = 32 };
@@ -46,6 +42,70 @@ static unsigned takes(enum tagc_entry entry)
 static bool is_collective(enum tagc_entry entry) { return entry < TAGC_ENTRY_ncclSend; }
 _Static_assert(TAGC_ENTRY_ncclScatter + 1 == TAGC_ENTRY_ncclSend, "collectives come first in entries.def");
 
+/* ---- what calls send: pure functions of what is called ---------------------------------------------------------------- */
+
+size_t tagc_trace_type_size(ncclDataType_t type)
+{
+  switch (type) {
+  case ncclFloat64: case ncclInt64: case ncclUint64: return 8;
+  case ncclFloat32: case ncclInt32: case ncclUint32: return 4;
+  case ncclFloat16: case ncclBfloat16: return 2;
+  default: return 1;
+  }
+}
+
+/* What goes along a ring: it leaves each host once. */
+static struct tagc_traffic along_ring(uint64_t bytes, const struct tagc_hosts *hosts)
+{
+  const uint64_t between = hosts->hosts > 1 ? bytes * (uint64_t)hosts->hosts / (uint64_t)hosts->nranks : 0;
+  return (struct tagc_traffic){bytes - between, between};
+}
+
+/* What goes to other ranks, as much to each, or to nobody knows which. */
+static struct tagc_traffic to_peers(uint64_t bytes, const struct tagc_hosts *hosts)
+{
+  const uint64_t between = hosts->hosts > 1 ? bytes * (uint64_t)(hosts->nranks - hosts->local) / (uint64_t)(hosts->nranks - 1) : 0;
+  return (struct tagc_traffic){bytes - between, between};
+}
+
+struct tagc_traffic tagc_trace_sent(const struct tagc_call *call, int rank, const struct tagc_hosts *hosts)
+{
+  const int nranks = hosts->nranks;
+  const uint64_t bytes = call->count * tagc_trace_type_size(call->type), peers = nranks > 0 ? (uint64_t)nranks - 1 : 0;
+  if (nranks < 2)
+    return (struct tagc_traffic){0};
+  switch (call->entry) {
+  case TAGC_ENTRY_ncclReduceScatter:
+  case TAGC_ENTRY_ncclAllGather: return tagc_plain_traffic(bytes, hosts);
+  case TAGC_ENTRY_ncclAllReduce: return along_ring(2 * peers * bytes / (uint64_t)nranks, hosts);
+  case TAGC_ENTRY_ncclBroadcast:
+  case TAGC_ENTRY_ncclBcast: return along_ring(rank == (call->root + nranks - 1) % nranks ? 0 : bytes, hosts);
+  case TAGC_ENTRY_ncclReduce: return along_ring(rank == call->root ? 0 : bytes, hosts);
+  case TAGC_ENTRY_ncclAlltoAll: return to_peers(peers * bytes, hosts);
+  case TAGC_ENTRY_ncclGather: return to_peers(rank == call->root ? 0 : bytes, hosts);
+  case TAGC_ENTRY_ncclScatter: return to_peers(rank == call->root ? peers * bytes : 0, hosts);
+  case TAGC_ENTRY_ncclSend:
+  case TAGC_ENTRY_ncclPutSignal: return to_peers(rank == call->root ? 0 : bytes, hosts);
+  default: return (struct tagc_traffic){0};
+  }
+}
+
+uint64_t tagc_trace_raw_bytes(const struct tagc_call *call, int rank, int nranks)
+{
+  const uint64_t bytes = call->count * tagc_trace_type_size(call->type), all = nranks > 0 ? (uint64_t)nranks : 0;
+  switch (call->entry) {
+  case TAGC_ENTRY_ncclReduceScatter:
+  case TAGC_ENTRY_ncclAlltoAll: return all * bytes;
+  case TAGC_ENTRY_ncclScatter: return rank == call->root ? all * bytes : 0;
+  case TAGC_ENTRY_ncclBroadcast:
+  case TAGC_ENTRY_ncclBcast: return rank == call->root ? bytes : 0;
+  case TAGC_ENTRY_ncclRecv: return 0;
+  default: return bytes;
+  }
+}
+
+/* ---- the way of a call ----------------------------------------------------------------------------------------------- */
+
 void tagc_trace_enter(struct tagc_call *call)
 {
   struct tagc_trace_stamp *stamp = &call->trace;
@@ -57,19 +117,19 @@ void tagc_trace_enter(struct tagc_call *call)
   if (!thread_number)
     thread_number = atomic_fetch_add(&threads, 1) + 1;
   stamp->thread = thread_number;
-  stamp->group = tagc_group_number(call->nccl);
+  stamp->group = call->group;
   if (stamp->group && takes(call->entry) & STREAM)
     stamp->flags |= TAGC_TRACE_GROUPED;
   if (!is_collective(call->entry))  /* these have found it when they are written */
     stamp->comm = tagc_trace_comm(call->handle);
-  stamp->number = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) + 1;
-  stamp->began_ns = tagc_trace_ns();
+  stamp->number = tagc_trace_number();
+  stamp->began_ns = tagc_clock_ns();
 }
 
 void tagc_trace_return(struct tagc_call *call)
 {
   if (call->trace.number && !call->trace.host_ns)
-    call->trace.host_ns = tagc_trace_ns() - call->trace.began_ns;
+    call->trace.host_ns = tagc_clock_ns() - call->trace.began_ns;
 }
 
 static uint8_t code_of_op(const struct tagc_call *call)
@@ -134,7 +194,7 @@ void tagc_trace_call(struct tagc_call *call, ncclResult_t result)
     .stream = has & STREAM ? (uint64_t)(uintptr_t)call->stream : 0,
     .cycle = call->comm && call->state != TAGC_CYCLE_LEARNING ? call->cycle : 0, .lock = (uint32_t)call->lock_number,
     .slot = call->comm ? call->slot : -1, .peer = has & PEER ? call->root : -1,
-    .group = stamp->group ? stamp->group : call->entry == TAGC_ENTRY_ncclGroupStart ? tagc_group_number(call->nccl) : 0,
+    .group = stamp->group ? stamp->group : call->group,
     .thread = stamp->thread, .function = (uint16_t)call->entry,
     .reason = (uint16_t)call->decision.reason, .action = (uint8_t)call->decision.action,
     .type = has & TYPE ? (uint8_t)call->type : TAGC_TRACE_NO_CODE, .op = has & OP ? code_of_op(call) : TAGC_TRACE_NO_CODE,

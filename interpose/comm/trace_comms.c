@@ -7,11 +7,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "env/clock.h"
 #include "env/host.h"
 #include "interpose/comm/comm.h"
-#include "interpose/exec/hierarchy.h"
+#include "interpose/comm/placement.h"
 #include "interpose/nccl/process.h"
-#include "interpose/trace/trace.h"
+#include "interpose/comm/traced.h"
 
 #define HASH_NONFATAL_OOM 1        /* uthash must not end the host program */
 #define uthash_nonfatal_oom(element) ((element)->unhashed = true)
@@ -31,12 +32,18 @@ static struct traced *table;
 static uint32_t numbers;            /* given so far */
 static int version;                 /* of NCCL, as the PROCESS record tells it */
 
-void tagc_trace_forget_comms(void)
+static void forget(void)
 {
   pthread_mutex_init(&lock, NULL);
   table = NULL;
   numbers = 0;
   version = 0;
+}
+
+static void take_lock(void)
+{
+  tagc_trace_at_restart(forget);    /* before a child may find the lock taken by a thread that it has not */
+  pthread_mutex_lock(&lock);
 }
 
 static struct traced *find(ncclComm_t handle)
@@ -62,7 +69,7 @@ static struct traced *add(ncclComm_t handle)
   if (!comm)
     return NULL;
   comm->handle = handle;
-  comm->record = (struct tagc_trace_comm){{TAGC_TRACE_COMM, sizeof comm->record, ++numbers}, .born_ns = tagc_trace_ns(),
+  comm->record = (struct tagc_trace_comm){{TAGC_TRACE_COMM, sizeof comm->record, ++numbers}, .born_ns = tagc_clock_ns(),
                                           .number = UINT32_MAX, .rank = -1, .nranks = -1, .function = UINT16_MAX};
   HASH_ADD_PTR(table, handle, comm);
   if (!comm->unhashed)
@@ -75,24 +82,24 @@ static struct traced *add(ncclComm_t handle)
 
 static void ask_version(const struct tagc_nccl *nccl)
 {
-  pthread_mutex_lock(&lock);
+  take_lock();
   const bool known = version != 0;
   pthread_mutex_unlock(&lock);
   const int said = known ? 0 : tagc_real_version(nccl);
   if (!said)
     return;
-  pthread_mutex_lock(&lock);
+  take_lock();
   if (!version)
     tagc_trace_process(version = said);
   pthread_mutex_unlock(&lock);
 }
 
-void tagc_trace_born(ncclComm_t handle, bool nonblocking, const struct tagc_trace_birth *birth)
+void tagc_trace_born(ncclComm_t handle, bool nonblocking, const struct tagc_origin *birth)
 {
   if (!birth->nccl || !handle || !tagc_trace_on())
     return;
   ask_version(birth->nccl);
-  pthread_mutex_lock(&lock);
+  take_lock();
   struct traced *comm = add(handle);
   if (comm) {
     comm->nccl = birth->nccl;
@@ -118,7 +125,7 @@ uint32_t tagc_trace_comm(ncclComm_t handle)
 {
   if (!handle)
     return 0;
-  pthread_mutex_lock(&lock);
+  take_lock();
   const struct traced *comm = find(handle);
   const uint32_t number = comm ? comm->record.record.comm : 0;
   pthread_mutex_unlock(&lock);
@@ -144,7 +151,7 @@ int tagc_trace_place(ncclComm_t handle, struct tagc_hosts *hosts)
   const struct tagc_nccl *asked = NULL;
   uint32_t number = 0;
   *hosts = unknown_hosts(0);
-  pthread_mutex_lock(&lock);
+  take_lock();
   struct traced *comm = find(handle);
   if (comm) {
     number = comm->record.record.comm;
@@ -158,7 +165,7 @@ int tagc_trace_place(ncclComm_t handle, struct tagc_hosts *hosts)
   if (!asked || !ask(asked, handle, &rank, &nranks))
     return rank;
   *hosts = unknown_hosts(nranks);
-  pthread_mutex_lock(&lock);
+  take_lock();
   comm = find(handle);
   if (comm && comm->record.record.comm == number) {
     comm->record.rank = rank;
@@ -173,7 +180,7 @@ void tagc_trace_introduce(struct tagc_comm *of)
 {
   if (!tagc_trace_on())
     return;
-  pthread_mutex_lock(&lock);
+  take_lock();
   struct traced *comm = find(of->handle);
   if (!comm)
     comm = add(of->handle);
@@ -196,8 +203,8 @@ void tagc_trace_comm_ends(uint32_t number, ncclComm_t handle, uint16_t function,
 {
   if (!number)
     return;
-  const struct tagc_trace_comm_end end = {{TAGC_TRACE_COMM_END, sizeof end, number}, .at_ns = tagc_trace_ns(), .function = function};
-  pthread_mutex_lock(&lock);
+  const struct tagc_trace_comm_end end = {{TAGC_TRACE_COMM_END, sizeof end, number}, .at_ns = tagc_clock_ns(), .function = function};
+  take_lock();
   struct traced *comm = find(handle);
   const bool known = comm && comm->record.record.comm == number;
   if (!known || !comm->ended)       /* by now the handle may be another one's */

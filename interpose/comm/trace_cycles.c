@@ -3,11 +3,11 @@
  */
 #include <stdio.h>
 
+#include "env/clock.h"
 #include "interpose/comm/comm.h"
 #include "interpose/nccl/process.h"
-#include "interpose/vote/retune.h"
 #include "interpose/comm/partial.h"
-#include "interpose/trace/trace.h"
+#include "interpose/comm/traced.h"
 
 _Static_assert((int)TAGC_TRACE_EMBED == TAGC_CONTENT_EMBED && (int)TAGC_TRACE_ATTN == TAGC_CONTENT_ATTN &&
                (int)TAGC_TRACE_MLP == TAGC_CONTENT_MLP && (int)TAGC_TRACE_NORM == TAGC_CONTENT_NORM &&
@@ -75,7 +75,7 @@ void tagc_trace_lock(struct tagc_comm *comm, const struct tagc_slot_info *slots,
   const struct tagc_layers *layers = comm->layers;
   union tagc_trace_room room;
   room.lock = (struct tagc_trace_lock){
-    .record.comm = comm->trace, .at_ns = tagc_trace_ns(), .lock = (uint32_t)comm->lock_number,
+    .record.comm = comm->trace, .at_ns = tagc_clock_ns(), .lock = (uint32_t)comm->lock_number,
     .calls = (uint32_t)tagc_cycle_length(comm->cycle), .slots = (uint32_t)count, .gradients = tagc_cycle_is_gradients(comm->cycle) || (layers && layers->proven),
     .confidence = layers ? (uint16_t)layers->confidence : 0,
   };
@@ -93,10 +93,10 @@ static void add_vote(const struct tagc_comm *comm, uint64_t cycle)
   const struct tagc_ledger *ledger = comm->ledger;
   char why[TAGC_SELECTION_TEXT + 120] = "", target[32];
   union tagc_trace_room room;
-  if (tagc_selection_on() && ledger->selection_count)
+  if (tagc_options_has_budget(tagc_library_options()) && ledger->selection_count)
     snprintf(why, sizeof why, "TAGC_BUDGET=%s: %s; estimated %.3f ms a step, error %.3g%%", tagc_budget_text(&tagc_library_options()->budget, target),
              ledger->selections[ledger->selection_count - 1].codecs, 1e-6 * ledger->outcome.ns, 100 * ledger->outcome.error);
-  room.vote = (struct tagc_trace_vote){.record.comm = comm->trace, .at_ns = tagc_trace_ns(), .cycle = cycle,
+  room.vote = (struct tagc_trace_vote){.record.comm = comm->trace, .at_ns = tagc_clock_ns(), .cycle = cycle,
                                        .lock = (uint32_t)comm->lock_number, .vote = comm->votes};
   const char *const texts[] = {why};
   tagc_trace_add_texts(&room, TAGC_TRACE_VOTE, sizeof room.vote, texts, 1);

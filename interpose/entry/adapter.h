@@ -10,8 +10,10 @@
 #include "interpose/entry/background.h"
 #include "interpose/comm/call.h"
 #include "interpose/comm/comm.h"
+#include "interpose/comm/traced.h"
 #include "interpose/entry/group.h"
 #include "interpose/exec/hierarchy.h"
+#include "interpose/entry/start.h"
 #include "interpose/nccl/process.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -25,7 +27,7 @@
   __attribute__((cleanup(end_trace))) struct tagc_call called;                                                         \
   called.trace.number = 0;                                                                                             \
   if (watched() && tagc_trace_on()) {                                                                                  \
-    called = (struct tagc_call){.entry = TAGC_ENTRY_##name, .nccl = nccl, __VA_ARGS__};                                \
+    called = (struct tagc_call){.entry = TAGC_ENTRY_##name, .nccl = nccl, .group = tagc_group_number(nccl), __VA_ARGS__}; \
     tagc_trace_enter(&called);                                                                                         \
   }
 

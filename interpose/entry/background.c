@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interpose/comm/traced.h"
 #include "env/thread.h"
 #include "interpose/entry/beside.h"
 

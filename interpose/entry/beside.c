@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interpose/nccl/process.h"
 #include "env/thread.h"
 #include "kernels/cuda/driver.h"
 

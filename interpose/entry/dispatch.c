@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 
+#include "interpose/comm/traced.h"
 #include "interpose/entry/background.h"
 #include "interpose/comm/call.h"
 #include "interpose/comm/capture.h"
@@ -10,6 +11,7 @@
 #include "interpose/entry/group.h"
 #include "interpose/entry/launch.h"
 #include "interpose/exec/hierarchy.h"
+#include "interpose/entry/start.h"
 #include "interpose/nccl/process.h"
 #include "interpose/entry/rounds.h"
 #include "interpose/exec/timing.h"
@@ -170,8 +172,10 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
     return tagc_forward(call);
   int saved = errno;
   ncclResult_t status;
-  if (tagc_trace_on())
+  if (tagc_trace_on()) {
+    call->group = tagc_group_number(call->nccl);
     tagc_trace_enter(call);
+  }
   if (!call->handle || !looks_valid(call)) {
     status = tagc_forward(call);
   } else if (!acquire(call, &status)) {

@@ -5,6 +5,9 @@
  * Collectives fill a struct tagc_call and go to tagc_dispatch(). Everything else is forwarded here; where it must be
  * known (deaths of communicators, user-defined reductions), it is told to comm.c before or after. Births: entries_comm_init.c.
  */
+#include "interpose/nccl/process.h"
+#include "interpose/entry/start.h"
+#include "interpose/comm/traced.h"
 #include "interpose/entry/adapter.h"
 #include "interpose/policy/registered_memory.h"
 
@@ -147,7 +150,11 @@ EXPORT ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t *signals, ncc
 EXPORT ncclResult_t ncclGroupStart(void)
 {
   CALLED(ncclGroupStart);
-  RETURN(watched() ? tagc_group_start(nccl, &called_errno) : FORWARD(ncclGroupStart));
+  if (!watched())
+    RETURN(FORWARD(ncclGroupStart));
+  const ncclResult_t status = tagc_group_start(nccl, &called_errno);
+  called.group = tagc_group_number(nccl);           /* the one that it has opened */
+  RETURN(status);
 }
 
 EXPORT ncclResult_t ncclGroupEnd(void)

@@ -4,6 +4,8 @@
  */
 #include <unistd.h>
 
+#include "interpose/nccl/process.h"
+#include "interpose/comm/traced.h"
 #include "env/hash.h"
 #include "env/host.h"
 #include "interpose/entry/adapter.h"
@@ -72,7 +74,7 @@ static struct birth from_ids(enum tagc_entry function, const ncclUniqueId *ids, 
   birth.nonblocking = asks_nonblocking(config, false);
   if (ids && count > 0 && count <= nranks && nranks > 1 && rank >= 0 && rank < nranks)
     birth.agreement = tagc_agree_report(ids, count, nranks, rank, tagc_real_version(nccl), memory_of(nccl));
-  birth.agreement.origin = (struct tagc_trace_birth){traced(nccl), identity_of_ids(ids, count, nranks), 0, rank, nranks,
+  birth.agreement.origin = (struct tagc_origin){traced(nccl), identity_of_ids(ids, count, nranks), 0, rank, nranks,
                                                      (uint16_t)function};
   return birth;
 }
@@ -88,7 +90,7 @@ static struct birth from_parent(enum tagc_entry function, ncclComm_t parent, con
   if (parent && function != TAGC_ENTRY_ncclCommGrow)         /* ranks that join have agreed on nothing with those that are there: all passes */
     birth.agreement = tagc_comm_settle(parent, nccl);
   birth.agreement.shares = asks_sharing(config);
-  birth.agreement.origin = (struct tagc_trace_birth){traced(nccl), tagc_comm_child_identity(parent, function, said, size),
+  birth.agreement.origin = (struct tagc_origin){traced(nccl), tagc_comm_child_identity(parent, function, said, size),
                                                      tagc_trace_on() ? tagc_trace_comm(parent) : 0, -1, -1, (uint16_t)function};
   return birth;
 }
@@ -172,7 +174,7 @@ EXPORT ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *dev
   ncclResult_t status = FORWARD(ncclCommInitAll, comms, count, devices);
   birth.nonblocking = watched() && asks_nonblocking(NULL, false);
   if (watched())
-    birth.agreement.origin = (struct tagc_trace_birth){traced(nccl), identity_of_all(), 0, 0, count, TAGC_ENTRY_ncclCommInitAll};
+    birth.agreement.origin = (struct tagc_origin){traced(nccl), identity_of_all(), 0, 0, count, TAGC_ENTRY_ncclCommInitAll};
   for (int i = 0; comms && i < count && (status == ncclSuccess || status == ncclInProgress); i++) {
     birth.agreement.origin.rank = i;
     status = born(nccl, status, &comms[i], NULL, &birth);

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "interpose/nccl/process.h"
+#include "interpose/comm/traced.h"
 #include "env/log.h"
 #include "interpose/entry/background.h"
 #include "interpose/comm/comm.h"

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interpose/nccl/process.h"
+#include "interpose/comm/spent.h"
 #include "interpose/vote/tune.h"
 #include "interpose/entry/background.h"
 #include "interpose/vote/proposal.h"

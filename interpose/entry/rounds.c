@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "interpose/nccl/process.h"
+#include "interpose/comm/spent.h"
 #include "interpose/vote/tune.h"
 #include "interpose/vote/proposal.h"
 #include "interpose/exec/dump.h"

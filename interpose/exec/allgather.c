@@ -5,6 +5,7 @@
  * They know of the call no more than what lay_out() puts into w->gather: what is gathered from where to where, by which codec. The
  * second half of an all-reduce (allreduce_tail.c) is exchanged by them, too.
  */
+#include "interpose/comm/placement.h"
 #include "interpose/comm/allgathers.h"
 
 #include "env/hash.h"

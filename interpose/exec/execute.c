@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interpose/nccl/process.h"
+#include "env/clock.h"
 #include "env/log.h"
-#include "interpose/vote/proposal.h"
+#include "interpose/comm/slot.h"
 #include "interpose/exec/hierarchy.h"
-#include "interpose/vote/retune.h"
+#include "interpose/comm/spent.h"
 #include "interpose/exec/op.h"
 
 /* Calls of different communicators, and these communicators. */
@@ -62,10 +64,10 @@ static ncclResult_t exchange(const struct tagc_exchange *real, struct stage *sta
     }
   if (!any || status != ncclSuccess)
     return status;
-  const uint64_t began = tagc_trace_ns();
+  const uint64_t began = tagc_clock_ns();
   status = tagc_exchange_run(real, batch->comms, batch->count, enqueue, stage);
   for (size_t i = 0; i < batch->count; i++)
-    *(sums ? &batch->work[i].took.sum_ns : &batch->work[i].took.exchange_ns) += tagc_trace_ns() - began;
+    *(sums ? &batch->work[i].took.sum_ns : &batch->work[i].took.exchange_ns) += tagc_clock_ns() - began;
   return status;
 }
 
@@ -147,7 +149,7 @@ static ncclResult_t begin(const struct stage *stage, struct tagc_work *w)
 {
   const struct tagc_call *call = w->call;
   const struct tagc_part *part = w->parts[stage->part];
-  const enum tagc_reason reason = tagc_ballot_bar(call);
+  const enum tagc_reason reason = tagc_slot_reject_reason(call);
   if (stage->part == 0 && reason != TAGC_REASON_compressed)
     return refuse(w, reason, reason == TAGC_REASON_memory ? ncclInvalidArgument : ncclInvalidUsage);
   const bool good = stage->part > 0 || (w->device->fence_wait(w->device, call->comm->fence, call->stream) &&
@@ -170,9 +172,9 @@ static ncclResult_t then(const struct stage *stage, struct tagc_work *w)
 static void run_errand(void *errand_, void *stream)
 {
   struct tagc_errand *errand = errand_;
-  const uint64_t began = tagc_trace_ns();
+  const uint64_t began = tagc_clock_ns();
   errand->status = errand->step(errand->work, errand->piece, stream);
-  errand->took_ns = tagc_trace_ns() - began;
+  errand->took_ns = tagc_clock_ns() - began;
 }
 
 /* What stops where the lane did not do its work. */
@@ -372,7 +374,7 @@ static ncclResult_t set_fences(struct batch *batch, ncclResult_t status)
 
 static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
 {
-  const uint64_t began = tagc_trace_ns();
+  const uint64_t began = tagc_clock_ns();
   ncclResult_t status = ncclSuccess;
   lay_out(batch);
   for (int part = 0; part < TAGC_WORK_PARTS; part++)

@@ -6,24 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "interpose/comm/placement.h"
 #include "env/log.h"
-#include "interpose/vote/proposal.h"
+#include "interpose/comm/slot.h"
 #include "interpose/comm/capture.h"
 #include "interpose/nccl/process.h"
 #include "kernels/codec/bits.h"
-
-struct tagc_party tagc_levels_party(const struct tagc_comm *comm)
-{
-  const struct tagc_topology *t = &comm->topology;
-  if (comm->scope.two_levels)
-    return (struct tagc_party){atomic_load(&comm->level[TAGC_LEVEL_BETWEEN]), t->place[comm->rank], t->hosts.hosts};
-  return (struct tagc_party){comm->handle, comm->rank, comm->nranks};
-}
-
-struct tagc_hosts tagc_levels_hosts(const struct tagc_comm *comm)
-{
-  return comm->located ? comm->topology.hosts : (struct tagc_hosts){.nranks = comm->nranks, .local = comm->nranks};
-}
 
 /* ---- the first vote -------------------------------------------------------------------------------------------------- */
 
@@ -48,7 +36,7 @@ void tagc_levels_tell(const struct tagc_comm *comm, const struct tagc_exchange *
 static bool has_use(const struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count; i++) {
-    struct tagc_slot_question question = tagc_ballot_question(comm, i);
+    struct tagc_slot_question question = tagc_slot_question(comm, i);
     question.scope.reason = TAGC_REASON_compressed;
     if (tagc_plan_slot_gate(&question) == TAGC_REASON_compressed)
       return true;
@@ -226,11 +214,6 @@ bool tagc_levels_ready(const struct tagc_comm *comm)
 }
 
 /* ---- a call ---------------------------------------------------------------------------------------------------------- */
-
-size_t tagc_levels_sum_bytes(const struct tagc_shape *shape)
-{
-  return ((size_t)shape->nranks * shape->n * tagc_dtype_size(shape->dtype) + 63) & ~(size_t)63;
-}
 
 /* What each rank's summands are multiplied by is its own affair, and user-defined operators belong to one communicator: the
  * sub-communicator gets one for this call. By one, too: NCCL sums by other algorithms where there is nothing to multiply by,

@@ -19,12 +19,6 @@
 
 #include "interpose/exec/nccl_group.h"
 
-/* Who exchanges payloads. */
-struct tagc_party tagc_levels_party(const struct tagc_comm *comm);
-
-/* Where the ranks are, as far as it is known. */
-struct tagc_hosts tagc_levels_hosts(const struct tagc_comm *comm);
-
 /* ---- the first vote -------------------------------------------------------------------------------------------------- */
 
 /* Is it known, alike on all ranks, that every call of the communicator passes? Then there is nothing to tell. */
@@ -51,12 +45,6 @@ void tagc_levels_pass(struct tagc_comm *comm);
 bool tagc_levels_ready(const struct tagc_comm *comm);
 
 /* ---- a call ---------------------------------------------------------------------------------------------------------- */
-
-/* Memory for the first level's result: one shard for every host. */
-size_t tagc_levels_sum_bytes(const struct tagc_shape *shape);
-
-/* And for what the ranks of a host tell one another behind it. */
-#define TAGC_LEVELS_TOLD_BYTES 64
 
 /* Adds the first level to a group: the sums over this host, of the shards whose owners have this rank's local index. */
 ncclResult_t tagc_levels_sum(const struct tagc_exchange *real, const struct tagc_call *call, const struct tagc_shape *shape,

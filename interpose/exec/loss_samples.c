@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/exec/loss_samples.h"
 
+#include "env/clock.h"
 #include "interpose/comm/comm.h"
 #include "interpose/nccl/process.h"
 

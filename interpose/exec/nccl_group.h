@@ -10,6 +10,7 @@
 #define INTERPOSE_EXCHANGE_H
 
 #include "interpose/comm/comm.h"
+#include "interpose/comm/placement.h"
 
 /* The real functions that an exchange needs. */
 struct tagc_exchange {
@@ -50,12 +51,6 @@ ncclResult_t tagc_exchange_await(const struct tagc_exchange *real, struct tagc_c
  * after the end had returned, so that some communicator is a non-blocking one. */
 ncclResult_t tagc_exchange_run_blocking(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count,
                                         tagc_enqueue_function *enqueue, void *context, bool *late);
-
-/* Who exchanges messages: the ranks of a communicator, or one rank a host (hierarchy.h). */
-struct tagc_party {
-  ncclComm_t handle;
-  int rank, nranks;
-};
 
 /* Adds to a group what sends a message of `bytes` bytes to every other rank and receives one from each: nranks of them lie at
  * `out` and at `in`, and those of this rank itself mean nothing. By ncclAlltoAll, where this NCCL has it, or peer by peer. */

@@ -19,6 +19,7 @@
 #ifndef INTERPOSE_WORK_H
 #define INTERPOSE_WORK_H
 
+#include "interpose/comm/placement.h"
 #include "interpose/comm/comm.h"
 #include "interpose/exec/nccl_group.h"
 #include "interpose/comm/partial.h"

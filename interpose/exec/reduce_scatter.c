@@ -2,11 +2,13 @@
  * The steps of a reduce-scatter that is compressed or flushed: {sums of a host}, prepare, {exponents}, encode, {payloads}, decode,
  * tell, {what was told}, hear.
  */
+#include "interpose/comm/placement.h"
+#include "env/clock.h"
 #include "interpose/comm/chunking.h"
 #include "interpose/comm/memory.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/nccl/process.h"
-#include "interpose/vote/retune.h"
+#include "interpose/comm/spent.h"
 #include "interpose/exec/loss_samples.h"
 #include "interpose/exec/op.h"
 
@@ -254,7 +256,7 @@ static bool flush(struct tagc_work *w)
 
 static ncclResult_t prepare(struct tagc_work *w)
 {
-  const uint64_t began = tagc_trace_ns();
+  const uint64_t began = tagc_clock_ns();
   bool good = !w->reduce.sums || mark(w, TAGC_MARK_SUMMED);
   if (w->reduce.split.parts)
     good = good && tagc_split_pack(&w->reduce.split, w->call, w->reduce.sums ? w->reduce.sums : w->call->send);
@@ -262,7 +264,7 @@ static ncclResult_t prepare(struct tagc_work *w)
     good = good && flush(w);
   else if (w->pieces[0] == 1)       /* others are prepared when they are encoded */
     good = good && w->device->prepare(w->device, codec_of(w), &w->reduce.job, w->call->stream);
-  w->took.encode_ns += tagc_trace_ns() - began;
+  w->took.encode_ns += tagc_clock_ns() - began;
   return tagc_work_done(good);
 }
 
@@ -298,7 +300,7 @@ static ncclResult_t decode(struct tagc_work *w, unsigned piece, void *stream)
 
 static ncclResult_t decoded(struct tagc_work *w)
 {
-  const uint64_t began = tagc_trace_ns();
+  const uint64_t began = tagc_clock_ns();
   bool good = true;
   for (unsigned k = 0; k < w->pieces[0] && w->pieces[0] > 1 && !w->reduce.job.tally; k++)
     tagc_piece_seen(&w->reduce.job, &w->reduce.piece[k]);
@@ -306,7 +308,7 @@ static ncclResult_t decoded(struct tagc_work *w)
     good = tagc_split_unpack(&w->reduce.split, w->call);
   if (w->call->decision.action == TAGC_COMPRESS)
     good = good && mark(w, w->parts[1] ? TAGC_MARK_HALF : TAGC_MARK_DECODED);
-  w->took.decode_ns += tagc_trace_ns() - began;
+  w->took.decode_ns += tagc_clock_ns() - began;
   return tagc_work_done(good && (!w->reduce.told || w->device->tell(w->device, &w->reduce.job, w->reduce.told, w->call->stream)));
 }
 

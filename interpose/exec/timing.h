@@ -14,22 +14,10 @@
 #define INTERPOSE_TIMES_H
 
 #include "interpose/comm/call.h"
-
-/* Milliseconds. */
-struct tagc_times {
-  double sum, encode, exchange, decode;
-  double hidden;                    /* of encode and decode */
-  bool hidden_unknown;              /* then encode and decode are what the stream has seen of them */
-};
+#include "interpose/comm/traced.h"
 
 /* A call is about to go on as it came. What is returned goes into tagc_times_end() when it has been launched, or has failed. */
 int tagc_times_begin(const struct tagc_call *call);
 void tagc_times_end(const struct tagc_call *call, int begun, ncclResult_t status);
-
-/* A call of the communicator took so long on its device; call: its number, 0: it is not traced. */
-void tagc_times_add(const struct tagc_comm *comm, uint64_t call, const struct tagc_times *times);
-
-/* The communicator is freed. */
-void tagc_times_finish(struct tagc_comm *comm);
 
 #endif

@@ -6,28 +6,16 @@
 #ifndef INTERPOSE_LIBRARY_H
 #define INTERPOSE_LIBRARY_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
+
+#include <nccl.h>
 
 #include "env/options.h"
 #include "kernels/codec/allgather.h"
 #include "kernels/codec/codec.h"
 #include "layermap/model/model.h"
 
-enum { TAGC_LIBRARY_NEW, TAGC_LIBRARY_OFF, TAGC_LIBRARY_ON };
-extern atomic_int tagc_library_state;
-
-/* Reads the options, once. True unless TAGC_MODE=off. */
-bool tagc_library_start(void);
-
-/* Does the library do anything but forward? One load and one branch after the first call. */
-static inline bool tagc_library_on(void)
-{
-  int state = atomic_load_explicit(&tagc_library_state, memory_order_acquire);
-  return state == TAGC_LIBRARY_NEW ? tagc_library_start() : state == TAGC_LIBRARY_ON;
-}
-
-/* The options, frozen. */
+/* The options, read at the first question, and frozen when the library has started (entry/start.h). */
 const struct tagc_options *tagc_library_options(void);
 
 /* The codec of TAGC_CODEC; NULL for auto. (A name that is not known is refused when the options are read.) */
@@ -39,5 +27,13 @@ const struct tagc_allgather_codec *tagc_library_gather_codec(void);
 /* The model in the file of TAGC_LAYERMAP, and the digest of that file; NULL where there is none. (One that cannot be read is refused like
  * a value that is not understood.) */
 const struct tagc_model *tagc_library_map(uint64_t *digest);
+
+/* For who starts the library, before anything else asks: a value was refused, so every call passes; the model of TAGC_LAYERMAP, which
+ * lives as long as the process. */
+void tagc_library_refuse(void);
+void tagc_library_set_map(const struct tagc_model *model, uint64_t digest);
+
+/* Says, once in a process, that there was no memory for `what`. Gives ncclSystemError, for the call to return. */
+ncclResult_t tagc_no_memory(const char *what);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "interpose/comm/chunking.h"
+#include "interpose/policy/chunk_count.h"
 
 static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "sparse", "lhc", "q2"};
 

@@ -73,4 +73,10 @@ bool tagc_choose_is_worth_it(double ns, double plain_ns);
 struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_survey *survey,
                                const struct tagc_wire *wire);
 
+/* What the chosen codec is estimated to take of a step, in ns. */
+static inline double tagc_choice_ns(const struct tagc_choice *choice)
+{
+  return choice->candidate < 0 ? choice->plain_ns : choice->ns[choice->candidate];
+}
+
 #endif

@@ -54,7 +54,7 @@ struct tagc_slot_question {
   enum tagc_op op;
   bool sorted;                      /* the slot's layer is known, and how much of it is selected; else its name alone counts */
   enum tagc_selection selection;
-  bool gradients;                   /* tagc_ballot_gradient() */
+  bool gradients;                   /* tagc_slot_is_gradient() */
   uint64_t residual_left;           /* bytes of TAGC_RESIDUAL_MAX that earlier slots have left */
 };
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "interpose/stats/ledger.h"
+#include "env/units.h"
 
 #define HASH_NONFATAL_OOM 1        /* uthash must not end the host program */
 #define uthash_nonfatal_oom(element) ((element)->unhashed = true)
@@ -232,7 +232,7 @@ const char *tagc_range_text(const struct tagc_range *range, char text[48])
 {
   char offset[16];
   snprintf(text, 48, "%s %llu + %s", range->of_process ? "allocated" : "registered", (unsigned long long)range->number,
-           tagc_report_bytes(range->offset, offset));
+           tagc_units_bytes(range->offset, offset));
   return text;
 }
 

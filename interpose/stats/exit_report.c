@@ -6,19 +6,9 @@
 #include <string.h>
 
 #include "env/log.h"
+#include "env/units.h"
 #include "interpose/nccl/process.h"
 #include "interpose/stats/exit_report.h"
-
-const char *tagc_report_bytes(uint64_t bytes, char text[16])
-{
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  double value = (double)bytes;
-  size_t unit = 0;
-  for (; value >= 1024 && unit < 5; unit++)
-    value /= 1024;
-  snprintf(text, 16, unit && value < 99.95 ? "%.1f %s" : "%.0f %s", value, units[unit]);
-  return text;
-}
 
 /* The times of those calls that tell them, for all. */
 static double of_all_calls(double ms, const struct tagc_ledger_times *times, uint64_t compressed)
@@ -150,7 +140,7 @@ static void print_ledger(const struct tagc_ledger *ledger)
     char left[16];
     const struct tagc_traffic *sent = &ledger->gathers_left_sent;
     tagc_say("  %" PRIu64 " of these were all-gathers of parameters: %s a rank. TAGC_GATHER=q8 sends a quarter of fp32, half of 16 bits",
-             ledger->gathers_left, tagc_report_bytes(sent->inside + sent->between, left));
+             ledger->gathers_left, tagc_units_bytes(sent->inside + sent->between, left));
   }
   if (*ledger->layers)
     tagc_say("  layers: %s", ledger->layers);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "env/log.h"
+#include "env/units.h"
 #include "interpose/stats/exit_report.h"
 
 struct tagc_ledger_row tagc_report_gathers_total(const struct tagc_ledger *ledger)
@@ -34,11 +35,11 @@ static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger
   if (slots)
     snprintf(times, sizeof times, "%zu", slots);
   if (tagc_report_has_inside(ledger))
-    snprintf(inside, sizeof inside, " %8s", tagc_report_bytes(row->sent.inside, bytes));
+    snprintf(inside, sizeof inside, " %8s", tagc_units_bytes(row->sent.inside, bytes));
   tagc_say("  %-*s %3s %-8s %6" PRIu64 " %10" PRIu64 " %7" PRIu64 " %8s %8s %5.3f%s %7s %9" PRIu64 " %8s %8s", width, name, times,
-           row->codec ? row->codec : "-", row->calls, row->compressed, gather->refused, tagc_report_bytes(plain_bytes, plain),
-           tagc_report_bytes(wire_bytes, wire), tagc_report_ratio(wire_bytes, plain_bytes), inside, error_of(row, error), gather->unchanged,
-           tagc_report_bytes(tagc_report_wire(ledger, &gather->savable), savable), tagc_report_bytes(row->residual_bytes, memory));
+           row->codec ? row->codec : "-", row->calls, row->compressed, gather->refused, tagc_units_bytes(plain_bytes, plain),
+           tagc_units_bytes(wire_bytes, wire), tagc_report_ratio(wire_bytes, plain_bytes), inside, error_of(row, error), gather->unchanged,
+           tagc_units_bytes(tagc_report_wire(ledger, &gather->savable), savable), tagc_units_bytes(row->residual_bytes, memory));
 }
 
 static void print_line(const struct tagc_ledger *ledger, const struct tagc_report_line *line, int width)
@@ -82,7 +83,7 @@ static void print_remarks(const struct tagc_ledger *ledger, const struct tagc_le
              total->gather.own_left);
   if (total->gather.unchanged)
     tagc_say("  %7" PRIu64 " gathered again what had not changed since: without them %s less would have been sent", total->gather.unchanged,
-             tagc_report_bytes(tagc_report_wire(ledger, &total->gather.savable), bytes));
+             tagc_units_bytes(tagc_report_wire(ledger, &total->gather.savable), bytes));
   if (total->compressed)
     tagc_say("  a compressed all-gather: encode %.3f ms, exchange %.3f ms, decode %.3f ms%s", a_call(times->encode_ms, times),
              a_call(times->exchange_ms, times), a_call(times->decode_ms, times),

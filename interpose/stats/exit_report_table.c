@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "env/log.h"
+#include "env/units.h"
 #include "interpose/nccl/process.h"
 #include "interpose/stats/exit_report.h"
 
@@ -81,11 +82,11 @@ static void print_row(const struct tagc_ledger *ledger, const struct tagc_ledger
   if (slots)
     snprintf(times, sizeof times, "%zu", slots);
   if (tagc_report_has_inside(ledger))
-    snprintf(inside, sizeof inside, " %8s", tagc_report_bytes(row->sent.inside, bytes));
+    snprintf(inside, sizeof inside, " %8s", tagc_units_bytes(row->sent.inside, bytes));
   tagc_say("  %-*s %3s %-6s %7" PRIu64 " %10" PRIu64 " %8s %8s %5.3f%s %11" PRIu64 " %9" PRIu64 " %9.3g %8s%s%s", width, name,
-           times, row->codec ? row->codec : "-", row->calls, row->compressed, tagc_report_bytes(plain_bytes, plain),
-           tagc_report_bytes(wire_bytes, wire), tagc_report_ratio(wire_bytes, plain_bytes), inside, row->stats.unrecovered,
-           row->stats.nonfinite, __builtin_sqrt(row->stats.residual_norm2), tagc_report_bytes(row->residual_bytes, memory),
+           times, row->codec ? row->codec : "-", row->calls, row->compressed, tagc_units_bytes(plain_bytes, plain),
+           tagc_units_bytes(wire_bytes, wire), tagc_report_ratio(wire_bytes, plain_bytes), inside, row->stats.unrecovered,
+           row->stats.nonfinite, __builtin_sqrt(row->stats.residual_norm2), tagc_units_bytes(row->residual_bytes, memory),
            row->home.number ? "  " : "", row->home.number ? tagc_range_text(&row->home, home) : "");
 }
 

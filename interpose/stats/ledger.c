@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "interpose/nccl/process.h"
-#include "interpose/vote/retune.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tagc_ledger *first, **last = &first;
@@ -153,9 +152,9 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
   struct tagc_grounds *grounds = is_auto ? calloc(count ? count : 1, sizeof *grounds) : NULL;
   struct tagc_budget_slot *budget_slots = is_auto ? calloc(count ? count : 1, sizeof *budget_slots) : NULL;
-  if (tagc_selection_on() && !ledger->selections)
+  if (tagc_options_has_budget(tagc_library_options()) && !ledger->selections)
     ledger->selections = calloc(TAGC_SELECTIONS, sizeof *ledger->selections);
-  if (!rows || (is_auto && (!grounds || !budget_slots)) || (tagc_selection_on() && !ledger->selections)) {
+  if (!rows || (is_auto && (!grounds || !budget_slots)) || (tagc_options_has_budget(tagc_library_options()) && !ledger->selections)) {
     free(rows);
     free(grounds);
     free(budget_slots);
@@ -211,4 +210,19 @@ double tagc_ledger_residual_norm(const struct tagc_ledger *ledger)
 struct tagc_ledger_row *tagc_ledger_row(struct tagc_ledger *ledger, int slot)
 {
   return slot < 0 || (size_t)slot >= ledger->row_count ? &ledger->rest : &ledger->rows[slot];
+}
+
+/* What the calls of a step have taken since the last selection, as far as it is known, and else as it was estimated; 0: nothing is
+ * known. */
+double tagc_ledger_spent(const struct tagc_ledger *ledger)
+{
+  double ns = 0;
+  bool any = false;
+  for (size_t i = 0; i < ledger->row_count && ledger->grounds; i++) {
+    const struct tagc_grounds *grounds = &ledger->grounds[i];
+    any |= grounds->spent_calls > 0;
+    ns += grounds->spent_calls ? grounds->spent_ns / (double)grounds->spent_calls
+                               : ledger->ratio[grounds->choice.candidate >= 0] * tagc_choice_ns(&grounds->choice);
+  }
+  return any ? ns : 0;
 }

@@ -173,9 +173,6 @@ struct tagc_ledger_row *tagc_ledger_gather_row(struct tagc_ledger *ledger, int p
 /* Adds the counts of a row to another (not its name, nor the state of its residual). */
 void tagc_ledger_add(struct tagc_ledger_row *to, const struct tagc_ledger_row *from);
 
-/* Bytes as "1.2 MiB", at most 8 characters. Returns `text`. */
-const char *tagc_report_bytes(uint64_t bytes, char text[16]);
-
 /* Prints the report of all ledgers of which this process is rank 0 (interpose/stats/exit_report.c). */
 void tagc_report_print(const struct tagc_ledger *ledgers);
 

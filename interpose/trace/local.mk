@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # trace/: the file of a trace, and the thread that writes it.
 libtagc_a_SOURCES += \
-  %D%/format.h %D%/names.c %D%/record.c %D%/record.h %D%/sent.c %D%/trace.c %D%/trace.h
+  %D%/format.h %D%/names.c %D%/record.c %D%/record.h %D%/trace.c %D%/trace.h

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "env/clock.h"
 #include "env/host.h"
 #include "interpose/nccl/process.h"
 #include "interpose/policy/plan.h"
@@ -40,7 +41,7 @@ void tagc_trace_process(int nccl_version)
   clock_gettime(CLOCK_REALTIME, &real);
   room.process = (struct tagc_trace_process){
     .pid = (int32_t)getpid(), .nccl_version = (uint32_t)nccl_version,
-    .realtime_ns = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec, .monotonic_ns = tagc_trace_ns(),
+    .realtime_ns = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec, .monotonic_ns = tagc_clock_ns(),
   };
   const char *const texts[] = {host, program_invocation_short_name, PACKAGE_VERSION, host_id};
   tagc_trace_add_texts(&room, TAGC_TRACE_PROCESS, sizeof room.process, texts, 4);

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "env/clock.h"
 #include "env/files.h"
 #include "env/hash.h"
 #include "env/log.h"
@@ -55,12 +56,11 @@ static struct {
   char path[PATH_MAX];
 } trace;
 
-uint64_t tagc_trace_ns(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
+static _Atomic uint64_t calls;      /* made so far */
+static _Atomic(void (*)(void)) forget;
+
+uint64_t tagc_trace_number(void) { return atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) + 1; }
+void tagc_trace_at_restart(void (*function)(void)) { atomic_store_explicit(&forget, function, memory_order_relaxed); }
 
 void tagc_trace_start(const struct tagc_options *options)
 {
@@ -151,7 +151,7 @@ static bool has_room(const uint8_t *records, size_t size)
 static int end_at_bound(uint64_t dropped)
 {
   trace.failed = true;
-  const struct tagc_trace_end end = {{TAGC_TRACE_END, sizeof end, 0}, tagc_trace_ns(), tagc_trace_calls(), dropped, .bounded = 1};
+  const struct tagc_trace_end end = {{TAGC_TRACE_END, sizeof end, 0}, tagc_clock_ns(), atomic_load(&calls), dropped, .bounded = 1};
   const int error = write_chunk((const uint8_t *)&end, sizeof end, dropped);
   if (error)
     return error;                   /* fail() switches it off */
@@ -194,7 +194,7 @@ static void write_records(const uint8_t *records, size_t size, uint64_t dropped)
 
 static void write_end(uint64_t dropped)
 {
-  const struct tagc_trace_end end = {{TAGC_TRACE_END, sizeof end, 0}, tagc_trace_ns(), tagc_trace_calls(), dropped, .bounded = 0};
+  const struct tagc_trace_end end = {{TAGC_TRACE_END, sizeof end, 0}, tagc_clock_ns(), atomic_load(&calls), dropped, .bounded = 0};
   write_records((const uint8_t *)&end, sizeof end, dropped);
 }
 
@@ -218,7 +218,7 @@ static void *write_on(void *unused)
   (void)unused;
   pthread_mutex_lock(&lock);
   while (!trace.over && !trace.failed) {
-    const uint64_t until = tagc_trace_ns() + PERIOD_NS;
+    const uint64_t until = tagc_clock_ns() + PERIOD_NS;
     const struct timespec deadline = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
     while (!trace.over && trace.used < trace.room / 2 && pthread_cond_timedwait(&filled, &lock, &deadline) == 0)
       ;
@@ -234,7 +234,7 @@ static void *write_on(void *unused)
 /* Who holds the lock may be gone, and the thread that writes may be at a disk that hangs. With the lock, where nobody writes. */
 static bool take_over(void)
 {
-  const uint64_t until = tagc_trace_ns() + (adding ? PATIENCE_NS / 100 : PATIENCE_NS);
+  const uint64_t until = tagc_clock_ns() + (adding ? PATIENCE_NS / 100 : PATIENCE_NS);
   do {
     if (pthread_mutex_trylock(&lock) == 0) {
       if (!trace.writing)
@@ -242,7 +242,7 @@ static bool take_over(void)
       pthread_mutex_unlock(&lock);
     }
     nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-  } while (tagc_trace_ns() < until);
+  } while (tagc_clock_ns() < until);
   return false;
 }
 
@@ -298,8 +298,10 @@ static void set_up(void)
   trace.owner = getpid();
   trace.file.file = -1;
   snprintf(trace.path, sizeof trace.path, "%s", tagc_library_options()->trace);
-  tagc_trace_forget_comms();
-  tagc_trace_forget_calls();
+  atomic_store(&calls, 0);
+  void (*const function)(void) = atomic_load(&forget);
+  if (function)
+    function();
   if (!trace.rooms[0] || !trace.rooms[1]) {
     fail(ENOMEM);
     return;

@@ -62,65 +62,6 @@ void tagc_trace_start(const struct tagc_options *options);
 /* Adds a record, which is copied. */
 void tagc_trace_add(const struct tagc_trace_record *record);
 
-/* Nanoseconds of the monotonic clock. */
-uint64_t tagc_trace_ns(void);
-
-/* ---- calls (trace_calls.c) ------------------------------------------------------------------------------------------- */
-
-/* The program makes a call: stamps it. */
-void tagc_trace_enter(struct tagc_call *call);
-/* The program gets its thread back; the record comes later. */
-void tagc_trace_return(struct tagc_call *call);
-/* The way of a call ends: its record is written, and what is left of it has no number any more. */
-void tagc_trace_call(struct tagc_call *call, ncclResult_t result);
-/* The communicator's lock is held: what its cycle says of a call that is accounted for. */
-void tagc_trace_account(const struct tagc_comm *comm, struct tagc_call *call);
-
-/* What a rank sends for a plain call, by the algorithms that NCCL uses between hosts (NCCL 2.28, src/graph/tuning.cc, weighs them):
- * bytes as a mean over the ranks of its host, where they go as in kernels/codec/cost.h. W ranks, n = count elements:
- *   ReduceScatter, AllGather       ring                      (W-1) n
- *   AllReduce                      ring: both of these       2 (W-1)/W n
- *   Broadcast, Reduce              chain along the ring      n, and nothing by its last rank (the one before the root, and the root)
- *   AlltoAll                       all to all                (W-1) n
- *   Gather, Scatter                to, and from the root     n by all but the root, (W-1) n by the root
- *   Send, PutSignal                                          n
- * A tree sends as much for an all-reduce or a broadcast as these do, in sum over the ranks. Where messages go to ranks of which nobody
- * knows where they are, they are shared out between the hosts as all peers are. `rank`: -1 where it is not known. */
-struct tagc_traffic tagc_trace_sent(const struct tagc_call *call, int rank, const struct tagc_hosts *hosts);
-/* Bytes of the send buffer. */
-uint64_t tagc_trace_raw_bytes(const struct tagc_call *call, int rank, int nranks);
-/* Bytes of an element. */
-size_t tagc_trace_type_size(ncclDataType_t type);
-
-/* ---- communicators (trace_comms.c) ----------------------------------------------------------------------------------- */
-
-/* Where a communicator comes from. */
-struct tagc_trace_birth {
-  const struct tagc_nccl *nccl;     /* NULL: no record is wanted */
-  uint64_t identity;                /* equal on all ranks of the communicator, and on no other one's; 0: not known. Known without a
-                                     * trace, too: groups are run in its order (launch.h) */
-  uint32_t parent;
-  int32_t rank, nranks;             /* -1: NCCL is asked */
-  uint16_t function;
-};
-
-/* A handle was given out. */
-void tagc_trace_born(ncclComm_t handle, bool nonblocking, const struct tagc_trace_birth *birth);
-/* The number of a handle; 0: none. */
-uint32_t tagc_trace_comm(ncclComm_t handle);
-/* The rank in it (-1: not known), and who shares a host (nranks: 0 where it is not known). Asks NCCL where that cannot block. */
-int tagc_trace_place(ncclComm_t handle, struct tagc_hosts *hosts);
-/* What is known of a communicator by now; a handle that nobody has seen before gets its number here. */
-void tagc_trace_introduce(struct tagc_comm *comm);
-/* The communicator of that number and handle has ended; `stays`: the handle is still one that may be destroyed. */
-void tagc_trace_comm_ends(uint32_t number, ncclComm_t handle, uint16_t function, bool stays);
-
-/* ---- cycles (trace_cycles.c); with the communicator's lock ------------------------------------------------------------- */
-
-void tagc_trace_lock(struct tagc_comm *comm, const struct tagc_slot_info *slots, size_t count);
-void tagc_trace_vote(struct tagc_comm *comm, uint64_t cycle);
-void tagc_trace_cycle(const struct tagc_comm *comm, uint64_t cycle, uint64_t ended_ns, int side, bool disturbed);
-
 /* ---- between these files ----------------------------------------------------------------------------------------------- */
 
 /* Is there a trace of this process? Begins it. */
@@ -128,11 +69,10 @@ bool tagc_trace_begin(void);
 /* Records that a file begins with (names.c); the PROCESS record again, when the version of NCCL is known. */
 void tagc_trace_head(void);
 void tagc_trace_process(int nccl_version);
-/* A forked child has none of its parent's communicators. */
-void tagc_trace_forget_comms(void);
-/* Calls made so far. */
-uint64_t tagc_trace_calls(void);
-void tagc_trace_forget_calls(void);
+/* The number of a call that is made now, from 1. */
+uint64_t tagc_trace_number(void);
+/* What is called when a trace begins anew, in a forked child: that has none of its parent's communicators. There is one. */
+void tagc_trace_at_restart(void (*forget)(void));
 
 /* A record with room for texts behind it. */
 union tagc_trace_room {

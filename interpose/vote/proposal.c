@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/vote/proposal.h"
 
+#include "interpose/policy/chunk_count.h"
+#include "interpose/comm/placement.h"
+#include "interpose/comm/slot.h"
+
 #include "env/log.h"
 #include "interpose/comm/chunking.h"
 #include "interpose/comm/memory.h"
@@ -16,54 +20,10 @@ enum { SLOT_CAN, SLOT_VERDICT, SLOT_VERDICT_NEGATED, SLOT_CODEC, SLOT_CODEC_NEGA
 
 size_t tagc_ballot_words(const struct tagc_comm *comm) { return SLOT_WORDS * comm->slot_count + tagc_allgathers_words(comm); }
 
-/* Does TAGC_LAYERMAP say which parameters the slot holds the gradients of? */
-static bool is_in_map(const struct tagc_comm *comm, size_t i)
-{
-  const struct tagc_layers *layers = comm->layers;
-  return layers && layers->source == TAGC_LAYER_MAP && i < layers->count && layers->layers[i].count;
-}
-
-bool tagc_ballot_gradient(const struct tagc_comm *comm, size_t i)
-{
-  size_t count;
-  return (tagc_cycle_is_gradients(comm->cycle) && tagc_cycle_slots(comm->cycle, &count)[i].evident) || is_in_map(comm, i) ||
-         (comm->layers && comm->layers->proven);
-}
-
-struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, size_t i)
-{
-  const struct tagc_slot *slot = &comm->slots[i];
-  size_t count;
-  return (struct tagc_slot_question){
-    .options = tagc_library_options(), .codec = slot->codec, .slot = &tagc_cycle_slots(comm->cycle, &count)[i],
-    .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape, .op = slot->op,
-    .whole = slot->shard, .rest = tagc_split_rest(slot), .sorted = slot->sorted, .selection = slot->selection,
-    .gradients = tagc_ballot_gradient(comm, i),
-  };
-}
-
 bool tagc_ballot_eligible(const struct tagc_comm *comm, size_t i)
 {
-  struct tagc_slot_question question = tagc_ballot_question(comm, i);
+  struct tagc_slot_question question = tagc_slot_question(comm, i);
   return tagc_plan_slot_gate(&question) == TAGC_REASON_compressed;
-}
-
-/* Kernels cannot take an element from anywhere, and the device must have access. */
-static bool are_reached(const struct tagc_call *call)
-{
-  const struct tagc_device *device = call->comm->device;
-  const size_t element = call->type == ncclFloat32 ? 4 : 2;
-  const uintptr_t both = (uintptr_t)call->send | (uintptr_t)call->recv;
-  return both % element == 0 && device->reaches(device, call->send) && device->reaches(device, call->recv);
-}
-
-enum tagc_reason tagc_ballot_bar(const struct tagc_call *call)
-{
-  if (call->scale_hidden)
-    return TAGC_REASON_scalar;
-  if (call->comm->device->host_reads)
-    return TAGC_REASON_compressed;
-  return are_reached(call) ? TAGC_REASON_compressed : TAGC_REASON_memory;
 }
 
 static bool is_looked_at(const struct tagc_call *call)
@@ -89,7 +49,7 @@ void tagc_ballot_look(const struct tagc_call *call)
   struct tagc_comm *comm = call->comm;
   if (!is_looked_at(call))
     return;
-  const enum tagc_reason reason = tagc_ballot_bar(call);
+  const enum tagc_reason reason = tagc_slot_reject_reason(call);
   pthread_mutex_lock(&comm->lock);
   tagc_comm_bar(comm, call, reason);
   pthread_mutex_unlock(&comm->lock);
@@ -105,7 +65,7 @@ static enum tagc_reason choose(struct tagc_comm *comm, size_t i, const struct ta
   if (!grounds)
     return slot->barred;
   struct tagc_choice *choice = &grounds->choice;
-  if (!tagc_selection_on())
+  if (!tagc_options_has_budget(tagc_library_options()))
     *choice = slot->barred != TAGC_REASON_compressed ? (struct tagc_choice){.reason = slot->barred, .candidate = -1}
                                                      : tagc_choose(question, slot->known ? &grounds->survey : NULL, wire);
   slot->codec = NULL;
@@ -156,7 +116,7 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
   struct tagc_slot *slot = &comm->slots[i];
   uint64_t residual_bytes = 0;
   slot->shape.nranks = tagc_levels_party(comm).nranks;
-  struct tagc_slot_question question = tagc_ballot_question(comm, i);
+  struct tagc_slot_question question = tagc_slot_question(comm, i);
   question.residual_left = *residual_left;
   enum tagc_reason reason = choose(comm, i, &question, wire);
   if (reason == TAGC_REASON_compressed) {
@@ -231,7 +191,7 @@ void tagc_ballot_plan(struct tagc_comm *comm, bool decided, const struct tagc_wi
 {
   uint64_t residual_left = tagc_library_options()->residual_max;
   comm->all_to_all = wire && wire->all_to_all;
-  if (tagc_selection_on())
+  if (tagc_options_has_budget(tagc_library_options()))
     tagc_selection_plan(comm, wire);
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].verdict != TAGC_REASON_compressed)
@@ -279,13 +239,6 @@ static void log_choices(const struct tagc_comm *comm)
   }
 }
 
-enum tagc_reason tagc_ballot_verdict(int64_t least, int64_t most, bool same, bool can)
-{
-  if (same && least == most && (can || least != TAGC_REASON_compressed))
-    return (enum tagc_reason)least;
-  return least == TAGC_REASON_compressed && most != least ? (enum tagc_reason)most : TAGC_REASON_vote;
-}
-
 void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
 {
   const bool again = comm->voted;
@@ -297,7 +250,7 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
     const int64_t least = word[SLOT_VERDICT], most = -word[SLOT_VERDICT_NEGATED];
     const bool alike = word[SLOT_PARTS] == -word[SLOT_PARTS_NEGATED];
     const bool same = word[SLOT_CODEC] == -word[SLOT_CODEC_NEGATED] && alike;
-    const enum tagc_reason verdict = tagc_ballot_verdict(least, most, same, word[SLOT_CAN]);
+    const enum tagc_reason verdict = tagc_slot_verdict(least, most, same, word[SLOT_CAN]);
     if (verdict == TAGC_REASON_compressed) {
       struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
       row->codec = slot->codec->name;

@@ -10,20 +10,11 @@
 
 #include "interpose/comm/comm.h"
 
-/* Is the slot taken for a gradient: by its cycle, by TAGC_LAYERMAP, or because a model explains all slots? */
-bool tagc_ballot_gradient(const struct tagc_comm *comm, size_t i);
-
-/* What is asked of the plan about slot i; how much room there is for its residual is the caller's to say. */
-struct tagc_slot_question tagc_ballot_question(const struct tagc_comm *comm, size_t i);
-
 /* So many int64, for a min all-reduce. */
 size_t tagc_ballot_words(const struct tagc_comm *comm);
 
 /* Could slot i be compressed, if its gradient were known? Equal on all ranks. */
 bool tagc_ballot_eligible(const struct tagc_comm *comm, size_t i);
-
-/* Is anything about a call that no codec can do with, and that other ranks may not know? TAGC_REASON_compressed: nothing. */
-enum tagc_reason tagc_ballot_bar(const struct tagc_call *call);
 
 /* Would tagc_ballot_look() set a device up, which takes as long as it takes? Takes and drops the lock. */
 bool tagc_ballot_waits(const struct tagc_call *call);
@@ -42,11 +33,6 @@ void tagc_ballot_plan(struct tagc_comm *comm, bool decided, const struct tagc_wi
 bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream);
 
 void tagc_ballot_fill(const struct tagc_comm *comm, bool reserved, int64_t *ballot);
-
-/* What becomes of a slot, or of an all-gather, of which the ranks' verdicts lie between `least` and `most`. same: they mean the
- * same codec by it; can: all of them can do it. Where some ranks could, and others have all one reason why they cannot, it is
- * the reason of all. Pure. */
-enum tagc_reason tagc_ballot_verdict(int64_t least, int64_t most, bool same, bool can);
 
 /* Turns the outcome into verdicts; comm->voted is set. */
 void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot);

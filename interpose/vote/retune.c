@@ -5,52 +5,11 @@
 #include <string.h>
 
 #include "env/log.h"
+#include "interpose/comm/slot.h"
 #include "interpose/vote/proposal.h"
 #include "interpose/nccl/process.h"
 
-bool tagc_selection_on(void)
-{
-  const struct tagc_options *options = tagc_library_options();
-  return options->budget.kind != TAGC_BUDGET_NONE && tagc_options_auto(options);
-}
-
-bool tagc_selection_is_near(const struct tagc_comm *comm, const struct tagc_call *call)
-{
-  return comm->voted && comm->selection_cycle && call->slot >= 0 && call->lock_number == comm->lock_number &&
-         tagc_plan_looks(comm->selection_cycle, call->cycle);
-}
-
 /* ---- what was measured ------------------------------------------------------------------------------------------------ */
-
-static double estimate(const struct tagc_choice *choice) { return choice->candidate < 0 ? choice->plain_ns : choice->ns[choice->candidate]; }
-
-void tagc_selection_add(struct tagc_comm *comm, int slot, double ns)
-{
-  if (!tagc_selection_on() || slot < 0 || (size_t)slot >= comm->slot_count || !tagc_comm_grounds(comm, (size_t)slot))
-    return;
-  struct tagc_grounds *grounds = tagc_comm_grounds(comm, (size_t)slot);
-  grounds->spent_ns += ns;
-  grounds->spent_calls++;
-}
-
-/* Is the call made as it was chosen for its slot, and in no cycle of a look or a vote? */
-static bool counts(const struct tagc_call *call)
-{
-  const struct tagc_comm *comm = call->comm;
-  if (!tagc_selection_on() || !comm->voted || call->slot < 0 || call->lock_number != comm->lock_number || !comm->device ||
-      !comm->device->host_reads || call->cycle <= comm->selected_cycle || tagc_selection_is_near(comm, call))
-    return false;
-  const bool chosen = comm->slots[call->slot].verdict == TAGC_REASON_compressed;
-  return call->decision.action == (chosen ? TAGC_COMPRESS : TAGC_PASS);
-}
-
-uint64_t tagc_selection_begin(const struct tagc_call *call) { return counts(call) ? tagc_trace_ns() : 0; }
-
-void tagc_selection_since(const struct tagc_call *call, uint64_t began)
-{
-  if (began && counts(call))
-    tagc_selection_add(call->comm, call->slot, (double)(tagc_trace_ns() - began));
-}
 
 /* By what was estimated, for calls of compressed slots or of the others. 0: nothing was measured. */
 static double measured_ratio(const struct tagc_comm *comm, bool compressed)
@@ -61,12 +20,12 @@ static double measured_ratio(const struct tagc_comm *comm, bool compressed)
     if (!grounds || (grounds->choice.candidate >= 0) != compressed)
       continue;
     measured += grounds->spent_ns;
-    estimated += (double)grounds->spent_calls * estimate(&grounds->choice);
+    estimated += (double)grounds->spent_calls * tagc_choice_ns(&grounds->choice);
   }
   return measured > 0 && estimated > 0 ? tagc_budget_ratio(measured, estimated) : 0;
 }
 
-size_t tagc_selection_words(void) { return tagc_selection_on() ? 2 : 0; }
+size_t tagc_selection_words(void) { return tagc_options_has_budget(tagc_library_options()) ? 2 : 0; }
 
 /* Bits of doubles that are not negative have the order of the numbers; 0, where a rank has measured nothing, is the least. */
 void tagc_selection_tell(const struct tagc_comm *comm, int64_t *words)
@@ -97,7 +56,7 @@ static struct tagc_budget_slot slot_of(struct tagc_comm *comm, size_t i, const s
   const struct tagc_slot *slot = &comm->slots[i];
   struct tagc_grounds *grounds = tagc_comm_grounds(comm, i);
   const double *ratio = comm->ledger->ratio;
-  struct tagc_slot_question question = tagc_ballot_question(comm, i);
+  struct tagc_slot_question question = tagc_slot_question(comm, i);
   question.residual_left = tagc_library_options()->residual_max;
   const bool chosen = slot->verdict == TAGC_REASON_compressed || slot->verdict == TAGC_REASON_denser;
   struct tagc_budget_slot asked = {.before = comm->voted && chosen ? 1 + grounds->choice.candidate : 0};
@@ -112,21 +71,6 @@ static struct tagc_budget_slot slot_of(struct tagc_comm *comm, size_t i, const s
     asked.error[1 + c] = open ? tagc_choose_error(&question, &grounds->survey, c) : 0;
   }
   return asked;
-}
-
-/* What the calls of a step have taken since the last selection, as far as it is known, and else as it was estimated; 0: nothing is
- * known. */
-double tagc_ledger_spent(const struct tagc_ledger *ledger)
-{
-  double ns = 0;
-  bool any = false;
-  for (size_t i = 0; i < ledger->row_count && ledger->grounds; i++) {
-    const struct tagc_grounds *grounds = &ledger->grounds[i];
-    any |= grounds->spent_calls > 0;
-    ns += grounds->spent_calls ? grounds->spent_ns / (double)grounds->spent_calls
-                               : ledger->ratio[grounds->choice.candidate >= 0] * estimate(&grounds->choice);
-  }
-  return any ? ns : 0;
 }
 
 /* What has come of the last selection is known now. */
@@ -202,7 +146,7 @@ void tagc_selection_end(struct tagc_comm *comm, uint64_t cycle)
   char target[32];
   const struct tagc_options *options = tagc_library_options();
   const struct tagc_budget_outcome *outcome = &comm->ledger->outcome;
-  if (!tagc_selection_on() || !comm->ledger->probed)
+  if (!tagc_options_has_budget(tagc_library_options()) || !comm->ledger->probed)
     return;
   const bool first = comm->selected_cycle == 0;
   comm->selection_interval = first ? TAGC_BUDGET_FIRST_INTERVAL
@@ -222,8 +166,3 @@ void tagc_selection_end(struct tagc_comm *comm, uint64_t cycle)
            outcome->met ? "" : ", which is the nearest to it", outcome->changed, (unsigned long long)comm->selection_cycle);
 }
 
-void tagc_selection_hasten(struct tagc_comm *comm, uint64_t cycle)
-{
-  if (comm->selection_cycle > cycle + 2)
-    comm->selection_cycle = cycle + 2;
-}

@@ -15,13 +15,7 @@
 #ifndef INTERPOSE_SELECTION_H
 #define INTERPOSE_SELECTION_H
 
-#include "interpose/comm/comm.h"
-
-/* Is there a budget? */
-bool tagc_selection_on(void);
-
-/* Is the call of a slot in the cycle before the next selection, or later? Equal on all ranks. */
-bool tagc_selection_is_near(const struct tagc_comm *comm, const struct tagc_call *call);
+#include "interpose/comm/spent.h"
 
 /* What ranks tell one another beside what they have seen: so many int64, for a min all-reduce; none without a budget. */
 size_t tagc_selection_words(void);
@@ -33,16 +27,5 @@ void tagc_selection_plan(struct tagc_comm *comm, const struct tagc_wire *wire);
 
 /* The vote before a call in this cycle has been counted: says what has come of it, and when the next one is due. With the lock. */
 void tagc_selection_end(struct tagc_comm *comm, uint64_t cycle);
-
-/* A slot has become plain, on all ranks, by a call in this cycle: the next selection comes as soon as it can. */
-void tagc_selection_hasten(struct tagc_comm *comm, uint64_t cycle);
-
-/* On memory of the host: the clock before a plain call (0: nobody wants to know), and how long a call has kept the program since then.
- * Calls that were disturbed by a look or a vote do not count. */
-uint64_t tagc_selection_begin(const struct tagc_call *call);
-void tagc_selection_since(const struct tagc_call *call, uint64_t began);
-
-/* The same for a compressed call of a slot, of which a device tells later. */
-void tagc_selection_add(struct tagc_comm *comm, int slot, double ns);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "env/clock.h"
 #include "env/log.h"
 #include "interpose/vote/proposal.h"
 #include "interpose/nccl/process.h"

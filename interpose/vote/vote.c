@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "interpose/comm/traced.h"
+#include "interpose/comm/placement.h"
 #include "interpose/vote/tune.h"
 #include "interpose/vote/proposal.h"
 #include "interpose/comm/memory.h"

@@ -17,6 +17,7 @@
 #include "kernels/codec/bits.h"
 #include "kernels/codec/blocks.h"
 #include "kernels/codec/exceptions.h"
+#include "kernels/codec/lossless.h"
 
 enum { TAGC_ALLGATHER_BLOCK = 256, TAGC_ALLGATHER_HALF = 128 };
 
@@ -62,11 +63,9 @@ static inline struct tagc_q8_gather tagc_q8_gather_of(uint64_t n)
 /* -- lossless ------------------------------------------------------------------------------------------------------ */
 
 enum {
-  TAGC_LOSSLESS_ESCAPE = 7,                     /* the code of an exponent that is beside */
   TAGC_LOSSLESS_PLANE = 32,                     /* bytes: bit i of a plane is element i's */
   TAGC_LOSSLESS_RESTS = 3 * TAGC_LOSSLESS_PLANE,
   TAGC_LOSSLESS_RECORD = TAGC_LOSSLESS_RESTS + TAGC_ALLGATHER_BLOCK,
-  TAGC_LOSSLESS_GROUPS = 8,
 };
 
 /* In bytes from the payload's begin on; escapes: how many there is room for. */
@@ -84,22 +83,6 @@ static inline struct tagc_lossless_gather tagc_lossless_gather_of(uint64_t n, en
   at.lows = at.blocks + blocks * TAGC_LOSSLESS_RECORD;
   at.bytes = at.lows + (dtype == TAGC_FLOAT32 ? blocks * TAGC_ALLGATHER_BLOCK * sizeof(uint16_t) : 0);
   return at;
-}
-
-/* Of a bf16, or of the upper half of an fp32. */
-static inline TAGC_HD uint32_t tagc_lossless_exponent(uint32_t half) { return half >> 7 & 0xff; }
-static inline TAGC_HD uint32_t tagc_lossless_rest(uint32_t half) { return (half >> 8 & 0x80) | (half & 0x7f); }
-
-static inline TAGC_HD uint32_t tagc_lossless_half(uint32_t exponent, uint32_t rest)
-{
-  return (rest & 0x80) << 8 | (exponent & 0xff) << 7 | (rest & 0x7f);
-}
-
-/* How far an exponent is below the base, modulo 256: what is decoded is right wherever the base lies. */
-static inline TAGC_HD uint32_t tagc_lossless_code(uint32_t exponent, uint32_t base)
-{
-  const uint32_t below = (base - exponent) & 0xff;
-  return below < TAGC_LOSSLESS_ESCAPE ? below : (uint32_t)TAGC_LOSSLESS_ESCAPE;
 }
 
 /* The base of a block: elements that are equal modulo 8 are a group; m is the least of the groups' largest exponents, which is

@@ -8,7 +8,7 @@
 #ifndef KERNELS_BYTES_H
 #define KERNELS_BYTES_H
 
-#include "kernels/allgather/steps.h"
+#include "kernels/codec/lossless.h"
 #include "kernels/simd/vector.h"
 
 enum { TAGC_BYTES = 64 };

@@ -70,16 +70,6 @@ static void name_piece(const struct tagc_model *model, const struct tagc_piece *
     snprintf(name, TAGC_LAYER_NAME, "%s.%" PRId32 "%s", unit, first->block, part);
 }
 
-const char *tagc_layer_member_name(const struct tagc_layer *layer, size_t member, char *text, size_t size)
-{
-  const struct tagc_member *m = &layer->members[member];
-  if (m->block < 0)
-    snprintf(text, size, "%s", m->parameter->name);
-  else
-    snprintf(text, size, "%s.%" PRId32 ".%s", m->unit, m->block + layer->block_offset, m->parameter->name);
-  return text;
-}
-
 /* -- members ----------------------------------------------------------------------------------------------------------------- */
 
 /* What is filled: the pieces are in forward order, the layers in that of the calls. */

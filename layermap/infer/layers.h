@@ -13,6 +13,7 @@
 #define LAYERMAP_LAYERS_H
 
 #include "layermap/cycle/cycle.h"
+#include "layermap/model/contents.h"
 #include "layermap/model/layout.h"
 
 enum tagc_layer_source { TAGC_LAYER_POSITION, TAGC_LAYER_ARITHMETIC, TAGC_LAYER_MAP };
@@ -20,20 +21,6 @@ enum tagc_layer_source { TAGC_LAYER_POSITION, TAGC_LAYER_ARITHMETIC, TAGC_LAYER_
 enum { TAGC_LAYERS_AMBIGUOUS = 50 };   /* below so much confidence */
 /* The longest description of a model, with the byte that ends it. */
 enum { TAGC_LAYERS_WHAT = 128 };
-/* The longest names of slots ("block.0-16382", of several units "encoder.11-decoder.0") and of parameters, with the
- * byte that ends them: none is cut. */
-enum { TAGC_LAYER_NAME = 2 * TAGC_UNIT_NAME + 16, TAGC_MEMBER_NAME = TAGC_UNIT_NAME + TAGC_PARAMETER_NAME + 16 };
-
-/* What is in one slot. Slots that are alike share their members. */
-struct tagc_layer {
-  char name[TAGC_LAYER_NAME];       /* "block.3", "block.0-1", "block.3.mlp", "embed", "root", "unit7", "bucket.2" */
-  const struct tagc_member *members;   /* in the order of the layout; `block` is that of the first slot that shares them ... */
-  size_t count;                     /* 0: not known */
-  int32_t block_offset;             /* ... and what is to be added to it for this one, where it is not -1 */
-  enum tagc_layout_kind layout;
-  size_t element_bytes;             /* for the layout */
-};
-
 struct tagc_layers {
   enum tagc_layer_source source;
   unsigned confidence;              /* per cent; of the guess as a whole. Below 50: ambiguous, said so in logs and reports */
@@ -51,9 +38,5 @@ struct tagc_layers {
 struct tagc_layers *tagc_layers_infer(const struct tagc_slot_info *slots, size_t count, int nranks, const struct tagc_model *map,
                                       char why[160]);
 void tagc_layers_free(struct tagc_layers *layers);
-
-/* The whole name of a member, which begins as that of its block: "block.3.attn.q.weight". `size`: at least TAGC_MEMBER_NAME, or it
- * is cut. Returns `text`. */
-const char *tagc_layer_member_name(const struct tagc_layer *layer, size_t member, char *text, size_t size);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "layermap/model/contents.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,4 +74,14 @@ bool tagc_layer_span(const char *first, const char *last, char *text, size_t siz
   else
     snprintf(text, size, "%s to %s", first, last);
   return alike;
+}
+
+const char *tagc_layer_member_name(const struct tagc_layer *layer, size_t member, char *text, size_t size)
+{
+  const struct tagc_member *m = &layer->members[member];
+  if (m->block < 0)
+    snprintf(text, size, "%s", m->parameter->name);
+  else
+    snprintf(text, size, "%s.%" PRId32 ".%s", m->unit, m->block + layer->block_offset, m->parameter->name);
+  return text;
 }

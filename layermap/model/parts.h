@@ -8,7 +8,7 @@
 #ifndef LAYERMAP_PARTS_H
 #define LAYERMAP_PARTS_H
 
-#include "layermap/infer/layers.h"
+#include "layermap/model/contents.h"
 
 /* A stretch of elements that belong together. */
 struct tagc_run {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "layermap/model/glob.h"
-#include "layermap/infer/layers.h"
+#include "layermap/model/contents.h"
 
 enum { LONGEST_ELEMENT = TAGC_SELECT_ELEMENT - 1 };
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "interpose/exec/nccl_group.h"
+#include "interpose/entry/start.h"
 #include "interpose/nccl/process.h"
 
 /* The first of `nranks` new handles as a communicator whose ranks agree, with a reference. *nccl becomes its copy of NCCL, with

@@ -18,6 +18,7 @@
 #include "env/descriptors.h"
 #include "env/log.h"
 #include "interpose/agree/agree.h"
+#include "interpose/entry/start.h"
 #include "interpose/nccl/process.h"
 #include "tests/unit/self.h"
 #include "tests/unit/tap.h"

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "interpose/policy/chunk_count.h"
 #include "interpose/comm/chunking.h"
 #include "tests/unit/tap.h"
 

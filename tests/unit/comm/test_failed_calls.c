@@ -11,6 +11,7 @@
 #include "interpose/exec/execute.h"
 #include "interpose/entry/group.h"
 #include "interpose/entry/launch.h"
+#include "interpose/entry/start.h"
 #include "interpose/nccl/process.h"
 #include "interpose/comm/partial.h"
 #include "kernels/codec/residual.h"

@@ -13,6 +13,7 @@
 
 #include "interpose/comm/comm.h"
 #include "interpose/entry/launch.h"
+#include "interpose/entry/start.h"
 #include "interpose/nccl/process.h"
 #include "interpose/comm/partial.h"
 #include "kernels/codec/bits.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "interpose/entry/start.h"
 #include "interpose/nccl/process.h"
 #include "interpose/stats/exit_report.h"
 #include "tests/unit/tap.h"

@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 #include "interpose/comm/call.h"
+#include "interpose/entry/start.h"
 #include "interpose/nccl/process.h"
-#include "interpose/trace/trace.h"
+#include "interpose/comm/traced.h"
 #include "interpose/tagc-report/read/records.h"
 #include "tests/unit/tap.h"
 

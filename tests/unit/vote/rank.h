@@ -44,9 +44,9 @@ static atomic_llong clock_ns;
 
 double __wrap_tagc_clock_ms(void);
 double __wrap_tagc_clock_ms(void) { return 1e-6 * (double)atomic_fetch_add(&clock_ns, 2000); }
-/* By it calls are timed between votes. Linked with --wrap=tagc_trace_ns, too, where that matters. */
-uint64_t __wrap_tagc_trace_ns(void);
-uint64_t __wrap_tagc_trace_ns(void) { return (uint64_t)atomic_fetch_add(&clock_ns, 2000); }
+/* By it calls are timed between votes. Linked with --wrap=tagc_clock_ns, too, where that matters. */
+uint64_t __wrap_tagc_clock_ns(void);
+uint64_t __wrap_tagc_clock_ns(void) { return (uint64_t)atomic_fetch_add(&clock_ns, 2000); }
 
 static inline void take(double ns) { atomic_fetch_add(&clock_ns, (long long)ns); }
 

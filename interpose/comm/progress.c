@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "interpose/stats/progress.h"
+#include "interpose/comm/progress.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "env/log.h"
+#include "env/units.h"
 #include "interpose/comm/comm.h"
 #include "interpose/nccl/process.h"
 #include "interpose/stats/exit_report.h"
@@ -54,9 +55,9 @@ static void print_sent(const struct tagc_ledger *ledger, const struct tagc_traff
   char bytes[2][16], saved[64] = "";
   if (plain_wire != wire)
     snprintf(saved, sizeof saved, ", %s %s than plain, ratio %.3f",
-             tagc_report_bytes(plain_wire > wire ? plain_wire - wire : wire - plain_wire, bytes[0]), plain_wire > wire ? "less" : "more",
+             tagc_units_bytes(plain_wire > wire ? plain_wire - wire : wire - plain_wire, bytes[0]), plain_wire > wire ? "less" : "more",
              tagc_report_ratio(wire, plain_wire));
-  snprintf(text, size, "%s%s%s", tagc_report_bytes(wire, bytes[1]), ledger->hosts.hosts > 1 ? " to other hosts" : "", saved);
+  snprintf(text, size, "%s%s%s", tagc_units_bytes(wire, bytes[1]), ledger->hosts.hosts > 1 ? " to other hosts" : "", saved);
 }
 
 static void print(const struct tagc_comm *comm)

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Where the ranks of a communicator are, and which of them exchange payloads.
+ *
+ * Threads     Pure reads of what the last vote has settled: with the communicator's lock, or between its calls.
+ */
+#ifndef INTERPOSE_COMM_PLACEMENT_H
+#define INTERPOSE_COMM_PLACEMENT_H
+
+#include "interpose/comm/comm.h"
+
+/* Who exchanges messages: the ranks of a communicator, or one rank a host (hierarchy.h). */
+struct tagc_party {
+  ncclComm_t handle;
+  int rank, nranks;
+};
+
+/* Who exchanges payloads. */
+struct tagc_party tagc_levels_party(const struct tagc_comm *comm);
+
+/* Where the ranks are, as far as it is known. */
+struct tagc_hosts tagc_levels_hosts(const struct tagc_comm *comm);
+
+/* Bytes for the sums over a host, where calls go in two levels: one shard for every host, `shape` being that of the whole. */
+size_t tagc_levels_sum_bytes(const struct tagc_shape *shape);
+
+/* Bytes for what the ranks of a host tell one another behind it. */
+#define TAGC_LEVELS_TOLD_BYTES 64
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/comm/slot.h"
+
+#include "interpose/comm/partial.h"
+#include "interpose/comm/placement.h"
+#include "interpose/nccl/process.h"
+
+/* Does TAGC_LAYERMAP say which parameters the slot holds the gradients of? */
+static bool is_in_map(const struct tagc_comm *comm, size_t i)
+{
+  const struct tagc_layers *layers = comm->layers;
+  return layers && layers->source == TAGC_LAYER_MAP && i < layers->count && layers->layers[i].count;
+}
+
+bool tagc_slot_is_gradient(const struct tagc_comm *comm, size_t i)
+{
+  size_t count;
+  return (tagc_cycle_is_gradients(comm->cycle) && tagc_cycle_slots(comm->cycle, &count)[i].evident) || is_in_map(comm, i) ||
+         (comm->layers && comm->layers->proven);
+}
+
+struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_t i)
+{
+  const struct tagc_slot *slot = &comm->slots[i];
+  size_t count;
+  return (struct tagc_slot_question){
+    .options = tagc_library_options(), .codec = slot->codec, .slot = &tagc_cycle_slots(comm->cycle, &count)[i],
+    .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape, .op = slot->op,
+    .whole = slot->shard, .rest = tagc_split_rest(slot), .sorted = slot->sorted, .selection = slot->selection,
+    .gradients = tagc_slot_is_gradient(comm, i),
+  };
+}
+
+/* Kernels cannot take an element from anywhere, and the device must have access. */
+static bool are_reached(const struct tagc_call *call)
+{
+  const struct tagc_device *device = call->comm->device;
+  const size_t element = call->type == ncclFloat32 ? 4 : 2;
+  const uintptr_t both = (uintptr_t)call->send | (uintptr_t)call->recv;
+  return both % element == 0 && device->reaches(device, call->send) && device->reaches(device, call->recv);
+}
+
+enum tagc_reason tagc_slot_reject_reason(const struct tagc_call *call)
+{
+  if (call->scale_hidden)
+    return TAGC_REASON_scalar;
+  if (call->comm->device->host_reads)
+    return TAGC_REASON_compressed;
+  return are_reached(call) ? TAGC_REASON_compressed : TAGC_REASON_memory;
+}
+
+enum tagc_reason tagc_slot_verdict(int64_t least, int64_t most, bool same, bool can)
+{
+  if (same && least == most && (can || least != TAGC_REASON_compressed))
+    return (enum tagc_reason)least;
+  return least == TAGC_REASON_compressed && most != least ? (enum tagc_reason)most : TAGC_REASON_vote;
+}

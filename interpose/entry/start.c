@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/entry/start.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "env/log.h"
+#include "interpose/entry/background.h"
+#include "interpose/exec/hierarchy.h"
+#include "interpose/nccl/process.h"
+#include "interpose/policy/option_check.h"
+#include "interpose/trace/trace.h"
+
+atomic_int tagc_library_state;
+
+/* What env/ cannot know: names of codecs, and lists of layers. */
+static void check_texts(const struct tagc_options *options)
+{
+  char why[TAGC_OPTION_WHY];
+  for (int i = 0; i < TAGC_OPTION_COUNT; i++)
+    if (!tagc_option_check(options, (enum tagc_option_index)i, why)) {
+      tagc_library_refuse();
+      tagc_log(TAGC_LOG_ERROR, "env", "%s; this process passes every call through", why);
+    }
+}
+
+static void read_map(const struct tagc_options *options)
+{
+  char why[TAGC_OPTION_WHY];
+  uint64_t digest = 0;
+  if (!*options->layermap)
+    return;
+  const struct tagc_model *map = tagc_option_map(options->layermap, &digest, why);
+  if (map) {
+    tagc_library_set_map(map, digest);
+    return;
+  }
+  tagc_library_refuse();
+  tagc_log(TAGC_LOG_ERROR, "layermap", "%s; this process passes every call through", why);
+}
+
+static void end_comm(struct tagc_comm *comm)
+{
+  tagc_background_release(comm->background);
+  tagc_levels_end(comm, true);      /* those that were made while the communicator was aborted */
+  tagc_levels_keep_order(comm, false);
+}
+
+static void start(void)
+{
+  const int saved = errno;
+  const struct tagc_options *options = tagc_library_options();
+  check_texts(options);
+  tagc_comm_at_end(end_comm);
+  if (options->mode != TAGC_MODE_OFF) {
+    read_map(options);
+    tagc_trace_start(options);
+  }
+  atomic_store_explicit(&tagc_library_state, options->mode == TAGC_MODE_OFF ? TAGC_LIBRARY_OFF : TAGC_LIBRARY_ON,
+                        memory_order_release);
+  errno = saved;
+}
+
+bool tagc_library_start(void)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, start);
+  return atomic_load(&tagc_library_state) == TAGC_LIBRARY_ON;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * TAGC_DEPTH: in how many chunks (kernels/codec/pieces.h) a call is compressed. Pure functions.
+ *
+ * By itself a call is cut as long as what a rank sends of a chunk is worth an exchange of its own; with TAGC_CODEC=auto, and what it
+ * knows of the wire and of the codec, only where that is expected to be faster. Codecs with several exchanges (lhc) are not cut.
+ */
+#ifndef INTERPOSE_POLICY_CHUNK_COUNT_H
+#define INTERPOSE_POLICY_CHUNK_COUNT_H
+
+#include "env/options.h"
+#include "kernels/codec/allgather.h"
+#include "kernels/codec/cost.h"
+#include "kernels/codec/pieces.h"
+
+/* In how many pieces. `layout`: of the whole; `times`: NULL where nothing is known. Pure. */
+int tagc_depth_plan(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,
+                    const struct tagc_layout *layout, const struct tagc_call_times *times);
+
+/* The same for an all-gather, of which `layout` is that of the whole: as often as what a rank sends is worth it. Pure. */
+int tagc_depth_plan_gather(const struct tagc_options *options, const struct tagc_allgather_shape *shape,
+                           const struct tagc_allgather_layout *layout);
+
+#endif
