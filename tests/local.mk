@@ -165,11 +165,11 @@ tests_unit_device_test_lane_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD
 tests_unit_device_test_lane_cuda_LDFLAGS = $(to_driver)
 
 # Calls in two parts, on device memory.
-cuda_tests += tests/unit/test_split_cuda
-tests_unit_test_split_cuda_SOURCES = tests/unit/comm/test_partial.c
-tests_unit_test_split_cuda_CFLAGS = $(AM_CFLAGS) -DON_DEVICE
-tests_unit_test_split_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
-tests_unit_test_split_cuda_LDFLAGS = $(to_driver)
+cuda_tests += tests/unit/comm/test_partial_cuda
+tests_unit_comm_test_partial_cuda_SOURCES = tests/unit/comm/test_partial.c
+tests_unit_comm_test_partial_cuda_CFLAGS = $(AM_CFLAGS) -DON_DEVICE
+tests_unit_comm_test_partial_cuda_LDADD = tests/standin/cuda/libcuda.so.1 $(LDADD)
+tests_unit_comm_test_partial_cuda_LDFLAGS = $(to_driver)
 endif
 unit_tests += tests/unit/device/test_none
 unit_tests += tests/unit/device/test_proof
@@ -638,7 +638,7 @@ not_asan = \
   tests/unit/lhc/test_exact \
   tests/unit/lhc/test_many \
   tests/unit/infer/test_solve \
-  tests/unit/test_split_cuda
+  tests/unit/comm/test_partial_cuda
 tests_asan = $(unit_tests) $(rules_scripts) $(device_scripts) \
   tests/e2e/agreement.test \
   tests/e2e/beside.test \
@@ -702,7 +702,7 @@ print-tests: ; @echo $(TESTS)
 print-tests-long: ; @echo $(tests_long)
 print-tests-clang: ; @echo $(tests_clang)
 # Nothing that takes as long as all others together.
-print-tests-fast: ; @echo $(tests_fast) | tr ' ' '\n' | grep -v test_lhc_cuda
+print-tests-fast: ; @echo $(tests_fast) | tr ' ' '\n' | grep -v lhc/test_cuda
 print-tests-asan: ; @for test in $(tests_asan); do case ' $(not_asan) ' in *" $$test "*) ;; *) echo $$test ;; esac; done
 print-tests-tsan: ; @echo $(tests_tsan)
 print-tests-simd: ; @echo $(tests_simd)

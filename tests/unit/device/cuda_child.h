@@ -25,13 +25,13 @@
 
 static char child_said[1 << 16];    /* on stderr */
 
-/* Sets "NAME=value NAME=value", and where the sample kernels are: beside this program's folder. */
+/* Sets "NAME=value NAME=value", and where the sample kernels are: in tests/standin, where this program is tests/unit/ROOM/NAME. */
 static inline void child_environment(const char *environment)
 {
   char copy[1024], path[4096], *rest, *end;
   ssize_t length = readlink("/proc/self/exe", path, sizeof path - 64);
   path[length < 0 ? 0 : length] = '\0';
-  for (int up = 0; up < 2; up++)
+  for (int up = 0; up < 3; up++)
     if ((end = strrchr(path, '/')))
       *end = '\0';
   strcat(path, "/standin/cuda/samples.so");
