@@ -8,11 +8,8 @@
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 cd "$1"
-for notes in env/*.gcno interpose/*.gcno kernels/*.gcno layermap/*.gcno; do
-  case $notes in
-    */tagc-*) ;;
-    *) gcov --stdout --source-prefix "$top" --relative-only "$notes" 2>/dev/null || true ;;
-  esac
+find env kernels layermap interpose -name '*.gcno' ! -path '*/tagc-*' | sort | while IFS= read -r notes; do
+  gcov --stdout --source-prefix "$top" --relative-only "$notes" 2>/dev/null || true
 done | awk -v want="${2:-table}" '
   /^ *-: *0:Source:/ { sub(/.*Source:/, ""); file = $0; sub(/^(\.\.\/)+/, "", file); next }
   file !~ /^(env|interpose|kernels|layermap)\// || !match($0, /^ *[0-9#=]+\*?: *[0-9]+:/) { next }
@@ -41,7 +38,7 @@ done | awk -v want="${2:-table}" '
     for (i = 1; i <= files; i++) {
       file = name[i]
       if (want == "table")
-        printf "%-34s %6d %6d %6.1f %%\n", file, lines[file], hit[file], 100 * hit[file] / lines[file]
+        printf "%-40s %6d %6d %6.1f %%\n", file, lines[file], hit[file], 100 * hit[file] / lines[file]
       for (line = 1; want == "missing" && line <= most[file]; line++)
         if ((file, line) in executed && !executed[file, line])
           printf "%s:%d:%s\n", file, line, text[file, line]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What calls on a communicator come to in its ledger: those that go as they came when they are made, and what a device has counted of
- * the others when it is read. (What the host compresses is entered by reduce_scatter.c and allgather.c.)
+ * the others when it is read. (What the host compresses is entered by exec/reduce_scatter.c and exec/allgather.c.)
  */
 #include "interpose/comm/comm.h"
 #include "interpose/comm/placement.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * TAGC_TRACE: what the codecs of slots lose, and what is left for later, over time: STATE records (format.h).
+ * TAGC_TRACE: what the codecs of slots lose, and what is left for later, over time: STATE records (trace/format.h).
  *
  * When     At the first compressed call of a slot, at the 2nd, 4th, ... 64th, and then at one in 64 (of more than 64 slots in as many),
  *          in turns, so that one slot a cycle is due. At the vote, with TAGC_CODEC=auto, what the ranks have found.

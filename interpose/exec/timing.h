@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * TAGC_TRACE: how long calls take where they run, as TIMES records (format.h).
+ * TAGC_TRACE: how long calls take where they run, as TIMES records (trace/format.h).
  *
  * Plain      On a GPU an event before the call on its stream, and one behind it: what is between them is the call, and what it
  *            waits for, other ranks included. Calls inside a group of several are not timed, for its end launches them, nor those

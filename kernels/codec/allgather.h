@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A codec for all-gathers turns a rank's shard of the parameters into a smaller payload and all ranks' payloads back into parameters.
  *
- * Purpose     One table of functions a codec (bf16.c is the commented template). The caller (interpose/) owns all
+ * Purpose     One table of functions a codec (allgather/bf16.c is the commented template). The caller (interpose/) owns all
  *             memory and does all communication; a codec only computes.
  * Shapes      An all-gather of `n` elements a rank over `nranks` ranks: the receive buffer holds nranks shards of n elements, shard
  *             j is what rank j sent.

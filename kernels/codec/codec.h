@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A codec turns the gradient of one reduce-scatter into a smaller payload and back.
  *
- * Purpose     One table of functions a codec (codec.c is the commented template). The caller (interpose/exec/execute.c)
+ * Purpose     One table of functions a codec (none/codec.c is the commented template). The caller (interpose/exec/execute.c)
  *             owns all memory and does all communication; a codec only computes.
  * Shapes      A reduce-scatter of `n` elements a rank over `nranks` ranks: the send buffer holds nranks shards of n
  *             elements, shard j is the one that rank j receives. A *foreign* shard is one whose owner is another rank.

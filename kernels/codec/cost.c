@@ -4,7 +4,7 @@
 #include "kernels/codec/pieces.h"
 #include "kernels/codec/residual.h"
 
-static const double ROUND_NS = 2e3;    /* a guess: latencies added up (cuda.h) */
+static const double ROUND_NS = 2e3;    /* a guess: latencies added up (lhc/cuda.h) */
 
 static uint64_t bytes_of_shard(const struct tagc_shape *shape) { return shape->n * tagc_dtype_size(shape->dtype); }
 

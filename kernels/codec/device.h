@@ -175,7 +175,7 @@ struct tagc_device {
 /* Plain host memory: for a libnccl.so.2 that works on it (the stand-in of the tests). */
 extern const struct tagc_device tagc_device_host;
 
-/* The GPU of that ordinal, through the CUDA driver (cuda.c): one table for each, until its context ends
+/* The GPU of that ordinal, through the CUDA driver (device/cuda.c): one table for each, until its context ends
  * (cudaDeviceReset), and another one then. NULL where this build has no kernels for GPUs, or the process no driver that they
  * can use (*why says so then): equal for all ordinals and at all times. A GPU that cannot be used has a table, too, whose
  * layout() and alloc() say no. The first function of a table that is used sets the GPU up, which may take seconds. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The dense codecs on a GPU: what dense.cu computes, and how the host launches it. Messages, residuals and results are
- * those of dense.h, bit for bit; calls are those of call.h.
+ * those of dense.h, bit for bit; calls are those of cuda/call.h.
  */
 #ifndef KERNELS_DENSE_CUDA_H
 #define KERNELS_DENSE_CUDA_H
@@ -22,7 +22,7 @@ struct tagc_dense_state {
 
 /* -- the host's side ------------------------------------------------------------------------------------------------ */
 
-/* See codecs.h. */
+/* See cuda/codecs.h. */
 bool tagc_dense_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out);
 tagc_cuda_step tagc_dense_cuda_encode, tagc_dense_cuda_decode;
 

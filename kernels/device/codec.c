@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The list of codecs, and the memory of a job. See codec.h.
+ * The list of codecs, and the memory of a job. See codec/codec.h.
  */
 #include "kernels/codec/codec.h"
 

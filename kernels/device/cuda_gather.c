@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The members of a CUDA device's table that are for all-gathers (device.h): kernels are launched by cuda.h.
+ * The members of a CUDA device's table that are for all-gathers (device.h): kernels are launched by allgather/cuda.h.
  */
 #include "kernels/allgather/cuda.h"
 #include "kernels/device/cuda_device.h"

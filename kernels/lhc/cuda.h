@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The codec `lhc` on a GPU: what lhc.cu computes, and how the host launches it. Exponents, sketches, messages, residuals and
- * results are those of codec.c, bit for bit; calls are those of call.h, choosing is sparsify_cuda.h's.
+ * results are those of codec.c, bit for bit; calls are those of cuda/call.h, choosing is sparsify_cuda.h's.
  *
  * Launches   prepare 7 (clear, six to choose), encode 2 (send, close), decode 4 (check, open, recover, result), whatever the
  *            size; decode needs nothing of its own state that prepare left. Small shards, which have lists in place of
@@ -82,7 +82,7 @@ struct tagc_lhc_call {
 
 /* -- the host's side ------------------------------------------------------------------------------------------------ */
 
-/* See codecs.h. */
+/* See cuda/codecs.h. */
 bool tagc_lhc_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out);
 tagc_cuda_step tagc_lhc_cuda_prepare, tagc_lhc_cuda_encode, tagc_lhc_cuda_decode;
 

@@ -13,7 +13,7 @@ struct tagc_none_state {
   double norms[TAGC_CUDA_GROUPS];
 };
 
-/* See codecs.h. */
+/* See cuda/codecs.h. */
 bool tagc_none_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out);
 tagc_cuda_step tagc_none_cuda_encode, tagc_none_cuda_decode;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Launches the kernels of sparse.cu: see cuda.h. The codec's state: its kernels' (call.h), norms, and memory for
+ * Launches the kernels of sparse.cu: see cuda.h. The codec's state: its kernels' (cuda/call.h), norms, and memory for
  * choosing and for lists.
  */
 #include "kernels/sparse/cuda.h"

@@ -45,7 +45,7 @@ uint32_t tagc_lists_groups(const struct tagc_cuda_launcher *launcher, const stru
 int tagc_lists_sum(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call,
                    const struct tagc_sparse_message *message, void *memory, void *stream);
 
-/* See codecs.h. */
+/* See cuda/codecs.h. */
 bool tagc_sparse_cuda_layout(const struct tagc_codec *codec, const struct tagc_shape *shape, struct tagc_layout *out);
 tagc_cuda_step tagc_sparse_cuda_encode, tagc_sparse_cuda_decode;
 

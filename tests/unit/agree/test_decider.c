@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/agree_wire, agree_decider: what travels is read as it was written and nothing else is, and the verdict is a
+ * interpose/agree/wire and decider: what travels is read as it was written and nothing else is, and the verdict is a
  * function of the reports alone.
  */
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The codecs for all-gathers once more, element by element and from the words of kernels/allgather_*.c, as slow as may be: what
+ * The codecs for all-gathers once more, element by element and from the words of kernels/allgather/, as slow as may be: what
  * the fast ones are compared with. Shares the bits of numbers (bits.h) and the reference of the dense codecs.
  *
  * Threads  Reentrant. Ownership: all memory is the caller's.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/launch, interpose/execute and interpose/exchange where the real library fails, is still at it, or loses the
+ * interpose/entry/launch, interpose/exec/execute and nccl_group where the real library fails, is still at it, or loses the
  * communicator to an abort, and interpose/group where a group is never ended: the functions of the real library are
  * replaced by ones that do so at a chosen moment.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/split: calls of which a part is compressed, by all ranks of a communicator, each in a thread of its own, on the stand-in for
+ * interpose/comm/partial: calls of which a part is compressed, by all ranks of a communicator, each in a thread of its own, on the stand-in for
  * NCCL. Layers are made by hand.
  *
  * What is selected must come out, bit for bit, as it does where nothing else is in the buffer: a second communicator calls with what the

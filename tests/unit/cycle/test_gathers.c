@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/allgathers and interpose/gather where the other rank says something else in the vote, and where the real library fails or
+ * interpose/comm/allgathers and interpose/exec/allgather where the other rank says something else in the vote, and where the real library fails or
  * loses the communicator: its functions are replaced by ones that answer for the other rank, which sends what this one does.
  */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * kernels/survey: gradients of which density, kurtosis and errors are known, and a clock that is, too.
+ * kernels/device/survey: gradients of which density, kurtosis and errors are known, and a clock that is, too.
  */
 #include "kernels/device/survey.h"
 #include "tests/unit/codec/sim.h"

@@ -14,7 +14,7 @@ static bool layout(uint64_t n, int nranks, uint32_t keep_ppm, struct tagc_layout
 
 static size_t pad(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/* The formulas of codec.c, written down again. */
+/* The formulas of lhc/codec.c, written down again. */
 static bool as_documented(uint64_t n, uint64_t senders, uint64_t keep_ppm, const struct tagc_layout *l)
 {
   uint64_t kept = n * keep_ppm / 1000000, lines = (n + 31) / 32;

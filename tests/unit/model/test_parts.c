@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * layermap/parts against a slow reference: every element of every shard is asked where it belongs.
+ * layermap/model/parts against a slow reference: every element of every shard is asked where it belongs.
  */
 #include <stdlib.h>
 #include <string.h>

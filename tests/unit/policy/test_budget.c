@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/budget: targets of time and of error against all choices there are, the guard, and the intervals.
+ * interpose/policy/budget: targets of time and of error against all choices there are, the guard, and the intervals.
  */
 #include <math.h>
 #include <string.h>

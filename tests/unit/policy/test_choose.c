@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/choose: tables of gradients and wires, and what each slot gets.
+ * interpose/policy/choose: tables of gradients and wires, and what each slot gets.
  */
 #include <math.h>
 #include <string.h>

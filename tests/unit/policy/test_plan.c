@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/plan: a table of calls, each with the one thing that decides.
+ * interpose/policy/plan: a table of calls, each with the one thing that decides.
  */
 #include <string.h>
 

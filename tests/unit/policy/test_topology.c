@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/topology against its definitions, and what follows from it: the first level of interpose/levels is played
+ * interpose/policy/topology against its definitions, and what follows from it: the first level of interpose/exec/hierarchy is played
  * for all ranks of every placement, with an NCCL that notes what it is asked for and adds up, and every shard must end
  * where it belongs.
  */

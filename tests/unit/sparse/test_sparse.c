@@ -48,7 +48,7 @@ static void check_example(void)
   sim_put(&sim, 0, 1, 258, 0.5f);
   sim_step(&sim, 1);
   ok(sim.layout.message_bytes == sizeof want && memcmp(sim.job[0].message_out + sizeof want, want, sizeof want) == 0,
-     "the bytes of the example in codec.c");
+     "the bytes of the example in sparse/codec.c");
   ok(sim_got(&sim, 1, 2) == 1 && sim_got(&sim, 1, 255) == -3 && sim_got(&sim, 1, 258) == 0.5f && sim_got(&sim, 1, 3) == 0,
      "and what comes of them");
   sim_free(&sim);
