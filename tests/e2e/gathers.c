@@ -51,7 +51,12 @@ static void put(char *to, int r, long step, int unit)
 
 static uint64_t hash(uint64_t h, const void *data, size_t bytes)
 {
-  for (size_t i = 0; i < bytes; i++)
+  size_t i = 0;
+  for (uint64_t word; i + sizeof word <= bytes; i += sizeof word) {
+    memcpy(&word, (const char *)data + i, sizeof word);
+    h = mix(h ^ word);
+  }
+  for (; i < bytes; i++)
     h = (h ^ ((const unsigned char *)data)[i]) * UINT64_C(1099511628211);
   return h;
 }

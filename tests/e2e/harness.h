@@ -109,18 +109,36 @@ static inline uint32_t float_to_bits(float f)
   return bits;
 }
 
+/* 2^e as a double, e from -1022 to 1023: ldexp() costs as much as all the rest of round_to(). */
+static inline double power_of_two(int e)
+{
+  const uint64_t bits = (uint64_t)(e + 1023) << 52;
+  double power;
+  memcpy(&power, &bits, sizeof power);
+  return power;
+}
+
+/* As frexpf() says it, of a number that is finite and not 0. */
+static inline int exponent_of(float x)
+{
+  const int biased = float_to_bits(x) >> 23 & 255;
+  int exponent = biased - 126;
+  if (!biased)
+    frexpf(x, &exponent);
+  return exponent;
+}
+
 /* fp32 to the type and back, round to nearest even, by the definition of the formats: an independent reference. */
 static inline float round_to(float x, ncclDataType_t type)
 {
   if (type == ncclFloat32 || x == 0 || !isfinite(x))
     return x;
-  int exponent;
-  frexpf(x, &exponent);
+  const int exponent = exponent_of(x);
   int digits = type == ncclFloat16 ? 11 : 8, least = type == ncclFloat16 ? -24 : -133;
   int step = exponent - digits < least ? least : exponent - digits;
-  double scaled = ldexp(x, -step), rounded = nearbyint(scaled);
-  double value = ldexp(rounded, step), largest = type == ncclFloat16 ? 65504 : 0x1.fep127;
-  return fabs(value) > largest ? copysignf(INFINITY, x) : (float)value;
+  double scaled = x * power_of_two(-step), rounded = scaled + 0x1.8p52 - 0x1.8p52;     /* an integer below 2^12 */
+  double value = rounded * power_of_two(step), largest = type == ncclFloat16 ? 65504 : 0x1.fep127;
+  return copysignf(fabs(value) > largest ? INFINITY : (float)value, x);
 }
 
 static inline void store(void *buffer, size_t i, float x, ncclDataType_t type)
@@ -135,18 +153,16 @@ static inline void store(void *buffer, size_t i, float x, ncclDataType_t type)
   }
   x = round_to(x, type);
   uint16_t sign = signbit(x) ? 0x8000 : 0, half;
-  int exponent;
-  float fraction = frexpf(fabsf(x), &exponent);
   if (isnan(x))
     half = 0x7e00;
   else if (isinf(x))
     half = 0x7c00;
   else if (x == 0)
     half = 0;
-  else if (exponent < -13)
-    half = (uint16_t)ldexpf(fabsf(x), 24);
+  else if (exponent_of(x) < -13)
+    half = (uint16_t)(fabsf(x) * 0x1p24f);
   else
-    half = (uint16_t)((exponent + 14) << 10 | ((int)ldexpf(fraction, 11) & 1023));
+    half = (uint16_t)((exponent_of(x) + 14) << 10 | (float_to_bits(x) >> 13 & 1023));
   ((uint16_t *)buffer)[i] = sign | half;
 }
 
@@ -159,7 +175,7 @@ static inline float load(const void *buffer, size_t i, ncclDataType_t type)
     return bits_to_float((uint32_t)h << 16);
   int exponent = h >> 10 & 31, mantissa = h & 1023;
   float value = exponent == 31 ? (mantissa ? NAN : INFINITY)
-                               : exponent ? ldexpf((float)(mantissa + 1024), exponent - 25) : ldexpf((float)mantissa, -24);
+                               : (float)((exponent ? mantissa + 1024 : mantissa) * power_of_two(exponent ? exponent - 25 : -24));
   return h & 0x8000 ? -value : value;
 }
 
