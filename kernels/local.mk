@@ -4,20 +4,24 @@
 # Vectors that this processor lacks are never passed to functions: those of simd/vector_plain.h are expanded where they stand.
 libtagc_a_CFLAGS += -Wno-psabi
 
-# Hot functions for other instruction sets: objects of their own flags inside the one library. They share nothing between threads, and
-# gcc 12 loses the upper halves of 512-bit values around the calls of its thread sanitizer.
+# Hot functions are compiled once for each instruction set (codec/instruction_set.h), into objects of their own flags inside the one library.
+# They share nothing between threads, and gcc 12 loses the upper halves of 512-bit values around the calls of its thread sanitizer.
 AVX512_CFLAGS = -fno-sanitize=thread -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mf16c -mbmi -mbmi2 -mpopcnt
 AVX2_CFLAGS = -mavx2 -mf16c -mbmi -mbmi2 -mpopcnt
-libtagc_avx2_a_SOURCES =
-libtagc_avx512_a_SOURCES =
-libtagc_avx2_a_CFLAGS = $(LIBRARY_CFLAGS) $(AVX2_CFLAGS)
-libtagc_avx512_a_CFLAGS = $(LIBRARY_CFLAGS) $(AVX512_CFLAGS)
+simd_sources =
+noinst_LIBRARIES += libtagc_plain.a
+libtagc_plain_a_SOURCES = $(simd_sources)
+libtagc_plain_a_CFLAGS = $(LIBRARY_CFLAGS) -Wno-psabi -DTAGC_SIMD=plain
+libtagc_a_LIBADD += $(libtagc_plain_a_OBJECTS)
+EXTRA_libtagc_a_DEPENDENCIES = $(libtagc_plain_a_OBJECTS)
 if X86_64
 noinst_LIBRARIES += libtagc_avx2.a libtagc_avx512.a
+libtagc_avx2_a_SOURCES = $(simd_sources)
+libtagc_avx2_a_CFLAGS = $(LIBRARY_CFLAGS) $(AVX2_CFLAGS) -DTAGC_SIMD=avx2
+libtagc_avx512_a_SOURCES = $(simd_sources)
+libtagc_avx512_a_CFLAGS = $(LIBRARY_CFLAGS) $(AVX512_CFLAGS) -DTAGC_SIMD=avx512
 libtagc_a_LIBADD += $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)
-EXTRA_libtagc_a_DEPENDENCIES = $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)
-else
-EXTRA_LIBRARIES += libtagc_avx2.a libtagc_avx512.a
+EXTRA_libtagc_a_DEPENDENCIES += $(libtagc_avx2_a_OBJECTS) $(libtagc_avx512_a_OBJECTS)
 endif
 
 cuda_sources =

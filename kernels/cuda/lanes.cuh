@@ -7,7 +7,7 @@
  * Memory   Four elements at once where the block is whole and its address allows it; else by way of shared memory, where
  *          what is behind the end becomes zero. Nothing is read or written there.
  * Caches   What is used `once` is to leave room for the rest: what was read or written so goes first.
- * Order    Sums are made in the order of dense/kernels.inc.c; that order is part of the formats.
+ * Order    Sums are made in the order of dense/kernels.c; that order is part of the formats.
  */
 #ifndef KERNELS_LANES_CUH
 #define KERNELS_LANES_CUH

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Part of kernels.inc.c: peeling and writing results.
+ * Part of kernels.c: peeling and writing results.
  */
 static uint32_t find_support(const struct tagc_lhc_sum *sum)
 {

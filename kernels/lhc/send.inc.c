@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Part of kernels.inc.c: encoding.
+ * Part of kernels.c: encoding.
  */
 #define CELL(cells, hash) ((cells) >> 16 * (hash) & 0xffff)
 

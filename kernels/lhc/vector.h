@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the vector steps of kernels.inc.c have in common. Included by vector_plain.h, _avx2.h and _avx512.h.
+ * What the vector steps of kernels.c have in common. Included by vector_plain.h, _avx2.h and _avx512.h.
  */
 #ifndef KERNELS_LHC_VECTOR_H
 #define KERNELS_LHC_VECTOR_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The vector steps of kernels.inc.c in AVX2 with F16C. vector_plain.h says what each step does.
+ * The vector steps of kernels.c in AVX2 with F16C. vector_plain.h says what each step does.
  */
 #ifndef KERNELS_LHC_VECTOR_AVX2_H
 #define KERNELS_LHC_VECTOR_AVX2_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The vector steps of kernels.inc.c in AVX-512 (F, BW, DQ, VL). vector_plain.h says what each step does.
+ * The vector steps of kernels.c in AVX-512 (F, BW, DQ, VL). vector_plain.h says what each step does.
  */
 #ifndef KERNELS_LHC_VECTOR_AVX512_H
 #define KERNELS_LHC_VECTOR_AVX512_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The vector steps of kernels.inc.c in plain C: what the others must give bit for bit.
+ * The vector steps of kernels.c in plain C: what the others must give bit for bit.
  *
  * Lists grow by whole vectors: a step may write 16 entries where it adds fewer, and says how many count.
  */

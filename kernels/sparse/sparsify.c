@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Choosing the largest values of a shard: see sparsify.h. What touches every element is in sparsify_kernels.inc.c.
+ * Choosing the largest values of a shard: see sparsify.h. What touches every element is in sparsify_kernels.c.
  */
 #include "kernels/sparse/sparsify.h"
 

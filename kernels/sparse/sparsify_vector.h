@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the vector steps of sparsify_kernels.inc.c have in common. Included by sparsify_vector_plain.h, _avx2.h and
+ * What the vector steps of sparsify_kernels.c have in common. Included by sparsify_vector_plain.h, _avx2.h and
  * _avx512.h.
  */
 #ifndef KERNELS_SPARSIFY_VECTOR_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The vector steps of sparsify_kernels.inc.c in AVX-512 (F, BW, DQ, VL). sparsify_vector_plain.h says what each step does.
+ * The vector steps of sparsify_kernels.c in AVX-512 (F, BW, DQ, VL). sparsify_vector_plain.h says what each step does.
  */
 #ifndef KERNELS_SPARSIFY_VECTOR_AVX512_H
 #define KERNELS_SPARSIFY_VECTOR_AVX512_H

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The hot functions of the dense codecs. See dense.h for what each one does.
  *
- * Included once per instruction set by plain.c, avx2.c, avx512.c, after the header with that set's
- * vectors of sixteen numbers.
+ * Compiled once for each instruction set (codec/instruction_set.h), with that set's vectors of sixteen numbers.
  */
+#include "kernels/codec/instruction_set.h"
+#include TAGC_SIMD_HEADER(kernels/simd/vector)
+
 #include <string.h>
 
 #include "kernels/dense/dense.h"
@@ -375,7 +377,7 @@ static void bf16_add(float *sum, const uint16_t *scales, const uint8_t *codes)
     v16_store(sum + i, v16_add(v16_load(sum + i), v16_load_as(codes + 2 * i, TAGC_BFLOAT16)));
 }
 
-const struct tagc_dense_kernels TAGC_DENSE_VARIANT = {
+const struct tagc_dense_kernels TAGC_SIMD_TABLE(tagc_dense) = {
   .load = load,
   .has_exceptions = has_exceptions,
   .turn_back = turn_back,

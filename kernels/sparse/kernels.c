@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The hot functions of sparse.h. Included once per instruction set by plain.c, avx2.c and avx512.c,
- * after the header with that set's vector steps (sparsify_vector_*.h). The loops of 16 become vectors by themselves.
+ * The hot functions of sparse.h. Compiled once for each instruction set (codec/instruction_set.h), with that set's vector steps
+ * (sparsify_vector_*.h). The loops of 16 become vectors by themselves.
  */
+#include "kernels/codec/instruction_set.h"
+#include TAGC_SIMD_HEADER(kernels/sparse/sparsify_vector)
+
 #include <string.h>
 
 #include "kernels/sparse/sparse.h"
@@ -149,7 +152,7 @@ static bool sum(const struct tagc_sparse_input *in, uint64_t from, uint64_t to)
   return seen;
 }
 
-const struct tagc_sparse_kernels TAGC_SPARSE_VARIANT = {
+const struct tagc_sparse_kernels TAGC_SIMD_TABLE(tagc_sparse) = {
   .count = count,
   .pack = pack,
   .add = add,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The hot functions of sparsification. See sparsify.h for what each one does.
  *
- * Included once per instruction set by sparsify_plain.c, sparsify_avx2.c, sparsify_avx512.c, after the header with that
- * set's vector steps of 16 elements (sparsify_vector_*.h; the plain one says what each step does). What steers here is
- * scalar and common.
+ * Compiled once for each instruction set (codec/instruction_set.h), with that set's vector steps of 16 elements (sparsify_vector_*.h; the
+ * plain one says what each step does). What steers here is scalar and common.
  */
+#include "kernels/codec/instruction_set.h"
+#include TAGC_SIMD_HEADER(kernels/sparse/sparsify_vector)
+
 #include <string.h>
 
 /* scale*g + e of one line, zeros behind the end of the shard. */
@@ -296,7 +298,7 @@ static bool has_exceptions(const void *values, uint64_t n, enum tagc_dtype dtype
   return seen != 0;
 }
 
-const struct tagc_sparsify_kernels TAGC_SPARSIFY_VARIANT = {
+const struct tagc_sparsify_kernels TAGC_SIMD_TABLE(tagc_sparsify) = {
   .sample = sample,
   .scan = scan,
   .count_list = count_list,

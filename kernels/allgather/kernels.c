@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The hot functions of the codecs for all-gathers. See kernels.h for what each one does.
  *
- * Included once per instruction set by plain.c, avx2.c, avx512.c, after the headers with that
- * set's vectors.
+ * Compiled once for each instruction set (codec/instruction_set.h), with that set's vectors.
  */
+#include "kernels/codec/instruction_set.h"
+#include TAGC_SIMD_HEADER(kernels/simd/bytes)
+#include TAGC_SIMD_HEADER(kernels/simd/vector)
+
 #include <string.h>
 
 #include "kernels/allgather/kernels.h"
@@ -369,7 +372,7 @@ static void delta_add(const float *differences, enum tagc_dtype dtype, void *ref
   EACH_TYPE(dtype, delta_add_typed, differences, reference, to);
 }
 
-const struct tagc_allgather_kernels TAGC_ALLGATHER_VARIANT = {
+const struct tagc_allgather_kernels TAGC_SIMD_TABLE(tagc_allgather) = {
   .bf16_encode = bf16_encode,
   .bf16_decode = bf16_decode,
   .q8_encode = q8_encode,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The functions of residual_blocks.h. Included once per instruction set by residual_plain.c, residual_avx2.c and
- * residual_avx512.c: plain loops over a known number of elements, which the compiler turns into vectors. Sums go by
- * lanes, in an order that is the same however long the vectors are.
+ * The functions of residual_blocks.h. Compiled once for each instruction set (instruction_set.h): plain loops over a known number of
+ * elements, which the compiler turns into vectors. Sums go by lanes, in an order that is the same however long the vectors are.
  */
+#include "kernels/codec/instruction_set.h"
+
 #include <string.h>
 
 #include "kernels/codec/bits.h"
@@ -98,7 +99,7 @@ static double store_int8(struct tagc_residual_place to, const float *restrict va
   return (double)squares * (double)scale * (double)scale;
 }
 
-const struct tagc_residual_blocks TAGC_RESIDUAL_VARIANT[TAGC_RESIDUAL_STORAGES] = {
+const struct tagc_residual_blocks TAGC_SIMD_TABLE(tagc_residual)[TAGC_RESIDUAL_STORAGES] = {
   [TAGC_STORAGE_FP32] = { load_fp32, store_fp32 },
   [TAGC_STORAGE_BF16] = { load_bf16, store_bf16 },
   [TAGC_STORAGE_INT8] = { load_int8, store_int8 },
