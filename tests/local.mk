@@ -503,7 +503,7 @@ dist_check_SCRIPTS += tests/e2e/train_fsdp.test
 TESTS += tests/e2e/train_fsdp.test
 
 # Other processors, and a bare Debian: ./quickstart portable, never part of a test.
-EXTRA_DIST += tests/portable/debian.sh tests/portable/qemu.sh
+EXTRA_DIST += tests/portable/debian.sh tests/portable/qemu.sh tests/README.md
 
 # -- benchmarks: commands of their own, never part of a test -------------------------------------------------------------
 check_PROGRAMS += tests/bench/overhead

@@ -2,3 +2,4 @@
 # agree/: the handshake by which all ranks do the same.
 libtagc_a_SOURCES += \
   %D%/agree.c %D%/agree.h %D%/decider.c %D%/decider.h %D%/listener.c %D%/listener.h %D%/wire.c %D%/wire.h
+EXTRA_DIST += %D%/README.md

@@ -10,7 +10,7 @@
  * beside one another, on threads, where the host waits for other ranks: on host memory, in a vote, in an all-gather that may have to be
  * made again. Elsewhere nothing waits, and this thread enqueues one after the other, by the identities of the communicators (struct
  * tagc_trace_birth), as NCCL does from 2.26 on by its own hashes. So do communicators of which calls share a stream. What happens to a
- * call follows from its own communicator alone, never from what else is in the group. HACKING.md says why no rank waits for ever.
+ * call follows from its own communicator alone, never from what else is in the group. README.md says why no rank waits for ever.
  */
 #ifndef INTERPOSE_LAUNCH_H
 #define INTERPOSE_LAUNCH_H

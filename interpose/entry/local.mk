@@ -6,3 +6,4 @@ libtagc_a_SOURCES += \
 libtagc_preload_so_SOURCES += %D%/adapter.h %D%/entries.c %D%/entries_comm_init.c
 libtagc_preload_so_LDFLAGS = $(SANITIZE_CFLAGS) $(HARDEN_LDFLAGS) -shared -nostartfiles -Wl,-z,defs -Wl,-Bsymbolic \
   -Wl,-soname,libtagc-preload.so $(old_glibc_ldflags)
+EXTRA_DIST += %D%/README.md

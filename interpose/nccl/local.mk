@@ -11,3 +11,4 @@ if AARCH64
 libtagc_preload_so_SOURCES += %D%/hook_aarch64.S
 endif
 EXTRA_DIST += %D%/abi/nccl.h
+EXTRA_DIST += %D%/README.md

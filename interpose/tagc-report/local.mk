@@ -24,3 +24,4 @@ bin_PROGRAMS += tagc-report
 tagc_report_SOURCES = %D%/tagc-report.c env/json.h
 tagc_report_LDFLAGS = $(PROGRAM_LINK_FLAGS)
 tagc_report_LDADD = libtagc-report.a libtagc.a -lm
+EXTRA_DIST += %D%/README.md

@@ -3,3 +3,4 @@
 libtagc_a_SOURCES += \
   %D%/probe.c %D%/probe.h %D%/proposal.c %D%/proposal.h %D%/retune.c %D%/retune.h %D%/tune.c %D%/tune.h %D%/vote.c \
   %D%/vote.h
+EXTRA_DIST += %D%/README.md

@@ -6,3 +6,4 @@ libtagc_a_SOURCES += \
   %D%/proof.c %D%/proof.h %D%/proof_gather.c %D%/survey.c %D%/survey.h %D%/trial.h
 cuda_sources += %D%/kernels.cu
 EXTRA_DIST += %D%/kernel-info %D%/fatbin.c %D%/fatbin_none.c
+EXTRA_DIST += %D%/README.md

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * CUDA C++ for the host: a .cu file that is compiled with `g++ -std=c++17 -x c++ -include emulate.h` becomes kernels that the
- * stand-in for the driver runs on the CPU. No header of NVIDIA's is needed. HACKING.md says what is emulated and what is not.
+ * stand-in for the driver runs on the CPU. No header of NVIDIA's is needed. README.md says what is emulated and what is not.
  *
  * Static shared memory is thread-local: a block runs on one thread of the system, and its threads are fibres on that. What
  * would be undefined on a GPU is diagnosed, or gives a value that no test can take for a right one.

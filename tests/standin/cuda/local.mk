@@ -41,3 +41,4 @@ tests/standin/cuda/kernels.so: $(cuda_sources) $(cuda_headers) $(emulate_headers
 	$(AM_V_GEN)$(emulate_cxx) $(srcdir)/kernels/device/kernels.cu -x none -shared -o $@ \
 	  $(LDFLAGS) tests/standin/cuda/libcuda.so.1
 CLEANFILES += tests/standin/cuda/kernels.so
+EXTRA_DIST += tests/standin/cuda/README.md
