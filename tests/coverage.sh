@@ -8,7 +8,7 @@
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 cd "$1"
-find env kernels layermap interpose -name '*.gcno' ! -path '*/tagc-*' | sort | while IFS= read -r notes; do
+find env kernels layermap interpose -name '*.gcno' ! -name 'tagc-*' | sort | while IFS= read -r notes; do
   gcov --stdout --source-prefix "$top" --relative-only "$notes" 2>/dev/null || true
 done | awk -v want="${2:-table}" '
   /^ *-: *0:Source:/ { sub(/.*Source:/, ""); file = $0; sub(/^(\.\.\/)+/, "", file); next }

@@ -2,9 +2,7 @@
 # What the tests of faults share. Sourced after lib.sh.
 # shellcheck shell=sh
 export TAGC_WARMUP=0 TAGC_MIN_BYTES=0 TAGC_REPORT=1
-# A call that failed may still count while the report is printed at exit.
-echo "race:report_at_exit" >"$scratch/suppressions"
-export TSAN_OPTIONS="${TSAN_OPTIONS:-}:suppressions=$scratch/suppressions"
+report_may_race
 
 # A hang of a rank that should end by itself is what these tests look for: it becomes a failed point after two minutes.
 patience=120

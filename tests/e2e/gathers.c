@@ -12,10 +12,10 @@
  * unit is kept behind its forward pass, so that nothing else has its size; nonfinite: some values are; most, least: bounds for the largest relative error (L2) of what is gathered; both 0:
  * the bits are those that went in.
  */
+#include "env/hash.h"
 #include "tests/e2e/harness.h"
 
 enum { UNITS = 4, SMALL = 7, BYTES = 5000, ODD = 3001, MOST_RANKS = 16 };
-#define HASH_START UINT64_C(14695981039346656037)
 enum { MOST_COUNT = 4099 * 16 };
 static size_t counts[UNITS] = {2048, 4099, 4099, 3000};
 
@@ -26,7 +26,7 @@ static long jump = -1, hostile = -1, moments = -1;
 static double most, least, largest;
 static char *shards[UNITS], *whole[UNITS], *gradient, *reduced;
 static bool same = true, exact = true, own_exact = true, others_exact = true, moments_exact = true, specials = true;
-static uint64_t hash_of_all = HASH_START;
+static uint64_t hash_of_all = TAGC_HASH_START;
 
 static size_t element(void) { return type == ncclFloat32 ? 4 : 2; }
 
@@ -47,18 +47,6 @@ static void put(char *to, int r, long step, int unit)
     store(to, i, parameter(r, step, unit, i), type);
   for (size_t i = counts[unit] / 2; r == 1 && step == hostile && unit == UNITS - 1 && i < counts[unit] * element(); i++)
     to[i] = (char)mix((uint64_t)i);
-}
-
-static uint64_t hash(uint64_t h, const void *data, size_t bytes)
-{
-  size_t i = 0;
-  for (uint64_t word; i + sizeof word <= bytes; i += sizeof word) {
-    memcpy(&word, (const char *)data + i, sizeof word);
-    h = mix(h ^ word);
-  }
-  for (; i < bytes; i++)
-    h = (h ^ ((const unsigned char *)data)[i]) * UINT64_C(1099511628211);
-  return h;
 }
 
 /* Is what rank r has sent what has come out, and how far is it off? */
@@ -89,13 +77,13 @@ static void check(long step, int unit)
   int64_t words[2 * MOST_RANKS], out[2 * MOST_RANKS];
   for (int r = 0; r < nranks; r++) {
     const char *shard = whole[unit] + (size_t)r * bytes;
-    const uint64_t h = hash(HASH_START, shard, bytes);
+    const uint64_t h = tagc_hash_words(shard, bytes);
     const bool is_exact = compare(shard, r, step, unit);
     exact &= is_exact;
     own_exact &= is_exact || r != rank;
     words[2 * r] = r == rank && in_place ? INT64_MAX : (int64_t)(h >> 1);
     words[2 * r + 1] = r == rank && in_place ? INT64_MAX : -words[2 * r];
-    hash_of_all = hash(hash_of_all, &h, sizeof h);
+    hash_of_all = tagc_hash_add(hash_of_all, &h, sizeof h);
   }
   CHECK(ncclAllReduce(words, out, 2 * (size_t)nranks, ncclInt64, ncclMin, world, NULL));
   for (int r = 0; r < nranks; r++)
