@@ -2,8 +2,8 @@
  * JSON of the programs: commas and quotes are right whatever is written. Of numbers that JSON has not, null is left.
  * Names: NULL inside an array. Threads: one at a time.
  */
-#ifndef INTERPOSE_JSON_H
-#define INTERPOSE_JSON_H
+#ifndef ENV_JSON_H
+#define ENV_JSON_H
 
 #include <inttypes.h>
 #include <math.h>

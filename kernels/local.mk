@@ -36,7 +36,7 @@ include $(srcdir)/%D%/allgather/local.mk
 include $(srcdir)/%D%/device/local.mk
 include $(srcdir)/%D%/tagc-bench/local.mk
 
-# The same for GPUs: one module, in the library as a file in a file. The newest driver gets code for its GPU, older ones PTX:
+# Kernels for GPUs: one module, in the library as a file in a file. The newest driver gets code for its GPU, older ones PTX:
 # that of the oldest GPU in words that drivers from CUDA 10 on know, which ptxas checks.
 cuda_headers = \
   kernels/allgather/cuda.h kernels/allgather/steps.h kernels/codec/allgather.h kernels/codec/bits.h \

@@ -4,8 +4,8 @@
  * One thread; everything lives as long as the process. Errors are said on stderr by whoever finds them, and come back as
  * exit statuses.
  */
-#ifndef ENV_RUN_H
-#define ENV_RUN_H
+#ifndef ENV_TAGC_RUN_RUN_H
+#define ENV_TAGC_RUN_RUN_H
 
 #include <limits.h>
 #include <stdbool.h>

@@ -27,8 +27,8 @@
  * Threads: any; but one agreement is used by one thread at a time. These functions do blocking network I/O, at most
  * TAGC_AGREE_TIMEOUT seconds each, and must be called without a lock. errno stays as it was.
  */
-#ifndef INTERPOSE_AGREE_H
-#define INTERPOSE_AGREE_H
+#ifndef INTERPOSE_AGREE_AGREE_H
+#define INTERPOSE_AGREE_AGREE_H
 
 #include "interpose/agree/wire.h"
 #include "interpose/nccl/nccl_newer.h"

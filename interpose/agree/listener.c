@@ -16,8 +16,8 @@
 #include "env/clock.h"
 #include "env/descriptors.h"
 #include "env/log.h"
-#include "interpose/agree/decider.h"
 #include "env/thread.h"
+#include "interpose/agree/decider.h"
 
 enum {
   CONNECTIONS = 64,                 /* at a time at most; the others wait in the kernel */

@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 
-#include "interpose/policy/chunk_count.h"
 #include "env/log.h"
-#include "interpose/comm/slot.h"
-#include "interpose/comm/comm.h"
 #include "interpose/comm/chunking.h"
+#include "interpose/comm/comm.h"
 #include "interpose/comm/placement.h"
+#include "interpose/comm/slot.h"
 #include "interpose/nccl/process.h"
+#include "interpose/policy/chunk_count.h"
 
 /* A value that must be equal on all ranks is there twice, once negated. */
 enum { CAN, VERDICT, VERDICT_NEGATED, CODEC, CODEC_NEGATED, DEPTH, DEPTH_NEGATED, WORDS };

@@ -5,8 +5,8 @@
  * share one reference, that of the first of them, and what becomes of one becomes of all of them.
  * What asks a device may wait for it: call it without the communicator's lock, and the rest with it.
  */
-#ifndef INTERPOSE_ALLGATHERS_H
-#define INTERPOSE_ALLGATHERS_H
+#ifndef INTERPOSE_COMM_ALLGATHERS_H
+#define INTERPOSE_COMM_ALLGATHERS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * One intercepted collective on its way: adapter (entries.c) -> dispatch.c -> plan.c -> execute.c.
  */
-#ifndef INTERPOSE_CALL_H
-#define INTERPOSE_CALL_H
+#ifndef INTERPOSE_COMM_CALL_H
+#define INTERPOSE_COMM_CALL_H
 
 #include <stddef.h>
 
 #include "interpose/nccl/nccl_newer.h"
-#include "interpose/policy/plan.h"
 #include "interpose/nccl/real.h"
+#include "interpose/policy/plan.h"
 #include "interpose/trace/trace.h"
 
 struct tagc_comm;

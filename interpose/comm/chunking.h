@@ -6,8 +6,8 @@
  * All of it follows from facts that are equal on all ranks; a rank that has no lane says so in the vote (proposal.c), and then all do
  * without.
  */
-#ifndef INTERPOSE_DEPTH_H
-#define INTERPOSE_DEPTH_H
+#ifndef INTERPOSE_COMM_CHUNKING_H
+#define INTERPOSE_COMM_CHUNKING_H
 
 #include "interpose/comm/comm.h"
 #include "interpose/policy/chunk_count.h"

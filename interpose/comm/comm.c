@@ -5,25 +5,24 @@
 
 #include "env/clock.h"
 #include "env/log.h"
-#include "interpose/comm/slot.h"
 #include "interpose/comm/capture.h"
 #include "interpose/comm/memory.h"
-#include "interpose/stats/layers_log.h"
-#include "interpose/nccl/process.h"
-#include "interpose/trace/record.h"
-#include "interpose/comm/spent.h"
 #include "interpose/comm/partial.h"
+#include "interpose/comm/slot.h"
+#include "interpose/comm/spent.h"
 #include "interpose/comm/traced.h"
+#include "interpose/nccl/process.h"
+#include "interpose/stats/layers_log.h"
+#include "interpose/trace/record.h"
 
-static _Atomic(void (*)(struct tagc_comm *)) at_end;
+static void (*at_end)(struct tagc_comm *comm);
 
-void tagc_comm_at_end(void (*end)(struct tagc_comm *comm)) { atomic_store(&at_end, end); }
+void tagc_comm_at_end(void (*end)(struct tagc_comm *comm)) { at_end = end; }
 
 static void comm_free(struct tagc_comm *comm)
 {
-  void (*const end)(struct tagc_comm *) = atomic_load(&at_end);
-  if (end)
-    end(comm);
+  if (at_end)
+    at_end(comm);
   tagc_topology_free(&comm->topology);
   tagc_estate_read(comm);
   if (comm->device)

@@ -10,8 +10,8 @@
  *             does: to pass alone, when the other ranks do not, would hang them. When a birth could not be entered into the
  *             table, its call fails, and so does every use of a handle that is not listed: it might be that one.
  */
-#ifndef INTERPOSE_COMM_H
-#define INTERPOSE_COMM_H
+#ifndef INTERPOSE_COMM_COMM_H
+#define INTERPOSE_COMM_COMM_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,10 +19,10 @@
 #include "interpose/agree/agree.h"
 #include "interpose/comm/allgathers.h"
 #include "interpose/comm/call.h"
-#include "interpose/stats/ledger.h"
 #include "interpose/comm/progress.h"
 #include "interpose/policy/registered_memory.h"
 #include "interpose/policy/topology.h"
+#include "interpose/stats/ledger.h"
 #include "kernels/codec/device.h"
 #include "kernels/codec/pieces.h"
 #include "layermap/model/parts.h"

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "interpose/comm/chunking.h"
+#include "interpose/comm/partial.h"
 #include "interpose/comm/placement.h"
 #include "interpose/nccl/process.h"
-#include "interpose/comm/partial.h"
 #include "kernels/codec/residual.h"
 
 size_t tagc_estate_spread_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
@@ -28,7 +28,7 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
   }
   const struct tagc_options *options = tagc_library_options();
   if (slot->shape.residual != TAGC_STORAGE_NONE &&
-      (options->mode == TAGC_MODE_AB || tagc_options_has_budget(tagc_library_options()) || (tagc_options_auto(options) && slot->codec->needs_residual)))
+      (options->mode == TAGC_MODE_AB || tagc_options_has_budget(options) || (tagc_options_auto(options) && slot->codec->needs_residual)))
     flush = (size_t)slot->shape.nranks * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
   const struct tagc_shape whole = tagc_split_whole(slot);
   struct tagc_split split;

@@ -10,8 +10,8 @@
  * Threads    The device may have to be waited for: but for tagc_estate_detach(), call these without the communicator's
  *            lock.
  */
-#ifndef INTERPOSE_ESTATE_H
-#define INTERPOSE_ESTATE_H
+#ifndef INTERPOSE_COMM_MEMORY_H
+#define INTERPOSE_COMM_MEMORY_H
 
 #include "interpose/comm/comm.h"
 

@@ -13,8 +13,8 @@
  * Memory     Packed buffers lie in the workspace of the communicator. Threads: as those of comm.h. What works on a
  *            device is called between tagc_comms_enter_driver() and tagc_comms_leave_driver().
  */
-#ifndef INTERPOSE_SPLIT_H
-#define INTERPOSE_SPLIT_H
+#ifndef INTERPOSE_COMM_PARTIAL_H
+#define INTERPOSE_COMM_PARTIAL_H
 
 #include "interpose/comm/comm.h"
 

@@ -5,8 +5,8 @@
  * Without that level, or on other ranks, a branch a cycle.
  * Threads    Called with the communicator's lock held.
  */
-#ifndef INTERPOSE_LIVE_H
-#define INTERPOSE_LIVE_H
+#ifndef INTERPOSE_COMM_PROGRESS_H
+#define INTERPOSE_COMM_PROGRESS_H
 
 #include <stdint.h>
 

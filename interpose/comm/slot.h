@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Questions about a slot of a communicator, which its calls, its all-gathers and the vote ask.
  *
- * Threads     With the communicator's lock.
+ * Threads     With the communicator's lock; but tagc_slot_reject_reason() asks the device, which may wait: without it.
  */
 #ifndef INTERPOSE_COMM_SLOT_H
 #define INTERPOSE_COMM_SLOT_H

@@ -12,7 +12,8 @@ bool tagc_selection_is_near(const struct tagc_comm *comm, const struct tagc_call
 
 void tagc_selection_add(struct tagc_comm *comm, int slot, double ns)
 {
-  if (!tagc_options_has_budget(tagc_library_options()) || slot < 0 || (size_t)slot >= comm->slot_count || !tagc_comm_grounds(comm, (size_t)slot))
+  if (!tagc_options_has_budget(tagc_library_options()) || slot < 0 || (size_t)slot >= comm->slot_count ||
+      !tagc_comm_grounds(comm, (size_t)slot))
     return;
   struct tagc_grounds *grounds = tagc_comm_grounds(comm, (size_t)slot);
   grounds->spent_ns += ns;
@@ -23,8 +24,8 @@ void tagc_selection_add(struct tagc_comm *comm, int slot, double ns)
 static bool counts(const struct tagc_call *call)
 {
   const struct tagc_comm *comm = call->comm;
-  if (!tagc_options_has_budget(tagc_library_options()) || !comm->voted || call->slot < 0 || call->lock_number != comm->lock_number || !comm->device ||
-      !comm->device->host_reads || call->cycle <= comm->selected_cycle || tagc_selection_is_near(comm, call))
+  if (!tagc_options_has_budget(tagc_library_options()) || !comm->voted || call->slot < 0 || call->lock_number != comm->lock_number ||
+      !comm->device || !comm->device->host_reads || call->cycle <= comm->selected_cycle || tagc_selection_is_near(comm, call))
     return false;
   const bool chosen = comm->slots[call->slot].verdict == TAGC_REASON_compressed;
   return call->decision.action == (chosen ? TAGC_COMPRESS : TAGC_PASS);

@@ -2,8 +2,8 @@
  * Which handles there are: what was agreed on at the birth of each, its communicator from its first use on, and children that NCCL
  * has yet to store.
  */
-#include "interpose/comm/traced.h"
 #include "interpose/comm/comm.h"
+#include "interpose/comm/traced.h"
 
 #include <stdlib.h>
 

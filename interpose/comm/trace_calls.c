@@ -2,10 +2,9 @@
  * CALL records: from the stamp that a call gets when it is made to the record at the end of its way.
  */
 #include "env/clock.h"
-#include "interpose/comm/traced.h"
-
 #include "interpose/comm/comm.h"
 #include "interpose/comm/placement.h"
+#include "interpose/comm/traced.h"
 #include "interpose/nccl/process.h"
 
 static atomic_uint threads;         /* that have made some */
@@ -117,8 +116,7 @@ void tagc_trace_enter(struct tagc_call *call)
   if (!thread_number)
     thread_number = atomic_fetch_add(&threads, 1) + 1;
   stamp->thread = thread_number;
-  stamp->group = call->group;
-  if (stamp->group && takes(call->entry) & STREAM)
+  if (call->group && takes(call->entry) & STREAM)
     stamp->flags |= TAGC_TRACE_GROUPED;
   if (!is_collective(call->entry))  /* these have found it when they are written */
     stamp->comm = tagc_trace_comm(call->handle);
@@ -194,7 +192,7 @@ void tagc_trace_call(struct tagc_call *call, ncclResult_t result)
     .stream = has & STREAM ? (uint64_t)(uintptr_t)call->stream : 0,
     .cycle = call->comm && call->state != TAGC_CYCLE_LEARNING ? call->cycle : 0, .lock = (uint32_t)call->lock_number,
     .slot = call->comm ? call->slot : -1, .peer = has & PEER ? call->root : -1,
-    .group = stamp->group ? stamp->group : call->group,
+    .group = call->group,
     .thread = stamp->thread, .function = (uint16_t)call->entry,
     .reason = (uint16_t)call->decision.reason, .action = (uint8_t)call->decision.action,
     .type = has & TYPE ? (uint8_t)call->type : TAGC_TRACE_NO_CODE, .op = has & OP ? code_of_op(call) : TAGC_TRACE_NO_CODE,

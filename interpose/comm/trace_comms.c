@@ -11,8 +11,8 @@
 #include "env/host.h"
 #include "interpose/comm/comm.h"
 #include "interpose/comm/placement.h"
-#include "interpose/nccl/process.h"
 #include "interpose/comm/traced.h"
+#include "interpose/nccl/process.h"
 
 #define HASH_NONFATAL_OOM 1        /* uthash must not end the host program */
 #define uthash_nonfatal_oom(element) ((element)->unhashed = true)
@@ -32,18 +32,12 @@ static struct traced *table;
 static uint32_t numbers;            /* given so far */
 static int version;                 /* of NCCL, as the PROCESS record tells it */
 
-static void forget(void)
+void tagc_trace_forget_comms(void)
 {
   pthread_mutex_init(&lock, NULL);
   table = NULL;
   numbers = 0;
   version = 0;
-}
-
-static void take_lock(void)
-{
-  tagc_trace_at_restart(forget);    /* before a child may find the lock taken by a thread that it has not */
-  pthread_mutex_lock(&lock);
 }
 
 static struct traced *find(ncclComm_t handle)
@@ -82,13 +76,13 @@ static struct traced *add(ncclComm_t handle)
 
 static void ask_version(const struct tagc_nccl *nccl)
 {
-  take_lock();
+  pthread_mutex_lock(&lock);
   const bool known = version != 0;
   pthread_mutex_unlock(&lock);
   const int said = known ? 0 : tagc_real_version(nccl);
   if (!said)
     return;
-  take_lock();
+  pthread_mutex_lock(&lock);
   if (!version)
     tagc_trace_process(version = said);
   pthread_mutex_unlock(&lock);
@@ -99,7 +93,7 @@ void tagc_trace_born(ncclComm_t handle, bool nonblocking, const struct tagc_orig
   if (!birth->nccl || !handle || !tagc_trace_on())
     return;
   ask_version(birth->nccl);
-  take_lock();
+  pthread_mutex_lock(&lock);
   struct traced *comm = add(handle);
   if (comm) {
     comm->nccl = birth->nccl;
@@ -125,7 +119,7 @@ uint32_t tagc_trace_comm(ncclComm_t handle)
 {
   if (!handle)
     return 0;
-  take_lock();
+  pthread_mutex_lock(&lock);
   const struct traced *comm = find(handle);
   const uint32_t number = comm ? comm->record.record.comm : 0;
   pthread_mutex_unlock(&lock);
@@ -151,7 +145,7 @@ int tagc_trace_place(ncclComm_t handle, struct tagc_hosts *hosts)
   const struct tagc_nccl *asked = NULL;
   uint32_t number = 0;
   *hosts = unknown_hosts(0);
-  take_lock();
+  pthread_mutex_lock(&lock);
   struct traced *comm = find(handle);
   if (comm) {
     number = comm->record.record.comm;
@@ -165,7 +159,7 @@ int tagc_trace_place(ncclComm_t handle, struct tagc_hosts *hosts)
   if (!asked || !ask(asked, handle, &rank, &nranks))
     return rank;
   *hosts = unknown_hosts(nranks);
-  take_lock();
+  pthread_mutex_lock(&lock);
   comm = find(handle);
   if (comm && comm->record.record.comm == number) {
     comm->record.rank = rank;
@@ -180,7 +174,7 @@ void tagc_trace_introduce(struct tagc_comm *of)
 {
   if (!tagc_trace_on())
     return;
-  take_lock();
+  pthread_mutex_lock(&lock);
   struct traced *comm = find(of->handle);
   if (!comm)
     comm = add(of->handle);
@@ -204,7 +198,7 @@ void tagc_trace_comm_ends(uint32_t number, ncclComm_t handle, uint16_t function,
   if (!number)
     return;
   const struct tagc_trace_comm_end end = {{TAGC_TRACE_COMM_END, sizeof end, number}, .at_ns = tagc_clock_ns(), .function = function};
-  take_lock();
+  pthread_mutex_lock(&lock);
   struct traced *comm = find(handle);
   const bool known = comm && comm->record.record.comm == number;
   if (!known || !comm->ended)       /* by now the handle may be another one's */

@@ -5,9 +5,9 @@
 
 #include "env/clock.h"
 #include "interpose/comm/comm.h"
-#include "interpose/nccl/process.h"
 #include "interpose/comm/partial.h"
 #include "interpose/comm/traced.h"
+#include "interpose/nccl/process.h"
 
 _Static_assert((int)TAGC_TRACE_EMBED == TAGC_CONTENT_EMBED && (int)TAGC_TRACE_ATTN == TAGC_CONTENT_ATTN &&
                (int)TAGC_TRACE_MLP == TAGC_CONTENT_MLP && (int)TAGC_TRACE_NORM == TAGC_CONTENT_NORM &&

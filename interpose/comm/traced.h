@@ -40,6 +40,8 @@ size_t tagc_trace_type_size(ncclDataType_t type);
 
 /* ---- communicators (trace_comms.c) ----------------------------------------------------------------------------------- */
 
+/* For tagc_trace_at_restart(): nothing is known of any communicator any more. */
+void tagc_trace_forget_comms(void);
 /* A handle was given out. */
 void tagc_trace_born(ncclComm_t handle, bool nonblocking, const struct tagc_origin *birth);
 /* The number of a handle; 0: none. */

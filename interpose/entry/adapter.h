@@ -2,18 +2,18 @@
  * What all adapters have in common: the first line and the last one of each, and the ways to the real function. For
  * interpose/entry/entries.c and entries_comm_init.c alone, which say how they are used.
  */
-#ifndef INTERPOSE_ADAPTER_H
-#define INTERPOSE_ADAPTER_H
+#ifndef INTERPOSE_ENTRY_ADAPTER_H
+#define INTERPOSE_ENTRY_ADAPTER_H
 
 #include <errno.h>
 
-#include "interpose/entry/background.h"
 #include "interpose/comm/call.h"
 #include "interpose/comm/comm.h"
 #include "interpose/comm/traced.h"
+#include "interpose/entry/background.h"
 #include "interpose/entry/group.h"
-#include "interpose/exec/hierarchy.h"
 #include "interpose/entry/start.h"
+#include "interpose/exec/hierarchy.h"
 #include "interpose/nccl/process.h"
 
 #define EXPORT __attribute__((visibility("default")))

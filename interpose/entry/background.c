@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/comm/traced.h"
 #include "env/thread.h"
+#include "interpose/comm/traced.h"
 #include "interpose/entry/beside.h"
 
 struct destroyed {

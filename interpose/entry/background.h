@@ -11,8 +11,8 @@
  *             launch.
  * Errors      Where a thread cannot be had, the caller does the work itself: it may then wait, but nothing is lost.
  */
-#ifndef INTERPOSE_BACKGROUND_H
-#define INTERPOSE_BACKGROUND_H
+#ifndef INTERPOSE_ENTRY_BACKGROUND_H
+#define INTERPOSE_ENTRY_BACKGROUND_H
 
 #include "interpose/exec/nccl_group.h"
 

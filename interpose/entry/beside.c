@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/nccl/process.h"
 #include "env/thread.h"
+#include "interpose/nccl/process.h"
 #include "kernels/cuda/driver.h"
 
 /* NCCL takes a call as one of the thread's current device: it asks whether the call's stream is captured, and what the default

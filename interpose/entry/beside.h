@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Work that goes on beside the thread that called NCCL: other threads, with that thread's CUDA context.
  */
-#ifndef INTERPOSE_BESIDE_H
-#define INTERPOSE_BESIDE_H
+#ifndef INTERPOSE_ENTRY_BESIDE_H
+#define INTERPOSE_ENTRY_BESIDE_H
 
 #include "interpose/exec/nccl_group.h"
 

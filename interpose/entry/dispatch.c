@@ -3,18 +3,18 @@
  */
 #include <errno.h>
 
-#include "interpose/comm/traced.h"
-#include "interpose/entry/background.h"
 #include "interpose/comm/call.h"
 #include "interpose/comm/capture.h"
 #include "interpose/comm/comm.h"
+#include "interpose/comm/traced.h"
+#include "interpose/entry/background.h"
 #include "interpose/entry/group.h"
 #include "interpose/entry/launch.h"
-#include "interpose/exec/hierarchy.h"
-#include "interpose/entry/start.h"
-#include "interpose/nccl/process.h"
 #include "interpose/entry/rounds.h"
+#include "interpose/entry/start.h"
+#include "interpose/exec/hierarchy.h"
 #include "interpose/exec/timing.h"
+#include "interpose/nccl/process.h"
 
 ncclResult_t tagc_forward(const struct tagc_call *c)
 {

@@ -5,10 +5,10 @@
  * Collectives fill a struct tagc_call and go to tagc_dispatch(). Everything else is forwarded here; where it must be
  * known (deaths of communicators, user-defined reductions), it is told to comm.c before or after. Births: entries_comm_init.c.
  */
-#include "interpose/nccl/process.h"
-#include "interpose/entry/start.h"
 #include "interpose/comm/traced.h"
 #include "interpose/entry/adapter.h"
+#include "interpose/entry/start.h"
+#include "interpose/nccl/process.h"
 #include "interpose/policy/registered_memory.h"
 
 /* A collective: with TAGC_MODE=off one load and one branch more than the direct call. */

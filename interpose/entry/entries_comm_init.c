@@ -4,11 +4,11 @@
  */
 #include <unistd.h>
 
-#include "interpose/nccl/process.h"
-#include "interpose/comm/traced.h"
 #include "env/hash.h"
 #include "env/host.h"
+#include "interpose/comm/traced.h"
 #include "interpose/entry/adapter.h"
+#include "interpose/nccl/process.h"
 
 /* Does a configuration ask for a non-blocking communicator? The environment has the last word. Older callers have shorter structs. A child inherits that of
  * its parent only without a configuration of its own. */

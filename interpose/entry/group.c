@@ -4,15 +4,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "interpose/nccl/process.h"
-#include "interpose/comm/traced.h"
 #include "env/log.h"
-#include "interpose/entry/background.h"
 #include "interpose/comm/comm.h"
-#include "interpose/exec/nccl_group.h"
+#include "interpose/comm/traced.h"
+#include "interpose/entry/background.h"
 #include "interpose/entry/launch.h"
-#include "interpose/exec/hierarchy.h"
 #include "interpose/entry/rounds.h"
+#include "interpose/exec/hierarchy.h"
+#include "interpose/exec/nccl_group.h"
+#include "interpose/nccl/process.h"
 
 struct destroyed {
   ncclRedOp_t op;

@@ -6,8 +6,8 @@
  * graph, calls on one rank, and what the real library refuses.
  * Threads: all state is the calling thread's own. Every copy of NCCL (real.h) has groups of its own.
  */
-#ifndef INTERPOSE_GROUP_H
-#define INTERPOSE_GROUP_H
+#ifndef INTERPOSE_ENTRY_GROUP_H
+#define INTERPOSE_ENTRY_GROUP_H
 
 #include "interpose/comm/call.h"
 

@@ -4,16 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/nccl/process.h"
 #include "interpose/comm/spent.h"
-#include "interpose/vote/tune.h"
 #include "interpose/entry/background.h"
-#include "interpose/vote/proposal.h"
 #include "interpose/entry/beside.h"
-#include "interpose/exec/dump.h"
 #include "interpose/entry/rounds.h"
-#include "interpose/vote/retune.h"
+#include "interpose/exec/dump.h"
 #include "interpose/exec/timing.h"
+#include "interpose/nccl/process.h"
+#include "interpose/vote/proposal.h"
+#include "interpose/vote/retune.h"
+#include "interpose/vote/tune.h"
 #include "interpose/vote/vote.h"
 
 static ncclResult_t inside(ncclResult_t (*function)(void))

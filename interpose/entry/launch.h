@@ -12,8 +12,8 @@
  * tagc_trace_birth), as NCCL does from 2.26 on by its own hashes. So do communicators of which calls share a stream. What happens to a
  * call follows from its own communicator alone, never from what else is in the group. README.md says why no rank waits for ever.
  */
-#ifndef INTERPOSE_LAUNCH_H
-#define INTERPOSE_LAUNCH_H
+#ifndef INTERPOSE_ENTRY_LAUNCH_H
+#define INTERPOSE_ENTRY_LAUNCH_H
 
 #include "interpose/comm/call.h"
 

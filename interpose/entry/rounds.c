@@ -3,15 +3,15 @@
 
 #include <stdlib.h>
 
-#include "interpose/nccl/process.h"
 #include "interpose/comm/spent.h"
-#include "interpose/vote/tune.h"
-#include "interpose/vote/proposal.h"
 #include "interpose/exec/dump.h"
 #include "interpose/exec/execute.h"
 #include "interpose/exec/hierarchy.h"
-#include "interpose/vote/retune.h"
 #include "interpose/exec/timing.h"
+#include "interpose/nccl/process.h"
+#include "interpose/vote/proposal.h"
+#include "interpose/vote/retune.h"
+#include "interpose/vote/tune.h"
 #include "interpose/vote/vote.h"
 
 bool tagc_rounds_takes(const struct tagc_call *call)

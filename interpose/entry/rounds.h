@@ -7,8 +7,8 @@
  * Must be outside a group. Errors: the first one of the real library; ncclInternalError where a communicator was aborted meanwhile;
  * ncclSystemError without memory.
  */
-#ifndef INTERPOSE_ROUNDS_H
-#define INTERPOSE_ROUNDS_H
+#ifndef INTERPOSE_ENTRY_ROUNDS_H
+#define INTERPOSE_ENTRY_ROUNDS_H
 
 #include "interpose/exec/nccl_group.h"
 

@@ -5,11 +5,11 @@
 #include <pthread.h>
 
 #include "env/log.h"
+#include "interpose/comm/traced.h"
 #include "interpose/entry/background.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/nccl/process.h"
 #include "interpose/policy/option_check.h"
-#include "interpose/trace/trace.h"
 
 atomic_int tagc_library_state;
 
@@ -54,6 +54,7 @@ static void start(void)
   tagc_comm_at_end(end_comm);
   if (options->mode != TAGC_MODE_OFF) {
     read_map(options);
+    tagc_trace_at_restart(tagc_trace_forget_comms);
     tagc_trace_start(options);
   }
   atomic_store_explicit(&tagc_library_state, options->mode == TAGC_MODE_OFF ? TAGC_LIBRARY_OFF : TAGC_LIBRARY_ON,

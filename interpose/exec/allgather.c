@@ -5,16 +5,15 @@
  * They know of the call no more than what lay_out() puts into w->gather: what is gathered from where to where, by which codec. The
  * second half of an all-reduce (allreduce_tail.c) is exchanged by them, too.
  */
-#include "interpose/comm/placement.h"
-#include "interpose/comm/allgathers.h"
-
 #include "env/hash.h"
 #include "env/log.h"
+#include "interpose/comm/allgathers.h"
 #include "interpose/comm/chunking.h"
+#include "interpose/comm/placement.h"
 #include "interpose/exec/hierarchy.h"
-#include "interpose/nccl/process.h"
 #include "interpose/exec/loss_samples.h"
 #include "interpose/exec/op.h"
+#include "interpose/nccl/process.h"
 
 static bool is_compressed(const struct tagc_work *w) { return w->call->decision.action == TAGC_COMPRESS; }
 

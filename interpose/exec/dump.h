@@ -15,8 +15,8 @@
  *          pieces, and the host waits for the stream: for a non-blocking communicator in the background.
  * Ranks    Need not agree on it: nothing of it changes a call.
  */
-#ifndef INTERPOSE_DUMP_H
-#define INTERPOSE_DUMP_H
+#ifndef INTERPOSE_EXEC_DUMP_H
+#define INTERPOSE_EXEC_DUMP_H
 
 #include "interpose/comm/call.h"
 

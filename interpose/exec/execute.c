@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/nccl/process.h"
 #include "env/clock.h"
 #include "env/log.h"
 #include "interpose/comm/slot.h"
-#include "interpose/exec/hierarchy.h"
 #include "interpose/comm/spent.h"
+#include "interpose/exec/hierarchy.h"
 #include "interpose/exec/op.h"
+#include "interpose/nccl/process.h"
 
 /* Calls of different communicators, and these communicators. */
 struct batch {

@@ -2,8 +2,8 @@
  * Carries out what the plan decided, over several communicators at once: prepare, {exponents}, encode, {payloads}, decode.
  * Braces are groups of the real NCCL.
  */
-#ifndef INTERPOSE_EXECUTE_H
-#define INTERPOSE_EXECUTE_H
+#ifndef INTERPOSE_EXEC_EXECUTE_H
+#define INTERPOSE_EXEC_EXECUTE_H
 
 #include "interpose/exec/nccl_group.h"
 

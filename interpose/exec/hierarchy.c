@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "interpose/comm/placement.h"
 #include "env/log.h"
-#include "interpose/comm/slot.h"
 #include "interpose/comm/capture.h"
+#include "interpose/comm/placement.h"
+#include "interpose/comm/slot.h"
 #include "interpose/nccl/process.h"
 #include "kernels/codec/bits.h"
 

@@ -14,8 +14,8 @@
  *
  * Threads    As those of comm.h. Functions that enqueue are called between the start and the end of a real group.
  */
-#ifndef INTERPOSE_LEVELS_H
-#define INTERPOSE_LEVELS_H
+#ifndef INTERPOSE_EXEC_HIERARCHY_H
+#define INTERPOSE_EXEC_HIERARCHY_H
 
 #include "interpose/exec/nccl_group.h"
 

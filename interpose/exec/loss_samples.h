@@ -8,8 +8,8 @@
  *          waited for.
  * Harm     None: nothing that is sent depends on it. Without a trace a branch a call.
  */
-#ifndef INTERPOSE_STATES_H
-#define INTERPOSE_STATES_H
+#ifndef INTERPOSE_EXEC_LOSS_SAMPLES_H
+#define INTERPOSE_EXEC_LOSS_SAMPLES_H
 
 #include "interpose/comm/call.h"
 #include "kernels/codec/codec.h"

@@ -6,8 +6,8 @@
  * (ncclInProgress), and nothing may come after it before each of them reports success: that is waited for here, by asking
  * them. An abort from another thread ends the wait.
  */
-#ifndef INTERPOSE_EXCHANGE_H
-#define INTERPOSE_EXCHANGE_H
+#ifndef INTERPOSE_EXEC_NCCL_GROUP_H
+#define INTERPOSE_EXEC_NCCL_GROUP_H
 
 #include "interpose/comm/comm.h"
 #include "interpose/comm/placement.h"

@@ -16,13 +16,13 @@
  * Threads    Those of execute.h. What a step enqueues on a device it enqueues between tagc_comms_enter_driver() and
  *            tagc_comms_leave_driver(); what is called in an exchange lies between the start and the end of a real group.
  */
-#ifndef INTERPOSE_WORK_H
-#define INTERPOSE_WORK_H
+#ifndef INTERPOSE_EXEC_OP_H
+#define INTERPOSE_EXEC_OP_H
 
-#include "interpose/comm/placement.h"
 #include "interpose/comm/comm.h"
-#include "interpose/exec/nccl_group.h"
 #include "interpose/comm/partial.h"
+#include "interpose/comm/placement.h"
+#include "interpose/exec/nccl_group.h"
 
 struct tagc_work;
 

@@ -2,17 +2,16 @@
  * The steps of a reduce-scatter that is compressed or flushed: {sums of a host}, prepare, {exponents}, encode, {payloads}, decode,
  * tell, {what was told}, hear.
  */
-#include "interpose/comm/placement.h"
 #include "env/clock.h"
+#include "env/log.h"
 #include "interpose/comm/chunking.h"
 #include "interpose/comm/memory.h"
-#include "interpose/exec/hierarchy.h"
-#include "interpose/nccl/process.h"
+#include "interpose/comm/placement.h"
 #include "interpose/comm/spent.h"
+#include "interpose/exec/hierarchy.h"
 #include "interpose/exec/loss_samples.h"
 #include "interpose/exec/op.h"
-
-#include "env/log.h"
+#include "interpose/nccl/process.h"
 #include "kernels/codec/codecs.h"
 #include "kernels/codec/cost.h"
 #include "kernels/codec/residual.h"

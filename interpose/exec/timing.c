@@ -2,6 +2,7 @@
 #include "interpose/exec/timing.h"
 
 #include "interpose/comm/comm.h"
+#include "interpose/comm/traced.h"
 
 /* Never waits for another thread that works on the communicator. */
 static bool enter(struct tagc_comm *comm)

@@ -10,11 +10,10 @@
  * Cost       Without a trace a branch a call.
  * Threads    As the calls of a communicator: one at a time. Around NCCL's call, not inside the phases of a launch.
  */
-#ifndef INTERPOSE_TIMES_H
-#define INTERPOSE_TIMES_H
+#ifndef INTERPOSE_EXEC_TIMING_H
+#define INTERPOSE_EXEC_TIMING_H
 
 #include "interpose/comm/call.h"
-#include "interpose/comm/traced.h"
 
 /* A call is about to go on as it came. What is returned goes into tagc_times_end() when it has been launched, or has failed. */
 int tagc_times_begin(const struct tagc_call *call);

@@ -14,8 +14,8 @@
  * Threads: any. Before a process asks for an NCCL name nothing here allocates, locks, reads options or changes errno
  * beyond what the real functions do.
  */
-#ifndef INTERPOSE_HOOK_H
-#define INTERPOSE_HOOK_H
+#ifndef INTERPOSE_NCCL_HOOK_H
+#define INTERPOSE_NCCL_HOOK_H
 
 #include "interpose/nccl/linker.h"
 

@@ -4,8 +4,8 @@
  * The file may be anything: every offset and size in it is checked against its end. Nothing is allocated, no lock
  * taken; any thread. errno may change.
  */
-#ifndef INTERPOSE_IMPORTS_H
-#define INTERPOSE_IMPORTS_H
+#ifndef INTERPOSE_NCCL_IMPORTS_H
+#define INTERPOSE_NCCL_IMPORTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  *
  * Threads: any. Nothing here allocates or keeps a lock; the dynamic linker takes its own. errno may change.
  */
-#ifndef INTERPOSE_LINKER_H
-#define INTERPOSE_LINKER_H
+#ifndef INTERPOSE_NCCL_LINKER_H
+#define INTERPOSE_NCCL_LINKER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * wins; tests/standin/versions.def has the table, and a test compares the two. A declaration here promises nothing: the
  * symbol may be missing at run time, and only its caller may notice.
  */
-#ifndef TAGC_INTERPOSE_NCCL_NEWER_H
-#define TAGC_INTERPOSE_NCCL_NEWER_H
+#ifndef INTERPOSE_NCCL_NCCL_NEWER_H
+#define INTERPOSE_NCCL_NCCL_NEWER_H
 
 #include <nccl.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  *
  * There is no constructor: everything happens at the first NCCL call. Threads: any.
  */
-#ifndef INTERPOSE_LIBRARY_H
-#define INTERPOSE_LIBRARY_H
+#ifndef INTERPOSE_NCCL_PROCESS_H
+#define INTERPOSE_NCCL_PROCESS_H
 
 #include <stdbool.h>
 

@@ -16,8 +16,8 @@
  * Errors: nothing here needs memory but the dynamic linker. Where that has none, a linked call fails, which the log
  * says, and what is asked for by name is not intercepted.
  */
-#ifndef INTERPOSE_REAL_H
-#define INTERPOSE_REAL_H
+#ifndef INTERPOSE_NCCL_REAL_H
+#define INTERPOSE_NCCL_REAL_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -14,8 +14,8 @@
  * Units    Nanoseconds; relative L2 errors; norms in any unit. Ties go to the slot that comes first, and to the earlier option.
  * Threads  Pure and reentrant; the same numbers give the same choice everywhere. No failure.
  */
-#ifndef INTERPOSE_BUDGET_H
-#define INTERPOSE_BUDGET_H
+#ifndef INTERPOSE_POLICY_BUDGET_H
+#define INTERPOSE_POLICY_BUDGET_H
 
 #include "interpose/policy/choose.h"
 

@@ -17,8 +17,8 @@
  * Codecs that lose measurably (q2; sparse and lhc on dense gradients) have to be asked for. With TAGC_BUDGET the choice is that of
  * budget.h, over all slots at once: q2 is a candidate then, and errors may be larger.
  */
-#ifndef INTERPOSE_CHOOSE_H
-#define INTERPOSE_CHOOSE_H
+#ifndef INTERPOSE_POLICY_CHOOSE_H
+#define INTERPOSE_POLICY_CHOOSE_H
 
 #include "interpose/policy/plan.h"
 #include "kernels/codec/cost.h"

@@ -2,8 +2,8 @@
  * What env/ cannot know of options: names of codecs, lists of layers, and what is in a map. The library asks when it starts,
  * tagc-run before it starts a program, and tagc-doctor; so all of them say the same. Pure but for the file; any thread.
  */
-#ifndef INTERPOSE_OPTION_CHECK_H
-#define INTERPOSE_OPTION_CHECK_H
+#ifndef INTERPOSE_POLICY_OPTION_CHECK_H
+#define INTERPOSE_POLICY_OPTION_CHECK_H
 
 #include <stdbool.h>
 #include <stdint.h>

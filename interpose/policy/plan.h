@@ -5,8 +5,8 @@
  * communicator, so that all ranks decide alike; anything local (memory that could not be had, the context of a group)
  * enters through the vote alone.
  */
-#ifndef INTERPOSE_PLAN_H
-#define INTERPOSE_PLAN_H
+#ifndef INTERPOSE_POLICY_PLAN_H
+#define INTERPOSE_POLICY_PLAN_H
 
 #include "env/options.h"
 #include "kernels/codec/allgather.h"

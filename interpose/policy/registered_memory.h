@@ -13,8 +13,8 @@
  * Threads     Any. One lock, never held across a call of NCCL. Without any range a question is a load.
  * Cost        O(log n) for n ranges, and what overlaps there.
  */
-#ifndef INTERPOSE_RANGES_H
-#define INTERPOSE_RANGES_H
+#ifndef INTERPOSE_POLICY_REGISTERED_MEMORY_H
+#define INTERPOSE_POLICY_REGISTERED_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>

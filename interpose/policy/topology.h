@@ -14,8 +14,8 @@
  *
  * Threads    Pure but for the memory of the tables, which the topology owns.
  */
-#ifndef INTERPOSE_TOPOLOGY_H
-#define INTERPOSE_TOPOLOGY_H
+#ifndef INTERPOSE_POLICY_TOPOLOGY_H
+#define INTERPOSE_POLICY_TOPOLOGY_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What the files that print the report at exit share (exit_report.c, exit_report_table.c), and the live line (progress.c) with them.
  */
-#ifndef INTERPOSE_REPORT_H
-#define INTERPOSE_REPORT_H
+#ifndef INTERPOSE_STATS_EXIT_REPORT_H
+#define INTERPOSE_STATS_EXIT_REPORT_H
 
 #include <stdbool.h>
 

@@ -2,8 +2,8 @@
  * What has been inferred of the slots of a cycle, and why, for people: at TAGC_LOG=info a line for the guess, one for
  * what it may be instead, and one for each slot; and what lists of layers name in vain there.
  */
-#ifndef INTERPOSE_LAYERS_LOG_H
-#define INTERPOSE_LAYERS_LOG_H
+#ifndef INTERPOSE_STATS_LAYERS_LOG_H
+#define INTERPOSE_STATS_LAYERS_LOG_H
 
 #include "env/log.h"
 #include "layermap/infer/layers.h"

@@ -148,13 +148,13 @@ void tagc_ledger_end_slots(struct tagc_ledger *ledger)
 bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_info *slots, size_t count,
                            const struct tagc_layers *layers)
 {
-  const bool is_auto = tagc_options_auto(tagc_library_options());
+  const bool is_auto = tagc_options_auto(tagc_library_options()), has_budget = tagc_options_has_budget(tagc_library_options());
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
   struct tagc_grounds *grounds = is_auto ? calloc(count ? count : 1, sizeof *grounds) : NULL;
   struct tagc_budget_slot *budget_slots = is_auto ? calloc(count ? count : 1, sizeof *budget_slots) : NULL;
-  if (tagc_options_has_budget(tagc_library_options()) && !ledger->selections)
+  if (has_budget && !ledger->selections)
     ledger->selections = calloc(TAGC_SELECTIONS, sizeof *ledger->selections);
-  if (!rows || (is_auto && (!grounds || !budget_slots)) || (tagc_options_has_budget(tagc_library_options()) && !ledger->selections)) {
+  if (!rows || (is_auto && (!grounds || !budget_slots)) || (has_budget && !ledger->selections)) {
     free(rows);
     free(grounds);
     free(budget_slots);

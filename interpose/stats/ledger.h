@@ -4,14 +4,14 @@
  * A ledger outlives its communicator: the report is printed when the process ends. It is written by the thread that
  * makes a call on the communicator, one at a time; the report reads it at exit, when no thread is expected to run.
  */
-#ifndef INTERPOSE_LEDGER_H
-#define INTERPOSE_LEDGER_H
+#ifndef INTERPOSE_STATS_LEDGER_H
+#define INTERPOSE_STATS_LEDGER_H
 
 #include <stdint.h>
 
 #include "interpose/policy/budget.h"
-#include "interpose/stats/layers_log.h"
 #include "interpose/policy/registered_memory.h"
+#include "interpose/stats/layers_log.h"
 #include "layermap/model/contents.h"
 
 /* Mean and spread of a series, updated one value at a time (Welford 1962). */

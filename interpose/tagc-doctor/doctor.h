@@ -5,8 +5,8 @@
  * One thread. Nothing is released before the process ends, but for the maps of the files that were read. Texts may come
  * from hostile files: whoever prints them escapes them.
  */
-#ifndef INTERPOSE_DOCTOR_H
-#define INTERPOSE_DOCTOR_H
+#ifndef INTERPOSE_TAGC_DOCTOR_DOCTOR_H
+#define INTERPOSE_TAGC_DOCTOR_DOCTOR_H
 
 #include <limits.h>
 #include <net/if.h>

@@ -4,8 +4,8 @@
  * What the dynamic linker would see counts: the dynamic section, found through the program headers. Section headers are
  * used for what it does not look at, hidden symbols and texts. Threads: any; nothing is shared.
  */
-#ifndef INTERPOSE_DOCTOR_ELF_H
-#define INTERPOSE_DOCTOR_ELF_H
+#ifndef INTERPOSE_TAGC_DOCTOR_ELF_H
+#define INTERPOSE_TAGC_DOCTOR_ELF_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,7 +8,4 @@ tagc_doctor_SOURCES = \
 tagc_doctor_CPPFLAGS = $(AM_CPPFLAGS) -DPRELOADDIR='"$(preloaddir)"' -DBINDIR='"$(bindir)"'
 tagc_doctor_LDFLAGS = $(PROGRAM_LINK_FLAGS)
 tagc_doctor_LDADD = libtagc.a $(LIBELF_LIBS) -ldl
-else
-EXTRA_DIST += \
-  %D%/doctor.h %D%/elf.h %D%/search.h
 endif

@@ -5,8 +5,8 @@
  * is known; folders with other tokens ($LIB, $PLATFORM) and glibc-hwcaps subfolders are not looked into. Files for
  * another machine are passed over.
  */
-#ifndef INTERPOSE_DOCTOR_SEARCH_H
-#define INTERPOSE_DOCTOR_SEARCH_H
+#ifndef INTERPOSE_TAGC_DOCTOR_SEARCH_H
+#define INTERPOSE_TAGC_DOCTOR_SEARCH_H
 
 #include <sys/stat.h>
 

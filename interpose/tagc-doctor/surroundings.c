@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "env/place.h"
-#include "interpose/tagc-doctor/doctor.h"
 #include "interpose/policy/option_check.h"
+#include "interpose/tagc-doctor/doctor.h"
 
 enum { CONFIGURATION_MAX = 1 << 20 };
 

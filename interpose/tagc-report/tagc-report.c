@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "interpose/tagc-report/show/html.h"
+#include "interpose/tagc-report/read/format.h"
 #include "interpose/tagc-report/read/merge.h"
+#include "interpose/tagc-report/show/html.h"
 #include "interpose/tagc-report/show/perfetto.h"
 #include "interpose/tagc-report/show/report.h"
-#include "interpose/tagc-report/read/format.h"
 
 static const char usage[] =
   "usage: tagc-report [OPTION]... TRACE...\n"

@@ -10,8 +10,8 @@
 #include "env/clock.h"
 #include "env/host.h"
 #include "interpose/nccl/process.h"
-#include "interpose/policy/plan.h"
 #include "interpose/nccl/real.h"
+#include "interpose/policy/plan.h"
 #include "interpose/trace/trace.h"
 
 void tagc_trace_add_texts(union tagc_trace_room *room, enum tagc_trace_kind kind, size_t size, const char *const *texts, size_t count)

@@ -15,8 +15,8 @@
  * Ranks    Need not agree on it. Off, it costs the look at an option.
  * Threads  Any; a lock of its own, under which no call of NCCL is made.
  */
-#ifndef INTERPOSE_RECORD_H
-#define INTERPOSE_RECORD_H
+#ifndef INTERPOSE_TRACE_RECORD_H
+#define INTERPOSE_TRACE_RECORD_H
 
 #include <stdint.h>
 

@@ -19,8 +19,8 @@
 #include "env/hash.h"
 #include "env/log.h"
 #include "env/signals.h"
-#include "interpose/nccl/process.h"
 #include "env/thread.h"
+#include "interpose/nccl/process.h"
 
 enum { NAMES = 1000, ROOM_LEAST = 64 << 10, MOST_LEAST = 1 << 20, CHUNK = 64 << 10 };   /* a chunk that a full disk cuts is lost: small ones */
 _Static_assert(CHUNK <= (int)TAGC_TRACE_CHUNK_MOST && CHUNK >= (int)TAGC_TRACE_RECORD_MOST, "what readers expect");
@@ -57,10 +57,10 @@ static struct {
 } trace;
 
 static _Atomic uint64_t calls;      /* made so far */
-static _Atomic(void (*)(void)) forget;
+static void (*forget)(void);
 
 uint64_t tagc_trace_number(void) { return atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) + 1; }
-void tagc_trace_at_restart(void (*function)(void)) { atomic_store_explicit(&forget, function, memory_order_relaxed); }
+void tagc_trace_at_restart(void (*function)(void)) { forget = function; }
 
 void tagc_trace_start(const struct tagc_options *options)
 {
@@ -299,9 +299,8 @@ static void set_up(void)
   trace.file.file = -1;
   snprintf(trace.path, sizeof trace.path, "%s", tagc_library_options()->trace);
   atomic_store(&calls, 0);
-  void (*const function)(void) = atomic_load(&forget);
-  if (function)
-    function();
+  if (forget)
+    forget();
   if (!trace.rooms[0] || !trace.rooms[1]) {
     fail(ENOMEM);
     return;

@@ -19,8 +19,8 @@
  * group has ended (group.c), for launches in the background when these are over (background.c). Whoever takes a call over takes its
  * stamp, and leaves the other copy without a number.
  */
-#ifndef INTERPOSE_TRACE_H
-#define INTERPOSE_TRACE_H
+#ifndef INTERPOSE_TRACE_TRACE_H
+#define INTERPOSE_TRACE_TRACE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -41,7 +41,7 @@ struct tagc_trace_stamp {
   uint64_t number;                  /* 0: the call is not traced */
   uint64_t began_ns;
   uint64_t host_ns;                 /* 0: the program's thread is still in it */
-  uint32_t comm, group, thread;     /* as in struct tagc_trace_call */
+  uint32_t comm, thread;            /* as in struct tagc_trace_call */
   uint8_t flags;
   bool known;                       /* what it sends, and hands over: */
   uint64_t raw_bytes;
@@ -71,7 +71,8 @@ void tagc_trace_head(void);
 void tagc_trace_process(int nccl_version);
 /* The number of a call that is made now, from 1. */
 uint64_t tagc_trace_number(void);
-/* What is called when a trace begins anew, in a forked child: that has none of its parent's communicators. There is one. */
+/* What is called when a trace begins anew, in a forked child: that has none of its parent's communicators. Set once,
+ * before tagc_trace_start(). */
 void tagc_trace_at_restart(void (*forget)(void));
 
 /* A record with room for texts behind it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/vote/probe.h"
 
-#include "interpose/comm/placement.h"
 #include "env/clock.h"
+#include "interpose/comm/placement.h"
 #include "interpose/exec/hierarchy.h"
 
 enum {

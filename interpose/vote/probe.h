@@ -6,11 +6,11 @@
  * same to all of them. All communicators of a vote are probed at once, as they are used at once, and all ranks begin each
  * measurement together. The large size is that of the largest slot, but at most a few MiB.
  */
-#ifndef INTERPOSE_PROBE_H
-#define INTERPOSE_PROBE_H
+#ifndef INTERPOSE_VOTE_PROBE_H
+#define INTERPOSE_VOTE_PROBE_H
 
-#include "interpose/policy/choose.h"
 #include "interpose/exec/nccl_group.h"
+#include "interpose/policy/choose.h"
 
 /* One communicator's part. */
 struct tagc_probing {

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/vote/proposal.h"
 
-#include "interpose/policy/chunk_count.h"
-#include "interpose/comm/placement.h"
-#include "interpose/comm/slot.h"
-
 #include "env/log.h"
 #include "interpose/comm/chunking.h"
 #include "interpose/comm/memory.h"
+#include "interpose/comm/partial.h"
+#include "interpose/comm/placement.h"
+#include "interpose/comm/slot.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/nccl/process.h"
+#include "interpose/policy/chunk_count.h"
 #include "interpose/vote/retune.h"
-#include "interpose/comm/partial.h"
 #include "kernels/codec/residual.h"
 
 /* A value that must be equal on all ranks is there twice, once negated. */

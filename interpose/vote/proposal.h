@@ -5,8 +5,8 @@
  * workspace are reserved (memory.h). Counting it keeps what all ranks can do and have planned alike; then the rest is given back.
  * What asks a device may wait for it: call it without the communicator's lock, and the rest with it.
  */
-#ifndef INTERPOSE_BALLOT_H
-#define INTERPOSE_BALLOT_H
+#ifndef INTERPOSE_VOTE_PROPOSAL_H
+#define INTERPOSE_VOTE_PROPOSAL_H
 
 #include "interpose/comm/comm.h"
 

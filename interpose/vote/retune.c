@@ -6,8 +6,8 @@
 
 #include "env/log.h"
 #include "interpose/comm/slot.h"
-#include "interpose/vote/proposal.h"
 #include "interpose/nccl/process.h"
+#include "interpose/vote/proposal.h"
 
 /* ---- what was measured ------------------------------------------------------------------------------------------------ */
 
@@ -146,7 +146,7 @@ void tagc_selection_end(struct tagc_comm *comm, uint64_t cycle)
   char target[32];
   const struct tagc_options *options = tagc_library_options();
   const struct tagc_budget_outcome *outcome = &comm->ledger->outcome;
-  if (!tagc_options_has_budget(tagc_library_options()) || !comm->ledger->probed)
+  if (!tagc_options_has_budget(options) || !comm->ledger->probed)
     return;
   const bool first = comm->selected_cycle == 0;
   comm->selection_interval = first ? TAGC_BUDGET_FIRST_INTERVAL

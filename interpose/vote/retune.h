@@ -12,8 +12,8 @@
  * Norms    Of a gradient the largest of the ranks' counts, as of errors.
  * Threads  As the calls of a communicator: one at a time; with its lock where it says so.
  */
-#ifndef INTERPOSE_SELECTION_H
-#define INTERPOSE_SELECTION_H
+#ifndef INTERPOSE_VOTE_RETUNE_H
+#define INTERPOSE_VOTE_RETUNE_H
 
 #include "interpose/comm/spent.h"
 

@@ -6,10 +6,10 @@
 
 #include "env/clock.h"
 #include "env/log.h"
-#include "interpose/vote/proposal.h"
-#include "interpose/nccl/process.h"
-#include "interpose/vote/retune.h"
 #include "interpose/comm/partial.h"
+#include "interpose/nccl/process.h"
+#include "interpose/vote/proposal.h"
+#include "interpose/vote/retune.h"
 #include "kernels/codec/codecs.h"
 
 /* Of a communicator, then of each slot. A number of which the largest counts goes as its negated bits: those of doubles that

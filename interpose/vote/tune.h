@@ -11,11 +11,11 @@
  * One step may not be like the others: NaN or Inf in a gradient, nothing but zeros, a call that is not there in other steps.
  * Where that keeps the ranks from judging a slot, the vote is put off a few times.
  */
-#ifndef INTERPOSE_AUTO_H
-#define INTERPOSE_AUTO_H
+#ifndef INTERPOSE_VOTE_TUNE_H
+#define INTERPOSE_VOTE_TUNE_H
 
-#include "interpose/policy/choose.h"
 #include "interpose/comm/comm.h"
+#include "interpose/policy/choose.h"
 
 /* A reduce-scatter is about to be forwarded as it came: its gradient is looked at, where that is wanted. Takes and drops the
  * communicator's lock, and keeps an abort waiting while it reads. Not inside the phases of a launch. */

@@ -3,16 +3,16 @@
 
 #include <stdlib.h>
 
-#include "interpose/comm/traced.h"
-#include "interpose/comm/placement.h"
-#include "interpose/vote/tune.h"
-#include "interpose/vote/proposal.h"
 #include "interpose/comm/memory.h"
+#include "interpose/comm/placement.h"
+#include "interpose/comm/traced.h"
 #include "interpose/exec/hierarchy.h"
+#include "interpose/exec/loss_samples.h"
 #include "interpose/nccl/process.h"
 #include "interpose/vote/probe.h"
+#include "interpose/vote/proposal.h"
 #include "interpose/vote/retune.h"
-#include "interpose/exec/loss_samples.h"
+#include "interpose/vote/tune.h"
 
 static bool due(const struct tagc_comm *comm, const struct tagc_call *call)
 {

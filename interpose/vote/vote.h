@@ -12,8 +12,8 @@
  *
  * With TAGC_BUDGET it is held anew now and then (retune.h), by the wire of the first one.
  */
-#ifndef INTERPOSE_VOTE_H
-#define INTERPOSE_VOTE_H
+#ifndef INTERPOSE_VOTE_VOTE_H
+#define INTERPOSE_VOTE_VOTE_H
 
 #include "interpose/comm/comm.h"
 #include "interpose/exec/execute.h"

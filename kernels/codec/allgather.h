@@ -16,8 +16,8 @@
  * Bits        The same on every device and every run (no libm, no contraction, denormal modes set by the caller).
  * Threads     Functions are reentrant; a job is used by one thread at a time.
  */
-#ifndef KERNELS_ALLGATHER_H
-#define KERNELS_ALLGATHER_H
+#ifndef KERNELS_CODEC_ALLGATHER_H
+#define KERNELS_CODEC_ALLGATHER_H
 
 #include "kernels/codec/codec.h"
 

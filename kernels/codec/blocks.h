@@ -7,8 +7,8 @@
  *          they are for bf16. They are functions of seed, sender, shard and position.
  * Threads  Pure functions. Failure: none.
  */
-#ifndef KERNELS_CODEC_DENSE_H
-#define KERNELS_CODEC_DENSE_H
+#ifndef KERNELS_CODEC_BLOCKS_H
+#define KERNELS_CODEC_BLOCKS_H
 
 #include "kernels/codec/bits.h"
 #include "kernels/codec/exceptions.h"

@@ -3,8 +3,8 @@
  *
  * Threads  Pure.
  */
-#ifndef KERNELS_CARVE_H
-#define KERNELS_CARVE_H
+#ifndef KERNELS_CODEC_CARVE_H
+#define KERNELS_CODEC_CARVE_H
 
 #include <stddef.h>
 

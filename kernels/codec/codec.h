@@ -15,8 +15,8 @@
  *             nearest even, denormal modes set by the caller, |x| < 2^-120 counts as zero).
  * Threads     Functions are reentrant; a job is used by one thread at a time.
  */
-#ifndef KERNELS_CODEC_H
-#define KERNELS_CODEC_H
+#ifndef KERNELS_CODEC_CODEC_H
+#define KERNELS_CODEC_CODEC_H
 
 #include <stdbool.h>
 #include <stddef.h>

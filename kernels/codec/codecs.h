@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The codecs of codecs.def; the list in device/codec.c has them in its order.
  */
-#ifndef KERNELS_CODECS_H
-#define KERNELS_CODECS_H
+#ifndef KERNELS_CODEC_CODECS_H
+#define KERNELS_CODEC_CODECS_H
 
 #include "kernels/codec/codec.h"
 

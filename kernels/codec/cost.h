@@ -17,8 +17,8 @@
  * Units    bytes that one rank sends, as a mean over the ranks of its host; nanoseconds.
  * Threads  Pure.
  */
-#ifndef KERNELS_COST_H
-#define KERNELS_COST_H
+#ifndef KERNELS_CODEC_COST_H
+#define KERNELS_CODEC_COST_H
 
 #include "kernels/codec/codec.h"
 

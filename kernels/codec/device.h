@@ -7,8 +7,8 @@
  * of what, and nothing can be said of the memory that was to be written.
  * Threads    Any; a tally and a fence are used by one thread at a time.
  */
-#ifndef KERNELS_DEVICE_H
-#define KERNELS_DEVICE_H
+#ifndef KERNELS_CODEC_DEVICE_H
+#define KERNELS_CODEC_DEVICE_H
 
 #include <stdbool.h>
 #include <stddef.h>

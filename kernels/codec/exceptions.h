@@ -16,8 +16,8 @@
  *            01 00 00 00  01 00 00 00  07 00 00 00  00 00 80 7f  (16 zeros)
  * Threads  Reentrant; the message belongs to the caller.
  */
-#ifndef KERNELS_EXCEPTIONS_H
-#define KERNELS_EXCEPTIONS_H
+#ifndef KERNELS_CODEC_EXCEPTIONS_H
+#define KERNELS_CODEC_EXCEPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  *          denormals kept, no traps) and puts them back at its exit. Sticky exception flags are put back as well.
  * Threads  The modes are per thread. Failure: none. Other processors keep what they have.
  */
-#ifndef KERNELS_FPMODE_H
-#define KERNELS_FPMODE_H
+#ifndef KERNELS_CODEC_FPMODE_H
+#define KERNELS_CODEC_FPMODE_H
 
 #include <stdint.h>
 

@@ -15,8 +15,8 @@
  *          and of the reference, which refer() of the whole makes good. The reference is one, of whole shards.
  * Threads  Pure.
  */
-#ifndef KERNELS_PIECES_H
-#define KERNELS_PIECES_H
+#ifndef KERNELS_CODEC_PIECES_H
+#define KERNELS_CODEC_PIECES_H
 
 #include "kernels/codec/allgather.h"
 

@@ -12,8 +12,8 @@
  *          block; position i of a block takes bits 16 (i%4) to 16 (i%4) + 15 of mix(key + i/4) (tagc_mix64).
  * Threads  Reentrant; the job is the caller's.
  */
-#ifndef KERNELS_RESIDUAL_H
-#define KERNELS_RESIDUAL_H
+#ifndef KERNELS_CODEC_RESIDUAL_H
+#define KERNELS_CODEC_RESIDUAL_H
 
 #include "kernels/codec/codec.h"
 

@@ -4,8 +4,8 @@
  *
  * Threads  Pure functions of what they are given.
  */
-#ifndef KERNELS_RESIDUAL_BLOCKS_H
-#define KERNELS_RESIDUAL_BLOCKS_H
+#ifndef KERNELS_CODEC_RESIDUAL_BLOCKS_H
+#define KERNELS_CODEC_RESIDUAL_BLOCKS_H
 
 #include "kernels/codec/bits.h"
 #include "kernels/codec/residual.h"

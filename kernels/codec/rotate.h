@@ -11,8 +11,8 @@
  *           all stay positive. The caller's seed is 0 by chance only, in one of 2^64 calls.
  * Threads   Pure functions.
  */
-#ifndef KERNELS_ROTATE_H
-#define KERNELS_ROTATE_H
+#ifndef KERNELS_CODEC_ROTATE_H
+#define KERNELS_CODEC_ROTATE_H
 
 #include "kernels/codec/bits.h"
 

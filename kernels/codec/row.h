@@ -5,8 +5,8 @@
  * Words    Start as zeros, and are only ever raised or added to, so that they may be filled in any order.
  * Units    Elements; places in the row. Threads: reentrant. Failure: none.
  */
-#ifndef KERNELS_ROW_H
-#define KERNELS_ROW_H
+#ifndef KERNELS_CODEC_ROW_H
+#define KERNELS_CODEC_ROW_H
 
 #include <stdbool.h>
 #include <stddef.h>

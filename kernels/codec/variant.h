@@ -6,8 +6,8 @@
  *          for tests on a processor that has both. No bit changes.
  * Threads  Any; the choice is one atomic word.
  */
-#ifndef KERNELS_VARIANT_H
-#define KERNELS_VARIANT_H
+#ifndef KERNELS_CODEC_VARIANT_H
+#define KERNELS_CODEC_VARIANT_H
 
 #include <stdbool.h>
 

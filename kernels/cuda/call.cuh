@@ -4,8 +4,8 @@
  * Compiled  with nvcc (-fmad=false -ftz=false -prec-div=true), and for the tests with a host's compiler. Everything that a warp
  *           decides, its lanes decide alike.
  */
-#ifndef KERNELS_CALL_CUH
-#define KERNELS_CALL_CUH
+#ifndef KERNELS_CUDA_CALL_CUH
+#define KERNELS_CUDA_CALL_CUH
 
 #include "kernels/cuda/call.h"
 #include "kernels/codec/exceptions.h"

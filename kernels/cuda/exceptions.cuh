@@ -2,8 +2,8 @@
  * The first and the last step of what goes out: lists of exceptions, and what is told of them. See call.h; kernels that do more
  * take them in.
  */
-#ifndef KERNELS_EXCEPTIONS_CUH
-#define KERNELS_EXCEPTIONS_CUH
+#ifndef KERNELS_CUDA_EXCEPTIONS_CUH
+#define KERNELS_CUDA_EXCEPTIONS_CUH
 
 #include "kernels/cuda/call.cuh"
 

@@ -8,8 +8,8 @@
  *                                   words of device memory that others change meanwhile; see below
  *   grid_barrier(state)             all threads of a cooperative launch meet, and see what the others wrote before
  */
-#ifndef KERNELS_KERNEL_H
-#define KERNELS_KERNEL_H
+#ifndef KERNELS_CUDA_KERNEL_H
+#define KERNELS_CUDA_KERNEL_H
 
 #ifdef __CUDACC__
 #define KERNEL(name) static_assert(true, "")

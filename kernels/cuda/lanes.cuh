@@ -9,8 +9,8 @@
  * Caches   What is used `once` is to leave room for the rest: what was read or written so goes first.
  * Order    Sums are made in the order of dense/kernels.c; that order is part of the formats.
  */
-#ifndef KERNELS_LANES_CUH
-#define KERNELS_LANES_CUH
+#ifndef KERNELS_CUDA_LANES_CUH
+#define KERNELS_CUDA_LANES_CUH
 
 #include "kernels/codec/blocks.h"
 #include "kernels/codec/residual_blocks.h"

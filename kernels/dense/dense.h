@@ -12,8 +12,8 @@
  * State      header | exceptions of all senders
  * Ownership  All memory is the job's. Threads: reentrant. Failure: none after layout() said yes.
  */
-#ifndef KERNELS_DENSE_H
-#define KERNELS_DENSE_H
+#ifndef KERNELS_DENSE_DENSE_H
+#define KERNELS_DENSE_DENSE_H
 
 #include "kernels/codec/codec.h"
 #include "kernels/codec/blocks.h"

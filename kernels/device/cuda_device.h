@@ -13,8 +13,8 @@
  *            the driver to look away (relaxed mode), because nothing that they do belongs to that graph.
  * Ownership  A device lives as long as the process, lost or not: communicators point to it.
  */
-#ifndef KERNELS_CUDA_DEVICE_H
-#define KERNELS_CUDA_DEVICE_H
+#ifndef KERNELS_DEVICE_CUDA_DEVICE_H
+#define KERNELS_DEVICE_CUDA_DEVICE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The compiled GPU kernels (kernels.cu), inside the library: for cuModuleLoadData(). Constant; nothing to free.
  */
-#ifndef KERNELS_FATBIN_H
-#define KERNELS_FATBIN_H
+#ifndef KERNELS_DEVICE_FATBIN_H
+#define KERNELS_DEVICE_FATBIN_H
 
 #include <stddef.h>
 

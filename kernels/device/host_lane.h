@@ -2,8 +2,8 @@
  * Lanes of the host device (device.h): a thread each, which takes no signals. A child of a fork has none: there nothing is submitted,
  * nor waited for.
  */
-#ifndef KERNELS_HOST_LANE_H
-#define KERNELS_HOST_LANE_H
+#ifndef KERNELS_DEVICE_HOST_LANE_H
+#define KERNELS_DEVICE_HOST_LANE_H
 
 #include "kernels/codec/device.h"
 

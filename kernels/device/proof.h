@@ -10,8 +10,8 @@
  * Time     Milliseconds, once a codec and device: the host waits for the device.
  * Threads  Any; the work is on `stream`.
  */
-#ifndef KERNELS_PROOF_H
-#define KERNELS_PROOF_H
+#ifndef KERNELS_DEVICE_PROOF_H
+#define KERNELS_DEVICE_PROOF_H
 
 #include "kernels/codec/device.h"
 

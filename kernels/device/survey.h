@@ -13,8 +13,8 @@
  * Ownership  The send buffer is only read; memory is taken from the device, and for the sample the host, and given back.
  * Threads    Reentrant. Failure: false without memory, or where the device fails.
  */
-#ifndef KERNELS_SURVEY_H
-#define KERNELS_SURVEY_H
+#ifndef KERNELS_DEVICE_SURVEY_H
+#define KERNELS_DEVICE_SURVEY_H
 
 #include "kernels/codec/codec.h"
 #include "kernels/codec/device.h"

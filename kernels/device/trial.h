@@ -3,8 +3,8 @@
  *
  * Functions give false where the proof has ended. Ownership: all memory is the caller's. Threads: one at a time.
  */
-#ifndef KERNELS_TRIAL_H
-#define KERNELS_TRIAL_H
+#ifndef KERNELS_DEVICE_TRIAL_H
+#define KERNELS_DEVICE_TRIAL_H
 
 #include <stdio.h>
 #include <string.h>

@@ -12,8 +12,8 @@
  *                    is the exponent of the element's block of 1,024 positions. Sums wrap around in 32 bits.
  * Threads            Pure functions. Failure: none.
  */
-#ifndef KERNELS_CODEC_LHC_H
-#define KERNELS_CODEC_LHC_H
+#ifndef KERNELS_LHC_CODEC_H
+#define KERNELS_LHC_CODEC_H
 
 #include "kernels/sparse/sparsify_bits.h"
 

@@ -4,8 +4,8 @@
  * Ownership  All memory is the job's; pointers into job->state are carved by tagc_lhc_state_carve().
  * Threads    Reentrant. Failure: none after layout() said yes.
  */
-#ifndef KERNELS_LHC_H
-#define KERNELS_LHC_H
+#ifndef KERNELS_LHC_LHC_H
+#define KERNELS_LHC_LHC_H
 
 #include "kernels/codec/codec.h"
 #include "kernels/lhc/codec.h"

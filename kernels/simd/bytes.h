@@ -5,8 +5,8 @@
  * Types   struct v64    64 bytes, unsigned
  * bytes_plain.h says what each operation does. Pointers need the alignment of their elements only.
  */
-#ifndef KERNELS_BYTES_H
-#define KERNELS_BYTES_H
+#ifndef KERNELS_SIMD_BYTES_H
+#define KERNELS_SIMD_BYTES_H
 
 #include "kernels/codec/lossless.h"
 #include "kernels/simd/vector.h"

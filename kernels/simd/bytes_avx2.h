@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Vectors of 64 bytes in AVX2: two of 32. bytes_plain.h says what each operation does.
  */
-#ifndef KERNELS_BYTES_AVX2_H
-#define KERNELS_BYTES_AVX2_H
+#ifndef KERNELS_SIMD_BYTES_AVX2_H
+#define KERNELS_SIMD_BYTES_AVX2_H
 
 #include <immintrin.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Vectors of 64 bytes in AVX-512 (F, BW, DQ, VL). bytes_plain.h says what each operation does.
  */
-#ifndef KERNELS_BYTES_AVX512_H
-#define KERNELS_BYTES_AVX512_H
+#ifndef KERNELS_SIMD_BYTES_AVX512_H
+#define KERNELS_SIMD_BYTES_AVX512_H
 
 #include <immintrin.h>
 

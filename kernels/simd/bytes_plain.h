@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Vectors of 64 bytes for any processor: what each operation does.
  */
-#ifndef KERNELS_BYTES_PLAIN_H
-#define KERNELS_BYTES_PLAIN_H
+#ifndef KERNELS_SIMD_BYTES_PLAIN_H
+#define KERNELS_SIMD_BYTES_PLAIN_H
 
 #include <string.h>
 

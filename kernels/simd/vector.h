@@ -8,8 +8,8 @@
  *         struct v16m   sixteen truths
  * vector_plain.h says what each operation does. Pointers need the alignment of their elements only.
  */
-#ifndef KERNELS_VECTOR_H
-#define KERNELS_VECTOR_H
+#ifndef KERNELS_SIMD_VECTOR_H
+#define KERNELS_SIMD_VECTOR_H
 
 #include "kernels/codec/bits.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Vectors of sixteen numbers in AVX2 with F16C: two of eight. vector_plain.h says what each operation does.
  */
-#ifndef KERNELS_VECTOR_AVX2_H
-#define KERNELS_VECTOR_AVX2_H
+#ifndef KERNELS_SIMD_VECTOR_AVX2_H
+#define KERNELS_SIMD_VECTOR_AVX2_H
 
 #include <immintrin.h>
 

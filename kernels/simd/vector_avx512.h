@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Vectors of sixteen numbers in AVX-512 (F, BW, DQ, VL). vector_plain.h says what each operation does.
  */
-#ifndef KERNELS_VECTOR_AVX512_H
-#define KERNELS_VECTOR_AVX512_H
+#ifndef KERNELS_SIMD_VECTOR_AVX512_H
+#define KERNELS_SIMD_VECTOR_AVX512_H
 
 #include <immintrin.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Vectors of sixteen numbers for any processor, as gcc and clang have them in C: what each operation does.
  */
-#ifndef KERNELS_VECTOR_PLAIN_H
-#define KERNELS_VECTOR_PLAIN_H
+#ifndef KERNELS_SIMD_VECTOR_PLAIN_H
+#define KERNELS_SIMD_VECTOR_PLAIN_H
 
 #include <string.h>
 

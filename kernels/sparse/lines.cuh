@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The lines of a shard (sparsify_bits.h) and their bitmap, a word a line, as a warp that holds a block of 256 sees them.
  */
-#ifndef KERNELS_LINES_CUH
-#define KERNELS_LINES_CUH
+#ifndef KERNELS_SPARSE_LINES_CUH
+#define KERNELS_SPARSE_LINES_CUH
 
 #include "kernels/cuda/lanes.cuh"
 #include "kernels/sparse/sparsify_bits.h"

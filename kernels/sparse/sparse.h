@@ -8,8 +8,8 @@
  *          sparse: counts uint8, so that a block has 255 values at most; values bf16. lhc: counts uint16, values fp32.
  * Threads  Reentrant; all memory is the caller's.
  */
-#ifndef KERNELS_SPARSE_H
-#define KERNELS_SPARSE_H
+#ifndef KERNELS_SPARSE_SPARSE_H
+#define KERNELS_SPARSE_SPARSE_H
 
 #include "kernels/codec/exceptions.h"
 

@@ -10,8 +10,8 @@
  *                  of all its values.
  * Ownership        All memory is the caller's; tagc_sparsify_carve() says how much. Threads: reentrant.
  */
-#ifndef KERNELS_SPARSIFY_H
-#define KERNELS_SPARSIFY_H
+#ifndef KERNELS_SPARSE_SPARSIFY_H
+#define KERNELS_SPARSE_SPARSIFY_H
 
 #include "kernels/codec/exceptions.h"
 #include "kernels/sparse/sparsify_bits.h"

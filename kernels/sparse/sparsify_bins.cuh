@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * From counts of values to the boundary bin of each chunk: see sparsify_cuda.h.
  */
-#ifndef KERNELS_SPARSIFY_BINS_CUH
-#define KERNELS_SPARSIFY_BINS_CUH
+#ifndef KERNELS_SPARSE_SPARSIFY_BINS_CUH
+#define KERNELS_SPARSE_SPARSIFY_BINS_CUH
 
 #include "kernels/cuda/call.cuh"
 #include "kernels/sparse/sparsify_cuda.h"

@@ -10,8 +10,8 @@
  * Bins               The upper 19 bits of a magnitude. All that is chosen or not is so by its bin and its place.
  * Threads            Pure functions. Failure: none.
  */
-#ifndef KERNELS_SPARSIFY_BITS_H
-#define KERNELS_SPARSIFY_BITS_H
+#ifndef KERNELS_SPARSE_SPARSIFY_BITS_H
+#define KERNELS_SPARSE_SPARSIFY_BITS_H
 
 #include <stdbool.h>
 

@@ -11,8 +11,8 @@
  * Tiles      Lines of a chunk that one group takes: ranks in the boundary bin are counted by tile.
  * Order      Nothing depends on the order in which groups run, and none waits for another.
  */
-#ifndef KERNELS_SPARSIFY_CUDA_H
-#define KERNELS_SPARSIFY_CUDA_H
+#ifndef KERNELS_SPARSE_SPARSIFY_CUDA_H
+#define KERNELS_SPARSE_SPARSIFY_CUDA_H
 
 #include "kernels/cuda/call.h"
 #include "kernels/sparse/sparsify_bits.h"

@@ -2,8 +2,8 @@
  * What is done tile by tile, when all values near the guess are counted: the long way, marks, and the bitmap. See
  * sparsify_cuda.h.
  */
-#ifndef KERNELS_SPARSIFY_TILES_CUH
-#define KERNELS_SPARSIFY_TILES_CUH
+#ifndef KERNELS_SPARSE_SPARSIFY_TILES_CUH
+#define KERNELS_SPARSE_SPARSIFY_TILES_CUH
 
 #include "kernels/sparse/sparsify_bins.cuh"
 

@@ -2,8 +2,8 @@
  * What the vector steps of sparsify_kernels.c have in common. Included by sparsify_vector_plain.h, _avx2.h and
  * _avx512.h.
  */
-#ifndef KERNELS_SPARSIFY_VECTOR_H
-#define KERNELS_SPARSIFY_VECTOR_H
+#ifndef KERNELS_SPARSE_SPARSIFY_VECTOR_H
+#define KERNELS_SPARSE_SPARSIFY_VECTOR_H
 
 #include "kernels/sparse/sparsify.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The vector steps of sparsify_kernels.c in AVX-512 (F, BW, DQ, VL). sparsify_vector_plain.h says what each step does.
  */
-#ifndef KERNELS_SPARSIFY_VECTOR_AVX512_H
-#define KERNELS_SPARSIFY_VECTOR_AVX512_H
+#ifndef KERNELS_SPARSE_SPARSIFY_VECTOR_AVX512_H
+#define KERNELS_SPARSE_SPARSIFY_VECTOR_AVX512_H
 
 #include <immintrin.h>
 

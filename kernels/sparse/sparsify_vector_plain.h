@@ -3,8 +3,8 @@
  *
  * Lists grow by whole vectors: a step may write 16 entries where it adds fewer, and says how many count.
  */
-#ifndef KERNELS_SPARSIFY_VECTOR_PLAIN_H
-#define KERNELS_SPARSIFY_VECTOR_PLAIN_H
+#ifndef KERNELS_SPARSE_SPARSIFY_VECTOR_PLAIN_H
+#define KERNELS_SPARSE_SPARSIFY_VECTOR_PLAIN_H
 
 #include "kernels/sparse/sparsify_vector.h"
 

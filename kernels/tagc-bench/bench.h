@@ -10,8 +10,8 @@
  * Units      bits an element of the shards that one rank sends; GB/s of these elements as fp32; nanoseconds.
  * Threads    One.
  */
-#ifndef KERNELS_BENCH_H
-#define KERNELS_BENCH_H
+#ifndef KERNELS_TAGC_BENCH_BENCH_H
+#define KERNELS_TAGC_BENCH_BENCH_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * Colours are those of Okabe and Ito (2008), which people of all colour visions can tell apart.
  * Units      pixels, from the upper left.
  */
-#ifndef KERNELS_BENCH_DRAW_H
-#define KERNELS_BENCH_DRAW_H
+#ifndef KERNELS_TAGC_BENCH_DRAW_H
+#define KERNELS_TAGC_BENCH_DRAW_H
 
 #include <stdbool.h>
 #include <stdio.h>

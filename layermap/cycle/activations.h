@@ -16,8 +16,8 @@
  * Part of struct tagc_pattern; pure, and nothing here can fail. The time it takes, but for that of units.h, is proportional to
  * the length of the pattern.
  */
-#ifndef LAYERMAP_ACTIVATIONS_H
-#define LAYERMAP_ACTIVATIONS_H
+#ifndef LAYERMAP_CYCLE_ACTIVATIONS_H
+#define LAYERMAP_CYCLE_ACTIVATIONS_H
 
 #include "layermap/cycle/pattern.h"
 

@@ -8,13 +8,13 @@
  *   all-gather 1771776 bfloat16
  *   reduce-scatter 1771776 float32 avg x12   the same call twelve times
  */
-#ifndef LAYERMAP_CALLS_H
-#define LAYERMAP_CALLS_H
+#ifndef LAYERMAP_CYCLE_CALLS_H
+#define LAYERMAP_CYCLE_CALLS_H
 
 #include <stdio.h>
 
-#include "layermap/model/complaint.h"
 #include "layermap/cycle/cycle.h"
+#include "layermap/model/complaint.h"
 
 /* The first line of such a file. */
 #define TAGC_CALLS_VERSION "tagc-calls 1"

@@ -27,8 +27,8 @@
  *             so that no rank can fall behind the others here.
  * Cost        On track, observe() is a comparison and a few stores.
  */
-#ifndef LAYERMAP_CYCLE_H
-#define LAYERMAP_CYCLE_H
+#ifndef LAYERMAP_CYCLE_CYCLE_H
+#define LAYERMAP_CYCLE_CYCLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * A program that shows more than TAGC_EVIDENCE_SIGNATURES different signatures makes the evidence begin anew.
  * Part of struct tagc_cycle, which owns its memory; same rules for threads and purity; nothing here can fail.
  */
-#ifndef LAYERMAP_EVIDENCE_H
-#define LAYERMAP_EVIDENCE_H
+#ifndef LAYERMAP_CYCLE_EVIDENCE_H
+#define LAYERMAP_CYCLE_EVIDENCE_H
 
 #include "layermap/cycle/cycle.h"
 

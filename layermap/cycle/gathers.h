@@ -16,8 +16,8 @@
  *            (frozen ones), and the units of programs whose gathers do not tell them, are guesses.
  * Part of struct tagc_pattern; pure, and nothing here can fail. The time it takes is proportional to the length of the cycle.
  */
-#ifndef LAYERMAP_GATHERS_H
-#define LAYERMAP_GATHERS_H
+#ifndef LAYERMAP_CYCLE_GATHERS_H
+#define LAYERMAP_CYCLE_GATHERS_H
 
 #include "layermap/cycle/pattern.h"
 

@@ -4,8 +4,8 @@
  * While a cycle is being learned a pattern is the candidate that is judged; once locked it is what is followed.
  * Part of struct tagc_cycle, which owns its memory; same rules for threads and purity; nothing here can fail.
  */
-#ifndef LAYERMAP_PATTERN_H
-#define LAYERMAP_PATTERN_H
+#ifndef LAYERMAP_CYCLE_PATTERN_H
+#define LAYERMAP_CYCLE_PATTERN_H
 
 #include "layermap/cycle/evidence.h"
 

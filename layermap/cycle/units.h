@@ -17,8 +17,8 @@
  *                  counts repeat and the gathers before each of them are the same, or those of a forward pass.
  * Part of struct tagc_pattern; pure, and nothing here can fail.
  */
-#ifndef LAYERMAP_UNITS_H
-#define LAYERMAP_UNITS_H
+#ifndef LAYERMAP_CYCLE_UNITS_H
+#define LAYERMAP_CYCLE_UNITS_H
 
 #include "layermap/cycle/pattern.h"
 

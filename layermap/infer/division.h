@@ -3,8 +3,8 @@
  *
  * Pure functions of their arguments; any thread.
  */
-#ifndef LAYERMAP_DIVISION_H
-#define LAYERMAP_DIVISION_H
+#ifndef LAYERMAP_INFER_DIVISION_H
+#define LAYERMAP_INFER_DIVISION_H
 
 #include "layermap/infer/match.h"
 

@@ -9,8 +9,8 @@
  *             none: the ranks compare them in the vote.)
  * Ownership   tagc_layers_free() gives back all that layers point to, but for the map's model, which must outlive them.
  */
-#ifndef LAYERMAP_LAYERS_H
-#define LAYERMAP_LAYERS_H
+#ifndef LAYERMAP_INFER_LAYERS_H
+#define LAYERMAP_INFER_LAYERS_H
 
 #include "layermap/cycle/cycle.h"
 #include "layermap/model/contents.h"

@@ -12,8 +12,8 @@
  *
  * Pure functions of their arguments, any thread. Those that allocate give back what they took.
  */
-#ifndef LAYERMAP_MATCH_H
-#define LAYERMAP_MATCH_H
+#ifndef LAYERMAP_INFER_MATCH_H
+#define LAYERMAP_INFER_MATCH_H
 
 #include "layermap/cycle/cycle.h"
 #include "layermap/model/layout.h"

@@ -4,8 +4,8 @@
  * People train models of published sizes, with vocabularies of known tokenisers; who does not chooses round sizes (many factors of
  * two), and a few ratios between them. The costs are rules of thumb; what they decide between fits the counts all the same. Pure; integers alone.
  */
-#ifndef LAYERMAP_PRIOR_H
-#define LAYERMAP_PRIOR_H
+#ifndef LAYERMAP_INFER_PRIOR_H
+#define LAYERMAP_INFER_PRIOR_H
 
 #include "layermap/cycle/cycle.h"
 #include "layermap/model/families.h"

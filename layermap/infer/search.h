@@ -4,8 +4,8 @@
  *
  * A search is one caller's, and holds all it needs; costs are those of prior.h.
  */
-#ifndef LAYERMAP_SEARCH_H
-#define LAYERMAP_SEARCH_H
+#ifndef LAYERMAP_INFER_SEARCH_H
+#define LAYERMAP_INFER_SEARCH_H
 
 #include "layermap/infer/prior.h"
 #include "layermap/infer/shapes.h"

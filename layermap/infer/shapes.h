@@ -10,11 +10,11 @@
  *
  * Pure functions of their arguments; integers alone; any thread.
  */
-#ifndef LAYERMAP_SHAPES_H
-#define LAYERMAP_SHAPES_H
+#ifndef LAYERMAP_INFER_SHAPES_H
+#define LAYERMAP_INFER_SHAPES_H
 
-#include "layermap/model/families.h"
 #include "layermap/infer/match.h"
+#include "layermap/model/families.h"
 
 enum { TAGC_SHAPES = 32, TAGC_SHAPE_SIZES = 32 };
 

@@ -8,8 +8,8 @@
 
 #include "layermap/infer/division.h"
 #include "layermap/infer/layers.h"
-#include "layermap/model/megatron.h"
 #include "layermap/infer/search.h"
+#include "layermap/model/megatron.h"
 
 /* What costs less is taken without a look at what is less likely. */
 enum { ENOUGH = 20 * TAGC_BIT };

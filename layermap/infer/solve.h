@@ -4,11 +4,11 @@
  *
  * Pure: the same counts give the same answer on every rank; integers alone.
  */
-#ifndef LAYERMAP_SOLVE_H
-#define LAYERMAP_SOLVE_H
+#ifndef LAYERMAP_INFER_SOLVE_H
+#define LAYERMAP_INFER_SOLVE_H
 
-#include "layermap/model/families.h"
 #include "layermap/infer/match.h"
+#include "layermap/model/families.h"
 
 struct tagc_solution {
   struct tagc_architecture architecture;

@@ -3,8 +3,8 @@
  *
  * Pure functions of their arguments; any thread.
  */
-#ifndef LAYERMAP_WORDING_H
-#define LAYERMAP_WORDING_H
+#ifndef LAYERMAP_INFER_WORDING_H
+#define LAYERMAP_INFER_WORDING_H
 
 #include "layermap/infer/layers.h"
 #include "layermap/infer/solve.h"

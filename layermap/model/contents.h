@@ -3,8 +3,8 @@
  *
  * Pure functions of their arguments; any thread; no allocation.
  */
-#ifndef LAYERMAP_CONTENTS_H
-#define LAYERMAP_CONTENTS_H
+#ifndef LAYERMAP_MODEL_CONTENTS_H
+#define LAYERMAP_MODEL_CONTENTS_H
 
 #include "layermap/model/layout.h"
 

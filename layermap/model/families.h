@@ -17,8 +17,8 @@
  *             and .bias instead of .weight
  * Units       "embed", "block" (several of that name where blocks differ), "head"; one without parameters has no place.
  */
-#ifndef LAYERMAP_FAMILIES_H
-#define LAYERMAP_FAMILIES_H
+#ifndef LAYERMAP_MODEL_FAMILIES_H
+#define LAYERMAP_MODEL_FAMILIES_H
 
 #include "layermap/model/model.h"
 

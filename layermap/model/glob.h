@@ -8,8 +8,8 @@
  * A glob names a name with all that is inside: "block.3" also "block.3.mlp". Case matters; neither the locale nor the
  * environment does. Pure, any thread, no allocation; takes at most glob x name steps.
  */
-#ifndef LAYERMAP_GLOB_H
-#define LAYERMAP_GLOB_H
+#ifndef LAYERMAP_MODEL_GLOB_H
+#define LAYERMAP_MODEL_GLOB_H
 
 #include <stdbool.h>
 #include <stddef.h>

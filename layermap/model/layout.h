@@ -16,8 +16,8 @@
  *
  * Pure functions of their arguments; any thread; no allocation.
  */
-#ifndef LAYERMAP_LAYOUT_H
-#define LAYERMAP_LAYOUT_H
+#ifndef LAYERMAP_MODEL_LAYOUT_H
+#define LAYERMAP_MODEL_LAYOUT_H
 
 #include "layermap/model/model.h"
 

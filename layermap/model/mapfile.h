@@ -11,8 +11,8 @@
  *   unit block 1
  *     ...
  */
-#ifndef LAYERMAP_MAPFILE_H
-#define LAYERMAP_MAPFILE_H
+#ifndef LAYERMAP_MODEL_MAPFILE_H
+#define LAYERMAP_MODEL_MAPFILE_H
 
 #include <stdio.h>
 

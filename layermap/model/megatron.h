@@ -2,8 +2,8 @@
  * A model as Megatron-core registers its parameters, of which its buckets depend: fewer and larger matrices, in another
  * order.
  */
-#ifndef LAYERMAP_MEGATRON_H
-#define LAYERMAP_MEGATRON_H
+#ifndef LAYERMAP_MODEL_MEGATRON_H
+#define LAYERMAP_MODEL_MEGATRON_H
 
 #include "layermap/model/model.h"
 

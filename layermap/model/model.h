@@ -11,8 +11,8 @@
  * Ownership   A model owns all that it points to; tagc_model_free() (NULL is allowed).
  * Threads     Plain data: any thread may read a model that nobody changes.
  */
-#ifndef LAYERMAP_MODEL_H
-#define LAYERMAP_MODEL_H
+#ifndef LAYERMAP_MODEL_MODEL_H
+#define LAYERMAP_MODEL_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * Both are packed before the exchange: of each shard the selected elements, in their order, and zeros up to as many as
  * the shard has that has most of them; and the rest likewise. Padding goes where the segment before it goes.
  */
-#ifndef LAYERMAP_PARTS_H
-#define LAYERMAP_PARTS_H
+#ifndef LAYERMAP_MODEL_PARTS_H
+#define LAYERMAP_MODEL_PARTS_H
 
 #include "layermap/model/contents.h"
 

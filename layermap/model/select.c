@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "layermap/model/glob.h"
 #include "layermap/model/contents.h"
+#include "layermap/model/glob.h"
 
 enum { LONGEST_ELEMENT = TAGC_SELECT_ELEMENT - 1 };
 

@@ -13,8 +13,8 @@
  * Pure functions of their arguments (not even the locale matters, so that ranks select alike), any thread, no
  * allocation.
  */
-#ifndef LAYERMAP_SELECT_H
-#define LAYERMAP_SELECT_H
+#ifndef LAYERMAP_MODEL_SELECT_H
+#define LAYERMAP_MODEL_SELECT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * ends with LF or CR LF, the last one may do without. The text need not end with a 0, and may have none in it.
  * Columns are counted in bytes, from 1 on. The first complaint ends the reading.
  */
-#ifndef LAYERMAP_TEXT_H
-#define LAYERMAP_TEXT_H
+#ifndef LAYERMAP_MODEL_TEXT_H
+#define LAYERMAP_MODEL_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

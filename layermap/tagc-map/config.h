@@ -10,8 +10,8 @@
  * Refused     is what would change parameters in a way that families.h does not know (a model with "qk_layernorm":
  *             true, say).
  */
-#ifndef LAYERMAP_MAP_CONFIG_H
-#define LAYERMAP_MAP_CONFIG_H
+#ifndef LAYERMAP_TAGC_MAP_CONFIG_H
+#define LAYERMAP_TAGC_MAP_CONFIG_H
 
 #include <stdio.h>
 

@@ -2,8 +2,8 @@
  * The headers of a checkpoint's files: every tensor that may be a parameter, by name. What they say is held against the
  * files.
  */
-#ifndef LAYERMAP_MAP_HEADER_H
-#define LAYERMAP_MAP_HEADER_H
+#ifndef LAYERMAP_TAGC_MAP_HEADER_H
+#define LAYERMAP_TAGC_MAP_HEADER_H
 
 #include <stdbool.h>
 #include <stdint.h>

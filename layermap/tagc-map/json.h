@@ -2,8 +2,8 @@
  * JSON for tagc-map: jansson reads it; what it does not keep, where a value stands in the text, is looked up again for
  * complaints. One thread; tagc_json_free() gives all back.
  */
-#ifndef LAYERMAP_MAP_JSON_H
-#define LAYERMAP_MAP_JSON_H
+#ifndef LAYERMAP_TAGC_MAP_JSON_H
+#define LAYERMAP_TAGC_MAP_JSON_H
 
 #include <jansson.h>
 #include <stdbool.h>

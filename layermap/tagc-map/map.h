@@ -2,8 +2,8 @@
  * tagc-map: what its parts share. What it shows is brought into tables first: one for a map, one a communicator for
  * recorded calls.
  */
-#ifndef LAYERMAP_MAP_H
-#define LAYERMAP_MAP_H
+#ifndef LAYERMAP_TAGC_MAP_MAP_H
+#define LAYERMAP_TAGC_MAP_MAP_H
 
 #include <stdio.h>
 

@@ -4,8 +4,8 @@
  * A *style* is how a framework names the parts of a block, and the order in which it registers them; one of the names
  * tells it. Pure functions.
  */
-#ifndef LAYERMAP_MAP_ORDER_H
-#define LAYERMAP_MAP_ORDER_H
+#ifndef LAYERMAP_TAGC_MAP_ORDER_H
+#define LAYERMAP_TAGC_MAP_ORDER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -16,8 +16,8 @@
  *               "masked_bias", the mask "attn.bias" of GPT-2, "position_ids", "e_score_correction_bias"), is no parameter
  *             - a head that is the embedding is in the file once, or twice: where it is there twice, it counts twice.
  */
-#ifndef LAYERMAP_MAP_SAFETENSORS_H
-#define LAYERMAP_MAP_SAFETENSORS_H
+#ifndef LAYERMAP_TAGC_MAP_SAFETENSORS_H
+#define LAYERMAP_TAGC_MAP_SAFETENSORS_H
 
 #include "layermap/model/complaint.h"
 #include "layermap/model/model.h"

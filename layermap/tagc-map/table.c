@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layermap/model/contents.h"
-#include "layermap/tagc-map/map.h"
-#include "layermap/model/mapfile.h"
 #include "layermap/cycle/pattern.h"
+#include "layermap/model/contents.h"
+#include "layermap/model/mapfile.h"
+#include "layermap/tagc-map/map.h"
 
 enum tagc_share tagc_share_of(uint32_t kinds)
 {

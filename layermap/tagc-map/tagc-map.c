@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "layermap/tagc-map/map.h"
-#include "layermap/tagc-map/config.h"
-#include "layermap/tagc-map/safetensors.h"
 #include "layermap/model/mapfile.h"
 #include "layermap/model/text.h"
+#include "layermap/tagc-map/config.h"
+#include "layermap/tagc-map/map.h"
+#include "layermap/tagc-map/safetensors.h"
 
 static const char usage[] =
   "usage: tagc-map from-config [-o FILE] [--layout LAYOUT] CONFIG.JSON\n"

@@ -21,8 +21,8 @@
  *            or a new lock begins.
  * Pure functions.
  */
-#ifndef INTERPOSE_TRACE_SIDES_H
-#define INTERPOSE_TRACE_SIDES_H
+#ifndef INTERPOSE_TAGC_REPORT_JUDGE_AB_COMPARE_H
+#define INTERPOSE_TAGC_REPORT_JUDGE_AB_COMPARE_H
 
 #include <stdio.h>
 

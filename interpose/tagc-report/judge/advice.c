@@ -11,8 +11,8 @@
 
 #include "env/options.h"
 #include "interpose/tagc-report/judge/codecs.h"
-#include "interpose/tagc-report/read/merge.h"
 #include "interpose/tagc-report/read/format.h"
+#include "interpose/tagc-report/read/merge.h"
 
 /* What is worth a sentence: a share of all that is sent, and of a compressed call's time. */
 #define WORTH 0.05

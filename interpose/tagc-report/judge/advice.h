@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What could still be saved in a job: sentences with numbers of its traces. Pure.
  */
-#ifndef INTERPOSE_TRACE_ADVICE_H
-#define INTERPOSE_TRACE_ADVICE_H
+#ifndef INTERPOSE_TAGC_REPORT_JUDGE_ADVICE_H
+#define INTERPOSE_TAGC_REPORT_JUDGE_ADVICE_H
 
 #include "interpose/tagc-report/read/summary.h"
 

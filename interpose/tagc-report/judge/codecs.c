@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "env/append.h"
+#include "interpose/tagc-report/read/format.h"
 #include "interpose/tagc-report/read/merge.h"
 #include "interpose/tagc-report/show/text.h"
-#include "interpose/tagc-report/read/format.h"
 
 static void add(struct tagc_codec_sum *out, size_t *count, const char *function, const struct tagc_sum_slot *slot)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What codecs did in a job: their calls, bytes and times, of all slots and all-gathers that had them at some time. Pure.
  */
-#ifndef INTERPOSE_TRACE_CODECS_H
-#define INTERPOSE_TRACE_CODECS_H
+#ifndef INTERPOSE_TAGC_REPORT_JUDGE_CODECS_H
+#define INTERPOSE_TAGC_REPORT_JUDGE_CODECS_H
 
 #include <stdio.h>
 

@@ -2,8 +2,8 @@
  * The calls of a communicator by what they do, as a rank makes them in a step: what its role and its formulas are
  * judged by.
  */
-#ifndef INTERPOSE_TRACE_PATTERNS_H
-#define INTERPOSE_TRACE_PATTERNS_H
+#ifndef INTERPOSE_TAGC_REPORT_JUDGE_PATTERNS_H
+#define INTERPOSE_TAGC_REPORT_JUDGE_PATTERNS_H
 
 #include "interpose/tagc-report/read/summary.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The steps of all ranks of a summary in one order, so that those of the same step stand together.
  */
-#ifndef INTERPOSE_TRACE_STEPS_H
-#define INTERPOSE_TRACE_STEPS_H
+#ifndef INTERPOSE_TAGC_REPORT_JUDGE_STEPS_H
+#define INTERPOSE_TAGC_REPORT_JUDGE_STEPS_H
 
 #include "interpose/tagc-report/read/summary.h"
 

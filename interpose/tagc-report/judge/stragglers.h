@@ -18,8 +18,8 @@
  * others, too, and says so: a step with a checkpoint in it is disturbed.
  * Pure functions.
  */
-#ifndef INTERPOSE_TRACE_PACE_H
-#define INTERPOSE_TRACE_PACE_H
+#ifndef INTERPOSE_TAGC_REPORT_JUDGE_STRAGGLERS_H
+#define INTERPOSE_TAGC_REPORT_JUDGE_STRAGGLERS_H
 
 #include <stdio.h>
 

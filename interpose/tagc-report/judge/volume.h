@@ -17,8 +17,8 @@
  * Measured is what plain calls send, so that compression blurs nothing, in whole steps alone, as a mean over the ranks.
  * Pure functions but for the role that tagc_sum_roles() writes down.
  */
-#ifndef INTERPOSE_TRACE_VOLUME_H
-#define INTERPOSE_TRACE_VOLUME_H
+#ifndef INTERPOSE_TAGC_REPORT_JUDGE_VOLUME_H
+#define INTERPOSE_TAGC_REPORT_JUDGE_VOLUME_H
 
 #include <stdio.h>
 

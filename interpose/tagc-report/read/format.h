@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Numbers and sentences of tagc-report, as people read them.
  */
-#ifndef INTERPOSE_TRACE_WORDS_H
-#define INTERPOSE_TRACE_WORDS_H
+#ifndef INTERPOSE_TAGC_REPORT_READ_FORMAT_H
+#define INTERPOSE_TAGC_REPORT_READ_FORMAT_H
 
 #include <stdio.h>
 

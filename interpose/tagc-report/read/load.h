@@ -5,8 +5,8 @@
  * there are hundreds where there are millions of calls. Of a call itself 56 bytes are kept until the file has ended,
  * as only then it is known which communicator tells the steps, and which of these are whole.
  */
-#ifndef INTERPOSE_TRACE_GATHER_H
-#define INTERPOSE_TRACE_GATHER_H
+#ifndef INTERPOSE_TAGC_REPORT_READ_LOAD_H
+#define INTERPOSE_TAGC_REPORT_READ_LOAD_H
 
 #include "interpose/tagc-report/read/merge.h"
 #include "interpose/tagc-report/read/table.h"

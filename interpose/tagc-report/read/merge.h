@@ -2,8 +2,8 @@
  * How traces become a summary: each file by itself (load.c), then all of them together (merge.c). For
  * summary.c.
  */
-#ifndef INTERPOSE_TRACE_MERGE_H
-#define INTERPOSE_TRACE_MERGE_H
+#ifndef INTERPOSE_TAGC_REPORT_READ_MERGE_H
+#define INTERPOSE_TAGC_REPORT_READ_MERGE_H
 
 #include <stdlib.h>
 #include <string.h>

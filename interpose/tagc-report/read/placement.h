@@ -6,8 +6,8 @@
  * Ownership   tagc_places_free() gives them back.
  * Threads     One at a time.
  */
-#ifndef INTERPOSE_TRACE_PLACES_H
-#define INTERPOSE_TRACE_PLACES_H
+#ifndef INTERPOSE_TAGC_REPORT_READ_PLACEMENT_H
+#define INTERPOSE_TAGC_REPORT_READ_PLACEMENT_H
 
 #include <stdint.h>
 

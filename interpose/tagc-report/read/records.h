@@ -10,8 +10,8 @@
  * Ownership  A record is the file's until the next call.
  * Threads    A file is used by one thread at a time.
  */
-#ifndef INTERPOSE_TRACE_READ_H
-#define INTERPOSE_TRACE_READ_H
+#ifndef INTERPOSE_TAGC_REPORT_READ_RECORDS_H
+#define INTERPOSE_TAGC_REPORT_READ_RECORDS_H
 
 #include <stdbool.h>
 #include <stddef.h>

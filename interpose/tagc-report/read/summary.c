@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/tagc-report/read/merge.h"
 #include "interpose/tagc-report/read/format.h"
+#include "interpose/tagc-report/read/merge.h"
 
 uint8_t tagc_sum_code(const struct tagc_sum_rank *rank, enum tagc_trace_table table, uint16_t code)
 {

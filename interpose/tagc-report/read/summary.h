@@ -13,8 +13,8 @@
  * Ownership   tagc_sum_free() gives back all of it.
  * Threads     One at a time.
  */
-#ifndef INTERPOSE_TRACE_SUMMARY_H
-#define INTERPOSE_TRACE_SUMMARY_H
+#ifndef INTERPOSE_TAGC_REPORT_READ_SUMMARY_H
+#define INTERPOSE_TAGC_REPORT_READ_SUMMARY_H
 
 #include <stdbool.h>
 #include <stddef.h>

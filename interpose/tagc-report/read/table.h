@@ -2,8 +2,8 @@
  * A hash table of places in an array that its user keeps: it tells where a key is, and grows as the array does.
  * Ownership: tagc_table_free(). Threads: one at a time.
  */
-#ifndef INTERPOSE_TRACE_TABLE_H
-#define INTERPOSE_TRACE_TABLE_H
+#ifndef INTERPOSE_TAGC_REPORT_READ_TABLE_H
+#define INTERPOSE_TAGC_REPORT_READ_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

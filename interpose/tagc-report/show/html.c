@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interpose/tagc-report/judge/steps.h"
 #include "interpose/tagc-report/show/html.h"
 #include "interpose/tagc-report/show/page.h"
-#include "interpose/tagc-report/judge/steps.h"
 
 /* -- steps of the job ------------------------------------------------------------------------------------------------------ */
 

@@ -6,13 +6,13 @@
  * Safety     Whatever the traces name (hosts, programs, layers) is escaped.
  * Size       Bounded by what is drawn, not by how long the traces are: long series are thinned out, short calls drawn together.
  */
-#ifndef INTERPOSE_TRACE_HTML_H
-#define INTERPOSE_TRACE_HTML_H
+#ifndef INTERPOSE_TAGC_REPORT_SHOW_HTML_H
+#define INTERPOSE_TAGC_REPORT_SHOW_HTML_H
 
 #include <stdio.h>
 
-#include "interpose/tagc-report/read/summary.h"
 #include "interpose/tagc-report/judge/volume.h"
+#include "interpose/tagc-report/read/summary.h"
 
 /* Writes the page; roles must have been written down (tagc_sum_roles()). `facts`: NULL: nothing is known. Reads the traces of the
  * ranks that it draws once more. False without memory; whether the file took everything is the caller's to ask (ferror()). */

@@ -6,8 +6,8 @@
 
 #include "env/json.h"
 #include "interpose/tagc-report/judge/codecs.h"
-#include "interpose/tagc-report/show/report.h"
 #include "interpose/tagc-report/judge/steps.h"
+#include "interpose/tagc-report/show/report.h"
 
 static const char *const side_words[TAGC_SUM_SIDES] = {"neither", "plain", "compressed"};
 

@@ -2,17 +2,17 @@
  * The page of tagc-report --html (html.h): what its parts share. Each trace_page_*.c writes some of its sections, in the order in
  * which they stand here.
  */
-#ifndef INTERPOSE_TRACE_PAGE_H
-#define INTERPOSE_TRACE_PAGE_H
+#ifndef INTERPOSE_TAGC_REPORT_SHOW_PAGE_H
+#define INTERPOSE_TAGC_REPORT_SHOW_PAGE_H
 
 #include <stdio.h>
 
-#include "interpose/tagc-report/judge/stragglers.h"
+#include "env/markup.h"
 #include "interpose/tagc-report/judge/ab_compare.h"
-#include "interpose/tagc-report/read/summary.h"
+#include "interpose/tagc-report/judge/stragglers.h"
 #include "interpose/tagc-report/judge/volume.h"
 #include "interpose/tagc-report/read/format.h"
-#include "env/markup.h"
+#include "interpose/tagc-report/read/summary.h"
 
 /* A step of the job: means over the ranks that have it. */
 struct tagc_page_step {

@@ -6,9 +6,9 @@
 
 #include "interpose/tagc-report/judge/advice.h"
 #include "interpose/tagc-report/judge/codecs.h"
+#include "interpose/tagc-report/judge/steps.h"
 #include "interpose/tagc-report/read/merge.h"
 #include "interpose/tagc-report/show/page.h"
-#include "interpose/tagc-report/judge/steps.h"
 
 enum { VOTES = 100 };
 

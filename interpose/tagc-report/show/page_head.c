@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "interpose/tagc-report/judge/codecs.h"
+#include "interpose/tagc-report/judge/steps.h"
 #include "interpose/tagc-report/read/merge.h"
 #include "interpose/tagc-report/show/page.h"
-#include "interpose/tagc-report/judge/steps.h"
 
 /* Bytes of all ranks: what was sent, and what would have been, had all calls been plain. */
 static double all_sent(const struct tagc_summary *summary, double *plain, uint64_t *calls)

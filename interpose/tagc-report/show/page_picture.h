@@ -2,12 +2,12 @@
  * What of a step is drawn on the page: which step and which ranks, their calls, and where on a common scale of time
  * they begin.
  */
-#ifndef INTERPOSE_TRACE_PAGE_PICTURE_H
-#define INTERPOSE_TRACE_PAGE_PICTURE_H
+#ifndef INTERPOSE_TAGC_REPORT_SHOW_PAGE_PICTURE_H
+#define INTERPOSE_TAGC_REPORT_SHOW_PAGE_PICTURE_H
 
-#include "interpose/tagc-report/show/window.h"
 #include "interpose/tagc-report/show/page.h"
 #include "interpose/tagc-report/show/svg.h"
+#include "interpose/tagc-report/show/window.h"
 
 /* At most. Lanes: of a rank's threads, and as many of its streams. */
 enum { TAGC_PICTURE_RANKS = 8, TAGC_PICTURE_LANES = 4 };

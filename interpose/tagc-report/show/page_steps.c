@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/tagc-report/show/page.h"
 #include "interpose/tagc-report/judge/steps.h"
+#include "interpose/tagc-report/show/page.h"
 #include "interpose/tagc-report/show/svg.h"
 
 enum { HEIGHT = 300, LEFT = 64, RIGHT = 14, TOP = 40, BOTTOM = 34, DOTS = 800, BANDS = 200, ROWS = 60,

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "interpose/tagc-report/judge/steps.h"
 #include "interpose/tagc-report/show/page.h"
 #include "interpose/tagc-report/show/page_picture.h"
-#include "interpose/tagc-report/judge/steps.h"
 #include "interpose/tagc-report/show/svg.h"
 
 enum { LEFT = 150, RIGHT = 16, TOP = 42, LANE = 22, BAR = 16, STRIP = 6, APART = 8, BARS = 8000, ROWS = 150 };

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/tagc-report/show/perfetto_parts.h"
-#include "interpose/tagc-report/judge/steps.h"
 #include "env/markup.h"
+#include "interpose/tagc-report/judge/steps.h"
+#include "interpose/tagc-report/show/perfetto_parts.h"
 
 /* -- events -------------------------------------------------------------------------------------------------------- */
 

@@ -10,8 +10,8 @@
  * Times       Microseconds since the first call of the job, by the realtime clocks of the hosts.
  * Memory      Bounded, however long the traces are: they are read once more.
  */
-#ifndef INTERPOSE_TRACE_PERFETTO_H
-#define INTERPOSE_TRACE_PERFETTO_H
+#ifndef INTERPOSE_TAGC_REPORT_SHOW_PERFETTO_H
+#define INTERPOSE_TAGC_REPORT_SHOW_PERFETTO_H
 
 #include <stdio.h>
 

@@ -2,8 +2,8 @@
  * What the two halves of tagc-report --perfetto (perfetto.h) share: perfetto.c writes the document,
  * perfetto_rank.c the events of a rank.
  */
-#ifndef INTERPOSE_TRACE_PERFETTO_PARTS_H
-#define INTERPOSE_TRACE_PERFETTO_PARTS_H
+#ifndef INTERPOSE_TAGC_REPORT_SHOW_PERFETTO_PARTS_H
+#define INTERPOSE_TAGC_REPORT_SHOW_PERFETTO_PARTS_H
 
 #include "interpose/tagc-report/show/perfetto.h"
 

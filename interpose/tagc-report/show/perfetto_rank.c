@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/tagc-report/show/window.h"
-#include "interpose/tagc-report/show/perfetto_parts.h"
-#include "interpose/tagc-report/judge/steps.h"
 #include "env/markup.h"
+#include "interpose/tagc-report/judge/steps.h"
+#include "interpose/tagc-report/show/perfetto_parts.h"
+#include "interpose/tagc-report/show/window.h"
 
 /* Lanes of a rank: its steps, its threads, its streams. */
 enum { LATE = TAGC_MOMENT_LATE, STREAMS = 256, THREADS = 4096, LANE_STEPS = 1, LANE_THREADS = 10,

@@ -2,16 +2,16 @@
  * tagc-report's own two outputs: text for people and JSON for programs; the page and the timeline have headers of
  * their own.
  */
-#ifndef INTERPOSE_TRACE_REPORT_H
-#define INTERPOSE_TRACE_REPORT_H
+#ifndef INTERPOSE_TAGC_REPORT_SHOW_REPORT_H
+#define INTERPOSE_TAGC_REPORT_SHOW_REPORT_H
 
 #include <stdio.h>
 
+#include "interpose/tagc-report/judge/ab_compare.h"
 #include "interpose/tagc-report/judge/advice.h"
 #include "interpose/tagc-report/judge/stragglers.h"
-#include "interpose/tagc-report/judge/ab_compare.h"
-#include "interpose/tagc-report/read/summary.h"
 #include "interpose/tagc-report/judge/volume.h"
+#include "interpose/tagc-report/read/summary.h"
 
 enum { TAGC_REPORT_CHECKS = 256 };
 

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "interpose/tagc-report/show/svg.h"
 #include "env/markup.h"
+#include "interpose/tagc-report/show/svg.h"
 
 /* 1, 2 or 5 times a power of ten that is not smaller. */
 static double round_up(double value)

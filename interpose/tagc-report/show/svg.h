@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Axes of pictures: where values lie, and ticks at round numbers. Pure but for what it draws.
  */
-#ifndef INTERPOSE_TRACE_SVG_H
-#define INTERPOSE_TRACE_SVG_H
+#ifndef INTERPOSE_TAGC_REPORT_SHOW_SVG_H
+#define INTERPOSE_TAGC_REPORT_SHOW_SVG_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -8,10 +8,10 @@
 
 #include "env/append.h"
 #include "interpose/tagc-report/judge/codecs.h"
+#include "interpose/tagc-report/read/format.h"
 #include "interpose/tagc-report/read/merge.h"
 #include "interpose/tagc-report/show/report.h"
 #include "interpose/tagc-report/show/text.h"
-#include "interpose/tagc-report/read/format.h"
 
 enum { TEXT = 4096 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What the parts of tagc-report's text share.
  */
-#ifndef INTERPOSE_TRACE_TEXT_H
-#define INTERPOSE_TRACE_TEXT_H
+#ifndef INTERPOSE_TAGC_REPORT_SHOW_TEXT_H
+#define INTERPOSE_TAGC_REPORT_SHOW_TEXT_H
 
 #include <stdio.h>
 

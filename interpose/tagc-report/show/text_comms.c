@@ -9,10 +9,10 @@
 
 #include "env/append.h"
 #include "interpose/tagc-report/judge/codecs.h"
-#include "interpose/tagc-report/read/merge.h"
-#include "interpose/tagc-report/show/text.h"
 #include "interpose/tagc-report/judge/volume.h"
 #include "interpose/tagc-report/read/format.h"
+#include "interpose/tagc-report/read/merge.h"
+#include "interpose/tagc-report/show/text.h"
 
 enum { LABEL = 14, TEXT = 4096 };
 

@@ -4,8 +4,8 @@
  * Placing What NCCL did is known by its length, not by its beginning: it is placed where the call began, or where the one before it on
  *         its stream has ended, which is the earliest moment at which it can have begun.
  */
-#ifndef INTERPOSE_TRACE_MOMENT_H
-#define INTERPOSE_TRACE_MOMENT_H
+#ifndef INTERPOSE_TAGC_REPORT_SHOW_WINDOW_H
+#define INTERPOSE_TAGC_REPORT_SHOW_WINDOW_H
 
 #include "interpose/tagc-report/read/summary.h"
 

@@ -4,8 +4,8 @@
  *
  * Threads  Single-threaded.
  */
-#ifndef TESTS_UNIT_VARIANTS_H
-#define TESTS_UNIT_VARIANTS_H
+#ifndef TESTS_UNIT_CODEC_VARIANTS_H
+#define TESTS_UNIT_CODEC_VARIANTS_H
 
 #include "env/host.h"
 #include "kernels/codec/variant.h"

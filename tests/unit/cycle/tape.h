@@ -3,8 +3,8 @@
  * reduce-scatter with the number of the unit of the model that it truly belongs to. Single-threaded; out of memory ends
  * the test.
  */
-#ifndef TESTS_UNIT_TAPE_H
-#define TESTS_UNIT_TAPE_H
+#ifndef TESTS_UNIT_CYCLE_TAPE_H
+#define TESTS_UNIT_CYCLE_TAPE_H
 
 #include <stdlib.h>
 

@@ -2,8 +2,8 @@
  * Scenarios on the stand-in for the CUDA driver, each in a process of its own: with an environment of its own, and free to
  * die. Whoever includes this opens no driver itself.
  */
-#ifndef TESTS_UNIT_CUDA_CHILD_H
-#define TESTS_UNIT_CUDA_CHILD_H
+#ifndef TESTS_UNIT_DEVICE_CUDA_CHILD_H
+#define TESTS_UNIT_DEVICE_CUDA_CHILD_H
 
 #include <stdbool.h>
 #include <stdlib.h>

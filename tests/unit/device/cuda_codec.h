@@ -3,8 +3,8 @@
  *
  * Threads  Single-threaded. Failure: ends the test program.
  */
-#ifndef TESTS_UNIT_CUDA_CODEC_H
-#define TESTS_UNIT_CUDA_CODEC_H
+#ifndef TESTS_UNIT_DEVICE_CUDA_CODEC_H
+#define TESTS_UNIT_DEVICE_CUDA_CODEC_H
 
 #include "tests/unit/device/cuda_rank.h"
 #include "tests/unit/tap.h"

@@ -5,8 +5,8 @@
  * Memory   Buffers of the device begin as copies of the host's, and have bytes before and behind them that must not change.
  * Threads  Single-threaded. Failure: a call of the driver that fails ends the program.
  */
-#ifndef TESTS_UNIT_CUDA_RANK_H
-#define TESTS_UNIT_CUDA_RANK_H
+#ifndef TESTS_UNIT_DEVICE_CUDA_RANK_H
+#define TESTS_UNIT_DEVICE_CUDA_RANK_H
 
 #include "kernels/cuda/codecs.h"
 #include "kernels/device/fatbin.h"

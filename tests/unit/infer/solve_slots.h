@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Slots as a framework would call them for a model: for tests of what finds the model out again. Nothing of layermap/infer/match.c is used.
  */
-#ifndef TESTS_UNIT_SOLVE_SLOTS_H
-#define TESTS_UNIT_SOLVE_SLOTS_H
+#ifndef TESTS_UNIT_INFER_SOLVE_SLOTS_H
+#define TESTS_UNIT_INFER_SOLVE_SLOTS_H
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  * checkpoint); the others were counted from the config. All of them are also what transformers 4.57 counts in a model that it makes of
  * the config. What is no parameter is not in them (the buffers of DeepSeek-V3's routers).
  */
-#ifndef TESTS_UNIT_ARCHITECTURES_H
-#define TESTS_UNIT_ARCHITECTURES_H
+#ifndef TESTS_UNIT_MODEL_ARCHITECTURES_H
+#define TESTS_UNIT_MODEL_ARCHITECTURES_H
 
 #include "layermap/model/families.h"
 

@@ -3,8 +3,8 @@
  * nccl.h: abi_ours.c (ours) and test_abi.c (the real one). Prototypes have no number: each including file must compile
  * the same list of them.
  */
-#ifndef TESTS_UNIT_ABI_TABLE_H
-#define TESTS_UNIT_ABI_TABLE_H
+#ifndef TESTS_UNIT_NCCL_ABI_TABLE_H
+#define TESTS_UNIT_NCCL_ABI_TABLE_H
 
 #include "interpose/nccl/nccl_newer.h"
 

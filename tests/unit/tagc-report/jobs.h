@@ -3,8 +3,8 @@
  * files of calls (tests/fixtures) with the slots that layermap/ finds in them. job_free() ends one. Room is for a few
  * communicators.
  */
-#ifndef TESTS_UNIT_TRACE_JOBS_H
-#define TESTS_UNIT_TRACE_JOBS_H
+#ifndef TESTS_UNIT_TAGC_REPORT_JOBS_H
+#define TESTS_UNIT_TAGC_REPORT_JOBS_H
 
 #include <stdio.h>
 #include <stdlib.h>

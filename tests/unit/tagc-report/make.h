@@ -6,8 +6,8 @@
  * Codes      are this file's own, and no program's: what reads traces knows them by their NAME records alone.
  * Threads    One at a time.
  */
-#ifndef TESTS_UNIT_TRACE_MAKE_H
-#define TESTS_UNIT_TRACE_MAKE_H
+#ifndef TESTS_UNIT_TAGC_REPORT_MAKE_H
+#define TESTS_UNIT_TAGC_REPORT_MAKE_H
 
 #include <math.h>
 #include <stdbool.h>

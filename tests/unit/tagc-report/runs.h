@@ -2,8 +2,8 @@
  * Runs that are made up: summaries of ranks with steps, and of TAGC_MODE=ab. What a test wants otherwise it changes in
  * them.
  */
-#ifndef TESTS_UNIT_TRACE_RUNS_H
-#define TESTS_UNIT_TRACE_RUNS_H
+#ifndef TESTS_UNIT_TAGC_REPORT_RUNS_H
+#define TESTS_UNIT_TAGC_REPORT_RUNS_H
 
 #include <math.h>
 #include <stdlib.h>
