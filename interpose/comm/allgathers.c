@@ -43,7 +43,7 @@ bool tagc_allgathers_make(struct tagc_comm *comm)
     a->codec = tagc_library_gather_codec();
     a->slot = infos[i].slot;
     a->again = infos[i].again;
-    a->verdict = TAGC_REASON_warm_up;
+    a->reason = TAGC_REASON_warm_up;
     a->first = (uint32_t)i;
     for (uint32_t j = 0; j < i && a->first == i && infos[i].sure; j++)
       if (infos[j].sure && comm->allgathers[j].slot == a->slot && comm->allgathers[j].shape.dtype == a->shape.dtype)
@@ -93,10 +93,10 @@ static enum tagc_reason plan_one(struct tagc_comm *comm, size_t i, uint64_t *lef
   const struct tagc_allgather *first = &comm->allgathers[a->first];
   struct tagc_gather_question question = question_of(comm, i);
   question.reference_left = *left;
-  question.referred = first != a && first->verdict == TAGC_REASON_compressed;
+  question.referred = first != a && first->reason == TAGC_REASON_compressed;
   enum tagc_reason reason = tagc_plan_gather(&question, &a->layout);
-  if (reason == TAGC_REASON_compressed && first != a && first->verdict != reason)
-    reason = first->verdict;
+  if (reason == TAGC_REASON_compressed && first != a && first->reason != reason)
+    reason = first->reason;
   if (reason != TAGC_REASON_compressed)
     return reason;
   if (first == a)
@@ -115,13 +115,13 @@ void tagc_allgathers_plan(struct tagc_comm *comm, bool decided)
   const enum tagc_reason why = comm->scope.reason == TAGC_REASON_compressed ? TAGC_REASON_vote : comm->scope.reason;
   uint64_t left = tagc_library_options()->gather_max;
   for (size_t i = 0; i < comm->allgather_count; i++)
-    comm->allgathers[i].verdict = decided ? why : plan_one(comm, i, &left);
+    comm->allgathers[i].reason = decided ? why : plan_one(comm, i, &left);
 }
 
 bool tagc_allgathers_are_cut(const struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->allgather_count; i++)
-    if (comm->allgathers[i].verdict == TAGC_REASON_compressed && comm->allgathers[i].cut.pieces.count > 1)
+    if (comm->allgathers[i].reason == TAGC_REASON_compressed && comm->allgathers[i].cut.pieces.count > 1)
       return true;
   return false;
 }
@@ -129,7 +129,7 @@ bool tagc_allgathers_are_cut(const struct tagc_comm *comm)
 void tagc_allgathers_join(struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->allgather_count; i++)
-    if (comm->allgathers[i].verdict == TAGC_REASON_compressed)
+    if (comm->allgathers[i].reason == TAGC_REASON_compressed)
       cut(comm, &comm->allgathers[i], 1);
 }
 
@@ -138,7 +138,7 @@ size_t tagc_allgathers_workspace(const struct tagc_comm *comm)
   size_t largest = 0;
   for (size_t i = 0; i < comm->allgather_count; i++) {
     const struct tagc_allgather *a = &comm->allgathers[i];
-    const size_t bytes = a->verdict == TAGC_REASON_compressed
+    const size_t bytes = a->reason == TAGC_REASON_compressed
                            ? tagc_depth_gather_bytes(comm->device, a->codec, &a->shape, &a->layout, &a->cut) : 0;
     largest = bytes > largest ? bytes : largest;
   }
@@ -162,7 +162,7 @@ bool tagc_allgathers_reserve(struct tagc_comm *comm, void *stream)
     give_back(comm, &comm->allgathers[i]);   /* there is something when a vote failed and is held again */
   for (size_t i = 0; i < comm->allgather_count; i++) {
     struct tagc_allgather *a = &comm->allgathers[i];
-    if (a->verdict != TAGC_REASON_compressed)
+    if (a->reason != TAGC_REASON_compressed)
       continue;
     a->tally = device->tally_make(device, stream);
     good &= a->tally || device->host_reads;
@@ -188,12 +188,12 @@ void tagc_allgathers_fill(const struct tagc_comm *comm, bool reserved, int64_t *
   for (size_t i = 0; i < comm->allgather_count; i++) {
     const struct tagc_allgather *a = &comm->allgathers[i];
     int64_t *word = words + WORDS * i;
-    word[CAN] = reserved && a->verdict == TAGC_REASON_compressed;
-    word[VERDICT] = (int64_t)a->verdict;
+    word[CAN] = reserved && a->reason == TAGC_REASON_compressed;
+    word[VERDICT] = (int64_t)a->reason;
     word[VERDICT_NEGATED] = -word[VERDICT];
     word[CODEC] = codec_word(a);
     word[CODEC_NEGATED] = -word[CODEC];
-    word[DEPTH] = a->verdict == TAGC_REASON_compressed ? a->cut.pieces.count : 0;
+    word[DEPTH] = a->reason == TAGC_REASON_compressed ? a->cut.pieces.count : 0;
     word[DEPTH_NEGATED] = -word[DEPTH];
   }
 }
@@ -205,11 +205,11 @@ void tagc_allgathers_count(struct tagc_comm *comm, const int64_t *words)
     struct tagc_allgather *a = &comm->allgathers[i];
     const int64_t *word = words + WORDS * i;
     struct tagc_ledger_row *row = tagc_ledger_gather_row(comm->ledger, (int)i);
-    a->verdict = tagc_slot_verdict(word[VERDICT], -word[VERDICT_NEGATED], word[CODEC] == -word[CODEC_NEGATED], word[CAN]);
-    if (a->verdict == TAGC_REASON_compressed && comm->allgathers[a->first].verdict != a->verdict)
-      a->verdict = comm->allgathers[a->first].verdict;
-    row->gather.reason = a->verdict;
-    if (a->verdict != TAGC_REASON_compressed)
+    a->reason = tagc_slot_verdict(word[VERDICT], -word[VERDICT_NEGATED], word[CODEC] == -word[CODEC_NEGATED], word[CAN]);
+    if (a->reason == TAGC_REASON_compressed && comm->allgathers[a->first].reason != a->reason)
+      a->reason = comm->allgathers[a->first].reason;
+    row->gather.reason = a->reason;
+    if (a->reason != TAGC_REASON_compressed)
       continue;
     if (word[DEPTH] != -word[DEPTH_NEGATED])
       cut(comm, a, 1);
@@ -229,7 +229,7 @@ bool tagc_allgathers_trim(struct tagc_comm *comm)
 {
   bool any = false;
   for (size_t i = 0; i < comm->allgather_count; i++)
-    if (comm->allgathers[i].verdict == TAGC_REASON_compressed)
+    if (comm->allgathers[i].reason == TAGC_REASON_compressed)
       any = true;
     else
       give_back(comm, &comm->allgathers[i]);

@@ -33,7 +33,7 @@ struct tagc_allgather {
   uint32_t first;                   /* of those that gather the same unit in the same type: what is marked so is kept there */
   bool again;                       /* nothing has changed its parameters since an earlier one of this cycle */
   bool repeated;                    /* first: there are others: whether its shard has changed in between is of interest */
-  enum tagc_reason verdict;         /* of the vote */
+  enum tagc_reason reason;          /* of the vote: TAGC_REASON_compressed, or why its calls pass */
   enum tagc_reason barred;          /* as in struct tagc_slot */
   void *tally;                      /* as in struct tagc_slot */
   uint64_t calls;                   /* compressed: seeds are made from this */

@@ -192,7 +192,7 @@ static bool is_hopeful(const struct tagc_comm *comm, const struct tagc_slot_info
 static void pass_all(struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count; i++)
-    comm->slots[i].verdict = TAGC_REASON_activations;
+    comm->slots[i].reason = TAGC_REASON_activations;
   comm->voted = true;
 }
 
@@ -206,7 +206,7 @@ static void fill_slot(const struct tagc_comm *comm, const struct tagc_signature 
   slot->shape.keep_ppm = 1000000 - tagc_library_options()->sparsity;
   slot->codec = tagc_library_codec();
   slot->op = (enum tagc_op)s->op;
-  slot->verdict = TAGC_REASON_warm_up;
+  slot->reason = TAGC_REASON_warm_up;
 }
 
 static void log_cycle(const struct tagc_comm *comm, const struct tagc_slot_info *infos)
@@ -389,7 +389,7 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
     .cycle = call->cycle,
     .vote_cycle = comm->vote_cycle,
     .voted = comm->voted,
-    .verdict = slot ? slot->verdict : allgather ? allgather->verdict : TAGC_REASON_off_track,
+    .slot_reason = slot ? slot->reason : allgather ? allgather->reason : TAGC_REASON_off_track,
     .dirty = slot && slot->dirty,
     .settles = slot && slot->residual && tagc_selection_is_near(comm, call),
     .strayed = call->strayed,

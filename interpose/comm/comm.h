@@ -43,7 +43,7 @@ struct tagc_slot {
   struct tagc_parts *parts;         /* selected in part (partial.h); else NULL */
   bool owns_parts;                  /* and not another slot, which is like it */
   uint64_t shard;                   /* with parts: elements of a whole shard */
-  enum tagc_reason verdict;         /* of the vote */
+  enum tagc_reason reason;          /* of the vote: TAGC_REASON_compressed, or why its calls pass */
   const struct tagc_codec *held;    /* the codec that memory is held for; NULL: none is */
   void *residual;                   /* device memory, NULL: none */
   uint64_t residual_bytes;          /* of it */

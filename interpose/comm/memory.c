@@ -115,7 +115,7 @@ static size_t workspace_need(const struct tagc_comm *comm)
 {
   size_t largest = tagc_allgathers_workspace(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
-    if (comm->slots[i].verdict == TAGC_REASON_compressed && call_bytes(comm, &comm->slots[i]) > largest)
+    if (comm->slots[i].reason == TAGC_REASON_compressed && call_bytes(comm, &comm->slots[i]) > largest)
       largest = call_bytes(comm, &comm->slots[i]);
   return largest;
 }
@@ -126,7 +126,7 @@ static void give_back_others(struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
-    const bool compressed = slot->verdict == TAGC_REASON_compressed;
+    const bool compressed = slot->reason == TAGC_REASON_compressed;
     drop(comm, i);
     if (!compressed || slot->held != slot->codec || slot->residual_bytes != tagc_residual_bytes(&slot->shape))
       give_back_slot(comm, slot);
@@ -189,7 +189,7 @@ bool tagc_estate_reserve(struct tagc_comm *comm, void *stream)
     return false;
   good &= reserve_workspace(comm, bytes, stream);
   for (size_t i = 0; i < comm->slot_count; i++)
-    if (comm->slots[i].verdict == TAGC_REASON_compressed)
+    if (comm->slots[i].reason == TAGC_REASON_compressed)
       good &= reserve_slot(comm, &comm->slots[i], stream);
   good &= comm->voted || tagc_allgathers_reserve(comm, stream);   /* they stay as the first vote has them */
   return (!comm->fence || device->fence_set(device, comm->fence, stream)) && good;   /* what is there is given back behind it */
@@ -199,7 +199,7 @@ void tagc_estate_trim(struct tagc_comm *comm)
 {
   bool any = tagc_allgathers_trim(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
-    if (comm->slots[i].verdict == TAGC_REASON_compressed)
+    if (comm->slots[i].reason == TAGC_REASON_compressed)
       any = true;
     else {
       drop(comm, i);

@@ -21,7 +21,7 @@ static bool has_gradients(const struct tagc_comm *comm)
 {
   bool any = tagc_cycle_is_gradients(comm->cycle) || (comm->layers && comm->layers->proven) || tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
   for (size_t i = 0; i < comm->slot_count && !any; i++)
-    any = comm->voted && comm->slots[i].verdict == TAGC_REASON_compressed;
+    any = comm->voted && comm->slots[i].reason == TAGC_REASON_compressed;
   return any;
 }
 

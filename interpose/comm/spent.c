@@ -27,7 +27,7 @@ static bool counts(const struct tagc_call *call)
   if (!tagc_options_has_budget(tagc_library_options()) || !comm->voted || call->slot < 0 || call->lock_number != comm->lock_number ||
       !comm->device || !comm->device->host_reads || call->cycle <= comm->selected_cycle || tagc_selection_is_near(comm, call))
     return false;
-  const bool chosen = comm->slots[call->slot].verdict == TAGC_REASON_compressed;
+  const bool chosen = comm->slots[call->slot].reason == TAGC_REASON_compressed;
   return call->decision.action == (chosen ? TAGC_COMPRESS : TAGC_PASS);
 }
 

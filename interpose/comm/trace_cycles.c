@@ -22,7 +22,7 @@ static uint16_t code_of_op(uint8_t op)
 /* Elements of all shards that are compressed. */
 static uint64_t selected(const struct tagc_comm *comm, const struct tagc_slot *slot)
 {
-  if (!comm->voted || slot->verdict != TAGC_REASON_compressed)
+  if (!comm->voted || slot->reason != TAGC_REASON_compressed)
     return 0;
   return slot->parts ? tagc_parts_elements(slot->parts, comm->nranks) : tagc_split_whole(slot).n * (uint64_t)comm->nranks;
 }
@@ -32,13 +32,13 @@ static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_s
   const struct tagc_slot *slot = &comm->slots[i];
   const struct tagc_layer *layer = comm->layers ? &comm->layers->layers[i] : NULL;
   const struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
-  const bool compressed = comm->voted && slot->verdict == TAGC_REASON_compressed;
+  const bool compressed = comm->voted && slot->reason == TAGC_REASON_compressed;
   union tagc_trace_room room;
   room.slot = (struct tagc_trace_slot){
     .record.comm = comm->trace, .lock = (uint32_t)comm->lock_number, .slot = (uint32_t)i, .unit = info->unit, .pass = info->pass,
     .count = info->signature.count, .selected = selected(comm, slot),
     .residual_bytes = compressed ? row->residual_bytes : 0,
-    .type = info->signature.dtype, .op = code_of_op(info->signature.op), .reason = (uint16_t)slot->verdict, .voted = comm->voted,
+    .type = info->signature.dtype, .op = code_of_op(info->signature.op), .reason = (uint16_t)slot->reason, .voted = comm->voted,
   };
   if (layer)
     tagc_layer_contents(layer, room.slot.part);
@@ -55,14 +55,14 @@ static void add_allgathers(const struct tagc_comm *comm)
   const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->cycle, &count);
   for (size_t i = 0; i < count; i++) {
     const struct tagc_allgather *a = i < comm->allgather_count ? &comm->allgathers[i] : NULL;
-    const bool compressed = a && comm->voted && a->verdict == TAGC_REASON_compressed;
+    const bool compressed = a && comm->voted && a->reason == TAGC_REASON_compressed;
     const char *const text = compressed ? a->codec->name : "";
     union tagc_trace_room room;
     room.allgather = (struct tagc_trace_allgather){
       .record.comm = comm->trace, .lock = (uint32_t)comm->lock_number, .allgather = (uint32_t)i + 1, .slot = infos[i].slot,
       .again = infos[i].again, .count = infos[i].signature.count,
       .reference_bytes = compressed ? tagc_ledger_gather_row(comm->ledger, (int)i)->residual_bytes : 0,
-      .type = infos[i].signature.dtype, .reason = (uint16_t)(a ? a->verdict : TAGC_REASON_gather_off), .voted = a && comm->voted,
+      .type = infos[i].signature.dtype, .reason = (uint16_t)(a ? a->reason : TAGC_REASON_gather_off), .voted = a && comm->voted,
     };
     tagc_trace_add_texts(&room, TAGC_TRACE_ALLGATHER, sizeof room.allgather, &text, 1);
   }

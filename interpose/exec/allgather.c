@@ -162,12 +162,12 @@ static void watch_refusals(const struct tagc_work *w, struct tagc_allgather *a)
   struct tagc_comm *comm = w->call->comm;
   const bool refers = a->layout.reference_bytes > 0;
   a->refused = w->gather.refused ? a->refused + 1 : 0;
-  if (a->refused < (refers ? TAGC_ALLGATHER_JUMPS : 1) || a->verdict != TAGC_REASON_compressed)
+  if (a->refused < (refers ? TAGC_ALLGATHER_JUMPS : 1) || a->reason != TAGC_REASON_compressed)
     return;
   const enum tagc_reason reason = refers ? TAGC_REASON_jumps : TAGC_REASON_escapes;
   for (size_t i = 0; i < comm->allgather_count; i++)
-    if (comm->allgathers[i].first == a->first && comm->allgathers[i].verdict == TAGC_REASON_compressed)
-      tagc_ledger_gather_row(comm->ledger, (int)i)->gather.reason = comm->allgathers[i].verdict = reason;
+    if (comm->allgathers[i].first == a->first && comm->allgathers[i].reason == TAGC_REASON_compressed)
+      tagc_ledger_gather_row(comm->ledger, (int)i)->gather.reason = comm->allgathers[i].reason = reason;
   tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu, all-gathers of %s: plain from now on: %s",
            (unsigned long long)comm->ledger->number, tagc_ledger_gather_row(comm->ledger, w->call->allgather)->name,
            tagc_reason_words(reason));

@@ -83,7 +83,7 @@ void tagc_state_vote(const struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count && tagc_trace_on() && tagc_options_auto(tagc_library_options()); i++) {
     const struct tagc_grounds *grounds = tagc_ledger_row(comm->ledger, (int)i)->grounds;
-    if (comm->slots[i].verdict != TAGC_REASON_compressed || !grounds || grounds->choice.candidate < 0)
+    if (comm->slots[i].reason != TAGC_REASON_compressed || !grounds || grounds->choice.candidate < 0)
       continue;
     struct tagc_trace_state state = state_of(comm, (int)i, comm->cycle_number);
     state.residual_norm = 0;        /* nothing has been left yet */

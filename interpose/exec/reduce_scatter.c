@@ -189,13 +189,13 @@ static void watch_density(const struct tagc_work *w)
   if (w->call->decision.action != TAGC_COMPRESS || !tagc_options_auto(tagc_library_options()))
     return;
   slot->surplus_calls = w->reduce.job.surplus_seen ? slot->surplus_calls + 1 : 0;
-  if ((slot->surplus_calls < TAGC_SURPLUS_CALLS && !w->reduce.denser) || slot->verdict != TAGC_REASON_compressed)
+  if ((slot->surplus_calls < TAGC_SURPLUS_CALLS && !w->reduce.denser) || slot->reason != TAGC_REASON_compressed)
     return;
-  slot->verdict = TAGC_REASON_denser;
+  slot->reason = TAGC_REASON_denser;
   tagc_selection_hasten(comm, w->call->cycle);
   tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu, %s: plain from now on: %s",
            (unsigned long long)comm->ledger->number, tagc_ledger_row(comm->ledger, w->call->slot)->name,
-           tagc_reason_words(slot->verdict));
+           tagc_reason_words(slot->reason));
 }
 
 static void account(const struct tagc_work *w)

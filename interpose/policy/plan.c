@@ -261,8 +261,8 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f)
     return pass(gate);
   if ((f->collective == TAGC_ALL_GATHER && f->strayed) || (f->collective == TAGC_ALL_REDUCE && f->displaced))
     return pass(TAGC_REASON_off_track);
-  if (f->verdict != TAGC_REASON_compressed)
-    return f->dirty ? flush(TAGC_REASON_flushed) : pass(f->verdict);
+  if (f->slot_reason != TAGC_REASON_compressed)
+    return f->dirty ? flush(TAGC_REASON_flushed) : pass(f->slot_reason);
   if (o->mode == TAGC_MODE_AB && !tagc_plan_ab_compressed(o, f->vote_cycle, f->cycle))
     return f->dirty ? flush(TAGC_REASON_flushed) : pass(TAGC_REASON_ab_plain);
   if (f->settles)

@@ -130,7 +130,7 @@ struct tagc_call_facts {
   uint64_t cycle;                   /* cycles started since the lock, this one included */
   uint64_t vote_cycle;              /* the one that the vote is, or was, held in */
   bool voted;                       /* the vote on the slots of this cycle has taken place */
-  enum tagc_reason verdict;         /* its outcome for the slot: TAGC_REASON_compressed, or why not */
+  enum tagc_reason slot_reason;     /* its outcome for the slot: TAGC_REASON_compressed, or why not */
   bool settles;                     /* TAGC_BUDGET: it has room for a residual, and its codec is about to be chosen anew */
   bool dirty;                       /* the slot has been compressed since the last flush: its residual is alive */
   bool strayed;                     /* since an unexpected call no cycle has begun where one was expected to: what is gathered now may be

@@ -276,7 +276,7 @@ static void print_selection(const struct tagc_selected *its)
 }
 
 /* Has the last selection met the target, by what was measured, or else by what was estimated? */
-static void print_verdict(const struct tagc_budget *target, const struct tagc_selected *last, double spent_ns)
+static void print_target(const struct tagc_budget *target, const struct tagc_selected *last, double spent_ns)
 {
   char text[32];
   const bool is_time = target->kind == TAGC_BUDGET_TIME, measured = is_time ? spent_ns > 0 : last->measured_error > 0;
@@ -299,7 +299,7 @@ void tagc_report_budget(const struct tagc_ledger *ledger)
   struct tagc_selected last = ledger->selections[ledger->selection_count - 1];
   const double spent_ns = tagc_ledger_spent(ledger) > 0 ? tagc_ledger_spent(ledger) : last.measured_ns;
   last.measured_ns = spent_ns;
-  print_verdict(target, &last, spent_ns);
+  print_target(target, &last, spent_ns);
   for (size_t i = 0; i + 1 < ledger->selection_count; i++)
     print_selection(&ledger->selections[i]);
   print_selection(&last);

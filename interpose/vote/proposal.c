@@ -145,7 +145,7 @@ static void reserve_lane(struct tagc_comm *comm)
 {
   bool wanted = tagc_allgathers_are_cut(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
-    wanted |= comm->slots[i].verdict == TAGC_REASON_compressed && is_cut(&comm->slots[i]);
+    wanted |= comm->slots[i].reason == TAGC_REASON_compressed && is_cut(&comm->slots[i]);
   if (!wanted || atomic_load(&comm->lane))
     return;
   atomic_store(&comm->lane, comm->device->lane_make(comm->device));
@@ -154,7 +154,7 @@ static void reserve_lane(struct tagc_comm *comm)
   tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: no %s for encoding beside the exchange; all its ranks will do one after the "
            "other", (unsigned long long)comm->ledger->number, comm->device->host_reads ? "thread" : "stream");
   for (size_t i = 0; i < comm->slot_count; i++)
-    if (comm->slots[i].verdict == TAGC_REASON_compressed)
+    if (comm->slots[i].reason == TAGC_REASON_compressed)
       join(comm, &comm->slots[i]);
   tagc_allgathers_join(comm);
 }
@@ -193,10 +193,10 @@ void tagc_ballot_plan(struct tagc_comm *comm, bool decided, const struct tagc_wi
   if (tagc_options_has_budget(tagc_library_options()))
     tagc_selection_plan(comm, wire);
   for (size_t i = 0; i < comm->slot_count; i++)
-    if (comm->slots[i].verdict != TAGC_REASON_compressed)
+    if (comm->slots[i].reason != TAGC_REASON_compressed)
       comm->slots[i].held = NULL;   /* memory of a slot that became plain, with what a device has counted: not to be used again */
   for (size_t i = 0; i < comm->slot_count; i++)
-    comm->slots[i].verdict = plan_slot(comm, i, wire, &residual_left);
+    comm->slots[i].reason = plan_slot(comm, i, wire, &residual_left);
   if (!comm->voted)
     tagc_allgathers_plan(comm, decided);
 }
@@ -209,14 +209,14 @@ void tagc_ballot_fill(const struct tagc_comm *comm, bool reserved, int64_t *ball
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_slot *slot = &comm->slots[i];
     int64_t *word = ballot + SLOT_WORDS * i;
-    word[SLOT_CAN] = reserved && slot->verdict == TAGC_REASON_compressed;
-    word[SLOT_VERDICT] = (int64_t)slot->verdict;
+    word[SLOT_CAN] = reserved && slot->reason == TAGC_REASON_compressed;
+    word[SLOT_VERDICT] = (int64_t)slot->reason;
     word[SLOT_VERDICT_NEGATED] = -word[SLOT_VERDICT];
     word[SLOT_CODEC] = codec_word(comm, slot);
     word[SLOT_CODEC_NEGATED] = -word[SLOT_CODEC];
     word[SLOT_PARTS] = parts_word(slot);
     word[SLOT_PARTS_NEGATED] = -word[SLOT_PARTS];
-    word[SLOT_DEPTH] = slot->verdict == TAGC_REASON_compressed ? depth_word(slot) : 0;
+    word[SLOT_DEPTH] = slot->reason == TAGC_REASON_compressed ? depth_word(slot) : 0;
     word[SLOT_DEPTH_NEGATED] = -word[SLOT_DEPTH];
   }
   tagc_allgathers_fill(comm, reserved, ballot + SLOT_WORDS * comm->slot_count);
@@ -234,7 +234,7 @@ static void log_choices(const struct tagc_comm *comm)
                1e-6 * choice->plain_ns, row->grounds->survey.of[choice->candidate].error);
     else
       tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu, %s: plain: %s", (unsigned long long)comm->ledger->number,
-               row->name, tagc_reason_words(comm->slots[i].verdict));
+               row->name, tagc_reason_words(comm->slots[i].reason));
   }
 }
 
@@ -265,7 +265,7 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
     }
     tagc_ledger_row(comm->ledger, (int)i)->codec = NULL;   /* it may have had one before */
     tagc_ledger_row(comm->ledger, (int)i)->residual_bytes = 0;
-    slot->verdict = !alike && least == TAGC_REASON_compressed ? TAGC_REASON_layers : verdict;
+    slot->reason = !alike && least == TAGC_REASON_compressed ? TAGC_REASON_layers : verdict;
   }
   comm->voted = true;
   comm->votes++;

@@ -58,7 +58,7 @@ static struct tagc_budget_slot slot_of(struct tagc_comm *comm, size_t i, const s
   const double *ratio = comm->ledger->ratio;
   struct tagc_slot_question question = tagc_slot_question(comm, i);
   question.residual_left = tagc_library_options()->residual_max;
-  const bool chosen = slot->verdict == TAGC_REASON_compressed || slot->verdict == TAGC_REASON_denser;
+  const bool chosen = slot->reason == TAGC_REASON_compressed || slot->reason == TAGC_REASON_denser;
   struct tagc_budget_slot asked = {.before = comm->voted && chosen ? 1 + grounds->choice.candidate : 0};
   grounds->choice = tagc_choose(&question, slot->known ? &grounds->survey : NULL, wire);
   if (slot->barred != TAGC_REASON_compressed)
@@ -114,7 +114,7 @@ static void describe(const struct tagc_comm *comm, char text[TAGC_SELECTION_TEXT
   unsigned of[TAGC_BUDGET_OPTIONS] = {0};
   size_t n = 0;
   for (size_t i = 0; i < comm->slot_count; i++)
-    of[comm->slots[i].verdict == TAGC_REASON_compressed ? 1 + tagc_comm_grounds(comm, i)->choice.candidate : 0]++;
+    of[comm->slots[i].reason == TAGC_REASON_compressed ? 1 + tagc_comm_grounds(comm, i)->choice.candidate : 0]++;
   *text = '\0';
   for (int i = TAGC_BUDGET_OPTIONS; i-- > 0;)
     if (of[i])

@@ -45,7 +45,7 @@ static void check_call(const struct tagc_options *options, struct input *in)
     .cycle = input_number(in, bits & 64 ? 8 : 1),
     .vote_cycle = TAGC_VOTE_CYCLE << bits % 4,
     .voted = (bits & 16) == 0,
-    .verdict = (enum tagc_reason)(input_byte(in) % 2 ? TAGC_REASON_compressed : input_byte(in) % TAGC_REASON_COUNT),
+    .slot_reason = (enum tagc_reason)(input_byte(in) % 2 ? TAGC_REASON_compressed : input_byte(in) % TAGC_REASON_COUNT),
     .dirty = (bits & 32) != 0,
     .displaced = bits % 3 == 0,
   };
@@ -65,7 +65,7 @@ static void check_call(const struct tagc_options *options, struct input *in)
   MUST(f.state == TAGC_CYCLE_ON_TRACK && f.slot >= 0 && f.voted);
   MUST(f.cycle >= f.vote_cycle && f.cycle > options->warmup);
   const bool window = options->mode == TAGC_MODE_COMPRESS || tagc_plan_ab_compressed(options, f.vote_cycle, f.cycle);
-  MUST((d.action == TAGC_COMPRESS) == (window && f.verdict == TAGC_REASON_compressed));
+  MUST((d.action == TAGC_COMPRESS) == (window && f.slot_reason == TAGC_REASON_compressed));
   MUST(d.action == TAGC_COMPRESS || (f.dirty && d.reason == TAGC_REASON_flushed) || (f.stale && d.reason == TAGC_REASON_refreshed));
 }
 

@@ -427,7 +427,7 @@ static ncclResult_t launch(void)
   calls[1].slot = 0;
   calls[1].recv = received;
   comm->agreed = comm->voted = true;
-  comm->slots[0].verdict = TAGC_REASON_compressed;
+  comm->slots[0].reason = TAGC_REASON_compressed;
   return tagc_launch_run(calls, 2, note_end, NULL);
 }
 

@@ -67,7 +67,7 @@ struct world {
     uint8_t *host, *out;            /* what is sent, and what came of all steps */
     ncclResult_t status;
     uint64_t compressed, flushed;
-    enum tagc_reason verdict;
+    enum tagc_reason reason;
     bool in_two_levels;
   } ranks[MOST_RANKS];
 };
@@ -249,7 +249,7 @@ static void play(struct world *w)
     const struct tagc_ledger_row *row = tagc_ledger_row(r->comm->ledger, 0);
     r->compressed = row->compressed;
     r->flushed = r->comm->ledger->reasons[TAGC_REASON_flushed];
-    r->verdict = r->comm->slot_count ? r->comm->slots[0].verdict : TAGC_REASON_learning;
+    r->reason = r->comm->slot_count ? r->comm->slots[0].reason : TAGC_REASON_learning;
     r->in_two_levels = r->comm->scope.two_levels;
     if (r->comm->layers == &w->layers)
       r->comm->layers = NULL;
@@ -306,7 +306,7 @@ static bool try(const struct case_ *c, uint64_t *compressed, uint64_t *flushed)
     if (!good)
       note("%s %s: status %d, compressed %llu and alone %llu, flushed %llu, %s", c->codec->name, tagc_layout_name(c->layout), r->status,
            (unsigned long long)r->compressed, (unsigned long long)other->compressed, (unsigned long long)r->flushed,
-           tagc_reason_words(r->verdict));
+           tagc_reason_words(r->reason));
   }
   *compressed += both.ranks[0].compressed;
   *flushed += both.ranks[0].flushed;

@@ -198,15 +198,15 @@ static void votes(void)
     set_up();
     other_rank = table[i].says;
     const bool good = steps(STEPS + 2) == ncclSuccess && its() && comm->voted && is_gathered();
-    ok(good && its()->verdict == table[i].reason && (payloads > 0) == (table[i].reason == TAGC_REASON_compressed),
-       "the other rank %s: %s", table[i].what, good ? tagc_reason_words(its()->verdict) : "?");
-    ok(good && comm->slots[0].verdict == TAGC_REASON_compressed && (its()->reference != NULL) == (payloads > 0),
+    ok(good && its()->reason == table[i].reason && (payloads > 0) == (table[i].reason == TAGC_REASON_compressed),
+       "the other rank %s: %s", table[i].what, good ? tagc_reason_words(its()->reason) : "?");
+    ok(good && comm->slots[0].reason == TAGC_REASON_compressed && (its()->reference != NULL) == (payloads > 0),
        "the reduce-scatter is compressed, and a reference is kept where it is of use");
     tear_down();
   }
   set_up();
   device.allgather_layout = no_layout;
-  ok(steps(STEPS) == ncclSuccess && its()->verdict == TAGC_REASON_device && !payloads, "this rank's device cannot do it");
+  ok(steps(STEPS) == ncclSuccess && its()->reason == TAGC_REASON_device && !payloads, "this rank's device cannot do it");
   tear_down();
 
   set_up();
@@ -215,7 +215,7 @@ static void votes(void)
   tear_down();
   set_up();
   fail_size = size;
-  ok(steps(STEPS) == ncclSuccess && its()->verdict == TAGC_REASON_vote && comm->slots[0].verdict == TAGC_REASON_vote && !payloads && is_gathered(),
+  ok(steps(STEPS) == ncclSuccess && its()->reason == TAGC_REASON_vote && comm->slots[0].reason == TAGC_REASON_vote && !payloads && is_gathered(),
      "this rank has no memory for the reference: all is plain");
   tear_down();
 }
@@ -239,7 +239,7 @@ static void references(void)
   other_refuses = false;
   ok(step() == ncclSuccess && plains == least + 1 && its()->refused == 0, "and compressed again");
   other_refuses = true;
-  ok(steps(3) == ncclSuccess && plains == least + 4 && its()->verdict == TAGC_REASON_jumps, "three in a row: plain for good");
+  ok(steps(3) == ncclSuccess && plains == least + 4 && its()->reason == TAGC_REASON_jumps, "three in a row: plain for good");
   least = payloads;
   ok(steps(2) == ncclSuccess && payloads == least && is_gathered(), "so it stays");
   tear_down();

@@ -125,7 +125,7 @@ static void scatters(void)
 {
   static const enum tagc_mark wanted[] = {TAGC_MARK_BEGUN, TAGC_MARK_ENCODED, TAGC_MARK_EXCHANGED, TAGC_MARK_DECODED};
   set_up_device();
-  bool good = calls(VOTE) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && slot()->pieces.count > 2;
+  bool good = calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && slot()->pieces.count > 2;
   ok(good && once(call) && marked(wanted, 4), "a reduce-scatter: its marks");
   const unsigned pieces = (unsigned)slot()->pieces.count;
   ok(functions == 2 * pieces - 1 && submitted[TAGC_LANE_ENCODE] == (int)pieces - 1 && submitted[TAGC_LANE_DECODE] == (int)pieces &&
@@ -146,7 +146,7 @@ static void reduces(void)
   ncclResult_t status = ncclSuccess;
   for (int i = 0; i < VOTE && status == ncclSuccess; i++)
     status = all_reduce_once();
-  bool good = status == ncclSuccess && comm->slot_count == 1 && slot()->verdict == TAGC_REASON_compressed && slot()->spread.codec;
+  bool good = status == ncclSuccess && comm->slot_count == 1 && slot()->reason == TAGC_REASON_compressed && slot()->spread.codec;
   ok(good && once(all_reduce_once) && marked(wanted, 7), "an all-reduce: the marks of both halves, and one end");
   const unsigned pieces = (unsigned)slot()->pieces.count + (unsigned)slot()->spread_cut.pieces.count;
   ok(pieces > 4 && functions == 2 * pieces - 2 && waited == (int)functions, "all that its lane does is timed, for both");

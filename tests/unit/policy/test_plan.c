@@ -16,7 +16,7 @@ static struct tagc_call_facts good_call(void)
   return (struct tagc_call_facts){
     .options = &options, .collective = TAGC_REDUCE_SCATTER, .compressible_type = true, .op = TAGC_OP_SUM, .nranks = 2,
     .bytes = 1 << 22, .device = true, .agreed = true, .state = TAGC_CYCLE_ON_TRACK, .slot = 3, .cycle = 5, .vote_cycle = TAGC_VOTE_CYCLE, .voted = true,
-    .verdict = TAGC_REASON_compressed,
+    .slot_reason = TAGC_REASON_compressed,
   };
 }
 
@@ -61,15 +61,15 @@ static void calls(void)
   is(&f, TAGC_PASS, TAGC_REASON_off_track, "an unexpected call");
   f = good_call(), f.voted = false;
   is(&f, TAGC_PASS, TAGC_REASON_warm_up, "before the vote");
-  f = good_call(), f.verdict = TAGC_REASON_vote;
+  f = good_call(), f.slot_reason = TAGC_REASON_vote;
   is(&f, TAGC_PASS, TAGC_REASON_vote, "the vote was lost");
-  f = good_call(), f.verdict = TAGC_REASON_denser, f.dirty = true;
+  f = good_call(), f.slot_reason = TAGC_REASON_denser, f.dirty = true;
   is(&f, TAGC_FLUSH, TAGC_REASON_flushed, "a slot that is not compressed any more, with something left");
   f.dirty = false;
   is(&f, TAGC_PASS, TAGC_REASON_denser, "and with nothing left");
   f.dirty = true, f.cycle = 1;
   is(&f, TAGC_PASS, TAGC_REASON_warm_up, "but nothing is flushed before the first cycle");
-  f = good_call(), f.verdict = TAGC_REASON_unselected;
+  f = good_call(), f.slot_reason = TAGC_REASON_unselected;
   is(&f, TAGC_PASS, TAGC_REASON_unselected, "not selected");
   f = good_call(), options.mode = TAGC_MODE_OBSERVE;
   is(&f, TAGC_PASS, TAGC_REASON_observe, "TAGC_MODE=observe");
@@ -192,7 +192,7 @@ static void all_reduce_calls(void)
   is(&f, TAGC_PASS, TAGC_REASON_function, "one that is none");
   f = good, f.displaced = true;
   is(&f, TAGC_PASS, TAGC_REASON_off_track, "one that came where another one was expected");
-  f.verdict = TAGC_REASON_denser, f.dirty = true;
+  f.slot_reason = TAGC_REASON_denser, f.dirty = true;
   is(&f, TAGC_PASS, TAGC_REASON_off_track, "nothing that is left of gradients is added to such a one");
   f = good_call(), f.displaced = true;
   is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "a reduce-scatter of that size is of gradients all the same");
@@ -222,7 +222,7 @@ static void gather_calls(void)
   is(&f, TAGC_PASS, TAGC_REASON_warm_up, "one before the vote");
   f = good, f.strayed = true;
   is(&f, TAGC_PASS, TAGC_REASON_off_track, "one in a cycle that did not begin where it was expected to");
-  f = good, f.verdict = TAGC_REASON_escapes, f.stale = true;
+  f = good, f.slot_reason = TAGC_REASON_escapes, f.stale = true;
   is(&f, TAGC_PASS, TAGC_REASON_escapes, "one that has become plain");
   f = good, f.stale = true;
   is(&f, TAGC_FLUSH, TAGC_REASON_refreshed, "one without anything to refer to");

@@ -24,7 +24,7 @@ static void set_up_with(const char *budget)
     exit(1);
 }
 
-static const char *codec(void) { return slot()->verdict == TAGC_REASON_compressed ? slot()->codec->name : "plain"; }
+static const char *codec(void) { return slot()->reason == TAGC_REASON_compressed ? slot()->codec->name : "plain"; }
 static bool has(const char *name) { return strcmp(codec(), name) == 0; }
 
 static void again(void)
@@ -45,7 +45,7 @@ static void again(void)
   ok(comm->selection_cycle == 98 && comm->vote_cycle == 2 && comm->ledger->selection_count == 1 && comm->ledger->selections[0].times == 2,
      "the next one comes twice as late");
   options()->budget.amount = TAGC_BUDGET_MOST_NS;
-  ok(calls(THIRD - AGAIN) == ncclSuccess && meetings == 7 && has("plain") && !comm->workspace && slot()->verdict == TAGC_REASON_budget &&
+  ok(calls(THIRD - AGAIN) == ncclSuccess && meetings == 7 && has("plain") && !comm->workspace && slot()->reason == TAGC_REASON_budget &&
        comm->ledger->selection_count == 2, "all the time there is: plain, and the memory is given back");
   options()->budget.amount = 1000;
   ok(calls(128) == ncclSuccess && meetings == 9 && has("q2") && comm->workspace, "none again, 128 cycles later: q2");
@@ -212,16 +212,16 @@ static void denser(void)
     rows[i] = i % 1000 < 10 ? usual[i] : 0;
   sent = rows;
   set_up_with("1us");
-  bool good = calls(VOTE) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && slot()->codec->needs_residual;
+  bool good = calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && slot()->codec->needs_residual;
   filled = *slot()->codec;
   real_decode = filled.decode;
   filled.decode = decode;
   comm->slots[0].codec = &filled;
-  good &= calls(7) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && comm->selection_cycle == 34;
+  good &= calls(7) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && comm->selection_cycle == 34;
   sent = usual;
-  ok(good && call() == ncclSuccess && slot()->verdict == TAGC_REASON_denser && comm->selection_cycle == comm->cycle_number + 2,
+  ok(good && call() == ncclSuccess && slot()->reason == TAGC_REASON_denser && comm->selection_cycle == comm->cycle_number + 2,
      "a gradient that got denser: the next selection comes as soon as it can");
-  ok(call() == ncclSuccess && !slot()->dirty && slot()->seen && slot()->verdict == TAGC_REASON_denser, "what was left is sent, and it is looked at");
+  ok(call() == ncclSuccess && !slot()->dirty && slot()->seen && slot()->reason == TAGC_REASON_denser, "what was left is sent, and it is looked at");
   ok(call() == ncclSuccess && has("q2") && comm->votes == 2, "then it has a codec again");
   ok(comm->selection_cycle == comm->cycle_number + 32, "and another selection soon");
   tear_down();

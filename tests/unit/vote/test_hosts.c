@@ -159,7 +159,7 @@ static ncclResult_t calls(int count, size_t shorter)
   return status;
 }
 
-static enum tagc_reason verdict(void) { return comm->slot_count ? comm->slots[0].verdict : TAGC_REASON_missing; }
+static enum tagc_reason reason(void) { return comm->slot_count ? comm->slots[0].reason : TAGC_REASON_missing; }
 
 /* Votes again because the cycle has changed; how many meetings that took. -1: no vote in 2,000 calls. */
 static int another_vote(void)
@@ -185,13 +185,13 @@ static void two_levels(void)
      "two hosts of two: the hosts, the sub-communicators, then the ballot");
   ok(splits == 2 && colors[0] == host_color(3) && keys[0] == 0 && keys[1] == 0 && colors[1] > host_color(0),
      "two splits: first by host, then by local index, each in rank order, and no color comes twice");
-  ok(verdict() == TAGC_REASON_compressed && sums_in_host == 2 && sends_between == 1 && sends_on_world == 0,
+  ok(reason() == TAGC_REASON_compressed && sums_in_host == 2 && sends_between == 1 && sends_on_world == 0,
      "the call sums inside the host, once for each host, and sends a message to the other one");
   ok(comm->slots[0].shape.nranks == 2, "the codec has two ranks");
   const int before = plains;
   ok(calls(1, 0) == ncclSuccess && meetings == 3 && splits == 2 && sends_between == 2 && plains == before,
      "so does the next one, and nobody asks again");
-  ok(another_vote() == 2 && splits == 2 && verdict() == TAGC_REASON_compressed,
+  ok(another_vote() == 2 && splits == 2 && reason() == TAGC_REASON_compressed,
      "another cycle: the hosts and a ballot, but the sub-communicators are there");
   tear_down();
   ok(destroyed == 2 && aborted == 0 && foreign == 0, "both are destroyed at the end");
@@ -207,10 +207,10 @@ static void no_use(struct tagc_options *options)
 {
   set_up(0, 0, 1, 1);
   options->assume = TAGC_ASSUME_NOTHING;
-  ok(calls(VOTE + 1, 0) == ncclSuccess && verdict() == TAGC_REASON_activations && meetings == 2 && splits == 0 &&
+  ok(calls(VOTE + 1, 0) == ncclSuccess && reason() == TAGC_REASON_activations && meetings == 2 && splits == 0 &&
        foreign == 0, "nothing to compress: no sub-communicators, and nobody is greeted on them");
   options->assume = TAGC_ASSUME_GRADIENTS;
-  ok(another_vote() == 3 && splits == 2 && verdict() == TAGC_REASON_compressed, "they are made when there is");
+  ok(another_vote() == 3 && splits == 2 && reason() == TAGC_REASON_compressed, "they are made when there is");
   tear_down();
   ok(foreign == 0, "no call on a communicator that is not there");
 }
@@ -237,12 +237,12 @@ static void flat_or_plain(void)
     const uint32_t *h = table[i].hosts;
     set_up(h[0], h[1], h[2], h[3]);
     others_say = table[i].others_say;
-    bool good = calls(VOTE, 0) == ncclSuccess && meetings == table[i].meetings && verdict() == table[i].reason;
+    bool good = calls(VOTE, 0) == ncclSuccess && meetings == table[i].meetings && reason() == table[i].reason;
     ok(good && splits == 0 && !comm->scope.two_levels, "%s: after %d meetings: %s", table[i].what, meetings,
-       tagc_reason_words(verdict()));
+       tagc_reason_words(reason()));
     ok(sends_on_world == (table[i].reason == TAGC_REASON_compressed ? RANKS - 1 : 0) && sums_in_host == 0,
        "and so the call goes");
-    ok(another_vote() == table[i].again && verdict() == table[i].reason, "another vote meets %d times", table[i].again);
+    ok(another_vote() == table[i].again && reason() == table[i].reason, "another vote meets %d times", table[i].again);
     tear_down();
     ok(destroyed == 0 && foreign == 0, "there is nothing to end");
   }
@@ -271,9 +271,9 @@ static void failing_splits(void)
     set_up(0, 0, 1, 1);
     fail_split = at;
     split_fails = ncclInvalidUsage;
-    bool good = calls(VOTE, 0) == ncclSuccess && verdict() == TAGC_REASON_split && splits == at && meetings == 1;
+    bool good = calls(VOTE, 0) == ncclSuccess && reason() == TAGC_REASON_split && splits == at && meetings == 1;
     ok(good && plains == VOTE, "NCCL refuses split %d, as it does on all ranks: plain, without a further meeting", at);
-    ok(another_vote() == 0 && splits == at && verdict() == TAGC_REASON_split, "and it is not tried again");
+    ok(another_vote() == 0 && splits == at && reason() == TAGC_REASON_split, "and it is not tried again");
     tear_down();
     ok(destroyed == at - 1 && foreign == 0, "what was made is destroyed");
 

@@ -11,7 +11,7 @@ static void wires(void)
   set_up();
   ok(calls(VOTE - 1) == ncclSuccess && slot()->seen && survey()->density > 0.9 && meetings == 0,
      "before the vote the gradient is looked at, and nobody is asked");
-  bool good = call() == ncclSuccess && meetings == 3 && slot()->verdict == TAGC_REASON_compressed && !comm->all_to_all;
+  bool good = call() == ncclSuccess && meetings == 3 && slot()->reason == TAGC_REASON_compressed && !comm->all_to_all;
   ok(good, "plain calls are slow: %s", slot()->codec ? slot()->codec->name : "plain");
   ok(sends > 0 && !unmet, "all ranks begin what is measured behind a plain call of next to nothing");
   int before = sends;
@@ -27,7 +27,7 @@ static void wires(void)
   set_up();
   nccl.functions[TAGC_ENTRY_ncclAlltoAll] = (void *)&all_to_all;
   all_to_all_ns = 100;
-  ok(calls(VOTE) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && !comm->all_to_all && all_to_alls > 0,
+  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && !comm->all_to_all && all_to_alls > 0,
      "a slow ncclAlltoAll is tried, and not used");
   tear_down();
 
@@ -35,7 +35,7 @@ static void wires(void)
   nccl.functions[TAGC_ENTRY_ncclAlltoAll] = (void *)&all_to_all;
   send_ns = 100;
   plain_ns = 300;
-  ok(calls(VOTE) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && comm->all_to_all, "a fast one is used");
+  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && comm->all_to_all, "a fast one is used");
   before = sends;
   int before_all = all_to_alls;
   ok(call() == ncclSuccess && sends == before && all_to_alls == before_all + 1, "once a call");
@@ -104,7 +104,7 @@ static void others(void)
     nccl.functions[TAGC_ENTRY_ncclAlltoAll] = (void *)&all_to_all;
     other_rank = table[i].says;
     int before = plains;
-    bool good = calls(table[i].calls) == ncclSuccess && meetings == table[i].meetings && slot()->verdict == table[i].reason;
+    bool good = calls(table[i].calls) == ncclSuccess && meetings == table[i].meetings && slot()->reason == table[i].reason;
     ok(good && comm->voted, "the other rank %s: all stays plain, after %d meetings", table[i].what, meetings);
     ok(table[i].meetings == 3 || (plains == before + table[i].calls && sends == 0 && all_to_alls == 0), "and what cannot help is not probed");
     before = plains;
@@ -151,20 +151,20 @@ static void odd_steps(void)
   sent = usual;
   ok(good && call() == ncclSuccess && is_put_off(4), "NaN in the gradient that was looked at: the vote is put off");
   ok(call() == ncclSuccess && meetings == 1 && call() == ncclSuccess && meetings == 4 &&
-     slot()->verdict == TAGC_REASON_compressed && !survey()->exceptions, "and held after another look");
+     slot()->reason == TAGC_REASON_compressed && !survey()->exceptions, "and held after another look");
   tear_down();
 
   set_up();
   sent = odd;
   good = calls(LAST_VOTE - 1) == ncclSuccess && !comm->voted && meetings == 3;
-  ok(good && call() == ncclSuccess && meetings == 6 && slot()->verdict == TAGC_REASON_compressed,
+  ok(good && call() == ncclSuccess && meetings == 6 && slot()->reason == TAGC_REASON_compressed,
      "NaN in every gradient: at last it counts for what it is");
   sent = usual;
   tear_down();
 
   set_up();
   other_rank = met_nan;
-  ok(calls(VOTE) == ncclSuccess && is_put_off(4) && calls(2) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed,
+  ok(calls(VOTE) == ncclSuccess && is_put_off(4) && calls(2) == ncclSuccess && slot()->reason == TAGC_REASON_compressed,
      "NaN on the other rank: what it said then is forgotten");
   tear_down();
 
@@ -172,7 +172,7 @@ static void odd_steps(void)
   sent = odd;
   set_up();
   other_rank = is_dense;
-  ok(calls(VOTE) == ncclSuccess && meetings == 3 && slot()->verdict == TAGC_REASON_compressed,
+  ok(calls(VOTE) == ncclSuccess && meetings == 3 && slot()->reason == TAGC_REASON_compressed,
      "nothing but zeros on this rank alone: what the other one has seen counts");
   tear_down();
 
@@ -203,7 +203,7 @@ static void denser(void)
   sent = rows;
   set_up();
   send_ns = 200;
-  bool good = calls(VOTE) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && slot()->codec->needs_residual;
+  bool good = calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && slot()->codec->needs_residual;
   filled = *slot()->codec;
   real_decode = filled.decode;
   filled.decode = decode;
@@ -214,12 +214,12 @@ static void denser(void)
   good &= call() == ncclSuccess;
   surplus = true;
   int before = plains;
-  good &= calls(7) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed;
+  good &= calls(7) == ncclSuccess && slot()->reason == TAGC_REASON_compressed;
   ok(good && plains == before && slot()->dirty, "seven calls in a row with more values than room: still compressed");
-  ok(call() == ncclSuccess && slot()->verdict == TAGC_REASON_denser && plains == before, "the eighth is the last one");
+  ok(call() == ncclSuccess && slot()->reason == TAGC_REASON_denser && plains == before, "the eighth is the last one");
   ok(call() == ncclSuccess && plains == before + 1 && plain_from == comm->workspace && !slot()->dirty,
      "then goes what was left of them, with the gradient");
-  ok(call() == ncclSuccess && plains == before + 2 && plain_from == sent && slot()->verdict == TAGC_REASON_denser,
+  ok(call() == ncclSuccess && plains == before + 2 && plain_from == sent && slot()->reason == TAGC_REASON_denser,
      "and from there on calls are plain");
   tear_down();
   sent = usual;
@@ -254,7 +254,7 @@ static void parts(void)
   layers = &known;
   set_up_slow_wire(1000);
   sent[N + 7] = __builtin_nanf("");
-  ok(calls(VOTE) == ncclSuccess && meetings == 3 && slot()->verdict == TAGC_REASON_compressed && slot()->parts &&
+  ok(calls(VOTE) == ncclSuccess && meetings == 3 && slot()->reason == TAGC_REASON_compressed && slot()->parts &&
      slot()->shape.n == N / 5 * 4 && survey()->copy_ns > 0, "a part of the slot is selected, and looked at: NaN elsewhere is not seen");
   const int before = plains;
   sent[N + 7] = usual;
@@ -271,7 +271,7 @@ static void parts(void)
     known.source = i / 2 ? TAGC_LAYER_MAP : TAGC_LAYER_ARITHMETIC;
     known.confidence = TAGC_LAYERS_AMBIGUOUS - !sure;
     set_up_slow_wire(1000);
-    ok(calls(VOTE) == ncclSuccess && (sure ? slot()->verdict == TAGC_REASON_compressed : is_plain(TAGC_REASON_unselected)),
+    ok(calls(VOTE) == ncclSuccess && (sure ? slot()->reason == TAGC_REASON_compressed : is_plain(TAGC_REASON_unselected)),
        "%s tell with a confidence of %u%% what lies where: %s", i / 2 ? "sizes and a map" : "sizes", known.confidence, sure ? "compressed" : "plain");
     tear_down();
   }
@@ -291,7 +291,7 @@ static void parts(void)
   layer.members = members + 1;
   layer.count = 1;
   set_up_slow_wire(1000);
-  ok(calls(VOTE) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && !slot()->parts && slot()->shape.n == N,
+  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && !slot()->parts && slot()->shape.n == N,
      "all that is in it is selected: as a whole");
   tear_down();
 
@@ -315,10 +315,10 @@ static void memory(void)
     if (failed && status == ncclSystemError)
       ok(!comm->voted, "allocation %d fails: the call does, for others are waiting", n + 1);
     else if (failed && status == ncclSuccess && !comm->voted)
-      ok(calls(1) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed, "allocation %d fails: the look is taken again", n + 1);
+      ok(calls(1) == ncclSuccess && slot()->reason == TAGC_REASON_compressed, "allocation %d fails: the look is taken again", n + 1);
     else
-      ok(status == ncclSuccess && comm->voted && (slot()->verdict == TAGC_REASON_compressed) == !failed,
-         "allocation %d %s: %s", n + 1, failed ? "fails" : "is never made", tagc_reason_words(slot()->verdict));
+      ok(status == ncclSuccess && comm->voted && (slot()->reason == TAGC_REASON_compressed) == !failed,
+         "allocation %d %s: %s", n + 1, failed ? "fails" : "is never made", tagc_reason_words(slot()->reason));
     tear_down();
   }
   ok(n >= 6, "sample, codecs, words, scratch and workspace have failed");
@@ -388,7 +388,7 @@ static void *get_pinned(const struct tagc_device *self, size_t bytes)
 static void barred(void)
 {
   set_up_gpu();
-  bool good = calls(VOTE) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && comm->workspace;
+  bool good = calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && comm->workspace;
   ok(good && call() == ncclSuccess, "on a GPU, with buffers that it reaches: compressed");
   device.reaches = reaches_nothing;
   ok(call() == ncclInvalidArgument, "buffers that it does not reach any more: the call fails");
@@ -423,7 +423,7 @@ static void barred(void)
 
   layers = &known;
   set_up_gpu();
-  ok(calls(VOTE + 1) == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && slot()->parts && survey()->copy_ns > 0,
+  ok(calls(VOTE + 1) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && slot()->parts && survey()->copy_ns > 0,
      "but a part of the slot is selected: that is looked at, and copies are estimated");
   tear_down();
   layers = NULL;
@@ -437,7 +437,7 @@ static void barred(void)
   device.alloc_pinned = get_pinned;
   good = calls(VOTE - 1) == ncclSuccess;
   fail_allocation = allocations + 1;
-  ok(good && call() == ncclSuccess && slot()->verdict == TAGC_REASON_compressed, "a GPU without memory for the words of the vote: the host has some");
+  ok(good && call() == ncclSuccess && slot()->reason == TAGC_REASON_compressed, "a GPU without memory for the words of the vote: the host has some");
   tear_down();
 }
 
@@ -463,7 +463,7 @@ static void failures(void)
     good &= calls(VOTE) == ncclSystemError && !comm->voted && !comm->nonfinite;
     fail_at = 0;
     plain_ns = 40;
-    good &= call() == ncclSuccess && slot()->verdict == TAGC_REASON_compressed && call() == ncclSuccess;
+    good &= call() == ncclSuccess && slot()->reason == TAGC_REASON_compressed && call() == ncclSuccess;
     tear_down();
   }
   ok(good && groups >= 20, "each of the %d groups of a vote fails once: the call does, and the next one votes again", groups - 1);
