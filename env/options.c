@@ -47,6 +47,28 @@ const struct tagc_option *tagc_option_find(const char *variable)
   return NULL;
 }
 
+/* Each of these is still understood. A renamed option is one more row. */
+const struct tagc_option_rename tagc_option_renames[] = {
+  {"TAGC_GATHER", TAGC_OPTION_allgather},
+  {"TAGC_GATHER_MAX", TAGC_OPTION_allgather_max},
+  {NULL, TAGC_OPTION_COUNT}};
+
+const struct tagc_option *tagc_option_renamed(const char *old, char *const *environment, bool *ignored, char *why, size_t size)
+{
+  const struct tagc_option_rename *row = tagc_option_renames;
+  while (row->old && strcmp(row->old, old) != 0)
+    row++;
+  if (!row->old)
+    return NULL;
+  const struct tagc_option *option = &tagc_option_table[row->option];
+  const size_t length = strlen(option->variable);
+  *ignored = false;
+  for (char *const *e = environment; e && *e && !*ignored; e++)
+    *ignored = strncmp(*e, option->variable, length) == 0 && (*e)[length] == '=';
+  snprintf(why, size, "%s is called %s now%s", old, option->variable, *ignored ? ", which is set, too; the old name is ignored" : "");
+  return option;
+}
+
 /* `number` of a budget: how much; the default is none. */
 static void store(struct tagc_options *options, const struct tagc_option *o, uint64_t number, enum tagc_budget_kind kind, const char *text)
 {
@@ -234,33 +256,41 @@ static void read_nccl(struct tagc_options *options, const char *variable)
   options->nccl_blocking = number == 0 || number == 1 ? (int)number : -1;
 }
 
-enum tagc_options_taken tagc_options_take(struct tagc_options *options, const char *variable, char *why, size_t size)
+enum tagc_options_taken tagc_options_take(struct tagc_options *options, char *const *environment, const char *variable, char *why,
+                                          size_t size)
 {
   const char *equals = strchr(variable, '=');
   char name[64];
+  bool ignored = false;
   if (strncmp(variable, "TAGC_", 5) != 0 || !equals)
     return TAGC_TAKEN_NOT_OURS;
   size_t length = (size_t)(equals - variable);
   if (length == strlen(TAGC_HOST_LACKS) && strncmp(variable, TAGC_HOST_LACKS, length) == 0)
     return TAGC_TAKEN_NOT_OURS;
   snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), variable);
-  if (length >= sizeof name || !tagc_option_find(name)) {
+  const struct tagc_option *renamed = tagc_option_renamed(name, environment, &ignored, why, size);
+  if (ignored)
+    return TAGC_TAKEN_IGNORED;
+  if (!renamed && (length >= sizeof name || !tagc_option_find(name))) {
     snprintf(why, size, "%s is not an option (did you mean %s?); it is ignored", name, tagc_options_nearest(name));
-    return TAGC_TAKEN_UNKNOWN;
+    return TAGC_TAKEN_IGNORED;
   }
-  return tagc_options_set(options, name, equals + 1, why, size) ? TAGC_TAKEN : TAGC_TAKEN_REFUSED;
+  if (!tagc_options_set(options, renamed ? renamed->variable : name, equals + 1, why, size))
+    return TAGC_TAKEN_REFUSED;
+  return renamed ? TAGC_TAKEN_RENAMED : TAGC_TAKEN;
 }
 
-void tagc_options_read(struct tagc_options *options, char **environment)
+void tagc_options_read(struct tagc_options *options, char *const *environment)
 {
   char why[320];
   tagc_options_default(options);
-  for (char **e = environment; e && *e; e++) {
+  for (char *const *e = environment; e && *e; e++) {
     read_nccl(options, *e);
-    switch (tagc_options_take(options, *e, why, sizeof why)) {
+    switch (tagc_options_take(options, environment, *e, why, sizeof why)) {
     case TAGC_TAKEN_NOT_OURS:
     case TAGC_TAKEN: break;
-    case TAGC_TAKEN_UNKNOWN: tagc_log(TAGC_LOG_WARN, "env", "%s", why); break;
+    case TAGC_TAKEN_RENAMED:
+    case TAGC_TAKEN_IGNORED: tagc_log(TAGC_LOG_WARN, "env", "%s", why); break;
     case TAGC_TAKEN_REFUSED:
       options->bad = true;
       tagc_log(TAGC_LOG_ERROR, "env", "%s; this process passes every call through", why);

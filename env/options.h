@@ -19,7 +19,7 @@ enum tagc_residual_choice {
 enum tagc_rounding { TAGC_ROUNDING_NEAREST, TAGC_ROUNDING_STOCHASTIC };
 enum tagc_scope { TAGC_SCOPE_AUTO, TAGC_SCOPE_FLAT, TAGC_SCOPE_INTER };
 enum tagc_assume { TAGC_ASSUME_NOTHING, TAGC_ASSUME_GRADIENTS };
-enum tagc_gather_choice { TAGC_GATHER_OFF, TAGC_GATHER_BF16, TAGC_GATHER_Q8, TAGC_GATHER_LOSSLESS, TAGC_GATHER_DELTA };
+enum tagc_allgather_choice { TAGC_ALLGATHER_OFF, TAGC_ALLGATHER_BF16, TAGC_ALLGATHER_Q8, TAGC_ALLGATHER_LOSSLESS, TAGC_ALLGATHER_DELTA };
 enum tagc_report_when { TAGC_REPORT_NEVER, TAGC_REPORT_ALWAYS, TAGC_REPORT_AUTO };
 
 /* Which options were set by the user (bit = line in options.def). */
@@ -108,6 +108,17 @@ const char *tagc_option_preset(const struct tagc_option *option, char text[TAGC_
 /* The option of that name, or NULL. */
 const struct tagc_option *tagc_option_find(const char *variable);
 
+/* Options that had another name once; NULL ends the list. */
+struct tagc_option_rename {
+  const char *old;
+  enum tagc_option_index option;
+};
+extern const struct tagc_option_rename tagc_option_renames[];
+
+/* The option that once had this name, or NULL. An old name sets the option, unless the environment sets the present name, too: *ignored
+ * then. `why` says both. */
+const struct tagc_option *tagc_option_renamed(const char *old, char *const *environment, bool *ignored, char *why, size_t size);
+
 /* The defaults. */
 void tagc_options_default(struct tagc_options *options);
 
@@ -116,13 +127,15 @@ void tagc_options_default(struct tagc_options *options);
  * *options. An unknown name is refused, too. */
 bool tagc_options_set(struct tagc_options *options, const char *variable, const char *value, char *why, size_t size);
 
-/* The same for a string of an environment, "NAME=value". UNKNOWN (a TAGC_ name that is no option) and REFUSED say it in `why`. */
-enum tagc_options_taken { TAGC_TAKEN_NOT_OURS, TAGC_TAKEN, TAGC_TAKEN_UNKNOWN, TAGC_TAKEN_REFUSED };
-enum tagc_options_taken tagc_options_take(struct tagc_options *options, const char *variable, char *why, size_t size);
+/* The same for a string of an environment, "NAME=value". `why` is a warning for RENAMED (an old name, and the option is set) and for IGNORED
+ * (a TAGC_ name that is no option, or an old one beside the present one), and the error for REFUSED. */
+enum tagc_options_taken { TAGC_TAKEN_NOT_OURS, TAGC_TAKEN, TAGC_TAKEN_RENAMED, TAGC_TAKEN_IGNORED, TAGC_TAKEN_REFUSED };
+enum tagc_options_taken tagc_options_take(struct tagc_options *options, char *const *environment, const char *variable, char *why,
+                                          size_t size);
 
 /* Fills *options from an environment (as `environ`: NAME=value strings, NULL-terminated). What is refused is logged and
- * sets options->bad; an unknown TAGC_ name is a warning that names the nearest known one. */
-void tagc_options_read(struct tagc_options *options, char **environment);
+ * sets options->bad; an unknown TAGC_ name is a warning that names the nearest known one, an old name one that tells the present name. */
+void tagc_options_read(struct tagc_options *options, char *const *environment);
 
 /* The same from the environment of the process; text is copied, for programs may overwrite their environment. Where that
  * is the caller's and not the process's own (it was started with more rights than its caller has: setuid, setgid, file

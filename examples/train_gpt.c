@@ -81,7 +81,7 @@ static void trainer_create(struct trainer *t)
          o->context, o->batch);
   gpt_set_batch(t->model, t->inputs, t->targets);
   struct parallel_options parallel = {.kind = (enum parallel_kind)o->parallel, .accumulates = o->accumulate > 1,
-                                      .gather_in_place = o->gather_in_place, .gather_bf16 = o->gather_type == GATHER_BF16,
+                                      .allgather_in_place = o->allgather_in_place, .gather_bf16 = o->allgather_type == ALLGATHER_BF16,
                                       .bucket_bytes = (size_t)((double)o->bucket_mb * 1048576.0)};
   t->parallel = parallel_create(&parallel, t->model->units, t->model->nunits, connect_ranks(&t->world), t->world.rank,
                                 t->world.nranks);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Prints lists from the tables that the library is made of. `print_tables LIST` writes to stdout
- *   options, reasons, entries   items of a list in mdoc(7), for libtagc-preload(7)
- *   run                         those of tagc-run's options, for its page
- *   bash, zsh                   the same for its completions
+ *   options, renames, reasons, entries   items of a list in mdoc(7), for libtagc-preload(7)
+ *   run                                  those of tagc-run's options, for its page
+ *   bash, zsh                            the same for its completions
  * Run while the manual is built, so it needs nothing that is made for the machine that the library is for.
  */
 #include <stdio.h>
@@ -63,6 +63,12 @@ static void options(void)
     printf(".It Ev %s Ns = Ns Ar %s\n", o->variable, accepted(o));
     explain(o);
   }
+}
+
+static void renames(void)
+{
+  for (const struct tagc_option_rename *r = tagc_option_renames; r->old; r++)
+    printf(".It\n.Ev %s\nis\n.Ev %s\nnow\n", r->old, tagc_option_table[r->option].variable);
 }
 
 static void run(void)
@@ -146,12 +152,13 @@ static void entries(void)
 int main(int argc, char **argv)
 {
   static const struct { const char *name; void (*print)(void); } lists[] = {
-    {"options", options}, {"reasons", reasons}, {"entries", entries}, {"run", run}, {"bash", bash}, {"zsh", zsh}};
+    {"options", options}, {"renames", renames}, {"reasons", reasons}, {"entries", entries}, {"run", run},
+    {"bash", bash}, {"zsh", zsh}};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     if (argc == 2 && strcmp(argv[1], lists[i].name) == 0) {
       lists[i].print();
       return fflush(stdout) != 0;
     }
-  fprintf(stderr, "usage: print_tables options|reasons|entries|run|bash|zsh\n");
+  fprintf(stderr, "usage: print_tables options|renames|reasons|entries|run|bash|zsh\n");
   return 2;
 }

@@ -23,12 +23,26 @@ static void variable_of(const char *argument, size_t length, char variable[TAGC_
     *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
 }
 
-static const struct tagc_option *find(const char *argument, size_t length)
+static bool is_named(const struct tagc_option *option, const char *argument, size_t length)
 {
   char name[TAGC_RUN_NAME];
+  return strlen(tagc_run_name(option, name)) == length && strncmp(name, argument, length) == 0;
+}
+
+/* Where the option had that name once, *old is true, and a warning is printed. */
+static const struct tagc_option *find(const char *argument, size_t length, bool *old)
+{
+  char name[TAGC_RUN_NAME];
+  *old = false;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
-    if (strlen(tagc_run_name(&tagc_option_table[i], name)) == length && strncmp(name, argument, length) == 0)
+    if (is_named(&tagc_option_table[i], argument, length))
       return &tagc_option_table[i];
+  for (const struct tagc_option_rename *r = tagc_option_renames; r->old; r++)
+    if (is_named(&(struct tagc_option){.variable = r->old}, argument, length)) {
+      *old = true;
+      fprintf(stderr, "tagc-run: %.*s is called %s now\n", (int)length, argument, tagc_run_name(&tagc_option_table[r->option], name));
+      return &tagc_option_table[r->option];
+    }
   return NULL;
 }
 
@@ -85,12 +99,15 @@ int tagc_run_parse(struct tagc_run *run, char **argv)
       *is_on = true;
       continue;
     }
-    const struct tagc_option *option = find(argument, length);
+    bool old;
+    const struct tagc_option *option = find(argument, length, &old);
     if (!option)
       return argument[1] == '-' ? refuse_unknown(argument, length) : refuse("there is no option ", argument);
-    const char **value = &run->values[option - tagc_option_table];
-    if (!(*value = take_value(&argv, length)))
+    const char **value = &run->values[option - tagc_option_table], *given = take_value(&argv, length);
+    if (!given)
       return refuse("a value is missing behind ", argument);
+    if (!old || !*value)            /* the present name counts where both are given */
+      *value = given;
   }
   run->command = argv;
   if (!*argv && !run->print && !run->help && !run->version)

@@ -40,8 +40,8 @@ static bool read_options(struct tagc_options *options)
   bool good = true;
   tagc_options_default(options);
   for (char **e = environ; e && *e; e++) {
-    enum tagc_options_taken taken = tagc_options_take(options, *e, why, sizeof why);
-    if (taken == TAGC_TAKEN_UNKNOWN || taken == TAGC_TAKEN_REFUSED)
+    enum tagc_options_taken taken = tagc_options_take(options, environ, *e, why, sizeof why);
+    if (taken != TAGC_TAKEN && taken != TAGC_TAKEN_NOT_OURS)
       complain("%s", why);
     good &= taken != TAGC_TAKEN_REFUSED;
   }

@@ -126,6 +126,12 @@ static void print_help(void)
 
 static const struct option *find_option(const char *argument)
 {
+  char now[64];
+  if (strncmp(argument, "--gather-", strlen("--gather-")) == 0) {
+    snprintf(now, sizeof now, "--all%s", argument + 2);
+    fprintf(stderr, "train_gpt: %s is called %s now\n", argument, now);
+    argument = now;
+  }
   for (size_t i = 0; i < OPTION_COUNT; i++) {
     char name[64];
     option_name(&option_table[i], name, sizeof name);
@@ -141,8 +147,8 @@ static void check_together(const struct options *o)
     fail(2, "--hidden %zu: expected a multiple of --heads, which is %zu", o->hidden, o->heads);
   if (o->vocabulary && o->vocabulary <= VOCABULARY_BYTES)
     fail(2, "--vocabulary %zu: expected 0, or more than the %d bytes", o->vocabulary, VOCABULARY_BYTES);
-  if (o->parallel == PARALLEL_DDP && (o->gather_type != GATHER_FP32 || o->gather_in_place))
-    fail(2, "%s goes with --parallel fsdp only: ddp gathers nothing", o->gather_in_place ? "--gather-in-place" : "--gather-type");
+  if (o->parallel == PARALLEL_DDP && (o->allgather_type != ALLGATHER_FP32 || o->allgather_in_place))
+    fail(2, "%s goes with --parallel fsdp only: ddp gathers nothing", o->allgather_in_place ? "--allgather-in-place" : "--allgather-type");
   if (o->skip_timing >= o->steps)
     fail(2, "--skip-timing %zu: expected less than --steps, which is %zu", o->skip_timing, o->steps);
 }

@@ -36,11 +36,11 @@
 /* X(field, choices, help): the first one is the default; the field is its index. */
 #define OPTIONS_CHOICES(X) \
   X(parallel, "fsdp|ddp", "what a rank owns: a shard of the parameters, or all of them") \
-  X(gather_type, "fp32|bf16", "as what --parallel fsdp gathers parameters; bf16: rounded to nearest")
+  X(allgather_type, "fp32|bf16", "as what --parallel fsdp gathers parameters; bf16: rounded to nearest")
 
 /* X(field, help): without a value. */
 #define OPTIONS_FLAGS(X) \
-  X(gather_in_place, "a shard is gathered from its place in the gathered buffer, as FSDP2 does") \
+  X(allgather_in_place, "a shard is gathered from its place in the gathered buffer, as FSDP2 does") \
   X(check_gradients, "compare the backward pass with finite differences on a small model, and end")
 
 /* X(field, help) */
@@ -48,7 +48,7 @@
   X(dump_params, "write the final parameters as raw fp32, in forward order") \
   X(times, "write every step's times as tab-separated text")
 
-enum { GATHER_FP32, GATHER_BF16 };   /* of gather_type */
+enum { ALLGATHER_FP32, ALLGATHER_BF16 };   /* of allgather_type */
 
 struct options {
 #define FIELD(field, fallback, least, most, help) size_t field;

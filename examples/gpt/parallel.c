@@ -75,7 +75,7 @@ static float from_bf16(uint16_t value)
 static void gather(struct parallel *p, const struct parallel_unit *u, const void *shard, void *all, size_t size,
                    ncclDataType_t type)
 {
-  if (p->options.gather_in_place)
+  if (p->options.allgather_in_place)
     shard = memcpy((char *)all + u->owned * (size_t)p->rank * size, shard, u->owned * size);
   double start = parallel_clock();
   check(p, ncclAllGather(shard, all, u->owned, type, p->comm, NULL), "ncclAllGather");

@@ -27,7 +27,7 @@ enum parallel_kind { PARALLEL_FSDP, PARALLEL_DDP };
 struct parallel_options {
   enum parallel_kind kind;
   bool accumulates;         /* several passes add to a gradient before it is reduced: fsdp then keeps all unsharded gradients */
-  bool gather_in_place;     /* fsdp: the shard is put into its place in the gathered buffer, and gathered from there (as FSDP2 does) */
+  bool allgather_in_place;     /* fsdp: the shard is put into its place in the gathered buffer, and gathered from there (as FSDP2 does) */
   bool gather_bf16;         /* fsdp: parameters are rounded to bf16, and gathered as that (as mixed precision does) */
   size_t bucket_bytes;      /* ddp */
 };

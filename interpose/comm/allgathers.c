@@ -113,7 +113,7 @@ static enum tagc_reason plan_one(struct tagc_comm *comm, size_t i, uint64_t *lef
 void tagc_allgathers_plan(struct tagc_comm *comm, bool decided)
 {
   const enum tagc_reason why = comm->scope.reason == TAGC_REASON_compressed ? TAGC_REASON_vote : comm->scope.reason;
-  uint64_t left = tagc_library_options()->gather_max;
+  uint64_t left = tagc_library_options()->allgather_max;
   for (size_t i = 0; i < comm->allgather_count; i++)
     comm->allgathers[i].reason = decided ? why : plan_one(comm, i, &left);
 }
@@ -220,7 +220,7 @@ void tagc_allgathers_count(struct tagc_comm *comm, const int64_t *words)
     row->residual_bytes = a->reference ? a->layout.reference_bytes : 0;
   }
   if (comm->allgather_count)
-    tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu all-gathers of a cycle will be compressed (TAGC_GATHER=%s), "
+    tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu all-gathers of a cycle will be compressed (TAGC_ALLGATHER=%s), "
              "%zu of them in pieces", (unsigned long long)comm->ledger->number, won, comm->allgather_count,
              comm->allgathers[0].codec->name, cut_ones);
 }

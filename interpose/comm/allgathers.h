@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The all-gathers of parameters in the cycle of a communicator: what is known of each, its part of the ballot (proposal.h), its memory.
  *
- * There are none with TAGC_GATHER=off. Those that surely gather the same unit in the same type (for the forward and for the backward pass)
+ * There are none with TAGC_ALLGATHER=off. Those that surely gather the same unit in the same type (for the forward and for the backward pass)
  * share one reference, that of the first of them, and what becomes of one becomes of all of them.
  * What asks a device may wait for it: call it without the communicator's lock, and the rest with it.
  */
@@ -28,7 +28,7 @@ struct tagc_allgather {
   struct tagc_allgather_shape shape;          /* n = 0: the element type cannot be compressed */
   struct tagc_allgather_layout layout;        /* of the pieces together */
   struct tagc_gather_pieces cut;
-  const struct tagc_allgather_codec *codec;   /* of TAGC_GATHER */
+  const struct tagc_allgather_codec *codec;   /* of TAGC_ALLGATHER */
   uint32_t slot;                    /* the reduce-scatter of the same unit */
   uint32_t first;                   /* of those that gather the same unit in the same type: what is marked so is kept there */
   bool again;                       /* nothing has changed its parameters since an earlier one of this cycle */

@@ -123,7 +123,7 @@ bool tagc_comm_may_compress(const struct tagc_call *call)
   if (call->entry == TAGC_ENTRY_ncclAllReduce)
     return call->count >= TAGC_ALL_REDUCE_LEAST && tagc_comm_dtype(call->type, &dtype);
   return call->entry == TAGC_ENTRY_ncclReduceScatter ||
-         (call->entry == TAGC_ENTRY_ncclAllGather && tagc_library_options()->gather != TAGC_GATHER_OFF &&
+         (call->entry == TAGC_ENTRY_ncclAllGather && tagc_library_options()->allgather != TAGC_ALLGATHER_OFF &&
           tagc_comm_dtype(call->type, &dtype));
 }
 

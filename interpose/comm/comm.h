@@ -115,7 +115,7 @@ struct tagc_comm {
   bool selection_told;              /* what TAGC_LAYERS and TAGC_SKIP name in vain has been said, once and for all */
   struct tagc_slot *slots;
   size_t slot_count;
-  struct tagc_allgather *allgathers; /* of parameters, in the order of their calls; none with TAGC_GATHER=off */
+  struct tagc_allgather *allgathers; /* of parameters, in the order of their calls; none with TAGC_ALLGATHER=off */
   size_t allgather_count;
   uint64_t vote_cycle;              /* the vote on this lock is due in this cycle, or was held in it */
   bool voted;
@@ -291,7 +291,7 @@ uint64_t tagc_comm_elements(const struct tagc_comm *comm, const struct tagc_call
 bool tagc_comm_dtype(ncclDataType_t type, enum tagc_dtype *out);
 
 /* Is the call one that may be compressed, and therefore held back in a group? A reduce-scatter; an all-reduce of many floating-point
- * numbers, if the cycle has a slot for it, which is known when it has been observed; unless TAGC_GATHER=off an all-gather of
+ * numbers, if the cycle has a slot for it, which is known when it has been observed; unless TAGC_ALLGATHER=off an all-gather of
  * floating-point numbers. */
 bool tagc_comm_may_compress(const struct tagc_call *call);
 

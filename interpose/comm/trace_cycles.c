@@ -48,7 +48,7 @@ static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_s
   tagc_trace_add_texts(&room, TAGC_TRACE_SLOT, sizeof room.slot, texts, 3);
 }
 
-/* What is known of the all-gathers of parameters; with TAGC_GATHER=off where they are. */
+/* What is known of the all-gathers of parameters; with TAGC_ALLGATHER=off where they are. */
 static void add_allgathers(const struct tagc_comm *comm)
 {
   size_t count;
@@ -62,7 +62,7 @@ static void add_allgathers(const struct tagc_comm *comm)
       .record.comm = comm->trace, .lock = (uint32_t)comm->lock_number, .allgather = (uint32_t)i + 1, .slot = infos[i].slot,
       .again = infos[i].again, .count = infos[i].signature.count,
       .reference_bytes = compressed ? tagc_ledger_gather_row(comm->ledger, (int)i)->residual_bytes : 0,
-      .type = infos[i].signature.dtype, .reason = (uint16_t)(a ? a->reason : TAGC_REASON_gather_off), .voted = a && comm->voted,
+      .type = infos[i].signature.dtype, .reason = (uint16_t)(a ? a->reason : TAGC_REASON_allgather_off), .voted = a && comm->voted,
     };
     tagc_trace_add_texts(&room, TAGC_TRACE_ALLGATHER, sizeof room.allgather, &text, 1);
   }

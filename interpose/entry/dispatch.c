@@ -128,9 +128,9 @@ static enum tagc_reason unheld_reason(const struct tagc_call *call)
 {
   if (call->entry != TAGC_ENTRY_ncclAllGather || tagc_library_options()->mode == TAGC_MODE_OBSERVE)
     return TAGC_REASON_function;
-  if (tagc_library_options()->gather != TAGC_GATHER_OFF)
+  if (tagc_library_options()->allgather != TAGC_ALLGATHER_OFF)
     return TAGC_REASON_type;
-  return call->allgather >= 0 ? TAGC_REASON_gather_off : TAGC_REASON_function;
+  return call->allgather >= 0 ? TAGC_REASON_allgather_off : TAGC_REASON_function;
 }
 
 /* A call that is part of the cycle. The reference to its communicator is dropped here, or goes on into the group. */

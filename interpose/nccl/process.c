@@ -50,11 +50,11 @@ const struct tagc_model *tagc_library_map(uint64_t *digest)
 
 const struct tagc_allgather_codec *tagc_library_gather_codec(void)
 {
-  const int choice = tagc_library_options()->gather;
+  const int choice = tagc_library_options()->allgather;
   const struct tagc_allgather_codec *const *of_choice = tagc_allgather_codecs;
-  for (int i = TAGC_GATHER_OFF + 1; *of_choice && i < choice; i++)
+  for (int i = TAGC_ALLGATHER_OFF + 1; *of_choice && i < choice; i++)
     of_choice++;
-  return choice == TAGC_GATHER_OFF ? NULL : *of_choice;
+  return choice == TAGC_ALLGATHER_OFF ? NULL : *of_choice;
 }
 
 ncclResult_t tagc_no_memory(const char *what)

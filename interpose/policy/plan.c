@@ -174,7 +174,7 @@ enum tagc_reason tagc_plan_gather(const struct tagc_gather_question *q, struct t
   const struct tagc_options *o = q->options;
   const uint64_t shard = q->shape.n * tagc_dtype_size(q->shape.dtype);
   if (!q->codec)
-    return TAGC_REASON_gather_off;
+    return TAGC_REASON_allgather_off;
   if (o->bad)
     return TAGC_REASON_bad_option;
   if (o->scope != TAGC_SCOPE_FLAT && q->hosts.hosts == 1)
@@ -251,8 +251,8 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f)
   const struct tagc_options *o = f->options;
   if (o->mode == TAGC_MODE_OFF)
     return pass(TAGC_REASON_off);
-  if (f->collective == TAGC_ALL_GATHER && o->gather == TAGC_GATHER_OFF)
-    return pass(f->slot >= 0 ? TAGC_REASON_gather_off : TAGC_REASON_function);
+  if (f->collective == TAGC_ALL_GATHER && o->allgather == TAGC_ALLGATHER_OFF)
+    return pass(f->slot >= 0 ? TAGC_REASON_allgather_off : TAGC_REASON_function);
   const bool is_slot = f->collective == TAGC_REDUCE_SCATTER || (f->collective == TAGC_ALL_REDUCE && f->slot >= 0);
   if (!is_slot && f->collective != TAGC_ALL_GATHER)
     return pass(TAGC_REASON_function);

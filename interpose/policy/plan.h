@@ -101,14 +101,14 @@ enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *question, struc
  * two levels. */
 struct tagc_gather_question {
   const struct tagc_options *options;
-  const struct tagc_allgather_codec *codec;   /* NULL: TAGC_GATHER=off */
+  const struct tagc_allgather_codec *codec;   /* NULL: TAGC_ALLGATHER=off */
   struct tagc_allgather_shape shape;          /* n = 0 where the element type cannot be compressed */
   struct tagc_hosts hosts;
   const struct tagc_slot_info *slot;          /* the reduce-scatter of the same unit, and what is known of its layer: */
   bool sorted;
   enum tagc_selection selection;
   bool gradients;
-  uint64_t reference_left;                    /* bytes of TAGC_GATHER_MAX that earlier ones have left */
+  uint64_t reference_left;                    /* bytes of TAGC_ALLGATHER_MAX that earlier ones have left */
   bool referred;                              /* an earlier one of the same unit and type has its reference, for both */
 };
 

@@ -139,7 +139,7 @@ static void print_ledger(const struct tagc_ledger *ledger)
   if (ledger->gathers_left) {
     char left[16];
     const struct tagc_traffic *sent = &ledger->gathers_left_sent;
-    tagc_say("  %" PRIu64 " of these were all-gathers of parameters: %s a rank. TAGC_GATHER=q8 sends a quarter of fp32, half of 16 bits",
+    tagc_say("  %" PRIu64 " of these were all-gathers of parameters: %s a rank. TAGC_ALLGATHER=q8 sends a quarter of fp32, half of 16 bits",
              ledger->gathers_left, tagc_units_bytes(sent->inside + sent->between, left));
   }
   if (*ledger->layers)

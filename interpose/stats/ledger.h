@@ -90,7 +90,7 @@ struct tagc_ledger_row {
 struct tagc_ledger_side {
   struct tagc_series step_ms;
   struct tagc_traffic sent;         /* by reduce-scatters in the cycles counted */
-  struct tagc_traffic gather_sent;  /* and by all-gathers of parameters, with TAGC_GATHER */
+  struct tagc_traffic gather_sent;  /* and by all-gathers of parameters, with TAGC_ALLGATHER */
 };
 
 struct tagc_ledger {
@@ -114,7 +114,7 @@ struct tagc_ledger {
   char or_layers[TAGC_LAYERS_WHAT]; /* what is different in the next best guess; "": nothing */
   struct tagc_ledger_row rest;      /* reduce-scatters outside slots, and slots of earlier locks */
   uint64_t reasons[TAGC_REASON_COUNT];        /* reduce-scatters, by why they went the way they went */
-  uint64_t gathers_left;            /* of other_calls: all-gathers of parameters that TAGC_GATHER could compress, and what they sent */
+  uint64_t gathers_left;            /* of other_calls: all-gathers of parameters that TAGC_ALLGATHER could compress, and what they sent */
   struct tagc_traffic gathers_left_sent;
   uint64_t other_calls;             /* calls that are no reduce-scatter, nor all-gathers or all-reduces that have rows */
   bool all_reduces;                 /* its slots are some, and so are what is said of reduce-scatters here */
@@ -122,7 +122,7 @@ struct tagc_ledger {
   uint64_t cycles_plain, cycles_compressed;
   struct tagc_ledger_side sides[2]; /* plain, compressed */
   struct tagc_traffic sent, plain;  /* by all reduce-scatters so far, plain or not; and had they all been plain */
-  const char *gather_codec;         /* TAGC_GATHER; NULL: off, and what follows is empty */
+  const char *gather_codec;         /* TAGC_ALLGATHER; NULL: off, and what follows is empty */
   struct tagc_ledger_row *gathers;  /* of the all-gathers of parameters of the last lock */
   size_t gather_count;
   struct tagc_ledger_row gather_rest;         /* those of floating-point numbers that are none, or were in earlier locks */

@@ -129,9 +129,11 @@ static void list_presets(struct tagc_findings *f)
   f->tagc_count = TAGC_OPTION_COUNT;
 }
 
-static void take_option(struct tagc_findings *f, const char *name, const char *value)
+static void take_option(struct tagc_findings *f, char *const *environment, const char *name, const char *value)
 {
   struct tagc_variable *row = NULL;
+  char why[280];
+  bool ignored = false;
   for (size_t i = 0; i < TAGC_OPTION_COUNT; i++)
     if (strcmp(f->tagc[i].name, name) == 0)
       row = &f->tagc[i];
@@ -142,9 +144,13 @@ static void take_option(struct tagc_findings *f, const char *name, const char *v
     row = &f->tagc[f->tagc_count++];
     snprintf(row->name, sizeof row->name, "%s", name);
   }
-  char why[280];
   snprintf(row->value, sizeof row->value, "%s", value);
   snprintf(row->source, sizeof row->source, "environment");
+  const struct tagc_option *renamed = tagc_option_renamed(name, environment, &ignored, row->problem, sizeof row->problem);
+  if (renamed && !ignored)
+    take_option(f, environment, renamed->variable, value);
+  if (renamed)
+    return;
   if (tagc_options_set(&f->options, name, value, why, sizeof why))
     return;
   f->options.bad |= known;
@@ -210,7 +216,7 @@ void tagc_find_variables(struct tagc_findings *f, char *const *environment)
     if (strncmp(*e, "TAGC_", 5) != 0 || !(*e)[length])
       continue;
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), *e);
-    take_option(f, name, *e + length + 1);
+    take_option(f, environment, name, *e + length + 1);
   }
   check_texts(f);
   const char *own = tagc_environment_value(environment, "NCCL_CONF_FILE");

@@ -72,7 +72,7 @@ struct tagc_allgather_job {
 };
 
 struct tagc_allgather_codec {
-  const char *name;                /* as in TAGC_GATHER */
+  const char *name;                /* as in TAGC_ALLGATHER */
   bool exact;                      /* what comes out is, bit for bit, what went in */
   bool may_refuse;                 /* who uses it must look at `refused` after decode */
 
@@ -90,7 +90,7 @@ struct tagc_allgather_codec {
   void (*refer)(struct tagc_allgather_job *job);
 };
 
-/* All of them, NULL-terminated, in the order of the choices of TAGC_GATHER behind "off". */
+/* All of them, NULL-terminated, in the order of the choices of TAGC_ALLGATHER behind "off". */
 extern const struct tagc_allgather_codec *const tagc_allgather_codecs[];
 
 extern const struct tagc_allgather_codec tagc_allgather_bf16, tagc_allgather_q8, tagc_allgather_lossless, tagc_allgather_delta;

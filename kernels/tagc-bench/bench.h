@@ -4,7 +4,7 @@
  * are; and from that, what a training step costs on a network (--simulate). See tagc-bench(1).
  *
  * Order      tagc-bench.c (main), options.c (the command line), data.c (gradients), sim.c (all ranks in
- *            one process, errors), speed.c (times), model.c (--simulate), gather.c (--gather), table.c, json.c and
+ *            one process, errors), speed.c (times), model.c (--simulate), allgather.c (--allgather), table.c, json.c and
  *            forecast.c (what is printed), plot.c and outlook.c (pictures; draw.h)
  * Memory     bench_need() ends the program where there is none: nothing here is part of the library.
  * Units      bits an element of the shards that one rank sends; GB/s of these elements as fp32; nanoseconds.
@@ -70,7 +70,7 @@ struct bench_options {
   bool stochastic;
   int steps, repeat;
   uint64_t seed;
-  bool phases, all_variants, json, gather;
+  bool phases, all_variants, json, allgather;
   const char *plot;
   struct bench_simulation simulation;
 };
@@ -198,10 +198,10 @@ int bench_next_size(const struct bench_simulation *simulation, int size);
 /* Writes the picture: time and bytes of each sender over those of plain calls. */
 void bench_outlook(const struct bench_forecast *forecast);
 
-/* -- gather.c ----------------------------------------------------------------------------------------------- */
+/* -- allgather.c ----------------------------------------------------------------------------------------------- */
 
 /* Prints what the codecs for all-gathers do, as a table or as JSON. */
-void bench_gather(const struct bench_options *options);
+void bench_allgather(const struct bench_options *options);
 
 /* -- output ------------------------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 # tagc-bench/: what the codecs do: sizes, errors, speeds.
 bin_PROGRAMS += tagc-bench
 tagc_bench_SOURCES = \
-  %D%/bench.h %D%/data.c %D%/draw.c %D%/draw.h %D%/forecast.c %D%/gather.c %D%/json.c %D%/model.c %D%/options.c \
+  %D%/allgather.c %D%/bench.h %D%/data.c %D%/draw.c %D%/draw.h %D%/forecast.c %D%/json.c %D%/model.c %D%/options.c \
   %D%/outlook.c %D%/plot.c %D%/sim.c %D%/speed.c %D%/table.c %D%/tagc-bench.c
 tagc_bench_LDFLAGS = $(PROGRAM_LINK_FLAGS)
 tagc_bench_LDADD = libtagc.a -lm

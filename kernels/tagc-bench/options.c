@@ -163,7 +163,7 @@ static bool set_all_variants(struct bench_options *o, const char *value)
   return o->phases = o->all_variants = true;
 }
 static bool set_phases(struct bench_options *o, const char *value) { return (void)value, o->phases = true; }
-static bool set_gather(struct bench_options *o, const char *value) { return (void)value, o->gather = true; }
+static bool set_allgather(struct bench_options *o, const char *value) { return (void)value, o->allgather = true; }
 static bool set_json(struct bench_options *o, const char *value) { return (void)value, o->json = true; }
 static bool set_plot(struct bench_options *o, const char *value) { return *(o->plot = value) != '\0'; }
 
@@ -267,7 +267,7 @@ static const struct option {
     "instruction set: plain, avx2 or avx512 (the fastest that runs here)", set_variant },
   { "--phases", NULL, NULL, "times of prepare, encode and decode, each for itself", set_phases },
   { "--all-variants", NULL, NULL, "the same for every instruction set that runs here", set_all_variants },
-  { "--gather", NULL, NULL, "show the codecs for all-gathers instead, on shards of parameters", set_gather },
+  { "--allgather", NULL, NULL, "show the codecs for all-gathers instead, on shards of parameters", set_allgather },
   { "--json", NULL, NULL, "print JSON", set_json },
   { "--plot", "FILE.svg", "a file name", "draw error against rate, or what is simulated, into a file", set_plot },
   { "--simulate", "WHAT", "ranks=A..B with 2 <= A <= B <= 4096, or hosts=A..B,local=G with 2 <= A <= B and B x G <= 4096",
@@ -332,6 +332,11 @@ __attribute__((noreturn)) static void refuse(const struct option *o, const char 
 
 static const struct option *find(const char *argument, size_t length)
 {
+  if (length == strlen("--gather") && strncmp(argument, "--gather", length) == 0) {
+    argument = "--allgather";
+    length = strlen(argument);
+    fprintf(stderr, "tagc-bench: --gather is called %s now\n", argument);
+  }
   for (int i = 0; i < OPTIONS; i++)
     if (strlen(table[i].name) == length && strncmp(argument, table[i].name, length) == 0)
       return &table[i];
@@ -384,8 +389,8 @@ void bench_parse(int argc, char **argv, struct bench_options *o)
     if (!option->set(o, value))
       refuse(option, value);
   }
-  if (o->gather && (o->simulation.wanted || o->plot))
-    bench_stop(BENCH_USAGE, "--gather does not go with --simulate or --plot");
+  if (o->allgather && (o->simulation.wanted || o->plot))
+    bench_stop(BENCH_USAGE, "--allgather does not go with --simulate or --plot");
   if (o->simulation.wanted && o->inputs)
     bench_stop(BENCH_USAGE, "--input does not go with --simulate");
   if (o->simulation.wanted && !o->repeat && (o->simulation.encode_gbs <= 0 || o->simulation.decode_gbs <= 0))

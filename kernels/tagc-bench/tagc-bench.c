@@ -63,8 +63,8 @@ int main(int argc, char **argv)
   static struct bench_options o;
   static struct bench_result results[BENCH_MOST_CODECS];
   bench_parse(argc, argv, &o);
-  if (o.gather)
-    bench_gather(&o);
+  if (o.allgather)
+    bench_allgather(&o);
   else if (o.simulation.wanted)
     simulate(&o, results);
   else

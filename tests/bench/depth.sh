@@ -6,7 +6,7 @@
 # machine does meets all of them; of a depth the median over the rounds counts, of medians of CALLS (15) calls. Hidden: what of encoding and
 # decoding was done while the call's bytes travelled, by the report of rank 0. Model: what tagc_call_ns() (kernels/codec/cost.h) says of the time
 # over that of one piece, by `tagc-bench --simulate --depth` at this rate, with a latency of ALPHA_US (50) and with what encoding and
-# decoding took in one piece. The gathers of parameters instead, with a codec of TAGC_GATHER: GATHER=1.
+# decoding took in one piece. The gathers of parameters instead, with a codec of TAGC_ALLGATHER: GATHER=1.
 set -eu
 build=$(cd "${1:-build}" && pwd)
 rate=${2:-200} elements=${3:-4194304} ranks=${4:-2} rounds=${5:-5} calls=${CALLS:-15} alpha=${ALPHA_US:-50}
@@ -23,7 +23,7 @@ measure()
   else
     of='' reduces=$1 gather=off
   fi
-  TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_REPORT=1 TAGC_SCOPE=flat TAGC_CODEC=$reduces TAGC_GATHER=$gather TAGC_DEPTH=$2 \
+  TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_REPORT=1 TAGC_SCOPE=flat TAGC_CODEC=$reduces TAGC_ALLGATHER=$gather TAGC_DEPTH=$2 \
     "$build/tests/standin/launch" -n "$ranks" --no-prefix --rate "${rate}mbit" --preload "$build/libtagc-preload.so" -- \
     "$build/tests/bench/exchange" "$elements" "$calls" ${of:+gather} >"$results/out" 2>"$results/err"
   awk -v of="$of" 'NR == FNR { ms = $1; next }

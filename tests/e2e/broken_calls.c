@@ -6,7 +6,7 @@
  *   broken_calls aborts|errors|nonblocking|rounds|memory
  *
  * Run with the library preloaded and TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_CODEC=sparse TAGC_SPARSITY=0.95; `memory` with
- * failing_malloc.so behind it. ALL_REDUCES=1 makes it all-reduces. Otherwise TAGC_GATHER says how parameters are gathered; with
+ * failing_malloc.so behind it. ALL_REDUCES=1 makes it all-reduces. Otherwise TAGC_ALLGATHER says how parameters are gathered; with
  * REFUSED=1 rank 1 has some in step 6 that no code can carry.
  */
 #define INPROCESS_N 16500
@@ -79,7 +79,7 @@ static float parameter(int rank, int step, size_t i)
 /* Within what a code may lose, or nothing of it where none can carry it. */
 static bool is_gathered(int rank, int step)
 {
-  const char *codec = getenv("TAGC_GATHER");
+  const char *codec = getenv("TAGC_ALLGATHER");
   const bool exact = !codec || strcmp(codec, "lossless") == 0 || (refuses && step == REFUSED_STEP);
   for (int r = 0; r < RANKS; r++) {
     double error2 = 0, norm2 = 0;

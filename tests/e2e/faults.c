@@ -12,7 +12,7 @@
  *
  * Sparse gradients are integers that a sketch recovers completely: each result is checked, compressed or not. Dense ones
  * show in the hash whether and how they were compressed. `reduced` makes dense ones all-reduces, whose results are checked within what a
- * codec of eight bits may lose; with TAGC_GATHER so are the parameters that are gathered. Each step reduces on three communicators at once, in groups, the
+ * codec of eight bits may lose; with TAGC_ALLGATHER so are the parameters that are gathered. Each step reduces on three communicators at once, in groups, the
  * last of them non-blocking, with averages, and with a pre-multiplied sum that is destroyed inside its group; the first unit
  * is reduced once more on the non-blocking one alone, outside of any group.
  *
@@ -371,7 +371,7 @@ int main(int argc, char **argv)
   }
   const char *condition = argv[3];
   kind = strcmp(argv[1], "sparse") == 0 ? SPARSE : strcmp(argv[1], "reduced") == 0 ? REDUCED : DENSE;
-  gathers = getenv("TAGC_GATHER") != NULL;
+  gathers = getenv("TAGC_ALLGATHER") != NULL;
   steps = strtoull(argv[2], NULL, 10);
   setvbuf(stdout, NULL, _IOLBF, 0);
   if (strcmp(condition, "stop") == 0)

@@ -589,7 +589,7 @@ void make_setting(struct setting *s, uint64_t batch)
   set(s, "TAGC_WARMUP=0");
   set(s, "TAGC_MIN_BYTES=%d", chance(&m, 70) ? 0 : 2048);
   set(s, "TAGC_CODEC=%s", s->codec);
-  set(s, "TAGC_GATHER=%s", s->gather);
+  set(s, "TAGC_ALLGATHER=%s", s->gather);
   set(s, "TAGC_SPARSITY=0.8");
   set(s, "TAGC_RESIDUAL=%s", s->residual ? "fp32" : "auto");
   set(s, "TAGC_SCOPE=%s", chance(&m, 60) ? "flat" : "auto");

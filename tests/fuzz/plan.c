@@ -57,7 +57,7 @@ static void check_call(const struct tagc_options *options, struct input *in)
     return;
   MUST(d.action == TAGC_COMPRESS || d.action == TAGC_FLUSH);
   MUST(options->mode == TAGC_MODE_COMPRESS || options->mode == TAGC_MODE_AB);
-  const bool gathers = f.collective == TAGC_ALL_GATHER && options->gather != TAGC_GATHER_OFF;
+  const bool gathers = f.collective == TAGC_ALL_GATHER && options->allgather != TAGC_ALLGATHER_OFF;
   MUST(f.collective == TAGC_REDUCE_SCATTER || f.collective == TAGC_ALL_REDUCE || gathers);
   MUST(f.collective != TAGC_ALL_REDUCE || !f.displaced);
   MUST(f.compressible_type && f.op != TAGC_OP_OTHER && f.nranks >= 2);

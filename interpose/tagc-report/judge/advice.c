@@ -124,8 +124,8 @@ void tagc_advice_make(const struct tagc_summary *summary, struct tagc_advice *ou
   if (options.mode == TAGC_MODE_OBSERVE && step.gradients > WORTH * step.sent)
     say(out, "Gradients are %.0f%% of what a rank sends in a step, and nothing is compressed: TAGC_MODE=ab tells what "
         "compressing them changes.", 100 * step.gradients / step.sent);
-  if (!options.gather && step.plain > WORTH * step.sent)
-    say(out, "All-gathers of parameters are %.0f%% of what a rank sends in a step, %s: with TAGC_GATHER=q8 they would send "
+  if (!options.allgather && step.plain > WORTH * step.sent)
+    say(out, "All-gathers of parameters are %.0f%% of what a rank sends in a step, %s: with TAGC_ALLGATHER=q8 they would send "
         "%s.", 100 * step.plain / step.sent, tagc_words_bytes(step.plain, a), tagc_words_bytes(step.packed, b));
   if (step.again > WORTH * step.sent)
     say(out, "In each step a rank sends %s of parameters that were gathered before in the same step, and have not changed "

@@ -272,7 +272,7 @@ int main(void)
   setenv("TAGC_REPORT", "0", 1);
   setenv("TAGC_LOG", "error", 1);
   setenv("TAGC_CODEC", "bf16", 1);
-  setenv("TAGC_GATHER", "delta", 1);
+  setenv("TAGC_ALLGATHER", "delta", 1);
   for (size_t i = 0; i < N; i++)
     sent[i] = (float)(i * 2654435761u % 1000003) / 500000 - 1;
   votes();

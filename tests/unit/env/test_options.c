@@ -94,12 +94,12 @@ static void tables(void)
   ok(tagc_option_find("TAGC_CALLS")->kind == TAGC_OPTION_OUTPUT && tagc_option_find("TAGC_LAYERMAP")->kind == TAGC_OPTION_INPUT,
      "files are told from other texts");
   tagc_options_default(&o);
-  ok(tagc_options_take(&o, "TAGC_AB=7", why, sizeof why) == TAGC_TAKEN && o.ab == 7, "NAME=value is taken");
-  ok(tagc_options_take(&o, "TAGC_AB=x", why, sizeof why) == TAGC_TAKEN_REFUSED && strstr(why, "TAGC_AB=x"), "refused: %s", why);
-  ok(tagc_options_take(&o, "TAGC_ABC=1", why, sizeof why) == TAGC_TAKEN_UNKNOWN && strstr(why, "TAGC_AB?"), "unknown: %s", why);
-  ok(tagc_options_take(&o, "PATH=/bin", why, sizeof why) == TAGC_TAKEN_NOT_OURS &&
-       tagc_options_take(&o, "TAGC_TEST_HIDE=avx2", why, sizeof why) == TAGC_TAKEN_NOT_OURS &&
-       tagc_options_take(&o, "TAGC_AB", why, sizeof why) == TAGC_TAKEN_NOT_OURS, "not ours");
+  ok(tagc_options_take(&o, NULL, "TAGC_AB=7", why, sizeof why) == TAGC_TAKEN && o.ab == 7, "NAME=value is taken");
+  ok(tagc_options_take(&o, NULL, "TAGC_AB=x", why, sizeof why) == TAGC_TAKEN_REFUSED && strstr(why, "TAGC_AB=x"), "refused: %s", why);
+  ok(tagc_options_take(&o, NULL, "TAGC_ABC=1", why, sizeof why) == TAGC_TAKEN_IGNORED && strstr(why, "TAGC_AB?"), "unknown: %s", why);
+  ok(tagc_options_take(&o, NULL, "PATH=/bin", why, sizeof why) == TAGC_TAKEN_NOT_OURS &&
+       tagc_options_take(&o, NULL, "TAGC_TEST_HIDE=avx2", why, sizeof why) == TAGC_TAKEN_NOT_OURS &&
+       tagc_options_take(&o, NULL, "TAGC_AB", why, sizeof why) == TAGC_TAKEN_NOT_OURS, "not ours");
 }
 
 static void bad_values(void)
@@ -136,6 +136,34 @@ static void environments(void)
   ok(strcmp(tagc_options_nearest("TAGC_LAYER"), "TAGC_LAYERS") == 0, "the nearest name of TAGC_LAYER");
   tagc_options_read(&o, bad);
   ok(o.bad && o.ab == 7 && o.sparsity == 800000, "a bad value marks the process, the others are read");
+}
+
+/* Every old name sets its option, with a warning that tells the present name; where that is set, too, the old one is ignored. */
+static void renamed(void)
+{
+  char old[100], present[100], text[TAGC_OPTION_PRESET];
+  for (const struct tagc_option_rename *r = tagc_option_renames; r->old; r++) {
+    const struct tagc_option *option = &tagc_option_table[r->option];
+    char *both[] = {old, present, NULL};
+    ok(!tagc_option_find(r->old) && strncmp(r->old, "TAGC_", 5) == 0, "%s is no option any more", r->old);
+    snprintf(old, sizeof old, "%s=%s", r->old, tagc_option_preset(option, text));
+    snprintf(present, sizeof present, "%s=%s", option->variable, text);
+    tagc_options_default(&o);
+    ok(tagc_options_take(&o, (char *[]){old, NULL}, old, why, sizeof why) == TAGC_TAKEN_RENAMED && tagc_option_given(&o, r->option) &&
+         strstr(why, r->old) == why && strstr(why, option->variable), "taken: %s", why);
+    tagc_options_default(&o);
+    ok(tagc_options_take(&o, both, old, why, sizeof why) == TAGC_TAKEN_IGNORED && o.given == 0 && strstr(why, option->variable) &&
+         strstr(why, "ignored"), "not taken: %s", why);
+  }
+  char *values[] = {"TAGC_GATHER=q8", "TAGC_GATHER_MAX=2G", NULL}, *twice[] = {"TAGC_ALLGATHER=bf16", "TAGC_GATHER=wrong", NULL};
+  tagc_options_read(&o, values);
+  ok(!o.bad && o.allgather == TAGC_ALLGATHER_Q8 && o.allgather_max == UINT64_C(2) << 30, "old names have the values of the present ones");
+  tagc_options_read(&o, twice);
+  ok(!o.bad && o.allgather == TAGC_ALLGATHER_BF16, "the present name counts, and the old one's value is not looked at");
+  tagc_options_read(&o, twice + 1);
+  ok(o.bad && o.allgather == TAGC_ALLGATHER_OFF, "a bad value marks the process under an old name, too");
+  tagc_options_default(&o);
+  ok(tagc_options_take(&o, NULL, twice[1], why, sizeof why) == TAGC_TAKEN_REFUSED && strstr(why, "TAGC_ALLGATHER=wrong"), "refused: %s", why);
 }
 
 static char described[2][TAGC_OPTIONS_TEXT];
@@ -194,6 +222,7 @@ int main(void)
   tagc_options_default(&o);
   bad_values();
   environments();
+  renamed();
   descriptions();
   return tap_done();
 }

@@ -31,7 +31,7 @@ static void calls(void)
   struct tagc_call_facts f = good_call();
   is(&f, TAGC_COMPRESS, TAGC_REASON_compressed, "a gradient");
   f = good_call(), f.collective = TAGC_ALL_GATHER;
-  is(&f, TAGC_PASS, TAGC_REASON_gather_off, "an all-gather of parameters");
+  is(&f, TAGC_PASS, TAGC_REASON_allgather_off, "an all-gather of parameters");
   f.slot = -1;
   is(&f, TAGC_PASS, TAGC_REASON_function, "another all-gather");
   f = good_call(), f.collective = TAGC_ALL_REDUCE;
@@ -203,9 +203,9 @@ static void all_reduce_calls(void)
 static void gather_calls(void)
 {
   struct tagc_call_facts good = good_call(), f;
-  options.gather = TAGC_GATHER_Q8;
+  options.allgather = TAGC_ALLGATHER_Q8;
   good.collective = TAGC_ALL_GATHER;
-  is(&good, TAGC_COMPRESS, TAGC_REASON_compressed, "an all-gather of parameters, TAGC_GATHER=q8");
+  is(&good, TAGC_COMPRESS, TAGC_REASON_compressed, "an all-gather of parameters, TAGC_ALLGATHER=q8");
   f = good, f.slot = -1;
   is(&f, TAGC_PASS, TAGC_REASON_unpaired, "one of something else");
   f.state = TAGC_CYCLE_OFF_TRACK;
@@ -307,7 +307,7 @@ static void gathers(void)
   options.min_bytes /= 2;
   ok(ask_gather(&q) == TAGC_REASON_no_gain, "a codec that has nothing for the type");
   q = good, q.codec = NULL;
-  ok(ask_gather(&q) == TAGC_REASON_gather_off, "TAGC_GATHER=off");
+  ok(ask_gather(&q) == TAGC_REASON_allgather_off, "TAGC_ALLGATHER=off");
   q = good, q.shape.n = 0;
   ok(ask_gather(&q) == TAGC_REASON_type, "a type without codecs");
   q = good, q.gradients = false;

@@ -121,12 +121,12 @@ static void test_advice(void)
   ok(strstr(text, "Gradients are 33% of what a rank sends in a step, and nothing is compressed: TAGC_MODE=ab") != NULL,
      "to compress: %s", line_of(text, "Gradients are"));
   ok(strstr(text, "All-gathers of parameters are 67% of what a rank sends in a step, 4.0 MiB: with "
-                  "TAGC_GATHER=q8") != NULL,
+                  "TAGC_ALLGATHER=q8") != NULL,
      "to gather in 8 bits: %s", line_of(text, "All-gathers of parameters are"));
   free(text);
   job.shard = 1 << 15;
   text = print_job(&job, "small", tagc_report_print);
-  ok(!strstr(text, "TAGC_GATHER=q8") && strstr(text, "reshard_after_forward"), "but not what is below TAGC_MIN_BYTES");
+  ok(!strstr(text, "TAGC_ALLGATHER=q8") && strstr(text, "reshard_after_forward"), "but not what is below TAGC_MIN_BYTES");
   free(text);
   job.gathers = false;
   job.compressed = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * tagc-bench --gather: what the codecs for all-gathers do to shards of parameters: how much smaller they become, what is lost, and
+ * tagc-bench --allgather: what the codecs for all-gathers do to shards of parameters: how much smaller they become, what is lost, and
  * how fast one shard is encoded and one decoded, against memcpy of it in the same run.
  *
  * Shards     Shard r of the first rank's data is what rank r has. delta's reference is the same, each value moved by up to 1% of
@@ -16,7 +16,7 @@
 
 enum { COPY, ENCODE, DECODE, TIMES };
 
-struct gather {
+struct allgather {
   const struct tagc_allgather_codec *codec;
   bool carried, refused;
   double bits, ratio, error, escapes;          /* an element; plain over sent; relative L2; of all elements */
@@ -79,7 +79,7 @@ static void measure(const struct tagc_allgather_codec *codec, struct tagc_allgat
 }
 
 /* All ranks encode; the first one decodes. */
-static void run_codec(const struct bench_options *o, const struct bench_world *world, struct gather *g)
+static void run_codec(const struct bench_options *o, const struct bench_world *world, struct allgather *g)
 {
   const size_t shard = world->n * tagc_dtype_size(world->dtype);
   struct tagc_allgather_stats stats = { 0 };
@@ -118,7 +118,7 @@ static void run_codec(const struct bench_options *o, const struct bench_world *w
   bench_release(job.reference);
 }
 
-static void print_table(const struct bench_options *o, const struct bench_world *w, const struct gather *all, size_t count)
+static void print_table(const struct bench_options *o, const struct bench_world *w, const struct allgather *all, size_t count)
 {
   const double bytes = (double)w->n * (double)tagc_dtype_size(w->dtype);
   const char *slash = strrchr(w->name, '/');
@@ -126,7 +126,7 @@ static void print_table(const struct bench_options *o, const struct bench_world 
          (unsigned long long)w->n, (unsigned long long)o->seed);
   printf("\n%-9s %8s %7s %9s %8s", "codec", "bits", "ratio", "error", "escapes");
   printf("%s\n", o->repeat ? "  variant memcpy GB/s encode decode   both (of memcpy)" : "");
-  for (const struct gather *g = all; g < all + count; g++) {
+  for (const struct allgather *g = all; g < all + count; g++) {
     if (!g->carried) {
       printf("%-9s has no gain from this shape\n", g->codec->name);
       continue;
@@ -153,14 +153,14 @@ static void member(const char *name, double value)
   bench_json_number(stdout, value);
 }
 
-static void print_json(const struct bench_options *o, const struct bench_world *w, const struct gather *all, size_t count)
+static void print_json(const struct bench_options *o, const struct bench_world *w, const struct allgather *all, size_t count)
 {
   const double bytes = (double)w->n * (double)tagc_dtype_size(w->dtype);
   printf("{\"tagc_bench\": \"%s\", \"data\": ", PACKAGE_VERSION);
   bench_json_text(w->name);
   printf(", \"dtype\": \"%s\", \"ranks\": %d, \"elements\": %llu, \"seed\": %llu,\n \"gather\": [", bench_dtype_name(w->dtype),
          w->ranks, (unsigned long long)w->n, (unsigned long long)o->seed);
-  for (const struct gather *g = all; g < all + count; g++) {
+  for (const struct allgather *g = all; g < all + count; g++) {
     printf("%s\n  {\"codec\": \"%s\", \"carried\": %s", g > all ? "," : "", g->codec->name, g->carried ? "true" : "false");
     if (g->carried) {
       printf(", \"refused\": %s", g->refused ? "true" : "false");
@@ -185,9 +185,9 @@ static void print_json(const struct bench_options *o, const struct bench_world *
   printf("\n ]}\n");
 }
 
-void bench_gather(const struct bench_options *o)
+void bench_allgather(const struct bench_options *o)
 {
-  static struct gather all[BENCH_MOST_CODECS];
+  static struct allgather all[BENCH_MOST_CODECS];
   size_t count = 0;
   struct bench_world world = bench_world_new(o);
   for (; tagc_allgather_codecs[count]; count++) {
