@@ -2,6 +2,7 @@
 # interpose/: how a call comes in and goes out. From the bottom to the top; all but the exported entries is in the convenience library.
 include $(srcdir)/%D%/nccl/local.mk
 include $(srcdir)/%D%/policy/local.mk
+include $(srcdir)/%D%/budget/local.mk
 include $(srcdir)/%D%/agree/local.mk
 include $(srcdir)/%D%/stats/local.mk
 include $(srcdir)/%D%/trace/local.mk

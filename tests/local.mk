@@ -28,7 +28,7 @@ unit_tests += tests/unit/nccl/test_imports
 unit_tests += tests/unit/codec/test_residual tests/unit/sparse/test_sparse tests/unit/lhc/test_rows tests/unit/lhc/test_many
 unit_tests += tests/unit/allgather/test_allgather tests/unit/codec/test_surplus
 unit_tests += tests/unit/nccl/test_linker
-unit_tests += tests/unit/policy/test_budget tests/unit/policy/test_choose tests/unit/device/test_survey tests/unit/vote/test_vote tests/unit/exec/test_timing
+unit_tests += tests/unit/budget/test_budget tests/unit/policy/test_choose tests/unit/device/test_survey tests/unit/vote/test_vote tests/unit/exec/test_timing
 tests_unit_vote_test_vote_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms
 if SANITIZED
 tests_unit_nccl_test_linker_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlvsym

@@ -4,7 +4,6 @@
  */
 #include "interpose/comm/comm.h"
 #include "interpose/comm/placement.h"
-#include "interpose/comm/spent.h"
 #include "interpose/comm/traced.h"
 
 enum { READ_LEAST = 16, READ_MOST = 64 };
@@ -89,7 +88,7 @@ bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot)
   for (int mark = 0; mark + 1 < TAGC_MARKS; mark++)
     whole += read.ms[mark];
   row->counted = true;
-  tagc_selection_add(comm, slot, 1e6 * whole);
+  tagc_retune_add(comm->ledger->retune, slot, 1e6 * whole);
   enter_times(comm, &read, &comm->ledger->times);
   return true;
 }

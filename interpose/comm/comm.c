@@ -9,7 +9,6 @@
 #include "interpose/comm/memory.h"
 #include "interpose/comm/partial.h"
 #include "interpose/comm/slot.h"
-#include "interpose/comm/spent.h"
 #include "interpose/comm/traced.h"
 #include "interpose/nccl/process.h"
 #include "interpose/stats/layers_log.h"
@@ -229,7 +228,6 @@ static ncclResult_t start_over(struct tagc_comm *comm, struct tagc_estate *old)
     drop_residual(comm, i);
   *old = tagc_estate_detach(comm);
   comm->vote_cycle = TAGC_VOTE_CYCLE;
-  comm->selection_cycle = comm->selected_cycle = 0;
   comm->votes = 0;
   comm->lock_number++;              /* calls that are held back find their slots gone */
   comm->cycle_began_ns = 0;
@@ -391,7 +389,7 @@ void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call)
     .voted = comm->voted,
     .slot_reason = slot ? slot->reason : allgather ? allgather->reason : TAGC_REASON_off_track,
     .dirty = slot && slot->dirty,
-    .settles = slot && slot->residual && tagc_selection_is_near(comm, call),
+    .settles = slot && slot->residual && tagc_retune_is_near(comm->ledger->retune, call->cycle),
     .strayed = call->strayed,
     .displaced = call->displaced,
     .stale = allgather && allgather->layout.reference_bytes && !tagc_allgather_first(comm, allgather)->referred,

@@ -123,9 +123,6 @@ struct tagc_comm {
   bool all_to_all;                  /* messages go by ncclAlltoAll: the vote has found it faster */
   bool keeps_residuals;             /* some slot has one; all ranks alike */
   bool nonfinite;                   /* some rank's gradient of this cycle was not finite */
-  uint64_t selection_cycle;         /* TAGC_BUDGET: codecs are chosen anew in this cycle (retune.h); 0: no more */
-  uint64_t selected_cycle;          /* and were in this one; 0: not yet */
-  uint32_t selection_interval;      /* between the two */
   uint8_t *workspace;               /* device memory for the payloads of a call */
   size_t workspace_bytes;
   _Atomic(void *) lane;             /* where calls in pieces are encoded and decoded; NULL: none is */
@@ -257,7 +254,7 @@ ncclResult_t tagc_comm_observe(struct tagc_comm *comm, struct tagc_call *call);
 /* The cycle of the next vote: the first one on this lock, or with TAGC_BUDGET another one. 0: none. */
 static inline uint64_t tagc_comm_next_vote(const struct tagc_comm *comm)
 {
-  return comm->voted ? comm->selection_cycle : comm->vote_cycle;
+  return comm->voted ? tagc_retune_next(comm->ledger->retune) : comm->vote_cycle;
 }
 
 /* Is there still a vote to come on the lock under which the call was observed? Call it with the lock held. */

@@ -3,5 +3,5 @@
 libtagc_a_SOURCES += \
   %D%/accounts.c %D%/allgathers.c %D%/allgathers.h %D%/call.h %D%/capture.c %D%/capture.h %D%/chunking.c \
   %D%/chunking.h %D%/comm.c %D%/comm.h %D%/memory.c %D%/memory.h %D%/partial.c %D%/partial.h %D%/phases.c \
-  %D%/placement.c %D%/placement.h %D%/progress.c %D%/progress.h %D%/redop.c %D%/slot.c %D%/slot.h %D%/spent.c \
-  %D%/spent.h %D%/table.c %D%/trace_calls.c %D%/trace_comms.c %D%/trace_cycles.c %D%/traced.h
+  %D%/placement.c %D%/placement.h %D%/progress.c %D%/progress.h %D%/redop.c %D%/slot.c %D%/slot.h %D%/table.c \
+  %D%/trace_calls.c %D%/trace_comms.c %D%/trace_cycles.c %D%/traced.h

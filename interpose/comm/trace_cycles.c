@@ -90,15 +90,11 @@ void tagc_trace_lock(struct tagc_comm *comm, const struct tagc_slot_info *slots,
 /* Only with TAGC_BUDGET is there a reason that is worth words. */
 static void add_vote(const struct tagc_comm *comm, uint64_t cycle)
 {
-  const struct tagc_ledger *ledger = comm->ledger;
-  char why[TAGC_SELECTION_TEXT + 120] = "", target[32];
+  char why[TAGC_RETUNE_TEXT];
   union tagc_trace_room room;
-  if (tagc_options_has_budget(tagc_library_options()) && ledger->selection_count)
-    snprintf(why, sizeof why, "TAGC_BUDGET=%s: %s; estimated %.3f ms a step, error %.3g%%", tagc_budget_text(&tagc_library_options()->budget, target),
-             ledger->selections[ledger->selection_count - 1].codecs, 1e-6 * ledger->outcome.ns, 100 * ledger->outcome.error);
   room.vote = (struct tagc_trace_vote){.record.comm = comm->trace, .at_ns = tagc_clock_ns(), .cycle = cycle,
                                        .lock = (uint32_t)comm->lock_number, .vote = comm->votes};
-  const char *const texts[] = {why};
+  const char *const texts[] = {tagc_retune_text(comm->ledger->retune, why)};
   tagc_trace_add_texts(&room, TAGC_TRACE_VOTE, sizeof room.vote, texts, 1);
 }
 

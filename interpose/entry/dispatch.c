@@ -117,9 +117,9 @@ static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reas
   tagc_comm_pass(call->comm, call, reason);
   /* What a group holds is launched by its end, what is captured by a graph. */
   const bool launches = reason != TAGC_REASON_capture && !tagc_group_is_open(call->nccl);
-  const int begun = launches ? tagc_times_begin(call) : -1;
+  const struct tagc_timing timing = tagc_times_begin(launches ? call : NULL);
   ncclResult_t status = tagc_group_forward(call);
-  tagc_times_end(call, begun, status);
+  tagc_times_end(&timing, status);
   return status;
 }
 

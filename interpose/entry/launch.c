@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/comm/spent.h"
 #include "interpose/entry/background.h"
 #include "interpose/entry/beside.h"
 #include "interpose/entry/rounds.h"
@@ -12,7 +11,6 @@
 #include "interpose/exec/timing.h"
 #include "interpose/nccl/process.h"
 #include "interpose/vote/proposal.h"
-#include "interpose/vote/retune.h"
 #include "interpose/vote/tune.h"
 #include "interpose/vote/vote.h"
 
@@ -180,24 +178,19 @@ static ncclResult_t end_group(const struct tagc_exchange *real, tagc_launch_ende
 static ncclResult_t pass_all(const struct tagc_exchange *real, struct tagc_call *calls, size_t count, tagc_launch_ended *ended, void *group)
 {
   ncclResult_t status = ncclSuccess;
-  const bool one = count == 1 && calls->comm;
   for (size_t i = 0; i < count; i++)
     if (tagc_rounds_takes(&calls[i]))
       tagc_dump_calls(&calls[i], 1);
   for (size_t i = 0; i < count; i++)
     tagc_rounds_before_plain(&calls[i]);
-  const int begun = one ? tagc_times_begin(calls) : -1;
-  const uint64_t began = one ? tagc_selection_begin(calls) : 0;
+  const struct tagc_timing timing = tagc_times_begin(count == 1 && calls->comm ? calls : NULL);
   for (size_t i = 0; i < count && status == ncclSuccess; i++)
     status = tagc_forward(&calls[i]);
   if (ended) {
     const ncclResult_t end_status = end_group(real, ended, group);
     status = status == ncclSuccess ? end_status : status;
   }
-  if (one) {
-    tagc_times_end(calls, begun, status);
-    tagc_selection_since(calls, began);
-  }
+  tagc_times_end(&timing, status);
   for (size_t i = 0; i < count; i++)
     tagc_rounds_after_plain(&calls[i]);
   for (size_t i = 0; i < count && status == ncclInProgress; i++)

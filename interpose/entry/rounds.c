@@ -3,14 +3,12 @@
 
 #include <stdlib.h>
 
-#include "interpose/comm/spent.h"
 #include "interpose/exec/dump.h"
 #include "interpose/exec/execute.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/timing.h"
 #include "interpose/nccl/process.h"
 #include "interpose/vote/proposal.h"
-#include "interpose/vote/retune.h"
 #include "interpose/vote/tune.h"
 #include "interpose/vote/vote.h"
 
@@ -50,7 +48,7 @@ bool tagc_rounds_needs(struct tagc_call *call)
 static void look(const struct tagc_call *call)
 {
   if (!tagc_rounds_takes(call) ||
-      (call->decision.reason != TAGC_REASON_warm_up && !tagc_selection_is_near(call->comm, call)))
+      (call->decision.reason != TAGC_REASON_warm_up && !tagc_retune_is_near(call->comm->ledger->retune, call->cycle)))
     return;
   tagc_ballot_look(call);
   tagc_auto_look(call);
@@ -125,18 +123,14 @@ static ncclResult_t pass(const struct tagc_exchange *real, struct tagc_call **ca
     tagc_rounds_before_plain(calls[i]);
   }
   ncclResult_t status = ncclInternalError;
-  const int begun = count == 1 && plain.comm_count ? tagc_times_begin(calls[0]) : -1;
-  const uint64_t began = count == 1 && plain.comm_count ? tagc_selection_begin(calls[0]) : 0;
+  const struct tagc_timing timing = tagc_times_begin(count == 1 && plain.comm_count ? calls[0] : NULL);
   if (!plain.comm_count) {
     status = pass_unknown(real, &plain);
   } else if (tagc_comms_enter(plain.comms, plain.comm_count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS)) {
     status = tagc_exchange_run(real, plain.comms, plain.comm_count, enqueue_plain, &plain);
     tagc_comms_leave(plain.comms, plain.comm_count);
   }
-  if (count == 1 && plain.comm_count) {
-    tagc_times_end(calls[0], begun, status);
-    tagc_selection_since(calls[0], began);
-  }
+  tagc_times_end(&timing, status);
   for (size_t i = 0; i < count; i++)
     tagc_rounds_after_plain(calls[i]);
   if (plain.comms != one)

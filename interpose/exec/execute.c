@@ -7,9 +7,9 @@
 #include "env/clock.h"
 #include "env/log.h"
 #include "interpose/comm/slot.h"
-#include "interpose/comm/spent.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/op.h"
+#include "interpose/exec/timing.h"
 #include "interpose/nccl/process.h"
 
 /* Calls of different communicators, and these communicators. */
@@ -384,7 +384,7 @@ static ncclResult_t run(const struct tagc_exchange *real, struct batch *batch)
     struct tagc_work *w = &batch->work[i];
     tell_times(w);
     if (status == ncclSuccess && w->parts[0] != &tagc_part_gather)
-      tagc_selection_since(w->call, began);        /* what was hidden does not count */
+      tagc_times_spent(w->call, began);     /* what was hidden does not count */
     for (int part = 0; part < TAGC_WORK_PARTS && w->parts[part]; part++)
       (status == ncclSuccess ? w->parts[part]->settle : w->parts[part]->give_up)(w);
   }

@@ -7,7 +7,6 @@
 #include "interpose/comm/chunking.h"
 #include "interpose/comm/memory.h"
 #include "interpose/comm/placement.h"
-#include "interpose/comm/spent.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/loss_samples.h"
 #include "interpose/exec/op.h"
@@ -192,7 +191,7 @@ static void watch_density(const struct tagc_work *w)
   if ((slot->surplus_calls < TAGC_SURPLUS_CALLS && !w->reduce.denser) || slot->reason != TAGC_REASON_compressed)
     return;
   slot->reason = TAGC_REASON_denser;
-  tagc_selection_hasten(comm, w->call->cycle);
+  tagc_retune_hasten(comm->ledger->retune, w->call->cycle);
   tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu, %s: plain from now on: %s",
            (unsigned long long)comm->ledger->number, tagc_ledger_row(comm->ledger, w->call->slot)->name,
            tagc_reason_words(slot->reason));

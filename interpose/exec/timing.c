@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/exec/timing.h"
 
+#include "env/clock.h"
 #include "interpose/comm/comm.h"
 #include "interpose/comm/traced.h"
 
@@ -10,7 +11,7 @@ static bool enter(struct tagc_comm *comm)
   return atomic_load(&comm->phase) == TAGC_PHASE_IDLE && tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS);
 }
 
-static int begin(struct tagc_comm *comm, const struct tagc_call *call)
+static int begin_event(struct tagc_comm *comm, const struct tagc_call *call)
 {
   const struct tagc_device *device = comm->device;
   int begun = -1;
@@ -27,24 +28,49 @@ static int begin(struct tagc_comm *comm, const struct tagc_call *call)
   return begun;
 }
 
-int tagc_times_begin(const struct tagc_call *call)
+static void end_event(struct tagc_comm *comm, const struct tagc_timing *timing, ncclResult_t status)
 {
-  struct tagc_comm *comm = call->comm;
-  return call->trace.number && comm->device && !comm->device->host_reads ? begin(comm, call) : -1;
-}
-
-void tagc_times_end(const struct tagc_call *call, int begun, ncclResult_t status)
-{
-  struct tagc_comm *comm = call->comm;
-  if (begun < 0)
-    return;
-  const struct tagc_device *device = comm->device;
   const bool entered = enter(comm);
   const bool good = entered && tagc_comms_enter_driver(&comm, 1) && status == ncclSuccess;
-  device->timer_end(device, comm->timer, begun, call->stream, good);
+  comm->device->timer_end(comm->device, comm->timer, timing->begun, timing->call->stream, good);
   if (entered) {
     tagc_comms_leave_driver(&comm, 1);
     tagc_comms_leave(&comm, 1);
   }
 }
 
+/* Is the call made as it was chosen for its slot, and does the host know how long it takes? */
+static bool counts(const struct tagc_call *call)
+{
+  const struct tagc_comm *comm = call->comm;
+  if (!tagc_retune_counts(comm->ledger->retune, call->cycle) || !comm->voted || call->slot < 0 ||
+      call->lock_number != comm->lock_number || !comm->device || !comm->device->host_reads)
+    return false;
+  const bool chosen = comm->slots[call->slot].reason == TAGC_REASON_compressed;
+  return call->decision.action == (chosen ? TAGC_COMPRESS : TAGC_PASS);
+}
+
+struct tagc_timing tagc_times_begin(const struct tagc_call *call)
+{
+  const struct tagc_device *device = call ? call->comm->device : NULL;
+  struct tagc_timing timing = {.call = call, .begun = -1};
+  if (device && !device->host_reads && call->trace.number)
+    timing.begun = begin_event(call->comm, call);
+  if (device && counts(call))
+    timing.began_ns = tagc_clock_ns();
+  return timing;
+}
+
+void tagc_times_end(const struct tagc_timing *timing, ncclResult_t status)
+{
+  if (timing->begun >= 0)
+    end_event(timing->call->comm, timing, status);
+  if (timing->began_ns)
+    tagc_times_spent(timing->call, timing->began_ns);
+}
+
+void tagc_times_spent(const struct tagc_call *call, uint64_t began_ns)
+{
+  if (counts(call))
+    tagc_retune_add(call->comm->ledger->retune, call->slot, (double)(tagc_clock_ns() - began_ns));
+}

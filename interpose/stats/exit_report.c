@@ -166,7 +166,7 @@ static void print_ledger(const struct tagc_ledger *ledger)
              ledger->cycles_compressed, ledger->cycles_plain);
   tagc_report_gathers(ledger);
   print_ab(ledger);
-  tagc_report_budget(ledger);
+  tagc_retune_report(ledger->retune);
   print_total(ledger, &total);
   if (tagc_library_options()->mode == TAGC_MODE_AB)
     print_sides(ledger);

@@ -57,7 +57,4 @@ void tagc_report_tables(const struct tagc_ledger *ledger, const struct tagc_ledg
 /* The middle one of these. */
 void tagc_report_parts(const struct tagc_ledger *ledger);
 
-/* TAGC_BUDGET: whether the target was met, a line for each selection, and one for programs. */
-void tagc_report_budget(const struct tagc_ledger *ledger);
-
 #endif

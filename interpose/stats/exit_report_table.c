@@ -257,56 +257,6 @@ static void print_choices(const struct tagc_ledger *ledger, const struct tagc_re
   }
 }
 
-/* ---- TAGC_BUDGET ------------------------------------------------------------------------------------------------------- */
-
-static void print_selection(const struct tagc_selected *its)
-{
-  char line[400];
-  int n = its->times > 1 ? snprintf(line, sizeof line, "    cycles %" PRIu64 " to %" PRIu64 " (%" PRIu64 " times)", its->cycle, its->last, its->times)
-                         : snprintf(line, sizeof line, "    cycle %" PRIu64, its->cycle);
-  n += snprintf(line + n, sizeof line - (size_t)n, ": %s; estimated %.3f ms a step, error %.3g%%", its->codecs, 1e-6 * its->outcome.ns,
-                100 * its->outcome.error);
-  if (its->measured_ns > 0)
-    n += snprintf(line + n, sizeof line - (size_t)n, "; measured %.3f ms", 1e-6 * its->measured_ns);
-  if (its->measured_error > 0)
-    n += snprintf(line + n, sizeof line - (size_t)n, ", error %.3g%%", 100 * its->measured_error);
-  if (its->outcome.backed_off)
-    snprintf(line + n, sizeof line - (size_t)n, "; %u slots backed off", its->outcome.backed_off);
-  tagc_say("%s", line);
-}
-
-/* Has the last selection met the target, by what was measured, or else by what was estimated? */
-static void print_target(const struct tagc_budget *target, const struct tagc_selected *last, double spent_ns)
-{
-  char text[32];
-  const bool is_time = target->kind == TAGC_BUDGET_TIME, measured = is_time ? spent_ns > 0 : last->measured_error > 0;
-  const double error = measured ? last->measured_error : last->outcome.error, ns = measured ? spent_ns : last->outcome.ns;
-  const bool met = is_time ? ns <= (double)target->amount : 1e6 * error <= (double)target->amount;
-  tagc_budget_text(target, text);
-  if (is_time)
-    tagc_say("  TAGC_BUDGET=%s: %s: %.3f ms a step, %s", text, met ? "met" : "not met", 1e-6 * ns, measured ? "measured" : "estimated");
-  else
-    tagc_say("  TAGC_BUDGET=%s: %s: an error of %.3g%%, %s", text, met ? "met" : "not met", 100 * error,
-             measured ? "by another look" : "as it was when chosen");
-}
-
-void tagc_report_budget(const struct tagc_ledger *ledger)
-{
-  const struct tagc_budget *target = &tagc_library_options()->budget;
-  char text[32];
-  if (!ledger->selection_count)
-    return;
-  struct tagc_selected last = ledger->selections[ledger->selection_count - 1];
-  const double spent_ns = tagc_ledger_spent(ledger) > 0 ? tagc_ledger_spent(ledger) : last.measured_ns;
-  last.measured_ns = spent_ns;
-  print_target(target, &last, spent_ns);
-  for (size_t i = 0; i + 1 < ledger->selection_count; i++)
-    print_selection(&ledger->selections[i]);
-  print_selection(&last);
-  tagc_say("tagc-budget: target=%s cycle=%" PRIu64 " estimated_ms=%.3f measured_ms=%.3f error=%.6f measured_error=%.6f", tagc_budget_text(target, text),
-           last.last, 1e-6 * last.outcome.ns, 1e-6 * spent_ns, last.outcome.error, last.measured_error);
-}
-
 void tagc_report_tables(const struct tagc_ledger *ledger, const struct tagc_ledger_row *total)
 {
   struct tagc_report_lines lines;

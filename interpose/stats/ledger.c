@@ -151,13 +151,11 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   const bool is_auto = tagc_options_auto(tagc_library_options()), has_budget = tagc_options_has_budget(tagc_library_options());
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
   struct tagc_grounds *grounds = is_auto ? calloc(count ? count : 1, sizeof *grounds) : NULL;
-  struct tagc_budget_slot *budget_slots = is_auto ? calloc(count ? count : 1, sizeof *budget_slots) : NULL;
-  if (has_budget && !ledger->selections)
-    ledger->selections = calloc(TAGC_SELECTIONS, sizeof *ledger->selections);
-  if (!rows || (is_auto && (!grounds || !budget_slots)) || (has_budget && !ledger->selections)) {
+  struct tagc_retune *retune = has_budget ? tagc_retune_make(count) : NULL;
+  if (!rows || (is_auto && !grounds) || (has_budget && !retune)) {
     free(rows);
     free(grounds);
-    free(budget_slots);
+    free(retune);
     return false;
   }
   for (size_t i = 0; i < count; i++) {
@@ -182,10 +180,10 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
   take_over(ledger, rows, count);
   free(ledger->rows);
   free(ledger->grounds);
-  free(ledger->budget_slots);
+  free(ledger->retune);
   ledger->rows = rows;
   ledger->grounds = grounds;
-  ledger->budget_slots = budget_slots;
+  ledger->retune = retune;
   ledger->row_count = count;
   *ledger->layers = *ledger->or_layers = '\0';
   if (layers) {
@@ -193,7 +191,6 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
     snprintf(ledger->or_layers, sizeof ledger->or_layers, "%s", layers->runner_up);
   }
   ledger->probed = false;
-  ledger->selection_count = 0;
   ledger->wire = (struct tagc_wire){0};
   pthread_mutex_unlock(&lock);
   return true;
@@ -210,19 +207,4 @@ double tagc_ledger_residual_norm(const struct tagc_ledger *ledger)
 struct tagc_ledger_row *tagc_ledger_row(struct tagc_ledger *ledger, int slot)
 {
   return slot < 0 || (size_t)slot >= ledger->row_count ? &ledger->rest : &ledger->rows[slot];
-}
-
-/* What the calls of a step have taken since the last selection, as far as it is known, and else as it was estimated; 0: nothing is
- * known. */
-double tagc_ledger_spent(const struct tagc_ledger *ledger)
-{
-  double ns = 0;
-  bool any = false;
-  for (size_t i = 0; i < ledger->row_count && ledger->grounds; i++) {
-    const struct tagc_grounds *grounds = &ledger->grounds[i];
-    any |= grounds->spent_calls > 0;
-    ns += grounds->spent_calls ? grounds->spent_ns / (double)grounds->spent_calls
-                               : ledger->ratio[grounds->choice.candidate >= 0] * tagc_choice_ns(&grounds->choice);
-  }
-  return any ? ns : 0;
 }

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "interpose/policy/budget.h"
+#include "interpose/budget/retune.h"
 #include "interpose/policy/registered_memory.h"
 #include "interpose/stats/layers_log.h"
 #include "layermap/model/contents.h"
@@ -28,19 +28,6 @@ struct tagc_grounds {
   struct tagc_survey own;           /* of this rank, as it was seen last */
   struct tagc_survey survey;        /* of all ranks, since the vote has been held */
   struct tagc_choice choice;        /* of the vote */
-  double spent_ns;                  /* TAGC_BUDGET: what calls that were made as chosen have taken, since then ... */
-  uint64_t spent_calls;             /* ... and how many of them there were */
-};
-
-/* TAGC_BUDGET: a selection, and those after it that have changed nothing. */
-enum { TAGC_SELECTIONS = 48, TAGC_SELECTION_TEXT = 120 };
-struct tagc_selected {
-  uint64_t cycle, last;             /* the first one's cycle, and the last one's */
-  uint64_t times;
-  struct tagc_budget_outcome outcome;   /* of the first one */
-  char codecs[TAGC_SELECTION_TEXT]; /* how many slots have which */
-  double measured_ns;               /* of a step's calls until the next selection; 0: not known */
-  double measured_error;            /* by the look before the next selection; 0: there was none */
 };
 
 /* Of an all-gather of parameters. */
@@ -104,11 +91,7 @@ struct tagc_ledger {
   struct tagc_wire wire;
   struct tagc_ledger_row *rows;     /* of the slots of the last lock that was voted on */
   size_t row_count;
-  struct tagc_selected *selections; /* TAGC_BUDGET: of this lock, room for TAGC_SELECTIONS; NULL: not asked for */
-  size_t selection_count;
-  struct tagc_budget_slot *budget_slots;   /* of the rows, in their order, for the choice; NULL: not asked for */
-  struct tagc_budget_outcome outcome;   /* of the last one */
-  double ratio[2];                  /* plain, compressed: what calls take by what is estimated, as of the last one */
+  struct tagc_retune *retune;       /* TAGC_BUDGET: of this lock; NULL: not asked for */
   struct tagc_grounds *grounds;     /* of the rows, in their order; NULL: not asked for */
   char layers[TAGC_LAYERS_WORDS];   /* what the slots were taken for; "": nobody knows */
   char or_layers[TAGC_LAYERS_WHAT]; /* what is different in the next best guess; "": nothing */
@@ -157,10 +140,6 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
 
 /* The L2 norm of what this rank has not sent yet, over all slots, as of their last calls that were compressed. */
 double tagc_ledger_residual_norm(const struct tagc_ledger *ledger);
-
-/* TAGC_BUDGET: nanoseconds that the calls of a step have taken since the last selection, as far as it is known, and else as it is
- * estimated; 0: nothing is known. (retune.c) */
-double tagc_ledger_spent(const struct tagc_ledger *ledger);
 
 /* The row of a slot; slot < 0: the rest. */
 struct tagc_ledger_row *tagc_ledger_row(struct tagc_ledger *ledger, int slot);

@@ -10,7 +10,6 @@
 #include "interpose/exec/hierarchy.h"
 #include "interpose/nccl/process.h"
 #include "interpose/policy/chunk_count.h"
-#include "interpose/vote/retune.h"
 #include "kernels/codec/residual.h"
 
 /* A value that must be equal on all ranks is there twice, once negated. */
@@ -54,8 +53,26 @@ void tagc_ballot_look(const struct tagc_call *call)
   pthread_mutex_unlock(&comm->lock);
 }
 
+/* TAGC_BUDGET: the choices of all slots. */
+static void choose_together(struct tagc_comm *comm, const struct tagc_wire *wire)
+{
+  struct tagc_retune *retune = comm->ledger->retune;
+  for (size_t i = 0; i < comm->slot_count; i++) {
+    const struct tagc_slot *slot = &comm->slots[i];
+    struct tagc_grounds *grounds = tagc_comm_grounds(comm, i);
+    struct tagc_slot_question question = tagc_slot_question(comm, i);
+    question.residual_left = tagc_library_options()->residual_max;
+    grounds->choice = wire ? tagc_choose(&question, slot->known ? &grounds->survey : NULL, wire)
+                           : (struct tagc_choice){.reason = TAGC_REASON_vote, .candidate = -1};
+    if (wire && slot->barred != TAGC_REASON_compressed)
+      grounds->choice.reason = slot->barred;
+    tagc_retune_offer(retune, i, &question, &grounds->survey, &grounds->choice);
+  }
+  tagc_retune_choose(retune, wire != NULL);
+}
+
 /* Gives a slot its codec. TAGC_REASON_compressed, or why it gets none. */
-static enum tagc_reason choose(struct tagc_comm *comm, size_t i, const struct tagc_slot_question *question,
+static enum tagc_reason choose_one(struct tagc_comm *comm, size_t i, const struct tagc_slot_question *question,
                                const struct tagc_wire *wire)
 {
   struct tagc_slot *slot = &comm->slots[i];
@@ -64,7 +81,7 @@ static enum tagc_reason choose(struct tagc_comm *comm, size_t i, const struct ta
   if (!grounds)
     return slot->barred;
   struct tagc_choice *choice = &grounds->choice;
-  if (!tagc_options_has_budget(tagc_library_options()))
+  if (!comm->ledger->retune)
     *choice = slot->barred != TAGC_REASON_compressed ? (struct tagc_choice){.reason = slot->barred, .candidate = -1}
                                                      : tagc_choose(question, slot->known ? &grounds->survey : NULL, wire);
   slot->codec = NULL;
@@ -117,7 +134,7 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
   slot->shape.nranks = tagc_levels_party(comm).nranks;
   struct tagc_slot_question question = tagc_slot_question(comm, i);
   question.residual_left = *residual_left;
-  enum tagc_reason reason = choose(comm, i, &question, wire);
+  enum tagc_reason reason = choose_one(comm, i, &question, wire);
   if (reason == TAGC_REASON_compressed) {
     slot->shape.residual = tagc_plan_storage(options, slot->codec);
     question.codec = slot->codec;
@@ -190,8 +207,8 @@ void tagc_ballot_plan(struct tagc_comm *comm, bool decided, const struct tagc_wi
 {
   uint64_t residual_left = tagc_library_options()->residual_max;
   comm->all_to_all = wire && wire->all_to_all;
-  if (tagc_options_has_budget(tagc_library_options()))
-    tagc_selection_plan(comm, wire);
+  if (comm->ledger->retune)
+    choose_together(comm, wire);
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].reason != TAGC_REASON_compressed)
       comm->slots[i].held = NULL;   /* memory of a slot that became plain, with what a device has counted: not to be used again */
@@ -250,6 +267,8 @@ void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
     const bool alike = word[SLOT_PARTS] == -word[SLOT_PARTS_NEGATED];
     const bool same = word[SLOT_CODEC] == -word[SLOT_CODEC_NEGATED] && alike;
     const enum tagc_reason verdict = tagc_slot_verdict(least, most, same, word[SLOT_CAN]);
+    tagc_retune_resolve(comm->ledger->retune, i, verdict == TAGC_REASON_compressed);
+    slot->looked = slot->seen = false;             /* the next vote wants another sample */
     if (verdict == TAGC_REASON_compressed) {
       struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
       row->codec = slot->codec->name;

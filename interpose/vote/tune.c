@@ -9,7 +9,6 @@
 #include "interpose/comm/partial.h"
 #include "interpose/nccl/process.h"
 #include "interpose/vote/proposal.h"
-#include "interpose/vote/retune.h"
 #include "kernels/codec/codecs.h"
 
 /* Of a communicator, then of each slot. A number of which the largest counts goes as its negated bits: those of doubles that
@@ -21,7 +20,7 @@ enum { SLOT_SEEN, SLOT_UNDISTURBED, SLOT_BARRED, SLOT_DENSITY, SLOT_KURTOSIS, SL
 
 size_t tagc_auto_words(const struct tagc_comm *comm)
 {
-  size_t words = COMM_WORDS + SLOT_WORDS * comm->slot_count + tagc_selection_words();
+  size_t words = COMM_WORDS + SLOT_WORDS * comm->slot_count + (comm->ledger->retune ? 2 : 0);
   return words > TAGC_AUTO_PROBE_WORDS ? words : TAGC_AUTO_PROBE_WORDS;
 }
 
@@ -63,7 +62,10 @@ void tagc_auto_tell(const struct tagc_comm *comm, bool probes, int64_t *words)
       finding[FINDING_CALL] = for_largest(survey->of[c].call_ns);
     }
   }
-  tagc_selection_tell(comm, words + COMM_WORDS + SLOT_WORDS * comm->slot_count);
+  for (int i = 0; comm->ledger->retune && i < 2; i++) {
+    const double ratio = tagc_retune_measured(comm->ledger->retune, i);
+    memcpy(&words[COMM_WORDS + SLOT_WORDS * comm->slot_count + (size_t)i], &ratio, sizeof ratio);
+  }
 }
 
 /* Have all ranks seen the gradient as it usually is? */
@@ -113,7 +115,11 @@ bool tagc_auto_hear(struct tagc_comm *comm, const int64_t *words)
                                            largest(finding[FINDING_DECODE]), largest(finding[FINDING_CALL])};
     }
   }
-  tagc_selection_hear(comm, words + COMM_WORDS + SLOT_WORDS * comm->slot_count);
+  for (int i = 0; comm->ledger->retune && i < 2; i++) {
+    double ratio;
+    memcpy(&ratio, &words[COMM_WORDS + SLOT_WORDS * comm->slot_count + (size_t)i], sizeof ratio);
+    tagc_retune_correct(comm->ledger->retune, i, ratio);
+  }
   return any && words[COMM_PROBES];
 }
 

@@ -6,7 +6,7 @@
  * are this rank's own; in the vote they go through one min all-reduce, and come out as those of the slowest rank, the
  * largest error and the densest gradient. From there on they are equal on all ranks.
  *
- * With TAGC_BUDGET there are votes after the first one, and such a look in the cycle before each (retune.h).
+ * With TAGC_BUDGET there are votes after the first one, and such a look in the cycle before each (budget/retune.h).
  *
  * One step may not be like the others: NaN or Inf in a gradient, nothing but zeros, a call that is not there in other steps.
  * Where that keeps the ranks from judging a slot, the vote is put off a few times.

@@ -11,7 +11,6 @@
 #include "interpose/nccl/process.h"
 #include "interpose/vote/probe.h"
 #include "interpose/vote/proposal.h"
-#include "interpose/vote/retune.h"
 #include "interpose/vote/tune.h"
 
 static bool due(const struct tagc_comm *comm, const struct tagc_call *call)
@@ -304,7 +303,8 @@ static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes 
       continue;
     pthread_mutex_lock(&votes->comms[i]->lock);
     tagc_ballot_count(votes->comms[i], v->host);
-    tagc_selection_end(votes->comms[i], v->call->cycle);
+    if (votes->comms[i]->ledger->probed)
+      tagc_retune_end(votes->comms[i]->ledger->retune, votes->comms[i]->ledger->number, v->call->cycle);
     if (v->words > tagc_ballot_words(votes->comms[i]) && !v->decided &&
         !tagc_levels_hear(votes->comms[i], v->host + tagc_ballot_words(votes->comms[i])))
       status = tagc_no_memory("the hosts of a communicator");

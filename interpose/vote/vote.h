@@ -10,7 +10,7 @@
  * of what comes out. Where something is missing for that on any rank, the first one decides that all slots stay plain, or, where
  * a gradient was not seen as it usually is, that the vote is held again in a later cycle.
  *
- * With TAGC_BUDGET it is held anew now and then (retune.h), by the wire of the first one.
+ * With TAGC_BUDGET it is held anew now and then (budget/retune.h), by the wire of the first one.
  */
 #ifndef INTERPOSE_VOTE_VOTE_H
 #define INTERPOSE_VOTE_VOTE_H

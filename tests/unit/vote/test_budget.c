@@ -3,7 +3,7 @@
  */
 #include "tests/unit/vote/rank.h"
 
-#include "interpose/vote/retune.h"
+#include "interpose/budget/retune.h"
 
 /* A cycle is a call, and cycle 2, of the first vote, the fourth one. The second vote is held in cycle 34, after a look in 33. */
 enum { CALL_OF_CYCLE_0 = VOTE - 2, LOOK = CALL_OF_CYCLE_0 + 33, AGAIN = LOOK + 1, THIRD = CALL_OF_CYCLE_0 + 98, Q2 = TAGC_CANDIDATES - 1 };
@@ -24,13 +24,14 @@ static void set_up_with(const char *budget)
     exit(1);
 }
 
+static const struct tagc_retune *retune(void) { return comm->ledger->retune; }
 static const char *codec(void) { return slot()->reason == TAGC_REASON_compressed ? slot()->codec->name : "plain"; }
 static bool has(const char *name) { return strcmp(codec(), name) == 0; }
 
 static void again(void)
 {
   set_up_with("1us");
-  bool good = calls(VOTE) == ncclSuccess && meetings == 3 && has("q2") && comm->selection_cycle == 34 && comm->vote_cycle == 2;
+  bool good = calls(VOTE) == ncclSuccess && meetings == 3 && has("q2") && retune()->next == 34 && comm->vote_cycle == 2;
   ok(good, "no time at all: the fastest codec, q2");
   const void *workspace = comm->workspace;
   good = calls(LOOK - VOTE - 1) == ncclSuccess && meetings == 3 && !slot()->looked;
@@ -42,17 +43,17 @@ static void again(void)
   good = call() == ncclSuccess;
   ok(good && meetings == 5 && has("q2") && comm->workspace == workspace && allocations == before + 1 && sends == sent_before + 2,
      "in cycle 34 two meetings with a greeting, no probe, no memory but for the words; and the call is compressed as before");
-  ok(comm->selection_cycle == 98 && comm->vote_cycle == 2 && comm->ledger->selection_count == 1 && comm->ledger->selections[0].times == 2,
+  ok(retune()->next == 98 && comm->vote_cycle == 2 && retune()->entry_count == 1 && retune()->entries[0].times == 2,
      "the next one comes twice as late");
   options()->budget.amount = TAGC_BUDGET_MOST_NS;
   ok(calls(THIRD - AGAIN) == ncclSuccess && meetings == 7 && has("plain") && !comm->workspace && slot()->reason == TAGC_REASON_budget &&
-       comm->ledger->selection_count == 2, "all the time there is: plain, and the memory is given back");
+       retune()->entry_count == 2, "all the time there is: plain, and the memory is given back");
   options()->budget.amount = 1000;
   ok(calls(128) == ncclSuccess && meetings == 9 && has("q2") && comm->workspace, "none again, 128 cycles later: q2");
   tear_down();
 
   set_up_with("3600s");
-  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_budget) && comm->selection_cycle == 34, "at first plain");
+  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_budget) && retune()->next == 34, "at first plain");
   options()->budget.amount = 1000;
   ok(calls(AGAIN - VOTE) == ncclSuccess && has("q2"), "a slot that was plain is looked at, too");
   tear_down();
@@ -114,7 +115,7 @@ static void others(void)
     uint64_t next;
     int meetings;
   } table[] = {
-    {has_noise, "q4", "finds noise near its gradient: the next better codec, and another selection soon", 66, 5},
+    {has_noise, "q4", "finds noise near its gradient: the next better codec, and another choice soon", 66, 5},
     {has_nan, "q2", "has met NaN in the look: the last one counts", 98, 5},
     {has_not_looked, "q2", "could not look: the last one counts", 98, 5},
     {chooses_another, "plain", "chooses another codec, which it cannot: plain", 98, 5},
@@ -123,11 +124,11 @@ static void others(void)
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     set_up_with("1us");
     other_rank = table[i].says;
-    bool good = calls(AGAIN) == ncclSuccess && meetings == table[i].meetings && has(table[i].codec) && comm->selection_cycle == table[i].next;
+    bool good = calls(AGAIN) == ncclSuccess && meetings == table[i].meetings && has(table[i].codec) && retune()->next == table[i].next;
     good &= !strcmp(table[i].codec, "plain") == (comm->workspace == NULL) && !slot()->dirty;
     ok(good, "the other rank %s", table[i].what);
     ok(calls(3) == ncclSuccess && meetings == table[i].meetings, "and calls go on");
-    ok(strcmp(table[i].codec, "plain") != 0 || (calls(THIRD - AGAIN - 3) == ncclSuccess && has("q2")), "until the next selection");
+    ok(strcmp(table[i].codec, "plain") != 0 || (calls(THIRD - AGAIN - 3) == ncclSuccess && has("q2")), "until the next choice");
     tear_down();
   }
 }
@@ -217,13 +218,13 @@ static void denser(void)
   real_decode = filled.decode;
   filled.decode = decode;
   comm->slots[0].codec = &filled;
-  good &= calls(7) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && comm->selection_cycle == 34;
+  good &= calls(7) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && retune()->next == 34;
   sent = usual;
-  ok(good && call() == ncclSuccess && slot()->reason == TAGC_REASON_denser && comm->selection_cycle == comm->cycle_number + 2,
-     "a gradient that got denser: the next selection comes as soon as it can");
+  ok(good && call() == ncclSuccess && slot()->reason == TAGC_REASON_denser && retune()->next == comm->cycle_number + 2,
+     "a gradient that got denser: the next choice comes as soon as it can");
   ok(call() == ncclSuccess && !slot()->dirty && slot()->seen && slot()->reason == TAGC_REASON_denser, "what was left is sent, and it is looked at");
   ok(call() == ncclSuccess && has("q2") && comm->votes == 2, "then it has a codec again");
-  ok(comm->selection_cycle == comm->cycle_number + 32, "and another selection soon");
+  ok(retune()->next == comm->cycle_number + 32, "and another choice soon");
   tear_down();
   free(rows);
 }
@@ -252,7 +253,7 @@ static void memory(int residual)
     plain += has("plain");
     good &= status == ncclSuccess ? has(failed ? "plain" : "q8") : status == ncclSystemError;
     good &= !has("plain") || (!comm->workspace && !slot()->residual && !slot()->dirty && comm->voted);
-    good &= call() == ncclSuccess && comm->selection_cycle >= 98 && call() == ncclSuccess && (status == ncclSuccess || has("q8"));
+    good &= call() == ncclSuccess && retune()->next >= 98 && call() == ncclSuccess && (status == ncclSuccess || has("q8"));
     tear_down();
   }
   ok(good && n == 3 && plain == 1, "each of %d allocations of the second vote fails: plain, or the call fails and the next one votes again", n - 1);
@@ -268,8 +269,8 @@ static void failures(void)
   for (int at = 1; at < groups; at++) {     /* the last one is that of the call itself */
     begin_change(TAGC_RESIDUAL_FP32);
     fail_at = ends + at;
-    good &= call() == ncclSystemError && comm->selection_cycle == 34;
-    good &= call() == ncclSuccess && has("q8") && slot()->dirty && comm->selection_cycle >= 98;
+    good &= call() == ncclSystemError && retune()->next == 34;
+    good &= call() == ncclSuccess && has("q8") && slot()->dirty && retune()->next >= 98;
     tear_down();
   }
   ok(good && groups >= 3, "each of the %d groups of the second vote fails once: the call does, and the next one votes again", groups - 1);

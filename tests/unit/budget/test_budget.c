@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/policy/budget: targets of time and of error against all choices there are, the guard, and the intervals.
+ * interpose/budget/budget: targets of time and of error against all choices there are, the guard, and the intervals.
  */
 #include <math.h>
 #include <string.h>
 
-#include "interpose/policy/budget.h"
+#include "interpose/budget/budget.h"
 #include "tests/unit/tap.h"
 
 enum { BF16 = 1, Q8, Q4, SPARSE, LHC, Q2, MOST_SLOTS = 5 };
@@ -211,7 +211,7 @@ static void intervals(void)
     interval = tagc_budget_interval(interval, false);
     good &= interval == expected[i];
   }
-  ok(good, "selections come less and less often");
+  ok(good, "choices come less and less often");
   ok(tagc_budget_interval(512, true) == 32, "and soon again when the guard has changed something");
   ok(tagc_budget_ratio(0, 1) == 1 && tagc_budget_ratio(1, 0) == 1 && tagc_budget_ratio(3, 2) == 1.5 && tagc_budget_ratio(1000, 1) == 8 &&
        tagc_budget_ratio(1, 1000) == 0.125, "what was measured corrects estimates, within bounds");

@@ -14,8 +14,8 @@
  * Units    Nanoseconds; relative L2 errors; norms in any unit. Ties go to the slot that comes first, and to the earlier option.
  * Threads  Pure and reentrant; the same numbers give the same choice everywhere. No failure.
  */
-#ifndef INTERPOSE_POLICY_BUDGET_H
-#define INTERPOSE_POLICY_BUDGET_H
+#ifndef INTERPOSE_BUDGET_BUDGET_H
+#define INTERPOSE_BUDGET_BUDGET_H
 
 #include "interpose/policy/choose.h"
 
@@ -46,7 +46,7 @@ struct tagc_budget_outcome tagc_budget_choose(const struct tagc_budget *target, 
 
 /* ---- when ------------------------------------------------------------------------------------------------------------- */
 
-/* Cycles from one selection to the next: so many at first, and after one that the guard has changed; then twice as many, up to the
+/* Cycles from one choice to the next: so many at first, and after one that the guard has changed; then twice as many, up to the
  * most. `interval`: between the last two, 0: there was one. */
 enum { TAGC_BUDGET_FIRST_INTERVAL = 32, TAGC_BUDGET_LAST_INTERVAL = 1024 };
 uint32_t tagc_budget_interval(uint32_t interval, bool backed_off);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "interpose/policy/budget.h"
+#include "interpose/budget/budget.h"
 
 static double squared_error(const struct tagc_budget_slot *slot, int option)
 {

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/budget/retune.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "env/log.h"
+#include "interpose/nccl/process.h"
+
+struct tagc_retune *tagc_retune_make(size_t slot_count)
+{
+  struct tagc_retune *retune = calloc(1, sizeof *retune + slot_count * (sizeof *retune->slots + sizeof *retune->options));
+  if (!retune)
+    return NULL;
+  retune->slot_count = slot_count;
+  retune->options = (struct tagc_budget_slot *)(retune->slots + slot_count);
+  retune->ratio[0] = retune->ratio[1] = 1;
+  return retune;
+}
+
+/* ---- when ------------------------------------------------------------------------------------------------------------- */
+
+bool tagc_retune_is_near(const struct tagc_retune *retune, uint64_t cycle)
+{
+  return tagc_retune_next(retune) && tagc_plan_looks(retune->next, cycle);
+}
+
+void tagc_retune_hasten(struct tagc_retune *retune, uint64_t cycle)
+{
+  if (tagc_retune_next(retune) > cycle + 2)
+    retune->next = cycle + 2;
+}
+
+/* ---- what calls take ---------------------------------------------------------------------------------------------------- */
+
+bool tagc_retune_counts(const struct tagc_retune *retune, uint64_t cycle)
+{
+  return retune && cycle > retune->chosen && !tagc_retune_is_near(retune, cycle);
+}
+
+void tagc_retune_add(struct tagc_retune *retune, int slot, double ns)
+{
+  if (!retune || slot < 0 || (size_t)slot >= retune->slot_count)
+    return;
+  retune->slots[slot].spent_ns += ns;
+  retune->slots[slot].spent_calls++;
+}
+
+double tagc_retune_measured(const struct tagc_retune *retune, int compressed)
+{
+  double measured = 0, estimated = 0;
+  for (size_t i = 0; i < retune->slot_count; i++) {
+    const struct tagc_retune_slot *slot = &retune->slots[i];
+    if (!slot->choice || (slot->choice->candidate >= 0) != compressed)
+      continue;
+    measured += slot->spent_ns;
+    estimated += (double)slot->spent_calls * tagc_choice_ns(slot->choice);
+  }
+  return measured > 0 && estimated > 0 ? tagc_budget_ratio(measured, estimated) : 0;
+}
+
+void tagc_retune_correct(struct tagc_retune *retune, int compressed, double ratio)
+{
+  if (ratio > 0)
+    retune->ratio[compressed] = ratio;
+}
+
+double tagc_retune_spent(const struct tagc_retune *retune)
+{
+  double ns = 0;
+  bool any = false;
+  for (size_t i = 0; i < retune->slot_count; i++) {
+    const struct tagc_retune_slot *slot = &retune->slots[i];
+    any |= slot->spent_calls > 0;
+    ns += slot->spent_calls ? slot->spent_ns / (double)slot->spent_calls
+                            : retune->ratio[slot->choice->candidate >= 0] * tagc_choice_ns(slot->choice);
+  }
+  return any ? ns : 0;
+}
+
+/* ---- the choice --------------------------------------------------------------------------------------------------------- */
+
+/* Option 0 is plain. */
+void tagc_retune_offer(struct tagc_retune *retune, size_t slot, const struct tagc_slot_question *question,
+                       const struct tagc_survey *survey, struct tagc_choice *choice)
+{
+  struct tagc_budget_slot *options = &retune->options[slot];
+  const bool open = choice->reason == TAGC_REASON_compressed;
+  retune->slots[slot].choice = choice;
+  options->norm = open ? survey->norm : 0;
+  options->ns[0] = retune->ratio[0] * choice->plain_ns;
+  for (int c = 0; c < TAGC_CANDIDATES; c++) {
+    options->ns[1 + c] = open ? retune->ratio[1] * choice->ns[c] : __builtin_inf();
+    options->error[1 + c] = open ? tagc_choose_error(question, survey, c) : 0;
+  }
+}
+
+static struct tagc_retune_entry *last_entry(struct tagc_retune *retune)
+{
+  return retune->entry_count ? &retune->entries[retune->entry_count - 1] : NULL;
+}
+
+void tagc_retune_choose(struct tagc_retune *retune, bool offered)
+{
+  struct tagc_retune_entry *last = last_entry(retune);
+  const double ns = last ? tagc_retune_spent(retune) : 0;
+  retune->outcome = (struct tagc_budget_outcome){0};
+  if (ns > 0)                       /* now it is known what has come of the last choice */
+    last->measured_ns = ns;
+  if (!offered)
+    return;
+  retune->outcome = tagc_budget_choose(&tagc_library_options()->budget, retune->options, retune->slot_count);
+  for (size_t i = 0; i < retune->slot_count; i++) {
+    struct tagc_choice *choice = retune->slots[i].choice;
+    choice->candidate = retune->options[i].option - 1;
+    if (choice->reason == TAGC_REASON_compressed && choice->candidate < 0)
+      choice->reason = TAGC_REASON_budget;
+  }
+  if (last && retune->outcome.error_before > 0)
+    last->measured_error = retune->outcome.error_before;
+}
+
+void tagc_retune_resolve(struct tagc_retune *retune, size_t slot, bool compressed)
+{
+  if (!retune)
+    return;
+  retune->options[slot].before = compressed ? retune->options[slot].option : 0;
+  retune->slots[slot].spent_ns = 0;
+  retune->slots[slot].spent_calls = 0;
+}
+
+/* The codecs that slots have now: "3 q4, 1 plain". */
+static void describe(const struct tagc_retune *retune, char text[TAGC_RETUNE_CODECS])
+{
+  unsigned of[TAGC_BUDGET_OPTIONS] = {0};
+  size_t n = 0;
+  for (size_t i = 0; i < retune->slot_count; i++)
+    of[retune->options[i].before]++;
+  *text = '\0';
+  for (int i = TAGC_BUDGET_OPTIONS; i-- > 0;)
+    if (of[i])
+      n += (size_t)snprintf(text + n, TAGC_RETUNE_CODECS - n, "%s%u %s", n ? ", " : "", of[i], i ? tagc_choose_name(i - 1) : "plain");
+}
+
+/* A line for each choice that has changed something; of very many the first one and the last ones are kept. */
+static void add_entry(struct tagc_retune *retune, uint64_t cycle)
+{
+  struct tagc_retune_entry entry = {.cycle = cycle, .last = cycle, .times = 1, .outcome = retune->outcome}, *last = last_entry(retune);
+  describe(retune, entry.codecs);
+  if (last && !entry.outcome.changed && strcmp(entry.codecs, last->codecs) == 0) {
+    last->last = cycle;
+    last->times++;
+    return;
+  }
+  if (retune->entry_count == TAGC_RETUNE_ENTRIES) {
+    memmove(&retune->entries[1], &retune->entries[2], (TAGC_RETUNE_ENTRIES - 2) * sizeof entry);
+    retune->entry_count--;
+  }
+  retune->entries[retune->entry_count++] = entry;
+}
+
+void tagc_retune_end(struct tagc_retune *retune, uint64_t communicator, uint64_t cycle)
+{
+  char target[32];
+  if (!retune)
+    return;
+  const struct tagc_budget_outcome *outcome = &retune->outcome;
+  retune->interval = tagc_budget_interval(retune->interval, outcome->backed_off > 0);
+  retune->chosen = cycle;
+  retune->next = cycle + retune->interval;
+  add_entry(retune, cycle);
+  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: TAGC_BUDGET=%s in cycle %llu: %s; estimated %.3f ms a step, error %.3g%%%s, "
+           "%u slots changed; next in cycle %llu", (unsigned long long)communicator,
+           tagc_budget_text(&tagc_library_options()->budget, target), (unsigned long long)cycle, last_entry(retune)->codecs,
+           1e-6 * outcome->ns, 100 * outcome->error, outcome->met ? "" : ", which is the nearest to it", outcome->changed,
+           (unsigned long long)retune->next);
+}
