@@ -7,7 +7,7 @@
  *            uint32 count      how many there were; more than E: the shard comes out all NaN and the entries are zero
  *            uint32 anywhere   of all shards of the call, the same in all messages of a sender:
  *                                bit 0  it had an exception in one of them, its own included
- *                                bit 1  it filled the capacity of a foreign one (lhc: of a chunk of one), and a good part
+ *                                bit 1  it filled the capacity of a foreign one (lhc: of a stripe of one), and a good part
  *                                       stayed behind: what is too small to be sent as well as what had no room
  *                              the others are zero, and not looked at
  *            E x {uint32 position in the shard, uint32 bits of the fp32}, by position; unused entries are zero

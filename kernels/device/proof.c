@@ -26,7 +26,7 @@ static const struct variant {
   enum tagc_dtype dtype;
   enum tagc_storage residual;
   uint32_t n, keep_ppm;            /* enough for a sketch */
-  bool large;                      /* of several chunks: for codecs that have them */
+  bool large;                      /* of several stripes: for codecs that have them */
 } variants[] = {
   {TAGC_FLOAT32, TAGC_STORAGE_INT8, PART, 250000, false}, {TAGC_BFLOAT16, TAGC_STORAGE_FP32, PART, 250000, false},
   {TAGC_FLOAT16, TAGC_STORAGE_BF16, PART, 250000, false}, {TAGC_FLOAT32, TAGC_STORAGE_NONE, PART, 250000, false},

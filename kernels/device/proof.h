@@ -4,7 +4,7 @@
  * Purpose  Kernels are compiled for chips and by drivers that nobody has tried them on. A made-up gradient goes through a
  *          codec on the device as that of one rank of two, and through the host's; messages, sketches, exponents, residuals,
  *          results, what was seen, and a flush must be equal to the bit. There are calls with and without a residual, with one
- *          that is void, and with a value that is not finite, and shards of several chunks. What races only now and then may
+ *          that is void, and with a value that is not finite, and shards of several stripes. What races only now and then may
  *          still slip through.
  *          Codecs for all-gathers are played with parameters, whose payloads, results, references and refusals are compared.
  * Time     Milliseconds, once a codec and device: the host waits for the device.

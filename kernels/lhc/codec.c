@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The TAGC codec: support bitmap + count sketch, with sparsification and error feedback (arXiv 2504.05638).
  *
- * What is sent   Of each foreign shard the largest values, chunk by chunk, by the upper 19 bits of their magnitudes:
- *                whole bins from the top, then part of the next from a seeded offset on, until the chunk's capacity is
+ * What is sent   Of each foreign shard the largest values, stripe by stripe, by the upper 19 bits of their magnitudes:
+ *                whole bins from the top, then part of the next from a seeded offset on, until the stripe's capacity is
  *                exactly full (its positions * keep_ppm / 10^6, at least 1). The rest stays in the residual.
  *                |x| < 2^-120 counts as zero and is never sent.
  * Payload        Little-endian; parts in this order, padded with zeros to 16 bytes.
  *   exponents      uint8 per 1,024 positions: e + 128 for the smallest e such that all values there (but exceptions)
  *                  are below 2^e; 0 where none reaches 2^-120.
- *   sketch         int32, `chunks` x `hashes` x `part_cells` counters (codec.h says which element adds to which).
+ *   sketch         int32, `stripes` x `hashes` x `part_cells` counters (codec.h says which element adds to which).
  *   message        exceptions (exceptions.h)
- *                  bitmap   uint32 x chunks x chunk_lines: bit t of word (c, l) is lane t of local line l of chunk c
+ *                  bitmap   uint32 x stripes x stripe_lines: bit t of word (c, l) is lane t of local line l of stripe c
  * Sizes          With U = min((nranks-1) * keep, n) the most values that can meet in a shard: below 4,096 there are no
- *                exponents and no sketch (see below). Otherwise U / 49,152 chunks (one up to 65,536), counters = 1.30
- *                times the union capacity of a chunk (3 hashes), 1.35 below 30,000 (4 hashes), in rows of 32 a hash.
+ *                exponents and no sketch (see below). Otherwise U / 49,152 stripes (one up to 65,536), counters = 1.30
+ *                times the union capacity of a stripe (3 hashes), 1.35 below 30,000 (4 hashes), in rows of 32 a hash.
  * Small shards   message: exceptions
  *                  counts   uint16 per 256 positions
  *                  offsets  uint8 x capacity: positions inside those blocks

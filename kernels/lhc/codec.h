@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The arithmetic of the `lhc` codec (count sketch + bitmap, arXiv 2504.05638), shared by the host and GPU kernels.
  *
- * Lines, chunks, ids See sparsify_bits.h.
- * Cells              Hash i of an octet (8 lanes, a sector of GPU memory) names a row in the i-th part of the chunk's
+ * Lines, stripes, ids See sparsify_bits.h.
+ * Cells              Hash i of an octet (8 lanes, a sector of GPU memory) names a row in the i-th part of the stripe's
  *                    counters and a rotation; an element belongs to cell row * 32 + (lane + rotation) mod 32 of each
  *                    part. Both come from one 16-bit window of a 64-bit mix: window * part_cells >> 16 = row * 32 +
  *                    rotation. Not of a line: where whole lines are selected, as in the gradient of an embedding, one

@@ -39,7 +39,7 @@ static size_t carve_sending(struct lhc_state *out, const struct tagc_lhc_geometr
   out->norms = tagc_carve(base, &used, TAGC_CUDA_GROUPS * sizeof *out->norms);
   out->shard_norms = tagc_carve(base, &used, places * (TAGC_CUDA_GROUPS / rows) * 2 * sizeof *out->shard_norms);
   out->shards = tagc_carve(base, &used, places * sizeof *out->shards);
-  out->counts = tagc_carve(base, &used, places * geo->grid.chunks * sizeof *out->counts);
+  out->counts = tagc_carve(base, &used, places * geo->grid.stripes * sizeof *out->counts);
   out->bitmap_words = geo->hashes ? 0 : ((size_t)geo->grid.lines + 15) / 16 * 16;
   out->bitmap = tagc_carve(base, &used, (places + 1) * out->bitmap_words * sizeof *out->bitmap);
   out->choosing = tagc_carve(base, &used, tagc_choose_bytes(&geo->grid, geo->senders));
@@ -48,12 +48,12 @@ static size_t carve_sending(struct lhc_state *out, const struct tagc_lhc_geometr
 
 static size_t carve_receiving(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
 {
-  const size_t chunks = geo->hashes ? geo->grid.chunks : 0, support = chunks * geo->union_capacity;
-  out->cells = tagc_carve(base, &used, chunks * geo->hashes * geo->part_cells * sizeof *out->cells);
+  const size_t stripes = geo->hashes ? geo->grid.stripes : 0, support = stripes * geo->union_capacity;
+  out->cells = tagc_carve(base, &used, stripes * geo->hashes * geo->part_cells * sizeof *out->cells);
   out->due = tagc_carve(base, &used, support * sizeof *out->due);
   out->elements = tagc_carve(base, &used, support * sizeof *out->elements);
   out->queue = tagc_carve(base, &used, support * sizeof *out->queue);
-  out->warp_counts = tagc_carve(base, &used, chunks * most_parts(geo) * MANY_WARPS * sizeof *out->warp_counts);
+  out->warp_counts = tagc_carve(base, &used, stripes * most_parts(geo) * MANY_WARPS * sizeof *out->warp_counts);
   out->lines = tagc_carve(base, &used, (geo->hashes ? geo->grid.lines : 0) * sizeof *out->lines);
   return used;
 }
@@ -62,7 +62,7 @@ static size_t carve(struct lhc_state *out, const struct tagc_lhc_geometry *geo, 
 {
   size_t used = 0;
   out->state = tagc_carve(base, &used, sizeof *out->state);
-  out->meetings = tagc_carve(base, &used, geo->grid.chunks * (size_t)TAGC_LHC_WORDS * sizeof *out->meetings);
+  out->meetings = tagc_carve(base, &used, geo->grid.stripes * (size_t)TAGC_LHC_WORDS * sizeof *out->meetings);
   out->arrived = tagc_carve(base, &used, (geo->senders + 1) * sizeof *out->arrived);
   out->lists = tagc_carve(base, &used, geo->hashes ? 0 : tagc_lists_bytes(geo->grid.n, geo->senders + 1));
   const size_t sending = carve_sending(out, geo, base, used), receiving = carve_receiving(out, geo, base, used);
@@ -75,7 +75,7 @@ bool tagc_lhc_cuda_layout(const struct tagc_codec *codec, const struct tagc_shap
   struct tagc_lhc_geometry geo;
   struct lhc_state state;
   if (!codec->layout(shape, out) || !tagc_lhc_geometry_fill(&geo, shape) ||
-      (geo.hashes && (uint64_t)geo.grid.chunks * geo.union_capacity > UINT32_MAX))
+      (geo.hashes && (uint64_t)geo.grid.stripes * geo.union_capacity > UINT32_MAX))
     return false;
   out->state_bytes = carve(&state, &geo, NULL);
   return true;
@@ -164,12 +164,12 @@ int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct
   return error ? error : tagc_choose_close(launcher, &choose, stream);
 }
 
-/* How many groups share a chunk. A cooperative launch waits until all of it has room, and meanwhile kernels of NCCL, whose blocks
+/* How many groups share a stripe. A cooperative launch waits until all of it has room, and meanwhile kernels of NCCL, whose blocks
  * may wait for other GPUs, have up to 32 processors each; so it takes a quarter: two processes on one GPU leave half to theirs. */
 static uint32_t parts_of(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc)
 {
   const uint32_t quarter = launcher->together / 4;
-  const uint32_t room = (launcher->most && launcher->most < quarter ? launcher->most : quarter) / lhc->geo.grid.chunks;
+  const uint32_t room = (launcher->most && launcher->most < quarter ? launcher->most : quarter) / lhc->geo.grid.stripes;
   return room < 2 ? 1 : room < lhc->most_parts ? room : lhc->most_parts;
 }
 
@@ -182,15 +182,15 @@ static int open_decode(const struct tagc_cuda_launcher *launcher, const struct t
 
 static int recover(const struct tagc_cuda_launcher *launcher, struct tagc_lhc_call *lhc, void *stream)
 {
-  const uint32_t chunks = lhc->geo.grid.chunks;
+  const uint32_t stripes = lhc->geo.grid.stripes;
   lhc->parts = parts_of(launcher, lhc);
   if (lhc->parts > 1) {
-    const int error = tagc_cuda_launch_together(launcher, tagc_lhc_recover_kernel, chunks * lhc->parts, lhc, stream);
+    const int error = tagc_cuda_launch_together(launcher, tagc_lhc_recover_kernel, stripes * lhc->parts, lhc, stream);
     if (error != TAGC_CUDA_TOO_LARGE)
       return error;
     lhc->parts = 1;                /* the context or the process has a part of the GPU only */
   }
-  return tagc_cuda_launch(launcher, tagc_lhc_recover_kernel, tagc_cuda_grid_for(launcher, chunks, 1), lhc, stream);
+  return tagc_cuda_launch(launcher, tagc_lhc_recover_kernel, tagc_cuda_grid_for(launcher, stripes, 1), lhc, stream);
 }
 
 int tagc_lhc_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_codec *codec, const struct tagc_job *job,

@@ -6,14 +6,14 @@
  *            size; decode needs nothing of its own state that prepare left. Small shards, which have lists in place of
  *            sketches (cuda.h): 6, 3 and 3.
  * send       Reads g and e a second time, with the bitmap: 3 or 4 atomic additions for a chosen value, which the second-level
- *            cache performs (a chunk's counters have 260 KB at most); the residual is written once, what quantising leaves over
+ *            cache performs (a stripe's counters have 260 KB at most); the residual is written once, what quantising leaves over
  *            included.
- * recover    One launch for all rounds and all chunks. Its groups, of 1,024 threads, are shared out to the chunks, `parts` each,
- *            2,048 values a group or more, and those of a chunk meet after every step (4 steps, then a round each, 20 to 23 as a
- *            rule), which also adds up what they have done, so that a round that finds nothing to do next ends the chunk.
+ * recover    One launch for all rounds and all stripes. Its groups, of 1,024 threads, are shared out to the stripes, `parts` each,
+ *            2,048 values a group or more, and those of a stripe meet after every step (4 steps, then a round each, 20 to 23 as a
+ *            rule), which also adds up what they have done, so that a round that finds nothing to do next ends the stripe.
  *            Groups that meet must run at once: a cooperative launch, which waits until all of it has room, and never gets it
  *            where NCCL's kernels keep it: so a quarter of what fits at most (parts_of). Where that is less than two groups a
- *            chunk, or the driver refuses it, a chunk has one group, and an ordinary launch does.
+ *            stripe, or the driver refuses it, a stripe has one group, and an ordinary launch does.
  *            A round costs its latencies (two loads one after the other, three atomic operations, the meeting), and what is due
  *            in it: an element is looked at in one round alone, because who finds it due first puts it into a queue.
  * Rounds     An element that is alone in a cell becomes due in the next round: `due` holds the least (round << 32 | value) that
@@ -28,8 +28,8 @@
  *            Where sketches do not belong to their bitmaps (which no sender of ours makes) an element's cells may disagree
  *            about its value: the host takes the first one it meets, this code the least; the elements are the same.
  *            Who finds nothing said about an element before puts it into the queue: so each is there once at most, those of a
- *            round are neighbours, and a chunk's capacity is room enough whatever arrives.
- * Guards     Masks beyond a chunk's capacity are cut as the host does it, by one warp; so indices of elements are smaller than
+ *            round are neighbours, and a stripe's capacity is room enough whatever arrives.
+ * Guards     Masks beyond a stripe's capacity are cut as the host does it, by one warp; so indices of elements are smaller than
  *            the capacity, but for sums of 256 and more words in one cell, which are looked at. Exponents out of range have a
  *            unit of zero.
  */
@@ -40,7 +40,7 @@
 #include "kernels/cuda/codecs.h"
 #include "kernels/sparse/cuda.h"
 
-/* Where the groups of a chunk meet, each once a call. */
+/* Where the groups of a stripe meet, each once a call. */
 enum {
   TAGC_LHC_COUNTED,                /* values of the support, by warp */
   TAGC_LHC_LISTED,
@@ -69,7 +69,7 @@ struct tagc_lhc_call {
   struct tagc_choose_shard *shards;
   double *norms;                   /* by place and group: of what stays, and of what was chosen */
   uint32_t *arrived;               /* by place: groups that have added theirs; zero at first */
-  /* recover; all of one chunk after the other */
+  /* recover; all of one stripe after the other */
   unsigned long long *meetings;    /* TAGC_LHC_WORDS: groups that have come, and << 32 the sum of what they say */
   unsigned long long *cells;       /* hashes * part_cells: as in receive.inc.c */
   unsigned long long *due;         /* union_capacity */
@@ -77,7 +77,7 @@ struct tagc_lhc_call {
   uint32_t *queue;                 /* union_capacity: indices of elements that are due, each once, one round after the other */
   uint32_t *counts;                /* most_parts * 32: of the lines of a warp */
   struct tagc_lhc_line *lines;     /* of the shard */
-  uint32_t parts, most_parts;      /* groups of a chunk */
+  uint32_t parts, most_parts;      /* groups of a stripe */
 };
 
 /* -- the host's side ------------------------------------------------------------------------------------------------ */

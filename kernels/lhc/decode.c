@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The receiving side of the `lhc` codec: support, peeling, estimates for what is stuck, and the sum.
  *
- * Recovers chunk by chunk, because cells and support of one stay in the second-level cache, and writes the results in
+ * Recovers stripe by stripe, because cells and support of one stay in the second-level cache, and writes the results in
  * the order of memory, because that is what main memory is fast at.
  */
 #include <string.h>
@@ -11,13 +11,13 @@
 
 enum { STREAM_BYTES = 8 << 20 };   /* results from here on would push everything else out of the caches */
 
-/* The union of the senders' supports of a chunk. */
-static void merge_bitmaps(const struct tagc_job *job, const struct tagc_lhc_sum *sum, uint32_t chunk)
+/* The union of the senders' supports of a stripe. */
+static void merge_bitmaps(const struct tagc_job *job, const struct tagc_lhc_sum *sum, uint32_t stripe)
 {
   const struct tagc_lhc_geometry *geo = sum->geo;
   struct tagc_lhc_message message;
   tagc_lhc_message_fill(&message, geo);
-  const size_t at = message.bitmap + (size_t)chunk * geo->grid.chunk_lines * sizeof *sum->masks;
+  const size_t at = message.bitmap + (size_t)stripe * geo->grid.stripe_lines * sizeof *sum->masks;
   bool first = true;
   for (int sender = 0; sender < job->shape.nranks; sender++) {
     const uint32_t *in = (const uint32_t *)(job->message_in + (size_t)sender * job->layout.message_bytes + at);
@@ -48,26 +48,26 @@ static void estimate_stuck(const struct tagc_lhc_sum *sum)
   }
 }
 
-/* The foreign sums of all chunks. Returns how many of them are estimates. */
+/* The foreign sums of all stripes. Returns how many of them are estimates. */
 static uint64_t recover(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
                         const struct tagc_lhc_state *state)
 {
   const struct tagc_lhc_kernels *kernels = tagc_lhc_kernels();
   uint64_t stuck = 0;
-  for (uint32_t chunk = 0; chunk < geo->grid.chunks; chunk++) {
+  for (uint32_t stripe = 0; stripe < geo->grid.stripes; stripe++) {
     struct tagc_lhc_sum sum = {
       .geo = geo,
-      .seed = tagc_grid_seed(job->seed, (uint32_t)job->rank, chunk),
-      .counters = job->sketch_in + (size_t)chunk * geo->hashes * geo->part_cells,
-      .lines = tagc_grid_chunk_lines(&geo->grid, chunk),
-      .masks = state->masks + (size_t)chunk * geo->grid.chunk_lines,
-      .elements = state->elements + chunk * state->support,
+      .seed = tagc_grid_seed(job->seed, (uint32_t)job->rank, stripe),
+      .counters = job->sketch_in + (size_t)stripe * geo->hashes * geo->part_cells,
+      .lines = tagc_grid_stripe_lines(&geo->grid, stripe),
+      .masks = state->masks + (size_t)stripe * geo->grid.stripe_lines,
+      .elements = state->elements + stripe * state->support,
       .cells = state->cells,
       .queue = state->queue,
       .queue_room = state->queue_room,
       .peeled = state->peeled,
     };
-    merge_bitmaps(job, &sum, chunk);
+    merge_bitmaps(job, &sum, stripe);
     sum.count = kernels->find_support(&sum);
     kernels->build(&sum);
     uint32_t peeled = kernels->peel(&sum);
@@ -83,9 +83,9 @@ static void output_line(const struct tagc_lhc_output *out, uint32_t line, const 
                         size_t count)
 {
   const struct tagc_lhc_geometry *geo = out->geo;
-  const uint32_t chunk = tagc_grid_chunk_of(geo->grid.chunks, line), local = line / geo->grid.chunks;
-  const uint32_t mask = out->masks[(size_t)chunk * geo->grid.chunk_lines + local];
-  const uint32_t *sums = out->sums + chunk * out->support + out->cursors[chunk];
+  const uint32_t stripe = tagc_grid_stripe_of(geo->grid.stripes, line), local = line / geo->grid.stripes;
+  const uint32_t mask = out->masks[(size_t)stripe * geo->grid.stripe_lines + local];
+  const uint32_t *sums = out->sums + stripe * out->support + out->cursors[stripe];
   const float unit = out->units[out->exponents[line / TAGC_GRID_BLOCK_LINES]];
   uint64_t at = (uint64_t)line * TAGC_GRID_LINE;
   for (uint32_t lane = 0; lane < TAGC_GRID_LINE && at + lane < geo->grid.n; lane++) {
@@ -95,7 +95,7 @@ static void output_line(const struct tagc_lhc_output *out, uint32_t line, const 
       x += tagc_float_of(entry->bits);
     tagc_store_result(out->recv, at + lane, out->dtype, x, out->divisor);
   }
-  out->cursors[chunk] += (uint32_t)__builtin_popcount(mask);
+  out->cursors[stripe] += (uint32_t)__builtin_popcount(mask);
 }
 
 /* Writes all results: runs of ordinary lines at once, the others one by one. */
@@ -121,7 +121,7 @@ static void decode_sketch(struct tagc_job *job, const struct tagc_lhc_geometry *
                           size_t exceptions)
 {
   job->stats->unrecovered += recover(job, geo, state);
-  memset(state->cursors, 0, geo->grid.chunks * sizeof *state->cursors);
+  memset(state->cursors, 0, geo->grid.stripes * sizeof *state->cursors);
   float units[256] = { 0 };
   for (uint32_t exponent = TAGC_LHC_LEAST_EXPONENT; exponent < 250; exponent++)
     units[exponent] = tagc_lhc_unit(exponent, geo->counter_bits);

@@ -15,9 +15,9 @@ enum { SHRINK = 1 };
 enum {
   MAX_RANKS = 1 << 16,
   SPARSE_BELOW = 4096 / SHRINK,    /* union capacity of a shard: a sketch that small fails too often */
-  FOUR_HASHES_BELOW = 30000 / SHRINK,    /* union capacity of a chunk */
-  ONE_CHUNK_UP_TO = 65536 / SHRINK,    /* union capacity of a shard; also what 16 bits can number */
-  CHUNK_UNION = 49152 / SHRINK,    /* aimed at beyond: cells and support of a chunk stay in the second-level cache */
+  FOUR_HASHES_BELOW = 30000 / SHRINK,    /* union capacity of a stripe */
+  ONE_STRIPE_UP_TO = 65536 / SHRINK,   /* union capacity of a shard; also what 16 bits can number */
+  STRIPE_UNION = 49152 / SHRINK,   /* aimed at beyond: cells and support of a stripe stay in the second-level cache */
   LIST_SLACK = 16,                 /* vector stores may run over the end of a list */
 };
 
@@ -48,18 +48,18 @@ bool tagc_lhc_geometry_fill(struct tagc_lhc_geometry *geo, const struct tagc_sha
     return false;
   uint64_t senders = (uint64_t)shape->nranks - 1, kept = shape->n * shape->keep_ppm / 1000000;
   uint64_t whole = at_most(senders * (kept ? kept : 1), shape->n);
-  uint64_t chunks = whole <= ONE_CHUNK_UP_TO ? 1 : (whole + CHUNK_UNION / 2) / CHUNK_UNION;
-  if (whole > ONE_CHUNK_UP_TO && chunks < 2)
-    chunks = 2;
+  uint64_t stripes = whole <= ONE_STRIPE_UP_TO ? 1 : (whole + STRIPE_UNION / 2) / STRIPE_UNION;
+  if (whole > ONE_STRIPE_UP_TO && stripes < 2)
+    stripes = 2;
   *geo = (struct tagc_lhc_geometry){
     .senders = (uint32_t)senders,
     .blocks = (uint32_t)((shape->n + 1023) / 1024),
     .counter_bits = 31 - ceil_log2((uint32_t)shape->nranks),
     .narrow_residual = shape->residual > TAGC_STORAGE_FP32,
   };
-  tagc_grid_fill(&geo->grid, shape->n, shape->keep_ppm, (uint32_t)chunks);
-  uint64_t positions = at_most((uint64_t)geo->grid.chunk_lines * TAGC_GRID_LINE, shape->n);
-  geo->union_capacity = (uint32_t)at_most(senders * geo->grid.chunk_capacity, positions);
+  tagc_grid_fill(&geo->grid, shape->n, shape->keep_ppm, (uint32_t)stripes);
+  uint64_t positions = at_most((uint64_t)geo->grid.stripe_lines * TAGC_GRID_LINE, shape->n);
+  geo->union_capacity = (uint32_t)at_most(senders * geo->grid.stripe_capacity, positions);
   if (whole >= SPARSE_BELOW)
     size_sketch(geo);
   return true;
@@ -68,11 +68,11 @@ bool tagc_lhc_geometry_fill(struct tagc_lhc_geometry *geo, const struct tagc_sha
 void tagc_lhc_message_fill(struct tagc_lhc_message *out, const struct tagc_lhc_geometry *geo)
 {
   const size_t at = tagc_exceptions_bytes(geo->grid.n);
-  const size_t words = (size_t)geo->grid.chunks * geo->grid.chunk_lines;
+  const size_t words = (size_t)geo->grid.stripes * geo->grid.stripe_lines;
   *out = (struct tagc_lhc_message){ .bitmap = at, .bytes = at + tagc_pad16(sizeof(uint32_t) * words) };
   if (geo->hashes)
     return;
-  tagc_sparse_message_fill(&out->sparse, geo->grid.n, geo->grid.chunk_capacity, true);
+  tagc_sparse_message_fill(&out->sparse, geo->grid.n, geo->grid.stripe_capacity, true);
   out->bytes = out->sparse.bytes;
 }
 
@@ -96,11 +96,11 @@ static size_t carve_receiving(struct tagc_lhc_state *out, const struct tagc_lhc_
   out->support = support;
   out->queue_room = cells ? cells + geo->hashes * support / 256 + LIST_SLACK : 0;
   const size_t exceptions = geo->senders * tagc_exceptions_capacity(geo->grid.n);
-  const size_t words = geo->hashes ? (size_t)geo->grid.chunks * geo->grid.chunk_lines : 0;
+  const size_t words = geo->hashes ? (size_t)geo->grid.stripes * geo->grid.stripe_lines : 0;
   out->exceptions = tagc_carve(base, &used, exceptions * sizeof *out->exceptions);
-  out->cursors = tagc_carve(base, &used, (geo->hashes ? geo->grid.chunks : geo->senders) * sizeof *out->cursors);
+  out->cursors = tagc_carve(base, &used, (geo->hashes ? geo->grid.stripes : geo->senders) * sizeof *out->cursors);
   out->masks = tagc_carve(base, &used, words * sizeof *out->masks);
-  out->elements = tagc_carve(base, &used, geo->grid.chunks * support * sizeof *out->elements);
+  out->elements = tagc_carve(base, &used, geo->grid.stripes * support * sizeof *out->elements);
   out->cells = tagc_carve(base, &used, cells * sizeof *out->cells);
   out->queue = tagc_carve(base, &used, 2 * out->queue_room * sizeof *out->queue);
   out->peeled = tagc_carve(base, &used, support);
@@ -124,16 +124,16 @@ bool tagc_lhc_layout(const struct tagc_shape *shape, struct tagc_layout *out)
     return false;
   tagc_lhc_message_fill(&message, &geo);
 
-  /* Chunks come in two lengths, and one of the longer ones holds the last line, which may be incomplete. */
-  uint32_t last = tagc_grid_chunk_of(geo.grid.chunks, geo.grid.lines - 1);
-  uint64_t longer = geo.grid.rest ? geo.grid.rest : geo.grid.chunks, shorter = geo.grid.chunks - longer;
+  /* Stripes come in two lengths, and one of the longer ones holds the last line, which may be incomplete. */
+  uint32_t last = tagc_grid_stripe_of(geo.grid.stripes, geo.grid.lines - 1);
+  uint64_t longer = geo.grid.rest ? geo.grid.rest : geo.grid.stripes, shorter = geo.grid.stripes - longer;
   uint64_t shorter_capacity = (uint64_t)geo.grid.groups * TAGC_GRID_LINE * geo.grid.keep_ppm / 1000000;
   *out = (struct tagc_layout){
     .exponent_bytes = geo.hashes ? tagc_pad16(geo.blocks) : 0,
-    .sketch_count = (size_t)geo.grid.chunks * geo.hashes * geo.part_cells,
+    .sketch_count = (size_t)geo.grid.stripes * geo.hashes * geo.part_cells,
     .message_bytes = message.bytes,
     .state_bytes = tagc_lhc_state_carve(&state, &geo, NULL),
-    .capacity = (longer - 1) * geo.grid.chunk_capacity + shorter * (shorter_capacity ? shorter_capacity : 1) +
+    .capacity = (longer - 1) * geo.grid.stripe_capacity + shorter * (shorter_capacity ? shorter_capacity : 1) +
                 tagc_grid_capacity(&geo.grid, last),
   };
   return true;

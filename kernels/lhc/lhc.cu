@@ -2,7 +2,7 @@
  * The kernels of the codec `lhc`: see cuda.h for what they do, and codec.c for the same on the host, to the bit.
  *
  * Grid      send: groups of eight warps in x, foreign shards in y; result: x; a warp takes block after block of 256. recover: x, where
- *           each `parts` neighbours share a chunk; its groups are of 32 warps.
+ *           each `parts` neighbours share a stripe; its groups are of 32 warps.
  * Memory    What other groups write while recover runs is read past the first-level cache.
  */
 #include "kernels/cuda/call.cuh"
@@ -38,10 +38,10 @@ DEVICE float add_value(const struct tagc_lhc_call &lhc, uint32_t shard, uint32_t
                        float value)
 {
   const struct tagc_lhc_geometry &geo = lhc.geo;
-  const uint32_t chunk = tagc_grid_chunk_of(geo.grid.chunks, line), id = line / geo.grid.chunks * TAGC_GRID_LINE + lane;
+  const uint32_t stripe = tagc_grid_stripe_of(geo.grid.stripes, line), id = line / geo.grid.stripes * TAGC_GRID_LINE + lane;
   const int32_t q = tagc_lhc_quantise(tagc_bits_of(value), exponent, geo.counter_bits);
-  int32_t *counters = lhc.sketch_out + lhc.sketch_count * shard + (uint64_t)chunk * geo.hashes * geo.part_cells;
-  uint64_t cells = tagc_lhc_cells(tagc_grid_seed(lhc.call.seed, shard, chunk), geo.part_cells, id);
+  int32_t *counters = lhc.sketch_out + lhc.sketch_count * shard + (uint64_t)stripe * geo.hashes * geo.part_cells;
+  uint64_t cells = tagc_lhc_cells(tagc_grid_seed(lhc.call.seed, shard, stripe), geo.part_cells, id);
   UNROLL for (uint32_t hash = 0; hash < TAGC_LHC_MAX_HASHES; hash++, cells >>= 16)
     if (hash < geo.hashes)
       atomicAdd(&counters[hash * geo.part_cells + (cells & 0xffff)], q);
@@ -166,44 +166,44 @@ DEVICE void send(const struct tagc_lhc_call &lhc)
 DEVICE void open(const struct tagc_lhc_call &lhc)
 {
   const struct tagc_lhc_geometry &geo = lhc.geo;
-  const uint64_t chunks = geo.grid.chunks, first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
-  for (uint64_t i = first; i < chunks * TAGC_LHC_WORDS; i += stride)
+  const uint64_t stripes = geo.grid.stripes, first = blockIdx.x * blockDim.x + threadIdx.x, stride = gridDim.x * blockDim.x;
+  for (uint64_t i = first; i < stripes * TAGC_LHC_WORDS; i += stride)
     lhc.meetings[i] = 0;
-  UNROLL_4 for (uint64_t i = first; i < chunks * geo.hashes * geo.part_cells; i += stride)
+  UNROLL_4 for (uint64_t i = first; i < stripes * geo.hashes * geo.part_cells; i += stride)
     lhc.cells[i] = (unsigned long long)(uint32_t)lhc.sketch_in[i] << 32;
-  UNROLL_4 for (uint64_t i = first; i < chunks * geo.union_capacity; i += stride)
+  UNROLL_4 for (uint64_t i = first; i < stripes * geo.union_capacity; i += stride)
     lhc.due[i] = ~0ull;
 }
 
 enum { MANY = TAGC_CUDA_MANY_THREADS, MANY_WARPS = MANY / LANES };
 static_assert((int)MANY_WARPS == (int)LANES, "a warp has a lane for each warp of a group");
 
-/* A chunk of the own shard, and a group's threads among those of all of its groups. */
+/* A stripe of the own shard, and a group's threads among those of all of its groups. */
 struct part {
-  uint32_t chunk, lines, parts;
+  uint32_t stripe, lines, parts;
   uint32_t thread, threads;        /* of all of its groups */
   uint32_t base;                   /* of its elements, in `due`, `elements`, `queue` */
   uint64_t seed;
   unsigned long long *meetings, *cells;
 };
 
-DEVICE struct part part_of(const struct tagc_lhc_call &lhc, uint32_t chunk, uint32_t place)
+DEVICE struct part part_of(const struct tagc_lhc_call &lhc, uint32_t stripe, uint32_t place)
 {
   const struct tagc_lhc_geometry &geo = lhc.geo;
-  return {chunk, tagc_grid_chunk_lines(&geo.grid, chunk), lhc.parts, place * MANY + threadIdx.x, lhc.parts * MANY,
-          chunk * geo.union_capacity,
-          tagc_grid_seed(lhc.call.seed, lhc.call.rank, chunk),
-          lhc.meetings + (uint64_t)chunk * TAGC_LHC_WORDS,
-          lhc.cells + (uint64_t)chunk * geo.hashes * geo.part_cells};
+  return {stripe, tagc_grid_stripe_lines(&geo.grid, stripe), lhc.parts, place * MANY + threadIdx.x, lhc.parts * MANY,
+          stripe * geo.union_capacity,
+          tagc_grid_seed(lhc.call.seed, lhc.call.rank, stripe),
+          lhc.meetings + (uint64_t)stripe * TAGC_LHC_WORDS,
+          lhc.cells + (uint64_t)stripe * geo.hashes * geo.part_cells};
 }
 
 /* Values of the support, by warp. */
 DEVICE uint32_t *counts_of(const struct tagc_lhc_call &lhc, const struct part &part)
 {
-  return lhc.counts + (uint64_t)part.chunk * lhc.most_parts * MANY_WARPS;
+  return lhc.counts + (uint64_t)part.stripe * lhc.most_parts * MANY_WARPS;
 }
 
-/* All threads of a chunk meet, and see what the others have written. Returns the sum of what they say. */
+/* All threads of a stripe meet, and see what the others have written. Returns the sum of what they say. */
 DEVICE uint32_t meet(const struct part &part, uint32_t meeting, uint32_t said)
 {
   __shared__ uint32_t parts[MANY_WARPS], sum;
@@ -229,20 +229,20 @@ DEVICE uint32_t meet(const struct part &part, uint32_t meeting, uint32_t said)
   return sum;
 }
 
-/* The senders' bits of a line of a chunk. */
+/* The senders' bits of a line of a stripe. */
 DEVICE uint32_t merged(const struct tagc_lhc_call &lhc, const struct part &part, uint32_t local)
 {
   const struct tagc_cuda_call &call = lhc.call;
-  const uint64_t at = lhc.bitmap_at + 4 * ((uint64_t)part.chunk * lhc.geo.grid.chunk_lines + local);
+  const uint64_t at = lhc.bitmap_at + 4 * ((uint64_t)part.stripe * lhc.geo.grid.stripe_lines + local);
   uint32_t mask = 0;
   for (uint32_t i = 0; i < call.nranks - 1; i++)
     mask |= __ldg((const uint32_t *)(call.message_in + call.message_bytes * shard_at(call, i) + at));
   return mask;
 }
 
-/* A warp's lines of its chunk. */
+/* A warp's lines of its stripe. */
 struct range {
-  uint32_t warp, from, to;         /* warp: of all of the chunk */
+  uint32_t warp, from, to;         /* warp: of all of the stripe */
 };
 
 DEVICE struct range range_of(const struct part &part)
@@ -295,7 +295,7 @@ DEVICE uint32_t list_lines(const struct tagc_lhc_call &lhc, const struct part &p
       first = at + warp_before((uint32_t)__popc(mask), lane, &all);
     }
     if (local < to)
-      lhc.lines[tagc_grid_line(geo.grid.chunks, part.chunk, local)] = {mask, part.base + first};
+      lhc.lines[tagc_grid_line(geo.grid.stripes, part.stripe, local)] = {mask, part.base + first};
     for (uint32_t bits = mask; bits; bits &= bits - 1)
       lhc.elements[part.base + first++] = local * TAGC_GRID_LINE + (uint32_t)__ffs((int)bits) - 1;
     at += all;
@@ -303,7 +303,7 @@ DEVICE uint32_t list_lines(const struct tagc_lhc_call &lhc, const struct part &p
   return at;
 }
 
-/* Lists the elements of the chunk, in order of their ids: all warps theirs, or the first one all where they are too many, because
+/* Lists the elements of the stripe, in order of their ids: all warps theirs, or the first one all where they are too many, because
  * each mask then depends on those before. Returns how many this thread has to say that there are. */
 DEVICE uint32_t list(const struct tagc_lhc_call &lhc, const struct part &part)
 {
@@ -445,8 +445,8 @@ DEVICE void estimate(const struct tagc_lhc_call &lhc, const struct part &part, u
   }
 }
 
-/* The foreign sums of a chunk. */
-DEVICE void recover_chunk(const struct tagc_lhc_call &lhc, const struct part &part)
+/* The foreign sums of a stripe. */
+DEVICE void recover_stripe(const struct tagc_lhc_call &lhc, const struct part &part)
 {
   count(lhc, part);
   meet(part, TAGC_LHC_COUNTED, 0);
@@ -471,8 +471,8 @@ DEVICE void recover(const struct tagc_lhc_call &lhc)
   const uint32_t stride = gridDim.x / lhc.parts;
   if (!lhc.call.state->fits)
     return;
-  for (uint32_t chunk = blockIdx.x / lhc.parts; chunk < lhc.geo.grid.chunks; chunk += stride)
-    recover_chunk(lhc, part_of(lhc, chunk, blockIdx.x % lhc.parts));
+  for (uint32_t stripe = blockIdx.x / lhc.parts; stripe < lhc.geo.grid.stripes; stripe += stride)
+    recover_stripe(lhc, part_of(lhc, stripe, blockIdx.x % lhc.parts));
 }
 
 /* -- decode: results ----------------------------------------------------------------------------------------------- */

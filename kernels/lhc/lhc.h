@@ -31,10 +31,10 @@ struct tagc_lhc_state {
   float *residual;                 /* of the foreign shards, where it is stored narrower */
 
   struct tagc_exception *exceptions;  /* of all senders */
-  uint32_t *cursors;               /* per sender (sparse layout), or per chunk: elements that are written */
-  uint32_t *masks, *elements;      /* of all chunks: chunk_lines and `support` of each */
+  uint32_t *cursors;               /* per sender (sparse layout), or per stripe: elements that are written */
+  uint32_t *masks, *elements;      /* of all stripes: stripe_lines and `support` of each */
   size_t support;
-  uint64_t *cells;                 /* of one chunk, like the rest */
+  uint64_t *cells;                 /* of one stripe, like the rest */
   uint64_t *queue;                 /* two of queue_room */
   size_t queue_room;
   uint8_t *peeled;
@@ -45,7 +45,7 @@ size_t tagc_lhc_state_carve(struct tagc_lhc_state *out, const struct tagc_lhc_ge
 
 /* The bytes and offsets of a message: exceptions | bitmap, or exceptions | counts | offsets | values. */
 struct tagc_lhc_message {
-  size_t bitmap;                   /* uint32 x chunks x chunk_lines */
+  size_t bitmap;                   /* uint32 x stripes x stripe_lines */
   struct tagc_sparse_message sparse;
   size_t bytes;
 };
@@ -54,17 +54,17 @@ void tagc_lhc_message_fill(struct tagc_lhc_message *out, const struct tagc_lhc_g
 
 /* -- hot functions: compiled once per instruction set, the same bits from each ------------------------------------- */
 
-/* What was selected of one chunk of a foreign shard. */
+/* What was selected of one stripe of a foreign shard. */
 struct tagc_lhc_part {
   const struct tagc_lhc_geometry *geo;
   float *residual;                 /* of the shard */
-  uint32_t chunk, count;
+  uint32_t stripe, count;
   uint64_t seed;
   const float *values;             /* in order of id */
   const uint32_t *ids;
 };
 
-/* One chunk of this rank's own shard on its way in. */
+/* One stripe of this rank's own shard on its way in. */
 struct tagc_lhc_sum {
   const struct tagc_lhc_geometry *geo;
   uint64_t seed;
@@ -79,13 +79,13 @@ struct tagc_lhc_sum {
   uint8_t *peeled;                 /* a flag an element, and one more */
 };
 
-/* What becomes of all chunks. */
+/* What becomes of all stripes. */
 struct tagc_lhc_output {
   const struct tagc_lhc_geometry *geo;
-  const uint32_t *masks;           /* chunk_lines words a chunk */
-  const uint32_t *sums;            /* `support` a chunk: the values of its elements */
+  const uint32_t *masks;           /* stripe_lines words a stripe */
+  const uint32_t *sums;            /* `support` a stripe: the values of its elements */
   size_t support;
-  uint32_t *cursors;               /* a chunk: how many of its sums are used up */
+  uint32_t *cursors;               /* a stripe: how many of its sums are used up */
   const uint8_t *exponents;
   const float *units;              /* by exponent; 0 for 0 */
   const void *own;
@@ -98,7 +98,7 @@ struct tagc_lhc_output {
 struct tagc_lhc_kernels {
   const char *name;
 
-  /* Adds a chunk's selected values to its counters, what rounding left over to the residual, its squares to *norm2. */
+  /* Adds a stripe's selected values to its counters, what rounding left over to the residual, its squares to *norm2. */
   void (*scatter)(const struct tagc_lhc_part *part, const uint8_t *exponents, int32_t *counters,
                   double *norm2);
 

@@ -56,8 +56,8 @@ static uint32_t prepare_shard(const struct tagc_job *job, const struct tagc_lhc_
     tagc_sparse_pack(&message.sparse, state->selected.values + first, state->selected.ids + first,
                      state->selected.counts[shard.list], out);
   }
-  for (uint32_t chunk = 0; chunk < geo->grid.chunks; chunk++)
-    job->stats->selected += state->selected.counts[shard.list * geo->grid.chunks + chunk];
+  for (uint32_t stripe = 0; stripe < geo->grid.stripes; stripe++)
+    job->stats->selected += state->selected.counts[shard.list * geo->grid.stripes + stripe];
   return tagc_exceptions_close(shard.exceptions, geo->grid.n);
 }
 
@@ -84,14 +84,14 @@ static void encode_shard(const struct tagc_job *job, const struct tagc_lhc_geome
   const size_t cells = (size_t)geo->hashes * geo->part_cells;
   const uint8_t *exponents = job->exponents + (size_t)shard * job->layout.exponent_bytes;
   int32_t *counters = job->sketch_out + (size_t)shard * job->layout.sketch_count;
-  for (uint32_t chunk = 0; chunk < geo->grid.chunks; chunk++, counters += cells) {
-    const size_t list = place_of(job, shard) * geo->grid.chunks + chunk;
+  for (uint32_t stripe = 0; stripe < geo->grid.stripes; stripe++, counters += cells) {
+    const size_t list = place_of(job, shard) * geo->grid.stripes + stripe;
     struct tagc_lhc_part part = {
       .geo = geo,
       .residual = residual_of(job, state, shard),
-      .chunk = chunk,
+      .stripe = stripe,
       .count = state->selected.counts[list],
-      .seed = tagc_grid_seed(job->seed, (uint32_t)shard, chunk),
+      .seed = tagc_grid_seed(job->seed, (uint32_t)shard, stripe),
       .values = state->selected.values + list * state->selected.stride,
       .ids = state->selected.ids + list * state->selected.stride,
     };

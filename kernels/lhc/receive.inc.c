@@ -140,15 +140,15 @@ static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct
                                        uint32_t to)
 {
   /* In locals, because stores of vectors may alias all that is behind a pointer. */
-  const uint32_t chunks = out->geo->grid.chunks, *const masks = out->masks, *const sums = out->sums;
-  const size_t chunk_lines = out->geo->grid.chunk_lines, support = out->support;
+  const uint32_t stripes = out->geo->grid.stripes, *const masks = out->masks, *const sums = out->sums;
+  const size_t stripe_lines = out->geo->grid.stripe_lines, support = out->support;
   const size_t bytes = TAGC_GRID_LINE * tagc_dtype_size(result.dtype);
   const uint8_t *exponents = out->exponents;
   const float *units = out->units;
   uint32_t *cursors = out->cursors;
   const char *own = element_of(out->own, (uint64_t)from * TAGC_GRID_LINE, result.dtype);
   char *recv = (char *)out->recv + from * bytes;
-  if (chunks == 1) {
+  if (stripes == 1) {
     uint32_t cursor = cursors[0];
     for (uint32_t line = from; line < to; line++, own += bytes, recv += bytes)
       cursor += output_ordinary(masks[line], sums + cursor, units[exponents[line / TAGC_GRID_BLOCK_LINES]], own, recv,
@@ -156,18 +156,18 @@ static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct
     cursors[0] = cursor;
     return;
   }
-  for (uint32_t line = from, local = from / chunks; line < to; local++) {
-    uint32_t start = local * chunks, stop = to - start < chunks ? to : start + chunks;
-    uint32_t chunk = tagc_grid_turn(local, chunks) + (line - start);
-    chunk -= chunk < chunks ? 0 : chunks;
+  for (uint32_t line = from, local = from / stripes; line < to; local++) {
+    uint32_t start = local * stripes, stop = to - start < stripes ? to : start + stripes;
+    uint32_t stripe = tagc_grid_turn(local, stripes) + (line - start);
+    stripe -= stripe < stripes ? 0 : stripes;
     for (; line < stop; line++, own += bytes, recv += bytes) {
       float unit = units[exponents[line / TAGC_GRID_BLOCK_LINES]];
-      const uint32_t *at = masks + chunk * chunk_lines + local;
-      uint32_t mask = *at, cursor = cursors[chunk];
-      /* A stream a chunk, and slow: the processor's own prefetching does not follow. */
+      const uint32_t *at = masks + stripe * stripe_lines + local;
+      uint32_t mask = *at, cursor = cursors[stripe];
+      /* A stream a stripe, and slow: the processor's own prefetching does not follow. */
       __builtin_prefetch(at + PREFETCH);
-      cursors[chunk] = cursor + output_ordinary(mask, sums + chunk * support + cursor, unit, own, recv, result);
-      chunk = chunk + 1 < chunks ? chunk + 1 : 0;
+      cursors[stripe] = cursor + output_ordinary(mask, sums + stripe * support + cursor, unit, own, recv, result);
+      stripe = stripe + 1 < stripes ? stripe + 1 : 0;
     }
   }
 }

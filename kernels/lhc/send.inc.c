@@ -28,7 +28,7 @@ static ALWAYS_INLINE double scatter16(const struct tagc_lhc_part *part, const fl
   int32_t q[16];
   float left[16];
   double norm = 0;
-  lines16(ids, geo->grid.chunks, part->chunk, lines);
+  lines16(ids, geo->grid.stripes, part->stripe, lines);
   uint32_t inexact = quantise16(values, lines, exponents, geo->counter_bits, q, left);
   cells16(part->seed, geo->part_cells, ids, cells);
   if (geo->hashes == 3)

@@ -63,7 +63,7 @@ static size_t state_carve(struct state *out, const struct tagc_shape *shape, con
 static void parts_fill(const struct tagc_shape *shape, struct tagc_grid *grid, struct tagc_sparse_message *message)
 {
   tagc_grid_fill(grid, shape->n, shape->keep_ppm, 1);
-  tagc_sparse_message_fill(message, shape->n, grid->chunk_capacity, false);
+  tagc_sparse_message_fill(message, shape->n, grid->stripe_capacity, false);
 }
 
 static bool sparse_layout(const struct tagc_shape *shape, struct tagc_layout *out)
@@ -78,7 +78,7 @@ static bool sparse_layout(const struct tagc_shape *shape, struct tagc_layout *ou
   *out = (struct tagc_layout){
     .message_bytes = message.bytes,
     .state_bytes = state_carve(&state, shape, &grid, NULL),
-    .capacity = grid.chunk_capacity,
+    .capacity = grid.stripe_capacity,
   };
   return true;
 }

@@ -127,7 +127,7 @@ static void *begin(const struct tagc_job *job, struct tagc_counts *counts, struc
   struct parts parts;
   *choose = (struct tagc_choose_call){.call = tagc_cuda_call_of(job, counts)};
   tagc_grid_fill(&choose->grid, job->shape.n, job->shape.keep_ppm, 1);
-  tagc_sparse_message_fill(message, job->shape.n, choose->grid.chunk_capacity, false);
+  tagc_sparse_message_fill(message, job->shape.n, choose->grid.stripe_capacity, false);
   state_carve(&parts, &job->shape, &choose->grid, job->state);
   choose->call.norms = parts.norms;
   choose->bitmap = parts.bitmap;

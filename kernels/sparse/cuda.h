@@ -21,7 +21,7 @@ enum {
 
 /* The parameter of the kernels. */
 struct tagc_lists_call {
-  struct tagc_choose_call of;      /* of one chunk; in: nothing but `call` */
+  struct tagc_choose_call of;      /* of one stripe; in: nothing but `call` */
   uint64_t counts_at, offsets_at, values_at;  /* in a message */
   uint32_t *starts;                /* `tiles` by place: of foreign shards, or of senders (more than 32: sum moves them on) */
   uint32_t *totals;                /* `segments` by place */
@@ -34,7 +34,7 @@ struct tagc_lists_call {
 /* Memory for what follows. Pure. */
 size_t tagc_lists_bytes(uint64_t n, uint32_t nranks);
 
-/* After tagc_choose_enqueue() for one chunk a shard: completes message_out behind the exceptions, writes the residual, adds to
+/* After tagc_choose_enqueue() for one stripe a shard: completes message_out behind the exceptions, writes the residual, adds to
  * the norms of the shards, and takes from state->selected what goes back. Needs call.norms; call.groups of what closes the
  * lists is tagc_lists_groups(). */
 int tagc_lists_pack(const struct tagc_cuda_launcher *launcher, const struct tagc_choose_call *choose,

@@ -9,22 +9,22 @@
 
 enum { BLOCK_LINES = BLOCK / TAGC_GRID_LINE };
 
-/* Where a line is: its chunk, and its number in that. */
+/* Where a line is: its stripe, and its number in that. */
 struct place {
-  uint32_t chunk, local;
+  uint32_t stripe, local;
 };
 
 DEVICE struct place place_of_line(const struct tagc_grid &grid, uint32_t line)
 {
-  if (grid.chunks == 1)
+  if (grid.stripes == 1)
     return {0, line};
-  return {tagc_grid_chunk_of(grid.chunks, line), line / grid.chunks};
+  return {tagc_grid_stripe_of(grid.stripes, line), line / grid.stripes};
 }
 
 /* Its word in the bitmap. */
 DEVICE uint64_t word_of(const struct tagc_grid &grid, const struct place &place)
 {
-  return (uint64_t)place.chunk * grid.chunk_lines + place.local;
+  return (uint64_t)place.stripe * grid.stripe_lines + place.local;
 }
 
 /* The line that a lane's elements of a half are in: 4 (lane % 8) on. */

@@ -15,36 +15,36 @@ enum {
 
 const struct tagc_sparsify_kernels *tagc_sparsify_kernels(void) { return TAGC_OF_VARIANT(tagc_sparsify); }
 
-void tagc_grid_fill(struct tagc_grid *grid, uint64_t n, uint32_t keep_ppm, uint32_t chunks)
+void tagc_grid_fill(struct tagc_grid *grid, uint64_t n, uint32_t keep_ppm, uint32_t stripes)
 {
   const uint32_t lines = (uint32_t)((n + TAGC_GRID_LINE - 1) / TAGC_GRID_LINE);
   *grid = (struct tagc_grid){
     .n = n,
     .keep_ppm = keep_ppm,
     .lines = lines,
-    .chunks = chunks,
-    .groups = lines / chunks,
-    .rest = lines % chunks,
+    .stripes = stripes,
+    .groups = lines / stripes,
+    .rest = lines % stripes,
   };
-  grid->chunk_lines = grid->groups + (grid->rest > 0);
-  uint64_t positions = (uint64_t)grid->chunk_lines * TAGC_GRID_LINE;
+  grid->stripe_lines = grid->groups + (grid->rest > 0);
+  uint64_t positions = (uint64_t)grid->stripe_lines * TAGC_GRID_LINE;
   uint64_t capacity = (positions < n ? positions : n) * keep_ppm / 1000000;
-  grid->chunk_capacity = capacity ? (uint32_t)capacity : 1;
+  grid->stripe_capacity = capacity ? (uint32_t)capacity : 1;
 }
 
 /* Candidates: 1.1 to 1.3 times the capacity are expected. */
 size_t tagc_sparsify_carve(struct tagc_sparsify_memory *out, const struct tagc_grid *grid, size_t shards, void *base,
                            size_t used)
 {
-  const size_t lists = shards * grid->chunks, positions = (size_t)grid->chunk_lines * TAGC_GRID_LINE;
-  const size_t room = 2 * (size_t)grid->chunk_capacity + positions / 128;
-  out->stride = ((size_t)grid->chunk_capacity + 15) / 16 * 16 + LIST_SLACK;
+  const size_t lists = shards * grid->stripes, positions = (size_t)grid->stripe_lines * TAGC_GRID_LINE;
+  const size_t room = 2 * (size_t)grid->stripe_capacity + positions / 128;
+  out->stride = ((size_t)grid->stripe_capacity + 15) / 16 * 16 + LIST_SLACK;
   out->room = (room < positions ? room : positions) + TAGC_GRID_LINE;
   out->counts = tagc_carve(base, &used, lists * sizeof *out->counts);
   out->values = tagc_carve(base, &used, lists * out->stride * sizeof *out->values);
   out->ids = tagc_carve(base, &used, lists * out->stride * sizeof *out->ids);
-  const size_t candidates = grid->chunks * (out->room + TAGC_GRID_LINE);
-  out->candidates = tagc_carve(base, &used, grid->chunks * sizeof *out->candidates);
+  const size_t candidates = grid->stripes * (out->room + TAGC_GRID_LINE);
+  out->candidates = tagc_carve(base, &used, grid->stripes * sizeof *out->candidates);
   out->candidate_values = tagc_carve(base, &used, candidates * sizeof *out->candidate_values);
   out->candidate_ids = tagc_carve(base, &used, candidates * sizeof *out->candidate_ids);
   return used;
@@ -104,7 +104,7 @@ static uint32_t guess_threshold(const struct tagc_sparsify_shard *shard)
 {
   const struct tagc_grid *grid = shard->grid;
   const struct tagc_sparsify_memory *memory = shard->memory;
-  const uint32_t room = (uint32_t)(grid->chunks * memory->room / TAGC_GRID_LINE), few = SAMPLE_LINES;
+  const uint32_t room = (uint32_t)(grid->stripes * memory->room / TAGC_GRID_LINE), few = SAMPLE_LINES;
   uint32_t lines = grid->lines / 128 < few ? few : grid->lines / 128 < 8 * few ? grid->lines / 128 : 8 * few;
   lines = lines < room ? lines : room;
   float *values = memory->candidate_values;
@@ -117,7 +117,7 @@ static uint32_t guess_threshold(const struct tagc_sparsify_shard *shard)
   return (choice.bin < TAGC_BIN_TINY ? TAGC_BIN_TINY : choice.bin) << 12;
 }
 
-/* The short way for a chunk, from its list of candidates. False where they are too few, or all but the best much too
+/* The short way for a stripe, from its list of candidates. False where they are too few, or all but the best much too
  * many. */
 static bool choose_candidates(const struct tagc_sparsify_part *part, const struct tagc_sparsify_list *list,
                               struct tagc_sparsify_choice *choice)
@@ -139,7 +139,7 @@ static bool choose_candidates(const struct tagc_sparsify_part *part, const struc
   return near - 1 < most;
 }
 
-/* The long way for a chunk, whose values all are in the residual. */
+/* The long way for a stripe, whose values all are in the residual. */
 static uint32_t select_all(const struct tagc_sparsify_part *part)
 {
   struct tagc_sparsify_choice choice = find_bin(part, NULL, 0, part->capacity);
@@ -147,18 +147,18 @@ static uint32_t select_all(const struct tagc_sparsify_part *part)
   return tagc_sparsify_kernels()->select(part, &choice);
 }
 
-void tagc_sparsify_put_back(const struct tagc_sparsify_shard *shard, uint32_t chunk)
+void tagc_sparsify_put_back(const struct tagc_sparsify_shard *shard, uint32_t stripe)
 {
-  struct tagc_sparsify_list *list = &shard->memory->candidates[chunk];
+  struct tagc_sparsify_list *list = &shard->memory->candidates[stripe];
   for (uint32_t i = 0; i < list->count; i++) {
-    uint32_t line = tagc_grid_line(shard->grid->chunks, chunk, list->ids[i] / TAGC_GRID_LINE);
+    uint32_t line = tagc_grid_line(shard->grid->stripes, stripe, list->ids[i] / TAGC_GRID_LINE);
     shard->residual[(uint64_t)line * TAGC_GRID_LINE + list->ids[i] % TAGC_GRID_LINE] = list->values[i];
   }
   list->count = 0;
   list->threshold = UINT32_MAX;
 }
 
-/* Selects from one chunk of a scanned shard. Returns whether it went the short way. */
+/* Selects from one stripe of a scanned shard. Returns whether it went the short way. */
 static bool select_part(const struct tagc_sparsify_part *part, struct tagc_sparsify_list *list, uint32_t *count,
                         double *norm2)
 {
@@ -168,11 +168,11 @@ static bool select_part(const struct tagc_sparsify_part *part, struct tagc_spars
     fill_up(&choice, part);
     *count = tagc_sparsify_kernels()->filter(part, list, &choice, norm2);
   } else {
-    tagc_sparsify_put_back(part->shard, part->chunk);
+    tagc_sparsify_put_back(part->shard, part->stripe);
     *count = select_all(part);
   }
-  /* Chunks differ by a line at most; the wire has no undefined bytes. */
-  for (uint32_t line = part->lines; line < part->grid->chunk_lines; line++)
+  /* Stripes differ by a line at most; the wire has no undefined bytes. */
+  for (uint32_t line = part->lines; line < part->grid->stripe_lines; line++)
     part->bitmap[line] = 0;
   return good;
 }
@@ -183,8 +183,8 @@ static double norm_of(const struct tagc_sparsify_shard *shard)
   const struct tagc_grid *grid = shard->grid;
   double norm2 = 0;
   for (uint32_t line = 0; line < grid->lines; line++) {
-    const uint32_t chunk = tagc_grid_chunk_of(grid->chunks, line), local = line / grid->chunks;
-    const uint32_t chosen = shard->bitmap[(size_t)chunk * grid->chunk_lines + local];
+    const uint32_t stripe = tagc_grid_stripe_of(grid->stripes, line), local = line / grid->stripes;
+    const uint32_t chosen = shard->bitmap[(size_t)stripe * grid->stripe_lines + local];
     const uint64_t at = (uint64_t)line * TAGC_GRID_LINE;
     for (uint32_t lane = 0; lane < TAGC_GRID_LINE && at + lane < grid->n; lane++)
       if (!(chosen >> lane & 1))
@@ -194,15 +194,15 @@ static double norm_of(const struct tagc_sparsify_shard *shard)
 }
 
 
-/* Empty lists for all chunks. */
+/* Empty lists for all stripes. */
 static void clear_lists(const struct tagc_sparsify_shard *shard, uint32_t threshold)
 {
   const struct tagc_sparsify_memory *memory = shard->memory;
-  for (uint32_t chunk = 0; chunk < shard->grid->chunks; chunk++)
-    memory->candidates[chunk] = (struct tagc_sparsify_list){
-      .values = memory->candidate_values + chunk * (memory->room + TAGC_GRID_LINE),
-      .ids = memory->candidate_ids + chunk * (memory->room + TAGC_GRID_LINE),
-      .bitmap = shard->bitmap + (size_t)chunk * shard->grid->chunk_lines,
+  for (uint32_t stripe = 0; stripe < shard->grid->stripes; stripe++)
+    memory->candidates[stripe] = (struct tagc_sparsify_list){
+      .values = memory->candidate_values + stripe * (memory->room + TAGC_GRID_LINE),
+      .ids = memory->candidate_ids + stripe * (memory->room + TAGC_GRID_LINE),
+      .bitmap = shard->bitmap + (size_t)stripe * shard->grid->stripe_lines,
       .threshold = threshold,
     };
 }
@@ -214,20 +214,20 @@ double tagc_sparsify(const struct tagc_sparsify_shard *shard)
   clear_lists(shard, guess_threshold(shard));
   double norm2 = tagc_sparsify_kernels()->scan(shard);
   bool good = true;
-  for (uint32_t chunk = 0; chunk < grid->chunks; chunk++) {
-    const size_t list = shard->list * grid->chunks + chunk;
+  for (uint32_t stripe = 0; stripe < grid->stripes; stripe++) {
+    const size_t list = shard->list * grid->stripes + stripe;
     struct tagc_sparsify_part part = {
       .shard = shard,
       .grid = grid,
-      .chunk = chunk,
-      .lines = tagc_grid_chunk_lines(grid, chunk),
-      .capacity = tagc_grid_capacity(grid, chunk),
-      .seed = tagc_grid_seed(shard->seed, shard->number, chunk),
-      .bitmap = memory->candidates[chunk].bitmap,
+      .stripe = stripe,
+      .lines = tagc_grid_stripe_lines(grid, stripe),
+      .capacity = tagc_grid_capacity(grid, stripe),
+      .seed = tagc_grid_seed(shard->seed, shard->number, stripe),
+      .bitmap = memory->candidates[stripe].bitmap,
       .values = memory->values + list * memory->stride,
       .ids = memory->ids + list * memory->stride,
     };
-    good &= select_part(&part, &memory->candidates[chunk], &memory->counts[list], &norm2);
+    good &= select_part(&part, &memory->candidates[stripe], &memory->counts[list], &norm2);
   }
   return good ? norm2 : norm_of(shard);
 }
@@ -236,14 +236,14 @@ uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard, double l
 {
   const struct tagc_sparsify_memory *memory = shard->memory;
   const struct tagc_grid *grid = shard->grid;
-  const size_t first = shard->list * grid->chunks;
+  const size_t first = shard->list * grid->stripes;
   bool full = false;
   double chosen = 0;
-  for (uint32_t chunk = 0; chunk < grid->chunks; chunk++)
-    full |= memory->counts[first + chunk] >= tagc_grid_capacity(grid, chunk);
-  for (uint32_t chunk = 0; chunk < grid->chunks && full; chunk++)
-    for (uint32_t i = 0; i < memory->counts[first + chunk]; i++) {
-      const double x = memory->values[(first + chunk) * memory->stride + i];
+  for (uint32_t stripe = 0; stripe < grid->stripes; stripe++)
+    full |= memory->counts[first + stripe] >= tagc_grid_capacity(grid, stripe);
+  for (uint32_t stripe = 0; stripe < grid->stripes && full; stripe++)
+    for (uint32_t i = 0; i < memory->counts[first + stripe]; i++) {
+      const double x = memory->values[(first + stripe) * memory->stride + i];
       chosen += x * x;
     }
   return full && left * 64 > chosen ? TAGC_ANYWHERE_SURPLUS : 0;

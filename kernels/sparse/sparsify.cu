@@ -10,13 +10,13 @@
 #include "kernels/sparse/sparsify_bins.cuh"
 #include "kernels/sparse/sparsify_tiles.cuh"
 
-enum : uint32_t { NOWHERE = 0xffffffffu };   /* no bin of a shard: there are far less than 2^20 chunks */
+enum : uint32_t { NOWHERE = 0xffffffffu };   /* no bin of a shard: there are far less than 2^20 stripes */
 
 enum {
   SAMPLE = TAGC_CHOOSE_SAMPLED * TAGC_GRID_LINE,
   SAMPLE_SHIFT = 15,               /* what of a magnitude is left out: 16 bits stay, the lower five of them fine ones */
   ROW_BLOCKS = 1024 / BLOCK,       /* of positions that share an exponent */
-  SURE_CHUNKS = 512,               /* what is sure is counted by group: of so many chunks */
+  SURE_STRIPES = 512,              /* what is sure is counted by group: of so many stripes */
   MANY = BLOCK / 4,                /* candidates of a block: many of them may be in one bin */
   AT_ONCE = 8,                     /* lines of a sample that a warp fetches at once */
 };
@@ -132,7 +132,7 @@ DEVICE void begin(const struct tagc_choosing &choosing)
 
 /* -- scan ---------------------------------------------------------------------------------------------------------- */
 
-/* One more in the shard's bin `at`, of all chunks, or NOWHERE; `many` may be in the same. */
+/* One more in the shard's bin `at`, of all stripes, or NOWHERE; `many` may be in the same. */
 DEVICE void count_near(uint32_t *histograms, uint32_t at, bool many)
 {
   uint32_t more = 1;
@@ -160,14 +160,14 @@ struct scanned {
 DEVICE struct scanned scanned_of(const struct tagc_choosing &choosing, uint32_t number)
 {
   const struct tagc_cuda_call &call = choosing.of.call;
-  const uint32_t place = place_at(call, number), part = place * choosing.of.grid.chunks;
+  const uint32_t place = place_at(call, number), part = place * choosing.of.grid.stripes;
   return {choosing.guesses[place], shard_of(call, number), kept_of(call, number), tagc_residual_counts(&call), number,
           choosing.of.bitmap + choosing.of.bitmap_words * number,
           choosing.edges + (uint64_t)part * choosing.tiles * TAGC_CHOOSE_TILE,
           choosing.histograms + (uint64_t)part * TAGC_SPARSIFY_NEAR, list_of(call.message_out, call, number)};
 }
 
-/* What is sure, and the candidates of a block: a bit for each of the lane's elements. `sure`: the group's counts by chunk. */
+/* What is sure, and the candidates of a block: a bit for each of the lane's elements. `sure`: the group's counts by stripe. */
 DEVICE void collect(const struct tagc_choosing &choosing, const struct scanned &shard, uint32_t block, uint32_t lane,
                     const float x[EACH], uint32_t above, uint32_t between, uint32_t *sure)
 {
@@ -177,17 +177,17 @@ DEVICE void collect(const struct tagc_choosing &choosing, const struct scanned &
     const uint32_t line = line_of(block, lane, half), four = between >> ROW * half & 15;
     const uint32_t chosen = line_word(above, lane, half), candidates = line_word(between, lane, half);
     const struct place at = place_of_line(grid, line);
-    uint32_t *histogram = shard.histograms + (uint64_t)at.chunk * TAGC_SPARSIFY_NEAR;
+    uint32_t *histogram = shard.histograms + (uint64_t)at.stripe * TAGC_SPARSIFY_NEAR;
     if (lane % 8 == half && line < grid.lines) {
       shard.bitmap[word_of(grid, at)] = chosen;
-      shard.edges[(uint64_t)at.chunk * choosing.tiles * TAGC_CHOOSE_TILE + at.local] = candidates;
+      shard.edges[(uint64_t)at.stripe * choosing.tiles * TAGC_CHOOSE_TILE + at.local] = candidates;
       if (chosen != 0)
-        atomicAdd(grid.chunks <= SURE_CHUNKS ? &sure[at.chunk] : &histogram[TAGC_SPARSIFY_NEAR - 1], (uint32_t)__popc(chosen));
+        atomicAdd(grid.stripes <= SURE_STRIPES ? &sure[at.stripe] : &histogram[TAGC_SPARSIFY_NEAR - 1], (uint32_t)__popc(chosen));
     }
     if (many || four != 0)
       UNROLL for (uint32_t i = 0; i < ROW; i++) {
         const uint32_t bin = tagc_bin_of(tagc_bits_of(x[ROW * half + i])) - tagc_bin_of(shard.guess.least);
-        count_near(shard.histograms, four >> i & 1 ? at.chunk * TAGC_SPARSIFY_NEAR + bin : NOWHERE, many);
+        count_near(shard.histograms, four >> i & 1 ? at.stripe * TAGC_SPARSIFY_NEAR + bin : NOWHERE, many);
       }
   }
 }
@@ -219,10 +219,10 @@ DEVICE uint32_t scan_block(const struct tagc_choosing &choosing, const struct sc
 DEVICE void add_sure(const struct scanned &shard, uint32_t *sure)
 {
   __syncthreads();
-  for (uint32_t chunk = threadIdx.x; chunk < SURE_CHUNKS; chunk += blockDim.x) {
-    if (sure[chunk] > 0)
-      atomicAdd(&shard.histograms[(uint64_t)chunk * TAGC_SPARSIFY_NEAR + TAGC_SPARSIFY_NEAR - 1], sure[chunk]);
-    sure[chunk] = 0;
+  for (uint32_t stripe = threadIdx.x; stripe < SURE_STRIPES; stripe += blockDim.x) {
+    if (sure[stripe] > 0)
+      atomicAdd(&shard.histograms[(uint64_t)stripe * TAGC_SPARSIFY_NEAR + TAGC_SPARSIFY_NEAR - 1], sure[stripe]);
+    sure[stripe] = 0;
   }
 }
 
@@ -239,13 +239,13 @@ DEVICE void tell_of_own(const struct tagc_choosing &choosing)
 DEVICE void scan(const struct tagc_choosing &choosing)
 {
   __shared__ __align__(16) float stages[WARPS][BLOCK];
-  __shared__ uint32_t sure[SURE_CHUNKS];
+  __shared__ uint32_t sure[SURE_STRIPES];
   const struct tagc_cuda_call &call = choosing.of.call;
   const uint32_t lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
   const uint32_t first = blockIdx.x * WARPS + warp, stride = gridDim.x * WARPS;
   const uint32_t rows = (call.blocks + ROW_BLOCKS - 1) / ROW_BLOCKS;
-  for (uint32_t chunk = threadIdx.x; chunk < SURE_CHUNKS; chunk += blockDim.x)
-    sure[chunk] = 0;
+  for (uint32_t stripe = threadIdx.x; stripe < SURE_STRIPES; stripe += blockDim.x)
+    sure[stripe] = 0;
   __syncthreads();
   if (blockIdx.x == 0 && blockIdx.y == 0)
     tell_of_own(choosing);

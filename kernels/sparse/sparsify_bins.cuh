@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * From counts of values to the boundary bin of each chunk: see sparsify_cuda.h.
+ * From counts of values to the boundary bin of each stripe: see sparsify_cuda.h.
  */
 #ifndef KERNELS_SPARSE_SPARSIFY_BINS_CUH
 #define KERNELS_SPARSE_SPARSIFY_BINS_CUH
@@ -67,14 +67,14 @@ DEVICE uint32_t find_boundary(const uint32_t *histogram, uint32_t bins, bool sha
 
 /* -- the boundary bins of a shard, when all its values are counted: by a warp each ---------------------------------- */
 
-DEVICE void chosen(const struct tagc_choosing &choosing, uint32_t place, uint32_t chunk, uint32_t lane,
+DEVICE void chosen(const struct tagc_choosing &choosing, uint32_t place, uint32_t stripe, uint32_t lane,
                    struct tagc_sparsify_choice choice)
 {
   const struct tagc_choose_call &of = choosing.of;
-  const uint32_t capacity = tagc_grid_capacity(&of.grid, chunk), part = place * of.grid.chunks + chunk;
+  const uint32_t capacity = tagc_grid_capacity(&of.grid, stripe), part = place * of.grid.stripes + stripe;
   if (choice.bin >= TAGC_BIN_TINY) {
     choice.take = capacity - choice.above;
-    choice.offset = tagc_bin_offset(tagc_grid_seed(of.call.seed, shard_at(of.call, place), chunk), choice.count);
+    choice.offset = tagc_bin_offset(tagc_grid_seed(of.call.seed, shard_at(of.call, place), stripe), choice.count);
   }
   if (lane > 0)
     return;
@@ -87,10 +87,10 @@ DEVICE void chosen(const struct tagc_choosing &choosing, uint32_t place, uint32_
 }
 
 /* From the counts near the guess. Where they do not tell, the part goes the long way. */
-DEVICE void settle_near(const struct tagc_choosing &choosing, uint32_t place, uint32_t chunk, uint32_t lane)
+DEVICE void settle_near(const struct tagc_choosing &choosing, uint32_t place, uint32_t stripe, uint32_t lane)
 {
-  const uint32_t part = place * choosing.of.grid.chunks + chunk, lowest = tagc_bin_of(choosing.guesses[place].least);
-  const uint32_t capacity = tagc_grid_capacity(&choosing.of.grid, chunk);
+  const uint32_t part = place * choosing.of.grid.stripes + stripe, lowest = tagc_bin_of(choosing.guesses[place].least);
+  const uint32_t capacity = tagc_grid_capacity(&choosing.of.grid, stripe);
   uint32_t *histogram = choosing.histograms + (uint64_t)part * TAGC_SPARSIFY_NEAR;
   uint32_t above = 0, count = 0;
   const uint32_t near = find_boundary(histogram, TAGC_SPARSIFY_NEAR, false, capacity, lane, &above, &count);
@@ -98,7 +98,7 @@ DEVICE void settle_near(const struct tagc_choosing &choosing, uint32_t place, ui
   if (lane == 0)
     choosing.parts[part].long_way = !good;
   if (good) {
-    chosen(choosing, place, chunk, lane, {near == 0 ? TAGC_BIN_TINY - 1 : lowest + near - 1, above, count, 0, 0});
+    chosen(choosing, place, stripe, lane, {near == 0 ? TAGC_BIN_TINY - 1 : lowest + near - 1, above, count, 0, 0});
     return;
   }
   for (uint32_t i = lane; i < TAGC_BIN_COARSE + TAGC_BIN_FINE; i += LANES)
@@ -107,35 +107,35 @@ DEVICE void settle_near(const struct tagc_choosing &choosing, uint32_t place, ui
     atomicOr(choosing.long_ways, 1u);
 }
 
-DEVICE void settle_coarse(const struct tagc_choosing &choosing, uint32_t place, uint32_t chunk, uint32_t lane)
+DEVICE void settle_coarse(const struct tagc_choosing &choosing, uint32_t place, uint32_t stripe, uint32_t lane)
 {
-  const uint32_t part = place * choosing.of.grid.chunks + chunk;
+  const uint32_t part = place * choosing.of.grid.stripes + stripe;
   struct tagc_choose_part *of = &choosing.parts[part];
   uint32_t above = 0, count = 0;
   if (!of->long_way)
     return;
   const uint32_t coarse = find_boundary(choosing.histograms + (uint64_t)part * TAGC_SPARSIFY_NEAR, TAGC_BIN_COARSE, false,
-                                        tagc_grid_capacity(&choosing.of.grid, chunk), lane, &above, &count);
+                                        tagc_grid_capacity(&choosing.of.grid, stripe), lane, &above, &count);
   if (coarse == 0)
-    chosen(choosing, place, chunk, lane, {TAGC_BIN_TINY - 1, above, 0, 0, 0});
+    chosen(choosing, place, stripe, lane, {TAGC_BIN_TINY - 1, above, 0, 0, 0});
   else if (lane == 0)
     of->choice.above = above;
   if (lane == 0)
     of->coarse = coarse == 0 ? (uint32_t)TAGC_SPARSIFY_NO_BIN : coarse - 1;
 }
 
-DEVICE void settle_fine(const struct tagc_choosing &choosing, uint32_t place, uint32_t chunk, uint32_t lane)
+DEVICE void settle_fine(const struct tagc_choosing &choosing, uint32_t place, uint32_t stripe, uint32_t lane)
 {
-  const uint32_t part = place * choosing.of.grid.chunks + chunk;
+  const uint32_t part = place * choosing.of.grid.stripes + stripe;
   const struct tagc_choose_part of = choosing.parts[part];
   uint32_t above = of.choice.above, count = 0;
   if (!of.long_way || of.coarse == TAGC_SPARSIFY_NO_BIN)
     return;
   const uint32_t *histogram = choosing.histograms + (uint64_t)part * TAGC_SPARSIFY_NEAR + TAGC_BIN_COARSE;
-  const uint32_t fine = find_boundary(histogram, TAGC_BIN_FINE, false, tagc_grid_capacity(&choosing.of.grid, chunk), lane,
+  const uint32_t fine = find_boundary(histogram, TAGC_BIN_FINE, false, tagc_grid_capacity(&choosing.of.grid, stripe), lane,
                                       &above, &count);
   __syncwarp();                    /* all lanes have read the part */
-  chosen(choosing, place, chunk, lane, {of.coarse * TAGC_BIN_FINE + fine - 1, above, count, 0, 0});
+  chosen(choosing, place, stripe, lane, {of.coarse * TAGC_BIN_FINE + fine - 1, above, count, 0, 0});
 }
 
 /* A group has counted its share of a shard. The last one finds the boundaries. */
@@ -144,13 +144,13 @@ DEVICE void arrive(const struct tagc_choosing &choosing, uint32_t place, enum ar
   const uint32_t lane = threadIdx.x % LANES;
   if (!group_is_last(&choosing.arrived[ARRIVALS * place + what], gridDim.x))
     return;
-  for (uint32_t chunk = threadIdx.x / LANES; chunk < choosing.of.grid.chunks; chunk += WARPS) {
+  for (uint32_t stripe = threadIdx.x / LANES; stripe < choosing.of.grid.stripes; stripe += WARPS) {
     if (what == SCANNED)
-      settle_near(choosing, place, chunk, lane);
+      settle_near(choosing, place, stripe, lane);
     else if (what == COARSE)
-      settle_coarse(choosing, place, chunk, lane);
+      settle_coarse(choosing, place, stripe, lane);
     else
-      settle_fine(choosing, place, chunk, lane);
+      settle_fine(choosing, place, stripe, lane);
   }
 }
 

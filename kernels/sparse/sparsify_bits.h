@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The arithmetic of sparsification, shared by the host and GPU kernels: how a shard is cut into chunks, of each of which
+ * The arithmetic of sparsification, shared by the host and GPU kernels: how a shard is cut into stripes, of each of which
  * the largest values are chosen, and how values are compared.
  *
- * Lines and chunks   A shard is cut into lines of 32 elements, the lines are dealt to chunks: of every `chunks`
- *                    consecutive lines (a group) each chunk gets one, turned by a Fibonacci hash of the group, so that
+ * Lines and stripes   A shard is cut into lines of 32 elements, the lines are dealt to stripes: of every `stripes`
+ *                    consecutive lines (a group) each stripe gets one, turned by a Fibonacci hash of the group, so that
  *                    any run or column pattern is spread evenly. The last, incomplete group is dealt in the same way:
- *                    chunks may differ by one line. A line's place in its chunk is the number of its group.
- * Ids                Inside a chunk an element is 32 * local line + lane: in one chunk, its position in the shard.
+ *                    stripes may differ by one line. A line's place in its stripe is the number of its group.
+ * Ids                Inside a stripe an element is 32 * local line + lane: in one stripe, its position in the shard.
  * Bins               The upper 19 bits of a magnitude. All that is chosen or not is so by its bin and its place.
  * Threads            Pure functions. Failure: none.
  */
@@ -31,44 +31,44 @@ struct tagc_grid {
   uint64_t n;                      /* elements of the shard, less than 2^32 */
   uint32_t keep_ppm;
   uint32_t lines;                  /* of the shard; the last may be incomplete */
-  uint32_t chunks;
-  uint32_t groups, rest;           /* lines = groups * chunks + rest */
-  uint32_t chunk_lines;            /* of the longest chunk */
-  uint32_t chunk_capacity;         /* values a sender may place in the longest chunk */
+  uint32_t stripes;
+  uint32_t groups, rest;           /* lines = groups * stripes + rest */
+  uint32_t stripe_lines;           /* of the longest stripe */
+  uint32_t stripe_capacity;        /* values a sender may place in the longest stripe */
 };
 
-/* -- lines and chunks --------------------------------------------------------------------------------------------- */
+/* -- lines and stripes --------------------------------------------------------------------------------------------- */
 
-static inline TAGC_HD uint32_t tagc_grid_turn(uint32_t group, uint32_t chunks)
+static inline TAGC_HD uint32_t tagc_grid_turn(uint32_t group, uint32_t stripes)
 {
-  return tagc_mul_hi32(group * 0x9e3779b9u, chunks);
+  return tagc_mul_hi32(group * 0x9e3779b9u, stripes);
 }
 
-/* The line of the shard that is line `local` of a chunk. */
-static inline TAGC_HD uint32_t tagc_grid_line(uint32_t chunks, uint32_t chunk, uint32_t local)
+/* The line of the shard that is line `local` of a stripe. */
+static inline TAGC_HD uint32_t tagc_grid_line(uint32_t stripes, uint32_t stripe, uint32_t local)
 {
-  uint32_t turn = tagc_grid_turn(local, chunks);
-  return local * chunks + (chunk >= turn ? chunk - turn : chunk + chunks - turn);
+  uint32_t turn = tagc_grid_turn(local, stripes);
+  return local * stripes + (stripe >= turn ? stripe - turn : stripe + stripes - turn);
 }
 
-static inline TAGC_HD uint32_t tagc_grid_chunk_of(uint32_t chunks, uint32_t line)
+static inline TAGC_HD uint32_t tagc_grid_stripe_of(uint32_t stripes, uint32_t line)
 {
-  uint32_t chunk = line % chunks + tagc_grid_turn(line / chunks, chunks);
-  return chunk >= chunks ? chunk - chunks : chunk;
+  uint32_t stripe = line % stripes + tagc_grid_turn(line / stripes, stripes);
+  return stripe >= stripes ? stripe - stripes : stripe;
 }
 
-static inline TAGC_HD uint32_t tagc_grid_chunk_lines(const struct tagc_grid *grid, uint32_t chunk)
+static inline TAGC_HD uint32_t tagc_grid_stripe_lines(const struct tagc_grid *grid, uint32_t stripe)
 {
-  uint32_t turn = tagc_grid_turn(grid->groups, grid->chunks);
-  uint32_t place = chunk >= turn ? chunk - turn : chunk + grid->chunks - turn;
+  uint32_t turn = tagc_grid_turn(grid->groups, grid->stripes);
+  uint32_t place = stripe >= turn ? stripe - turn : stripe + grid->stripes - turn;
   return grid->groups + (place < grid->rest);
 }
 
-/* What a sender may place in a chunk: its share of the positions, at least one. */
-static inline TAGC_HD uint32_t tagc_grid_capacity(const struct tagc_grid *grid, uint32_t chunk)
+/* What a sender may place in a stripe: its share of the positions, at least one. */
+static inline TAGC_HD uint32_t tagc_grid_capacity(const struct tagc_grid *grid, uint32_t stripe)
 {
-  uint64_t positions = (uint64_t)tagc_grid_chunk_lines(grid, chunk) * TAGC_GRID_LINE;
-  if (tagc_grid_chunk_of(grid->chunks, grid->lines - 1) == chunk)
+  uint64_t positions = (uint64_t)tagc_grid_stripe_lines(grid, stripe) * TAGC_GRID_LINE;
+  if (tagc_grid_stripe_of(grid->stripes, grid->lines - 1) == stripe)
     positions -= (uint64_t)grid->lines * TAGC_GRID_LINE - grid->n;
   uint64_t capacity = positions * grid->keep_ppm / 1000000;
   return capacity ? (uint32_t)capacity : 1;
@@ -82,10 +82,10 @@ static inline TAGC_HD uint32_t tagc_bin_of(uint32_t bits) { return (bits & 0x7ff
 /* The exponent byte of a finite value of at least 2^-120: e + 128 for the smallest e with |value| < 2^e. */
 static inline TAGC_HD uint8_t tagc_exponent_byte(uint32_t bits) { return (uint8_t)((bits >> 23 & 0xff) + 2); }
 
-/* What chooses in a chunk. */
-static inline TAGC_HD uint64_t tagc_grid_seed(uint64_t seed, uint32_t shard, uint32_t chunk)
+/* What chooses in a stripe. */
+static inline TAGC_HD uint64_t tagc_grid_seed(uint64_t seed, uint32_t shard, uint32_t stripe)
 {
-  return tagc_mix64(tagc_mix64(seed) + ((uint64_t)shard << 32 | chunk));
+  return tagc_mix64(tagc_mix64(seed) + ((uint64_t)shard << 32 | stripe));
 }
 
 /* Where selection starts in a boundary bin of `count` values. */

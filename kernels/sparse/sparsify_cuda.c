@@ -13,10 +13,10 @@ enum {
 /* Divides the memory; returns what it takes. */
 static size_t carve(struct tagc_choosing *out, const struct tagc_grid *grid, uint32_t places, void *base)
 {
-  const size_t parts = (size_t)places * grid->chunks;
+  const size_t parts = (size_t)places * grid->stripes;
   size_t used = 0;
   out->places = places;
-  out->tiles = (grid->chunk_lines + TAGC_CHOOSE_TILE - 1) / TAGC_CHOOSE_TILE;
+  out->tiles = (grid->stripe_lines + TAGC_CHOOSE_TILE - 1) / TAGC_CHOOSE_TILE;
   out->spans = (out->tiles + TAGC_CHOOSE_SPAN - 1) / TAGC_CHOOSE_SPAN;
   out->parts = tagc_carve(base, &used, parts * sizeof *out->parts);
   const size_t cleared = used;
@@ -78,7 +78,7 @@ int tagc_choose_enqueue(const struct tagc_cuda_launcher *launcher, const struct 
   const uint64_t rows = (choose->grid.n + 1023) / 1024;
   const struct tagc_cuda_grid begin = grid_to_begin(launcher, &choosing);
   const struct tagc_cuda_grid scan = tagc_cuda_grid_for(launcher, (rows + WARPS - 1) / WARPS, places);
-  const struct tagc_cuda_grid tiles = tagc_cuda_grid_for(launcher, (uint64_t)choose->grid.chunks * choosing.tiles, places);
+  const struct tagc_cuda_grid tiles = tagc_cuda_grid_for(launcher, (uint64_t)choose->grid.stripes * choosing.tiles, places);
   const struct { enum tagc_cuda_kernel kernel; struct tagc_cuda_grid grid; } launches[] = {
     {tagc_choose_begin_kernel, begin}, {tagc_choose_scan_kernel, scan}, {tagc_choose_coarse_kernel, tiles},
     {tagc_choose_fine_kernel, tiles}, {tagc_choose_mark_kernel, tiles}, {tagc_choose_fill_kernel, tiles},

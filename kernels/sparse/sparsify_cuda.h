@@ -4,11 +4,11 @@
  * How        begin: empty lists of exceptions; between which magnitudes the threshold of each foreign shard is, as a guess from a
  *            sample; whether the own shard has exceptions. scan: every element of g and e once: exponents, exceptions, a bit for
  *            each value above, and one for each between these (candidates), of which there are so many in each fine bin. The last
- *            group of a shard knows then the boundary bin of each chunk; coarse and fine: where the guess was bad, the long way
+ *            group of a shard knows then the boundary bin of each stripe; coarse and fine: where the guess was bad, the long way
  *            (kernels that end at once otherwise). mark: looks at the candidates again (the long way: at all): bits of what is above
  *            the boundary bin, and apart from them of what is in it; fill: of these, as many as fit, in order of place. Then each
  *            codec reads g and e once more, with the bitmap. Six launches.
- * Tiles      Lines of a chunk that one group takes: ranks in the boundary bin are counted by tile.
+ * Tiles      Lines of a stripe that one group takes: ranks in the boundary bin are counted by tile.
  * Order      Nothing depends on the order in which groups run, and none waits for another.
  */
 #ifndef KERNELS_SPARSE_SPARSIFY_CUDA_H
@@ -21,7 +21,7 @@
 struct tagc_choose_shard {
   double left, chosen;             /* squared norms, added to by the codec: of what stays, but for what rounding leaves over, and of
                                     * what was chosen */
-  uint32_t full;                   /* some chunk has as many values as fit */
+  uint32_t full;                   /* some stripe has as many values as fit */
   uint32_t unused[3];
 };
 
@@ -32,10 +32,10 @@ struct tagc_choose_call {
   struct tagc_grid grid;
   uint8_t *exponents;              /* exponent_bytes a shard, the own one included; NULL: none */
   uint64_t exponent_bytes;
-  uint32_t *bitmap;                /* of shard 0; chunk_lines words a chunk, a word a line */
+  uint32_t *bitmap;                /* of shard 0; stripe_lines words a stripe, a word a line */
   uint64_t bitmap_words;           /* from shard to shard, the own one included (its part is not touched) */
   struct tagc_choose_shard *shards;
-  uint32_t *counts;                /* by place and chunk: values that were chosen */
+  uint32_t *counts;                /* by place and stripe: values that were chosen */
   void *memory;                    /* for what is between: tagc_choose_bytes() */
 };
 
@@ -47,7 +47,7 @@ enum {
   TAGC_CHOOSE_SAMPLED = 512,       /* lines of a shard that a guess is made from, at most */
 };
 
-/* Of a chunk of a foreign shard. */
+/* Of a stripe of a foreign shard. */
 struct tagc_choose_part {
   struct tagc_sparsify_choice choice;
   uint32_t long_way;
@@ -68,7 +68,7 @@ struct tagc_choose_guess {
   uint32_t sure;                   /* these are, and larger ones; at most TAGC_SPARSIFY_NEAR - 1 fine bins above */
 };
 
-/* Parts are numbered by place and chunk. */
+/* Parts are numbered by place and stripe. */
 struct tagc_choosing {
   struct tagc_choose_call of;
   struct tagc_choose_part *parts;
@@ -85,7 +85,7 @@ struct tagc_choosing {
   uint32_t *edge_sums;             /* `spans` a part: of the counts of TAGC_CHOOSE_SPAN tiles each; zero when choosing begins */
   uint32_t *own;                   /* by group of the first kernel: whether it has seen an exception in the own shard */
   uint32_t own_groups;
-  uint32_t tiles, spans;           /* of a chunk */
+  uint32_t tiles, spans;           /* of a stripe */
   uint32_t places;
 };
 

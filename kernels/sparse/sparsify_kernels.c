@@ -45,9 +45,9 @@ static ALWAYS_INLINE void end_block(const struct tagc_sparsify_shard *shard, uin
 static void scan_rest(const struct tagc_sparsify_shard *shard, struct block *block, double *norm2)
 {
   const struct tagc_grid *grid = shard->grid;
-  const uint32_t line = grid->lines - 1, chunk = tagc_grid_chunk_of(grid->chunks, line), local = line / grid->chunks;
+  const uint32_t line = grid->lines - 1, stripe = tagc_grid_stripe_of(grid->stripes, line), local = line / grid->stripes;
   const uint64_t at = (uint64_t)line * TAGC_GRID_LINE;
-  struct tagc_sparsify_list *list = &shard->memory->candidates[chunk];
+  struct tagc_sparsify_list *list = &shard->memory->candidates[stripe];
   float v[TAGC_GRID_LINE];
   uint32_t mask = 0;
   sum_line(shard, line, v);
@@ -65,7 +65,7 @@ static void scan_rest(const struct tagc_sparsify_shard *shard, struct block *blo
   list->bitmap[local] = mask;
 }
 
-/* One complete line, `local` in its chunk. */
+/* One complete line, `local` in its stripe. */
 static ALWAYS_INLINE void scan_line(const void *send, float *residual, struct tagc_sparsify_input input,
                                     struct tagc_sparsify_list *list, uint32_t local, struct block *block)
 {
@@ -83,7 +83,7 @@ static ALWAYS_INLINE void scan_line(const void *send, float *residual, struct ta
   list->bitmap[local] = low | high << 16;
 }
 
-/* One chunk: its list stays in registers. */
+/* One stripe: its list stays in registers. */
 static ALWAYS_INLINE void scan_single(const struct tagc_sparsify_shard *shard, struct tagc_sparsify_input input,
                                       struct block *block)
 {
@@ -108,13 +108,13 @@ static ALWAYS_INLINE void scan_single(const struct tagc_sparsify_shard *shard, s
 static ALWAYS_INLINE void scan_groups(const struct tagc_sparsify_shard *shard, struct tagc_sparsify_input input,
                                       struct block *block)
 {
-  const uint32_t chunks = shard->grid->chunks, lines = (uint32_t)(shard->grid->n / TAGC_GRID_LINE);
+  const uint32_t stripes = shard->grid->stripes, lines = (uint32_t)(shard->grid->n / TAGC_GRID_LINE);
   const uint32_t room = (uint32_t)shard->memory->room;
-  struct tagc_sparsify_list *const lists = shard->memory->candidates, *const end = lists + chunks;
+  struct tagc_sparsify_list *const lists = shard->memory->candidates, *const end = lists + stripes;
   float *residual = shard->residual;
   for (uint32_t line = 0, local = 0; line < lines; local++) {
-    struct tagc_sparsify_list *list = &lists[tagc_grid_turn(local, chunks)];
-    const uint32_t stop = lines - line < chunks ? lines : line + chunks;
+    struct tagc_sparsify_list *list = &lists[tagc_grid_turn(local, stripes)];
+    const uint32_t stop = lines - line < stripes ? lines : line + stripes;
     for (; line < stop; line++, residual += TAGC_GRID_LINE) {
       const void *send = element_of(shard->send, (uint64_t)line * TAGC_GRID_LINE, input.dtype);
       /* Many slow streams of stores are too much for the processor's own prefetching. */
@@ -136,7 +136,7 @@ static ALWAYS_INLINE void scan_lines(const struct tagc_sparsify_shard *shard, st
                                      struct block *out)
 {
   struct block block = *out;
-  if (shard->grid->chunks == 1)
+  if (shard->grid->stripes == 1)
     scan_single(shard, input, &block);
   else
     scan_groups(shard, input, &block);
@@ -202,7 +202,7 @@ static void count_near(const float *values, uint32_t count, uint32_t threshold, 
 static void count_residual(const struct tagc_sparsify_part *part, uint32_t coarse, uint32_t *histogram)
 {
   for (uint32_t local = 0; local < part->lines; local++) {
-    uint64_t at = (uint64_t)tagc_grid_line(part->grid->chunks, part->chunk, local) * TAGC_GRID_LINE;
+    uint64_t at = (uint64_t)tagc_grid_line(part->grid->stripes, part->stripe, local) * TAGC_GRID_LINE;
     uint64_t left = part->grid->n - at;
     count_list(part->shard->residual + at, left < TAGC_GRID_LINE ? (uint32_t)left : TAGC_GRID_LINE, coarse, histogram);
   }
@@ -218,12 +218,12 @@ static double return_rest(const struct tagc_sparsify_part *part, const float *va
   for (uint32_t i = 0; i < count; i += 16) {
     uint32_t lines[16];
     if (i + 2 * AHEAD <= count) {
-      lines16(ids + i + AHEAD, part->grid->chunks, part->chunk, lines);
+      lines16(ids + i + AHEAD, part->grid->stripes, part->stripe, lines);
       for (uint32_t j = 0; j < 16; j++)
         __builtin_prefetch(shard->residual + (uint64_t)lines[j] * TAGC_GRID_LINE + ids[i + AHEAD + j] % TAGC_GRID_LINE,
                            1);
     }
-    lines16(ids + i, part->grid->chunks, part->chunk, lines);
+    lines16(ids + i, part->grid->stripes, part->stripe, lines);
     for (uint32_t j = 0; j < 16 && i + j < count; j++) {
       uint32_t id = ids[i + j];
       float v = values[i + j];
@@ -260,7 +260,7 @@ static uint32_t select_values(const struct tagc_sparsify_part *part, const struc
   float *residual = part->shard->residual;
   uint32_t count = 0, rank = 0;
   for (uint32_t local = 0; local < part->lines; local++) {
-    uint32_t line = tagc_grid_line(grid->chunks, part->chunk, local), mask = 0;
+    uint32_t line = tagc_grid_line(grid->stripes, part->stripe, local), mask = 0;
     uint64_t at = (uint64_t)line * TAGC_GRID_LINE;
     for (uint32_t lane = 0; lane < TAGC_GRID_LINE && at + lane < grid->n; lane++) {
       float v = residual[at + lane];

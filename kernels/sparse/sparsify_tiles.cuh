@@ -17,18 +17,18 @@ enum {
 
 /* One of a shard's, for a group. */
 struct tile {
-  uint32_t chunk, number;          /* number: in its chunk */
+  uint32_t stripe, number;         /* number: in its stripe */
   uint32_t part;
-  uint32_t lines;                  /* of the chunk */
+  uint32_t lines;                  /* of the stripe */
 };
 
-DEVICE uint32_t tiles_of(const struct tagc_choosing &choosing) { return choosing.of.grid.chunks * choosing.tiles; }
+DEVICE uint32_t tiles_of(const struct tagc_choosing &choosing) { return choosing.of.grid.stripes * choosing.tiles; }
 
 DEVICE struct tile tile_at(const struct tagc_choosing &choosing, uint32_t place, uint32_t i)
 {
-  const uint32_t chunk = i / choosing.tiles;
-  return {chunk, i % choosing.tiles, place * choosing.of.grid.chunks + chunk,
-          tagc_grid_chunk_lines(&choosing.of.grid, chunk)};
+  const uint32_t stripe = i / choosing.tiles;
+  return {stripe, i % choosing.tiles, place * choosing.of.grid.stripes + stripe,
+          tagc_grid_stripe_lines(&choosing.of.grid, stripe)};
 }
 
 /* The positions that a line has, a bit each. */
@@ -59,7 +59,7 @@ DEVICE void count_tile(const struct tagc_choosing &choosing, uint32_t place, con
     float x[FEW_AT_ONCE];
     UNROLL for (uint32_t i = 0; i < FEW_AT_ONCE; i++) {
       const uint32_t mine = local + i * WARPS < tile.lines ? local + i * WARPS : local;
-      const uint32_t line = tagc_grid_line(grid.chunks, tile.chunk, mine);
+      const uint32_t line = tagc_grid_line(grid.stripes, tile.stripe, mine);
       const bool there = mine == local + i * WARPS && whole_line(grid, line) >> lane & 1;
       position[i] = there ? line * TAGC_GRID_LINE + lane : 0;
       counts |= (uint32_t)there << i;
@@ -135,7 +135,7 @@ DEVICE void mark_lines(const struct tagc_choosing &choosing, uint32_t place, con
     find_candidate(*marks, before, at < all ? at : all - 1, &line, &place_in);
     if (at >= all)
       continue;
-    const uint32_t position = tagc_grid_line(choosing.of.grid.chunks, tile.chunk, first + line) * TAGC_GRID_LINE + place_in;
+    const uint32_t position = tagc_grid_line(choosing.of.grid.stripes, tile.stripe, first + line) * TAGC_GRID_LINE + place_in;
     float x;
     load_some<1>(call, from, kept, adds, &position, &x);
     const uint32_t bin = tagc_bin_of(tagc_bits_of(x));
@@ -152,7 +152,7 @@ DEVICE void mark_tile(const struct tagc_choosing &choosing, uint32_t place, cons
   const uint32_t lane = threadIdx.x % LANES;
   const uint32_t in_tile = threadIdx.x / LANES * TILE_WORDS, first = tile.number * TAGC_CHOOSE_TILE + in_tile;
   uint32_t *bitmap = choosing.of.bitmap + choosing.of.bitmap_words * shard_at(choosing.of.call, place) +
-                     (uint64_t)tile.chunk * grid.chunk_lines;
+                     (uint64_t)tile.stripe * grid.stripe_lines;
   uint32_t *edges = choosing.edges + ((uint64_t)tile.part * choosing.tiles + tile.number) * TAGC_CHOOSE_TILE + in_tile;
   const bool long_way = choosing.parts[tile.part].long_way;
   UNROLL for (uint32_t k = 0; k < EACH_WORDS; k++) {
@@ -160,7 +160,7 @@ DEVICE void mark_tile(const struct tagc_choosing &choosing, uint32_t place, cons
     const bool there = local < tile.lines;
     uint32_t word = there && !long_way ? edges[i] : 0;
     if (there && long_way)
-      word = whole_line(grid, tagc_grid_line(grid.chunks, tile.chunk, local));
+      word = whole_line(grid, tagc_grid_line(grid.stripes, tile.stripe, local));
     marks->candidates[i] = word;
     marks->above[i] = there && !long_way ? bitmap[local] : 0;
     marks->edge[i] = 0;
@@ -171,7 +171,7 @@ DEVICE void mark_tile(const struct tagc_choosing &choosing, uint32_t place, cons
   uint32_t some = 0, all;
   UNROLL for (uint32_t k = 0; k < EACH_WORDS; k++) {
     const uint32_t i = LANES * k + lane, local = first + i;
-    if (local < grid.chunk_lines)  /* chunks differ by a line at most; the wire has no undefined bytes */
+    if (local < grid.stripe_lines) /* stripes differ by a line at most; the wire has no undefined bytes */
       bitmap[local] = marks->above[i];
     edges[i] = marks->edge[i];
     some += (uint32_t)__popc(marks->edge[i]);
@@ -233,7 +233,7 @@ DEVICE void fill_tile(const struct tagc_choosing &choosing, uint32_t place, cons
     mine += (uint32_t)__popc(word[i]);
   uint32_t rank = before + group_before(mine, &all);
   uint32_t *bitmap = choosing.of.bitmap + choosing.of.bitmap_words * shard_at(choosing.of.call, place) +
-                     (uint64_t)tile.chunk * grid.chunk_lines;
+                     (uint64_t)tile.stripe * grid.stripe_lines;
   UNROLL for (uint32_t i = 0; i < each; i++) {
     const uint32_t some = taken(choice, word[i], rank);
     if (some != 0)

@@ -234,13 +234,13 @@ STEP __m256i mul_hi32(__m256i a, __m256i b)
   return _mm256_blend_epi32(even, odd, 0xaa);
 }
 
-STEP void lines16(const uint32_t *ids, uint32_t chunks, uint32_t chunk, uint32_t lines[16])
+STEP void lines16(const uint32_t *ids, uint32_t stripes, uint32_t stripe, uint32_t lines[16])
 {
-  const __m256i all = _mm256_set1_epi32((int)chunks);
+  const __m256i all = _mm256_set1_epi32((int)stripes);
   for (uint32_t i = 0; i < 16; i += 8) {
     __m256i local = _mm256_srli_epi32(_mm256_loadu_si256((const __m256i *)(ids + i)), 5);
     __m256i turn = mul_hi32(_mm256_mullo_epi32(local, _mm256_set1_epi32((int)0x9e3779b9)), all);
-    __m256i place = _mm256_sub_epi32(_mm256_set1_epi32((int)chunk), turn);
+    __m256i place = _mm256_sub_epi32(_mm256_set1_epi32((int)stripe), turn);
     place = _mm256_add_epi32(place, _mm256_and_si256(all, _mm256_srai_epi32(place, 31)));
     _mm256_storeu_si256((__m256i *)(lines + i), _mm256_add_epi32(_mm256_mullo_epi32(local, all), place));
   }

@@ -184,15 +184,15 @@ STEP __m512i mul_hi32(__m512i a, __m512i b)
   return _mm512_mask_mov_epi32(even, 0xaaaa, odd);
 }
 
-STEP void lines16(const uint32_t *ids, uint32_t chunks, uint32_t chunk, uint32_t lines[16])
+STEP void lines16(const uint32_t *ids, uint32_t stripes, uint32_t stripe, uint32_t lines[16])
 {
-  __m512i local = _mm512_srli_epi32(_mm512_loadu_si512(ids), 5), all = _mm512_set1_epi32((int)chunks);
-  if (chunks == 1) {
+  __m512i local = _mm512_srli_epi32(_mm512_loadu_si512(ids), 5), all = _mm512_set1_epi32((int)stripes);
+  if (stripes == 1) {
     _mm512_storeu_si512(lines, local);
     return;
   }
   __m512i turn = mul_hi32(_mm512_mullo_epi32(local, _mm512_set1_epi32((int)0x9e3779b9)), all);
-  __m512i place = _mm512_sub_epi32(_mm512_set1_epi32((int)chunk), turn);
+  __m512i place = _mm512_sub_epi32(_mm512_set1_epi32((int)stripe), turn);
   place = _mm512_mask_add_epi32(place, _mm512_cmplt_epi32_mask(place, _mm512_setzero_si512()), place, all);
   _mm512_storeu_si512(lines, _mm512_add_epi32(_mm512_mullo_epi32(local, all), place));
 }

@@ -104,11 +104,11 @@ STEP uint32_t exceptions16(const void *send, struct tagc_sparsify_input input)
   return seen;
 }
 
-/* The lines of the shard that ids of a chunk lie in. */
-STEP void lines16(const uint32_t *ids, uint32_t chunks, uint32_t chunk, uint32_t lines[16])
+/* The lines of the shard that ids of a stripe lie in. */
+STEP void lines16(const uint32_t *ids, uint32_t stripes, uint32_t stripe, uint32_t lines[16])
 {
   for (uint32_t i = 0; i < 16; i++)
-    lines[i] = tagc_grid_line(chunks, chunk, ids[i] / TAGC_GRID_LINE);
+    lines[i] = tagc_grid_line(stripes, stripe, ids[i] / TAGC_GRID_LINE);
 }
 
 /* Foreign sums plus the own values; divided, rounded, written. Returns whether a sum is no finite number, or nearly. */

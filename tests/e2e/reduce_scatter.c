@@ -178,7 +178,7 @@ static struct call make_call(const struct test_case *c, size_t g, ncclComm_t com
   const size_t bytes = call.n * size_of(c->type);
   call.plain = !pays(c, call.n, &layout);
   call.capacity = call.plain ? call.n : layout.capacity / (uint64_t)hosts.local;
-  if (c->n > 500000 && !call.plain)               /* several chunks: what fits each of them is a little less */
+  if (c->n > 500000 && !call.plain)               /* several stripes: what fits each of them is a little less */
     call.capacity = call.capacity * 9 / 10;
   call.send = malloc(bytes * (size_t)nranks + 16);
   call.out = c->in_place ? call.send + bytes * (size_t)its_rank : malloc(bytes + 16);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The arithmetic that devices share, against slower definitions: 16-bit conversions, quantisation, medians, the dealing
- * of lines to chunks; the saved floating point modes; the host device.
+ * of lines to stripes; the saved floating point modes; the host device.
  */
 #include <errno.h>
 #include <math.h>
@@ -97,18 +97,18 @@ static void check_median(void)
      "medians of three and four, clamped");
 }
 
-/* Every line in one chunk, in order, chunks equal to one line. */
-static void check_dealing(uint32_t lines, uint32_t chunks)
+/* Every line in one stripe, in order, stripes equal to one line. */
+static void check_dealing(uint32_t lines, uint32_t stripes)
 {
-  struct tagc_grid grid = { .lines = lines, .chunks = chunks, .groups = lines / chunks, .rest = lines % chunks };
+  struct tagc_grid grid = { .lines = lines, .stripes = stripes, .groups = lines / stripes, .rest = lines % stripes };
   uint8_t *seen = calloc(lines, 1);
   uint32_t wrong = 0, total = 0;
-  for (uint32_t chunk = 0; chunk < chunks; chunk++)
-    for (uint32_t local = 0; local < tagc_grid_chunk_lines(&grid, chunk); local++, total++) {
-      uint32_t line = tagc_grid_line(chunks, chunk, local);
-      wrong += line >= lines || seen[line]++ || tagc_grid_chunk_of(chunks, line) != chunk || line / chunks != local;
+  for (uint32_t stripe = 0; stripe < stripes; stripe++)
+    for (uint32_t local = 0; local < tagc_grid_stripe_lines(&grid, stripe); local++, total++) {
+      uint32_t line = tagc_grid_line(stripes, stripe, local);
+      wrong += line >= lines || seen[line]++ || tagc_grid_stripe_of(stripes, line) != stripe || line / stripes != local;
     }
-  ok(wrong == 0 && total == lines, "%u lines in %u chunks", lines, chunks);
+  ok(wrong == 0 && total == lines, "%u lines in %u stripes", lines, stripes);
   free(seen);
 }
 

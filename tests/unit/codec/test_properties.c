@@ -60,7 +60,7 @@ static void check_sizes(const struct tagc_codec *codec)
     shape.nranks = 4;
     shape.dtype = TAGC_FLOAT32;
     loose += !codec->layout(&shape, &layout);
-    /* A sketch begins at some size, and is cut in whole chunks. */
+    /* A sketch begins at some size, and is cut in whole stripes. */
     smaller += !is(codec, "lhc") && layout.message_bytes < before.message_bytes;
     before = layout;
   }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Whether a gradient still fits: a rank that fills the capacity of a foreign shard (lhc: of a chunk of one), and leaves a good
+ * Whether a gradient still fits: a rank that fills the capacity of a foreign shard (lhc: of a stripe of one), and leaves a good
  * part of it behind, says so in all its messages of the call, and job->surplus_seen is then the same on every rank. Beside it what is not finite is told in
  * a bit of its own. Dense codecs have room for everything.
  */
@@ -27,13 +27,13 @@ static struct tagc_grid grid_of(const struct sim *sim)
   return geo.grid;
 }
 
-/* Values from..to-1 of a chunk. They are counted across its lines, so that no block of 256 fills up. */
-static void put_some(struct sim *sim, int rank, int shard, uint32_t chunk, uint32_t from, uint32_t to, float x)
+/* Values from..to-1 of a stripe. They are counted across its lines, so that no block of 256 fills up. */
+static void put_some(struct sim *sim, int rank, int shard, uint32_t stripe, uint32_t from, uint32_t to, float x)
 {
   const struct tagc_grid grid = grid_of(sim);
-  const uint32_t lines = tagc_grid_chunk_lines(&grid, chunk);
+  const uint32_t lines = tagc_grid_stripe_lines(&grid, stripe);
   for (uint32_t i = 0, found = 0; found < to; i++) {
-    const uint64_t at = (uint64_t)tagc_grid_line(grid.chunks, chunk, i % lines) * TAGC_GRID_LINE + i / lines;
+    const uint64_t at = (uint64_t)tagc_grid_line(grid.stripes, stripe, i % lines) * TAGC_GRID_LINE + i / lines;
     if (at >= sim->shape.n)
       continue;
     if (found++ >= from)
@@ -41,13 +41,13 @@ static void put_some(struct sim *sim, int rank, int shard, uint32_t chunk, uint3
   }
 }
 
-/* `more` values than there is room for (or less), in all chunks of all shards that `rank` sends. */
+/* `more` values than there is room for (or less), in all stripes of all shards that `rank` sends. */
 static void put_all(struct sim *sim, int rank, int more)
 {
   const struct tagc_grid grid = grid_of(sim);
   for (int shard = 0; shard < sim->shape.nranks; shard++)
-    for (uint32_t chunk = 0; chunk < grid.chunks; chunk++)
-      put_some(sim, rank, shard, chunk, 0, tagc_grid_capacity(&grid, chunk) + (uint32_t)more, (float)(1 + shard % 5));
+    for (uint32_t stripe = 0; stripe < grid.stripes; stripe++)
+      put_some(sim, rank, shard, stripe, 0, tagc_grid_capacity(&grid, stripe) + (uint32_t)more, (float)(1 + shard % 5));
 }
 
 /* A call of its own, or the next one. What is set already must be cleared where it is not so. */
@@ -76,27 +76,27 @@ static bool heard(const struct sim *sim, int sender, uint32_t told)
   return good;
 }
 
-/* Edges of the capacity. The sender is the last rank, which fills the last chunk of its last foreign shard. */
+/* Edges of the capacity. The sender is the last rank, which fills the last stripe of its last foreign shard. */
 static void check_edges(struct sim *sim, const char *what)
 {
   const int nranks = sim->shape.nranks, sender = nranks - 1, last = nranks - 2;
   const struct tagc_grid grid = grid_of(sim);
-  const uint32_t chunk = grid.chunks - 1, room = tagc_grid_capacity(&grid, chunk);
+  const uint32_t stripe = grid.stripes - 1, room = tagc_grid_capacity(&grid, stripe);
   for (int rank = 0; rank < nranks; rank++)
     put_all(sim, rank, -1);
   step(sim, true);
   ok(room > 2 && heard(sim, sender, 0), "%s: all shards filled but for one place each: nobody is full", what);
-  put_some(sim, sender, last, chunk, 0, room, 64);
+  put_some(sim, sender, last, stripe, 0, room, 64);
   step(sim, true);
   ok(heard(sim, sender, 0), "%s: exactly full: nothing stays behind", what);
-  put_some(sim, sender, last, chunk, room, room + room / 2 + 1, 64);
+  put_some(sim, sender, last, stripe, room, room + room / 2 + 1, 64);
   step(sim, true);
-  ok(heard(sim, sender, SURPLUS), "%s: half as many again, in one chunk of one shard of one rank: all ranks know", what);
-  put_some(sim, sender, last, chunk, room, room + room / 2 + 1, 0x1p-9f);
+  ok(heard(sim, sender, SURPLUS), "%s: half as many again, in one stripe of one shard of one rank: all ranks know", what);
+  put_some(sim, sender, last, stripe, room, room + room / 2 + 1, 0x1p-9f);
   step(sim, true);
   ok(heard(sim, sender, 0), "%s: full, and what stays is as little as rounding leaves: that does not count", what);
   sim_clear(sim);
-  put_some(sim, sender, last, chunk, 0, room, 0x1.8p-121f);
+  put_some(sim, sender, last, stripe, 0, room, 0x1.8p-121f);
   for (int rank = 0; rank < nranks; rank++)
     for (uint64_t i = 0; i < sim->shape.n; i++)
       sim_put(sim, rank, rank, i, 1);
@@ -108,19 +108,19 @@ static void check_residual(struct sim *sim, const char *what)
 {
   const int sender = sim->shape.nranks - 1;
   const struct tagc_grid grid = grid_of(sim);
-  const uint32_t chunk = grid.chunks / 2, room = tagc_grid_capacity(&grid, chunk);
+  const uint32_t stripe = grid.stripes / 2, room = tagc_grid_capacity(&grid, stripe);
   const uint32_t many = room + room / 2 + 1;
   sim_clear(sim);
-  put_some(sim, sender, 0, chunk, 0, many, 1);
+  put_some(sim, sender, 0, stripe, 0, many, 1);
   step(sim, true);
   bool good = heard(sim, sender, SURPLUS);
   sim_clear(sim);
   step(sim, false);
   ok(good && heard(sim, sender, 0), "%s: half as many too many: told, and not in the next call, which sends them", what);
-  put_some(sim, sender, 0, chunk, 0, many, 1);
+  put_some(sim, sender, 0, stripe, 0, many, 1);
   step(sim, true);
   sim_clear(sim);
-  put_some(sim, sender, 0, chunk, many, many + room, 1);
+  put_some(sim, sender, 0, stripe, many, many + room, 1);
   step(sim, false);
   ok(heard(sim, sender, SURPLUS), "%s: as many as fit, and those that had stayed: told", what);
 }
@@ -174,8 +174,8 @@ static void check(const struct setting *s, int nranks)
 {
   struct sim sim = sim_new_stored(s->codec, s->n, nranks, s->dtype, s->keep_ppm, s->residual);
   char what[128];
-  snprintf(what, sizeof what, "%s n=%llu W=%d type %d storage %d, %zu counters in %u chunks", s->codec,
-           (unsigned long long)s->n, nranks, s->dtype, s->residual, sim.layout.sketch_count, grid_of(&sim).chunks);
+  snprintf(what, sizeof what, "%s n=%llu W=%d type %d storage %d, %zu counters in %u stripes", s->codec,
+           (unsigned long long)s->n, nranks, s->dtype, s->residual, sim.layout.sketch_count, grid_of(&sim).stripes);
   check_edges(&sim, what);
   check_residual(&sim, what);
   check_exceptions(&sim, what);

@@ -201,7 +201,7 @@ int main(void)
   ok(all_are_right(), "and so does a device that has not begun to lie");
   found("lhc", "exponents", 0, "exponents differ");
   found("lhc", "a sketch", 1, "a sketch differs");
-  found("lhc", "a sketch", 11, "a sketch differs");          /* the last call, of several chunks */
+  found("lhc", "a sketch", 11, "a sketch differs");          /* the last call, of several stripes */
   found("lhc", "a message", 2, "a message differs");
   found("sparse", "a residual", 5, "a residual differs");
   found("q8", "a flush", 0, "a flush differs");

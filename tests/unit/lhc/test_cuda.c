@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The CUDA kernels of the codec `lhc` leave the bytes that the host leaves: exponents, bitmaps, sketches, residuals, results, and
- * how many values were estimated; over types, storages, sizes, numbers of ranks, chunks and groups, addresses, exceptions, elements
+ * how many values were estimated; over types, storages, sizes, numbers of ranks, stripes and groups, addresses, exceptions, elements
  * that are stuck, payloads that no sender makes, several steps.
  *
  * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
@@ -8,7 +8,7 @@
 #include "kernels/lhc/lhc.h"
 #include "tests/unit/device/cuda_codec.h"
 
-/* Two groups a chunk: the stand-in takes its time with each one. */
+/* Two groups a stripe: the stand-in takes its time with each one. */
 enum { FEW_GROUPS = 2, ALL_GROUPS = UINT32_MAX };
 
 static struct setting usual(void)
@@ -31,14 +31,14 @@ static int launch_together(void *function, unsigned grid_x, unsigned grid_y, uns
   return device_launch_together(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters);
 }
 
-/* With so many groups to share a chunk, where the device has room for as many. */
+/* With so many groups to share a stripe, where the device has room for as many. */
 static bool same_with(const struct setting *s, uint32_t groups)
 {
   const struct tagc_shape shape = {.n = s->n, .nranks = s->nranks, .dtype = s->dtype, .keep_ppm = s->keep_ppm};
   struct setting with = *s;
   struct tagc_lhc_geometry geo;
   tagc_lhc_geometry_fill(&geo, &shape);
-  with.together = groups == ALL_GROUPS ? 0 : groups ? 4 * groups * geo.grid.chunks : NONE_TOGETHER;
+  with.together = groups == ALL_GROUPS ? 0 : groups ? 4 * groups * geo.grid.stripes : NONE_TOGETHER;
   return same(&with);
 }
 
@@ -93,9 +93,9 @@ static void check_sizes(void)
 {
   static const struct { uint64_t n; int nranks; uint32_t keep_ppm; const char *what; } sizes[] = {
     {120011, 2, 35000, "few are kept"},
-    {101009, 2, 300000, "one chunk, three hashes"},
-    {70001, 5, 300000, "two chunks"},
-    {130003, 3, 500000, "three chunks"},
+    {101009, 2, 300000, "one stripe, three hashes"},
+    {70001, 5, 300000, "two stripes"},
+    {130003, 3, 500000, "three stripes"},
     {16384, 2, 1000000, "all are kept"},
   };
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -129,14 +129,14 @@ static void check_lists(void)
   ok(all, "shards that are too small for a sketch");
 }
 
-/* However many groups peel however many chunks. */
+/* However many groups peel however many stripes. */
 static void check_groups(void)
 {
-  static const struct { uint64_t n; uint32_t chunks, groups; } cases[] = {
+  static const struct { uint64_t n; uint32_t stripes, groups; } cases[] = {
     {70001, 2, 0}, {70001, 2, 1}, {70001, 2, 2}, {70001, 2, 3}, {70001, 2, ALL_GROUPS},
     {130003, 3, 2}, {60007, 1, 5}, {240007, 5, 1}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const uint32_t chunks = cases[i].chunks, groups = cases[i].groups;
+    const uint32_t stripes = cases[i].stripes, groups = cases[i].groups;
     struct setting s = usual();
     s.n = cases[i].n;
     s.nranks = 3;
@@ -144,9 +144,9 @@ static void check_groups(void)
     launched_together = 0;
     const bool good = same_with(&s, groups);
     if (groups == ALL_GROUPS)
-      ok(good && launched_together % chunks == 0, "%u chunks, as many groups as there is room for", chunks);
+      ok(good && launched_together % stripes == 0, "%u stripes, as many groups as there is room for", stripes);
     else
-      ok(good && launched_together == (groups > 1 ? groups * chunks : 0), "%u chunks, %u groups each%s", chunks,
+      ok(good && launched_together == (groups > 1 ? groups * stripes : 0), "%u stripes, %u groups each%s", stripes,
          groups ? groups : 1, groups ? "" : ", where none can wait for others");
   }
 }
@@ -162,7 +162,7 @@ static void check_too_large(void)
   too_large = true;
   const bool good = same_with_few(&s);
   too_large = false;
-  ok(good && launched_together == 2 * FEW_GROUPS, "one group a chunk where the driver refuses several");
+  ok(good && launched_together == 2 * FEW_GROUPS, "one group a stripe where the driver refuses several");
 }
 
 /* As often as one likes, with sketches and with lists. */
@@ -324,15 +324,15 @@ static void too_many(struct sim *sim)
   for (int r = 0; r < sim->shape.nranks; r++) {
     struct tagc_job *job = &sim->job[r];
     memset(job->sketch_in, 0, sim->layout.sketch_count * sizeof(int32_t));
-    for (uint32_t chunk = 0; chunk < geo.grid.chunks; chunk++) {
-      int32_t *counters = job->sketch_in + (size_t)chunk * geo.hashes * geo.part_cells;
-      const uint64_t seed = tagc_grid_seed(job->seed, (uint32_t)r, chunk);
-      const uint32_t lines = tagc_grid_chunk_lines(&geo.grid, chunk);
+    for (uint32_t stripe = 0; stripe < geo.grid.stripes; stripe++) {
+      int32_t *counters = job->sketch_in + (size_t)stripe * geo.hashes * geo.part_cells;
+      const uint64_t seed = tagc_grid_seed(job->seed, (uint32_t)r, stripe);
+      const uint32_t lines = tagc_grid_stripe_lines(&geo.grid, stripe);
       uint32_t count = 0;
       for (uint32_t line = 0; line < lines; line++) {
         uint32_t mask = 0, word;
         for (int sender = 0; sender < sim->shape.nranks; sender++) {
-          memcpy(&word, bitmap_at(sim, r, sender) + 4 * ((size_t)chunk * geo.grid.chunk_lines + line), sizeof word);
+          memcpy(&word, bitmap_at(sim, r, sender) + 4 * ((size_t)stripe * geo.grid.stripe_lines + line), sizeof word);
           mask |= sender == r ? 0 : word;
         }
         if (count + (uint32_t)__builtin_popcount(mask) > geo.union_capacity)
@@ -375,7 +375,7 @@ static void check_hostile(void)
   }
 }
 
-/* As many groups as there is room for, with several chunks, and one chunk in a shard of many elements. */
+/* As many groups as there is room for, with several stripes, and one stripe in a shard of many elements. */
 static void check_large(void)
 {
   static const uint32_t kept[] = {10000, 2000};

@@ -20,7 +20,7 @@ static float some_value(enum tagc_dtype dtype, bool integers)
   return dtype == TAGC_FLOAT16 ? x : x * 1e-3f;
 }
 
-/* Fills what `rank` sends to one shard so that each chunk stays within its capacity; the supports of ranks differ. */
+/* Fills what `rank` sends to one shard so that each stripe stays within its capacity; the supports of ranks differ. */
 static void fill_shard(struct sim *sim, int rank, int shard, enum pattern pattern, bool integers)
 {
   const uint64_t n = sim->shape.n, width = 768;

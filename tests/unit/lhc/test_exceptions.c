@@ -102,7 +102,7 @@ static void check_all(void)
           check(sizes[s], nranks, (enum tagc_dtype)dtype, 0x1p121f, "2^121");
       }
   check(600, 2, TAGC_FLOAT32, 3.4028235e38f, "the largest number");
-  check(400000, 2, TAGC_FLOAT32, INFINITY, "infinity, several chunks");
+  check(400000, 2, TAGC_FLOAT32, INFINITY, "infinity, several stripes");
   check_own(500);
   check_own(60000);
   check_overflow(1000, 16);

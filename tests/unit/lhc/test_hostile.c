@@ -97,8 +97,8 @@ static void check(uint64_t n, int nranks, enum tagc_dtype dtype, uint32_t keep_p
 int main(void)
 {
   variants_tell();
-  check(20011, 2, TAGC_FLOAT32, 250000);      /* one chunk, four hashes */
-  check(70001, 3, TAGC_BFLOAT16, 300000);     /* one chunk, three hashes */
-  check(80021, 4, TAGC_FLOAT16, 1000000);     /* chunks */
+  check(20011, 2, TAGC_FLOAT32, 250000);      /* one stripe, four hashes */
+  check(70001, 3, TAGC_BFLOAT16, 300000);     /* one stripe, three hashes */
+  check(80021, 4, TAGC_FLOAT16, 1000000);     /* stripes */
   return tap_done();
 }

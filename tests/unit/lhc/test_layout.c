@@ -27,14 +27,14 @@ static bool as_documented(uint64_t n, uint64_t senders, uint64_t keep_ppm, const
     return l->sketch_count == 0 && l->exponent_bytes == 0 && l->capacity == capacity &&
            l->message_bytes == exceptions + pad(2 * ((n + 255) / 256)) + pad(capacity) + pad(4 * capacity);
   }
-  uint64_t chunks = all <= 65536 ? 1 : (all + 24576) / 49152 < 2 ? 2 : (all + 24576) / 49152;
-  uint64_t longest = (lines + chunks - 1) / chunks, positions = longest * 32 < n ? longest * 32 : n;
+  uint64_t stripes = all <= 65536 ? 1 : (all + 24576) / 49152 < 2 ? 2 : (all + 24576) / 49152;
+  uint64_t longest = (lines + stripes - 1) / stripes, positions = longest * 32 < n ? longest * 32 : n;
   uint64_t most = positions * keep_ppm / 1000000 ? positions * keep_ppm / 1000000 : 1;
   uint64_t meet = senders * most < positions ? senders * most : positions;
   uint64_t hashes = meet < 30000 ? 4 : 3, percent = meet < 30000 ? 135 : 130;
   uint64_t rows = (meet * percent + 3200 * hashes - 1) / (3200 * hashes);
-  return l->exponent_bytes == pad((n + 1023) / 1024) && l->sketch_count == chunks * hashes * rows * 32 &&
-         l->message_bytes == exceptions + pad(4 * chunks * longest);
+  return l->exponent_bytes == pad((n + 1023) / 1024) && l->sketch_count == stripes * hashes * rows * 32 &&
+         l->message_bytes == exceptions + pad(4 * stripes * longest);
 }
 
 static void check_formula(void)
@@ -55,14 +55,14 @@ static void check_formula(void)
         odd += l.message_bytes % 16 || l.exponent_bytes % 16 || l.sketch_count * 4 % 16;
         tagc_lhc_geometry_fill(&geo, &shape);
         uint64_t capacity = 0;
-        for (uint32_t chunk = 0; chunk < geo.grid.chunks; chunk++)
-          capacity += tagc_grid_capacity(&geo.grid, chunk);
+        for (uint32_t stripe = 0; stripe < geo.grid.stripes; stripe++)
+          capacity += tagc_grid_capacity(&geo.grid, stripe);
         excess += capacity != l.capacity || geo.part_cells > 65535 || geo.union_capacity > (geo.hashes ? 65536 : geo.grid.n);
       }
   ok(unsure == 0, "layouts are pure");
   ok(wrong == 0, "sizes are the documented ones");
   ok(odd == 0, "every part is a multiple of 16 bytes");
-  ok(excess == 0, "the capacity is the sum of those of the chunks, and 16 bits number what they must");
+  ok(excess == 0, "the capacity is the sum of those of the stripes, and 16 bits number what they must");
 }
 
 /* More elements never cost less, within one kind of layout and hashing; payloads grow with the fraction kept. */
@@ -109,7 +109,7 @@ static void check_example(void)
   sim_free(&sim);
 }
 
-/* More values than fit: the capacity is filled and never exceeded, in every chunk. */
+/* More values than fit: the capacity is filled and never exceeded, in every stripe. */
 static void check_capacity(void)
 {
   struct sim sim = sim_new("lhc", 700001, 3, TAGC_BFLOAT16, 200000);
@@ -123,14 +123,14 @@ static void check_capacity(void)
   sim_step(&sim, 1);
   int wrong = 0;
   for (int rank = 1; rank < 3; rank++)
-    for (uint32_t chunk = 0; chunk < geo.grid.chunks; chunk++) {
-      const uint32_t *words = (const uint32_t *)(sim.job[rank].message_out + message.bitmap) + chunk * geo.grid.chunk_lines;
+    for (uint32_t stripe = 0; stripe < geo.grid.stripes; stripe++) {
+      const uint32_t *words = (const uint32_t *)(sim.job[rank].message_out + message.bitmap) + stripe * geo.grid.stripe_lines;
       uint32_t bits = 0;
-      for (uint32_t line = 0; line < geo.grid.chunk_lines; line++)
+      for (uint32_t line = 0; line < geo.grid.stripe_lines; line++)
         bits += (uint32_t)__builtin_popcount(words[line]);
-      wrong += bits != tagc_grid_capacity(&geo.grid, chunk);
+      wrong += bits != tagc_grid_capacity(&geo.grid, stripe);
     }
-  ok(geo.grid.chunks > 3 && wrong == 0 && sim.stats.unrecovered == 0, "every chunk is filled to its capacity exactly");
+  ok(geo.grid.stripes > 3 && wrong == 0 && sim.stats.unrecovered == 0, "every stripe is filled to its capacity exactly");
   sim_free(&sim);
 }
 

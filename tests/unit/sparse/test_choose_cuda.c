@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The CUDA kernels choose what the host chooses: bitmaps, counts, exponents, lists of exceptions; over types, storages, sizes,
- * numbers of ranks and of chunks, what is kept, exceptions, addresses; by the short way and by the long one.
+ * numbers of ranks and of stripes, what is kept, exceptions, addresses; by the short way and by the long one.
  *
  * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
  */
@@ -13,7 +13,7 @@
 struct setting {
   uint64_t n;
   int nranks;
-  uint32_t keep_ppm, chunks;
+  uint32_t keep_ppm, stripes;
   enum tagc_dtype dtype;
   enum tagc_storage storage;
   enum pattern pattern;
@@ -40,7 +40,7 @@ static unsigned short_ways, long_ways, empty_ways;     /* parts that went them; 
 
 static struct setting usual(void)
 {
-  return (struct setting){.n = 5000, .nranks = 2, .keep_ppm = 10000, .chunks = 1, .storage = TAGC_STORAGE_FP32, .scale = 1,
+  return (struct setting){.n = 5000, .nranks = 2, .keep_ppm = 10000, .stripes = 1, .storage = TAGC_STORAGE_FP32, .scale = 1,
                           .empty = true};
 }
 
@@ -61,7 +61,7 @@ static void fill_residual(struct both *b)
 static struct both both_new(const struct setting *s, int rank)
 {
   struct both b = {.places = (size_t)s->nranks - 1};
-  tagc_grid_fill(&b.grid, s->n, s->keep_ppm, s->chunks);
+  tagc_grid_fill(&b.grid, s->n, s->keep_ppm, s->stripes);
   b.sim = sim_new_stored("bf16", s->n, s->nranks, s->dtype, s->keep_ppm, s->storage);
   b.job = &b.sim.job[rank];
   b.job->scale = s->scale;
@@ -71,10 +71,10 @@ static struct both both_new(const struct setting *s, int rank)
     s->change(&b.sim);
   fill_residual(&b);
   b.job->residual_empty = s->empty;
-  b.words = (size_t)b.grid.chunks * b.grid.chunk_lines;
-  b.stride = tagc_pad16((size_t)b.grid.chunks * b.grid.chunk_lines) + 8;
+  b.words = (size_t)b.grid.stripes * b.grid.stripe_lines;
+  b.stride = tagc_pad16((size_t)b.grid.stripes * b.grid.stripe_lines) + 8;
   b.exponent_bytes = tagc_pad16((s->n + 1023) / 1024);
-  const size_t all = (size_t)s->nranks, lists = b.places * b.grid.chunks;
+  const size_t all = (size_t)s->nranks, lists = b.places * b.grid.stripes;
   b.send = twin_new((void *)(uintptr_t)b.job->send, all * s->n * tagc_dtype_size(s->dtype), s->off);
   b.residual = twin_new(b.job->residual, tagc_residual_bytes(&b.sim.shape), 0);
   b.message_out = twin_new(b.job->message_out, all * b.sim.layout.message_bytes, 0);
@@ -126,9 +126,9 @@ static uint64_t choose_shard(struct both *b, int number, struct tagc_sparsify_me
   tagc_residual_load_shard(b->job, number, residual);
   tagc_sparsify(&shard);
   tagc_exceptions_close(exceptions, b->grid.n);
-  for (uint32_t chunk = 0; chunk < b->grid.chunks; chunk++) {
-    const uint32_t count = lists->counts[place * b->grid.chunks + chunk];
-    ((uint32_t *)b->chosen.host)[place * b->grid.chunks + chunk] = count;
+  for (uint32_t stripe = 0; stripe < b->grid.stripes; stripe++) {
+    const uint32_t count = lists->counts[place * b->grid.stripes + stripe];
+    ((uint32_t *)b->chosen.host)[place * b->grid.stripes + stripe] = count;
     selected += count;
   }
   return selected;
@@ -184,8 +184,8 @@ static const char *compare_shards(const struct both *b)
   const struct tagc_choose_shard *shards = (const void *)content;
   for (size_t place = 0; place < b->places; place++) {
     bool full = false;
-    for (uint32_t chunk = 0; chunk < b->grid.chunks; chunk++)
-      full |= ((uint32_t *)b->chosen.host)[place * b->grid.chunks + chunk] >= tagc_grid_capacity(&b->grid, chunk);
+    for (uint32_t stripe = 0; stripe < b->grid.stripes; stripe++)
+      full |= ((uint32_t *)b->chosen.host)[place * b->grid.stripes + stripe] >= tagc_grid_capacity(&b->grid, stripe);
     if (shards[place].full != full || shards[place].left != 0 || shards[place].chosen != 0)
       what = "whether a shard is full";
   }
@@ -198,7 +198,7 @@ static const char *count_ways(const struct both *b)
   uint8_t *content;
   const bool untouched = twin_get(&b->memory, &content);
   const struct tagc_choose_part *parts = (const void *)content;    /* the memory begins with them */
-  for (size_t i = 0; i < b->places * b->grid.chunks; i++) {
+  for (size_t i = 0; i < b->places * b->grid.stripes; i++) {
     *(parts[i].long_way ? &long_ways : &short_ways) += 1;
     empty_ways += parts[i].long_way && parts[i].coarse == TAGC_SPARSIFY_NO_BIN;
   }
@@ -230,8 +230,8 @@ static bool same_of_rank(const struct setting *s, int rank)
   choose_on_device(&b);
   const char *what = compare(&b, selected);
   if (what)
-    note("%s differs: n=%llu, rank %d of %d, keep %u in %u chunks, %s, residual %s%s, pattern %d, off %zu, scale %g", what,
-         (unsigned long long)s->n, rank, s->nranks, s->keep_ppm, s->chunks, dtypes[s->dtype], storages[s->storage],
+    note("%s differs: n=%llu, rank %d of %d, keep %u in %u stripes, %s, residual %s%s, pattern %d, off %zu, scale %g", what,
+         (unsigned long long)s->n, rank, s->nranks, s->keep_ppm, s->stripes, dtypes[s->dtype], storages[s->storage],
          s->empty ? " (empty)" : "", (int)s->pattern, s->off, (double)s->scale);
   both_free(&b);
   return !what;
@@ -256,7 +256,7 @@ static void check_variants(void)
           s.n = sizes[turn % 6];
           s.nranks = 2 + (int)(turn % 3);
           s.keep_ppm = kept[turn / 2 % 5];
-          s.chunks = turn % 4 && s.n > 300 ? 1 + turn % 7 : 1;
+          s.stripes = turn % 4 && s.n > 300 ? 1 + turn % 7 : 1;
           s.dtype = (enum tagc_dtype)dtype;
           s.storage = (enum tagc_storage)storage;
           s.pattern = (enum pattern)((pattern + empty) % PATTERNS);
@@ -265,7 +265,7 @@ static void check_variants(void)
           s.empty = empty;
           all &= same(&s);
         }
-      ok(all, "%s, residual %s: the host's choice, whatever the size, the chunks, and what is kept", dtypes[dtype],
+      ok(all, "%s, residual %s: the host's choice, whatever the size, the stripes, and what is kept", dtypes[dtype],
          storages[storage]);
     }
 }
@@ -274,10 +274,10 @@ static void check_patterns(void)
 {
   bool all = true;
   for (int pattern = 0; pattern < PATTERNS; pattern++)
-    for (uint32_t chunks = 1; chunks <= 3; chunks += 2) {
+    for (uint32_t stripes = 1; stripes <= 3; stripes += 2) {
       struct setting s = usual();
       s.n = 6000;
-      s.chunks = chunks;
+      s.stripes = stripes;
       s.pattern = (enum pattern)pattern;
       s.empty = pattern % 2;
       all &= same(&s);
@@ -293,7 +293,7 @@ static void check_sizes(void)
     struct setting s = usual();
     s.n = sizes[i];
     s.dtype = (enum tagc_dtype)(i % DTYPES);
-    s.chunks = s.n > 200 ? 1 + (uint32_t)i % 4 : 1;
+    s.stripes = s.n > 200 ? 1 + (uint32_t)i % 4 : 1;
     s.keep_ppm = i % 2 ? 10000 : 400000;
     s.empty = i % 3;
     all &= same(&s);
@@ -304,7 +304,7 @@ static void check_sizes(void)
   s.n = 130003;
   s.pattern = EQUAL;
   s.keep_ppm = 300000;
-  for (s.chunks = 1; s.chunks < 3; s.chunks++)
+  for (s.stripes = 1; s.stripes < 3; s.stripes++)
     all &= same(&s);
   ok(all, "a boundary bin that has all values of several tiles");
   s = usual();
@@ -315,9 +315,9 @@ static void check_sizes(void)
   s = usual();
   s.n = 40003;
   s.keep_ppm = 300000;
-  s.chunks = 600;
+  s.stripes = 600;
   const unsigned before = short_ways;
-  ok(same(&s) && short_ways - before > 400, "more chunks than a group has counters for: most by the short way");
+  ok(same(&s) && short_ways - before > 400, "more stripes than a group has counters for: most by the short way");
   s = usual();
   s.n = 1000;
   s.nranks = 5;
@@ -351,13 +351,13 @@ static void zero_in_the_sample(struct sim *sim) { put_by_line(sim, 0, 1); }
 static void larger_in_the_sample(struct sim *sim) { put_by_line(sim, 100, 1); }
 static void only_in_the_sample(struct sim *sim) { put_by_line(sim, 1, 0); }
 
-/* All of a chunk is zero, though others are not: with three chunks. */
-static void a_chunk_of_zeros(struct sim *sim)
+/* All of a stripe is zero, though others are not: with three stripes. */
+static void a_stripe_of_zeros(struct sim *sim)
 {
   for (int r = 0; r < sim->shape.nranks; r++)
     for (int shard = 0; shard < sim->shape.nranks; shard++)
       for (uint64_t i = 0; i < sim->shape.n; i++)
-        if (tagc_grid_chunk_of(3, (uint32_t)(i / LINE)) == 1)
+        if (tagc_grid_stripe_of(3, (uint32_t)(i / LINE)) == 1)
           sim_put(sim, r, shard, i, i % 5000 == 7 ? 1e-9f : 0);
 }
 
@@ -368,7 +368,7 @@ static void check_long_way(void)
     {zero_in_the_sample, 10000, true, "the sample has none"},
     {larger_in_the_sample, 100000, true, "the sample has larger values"},
     {only_in_the_sample, 200000, true, "there are none but in the sample"},
-    {a_chunk_of_zeros, 10000, true, "a chunk has hardly any values"},
+    {a_stripe_of_zeros, 10000, true, "a stripe has hardly any values"},
     {NULL, 10000, false, "the sample is good"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -377,7 +377,7 @@ static void check_long_way(void)
     for (int dtype = 0; dtype < DTYPES; dtype++) {
       struct setting s = usual();
       s.n = 70003;
-      s.chunks = 3;
+      s.stripes = 3;
       s.keep_ppm = cases[i].keep_ppm;
       s.dtype = (enum tagc_dtype)dtype;
       s.change = cases[i].change;
@@ -393,12 +393,12 @@ static void check_long_way(void)
 
 static void check_large(void)
 {
-  for (uint32_t chunks = 1; chunks <= 7; chunks += 3) {
+  for (uint32_t stripes = 1; stripes <= 7; stripes += 3) {
     struct setting s = usual();
     s.n = (16 << 20) + 17;
-    s.chunks = chunks;
+    s.stripes = stripes;
     s.empty = false;
-    ok(same(&s), "a large shard in %u chunks", chunks);
+    ok(same(&s), "a large shard in %u stripes", stripes);
     s.change = smaller_in_the_sample;
     ok(same(&s), "by the long way");
     s.change = NULL;

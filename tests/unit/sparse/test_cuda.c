@@ -236,7 +236,7 @@ static struct tagc_sparse_message message_of(const struct sim *sim)
   struct tagc_grid grid;
   struct tagc_sparse_message message;
   tagc_grid_fill(&grid, sim->shape.n, sim->shape.keep_ppm, 1);
-  tagc_sparse_message_fill(&message, sim->shape.n, grid.chunk_capacity, false);
+  tagc_sparse_message_fill(&message, sim->shape.n, grid.stripe_capacity, false);
   return message;
 }
 
@@ -337,7 +337,7 @@ static void exact_new(struct exact *e, const struct tagc_job *host, size_t off)
   struct tagc_job job = *host;
   struct tagc_grid grid;
   tagc_grid_fill(&grid, shape->n, shape->keep_ppm, 1);
-  tagc_sparse_message_fill(&e->message, shape->n, grid.chunk_capacity, true);
+  tagc_sparse_message_fill(&e->message, shape->n, grid.stripe_capacity, true);
   const size_t words = ((size_t)grid.lines + 3) / 4 * 4;
   e->send = twin_new((void *)(uintptr_t)host->send, nranks * shape->n * size, off);
   e->recv = twin_new(host->recv, shape->n * size, off);
