@@ -42,7 +42,7 @@ EXTRA_DIST += tests/unit/codec/variants.h
 # Every codec: its bytes against a slow reference, and what must hold of all of them.
 unit_tests += tests/unit/codec/test_exceptions tests/unit/codec/test_payloads tests/unit/codec/test_properties tests/unit/codec/test_residuals
 unit_tests += tests/unit/codec/test_cost
-unit_tests += tests/unit/policy/test_topology tests/unit/vote/test_budget tests/unit/vote/test_hosts tests/unit/cycle/test_gathers
+unit_tests += tests/unit/policy/test_topology tests/unit/vote/test_budget tests/unit/vote/test_hosts tests/unit/vote/test_message tests/unit/cycle/test_gathers
 tests_unit_vote_test_budget_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=tagc_clock_ms,--wrap=tagc_clock_ns
 unit_tests += tests/unit/cycle/test_calls tests/unit/cycle/test_activations
 unit_tests += tests/unit/model/test_mapfile

@@ -15,7 +15,7 @@ struct tagc_retune *tagc_retune_make(size_t slot_count)
     return NULL;
   retune->slot_count = slot_count;
   retune->options = (struct tagc_budget_slot *)(retune->slots + slot_count);
-  retune->ratio[0] = retune->ratio[1] = 1;
+  retune->ratios[0] = retune->ratios[1] = 1;
   return retune;
 }
 
@@ -47,23 +47,24 @@ void tagc_retune_add(struct tagc_retune *retune, int slot, double ns)
   retune->slots[slot].spent_calls++;
 }
 
-double tagc_retune_measured(const struct tagc_retune *retune, int compressed)
+void tagc_retune_measure(const struct tagc_retune *retune, double ratios[2])
 {
-  double measured = 0, estimated = 0;
+  double measured[2] = {0, 0}, estimated[2] = {0, 0};
   for (size_t i = 0; i < retune->slot_count; i++) {
     const struct tagc_retune_slot *slot = &retune->slots[i];
-    if (!slot->choice || (slot->choice->candidate >= 0) != compressed)
-      continue;
-    measured += slot->spent_ns;
-    estimated += (double)slot->spent_calls * tagc_choice_ns(slot->choice);
+    const bool compressed = slot->choice && slot->choice->candidate >= 0;
+    measured[compressed] += slot->spent_ns;
+    estimated[compressed] += slot->choice ? (double)slot->spent_calls * tagc_choice_ns(slot->choice) : 0;
   }
-  return measured > 0 && estimated > 0 ? tagc_budget_ratio(measured, estimated) : 0;
+  for (int i = 0; i < 2; i++)
+    ratios[i] = measured[i] > 0 && estimated[i] > 0 ? tagc_budget_ratio(measured[i], estimated[i]) : 0;
 }
 
-void tagc_retune_correct(struct tagc_retune *retune, int compressed, double ratio)
+void tagc_retune_correct(struct tagc_retune *retune, const double ratios[2])
 {
-  if (ratio > 0)
-    retune->ratio[compressed] = ratio;
+  for (int i = 0; i < 2; i++)
+    if (ratios[i] > 0)
+      retune->ratios[i] = ratios[i];
 }
 
 double tagc_retune_spent(const struct tagc_retune *retune)
@@ -74,7 +75,7 @@ double tagc_retune_spent(const struct tagc_retune *retune)
     const struct tagc_retune_slot *slot = &retune->slots[i];
     any |= slot->spent_calls > 0;
     ns += slot->spent_calls ? slot->spent_ns / (double)slot->spent_calls
-                            : retune->ratio[slot->choice->candidate >= 0] * tagc_choice_ns(slot->choice);
+                            : retune->ratios[slot->choice->candidate >= 0] * tagc_choice_ns(slot->choice);
   }
   return any ? ns : 0;
 }
@@ -89,9 +90,9 @@ void tagc_retune_offer(struct tagc_retune *retune, size_t slot, const struct tag
   const bool open = choice->reason == TAGC_REASON_compressed;
   retune->slots[slot].choice = choice;
   options->norm = open ? survey->norm : 0;
-  options->ns[0] = retune->ratio[0] * choice->plain_ns;
+  options->ns[0] = retune->ratios[0] * choice->plain_ns;
   for (int c = 0; c < TAGC_CANDIDATES; c++) {
-    options->ns[1 + c] = open ? retune->ratio[1] * choice->ns[c] : __builtin_inf();
+    options->ns[1 + c] = open ? retune->ratios[1] * choice->ns[c] : __builtin_inf();
     options->error[1 + c] = open ? tagc_choose_error(question, survey, c) : 0;
   }
 }

@@ -42,7 +42,7 @@ struct tagc_retune {
   uint64_t next;                    /* codecs are chosen anew in this cycle; 0: no more */
   uint64_t chosen;                  /* and were in this one; 0: not yet */
   uint32_t interval;                /* between the two */
-  double ratio[2];                  /* plain, compressed: what calls take by what is estimated, as of the last vote */
+  double ratios[2];                 /* plain, compressed: what calls take by what is estimated, as of the last vote */
   struct tagc_budget_outcome outcome;   /* of the last choice */
   struct tagc_retune_entry entries[TAGC_RETUNE_ENTRIES];
   size_t entry_count, slot_count;
@@ -68,10 +68,9 @@ void tagc_retune_hasten(struct tagc_retune *retune, uint64_t cycle);
 bool tagc_retune_counts(const struct tagc_retune *retune, uint64_t cycle);
 /* A call of a slot, made as chosen, has taken so long. slot < 0: of a former one, which counts no more. */
 void tagc_retune_add(struct tagc_retune *retune, int slot, double ns);
-/* What plain (0) and compressed calls (1) took by what was estimated, on this rank; 0: nothing was measured. Then what the ranks have
- * agreed on. */
-double tagc_retune_measured(const struct tagc_retune *retune, int compressed);
-void tagc_retune_correct(struct tagc_retune *retune, int compressed, double ratio);
+/* What plain and compressed calls took by what was estimated, on this rank; 0: nothing was measured. Then what the ranks agree on. */
+void tagc_retune_measure(const struct tagc_retune *retune, double ratios[2]);
+void tagc_retune_correct(struct tagc_retune *retune, const double ratios[2]);
 /* Nanoseconds of a step's calls since the last choice, as far as they are known, and else as they were estimated; 0: nothing is known. */
 double tagc_retune_spent(const struct tagc_retune *retune);
 

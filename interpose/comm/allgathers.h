@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The all-gathers of parameters in the cycle of a communicator: what is known of each, its part of the ballot (proposal.h), its memory.
+ * The all-gathers of parameters in the cycle of a communicator: what is known of each, and its memory.
  *
  * There are none with TAGC_ALLGATHER=off. Those that surely gather the same unit in the same type (for the forward and for the backward pass)
  * share one reference, that of the first of them, and what becomes of one becomes of all of them.
@@ -62,21 +62,12 @@ void tagc_allgathers_forget(struct tagc_comm *comm);
 /* Is there still a vote to come on the call's all-gather, for which its buffers are to be looked at now? */
 bool tagc_allgathers_looks(const struct tagc_comm *comm, const struct tagc_call *call);
 
-/* ---- the ballot ------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------------------------------- */
 
-/* So many int64, for a min all-reduce. */
-size_t tagc_allgathers_words(const struct tagc_comm *comm);
-/* `decided`: nothing is asked any more. Without the lock. */
-void tagc_allgathers_plan(struct tagc_comm *comm, bool decided);
-/* Is one of them in pieces? And no more: without a lane. */
-bool tagc_allgathers_are_cut(const struct tagc_comm *comm);
-void tagc_allgathers_join(struct tagc_comm *comm);
 /* What the largest call takes of the communicator's workspace. */
 size_t tagc_allgathers_workspace(const struct tagc_comm *comm);
 /* References and tallies. False where memory lacks. Without the lock. */
 bool tagc_allgathers_reserve(struct tagc_comm *comm, void *stream);
-void tagc_allgathers_fill(const struct tagc_comm *comm, bool reserved, int64_t *words);
-void tagc_allgathers_count(struct tagc_comm *comm, const int64_t *words);
 /* Gives back what was reserved for those that stay plain; are there others? Without the lock. */
 bool tagc_allgathers_trim(struct tagc_comm *comm);
 /* Gives back the memory of all of them, behind the last work on it. Without the lock. */

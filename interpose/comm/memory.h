@@ -2,7 +2,7 @@
  * The device memory of a communicator: what its slots hold (residuals and tallies), and what the calls of all of them
  * share (the workspace).
  *
- * Before the ballot it is reserved for what this rank would compress, and behind it what the outcome has no use for is
+ * Before the proposals are sent it is reserved for what this rank would compress, and behind it what the outcome has no use for is
  * given back. Later votes keep what slots with the same codec hold; all-gathers keep what the first vote gave them. A new
  * lock detaches all of it.
  * Order      It is given back behind `fence`, the last work on it; where an abort has left that unknown (`unfenced`),

@@ -48,10 +48,3 @@ enum tagc_reason tagc_slot_reject_reason(const struct tagc_call *call)
     return TAGC_REASON_compressed;
   return are_reached(call) ? TAGC_REASON_compressed : TAGC_REASON_memory;
 }
-
-enum tagc_reason tagc_slot_verdict(int64_t least, int64_t most, bool same, bool can)
-{
-  if (same && least == most && (can || least != TAGC_REASON_compressed))
-    return (enum tagc_reason)least;
-  return least == TAGC_REASON_compressed && most != least ? (enum tagc_reason)most : TAGC_REASON_vote;
-}

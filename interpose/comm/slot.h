@@ -18,9 +18,4 @@ struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_
 /* Is anything about a call that no codec can do with, and that other ranks may not know? TAGC_REASON_compressed: nothing. */
 enum tagc_reason tagc_slot_reject_reason(const struct tagc_call *call);
 
-/* What becomes of a slot, or of an all-gather, of which the ranks' verdicts lie between `least` and `most`. same: they mean the
- * same codec by it; can: all of them can do it. Where some ranks could, and others have all one reason why they cannot, it is
- * the reason of all. Pure. */
-enum tagc_reason tagc_slot_verdict(int64_t least, int64_t most, bool same, bool can);
-
 #endif

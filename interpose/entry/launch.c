@@ -211,7 +211,7 @@ static bool all_nonblocking(const struct tagc_call *calls, size_t count)
 static bool any_waits(const struct tagc_call *calls, size_t count)
 {
   for (size_t i = 0; i < count; i++)
-    if (tagc_rounds_takes(&calls[i]) && (tagc_dump_waits(&calls[i]) || tagc_auto_waits(&calls[i]) || tagc_ballot_waits(&calls[i])))
+    if (tagc_rounds_takes(&calls[i]) && (tagc_dump_waits(&calls[i]) || tagc_tune_waits(&calls[i]) || tagc_proposal_waits(&calls[i])))
       return true;
   return false;
 }

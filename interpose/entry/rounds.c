@@ -50,8 +50,8 @@ static void look(const struct tagc_call *call)
   if (!tagc_rounds_takes(call) ||
       (call->decision.reason != TAGC_REASON_warm_up && !tagc_retune_is_near(call->comm->ledger->retune, call->cycle)))
     return;
-  tagc_ballot_look(call);
-  tagc_auto_look(call);
+  tagc_proposal_check(call);
+  tagc_tune_sample(call);
 }
 
 void tagc_rounds_before_plain(struct tagc_call *call)

@@ -15,21 +15,14 @@
 
 /* ---- the first vote -------------------------------------------------------------------------------------------------- */
 
-/* Behind the first word the host of each rank; all others leave its word alone. */
-enum { SPLITS, HOSTS };
-
 bool tagc_levels_pass_all(const struct tagc_comm *comm)
 {
   return comm->located && comm->settled.reason != TAGC_REASON_compressed;
 }
 
-size_t tagc_levels_words(const struct tagc_comm *comm) { return HOSTS + (size_t)comm->nranks; }
-
-void tagc_levels_tell(const struct tagc_comm *comm, const struct tagc_exchange *real, int64_t *words)
+bool tagc_levels_can_split(const struct tagc_comm *comm, const struct tagc_exchange *real)
 {
-  words[SPLITS] = real->split && real->reduce && real->create_op && real->destroy_op && !comm->nonblocking && !comm->captured;
-  for (int r = 0; r < comm->nranks; r++)
-    words[HOSTS + r] = r == comm->rank ? (int64_t)comm->host : INT64_MAX;
+  return real->split && real->reduce && real->create_op && real->destroy_op && !comm->nonblocking && !comm->captured;
 }
 
 /* Is there a slot that could be compressed, whatever comm->scope says? Call it with the lock held. */
@@ -57,10 +50,10 @@ static void log_scope(const struct tagc_comm *comm)
            passes ? tagc_reason_words(comm->scope.reason) : comm->scope.two_levels ? "two levels" : "flat");
 }
 
-bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words)
+bool tagc_levels_locate(struct tagc_comm *comm, const uint32_t *host_of, bool can_split)
 {
   if (comm->located) {
-    if (!words[SPLITS] && comm->settled.two_levels) {
+    if (!can_split && comm->settled.two_levels) {
       tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: flat from now on: a rank has captured calls of it into a CUDA graph, or "
                "launches without waiting", (unsigned long long)comm->ledger->number);
       comm->settled.two_levels = comm->ledger->two_levels = false;
@@ -68,16 +61,10 @@ bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words)
     comm->scope = comm->settled;
     return true;
   }
-  uint32_t *host_of = malloc((size_t)comm->nranks * sizeof *host_of);
-  for (int r = 0; host_of && r < comm->nranks; r++) {
-    const int64_t host = words[HOSTS + r];
-    host_of[r] = host >= 0 && host < TAGC_AGREE_RANKS ? (uint32_t)host : 0;
-  }
   comm->located = host_of && tagc_topology_make(&comm->topology, host_of, comm->nranks, comm->rank);
-  free(host_of);
   if (!comm->located)
     return false;
-  comm->scope = tagc_plan_scope(tagc_library_options(), &comm->topology.hosts, comm->topology.even, words[SPLITS]);
+  comm->scope = tagc_plan_scope(tagc_library_options(), &comm->topology.hosts, comm->topology.even, can_split);
   comm->settled = comm->scope;
   comm->ledger->hosts = comm->topology.hosts;
   comm->ledger->two_levels = comm->scope.two_levels;

@@ -24,15 +24,12 @@
 /* Is it known, alike on all ranks, that every call of the communicator passes? Then there is nothing to tell. */
 bool tagc_levels_pass_all(const struct tagc_comm *comm);
 
-/* What ranks tell one another: so many int64, for a min all-reduce. */
-size_t tagc_levels_words(const struct tagc_comm *comm);
+/* Can this rank make sub-communicators? */
+bool tagc_levels_can_split(const struct tagc_comm *comm, const struct tagc_exchange *real);
 
-/* Fills the words. */
-void tagc_levels_tell(const struct tagc_comm *comm, const struct tagc_exchange *real, int64_t *words);
-
-/* Takes over what has come out: comm->topology and comm->scope are what all ranks have then. False without memory. Call it with the lock
- * held. */
-bool tagc_levels_hear(struct tagc_comm *comm, const int64_t *words);
+/* Takes over where the ranks are, and whether all can split: comm->topology and comm->scope are equal on all ranks then. The hosts count
+ * once: later host_of may be NULL. False without memory. Call it with the lock held. */
+bool tagc_levels_locate(struct tagc_comm *comm, const uint32_t *host_of, bool can_split);
 
 /* Makes the sub-communicators of those that want them, have a slot to use them for, and have not tried yet; they are in
  * TAGC_PHASE_OURS. Where NCCL refuses, comm->scope says so. After an error the communicator is of no use. */

@@ -10,42 +10,42 @@
 #include "interpose/exec/hierarchy.h"
 #include "interpose/nccl/process.h"
 #include "interpose/policy/chunk_count.h"
+#include "interpose/vote/message.h"
 #include "kernels/codec/residual.h"
 
-/* A value that must be equal on all ranks is there twice, once negated. */
-enum { SLOT_CAN, SLOT_VERDICT, SLOT_VERDICT_NEGATED, SLOT_CODEC, SLOT_CODEC_NEGATED, SLOT_PARTS, SLOT_PARTS_NEGATED,
-       SLOT_DEPTH, SLOT_DEPTH_NEGATED, SLOT_WORDS };
+size_t tagc_proposal_words(const struct tagc_comm *comm)
+{
+  return TAGC_VOTE_SLOT_WORDS * comm->slot_count + TAGC_VOTE_ALLGATHER_WORDS * comm->allgather_count;
+}
 
-size_t tagc_ballot_words(const struct tagc_comm *comm) { return SLOT_WORDS * comm->slot_count + tagc_allgathers_words(comm); }
-
-bool tagc_ballot_eligible(const struct tagc_comm *comm, size_t i)
+bool tagc_proposal_is_eligible(const struct tagc_comm *comm, size_t i)
 {
   struct tagc_slot_question question = tagc_slot_question(comm, i);
   return tagc_plan_slot_gate(&question) == TAGC_REASON_compressed;
 }
 
-static bool is_looked_at(const struct tagc_call *call)
+static bool is_wanted(const struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
   bool wanted = tagc_allgathers_looks(comm, call) ||
                 (tagc_comm_awaits_vote(comm, call) && tagc_plan_looks(tagc_comm_next_vote(comm), call->cycle) &&
-                 tagc_ballot_eligible(comm, (size_t)call->slot));
+                 tagc_proposal_is_eligible(comm, (size_t)call->slot));
   pthread_mutex_unlock(&comm->lock);
   return wanted;
 }
 
-bool tagc_ballot_waits(const struct tagc_call *call)
+bool tagc_proposal_waits(const struct tagc_call *call)
 {
   const struct tagc_device *device = call->comm->device;
-  return device && !device->host_reads && !tagc_device_cuda_is_set_up(device) && is_looked_at(call);
+  return device && !device->host_reads && !tagc_device_cuda_is_set_up(device) && is_wanted(call);
 }
 
-/* The buffers are asked about once a cycle: a program that takes them from elsewhere later is told so by its call (execute.c). */
-void tagc_ballot_look(const struct tagc_call *call)
+/* Once a cycle: a call whose program takes its buffers from elsewhere later fails (execute.c). */
+void tagc_proposal_check(const struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
-  if (!is_looked_at(call))
+  if (!is_wanted(call))
     return;
   const enum tagc_reason reason = tagc_slot_reject_reason(call);
   pthread_mutex_lock(&comm->lock);
@@ -93,7 +93,7 @@ static enum tagc_reason choose_one(struct tagc_comm *comm, size_t i, const struc
   return choice->reason;
 }
 
-static void cut_spread(const struct tagc_comm *comm, struct tagc_slot *slot, int depth)
+static void set_tail_chunks(const struct tagc_comm *comm, struct tagc_slot *slot, int depth)
 {
   struct tagc_spread *spread = &slot->spread;
   if (spread->codec)
@@ -101,20 +101,20 @@ static void cut_spread(const struct tagc_comm *comm, struct tagc_slot *slot, int
 }
 
 /* All at once: without a lane, or where the ranks do not agree. */
-static void join(const struct tagc_comm *comm, struct tagc_slot *slot)
+static void set_one_chunk(const struct tagc_comm *comm, struct tagc_slot *slot)
 {
   (void)tagc_depth_cut(comm->device, slot, 1);
-  cut_spread(comm, slot, 1);
+  set_tail_chunks(comm, slot, 1);
 }
 
-static bool is_cut(const struct tagc_slot *slot)
+static bool is_chunked(const struct tagc_slot *slot)
 {
   return slot->pieces.count > 1 || (slot->spread.codec && slot->spread_cut.pieces.count > 1);
 }
 
-/* In how many pieces its calls are compressed: with TAGC_CODEC=auto those that its choice was made for. A rank that cannot have these
- * says so in the ballot. */
-static void cut(struct tagc_comm *comm, size_t i)
+/* In how many chunks its calls are compressed: with TAGC_CODEC=auto those that its choice was made for. A rank that cannot have these
+ * says so in its proposal. */
+static void set_chunks(struct tagc_comm *comm, size_t i)
 {
   const struct tagc_options *options = tagc_library_options();
   struct tagc_slot *slot = &comm->slots[i];
@@ -122,7 +122,7 @@ static void cut(struct tagc_comm *comm, size_t i)
   (void)tagc_depth_cut(comm->device, slot, grounds ? grounds->choice.depth[grounds->choice.candidate]
                                                    : tagc_depth_plan(options, slot->codec, &slot->shape, &slot->layout, NULL));
   if (slot->spread.codec)
-    cut_spread(comm, slot, tagc_depth_plan_gather(options, &slot->spread.shape, &slot->spread.layout));
+    set_tail_chunks(comm, slot, tagc_depth_plan_gather(options, &slot->spread.shape, &slot->spread.layout));
 }
 
 /* What this rank would do with a slot if it were alone. */
@@ -143,7 +143,7 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
   }
   if (!residual_bytes)
     slot->shape.residual = TAGC_STORAGE_NONE;
-  /* What runs on a device depends on its driver: the others learn of it from the ballot. */
+  /* What runs on a device depends on its driver: the others learn of it from the proposal. */
   if (reason == TAGC_REASON_compressed && !comm->device->layout(comm->device, slot->codec, &slot->shape, &slot->layout))
     reason = TAGC_REASON_device;
   slot->spread = slot->all_reduce && reason == TAGC_REASON_compressed ? tagc_plan_spread(&question) : (struct tagc_spread){0};
@@ -152,17 +152,17 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
     reason = TAGC_REASON_device;
   if (reason == TAGC_REASON_compressed) {
     *residual_left -= residual_bytes;
-    cut(comm, i);
+    set_chunks(comm, i);
   }
   return reason;
 }
 
-/* The lane, where calls are cut. Without one none is, on all ranks. */
+/* The lane, where calls go in chunks. Without one none does, on all ranks. */
 static void reserve_lane(struct tagc_comm *comm)
 {
-  bool wanted = tagc_allgathers_are_cut(comm);
+  bool wanted = tagc_proposal_has_chunked_allgathers(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
-    wanted |= comm->slots[i].reason == TAGC_REASON_compressed && is_cut(&comm->slots[i]);
+    wanted |= comm->slots[i].reason == TAGC_REASON_compressed && is_chunked(&comm->slots[i]);
   if (!wanted || atomic_load(&comm->lane))
     return;
   atomic_store(&comm->lane, comm->device->lane_make(comm->device));
@@ -172,18 +172,18 @@ static void reserve_lane(struct tagc_comm *comm)
            "other", (unsigned long long)comm->ledger->number, comm->device->host_reads ? "thread" : "stream");
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].reason == TAGC_REASON_compressed)
-      join(comm, &comm->slots[i]);
-  tagc_allgathers_join(comm);
+      set_one_chunk(comm, &comm->slots[i]);
+  tagc_proposal_join_allgathers(comm);
 }
 
-bool tagc_ballot_reserve(struct tagc_comm *comm, void *stream)
+bool tagc_proposal_reserve(struct tagc_comm *comm, void *stream)
 {
   reserve_lane(comm);
   return tagc_estate_reserve(comm, stream);
 }
 
 /* Codec, how much is kept, and the way of the messages, in one number; all ranks list their codecs alike. */
-static int64_t codec_word(const struct tagc_comm *comm, const struct tagc_slot *slot)
+static int64_t codec_number(const struct tagc_comm *comm, const struct tagc_slot *slot)
 {
   int64_t number = 0;
   while (tagc_codecs[number] && tagc_codecs[number] != slot->codec)
@@ -191,19 +191,19 @@ static int64_t codec_word(const struct tagc_comm *comm, const struct tagc_slot *
   return number << 33 | (int64_t)comm->all_to_all << 32 | slot->shape.keep_ppm;
 }
 
-/* In how many pieces its calls go, and what is gathered of all-reduces. */
-static int64_t depth_word(const struct tagc_slot *slot)
+/* In how many chunks its calls go, and what is gathered of all-reduces. */
+static int64_t chunks_number(const struct tagc_slot *slot)
 {
   return slot->pieces.count + (slot->spread.codec ? (int64_t)(TAGC_PIECES + 1) * slot->spread_cut.pieces.count : 0);
 }
 
 /* What of a slot is selected. */
-static int64_t parts_word(const struct tagc_slot *slot)
+static int64_t parts_number(const struct tagc_slot *slot)
 {
   return slot->parts ? (int64_t)(tagc_parts_digest(slot->parts) >> 2) : -(int64_t)(slot->sorted ? 1 + slot->selection : 0);
 }
 
-void tagc_ballot_plan(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire)
+void tagc_proposal_plan(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire)
 {
   uint64_t residual_left = tagc_library_options()->residual_max;
   comm->all_to_all = wire && wire->all_to_all;
@@ -215,28 +215,64 @@ void tagc_ballot_plan(struct tagc_comm *comm, bool decided, const struct tagc_wi
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].reason = plan_slot(comm, i, wire, &residual_left);
   if (!comm->voted)
-    tagc_allgathers_plan(comm, decided);
+    tagc_proposal_plan_allgathers(comm, decided);
 }
 
-void tagc_ballot_fill(const struct tagc_comm *comm, bool reserved, int64_t *ballot)
+void tagc_proposal_pack(const struct tagc_comm *comm, bool reserved, int64_t **to)
 {
   if (!reserved)
     tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: no memory for residuals or workspace; all its ranks will pass "
              "every call through", (unsigned long long)comm->ledger->number);
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_slot *slot = &comm->slots[i];
-    int64_t *word = ballot + SLOT_WORDS * i;
-    word[SLOT_CAN] = reserved && slot->reason == TAGC_REASON_compressed;
-    word[SLOT_VERDICT] = (int64_t)slot->reason;
-    word[SLOT_VERDICT_NEGATED] = -word[SLOT_VERDICT];
-    word[SLOT_CODEC] = codec_word(comm, slot);
-    word[SLOT_CODEC_NEGATED] = -word[SLOT_CODEC];
-    word[SLOT_PARTS] = parts_word(slot);
-    word[SLOT_PARTS_NEGATED] = -word[SLOT_PARTS];
-    word[SLOT_DEPTH] = slot->reason == TAGC_REASON_compressed ? depth_word(slot) : 0;
-    word[SLOT_DEPTH_NEGATED] = -word[SLOT_DEPTH];
+    const bool compressed = slot->reason == TAGC_REASON_compressed;
+    tagc_vote_slot_pack(to, &(struct tagc_vote_slot){
+      .can = reserved && compressed, .reason = tagc_vote_own(slot->reason), .codec = tagc_vote_own(codec_number(comm, slot)),
+      .parts = tagc_vote_own(parts_number(slot)), .chunks = tagc_vote_own(compressed ? chunks_number(slot) : 0),
+    });
   }
-  tagc_allgathers_fill(comm, reserved, ballot + SLOT_WORDS * comm->slot_count);
+  tagc_proposal_pack_allgathers(comm, reserved, to);
+}
+
+/* ---- what comes of them ------------------------------------------------------------------------------------------------- */
+
+enum tagc_reason tagc_proposal_reason(struct tagc_vote_range reason, bool same, bool can)
+{
+  if (same && tagc_vote_is_same(reason) && (can || reason.least != TAGC_REASON_compressed))
+    return (enum tagc_reason)reason.least;
+  return reason.least == TAGC_REASON_compressed && !tagc_vote_is_same(reason) ? (enum tagc_reason)reason.most : TAGC_REASON_vote;
+}
+
+/* The accounts of a slot that will be compressed; it may have been plain before. */
+static void open_row(const struct tagc_comm *comm, const struct tagc_slot *slot, struct tagc_ledger_row *row)
+{
+  row->codec = slot->codec->name;
+  row->residual_bytes = slot->residual ? tagc_residual_bytes(&slot->shape) : 0;
+  row->selected = slot->parts ? tagc_parts_elements(slot->parts, comm->nranks) : 0;
+  row->elements = slot->parts ? slot->shard * (uint64_t)comm->nranks : 0;
+}
+
+static void close_row(struct tagc_ledger_row *row)
+{
+  row->codec = NULL;
+  row->residual_bytes = 0;
+}
+
+static void resolve_slot(struct tagc_comm *comm, size_t i, const struct tagc_vote_slot *all)
+{
+  struct tagc_slot *slot = &comm->slots[i];
+  struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
+  const bool same_parts = tagc_vote_is_same(all->parts), same = tagc_vote_is_same(all->codec) && same_parts;
+  slot->reason = !same_parts && all->reason.least == TAGC_REASON_compressed ? TAGC_REASON_layers
+                                                                             : tagc_proposal_reason(all->reason, same, all->can);
+  slot->looked = slot->seen = false;               /* the next vote wants another sample */
+  if (slot->reason != TAGC_REASON_compressed) {
+    close_row(row);
+    return;
+  }
+  if (!tagc_vote_is_same(all->chunks))
+    set_one_chunk(comm, slot);
+  open_row(comm, slot, row);
 }
 
 /* TAGC_CODEC=auto: all numbers are equal on all ranks, and so are these lines. */
@@ -255,45 +291,28 @@ static void log_choices(const struct tagc_comm *comm)
   }
 }
 
-void tagc_ballot_count(struct tagc_comm *comm, const int64_t *ballot)
+void tagc_proposal_resolve(struct tagc_comm *comm, const int64_t **from)
 {
-  const bool again = comm->voted;
-  size_t won = 0, cut_ones = 0;
+  size_t compressed_ones = 0, chunked_ones = 0;
   comm->keeps_residuals = false;
   for (size_t i = 0; i < comm->slot_count; i++) {
-    struct tagc_slot *slot = &comm->slots[i];
-    const int64_t *word = ballot + SLOT_WORDS * i;
-    const int64_t least = word[SLOT_VERDICT], most = -word[SLOT_VERDICT_NEGATED];
-    const bool alike = word[SLOT_PARTS] == -word[SLOT_PARTS_NEGATED];
-    const bool same = word[SLOT_CODEC] == -word[SLOT_CODEC_NEGATED] && alike;
-    const enum tagc_reason verdict = tagc_slot_verdict(least, most, same, word[SLOT_CAN]);
-    tagc_retune_resolve(comm->ledger->retune, i, verdict == TAGC_REASON_compressed);
-    slot->looked = slot->seen = false;             /* the next vote wants another sample */
-    if (verdict == TAGC_REASON_compressed) {
-      struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
-      row->codec = slot->codec->name;
-      if (word[SLOT_DEPTH] != -word[SLOT_DEPTH_NEGATED])
-        join(comm, slot);
-      cut_ones += is_cut(slot);
-      comm->keeps_residuals |= slot->residual != NULL;
-      row->residual_bytes = slot->residual ? tagc_residual_bytes(&slot->shape) : 0;
-      row->selected = slot->parts ? tagc_parts_elements(slot->parts, comm->nranks) : 0;
-      row->elements = slot->parts ? slot->shard * (uint64_t)comm->nranks : 0;
-      won++;
-      continue;
-    }
-    tagc_ledger_row(comm->ledger, (int)i)->codec = NULL;   /* it may have had one before */
-    tagc_ledger_row(comm->ledger, (int)i)->residual_bytes = 0;
-    slot->reason = !alike && least == TAGC_REASON_compressed ? TAGC_REASON_layers : verdict;
+    const struct tagc_slot *slot = &comm->slots[i];
+    struct tagc_vote_slot all;
+    tagc_vote_slot_unpack(from, &all);
+    resolve_slot(comm, i, &all);
+    const bool compressed = slot->reason == TAGC_REASON_compressed;
+    tagc_retune_resolve(comm->ledger->retune, i, compressed);
+    comm->keeps_residuals |= compressed && slot->residual;
+    compressed_ones += compressed;
+    chunked_ones += compressed && is_chunked(slot);
   }
-  comm->voted = true;
-  comm->votes++;
-  if (won && comm->scope.two_levels)
+  if (compressed_ones && comm->scope.two_levels)
     tagc_levels_keep_order(comm, true);
-  comm->cycle_disturbed = true;     /* by the vote */
   log_choices(comm);
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s), %zu of them in pieces",
-           (unsigned long long)comm->ledger->number, won, comm->slot_count, tagc_library_options()->codec, cut_ones);
-  if (!again)
-    tagc_allgathers_count(comm, ballot + SLOT_WORDS * comm->slot_count);
+           (unsigned long long)comm->ledger->number, compressed_ones, comm->slot_count, tagc_library_options()->codec, chunked_ones);
+  tagc_proposal_resolve_allgathers(comm, from);
+  comm->voted = true;
+  comm->votes++;
+  comm->cycle_disturbed = true;     /* by the vote */
 }

@@ -2,83 +2,50 @@
 #include "interpose/vote/tune.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "env/clock.h"
 #include "env/log.h"
 #include "interpose/comm/partial.h"
 #include "interpose/nccl/process.h"
+#include "interpose/vote/message.h"
 #include "interpose/vote/proposal.h"
 #include "kernels/codec/codecs.h"
 
-/* Of a communicator, then of each slot. A number of which the largest counts goes as its negated bits: those of doubles that
- * are not negative have the order of the numbers. */
-enum { COMM_PROBES, COMM_WORDS };
-enum { FINDING_ERROR, FINDING_ENCODE, FINDING_DECODE, FINDING_CALL, FINDING_WORDS };
-enum { SLOT_SEEN, SLOT_UNDISTURBED, SLOT_BARRED, SLOT_DENSITY, SLOT_KURTOSIS, SLOT_FINDINGS,
-       SLOT_COPY = SLOT_FINDINGS + FINDING_WORDS * TAGC_CANDIDATES, SLOT_NORM, SLOT_WORDS };
-
-size_t tagc_auto_words(const struct tagc_comm *comm)
+size_t tagc_tune_words(const struct tagc_comm *comm)
 {
-  size_t words = COMM_WORDS + SLOT_WORDS * comm->slot_count + (comm->ledger->retune ? 2 : 0);
-  return words > TAGC_AUTO_PROBE_WORDS ? words : TAGC_AUTO_PROBE_WORDS;
+  const size_t words = TAGC_VOTE_FLAG_WORDS + TAGC_VOTE_SAMPLE_WORDS * comm->slot_count +
+                       (comm->ledger->retune ? TAGC_VOTE_RATIOS_WORDS : 0);
+  return words > TAGC_VOTE_PROBE_WORDS ? words : TAGC_VOTE_PROBE_WORDS;
 }
 
-static int64_t for_largest(double x)
+void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, int64_t **to)
 {
-  int64_t bits;
-  x = x >= 0 ? x : __builtin_inf(); /* not a number: as bad as can be */
-  memcpy(&bits, &x, sizeof bits);
-  return -bits;
-}
-
-static double largest(int64_t word)
-{
-  double x;
-  word = -word;
-  memcpy(&x, &word, sizeof x);
-  return x;
-}
-
-void tagc_auto_tell(const struct tagc_comm *comm, bool probes, int64_t *words)
-{
-  words[COMM_PROBES] = probes;
+  tagc_vote_flag_pack(to, can_probe);
   for (size_t i = 0; i < comm->slot_count; i++) {
-    int64_t *word = words + COMM_WORDS + SLOT_WORDS * i;
     const struct tagc_slot *slot = &comm->slots[i];
-    const struct tagc_survey *survey = &tagc_comm_grounds(comm, i)->own;
-    word[SLOT_SEEN] = slot->seen;
-    word[SLOT_UNDISTURBED] = slot->seen && !survey->exceptions;
-    word[SLOT_BARRED] = -(int64_t)slot->barred;   /* where ranks differ, all have one of their reasons */
-    word[SLOT_DENSITY] = for_largest(survey->density);
-    word[SLOT_KURTOSIS] = for_largest(survey->kurtosis);
-    word[SLOT_COPY] = for_largest(survey->copy_ns);
-    word[SLOT_NORM] = for_largest(survey->norm);
-    for (int c = 0; c < TAGC_CANDIDATES; c++) {
-      int64_t *finding = word + SLOT_FINDINGS + FINDING_WORDS * c;
-      finding[FINDING_ERROR] = for_largest(survey->of[c].error);
-      finding[FINDING_ENCODE] = for_largest(survey->of[c].encode_ns);
-      finding[FINDING_DECODE] = for_largest(survey->of[c].decode_ns);
-      finding[FINDING_CALL] = for_largest(survey->of[c].call_ns);
-    }
+    const struct tagc_survey *own = &tagc_comm_grounds(comm, i)->own;
+    tagc_vote_sample_pack(to, &(struct tagc_vote_sample){slot->seen, slot->seen && !own->exceptions, slot->barred, *own});
   }
-  for (int i = 0; comm->ledger->retune && i < 2; i++) {
-    const double ratio = tagc_retune_measured(comm->ledger->retune, i);
-    memcpy(&words[COMM_WORDS + SLOT_WORDS * comm->slot_count + (size_t)i], &ratio, sizeof ratio);
+  if (comm->ledger->retune) {
+    double ratios[2];
+    tagc_retune_measure(comm->ledger->retune, ratios);
+    tagc_vote_ratios_pack(to, ratios);
   }
 }
 
-/* Have all ranks seen the gradient as it usually is? */
-static bool is_usual(const int64_t *word) { return word[SLOT_UNDISTURBED] && largest(word[SLOT_DENSITY]) > 0; }
+/* Have all ranks sampled the gradient as it usually is? */
+static bool is_usual(const struct tagc_vote_sample *sample) { return sample->usual && sample->stats.density > 0; }
 
-bool tagc_auto_postpone(struct tagc_comm *comm, const int64_t *words)
+bool tagc_tune_postpone(struct tagc_comm *comm, const int64_t *from)
 {
-  const uint64_t next = comm->voted ? 0 : tagc_plan_next_vote(comm->vote_cycle);   /* later looks come again by themselves */
+  const uint64_t next = comm->voted ? 0 : tagc_plan_next_vote(comm->vote_cycle);   /* later samples come again by themselves */
   bool lacking = false;
+  (void)tagc_vote_flag_unpack(&from);
   for (size_t i = 0; i < comm->slot_count && next; i++) {
-    const int64_t *word = words + COMM_WORDS + SLOT_WORDS * i;
     struct tagc_slot *slot = &comm->slots[i];
-    if (word[SLOT_BARRED] || is_usual(word) || !tagc_ballot_eligible(comm, i))
+    struct tagc_vote_sample sample;
+    tagc_vote_sample_unpack(&from, &sample);
+    if (sample.reject_reason != TAGC_REASON_compressed || is_usual(&sample) || !tagc_proposal_is_eligible(comm, i))
       continue;
     slot->looked = slot->seen = false;
     lacking = true;
@@ -91,64 +58,42 @@ bool tagc_auto_postpone(struct tagc_comm *comm, const int64_t *words)
   return true;
 }
 
-/* In a later vote the last look that was as usual stays. */
-bool tagc_auto_hear(struct tagc_comm *comm, const int64_t *words)
+/* In a later vote the last sample that was as usual stays. */
+bool tagc_tune_resolve(struct tagc_comm *comm, const int64_t *from)
 {
-  const bool again = comm->voted;
+  const bool again = comm->voted, can_probe = tagc_vote_flag_unpack(&from);
   bool any = again;
   for (size_t i = 0; i < comm->slot_count; i++) {
-    const int64_t *word = words + COMM_WORDS + SLOT_WORDS * i;
     struct tagc_slot *slot = &comm->slots[i];
-    struct tagc_survey *survey = &tagc_comm_grounds(comm, i)->survey;
-    slot->barred = (enum tagc_reason)-word[SLOT_BARRED];
-    if (again && !(word[SLOT_SEEN] && is_usual(word)))
+    struct tagc_vote_sample sample;
+    tagc_vote_sample_unpack(&from, &sample);
+    slot->barred = sample.reject_reason;
+    if (again && !(sample.sampled && is_usual(&sample)))
       continue;
-    slot->known = word[SLOT_SEEN];
-    survey->density = largest(word[SLOT_DENSITY]);
-    any |= slot->known && slot->barred == TAGC_REASON_compressed && survey->density > 0;
-    survey->kurtosis = largest(word[SLOT_KURTOSIS]);
-    survey->copy_ns = largest(word[SLOT_COPY]);
-    survey->norm = largest(word[SLOT_NORM]);
-    for (int c = 0; c < TAGC_CANDIDATES; c++) {
-      const int64_t *finding = word + SLOT_FINDINGS + FINDING_WORDS * c;
-      survey->of[c] = (struct tagc_finding){largest(finding[FINDING_ERROR]), largest(finding[FINDING_ENCODE]),
-                                           largest(finding[FINDING_DECODE]), largest(finding[FINDING_CALL])};
-    }
+    slot->known = sample.sampled;
+    tagc_comm_grounds(comm, i)->survey = sample.stats;
+    any |= slot->known && slot->barred == TAGC_REASON_compressed && sample.stats.density > 0;
   }
-  for (int i = 0; comm->ledger->retune && i < 2; i++) {
-    double ratio;
-    memcpy(&ratio, &words[COMM_WORDS + SLOT_WORDS * comm->slot_count + (size_t)i], sizeof ratio);
-    tagc_retune_correct(comm->ledger->retune, i, ratio);
+  if (comm->ledger->retune) {
+    double ratios[2];
+    tagc_vote_ratios_unpack(&from, ratios);
+    tagc_retune_correct(comm->ledger->retune, ratios);
   }
-  return any && words[COMM_PROBES];
+  return any && can_probe;
 }
 
-void tagc_auto_tell_probe(const struct tagc_probe *probe, int64_t *words)
-{
-  for (int route = 0; route < TAGC_ROUTES; route++)
-    for (int size = 0; size < 2; size++)
-      words[2 * route + size] = for_largest(probe->ns[route][size]);
-}
+/* ---- sampling ------------------------------------------------------------------------------------------------------- */
 
-void tagc_auto_hear_probe(struct tagc_probe *probe, const int64_t *words)
-{
-  for (int route = 0; route < TAGC_ROUTES; route++)
-    for (int size = 0; size < 2; size++)
-      probe->ns[route][size] = largest(words[2 * route + size]);
-}
-
-/* ---- looking -------------------------------------------------------------------------------------------------------- */
-
-/* Is the gradient of this call to be looked at? Call it with the lock held. */
+/* Is the gradient of this call to be sampled? Call it with the lock held. */
 static bool is_wanted(const struct tagc_comm *comm, const struct tagc_call *call)
 {
   if (!tagc_comm_awaits_vote(comm, call) || !tagc_plan_looks(tagc_comm_next_vote(comm), call->cycle))
     return false;
   const struct tagc_slot *slot = &comm->slots[call->slot];
-  return !slot->looked && slot->barred == TAGC_REASON_compressed && tagc_ballot_eligible(comm, (size_t)call->slot);
+  return !slot->looked && slot->barred == TAGC_REASON_compressed && tagc_proposal_is_eligible(comm, (size_t)call->slot);
 }
 
-bool tagc_auto_waits(const struct tagc_call *call)
+bool tagc_tune_waits(const struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
   if (!tagc_options_auto(tagc_library_options()))
@@ -160,7 +105,7 @@ bool tagc_auto_waits(const struct tagc_call *call)
 }
 
 /* Codecs that do not run on the device are not tried. False: none does. */
-static bool choose_candidates(const struct tagc_device *device, const struct tagc_shape *shape, struct tagc_candidate *candidates)
+static bool find_candidates(const struct tagc_device *device, const struct tagc_shape *shape, struct tagc_candidate *candidates)
 {
   bool any = false;
   tagc_choose_candidates(tagc_library_options(), candidates);
@@ -195,7 +140,7 @@ static void estimate_costs(const struct tagc_device *device, const struct tagc_s
   }
 }
 
-/* Where but a part of the slot is selected, nothing else is looked at: it is packed as in a call. Nanoseconds of an element's copy are
+/* Where but a part of the slot is selected, nothing else is sampled: it is packed as in a call. Nanoseconds of an element's copy are
  * those of the second time on the host, when the memory is there, and on a GPU those of codec none, which does nothing else, with
  * what all copies of a call take to begin. False without memory, or where the device fails. */
 static bool pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, struct tagc_survey_question *question,
@@ -243,7 +188,7 @@ static bool survey_gradient(const struct tagc_call *call, const struct tagc_part
   return seen;
 }
 
-void tagc_auto_look(const struct tagc_call *call)
+void tagc_tune_sample(const struct tagc_call *call)
 {
   const struct tagc_options *options = tagc_library_options();
   struct tagc_comm *comm = call->comm;
@@ -264,7 +209,7 @@ void tagc_auto_look(const struct tagc_call *call)
   pthread_mutex_unlock(&comm->lock);
   if (!wanted || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
     return;                         /* after an abort the program may free its buffers */
-  bool any = tagc_comms_enter_driver(&comm, 1) && choose_candidates(comm->device, &question.shape, candidates);
+  bool any = tagc_comms_enter_driver(&comm, 1) && find_candidates(comm->device, &question.shape, candidates);
   any = tagc_comms_leave_driver(&comm, 1) && any;
   bool seen = any && survey_gradient(call, parts, &question, &survey);
   tagc_comms_leave(&comm, 1);
@@ -275,7 +220,7 @@ void tagc_auto_look(const struct tagc_call *call)
     comm->slots[call->slot].seen = true;
     tagc_comm_grounds(comm, (size_t)call->slot)->own = survey;
     if (comm->voted)
-      comm->cycle_disturbed = true;     /* a step with a look in it is no measurement of a step */
+      comm->cycle_disturbed = true;     /* a step with a sample in it is no measurement of a step */
   }
   pthread_mutex_unlock(&comm->lock);
 }

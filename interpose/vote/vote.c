@@ -9,6 +9,7 @@
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/loss_samples.h"
 #include "interpose/nccl/process.h"
+#include "interpose/vote/message.h"
 #include "interpose/vote/probe.h"
 #include "interpose/vote/proposal.h"
 #include "interpose/vote/tune.h"
@@ -34,28 +35,32 @@ bool tagc_vote_is_due(const struct tagc_call *call)
 /* The vote of one rank of the communicator. */
 struct vote {
   struct tagc_call *call;
-  int64_t *host, *device;           /* what is told and heard; on the device the words of the peers come behind it */
-  bool pinned;                      /* `device` is memory of the host */
-  bool pending;                     /* a copy to `host` may be under way, of which nobody knows when it ends */
+  struct tagc_comm *comm;           /* its communicator */
+  struct tagc_probing *probing;     /* TAGC_CODEC=auto */
+  int64_t *message, *device_message;   /* on the device the words of a greeting come behind it */
+  size_t room, words;               /* int64 in them, and of the message that is packed now; 0: there is nothing to tell */
+  bool pinned;                      /* device_message is memory of the host */
+  bool pending;                     /* a copy to `message` may be under way, of which nobody knows when it ends */
   void *scratch;                    /* of the probe */
-  size_t room, words;               /* of them, and how many are used now; 0: there is nothing to tell */
+  bool was_split, unsplit;          /* before this vote; now, as some rank could not */
   bool decided;                     /* everything stays plain: nothing is left to be asked */
   bool postponed;                   /* decided for now: the vote will be held again */
   bool reserved;                    /* the memory for what this rank would do */
-  struct tagc_wire wire;
 };
 
 /* Those of the ranks of this thread. */
 struct votes {
   struct vote *votes;
   struct tagc_comm **comms;
-  struct tagc_probing *probings;    /* TAGC_CODEC=auto */
+  struct tagc_probing *probings;
   size_t count;
   bool greet;                       /* meet the peers with what comes now */
 };
 
+/* ---- memory ------------------------------------------------------------------------------------------------------------- */
+
 /* What may still be in use when something has failed is left where it is. */
-static void give_back(const struct votes *votes)
+static void release_messages(const struct votes *votes)
 {
   bool released = true;
   for (size_t i = 0; i < votes->count; i++)
@@ -63,81 +68,89 @@ static void give_back(const struct votes *votes)
   tagc_comms_enter_driver(votes->comms, votes->count);
   for (size_t i = 0; i < votes->count; i++) {
     const struct vote *v = &votes->votes[i];
-    const struct tagc_device *device = votes->comms[i]->device;
+    const struct tagc_device *device = v->comm->device;
     if (!v->pending)
-      free(v->host);
-    if (!released || !tagc_comm_has_streams(votes->comms[i]))
+      free(v->message);
+    if (!released || !tagc_comm_has_streams(v->comm))
       continue;
-    device->release(device, v->pinned ? NULL : v->device, v->call->stream);
+    device->release(device, v->pinned ? NULL : v->device_message, v->call->stream);
     device->release(device, v->scratch, v->call->stream);
   }
   tagc_comms_leave_driver(votes->comms, votes->count);
 }
 
-/* Takes the memory for one vote. False without it; what lacks for slots or for the probe is told to the others instead, and for that
- * a GPU that is full is no hindrance. */
-static bool prepare(struct vote *v, struct tagc_probing *probing)
+/* The longest message of a vote: the proposals, with the hosts behind them, or the samples. */
+static size_t longest_message(const struct tagc_comm *comm)
 {
-  const struct tagc_call *call = v->call;
-  const struct tagc_comm *comm = call->comm;
+  const size_t proposals = tagc_proposal_words(comm) + TAGC_VOTE_HOSTS_WORDS + (size_t)comm->nranks;
+  const size_t samples = tagc_options_auto(tagc_library_options()) ? tagc_tune_words(comm) : 0;
+  return proposals > samples ? proposals : samples;
+}
+
+/* Takes the memory for one vote. False without it. The others hear of memory that lacks for slots or for the probe; a GPU that is full
+ * is no hindrance to that. */
+static bool reserve_messages(struct vote *v)
+{
+  struct tagc_comm *comm = v->comm;
   const struct tagc_device *device = comm->device;
-  bool is_auto = tagc_options_auto(tagc_library_options());
-  size_t ballot = tagc_ballot_words(comm) + tagc_levels_words(comm), seen = is_auto ? tagc_auto_words(comm) : 0;
-  v->room = ballot > seen ? ballot : seen;
-  v->host = malloc(v->room * sizeof *v->host);
-  const size_t greeting = tagc_levels_greeting_words(comm), bytes = (v->room + greeting) * sizeof *v->device;
-  v->device = device->alloc(device, bytes, call->stream);
-  v->pinned = !v->device;
+  v->room = longest_message(comm);
+  v->message = malloc(v->room * sizeof *v->message);
+  const size_t greeting = tagc_levels_greeting_words(comm), bytes = (v->room + greeting) * sizeof *v->device_message;
+  v->device_message = device->alloc(device, bytes, v->call->stream);
+  v->pinned = !v->device_message;
   if (v->pinned)
-    v->device = device->alloc_pinned(device, bytes);
-  if (v->device && !device->clear(device, v->device + v->room, greeting * sizeof *v->device, call->stream))
+    v->device_message = device->alloc_pinned(device, bytes);
+  if (v->device_message && !device->clear(device, v->device_message + v->room, greeting * sizeof *v->device_message, v->call->stream))
     return false;
   if (comm->voted)                  /* with TAGC_BUDGET there is another vote; the wire was probed before the first one */
-    tagc_estate_read(call->comm);
-  if (is_auto && !comm->voted) {
-    size_t scratch = tagc_probe_scratch(comm, &probing->found);
-    probing->scratch = v->scratch = device->alloc(device, scratch, call->stream);
-    if (probing->scratch && !device->clear(device, probing->scratch, scratch, call->stream))
+    tagc_estate_read(comm);
+  if (tagc_options_auto(tagc_library_options()) && !comm->voted) {
+    const size_t scratch = tagc_probe_scratch(comm, &v->probing->found);
+    v->probing->scratch = v->scratch = device->alloc(device, scratch, v->call->stream);
+    if (v->scratch && !device->clear(device, v->scratch, scratch, v->call->stream))
       return false;
   }
-  return v->host && v->device;
+  return v->message && v->device_message;
 }
 
 /* Without memory the calls fail: the other ranks are waiting, and to pass alone would hang them. */
-static ncclResult_t prepare_all(struct votes *votes)
+static ncclResult_t reserve_all(struct votes *votes)
 {
   bool alive = tagc_comms_enter_driver(votes->comms, votes->count), good = true;
   for (size_t i = 0; i < votes->count && alive && good; i++)
-    good = prepare(&votes->votes[i], &votes->probings[i]);
+    good = reserve_messages(&votes->votes[i]);
   alive &= tagc_comms_leave_driver(votes->comms, votes->count);
   return !alive ? ncclInternalError : good ? ncclSuccess : tagc_no_memory("the ballot of a vote");
 }
 
-/* ---- how ranks tell one another -------------------------------------------------------------------------------------- */
+/* ---- a meeting ---------------------------------------------------------------------------------------------------------- */
 
-static ncclResult_t enqueue(const struct tagc_exchange *real, void *votes_, size_t i)
+static bool is_sent(const struct vote *v) { return !v->decided && v->words; }
+
+static ncclResult_t enqueue_message(const struct tagc_exchange *real, void *votes_, size_t i)
 {
   const struct votes *votes = votes_;
   const struct vote *v = &votes->votes[i];
-  if (v->decided || !v->words)
+  if (!is_sent(v))
     return ncclSuccess;
-  ncclResult_t status = real->all_reduce(v->device, v->device, v->words, ncclInt64, ncclMin, v->call->handle, v->call->stream);
-  const bool greets = votes->greet && tagc_levels_ready(v->call->comm);
-  return status == ncclSuccess && greets ? tagc_levels_greet(real, v->call, v->device + v->room) : status;
+  ncclResult_t status = real->all_reduce(v->device_message, v->device_message, v->words, ncclInt64, ncclMin, v->call->handle,
+                                         v->call->stream);
+  const bool greets = votes->greet && tagc_levels_ready(v->comm);
+  return status == ncclSuccess && greets ? tagc_levels_greet(real, v->call, v->device_message + v->room) : status;
 }
 
-/* Puts the words there, or reads what has come out. The host waits here for the other ranks: an abort must not wait for that. */
-static ncclResult_t carry(const struct votes *votes, bool to_device)
+/* Puts the messages there, or reads what has come out. The host waits here for the other ranks: an abort must not wait for that. */
+static ncclResult_t copy_messages(const struct votes *votes, bool to_device)
 {
   bool good = true, alive = tagc_comms_enter_driver(votes->comms, votes->count);
   for (size_t i = 0; i < votes->count && alive; i++) {
     struct vote *v = &votes->votes[i];
-    const struct tagc_device *device = votes->comms[i]->device;
-    const size_t bytes = v->words * sizeof *v->host;
-    if (v->decided || !v->words)
+    const struct tagc_device *device = v->comm->device;
+    const size_t bytes = v->words * sizeof *v->message;
+    if (!is_sent(v))
       continue;
-    const bool went = to_device ? device->put(device, v->device, v->host, bytes, v->call->stream)
-                                : device->get(device, v->host, v->device, bytes, v->call->stream);
+    const bool went = to_device ? device->put(device, v->device_message, v->message, bytes, v->call->stream)
+                                : device->get(device, v->message, v->device_message, bytes, v->call->stream);
     v->pending |= !to_device && !went && !device->host_reads;        /* put() leaves nothing behind */
     good &= went;
   }
@@ -145,125 +158,155 @@ static ncclResult_t carry(const struct votes *votes, bool to_device)
   return !alive ? ncclInternalError : good ? ncclSuccess : ncclUnhandledCudaError;
 }
 
-/* All-reduces the words of those that are not decided, with min. */
-static ncclResult_t meet(const struct tagc_exchange *real, struct votes *votes, bool greet)
+/* All-reduces the messages of votes that are not decided, with min. */
+static ncclResult_t all_reduce_messages(const struct tagc_exchange *real, struct votes *votes)
 {
   bool any = false;
-  votes->greet = greet;
   for (size_t i = 0; i < votes->count; i++)
-    any |= !votes->votes[i].decided && votes->votes[i].words;
+    any |= is_sent(&votes->votes[i]);
   if (!any)
     return ncclSuccess;
-  ncclResult_t status = carry(votes, true);
+  ncclResult_t status = copy_messages(votes, true);
   if (status == ncclSuccess)
-    status = tagc_exchange_run(real, votes->comms, votes->count, enqueue, votes);
-  return status == ncclSuccess ? carry(votes, false) : status;
+    status = tagc_exchange_run(real, votes->comms, votes->count, enqueue_message, votes);
+  return status == ncclSuccess ? copy_messages(votes, false) : status;
 }
 
-/* ---- what they tell --------------------------------------------------------------------------------------------------- */
-
-/* Do all ranks have the sub-communicators that they have just made? */
-static ncclResult_t share_splits(const struct tagc_exchange *real, struct votes *votes)
+/* One meeting: every vote packs a message, or none, and unpacks what all ranks have made of it. A vote that is decided has all ranks'
+ * messages in its own. Both are called with the lock; unpacking is false without memory. */
+static ncclResult_t meet(const struct tagc_exchange *real, struct votes *votes,
+                         void (*pack)(struct vote *, const struct tagc_exchange *, int64_t **to),
+                         bool (*unpack)(struct vote *, const int64_t *from))
 {
   for (size_t i = 0; i < votes->count; i++) {
     struct vote *v = &votes->votes[i];
-    v->decided = votes->comms[i]->scope.reason != TAGC_REASON_compressed;
-    v->words = v->words && votes->comms[i]->split;
-    v->host[0] = tagc_levels_ready(votes->comms[i]);
+    int64_t *to = v->message;
+    pthread_mutex_lock(&v->comm->lock);
+    pack(v, real, &to);
+    pthread_mutex_unlock(&v->comm->lock);
+    v->words = (size_t)(to - v->message);
   }
-  ncclResult_t status = meet(real, votes, false);
+  ncclResult_t status = all_reduce_messages(real, votes);
   for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
     struct vote *v = &votes->votes[i];
-    if (!v->decided && v->words && !v->host[0]) {
-      tagc_levels_pass(votes->comms[i]);
-      v->decided = true;
-    }
+    pthread_mutex_lock(&v->comm->lock);
+    if (v->words && !unpack(v, v->message))
+      status = tagc_no_memory("the hosts of a communicator");
+    pthread_mutex_unlock(&v->comm->lock);
   }
   return status;
 }
 
+/* ---- the hosts ---------------------------------------------------------------------------------------------------------- */
+
+static void pack_hosts(struct vote *v, const struct tagc_exchange *real, int64_t **to)
+{
+  const struct tagc_comm *comm = v->comm;
+  if (!tagc_levels_pass_all(comm))
+    tagc_vote_hosts_pack(to, &(struct tagc_vote_hosts){tagc_levels_can_split(comm, real), comm->nranks, comm->rank, comm->host, NULL});
+}
+
+static bool unpack_hosts(struct vote *v, const int64_t *from)
+{
+  struct tagc_comm *comm = v->comm;
+  struct tagc_vote_hosts all = {.nranks = comm->nranks};
+  all.host_of = comm->located ? NULL : malloc((size_t)comm->nranks * sizeof *all.host_of);
+  tagc_vote_hosts_unpack(&from, &all);
+  const bool good = tagc_levels_locate(comm, all.host_of, all.can_split);
+  free(all.host_of);
+  return good;
+}
+
+/* Those that are split now: do all ranks have the sub-communicators? */
+static void pack_split(struct vote *v, const struct tagc_exchange *real, int64_t **to)
+{
+  (void)real;
+  if (v->comm->split && !v->was_split)
+    tagc_vote_flag_pack(to, tagc_levels_ready(v->comm));
+}
+
+static bool unpack_split(struct vote *v, const int64_t *from)
+{
+  v->unsplit = !v->decided && !tagc_vote_flag_unpack(&from);
+  return true;
+}
+
+static ncclResult_t share_splits(const struct tagc_exchange *real, struct votes *votes)
+{
+  for (size_t i = 0; i < votes->count; i++)
+    votes->votes[i].decided = votes->comms[i]->scope.reason != TAGC_REASON_compressed;
+  ncclResult_t status = meet(real, votes, pack_split, unpack_split);
+  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++)
+    if (votes->votes[i].unsplit) {
+      tagc_levels_pass(votes->comms[i]);
+      votes->votes[i].decided = true;
+    }
+  return status;
+}
+
 /* Where each rank is, and the sub-communicators that follow from that. Those that pass
- * are decided then. TAGC_SCOPE=flat needs neither before the ballots. */
+ * are decided then. TAGC_SCOPE=flat needs neither before the proposals. */
 static ncclResult_t share_hosts(const struct tagc_exchange *real, struct votes *votes)
 {
-  ncclResult_t status = ncclSuccess;
   if (tagc_library_options()->scope == TAGC_SCOPE_FLAT)
-    return status;
-  for (size_t i = 0; i < votes->count; i++) {
-    struct vote *v = &votes->votes[i];
-    v->words = tagc_levels_pass_all(votes->comms[i]) ? 0 : tagc_levels_words(votes->comms[i]);
-    if (v->words)
-      tagc_levels_tell(votes->comms[i], real, v->host);
-  }
-  status = meet(real, votes, false);
-  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
-    struct vote *v = &votes->votes[i];
-    pthread_mutex_lock(&votes->comms[i]->lock);
-    if (v->words && !tagc_levels_hear(votes->comms[i], v->host))
-      status = tagc_no_memory("the hosts of a communicator");
-    pthread_mutex_unlock(&votes->comms[i]->lock);
-    v->words = !votes->comms[i]->split;            /* those that are split now have one thing to tell */
-  }
+    return ncclSuccess;
+  ncclResult_t status = meet(real, votes, pack_hosts, unpack_hosts);
+  for (size_t i = 0; i < votes->count; i++)
+    votes->votes[i].was_split = votes->comms[i]->split;
   if (status == ncclSuccess)
     status = tagc_levels_split(real, votes->comms, votes->count);
   return status == ncclSuccess ? share_splits(real, votes) : status;
 }
 
-/* TAGC_CODEC=auto: what all of them have seen. */
-static ncclResult_t share_surveys(const struct tagc_exchange *real, struct votes *votes)
+/* ---- TAGC_CODEC=auto ---------------------------------------------------------------------------------------------------- */
+
+static void pack_samples(struct vote *v, const struct tagc_exchange *real, int64_t **to)
 {
-  for (size_t i = 0; i < votes->count; i++) {
-    struct vote *v = &votes->votes[i];
-    if (v->decided)
-      continue;
-    pthread_mutex_lock(&votes->comms[i]->lock);
-    v->words = tagc_auto_words(votes->comms[i]);
-    const bool probes = votes->comms[i]->voted || votes->probings[i].scratch;
-    tagc_auto_tell(votes->comms[i], probes, v->host);
-    pthread_mutex_unlock(&votes->comms[i]->lock);
-  }
-  ncclResult_t status = meet(real, votes, false);
-  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
-    struct vote *v = &votes->votes[i];
-    pthread_mutex_lock(&votes->comms[i]->lock);
-    v->postponed = !v->decided && tagc_auto_postpone(votes->comms[i], v->host);
-    v->decided = v->decided || v->postponed || !tagc_auto_hear(votes->comms[i], v->host);
-    pthread_mutex_unlock(&votes->comms[i]->lock);
-    if (v->decided)
-      votes->probings[i].scratch = NULL;
-  }
-  return status;
+  (void)real;
+  if (!v->decided)
+    tagc_tune_pack(v->comm, v->comm->voted || v->scratch, to);
 }
 
-/* TAGC_CODEC=auto: what the wire costs. */
-static ncclResult_t share_probes(const struct tagc_exchange *real, struct votes *votes)
+static bool unpack_samples(struct vote *v, const int64_t *from)
 {
-  ncclResult_t status = tagc_probe_run(real, votes->comms, votes->probings, votes->count);
-  for (size_t i = 0; i < votes->count; i++) {
-    votes->votes[i].words = votes->comms[i]->voted ? 0 : TAGC_AUTO_PROBE_WORDS;
-    tagc_auto_tell_probe(&votes->probings[i].found, votes->votes[i].host);
-  }
-  if (status == ncclSuccess)
-    status = meet(real, votes, false);
-  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
-    struct vote *v = &votes->votes[i];
-    if (v->decided)
-      continue;
-    if (votes->comms[i]->voted) {
-      v->wire = votes->comms[i]->ledger->wire;
-      continue;
-    }
-    tagc_auto_hear_probe(&votes->probings[i].found, v->host);
-    const struct tagc_hosts hosts = tagc_levels_hosts(votes->comms[i]);
-    v->wire = tagc_choose_wire(&hosts, votes->comms[i]->scope.two_levels, &votes->probings[i].found);
-    votes->comms[i]->ledger->wire = v->wire;
-    votes->comms[i]->ledger->probed = true;
-  }
-  return status;
+  v->postponed = tagc_tune_postpone(v->comm, from);
+  v->decided = v->postponed || !tagc_tune_resolve(v->comm, from);
+  return true;
 }
+
+static void pack_probe(struct vote *v, const struct tagc_exchange *real, int64_t **to)
+{
+  (void)real;
+  if (!v->decided && !v->comm->voted)
+    tagc_vote_probe_pack(to, &v->probing->found);
+}
+
+static bool unpack_probe(struct vote *v, const int64_t *from)
+{
+  const struct tagc_hosts hosts = tagc_levels_hosts(v->comm);
+  struct tagc_ledger *ledger = v->comm->ledger;
+  tagc_vote_probe_unpack(&from, &v->probing->found);
+  ledger->wire = tagc_choose_wire(&hosts, v->comm->scope.two_levels, &v->probing->found);
+  ledger->probed = true;
+  return true;
+}
+
+/* What all ranks know of the gradients, and what the wire costs. */
+static ncclResult_t share_times(const struct tagc_exchange *real, struct votes *votes)
+{
+  ncclResult_t status = meet(real, votes, pack_samples, unpack_samples);
+  for (size_t i = 0; i < votes->count; i++)
+    if (votes->votes[i].decided)
+      votes->probings[i].scratch = NULL;
+  if (status == ncclSuccess)
+    status = tagc_probe_run(real, votes->comms, votes->probings, votes->count);
+  return status == ncclSuccess ? meet(real, votes, pack_probe, unpack_probe) : status;
+}
+
+/* ---- the proposals ------------------------------------------------------------------------------------------------------ */
 
 /* What each would do with its slots. */
-static ncclResult_t reserve(struct votes *votes)
+static ncclResult_t plan_all(struct votes *votes)
 {
   const bool is_auto = tagc_options_auto(tagc_library_options());
   bool alive = tagc_comms_enter_driver(votes->comms, votes->count);
@@ -271,47 +314,46 @@ static ncclResult_t reserve(struct votes *votes)
     struct vote *v = &votes->votes[i];
     if (v->postponed)
       continue;
-    tagc_ballot_plan(votes->comms[i], v->decided, is_auto && !v->decided ? &v->wire : NULL);
-    v->reserved = tagc_ballot_reserve(votes->comms[i], v->call->stream);
+    tagc_proposal_plan(v->comm, v->decided, is_auto && !v->decided ? &v->comm->ledger->wire : NULL);
+    v->reserved = tagc_proposal_reserve(v->comm, v->call->stream);
   }
   return tagc_comms_leave_driver(votes->comms, votes->count) && alive ? ncclSuccess : ncclInternalError;
 }
 
-/* And what all do then. A vote that is decided has all ranks' ballots in its own. */
-static ncclResult_t cast_ballots(const struct tagc_exchange *real, struct votes *votes)
+/* Flat, the hosts are known for the report alone, and come with the proposals. */
+static bool has_hosts(const struct tagc_comm *comm)
 {
-  const bool is_flat = tagc_library_options()->scope == TAGC_SCOPE_FLAT;
-  ncclResult_t status = reserve(votes);
-  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
-    struct vote *v = &votes->votes[i];
-    if (v->postponed)
-      continue;
-    pthread_mutex_lock(&votes->comms[i]->lock);
-    const size_t ballot = v->words = tagc_ballot_words(votes->comms[i]);
-    tagc_ballot_fill(votes->comms[i], v->reserved, v->host);
-    if (is_flat && !votes->comms[i]->located) {    /* known for the report alone, at no further meeting */
-      v->words += tagc_levels_words(votes->comms[i]);
-      tagc_levels_tell(votes->comms[i], real, v->host + ballot);
-    }
-    pthread_mutex_unlock(&votes->comms[i]->lock);
-  }
+  return tagc_library_options()->scope == TAGC_SCOPE_FLAT && !comm->located;
+}
+
+static void pack_proposals(struct vote *v, const struct tagc_exchange *real, int64_t **to)
+{
+  if (v->postponed)
+    return;
+  tagc_proposal_pack(v->comm, v->reserved, to);
+  if (has_hosts(v->comm))
+    pack_hosts(v, real, to);
+}
+
+static bool unpack_proposals(struct vote *v, const int64_t *from)
+{
+  struct tagc_comm *comm = v->comm;
+  tagc_proposal_resolve(comm, &from);
+  if (comm->ledger->probed)
+    tagc_retune_end(comm->ledger->retune, comm->ledger->number, v->call->cycle);
+  const bool good = v->decided || !has_hosts(comm) || unpack_hosts(v, from);
+  tagc_trace_vote(comm, v->call->cycle);
+  tagc_state_vote(comm);
+  return good;
+}
+
+/* And what all do then. */
+static ncclResult_t share_proposals(const struct tagc_exchange *real, struct votes *votes)
+{
+  ncclResult_t status = plan_all(votes);
+  votes->greet = true;
   if (status == ncclSuccess)
-    status = meet(real, votes, true);
-  for (size_t i = 0; i < votes->count && status == ncclSuccess; i++) {
-    const struct vote *v = &votes->votes[i];
-    if (v->postponed)
-      continue;
-    pthread_mutex_lock(&votes->comms[i]->lock);
-    tagc_ballot_count(votes->comms[i], v->host);
-    if (votes->comms[i]->ledger->probed)
-      tagc_retune_end(votes->comms[i]->ledger->retune, votes->comms[i]->ledger->number, v->call->cycle);
-    if (v->words > tagc_ballot_words(votes->comms[i]) && !v->decided &&
-        !tagc_levels_hear(votes->comms[i], v->host + tagc_ballot_words(votes->comms[i])))
-      status = tagc_no_memory("the hosts of a communicator");
-    tagc_trace_vote(votes->comms[i], v->call->cycle);
-    tagc_state_vote(votes->comms[i]);
-    pthread_mutex_unlock(&votes->comms[i]->lock);
-  }
+    status = meet(real, votes, pack_proposals, unpack_proposals);
   tagc_comms_enter_driver(votes->comms, votes->count);
   for (size_t i = 0; i < votes->count; i++)
     if (votes->comms[i]->voted)
@@ -324,17 +366,14 @@ static ncclResult_t hold(const struct tagc_exchange *real, struct votes *votes)
 {
   if (!tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
     return ncclInternalError;
-  ncclResult_t status = prepare_all(votes);
+  ncclResult_t status = reserve_all(votes);
   if (status == ncclSuccess)
     status = share_hosts(real, votes);
-  if (tagc_options_auto(tagc_library_options()) && status == ncclSuccess) {
-    status = share_surveys(real, votes);
-    if (status == ncclSuccess)
-      status = share_probes(real, votes);
-  }
+  if (status == ncclSuccess && tagc_options_auto(tagc_library_options()))
+    status = share_times(real, votes);
   if (status == ncclSuccess)
-    status = cast_ballots(real, votes);
-  give_back(votes);
+    status = share_proposals(real, votes);
+  release_messages(votes);
   tagc_comms_leave(votes->comms, votes->count);
   return status;
 }
@@ -351,7 +390,9 @@ ncclResult_t tagc_vote_hold(const struct tagc_exchange *real, struct tagc_call *
   const bool good = votes.votes && votes.comms && votes.probings;
   for (size_t i = 0; i < count && good; i++)
     if (tagc_vote_is_due(calls[i])) {
-      votes.votes[votes.count].call = votes.probings[votes.count].call = calls[i];
+      struct tagc_probing *probing = &votes.probings[votes.count];
+      probing->call = calls[i];
+      votes.votes[votes.count] = (struct vote){.call = calls[i], .comm = calls[i]->comm, .probing = probing};
       votes.comms[votes.count++] = calls[i]->comm;
     }
   ncclResult_t status = good ? hold(real, &votes) : tagc_no_memory("the ballot of a vote");

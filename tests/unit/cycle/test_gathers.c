@@ -11,7 +11,7 @@
 #include "tests/unit/fake_nccl.h"
 #include "tests/unit/tap.h"
 
-enum { N = 5000, RANKS = 2, STEPS = 5, WORDS = 7 };     /* of the ballot for each all-gather, its last ones */
+enum { N = 5000, RANKS = 2, STEPS = 5, WORDS = 7 };     /* of the proposals for each all-gather, the last ones */
 
 static struct tagc_comm *comm;
 static ncclComm_t handles[RANKS];
@@ -40,7 +40,7 @@ static ncclResult_t all_reduce(const void *from, void *to, size_t count, ncclDat
   (void)from, (void)op, (void)on, (void)stream;
   (void)count;
   if (type == ncclInt64 && other_rank)
-    other_rank((int64_t *)to + tagc_ballot_words(comm) - WORDS);
+    other_rank((int64_t *)to + tagc_proposal_words(comm) - WORDS);
   return ncclSuccess;
 }
 
