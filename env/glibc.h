@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What is built on a new system shall run with the C library of an old one, from glibc 2.28 on (RHEL 8, Ubuntu 20.04,
  * manylinux_2_28). Every object of the library includes this first (Makefile.am; not with sanitizers, whose functions have
- * the plain names), and so binds the versions that were there before 2.28. tests/e2e/hardening.test says what is
+ * the plain names), and so binds the versions that were there before 2.28. tests/e2e/project/hardening.test says what is
  * missing here. Before 2.34 these functions were in libpthread and libdl, so the library needs both by name.
  */
 #ifndef ENV_GLIBC_H

@@ -83,7 +83,7 @@ build()
     tail -n 20 "$folder/configure.out" >&2
     die "configure failed in $folder/"
   }
-  programs="tests/e2e/standin_collectives tests/e2e/standin_groups tests/e2e/standin_comms $(unit_tests "$folder")"
+  programs="tests/e2e/standin/standin_collectives tests/e2e/standin/standin_groups tests/e2e/standin/standin_comms $(unit_tests "$folder")"
   make -C "$folder" -j"$(nproc)" all check TESTS= check_PROGRAMS="$programs" >"$folder/make.out" 2>&1 || {
     grep -E 'error|\*\*\*' "$folder/make.out" >&2
     die "the build failed in $folder/"
@@ -109,7 +109,7 @@ x86_64()
 emulated()
 {
   # shellcheck disable=SC2046,SC2086 # a list
-  QEMU_LD_PREFIX=$sysroot run_tests build/aarch64 aarch64 '' ${TESTS:-$(unit_tests build/aarch64) tests/e2e/passthrough.test}
+  QEMU_LD_PREFIX=$sysroot run_tests build/aarch64 aarch64 '' ${TESTS:-$(unit_tests build/aarch64) tests/e2e/nccl/passthrough.test}
 }
 
 aarch64()

@@ -6,7 +6,7 @@
  *
  * Rank 0 prints. Ratios are what counts: absolute times follow the machine's load.
  */
-#include "tests/e2e/standin_rendezvous.h"
+#include "tests/e2e/standin/standin_rendezvous.h"
 
 #include "interpose/nccl/nccl_newer.h"
 

@@ -5,7 +5,7 @@
  *   NCCL_STANDIN_RATE_INSIDE=10gbit  to other ranks of its own host, this process alone
  *   NCCL_STANDIN_NIC=PATH:PAGE       the memory through which the processes of a host share the first one (launch makes
  *                                    it); without it this process has a network card of its own
- *   NCCL_STANDIN_PLAY=1              nobody waits: what bytes take at their rate is played (tests/e2e/played_time.c), for each
+ *   NCCL_STANDIN_PLAY=1              nobody waits: what bytes take at their rate is played (tests/e2e/vote/played_time.c), for each
  *                                    process as if it had its network card for itself
  *
  * link.h says how a rate is kept. All threads of the process share its links; receiving is free.

@@ -210,7 +210,7 @@ static void test_files(void)
 {
   const char *build = getenv("abs_top_builddir");
   char path[4096], pipe_path[] = "/tmp/tagc-imports.XXXXXX";
-  snprintf(path, sizeof path, "%s/tests/e2e/nccl_plugin.so", build ? build : ".");
+  snprintf(path, sizeof path, "%s/tests/e2e/nccl/nccl_plugin.so", build ? build : ".");
   is_file(path, true, true, "libnccl.so.2", "a plugin that is linked with NCCL");
   snprintf(path, sizeof path, "%s/tests/standin/libnccl.so.2", build ? build : ".");
   is_file(path, true, false, "", "an NCCL itself");

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Groups: in one another, empty, across new communicators, with errors in them, ended too often, never ended. What is held
+ * back runs at the outermost end, and only there; a group that failed leaves no trace in the next step.
+ */
+#include "tests/e2e/api/inprocess.h"
+
+static bool begin_step(int step, int depth)
+{
+  bool good = true;
+  for (int i = 0; i < RANKS; i++)
+    fill(&ranks[i], step);
+  while (depth-- > 0)
+    good &= ncclGroupStart() == ncclSuccess;
+  return good;
+}
+
+static bool call_all(void)
+{
+  bool good = true;
+  for (int i = 0; i < RANKS; i++)
+    good &= reduce_scatter(&ranks[i]) == ncclSuccess;
+  return good;
+}
+
+static bool end_groups(int depth)
+{
+  bool good = true;
+  while (depth-- > 0)
+    good &= ncclGroupEnd() == ncclSuccess;
+  return good;
+}
+
+static bool are_sums(int step) { return is_sum(&ranks[0], step) && is_sum(&ranks[1], step); }
+
+/* Three groups deep, with empty groups before, between and after the calls. */
+static void nested(void)
+{
+  bool good = start(0), early = false;
+  for (int step = 0; step < STEPS; step++) {
+    good &= begin_step(step, 2);
+    for (int i = 0; i < RANKS; i++) {
+      good &= ncclGroupStart() == ncclSuccess && ncclGroupStart() == ncclSuccess && ncclGroupEnd() == ncclSuccess;
+      good &= reduce_scatter(&ranks[i]) == ncclSuccess;
+      good &= ncclGroupEnd() == ncclSuccess;
+    }
+    good &= ncclGroupEnd() == ncclSuccess;
+    early |= !all_untouched();
+    good &= ncclGroupEnd() == ncclSuccess && are_sums(step);
+    good &= ncclGroupStart() == ncclSuccess && ncclGroupEnd() == ncclSuccess;
+  }
+  finish();
+  ok(good && !early, "groups in groups: all runs at the outermost end, and only there");
+}
+
+/* PyTorch ends its open groups to make a communicator, and opens as many again. */
+static void made_between(void)
+{
+  bool good = start(0);
+  for (int step = 0; step < STEPS; step++) {
+    ncclComm_t made[RANKS] = {NULL};
+    float one = 1, sums[RANKS] = {0};
+    good &= begin_step(step, 2) && call_all() && end_groups(2);
+    good &= ncclCommInitAll(made, RANKS, NULL) == ncclSuccess;
+    good &= ncclGroupStart() == ncclSuccess && ncclGroupStart() == ncclSuccess;
+    for (int i = 0; i < RANKS; i++)
+      good &= ncclAllReduce(&one, &sums[i], 1, ncclFloat, ncclSum, made[i], NULL) == ncclSuccess;
+    good &= end_groups(2) && sums[0] == RANKS && sums[1] == RANKS && are_sums(step);
+    for (int i = 0; i < RANKS; i++)
+      good &= ncclCommDestroy(made[i]) == ncclSuccess;
+  }
+  finish();
+  ok(good, "communicators made between groups: the steps are exact");
+}
+
+/* A communicator made inside a group that holds calls: NCCL makes it first, and they are compressed behind it. */
+static void made_inside(void)
+{
+  bool good = start(0) && run_groups(0, STEPS);
+  for (int step = STEPS; step < STEPS + 2; step++) {
+    ncclComm_t made[RANKS] = {NULL};
+    ncclUniqueId id;
+    int count = 0;
+    good &= ncclGetUniqueId(&id) == ncclSuccess && begin_step(step, 1);
+    good &= reduce_scatter(&ranks[0]) == ncclSuccess;
+    for (int i = 0; i < RANKS; i++)
+      good &= ncclCommInitRank(&made[i], RANKS, id, i) == ncclSuccess;
+    good &= reduce_scatter(&ranks[1]) == ncclSuccess;
+    good &= end_groups(1) && are_sums(step);
+    for (int i = 0; i < RANKS; i++)
+      good &= ncclCommCount(made[i], &count) == ncclSuccess && count == RANKS && ncclCommDestroy(made[i]) == ncclSuccess;
+  }
+  good &= run_groups(STEPS + 2, STEPS + 4);
+  finish();
+  ok(good, "communicators made inside a group with calls: the steps are exact");
+}
+
+/* A call that is refused spoils its group; what was held back in it does not run, and the next step is as ever. */
+static void refused_call(int steps, const char *when)
+{
+  bool good = start(0) && run_groups(0, steps) && begin_step(steps, 2) && call_all();
+  good &= ncclReduceScatter(NULL, ranks[0].out, N, ncclFloat, ncclSum, ranks[0].comm, NULL) == ncclInvalidArgument;
+  good &= ncclGroupEnd() == ncclSuccess && ncclGroupEnd() == ncclInvalidArgument && all_untouched();
+  good &= run_groups(steps, steps + STEPS);
+  finish();
+  ok(good, "a refused call in a group, %s: its end says so, nothing has run, the next steps are exact", when);
+}
+
+static void ended_too_often(void)
+{
+  bool good = start(0) && run_groups(0, STEPS / 2);
+  good &= ncclGroupEnd() == ncclInvalidUsage && ncclGroupEnd() == ncclInvalidUsage;
+  good &= run_groups(STEPS / 2, STEPS);
+  finish();
+  ok(good, "a group that was never begun cannot be ended, and that does no harm");
+}
+
+static void simulated(void)
+{
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  bool good = start(0) && begin_step(0, 1) && call_all();
+  good &= ncclGroupSimulateEnd(&info) == ncclSuccess && all_untouched();
+  good &= run_groups(0, STEPS);
+  finish();
+  ok(good, "a simulated group runs nothing; the next steps are exact");
+}
+
+static void *leave_open(void *argument)
+{
+  bool *good = argument;
+  float two = 2;
+  ncclRedOp_t op;
+  *good &= begin_step(0, 2) && call_all();
+  *good &= ncclRedOpCreatePreMulSum(&op, &two, ncclFloat, ncclScalarHostImmediate, ranks[0].comm) == ncclSuccess;
+  *good &= ncclReduceScatter(ranks[0].send, ranks[0].out, N, ncclFloat, op, ranks[0].comm, NULL) == ncclSuccess;
+  *good &= ncclRedOpDestroy(op, ranks[0].comm) == ncclSuccess;
+  return NULL;
+}
+
+static void never_ended(void)
+{
+  pthread_t thread;
+  bool good = start(0);
+  pthread_create(&thread, NULL, leave_open, &good);
+  pthread_join(thread, NULL);
+  good &= all_untouched();
+  finish();
+  good &= start(0) && run_groups(0, STEPS);
+  finish();
+  ok(good, "a thread ends with a group open: nothing has run, and other threads do not notice");
+}
+
+/* The other rank has left: the end of the group fails, and nothing is decoded. */
+static void failed_end(int steps, const char *what)
+{
+  bool good = start(0) && run_groups(0, steps);
+  good &= ncclCommAbort(ranks[1].comm) == ncclSuccess;
+  for (int again = 0; again < 2; again++) {
+    good &= begin_step(steps, 1);
+    reduce_scatter(&ranks[0]);      /* held back, it cannot fail yet; NCCL may say it at once */
+    good &= ncclGroupEnd() == ncclRemoteError;
+  }
+  bool decoded = steps == STEPS && !all_untouched();
+  good &= ncclCommDestroy(ranks[0].comm) == ncclSuccess;
+  ok(good && !decoded, "the end of a group with %s fails: the error is NCCL's, and nothing is decoded", what);
+}
+
+/* The op of a call that is held back is destroyed, its handle used again for another scalar; both before the end. */
+static void recycled_ops(void)
+{
+  static float again[RANKS][N];
+  bool good = start(0);
+  for (int step = 0; step < STEPS; step++) {
+    good &= begin_step(step, 1);
+    for (int i = 0; i < RANKS; i++) {
+      float scalars[2] = {2, 8};
+      for (int k = 0; k < 2; k++) {
+        ncclRedOp_t op;
+        good &= ncclRedOpCreatePreMulSum(&op, &scalars[k], ncclFloat, ncclScalarHostImmediate, ranks[i].comm) ==
+                ncclSuccess;
+        good &= ncclReduceScatter(ranks[i].send, k ? again[i] : ranks[i].out, N, ncclFloat, op, ranks[i].comm, NULL) ==
+                ncclSuccess;
+        good &= ncclRedOpDestroy(op, ranks[i].comm) == ncclSuccess;
+      }
+    }
+    good &= end_groups(1);
+    for (int i = 0; i < RANKS; i++)
+      for (size_t k = 0; k < N; k++) {
+        good &= again[i][k] == 4 * ranks[i].out[k];
+        ranks[i].out[k] /= 2;
+      }
+    good &= are_sums(step);
+  }
+  finish();
+  ok(good, "ops destroyed and made anew before the end of the group: every call has its own scalar");
+}
+
+/* A new communicator, under the handle of an old one sooner or later, starts anew: its first steps are plain. */
+static void reused_handles(void)
+{
+  bool good = true, reused = false;
+  ncclComm_t old = NULL;
+  for (int round = 0; round < 4; round++) {
+    good &= start(0);
+    reused |= ranks[0].comm == old;
+    old = ranks[0].comm;
+    good &= run_groups(0, STEPS);
+    finish();
+  }
+  note("a handle was%s used again", reused ? "" : " not");
+  ok(good, "communicators come and go, and each starts anew");
+}
+
+int main(void)
+{
+  nested();
+  made_between();
+  made_inside();
+  refused_call(1, "before the vote");
+  refused_call(STEPS, "of compressed calls");
+  ended_too_often();
+  simulated();
+  never_ended();
+  failed_end(0, "plain calls");
+  failed_end(UNCOMPRESSED, "a vote");
+  failed_end(STEPS, "compressed calls");
+  recycled_ops();
+  reused_handles();
+  return done();
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A training's all-gathers and reduce-scatters on host memory or on a GPU: rank by rank, step by step, a line with the hash
+ * of each result, which must be the same lines for both. Every unit is gathered before its forward and before its backward
+ * pass, and reduced behind that; gathers and reductions are on streams of their own, and wait for one another at the end of a
+ * step alone.
+ *
+ *   on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again]      under tests/standin/launch, with --cuda for cuda
+ *
+ * again: in one step all ranks gather a unit once more, on a GPU because the first call fails, for where it would have the result.
+ *
+ * Parameters change a little from step to step, and much in one; in one some are not finite.
+ */
+#include "env/hash.h"
+#include "tests/e2e/device/either_memory.h"
+
+enum { UNITS = 4, AGAIN = 7, JUMP = 9, ODD = 11 };
+
+static const size_t counts[UNITS] = {4096, 70001, 5003, 3000};
+
+static ncclDataType_t type;
+static bool in_place, again, fails;
+static char *shard[UNITS], *whole[UNITS], *gradient[UNITS], *reduced[UNITS], *host;
+
+static float parameter(int step, int unit, size_t i)
+{
+  const uint64_t h = mix(mix((uint64_t)rank << 40 ^ (uint64_t)unit << 20 ^ (uint64_t)(step >= JUMP) << 50) ^ i);
+  const float x = (float)(h & 0xffffff) / 8388608 - 1, y = (float)(h >> 24 & 0xffffff) / 8388608 - 1;
+  if (step == ODD && i % 1009 == 7)
+    return h & 1 ? INFINITY : NAN;
+  return 0.05f * x * y + 1e-4f * x * (float)step;
+}
+
+static void fill(int step, int unit)
+{
+  char *to = in_place ? whole[unit] + (size_t)rank * counts[unit] * size_of(type) : shard[unit];
+  for (size_t i = 0; i < counts[unit]; i++)
+    store(host, i, parameter(step, unit, i), type);
+  memory.copy(to, host, counts[unit] * size_of(type), true);
+  for (size_t i = 0; i < (size_t)nranks * counts[unit]; i++)
+    store(host, i, parameter(step + 100, unit, i), type);
+  memory.copy(gradient[unit], host, (size_t)nranks * counts[unit] * size_of(type), true);
+}
+
+static void gather(int unit)
+{
+  const char *from = in_place ? whole[unit] + (size_t)rank * counts[unit] * size_of(type) : shard[unit];
+  CHECK(ncclAllGather(from, whole[unit], counts[unit], type, world, memory.stream[0]));
+}
+
+/* No kernel takes elements from there. */
+static void gather_wrongly(int unit)
+{
+  if (fails)
+    fails = ncclAllGather(shard[unit], whole[unit] + 1, counts[unit], type, world, memory.stream[0]) != ncclSuccess;
+  else
+    gather(unit);
+}
+
+static void tell(int step, int unit, const char *what, const char *from, size_t bytes)
+{
+  memory.copy(host, from, bytes, false);
+  printf("step %d %s %d rank %d %016llx\n", step, what, unit, rank,
+         (unsigned long long)tagc_hash_add(TAGC_HASH_START, host, bytes));
+}
+
+static void run_step(int step)
+{
+  for (int unit = 0; unit < UNITS; unit++)
+    fill(step, unit);
+  for (int unit = 0; unit < UNITS; unit++) {
+    if (again && step == AGAIN && unit == 1)
+      gather_wrongly(unit);
+    gather(unit);
+  }
+  for (int unit = UNITS - 1; unit >= 0; unit--) {
+    gather(unit);
+    CHECK(ncclReduceScatter(gradient[unit], reduced[unit], counts[unit], type, ncclSum, world, memory.stream[1]));
+  }
+  memory.synchronize();
+  for (int unit = 0; unit < UNITS; unit++) {
+    tell(step, unit, "gathered", whole[unit], (size_t)nranks * counts[unit] * size_of(type));
+    tell(step, unit, "reduced", reduced[unit], counts[unit] * size_of(type));
+  }
+}
+
+int main(int argc, char **argv)
+{
+  static const char *const names[] = {"fp32", "fp16", "bf16"};
+  static const ncclDataType_t types[] = {ncclFloat32, ncclFloat16, ncclBfloat16};
+  int which = 0;
+  while (argc > 3 && which < 3 && strcmp(argv[2], names[which]) != 0)
+    which++;
+  if (argc < 4 || which == 3 || !use_memory(argv[1])) {
+    fprintf(stderr, "usage: on_device_gathers host|cuda fp32|fp16|bf16 STEPS [in-place|again]\n");
+    return 2;
+  }
+  type = types[which];
+  in_place = argc > 4 && strcmp(argv[4], "in-place") == 0;
+  again = argc > 4 && strcmp(argv[4], "again") == 0;
+  fails = strcmp(argv[1], "cuda") == 0;
+  setvbuf(stdout, NULL, _IOLBF, 0);             /* lines of ranks that share a pipe stay whole */
+  meet();
+  host = malloc((size_t)nranks * counts[1] * sizeof(float));
+  for (int unit = 0; unit < UNITS; unit++) {
+    shard[unit] = memory.alloc(counts[unit] * sizeof(float));
+    whole[unit] = memory.alloc((size_t)nranks * counts[unit] * sizeof(float));
+    gradient[unit] = memory.alloc((size_t)nranks * counts[unit] * sizeof(float));
+    reduced[unit] = memory.alloc(counts[unit] * sizeof(float));
+    if (!host || !shard[unit] || !whole[unit] || !gradient[unit] || !reduced[unit])
+      return 1;
+  }
+  for (int step = 0; step < atoi(argv[3]); step++)
+    run_step(step);
+  if (again && fails != (strcmp(argv[1], "cuda") == 0)) {
+    fprintf(stderr, "the call that cannot be made has not failed\n");
+    return 1;
+  }
+  free(host);
+  CHECK(ncclCommDestroy(world));
+  return 0;
+}

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What the tests of faults share. Sourced after lib.sh.
+# shellcheck shell=sh
+export TAGC_WARMUP=0 TAGC_MIN_BYTES=0 TAGC_REPORT=1
+report_may_race
+
+# A hang of a rank that should end by itself is what these tests look for: it becomes a failed point after two minutes.
+patience=120
+
+# faults RANKS KIND STEPS CONDITION [VARIABLE=value...]: one run of tests/e2e/faults/faults, with $hosts as options of launch.
+# Leaves its lines in out, everything else in err, and the launcher's status in `ended`.
+faults()
+{
+  faults_ranks=$1 faults_kind=$2 faults_steps=$3 faults_condition=$4
+  shift 4
+  # shellcheck disable=SC2086 # $hosts is options
+  env "$@" "$launch" -n "$faults_ranks" ${hosts:-} --no-prefix --grace $patience \
+    --preload "$preload${behind:+:$behind}" -- \
+    "$programs/faults/faults" "$faults_kind" "$faults_steps" "$faults_condition" >"$scratch/out" 2>"$scratch/err"
+  ended=$?
+}
+
+# The hash of all ranks together; empty where one of them did not end well.
+hash_of()
+{
+  awk -v ranks="$1" '/: done / { print $NF; n++ } END { if (n != ranks) print "not all ranks are done" }' "$scratch/out" |
+    sort | tr '\n' ' '
+}
+
+# Shows what a run said.
+show() { sed 's/^/# /' "$scratch/out" "$scratch/err"; }
+
+# messages RANKS RANK [VARIABLE=value...]: what the rank sends in a run, in order: "BYTES-BEFORE SIZE KIND" a line.
+# Where there are two levels, what makes a communicator after the first vote is a split of ours, and what is summed
+# after that the first level. An all-gather of what none has had before the vote carries payloads.
+messages()
+{
+  messages_ranks=$1 messages_of=$2
+  shift 2
+  faults "$messages_ranks" "${trained:-dense}" "${steps:-5}" none NCCL_STANDIN_FAULT="trace:rank=$messages_of" "$@"
+  sed -n -e 's,^NCCL stand-in: after \([0-9]*\) bytes: \(.*\) of \([0-9]*\) bytes$,\1 \3 \2,p' "$scratch/err" |
+    sed -e 's,all-reduce/4,vote,' -e 's,all-reduce/1,exponents,' -e 's,reduce-scatter/2,sketch,' \
+      -e 's, 8 send/0, 8 greeting-of-peers,' -e 's,reduce-scatter/4,greeting-of-peers,' -e 's,send/0,message,' \
+      -e 's,reduce-scatter/7,sums,' -e 's,[^ ]*/7$,plain,' -e 's,all-gather/0,gathered,' -e 's,[^ ]*/0$,init,' |
+    awk '$3 == "vote" { voted = 1 }
+      $3 == "gathered" && !voted { whole[$2] = 1 }
+      $3 == "gathered" { $3 = $2 in whole ? "plain" : "payload" }
+      $3 == "init" && voted { $3 = "split"; levels = 1 }
+      $3 == "sums" && !levels { $3 = "plain" }
+      !seen[$1]++'
+}
+
+# Does every rank but the dead one (none: -) tell of ncclRemoteError, once, and is cleaned up? The third argument:
+# another error that may come instead.
+survivors_are_well()
+{
+  awk -v dead="$1" -v ranks="$2" -v error="^(ncclRemoteError|${3:-ncclRemoteError});$" '
+    $3 ~ /^nccl/ && $4 $5 == "instep" && $7 ~ error && / cleaned up$/ && !/NOT/ && $2 != dead ":" { n++; next }
+    { other = 1 }
+    END { exit !(n == ranks - (dead != "-") && !other) }' "$scratch/out"
+}
+
+# Rank 0 makes the report, if it has come to its first collective.
+report_is_there()
+{
+  [ "$1" = 0 ] || grep -qE ' ncclComm(InitRank|Split) in ' "$scratch/out" || grep -q '^tagc-total:' "$scratch/err"
+}
+
+# sweep_messages NAME FAULT RANK RANKS STATUS [VARIABLE=value...]: the fault in the middle of every message of our own
+# exchanges that the rank sends (of each kind at most $most, where that is set), and of one in six plain ones; with
+# headers=header also in their headers. $trained is the kind of training, dense where it is not set, $steps how many there are.
+# One test point for each kind of message in $kinds.
+kinds="plain vote greeting-of-peers exponents sketch message"
+sweep_messages()
+{
+  name=$1 fault=$2 who=$3 nranks=$4 wanted=$5
+  shift 5
+  dead=$who
+  [ "$fault" = die ] || dead=-
+  messages "$nranks" "$who" "$@" | awk -v most="${most:-9999}" '
+    $3 != "init" && $3 != "split" && ($3 != "plain" || plain++ % 6 == 0) && seen[$3]++ < most' >"$scratch/messages"
+  : >"$scratch/tried"
+  while read -r at size kind; do
+    for after in $((at + 32 + size / 2)) $headers; do
+      [ "$after" != header ] || after=$((at + 16))
+      faults "$nranks" "${trained:-dense}" "${steps:-5}" none NCCL_STANDIN_FAULT="$fault:rank=$who,after=$after" "$@" </dev/null
+      good=yes
+      [ "$ended" = "$wanted" ] && survivors_are_well "$dead" "$nranks" && report_is_there "$dead" || {
+        good=no
+        echo "# $fault of rank $who after $after bytes, $kind: status $ended"
+        show
+      }
+      echo "$kind $good" >>"$scratch/tried"
+    done
+  done <"$scratch/messages"
+  for kind in $kinds; do
+    tried=$(grep -c "^$kind " "$scratch/tried")
+    bad_ones=$(grep -c "^$kind no" "$scratch/tried")
+    test "$tried" -gt 0 && test "$bad_ones" = 0
+    point $? "$name, in $tried places ($kind): the others get ncclRemoteError and live"
+  done
+}
+

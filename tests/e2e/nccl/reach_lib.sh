@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by the tests of how programs reach NCCL: two ranks of a program, in which everything small is compressed.
+# shellcheck shell=sh
+. "$(dirname "$0")/../lib.sh"
+nccl="$abs_top_builddir/tests/standin/libnccl.so.2"
+plugin="$programs/nccl/nccl_plugin.so"
+export TAGC_WARMUP=0 TAGC_ASSUME=gradients TAGC_MIN_BYTES=0 TAGC_SPARSITY=0.95 TAGC_REPORT=1
+
+# ranks [VARIABLE=VALUE...] PROGRAM...: two ranks of it behind $preload; $status, $scratch/out and $scratch/err are
+# theirs.
+ranks()
+{
+  (
+    while case $1 in [A-Z]*=*) ;; *) false ;; esac; do
+      export "${1?}"
+      shift
+    done
+    exec "$launch" -n 2 --no-prefix ${preload:+--preload "$preload"} -- "$@"
+  ) >"$scratch/out" 2>"$scratch/err"
+  status=$?
+}
+
+# Calls compressed, a communicator, in the order of the report.
+compressed() { sed -n 's/^tagc-total: .* compressed=\([0-9]*\) .*/\1/p' "$scratch/err" | paste -s -d ' '; }
+
+# reached WANTED DESCRIPTION [VARIABLE=VALUE...] PROGRAM...: it runs well, with so many calls compressed in each
+# communicator.
+reached()
+{
+  wanted_calls=$1 name=$2
+  shift 2
+  ranks "$@"
+  is 0 $status "$name: runs and gets exact sums"
+  [ $status = 0 ] || sed 's/^/# /;10q' "$scratch/err"
+  is "$wanted_calls" "$(compressed)" "$name: calls compressed"
+}
+
+# said WANTED DESCRIPTION PATTERN: so many lines of what was said hold the pattern.
+said() { is "$1" "$(grep -c -e "$3" "$scratch/err")" "$2"; }
+
+# says DESCRIPTION PATTERN: at least one rank of those that failed does. (The others may be ended before they come to
+# it.)
+says() { grep -q -e "$2" "$scratch/err"; point $? "$1"; }

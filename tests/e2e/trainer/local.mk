@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# trainer/: the example trainer, and the commands of quickstart that run it.
+e2e_tests += %D%/launchers.test %D%/demo.test %D%/train_fsdp.test
+EXTRA_DIST += %D%/trainer_lib.sh
+check_PROGRAMS += %D%/trainer_rendezvous
+TESTS += %D%/trainer_rendezvous
+if HAVE_BLAS
+e2e_tests += %D%/trainer_gradients.test %D%/trainer_options.test %D%/trainer_ranks.test %D%/trainer_gathers.test \
+  %D%/trainer_levels.test %D%/soak.test %D%/fidelity.test
+endif

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# vote/: what ranks agree on, and what is measured for it.
+e2e_tests += %D%/agreement.test %D%/agreement_hosts.test %D%/auto.test %D%/budget.test
+check_PROGRAMS += %D%/agreement %D%/auto %D%/budget %D%/played_time.so
+%C%_played_time_so_SOURCES = %D%/played_time.c
+%C%_played_time_so_CFLAGS = $(of_shared_objects)
+%C%_played_time_so_LDFLAGS = $(to_shared_objects)
+%C%_played_time_so_LDADD = tests/standin/libnccl.so

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# standin/: the stand-ins for NCCL and for the CUDA driver.
+unit_tests += %D%/test_link
+%C%_test_link_SOURCES = %D%/test_link.c tests/standin/link.c
+if HAVE_CXX
+cuda_tests += %D%/test_cuda_driver %D%/test_cuda_kernels %D%/test_cuda_streams
+tsan_cuda_tests += %D%/test_cuda_streams
+%C%_test_cuda_driver_LDADD = tests/standin/cuda/libcuda.so.1
+%C%_test_cuda_driver_LDFLAGS = $(to_driver)
+%C%_test_cuda_kernels_LDADD = tests/standin/cuda/libcuda.so.1 -lm
+%C%_test_cuda_kernels_LDFLAGS = $(to_driver)
+%C%_test_cuda_streams_LDADD = tests/standin/cuda/libcuda.so.1 -lpthread
+%C%_test_cuda_streams_LDFLAGS = $(to_driver)
+endif
