@@ -2,7 +2,6 @@
 #include "env/options.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "env/hash.h"
 #include "env/host.h"
 #include "env/log.h"
+#include "env/units.h"
 
 #define FIELD(field) offsetof(struct tagc_options, field)
 const struct tagc_option tagc_option_table[TAGC_OPTION_COUNT] = {
@@ -109,29 +109,10 @@ static bool parse_choice(const char *choices, const char *value, uint64_t *out)
   }
 }
 
-/* Decimal digits, then (bytes only) K, M or G, in either case. No sign, no space. */
 static bool parse_number(const char *value, bool bytes, uint64_t *out)
 {
-  if (!isdigit((unsigned char)*value))
-    return false;
-  char *end;
-  errno = 0;
-  unsigned long long n = strtoull(value, &end, 10);
-  if (errno)
-    return false;
-  if (bytes && *end) {
-    int shift = 0;
-    const char suffixes[] = "kmg";
-    for (int i = 0; i < 3; i++)
-      if (tolower((unsigned char)*end) == suffixes[i])
-        shift = 10 * (i + 1);
-    if (!shift || n > UINT64_MAX >> shift)
-      return false;
-    n <<= shift;
-    end++;
-  }
-  *out = n;
-  return !*end;
+  const char *end;
+  return tagc_units_read(value, bytes, out, &end) && !*end;
 }
 
 /* Decimal digits with a point somewhere, as 0.8, .95 or 12, in parts of which `one` are 1; *end becomes what is behind them. False where

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "env/units.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 const char *tagc_units_bytes(uint64_t bytes, char text[16])
 {
@@ -12,4 +16,19 @@ const char *tagc_units_bytes(uint64_t bytes, char text[16])
     value /= 1024;
   snprintf(text, 16, unit && value < 99.95 ? "%.1f %s" : "%.0f %s", value, units[unit]);
   return text;
+}
+
+bool tagc_units_read(const char *text, bool units, uint64_t *number, const char **end)
+{
+  static const char letters[] = "kmg";
+  char *behind;
+  errno = 0;
+  if (!isdigit((unsigned char)*text))
+    return false;
+  const unsigned long long n = strtoull(text, &behind, 10);
+  const char *letter = units && *behind ? strchr(letters, tolower((unsigned char)*behind)) : NULL;
+  const int shift = letter ? 10 * (int)(letter - letters + 1) : 0;
+  *number = (uint64_t)n << shift;
+  *end = behind + (letter != NULL);
+  return !errno && n <= UINT64_MAX >> shift;
 }

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Quantities in words for people. Any thread; no failure.
+ * Quantities as people write them. Any thread.
  */
 #ifndef ENV_UNITS_H
 #define ENV_UNITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Bytes as "1.2 MiB", at most 8 characters. Returns `text`. */
 const char *tagc_units_bytes(uint64_t bytes, char text[16]);
+
+/* Decimal digits, then (with `units`) perhaps K, M or G for 2^10, 2^20 or 2^30, in either case. No sign, no space.
+ * *end: what is behind them. False where there is no number, or too large a one. */
+bool tagc_units_read(const char *text, bool units, uint64_t *number, const char **end);
 
 #endif

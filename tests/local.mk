@@ -36,6 +36,7 @@ include $(srcdir)/%D%/unit/model/local.mk
 include $(srcdir)/%D%/unit/nccl/local.mk
 include $(srcdir)/%D%/unit/none/local.mk
 include $(srcdir)/%D%/unit/policy/local.mk
+include $(srcdir)/%D%/unit/program/local.mk
 include $(srcdir)/%D%/unit/sparse/local.mk
 include $(srcdir)/%D%/unit/standin/local.mk
 include $(srcdir)/%D%/unit/stats/local.mk
@@ -128,7 +129,7 @@ endif
 fuzz_targets += tests/fuzz/gather
 fuzz_targets += tests/fuzz/imports
 fuzz_targets += tests/fuzz/mapfile
-tests_fuzz_mapfile_SOURCES = tests/fuzz/mapfile.c layermap/tagc-map/table.c layermap/tagc-map/svg.c env/markup.c
+tests_fuzz_mapfile_SOURCES = tests/fuzz/mapfile.c layermap/tagc-map/table.c layermap/tagc-map/svg.c
 if HAVE_JANSSON
 fuzz_targets += tests/fuzz/models
 tests_fuzz_models_LDADD = libtagc-map.a $(LDADD) $(JANSSON_LIBS)

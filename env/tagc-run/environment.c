@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "env/tagc-run/run.h"
+#include "env/program/terminal.h"
 
 extern char **environ;
 
@@ -52,28 +53,23 @@ int tagc_run_set_preload(const struct tagc_run *run, const char *library)
   list = list ? list : "";
   size_t length = 0;
   const char *there = find_library(list, &length);
-  if (there && !run->no_check && !is_there(there, length)) {
-    fprintf(stderr, "tagc-run: LD_PRELOAD names %.*s, which cannot be read: %s; take it out, and %s is used\n", (int)length, there,
-            strerror(errno), library);
-    return run->force ? TAGC_RUN_GO : TAGC_RUN_FAILED;
-  }
-  if (there) {
-    if (strlen(library) != length || memcmp(library, there, length) != 0)
-      fprintf(stderr, "tagc-run: LD_PRELOAD names %.*s already: that one is used, not %s\n", (int)length, there, library);
+  if (there && !run->no_check && !is_there(there, length))
+    return tagc_fail("tagc-run", run->force ? TAGC_RUN_GO : TAGC_RUN_FAILED,
+                     "LD_PRELOAD names %.*s, which cannot be read: %s; take it out, and %s is used", (int)length, there,
+                     strerror(errno), library);
+  if (there && strlen(library) == length && memcmp(library, there, length) == 0)
     return TAGC_RUN_GO;
-  }
-  if (strpbrk(library, " :")) {
-    fprintf(stderr, "tagc-run: %s has a space or a colon in its path, and LD_PRELOAD cannot name such a file; move the library or "
-            "its folder\n", library);
-    return TAGC_RUN_FAILED;
-  }
+  if (there)
+    return tagc_fail("tagc-run", TAGC_RUN_GO, "LD_PRELOAD names %.*s already: that one is used, not %s", (int)length,
+                     there, library);
+  if (strpbrk(library, " :"))
+    return tagc_fail("tagc-run", TAGC_RUN_FAILED, "%s has a space or a colon in its path, and LD_PRELOAD cannot name "
+                     "such a file; move the library or its folder", library);
   char *both = malloc(strlen(list) + strlen(library) + 2);
   if (both)
     sprintf(both, "%s%s%s", list, *list ? ":" : "", library);
-  if (!both || setenv("LD_PRELOAD", both, 1) != 0) {
-    fputs("tagc-run: no memory\n", stderr);
-    return TAGC_RUN_FAILED;
-  }
+  if (!both || setenv("LD_PRELOAD", both, 1) != 0)
+    return tagc_fail("tagc-run", TAGC_RUN_FAILED, "no memory");
   free(both);
   return TAGC_RUN_GO;
 }

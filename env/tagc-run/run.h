@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
+#include "env/program/command_line.h"
 #include "env/options.h"
 
 /* Exit statuses of tagc-run itself; any other is the command's. The last two are those of env(1). */
@@ -18,7 +19,7 @@ enum tagc_run_status { TAGC_RUN_GO = -1, TAGC_RUN_FAILED = 1, TAGC_RUN_USAGE = 2
 
 struct tagc_run {
   const char *values[TAGC_OPTION_COUNT];  /* of the long options; NULL: not given */
-  bool no_check, force, print, help, version;
+  bool no_check, force, print;
   char **command;                         /* of argv; empty: none */
 };
 
@@ -33,11 +34,8 @@ const char *tagc_run_value(const struct tagc_option *option);
 
 /* -- options.c --------------------------------------------------------------------------------------------------- */
 
-/* TAGC_RUN_GO, or TAGC_RUN_USAGE. */
+/* TAGC_RUN_GO, TAGC_RUN_USAGE, or 0 where --help or --version was written to stdout. */
 int tagc_run_parse(struct tagc_run *run, char **argv);
-
-/* To stdout, in lines of at most 100 columns. */
-void tagc_run_help(void);
 
 /* -- environment.c ----------------------------------------------------------------------------------------------- */
 

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,21 +14,14 @@
 #include <unistd.h>
 
 #include "env/place.h"
+#include "env/program/terminal.h"
 #include "env/tagc-run/run.h"
 #include "interpose/policy/option_check.h"
 #include "layermap/model/model.h"
 
 extern char **environ;
 
-__attribute__((format(printf, 1, 2))) static void complain(const char *format, ...)
-{
-  va_list args;
-  va_start(args, format);
-  fputs("tagc-run: ", stderr);
-  vfprintf(stderr, format, args);
-  fputc('\n', stderr);
-  va_end(args);
-}
+#define FAIL(status, ...) tagc_fail("tagc-run", status, __VA_ARGS__)
 
 /* -- values, which are checked always: no machine understands others ------------------------------------------------ */
 
@@ -42,14 +34,12 @@ static bool read_options(struct tagc_options *options)
   for (char **e = environ; e && *e; e++) {
     enum tagc_options_taken taken = tagc_options_take(options, environ, *e, why, sizeof why);
     if (taken != TAGC_TAKEN && taken != TAGC_TAKEN_NOT_OURS)
-      complain("%s", why);
+      FAIL(0, "%s", why);
     good &= taken != TAGC_TAKEN_REFUSED;
   }
   for (int i = 0; i < TAGC_OPTION_COUNT; i++)
-    if (!tagc_option_check(options, (enum tagc_option_index)i, why)) {
-      complain("%s", why);
-      good = false;
-    }
+    if (!tagc_option_check(options, (enum tagc_option_index)i, why))
+      good = FAIL(false, "%s", why);
   return good;
 }
 
@@ -64,9 +54,8 @@ static bool check_prefix(const char *variable, const char *prefix)
     int length = (int)strlen(prefix);
     while (length > 1 && prefix[length - 1] == '/')
       length--;
-    complain("%s=%s: this is a folder, and names of files are to begin so; for files in it write %.*s/run", variable, prefix,
-             prefix[length - 1] == '/' ? 0 : length, prefix);
-    return false;
+    return FAIL(false, "%s=%s: this is a folder, and names of files are to begin so; for files in it write %.*s/run",
+                variable, prefix, prefix[length - 1] == '/' ? 0 : length, prefix);
   }
   const char *slash = strrchr(prefix, '/');
   char *folder = slash ? strndup(prefix, (size_t)(slash - prefix) + 1) : strdup(".");
@@ -74,7 +63,7 @@ static bool check_prefix(const char *variable, const char *prefix)
   errno = folder && stat(folder, &status) == 0 && !S_ISDIR(status.st_mode) ? ENOTDIR : 0;
   bool good = folder && !errno && access(folder, W_OK | X_OK) == 0;
   if (!good)
-    complain("%s=%s: no file can be made in the folder %s: %s", variable, prefix, folder ? folder : "", strerror(errno));
+    FAIL(0, "%s=%s: no file can be made in the folder %s: %s", variable, prefix, folder ? folder : "", strerror(errno));
   free(folder);
   return good;
 }
@@ -87,14 +76,13 @@ static bool check_input(enum tagc_option_index i, const char *path)
   if (i == TAGC_OPTION_layermap) {
     struct tagc_model *map = tagc_option_map(path, &digest, why);
     if (!map)
-      complain("%s", why);
+      FAIL(0, "%s", why);
     tagc_model_free(map);
     return map;
   }
   if (!strchr(path, '/') || access(path, R_OK) == 0) /* without a slash the dynamic linker looks for it */
     return true;
-  complain("%s=%s: %s", variable, path, strerror(errno));
-  return false;
+  return FAIL(false, "%s=%s: %s", variable, path, strerror(errno));
 }
 
 static bool check_files(const struct tagc_options *options)
@@ -141,8 +129,7 @@ static int check_machine(const struct tagc_run *run, const struct tagc_options *
     good = false;
   if (good || run->force)
     return TAGC_RUN_GO;
-  complain("nothing was started; --force starts it all the same, --no-check does not look");
-  return TAGC_RUN_FAILED;
+  return FAIL(TAGC_RUN_FAILED, "nothing was started; --force starts it all the same, --no-check does not look");
 }
 
 /* -- all of it ------------------------------------------------------------------------------------------------------- */
@@ -152,46 +139,32 @@ static int find_library(const char *self, char library[PATH_MAX])
   const char *how;
   if (tagc_place_library(self, BINDIR, PRELOADDIR, library, &how))
     return TAGC_RUN_GO;
-  complain("libtagc-preload.so is neither beside this program, in %s, nor in %s", self, PRELOADDIR);
-  return TAGC_RUN_FAILED;
+  return FAIL(TAGC_RUN_FAILED, "libtagc-preload.so is neither beside this program, in %s, nor in %s", self, PRELOADDIR);
 }
 
 static int start(char **command)
 {
   execvp(command[0], command);
-  int error = errno;
-  complain("%s: %s", command[0], strerror(error));
-  return error == ENOENT ? TAGC_RUN_NOT_FOUND : TAGC_RUN_NOT_EXECUTABLE;
+  return FAIL(errno == ENOENT ? TAGC_RUN_NOT_FOUND : TAGC_RUN_NOT_EXECUTABLE, "%s: %s", command[0], strerror(errno));
 }
 
 static int finish_output(void)
 {
-  if (fflush(stdout) == 0 && !ferror(stdout))
-    return 0;
-  complain("cannot write: %s", strerror(errno));
-  return TAGC_RUN_FAILED;
+  return fflush(stdout) == 0 && !ferror(stdout) ? 0 : FAIL(TAGC_RUN_FAILED, "cannot write: %s", strerror(errno));
 }
 
 int main(int argc, char **argv)
 {
+  (void)argc;
   static struct tagc_run run;
   static struct tagc_options options;
   char self[PATH_MAX], library[PATH_MAX];
-  int status = argc > 0 ? tagc_run_parse(&run, argv) : TAGC_RUN_USAGE;
+  int status = tagc_run_parse(&run, argv);
   if (status != TAGC_RUN_GO)
-    return status;
-  if (run.help || run.version) {
-    if (run.help)
-      tagc_run_help();
-    else
-      puts("tagc-run " PACKAGE_VERSION);
-    return finish_output();
-  }
+    return status ? status : finish_output();
   tagc_place_self(self);
-  if (!tagc_run_set_options(&run)) {
-    complain("no memory");
-    return TAGC_RUN_FAILED;
-  }
+  if (!tagc_run_set_options(&run))
+    return FAIL(TAGC_RUN_FAILED, "no memory");
   if (!read_options(&options))
     return TAGC_RUN_USAGE;
   if ((status = find_library(self, library)) != TAGC_RUN_GO || (status = check_machine(&run, &options, self)) != TAGC_RUN_GO ||

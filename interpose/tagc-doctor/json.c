@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The report for programs: one JSON document. Names do not change meaning between versions; new ones may come.
  */
-#include "env/json.h"
+#include "env/program/json.h"
 #include "interpose/tagc-doctor/doctor.h"
 
 static void functions(struct tagc_json *j, const char *name, uint64_t set)

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "env/program/terminal.h"
 #include "interpose/tagc-doctor/doctor.h"
 
 enum { LABEL = 12, WIDTH = 110, LINE = 2 * PATH_MAX };
@@ -17,32 +18,12 @@ struct page {
 enum colour { PLAIN, RED, GREEN, YELLOW };
 static const char *const codes[] = {"", "\033[31m", "\033[32m", "\033[33m"};
 
-/* Replaces what a terminal would obey: control characters, and those of C1 in UTF-8. */
-static void clean(char *text)
-{
-  for (unsigned char *c = (unsigned char *)text; *c; c++)
-    if (*c < 0x20 || *c == 0x7f || (*c >= 0x80 && *c < 0xa0 && c > (unsigned char *)text && c[-1] == 0xc2))
-      *c = '?';
-}
-
 /* Words in lines of WIDTH columns, those behind the first indented. A path is one word, however long. */
-static void put_wrapped(const struct page *page, enum colour colour, char *text, int indent)
+static void put_text(const struct page *page, enum colour colour, char *text, size_t indent)
 {
-  int column = indent;
-  clean(text);
+  tagc_tame(text, '\0');
   fputs(page->colour ? codes[colour] : "", page->out);
-  while (*text) {
-    size_t word = strcspn(text, " "), space = strspn(text + word, " ");
-    if (column > indent && column + (int)word > WIDTH) {
-      fprintf(page->out, "\n%*s", indent, "");
-      column = indent;
-    }
-    fwrite(text, 1, word, page->out);
-    text += word + space;
-    bool fits = *text && column + (int)(word + space) + (int)strcspn(text, " ") <= WIDTH;
-    fprintf(page->out, "%*s", fits ? (int)space : 0, "");
-    column = *text && !fits ? WIDTH + 1 : column + (int)(word + space);
-  }
+  tagc_put_wrapped(page->out, text, indent, indent, WIDTH);
   fputs(page->colour && colour ? "\033[0m\n" : "\n", page->out);
 }
 
@@ -57,7 +38,7 @@ __attribute__((format(printf, 4, 5))) static void line(const struct page *page, 
   va_end(args);
   int indent = LABEL + (int)strspn(text, " ");
   fprintf(page->out, page->colour && *label ? "\033[1m%s\033[0m%*s" : "%s%*s", label, indent - (int)strlen(label), "");
-  put_wrapped(page, colour, text + indent - LABEL, indent);
+  put_text(page, colour, text + indent - LABEL, (size_t)indent);
 }
 
 static const char *kind_words(const struct tagc_findings *f)
@@ -253,5 +234,5 @@ void tagc_report_text(const struct tagc_findings *f, FILE *out, bool colour)
     line(&page, i ? "" : "note", YELLOW, "%s", f->notes[i]);
   putc('\n', out);
   snprintf(words, sizeof words, "%s", f->words);
-  put_wrapped(&page, colours[f->verdict], words, 0);
+  put_text(&page, colours[f->verdict], words, 0);
 }

@@ -10,77 +10,63 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "env/log.h"
+#include "env/program/command_line.h"
 #include "env/place.h"
+#include "env/program/terminal.h"
 #include "interpose/tagc-doctor/doctor.h"
 
 extern char **environ;
 
-static const char usage[] =
-  "usage: tagc-doctor [--json] [--run-nccl] PROGRAM | LIBRARY | PID\n"
-  "       tagc-doctor [--json] [--run-nccl] --python PYTHON\n"
-  "       tagc-doctor --quick PROGRAM\n"
-  "Says whether libtagc-preload.so will intercept the NCCL calls of a program, and if not, why.\n"
-  "\n"
-  "  PROGRAM          a program or script, looked for on PATH where it has no slash; it is read, not run\n"
-  "  LIBRARY          a shared library: libtorch_cuda.so, a plugin\n"
-  "  PID              a running process\n"
-  "  --python PYTHON  the torch and jaxlib of this interpreter, which is run and asked where they are\n"
-  "  --run-nccl       also load the NCCL library that was found, and call ncclGetVersion()\n"
-  "  --json           print one JSON document\n"
-  "  --quick          for scripts, and tagc-run: silent, unless interception will not work\n"
-  "  --help, --version\n"
-  "\n"
-  "Exit status: 0 it will work; 1 it will not, or nothing will be compressed; 2 it cannot tell, or wrong usage.\n";
-
 struct request {
-  const char *target;
-  bool json, python, run_nccl, quick;
+  const char *target, *python;      /* python: the target is an interpreter */
+  bool json, run_nccl, quick;
 };
 
-static int refuse(const char *what, const char *argument)
-{
-  fprintf(stderr, "tagc-doctor: %s%s%s (tagc-doctor --help lists the options)\n", what, *argument ? " " : "", argument);
-  return TAGC_VERDICT_UNKNOWN;
-}
+#define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct request, field)
+static const struct tagc_argument rows[] = {
+  {.name = "python", .value = "PYTHON", TO(FILE, python),
+   .help = "the torch and jaxlib of this interpreter, which is run and asked where they are"},
+  {.name = "run-nccl", TO(FLAG, run_nccl),
+   .help = "also load the NCCL library that was found, and call ncclGetVersion()"},
+  {.name = "json", TO(FLAG, json), .help = "print one JSON document"},
+  {.name = "quick", TO(FLAG, quick), .help = "for scripts, and tagc-run: silent, unless interception will not work"},
+};
+
+static const struct tagc_command_line command_line = {
+  .program = "tagc-doctor",
+  .head =
+    "usage: tagc-doctor [--json] [--run-nccl] PROGRAM | LIBRARY | PID\n"
+    "       tagc-doctor [--json] [--run-nccl] --python PYTHON\n"
+    "       tagc-doctor --quick PROGRAM\n"
+    "Says whether libtagc-preload.so will intercept the NCCL calls of a program, and if not, why.\n"
+    "\n"
+    "  PROGRAM          a program or script, looked for on PATH where it has no slash; it is read, not run\n"
+    "  LIBRARY          a shared library: libtorch_cuda.so, a plugin\n"
+    "  PID              a running process\n",
+  .tail =
+    "\n"
+    "Exit status: 0 it will work; 1 it will not, or nothing will be compressed; 2 it cannot tell, or wrong usage.\n",
+  .indent = 19,
+  .rows = rows,
+  .count = sizeof rows / sizeof *rows,
+};
+
+#define FAIL(...) tagc_fail(command_line.program, TAGC_VERDICT_UNKNOWN, __VA_ARGS__)
 
 /* -1: go on; otherwise the exit status. */
-static int parse(int argc, char **argv, struct request *request)
+static int parse(char **argv, struct request *request)
 {
-  bool options = true;
-  for (int i = 1; i < argc; i++) {
-    const char *a = argv[i];
-    if (!options || a[0] != '-' || !a[1]) {
-      if (request->target)
-        return refuse("one target at a time, not also", a);
-      request->target = a;
-    } else if (strcmp(a, "--") == 0)
-      options = false;
-    else if (strcmp(a, "--json") == 0)
-      request->json = true;
-    else if (strcmp(a, "--quick") == 0)
-      request->quick = true;
-    else if (strcmp(a, "--run-nccl") == 0)
-      request->run_nccl = true;
-    else if (strcmp(a, "--python") == 0 || strncmp(a, "--python=", 9) == 0) {
-      const char *value = a[8] ? a + 9 : i + 1 < argc ? argv[++i] : NULL;
-      if (!value || !*value)
-        return refuse("--python needs an interpreter", "");
-      if (request->target)
-        return refuse("one target at a time, not also", value);
-      request->target = value;
-      request->python = true;
-    } else if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0)
-      return fputs(usage, stdout) < 0;
-    else if (strcmp(a, "--version") == 0)
-      return puts("tagc-doctor " PACKAGE_VERSION) < 0;
-    else
-      return refuse("unknown option", a);
-  }
+  const int status = tagc_command_line_parse(&command_line, argv, request, stdout);
+  if (status >= 0)
+    return status;
+  char **word = argv + 1;
+  request->target = request->python ? request->python : *word ? *word++ : "";
+  if (*word)
+    return tagc_refuse(&command_line, "one target at a time, not also %s", *word);
   if (request->quick && (request->json || request->python || request->run_nccl))
-    return refuse("--quick stands alone, with a program", "");
-  if (!request->target || !*request->target)
-    return refuse("what is to be examined? Give a program, a library, a process id or --python", "");
+    return tagc_refuse(&command_line, "--quick stands alone, with a program");
+  if (!*request->target)
+    return tagc_refuse(&command_line, "what is to be examined? Give a program, a library, a process id or --python");
   return -1;
 }
 
@@ -180,36 +166,40 @@ static void examine(struct tagc_findings *f, const struct request *request)
  * where it holds no NCCL, what it starts may be intercepted all the same. */
 static int report_quick(const struct tagc_findings *f)
 {
-  char words[2 * TAGC_WORDS];
   const bool launches = f->walk.count && tagc_image_is_static(&f->walk.objects[0].image) &&
                         tagc_walk_first(&f->walk, TAGC_ROLE_CONTAINS) < 0;
   if (f->verdict != TAGC_VERDICT_FAILS)
     return (int)f->verdict;
-  tagc_log_escape(words, sizeof words, launches ? f->path : f->words);
-  fprintf(stderr, "tagc-doctor: %s%s\n", words,
-          launches ? " is linked statically, so that nothing is intercepted in it; it holds no NCCL, and what it starts may be" : "");
-  return f->intercepted || launches ? TAGC_VERDICT_UNKNOWN : TAGC_VERDICT_FAILS;
+  if (launches)
+    return FAIL("%s is linked statically, so that nothing is intercepted in it; it holds no NCCL, and what it starts "
+                "may be", f->path);
+  FAIL("%s", f->words);
+  return f->intercepted ? TAGC_VERDICT_UNKNOWN : TAGC_VERDICT_FAILS;
 }
 
-int main(int argc, char **argv)
+static int run(const struct request *request)
 {
-  struct request request = {0};
-  int status = parse(argc, argv, &request);
-  if (status >= 0)
-    return status;
   struct tagc_findings *findings = calloc(1, sizeof *findings);
   const char *library_path = tagc_environment_value(environ, "LD_LIBRARY_PATH"),
              *no_colour = tagc_environment_value(environ, "NO_COLOR");
   if (!findings || !tagc_walk_start(&findings->walk, library_path))
-    return refuse("no memory", "");
-  examine(findings, &request);
-  if (request.quick)
+    return FAIL("no memory");
+  examine(findings, request);
+  if (request->quick)
     return report_quick(findings);
-  if (request.json)
+  if (request->json)
     tagc_report_json(findings, stdout);
   else
     tagc_report_text(findings, stdout, isatty(STDOUT_FILENO) && !(no_colour && *no_colour));
-  if (fflush(stdout) != 0)
-    return refuse("cannot write:", strerror(errno));
   return (int)findings->verdict;
+}
+
+int main(int argc, char **argv)
+{
+  (void)argc;
+  struct request request = {0};
+  int status = parse(argv, &request);
+  if (status < 0)
+    status = run(&request);
+  return fflush(stdout) == 0 ? status : FAIL("cannot write: %s", strerror(errno));
 }

@@ -19,9 +19,8 @@ libtagc_report_a_SOURCES += \
   %D%/show/page_steps.c %D%/show/page_tables.c %D%/show/page_timeline.c %D%/show/perfetto.c %D%/show/perfetto.h \
   %D%/show/perfetto_parts.h %D%/show/perfetto_rank.c %D%/show/report.c %D%/show/report.h %D%/show/svg.c \
   %D%/show/svg.h %D%/show/text.c %D%/show/text.h %D%/show/text_comms.c %D%/show/window.c %D%/show/window.h
-libtagc_report_a_SOURCES += env/markup.c env/markup.h
 bin_PROGRAMS += tagc-report
-tagc_report_SOURCES = %D%/tagc-report.c env/json.h
+tagc_report_SOURCES = %D%/tagc-report.c
 tagc_report_LDFLAGS = $(PROGRAM_LINK_FLAGS)
 tagc_report_LDADD = libtagc-report.a libtagc.a -lm
 EXTRA_DIST += %D%/README.md

@@ -4,38 +4,21 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "env/program/command_line.h"
+#include "env/program/terminal.h"
+#include "env/units.h"
 #include "interpose/tagc-report/read/format.h"
 #include "interpose/tagc-report/read/merge.h"
 #include "interpose/tagc-report/show/html.h"
 #include "interpose/tagc-report/show/perfetto.h"
 #include "interpose/tagc-report/show/report.h"
 
-static const char usage[] =
-  "usage: tagc-report [OPTION]... TRACE...\n"
-  "Says what the traces of a job tell: what its network does, layer by layer, and whether TAGC helps.\n"
-  "\n"
-  "  TRACE              a file that TAGC_TRACE has written, a prefix: PREFIX-*.trace,\n"
-  "                     or a folder: all of its files *.trace\n"
-  "  --html FILE        also write a page for browsers, which needs nothing else\n"
-  "  --perfetto FILE    also write a timeline of calls, which ui.perfetto.dev opens\n"
-  "  --steps N[-M]      of it these steps of a rank alone, counted from 1\n"
-  "  --json[=FILE]      write one JSON document to FILE, or in place of the text\n"
-  "  --parameters N     parameters of the model, for the formulas of volume; without it, as the trace has them\n"
-  "  --layers N         its layers\n"
-  "  --hidden N         its hidden size\n"
-  "  --tokens N         tokens of a microbatch of one rank\n"
-  "  --microbatches N   microbatches in a step\n"
-  "  --help, --version\n"
-  "\n"
-  "Exit status: 0 reported; 1 nothing could be read, or the output not be written; 2 wrong usage.\n";
-
-enum { READ = 0, UNREADABLE = 1, WRONG_USAGE = 2 };
+enum { READ = 0, UNREADABLE = 1 };
 
 struct request {
   struct tagc_volume_facts facts;
@@ -45,31 +28,52 @@ struct request {
   size_t count;
 };
 
-/* A line of standard error, of names that are anybody's. */
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+/* "7" or "7-9" */
+static bool set_steps(void *request, const char *value)
 {
-  char *text;
-  va_list arguments;
-  va_start(arguments, format);
-  int length = vasprintf(&text, format, arguments);
-  va_end(arguments);
-  if (length >= 0)
-    tagc_words_tame(text, '\0');
-  fprintf(stderr, "tagc-report: %s\n", length < 0 ? "no memory" : text);
-  if (length >= 0)
-    free(text);
+  struct tagc_step_range *steps = &((struct request *)request)->steps;
+  const char *end;
+  const bool first = tagc_units_read(value, false, &steps->first, &end);
+  steps->last = steps->first;
+  const bool last = first && (*end != '-' || tagc_units_read(end + 1, false, &steps->last, &end));
+  return last && !*end && steps->first && steps->first <= steps->last;
 }
 
-static int refuse(const char *what, const char *argument)
-{
-  say("%s%s%s (tagc-report --help lists the options)", what, *argument ? " " : "", argument);
-  return WRONG_USAGE;
-}
+#define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct request, field)
+#define NUMBER(field) TO(COUNT, facts.field), .accepts = "1 to 1e18"
+static const struct tagc_argument rows[] = {
+  {.name = "html", .value = "FILE", TO(FILE, html), .help = "also write a page for browsers, which needs nothing else"},
+  {.name = "perfetto", .value = "FILE", TO(FILE, perfetto),
+   .help = "also write a timeline of calls, which ui.perfetto.dev opens"},
+  {.name = "steps", .value = "N[-M]", TO(CALL, steps), .accepts = "a number, or two as 7-9", .set = set_steps,
+   .help = "of it these steps of a rank alone, counted from 1"},
+  {.name = "json", .value = "FILE", .optional = true, TO(FILE, json),
+   .help = "write one JSON document to FILE, or in place of the text"},
+  {.name = "parameters", .value = "N", NUMBER(parameters),
+   .help = "parameters of the model, for the formulas of volume; without it, as the trace has them"},
+  {.name = "layers", .value = "N", NUMBER(layers), .help = "its layers"},
+  {.name = "hidden", .value = "N", NUMBER(hidden), .help = "its hidden size"},
+  {.name = "tokens", .value = "N", NUMBER(tokens), .help = "tokens of a microbatch of one rank"},
+  {.name = "microbatches", .value = "N", NUMBER(microbatches), .help = "microbatches in a step"},
+};
+
+static const struct tagc_command_line command_line = {
+  .program = "tagc-report",
+  .head =
+    "usage: tagc-report [OPTION]... TRACE...\n"
+    "Says what the traces of a job tell: what its network does, layer by layer, and whether TAGC helps.\n"
+    "\n"
+    "  TRACE              a file that TAGC_TRACE has written, a prefix: PREFIX-*.trace,\n"
+    "                     or a folder: all of its files *.trace\n",
+  .tail = "\nExit status: 0 reported; 1 nothing could be read, or the output not be written; 2 wrong usage.\n",
+  .indent = 21,
+  .rows = rows,
+  .count = sizeof rows / sizeof *rows,
+};
 
 static int fail(const char *what, const char *why)
 {
-  say("%s: %s", what, why);
-  return UNREADABLE;
+  return tagc_fail(command_line.program, UNREADABLE, "%s: %s", what, why);
 }
 
 /* -- arguments ----------------------------------------------------------------------------------------------------- */
@@ -141,59 +145,6 @@ static int add_traces(struct request *r, const char *path)
   return add_path(r, NULL, path) ? -1 : fail(path, "no memory"); /* whoever reads it says what is wrong */
 }
 
-/* The options that take a number. */
-static uint64_t *number_of(struct request *r, const char *name, size_t length)
-{
-  const struct {
-    const char *name;
-    uint64_t *to;
-  } numbers[] = {{"--parameters", &r->facts.parameters}, {"--layers", &r->facts.layers}, {"--hidden", &r->facts.hidden},
-                 {"--tokens", &r->facts.tokens}, {"--microbatches", &r->facts.microbatches}};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    if (strlen(numbers[i].name) == length && strncmp(numbers[i].name, name, length) == 0)
-      return numbers[i].to;
-  return NULL;
-}
-
-/* The options that take a file. */
-static const char **file_of(struct request *r, const char *name, size_t length)
-{
-  return length == 6 && strncmp(name, "--html", 6) == 0         ? &r->html
-         : length == 10 && strncmp(name, "--perfetto", 10) == 0 ? &r->perfetto
-                                                                : NULL;
-}
-
-static bool parse_number(const char *text, uint64_t *to)
-{
-  char *end;
-  errno = 0;
-  *to = strtoull(text, &end, 10);
-  return text[0] >= '0' && text[0] <= '9' && !*end && !errno && *to && *to <= UINT64_C(1) << 60;
-}
-
-/* "7" or "7-9" */
-static bool parse_range(const char *text, struct tagc_step_range *to)
-{
-  char first[24];
-  size_t length = strcspn(text, "-");
-  snprintf(first, sizeof first, "%.*s", length < sizeof first ? (int)length : 0, text);
-  return parse_number(first, &to->first) && parse_number(text[length] ? text + length + 1 : first, &to->last) &&
-         to->first <= to->last;
-}
-
-/* An option with a value. False where that is none, and what it should be. */
-static bool take(struct request *r, const char *name, size_t length, const char *value, const char **wanted)
-{
-  uint64_t *number = number_of(r, name, length);
-  const char **file = file_of(r, name, length);
-  *wanted = file     ? "needs the name of a file"
-            : number ? "needs a number from 1 to 1152921504606846976"
-                     : "needs a step, or two: 7 or 7-9";
-  if (file)
-    *file = value;
-  return file ? *value != '\0' : number ? parse_number(value, number) : parse_range(value, &r->steps);
-}
-
 static bool begins_as_trace(const char *path)
 {
   char magic[sizeof TAGC_TRACE_MAGIC - 1];
@@ -209,19 +160,16 @@ static bool begins_as_trace(const char *path)
 static int check_output(const struct request *r, const char *option, const char *path)
 {
   struct stat output, input;
-  char what[64];
   if (!path || !*path)
     return -1;
-  snprintf(what, sizeof what, "%s needs the name of a file to write, not", option);
   if (strncmp(path, "--", 2) == 0)
-    return refuse(what, path);
+    return tagc_refuse(&command_line, "%s needs the name of a file to write, not %s", option, path);
   if (stat(path, &output) != 0)
     return -1;
-  snprintf(what, sizeof what, "%s would overwrite a trace:", option);
+  bool spoils = S_ISREG(output.st_mode) && begins_as_trace(path);
   for (size_t i = 0; i < r->count; i++)
-    if (stat(r->paths[i], &input) == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino)
-      return refuse(what, path);
-  return S_ISREG(output.st_mode) && begins_as_trace(path) ? refuse(what, path) : -1;
+    spoils |= stat(r->paths[i], &input) == 0 && input.st_dev == output.st_dev && input.st_ino == output.st_ino;
+  return spoils ? tagc_refuse(&command_line, "%s would overwrite a trace: %s", option, path) : -1;
 }
 
 /* What only shows when all arguments are known. -1: go on; otherwise the exit status. */
@@ -234,40 +182,21 @@ static int check_all(const struct request *r)
       return result;
   }
   if (r->steps.first && !r->perfetto)
-    return refuse("--steps is of the timeline; give --perfetto FILE, too", "");
-  return r->count ? -1 : refuse("what is to be reported? Give traces, or the folder that they are in", "");
+    return tagc_refuse(&command_line, "--steps is of the timeline; give --perfetto FILE, too");
+  if (!r->count)
+    return tagc_refuse(&command_line, "what is to be reported? Give traces, or the folder that they are in");
+  return -1;
 }
 
 /* -1: go on; otherwise the exit status. */
-static int parse(int argc, char **argv, struct request *r)
+static int parse(char **argv, struct request *r)
 {
-  bool options = true;
-  for (int i = 1; i < argc; i++) {
-    const char *a = argv[i];
-    size_t length = strcspn(a, "=");
-    bool valued = number_of(r, a, length) || file_of(r, a, length) || (length == 7 && strncmp(a, "--steps", 7) == 0);
-    if (!options || a[0] != '-' || !a[1]) {
-      int result = add_traces(r, a);
-      if (result >= 0)
-        return result;
-    } else if (strcmp(a, "--") == 0)
-      options = false;
-    else if (strcmp(a, "--json") == 0)
-      r->json = "";
-    else if (strncmp(a, "--json=", 7) == 0 && a[7])
-      r->json = a + 7;
-    else if (valued) {
-      const char *value = a[length] ? a + length + 1 : i + 1 < argc ? argv[++i] : "", *wanted;
-      if (!take(r, a, length, value, &wanted))
-        return refuse(a, wanted);
-    } else if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0)
-      return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
-    else if (strcmp(a, "--version") == 0)
-      return puts("tagc-report " PACKAGE_VERSION) < 0 || fflush(stdout) != 0;
-    else
-      return refuse("unknown option", a);
-  }
-  return check_all(r);
+  int result = tagc_command_line_parse(&command_line, argv, r, stdout);
+  if (result == 0)
+    return fflush(stdout) != 0;
+  for (char **word = argv + 1; result < 0 && *word; word++)
+    result = add_traces(r, *word);
+  return result < 0 ? check_all(r) : result;
 }
 
 /* -- output -------------------------------------------------------------------------------------------------------- */
@@ -383,8 +312,9 @@ static int report_all(const struct request *request)
 
 int main(int argc, char **argv)
 {
+  (void)argc;
   struct request request = {.json = NULL};
-  int status = parse(argc, argv, &request);
+  int status = parse(argv, &request);
   if (status < 0)
     status = report_all(&request);
   for (size_t i = 0; i < request.count; i++)

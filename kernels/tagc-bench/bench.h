@@ -58,16 +58,17 @@ struct bench_options {
   const struct tagc_codec *codec[BENCH_MOST_CODECS];
   size_t codec_count;
   enum bench_data data;
-  const char *const *inputs;       /* files of --input; NULL: made-up data */
+  bool from_files;
+  const char *const *inputs;       /* files of --input */
   int input_count;
   uint64_t elements;               /* of a shard; 0: not said */
   int ranks;                       /* 0: not said */
   enum tagc_dtype dtype;
   bool dtype_given;
+  double sparsity;
   uint32_t keep_ppm;
-  enum tagc_storage residual;
-  bool residual_given;             /* otherwise: fp32 for codecs that need one, none for the others */
-  bool stochastic;
+  int residual;                    /* 0: fp32 for codecs that need one, else none; otherwise enum tagc_storage + 1 */
+  int rounding;                    /* 1: stochastic */
   int steps, repeat;
   uint64_t seed;
   bool phases, all_variants, json, allgather;
@@ -113,9 +114,8 @@ struct bench_result {
 
 /* -- options.c ---------------------------------------------------------------------------------------------- */
 
-/* Fills *options; says on stderr what is wrong, names the value and what is accepted, and ends the program with
- * BENCH_USAGE. --help and --version end it, too. */
-void bench_parse(int argc, char **argv, struct bench_options *options);
+/* Fills *options. -1: go on; otherwise the exit status. */
+int bench_parse(char **argv, struct bench_options *options);
 
 /* Says what is wrong, after "tagc-bench: ", and ends the program. */
 __attribute__((format(printf, 2, 3), noreturn)) void bench_stop(int status, const char *message, ...);
@@ -123,6 +123,11 @@ __attribute__((format(printf, 2, 3), noreturn)) void bench_stop(int status, cons
 const char *bench_data_name(enum bench_data data);
 const char *bench_dtype_name(enum tagc_dtype dtype);
 const char *bench_storage_name(enum tagc_storage storage);
+const char *bench_residual_name(const struct bench_options *options);
+const char *bench_rounding_name(const struct bench_options *options);
+
+/* How a codec's residual is kept. */
+enum tagc_storage bench_storage(const struct bench_options *options, const struct tagc_codec *codec);
 
 /* -- data.c ------------------------------------------------------------------------------------------------- */
 

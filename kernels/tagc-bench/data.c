@@ -263,7 +263,7 @@ struct bench_world bench_world_new(const struct bench_options *o)
 {
   struct bench_world world = { .dtype = o->dtype, .ranks = o->ranks ? o->ranks : 2,
                                .n = o->elements ? o->elements : 1 << 20, .name = bench_data_name(o->data) };
-  if (o->inputs) {
+  if (o->from_files) {
     world.name = o->inputs[0];
     shape_from_files(o, &world);
   }
@@ -271,7 +271,7 @@ struct bench_world bench_world_new(const struct bench_options *o)
   bench_check_memory(bytes * world.ranks);
   for (int rank = 0; rank < world.ranks; rank++)
     world.send[rank] = bench_need((size_t)bytes);
-  if (!o->inputs)
+  if (!o->from_files)
     make_up(&world, o->data, o->seed);
   else if (o->input_count == 1)
     read_one(o, &world);

@@ -80,7 +80,7 @@ void bench_print_json(const struct bench_options *o, const struct bench_world *w
   printf(", \"dtype\": \"%s\", \"ranks\": %d, \"elements\": %llu", bench_dtype_name(w->dtype), w->ranks,
          (unsigned long long)w->n);
   printf(", \"steps\": %d, \"seed\": %llu, \"rounding\": \"%s\",\n \"results\": [", o->steps, (unsigned long long)o->seed,
-         o->stochastic ? "stochastic" : "nearest");
+         bench_rounding_name(o));
   for (size_t i = 0; i < count; i++) {
     printf("%s\n  ", i ? "," : "");
     print_result(&results[i]);

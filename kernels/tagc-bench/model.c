@@ -30,7 +30,7 @@ static bool lay_out(const struct bench_options *o, const struct tagc_codec *code
                     struct tagc_layout *layout)
 {
   shape->nranks = nranks;
-  shape->residual = o->residual_given ? o->residual : codec->needs_residual ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE;
+  shape->residual = bench_storage(o, codec);
   return (!codec->needs_residual || shape->residual != TAGC_STORAGE_NONE) && codec->layout(shape, layout);
 }
 

@@ -1,96 +1,50 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The command line of tagc-bench. One table: the parser, --help and what a refused value is told come from it.
+ * The command line of tagc-bench.
  */
-#include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/tagc-bench/bench.h"
+#include "env/program/command_line.h"
+#include "env/program/terminal.h"
+#include "env/units.h"
 #include "kernels/codec/pieces.h"
+#include "kernels/tagc-bench/bench.h"
 
 static const char *const data_names[] = { "gauss", "laplace", "student-t", "lognormal", "sparse-rows",
                                           "clustered-columns", NULL };
 static const char *const dtype_names[] = { "fp32", "fp16", "bf16", NULL };
-static const char *const storage_names[] = { "none", "fp32", "bf16", "int8", NULL };
+static const char *const residual_names[] = { "auto", "none", "fp32", "bf16", "int8", NULL };
 static const char *const rounding_names[] = { "nearest", "stochastic", NULL };
 
 const char *bench_data_name(enum bench_data data) { return data_names[data]; }
 const char *bench_dtype_name(enum tagc_dtype dtype) { return dtype_names[dtype]; }
-const char *bench_storage_name(enum tagc_storage storage) { return storage_names[storage]; }
+const char *bench_storage_name(enum tagc_storage storage) { return residual_names[1 + storage]; }
+const char *bench_residual_name(const struct bench_options *o) { return residual_names[o->residual]; }
+const char *bench_rounding_name(const struct bench_options *o) { return rounding_names[o->rounding]; }
 
-void bench_stop(int status, const char *message, ...)
+enum tagc_storage bench_storage(const struct bench_options *o, const struct tagc_codec *codec)
 {
-  va_list args;
-  fputs("tagc-bench: ", stderr);
-  va_start(args, message);
-  vfprintf(stderr, message, args);
-  va_end(args);
-  fputs(status == BENCH_USAGE ? " (tagc-bench --help lists the options)\n" : "\n", stderr);
-  exit(status);
+  return o->residual             ? (enum tagc_storage)(o->residual - 1)
+         : codec->needs_residual ? TAGC_STORAGE_FP32
+                                 : TAGC_STORAGE_NONE;
 }
 
 /* -- values ------------------------------------------------------------------------------------------------------- */
 
-/* A number, perhaps with k or M, up to `*end`. */
-static bool read_count(const char *text, uint64_t least, uint64_t most, uint64_t *out, char **end)
+static bool read_count(const char *text, uint64_t least, uint64_t most, uint64_t *out, const char **end)
 {
-  errno = 0;
-  if (*text < '0' || *text > '9')
-    return false;
-  const unsigned long long value = strtoull(text, end, 10);
-  const int shift = **end == 'k' ? 10 : **end == 'M' ? 20 : 0;
-  *end += shift > 0;
-  if (errno || value > most >> shift || value << shift < least)
-    return false;
-  *out = value << shift;
-  return true;
+  return tagc_units_read(text, true, out, end) && *out >= least && *out <= most;
 }
 
-static bool parse_count(const char *text, uint64_t least, uint64_t most, uint64_t *out)
+static bool set_codec(void *options, const char *value)
 {
-  char *end;
-  return read_count(text, least, most, out, &end) && !*end;
-}
-
-static bool parse_int(const char *text, int least, int most, int *out)
-{
-  uint64_t value;
-  return parse_count(text, (uint64_t)least, (uint64_t)most, &value) && (*out = (int)value, true);
-}
-
-static bool parse_number(const char *text, double least, double most, double *out)
-{
-  char *end;
-  const double value = strtod(text, &end);
-  if (end == text || *end || !(value >= least && value <= most))
-    return false;
-  *out = value;
-  return true;
-}
-
-static bool parse_choice(const char *text, const char *const *names, int *out)
-{
-  for (int i = 0; names[i]; i++)
-    if (strcmp(text, names[i]) == 0) {
-      *out = i;
-      return true;
-    }
-  return false;
-}
-
-/* -- options ------------------------------------------------------------------------------------------------------ */
-
-static bool set_codec(struct bench_options *o, const char *value)
-{
+  struct bench_options *o = options;
   char list[200];
   o->codec_count = 0;
   if (strcmp(value, "all") == 0) {
-    while (tagc_codecs[o->codec_count] && o->codec_count < BENCH_MOST_CODECS) {
+    for (; tagc_codecs[o->codec_count] && o->codec_count < BENCH_MOST_CODECS; o->codec_count++)
       o->codec[o->codec_count] = tagc_codecs[o->codec_count];
-      o->codec_count++;
-    }
     return true;
   }
   if (strlen(value) >= sizeof list)
@@ -105,71 +59,12 @@ static bool set_codec(struct bench_options *o, const char *value)
   return true;
 }
 
-static bool set_data(struct bench_options *o, const char *value)
-{
-  int i;
-  return parse_choice(value, data_names, &i) && (o->data = (enum bench_data)i, true);
-}
+static bool set_variant(void *options, const char *value) { return (void)options, tagc_variant_force(value); }
 
-static bool set_elements(struct bench_options *o, const char *value)
+static bool set_simulation(void *options, const char *value)
 {
-  return parse_count(value, 1, UINT32_MAX, &o->elements);
-}
-
-static bool set_ranks(struct bench_options *o, const char *value)
-{
-  return parse_int(value, 2, BENCH_MOST_RANKS, &o->ranks);
-}
-
-static bool set_dtype(struct bench_options *o, const char *value)
-{
-  int i;
-  o->dtype_given = true;
-  return parse_choice(value, dtype_names, &i) && (o->dtype = (enum tagc_dtype)i, true);
-}
-
-static bool set_sparsity(struct bench_options *o, const char *value)
-{
-  double sparsity;
-  if (!parse_number(value, 0, 0.999999, &sparsity))
-    return false;
-  o->keep_ppm = (uint32_t)((1 - sparsity) * 1e6 + 0.5);
-  return true;
-}
-
-static bool set_residual(struct bench_options *o, const char *value)
-{
-  int i;
-  o->residual_given = strcmp(value, "auto") != 0;
-  return !o->residual_given || (parse_choice(value, storage_names, &i) && (o->residual = (enum tagc_storage)i, true));
-}
-
-static bool set_rounding(struct bench_options *o, const char *value)
-{
-  int i;
-  return parse_choice(value, rounding_names, &i) && (o->stochastic = i == 1, true);
-}
-
-static bool set_steps(struct bench_options *o, const char *value) { return parse_int(value, 1, 100000, &o->steps); }
-static bool set_seed(struct bench_options *o, const char *value) { return parse_count(value, 0, UINT64_MAX, &o->seed); }
-static bool set_repeat(struct bench_options *o, const char *value)
-{
-  return parse_int(value, 0, BENCH_MOST_REPEAT, &o->repeat);
-}
-static bool set_variant(struct bench_options *o, const char *value) { return (void)o, tagc_variant_force(value); }
-static bool set_all_variants(struct bench_options *o, const char *value)
-{
-  (void)value;
-  return o->phases = o->all_variants = true;
-}
-static bool set_phases(struct bench_options *o, const char *value) { return (void)value, o->phases = true; }
-static bool set_allgather(struct bench_options *o, const char *value) { return (void)value, o->allgather = true; }
-static bool set_json(struct bench_options *o, const char *value) { return (void)value, o->json = true; }
-static bool set_plot(struct bench_options *o, const char *value) { return *(o->plot = value) != '\0'; }
-
-static bool set_simulate(struct bench_options *o, const char *value)
-{
-  char *end = NULL;
+  struct bench_simulation *s = &((struct bench_options *)options)->simulation;
+  const char *end = NULL;
   uint64_t least, most, local = 1;
   const bool by_host = strncmp(value, "hosts=", 6) == 0;
   if ((!by_host && strncmp(value, "ranks=", 6) != 0) || !read_count(value + 6, 2, BENCH_MOST_SIMULATED, &least, &end) ||
@@ -179,220 +74,158 @@ static bool set_simulate(struct bench_options *o, const char *value)
     return false;
   if (*end)
     return false;
-  if (o->simulation.wanted)
+  if (s->wanted)
     bench_stop(BENCH_USAGE, "--simulate comes once, with ranks= or with hosts=");
-  o->simulation.wanted = true;
-  o->simulation.by_host = by_host;
-  o->simulation.least = (int)least;
-  o->simulation.most = (int)most;
-  o->simulation.local = (int)local;
+  s->wanted = true;
+  s->by_host = by_host;
+  s->least = (int)least;
+  s->most = (int)most;
+  s->local = (int)local;
   return true;
 }
 
-static bool set_alpha(struct bench_options *o, const char *v) { return parse_number(v, 0, 1e6, &o->simulation.alpha_us); }
-static bool set_beta(struct bench_options *o, const char *v)
-{
-  return parse_number(v, 1e-6, 1e6, &o->simulation.beta_gbit);
-}
-static bool set_alpha_inside(struct bench_options *o, const char *v)
-{
-  return parse_number(v, 0, 1e6, &o->simulation.alpha_inside_us);
-}
-static bool set_beta_inside(struct bench_options *o, const char *v)
-{
-  return parse_number(v, 1e-6, 1e6, &o->simulation.beta_inside_gbit);
-}
-static bool set_message(struct bench_options *o, const char *v)
-{
-  return parse_number(v, 0, 1e6, &o->simulation.message_us);
-}
-static bool set_encode(struct bench_options *o, const char *v)
-{
-  return parse_number(v, 1e-3, 1e6, &o->simulation.encode_gbs);
-}
-static bool set_decode(struct bench_options *o, const char *v)
-{
-  return parse_number(v, 1e-3, 1e6, &o->simulation.decode_gbs);
-}
-
-static bool set_depth(struct bench_options *o, const char *v) { return parse_int(v, 1, TAGC_PIECES, &o->simulation.depth); }
-
 /* 12x7M,2x38M */
-static bool set_units(struct bench_options *o, const char *value)
+static bool set_units(void *options, const char *value)
 {
-  struct bench_simulation *s = &o->simulation;
+  struct bench_simulation *s = &((struct bench_options *)options)->simulation;
   s->unit_count = 0;
   for (const char *at = value;; at++) {
     struct bench_unit unit = { .count = 1 };
-    char *end = NULL;
-    if (s->unit_count == BENCH_MOST_UNITS || !read_count(at, 1, UINT64_C(1) << 40, &unit.elements, &end))
+    if (s->unit_count == BENCH_MOST_UNITS || !read_count(at, 1, UINT64_C(1) << 40, &unit.elements, &at))
       return false;
-    if (*end == 'x') {
+    if (*at == 'x') {
       unit.count = unit.elements;
-      if (unit.count > 1000000 || !read_count(end + 1, 1, UINT64_C(1) << 40, &unit.elements, &end))
+      if (unit.count > 1000000 || !read_count(at + 1, 1, UINT64_C(1) << 40, &unit.elements, &at))
         return false;
     }
     s->unit[s->unit_count++] = unit;
-    if (!*end)
-      return true;
-    if (*end != ',')
-      return false;
-    at = end;
+    if (*at != ',')
+      return !*at;
   }
 }
 
-/* `value`: what stands for it in --help, NULL: it takes none. `accepts`: what a refused value is told, NULL: the names of
- * the codecs. */
-static const struct option {
-  const char *name, *value, *accepts, *help;
-  bool (*set)(struct bench_options *, const char *);
-} table[] = {
-  { "--codec", "NAMES", NULL, "a comma-separated list of codecs, or all (all)", set_codec },
-  { "--data", "KIND", "gauss, laplace, student-t, lognormal, sparse-rows or clustered-columns",
-    "made-up gradients: gauss, laplace, student-t, lognormal,\nsparse-rows, clustered-columns (gauss)", set_data },
-  { "--input", "FILE...", "files", "dumps of a run (TAGC_DUMP) instead: one for all ranks, or one a rank", NULL },
-  { "--elements", "N", "1 to 4294967295, with k or M for 2^10 or 2^20",
-    "elements of a shard, with k or M for 2^10 or 2^20 (1M)", set_elements },
-  { "--ranks", "N", "2 to 64", "ranks, 2 to 64, all in this process (2)", set_ranks },
-  { "--dtype", "TYPE", "fp32, fp16 or bf16", "type of the gradients: fp32, fp16 or bf16 (fp32)", set_dtype },
-  { "--sparsity", "X", "0 to 0.999999", "share of the values that sparse codecs leave for later (0.95)", set_sparsity },
-  { "--residual", "KIND", "auto, none, fp32, bf16 or int8",
-    "what is not sent: auto, none, fp32, bf16 or int8 (auto: fp32 for\ncodecs that need one, none for the others)",
-    set_residual },
-  { "--rounding", "HOW", "nearest or stochastic", "nearest or stochastic (nearest)", set_rounding },
-  { "--steps", "N", "1 to 100000", "equal steps under fresh seeds, of which the errors are added up (1)", set_steps },
-  { "--seed", "N", "0 to 18446744073709551615", "of the data and of the codecs (1)", set_seed },
-  { "--repeat", "N", "0 to 1000", "repetitions of which times are medians; 0: take none (15)", set_repeat },
-  { "--variant", "NAME", "plain, and where the processor has them avx2 and avx512",
-    "instruction set: plain, avx2 or avx512 (the fastest that runs here)", set_variant },
-  { "--phases", NULL, NULL, "times of prepare, encode and decode, each for itself", set_phases },
-  { "--all-variants", NULL, NULL, "the same for every instruction set that runs here", set_all_variants },
-  { "--allgather", NULL, NULL, "show the codecs for all-gathers instead, on shards of parameters", set_allgather },
-  { "--json", NULL, NULL, "print JSON", set_json },
-  { "--plot", "FILE.svg", "a file name", "draw error against rate, or what is simulated, into a file", set_plot },
-  { "--simulate", "WHAT", "ranks=A..B with 2 <= A <= B <= 4096, or hosts=A..B,local=G with 2 <= A <= B and B x G <= 4096",
-    "print times of a step instead, on ranks=A..B (up to 4096), or on\nhosts=A..B,local=G with G ranks each, flat and with "
-    "two levels", set_simulate },
-  { "--alpha", "US", "0 to 1e6 microseconds", "latency of a step of a ring, in microseconds (10)", set_alpha },
-  { "--beta", "GBIT", "1e-6 to 1e6 Gbit/s", "what a rank, or a host with all its ranks, sends to others, in\nGbit/s (10)",
-    set_beta },
-  { "--alpha-inside", "US", "0 to 1e6 microseconds", "the same latency inside a host (3)", set_alpha_inside },
-  { "--beta-inside", "GBIT", "1e-6 to 1e6 Gbit/s", "what a rank sends inside its host, in Gbit/s (1920)", set_beta_inside },
-  { "--message", "US", "0 to 1e6 microseconds", "what each message of an all-to-all costs on top, in microseconds (1)",
-    set_message },
-  { "--units", "LIST", "a list like 12x7M,2x38M: how many units of how many elements",
-    "the units of the model: 12x7M,2x38M are 12 of 7M elements and 2 of\n38M (12x7M,2x38M)", set_units },
-  { "--depth", "N", "1 to 16", "pieces of a call (TAGC_DEPTH): one is encoded or decoded while another\ntravels (1: one after the other)",
-    set_depth },
-  { "--encode", "GB/S", "1e-3 to 1e6 GB/s", "speed of encode, for all codecs (measured here)", set_encode },
-  { "--decode", "GB/S", "1e-3 to 1e6 GB/s", "speed of decode, for all codecs (measured here)", set_decode },
+/* -- options ------------------------------------------------------------------------------------------------------ */
+
+static const char codec_names[] = "all, or with commas some of"
+#define CODEC(name) " " #name
+#include "kernels/codec/codecs.def"
+  ;
+
+#define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct bench_options, field)
+static const struct tagc_argument rows[] = {
+  { .name = "codec", .value = "NAMES", .kind = TAGC_ARGUMENT_CALL,
+    .accepts = codec_names, .preset = "all", .set = set_codec,
+    .help = "codecs to show" },
+  { .name = "data", .value = "KIND", TO(CHOICE, data), .preset = "gauss", .names = data_names,
+    .help = "made-up gradients" },
+  { .name = "input", .value = "FILE...", TO(FLAG, from_files),
+    .help = "dumps of a run (TAGC_DUMP) instead: one for all ranks, or one a rank" },
+  { .name = "elements", .value = "N", TO(SIZE, elements),
+    .accepts = "1 to 4294967295, with K, M or G for 2^10, 2^20 or 2^30",
+    .help = "elements of a shard; without it what the files have, else 1M" },
+  { .name = "ranks", .value = "N", TO(INT, ranks), .accepts = "2 to 64",
+    .help = "ranks, all in this process; without it what the files have, else 2" },
+  { .name = "dtype", .value = "TYPE", TO(CHOICE, dtype), .names = dtype_names,
+    .help = "type of the gradients; without it what the files have, else fp32" },
+  { .name = "sparsity", .value = "X", TO(REAL, sparsity), .accepts = "0 to 0.999999", .preset = "0.95",
+    .help = "share of the values that sparse codecs leave for later" },
+  { .name = "residual", .value = "KIND", TO(CHOICE, residual), .preset = "auto", .names = residual_names,
+    .help = "how what is not sent is kept; auto: as fp32 for codecs that need it, not at all for the others" },
+  { .name = "rounding", .value = "HOW", TO(CHOICE, rounding), .preset = "nearest", .names = rounding_names,
+    .help = "how codecs round" },
+  { .name = "steps", .value = "N", TO(INT, steps), .accepts = "1 to 100000", .preset = "1",
+    .help = "equal steps under fresh seeds, of which the errors are added up" },
+  { .name = "seed", .value = "N", TO(SIZE, seed), .accepts = "0 to 18446744073709551615", .preset = "1",
+    .help = "seed of the data and of the codecs" },
+  { .name = "repeat", .value = "N", TO(INT, repeat), .accepts = "0 to 1000", .preset = "15",
+    .help = "repetitions of which times are medians; 0: take none" },
+  { .name = "variant", .value = "NAME", .kind = TAGC_ARGUMENT_CALL, .set = set_variant,
+    .accepts = "plain, and where the processor has them avx2 and avx512",
+    .help = "instruction set, instead of the fastest that runs here" },
+  { .name = "phases", TO(FLAG, phases), .help = "times of prepare, encode and decode, each for itself" },
+  { .name = "all-variants", TO(FLAG, all_variants), .help = "the same for every instruction set that runs here" },
+  { .name = "allgather", .old = "gather", TO(FLAG, allgather),
+    .help = "show the codecs for all-gathers instead, on shards of parameters" },
+  { .name = "json", TO(FLAG, json), .help = "print JSON" },
+  { .name = "plot", .value = "FILE.svg", TO(FILE, plot),
+    .help = "draw error against rate, or what is simulated, into a file" },
+  { .name = "simulate", .value = "WHAT", .kind = TAGC_ARGUMENT_CALL, .set = set_simulation,
+    .accepts = "ranks=A..B with 2 <= A <= B <= 4096, or hosts=A..B,local=G with 2 <= A <= B and B x G <= 4096",
+    .help = "print times of a step instead, on so many ranks, or on hosts of G ranks each, flat and with two levels" },
+  { .name = "alpha", .value = "US", TO(REAL, simulation.alpha_us), .accepts = "0 to 1e6 microseconds", .preset = "10",
+    .help = "latency of a step of a ring" },
+  { .name = "beta", .value = "GBIT", TO(REAL, simulation.beta_gbit), .accepts = "1e-6 to 1e6 Gbit/s", .preset = "10",
+    .help = "what a rank, or a host with all its ranks, sends to others" },
+  { .name = "alpha-inside", .value = "US", TO(REAL, simulation.alpha_inside_us),
+    .accepts = "0 to 1e6 microseconds", .preset = "3",
+    .help = "the same latency inside a host" },
+  /* 12 NVLinks of 20 GB/s, as NCCL reckons */
+  { .name = "beta-inside", .value = "GBIT", TO(REAL, simulation.beta_inside_gbit),
+    .accepts = "1e-6 to 1e6 Gbit/s", .preset = "1920",
+    .help = "what a rank sends inside its host" },
+  { .name = "message", .value = "US", TO(REAL, simulation.message_us),
+    .accepts = "0 to 1e6 microseconds", .preset = "1",
+    .help = "what each message of an all-to-all costs on top" },
+  { .name = "units", .value = "LIST", .kind = TAGC_ARGUMENT_CALL, .preset = "12x7M,2x38M", .set = set_units,
+    .accepts = "a list like 12x7M,2x38M: how many units of how many elements",
+    .help = "the units of the model" },
+  { .name = "depth", .value = "N", TO(INT, simulation.depth), .accepts = "1 to 16", .preset = "1",
+    .help = "pieces of a call (TAGC_DEPTH): one is encoded or decoded while another travels" },
+  { .name = "encode", .value = "GB/S", TO(REAL, simulation.encode_gbs), .accepts = "1e-3 to 1e6 GB/s",
+    .help = "speed of encode for all codecs, not measured here" },
+  { .name = "decode", .value = "GB/S", TO(REAL, simulation.decode_gbs), .accepts = "1e-3 to 1e6 GB/s",
+    .help = "speed of decode for all codecs, not measured here" },
 };
-enum { OPTIONS = sizeof table / sizeof *table };
+_Static_assert(BENCH_MOST_RANKS == 64 && BENCH_MOST_REPEAT == 1000 && BENCH_MOST_SIMULATED == 4096 && TAGC_PIECES == 16,
+               "as the rows say");
 
-/* -- the command line --------------------------------------------------------------------------------------------- */
+static const struct tagc_command_line command_line = {
+  .program = "tagc-bench",
+  .head =
+    "usage: tagc-bench [OPTION...]\n"
+    "Shows what the codecs of libtagc-preload do to the gradients of all ranks of a reduce-scatter, in\n"
+    "one process: bits an element, error of the sum, speed.\n"
+    "\n",
+  .tail = "\nExit status: 0; 1 no memory, or a file cannot be read or written; 2 wrong usage.\n",
+  .indent = 25,
+  .rows = rows,
+  .count = sizeof rows / sizeof *rows,
+};
 
-static void print_codecs(FILE *to)
+void bench_stop(int status, const char *message, ...)
 {
-  for (const struct tagc_codec *const *codec = tagc_codecs; *codec; codec++)
-    fprintf(to, "%s%s", codec == tagc_codecs ? "" : ", ", (*codec)->name);
+  char text[4096];
+  va_list args;
+  va_start(args, message);
+  vsnprintf(text, sizeof text, message, args);
+  va_end(args);
+  exit(status == BENCH_USAGE ? tagc_refuse(&command_line, "%s", text)
+                             : tagc_fail(command_line.program, status, "%s", text));
 }
 
-static void print_help(void)
+int bench_parse(char **argv, struct bench_options *o)
 {
-  puts("usage: tagc-bench [OPTION...]\n"
-       "Shows what the codecs of libtagc-preload do to the gradients of all ranks of a reduce-scatter, in\n"
-       "one process: bits an element, error of the sum, speed.\n");
-  for (int i = 0; i < OPTIONS; i++) {
-    const struct option *o = &table[i];
-    char head[40];
-    snprintf(head, sizeof head, "%s %s", o->name, o->value ? o->value : "");
-    printf("  %-23s", head);
-    for (const char *c = o->help; *c; c++)
-      if (*c == '\n')
-        printf("\n%25s", "");
-      else
-        putchar(*c);
-    putchar('\n');
-  }
-  printf("  --help, --version\n\nCodecs: ");
-  print_codecs(stdout);
-  puts("\nExit status: 0; 1 no memory, or a file cannot be read or written; 2 wrong usage.");
-  exit(0);
-}
-
-__attribute__((noreturn)) static void refuse(const struct option *o, const char *value)
-{
-  if (o->accepts)
-    bench_stop(BENCH_USAGE, "%s does not take '%s': accepted is %s", o->name, value, o->accepts);
-  fprintf(stderr, "tagc-bench: %s does not take '%s': accepted is all, or a list of ", o->name, value);
-  print_codecs(stderr);
-  fputs(" (tagc-bench --help lists the options)\n", stderr);
-  exit(BENCH_USAGE);
-}
-
-static const struct option *find(const char *argument, size_t length)
-{
-  if (length == strlen("--gather") && strncmp(argument, "--gather", length) == 0) {
-    argument = "--allgather";
-    length = strlen(argument);
-    fprintf(stderr, "tagc-bench: --gather is called %s now\n", argument);
-  }
-  for (int i = 0; i < OPTIONS; i++)
-    if (strlen(table[i].name) == length && strncmp(argument, table[i].name, length) == 0)
-      return &table[i];
-  bench_stop(BENCH_USAGE, "there is no option '%.*s'", (int)length, argument);
-}
-
-/* --input takes all arguments up to the next option. Returns how many. */
-static int take_files(struct bench_options *o, char **argv)
-{
-  int count = 0;
-  while (argv[count] && strncmp(argv[count], "--", 2) != 0)
-    count++;
-  if (count == 0)
+  const enum tagc_dtype none = sizeof dtype_names / sizeof *dtype_names;
+  *o = (struct bench_options){ .dtype = none, .inputs = (const char *const *)argv + 1 };
+  tagc_command_line_preset(&command_line, o);
+  const int status = tagc_command_line_parse(&command_line, argv, o, stdout);
+  if (status != TAGC_COMMAND_LINE_GO)
+    return status;
+  while (o->inputs[o->input_count])
+    o->input_count++;
+  o->keep_ppm = (uint32_t)((1 - o->sparsity) * 1e6 + 0.5);
+  o->dtype_given = o->dtype != none;
+  o->dtype = o->dtype_given ? o->dtype : TAGC_FLOAT32;
+  o->phases |= o->all_variants;
+  if (o->from_files && !o->input_count)
     bench_stop(BENCH_USAGE, "--input needs one file or more");
-  if (o->inputs)
-    bench_stop(BENCH_USAGE, "--input comes once, with all its files");
-  o->inputs = (const char *const *)argv;
-  o->input_count = count;
-  return count;
-}
-
-void bench_parse(int argc, char **argv, struct bench_options *o)
-{
-  *o = (struct bench_options){ .keep_ppm = 50000, .steps = 1, .repeat = 15, .seed = 1,
-                               .simulation = { .depth = 1, .alpha_us = 10, .beta_gbit = 10, .message_us = 1, .alpha_inside_us = 3,
-                                               .beta_inside_gbit = 1920 } };    /* 12 NVLinks of 20 GB/s, as NCCL reckons */
-  set_codec(o, "all");
-  set_units(o, "12x7M,2x38M");
-  for (int i = 1; i < argc; i++) {
-    const char *argument = argv[i], *equals = strncmp(argument, "--", 2) == 0 ? strchr(argument, '=') : NULL;
-    if (strcmp(argument, "--help") == 0)
-      print_help();
-    if (strcmp(argument, "--version") == 0) {
-      puts("tagc-bench " PACKAGE_VERSION);
-      exit(0);
-    }
-    const struct option *option = find(argument, equals ? (size_t)(equals - argument) : strlen(argument));
-    if (!option->set) {
-      if (equals)
-        bench_stop(BENCH_USAGE, "--input takes its files as arguments of their own");
-      i += take_files(o, argv + i + 1);
-      continue;
-    }
-    const char *value = equals ? equals + 1 : option->value && i + 1 < argc ? argv[++i] : NULL;
-    if (option->value && !value)
-      bench_stop(BENCH_USAGE, "%s needs a value: %s", option->name,
-                 option->accepts ? option->accepts : "names of codecs");
-    if (!option->value && value)
-      bench_stop(BENCH_USAGE, "%s takes no value", option->name);
-    if (!option->set(o, value))
-      refuse(option, value);
-  }
+  if (o->input_count && !o->from_files)
+    bench_stop(BENCH_USAGE, "there is no option '%s'", o->inputs[0]);
   if (o->allgather && (o->simulation.wanted || o->plot))
     bench_stop(BENCH_USAGE, "--allgather does not go with --simulate or --plot");
-  if (o->simulation.wanted && o->inputs)
+  if (o->simulation.wanted && o->from_files)
     bench_stop(BENCH_USAGE, "--input does not go with --simulate");
   if (o->simulation.wanted && !o->repeat && (o->simulation.encode_gbs <= 0 || o->simulation.decode_gbs <= 0))
     bench_stop(BENCH_USAGE, "--simulate needs to know the codecs' speed: --repeat 1 or more, or --encode and --decode");
+  return status;
 }

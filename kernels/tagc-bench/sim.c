@@ -174,9 +174,8 @@ struct bench_result bench_run(const struct bench_options *o, const struct bench_
                               const struct tagc_codec *codec, uint32_t keep_ppm, int repeat)
 {
   static struct sim sim;
-  const enum tagc_storage least = codec->needs_residual ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE;
   struct tagc_shape shape = { .n = world->n, .nranks = world->ranks, .dtype = world->dtype, .keep_ppm = keep_ppm,
-                              .residual = o->residual_given ? o->residual : least };
+                              .residual = bench_storage(o, codec) };
   struct bench_result result = { .codec = codec, .keep_ppm = keep_ppm, .residual = shape.residual };
   sim = (struct sim){ .codec = codec, .world = world };
   if ((codec->needs_residual && shape.residual == TAGC_STORAGE_NONE) || !codec->layout(&shape, &sim.layout))
@@ -186,7 +185,7 @@ struct bench_result bench_run(const struct bench_options *o, const struct bench_
   result.sketch = sim.layout.sketch_count > 0;
   const double foreign = (double)(world->ranks - 1) * (double)world->n;
   result.bits = 8 * (double)tagc_layout_wire_bytes(&shape, &sim.layout) / foreign;
-  sim_start(&sim, &shape, o->stochastic);
+  sim_start(&sim, &shape, o->rounding == 1);
   for (int step = 0; step < o->steps; step++) {
     sim_step(&sim, tagc_mix64(o->seed + (uint64_t)step + 1));
     if (step == 0) {

@@ -28,17 +28,12 @@ static void print_speed(const struct bench_speed *speed, int from, int to)
     printf("  %6s %5s", "-", "-");
 }
 
-static const char *residual_name(const struct bench_options *o)
-{
-  return o->residual_given ? bench_storage_name(o->residual) : "auto";
-}
-
 static void print_head(const struct bench_options *o, const struct bench_world *w)
 {
   const char *slash = strrchr(w->name, '/');
   printf("%s\n%s, %d ranks, %llu elements a shard, sparsity %.4g, residual %s, %s, seed %llu\n",
          slash ? slash + 1 : w->name, bench_dtype_name(w->dtype), w->ranks, (unsigned long long)w->n,
-         1 - 1e-6 * o->keep_ppm, residual_name(o), o->stochastic ? "stochastic" : "nearest",
+         1 - 1e-6 * o->keep_ppm, bench_residual_name(o), bench_rounding_name(o),
          (unsigned long long)o->seed);
   if (o->repeat > 0)
     printf("GB/s of the elements as fp32 on one core (%s), and the ratio to memcpy of them in the same run\n",
@@ -59,7 +54,7 @@ static void print_errors(const struct bench_options *o, const struct bench_resul
     const struct bench_result *r = &results[i];
     printf("%-8s", r->codec->name);
     if (!r->carried) {
-      printf(" cannot carry this shape%s\n", r->codec->needs_residual && o->residual_given ? " with this residual" : "");
+      printf(" cannot carry this shape%s\n", r->codec->needs_residual && o->residual ? " with this residual" : "");
       continue;
     }
     printf(" %7.3f", r->bits);

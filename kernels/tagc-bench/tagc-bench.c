@@ -58,18 +58,25 @@ static void show(const struct bench_options *o, struct bench_result *results)
   bench_world_free(&world);
 }
 
+static void run(struct bench_options *o)
+{
+  static struct bench_result results[BENCH_MOST_CODECS];
+  if (o->allgather)
+    bench_allgather(o);
+  else if (o->simulation.wanted)
+    simulate(o, results);
+  else
+    show(o, results);
+}
+
 int main(int argc, char **argv)
 {
+  (void)argc;
   static struct bench_options o;
-  static struct bench_result results[BENCH_MOST_CODECS];
-  bench_parse(argc, argv, &o);
-  if (o.allgather)
-    bench_allgather(&o);
-  else if (o.simulation.wanted)
-    simulate(&o, results);
-  else
-    show(&o, results);
+  const int status = bench_parse(argv, &o);
+  if (status < 0)
+    run(&o);
   if (fflush(stdout) != 0)
     bench_stop(BENCH_FAILED, "stdout cannot be written");
-  return 0;
+  return status < 0 ? 0 : status;
 }

@@ -20,26 +20,17 @@
  */
 #include "layermap/model/layout.h"
 
-#include <string.h>
 
 enum { FSDP1_ALIGNMENT_BYTES = 16, MEGATRON_PARAMETER = 64, MEGATRON_BUCKET = 128 };
 
-static const char *const names[TAGC_LAYOUTS] = {
+const char *const tagc_layout_names[TAGC_LAYOUTS + 1] = {
   [TAGC_LAYOUT_FSDP1] = "fsdp1", [TAGC_LAYOUT_FSDP1_ALIGNED] = "fsdp1_aligned", [TAGC_LAYOUT_FSDP2] = "fsdp2",
   [TAGC_LAYOUT_ZERO3] = "zero3", [TAGC_LAYOUT_MEGATRON] = "megatron"
 };
 
 const char *tagc_layout_name(enum tagc_layout_kind layout)
 {
-  return names[layout];
-}
-
-enum tagc_layout_kind tagc_layout_find(const char *name)
-{
-  enum tagc_layout_kind layout = 0;
-  while (layout < TAGC_LAYOUTS && strcmp(names[layout], name))
-    layout++;
-  return layout;
+  return tagc_layout_names[layout];
 }
 
 bool tagc_layout_is_uniform(enum tagc_layout_kind layout)

@@ -21,9 +21,9 @@
 
 #include "layermap/model/model.h"
 
-/* "fsdp1" and so on; and the other way round, TAGC_LAYOUTS for none. */
+/* "fsdp1" and so on, and NULL at the end. */
+extern const char *const tagc_layout_names[TAGC_LAYOUTS + 1];
 const char *tagc_layout_name(enum tagc_layout_kind layout);
-enum tagc_layout_kind tagc_layout_find(const char *name);
 
 /* A parameter of what is communicated at once, which may take some of a unit, or several units. */
 struct tagc_member {

@@ -7,7 +7,7 @@ libtagc_map_a_SOURCES = \
   %D%/safetensors.h
 bin_PROGRAMS += tagc-map
 tagc_map_SOURCES = \
-  %D%/check.c %D%/map.h %D%/svg.c %D%/table.c %D%/tagc-map.c env/markup.c env/markup.h
+  %D%/check.c %D%/map.h %D%/svg.c %D%/table.c %D%/tagc-map.c
 tagc_map_LDFLAGS = $(PROGRAM_LINK_FLAGS)
 tagc_map_LDADD = libtagc-map.a libtagc.a $(JANSSON_LIBS)
 endif

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "env/markup.h"
+#include "env/program/markup.h"
 #include "layermap/tagc-map/map.h"
 
 enum { MARGIN = 24, BAR = 960, BAR_HEIGHT = 24, ROW = 64, HEAD = 118, ROWS = 200, LABEL = 7, NARROW = 6 };

@@ -2,79 +2,78 @@
  * tagc-map: makes map files, shows what they or recorded calls say, and holds one against the other. See tagc-map(1).
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "env/program/command_line.h"
+#include "env/program/terminal.h"
 #include "layermap/model/mapfile.h"
 #include "layermap/model/text.h"
 #include "layermap/tagc-map/config.h"
 #include "layermap/tagc-map/map.h"
 #include "layermap/tagc-map/safetensors.h"
 
-static const char usage[] =
-  "usage: tagc-map from-config [-o FILE] [--layout LAYOUT] CONFIG.JSON\n"
-  "       tagc-map from-safetensors [-o FILE] [--layout LAYOUT] FILE...\n"
-  "       tagc-map show [--ranks N] [--layout LAYOUT] [--svg FILE] MAP | CALLS\n"
-  "       tagc-map check MAP CALLS\n"
-  "Tells libtagc-preload which layers of a model its calls carry, and shows what it is told.\n"
-  "\n"
-  "  from-config        writes the map of a Hugging Face configuration\n"
-  "  from-safetensors   writes the map of a checkpoint, of which only the headers are read\n"
-  "  show               prints what a map says, or what can be inferred from recorded calls (TAGC_CALLS)\n"
-  "  check              holds a map against recorded calls\n"
-  "Of show, check and from-config a file may be -, the standard input.\n"
-  "\n"
-  "  -o, --output FILE  write the map there, not to the standard output\n"
-  "  --ranks N          of show, for a map: so many ranks share the buffers (1)\n"
-  "  --layout LAYOUT    fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron: written into the map; of show, for a map:\n"
-  "                     drawn as that (what the map says, else fsdp1)\n"
-  "  --svg FILE         of show: draw what lies where in the buffers, too\n"
-  "  --help, --version\n"
-  "\n"
-  "Exit status: 0 all is well; 1 check: the map does not fit the calls, show: nothing was found in them; 2 a file\n"
-  "cannot be read or written, or wrong usage.\n";
-
 enum { FITS, DIFFERS, TROUBLE };
 
 struct request {
-  const char *command, *output, *svg;
+  const char *output, *svg;
   enum tagc_layout_kind layout;     /* TAGC_LAYOUTS: none was given */
-  int nranks;
-  bool for_map;                     /* an option of maps was given */
+  int nranks;                       /* 0: not given */
   char **files;
   int count;
 };
 
-static int refuse(const char *what, const char *argument)
-{
-  fprintf(stderr, "tagc-map: %s%s%s (tagc-map --help lists the options)\n", what, *argument ? " " : "", argument);
-  return TROUBLE;
-}
+#define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct request, field)
+static const struct tagc_argument rows[] = {
+  {.name = "output", .value = "FILE", TO(FILE, output), .letter = 'o',
+   .help = "write the map there, not to the standard output"},
+  {.name = "ranks", .value = "N", TO(INT, nranks), .accepts = "1 to 1048576",
+   .help = "of show, for a map: so many ranks share the buffers, else one"},
+  {.name = "layout", .value = "LAYOUT", TO(CHOICE, layout), .names = tagc_layout_names,
+   .help = "written into the map; of show, for a map: drawn as that, not as what the map says, else fsdp1"},
+  {.name = "svg", .value = "FILE", TO(FILE, svg), .help = "of show: draw what lies where in the buffers, too"},
+};
+_Static_assert(TAGC_CALLS_RANKS == 1048576, "as the row of --ranks says");
+
+static const struct tagc_command_line command_line = {
+  .program = "tagc-map",
+  .head =
+    "usage: tagc-map from-config [-o FILE] [--layout LAYOUT] CONFIG.JSON\n"
+    "       tagc-map from-safetensors [-o FILE] [--layout LAYOUT] FILE...\n"
+    "       tagc-map show [--ranks N] [--layout LAYOUT] [--svg FILE] MAP | CALLS\n"
+    "       tagc-map check MAP CALLS\n"
+    "Tells libtagc-preload which layers of a model its calls carry, and shows what it is told.\n"
+    "\n"
+    "  from-config        writes the map of a Hugging Face configuration\n"
+    "  from-safetensors   writes the map of a checkpoint, of which only the headers are read\n"
+    "  show               prints what a map says, or what can be inferred from recorded calls (TAGC_CALLS)\n"
+    "  check              holds a map against recorded calls\n"
+    "Of show, check and from-config a file may be -, the standard input.\n"
+    "\n",
+  .tail =
+    "\nExit status: 0 all is well; 1 check: the map does not fit the calls, show: nothing was found in them; 2 a file\n"
+    "cannot be read or written, or wrong usage.\n",
+  .indent = 21,
+  .rows = rows,
+  .count = sizeof rows / sizeof *rows,
+};
+
+static int refuse(const char *what) { return tagc_refuse(&command_line, "%s", what); }
+
+#define FAIL(...) tagc_fail(command_line.program, TROUBLE, __VA_ARGS__)
 
 /* What is wrong with a file, as compilers say it. */
 static int complain(const char *path, const struct tagc_complaint *complaint)
 {
-  if (complaint->line)
-    fprintf(stderr, "tagc-map: %s:%u:%u: %s\n", path, complaint->line, complaint->column, complaint->text);
-  else
-    fprintf(stderr, "tagc-map: %s: %s\n", path, complaint->text);
-  return TROUBLE;
+  if (!complaint->line)
+    return FAIL("%s: %s", path, complaint->text);
+  return FAIL("%s:%u:%u: %s", path, complaint->line, complaint->column, complaint->text);
 }
 
-static int fail(const char *path, const char *why)
-{
-  fprintf(stderr, "tagc-map: %s: %s\n", path, why);
-  return TROUBLE;
-}
-
-static int no_memory(void)
-{
-  fputs("tagc-map: no memory\n", stderr);
-  return TROUBLE;
-}
+static int fail(const char *path, const char *why) { return FAIL("%s: %s", path, why); }
+static int no_memory(void) { return FAIL("no memory"); }
 
 /* -- files that are written --------------------------------------------------------------------------------------------- */
 
@@ -114,10 +113,8 @@ static int make(const struct request *request, struct tagc_model *model, const s
 {
   if (!model && request->count == 1)
     return complain(request->files[0], complaint);
-  if (!model) {                     /* the complaint says which of them */
-    fprintf(stderr, "tagc-map: %s (line %u, column %u)\n", complaint->text, complaint->line, complaint->column);
-    return TROUBLE;
-  }
+  if (!model)                       /* the complaint says which of them */
+    return FAIL("%s (line %u, column %u)", complaint->text, complaint->line, complaint->column);
   model->layout = request->layout;
   int status = write_map(request, model);
   tagc_model_free(model);
@@ -128,7 +125,7 @@ static int from_config(const struct request *request)
 {
   struct tagc_complaint complaint = {0};
   if (request->count != 1)
-    return refuse("from-config takes one file", "");
+    return refuse("from-config takes one file");
   return make(request, tagc_map_from_config(request->files[0], stderr, &complaint), &complaint);
 }
 
@@ -136,7 +133,7 @@ static int from_safetensors(const struct request *request)
 {
   struct tagc_complaint complaint = {0};
   if (request->count < 1)
-    return refuse("from-safetensors takes the files of a checkpoint", "");
+    return refuse("from-safetensors takes the files of a checkpoint");
   return make(request, tagc_map_from_safetensors(request->files, request->count, &complaint), &complaint);
 }
 
@@ -162,7 +159,7 @@ static int show_model(const struct request *request, const struct tagc_model *mo
   enum tagc_layout_kind layout = request->layout != TAGC_LAYOUTS ? request->layout
                                  : model->layout != TAGC_LAYOUTS ? model->layout
                                                                  : TAGC_LAYOUT_FSDP1;
-  if (!tagc_map_tabulate_model(&table, request->files[0], model, layout, request->nranks))
+  if (!tagc_map_tabulate_model(&table, request->files[0], model, layout, request->nranks ? request->nranks : 1))
     return no_memory();
   int status = show_tables(request, &table, 1);
   tagc_map_table_free(&table);
@@ -211,16 +208,16 @@ static int show(const struct request *request)
   struct tagc_complaint complaint;
   size_t bytes;
   if (request->count != 1)
-    return refuse("show takes one file", "");
+    return refuse("show takes one file");
   const char *path = request->files[0];
   char *text = tagc_text_load(path, TAGC_CALLS_BYTES, &bytes, &complaint);
   if (!text)
     return complain(path, &complaint);
-  bool has_calls = is_calls(text, bytes);
+  const bool has_calls = is_calls(text, bytes), for_map = request->nranks || request->layout != TAGC_LAYOUTS;
   struct tagc_call_file *calls = has_calls ? tagc_calls_parse(text, bytes, &complaint) : NULL;
   struct tagc_model *model = has_calls ? NULL : tagc_mapfile_parse(text, bytes, &complaint);
   free(text);
-  int status = calls && request->for_map ? refuse("--ranks and --layout are for maps; calls tell them", "")
+  int status = calls && for_map          ? refuse("--ranks and --layout are for maps; calls tell them")
                : calls                   ? show_calls(request, calls)
                : model                   ? show_model(request, model)
                                          : complain(path, &complaint);
@@ -233,7 +230,7 @@ static int check(const struct request *request)
 {
   struct tagc_complaint complaint;
   if (request->count != 2)
-    return refuse("check takes a map and recorded calls", "");
+    return refuse("check takes a map and recorded calls");
   struct tagc_model *model = tagc_mapfile_read(request->files[0], NULL, &complaint);
   if (!model)
     return complain(request->files[0], &complaint);
@@ -246,45 +243,22 @@ static int check(const struct request *request)
 
 /* -- the command line --------------------------------------------------------------------------------------------------- */
 
+enum { OUTPUT = 1, RANKS = 2, LAYOUT = 4, SVG = 8 };
+
 static const struct command {
   const char *name;
   int (*run)(const struct request *request);
-  const char *options;              /* that it takes */
+  unsigned options;                 /* that it takes */
   bool takes_stdin;                 /* as "-"; headers are found by seeking */
 } commands[] = {
-  {"from-config", from_config, "ol", true}, {"from-safetensors", from_safetensors, "ol", false},
-  {"show", show, "rls", true},              {"check", check, "", true},
+  {"from-config", from_config, OUTPUT | LAYOUT, true}, {"from-safetensors", from_safetensors, OUTPUT | LAYOUT, false},
+  {"show", show, RANKS | LAYOUT | SVG, true},          {"check", check, 0, true},
 };
 
-static bool read_ranks(const char *text, int *nranks)
+static unsigned options_of(const struct request *request)
 {
-  char *end;
-  errno = 0;
-  long number = strtol(text, &end, 10);
-  if (errno || *end || *text < '0' || *text > '9' || number < 1 || number > TAGC_CALLS_RANKS)
-    return false;
-  *nranks = (int)number;
-  return true;
-}
-
-/* -1: go on; otherwise the exit status. */
-static int take_option(struct request *request, int option)
-{
-  switch (option) {
-  case 'o': request->output = optarg; return -1;
-  case 's': request->svg = optarg; return -1;
-  case 'r':
-    request->for_map = true;
-    return read_ranks(optarg, &request->nranks) ? -1 : refuse("--ranks takes a number from 1 to 1048576, not", optarg);
-  case 'l':
-    request->for_map = true;
-    request->layout = tagc_layout_find(optarg);
-    return request->layout != TAGC_LAYOUTS ? -1
-                                           : refuse("--layout takes fsdp1, fsdp1_aligned, fsdp2, zero3 or megatron, not", optarg);
-  case 'h': return fputs(usage, stdout) < 0 ? TROUBLE : FITS;
-  case 'v': return puts("tagc-map " PACKAGE_VERSION) < 0 ? TROUBLE : FITS;
-  default: return refuse("wrong usage", "");
-  }
+  return (request->output ? OUTPUT : 0) | (request->nranks ? RANKS : 0) |
+         (request->layout != TAGC_LAYOUTS ? LAYOUT : 0) | (request->svg ? SVG : 0);
 }
 
 static const struct command *find_command(const char *name)
@@ -295,41 +269,31 @@ static const struct command *find_command(const char *name)
   return NULL;
 }
 
-static int run(int argc, char **argv)
+static int run(char **argv)
 {
-  static const struct option options[] = {
-    {"output", required_argument, NULL, 'o'}, {"ranks", required_argument, NULL, 'r'}, {"layout", required_argument, NULL, 'l'},
-    {"svg", required_argument, NULL, 's'},    {"help", no_argument, NULL, 'h'},        {"version", no_argument, NULL, 'v'},
-    {0},
-  };
   static char standard_input[] = "/dev/stdin";
-  struct request request = {.layout = TAGC_LAYOUTS, .nranks = 1};
-  char given[8] = "";
-  for (int option; (option = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {
-    int status = take_option(&request, option);
-    if (status >= 0)
-      return status;
-    if (!strchr(given, option))
-      given[strlen(given)] = (char)option;
-  }
-  if (optind == argc)
-    return refuse("what is to be done? Give a command", "");
-  const struct command *command = find_command(argv[optind]);
+  struct request request = {.layout = TAGC_LAYOUTS};
+  int status = tagc_command_line_parse(&command_line, argv, &request, stdout);
+  if (status >= 0)
+    return status;
+  if (!argv[1])
+    return refuse("what is to be done? Give a command");
+  const struct command *command = find_command(argv[1]);
   if (!command)
-    return refuse("there is no command", argv[optind]);
-  if (given[strspn(given, command->options)])
-    return refuse("that option is not one of", command->name);
-  request.files = argv + optind + 1;
-  request.count = argc - optind - 1;
-  for (int i = 0; i < request.count && command->takes_stdin; i++)
-    if (strcmp(request.files[i], "-") == 0)
-      request.files[i] = standard_input;
+    return tagc_refuse(&command_line, "there is no command %s", argv[1]);
+  if (options_of(&request) & ~command->options)
+    return tagc_refuse(&command_line, "that option is not one of %s", command->name);
+  request.files = argv + 2;
+  for (; request.files[request.count]; request.count++)
+    if (command->takes_stdin && strcmp(request.files[request.count], "-") == 0)
+      request.files[request.count] = standard_input;
   return command->run(&request);
 }
 
 int main(int argc, char **argv)
 {
-  int status = run(argc, argv);
+  (void)argc;
+  int status = run(argv);
   if (fflush(stdout) != 0 || ferror(stdout))
     return fail("cannot write", strerror(errno));
   return status;

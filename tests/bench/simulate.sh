@@ -13,7 +13,7 @@ build=$(cd "${1:-build}" && pwd)
 rate=${2:-100} elements=${3:-4194304}
 [ $# -gt 3 ] && shift 3 || set -- 2 4 8
 inside=${RATE_INSIDE:-$((8 * rate))} scopes=${SCOPES:-flat auto} sparsity=${SPARSITY:-0.95}
-codecs=${CODECS:-$("$build/tagc-bench" --help | sed -n 's/^Codecs: //p' | tr -d ,)}
+codecs=${CODECS:-$("$build/tagc-bench" --help | tr -s ' \n' ' ' | sed 's/.* some of \([a-z0-9 ]*\);.*/\1/')}
 stats=$(mktemp -d "${TMPDIR:-/tmp}/tagc-simulate.XXXXXX")
 trap 'rm -rf "$stats"' EXIT
 trap 'exit 130' INT TERM

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Starts the ranks of a program on this machine, as torchrun would: see usage() below.
+ * Starts the ranks of a program on this machine, as torchrun would: see launch --help.
  *
  * One thread, one poll loop: the children's output (a pipe a stream), and signals and deaths through a signalfd.
  * Signals go to children that have not been waited for, so never to anybody else's process. Exit status: the worst of
@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <libgen.h>
 #include <limits.h>
 #include <netinet/in.h>
@@ -28,12 +27,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "env/program/command_line.h"
 #include "examples/rendezvous.h"
 #include "tests/standin/launch_output.h"
 
 #define MOST_RANKS 1024
-#define GRACE_S 1    /* from a rank's failure to SIGTERM for the others */
-#define KILL_MS 5000 /* and from there to SIGKILL */
+#define KILL_MS 5000 /* from SIGTERM for the others to SIGKILL */
 
 /* Where MASTER_PORT and those behind it are looked for. */
 enum { PORTS = 1 + RENDEZVOUS_PORTS, PORTS_BEGIN = 20000, PORTS_END = 32000 };
@@ -46,40 +45,53 @@ struct rank {
 
 struct options {
   int nranks, grace_s;
-  bool prefix, cuda;
-  const char *rate, *rate_inside, *stats, *preload;
+  bool no_prefix, cuda;
+  const char *given_hosts, *rate, *rate_inside, *stats, *preload;
   int *hosts; /* of each rank; NULL: all on this machine */
   char **command;
 };
 
 static struct rank *ranks;
 static int network_cards = -1; /* memory: a page a host, zeros at first, which its ranks' limits share (rate.c) */
-static struct options options = {.prefix = true, .grace_s = GRACE_S};
+static struct options options;
 
-__attribute__((noreturn)) static void usage(FILE *to, int status)
-{
-  fprintf(to, "Usage: launch -n N [options] -- COMMAND [ARGUMENT]...\n"
-              "Starts N ranks of COMMAND on this machine with the stand-in for NCCL.\n\n"
-              "  -n N            number of ranks, 1 to %d\n"
-              "  --hosts H       play H hosts with as many ranks each, the lowest ranks on the first; or the host\n"
-              "                  of each rank: 0,1,0,1. Without it, all ranks share this machine; with --rate each\n"
-              "                  of them is a host of its own\n"
-              "  --rate RATE     limit what the ranks of a host together send to other hosts, as a network card\n"
-              "                  does: 200mbit, 1gbit, or bytes per second\n"
-              "  --rate-inside RATE\n"
-              "                  limit what each rank sends to ranks of its own host\n"
-              "  --cuda          with the stand-in for NCCL that works on device memory, and that for the CUDA\n"
-              "                  driver: every rank has a device 0 of its own\n"
-              "  --stats PREFIX  write the calls of each rank and their bytes to PREFIX.RANK\n"
-              "  --preload LIB   LD_PRELOAD for the ranks, before one that is set already\n"
-              "  --no-prefix     do not put [rank] before each line of output\n"
-              "  --grace S       when a rank has failed, the others get so many seconds to end by themselves (%d)\n\n"
-              "The ranks get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, NCCL_HOSTID\n"
-              "where hosts are played, and find the libnccl.so.2 that lies beside this program first (with --cuda\n"
-              "those in its folders device/ and cuda/).\n",
-          MOST_RANKS, GRACE_S);
-  exit(status);
-}
+#define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct options, field)
+static const struct tagc_argument rows[] = {
+  {.name = "ranks", .letter = 'n', .value = "N", TO(INT, nranks), .accepts = "1 to 1024", .help = "number of ranks"},
+  {.name = "hosts", .value = "H", TO(TEXT, given_hosts),
+   .help = "play H hosts with as many ranks each, the lowest ranks on the first; or the host of each rank: 0,1,0,1. "
+           "Without it, all ranks share this machine; with --rate each of them is a host of its own"},
+  {.name = "rate", .value = "RATE", TO(TEXT, rate),
+   .help = "limit what the ranks of a host together send to other hosts, as a network card does: 200mbit, 1gbit, or "
+           "bytes per second"},
+  {.name = "rate-inside", .value = "RATE", TO(TEXT, rate_inside),
+   .help = "limit what each rank sends to ranks of its own host"},
+  {.name = "cuda", TO(FLAG, cuda),
+   .help = "with the stand-in for NCCL that works on device memory, and that for the CUDA driver: every rank has a "
+           "device 0 of its own"},
+  {.name = "stats", .value = "PREFIX", TO(TEXT, stats),
+   .help = "write the calls of each rank and their bytes to PREFIX.RANK"},
+  {.name = "preload", .value = "LIB", TO(TEXT, preload),
+   .help = "LD_PRELOAD for the ranks, before one that is set already"},
+  {.name = "no-prefix", TO(FLAG, no_prefix), .help = "do not put [rank] before each line of output"},
+  {.name = "grace", .value = "S", TO(INT, grace_s), .accepts = "0 to 86400", .preset = "1",
+   .help = "when a rank has failed, the others get so many seconds to end by themselves"},
+};
+_Static_assert(MOST_RANKS == 1024, "as the row of --ranks says");
+
+static const struct tagc_command_line command_line = {
+  .program = "launch",
+  .head = "Usage: launch -n N [options] -- COMMAND [ARGUMENT]...\n"
+          "Starts N ranks of COMMAND on this machine with the stand-in for NCCL.\n\n",
+  .tail = "\n"
+          "The ranks get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, NCCL_HOSTID\n"
+          "where hosts are played, and find the libnccl.so.2 that lies beside this program first (with --cuda\n"
+          "those in its folders device/ and cuda/).\n",
+  .indent = 18,
+  .rows = rows,
+  .count = sizeof rows / sizeof *rows,
+  .command = true,
+};
 
 __attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *what, ...)
 {
@@ -90,16 +102,6 @@ __attribute__((format(printf, 1, 2), noreturn)) static void refuse(const char *w
   va_end(args);
   fprintf(stderr, "\nTry launch --help.\n");
   exit(2);
-}
-
-/* A whole number from `least` to `most`. */
-static int number(const char *option, const char *what, const char *text, long least, long most)
-{
-  char *end = NULL;
-  long value = strtol(text, &end, 10);
-  if (end == text || *end || value < least || value > most)
-    refuse("%s %s: not a number of %s from %ld to %ld", option, text, what, least, most);
-  return (int)value;
 }
 
 /* The forms that the stand-in reads; a limit that it did not understand would spoil a measurement silently. */
@@ -114,22 +116,22 @@ static bool is_rate(const char *text)
   return known && end != text && value > 0;
 }
 
-static const char *rate(const char *option, const char *text)
+static void check_rate(const char *option, const char *text)
 {
-  if (!is_rate(text))
+  if (text && !is_rate(text))
     refuse("%s %s: not a rate (200mbit, 1gbit, or bytes per second)", option, text);
-  return text;
 }
 
 /* As many ranks on each host. */
 static void place_evenly(const char *text)
 {
-  int hosts = number("--hosts", "hosts", text, 1, options.nranks);
-  if (options.nranks % hosts)
+  char *end = NULL;
+  const long hosts = strtol(text, &end, 10);
+  if (*end || hosts < 1 || options.nranks % hosts)
     refuse("--hosts %s: %d ranks cannot be shared out evenly; a list such as 0,0,1 says the host of each rank", text,
            options.nranks);
   for (int i = 0; i < options.nranks; i++)
-    options.hosts[i] = i / (options.nranks / hosts);
+    options.hosts[i] = i / (options.nranks / (int)hosts);
 }
 
 /* The host of each rank, with commas. */
@@ -165,39 +167,20 @@ static void place(const char *text)
       options.hosts[i] = i;
 }
 
-static void parse(int argc, char **argv)
+static void parse(char **argv)
 {
-  enum { RATE = 256, RATE_INSIDE, HOSTS, STATS, PRELOAD, NO_PREFIX, GRACE, CUDA };
-  const char *hosts = NULL;
-  static const struct option known[] = {
-    {"hosts", required_argument, NULL, HOSTS},     {"rate", required_argument, NULL, RATE},
-    {"rate-inside", required_argument, NULL, RATE_INSIDE}, {"stats", required_argument, NULL, STATS},
-    {"preload", required_argument, NULL, PRELOAD}, {"no-prefix", no_argument, NULL, NO_PREFIX},
-    {"grace", required_argument, NULL, GRACE},     {"cuda", no_argument, NULL, CUDA},
-    {"help", no_argument, NULL, 'h'},
-    {0}};
-  opterr = 0;
-  for (int option; (option = getopt_long(argc, argv, "+:n:h", known, NULL)) != -1;)
-    switch (option) {
-    case 'n': options.nranks = number("-n", "ranks", optarg, 1, MOST_RANKS); break;
-    case CUDA: options.cuda = true; break;
-    case GRACE: options.grace_s = number("--grace", "seconds", optarg, 0, 86400); break;
-    case HOSTS: hosts = optarg; break;
-    case RATE: options.rate = rate("--rate", optarg); break;
-    case RATE_INSIDE: options.rate_inside = rate("--rate-inside", optarg); break;
-    case STATS: options.stats = optarg; break;
-    case PRELOAD: options.preload = optarg; break;
-    case NO_PREFIX: options.prefix = false; break;
-    case 'h': usage(stdout, 0);
-    case ':': refuse("%s wants a value", argv[optind - 1]);
-    default: refuse("unknown option %s", argv[optind - 1]);
-    }
+  tagc_command_line_preset(&command_line, &options);
+  const int status = tagc_command_line_parse(&command_line, argv, &options, stdout);
+  if (status != TAGC_COMMAND_LINE_GO)
+    exit(status);
   if (!options.nranks)
     refuse("-n, the number of ranks, is missing");
-  if (!argv[optind])
+  options.command = argv + 1;
+  if (!*options.command)
     refuse("there is no command to start");
-  place(hosts);
-  options.command = argv + optind;
+  check_rate("--rate", options.rate);
+  check_rate("--rate-inside", options.rate_inside);
+  place(options.given_hosts);
 }
 
 /* -- children ---------------------------------------------------------------------------------------------------- */
@@ -339,7 +322,7 @@ __attribute__((noreturn)) static void become(int rank, const int *out, const int
   set_place(rank, parent);
   if (options.preload)
     prepend("LD_PRELOAD", options.preload);
-  if (options.prefix) {
+  if (!options.no_prefix) {
     dup2(out[1], STDOUT_FILENO);
     dup2(err[1], STDERR_FILENO);
   }
@@ -353,7 +336,7 @@ static void start(int rank, const sigset_t *mask)
 {
   int out[2] = {-1, -1}, err[2] = {-1, -1};
   pid_t parent = getpid();
-  if (options.prefix && (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0))
+  if (!options.no_prefix && (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0))
     refuse("no pipe for rank %d: %s", rank, strerror(errno));
   pid_t pid = fork();
   if (pid < 0)
@@ -362,7 +345,7 @@ static void start(int rank, const sigset_t *mask)
     become(rank, out, err, mask, parent);
   ranks[rank] = (struct rank){.pid = pid, .streams = {{.from = out[0], .to = STDOUT_FILENO},
                                                        {.from = err[0], .to = STDERR_FILENO}}};
-  if (options.prefix) {
+  if (!options.no_prefix) {
     close(out[1]);
     close(err[1]);
     fcntl(out[0], F_SETFL, O_NONBLOCK);
@@ -469,7 +452,8 @@ static int watch(int signals)
 
 int main(int argc, char **argv)
 {
-  parse(argc, argv);
+  (void)argc;
+  parse(argv);
   ranks = calloc((size_t)options.nranks, sizeof *ranks);
   if (!ranks)
     refuse("no memory");

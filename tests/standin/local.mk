@@ -60,7 +60,7 @@ clean-local: ; rm -rf tests/standin/versions gpu-kit
 # Starts the ranks of a program on this machine.
 noinst_PROGRAMS += tests/standin/launch
 tests_standin_launch_SOURCES = tests/standin/launch.c tests/standin/launch_output.c tests/standin/launch_output.h
-tests_standin_launch_LDADD =
+tests_standin_launch_LDADD = libtagc.a -lpthread
 
 # How fast the stand-in is, in units of memcpy.
 noinst_PROGRAMS += tests/standin/bench

@@ -6,37 +6,12 @@
 #include <math.h>
 #include <string.h>
 
-/* How much of the text fits into so many columns: up to the last space, or a word that is too long. */
-static size_t line_of(const char *text, size_t columns)
-{
-  size_t fits = 0;
-  for (size_t i = 0; ; i++) {
-    if (text[i] == ' ' || text[i] == '\0') {
-      if (i > columns && fits)
-        return fits;
-      fits = i;
-    }
-    if (text[i] == '\0' || (i >= columns && fits))
-      return fits;
-  }
-}
+#include "env/program/terminal.h"
 
-void tagc_words_print(FILE *to, int indent, const char *text)
+void tagc_words_print(FILE *to, size_t indent, const char *text)
 {
-  while (*text) {
-    const size_t length = line_of(text, (size_t)(TAGC_WORDS_COLUMNS - indent));
-    fprintf(to, "%*s%.*s\n", indent, "", (int)length, text);
-    text += length;
-    text += strspn(text, " ");
-  }
-}
-
-void tagc_words_tame(char *text, char keep)
-{
-  for (unsigned char *c = (unsigned char *)text; *c; c++)
-    if ((*c < 0x20 && *c != (unsigned char)keep) || *c == 0x7f ||
-        (*c >= 0x80 && *c < 0xa0 && c > (unsigned char *)text && c[-1] == 0xc2))
-      *c = '?';
+  tagc_put_wrapped(to, text, 0, indent, TAGC_WORDS_COLUMNS);
+  fputs(*text ? "\n" : "", to);
 }
 
 const char *tagc_words_bytes(double bytes, char text[16])

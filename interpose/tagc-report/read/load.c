@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/tagc-report/read/format.h"
+#include "env/program/terminal.h"
 
 enum { POINTS = 2 * TAGC_SUM_POINTS, COMMS_MOST = 1 << 16, CHOICES_MOST = 1 << 12 };
 
@@ -17,7 +17,7 @@ static char *copy_text(struct tagc_gather *g, const char *text)
   char *copy = strdup(text);
   g->no_memory |= !copy;
   if (copy)
-    tagc_words_tame(copy, '\0');
+    tagc_tame(copy, '\0');
   return copy;
 }
 
@@ -327,7 +327,7 @@ static void take_options(struct tagc_gather *g, const struct tagc_trace_options 
   *options = strdup(r->text);
   g->no_memory |= !*options;
   if (*options)
-    tagc_words_tame(*options, '\n');
+    tagc_tame(*options, '\n');
 }
 
 static void take_process(struct tagc_gather *g, const struct tagc_trace_process *r)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/tagc-report/read/format.h"
+#include "env/program/terminal.h"
 #include "interpose/tagc-report/read/merge.h"
 
 uint8_t tagc_sum_code(const struct tagc_sum_rank *rank, enum tagc_trace_table table, uint16_t code)
@@ -70,7 +70,7 @@ bool tagc_sum_complain(struct tagc_summary *s, const char *format, ...)
       free(text);
     return false;
   }
-  tagc_words_tame(text, '\0');      /* names of files are anybody's */
+  tagc_tame(text, '\0');      /* names of files are anybody's */
   s->problems[s->problem_count++] = text;
   return true;
 }

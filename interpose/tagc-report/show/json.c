@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "env/json.h"
+#include "env/program/json.h"
 #include "interpose/tagc-report/judge/codecs.h"
 #include "interpose/tagc-report/judge/steps.h"
 #include "interpose/tagc-report/show/report.h"

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "env/markup.h"
+#include "env/program/markup.h"
 #include "interpose/tagc-report/judge/ab_compare.h"
 #include "interpose/tagc-report/judge/stragglers.h"
 #include "interpose/tagc-report/judge/volume.h"

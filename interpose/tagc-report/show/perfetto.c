@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "env/markup.h"
+#include "env/program/markup.h"
 #include "interpose/tagc-report/judge/steps.h"
 #include "interpose/tagc-report/show/perfetto_parts.h"
 

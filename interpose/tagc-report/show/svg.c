@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "env/markup.h"
+#include "env/program/markup.h"
 #include "interpose/tagc-report/show/svg.h"
 
 /* 1, 2 or 5 times a power of ten that is not smaller. */

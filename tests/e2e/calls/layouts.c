@@ -88,7 +88,9 @@ int main(int argc, char **argv)
   struct tagc_model *model = tagc_family_model(&llama);
   if (!model || (argc == 2 && strcmp(argv[1], "map") == 0))
     return !model || !tagc_mapfile_write(stdout, model);
-  layout = argc > 2 ? tagc_layout_find(argv[1]) : TAGC_LAYOUTS;
+  layout = argc > 2 ? 0 : TAGC_LAYOUTS;
+  while (layout < TAGC_LAYOUTS && strcmp(argv[1], tagc_layout_name(layout)) != 0)
+    layout++;
   const int steps = argc > 2 ? atoi(argv[2]) : 0;
   const bool in_place = argc > 3;
   if (layout == TAGC_LAYOUTS || steps < 1) {

@@ -240,8 +240,9 @@ static void layouts_have_names(void)
 {
   bool is_so = true;
   for (enum tagc_layout_kind layout = 0; layout < TAGC_LAYOUTS; layout++)
-    is_so &= tagc_layout_find(tagc_layout_name(layout)) == layout;
-  ok(is_so && tagc_layout_find("fsdp") == TAGC_LAYOUTS && tagc_layout_find("") == TAGC_LAYOUTS, "each layout is found by its name");
+    for (enum tagc_layout_kind other = 0; other < layout; other++)
+      is_so &= strcmp(tagc_layout_name(other), tagc_layout_name(layout)) != 0;
+  ok(is_so && !tagc_layout_names[TAGC_LAYOUTS], "each layout has a name of its own");
 }
 
 int main(void)

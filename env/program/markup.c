@@ -3,7 +3,7 @@
  */
 #include <stdbool.h>
 
-#include "env/markup.h"
+#include "env/program/markup.h"
 
 /* The length of the UTF-8 character at `c`, 0 for what is none (overlong forms, surrogates and stray bytes, too). */
 static int character(const unsigned char *c)

@@ -2,8 +2,8 @@
  * What the programs' pictures, pages and JSON have in common: texts of others in them, whatever is in these, and how they look.
  * For programs alone; never in the library.
  */
-#ifndef ENV_MARKUP_H
-#define ENV_MARKUP_H
+#ifndef ENV_PROGRAM_MARKUP_H
+#define ENV_PROGRAM_MARKUP_H
 
 #include <stdio.h>
 

@@ -2,15 +2,15 @@
  * JSON of the programs: commas and quotes are right whatever is written. Of numbers that JSON has not, null is left.
  * Names: NULL inside an array. Threads: one at a time.
  */
-#ifndef ENV_JSON_H
-#define ENV_JSON_H
+#ifndef ENV_PROGRAM_JSON_H
+#define ENV_PROGRAM_JSON_H
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "env/markup.h"
+#include "env/program/markup.h"
 
 /* Where the next value goes: `first` says that no comma is due. {file, true} begins a document. */
 struct tagc_json {
