@@ -23,7 +23,7 @@ struct tagc_retune *tagc_retune_make(size_t slot_count)
 
 bool tagc_retune_is_near(const struct tagc_retune *retune, uint64_t cycle)
 {
-  return tagc_retune_next(retune) && tagc_plan_looks(retune->next, cycle);
+  return tagc_retune_next(retune) && tagc_plan_samples(retune->next, cycle);
 }
 
 void tagc_retune_hasten(struct tagc_retune *retune, uint64_t cycle)

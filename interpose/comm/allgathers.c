@@ -56,7 +56,7 @@ bool tagc_allgathers_looks(const struct tagc_comm *comm, const struct tagc_call 
 {
   const struct tagc_allgather *a = tagc_allgather_of(comm, call);
   return a && a->shape.n && !comm->voted && comm->agreed && comm->device && call->lock_number == comm->lock_number &&
-         tagc_plan_looks(comm->vote_cycle, call->cycle);
+         tagc_plan_samples(comm->vote_cycle, call->cycle);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------- */
@@ -67,7 +67,7 @@ size_t tagc_allgathers_workspace(const struct tagc_comm *comm)
   for (size_t i = 0; i < comm->allgather_count; i++) {
     const struct tagc_allgather *a = &comm->allgathers[i];
     const size_t bytes = a->reason == TAGC_REASON_compressed
-                           ? tagc_depth_gather_bytes(comm->device, a->codec, &a->shape, &a->layout, &a->cut) : 0;
+                           ? tagc_chunking_allgather_bytes(comm->device, a->codec, &a->shape, &a->layout, &a->chunks) : 0;
     largest = bytes > largest ? bytes : largest;
   }
   return largest;

@@ -19,7 +19,7 @@ struct tagc_call;
 struct tagc_comm;
 
 /* In which pieces something is gathered (chunking.h), and their layouts where there are several. */
-struct tagc_gather_pieces {
+struct tagc_allgather_chunks {
   struct tagc_pieces pieces;
   struct tagc_allgather_layout layout[TAGC_PIECES];
 };
@@ -27,7 +27,7 @@ struct tagc_gather_pieces {
 struct tagc_allgather {
   struct tagc_allgather_shape shape;          /* n = 0: the element type cannot be compressed */
   struct tagc_allgather_layout layout;        /* of the pieces together */
-  struct tagc_gather_pieces cut;
+  struct tagc_allgather_chunks chunks;
   const struct tagc_allgather_codec *codec;   /* of TAGC_ALLGATHER */
   uint32_t slot;                    /* the reduce-scatter of the same unit */
   uint32_t first;                   /* of those that gather the same unit in the same type: what is marked so is kept there */

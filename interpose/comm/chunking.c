@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/comm/chunking.h"
 
-bool tagc_depth_cut(const struct tagc_device *device, struct tagc_slot *slot, int depth)
+bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot, int count)
 {
   struct tagc_layout all = {0};
   bool good = device->layout(device, slot->codec, &slot->shape, &slot->layout);
-  slot->pieces = tagc_pieces_of(slot->shape.n, depth);
+  slot->pieces = tagc_pieces_of(slot->shape.n, count);
   for (int k = 0; k < slot->pieces.count && good; k++) {
     const struct tagc_shape shape = tagc_piece_shape(&slot->shape, &slot->pieces, k);
     struct tagc_layout *its = &slot->piece[k];
@@ -24,7 +24,7 @@ bool tagc_depth_cut(const struct tagc_device *device, struct tagc_slot *slot, in
   return good;
 }
 
-size_t tagc_depth_carve(const struct tagc_slot *slot, struct tagc_job *job, struct tagc_job *piece, uint8_t *base)
+size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, struct tagc_job *piece, uint8_t *base)
 {
   size_t used = 0;
   if (slot->pieces.count <= 1)
@@ -41,50 +41,50 @@ size_t tagc_depth_carve(const struct tagc_slot *slot, struct tagc_job *job, stru
 
 /* ---- all-gathers ------------------------------------------------------------------------------------------------------ */
 
-bool tagc_depth_cut_gather(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
+bool tagc_chunking_set_allgather(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
                            const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *layout,
-                           struct tagc_gather_pieces *cut, int depth)
+                           struct tagc_allgather_chunks *chunks, int count)
 {
   struct tagc_allgather_layout all = {0};
   bool good = device->allgather_layout(device, codec, shape, layout);
-  cut->pieces = tagc_pieces_of(shape->n, depth);
-  for (int k = 0; k < cut->pieces.count && good; k++) {
-    const struct tagc_allgather_shape its = tagc_piece_gather_shape(shape, &cut->pieces, k);
-    good = device->allgather_layout(device, codec, &its, &cut->layout[k]);
-    all.payload_bytes += cut->layout[k].payload_bytes;
-    all.reference_bytes += cut->layout[k].reference_bytes;
-    all.state_bytes += cut->layout[k].state_bytes;
+  chunks->pieces = tagc_pieces_of(shape->n, count);
+  for (int k = 0; k < chunks->pieces.count && good; k++) {
+    const struct tagc_allgather_shape its = tagc_piece_gather_shape(shape, &chunks->pieces, k);
+    good = device->allgather_layout(device, codec, &its, &chunks->layout[k]);
+    all.payload_bytes += chunks->layout[k].payload_bytes;
+    all.reference_bytes += chunks->layout[k].reference_bytes;
+    all.state_bytes += chunks->layout[k].state_bytes;
   }
   if (good)
     *layout = all;
   else
-    cut->pieces = tagc_pieces_of(shape->n, 1);
+    chunks->pieces = tagc_pieces_of(shape->n, 1);
   return good;
 }
 
-size_t tagc_depth_carve_gather(const struct tagc_gather_pieces *cut, struct tagc_allgather_job *job, struct tagc_allgather_job *piece,
+size_t tagc_chunking_assign_allgather(const struct tagc_allgather_chunks *chunks, struct tagc_allgather_job *job, struct tagc_allgather_job *piece,
                                uint8_t *base)
 {
   size_t used = 0;
-  if (cut->pieces.count <= 1)
+  if (chunks->pieces.count <= 1)
     return tagc_allgather_carve(job, base);
-  for (int k = 0; k < cut->pieces.count; k++) {
-    struct tagc_allgather_job sized = {.shape = tagc_piece_gather_shape(&job->shape, &cut->pieces, k)}, *to = base ? &piece[k] : &sized;
+  for (int k = 0; k < chunks->pieces.count; k++) {
+    struct tagc_allgather_job sized = {.shape = tagc_piece_gather_shape(&job->shape, &chunks->pieces, k)}, *to = base ? &piece[k] : &sized;
     if (base)
-      *to = tagc_piece_gather_job(job, &cut->pieces, k);
-    to->layout = cut->layout[k];
+      *to = tagc_piece_gather_job(job, &chunks->pieces, k);
+    to->layout = chunks->layout[k];
     used += tagc_allgather_carve(to, base ? base + used : NULL);
   }
   return used;
 }
 
-size_t tagc_depth_gather_bytes(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
+size_t tagc_chunking_allgather_bytes(const struct tagc_device *device, const struct tagc_allgather_codec *codec,
                                const struct tagc_allgather_shape *shape, const struct tagc_allgather_layout *layout,
-                               const struct tagc_gather_pieces *cut)
+                               const struct tagc_allgather_chunks *chunks)
 {
   struct tagc_allgather_job job = {.shape = *shape, .layout = *layout};
-  const size_t bytes = tagc_depth_carve_gather(cut, &job, NULL, NULL);
-  if (cut->pieces.count <= 1 || !device->allgather_layout(device, codec, shape, &job.layout))
+  const size_t bytes = tagc_chunking_assign_allgather(chunks, &job, NULL, NULL);
+  if (chunks->pieces.count <= 1 || !device->allgather_layout(device, codec, shape, &job.layout))
     return bytes;
   const size_t in_one = tagc_allgather_carve(&job, NULL);
   return in_one > bytes ? in_one : bytes;

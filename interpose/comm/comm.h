@@ -35,8 +35,8 @@ struct tagc_slot {
   struct tagc_layout piece[TAGC_PIECES];
   const struct tagc_codec *codec;
   bool all_reduce;                  /* of which the shape has one shard, and all but the last few elements: the tail */
-  struct tagc_spread spread;        /* then: how its sums are gathered */
-  struct tagc_gather_pieces spread_cut;
+  struct tagc_allgather_phase allgather_phase;   /* then: how its sums are gathered */
+  struct tagc_allgather_chunks allgather_phase_chunks;
   enum tagc_op op;
   bool sorted;                      /* its layer is known, and with it: */
   enum tagc_selection selection;

@@ -9,19 +9,19 @@
 #include "interpose/nccl/process.h"
 #include "kernels/codec/residual.h"
 
-size_t tagc_estate_spread_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
+size_t tagc_estate_allgather_phase_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
 {
-  const struct tagc_spread *spread = &slot->spread;
-  if (!spread->codec)
+  const struct tagc_allgather_phase *phase = &slot->allgather_phase;
+  if (!phase->codec)
     return 0;
-  return tagc_depth_gather_bytes(comm->device, spread->codec, &spread->shape, &spread->layout, &slot->spread_cut);
+  return tagc_chunking_allgather_bytes(comm->device, phase->codec, &phase->shape, &phase->layout, &slot->allgather_phase_chunks);
 }
 
 /* What one call of a slot takes of the workspace, to compress or to flush. */
 static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
 {
   struct tagc_job job = {.shape = slot->shape, .layout = slot->layout};
-  size_t compress = tagc_depth_carve(slot, &job, NULL, NULL), flush = 0;
+  size_t compress = tagc_chunking_assign(slot, &job, NULL, NULL), flush = 0;
   if (slot->pieces.count > 1 && comm->device->layout(comm->device, slot->codec, &job.shape, &job.layout)) {
     const size_t in_one = tagc_job_carve(&job, NULL);        /* what the vote may make of it */
     compress = in_one > compress ? in_one : compress;
@@ -33,7 +33,7 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
   const struct tagc_shape whole = tagc_split_whole(slot);
   struct tagc_split split;
   const size_t levels = comm->scope.two_levels ? tagc_levels_sum_bytes(&whole) + TAGC_LEVELS_TOLD_BYTES : 0;
-  return tagc_estate_spread_bytes(comm, slot) + levels + tagc_split_carve(&split, slot, NULL) +
+  return tagc_estate_allgather_phase_bytes(comm, slot) + levels + tagc_split_carve(&split, slot, NULL) +
          (compress > flush ? compress : flush);
 }
 

@@ -16,7 +16,7 @@
 #include "interpose/comm/comm.h"
 
 /* What of the workspace of a call, at its beginning, is for gathering the sums of an all-reduce. */
-size_t tagc_estate_spread_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot);
+size_t tagc_estate_allgather_phase_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot);
 
 /* Reserves what the verdicts of slots and all-gathers need, on the stream of the call before which the vote is held.
  * False where it lacks. */

@@ -56,11 +56,11 @@ static uint64_t seed_of(const struct tagc_call *call, const struct tagc_allgathe
   return tagc_hash_words(words, sizeof words);
 }
 
-void tagc_gather_carve(struct tagc_work *w, int part, const struct tagc_gather_pieces *cut, uint8_t *base)
+void tagc_gather_carve(struct tagc_work *w, int part, const struct tagc_allgather_chunks *chunks, uint8_t *base)
 {
   struct tagc_gathering *gather = &w->gather;
-  gather->pieces = w->pieces[part] = (unsigned)cut->pieces.count;
-  tagc_depth_carve_gather(cut, &gather->job, gather->piece, base);
+  gather->pieces = w->pieces[part] = (unsigned)chunks->pieces.count;
+  tagc_chunking_assign_allgather(chunks, &gather->job, gather->piece, base);
   for (unsigned k = 0; k < gather->pieces; k++) {
     gather->piece[k].stats = gather->job.stats ? &gather->seen[k] : NULL;
     gather->piece[k].beside = true;
@@ -82,7 +82,7 @@ static void lay_out(struct tagc_work *w)
     .reference = first->reference, .stats = &row->gather.stats, .tally = a->tally,
   };
   if (is_compressed(w))
-    tagc_gather_carve(w, 0, &a->cut, comm->workspace);
+    tagc_gather_carve(w, 0, &a->chunks, comm->workspace);
   a->calls++;                       /* even if it fails: the seeds of later calls are made from this, on all ranks */
 }
 

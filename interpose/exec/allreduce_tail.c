@@ -23,14 +23,14 @@ static void lay_out(struct tagc_work *w)
   const struct tagc_call *call = w->call;
   const struct tagc_comm *comm = call->comm;
   const struct tagc_slot *slot = &comm->slots[call->slot];
-  w->gather.codec = slot->spread.codec;
+  w->gather.codec = slot->allgather_phase.codec;
   w->gather.handle = comm->handle;
   w->gather.job = (struct tagc_allgather_job){
-    .shape = slot->spread.shape, .layout = slot->spread.layout, .rank = comm->rank, .send = w->reduce.job.recv, .recv = call->recv,
+    .shape = slot->allgather_phase.shape, .layout = slot->allgather_phase.layout, .rank = comm->rank, .send = w->reduce.job.recv, .recv = call->recv,
     .seed = w->reduce.job.seed,
   };
   if (is_encoded(w))
-    tagc_gather_carve(w, 1, &slot->spread_cut, comm->workspace);
+    tagc_gather_carve(w, 1, &slot->allgather_phase_chunks, comm->workspace);
 }
 
 static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)

@@ -82,7 +82,7 @@ struct tagc_gathering {
 extern const struct tagc_part tagc_part_reduce, tagc_part_gather, tagc_part_spread;
 
 /* Gives w->gather.job, compressed, its memory at `base`, in these pieces; w->pieces[part] is their number then (allgather.c). */
-void tagc_gather_carve(struct tagc_work *w, int part, const struct tagc_gather_pieces *cut, uint8_t *base);
+void tagc_gather_carve(struct tagc_work *w, int part, const struct tagc_allgather_chunks *chunks, uint8_t *base);
 
 /* In one piece: what is done; else that piece. */
 static inline struct tagc_allgather_job *tagc_gather_job(struct tagc_gathering *gather, unsigned piece)

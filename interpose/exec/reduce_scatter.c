@@ -114,7 +114,7 @@ static void lay_out(struct tagc_work *w)
   struct tagc_comm *comm = call->comm;
   struct tagc_slot *slot = &comm->slots[call->slot];
   struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
-  uint8_t *workspace = comm->workspace + tagc_estate_spread_bytes(comm, slot);
+  uint8_t *workspace = comm->workspace + tagc_estate_allgather_phase_bytes(comm, slot);
   w->reduce.party = tagc_levels_party(comm);
   w->reduce.job = (struct tagc_job){
     .shape = slot->shape, .layout = slot->layout, .rank = w->reduce.party.rank, .send = call->send, .recv = call->recv,
@@ -145,7 +145,7 @@ static void lay_out(struct tagc_work *w)
     w->reduce.scratch = workspace;
   } else {
     w->pieces[0] = (unsigned)slot->pieces.count;
-    tagc_depth_carve(slot, &w->reduce.job, w->reduce.piece, workspace);
+    tagc_chunking_assign(slot, &w->reduce.job, w->reduce.piece, workspace);
     for (int k = 0; k < slot->pieces.count; k++) {
       w->reduce.piece[k].stats = &w->reduce.seen[k];
       w->reduce.piece[k].beside = true;
@@ -206,7 +206,7 @@ static void account(const struct tagc_work *w)
   const struct tagc_slot_question question = {
     .codec = call->decision.action == TAGC_COMPRESS ? slot->codec : &tagc_codec_none, .slot = &info,
     .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape,
-    .whole = slot->shard, .rest = tagc_split_rest(slot), .spread_bytes = slot->spread.layout.payload_bytes,
+    .whole = slot->shard, .rest = tagc_split_rest(slot), .allgather_phase_bytes = slot->allgather_phase.layout.payload_bytes,
   };
   const struct tagc_shape selected = w->reduce.job.shape, rest = tagc_plan_rest(&question);
   const size_t element = tagc_dtype_size(selected.dtype);

@@ -62,33 +62,33 @@ static double time_of_parts(const struct tagc_slot_question *q, const struct tag
   return q->rest ? tagc_plain_wire_ns(&rest, &wire->ring) + copy_ns * (double)q->whole * (q->shape.nranks + 1) : 0;
 }
 
-/* What was found of the codec for gradients that is like the one by which the sums are gathered; NULL: they are gathered plainly. */
-static const struct tagc_finding *finding_of(const struct tagc_spread *spread, const struct tagc_survey *survey)
+/* The estimate for the codec that is like the one by which the sums are gathered; NULL: they are gathered plainly. */
+static const struct tagc_finding *finding_of(const struct tagc_allgather_phase *phase, const struct tagc_survey *survey)
 {
-  for (int i = 0; i < TAGC_CANDIDATES && spread->codec; i++)
-    if (strcmp(names[i], spread->codec->name) == 0)
+  for (int i = 0; i < TAGC_CANDIDATES && phase->codec; i++)
+    if (strcmp(names[i], phase->codec->name) == 0)
       return &survey->of[i];
   return NULL;
 }
 
 /* The second half of an all-reduce: a ring of the payloads of all ranks, one of which each rank fills, and all of which it reads. What
  * that takes is taken to be what the codec for gradients takes that is like it. */
-static double time_of_spread(const struct tagc_slot_question *q, const struct tagc_survey *survey, const struct tagc_wire *wire)
+static double time_of_allgather_phase(const struct tagc_slot_question *q, const struct tagc_survey *survey, const struct tagc_wire *wire)
 {
-  const struct tagc_spread spread = tagc_plan_spread(q);
-  const double n = (double)spread.shape.n, steps = q->hosts.nranks - 1;
-  const double bytes = spread.codec ? (double)spread.layout.payload_bytes : n * (double)tagc_dtype_size(spread.shape.dtype);
+  const struct tagc_allgather_phase phase = tagc_plan_allgather_phase(q);
+  const double n = (double)phase.shape.n, steps = q->hosts.nranks - 1;
+  const double bytes = phase.codec ? (double)phase.layout.payload_bytes : n * (double)tagc_dtype_size(phase.shape.dtype);
   struct tagc_call_times times = {.wire_ns = steps * (wire->plain.latency_ns + bytes * wire->plain.ns_per_byte),
                                   .latency_ns = steps * wire->plain.latency_ns};
-  if (!spread.codec)
+  if (!phase.codec)
     return times.wire_ns;
-  const struct tagc_finding *like = finding_of(&spread, survey);
+  const struct tagc_finding *like = finding_of(&phase, survey);
   if (like) {
     times.encode_ns = n * like->encode_ns;
     times.decode_ns = n * q->hosts.nranks * like->decode_ns;
     times.piece_ns = like->call_ns / 2;
   }
-  return tagc_call_ns(&times, tagc_depth_plan_gather(q->options, &spread.shape, &spread.layout));
+  return tagc_call_ns(&times, tagc_chunk_count_allgather(q->options, &phase.shape, &phase.layout));
 }
 
 double tagc_choose_error(const struct tagc_slot_question *slot, const struct tagc_survey *survey, int candidate)
@@ -100,15 +100,15 @@ double tagc_choose_error(const struct tagc_slot_question *slot, const struct tag
   q.codec = candidates[candidate].codec;
   if (!q.codec || !tagc_plan_is_all_reduce(&q))
     return error;
-  const struct tagc_spread spread = tagc_plan_spread(&q);
-  const struct tagc_finding *like = finding_of(&spread, survey);
+  const struct tagc_allgather_phase phase = tagc_plan_allgather_phase(&q);
+  const struct tagc_finding *like = finding_of(&phase, survey);
   return like ? __builtin_sqrt(error * error + like->error * like->error) : error;
 }
 
-/* The times of a call: in as many pieces as it would go in, and in one. */
+/* The times of a call: in as many chunks as it would go in, and in one. */
 struct estimate {
   double ns, whole_ns;
-  uint8_t depth;
+  uint8_t chunks;
 };
 
 /* Of a call with this candidate; infinite where the slot cannot have it, or should not. */
@@ -135,10 +135,10 @@ static struct estimate time_with(const struct tagc_slot_question *slot, const st
     .wire_ns = tagc_layout_wire_ns(&q.shape, &layout, &wire->ring, &wire->exchange),
     .latency_ns = wire->exchange.latency_ns + peers * wire->exchange.message_ns,
   };
-  const int depth = tagc_depth_plan(q.options, q.codec, &q.shape, &layout, &times);
+  const int chunks = tagc_chunk_count(q.options, q.codec, &q.shape, &layout, &times);
   const double beside = (q.scope.two_levels ? tagc_host_sum_ns(&whole, &q.hosts, &wire->inside) : 0) +
-                        (tagc_plan_is_all_reduce(&q) ? time_of_spread(&q, survey, wire) : 0);
-  return (struct estimate){tagc_call_ns(&times, depth) + beside, tagc_call_ns(&times, 1) + beside, (uint8_t)depth};
+                        (tagc_plan_is_all_reduce(&q) ? time_of_allgather_phase(&q, survey, wire) : 0);
+  return (struct estimate){tagc_call_ns(&times, chunks) + beside, tagc_call_ns(&times, 1) + beside, (uint8_t)chunks};
 }
 
 /* Of those within 5% of the fastest the most exact one; -1: the plain call is as good. */
@@ -156,7 +156,7 @@ static int best_of(const double ns[TAGC_CANDIDATES], double plain_ns, const stru
   return best;
 }
 
-/* What pieces hide is hoped for: it changes what would be chosen without it only where it is clearly faster. */
+/* The time that chunks hide is an estimate: it changes the choice only where it is clearly faster. */
 static int choose_one(const struct tagc_choice *choice, const double whole_ns[TAGC_CANDIDATES], const struct tagc_survey *survey)
 {
   const int best = best_of(choice->ns, choice->plain_ns, survey), without = best_of(whole_ns, choice->plain_ns, survey);
@@ -165,41 +165,59 @@ static int choose_one(const struct tagc_choice *choice, const double whole_ns[TA
   return kept ? without : best;
 }
 
+/* Of the call as it came. */
+static double time_of_plain(const struct tagc_slot_question *q, const struct tagc_wire *wire)
+{
+  struct tagc_shape plain = tagc_plan_whole(q);
+  plain.nranks = q->hosts.nranks;
+  return (tagc_plan_is_all_reduce(q) ? 2 : 1) * tagc_plain_wire_ns(&plain, &wire->plain);
+}
+
+/* Why there is nothing to choose from; TAGC_REASON_no_faster: there is. */
+static enum tagc_reason gate_choice(const struct tagc_slot_question *slot, const struct tagc_survey *survey, const struct tagc_wire *wire)
+{
+  const enum tagc_reason gate = tagc_plan_slot_gate(slot);
+  if (gate != TAGC_REASON_compressed)
+    return gate;
+  if (!survey || !(survey->density > 0))
+    return TAGC_REASON_unseen;
+  return wire ? TAGC_REASON_no_faster : TAGC_REASON_vote;
+}
+
+/* Fills the times and the chunks of all candidates. */
+static void estimate_candidates(const struct tagc_slot_question *slot, const struct tagc_survey *survey, const struct tagc_wire *wire,
+                                struct tagc_choice *choice, double whole_ns[TAGC_CANDIDATES])
+{
+  const double parts_ns = time_of_parts(slot, wire, survey->copy_ns);
+  struct tagc_candidate candidates[TAGC_CANDIDATES];
+  tagc_choose_candidates(slot->options, candidates);
+  for (int i = 0; i < TAGC_CANDIDATES; i++) {
+    const struct estimate estimate = time_with(slot, &candidates[i], survey, &survey->of[i], wire, choice->keep_ppm);
+    choice->ns[i] = parts_ns + estimate.ns;
+    choice->chunks[i] = estimate.chunks;
+    whole_ns[i] = parts_ns + estimate.whole_ns;
+  }
+}
+
 struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_survey *survey,
                                const struct tagc_wire *wire)
 {
-  struct tagc_choice choice = {.reason = tagc_plan_slot_gate(slot), .candidate = -1};
-  struct tagc_candidate candidates[TAGC_CANDIDATES];
-  struct tagc_shape plain = tagc_plan_whole(slot);
-  double whole_ns[TAGC_CANDIDATES];
   const bool budget = slot->options->budget.kind != TAGC_BUDGET_NONE;
-  for (int i = 0; i < TAGC_CANDIDATES; i++)
-    choice.ns[i] = budget ? __builtin_inf() : 0;
-  plain.nranks = slot->hosts.nranks;
-  const double plain_ns = wire ? (tagc_plan_is_all_reduce(slot) ? 2 : 1) * tagc_plain_wire_ns(&plain, &wire->plain) : 0;
-  if (budget)                       /* what cannot be compressed takes its share of it */
-    choice.plain_ns = plain_ns;
-  if (choice.reason != TAGC_REASON_compressed)
+  struct tagc_choice choice = {.reason = gate_choice(slot, survey, wire), .candidate = -1};
+  double whole_ns[TAGC_CANDIDATES];
+  const bool open = choice.reason == TAGC_REASON_no_faster;
+  for (int i = 0; i < TAGC_CANDIDATES && budget; i++)
+    choice.ns[i] = __builtin_inf();
+  if (wire && (open || budget))     /* a call that cannot be compressed takes its share of a budget */
+    choice.plain_ns = time_of_plain(slot, wire);
+  if (!open)
     return choice;
-  choice.reason = !survey || !(survey->density > 0) ? TAGC_REASON_unseen
-                  : !wire                           ? TAGC_REASON_vote
-                                                    : TAGC_REASON_no_faster;
-  if (choice.reason != TAGC_REASON_no_faster)
-    return choice;
-  tagc_choose_candidates(slot->options, candidates);
-  choice.plain_ns = plain_ns;
-  const double parts_ns = time_of_parts(slot, wire, survey->copy_ns);
   /* Several ranks' sum has at most as many values as they have together. */
   choice.keep_ppm = tagc_survey_keep(survey->density * (slot->scope.two_levels ? slot->hosts.local : 1));
-  for (int i = 0; i < TAGC_CANDIDATES; i++) {
-    const struct estimate estimate = time_with(slot, &candidates[i], survey, &survey->of[i], wire, choice.keep_ppm);
-    choice.ns[i] = parts_ns + estimate.ns;
-    choice.depth[i] = estimate.depth;
-    whole_ns[i] = parts_ns + estimate.whole_ns;
-  }
+  estimate_candidates(slot, survey, wire, &choice, whole_ns);
   if (!budget)
     choice.candidate = choose_one(&choice, whole_ns, survey);
-  if (choice.candidate >= 0 || budget)
+  if (budget || choice.candidate >= 0)
     choice.reason = TAGC_REASON_compressed;
   return choice;
 }

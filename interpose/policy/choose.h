@@ -4,13 +4,13 @@
  * Pure functions of numbers that the vote has made equal on all ranks (the slowest rank, the largest error and the densest
  * gradient count), so that all ranks choose alike.
  *
- * A candidate's time is that of a call (tagc_call_ns() of kernels/codec/cost.h) in as many pieces as it would go in (chunking.h): its wire,
+ * A candidate's time is that of a call (tagc_call_ns() of kernels/codec/cost.h) in as many chunks as it would go in (chunking.h): its wire,
  * encoding and decoding, measured on one core or estimated for a GPU, and
  * where but a part of the slot is selected also the rest's wire, and all copies; for an all-reduce also gathering the sums. It
  * must be at least 5% and 50 us faster than the plain call, and its error at most TAGC_CHOOSE_ERROR: what is known to train
  * without measurable loss stays below that.
- * Of those within 5% of the fastest the most exact one is taken; what would be taken if all went in one piece is kept unless that is 5%
- * faster, for what pieces hide is an estimate: where lane and wire want the same cores, less is.
+ * Of those within 5% of the fastest the most exact one is taken; what would be taken if all went in one chunk is kept unless that is 5%
+ * faster, for what chunks hide is an estimate: where lane and wire want the same cores, less is.
  *   bf16, q8, q4   for any gradient
  *   sparse, lhc    for gradients that are sparse by nature, with room for half as many values again: nothing is left
  *                  for later. Not for fp16: a loss scale may change while something is left all the same.
@@ -57,7 +57,7 @@ struct tagc_choice {
   int candidate;                    /* the one chosen; -1: none */
   uint32_t keep_ppm;                /* for a codec with a residual; 0: the gradient is not sparse */
   double plain_ns, ns[TAGC_CANDIDATES];   /* estimates; infinite: out of the question */
-  uint8_t depth[TAGC_CANDIDATES];   /* in how many pieces its calls would go (chunking.h), which ns is of; 0: out of the question */
+  uint8_t chunks[TAGC_CANDIDATES];  /* in how many chunks its calls would go (chunking.h), which ns is of; 0: out of the question */
 };
 
 /* The error of a call with this candidate, by what was found: that of an all-reduce has two parts, as the sums are gathered in fewer

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/policy/chunk_count.h"
 
-/* What a rank sends of a piece, at least, and how many there are at most by itself: measured on the host (tests/bench/depth.sh), where more
+/* What a rank sends of a chunk, at least, and how many there are at most by itself: measured on the host (tests/bench/depth.sh), where more
  * gain little. The same for all devices, as bits may depend on it. */
 enum { LEAST_BYTES = 512 << 10, MOST_BY_ITSELF = 4 };
 
@@ -14,28 +14,28 @@ static int room_of(uint64_t sent)
   return most > MOST_BY_ITSELF ? MOST_BY_ITSELF : most > 1 ? (int)most : 1;
 }
 
-/* Short shards go in fewer pieces than are asked for. */
-static int pieces_for(uint64_t n, int depth) { return tagc_pieces_of(n, depth).count; }
+/* Short shards go in fewer chunks than are asked for. */
+static int chunks_for(uint64_t n, int count) { return tagc_pieces_of(n, count).count; }
 
-int tagc_depth_plan(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,
+int tagc_chunk_count(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,
                     const struct tagc_layout *layout, const struct tagc_call_times *times)
 {
   if (!tagc_pieces_can(codec, layout))
     return 1;
   if (options->depth)
-    return pieces_for(shape->n, (int)options->depth);
-  const int room = pieces_for(shape->n, room_of(tagc_layout_wire_bytes(shape, layout)));
+    return chunks_for(shape->n, (int)options->depth);
+  const int room = chunks_for(shape->n, room_of(tagc_layout_wire_bytes(shape, layout)));
   if (!times)
     return room;
   int best = 1;
-  for (int depth = 2; depth <= room; depth++)
-    if (tagc_call_ns(times, depth) < tagc_call_ns(times, best))
-      best = depth;
+  for (int count = 2; count <= room; count++)
+    if (tagc_call_ns(times, count) < tagc_call_ns(times, best))
+      best = count;
   return tagc_call_ns(times, best) <= WORTH_IT * tagc_call_ns(times, 1) ? best : 1;
 }
 
-int tagc_depth_plan_gather(const struct tagc_options *options, const struct tagc_allgather_shape *shape,
+int tagc_chunk_count_allgather(const struct tagc_options *options, const struct tagc_allgather_shape *shape,
                            const struct tagc_allgather_layout *layout)
 {
-  return pieces_for(shape->n, options->depth ? (int)options->depth : room_of(layout->payload_bytes * (uint64_t)(shape->nranks - 1)));
+  return chunks_for(shape->n, options->depth ? (int)options->depth : room_of(layout->payload_bytes * (uint64_t)(shape->nranks - 1)));
 }

@@ -12,12 +12,12 @@
 #include "kernels/codec/cost.h"
 #include "kernels/codec/pieces.h"
 
-/* In how many pieces. `layout`: of the whole; `times`: NULL where nothing is known. Pure. */
-int tagc_depth_plan(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,
+/* In how many chunks. `layout`: of the whole; `times`: NULL where nothing is known. Pure. */
+int tagc_chunk_count(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,
                     const struct tagc_layout *layout, const struct tagc_call_times *times);
 
 /* The same for an all-gather, of which `layout` is that of the whole: as often as what a rank sends is worth it. Pure. */
-int tagc_depth_plan_gather(const struct tagc_options *options, const struct tagc_allgather_shape *shape,
+int tagc_chunk_count_allgather(const struct tagc_options *options, const struct tagc_allgather_shape *shape,
                            const struct tagc_allgather_layout *layout);
 
 #endif

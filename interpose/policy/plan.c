@@ -55,26 +55,26 @@ struct tagc_shape tagc_plan_rest(const struct tagc_slot_question *q)
 
 bool tagc_plan_is_all_reduce(const struct tagc_slot_question *q) { return q->slot->signature.collective == TAGC_ALL_REDUCE; }
 
-struct tagc_spread tagc_plan_spread(const struct tagc_slot_question *q)
+struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *q)
 {
   const struct tagc_allgather_codec *const wide = &tagc_allgather_bf16, *const narrow = &tagc_allgather_q8;
-  struct tagc_spread spread = {.shape = {.n = tagc_plan_whole(q).n, .nranks = q->hosts.nranks, .dtype = q->shape.dtype}};
-  const size_t shard = (size_t)spread.shape.n * tagc_dtype_size(spread.shape.dtype);
-  spread.codec = q->codec == &tagc_codec_none ? NULL : q->codec == &tagc_codec_bf16 ? wide : narrow;
-  if (spread.codec && (!spread.codec->layout(&spread.shape, &spread.layout) || spread.layout.payload_bytes >= shard)) {
-    spread.codec = NULL;
-    spread.layout = (struct tagc_allgather_layout){0};
+  struct tagc_allgather_phase phase = {.shape = {.n = tagc_plan_whole(q).n, .nranks = q->hosts.nranks, .dtype = q->shape.dtype}};
+  const size_t shard = (size_t)phase.shape.n * tagc_dtype_size(phase.shape.dtype);
+  phase.codec = q->codec == &tagc_codec_none ? NULL : q->codec == &tagc_codec_bf16 ? wide : narrow;
+  if (phase.codec && (!phase.codec->layout(&phase.shape, &phase.layout) || phase.layout.payload_bytes >= shard)) {
+    phase.codec = NULL;
+    phase.layout = (struct tagc_allgather_layout){0};
   }
-  return spread;
+  return phase;
 }
 
 /* What a rank sends for the second half of an all-reduce. */
-static struct tagc_traffic spread_traffic(const struct tagc_slot_question *q, bool plain)
+static struct tagc_traffic allgather_phase_traffic(const struct tagc_slot_question *q, bool plain)
 {
-  const struct tagc_spread spread = plain ? (struct tagc_spread){0} : tagc_plan_spread(q);
+  const struct tagc_allgather_phase phase = plain ? (struct tagc_allgather_phase){0} : tagc_plan_allgather_phase(q);
   const struct tagc_shape whole = tagc_plan_whole(q);
-  const size_t payload = q->spread_bytes ? q->spread_bytes : spread.layout.payload_bytes;
-  return tagc_plain_traffic(spread.codec ? payload : whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
+  const size_t payload = q->allgather_phase_bytes ? q->allgather_phase_bytes : phase.layout.payload_bytes;
+  return tagc_plain_traffic(phase.codec ? payload : whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
 }
 
 struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *q)
@@ -82,9 +82,9 @@ struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *q)
   const struct tagc_shape whole = tagc_plan_whole(q);
   struct tagc_traffic plain = tagc_plain_traffic(whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
   if (tagc_plan_is_all_reduce(q)) {
-    const struct tagc_traffic spread = spread_traffic(q, true);
-    plain.inside += spread.inside;
-    plain.between += spread.between;
+    const struct tagc_traffic phase = allgather_phase_traffic(q, true);
+    plain.inside += phase.inside;
+    plain.between += phase.between;
   }
   return plain;
 }
@@ -100,9 +100,9 @@ struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *q, const 
   sent.inside += q->scope.two_levels ? 0 : beside.inside;   /* there it is part of the sums of a host */
   sent.between += beside.between;
   if (tagc_plan_is_all_reduce(q)) {
-    const struct tagc_traffic spread = spread_traffic(q, false);
-    sent.inside += spread.inside;
-    sent.between += spread.between;
+    const struct tagc_traffic phase = allgather_phase_traffic(q, false);
+    sent.inside += phase.inside;
+    sent.between += phase.between;
   }
   return sent;
 }
@@ -169,7 +169,7 @@ enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_
   return q->codec->needs_residual && !*residual_bytes ? TAGC_REASON_no_residual : TAGC_REASON_compressed;
 }
 
-enum tagc_reason tagc_plan_gather(const struct tagc_gather_question *q, struct tagc_allgather_layout *layout)
+enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *q, struct tagc_allgather_layout *layout)
 {
   const struct tagc_options *o = q->options;
   const uint64_t shard = q->shape.n * tagc_dtype_size(q->shape.dtype);
@@ -195,7 +195,7 @@ enum tagc_reason tagc_plan_gather(const struct tagc_gather_question *q, struct t
 
 uint64_t tagc_plan_next_vote(uint64_t vote_cycle) { return vote_cycle < TAGC_LAST_VOTE_CYCLE ? 2 * vote_cycle : 0; }
 
-bool tagc_plan_looks(uint64_t vote_cycle, uint64_t cycle) { return cycle + 1 >= vote_cycle; }
+bool tagc_plan_samples(uint64_t vote_cycle, uint64_t cycle) { return cycle + 1 >= vote_cycle; }
 
 uint64_t tagc_plan_first_cycle(const struct tagc_options *options, uint64_t vote_cycle)
 {

@@ -48,7 +48,7 @@ struct tagc_slot_question {
   struct tagc_scope_plan scope;
   struct tagc_shape shape;          /* of what the codec gets: its ranks are all of them, or with two levels one a host. n = 0
                                      * where the element type cannot be compressed; its residual is asked for */
-  uint64_t spread_bytes;            /* of an all-reduce: the payload of what is gathered of the sums; 0: as planned */
+  uint64_t allgather_phase_bytes;   /* of an all-reduce: the payload of what is gathered of the sums; 0: as planned */
   uint64_t whole, rest;             /* elements of a shard, and how many of them go beside the payload as they are; where rest is 0,
                                      * all is in the shape */
   enum tagc_op op;
@@ -68,7 +68,7 @@ struct tagc_shape tagc_plan_rest(const struct tagc_slot_question *question);
 
 /* An all-reduce is a reduce-scatter, of which each rank has one shard of the sum then, and an all-gather of these. Sums are gathered
  * in fewer bits, too, but not in as few as gradients are sent in: what is lost of a sum is not sent later. */
-struct tagc_spread {
+struct tagc_allgather_phase {
   const struct tagc_allgather_codec *codec;   /* NULL: plainly */
   struct tagc_allgather_shape shape;
   struct tagc_allgather_layout layout;
@@ -79,7 +79,7 @@ bool tagc_plan_is_all_reduce(const struct tagc_slot_question *question);
 
 /* How its sums are gathered where question->codec has added them up: bf16 by bf16, codec none by none, all others by q8, and where that
  * would save nothing, plainly. */
-struct tagc_spread tagc_plan_spread(const struct tagc_slot_question *question);
+struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *question);
 
 /* The bytes that a call of the slot sends with this layout; and as a plain call. */
 struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *question, const struct tagc_layout *layout);
@@ -99,7 +99,7 @@ enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *question, struc
 
 /* The same for an all-gather of parameters. Its payloads go by a plain all-gather of bytes, whose ring leaves each host once: it needs no
  * two levels. */
-struct tagc_gather_question {
+struct tagc_allgather_question {
   const struct tagc_options *options;
   const struct tagc_allgather_codec *codec;   /* NULL: TAGC_ALLGATHER=off */
   struct tagc_allgather_shape shape;          /* n = 0 where the element type cannot be compressed */
@@ -113,7 +113,7 @@ struct tagc_gather_question {
 };
 
 /* TAGC_REASON_compressed where it can be; *layout is then filled. */
-enum tagc_reason tagc_plan_gather(const struct tagc_gather_question *question, struct tagc_allgather_layout *layout);
+enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *question, struct tagc_allgather_layout *layout);
 
 /* What is known of one call. */
 struct tagc_call_facts {
@@ -157,7 +157,7 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *facts);
 uint64_t tagc_plan_next_vote(uint64_t vote_cycle);
 
 /* Is a gradient looked at in this cycle, before the vote in `vote_cycle`? */
-bool tagc_plan_looks(uint64_t vote_cycle, uint64_t cycle);
+bool tagc_plan_samples(uint64_t vote_cycle, uint64_t cycle);
 
 /* The first cycle in which anything is compressed. */
 uint64_t tagc_plan_first_cycle(const struct tagc_options *options, uint64_t vote_cycle);

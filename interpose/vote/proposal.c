@@ -29,7 +29,7 @@ static bool is_wanted(const struct tagc_call *call)
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
   bool wanted = tagc_allgathers_looks(comm, call) ||
-                (tagc_comm_awaits_vote(comm, call) && tagc_plan_looks(tagc_comm_next_vote(comm), call->cycle) &&
+                (tagc_comm_awaits_vote(comm, call) && tagc_plan_samples(tagc_comm_next_vote(comm), call->cycle) &&
                  tagc_proposal_is_eligible(comm, (size_t)call->slot));
   pthread_mutex_unlock(&comm->lock);
   return wanted;
@@ -93,23 +93,23 @@ static enum tagc_reason choose_one(struct tagc_comm *comm, size_t i, const struc
   return choice->reason;
 }
 
-static void set_tail_chunks(const struct tagc_comm *comm, struct tagc_slot *slot, int depth)
+static void set_phase_chunks(const struct tagc_comm *comm, struct tagc_slot *slot, int count)
 {
-  struct tagc_spread *spread = &slot->spread;
-  if (spread->codec)
-    (void)tagc_depth_cut_gather(comm->device, spread->codec, &spread->shape, &spread->layout, &slot->spread_cut, depth);
+  struct tagc_allgather_phase *phase = &slot->allgather_phase;
+  if (phase->codec)
+    (void)tagc_chunking_set_allgather(comm->device, phase->codec, &phase->shape, &phase->layout, &slot->allgather_phase_chunks, count);
 }
 
 /* All at once: without a lane, or where the ranks do not agree. */
 static void set_one_chunk(const struct tagc_comm *comm, struct tagc_slot *slot)
 {
-  (void)tagc_depth_cut(comm->device, slot, 1);
-  set_tail_chunks(comm, slot, 1);
+  (void)tagc_chunking_set(comm->device, slot, 1);
+  set_phase_chunks(comm, slot, 1);
 }
 
 static bool is_chunked(const struct tagc_slot *slot)
 {
-  return slot->pieces.count > 1 || (slot->spread.codec && slot->spread_cut.pieces.count > 1);
+  return slot->pieces.count > 1 || (slot->allgather_phase.codec && slot->allgather_phase_chunks.pieces.count > 1);
 }
 
 /* In how many chunks its calls are compressed: with TAGC_CODEC=auto those that its choice was made for. A rank that cannot have these
@@ -119,10 +119,10 @@ static void set_chunks(struct tagc_comm *comm, size_t i)
   const struct tagc_options *options = tagc_library_options();
   struct tagc_slot *slot = &comm->slots[i];
   const struct tagc_grounds *grounds = tagc_ledger_row(comm->ledger, (int)i)->grounds;
-  (void)tagc_depth_cut(comm->device, slot, grounds ? grounds->choice.depth[grounds->choice.candidate]
-                                                   : tagc_depth_plan(options, slot->codec, &slot->shape, &slot->layout, NULL));
-  if (slot->spread.codec)
-    set_tail_chunks(comm, slot, tagc_depth_plan_gather(options, &slot->spread.shape, &slot->spread.layout));
+  (void)tagc_chunking_set(comm->device, slot, grounds ? grounds->choice.chunks[grounds->choice.candidate]
+                                                   : tagc_chunk_count(options, slot->codec, &slot->shape, &slot->layout, NULL));
+  if (slot->allgather_phase.codec)
+    set_phase_chunks(comm, slot, tagc_chunk_count_allgather(options, &slot->allgather_phase.shape, &slot->allgather_phase.layout));
 }
 
 /* What this rank would do with a slot if it were alone. */
@@ -146,9 +146,11 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
   /* What runs on a device depends on its driver: the others learn of it from the proposal. */
   if (reason == TAGC_REASON_compressed && !comm->device->layout(comm->device, slot->codec, &slot->shape, &slot->layout))
     reason = TAGC_REASON_device;
-  slot->spread = slot->all_reduce && reason == TAGC_REASON_compressed ? tagc_plan_spread(&question) : (struct tagc_spread){0};
-  if (slot->spread.codec &&
-      !comm->device->allgather_layout(comm->device, slot->spread.codec, &slot->spread.shape, &slot->spread.layout))
+  struct tagc_allgather_phase *phase = &slot->allgather_phase;
+  *phase = (struct tagc_allgather_phase){0};
+  if (slot->all_reduce && reason == TAGC_REASON_compressed)
+    *phase = tagc_plan_allgather_phase(&question);
+  if (phase->codec && !comm->device->allgather_layout(comm->device, phase->codec, &phase->shape, &phase->layout))
     reason = TAGC_REASON_device;
   if (reason == TAGC_REASON_compressed) {
     *residual_left -= residual_bytes;
@@ -194,7 +196,8 @@ static int64_t codec_number(const struct tagc_comm *comm, const struct tagc_slot
 /* In how many chunks its calls go, and what is gathered of all-reduces. */
 static int64_t chunks_number(const struct tagc_slot *slot)
 {
-  return slot->pieces.count + (slot->spread.codec ? (int64_t)(TAGC_PIECES + 1) * slot->spread_cut.pieces.count : 0);
+  const int64_t gathered = slot->allgather_phase.codec ? slot->allgather_phase_chunks.pieces.count : 0;
+  return slot->pieces.count + (TAGC_PIECES + 1) * gathered;
 }
 
 /* What of a slot is selected. */

@@ -11,13 +11,13 @@
 /* A rank that cannot have so many chunks has one, and says so in its proposal. */
 static void set_allgather_chunks(const struct tagc_comm *comm, struct tagc_allgather *a, int count)
 {
-  (void)tagc_depth_cut_gather(comm->device, a->codec, &a->shape, &a->layout, &a->cut, count);
+  (void)tagc_chunking_set_allgather(comm->device, a->codec, &a->shape, &a->layout, &a->chunks, count);
 }
 
-static struct tagc_gather_question allgather_question(const struct tagc_comm *comm, const struct tagc_allgather *a)
+static struct tagc_allgather_question allgather_question(const struct tagc_comm *comm, const struct tagc_allgather *a)
 {
   const struct tagc_slot_question slot = tagc_slot_question(comm, a->slot);
-  return (struct tagc_gather_question){
+  return (struct tagc_allgather_question){
     .options = slot.options, .codec = a->codec, .shape = a->shape, .hosts = slot.hosts, .slot = slot.slot, .sorted = slot.sorted,
     .selection = slot.selection, .gradients = slot.gradients,
   };
@@ -27,10 +27,10 @@ static struct tagc_gather_question allgather_question(const struct tagc_comm *co
 static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allgather *a, uint64_t *left)
 {
   const struct tagc_allgather *first = tagc_allgather_first(comm, a);
-  struct tagc_gather_question question = allgather_question(comm, a);
+  struct tagc_allgather_question question = allgather_question(comm, a);
   question.reference_left = *left;
   question.referred = first != a && first->reason == TAGC_REASON_compressed;
-  enum tagc_reason reason = tagc_plan_gather(&question, &a->layout);
+  enum tagc_reason reason = tagc_plan_allgather(&question, &a->layout);
   if (reason == TAGC_REASON_compressed && first != a && first->reason != reason)
     reason = first->reason;
   if (reason != TAGC_REASON_compressed)
@@ -42,7 +42,7 @@ static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allga
   /* What runs on a device depends on its driver: the others learn of it from the proposal. */
   if (!comm->device->allgather_layout(comm->device, a->codec, &a->shape, &a->layout))
     return TAGC_REASON_device;
-  set_allgather_chunks(comm, a, tagc_depth_plan_gather(tagc_library_options(), &a->shape, &a->layout));
+  set_allgather_chunks(comm, a, tagc_chunk_count_allgather(tagc_library_options(), &a->shape, &a->layout));
   return TAGC_REASON_compressed;
 }
 
@@ -57,7 +57,7 @@ void tagc_proposal_plan_allgathers(struct tagc_comm *comm, bool decided)
 bool tagc_proposal_has_chunked_allgathers(const struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->allgather_count; i++)
-    if (comm->allgathers[i].reason == TAGC_REASON_compressed && comm->allgathers[i].cut.pieces.count > 1)
+    if (comm->allgathers[i].reason == TAGC_REASON_compressed && comm->allgathers[i].chunks.pieces.count > 1)
       return true;
   return false;
 }
@@ -84,7 +84,7 @@ void tagc_proposal_pack_allgathers(const struct tagc_comm *comm, bool reserved, 
     const bool compressed = a->reason == TAGC_REASON_compressed;
     tagc_vote_allgather_pack(to, &(struct tagc_vote_allgather){
       .can = reserved && compressed, .reason = tagc_vote_own(a->reason), .codec = tagc_vote_own(allgather_codec_number(a)),
-      .chunks = tagc_vote_own(compressed ? a->cut.pieces.count : 0),
+      .chunks = tagc_vote_own(compressed ? a->chunks.pieces.count : 0),
     });
   }
 }
@@ -117,7 +117,7 @@ void tagc_proposal_resolve_allgathers(struct tagc_comm *comm, const int64_t **fr
       continue;
     resolve_allgather(comm, i, &all);
     compressed += a->reason == TAGC_REASON_compressed;
-    chunked += a->reason == TAGC_REASON_compressed && a->cut.pieces.count > 1;
+    chunked += a->reason == TAGC_REASON_compressed && a->chunks.pieces.count > 1;
   }
   if (comm->allgather_count && !comm->voted)
     tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu all-gathers of a cycle will be compressed (TAGC_ALLGATHER=%s), "

@@ -87,7 +87,7 @@ bool tagc_tune_resolve(struct tagc_comm *comm, const int64_t *from)
 /* Is the gradient of this call to be sampled? Call it with the lock held. */
 static bool is_wanted(const struct tagc_comm *comm, const struct tagc_call *call)
 {
-  if (!tagc_comm_awaits_vote(comm, call) || !tagc_plan_looks(tagc_comm_next_vote(comm), call->cycle))
+  if (!tagc_comm_awaits_vote(comm, call) || !tagc_plan_samples(tagc_comm_next_vote(comm), call->cycle))
     return false;
   const struct tagc_slot *slot = &comm->slots[call->slot];
   return !slot->looked && slot->barred == TAGC_REASON_compressed && tagc_proposal_is_eligible(comm, (size_t)call->slot);

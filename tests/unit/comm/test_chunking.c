@@ -16,7 +16,7 @@ static int plan(const char *codec, uint64_t n, int nranks, int depth, const stru
   const struct tagc_shape shape = {.n = n, .nranks = nranks, .keep_ppm = 50000, .residual = TAGC_STORAGE_FP32};
   struct tagc_layout layout;
   options.depth = (uint64_t)depth;
-  return its->layout(&shape, &layout) ? tagc_depth_plan(&options, its, &shape, &layout, times) : -1;
+  return its->layout(&shape, &layout) ? tagc_chunk_count(&options, its, &shape, &layout, times) : -1;
 }
 
 static void check_asked_for(void)
@@ -58,11 +58,11 @@ static void check_slot(void)
 {
   struct tagc_slot slot = {.shape = {.n = 300001, .nranks = 3, .residual = TAGC_STORAGE_INT8}, .codec = tagc_codec_find("q4")};
   struct tagc_job job = {.shape = slot.shape, .seed = 5}, piece[TAGC_PIECES];
-  ok(tagc_depth_cut(&tagc_device_host, &slot, 4) && slot.pieces.count == 4, "a slot in four pieces");
-  const size_t bytes = tagc_depth_carve(&slot, &job, NULL, NULL);
+  ok(tagc_chunking_set(&tagc_device_host, &slot, 4) && slot.pieces.count == 4, "a slot in four pieces");
+  const size_t bytes = tagc_chunking_assign(&slot, &job, NULL, NULL);
   uint8_t *memory = aligned_alloc(64, bytes);
   size_t messages = 0;
-  bool inside = tagc_depth_carve(&slot, &job, piece, memory) == bytes;
+  bool inside = tagc_chunking_assign(&slot, &job, piece, memory) == bytes;
   for (int k = 0; k < 4; k++) {
     messages += piece[k].layout.message_bytes;
     inside &= piece[k].message_out >= memory && piece[k].message_in + 3 * piece[k].layout.message_bytes <= memory + bytes &&
@@ -71,7 +71,7 @@ static void check_slot(void)
   ok(inside && messages == slot.layout.message_bytes, "their payloads lie one behind the other, in so many bytes");
   free(memory);
   struct tagc_layout whole;
-  ok(tagc_depth_cut(&tagc_device_host, &slot, 1) && slot.pieces.count == 1 && slot.codec->layout(&slot.shape, &whole) &&
+  ok(tagc_chunking_set(&tagc_device_host, &slot, 1) && slot.pieces.count == 1 && slot.codec->layout(&slot.shape, &whole) &&
      whole.message_bytes == slot.layout.message_bytes, "and in one again");
 }
 

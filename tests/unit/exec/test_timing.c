@@ -146,9 +146,9 @@ static void reduces(void)
   ncclResult_t status = ncclSuccess;
   for (int i = 0; i < VOTE && status == ncclSuccess; i++)
     status = all_reduce_once();
-  bool good = status == ncclSuccess && comm->slot_count == 1 && slot()->reason == TAGC_REASON_compressed && slot()->spread.codec;
+  bool good = status == ncclSuccess && comm->slot_count == 1 && slot()->reason == TAGC_REASON_compressed && slot()->allgather_phase.codec;
   ok(good && once(all_reduce_once) && marked(wanted, 7), "an all-reduce: the marks of both halves, and one end");
-  const unsigned pieces = (unsigned)slot()->pieces.count + (unsigned)slot()->spread_cut.pieces.count;
+  const unsigned pieces = (unsigned)slot()->pieces.count + (unsigned)slot()->allgather_phase_chunks.pieces.count;
   ok(pieces > 4 && functions == 2 * pieces - 2 && waited == (int)functions, "all that its lane does is timed, for both");
   told = &in_pieces;
   ok(once(all_reduce_once) && told_so_far(1, 9, 29, 6, 8),

@@ -302,7 +302,7 @@ static void all_reduces(void)
   info.signature.collective = TAGC_ALL_REDUCE;
   const struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
   slot.codec = tagc_codec_find("q4");
-  const double bytes = (double)tagc_plan_spread(&slot).layout.payload_bytes;
+  const double bytes = (double)tagc_plan_allgather_phase(&slot).layout.payload_bytes;
   is(&choice, Q4, 0, "an all-reduce on a slow wire");
   ok(choice.plain_ns == 2 * half.plain_ns, "its plain call takes twice as long");
   ok(fabs(choice.ns[Q4] - half.ns[Q4] - (20e3 + 40 * bytes + 1.5 * (1 << 20))) < 1, "with q4, the sums go by q8: %.1f ms instead of %.1f",
@@ -341,7 +341,7 @@ static void pieces(void)
   options.depth = 0;
   const struct tagc_choice four = tagc_choose(&slot, &survey, &wire);
   is(&four, Q4, 0, "in four, which hide that");
-  ok(one.depth[Q4] == 1 && one.depth[Q8] == 1 && four.depth[Q4] == 4 && four.depth[BF16] == 0, "and so many pieces are said with it");
+  ok(one.chunks[Q4] == 1 && one.chunks[Q8] == 1 && four.chunks[Q4] == 4 && four.chunks[BF16] == 0, "and so many pieces are said with it");
   ok(fabs(one.ns[Q4] / (20e3 + (4 << 20) * (3 + 4 * 4.141 / 8)) - 1) < 1e-3 && four.ns[Q4] < one.ns[Q4],
      "q4: %.1f ms in one, %.1f in four", 1e-6 * one.ns[Q4], 1e-6 * four.ns[Q4]);
   survey.of[Q4].error = INFINITY;
@@ -362,7 +362,7 @@ static void pieces(void)
   ok(left.candidate == BF16, "unless another one is 5%% faster: bf16 %.1f ms, q8 %.1f ms", 1e-6 * left.ns[BF16], 1e-6 * left.ns[Q8]);
   survey = scattered();
   const struct tagc_choice sketch = tagc_choose(&slot, &survey, &wire);
-  ok(sketch.ns[LHC] < INFINITY && sketch.depth[LHC] == 1, "lhc goes in one piece");
+  ok(sketch.ns[LHC] < INFINITY && sketch.chunks[LHC] == 1, "lhc goes in one piece");
 }
 
 int main(void)

@@ -89,7 +89,7 @@ static void votes(void)
 {
   char seen[64] = "";
   for (uint64_t vote = TAGC_VOTE_CYCLE, cycle = 1; cycle < 20; cycle++) {
-    const bool looks = vote && tagc_plan_looks(vote, cycle), votes = cycle == vote;
+    const bool looks = vote && tagc_plan_samples(vote, cycle), votes = cycle == vote;
     strcat(seen, votes ? "v" : looks ? "l" : "-");
     if (votes)
       vote = tagc_plan_next_vote(vote);
@@ -252,22 +252,22 @@ static void all_reduces(void)
   tagc_options_default(&options);
   half.slot = &scatter;
   ok(is_half(tagc_plan_plain_traffic(&half), tagc_plan_plain_traffic(&q)), "a plain all-reduce sends twice what a reduce-scatter does");
-  struct tagc_spread spread = tagc_plan_spread(&q);
-  ok(spread.codec == &tagc_allgather_q8 && spread.shape.n == 1 << 20 && spread.shape.nranks == 4 && spread.layout.payload_bytes < 5 << 18,
-     "q4: sums are gathered by q8, %zu bytes a rank", spread.layout.payload_bytes);
+  struct tagc_allgather_phase phase = tagc_plan_allgather_phase(&q);
+  ok(phase.codec == &tagc_allgather_q8 && phase.shape.n == 1 << 20 && phase.shape.nranks == 4 && phase.layout.payload_bytes < 5 << 18,
+     "q4: sums are gathered by q8, %zu bytes a rank", phase.layout.payload_bytes);
   ok(tagc_plan_slot(&q, &layout, &residual) == TAGC_REASON_compressed, "and that is worth it");
   const struct tagc_traffic sent = tagc_plan_traffic(&q, &layout), first = tagc_plan_traffic(&half, &layout);
-  ok(sent.between + sent.inside == first.between + first.inside + 3 * spread.layout.payload_bytes,
+  ok(sent.between + sent.inside == first.between + first.inside + 3 * phase.layout.payload_bytes,
      "both halves are counted: %llu bytes", (unsigned long long)(sent.between + sent.inside));
   q.codec = &tagc_codec_bf16;
-  ok(tagc_plan_spread(&q).codec == &tagc_allgather_bf16, "bf16: by bf16");
+  ok(tagc_plan_allgather_phase(&q).codec == &tagc_allgather_bf16, "bf16: by bf16");
   q.shape.dtype = TAGC_FLOAT16;
-  ok(!tagc_plan_spread(&q).codec && tagc_plan_slot(&q, &layout, &residual) == TAGC_REASON_no_gain,
+  ok(!tagc_plan_allgather_phase(&q).codec && tagc_plan_slot(&q, &layout, &residual) == TAGC_REASON_no_gain,
      "but 16 bits plainly, and then nothing would be saved");
   q.codec = &tagc_codec_none;
-  ok(!tagc_plan_spread(&q).codec, "none: plainly");
+  ok(!tagc_plan_allgather_phase(&q).codec, "none: plainly");
   q.hosts = (struct tagc_hosts){4, 2, 2}, q.shape.nranks = 2, q.scope.two_levels = true;
-  ok(tagc_plan_spread(&q).shape.nranks == 4, "in two levels sums are gathered from all ranks");
+  ok(tagc_plan_allgather_phase(&q).shape.nranks == 4, "in two levels sums are gathered from all ranks");
   q.gradients = false;
   ok(tagc_plan_slot_gate(&q) == TAGC_REASON_activations, "one that may be of activations passes");
   options.assume = TAGC_ASSUME_GRADIENTS;
@@ -282,17 +282,17 @@ static bool gather_layout(const struct tagc_allgather_shape *shape, struct tagc_
   return shape->dtype == TAGC_FLOAT32;
 }
 
-static enum tagc_reason ask_gather(const struct tagc_gather_question *q)
+static enum tagc_reason ask_gather(const struct tagc_allgather_question *q)
 {
   struct tagc_allgather_layout layout;
-  return tagc_plan_gather(q, &layout);
+  return tagc_plan_allgather(q, &layout);
 }
 
 static void gathers(void)
 {
   static const struct tagc_allgather_codec codec = {.name = "some", .layout = gather_layout};
   static const struct tagc_slot_info info = {.unit = 4, .name = "unit4"};
-  struct tagc_gather_question good = {
+  struct tagc_allgather_question good = {
     .options = &options, .codec = &codec, .shape = {SHARD / 4, 4, TAGC_FLOAT32}, .hosts = {4, 2, 2}, .slot = &info, .gradients = true,
   }, q;
   tagc_options_default(&options);
