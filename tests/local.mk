@@ -194,7 +194,7 @@ tests_clang = \
   tests/unit/lhc/test_stuck \
   tests/unit/lhc/test_variants \
   tests/unit/nccl/test_linker \
-  tests/unit/codec/test_pieces \
+  tests/unit/codec/test_chunks \
   tests/unit/device/test_proof \
   tests/unit/codec/test_residual \
   tests/unit/comm/test_partial \
@@ -287,7 +287,7 @@ tests_tsan = \
 # They take longest, and begin first: what is short fills both cores at the end.
 tests_long = tests/e2e/project/memcheck.test tests/e2e/hierarchy/levels.test tests/e2e/calls/all_reduce.test tests/e2e/trainer/soak.test \
   tests/e2e/calls/random_programs.test tests/e2e/faults/faults_ranks.test tests/e2e/faults/faults_levels.test tests/e2e/vote/auto.test tests/e2e/vote/budget.test tests/e2e/calls/depth.test \
-  tests/e2e/trainer/fidelity.test tests/e2e/trainer/trainer_ranks.test tests/unit/lhc/test_cuda tests/unit/infer/test_solve tests/unit/codec/test_pieces \
+  tests/e2e/trainer/fidelity.test tests/e2e/trainer/trainer_ranks.test tests/unit/lhc/test_cuda tests/unit/infer/test_solve tests/unit/codec/test_chunks \
   tests/unit/codec/test_payloads
 # What runs with instruction sets, once more with some of them hidden: as on a processor that lacks them.
 tests_simd = tests/unit/allgather/test_allgather tests/unit/codec/test_exceptions tests/unit/none/test_none tests/unit/codec/test_payloads \

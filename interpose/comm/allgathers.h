@@ -13,15 +13,15 @@
 #include <stdint.h>
 
 #include "interpose/policy/plan.h"
-#include "kernels/codec/pieces.h"
+#include "kernels/codec/chunks.h"
 
 struct tagc_call;
 struct tagc_comm;
 
 /* In which pieces something is gathered (chunking.h), and their layouts where there are several. */
 struct tagc_allgather_chunks {
-  struct tagc_pieces pieces;
-  struct tagc_allgather_layout layout[TAGC_PIECES];
+  struct tagc_chunks pieces;
+  struct tagc_allgather_layout layout[TAGC_CHUNKS];
 };
 
 struct tagc_allgather {

@@ -5,9 +5,9 @@ bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot,
 {
   struct tagc_layout all = {0};
   bool good = device->layout(device, slot->codec, &slot->shape, &slot->layout);
-  slot->pieces = tagc_pieces_of(slot->shape.n, count);
+  slot->pieces = tagc_chunks_of(slot->shape.n, count);
   for (int k = 0; k < slot->pieces.count && good; k++) {
-    const struct tagc_shape shape = tagc_piece_shape(&slot->shape, &slot->pieces, k);
+    const struct tagc_shape shape = tagc_chunk_shape(&slot->shape, &slot->pieces, k);
     struct tagc_layout *its = &slot->piece[k];
     good = device->layout(device, slot->codec, &shape, its) && !its->exponent_bytes == !slot->layout.exponent_bytes &&
            !its->sketch_count == !slot->layout.sketch_count;
@@ -20,7 +20,7 @@ bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot,
   if (good)
     slot->layout = all;
   else
-    slot->pieces = tagc_pieces_of(slot->shape.n, 1);
+    slot->pieces = tagc_chunks_of(slot->shape.n, 1);
   return good;
 }
 
@@ -30,9 +30,9 @@ size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, 
   if (slot->pieces.count <= 1)
     return tagc_job_carve(job, base);
   for (int k = 0; k < slot->pieces.count; k++) {
-    struct tagc_job sized = {.shape = tagc_piece_shape(&slot->shape, &slot->pieces, k)}, *to = base ? &piece[k] : &sized;
+    struct tagc_job sized = {.shape = tagc_chunk_shape(&slot->shape, &slot->pieces, k)}, *to = base ? &piece[k] : &sized;
     if (base)
-      *to = tagc_piece_job(job, &slot->pieces, k);
+      *to = tagc_chunk_job(job, &slot->pieces, k);
     to->layout = slot->piece[k];
     used += tagc_job_carve(to, base ? base + used : NULL);
   }
@@ -47,9 +47,9 @@ bool tagc_chunking_set_allgather(const struct tagc_device *device, const struct 
 {
   struct tagc_allgather_layout all = {0};
   bool good = device->allgather_layout(device, codec, shape, layout);
-  chunks->pieces = tagc_pieces_of(shape->n, count);
+  chunks->pieces = tagc_chunks_of(shape->n, count);
   for (int k = 0; k < chunks->pieces.count && good; k++) {
-    const struct tagc_allgather_shape its = tagc_piece_gather_shape(shape, &chunks->pieces, k);
+    const struct tagc_allgather_shape its = tagc_chunk_allgather_shape(shape, &chunks->pieces, k);
     good = device->allgather_layout(device, codec, &its, &chunks->layout[k]);
     all.payload_bytes += chunks->layout[k].payload_bytes;
     all.reference_bytes += chunks->layout[k].reference_bytes;
@@ -58,7 +58,7 @@ bool tagc_chunking_set_allgather(const struct tagc_device *device, const struct 
   if (good)
     *layout = all;
   else
-    chunks->pieces = tagc_pieces_of(shape->n, 1);
+    chunks->pieces = tagc_chunks_of(shape->n, 1);
   return good;
 }
 
@@ -69,9 +69,9 @@ size_t tagc_chunking_assign_allgather(const struct tagc_allgather_chunks *chunks
   if (chunks->pieces.count <= 1)
     return tagc_allgather_carve(job, base);
   for (int k = 0; k < chunks->pieces.count; k++) {
-    struct tagc_allgather_job sized = {.shape = tagc_piece_gather_shape(&job->shape, &chunks->pieces, k)}, *to = base ? &piece[k] : &sized;
+    struct tagc_allgather_job sized = {.shape = tagc_chunk_allgather_shape(&job->shape, &chunks->pieces, k)}, *to = base ? &piece[k] : &sized;
     if (base)
-      *to = tagc_piece_gather_job(job, &chunks->pieces, k);
+      *to = tagc_chunk_allgather_job(job, &chunks->pieces, k);
     to->layout = chunks->layout[k];
     used += tagc_allgather_carve(to, base ? base + used : NULL);
   }

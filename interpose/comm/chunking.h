@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * TAGC_DEPTH: in how many chunks (kernels/codec/pieces.h) the calls of a slot are compressed, and where these are.
+ * TAGC_DEPTH: in how many chunks (kernels/codec/chunks.h) the calls of a slot are compressed, and where these are.
  *
  * By itself a call is cut as long as what a rank sends of a chunk is worth an exchange of its own; with TAGC_CODEC=auto, and what it
  * knows of the wire and of the codec, only where that is expected to be faster. Codecs with several exchanges (lhc) are not cut.

@@ -24,15 +24,15 @@
 #include "interpose/policy/topology.h"
 #include "interpose/stats/ledger.h"
 #include "kernels/codec/device.h"
-#include "kernels/codec/pieces.h"
+#include "kernels/codec/chunks.h"
 #include "layermap/model/parts.h"
 #include "layermap/model/select.h"
 
 struct tagc_slot {
   struct tagc_shape shape;          /* of what is compressed. n = 0: the element type cannot be */
   struct tagc_layout layout;        /* of the pieces together */
-  struct tagc_pieces pieces;        /* in which its calls are compressed (chunking.h) */
-  struct tagc_layout piece[TAGC_PIECES];
+  struct tagc_chunks pieces;        /* in which its calls are compressed (chunking.h) */
+  struct tagc_layout piece[TAGC_CHUNKS];
   const struct tagc_codec *codec;
   bool all_reduce;                  /* of which the shape has one shard, and all but the last few elements: the tail */
   struct tagc_allgather_phase allgather_phase;   /* then: how its sums are gathered */

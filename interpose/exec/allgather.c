@@ -145,7 +145,7 @@ static ncclResult_t decoded(struct tagc_work *w)
   if (!is_compressed(w))
     return ncclSuccess;
   if (w->gather.pieces > 1 && w->gather.job.stats && w->device->host_reads)
-    tagc_piece_gather_seen(&w->gather.job, w->gather.piece, (int)w->gather.pieces);
+    tagc_chunk_allgather_add_stats(&w->gather.job, w->gather.piece, (int)w->gather.pieces);
   return tagc_work_done(mark(w, TAGC_MARK_DECODED) && ask_refused(w));
 }
 

@@ -57,8 +57,8 @@ struct tagc_part {
 struct tagc_reducing {
   struct tagc_party party;          /* who exchanges payloads */
   struct tagc_job job;              /* in several pieces (slot->pieces): of them together, and without memory; else what is done */
-  struct tagc_job piece[TAGC_PIECES];
-  struct tagc_codec_stats seen[TAGC_PIECES];        /* of these */
+  struct tagc_job piece[TAGC_CHUNKS];
+  struct tagc_codec_stats seen[TAGC_CHUNKS];        /* of these */
   uint8_t *sums;                    /* two levels: the sums over this host's ranks; otherwise NULL */
   struct tagc_split split;          /* where but a part of the slot is selected */
   int64_t *told;                    /* where the ranks of a host tell one another what they have seen; NULL: they need not */
@@ -73,8 +73,8 @@ struct tagc_gathering {
   ncclComm_t handle;                /* between whose ranks */
   const struct tagc_allgather_codec *codec;
   struct tagc_allgather_job job;    /* what is gathered, from where to where; in several pieces without memory: then what is done */
-  struct tagc_allgather_job piece[TAGC_PIECES];
-  struct tagc_allgather_stats seen[TAGC_PIECES];    /* of these */
+  struct tagc_allgather_job piece[TAGC_CHUNKS];
+  struct tagc_allgather_stats seen[TAGC_CHUNKS];    /* of these */
   unsigned pieces;
   bool refused;                     /* some rank's payload held no shard */
 };
@@ -110,8 +110,8 @@ struct tagc_work {
   struct tagc_call *call;
   const struct tagc_device *device;
   const struct tagc_part *parts[TAGC_WORK_PARTS];   /* one after the other; NULL: no more */
-  unsigned pieces[TAGC_WORK_PARTS]; /* of each; lay_out may cut it into several, at most TAGC_PIECES */
-  struct tagc_errand encode[TAGC_PIECES], decode[TAGC_PIECES];
+  unsigned pieces[TAGC_WORK_PARTS]; /* of each; lay_out may cut it into several, at most TAGC_CHUNKS */
+  struct tagc_errand encode[TAGC_CHUNKS], decode[TAGC_CHUNKS];
   uint64_t ticket;                  /* of the last errand */
   struct tagc_lane_times lane;      /* when the call began */
   struct tagc_trace_times took;     /* on memory of the host */

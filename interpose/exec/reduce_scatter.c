@@ -242,10 +242,10 @@ static ncclResult_t begin(struct tagc_work *w)
 /* The residual lies in pieces where calls are compressed in pieces. */
 static bool flush(struct tagc_work *w)
 {
-  const struct tagc_pieces *pieces = &w->call->comm->slots[w->call->slot].pieces;
+  const struct tagc_chunks *pieces = &w->call->comm->slots[w->call->slot].pieces;
   bool good = true;
   for (int k = 0; k < pieces->count && good; k++) {
-    struct tagc_job piece = tagc_piece_job(&w->reduce.job, pieces, k);
+    struct tagc_job piece = tagc_chunk_job(&w->reduce.job, pieces, k);
     char *to = (char *)w->reduce.scratch + pieces->at[k] * tagc_dtype_size(piece.shape.dtype);
     good = w->device->flush(w->device, &piece, to, w->call->stream);
   }
@@ -301,7 +301,7 @@ static ncclResult_t decoded(struct tagc_work *w)
   const uint64_t began = tagc_clock_ns();
   bool good = true;
   for (unsigned k = 0; k < w->pieces[0] && w->pieces[0] > 1 && !w->reduce.job.tally; k++)
-    tagc_piece_seen(&w->reduce.job, &w->reduce.piece[k]);
+    tagc_chunk_add_stats(&w->reduce.job, &w->reduce.piece[k]);
   if (w->reduce.split.parts)
     good = tagc_split_unpack(&w->reduce.split, w->call);
   if (w->call->decision.action == TAGC_COMPRESS)

@@ -86,7 +86,7 @@ static double time_of_allgather_phase(const struct tagc_slot_question *q, const 
   if (like) {
     times.encode_ns = n * like->encode_ns;
     times.decode_ns = n * q->hosts.nranks * like->decode_ns;
-    times.piece_ns = like->call_ns / 2;
+    times.chunk_ns = like->call_ns / 2;
   }
   return tagc_call_ns(&times, tagc_chunk_count_allgather(q->options, &phase.shape, &phase.layout));
 }
@@ -131,7 +131,7 @@ static struct estimate time_with(const struct tagc_slot_question *slot, const st
   const double peers = q.shape.nranks - 1, elements = peers * (double)q.shape.n;
   const struct tagc_shape whole = tagc_plan_whole(&q);
   const struct tagc_call_times times = {
-    .encode_ns = elements * finding->encode_ns, .decode_ns = elements * finding->decode_ns, .piece_ns = finding->call_ns / 2,
+    .encode_ns = elements * finding->encode_ns, .decode_ns = elements * finding->decode_ns, .chunk_ns = finding->call_ns / 2,
     .wire_ns = tagc_layout_wire_ns(&q.shape, &layout, &wire->ring, &wire->exchange),
     .latency_ns = wire->exchange.latency_ns + peers * wire->exchange.message_ns,
   };

@@ -15,12 +15,12 @@ static int room_of(uint64_t sent)
 }
 
 /* Short shards go in fewer chunks than are asked for. */
-static int chunks_for(uint64_t n, int count) { return tagc_pieces_of(n, count).count; }
+static int chunks_for(uint64_t n, int count) { return tagc_chunks_of(n, count).count; }
 
 int tagc_chunk_count(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,
                     const struct tagc_layout *layout, const struct tagc_call_times *times)
 {
-  if (!tagc_pieces_can(codec, layout))
+  if (!tagc_chunks_possible(codec, layout))
     return 1;
   if (options->depth)
     return chunks_for(shape->n, (int)options->depth);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * TAGC_DEPTH: in how many chunks (kernels/codec/pieces.h) a call is compressed. Pure functions.
+ * TAGC_DEPTH: in how many chunks (kernels/codec/chunks.h) a call is compressed. Pure functions.
  *
  * By itself a call is cut as long as what a rank sends of a chunk is worth an exchange of its own; with TAGC_CODEC=auto, and what it
  * knows of the wire and of the codec, only where that is expected to be faster. Codecs with several exchanges (lhc) are not cut.
@@ -10,7 +10,7 @@
 #include "env/options.h"
 #include "kernels/codec/allgather.h"
 #include "kernels/codec/cost.h"
-#include "kernels/codec/pieces.h"
+#include "kernels/codec/chunks.h"
 
 /* In how many chunks. `layout`: of the whole; `times`: NULL where nothing is known. Pure. */
 int tagc_chunk_count(const struct tagc_options *options, const struct tagc_codec *codec, const struct tagc_shape *shape,

@@ -197,7 +197,7 @@ static int64_t codec_number(const struct tagc_comm *comm, const struct tagc_slot
 static int64_t chunks_number(const struct tagc_slot *slot)
 {
   const int64_t gathered = slot->allgather_phase.codec ? slot->allgather_phase_chunks.pieces.count : 0;
-  return slot->pieces.count + (TAGC_PIECES + 1) * gathered;
+  return slot->pieces.count + (TAGC_CHUNKS + 1) * gathered;
 }
 
 /* What of a slot is selected. */

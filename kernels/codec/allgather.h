@@ -64,7 +64,7 @@ struct tagc_allgather_job {
   uint64_t seed;                   /* equal on all ranks, different every call */
   bool beside;                     /* as in tagc_job */
   uint8_t *payloads;               /* nranks x payload_bytes by rank; encode writes this rank's */
-  void *reference;                 /* reference_bytes, of a piece as far apart as recv; NULL: none is needed */
+  void *reference;                 /* reference_bytes, of a chunk as far apart as recv; NULL: none is needed */
   void *state;                     /* state_bytes */
   struct tagc_allgather_stats *stats;    /* host memory; NULL: not wanted */
   void *tally;                     /* of a device that counts by itself (device.h), in place of stats and refused */

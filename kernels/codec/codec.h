@@ -67,8 +67,8 @@ struct tagc_job {
   int rank;                         /* of this process in the communicator */
   const void *send;                 /* nranks shards of n elements of shape.dtype, read-only */
   uint64_t stride;                  /* elements from the start of one shard to that of the next; 0: n. Larger where the job is a
-                                     * piece of each shard (pieces.h) */
-  bool continues;                   /* a later piece of a call: what a device counts is added to that of the pieces before */
+                                     * chunk of each shard (chunks.h) */
+  bool continues;                   /* a later chunk of a call: what a device counts is added to that of the chunks before */
   void *recv;                       /* n elements of shape.dtype; may be send + rank * n (in place); decode writes it */
   float scale;                      /* every element of send is multiplied by it in fp32 first (PreMulSum), else 1 */
   float divisor;                    /* the sum is divided by it in fp32 at the end (Avg: nranks), else 1 */
@@ -96,7 +96,7 @@ struct tagc_job {
 struct tagc_codec {
   const char *name;                 /* as in TAGC_CODEC */
   bool needs_residual;              /* refuses to run without one: what it leaves out would be lost */
-  bool whole;                       /* its calls are not cut in pieces (pieces.h): it has more exchanges than one */
+  bool whole;                       /* its calls are not cut in chunks (chunks.h): it has more exchanges than one */
 
   /* Fills *out for a shape. False where this codec cannot carry it (out is then undefined). Pure. */
   bool (*layout)(const struct tagc_shape *shape, struct tagc_layout *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "kernels/codec/cost.h"
 
-#include "kernels/codec/pieces.h"
+#include "kernels/codec/chunks.h"
 #include "kernels/codec/residual.h"
 
 static const double ROUND_NS = 2e3;    /* a guess: latencies added up (lhc/cuda.h) */
@@ -98,16 +98,16 @@ double tagc_host_sum_ns(const struct tagc_shape *shape, const struct tagc_hosts 
   return steps(hosts->local - 1, (double)hosts->hosts * (double)bytes_of_shard(shape), inside);
 }
 
-/* `encoded`: when the next piece to be sent is ready; `lane`: when the lane has nothing left to do. */
-double tagc_call_ns(const struct tagc_call_times *t, int depth)
+/* `encoded`: when the next chunk to be sent is ready; `lane`: when the lane has nothing left to do. */
+double tagc_call_ns(const struct tagc_call_times *t, int count)
 {
   const double bytes_ns = t->wire_ns - t->latency_ns;
-  double encoded = t->piece_ns + t->encode_ns * tagc_piece_share(0, depth), lane = encoded, wire = 0;
-  for (int k = 0; k < depth; k++) {
-    wire = larger(wire, encoded) + t->latency_ns + bytes_ns * tagc_piece_share(k, depth);
-    if (k + 1 < depth)
-      encoded = lane = lane + t->piece_ns + t->encode_ns * tagc_piece_share(k + 1, depth);
-    lane = larger(wire, lane) + t->piece_ns + t->decode_ns * tagc_piece_share(k, depth);
+  double encoded = t->chunk_ns + t->encode_ns * tagc_chunk_share(0, count), lane = encoded, wire = 0;
+  for (int k = 0; k < count; k++) {
+    wire = larger(wire, encoded) + t->latency_ns + bytes_ns * tagc_chunk_share(k, count);
+    if (k + 1 < count)
+      encoded = lane = lane + t->chunk_ns + t->encode_ns * tagc_chunk_share(k + 1, count);
+    lane = larger(wire, lane) + t->chunk_ns + t->decode_ns * tagc_chunk_share(k, count);
   }
   return lane;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What a reduce-scatter costs: bytes and time on the wire, plain and with a codec's payload, and a codec's work on a GPU. Pure
  * functions of shapes, of who shares a host, and of a network's two numbers, for the plan (is it worth it?), the choice of a
- * codec and of the number of pieces, and for simulation.
+ * codec and of the number of chunks, and for simulation.
  *
  * Model    A rank that sends s steps of b bytes each, one after the other, takes s * (latency + b * ns_per_byte): the
  *          latency-bandwidth model (Hockney 1994) with the algorithms that NCCL uses between hosts:
@@ -70,25 +70,25 @@ double tagc_plain_wire_ns(const struct tagc_shape *shape, const struct tagc_link
 double tagc_layout_wire_ns(const struct tagc_shape *shape, const struct tagc_layout *layout, const struct tagc_link *ring,
                            const struct tagc_link *all_to_all);
 
-/* A call of a codec, in nanoseconds: what it takes in one piece is the sum of encode, wire, decode, and twice the work on a piece. */
+/* A call of a codec, in nanoseconds: what it takes in one chunk is the sum of encode, wire, decode, and twice the work on a chunk. */
 struct tagc_call_times {
   double encode_ns, decode_ns;     /* of the whole */
-  double piece_ns;                 /* of either on a piece, whatever its size */
+  double chunk_ns;                 /* of either on a chunk, whatever its size */
   double wire_ns;                  /* of the exchange, in one */
   double latency_ns;               /* of that, what each exchange takes, whatever its size */
 };
 
-/* How long a call takes in `depth` pieces (kernels/codec/pieces.h), of which one is encoded or decoded while another travels. Two machines, the
+/* How long a call takes in `count` chunks (kernels/codec/chunks.h), of which one is encoded or decoded while another travels. Two machines, the
  * lane and the wire, do one thing after the other each: a flow shop with two machines, where jobs come back to the first one. With
- * e(k), x(k), d(k) what piece k takes to be encoded, sent and decoded, its share of the whole and what does not depend on that, and
+ * e(k), x(k), d(k) what chunk k takes to be encoded, sent and decoded, its share of the whole and what does not depend on that, and
  * in the order of the lane in run_pieces() of interpose/exec/execute.c:
  *   E(0) = e(0)
- *   E(k) = max(E(k-1), D(k-2)) + e(k)      the next piece is encoded before the one that has come is decoded
+ *   E(k) = max(E(k-1), D(k-2)) + e(k)      the next chunk is encoded before the one that has come is decoded
  *   X(k) = max(X(k-1), E(k)) + x(k)
  *   D(k) = max(X(k), E(k+1), D(k-1)) + d(k)
- * and the call takes D(depth - 1). A wire that takes longer than the work hides all of it but e(0) + d(depth - 1), which of four pieces is
- * 1/6; each piece more costs a latency. Not in it: that lane and wire may want the same cores or memory. */
-double tagc_call_ns(const struct tagc_call_times *times, int depth);
+ * and the call takes D(count - 1). A wire that takes longer than the work hides all of it but e(0) + d(count - 1), which of four chunks is
+ * 1/6; each chunk more costs a latency. Not in it: that lane and wire may want the same cores or memory. */
+double tagc_call_ns(const struct tagc_call_times *times, int count);
 
 /* What a codec does on a GPU beside what its layout says: whoever adds one fills this in (cuda_codecs.c). */
 struct tagc_gpu_work {

@@ -70,7 +70,7 @@ struct tagc_cuda_call {
   uint32_t rank, nranks;
   uint32_t dtype, storage;
   float scale, divisor;
-  uint32_t residual_empty, continues;    /* a later piece of a call: counts go on */
+  uint32_t residual_empty, continues;    /* a later chunk of a call: counts go on */
 };
 
 #define TAGC_CALL_AT(member, at) \

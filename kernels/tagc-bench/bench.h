@@ -51,7 +51,7 @@ struct bench_simulation {
   struct bench_unit unit[BENCH_MOST_UNITS];
   size_t unit_count;
   double encode_gbs, decode_gbs;   /* 0: measured */
-  int depth;                       /* pieces of a call, where its codec can be cut */
+  int depth;                       /* chunks of a call, where its codec can be cut */
 };
 
 struct bench_options {

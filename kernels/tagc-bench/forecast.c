@@ -150,7 +150,7 @@ static void print_head(const struct bench_forecast *f)
 {
   const struct bench_simulation *s = &f->o->simulation;
   printf("Milliseconds of the reduce-scatters of a step, and of one unit of each kind; ");
-  printf(s->depth > 1 ? "calls in %d pieces, which overlap\n" : "nothing overlaps\n", s->depth);
+  printf(s->depth > 1 ? "calls in %d chunks, which overlap\n" : "nothing overlaps\n", s->depth);
   if (s->by_host)
     printf("flat: messages to all ranks; two: a sum inside each host, then messages to one rank a host\n"
            "MB between: what a host sends to others in a step; -: the codec cannot carry the shape\n"

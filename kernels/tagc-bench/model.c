@@ -3,13 +3,13 @@
  *
  * Model    A unit of E elements on W ranks has shards of n = ceil(E / W). The wire is that of kernels/codec/cost.h; encode and
  *          decode pass once over the foreign shards: W-1, or with two levels one of each other host. The sum inside,
- *          encode, exchange and decode of a call follow each other, but for what its pieces hide (tagc_call_ns()), and
+ *          encode, exchange and decode of a call follow each other, but for what its chunks hide (tagc_call_ns()), and
  *          calls do, too. A step is the sum over its units.
  */
 #include <math.h>
 
 #include "kernels/tagc-bench/bench.h"
-#include "kernels/codec/pieces.h"
+#include "kernels/codec/chunks.h"
 
 struct bench_sender bench_sender_of(const struct bench_options *o, const struct bench_result *r, enum bench_way way)
 {
@@ -55,7 +55,7 @@ struct bench_cost bench_unit_cost(const struct bench_options *o, const struct be
     return (struct bench_cost){ INFINITY, INFINITY };
   const struct tagc_traffic sent = tagc_layout_traffic(&shape, &layout, &who, levels);
   const double peers = shape.nranks - 1, foreign = peers * (double)shape.n * sizeof(float);
-  const int depth = tagc_pieces_can(sender->codec, &layout) ? tagc_pieces_of(shape.n, s->depth).count : 1;
+  const int depth = tagc_chunks_possible(sender->codec, &layout) ? tagc_chunks_of(shape.n, s->depth).count : 1;
   const struct tagc_call_times call = {
     .encode_ns = foreign * sender->encode, .decode_ns = foreign * sender->decode,
     .wire_ns = tagc_layout_wire_ns(&shape, &layout, &links.ring, &links.all_to_all),

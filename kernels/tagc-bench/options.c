@@ -8,7 +8,7 @@
 #include "env/program/command_line.h"
 #include "env/program/terminal.h"
 #include "env/units.h"
-#include "kernels/codec/pieces.h"
+#include "kernels/codec/chunks.h"
 #include "kernels/tagc-bench/bench.h"
 
 static const char *const data_names[] = { "gauss", "laplace", "student-t", "lognormal", "sparse-rows",
@@ -170,13 +170,13 @@ static const struct tagc_argument rows[] = {
     .accepts = "a list like 12x7M,2x38M: how many units of how many elements",
     .help = "the units of the model" },
   { .name = "depth", .value = "N", TO(INT, simulation.depth), .accepts = "1 to 16", .preset = "1",
-    .help = "pieces of a call (TAGC_DEPTH): one is encoded or decoded while another travels" },
+    .help = "chunks of a call (TAGC_DEPTH): one is encoded or decoded while another travels" },
   { .name = "encode", .value = "GB/S", TO(REAL, simulation.encode_gbs), .accepts = "1e-3 to 1e6 GB/s",
     .help = "speed of encode for all codecs, not measured here" },
   { .name = "decode", .value = "GB/S", TO(REAL, simulation.decode_gbs), .accepts = "1e-3 to 1e6 GB/s",
     .help = "speed of decode for all codecs, not measured here" },
 };
-_Static_assert(BENCH_MOST_RANKS == 64 && BENCH_MOST_REPEAT == 1000 && BENCH_MOST_SIMULATED == 4096 && TAGC_PIECES == 16,
+_Static_assert(BENCH_MOST_RANKS == 64 && BENCH_MOST_REPEAT == 1000 && BENCH_MOST_SIMULATED == 4096 && TAGC_CHUNKS == 16,
                "as the rows say");
 
 static const struct tagc_command_line command_line = {

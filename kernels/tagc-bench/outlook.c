@@ -188,7 +188,7 @@ void bench_outlook(const struct bench_forecast *f)
   bench_words(&canvas, canvas.frame.x + canvas.frame.wide / 2, HIGH - 38, "middle", "#111",
               s->by_host ? "hosts" : "ranks");
   bench_words(&canvas, BENCH_LEFT, HIGH - 12, "start", "#888",
-              s->depth > 1 ? "Calls in pieces: one is encoded or decoded while another travels. The titles of the dots have the numbers."
+              s->depth > 1 ? "Calls in chunks: one is encoded or decoded while another travels. The titles of the dots have the numbers."
                            : "Encode, exchange and decode follow each other: nothing overlaps. The titles of the dots have the numbers.");
   bench_canvas_close(&canvas);
 }

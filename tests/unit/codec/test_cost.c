@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The cost model against cases computed by hand: bytes, and nanoseconds, of the exchanges of four and of two ranks, of codecs
- * on a GPU, and of calls in pieces, also against a pipeline that is worked out step by step.
+ * on a GPU, and of calls in chunks, also against a pipeline that is worked out step by step.
  */
 #include <stdlib.h>
 
 #include "kernels/codec/codecs.h"
 #include "kernels/codec/cost.h"
 #include "kernels/cuda/codecs.h"
-#include "kernels/codec/pieces.h"
+#include "kernels/codec/chunks.h"
 #include "tests/unit/tap.h"
 
 /* A link of 5 microseconds and 10 Gbit/s: 0.8 ns a byte. And one for messages, twice as fast with half the latency. */
@@ -222,40 +222,40 @@ static void check_gpu_codecs(void)
   ok(on_gpu("lhc", 1 << 20, TAGC_FLOAT32, TAGC_STORAGE_FP32, 20000) > 100e3, "a million elements: launches and rounds are most of lhc");
 }
 
-/* When each step of a call in pieces may begin. */
+/* When each step of a call in chunks may begin. */
 static double work_out(const struct tagc_call_times *t, int depth)
 {
-  double part[TAGC_PIECES], encoded[TAGC_PIECES], sent[TAGC_PIECES], lane = 0, wire = 0;
+  double part[TAGC_CHUNKS], encoded[TAGC_CHUNKS], sent[TAGC_CHUNKS], lane = 0, wire = 0;
   int decoded = 0;
   for (int k = 0; k < depth; k++)
     part[k] = depth == 1 ? 1 : (k == 0 || k == depth - 1 ? 1. : 2.) / (2 * (depth - 1));
   for (int k = 0; k < depth; k++) {
     for (; decoded < k - 1; decoded++)                 /* what came before the last exchange, before the next is encoded */
-      lane = (lane > sent[decoded] ? lane : sent[decoded]) + t->piece_ns + t->decode_ns * part[decoded];
-    encoded[k] = lane = lane + t->piece_ns + t->encode_ns * part[k];
+      lane = (lane > sent[decoded] ? lane : sent[decoded]) + t->chunk_ns + t->decode_ns * part[decoded];
+    encoded[k] = lane = lane + t->chunk_ns + t->encode_ns * part[k];
     sent[k] = wire = (wire > encoded[k] ? wire : encoded[k]) + t->latency_ns + (t->wire_ns - t->latency_ns) * part[k];
   }
   for (; decoded < depth; decoded++)
-    lane = (lane > sent[decoded] ? lane : sent[decoded]) + t->piece_ns + t->decode_ns * part[decoded];
+    lane = (lane > sent[decoded] ? lane : sent[decoded]) + t->chunk_ns + t->decode_ns * part[decoded];
   return lane;
 }
 
 static void check_calls(void)
 {
   static const struct {
-    struct tagc_call_times times;                      /* encode, decode, a piece's work, wire, its latency */
+    struct tagc_call_times times;                      /* encode, decode, a chunk's work, wire, its latency */
     int depth;
     double ns;
     const char *what;
   } cases[] = {
-    {{3, 3, 0, 30, 0}, 1, 36, "one piece: one after the other"},
-    {{3, 3, 0.5, 30, 2}, 1, 37, "one piece: one latency, which the wire's time has in it, and the work on a piece twice"},
-    {{3, 3, 0, 30, 0}, 2, 33, "a long wire: two pieces hide half of the work"},
+    {{3, 3, 0, 30, 0}, 1, 36, "one chunk: one after the other"},
+    {{3, 3, 0.5, 30, 2}, 1, 37, "one chunk: one latency, which the wire's time has in it, and the work on a chunk twice"},
+    {{3, 3, 0, 30, 0}, 2, 33, "a long wire: two chunks hide half of the work"},
     {{3, 3, 0, 30, 0}, 4, 31, "a long wire: four hide 5/6"},
-    {{3, 3, 0, 30, 2}, 4, 37, "a long wire: each piece more costs a latency"},
-    {{6, 6, 0, 6, 1}, 2, 13, "all alike, two pieces: 3, 6.5 | 6, 9.5, 10, 13"},
+    {{3, 3, 0, 30, 2}, 4, 37, "a long wire: each chunk more costs a latency"},
+    {{6, 6, 0, 6, 1}, 2, 13, "all alike, two chunks: 3, 6.5 | 6, 9.5, 10, 13"},
     {{12, 12, 0, 6, 0}, 4, 24, "a short wire is hidden by the work"},
-    {{0, 0, 1, 0, 0}, 4, 8, "nothing but what pieces cost"},
+    {{0, 0, 1, 0, 0}, 4, 8, "nothing but what chunks cost"},
     {{0, 0, 0, 7, 7}, 4, 28, "nothing but latencies"},
   };
   int wrong = 0;
@@ -264,25 +264,25 @@ static void check_calls(void)
        tagc_call_ns(&cases[i].times, cases[i].depth));
   for (int i = 0; i < 20000; i++) {
     const struct tagc_call_times t = {rand() % 1000, rand() % 1000, rand() % 50, 100 + rand() % 2000, rand() % 100};
-    const int depth = 1 + rand() % TAGC_PIECES;
+    const int depth = 1 + rand() % TAGC_CHUNKS;
     wrong += !near(tagc_call_ns(&t, depth), work_out(&t, depth));
   }
-  ok(wrong == 0, "calls in up to %d pieces take what a pipeline takes, step by step", TAGC_PIECES);
+  ok(wrong == 0, "calls in up to %d chunks take what a pipeline takes, step by step", TAGC_CHUNKS);
 }
 
-/* Pieces of long shards have the shares that estimates go by. */
+/* Chunks of long shards have the shares that estimates go by. */
 static void check_shares(void)
 {
   int wrong = 0;
-  for (int depth = 1; depth <= TAGC_PIECES; depth++) {
+  for (int depth = 1; depth <= TAGC_CHUNKS; depth++) {
     const uint64_t n = UINT64_C(1) << 36;
-    const struct tagc_pieces pieces = tagc_pieces_of(n, depth);
+    const struct tagc_chunks chunks = tagc_chunks_of(n, depth);
     for (int k = 0; k < depth; k++) {
-      const double share = (double)(pieces.at[k + 1] - pieces.at[k]) / (double)n;
-      wrong += share < 0.999 * tagc_piece_share(k, depth) || share > 1.001 * tagc_piece_share(k, depth);
+      const double share = (double)(chunks.at[k + 1] - chunks.at[k]) / (double)n;
+      wrong += share < 0.999 * tagc_chunk_share(k, depth) || share > 1.001 * tagc_chunk_share(k, depth);
     }
   }
-  ok(wrong == 0, "shares of pieces are as pieces are cut");
+  ok(wrong == 0, "shares of chunks are as chunks are cut");
 }
 
 int main(void)

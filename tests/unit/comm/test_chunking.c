@@ -57,7 +57,7 @@ static void check_chosen(void)
 static void check_slot(void)
 {
   struct tagc_slot slot = {.shape = {.n = 300001, .nranks = 3, .residual = TAGC_STORAGE_INT8}, .codec = tagc_codec_find("q4")};
-  struct tagc_job job = {.shape = slot.shape, .seed = 5}, piece[TAGC_PIECES];
+  struct tagc_job job = {.shape = slot.shape, .seed = 5}, piece[TAGC_CHUNKS];
   ok(tagc_chunking_set(&tagc_device_host, &slot, 4) && slot.pieces.count == 4, "a slot in four pieces");
   const size_t bytes = tagc_chunking_assign(&slot, &job, NULL, NULL);
   uint8_t *memory = aligned_alloc(64, bytes);

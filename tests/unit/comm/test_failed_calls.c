@@ -106,7 +106,7 @@ static void set_up(void)
   comm->slot_count = 1;
   struct tagc_slot *slot = comm->slots;
   slot->shape = (struct tagc_shape){N, RANKS, TAGC_FLOAT32, 100000, TAGC_STORAGE_FP32};
-  slot->pieces = tagc_pieces_of(N, 1);
+  slot->pieces = tagc_chunks_of(N, 1);
   slot->codec = tagc_library_codec();
   if (!slot->codec->layout(&slot->shape, &slot->layout))
     exit(1);
@@ -239,7 +239,7 @@ static void set_up_parts(void)
   slot->owns_parts = true;
   slot->shard = N;
   slot->shape.n = N - REST;
-  slot->pieces = tagc_pieces_of(N - REST, 1);
+  slot->pieces = tagc_chunks_of(N - REST, 1);
   slot->shape.keep_ppm = 150000;    /* enough for a sketch again */
   if (!slot->parts || slot->parts->selected != N - REST || !slot->codec->layout(&slot->shape, &slot->layout))
     exit(1);

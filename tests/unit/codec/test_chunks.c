@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls in pieces (pieces.h): where they are cut, and that a piece of each shard comes out like a call of its own on the same values,
+ * Calls in chunks (chunks.h): where they are cut, and that a chunk of each shard comes out like a call of its own on the same values,
  * and, where blocks are all there is to a codec, like the whole.
  */
 #include "kernels/codec/carve.h"
-#include "kernels/codec/pieces.h"
+#include "kernels/codec/chunks.h"
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/tap.h"
 
@@ -13,12 +13,12 @@ enum { TRIES = 6 };
 #else
 enum { TRIES = 24 };
 #endif
-enum { RANKS = 3, STEPS = 3, GRAIN = TAGC_PIECE_ELEMENTS };
+enum { RANKS = 3, STEPS = 3, GRAIN = TAGC_CHUNK_ELEMENTS };
 
 /* What of it is wrong? NULL: nothing. */
 static const char *fault_of(uint64_t n, int depth)
 {
-  const struct tagc_pieces p = tagc_pieces_of(n, depth);
+  const struct tagc_chunks p = tagc_chunks_of(n, depth);
   if (p.count < 1 || p.count > depth || p.at[0] != 0 || p.at[p.count] != n)
     return "the ends";
   if (p.count < depth && n / GRAIN >= 2 * (uint64_t)p.count)
@@ -41,12 +41,12 @@ static void check_cuts(void)
                                    1 << 24, (UINT64_C(1) << 32) - 1, UINT64_C(1) << 60};
   const char *fault = NULL;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !fault; i++)
-    for (int depth = 1; depth <= TAGC_PIECES && !fault; depth++)
+    for (int depth = 1; depth <= TAGC_CHUNKS && !fault; depth++)
       fault = fault_of(sizes[i], depth);
   for (int i = 0; i < 20000 && !fault; i++)
-    fault = fault_of(1 + sim_random() % (1 << (1 + sim_random() % 28)), 1 + (int)(sim_random() % TAGC_PIECES));
-  ok(!fault, "pieces follow one another, cut no block, and are 1:2:...:2:1%s%s", fault ? ", but: " : "", fault ? fault : "");
-  const struct tagc_pieces four = tagc_pieces_of(60 * GRAIN + 7, 4);
+    fault = fault_of(1 + sim_random() % (1 << (1 + sim_random() % 28)), 1 + (int)(sim_random() % TAGC_CHUNKS));
+  ok(!fault, "chunks follow one another, cut no block, and are 1:2:...:2:1%s%s", fault ? ", but: " : "", fault ? fault : "");
+  const struct tagc_chunks four = tagc_chunks_of(60 * GRAIN + 7, 4);
   ok(four.count == 4 && four.at[1] == 10 * GRAIN && four.at[2] == 30 * GRAIN && four.at[3] == 50 * GRAIN, "four: 1:2:2:1");
 }
 
@@ -56,18 +56,18 @@ static void check_residual_sizes(void)
   for (int i = 0; i < 2000; i++) {
     const struct tagc_shape whole = {.n = 1 + sim_random() % (40 * GRAIN), .nranks = 2 + (int)(sim_random() % 5),
                                      .residual = (enum tagc_storage)(sim_random() % 4)};
-    const struct tagc_pieces p = tagc_pieces_of(whole.n, 1 + (int)(sim_random() % TAGC_PIECES));
+    const struct tagc_chunks p = tagc_chunks_of(whole.n, 1 + (int)(sim_random() % TAGC_CHUNKS));
     size_t all = 0;
     for (int k = 0; k < p.count; k++) {
-      const struct tagc_shape shape = tagc_piece_shape(&whole, &p, k);
+      const struct tagc_shape shape = tagc_chunk_shape(&whole, &p, k);
       all += tagc_residual_bytes(&shape);
     }
     wrong += all != tagc_residual_bytes(&whole);
   }
-  ok(wrong == 0, "residuals of the pieces take what that of the whole takes");
+  ok(wrong == 0, "residuals of the chunks take what that of the whole takes");
 }
 
-/* The memory of a rank's piece, of exactly the size that it needs. */
+/* The memory of a rank's chunk, of exactly the size that it needs. */
 static void *lay_out(struct tagc_job *job, const struct tagc_codec *codec, struct tagc_codec_stats *stats)
 {
   codec->layout(&job->shape, &job->layout);
@@ -78,13 +78,13 @@ static void *lay_out(struct tagc_job *job, const struct tagc_codec *codec, struc
   return memory;
 }
 
-/* Of the ranks of a step in pieces; those of a sim are all ranks' together. */
+/* Of the ranks of a step in chunks; those of a sim are all ranks' together. */
 static struct tagc_codec_stats seen[RANKS];
 
-/* One step of all ranks, in pieces. */
-static void step_in_pieces(struct sim *sim, const struct tagc_pieces *pieces, uint64_t seed)
+/* One step of all ranks, in chunks. */
+static void step_in_chunks(struct sim *sim, const struct tagc_chunks *chunks, uint64_t seed)
 {
-  for (int k = 0; k < pieces->count; k++) {
+  for (int k = 0; k < chunks->count; k++) {
     struct tagc_job job[RANKS];
     struct tagc_codec_stats stats[RANKS];
     void *memory[RANKS];
@@ -94,7 +94,7 @@ static void step_in_pieces(struct sim *sim, const struct tagc_pieces *pieces, ui
       struct tagc_job whole = sim->job[r];
       if (sim->in_place)
         whole.recv = (char *)(uintptr_t)whole.send + tagc_job_shard_at(&whole, r);
-      job[r] = tagc_piece_job(&whole, pieces, k);
+      job[r] = tagc_chunk_job(&whole, chunks, k);
       memory[r] = lay_out(&job[r], sim->codec, &stats[r]);
       if (sim->codec->prepare)
         sim->codec->prepare(&job[r]);
@@ -108,7 +108,7 @@ static void step_in_pieces(struct sim *sim, const struct tagc_pieces *pieces, ui
     }
     for (int r = 0; r < RANKS; r++) {
       sim->codec->decode(&job[r]);
-      tagc_piece_seen(&sim->job[r], &job[r]);
+      tagc_chunk_add_stats(&sim->job[r], &job[r]);
       free(memory[r]);
     }
   }
@@ -148,10 +148,10 @@ struct alone {
   uint64_t from;
 };
 
-static struct alone alone_of(const struct sim *whole, const struct tagc_pieces *pieces, int k)
+static struct alone alone_of(const struct sim *whole, const struct tagc_chunks *chunks, int k)
 {
-  const struct tagc_shape shape = tagc_piece_shape(&whole->shape, pieces, k);
-  return (struct alone){sim_of(whole->codec, &shape), pieces->at[k]};
+  const struct tagc_shape shape = tagc_chunk_shape(&whole->shape, chunks, k);
+  return (struct alone){sim_of(whole->codec, &shape), chunks->at[k]};
 }
 
 static void step_alone(struct alone *alone, const struct sim *whole, uint64_t seed)
@@ -177,7 +177,7 @@ static bool same_residuals(const struct tagc_job *a, const struct tagc_job *b, i
   return same;
 }
 
-/* Results, and where `at` bytes into its residual the piece's part lies. */
+/* Results, and where `at` bytes into its residual the chunk's part lies. */
 static bool is_like_alone(const struct sim *whole, const struct alone *alone, size_t at)
 {
   for (int r = 0; r < RANKS; r++) {
@@ -195,39 +195,39 @@ static bool is_like_alone(const struct sim *whole, const struct alone *alone, si
   return true;
 }
 
-/* Three steps of a call in pieces, beside its pieces as calls of their own. */
-static bool pieces_are_calls(const char *name, enum tagc_dtype dtype, enum tagc_storage storage, int depth, bool stochastic,
+/* Three steps of a call in chunks, beside its chunks as calls of their own. */
+static bool chunks_are_calls(const char *name, enum tagc_dtype dtype, enum tagc_storage storage, int depth, bool stochastic,
                              bool in_place)
 {
   const uint64_t n = 20 * GRAIN + 77;
   struct sim sim = sim_new_stored(name, n, RANKS, dtype, 10000, storage);
-  const struct tagc_pieces pieces = tagc_pieces_of(n, depth);
-  struct alone alone[TAGC_PIECES];
+  const struct tagc_chunks chunks = tagc_chunks_of(n, depth);
+  struct alone alone[TAGC_CHUNKS];
   uint64_t selected = 0, nonfinite = 0;
   memset(seen, 0, sizeof seen);
   double norm2 = 0;
   bool same = true;
   sim.in_place = in_place;
-  for (int k = 0; k < pieces.count; k++)
-    alone[k] = alone_of(&sim, &pieces, k);
+  for (int k = 0; k < chunks.count; k++)
+    alone[k] = alone_of(&sim, &chunks, k);
   for (int r = 0; r < RANKS; r++) {
     sim.job[r].stochastic = stochastic;
-    for (int k = 0; k < pieces.count; k++)
+    for (int k = 0; k < chunks.count; k++)
       alone[k].sim.job[r].stochastic = stochastic;
   }
   for (uint64_t step = 0; step < STEPS; step++) {
     fill(&sim);
-    for (int k = 0; k < pieces.count; k++)
+    for (int k = 0; k < chunks.count; k++)
       step_alone(&alone[k], &sim, k ? tagc_mix64(step + (uint64_t)k) : step);
-    step_in_pieces(&sim, &pieces, step);
+    step_in_chunks(&sim, &chunks, step);
     size_t at = 0;
-    for (int k = 0; k < pieces.count; k++) {
+    for (int k = 0; k < chunks.count; k++) {
       same &= is_like_alone(&sim, &alone[k], at);
       at += storage ? tagc_residual_bytes(&alone[k].sim.shape) : 0;
     }
     same &= sim.job[2].nonfinite_seen;
   }
-  for (int k = 0; k < pieces.count; k++) {
+  for (int k = 0; k < chunks.count; k++) {
     selected += alone[k].sim.stats.selected;
     nonfinite += alone[k].sim.stats.nonfinite;
     norm2 += alone[k].sim.stats.residual_norm2;
@@ -240,16 +240,16 @@ static bool pieces_are_calls(const char *name, enum tagc_dtype dtype, enum tagc_
   return same;
 }
 
-static void check_pieces_are_calls(void)
+static void check_chunks_are_calls(void)
 {
   for (int c = 0; tagc_codecs[c]; c++) {
     int tried = 0, wrong = 0;
     for (int i = 0; i < TRIES && !tagc_codecs[c]->whole; i++, tried++) {
       const enum tagc_storage storage = (enum tagc_storage)(tagc_codecs[c]->needs_residual + i % (4 - tagc_codecs[c]->needs_residual));
-      wrong += !pieces_are_calls(tagc_codecs[c]->name, (enum tagc_dtype)(i % 3), storage, 1 + i % 6, i & 4, i & 8);
+      wrong += !chunks_are_calls(tagc_codecs[c]->name, (enum tagc_dtype)(i % 3), storage, 1 + i % 6, i & 4, i & 8);
     }
     if (!tagc_codecs[c]->whole)
-      ok(wrong == 0 && tried > 0, "%s: pieces come out like calls of their own, with residuals and counts", tagc_codecs[c]->name);
+      ok(wrong == 0 && tried > 0, "%s: chunks come out like calls of their own, with residuals and counts", tagc_codecs[c]->name);
   }
 }
 
@@ -258,7 +258,7 @@ static void check_conservation(void)
 {
   const uint64_t n = 12 * GRAIN + 9;
   struct sim sim = sim_new("sparse", n, RANKS, TAGC_FLOAT32, 20000);
-  const struct tagc_pieces pieces = tagc_pieces_of(n, 4);
+  const struct tagc_chunks chunks = tagc_chunks_of(n, 4);
   double *due = calloc(n, sizeof *due), worst = 0;
   for (uint64_t step = 0; step < STEPS; step++) {
     for (int r = 0; r < RANKS; r++)
@@ -267,22 +267,22 @@ static void check_conservation(void)
     for (int r = 0; r < RANKS; r++)
       for (uint64_t i = 0; i < n; i++)
         due[i] += sim_sent(&sim, r, 1, i);         /* what rank 1 is to get */
-    step_in_pieces(&sim, &pieces, step);
+    step_in_chunks(&sim, &chunks, step);
     for (uint64_t i = 0; i < n; i++)
       due[i] -= sim_got(&sim, 1, i);
   }
-  for (int k = 0; k < pieces.count; k++)
+  for (int k = 0; k < chunks.count; k++)
     for (int r = 0; r < RANKS; r += 2) {
-      const struct tagc_job piece = tagc_piece_job(&sim.job[r], &pieces, k);
-      float *left = malloc(piece.shape.n * sizeof *left);
-      tagc_residual_load_shard(&piece, 1, left);
-      for (uint64_t i = 0; i < piece.shape.n; i++)
-        due[pieces.at[k] + i] -= left[i];
+      const struct tagc_job chunk = tagc_chunk_job(&sim.job[r], &chunks, k);
+      float *left = malloc(chunk.shape.n * sizeof *left);
+      tagc_residual_load_shard(&chunk, 1, left);
+      for (uint64_t i = 0; i < chunk.shape.n; i++)
+        due[chunks.at[k] + i] -= left[i];
       free(left);
     }
   for (uint64_t i = 0; i < n; i++)
     worst = fmax(worst, fabs(due[i]));
-  ok(worst < 1e-5, "sparse: what did not arrive is in the residuals of the pieces, to %.1e", worst);
+  ok(worst < 1e-5, "sparse: what did not arrive is in the residuals of the chunks, to %.1e", worst);
   free(due);
   sim_free(&sim);
 }
@@ -297,18 +297,18 @@ static void check_depth_does_not_matter(void)
     for (int i = 0; i < TRIES / 2; i++) {
       struct sim whole = sim_new_stored(names[c], n, RANKS, (enum tagc_dtype)(i % 3), 10000, i % 2 ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE);
       struct sim cut = sim_new_stored(names[c], n, RANKS, (enum tagc_dtype)(i % 3), 10000, i % 2 ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE);
-      const struct tagc_pieces pieces = tagc_pieces_of(n, 2 + i);
+      const struct tagc_chunks chunks = tagc_chunks_of(n, 2 + i);
       for (uint64_t step = 0; step < STEPS; step++) {
         fill(&whole);
         copy_in(&cut, &whole);
         sim_step(&whole, step);
-        step_in_pieces(&cut, &pieces, step);
+        step_in_chunks(&cut, &chunks, step);
         same &= same_results(&whole, &cut);
       }
       sim_free(&whole);
       sim_free(&cut);
     }
-    ok(same, "%s: the same bits in any number of pieces", names[c]);
+    ok(same, "%s: the same bits in any number of chunks", names[c]);
   }
 }
 
@@ -316,25 +316,25 @@ static void check_flush(void)
 {
   const uint64_t n = 9 * GRAIN + 1;
   struct sim sim = sim_new_stored("sparse", n, RANKS, TAGC_FLOAT32, 20000, TAGC_STORAGE_FP32);
-  const struct tagc_pieces pieces = tagc_pieces_of(n, 3);
+  const struct tagc_chunks chunks = tagc_chunks_of(n, 3);
   float *out = calloc(RANKS * n, sizeof *out);
   fill(&sim);
-  step_in_pieces(&sim, &pieces, 1);
+  step_in_chunks(&sim, &chunks, 1);
   fill(&sim);
   int wrong = 0;
-  for (int k = 0; k < pieces.count; k++) {
-    const struct tagc_job piece = tagc_piece_job(&sim.job[1], &pieces, k);
-    tagc_residual_flush(&piece, out + pieces.at[k]);
+  for (int k = 0; k < chunks.count; k++) {
+    const struct tagc_job chunk = tagc_chunk_job(&sim.job[1], &chunks, k);
+    tagc_residual_flush(&chunk, out + chunks.at[k]);
     for (int shard = 0; shard < RANKS; shard++)
-      for (uint64_t i = 0; i < piece.shape.n; i++) {
+      for (uint64_t i = 0; i < chunk.shape.n; i++) {
         float left = 0;
         if (shard != 1)
-          memcpy(&left, (char *)piece.residual + 4 * ((uint64_t)(shard > 1 ? shard - 1 : shard) * piece.shape.n + i), 4);
-        const float wanted = sim_sent(&sim, 1, shard, pieces.at[k] + i) + left, got = out[(uint64_t)shard * n + pieces.at[k] + i];
+          memcpy(&left, (char *)chunk.residual + 4 * ((uint64_t)(shard > 1 ? shard - 1 : shard) * chunk.shape.n + i), 4);
+        const float wanted = sim_sent(&sim, 1, shard, chunks.at[k] + i) + left, got = out[(uint64_t)shard * n + chunks.at[k] + i];
         wrong += got != wanted && got == got;
       }
   }
-  ok(wrong == 0, "a flush of the pieces sends the gradient and what they have left");
+  ok(wrong == 0, "a flush of the chunks sends the gradient and what they have left");
   free(out);
   sim_free(&sim);
 }
@@ -371,7 +371,7 @@ static void gathered_free(struct gathered *g)
 }
 
 /* Piece k of all ranks, on payloads of exactly their size; false where some rank's was refused. */
-static bool gather_piece(struct gathered *g, const struct tagc_allgather_codec *codec, const struct tagc_pieces *pieces, int k)
+static bool gather_chunk(struct gathered *g, const struct tagc_allgather_codec *codec, const struct tagc_chunks *chunks, int k)
 {
   const size_t shard = g->size / RANKS;
   struct tagc_allgather_job last = {0};
@@ -379,7 +379,7 @@ static bool gather_piece(struct gathered *g, const struct tagc_allgather_codec *
   for (int rank = 0; rank < RANKS; rank++) {
     const struct tagc_allgather_job whole = {.shape = g->shape, .rank = rank, .send = g->send + (size_t)rank * shard, .recv = g->recv,
                                              .reference = codec->refer ? g->reference : NULL, .seed = 9, .stats = &g->stats[rank]};
-    struct tagc_allgather_job job = tagc_piece_gather_job(&whole, pieces, k);
+    struct tagc_allgather_job job = tagc_chunk_allgather_job(&whole, chunks, k);
     codec->layout(&job.shape, &job.layout);
     if (!memory)
       memory = aligned_alloc(64, tagc_allgather_carve(&job, NULL));
@@ -392,11 +392,11 @@ static bool gather_piece(struct gathered *g, const struct tagc_allgather_codec *
   return !last.refused;
 }
 
-/* A piece is a call of its own on the same values, packed; and what is beside it in recv and in the reference is not touched. */
-static bool piece_is_call(const struct gathered *g, const struct tagc_allgather_codec *codec, const struct tagc_pieces *pieces, int k)
+/* A chunk is a call of its own on the same values, packed; and what is beside it in recv and in the reference is not touched. */
+static bool chunk_is_call(const struct gathered *g, const struct tagc_allgather_codec *codec, const struct tagc_chunks *chunks, int k)
 {
-  const struct tagc_pieces one = tagc_pieces_of(pieces->at[k + 1] - pieces->at[k], 1);
-  const size_t element = tagc_dtype_size(g->shape.dtype), from = pieces->at[k] * element, bytes = one.at[1] * element;
+  const struct tagc_chunks one = tagc_chunks_of(chunks->at[k + 1] - chunks->at[k], 1);
+  const size_t element = tagc_dtype_size(g->shape.dtype), from = chunks->at[k] * element, bytes = one.at[1] * element;
   struct gathered packed = gathered_new(one.at[1], g->shape.dtype), wanted = gathered_new(g->shape.n, g->shape.dtype);
   struct gathered cut = gathered_new(g->shape.n, g->shape.dtype);
   memcpy(cut.send, g->send, g->size);
@@ -407,11 +407,11 @@ static bool piece_is_call(const struct gathered *g, const struct tagc_allgather_
     memcpy(packed.send + (size_t)r * bytes, g->send + (size_t)r * (g->size / RANKS) + from, bytes);
     memcpy(packed.reference + (size_t)r * bytes, g->reference + (size_t)r * (g->size / RANKS) + from, bytes);
   }
-  /* With the seed of the whole, which only piece 0 has: delta's bits hang on it. */
-  struct tagc_pieces first = {.count = pieces->count};
-  first.at[0] = pieces->at[k];
-  first.at[1] = pieces->at[k + 1];
-  const bool good = gather_piece(&cut, codec, &first, 0), also = gather_piece(&packed, codec, &one, 0);
+  /* With the seed of the whole, which only chunk 0 has: delta's bits hang on it. */
+  struct tagc_chunks first = {.count = chunks->count};
+  first.at[0] = chunks->at[k];
+  first.at[1] = chunks->at[k + 1];
+  const bool good = gather_chunk(&cut, codec, &first, 0), also = gather_chunk(&packed, codec, &one, 0);
   for (int r = 0; r < RANKS; r++) {
     memcpy(wanted.recv + (size_t)r * (g->size / RANKS) + from, packed.recv + (size_t)r * bytes, bytes);
     memcpy(wanted.reference + (size_t)r * (g->size / RANKS) + from, packed.reference + (size_t)r * bytes, bytes);
@@ -430,7 +430,7 @@ static void check_gathers(const struct tagc_allgather_codec *codec)
   bool calls = true, same = true;
   for (int dtype = 0; dtype < 3; dtype++) {
     struct gathered whole = gathered_new(n, (enum tagc_dtype)dtype), cut = gathered_new(n, (enum tagc_dtype)dtype);
-    const struct tagc_pieces one = tagc_pieces_of(n, 1);
+    const struct tagc_chunks one = tagc_chunks_of(n, 1);
     struct tagc_allgather_layout layout;
     if (!codec->layout(&whole.shape, &layout)) {
       gathered_free(&whole);
@@ -439,40 +439,40 @@ static void check_gathers(const struct tagc_allgather_codec *codec)
     }
     memcpy(cut.send, whole.send, whole.size);
     for (int depth = 2; depth <= 5 && by_blocks; depth++) {
-      const struct tagc_pieces pieces = tagc_pieces_of(n, depth);
-      same &= gather_piece(&whole, codec, &one, 0);
+      const struct tagc_chunks chunks = tagc_chunks_of(n, depth);
+      same &= gather_chunk(&whole, codec, &one, 0);
       memset(cut.recv, 0, cut.size);
-      for (int k = 0; k < pieces.count; k++)
-        same &= gather_piece(&cut, codec, &pieces, k);
+      for (int k = 0; k < chunks.count; k++)
+        same &= gather_chunk(&cut, codec, &chunks, k);
       same &= memcmp(whole.recv, cut.recv, whole.size) == 0;
     }
-    const struct tagc_pieces three = tagc_pieces_of(n, 3);
+    const struct tagc_chunks three = tagc_chunks_of(n, 3);
     for (int k = 0; k < three.count; k++)
-      calls &= piece_is_call(&whole, codec, &three, k);
+      calls &= chunk_is_call(&whole, codec, &three, k);
     gathered_free(&whole);
     gathered_free(&cut);
   }
-  ok(calls, "all-gathers, %s: a piece is a call of its own, and nothing else is touched", codec->name);
-  ok(same, "all-gathers, %s: the same bits in any number of pieces", codec->name);
+  ok(calls, "all-gathers, %s: a chunk is a call of its own, and nothing else is touched", codec->name);
+  ok(same, "all-gathers, %s: the same bits in any number of chunks", codec->name);
 }
 
 static void check_seen(void)
 {
   struct tagc_allgather_stats all = {.escapes = 1, .error2 = 7, .norm2 = 8}, of[2] = {{2, 3, 1, 1, 2}, {4, 5, 0, 3, 4}};
-  struct tagc_allgather_job whole = {.stats = &all}, piece[2] = {{.stats = &of[0], .refused = true}, {.stats = &of[1]}};
-  tagc_piece_gather_seen(&whole, piece, 2);
+  struct tagc_allgather_job whole = {.stats = &all}, chunk[2] = {{.stats = &of[0], .refused = true}, {.stats = &of[1]}};
+  tagc_chunk_allgather_add_stats(&whole, chunk, 2);
   ok(whole.refused && all.refused == 1 && all.escapes == 7 && all.nonfinite == 8 && all.error2 == 7 && all.norm2 == 8,
-     "all-gathers: a piece that is refused refuses the call, once");
-  piece[0].refused = false;
-  tagc_piece_gather_seen(&whole, piece, 2);
-  ok(!whole.refused && all.refused == 1 && all.error2 == 4 && all.norm2 == 6, "all-gathers: the squares of pieces add up");
+     "all-gathers: a chunk that is refused refuses the call, once");
+  chunk[0].refused = false;
+  tagc_chunk_allgather_add_stats(&whole, chunk, 2);
+  ok(!whole.refused && all.refused == 1 && all.error2 == 4 && all.norm2 == 6, "all-gathers: the squares of chunks add up");
 }
 
 int main(void)
 {
   check_cuts();
   check_residual_sizes();
-  check_pieces_are_calls();
+  check_chunks_are_calls();
   check_conservation();
   check_depth_does_not_matter();
   check_flush();
