@@ -180,7 +180,7 @@ static const char *name_of(const union tagc_agree_address *address, char *text, 
   return text;
 }
 
-/* ---- reports and verdicts -------------------------------------------------------------------------------------------- */
+/* ---- reports and decisions ------------------------------------------------------------------------------------------- */
 
 /* The stamp to report to: that of the first of several ids, all of which must have one. */
 static bool find_stamp(const ncclUniqueId *ids, int count, struct tagc_agree_stamp *stamp)

@@ -3,25 +3,25 @@
  * has been made.
  *
  * The process that makes a unique id puts its address and a secret into the unused end of the id (wire.h), and becomes
- * the decider for it (decider.h). Every rank reports to it before it enters NCCL's init, and asks it for the verdict when
+ * the decider for it (decider.h). Every rank reports to it before it enters NCCL's init, and asks it for the decision when
  * that has succeeded, before the program hears of it. A rank without the library cannot report, so the others hear "off" and
  * pass everything through, as that rank does; and so they do where any fact differs.
  *
  * A rank that never got through to the decider is not counted, and passes through. A rank that has sent its report follows
- * the decider alone: where it gets no verdict its collectives fail with ncclRemoteError, for the others may have been told
+ * the decider alone: where it gets no decision its collectives fail with ncclRemoteError, for the others may have been told
  * to compress.
  *
  * Why that is early enough, and not too early:
  * - No init succeeds before all ranks have entered theirs, and a rank has reported by then. So who asks after an init asks when
- *   all reports are there, and the verdict is final. A communicator that is made in a group has its init at the group's end.
+ *   all reports are there, and the decision is final. A communicator that is made in a group has its init at the group's end.
  * - The maker of an id may be a process of its own. NCCL needs it until all ranks have checked in at the root of its bootstrap,
  *   which is a thread of that process (bootstrapRoot() in bootstrap.cc). A rank reports before it checks in, so where NCCL's
  *   init succeeds every report has been answered, or its rank could not reach a process that is there.
  * - A program can know that a communicator is there by what its ranks were told: a blocking init (or the end of its group) has
- *   returned, or ncclCommGetAsyncError has said ncclSuccess of a non-blocking one. A rank has its verdict before it is told.
+ *   returned, or ncclCommGetAsyncError has said ncclSuccess of a non-blocking one. A rank has its decision before it is told.
  *   So a maker that ends when all ranks have been told is not missed.
  * - A maker that ends when one rank has been told is missed by those that have not asked yet, where NCCL's would not be: these
- *   ranks are without a verdict, and fail. So do the ranks of a non-blocking communicator that call collectives without ever
+ *   ranks are without a decision, and fail. So do the ranks of a non-blocking communicator that call collectives without ever
  *   having asked NCCL whether it is there: they ask at the first collective.
  *
  * Threads: any; but one agreement is used by one thread at a time. These functions do blocking network I/O, at most
@@ -47,8 +47,8 @@ struct tagc_origin {
 enum tagc_agree_state {
   TAGC_AGREED_NO,                   /* every call passes through */
   TAGC_AGREED_YES,
-  TAGC_AGREED_UNKNOWN,              /* reported; the verdict has not been asked for */
-  TAGC_AGREED_LOST,                 /* reported, and no verdict could be had */
+  TAGC_AGREED_UNKNOWN,              /* reported; the decision has not been asked for */
+  TAGC_AGREED_LOST,                 /* reported, and no decision could be had */
 };
 
 struct tagc_agreement {
@@ -72,7 +72,7 @@ void tagc_agree_stamp_id(ncclUniqueId *id);
 struct tagc_agreement tagc_agree_report(const ncclUniqueId *ids, int count, int nranks, int rank, int nccl_version,
                                         const char *memory);
 
-/* Asks for the verdict where it is not known yet. False where it cannot be had. */
+/* Asks for the decision where it is not known yet. False where it cannot be had. */
 bool tagc_agree_settle(struct tagc_agreement *agreement);
 
 #endif

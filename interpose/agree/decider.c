@@ -20,11 +20,11 @@ struct session {
   struct fact_sheet *sheets;        /* the different reports: one where all is well */
   uint32_t *sheet_of;               /* a rank's sheet, 0: it has not reported */
   uint64_t *host_of;
-  bool *has_verdict;                /* ranks that confirmed */
-  uint32_t *host_number, hosts;     /* made with the verdict "on" */
-  enum tagc_agree_kind verdict;     /* TAGC_AGREE_ON, TAGC_AGREE_OFF, or 0 before it */
+  bool *has_confirmed;                /* ranks that confirmed */
+  uint32_t *host_number, hosts;     /* made with the decision "on" */
+  enum tagc_agree_kind decision;    /* TAGC_AGREE_ON, TAGC_AGREE_OFF, or 0 before it */
   bool spoiled;                     /* a report contradicts another one: "off" */
-  char *why;                        /* of the verdict "off"; before: what has gone wrong already; or NULL */
+  char *why;                        /* of the decision "off"; before: what has gone wrong already; or NULL */
 };
 
 enum {
@@ -47,12 +47,12 @@ static void forget_ranks(struct session *s)
   }
   free(s->sheet_of);
   free(s->host_of);
-  free(s->has_verdict);
+  free(s->has_confirmed);
   free(s->host_number);
   s->sheets = NULL;
   s->sheet_of = NULL;
   s->host_of = NULL;
-  s->has_verdict = NULL;
+  s->has_confirmed = NULL;
   s->host_number = NULL;
 }
 
@@ -222,7 +222,7 @@ static bool earlier_sheet_has(const struct session *s, const struct fact_sheet *
   return false;
 }
 
-/* Why the verdict is "off": who is missing, and what differs. False without memory. */
+/* Why the decision is "off": who is missing, and what differs. False without memory. */
 static bool explain(struct session *s)
 {
   uint32_t sheets = 0;
@@ -267,9 +267,9 @@ static bool make_room(struct session *s, uint32_t nranks)
     return true;
   s->sheet_of = calloc(nranks, sizeof *s->sheet_of);
   s->host_of = calloc(nranks, sizeof *s->host_of);
-  s->has_verdict = calloc(nranks, sizeof *s->has_verdict);
+  s->has_confirmed = calloc(nranks, sizeof *s->has_confirmed);
   s->host_number = calloc(nranks, sizeof *s->host_number);
-  if (!s->sheet_of || !s->host_of || !s->has_verdict || !s->host_number) {
+  if (!s->sheet_of || !s->host_of || !s->has_confirmed || !s->host_number) {
     forget_ranks(s);
     return false;
   }
@@ -300,7 +300,7 @@ static struct fact_sheet *sheet(struct session *s, const char *text, size_t size
 
 static bool decide(struct tagc_agree_decider *decider, struct session *s)
 {
-  if (s->verdict)
+  if (s->decision)
     return true;
   bool on = !s->spoiled && s->reported == s->nranks && !s->sheets->next;
   if (!on && !s->why && !explain(s))
@@ -311,7 +311,7 @@ static bool decide(struct tagc_agree_decider *decider, struct session *s)
       ;
     s->host_number[r] = same == UINT32_MAX ? s->hosts++ : s->host_number[same];
   }
-  s->verdict = on ? TAGC_AGREE_ON : TAGC_AGREE_OFF;
+  s->decision = on ? TAGC_AGREE_ON : TAGC_AGREE_OFF;
   if (!on)
     decider->complaint = s->why;
   return true;
@@ -351,7 +351,7 @@ static const char *objection(struct session *s, const struct tagc_agree_request 
 
 static size_t note_report(struct session *s, const struct tagc_agree_request *request, const char *text, uint8_t **reply)
 {
-  if (s->verdict)
+  if (s->decision)
     return refuse("the verdict has been given", reply);
   struct fact_sheet *f = make_room(s, request->nranks) ? sheet(s, text, request->text_size) : NULL;
   if (!f)
@@ -382,7 +382,7 @@ size_t tagc_agree_decider_answer(struct tagc_agree_decider *decider, const struc
     return refuse("the communicator has another number of ranks", reply);
   if (!decide(decider, s))
     return 0;
-  struct tagc_agree_reply head = {.kind = s->verdict, .hosts = s->hosts,
+  struct tagc_agree_reply head = {.kind = s->decision, .hosts = s->hosts,
                                   .host = s->hosts && s->host_number ? s->host_number[request->rank] : 0};
   return reply_with(head, s->why ? s->why : "", reply);
 }
@@ -390,10 +390,10 @@ size_t tagc_agree_decider_answer(struct tagc_agree_decider *decider, const struc
 void tagc_agree_decider_confirm(struct tagc_agree_decider *decider, const struct tagc_agree_request *request)
 {
   struct session *s = find(decider, request->secret);
-  if (!s || !s->verdict || request->nranks != s->nranks || !s->sheet_of || !s->sheet_of[request->rank] ||
-      s->has_verdict[request->rank])
+  if (!s || !s->decision || request->nranks != s->nranks || !s->sheet_of || !s->sheet_of[request->rank] ||
+      s->has_confirmed[request->rank])
     return;
-  s->has_verdict[request->rank] = true;
+  s->has_confirmed[request->rank] = true;
   if (++s->confirmed == s->reported) {
     forget_ranks(s);
     decider->open--;

@@ -2,13 +2,13 @@
  * The decider: the one place that knows which ranks of a communicator have reported what, and that says once and for all
  * whether its calls may be compressed. It lives in the process that made the id (listener.c feeds it).
  *
- * A rank's report is noted before that rank enters NCCL's init, and a rank asks for the verdict after its init has succeeded,
+ * A rank's report is noted before that rank enters NCCL's init, and a rank asks for the decision after its init has succeeded,
  * which needs all ranks to have entered theirs. So when the first rank asks, everybody who has the library has reported:
  * the decision needs no timer, and never changes afterwards. All ranks there, with the same facts: on. Otherwise off, with
  * a text that names ranks and facts.
  *
  * No I/O, no clock, no lock: one thread at a time. Memory: a session (one id) takes about 20 bytes a rank from the first
- * report until every rank that reported has its verdict, and about 100 bytes for as long as the process lives.
+ * report until every rank that reported has its decision, and about 100 bytes for as long as the process lives.
  */
 #ifndef INTERPOSE_AGREE_DECIDER_H
 #define INTERPOSE_AGREE_DECIDER_H
@@ -31,10 +31,10 @@ bool tagc_agree_decider_knows(const struct tagc_agree_decider *decider, const ui
 size_t tagc_agree_decider_answer(struct tagc_agree_decider *decider, const struct tagc_agree_request *request,
                                  const char *text, uint8_t **reply);
 
-/* The verdict has arrived at this rank. */
+/* The decision has arrived at this rank. */
 void tagc_agree_decider_confirm(struct tagc_agree_decider *decider, const struct tagc_agree_request *request);
 
-/* Ids whose verdict somebody may still ask for. */
+/* Ids whose decision somebody may still ask for. */
 size_t tagc_agree_decider_open(const struct tagc_agree_decider *decider);
 
 /* The text of the last decision that was "off" since it was last asked for; "" where there is none. Valid until the next

@@ -169,7 +169,7 @@ static bool write_reply(struct listener *l, struct connection *c)
   return c->request.kind == TAGC_AGREE_ASK;        /* who has reported says no more */
 }
 
-/* The byte that says that a verdict has arrived. Either way, this is the end of the connection. */
+/* The byte that says that a decision has arrived. Either way, this is the end of the connection. */
 static bool read_confirmation(struct listener *l, struct connection *c)
 {
   uint8_t byte;
@@ -202,7 +202,7 @@ static bool is_socket(int fd, ino_t socket)
   return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == socket;
 }
 
-/* Nobody waits for a verdict any more, or the program has closed our socket: the next id starts another thread. */
+/* Nobody waits for a decision any more, or the program has closed our socket: the next id starts another thread. */
 static bool is_over(struct listener *l, const struct worker *w)
 {
   pthread_mutex_lock(&l->lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The listener: one TCP socket and one thread a process, from the first id that it makes until nobody waits for a verdict
+ * The listener: one TCP socket and one thread a process, from the first id that it makes until nobody waits for a decision
  * any more. It answers to those who show the secret of an id, one request a connection; all others are hung up on.
  *
  * Threads: any. The thread has all signals blocked, so that the program's handlers run where they used to. After a fork

@@ -60,11 +60,11 @@ enum tagc_agree_read tagc_agree_stamp_read(const uint8_t id[TAGC_AGREE_ID], stru
 
 enum tagc_agree_kind {
   TAGC_AGREE_REPORT = 1,            /* request: here I am, with these facts */
-  TAGC_AGREE_ASK,                   /* request: the verdict, please; confirmed by one byte when it has come */
+  TAGC_AGREE_ASK,                   /* request: the decision, please; confirmed by one byte when it has come */
   TAGC_AGREE_NOTED = 16,            /* reply to a report: it counts */
   TAGC_AGREE_REFUSED,               /* reply to a request that makes no sense; the text says why */
-  TAGC_AGREE_ON,                    /* verdict: all ranks have reported the same facts */
-  TAGC_AGREE_OFF,                   /* verdict: not so; the text says why */
+  TAGC_AGREE_ON,                    /* decision: all ranks have reported the same facts */
+  TAGC_AGREE_OFF,                   /* decision: not so; the text says why */
 };
 
 struct tagc_agree_request {

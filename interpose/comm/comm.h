@@ -141,9 +141,9 @@ struct tagc_comm {
   struct tagc_background *background;   /* non-blocking: the last launch, until the program knows how it ended */
 };
 
-/* The communicator of a handle, made at its first use, with a reference; the verdict of the ranks is asked for then.
+/* The communicator of a handle, made at its first use, with a reference; the agreement of the ranks is asked for then.
  * NULL, and *status: what the real library said of the handle; ncclSystemError without memory; ncclRemoteError where the
- * verdict, or the birth, is lost; ncclInternalError where it was aborted while the verdict was asked for. */
+ * agreement, or the birth, is lost; ncclInternalError where it was aborted while the agreement was asked for. */
 struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *nccl, ncclResult_t *status);
 /* The same, where it has been used already and is still alive; otherwise NULL. */
 struct tagc_comm *tagc_comm_find(ncclComm_t handle);
@@ -171,7 +171,7 @@ struct tagc_comm *tagc_comm_create(ncclComm_t handle, const struct tagc_nccl *nc
  * would pass through here alone. */
 bool tagc_comm_born(ncclComm_t handle, bool nonblocking, const struct tagc_agreement *agreement);
 /* The real library has taken the call that initialises a communicator from ids, with `status`; `group`: it waits for the end of the
- * group that this thread has open in that copy (NULL: there is none). When the init is over, the verdict is asked for before the
+ * group that this thread has open in that copy (NULL: there is none). When the init is over, the agreement is asked for before the
  * program hears of it (agree.h): this and the next two block then. */
 void tagc_comm_init_is_called(ncclComm_t handle, const struct tagc_nccl *group, ncclResult_t status);
 /* The outermost group of this thread has ended, with `status`. */

@@ -18,7 +18,7 @@
 /* What of the workspace of a call, at its beginning, is for gathering the sums of an all-reduce. */
 size_t tagc_estate_allgather_phase_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot);
 
-/* Reserves what the verdicts of slots and all-gathers need, on the stream of the call before which the vote is held.
+/* Reserves what slots and all-gathers need by the vote, on the stream of the call before which the vote is held.
  * False where it lacks. */
 bool tagc_estate_reserve(struct tagc_comm *comm, void *stream);
 /* Gives back what was reserved for slots that stay plain. */

@@ -157,13 +157,13 @@ static struct tagc_agreement read_agreement(ncclComm_t handle, uint64_t *birth)
   return agreement;
 }
 
-/* The same, with the verdict; the communicator must be ready. While it is asked for, another thread may abort this
+/* The same, with the agreement; the communicator must be ready. While it is asked for, another thread may abort this
  * communicator, and a new one may get its address: that one is not touched. */
 static struct tagc_agreement settle(ncclComm_t handle, uint64_t *birth)
 {
   const struct tagc_options *options = tagc_library_options();
   struct tagc_agreement agreement = read_agreement(handle, birth);
-  /* A process that passes everything through needs no verdict; its report has told the others. */
+  /* A process that passes everything through needs no agreement; its report has told the others. */
   if (agreement.state != TAGC_AGREED_UNKNOWN || options->mode == TAGC_MODE_OBSERVE || options->bad)
     return agreement;
   tagc_agree_settle(&agreement);
@@ -194,7 +194,7 @@ struct tagc_agreement tagc_comm_settle(ncclComm_t handle, const struct tagc_nccl
   return ask ? settle(handle, &birth) : agreement;
 }
 
-/* An init has been launched. A verdict that is there is taken before the program hears that the init is over. */
+/* An init has been launched. An agreement that is there is taken before the program hears that the init is over. */
 static void launched(ncclComm_t handle, ncclResult_t status)
 {
   uint64_t birth;

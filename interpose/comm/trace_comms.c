@@ -2,7 +2,7 @@
  * The communicators of a trace: which number a handle has, and what the records say of it.
  *
  * A table of its own, beside that of table.c: a call that is only forwarded must find its communicator here, without being asked
- * for the verdict of the ranks there. A lock of its own; under it nothing is called but tagc_trace_add().
+ * for the agreement of the ranks there. A lock of its own; under it nothing is called but tagc_trace_add().
  */
 #include <pthread.h>
 #include <stdlib.h>

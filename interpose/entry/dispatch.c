@@ -179,7 +179,7 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
   if (!call->handle || !looks_valid(call)) {
     status = tagc_forward(call);
   } else if (!acquire(call, &status)) {
-    /* No memory, no verdict, or aborted meanwhile: to pass here alone would be wrong. A handle that the real library does
+    /* No memory, no agreement, or aborted meanwhile: to pass here alone would be wrong. A handle that the real library does
      * not know is its own to refuse. */
     bool final = status == ncclSystemError || status == ncclRemoteError || status == ncclInternalError;
     status = final ? status : tagc_forward(call);

@@ -24,7 +24,7 @@ enum {
 enum tagc_kind { TAGC_KIND_PROGRAM, TAGC_KIND_LIBRARY, TAGC_KIND_PROCESS, TAGC_KIND_PYTHON };
 
 /* The exit statuses. */
-enum tagc_verdict { TAGC_VERDICT_WORKS, TAGC_VERDICT_FAILS, TAGC_VERDICT_UNKNOWN };
+enum tagc_diagnosis { TAGC_DIAGNOSIS_WORKS, TAGC_DIAGNOSIS_FAILS, TAGC_DIAGNOSIS_UNKNOWN };
 
 /* A variable in force. `problem` is empty where there is none. */
 struct tagc_variable {
@@ -88,7 +88,7 @@ struct tagc_findings {
 
   char notes[TAGC_ROWS_MAX][TAGC_WORDS];
   size_t note_count;
-  enum tagc_verdict verdict;
+  enum tagc_diagnosis diagnosis;
   bool intercepted;       /* it fails because nothing would be compressed */
   char words[TAGC_WORDS];
 };
@@ -99,7 +99,7 @@ __attribute__((format(printf, 2, 3))) void tagc_findings_note(struct tagc_findin
 /* The value of a variable in an environment (as `environ`), or NULL. */
 const char *tagc_environment_value(char *const *environment, const char *name);
 
-/* -- the parts: each returns false with the verdict set where nothing more can be found out ---------------------- */
+/* -- the parts: each returns false with the diagnosis set where nothing more can be found out ---------------------- */
 
 /* A program (looked for on PATH where it has no slash) or a library; scripts are followed to their interpreter. */
 bool tagc_find_file(struct tagc_findings *findings, char *const *environment);
@@ -125,9 +125,9 @@ void tagc_find_interfaces(struct tagc_findings *findings, char *const *environme
 /* Would NCCL take the interface `name` by NCCL_SOCKET_IFNAME=`rule`? */
 bool tagc_interface_matches(const char *rule, const char *name);
 
-/* The verdict and its words. */
+/* The diagnosis and its words. */
 void tagc_judge(struct tagc_findings *findings);
-__attribute__((format(printf, 3, 4))) void tagc_verdict_set(struct tagc_findings *findings, enum tagc_verdict verdict,
+__attribute__((format(printf, 3, 4))) void tagc_diagnosis_set(struct tagc_findings *findings, enum tagc_diagnosis diagnosis,
                                                             const char *format, ...);
 
 /* -- the reports ------------------------------------------------------------------------------------------------- */

@@ -146,7 +146,7 @@ static void put_machine(struct tagc_json *j, const struct tagc_findings *f)
 
 void tagc_report_json(const struct tagc_findings *f, FILE *out)
 {
-  static const char *const verdicts[] = {"works", "fails", "unknown"};
+  static const char *const names[] = {"works", "fails", "unknown"};
   struct tagc_json j = {out, true};
   tagc_json_open(&j, NULL, '{');
   tagc_json_text(&j, "tagc_doctor", PACKAGE_VERSION);
@@ -160,8 +160,8 @@ void tagc_report_json(const struct tagc_findings *f, FILE *out)
   for (size_t i = 0; i < f->note_count; i++)
     tagc_json_text(&j, NULL, f->notes[i]);
   tagc_json_close(&j, ']');
-  tagc_json_text(&j, "verdict", verdicts[f->verdict]);
-  tagc_json_number(&j, "status", (int64_t)f->verdict);
+  tagc_json_text(&j, "verdict", names[f->diagnosis]);
+  tagc_json_number(&j, "status", (int64_t)f->diagnosis);
   tagc_json_text(&j, "words", f->words);
   tagc_json_close(&j, '}');
   putc('\n', out);

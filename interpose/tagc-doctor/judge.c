@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The verdict: questions in an order, of which the first that has an answer decides.
+ * The diagnosis: questions in an order, of which the first that has an answer decides.
  */
 #include <elf.h>
 #include <stdarg.h>
@@ -8,12 +8,12 @@
 
 #include "interpose/tagc-doctor/doctor.h"
 
-void tagc_verdict_set(struct tagc_findings *f, enum tagc_verdict verdict, const char *format, ...)
+void tagc_diagnosis_set(struct tagc_findings *f, enum tagc_diagnosis diagnosis, const char *format, ...)
 {
   static const char *const starts[] = {"Interception will work: ", "Interception will not work: ", "Cannot tell: "};
   va_list args;
-  int n = snprintf(f->words, sizeof f->words, "%s", starts[verdict]);
-  f->verdict = verdict;
+  int n = snprintf(f->words, sizeof f->words, "%s", starts[diagnosis]);
+  f->diagnosis = diagnosis;
   va_start(args, format);
   vsnprintf(f->words + n, sizeof f->words - (size_t)n, format, args);
   va_end(args);
@@ -76,14 +76,14 @@ static void judge_program(struct tagc_findings *f)
   for (size_t i = 0; i < image->needed_count; i++)
     musl |= strncmp(image->needed[i], "libc.musl", 9) == 0;
   if (f->kind != TAGC_KIND_LIBRARY && tagc_image_is_static(image))
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS,
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS,
                      "%s is linked statically, and nothing can be preloaded into it; link it "
                      "dynamically, with a shared NCCL",
                      f->path);
   else if (musl)
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "%s is made for the musl C library, libtagc-preload.so for glibc", f->path);
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "%s is made for the musl C library, libtagc-preload.so for glibc", f->path);
   else if (f->secure && f->kind != TAGC_KIND_PROCESS)
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS,
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS,
                      "%s has %s, and the dynamic linker ignores LD_PRELOAD in such programs; run a copy without",
                      f->path, f->secure_why);
 }
@@ -104,21 +104,21 @@ static void judge_library(struct tagc_findings *f)
   char ours[48], theirs[48];
   for (size_t i = 0; i < f->preload_count; i++)
     if (f->preload[i].ours && f->preload[i].problem[0] && !f->process.mapped) {
-      tagc_verdict_set(f, TAGC_VERDICT_FAILS, "%s (%s) %s; the dynamic linker says so and goes on without it",
+      tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "%s (%s) %s; the dynamic linker says so and goes on without it",
                        f->preload[i].path, f->preload[i].source, f->preload[i].problem);
       return;
     }
   if (!f->library.path[0])
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS,
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS,
                      "libtagc-preload.so was found neither in LD_PRELOAD nor where it is installed");
   else if (f->library.problem[0])
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "%s: %s", f->library.path, f->library.problem);
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "%s: %s", f->library.path, f->library.problem);
   else if (f->library.image.machine &&
            (image->machine != f->library.image.machine || image->is64 != f->library.image.is64))
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "%s is for another machine (%s) than libtagc-preload.so (%s)", f->path,
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "%s is for another machine (%s) than libtagc-preload.so (%s)", f->path,
                      tagc_machine_words(image, theirs), tagc_machine_words(&f->library.image, ours));
   else if (glibc_of(f) && f->library.image.glibc_needed > glibc_of(f))
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS,
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS,
                      "%s needs glibc 2.%u, and this program's is 2.%u: build the library on the older system",
                      f->library.path, f->library.image.glibc_needed, glibc_of(f));
 }
@@ -134,44 +134,44 @@ static void judge_process(struct tagc_findings *f)
   if (f->process.mapped || broken)
     return;
   if (f->secure)
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS,
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS,
                      "process %d runs in secure mode (set-user-ID, file capabilities), which ignores LD_PRELOAD",
                      f->pid);
   else if (f->process.preload_set)
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS,
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS,
                      "libtagc-preload.so is not mapped in process %d, whose LD_PRELOAD does not name a "
                      "copy that could be loaded",
                      f->pid);
   else
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "process %d was started without LD_PRELOAD=%s", f->pid,
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "process %d was started without LD_PRELOAD=%s", f->pid,
                      f->library.path[0] ? f->library.path : "libtagc-preload.so");
 }
 
 static void say_no_caller(struct tagc_findings *f)
 {
   if (f->kind == TAGC_KIND_PYTHON && !f->python.torch[0] && !f->python.jaxlib[0])
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "no torch here, and no jaxlib: %s does not find these packages",
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "no torch here, and no jaxlib: %s does not find these packages",
                      f->python.executable);
   else if (f->kind == TAGC_KIND_PYTHON && f->python.no_gpu && f->python.torch[0])
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "the torch in %s is built without CUDA, and makes no call to NCCL",
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "the torch in %s is built without CUDA, and makes no call to NCCL",
                      f->python.torch);
   else if (f->kind == TAGC_KIND_PYTHON && f->python.no_gpu)
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS,
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS,
                      "the jaxlib in %s has no plugin for GPUs (jax-cuda12-plugin), and makes no call to NCCL",
                      f->python.jaxlib);
   else if (f->kind == TAGC_KIND_PROCESS)
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "nothing in process %d calls NCCL yet; ask again when it trains", f->pid);
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "nothing in process %d calls NCCL yet; ask again when it trains", f->pid);
   else if (f->python_path[0])
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN,
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN,
                      "this is Python, which loads what calls NCCL later; ask tagc-doctor --python %s", f->python_path);
   else if (f->walk.objects[0].role >= TAGC_ROLE_NCCL)
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s is %s itself; ask for a program that calls NCCL", f->path,
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "%s is %s itself; ask for a program that calls NCCL", f->path,
                      tagc_doctor_role_words(f->walk.objects[0].role));
   else if (f->script[0])
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s is a script of %s; ask for the program that it starts", f->script,
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "%s is a script of %s; ask for the program that it starts", f->script,
                      f->path);
   else
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN,
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN,
                      "nothing in %s or its libraries calls NCCL; if it opens plugins, ask for those, or "
                      "for its process id when it runs",
                      f->path);
@@ -199,15 +199,15 @@ static void judge_callers(struct tagc_findings *f)
 {
   int inside = tagc_walk_first(&f->walk, TAGC_ROLE_CONTAINS), first = first_caller(f);
   if (inside >= 0 && first < 0)
-    tagc_verdict_set(f, TAGC_VERDICT_FAILS, "static NCCL in %s; use a build with a shared NCCL", name_of(f, inside));
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "static NCCL in %s; use a build with a shared NCCL", name_of(f, inside));
   else if (inside >= 0)
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "the calls of %s are intercepted, those of the static NCCL in %s are not",
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "the calls of %s are intercepted, those of the static NCCL in %s are not",
                      name_of(f, first), name_of(f, inside));
   else if (first < 0)
     say_no_caller(f);
   for (size_t i = 0; i < f->walk.missing_count && !fails(f) && f->kind != TAGC_KIND_PROCESS; i++)
     if (is_lost(f, f->walk.missing[i].name))
-      tagc_verdict_set(f, TAGC_VERDICT_FAILS, "%s, which %s needs, was not found: the program would not start here",
+      tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "%s, which %s needs, was not found: the program would not start here",
                        f->walk.missing[i].name, name_of(f, f->walk.missing[i].parent));
 }
 
@@ -217,7 +217,7 @@ static void judge_versions(struct tagc_findings *f)
     const struct tagc_object *object = &f->walk.objects[i];
     if ((object->role == TAGC_ROLE_NCCL || object->role == TAGC_ROLE_OPEN) &&
         !tagc_version_supported(tagc_object_version(object)))
-      tagc_verdict_set(f, TAGC_VERDICT_FAILS, "NCCL %s (%s) is older than 2.18", tagc_object_version(object),
+      tagc_diagnosis_set(f, TAGC_DIAGNOSIS_FAILS, "NCCL %s (%s) is older than 2.18", tagc_object_version(object),
                        object->path);
   }
   if (tagc_walk_count(&f->walk, TAGC_ROLE_NCCL) > 1)
@@ -228,7 +228,7 @@ static void judge_versions(struct tagc_findings *f)
 __attribute__((format(printf, 2, 3))) static void say_idle(struct tagc_findings *f, const char *format, ...)
 {
   int n = snprintf(f->words, sizeof f->words, "Interception will work, but nothing will be compressed: ");
-  f->verdict = TAGC_VERDICT_FAILS;
+  f->diagnosis = TAGC_DIAGNOSIS_FAILS;
   f->intercepted = true;
   va_list args;
   va_start(args, format);
@@ -269,7 +269,7 @@ static void say_works(struct tagc_findings *f)
   char others[48] = "";
   if (calls + asks > 1)
     snprintf(others, sizeof others, " (and %zu more)", calls + asks - 1);
-  tagc_verdict_set(f, TAGC_VERDICT_WORKS, "%s%s %s%s%s", name_of(f, first_caller(f)), others,
+  tagc_diagnosis_set(f, TAGC_DIAGNOSIS_WORKS, "%s%s %s%s%s", name_of(f, first_caller(f)), others,
                    calls ? "calls NCCL through the dynamic linker" : "asks dlsym for NCCL's functions", how,
                    f->library.preloaded ? "" : f->library.path);
   bool compressible = tagc_walk_count(&f->walk, TAGC_ROLE_CALLS) < calls + asks;

@@ -15,14 +15,14 @@ enum { MAPS_MAX = 16 << 20, ENVIRONMENT_MAX = 4 << 20 };
 static bool say_no(struct tagc_findings *f, const char *file, int error)
 {
   if (error == EACCES || error == EPERM)
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN,
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN,
                      "/proc/%d/%s may not be read (%s): run tagc-doctor as the user of that process, "
                      "or as root",
                      f->pid, file, strerror(error));
   else if (error == ENOENT || error == ESRCH)
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "there is no process %d", f->pid);
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "there is no process %d", f->pid);
   else
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "/proc/%d/%s: %s", f->pid, file, strerror(error));
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "/proc/%d/%s: %s", f->pid, file, strerror(error));
   return false;
 }
 
@@ -121,7 +121,7 @@ bool tagc_find_process(struct tagc_findings *f, char ***environment)
   if (!maps)
     return say_no(f, "maps", errno);
   if (!size) {
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "process %d maps nothing: it has ended, or belongs to the kernel",
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "process %d maps nothing: it has ended, or belongs to the kernel",
                      f->pid);
     return false;
   }

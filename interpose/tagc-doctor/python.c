@@ -126,9 +126,9 @@ bool tagc_find_python(struct tagc_findings *f, char *const *environment)
   if (status != 0) {
     snprintf(f->path, sizeof f->path, "%s", f->given);
     if (status < 0)
-      tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s cannot be run: %s", f->given, strerror(errno));
+      tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "%s cannot be run: %s", f->given, strerror(errno));
     else
-      tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s did not answer (exit status %d): is it a Python 3?", f->given,
+      tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "%s did not answer (exit status %d): is it a Python 3?", f->given,
                        status);
     free(answer);
     return false;
@@ -144,7 +144,7 @@ bool tagc_find_python(struct tagc_findings *f, char *const *environment)
   free(answer);
   if (!f->python.executable[0]) {
     snprintf(f->path, sizeof f->path, "%s", f->given);
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s did not answer: is it a Python 3?", f->given);
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "%s did not answer: is it a Python 3?", f->given);
     return false;
   }
   const char *given = f->given;

@@ -50,7 +50,7 @@ static const char *kind_words(const struct tagc_findings *f)
                                             : "shared library";
 }
 
-/* Was the target itself read? If not, the verdict says why, and nothing else is worth a line. */
+/* Was the target itself read? If not, the diagnosis says why, and nothing else is worth a line. */
 static bool readable(const struct tagc_findings *f)
 {
   return f->walk.count && f->walk.objects[0].image.state != TAGC_IMAGE_BAD;
@@ -234,5 +234,5 @@ void tagc_report_text(const struct tagc_findings *f, FILE *out, bool colour)
     line(&page, i ? "" : "note", YELLOW, "%s", f->notes[i]);
   putc('\n', out);
   snprintf(words, sizeof words, "%s", f->words);
-  put_text(&page, colours[f->verdict], words, 0);
+  put_text(&page, colours[f->diagnosis], words, 0);
 }

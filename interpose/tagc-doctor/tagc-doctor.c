@@ -51,7 +51,7 @@ static const struct tagc_command_line command_line = {
   .count = sizeof rows / sizeof *rows,
 };
 
-#define FAIL(...) tagc_fail(command_line.program, TAGC_VERDICT_UNKNOWN, __VA_ARGS__)
+#define FAIL(...) tagc_fail(command_line.program, TAGC_DIAGNOSIS_UNKNOWN, __VA_ARGS__)
 
 /* -1: go on; otherwise the exit status. */
 static int parse(char **argv, struct request *request)
@@ -168,13 +168,13 @@ static int report_quick(const struct tagc_findings *f)
 {
   const bool launches = f->walk.count && tagc_image_is_static(&f->walk.objects[0].image) &&
                         tagc_walk_first(&f->walk, TAGC_ROLE_CONTAINS) < 0;
-  if (f->verdict != TAGC_VERDICT_FAILS)
-    return (int)f->verdict;
+  if (f->diagnosis != TAGC_DIAGNOSIS_FAILS)
+    return (int)f->diagnosis;
   if (launches)
     return FAIL("%s is linked statically, so that nothing is intercepted in it; it holds no NCCL, and what it starts "
                 "may be", f->path);
   FAIL("%s", f->words);
-  return f->intercepted ? TAGC_VERDICT_UNKNOWN : TAGC_VERDICT_FAILS;
+  return f->intercepted ? TAGC_DIAGNOSIS_UNKNOWN : TAGC_DIAGNOSIS_FAILS;
 }
 
 static int run(const struct request *request)
@@ -191,7 +191,7 @@ static int run(const struct request *request)
     tagc_report_json(findings, stdout);
   else
     tagc_report_text(findings, stdout, isatty(STDOUT_FILENO) && !(no_colour && *no_colour));
-  return (int)findings->verdict;
+  return (int)findings->diagnosis;
 }
 
 int main(int argc, char **argv)

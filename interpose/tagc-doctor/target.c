@@ -103,12 +103,12 @@ static bool follow_scripts(struct tagc_findings *f, char *const *environment)
     if (!f->script[0])
       snprintf(f->script, sizeof f->script, "%s", f->path);
     if (!found) {
-      tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "the interpreter of the script %s was not found", f->path);
+      tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "the interpreter of the script %s was not found", f->path);
       return false;
     }
     snprintf(f->path, sizeof f->path, "%s", interpreter);
   }
-  tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s is a script of a script, too many times over", f->script);
+  tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "%s is a script of a script, too many times over", f->script);
   return false;
 }
 
@@ -130,7 +130,7 @@ static void find_rights(struct tagc_findings *f)
 
 static void say_unreadable(struct tagc_findings *f, int error)
 {
-  tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s: %s", f->path,
+  tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "%s: %s", f->path,
                    error == EISDIR   ? "a folder, not a program or library"
                    : error == EINVAL ? "neither a program nor a library"
                                      : strerror(error));
@@ -141,7 +141,7 @@ bool tagc_find_file(struct tagc_findings *f, char *const *environment)
   struct stat status;
   if (!find_given(f, environment)) {
     snprintf(f->path, sizeof f->path, "%s", f->given);
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s: no such program or library", f->given);
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "%s: no such program or library", f->given);
     return false;
   }
   if (stat(f->path, &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -156,7 +156,7 @@ bool tagc_find_file(struct tagc_findings *f, char *const *environment)
   }
   const struct tagc_image *image = &f->walk.objects[0].image;
   if (image->state == TAGC_IMAGE_BAD) {
-    tagc_verdict_set(f, TAGC_VERDICT_UNKNOWN, "%s: %s", f->path, image->why);
+    tagc_diagnosis_set(f, TAGC_DIAGNOSIS_UNKNOWN, "%s: %s", f->path, image->why);
     return false;
   }
   if (f->kind == TAGC_KIND_PROGRAM && image->type == ET_DYN && !image->has_interpreter && !image->pie)

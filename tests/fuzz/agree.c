@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * libFuzzer target: whatever comes over the network, the decider neither crashes nor gives two verdicts on one id, and says
+ * libFuzzer target: whatever comes over the network, the decider neither crashes nor gives two decisions on one id, and says
  * "on" only when all ranks have reported the same text. The input is a series of requests: a byte for kind and secret, one for
  * the rank, one for the number of ranks, one for the size of the text, and the text; and, once, raw bytes for the readers.
  */
@@ -14,7 +14,7 @@ static const uint8_t secret[TAGC_AGREE_SECRET] = {1, 2, 3, 4};
 struct observer {
   uint32_t nranks;
   char *text[MOST];
-  enum tagc_agree_kind verdict;
+  enum tagc_agree_kind decision;
 };
 
 static bool all_equal(const struct observer *o)
@@ -33,15 +33,15 @@ static void check(struct observer *o, const struct tagc_agree_request *q, const 
       memchr(reply + TAGC_AGREE_REPLY_SIZE, 0, heard.text_size))
     abort();
   if (heard.kind == TAGC_AGREE_NOTED) {
-    if (o->verdict || q->kind != TAGC_AGREE_REPORT || (o->nranks && o->nranks != q->nranks))
+    if (o->decision || q->kind != TAGC_AGREE_REPORT || (o->nranks && o->nranks != q->nranks))
       abort();
     o->nranks = q->nranks;
     if (!o->text[q->rank])
       o->text[q->rank] = strndup(text, q->text_size);
   } else if (heard.kind == TAGC_AGREE_ON || heard.kind == TAGC_AGREE_OFF) {
-    if ((o->verdict && o->verdict != heard.kind) || (heard.kind == TAGC_AGREE_ON && !all_equal(o)))
+    if ((o->decision && o->decision != heard.kind) || (heard.kind == TAGC_AGREE_ON && !all_equal(o)))
       abort();
-    o->verdict = heard.kind;
+    o->decision = heard.kind;
   }
 }
 

@@ -223,14 +223,14 @@ static void compare_pairs(const struct scratch *s, struct tagc_sides *out)
   tell_interval(out, s->values, shared);
 }
 
-static enum tagc_verdict judge(const struct tagc_sides *out)
+static enum tagc_ab_outcome judge(const struct tagc_sides *out)
 {
   const double nothing = ROUNDING * out->mean_ms[TAGC_SUM_PLAIN];
   if (out->pairs < FEWEST_PAIRS)
-    return TAGC_VERDICT_TOO_FEW;
-  return out->high_ms < -nothing ? TAGC_VERDICT_FASTER
-         : out->low_ms > nothing ? TAGC_VERDICT_SLOWER
-                                 : TAGC_VERDICT_EQUAL;
+    return TAGC_AB_TOO_FEW;
+  return out->high_ms < -nothing ? TAGC_AB_FASTER
+         : out->low_ms > nothing ? TAGC_AB_SLOWER
+                                 : TAGC_AB_EQUAL;
 }
 
 /* -- in words ------------------------------------------------------------------------------------------------------ */
@@ -267,7 +267,7 @@ static const char *why_slower(const struct tagc_sides *out)
 
 bool tagc_sides_matter(const struct tagc_sides *sides)
 {
-  return (sides->verdict == TAGC_VERDICT_FASTER || sides->verdict == TAGC_VERDICT_SLOWER) &&
+  return (sides->outcome == TAGC_AB_FASTER || sides->outcome == TAGC_AB_SLOWER) &&
          fabs(sides->speed - 1) > HARDLY;
 }
 
@@ -280,22 +280,22 @@ static void say(struct tagc_sides *out)
     snprintf(high, sizeof high, "%.*f", digits, out->high_speed);
   snprintf(interval, sizeof interval, "%.*f to %s, 95%% confidence, %zu pairs of windows", digits, out->low_speed, high,
            out->pairs);
-  switch (out->verdict) {
-  case TAGC_VERDICT_NONE:
+  switch (out->outcome) {
+  case TAGC_AB_NONE:
     snprintf(out->words, sizeof out->words, "Not compared: TAGC_MODE=ab makes plain and compressed steps take turns.");
     break;
-  case TAGC_VERDICT_TOO_FEW:
+  case TAGC_AB_TOO_FEW:
     snprintf(out->words, sizeof out->words,
              "Too early to tell: %zu pair%s of windows, and %d are needed (a compressed window between two "
              "plain ones). Let the run go on, or make windows shorter (TAGC_AB, 5 at least).",
              out->pairs, out->pairs == 1 ? "" : "s", FEWEST_PAIRS);
     break;
-  case TAGC_VERDICT_FASTER:
-  case TAGC_VERDICT_SLOWER:
+  case TAGC_AB_FASTER:
+  case TAGC_AB_SLOWER:
     if (little)
       snprintf(out->words, sizeof out->words, "TAGC makes a step %.3f times as fast (%s): too little to matter.",
                out->speed, interval);
-    else if (out->verdict == TAGC_VERDICT_FASTER)
+    else if (out->outcome == TAGC_AB_FASTER)
       snprintf(out->words, sizeof out->words, "TAGC makes a step %.2f times as fast (%s): keep it on.", out->speed,
                interval);
     else
@@ -303,17 +303,17 @@ static void say(struct tagc_sides *out)
                "TAGC makes a step slower: %.2f times as fast (%s). Use TAGC_MODE=off here. %s", out->speed, interval,
                why_slower(out));
     break;
-  case TAGC_VERDICT_EQUAL:
+  case TAGC_AB_EQUAL:
     snprintf(out->words, sizeof out->words,
              "No difference can be seen: with TAGC a step is %.*f times as fast (%s). %s", digits, out->speed, interval,
              why_equal(out));
   }
 }
 
-const char *tagc_verdict_word(enum tagc_verdict verdict)
+const char *tagc_ab_outcome_name(enum tagc_ab_outcome outcome)
 {
   static const char *const words[] = {"none", "too few", "faster", "slower", "equal"};
-  return words[verdict];
+  return words[outcome];
 }
 
 static void print_side(FILE *to, const char *name, const struct tagc_sides *s, uint8_t side)
@@ -331,7 +331,7 @@ static void print_side(FILE *to, const char *name, const struct tagc_sides *s, u
 
 void tagc_sides_print(FILE *to, const struct tagc_sides *sides)
 {
-  if (sides->verdict == TAGC_VERDICT_NONE)
+  if (sides->outcome == TAGC_AB_NONE)
     return;
   fprintf(to, "Plain against compressed\n");
   print_side(to, "plain", sides, TAGC_SUM_PLAIN);
@@ -401,7 +401,7 @@ static void compare(struct scratch *s, const struct tagc_rank_step *sorted, size
   for (size_t k = 0; k < s->window_count; k++)
     if (s->windows[k].side < TAGC_SUM_SIDES)
       has[s->windows[k].side] = true;
-  out->verdict = has[TAGC_SUM_PLAIN] && has[TAGC_SUM_COMPRESSED] ? judge(out) : TAGC_VERDICT_NONE;
+  out->outcome = has[TAGC_SUM_PLAIN] && has[TAGC_SUM_COMPRESSED] ? judge(out) : TAGC_AB_NONE;
 }
 
 void tagc_sides_compare(const struct tagc_summary *summary, struct tagc_sides *out)

@@ -28,15 +28,15 @@
 
 #include "interpose/tagc-report/read/summary.h"
 
-enum tagc_verdict {
-  TAGC_VERDICT_NONE,                /* the run has not both sides */
-  TAGC_VERDICT_TOO_FEW,             /* fewer than three pairs */
-  TAGC_VERDICT_FASTER, TAGC_VERDICT_SLOWER,   /* the interval leaves out zero */
-  TAGC_VERDICT_EQUAL                /* it does not */
+enum tagc_ab_outcome {
+  TAGC_AB_NONE,                /* the run has not both sides */
+  TAGC_AB_TOO_FEW,             /* fewer than three pairs */
+  TAGC_AB_FASTER, TAGC_AB_SLOWER,   /* the interval leaves out zero */
+  TAGC_AB_EQUAL                /* it does not */
 };
 
 struct tagc_sides {
-  enum tagc_verdict verdict;
+  enum tagc_ab_outcome outcome;
   size_t pairs, steps[TAGC_SUM_SIDES];   /* steps that count, of all ranks' mean */
   double mean_ms[TAGC_SUM_SIDES];   /* of a step: of the windows in pairs, where there are any; NaN: none */
   double deviation_ms[TAGC_SUM_SIDES];   /* of single steps inside their windows, by the width of the middle half; NaN: of no
@@ -47,7 +47,7 @@ struct tagc_sides {
   struct tagc_sum_sent sent[TAGC_SUM_SIDES];   /* by a rank in a step */
   double coding_ms, saved_ms;       /* of a compressed call: encoding and decoding; how much shorter it is on the wire than the plain
                                      * calls of its slot. NaN: no slot has times of both */
-  char words[400];                  /* the verdict for people: a sentence or two */
+  char words[400];                  /* the outcome for people: a sentence or two */
 };
 
 /* Of step i the time is the mean over the ranks that have it. */
@@ -57,7 +57,7 @@ void tagc_sides_print(FILE *to, const struct tagc_sides *sides);
 /* Is the difference seen, and large enough to matter to anybody? In either direction. */
 bool tagc_sides_matter(const struct tagc_sides *sides);
 /* "faster", for JSON. */
-const char *tagc_verdict_word(enum tagc_verdict verdict);
+const char *tagc_ab_outcome_name(enum tagc_ab_outcome outcome);
 
 /* The 97.5th percentile of Student's distribution with so many degrees of freedom, at least 1. */
 double tagc_student(size_t degrees);

@@ -301,7 +301,7 @@ static void put_codecs(struct tagc_json *j, const struct tagc_summary *s)
 static void put_sides(struct tagc_json *j, const struct tagc_sides *sides)
 {
   tagc_json_open(j, "sides", '{');
-  tagc_json_text(j, "verdict", tagc_verdict_word(sides->verdict));
+  tagc_json_text(j, "verdict", tagc_ab_outcome_name(sides->outcome));
   tagc_json_text(j, "words", sides->words);
   tagc_json_count(j, "pairs", sides->pairs);
   tagc_json_real(j, "difference_ms", sides->difference_ms);

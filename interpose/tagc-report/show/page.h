@@ -73,7 +73,7 @@ void tagc_cell_real(struct tagc_page *page, double number, int digits);
 /* -- the parts of the page ----------------------------------------------------------------------------------------------------- */
 
 void tagc_page_style(FILE *file);
-void tagc_page_head(struct tagc_page *page);        /* the verdict, and the key numbers */
+void tagc_page_head(struct tagc_page *page);        /* the outcome, and the key numbers */
 bool tagc_page_timeline(struct tagc_page *page);    /* false without memory */
 void tagc_page_steps(struct tagc_page *page);
 bool tagc_page_layers(struct tagc_page *page);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The head of the page: the verdict in a line, what it rests on, the key numbers, and the way to the sections.
+ * The head of the page: the outcome in a line, what it rests on, the key numbers, and the way to the sections.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -44,19 +44,19 @@ static void put_headline(struct tagc_page *page)
 {
   const struct tagc_sides *sides = &page->sides;
   fputs("<h1>", page->file);
-  switch (sides->verdict) {
-  case TAGC_VERDICT_FASTER:
-  case TAGC_VERDICT_SLOWER:
+  switch (sides->outcome) {
+  case TAGC_AB_FASTER:
+  case TAGC_AB_SLOWER:
     if (!tagc_sides_matter(sides))
       fputs("Compression changes the speed by too little to matter", page->file);
     else
       fprintf(page->file, "Compression %s: %.2f times as fast",
-              sides->verdict == TAGC_VERDICT_FASTER ? "helps" : "does not help", sides->speed);
+              sides->outcome == TAGC_AB_FASTER ? "helps" : "does not help", sides->speed);
     break;
-  case TAGC_VERDICT_EQUAL:
+  case TAGC_AB_EQUAL:
     fputs("Compression changes the speed by nothing that can be told from noise", page->file);
     break;
-  case TAGC_VERDICT_TOO_FEW: fputs("Too few windows for a verdict", page->file); break;
+  case TAGC_AB_TOO_FEW: fputs("Too few windows for a verdict", page->file); break;
   default: put_unjudged(page);
   }
   fputs("</h1>\n", page->file);
@@ -81,7 +81,7 @@ static void put_lead(struct tagc_page *page)
   fputs("<p class=\"lead\">", page->file);
   if (*page->sides.words)
     tagc_put_markup(page->file, page->sides.words);
-  if (page->sides.verdict == TAGC_VERDICT_NONE)
+  if (page->sides.outcome == TAGC_AB_NONE)
     fputs(
       " Whether it helps is told by a run with <code>TAGC_MODE=ab</code>, which alternates plain and compressed steps.",
       page->file);
@@ -107,7 +107,7 @@ static void put_step_keys(struct tagc_page *page)
 {
   const struct tagc_sides *sides = &page->sides;
   char a[32], b[32], c[32], value[96], note[160];
-  if (sides->verdict != TAGC_VERDICT_NONE) {
+  if (sides->outcome != TAGC_AB_NONE) {
     snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_page_ms(sides->mean_ms[TAGC_SUM_PLAIN], a),
              tagc_page_ms(sides->mean_ms[TAGC_SUM_COMPRESSED], b));
     snprintf(note, sizeof note, "plain \342\206\222 compressed, means of %zu and %zu steps",
@@ -137,7 +137,7 @@ static void put_sent_keys(struct tagc_page *page)
 {
   const struct tagc_sides *sides = &page->sides;
   char a[32], b[32], c[64], value[96], note[160];
-  if (sides->verdict != TAGC_VERDICT_NONE) {
+  if (sides->outcome != TAGC_AB_NONE) {
     double plain = (double)tagc_sent_all(&sides->sent[TAGC_SUM_PLAIN]),
            packed = (double)tagc_sent_all(&sides->sent[TAGC_SUM_COMPRESSED]);
     snprintf(value, sizeof value, "%s \342\206\222 %s", tagc_words_bytes(plain, a), tagc_words_bytes(packed, b));

@@ -107,7 +107,7 @@ static void draw_windows(const struct plot *plot)
   size_t windows = 0;
   for (size_t i = 0; i < page->step_count; i++)
     windows += page->steps[i].side == TAGC_SUM_COMPRESSED && (!i || page->steps[i - 1].side != TAGC_SUM_COMPRESSED);
-  if (windows < 1 || windows > BANDS || page->sides.verdict == TAGC_VERDICT_NONE)
+  if (windows < 1 || windows > BANDS || page->sides.outcome == TAGC_AB_NONE)
     return;
   for (size_t i = 0; i < page->step_count;) {
     size_t end = i + 1;
@@ -126,7 +126,7 @@ static void draw_mean(const struct plot *plot, enum tagc_sum_side side)
 {
   const struct tagc_sides *sides = &plot->page->sides;
   double mean = sides->mean_ms[side];
-  if (sides->verdict == TAGC_VERDICT_NONE || !sides->steps[side] || !(mean >= plot->y.low && mean <= plot->y.high))
+  if (sides->outcome == TAGC_AB_NONE || !sides->steps[side] || !(mean >= plot->y.low && mean <= plot->y.high))
     return;
   double y = tagc_axis_at(&plot->y, mean);
   fprintf(plot->page->file, "<path class=\"line %s\" d=\"M%.1f %.1fH%.1f\"/>\n", side == TAGC_SUM_PLAIN ? "plain" : "",
@@ -139,7 +139,7 @@ static void draw_keys(const struct plot *plot)
   const struct tagc_sides *sides = &plot->page->sides;
   char text[96], ms[32];
   double x = LEFT;
-  if (sides->verdict == TAGC_VERDICT_NONE) {
+  if (sides->outcome == TAGC_AB_NONE) {
     tagc_svg_key(file, "other", x, 20,
                  plot->together > 1 ? "means of neighbouring steps" : "a step, mean of the ranks");
     return;
@@ -167,7 +167,7 @@ static void draw_times(struct tagc_page *page, double least, double most, double
   char description[600], a[32], b[32], number[32];
   snprintf(description, sizeof description, "Times of %s whole steps, from %s to %s. %s",
            tagc_words_count((double)whole, number), tagc_page_ms(least, a), tagc_page_ms(slowest, b),
-           page->sides.verdict == TAGC_VERDICT_NONE ? "" : page->sides.words);
+           page->sides.outcome == TAGC_AB_NONE ? "" : page->sides.words);
   tagc_figure_begin(page, "fig-steps", "Time of each step", description, TAGC_PAGE_WIDTH, HEIGHT);
   draw_windows(&plot);
   tagc_axis_draw_left(page->file, &plot.y, LEFT, TAGC_PAGE_WIDTH - RIGHT - LEFT, "ms");
@@ -188,7 +188,7 @@ static void draw_times(struct tagc_page *page, double least, double most, double
 static void draw_difference(struct tagc_page *page)
 {
   const struct tagc_sides *sides = &page->sides;
-  if (sides->verdict == TAGC_VERDICT_NONE || sides->pairs < 2 || !isfinite(sides->low_ms) || !isfinite(sides->high_ms))
+  if (sides->outcome == TAGC_AB_NONE || sides->pairs < 2 || !isfinite(sides->low_ms) || !isfinite(sides->high_ms))
     return;
   double margin = fmax(fabs(sides->low_ms), fabs(sides->high_ms)) * 0.1;
   struct tagc_axis x =
@@ -217,7 +217,7 @@ static void put_sides(struct tagc_page *page)
 {
   static const char *const names[] = {"", "plain", "compressed"};
   const struct tagc_sides *sides = &page->sides;
-  if (sides->verdict == TAGC_VERDICT_NONE)
+  if (sides->outcome == TAGC_AB_NONE)
     return;
   tagc_table_begin(page, "Both sides",
                    "Side|>Steps|>Mean, ms|>Spread of steps in a window, ms|>Sent inside hosts, bytes a rank and step|"
@@ -286,7 +286,7 @@ void tagc_page_steps(struct tagc_page *page)
     put_times(page);
     draw_difference(page);
     put_sides(page);
-    if (page->sides.verdict == TAGC_VERDICT_NONE)
+    if (page->sides.outcome == TAGC_AB_NONE)
       tagc_page_nothing(page, "The run has no plain and compressed windows to be compared.",
                         "Run it with <code>TAGC_MODE=ab</code>.");
   }

@@ -103,7 +103,7 @@ static void print_effect(FILE *to, const struct tagc_report *r)
   double sent = (double)tagc_sent_all(&all.sent), plain = (double)tagc_sent_all(&all.plain);
   if (all.hidden_ns)
     snprintf(hidden, sizeof hidden, "; %.0f%% of encoding and decoding is hidden", 100 * tagc_hidden_share(&all));
-  if (r->sides.verdict != TAGC_VERDICT_NONE)
+  if (r->sides.outcome != TAGC_AB_NONE)
     tagc_text_labelled(to, "TAGC", "%s", r->sides.words);
   else if (all.compressed)
     tagc_text_labelled(to, "TAGC",
@@ -211,7 +211,7 @@ void tagc_report_print(const struct tagc_report *r, FILE *to)
   print_job(to, s);
   tagc_text_comms(to, s);
   tagc_codecs_print(to, s);
-  if (r->sides.verdict != TAGC_VERDICT_NONE)
+  if (r->sides.outcome != TAGC_AB_NONE)
     fputc('\n', to);
   tagc_sides_print(to, &r->sides);
   fputc('\n', to);

@@ -38,7 +38,7 @@ int main(int argc, char **argv)
   const size_t count = checked < MOST ? checked : MOST;
   tagc_sides_compare(summary, &sides);
   printf("ranks %zu problems %zu steps %zu verdict %s pairs %zu\n", summary->rank_count, summary->problem_count,
-         pace.steps, tagc_verdict_word(sides.verdict), sides.pairs);
+         pace.steps, tagc_ab_outcome_name(sides.outcome), sides.pairs);
   for (size_t i = 0; i < summary->problem_count; i++)
     printf("problem %s\n", summary->problems[i]);
   print_checks(summary, checks, count);

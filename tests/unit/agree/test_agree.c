@@ -126,7 +126,7 @@ static void agreements(const char *address)
     int yes = play(&id, &part, TAGC_AGREED_YES);
     ok(yes == sizes[i], "%s: %d ranks, one of them slow: %d agree", address, sizes[i], yes);
     wait_for_threads(before);
-    ok(1, "%s: the listener is gone when all have their verdict", address);
+    ok(1, "%s: the listener is gone when all have their decision", address);
 
     id = new_id(address);
     tagc_agree_stamp_id(&id);
@@ -230,7 +230,7 @@ static void dead_and_deaf(void)
   ok(b.state == TAGC_AGREED_UNKNOWN, "the decider does not answer: the report may have been heard or not");
   kill(child, SIGCONT);
   ok(tagc_agree_settle(&b) && b.state != TAGC_AGREED_LOST, "it answers again: the rank follows it");
-  ok(tagc_agree_settle(&a) && a.state == b.state, "and so does the other, to the same verdict");
+  ok(tagc_agree_settle(&a) && a.state == b.state, "and so does the other, to the same decision");
   close(order);
   waitpid(child, NULL, 0);
 
@@ -248,7 +248,7 @@ static void dead_and_deaf(void)
   bool heard = tagc_agree_settle(&a);
   close(order);
   waitpid(child, NULL, 0);
-  ok(heard && a.state == TAGC_AGREED_YES, "the decider ends when one rank has its verdict: that one keeps it");
+  ok(heard && a.state == TAGC_AGREED_YES, "the decider ends when one rank has its decision: that one keeps it");
   ok(!tagc_agree_settle(&b) && b.state == TAGC_AGREED_LOST, "the other is lost: it does not guess");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * interpose/agree/wire and decider: what travels is read as it was written and nothing else is, and the verdict is a
+ * interpose/agree/wire and decider: what travels is read as it was written and nothing else is, and the decision is a
  * function of the reports alone.
  */
 #include <arpa/inet.h>
@@ -91,7 +91,7 @@ static void messages(void)
   ok(!tagc_agree_reply_read(bytes, &heard), "a request is no reply");
 }
 
-/* ---- verdicts -------------------------------------------------------------------------------------------------------- */
+/* ---- decisions -------------------------------------------------------------------------------------------------------- */
 
 static struct tagc_agree_decider *decider;
 static struct tagc_agree_reply heard;
@@ -143,7 +143,7 @@ static void all_agree(void)
     on += ask(r, 4) == TAGC_AGREE_ON && heard.hosts == 2 && heard.host == r / 2;
   ok(on == 4, "all there, all equal: on, and who shares a host is told");
   ok(!*tagc_agree_decider_complaint(decider), "and there is nothing to complain of");
-  ok(report(1, 4, facts) == TAGC_AGREE_REFUSED && ask(1, 4) == TAGC_AGREE_ON, "the verdict stands, a late report is refused");
+  ok(report(1, 4, facts) == TAGC_AGREE_REFUSED && ask(1, 4) == TAGC_AGREE_ON, "the decision stands, a late report is refused");
 }
 
 static void is_off(const char *name, const char *expected)
@@ -172,7 +172,7 @@ static void some_differ(void)
   start();
   report(1, 4, facts);
   is_off("missing ranks", "ranks 0,2-3 of 4 did not report (no library, TAGC_MODE=off, no connection, or few descriptors)");
-  ok(report(0, 4, facts) == TAGC_AGREE_REFUSED && ask(0, 4) == TAGC_AGREE_OFF, "a report after the verdict does not change it");
+  ok(report(0, 4, facts) == TAGC_AGREE_REFUSED && ask(0, 4) == TAGC_AGREE_OFF, "a report after the decision does not change it");
   start();
   for (uint32_t r = 0; r < 3; r++)
     report(r, 4, r ? facts : "A=\033[1m\n");
@@ -237,7 +237,7 @@ static void ends(void)
   ask(1, 2);
   tagc_agree_decider_confirm(decider, &request);
   tagc_agree_decider_confirm(decider, &request);
-  ok(tagc_agree_decider_open(decider) == 1, "until every rank has its verdict");
+  ok(tagc_agree_decider_open(decider) == 1, "until every rank has its decision");
   request.rank = 1;
   tagc_agree_decider_confirm(decider, &request);
   ok(tagc_agree_decider_open(decider) == 0, "and no longer");

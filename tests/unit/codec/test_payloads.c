@@ -9,12 +9,12 @@
 #include "tests/unit/codec/variants.h"
 
 /* What was compared with what, and the first difference. */
-struct verdict {
+struct outcome {
   uint64_t compared, different;
   char first[160];
 };
 
-static void compare(struct verdict *v, const void *got, const void *want, size_t bytes, const char *what,
+static void compare(struct outcome *v, const void *got, const void *want, size_t bytes, const char *what,
                     const struct sim *sim, int rank, int shard)
 {
   const uint8_t *a = got, *b = want;
@@ -27,7 +27,7 @@ static void compare(struct verdict *v, const void *got, const void *want, size_t
     }
 }
 
-static void fail(struct verdict *v, const char *what, const struct sim *sim, int rank, int shard, uint64_t at)
+static void fail(struct outcome *v, const char *what, const struct sim *sim, int rank, int shard, uint64_t at)
 {
   if (v->different++ == 0)
     snprintf(v->first, sizeof v->first, "%s: rank %d, shard %d, n=%llu, at %llu", what, rank, shard,
@@ -93,7 +93,7 @@ static void expect(struct expected *e, const struct sim *sim, enum reference_kin
 }
 
 /* The rules of `sparse`: as many values as there is room for, the largest ones, in order, rounded to bf16. Fills left[]. */
-static void check_sparse_message(struct verdict *v, const struct sim *sim, int rank, int shard, const float *x,
+static void check_sparse_message(struct outcome *v, const struct sim *sim, int rank, int shard, const float *x,
                                  const uint8_t *message, float *left)
 {
   const uint64_t n = sim->shape.n;
@@ -133,7 +133,7 @@ static void check_sparse_message(struct verdict *v, const struct sim *sim, int r
       fail(v, "an unused entry is not zero", sim, rank, shard, i);
 }
 
-static void check_messages(struct verdict *v, struct expected *e, const struct sim *sim, enum reference_kind kind)
+static void check_messages(struct outcome *v, struct expected *e, const struct sim *sim, enum reference_kind kind)
 {
   const uint64_t n = sim->shape.n;
   const int nranks = sim->shape.nranks;
@@ -167,7 +167,7 @@ static bool sum_is_large(const struct sim *sim, int rank)
   return false;
 }
 
-static void check_results(struct verdict *v, const struct expected *e, const struct sim *sim, enum reference_kind kind,
+static void check_results(struct outcome *v, const struct expected *e, const struct sim *sim, enum reference_kind kind,
                           uint64_t seed)
 {
   const uint64_t n = sim->shape.n;
@@ -208,7 +208,7 @@ static void check_results(struct verdict *v, const struct expected *e, const str
 }
 
 /* A call as the first one was, with another instruction set. What is compared is counted once: every processor tells the same. */
-static void check_same(struct verdict *v, const struct sim *first, const struct sim *sim, const char *variant)
+static void check_same(struct outcome *v, const struct sim *first, const struct sim *sim, const char *variant)
 {
   const size_t bytes = sim->layout.message_bytes;
   const uint64_t compared = v->compared;
@@ -238,7 +238,7 @@ static void prepare(struct sim *sim, enum pattern pattern, bool stochastic)
 }
 
 /* Two steps: the first without a residual of before. */
-static void check_call(struct verdict *v, enum reference_kind kind, const struct tagc_shape *shape, enum pattern pattern,
+static void check_call(struct outcome *v, enum reference_kind kind, const struct tagc_shape *shape, enum pattern pattern,
                        bool stochastic, bool in_place)
 {
   struct sim sims[TAGC_VARIANT_COUNT];
@@ -278,7 +278,7 @@ static void check_call(struct verdict *v, enum reference_kind kind, const struct
 /* All sizes, each with another pattern, then all patterns; half of both where there are many ranks. */
 static void check(enum reference_kind kind, int nranks, enum tagc_dtype dtype)
 {
-  struct verdict v = {0};
+  struct outcome v = {0};
   struct tagc_shape shape = {.nranks = nranks, .dtype = dtype};
   const int turns = nranks > 8 ? 3 : CASE_SIZES + PATTERNS;
   for (int turn = dtype == TAGC_FLOAT16; turn < turns && v.different == 0; turn += nranks > 3 ? 2 : 1) {
@@ -300,7 +300,7 @@ static void check(enum reference_kind kind, int nranks, enum tagc_dtype dtype)
 /* Two values, one of which is sent, and the other is often too small to be: it stays, and is told of. */
 static void check_tiny(enum tagc_dtype dtype)
 {
-  struct verdict v = {0};
+  struct outcome v = {0};
   const struct tagc_shape shape = {.n = 2, .nranks = 3, .dtype = dtype, .keep_ppm = 500000, .residual = TAGC_STORAGE_FP32};
   for (int round = 0; round < 100 && v.different == 0; round++)
     check_call(&v, REFERENCE_SPARSE, &shape, DENORMAL, false, false);

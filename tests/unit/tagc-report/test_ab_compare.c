@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Plain against compressed: the verdict, its interval and its words, of runs that are made up. How often it is wrong is
+ * Plain against compressed: the outcome, its interval and its words, of runs that are made up. How often it is wrong is
  * counted: the random numbers are the same in every run of this program.
  */
 #include "interpose/tagc-report/judge/ab_compare.h"
@@ -41,16 +41,16 @@ static void test_student(void)
        known[i].t, tagc_student(known[i].degrees));
 }
 
-static void test_verdicts(void)
+static void test_outcomes(void)
 {
   struct tagc_summary *run = run_make(2, 400);
   struct tagc_sides s = sides_of(run);
-  ok(s.verdict == TAGC_VERDICT_NONE && s.pairs == 0 && strstr(s.words, "TAGC_MODE=ab"),
-     "without sides there is no verdict");
+  ok(s.outcome == TAGC_AB_NONE && s.pairs == 0 && strstr(s.words, "TAGC_MODE=ab"),
+     "without sides there is no outcome");
   run_take_sides(run, 20);
   fill(run, 100, 0.8, 0.02);
   s = sides_of(run);
-  ok(s.verdict == TAGC_VERDICT_FASTER && s.pairs == 9, "faster, 9 pairs: %s", s.words);
+  ok(s.outcome == TAGC_AB_FASTER && s.pairs == 9, "faster, 9 pairs: %s", s.words);
   ok(near(s.speed, 1.25, 0.02) && s.low_speed < s.speed && s.speed < s.high_speed && near(s.difference_ms, -20, 1),
      "by a quarter");
   ok(near(s.deviation_ms[TAGC_SUM_PLAIN], 2, 0.4) && s.steps[TAGC_SUM_PLAIN] == 190,
@@ -59,28 +59,28 @@ static void test_verdicts(void)
      "bytes of either side");
   fill(run, 100, 1.1, 0.02);
   s = sides_of(run);
-  ok(s.verdict == TAGC_VERDICT_SLOWER && strstr(s.words, "TAGC_MODE=off"), "slower: %s", s.words);
+  ok(s.outcome == TAGC_AB_SLOWER && strstr(s.words, "TAGC_MODE=off"), "slower: %s", s.words);
   fill(run, 100, 1, 0.02);
   s = sides_of(run);
-  ok(s.verdict == TAGC_VERDICT_EQUAL && strstr(s.words, "does not wait for the network"), "equal, and surely so: %s",
+  ok(s.outcome == TAGC_AB_EQUAL && strstr(s.words, "does not wait for the network"), "equal, and surely so: %s",
      s.words);
   fill(run, 100, 1, 0.5);
   s = sides_of(run);
-  ok(s.verdict == TAGC_VERDICT_EQUAL && strstr(s.words, "too few"), "equal, as far as can be seen: %s", s.words);
+  ok(s.outcome == TAGC_AB_EQUAL && strstr(s.words, "too few"), "equal, as far as can be seen: %s", s.words);
   fill(run, 100, 1, 0);
   s = sides_of(run);
-  ok(s.verdict == TAGC_VERDICT_EQUAL && s.difference_ms == 0, "no noise, no difference");
+  ok(s.outcome == TAGC_AB_EQUAL && s.difference_ms == 0, "no noise, no difference");
   fill(run, 100, 0.5, 0);
   s = sides_of(run);
-  ok(s.verdict == TAGC_VERDICT_FASTER && near(s.speed, 2, 1e-9) && near(s.low_speed, 2, 1e-9),
+  ok(s.outcome == TAGC_AB_FASTER && near(s.speed, 2, 1e-9) && near(s.low_speed, 2, 1e-9),
      "no noise, twice as fast");
   fill(run, 100, 0.995, 0);
   s = sides_of(run);
-  ok(s.verdict == TAGC_VERDICT_FASTER && strstr(s.words, "too little to matter") && !tagc_sides_matter(&s),
+  ok(s.outcome == TAGC_AB_FASTER && strstr(s.words, "too little to matter") && !tagc_sides_matter(&s),
      "half a per cent: %s", s.words);
   fill(run, 100, 1.003, 0);
   s = sides_of(run);
-  ok(s.verdict == TAGC_VERDICT_SLOWER && strstr(s.words, "0.997 times as fast") &&
+  ok(s.outcome == TAGC_AB_SLOWER && strstr(s.words, "0.997 times as fast") &&
          strstr(s.words, "too little to matter") && !tagc_sides_matter(&s),
      "and in the other direction: %s", s.words);
   run_free(run);
@@ -115,24 +115,24 @@ static void test_cause(void)
 
 static void test_few(void)
 {
-  static const struct { size_t steps, pairs; enum tagc_verdict verdict;
-  } runs[] = {{20, 0, TAGC_VERDICT_NONE},     {40, 0, TAGC_VERDICT_TOO_FEW},  {60, 1, TAGC_VERDICT_TOO_FEW},
-              {100, 2, TAGC_VERDICT_TOO_FEW}, {123, 2, TAGC_VERDICT_TOO_FEW}, {140, 3, TAGC_VERDICT_FASTER}};
+  static const struct { size_t steps, pairs; enum tagc_ab_outcome outcome;
+  } runs[] = {{20, 0, TAGC_AB_NONE},     {40, 0, TAGC_AB_TOO_FEW},  {60, 1, TAGC_AB_TOO_FEW},
+              {100, 2, TAGC_AB_TOO_FEW}, {123, 2, TAGC_AB_TOO_FEW}, {140, 3, TAGC_AB_FASTER}};
   for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
     struct tagc_summary *run = run_make(1, runs[i].steps);
     run_take_sides(run, 20);
     fill(run, 100, 0.5, 0.001);
     const struct tagc_sides s = sides_of(run);
-    ok(s.verdict == runs[i].verdict && s.pairs == runs[i].pairs, "%zu steps in windows of 20: %zu pairs", runs[i].steps,
+    ok(s.outcome == runs[i].outcome && s.pairs == runs[i].pairs, "%zu steps in windows of 20: %zu pairs", runs[i].steps,
        s.pairs);
     if (runs[i].steps == 123)
       ok(strstr(s.words, "2 pairs") != NULL, "%s", s.words);
     run_free(run);
   }
   struct tagc_summary none = {0}, *run = run_make(1, 50);
-  ok(sides_of(&none).verdict == TAGC_VERDICT_NONE, "no ranks");
+  ok(sides_of(&none).outcome == TAGC_AB_NONE, "no ranks");
   run_take_sides(run, 1);
-  ok(sides_of(run).verdict == TAGC_VERDICT_TOO_FEW, "windows of one step have none that counts");
+  ok(sides_of(run).outcome == TAGC_AB_TOO_FEW, "windows of one step have none that counts");
   run_free(run);
 }
 
@@ -152,11 +152,11 @@ static void test_drift(void)
   for (size_t i = 0; i < 3; i++) {
     fill(run, 100, 1, 0);
     drift(run, drifts[i]);
-    ok(sides_of(run).verdict == TAGC_VERDICT_EQUAL, "a drift of %g over the run is no difference", drifts[i]);
+    ok(sides_of(run).outcome == TAGC_AB_EQUAL, "a drift of %g over the run is no difference", drifts[i]);
   }
   fill(run, 100, 0.95, 0.02);
   drift(run, 0.5);
-  ok(sides_of(run).verdict == TAGC_VERDICT_FASTER, "and hides none");
+  ok(sides_of(run).outcome == TAGC_AB_FASTER, "and hides none");
   run_free(run);
 }
 
@@ -166,15 +166,15 @@ static void test_outliers(void)
   run_take_sides(run, 20);
   fill(run, 100, 0.9, 0.05);
   run->ranks[0].steps[110].ns = 30000000000;              /* a checkpoint */
-  ok(sides_of(run).verdict == TAGC_VERDICT_FASTER, "one step of 30 s hides no difference");
+  ok(sides_of(run).outcome == TAGC_AB_FASTER, "one step of 30 s hides no difference");
   for (size_t i = 50; i < 400; i += 40)                   /* always in a compressed window, or always in a plain one */
     run->ranks[0].steps[i].ns = 30000000000;
-  ok(sides_of(run).verdict == TAGC_VERDICT_FASTER && near(sides_of(run).mean_ms[TAGC_SUM_PLAIN], 100, 5),
+  ok(sides_of(run).outcome == TAGC_AB_FASTER && near(sides_of(run).mean_ms[TAGC_SUM_PLAIN], 100, 5),
      "nor do checkpoints on one side");
   fill(run, 100, 1, 0.05);
   for (size_t i = 25; i < 400; i += 40)
     run->ranks[0].steps[i].ns = 30000000000;
-  ok(sides_of(run).verdict == TAGC_VERDICT_EQUAL, "nor make one");
+  ok(sides_of(run).outcome == TAGC_AB_EQUAL, "nor make one");
   run_free(run);
 }
 
@@ -184,7 +184,7 @@ static void test_missing(void)
   run_take_sides(run, 20);
   fill(run, 100, 0.8, 0.02);
   run->ranks[1].step_count = 0;
-  ok(sides_of(run).verdict == TAGC_VERDICT_FASTER && sides_of(run).pairs == 9,
+  ok(sides_of(run).outcome == TAGC_AB_FASTER && sides_of(run).pairs == 9,
      "a rank without steps takes nothing away");
   struct tagc_sum_step *steps = run->ranks[0].steps;
   memmove(&steps[33], &steps[36], (400 - 36) * sizeof *steps);
@@ -209,7 +209,7 @@ static void test_missing(void)
     run->ranks[0].steps[i].lock = run->ranks[1].steps[i].lock = 2,
     run->ranks[0].steps[i].cycle = run->ranks[1].steps[i].cycle = i - 199;
   const size_t before = sides_of(run).pairs;
-  ok(before == 6 && sides_of(run).verdict == TAGC_VERDICT_FASTER, "a lock that was lost ends a pair, and no more: %zu",
+  ok(before == 6 && sides_of(run).outcome == TAGC_AB_FASTER, "a lock that was lost ends a pair, and no more: %zu",
      before);
   run_free(run);
 }
@@ -223,15 +223,15 @@ static void test_unequal(void)
   for (size_t i = 386; i < 400; i++)
     run->ranks[0].steps[i].ns *= 3;
   run->ranks[0].step_count = 386;
-  ok(sides_of(run).pairs == 9 && sides_of(run).verdict == TAGC_VERDICT_FASTER, "the last window was cut");
+  ok(sides_of(run).pairs == 9 && sides_of(run).outcome == TAGC_AB_FASTER, "the last window was cut");
   run->ranks[0].step_count = 366;
   ok(sides_of(run).pairs == 8, "a plain window of 6 steps is no neighbour: %zu", sides_of(run).pairs);
   run_free(run);
 }
 
-/* How many of `runs` runs get the verdict, of `windows` windows of 20 steps; noise: of a step, of a window, and how
+/* How many of `runs` runs get the outcome, of `windows` windows of 20 steps; noise: of a step, of a window, and how
  * much a window has of the one before. */
-static unsigned count(enum tagc_verdict verdict, unsigned runs, size_t windows, double effect, double step,
+static unsigned count(enum tagc_ab_outcome outcome, unsigned runs, size_t windows, double effect, double step,
                       double window, double memory)
 {
   struct tagc_summary *run = run_make(1, 20 * windows);
@@ -245,7 +245,7 @@ static unsigned count(enum tagc_verdict verdict, unsigned runs, size_t windows, 
         state = memory * state + sqrt(1 - memory * memory) * run_normal();
       run->ranks[0].steps[i].ns = (uint64_t)((double)run->ranks[0].steps[i].ns * (1 + window * state));
     }
-    found += sides_of(run).verdict == verdict;
+    found += sides_of(run).outcome == outcome;
   }
   run_free(run);
   return found;
@@ -261,16 +261,16 @@ static void test_errors(void)
     const unsigned runs = i ? 2000 : 10000;
     run_state = 1 + i;
     const unsigned faster =
-        count(TAGC_VERDICT_FASTER, runs, kinds[i].windows, 1, kinds[i].step, kinds[i].window, kinds[i].memory);
+        count(TAGC_AB_FASTER, runs, kinds[i].windows, 1, kinds[i].step, kinds[i].window, kinds[i].memory);
     run_state = 1 + i;
     const unsigned slower =
-        count(TAGC_VERDICT_SLOWER, runs, kinds[i].windows, 1, kinds[i].step, kinds[i].window, kinds[i].memory);
+        count(TAGC_AB_SLOWER, runs, kinds[i].windows, 1, kinds[i].step, kinds[i].window, kinds[i].memory);
     const double wrong = 100.0 * (faster + slower) / runs;
-    ok(wrong < (i ? 6.5 : 5.6), "no effect, %s: a verdict in %.1f%% of %u runs (%u, %u)", kinds[i].what, wrong, runs,
+    ok(wrong < (i ? 6.5 : 5.6), "no effect, %s: an outcome in %.1f%% of %u runs (%u, %u)", kinds[i].what, wrong, runs,
        faster, slower);
   }
   run_state = 7;
-  const unsigned found = count(TAGC_VERDICT_FASTER, 1000, 20, 0.95, 0.10, 0, 0);
+  const unsigned found = count(TAGC_AB_FASTER, 1000, 20, 0.95, 0.10, 0, 0);
   ok(found > 960, "5%% faster, noise of 10%% a step, 20 windows of 20: found in %u of 1000 runs", found);
 }
 
@@ -279,7 +279,7 @@ static void test_print(void)
   char text[4096] = "";
   FILE *to = fmemopen(text, sizeof text, "w");
   struct tagc_summary *run = run_make(1, 400);
-  tagc_sides_print(to, &(struct tagc_sides){.verdict = TAGC_VERDICT_NONE});
+  tagc_sides_print(to, &(struct tagc_sides){.outcome = TAGC_AB_NONE});
   ok(fflush(to) == 0 && text[0] == '\0', "nothing is printed without sides");
   run_take_sides(run, 20);
   fill(run, 100, 1.1, 0.02);
@@ -288,7 +288,7 @@ static void test_print(void)
   fclose(to);
   const size_t longest = note_lines(text);
   ok(longest <= 120 && strstr(text, "difference"), "lines of at most 120 columns: %zu", longest);
-  ok(strcmp(tagc_verdict_word(s.verdict), "slower") == 0, "its word");
+  ok(strcmp(tagc_ab_outcome_name(s.outcome), "slower") == 0, "its word");
   run_free(run);
 }
 
@@ -319,7 +319,7 @@ static void test_unknown(void)
 int main(void)
 {
   test_student();
-  test_verdicts();
+  test_outcomes();
   test_cause();
   test_few();
   test_drift();

@@ -277,7 +277,7 @@ static void test_sides(void)
   tagc_sides_compare(summary, &sides);
   struct text page = page_of(summary);
   check_page(&page, "both sides");
-  ok(strstr(page.bytes, "<h1>Compression helps: ") != NULL, "the verdict is the headline");
+  ok(strstr(page.bytes, "<h1>Compression helps: ") != NULL, "the outcome is the headline");
   ok(count_of(page.bytes, "<figure id=\"fig-timeline") == 2, "a plain step and a compressed one are drawn");
   for (int side = TAGC_SUM_PLAIN; side <= TAGC_SUM_COMPRESSED; side++) {
     char cell[64];
