@@ -195,7 +195,7 @@ tests_clang = \
   tests/unit/lhc/test_variants \
   tests/unit/nccl/test_linker \
   tests/unit/codec/test_chunks \
-  tests/unit/device/test_proof \
+  tests/unit/device/test_self_test \
   tests/unit/codec/test_residual \
   tests/unit/comm/test_partial \
   tests/unit/device/test_survey \
@@ -294,7 +294,7 @@ tests_simd = tests/unit/allgather/test_allgather tests/unit/codec/test_exception
   tests/unit/codec/test_properties tests/unit/codec/test_residuals tests/unit/sparse/test_sparse tests/unit/codec/test_surplus \
   tests/unit/dense/test_exact tests/unit/dense/test_exceptions tests/unit/dense/test_values tests/unit/lhc/test_exact \
   tests/unit/lhc/test_exceptions tests/unit/lhc/test_hostile tests/unit/lhc/test_many tests/unit/lhc/test_residual \
-  tests/unit/lhc/test_rows tests/unit/lhc/test_stream tests/unit/lhc/test_stuck tests/unit/lhc/test_variants tests/unit/device/test_proof \
+  tests/unit/lhc/test_rows tests/unit/lhc/test_stream tests/unit/lhc/test_stuck tests/unit/lhc/test_variants tests/unit/device/test_self_test \
   tests/unit/codec/test_residual tests/unit/device/test_survey tests/unit/codec/test_variant
 print-programs: ; @echo $(check_PROGRAMS)
 print-tests: ; @echo $(TESTS)

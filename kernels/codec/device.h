@@ -77,7 +77,7 @@ struct tagc_device {
   bool (*clear)(const struct tagc_device *self, void *memory, size_t bytes, void *stream);
   /* Copies from the host, whose side may be reused at once. */
   bool (*put)(const struct tagc_device *self, void *to_device, const void *from_host, size_t bytes, void *stream);
-  /* Copies to the host and waits until it is there: for the looks before a vote, the vote with its probe, dumps, and the proof
+  /* Copies to the host and waits until it is there: for the looks before a vote, the vote with its probe, dumps, and the self-test
    * of a device; never in a step. */
   bool (*get)(const struct tagc_device *self, void *to_host, const void *from_device, size_t bytes, void *stream);
 

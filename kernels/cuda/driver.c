@@ -46,8 +46,8 @@ static void look(void)
   if (!good)
     return;
   driver.plays_kernels = dlsym(library, "standin_cuda_launch") != NULL;
-  int (*wants_proof)(void) = (int (*)(void))(uintptr_t)dlsym(library, "standin_cuda_wants_proof");
-  driver.trusted = wants_proof && !wants_proof();
+  int (*wants_self_test)(void) = (int (*)(void))(uintptr_t)dlsym(library, "standin_cuda_wants_self_test");
+  driver.needs_no_self_test = wants_self_test && !wants_self_test();
   const int error = driver.init(0);
   if (error)
     tagc_cuda_words(error, "cuInit", reason, sizeof reason);

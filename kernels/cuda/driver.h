@@ -86,7 +86,7 @@ struct tagc_cuda_driver {
   TAGC_CUDA_NEWER_FUNCTIONS(TAGC_CUDA_MEMBER)
 #undef TAGC_CUDA_MEMBER
   bool plays_kernels;              /* not a driver but a stand-in, which has the kernels itself, whatever image it gets */
-  bool trusted;                    /* and its kernels need no proof (proof.h): tests compare all that they do */
+  bool needs_no_self_test;         /* of its kernels (self_test.h): tests compare all that they do */
 };
 
 /* The driver, looked for once, at the first call that asks: that of the process where it has one. NULL: none; *why (if not

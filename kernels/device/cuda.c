@@ -56,7 +56,7 @@ static void look_at(struct tagc_cuda_device *d)
 }
 
 /* The kernels for this GPU: they are in the binary for many, and as code that drivers translate which are older than that,
- * or for newer GPUs. Functions are loaded here, by cuModuleGetFunction, and each is launched by the proofs: later either could
+ * or for newer GPUs. Functions are loaded here, by cuModuleGetFunction, and each is launched by the self-tests: later either could
  * wait for kernels that run, and they for this thread. */
 static bool load_kernels(struct tagc_cuda_device *d)
 {
@@ -153,7 +153,7 @@ static enum tagc_cuda_condition state_of(struct tagc_cuda_device *d)
     pthread_mutex_unlock(&d->set_up_lock);
   }
   if (is_new)
-    tagc_cuda_try_codecs(d);
+    tagc_cuda_self_test_codecs(d);
   return atomic_load_explicit(&d->state, memory_order_acquire);
 }
 
@@ -297,7 +297,7 @@ static bool cuda_layout(const struct tagc_device *self, const struct tagc_codec 
   const struct tagc_cuda_codec *its = tagc_cuda_codec_of(codec);
   struct tagc_cuda_visit visit;
   return its && tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) && its->layout(codec, shape, out) &&
-         tagc_cuda_trusts(tagc_cuda_device_of(self), codec);
+         tagc_cuda_codec_passes(tagc_cuda_device_of(self), codec);
 }
 
 static bool cuda_cost(const struct tagc_device *self, const struct tagc_codec *codec, const struct tagc_shape *shape,
@@ -449,7 +449,7 @@ static struct tagc_cuda_device *start(struct tagc_cuda_device *d, int ordinal)
   d->driver = tagc_cuda_driver(NULL);
   d->ordinal = ordinal;
   pthread_mutex_init(&d->set_up_lock, NULL);
-  pthread_mutex_init(&d->proof_lock, &recursive);
+  pthread_mutex_init(&d->self_test_lock, &recursive);
   pthread_mutex_init(&d->lock, NULL);
   return d;
 }

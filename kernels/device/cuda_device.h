@@ -3,7 +3,7 @@
  *
  * Set-up     At the first use, once: whoever comes meanwhile waits. What failed then is not tried again, and what cannot be
  *            done says no for good.
- * Proof      Behind it each codec is tried out (proof.h). One that is wrong says no for good; one that could not be tried,
+* Self-test  Behind it each codec is tried out (self_test.h). One that is wrong says no for good; one that could not be tried,
  *            until a later layout() can. Whoever wants a codec meanwhile waits.
  * Context    The primary one of the GPU, which the CUDA runtime uses, too; every function makes it current, and the
  *            caller's current again. A program that works in a context of its own making has memory that the kernels cannot
@@ -46,10 +46,10 @@ struct tagc_cuda_device {
   struct tagc_cuda_launcher launcher, beside;      /* beside: of calls that leave most of the GPU to the program */
 
   pthread_mutex_t set_up_lock;
-  pthread_mutex_t proof_lock;      /* of what follows; recursive: a proof calls the table that it is about */
-  bool proving;
-  uint32_t put_off;                /* codecs (a bit each, cuda_trust.c) that could not be tried once: the log has it */
-  _Atomic uint32_t right, wrong;   /* codecs that were tried; read without the lock */
+  pthread_mutex_t self_test_lock;  /* of what follows; recursive: a self-test calls the table that it is about */
+  bool self_testing;
+  uint32_t not_run;                /* codecs (a bit each, cuda_self_test.c) that could not be tried once: the log has it */
+  _Atomic uint32_t passed, failed; /* codecs that were tried; read without the lock */
   pthread_mutex_t lock;            /* of what follows */
   void *pool;                      /* NULL: the driver has none. Set up once */
   struct tagc_cuda_block *blocks;  /* without a pool: all memory that was ever taken */
@@ -90,14 +90,14 @@ bool tagc_cuda_is_lost(struct tagc_cuda_device *device);
 /* NULL where it fails. Inside of a visit. */
 void *tagc_cuda_event(struct tagc_cuda_device *device, bool timed);
 
-/* -- cuda_trust.c ---------------------------------------------------------------------------------------------------- */
+/* -- cuda_self_test.c ------------------------------------------------------------------------------------------------ */
 
 /* Does the codec do on this GPU what it does on the host? Tries it out where nothing is known of it: the first time, or again
  * where memory or the driver failed then. False where it does not run on GPUs. */
-bool tagc_cuda_trusts(struct tagc_cuda_device *device, const struct tagc_codec *codec);
-bool tagc_cuda_trusts_gather(struct tagc_cuda_device *device, const struct tagc_allgather_codec *codec);
+bool tagc_cuda_codec_passes(struct tagc_cuda_device *device, const struct tagc_codec *codec);
+bool tagc_cuda_allgather_passes(struct tagc_cuda_device *device, const struct tagc_allgather_codec *codec);
 /* The end of the set-up: all of them. */
-void tagc_cuda_try_codecs(struct tagc_cuda_device *device);
+void tagc_cuda_self_test_codecs(struct tagc_cuda_device *device);
 
 /* -- cuda_gather.c --------------------------------------------------------------------------------------------------- */
 

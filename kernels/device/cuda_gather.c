@@ -9,7 +9,7 @@ bool tagc_cuda_gather_layout(const struct tagc_device *self, const struct tagc_a
 {
   struct tagc_cuda_visit visit;
   return tagc_cuda_enter_ready(self, &visit) && tagc_cuda_leave(&visit, true) && tagc_allgather_cuda_layout(codec, shape, out) &&
-         tagc_cuda_trusts_gather(tagc_cuda_device_of(self), codec);
+         tagc_cuda_allgather_passes(tagc_cuda_device_of(self), codec);
 }
 
 /* `what`: for the log. */

@@ -26,7 +26,7 @@ enum { DEVICES = 8, SLOTS = 128 };
 struct standin_settings {
   long devices, driver, capability, multiprocessors, delay_us, seed, pitch;
   size_t memory;                    /* bytes of each device */
-  bool lazy, order, pools, proof;
+  bool lazy, order, pools, self_test;
   const char *kernels;              /* NULL: kernels.so beside the driver */
 };
 

@@ -12,7 +12,7 @@
  *   CUDA_STANDIN_LAZY=1              work waits until something waits for it, or asks whether it is over (0)
  *   CUDA_STANDIN_SEED=N              of the delays, and of the order in which the threads of kernels begin (0: natural)
  *   CUDA_STANDIN_ORDER=0             work on the same memory is not checked for being in order (1)
- *   CUDA_STANDIN_PROOF=1             the library tries the kernels out before it trusts them (0)
+ *   CUDA_STANDIN_SELF_TEST=1         the library runs its self-test of the kernels (0)
  *   CUDA_STANDIN_POOLS=0             the devices have no pools of memory (1)
  *   CUDA_STANDIN_PITCH=BYTES         rows that are copied begin at most so far apart (2147483647)
  *   CUDA_STANDIN_FAULT=CALL:N[+][=ERROR],...
@@ -139,7 +139,7 @@ static void setup(void)
     .lazy = number("CUDA_STANDIN_LAZY", 0, 0, 1),
     .order = number("CUDA_STANDIN_ORDER", 1, 0, 1),
     .pools = number("CUDA_STANDIN_POOLS", 1, 0, 1),
-    .proof = number("CUDA_STANDIN_PROOF", 0, 0, 1),
+    .self_test = number("CUDA_STANDIN_SELF_TEST", 0, 0, 1),
     .pitch = number("CUDA_STANDIN_PITCH", INT_MAX, 1, INT_MAX),
     .kernels = getenv("CUDA_STANDIN_KERNELS"),
   };
@@ -171,4 +171,4 @@ CUresult standin_fault(enum standin_call call)
   return now == fault->nth || (fault->and_on && now > fault->nth) ? fault->error : CUDA_SUCCESS;
 }
 
-CUDA_API int standin_cuda_wants_proof(void) { return standin_settings()->proof; }
+CUDA_API int standin_cuda_wants_self_test(void) { return standin_settings()->self_test; }

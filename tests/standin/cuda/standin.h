@@ -23,8 +23,8 @@ struct standin_cuda_access {
 CUresult standin_cuda_launch(CUstream stream, const char *name, CUhostFn function, void (*release)(void *), void *data,
                              const struct standin_cuda_access *access, unsigned count);
 
-/* 1 where CUDA_STANDIN_PROOF=1 asks the library to try the kernels out (proof.h), as it does on a GPU. */
-int standin_cuda_wants_proof(void);
+/* 1 where CUDA_STANDIN_SELF_TEST=1 asks the library to try the kernels out (self_test.h), as it does on a GPU. */
+int standin_cuda_wants_self_test(void);
 
 /* 1 where this thread has loaded a module, which on a GPU may take seconds. */
 int standin_cuda_has_loaded(void);

@@ -114,7 +114,7 @@ static void check_drivers(void)
        "GPUs that are not there");
 }
 
-/* -- proofs -------------------------------------------------------------------------------------------------------------- */
+/* -- self-tests ---------------------------------------------------------------------------------------------------------- */
 
 static const char *const codecs[] = {"none", "bf16", "q8", "q4", "q2", "sparse", "lhc"};
 enum { CODECS = sizeof codecs / sizeof *codecs, ALL_GATHERS = 15 << 16 };      /* as bits of what is right */
@@ -159,11 +159,11 @@ static void one_is_late(void)
   const struct tagc_device *d = life_device(0);
   const struct tagc_cuda_device *its = tagc_cuda_device_of(d);
   void *memory = d->alloc(d, 1, NULL);       /* sets up */
-  uint32_t known = its->right;
-  EXPECT(memory && !its->wrong && its->put_off && !(known & its->put_off));
+  uint32_t known = its->passed;
+  EXPECT(memory && !its->failed && its->not_run && !(known & its->not_run));
   for (int i = 0; i < CODECS; i++)
-    EXPECT(runs(d, codecs[i]) && (its->right & known) == known);
-  known = its->right;
+    EXPECT(runs(d, codecs[i]) && (its->passed & known) == known);
+  known = its->passed;
   EXPECT(known == (((1u << CODECS) - 1) | ALL_GATHERS));
 }
 
@@ -173,19 +173,19 @@ static void none_can_be_tried(void)
   for (int again = 0; again < 2; again++)
     for (int i = 0; i < CODECS; i++)
       EXPECT(!runs(d, codecs[i]));
-  EXPECT(!tagc_cuda_device_of(d)->wrong);
+  EXPECT(!tagc_cuda_device_of(d)->failed);
 }
 
-static void check_proofs(void)
+static void check_self_tests(void)
 {
-  says("CUDA_STANDIN_PROOF=1", one_is_wrong,
+  says("CUDA_STANDIN_SELF_TEST=1", one_is_wrong,
        "GPU 0: calls with codec q4 pass: a made-up gradient does not come out as on the host: codec q4: a result differs",
        "a codec that is wrong on this GPU, and others that are not");
-  says("CUDA_STANDIN_PROOF=1 CUDA_STANDIN_FAULT=copy:40", one_is_late,
+  says("CUDA_STANDIN_SELF_TEST=1 CUDA_STANDIN_FAULT=copy:40", one_is_late,
        "pass until it can be tried out: codec none: the device fails|CUDA_ERROR_UNKNOWN (999)", "a copy fails, and the codec is tried later");
-  says("CUDA_STANDIN_PROOF=1 CUDA_STANDIN_FAULT=alloc:2", one_is_late, "pass until it can be tried out|CUDA_ERROR_OUT_OF_MEMORY (2)",
+  says("CUDA_STANDIN_SELF_TEST=1 CUDA_STANDIN_FAULT=alloc:2", one_is_late, "pass until it can be tried out|CUDA_ERROR_OUT_OF_MEMORY (2)",
        "and where there is no memory");
-  says("CUDA_STANDIN_PROOF=1 CUDA_STANDIN_FAULT=alloc:2+", none_can_be_tried,
+  says("CUDA_STANDIN_SELF_TEST=1 CUDA_STANDIN_FAULT=alloc:2+", none_can_be_tried,
        "GPU 0: calls with codec q8 pass until it can be tried out|GPU 0: calls with codec lhc pass until it can be tried out",
        "there never is any");
 }
@@ -415,7 +415,7 @@ static void check_resets(void)
 int main(void)
 {
   check_drivers();
-  check_proofs();
+  check_self_tests();
   check_faults();
   check_resets();
   return tap_done();

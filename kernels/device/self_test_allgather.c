@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Plays two ranks of an all-gather on the host, and the first of them on the device, too. See proof.h.
+ * Plays two ranks of an all-gather on the host, and the first of them on the device, too. See self_test.h.
  */
-#include "kernels/device/trial.h"
+#include "kernels/device/self_test_run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct piece {
 };
 
 struct tried {
-  struct tagc_trial trial;
+  struct tagc_self_test_run run;
   const struct tagc_allgather_codec *codec;
   struct piece ranks[RANKS], its;  /* on the host; the first one on the device */
 };
@@ -64,9 +64,9 @@ static void fill(const struct tagc_allgather_job *job, int call)
 
 static bool put(struct tried *t, const void *there, const void *host, size_t bytes)
 {
-  const struct tagc_trial *trial = &t->trial;
-  return !bytes || trial->device->put(trial->device, (void *)(uintptr_t)there, host, bytes, trial->stream) ||
-         tagc_trial_fails(&t->trial);
+  const struct tagc_self_test_run *run = &t->run;
+  return !bytes || run->device->put(run->device, (void *)(uintptr_t)there, host, bytes, run->stream) ||
+         tagc_self_test_device_failed(&t->run);
 }
 
 /* The plain call that a reference begins with. */
@@ -85,9 +85,9 @@ static bool begin_reference(struct tried *t)
   }
   if (!put(t, job->recv, host->recv, RANKS * shard))
     return false;
-  if (!t->trial.device->allgather_refer(t->trial.device, t->codec, job, t->trial.stream))
-    return tagc_trial_fails(&t->trial);
-  return tagc_trial_same(&t->trial, "what is kept differs", host->reference, job->reference, host->layout.reference_bytes);
+  if (!t->run.device->allgather_refer(t->run.device, t->codec, job, t->run.stream))
+    return tagc_self_test_device_failed(&t->run);
+  return tagc_self_test_compare(&t->run, "what is kept differs", host->reference, job->reference, host->layout.reference_bytes);
 }
 
 /* What the first rank sends, and what both have then. */
@@ -104,9 +104,9 @@ static bool try_sending(struct tried *t, int call)
   memcpy(t->ranks[1].job.payloads, mine, bytes);
   if (!put(t, job->send, host->send, shard_bytes(&host->shape)))
     return false;
-  if (!t->trial.device->allgather_encode(t->trial.device, t->codec, job, t->trial.stream))
-    return tagc_trial_fails(&t->trial);
-  return tagc_trial_same(&t->trial, "a payload differs", mine, job->payloads, mine->flags ? sizeof *mine : bytes);
+  if (!t->run.device->allgather_encode(t->run.device, t->codec, job, t->run.stream))
+    return tagc_self_test_device_failed(&t->run);
+  return tagc_self_test_compare(&t->run, "a payload differs", mine, job->payloads, mine->flags ? sizeof *mine : bytes);
 }
 
 static bool try_receiving(struct tried *t)
@@ -118,13 +118,13 @@ static bool try_receiving(struct tried *t)
     t->codec->decode(&t->ranks[r].job);
   if (!put(t, job->payloads + bytes, host->payloads + bytes, bytes))
     return false;
-  if (!t->trial.device->allgather_decode(t->trial.device, t->codec, job, t->trial.stream) ||
-      (t->codec->may_refuse && !t->trial.device->allgather_refused(t->trial.device, job, t->trial.stream, &refused)))
-    return tagc_trial_fails(&t->trial);
+  if (!t->run.device->allgather_decode(t->run.device, t->codec, job, t->run.stream) ||
+      (t->codec->may_refuse && !t->run.device->allgather_refused(t->run.device, job, t->run.stream, &refused)))
+    return tagc_self_test_device_failed(&t->run);
   if (refused != host->refused)
-    return tagc_trial_ends(&t->trial, TAGC_PROOF_WRONG, "whether a shard is refused differs");
-  return tagc_trial_same(&t->trial, "a result differs", host->recv, job->recv, RANKS * shard_bytes(&host->shape)) &&
-         tagc_trial_same(&t->trial, "what is kept differs", host->reference, job->reference, host->layout.reference_bytes);
+    return tagc_self_test_end(&t->run, TAGC_SELF_TEST_FAILED, "whether a shard is refused differs");
+  return tagc_self_test_compare(&t->run, "a result differs", host->recv, job->recv, RANKS * shard_bytes(&host->shape)) &&
+         tagc_self_test_compare(&t->run, "what is kept differs", host->reference, job->reference, host->layout.reference_bytes);
 }
 
 static bool try_calls(struct tried *t)
@@ -160,7 +160,7 @@ static bool start_played(struct tried *t, const struct tagc_allgather_shape *sha
 /* A codec with one type of parameters: memory, and what is done with it. */
 static void try_type(struct tried *t, const struct tagc_allgather_shape *shape)
 {
-  const struct tagc_device *device = t->trial.device;
+  const struct tagc_device *device = t->run.device;
   struct tagc_allgather_layout layout;
   bool good = true;
   if (!t->codec->layout(shape, &layout))
@@ -170,30 +170,30 @@ static void try_type(struct tried *t, const struct tagc_allgather_shape *shape)
   t->its = (struct piece){.job = {.shape = *shape}};
   good = good && device->allgather_layout(device, t->codec, shape, &t->its.job.layout);
   const size_t bytes = good ? carve(&t->its) : 0;
-  t->its.memory = good ? device->alloc(device, bytes, t->trial.stream) : NULL;
-  t->trial.seen = malloc(bytes);
-  if (t->its.memory && t->trial.seen) {
+  t->its.memory = good ? device->alloc(device, bytes, t->run.stream) : NULL;
+  t->run.seen = malloc(bytes);
+  if (t->its.memory && t->run.seen) {
     carve(&t->its);
-    memset(t->trial.seen, ANYTHING, bytes);
-    (void)(put(t, t->its.memory, t->trial.seen, bytes) && begin_reference(t) && try_calls(t));
+    memset(t->run.seen, ANYTHING, bytes);
+    (void)(put(t, t->its.memory, t->run.seen, bytes) && begin_reference(t) && try_calls(t));
   } else {
-    tagc_trial_ends(&t->trial, TAGC_PROOF_UNTRIED, "no memory to try it");
+    tagc_self_test_end(&t->run, TAGC_SELF_TEST_NOT_RUN, "no memory to try it");
   }
-  device->release(device, t->its.memory, t->trial.stream);
-  free(t->trial.seen);
+  device->release(device, t->its.memory, t->run.stream);
+  free(t->run.seen);
   for (int r = 0; r < RANKS; r++)
     free(t->ranks[r].memory);
 }
 
-enum tagc_proof tagc_device_prove_gather(const struct tagc_device *device, const struct tagc_allgather_codec *codec, void *stream,
+enum tagc_self_test tagc_self_test_allgather(const struct tagc_device *device, const struct tagc_allgather_codec *codec, void *stream,
                                          char *why, size_t size)
 {
-  struct tried tried = {.trial = {device, codec->name, stream, NULL, TAGC_PROOF_RIGHT, why, size}, .codec = codec};
+  struct tried tried = {.run = {device, codec->name, stream, NULL, TAGC_SELF_TEST_PASSED, why, size}, .codec = codec};
   static const enum tagc_dtype types[] = {TAGC_FLOAT32, TAGC_FLOAT16, TAGC_BFLOAT16};
-  for (size_t i = 0; i < sizeof types / sizeof *types && tried.trial.proof == TAGC_PROOF_RIGHT; i++) {
+  for (size_t i = 0; i < sizeof types / sizeof *types && tried.run.result == TAGC_SELF_TEST_PASSED; i++) {
     const struct tagc_allgather_shape shape = {.n = PART, .nranks = RANKS, .dtype = types[i]};
     memset(tried.ranks, 0, sizeof tried.ranks);
     try_type(&tried, &shape);
   }
-  return tried.trial.proof;
+  return tried.run.result;
 }

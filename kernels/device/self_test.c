@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Plays two ranks on the host, and the first of them on the device, too. See proof.h.
+ * Plays two ranks on the host, and the first of them on the device, too. See self_test.h.
  */
-#include "kernels/device/trial.h"
+#include "kernels/device/self_test_run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ struct played {
 
 /* The first rank on the device. */
 struct tried {
-  struct tagc_trial trial;
+  struct tagc_self_test_run run;
   const struct tagc_codec *codec;
   struct piece its;
 };
@@ -127,63 +127,63 @@ static void exchange_payloads(struct played ranks[RANKS])
 
 static bool put(struct tried *t, void *there, const void *host, size_t bytes)
 {
-  return !bytes || t->trial.device->put(t->trial.device, there, host, bytes, t->trial.stream) || tagc_trial_fails(&t->trial);
+  return !bytes || t->run.device->put(t->run.device, there, host, bytes, t->run.stream) || tagc_self_test_device_failed(&t->run);
 }
 
 /* What a rank sends; its gradient is there. */
 static bool try_sending(struct tried *t, struct played ranks[RANKS])
 {
   const struct tagc_codec *codec = t->codec;
-  const struct tagc_device *device = t->trial.device;
+  const struct tagc_device *device = t->run.device;
   struct tagc_job *job = &t->its.job, *host = &ranks[0].its.job;
   const size_t exponents = RANKS * host->layout.exponent_bytes, message = host->layout.message_bytes;
   for (int r = 0; r < RANKS && codec->prepare; r++)
     codec->prepare(&ranks[r].its.job);
   if (!put(t, (void *)(uintptr_t)job->send, host->send, bytes_of_all(&host->shape)) ||
-      !device->prepare(device, codec, job, t->trial.stream))
-    return tagc_trial_fails(&t->trial);
-  if (!tagc_trial_same(&t->trial, "exponents differ", host->exponents, job->exponents, exponents))
+      !device->prepare(device, codec, job, t->run.stream))
+    return tagc_self_test_device_failed(&t->run);
+  if (!tagc_self_test_compare(&t->run, "exponents differ", host->exponents, job->exponents, exponents))
     return false;
   exchange_exponents(ranks);
   for (int r = 0; r < RANKS; r++)
     codec->encode(&ranks[r].its.job);
   exchange_payloads(ranks);
-  if (!put(t, job->exponents, host->exponents, exponents) || !device->encode(device, codec, job, t->trial.stream))
-    return tagc_trial_fails(&t->trial);
-  return tagc_trial_same(&t->trial, "a message differs", part(host->message_out, 1, message), part(job->message_out, 1, message),
+  if (!put(t, job->exponents, host->exponents, exponents) || !device->encode(device, codec, job, t->run.stream))
+    return tagc_self_test_device_failed(&t->run);
+  return tagc_self_test_compare(&t->run, "a message differs", part(host->message_out, 1, message), part(job->message_out, 1, message),
                          message) &&
-         tagc_trial_same(&t->trial, "a sketch differs", host->sketch_out, job->sketch_out,
+         tagc_self_test_compare(&t->run, "a sketch differs", host->sketch_out, job->sketch_out,
                          RANKS * host->layout.sketch_count * sizeof(int32_t)) &&
-         tagc_trial_same(&t->trial, "a residual differs", host->residual, job->residual, tagc_residual_bytes(&host->shape));
+         tagc_self_test_compare(&t->run, "a residual differs", host->residual, job->residual, tagc_residual_bytes(&host->shape));
 }
 
 /* What it makes of what it gets. It ends the call by the words of a host's ranks, or by itself. */
 static bool try_receiving(struct tried *t, struct played ranks[RANKS], bool by_words)
 {
-  const struct tagc_device *device = t->trial.device;
+  const struct tagc_device *device = t->run.device;
   struct tagc_job *job = &t->its.job, *host = &ranks[0].its.job;
   const size_t message = host->layout.message_bytes, sketch = host->layout.sketch_count * sizeof(int32_t);
   int64_t words[TAGC_TOLD_WORDS];
   for (int r = 0; r < RANKS; r++)
     t->codec->decode(&ranks[r].its.job);
   if (!put(t, part(job->message_in, 1, message), part(host->message_in, 1, message), message) ||
-      !put(t, job->sketch_in, host->sketch_in, sketch) || !device->decode(device, t->codec, job, t->trial.stream) ||
-      !device->tell(device, job, t->its.words, t->trial.stream) ||
-      !device->settle(device, job, by_words ? t->its.words : NULL, t->trial.stream))
-    return tagc_trial_fails(&t->trial);
+      !put(t, job->sketch_in, host->sketch_in, sketch) || !device->decode(device, t->codec, job, t->run.stream) ||
+      !device->tell(device, job, t->its.words, t->run.stream) ||
+      !device->settle(device, job, by_words ? t->its.words : NULL, t->run.stream))
+    return tagc_self_test_device_failed(&t->run);
   words[TAGC_TOLD_NONFINITE] = host->nonfinite_seen;
   words[TAGC_TOLD_SURPLUS] = host->surplus_seen;
-  return tagc_trial_same(&t->trial, "a result differs", host->recv, job->recv, bytes_of_all(&host->shape) / RANKS) &&
-         tagc_trial_same(&t->trial, "what was seen differs", words, t->its.words, sizeof words);
+  return tagc_self_test_compare(&t->run, "a result differs", host->recv, job->recv, bytes_of_all(&host->shape) / RANKS) &&
+         tagc_self_test_compare(&t->run, "what was seen differs", words, t->its.words, sizeof words);
 }
 
 /* What is left in the residual is sent in full. */
 static bool try_flush(struct tried *t, struct played ranks[RANKS])
 {
   tagc_residual_flush(&ranks[0].its.job, ranks[0].its.flushed);
-  if (!t->trial.device->flush(t->trial.device, &t->its.job, t->its.flushed, t->trial.stream))
-    return tagc_trial_fails(&t->trial);
-  return tagc_trial_same(&t->trial, "a flush differs", ranks[0].its.flushed, t->its.flushed, bytes_of_all(&t->its.job.shape));
+  if (!t->run.device->flush(t->run.device, &t->its.job, t->its.flushed, t->run.stream))
+    return tagc_self_test_device_failed(&t->run);
+  return tagc_self_test_compare(&t->run, "a flush differs", ranks[0].its.flushed, t->its.flushed, bytes_of_all(&t->its.job.shape));
 }
 
 /* What a look at the gradient sees (row.h). The result's place is free. */
@@ -195,10 +195,10 @@ static bool try_count(struct tried *t, const struct tagc_job *host)
   tagc_fpmode mode = tagc_fpmode_enter();
   tagc_row_count(host, range, words);
   tagc_fpmode_leave(mode);
-  if (!t->trial.device->clear(t->trial.device, t->its.job.recv, bytes, t->trial.stream) ||
-      !t->trial.device->count(t->trial.device, &t->its.job, range, t->its.job.recv, t->trial.stream))
-    return tagc_trial_fails(&t->trial);
-  return tagc_trial_same(&t->trial, "a count differs", words, t->its.job.recv, bytes);
+  if (!t->run.device->clear(t->run.device, t->its.job.recv, bytes, t->run.stream) ||
+      !t->run.device->count(t->run.device, &t->its.job, range, t->its.job.recv, t->run.stream))
+    return tagc_self_test_device_failed(&t->run);
+  return tagc_self_test_compare(&t->run, "a count differs", words, t->its.job.recv, bytes);
 }
 
 /* A host is told that a residual is void; what counts by itself has to know. */
@@ -228,17 +228,17 @@ static bool try_calls(struct tried *t, struct played ranks[RANKS])
 
 static bool start_tried(struct tried *t, size_t bytes)
 {
-  const struct tagc_device *device = t->trial.device;
+  const struct tagc_device *device = t->run.device;
   void *health = t->its.job.health;
-  memset(t->trial.seen, ANYTHING, bytes);
-  return put(t, t->its.memory, t->trial.seen, bytes) &&
-         (!health || device->clear(device, health, device->health_bytes, t->trial.stream) || tagc_trial_fails(&t->trial));
+  memset(t->run.seen, ANYTHING, bytes);
+  return put(t, t->its.memory, t->run.seen, bytes) &&
+         (!health || device->clear(device, health, device->health_bytes, t->run.stream) || tagc_self_test_device_failed(&t->run));
 }
 
 /* A codec with one kind of gradient: memory, and what is done with it. */
 static bool try_variant(struct tried *t, const struct tagc_shape *shape)
 {
-  const struct tagc_device *device = t->trial.device;
+  const struct tagc_device *device = t->run.device;
   struct tagc_job *job = &t->its.job;
   struct played ranks[RANKS] = {0};
   bool good = true;
@@ -247,27 +247,27 @@ static bool try_variant(struct tried *t, const struct tagc_shape *shape)
   t->its = (struct piece){.job = ranks[0].its.job};
   good = good && device->layout(device, t->codec, shape, &job->layout);
   const size_t bytes = good ? carve(&t->its, device) : 0;
-  t->its.memory = good ? device->alloc(device, bytes, t->trial.stream) : NULL;
-  t->trial.seen = malloc(bytes);
+  t->its.memory = good ? device->alloc(device, bytes, t->run.stream) : NULL;
+  t->run.seen = malloc(bytes);
   if (t->its.memory)
     carve(&t->its, device);
-  job->tally = t->its.memory ? device->tally_make(device, t->trial.stream) : NULL;
+  job->tally = t->its.memory ? device->tally_make(device, t->run.stream) : NULL;
   job->stats = &ranks[1].stats;    /* of a device that does not count by itself */
-  good = t->its.memory && t->trial.seen && (job->tally || device->host_reads);
+  good = t->its.memory && t->run.seen && (job->tally || device->host_reads);
   good = good ? start_tried(t, bytes) && try_calls(t, ranks)
-              : tagc_trial_ends(&t->trial, TAGC_PROOF_UNTRIED, "no memory to try it");
-  device->release(device, t->its.memory, t->trial.stream);
+              : tagc_self_test_end(&t->run, TAGC_SELF_TEST_NOT_RUN, "no memory to try it");
+  device->release(device, t->its.memory, t->run.stream);
   device->tally_free(device, job->tally, NULL);
-  free(t->trial.seen);
+  free(t->run.seen);
   for (int r = 0; r < RANKS; r++)
     free(ranks[r].its.memory);
   return good;
 }
 
-enum tagc_proof tagc_device_prove(const struct tagc_device *device, const struct tagc_codec *codec, void *stream, char *why,
+enum tagc_self_test tagc_self_test_codec(const struct tagc_device *device, const struct tagc_codec *codec, void *stream, char *why,
                                   size_t size)
 {
-  struct tried tried = {.trial = {device, codec->name, stream, NULL, TAGC_PROOF_RIGHT, why, size}, .codec = codec};
+  struct tried tried = {.run = {device, codec->name, stream, NULL, TAGC_SELF_TEST_PASSED, why, size}, .codec = codec};
   bool good = true;
   for (size_t i = 0; i < sizeof variants / sizeof *variants && good; i++) {
     const struct variant *v = &variants[i];
@@ -277,5 +277,5 @@ enum tagc_proof tagc_device_prove(const struct tagc_device *device, const struct
     if (codec->needs_residual || !v->large)
       good = (codec->needs_residual && !v->residual) || try_variant(&tried, &shape);
   }
-  return tried.trial.proof;
+  return tried.run.result;
 }

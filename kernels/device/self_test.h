@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a device has to show before it is trusted with gradients: that its codecs do what the host's do.
+ * The self-test of a device: before it gets gradients its codecs must do what the host's do.
  *
  * Purpose  Kernels are compiled for chips and by drivers that nobody has tried them on. A made-up gradient goes through a
  *          codec on the device as that of one rank of two, and through the host's; messages, sketches, exponents, residuals,
@@ -10,21 +10,21 @@
  * Time     Milliseconds, once a codec and device: the host waits for the device.
  * Threads  Any; the work is on `stream`.
  */
-#ifndef KERNELS_DEVICE_PROOF_H
-#define KERNELS_DEVICE_PROOF_H
+#ifndef KERNELS_DEVICE_SELF_TEST_H
+#define KERNELS_DEVICE_SELF_TEST_H
 
 #include "kernels/codec/device.h"
 
-enum tagc_proof {
-  TAGC_PROOF_RIGHT,
-  TAGC_PROOF_WRONG,                /* something differs */
-  TAGC_PROOF_UNTRIED,              /* there was no memory, or a call of the device failed: that says nothing about the codec */
+enum tagc_self_test {
+  TAGC_SELF_TEST_PASSED,
+  TAGC_SELF_TEST_FAILED,           /* something differs */
+  TAGC_SELF_TEST_NOT_RUN,          /* there was no memory, or a call of the device failed: that says nothing about the codec */
 };
 
 /* Where it is not right `why` says what, in at most `size` bytes. */
-enum tagc_proof tagc_device_prove(const struct tagc_device *device, const struct tagc_codec *codec, void *stream, char *why,
+enum tagc_self_test tagc_self_test_codec(const struct tagc_device *device, const struct tagc_codec *codec, void *stream, char *why,
                                   size_t size);
-enum tagc_proof tagc_device_prove_gather(const struct tagc_device *device, const struct tagc_allgather_codec *codec, void *stream,
+enum tagc_self_test tagc_self_test_allgather(const struct tagc_device *device, const struct tagc_allgather_codec *codec, void *stream,
                                          char *why, size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What a device has to show before it is trusted: an honest one is, and one that gets a bit wrong anywhere is not.
+ * What a device has to show before it is used: an honest one passes, and one that gets a bit wrong anywhere is not.
  */
-#include "kernels/device/proof.h"
+#include "kernels/device/self_test.h"
 
 #include <string.h>
 
@@ -110,15 +110,15 @@ static const struct tagc_allgather_codec *gather_codec(const char *name)
   return *codec;
 }
 
-static void found_gather(const char *about, const char *in, unsigned from, enum tagc_proof wanted, const char *said)
+static void found_gather(const char *about, const char *in, unsigned from, enum tagc_self_test wanted, const char *said)
 {
   char why[160] = "";
   lies_about = about;
   lies_in = in;
   lies_from = from;
   calls = 0;
-  const enum tagc_proof proof = tagc_device_prove_gather(&liar, gather_codec(about), NULL, why, sizeof why);
-  ok(proof == wanted && strstr(why, said), "all-gathers with %s: %s is wrong from call %u on: %s", about, in, from + 1, why);
+  const enum tagc_self_test result = tagc_self_test_allgather(&liar, gather_codec(about), NULL, why, sizeof why);
+  ok(result ==wanted && strstr(why, said), "all-gathers with %s: %s is wrong from call %u on: %s", about, in, from + 1, why);
   lies_in = NULL;
 }
 
@@ -127,7 +127,7 @@ static bool all_gathers_are_right(void)
   char why[160] = "";
   bool good = true;
   for (const struct tagc_allgather_codec *const *codec = tagc_allgather_codecs; *codec; codec++)
-    good = good && tagc_device_prove_gather(&liar, *codec, NULL, why, sizeof why) == TAGC_PROOF_RIGHT && !*why;
+    good = good && tagc_self_test_allgather(&liar, *codec, NULL, why, sizeof why) == TAGC_SELF_TEST_PASSED && !*why;
   return good;
 }
 
@@ -138,24 +138,24 @@ static void check_gathers(void)
   liar.allgather_decode = gather_decode;
   liar.allgather_refused = gather_refused;
   ok(all_gathers_are_right(), "and so does a device that has not begun to lie");
-  found_gather("bf16", "a payload", 3, TAGC_PROOF_WRONG, "codec bf16: a payload differs");
-  found_gather("q8", "a payload", 7, TAGC_PROOF_WRONG, "codec q8: a payload differs");
-  found_gather("lossless", "a result", 5, TAGC_PROOF_WRONG, "codec lossless: a result differs");
-  found_gather("delta", "what is kept", 9, TAGC_PROOF_WRONG, "codec delta: what is kept differs");
-  found_gather("delta", "a result", 2, TAGC_PROOF_WRONG, "codec delta: a result differs");       /* which is refused */
-  found_gather("lossless", "a refusal", 3, TAGC_PROOF_WRONG, "codec lossless: whether a shard is refused differs");
-  found_gather("lossless", "nothing", 2, TAGC_PROOF_UNTRIED, "codec lossless: the device fails");
+  found_gather("bf16", "a payload", 3, TAGC_SELF_TEST_FAILED, "codec bf16: a payload differs");
+  found_gather("q8", "a payload", 7, TAGC_SELF_TEST_FAILED, "codec q8: a payload differs");
+  found_gather("lossless", "a result", 5, TAGC_SELF_TEST_FAILED, "codec lossless: a result differs");
+  found_gather("delta", "what is kept", 9, TAGC_SELF_TEST_FAILED, "codec delta: what is kept differs");
+  found_gather("delta", "a result", 2, TAGC_SELF_TEST_FAILED, "codec delta: a result differs");  /* which is refused */
+  found_gather("lossless", "a refusal", 3, TAGC_SELF_TEST_FAILED, "codec lossless: whether a shard is refused differs");
+  found_gather("lossless", "nothing", 2, TAGC_SELF_TEST_NOT_RUN, "codec lossless: the device fails");
   liar.alloc = no_memory;
-  found_gather("q8", "nothing", 99, TAGC_PROOF_UNTRIED, "codec q8: no memory");
+  found_gather("q8", "nothing", 99, TAGC_SELF_TEST_NOT_RUN, "codec q8: no memory");
   liar.alloc = tagc_device_host.alloc;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------------ */
 
-static enum tagc_proof prove(const char *codec, char why[160])
+static enum tagc_self_test run_self_test(const char *codec, char why[160])
 {
   *why = '\0';
-  return tagc_device_prove(&liar, tagc_codec_find(codec), NULL, why, 160);
+  return tagc_self_test_codec(&liar, tagc_codec_find(codec), NULL, why, 160);
 }
 
 /* From that call on. */
@@ -166,8 +166,8 @@ static void found(const char *about, const char *in, unsigned from, const char *
   lies_in = in;
   lies_from = from;
   calls = 0;
-  const enum tagc_proof proof = prove(about, why);
-  ok(proof == TAGC_PROOF_WRONG && strstr(why, about) && strstr(why, said), "%s: %s is wrong from call %u on: %s", about, in,
+  const enum tagc_self_test result = run_self_test(about, why);
+  ok(result ==TAGC_SELF_TEST_FAILED && strstr(why, about) && strstr(why, said), "%s: %s is wrong from call %u on: %s", about, in,
      from + 1, why);
   lies_in = NULL;
 }
@@ -177,7 +177,7 @@ static bool all_are_right(void)
   char why[160];
   bool good = true;
   for (const struct tagc_codec *const *codec = tagc_codecs; *codec; codec++)
-    good = good && prove((*codec)->name, why) == TAGC_PROOF_RIGHT && !*why;
+    good = good && run_self_test((*codec)->name, why) == TAGC_SELF_TEST_PASSED && !*why;
   return good;
 }
 
@@ -185,8 +185,8 @@ static bool all_are_right(void)
 static void untried(const char *codec, const char *said)
 {
   char why[160];
-  const enum tagc_proof proof = prove(codec, why);
-  ok(proof == TAGC_PROOF_UNTRIED && strstr(why, codec) && strstr(why, said), "%s cannot be tried: %s", codec, why);
+  const enum tagc_self_test result = run_self_test(codec, why);
+  ok(result ==TAGC_SELF_TEST_NOT_RUN && strstr(why, codec) && strstr(why, said), "%s cannot be tried: %s", codec, why);
 }
 
 int main(void)
