@@ -13,7 +13,7 @@ static struct tagc_argument rows[ROWS] = {
   {.name = "no-check", .offset = offsetof(struct tagc_run, no_check),
    .help = "look neither at the program (tagc-doctor) nor at files and folders that options name"},
   {.name = "force", .offset = offsetof(struct tagc_run, force),
-   .help = "look at them, say what is wrong, and start the command all the same"},
+   .help = "look at them, print the problems, and start the command all the same"},
   {.help = "Options of the library, with their defaults; a value may also stand behind a =, as in --mode=ab:"},
 };
 
@@ -23,8 +23,7 @@ static const struct tagc_command_line command_line = {
     "usage: tagc-run [OPTION...] [--] COMMAND [ARGUMENT...]\n"
     "       tagc-run [OPTION...] --print\n"
     "Starts a command with libtagc-preload.so in front of NCCL: sets LD_PRELOAD, and a TAGC_ variable\n"
-    "for each option; those of the environment stay. Checks first that all this will work, as far as\n"
-    "that can be known.\n"
+    "for each option; those of the environment stay. Checks first whether this can work.\n"
     "\n",
   .tail =
     "\n"
@@ -66,6 +65,6 @@ int tagc_run_parse(struct tagc_run *run, char **argv)
     return status;
   run->command = argv + 1;
   if (!*run->command && !run->print)
-    return tagc_refuse(&command_line, "which command is to be started?");
+    return tagc_refuse(&command_line, "no command to start");
   return TAGC_RUN_GO;
 }

@@ -54,7 +54,7 @@ static bool check_prefix(const char *variable, const char *prefix)
     int length = (int)strlen(prefix);
     while (length > 1 && prefix[length - 1] == '/')
       length--;
-    return FAIL(false, "%s=%s: this is a folder, and names of files are to begin so; for files in it write %.*s/run",
+    return FAIL(false, "%s=%s: this is a folder, not the beginning of file names; for files in it write %.*s/run",
                 variable, prefix, prefix[length - 1] == '/' ? 0 : length, prefix);
   }
   const char *slash = strrchr(prefix, '/');

@@ -25,7 +25,7 @@ struct request {
 #define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct request, field)
 static const struct tagc_argument rows[] = {
   {.name = "python", .value = "PYTHON", TO(FILE, python),
-   .help = "the torch and jaxlib of this interpreter, which is run and asked where they are"},
+   .help = "the torch and jaxlib of this interpreter, which tells their places"},
   {.name = "run-nccl", TO(FLAG, run_nccl),
    .help = "also load the NCCL library that was found, and call ncclGetVersion()"},
   {.name = "json", TO(FLAG, json), .help = "print one JSON document"},
@@ -40,7 +40,7 @@ static const struct tagc_command_line command_line = {
     "       tagc-doctor --quick PROGRAM\n"
     "Says whether libtagc-preload.so will intercept the NCCL calls of a program, and if not, why.\n"
     "\n"
-    "  PROGRAM          a program or script, looked for on PATH where it has no slash; it is read, not run\n"
+    "  PROGRAM          a program or script, on PATH if it has no slash; it is read, not run\n"
     "  LIBRARY          a shared library: libtorch_cuda.so, a plugin\n"
     "  PID              a running process\n",
   .tail =
@@ -66,7 +66,7 @@ static int parse(char **argv, struct request *request)
   if (request->quick && (request->json || request->python || request->run_nccl))
     return tagc_refuse(&command_line, "--quick stands alone, with a program");
   if (!*request->target)
-    return tagc_refuse(&command_line, "what is to be examined? Give a program, a library, a process id or --python");
+    return tagc_refuse(&command_line, "nothing to examine: give a program, a library, a process id or --python");
   return -1;
 }
 
@@ -171,8 +171,8 @@ static int report_quick(const struct tagc_findings *f)
   if (f->diagnosis != TAGC_DIAGNOSIS_FAILS)
     return (int)f->diagnosis;
   if (launches)
-    return FAIL("%s is linked statically, so that nothing is intercepted in it; it holds no NCCL, and what it starts "
-                "may be", f->path);
+    return FAIL("%s is linked statically, so nothing is intercepted in it; it holds no NCCL, and programs that it "
+                "starts may be", f->path);
   FAIL("%s", f->words);
   return f->intercepted ? TAGC_DIAGNOSIS_UNKNOWN : TAGC_DIAGNOSIS_FAILS;
 }

@@ -42,15 +42,15 @@ static bool set_steps(void *request, const char *value)
 #define TO(type, field) .kind = TAGC_ARGUMENT_##type, .offset = offsetof(struct request, field)
 #define NUMBER(field) TO(COUNT, facts.field), .accepts = "1 to 1e18"
 static const struct tagc_argument rows[] = {
-  {.name = "html", .value = "FILE", TO(FILE, html), .help = "also write a page for browsers, which needs nothing else"},
+  {.name = "html", .value = "FILE", TO(FILE, html), .help = "also write a page for browsers; it loads nothing"},
   {.name = "perfetto", .value = "FILE", TO(FILE, perfetto),
    .help = "also write a timeline of calls, which ui.perfetto.dev opens"},
   {.name = "steps", .value = "N[-M]", TO(CALL, steps), .accepts = "a number, or two as 7-9", .set = set_steps,
-   .help = "of it these steps of a rank alone, counted from 1"},
+   .help = "limit the timeline to these steps of a rank, counted from 1"},
   {.name = "json", .value = "FILE", .optional = true, TO(FILE, json),
    .help = "write one JSON document to FILE, or in place of the text"},
   {.name = "parameters", .value = "N", NUMBER(parameters),
-   .help = "parameters of the model, for the formulas of volume; without it, as the trace has them"},
+   .help = "parameters of the model, for the formulas of volume; default: those of the trace"},
   {.name = "layers", .value = "N", NUMBER(layers), .help = "its layers"},
   {.name = "hidden", .value = "N", NUMBER(hidden), .help = "its hidden size"},
   {.name = "tokens", .value = "N", NUMBER(tokens), .help = "tokens of a microbatch of one rank"},
@@ -61,10 +61,10 @@ static const struct tagc_command_line command_line = {
   .program = "tagc-report",
   .head =
     "usage: tagc-report [OPTION]... TRACE...\n"
-    "Says what the traces of a job tell: what its network does, layer by layer, and whether TAGC helps.\n"
+    "Reports the traces of a job: its network, layer by layer, and whether TAGC helps.\n"
     "\n"
-    "  TRACE              a file that TAGC_TRACE has written, a prefix: PREFIX-*.trace,\n"
-    "                     or a folder: all of its files *.trace\n",
+    "  TRACE              a file of TAGC_TRACE, a prefix (PREFIX-*.trace),\n"
+    "                     or a folder (all of its files *.trace)\n",
   .tail = "\nExit status: 0 reported; 1 nothing could be read, or the output not be written; 2 wrong usage.\n",
   .indent = 21,
   .rows = rows,
@@ -182,9 +182,9 @@ static int check_all(const struct request *r)
       return result;
   }
   if (r->steps.first && !r->perfetto)
-    return tagc_refuse(&command_line, "--steps is of the timeline; give --perfetto FILE, too");
+    return tagc_refuse(&command_line, "--steps limits the timeline; give --perfetto FILE, too");
   if (!r->count)
-    return tagc_refuse(&command_line, "what is to be reported? Give traces, or the folder that they are in");
+    return tagc_refuse(&command_line, "nothing to report: give traces, or their folder");
   return -1;
 }
 

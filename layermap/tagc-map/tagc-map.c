@@ -30,10 +30,10 @@ static const struct tagc_argument rows[] = {
   {.name = "output", .value = "FILE", TO(FILE, output), .letter = 'o',
    .help = "write the map there, not to the standard output"},
   {.name = "ranks", .value = "N", TO(INT, nranks), .accepts = "1 to 1048576",
-   .help = "of show, for a map: so many ranks share the buffers, else one"},
+   .help = "show, for a map: so many ranks share the buffers, else one"},
   {.name = "layout", .value = "LAYOUT", TO(CHOICE, layout), .names = tagc_layout_names,
-   .help = "written into the map; of show, for a map: drawn as that, not as what the map says, else fsdp1"},
-  {.name = "svg", .value = "FILE", TO(FILE, svg), .help = "of show: draw what lies where in the buffers, too"},
+   .help = "layout for the map; show, for a map: draw this layout; default: that of the map, else fsdp1"},
+  {.name = "svg", .value = "FILE", TO(FILE, svg), .help = "show: also draw the parameters in the buffers"},
 };
 _Static_assert(TAGC_CALLS_RANKS == 1048576, "as the row of --ranks says");
 
@@ -44,13 +44,13 @@ static const struct tagc_command_line command_line = {
     "       tagc-map from-safetensors [-o FILE] [--layout LAYOUT] FILE...\n"
     "       tagc-map show [--ranks N] [--layout LAYOUT] [--svg FILE] MAP | CALLS\n"
     "       tagc-map check MAP CALLS\n"
-    "Tells libtagc-preload which layers of a model its calls carry, and shows what it is told.\n"
+    "Makes, shows and checks maps: they tell libtagc-preload which layers its calls carry.\n"
     "\n"
     "  from-config        writes the map of a Hugging Face configuration\n"
-    "  from-safetensors   writes the map of a checkpoint, of which only the headers are read\n"
-    "  show               prints what a map says, or what can be inferred from recorded calls (TAGC_CALLS)\n"
-    "  check              holds a map against recorded calls\n"
-    "Of show, check and from-config a file may be -, the standard input.\n"
+    "  from-safetensors   writes the map of a checkpoint, and reads only its headers\n"
+    "  show               prints a map, or the model that recorded calls reveal (TAGC_CALLS)\n"
+    "  check              compares a map with recorded calls\n"
+    "A file of show, check and from-config may be -, the standard input.\n"
     "\n",
   .tail =
     "\nExit status: 0 all is well; 1 check: the map does not fit the calls, show: nothing was found in them; 2 a file\n"
@@ -77,7 +77,7 @@ static int no_memory(void) { return FAIL("no memory"); }
 
 /* -- files that are written --------------------------------------------------------------------------------------------- */
 
-static const char unwritable[] = "no map can say what this model is: see tagc-map(5) for names and limits";
+static const char unwritable[] = "no map can describe this model: see tagc-map(5) for names and limits";
 
 /* What could not be written completely does not stay: nobody shall take it for a whole one. */
 static int finish(FILE *file, const char *path, bool wrote)
@@ -277,7 +277,7 @@ static int run(char **argv)
   if (status >= 0)
     return status;
   if (!argv[1])
-    return refuse("what is to be done? Give a command");
+    return refuse("nothing to do: give a command");
   const struct command *command = find_command(argv[1]);
   if (!command)
     return tagc_refuse(&command_line, "there is no command %s", argv[1]);
