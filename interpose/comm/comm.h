@@ -3,8 +3,8 @@
  *
  * Ownership   A table keyed by handle holds one reference, every call under way another; the last one frees. A handle
  *             that is destroyed leaves the table at once, so a recycled handle starts anew.
- * Threads     The table has a lock of its own. The calls on a communicator are made one at a time (NCCL's rule); the phase
- *             word sees to it for our own work, and keeps an abort from another thread apart from it. `lock` guards what
+ * Threads     The table has a lock of its own. The calls on a communicator are made one at a time (NCCL's rule); `owner`
+ *             sees to it for our own work, and keeps an abort from another thread apart from it. `lock` guards what
  *             is observed and decided; it is never held across a real NCCL call.
  * Errors      A communicator that cannot be set up for lack of memory makes its call fail with ncclSystemError, as NCCL
  *             does: to pass alone, when the other ranks do not, would hang them. When a birth could not be entered into the
@@ -75,13 +75,13 @@ struct tagc_order {
 };
 
 /* Who works on the communicator. Changed by compare-and-swap alone. */
-enum tagc_phase { TAGC_PHASE_IDLE, TAGC_PHASE_OURS, TAGC_PHASE_NCCL, TAGC_PHASE_ABORTED };
+enum tagc_owner { TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL, TAGC_OWNER_ABORTED };
 
 struct tagc_comm {
   ncclComm_t handle;
   const struct tagc_nccl *nccl;     /* the copy of NCCL that made it */
   atomic_int references;
-  atomic_int phase;                 /* enum tagc_phase */
+  atomic_int owner;                 /* enum tagc_owner */
   atomic_bool abort_over;           /* the real library has aborted it, and launches nothing more of it */
   atomic_bool in_driver;            /* our thread is inside the device's driver, and reads or writes the program's buffers */
   int rank, nranks;
@@ -226,10 +226,10 @@ static inline void tagc_comm_is_in_progress(struct tagc_comm *comm, bool alone)
     comm->returns_at_once = true;
 }
 
-/* Moves the phase words of different communicators; false when one of them has been aborted: those before it have then
- * moved, too (but from IDLE none has). From IDLE it waits while another thread works on a communicator, as the calls of
+/* Changes the owner of different communicators; false when one of them has been aborted: those before it have then
+ * changed, too (but from NONE none has). From NONE it waits while another thread works on a communicator, as the calls of
  * two threads on one communicator must be made one after the other. */
-bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count, enum tagc_phase from, enum tagc_phase to);
+bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count, enum tagc_owner from, enum tagc_owner to);
 /* Makes them idle again, but for those that have been aborted. */
 void tagc_comms_leave(struct tagc_comm *const *comms, size_t count);
 

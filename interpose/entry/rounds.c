@@ -126,7 +126,7 @@ static ncclResult_t pass(const struct tagc_exchange *real, struct tagc_call **ca
   const struct tagc_timing timing = tagc_times_begin(count == 1 && plain.comm_count ? calls[0] : NULL);
   if (!plain.comm_count) {
     status = pass_unknown(real, &plain);
-  } else if (tagc_comms_enter(plain.comms, plain.comm_count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS)) {
+  } else if (tagc_comms_enter(plain.comms, plain.comm_count, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY)) {
     status = tagc_exchange_run(real, plain.comms, plain.comm_count, enqueue_plain, &plain);
     tagc_comms_leave(plain.comms, plain.comm_count);
   }
@@ -182,7 +182,7 @@ static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_call
 static bool join_streams(struct tagc_comm *comm, const struct tagc_call *calls, size_t count)
 {
   const struct tagc_device *device = comm->device;
-  if (!tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+  if (!tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
     return false;
   bool good = tagc_comms_enter_driver(&comm, 1) && (comm->fence || (comm->fence = device->fence_make(device)));
   for (size_t i = 0; i < count && good; i++)

@@ -409,7 +409,7 @@ ncclResult_t tagc_execute(const struct tagc_exchange *real, struct tagc_call *co
       batch.comms[i] = calls[i]->comm;
     }
     status = ncclInternalError;
-    if (tagc_comms_enter(batch.comms, count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS)) {
+    if (tagc_comms_enter(batch.comms, count, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY)) {
       status = run(real, &batch);
       tagc_comms_leave(batch.comms, count);
     }

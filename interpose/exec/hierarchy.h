@@ -32,7 +32,7 @@ bool tagc_levels_can_split(const struct tagc_comm *comm, const struct tagc_excha
 bool tagc_levels_locate(struct tagc_comm *comm, const uint32_t *host_of, bool can_split);
 
 /* Makes the sub-communicators of those that want them, have a slot to use them for, and have not tried yet; they are in
- * TAGC_PHASE_OURS. Where NCCL refuses, comm->scope says so. After an error the communicator is of no use. */
+ * TAGC_OWNER_LIBRARY. Where NCCL refuses, comm->scope says so. After an error the communicator is of no use. */
 ncclResult_t tagc_levels_split(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count);
 
 /* Every call of the communicator passes from now on, as it is not split: alike on all ranks. */

@@ -61,8 +61,8 @@ static void nap(unsigned asked)
     nanosleep(&t, NULL);
 }
 
-/* Moves the phase of all communicators that have not been aborted. Is that all of them? */
-static bool move(struct tagc_comm *const *comms, size_t count, enum tagc_phase from, enum tagc_phase to)
+/* Changes the owner of all communicators that have not been aborted. Is that all of them? */
+static bool move(struct tagc_comm *const *comms, size_t count, enum tagc_owner from, enum tagc_owner to)
 {
   bool all = true;
   for (size_t i = 0; i < count; i++)
@@ -77,9 +77,9 @@ static ncclResult_t wait_launched(const struct tagc_exchange *real, struct tagc_
 {
   ncclResult_t status;
   for (unsigned asked = 0; (status = ask(real, comms, count)) == ncclInProgress; asked++) {
-    move(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL);
+    move(comms, count, TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
     nap(asked);
-    move(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
+    move(comms, count, TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
   }
   return status;
 }
@@ -103,14 +103,14 @@ static ncclResult_t group(const struct tagc_exchange *real, struct tagc_comm *co
   ncclResult_t status = real->start();
   if (status == ncclSuccess) {
     if (abortable == ABORTABLE_CALLS)
-      move(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL);
+      move(comms, count, TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
     for (size_t i = 0; i < count && status == ncclSuccess; i++)
       status = enqueue(real, context, i);
     if (abortable == ABORTABLE_END)
-      move(comms, count, TAGC_PHASE_OURS, TAGC_PHASE_NCCL);
+      move(comms, count, TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
     ncclResult_t ended = real->end();
     if (abortable != NOT_ABORTABLE)
-      move(comms, count, TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
+      move(comms, count, TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
     status = status == ncclSuccess ? ended : status;
   }
   tagc_real_depth--;
@@ -142,7 +142,7 @@ ncclResult_t tagc_exchange_run(const struct tagc_exchange *real, struct tagc_com
 
 ncclResult_t tagc_exchange_await(const struct tagc_exchange *real, struct tagc_comm *comm)
 {
-  if (!tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+  if (!tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
     return ncclInternalError;
   const ncclResult_t status = wait_launched(real, &comm, 1);
   tagc_comms_leave(&comm, 1);
@@ -178,7 +178,7 @@ ncclResult_t tagc_exchange_messages(const struct tagc_exchange *real, const stru
 void tagc_exchange_destroy_op(struct tagc_comm *comm, ncclRedOp_t op)
 {
   __typeof__(&ncclRedOpDestroy) destroy = TAGC_REAL(ncclRedOpDestroy, comm->nccl);
-  if (!destroy || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+  if (!destroy || !tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
     return;
   tagc_op_destroyed(op, comm->handle);
   tagc_real_depth++;

@@ -36,7 +36,7 @@ bool tagc_exchange_find(struct tagc_exchange *real, const struct tagc_nccl *nccl
 /* Adds the calls of the i-th communicator to a group. */
 typedef ncclResult_t tagc_enqueue_function(const struct tagc_exchange *real, void *context, size_t i);
 
-/* Runs a group over communicators in TAGC_PHASE_OURS, which they are in again when it returns, but for those that were
+/* Runs a group over communicators in TAGC_OWNER_LIBRARY, which they are in again when it returns, but for those that were
  * aborted: an abort waits while calls are added, which does not block, so that none of them meets a communicator that is gone,
  * but not for the end of the group. The first error of the real library; ncclInternalError, which NCCL itself gives then, when a
  * communicator was aborted meanwhile. */

@@ -8,7 +8,7 @@
 /* Never waits for another thread that works on the communicator. */
 static bool enter(struct tagc_comm *comm)
 {
-  return atomic_load(&comm->phase) == TAGC_PHASE_IDLE && tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS);
+  return atomic_load(&comm->owner) == TAGC_OWNER_NONE && tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY);
 }
 
 static int begin_event(struct tagc_comm *comm, const struct tagc_call *call)

@@ -9,7 +9,7 @@
  *            has not ended by then, or could not be kept (64 plain calls under way, two of a slot), has no record.
  * Budget     On memory of the host: how long a call of a slot has kept the program. A device tells in its tally.
  * Cost       Without a trace and a budget two branches a call.
- * Threads    As the calls of a communicator: one at a time. Around NCCL's call, not inside the phases of a launch.
+ * Threads    As the calls of a communicator: one at a time. Around NCCL's call, not while the library owns the communicator.
  */
 #ifndef INTERPOSE_EXEC_TIMING_H
 #define INTERPOSE_EXEC_TIMING_H

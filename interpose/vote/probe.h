@@ -22,7 +22,7 @@ struct tagc_probing {
 /* Sets the sizes for a communicator with slots; returns the bytes of scratch memory that its probe takes. */
 size_t tagc_probe_scratch(const struct tagc_comm *comm, struct tagc_probe *probe);
 
-/* Probes; the communicators are in TAGC_PHASE_OURS and are so again. The times are this rank's own. The first error of the
+/* Probes; the communicators are in TAGC_OWNER_LIBRARY and are so again. The times are this rank's own. The first error of the
  * real library; ncclInternalError when a communicator was aborted meanwhile. */
 ncclResult_t tagc_probe_run(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct tagc_probing *probings,
                             size_t count);

@@ -207,7 +207,7 @@ void tagc_tune_sample(const struct tagc_call *call)
   };
   const struct tagc_parts *parts = wanted ? comm->slots[call->slot].parts : NULL;
   pthread_mutex_unlock(&comm->lock);
-  if (!wanted || !tagc_comms_enter(&comm, 1, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+  if (!wanted || !tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
     return;                         /* after an abort the program may free its buffers */
   bool any = tagc_comms_enter_driver(&comm, 1) && find_candidates(comm->device, &question.shape, candidates);
   any = tagc_comms_leave_driver(&comm, 1) && any;

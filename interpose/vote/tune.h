@@ -17,7 +17,7 @@
 #include "interpose/comm/comm.h"
 
 /* A reduce-scatter is about to be forwarded as it came: samples its gradient, where that is wanted. Takes and drops the
- * communicator's lock, and keeps an abort waiting while it reads. Not inside the phases of a launch. */
+ * communicator's lock, and keeps an abort waiting while it reads. Not while the library owns it. */
 void tagc_tune_sample(const struct tagc_call *call);
 
 /* Would that wait for the device? Takes and drops the lock. */

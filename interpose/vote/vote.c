@@ -364,7 +364,7 @@ static ncclResult_t share_proposals(const struct tagc_exchange *real, struct vot
 
 static ncclResult_t hold(const struct tagc_exchange *real, struct votes *votes)
 {
-  if (!tagc_comms_enter(votes->comms, votes->count, TAGC_PHASE_IDLE, TAGC_PHASE_OURS))
+  if (!tagc_comms_enter(votes->comms, votes->count, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
     return ncclInternalError;
   ncclResult_t status = reserve_all(votes);
   if (status == ncclSuccess)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Who works on a communicator: its phase word, by which an abort from another thread keeps apart from our own work, and
- * waits for none of NCCL's.
+ * Who works on a communicator: its owner. By it an abort from another thread keeps apart from our own work, and waits for none
+ * of NCCL's.
  */
 #include "env/clock.h"
 #include "interpose/comm/comm.h"
@@ -8,16 +8,16 @@
 #include <sched.h>
 #include <time.h>
 
-bool tagc_comm_is_aborted(const struct tagc_comm *comm) { return atomic_load(&comm->phase) == TAGC_PHASE_ABORTED; }
+bool tagc_comm_is_aborted(const struct tagc_comm *comm) { return atomic_load(&comm->owner) == TAGC_OWNER_ABORTED; }
 
 struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
 {
   struct tagc_comm *comm = tagc_comm_forget(handle);
   while (comm) {
-    int phase = atomic_load(&comm->phase);
-    if (phase == TAGC_PHASE_ABORTED)
+    int owner = atomic_load(&comm->owner);
+    if (owner == TAGC_OWNER_ABORTED)
       break;
-    if (phase != TAGC_PHASE_OURS && atomic_compare_exchange_weak(&comm->phase, &phase, TAGC_PHASE_ABORTED))
+    if (owner != TAGC_OWNER_LIBRARY && atomic_compare_exchange_weak(&comm->owner, &owner, TAGC_OWNER_ABORTED))
       break;
     sched_yield();
   }
@@ -28,23 +28,23 @@ struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
   return comm;
 }
 
-static bool enter(struct tagc_comm *comm, enum tagc_phase from, enum tagc_phase to)
+static bool enter(struct tagc_comm *comm, enum tagc_owner from, enum tagc_owner to)
 {
   for (;;) {
-    int phase = (int)from;
-    if (atomic_compare_exchange_strong(&comm->phase, &phase, (int)to))
+    int owner = (int)from;
+    if (atomic_compare_exchange_strong(&comm->owner, &owner, (int)to))
       return true;
-    if (phase == TAGC_PHASE_ABORTED)
+    if (owner == TAGC_OWNER_ABORTED)
       return false;
     sched_yield();
   }
 }
 
-bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count, enum tagc_phase from, enum tagc_phase to)
+bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count, enum tagc_owner from, enum tagc_owner to)
 {
   for (size_t i = 0; i < count; i++)
     if (!enter(comms[i], from, to)) {
-      if (from == TAGC_PHASE_IDLE)
+      if (from == TAGC_OWNER_NONE)
         tagc_comms_leave(comms, i);
       return false;
     }
@@ -54,8 +54,8 @@ bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count, enum tagc_ph
 void tagc_comms_leave(struct tagc_comm *const *comms, size_t count)
 {
   for (size_t i = 0; i < count; i++) {
-    int phase = atomic_load(&comms[i]->phase);
-    while (phase != TAGC_PHASE_ABORTED && !atomic_compare_exchange_weak(&comms[i]->phase, &phase, TAGC_PHASE_IDLE))
+    int owner = atomic_load(&comms[i]->owner);
+    while (owner != TAGC_OWNER_ABORTED && !atomic_compare_exchange_weak(&comms[i]->owner, &owner, TAGC_OWNER_NONE))
       ;
   }
 }
@@ -66,7 +66,7 @@ bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count)
   for (size_t i = 0; i < count; i++)
     if (!comms[i]->device->host_reads) {
       atomic_store(&comms[i]->in_driver, true);
-      all &= enter(comms[i], TAGC_PHASE_OURS, TAGC_PHASE_NCCL);
+      all &= enter(comms[i], TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
     }
   return all;
 }
@@ -76,7 +76,7 @@ bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count)
   bool all = true;
   for (size_t i = 0; i < count; i++)
     if (!comms[i]->device->host_reads) {
-      all &= enter(comms[i], TAGC_PHASE_NCCL, TAGC_PHASE_OURS);
+      all &= enter(comms[i], TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
       atomic_store(&comms[i]->in_driver, false);
     }
   return all;
