@@ -2,8 +2,8 @@
  * The steps of an all-gather that is compressed, or made plain for a codec to refer to: encode, {payloads}, decode, and where some rank's
  * payload holds no shard {the plain call}, refer.
  *
- * They know of the call no more than what lay_out() puts into w->gather: what is gathered from where to where, by which codec. The
- * second half of an all-reduce (allreduce_tail.c) is exchanged by them, too.
+ * They know no more of the call than gather_lay_out() puts into w->gather: what is gathered from where to where, by
+ * which codec. The second half of an all-reduce (allreduce_tail.c) is exchanged by them, too.
  */
 #include "env/hash.h"
 #include "env/log.h"
@@ -12,37 +12,36 @@
 #include "interpose/comm/placement.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/loss_samples.h"
-#include "interpose/exec/op.h"
+#include "interpose/exec/work.h"
 #include "interpose/nccl/process.h"
 
-static bool is_compressed(const struct tagc_work *w) { return w->call->decision.action == TAGC_COMPRESS; }
-
-static bool mark(const struct tagc_work *w, enum tagc_mark mark)
+static bool gather_mark(const struct tagc_work *w, enum tagc_mark mark)
 {
   void *tally = w->gather.job.tally;
-  return !tally || !is_compressed(w) || w->device->tally_mark(w->device, tally, mark, w->call->trace.number, w->call->stream);
+  return !tally || !tagc_work_compresses(w) ||
+         w->device->tally_mark(w->device, tally, mark, w->call->trace.number, w->call->stream);
 }
 
 /* ---- what is exchanged ------------------------------------------------------------------------------------------------- */
 
-static ncclResult_t enqueue_plain(const struct tagc_exchange *real, struct tagc_work *w)
+static ncclResult_t gather_enqueue_plain(const struct tagc_exchange *real, struct tagc_work *w)
 {
   const struct tagc_allgather_job *job = &w->gather.job;
   return real->all_gather(job->send, job->recv, job->shape.n, w->call->type, w->gather.handle, w->call->stream);
 }
 
-ncclResult_t tagc_gather_enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece, bool encoded)
+ncclResult_t tagc_gather_enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned chunk, bool encoded)
 {
-  const struct tagc_allgather_job *job = tagc_gather_job(&w->gather, piece);
+  const struct tagc_allgather_job *job = tagc_gather_job(&w->gather, chunk);
   if (!encoded)
-    return enqueue_plain(real, w);
+    return gather_enqueue_plain(real, w);
   return real->all_gather(tagc_allgather_payload(job, job->rank), job->payloads, job->layout.payload_bytes, ncclUint8, w->gather.handle,
                           w->call->stream);
 }
 
-static ncclResult_t enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece)
+static ncclResult_t gather_enqueue_payloads(const struct tagc_exchange *real, struct tagc_work *w, unsigned chunk)
 {
-  return tagc_gather_enqueue(real, w, piece, is_compressed(w));
+  return tagc_gather_enqueue(real, w, chunk, tagc_work_compresses(w));
 }
 
 /* What has to be made again, plain. All ranks know it alike. */
@@ -50,24 +49,24 @@ static bool is_refused(const struct tagc_work *w) { return w->gather.refused; }
 
 /* ---- the steps --------------------------------------------------------------------------------------------------------- */
 
-static uint64_t seed_of(const struct tagc_call *call, const struct tagc_allgather *a)
+static uint64_t gather_seed(const struct tagc_call *call, const struct tagc_allgather *a)
 {
   const uint64_t words[] = {tagc_library_options()->seed, (uint64_t)call->allgather, a->calls};
   return tagc_hash_words(words, sizeof words);
 }
 
-void tagc_gather_carve(struct tagc_work *w, int part, const struct tagc_allgather_chunks *chunks, uint8_t *base)
+void tagc_gather_carve(struct tagc_work *w, int phase, const struct tagc_allgather_chunks *chunks, uint8_t *base)
 {
   struct tagc_gathering *gather = &w->gather;
-  gather->pieces = w->pieces[part] = (unsigned)chunks->pieces.count;
-  tagc_chunking_assign_allgather(chunks, &gather->job, gather->piece, base);
-  for (unsigned k = 0; k < gather->pieces; k++) {
-    gather->piece[k].stats = gather->job.stats ? &gather->seen[k] : NULL;
-    gather->piece[k].beside = true;
+  gather->chunks = w->chunks[phase] = (unsigned)chunks->pieces.count;
+  tagc_chunking_assign_allgather(chunks, &gather->job, gather->chunk, base);
+  for (unsigned k = 0; k < gather->chunks; k++) {
+    gather->chunk[k].stats = gather->job.stats ? &gather->seen[k] : NULL;
+    gather->chunk[k].beside = true;
   }
 }
 
-static void lay_out(struct tagc_work *w)
+static void gather_lay_out(struct tagc_work *w)
 {
   const struct tagc_call *call = w->call;
   const struct tagc_comm *comm = call->comm;
@@ -78,75 +77,76 @@ static void lay_out(struct tagc_work *w)
   w->gather.handle = comm->handle;
   w->gather.job = (struct tagc_allgather_job){
     .shape = a->shape, .layout = a->layout, .rank = comm->rank, .send = call->send, .recv = call->recv,
-    .keep_own = call->send == (const uint8_t *)call->recv + (size_t)comm->rank * shard, .seed = seed_of(call, a),
+    .keep_own = call->send == (const uint8_t *)call->recv + (size_t)comm->rank * shard, .seed = gather_seed(call, a),
     .reference = first->reference, .stats = &row->gather.stats, .tally = a->tally,
   };
-  if (is_compressed(w))
+  if (tagc_work_compresses(w))
     tagc_gather_carve(w, 0, &a->chunks, comm->workspace);
   a->calls++;                       /* even if it fails: the seeds of later calls are made from this, on all ranks */
 }
 
-static ncclResult_t begin(struct tagc_work *w)
+static ncclResult_t gather_begin(struct tagc_work *w)
 {
   if (w->gather.job.tally)
     tagc_comm_read_gather_tally(w->call->comm, w->gather.job.tally, w->call->allgather);
-  return tagc_work_done(mark(w, TAGC_MARK_BEGUN));
+  return tagc_work_done(gather_mark(w, TAGC_MARK_BEGUN));
 }
 
 /* A rank whose reference is not that of the others has no payload. */
-static bool refuse(struct tagc_work *w, const struct tagc_allgather_job *job, void *stream)
+static bool put_refusal(struct tagc_work *w, const struct tagc_allgather_job *job, void *stream)
 {
   static const struct tagc_allgather_header refused = {.flags = TAGC_ALLGATHER_REFUSED};
   return w->device->put(w->device, tagc_allgather_payload(job, job->rank), &refused, sizeof refused, stream);
 }
 
-static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)
+static ncclResult_t gather_encode(struct tagc_work *w, unsigned chunk, void *stream)
 {
   const struct tagc_allgather *a = tagc_allgather_of(w->call->comm, w->call);
-  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, piece);
+  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, chunk);
   bool good = true;
-  if (is_compressed(w)) {
+  if (tagc_work_compresses(w)) {
     good = w->device->allgather_encode(w->device, w->gather.codec, job, stream);
     if (tagc_allgather_first(w->call->comm, a)->damaged)
-      good = good && refuse(w, job, stream);
+      good = good && put_refusal(w, job, stream);
   }
   return tagc_work_done(good);
 }
 
-/* As of reduce-scatters in pieces: on a device the encoding of the first one is seen, and what is exchanged or waited for. */
-static ncclResult_t encoded(struct tagc_work *w, unsigned piece)
+/* As of reduce-scatters in chunks: on a device the encoding of the first one is seen, and what is exchanged or waited
+ * for. */
+static ncclResult_t gather_after_encode(struct tagc_work *w, unsigned chunk)
 {
-  return tagc_work_done(piece > 0 || mark(w, TAGC_MARK_ENCODED));
+  return tagc_work_done(chunk > 0 || gather_mark(w, TAGC_MARK_ENCODED));
 }
 
-static ncclResult_t exchanged(struct tagc_work *w, unsigned piece)
+static ncclResult_t gather_after_exchange(struct tagc_work *w, unsigned chunk)
 {
-  return tagc_work_done(piece + 1 < w->pieces[0] || mark(w, TAGC_MARK_EXCHANGED));
+  return tagc_work_done(chunk + 1 < w->chunks[0] || gather_mark(w, TAGC_MARK_EXCHANGED));
 }
 
-static ncclResult_t decode(struct tagc_work *w, unsigned piece, void *stream)
+static ncclResult_t gather_decode(struct tagc_work *w, unsigned chunk, void *stream)
 {
-  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, piece);
-  return tagc_work_done(is_compressed(w) ? w->device->allgather_decode(w->device, w->gather.codec, job, stream)
+  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, chunk);
+  return tagc_work_done(tagc_work_compresses(w) ? w->device->allgather_decode(w->device, w->gather.codec, job, stream)
                                          : w->device->allgather_refer(w->device, w->gather.codec, job, stream));
 }
 
-/* Here the host waits for a device, as what is done next hangs on it. Of pieces one that is refused is enough. */
+/* Here the host waits for a device, as what is done next hangs on it. Of chunks one that is refused is enough. */
 static bool ask_refused(struct tagc_work *w)
 {
   bool good = true;
-  for (unsigned k = 0; k < w->pieces[0] && good && !w->gather.refused && w->gather.codec->may_refuse; k++)
+  for (unsigned k = 0; k < w->chunks[0] && good && !w->gather.refused && w->gather.codec->may_refuse; k++)
     good = w->device->allgather_refused(w->device, tagc_gather_job(&w->gather, k), w->call->stream, &w->gather.refused);
   return good;
 }
 
-static ncclResult_t decoded(struct tagc_work *w)
+static ncclResult_t gather_after_decode(struct tagc_work *w)
 {
-  if (!is_compressed(w))
+  if (!tagc_work_compresses(w))
     return ncclSuccess;
-  if (w->gather.pieces > 1 && w->gather.job.stats && w->device->host_reads)
-    tagc_chunk_allgather_add_stats(&w->gather.job, w->gather.piece, (int)w->gather.pieces);
-  return tagc_work_done(mark(w, TAGC_MARK_DECODED) && ask_refused(w));
+  if (w->gather.chunks > 1 && w->gather.job.stats && w->device->host_reads)
+    tagc_chunk_allgather_add_stats(&w->gather.job, w->gather.chunk, (int)w->gather.chunks);
+  return tagc_work_done(gather_mark(w, TAGC_MARK_DECODED) && ask_refused(w));
 }
 
 static ncclResult_t refer_again(struct tagc_work *w)
@@ -190,7 +190,7 @@ static void watch_repeats(const struct tagc_work *w, const struct tagc_allgather
   first->digest_known = true;
 }
 
-static void account(const struct tagc_work *w)
+static void gather_account(const struct tagc_work *w)
 {
   const struct tagc_call *call = w->call;
   struct tagc_ledger *ledger = call->comm->ledger;
@@ -200,7 +200,7 @@ static void account(const struct tagc_work *w)
   const uint64_t shard = call->count * tagc_dtype_size(a->shape.dtype);
   const struct tagc_traffic plain = tagc_plain_traffic(shard, &hosts);
   struct tagc_traffic sent = plain;
-  if (is_compressed(w)) {
+  if (tagc_work_compresses(w)) {
     sent = tagc_plain_traffic(a->layout.payload_bytes, &hosts);
     if (w->gather.refused)
       tagc_traffic_add(&sent, &plain);
@@ -221,37 +221,37 @@ static void account(const struct tagc_work *w)
   w->call->trace.plain = plain;
 }
 
-static void settle(struct tagc_work *w)
+static void gather_commit(struct tagc_work *w)
 {
   struct tagc_allgather *a = tagc_allgather_of(w->call->comm, w->call), *first = tagc_allgather_first(w->call->comm, a);
   first->referred = a->layout.reference_bytes > 0;
-  if (!is_compressed(w) || w->gather.refused)
+  if (!tagc_work_compresses(w) || w->gather.refused)
     first->damaged = false;
-  account(w);
-  if (is_compressed(w))
+  gather_account(w);
+  if (tagc_work_compresses(w))
     watch_refusals(w, a);
   tagc_state_gather(w->call);
 }
 
 /* The call has failed here. Others may have brought their references up to date: until there is a new one this rank has none to send
  * differences to, and says so in its payloads. */
-static void give_up(struct tagc_work *w)
+static void gather_abort(struct tagc_work *w)
 {
   struct tagc_allgather *first = tagc_allgather_first(w->call->comm, tagc_allgather_of(w->call->comm, w->call));
   first->referred = first->layout.reference_bytes > 0;      /* as on the ranks that did not fail */
   first->damaged = first->referred;
 }
 
-const struct tagc_part tagc_part_gather = {
-  .lay_out = lay_out,
-  .begin = begin,
-  .encode = encode,
-  .encoded = encoded,
-  .enqueue = enqueue,
-  .exchanged = exchanged,
-  .decode = decode,
-  .decoded = decoded,
-  .after = {.wanted = is_refused, .enqueue = enqueue_plain, .then = refer_again},
-  .settle = settle,
-  .give_up = give_up,
+const struct tagc_phase tagc_phase_gather = {
+  .lay_out = gather_lay_out,
+  .begin = gather_begin,
+  .rounds = {[TAGC_ROUND_LAST] = {.wanted = is_refused, .enqueue = gather_enqueue_plain, .then = refer_again}},
+  .encode = gather_encode,
+  .after_encode = gather_after_encode,
+  .enqueue_payloads = gather_enqueue_payloads,
+  .after_exchange = gather_after_exchange,
+  .decode = gather_decode,
+  .after_decode = gather_after_decode,
+  .commit = gather_commit,
+  .abort = gather_abort,
 };

@@ -5,20 +5,20 @@
  * All ranks decode all payloads, their own, too, so that all end with the same bytes. The tail, fewer elements than there are ranks,
  * is summed as it came. In two levels all this goes between all ranks all the same: shard j is rank j's, wherever it is.
  */
-#include "interpose/exec/op.h"
+#include "interpose/exec/work.h"
 
 /* What a flush has summed in full precision stays so. */
-static bool is_encoded(const struct tagc_work *w) { return w->gather.codec && w->call->decision.action == TAGC_COMPRESS; }
+static bool tail_is_encoded(const struct tagc_work *w) { return w->gather.codec && tagc_work_compresses(w); }
 
 /* In the tally of the first half, which has begun with the call and ends with it. */
-static bool mark(const struct tagc_work *w, enum tagc_mark mark)
+static bool tail_mark(const struct tagc_work *w, enum tagc_mark mark)
 {
   void *tally = w->reduce.job.tally;
-  return !tally || w->call->decision.action != TAGC_COMPRESS ||
+  return !tally || !tagc_work_compresses(w) ||
          w->device->tally_mark(w->device, tally, mark, w->call->trace.number, w->call->stream);
 }
 
-static void lay_out(struct tagc_work *w)
+static void tail_lay_out(struct tagc_work *w)
 {
   const struct tagc_call *call = w->call;
   const struct tagc_comm *comm = call->comm;
@@ -29,58 +29,54 @@ static void lay_out(struct tagc_work *w)
     .shape = slot->allgather_phase.shape, .layout = slot->allgather_phase.layout, .rank = comm->rank, .send = w->reduce.job.recv, .recv = call->recv,
     .seed = w->reduce.job.seed,
   };
-  if (is_encoded(w))
+  if (tail_is_encoded(w))
     tagc_gather_carve(w, 1, &slot->allgather_phase_chunks, comm->workspace);
 }
 
-static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)
+static ncclResult_t tail_encode(struct tagc_work *w, unsigned chunk, void *stream)
 {
-  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, piece);
-  return tagc_work_done(!is_encoded(w) || w->device->allgather_encode(w->device, w->gather.codec, job, stream));
+  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, chunk);
+  return tagc_work_done(!tail_is_encoded(w) || w->device->allgather_encode(w->device, w->gather.codec, job, stream));
 }
 
-static ncclResult_t encoded(struct tagc_work *w, unsigned piece)
+static ncclResult_t tail_after_encode(struct tagc_work *w, unsigned chunk)
 {
-  return tagc_work_done(piece > 0 || mark(w, TAGC_MARK_SUMS_ENCODED));
+  return tagc_work_done(chunk > 0 || tail_mark(w, TAGC_MARK_SUMS_ENCODED));
 }
 
-static ncclResult_t enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece)
+static ncclResult_t tail_enqueue_payloads(const struct tagc_exchange *real, struct tagc_work *w, unsigned chunk)
 {
   const struct tagc_call *call = w->call;
   const struct tagc_allgather_shape *shape = &w->gather.job.shape;
   const uint64_t whole = shape->n * (uint64_t)shape->nranks, tail = call->count - whole;
   const size_t at = (size_t)whole * tagc_dtype_size(shape->dtype);
-  ncclResult_t status = tagc_gather_enqueue(real, w, piece, is_encoded(w));
-  if (tail && piece == 0 && status == ncclSuccess)
+  ncclResult_t status = tagc_gather_enqueue(real, w, chunk, tail_is_encoded(w));
+  if (tail && chunk == 0 && status == ncclSuccess)
     status = real->all_reduce((const uint8_t *)call->send + at, (uint8_t *)call->recv + at, tail, call->type, call->op,
                               w->gather.handle, call->stream);
   return status;
 }
 
-static ncclResult_t exchanged(struct tagc_work *w, unsigned piece)
+static ncclResult_t tail_after_exchange(struct tagc_work *w, unsigned chunk)
 {
-  return tagc_work_done(piece + 1 < w->pieces[1] || mark(w, TAGC_MARK_SUMS_EXCHANGED));
+  return tagc_work_done(chunk + 1 < w->chunks[1] || tail_mark(w, TAGC_MARK_SUMS_EXCHANGED));
 }
 
-static ncclResult_t decode(struct tagc_work *w, unsigned piece, void *stream)
+static ncclResult_t tail_decode(struct tagc_work *w, unsigned chunk, void *stream)
 {
-  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, piece);
-  return tagc_work_done(!is_encoded(w) || w->device->allgather_decode(w->device, w->gather.codec, job, stream));
+  struct tagc_allgather_job *job = tagc_gather_job(&w->gather, chunk);
+  return tagc_work_done(!tail_is_encoded(w) || w->device->allgather_decode(w->device, w->gather.codec, job, stream));
 }
 
-static ncclResult_t decoded(struct tagc_work *w) { return tagc_work_done(mark(w, TAGC_MARK_DECODED)); }
+static ncclResult_t tail_after_decode(struct tagc_work *w) { return tagc_work_done(tail_mark(w, TAGC_MARK_DECODED)); }
 
-/* The first half has the accounts of both. */
-static void end(struct tagc_work *w) { (void)w; }
-
-const struct tagc_part tagc_part_spread = {
-  .lay_out = lay_out,
-  .encode = encode,
-  .encoded = encoded,
-  .enqueue = enqueue,
-  .exchanged = exchanged,
-  .decode = decode,
-  .decoded = decoded,
-  .settle = end,
-  .give_up = end,
+/* The first phase ends the work of both. */
+const struct tagc_phase tagc_phase_tail = {
+  .lay_out = tail_lay_out,
+  .encode = tail_encode,
+  .after_encode = tail_after_encode,
+  .enqueue_payloads = tail_enqueue_payloads,
+  .after_exchange = tail_after_exchange,
+  .decode = tail_decode,
+  .after_decode = tail_after_decode,
 };

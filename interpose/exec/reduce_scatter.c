@@ -9,7 +9,7 @@
 #include "interpose/comm/placement.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/loss_samples.h"
-#include "interpose/exec/op.h"
+#include "interpose/exec/work.h"
 #include "interpose/nccl/process.h"
 #include "kernels/codec/codecs.h"
 #include "kernels/codec/cost.h"
@@ -17,7 +17,7 @@
 
 static const struct tagc_codec *codec_of(const struct tagc_work *w) { return w->call->comm->slots[w->call->slot].codec; }
 
-static bool mark(const struct tagc_work *w, enum tagc_mark mark)
+static bool reduce_mark(const struct tagc_work *w, enum tagc_mark mark)
 {
   return !w->reduce.job.tally ||
          w->device->tally_mark(w->device, w->reduce.job.tally, mark, w->call->trace.number, w->call->stream);
@@ -27,15 +27,15 @@ static bool mark(const struct tagc_work *w, enum tagc_mark mark)
 
 static bool has_sums(const struct tagc_work *w) { return w->reduce.sums != NULL; }
 
-/* In one piece: what is done; else that piece. */
-static struct tagc_job *job_of(struct tagc_work *w, unsigned piece)
+/* In one chunk: what is done; else that chunk. */
+static struct tagc_job *job_of(struct tagc_work *w, unsigned chunk)
 {
-  return w->pieces[0] > 1 ? &w->reduce.piece[piece] : &w->reduce.job;
+  return w->chunks[0] > 1 ? &w->reduce.chunk[chunk] : &w->reduce.job;
 }
 
 static bool has_exponents(const struct tagc_work *w)
 {
-  return w->call->decision.action == TAGC_COMPRESS && w->reduce.job.layout.exponent_bytes > 0;    /* then in one piece */
+  return tagc_work_compresses(w) && w->reduce.job.layout.exponent_bytes > 0;    /* then in one chunk */
 }
 
 static bool has_told(const struct tagc_work *w) { return w->reduce.told != NULL; }
@@ -66,9 +66,9 @@ static ncclResult_t enqueue_rest(const struct tagc_exchange *real, const struct 
                               w->reduce.sums ? plain_op(w) : w->call->op, w->reduce.party.handle, w->call->stream);
 }
 
-static ncclResult_t enqueue_payloads(const struct tagc_exchange *real, struct tagc_work *w, unsigned piece)
+static ncclResult_t reduce_enqueue_payloads(const struct tagc_exchange *real, struct tagc_work *w, unsigned chunk)
 {
-  const struct tagc_job *job = job_of(w, piece);
+  const struct tagc_job *job = job_of(w, chunk);
   ncclComm_t comm = w->reduce.party.handle;
   cudaStream_t stream = w->call->stream;
   size_t bytes = job->layout.message_bytes;
@@ -83,7 +83,7 @@ static ncclResult_t enqueue_payloads(const struct tagc_exchange *real, struct ta
   if (bytes && status == ncclSuccess)
     status = tagc_exchange_messages(real, &w->reduce.party, stream, job->message_out, job->message_in, bytes,
                                     w->call->comm->all_to_all);
-  return status == ncclSuccess && piece == 0 ? enqueue_rest(real, w) : status;
+  return status == ncclSuccess && chunk == 0 ? enqueue_rest(real, w) : status;
 }
 
 /* In two levels the messages that a rank receives tell of one rank a host alone; but what is made of it, all ranks must do
@@ -95,7 +95,7 @@ static ncclResult_t enqueue_told(const struct tagc_exchange *real, struct tagc_w
 
 /* ---- the steps ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t seed_of(const struct tagc_call *call, const struct tagc_slot *slot)
+static uint64_t reduce_seed(const struct tagc_call *call, const struct tagc_slot *slot)
 {
   /* splitmix64 (Steele, Lea, Flood 2014) over what all ranks know of the call. */
   uint64_t x = tagc_library_options()->seed + UINT64_C(0x9e3779b97f4a7c15) * (1 + (uint64_t)call->slot);
@@ -107,55 +107,82 @@ static uint64_t seed_of(const struct tagc_call *call, const struct tagc_slot *sl
   return x;
 }
 
-/* Fills the job of a call from its slot; the payloads lie in the workspace of its communicator. */
-static void lay_out(struct tagc_work *w)
+/* The job of a call from its slot, without memory for payloads. */
+static struct tagc_job reduce_job(const struct tagc_work *w)
 {
-  struct tagc_call *call = w->call;
-  struct tagc_comm *comm = call->comm;
-  struct tagc_slot *slot = &comm->slots[call->slot];
-  struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
-  uint8_t *workspace = comm->workspace + tagc_estate_allgather_phase_bytes(comm, slot);
-  w->reduce.party = tagc_levels_party(comm);
-  w->reduce.job = (struct tagc_job){
+  const struct tagc_call *call = w->call;
+  const struct tagc_comm *comm = call->comm;
+  const struct tagc_slot *slot = &comm->slots[call->slot];
+  struct tagc_job job = {
     .shape = slot->shape, .layout = slot->layout, .rank = w->reduce.party.rank, .send = call->send, .recv = call->recv,
     .scale = call->scale, .divisor = call->op_kind == TAGC_OP_AVG ? (float)w->reduce.party.nranks : 1,
-    .residual = slot->residual, .residual_empty = slot->residual_empty, .seed = seed_of(call, slot),
-    .stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC, .stats = &row->stats,
-    .health = comm->health, .cycle = call->cycle + 1, .residual_cycle = slot->residual_cycle + 1,
+    .residual = slot->residual, .residual_empty = slot->residual_empty, .seed = reduce_seed(call, slot),
+    .stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC,
+    .stats = &tagc_ledger_row(comm->ledger, call->slot)->stats, .tally = slot->tally, .health = comm->health,
+    .cycle = call->cycle + 1, .residual_cycle = slot->residual_cycle + 1,
   };
   if (slot->all_reduce)             /* its shard of the sum lies where it lies in the whole */
-    w->reduce.job.recv = (uint8_t *)call->recv + (size_t)comm->rank * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
-  w->reduce.job.tally = slot->tally;
-  if (comm->scope.two_levels) {     /* which scale and average what they sum */
-    w->reduce.sums = workspace;
-    w->reduce.job.send = w->reduce.sums;
-    w->reduce.job.scale = 1;
-    const struct tagc_shape whole = tagc_split_whole(slot);
-    workspace += tagc_levels_sum_bytes(&whole);
-    if (comm->keeps_residuals && call->decision.action == TAGC_COMPRESS)
-      w->reduce.told = (int64_t *)workspace;
-    workspace += TAGC_LEVELS_TOLD_BYTES;
-  }
-  workspace += tagc_split_carve(&w->reduce.split, slot, workspace);
+    job.recv = (uint8_t *)call->recv + (size_t)comm->rank * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
+  return job;
+}
+
+/* In two levels, of what the host's ranks have summed, scaled and averaged. Returns the bytes that it takes. */
+static size_t lay_out_sums(struct tagc_work *w, uint8_t *memory)
+{
+  const struct tagc_comm *comm = w->call->comm;
+  const struct tagc_shape whole = tagc_split_whole(&comm->slots[w->call->slot]);
+  const size_t bytes = tagc_levels_sum_bytes(&whole);
+  if (!comm->scope.two_levels)
+    return 0;
+  w->reduce.sums = memory;
+  w->reduce.job.send = memory;
+  w->reduce.job.scale = 1;
+  if (comm->keeps_residuals && tagc_work_compresses(w))
+    w->reduce.told = (int64_t *)(memory + bytes);
+  return bytes + TAGC_LEVELS_TOLD_BYTES;
+}
+
+/* Of what is packed, where but a part of the slot is selected. Returns the bytes that it takes. */
+static size_t lay_out_split(struct tagc_work *w, uint8_t *memory)
+{
+  const size_t bytes = tagc_split_carve(&w->reduce.split, &w->call->comm->slots[w->call->slot], memory);
   if (w->reduce.split.parts) {
     w->reduce.job.send = w->reduce.split.selected;
     w->reduce.job.recv = w->reduce.split.selected_sum;
   }
-  if (call->decision.action == TAGC_FLUSH) {
-    w->reduce.scratch = workspace;
-  } else {
-    w->pieces[0] = (unsigned)slot->pieces.count;
-    tagc_chunking_assign(slot, &w->reduce.job, w->reduce.piece, workspace);
-    for (int k = 0; k < slot->pieces.count; k++) {
-      w->reduce.piece[k].stats = &w->reduce.seen[k];
-      w->reduce.piece[k].beside = true;
-    }
+  return bytes;
+}
+
+static void lay_out_chunks(struct tagc_work *w, struct tagc_slot *slot, uint8_t *memory)
+{
+  w->chunks[0] = (unsigned)slot->pieces.count;
+  tagc_chunking_assign(slot, &w->reduce.job, w->reduce.chunk, memory);
+  for (unsigned k = 0; k < w->chunks[0]; k++) {
+    w->reduce.chunk[k].stats = &w->reduce.seen[k];
+    w->reduce.chunk[k].beside = true;
+  }
+}
+
+/* All of it lies in the workspace of the communicator, behind what the all-gather of the sums needs. */
+static void reduce_lay_out(struct tagc_work *w)
+{
+  const struct tagc_comm *comm = w->call->comm;
+  struct tagc_slot *slot = &comm->slots[w->call->slot];
+  uint8_t *memory = comm->workspace + tagc_estate_allgather_phase_bytes(comm, slot);
+  w->reduce.party = tagc_levels_party(comm);
+  w->reduce.job = reduce_job(w);
+  memory += lay_out_sums(w, memory);
+  memory += lay_out_split(w, memory);
+  if (tagc_work_compresses(w)) {
+    lay_out_chunks(w, slot, memory);
     slot->compressed_calls++;       /* even if it fails: the seeds of later calls are made from this, on all ranks */
+  } else {
+    w->reduce.scratch = memory;
   }
 }
 
 /* The call is done: its residual holds what it did not send. */
-static void settle_residual(const struct tagc_work *w)
+static void commit_residual(const struct tagc_work *w)
 {
   struct tagc_slot *slot = &w->call->comm->slots[w->call->slot];
   slot->residual_empty = w->call->decision.action == TAGC_FLUSH;
@@ -166,7 +193,7 @@ static void settle_residual(const struct tagc_work *w)
 
 /* The call has failed. A residual that was encoded from lacks what was under way: nobody knows where that is now, so the
  * rest of it is given up, too. One that was only read is as it was. */
-static void give_up(struct tagc_work *w)
+static void reduce_abort(struct tagc_work *w)
 {
   struct tagc_comm *comm = w->call->comm;
   struct tagc_slot *slot = &comm->slots[w->call->slot];
@@ -185,7 +212,7 @@ static void watch_density(const struct tagc_work *w)
 {
   struct tagc_comm *comm = w->call->comm;
   struct tagc_slot *slot = &comm->slots[w->call->slot];
-  if (w->call->decision.action != TAGC_COMPRESS || !tagc_options_auto(tagc_library_options()))
+  if (!tagc_work_compresses(w) || !tagc_options_auto(tagc_library_options()))
     return;
   slot->surplus_calls = w->reduce.job.surplus_seen ? slot->surplus_calls + 1 : 0;
   if ((slot->surplus_calls < TAGC_SURPLUS_CALLS && !w->reduce.denser) || slot->reason != TAGC_REASON_compressed)
@@ -197,7 +224,7 @@ static void watch_density(const struct tagc_work *w)
            tagc_reason_words(slot->reason));
 }
 
-static void account(const struct tagc_work *w)
+static void reduce_account(const struct tagc_work *w)
 {
   const struct tagc_call *call = w->call;
   const struct tagc_comm *comm = call->comm;
@@ -232,15 +259,15 @@ static void account(const struct tagc_work *w)
   w->call->trace.plain = plain;
 }
 
-static ncclResult_t begin(struct tagc_work *w)
+static ncclResult_t reduce_begin(struct tagc_work *w)
 {
   if (w->reduce.job.tally)
     tagc_comm_read_tally(w->call->comm, w->reduce.job.tally, w->call->slot);
-  return tagc_work_done(mark(w, TAGC_MARK_BEGUN));
+  return tagc_work_done(reduce_mark(w, TAGC_MARK_BEGUN));
 }
 
 /* The residual lies in pieces where calls are compressed in pieces. */
-static bool flush(struct tagc_work *w)
+static bool flush_residual(struct tagc_work *w)
 {
   const struct tagc_chunks *pieces = &w->call->comm->slots[w->call->slot].pieces;
   bool good = true;
@@ -252,60 +279,61 @@ static bool flush(struct tagc_work *w)
   return good;
 }
 
-static ncclResult_t prepare(struct tagc_work *w)
+static ncclResult_t reduce_prepare(struct tagc_work *w)
 {
   const uint64_t began = tagc_clock_ns();
-  bool good = !w->reduce.sums || mark(w, TAGC_MARK_SUMMED);
+  bool good = !w->reduce.sums || reduce_mark(w, TAGC_MARK_SUMMED);
   if (w->reduce.split.parts)
     good = good && tagc_split_pack(&w->reduce.split, w->call, w->reduce.sums ? w->reduce.sums : w->call->send);
   if (w->call->decision.action == TAGC_FLUSH)
-    good = good && flush(w);
-  else if (w->pieces[0] == 1)       /* others are prepared when they are encoded */
+    good = good && flush_residual(w);
+  else if (w->chunks[0] == 1)       /* others are prepared when they are encoded */
     good = good && w->device->prepare(w->device, codec_of(w), &w->reduce.job, w->call->stream);
   w->took.encode_ns += tagc_clock_ns() - began;
   return tagc_work_done(good);
 }
 
-static ncclResult_t encode(struct tagc_work *w, unsigned piece, void *stream)
+static ncclResult_t reduce_encode(struct tagc_work *w, unsigned chunk, void *stream)
 {
-  const bool compressed = w->call->decision.action == TAGC_COMPRESS;
+  const bool compressed = tagc_work_compresses(w);
   bool good = true;
-  if (piece == 0)
+  if (chunk == 0)
     w->reduce.encoded = compressed;
-  if (w->pieces[0] > 1)
-    good = w->device->prepare(w->device, codec_of(w), job_of(w, piece), stream);
+  if (w->chunks[0] > 1)
+    good = w->device->prepare(w->device, codec_of(w), job_of(w, chunk), stream);
   if (compressed)
-    good = good && w->device->encode(w->device, codec_of(w), job_of(w, piece), stream);
+    good = good && w->device->encode(w->device, codec_of(w), job_of(w, chunk), stream);
   return tagc_work_done(good);
 }
 
-/* On a device. In several pieces what is seen there is the encoding of the first one, and of the others what the exchanges wait for. */
-static ncclResult_t encoded(struct tagc_work *w, unsigned piece)
+/* On a device. In several chunks what is seen there is the encoding of the first one, and of the others what the
+ * exchanges wait for. */
+static ncclResult_t reduce_after_encode(struct tagc_work *w, unsigned chunk)
 {
-  return tagc_work_done(piece > 0 || w->call->decision.action != TAGC_COMPRESS || mark(w, TAGC_MARK_ENCODED));
+  return tagc_work_done(chunk > 0 || !tagc_work_compresses(w) || reduce_mark(w, TAGC_MARK_ENCODED));
 }
 
-static ncclResult_t exchanged(struct tagc_work *w, unsigned piece)
+static ncclResult_t reduce_after_exchange(struct tagc_work *w, unsigned chunk)
 {
-  return tagc_work_done(piece + 1 < w->pieces[0] || w->call->decision.action != TAGC_COMPRESS || mark(w, TAGC_MARK_EXCHANGED));
+  return tagc_work_done(chunk + 1 < w->chunks[0] || !tagc_work_compresses(w) || reduce_mark(w, TAGC_MARK_EXCHANGED));
 }
 
-static ncclResult_t decode(struct tagc_work *w, unsigned piece, void *stream)
+static ncclResult_t reduce_decode(struct tagc_work *w, unsigned chunk, void *stream)
 {
-  return tagc_work_done(w->call->decision.action != TAGC_COMPRESS ||
-                        w->device->decode(w->device, codec_of(w), job_of(w, piece), stream));
+  return tagc_work_done(!tagc_work_compresses(w) ||
+                        w->device->decode(w->device, codec_of(w), job_of(w, chunk), stream));
 }
 
-static ncclResult_t decoded(struct tagc_work *w)
+static ncclResult_t reduce_after_decode(struct tagc_work *w)
 {
   const uint64_t began = tagc_clock_ns();
   bool good = true;
-  for (unsigned k = 0; k < w->pieces[0] && w->pieces[0] > 1 && !w->reduce.job.tally; k++)
-    tagc_chunk_add_stats(&w->reduce.job, &w->reduce.piece[k]);
+  for (unsigned k = 0; k < w->chunks[0] && w->chunks[0] > 1 && !w->reduce.job.tally; k++)
+    tagc_chunk_add_stats(&w->reduce.job, &w->reduce.chunk[k]);
   if (w->reduce.split.parts)
     good = tagc_split_unpack(&w->reduce.split, w->call);
-  if (w->call->decision.action == TAGC_COMPRESS)
-    good = good && mark(w, w->parts[1] ? TAGC_MARK_HALF : TAGC_MARK_DECODED);
+  if (tagc_work_compresses(w))
+    good = good && reduce_mark(w, w->phases[1] ? TAGC_MARK_HALF : TAGC_MARK_DECODED);
   w->took.decode_ns += tagc_clock_ns() - began;
   return tagc_work_done(good && (!w->reduce.told || w->device->tell(w->device, &w->reduce.job, w->reduce.told, w->call->stream)));
 }
@@ -319,33 +347,33 @@ static bool ask_density(struct tagc_work *w)
   return w->device->tally_denser(w->device, w->reduce.job.tally, w->call->stream, &w->reduce.denser);
 }
 
-static ncclResult_t hear(struct tagc_work *w)
+static ncclResult_t reduce_hear(struct tagc_work *w)
 {
-  return tagc_work_done(w->call->decision.action != TAGC_COMPRESS ||
+  return tagc_work_done(!tagc_work_compresses(w) ||
                         (w->device->settle(w->device, &w->reduce.job, w->reduce.told, w->call->stream) && ask_density(w)));
 }
 
-static void settle(struct tagc_work *w)
+static void reduce_commit(struct tagc_work *w)
 {
   w->call->comm->nonfinite |= w->reduce.job.nonfinite_seen;
-  settle_residual(w);
+  commit_residual(w);
   watch_density(w);
-  account(w);
+  reduce_account(w);
   tagc_state_call(w->call, &w->reduce.job);
 }
 
-const struct tagc_part tagc_part_reduce = {
-  .lay_out = lay_out,
-  .begin = begin,
-  .before = {{.wanted = has_sums, .enqueue = enqueue_sums, .then = prepare, .sums = true},
-             {.wanted = has_exponents, .enqueue = enqueue_exponents}},
-  .encode = encode,
-  .encoded = encoded,
-  .enqueue = enqueue_payloads,
-  .exchanged = exchanged,
-  .decode = decode,
-  .decoded = decoded,
-  .after = {.wanted = has_told, .enqueue = enqueue_told, .then = hear},
-  .settle = settle,
-  .give_up = give_up,
+const struct tagc_phase tagc_phase_reduce = {
+  .lay_out = reduce_lay_out,
+  .begin = reduce_begin,
+  .rounds = {[TAGC_ROUND_SUMS] = {.wanted = has_sums, .enqueue = enqueue_sums, .then = reduce_prepare},
+             [TAGC_ROUND_EXPONENTS] = {.wanted = has_exponents, .enqueue = enqueue_exponents},
+             [TAGC_ROUND_LAST] = {.wanted = has_told, .enqueue = enqueue_told, .then = reduce_hear}},
+  .encode = reduce_encode,
+  .after_encode = reduce_after_encode,
+  .enqueue_payloads = reduce_enqueue_payloads,
+  .after_exchange = reduce_after_exchange,
+  .decode = reduce_decode,
+  .after_decode = reduce_after_decode,
+  .commit = reduce_commit,
+  .abort = reduce_abort,
 };

@@ -81,7 +81,7 @@ struct tagc_call_times {
 /* How long a call takes in `count` chunks (kernels/codec/chunks.h), of which one is encoded or decoded while another travels. Two machines, the
  * lane and the wire, do one thing after the other each: a flow shop with two machines, where jobs come back to the first one. With
  * e(k), x(k), d(k) what chunk k takes to be encoded, sent and decoded, its share of the whole and what does not depend on that, and
- * in the order of the lane in run_pieces() of interpose/exec/execute.c:
+ * in the order of the lane in run_chunks() of interpose/exec/execute.c:
  *   E(0) = e(0)
  *   E(k) = max(E(k-1), D(k-2)) + e(k)      the next chunk is encoded before the one that has come is decoded
  *   X(k) = max(X(k-1), E(k)) + x(k)

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * A call on its way through execute.c: its work.
+ *
+ * Work has phases, one after the other: a reduce-scatter has one, an all-gather has one, an all-reduce has one of each.
+ * Each phase takes the same steps in the same order. All works of a batch take a step before any takes the next one:
+ *
+ *   lay_out                            once for each phase, before anything begins: which memory it has
+ *   begin
+ *   round SUMS, round EXPONENTS        exchanges that come first
+ *   encode, enqueue_payloads, decode   for each chunk: one is encoded while another one travels and a third is decoded
+ *   after_decode                       all chunks are decoded
+ *   round LAST                         an exchange that comes last
+ *   commit, or abort                   once for each work, of its first phase; abort where this rank's work has failed
+ *
+ * Which rounds there are, and how many chunks a phase has, is equal on all ranks.
+ * Threads    Those of execute.h. A step enqueues on a device between tagc_comms_enter_driver() and
+ *            tagc_comms_leave_driver(). An exchange enqueues between the start and the end of a real group.
+ */
+#ifndef INTERPOSE_EXEC_WORK_H
+#define INTERPOSE_EXEC_WORK_H
+
+#include "interpose/comm/comm.h"
+#include "interpose/comm/partial.h"
+#include "interpose/comm/placement.h"
+#include "interpose/exec/nccl_group.h"
+
+struct tagc_work;
+
+/* An exchange with what comes behind it. wanted: does the work take part? Where no work of a batch does, there is
+ * none. then: of every work of the batch, taking part or not. Either may be NULL: no work ever takes part; nothing
+ * is done. */
+struct tagc_round {
+  bool (*wanted)(const struct tagc_work *w);
+  ncclResult_t (*enqueue)(const struct tagc_exchange *real, struct tagc_work *w);
+  ncclResult_t (*then)(struct tagc_work *w);
+};
+
+/* Sums inside a host; exponents of all ranks; what all ranks must hear after the decoding. */
+enum { TAGC_ROUND_SUMS, TAGC_ROUND_EXPONENTS, TAGC_ROUND_LAST, TAGC_ROUNDS };
+
+/* The steps of a phase. begin may be NULL; commit and abort are those of a first phase alone. A phase in several chunks
+ * is encoded and decoded on the lane of its communicator: on a thread, or on a stream of its own; but for the first
+ * encode, and on a thread the last decode, for which the caller would wait at once. after_encode and after_exchange are
+ * on the caller's stream. */
+struct tagc_phase {
+  void (*lay_out)(struct tagc_work *w);
+  ncclResult_t (*begin)(struct tagc_work *w);
+  struct tagc_round rounds[TAGC_ROUNDS];
+  ncclResult_t (*encode)(struct tagc_work *w, unsigned chunk, void *stream);
+  ncclResult_t (*after_encode)(struct tagc_work *w, unsigned chunk);
+  ncclResult_t (*enqueue_payloads)(const struct tagc_exchange *real, struct tagc_work *w, unsigned chunk);
+  ncclResult_t (*after_exchange)(struct tagc_work *w, unsigned chunk);
+  ncclResult_t (*decode)(struct tagc_work *w, unsigned chunk, void *stream);
+  ncclResult_t (*after_decode)(struct tagc_work *w);
+  void (*commit)(struct tagc_work *w);
+  void (*abort)(struct tagc_work *w);
+};
+
+/* A reduce-scatter that is compressed or flushed (reduce_scatter.c). */
+struct tagc_reducing {
+  struct tagc_party party;          /* who exchanges payloads */
+  struct tagc_job job;              /* in several chunks: of them together, and without memory; else what is done */
+  struct tagc_job chunk[TAGC_CHUNKS];
+  struct tagc_codec_stats seen[TAGC_CHUNKS];        /* of these */
+  uint8_t *sums;                    /* two levels: the sums over this host's ranks; otherwise NULL */
+  struct tagc_split split;          /* where but a part of the slot is selected */
+  int64_t *told;                    /* what the ranks of a host tell one another of the call; NULL: they need not */
+  void *scratch;                    /* TAGC_FLUSH: the send buffer of the plain call */
+  bool encoded;                     /* the residual has changed */
+  bool denser;                      /* the device says that the gradient has outgrown the codec */
+};
+
+/* An all-gather that is compressed, or plain for later ones to refer to (allgather.c); or that of the sums of an
+ * all-reduce (allreduce_tail.c): no codec, and nothing of the job but what lies where, where they are gathered
+ * plainly. */
+struct tagc_gathering {
+  ncclComm_t handle;                /* between whose ranks */
+  const struct tagc_allgather_codec *codec;
+  struct tagc_allgather_job job;    /* what is gathered, from where to where; in several chunks without memory */
+  struct tagc_allgather_job chunk[TAGC_CHUNKS];
+  struct tagc_allgather_stats seen[TAGC_CHUNKS];    /* of these */
+  unsigned chunks;
+  bool refused;                     /* some rank's payload held no shard */
+};
+
+extern const struct tagc_phase tagc_phase_reduce, tagc_phase_gather, tagc_phase_tail;
+
+/* Gives w->gather.job, compressed, its memory at `base`, in these chunks; w->chunks[phase] is their number then
+ * (allgather.c). */
+void tagc_gather_carve(struct tagc_work *w, int phase, const struct tagc_allgather_chunks *chunks, uint8_t *base);
+
+/* In one chunk: what is done; else that chunk. */
+static inline struct tagc_allgather_job *tagc_gather_job(struct tagc_gathering *gather, unsigned chunk)
+{
+  return gather->chunks > 1 ? &gather->chunk[chunk] : &gather->job;
+}
+
+/* Adds to a group what carries a chunk that is `encoded`, or else the whole as it is (allgather.c). */
+ncclResult_t tagc_gather_enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned chunk, bool encoded);
+
+/* What has been given to a lane. */
+struct tagc_lane_task {
+  struct tagc_work *work;
+  ncclResult_t (*function)(struct tagc_work *w, unsigned chunk, void *stream);
+  enum tagc_lane_work kind;
+  unsigned chunk;
+  uint64_t ticket;                  /* 0: it was done at once */
+  ncclResult_t status;
+  uint64_t took_ns;
+};
+
+enum { TAGC_PHASES = 2 };
+
+struct tagc_work {
+  struct tagc_call *call;
+  const struct tagc_device *device;
+  const struct tagc_phase *phases[TAGC_PHASES];     /* one after the other; NULL: no more */
+  unsigned chunks[TAGC_PHASES];     /* of each; lay_out may make several, at most TAGC_CHUNKS */
+  struct tagc_lane_task encode[TAGC_CHUNKS], decode[TAGC_CHUNKS];
+  uint64_t ticket;                  /* of the last task */
+  struct tagc_lane_times lane;      /* when the call began */
+  struct tagc_trace_times took;     /* on memory of the host */
+  struct tagc_reducing reduce;
+  struct tagc_gathering gather;
+};
+
+/* Or is it plain: a flush, or for later calls to refer to? */
+static inline bool tagc_work_compresses(const struct tagc_work *w) { return w->call->decision.action == TAGC_COMPRESS; }
+
+/* What a device could not do is said by what NCCL says of its own troubles with one. */
+static inline ncclResult_t tagc_work_done(bool good) { return good ? ncclSuccess : ncclUnhandledCudaError; }
+
+#endif
