@@ -7,6 +7,7 @@ include $(srcdir)/%D%/agree/local.mk
 include $(srcdir)/%D%/stats/local.mk
 include $(srcdir)/%D%/trace/local.mk
 include $(srcdir)/%D%/comm/local.mk
+include $(srcdir)/%D%/calls/local.mk
 include $(srcdir)/%D%/exec/local.mk
 include $(srcdir)/%D%/vote/local.mk
 include $(srcdir)/%D%/entry/local.mk

@@ -26,7 +26,7 @@ struct tagc_call {
   const struct tagc_nccl *nccl;     /* whose call it is; that of the communicator as soon as it is known */
   uint32_t group;                   /* the number of the open group, for the trace; 0: none is */
 
-  /* Filled by tagc_comm_observe(). */
+  /* Filled by tagc_call_observe(). */
   struct tagc_comm *comm;           /* a reference is held; NULL: not ours to touch, or one that has made no collective */
   enum tagc_cycle_state state;
   int slot;                         /* of a reduce-scatter on track, else -1 */
@@ -38,18 +38,10 @@ struct tagc_call {
   float scale;                      /* of TAGC_OP_PREMULSUM, else 1 */
   bool scale_hidden;                /* it lies in device memory, where nobody has read it */
 
-  struct tagc_decision decision;    /* filled by tagc_comm_decide() */
   bool rounds;                      /* its communicator needs more than forwarding: filled by tagc_launch_run() */
+  bool meets;                       /* and the host waits for other ranks in it, on a GPU, too: likewise */
+  struct tagc_decision decision;    /* once, when its turn comes: filled by tagc_call_decide() or tagc_call_pass() */
   struct tagc_trace_stamp trace;
 };
-
-/* A collective from an adapter: forwards it, holds it back in a group, or compresses it. */
-ncclResult_t tagc_dispatch(struct tagc_call *call);
-
-/* A send or a receive. True: it is in an open group, and waits for its end. */
-bool tagc_dispatch_hold(struct tagc_call *call);
-
-/* Hands a call to the real function as it came. */
-ncclResult_t tagc_forward(const struct tagc_call *call);
 
 #endif

@@ -247,10 +247,6 @@ void tagc_comm_abort_is_over(struct tagc_comm *comm);
  * that, and not for us. Waits for its end, a second at most, out of the driver. False where it has not come. */
 bool tagc_comm_await_abort(const struct tagc_comm *comm);
 
-/* Tells the communicator of its next collective; fills the call's part of it. Takes and drops the lock. ncclSystemError without
- * memory. */
-ncclResult_t tagc_comm_observe(struct tagc_comm *comm, struct tagc_call *call);
-
 /* The cycle of the next vote: the first one on this lock, or with TAGC_BUDGET another one. 0: none. */
 static inline uint64_t tagc_comm_next_vote(const struct tagc_comm *comm)
 {
@@ -264,9 +260,6 @@ bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call 
  * in the vote. Call it with the lock held. */
 void tagc_comm_bar(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason);
 
-/* Asks the plan about a call that was observed; fills call->decision. Call it with the lock held. */
-void tagc_comm_decide(struct tagc_comm *comm, struct tagc_call *call);
-
 /* Enters what a device has counted by itself for a call of a slot into its accounts, or, with -1, into those of former slots; false where
  * no other one is known by now. Call it without the lock. */
 bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot);
@@ -274,23 +267,8 @@ bool tagc_comm_read_tally(struct tagc_comm *comm, void *tally, int slot);
 /* The same for an all-gather of parameters, by its place among them. */
 bool tagc_comm_read_gather_tally(struct tagc_comm *comm, void *tally, int allgather);
 
-/* Enters a call into the accounts: that it was made, why it goes the way it goes, and, where it passes, its bytes. Call it
- * with the lock held, after tagc_comm_decide(). */
-void tagc_comm_account(struct tagc_comm *comm, struct tagc_call *call);
-
-/* A call goes on as it came, whatever the plan says: decides that and enters it into the accounts. Takes and drops the lock. */
-void tagc_comm_pass(struct tagc_comm *comm, struct tagc_call *call, enum tagc_reason reason);
-
-/* Elements that a reduction adds up, of all shards. */
-uint64_t tagc_comm_elements(const struct tagc_comm *comm, const struct tagc_call *call);
-
 /* An element type in the codecs' terms; false where it is none that can be compressed. */
 bool tagc_comm_dtype(ncclDataType_t type, enum tagc_dtype *out);
-
-/* Is the call one that may be compressed, and therefore held back in a group? A reduce-scatter; an all-reduce of many floating-point
- * numbers, if the cycle has a slot for it, which is known when it has been observed; unless TAGC_ALLGATHER=off an all-gather of
- * floating-point numbers. */
-bool tagc_comm_may_compress(const struct tagc_call *call);
 
 /* User-defined reductions: pre-multiplied sums by handle and communicator. */
 bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, const void *scalar, ncclScalarResidence_t where);

@@ -32,11 +32,6 @@ void tagc_live_reset(struct tagc_comm *comm)
                                   .gather_plain = ledger->gather_plain};
 }
 
-static struct tagc_traffic since(const struct tagc_traffic *now, const struct tagc_traffic *then)
-{
-  return (struct tagc_traffic){now->inside - then->inside, now->between - then->between};
-}
-
 /* "; A/B so far: ..."; nothing where one side has no step yet. */
 static void print_ab(const struct tagc_ledger *ledger, char *text, size_t size)
 {
@@ -64,9 +59,9 @@ static void print(const struct tagc_comm *comm)
 {
   const struct tagc_ledger *ledger = comm->ledger;
   const struct tagc_live *live = &comm->live;
-  const struct tagc_traffic sent = since(&ledger->sent, &live->sent), plain = since(&ledger->plain, &live->plain);
-  const struct tagc_traffic gathers = since(&ledger->gather_sent, &live->gather_sent);
-  const struct tagc_traffic plain_gathers = since(&ledger->gather_plain, &live->gather_plain);
+  const struct tagc_traffic sent = tagc_traffic_since(&ledger->sent, &live->sent), plain = tagc_traffic_since(&ledger->plain, &live->plain);
+  const struct tagc_traffic gathers = tagc_traffic_since(&ledger->gather_sent, &live->gather_sent);
+  const struct tagc_traffic plain_gathers = tagc_traffic_since(&ledger->gather_plain, &live->gather_plain);
   char step[48] = "no step was measured", reduces[112], gathered[160] = "", text[112], ab[160];
   if (live->steps)
     snprintf(step, sizeof step, "%.1f ms a step", live->ms / (double)live->steps);

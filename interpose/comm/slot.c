@@ -48,3 +48,25 @@ enum tagc_reason tagc_slot_reject_reason(const struct tagc_call *call)
     return TAGC_REASON_compressed;
   return are_reached(call) ? TAGC_REASON_compressed : TAGC_REASON_memory;
 }
+
+void tagc_slot_drop_residual(struct tagc_comm *comm, size_t i)
+{
+  if (i >= comm->slot_count || !comm->slots[i].residual || comm->slots[i].residual_empty)
+    return;
+  comm->slots[i].residual_empty = true;
+  tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
+}
+
+bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call *call)
+{
+  return tagc_library_options()->mode != TAGC_MODE_OBSERVE && tagc_comm_next_vote(comm) && comm->agreed && comm->device &&
+         comm->nranks >= 2 && call->slot >= 0 && call->lock_number == comm->lock_number;
+}
+
+void tagc_comm_bar(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason)
+{
+  struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
+  enum tagc_reason *barred = call->slot >= 0 ? &comm->slots[call->slot].barred : allgather ? &allgather->barred : NULL;
+  if (barred && call->lock_number == comm->lock_number && *barred == TAGC_REASON_compressed)
+    *barred = reason;
+}

@@ -7,9 +7,8 @@
 
 #include <errno.h>
 
-#include "interpose/comm/call.h"
+#include "interpose/calls/traced.h"
 #include "interpose/comm/comm.h"
-#include "interpose/comm/traced.h"
 #include "interpose/entry/background.h"
 #include "interpose/entry/group.h"
 #include "interpose/entry/start.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "env/thread.h"
-#include "interpose/comm/traced.h"
+#include "interpose/calls/traced.h"
 #include "interpose/entry/beside.h"
 
 struct destroyed {

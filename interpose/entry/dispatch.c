@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Where a collective goes after its adapter: on as it came, into the group that is open, or into a launch of its own.
  */
+#include "interpose/entry/dispatch.h"
+
 #include <errno.h>
 
-#include "interpose/comm/call.h"
-#include "interpose/comm/capture.h"
-#include "interpose/comm/comm.h"
-#include "interpose/comm/traced.h"
+#include "interpose/calls/calls.h"
+#include "interpose/calls/traced.h"
 #include "interpose/entry/background.h"
 #include "interpose/entry/group.h"
 #include "interpose/entry/launch.h"
@@ -14,6 +14,7 @@
 #include "interpose/entry/start.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/timing.h"
+#include "interpose/nccl/capture.h"
 #include "interpose/nccl/process.h"
 
 ncclResult_t tagc_forward(const struct tagc_call *c)
@@ -77,7 +78,7 @@ static bool is_type(const struct tagc_call *c)
  * pointers: a rank that is not the root may pass NULL, and all ranks must see the same sequence. */
 static bool looks_valid(const struct tagc_call *c)
 {
-  return !tagc_comm_may_compress(c) || ((c->count == 0 || (c->send && c->recv)) && is_type(c) && (int)c->op >= 0);
+  return !tagc_call_may_compress(c) || ((c->count == 0 || (c->send && c->recv)) && is_type(c) && (int)c->op >= 0);
 }
 
 /* May a collective in a group be held back? What the real library would refuse it must refuse now, not at the end of the group. */
@@ -105,16 +106,15 @@ bool tagc_dispatch_hold(struct tagc_call *call)
   if (!call->comm && tagc_comm_is_nonblocking(call->handle))
     return false;
   const int nranks = call->comm ? call->comm->nranks : tagc_comm_ranks(call->handle, call->nccl);
-  if (call->root >= 0 && call->root < nranks && tagc_group_is_open(call->nccl) && tagc_group_hold(call))
-    return true;
+  const bool held = call->root >= 0 && call->root < nranks && tagc_group_is_open(call->nccl) && tagc_group_hold(call);
   tagc_comm_release(call->comm);
-  return false;
+  return held;
 }
 
 /* A call that goes on as it came and is entered into the accounts, with its reason. */
 static ncclResult_t pass_accounted(struct tagc_call *call, enum tagc_reason reason)
 {
-  tagc_comm_pass(call->comm, call, reason);
+  tagc_call_pass(call, reason);
   /* What a group holds is launched by its end, what is captured by a graph. */
   const bool launches = reason != TAGC_REASON_capture && !tagc_group_is_open(call->nccl);
   const struct tagc_timing timing = tagc_times_begin(launches ? call : NULL);
@@ -133,37 +133,68 @@ static enum tagc_reason unheld_reason(const struct tagc_call *call)
   return call->allgather >= 0 ? TAGC_REASON_allgather_off : TAGC_REASON_function;
 }
 
-/* A call that is part of the cycle. The reference to its communicator is dropped here, or goes on into the group. */
+/* A call that is part of the cycle. */
 static ncclResult_t run_observed(struct tagc_call *call)
 {
-  struct tagc_comm *comm = call->comm;
-  ncclResult_t status = tagc_comm_observe(comm, call);
-  if (status != ncclSuccess) {
-    tagc_comm_release(comm);
+  ncclResult_t status = tagc_call_observe(call);
+  if (status != ncclSuccess)
     return status;
-  }
-  if (tagc_group_is_open(call->nccl) && may_be_held(call)) {
-    if (tagc_group_hold(call))
-      return ncclSuccess;
-    status = tagc_no_memory("a call of a group");
-  } else if (tagc_rounds_takes(call)) {
-    status = tagc_launch_run(call, 1, NULL, NULL);
-  } else {
-    status = pass_accounted(call, unheld_reason(call));
-    if (status == ncclInProgress)
-      tagc_comm_is_in_progress(comm, true);
-  }
-  tagc_comm_release(comm);
+  if (tagc_group_is_open(call->nccl) && may_be_held(call))
+    return tagc_group_hold(call) ? ncclSuccess : tagc_no_memory("a call of a group");
+  if (tagc_rounds_takes(call))
+    return tagc_launch_run(call, 1, NULL, NULL);
+  status = pass_accounted(call, unheld_reason(call));
+  if (status == ncclInProgress)
+    tagc_comm_is_in_progress(call->comm, true);
   return status;
 }
 
-/* Looks the communicator up. The copy of NCCL that made it is the one that is meant, whoever calls. */
-static bool acquire(struct tagc_call *call, ncclResult_t *status)
+/* What a CUDA graph captures is no part of the cycle. */
+static ncclResult_t pass_captured(struct tagc_call *call)
 {
-  call->comm = tagc_comm_acquire(call->handle, call->nccl, status);
-  if (call->comm)
+  call->slot = call->allgather = -1;
+  tagc_levels_note_capture(call->comm);
+  return pass_accounted(call, TAGC_REASON_capture);
+}
+
+/* Finds out what the reduction is. False for an op that was never made, or of another type: the real library refuses it at once. */
+static bool find_op(struct tagc_call *call)
+{
+  const struct tagc_device *device = call->comm->device;
+  call->op_kind = tagc_op_kind(call->op, call->handle, call->type, device && device->host_reads, &call->scale, &call->scale_hidden);
+  return call->op_kind != TAGC_OP_OTHER || (int)call->op < (int)ncclNumOps;
+}
+
+static ncclResult_t run_on_comm(struct tagc_call *call)
+{
+  if (!tagc_background_clear(call->comm))
+    return ncclInvalidArgument;     /* as NCCL does: the call before it has not been seen to succeed */
+  if (call->comm->nranks < 2) {     /* NCCL runs it at once, even inside a group */
+    call->decision.reason = TAGC_REASON_one_rank;
+    return tagc_forward(call);
+  }
+  if (tagc_capture_is_active(call->stream))
+    return pass_captured(call);
+  return find_op(call) ? run_observed(call) : tagc_forward(call);
+}
+
+/* Looks the communicator up. The copy of NCCL that made it is the one that is meant, whoever calls. */
+static ncclResult_t find_and_run(struct tagc_call *call)
+{
+  ncclResult_t status;
+  if (!call->handle || !looks_valid(call))
+    return tagc_forward(call);
+  call->comm = tagc_comm_acquire(call->handle, call->nccl, &status);
+  if (call->comm) {
     call->nccl = call->comm->nccl;
-  return call->comm != NULL;
+    status = run_on_comm(call);
+    tagc_comm_release(call->comm);
+    return status;
+  }
+  /* No memory, no agreement, or aborted meanwhile: to pass here alone would be wrong. A handle that the real library does not know is its
+   * own to refuse. */
+  const bool final = status == ncclSystemError || status == ncclRemoteError || status == ncclInternalError;
+  return final ? status : tagc_forward(call);
 }
 
 ncclResult_t tagc_dispatch(struct tagc_call *call)
@@ -171,41 +202,11 @@ ncclResult_t tagc_dispatch(struct tagc_call *call)
   if (tagc_real_depth > 0 || !tagc_library_on())
     return tagc_forward(call);
   int saved = errno;
-  ncclResult_t status;
   if (tagc_trace_on()) {
     call->group = tagc_group_number(call->nccl);
     tagc_trace_enter(call);
   }
-  if (!call->handle || !looks_valid(call)) {
-    status = tagc_forward(call);
-  } else if (!acquire(call, &status)) {
-    /* No memory, no agreement, or aborted meanwhile: to pass here alone would be wrong. A handle that the real library does
-     * not know is its own to refuse. */
-    bool final = status == ncclSystemError || status == ncclRemoteError || status == ncclInternalError;
-    status = final ? status : tagc_forward(call);
-  } else if (!tagc_background_clear(call->comm)) {
-    tagc_comm_release(call->comm);
-    status = ncclInvalidArgument;   /* as NCCL does: the call before it has not been seen to succeed */
-  } else if (call->comm->nranks < 2) {
-    tagc_comm_release(call->comm);  /* NCCL runs it at once, even inside a group */
-    call->decision.reason = TAGC_REASON_one_rank;
-    status = tagc_forward(call);
-  } else if (tagc_capture_is_active(call->stream)) {
-    call->slot = call->allgather = -1;
-    tagc_levels_note_capture(call->comm);
-    status = pass_accounted(call, TAGC_REASON_capture);
-    tagc_comm_release(call->comm);
-  } else {
-    const struct tagc_device *device = call->comm->device;
-    call->op_kind = tagc_op_kind(call->op, call->handle, call->type, device && device->host_reads, &call->scale,
-                                 &call->scale_hidden);
-    if (call->op_kind == TAGC_OP_OTHER && (int)call->op >= (int)ncclNumOps) {
-      tagc_comm_release(call->comm);
-      status = tagc_forward(call);          /* an op that was never made, or of another type: refused at once */
-    } else {
-      status = run_observed(call);
-    }
-  }
+  const ncclResult_t status = find_and_run(call);
   if (status != ncclSuccess && status != ncclInProgress)
     tagc_group_fail(call->nccl, status);
   tagc_trace_call(call, status);

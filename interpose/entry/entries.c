@@ -5,8 +5,8 @@
  * Collectives fill a struct tagc_call and go to tagc_dispatch(). Everything else is forwarded here; where it must be
  * known (deaths of communicators, user-defined reductions), it is told to comm.c before or after. Births: entries_comm_init.c.
  */
-#include "interpose/comm/traced.h"
 #include "interpose/entry/adapter.h"
+#include "interpose/entry/dispatch.h"
 #include "interpose/entry/start.h"
 #include "interpose/nccl/process.h"
 #include "interpose/policy/registered_memory.h"
@@ -88,8 +88,10 @@ static bool is_held(struct tagc_call *called, struct tagc_call call)
 {
   if (!watched())
     return false;
-  if (called->trace.number)
+  if (called->trace.number) {
     call.trace = called->trace;
+    call.decision = called->decision;
+  }
   if (!tagc_dispatch_hold(&call))
     return false;
   called->trace.number = 0;

@@ -6,7 +6,6 @@
 
 #include "env/hash.h"
 #include "env/host.h"
-#include "interpose/comm/traced.h"
 #include "interpose/entry/adapter.h"
 #include "interpose/nccl/process.h"
 

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 
 #include "env/log.h"
-#include "interpose/comm/comm.h"
-#include "interpose/comm/traced.h"
+#include "interpose/calls/calls.h"
+#include "interpose/calls/traced.h"
 #include "interpose/entry/background.h"
+#include "interpose/entry/dispatch.h"
 #include "interpose/entry/launch.h"
 #include "interpose/entry/rounds.h"
 #include "interpose/exec/hierarchy.h"
@@ -113,6 +114,8 @@ bool tagc_group_hold(struct tagc_call *call)
     group->held = held;
     group->held_room = room;
   }
+  if (call->comm)
+    tagc_comm_retain(call->comm);
   tagc_trace_return(call);
   group->held[group->held_count++] = *call;
   call->trace.number = 0;
@@ -259,7 +262,7 @@ static ncclResult_t forward_held(struct group *group)
   for (size_t i = 0; i < group->held_count; i++) {
     struct tagc_call *call = &group->held[i];
     if (call->comm && tagc_rounds_takes(call))
-      tagc_comm_pass(call->comm, call, TAGC_REASON_simulated);
+      tagc_call_pass(call, TAGC_REASON_simulated);
     if (status == ncclSuccess)
       status = tagc_forward(call);
     tagc_trace_call(call, status);

@@ -17,7 +17,7 @@ bool tagc_group_is_open(const struct tagc_nccl *nccl);
 /* Its number, from 1 on in this process; 0: none is open. */
 uint32_t tagc_group_number(const struct tagc_nccl *nccl);
 
-/* Keeps a copy of an observed call, and its reference to the communicator, until the end of the open group. False without memory. */
+/* Keeps a copy of an observed call, with a reference to its communicator, until the end of the open group. False without memory. */
 bool tagc_group_hold(struct tagc_call *call);
 
 /* A call in the group has failed for a reason of ours: what is held is dropped, and the outermost end returns this error, as

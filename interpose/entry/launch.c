@@ -6,6 +6,7 @@
 
 #include "interpose/entry/background.h"
 #include "interpose/entry/beside.h"
+#include "interpose/entry/dispatch.h"
 #include "interpose/entry/rounds.h"
 #include "interpose/exec/dump.h"
 #include "interpose/exec/timing.h"
@@ -95,12 +96,11 @@ static ncclResult_t run_strand(const struct tagc_exchange *real, struct tagc_cal
   return status == ncclSuccess ? tagc_rounds_run(real, calls, count) : status;
 }
 
-/* Does the host wait for other ranks in some call? On a GPU votes do, and all-gathers that may have to be made again, plain. */
+/* Does the host wait for other ranks in some call? */
 static bool any_meets(const struct tagc_call *calls, size_t count)
 {
   for (size_t i = 0; i < count; i++)
-    if (calls[i].rounds && (calls[i].nccl->on_host || tagc_vote_is_due(&calls[i]) ||
-                            (calls[i].entry == TAGC_ENTRY_ncclAllGather && calls[i].decision.action != TAGC_PASS)))
+    if (calls[i].rounds && (calls[i].nccl->on_host || calls[i].meets))
       return true;
   return false;
 }
@@ -173,8 +173,8 @@ static ncclResult_t end_group(const struct tagc_exchange *real, tagc_launch_ende
   return status;
 }
 
-/* All of them as they came: one call, or those of the group that is open. A communicator that the real library is still at
- * when it returns is a non-blocking one; but of the communicators of a group one is enough to make it return early. */
+/* All of them as they came and were decided: one call, or those of the group that is open. A communicator that the real library is
+ * still at when it returns is a non-blocking one; but of the communicators of a group one is enough to make it return early. */
 static ncclResult_t pass_all(const struct tagc_exchange *real, struct tagc_call *calls, size_t count, tagc_launch_ended *ended, void *group)
 {
   ncclResult_t status = ncclSuccess;
@@ -217,11 +217,13 @@ static bool any_waits(const struct tagc_call *calls, size_t count)
 }
 
 /* Does some communicator need more than forwarding? */
-static bool mark(struct tagc_call *calls, size_t count, bool background)
+static bool foresee(struct tagc_call *calls, size_t count, bool background)
 {
   bool any = false;
-  for (size_t i = 0; i < count; i++)
-    any |= calls[i].rounds = tagc_rounds_needs(&calls[i]);
+  for (size_t i = 0; i < count; i++) {
+    tagc_rounds_foresee(&calls[i]);
+    any |= calls[i].rounds;
+  }
   if (any || !background || !any_waits(calls, count))
     return any;
   for (size_t i = 0; i < count; i++)
@@ -229,16 +231,25 @@ static bool mark(struct tagc_call *calls, size_t count, bool background)
   return true;
 }
 
+/* The turn of a call has come that passes; `complete`: this NCCL could do more. */
+static void decide_plain(struct tagc_call *call, bool complete)
+{
+  if (complete)
+    tagc_rounds_decide(call);
+  else
+    call->decision = (struct tagc_decision){TAGC_PASS, tagc_rounds_takes(call) ? TAGC_REASON_missing : TAGC_REASON_function};
+}
+
 ncclResult_t tagc_launch_run(struct tagc_call *calls, size_t count, tagc_launch_ended *ended, void *group)
 {
   struct tagc_exchange real;
   const bool background = all_nonblocking(calls, count);
-  for (size_t i = 0; i < count; i++) {
-    calls[i].decision = (struct tagc_decision){TAGC_PASS, tagc_rounds_takes(&calls[i]) ? TAGC_REASON_missing : TAGC_REASON_function};
-    calls[i].rounds = false;
-  }
-  if (!tagc_exchange_find(&real, calls[0].nccl) || !mark(calls, count, background))
+  const bool complete = tagc_exchange_find(&real, calls[0].nccl);
+  if (!complete || !foresee(calls, count, background)) {
+    for (size_t i = 0; i < count; i++)
+      decide_plain(&calls[i], complete);
     return pass_all(&real, calls, count, ended, group);
+  }
   /* Empty of what was held, the program's group may still hold what NCCL goes on with: a birth or the end of a communicator. */
   const ncclResult_t before = ended ? end_group(&real, ended, group) : ncclSuccess;
   if (before != ncclSuccess && before != ncclInProgress)

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "interpose/calls/calls.h"
+#include "interpose/entry/dispatch.h"
 #include "interpose/exec/dump.h"
 #include "interpose/exec/execute.h"
 #include "interpose/exec/hierarchy.h"
@@ -14,7 +16,7 @@
 
 bool tagc_rounds_takes(const struct tagc_call *call)
 {
-  return tagc_comm_may_compress(call) && (call->entry != TAGC_ENTRY_ncclAllReduce || call->slot >= 0);
+  return tagc_call_may_compress(call) && (call->entry != TAGC_ENTRY_ncclAllReduce || call->slot >= 0);
 }
 
 static bool is_collective(const struct tagc_call *call)
@@ -22,30 +24,29 @@ static bool is_collective(const struct tagc_call *call)
   return call->entry != TAGC_ENTRY_ncclSend && call->entry != TAGC_ENTRY_ncclRecv;
 }
 
-static void account(struct tagc_call *call)
+void tagc_rounds_foresee(struct tagc_call *call)
 {
-  pthread_mutex_lock(&call->comm->lock);
-  tagc_comm_account(call->comm, call);
-  pthread_mutex_unlock(&call->comm->lock);
-}
-
-static void decide(struct tagc_call *call)
-{
-  pthread_mutex_lock(&call->comm->lock);
-  tagc_comm_decide(call->comm, call);
-  pthread_mutex_unlock(&call->comm->lock);
-}
-
-bool tagc_rounds_needs(struct tagc_call *call)
-{
+  call->rounds = call->meets = false;
   if (!is_collective(call))
-    return false;
-  decide(call);
-  return call->decision.action != TAGC_PASS || tagc_vote_is_due(call);
+    return;
+  pthread_mutex_lock(&call->comm->lock);
+  const bool passes = tagc_call_plan(call).action == TAGC_PASS;
+  pthread_mutex_unlock(&call->comm->lock);
+  const bool votes = tagc_vote_is_due(call);
+  call->rounds = votes || !passes;
+  call->meets = votes || (!passes && call->entry == TAGC_ENTRY_ncclAllGather);   /* which may have to be made again, plain */
+}
+
+void tagc_rounds_decide(struct tagc_call *call)
+{
+  if (is_collective(call))
+    tagc_call_decide(call);
+  else
+    call->decision = (struct tagc_decision){TAGC_PASS, TAGC_REASON_function};
 }
 
 /* Before a vote: what is to be known of a call. */
-static void look(const struct tagc_call *call)
+static void sample_call(const struct tagc_call *call)
 {
   if (!tagc_rounds_takes(call) ||
       (call->decision.reason != TAGC_REASON_warm_up && !tagc_retune_is_near(call->comm->ledger->retune, call->cycle)))
@@ -57,8 +58,8 @@ static void look(const struct tagc_call *call)
 void tagc_rounds_before_plain(struct tagc_call *call)
 {
   if (is_collective(call)) {
-    look(call);
-    account(call);
+    sample_call(call);
+    tagc_call_account(call);
   }
   tagc_levels_before_plain(call->comm, call->stream);
 }
@@ -143,8 +144,10 @@ ncclResult_t tagc_rounds_pass(const struct tagc_exchange *real, struct tagc_call
   struct tagc_call **chosen = malloc(count * sizeof(*chosen));
   if (!chosen)
     return tagc_no_memory("the calls of a group");
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count; i++) {
+    tagc_rounds_decide(&calls[i]);
     chosen[i] = &calls[i];
+  }
   const ncclResult_t status = pass(real, chosen, count);
   free(chosen);
   return status;
@@ -158,7 +161,7 @@ static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_call
   ncclResult_t status = tagc_vote_hold(real, calls, count);
   size_t plain = 0;
   for (size_t i = 0; i < count && status == ncclSuccess; i++) {
-    decide(calls[i]);
+    tagc_call_decide(calls[i]);
     if (calls[i]->decision.action == TAGC_PASS) {  /* plain ones to the front, in their order */
       struct tagc_call *call = calls[i];
       for (size_t j = i; j > plain; j--)
@@ -171,8 +174,8 @@ static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_call
   if (plain == count || status != ncclSuccess)
     return status;
   for (size_t i = plain; i < count; i++) {
-    look(calls[i]);
-    account(calls[i]);
+    sample_call(calls[i]);
+    tagc_call_account(calls[i]);
   }
   return tagc_execute(real, calls + plain, count - plain);
 }
@@ -225,8 +228,10 @@ static ncclResult_t run_rounds(const struct tagc_exchange *real, struct tagc_cal
   ncclResult_t status = ncclSuccess;
   size_t n = 0;
   for (size_t i = 0; i < count; i++)
-    if (!tagc_rounds_takes(&calls[i]))
+    if (!tagc_rounds_takes(&calls[i])) {
+      tagc_rounds_decide(&calls[i]);
       chosen[n++] = &calls[i];
+    }
   if (n)
     status = pass(real, chosen, n);
   n = 1;

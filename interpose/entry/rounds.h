@@ -15,8 +15,11 @@
 /* What may have a round: a collective that may be compressed, as far as its communicator knows. */
 bool tagc_rounds_takes(const struct tagc_call *call);
 
-/* Asks the plan about a call. Does it need more than forwarding? */
-bool tagc_rounds_needs(struct tagc_call *call);
+/* Before its turn: what a call will ask of its launch. Fills call->rounds and call->meets. */
+void tagc_rounds_foresee(struct tagc_call *call);
+
+/* The turn of a call has come that needs no round. The plan is not asked about sends and receives. */
+void tagc_rounds_decide(struct tagc_call *call);
 
 /* Runs the calls of one communicator. */
 ncclResult_t tagc_rounds_run(const struct tagc_exchange *real, struct tagc_call *calls, size_t count);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "env/log.h"
-#include "interpose/comm/capture.h"
+#include "interpose/nccl/capture.h"
 #include "interpose/comm/placement.h"
 #include "interpose/comm/slot.h"
 #include "interpose/nccl/process.h"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # nccl/: which NCCL is meant, and its functions.
 libtagc_a_SOURCES += \
-  %D%/entries.def %D%/hook.h %D%/imports.c %D%/imports.h %D%/linker.c %D%/linker.h %D%/names.c %D%/nccl_newer.h \
-  %D%/process.c %D%/process.h %D%/real.c %D%/real.h
+  %D%/capture.c %D%/capture.h %D%/entries.def %D%/hook.h %D%/imports.c %D%/imports.h %D%/linker.c %D%/linker.h \
+  %D%/names.c %D%/nccl_newer.h %D%/process.c %D%/process.h %D%/real.c %D%/real.h
 libtagc_preload_so_SOURCES += %D%/hook.c
 if X86_64
 libtagc_preload_so_SOURCES += %D%/hook_x86_64.S

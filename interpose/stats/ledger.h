@@ -126,6 +126,11 @@ static inline void tagc_traffic_add(struct tagc_traffic *to, const struct tagc_t
   to->between += more->between;
 }
 
+static inline struct tagc_traffic tagc_traffic_since(const struct tagc_traffic *now, const struct tagc_traffic *then)
+{
+  return (struct tagc_traffic){now->inside - then->inside, now->between - then->between};
+}
+
 /* A new ledger on the list of the process; NULL without memory. The first one makes the process print a report at exit
  * (TAGC_REPORT). Never freed. */
 struct tagc_ledger *tagc_ledger_create(int rank, int nranks);

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
+#include "interpose/calls/traced.h"
 #include "interpose/comm/memory.h"
 #include "interpose/comm/placement.h"
-#include "interpose/comm/traced.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/exec/loss_samples.h"
 #include "interpose/nccl/process.h"

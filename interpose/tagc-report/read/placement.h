@@ -30,7 +30,7 @@ struct tagc_placed tagc_places_of(const struct tagc_places *places, uint64_t ide
 /* The number of a process's host; 0: the record does not say it. */
 uint64_t tagc_places_host(const struct tagc_trace_process *record);
 
-/* Of bytes that are sent along a ring, or as messages to all other ranks alike, those that go to other hosts (comm/trace_calls.c). */
+/* Of bytes that are sent along a ring, or as messages to all other ranks alike, those that go to other hosts (calls/trace_calls.c). */
 uint64_t tagc_places_between(const struct tagc_placed *placed, uint64_t bytes, bool messages);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/comm/comm.h"
+#include "interpose/calls/calls.h"
 #include "interpose/entry/launch.h"
 #include "interpose/entry/start.h"
 #include "interpose/nccl/process.h"
@@ -176,7 +176,7 @@ static void step(struct rank *r, int number)
   };
   const struct tagc_device *d = r->comm->device;
   memset(r->out + (size_t)number * bytes, 0xff, bytes);
-  r->status = fill(r, number) && d->put(d, r->recv, r->out + (size_t)number * bytes, bytes, r->stream) ? tagc_comm_observe(r->comm, &call)
+  r->status = fill(r, number) && d->put(d, r->recv, r->out + (size_t)number * bytes, bytes, r->stream) ? tagc_call_observe(&call)
                                                                                                         : ncclUnhandledCudaError;
   if (r->status == ncclSuccess && r->comm->slot_count && r->comm->layers != &r->world->layers)
     know_layers(r);

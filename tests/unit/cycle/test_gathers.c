@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interpose/calls/calls.h"
 #include "interpose/comm/allgathers.h"
 #include "interpose/vote/proposal.h"
 #include "interpose/entry/launch.h"
@@ -140,7 +141,7 @@ static ncclResult_t call(enum tagc_entry entry)
   const bool gathers = entry == TAGC_ENTRY_ncclAllGather;
   struct tagc_call c = {.entry = entry, .send = gathers ? sent : gradient, .recv = gathers ? gathered : reduced, .count = N,
                         .type = ncclFloat32, .handle = handles[0], .comm = comm, .nccl = &nccl, .scale = 1};
-  ncclResult_t status = tagc_comm_observe(comm, &c);
+  ncclResult_t status = tagc_call_observe(&c);
   return status == ncclSuccess ? tagc_launch_run(&c, 1, NULL, NULL) : status;
 }
 

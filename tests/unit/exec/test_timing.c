@@ -86,7 +86,7 @@ static ncclResult_t all_reduce_once(void)
 {
   struct tagc_call c = {.entry = TAGC_ENTRY_ncclAllReduce, .send = sent, .recv = received, .count = N * RANKS, .type = ncclFloat32,
                         .op = ncclSum, .handle = handles[0], .comm = comm, .nccl = &nccl, .scale = 1};
-  const ncclResult_t status = tagc_comm_observe(comm, &c);
+  const ncclResult_t status = tagc_call_observe(&c);
   return status == ncclSuccess ? tagc_launch_run(&c, 1, NULL, NULL) : status;
 }
 

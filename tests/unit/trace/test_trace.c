@@ -15,10 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "interpose/calls/traced.h"
 #include "interpose/comm/call.h"
 #include "interpose/entry/start.h"
 #include "interpose/nccl/process.h"
-#include "interpose/comm/traced.h"
 #include "interpose/tagc-report/read/records.h"
 #include "tests/unit/tap.h"
 

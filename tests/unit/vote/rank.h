@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interpose/calls/calls.h"
 #include "interpose/vote/proposal.h"
-#include "interpose/comm/comm.h"
 #include "interpose/entry/launch.h"
 #include "interpose/nccl/process.h"
 #include "interpose/comm/partial.h"
@@ -192,7 +192,7 @@ static inline ncclResult_t call(void)
 {
   struct tagc_call c = {.entry = TAGC_ENTRY_ncclReduceScatter, .send = sent, .recv = received, .count = N, .type = ncclFloat32,
                         .op = ncclSum, .handle = handles[0], .comm = comm, .nccl = &nccl, .scale = 1, .scale_hidden = hidden};
-  ncclResult_t status = tagc_comm_observe(comm, &c);
+  ncclResult_t status = tagc_call_observe(&c);
   if (layers && comm->slot_count && comm->layers != layers) {
     tagc_layers_free(comm->layers);
     comm->layers = layers;

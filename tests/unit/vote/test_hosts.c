@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interpose/comm/comm.h"
+#include "interpose/calls/calls.h"
 #include "interpose/entry/launch.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/nccl/process.h"
@@ -152,7 +152,7 @@ static ncclResult_t calls(int count, size_t shorter)
     struct tagc_call c = {.entry = TAGC_ENTRY_ncclReduceScatter, .send = sent, .recv = received, .count = N - shorter,
                           .type = ncclFloat32, .op = ncclSum, .handle = handles[0], .comm = comm, .nccl = &nccl,
                           .scale = 1};
-    status = tagc_comm_observe(comm, &c);
+    status = tagc_call_observe(&c);
     if (status == ncclSuccess)
       status = tagc_launch_run(&c, 1, NULL, NULL);
   }

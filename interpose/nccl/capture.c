@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "interpose/comm/capture.h"
+#include "interpose/nccl/capture.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>

@@ -2,9 +2,9 @@
  * CALL records: from the stamp that a call gets when it is made to the record at the end of its way.
  */
 #include "env/clock.h"
-#include "interpose/comm/comm.h"
+#include "interpose/calls/calls.h"
+#include "interpose/calls/traced.h"
 #include "interpose/comm/placement.h"
-#include "interpose/comm/traced.h"
 #include "interpose/nccl/process.h"
 
 static atomic_uint threads;         /* that have made some */
@@ -43,16 +43,6 @@ _Static_assert(TAGC_ENTRY_ncclScatter + 1 == TAGC_ENTRY_ncclSend, "collectives c
 
 /* ---- what calls send: pure functions of what is called ---------------------------------------------------------------- */
 
-size_t tagc_trace_type_size(ncclDataType_t type)
-{
-  switch (type) {
-  case ncclFloat64: case ncclInt64: case ncclUint64: return 8;
-  case ncclFloat32: case ncclInt32: case ncclUint32: return 4;
-  case ncclFloat16: case ncclBfloat16: return 2;
-  default: return 1;
-  }
-}
-
 /* What goes along a ring: it leaves each host once. */
 static struct tagc_traffic along_ring(uint64_t bytes, const struct tagc_hosts *hosts)
 {
@@ -70,7 +60,7 @@ static struct tagc_traffic to_peers(uint64_t bytes, const struct tagc_hosts *hos
 struct tagc_traffic tagc_trace_sent(const struct tagc_call *call, int rank, const struct tagc_hosts *hosts)
 {
   const int nranks = hosts->nranks;
-  const uint64_t bytes = call->count * tagc_trace_type_size(call->type), peers = nranks > 0 ? (uint64_t)nranks - 1 : 0;
+  const uint64_t bytes = call->count * tagc_call_type_size(call->type), peers = nranks > 0 ? (uint64_t)nranks - 1 : 0;
   if (nranks < 2)
     return (struct tagc_traffic){0};
   switch (call->entry) {
@@ -91,7 +81,7 @@ struct tagc_traffic tagc_trace_sent(const struct tagc_call *call, int rank, cons
 
 uint64_t tagc_trace_raw_bytes(const struct tagc_call *call, int rank, int nranks)
 {
-  const uint64_t bytes = call->count * tagc_trace_type_size(call->type), all = nranks > 0 ? (uint64_t)nranks : 0;
+  const uint64_t bytes = call->count * tagc_call_type_size(call->type), all = nranks > 0 ? (uint64_t)nranks : 0;
   switch (call->entry) {
   case TAGC_ENTRY_ncclReduceScatter:
   case TAGC_ENTRY_ncclAlltoAll: return all * bytes;

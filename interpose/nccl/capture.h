@@ -6,8 +6,8 @@
  * none, so that ranks decide alike.
  * Threads: any. Cost: one load in processes that have no CUDA driver; a call of the driver otherwise.
  */
-#ifndef INTERPOSE_COMM_CAPTURE_H
-#define INTERPOSE_COMM_CAPTURE_H
+#ifndef INTERPOSE_NCCL_CAPTURE_H
+#define INTERPOSE_NCCL_CAPTURE_H
 
 #include <stdbool.h>
 

@@ -4,9 +4,8 @@
 #include <stdio.h>
 
 #include "env/clock.h"
-#include "interpose/comm/comm.h"
+#include "interpose/calls/traced.h"
 #include "interpose/comm/partial.h"
-#include "interpose/comm/traced.h"
 #include "interpose/nccl/process.h"
 
 _Static_assert((int)TAGC_TRACE_EMBED == TAGC_CONTENT_EMBED && (int)TAGC_TRACE_ATTN == TAGC_CONTENT_ATTN &&

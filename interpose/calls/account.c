@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/calls/calls.h"
+#include "interpose/calls/traced.h"
+#include "interpose/comm/placement.h"
+
+/* What the call sends as it came. */
+static struct tagc_traffic sent_plain(const struct tagc_call *call)
+{
+  const struct tagc_hosts hosts = tagc_levels_hosts(call->comm);
+  return tagc_trace_sent(call, call->comm->rank, &hosts);
+}
+
+/* An all-gather that may be compressed. */
+static void account_allgather(const struct tagc_comm *comm, const struct tagc_call *call)
+{
+  struct tagc_ledger *ledger = comm->ledger;
+  struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
+  tagc_ledger_gather_row(ledger, call->allgather)->calls++;
+  ledger->gather_reasons[call->decision.reason]++;
+  if (call->decision.action != TAGC_PASS)
+    return;
+  const struct tagc_traffic plain = sent_plain(call);
+  tagc_traffic_add(&ledger->gather_sent, &plain);
+  tagc_traffic_add(&ledger->gather_plain, &plain);
+  if (allgather) {
+    struct tagc_allgather *first = tagc_allgather_first(comm, allgather);
+    first->referred = first->digest_known = false;   /* they are of the last call */
+  }
+}
+
+static void account_call(const struct tagc_comm *comm, struct tagc_call *call)
+{
+  tagc_trace_account(comm, call);
+  if (call->entry == TAGC_ENTRY_ncclAllGather && tagc_call_may_compress(call)) {
+    account_allgather(comm, call);
+    return;
+  }
+  if (call->entry != TAGC_ENTRY_ncclReduceScatter && call->slot < 0) {
+    comm->ledger->other_calls++;
+    if (call->allgather >= 0 && tagc_cycle_is_gradients(comm->cycle)) {
+      const struct tagc_traffic plain = sent_plain(call);
+      comm->ledger->gathers_left++;
+      tagc_traffic_add(&comm->ledger->gathers_left_sent, &plain);
+    }
+    return;
+  }
+  struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, call->slot);
+  row->calls++;
+  comm->ledger->reasons[call->decision.reason]++;
+  if (call->decision.action == TAGC_PASS) {
+    const struct tagc_traffic plain = sent_plain(call);
+    tagc_traffic_add(&comm->ledger->sent, &plain);
+    tagc_traffic_add(&comm->ledger->plain, &plain);
+  }
+}
+
+void tagc_call_account(struct tagc_call *call)
+{
+  pthread_mutex_lock(&call->comm->lock);
+  account_call(call->comm, call);
+  pthread_mutex_unlock(&call->comm->lock);
+}
+
+void tagc_call_pass(struct tagc_call *call, enum tagc_reason reason)
+{
+  call->decision = (struct tagc_decision){TAGC_PASS, reason};
+  tagc_call_account(call);
+}

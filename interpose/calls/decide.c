@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "interpose/calls/calls.h"
+
+#include "interpose/nccl/process.h"
+
+size_t tagc_call_type_size(ncclDataType_t type)
+{
+  switch (type) {
+  case ncclFloat64: case ncclInt64: case ncclUint64: return 8;
+  case ncclFloat32: case ncclInt32: case ncclUint32: return 4;
+  case ncclFloat16: case ncclBfloat16: return 2;
+  default: return 1;
+  }
+}
+
+uint64_t tagc_call_bytes(const struct tagc_call *call)
+{
+  const uint64_t shards = call->entry == TAGC_ENTRY_ncclAllReduce ? 1 : (uint64_t)call->comm->nranks;
+  return call->count * shards * tagc_call_type_size(call->type);
+}
+
+enum tagc_collective tagc_call_collective(const struct tagc_call *call)
+{
+  switch (call->entry) {
+  case TAGC_ENTRY_ncclReduceScatter: return TAGC_REDUCE_SCATTER;
+  case TAGC_ENTRY_ncclAllGather: return TAGC_ALL_GATHER;
+  case TAGC_ENTRY_ncclAllReduce: return TAGC_ALL_REDUCE;
+  case TAGC_ENTRY_ncclReduce: return TAGC_REDUCE;
+  case TAGC_ENTRY_ncclAlltoAll: return TAGC_ALL_TO_ALL;
+  case TAGC_ENTRY_ncclGather: return TAGC_GATHER;
+  case TAGC_ENTRY_ncclScatter: return TAGC_SCATTER;
+  default: return TAGC_BROADCAST;
+  }
+}
+
+bool tagc_call_may_compress(const struct tagc_call *call)
+{
+  enum tagc_dtype dtype;
+  if (call->entry == TAGC_ENTRY_ncclAllReduce)
+    return call->count >= TAGC_ALL_REDUCE_LEAST && tagc_comm_dtype(call->type, &dtype);
+  return call->entry == TAGC_ENTRY_ncclReduceScatter ||
+         (call->entry == TAGC_ENTRY_ncclAllGather && tagc_library_options()->allgather != TAGC_ALLGATHER_OFF &&
+          tagc_comm_dtype(call->type, &dtype));
+}
+
+/* A later call of its group may have changed the lock. */
+static void forget_old_lock(struct tagc_call *call)
+{
+  if (call->lock_number == call->comm->lock_number)
+    return;
+  call->state = TAGC_CYCLE_OFF_TRACK;
+  call->slot = call->allgather = -1;
+}
+
+static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struct tagc_call *call)
+{
+  enum tagc_dtype dtype;
+  const struct tagc_slot *slot = call->slot < 0 ? NULL : &comm->slots[call->slot];
+  const struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
+  return (struct tagc_call_facts){
+    .options = tagc_library_options(),
+    .collective = tagc_call_collective(call),
+    .compressible_type = tagc_comm_dtype(call->type, &dtype),
+    .op = call->op_kind,
+    .nranks = comm->nranks,
+    .bytes = tagc_call_bytes(call),
+    .agreed = comm->agreed,
+    .device = comm->device != NULL,
+    .state = call->state,
+    .slot = call->entry == TAGC_ENTRY_ncclAllGather ? call->allgather : call->slot,
+    .cycle = call->cycle,
+    .vote_cycle = comm->vote_cycle,
+    .voted = comm->voted,
+    .slot_reason = slot ? slot->reason : allgather ? allgather->reason : TAGC_REASON_off_track,
+    .dirty = slot && slot->dirty,
+    .settles = slot && slot->residual && tagc_retune_is_near(comm->ledger->retune, call->cycle),
+    .strayed = call->strayed,
+    .displaced = call->displaced,
+    .stale = allgather && allgather->layout.reference_bytes && !tagc_allgather_first(comm, allgather)->referred,
+  };
+}
+
+struct tagc_decision tagc_call_plan(struct tagc_call *call)
+{
+  forget_old_lock(call);
+  const struct tagc_call_facts facts = facts_of(call->comm, call);
+  return tagc_plan_call(&facts);
+}
+
+void tagc_call_decide(struct tagc_call *call)
+{
+  pthread_mutex_lock(&call->comm->lock);
+  call->decision = tagc_call_plan(call);
+  pthread_mutex_unlock(&call->comm->lock);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdlib.h>
+
+#include "env/log.h"
+#include "interpose/calls/calls.h"
+#include "interpose/calls/traced.h"
+#include "interpose/comm/partial.h"
+#include "interpose/comm/slot.h"
+#include "interpose/nccl/process.h"
+#include "interpose/stats/layers_log.h"
+
+/* Layers are asked for where slots may be gradients. False without memory: they decide what is compressed, and a rank without them would
+ * decide differently from the others. */
+static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count)
+{
+  char why[160] = "";
+  uint64_t digest;
+  const struct tagc_model *map = tagc_library_map(&digest);
+  tagc_layers_free(comm->layers);
+  comm->layers = NULL;
+  if (!count || comm->nranks < 2 ||
+      (!map && !tagc_cycle_is_gradients(comm->cycle) && tagc_library_options()->assume != TAGC_ASSUME_GRADIENTS &&
+       infos[0].signature.collective != TAGC_ALL_REDUCE))        /* which may be told by the layers alone */
+    return true;
+  comm->layers = tagc_layers_infer(infos, count, comm->nranks, map, why);
+  if (*why)
+    tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: TAGC_LAYERMAP=%.200s is not what it calls: %s",
+             (unsigned long long)comm->ledger->number, tagc_library_options()->layermap, why);
+  return comm->layers != NULL;
+}
+
+/* May some slot be compressed? All-reduces are everybody's: where all of them may be of activations there is nothing to vote on. */
+static bool is_hopeful(const struct tagc_comm *comm, const struct tagc_slot_info *infos)
+{
+  bool hopeful = infos[0].signature.collective != TAGC_ALL_REDUCE || tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
+  for (size_t i = 0; i < comm->slot_count && !hopeful; i++)
+    hopeful = tagc_slot_is_gradient(comm, i);
+  return hopeful;
+}
+
+/* As if that had been the outcome of the vote. */
+static void pass_all_slots(struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->slot_count; i++)
+    comm->slots[i].reason = TAGC_REASON_activations;
+  comm->voted = true;
+}
+
+/* As it is before the vote. */
+static void fill_slot(const struct tagc_comm *comm, const struct tagc_signature *s, struct tagc_slot *slot)
+{
+  const bool known = tagc_comm_dtype((ncclDataType_t)s->dtype, &slot->shape.dtype);
+  slot->all_reduce = s->collective == TAGC_ALL_REDUCE;
+  slot->shape.n = !known ? 0 : slot->all_reduce ? s->count / (uint64_t)comm->nranks : s->count;
+  slot->shape.nranks = comm->nranks;
+  slot->shape.keep_ppm = 1000000 - tagc_library_options()->sparsity;
+  slot->codec = tagc_library_codec();
+  slot->op = (enum tagc_op)s->op;
+  slot->reason = TAGC_REASON_warm_up;
+}
+
+static void log_cycle(const struct tagc_comm *comm, const struct tagc_slot_info *infos)
+{
+  const bool all_reduces = infos[0].signature.collective == TAGC_ALL_REDUCE;
+  tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu %s%s",
+           (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), comm->slot_count,
+           all_reduces ? "large all-reduces" : "reduce-scatters", !tagc_cycle_is_gradients(comm->cycle) ? "" :
+           all_reduces ? ", most of them gradients" : ", gradients with the gathers of their parameters");
+  if (comm->layers)
+    tagc_layers_log(comm->ledger->number, infos, comm->layers);
+}
+
+/* What was kept by slot. */
+static void end_slots(struct tagc_comm *comm, struct tagc_estate *old)
+{
+  for (size_t i = 0; i < comm->slot_count; i++)
+    tagc_slot_drop_residual(comm, i);
+  *old = tagc_estate_detach(comm);
+  comm->vote_cycle = TAGC_VOTE_CYCLE;
+  comm->votes = 0;
+  comm->lock_number++;              /* calls that are held back find their slots gone */
+  comm->cycle_began_ns = 0;
+  tagc_live_reset(comm);
+}
+
+static bool make_slots(struct tagc_comm *comm, const struct tagc_slot_info *infos, size_t count)
+{
+  if (!count)
+    tagc_ledger_end_slots(comm->ledger);
+  else if (!tagc_ledger_set_slots(comm->ledger, infos, count, comm->layers))
+    return false;
+  comm->slots = calloc(count ? count : 1, sizeof *comm->slots);
+  if (!comm->slots)
+    return false;
+  comm->slot_count = count;
+  for (size_t i = 0; i < count; i++)
+    fill_slot(comm, &infos[i].signature, &comm->slots[i]);
+  return true;
+}
+
+static bool make_allgathers(struct tagc_comm *comm)
+{
+  size_t count;
+  const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->cycle, &count);
+  return !comm->slot_count || (tagc_allgathers_make(comm) && tagc_ledger_set_gathers(comm->ledger, infos, count));
+}
+
+ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_estate *old)
+{
+  size_t count;
+  const struct tagc_slot_info *infos = tagc_cycle_slots(comm->cycle, &count);
+  end_slots(comm, old);
+  if (!infer_layers(comm, infos, count))
+    return tagc_no_memory("the layers of slots");
+  if (!make_slots(comm, infos, count))
+    return tagc_no_memory("the slots of a cycle");
+  if (!make_allgathers(comm))
+    return tagc_no_memory("the all-gathers of a cycle");
+  if (count && !is_hopeful(comm, infos))
+    pass_all_slots(comm);
+  if (!tagc_split_sort(comm)) {
+    tagc_split_free(comm->slots, comm->slot_count);
+    comm->slot_count = 0;           /* nothing is voted on that other ranks have sorted otherwise */
+    return tagc_no_memory("the parts of slots");
+  }
+  if (count)
+    log_cycle(comm, infos);
+  tagc_trace_lock(comm, infos, count);
+  return ncclSuccess;
+}

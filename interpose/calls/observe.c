@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "env/clock.h"
+#include "env/log.h"
+#include "interpose/calls/calls.h"
+#include "interpose/calls/traced.h"
+#include "interpose/comm/slot.h"
+#include "interpose/nccl/process.h"
+#include "interpose/trace/record.h"
+
+_Static_assert((int)ncclFloat16 == TAGC_CODE_FLOAT16 && (int)ncclFloat32 == TAGC_CODE_FLOAT32 &&
+               (int)ncclFloat64 == TAGC_CODE_FLOAT64 && (int)TAGC_OP_SUM == TAGC_CODE_SUM &&
+               (int)TAGC_OP_AVG == TAGC_CODE_AVERAGE && (int)TAGC_OP_PREMULSUM == TAGC_CODE_SCALED_SUM, "what signatures hold");
+
+/* A step with NaN or Inf leaves residuals that are void. */
+static void drop_nonfinite(struct tagc_comm *comm)
+{
+  for (size_t i = 0; i < comm->slot_count && comm->nonfinite; i++)
+    if (comm->slots[i].residual_cycle == comm->cycle_number)
+      tagc_slot_drop_residual(comm, i);
+  comm->nonfinite = false;
+}
+
+/* A cycle has ended that measures a step of either side. Returns its window for the trace: 1 + compressed; 0: it is none. */
+static int account_step(struct tagc_comm *comm, double step_ms)
+{
+  const struct tagc_options *options = tagc_library_options();
+  const uint64_t ended = comm->cycle_number;
+  struct tagc_ledger *ledger = comm->ledger;
+  if (!comm->voted || ended < tagc_plan_first_cycle(options, comm->vote_cycle) || step_ms < 0)
+    return 0;
+  const bool compressed = options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, comm->vote_cycle, ended);
+  struct tagc_ledger_side *side = &ledger->sides[compressed];
+  const struct tagc_traffic sent = tagc_traffic_since(&ledger->sent, &comm->cycle_began);
+  const struct tagc_traffic gather_sent = tagc_traffic_since(&ledger->gather_sent, &comm->cycle_began_gathers);
+  tagc_series_add(&side->step_ms, step_ms);
+  tagc_traffic_add(&side->sent, &sent);
+  tagc_traffic_add(&side->gather_sent, &gather_sent);
+  *(compressed ? &ledger->cycles_compressed : &ledger->cycles_plain) += 1;
+  if (compressed)
+    tagc_log(TAGC_LOG_DEBUG, "interpose", "communicator %llu: cycle %llu left a residual of norm %.6g",
+             (unsigned long long)ledger->number, (unsigned long long)ended, tagc_ledger_residual_norm(ledger));
+  return 1 + compressed;
+}
+
+/* The first call of a cycle: closes the accounts of the one before it. */
+static void start_cycle(struct tagc_comm *comm, uint64_t number)
+{
+  const uint64_t now_ns = tagc_clock_ns();
+  const bool disturbed = comm->cycle_disturbed || !comm->cycle_began_ns;
+  const double step_ms = disturbed ? -1 : (double)(now_ns - comm->cycle_began_ns) * 1e-6;
+  drop_nonfinite(comm);
+  const int window = account_step(comm, step_ms);
+  if (number > 1)
+    tagc_live_cycle(comm, step_ms);
+  tagc_trace_cycle(comm, comm->cycle_number, now_ns, window, disturbed);
+  comm->cycle_number = number;
+  comm->cycle_disturbed = false;
+  comm->cycle_began_ns = now_ns;
+  comm->cycle_began = comm->ledger->sent;
+  comm->cycle_began_gathers = comm->ledger->gather_sent;
+}
+
+/* Does the slot's gradient lie where it always does? */
+static void see_home(struct tagc_comm *comm, const struct tagc_call *call)
+{
+  struct tagc_home *home = &comm->slots[call->slot].home;
+  const bool settled = tagc_home_see(home, call->handle, call->send, tagc_call_bytes(call));
+  tagc_ledger_row(comm->ledger, call->slot)->home = settled ? home->place : (struct tagc_range){0};
+}
+
+static struct tagc_signature signature_of(const struct tagc_call *call)
+{
+  enum tagc_dtype dtype;
+  return (struct tagc_signature){call->count, (uint8_t)tagc_call_collective(call), (uint8_t)call->type, (uint8_t)call->op_kind,
+                                 tagc_comm_dtype(call->type, &dtype)};
+}
+
+/* An unexpected call: slots that may have been taken for one another lose what they have not sent. */
+static void lose_track(struct tagc_comm *comm)
+{
+  size_t count;
+  const uint32_t *suspects = tagc_cycle_suspects(comm->cycle, &count);
+  for (size_t i = 0; i < count; i++)
+    tagc_slot_drop_residual(comm, suspects[i]);
+  comm->cycle_disturbed = true;
+  tagc_allgathers_forget(comm);
+}
+
+/* What the cycle says of the call. */
+static void fill_call(struct tagc_comm *comm, struct tagc_call *call, const struct tagc_sighting *seen)
+{
+  const bool on_track = seen->state == TAGC_CYCLE_ON_TRACK;
+  comm->strayed = !on_track || seen->lost || (comm->strayed && !(seen->starts && comm->on_track));
+  comm->on_track = on_track;
+  call->displaced = seen->displaced;
+  call->strayed = comm->strayed;
+  call->state = seen->state;
+  call->slot = seen->slot < (int)comm->slot_count ? seen->slot : -1;
+  call->allgather = seen->allgather;
+  call->lock_number = comm->lock_number;
+  call->cycle = comm->cycle_number;
+  if (call->slot >= 0)
+    see_home(comm, call);
+}
+
+static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, struct tagc_estate *old)
+{
+  const struct tagc_signature signature = signature_of(call);
+  struct tagc_sighting seen;
+  if (*tagc_library_options()->calls)
+    tagc_record_call(comm->ledger->number, comm->rank, comm->nranks, &signature);
+  tagc_cycle_observe(comm->cycle, &signature, &seen);
+  if (seen.lost)
+    lose_track(comm);
+  if (seen.locked || (seen.state == TAGC_CYCLE_LEARNING && comm->slot_count)) {
+    ncclResult_t status = tagc_lock_start(comm, old);
+    if (status != ncclSuccess)
+      return status;
+    comm->cycle_number = seen.cycle;
+  }
+  if (seen.starts)
+    start_cycle(comm, seen.cycle);
+  fill_call(comm, call, &seen);
+  return ncclSuccess;
+}
+
+ncclResult_t tagc_call_observe(struct tagc_call *call)
+{
+  struct tagc_comm *comm = call->comm;
+  struct tagc_estate old = {0};
+  pthread_mutex_lock(&comm->lock);
+  ncclResult_t status = observe(comm, call, &old);
+  pthread_mutex_unlock(&comm->lock);
+  tagc_estate_release(comm, &old);
+  return status;
+}
