@@ -132,7 +132,7 @@ void tagc_retune_resolve(struct tagc_retune *retune, size_t slot, bool compresse
 }
 
 /* The codecs that slots have now: "3 q4, 1 plain". */
-static void describe(const struct tagc_retune *retune, char text[TAGC_RETUNE_CODECS])
+static void describe_codecs(const struct tagc_retune *retune, char text[TAGC_RETUNE_CODECS])
 {
   unsigned of[TAGC_BUDGET_OPTIONS] = {0};
   size_t n = 0;
@@ -148,7 +148,7 @@ static void describe(const struct tagc_retune *retune, char text[TAGC_RETUNE_COD
 static void add_entry(struct tagc_retune *retune, uint64_t cycle)
 {
   struct tagc_retune_entry entry = {.cycle = cycle, .last = cycle, .times = 1, .outcome = retune->outcome}, *last = last_entry(retune);
-  describe(retune, entry.codecs);
+  describe_codecs(retune, entry.codecs);
   if (last && !entry.outcome.changed && strcmp(entry.codecs, last->codecs) == 0) {
     last->last = cycle;
     last->times++;

@@ -45,8 +45,8 @@ enum tagc_reason tagc_slot_reject_reason(const struct tagc_call *call)
   if (call->scale_hidden)
     return TAGC_REASON_scalar;
   if (call->comm->device->host_reads)
-    return TAGC_REASON_compressed;
-  return are_reached(call) ? TAGC_REASON_compressed : TAGC_REASON_memory;
+    return TAGC_REASON_NONE;
+  return are_reached(call) ? TAGC_REASON_NONE : TAGC_REASON_memory;
 }
 
 void tagc_slot_drop_residual(struct tagc_comm *comm, size_t i)
@@ -67,6 +67,6 @@ void tagc_comm_bar(struct tagc_comm *comm, const struct tagc_call *call, enum ta
 {
   struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
   enum tagc_reason *barred = call->slot >= 0 ? &comm->slots[call->slot].barred : allgather ? &allgather->barred : NULL;
-  if (barred && call->lock_number == comm->lock_number && *barred == TAGC_REASON_compressed)
+  if (barred && call->lock_number == comm->lock_number && *barred == TAGC_REASON_NONE)
     *barred = reason;
 }

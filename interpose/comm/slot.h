@@ -18,7 +18,7 @@ struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_
 /* What slot i has not sent yet is given up, and counted. */
 void tagc_slot_drop_residual(struct tagc_comm *comm, size_t i);
 
-/* Is anything about a call that no codec can do with, and that other ranks may not know? TAGC_REASON_compressed: nothing. */
+/* Is anything about a call that no codec can do with, and that other ranks may not know? TAGC_REASON_NONE: nothing. */
 enum tagc_reason tagc_slot_reject_reason(const struct tagc_call *call);
 
 #endif

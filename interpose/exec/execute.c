@@ -154,7 +154,7 @@ static ncclResult_t begin_call(struct tagc_work *w)
 {
   const struct tagc_call *call = w->call;
   const enum tagc_reason reason = tagc_slot_reject_reason(call);
-  if (reason != TAGC_REASON_compressed)
+  if (reason != TAGC_REASON_NONE)
     return fail_unable(w, reason);
   return tagc_work_done(w->device->fence_wait(w->device, call->comm->fence, call->stream) &&
                         tagc_levels_before_call(call->comm, call->stream));

@@ -17,7 +17,7 @@
 
 bool tagc_levels_pass_all(const struct tagc_comm *comm)
 {
-  return comm->located && comm->settled.reason != TAGC_REASON_compressed;
+  return comm->located && comm->settled.reason != TAGC_REASON_NONE;
 }
 
 bool tagc_levels_can_split(const struct tagc_comm *comm, const struct tagc_exchange *real)
@@ -30,8 +30,8 @@ static bool has_use(const struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot_question question = tagc_slot_question(comm, i);
-    question.scope.reason = TAGC_REASON_compressed;
-    if (tagc_plan_slot_gate(&question) == TAGC_REASON_compressed)
+    question.scope.reason = TAGC_REASON_NONE;
+    if (tagc_plan_slot_gate(&question) == TAGC_REASON_NONE)
       return true;
   }
   return false;
@@ -41,7 +41,7 @@ static bool has_use(const struct tagc_comm *comm)
 static void log_scope(const struct tagc_comm *comm)
 {
   const struct tagc_topology *t = &comm->topology;
-  const bool passes = comm->scope.reason != TAGC_REASON_compressed;
+  const bool passes = comm->scope.reason != TAGC_REASON_NONE;
   char local[32];
   snprintf(local, sizeof local, t->even ? "%d on each" : "uneven, %d on this one", t->hosts.local);
   tagc_log(passes && comm->rank == 0 && has_use(comm) ? TAGC_LOG_WARN : TAGC_LOG_INFO, "interpose",

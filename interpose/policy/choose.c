@@ -126,7 +126,7 @@ static struct estimate time_with(const struct tagc_slot_question *slot, const st
   q.codec = candidate->codec;
   q.shape.residual = candidate->residual;
   q.shape.keep_ppm = keep_ppm;
-  if (tagc_plan_slot(&q, &layout, &residual_bytes) != TAGC_REASON_compressed)
+  if (tagc_plan_slot(&q, &layout, &residual_bytes) != TAGC_REASON_NONE)
     return never;
   const double peers = q.shape.nranks - 1, elements = peers * (double)q.shape.n;
   const struct tagc_shape whole = tagc_plan_whole(&q);
@@ -177,7 +177,7 @@ static double time_of_plain(const struct tagc_slot_question *q, const struct tag
 static enum tagc_reason gate_choice(const struct tagc_slot_question *slot, const struct tagc_survey *survey, const struct tagc_wire *wire)
 {
   const enum tagc_reason gate = tagc_plan_slot_gate(slot);
-  if (gate != TAGC_REASON_compressed)
+  if (gate != TAGC_REASON_NONE)
     return gate;
   if (!survey || !(survey->density > 0))
     return TAGC_REASON_unseen;

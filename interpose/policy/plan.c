@@ -27,7 +27,7 @@ enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const st
 
 struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const struct tagc_hosts *hosts, bool even, bool splits)
 {
-  struct tagc_scope_plan plan = {.reason = TAGC_REASON_compressed};
+  struct tagc_scope_plan plan = {.reason = TAGC_REASON_NONE};
   if (options->scope == TAGC_SCOPE_FLAT)
     return plan;
   if (hosts->hosts == 1)
@@ -112,15 +112,15 @@ static enum tagc_reason weigh(const struct tagc_slot_question *q, const struct t
 {
   const struct tagc_traffic plain = tagc_plan_plain_traffic(q), sent = tagc_plan_traffic(q, layout);
   if (q->codec == &tagc_codec_none)
-    return TAGC_REASON_compressed;  /* the control for our overhead may cost bytes */
+    return TAGC_REASON_NONE;  /* the control for our overhead may cost bytes */
   if (q->scope.two_levels)
-    return sent.between < plain.between ? TAGC_REASON_compressed : TAGC_REASON_no_gain;
+    return sent.between < plain.between ? TAGC_REASON_NONE : TAGC_REASON_no_gain;
   if (sent.inside + sent.between >= plain.inside + plain.between)
     return TAGC_REASON_no_gain;
   if (q->options->scope == TAGC_SCOPE_FLAT || q->hosts.local == 1)
-    return TAGC_REASON_compressed;
+    return TAGC_REASON_NONE;
   /* NCCL's ring keeps all links busy at once; an exchange with every rank of the other hosts has the network alone. */
-  return 5 * sent.between < 4 * plain.between ? TAGC_REASON_compressed : TAGC_REASON_topology;
+  return 5 * sent.between < 4 * plain.between ? TAGC_REASON_NONE : TAGC_REASON_topology;
 }
 
 bool tagc_plan_is_selected(const struct tagc_options *o, const struct tagc_slot_info *slot, bool sorted,
@@ -136,7 +136,7 @@ enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q)
   const struct tagc_options *o = q->options;
   if (o->bad)
     return TAGC_REASON_bad_option;
-  if (q->scope.reason != TAGC_REASON_compressed)
+  if (q->scope.reason != TAGC_REASON_NONE)
     return q->scope.reason;
   if (!q->shape.n)
     return TAGC_REASON_type;
@@ -148,25 +148,25 @@ enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q)
     return TAGC_REASON_activations;
   if (!tagc_plan_is_selected(o, q->slot, q->sorted, q->selection))
     return TAGC_REASON_unselected;
-  return TAGC_REASON_compressed;
+  return TAGC_REASON_NONE;
 }
 
 enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_layout *layout, uint64_t *residual_bytes)
 {
   *residual_bytes = 0;
   enum tagc_reason gate = tagc_plan_slot_gate(q);
-  if (gate != TAGC_REASON_compressed)
+  if (gate != TAGC_REASON_NONE)
     return gate;
   if (q->codec->needs_residual && q->shape.dtype == TAGC_FLOAT16 && tagc_options_auto(q->options))
     return TAGC_REASON_loss_scale;
   if (!q->codec->layout(&q->shape, layout))
     return TAGC_REASON_no_gain;
   enum tagc_reason worth = weigh(q, layout);
-  if (worth != TAGC_REASON_compressed)
+  if (worth != TAGC_REASON_NONE)
     return worth;
   uint64_t bytes = tagc_residual_bytes(&q->shape);
   *residual_bytes = bytes <= q->residual_left ? bytes : 0;
-  return q->codec->needs_residual && !*residual_bytes ? TAGC_REASON_no_residual : TAGC_REASON_compressed;
+  return q->codec->needs_residual && !*residual_bytes ? TAGC_REASON_no_residual : TAGC_REASON_NONE;
 }
 
 enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *q, struct tagc_allgather_layout *layout)
@@ -190,7 +190,7 @@ enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *q, st
   if (!q->codec->layout(&q->shape, layout) || layout->payload_bytes >= shard)
     return TAGC_REASON_no_gain;
   return layout->reference_bytes && !q->referred && layout->reference_bytes > q->reference_left ? TAGC_REASON_no_reference
-                                                                                                 : TAGC_REASON_compressed;
+                                                                                                 : TAGC_REASON_NONE;
 }
 
 uint64_t tagc_plan_next_vote(uint64_t vote_cycle) { return vote_cycle < TAGC_LAST_VOTE_CYCLE ? 2 * vote_cycle : 0; }
@@ -207,17 +207,18 @@ bool tagc_plan_ab_compressed(const struct tagc_options *options, uint64_t vote_c
   return (cycle - tagc_plan_first_cycle(options, vote_cycle)) / options->ab % 2 == 1;
 }
 
-static struct tagc_decision pass(enum tagc_reason reason)
+static struct tagc_decision decide_pass(enum tagc_reason reason)
 {
   return (struct tagc_decision){TAGC_PASS, reason};
 }
 
-static struct tagc_decision flush(enum tagc_reason reason)
+/* A slot that is not compressed now: its residual, if there is one, goes with the call. */
+static struct tagc_decision decide_plain(const struct tagc_call_facts *f, enum tagc_reason reason)
 {
-  return (struct tagc_decision){TAGC_FLUSH, reason};
+  return f->dirty ? (struct tagc_decision){TAGC_FLUSH, TAGC_REASON_flushed} : decide_pass(reason);
 }
 
-/* What has nothing to do with the slot. TAGC_REASON_compressed: nothing is in the way. */
+/* Why the call passes, whatever its slot is; TAGC_REASON_NONE: nothing is in the way. */
 static enum tagc_reason gate_call(const struct tagc_call_facts *f)
 {
   const struct tagc_options *o = f->options;
@@ -243,31 +244,30 @@ static enum tagc_reason gate_call(const struct tagc_call_facts *f)
     return f->collective == TAGC_ALL_GATHER ? TAGC_REASON_unpaired : TAGC_REASON_off_track;
   if (!f->voted || f->cycle < tagc_plan_first_cycle(o, f->vote_cycle))
     return TAGC_REASON_warm_up;
-  return TAGC_REASON_compressed;
+  return TAGC_REASON_NONE;
 }
 
 struct tagc_decision tagc_plan_call(const struct tagc_call_facts *f)
 {
   const struct tagc_options *o = f->options;
   if (o->mode == TAGC_MODE_OFF)
-    return pass(TAGC_REASON_off);
+    return decide_pass(TAGC_REASON_off);
   if (f->collective == TAGC_ALL_GATHER && o->allgather == TAGC_ALLGATHER_OFF)
-    return pass(f->slot >= 0 ? TAGC_REASON_allgather_off : TAGC_REASON_function);
+    return decide_pass(f->slot >= 0 ? TAGC_REASON_allgather_off : TAGC_REASON_function);
   const bool is_slot = f->collective == TAGC_REDUCE_SCATTER || (f->collective == TAGC_ALL_REDUCE && f->slot >= 0);
   if (!is_slot && f->collective != TAGC_ALL_GATHER)
-    return pass(TAGC_REASON_function);
+    return decide_pass(TAGC_REASON_function);
   const enum tagc_reason gate = gate_call(f);
-  if (gate != TAGC_REASON_compressed)
-    return pass(gate);
+  if (gate != TAGC_REASON_NONE)
+    return decide_pass(gate);
   if ((f->collective == TAGC_ALL_GATHER && f->strayed) || (f->collective == TAGC_ALL_REDUCE && f->displaced))
-    return pass(TAGC_REASON_off_track);
+    return decide_pass(TAGC_REASON_off_track);
   if (f->slot_reason != TAGC_REASON_compressed)
-    return f->dirty ? flush(TAGC_REASON_flushed) : pass(f->slot_reason);
+    return decide_plain(f, f->slot_reason);
   if (o->mode == TAGC_MODE_AB && !tagc_plan_ab_compressed(o, f->vote_cycle, f->cycle))
-    return f->dirty ? flush(TAGC_REASON_flushed) : pass(TAGC_REASON_ab_plain);
+    return decide_plain(f, TAGC_REASON_ab_plain);
   if (f->settles)
-    return f->dirty ? flush(TAGC_REASON_flushed) : pass(TAGC_REASON_settled);
-  if (f->stale)
-    return flush(TAGC_REASON_refreshed);
-  return (struct tagc_decision){TAGC_COMPRESS, TAGC_REASON_compressed};
+    return decide_plain(f, TAGC_REASON_settled);
+  return f->stale ? (struct tagc_decision){TAGC_FLUSH, TAGC_REASON_refreshed}
+                  : (struct tagc_decision){TAGC_COMPRESS, TAGC_REASON_compressed};
 }

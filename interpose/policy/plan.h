@@ -17,7 +17,8 @@
 enum tagc_reason {
 #define REASON(name, words) TAGC_REASON_##name,
 #include "interpose/policy/reasons.def"
-  TAGC_REASON_COUNT
+  TAGC_REASON_COUNT,
+  TAGC_REASON_NONE = TAGC_REASON_compressed   /* in an answer to "why not?": nothing is in the way */
 };
 
 /* The words of reasons.def. */
@@ -31,7 +32,7 @@ enum tagc_action { TAGC_PASS, TAGC_COMPRESS, TAGC_FLUSH };
 
 /* Between whom the calls of a communicator are compressed, if at all. */
 struct tagc_scope_plan {
-  enum tagc_reason reason;          /* TAGC_REASON_compressed, or why all calls pass */
+  enum tagc_reason reason;          /* why all calls pass; TAGC_REASON_NONE: they need not */
   bool two_levels;                  /* the ranks of a host sum first, and those of equal place on their hosts exchange payloads */
 };
 
@@ -85,14 +86,14 @@ struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_que
 struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *question, const struct tagc_layout *layout);
 struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *question);
 
-/* Could a codec carry the slot, if there were one? TAGC_REASON_compressed, or why not. Does not look at the codec. */
+/* Could a codec carry the slot, if there were one? Why not; TAGC_REASON_NONE: it could. Does not look at the codec. */
 enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *question);
 
 /* How a slot's residual is kept under a codec: what TAGC_RESIDUAL says, and for codecs that need one int8 by default: the loss of a
  * training is the same with all storages (tests/bench/RESULTS.md), and a byte a parameter is little. */
 enum tagc_storage tagc_plan_storage(const struct tagc_options *options, const struct tagc_codec *codec);
 
-/* TAGC_REASON_compressed where it can; *layout is then filled, and *residual_bytes is what it takes of the budget: 0
+/* Why it cannot; TAGC_REASON_NONE where it can: *layout is then filled, and *residual_bytes is what it takes of the budget: 0
  * where it gets no residual, because there is no room for it and the codec can do without one. */
 enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *question, struct tagc_layout *layout,
                                 uint64_t *residual_bytes);
@@ -112,7 +113,7 @@ struct tagc_allgather_question {
   bool referred;                              /* an earlier one of the same unit and type has its reference, for both */
 };
 
-/* TAGC_REASON_compressed where it can be; *layout is then filled. */
+/* Why it cannot be compressed; TAGC_REASON_NONE where it can: *layout is then filled. */
 enum tagc_reason tagc_plan_allgather(const struct tagc_allgather_question *question, struct tagc_allgather_layout *layout);
 
 /* What is known of one call. */

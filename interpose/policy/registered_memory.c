@@ -77,16 +77,16 @@ static struct node *merge(struct node *left, struct node *right)
 }
 
 /* Parts the tree in those before `at` and the others. */
-static void split(struct node *tree, const struct node *at, struct node **before, struct node **others)
+static void split_tree(struct node *tree, const struct node *at, struct node **before, struct node **others)
 {
   if (!tree) {
     *before = *others = NULL;
   } else if (is_before(tree, at)) {
-    split(tree->right, at, &tree->right, others);
+    split_tree(tree->right, at, &tree->right, others);
     *before = tree;
     update(tree);
   } else {
-    split(tree->left, at, before, &tree->left);
+    split_tree(tree->left, at, before, &tree->left);
     *others = tree;
     update(tree);
   }
@@ -95,7 +95,7 @@ static void split(struct node *tree, const struct node *at, struct node **before
 static struct node *insert(struct node *tree, struct node *node)
 {
   struct node *before, *others;
-  split(tree, node, &before, &others);
+  split_tree(tree, node, &before, &others);
   return merge(merge(before, node), others);
 }
 
@@ -112,10 +112,10 @@ static struct node *take_out(struct node *tree, const struct node *node)
 }
 
 /* The oldest range of the tree that holds all of [begin, end), or `found`. */
-static const struct node *find(const struct node *tree, uintptr_t begin, uintptr_t end, const struct node *found)
+static const struct node *find_node(const struct node *tree, uintptr_t begin, uintptr_t end, const struct node *found)
 {
   for (; tree && tree->last >= end; tree = tree->right) {
-    found = find(tree->left, begin, end, found);
+    found = find_node(tree->left, begin, end, found);
     if (tree->begin > begin)
       break;
     if (tree->end >= end && (!found || tree->number < found->number))
@@ -220,7 +220,7 @@ bool tagc_ranges_find(ncclComm_t comm, const void *buffer, size_t size, struct t
   pthread_mutex_lock(&lock);
   for (int of_process = 0; of_process < 2 && !node; of_process++) {
     const struct registry *r = registry_of(of_process ? NULL : comm);
-    node = r ? find(r->root, begin, end, NULL) : NULL;
+    node = r ? find_node(r->root, begin, end, NULL) : NULL;
     if (node)
       *found = (struct tagc_range){node->number, begin - node->begin, of_process};
   }

@@ -42,7 +42,7 @@ size_t tagc_probe_scratch(const struct tagc_comm *comm, struct tagc_probe *probe
   return 2 * (size_t)comm->nranks * probe->bytes[1];
 }
 
-static ncclResult_t enqueue(const struct tagc_exchange *real, void *round_, size_t i)
+static ncclResult_t enqueue_probe(const struct tagc_exchange *real, void *round_, size_t i)
 {
   const struct round *round = round_;
   const struct tagc_probing *p = &round->probings[i];
@@ -74,10 +74,10 @@ static bool wait_for_streams(struct tagc_comm *const *comms, const struct tagc_p
 }
 
 /* Runs it once, to its end. */
-static ncclResult_t run_round(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct round *round,
+static ncclResult_t run_probe_round(const struct tagc_exchange *real, struct tagc_comm *const *comms, struct round *round,
                               size_t count)
 {
-  ncclResult_t status = tagc_exchange_run(real, comms, count, enqueue, round);
+  ncclResult_t status = tagc_exchange_run(real, comms, count, enqueue_probe, round);
   return status == ncclSuccess && !wait_for_streams(comms, round->probings, count) ? ncclInternalError : status;
 }
 
@@ -88,10 +88,10 @@ static ncclResult_t time_round(const struct tagc_exchange *real, struct tagc_com
                                size_t count, bool counts)
 {
   struct round meeting = {round->probings, TAGC_ROUTE_PLAIN, 0, round->of_levels};
-  ncclResult_t status = run_round(real, comms, &meeting, count);
+  ncclResult_t status = run_probe_round(real, comms, &meeting, count);
   double began = tagc_clock_ms();
   if (status == ncclSuccess)
-    status = run_round(real, comms, round, count);
+    status = run_probe_round(real, comms, round, count);
   double took = 1e6 * (tagc_clock_ms() - began);
   for (size_t i = 0; i < count && counts; i++) {
     if (round->of_levels && !comms[i]->scope.two_levels)

@@ -21,10 +21,10 @@ size_t tagc_proposal_words(const struct tagc_comm *comm)
 bool tagc_proposal_is_eligible(const struct tagc_comm *comm, size_t i)
 {
   struct tagc_slot_question question = tagc_slot_question(comm, i);
-  return tagc_plan_slot_gate(&question) == TAGC_REASON_compressed;
+  return tagc_plan_slot_gate(&question) == TAGC_REASON_NONE;
 }
 
-static bool is_wanted(const struct tagc_call *call)
+static bool is_checked(const struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
@@ -38,14 +38,14 @@ static bool is_wanted(const struct tagc_call *call)
 bool tagc_proposal_waits(const struct tagc_call *call)
 {
   const struct tagc_device *device = call->comm->device;
-  return device && !device->host_reads && !tagc_device_cuda_is_set_up(device) && is_wanted(call);
+  return device && !device->host_reads && !tagc_device_cuda_is_set_up(device) && is_checked(call);
 }
 
 /* Once a cycle: a call whose program takes its buffers from elsewhere later fails (execute.c). */
 void tagc_proposal_check(const struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
-  if (!is_wanted(call))
+  if (!is_checked(call))
     return;
   const enum tagc_reason reason = tagc_slot_reject_reason(call);
   pthread_mutex_lock(&comm->lock);
@@ -64,7 +64,7 @@ static void choose_together(struct tagc_comm *comm, const struct tagc_wire *wire
     question.residual_left = tagc_library_options()->residual_max;
     grounds->choice = wire ? tagc_choose(&question, slot->known ? &grounds->survey : NULL, wire)
                            : (struct tagc_choice){.reason = TAGC_REASON_vote, .candidate = -1};
-    if (wire && slot->barred != TAGC_REASON_compressed)
+    if (wire && slot->barred != TAGC_REASON_NONE)
       grounds->choice.reason = slot->barred;
     tagc_retune_offer(retune, i, &question, &grounds->survey, &grounds->choice);
   }
@@ -72,7 +72,7 @@ static void choose_together(struct tagc_comm *comm, const struct tagc_wire *wire
 }
 
 /* Gives a slot its codec. TAGC_REASON_compressed, or why it gets none. */
-static enum tagc_reason choose_one(struct tagc_comm *comm, size_t i, const struct tagc_slot_question *question,
+static enum tagc_reason choose_codec(struct tagc_comm *comm, size_t i, const struct tagc_slot_question *question,
                                const struct tagc_wire *wire)
 {
   struct tagc_slot *slot = &comm->slots[i];
@@ -82,7 +82,7 @@ static enum tagc_reason choose_one(struct tagc_comm *comm, size_t i, const struc
     return slot->barred;
   struct tagc_choice *choice = &grounds->choice;
   if (!comm->ledger->retune)
-    *choice = slot->barred != TAGC_REASON_compressed ? (struct tagc_choice){.reason = slot->barred, .candidate = -1}
+    *choice = slot->barred != TAGC_REASON_NONE ? (struct tagc_choice){.reason = slot->barred, .candidate = -1}
                                                      : tagc_choose(question, slot->known ? &grounds->survey : NULL, wire);
   slot->codec = NULL;
   if (choice->candidate >= 0) {
@@ -134,7 +134,7 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
   slot->shape.nranks = tagc_levels_party(comm).nranks;
   struct tagc_slot_question question = tagc_slot_question(comm, i);
   question.residual_left = *residual_left;
-  enum tagc_reason reason = choose_one(comm, i, &question, wire);
+  enum tagc_reason reason = choose_codec(comm, i, &question, wire);
   if (reason == TAGC_REASON_compressed) {
     slot->shape.residual = tagc_plan_storage(options, slot->codec);
     question.codec = slot->codec;

@@ -37,7 +37,7 @@ static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allga
     return reason;
   if (first == a)
     *left -= a->layout.reference_bytes;
-  if (a->barred != TAGC_REASON_compressed)
+  if (a->barred != TAGC_REASON_NONE)
     return a->barred;
   /* What runs on a device depends on its driver: the others learn of it from the proposal. */
   if (!comm->device->allgather_layout(comm->device, a->codec, &a->shape, &a->layout))
@@ -48,7 +48,7 @@ static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allga
 
 void tagc_proposal_plan_allgathers(struct tagc_comm *comm, bool decided)
 {
-  const enum tagc_reason why = comm->scope.reason == TAGC_REASON_compressed ? TAGC_REASON_vote : comm->scope.reason;
+  const enum tagc_reason why = comm->scope.reason == TAGC_REASON_NONE ? TAGC_REASON_vote : comm->scope.reason;
   uint64_t left = tagc_library_options()->allgather_max;
   for (size_t i = 0; i < comm->allgather_count; i++)
     comm->allgathers[i].reason = decided ? why : plan_allgather(comm, &comm->allgathers[i], &left);

@@ -45,7 +45,7 @@ bool tagc_tune_postpone(struct tagc_comm *comm, const int64_t *from)
     struct tagc_slot *slot = &comm->slots[i];
     struct tagc_vote_sample sample;
     tagc_vote_sample_unpack(&from, &sample);
-    if (sample.reject_reason != TAGC_REASON_compressed || is_usual(&sample) || !tagc_proposal_is_eligible(comm, i))
+    if (sample.reject_reason != TAGC_REASON_NONE || is_usual(&sample) || !tagc_proposal_is_eligible(comm, i))
       continue;
     slot->looked = slot->seen = false;
     lacking = true;
@@ -72,7 +72,7 @@ bool tagc_tune_resolve(struct tagc_comm *comm, const int64_t *from)
       continue;
     slot->known = sample.sampled;
     tagc_comm_grounds(comm, i)->survey = sample.stats;
-    any |= slot->known && slot->barred == TAGC_REASON_compressed && sample.stats.density > 0;
+    any |= slot->known && slot->barred == TAGC_REASON_NONE && sample.stats.density > 0;
   }
   if (comm->ledger->retune) {
     double ratios[2];
@@ -85,12 +85,12 @@ bool tagc_tune_resolve(struct tagc_comm *comm, const int64_t *from)
 /* ---- sampling ------------------------------------------------------------------------------------------------------- */
 
 /* Is the gradient of this call to be sampled? Call it with the lock held. */
-static bool is_wanted(const struct tagc_comm *comm, const struct tagc_call *call)
+static bool is_sample_due(const struct tagc_comm *comm, const struct tagc_call *call)
 {
   if (!tagc_comm_awaits_vote(comm, call) || !tagc_plan_samples(tagc_comm_next_vote(comm), call->cycle))
     return false;
   const struct tagc_slot *slot = &comm->slots[call->slot];
-  return !slot->looked && slot->barred == TAGC_REASON_compressed && tagc_proposal_is_eligible(comm, (size_t)call->slot);
+  return !slot->looked && slot->barred == TAGC_REASON_NONE && tagc_proposal_is_eligible(comm, (size_t)call->slot);
 }
 
 bool tagc_tune_waits(const struct tagc_call *call)
@@ -99,7 +99,7 @@ bool tagc_tune_waits(const struct tagc_call *call)
   if (!tagc_options_auto(tagc_library_options()))
     return false;
   pthread_mutex_lock(&comm->lock);
-  bool waits = is_wanted(comm, call) && !comm->device->host_reads;
+  bool waits = is_sample_due(comm, call) && !comm->device->host_reads;
   pthread_mutex_unlock(&comm->lock);
   return waits;
 }
@@ -188,39 +188,57 @@ static bool survey_gradient(const struct tagc_call *call, const struct tagc_part
   return seen;
 }
 
-void tagc_tune_sample(const struct tagc_call *call)
+/* Fills the question, and the parts of the slot. False: the gradient is not to be sampled now. */
+static bool begin_sample(const struct tagc_call *call, struct tagc_survey_question *question, const struct tagc_parts **parts)
 {
-  const struct tagc_options *options = tagc_library_options();
   struct tagc_comm *comm = call->comm;
-  struct tagc_candidate candidates[TAGC_CANDIDATES];
-  struct tagc_survey survey;
-  if (!tagc_options_auto(options))
-    return;
   pthread_mutex_lock(&comm->lock);
-  bool wanted = is_wanted(comm, call);
-  if (wanted)
-    comm->slots[call->slot].looked = true;         /* and not again */
-  struct tagc_survey_question question = {
-    .shape = wanted ? comm->slots[call->slot].shape : (struct tagc_shape){0}, .rank = comm->rank, .send = call->send,
-    .scale = call->scale, .stochastic = options->rounding == TAGC_ROUNDING_STOCHASTIC, .candidates = candidates,
-    .clock_ms = comm->device->host_reads ? tagc_clock_ms : NULL,
-  };
-  const struct tagc_parts *parts = wanted ? comm->slots[call->slot].parts : NULL;
-  pthread_mutex_unlock(&comm->lock);
-  if (!wanted || !tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
-    return;                         /* after an abort the program may free its buffers */
-  bool any = tagc_comms_enter_driver(&comm, 1) && find_candidates(comm->device, &question.shape, candidates);
-  any = tagc_comms_leave_driver(&comm, 1) && any;
-  bool seen = any && survey_gradient(call, parts, &question, &survey);
-  tagc_comms_leave(&comm, 1);
-  pthread_mutex_lock(&comm->lock);
-  if (!any)
-    tagc_comm_bar(comm, call, TAGC_REASON_device);
-  if (seen && call->lock_number == comm->lock_number) {
-    comm->slots[call->slot].seen = true;
-    tagc_comm_grounds(comm, (size_t)call->slot)->own = survey;
-    if (comm->voted)
-      comm->cycle_disturbed = true;     /* a step with a sample in it is no measurement of a step */
+  const bool due = is_sample_due(comm, call);
+  if (due) {
+    struct tagc_slot *slot = &comm->slots[call->slot];
+    slot->looked = true;            /* and not again */
+    *parts = slot->parts;
+    question->shape = slot->shape;
+    question->rank = comm->rank;
+    question->send = call->send;
+    question->scale = call->scale;
+    question->stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC;
+    question->clock_ms = comm->device->host_reads ? tagc_clock_ms : NULL;
   }
   pthread_mutex_unlock(&comm->lock);
+  return due;
+}
+
+/* `survey`: NULL where the gradient could not be sampled. */
+static void end_sample(const struct tagc_call *call, bool has_codec, const struct tagc_survey *survey)
+{
+  struct tagc_comm *comm = call->comm;
+  pthread_mutex_lock(&comm->lock);
+  if (!has_codec)
+    tagc_comm_bar(comm, call, TAGC_REASON_device);
+  if (survey && call->lock_number == comm->lock_number) {
+    comm->slots[call->slot].seen = true;
+    tagc_comm_grounds(comm, (size_t)call->slot)->own = *survey;
+    if (comm->voted)
+      comm->cycle_disturbed = true; /* a step with a sample in it is no measurement of a step */
+  }
+  pthread_mutex_unlock(&comm->lock);
+}
+
+void tagc_tune_sample(const struct tagc_call *call)
+{
+  struct tagc_comm *comm = call->comm;
+  struct tagc_candidate candidates[TAGC_CANDIDATES];
+  struct tagc_survey_question question = {.candidates = candidates};
+  const struct tagc_parts *parts = NULL;
+  struct tagc_survey survey;
+  if (!tagc_options_auto(tagc_library_options()) || !begin_sample(call, &question, &parts))
+    return;
+  if (!tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
+    return;                         /* after an abort the program may free its buffers */
+  bool has_codec = tagc_comms_enter_driver(&comm, 1) && find_candidates(comm->device, &question.shape, candidates);
+  has_codec = tagc_comms_leave_driver(&comm, 1) && has_codec;
+  const bool sampled = has_codec && survey_gradient(call, parts, &question, &survey);
+  tagc_comms_leave(&comm, 1);
+  end_sample(call, has_codec, sampled ? &survey : NULL);
 }

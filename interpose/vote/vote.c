@@ -234,7 +234,7 @@ static bool unpack_split(struct vote *v, const int64_t *from)
 static ncclResult_t share_splits(const struct tagc_exchange *real, struct votes *votes)
 {
   for (size_t i = 0; i < votes->count; i++)
-    votes->votes[i].decided = votes->comms[i]->scope.reason != TAGC_REASON_compressed;
+    votes->votes[i].decided = votes->comms[i]->scope.reason != TAGC_REASON_NONE;
   ncclResult_t status = meet(real, votes, pack_split, unpack_split);
   for (size_t i = 0; i < votes->count && status == ncclSuccess; i++)
     if (votes->votes[i].unsplit) {
