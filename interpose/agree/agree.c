@@ -276,7 +276,7 @@ static void ask(struct tagc_agreement *a)
   } else {
     a->state = TAGC_AGREED_LOST;
     tagc_log(TAGC_LOG_ERROR, "agree", "rank %u of %u has reported to %s, but gets no verdict (%s); its collectives fail with "
-             "ncclRemoteError, for the other ranks may have been told to compress", a->rank, a->nranks,
+             "ncclRemoteError, because the other ranks may compress", a->rank, a->nranks,
              name_of(&a->stamp.address, name, sizeof name), heard ? t.answer : strerror(errno));
   }
 }

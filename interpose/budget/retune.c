@@ -174,6 +174,6 @@ void tagc_retune_end(struct tagc_retune *retune, uint64_t communicator, uint64_t
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: TAGC_BUDGET=%s in cycle %llu: %s; estimated %.3f ms a step, error %.3g%%%s, "
            "%u slots changed; next in cycle %llu", (unsigned long long)communicator,
            tagc_budget_text(&tagc_library_options()->budget, target), (unsigned long long)cycle, last_entry(retune)->codecs,
-           1e-6 * outcome->ns, 100 * outcome->error, outcome->met ? "" : ", which is the nearest to it", outcome->changed,
+           1e-6 * outcome->ns, 100 * outcome->error, outcome->met ? "" : ", the nearest to it", outcome->changed,
            (unsigned long long)retune->next);
 }

@@ -24,7 +24,7 @@ static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *in
     return true;
   comm->layers = tagc_layers_infer(infos, count, comm->nranks, map, why);
   if (*why)
-    tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: TAGC_LAYERMAP=%.200s is not what it calls: %s",
+    tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: TAGC_LAYERMAP=%.200s does not fit its calls: %s",
              (unsigned long long)comm->ledger->number, tagc_library_options()->layermap, why);
   return comm->layers != NULL;
 }

@@ -69,7 +69,7 @@ ncclResult_t tagc_comm_find_device(ncclComm_t handle, const struct tagc_nccl *nc
   *device = tagc_device_cuda(ordinal);
   if (*device)
     return ncclSuccess;
-  tagc_log(TAGC_LOG_ERROR, "interpose", "GPU %d is beyond what this library counts: the call fails, as other ranks would wait for it "
+  tagc_log(TAGC_LOG_ERROR, "interpose", "GPU %d has a number that this library does not support: the call fails, as other ranks would wait for it "
            "(TAGC_MODE=off on all of them does without)", ordinal);
   return ncclInternalError;
 }

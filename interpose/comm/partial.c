@@ -69,8 +69,8 @@ static bool cut(struct tagc_comm *comm, size_t i, const bool *is_selected)
 static void warn_ambiguous(const struct tagc_comm *comm)
 {
   if (comm->rank == 0)
-    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside slots, and sizes alone do not "
-             "tell which lie where: slots pass where that counts; a map with a line \"layout\" does (TAGC_LAYERMAP)",
+    tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: TAGC_LAYERS or TAGC_SKIP selects parameters inside slots, but sizes alone leave "
+             "their layout open: such slots pass; a map with a line \"layout\" settles it (TAGC_LAYERMAP)",
              (unsigned long long)comm->ledger->number);
 }
 

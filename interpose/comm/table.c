@@ -55,7 +55,7 @@ static ncclResult_t introduce(ncclComm_t handle, const struct tagc_nccl *nccl, i
   if (!count || !user_rank) {
     static atomic_flag told;        /* the ranks of a job have one NCCL: all of them come here */
     if (!atomic_flag_test_and_set(&told))
-      tagc_log(TAGC_LOG_WARN, "interpose", "an NCCL that does not say which rank of how many this is: every call passes");
+      tagc_log(TAGC_LOG_WARN, "interpose", "this NCCL does not tell the rank and the number of ranks: every call passes");
     return ncclInvalidUsage;
   }
   tagc_real_depth++;

@@ -22,7 +22,7 @@ static void warn(const char *path, const char *why)
 {
   static atomic_bool warned;
   if (!atomic_exchange(&warned, true))
-    tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_DUMP: %s: %s; left out, as will be whatever else fails", path, why);
+    tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_DUMP: %s: %s; left out, and so are later files that fail", path, why);
 }
 
 /* Out of memory that the host cannot read, piece by piece; it waits for each of them. */

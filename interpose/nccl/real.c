@@ -130,8 +130,8 @@ static void tell_no_room(const struct tagc_nccl *nccl)
 {
   static atomic_flag told;
   if (!atomic_flag_test_and_set(&told))
-    tagc_log(TAGC_LOG_WARN, "interpose", "%s is NCCL library %d of this process, one too many: what programs ask it for by "
-             "name is not intercepted, and linked calls of it fail", nccl->library.name, TAGC_NCCL_MAX + 1);
+    tagc_log(TAGC_LOG_WARN, "interpose", "%s is NCCL library %d of this process, one too many: functions that programs ask for by "
+             "name are not intercepted there, and linked calls of it fail", nccl->library.name, TAGC_NCCL_MAX + 1);
 }
 
 /* The table that is like a candidate, which becomes one where there is none. NULL without room for it. Those that are
@@ -375,8 +375,8 @@ static const struct tagc_nccl *only_one(void)
     if (only && nccl->group != only->group) {
       static atomic_flag told;
       if (!atomic_flag_test_and_set(&told))
-        tagc_log(TAGC_LOG_ERROR, "interpose", "several NCCL libraries are in this process, and one is called from where "
-                 "none is seen: such calls fail, as nobody can tell which is meant (TAGC_NCCL would make it one)");
+        tagc_log(TAGC_LOG_ERROR, "interpose", "this process has several NCCL libraries, and a caller sees "
+                 "none of them: such calls fail (TAGC_NCCL chooses one)");
       return &tagc_real_none;
     }
     only = only ? only : nccl;

@@ -105,7 +105,7 @@ static void log_unnamed(uint64_t communicator, const char *variable, const char 
   const char *word = tagc_select_meant(element);
   if (word && strcmp(word, element) != 0)
     snprintf(meant, sizeof meant, " (is %s meant?)", word);
-  tagc_log(level, "layermap", "communicator %llu: %s: \"%.80s\" names nothing here%s; known are the kinds attn, mlp, embed, "
+  tagc_log(level, "layermap", "communicator %llu: %s: \"%.80s\" matches nothing here%s; known are the kinds attn, mlp, embed, "
            "head, norm, bias and expert, and names such as %s", (unsigned long long)communicator, variable, element, meant,
            an_example(layers, name));
 }
@@ -127,7 +127,7 @@ void tagc_layers_log_unnamed(uint64_t communicator, const char *variable, const 
       log_unnamed(communicator, variable, element, is_kind ? missing : TAGC_LOG_WARN, layers);
   }
   if (asks_kinds && unknown)
-    tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: %s=%.80s: layers are not known here, in %zu of %zu slots: kinds "
-             "name nothing there; a map tells (TAGC_LAYERMAP)", (unsigned long long)communicator, variable, list, unknown,
+    tagc_log(TAGC_LOG_WARN, "layermap", "communicator %llu: %s=%.80s: the layers of %zu of %zu slots are not known: kinds "
+             "match nothing there; a map tells them (TAGC_LAYERMAP)", (unsigned long long)communicator, variable, list, unknown,
              layers->count);
 }

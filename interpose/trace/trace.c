@@ -155,7 +155,7 @@ static int end_at_bound(uint64_t dropped)
   const int error = write_chunk((const uint8_t *)&end, sizeof end, dropped);
   if (error)
     return error;                   /* fail() switches it off */
-  tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: no more than %llu bytes are wanted (TAGC_TRACE_MAX); the trace of this process "
+  tagc_log(TAGC_LOG_WARN, "interpose", "TAGC_TRACE: %s: the file would grow beyond %llu bytes (TAGC_TRACE_MAX); the trace of this process "
            "ends here", trace.path, (unsigned long long)most_bytes());
   atomic_store(&tagc_trace_is_on, false);
   return 0;

@@ -53,7 +53,7 @@ bool tagc_tune_postpone(struct tagc_comm *comm, const int64_t *from)
   if (!lacking)
     return false;
   comm->vote_cycle = next;
-  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: a gradient was not seen by all ranks as it usually is; they look at "
+  tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: not all ranks have a usual sample of a gradient; they sample "
            "it again before cycle %llu", (unsigned long long)comm->ledger->number, (unsigned long long)next);
   return true;
 }

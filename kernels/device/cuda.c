@@ -68,7 +68,7 @@ static bool load_kernels(struct tagc_cuda_device *d)
   int error = d->driver->module_load(&module, tagc_fatbin() ? tagc_fatbin() : STANDIN_IMAGE);
   if (error && tagc_fatbin_ptx()) {
     tagc_cuda_words(error, "cuModuleLoadData for binaries", refused, sizeof refused - 2);
-    tagc_log(TAGC_LOG_INFO, "kernels", "GPU %d: %s: the driver is to translate the kernels", d->ordinal, refused);
+    tagc_log(TAGC_LOG_INFO, "kernels", "GPU %d: %s: the driver translates the kernels", d->ordinal, refused);
     error = d->driver->module_load(&module, tagc_fatbin_ptx());
   }
   if (error) {
@@ -167,7 +167,7 @@ static void lose(struct tagc_cuda_device *d, int error)
     return;
   if (d->driver->error_name(error, &name) || !name)
     name = "an unknown error";
-  tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: its context is gone, by a cudaDeviceReset or the like, and with it what this "
+  tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: its context is gone (cudaDeviceReset or the like), and with it all that this "
            "library had there: compressed calls of its communicators fail (%s)", d->ordinal, name);
 }
 

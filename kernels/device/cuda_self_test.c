@@ -55,11 +55,11 @@ static void test_one(struct tagc_cuda_device *d, const struct tested *tested)
   }
   if (result == TAGC_SELF_TEST_FAILED) {
     atomic_fetch_or(&d->failed, tested->bit);
-    tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: %s with codec %s pass: a made-up %s does not come out as on the host: %s",
+    tagc_log(TAGC_LOG_ERROR, "kernels", "GPU %d: %s with codec %s pass: a made-up %s differs from the host's: %s",
              d->ordinal, calls, name, made_up, words);
   } else if (!(d->not_run & tested->bit)) {
     d->not_run |= tested->bit;
-    tagc_log(TAGC_LOG_WARN, "kernels", "GPU %d: %s with codec %s pass until it can be tried out: %s", d->ordinal, calls, name,
+    tagc_log(TAGC_LOG_WARN, "kernels", "GPU %d: %s with codec %s pass until the self-test succeeds: %s", d->ordinal, calls, name,
              words);
   }
 }
@@ -108,5 +108,5 @@ void tagc_cuda_self_test_codecs(struct tagc_cuda_device *d)
     if (tagc_allgather_cuda_of(tagc_allgather_codecs[i]) && !tagc_cuda_allgather_passes(d, tagc_allgather_codecs[i]))
       all = false;
   if (all && !d->driver->needs_no_self_test)
-    tagc_log(TAGC_LOG_INFO, "kernels", "GPU %d: made-up gradients come out as on the host", d->ordinal);
+    tagc_log(TAGC_LOG_INFO, "kernels", "GPU %d: the self-test gives the host's bits", d->ordinal);
 }

@@ -179,14 +179,14 @@ static void none_can_be_tried(void)
 static void check_self_tests(void)
 {
   says("CUDA_STANDIN_SELF_TEST=1", one_is_wrong,
-       "GPU 0: calls with codec q4 pass: a made-up gradient does not come out as on the host: codec q4: a result differs",
+       "GPU 0: calls with codec q4 pass: a made-up gradient differs from the host's: codec q4: a result differs",
        "a codec that is wrong on this GPU, and others that are not");
   says("CUDA_STANDIN_SELF_TEST=1 CUDA_STANDIN_FAULT=copy:40", one_is_late,
-       "pass until it can be tried out: codec none: the device fails|CUDA_ERROR_UNKNOWN (999)", "a copy fails, and the codec is tried later");
-  says("CUDA_STANDIN_SELF_TEST=1 CUDA_STANDIN_FAULT=alloc:2", one_is_late, "pass until it can be tried out|CUDA_ERROR_OUT_OF_MEMORY (2)",
+       "pass until the self-test succeeds: codec none: the device fails|CUDA_ERROR_UNKNOWN (999)", "a copy fails, and the codec is tried later");
+  says("CUDA_STANDIN_SELF_TEST=1 CUDA_STANDIN_FAULT=alloc:2", one_is_late, "pass until the self-test succeeds|CUDA_ERROR_OUT_OF_MEMORY (2)",
        "and where there is no memory");
   says("CUDA_STANDIN_SELF_TEST=1 CUDA_STANDIN_FAULT=alloc:2+", none_can_be_tried,
-       "GPU 0: calls with codec q8 pass until it can be tried out|GPU 0: calls with codec lhc pass until it can be tried out",
+       "GPU 0: calls with codec q8 pass until the self-test succeeds|GPU 0: calls with codec lhc pass until the self-test succeeds",
        "there never is any");
 }
 

@@ -109,23 +109,23 @@ static void test_unnamed(void)
                                      {.name = "h.0", .members = inside, .count = 2}};
   const struct tagc_layer half[] = {known[0], {.name = "unit0"}};
   const struct tagc_layer unknown[] = {{.name = "unit1"}, {.name = "unit0"}};
-  complains(known, "Atn", TAGC_LOG_INFO, "communicator 3: TAGC_SKIP: \"Atn\" names nothing here; known are the kinds attn, mlp, "
+  complains(known, "Atn", TAGC_LOG_INFO, "communicator 3: TAGC_SKIP: \"Atn\" matches nothing here; known are the kinds attn, mlp, "
             "embed, head, norm, bias and expert, and names such as h.0.attn.q.weight");
-  complains(known, "h.0,MLP,attn", TAGC_LOG_INFO, "\"MLP\" names nothing here (is mlp meant?); known");
-  complains(known, "attention", TAGC_LOG_INFO, "\"attention\" names nothing here (is attn meant?); known");
-  complains(known, "all", TAGC_LOG_INFO, "\"all\" names nothing here (is @all meant?); known");
-  complains(known, "block.*.attn*", TAGC_LOG_INFO, "\"block.*.attn*\" names nothing here; known");
-  complains(known, "2", TAGC_LOG_INFO, "\"2\" names nothing here; known");
+  complains(known, "h.0,MLP,attn", TAGC_LOG_INFO, "\"MLP\" matches nothing here (is mlp meant?); known");
+  complains(known, "attention", TAGC_LOG_INFO, "\"attention\" matches nothing here (is attn meant?); known");
+  complains(known, "all", TAGC_LOG_INFO, "\"all\" matches nothing here (is @all meant?); known");
+  complains(known, "block.*.attn*", TAGC_LOG_INFO, "\"block.*.attn*\" matches nothing here; known");
+  complains(known, "2", TAGC_LOG_INFO, "\"2\" matches nothing here; known");
   complains(known, "*,h.1,unit0,0-5,attn,@paper,@all,h.*.mlp*, ", TAGC_LOG_INFO, "");
   complains(known, "", TAGC_LOG_WARN, "");
-  complains(known, "expert", TAGC_LOG_WARN, "\"expert\" names nothing here; known");
+  complains(known, "expert", TAGC_LOG_WARN, "\"expert\" matches nothing here; known");
   complains(known, "expert,bias", TAGC_LOG_INFO, "");
   complains(unknown, "attn,norm", TAGC_LOG_INFO,
-            "TAGC_SKIP=attn,norm: layers are not known here, in 2 of 2 slots: kinds name nothing there");
+            "TAGC_SKIP=attn,norm: the layers of 2 of 2 slots are not known: kinds match nothing there");
   complains(half, "@paper", TAGC_LOG_INFO,
-            "TAGC_SKIP=@paper: layers are not known here, in 1 of 2 slots: kinds name nothing there");
+            "TAGC_SKIP=@paper: the layers of 1 of 2 slots are not known: kinds match nothing there");
   complains(unknown, "block.0", TAGC_LOG_INFO,
-            "\"block.0\" names nothing here; known are the kinds attn, mlp, embed, head, norm, bias and "
+            "\"block.0\" matches nothing here; known are the kinds attn, mlp, embed, head, norm, bias and "
             "expert, and names such as unit0");
   complains(unknown, "unit0,*", TAGC_LOG_INFO, "");
 }
