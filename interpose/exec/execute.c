@@ -132,7 +132,7 @@ static ncclResult_t fail_unable(const struct tagc_work *w, enum tagc_reason reas
   const struct tagc_ledger_row *row = is_gather(w) ? tagc_ledger_gather_row(ledger, w->call->allgather)
                                                    : tagc_ledger_row(ledger, w->call->slot);
   tagc_log(TAGC_LOG_ERROR, "interpose",
-           "communicator %llu, %s%s: %s, which was not so when the ranks voted to compress it: the call fails",
+           "communicator %llu, %s%s: %s, which is new since the ranks voted to compress it: the call fails",
            (unsigned long long)ledger->number, is_gather(w) ? "all-gather of " : "", row->name,
            tagc_reason_words(reason));
   return reason == TAGC_REASON_memory ? ncclInvalidArgument : ncclInvalidUsage;

@@ -95,9 +95,9 @@ static void print_hosts(const struct tagc_ledger *ledger, bool compressed)
 {
   const struct tagc_hosts *h = &ledger->hosts;
   if (h->hosts == 1)
-    tagc_say("  all ranks share a host; wire: what a rank sends");
+    tagc_say("  all ranks share a host; wire: bytes that a rank sends");
   else if (h->hosts > 1)
-    tagc_say("  on %d hosts%s; wire: what a rank sends to other hosts%s", h->hosts,
+    tagc_say("  on %d hosts%s; wire: bytes that a rank sends to other hosts%s", h->hosts,
              ledger->two_levels && compressed ? ", in two levels" : "",
              tagc_report_has_inside(ledger) ? " (the mean of a host's); inside: to its own" : "");
 }

@@ -79,10 +79,10 @@ static void print_remarks(const struct tagc_ledger *ledger, const struct tagc_le
     if (ledger->gather_reasons[reason] && reason != TAGC_REASON_compressed)
       tagc_say("  %7" PRIu64 " gathered plain: %s", ledger->gather_reasons[reason], tagc_reason_words((enum tagc_reason)reason));
   if (total->gather.own_left)
-    tagc_say("  %7" PRIu64 " in place: this rank's own shard stayed as exact as it was, the other ranks have what the codec makes of it",
+    tagc_say("  %7" PRIu64 " in place: this rank's own shard stayed as exact as it was, the other ranks have the loss of the codec",
              total->gather.own_left);
   if (total->gather.unchanged)
-    tagc_say("  %7" PRIu64 " gathered again what had not changed since: without them %s less would have been sent", total->gather.unchanged,
+    tagc_say("  %7" PRIu64 " gathered unchanged parameters again: without them %s less would have been sent", total->gather.unchanged,
              tagc_units_bytes(tagc_report_wire(ledger, &total->gather.savable), bytes));
   if (total->compressed)
     tagc_say("  a compressed all-gather: encode %.3f ms, exchange %.3f ms, decode %.3f ms%s", a_call(times->encode_ms, times),
