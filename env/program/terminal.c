@@ -2,6 +2,7 @@
 #include "env/program/terminal.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <string.h>
 
 void tagc_tame(char *text, char keep)
@@ -17,12 +18,13 @@ void tagc_put_wrapped(FILE *to, const char *text, size_t column, size_t indent, 
   while (*text) {
     size_t space = strspn(text, " ");
     const size_t word = strcspn(text + space, " ");
+    const bool breaks = column > indent && column + space + word > width;
     text += space;
-    if (column > indent && column + space + word > width) {
+    if (breaks) {
       putc('\n', to);
       column = 0;
     }
-    if (column < indent)
+    if (breaks || column < indent)
       space = indent - column;
     fprintf(to, "%*s%.*s", (int)space, "", (int)word, text);
     column += space + word;
