@@ -147,7 +147,7 @@ static void put_machine(struct tagc_json *j, const struct tagc_findings *f)
 void tagc_report_json(const struct tagc_findings *f, FILE *out)
 {
   static const char *const names[] = {"works", "fails", "unknown"};
-  struct tagc_json j = {out, true};
+  struct tagc_json j = {.out = out};
   tagc_json_open(&j, NULL, '{');
   tagc_json_text(&j, "tagc_doctor", PACKAGE_VERSION);
   put_target(&j, f);

@@ -147,42 +147,46 @@ static void print_table(const struct bench_options *o, const struct bench_world 
   }
 }
 
-static void member(const char *name, double value)
+static void put_codec(struct tagc_json *j, const struct allgather *g, double bytes)
 {
-  printf(", \"%s\": ", name);
-  bench_json_number(stdout, value);
+  tagc_json_line(j, 2);
+  tagc_json_open(j, NULL, '{');
+  tagc_json_text(j, "codec", g->codec->name);
+  tagc_json_truth(j, "carried", g->carried);
+  if (g->carried) {
+    tagc_json_truth(j, "refused", g->refused);
+    tagc_json_real(j, "bits", g->bits);
+    tagc_json_real(j, "ratio", g->ratio);
+    tagc_json_real(j, "error", g->error);
+    tagc_json_real(j, "escapes", g->escapes);
+    tagc_json_open(j, "speeds", '[');
+    for (size_t s = 0; s < g->speeds; s++) {
+      const double *ns = g->speed[s].ns;
+      tagc_json_open(j, NULL, '{');
+      tagc_json_text(j, "variant", tagc_variant_name(g->speed[s].variant));
+      tagc_json_real(j, "memcpy_gbs", bytes / ns[COPY]);
+      tagc_json_real(j, "encode_ratio", ns[COPY] / ns[ENCODE]);
+      tagc_json_real(j, "decode_ratio", ns[COPY] / ns[DECODE]);
+      tagc_json_real(j, "both_ratio", ns[COPY] / (ns[ENCODE] + ns[DECODE]));
+      tagc_json_close(j, '}');
+    }
+    tagc_json_close(j, ']');
+  }
+  tagc_json_close(j, '}');
 }
 
 static void print_json(const struct bench_options *o, const struct bench_world *w, const struct allgather *all, size_t count)
 {
-  const double bytes = (double)w->n * (double)tagc_dtype_size(w->dtype);
-  printf("{\"tagc_bench\": \"%s\", \"data\": ", PACKAGE_VERSION);
-  bench_json_text(w->name);
-  printf(", \"dtype\": \"%s\", \"ranks\": %d, \"elements\": %llu, \"seed\": %llu,\n \"gather\": [", bench_dtype_name(w->dtype),
-         w->ranks, (unsigned long long)w->n, (unsigned long long)o->seed);
-  for (const struct allgather *g = all; g < all + count; g++) {
-    printf("%s\n  {\"codec\": \"%s\", \"carried\": %s", g > all ? "," : "", g->codec->name, g->carried ? "true" : "false");
-    if (g->carried) {
-      printf(", \"refused\": %s", g->refused ? "true" : "false");
-      member("bits", g->bits);
-      member("ratio", g->ratio);
-      member("error", g->error);
-      member("escapes", g->escapes);
-      printf(", \"speeds\": [");
-      for (size_t s = 0; s < g->speeds; s++) {
-        const double *ns = g->speed[s].ns;
-        printf("%s{\"variant\": \"%s\"", s ? ", " : "", tagc_variant_name(g->speed[s].variant));
-        member("memcpy_gbs", bytes / ns[COPY]);
-        member("encode_ratio", ns[COPY] / ns[ENCODE]);
-        member("decode_ratio", ns[COPY] / ns[DECODE]);
-        member("both_ratio", ns[COPY] / (ns[ENCODE] + ns[DECODE]));
-        putchar('}');
-      }
-      putchar(']');
-    }
-    putchar('}');
-  }
-  printf("\n ]}\n");
+  struct tagc_json j = bench_json_begin();
+  bench_json_world(&j, w);
+  tagc_json_count(&j, "seed", o->seed);
+  tagc_json_line(&j, 1);
+  tagc_json_open(&j, "gather", '[');
+  for (size_t i = 0; i < count; i++)
+    put_codec(&j, &all[i], (double)w->n * (double)tagc_dtype_size(w->dtype));
+  tagc_json_line(&j, 1);
+  tagc_json_close(&j, ']');
+  bench_json_end(&j);
 }
 
 void bench_allgather(const struct bench_options *o)

@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "env/program/json.h"
 #include "kernels/codec/codec.h"
 #include "kernels/codec/cost.h"
 #include "kernels/codec/variant.h"
@@ -215,11 +216,10 @@ void bench_print_table(const struct bench_options *options, const struct bench_w
 void bench_print_json(const struct bench_options *options, const struct bench_world *world,
                       const struct bench_result *results, size_t count);
 
-/* A string as JSON. */
-void bench_json_text(const char *value);
-
-/* A number as JSON: null where it is not finite. */
-void bench_json_number(FILE *out, double value);
+/* The object that is the document, with the version of the program in it; and what is known of the gradients. */
+struct tagc_json bench_json_begin(void);
+void bench_json_world(struct tagc_json *j, const struct bench_world *world);
+void bench_json_end(struct tagc_json *j);
 
 /* Writes the picture: one curve a codec whose payload depends on the sparsity, one point for each of the others. */
 void bench_plot(const struct bench_options *options, const struct bench_world *world, const struct bench_result *results,

@@ -27,24 +27,23 @@ int bench_next_size(const struct bench_simulation *s, int size)
 
 /* -- where one way of sending overtakes another ------------------------------------------------------------------- */
 
-/* Writes every range of sizes in which `one` has a shorter step than `other`, for people or as JSON; returns how many. */
-static int print_ranges(const struct bench_options *o, const struct bench_sender *one, const struct bench_sender *other,
-                        bool json)
+/* The first range of sizes from *from on in which `one` has a shorter step than `other`. False: there is none. */
+static bool find_range(const struct bench_options *o, const struct bench_sender *one, const struct bench_sender *other,
+                       int *from, int *to)
 {
   const struct bench_simulation *s = &o->simulation;
-  int from = 0, count = 0;
-  for (int size = s->least; size <= s->most + 1; size++) {
-    const bool now = size <= s->most && bench_step_cost(o, one, size).ns < bench_step_cost(o, other, size).ns;
-    if (now && !from)
-      from = size;
-    if (!now && from) {
-      if (count++)
-        fputs(", ", stdout);
-      printf(json ? "[%d, %d]" : "%d to %d", from, size - 1);
-      from = 0;
+  bool inside = false;
+  for (int size = *from; size <= s->most; size++) {
+    const bool now = bench_step_cost(o, one, size).ns < bench_step_cost(o, other, size).ns;
+    if (inside && !now)
+      break;
+    if (now) {
+      *from = inside ? *from : size;
+      *to = size;
+      inside = true;
     }
   }
-  return count;
+  return inside;
 }
 
 static void print_name(const struct bench_forecast *f, const struct bench_sender *sender)
@@ -65,7 +64,10 @@ static void print_contest(const struct bench_forecast *f, const struct bench_sen
   print_name(f, other);
   print_name(f, one);
   putchar(' ');
-  puts(print_ranges(f->o, one, other, false) ? "" : "none");
+  int from = f->o->simulation.least, count = 0;
+  for (int to; find_range(f->o, one, other, &from, &to); from = to + 1)
+    printf("%s%d to %d", count++ ? ", " : "", from, to);
+  puts(count ? "" : "none");
 }
 
 static bool adds(const struct tagc_codec *codec)
@@ -182,97 +184,101 @@ static void print_table(const struct bench_forecast *f)
 
 /* -- JSON --------------------------------------------------------------------------------------------------------- */
 
-static void json_cost(const struct bench_forecast *f, const char *name, const struct bench_sender *sender, int size)
+static void put_cost(struct tagc_json *j, const struct bench_forecast *f, const char *name,
+                     const struct bench_sender *sender, int size)
 {
   const struct bench_simulation *s = &f->o->simulation;
   const struct bench_cost step = bench_step_cost(f->o, sender, size);
-  printf("\"%s\": {\"step_ms\": ", name);
-  bench_json_number(stdout, 1e-6 * step.ns);
-  printf(", \"unit_ms\": [");
-  for (size_t u = 0; u < s->unit_count; u++) {
-    fputs(u ? ", " : "", stdout);
-    bench_json_number(stdout, 1e-6 * bench_unit_cost(f->o, sender, s->unit[u].elements, size).ns);
-  }
-  putchar(']');
-  if (s->by_host) {
-    printf(", \"between_bytes\": ");
-    bench_json_number(stdout, step.between);
-  }
-  putchar('}');
+  tagc_json_open(j, name, '{');
+  tagc_json_real(j, "step_ms", 1e-6 * step.ns);
+  tagc_json_open(j, "unit_ms", '[');
+  for (size_t u = 0; u < s->unit_count; u++)
+    tagc_json_real(j, NULL, 1e-6 * bench_unit_cost(f->o, sender, s->unit[u].elements, size).ns);
+  tagc_json_close(j, ']');
+  if (s->by_host)
+    tagc_json_real(j, "between_bytes", step.between);
+  tagc_json_close(j, '}');
 }
 
-static void json_size(const struct bench_forecast *f, int size)
+static void put_size(struct tagc_json *j, const struct bench_forecast *f, int size)
 {
   const struct bench_simulation *s = &f->o->simulation;
+  tagc_json_line(j, 2);
+  tagc_json_open(j, NULL, '{');
   if (s->by_host)
-    printf("{\"hosts\": %d, ", size);
-  else
-    putchar('{');
-  printf("\"ranks\": %d, ", size * s->local);
-  json_cost(f, "plain", &f->plain, size);
+    tagc_json_number(j, "hosts", size);
+  tagc_json_number(j, "ranks", size * s->local);
+  put_cost(j, f, "plain", &f->plain, size);
   for (size_t i = 0; i < f->o->codec_count; i++) {
     const char *const codec = f->o->codec[i]->name;
     if (f->ways > 1)
-      printf(", \"%s\": {", codec);
-    else
-      fputs(", ", stdout);
-    for (int way = 0; way < f->ways; way++) {
-      fputs(way ? ", " : "", stdout);
-      json_cost(f, f->ways > 1 ? way_keys[way] : codec, &f->by[way][i], size);
-    }
+      tagc_json_open(j, codec, '{');
+    for (int way = 0; way < f->ways; way++)
+      put_cost(j, f, f->ways > 1 ? way_keys[way] : codec, &f->by[way][i], size);
     if (f->ways > 1)
-      putchar('}');
+      tagc_json_close(j, '}');
   }
-  putchar('}');
+  tagc_json_close(j, '}');
 }
 
-static void json_ranges(const struct bench_forecast *f, const struct bench_sender *one, const struct bench_sender *other)
+static void put_ranges(struct tagc_json *j, const char *name, const struct bench_forecast *f,
+                       const struct bench_sender *one, const struct bench_sender *other)
 {
-  putchar('[');
-  print_ranges(f->o, one, other, true);
-  putchar(']');
+  tagc_json_open(j, name, '[');
+  for (int from = f->o->simulation.least, to; find_range(f->o, one, other, &from, &to); from = to + 1) {
+    tagc_json_open(j, NULL, '[');
+    tagc_json_number(j, NULL, from);
+    tagc_json_number(j, NULL, to);
+    tagc_json_close(j, ']');
+  }
+  tagc_json_close(j, ']');
 }
 
-static void json_crossovers(const struct bench_forecast *f)
+static void put_crossovers(struct tagc_json *j, const struct bench_forecast *f)
 {
-  const size_t codecs = f->o->codec_count;
-  printf("\"faster_than_plain\": {");
-  for (size_t i = 0; i < codecs; i++) {
-    printf("%s\"%s\": ", i ? ", " : "", f->o->codec[i]->name);
-    for (int way = 0; way < f->ways; way++) {
-      if (f->ways > 1)
-        printf("%s\"%s\": ", way ? ", " : "{", way_keys[way]);
-      json_ranges(f, &f->by[way][i], &f->plain);
-    }
-    fputs(f->ways > 1 ? "}" : "", stdout);
+  const struct bench_options *o = f->o;
+  tagc_json_line(j, 1);
+  tagc_json_open(j, "faster_than_plain", '{');
+  for (size_t i = 0; i < o->codec_count; i++) {
+    if (f->ways > 1)
+      tagc_json_open(j, o->codec[i]->name, '{');
+    for (int way = 0; way < f->ways; way++)
+      put_ranges(j, f->ways > 1 ? way_keys[way] : o->codec[i]->name, f, &f->by[way][i], &f->plain);
+    if (f->ways > 1)
+      tagc_json_close(j, '}');
   }
-  putchar('}');
+  tagc_json_close(j, '}');
   if (f->ways == 1)
     return;
-  printf(",\n \"two_levels_faster_than_flat\": {");
-  for (size_t i = 0; i < codecs; i++) {
-    printf("%s\"%s\": ", i ? ", " : "", f->o->codec[i]->name);
-    json_ranges(f, &f->by[1][i], &f->by[0][i]);
-  }
-  putchar('}');
+  tagc_json_line(j, 1);
+  tagc_json_open(j, "two_levels_faster_than_flat", '{');
+  for (size_t i = 0; i < o->codec_count; i++)
+    put_ranges(j, o->codec[i]->name, f, &f->by[1][i], &f->by[0][i]);
+  tagc_json_close(j, '}');
 }
 
 static void print_json(const struct bench_forecast *f)
 {
   const struct bench_simulation *s = &f->o->simulation;
-  printf("{\"tagc_bench\": \"%s\", \"alpha_us\": %.9g, \"beta_gbit\": %.9g, \"message_us\": %.9g, \"dtype\": \"%s\",\n",
-         PACKAGE_VERSION, s->alpha_us, s->beta_gbit, s->message_us, bench_dtype_name(f->o->dtype));
-  if (s->by_host)
-    printf(" \"local\": %d, \"alpha_inside_us\": %.9g, \"beta_inside_gbit\": %.9g,\n", s->local, s->alpha_inside_us,
-           s->beta_inside_gbit);
-  printf(" \"simulation\": [");
-  for (int size = s->least; size; size = bench_next_size(s, size)) {
-    printf("%s\n  ", size > s->least ? "," : "");
-    json_size(f, size);
+  struct tagc_json j = bench_json_begin();
+  tagc_json_real(&j, "alpha_us", s->alpha_us);
+  tagc_json_real(&j, "beta_gbit", s->beta_gbit);
+  tagc_json_real(&j, "message_us", s->message_us);
+  tagc_json_text(&j, "dtype", bench_dtype_name(f->o->dtype));
+  tagc_json_line(&j, 1);
+  if (s->by_host) {
+    tagc_json_number(&j, "local", s->local);
+    tagc_json_real(&j, "alpha_inside_us", s->alpha_inside_us);
+    tagc_json_real(&j, "beta_inside_gbit", s->beta_inside_gbit);
+    tagc_json_line(&j, 1);
   }
-  printf("\n ],\n ");
-  json_crossovers(f);
-  printf("}\n");
+  tagc_json_open(&j, "simulation", '[');
+  for (int size = s->least; size; size = bench_next_size(s, size))
+    put_size(&j, f, size);
+  tagc_json_line(&j, 1);
+  tagc_json_close(&j, ']');
+  put_crossovers(&j, f);
+  bench_json_end(&j);
 }
 
 void bench_simulate(const struct bench_options *o, const struct bench_result *results)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * tagc-report for programs. man/tagc-report.1 has all members and their units: what changes here changes there.
  */
-#include <math.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "env/program/json.h"
@@ -375,7 +375,7 @@ static void put_checks(struct tagc_json *j, const struct tagc_report *r)
 void tagc_report_json(const struct tagc_report *r, FILE *to)
 {
   const struct tagc_summary *s = r->summary;
-  struct tagc_json j = {to, true};
+  struct tagc_json j = {.out = to};
   tagc_json_open(&j, NULL, '{');
   tagc_json_text(&j, "tagc_report", PACKAGE_VERSION);
   tagc_json_open(&j, "problems", '[');

@@ -3,43 +3,29 @@
  * two events that begin at once the one that comes first in the file is the outer one.
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "env/program/markup.h"
 #include "interpose/tagc-report/judge/steps.h"
 #include "interpose/tagc-report/show/perfetto_parts.h"
 
 /* -- events -------------------------------------------------------------------------------------------------------- */
 
-void tagc_perfetto_put(struct tagc_perfetto *w, const char *format, ...)
-{
-  va_list arguments;
-  va_start(arguments, format);
-  vfprintf(w->file, format, arguments);
-  va_end(arguments);
-}
-
-void tagc_perfetto_put_named(struct tagc_perfetto *w, const char *name, const char *text)
-{
-  tagc_perfetto_put(w, ",\"%s\":", name);
-  tagc_put_json(w->file, text);
-}
-
 void tagc_perfetto_begin(struct tagc_perfetto *w, const char *phase, uint32_t pid, uint32_t lane, const char *name)
 {
-  tagc_perfetto_put(w, "%s{\"ph\":\"%s\",\"pid\":%" PRIu32 ",\"tid\":%" PRIu64, w->any ? ",\n" : "\n", phase, pid,
-                    (uint64_t)pid * 10000 + lane);
-  tagc_perfetto_put_named(w, "name", name);
-  w->any = true;
+  tagc_json_line(&w->json, 0);
+  tagc_json_open(&w->json, NULL, '{');
+  tagc_json_text(&w->json, "ph", phase);
+  tagc_json_count(&w->json, "pid", pid);
+  tagc_json_count(&w->json, "tid", (uint64_t)pid * 10000 + lane);
+  tagc_json_text(&w->json, "name", name);
 }
 
 void tagc_perfetto_put_us(struct tagc_perfetto *w, const char *name, int64_t ns)
 {
   if (ns < 0)
     ns = 0;
-  tagc_perfetto_put(w, ",\"%s\":%" PRId64 ".%03d", name, ns / 1000, (int)(ns % 1000));
+  tagc_json_format(&w->json, name, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000));
 }
 
 /* -- the document -------------------------------------------------------------------------------------------------- */
@@ -69,32 +55,42 @@ static void put_arrows(struct tagc_perfetto *w)
       ;
     id++;
     for (size_t j = i; j < i + same && same > 1; j++) {
-      tagc_perfetto_begin(w,
-                          j == i ? "s" : j + 1 < i + same ? "t" : "f", w->arrows[j].pid, w->arrows[j].lane,
-                          "collective");
-      tagc_perfetto_put(w, ",\"cat\":\"collective\",\"id\":%" PRIu64 "%s", id,
-                        j + 1 == i + same ? ",\"bp\":\"e\"" : "");
+      const bool last = j + 1 == i + same;
+      tagc_perfetto_begin(w, j == i ? "s" : last ? "f" : "t", w->arrows[j].pid, w->arrows[j].lane, "collective");
+      tagc_json_text(&w->json, "cat", "collective");
+      tagc_json_count(&w->json, "id", id);
+      if (last)
+        tagc_json_text(&w->json, "bp", "e");
       tagc_perfetto_put_us(w, "ts", w->arrows[j].at_ns);
-      tagc_perfetto_put(w, "}");
+      tagc_json_close(&w->json, '}');
     }
   }
 }
 
 static void put_rest(struct tagc_perfetto *w)
 {
+  struct tagc_json *j = &w->json;
   const struct tagc_summary *summary = w->summary;
-  tagc_perfetto_put(w, "\n],\n\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"written by\":\"tagc-report\"");
+  tagc_json_line(j, 0);
+  tagc_json_close(j, ']');
+  tagc_json_line(j, 0);
+  tagc_json_text(j, "displayTimeUnit", "ms");
+  tagc_json_line(j, 0);
+  tagc_json_open(j, "otherData", '{');
+  tagc_json_text(j, "written by", "tagc-report");
   if (w->full)
-    tagc_perfetto_put_named(w, "arrows",
-                            "there are too many collectives to join their calls; choose fewer steps with --steps");
+    tagc_json_text(j, "arrows", "there are too many collectives to join their calls; choose fewer steps with --steps");
   if (!w->linked)
-    tagc_perfetto_put_named(w, "collectives", "not counted, for records of a rank are missing");
-  tagc_perfetto_put(w, ",\"problems\":[");
+    tagc_json_text(j, "collectives", "not counted, for records of a rank are missing");
+  tagc_json_open(j, "problems", '[');
   for (size_t i = 0; i < summary->problem_count; i++) {
-    tagc_perfetto_put(w, "%s", i ? ",\n" : "\n");
-    tagc_put_json(w->file, summary->problems[i]);
+    tagc_json_line(j, 0);
+    tagc_json_text(j, NULL, summary->problems[i]);
   }
-  tagc_perfetto_put(w, "]}}\n");
+  tagc_json_close(j, ']');
+  tagc_json_close(j, '}');
+  tagc_json_close(j, '}');
+  putc('\n', j->out);
 }
 
 /* The stretch of the range on the rank's clock: by its own steps, or where it lacks these by the clocks of the hosts. */
@@ -162,7 +158,7 @@ static int64_t find_base(const struct tagc_summary *summary, const struct tagc_s
 bool tagc_perfetto_write(const struct tagc_summary *summary, struct tagc_step_range range, FILE *file,
                          char why[TAGC_TRACE_WHY])
 {
-  struct tagc_perfetto w = {.file = file, .summary = summary, .linked = is_whole(summary)};
+  struct tagc_perfetto w = {.json = {.out = file}, .summary = summary, .linked = is_whole(summary)};
   const struct tagc_sum_rank *leader = NULL;
   if ((range.first || range.last) && !(leader = find_leader(summary, &range, why)))
     return false;
@@ -170,7 +166,8 @@ bool tagc_perfetto_write(const struct tagc_summary *summary, struct tagc_step_ra
   w.base_ns = find_base(summary, leader, range);
   w.arrows = malloc(TAGC_PERFETTO_ARROWS * sizeof *w.arrows);
   bool fits = w.arrows != NULL;
-  tagc_perfetto_put(&w, "{\"traceEvents\":[");
+  tagc_json_open(&w.json, NULL, '{');
+  tagc_json_open(&w.json, "traceEvents", '[');
   for (size_t i = 0; i < summary->rank_count && fits; i++) {
     uint64_t from, to;
     find_stretch(&summary->ranks[i], leader, range, &from, &to);

@@ -5,6 +5,7 @@
 #ifndef INTERPOSE_TAGC_REPORT_SHOW_PERFETTO_PARTS_H
 #define INTERPOSE_TAGC_REPORT_SHOW_PERFETTO_PARTS_H
 
+#include "env/program/json.h"
 #include "interpose/tagc-report/show/perfetto.h"
 
 /* One end of an arrow: a call of a collective. */
@@ -15,9 +16,8 @@ struct tagc_perfetto_arrow {
 };
 
 struct tagc_perfetto {
-  FILE *file;
+  struct tagc_json json;
   const struct tagc_summary *summary;
-  bool any;                         /* an event is written */
   int64_t base_ns;                  /* since 1970; where time begins in the document */
   bool linked;                      /* collectives can be counted: no rank has lost records */
   struct tagc_perfetto_arrow *arrows;
@@ -27,9 +27,6 @@ struct tagc_perfetto {
 
 enum { TAGC_PERFETTO_ARROWS = 200000 };
 
-void tagc_perfetto_put(struct tagc_perfetto *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* ,"name":"text" */
-void tagc_perfetto_put_named(struct tagc_perfetto *w, const char *name, const char *text);
 /* An event's beginning; its end is left open. */
 void tagc_perfetto_begin(struct tagc_perfetto *w, const char *phase, uint32_t pid, uint32_t lane, const char *name);
 /* Nanoseconds as microseconds, exactly. */

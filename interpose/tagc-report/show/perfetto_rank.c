@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "env/program/markup.h"
 #include "interpose/tagc-report/judge/steps.h"
 #include "interpose/tagc-report/show/perfetto_parts.h"
 #include "interpose/tagc-report/show/window.h"
@@ -49,18 +48,48 @@ static void put_at(const struct reader *r, uint64_t ns)
   tagc_perfetto_put_us(r->w, "ts", time_of(r->w, r->rank, ns));
 }
 
+static void open_args(const struct reader *r) { tagc_json_open(&r->w->json, "args", '{'); }
+
+/* The end of an event that has arguments. */
+static void close_args(const struct reader *r)
+{
+  tagc_json_close(&r->w->json, '}');
+  tagc_json_close(&r->w->json, '}');
+}
+
+/* An event of some length; its end is left open. */
+static void put_stretch(const struct reader *r, uint32_t lane, const char *name, const char *kind, uint64_t began,
+                        uint64_t ns)
+{
+  tagc_perfetto_begin(r->w, "X", r->pid, lane, name);
+  tagc_json_text(&r->w->json, "cat", kind);
+  put_at(r, began);
+  tagc_perfetto_put_us(r->w, "dur", (int64_t)ns);
+}
+
+/* What a lane, or the process, is called, and where it stands. */
+static void put_label(const struct reader *r, const char *of, uint32_t lane, const char *name, int64_t place)
+{
+  char kind[32];
+  snprintf(kind, sizeof kind, "%s_name", of);
+  tagc_perfetto_begin(r->w, "M", r->pid, lane, kind);
+  open_args(r);
+  tagc_json_text(&r->w->json, "name", name);
+  close_args(r);
+  snprintf(kind, sizeof kind, "%s_sort_index", of);
+  tagc_perfetto_begin(r->w, "M", r->pid, lane, kind);
+  open_args(r);
+  tagc_json_number(&r->w->json, "sort_index", place);
+  close_args(r);
+}
+
 /* What a lane is called, before its first event. */
 static void name_lane(struct reader *r, uint32_t lane, const char *name)
 {
   if (r->named[lane])
     return;
   r->named[lane] = true;
-  tagc_perfetto_begin(r->w, "M", r->pid, lane, "thread_name");
-  tagc_perfetto_put(r->w, ",\"args\":{\"name\":");
-  tagc_put_json(r->w->file, name);
-  tagc_perfetto_put(r->w, "}}");
-  tagc_perfetto_begin(r->w, "M", r->pid, lane, "thread_sort_index");
-  tagc_perfetto_put(r->w, ",\"args\":{\"sort_index\":%" PRIu32 "}}", lane);
+  put_label(r, "thread", lane, name, lane);
 }
 
 static void name_process(struct reader *r)
@@ -68,17 +97,19 @@ static void name_process(struct reader *r)
   char name[400];
   snprintf(name, sizeof name, "rank %d on %s: %s, process %" PRId32, r->rank->number, r->rank->host, r->rank->program,
            r->rank->pid);
-  tagc_perfetto_begin(r->w, "M", r->pid, 0, "process_name");
-  tagc_perfetto_put(r->w, ",\"args\":{\"name\":");
-  tagc_put_json(r->w->file, name);
-  tagc_perfetto_put(r->w, "}}");
-  tagc_perfetto_begin(r->w, "M", r->pid, 0, "process_sort_index");
-  tagc_perfetto_put(r->w, ",\"args\":{\"sort_index\":%" PRId32 "}}", r->rank->number);
+  put_label(r, "process", 0, name, r->rank->number);
 }
 
 /* -- calls --------------------------------------------------------------------------------------------------------- */
 
 static size_t comm_of(const struct reader *r, uint32_t id) { return id < r->comm_count ? r->comms[id] : SIZE_MAX; }
+
+/* As the log names it; one that the log does not name by its place in the summary. */
+static size_t comm_number(const struct reader *r, size_t comm)
+{
+  const uint32_t number = r->w->summary->comms[comm].number;
+  return number == UINT32_MAX ? comm : number;
+}
 
 /* Every rank of the communicator makes the call. */
 static bool is_collective(const char *function)
@@ -103,48 +134,62 @@ static void call_name(const struct reader *r, const struct tagc_trace_call *call
 /* `slot`: NULL: none. */
 static void put_call_names(struct reader *r, const struct tagc_trace_call *call, const struct tagc_sum_slot *slot)
 {
+  struct tagc_json *j = &r->w->json;
   const struct tagc_summary *summary = r->w->summary;
   if (call->count) {
-    tagc_perfetto_put_named(r->w, "type", tagc_sum_name(summary, TAGC_TRACE_TYPES, call->type));
-    tagc_perfetto_put_named(r->w, "op", tagc_sum_name(summary, TAGC_TRACE_OPS, call->op));
+    tagc_json_text(j, "type", tagc_sum_name(summary, TAGC_TRACE_TYPES, call->type));
+    tagc_json_text(j, "op", tagc_sum_name(summary, TAGC_TRACE_OPS, call->op));
   }
-  tagc_perfetto_put_named(r->w, "action", tagc_sum_name(summary, TAGC_TRACE_ACTIONS, call->action));
-  tagc_perfetto_put_named(r->w, "reason", tagc_sum_name(summary, TAGC_TRACE_REASONS, call->reason));
+  tagc_json_text(j, "action", tagc_sum_name(summary, TAGC_TRACE_ACTIONS, call->action));
+  tagc_json_text(j, "reason", tagc_sum_name(summary, TAGC_TRACE_REASONS, call->reason));
   if (slot) {
-    tagc_perfetto_put_named(r->w, "layer", slot->name);
-    tagc_perfetto_put_named(r->w, "codec", tagc_call_codec(slot, call));
+    tagc_json_text(j, "layer", slot->name);
+    tagc_json_text(j, "codec", tagc_call_codec(slot, call));
   }
+}
+
+static void put_bytes(struct tagc_json *j, const struct tagc_trace_call *call)
+{
+  if (call->raw_bytes) {
+    tagc_json_count(j, "bytes", call->raw_bytes);
+    tagc_json_count(j, "count", call->count);
+    tagc_json_count(j, "sent inside the host", call->inside);
+    tagc_json_count(j, "sent to other hosts", call->between);
+  }
+  if (call->inside != call->plain_inside || call->between != call->plain_between)
+    tagc_json_count(j, "sent if plain", call->plain_inside + call->plain_between);
 }
 
 static void put_call_args(struct reader *r, const struct tagc_trace_call *call, size_t comm, uint64_t k)
 {
-  struct tagc_perfetto *w = r->w;
-  tagc_perfetto_put(w, ",\"args\":{\"call\":%" PRIu64, call->number);
-  if (comm != SIZE_MAX) {
-    uint32_t number = w->summary->comms[comm].number;
-    tagc_perfetto_put(w, ",\"communicator\":%zu", number == UINT32_MAX ? comm : (size_t)number);
-  }
+  struct tagc_json *j = &r->w->json;
+  char text[48];
+  open_args(r);
+  tagc_json_count(j, "call", call->number);
+  if (comm != SIZE_MAX)
+    tagc_json_count(j, "communicator", comm_number(r, comm));
+  snprintf(text, sizeof text, "%zu.%" PRIu64, comm, k);
   if (k)
-    tagc_perfetto_put(w, ",\"collective\":\"%zu.%" PRIu64 "\"", comm, k);
-  if (call->raw_bytes)
-    tagc_perfetto_put(w,
-                      ",\"bytes\":%" PRIu64 ",\"count\":%" PRIu64 ",\"sent inside the host\":%" PRIu64
-                      ",\"sent to other hosts\":%" PRIu64,
-                      call->raw_bytes, call->count, call->inside, call->between);
-  if (call->inside != call->plain_inside || call->between != call->plain_between)
-    tagc_perfetto_put(w, ",\"sent if plain\":%" PRIu64, call->plain_inside + call->plain_between);
-  put_call_names(r, call, tagc_call_slot(w->summary, comm, call));
-  if (call->slot >= 0)
-    tagc_perfetto_put(w, ",\"slot\":%" PRId32 ",\"cycle\":%" PRIu64, call->slot, call->cycle);
-  if (call->allgather)
-    tagc_perfetto_put(w, ",\"allgather\":%" PRIu32 ",\"cycle\":%" PRIu64, call->allgather, call->cycle);
+    tagc_json_text(j, "collective", text);
+  put_bytes(j, call);
+  put_call_names(r, call, tagc_call_slot(r->w->summary, comm, call));
+  if (call->slot >= 0) {
+    tagc_json_number(j, "slot", call->slot);
+    tagc_json_count(j, "cycle", call->cycle);
+  }
+  if (call->allgather) {
+    tagc_json_count(j, "allgather", call->allgather);
+    tagc_json_count(j, "cycle", call->cycle);
+  }
   if (call->peer >= 0)
-    tagc_perfetto_put(w, ",\"peer\":%" PRId32, call->peer);
+    tagc_json_number(j, "peer", call->peer);
   if (call->group)
-    tagc_perfetto_put(w, ",\"group\":%" PRIu32, call->group);
+    tagc_json_count(j, "group", call->group);
+  snprintf(text, sizeof text, "0x%" PRIx64, call->stream);
   if (call->stream)
-    tagc_perfetto_put(w, ",\"stream\":\"0x%" PRIx64 "\"", call->stream);
-  tagc_perfetto_put(w, ",\"result\":%" PRId32 "}", call->result);
+    tagc_json_text(j, "stream", text);
+  tagc_json_number(j, "result", call->result);
+  tagc_json_close(j, '}');
 }
 
 static void keep_arrow(const struct reader *r, const struct tagc_trace_call *call, size_t comm, uint64_t k)
@@ -170,12 +215,9 @@ static void take_call(struct reader *r, const struct tagc_trace_call *call)
   snprintf(name, sizeof name, "calls of thread %" PRIu32, call->thread);
   name_lane(r, thread_lane(call), name);
   call_name(r, call, name);
-  tagc_perfetto_begin(r->w, "X", r->pid, thread_lane(call), name);
-  tagc_perfetto_put(r->w, ",\"cat\":\"call\"");
-  put_at(r, call->began_ns);
-  tagc_perfetto_put_us(r->w, "dur", (int64_t)call->host_ns);
+  put_stretch(r, thread_lane(call), name, "call", call->began_ns, call->host_ns);
   put_call_args(r, call, comm, k);
-  tagc_perfetto_put(r->w, "}");
+  tagc_json_close(&r->w->json, '}');
   if (k)
     keep_arrow(r, call, comm, k);
   const struct tagc_trace_times *times = &r->early[call->number % LATE];
@@ -189,11 +231,8 @@ static void take_call(struct reader *r, const struct tagc_trace_call *call)
 
 static void put_span(struct reader *r, uint32_t lane, const char *name, uint64_t began, uint64_t ns)
 {
-  tagc_perfetto_begin(r->w, "X", r->pid, lane, name);
-  tagc_perfetto_put(r->w, ",\"cat\":\"wire\"");
-  put_at(r, began);
-  tagc_perfetto_put_us(r->w, "dur", (int64_t)ns);
-  tagc_perfetto_put(r->w, "}");
+  put_stretch(r, lane, name, "wire", began, ns);
+  tagc_json_close(&r->w->json, '}');
 }
 
 /* What of encode and decode lay under the exchange is one event in it: a viewer cannot show two that overlap. */
@@ -259,6 +298,23 @@ static void take_times(struct reader *r, const struct tagc_trace_times *times)
 
 static bool in_range(const struct reader *r, uint64_t ns) { return ns >= r->from_ns && ns < r->to_ns; }
 
+static void begin_counter(const struct reader *r, const char *name, uint64_t at)
+{
+  tagc_perfetto_begin(r->w, "C", r->pid, LANE_STEPS, name);
+  put_at(r, at);
+  open_args(r);
+}
+
+static void put_step_args(const struct reader *r, const struct tagc_sum_step *step)
+{
+  open_args(r);
+  tagc_json_count(&r->w->json, "cycle", step->cycle);
+  tagc_json_count(&r->w->json, "lock", step->lock);
+  tagc_json_truth(&r->w->json, "whole", step->whole);
+  tagc_json_count(&r->w->json, "calls", step->calls);
+  close_args(r);
+}
+
 static void put_steps(struct reader *r)
 {
   static const char *const sides[] = {"", ", plain", ", compressed"};
@@ -277,17 +333,12 @@ static void put_steps(struct reader *r)
       snprintf(of_first, sizeof of_first, "%zu", number);
     snprintf(name, sizeof name, "step %s%s", of_first, step->side < TAGC_SUM_SIDES ? sides[step->side] : "");
     name_lane(r, LANE_STEPS, "steps");
-    tagc_perfetto_begin(r->w, "X", r->pid, LANE_STEPS, name);
-    tagc_perfetto_put(r->w, ",\"cat\":\"step\"");
-    put_at(r, step->began_ns);
-    tagc_perfetto_put_us(r->w, "dur", (int64_t)ns);
-    tagc_perfetto_put(r->w,
-                      ",\"args\":{\"cycle\":%" PRIu64 ",\"lock\":%" PRIu32 ",\"whole\":%s,\"calls\":%" PRIu32 "}}",
-                      step->cycle, step->lock, step->whole ? "true" : "false", step->calls);
-    tagc_perfetto_begin(r->w, "C", r->pid, LANE_STEPS, "bytes sent in a step");
-    put_at(r, step->began_ns);
-    tagc_perfetto_put(r->w, ",\"args\":{\"inside the host\":%" PRIu64 ",\"to other hosts\":%" PRIu64 "}}",
-                      step->sent.inside, step->sent.between);
+    put_stretch(r, LANE_STEPS, name, "step", step->began_ns, ns);
+    put_step_args(r, step);
+    begin_counter(r, "bytes sent in a step", step->began_ns);
+    tagc_json_count(&r->w->json, "inside the host", step->sent.inside);
+    tagc_json_count(&r->w->json, "to other hosts", step->sent.between);
+    close_args(r);
   }
 }
 
@@ -295,12 +346,12 @@ static void end_states(struct reader *r)
 {
   const struct tagc_sum_step *step = r->state_cycle ? tagc_step_find(r->rank, r->state_lock, r->state_cycle) : NULL;
   if (step && in_range(r, step->began_ns)) {
-    tagc_perfetto_begin(r->w, "C", r->pid, LANE_STEPS, "residual norm");
-    put_at(r, step->began_ns);
-    tagc_perfetto_put(r->w, ",\"args\":{\"all layers\":%.9g}}", sqrt(r->residual));
-    tagc_perfetto_begin(r->w, "C", r->pid, LANE_STEPS, "relative error");
-    put_at(r, step->began_ns);
-    tagc_perfetto_put(r->w, ",\"args\":{\"largest of a layer\":%.9g}}", r->error);
+    begin_counter(r, "residual norm", step->began_ns);
+    tagc_json_real(&r->w->json, "all layers", sqrt(r->residual));
+    close_args(r);
+    begin_counter(r, "relative error", step->began_ns);
+    tagc_json_real(&r->w->json, "largest of a layer", r->error);
+    close_args(r);
   }
   r->residual = r->error = 0;
 }
@@ -324,15 +375,20 @@ static void take_state(struct reader *r, const struct tagc_trace_state *state)
 static void put_moment(struct reader *r, const struct tagc_sum_comm *comm, size_t at, uint64_t ns, uint16_t function,
                        const char *what)
 {
-  char name[160];
+  char name[160], identity[24];
   if (!ns || !in_range(r, ns))
     return;
-  snprintf(name, sizeof name, "communicator %zu %s (%s)", comm->number == UINT32_MAX ? at : (size_t)comm->number, what,
+  snprintf(name, sizeof name, "communicator %zu %s (%s)", comm_number(r, at), what,
            tagc_sum_function(r->w->summary, function));
+  snprintf(identity, sizeof identity, "0x%" PRIx64, comm->identity);
   tagc_perfetto_begin(r->w, "i", r->pid, LANE_STEPS, name);
-  tagc_perfetto_put(r->w, ",\"s\":\"p\",\"cat\":\"communicator\"");
+  tagc_json_text(&r->w->json, "s", "p");
+  tagc_json_text(&r->w->json, "cat", "communicator");
   put_at(r, ns);
-  tagc_perfetto_put(r->w, ",\"args\":{\"ranks\":%d,\"identity\":\"0x%" PRIx64 "\"}}", comm->nranks, comm->identity);
+  open_args(r);
+  tagc_json_number(&r->w->json, "ranks", comm->nranks);
+  tagc_json_text(&r->w->json, "identity", identity);
+  close_args(r);
 }
 
 static void put_comms(struct reader *r)
