@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * TAGC_DEPTH: in how many chunks (kernels/codec/chunks.h) a call is compressed. Pure functions.
  *
- * By itself a call is cut as long as what a rank sends of a chunk is worth an exchange of its own; with TAGC_CODEC=auto, and what it
- * knows of the wire and of the codec, only where that is expected to be faster. Codecs with several exchanges (lhc) are not cut.
+ * By itself a call goes in chunks as long as the bytes that a rank sends of one are worth an exchange of their own; with
+ * TAGC_CODEC=auto, which knows the wire and the codec, only where that is expected to be faster. Codecs with several exchanges (lhc)
+ * go in one.
  */
 #ifndef INTERPOSE_POLICY_CHUNK_COUNT_H
 #define INTERPOSE_POLICY_CHUNK_COUNT_H

@@ -152,12 +152,12 @@ struct tagc_decision tagc_plan_call(const struct tagc_call_facts *facts);
  * lock, so that the group context of every slot is known. No option moves it: ranks with different options must meet. */
 #define TAGC_VOTE_CYCLE 2
 
-/* The cycle for another vote, after one in `vote_cycle` that lacked some rank's look at a gradient that might be compressed:
+/* The cycle for another vote, after one in `vote_cycle` that lacked some rank's sample of a gradient that might be compressed:
  * twice as far away, as what was in the way may last a while. 0: there have been enough, and the last one stands. */
 #define TAGC_LAST_VOTE_CYCLE 16
 uint64_t tagc_plan_next_vote(uint64_t vote_cycle);
 
-/* Is a gradient looked at in this cycle, before the vote in `vote_cycle`? */
+/* Is a gradient sampled in this cycle, before the vote in `vote_cycle`? */
 bool tagc_plan_samples(uint64_t vote_cycle, uint64_t cycle);
 
 /* The first cycle in which anything is compressed. */

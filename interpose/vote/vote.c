@@ -120,7 +120,7 @@ static ncclResult_t reserve_all(struct votes *votes)
   for (size_t i = 0; i < votes->count && alive && good; i++)
     good = reserve_messages(&votes->votes[i]);
   alive &= tagc_comms_leave_driver(votes->comms, votes->count);
-  return !alive ? ncclInternalError : good ? ncclSuccess : tagc_no_memory("the ballot of a vote");
+  return !alive ? ncclInternalError : good ? ncclSuccess : tagc_no_memory("the messages of a vote");
 }
 
 /* ---- a meeting ---------------------------------------------------------------------------------------------------------- */
@@ -395,7 +395,7 @@ ncclResult_t tagc_vote_hold(const struct tagc_exchange *real, struct tagc_call *
       votes.votes[votes.count] = (struct vote){.call = calls[i], .comm = calls[i]->comm, .probing = probing};
       votes.comms[votes.count++] = calls[i]->comm;
     }
-  ncclResult_t status = good ? hold(real, &votes) : tagc_no_memory("the ballot of a vote");
+  ncclResult_t status = good ? hold(real, &votes) : tagc_no_memory("the messages of a vote");
   free(votes.votes);
   free(votes.comms);
   free(votes.probings);
