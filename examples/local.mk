@@ -25,7 +25,7 @@ examples_train_gpt_CFLAGS = $(AM_CFLAGS) $(BLAS_CPPFLAGS) -fopenmp-simd -fno-mat
 # Linked as any NCCL program is; here the stand-in is the NCCL that is found.
 examples_train_gpt_LDADD = -Ltests/standin -lnccl $(BLAS_LIBS) -lm
 examples_train_gpt_DEPENDENCIES = tests/standin/libnccl.so
-EXTRA_DIST += examples/demo examples/fidelity examples/runs.sh examples/hosts.sh examples/two-hosts
+EXTRA_DIST += examples/demo examples/fidelity examples/runs.sh examples/hosts.sh examples/two-hosts examples/picture examples/steps.svg
 
 # The same in PyTorch, for GPUs.
 EXTRA_DIST += examples/train_fsdp.py
