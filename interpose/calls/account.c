@@ -37,7 +37,7 @@ static void account_call(const struct tagc_comm *comm, struct tagc_call *call)
   }
   if (call->entry != TAGC_ENTRY_ncclReduceScatter && call->slot < 0) {
     comm->ledger->other_calls++;
-    if (call->allgather >= 0 && tagc_cycle_is_gradients(comm->cycle)) {
+    if (call->allgather >= 0 && tagc_cycle_is_gradients(comm->observed.cycle)) {
       const struct tagc_traffic plain = sent_plain(call);
       comm->ledger->gathers_left++;
       tagc_traffic_add(&comm->ledger->gathers_left_sent, &plain);

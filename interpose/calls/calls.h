@@ -7,7 +7,7 @@
 #ifndef INTERPOSE_CALLS_CALLS_H
 #define INTERPOSE_CALLS_CALLS_H
 
-#include "interpose/comm/memory.h"
+#include "interpose/comm/comm.h"
 
 /* ---- the call itself ------------------------------------------------------------------------------------------------- */
 

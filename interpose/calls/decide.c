@@ -46,7 +46,7 @@ bool tagc_call_may_compress(const struct tagc_call *call)
 /* A later call of its group may have changed the lock. */
 static void forget_old_lock(struct tagc_call *call)
 {
-  if (call->lock_number == call->comm->lock_number)
+  if (call->lock_number == call->comm->observed.lock_number)
     return;
   call->state = TAGC_CYCLE_OFF_TRACK;
   call->slot = call->allgather = -1;
@@ -64,16 +64,16 @@ static struct tagc_call_facts facts_of(const struct tagc_comm *comm, const struc
     .op = call->op_kind,
     .nranks = comm->nranks,
     .bytes = tagc_call_bytes(call),
-    .agreed = comm->agreed,
+    .agreed = tagc_comm_agreed(comm),
     .device = comm->device != NULL,
     .state = call->state,
     .slot = call->entry == TAGC_ENTRY_ncclAllGather ? call->allgather : call->slot,
     .cycle = call->cycle,
-    .vote_cycle = comm->vote_cycle,
-    .voted = comm->voted,
+    .vote_cycle = comm->vote.cycle,
+    .voted = comm->vote.held,
     .slot_reason = slot ? slot->reason : allgather ? allgather->reason : TAGC_REASON_off_track,
-    .dirty = slot && slot->dirty,
-    .settles = slot && slot->residual && tagc_retune_is_near(comm->ledger->retune, call->cycle),
+    .dirty = slot && slot->state.dirty,
+    .settles = slot && slot->memory.residual && tagc_retune_is_near(comm->ledger->retune, call->cycle),
     .strayed = call->strayed,
     .displaced = call->displaced,
     .stale = allgather && allgather->layout.reference_bytes && !tagc_allgather_first(comm, allgather)->referred,

@@ -19,8 +19,9 @@ static bool infer_layers(struct tagc_comm *comm, const struct tagc_slot_info *in
   tagc_layers_free(comm->layers);
   comm->layers = NULL;
   if (!count || comm->nranks < 2 ||
-      (!map && !tagc_cycle_is_gradients(comm->cycle) && tagc_library_options()->assume != TAGC_ASSUME_GRADIENTS &&
-       infos[0].signature.collective != TAGC_ALL_REDUCE))        /* which may be told by the layers alone */
+      (!map && !tagc_cycle_is_gradients(comm->observed.cycle) &&
+       tagc_library_options()->assume != TAGC_ASSUME_GRADIENTS &&
+       infos[0].signature.collective != TAGC_ALL_REDUCE)) /* which may be told by the layers alone */
     return true;
   comm->layers = tagc_layers_infer(infos, count, comm->nranks, map, why);
   if (*why)
@@ -43,7 +44,7 @@ static void pass_all_slots(struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].reason = TAGC_REASON_activations;
-  comm->voted = true;
+  comm->vote.held = true;
 }
 
 /* As it is before the vote. */
@@ -63,8 +64,8 @@ static void log_cycle(const struct tagc_comm *comm, const struct tagc_slot_info 
 {
   const bool all_reduces = infos[0].signature.collective == TAGC_ALL_REDUCE;
   tagc_log(TAGC_LOG_INFO, "layermap", "communicator %llu: a cycle of %zu calls with %zu %s%s",
-           (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->cycle), comm->slot_count,
-           all_reduces ? "large all-reduces" : "reduce-scatters", !tagc_cycle_is_gradients(comm->cycle) ? "" :
+           (unsigned long long)comm->ledger->number, tagc_cycle_length(comm->observed.cycle), comm->slot_count,
+           all_reduces ? "large all-reduces" : "reduce-scatters", !tagc_cycle_is_gradients(comm->observed.cycle) ? "" :
            all_reduces ? ", most of them gradients" : ", gradients with the gathers of their parameters");
   if (comm->layers)
     tagc_layers_log(comm->ledger->number, infos, comm->layers);
@@ -76,10 +77,10 @@ static void end_slots(struct tagc_comm *comm, struct tagc_estate *old)
   for (size_t i = 0; i < comm->slot_count; i++)
     tagc_slot_drop_residual(comm, i);
   *old = tagc_estate_detach(comm);
-  comm->vote_cycle = TAGC_VOTE_CYCLE;
-  comm->votes = 0;
-  comm->lock_number++;              /* calls that are held back find their slots gone */
-  comm->cycle_began_ns = 0;
+  comm->vote.cycle = TAGC_VOTE_CYCLE;
+  comm->vote.count = 0;
+  comm->observed.lock_number++;              /* calls that are held back find their slots gone */
+  comm->observed.cycle_began_ns = 0;
   tagc_live_reset(comm);
 }
 
@@ -101,14 +102,14 @@ static bool make_slots(struct tagc_comm *comm, const struct tagc_slot_info *info
 static bool make_allgathers(struct tagc_comm *comm)
 {
   size_t count;
-  const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->cycle, &count);
+  const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->observed.cycle, &count);
   return !comm->slot_count || (tagc_allgathers_make(comm) && tagc_ledger_set_gathers(comm->ledger, infos, count));
 }
 
 ncclResult_t tagc_lock_start(struct tagc_comm *comm, struct tagc_estate *old)
 {
   size_t count;
-  const struct tagc_slot_info *infos = tagc_cycle_slots(comm->cycle, &count);
+  const struct tagc_slot_info *infos = tagc_cycle_slots(comm->observed.cycle, &count);
   end_slots(comm, old);
   if (!infer_layers(comm, infos, count))
     return tagc_no_memory("the layers of slots");

@@ -14,24 +14,24 @@ _Static_assert((int)ncclFloat16 == TAGC_CODE_FLOAT16 && (int)ncclFloat32 == TAGC
 /* A step with NaN or Inf leaves residuals that are void. */
 static void drop_nonfinite(struct tagc_comm *comm)
 {
-  for (size_t i = 0; i < comm->slot_count && comm->nonfinite; i++)
-    if (comm->slots[i].residual_cycle == comm->cycle_number)
+  for (size_t i = 0; i < comm->slot_count && comm->observed.nonfinite; i++)
+    if (comm->slots[i].state.residual_cycle == comm->observed.cycle_number)
       tagc_slot_drop_residual(comm, i);
-  comm->nonfinite = false;
+  comm->observed.nonfinite = false;
 }
 
 /* A cycle has ended that measures a step of either side. Returns its window for the trace: 1 + compressed; 0: it is none. */
 static int account_step(struct tagc_comm *comm, double step_ms)
 {
   const struct tagc_options *options = tagc_library_options();
-  const uint64_t ended = comm->cycle_number;
+  const uint64_t ended = comm->observed.cycle_number;
   struct tagc_ledger *ledger = comm->ledger;
-  if (!comm->voted || ended < tagc_plan_first_cycle(options, comm->vote_cycle) || step_ms < 0)
+  if (!comm->vote.held || ended < tagc_plan_first_cycle(options, comm->vote.cycle) || step_ms < 0)
     return 0;
-  const bool compressed = options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, comm->vote_cycle, ended);
+  const bool compressed = options->mode != TAGC_MODE_AB || tagc_plan_ab_compressed(options, comm->vote.cycle, ended);
   struct tagc_ledger_side *side = &ledger->sides[compressed];
-  const struct tagc_traffic sent = tagc_traffic_since(&ledger->sent, &comm->cycle_began);
-  const struct tagc_traffic gather_sent = tagc_traffic_since(&ledger->gather_sent, &comm->cycle_began_gathers);
+  const struct tagc_traffic sent = tagc_traffic_since(&ledger->sent, &comm->observed.cycle_began);
+  const struct tagc_traffic gather_sent = tagc_traffic_since(&ledger->gather_sent, &comm->observed.cycle_began_gathers);
   tagc_series_add(&side->step_ms, step_ms);
   tagc_traffic_add(&side->sent, &sent);
   tagc_traffic_add(&side->gather_sent, &gather_sent);
@@ -46,18 +46,18 @@ static int account_step(struct tagc_comm *comm, double step_ms)
 static void start_cycle(struct tagc_comm *comm, uint64_t number)
 {
   const uint64_t now_ns = tagc_clock_ns();
-  const bool disturbed = comm->cycle_disturbed || !comm->cycle_began_ns;
-  const double step_ms = disturbed ? -1 : (double)(now_ns - comm->cycle_began_ns) * 1e-6;
+  const bool disturbed = comm->observed.cycle_disturbed || !comm->observed.cycle_began_ns;
+  const double step_ms = disturbed ? -1 : (double)(now_ns - comm->observed.cycle_began_ns) * 1e-6;
   drop_nonfinite(comm);
   const int window = account_step(comm, step_ms);
   if (number > 1)
     tagc_live_cycle(comm, step_ms);
-  tagc_trace_cycle(comm, comm->cycle_number, now_ns, window, disturbed);
-  comm->cycle_number = number;
-  comm->cycle_disturbed = false;
-  comm->cycle_began_ns = now_ns;
-  comm->cycle_began = comm->ledger->sent;
-  comm->cycle_began_gathers = comm->ledger->gather_sent;
+  tagc_trace_cycle(comm, comm->observed.cycle_number, now_ns, window, disturbed);
+  comm->observed.cycle_number = number;
+  comm->observed.cycle_disturbed = false;
+  comm->observed.cycle_began_ns = now_ns;
+  comm->observed.cycle_began = comm->ledger->sent;
+  comm->observed.cycle_began_gathers = comm->ledger->gather_sent;
 }
 
 /* Does the slot's gradient lie where it always does? */
@@ -79,10 +79,10 @@ static struct tagc_signature signature_of(const struct tagc_call *call)
 static void lose_track(struct tagc_comm *comm)
 {
   size_t count;
-  const uint32_t *suspects = tagc_cycle_suspects(comm->cycle, &count);
+  const uint32_t *suspects = tagc_cycle_suspects(comm->observed.cycle, &count);
   for (size_t i = 0; i < count; i++)
     tagc_slot_drop_residual(comm, suspects[i]);
-  comm->cycle_disturbed = true;
+  comm->observed.cycle_disturbed = true;
   tagc_allgathers_forget(comm);
 }
 
@@ -90,15 +90,16 @@ static void lose_track(struct tagc_comm *comm)
 static void fill_call(struct tagc_comm *comm, struct tagc_call *call, const struct tagc_sighting *seen)
 {
   const bool on_track = seen->state == TAGC_CYCLE_ON_TRACK;
-  comm->strayed = !on_track || seen->lost || (comm->strayed && !(seen->starts && comm->on_track));
-  comm->on_track = on_track;
+  comm->observed.strayed = !on_track || seen->lost ||
+                           (comm->observed.strayed && !(seen->starts && comm->observed.on_track));
+  comm->observed.on_track = on_track;
   call->displaced = seen->displaced;
-  call->strayed = comm->strayed;
+  call->strayed = comm->observed.strayed;
   call->state = seen->state;
   call->slot = seen->slot < (int)comm->slot_count ? seen->slot : -1;
   call->allgather = seen->allgather;
-  call->lock_number = comm->lock_number;
-  call->cycle = comm->cycle_number;
+  call->lock_number = comm->observed.lock_number;
+  call->cycle = comm->observed.cycle_number;
   if (call->slot >= 0)
     see_home(comm, call);
 }
@@ -109,14 +110,14 @@ static ncclResult_t observe(struct tagc_comm *comm, struct tagc_call *call, stru
   struct tagc_sighting seen;
   if (*tagc_library_options()->calls)
     tagc_record_call(comm->ledger->number, comm->rank, comm->nranks, &signature);
-  tagc_cycle_observe(comm->cycle, &signature, &seen);
+  tagc_cycle_observe(comm->observed.cycle, &signature, &seen);
   if (seen.lost)
     lose_track(comm);
   if (seen.locked || (seen.state == TAGC_CYCLE_LEARNING && comm->slot_count)) {
     ncclResult_t status = tagc_lock_start(comm, old);
     if (status != ncclSuccess)
       return status;
-    comm->cycle_number = seen.cycle;
+    comm->observed.cycle_number = seen.cycle;
   }
   if (seen.starts)
     start_cycle(comm, seen.cycle);

@@ -4,6 +4,7 @@
 #include "env/clock.h"
 #include "interpose/calls/calls.h"
 #include "interpose/calls/traced.h"
+#include "interpose/comm/comm.h"
 #include "interpose/comm/placement.h"
 #include "interpose/nccl/process.h"
 
@@ -202,7 +203,7 @@ void tagc_trace_account(const struct tagc_comm *comm, struct tagc_call *call)
   if (!stamp->number)
     return;
   const struct tagc_hosts hosts = tagc_levels_hosts(comm);
-  stamp->comm = comm->trace;
+  stamp->comm = comm->trace.number;
   set_bytes(call, comm->rank, &hosts);
   if (call->decision.reason == TAGC_REASON_capture) {
     stamp->flags |= TAGC_TRACE_CAPTURED;
@@ -210,8 +211,9 @@ void tagc_trace_account(const struct tagc_comm *comm, struct tagc_call *call)
   }
   if (call->state == TAGC_CYCLE_ON_TRACK)
     stamp->flags |= TAGC_TRACE_ON_TRACK;
-  if (options->mode == TAGC_MODE_AB && comm->voted && call->state == TAGC_CYCLE_ON_TRACK && call->lock_number == comm->lock_number &&
-      call->cycle >= tagc_plan_first_cycle(options, comm->vote_cycle))
-    stamp->flags |= tagc_plan_ab_compressed(options, comm->vote_cycle, call->cycle) ? TAGC_TRACE_COMPRESSED_SIDE
+  if (options->mode == TAGC_MODE_AB && comm->vote.held && call->state == TAGC_CYCLE_ON_TRACK &&
+      call->lock_number == comm->observed.lock_number &&
+      call->cycle >= tagc_plan_first_cycle(options, comm->vote.cycle))
+    stamp->flags |= tagc_plan_ab_compressed(options, comm->vote.cycle, call->cycle) ? TAGC_TRACE_COMPRESSED_SIDE
                                                                                     : TAGC_TRACE_PLAIN_SIDE;
 }

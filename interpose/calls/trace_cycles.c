@@ -5,6 +5,7 @@
 
 #include "env/clock.h"
 #include "interpose/calls/traced.h"
+#include "interpose/comm/comm.h"
 #include "interpose/comm/partial.h"
 #include "interpose/nccl/process.h"
 
@@ -21,9 +22,10 @@ static uint16_t code_of_op(uint8_t op)
 /* Elements of all shards that are compressed. */
 static uint64_t selected(const struct tagc_comm *comm, const struct tagc_slot *slot)
 {
-  if (!comm->voted || slot->reason != TAGC_REASON_compressed)
+  if (!comm->vote.held || slot->reason != TAGC_REASON_compressed)
     return 0;
-  return slot->parts ? tagc_parts_elements(slot->parts, comm->nranks) : tagc_split_whole(slot).n * (uint64_t)comm->nranks;
+  return slot->selected.parts ? tagc_parts_elements(slot->selected.parts, comm->nranks)
+                              : tagc_split_whole(slot).n * (uint64_t)comm->nranks;
 }
 
 static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_slot_info *info)
@@ -31,13 +33,15 @@ static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_s
   const struct tagc_slot *slot = &comm->slots[i];
   const struct tagc_layer *layer = comm->layers ? &comm->layers->layers[i] : NULL;
   const struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
-  const bool compressed = comm->voted && slot->reason == TAGC_REASON_compressed;
+  const bool compressed = comm->vote.held && slot->reason == TAGC_REASON_compressed;
   union tagc_trace_room room;
   room.slot = (struct tagc_trace_slot){
-    .record.comm = comm->trace, .lock = (uint32_t)comm->lock_number, .slot = (uint32_t)i, .unit = info->unit, .pass = info->pass,
+    .record.comm = comm->trace.number, .lock = (uint32_t)comm->observed.lock_number, .slot = (uint32_t)i,
+    .unit = info->unit, .pass = info->pass,
     .count = info->signature.count, .selected = selected(comm, slot),
     .residual_bytes = compressed ? row->residual_bytes : 0,
-    .type = info->signature.dtype, .op = code_of_op(info->signature.op), .reason = (uint16_t)slot->reason, .voted = comm->voted,
+    .type = info->signature.dtype, .op = code_of_op(info->signature.op), .reason = (uint16_t)slot->reason,
+    .voted = comm->vote.held,
   };
   if (layer)
     tagc_layer_contents(layer, room.slot.part);
@@ -51,17 +55,19 @@ static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_s
 static void add_allgathers(const struct tagc_comm *comm)
 {
   size_t count;
-  const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->cycle, &count);
+  const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->observed.cycle, &count);
   for (size_t i = 0; i < count; i++) {
     const struct tagc_allgather *a = i < comm->allgather_count ? &comm->allgathers[i] : NULL;
-    const bool compressed = a && comm->voted && a->reason == TAGC_REASON_compressed;
+    const bool compressed = a && comm->vote.held && a->reason == TAGC_REASON_compressed;
     const char *const text = compressed ? a->codec->name : "";
     union tagc_trace_room room;
     room.allgather = (struct tagc_trace_allgather){
-      .record.comm = comm->trace, .lock = (uint32_t)comm->lock_number, .allgather = (uint32_t)i + 1, .slot = infos[i].slot,
+      .record.comm = comm->trace.number, .lock = (uint32_t)comm->observed.lock_number, .allgather = (uint32_t)i + 1,
+      .slot = infos[i].slot,
       .again = infos[i].again, .count = infos[i].signature.count,
       .reference_bytes = compressed ? tagc_ledger_gather_row(comm->ledger, (int)i)->residual_bytes : 0,
-      .type = infos[i].signature.dtype, .reason = (uint16_t)(a ? a->reason : TAGC_REASON_allgather_off), .voted = a && comm->voted,
+      .type = infos[i].signature.dtype, .reason = (uint16_t)(a ? a->reason : TAGC_REASON_allgather_off),
+      .voted = a && comm->vote.held,
     };
     tagc_trace_add_texts(&room, TAGC_TRACE_ALLGATHER, sizeof room.allgather, &text, 1);
   }
@@ -74,8 +80,9 @@ void tagc_trace_lock(struct tagc_comm *comm, const struct tagc_slot_info *slots,
   const struct tagc_layers *layers = comm->layers;
   union tagc_trace_room room;
   room.lock = (struct tagc_trace_lock){
-    .record.comm = comm->trace, .at_ns = tagc_clock_ns(), .lock = (uint32_t)comm->lock_number,
-    .calls = (uint32_t)tagc_cycle_length(comm->cycle), .slots = (uint32_t)count, .gradients = tagc_cycle_is_gradients(comm->cycle) || (layers && layers->proven),
+    .record.comm = comm->trace.number, .at_ns = tagc_clock_ns(), .lock = (uint32_t)comm->observed.lock_number,
+    .calls = (uint32_t)tagc_cycle_length(comm->observed.cycle), .slots = (uint32_t)count,
+    .gradients = tagc_cycle_is_gradients(comm->observed.cycle) || (layers && layers->proven),
     .confidence = layers ? (uint16_t)layers->confidence : 0,
   };
   const bool known = layers && layers->source != TAGC_LAYER_POSITION;
@@ -91,8 +98,8 @@ static void add_vote(const struct tagc_comm *comm, uint64_t cycle)
 {
   char why[TAGC_RETUNE_TEXT];
   union tagc_trace_room room;
-  room.vote = (struct tagc_trace_vote){.record.comm = comm->trace, .at_ns = tagc_clock_ns(), .cycle = cycle,
-                                       .lock = (uint32_t)comm->lock_number, .vote = comm->votes};
+  room.vote = (struct tagc_trace_vote){.record.comm = comm->trace.number, .at_ns = tagc_clock_ns(), .cycle = cycle,
+                                       .lock = (uint32_t)comm->observed.lock_number, .vote = comm->vote.count};
   const char *const texts[] = {tagc_retune_text(comm->ledger->retune, why)};
   tagc_trace_add_texts(&room, TAGC_TRACE_VOTE, sizeof room.vote, texts, 1);
 }
@@ -100,7 +107,7 @@ static void add_vote(const struct tagc_comm *comm, uint64_t cycle)
 void tagc_trace_vote(struct tagc_comm *comm, uint64_t cycle)
 {
   size_t count;
-  const struct tagc_slot_info *slots = tagc_cycle_slots(comm->cycle, &count);
+  const struct tagc_slot_info *slots = tagc_cycle_slots(comm->observed.cycle, &count);
   if (!tagc_trace_on())
     return;
   tagc_trace_introduce(comm);       /* the vote has learned of its hosts */
@@ -113,9 +120,10 @@ void tagc_trace_vote(struct tagc_comm *comm, uint64_t cycle)
 void tagc_trace_cycle(const struct tagc_comm *comm, uint64_t cycle, uint64_t ended_ns, int side, bool disturbed)
 {
   const struct tagc_trace_cycle record = {
-    {TAGC_TRACE_CYCLE, sizeof record, comm->trace}, .began_ns = comm->cycle_began_ns, .ended_ns = ended_ns, .cycle = cycle,
-    .lock = (uint32_t)comm->lock_number, .side = (uint16_t)side, .disturbed = disturbed,
+    {TAGC_TRACE_CYCLE, sizeof record, comm->trace.number}, .began_ns = comm->observed.cycle_began_ns,
+    .ended_ns = ended_ns, .cycle = cycle,
+    .lock = (uint32_t)comm->observed.lock_number, .side = (uint16_t)side, .disturbed = disturbed,
   };
-  if (comm->cycle_began_ns)
+  if (comm->observed.cycle_began_ns)
     tagc_trace_add(&record.record);
 }

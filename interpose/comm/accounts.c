@@ -12,7 +12,7 @@ static uint64_t nanoseconds(double ms) { return ms > 0 ? (uint64_t)(ms * 1e6 + 0
 void tagc_times_add(const struct tagc_comm *comm, uint64_t call, const struct tagc_times *times)
 {
   const struct tagc_trace_times record = {
-    {TAGC_TRACE_TIMES, sizeof record, comm->trace}, .call = call, .sum_ns = nanoseconds(times->sum),
+    {TAGC_TRACE_TIMES, sizeof record, comm->trace.number}, .call = call, .sum_ns = nanoseconds(times->sum),
     .encode_ns = nanoseconds(times->encode), .exchange_ns = nanoseconds(times->exchange), .decode_ns = nanoseconds(times->decode),
     .by_device = 1, .hidden_unknown = times->hidden_unknown, .hidden_ns = nanoseconds(times->hidden),
   };
@@ -23,7 +23,7 @@ void tagc_times_add(const struct tagc_comm *comm, uint64_t call, const struct ta
 static size_t read_timer(struct tagc_comm *comm, size_t least)
 {
   struct tagc_timed timed[READ_MOST];
-  const size_t count = comm->device->timer_read(comm->device, comm->timer, least, timed, READ_MOST);
+  const size_t count = comm->device->timer_read(comm->device, comm->trace.timer, least, timed, READ_MOST);
   for (size_t i = 0; i < count; i++)
     tagc_times_add(comm, timed[i].number, &(struct tagc_times){.exchange = timed[i].ms});
   return count;
@@ -33,11 +33,11 @@ void tagc_times_read(struct tagc_comm *comm) { read_timer(comm, READ_LEAST); }
 
 void tagc_times_finish(struct tagc_comm *comm)
 {
-  if (!comm->timer)
+  if (!comm->trace.timer)
     return;
   while (read_timer(comm, 1))
     ;
-  comm->device->timer_free(comm->device, comm->timer);
+  comm->device->timer_free(comm->device, comm->trace.timer);
 }
 
 /* Of a call that a device has told. In pieces what the marks say of the stream is the first encoding, exchanges with what they wait for,

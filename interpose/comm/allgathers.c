@@ -20,7 +20,7 @@ struct tagc_allgather *tagc_allgather_first(const struct tagc_comm *comm, const 
 bool tagc_allgathers_make(struct tagc_comm *comm)
 {
   size_t count;
-  const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->cycle, &count);
+  const struct tagc_allgather_info *infos = tagc_cycle_allgathers(comm->observed.cycle, &count);
   if (!tagc_library_gather_codec() || !count)
     return true;
   comm->allgathers = calloc(count, sizeof *comm->allgathers);
@@ -55,8 +55,8 @@ void tagc_allgathers_forget(struct tagc_comm *comm)
 bool tagc_allgathers_looks(const struct tagc_comm *comm, const struct tagc_call *call)
 {
   const struct tagc_allgather *a = tagc_allgather_of(comm, call);
-  return a && a->shape.n && !comm->voted && comm->agreed && comm->device && call->lock_number == comm->lock_number &&
-         tagc_plan_samples(comm->vote_cycle, call->cycle);
+  return a && a->shape.n && !comm->vote.held && tagc_comm_agreed(comm) && comm->device &&
+         call->lock_number == comm->observed.lock_number && tagc_plan_samples(comm->vote.cycle, call->cycle);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------- */
@@ -75,10 +75,10 @@ size_t tagc_allgathers_workspace(const struct tagc_comm *comm)
 
 static void give_back(const struct tagc_comm *comm, struct tagc_allgather *a)
 {
-  if (a->reference && !comm->unfenced)
-    comm->device->release_after(comm->device, a->reference, comm->fence);
-  if (a->tally && !comm->unfenced)
-    comm->device->tally_free(comm->device, a->tally, comm->fence);
+  if (a->reference && !comm->sync.unfenced)
+    comm->device->release_after(comm->device, a->reference, comm->sync.fence);
+  if (a->tally && !comm->sync.unfenced)
+    comm->device->tally_free(comm->device, a->tally, comm->sync.fence);
   a->reference = a->tally = NULL;
 }
 

@@ -44,4 +44,16 @@ struct tagc_call {
   struct tagc_trace_stamp trace;
 };
 
+/* User-defined reductions: pre-multiplied sums by handle and communicator. */
+bool tagc_op_created(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, const void *scalar,
+                     ncclScalarResidence_t where);
+void tagc_op_destroyed(ncclRedOp_t op, ncclComm_t handle);
+/* NCCL frees the ops of a communicator with it. */
+void tagc_op_forget(ncclComm_t handle);
+/* The kind of a reduction, and the scalar of a pre-multiplied sum (1 otherwise). One that lies in device memory is read
+ * where the host can (`host_reads`); elsewhere it is *hidden. Ranks may keep theirs in different places, so the kind is
+ * the same. */
+enum tagc_op tagc_op_kind(ncclRedOp_t op, ncclComm_t handle, ncclDataType_t type, bool host_reads, float *scale,
+                          bool *hidden);
+
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/comm/chunking.h"
 
+#include "interpose/comm/comm.h"
+
 bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot, int count)
 {
   struct tagc_layout all = {0};

@@ -18,19 +18,19 @@ static void comm_free(struct tagc_comm *comm)
 {
   if (at_end)
     at_end(comm);
-  tagc_topology_free(&comm->topology);
+  tagc_topology_free(&comm->hierarchy.topology);
   tagc_estate_read(comm);
   if (comm->device)
-    comm->device->lane_free(comm->device, atomic_load(&comm->lane));
+    comm->device->lane_free(comm->device, atomic_load(&comm->memory.lane));
   struct tagc_estate estate = tagc_estate_detach(comm);
   tagc_estate_release(comm, &estate);
-  if (comm->fence)
-    comm->device->fence_free(comm->device, comm->fence);
-  if (comm->order.plain_fence)
-    comm->device->fence_free(comm->device, comm->order.plain_fence);
+  if (comm->sync.fence)
+    comm->device->fence_free(comm->device, comm->sync.fence);
+  if (comm->sync.order.plain_fence)
+    comm->device->fence_free(comm->device, comm->sync.order.plain_fence);
   tagc_times_finish(comm);
   tagc_record_flush();
-  tagc_cycle_destroy(comm->cycle);
+  tagc_cycle_destroy(comm->observed.cycle);
   tagc_layers_free(comm->layers);
   pthread_mutex_destroy(&comm->lock);
   free(comm);
@@ -91,7 +91,7 @@ struct tagc_comm *tagc_comm_create(ncclComm_t handle, const struct tagc_nccl *nc
   atomic_init(&comm->references, 1);
   comm->rank = rank;
   comm->nranks = nranks;
-  comm->cycle = cycle;
+  comm->observed.cycle = cycle;
   comm->ledger = ledger;
   if (!nccl->on_rocm)
     tagc_capture_find_driver();

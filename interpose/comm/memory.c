@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "interpose/comm/chunking.h"
+#include "interpose/comm/comm.h"
 #include "interpose/comm/partial.h"
 #include "interpose/comm/placement.h"
 #include "interpose/nccl/process.h"
@@ -32,55 +33,55 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
     flush = (size_t)slot->shape.nranks * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
   const struct tagc_shape whole = tagc_split_whole(slot);
   struct tagc_split split;
-  const size_t levels = comm->scope.two_levels ? tagc_levels_sum_bytes(&whole) + TAGC_LEVELS_TOLD_BYTES : 0;
+  const size_t levels = comm->hierarchy.scope.two_levels ? tagc_levels_sum_bytes(&whole) + TAGC_LEVELS_TOLD_BYTES : 0;
   return tagc_estate_allgather_phase_bytes(comm, slot) + levels + tagc_split_carve(&split, slot, NULL) +
          (compress > flush ? compress : flush);
 }
 
 static void give_back(const struct tagc_comm *comm, void *memory)
 {
-  if (memory && !comm->unfenced)
-    comm->device->release_after(comm->device, memory, comm->fence);
+  if (memory && !comm->sync.unfenced)
+    comm->device->release_after(comm->device, memory, comm->sync.fence);
 }
 
 static void give_back_slot(const struct tagc_comm *comm, struct tagc_slot *slot)
 {
-  give_back(comm, slot->residual);
-  if (slot->tally && !comm->unfenced)
-    comm->device->tally_free(comm->device, slot->tally, comm->fence);
-  slot->residual = slot->tally = NULL;
-  slot->residual_bytes = 0;
-  slot->held = NULL;
+  give_back(comm, slot->memory.residual);
+  if (slot->memory.tally && !comm->sync.unfenced)
+    comm->device->tally_free(comm->device, slot->memory.tally, comm->sync.fence);
+  slot->memory.residual = slot->memory.tally = NULL;
+  slot->memory.residual_bytes = 0;
+  slot->memory.codec = NULL;
 }
 
 /* What belongs to all slots together. */
 static void give_back_shared(struct tagc_comm *comm)
 {
-  give_back(comm, comm->workspace);
-  give_back(comm, comm->health);
-  comm->workspace = NULL;
-  comm->workspace_bytes = 0;
-  comm->health = NULL;
+  give_back(comm, comm->memory.workspace);
+  give_back(comm, comm->memory.health);
+  comm->memory.workspace = NULL;
+  comm->memory.workspace_bytes = 0;
+  comm->memory.health = NULL;
 }
 
 struct tagc_estate tagc_estate_detach(struct tagc_comm *comm)
 {
   const struct tagc_estate estate = {comm->slots,           comm->slot_count, comm->allgathers,
-                                            comm->allgather_count, comm->workspace,  comm->health};
+                                            comm->allgather_count, comm->memory.workspace,  comm->memory.health};
   comm->slots = NULL;
   comm->allgathers = NULL;
   comm->slot_count = comm->allgather_count = 0;
-  comm->workspace = NULL;
-  comm->workspace_bytes = 0;
-  comm->health = NULL;
-  comm->voted = false;
+  comm->memory.workspace = NULL;
+  comm->memory.workspace_bytes = 0;
+  comm->memory.health = NULL;
+  comm->vote.held = false;
   return estate;
 }
 
 void tagc_estate_release(struct tagc_comm *comm, struct tagc_estate *estate)
 {
   for (size_t i = 0; i < estate->slot_count; i++) {
-    while (estate->slots[i].tally && tagc_comm_read_tally(comm, estate->slots[i].tally, -1))
+    while (estate->slots[i].memory.tally && tagc_comm_read_tally(comm, estate->slots[i].memory.tally, -1))
       ;
     give_back_slot(comm, &estate->slots[i]);
   }
@@ -96,17 +97,17 @@ void tagc_estate_release(struct tagc_comm *comm, struct tagc_estate *estate)
 static void drop(struct tagc_comm *comm, size_t i)
 {
   struct tagc_slot *slot = &comm->slots[i];
-  if (slot->residual && slot->dirty && !slot->residual_empty)
+  if (slot->memory.residual && slot->state.dirty && !slot->state.residual_empty)
     tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
-  slot->residual_empty = true;
-  slot->dirty = false;              /* there is nothing to be sent beside the next plain call */
-  slot->surplus_calls = 0;
+  slot->state.residual_empty = true;
+  slot->state.dirty = false;              /* there is nothing to be sent beside the next plain call */
+  slot->state.surplus_calls = 0;
 }
 
 void tagc_estate_read(struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count; i++)
-    while (comm->slots[i].tally && tagc_comm_read_tally(comm, comm->slots[i].tally, (int)i))
+    while (comm->slots[i].memory.tally && tagc_comm_read_tally(comm, comm->slots[i].memory.tally, (int)i))
       ;
 }
 
@@ -128,7 +129,8 @@ static void give_back_others(struct tagc_comm *comm)
     struct tagc_slot *slot = &comm->slots[i];
     const bool compressed = slot->reason == TAGC_REASON_compressed;
     drop(comm, i);
-    if (!compressed || slot->held != slot->codec || slot->residual_bytes != tagc_residual_bytes(&slot->shape))
+    if (!compressed || slot->memory.codec != slot->codec ||
+        slot->memory.residual_bytes != tagc_residual_bytes(&slot->shape))
       give_back_slot(comm, slot);
   }
 }
@@ -137,16 +139,16 @@ static void give_back_others(struct tagc_comm *comm)
 static bool reserve_workspace(struct tagc_comm *comm, size_t bytes, void *stream)
 {
   const struct tagc_device *device = comm->device;
-  uint8_t *other = bytes && comm->workspace_bytes != bytes ? device->alloc(device, bytes, stream) : NULL;
+  uint8_t *other = bytes && comm->memory.workspace_bytes != bytes ? device->alloc(device, bytes, stream) : NULL;
   if (other) {
-    give_back(comm, comm->workspace);
-    comm->workspace = other;
-    comm->workspace_bytes = bytes;
+    give_back(comm, comm->memory.workspace);
+    comm->memory.workspace = other;
+    comm->memory.workspace_bytes = bytes;
   }
-  if (comm->workspace_bytes < bytes)
+  if (comm->memory.workspace_bytes < bytes)
     return false;
   /* The messages to oneself are sent, too, but never written. */
-  return !bytes || !comm->all_to_all || device->clear(device, comm->workspace, bytes, stream);
+  return !bytes || !comm->vote.all_to_all || device->clear(device, comm->memory.workspace, bytes, stream);
 }
 
 /* What a slot needs beside the workspace; what it has stays. */
@@ -154,21 +156,21 @@ static bool reserve_slot(struct tagc_comm *comm, struct tagc_slot *slot, void *s
 {
   const struct tagc_device *device = comm->device;
   bool good = true;
-  slot->held = slot->codec;
-  if (!slot->tally)
-    slot->tally = device->tally_make(device, stream);
-  good &= slot->tally || device->host_reads;
+  slot->memory.codec = slot->codec;
+  if (!slot->memory.tally)
+    slot->memory.tally = device->tally_make(device, stream);
+  good &= slot->memory.tally || device->host_reads;
   if (slot->shape.residual == TAGC_STORAGE_NONE)
     return good;
-  if (!slot->residual) {
-    slot->residual_bytes = tagc_residual_bytes(&slot->shape);
-    slot->residual = device->alloc(device, slot->residual_bytes, stream);
-    slot->residual_empty = true;
+  if (!slot->memory.residual) {
+    slot->memory.residual_bytes = tagc_residual_bytes(&slot->shape);
+    slot->memory.residual = device->alloc(device, slot->memory.residual_bytes, stream);
+    slot->state.residual_empty = true;
   }
-  good &= slot->residual != NULL;
-  if (device->health_bytes && !comm->health) {
-    comm->health = device->alloc(device, device->health_bytes, stream);
-    good &= comm->health && device->clear(device, comm->health, device->health_bytes, stream);
+  good &= slot->memory.residual != NULL;
+  if (device->health_bytes && !comm->memory.health) {
+    comm->memory.health = device->alloc(device, device->health_bytes, stream);
+    good &= comm->memory.health && device->clear(device, comm->memory.health, device->health_bytes, stream);
   }
   return good;
 }
@@ -179,20 +181,20 @@ bool tagc_estate_reserve(struct tagc_comm *comm, void *stream)
   size_t bytes = workspace_need(comm);
   bool good = true;
   /* In votes after the first one earlier calls may still be at this memory, on other streams; and the fence is set anew below. */
-  if (comm->fence && !device->fence_wait(device, comm->fence, stream))
+  if (comm->sync.fence && !device->fence_wait(device, comm->sync.fence, stream))
     return false;
   give_back_others(comm);
-  if (bytes && !comm->fence && !(comm->fence = device->fence_make(device)))
+  if (bytes && !comm->sync.fence && !(comm->sync.fence = device->fence_make(device)))
     return false;
-  if (bytes && comm->scope.two_levels && !comm->order.plain_fence &&
-      !(comm->order.plain_fence = device->fence_make(device)))
+  if (bytes && comm->hierarchy.scope.two_levels && !comm->sync.order.plain_fence &&
+      !(comm->sync.order.plain_fence = device->fence_make(device)))
     return false;
   good &= reserve_workspace(comm, bytes, stream);
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].reason == TAGC_REASON_compressed)
       good &= reserve_slot(comm, &comm->slots[i], stream);
-  good &= comm->voted || tagc_allgathers_reserve(comm, stream);   /* they stay as the first vote has them */
-  return (!comm->fence || device->fence_set(device, comm->fence, stream)) && good;   /* what is there is given back behind it */
+  good &= comm->vote.held || tagc_allgathers_reserve(comm, stream);   /* they stay as the first vote has them */
+  return (!comm->sync.fence || device->fence_set(device, comm->sync.fence, stream)) && good;   /* what is there is given back behind it */
 }
 
 void tagc_estate_trim(struct tagc_comm *comm)

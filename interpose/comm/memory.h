@@ -13,7 +13,30 @@
 #ifndef INTERPOSE_COMM_MEMORY_H
 #define INTERPOSE_COMM_MEMORY_H
 
-#include "interpose/comm/comm.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tagc_codec;
+struct tagc_comm;
+struct tagc_slot;
+
+/* What the calls of all slots share. */
+struct tagc_comm_memory {
+  uint8_t *workspace;               /* for the payloads of a call */
+  size_t workspace_bytes;
+  _Atomic(void *) lane;             /* where calls in chunks are encoded and decoded; NULL: none is */
+  void *health;                     /* of the device (device.h); NULL: not needed */
+};
+
+/* What is held for a slot. */
+struct tagc_slot_memory {
+  const struct tagc_codec *codec;   /* for which; NULL: nothing is */
+  void *residual;                   /* NULL: none */
+  uint64_t residual_bytes;
+  void *tally;                      /* of a device that counts by itself; NULL: none */
+};
 
 /* What of the workspace of a call, at its beginning, is for gathering the sums of an all-reduce. */
 size_t tagc_estate_allgather_phase_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot);

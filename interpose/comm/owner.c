@@ -2,27 +2,30 @@
  * Who works on a communicator: its owner. By it an abort from another thread keeps apart from our own work, and waits for none
  * of NCCL's.
  */
-#include "env/clock.h"
-#include "interpose/comm/comm.h"
-
 #include <sched.h>
 #include <time.h>
 
-bool tagc_comm_is_aborted(const struct tagc_comm *comm) { return atomic_load(&comm->owner) == TAGC_OWNER_ABORTED; }
+#include "env/clock.h"
+#include "interpose/comm/table.h"
+
+bool tagc_comm_is_aborted(const struct tagc_comm *comm)
+{
+  return atomic_load(&comm->ownership.owner) == TAGC_OWNER_ABORTED;
+}
 
 struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
 {
   struct tagc_comm *comm = tagc_comm_forget(handle);
   while (comm) {
-    int owner = atomic_load(&comm->owner);
+    int owner = atomic_load(&comm->ownership.owner);
     if (owner == TAGC_OWNER_ABORTED)
       break;
-    if (owner != TAGC_OWNER_LIBRARY && atomic_compare_exchange_weak(&comm->owner, &owner, TAGC_OWNER_ABORTED))
+    if (owner != TAGC_OWNER_LIBRARY && atomic_compare_exchange_weak(&comm->ownership.owner, &owner, TAGC_OWNER_ABORTED))
       break;
     sched_yield();
   }
   /* It may be reading the program's buffers while the thread of the call waits for NCCL. */
-  void *lane = comm ? atomic_load(&comm->lane) : NULL;
+  void *lane = comm ? atomic_load(&comm->memory.lane) : NULL;
   if (lane && comm->device->host_reads)            /* else the driver may wait for us: tagc_comms_enter_driver() */
     comm->device->lane_close(comm->device, lane);
   return comm;
@@ -32,7 +35,7 @@ static bool enter(struct tagc_comm *comm, enum tagc_owner from, enum tagc_owner 
 {
   for (;;) {
     int owner = (int)from;
-    if (atomic_compare_exchange_strong(&comm->owner, &owner, (int)to))
+    if (atomic_compare_exchange_strong(&comm->ownership.owner, &owner, (int)to))
       return true;
     if (owner == TAGC_OWNER_ABORTED)
       return false;
@@ -54,8 +57,9 @@ bool tagc_comms_enter(struct tagc_comm *const *comms, size_t count, enum tagc_ow
 void tagc_comms_leave(struct tagc_comm *const *comms, size_t count)
 {
   for (size_t i = 0; i < count; i++) {
-    int owner = atomic_load(&comms[i]->owner);
-    while (owner != TAGC_OWNER_ABORTED && !atomic_compare_exchange_weak(&comms[i]->owner, &owner, TAGC_OWNER_NONE))
+    int owner = atomic_load(&comms[i]->ownership.owner);
+    while (owner != TAGC_OWNER_ABORTED &&
+           !atomic_compare_exchange_weak(&comms[i]->ownership.owner, &owner, TAGC_OWNER_NONE))
       ;
   }
 }
@@ -65,7 +69,7 @@ bool tagc_comms_enter_driver(struct tagc_comm *const *comms, size_t count)
   bool all = true;
   for (size_t i = 0; i < count; i++)
     if (!comms[i]->device->host_reads) {
-      atomic_store(&comms[i]->in_driver, true);
+      atomic_store(&comms[i]->ownership.in_driver, true);
       all &= enter(comms[i], TAGC_OWNER_LIBRARY, TAGC_OWNER_NCCL);
     }
   return all;
@@ -77,14 +81,14 @@ bool tagc_comms_leave_driver(struct tagc_comm *const *comms, size_t count)
   for (size_t i = 0; i < count; i++)
     if (!comms[i]->device->host_reads) {
       all &= enter(comms[i], TAGC_OWNER_NCCL, TAGC_OWNER_LIBRARY);
-      atomic_store(&comms[i]->in_driver, false);
+      atomic_store(&comms[i]->ownership.in_driver, false);
     }
   return all;
 }
 
 bool tagc_comm_has_streams(const struct tagc_comm *comm)
 {
-  return comm->device->host_reads || !tagc_comm_is_aborted(comm) || !atomic_load(&comm->abort_over);
+  return comm->device->host_reads || !tagc_comm_is_aborted(comm) || !atomic_load(&comm->ownership.abort_over);
 }
 
 /* Waits for a flag, a second at most. Is it `wanted`? */
@@ -98,12 +102,12 @@ static bool await(const atomic_bool *flag, bool wanted)
 void tagc_comm_abort_is_over(struct tagc_comm *comm)
 {
   if (comm && tagc_comm_is_aborted(comm))
-    atomic_store(&comm->abort_over, true);
+    atomic_store(&comm->ownership.abort_over, true);
   if (comm)
-    (void)await(&comm->in_driver, false);
+    (void)await(&comm->ownership.in_driver, false);
 }
 
 bool tagc_comm_await_abort(const struct tagc_comm *comm)
 {
-  return !tagc_comm_is_aborted(comm) || await(&comm->abort_over, true);
+  return !tagc_comm_is_aborted(comm) || await(&comm->ownership.abort_over, true);
 }

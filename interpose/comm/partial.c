@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "env/log.h"
+#include "interpose/comm/comm.h"
 #include "interpose/comm/placement.h"
 #include "interpose/nccl/process.h"
 #include "kernels/codec/carve.h"
@@ -29,15 +30,16 @@ static void share(struct tagc_comm *comm, size_t i, struct tagc_parts *parts, co
   struct tagc_slot *slot = &comm->slots[i];
   for (size_t j = 0; j < i; j++) {
     const struct tagc_slot *other = &comm->slots[j];
-    if (other->owns_parts && layers[j].members == layers[i].members && tagc_parts_equal(other->parts, parts)) {
-      slot->parts = other->parts;
+    if (other->selected.owns_parts && layers[j].members == layers[i].members &&
+        tagc_parts_equal(other->selected.parts, parts)) {
+      slot->selected.parts = other->selected.parts;
       tagc_ledger_row(comm->ledger, (int)i)->parameters = tagc_ledger_row(comm->ledger, (int)j)->parameters;
       tagc_parts_free(parts);
       return;
     }
   }
-  slot->parts = parts;
-  slot->owns_parts = true;
+  slot->selected.parts = parts;
+  slot->selected.owns_parts = true;
   note_parameters(comm, i, is_selected);
 }
 
@@ -47,7 +49,7 @@ static bool cut(struct tagc_comm *comm, size_t i, const bool *is_selected)
 {
   const struct tagc_layer *layer = &comm->layers->layers[i];
   struct tagc_slot *slot = &comm->slots[i];
-  slot->selection = TAGC_SELECT_NONE;
+  slot->selected.selection = TAGC_SELECT_NONE;
   const uint64_t shard = tagc_layout_shard(layer->layout, layer->members, layer->count, comm->nranks, layer->element_bytes);
   if (!slot->shape.n || shard != slot->shape.n)
     return true;
@@ -55,14 +57,14 @@ static bool cut(struct tagc_comm *comm, size_t i, const bool *is_selected)
   if (!parts)
     return false;
   if (!parts->selected || !parts->rest) {
-    slot->selection = parts->selected ? TAGC_SELECT_ALL : TAGC_SELECT_NONE;
+    slot->selected.selection = parts->selected ? TAGC_SELECT_ALL : TAGC_SELECT_NONE;
     tagc_parts_free(parts);
     return true;
   }
-  slot->selection = TAGC_SELECT_SOME;
-  slot->shard = slot->shape.n;
+  slot->selected.selection = TAGC_SELECT_SOME;
+  slot->selected.shard = slot->shape.n;
   share(comm, i, parts, is_selected);
-  slot->shape.n = slot->parts->selected;
+  slot->shape.n = slot->selected.parts->selected;
   return true;
 }
 
@@ -90,7 +92,7 @@ bool tagc_split_sort(struct tagc_comm *comm)
 {
   const struct tagc_options *o = tagc_library_options();
   size_t count, most = 0;
-  const struct tagc_slot_info *infos = tagc_cycle_slots(comm->cycle, &count);
+  const struct tagc_slot_info *infos = tagc_cycle_slots(comm->observed.cycle, &count);
   if (!comm->layers || comm->layers->count != comm->slot_count || count != comm->slot_count)
     return true;
   for (size_t i = 0; i < count; i++)
@@ -102,19 +104,20 @@ bool tagc_split_sort(struct tagc_comm *comm)
   bool *is_selected = calloc(most ? most : 1, sizeof *is_selected), good = is_selected;
   for (size_t i = 0; i < count && good; i++) {
     struct tagc_slot *slot = &comm->slots[i];
-    slot->sorted = true;
-    slot->selection = tagc_select_layer(o->layers, o->skip, infos[i].unit, &comm->layers->layers[i], is_selected);
-    if (slot->selection == TAGC_SELECT_SOME && infos[i].signature.collective == TAGC_ALL_REDUCE) {
-      slot->selection = TAGC_SELECT_NONE;    /* all of it goes as the rest of others does */
+    slot->selected.layer_known = true;
+    slot->selected.selection = tagc_select_layer(o->layers, o->skip, infos[i].unit, &comm->layers->layers[i],
+                                                 is_selected);
+    if (slot->selected.selection == TAGC_SELECT_SOME && infos[i].signature.collective == TAGC_ALL_REDUCE) {
+      slot->selected.selection = TAGC_SELECT_NONE;    /* all of it goes as the rest of others does */
       whole = true;
     } else if (ambiguous) {
       struct tagc_layer unknown = comm->layers->layers[i];
       unknown.count = 0;
-      if (slot->selection != tagc_select_layer(o->layers, o->skip, infos[i].unit, &unknown, NULL)) {
-        slot->selection = TAGC_SELECT_NONE;
+      if (slot->selected.selection != tagc_select_layer(o->layers, o->skip, infos[i].unit, &unknown, NULL)) {
+        slot->selected.selection = TAGC_SELECT_NONE;
         differs = true;
       }
-    } else if (slot->selection == TAGC_SELECT_SOME)
+    } else if (slot->selected.selection == TAGC_SELECT_SOME)
       good = cut(comm, i, is_selected);
   }
   if (differs)
@@ -129,18 +132,18 @@ bool tagc_split_sort(struct tagc_comm *comm)
 void tagc_split_free(struct tagc_slot *slots, size_t count)
 {
   for (size_t i = 0; i < count; i++)
-    if (slots[i].owns_parts)
-      tagc_parts_free(slots[i].parts);
+    if (slots[i].selected.owns_parts)
+      tagc_parts_free(slots[i].selected.parts);
 }
 
 struct tagc_shape tagc_split_whole(const struct tagc_slot *slot)
 {
   struct tagc_shape shape = slot->shape;
-  shape.n = slot->parts ? slot->shard : shape.n;
+  shape.n = slot->selected.parts ? slot->selected.shard : shape.n;
   return shape;
 }
 
-uint64_t tagc_split_rest(const struct tagc_slot *slot) { return slot->parts ? slot->parts->rest : 0; }
+uint64_t tagc_split_rest(const struct tagc_slot *slot) { return slot->selected.parts ? slot->selected.parts->rest : 0; }
 
 /* ---- a call ------------------------------------------------------------------------------------------------------ */
 
@@ -148,10 +151,10 @@ size_t tagc_split_carve(struct tagc_split *split, const struct tagc_slot *slot, 
 {
   const size_t element = tagc_dtype_size(slot->shape.dtype), nranks = (size_t)slot->shape.nranks;
   size_t used = 0;
-  *split = (struct tagc_split){.parts = slot->parts};
-  if (!slot->parts)
+  *split = (struct tagc_split){.parts = slot->selected.parts};
+  if (!slot->selected.parts)
     return 0;
-  const size_t selected = slot->parts->selected * element, rest = slot->parts->rest * element;
+  const size_t selected = slot->selected.parts->selected * element, rest = slot->selected.parts->rest * element;
   split->selected = tagc_carve(base, &used, nranks * selected);
   split->rest = tagc_carve(base, &used, nranks * rest);
   split->selected_sum = tagc_carve(base, &used, selected);
@@ -194,7 +197,7 @@ static bool pack(const struct ends *e, size_t like, uint8_t *to, const uint8_t *
 static bool pack_part(const struct ends *e, bool two_levels, size_t nranks, uint8_t *to, const uint8_t *from)
 {
   const struct tagc_comm *comm = e->call->comm;
-  const struct tagc_topology *t = &comm->topology;
+  const struct tagc_topology *t = &comm->hierarchy.topology;
   if (e->parts->uniform)
     return pack(e, 0, to, from, nranks);
   for (int rank = 0; rank < comm->nranks; rank++) {
@@ -210,7 +213,7 @@ static bool pack_part(const struct ends *e, bool two_levels, size_t nranks, uint
 bool tagc_split_pack(const struct tagc_split *split, const struct tagc_call *call, const void *from)
 {
   const struct ends selected = ends_of(call, split->parts, SELECTED), rest = ends_of(call, split->parts, REST);
-  const bool two_levels = call->comm->scope.two_levels;
+  const bool two_levels = call->comm->hierarchy.scope.two_levels;
   const size_t nranks = (size_t)tagc_levels_party(call->comm).nranks;
   return pack_part(&selected, two_levels, nranks, split->selected, from) &&
          pack_part(&rest, two_levels, nranks, split->rest, from);

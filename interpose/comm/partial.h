@@ -16,7 +16,22 @@
 #ifndef INTERPOSE_COMM_PARTIAL_H
 #define INTERPOSE_COMM_PARTIAL_H
 
-#include "interpose/comm/comm.h"
+#include "kernels/codec/codec.h"
+#include "layermap/model/parts.h"
+#include "layermap/model/select.h"
+
+struct tagc_call;
+struct tagc_comm;
+struct tagc_slot;
+
+/* What of a slot is selected, since its lock. */
+struct tagc_slot_selection {
+  bool layer_known;                 /* and with it: */
+  enum tagc_selection selection;
+  struct tagc_parts *parts;         /* selected in part; else NULL */
+  bool owns_parts;                  /* and not another slot, which is like it */
+  uint64_t shard;                   /* with parts: elements of a whole shard */
+};
 
 /* At a lock, with comm->layers: which slots are selected, and which parts of them. Slots that are alike share their
  * parts. Once for each lock. False without memory. Where layers are not known nothing happens: slots are selected by

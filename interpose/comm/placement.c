@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/comm/placement.h"
 
+#include "interpose/comm/comm.h"
+
 struct tagc_party tagc_levels_party(const struct tagc_comm *comm)
 {
-  const struct tagc_topology *t = &comm->topology;
-  if (comm->scope.two_levels)
-    return (struct tagc_party){atomic_load(&comm->level[TAGC_LEVEL_BETWEEN]), t->place[comm->rank], t->hosts.hosts};
+  const struct tagc_topology *t = &comm->hierarchy.topology;
+  if (comm->hierarchy.scope.two_levels)
+    return (struct tagc_party){atomic_load(&comm->hierarchy.comm[TAGC_LEVEL_BETWEEN]), t->place[comm->rank],
+                               t->hosts.hosts};
   return (struct tagc_party){comm->handle, comm->rank, comm->nranks};
 }
 
 struct tagc_hosts tagc_levels_hosts(const struct tagc_comm *comm)
 {
-  return comm->located ? comm->topology.hosts : (struct tagc_hosts){.nranks = comm->nranks, .local = comm->nranks};
+  return comm->hierarchy.located ? comm->hierarchy.topology.hosts
+                                 : (struct tagc_hosts){.nranks = comm->nranks, .local = comm->nranks};
 }
 
 size_t tagc_levels_sum_bytes(const struct tagc_shape *shape)

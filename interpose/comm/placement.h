@@ -6,7 +6,28 @@
 #ifndef INTERPOSE_COMM_PLACEMENT_H
 #define INTERPOSE_COMM_PLACEMENT_H
 
-#include "interpose/comm/comm.h"
+#include <stdatomic.h>
+
+#include "interpose/nccl/nccl_newer.h"
+#include "interpose/policy/plan.h"
+#include "interpose/policy/topology.h"
+
+struct tagc_comm;
+
+/* Sub-communicators of a communicator in two levels: the ranks of this host, and those of this local index. */
+enum tagc_level { TAGC_LEVEL_HOST, TAGC_LEVEL_BETWEEN, TAGC_LEVELS };
+
+/* Since the first vote: written by exec/hierarchy.c. */
+struct tagc_hierarchy {
+  struct tagc_topology topology;
+  bool located;                     /* it is known */
+  bool captured;                    /* some call of the communicator was captured into a CUDA graph */
+  bool split;                       /* the ranks have tried to, once and for all; all ranks or none */
+  _Atomic(ncclComm_t) comm[TAGC_LEVELS];   /* NULL: not there */
+  atomic_int askers;                /* threads that ask NCCL about these */
+  struct tagc_scope_plan settled;   /* what follows from where the ranks are */
+  struct tagc_scope_plan scope;     /* of the last vote */
+};
 
 /* Who exchanges messages: the ranks of a communicator, or one rank a host (hierarchy.h). */
 struct tagc_party {

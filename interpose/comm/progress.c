@@ -19,9 +19,10 @@ static bool is_wanted(const struct tagc_comm *comm)
 /* Other cycles (of activations, say) are nobody's steps. */
 static bool has_gradients(const struct tagc_comm *comm)
 {
-  bool any = tagc_cycle_is_gradients(comm->cycle) || (comm->layers && comm->layers->proven) || tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
+  bool any = tagc_cycle_is_gradients(comm->observed.cycle) || (comm->layers && comm->layers->proven) ||
+             tagc_library_options()->assume == TAGC_ASSUME_GRADIENTS;
   for (size_t i = 0; i < comm->slot_count && !any; i++)
-    any = comm->voted && comm->slots[i].reason == TAGC_REASON_compressed;
+    any = comm->vote.held && comm->slots[i].reason == TAGC_REASON_compressed;
   return any;
 }
 
@@ -71,7 +72,7 @@ static void print(const struct tagc_comm *comm)
     snprintf(gathered, sizeof gathered, "; all-gathers %s", text);
   print_ab(ledger, ab, sizeof ab);
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %" PRIu64 ", cycle %" PRIu64 ": %s; %s sent %s%s%s", ledger->number,
-           comm->cycle_number, step, tagc_ledger_slots_words(ledger), reduces, gathered, ab);
+           comm->observed.cycle_number, step, tagc_ledger_slots_words(ledger), reduces, gathered, ab);
 }
 
 void tagc_live_cycle(struct tagc_comm *comm, double step_ms)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "interpose/comm/slot.h"
 
+#include "interpose/comm/comm.h"
 #include "interpose/comm/partial.h"
 #include "interpose/comm/placement.h"
 #include "interpose/nccl/process.h"
@@ -15,8 +16,8 @@ static bool is_in_map(const struct tagc_comm *comm, size_t i)
 bool tagc_slot_is_gradient(const struct tagc_comm *comm, size_t i)
 {
   size_t count;
-  return (tagc_cycle_is_gradients(comm->cycle) && tagc_cycle_slots(comm->cycle, &count)[i].evident) || is_in_map(comm, i) ||
-         (comm->layers && comm->layers->proven);
+  return (tagc_cycle_is_gradients(comm->observed.cycle) && tagc_cycle_slots(comm->observed.cycle, &count)[i].evident) ||
+         is_in_map(comm, i) || (comm->layers && comm->layers->proven);
 }
 
 struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_t i)
@@ -24,9 +25,10 @@ struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_
   const struct tagc_slot *slot = &comm->slots[i];
   size_t count;
   return (struct tagc_slot_question){
-    .options = tagc_library_options(), .codec = slot->codec, .slot = &tagc_cycle_slots(comm->cycle, &count)[i],
-    .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape, .op = slot->op,
-    .whole = slot->shard, .rest = tagc_split_rest(slot), .sorted = slot->sorted, .selection = slot->selection,
+    .options = tagc_library_options(), .codec = slot->codec, .slot = &tagc_cycle_slots(comm->observed.cycle, &count)[i],
+    .hosts = tagc_levels_hosts(comm), .scope = comm->hierarchy.scope, .shape = slot->shape, .op = slot->op,
+    .whole = slot->selected.shard, .rest = tagc_split_rest(slot), .sorted = slot->selected.layer_known,
+    .selection = slot->selected.selection,
     .gradients = tagc_slot_is_gradient(comm, i),
   };
 }
@@ -51,22 +53,29 @@ enum tagc_reason tagc_slot_reject_reason(const struct tagc_call *call)
 
 void tagc_slot_drop_residual(struct tagc_comm *comm, size_t i)
 {
-  if (i >= comm->slot_count || !comm->slots[i].residual || comm->slots[i].residual_empty)
+  if (i >= comm->slot_count || !comm->slots[i].memory.residual || comm->slots[i].state.residual_empty)
     return;
-  comm->slots[i].residual_empty = true;
+  comm->slots[i].state.residual_empty = true;
   tagc_ledger_row(comm->ledger, (int)i)->residuals_dropped++;
+}
+
+uint64_t tagc_comm_next_vote(const struct tagc_comm *comm)
+{
+  return comm->vote.held ? tagc_retune_next(comm->ledger->retune) : comm->vote.cycle;
 }
 
 bool tagc_comm_awaits_vote(const struct tagc_comm *comm, const struct tagc_call *call)
 {
-  return tagc_library_options()->mode != TAGC_MODE_OBSERVE && tagc_comm_next_vote(comm) && comm->agreed && comm->device &&
-         comm->nranks >= 2 && call->slot >= 0 && call->lock_number == comm->lock_number;
+  return tagc_library_options()->mode != TAGC_MODE_OBSERVE && tagc_comm_next_vote(comm) && tagc_comm_agreed(comm) &&
+         comm->device && comm->nranks >= 2 && call->slot >= 0 && call->lock_number == comm->observed.lock_number;
 }
 
 void tagc_comm_bar(struct tagc_comm *comm, const struct tagc_call *call, enum tagc_reason reason)
 {
   struct tagc_allgather *allgather = tagc_allgather_of(comm, call);
-  enum tagc_reason *barred = call->slot >= 0 ? &comm->slots[call->slot].barred : allgather ? &allgather->barred : NULL;
-  if (barred && call->lock_number == comm->lock_number && *barred == TAGC_REASON_NONE)
+  enum tagc_reason *barred = allgather ? &allgather->barred : NULL;
+  if (call->slot >= 0)
+    barred = &comm->slots[call->slot].sample.reject_reason;
+  if (barred && call->lock_number == comm->observed.lock_number && *barred == TAGC_REASON_NONE)
     *barred = reason;
 }

@@ -6,8 +6,46 @@
 #ifndef INTERPOSE_COMM_SLOT_H
 #define INTERPOSE_COMM_SLOT_H
 
-#include "interpose/comm/comm.h"
-#include "interpose/policy/plan.h"
+#include "interpose/comm/allgathers.h"
+#include "interpose/comm/memory.h"
+#include "interpose/comm/partial.h"
+#include "interpose/comm/votes.h"
+#include "interpose/policy/registered_memory.h"
+
+struct tagc_call;
+struct tagc_comm;
+
+/* What calls leave behind: written by exec/. */
+struct tagc_slot_state {
+  uint64_t calls;                   /* compressed so far: seeds are made from this */
+  bool residual_empty;              /* its content is void */
+  uint64_t residual_cycle;          /* the cycle that changed it last */
+  bool dirty;                       /* compressed since the last flush */
+  unsigned surplus_calls;           /* the last so many had more values than room for them on some rank */
+  bool sample_due;                  /* for the trace (exec/loss_samples.h) */
+};
+
+struct tagc_slot {
+  /* Of the lock: written by calls/lock.c. */
+  bool all_reduce;                  /* of which the shape has one shard, and all but the last few elements: the tail */
+  enum tagc_op op;
+  struct tagc_slot_selection selected;
+  struct tagc_home home;            /* where its gradients lie, for reports */
+
+  /* Of the vote: written by vote/proposal.c. */
+  enum tagc_reason reason;          /* TAGC_REASON_compressed, or why its calls pass */
+  const struct tagc_codec *codec;
+  struct tagc_shape shape;          /* of what is compressed. n = 0: the element type cannot be */
+  struct tagc_layout layout;        /* of the chunks together */
+  struct tagc_chunks pieces;        /* in which its calls are compressed (chunking.h) */
+  struct tagc_layout piece[TAGC_CHUNKS];
+  struct tagc_allgather_phase allgather_phase;   /* of an all-reduce: how its sums are gathered */
+  struct tagc_allgather_chunks allgather_phase_chunks;
+  struct tagc_slot_sample sample;
+
+  struct tagc_slot_memory memory;
+  struct tagc_slot_state state;
+};
 
 /* Is the slot taken for a gradient: by its cycle, by TAGC_LAYERMAP, or because a model explains all slots? */
 bool tagc_slot_is_gradient(const struct tagc_comm *comm, size_t i);

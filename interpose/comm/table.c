@@ -2,8 +2,7 @@
  * Which handles there are: what was agreed on at the birth of each, its communicator from its first use on, and children that NCCL
  * has yet to store.
  */
-#include "interpose/comm/comm.h"
-#include "interpose/comm/traced.h"
+#include "interpose/comm/table.h"
 
 #include <stdlib.h>
 
@@ -312,10 +311,7 @@ struct tagc_comm *tagc_comm_acquire(ncclComm_t handle, const struct tagc_nccl *n
   *status = fresh ? ncclSuccess : tagc_no_memory("a communicator");
   if (!fresh)
     return NULL;
-  fresh->agreed = agreement.state == TAGC_AGREED_YES;
-  fresh->host = agreement.host;
-  fresh->identity = agreement.origin.identity;
-  fresh->shares = agreement.shares;
+  fresh->agreement = agreement;
   comm = enter_table(handle, birth, &fresh, status);
   if (comm)
     tagc_trace_introduce(comm);

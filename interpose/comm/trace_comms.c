@@ -180,12 +180,12 @@ void tagc_trace_introduce(struct tagc_comm *of)
     comm = add(of->handle);
   if (comm) {
     const struct tagc_hosts hosts = tagc_levels_hosts(of);
-    of->trace = comm->record.record.comm;
+    of->trace.number = comm->record.record.comm;
     comm->hosts = hosts;
     comm->record.number = (uint32_t)of->ledger->number;
     comm->record.rank = of->rank;
     comm->record.nranks = of->nranks;
-    comm->record.agreed = of->agreed;
+    comm->record.agreed = tagc_comm_agreed(of);
     comm->record.on_host = of->nccl->on_host;
     comm->record.hosts = (uint32_t)hosts.hosts;
     tagc_trace_add(&comm->record.record);

@@ -11,6 +11,14 @@
 #include "interpose/trace/trace.h"
 #include "layermap/cycle/cycle.h"
 
+/* What TAGC_TRACE keeps of a communicator. */
+struct tagc_comm_trace {
+  uint32_t number;                  /* its own in the trace of this process; 0: none */
+  void *timer;                      /* of its plain calls (exec/timing.h); NULL: none yet */
+  uint64_t sample_cycle;            /* in which the last slot was sampled (exec/loss_samples.h), ... */
+  double sample_ms;                 /* ... and how long that has taken in it */
+};
+
 /* ---- communicators (trace_comms.c) ----------------------------------------------------------------------------------- */
 
 /* For tagc_trace_at_restart(): nothing is known of any communicator any more. */

@@ -6,6 +6,7 @@
 
 #include "env/thread.h"
 #include "interpose/calls/traced.h"
+#include "interpose/comm/table.h"
 #include "interpose/entry/beside.h"
 
 struct destroyed {

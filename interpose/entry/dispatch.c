@@ -7,6 +7,7 @@
 
 #include "interpose/calls/calls.h"
 #include "interpose/calls/traced.h"
+#include "interpose/comm/table.h"
 #include "interpose/entry/background.h"
 #include "interpose/entry/group.h"
 #include "interpose/entry/launch.h"

@@ -5,6 +5,7 @@
  * Collectives fill a struct tagc_call and go to tagc_dispatch(). Everything else is forwarded here; where it must be
  * known (deaths of communicators, user-defined reductions), it is told to comm.c before or after. Births: entries_comm_init.c.
  */
+#include "interpose/comm/table.h"
 #include "interpose/entry/adapter.h"
 #include "interpose/entry/dispatch.h"
 #include "interpose/entry/start.h"

@@ -6,6 +6,7 @@
 
 #include "env/hash.h"
 #include "env/host.h"
+#include "interpose/comm/table.h"
 #include "interpose/entry/adapter.h"
 #include "interpose/nccl/process.h"
 

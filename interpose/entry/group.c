@@ -7,6 +7,7 @@
 #include "env/log.h"
 #include "interpose/calls/calls.h"
 #include "interpose/calls/traced.h"
+#include "interpose/comm/table.h"
 #include "interpose/entry/background.h"
 #include "interpose/entry/dispatch.h"
 #include "interpose/entry/launch.h"
@@ -132,7 +133,7 @@ void tagc_group_fail(const struct tagc_nccl *nccl, ncclResult_t error)
 bool tagc_group_passed(const struct tagc_nccl *nccl, struct tagc_comm *comm, cudaStream_t stream)
 {
   struct group *g = of_thread[nccl->group];
-  if (!comm || !comm->order.kept)
+  if (!comm || !comm->sync.order.kept)
     return true;
   if (!g) {
     tagc_levels_after_plain(comm, stream);

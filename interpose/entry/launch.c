@@ -28,7 +28,8 @@ static ncclResult_t inside(ncclResult_t (*function)(void))
 /* Are these two of one communicator? */
 static bool is_of_same(const struct tagc_call *a, const struct tagc_call *b)
 {
-  return a->comm == b->comm || (a->comm && b->comm && a->comm->identity && a->comm->identity == b->comm->identity);
+  return a->comm == b->comm || (a->comm && b->comm && a->comm->agreement.origin.identity &&
+                                a->comm->agreement.origin.identity == b->comm->agreement.origin.identity);
 }
 
 struct place {
@@ -56,7 +57,7 @@ static void find_places(struct tagc_call *calls, size_t count, struct place *pla
     size_t first = 0;
     while (first < i && (places[first].first != first || !is_of_same(&calls[first], &calls[i])))
       first++;
-    places[i] = (struct place){false, calls[i].comm ? calls[i].comm->identity : 0, first, i};
+    places[i] = (struct place){false, calls[i].comm ? calls[i].comm->agreement.origin.identity : 0, first, i};
     calls[first].rounds |= calls[i].rounds;
   }
   for (size_t i = 0; i < count; i++)
@@ -109,7 +110,7 @@ static bool any_meets(const struct tagc_call *calls, size_t count)
 static bool any_shares(const struct tagc_call *calls, size_t count)
 {
   for (size_t i = 0; i < count; i++)
-    if (calls[i].comm && calls[i].comm->shares)
+    if (calls[i].comm && calls[i].comm->agreement.shares)
       return true;
   return false;
 }

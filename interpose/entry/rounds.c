@@ -187,12 +187,13 @@ static bool join_streams(struct tagc_comm *comm, const struct tagc_call *calls, 
   const struct tagc_device *device = comm->device;
   if (!tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
     return false;
-  bool good = tagc_comms_enter_driver(&comm, 1) && (comm->fence || (comm->fence = device->fence_make(device)));
+  bool good = tagc_comms_enter_driver(&comm, 1) &&
+              (comm->sync.fence || (comm->sync.fence = device->fence_make(device)));
   for (size_t i = 0; i < count && good; i++)
-    good = calls[i].comm != comm || (device->fence_wait(device, comm->fence, calls[i].stream) &&
-                                     device->fence_set(device, comm->fence, calls[i].stream));
+    good = calls[i].comm != comm || (device->fence_wait(device, comm->sync.fence, calls[i].stream) &&
+                                     device->fence_set(device, comm->sync.fence, calls[i].stream));
   for (size_t i = 0; i < count && good; i++)
-    good = calls[i].comm != comm || device->fence_wait(device, comm->fence, calls[i].stream);
+    good = calls[i].comm != comm || device->fence_wait(device, comm->sync.fence, calls[i].stream);
   good = tagc_comms_leave_driver(&comm, 1) && good;
   tagc_comms_leave(&comm, 1);
   return good;

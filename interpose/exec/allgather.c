@@ -81,7 +81,7 @@ static void gather_lay_out(struct tagc_work *w)
     .reference = first->reference, .stats = &row->gather.stats, .tally = a->tally,
   };
   if (tagc_work_compresses(w))
-    tagc_gather_carve(w, 0, &a->chunks, comm->workspace);
+    tagc_gather_carve(w, 0, &a->chunks, comm->memory.workspace);
   a->calls++;                       /* even if it fails: the seeds of later calls are made from this, on all ranks */
 }
 

@@ -75,18 +75,20 @@ static bool is_wanted(const struct tagc_call *call, char *path, size_t size, siz
   const uint64_t cycle = o->dump_cycle ? o->dump_cycle : tagc_plan_first_cycle(o, TAGC_VOTE_CYCLE);
   const struct tagc_comm *comm = call->comm;
   size_t count;
-  const struct tagc_slot_info *slots = tagc_cycle_slots(comm->cycle, &count);
-  if (call->slot < 0 || (size_t)call->slot >= count || call->cycle != cycle || call->lock_number != comm->lock_number)
+  const struct tagc_slot_info *slots = tagc_cycle_slots(comm->observed.cycle, &count);
+  if (call->slot < 0 || (size_t)call->slot >= count || call->cycle != cycle ||
+      call->lock_number != comm->observed.lock_number)
     return false;
   const struct tagc_slot_info *slot = &slots[call->slot];
   const struct tagc_shape *shape = &comm->slots[call->slot].shape;
   *bytes = call->count * (size_t)comm->nranks * tagc_dtype_size(shape->dtype);
   if (shape->n == 0 || comm->slots[call->slot].all_reduce || *bytes < o->min_bytes ||
-      !tagc_plan_is_selected(o, slot, comm->slots[call->slot].sorted, comm->slots[call->slot].selection))
+      !tagc_plan_is_selected(o, slot, comm->slots[call->slot].selected.layer_known,
+                             comm->slots[call->slot].selected.selection))
     return false;
   char lock[32] = "", pass[24] = "";
-  if (comm->lock_number > 1)
-    snprintf(lock, sizeof lock, "-lock%llu", (unsigned long long)comm->lock_number);
+  if (comm->observed.lock_number > 1)
+    snprintf(lock, sizeof lock, "-lock%llu", (unsigned long long)comm->observed.lock_number);
   if (slot->pass)
     snprintf(pass, sizeof pass, "-pass%u", slot->pass + 1);
   if (!tagc_file_name(path, size, o->dump, "-comm%llu%s%s-rank%d-%s-%s-W%d-n%llu.raw", (unsigned long long)comm->ledger->number, lock,

@@ -90,7 +90,7 @@ static ncclResult_t run_each(struct step *step, ncclResult_t (*function)(const s
 
 /* ---- the steps of one ------------------------------------------------------------------------------------------------- */
 
-static void *lane_of(const struct tagc_work *w) { return atomic_load(&w->call->comm->lane); }
+static void *lane_of(const struct tagc_work *w) { return atomic_load(&w->call->comm->memory.lane); }
 
 static bool is_gather(const struct tagc_work *w) { return w->phases[0] == &tagc_phase_gather; }
 
@@ -156,7 +156,7 @@ static ncclResult_t begin_call(struct tagc_work *w)
   const enum tagc_reason reason = tagc_slot_reject_reason(call);
   if (reason != TAGC_REASON_NONE)
     return fail_unable(w, reason);
-  return tagc_work_done(w->device->fence_wait(w->device, call->comm->fence, call->stream) &&
+  return tagc_work_done(w->device->fence_wait(w->device, call->comm->sync.fence, call->stream) &&
                         tagc_levels_before_call(call->comm, call->stream));
 }
 
@@ -362,11 +362,11 @@ static ncclResult_t set_fences(struct batch *batch, ncclResult_t status)
   tagc_comms_enter_driver(batch->comms, batch->count);
   for (size_t i = 0; i < batch->count; i++) {
     const struct tagc_work *w = &batch->work[i];
-    w->call->comm->unfenced = !tagc_comm_has_streams(w->call->comm);
-    if (w->call->comm->unfenced)
+    w->call->comm->sync.unfenced = !tagc_comm_has_streams(w->call->comm);
+    if (w->call->comm->sync.unfenced)
       continue;
     await_lane(w);
-    const bool set = w->device->fence_set(w->device, w->call->comm->fence, w->call->stream);
+    const bool set = w->device->fence_set(w->device, w->call->comm->sync.fence, w->call->stream);
     tagc_levels_after_call(w->call->comm, w->call->stream, set);
     if (!set && status == ncclSuccess)
       status = ncclUnhandledCudaError;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "env/log.h"
+#include "interpose/comm/table.h"
 #include "interpose/nccl/capture.h"
 #include "interpose/comm/placement.h"
 #include "interpose/comm/slot.h"
@@ -17,15 +18,16 @@
 
 bool tagc_levels_pass_all(const struct tagc_comm *comm)
 {
-  return comm->located && comm->settled.reason != TAGC_REASON_NONE;
+  return comm->hierarchy.located && comm->hierarchy.settled.reason != TAGC_REASON_NONE;
 }
 
 bool tagc_levels_can_split(const struct tagc_comm *comm, const struct tagc_exchange *real)
 {
-  return real->split && real->reduce && real->create_op && real->destroy_op && !comm->nonblocking && !comm->captured;
+  return real->split && real->reduce && real->create_op && real->destroy_op && !comm->nonblocking &&
+         !comm->hierarchy.captured;
 }
 
-/* Is there a slot that could be compressed, whatever comm->scope says? Call it with the lock held. */
+/* Is there a slot that could be compressed, whatever comm->hierarchy.scope says? Call it with the lock held. */
 static bool has_use(const struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count; i++) {
@@ -40,34 +42,37 @@ static bool has_use(const struct tagc_comm *comm)
 /* Who expects compression and gets none is told without asking. */
 static void log_scope(const struct tagc_comm *comm)
 {
-  const struct tagc_topology *t = &comm->topology;
-  const bool passes = comm->scope.reason != TAGC_REASON_NONE;
+  const struct tagc_topology *t = &comm->hierarchy.topology;
+  const bool passes = comm->hierarchy.scope.reason != TAGC_REASON_NONE;
   char local[32];
   snprintf(local, sizeof local, t->even ? "%d on each" : "uneven, %d on this one", t->hosts.local);
   tagc_log(passes && comm->rank == 0 && has_use(comm) ? TAGC_LOG_WARN : TAGC_LOG_INFO, "interpose",
            "communicator %llu: %d ranks on %d %s, %s: %s%s", (unsigned long long)comm->ledger->number, comm->nranks,
            t->hosts.hosts, t->hosts.hosts == 1 ? "host" : "hosts", local, passes ? "every call passes: " : "",
-           passes ? tagc_reason_words(comm->scope.reason) : comm->scope.two_levels ? "two levels" : "flat");
+           passes                             ? tagc_reason_words(comm->hierarchy.scope.reason)
+           : comm->hierarchy.scope.two_levels ? "two levels"
+                                              : "flat");
 }
 
 bool tagc_levels_locate(struct tagc_comm *comm, const uint32_t *host_of, bool can_split)
 {
-  if (comm->located) {
-    if (!can_split && comm->settled.two_levels) {
+  if (comm->hierarchy.located) {
+    if (!can_split && comm->hierarchy.settled.two_levels) {
       tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: flat from now on: a rank has captured calls of it into a CUDA graph, or "
                "launches without waiting", (unsigned long long)comm->ledger->number);
-      comm->settled.two_levels = comm->ledger->two_levels = false;
+      comm->hierarchy.settled.two_levels = comm->ledger->two_levels = false;
     }
-    comm->scope = comm->settled;
+    comm->hierarchy.scope = comm->hierarchy.settled;
     return true;
   }
-  comm->located = host_of && tagc_topology_make(&comm->topology, host_of, comm->nranks, comm->rank);
-  if (!comm->located)
+  comm->hierarchy.located = host_of && tagc_topology_make(&comm->hierarchy.topology, host_of, comm->nranks, comm->rank);
+  if (!comm->hierarchy.located)
     return false;
-  comm->scope = tagc_plan_scope(tagc_library_options(), &comm->topology.hosts, comm->topology.even, can_split);
-  comm->settled = comm->scope;
-  comm->ledger->hosts = comm->topology.hosts;
-  comm->ledger->two_levels = comm->scope.two_levels;
+  comm->hierarchy.scope = tagc_plan_scope(tagc_library_options(), &comm->hierarchy.topology.hosts,
+                                          comm->hierarchy.topology.even, can_split);
+  comm->hierarchy.settled = comm->hierarchy.scope;
+  comm->ledger->hosts = comm->hierarchy.topology.hosts;
+  comm->ledger->two_levels = comm->hierarchy.scope.two_levels;
   log_scope(comm);
   return true;
 }
@@ -85,7 +90,7 @@ static void end_one(const struct tagc_nccl *nccl, ncclComm_t child, bool abort)
 
 static bool wants_split(struct tagc_comm *comm)
 {
-  if (!comm->scope.two_levels || comm->split)
+  if (!comm->hierarchy.scope.two_levels || comm->hierarchy.split)
     return false;
   pthread_mutex_lock(&comm->lock);
   bool used = has_use(comm);
@@ -108,7 +113,8 @@ static ncclResult_t enqueue_split(const struct tagc_exchange *real, void *splits
 {
   struct splits *splits = splits_;
   const struct tagc_comm *comm = splits->comms[i];
-  const int own = splits->level == TAGC_LEVEL_HOST ? TAGC_AGREE_RANKS + (int)comm->host : comm->topology.local[comm->rank];
+  const int own = splits->level == TAGC_LEVEL_HOST ? TAGC_AGREE_RANKS + (int)comm->agreement.host
+                                                   : comm->hierarchy.topology.local[comm->rank];
   if (tagc_comm_is_aborted(comm))
     return ncclInternalError;       /* the program may have been given its handle back while another one was split */
   splits->refused = real->split(comm->handle, INT_MAX - own, comm->rank, &splits->children[i], NULL);
@@ -120,7 +126,7 @@ void tagc_levels_pass(struct tagc_comm *comm)
   tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: %s: every call passes", (unsigned long long)comm->ledger->number,
            tagc_reason_words(TAGC_REASON_split));
   pthread_mutex_lock(&comm->lock);
-  comm->scope = comm->settled = (struct tagc_scope_plan){.reason = TAGC_REASON_split};
+  comm->hierarchy.scope = comm->hierarchy.settled = (struct tagc_scope_plan){.reason = TAGC_REASON_split};
   comm->ledger->two_levels = false;
   pthread_mutex_unlock(&comm->lock);
   tagc_levels_end(comm, false);
@@ -150,7 +156,7 @@ static ncclResult_t split_level(const struct tagc_exchange *real, struct splits 
     if (status == ncclSuccess && late)
       end_one(splits->comms[i]->nccl, splits->children[i], false);   /* non-blocking, as its parent: of no use here */
     else if (status == ncclSuccess)
-      atomic_store(&splits->comms[i]->level[splits->level], splits->children[i]);
+      atomic_store(&splits->comms[i]->hierarchy.comm[splits->level], splits->children[i]);
     aborted |= tagc_comm_is_aborted(splits->comms[i]);
   }
   splits->refused = aborted ? ncclSuccess : splits->refused;
@@ -183,9 +189,9 @@ ncclResult_t tagc_levels_split(const struct tagc_exchange *real, struct tagc_com
   ncclResult_t status = splits.comms && splits.children ? ncclSuccess : tagc_no_memory("sub-communicators");
   for (size_t i = 0; i < count && status == ncclSuccess; i++)
     if (wants_split(comms[i])) {
-      comms[i]->split = true;
+      comms[i]->hierarchy.split = true;
       splits.comms[splits.count++] = comms[i];
-    } else if (comms[i]->split && !tagc_levels_ready(comms[i])) {
+    } else if (comms[i]->hierarchy.split && !tagc_levels_ready(comms[i])) {
       status = ncclInternalError;   /* a split has failed, and the program goes on all the same: the others may have theirs */
     }
   if (splits.count && status == ncclSuccess)
@@ -197,7 +203,8 @@ ncclResult_t tagc_levels_split(const struct tagc_exchange *real, struct tagc_com
 
 bool tagc_levels_ready(const struct tagc_comm *comm)
 {
-  return !comm->scope.two_levels || (atomic_load(&comm->level[TAGC_LEVEL_HOST]) && atomic_load(&comm->level[TAGC_LEVEL_BETWEEN]));
+  return !comm->hierarchy.scope.two_levels || (atomic_load(&comm->hierarchy.comm[TAGC_LEVEL_HOST]) &&
+                                               atomic_load(&comm->hierarchy.comm[TAGC_LEVEL_BETWEEN]));
 }
 
 /* ---- a call ---------------------------------------------------------------------------------------------------------- */
@@ -219,8 +226,8 @@ static ncclResult_t make_op(const struct tagc_exchange *real, const struct tagc_
 ncclResult_t tagc_levels_sum(const struct tagc_exchange *real, const struct tagc_call *call, const struct tagc_shape *shape,
                              uint8_t *sums)
 {
-  const struct tagc_topology *t = &call->comm->topology;
-  const ncclComm_t host = atomic_load(&call->comm->level[TAGC_LEVEL_HOST]);
+  const struct tagc_topology *t = &call->comm->hierarchy.topology;
+  const ncclComm_t host = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_HOST]);
   const size_t n = shape->n, shard = n * tagc_dtype_size(shape->dtype);
   const size_t local = (size_t)t->hosts.local, hosts = (size_t)t->hosts.hosts;
   const uint8_t *send = call->send;
@@ -242,7 +249,7 @@ ncclResult_t tagc_levels_sum(const struct tagc_exchange *real, const struct tagc
 
 ncclResult_t tagc_levels_largest(const struct tagc_exchange *real, const struct tagc_call *call, int64_t *words, size_t count)
 {
-  const ncclComm_t host = atomic_load(&call->comm->level[TAGC_LEVEL_HOST]);
+  const ncclComm_t host = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_HOST]);
   return real->all_reduce(words, words, count, ncclInt64, ncclMax, host, call->stream);
 }
 
@@ -262,9 +269,9 @@ ncclResult_t tagc_levels_greet(const struct tagc_exchange *real, const struct ta
       status = real->receive(in + peer, 1, ncclInt64, peer, party.handle, call->stream);
   }
   /* The ring of the whole communicator is known to NCCL already. */
-  for (int level = 0; level < TAGC_LEVELS && comm->scope.two_levels && status == ncclSuccess; level++)
-    status = real->reduce_scatter(words, in + comm->nranks + level, 1, ncclInt64, ncclMin, atomic_load(&comm->level[level]),
-                                  call->stream);
+  for (int level = 0; level < TAGC_LEVELS && comm->hierarchy.scope.two_levels && status == ncclSuccess; level++)
+    status = real->reduce_scatter(words, in + comm->nranks + level, 1, ncclInt64, ncclMin,
+                                  atomic_load(&comm->hierarchy.comm[level]), call->stream);
   return status;
 }
 
@@ -272,14 +279,14 @@ static atomic_int ordered_comms;    /* none is the rule, and costs one load then
 
 void tagc_levels_keep_order(struct tagc_comm *comm, bool keep)
 {
-  atomic_fetch_add(&ordered_comms, keep - comm->order.kept);
-  comm->order.kept = keep;
+  atomic_fetch_add(&ordered_comms, keep - comm->sync.order.kept);
+  comm->sync.order.kept = keep;
 }
 
 struct tagc_comm *tagc_levels_find_ordered(ncclComm_t handle)
 {
   struct tagc_comm *comm = atomic_load_explicit(&ordered_comms, memory_order_relaxed) ? tagc_comm_find(handle) : NULL;
-  if (!comm || comm->order.kept)
+  if (!comm || comm->sync.order.kept)
     return comm;
   tagc_comm_release(comm);
   return NULL;
@@ -288,8 +295,8 @@ struct tagc_comm *tagc_levels_find_ordered(ncclComm_t handle)
 void tagc_levels_note_capture(struct tagc_comm *comm)
 {
   pthread_mutex_lock(&comm->lock);
-  const bool late = comm->order.kept && !comm->captured;
-  comm->captured = true;
+  const bool late = comm->sync.order.kept && !comm->hierarchy.captured;
+  comm->hierarchy.captured = true;
   pthread_mutex_unlock(&comm->lock);
   if (late)
     tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: a call is captured into a CUDA graph, and others go in two levels: they must "
@@ -306,18 +313,18 @@ static bool is_stream(bool known, cudaStream_t stream, cudaStream_t other)
 /* A device that fails here has said so in the log, and NCCL's own call will not fare better. */
 void tagc_levels_before_plain(struct tagc_comm *comm, cudaStream_t stream)
 {
-  struct tagc_order *order = comm && comm->order.kept ? &comm->order : NULL;
+  struct tagc_order *order = comm && comm->sync.order.kept ? &comm->sync.order : NULL;
   if (!order || is_stream(order->behind_known, order->behind, stream) || is_stream(order->levels_known, order->levels, stream) ||
       tagc_capture_is_active(stream))
     return;
-  order->behind_known = comm->device->fence_wait(comm->device, comm->fence, stream);
+  order->behind_known = comm->device->fence_wait(comm->device, comm->sync.fence, stream);
   order->behind = stream;
 }
 
 /* One fence is enough for all of them: NCCL keeps their order. */
 void tagc_levels_after_plain(struct tagc_comm *comm, cudaStream_t stream)
 {
-  struct tagc_order *order = comm && comm->order.kept ? &comm->order : NULL;
+  struct tagc_order *order = comm && comm->sync.order.kept ? &comm->sync.order : NULL;
   if (!order)
     return;
   if (is_stream(order->levels_known, order->levels, stream)) {
@@ -331,7 +338,7 @@ void tagc_levels_after_plain(struct tagc_comm *comm, cudaStream_t stream)
 bool tagc_levels_before_call(struct tagc_comm *comm, cudaStream_t stream)
 {
   const struct tagc_device *device = comm->device;
-  struct tagc_order *order = &comm->order;
+  struct tagc_order *order = &comm->sync.order;
   bool good = !order->kept || !order->plain_fenced || device->fence_wait(device, order->plain_fence, stream);
   if (!order->kept || !order->plain_unfenced || is_stream(order->levels_known, order->levels, stream))
     return good;
@@ -343,7 +350,7 @@ bool tagc_levels_before_call(struct tagc_comm *comm, cudaStream_t stream)
 
 void tagc_levels_after_call(struct tagc_comm *comm, cudaStream_t stream, bool fenced)
 {
-  struct tagc_order *order = &comm->order;
+  struct tagc_order *order = &comm->sync.order;
   if (!fenced)                      /* what is on other streams is still to be waited for */
     return;
   order->levels = order->behind = stream;
@@ -360,16 +367,16 @@ ncclResult_t tagc_levels_error(ncclComm_t handle)
   if (!comm)
     return ncclSuccess;
   __typeof__(&ncclCommGetAsyncError) ask = TAGC_REAL(ncclCommGetAsyncError, comm->nccl);
-  atomic_fetch_add(&comm->askers, 1);
+  atomic_fetch_add(&comm->hierarchy.askers, 1);
   for (int level = 0; level < TAGC_LEVELS && worst == ncclSuccess && ask; level++) {
-    ncclComm_t child = atomic_load(&comm->level[level]);
+    ncclComm_t child = atomic_load(&comm->hierarchy.comm[level]);
     ncclResult_t state = ncclSuccess;
     tagc_real_depth++;
     ncclResult_t status = child ? ask(child, &state) : ncclSuccess;
     tagc_real_depth--;
     worst = status != ncclSuccess ? status : state;
   }
-  atomic_fetch_sub(&comm->askers, 1);
+  atomic_fetch_sub(&comm->hierarchy.askers, 1);
   tagc_comm_release(comm);
   return worst;
 }
@@ -378,7 +385,7 @@ bool tagc_levels_open_group(const struct tagc_comm *comm)
 {
   bool any = false;
   for (int level = 0; comm && level < TAGC_LEVELS; level++)
-    any |= atomic_load(&comm->level[level]) != NULL;
+    any |= atomic_load(&comm->hierarchy.comm[level]) != NULL;
   ncclResult_t (*start)(void) = any ? TAGC_REAL(ncclGroupStart, comm->nccl) : NULL;
   if (!start)
     return false;
@@ -401,8 +408,8 @@ ncclResult_t tagc_levels_close_group(const struct tagc_comm *comm, bool opened, 
 void tagc_levels_end(struct tagc_comm *comm, bool abort)
 {
   for (int level = TAGC_LEVELS; comm && level-- > 0;) {
-    ncclComm_t child = atomic_exchange(&comm->level[level], NULL);
-    while (child && atomic_load(&comm->askers) > 0)
+    ncclComm_t child = atomic_exchange(&comm->hierarchy.comm[level], NULL);
+    while (child && atomic_load(&comm->hierarchy.askers) > 0)
       sched_yield();                /* they do not wait for anything */
     end_one(comm->nccl, child, abort);
   }

@@ -27,18 +27,21 @@ bool tagc_levels_pass_all(const struct tagc_comm *comm);
 /* Can this rank make sub-communicators? */
 bool tagc_levels_can_split(const struct tagc_comm *comm, const struct tagc_exchange *real);
 
-/* Takes over where the ranks are, and whether all can split: comm->topology and comm->scope are equal on all ranks then. The hosts count
- * once: later host_of may be NULL. False without memory. Call it with the lock held. */
+/* Takes over where the ranks are, and whether all can split: comm->hierarchy.topology and comm->hierarchy.scope are
+ * equal on all ranks then. The hosts count once: later host_of may be NULL. False without memory. Call it with the lock
+ * held. */
 bool tagc_levels_locate(struct tagc_comm *comm, const uint32_t *host_of, bool can_split);
 
-/* Makes the sub-communicators of those that want them, have a slot to use them for, and have not tried yet; they are in
- * TAGC_OWNER_LIBRARY. Where NCCL refuses, comm->scope says so. After an error the communicator is of no use. */
+/* Makes the sub-communicators of those that want them, have a slot to use them for, and have not tried yet; they are
+ * in TAGC_OWNER_LIBRARY. Where NCCL refuses, comm->hierarchy.scope says so. After an error the communicator is of no
+ * use. */
 ncclResult_t tagc_levels_split(const struct tagc_exchange *real, struct tagc_comm *const *comms, size_t count);
 
 /* Every call of the communicator passes from now on, as it is not split: alike on all ranks. */
 void tagc_levels_pass(struct tagc_comm *comm);
 
-/* Are those there that comm->scope asks for? Equal on all ranks: they are missing where no slot would use them. */
+/* Are those there that comm->hierarchy.scope asks for? Equal on all ranks: they are missing where no slot would use
+ * them. */
 bool tagc_levels_ready(const struct tagc_comm *comm);
 
 /* ---- a call ---------------------------------------------------------------------------------------------------------- */
@@ -73,7 +76,8 @@ void tagc_levels_note_capture(struct tagc_comm *comm);
 /* Before a call goes on as it came, and when it has been launched. Nothing where the order is not kept (NULL is allowed). */
 void tagc_levels_before_plain(struct tagc_comm *comm, cudaStream_t stream);
 void tagc_levels_after_plain(struct tagc_comm *comm, cudaStream_t stream);
-/* Before a call in two levels, which waits for comm->fence itself, and when that is set behind it, or could not be. */
+/* Before a call in two levels, which waits for comm->sync.fence itself, and when that is set behind it, or could not
+ * be. */
 bool tagc_levels_before_call(struct tagc_comm *comm, cudaStream_t stream);
 void tagc_levels_after_call(struct tagc_comm *comm, cudaStream_t stream, bool fenced);
 

@@ -22,7 +22,8 @@ static struct tagc_trace_state state_of(const struct tagc_comm *comm, int slot, 
   const double unknown = __builtin_nan("");
   const bool is_counted = comm->device->host_reads || row->counted;
   return (struct tagc_trace_state){
-    {TAGC_TRACE_STATE, sizeof(struct tagc_trace_state), comm->trace}, .cycle = cycle, .lock = (uint32_t)comm->lock_number,
+    {TAGC_TRACE_STATE, sizeof(struct tagc_trace_state), comm->trace.number}, .cycle = cycle,
+    .lock = (uint32_t)comm->observed.lock_number,
     .slot = (uint32_t)slot, .residual_norm = is_counted ? __builtin_sqrt(row->stats.residual_norm2) : unknown,
     .gradient_norm = unknown, .error = unknown, .unrecovered = row->stats.unrecovered, .nonfinite = row->stats.nonfinite,
   };
@@ -31,10 +32,10 @@ static struct tagc_trace_state state_of(const struct tagc_comm *comm, int slot, 
 /* A slot that is due may have its sample now. */
 static bool has_time(struct tagc_comm *comm, uint64_t cycle)
 {
-  if (comm->state_cycle != cycle)
-    comm->state_ms = 0;
-  comm->state_cycle = cycle;
-  return comm->state_ms < SPENT_MS;
+  if (comm->trace.sample_cycle != cycle)
+    comm->trace.sample_ms = 0;
+  comm->trace.sample_cycle = cycle;
+  return comm->trace.sample_ms < SPENT_MS;
 }
 
 void tagc_state_call(const struct tagc_call *call, const struct tagc_job *job)
@@ -43,21 +44,21 @@ void tagc_state_call(const struct tagc_call *call, const struct tagc_job *job)
   if (!tagc_trace_on() || call->decision.action != TAGC_COMPRESS)
     return;
   struct tagc_slot *slot = &comm->slots[call->slot];
-  slot->state_due |= is_due(comm, call->slot, slot->compressed_calls);
-  if (!slot->state_due || !has_time(comm, call->cycle))
+  slot->state.sample_due |= is_due(comm, call->slot, slot->state.calls);
+  if (!slot->state.sample_due || !has_time(comm, call->cycle))
     return;
-  slot->state_due = false;
+  slot->state.sample_due = false;
   struct tagc_trace_state state = state_of(comm, call->slot, call->cycle);
   const struct tagc_survey_question question = {
     .shape = job->shape, .rank = job->rank, .send = job->send, .scale = job->scale, .stochastic = job->stochastic,
   };
   const double began = tagc_clock_ms();
   double error, norm;
-  if (comm->device->host_reads && tagc_survey_glance(&question, slot->codec, slot->compressed_calls, &error, &norm)) {
+  if (comm->device->host_reads && tagc_survey_glance(&question, slot->codec, slot->state.calls, &error, &norm)) {
     state.error = error;
     state.gradient_norm = norm;
   }
-  comm->state_ms += comm->device->host_reads ? tagc_clock_ms() - began : 0;
+  comm->trace.sample_ms += comm->device->host_reads ? tagc_clock_ms() - began : 0;
   tagc_trace_add(&state.record);
 }
 
@@ -71,7 +72,8 @@ void tagc_state_gather(const struct tagc_call *call)
     return;
   const bool counted = comm->device->host_reads && stats->norm2 > 0;
   const struct tagc_trace_state state = {
-    {TAGC_TRACE_STATE, sizeof state, comm->trace}, .cycle = call->cycle, .lock = (uint32_t)comm->lock_number, .slot = a->slot,
+    {TAGC_TRACE_STATE, sizeof state, comm->trace.number}, .cycle = call->cycle,
+    .lock = (uint32_t)comm->observed.lock_number, .slot = a->slot,
     .residual_norm = unknown, .gradient_norm = counted ? __builtin_sqrt(stats->norm2) : unknown,
     .error = counted ? __builtin_sqrt(stats->error2 / stats->norm2) : unknown, .nonfinite = stats->nonfinite,
     .allgather = (uint32_t)call->allgather + 1,
@@ -85,7 +87,7 @@ void tagc_state_vote(const struct tagc_comm *comm)
     const struct tagc_grounds *grounds = tagc_ledger_row(comm->ledger, (int)i)->grounds;
     if (comm->slots[i].reason != TAGC_REASON_compressed || !grounds || grounds->choice.candidate < 0)
       continue;
-    struct tagc_trace_state state = state_of(comm, (int)i, comm->cycle_number);
+    struct tagc_trace_state state = state_of(comm, (int)i, comm->observed.cycle_number);
     state.residual_norm = 0;        /* nothing has been left yet */
     state.error = grounds->survey.of[grounds->choice.candidate].error;
     tagc_trace_add(&state.record);

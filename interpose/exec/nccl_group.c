@@ -34,7 +34,7 @@ static ncclResult_t ask(const struct tagc_exchange *real, struct tagc_comm *cons
   for (size_t i = 0; i < count; i++) {
     if (tagc_comm_is_aborted(comms[i])) {
       /* A thread of NCCL's may still be about to enqueue on a device what is to come before memory is given back there. */
-      in_progress |= comms[i]->device && !comms[i]->device->host_reads && !atomic_load(&comms[i]->abort_over);
+      in_progress |= comms[i]->device && !comms[i]->device->host_reads && !atomic_load(&comms[i]->ownership.abort_over);
       continue;
     }
     ncclResult_t state = ncclSuccess, status = real->async_error(comms[i]->handle, &state);

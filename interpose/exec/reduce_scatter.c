@@ -82,7 +82,7 @@ static ncclResult_t reduce_enqueue_payloads(const struct tagc_exchange *real, st
                                   stream);
   if (bytes && status == ncclSuccess)
     status = tagc_exchange_messages(real, &w->reduce.party, stream, job->message_out, job->message_in, bytes,
-                                    w->call->comm->all_to_all);
+                                    w->call->comm->vote.all_to_all);
   return status == ncclSuccess && chunk == 0 ? enqueue_rest(real, w) : status;
 }
 
@@ -102,7 +102,7 @@ static uint64_t reduce_seed(const struct tagc_call *call, const struct tagc_slot
   for (int i = 0; i < 2; i++) {
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    x = (x ^ x >> 31) + slot->compressed_calls * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 31) + slot->state.calls * UINT64_C(0x9e3779b97f4a7c15);
   }
   return x;
 }
@@ -116,10 +116,11 @@ static struct tagc_job reduce_job(const struct tagc_work *w)
   struct tagc_job job = {
     .shape = slot->shape, .layout = slot->layout, .rank = w->reduce.party.rank, .send = call->send, .recv = call->recv,
     .scale = call->scale, .divisor = call->op_kind == TAGC_OP_AVG ? (float)w->reduce.party.nranks : 1,
-    .residual = slot->residual, .residual_empty = slot->residual_empty, .seed = reduce_seed(call, slot),
+    .residual = slot->memory.residual, .residual_empty = slot->state.residual_empty, .seed = reduce_seed(call, slot),
     .stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC,
-    .stats = &tagc_ledger_row(comm->ledger, call->slot)->stats, .tally = slot->tally, .health = comm->health,
-    .cycle = call->cycle + 1, .residual_cycle = slot->residual_cycle + 1,
+    .stats = &tagc_ledger_row(comm->ledger, call->slot)->stats, .tally = slot->memory.tally,
+    .health = comm->memory.health,
+    .cycle = call->cycle + 1, .residual_cycle = slot->state.residual_cycle + 1,
   };
   if (slot->all_reduce)             /* its shard of the sum lies where it lies in the whole */
     job.recv = (uint8_t *)call->recv + (size_t)comm->rank * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
@@ -132,12 +133,12 @@ static size_t lay_out_sums(struct tagc_work *w, uint8_t *memory)
   const struct tagc_comm *comm = w->call->comm;
   const struct tagc_shape whole = tagc_split_whole(&comm->slots[w->call->slot]);
   const size_t bytes = tagc_levels_sum_bytes(&whole);
-  if (!comm->scope.two_levels)
+  if (!comm->hierarchy.scope.two_levels)
     return 0;
   w->reduce.sums = memory;
   w->reduce.job.send = memory;
   w->reduce.job.scale = 1;
-  if (comm->keeps_residuals && tagc_work_compresses(w))
+  if (comm->vote.keeps_residuals && tagc_work_compresses(w))
     w->reduce.told = (int64_t *)(memory + bytes);
   return bytes + TAGC_LEVELS_TOLD_BYTES;
 }
@@ -168,14 +169,14 @@ static void reduce_lay_out(struct tagc_work *w)
 {
   const struct tagc_comm *comm = w->call->comm;
   struct tagc_slot *slot = &comm->slots[w->call->slot];
-  uint8_t *memory = comm->workspace + tagc_estate_allgather_phase_bytes(comm, slot);
+  uint8_t *memory = comm->memory.workspace + tagc_estate_allgather_phase_bytes(comm, slot);
   w->reduce.party = tagc_levels_party(comm);
   w->reduce.job = reduce_job(w);
   memory += lay_out_sums(w, memory);
   memory += lay_out_split(w, memory);
   if (tagc_work_compresses(w)) {
     lay_out_chunks(w, slot, memory);
-    slot->compressed_calls++;       /* even if it fails: the seeds of later calls are made from this, on all ranks */
+    slot->state.calls++;       /* even if it fails: the seeds of later calls are made from this, on all ranks */
   } else {
     w->reduce.scratch = memory;
   }
@@ -185,10 +186,10 @@ static void reduce_lay_out(struct tagc_work *w)
 static void commit_residual(const struct tagc_work *w)
 {
   struct tagc_slot *slot = &w->call->comm->slots[w->call->slot];
-  slot->residual_empty = w->call->decision.action == TAGC_FLUSH;
-  slot->dirty = !slot->residual_empty && slot->residual != NULL;
-  if (slot->dirty)
-    slot->residual_cycle = w->call->cycle;
+  slot->state.residual_empty = w->call->decision.action == TAGC_FLUSH;
+  slot->state.dirty = !slot->state.residual_empty && slot->memory.residual != NULL;
+  if (slot->state.dirty)
+    slot->state.residual_cycle = w->call->cycle;
 }
 
 /* The call has failed. A residual that was encoded from lacks what was under way: nobody knows where that is now, so the
@@ -197,10 +198,10 @@ static void reduce_abort(struct tagc_work *w)
 {
   struct tagc_comm *comm = w->call->comm;
   struct tagc_slot *slot = &comm->slots[w->call->slot];
-  if (!w->reduce.encoded || !slot->residual)
+  if (!w->reduce.encoded || !slot->memory.residual)
     return;
-  slot->residual_empty = true;
-  slot->dirty = true;               /* as on the ranks that did not fail: a flush is not made like a plain call */
+  slot->state.residual_empty = true;
+  slot->state.dirty = true;               /* as on the ranks that did not fail: a flush is not made like a plain call */
   tagc_ledger_row(comm->ledger, w->call->slot)->residuals_dropped++;
 }
 
@@ -214,8 +215,8 @@ static void watch_density(const struct tagc_work *w)
   struct tagc_slot *slot = &comm->slots[w->call->slot];
   if (!tagc_work_compresses(w) || !tagc_options_auto(tagc_library_options()))
     return;
-  slot->surplus_calls = w->reduce.job.surplus_seen ? slot->surplus_calls + 1 : 0;
-  if ((slot->surplus_calls < TAGC_SURPLUS_CALLS && !w->reduce.denser) || slot->reason != TAGC_REASON_compressed)
+  slot->state.surplus_calls = w->reduce.job.surplus_seen ? slot->state.surplus_calls + 1 : 0;
+  if ((slot->state.surplus_calls < TAGC_SURPLUS_CALLS && !w->reduce.denser) || slot->reason != TAGC_REASON_compressed)
     return;
   slot->reason = TAGC_REASON_denser;
   tagc_retune_hasten(comm->ledger->retune, w->call->cycle);
@@ -232,8 +233,9 @@ static void reduce_account(const struct tagc_work *w)
   const struct tagc_slot_info info = {.signature.collective = slot->all_reduce ? TAGC_ALL_REDUCE : TAGC_REDUCE_SCATTER};
   const struct tagc_slot_question question = {
     .codec = call->decision.action == TAGC_COMPRESS ? slot->codec : &tagc_codec_none, .slot = &info,
-    .hosts = tagc_levels_hosts(comm), .scope = comm->scope, .shape = slot->shape,
-    .whole = slot->shard, .rest = tagc_split_rest(slot), .allgather_phase_bytes = slot->allgather_phase.layout.payload_bytes,
+    .hosts = tagc_levels_hosts(comm), .scope = comm->hierarchy.scope, .shape = slot->shape,
+    .whole = slot->selected.shard, .rest = tagc_split_rest(slot),
+    .allgather_phase_bytes = slot->allgather_phase.layout.payload_bytes,
   };
   const struct tagc_shape selected = w->reduce.job.shape, rest = tagc_plan_rest(&question);
   const size_t element = tagc_dtype_size(selected.dtype);
@@ -250,7 +252,7 @@ static void reduce_account(const struct tagc_work *w)
     row->raw_bytes += (uint64_t)comm->nranks * shard;
     tagc_traffic_add(&row->plain, &plain);
     tagc_traffic_add(&row->sent, &sent);
-  } else if (comm->scope.two_levels) {
+  } else if (comm->hierarchy.scope.two_levels) {
     sent = tagc_plan_traffic(&question, &whole);
   }
   tagc_traffic_add(&comm->ledger->sent, &sent);
@@ -342,7 +344,7 @@ static ncclResult_t reduce_after_decode(struct tagc_work *w)
 static bool ask_density(struct tagc_work *w)
 {
   const struct tagc_slot *slot = &w->call->comm->slots[w->call->slot];
-  if (!w->reduce.job.tally || !tagc_options_auto(tagc_library_options()) || slot->compressed_calls % TAGC_SURPLUS_CALLS)
+  if (!w->reduce.job.tally || !tagc_options_auto(tagc_library_options()) || slot->state.calls % TAGC_SURPLUS_CALLS)
     return true;
   return w->device->tally_denser(w->device, w->reduce.job.tally, w->call->stream, &w->reduce.denser);
 }
@@ -355,7 +357,7 @@ static ncclResult_t reduce_hear(struct tagc_work *w)
 
 static void reduce_commit(struct tagc_work *w)
 {
-  w->call->comm->nonfinite |= w->reduce.job.nonfinite_seen;
+  w->call->comm->observed.nonfinite |= w->reduce.job.nonfinite_seen;
   commit_residual(w);
   watch_density(w);
   reduce_account(w);

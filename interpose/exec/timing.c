@@ -8,7 +8,8 @@
 /* Never waits for another thread that works on the communicator. */
 static bool enter(struct tagc_comm *comm)
 {
-  return atomic_load(&comm->owner) == TAGC_OWNER_NONE && tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY);
+  return atomic_load(&comm->ownership.owner) == TAGC_OWNER_NONE &&
+         tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY);
 }
 
 static int begin_event(struct tagc_comm *comm, const struct tagc_call *call)
@@ -18,10 +19,10 @@ static int begin_event(struct tagc_comm *comm, const struct tagc_call *call)
   if (!enter(comm))
     return -1;
   if (tagc_comms_enter_driver(&comm, 1)) {         /* else the stream may be gone */
-    if (!comm->timer)
-      comm->timer = device->timer_make(device);
+    if (!comm->trace.timer)
+      comm->trace.timer = device->timer_make(device);
     tagc_times_read(comm);
-    begun = device->timer_begin(device, comm->timer, call->trace.number, call->stream);
+    begun = device->timer_begin(device, comm->trace.timer, call->trace.number, call->stream);
   }
   tagc_comms_leave_driver(&comm, 1);
   tagc_comms_leave(&comm, 1);
@@ -32,7 +33,7 @@ static void end_event(struct tagc_comm *comm, const struct tagc_timing *timing, 
 {
   const bool entered = enter(comm);
   const bool good = entered && tagc_comms_enter_driver(&comm, 1) && status == ncclSuccess;
-  comm->device->timer_end(comm->device, comm->timer, timing->begun, timing->call->stream, good);
+  comm->device->timer_end(comm->device, comm->trace.timer, timing->begun, timing->call->stream, good);
   if (entered) {
     tagc_comms_leave_driver(&comm, 1);
     tagc_comms_leave(&comm, 1);
@@ -43,8 +44,8 @@ static void end_event(struct tagc_comm *comm, const struct tagc_timing *timing, 
 static bool counts(const struct tagc_call *call)
 {
   const struct tagc_comm *comm = call->comm;
-  if (!tagc_retune_counts(comm->ledger->retune, call->cycle) || !comm->voted || call->slot < 0 ||
-      call->lock_number != comm->lock_number || !comm->device || !comm->device->host_reads)
+  if (!tagc_retune_counts(comm->ledger->retune, call->cycle) || !comm->vote.held || call->slot < 0 ||
+      call->lock_number != comm->observed.lock_number || !comm->device || !comm->device->host_reads)
     return false;
   const bool chosen = comm->slots[call->slot].reason == TAGC_REASON_compressed;
   return call->decision.action == (chosen ? TAGC_COMPRESS : TAGC_PASS);

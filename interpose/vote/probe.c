@@ -47,7 +47,7 @@ static ncclResult_t enqueue_probe(const struct tagc_exchange *real, void *round_
   const struct round *round = round_;
   const struct tagc_probing *p = &round->probings[i];
   const struct tagc_call *call = p->call;
-  if (!p->scratch || (round->of_levels && !call->comm->scope.two_levels))
+  if (!p->scratch || (round->of_levels && !call->comm->hierarchy.scope.two_levels))
     return ncclSuccess;
   const struct tagc_party party = tagc_levels_party(call->comm);
   const size_t bytes = p->found.bytes[round->size];
@@ -55,8 +55,8 @@ static ncclResult_t enqueue_probe(const struct tagc_exchange *real, void *round_
   ncclComm_t ring = NULL;
   switch (round->route) {
   case TAGC_ROUTE_PLAIN: ring = call->handle; break;
-  case TAGC_ROUTE_INSIDE: ring = atomic_load(&call->comm->level[TAGC_LEVEL_HOST]); break;
-  case TAGC_ROUTE_RING: ring = atomic_load(&call->comm->level[TAGC_LEVEL_BETWEEN]); break;
+  case TAGC_ROUTE_INSIDE: ring = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_HOST]); break;
+  case TAGC_ROUTE_RING: ring = atomic_load(&call->comm->hierarchy.comm[TAGC_LEVEL_BETWEEN]); break;
   default: return tagc_exchange_messages(real, &party, call->stream, out, in, bytes, round->route == TAGC_ROUTE_ALL_TO_ALL);
   }
   return real->reduce_scatter(out, in, bytes / sizeof(float), ncclFloat32, ncclSum, ring, call->stream);
@@ -94,7 +94,7 @@ static ncclResult_t time_round(const struct tagc_exchange *real, struct tagc_com
     status = run_probe_round(real, comms, round, count);
   double took = 1e6 * (tagc_clock_ms() - began);
   for (size_t i = 0; i < count && counts; i++) {
-    if (round->of_levels && !comms[i]->scope.two_levels)
+    if (round->of_levels && !comms[i]->hierarchy.scope.two_levels)
       continue;
     double *best = &round->probings[i].found.ns[round->route][round->size];
     *best = took < *best ? took : *best;

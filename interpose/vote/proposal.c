@@ -62,10 +62,10 @@ static void choose_together(struct tagc_comm *comm, const struct tagc_wire *wire
     struct tagc_grounds *grounds = tagc_comm_grounds(comm, i);
     struct tagc_slot_question question = tagc_slot_question(comm, i);
     question.residual_left = tagc_library_options()->residual_max;
-    grounds->choice = wire ? tagc_choose(&question, slot->known ? &grounds->survey : NULL, wire)
+    grounds->choice = wire ? tagc_choose(&question, slot->sample.agreed ? &grounds->survey : NULL, wire)
                            : (struct tagc_choice){.reason = TAGC_REASON_vote, .candidate = -1};
-    if (wire && slot->barred != TAGC_REASON_NONE)
-      grounds->choice.reason = slot->barred;
+    if (wire && slot->sample.reject_reason != TAGC_REASON_NONE)
+      grounds->choice.reason = slot->sample.reject_reason;
     tagc_retune_offer(retune, i, &question, &grounds->survey, &grounds->choice);
   }
   tagc_retune_choose(retune, wire != NULL);
@@ -79,11 +79,12 @@ static enum tagc_reason choose_codec(struct tagc_comm *comm, size_t i, const str
   struct tagc_candidate candidates[TAGC_CANDIDATES];
   struct tagc_grounds *grounds = tagc_ledger_row(comm->ledger, (int)i)->grounds;
   if (!grounds)
-    return slot->barred;
+    return slot->sample.reject_reason;
   struct tagc_choice *choice = &grounds->choice;
   if (!comm->ledger->retune)
-    *choice = slot->barred != TAGC_REASON_NONE ? (struct tagc_choice){.reason = slot->barred, .candidate = -1}
-                                                     : tagc_choose(question, slot->known ? &grounds->survey : NULL, wire);
+    *choice = slot->sample.reject_reason != TAGC_REASON_NONE
+                ? (struct tagc_choice){.reason = slot->sample.reject_reason, .candidate = -1}
+                : tagc_choose(question, slot->sample.agreed ? &grounds->survey : NULL, wire);
   slot->codec = NULL;
   if (choice->candidate >= 0) {
     tagc_choose_candidates(tagc_library_options(), candidates);
@@ -165,10 +166,10 @@ static void reserve_lane(struct tagc_comm *comm)
   bool wanted = tagc_proposal_has_chunked_allgathers(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
     wanted |= comm->slots[i].reason == TAGC_REASON_compressed && is_chunked(&comm->slots[i]);
-  if (!wanted || atomic_load(&comm->lane))
+  if (!wanted || atomic_load(&comm->memory.lane))
     return;
-  atomic_store(&comm->lane, comm->device->lane_make(comm->device));
-  if (atomic_load(&comm->lane))
+  atomic_store(&comm->memory.lane, comm->device->lane_make(comm->device));
+  if (atomic_load(&comm->memory.lane))
     return;
   tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: no %s for encoding beside the exchange; all its ranks will do one after the "
            "other", (unsigned long long)comm->ledger->number, comm->device->host_reads ? "thread" : "stream");
@@ -190,7 +191,7 @@ static int64_t codec_number(const struct tagc_comm *comm, const struct tagc_slot
   int64_t number = 0;
   while (tagc_codecs[number] && tagc_codecs[number] != slot->codec)
     number++;
-  return number << 33 | (int64_t)comm->all_to_all << 32 | slot->shape.keep_ppm;
+  return number << 33 | (int64_t)comm->vote.all_to_all << 32 | slot->shape.keep_ppm;
 }
 
 /* In how many chunks its calls go, and what is gathered of all-reduces. */
@@ -203,21 +204,22 @@ static int64_t chunks_number(const struct tagc_slot *slot)
 /* What of a slot is selected. */
 static int64_t parts_number(const struct tagc_slot *slot)
 {
-  return slot->parts ? (int64_t)(tagc_parts_digest(slot->parts) >> 2) : -(int64_t)(slot->sorted ? 1 + slot->selection : 0);
+  return slot->selected.parts ? (int64_t)(tagc_parts_digest(slot->selected.parts) >> 2)
+                              : -(int64_t)(slot->selected.layer_known ? 1 + slot->selected.selection : 0);
 }
 
 void tagc_proposal_plan(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire)
 {
   uint64_t residual_left = tagc_library_options()->residual_max;
-  comm->all_to_all = wire && wire->all_to_all;
+  comm->vote.all_to_all = wire && wire->all_to_all;
   if (comm->ledger->retune)
     choose_together(comm, wire);
   for (size_t i = 0; i < comm->slot_count; i++)
     if (comm->slots[i].reason != TAGC_REASON_compressed)
-      comm->slots[i].held = NULL;   /* memory of a slot that became plain, with what a device has counted: not to be used again */
+      comm->slots[i].memory.codec = NULL;   /* memory of a slot that became plain, with what a device has counted: not to be used again */
   for (size_t i = 0; i < comm->slot_count; i++)
     comm->slots[i].reason = plan_slot(comm, i, wire, &residual_left);
-  if (!comm->voted)
+  if (!comm->vote.held)
     tagc_proposal_plan_allgathers(comm, decided);
 }
 
@@ -250,9 +252,9 @@ enum tagc_reason tagc_proposal_reason(struct tagc_vote_range reason, bool same, 
 static void open_row(const struct tagc_comm *comm, const struct tagc_slot *slot, struct tagc_ledger_row *row)
 {
   row->codec = slot->codec->name;
-  row->residual_bytes = slot->residual ? tagc_residual_bytes(&slot->shape) : 0;
-  row->selected = slot->parts ? tagc_parts_elements(slot->parts, comm->nranks) : 0;
-  row->elements = slot->parts ? slot->shard * (uint64_t)comm->nranks : 0;
+  row->residual_bytes = slot->memory.residual ? tagc_residual_bytes(&slot->shape) : 0;
+  row->selected = slot->selected.parts ? tagc_parts_elements(slot->selected.parts, comm->nranks) : 0;
+  row->elements = slot->selected.parts ? slot->selected.shard * (uint64_t)comm->nranks : 0;
 }
 
 static void close_row(struct tagc_ledger_row *row)
@@ -268,7 +270,7 @@ static void resolve_slot(struct tagc_comm *comm, size_t i, const struct tagc_vot
   const bool same_parts = tagc_vote_is_same(all->parts), same = tagc_vote_is_same(all->codec) && same_parts;
   slot->reason = !same_parts && all->reason.least == TAGC_REASON_compressed ? TAGC_REASON_layers
                                                                              : tagc_proposal_reason(all->reason, same, all->can);
-  slot->looked = slot->seen = false;               /* the next vote wants another sample */
+  slot->sample.tried = slot->sample.taken = false;               /* the next vote wants another sample */
   if (slot->reason != TAGC_REASON_compressed) {
     close_row(row);
     return;
@@ -297,7 +299,7 @@ static void log_choices(const struct tagc_comm *comm)
 void tagc_proposal_resolve(struct tagc_comm *comm, const int64_t **from)
 {
   size_t compressed_ones = 0, chunked_ones = 0;
-  comm->keeps_residuals = false;
+  comm->vote.keeps_residuals = false;
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_slot *slot = &comm->slots[i];
     struct tagc_vote_slot all;
@@ -305,17 +307,17 @@ void tagc_proposal_resolve(struct tagc_comm *comm, const int64_t **from)
     resolve_slot(comm, i, &all);
     const bool compressed = slot->reason == TAGC_REASON_compressed;
     tagc_retune_resolve(comm->ledger->retune, i, compressed);
-    comm->keeps_residuals |= compressed && slot->residual;
+    comm->vote.keeps_residuals |= compressed && slot->memory.residual;
     compressed_ones += compressed;
     chunked_ones += compressed && is_chunked(slot);
   }
-  if (compressed_ones && comm->scope.two_levels)
+  if (compressed_ones && comm->hierarchy.scope.two_levels)
     tagc_levels_keep_order(comm, true);
   log_choices(comm);
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu slots will be compressed (TAGC_CODEC=%s), %zu of them in pieces",
            (unsigned long long)comm->ledger->number, compressed_ones, comm->slot_count, tagc_library_options()->codec, chunked_ones);
   tagc_proposal_resolve_allgathers(comm, from);
-  comm->voted = true;
-  comm->votes++;
-  comm->cycle_disturbed = true;     /* by the vote */
+  comm->vote.held = true;
+  comm->vote.count++;
+  comm->observed.cycle_disturbed = true;     /* by the vote */
 }

@@ -34,7 +34,7 @@ bool tagc_proposal_reserve(struct tagc_comm *comm, void *stream);
 
 void tagc_proposal_pack(const struct tagc_comm *comm, bool reserved, int64_t **to);
 
-/* Turns the proposals of all ranks into the reasons of slots and all-gathers; comm->voted is set. */
+/* Turns the proposals of all ranks into the reasons of slots and all-gathers; comm->vote.held is set. */
 void tagc_proposal_resolve(struct tagc_comm *comm, const int64_t **from);
 
 /* ---- of this room: the part of the all-gathers (proposal_allgathers.c) ---------------------------------------------------- */

@@ -48,7 +48,8 @@ static enum tagc_reason plan_allgather(struct tagc_comm *comm, struct tagc_allga
 
 void tagc_proposal_plan_allgathers(struct tagc_comm *comm, bool decided)
 {
-  const enum tagc_reason why = comm->scope.reason == TAGC_REASON_NONE ? TAGC_REASON_vote : comm->scope.reason;
+  const enum tagc_reason why = comm->hierarchy.scope.reason == TAGC_REASON_NONE ? TAGC_REASON_vote
+                                                                                : comm->hierarchy.scope.reason;
   uint64_t left = tagc_library_options()->allgather_max;
   for (size_t i = 0; i < comm->allgather_count; i++)
     comm->allgathers[i].reason = decided ? why : plan_allgather(comm, &comm->allgathers[i], &left);
@@ -113,13 +114,13 @@ void tagc_proposal_resolve_allgathers(struct tagc_comm *comm, const int64_t **fr
     const struct tagc_allgather *a = &comm->allgathers[i];
     struct tagc_vote_allgather all;
     tagc_vote_allgather_unpack(from, &all);
-    if (comm->voted)
+    if (comm->vote.held)
       continue;
     resolve_allgather(comm, i, &all);
     compressed += a->reason == TAGC_REASON_compressed;
     chunked += a->reason == TAGC_REASON_compressed && a->chunks.pieces.count > 1;
   }
-  if (comm->allgather_count && !comm->voted)
+  if (comm->allgather_count && !comm->vote.held)
     tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: %zu of %zu all-gathers of a cycle will be compressed (TAGC_ALLGATHER=%s), "
              "%zu of them in pieces", (unsigned long long)comm->ledger->number, compressed, comm->allgather_count,
              comm->allgathers[0].codec->name, chunked);

@@ -24,7 +24,8 @@ void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, int64_t **to)
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_slot *slot = &comm->slots[i];
     const struct tagc_survey *own = &tagc_comm_grounds(comm, i)->own;
-    tagc_vote_sample_pack(to, &(struct tagc_vote_sample){slot->seen, slot->seen && !own->exceptions, slot->barred, *own});
+    tagc_vote_sample_pack(to, &(struct tagc_vote_sample){slot->sample.taken, slot->sample.taken && !own->exceptions,
+                                                         slot->sample.reject_reason, *own});
   }
   if (comm->ledger->retune) {
     double ratios[2];
@@ -38,7 +39,7 @@ static bool is_usual(const struct tagc_vote_sample *sample) { return sample->usu
 
 bool tagc_tune_postpone(struct tagc_comm *comm, const int64_t *from)
 {
-  const uint64_t next = comm->voted ? 0 : tagc_plan_next_vote(comm->vote_cycle);   /* later samples come again by themselves */
+  const uint64_t next = comm->vote.held ? 0 : tagc_plan_next_vote(comm->vote.cycle);   /* later samples come again by themselves */
   bool lacking = false;
   (void)tagc_vote_flag_unpack(&from);
   for (size_t i = 0; i < comm->slot_count && next; i++) {
@@ -47,12 +48,12 @@ bool tagc_tune_postpone(struct tagc_comm *comm, const int64_t *from)
     tagc_vote_sample_unpack(&from, &sample);
     if (sample.reject_reason != TAGC_REASON_NONE || is_usual(&sample) || !tagc_proposal_is_eligible(comm, i))
       continue;
-    slot->looked = slot->seen = false;
+    slot->sample.tried = slot->sample.taken = false;
     lacking = true;
   }
   if (!lacking)
     return false;
-  comm->vote_cycle = next;
+  comm->vote.cycle = next;
   tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu: not all ranks have a usual sample of a gradient; they sample "
            "it again before cycle %llu", (unsigned long long)comm->ledger->number, (unsigned long long)next);
   return true;
@@ -61,18 +62,18 @@ bool tagc_tune_postpone(struct tagc_comm *comm, const int64_t *from)
 /* In a later vote the last sample that was as usual stays. */
 bool tagc_tune_resolve(struct tagc_comm *comm, const int64_t *from)
 {
-  const bool again = comm->voted, can_probe = tagc_vote_flag_unpack(&from);
+  const bool again = comm->vote.held, can_probe = tagc_vote_flag_unpack(&from);
   bool any = again;
   for (size_t i = 0; i < comm->slot_count; i++) {
     struct tagc_slot *slot = &comm->slots[i];
     struct tagc_vote_sample sample;
     tagc_vote_sample_unpack(&from, &sample);
-    slot->barred = sample.reject_reason;
+    slot->sample.reject_reason = sample.reject_reason;
     if (again && !(sample.sampled && is_usual(&sample)))
       continue;
-    slot->known = sample.sampled;
+    slot->sample.agreed = sample.sampled;
     tagc_comm_grounds(comm, i)->survey = sample.stats;
-    any |= slot->known && slot->barred == TAGC_REASON_NONE && sample.stats.density > 0;
+    any |= slot->sample.agreed && slot->sample.reject_reason == TAGC_REASON_NONE && sample.stats.density > 0;
   }
   if (comm->ledger->retune) {
     double ratios[2];
@@ -90,7 +91,8 @@ static bool is_sample_due(const struct tagc_comm *comm, const struct tagc_call *
   if (!tagc_comm_awaits_vote(comm, call) || !tagc_plan_samples(tagc_comm_next_vote(comm), call->cycle))
     return false;
   const struct tagc_slot *slot = &comm->slots[call->slot];
-  return !slot->looked && slot->barred == TAGC_REASON_NONE && tagc_proposal_is_eligible(comm, (size_t)call->slot);
+  return !slot->sample.tried && slot->sample.reject_reason == TAGC_REASON_NONE &&
+         tagc_proposal_is_eligible(comm, (size_t)call->slot);
 }
 
 bool tagc_tune_waits(const struct tagc_call *call)
@@ -196,8 +198,8 @@ static bool begin_sample(const struct tagc_call *call, struct tagc_survey_questi
   const bool due = is_sample_due(comm, call);
   if (due) {
     struct tagc_slot *slot = &comm->slots[call->slot];
-    slot->looked = true;            /* and not again */
-    *parts = slot->parts;
+    slot->sample.tried = true;            /* and not again */
+    *parts = slot->selected.parts;
     question->shape = slot->shape;
     question->rank = comm->rank;
     question->send = call->send;
@@ -216,11 +218,11 @@ static void end_sample(const struct tagc_call *call, bool has_codec, const struc
   pthread_mutex_lock(&comm->lock);
   if (!has_codec)
     tagc_comm_bar(comm, call, TAGC_REASON_device);
-  if (survey && call->lock_number == comm->lock_number) {
-    comm->slots[call->slot].seen = true;
+  if (survey && call->lock_number == comm->observed.lock_number) {
+    comm->slots[call->slot].sample.taken = true;
     tagc_comm_grounds(comm, (size_t)call->slot)->own = *survey;
-    if (comm->voted)
-      comm->cycle_disturbed = true; /* a step with a sample in it is no measurement of a step */
+    if (comm->vote.held)
+      comm->observed.cycle_disturbed = true; /* a step with a sample in it is no measurement of a step */
   }
   pthread_mutex_unlock(&comm->lock);
 }

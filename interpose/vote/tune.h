@@ -29,8 +29,8 @@ size_t tagc_tune_words(const struct tagc_comm *comm);
 void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, int64_t **to);
 
 /* Is the vote to be put off, as some slot that might be compressed was not sampled as it usually is by all ranks? Then
- * comm->vote_cycle says until when, and such slots are sampled anew; samples of the others stay as they are. A function of
- * numbers that are equal on all ranks. */
+ * comm->vote.cycle says until when, and such slots are sampled anew; samples of the others stay as they are. A function
+ * of numbers that are equal on all ranks. */
 bool tagc_tune_postpone(struct tagc_comm *comm, const int64_t *from);
 
 /* Takes over the numbers of all ranks. True where the wire is to be probed: all ranks have the memory, and have sampled some slot. */

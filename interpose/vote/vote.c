@@ -102,9 +102,9 @@ static bool reserve_messages(struct vote *v)
     v->device_message = device->alloc_pinned(device, bytes);
   if (v->device_message && !device->clear(device, v->device_message + v->room, greeting * sizeof *v->device_message, v->call->stream))
     return false;
-  if (comm->voted)                  /* with TAGC_BUDGET there is another vote; the wire was probed before the first one */
+  if (comm->vote.held)                  /* with TAGC_BUDGET there is another vote; the wire was probed before the first one */
     tagc_estate_read(comm);
-  if (tagc_options_auto(tagc_library_options()) && !comm->voted) {
+  if (tagc_options_auto(tagc_library_options()) && !comm->vote.held) {
     const size_t scratch = tagc_probe_scratch(comm, &v->probing->found);
     v->probing->scratch = v->scratch = device->alloc(device, scratch, v->call->stream);
     if (v->scratch && !device->clear(device, v->scratch, scratch, v->call->stream))
@@ -203,14 +203,15 @@ static void pack_hosts(struct vote *v, const struct tagc_exchange *real, int64_t
 {
   const struct tagc_comm *comm = v->comm;
   if (!tagc_levels_pass_all(comm))
-    tagc_vote_hosts_pack(to, &(struct tagc_vote_hosts){tagc_levels_can_split(comm, real), comm->nranks, comm->rank, comm->host, NULL});
+    tagc_vote_hosts_pack(to, &(struct tagc_vote_hosts){tagc_levels_can_split(comm, real), comm->nranks, comm->rank,
+                                                       comm->agreement.host, NULL});
 }
 
 static bool unpack_hosts(struct vote *v, const int64_t *from)
 {
   struct tagc_comm *comm = v->comm;
   struct tagc_vote_hosts all = {.nranks = comm->nranks};
-  all.host_of = comm->located ? NULL : malloc((size_t)comm->nranks * sizeof *all.host_of);
+  all.host_of = comm->hierarchy.located ? NULL : malloc((size_t)comm->nranks * sizeof *all.host_of);
   tagc_vote_hosts_unpack(&from, &all);
   const bool good = tagc_levels_locate(comm, all.host_of, all.can_split);
   free(all.host_of);
@@ -221,7 +222,7 @@ static bool unpack_hosts(struct vote *v, const int64_t *from)
 static void pack_split(struct vote *v, const struct tagc_exchange *real, int64_t **to)
 {
   (void)real;
-  if (v->comm->split && !v->was_split)
+  if (v->comm->hierarchy.split && !v->was_split)
     tagc_vote_flag_pack(to, tagc_levels_ready(v->comm));
 }
 
@@ -234,7 +235,7 @@ static bool unpack_split(struct vote *v, const int64_t *from)
 static ncclResult_t share_splits(const struct tagc_exchange *real, struct votes *votes)
 {
   for (size_t i = 0; i < votes->count; i++)
-    votes->votes[i].decided = votes->comms[i]->scope.reason != TAGC_REASON_NONE;
+    votes->votes[i].decided = votes->comms[i]->hierarchy.scope.reason != TAGC_REASON_NONE;
   ncclResult_t status = meet(real, votes, pack_split, unpack_split);
   for (size_t i = 0; i < votes->count && status == ncclSuccess; i++)
     if (votes->votes[i].unsplit) {
@@ -252,7 +253,7 @@ static ncclResult_t share_hosts(const struct tagc_exchange *real, struct votes *
     return ncclSuccess;
   ncclResult_t status = meet(real, votes, pack_hosts, unpack_hosts);
   for (size_t i = 0; i < votes->count; i++)
-    votes->votes[i].was_split = votes->comms[i]->split;
+    votes->votes[i].was_split = votes->comms[i]->hierarchy.split;
   if (status == ncclSuccess)
     status = tagc_levels_split(real, votes->comms, votes->count);
   return status == ncclSuccess ? share_splits(real, votes) : status;
@@ -264,7 +265,7 @@ static void pack_samples(struct vote *v, const struct tagc_exchange *real, int64
 {
   (void)real;
   if (!v->decided)
-    tagc_tune_pack(v->comm, v->comm->voted || v->scratch, to);
+    tagc_tune_pack(v->comm, v->comm->vote.held || v->scratch, to);
 }
 
 static bool unpack_samples(struct vote *v, const int64_t *from)
@@ -277,7 +278,7 @@ static bool unpack_samples(struct vote *v, const int64_t *from)
 static void pack_probe(struct vote *v, const struct tagc_exchange *real, int64_t **to)
 {
   (void)real;
-  if (!v->decided && !v->comm->voted)
+  if (!v->decided && !v->comm->vote.held)
     tagc_vote_probe_pack(to, &v->probing->found);
 }
 
@@ -286,7 +287,7 @@ static bool unpack_probe(struct vote *v, const int64_t *from)
   const struct tagc_hosts hosts = tagc_levels_hosts(v->comm);
   struct tagc_ledger *ledger = v->comm->ledger;
   tagc_vote_probe_unpack(&from, &v->probing->found);
-  ledger->wire = tagc_choose_wire(&hosts, v->comm->scope.two_levels, &v->probing->found);
+  ledger->wire = tagc_choose_wire(&hosts, v->comm->hierarchy.scope.two_levels, &v->probing->found);
   ledger->probed = true;
   return true;
 }
@@ -323,7 +324,7 @@ static ncclResult_t plan_all(struct votes *votes)
 /* Flat, the hosts are known for the report alone, and come with the proposals. */
 static bool has_hosts(const struct tagc_comm *comm)
 {
-  return tagc_library_options()->scope == TAGC_SCOPE_FLAT && !comm->located;
+  return tagc_library_options()->scope == TAGC_SCOPE_FLAT && !comm->hierarchy.located;
 }
 
 static void pack_proposals(struct vote *v, const struct tagc_exchange *real, int64_t **to)
@@ -356,7 +357,7 @@ static ncclResult_t share_proposals(const struct tagc_exchange *real, struct vot
     status = meet(real, votes, pack_proposals, unpack_proposals);
   tagc_comms_enter_driver(votes->comms, votes->count);
   for (size_t i = 0; i < votes->count; i++)
-    if (votes->comms[i]->voted)
+    if (votes->comms[i]->vote.held)
       tagc_estate_trim(votes->comms[i]);
   bool alive = tagc_comms_leave_driver(votes->comms, votes->count);
   return status == ncclSuccess && !alive ? ncclInternalError : status;

@@ -21,10 +21,10 @@
 /* Is the vote due before this call? A function of replicated facts. Takes and drops the communicator's lock. */
 bool tagc_vote_is_due(const struct tagc_call *call);
 
-/* Holds the vote that is due before `calls`, which are of different ranks of one communicator, in this thread; must be outside a group.
- * ncclSuccess (also when none was due), the real library's error, ncclInternalError when a communicator was aborted meanwhile, or
- * ncclSystemError without memory for its messages. Afterwards comm->voted, slot->reason and the memory of the slots that are compressed
- * are set, but for a vote that was put off. */
+/* Holds the vote that is due before `calls`, which are of different ranks of one communicator, in this thread; must be
+ * outside a group. ncclSuccess (also when none was due), the real library's error, ncclInternalError when a
+ * communicator was aborted meanwhile, or ncclSystemError without memory for its messages. Afterwards comm->vote.held,
+ * slot->reason and the memory of the slots that are compressed are set, but for a vote that was put off. */
 ncclResult_t tagc_vote_hold(const struct tagc_exchange *real, struct tagc_call *const *calls, size_t count);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "interpose/comm/table.h"
 #include "interpose/exec/nccl_group.h"
 #include "interpose/entry/start.h"
 #include "interpose/nccl/process.h"
@@ -22,7 +23,7 @@ static inline struct tagc_comm *fake_nccl_comm(ncclComm_t *handles, int nranks, 
     comm = tagc_comm_acquire(handles[0], tagc_real_called((const void *)&fake_nccl_comm), &status);
   if (!comm)
     exit(1);
-  comm->agreed = true;
+  comm->agreement.state = TAGC_AGREED_YES;
   *nccl = *comm->nccl;
   nccl->functions[TAGC_ENTRY_ncclGroupStart] = (void *)fake->start;
   nccl->functions[TAGC_ENTRY_ncclGroupEnd] = (void *)fake->end;

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "interpose/comm/comm.h"
+#include "interpose/comm/table.h"
 #include "interpose/exec/execute.h"
 #include "interpose/entry/group.h"
 #include "interpose/entry/launch.h"
@@ -110,10 +111,10 @@ static void set_up(void)
   slot->codec = tagc_library_codec();
   if (!slot->codec->layout(&slot->shape, &slot->layout))
     exit(1);
-  slot->residual = comm->device->alloc(comm->device, tagc_residual_bytes(&slot->shape), NULL);
+  slot->memory.residual = comm->device->alloc(comm->device, tagc_residual_bytes(&slot->shape), NULL);
   job.shape = slot->shape;
   job.layout = slot->layout;
-  comm->workspace = comm->device->alloc(comm->device, tagc_job_carve(&job, NULL) + sizeof(float) * N * RANKS, NULL);
+  comm->memory.workspace = comm->device->alloc(comm->device, tagc_job_carve(&job, NULL) + sizeof(float) * N * RANKS, NULL);
 }
 
 static void tear_down(void)
@@ -133,9 +134,9 @@ static void prepare(int at, ncclResult_t how, bool residual_in_use)
   failure = how;
   async_failure = ncclSuccess;
   at_end = NULL;
-  slot->residual_empty = !residual_in_use;
-  slot->dirty = residual_in_use;
-  memset(slot->residual, residual_in_use ? 0 : 0x7f, tagc_residual_bytes(&slot->shape));
+  slot->state.residual_empty = !residual_in_use;
+  slot->state.dirty = residual_in_use;
+  memset(slot->memory.residual, residual_in_use ? 0 : 0x7f, tagc_residual_bytes(&slot->shape));
   for (size_t i = 0; i < (size_t)N * RANKS; i++)
     sent[i] = i % 50 ? 0 : (float)i;
   for (size_t i = 0; i < N; i++)
@@ -172,22 +173,22 @@ static void failures(void)
 {
   const struct tagc_slot *slot = comm->slots;
   prepare(0, ncclSuccess, false);
-  ok(call(TAGC_COMPRESS) == ncclSuccess && is_own_shard() && !slot->residual_empty && slot->dirty, "a call that works");
+  ok(call(TAGC_COMPRESS) == ncclSuccess && is_own_shard() && !slot->state.residual_empty && slot->state.dirty, "a call that works");
 
   uint64_t before = dropped();
   prepare(1, ncclSystemError, false);
-  ok(call(TAGC_COMPRESS) == ncclSystemError && untouched() && slot->residual_empty && dropped() == before,
+  ok(call(TAGC_COMPRESS) == ncclSystemError && untouched() && slot->state.residual_empty && dropped() == before,
      "the exchange of exponents fails: a residual without content is not taken for one with");
   prepare(1, ncclSystemError, true);
-  ok(call(TAGC_COMPRESS) == ncclSystemError && untouched() && !slot->residual_empty && slot->dirty && dropped() == before,
+  ok(call(TAGC_COMPRESS) == ncclSystemError && untouched() && !slot->state.residual_empty && slot->state.dirty && dropped() == before,
      "and one with content is kept: nothing of it was under way");
   prepare(2, ncclRemoteError, true);
-  ok(call(TAGC_COMPRESS) == ncclRemoteError && untouched() && slot->residual_empty && slot->dirty &&
+  ok(call(TAGC_COMPRESS) == ncclRemoteError && untouched() && slot->state.residual_empty && slot->state.dirty &&
      dropped() == before + 1, "the exchange of payloads fails: the residual is given up, and counted; a flush still comes, as on others");
   prepare(0, ncclSuccess, false);
   ok(call(TAGC_COMPRESS) == ncclSuccess && is_own_shard(), "the next call works");
   prepare(0, ncclSuccess, true);
-  ok(call(TAGC_FLUSH) == ncclSuccess && slot->residual_empty && !slot->dirty, "a flush that works");
+  ok(call(TAGC_FLUSH) == ncclSuccess && slot->state.residual_empty && !slot->state.dirty, "a flush that works");
 }
 
 static void failed_flush(void)
@@ -195,7 +196,7 @@ static void failed_flush(void)
   const struct tagc_slot *slot = comm->slots;
   uint64_t before = dropped();
   prepare(1, ncclSystemError, true);
-  ok(call(TAGC_FLUSH) == ncclSystemError && !slot->residual_empty && slot->dirty && dropped() == before,
+  ok(call(TAGC_FLUSH) == ncclSystemError && !slot->state.residual_empty && slot->state.dirty && dropped() == before,
      "a flush that fails: what it wanted to send is still there");
 }
 
@@ -235,18 +236,18 @@ static void set_up_parts(void)
   struct tagc_split split;
   set_up();
   struct tagc_slot *slot = comm->slots;
-  slot->parts = tagc_parts_create(&layer, RANKS, is_selected);
-  slot->owns_parts = true;
-  slot->shard = N;
+  slot->selected.parts = tagc_parts_create(&layer, RANKS, is_selected);
+  slot->selected.owns_parts = true;
+  slot->selected.shard = N;
   slot->shape.n = N - REST;
   slot->pieces = tagc_chunks_of(N - REST, 1);
   slot->shape.keep_ppm = 150000;    /* enough for a sketch again */
-  if (!slot->parts || slot->parts->selected != N - REST || !slot->codec->layout(&slot->shape, &slot->layout))
+  if (!slot->selected.parts || slot->selected.parts->selected != N - REST || !slot->codec->layout(&slot->shape, &slot->layout))
     exit(1);
   job.shape = slot->shape;
   job.layout = slot->layout;
-  comm->device->release(comm->device, comm->workspace, NULL);
-  comm->workspace = comm->device->alloc(comm->device, tagc_split_carve(&split, slot, NULL) + tagc_job_carve(&job, NULL) +
+  comm->device->release(comm->device, comm->memory.workspace, NULL);
+  comm->memory.workspace = comm->device->alloc(comm->device, tagc_split_carve(&split, slot, NULL) + tagc_job_carve(&job, NULL) +
                                                         sizeof(float) * N * RANKS, NULL);
   copying = tagc_device_host;
   copying.copy = copy;
@@ -279,7 +280,7 @@ static void parts(void)
       prepare(0, ncclSuccess, true);
       copies = 0;
       const ncclResult_t status = call(action);
-      ok(status == ncclUnhandledCudaError && slot->dirty && slot->residual_empty == lost && dropped() == before + lost &&
+      ok(status == ncclUnhandledCudaError && slot->state.dirty && slot->state.residual_empty == lost && dropped() == before + lost &&
          (!packing || (untouched() && ends == 0)), "copy %d of a %s fails: the call does%s", fail_copy,
          action == TAGC_FLUSH ? "flush" : "compressed call",
          packing ? ", nothing is sent, and the residual is kept" : lost ? ", and its residual is given up" : ", and its residual is kept");
@@ -288,10 +289,10 @@ static void parts(void)
   fail_copy = 0;
   for (int at = 1; at <= 2; at++) {
     prepare(at, ncclSystemError, true);
-    ok(call(TAGC_COMPRESS) == ncclSystemError && untouched() && slot->residual_empty == (at == 2), "exchange %d of it fails", at);
+    ok(call(TAGC_COMPRESS) == ncclSystemError && untouched() && slot->state.residual_empty == (at == 2), "exchange %d of it fails", at);
   }
   prepare(0, ncclSuccess, true);
-  ok(call(TAGC_FLUSH) == ncclSuccess && scatters == 2 && ends == 1 && slot->residual_empty && !slot->dirty,
+  ok(call(TAGC_FLUSH) == ncclSuccess && scatters == 2 && ends == 1 && slot->state.residual_empty && !slot->state.dirty,
      "a flush of it: two reduce-scatters of one group");
   comm->device = &tagc_device_host;
   tear_down();
@@ -426,7 +427,8 @@ static ncclResult_t launch(void)
                             .state = TAGC_CYCLE_ON_TRACK, .slot = -1, .cycle = 1000000, .scale = 1}, calls[] = {plain, plain};
   calls[1].slot = 0;
   calls[1].recv = received;
-  comm->agreed = comm->voted = true;
+  comm->agreement.state = TAGC_AGREED_YES;
+  comm->vote.held = true;
   comm->slots[0].reason = TAGC_REASON_compressed;
   return tagc_launch_run(calls, 2, note_end, NULL);
 }
@@ -496,7 +498,7 @@ static void driver_waits(void)
   ok(status == ncclInternalError && waited_for, "an abort does not wait for a driver that waits for nothing but it");
   ok(left_in_time && ends == 1, "but it does until that has returned, and nothing comes after");
   comm->device = &tagc_device_host;
-  comm->unfenced = false;           /* else its memory is left for what a GPU may still do with it */
+  comm->sync.unfenced = false;           /* else its memory is left for what a GPU may still do with it */
   tear_down();
 }
 

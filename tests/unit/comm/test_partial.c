@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "interpose/calls/calls.h"
+#include "interpose/comm/table.h"
 #include "interpose/entry/launch.h"
 #include "interpose/entry/start.h"
 #include "interpose/nccl/process.h"
@@ -217,8 +218,8 @@ static void begin_rank(struct world *w, int rank)
   r->comm = tagc_comm_acquire(w->handles[rank], tagc_real_called((const void *)&begin_rank), &r->status);
   if (!r->comm)
     exit(1);
-  r->comm->agreed = true;
-  r->comm->host = (uint32_t)(rank / c->local);
+  r->comm->agreement.state = TAGC_AGREED_YES;
+  r->comm->agreement.host = (uint32_t)(rank / c->local);
   r->host = malloc((size_t)c->nranks * bytes);
   r->out = malloc(STEPS * bytes);
   tagc_store(stored, 0, c->dtype, scalar);
@@ -250,7 +251,7 @@ static void play(struct world *w)
     r->compressed = row->compressed;
     r->flushed = r->comm->ledger->reasons[TAGC_REASON_flushed];
     r->reason = r->comm->slot_count ? r->comm->slots[0].reason : TAGC_REASON_learning;
-    r->in_two_levels = r->comm->scope.two_levels;
+    r->in_two_levels = r->comm->hierarchy.scope.two_levels;
     if (r->comm->layers == &w->layers)
       r->comm->layers = NULL;
     tagc_comm_release(tagc_comm_forget(w->handles[rank]));

@@ -7,6 +7,7 @@
 
 #include "interpose/calls/calls.h"
 #include "interpose/comm/allgathers.h"
+#include "interpose/comm/table.h"
 #include "interpose/vote/proposal.h"
 #include "interpose/entry/launch.h"
 #include "tests/unit/fake_nccl.h"
@@ -198,7 +199,7 @@ static void votes(void)
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     set_up();
     other_rank = table[i].says;
-    const bool good = steps(STEPS + 2) == ncclSuccess && its() && comm->voted && is_gathered();
+    const bool good = steps(STEPS + 2) == ncclSuccess && its() && comm->vote.held && is_gathered();
     ok(good && its()->reason == table[i].reason && (payloads > 0) == (table[i].reason == TAGC_REASON_compressed),
        "the other rank %s: %s", table[i].what, good ? tagc_reason_words(its()->reason) : "?");
     ok(good && comm->slots[0].reason == TAGC_REASON_compressed && (its()->reference != NULL) == (payloads > 0),

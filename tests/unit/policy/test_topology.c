@@ -171,8 +171,8 @@ static float value(int rank, int owner, int i) { return (float)((rank + 1) * 256
 static void ask(const struct tagc_topology *t, int rank, enum tagc_op op, float scale)
 {
   struct tagc_slot slot = {.shape = {N, t->hosts.hosts, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE}};
-  struct tagc_comm comm = {.topology = *t, .slots = &slot, .slot_count = 1, .rank = rank, .nranks = t->hosts.nranks};
-  atomic_store(&comm.level[TAGC_LEVEL_HOST], handle_of(rank));
+  struct tagc_comm comm = {.hierarchy.topology = *t, .slots = &slot, .slot_count = 1, .rank = rank, .nranks = t->hosts.nranks};
+  atomic_store(&comm.hierarchy.comm[TAGC_LEVEL_HOST], handle_of(rank));
   struct tagc_call call = {.comm = &comm, .send = send_buffers[rank], .count = N, .type = ncclFloat32, .op_kind = op,
                            .scale = scale};
   playing = rank;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "interpose/calls/calls.h"
+#include "interpose/comm/table.h"
 #include "interpose/vote/proposal.h"
 #include "interpose/entry/launch.h"
 #include "interpose/nccl/process.h"
@@ -91,7 +92,7 @@ static inline ncclResult_t send_to(const void *from, size_t count, ncclDataType_
 {
   (void)from, (void)peer, (void)on, (void)stream;
   sends++;
-  unmet += !comm->voted && type == ncclUint8 && (!in_last_group || in_last_group > 256);
+  unmet += !comm->vote.held && type == ncclUint8 && (!in_last_group || in_last_group > 256);
   take(type == ncclUint8 ? (double)count * send_ns : 0);
   return ncclSuccess;
 }
@@ -212,7 +213,7 @@ static inline ncclResult_t calls(int count)
 
 static inline const struct tagc_slot *slot(void) { return &comm->slots[0]; }
 static inline const struct tagc_survey *survey(void) { return &tagc_ledger_row(comm->ledger, 0)->grounds->own; }
-static inline bool is_plain(enum tagc_reason reason) { return comm->voted && slot()->reason == reason && !comm->workspace; }
+static inline bool is_plain(enum tagc_reason reason) { return comm->vote.held && slot()->reason == reason && !comm->memory.workspace; }
 
 /* ---- aborts ---------------------------------------------------------------------------------------------------------- */
 

@@ -31,25 +31,25 @@ static bool has(const char *name) { return strcmp(codec(), name) == 0; }
 static void again(void)
 {
   set_up_with("1us");
-  bool good = calls(VOTE) == ncclSuccess && meetings == 3 && has("q2") && retune()->next == 34 && comm->vote_cycle == 2;
+  bool good = calls(VOTE) == ncclSuccess && meetings == 3 && has("q2") && retune()->next == 34 && comm->vote.cycle == 2;
   ok(good, "no time at all: the fastest codec, q2");
-  const void *workspace = comm->workspace;
-  good = calls(LOOK - VOTE - 1) == ncclSuccess && meetings == 3 && !slot()->looked;
+  const void *workspace = comm->memory.workspace;
+  good = calls(LOOK - VOTE - 1) == ncclSuccess && meetings == 3 && !slot()->sample.tried;
   ok(good, "until cycle 32 nobody asks or looks");
   int before = sends;
-  ok(call() == ncclSuccess && slot()->seen && meetings == 3 && sends == before + 1, "in cycle 33 the gradient is looked at, and compressed");
+  ok(call() == ncclSuccess && slot()->sample.taken && meetings == 3 && sends == before + 1, "in cycle 33 the gradient is looked at, and compressed");
   before = allocations;
   const int sent_before = sends;
   good = call() == ncclSuccess;
-  ok(good && meetings == 5 && has("q2") && comm->workspace == workspace && allocations == before + 1 && sends == sent_before + 2,
+  ok(good && meetings == 5 && has("q2") && comm->memory.workspace == workspace && allocations == before + 1 && sends == sent_before + 2,
      "in cycle 34 two meetings with a greeting, no probe, no memory but for the words; and the call is compressed as before");
-  ok(retune()->next == 98 && comm->vote_cycle == 2 && retune()->entry_count == 1 && retune()->entries[0].times == 2,
+  ok(retune()->next == 98 && comm->vote.cycle == 2 && retune()->entry_count == 1 && retune()->entries[0].times == 2,
      "the next one comes twice as late");
   options()->budget.amount = TAGC_BUDGET_MOST_NS;
-  ok(calls(THIRD - AGAIN) == ncclSuccess && meetings == 7 && has("plain") && !comm->workspace && slot()->reason == TAGC_REASON_budget &&
+  ok(calls(THIRD - AGAIN) == ncclSuccess && meetings == 7 && has("plain") && !comm->memory.workspace && slot()->reason == TAGC_REASON_budget &&
        retune()->entry_count == 2, "all the time there is: plain, and the memory is given back");
   options()->budget.amount = 1000;
-  ok(calls(128) == ncclSuccess && meetings == 9 && has("q2") && comm->workspace, "none again, 128 cycles later: q2");
+  ok(calls(128) == ncclSuccess && meetings == 9 && has("q2") && comm->memory.workspace, "none again, 128 cycles later: q2");
   tear_down();
 
   set_up_with("3600s");
@@ -61,7 +61,7 @@ static void again(void)
   set_up_with("1%");
   ok(calls(VOTE) == ncclSuccess && has("q8"), "an error of 1%%: q8");
   options()->budget.amount = 150000;
-  ok(calls(AGAIN - VOTE) == ncclSuccess && has("q4") && slot()->held == slot()->codec, "of 15%%: q4");
+  ok(calls(AGAIN - VOTE) == ncclSuccess && has("q4") && slot()->memory.codec == slot()->codec, "of 15%%: q4");
   tear_down();
 }
 
@@ -125,7 +125,7 @@ static void others(void)
     set_up_with("1us");
     other_rank = table[i].says;
     bool good = calls(AGAIN) == ncclSuccess && meetings == table[i].meetings && has(table[i].codec) && retune()->next == table[i].next;
-    good &= !strcmp(table[i].codec, "plain") == (comm->workspace == NULL) && !slot()->dirty;
+    good &= !strcmp(table[i].codec, "plain") == (comm->memory.workspace == NULL) && !slot()->state.dirty;
     ok(good, "the other rank %s", table[i].what);
     ok(calls(3) == ncclSuccess && meetings == table[i].meetings, "and calls go on");
     ok(strcmp(table[i].codec, "plain") != 0 || (calls(THIRD - AGAIN - 3) == ncclSuccess && has("q2")), "until the next choice");
@@ -139,25 +139,25 @@ static void residuals(void)
 {
   set_up_with("1us");
   options()->residual = TAGC_RESIDUAL_FP32;
-  bool good = calls(LOOK - 1) == ncclSuccess && has("q2") && slot()->residual && slot()->dirty;
-  const void *residual = slot()->residual;
+  bool good = calls(LOOK - 1) == ncclSuccess && has("q2") && slot()->memory.residual && slot()->state.dirty;
+  const void *residual = slot()->memory.residual;
   int before = plains;
-  ok(good && call() == ncclSuccess && plains == before + 1 && plain_from == comm->workspace && !slot()->dirty && slot()->seen,
+  ok(good && call() == ncclSuccess && plains == before + 1 && plain_from == comm->memory.workspace && !slot()->state.dirty && slot()->sample.taken,
      "in cycle 33 a slot with a residual sends it, with its gradient, which was looked at");
-  ok(call() == ncclSuccess && has("q2") && slot()->residual == residual && slot()->dirty, "with the same codec the residual's memory stays");
+  ok(call() == ncclSuccess && has("q2") && slot()->memory.residual == residual && slot()->state.dirty, "with the same codec the residual's memory stays");
   options()->budget = (struct tagc_budget){TAGC_BUDGET_ERROR, 10000};
-  good = calls(THIRD - AGAIN) == ncclSuccess && has("q8") && slot()->residual && slot()->dirty;
+  good = calls(THIRD - AGAIN) == ncclSuccess && has("q8") && slot()->memory.residual && slot()->state.dirty;
   ok(good && tagc_ledger_row(comm->ledger, 0)->residuals_dropped == 0, "with another one nothing is lost either");
   options()->budget = (struct tagc_budget){TAGC_BUDGET_TIME, TAGC_BUDGET_MOST_NS};
-  good = calls(128) == ncclSuccess && has("plain") && !slot()->residual && !slot()->dirty;
+  good = calls(128) == ncclSuccess && has("plain") && !slot()->memory.residual && !slot()->state.dirty;
   ok(good && tagc_ledger_row(comm->ledger, 0)->residuals_dropped == 0 && call() == ncclSuccess, "plain: it is given back, empty");
   tear_down();
 
   set_up_with("1us");               /* its call in cycle 33 was no call of the slot */
   options()->residual = TAGC_RESIDUAL_FP32;
-  good = calls(LOOK) == ncclSuccess && !slot()->dirty;
-  comm->slots[0].dirty = true;
-  comm->slots[0].residual_empty = false;
+  good = calls(LOOK) == ncclSuccess && !slot()->state.dirty;
+  comm->slots[0].state.dirty = true;
+  comm->slots[0].state.residual_empty = false;
   options()->budget = (struct tagc_budget){TAGC_BUDGET_TIME, TAGC_BUDGET_MOST_NS};
   ok(good && call() == ncclSuccess && has("plain") && tagc_ledger_row(comm->ledger, 0)->residuals_dropped == 1 && call() == ncclSuccess,
      "what a slot could not send before a vote that makes it plain is counted");
@@ -167,9 +167,9 @@ static void residuals(void)
   options()->residual = TAGC_RESIDUAL_FP32;
   other_rank = chooses_another;
   good = calls(LOOK) == ncclSuccess;
-  comm->slots[0].dirty = true;
-  comm->slots[0].residual_empty = false;
-  ok(good && call() == ncclSuccess && has("plain") && !slot()->dirty && tagc_ledger_row(comm->ledger, 0)->residuals_dropped == 1 &&
+  comm->slots[0].state.dirty = true;
+  comm->slots[0].state.residual_empty = false;
+  ok(good && call() == ncclSuccess && has("plain") && !slot()->state.dirty && tagc_ledger_row(comm->ledger, 0)->residuals_dropped == 1 &&
        call() == ncclSuccess, "the same where the ranks do not agree");
   tear_down();
 }
@@ -190,7 +190,7 @@ static void windows(void)
     wrong += (sends > before + greetings) != ((cycle - 2) / 5 % 2 == 1);
     compressed += sends > before + greetings;
   }
-  ok(good && wrong == 0 && compressed > 40 && comm->vote_cycle == 2 && comm->votes == 3,
+  ok(good && wrong == 0 && compressed > 40 && comm->vote.cycle == 2 && comm->vote.count == 3,
      "TAGC_MODE=ab: windows are counted from the first vote, whatever comes later");
   tear_down();
 }
@@ -220,11 +220,11 @@ static void denser(void)
   comm->slots[0].codec = &filled;
   good &= calls(7) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && retune()->next == 34;
   sent = usual;
-  ok(good && call() == ncclSuccess && slot()->reason == TAGC_REASON_denser && retune()->next == comm->cycle_number + 2,
+  ok(good && call() == ncclSuccess && slot()->reason == TAGC_REASON_denser && retune()->next == comm->observed.cycle_number + 2,
      "a gradient that got denser: the next choice comes as soon as it can");
-  ok(call() == ncclSuccess && !slot()->dirty && slot()->seen && slot()->reason == TAGC_REASON_denser, "what was left is sent, and it is looked at");
-  ok(call() == ncclSuccess && has("q2") && comm->votes == 2, "then it has a codec again");
-  ok(retune()->next == comm->cycle_number + 32, "and another choice soon");
+  ok(call() == ncclSuccess && !slot()->state.dirty && slot()->sample.taken && slot()->reason == TAGC_REASON_denser, "what was left is sent, and it is looked at");
+  ok(call() == ncclSuccess && has("q2") && comm->vote.count == 2, "then it has a codec again");
+  ok(retune()->next == comm->observed.cycle_number + 32, "and another choice soon");
   tear_down();
   free(rows);
 }
@@ -252,7 +252,7 @@ static void memory(int residual)
     failed = allocations >= fail_allocation;
     plain += has("plain");
     good &= status == ncclSuccess ? has(failed ? "plain" : "q8") : status == ncclSystemError;
-    good &= !has("plain") || (!comm->workspace && !slot()->residual && !slot()->dirty && comm->voted);
+    good &= !has("plain") || (!comm->memory.workspace && !slot()->memory.residual && !slot()->state.dirty && comm->vote.held);
     good &= call() == ncclSuccess && retune()->next >= 98 && call() == ncclSuccess && (status == ncclSuccess || has("q8"));
     tear_down();
   }
@@ -270,7 +270,7 @@ static void failures(void)
     begin_change(TAGC_RESIDUAL_FP32);
     fail_at = ends + at;
     good &= call() == ncclSystemError && retune()->next == 34;
-    good &= call() == ncclSuccess && has("q8") && slot()->dirty && retune()->next >= 98;
+    good &= call() == ncclSuccess && has("q8") && slot()->state.dirty && retune()->next >= 98;
     tear_down();
   }
   ok(good && groups >= 3, "each of the %d groups of the second vote fails once: the call does, and the next one votes again", groups - 1);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "interpose/calls/calls.h"
+#include "interpose/comm/table.h"
 #include "interpose/entry/launch.h"
 #include "interpose/exec/hierarchy.h"
 #include "interpose/nccl/process.h"
@@ -125,7 +126,7 @@ static void set_up(uint32_t h0, uint32_t h1, uint32_t h2, uint32_t h3)
   };
   comm = fake_nccl_comm(handles, RANKS, &nccl, &fake);
   memcpy(host_of, (uint32_t[]){h0, h1, h2, h3}, sizeof host_of);
-  comm->host = h0;
+  comm->agreement.host = h0;
   meetings = splits = destroyed = aborted = foreign = fail_split = 0;
   sends_on_world = sends_between = sums_in_host = plains = 0;
   others_say = NULL;
@@ -165,10 +166,10 @@ static enum tagc_reason reason(void) { return comm->slot_count ? comm->slots[0].
 static int another_vote(void)
 {
   const int before = meetings;
-  const uint64_t locks = comm->lock_number;
+  const uint64_t locks = comm->observed.lock_number;
   bool voted = false;
   for (int i = 0; i < 2000 && !voted; i++)
-    voted = calls(1, 100) == ncclSuccess && comm->lock_number > locks && comm->voted;
+    voted = calls(1, 100) == ncclSuccess && comm->observed.lock_number > locks && comm->vote.held;
   return voted ? meetings - before : -1;
 }
 
@@ -181,7 +182,7 @@ static void two_levels(void)
 {
   set_up(3, 3, 7, 7);
   ok(calls(VOTE - 1, 0) == ncclSuccess && meetings == 0 && splits == 0, "before the vote nobody is asked, and nothing split");
-  ok(calls(1, 0) == ncclSuccess && meetings == 3 && comm->scope.two_levels,
+  ok(calls(1, 0) == ncclSuccess && meetings == 3 && comm->hierarchy.scope.two_levels,
      "two hosts of two: the hosts, the sub-communicators, then the proposals");
   ok(splits == 2 && colors[0] == host_color(3) && keys[0] == 0 && keys[1] == 0 && colors[1] > host_color(0),
      "two splits: first by host, then by local index, each in rank order, and no color comes twice");
@@ -197,7 +198,7 @@ static void two_levels(void)
   ok(destroyed == 2 && aborted == 0 && foreign == 0, "both are destroyed at the end");
 
   set_up(7, 3, 3, 7);
-  ok(calls(VOTE, 0) == ncclSuccess && comm->scope.two_levels && sums_in_host == 1 && colors[0] == host_color(7),
+  ok(calls(VOTE, 0) == ncclSuccess && comm->hierarchy.scope.two_levels && sums_in_host == 1 && colors[0] == host_color(7),
      "stripes: one sum, of two shards");
   tear_down();
 }
@@ -238,7 +239,7 @@ static void flat_or_plain(void)
     set_up(h[0], h[1], h[2], h[3]);
     others_say = table[i].others_say;
     bool good = calls(VOTE, 0) == ncclSuccess && meetings == table[i].meetings && reason() == table[i].reason;
-    ok(good && splits == 0 && !comm->scope.two_levels, "%s: after %d meetings: %s", table[i].what, meetings,
+    ok(good && splits == 0 && !comm->hierarchy.scope.two_levels, "%s: after %d meetings: %s", table[i].what, meetings,
        tagc_reason_words(reason()));
     ok(sends_on_world == (table[i].reason == TAGC_REASON_compressed ? RANKS - 1 : 0) && sums_in_host == 0,
        "and so the call goes");
@@ -274,7 +275,7 @@ static void failing_splits(void)
     set_up(0, 0, 1, 1);
     fail_split = at;
     split_fails = ncclSystemError;
-    good = calls(VOTE, 0) == ncclSystemError && !comm->voted;
+    good = calls(VOTE, 0) == ncclSystemError && !comm->vote.held;
     ok(good && meetings == 1, "split %d fails on this rank: so does the call", at);
     ok(calls(1, 0) != ncclSuccess && foreign == 0, "and the next one, for the others may have gone on");
     tear_down();

@@ -9,9 +9,9 @@
 static void wires(void)
 {
   set_up();
-  ok(calls(VOTE - 1) == ncclSuccess && slot()->seen && survey()->density > 0.9 && meetings == 0,
+  ok(calls(VOTE - 1) == ncclSuccess && slot()->sample.taken && survey()->density > 0.9 && meetings == 0,
      "before the vote the gradient is looked at, and nobody is asked");
-  bool good = call() == ncclSuccess && meetings == 3 && slot()->reason == TAGC_REASON_compressed && !comm->all_to_all;
+  bool good = call() == ncclSuccess && meetings == 3 && slot()->reason == TAGC_REASON_compressed && !comm->vote.all_to_all;
   ok(good, "plain calls are slow: %s", slot()->codec ? slot()->codec->name : "plain");
   ok(sends > 0 && !unmet, "all ranks begin what is measured behind a plain call of next to nothing");
   int before = sends;
@@ -27,7 +27,7 @@ static void wires(void)
   set_up();
   nccl.functions[TAGC_ENTRY_ncclAlltoAll] = (void *)&all_to_all;
   all_to_all_ns = 100;
-  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && !comm->all_to_all && all_to_alls > 0,
+  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && !comm->vote.all_to_all && all_to_alls > 0,
      "a slow ncclAlltoAll is tried, and not used");
   tear_down();
 
@@ -35,7 +35,7 @@ static void wires(void)
   nccl.functions[TAGC_ENTRY_ncclAlltoAll] = (void *)&all_to_all;
   send_ns = 100;
   plain_ns = 300;
-  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && comm->all_to_all, "a fast one is used");
+  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && comm->vote.all_to_all, "a fast one is used");
   before = sends;
   int before_all = all_to_alls;
   ok(call() == ncclSuccess && sends == before && all_to_alls == before_all + 1, "once a call");
@@ -105,7 +105,7 @@ static void others(void)
     other_rank = table[i].says;
     int before = plains;
     bool good = calls(table[i].calls) == ncclSuccess && meetings == table[i].meetings && slot()->reason == table[i].reason;
-    ok(good && comm->voted, "the other rank %s: all stays plain, after %d meetings", table[i].what, meetings);
+    ok(good && comm->vote.held, "the other rank %s: all stays plain, after %d meetings", table[i].what, meetings);
     ok(table[i].meetings == 3 || (plains == before + table[i].calls && sends == 0 && all_to_alls == 0), "and what cannot help is not probed");
     before = plains;
     ok(call() == ncclSuccess && plains == before + 1 && meetings == table[i].meetings, "the next call is plain, and nobody asks again");
@@ -137,7 +137,7 @@ static void is_dense(int meeting, int64_t *words)
     words[4] = -bits;
 }
 
-static bool is_put_off(uint64_t cycle) { return !comm->voted && meetings == 1 && comm->vote_cycle == cycle; }
+static bool is_put_off(uint64_t cycle) { return !comm->vote.held && meetings == 1 && comm->vote.cycle == cycle; }
 
 static void odd_steps(void)
 {
@@ -156,7 +156,7 @@ static void odd_steps(void)
 
   set_up();
   sent = odd;
-  good = calls(LAST_VOTE - 1) == ncclSuccess && !comm->voted && meetings == 3;
+  good = calls(LAST_VOTE - 1) == ncclSuccess && !comm->vote.held && meetings == 3;
   ok(good && call() == ncclSuccess && meetings == 6 && slot()->reason == TAGC_REASON_compressed,
      "NaN in every gradient: at last it counts for what it is");
   sent = usual;
@@ -215,9 +215,9 @@ static void denser(void)
   surplus = true;
   int before = plains;
   good &= calls(7) == ncclSuccess && slot()->reason == TAGC_REASON_compressed;
-  ok(good && plains == before && slot()->dirty, "seven calls in a row with more values than room: still compressed");
+  ok(good && plains == before && slot()->state.dirty, "seven calls in a row with more values than room: still compressed");
   ok(call() == ncclSuccess && slot()->reason == TAGC_REASON_denser && plains == before, "the eighth is the last one");
-  ok(call() == ncclSuccess && plains == before + 1 && plain_from == comm->workspace && !slot()->dirty,
+  ok(call() == ncclSuccess && plains == before + 1 && plain_from == comm->memory.workspace && !slot()->state.dirty,
      "then goes what was left of them, with the gradient");
   ok(call() == ncclSuccess && plains == before + 2 && plain_from == sent && slot()->reason == TAGC_REASON_denser,
      "and from there on calls are plain");
@@ -254,7 +254,7 @@ static void parts(void)
   layers = &known;
   set_up_slow_wire(1000);
   sent[N + 7] = __builtin_nanf("");
-  ok(calls(VOTE) == ncclSuccess && meetings == 3 && slot()->reason == TAGC_REASON_compressed && slot()->parts &&
+  ok(calls(VOTE) == ncclSuccess && meetings == 3 && slot()->reason == TAGC_REASON_compressed && slot()->selected.parts &&
      slot()->shape.n == N / 5 * 4 && survey()->copy_ns > 0, "a part of the slot is selected, and looked at: NaN elsewhere is not seen");
   const int before = plains;
   sent[N + 7] = usual;
@@ -284,14 +284,14 @@ static void parts(void)
   layer.element_bytes = 4;
   layer.layout = TAGC_LAYOUT_MEGATRON;             /* whose shards are longer */
   set_up();
-  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_unselected) && !slot()->parts, "members that do not fill the buffer: plain");
+  ok(calls(VOTE) == ncclSuccess && is_plain(TAGC_REASON_unselected) && !slot()->selected.parts, "members that do not fill the buffer: plain");
   tear_down();
 
   layer.layout = TAGC_LAYOUT_ZERO3;
   layer.members = members + 1;
   layer.count = 1;
   set_up_slow_wire(1000);
-  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && !slot()->parts && slot()->shape.n == N,
+  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && !slot()->selected.parts && slot()->shape.n == N,
      "all that is in it is selected: as a whole");
   tear_down();
 
@@ -313,11 +313,11 @@ static void memory(void)
     ncclResult_t status = calls(VOTE + 1);
     failed = allocations >= fail_allocation;
     if (failed && status == ncclSystemError)
-      ok(!comm->voted, "allocation %d fails: the call does, for others are waiting", n + 1);
-    else if (failed && status == ncclSuccess && !comm->voted)
+      ok(!comm->vote.held, "allocation %d fails: the call does, for others are waiting", n + 1);
+    else if (failed && status == ncclSuccess && !comm->vote.held)
       ok(calls(1) == ncclSuccess && slot()->reason == TAGC_REASON_compressed, "allocation %d fails: the look is taken again", n + 1);
     else
-      ok(status == ncclSuccess && comm->voted && (slot()->reason == TAGC_REASON_compressed) == !failed,
+      ok(status == ncclSuccess && comm->vote.held && (slot()->reason == TAGC_REASON_compressed) == !failed,
          "allocation %d %s: %s", n + 1, failed ? "fails" : "is never made", tagc_reason_words(slot()->reason));
     tear_down();
   }
@@ -388,7 +388,7 @@ static void *get_pinned(const struct tagc_device *self, size_t bytes)
 static void barred(void)
 {
   set_up_gpu();
-  bool good = calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && comm->workspace;
+  bool good = calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && comm->memory.workspace;
   ok(good && call() == ncclSuccess, "on a GPU, with buffers that it reaches: compressed");
   device.reaches = reaches_nothing;
   ok(call() == ncclInvalidArgument, "buffers that it does not reach any more: the call fails");
@@ -423,7 +423,7 @@ static void barred(void)
 
   layers = &known;
   set_up_gpu();
-  ok(calls(VOTE + 1) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && slot()->parts && survey()->copy_ns > 0,
+  ok(calls(VOTE + 1) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && slot()->selected.parts && survey()->copy_ns > 0,
      "but a part of the slot is selected: that is looked at, and copies are estimated");
   tear_down();
   layers = NULL;
@@ -460,7 +460,7 @@ static void failures(void)
     set_up();
     fail_at = at;
     plain_ns = 1;                   /* nothing comes of this vote */
-    good &= calls(VOTE) == ncclSystemError && !comm->voted && !comm->nonfinite;
+    good &= calls(VOTE) == ncclSystemError && !comm->vote.held && !comm->observed.nonfinite;
     fail_at = 0;
     plain_ns = 40;
     good &= call() == ncclSuccess && slot()->reason == TAGC_REASON_compressed && call() == ncclSuccess;
@@ -483,7 +483,7 @@ static void aborts(void)
     aborted = false;
     fail_at = at;
     at_end = abort_inside;
-    good &= calls(VOTE) == ncclInternalError && aborted && !comm->voted && ends == at;
+    good &= calls(VOTE) == ncclInternalError && aborted && !comm->vote.held && ends == at;
     tear_down();
   }
   ok(good, "an abort in each of the %d groups of a vote does not wait, and ends the call", groups - 1);
