@@ -198,7 +198,7 @@ tests_clang = \
   tests/unit/device/test_self_test \
   tests/unit/codec/test_residual \
   tests/unit/comm/test_partial \
-  tests/unit/device/test_survey \
+  tests/unit/device/test_gradient_stats \
   tests/unit/codec/test_variant \
   tests/unit/nccl/test_versions
 # Daily work: what says most in a few minutes.
@@ -277,7 +277,7 @@ tests_tsan = \
   tests/e2e/trace/trace.test \
   $(tsan_cuda_tests) \
   tests/unit/comm/test_failed_calls \
-  tests/unit/device/test_lane \
+  tests/unit/device/test_side_stream \
   tests/unit/env/test_options \
   tests/unit/policy/test_registered_memory \
   tests/unit/trace/test_trace \
@@ -295,7 +295,7 @@ tests_simd = tests/unit/allgather/test_allgather tests/unit/codec/test_exception
   tests/unit/dense/test_exact tests/unit/dense/test_exceptions tests/unit/dense/test_values tests/unit/lhc/test_exact \
   tests/unit/lhc/test_exceptions tests/unit/lhc/test_hostile tests/unit/lhc/test_many tests/unit/lhc/test_residual \
   tests/unit/lhc/test_rows tests/unit/lhc/test_stream tests/unit/lhc/test_stuck tests/unit/lhc/test_variants tests/unit/device/test_self_test \
-  tests/unit/codec/test_residual tests/unit/device/test_survey tests/unit/codec/test_variant
+  tests/unit/codec/test_residual tests/unit/device/test_gradient_stats tests/unit/codec/test_variant
 print-programs: ; @echo $(check_PROGRAMS)
 print-tests: ; @echo $(TESTS)
 print-tests-long: ; @echo $(tests_long)

@@ -84,16 +84,16 @@ double tagc_retune_spent(const struct tagc_retune *retune)
 
 /* Option 0 is plain. */
 void tagc_retune_offer(struct tagc_retune *retune, size_t slot, const struct tagc_slot_question *question,
-                       const struct tagc_survey *survey, struct tagc_choice *choice)
+                       const struct tagc_gradient_stats *gradient, struct tagc_choice *choice)
 {
   struct tagc_budget_slot *options = &retune->options[slot];
   const bool open = choice->reason == TAGC_REASON_compressed;
   retune->slots[slot].choice = choice;
-  options->norm = open ? survey->norm : 0;
+  options->norm = open ? gradient->norm : 0;
   options->ns[0] = retune->ratios[0] * choice->plain_ns;
   for (int c = 0; c < TAGC_CANDIDATES; c++) {
     options->ns[1 + c] = open ? retune->ratios[1] * choice->ns[c] : __builtin_inf();
-    options->error[1 + c] = open ? tagc_choose_error(question, survey, c) : 0;
+    options->error[1 + c] = open ? tagc_choose_error(question, gradient, c) : 0;
   }
 }
 

@@ -78,7 +78,7 @@ double tagc_retune_spent(const struct tagc_retune *retune);
 
 /* Offers a slot for the choice, with its estimates. */
 void tagc_retune_offer(struct tagc_retune *retune, size_t slot, const struct tagc_slot_question *question,
-                       const struct tagc_survey *survey, struct tagc_choice *choice);
+                       const struct tagc_gradient_stats *gradient, struct tagc_choice *choice);
 /* Chooses for all slots: fills the choice of each. offered: they were all offered; else they stay plain. */
 void tagc_retune_choose(struct tagc_retune *retune, bool offered);
 /* What the vote has made of a slot; and of all of them, in this cycle: says what has come of it, and when the next one is due. With the

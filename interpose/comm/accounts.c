@@ -41,7 +41,7 @@ void tagc_times_finish(struct tagc_comm *comm)
 }
 
 /* Of a call that a device has told. In pieces what the marks say of the stream is the first encoding, exchanges with what they wait for,
- * and the wait for the last decoding; with what the lane did it becomes what the host's clock tells there (execute.c): all work, that
+ * and the wait for the last decoding; with what the side stream did it becomes what the host's clock tells there (execute.c): all work, that
  * part of it during which the stream did not wait, and exchanges without their waits. What is not hidden comes to the same in both. */
 static struct tagc_times times_of(const struct tagc_tally_times *read)
 {
@@ -49,15 +49,15 @@ static struct tagc_times times_of(const struct tagc_tally_times *read)
   struct tagc_times times = {
     .sum = ms[TAGC_MARK_BEGUN], .encode = ms[TAGC_MARK_SUMMED] + ms[TAGC_MARK_HALF],
     .exchange = ms[TAGC_MARK_ENCODED] + ms[TAGC_MARK_SUMS_ENCODED], .decode = ms[TAGC_MARK_EXCHANGED] + ms[TAGC_MARK_SUMS_EXCHANGED],
-    .hidden_unknown = !read->lane_known,
+    .hidden_unknown = !read->side_known,
   };
-  const double whole = times.encode + times.exchange + times.decode, work = worked[TAGC_LANE_ENCODE] + worked[TAGC_LANE_DECODE];
-  const double wait = waited[TAGC_LANE_ENCODE] + waited[TAGC_LANE_DECODE];
-  if (!read->lane_known || !(work > 0))
+  const double whole = times.encode + times.exchange + times.decode, work = worked[TAGC_SIDE_ENCODE] + worked[TAGC_SIDE_DECODE];
+  const double wait = waited[TAGC_SIDE_ENCODE] + waited[TAGC_SIDE_DECODE];
+  if (!read->side_known || !(work > 0))
     return times;
   times.hidden = work > wait ? work - wait : 0;
-  times.encode += worked[TAGC_LANE_ENCODE];
-  times.decode = (times.decode > waited[TAGC_LANE_DECODE] ? times.decode - waited[TAGC_LANE_DECODE] : 0) + worked[TAGC_LANE_DECODE];
+  times.encode += worked[TAGC_SIDE_ENCODE];
+  times.decode = (times.decode > waited[TAGC_SIDE_DECODE] ? times.decode - waited[TAGC_SIDE_DECODE] : 0) + worked[TAGC_SIDE_DECODE];
   const double exchange = whole + times.hidden - times.encode - times.decode;
   times.exchange = exchange > 0 ? exchange : 0;
   return times;

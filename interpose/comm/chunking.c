@@ -30,13 +30,13 @@ size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, 
 {
   size_t used = 0;
   if (slot->pieces.count <= 1)
-    return tagc_job_carve(job, base);
+    return tagc_job_assign_buffers(job, base);
   for (int k = 0; k < slot->pieces.count; k++) {
     struct tagc_job sized = {.shape = tagc_chunk_shape(&slot->shape, &slot->pieces, k)}, *to = base ? &piece[k] : &sized;
     if (base)
       *to = tagc_chunk_job(job, &slot->pieces, k);
     to->layout = slot->piece[k];
-    used += tagc_job_carve(to, base ? base + used : NULL);
+    used += tagc_job_assign_buffers(to, base ? base + used : NULL);
   }
   return used;
 }
@@ -69,13 +69,13 @@ size_t tagc_chunking_assign_allgather(const struct tagc_allgather_chunks *chunks
 {
   size_t used = 0;
   if (chunks->pieces.count <= 1)
-    return tagc_allgather_carve(job, base);
+    return tagc_allgather_assign_buffers(job, base);
   for (int k = 0; k < chunks->pieces.count; k++) {
     struct tagc_allgather_job sized = {.shape = tagc_chunk_allgather_shape(&job->shape, &chunks->pieces, k)}, *to = base ? &piece[k] : &sized;
     if (base)
       *to = tagc_chunk_allgather_job(job, &chunks->pieces, k);
     to->layout = chunks->layout[k];
-    used += tagc_allgather_carve(to, base ? base + used : NULL);
+    used += tagc_allgather_assign_buffers(to, base ? base + used : NULL);
   }
   return used;
 }
@@ -88,6 +88,6 @@ size_t tagc_chunking_allgather_bytes(const struct tagc_device *device, const str
   const size_t bytes = tagc_chunking_assign_allgather(chunks, &job, NULL, NULL);
   if (chunks->pieces.count <= 1 || !device->allgather_layout(device, codec, shape, &job.layout))
     return bytes;
-  const size_t in_one = tagc_allgather_carve(&job, NULL);
+  const size_t in_one = tagc_allgather_assign_buffers(&job, NULL);
   return in_one > bytes ? in_one : bytes;
 }

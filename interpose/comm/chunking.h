@@ -3,7 +3,7 @@
  *
  * By itself a call is cut as long as what a rank sends of a chunk is worth an exchange of its own; with TAGC_CODEC=auto, and what it
  * knows of the wire and of the codec, only where that is expected to be faster. Codecs with several exchanges (lhc) are not cut.
- * All of it follows from facts that are equal on all ranks; a rank that has no lane says so in the vote (proposal.c), and then all do
+ * All of it follows from facts that are equal on all ranks; a rank that has no side stream says so in the vote (proposal.c), and then all do
  * without.
  */
 #ifndef INTERPOSE_COMM_CHUNKING_H

@@ -21,7 +21,7 @@ static void comm_free(struct tagc_comm *comm)
   tagc_topology_free(&comm->hierarchy.topology);
   tagc_estate_read(comm);
   if (comm->device)
-    comm->device->lane_free(comm->device, atomic_load(&comm->memory.lane));
+    comm->device->side_stream_free(comm->device, atomic_load(&comm->memory.side_stream));
   struct tagc_estate estate = tagc_estate_detach(comm);
   tagc_estate_release(comm, &estate);
   if (comm->sync.fence)

@@ -67,9 +67,9 @@ void tagc_comm_at_end(void (*end)(struct tagc_comm *comm));
 static inline bool tagc_comm_agreed(const struct tagc_comm *comm) { return comm->agreement.state == TAGC_AGREED_YES; }
 
 /* TAGC_CODEC=auto: why slot i has its codec; otherwise NULL. */
-static inline struct tagc_grounds *tagc_comm_grounds(const struct tagc_comm *comm, size_t i)
+static inline struct tagc_decision_inputs *tagc_comm_decision_inputs(const struct tagc_comm *comm, size_t i)
 {
-  return tagc_ledger_row(comm->ledger, (int)i)->grounds;
+  return tagc_ledger_row(comm->ledger, (int)i)->inputs;
 }
 
 /* The real library has answered ncclInProgress to a call on the communicator, `alone` or in a group with others: one

@@ -24,7 +24,7 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
   struct tagc_job job = {.shape = slot->shape, .layout = slot->layout};
   size_t compress = tagc_chunking_assign(slot, &job, NULL, NULL), flush = 0;
   if (slot->pieces.count > 1 && comm->device->layout(comm->device, slot->codec, &job.shape, &job.layout)) {
-    const size_t in_one = tagc_job_carve(&job, NULL);        /* what the vote may make of it */
+    const size_t in_one = tagc_job_assign_buffers(&job, NULL);        /* what the vote may make of it */
     compress = in_one > compress ? in_one : compress;
   }
   const struct tagc_options *options = tagc_library_options();
@@ -34,7 +34,7 @@ static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *s
   const struct tagc_shape whole = tagc_split_whole(slot);
   struct tagc_split split;
   const size_t levels = comm->hierarchy.scope.two_levels ? tagc_levels_sum_bytes(&whole) + TAGC_LEVELS_TOLD_BYTES : 0;
-  return tagc_estate_allgather_phase_bytes(comm, slot) + levels + tagc_split_carve(&split, slot, NULL) +
+  return tagc_estate_allgather_phase_bytes(comm, slot) + levels + tagc_split_assign_buffers(&split, slot, NULL) +
          (compress > flush ? compress : flush);
 }
 

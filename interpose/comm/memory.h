@@ -26,7 +26,7 @@ struct tagc_slot;
 struct tagc_comm_memory {
   uint8_t *workspace;               /* for the payloads of a call */
   size_t workspace_bytes;
-  _Atomic(void *) lane;             /* where calls in chunks are encoded and decoded; NULL: none is */
+  _Atomic(void *) side_stream;             /* where calls in chunks are encoded and decoded; NULL: none is */
   void *health;                     /* of the device (device.h); NULL: not needed */
 };
 

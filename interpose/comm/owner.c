@@ -25,9 +25,9 @@ struct tagc_comm *tagc_comm_abort(ncclComm_t handle)
     sched_yield();
   }
   /* It may be reading the program's buffers while the thread of the call waits for NCCL. */
-  void *lane = comm ? atomic_load(&comm->memory.lane) : NULL;
-  if (lane && comm->device->host_reads)            /* else the driver may wait for us: tagc_comms_enter_driver() */
-    comm->device->lane_close(comm->device, lane);
+  void *side_stream = comm ? atomic_load(&comm->memory.side_stream) : NULL;
+  if (side_stream && comm->device->host_reads)            /* else the driver may wait for us: tagc_comms_enter_driver() */
+    comm->device->side_stream_close(comm->device, side_stream);
   return comm;
 }
 

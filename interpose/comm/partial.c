@@ -8,7 +8,7 @@
 #include "interpose/comm/comm.h"
 #include "interpose/comm/placement.h"
 #include "interpose/nccl/process.h"
-#include "kernels/codec/carve.h"
+#include "kernels/codec/assign_buffer.h"
 
 enum { SELECTED, REST };
 
@@ -147,7 +147,7 @@ uint64_t tagc_split_rest(const struct tagc_slot *slot) { return slot->selected.p
 
 /* ---- a call ------------------------------------------------------------------------------------------------------ */
 
-size_t tagc_split_carve(struct tagc_split *split, const struct tagc_slot *slot, uint8_t *base)
+size_t tagc_split_assign_buffers(struct tagc_split *split, const struct tagc_slot *slot, uint8_t *base)
 {
   const size_t element = tagc_dtype_size(slot->shape.dtype), nranks = (size_t)slot->shape.nranks;
   size_t used = 0;
@@ -155,10 +155,10 @@ size_t tagc_split_carve(struct tagc_split *split, const struct tagc_slot *slot, 
   if (!slot->selected.parts)
     return 0;
   const size_t selected = slot->selected.parts->selected * element, rest = slot->selected.parts->rest * element;
-  split->selected = tagc_carve(base, &used, nranks * selected);
-  split->rest = tagc_carve(base, &used, nranks * rest);
-  split->selected_sum = tagc_carve(base, &used, selected);
-  split->rest_sum = tagc_carve(base, &used, rest);
+  split->selected = tagc_assign_buffer(base, &used, nranks * selected);
+  split->rest = tagc_assign_buffer(base, &used, nranks * rest);
+  split->selected_sum = tagc_assign_buffer(base, &used, selected);
+  split->rest_sum = tagc_assign_buffer(base, &used, rest);
   return used;
 }
 

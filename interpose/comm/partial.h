@@ -56,7 +56,7 @@ struct tagc_split {
 
 /* Points them into the memory at `base`, aligned to 64 bytes; returns the bytes that they take. With NULL for the base
  * only that. */
-size_t tagc_split_carve(struct tagc_split *split, const struct tagc_slot *slot, uint8_t *base);
+size_t tagc_split_assign_buffers(struct tagc_split *split, const struct tagc_slot *slot, uint8_t *base);
 
 /* Packs what a call sends: `from` holds its shards, one for each rank of the party. */
 bool tagc_split_pack(const struct tagc_split *split, const struct tagc_call *call, const void *from);

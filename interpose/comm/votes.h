@@ -23,7 +23,7 @@ struct tagc_comm_vote {
 /* Of a slot: what is known of its calls before the vote. */
 struct tagc_slot_sample {
   enum tagc_reason reject_reason;   /* why no codec can do with them; TAGC_REASON_NONE: there is no such reason */
-  bool tried, taken;                /* TAGC_CODEC=auto: its gradient was to be sampled, and was (ledger.h: its own survey) */
+  bool tried, taken;                /* TAGC_CODEC=auto: its gradient was to be sampled, and was (ledger.h: its own gradient) */
   bool agreed;                      /* and all ranks had a sample by the last vote */
 };
 

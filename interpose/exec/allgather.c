@@ -55,7 +55,7 @@ static uint64_t gather_seed(const struct tagc_call *call, const struct tagc_allg
   return tagc_hash_words(words, sizeof words);
 }
 
-void tagc_gather_carve(struct tagc_work *w, int phase, const struct tagc_allgather_chunks *chunks, uint8_t *base)
+void tagc_gather_assign_buffers(struct tagc_work *w, int phase, const struct tagc_allgather_chunks *chunks, uint8_t *base)
 {
   struct tagc_gathering *gather = &w->gather;
   gather->chunks = w->chunks[phase] = (unsigned)chunks->pieces.count;
@@ -81,7 +81,7 @@ static void gather_lay_out(struct tagc_work *w)
     .reference = first->reference, .stats = &row->gather.stats, .tally = a->tally,
   };
   if (tagc_work_compresses(w))
-    tagc_gather_carve(w, 0, &a->chunks, comm->memory.workspace);
+    tagc_gather_assign_buffers(w, 0, &a->chunks, comm->memory.workspace);
   a->calls++;                       /* even if it fails: the seeds of later calls are made from this, on all ranks */
 }
 

@@ -30,7 +30,7 @@ static void tail_lay_out(struct tagc_work *w)
     .seed = w->reduce.job.seed,
   };
   if (tail_is_encoded(w))
-    tagc_gather_carve(w, 1, &slot->allgather_phase_chunks, comm->memory.workspace);
+    tagc_gather_assign_buffers(w, 1, &slot->allgather_phase_chunks, comm->memory.workspace);
 }
 
 static ncclResult_t tail_encode(struct tagc_work *w, unsigned chunk, void *stream)

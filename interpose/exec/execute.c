@@ -90,17 +90,17 @@ static ncclResult_t run_each(struct step *step, ncclResult_t (*function)(const s
 
 /* ---- the steps of one ------------------------------------------------------------------------------------------------- */
 
-static void *lane_of(const struct tagc_work *w) { return atomic_load(&w->call->comm->memory.lane); }
+static void *side_stream_of(const struct tagc_work *w) { return atomic_load(&w->call->comm->memory.side_stream); }
 
 static bool is_gather(const struct tagc_work *w) { return w->phases[0] == &tagc_phase_gather; }
 
-/* What of the lane's work the caller did not wait for: of what this call has given it, as lane and caller have clocks of their own. */
+/* What of the side stream's work the caller did not wait for: of what this call has given it, as side stream and caller have clocks of their own. */
 static uint64_t hidden_ns(const struct tagc_work *w)
 {
-  struct tagc_lane_times now;
-  if (!w->ticket || !w->device->lane_times(w->device, lane_of(w), &now))
+  struct tagc_side_times now;
+  if (!w->event || !w->device->side_stream_times(w->device, side_stream_of(w), &now))
     return 0;
-  const uint64_t worked = now.worked_ns - w->lane.worked_ns, waited = now.waited_ns - w->lane.waited_ns;
+  const uint64_t worked = now.worked_ns - w->side_stream.worked_ns, waited = now.waited_ns - w->side_stream.waited_ns;
   const uint64_t most = w->took.encode_ns + w->took.decode_ns, hidden = worked > waited ? worked - waited : 0;
   return hidden < most ? hidden : most;
 }
@@ -138,15 +138,15 @@ static ncclResult_t fail_unable(const struct tagc_work *w, enum tagc_reason reas
   return reason == TAGC_REASON_memory ? ncclInvalidArgument : ncclInvalidUsage;
 }
 
-/* What the lane of a device does for the call goes into the call's tally. */
-static void tally_lane(const struct tagc_work *w)
+/* What the side stream of a device does for the call goes into the call's tally. */
+static void tally_side_stream(const struct tagc_work *w)
 {
   void *tally = is_gather(w) ? w->gather.job.tally : w->reduce.job.tally;
   unsigned tasks = 0;
   for (int phase = 0; phase < TAGC_PHASES && w->phases[phase]; phase++)
     tasks += w->chunks[phase] > 1 ? 2 * w->chunks[phase] - 1 : 0;    /* all but the first encode */
-  if (lane_of(w) && tally && tasks)
-    w->device->tally_lane(w->device, tally, lane_of(w), tasks);
+  if (side_stream_of(w) && tally && tasks)
+    w->device->tally_side_stream(w->device, tally, side_stream_of(w), tasks);
 }
 
 /* Earlier work on our memory may be on another stream. */
@@ -167,7 +167,7 @@ static ncclResult_t run_begin(const struct step *step, struct tagc_work *w)
   if (phase->begin && status == ncclSuccess)
     status = phase->begin(w);
   if (step->phase == 0 && status == ncclSuccess)
-    tally_lane(w);
+    tally_side_stream(w);
   return status;
 }
 
@@ -177,33 +177,33 @@ static ncclResult_t run_then(const struct step *step, struct tagc_work *w)
   return round->then ? round->then(w) : ncclSuccess;
 }
 
-/* ---- the lane --------------------------------------------------------------------------------------------------------- */
+/* ---- the side stream --------------------------------------------------------------------------------------------------------- */
 
-/* On the lane. Nothing that it does is the caller's before the ticket has been waited for. */
+/* On the side stream. Nothing that it does is the caller's before the event has been waited for. */
 static void run_task(void *task_, void *stream)
 {
-  struct tagc_lane_task *task = task_;
+  struct tagc_side_task *task = task_;
   const uint64_t began = tagc_clock_ns();
   task->status = task->function(task->work, task->chunk, stream);
   task->took_ns = tagc_clock_ns() - began;
 }
 
-/* What stops where the lane did not do its work. */
-static ncclResult_t lane_error(const struct tagc_work *w)
+/* What stops where the side stream did not do its work. */
+static ncclResult_t side_stream_error(const struct tagc_work *w)
 {
   return tagc_comm_is_aborted(w->call->comm) ? ncclInternalError : ncclUnhandledCudaError;
 }
 
-/* Gives a task to the lane, where it is `beside` the call; or does it, as in a process that has no lane because it is
+/* Gives a task to the side stream, where it is `beside` the call; or does it, as in a process that has no side stream because it is
  * the child of a fork. */
-static ncclResult_t submit_task(struct tagc_lane_task *task, bool beside)
+static ncclResult_t submit_task(struct tagc_side_task *task, bool beside)
 {
   struct tagc_work *w = task->work;
-  void *lane = lane_of(w);
-  if (lane && beside)
-    task->ticket = w->device->lane_submit(w->device, lane, task->kind, run_task, task);
-  if (task->ticket) {
-    w->ticket = task->ticket;
+  void *side_stream = side_stream_of(w);
+  if (side_stream && beside)
+    task->event = w->device->side_stream_submit(w->device, side_stream, task->kind, run_task, task);
+  if (task->event) {
+    w->event = task->event;
     return ncclSuccess;
   }
   if (tagc_comm_is_aborted(w->call->comm))
@@ -212,29 +212,29 @@ static ncclResult_t submit_task(struct tagc_lane_task *task, bool beside)
   return task->status;
 }
 
-/* What the lane is given next comes behind what is on the caller's stream. */
-static bool put_lane_behind(const struct step *step, const struct tagc_work *w)
+/* What the side stream is given next comes behind what is on the caller's stream. */
+static bool put_side_stream_behind(const struct step *step, const struct tagc_work *w)
 {
-  return !lane_of(w) || w->chunks[step->phase] <= 1 || w->device->lane_after(w->device, lane_of(w), w->call->stream);
+  return !side_stream_of(w) || w->chunks[step->phase] <= 1 || w->device->side_stream_after(w->device, side_stream_of(w), w->call->stream);
 }
 
-static ncclResult_t await_task(const struct tagc_lane_task *task)
+static ncclResult_t await_task(const struct tagc_side_task *task)
 {
   const struct tagc_work *w = task->work;
-  if (task->ticket && !w->device->lane_wait(w->device, lane_of(w), task->ticket, w->call->stream))
-    return lane_error(w);
+  if (task->event && !w->device->side_stream_wait(w->device, side_stream_of(w), task->event, w->call->stream))
+    return side_stream_error(w);
   return task->status;
 }
 
 static ncclResult_t run_encode(const struct step *step, struct tagc_work *w)
 {
   const struct tagc_phase *phase = w->phases[step->phase];
-  struct tagc_lane_task *task = &w->encode[step->chunk];
+  struct tagc_side_task *task = &w->encode[step->chunk];
   if (step->chunk >= w->chunks[step->phase])
     return ncclSuccess;
-  if (step->chunk == 1 && !put_lane_behind(step, w))
+  if (step->chunk == 1 && !put_side_stream_behind(step, w))
     return ncclUnhandledCudaError;
-  *task = (struct tagc_lane_task){.work = w, .function = phase->encode, .chunk = step->chunk, .kind = TAGC_LANE_ENCODE};
+  *task = (struct tagc_side_task){.work = w, .function = phase->encode, .chunk = step->chunk, .kind = TAGC_SIDE_ENCODE};
   return submit_task(task, step->chunk > 0);
 }
 
@@ -250,14 +250,14 @@ static ncclResult_t await_encode(const struct step *step, struct tagc_work *w)
 static ncclResult_t run_decode(const struct step *step, struct tagc_work *w)
 {
   const struct tagc_phase *phase = w->phases[step->phase];
-  struct tagc_lane_task *task = &w->decode[step->chunk];
+  struct tagc_side_task *task = &w->decode[step->chunk];
   const unsigned chunks = w->chunks[step->phase];
   if (step->chunk >= chunks)
     return ncclSuccess;
   const ncclResult_t status = phase->after_exchange(w, step->chunk);
-  if (status != ncclSuccess || !put_lane_behind(step, w))
+  if (status != ncclSuccess || !put_side_stream_behind(step, w))
     return status != ncclSuccess ? status : ncclUnhandledCudaError;
-  *task = (struct tagc_lane_task){.work = w, .function = phase->decode, .chunk = step->chunk, .kind = TAGC_LANE_DECODE};
+  *task = (struct tagc_side_task){.work = w, .function = phase->decode, .chunk = step->chunk, .kind = TAGC_SIDE_DECODE};
   return submit_task(task, step->chunk + 1 < chunks || (chunks > 1 && !w->device->host_reads));
 }
 
@@ -272,11 +272,11 @@ static ncclResult_t await_decodes(const struct step *step, struct tagc_work *w)
   return status;
 }
 
-/* What the lane still works on, when the call has failed half way, is the program's. */
-static void await_lane(const struct tagc_work *w)
+/* What the side stream still works on, when the call has failed half way, is the program's. */
+static void await_side_stream(const struct tagc_work *w)
 {
-  if (w->ticket)
-    (void)w->device->lane_wait(w->device, lane_of(w), w->ticket, w->call->stream);
+  if (w->event)
+    (void)w->device->side_stream_wait(w->device, side_stream_of(w), w->event, w->call->stream);
 }
 
 static ncclResult_t run_after_decode(const struct step *step, struct tagc_work *w)
@@ -290,8 +290,8 @@ static void lay_out_batch(struct batch *batch)
 {
   for (size_t i = 0; i < batch->count; i++) {
     struct tagc_work *w = &batch->work[i];
-    if (!lane_of(w) || !w->device->lane_times(w->device, lane_of(w), &w->lane))
-      w->lane = (struct tagc_lane_times){0};
+    if (!side_stream_of(w) || !w->device->side_stream_times(w->device, side_stream_of(w), &w->side_stream))
+      w->side_stream = (struct tagc_side_times){0};
     for (int phase = 0; phase < TAGC_PHASES && w->phases[phase]; phase++) {
       w->chunks[phase] = 1;
       w->phases[phase]->lay_out(w);
@@ -365,7 +365,7 @@ static ncclResult_t set_fences(struct batch *batch, ncclResult_t status)
     w->call->comm->sync.unfenced = !tagc_comm_has_streams(w->call->comm);
     if (w->call->comm->sync.unfenced)
       continue;
-    await_lane(w);
+    await_side_stream(w);
     const bool set = w->device->fence_set(w->device, w->call->comm->sync.fence, w->call->stream);
     tagc_levels_after_call(w->call->comm, w->call->stream, set);
     if (!set && status == ncclSuccess)

@@ -49,12 +49,12 @@ void tagc_state_call(const struct tagc_call *call, const struct tagc_job *job)
     return;
   slot->state.sample_due = false;
   struct tagc_trace_state state = state_of(comm, call->slot, call->cycle);
-  const struct tagc_survey_question question = {
+  const struct tagc_gradient_request question = {
     .shape = job->shape, .rank = job->rank, .send = job->send, .scale = job->scale, .stochastic = job->stochastic,
   };
   const double began = tagc_clock_ms();
   double error, norm;
-  if (comm->device->host_reads && tagc_survey_glance(&question, slot->codec, slot->state.calls, &error, &norm)) {
+  if (comm->device->host_reads && tagc_gradient_spot_check(&question, slot->codec, slot->state.calls, &error, &norm)) {
     state.error = error;
     state.gradient_norm = norm;
   }
@@ -84,12 +84,12 @@ void tagc_state_gather(const struct tagc_call *call)
 void tagc_state_vote(const struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count && tagc_trace_on() && tagc_options_auto(tagc_library_options()); i++) {
-    const struct tagc_grounds *grounds = tagc_ledger_row(comm->ledger, (int)i)->grounds;
-    if (comm->slots[i].reason != TAGC_REASON_compressed || !grounds || grounds->choice.candidate < 0)
+    const struct tagc_decision_inputs *inputs = tagc_ledger_row(comm->ledger, (int)i)->inputs;
+    if (comm->slots[i].reason != TAGC_REASON_compressed || !inputs || inputs->choice.candidate < 0)
       continue;
     struct tagc_trace_state state = state_of(comm, (int)i, comm->observed.cycle_number);
     state.residual_norm = 0;        /* nothing has been left yet */
-    state.error = grounds->survey.of[grounds->choice.candidate].error;
+    state.error = inputs->gradient.of[inputs->choice.candidate].error;
     tagc_trace_add(&state.record);
   }
 }

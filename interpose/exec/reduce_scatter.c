@@ -90,7 +90,7 @@ static ncclResult_t reduce_enqueue_payloads(const struct tagc_exchange *real, st
  * alike. */
 static ncclResult_t enqueue_told(const struct tagc_exchange *real, struct tagc_work *w)
 {
-  return tagc_levels_largest(real, w->call, w->reduce.told, TAGC_TOLD_WORDS);
+  return tagc_levels_largest(real, w->call, w->reduce.told, TAGC_FLAGS);
 }
 
 /* ---- the steps ------------------------------------------------------------------------------------------------------- */
@@ -146,7 +146,7 @@ static size_t lay_out_sums(struct tagc_work *w, uint8_t *memory)
 /* Of what is packed, where but a part of the slot is selected. Returns the bytes that it takes. */
 static size_t lay_out_split(struct tagc_work *w, uint8_t *memory)
 {
-  const size_t bytes = tagc_split_carve(&w->reduce.split, &w->call->comm->slots[w->call->slot], memory);
+  const size_t bytes = tagc_split_assign_buffers(&w->reduce.split, &w->call->comm->slots[w->call->slot], memory);
   if (w->reduce.split.parts) {
     w->reduce.job.send = w->reduce.split.selected;
     w->reduce.job.recv = w->reduce.split.selected_sum;
@@ -337,7 +337,7 @@ static ncclResult_t reduce_after_decode(struct tagc_work *w)
   if (tagc_work_compresses(w))
     good = good && reduce_mark(w, w->phases[1] ? TAGC_MARK_HALF : TAGC_MARK_DECODED);
   w->took.decode_ns += tagc_clock_ns() - began;
-  return tagc_work_done(good && (!w->reduce.told || w->device->tell(w->device, &w->reduce.job, w->reduce.told, w->call->stream)));
+  return tagc_work_done(good && (!w->reduce.told || w->device->pack_flags(w->device, &w->reduce.job, w->reduce.told, w->call->stream)));
 }
 
 /* What a device has counted is asked for at the same calls on all ranks, and is some calls old then. */
@@ -352,7 +352,7 @@ static bool ask_density(struct tagc_work *w)
 static ncclResult_t reduce_hear(struct tagc_work *w)
 {
   return tagc_work_done(!tagc_work_compresses(w) ||
-                        (w->device->settle(w->device, &w->reduce.job, w->reduce.told, w->call->stream) && ask_density(w)));
+                        (w->device->end_call(w->device, &w->reduce.job, w->reduce.told, w->call->stream) && ask_density(w)));
 }
 
 static void reduce_commit(struct tagc_work *w)

@@ -4,7 +4,7 @@
  * Plain      On a GPU an event before the call on its stream, and one behind it: what is between them is the call, and what it
  *            waits for, other ranks included. Calls inside a group of several are not timed, for its end launches them, nor those
  *            that are captured. On host memory a plain call is over when it returns: host_ns of its record tells.
- * Compressed By the marks of the slot's tally, and what the lane did for the call (device.h); on host memory execute.c has a clock.
+ * Compressed By the marks of the slot's tally, and what the side stream did for the call (device.h); on host memory execute.c has a clock.
  * Reading    What devices know is read when enough has come together, and at the end of the communicator; nobody waits for it. What
  *            has not ended by then, or could not be kept (64 plain calls under way, two of a slot), has no record.
  * Budget     On memory of the host: how long a call of a slot has kept the program. A device tells in its tally.

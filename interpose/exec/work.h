@@ -39,7 +39,7 @@ struct tagc_round {
 enum { TAGC_ROUND_SUMS, TAGC_ROUND_EXPONENTS, TAGC_ROUND_LAST, TAGC_ROUNDS };
 
 /* The steps of a phase. begin may be NULL; commit and abort are those of a first phase alone. A phase in several chunks
- * is encoded and decoded on the lane of its communicator: on a thread, or on a stream of its own; but for the first
+ * is encoded and decoded on the side stream of its communicator: on a thread, or on a stream of its own; but for the first
  * encode, and on a thread the last decode, for which the caller would wait at once. after_encode and after_exchange are
  * on the caller's stream. */
 struct tagc_phase {
@@ -87,7 +87,7 @@ extern const struct tagc_phase tagc_phase_reduce, tagc_phase_gather, tagc_phase_
 
 /* Gives w->gather.job, compressed, its memory at `base`, in these chunks; w->chunks[phase] is their number then
  * (allgather.c). */
-void tagc_gather_carve(struct tagc_work *w, int phase, const struct tagc_allgather_chunks *chunks, uint8_t *base);
+void tagc_gather_assign_buffers(struct tagc_work *w, int phase, const struct tagc_allgather_chunks *chunks, uint8_t *base);
 
 /* In one chunk: what is done; else that chunk. */
 static inline struct tagc_allgather_job *tagc_gather_job(struct tagc_gathering *gather, unsigned chunk)
@@ -98,13 +98,13 @@ static inline struct tagc_allgather_job *tagc_gather_job(struct tagc_gathering *
 /* Adds to a group what carries a chunk that is `encoded`, or else the whole as it is (allgather.c). */
 ncclResult_t tagc_gather_enqueue(const struct tagc_exchange *real, struct tagc_work *w, unsigned chunk, bool encoded);
 
-/* What has been given to a lane. */
-struct tagc_lane_task {
+/* What has been given to a side stream. */
+struct tagc_side_task {
   struct tagc_work *work;
   ncclResult_t (*function)(struct tagc_work *w, unsigned chunk, void *stream);
-  enum tagc_lane_work kind;
+  enum tagc_side_work kind;
   unsigned chunk;
-  uint64_t ticket;                  /* 0: it was done at once */
+  uint64_t event;                   /* 0: it was done at once */
   ncclResult_t status;
   uint64_t took_ns;
 };
@@ -116,9 +116,9 @@ struct tagc_work {
   const struct tagc_device *device;
   const struct tagc_phase *phases[TAGC_PHASES];     /* one after the other; NULL: no more */
   unsigned chunks[TAGC_PHASES];     /* of each; lay_out may make several, at most TAGC_CHUNKS */
-  struct tagc_lane_task encode[TAGC_CHUNKS], decode[TAGC_CHUNKS];
-  uint64_t ticket;                  /* of the last task */
-  struct tagc_lane_times lane;      /* when the call began */
+  struct tagc_side_task encode[TAGC_CHUNKS], decode[TAGC_CHUNKS];
+  uint64_t event;                   /* of the last task */
+  struct tagc_side_times side_stream; /* when the call began */
   struct tagc_trace_times took;     /* on memory of the host */
   struct tagc_reducing reduce;
   struct tagc_gathering gather;

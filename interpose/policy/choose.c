@@ -63,17 +63,17 @@ static double time_of_parts(const struct tagc_slot_question *q, const struct tag
 }
 
 /* The estimate for the codec that is like the one by which the sums are gathered; NULL: they are gathered plainly. */
-static const struct tagc_finding *finding_of(const struct tagc_allgather_phase *phase, const struct tagc_survey *survey)
+static const struct tagc_codec_estimate *measured_of(const struct tagc_allgather_phase *phase, const struct tagc_gradient_stats *gradient)
 {
   for (int i = 0; i < TAGC_CANDIDATES && phase->codec; i++)
     if (strcmp(names[i], phase->codec->name) == 0)
-      return &survey->of[i];
+      return &gradient->of[i];
   return NULL;
 }
 
 /* The second half of an all-reduce: a ring of the payloads of all ranks, one of which each rank fills, and all of which it reads. What
  * that takes is taken to be what the codec for gradients takes that is like it. */
-static double time_of_allgather_phase(const struct tagc_slot_question *q, const struct tagc_survey *survey, const struct tagc_wire *wire)
+static double time_of_allgather_phase(const struct tagc_slot_question *q, const struct tagc_gradient_stats *gradient, const struct tagc_wire *wire)
 {
   const struct tagc_allgather_phase phase = tagc_plan_allgather_phase(q);
   const double n = (double)phase.shape.n, steps = q->hosts.nranks - 1;
@@ -82,7 +82,7 @@ static double time_of_allgather_phase(const struct tagc_slot_question *q, const 
                                   .latency_ns = steps * wire->plain.latency_ns};
   if (!phase.codec)
     return times.wire_ns;
-  const struct tagc_finding *like = finding_of(&phase, survey);
+  const struct tagc_codec_estimate *like = measured_of(&phase, gradient);
   if (like) {
     times.encode_ns = n * like->encode_ns;
     times.decode_ns = n * q->hosts.nranks * like->decode_ns;
@@ -91,17 +91,17 @@ static double time_of_allgather_phase(const struct tagc_slot_question *q, const 
   return tagc_call_ns(&times, tagc_chunk_count_allgather(q->options, &phase.shape, &phase.layout));
 }
 
-double tagc_choose_error(const struct tagc_slot_question *slot, const struct tagc_survey *survey, int candidate)
+double tagc_choose_error(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient, int candidate)
 {
   struct tagc_candidate candidates[TAGC_CANDIDATES];
-  const double error = survey->of[candidate].error;
+  const double error = gradient->of[candidate].error;
   struct tagc_slot_question q = *slot;
   tagc_choose_candidates(slot->options, candidates);
   q.codec = candidates[candidate].codec;
   if (!q.codec || !tagc_plan_is_all_reduce(&q))
     return error;
   const struct tagc_allgather_phase phase = tagc_plan_allgather_phase(&q);
-  const struct tagc_finding *like = finding_of(&phase, survey);
+  const struct tagc_codec_estimate *like = measured_of(&phase, gradient);
   return like ? __builtin_sqrt(error * error + like->error * like->error) : error;
 }
 
@@ -113,7 +113,7 @@ struct estimate {
 
 /* Of a call with this candidate; infinite where the slot cannot have it, or should not. */
 static struct estimate time_with(const struct tagc_slot_question *slot, const struct tagc_candidate *candidate,
-                                 const struct tagc_survey *survey, const struct tagc_finding *finding, const struct tagc_wire *wire,
+                                 const struct tagc_gradient_stats *gradient, const struct tagc_codec_estimate *measured, const struct tagc_wire *wire,
                                  uint32_t keep_ppm)
 {
   const struct estimate never = {__builtin_inf(), __builtin_inf(), 0};
@@ -121,7 +121,7 @@ static struct estimate time_with(const struct tagc_slot_question *slot, const st
   struct tagc_layout layout;
   uint64_t residual_bytes;
   const double most = slot->options->budget.kind == TAGC_BUDGET_NONE ? TAGC_CHOOSE_ERROR : __builtin_inf();
-  if (!candidate->codec || !(finding->error <= most && finding->error < __builtin_inf()) || (candidate->codec->needs_residual && !keep_ppm))
+  if (!candidate->codec || !(measured->error <= most && measured->error < __builtin_inf()) || (candidate->codec->needs_residual && !keep_ppm))
     return never;
   q.codec = candidate->codec;
   q.shape.residual = candidate->residual;
@@ -131,18 +131,18 @@ static struct estimate time_with(const struct tagc_slot_question *slot, const st
   const double peers = q.shape.nranks - 1, elements = peers * (double)q.shape.n;
   const struct tagc_shape whole = tagc_plan_whole(&q);
   const struct tagc_call_times times = {
-    .encode_ns = elements * finding->encode_ns, .decode_ns = elements * finding->decode_ns, .chunk_ns = finding->call_ns / 2,
+    .encode_ns = elements * measured->encode_ns, .decode_ns = elements * measured->decode_ns, .chunk_ns = measured->call_ns / 2,
     .wire_ns = tagc_layout_wire_ns(&q.shape, &layout, &wire->ring, &wire->exchange),
     .latency_ns = wire->exchange.latency_ns + peers * wire->exchange.message_ns,
   };
   const int chunks = tagc_chunk_count(q.options, q.codec, &q.shape, &layout, &times);
   const double beside = (q.scope.two_levels ? tagc_host_sum_ns(&whole, &q.hosts, &wire->inside) : 0) +
-                        (tagc_plan_is_all_reduce(&q) ? time_of_allgather_phase(&q, survey, wire) : 0);
+                        (tagc_plan_is_all_reduce(&q) ? time_of_allgather_phase(&q, gradient, wire) : 0);
   return (struct estimate){tagc_call_ns(&times, chunks) + beside, tagc_call_ns(&times, 1) + beside, (uint8_t)chunks};
 }
 
 /* Of those within 5% of the fastest the most exact one; -1: the plain call is as good. */
-static int best_of(const double ns[TAGC_CANDIDATES], double plain_ns, const struct tagc_survey *survey)
+static int best_of(const double ns[TAGC_CANDIDATES], double plain_ns, const struct tagc_gradient_stats *gradient)
 {
   double fastest = __builtin_inf();
   int best = -1;
@@ -151,15 +151,15 @@ static int best_of(const double ns[TAGC_CANDIDATES], double plain_ns, const stru
       fastest = ns[i];
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     if (ns[i] * WORTH_IT <= fastest && tagc_choose_is_worth_it(ns[i], plain_ns) &&
-        (best < 0 || survey->of[i].error < survey->of[best].error))
+        (best < 0 || gradient->of[i].error < gradient->of[best].error))
       best = i;
   return best;
 }
 
 /* The time that chunks hide is an estimate: it changes the choice only where it is clearly faster. */
-static int choose_one(const struct tagc_choice *choice, const double whole_ns[TAGC_CANDIDATES], const struct tagc_survey *survey)
+static int choose_one(const struct tagc_choice *choice, const double whole_ns[TAGC_CANDIDATES], const struct tagc_gradient_stats *gradient)
 {
-  const int best = best_of(choice->ns, choice->plain_ns, survey), without = best_of(whole_ns, choice->plain_ns, survey);
+  const int best = best_of(choice->ns, choice->plain_ns, gradient), without = best_of(whole_ns, choice->plain_ns, gradient);
   const bool kept = best >= 0 && without >= 0 && tagc_choose_is_worth_it(choice->ns[without], choice->plain_ns) &&
                     choice->ns[best] > WORTH_IT * choice->ns[without];
   return kept ? without : best;
@@ -174,36 +174,36 @@ static double time_of_plain(const struct tagc_slot_question *q, const struct tag
 }
 
 /* Why there is nothing to choose from; TAGC_REASON_no_faster: there is. */
-static enum tagc_reason gate_choice(const struct tagc_slot_question *slot, const struct tagc_survey *survey, const struct tagc_wire *wire)
+static enum tagc_reason gate_choice(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient, const struct tagc_wire *wire)
 {
   const enum tagc_reason gate = tagc_plan_slot_gate(slot);
   if (gate != TAGC_REASON_NONE)
     return gate;
-  if (!survey || !(survey->density > 0))
+  if (!gradient || !(gradient->density > 0))
     return TAGC_REASON_unseen;
   return wire ? TAGC_REASON_no_faster : TAGC_REASON_vote;
 }
 
 /* Fills the times and the chunks of all candidates. */
-static void estimate_candidates(const struct tagc_slot_question *slot, const struct tagc_survey *survey, const struct tagc_wire *wire,
+static void estimate_candidates(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient, const struct tagc_wire *wire,
                                 struct tagc_choice *choice, double whole_ns[TAGC_CANDIDATES])
 {
-  const double parts_ns = time_of_parts(slot, wire, survey->copy_ns);
+  const double parts_ns = time_of_parts(slot, wire, gradient->copy_ns);
   struct tagc_candidate candidates[TAGC_CANDIDATES];
   tagc_choose_candidates(slot->options, candidates);
   for (int i = 0; i < TAGC_CANDIDATES; i++) {
-    const struct estimate estimate = time_with(slot, &candidates[i], survey, &survey->of[i], wire, choice->keep_ppm);
+    const struct estimate estimate = time_with(slot, &candidates[i], gradient, &gradient->of[i], wire, choice->keep_ppm);
     choice->ns[i] = parts_ns + estimate.ns;
     choice->chunks[i] = estimate.chunks;
     whole_ns[i] = parts_ns + estimate.whole_ns;
   }
 }
 
-struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_survey *survey,
+struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient,
                                const struct tagc_wire *wire)
 {
   const bool budget = slot->options->budget.kind != TAGC_BUDGET_NONE;
-  struct tagc_choice choice = {.reason = gate_choice(slot, survey, wire), .candidate = -1};
+  struct tagc_choice choice = {.reason = gate_choice(slot, gradient, wire), .candidate = -1};
   double whole_ns[TAGC_CANDIDATES];
   const bool open = choice.reason == TAGC_REASON_no_faster;
   for (int i = 0; i < TAGC_CANDIDATES && budget; i++)
@@ -213,10 +213,10 @@ struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const stru
   if (!open)
     return choice;
   /* Several ranks' sum has at most as many values as they have together. */
-  choice.keep_ppm = tagc_survey_keep(survey->density * (slot->scope.two_levels ? slot->hosts.local : 1));
-  estimate_candidates(slot, survey, wire, &choice, whole_ns);
+  choice.keep_ppm = tagc_gradient_keep_ppm(gradient->density * (slot->scope.two_levels ? slot->hosts.local : 1));
+  estimate_candidates(slot, gradient, wire, &choice, whole_ns);
   if (!budget)
-    choice.candidate = choose_one(&choice, whole_ns, survey);
+    choice.candidate = choose_one(&choice, whole_ns, gradient);
   if (budget || choice.candidate >= 0)
     choice.reason = TAGC_REASON_compressed;
   return choice;

@@ -10,7 +10,7 @@
  * must be at least 5% and 50 us faster than the plain call, and its error at most TAGC_CHOOSE_ERROR: what is known to train
  * without measurable loss stays below that.
  * Of those within 5% of the fastest the most exact one is taken; what would be taken if all went in one chunk is kept unless that is 5%
- * faster, for what chunks hide is an estimate: where lane and wire want the same cores, less is.
+ * faster, for what chunks hide is an estimate: where side stream and wire want the same cores, less is.
  *   bf16, q8, q4   for any gradient
  *   sparse, lhc    for gradients that are sparse by nature, with room for half as many values again: nothing is left
  *                  for later. Not for fp16: a loss scale may change while something is left all the same.
@@ -22,7 +22,7 @@
 
 #include "interpose/policy/plan.h"
 #include "kernels/codec/cost.h"
-#include "kernels/device/survey.h"
+#include "kernels/device/gradient_stats.h"
 
 #define TAGC_CHOOSE_ERROR 0.15      /* q4 on a normal distribution: 0.12 */
 
@@ -62,15 +62,15 @@ struct tagc_choice {
 
 /* The error of a call with this candidate, by what was found: that of an all-reduce has two parts, as the sums are gathered in fewer
  * bits, too, and neither knows of the other. Relative L2; infinite where nothing was found. */
-double tagc_choose_error(const struct tagc_slot_question *slot, const struct tagc_survey *survey, int candidate);
+double tagc_choose_error(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient, int candidate);
 
 /* What a call must gain to be worth compressing. */
 bool tagc_choose_is_worth_it(double ns, double plain_ns);
 
 /* The choice for a slot; with TAGC_BUDGET none, but the estimates that it is made from: the reason is compressed where there is a
  * choice, and the plain time of slots of every float type is there. Of the question all counts but the codec, how much is kept, and
- * the storage of the residual. `survey` is NULL where some rank has not seen the slot, `wire` where it could not be measured for want of memory. */
-struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_survey *survey,
+ * the storage of the residual. `gradient` is NULL where some rank has not seen the slot, `wire` where it could not be measured for want of memory. */
+struct tagc_choice tagc_choose(const struct tagc_slot_question *slot, const struct tagc_gradient_stats *gradient,
                                const struct tagc_wire *wire);
 
 /* What the chosen codec is estimated to take of a step, in ns. */

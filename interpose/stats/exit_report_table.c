@@ -31,7 +31,7 @@ static bool is_alike(const struct tagc_ledger_row *a, const struct tagc_ledger_r
   const uint64_t more = a->compressed > b->compressed ? a->compressed - b->compressed : b->compressed - a->compressed;
   return a->kind == b->kind && a->shard == b->shard && same_text(a->codec, b->codec) && a->parameters == b->parameters &&
          !a->home.number && !b->home.number && more <= 1 && a->gather.again == b->gather.again && a->gather.reason == b->gather.reason &&
-         (!a->grounds || a->grounds->choice.reason == b->grounds->choice.reason) &&
+         (!a->inputs || a->inputs->choice.reason == b->inputs->choice.reason) &&
          tagc_layer_span(a->name, b->name, span, sizeof span);
 }
 
@@ -175,7 +175,7 @@ static bool is_shown(const struct tagc_report_lines *lines, int candidate)
   if (tagc_library_options()->budget.kind == TAGC_BUDGET_NONE)
     return candidate < TAGC_CANDIDATES - 1;
   for (const struct tagc_report_line *its = lines->lines; its < lines->lines + lines->count; its++)
-    if (its->rows[0]->grounds->choice.plain_ns > 0 && its->rows[0]->grounds->choice.ns[candidate] < __builtin_inf())
+    if (its->rows[0]->inputs->choice.plain_ns > 0 && its->rows[0]->inputs->choice.ns[candidate] < __builtin_inf())
       return true;
   return false;
 }
@@ -183,16 +183,16 @@ static bool is_shown(const struct tagc_report_lines *lines, int candidate)
 static double larger(double a, double b) { return b > a ? b : a; }
 
 /* Of several slots the largest numbers. */
-static struct tagc_grounds grounds_of(const struct tagc_report_line *line)
+static struct tagc_decision_inputs inputs_of(const struct tagc_report_line *line)
 {
-  struct tagc_grounds all = *line->rows[0]->grounds;
+  struct tagc_decision_inputs all = *line->rows[0]->inputs;
   for (size_t i = 1; i < line->count; i++) {
-    const struct tagc_grounds *its = line->rows[i]->grounds;
-    all.survey.density = larger(all.survey.density, its->survey.density);
-    all.survey.kurtosis = larger(all.survey.kurtosis, its->survey.kurtosis);
+    const struct tagc_decision_inputs *its = line->rows[i]->inputs;
+    all.gradient.density = larger(all.gradient.density, its->gradient.density);
+    all.gradient.kurtosis = larger(all.gradient.kurtosis, its->gradient.kurtosis);
     all.choice.plain_ns = larger(all.choice.plain_ns, its->choice.plain_ns);
     for (int c = 0; c < TAGC_CANDIDATES; c++) {
-      all.survey.of[c].error = larger(all.survey.of[c].error, its->survey.of[c].error);
+      all.gradient.of[c].error = larger(all.gradient.of[c].error, its->gradient.of[c].error);
       all.choice.ns[c] = larger(all.choice.ns[c], its->choice.ns[c]);
     }
   }
@@ -202,19 +202,19 @@ static struct tagc_grounds grounds_of(const struct tagc_report_line *line)
 static void print_choice(const struct tagc_report_lines *lines, const struct tagc_report_line *its)
 {
   char line[160 + 2 * TAGC_LAYER_NAME], text[2][16];
-  const struct tagc_grounds grounds = grounds_of(its);
-  const struct tagc_choice *choice = &grounds.choice;
-  const struct tagc_survey *survey = &grounds.survey;
+  const struct tagc_decision_inputs inputs = inputs_of(its);
+  const struct tagc_choice *choice = &inputs.choice;
+  const struct tagc_gradient_stats *gradient = &inputs.gradient;
   const double unknown = choice->plain_ns > 0 ? 0 : __builtin_inf();
   const char *codec = its->rows[0]->codec;
   int n = snprintf(line, sizeof line, "  %-*s", lines->width, its->name);
-  n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + 100 * survey->density, "%", text[0]));
-  n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + survey->kurtosis, "", text[0]));
+  n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + 100 * gradient->density, "%", text[0]));
+  n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + gradient->kurtosis, "", text[0]));
   n += snprintf(line + n, sizeof line - (size_t)n, " %8s", cell(unknown + 1e-6 * choice->plain_ns, "", text[0]));
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     if (is_shown(lines, i))
       n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", cell(unknown + 1e-6 * choice->ns[i], "", text[0]),
-                    cell(unknown + 100 * survey->of[i].error, "%", text[1]));
+                    cell(unknown + 100 * gradient->of[i].error, "%", text[1]));
   snprintf(line + n, sizeof line - (size_t)n, "  %s", codec ? codec : "plain");
   tagc_say("%s", line);
 }
@@ -251,7 +251,7 @@ static void print_choices(const struct tagc_ledger *ledger, const struct tagc_re
       n += snprintf(line + n, sizeof line - (size_t)n, " %6s %6s", tagc_choose_name(i), "error");
   tagc_say("%s  choice", line);
   for (const struct tagc_report_line *its = lines->lines; its < lines->lines + lines->count; its++) {
-    const struct tagc_choice *choice = &its->rows[0]->grounds->choice;
+    const struct tagc_choice *choice = &its->rows[0]->inputs->choice;
     if (choice->plain_ns > 0 || choice->reason == TAGC_REASON_unseen)
       print_choice(lines, its);
   }

@@ -150,11 +150,11 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
 {
   const bool is_auto = tagc_options_auto(tagc_library_options()), has_budget = tagc_options_has_budget(tagc_library_options());
   struct tagc_ledger_row *rows = calloc(count ? count : 1, sizeof *rows);
-  struct tagc_grounds *grounds = is_auto ? calloc(count ? count : 1, sizeof *grounds) : NULL;
+  struct tagc_decision_inputs *inputs = is_auto ? calloc(count ? count : 1, sizeof *inputs) : NULL;
   struct tagc_retune *retune = has_budget ? tagc_retune_make(count) : NULL;
-  if (!rows || (is_auto && !grounds) || (has_budget && !retune)) {
+  if (!rows || (is_auto && !inputs) || (has_budget && !retune)) {
     free(rows);
-    free(grounds);
+    free(inputs);
     free(retune);
     return false;
   }
@@ -172,17 +172,17 @@ bool tagc_ledger_set_slots(struct tagc_ledger *ledger, const struct tagc_slot_in
       rows[i].kind = tagc_layer_kind(elements);
     }
     if (is_auto) {
-      rows[i].grounds = &grounds[i];
-      grounds[i].choice.candidate = -1;
+      rows[i].inputs = &inputs[i];
+      inputs[i].choice.candidate = -1;
     }
   }
   pthread_mutex_lock(&lock);        /* the report may be under way */
   take_over(ledger, rows, count);
   free(ledger->rows);
-  free(ledger->grounds);
+  free(ledger->inputs);
   free(ledger->retune);
   ledger->rows = rows;
-  ledger->grounds = grounds;
+  ledger->inputs = inputs;
   ledger->retune = retune;
   ledger->row_count = count;
   *ledger->layers = *ledger->or_layers = '\0';

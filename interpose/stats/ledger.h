@@ -24,9 +24,9 @@ void tagc_series_add(struct tagc_series *series, double value);
 double tagc_series_deviation(const struct tagc_series *series);
 
 /* TAGC_CODEC=auto: why a slot has its codec. */
-struct tagc_grounds {
-  struct tagc_survey own;           /* of this rank, as it was seen last */
-  struct tagc_survey survey;        /* of all ranks, since the vote has been held */
+struct tagc_decision_inputs {
+  struct tagc_gradient_stats own;   /* of this rank, as it was seen last */
+  struct tagc_gradient_stats gradient; /* of all ranks, since the vote has been held */
   struct tagc_choice choice;        /* of the vote */
 };
 
@@ -69,7 +69,7 @@ struct tagc_ledger_row {
   uint64_t residuals_dropped;       /* times its residual was zeroed: suspected of another slot, or a step with NaN or Inf */
   struct tagc_codec_stats stats;
   bool counted;                     /* a device has told some of them */
-  struct tagc_grounds *grounds;     /* the ledger's; NULL but for slots with TAGC_CODEC=auto */
+  struct tagc_decision_inputs *inputs; /* the ledger's; NULL but for slots with TAGC_CODEC=auto */
   struct tagc_ledger_gather gather; /* of an all-gather, whose reference's memory is residual_bytes */
 };
 
@@ -92,7 +92,7 @@ struct tagc_ledger {
   struct tagc_ledger_row *rows;     /* of the slots of the last lock that was voted on */
   size_t row_count;
   struct tagc_retune *retune;       /* TAGC_BUDGET: of this lock; NULL: not asked for */
-  struct tagc_grounds *grounds;     /* of the rows, in their order; NULL: not asked for */
+  struct tagc_decision_inputs *inputs; /* of the rows, in their order; NULL: not asked for */
   char layers[TAGC_LAYERS_WORDS];   /* what the slots were taken for; "": nobody knows */
   char or_layers[TAGC_LAYERS_WHAT]; /* what is different in the next best guess; "": nothing */
   struct tagc_ledger_row rest;      /* reduce-scatters outside slots, and slots of earlier locks */

@@ -72,7 +72,7 @@ void tagc_vote_sample_pack(int64_t **to, const struct tagc_vote_sample *sample)
   put_largest(to, sample->stats.density);
   put_largest(to, sample->stats.kurtosis);
   for (int c = 0; c < TAGC_CANDIDATES; c++) {
-    const struct tagc_finding *its = &sample->stats.of[c];
+    const struct tagc_codec_estimate *its = &sample->stats.of[c];
     put_largest(to, its->error);
     put_largest(to, its->encode_ns);
     put_largest(to, its->decode_ns);
@@ -91,7 +91,7 @@ void tagc_vote_sample_unpack(const int64_t **from, struct tagc_vote_sample *samp
   sample->stats.density = get_largest(from);
   sample->stats.kurtosis = get_largest(from);
   for (int c = 0; c < TAGC_CANDIDATES; c++) {
-    struct tagc_finding *its = &sample->stats.of[c];
+    struct tagc_codec_estimate *its = &sample->stats.of[c];
     its->error = get_largest(from);
     its->encode_ns = get_largest(from);
     its->decode_ns = get_largest(from);

@@ -37,7 +37,7 @@ struct tagc_vote_sample {
   bool sampled;                     /* by the rank, ... */
   bool usual;                       /* ... without exceptions */
   enum tagc_reason reject_reason;   /* where ranks differ, one of theirs. TAGC_REASON_NONE: none */
-  struct tagc_survey stats;         /* largest; its exceptions are not packed */
+  struct tagc_gradient_stats stats;         /* largest; its exceptions are not packed */
 };
 void tagc_vote_sample_pack(int64_t **to, const struct tagc_vote_sample *sample);
 void tagc_vote_sample_unpack(const int64_t **from, struct tagc_vote_sample *sample);

@@ -59,14 +59,14 @@ static void choose_together(struct tagc_comm *comm, const struct tagc_wire *wire
   struct tagc_retune *retune = comm->ledger->retune;
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_slot *slot = &comm->slots[i];
-    struct tagc_grounds *grounds = tagc_comm_grounds(comm, i);
+    struct tagc_decision_inputs *inputs = tagc_comm_decision_inputs(comm, i);
     struct tagc_slot_question question = tagc_slot_question(comm, i);
     question.residual_left = tagc_library_options()->residual_max;
-    grounds->choice = wire ? tagc_choose(&question, slot->sample.agreed ? &grounds->survey : NULL, wire)
+    inputs->choice = wire ? tagc_choose(&question, slot->sample.agreed ? &inputs->gradient : NULL, wire)
                            : (struct tagc_choice){.reason = TAGC_REASON_vote, .candidate = -1};
     if (wire && slot->sample.reject_reason != TAGC_REASON_NONE)
-      grounds->choice.reason = slot->sample.reject_reason;
-    tagc_retune_offer(retune, i, &question, &grounds->survey, &grounds->choice);
+      inputs->choice.reason = slot->sample.reject_reason;
+    tagc_retune_offer(retune, i, &question, &inputs->gradient, &inputs->choice);
   }
   tagc_retune_choose(retune, wire != NULL);
 }
@@ -77,14 +77,14 @@ static enum tagc_reason choose_codec(struct tagc_comm *comm, size_t i, const str
 {
   struct tagc_slot *slot = &comm->slots[i];
   struct tagc_candidate candidates[TAGC_CANDIDATES];
-  struct tagc_grounds *grounds = tagc_ledger_row(comm->ledger, (int)i)->grounds;
-  if (!grounds)
+  struct tagc_decision_inputs *inputs = tagc_ledger_row(comm->ledger, (int)i)->inputs;
+  if (!inputs)
     return slot->sample.reject_reason;
-  struct tagc_choice *choice = &grounds->choice;
+  struct tagc_choice *choice = &inputs->choice;
   if (!comm->ledger->retune)
     *choice = slot->sample.reject_reason != TAGC_REASON_NONE
                 ? (struct tagc_choice){.reason = slot->sample.reject_reason, .candidate = -1}
-                : tagc_choose(question, slot->sample.agreed ? &grounds->survey : NULL, wire);
+                : tagc_choose(question, slot->sample.agreed ? &inputs->gradient : NULL, wire);
   slot->codec = NULL;
   if (choice->candidate >= 0) {
     tagc_choose_candidates(tagc_library_options(), candidates);
@@ -101,7 +101,7 @@ static void set_phase_chunks(const struct tagc_comm *comm, struct tagc_slot *slo
     (void)tagc_chunking_set_allgather(comm->device, phase->codec, &phase->shape, &phase->layout, &slot->allgather_phase_chunks, count);
 }
 
-/* All at once: without a lane, or where the ranks do not agree. */
+/* All at once: without a side stream, or where the ranks do not agree. */
 static void set_one_chunk(const struct tagc_comm *comm, struct tagc_slot *slot)
 {
   (void)tagc_chunking_set(comm->device, slot, 1);
@@ -119,8 +119,8 @@ static void set_chunks(struct tagc_comm *comm, size_t i)
 {
   const struct tagc_options *options = tagc_library_options();
   struct tagc_slot *slot = &comm->slots[i];
-  const struct tagc_grounds *grounds = tagc_ledger_row(comm->ledger, (int)i)->grounds;
-  (void)tagc_chunking_set(comm->device, slot, grounds ? grounds->choice.chunks[grounds->choice.candidate]
+  const struct tagc_decision_inputs *inputs = tagc_ledger_row(comm->ledger, (int)i)->inputs;
+  (void)tagc_chunking_set(comm->device, slot, inputs ? inputs->choice.chunks[inputs->choice.candidate]
                                                    : tagc_chunk_count(options, slot->codec, &slot->shape, &slot->layout, NULL));
   if (slot->allgather_phase.codec)
     set_phase_chunks(comm, slot, tagc_chunk_count_allgather(options, &slot->allgather_phase.shape, &slot->allgather_phase.layout));
@@ -160,16 +160,16 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
   return reason;
 }
 
-/* The lane, where calls go in chunks. Without one none does, on all ranks. */
-static void reserve_lane(struct tagc_comm *comm)
+/* The side stream, where calls go in chunks. Without one none does, on all ranks. */
+static void reserve_side_stream(struct tagc_comm *comm)
 {
   bool wanted = tagc_proposal_has_chunked_allgathers(comm);
   for (size_t i = 0; i < comm->slot_count; i++)
     wanted |= comm->slots[i].reason == TAGC_REASON_compressed && is_chunked(&comm->slots[i]);
-  if (!wanted || atomic_load(&comm->memory.lane))
+  if (!wanted || atomic_load(&comm->memory.side_stream))
     return;
-  atomic_store(&comm->memory.lane, comm->device->lane_make(comm->device));
-  if (atomic_load(&comm->memory.lane))
+  atomic_store(&comm->memory.side_stream, comm->device->side_stream_make(comm->device));
+  if (atomic_load(&comm->memory.side_stream))
     return;
   tagc_log(TAGC_LOG_WARN, "interpose", "communicator %llu: no %s for encoding beside the exchange; all its ranks will do one after the "
            "other", (unsigned long long)comm->ledger->number, comm->device->host_reads ? "thread" : "stream");
@@ -181,7 +181,7 @@ static void reserve_lane(struct tagc_comm *comm)
 
 bool tagc_proposal_reserve(struct tagc_comm *comm, void *stream)
 {
-  reserve_lane(comm);
+  reserve_side_stream(comm);
   return tagc_estate_reserve(comm, stream);
 }
 
@@ -285,11 +285,11 @@ static void log_choices(const struct tagc_comm *comm)
 {
   for (size_t i = 0; i < comm->slot_count && tagc_options_auto(tagc_library_options()); i++) {
     const struct tagc_ledger_row *row = tagc_ledger_row(comm->ledger, (int)i);
-    const struct tagc_choice *choice = &row->grounds->choice;
+    const struct tagc_choice *choice = &row->inputs->choice;
     if (row->codec)
       tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu, %s: %s, estimated %.3f ms instead of %.3f ms, error %.2g",
                (unsigned long long)comm->ledger->number, row->name, row->codec, 1e-6 * choice->ns[choice->candidate],
-               1e-6 * choice->plain_ns, row->grounds->survey.of[choice->candidate].error);
+               1e-6 * choice->plain_ns, row->inputs->gradient.of[choice->candidate].error);
     else
       tagc_log(TAGC_LOG_INFO, "interpose", "communicator %llu, %s: plain: %s", (unsigned long long)comm->ledger->number,
                row->name, tagc_reason_words(comm->slots[i].reason));

@@ -28,7 +28,7 @@ void tagc_proposal_check(const struct tagc_call *call);
  * the probe has found; NULL: there was none, and with TAGC_CODEC=auto every slot stays plain. Without the lock: it asks the device. */
 void tagc_proposal_plan(struct tagc_comm *comm, bool decided, const struct tagc_wire *wire);
 
-/* Makes the lane where calls go in chunks, without which none does, and reserves memory (memory.h), on the stream of the call
+/* Makes the side stream where calls go in chunks, without which none does, and reserves memory (memory.h), on the stream of the call
  * before which the vote is held. False where memory lacks. Without the lock. */
 bool tagc_proposal_reserve(struct tagc_comm *comm, void *stream);
 
@@ -44,7 +44,7 @@ void tagc_proposal_resolve(struct tagc_comm *comm, const int64_t **from);
 enum tagc_reason tagc_proposal_reason(struct tagc_vote_range reason, bool same, bool can);
 
 void tagc_proposal_plan_allgathers(struct tagc_comm *comm, bool decided);
-/* Is one of them in chunks? And no more: without a lane. */
+/* Is one of them in chunks? And no more: without a side stream. */
 bool tagc_proposal_has_chunked_allgathers(const struct tagc_comm *comm);
 void tagc_proposal_join_allgathers(struct tagc_comm *comm);
 void tagc_proposal_pack_allgathers(const struct tagc_comm *comm, bool reserved, int64_t **to);

@@ -23,7 +23,7 @@ void tagc_tune_pack(const struct tagc_comm *comm, bool can_probe, int64_t **to)
   tagc_vote_flag_pack(to, can_probe);
   for (size_t i = 0; i < comm->slot_count; i++) {
     const struct tagc_slot *slot = &comm->slots[i];
-    const struct tagc_survey *own = &tagc_comm_grounds(comm, i)->own;
+    const struct tagc_gradient_stats *own = &tagc_comm_decision_inputs(comm, i)->own;
     tagc_vote_sample_pack(to, &(struct tagc_vote_sample){slot->sample.taken, slot->sample.taken && !own->exceptions,
                                                          slot->sample.reject_reason, *own});
   }
@@ -72,7 +72,7 @@ bool tagc_tune_resolve(struct tagc_comm *comm, const int64_t *from)
     if (again && !(sample.sampled && is_usual(&sample)))
       continue;
     slot->sample.agreed = sample.sampled;
-    tagc_comm_grounds(comm, i)->survey = sample.stats;
+    tagc_comm_decision_inputs(comm, i)->gradient = sample.stats;
     any |= slot->sample.agreed && slot->sample.reject_reason == TAGC_REASON_NONE && sample.stats.density > 0;
   }
   if (comm->ledger->retune) {
@@ -124,28 +124,28 @@ static bool find_candidates(const struct tagc_device *device, const struct tagc_
 }
 
 /* A codec of which nothing is known is out of the question. */
-static void estimate_costs(const struct tagc_device *device, const struct tagc_survey_question *question,
-                           struct tagc_survey *survey)
+static void estimate_costs(const struct tagc_device *device, const struct tagc_gradient_request *question,
+                           struct tagc_gradient_stats *gradient)
 {
-  const uint32_t keep = tagc_survey_keep(survey->density);
+  const uint32_t keep = tagc_gradient_keep_ppm(gradient->density);
   for (int i = 0; i < TAGC_CANDIDATES; i++) {
     const struct tagc_candidate *candidate = &question->candidates[i];
-    struct tagc_finding *finding = &survey->of[i];
+    struct tagc_codec_estimate *estimate = &gradient->of[i];
     struct tagc_shape shape = question->shape;
     struct tagc_gpu_cost cost;
     shape.residual = candidate->residual;
     shape.keep_ppm = keep;
-    if (finding->error < __builtin_inf() && device->cost(device, candidate->codec, &shape, &cost))
-      *finding = (struct tagc_finding){finding->error, cost.encode_ns, cost.decode_ns, cost.call_ns};
+    if (estimate->error < __builtin_inf() && device->cost(device, candidate->codec, &shape, &cost))
+      *estimate = (struct tagc_codec_estimate){estimate->error, cost.encode_ns, cost.decode_ns, cost.call_ns};
     else
-      finding->error = __builtin_inf();
+      estimate->error = __builtin_inf();
   }
 }
 
 /* Where but a part of the slot is selected, nothing else is sampled: it is packed as in a call. Nanoseconds of an element's copy are
  * those of the second time on the host, when the memory is there, and on a GPU those of codec none, which does nothing else, with
  * what all copies of a call take to begin. False without memory, or where the device fails. */
-static bool pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, struct tagc_survey_question *question,
+static bool pack_selected(const struct tagc_call *call, const struct tagc_parts *parts, struct tagc_gradient_request *question,
                           void **packed, double *copy_ns)
 {
   const struct tagc_device *device = call->comm->device;
@@ -167,31 +167,31 @@ static bool pack_selected(const struct tagc_call *call, const struct tagc_parts 
 }
 
 /* Where the gradient is on a device, the host waits for what was enqueued before. */
-static bool survey_gradient(const struct tagc_call *call, const struct tagc_parts *parts, struct tagc_survey_question *question,
-                            struct tagc_survey *survey)
+static bool sample_gradient(const struct tagc_call *call, const struct tagc_parts *parts, struct tagc_gradient_request *question,
+                            struct tagc_gradient_stats *gradient)
 {
   struct tagc_comm *comm = call->comm;
-  struct tagc_survey_sample sample = {0};
+  struct tagc_gradient_sample sample = {0};
   void *packed = NULL;
   double copy_ns = 0;
   bool seen = tagc_comms_enter_driver(&comm, 1) && (!parts || pack_selected(call, parts, question, &packed, &copy_ns)) &&
-              tagc_survey_read(question, comm->device, call->stream, &sample);
-  seen = tagc_comms_leave_driver(&comm, 1) && seen && tagc_survey_try(question, &sample, survey);
-  tagc_survey_free(&sample);
+              tagc_gradient_sample_read(question, comm->device, call->stream, &sample);
+  seen = tagc_comms_leave_driver(&comm, 1) && seen && tagc_gradient_stats_measure(question, &sample, gradient);
+  tagc_gradient_sample_free(&sample);
   if (packed) {
     if (tagc_comms_enter_driver(&comm, 1))         /* else the stream may be gone */
       comm->device->release(comm->device, packed, call->stream);
     tagc_comms_leave_driver(&comm, 1);
   }
   if (seen && !comm->device->host_reads)
-    estimate_costs(comm->device, question, survey);
+    estimate_costs(comm->device, question, gradient);
   if (seen)
-    survey->copy_ns = copy_ns;
+    gradient->copy_ns = copy_ns;
   return seen;
 }
 
 /* Fills the question, and the parts of the slot. False: the gradient is not to be sampled now. */
-static bool begin_sample(const struct tagc_call *call, struct tagc_survey_question *question, const struct tagc_parts **parts)
+static bool begin_sample(const struct tagc_call *call, struct tagc_gradient_request *question, const struct tagc_parts **parts)
 {
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
@@ -211,16 +211,16 @@ static bool begin_sample(const struct tagc_call *call, struct tagc_survey_questi
   return due;
 }
 
-/* `survey`: NULL where the gradient could not be sampled. */
-static void end_sample(const struct tagc_call *call, bool has_codec, const struct tagc_survey *survey)
+/* `gradient`: NULL where the gradient could not be sampled. */
+static void end_sample(const struct tagc_call *call, bool has_codec, const struct tagc_gradient_stats *gradient)
 {
   struct tagc_comm *comm = call->comm;
   pthread_mutex_lock(&comm->lock);
   if (!has_codec)
     tagc_comm_bar(comm, call, TAGC_REASON_device);
-  if (survey && call->lock_number == comm->observed.lock_number) {
+  if (gradient && call->lock_number == comm->observed.lock_number) {
     comm->slots[call->slot].sample.taken = true;
-    tagc_comm_grounds(comm, (size_t)call->slot)->own = *survey;
+    tagc_comm_decision_inputs(comm, (size_t)call->slot)->own = *gradient;
     if (comm->vote.held)
       comm->observed.cycle_disturbed = true; /* a step with a sample in it is no measurement of a step */
   }
@@ -231,16 +231,16 @@ void tagc_tune_sample(const struct tagc_call *call)
 {
   struct tagc_comm *comm = call->comm;
   struct tagc_candidate candidates[TAGC_CANDIDATES];
-  struct tagc_survey_question question = {.candidates = candidates};
+  struct tagc_gradient_request question = {.candidates = candidates};
   const struct tagc_parts *parts = NULL;
-  struct tagc_survey survey;
+  struct tagc_gradient_stats gradient;
   if (!tagc_options_auto(tagc_library_options()) || !begin_sample(call, &question, &parts))
     return;
   if (!tagc_comms_enter(&comm, 1, TAGC_OWNER_NONE, TAGC_OWNER_LIBRARY))
     return;                         /* after an abort the program may free its buffers */
   bool has_codec = tagc_comms_enter_driver(&comm, 1) && find_candidates(comm->device, &question.shape, candidates);
   has_codec = tagc_comms_leave_driver(&comm, 1) && has_codec;
-  const bool sampled = has_codec && survey_gradient(call, parts, &question, &survey);
+  const bool sampled = has_codec && sample_gradient(call, parts, &question, &gradient);
   tagc_comms_leave(&comm, 1);
-  end_sample(call, has_codec, sampled ? &survey : NULL);
+  end_sample(call, has_codec, sampled ? &gradient : NULL);
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "kernels/codec/carve.h"
+#include "kernels/codec/assign_buffer.h"
 #include "kernels/codec/variant.h"
 
 const struct tagc_allgather_codec *const tagc_allgather_codecs[] = {
@@ -19,11 +19,11 @@ const struct tagc_allgather_codec *const tagc_allgather_codecs[] = {
 
 const struct tagc_allgather_kernels *tagc_allgather_kernels(void) { return TAGC_OF_VARIANT(tagc_allgather); }
 
-size_t tagc_allgather_carve(struct tagc_allgather_job *job, uint8_t *base)
+size_t tagc_allgather_assign_buffers(struct tagc_allgather_job *job, uint8_t *base)
 {
   size_t used = 0;
-  job->payloads = tagc_carve(base, &used, (size_t)job->shape.nranks * job->layout.payload_bytes);
-  job->state = tagc_carve(base, &used, job->layout.state_bytes);
+  job->payloads = tagc_assign_buffer(base, &used, (size_t)job->shape.nranks * job->layout.payload_bytes);
+  job->state = tagc_assign_buffer(base, &used, job->layout.state_bytes);
   return used;
 }
 

@@ -3,7 +3,7 @@
  */
 #include "kernels/allgather/cuda.h"
 
-#include "kernels/codec/carve.h"
+#include "kernels/codec/assign_buffer.h"
 
 enum { WARPS = TAGC_CUDA_THREADS / 32, CLEARED_BYTES = 16 * TAGC_CUDA_THREADS };
 
@@ -21,12 +21,12 @@ static uint32_t segments_of(uint64_t blocks)
 }
 
 /* Divides a job's state; returns what it takes. */
-static size_t carve(struct tagc_allgather_call *gather, const struct tagc_allgather_codec *codec, uint64_t n, void *base)
+static size_t assign_gpu_buffers(struct tagc_allgather_call *gather, const struct tagc_allgather_codec *codec, uint64_t n, void *base)
 {
   size_t used = 0;
   gather->segments = codec == &tagc_allgather_lossless ? segments_of(tagc_allgather_blocks(n)) : 0;
-  gather->state = tagc_carve(base, &used, sizeof *gather->state);
-  gather->totals = tagc_carve(base, &used, gather->segments * sizeof *gather->totals);
+  gather->state = tagc_assign_buffer(base, &used, sizeof *gather->state);
+  gather->totals = tagc_assign_buffer(base, &used, gather->segments * sizeof *gather->totals);
   return used;
 }
 
@@ -36,7 +36,7 @@ bool tagc_allgather_cuda_layout(const struct tagc_allgather_codec *codec, const 
   struct tagc_allgather_call gather;
   if (!tagc_allgather_cuda_of(codec) || !codec->layout(shape, out))
     return false;
-  out->state_bytes = carve(&gather, codec, shape->n, NULL);
+  out->state_bytes = assign_gpu_buffers(&gather, codec, shape->n, NULL);
   return true;
 }
 
@@ -95,7 +95,7 @@ struct tagc_allgather_call tagc_allgather_call_of(const struct tagc_allgather_co
     .reference = job->reference,
     .keep_own = job->keep_own,
   };
-  carve(&gather, codec, job->shape.n, job->state);
+  assign_gpu_buffers(&gather, codec, job->shape.n, job->state);
   place_parts(&gather, codec, job);
   return gather;
 }

@@ -7,7 +7,7 @@
  *            headers say becomes a word, by which the other kernels do nothing where a shard was refused; bf16 1, q8 3:
  *            exceptions come last. Each block is decoded by itself.
  * Job        A tagc_allgather_job whose pointers are device memory; `stats` and `refused` are not touched. send and recv may
- *            have any address that is good for an element, the rest is aligned as tagc_allgather_carve() does it.
+ *            have any address that is good for an element, the rest is aligned as tagc_allgather_assign_buffers() does it.
  * Counts     In those of a tally (tagc_counts): `selected` are escapes, `nonfinite` exceptions, `overflowed` calls in which a
  *            shard was refused. Errors are not measured here.
  */

@@ -97,7 +97,7 @@ extern const struct tagc_allgather_codec tagc_allgather_bf16, tagc_allgather_q8,
 
 /* Points the payloads and the state of a job (shape and layout are set) into the memory at `base`, which is aligned to 64
  * bytes; returns the bytes that they take (`base` may be NULL for that). */
-size_t tagc_allgather_carve(struct tagc_allgather_job *job, uint8_t *base);
+size_t tagc_allgather_assign_buffers(struct tagc_allgather_job *job, uint8_t *base);
 
 /* This rank's payload. */
 static inline uint8_t *tagc_allgather_payload(const struct tagc_allgather_job *job, int rank)

@@ -116,7 +116,7 @@ struct tagc_codec {
 
 /* Points the payloads and the state of a job (shape and layout are set) into the memory at `base`, which is aligned to 64
  * bytes; returns the bytes that they take (`base` may be NULL for that). */
-size_t tagc_job_carve(struct tagc_job *job, uint8_t *base);
+size_t tagc_job_assign_buffers(struct tagc_job *job, uint8_t *base);
 
 /* All codecs, NULL-terminated, in the order in which they are documented. */
 extern const struct tagc_codec *const tagc_codecs[];

@@ -98,18 +98,18 @@ double tagc_host_sum_ns(const struct tagc_shape *shape, const struct tagc_hosts 
   return steps(hosts->local - 1, (double)hosts->hosts * (double)bytes_of_shard(shape), inside);
 }
 
-/* `encoded`: when the next chunk to be sent is ready; `lane`: when the lane has nothing left to do. */
+/* `encoded`: when the next chunk to be sent is ready; `side stream`: when the side stream has nothing left to do. */
 double tagc_call_ns(const struct tagc_call_times *t, int count)
 {
   const double bytes_ns = t->wire_ns - t->latency_ns;
-  double encoded = t->chunk_ns + t->encode_ns * tagc_chunk_share(0, count), lane = encoded, wire = 0;
+  double encoded = t->chunk_ns + t->encode_ns * tagc_chunk_share(0, count), side = encoded, wire = 0;
   for (int k = 0; k < count; k++) {
     wire = larger(wire, encoded) + t->latency_ns + bytes_ns * tagc_chunk_share(k, count);
     if (k + 1 < count)
-      encoded = lane = lane + t->chunk_ns + t->encode_ns * tagc_chunk_share(k + 1, count);
-    lane = larger(wire, lane) + t->chunk_ns + t->decode_ns * tagc_chunk_share(k, count);
+      encoded = side = side + t->chunk_ns + t->encode_ns * tagc_chunk_share(k + 1, count);
+    side = larger(wire, side) + t->chunk_ns + t->decode_ns * tagc_chunk_share(k, count);
   }
-  return lane;
+  return side;
 }
 
 struct tagc_gpu_cost tagc_layout_gpu_cost(const struct tagc_shape *shape, const struct tagc_layout *layout,

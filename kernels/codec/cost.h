@@ -79,15 +79,15 @@ struct tagc_call_times {
 };
 
 /* How long a call takes in `count` chunks (kernels/codec/chunks.h), of which one is encoded or decoded while another travels. Two machines, the
- * lane and the wire, do one thing after the other each: a flow shop with two machines, where jobs come back to the first one. With
+ * side stream and the wire, do one thing after the other each: a flow shop with two machines, where jobs come back to the first one. With
  * e(k), x(k), d(k) what chunk k takes to be encoded, sent and decoded, its share of the whole and what does not depend on that, and
- * in the order of the lane in run_chunks() of interpose/exec/execute.c:
+ * in the order of the side stream in run_chunks() of interpose/exec/execute.c:
  *   E(0) = e(0)
  *   E(k) = max(E(k-1), D(k-2)) + e(k)      the next chunk is encoded before the one that has come is decoded
  *   X(k) = max(X(k-1), E(k)) + x(k)
  *   D(k) = max(X(k), E(k+1), D(k-1)) + d(k)
  * and the call takes D(count - 1). A wire that takes longer than the work hides all of it but e(0) + d(count - 1), which of four chunks is
- * 1/6; each chunk more costs a latency. Not in it: that lane and wire may want the same cores or memory. */
+ * 1/6; each chunk more costs a latency. Not in it: that side stream and wire may want the same cores or memory. */
 double tagc_call_ns(const struct tagc_call_times *times, int count);
 
 /* What a codec does on a GPU beside what its layout says: whoever adds one fills this in (cuda_codecs.c). */
@@ -109,7 +109,7 @@ struct tagc_gpu_cost {
  * of memory:
  *   encode   `passes` times g and e, e written, payloads written
  *   decode   the messages of all senders
- *   call     launches, settle's included; rounds; the own shard and the result; the sum of sketches; the state (bitmaps, cells),
+ *   call     launches, end_call's included; rounds; the own shard and the result; the sum of sketches; the state (bitmaps, cells),
  *            written and read by either side
  * What stays in the second-level cache, such as atomic additions, is faster; what waits for atomic additions is slower.
  * `layout`: as the kernels have it, with their state. */

@@ -16,7 +16,7 @@
 #include "kernels/codec/allgather.h"
 #include "kernels/codec/codec.h"
 #include "kernels/codec/cost.h"
-#include "kernels/codec/row.h"
+#include "kernels/codec/nonzero_index.h"
 
 /* Moments of a call, in their order. SUMMED: the sums inside a host are there. HALF: of an all-reduce, its reduce-scatter is decoded;
  * then come those of its all-gather. DECODED: the call ends. */
@@ -26,34 +26,34 @@ enum tagc_mark {
   TAGC_MARK_DECODED, TAGC_MARKS
 };
 
-/* What the ranks of a host tell one another of a call: words of which the largest one counts. */
-enum { TAGC_TOLD_NONFINITE, TAGC_TOLD_SURPLUS, TAGC_TOLD_WORDS };
+/* Flags of a call that the ranks of a node share: the largest of each counts. */
+enum { TAGC_FLAG_NONFINITE, TAGC_FLAG_SURPLUS, TAGC_FLAGS };
 
 /* A slot is too dense for its codec when so many calls in a row had more values than room for them. */
 enum { TAGC_SURPLUS_CALLS = 8 };
 
-/* What is done on a lane. */
-enum tagc_lane_work { TAGC_LANE_ENCODE, TAGC_LANE_DECODE, TAGC_LANE_WORKS };
+/* What is done on a side stream. */
+enum tagc_side_work { TAGC_SIDE_ENCODE, TAGC_SIDE_DECODE, TAGC_SIDE_WORKS };
 
 /* What a device tells later of a call: its number, as the caller counts, and milliseconds (ms[i]: until mark i + 1, since the mark
- * before, on the call's stream). Of a lane that worked for it: how long it did so, and how long the stream waited for it, both by what
- * was done; 0 without one. */
+ * before, on the call's stream). Of a side stream that worked for it: how long it did so, and how long the stream waited for it, both by
+ * what was done; 0 without one. */
 struct tagc_tally_times {
   uint64_t number;
   double ms[TAGC_MARKS - 1];
-  double worked_ms[TAGC_LANE_WORKS], waited_ms[TAGC_LANE_WORKS];
-  bool lane_known;                 /* false: the lane worked, and some of that is not known */
+  double worked_ms[TAGC_SIDE_WORKS], waited_ms[TAGC_SIDE_WORKS];
+  bool side_known;                 /* false: the side stream worked, and some of that is not known */
 };
 struct tagc_timed {
   uint64_t number;
   double ms;
 };
 
-/* What runs on a lane, on this stream. */
-typedef void tagc_lane_function(void *argument, void *stream);
+/* What runs on a side stream, on this stream. */
+typedef void tagc_side_function(void *argument, void *stream);
 
-/* Since a lane was made: how long its functions ran, and how long callers waited for it. */
-struct tagc_lane_times {
+/* Since a side stream was made: how long its functions ran, and how long callers waited for it. */
+struct tagc_side_times {
   uint64_t worked_ns, waited_ns;
 };
 
@@ -116,14 +116,14 @@ struct tagc_device {
                           void *stream);
   bool (*allgather_refused)(const struct tagc_device *self, struct tagc_allgather_job *job, void *stream, bool *refused);
 
-  /* Adds what is in the foreign shards to words of the device, as tagc_row_count() does. */
-  bool (*count)(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *words, void *stream);
+  /* Adds what is in the foreign shards to words of the device, as tagc_nonzero_index_count() does. */
+  bool (*count)(const struct tagc_device *self, const struct tagc_job *job, uint64_t range, uint64_t *flags, void *stream);
 
-  /* After decode, what this rank has seen of the call, as words of the device. */
-  bool (*tell)(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream);
-  /* Ends a call: what was seen of it, on all ranks of a host by the words or, with NULL, by this rank, becomes the job's
+  /* After decode, what this rank has seen of the call, as flags in memory of the device. */
+  bool (*pack_flags)(const struct tagc_device *self, const struct tagc_job *job, int64_t *flags, void *stream);
+  /* Ends a call: what was seen of it, on all ranks of a node by the flags or, with NULL, by this rank, becomes the job's
    * flags; or, where the host would have to wait for it, the tally's and the health's. */
-  bool (*settle)(const struct tagc_device *self, struct tagc_job *job, const int64_t *words, void *stream);
+  bool (*end_call)(const struct tagc_device *self, struct tagc_job *job, const int64_t *flags, void *stream);
 
   /* What happens on the device later than the host looks: counts and times of the calls of a slot. make: NULL without memory,
    * or where the host reads all itself; then nothing is done with it. A mark is a moment on the stream: the first one begins
@@ -133,32 +133,34 @@ struct tagc_device {
   void *(*tally_make)(const struct tagc_device *self, void *stream);
   bool (*tally_mark)(const struct tagc_device *self, void *tally, enum tagc_mark mark, uint64_t number, void *stream);
   bool (*tally_read)(const struct tagc_device *self, void *tally, struct tagc_tally_times *times, struct tagc_codec_stats *stats);
-  /* Behind its first mark: until its last one the lane works for this call, at most so many functions, each of which is waited for once.
-   * Where earlier calls of the lane leave no room its times are not known. */
-  void (*tally_lane)(const struct tagc_device *self, void *tally, void *lane, unsigned functions);
+  /* Behind its first mark: until its last one the side stream works for this call, at most so many functions, each of which is waited for
+   * once. Where earlier calls of the side stream leave no room its times are not known. */
+  void (*tally_side_stream)(const struct tagc_device *self, void *tally, void *side, unsigned functions);
   /* Has the slot had TAGC_SURPLUS_CALLS calls in a row with a surplus, by the last time that this was asked? It is to be asked
    * after the same calls on all ranks, who get the same answer; waits for the call after which it was asked before, of which
    * there should have been some more since. False for *denser at the first time. */
   bool (*tally_denser)(const struct tagc_device *self, void *tally, void *stream, bool *denser);
   void (*tally_free)(const struct tagc_device *self, void *tally, void *fence);
 
-  /* A lane is where work runs beside the caller's stream, one function after the other: on the host a thread, on a GPU a stream of
-   * its own. make: NULL without one; then work is done on the caller's stream. submit: function(argument, the lane's stream) is called on
-   * the lane's thread, or at once where a stream is enqueued on. Gives its ticket, from 1 on and rising, or 0 where it is not called: the
-   * lane is closed, another process's, or the device has failed. work: what the function does. after: what is submitted from here on
-   * comes after what the stream holds now. wait: what comes on the stream from here on comes after that ticket, and those before it; the
-   * host device waits for it. False also where the function was dropped. close: what has not begun is dropped, and nothing more is taken;
-   * no function runs when it returns. times: false where they are not known; a GPU tells them in the times of a tally. free: after what
-   * was submitted; NULL is allowed.
+  /* A side stream runs functions beside the caller's stream, one after the other: on the host on a thread, on a GPU on a stream of its own.
+   * make    NULL without one; then work is done on the caller's stream.
+   * submit  function(argument, its stream) is called on the thread, or at once where it enqueues on a stream. Gives its event, from 1 on and
+   *         rising. 0 where it is not called: the side stream is closed or another process's, or the device has failed. work: what it does.
+   * after   what is submitted from here on comes after what the stream holds now.
+   * wait    what comes on the stream from here on comes after that event, and those before it. The host device waits for it. False also
+   *         where the function was dropped.
+   * close   drops what has not begun, and takes nothing more. No function runs when it returns.
+   * times   false where they are not known: a GPU tells them in the times of a tally.
+   * free    after what was submitted; NULL is allowed.
    * Threads: close from any, the others from one at a time. */
-  void *(*lane_make)(const struct tagc_device *self);
-  uint64_t (*lane_submit)(const struct tagc_device *self, void *lane, enum tagc_lane_work work, tagc_lane_function *function,
+  void *(*side_stream_make)(const struct tagc_device *self);
+  uint64_t (*side_stream_submit)(const struct tagc_device *self, void *side, enum tagc_side_work work, tagc_side_function *function,
                           void *argument);
-  bool (*lane_after)(const struct tagc_device *self, void *lane, void *stream);
-  bool (*lane_wait)(const struct tagc_device *self, void *lane, uint64_t ticket, void *stream);
-  void (*lane_close)(const struct tagc_device *self, void *lane);
-  bool (*lane_times)(const struct tagc_device *self, void *lane, struct tagc_lane_times *times);
-  void (*lane_free)(const struct tagc_device *self, void *lane);
+  bool (*side_stream_after)(const struct tagc_device *self, void *side, void *stream);
+  bool (*side_stream_wait)(const struct tagc_device *self, void *side, uint64_t event, void *stream);
+  void (*side_stream_close)(const struct tagc_device *self, void *side);
+  bool (*side_stream_times)(const struct tagc_device *self, void *side, struct tagc_side_times *times);
+  void (*side_stream_free)(const struct tagc_device *self, void *side);
 
   /* How long what others put on a stream takes, from begin to end. make: NULL without memory, or where there is nothing to be
    * timed; then nothing is done with it. begin: -1 where it goes untimed, as too many calls are under way; else what end is to

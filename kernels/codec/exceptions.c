@@ -79,7 +79,7 @@ static struct tagc_exceptions *list_of(const struct tagc_job *job, uint8_t *mess
   return (struct tagc_exceptions *)(messages + (size_t)rank * job->layout.message_bytes);
 }
 
-uint32_t tagc_exceptions_tell(const struct tagc_job *job, uint32_t known)
+uint32_t tagc_exceptions_anywhere(const struct tagc_job *job, uint32_t known)
 {
   uint32_t anywhere = known;
   for (int shard = 0; shard < job->shape.nranks; shard++)
@@ -91,9 +91,9 @@ uint32_t tagc_exceptions_tell(const struct tagc_job *job, uint32_t known)
   return anywhere;
 }
 
-bool tagc_exceptions_collect(struct tagc_job *job, uint32_t told, struct tagc_exception *sorted, size_t *count)
+bool tagc_exceptions_collect(struct tagc_job *job, uint32_t own, struct tagc_exception *sorted, size_t *count)
 {
-  uint32_t anywhere = told;
+  uint32_t anywhere = own;
   bool fits = true;
   *count = 0;
   for (int sender = 0; sender < job->shape.nranks; sender++) {

@@ -69,13 +69,13 @@ bool tagc_exceptions_merge(struct tagc_exception *sorted, size_t *count, const s
 
 /* A sender's last step, when all lists are closed: tells every receiver what this rank had anywhere. `known`: bits of
  * `anywhere` that the lists do not show: of its own shard, which no codec touches, but the others want to know of it as
- * well, and of its capacities. Lists are the first parts of job->message_out. Returns what it told. */
-uint32_t tagc_exceptions_tell(const struct tagc_job *job, uint32_t known);
+ * well, and of its capacities. Lists are the first parts of job->message_out. Returns these flags. */
+uint32_t tagc_exceptions_anywhere(const struct tagc_job *job, uint32_t known);
 
 /* The receiver's first step: merges all lists of job->message_in into `sorted`, which has room for nranks - 1 full
- * ones, and sets job->nonfinite_seen and job->surplus_seen from what all senders and this rank (`told`) had anywhere.
+ * ones, and sets job->nonfinite_seen and job->surplus_seen from what all senders and this rank (`own`) had anywhere.
  * False where a list does not say which values they were: the shard is NaN then. */
-bool tagc_exceptions_collect(struct tagc_job *job, uint32_t told, struct tagc_exception *sorted, size_t *count);
+bool tagc_exceptions_collect(struct tagc_job *job, uint32_t own, struct tagc_exception *sorted, size_t *count);
 
 /* The result of such a shard: all NaN, and counted. */
 void tagc_exceptions_overflow(struct tagc_job *job);

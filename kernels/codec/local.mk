@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # codec/: what a codec is, and what all of them use.
 libtagc_a_SOURCES += \
-  %D%/allgather.h %D%/bits.h %D%/blocks.h %D%/carve.h %D%/codec.h %D%/codecs.def %D%/codecs.h %D%/cost.c %D%/cost.h \
+  %D%/allgather.h %D%/bits.h %D%/blocks.h %D%/assign_buffer.h %D%/codec.h %D%/codecs.def %D%/codecs.h %D%/cost.c %D%/cost.h \
   %D%/device.h %D%/exceptions.c %D%/exceptions.h %D%/fpmode.h %D%/instruction_set.h %D%/lossless.h %D%/chunks.c \
-  %D%/chunks.h %D%/residual.c %D%/residual.h %D%/residual_blocks.h %D%/rotate.h %D%/row.c %D%/row.h %D%/variant.c \
+  %D%/chunks.h %D%/residual.c %D%/residual.h %D%/residual_blocks.h %D%/rotate.h %D%/nonzero_index.c %D%/nonzero_index.h %D%/variant.c \
   %D%/variant.h
 simd_sources += %D%/residual_blocks.c

@@ -125,14 +125,14 @@ int tagc_cuda_check(const struct tagc_cuda_launcher *launcher, const struct tagc
   return tagc_cuda_launch(launcher, tagc_call_check_kernel, (struct tagc_cuda_grid){1, 1}, call, stream);
 }
 
-int tagc_cuda_tell(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_told *told, void *stream)
+int tagc_cuda_pack_flags(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_flags *flags, void *stream)
 {
-  return tagc_cuda_launch(launcher, tagc_call_tell_kernel, (struct tagc_cuda_grid){1, 1}, told, stream);
+  return tagc_cuda_launch(launcher, tagc_call_pack_flags_kernel, (struct tagc_cuda_grid){1, 1}, flags, stream);
 }
 
-int tagc_cuda_settle(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_told *told, void *stream)
+int tagc_cuda_end_call(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_flags *flags, void *stream)
 {
-  return tagc_cuda_launch(launcher, tagc_call_settle_kernel, (struct tagc_cuda_grid){1, 1}, told, stream);
+  return tagc_cuda_launch(launcher, tagc_call_end_kernel, (struct tagc_cuda_grid){1, 1}, flags, stream);
 }
 
 int tagc_cuda_flush(const struct tagc_cuda_launcher *launcher, const struct tagc_job *job, void *out, void *stream)

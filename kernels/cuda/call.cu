@@ -3,7 +3,7 @@
  * gradient before it has a codec. See call.h.
  */
 #include "kernels/cuda/exceptions.cuh"
-#include "kernels/codec/row.h"
+#include "kernels/codec/nonzero_index.h"
 
 /* -- what came in -------------------------------------------------------------------------------------------------- */
 
@@ -42,19 +42,19 @@ DEVICE void check(const struct tagc_cuda_call &call)
 
 /* -- what a call has seen ------------------------------------------------------------------------------------------ */
 
-DEVICE void tell(const struct tagc_cuda_told &told)
+DEVICE void pack_flags(const struct tagc_cuda_flags &flags)
 {
-  told.words[TAGC_TOLD_NONFINITE] = told.counts->nonfinite_seen;
-  told.words[TAGC_TOLD_SURPLUS] = told.counts->surplus_seen;
+  flags.words[TAGC_FLAG_NONFINITE] = flags.counts->nonfinite_seen;
+  flags.words[TAGC_FLAG_SURPLUS] = flags.counts->surplus_seen;
 }
 
-DEVICE void settle(const struct tagc_cuda_told &told)
+DEVICE void end_call(const struct tagc_cuda_flags &flags)
 {
-  struct tagc_counts *counts = told.counts;
-  const bool nonfinite = told.words ? told.words[TAGC_TOLD_NONFINITE] != 0 : counts->nonfinite_seen != 0;
-  const bool surplus = told.words ? told.words[TAGC_TOLD_SURPLUS] != 0 : counts->surplus_seen != 0;
-  if (nonfinite && told.health)
-    told.health->nonfinite[told.cycle % TAGC_HEALTH_CYCLES] = told.cycle;
+  struct tagc_counts *counts = flags.counts;
+  const bool nonfinite = flags.words ? flags.words[TAGC_FLAG_NONFINITE] != 0 : counts->nonfinite_seen != 0;
+  const bool surplus = flags.words ? flags.words[TAGC_FLAG_SURPLUS] != 0 : counts->surplus_seen != 0;
+  if (nonfinite && flags.health)
+    flags.health->nonfinite[flags.cycle % TAGC_HEALTH_CYCLES] = flags.cycle;
   counts->surplus_calls = surplus ? counts->surplus_calls + 1 : 0;
   counts->denser |= counts->surplus_calls >= TAGC_SURPLUS_CALLS;
 }
@@ -102,14 +102,14 @@ DEVICE void count(const struct tagc_cuda_counting &counting)
       values += found;
       const uint64_t at = call.n * place + (uint64_t)block * BLOCK;
       if (__any_sync(ALL_LANES, found > 0) && lane == 0)
-        atomicMax(&counting.words[TAGC_ROW_FIRST + at / counting.range], (unsigned long long)~at);
+        atomicMax(&counting.words[TAGC_NONZERO_FIRST + at / counting.range], (unsigned long long)~at);
     }
     values = warp_sum(values);
     wild = __any_sync(ALL_LANES, wild);
     if (lane == 0 && values > 0)
-      atomicAdd(&counting.words[TAGC_ROW_VALUES + place], (unsigned long long)values);
+      atomicAdd(&counting.words[TAGC_NONZERO_VALUES + place], (unsigned long long)values);
     if (lane == 0 && wild)
-      atomicMax(&counting.words[TAGC_ROW_EXCEPTIONS], 1ull);
+      atomicMax(&counting.words[TAGC_NONZERO_EXCEPTIONS], 1ull);
   }
 }
 
@@ -118,7 +118,7 @@ DEVICE void count(const struct tagc_cuda_counting &counting)
 ENTRY(tagc_call_open, tagc_cuda_call, 4, open(call));
 ENTRY(tagc_call_close, tagc_cuda_call, 4, close(call, 0));
 ENTRY(tagc_call_check, tagc_cuda_call, 4, check(call));
-ENTRY(tagc_call_tell, tagc_cuda_told, 1, if (threadIdx.x == 0) tell(call));
-ENTRY(tagc_call_settle, tagc_cuda_told, 1, if (threadIdx.x == 0) settle(call));
+ENTRY(tagc_call_pack_flags, tagc_cuda_flags, 1, if (threadIdx.x == 0) pack_flags(call));
+ENTRY(tagc_call_end, tagc_cuda_flags, 1, if (threadIdx.x == 0) end_call(call));
 ENTRY(tagc_call_flush, tagc_cuda_flushing, 3, flush(call));
 ENTRY(tagc_call_count, tagc_cuda_counting, 4, count(call));

@@ -3,7 +3,7 @@
  *
  * Job        A tagc_job whose pointers are device memory, with the layout of the device (device.h). Its `stats` and the flags that
  *            decode sets are not touched: counts go to a tagc_counts in device memory (job->tally's).
- *            send and recv may have any address that is good for an element; everything else is aligned as tagc_job_carve()
+ *            send and recv may have any address that is good for an element; everything else is aligned as tagc_job_assign_buffers()
  *            does it.
  * State      job->state begins with a tagc_cuda_state, whatever the codec.
  * Residual   Dropped when a step was not finite: kernels find that out by themselves, in the tagc_health of the communicator,
@@ -28,7 +28,7 @@ struct tagc_counts {
   uint64_t dropped;                /* added to: residuals that were void */
   double residual_norm2;           /* set by encode; the order of its sum is the grid's: not the host's bits */
   uint32_t nonfinite_seen, surplus_seen;      /* set by decode: as in tagc_job */
-  uint32_t surplus_calls, denser;  /* set by settle: calls with a surplus in a row; 1 when they once were TAGC_SURPLUS_CALLS */
+  uint32_t surplus_calls, denser;  /* set by end_call: calls with a surplus in a row; 1 when they once were TAGC_SURPLUS_CALLS */
   uint64_t lost;                   /* added to: as in tagc_codec_stats */
 };
 
@@ -98,11 +98,11 @@ static inline TAGC_HD bool tagc_residual_counts(const struct tagc_cuda_call *cal
   return call->residual && !call->residual_empty && !tagc_residual_dropped(call);
 }
 
-/* What tell and settle get. */
-struct tagc_cuda_told {
+/* What pack_flags and end_call get. */
+struct tagc_cuda_flags {
   struct tagc_counts *counts;
   struct tagc_health *health;      /* NULL: none */
-  int64_t *words;                  /* TAGC_TOLD_WORDS; settle: NULL where this rank's own counts are all there is to know */
+  int64_t *words;                  /* TAGC_FLAGS; end_call: NULL where this rank's own counts are all there is to know */
   uint64_t cycle;
 };
 
@@ -115,7 +115,7 @@ struct tagc_cuda_flushing {
 /* What count gets. */
 struct tagc_cuda_counting {
   struct tagc_cuda_call call;
-  unsigned long long *words;       /* as in row.h */
+  unsigned long long *words;       /* as in nonzero_index.h */
   uint64_t range;
 };
 
@@ -134,9 +134,9 @@ int tagc_cuda_open(const struct tagc_cuda_launcher *launcher, const struct tagc_
 int tagc_cuda_close(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call, void *stream);
 /* Do the lists of message_in fit? The first step of decode. */
 int tagc_cuda_check(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call, void *stream);
-/* tell and settle of device.h. */
-int tagc_cuda_tell(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_told *told, void *stream);
-int tagc_cuda_settle(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_told *told, void *stream);
+/* pack_flags and end_call of device.h. */
+int tagc_cuda_pack_flags(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_flags *flags, void *stream);
+int tagc_cuda_end_call(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_flags *flags, void *stream);
 /* count of device.h */
 int tagc_cuda_count(const struct tagc_cuda_launcher *launcher, const struct tagc_job *job, uint64_t range, uint64_t *words,
                     void *stream);

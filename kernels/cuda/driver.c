@@ -85,19 +85,19 @@ const char *tagc_cuda_words(int error, const char *call, char *text, size_t size
 static bool is_new(int error, const char *call)
 {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  static struct { int error; const char *call; } told[64];         /* what more there is, is not told */
+  static struct { int error; const char *call; } logged[64];       /* what more there is, is not logged */
   static size_t count;
   bool is_known = false;
   pthread_mutex_lock(&lock);
   for (size_t i = 0; i < count && !is_known; i++)
-    is_known = told[i].error == error && (is_of_earlier_work(error) || strcmp(told[i].call, call) == 0);
-  const bool told_now = !is_known && count < sizeof told / sizeof *told;
-  if (told_now) {
-    told[count].error = error;
-    told[count++].call = call;
+    is_known = logged[i].error == error && (is_of_earlier_work(error) || strcmp(logged[i].call, call) == 0);
+  const bool log_now = !is_known && count < sizeof logged / sizeof *logged;
+  if (log_now) {
+    logged[count].error = error;
+    logged[count++].call = call;
   }
   pthread_mutex_unlock(&lock);
-  return told_now;
+  return log_now;
 }
 
 bool tagc_cuda_good(int error, const char *call)

@@ -15,8 +15,8 @@
   X(tagc_call_open) \
   X(tagc_call_close) \
   X(tagc_call_check) \
-  X(tagc_call_tell) \
-  X(tagc_call_settle) \
+  X(tagc_call_pack_flags) \
+  X(tagc_call_end)    \
   X(tagc_call_flush) \
   X(tagc_call_count) \
   X(tagc_dense_encode_bf16) \

@@ -213,7 +213,7 @@ void tagc_dense_encode(const struct tagc_dense_format *format, struct tagc_job *
       norm2 += encode_shard(format, job, shard);
   const bool seen = kernels()->has_exceptions(own, job->shape.n, job->shape.dtype, job->scale);
   *(struct header *)job->state = (struct header){
-    .anywhere = tagc_exceptions_tell(job, seen ? TAGC_ANYWHERE_EXCEPTION : 0),
+    .anywhere = tagc_exceptions_anywhere(job, seen ? TAGC_ANYWHERE_EXCEPTION : 0),
   };
   job->stats->selected += ((uint64_t)job->shape.nranks - 1) * job->shape.n;
   job->stats->residual_norm2 = norm2;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/codec/carve.h"
+#include "kernels/codec/assign_buffer.h"
 #include "kernels/codec/codecs.h"
 
 const struct tagc_codec *const tagc_codecs[] = {
@@ -31,15 +31,15 @@ const char *tagc_codec_names(char *text, size_t size)
   return text;
 }
 
-size_t tagc_job_carve(struct tagc_job *job, uint8_t *base)
+size_t tagc_job_assign_buffers(struct tagc_job *job, uint8_t *base)
 {
   const struct tagc_layout *l = &job->layout;
   size_t nranks = (size_t)job->shape.nranks, used = 0;
-  job->exponents = tagc_carve(base, &used, nranks * l->exponent_bytes);
-  job->sketch_out = tagc_carve(base, &used, nranks * l->sketch_count * 4);
-  job->sketch_in = tagc_carve(base, &used, l->sketch_count * 4);
-  job->message_out = tagc_carve(base, &used, nranks * l->message_bytes);
-  job->message_in = tagc_carve(base, &used, nranks * l->message_bytes);
-  job->state = tagc_carve(base, &used, l->state_bytes);
+  job->exponents = tagc_assign_buffer(base, &used, nranks * l->exponent_bytes);
+  job->sketch_out = tagc_assign_buffer(base, &used, nranks * l->sketch_count * 4);
+  job->sketch_in = tagc_assign_buffer(base, &used, l->sketch_count * 4);
+  job->message_out = tagc_assign_buffer(base, &used, nranks * l->message_bytes);
+  job->message_in = tagc_assign_buffer(base, &used, nranks * l->message_bytes);
+  job->state = tagc_assign_buffer(base, &used, l->state_bytes);
   return used;
 }

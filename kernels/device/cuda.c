@@ -355,26 +355,26 @@ static bool cuda_count(const struct tagc_device *self, const struct tagc_job *jo
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuLaunchKernel for a look at a gradient"));
 }
 
-static bool cuda_tell(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream)
+static bool cuda_pack_flags(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream)
 {
-  const struct tagc_cuda_told told = {.counts = tagc_cuda_tally_counts(job->tally), .words = words};
+  const struct tagc_cuda_flags flags = {.counts = tagc_cuda_tally_counts(job->tally), .words = words};
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter_ready(self, &visit))
     return false;
-  const int error = tagc_cuda_tell(&visit.device->launcher, &told, stream);
+  const int error = tagc_cuda_pack_flags(&visit.device->launcher, &flags, stream);
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuLaunchKernel for what was seen"));
 }
 
-static bool cuda_settle(const struct tagc_device *self, struct tagc_job *job, const int64_t *words, void *stream)
+static bool cuda_end_call(const struct tagc_device *self, struct tagc_job *job, const int64_t *words, void *stream)
 {
-  const struct tagc_cuda_told told = {
+  const struct tagc_cuda_flags flags = {
     .counts = tagc_cuda_tally_counts(job->tally), .health = job->health, .words = (int64_t *)(uintptr_t)words,
     .cycle = job->cycle,
   };
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter_ready(self, &visit))
     return false;
-  const int error = tagc_cuda_settle(&visit.device->launcher, &told, stream);
+  const int error = tagc_cuda_end_call(&visit.device->launcher, &flags, stream);
   return tagc_cuda_leave(&visit, tagc_cuda_did(visit.device, error, "cuLaunchKernel for the end of a call"));
 }
 
@@ -408,12 +408,12 @@ static const struct tagc_device functions = {
   .allgather_refer = tagc_cuda_gather_refer,
   .allgather_refused = tagc_cuda_gather_refused,
   .count = cuda_count,
-  .tell = cuda_tell,
-  .settle = cuda_settle,
+  .pack_flags = cuda_pack_flags,
+  .end_call = cuda_end_call,
   .tally_make = tagc_cuda_tally_make,
   .tally_mark = tagc_cuda_tally_mark,
   .tally_read = tagc_cuda_tally_read,
-  .tally_lane = tagc_cuda_tally_lane,
+  .tally_side_stream = tagc_cuda_tally_side_stream,
   .tally_denser = tagc_cuda_tally_denser,
   .tally_free = tagc_cuda_tally_free,
   .timer_make = tagc_cuda_timer_make,
@@ -421,13 +421,13 @@ static const struct tagc_device functions = {
   .timer_end = tagc_cuda_timer_end,
   .timer_read = tagc_cuda_timer_read,
   .timer_free = tagc_cuda_timer_free,
-  .lane_make = tagc_cuda_lane_make,
-  .lane_submit = tagc_cuda_lane_submit,
-  .lane_after = tagc_cuda_lane_after,
-  .lane_wait = tagc_cuda_lane_wait,
-  .lane_close = tagc_cuda_lane_close,
-  .lane_times = tagc_cuda_lane_times,
-  .lane_free = tagc_cuda_lane_free,
+  .side_stream_make = tagc_cuda_side_stream_make,
+  .side_stream_submit = tagc_cuda_side_stream_submit,
+  .side_stream_after = tagc_cuda_side_stream_after,
+  .side_stream_wait = tagc_cuda_side_stream_wait,
+  .side_stream_close = tagc_cuda_side_stream_close,
+  .side_stream_times = tagc_cuda_side_stream_times,
+  .side_stream_free = tagc_cuda_side_stream_free,
 };
 
 bool tagc_device_cuda_is_there(const char **why)

@@ -144,7 +144,7 @@ void *tagc_cuda_tally_make(const struct tagc_device *self, void *stream);
 bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally, enum tagc_mark mark, uint64_t number, void *stream);
 bool tagc_cuda_tally_read(const struct tagc_device *self, void *tally, struct tagc_tally_times *times,
                           struct tagc_codec_stats *stats);
-void tagc_cuda_tally_lane(const struct tagc_device *self, void *tally, void *lane, unsigned functions);
+void tagc_cuda_tally_side_stream(const struct tagc_device *self, void *tally, void *side, unsigned functions);
 bool tagc_cuda_tally_denser(const struct tagc_device *self, void *tally, void *stream, bool *denser);
 void tagc_cuda_tally_free(const struct tagc_device *self, void *tally, void *fence);
 
@@ -157,34 +157,34 @@ void tagc_cuda_timer_end(const struct tagc_device *self, void *timer, int begun,
 size_t tagc_cuda_timer_read(const struct tagc_device *self, void *timer, size_t least, struct tagc_timed *out, size_t most);
 void tagc_cuda_timer_free(const struct tagc_device *self, void *timer);
 
-/* -- cuda_lane.c ----------------------------------------------------------------------------------------------------- */
+/* -- cuda_side_stream.c ---------------------------------------------------------------------------------------------- */
 
-/* What a lane did for one call, and what the call's stream waited for it. The lane writes it until it is ended and read, or given up;
- * all of that by the thread that uses lane and tally. */
-struct tagc_cuda_share {
-  struct tagc_cuda_lane *lane;     /* that may still write; NULL: none */
-  unsigned unread;                 /* stretches of streams whose times are still to come */
+/* How long a side stream worked for one call, and how long the call's stream waited for that. The side stream writes it until it is ended
+ * and read, or given up; all of that by the thread that uses side stream and tally. */
+struct tagc_cuda_overlap {
+  struct tagc_cuda_side_stream *side; /* that may still write; NULL: none */
+  unsigned unread;                 /* timed intervals of streams whose times are still to come */
   bool lost;                       /* some never will */
-  double worked_ms[TAGC_LANE_WORKS], waited_ms[TAGC_LANE_WORKS];
+  double worked_ms[TAGC_SIDE_WORKS], waited_ms[TAGC_SIDE_WORKS];
 };
 
-/* From now on the lane works for this call. */
-void tagc_cuda_share_begin(struct tagc_cuda_device *d, struct tagc_cuda_share *share, void *lane, unsigned functions);
+/* From now on the side stream works for this call. */
+void tagc_cuda_overlap_begin(struct tagc_cuda_device *d, struct tagc_cuda_overlap *overlap, void *side, unsigned functions);
 /* Not any more. What is not read stays to be. */
-void tagc_cuda_share_end(struct tagc_cuda_share *share);
+void tagc_cuda_overlap_end(struct tagc_cuda_overlap *overlap);
 /* Reads what is over: all, where the call is. Both inside of a visit. */
-void tagc_cuda_share_read(struct tagc_cuda_device *d, struct tagc_cuda_share *share);
-/* No lane knows of it afterwards. Touches memory of the host alone. */
-void tagc_cuda_share_forget(struct tagc_cuda_share *share);
+void tagc_cuda_overlap_read(struct tagc_cuda_device *d, struct tagc_cuda_overlap *overlap);
+/* No side stream knows of it afterwards. Touches memory of the host alone. */
+void tagc_cuda_overlap_forget(struct tagc_cuda_overlap *overlap);
 
 /* Members of the table. */
-void *tagc_cuda_lane_make(const struct tagc_device *self);
-uint64_t tagc_cuda_lane_submit(const struct tagc_device *self, void *lane, enum tagc_lane_work work, tagc_lane_function *function,
+void *tagc_cuda_side_stream_make(const struct tagc_device *self);
+uint64_t tagc_cuda_side_stream_submit(const struct tagc_device *self, void *side, enum tagc_side_work work, tagc_side_function *function,
                                void *argument);
-bool tagc_cuda_lane_after(const struct tagc_device *self, void *lane, void *stream);
-bool tagc_cuda_lane_wait(const struct tagc_device *self, void *lane, uint64_t ticket, void *stream);
-void tagc_cuda_lane_close(const struct tagc_device *self, void *lane);
-bool tagc_cuda_lane_times(const struct tagc_device *self, void *lane, struct tagc_lane_times *times);
-void tagc_cuda_lane_free(const struct tagc_device *self, void *lane);
+bool tagc_cuda_side_stream_after(const struct tagc_device *self, void *side, void *stream);
+bool tagc_cuda_side_stream_wait(const struct tagc_device *self, void *side, uint64_t event, void *stream);
+void tagc_cuda_side_stream_close(const struct tagc_device *self, void *side);
+bool tagc_cuda_side_stream_times(const struct tagc_device *self, void *side, struct tagc_side_times *times);
+void tagc_cuda_side_stream_free(const struct tagc_device *self, void *side);
 
 #endif

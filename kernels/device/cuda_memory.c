@@ -217,7 +217,7 @@ void tagc_cuda_release_after(const struct tagc_device *self, void *memory, void 
   tagc_cuda_leave(&visit, true);
 }
 
-static void *carve(struct tagc_cuda_device *d, size_t room)
+static void *take_pinned(struct tagc_cuda_device *d, size_t room)
 {
   void *memory = NULL;
   pthread_mutex_lock(&d->lock);
@@ -233,7 +233,7 @@ static void *carve(struct tagc_cuda_device *d, size_t room)
 void *tagc_cuda_pinned(struct tagc_cuda_device *d, size_t bytes)
 {
   const size_t room = (bytes + 63) / 64 * 64, piece = room > PINNED_PIECE ? room : PINNED_PIECE;
-  void *memory = carve(d, room), *more = NULL;
+  void *memory = take_pinned(d, room), *more = NULL;
   if (memory || !tagc_cuda_did(d, d->driver->alloc_host(&more, piece), "cuMemAllocHost"))
     return memory;
   pthread_mutex_lock(&d->lock);

@@ -21,7 +21,7 @@ struct turn {
   unsigned marked;                 /* a bit a mark */
   bool ended;                      /* and was not read */
   struct tagc_counts *seen;        /* pinned */
-  struct tagc_cuda_share share;     /* of a lane */
+  struct tagc_cuda_overlap overlap; /* of a side stream */
 };
 
 struct tagc_cuda_tally {
@@ -73,7 +73,7 @@ static void give_back(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally)
 {
   tally->counts = NULL;
   for (int i = 0; i < TURNS; i++)
-    tagc_cuda_share_forget(&tally->turn[i].share);
+    tagc_cuda_overlap_forget(&tally->turn[i].overlap);
   pthread_mutex_lock(&d->lock);
   tally->next = d->tallies;
   d->tallies = tally;
@@ -90,7 +90,7 @@ static bool complete(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally)
     turn->seen = pinned + 1 + i;
     turn->ended = false;
     turn->marked = 0;
-    turn->share = (struct tagc_cuda_share){0};
+    turn->overlap = (struct tagc_cuda_overlap){0};
     for (int mark = 0; mark < TAGC_MARKS && whole; mark++)
       whole = turn->event[mark] || (turn->event[mark] = tagc_cuda_event(d, true));
   }
@@ -152,8 +152,8 @@ bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally_, enum tag
   struct tagc_cuda_device *d = visit.device;
   if (mark == TAGC_MARK_BEGUN) {
     tally->now = (tally->now + 1) % TURNS;
-    tagc_cuda_share_forget(&tally->turn[tally->now].share);
-    tally->turn[tally->now].share = (struct tagc_cuda_share){0};
+    tagc_cuda_overlap_forget(&tally->turn[tally->now].overlap);
+    tally->turn[tally->now].overlap = (struct tagc_cuda_overlap){0};
     tally->turn[tally->now].number = number;
     tally->turn[tally->now].marked = 0;
     tally->turn[tally->now].ended = false;
@@ -165,17 +165,17 @@ bool tagc_cuda_tally_mark(const struct tagc_device *self, void *tally_, enum tag
   turn->marked |= (unsigned)done << mark;
   turn->ended = done && mark == TAGC_MARK_DECODED;
   if (mark == TAGC_MARK_DECODED)
-    tagc_cuda_share_end(&turn->share);
+    tagc_cuda_overlap_end(&turn->overlap);
   return tagc_cuda_leave(&visit, done);
 }
 
-void tagc_cuda_tally_lane(const struct tagc_device *self, void *tally_, void *lane, unsigned functions)
+void tagc_cuda_tally_side_stream(const struct tagc_device *self, void *tally_, void *side, unsigned functions)
 {
   struct tagc_cuda_tally *tally = tally_;
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter(self, &visit))
     return;
-  tagc_cuda_share_begin(visit.device, &tally->turn[tally->now].share, lane, functions);
+  tagc_cuda_overlap_begin(visit.device, &tally->turn[tally->now].overlap, side, functions);
   tagc_cuda_leave(&visit, true);
 }
 
@@ -195,15 +195,15 @@ static int times_of(const struct tagc_cuda_device *d, const struct turn *turn, d
   return error;
 }
 
-/* The call is over, and so is what its lane did. */
-static void tell_share(struct tagc_cuda_device *d, struct tagc_cuda_share *share, struct tagc_tally_times *times)
+/* The call is over, and so is what its side stream did. */
+static void tell_share(struct tagc_cuda_device *d, struct tagc_cuda_overlap *overlap, struct tagc_tally_times *times)
 {
-  tagc_cuda_share_read(d, share);
-  for (int work = 0; work < TAGC_LANE_WORKS; work++) {
-    times->worked_ms[work] = share->worked_ms[work];
-    times->waited_ms[work] = share->waited_ms[work];
+  tagc_cuda_overlap_read(d, overlap);
+  for (int work = 0; work < TAGC_SIDE_WORKS; work++) {
+    times->worked_ms[work] = overlap->worked_ms[work];
+    times->waited_ms[work] = overlap->waited_ms[work];
   }
-  times->lane_known = !share->lost && !share->unread;
+  times->side_known = !overlap->lost && !overlap->unread;
 }
 
 static void add(struct tagc_codec_stats *stats, const struct tagc_counts *now, struct tagc_counts *before)
@@ -236,7 +236,7 @@ bool tagc_cuda_tally_read(const struct tagc_device *self, void *tally_, struct t
   if (!error) {
     turn->ended = false;
     times->number = turn->number;
-    tell_share(d, &turn->share, times);
+    tell_share(d, &turn->overlap, times);
     add(stats, turn->seen, &tally->read);
   }
   return tagc_cuda_leave(&visit, error != TAGC_CUDA_NOT_READY && tagc_cuda_did(d, error, "cuEventElapsedTime"));

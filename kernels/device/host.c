@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 
 #include "kernels/codec/fpmode.h"
-#include "kernels/device/host_lane.h"
+#include "kernels/device/host_side_stream.h"
 #include "kernels/codec/residual.h"
 
 enum { SMALL_ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
@@ -180,25 +180,25 @@ static bool host_count(const struct tagc_device *self, const struct tagc_job *jo
 {
   (void)self, (void)stream;
   tagc_fpmode mode = tagc_fpmode_enter();
-  tagc_row_count(job, range, words);
+  tagc_nonzero_index_count(job, range, words);
   tagc_fpmode_leave(mode);
   return true;
 }
 
-static bool host_tell(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream)
+static bool host_pack_flags(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream)
 {
   (void)self, (void)stream;
-  words[TAGC_TOLD_NONFINITE] = job->nonfinite_seen;
-  words[TAGC_TOLD_SURPLUS] = job->surplus_seen;
+  words[TAGC_FLAG_NONFINITE] = job->nonfinite_seen;
+  words[TAGC_FLAG_SURPLUS] = job->surplus_seen;
   return true;
 }
 
-static bool host_settle(const struct tagc_device *self, struct tagc_job *job, const int64_t *words, void *stream)
+static bool host_end_call(const struct tagc_device *self, struct tagc_job *job, const int64_t *words, void *stream)
 {
   (void)self, (void)stream;
   if (words) {
-    job->nonfinite_seen = words[TAGC_TOLD_NONFINITE];
-    job->surplus_seen = words[TAGC_TOLD_SURPLUS];
+    job->nonfinite_seen = words[TAGC_FLAG_NONFINITE];
+    job->surplus_seen = words[TAGC_FLAG_SURPLUS];
   }
   return true;
 }
@@ -222,9 +222,9 @@ static bool host_tally_read(const struct tagc_device *self, void *tally, struct 
   return false;
 }
 
-static void host_tally_lane(const struct tagc_device *self, void *tally, void *lane, unsigned functions)
+static void host_tally_side_stream(const struct tagc_device *self, void *tally, void *side, unsigned functions)
 {
-  (void)self, (void)tally, (void)lane, (void)functions;
+  (void)self, (void)tally, (void)side, (void)functions;
 }
 
 static bool host_tally_denser(const struct tagc_device *self, void *tally, void *stream, bool *denser)
@@ -290,12 +290,12 @@ const struct tagc_device tagc_device_host = {
   .allgather_refer = host_allgather_refer,
   .allgather_refused = host_allgather_refused,
   .count = host_count,
-  .tell = host_tell,
-  .settle = host_settle,
+  .pack_flags = host_pack_flags,
+  .end_call = host_end_call,
   .tally_make = host_tally_make,
   .tally_mark = host_tally_mark,
   .tally_read = host_tally_read,
-  .tally_lane = host_tally_lane,
+  .tally_side_stream = host_tally_side_stream,
   .tally_denser = host_tally_denser,
   .tally_free = host_tally_free,
   .timer_make = host_timer_make,
@@ -303,11 +303,11 @@ const struct tagc_device tagc_device_host = {
   .timer_end = host_timer_end,
   .timer_read = host_timer_read,
   .timer_free = host_timer_free,
-  .lane_make = tagc_host_lane_make,
-  .lane_submit = tagc_host_lane_submit,
-  .lane_after = tagc_host_lane_after,
-  .lane_wait = tagc_host_lane_wait,
-  .lane_close = tagc_host_lane_close,
-  .lane_times = tagc_host_lane_times,
-  .lane_free = tagc_host_lane_free,
+  .side_stream_make = tagc_host_side_stream_make,
+  .side_stream_submit = tagc_host_side_stream_submit,
+  .side_stream_after = tagc_host_side_stream_after,
+  .side_stream_wait = tagc_host_side_stream_wait,
+  .side_stream_close = tagc_host_side_stream_close,
+  .side_stream_times = tagc_host_side_stream_times,
+  .side_stream_free = tagc_host_side_stream_free,
 };

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/codec/carve.h"
+#include "kernels/codec/assign_buffer.h"
 #include "kernels/codec/bits.h"
 #include "kernels/codec/fpmode.h"
 #include "kernels/codec/residual.h"
-#include "kernels/codec/row.h"
+#include "kernels/codec/nonzero_index.h"
 
 enum {
   RANKS = 2,
@@ -57,18 +57,18 @@ struct tried {
 static size_t bytes_of_all(const struct tagc_shape *shape) { return RANKS * shape->n * tagc_dtype_size(shape->dtype); }
 
 /* Points into the memory, which may be NULL; returns the bytes that are needed. */
-static size_t carve(struct piece *its, const struct tagc_device *device)
+static size_t assign_rank_buffers(struct piece *its, const struct tagc_device *device)
 {
   struct tagc_job *job = &its->job;
-  size_t used = tagc_job_carve(job, its->memory);
+  size_t used = tagc_job_assign_buffers(job, its->memory);
   const size_t residual = tagc_residual_bytes(&job->shape);
-  void *there = tagc_carve(its->memory, &used, residual);
+  void *there = tagc_assign_buffer(its->memory, &used, residual);
   job->residual = residual ? there : NULL;
-  job->send = tagc_carve(its->memory, &used, bytes_of_all(&job->shape));
-  job->recv = tagc_carve(its->memory, &used, bytes_of_all(&job->shape) / RANKS);
-  its->flushed = tagc_carve(its->memory, &used, bytes_of_all(&job->shape));
-  its->words = tagc_carve(its->memory, &used, TAGC_TOLD_WORDS * sizeof *its->words);
-  there = tagc_carve(its->memory, &used, device ? device->health_bytes : 0);
+  job->send = tagc_assign_buffer(its->memory, &used, bytes_of_all(&job->shape));
+  job->recv = tagc_assign_buffer(its->memory, &used, bytes_of_all(&job->shape) / RANKS);
+  its->flushed = tagc_assign_buffer(its->memory, &used, bytes_of_all(&job->shape));
+  its->words = tagc_assign_buffer(its->memory, &used, TAGC_FLAGS * sizeof *its->words);
+  there = tagc_assign_buffer(its->memory, &used, device ? device->health_bytes : 0);
   job->health = device && device->health_bytes ? there : NULL;
   return used;
 }
@@ -96,10 +96,10 @@ static bool start_played(struct played *rank, const struct tagc_codec *codec, co
   *rank = (struct played){.its.job = {.shape = *shape, .rank = number, .scale = 0.5f, .divisor = RANKS}};
   if (!codec->layout(shape, &job->layout))
     return false;
-  rank->its.memory = aligned_alloc(64, carve(&rank->its, NULL));
+  rank->its.memory = aligned_alloc(64, assign_rank_buffers(&rank->its, NULL));
   if (!rank->its.memory)
     return false;
-  memset(rank->its.memory, ANYTHING, carve(&rank->its, NULL));
+  memset(rank->its.memory, ANYTHING, assign_rank_buffers(&rank->its, NULL));
   job->stats = &rank->stats;
   return true;
 }
@@ -163,16 +163,16 @@ static bool try_receiving(struct tried *t, struct played ranks[RANKS], bool by_w
   const struct tagc_device *device = t->run.device;
   struct tagc_job *job = &t->its.job, *host = &ranks[0].its.job;
   const size_t message = host->layout.message_bytes, sketch = host->layout.sketch_count * sizeof(int32_t);
-  int64_t words[TAGC_TOLD_WORDS];
+  int64_t words[TAGC_FLAGS];
   for (int r = 0; r < RANKS; r++)
     t->codec->decode(&ranks[r].its.job);
   if (!put(t, part(job->message_in, 1, message), part(host->message_in, 1, message), message) ||
       !put(t, job->sketch_in, host->sketch_in, sketch) || !device->decode(device, t->codec, job, t->run.stream) ||
-      !device->tell(device, job, t->its.words, t->run.stream) ||
-      !device->settle(device, job, by_words ? t->its.words : NULL, t->run.stream))
+      !device->pack_flags(device, job, t->its.words, t->run.stream) ||
+      !device->end_call(device, job, by_words ? t->its.words : NULL, t->run.stream))
     return tagc_self_test_device_failed(&t->run);
-  words[TAGC_TOLD_NONFINITE] = host->nonfinite_seen;
-  words[TAGC_TOLD_SURPLUS] = host->surplus_seen;
+  words[TAGC_FLAG_NONFINITE] = host->nonfinite_seen;
+  words[TAGC_FLAG_SURPLUS] = host->surplus_seen;
   return tagc_self_test_compare(&t->run, "a result differs", host->recv, job->recv, bytes_of_all(&host->shape) / RANKS) &&
          tagc_self_test_compare(&t->run, "what was seen differs", words, t->its.words, sizeof words);
 }
@@ -186,14 +186,14 @@ static bool try_flush(struct tried *t, struct played ranks[RANKS])
   return tagc_self_test_compare(&t->run, "a flush differs", ranks[0].its.flushed, t->its.flushed, bytes_of_all(&t->its.job.shape));
 }
 
-/* What a look at the gradient sees (row.h). The result's place is free. */
+/* What a look at the gradient sees (nonzero_index.h). The result's place is free. */
 static bool try_count(struct tried *t, const struct tagc_job *host)
 {
-  const uint64_t range = (host->shape.n / TAGC_ROW_RANGES / TAGC_ROW_BLOCK + 1) * TAGC_ROW_BLOCK;
-  const size_t bytes = tagc_row_bytes(RANKS);
-  uint64_t words[TAGC_ROW_VALUES + RANKS - 1] = {0};
+  const uint64_t range = (host->shape.n / TAGC_NONZERO_RANGES / TAGC_NONZERO_BLOCK + 1) * TAGC_NONZERO_BLOCK;
+  const size_t bytes = tagc_nonzero_index_bytes(RANKS);
+  uint64_t words[TAGC_NONZERO_VALUES + RANKS - 1] = {0};
   tagc_fpmode mode = tagc_fpmode_enter();
-  tagc_row_count(host, range, words);
+  tagc_nonzero_index_count(host, range, words);
   tagc_fpmode_leave(mode);
   if (!t->run.device->clear(t->run.device, t->its.job.recv, bytes, t->run.stream) ||
       !t->run.device->count(t->run.device, &t->its.job, range, t->its.job.recv, t->run.stream))
@@ -201,7 +201,7 @@ static bool try_count(struct tried *t, const struct tagc_job *host)
   return tagc_self_test_compare(&t->run, "a count differs", words, t->its.job.recv, bytes);
 }
 
-/* A host is told that a residual is void; what counts by itself has to know. */
+/* A host gets the flag that a residual is void; what counts by itself has to know. */
 static bool try_calls(struct tried *t, struct played ranks[RANKS])
 {
   struct tagc_job *job = &t->its.job;
@@ -246,11 +246,11 @@ static bool try_variant(struct tried *t, const struct tagc_shape *shape)
     good = good && start_played(&ranks[r], t->codec, shape, r);
   t->its = (struct piece){.job = ranks[0].its.job};
   good = good && device->layout(device, t->codec, shape, &job->layout);
-  const size_t bytes = good ? carve(&t->its, device) : 0;
+  const size_t bytes = good ? assign_rank_buffers(&t->its, device) : 0;
   t->its.memory = good ? device->alloc(device, bytes, t->run.stream) : NULL;
   t->run.seen = malloc(bytes);
   if (t->its.memory)
-    carve(&t->its, device);
+    assign_rank_buffers(&t->its, device);
   job->tally = t->its.memory ? device->tally_make(device, t->run.stream) : NULL;
   job->stats = &ranks[1].stats;    /* of a device that does not count by itself */
   good = t->its.memory && t->run.seen && (job->tally || device->host_reads);

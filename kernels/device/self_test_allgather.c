@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kernels/allgather/steps.h"
-#include "kernels/codec/carve.h"
+#include "kernels/codec/assign_buffer.h"
 
 enum {
   RANKS = 2,
@@ -34,13 +34,13 @@ struct tried {
 static size_t shard_bytes(const struct tagc_allgather_shape *shape) { return shape->n * tagc_dtype_size(shape->dtype); }
 
 /* Points into the memory, which may be NULL; returns the bytes that are needed. */
-static size_t carve(struct piece *its)
+static size_t assign_allgather_buffers(struct piece *its)
 {
   struct tagc_allgather_job *job = &its->job;
-  size_t used = tagc_allgather_carve(job, its->memory);
-  job->send = tagc_carve(its->memory, &used, shard_bytes(&job->shape));
-  job->recv = tagc_carve(its->memory, &used, RANKS * shard_bytes(&job->shape));
-  job->reference = tagc_carve(its->memory, &used, job->layout.reference_bytes);
+  size_t used = tagc_allgather_assign_buffers(job, its->memory);
+  job->send = tagc_assign_buffer(its->memory, &used, shard_bytes(&job->shape));
+  job->recv = tagc_assign_buffer(its->memory, &used, RANKS * shard_bytes(&job->shape));
+  job->reference = tagc_assign_buffer(its->memory, &used, job->layout.reference_bytes);
   return used;
 }
 
@@ -149,11 +149,11 @@ static bool start_played(struct tried *t, const struct tagc_allgather_shape *sha
   *rank = (struct piece){.job = {.shape = *shape, .rank = number}};
   if (!t->codec->layout(shape, &rank->job.layout))
     return false;
-  const size_t bytes = carve(rank);
+  const size_t bytes = assign_allgather_buffers(rank);
   rank->memory = aligned_alloc(64, bytes);
   if (rank->memory)
     memset(rank->memory, ANYTHING, bytes);
-  carve(rank);
+  assign_allgather_buffers(rank);
   return rank->memory;
 }
 
@@ -169,11 +169,11 @@ static void try_type(struct tried *t, const struct tagc_allgather_shape *shape)
     good = start_played(t, shape, r) && good;
   t->its = (struct piece){.job = {.shape = *shape}};
   good = good && device->allgather_layout(device, t->codec, shape, &t->its.job.layout);
-  const size_t bytes = good ? carve(&t->its) : 0;
+  const size_t bytes = good ? assign_allgather_buffers(&t->its) : 0;
   t->its.memory = good ? device->alloc(device, bytes, t->run.stream) : NULL;
   t->run.seen = malloc(bytes);
   if (t->its.memory && t->run.seen) {
-    carve(&t->its);
+    assign_allgather_buffers(&t->its);
     memset(t->run.seen, ANYTHING, bytes);
     (void)(put(t, t->its.memory, t->run.seen, bytes) && begin_reference(t) && try_calls(t));
   } else {

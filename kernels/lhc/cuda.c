@@ -3,7 +3,7 @@
  */
 #include "kernels/lhc/cuda.h"
 
-#include "kernels/codec/carve.h"
+#include "kernels/codec/assign_buffer.h"
 #include "kernels/cuda/driver.h"
 #include "kernels/lhc/lhc.h"
 
@@ -33,39 +33,39 @@ static uint32_t most_parts(const struct tagc_lhc_geometry *geo)
   return (geo->union_capacity + TAGC_LHC_GROUP_VALUES - 1) / TAGC_LHC_GROUP_VALUES;
 }
 
-static size_t carve_sending(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
+static size_t assign_gpu_sending(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
 {
   const size_t places = geo->senders, rows = places < TAGC_CUDA_ROWS ? places : TAGC_CUDA_ROWS;
-  out->norms = tagc_carve(base, &used, TAGC_CUDA_GROUPS * sizeof *out->norms);
-  out->shard_norms = tagc_carve(base, &used, places * (TAGC_CUDA_GROUPS / rows) * 2 * sizeof *out->shard_norms);
-  out->shards = tagc_carve(base, &used, places * sizeof *out->shards);
-  out->counts = tagc_carve(base, &used, places * geo->grid.stripes * sizeof *out->counts);
+  out->norms = tagc_assign_buffer(base, &used, TAGC_CUDA_GROUPS * sizeof *out->norms);
+  out->shard_norms = tagc_assign_buffer(base, &used, places * (TAGC_CUDA_GROUPS / rows) * 2 * sizeof *out->shard_norms);
+  out->shards = tagc_assign_buffer(base, &used, places * sizeof *out->shards);
+  out->counts = tagc_assign_buffer(base, &used, places * geo->grid.stripes * sizeof *out->counts);
   out->bitmap_words = geo->hashes ? 0 : ((size_t)geo->grid.lines + 15) / 16 * 16;
-  out->bitmap = tagc_carve(base, &used, (places + 1) * out->bitmap_words * sizeof *out->bitmap);
-  out->choosing = tagc_carve(base, &used, tagc_choose_bytes(&geo->grid, geo->senders));
+  out->bitmap = tagc_assign_buffer(base, &used, (places + 1) * out->bitmap_words * sizeof *out->bitmap);
+  out->choosing = tagc_assign_buffer(base, &used, tagc_choose_bytes(&geo->grid, geo->senders));
   return used;
 }
 
-static size_t carve_receiving(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
+static size_t assign_gpu_receiving(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
 {
   const size_t stripes = geo->hashes ? geo->grid.stripes : 0, support = stripes * geo->union_capacity;
-  out->cells = tagc_carve(base, &used, stripes * geo->hashes * geo->part_cells * sizeof *out->cells);
-  out->due = tagc_carve(base, &used, support * sizeof *out->due);
-  out->elements = tagc_carve(base, &used, support * sizeof *out->elements);
-  out->queue = tagc_carve(base, &used, support * sizeof *out->queue);
-  out->warp_counts = tagc_carve(base, &used, stripes * most_parts(geo) * MANY_WARPS * sizeof *out->warp_counts);
-  out->lines = tagc_carve(base, &used, (geo->hashes ? geo->grid.lines : 0) * sizeof *out->lines);
+  out->cells = tagc_assign_buffer(base, &used, stripes * geo->hashes * geo->part_cells * sizeof *out->cells);
+  out->due = tagc_assign_buffer(base, &used, support * sizeof *out->due);
+  out->elements = tagc_assign_buffer(base, &used, support * sizeof *out->elements);
+  out->queue = tagc_assign_buffer(base, &used, support * sizeof *out->queue);
+  out->warp_counts = tagc_assign_buffer(base, &used, stripes * most_parts(geo) * MANY_WARPS * sizeof *out->warp_counts);
+  out->lines = tagc_assign_buffer(base, &used, (geo->hashes ? geo->grid.lines : 0) * sizeof *out->lines);
   return used;
 }
 
-static size_t carve(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base)
+static size_t assign_gpu_state(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base)
 {
   size_t used = 0;
-  out->state = tagc_carve(base, &used, sizeof *out->state);
-  out->meetings = tagc_carve(base, &used, geo->grid.stripes * (size_t)TAGC_LHC_WORDS * sizeof *out->meetings);
-  out->arrived = tagc_carve(base, &used, (geo->senders + 1) * sizeof *out->arrived);
-  out->lists = tagc_carve(base, &used, geo->hashes ? 0 : tagc_lists_bytes(geo->grid.n, geo->senders + 1));
-  const size_t sending = carve_sending(out, geo, base, used), receiving = carve_receiving(out, geo, base, used);
+  out->state = tagc_assign_buffer(base, &used, sizeof *out->state);
+  out->meetings = tagc_assign_buffer(base, &used, geo->grid.stripes * (size_t)TAGC_LHC_WORDS * sizeof *out->meetings);
+  out->arrived = tagc_assign_buffer(base, &used, (geo->senders + 1) * sizeof *out->arrived);
+  out->lists = tagc_assign_buffer(base, &used, geo->hashes ? 0 : tagc_lists_bytes(geo->grid.n, geo->senders + 1));
+  const size_t sending = assign_gpu_sending(out, geo, base, used), receiving = assign_gpu_receiving(out, geo, base, used);
   return sending > receiving ? sending : receiving;
 }
 
@@ -77,7 +77,7 @@ bool tagc_lhc_cuda_layout(const struct tagc_codec *codec, const struct tagc_shap
   if (!codec->layout(shape, out) || !tagc_lhc_geometry_fill(&geo, shape) ||
       (geo.hashes && (uint64_t)geo.grid.stripes * geo.union_capacity > UINT32_MAX))
     return false;
-  out->state_bytes = carve(&state, &geo, NULL);
+  out->state_bytes = assign_gpu_state(&state, &geo, NULL);
   return true;
 }
 
@@ -94,7 +94,7 @@ static struct tagc_lhc_call call_of(const struct tagc_job *job, struct tagc_coun
   };
   tagc_lhc_geometry_fill(&lhc.geo, &job->shape);
   tagc_lhc_message_fill(message, &lhc.geo);
-  carve(state, &lhc.geo, job->state);
+  assign_gpu_state(state, &lhc.geo, job->state);
   lhc.call.norms = state->norms;
   lhc.bitmap_at = message->bitmap;
   lhc.shards = state->shards;

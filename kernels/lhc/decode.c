@@ -152,7 +152,7 @@ void tagc_lhc_decode(struct tagc_job *job)
   struct tagc_lhc_state state;
   struct tagc_lhc_message message;
   tagc_lhc_geometry_fill(&geo, &job->shape);
-  tagc_lhc_state_carve(&state, &geo, job->state);
+  tagc_lhc_assign_state(&state, &geo, job->state);
   size_t count;
   if (!tagc_exceptions_collect(job, state.header->anywhere, state.exceptions, &count)) {
     tagc_exceptions_overflow(job);

@@ -3,7 +3,7 @@
  *
  * Sizes cannot overflow: n < 2^32 and nranks <= 2^16 keep every product below 2^60.
  */
-#include "kernels/codec/carve.h"
+#include "kernels/codec/assign_buffer.h"
 #include "kernels/lhc/lhc.h"
 
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
@@ -77,18 +77,18 @@ void tagc_lhc_message_fill(struct tagc_lhc_message *out, const struct tagc_lhc_g
 }
 
 /* What is used from prepare to encode. */
-static size_t carve_sending(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
+static size_t assign_sending(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base, size_t used)
 {
-  used = tagc_sparsify_carve(&out->selected, &geo->grid, geo->senders, base, used);
-  out->bitmap = tagc_carve(base, &used, geo->hashes ? 0 : (size_t)geo->grid.lines * sizeof *out->bitmap);
+  used = tagc_sparsify_assign_buffers(&out->selected, &geo->grid, geo->senders, base, used);
+  out->bitmap = tagc_assign_buffer(base, &used, geo->hashes ? 0 : (size_t)geo->grid.lines * sizeof *out->bitmap);
   const size_t widened = geo->narrow_residual ? geo->senders * geo->grid.n : 0;
-  out->residual = tagc_carve(base, &used, widened * sizeof *out->residual);
+  out->residual = tagc_assign_buffer(base, &used, widened * sizeof *out->residual);
   return used;
 }
 
 /* What is used in decode. A cell enters the queue once, and once more for every 256 elements taken out of it: that many
  * are never in one, but a support from elsewhere must not lead out of the queue either. */
-static size_t carve_receiving(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base,
+static size_t assign_receiving(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base,
                               size_t used)
 {
   const size_t cells = (size_t)geo->hashes * geo->part_cells;
@@ -97,21 +97,21 @@ static size_t carve_receiving(struct tagc_lhc_state *out, const struct tagc_lhc_
   out->queue_room = cells ? cells + geo->hashes * support / 256 + LIST_SLACK : 0;
   const size_t exceptions = geo->senders * tagc_exceptions_capacity(geo->grid.n);
   const size_t words = geo->hashes ? (size_t)geo->grid.stripes * geo->grid.stripe_lines : 0;
-  out->exceptions = tagc_carve(base, &used, exceptions * sizeof *out->exceptions);
-  out->cursors = tagc_carve(base, &used, (geo->hashes ? geo->grid.stripes : geo->senders) * sizeof *out->cursors);
-  out->masks = tagc_carve(base, &used, words * sizeof *out->masks);
-  out->elements = tagc_carve(base, &used, geo->grid.stripes * support * sizeof *out->elements);
-  out->cells = tagc_carve(base, &used, cells * sizeof *out->cells);
-  out->queue = tagc_carve(base, &used, 2 * out->queue_room * sizeof *out->queue);
-  out->peeled = tagc_carve(base, &used, support);
+  out->exceptions = tagc_assign_buffer(base, &used, exceptions * sizeof *out->exceptions);
+  out->cursors = tagc_assign_buffer(base, &used, (geo->hashes ? geo->grid.stripes : geo->senders) * sizeof *out->cursors);
+  out->masks = tagc_assign_buffer(base, &used, words * sizeof *out->masks);
+  out->elements = tagc_assign_buffer(base, &used, geo->grid.stripes * support * sizeof *out->elements);
+  out->cells = tagc_assign_buffer(base, &used, cells * sizeof *out->cells);
+  out->queue = tagc_assign_buffer(base, &used, 2 * out->queue_room * sizeof *out->queue);
+  out->peeled = tagc_assign_buffer(base, &used, support);
   return used;
 }
 
-size_t tagc_lhc_state_carve(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base)
+size_t tagc_lhc_assign_state(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base)
 {
   size_t used = 0;
-  out->header = tagc_carve(base, &used, sizeof *out->header);
-  size_t sending = carve_sending(out, geo, base, used), receiving = carve_receiving(out, geo, base, used);
+  out->header = tagc_assign_buffer(base, &used, sizeof *out->header);
+  size_t sending = assign_sending(out, geo, base, used), receiving = assign_receiving(out, geo, base, used);
   return sending > receiving ? sending : receiving;
 }
 
@@ -132,7 +132,7 @@ bool tagc_lhc_layout(const struct tagc_shape *shape, struct tagc_layout *out)
     .exponent_bytes = geo.hashes ? tagc_pad16(geo.blocks) : 0,
     .sketch_count = (size_t)geo.grid.stripes * geo.hashes * geo.part_cells,
     .message_bytes = message.bytes,
-    .state_bytes = tagc_lhc_state_carve(&state, &geo, NULL),
+    .state_bytes = tagc_lhc_assign_state(&state, &geo, NULL),
     .capacity = (longer - 1) * geo.grid.stripe_capacity + shorter * (shorter_capacity ? shorter_capacity : 1) +
                 tagc_grid_capacity(&geo.grid, last),
   };

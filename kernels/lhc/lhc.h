@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The `lhc` codec on the host, inside: geometry, state and the hot functions.
  *
- * Ownership  All memory is the job's; pointers into job->state are carved by tagc_lhc_state_carve().
+ * Ownership  All memory is the job's; pointers into job->state are assigned by tagc_lhc_assign_state().
  * Threads    Reentrant. Failure: none after layout() said yes.
  */
 #ifndef KERNELS_LHC_LHC_H
@@ -41,7 +41,7 @@ struct tagc_lhc_state {
 };
 
 /* Points *out into the memory at `base`; returns the bytes needed (base may be NULL for that). */
-size_t tagc_lhc_state_carve(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base);
+size_t tagc_lhc_assign_state(struct tagc_lhc_state *out, const struct tagc_lhc_geometry *geo, void *base);
 
 /* The bytes and offsets of a message: exceptions | bitmap, or exceptions | counts | offsets | values. */
 struct tagc_lhc_message {

@@ -67,7 +67,7 @@ void tagc_lhc_prepare(struct tagc_job *job)
   struct tagc_lhc_geometry geo;
   struct tagc_lhc_state state;
   tagc_lhc_geometry_fill(&geo, &job->shape);
-  tagc_lhc_state_carve(&state, &geo, job->state);
+  tagc_lhc_assign_state(&state, &geo, job->state);
   *state.header = (struct tagc_lhc_header){ 0 };
   if (geo.hashes)
     memset(job->exponents, 0, (size_t)job->shape.nranks * job->layout.exponent_bytes);
@@ -116,8 +116,8 @@ void tagc_lhc_encode(struct tagc_job *job)
   struct tagc_lhc_geometry geo;
   struct tagc_lhc_state state;
   tagc_lhc_geometry_fill(&geo, &job->shape);
-  tagc_lhc_state_carve(&state, &geo, job->state);
-  state.header->anywhere = tagc_exceptions_tell(job, state.header->anywhere | tagc_sparsify_own_exceptions(job));
+  tagc_lhc_assign_state(&state, &geo, job->state);
+  state.header->anywhere = tagc_exceptions_anywhere(job, state.header->anywhere | tagc_sparsify_own_exceptions(job));
   for (int shard = 0; geo.hashes && shard < job->shape.nranks; shard++) {
     if (shard != job->rank)
       encode_shard(job, &geo, &state, shard);

@@ -25,7 +25,7 @@
  */
 #include <string.h>
 
-#include "kernels/codec/carve.h"
+#include "kernels/codec/assign_buffer.h"
 #include "kernels/codec/codecs.h"
 #include "kernels/codec/fpmode.h"
 #include "kernels/codec/residual.h"
@@ -45,17 +45,17 @@ struct state {
   uint32_t *cursors;
 };
 
-static size_t state_carve(struct state *out, const struct tagc_shape *shape, const struct tagc_grid *grid, void *base)
+static size_t assign_state(struct state *out, const struct tagc_shape *shape, const struct tagc_grid *grid, void *base)
 {
   const size_t senders = (size_t)shape->nranks - 1;
   size_t sending = 0, receiving;
-  out->anywhere = tagc_carve(base, &sending, sizeof *out->anywhere);
+  out->anywhere = tagc_assign_buffer(base, &sending, sizeof *out->anywhere);
   receiving = sending;
-  sending = tagc_sparsify_carve(&out->lists, grid, 1, base, sending);
-  out->bitmap = tagc_carve(base, &sending, grid->lines * sizeof *out->bitmap);
-  out->residual = tagc_carve(base, &sending, shape->residual > TAGC_STORAGE_FP32 ? shape->n * sizeof(float) : 0);
-  out->exceptions = tagc_carve(base, &receiving, senders * tagc_exceptions_capacity(shape->n) * sizeof *out->exceptions);
-  out->cursors = tagc_carve(base, &receiving, senders * sizeof *out->cursors);
+  sending = tagc_sparsify_assign_buffers(&out->lists, grid, 1, base, sending);
+  out->bitmap = tagc_assign_buffer(base, &sending, grid->lines * sizeof *out->bitmap);
+  out->residual = tagc_assign_buffer(base, &sending, shape->residual > TAGC_STORAGE_FP32 ? shape->n * sizeof(float) : 0);
+  out->exceptions = tagc_assign_buffer(base, &receiving, senders * tagc_exceptions_capacity(shape->n) * sizeof *out->exceptions);
+  out->cursors = tagc_assign_buffer(base, &receiving, senders * sizeof *out->cursors);
   return sending > receiving ? sending : receiving;
 }
 
@@ -77,7 +77,7 @@ static bool sparse_layout(const struct tagc_shape *shape, struct tagc_layout *ou
   parts_fill(shape, &grid, &message);
   *out = (struct tagc_layout){
     .message_bytes = message.bytes,
-    .state_bytes = state_carve(&state, shape, &grid, NULL),
+    .state_bytes = assign_state(&state, shape, &grid, NULL),
     .capacity = grid.stripe_capacity,
   };
   return true;
@@ -164,12 +164,12 @@ static void sparse_encode(struct tagc_job *job)
   struct state state;
   double norm2 = 0;
   parts_fill(&job->shape, &grid, &message);
-  state_carve(&state, &job->shape, &grid, job->state);
+  assign_state(&state, &job->shape, &grid, job->state);
   *state.anywhere = tagc_sparsify_own_exceptions(job);
   for (int shard = 0; shard < job->shape.nranks; shard++)
     if (shard != job->rank)
       norm2 += encode_shard(job, &grid, &message, &state, shard);
-  *state.anywhere = tagc_exceptions_tell(job, *state.anywhere);
+  *state.anywhere = tagc_exceptions_anywhere(job, *state.anywhere);
   job->stats->residual_norm2 = norm2;
   tagc_fpmode_leave(mode);
 }
@@ -182,7 +182,7 @@ static void sparse_decode(struct tagc_job *job)
   struct state state;
   size_t count;
   parts_fill(&job->shape, &grid, &message);
-  state_carve(&state, &job->shape, &grid, job->state);
+  assign_state(&state, &job->shape, &grid, job->state);
   if (tagc_exceptions_collect(job, *state.anywhere, state.exceptions, &count))
     tagc_sparse_sum(job, &message, state.cursors, state.exceptions, count);
   else

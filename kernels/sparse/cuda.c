@@ -4,7 +4,7 @@
  */
 #include "kernels/sparse/cuda.h"
 
-#include "kernels/codec/carve.h"
+#include "kernels/codec/assign_buffer.h"
 #include "kernels/sparse/sparse.h"
 #include "kernels/sparse/sparsify.h"
 
@@ -14,20 +14,20 @@ enum { WARPS = TAGC_CUDA_THREADS / 32 };
 
 static uint64_t parts_of(uint64_t all, uint64_t each) { return (all + each - 1) / each; }
 
-static size_t lists_carve(struct tagc_lists_call *out, uint64_t n, uint32_t nranks, void *base)
+static size_t assign_lists(struct tagc_lists_call *out, uint64_t n, uint32_t nranks, void *base)
 {
   size_t used = 0;
   out->tiles = (uint32_t)parts_of(n, (uint64_t)TAGC_LISTS_TILE * TAGC_SPARSE_BLOCK);
   out->segments = (uint32_t)parts_of(out->tiles, TAGC_LISTS_SEGMENT);
-  out->starts = tagc_carve(base, &used, (nranks - 1) * (size_t)out->tiles * sizeof *out->starts);
-  out->totals = tagc_carve(base, &used, (nranks - 1) * (size_t)out->segments * sizeof *out->totals);
+  out->starts = tagc_assign_buffer(base, &used, (nranks - 1) * (size_t)out->tiles * sizeof *out->starts);
+  out->totals = tagc_assign_buffer(base, &used, (nranks - 1) * (size_t)out->segments * sizeof *out->totals);
   return used;
 }
 
 size_t tagc_lists_bytes(uint64_t n, uint32_t nranks)
 {
   struct tagc_lists_call lists;
-  return lists_carve(&lists, n, nranks, NULL);
+  return assign_lists(&lists, n, nranks, NULL);
 }
 
 static struct tagc_lists_call lists_of(const struct tagc_choose_call *of, const struct tagc_sparse_message *message,
@@ -41,7 +41,7 @@ static struct tagc_lists_call lists_of(const struct tagc_choose_call *of, const 
     .capacity = message->capacity,
     .exact = message->exact,
   };
-  lists_carve(&lists, of->call.n, of->call.nranks, memory);
+  assign_lists(&lists, of->call.n, of->call.nranks, memory);
   return lists;
 }
 
@@ -94,18 +94,18 @@ struct parts {
   void *choosing, *lists;
 };
 
-static size_t state_carve(struct parts *out, const struct tagc_shape *shape, const struct tagc_grid *grid, void *base)
+static size_t assign_gpu_state(struct parts *out, const struct tagc_shape *shape, const struct tagc_grid *grid, void *base)
 {
   const uint32_t nranks = (uint32_t)shape->nranks;
   size_t used = 0;
   out->bitmap_words = ((size_t)grid->lines + 15) / 16 * 16;
-  out->state = tagc_carve(base, &used, sizeof *out->state);
-  out->norms = tagc_carve(base, &used, TAGC_CUDA_GROUPS * sizeof *out->norms);
-  out->shards = tagc_carve(base, &used, (nranks - 1) * sizeof *out->shards);
-  out->counts = tagc_carve(base, &used, (nranks - 1) * sizeof *out->counts);
-  out->bitmap = tagc_carve(base, &used, nranks * out->bitmap_words * sizeof *out->bitmap);
-  out->choosing = tagc_carve(base, &used, tagc_choose_bytes(grid, nranks - 1));
-  out->lists = tagc_carve(base, &used, tagc_lists_bytes(shape->n, nranks));
+  out->state = tagc_assign_buffer(base, &used, sizeof *out->state);
+  out->norms = tagc_assign_buffer(base, &used, TAGC_CUDA_GROUPS * sizeof *out->norms);
+  out->shards = tagc_assign_buffer(base, &used, (nranks - 1) * sizeof *out->shards);
+  out->counts = tagc_assign_buffer(base, &used, (nranks - 1) * sizeof *out->counts);
+  out->bitmap = tagc_assign_buffer(base, &used, nranks * out->bitmap_words * sizeof *out->bitmap);
+  out->choosing = tagc_assign_buffer(base, &used, tagc_choose_bytes(grid, nranks - 1));
+  out->lists = tagc_assign_buffer(base, &used, tagc_lists_bytes(shape->n, nranks));
   return used;
 }
 
@@ -116,7 +116,7 @@ bool tagc_sparse_cuda_layout(const struct tagc_codec *codec, const struct tagc_s
   if (!codec->layout(shape, out))
     return false;
   tagc_grid_fill(&grid, shape->n, shape->keep_ppm, 1);
-  out->state_bytes = state_carve(&parts, shape, &grid, NULL);
+  out->state_bytes = assign_gpu_state(&parts, shape, &grid, NULL);
   return true;
 }
 
@@ -128,7 +128,7 @@ static void *begin(const struct tagc_job *job, struct tagc_counts *counts, struc
   *choose = (struct tagc_choose_call){.call = tagc_cuda_call_of(job, counts)};
   tagc_grid_fill(&choose->grid, job->shape.n, job->shape.keep_ppm, 1);
   tagc_sparse_message_fill(message, job->shape.n, choose->grid.stripe_capacity, false);
-  state_carve(&parts, &job->shape, &choose->grid, job->state);
+  assign_gpu_state(&parts, &job->shape, &choose->grid, job->state);
   choose->call.norms = parts.norms;
   choose->bitmap = parts.bitmap;
   choose->bitmap_words = parts.bitmap_words;

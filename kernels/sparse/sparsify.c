@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "kernels/codec/carve.h"
+#include "kernels/codec/assign_buffer.h"
 #include "kernels/codec/variant.h"
 
 enum {
@@ -33,20 +33,20 @@ void tagc_grid_fill(struct tagc_grid *grid, uint64_t n, uint32_t keep_ppm, uint3
 }
 
 /* Candidates: 1.1 to 1.3 times the capacity are expected. */
-size_t tagc_sparsify_carve(struct tagc_sparsify_memory *out, const struct tagc_grid *grid, size_t shards, void *base,
+size_t tagc_sparsify_assign_buffers(struct tagc_sparsify_memory *out, const struct tagc_grid *grid, size_t shards, void *base,
                            size_t used)
 {
   const size_t lists = shards * grid->stripes, positions = (size_t)grid->stripe_lines * TAGC_GRID_LINE;
   const size_t room = 2 * (size_t)grid->stripe_capacity + positions / 128;
   out->stride = ((size_t)grid->stripe_capacity + 15) / 16 * 16 + LIST_SLACK;
   out->room = (room < positions ? room : positions) + TAGC_GRID_LINE;
-  out->counts = tagc_carve(base, &used, lists * sizeof *out->counts);
-  out->values = tagc_carve(base, &used, lists * out->stride * sizeof *out->values);
-  out->ids = tagc_carve(base, &used, lists * out->stride * sizeof *out->ids);
+  out->counts = tagc_assign_buffer(base, &used, lists * sizeof *out->counts);
+  out->values = tagc_assign_buffer(base, &used, lists * out->stride * sizeof *out->values);
+  out->ids = tagc_assign_buffer(base, &used, lists * out->stride * sizeof *out->ids);
   const size_t candidates = grid->stripes * (out->room + TAGC_GRID_LINE);
-  out->candidates = tagc_carve(base, &used, grid->stripes * sizeof *out->candidates);
-  out->candidate_values = tagc_carve(base, &used, candidates * sizeof *out->candidate_values);
-  out->candidate_ids = tagc_carve(base, &used, candidates * sizeof *out->candidate_ids);
+  out->candidates = tagc_assign_buffer(base, &used, grid->stripes * sizeof *out->candidates);
+  out->candidate_values = tagc_assign_buffer(base, &used, candidates * sizeof *out->candidate_values);
+  out->candidate_ids = tagc_assign_buffer(base, &used, candidates * sizeof *out->candidate_ids);
   return used;
 }
 

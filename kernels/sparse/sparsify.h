@@ -8,7 +8,7 @@
  * How              From a sample a guess of the threshold; one scan, in the order of memory, that collects what is above
  *                  it; and of that what is chosen. Where the guess was bad for a stripe: the long way, with a histogram
  *                  of all its values.
- * Ownership        All memory is the caller's; tagc_sparsify_carve() says how much. Threads: reentrant.
+ * Ownership        All memory is the caller's; tagc_sparsify_assign_buffers() says how much. Threads: reentrant.
  */
 #ifndef KERNELS_SPARSE_SPARSIFY_H
 #define KERNELS_SPARSE_SPARSIFY_H
@@ -41,7 +41,7 @@ struct tagc_sparsify_memory {
 };
 
 /* Places the lists of `shards` shards at base + used, where base may be NULL; returns where they end. */
-size_t tagc_sparsify_carve(struct tagc_sparsify_memory *out, const struct tagc_grid *grid, size_t shards, void *base,
+size_t tagc_sparsify_assign_buffers(struct tagc_sparsify_memory *out, const struct tagc_grid *grid, size_t shards, void *base,
                            size_t used);
 
 /* One foreign shard on its way out. */
@@ -65,14 +65,14 @@ struct tagc_sparsify_shard {
 /* Chooses. Returns the squared norm of what stays in the residual, but for what rounding leaves over. */
 double tagc_sparsify(const struct tagc_sparsify_shard *shard);
 
-/* For tagc_exceptions_tell(): TAGC_ANYWHERE_SURPLUS where a stripe of a shard whose values were just chosen is full, and what
+/* For tagc_exceptions_anywhere(): TAGC_ANYWHERE_SURPLUS where a stripe of a shard whose values were just chosen is full, and what
  * stays has more than 1/64 of the squared norm of what was chosen, else 0. `left` is what tagc_sparsify() returned. Full alone
  * says little: what rounding has left of earlier steps takes whatever room there is. Values below 2^-120 never fill a stripe, but
  * they stay: a plain call would carry them. */
 uint32_t tagc_sparsify_surplus(const struct tagc_sparsify_shard *shard, double left);
 
 /* TAGC_ANYWHERE_EXCEPTION where this rank's own shard has exceptions, else 0: no codec touches it, but
- * tagc_exceptions_tell() wants to know. */
+ * tagc_exceptions_anywhere() wants to know. */
 uint32_t tagc_sparsify_own_exceptions(const struct tagc_job *job);
 
 /* -- hot functions: compiled once per instruction set, the same bits from each ------------------------------------- */

@@ -3,7 +3,7 @@
  */
 #include "kernels/sparse/sparsify_cuda.h"
 
-#include "kernels/codec/carve.h"
+#include "kernels/codec/assign_buffer.h"
 
 enum {
   WARPS = TAGC_CUDA_THREADS / 32,
@@ -11,31 +11,31 @@ enum {
 };
 
 /* Divides the memory; returns what it takes. */
-static size_t carve(struct tagc_choosing *out, const struct tagc_grid *grid, uint32_t places, void *base)
+static size_t assign_choosing(struct tagc_choosing *out, const struct tagc_grid *grid, uint32_t places, void *base)
 {
   const size_t parts = (size_t)places * grid->stripes;
   size_t used = 0;
   out->places = places;
   out->tiles = (grid->stripe_lines + TAGC_CHOOSE_TILE - 1) / TAGC_CHOOSE_TILE;
   out->spans = (out->tiles + TAGC_CHOOSE_SPAN - 1) / TAGC_CHOOSE_SPAN;
-  out->parts = tagc_carve(base, &used, parts * sizeof *out->parts);
+  out->parts = tagc_assign_buffer(base, &used, parts * sizeof *out->parts);
   const size_t cleared = used;
-  out->histograms = tagc_carve(base, &used, parts * TAGC_SPARSIFY_NEAR * sizeof *out->histograms);
-  out->arrived = tagc_carve(base, &used, 3 * (size_t)places * sizeof *out->arrived);
-  out->long_ways = tagc_carve(base, &used, sizeof *out->long_ways);
-  out->edge_sums = tagc_carve(base, &used, parts * out->spans * sizeof *out->edge_sums);
+  out->histograms = tagc_assign_buffer(base, &used, parts * TAGC_SPARSIFY_NEAR * sizeof *out->histograms);
+  out->arrived = tagc_assign_buffer(base, &used, 3 * (size_t)places * sizeof *out->arrived);
+  out->long_ways = tagc_assign_buffer(base, &used, sizeof *out->long_ways);
+  out->edge_sums = tagc_assign_buffer(base, &used, parts * out->spans * sizeof *out->edge_sums);
   out->cleared = used - cleared;
-  out->guesses = tagc_carve(base, &used, places * sizeof *out->guesses);
-  out->own = tagc_carve(base, &used, TAGC_CUDA_GROUPS * sizeof *out->own);
-  out->edges = tagc_carve(base, &used, parts * out->tiles * TAGC_CHOOSE_TILE * sizeof *out->edges);
-  out->edge_counts = tagc_carve(base, &used, parts * out->tiles * sizeof *out->edge_counts);
+  out->guesses = tagc_assign_buffer(base, &used, places * sizeof *out->guesses);
+  out->own = tagc_assign_buffer(base, &used, TAGC_CUDA_GROUPS * sizeof *out->own);
+  out->edges = tagc_assign_buffer(base, &used, parts * out->tiles * TAGC_CHOOSE_TILE * sizeof *out->edges);
+  out->edge_counts = tagc_assign_buffer(base, &used, parts * out->tiles * sizeof *out->edge_counts);
   return used;
 }
 
 size_t tagc_choose_bytes(const struct tagc_grid *grid, uint32_t places)
 {
   struct tagc_choosing choosing;
-  return carve(&choosing, grid, places, NULL);
+  return assign_choosing(&choosing, grid, places, NULL);
 }
 
 /* Around what the capacity is in the sample: two standard deviations, if all values of a line were alike. */
@@ -58,7 +58,7 @@ static struct tagc_choose_sampling sample_of(const struct tagc_grid *grid)
 static struct tagc_choosing choosing_of(const struct tagc_choose_call *choose)
 {
   struct tagc_choosing choosing = {.of = *choose, .sample = sample_of(&choose->grid)};
-  carve(&choosing, &choose->grid, choose->call.nranks - 1, choose->memory);
+  assign_choosing(&choosing, &choose->grid, choose->call.nranks - 1, choose->memory);
   return choosing;
 }
 

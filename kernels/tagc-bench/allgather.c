@@ -88,8 +88,8 @@ static void run_codec(const struct bench_options *o, const struct bench_world *w
   g->carried = g->codec->layout(&job.shape, &job.layout);
   if (!g->carried)
     return;
-  uint8_t *memory = bench_need(tagc_allgather_carve(&job, NULL));
-  tagc_allgather_carve(&job, memory);
+  uint8_t *memory = bench_need(tagc_allgather_assign_buffers(&job, NULL));
+  tagc_allgather_assign_buffers(&job, memory);
   job.recv = bench_need((size_t)world->ranks * shard);
   job.reference = bench_need(job.layout.reference_bytes);
   if (job.layout.reference_bytes)

@@ -6,7 +6,7 @@
  *
  * A line a file: calls a step, slots; ns a call (best of ten rounds) without registered memory, with 1000 ranges of it, and with the
  * buffers moving from call to call, so that every one is looked up; bytes a slot for the slot, its row in the accounts, its layer with
- * what it points to, and all of them (TAGC_CODEC=auto: with the grounds of its choices); how much of the cycle's memory a lock has
+ * what it points to, and all of them (TAGC_CODEC=auto: with the inputs of its choices); how much of the cycle's memory a lock has
  * touched. Then the sizes that every communicator has.
  */
 #include <malloc.h>
@@ -98,7 +98,7 @@ static void bench(const char *path)
   const char *name = strrchr(path, '/');
   const double layer = (double)inferred / (double)slots, all = layer + sizeof(struct tagc_slot) + sizeof(struct tagc_ledger_row);
   printf("%-36s %5zu %5zu %7.1f %7.1f %7.1f %7zu %7zu %7.0f %7.0f %7.0f %9ld\n", name ? name + 1 : path, step, slots, plain, there,
-         moving, sizeof(struct tagc_slot), sizeof(struct tagc_ledger_row), layer, all, all + sizeof(struct tagc_grounds), touched);
+         moving, sizeof(struct tagc_slot), sizeof(struct tagc_ledger_row), layer, all, all + sizeof(struct tagc_decision_inputs), touched);
   free(homes);
   tagc_layers_free(layers);
   tagc_calls_free(file);

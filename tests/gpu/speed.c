@@ -125,8 +125,8 @@ static struct tagc_job job_of(const struct tagc_device *device, const struct tag
 {
   struct tagc_job job = {.shape = *shape, .layout = *layout, .rank = rank, .scale = 1, .divisor = RANKS, .seed = 7,
                          .cycle = 1, .residual_empty = true};
-  *memory = room(device, tagc_job_carve(&job, NULL));
-  tagc_job_carve(&job, *memory);
+  *memory = room(device, tagc_job_assign_buffers(&job, NULL));
+  tagc_job_assign_buffers(&job, *memory);
   job.tally = device->tally_make(device, NULL);
   need(job.tally, "a tally");
   return job;
@@ -244,8 +244,8 @@ static void measure_gather(const struct tagc_device *device, const struct tagc_a
   bool refused = false;
   if (!device->allgather_layout(device, codec, shape, &job->layout))
     return;
-  void *payloads = room(device, tagc_allgather_carve(job, NULL)), *send = room(device, RANKS * shard);
-  tagc_allgather_carve(job, payloads);
+  void *payloads = room(device, tagc_allgather_assign_buffers(job, NULL)), *send = room(device, RANKS * shard);
+  tagc_allgather_assign_buffers(job, payloads);
   job->send = send;
   job->recv = room(device, RANKS * shard);
   job->reference = job->layout.reference_bytes ? room(device, job->layout.reference_bytes) : NULL;

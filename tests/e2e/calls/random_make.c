@@ -225,7 +225,7 @@ static void split_comm(struct program *p, int parent, const int *colors, const i
 static void begin_comm(struct maker *m, int comm)
 {
   m->alive[comm] = true;
-  m->program->comms[comm].lane = m->program->threads && comm ? below(m, LANES) : 0;
+  m->program->comms[comm].side_stream = m->program->threads && comm ? below(m, LANES) : 0;
   make_pattern(m, comm);
 }
 
@@ -319,7 +319,7 @@ static void emit(struct maker *m, const struct bundle *template, int comm)
   *b = *template;
   b->comm = comm;
   b->step = m->step;
-  b->lane = p->comms[comm].lane;
+  b->side_stream = p->comms[comm].side_stream;
   b->block = m->block;
 }
 
@@ -332,21 +332,21 @@ static bool offers_another(const struct maker *m, const struct pattern *drawn, c
   return false;
 }
 
-/* The patterns of the living communicators of a lane, interleaved. */
-static void emit_step(struct maker *m, int lane)
+/* The patterns of the living communicators of a side stream, interleaved. */
+static void emit_step(struct maker *m, int side_stream)
 {
   static struct pattern drawn[MOST_COMMS];
   int done[MOST_COMMS] = {0}, left = 0;
   const struct program *p = m->program;
   for (int c = 0; c < p->ncomms; c++) {
     drawn[c].nbundles = 0;
-    if (m->alive[c] && p->comms[c].lane == lane)
+    if (m->alive[c] && p->comms[c].side_stream == side_stream)
       draw_step(m, c, &drawn[c]);
     left += drawn[c].nbundles;
   }
   const uint64_t resumes = m->state;
   if (m->steady)
-    m->state = mix_bits(p->seed + (uint64_t)lane);
+    m->state = mix_bits(p->seed + (uint64_t)side_stream);
   while (left > 0) {
     const int c = below(m, p->ncomms);
     const bool again = is_in_block(p, c, m->block) && chance(m, 80);
@@ -364,8 +364,8 @@ static void emit_steps(struct maker *m, int steps)
   struct event *run = new_event(m->program, EVENT_RUN, 0);
   run->first = m->program->nbundles;
   for (int i = 0; i < steps; i++, m->step++)
-    for (int lane = 0; lane < LANES; lane++)
-      emit_step(m, lane);
+    for (int side_stream = 0; side_stream < LANES; side_stream++)
+      emit_step(m, side_stream);
   run->last = m->program->nbundles;
 }
 
@@ -645,7 +645,7 @@ static void describe_comm(const struct program *p, int c, FILE *to)
     fprintf(to, " %d", p->comms[c].ranks[i]);
   if (p->comms[c].parent >= 0)
     fprintf(to, " of %d", p->comms[c].parent);
-  fprintf(to, "%s\n", p->comms[c].lane ? " (second thread)" : "");
+  fprintf(to, "%s\n", p->comms[c].side_stream ? " (second thread)" : "");
 }
 
 static void describe_run(const struct program *p, const struct event *run, FILE *to)

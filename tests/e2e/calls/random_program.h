@@ -46,7 +46,7 @@ struct call {
 };
 
 struct bundle {
-  int comm, step, lane;
+  int comm, step, side_stream;
   int block;                        /* where all ranks cut alike: those of one number are in one group */
   int ncalls;
   struct call calls[MOST_CALLS];
@@ -55,7 +55,7 @@ struct bundle {
 struct communicator {
   int parent;                       /* -1: made of an id */
   int nranks, ranks[MOST_RANKS];    /* the program's ranks, in the order of this communicator's */
-  int lane;                         /* the thread that calls it */
+  int side_stream;                  /* the thread that calls it */
 };
 
 struct split {
@@ -66,7 +66,7 @@ struct split {
 
 enum event_kind { EVENT_INIT, EVENT_SPLIT, EVENT_RUN, EVENT_END };
 
-/* What all ranks do one after the other; of a run, each lane its own bundles. */
+/* What all ranks do one after the other; of a run, each side stream its own bundles. */
 struct event {
   enum event_kind kind;
   int which;                        /* communicator or split */

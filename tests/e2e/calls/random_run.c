@@ -28,7 +28,7 @@ struct job {
   ncclRedOp_t op;
 };
 
-struct lane {
+struct side_stream {
   int number;
   const struct event *run;
   char *arena;
@@ -44,7 +44,7 @@ static struct program program;
 static ncclComm_t handles[MOST_COMMS];
 static bool is_used[MOST_COMMS];
 static int comms_used;              /* of this process, with a collective: the numbers that reports give them */
-static struct lane lanes[LANES];
+static struct side_stream side_streams[LANES];
 
 static double values[MOST_RANKS][PERIOD];
 static char typed[TYPES][MOST_RANKS][PERIOD * 8];
@@ -177,13 +177,13 @@ static size_t each_piece(const struct job *job, int place, size_t first, size_t 
 }
 
 /* -- buffers ------------------------------------------------------------------------------------------------------- */
-static char *take(struct lane *lane, size_t bytes, int byte)
+static char *take(struct side_stream *side_stream, size_t bytes, int byte)
 {
   const size_t all = (bytes + 2 * GUARD + 63) / 64 * 64;
-  if (lane->used + all > arena_bytes)
+  if (side_stream->used + all > arena_bytes)
     fail("the buffers of a block have no room");
-  char *guarded = lane->arena + lane->used;
-  lane->used += all;
+  char *guarded = side_stream->arena + side_stream->used;
+  side_stream->used += all;
   memset(guarded, GUARD_BYTE, GUARD);
   memset(guarded + GUARD, byte, bytes);
   memset(guarded + GUARD + bytes, GUARD_BYTE, GUARD);
@@ -206,19 +206,19 @@ static void size_buffers(struct job *job)
   job->received = f == ALL_GATHER || f == ALL_TO_ALL || (f == GATHER && is_root) ? n * count : count;
 }
 
-static void lay_out(struct lane *lane, struct job *job)
+static void lay_out(struct side_stream *side_stream, struct job *job)
 {
   const size_t own = (size_t)job->place * job->call->count * job->size;
   size_buffers(job);
   if (job->call->in_place && job->call->function == ALL_GATHER) {
-    job->recv = take(lane, job->received * job->size, POISON);
+    job->recv = take(side_stream, job->received * job->size, POISON);
     job->send = job->recv + own;
   } else {
-    job->send = take(lane, job->sent * job->size, 0);
+    job->send = take(side_stream, job->sent * job->size, 0);
     if (job->call->in_place)
       job->recv = job->send + (job->call->function == REDUCE_SCATTER ? own : 0);
     else
-      job->recv = take(lane, job->received * job->size, POISON);
+      job->recv = take(side_stream, job->received * job->size, POISON);
   }
   each_piece(job, job->place, 0, job->sent, job->send, true);
 }
@@ -469,10 +469,10 @@ static void call_job(struct job *job, bool in_group)
 }
 
 /* -- faults of our own, by which tests see that this judges -------------------------------------------------------- */
-static void spoil(struct lane *lane)
+static void spoil(struct side_stream *side_stream)
 {
   static atomic_bool is_spoilt;
-  const struct job *job = &lane->jobs[0];
+  const struct job *job = &side_stream->jobs[0];
   const char *how = orders->spoils;
   const bool receives = job->call->count > 0 && job->call->function <= ALL_REDUCE;
   if (!how || rank != nranks - 1 || !receives || atomic_exchange(&is_spoilt, true))
@@ -497,38 +497,38 @@ static uint64_t whim(const struct job *job, int what)
 }
 
 /* The jobs of bundle after bundle; `order`: which bundle comes when. */
-static void shuffle(const struct lane *lane, int *order, int nbundles)
+static void shuffle(const struct side_stream *side_stream, int *order, int nbundles)
 {
   for (int i = 0; i < nbundles; i++)
     order[i] = i;
   for (int i = nbundles - 1; i > 0 && (program.shape == SHAPE_ORDERS || program.shape == SHAPE_ANY); i--) {
-    const int j = (int)(whim(&lane->jobs[0], i) % (uint64_t)(i + 1)), held = order[i];
+    const int j = (int)(whim(&side_stream->jobs[0], i) % (uint64_t)(i + 1)), held = order[i];
     order[i] = order[j];
     order[j] = held;
   }
 }
 
-static void add_jobs(struct lane *lane, int bundle)
+static void add_jobs(struct side_stream *side_stream, int bundle)
 {
   const struct bundle *b = &program.bundles[bundle];
   for (int k = 0; k < b->ncalls; k++) {
-    if (lane->njobs == MOST_JOBS)
+    if (side_stream->njobs == MOST_JOBS)
       fail("a block has too many calls");
-    struct job *job = &lane->jobs[lane->njobs++];
+    struct job *job = &side_stream->jobs[side_stream->njobs++];
     *job = (struct job){.call = &b->calls[k], .comm = &program.comms[b->comm], .bundle = bundle};
     job->handle = handles[b->comm];
     job->id = mix_bits(program.seed) ^ (uint64_t)(bundle * MOST_CALLS + k);
     job->size = type_bytes(job->call->type);
     job->place = place_in(job->comm, rank);
-    lay_out(lane, job);
+    lay_out(side_stream, job);
     make_op(job);
   }
 }
 
-static void call_bundle(struct lane *lane, int bundle)
+static void call_bundle(struct side_stream *side_stream, int bundle)
 {
-  for (int i = 0; i < lane->njobs; i++) {
-    struct job *job = &lane->jobs[i];
+  for (int i = 0; i < side_stream->njobs; i++) {
+    struct job *job = &side_stream->jobs[i];
     if (job->bundle != bundle)
       continue;
     const bool nested = whim(job, 200) % 8 == 0, early = whim(job, 201) % 2;
@@ -542,43 +542,43 @@ static void call_bundle(struct lane *lane, int bundle)
   }
 }
 
-static void call_group(struct lane *lane, const int *block, int n)
+static void call_group(struct side_stream *side_stream, const int *block, int n)
 {
   int order[MOST_JOBS];
-  shuffle(lane, order, n);
+  shuffle(side_stream, order, n);
   must(ncclGroupStart(), "ncclGroupStart", 0);
   for (int i = 0; i < n; i++)
-    call_bundle(lane, block[order[i]]);
+    call_bundle(side_stream, block[order[i]]);
   const ncclResult_t ended = ncclGroupEnd();
   if (ended != ncclSuccess && ended != ncclInProgress)
-    fail_call(&lane->jobs[0], "its group (%d calls) ends with error %d, %s", lane->njobs, ended,
+    fail_call(&side_stream->jobs[0], "its group (%d calls) ends with error %d, %s", side_stream->njobs, ended,
               ncclGetErrorString(ended));
-  for (int i = 0; i < lane->njobs; i++) {
-    const ncclResult_t status = settle(&lane->jobs[i].handle, ended);
+  for (int i = 0; i < side_stream->njobs; i++) {
+    const ncclResult_t status = settle(&side_stream->jobs[i].handle, ended);
     if (status != ncclSuccess)
-      fail_call(&lane->jobs[i], "error %d in a group, %s", status, ncclGetErrorString(status));
+      fail_call(&side_stream->jobs[i], "error %d in a group, %s", status, ncclGetErrorString(status));
   }
 }
 
-static void run_block(struct lane *lane, const int *block, int n)
+static void run_block(struct side_stream *side_stream, const int *block, int n)
 {
-  lane->used = 0;
-  lane->njobs = 0;
-  lane->at = block[0];
+  side_stream->used = 0;
+  side_stream->njobs = 0;
+  side_stream->at = block[0];
   for (int i = 0; i < n; i++)
-    add_jobs(lane, block[i]);
-  struct job *first = &lane->jobs[0];
-  const bool must_group = lane->njobs > 1 || first->call->function == SHIFT;
+    add_jobs(side_stream, block[i]);
+  struct job *first = &side_stream->jobs[0];
+  const bool must_group = side_stream->njobs > 1 || first->call->function == SHIFT;
   if (must_group || (first->call->function != REFUSED && whim(first, 202) % 4 == 0))
-    call_group(lane, block, n);
+    call_group(side_stream, block, n);
   else
     call_job(first, false);
-  spoil(lane);
-  for (int i = 0; i < lane->njobs; i++) {
-    free_op(&lane->jobs[i]);
-    check_job(&lane->jobs[i]);
+  spoil(side_stream);
+  for (int i = 0; i < side_stream->njobs; i++) {
+    free_op(&side_stream->jobs[i]);
+    check_job(&side_stream->jobs[i]);
   }
-  lane->blocks++;
+  side_stream->blocks++;
 }
 
 static bool holds(const int *block, int n, int comm)
@@ -589,23 +589,23 @@ static bool holds(const int *block, int n, int comm)
   return false;
 }
 
-static void *run_lane(void *argument)
+static void *run_side_stream(void *argument)
 {
-  struct lane *lane = argument;
+  struct side_stream *side_stream = argument;
   int block[MOST_JOBS], n = 0;
-  for (int i = lane->run->first; i < lane->run->last; i++) {
+  for (int i = side_stream->run->first; i < side_stream->run->last; i++) {
     const struct bundle *b = &program.bundles[i];
-    if (b->lane != lane->number || place_in(&program.comms[b->comm], rank) < 0)
+    if (b->side_stream != side_stream->number || place_in(&program.comms[b->comm], rank) < 0)
       continue;
     if (n && (cuts_before(&program, i, block[n - 1], rank) || holds(block, n, b->comm))) {
-      run_block(lane, block, n);
+      run_block(side_stream, block, n);
       n = 0;
     }
     block[n++] = i;
   }
   if (n)
-    run_block(lane, block, n);
-  lane->at = -1;
+    run_block(side_stream, block, n);
+  side_stream->at = -1;
   return NULL;
 }
 
@@ -614,10 +614,10 @@ static void run(const struct event *event)
 {
   pthread_t thread;
   for (int i = 0; i < LANES; i++)
-    lanes[i].run = event;
-  if (program.threads && pthread_create(&thread, NULL, run_lane, &lanes[1]) != 0)
+    side_streams[i].run = event;
+  if (program.threads && pthread_create(&thread, NULL, run_side_stream, &side_streams[1]) != 0)
     fail("no thread");
-  run_lane(&lanes[0]);
+  run_side_stream(&side_streams[0]);
   if (program.threads)
     pthread_join(thread, NULL);
 }
@@ -685,10 +685,10 @@ static void run_program(void)
 }
 
 /* -- a hang -------------------------------------------------------------------------------------------------------- */
-static void tell_where(const struct lane *lane, char *text, size_t size)
+static void tell_where(const struct side_stream *side_stream, char *text, size_t size)
 {
   char words[100];
-  const int at = lane->at;
+  const int at = side_stream->at;
   if (at < 0)
     snprintf(text, size, "done");
   else
@@ -702,13 +702,13 @@ static void *watch(void *argument)
   uint64_t last = UINT64_MAX;
   (void)argument;
   for (int still = 0; still < orders->patience; still++) {
-    const uint64_t blocks = lanes[0].blocks + lanes[1].blocks + program.seed;
+    const uint64_t blocks = side_streams[0].blocks + side_streams[1].blocks + program.seed;
     still = blocks == last ? still : 0;
     last = blocks;
     nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
   }
   for (int i = 0; i < LANES; i++)
-    tell_where(&lanes[i], where[i], sizeof where[i]);
+    tell_where(&side_streams[i], where[i], sizeof where[i]);
   fail("no progress for %d s; in the block of: %s; second thread: %s", orders->patience, where[0], where[1]);
 }
 
@@ -717,11 +717,11 @@ int run_programs(const struct orders *given)
   pthread_t watcher;
   orders = given;
   for (int i = 0; i < LANES; i++) {
-    lanes[i].number = i;
-    lanes[i].at = -1;
-    lanes[i].arena = mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+    side_streams[i].number = i;
+    side_streams[i].at = -1;
+    side_streams[i].arena = mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
                           0);
-    if (lanes[i].arena == MAP_FAILED)
+    if (side_streams[i].arena == MAP_FAILED)
       fail("no memory");
   }
   make_values();

@@ -2,7 +2,7 @@
  * Calls in chunks (chunks.h): where they are cut, and that a chunk of each shard comes out like a call of its own on the same values,
  * and, where blocks are all there is to a codec, like the whole.
  */
-#include "kernels/codec/carve.h"
+#include "kernels/codec/assign_buffer.h"
 #include "kernels/codec/chunks.h"
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/tap.h"
@@ -71,8 +71,8 @@ static void check_residual_sizes(void)
 static void *lay_out(struct tagc_job *job, const struct tagc_codec *codec, struct tagc_codec_stats *stats)
 {
   codec->layout(&job->shape, &job->layout);
-  void *memory = aligned_alloc(64, tagc_job_carve(job, NULL));
-  tagc_job_carve(job, memory);
+  void *memory = aligned_alloc(64, tagc_job_assign_buffers(job, NULL));
+  tagc_job_assign_buffers(job, memory);
   *stats = (struct tagc_codec_stats){0};
   job->stats = stats;
   return memory;
@@ -382,8 +382,8 @@ static bool gather_chunk(struct gathered *g, const struct tagc_allgather_codec *
     struct tagc_allgather_job job = tagc_chunk_allgather_job(&whole, chunks, k);
     codec->layout(&job.shape, &job.layout);
     if (!memory)
-      memory = aligned_alloc(64, tagc_allgather_carve(&job, NULL));
-    tagc_allgather_carve(&job, memory);
+      memory = aligned_alloc(64, tagc_allgather_assign_buffers(&job, NULL));
+    tagc_allgather_assign_buffers(&job, memory);
     codec->encode(&job);
     last = job;
   }

@@ -225,19 +225,19 @@ static void check_gpu_codecs(void)
 /* When each step of a call in chunks may begin. */
 static double work_out(const struct tagc_call_times *t, int depth)
 {
-  double part[TAGC_CHUNKS], encoded[TAGC_CHUNKS], sent[TAGC_CHUNKS], lane = 0, wire = 0;
+  double part[TAGC_CHUNKS], encoded[TAGC_CHUNKS], sent[TAGC_CHUNKS], side = 0, wire = 0;
   int decoded = 0;
   for (int k = 0; k < depth; k++)
     part[k] = depth == 1 ? 1 : (k == 0 || k == depth - 1 ? 1. : 2.) / (2 * (depth - 1));
   for (int k = 0; k < depth; k++) {
     for (; decoded < k - 1; decoded++)                 /* what came before the last exchange, before the next is encoded */
-      lane = (lane > sent[decoded] ? lane : sent[decoded]) + t->chunk_ns + t->decode_ns * part[decoded];
-    encoded[k] = lane = lane + t->chunk_ns + t->encode_ns * part[k];
+      side = (side > sent[decoded] ? side : sent[decoded]) + t->chunk_ns + t->decode_ns * part[decoded];
+    encoded[k] = side = side + t->chunk_ns + t->encode_ns * part[k];
     sent[k] = wire = (wire > encoded[k] ? wire : encoded[k]) + t->latency_ns + (t->wire_ns - t->latency_ns) * part[k];
   }
   for (; decoded < depth; decoded++)
-    lane = (lane > sent[decoded] ? lane : sent[decoded]) + t->chunk_ns + t->decode_ns * part[decoded];
-  return lane;
+    side = (side > sent[decoded] ? side : sent[decoded]) + t->chunk_ns + t->decode_ns * part[decoded];
+  return side;
 }
 
 static void check_calls(void)

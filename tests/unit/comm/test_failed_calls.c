@@ -114,7 +114,7 @@ static void set_up(void)
   slot->memory.residual = comm->device->alloc(comm->device, tagc_residual_bytes(&slot->shape), NULL);
   job.shape = slot->shape;
   job.layout = slot->layout;
-  comm->memory.workspace = comm->device->alloc(comm->device, tagc_job_carve(&job, NULL) + sizeof(float) * N * RANKS, NULL);
+  comm->memory.workspace = comm->device->alloc(comm->device, tagc_job_assign_buffers(&job, NULL) + sizeof(float) * N * RANKS, NULL);
 }
 
 static void tear_down(void)
@@ -247,7 +247,7 @@ static void set_up_parts(void)
   job.shape = slot->shape;
   job.layout = slot->layout;
   comm->device->release(comm->device, comm->memory.workspace, NULL);
-  comm->memory.workspace = comm->device->alloc(comm->device, tagc_split_carve(&split, slot, NULL) + tagc_job_carve(&job, NULL) +
+  comm->memory.workspace = comm->device->alloc(comm->device, tagc_split_assign_buffers(&split, slot, NULL) + tagc_job_assign_buffers(&job, NULL) +
                                                         sizeof(float) * N * RANKS, NULL);
   copying = tagc_device_host;
   copying.copy = copy;

@@ -39,14 +39,14 @@ static bool life_rank_begin(struct life *life, struct life_rank *r, const struct
   job->residual = job->health = NULL;
   job->send = job->recv = NULL;
   if (!d->layout(d, life->codec, &job->shape, &job->layout) || !(r->fence = d->fence_make(d)) ||
-      !(r->workspace = d->alloc(d, tagc_job_carve(job, NULL), stream)))
+      !(r->workspace = d->alloc(d, tagc_job_assign_buffers(job, NULL), stream)))
     return false;
-  tagc_job_carve(job, r->workspace);
+  tagc_job_assign_buffers(job, r->workspace);
   job->tally = d->tally_make(d, stream);
   job->send = d->alloc(d, all, stream);
   job->recv = d->alloc(d, all / (size_t)job->shape.nranks, stream);
   r->flushed = d->alloc(d, all, stream);
-  r->told = d->alloc(d, TAGC_TOLD_WORDS * sizeof *r->told, stream);
+  r->told = d->alloc(d, TAGC_FLAGS * sizeof *r->told, stream);
   job->health = d->alloc(d, d->health_bytes, stream);
   if (job->shape.residual)
     job->residual = d->alloc(d, tagc_residual_bytes(&job->shape), stream);
@@ -138,8 +138,8 @@ static inline bool life_call(struct life *life, const struct sim *sim, uint64_t 
   good = good && life_mark(life, nranks, TAGC_MARK_DECODED);
   for (int r = 0; r < nranks && good; r++) {
     struct life_rank *rank = &life->rank[r];
-    good = (!tells || d->tell(d, &rank->job, rank->told, stream)) &&
-           d->settle(d, &rank->job, tells ? rank->told : NULL, stream) && d->fence_set(d, rank->fence, stream);
+    good = (!tells || d->pack_flags(d, &rank->job, rank->told, stream)) &&
+           d->end_call(d, &rank->job, tells ? rank->told : NULL, stream) && d->fence_set(d, rank->fence, stream);
     rank->job.residual_empty = false;
   }
   return good;

@@ -485,24 +485,24 @@ static void told_by_others(void)
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   struct sim sim = life_sim("q4", TAGC_STORAGE_FP32);
-  const int64_t words[TAGC_TOLD_WORDS] = {1, 1};
+  const int64_t words[TAGC_FLAGS] = {1, 1};
   struct life life;
   bool answer;
   EXPECT(life_begin(&life, d, &sim, stream));
   struct life_rank *rank = &life.rank[0];
   for (uint64_t cycle = 1; cycle <= TAGC_SURPLUS_CALLS; cycle++) {
-    int64_t got[TAGC_TOLD_WORDS];
+    int64_t got[TAGC_FLAGS];
     host_call(&sim, cycle == 1 || cycle > 1, cycle);         /* void after each */
     EXPECT(life_call(&life, &sim, cycle, cycle - 1, true) && same_results(&life, &sim));
     EXPECT(d->get(d, got, rank->told, sizeof got, stream) && got[0] == 0 && got[1] == 0);
     for (int r = 0; r < RANKS; r++)
       EXPECT(d->put(d, life.rank[r].told, words, sizeof words, stream) &&
-             d->settle(d, &life.rank[r].job, life.rank[r].told, stream));
+             d->end_call(d, &life.rank[r].job, life.rank[r].told, stream));
     EXPECT(d->tally_denser(d, rank->job.tally, stream, &answer) && !answer);
   }
   /* Each call was settled twice, and the first time without a surplus: never two in a row. */
   for (int i = 0; i < TAGC_SURPLUS_CALLS - 1; i++)
-    EXPECT(d->settle(d, &rank->job, rank->told, stream));
+    EXPECT(d->end_call(d, &rank->job, rank->told, stream));
   EXPECT(d->tally_denser(d, rank->job.tally, stream, &answer) && !answer);
   EXPECT(d->tally_denser(d, rank->job.tally, stream, &answer) && answer);
   life_end(&life, RANKS);

@@ -356,7 +356,7 @@ static void use_all(struct life *life, const struct sim *sim)
   EXPECT(!d->copy(d, r->told, 8, r->told + 1, 8, 8, 1, NULL));
   EXPECT(!d->fence_set(d, r->fence, NULL) && !d->fence_wait(d, r->fence, NULL));
   EXPECT(!d->encode(d, life->codec, &r->job, NULL) && !d->decode(d, life->codec, &r->job, NULL));
-  EXPECT(!d->flush(d, &r->job, r->flushed, NULL) && !d->tell(d, &r->job, r->told, NULL) && !d->settle(d, &r->job, NULL, NULL));
+  EXPECT(!d->flush(d, &r->job, r->flushed, NULL) && !d->pack_flags(d, &r->job, r->told, NULL) && !d->end_call(d, &r->job, NULL, NULL));
   EXPECT(!d->tally_mark(d, r->job.tally, TAGC_MARK_BEGUN, 1, NULL) && !d->tally_read(d, r->job.tally, &times, &stats));
   EXPECT(!d->tally_denser(d, r->job.tally, NULL, &answer) && !answer);
   EXPECT(!life_call(life, sim, 2, 1, true));

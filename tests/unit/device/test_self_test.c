@@ -47,9 +47,9 @@ static bool decode(const struct tagc_device *self, const struct tagc_codec *code
 
 static bool tell(const struct tagc_device *self, const struct tagc_job *job, int64_t *words, void *stream)
 {
-  const bool done = tagc_device_host.tell(self, job, words, stream);
+  const bool done = tagc_device_host.pack_flags(self, job, words, stream);
   if (lies(tagc_codec_find(lies_about), "what was seen"))
-    words[TAGC_TOLD_NONFINITE] ^= 1;
+    words[TAGC_FLAG_NONFINITE] ^= 1;
   return done;
 }
 
@@ -196,7 +196,7 @@ int main(void)
   liar.prepare = prepare;
   liar.encode = encode;
   liar.decode = decode;
-  liar.tell = tell;
+  liar.pack_flags = tell;
   liar.flush = flush;
   ok(all_are_right(), "and so does a device that has not begun to lie");
   found("lhc", "exponents", 0, "exponents differ");

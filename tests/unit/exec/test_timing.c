@@ -10,8 +10,8 @@ enum { MOST = 64 };
 
 static enum tagc_mark marks[MOST];
 static int mark_count;
-static unsigned functions;                              /* that the lane was said to work at most, behind the first mark alone */
-static int submitted[TAGC_LANE_WORKS], waited;
+static unsigned functions;                              /* that the side stream was said to work at most, behind the first mark alone */
+static int submitted[TAGC_SIDE_WORKS], waited;
 static const struct tagc_tally_times *told;             /* by the next look; NULL: nothing */
 
 static void *make(const struct tagc_device *self, void *stream)
@@ -29,9 +29,9 @@ static bool mark(const struct tagc_device *self, void *tally, enum tagc_mark mar
   return true;
 }
 
-static void watch(const struct tagc_device *self, void *tally, void *lane, unsigned most)
+static void watch(const struct tagc_device *self, void *tally, void *side_stream, unsigned most)
 {
-  (void)self, (void)tally, (void)lane;
+  (void)self, (void)tally, (void)side_stream;
   functions += mark_count == 1 ? most : 1000;
 }
 
@@ -45,16 +45,16 @@ static bool read_tally(const struct tagc_device *self, void *tally, struct tagc_
   return true;
 }
 
-static uint64_t submit(const struct tagc_device *self, void *lane, enum tagc_lane_work work, tagc_lane_function *function, void *argument)
+static uint64_t submit(const struct tagc_device *self, void *side_stream, enum tagc_side_work work, tagc_side_function *function, void *argument)
 {
   submitted[work]++;
-  return tagc_device_host.lane_submit(self, lane, work, function, argument);
+  return tagc_device_host.side_stream_submit(self, side_stream, work, function, argument);
 }
 
-static bool wait_for(const struct tagc_device *self, void *lane, uint64_t ticket, void *stream)
+static bool wait_for(const struct tagc_device *self, void *side_stream, uint64_t event, void *stream)
 {
   waited += mark_count > 0 && marks[mark_count - 1] != TAGC_MARK_DECODED;
-  return tagc_device_host.lane_wait(self, lane, ticket, stream);
+  return tagc_device_host.side_stream_wait(self, side_stream, event, stream);
 }
 
 /* ---- the communicator ------------------------------------------------------------------------------------------------- */
@@ -76,10 +76,10 @@ static void set_up_device(void)
   device.host_reads = false;
   device.tally_make = make;
   device.tally_mark = mark;
-  device.tally_lane = watch;
+  device.tally_side_stream = watch;
   device.tally_read = read_tally;
-  device.lane_submit = submit;
-  device.lane_wait = wait_for;
+  device.side_stream_submit = submit;
+  device.side_stream_wait = wait_for;
 }
 
 static ncclResult_t all_reduce_once(void)
@@ -128,8 +128,8 @@ static void scatters(void)
   bool good = calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && slot()->pieces.count > 2;
   ok(good && once(call) && marked(wanted, 4), "a reduce-scatter: its marks");
   const unsigned pieces = (unsigned)slot()->pieces.count;
-  ok(functions == 2 * pieces - 1 && submitted[TAGC_LANE_ENCODE] == (int)pieces - 1 && submitted[TAGC_LANE_DECODE] == (int)pieces &&
-       waited == (int)functions, "all that its lane does is timed, and nothing else");
+  ok(functions == 2 * pieces - 1 && submitted[TAGC_SIDE_ENCODE] == (int)pieces - 1 && submitted[TAGC_SIDE_DECODE] == (int)pieces &&
+       waited == (int)functions, "all that its side_stream does is timed, and nothing else");
   tear_down();
 }
 
@@ -138,9 +138,9 @@ static void reduces(void)
   static const enum tagc_mark wanted[] = {TAGC_MARK_BEGUN, TAGC_MARK_ENCODED, TAGC_MARK_EXCHANGED, TAGC_MARK_HALF,
                                           TAGC_MARK_SUMS_ENCODED, TAGC_MARK_SUMS_EXCHANGED, TAGC_MARK_DECODED};
   static const struct tagc_tally_times
-    in_pieces = {.ms = {0, 2, 20, 0.5, 1, 10, 2.5}, .worked_ms = {6, 5}, .waited_ms = {1, 2}, .lane_known = true},
-    waits = {.ms = {4, 1, 8, 0, 0, 0, 3}, .worked_ms = {2, 3}, .waited_ms = {4, 2}, .lane_known = true},
-    whole = {.ms = {0, 2, 7, 3, 1, 1, 1}, .lane_known = true},
+    in_pieces = {.ms = {0, 2, 20, 0.5, 1, 10, 2.5}, .worked_ms = {6, 5}, .waited_ms = {1, 2}, .side_known = true},
+    waits = {.ms = {4, 1, 8, 0, 0, 0, 3}, .worked_ms = {2, 3}, .waited_ms = {4, 2}, .side_known = true},
+    whole = {.ms = {0, 2, 7, 3, 1, 1, 1}, .side_known = true},
     unknown = {.ms = {0, 2, 20, 0.5, 1, 10, 2.5}, .worked_ms = {6, 5}, .waited_ms = {1, 2}};
   set_up_device();
   ncclResult_t status = ncclSuccess;
@@ -149,7 +149,7 @@ static void reduces(void)
   bool good = status == ncclSuccess && comm->slot_count == 1 && slot()->reason == TAGC_REASON_compressed && slot()->allgather_phase.codec;
   ok(good && once(all_reduce_once) && marked(wanted, 7), "an all-reduce: the marks of both halves, and one end");
   const unsigned pieces = (unsigned)slot()->pieces.count + (unsigned)slot()->allgather_phase_chunks.pieces.count;
-  ok(pieces > 4 && functions == 2 * pieces - 2 && waited == (int)functions, "all that its lane does is timed, for both");
+  ok(pieces > 4 && functions == 2 * pieces - 2 && waited == (int)functions, "all that its side_stream does is timed, for both");
   told = &in_pieces;
   ok(once(all_reduce_once) && told_so_far(1, 9, 29, 6, 8),
      "of both: all work, what the stream did not wait for of it, exchanges without their waits");
@@ -158,7 +158,7 @@ static void reduces(void)
   told = &whole;
   ok(once(all_reduce_once) && told_so_far(3, 12 + 3, 38 + 8, 10 + 4, 8), "in one piece: what lies between the marks");
   told = &unknown;
-  ok(once(all_reduce_once) && told_so_far(3, 15, 46, 14, 8), "a call of which the lane's times are lost is not taken for one that hid nothing");
+  ok(once(all_reduce_once) && told_so_far(3, 15, 46, 14, 8), "a call of which the side_stream's times are lost is not taken for one that hid nothing");
   tear_down();
 }
 

@@ -23,24 +23,24 @@ static struct tagc_slot_question good_slot(void)
 }
 
 /* Errors as they are on a normal distribution; a nanosecond for encode and decode together. */
-static struct tagc_survey dense(void)
+static struct tagc_gradient_stats dense(void)
 {
-  struct tagc_survey survey = {.density = 1, .kurtosis = 3};
+  struct tagc_gradient_stats gradient = {.density = 1, .kurtosis = 3};
   static const double errors[TAGC_CANDIDATES] = {0.0017, 0.0065, 0.118, INFINITY, INFINITY, 0.34};
   for (int i = 0; i < TAGC_CANDIDATES; i++)
-    survey.of[i] = (struct tagc_finding){errors[i], 0.5, 0.5, 0};
-  return survey;
+    gradient.of[i] = (struct tagc_codec_estimate){errors[i], 0.5, 0.5, 0};
+  return gradient;
 }
 
 /* Two values of a hundred: a sketch is exact. */
-static struct tagc_survey scattered(void)
+static struct tagc_gradient_stats scattered(void)
 {
-  struct tagc_survey survey = dense();
-  survey.density = 0.02;
-  survey.kurtosis = 150;
-  survey.of[SPARSE].error = 0.0017;
-  survey.of[LHC].error = 1e-8;
-  return survey;
+  struct tagc_gradient_stats gradient = dense();
+  gradient.density = 0.02;
+  gradient.kurtosis = 150;
+  gradient.of[SPARSE].error = 0.0017;
+  gradient.of[LHC].error = 1e-8;
+  return gradient;
 }
 
 /* A link of so many bytes a second. */
@@ -61,42 +61,42 @@ static void is(const struct tagc_choice *choice, int candidate, enum tagc_reason
 static void parts(void)
 {
   struct tagc_slot_question slot = good_slot();
-  struct tagc_survey survey = dense();
+  struct tagc_gradient_stats gradient = dense();
   struct tagc_wire wire = link_of(25e6);
   slot.whole = slot.shape.n;
   slot.rest = slot.whole / 4;
   slot.shape.n -= slot.rest;
-  survey.copy_ns = 0.25;
-  struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
+  gradient.copy_ns = 0.25;
+  struct tagc_choice choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, Q4, 0, "three quarters of a gradient on a slow wire");
   ok(fabs(choice.plain_ns / (20e3 + 4194304 * 40.0) - 1) < 1e-9, "all of it would be sent by its plain call");
   const double mine = 20e3 + 3 * (1 << 18) * (1 + 40 * (4.125 / 8 + 0.002)), rest = 20e3 + (1 << 20) * 40.0;
   ok(fabs(choice.ns[Q4] / (mine + rest + 3 * (1 << 20) * 0.25) - 1) < 1e-2, "with q4, the rest and three copies of a shard: %.1f ms",
      choice.ns[Q4] * 1e-6);
-  survey.copy_ns = 50;
-  choice = tagc_choose(&slot, &survey, &wire);
+  gradient.copy_ns = 50;
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, -1, TAGC_REASON_no_faster, "where copies take longer than the wire");
 }
 
 static void wires(void)
 {
   struct tagc_slot_question slot = good_slot();
-  struct tagc_survey survey = dense();
+  struct tagc_gradient_stats gradient = dense();
   struct tagc_wire wire = link_of(25e6);
-  struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
+  struct tagc_choice choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, Q4, 0, "a dense gradient on a slow wire");
   ok(fabs(choice.plain_ns / (20e3 + 4194304 * 40.0) - 1) < 1e-9, "its plain call is estimated at %.1f ms", choice.plain_ns * 1e-6);
   ok(fabs(choice.ns[Q4] / (20e3 + (1 << 20) * (1 + 40 * (4.125 / 8 + 0.002))) - 1) < 1e-2, "with q4 at %.1f ms",
      choice.ns[Q4] * 1e-6);
   ok(choice.ns[LHC] == INFINITY && choice.ns[SPARSE] == INFINITY, "and codecs that lose on it are out of the question");
   wire = link_of(100e9);
-  choice = tagc_choose(&slot, &survey, &wire);
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, -1, TAGC_REASON_no_faster, "on a fast wire");
   wire = link_of(25e6);
   slot.shape.n = 400;
   options.min_bytes = 0;
   wire.exchange.latency_ns = wire.ring.latency_ns + 1e6;
-  choice = tagc_choose(&slot, &survey, &wire);
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, -1, TAGC_REASON_no_faster, "a gradient so small that latency counts");
 }
 
@@ -107,70 +107,70 @@ static void edge(uint64_t n)
   slot.shape.n = n;
   options.min_bytes = 0;
   options.depth = 1;
-  struct tagc_survey survey = dense();
+  struct tagc_gradient_stats gradient = dense();
   struct tagc_wire wire = link_of(1e9);
   for (int i = 0; i < TAGC_CANDIDATES; i++)
-    survey.of[i].error = i == Q8 ? 0.0065 : INFINITY;
-  survey.of[Q8].encode_ns = survey.of[Q8].decode_ns = 0;
-  struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
+    gradient.of[i].error = i == Q8 ? 0.0065 : INFINITY;
+  gradient.of[Q8].encode_ns = gradient.of[Q8].decode_ns = 0;
+  struct tagc_choice choice = tagc_choose(&slot, &gradient, &wire);
   const double gain = fmax(0.05 * choice.plain_ns, 50e3), spare = (choice.plain_ns - gain - choice.ns[Q8]) / (double)n;
-  survey.of[Q8].encode_ns = 0.999 * spare;
-  choice = tagc_choose(&slot, &survey, &wire);
+  gradient.of[Q8].encode_ns = 0.999 * spare;
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, Q8, 0, "a little more than 5% or 50 us faster");
-  survey.of[Q8].encode_ns = 1.001 * spare;
-  choice = tagc_choose(&slot, &survey, &wire);
+  gradient.of[Q8].encode_ns = 1.001 * spare;
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, -1, TAGC_REASON_no_faster, "a little less");
 }
 
 static void errors(void)
 {
   struct tagc_slot_question slot = good_slot();
-  struct tagc_survey survey = dense();
+  struct tagc_gradient_stats gradient = dense();
   struct tagc_wire wire = link_of(25e6);
-  survey.of[Q4].error = 0.151;
-  struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
+  gradient.of[Q4].error = 0.151;
+  struct tagc_choice choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, Q8, 0, "q4 errs too much");
-  survey.of[Q8].error = NAN;
-  choice = tagc_choose(&slot, &survey, &wire);
+  gradient.of[Q8].error = NAN;
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, BF16, 0, "an error that is no number is too much");
-  survey.of[BF16].error = 0.2;
-  choice = tagc_choose(&slot, &survey, &wire);
+  gradient.of[BF16].error = 0.2;
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, -1, TAGC_REASON_no_faster, "all err too much");
-  survey = dense();
-  survey.of[Q8].encode_ns = 0;
-  survey.of[Q8].decode_ns = 0;
-  survey.of[Q4].encode_ns = 40 * (8.1 - 4.2) / 8 - 0.3;   /* eats up nearly all that it gains over q8 */
-  survey.of[Q4].decode_ns = 0;
-  choice = tagc_choose(&slot, &survey, &wire);
+  gradient = dense();
+  gradient.of[Q8].encode_ns = 0;
+  gradient.of[Q8].decode_ns = 0;
+  gradient.of[Q4].encode_ns = 40 * (8.1 - 4.2) / 8 - 0.3; /* eats up nearly all that it gains over q8 */
+  gradient.of[Q4].decode_ns = 0;
+  choice = tagc_choose(&slot, &gradient, &wire);
   ok(choice.ns[Q4] < choice.ns[Q8] && choice.candidate == Q8, "q4 is faster by less than 5%%: the more exact one is taken");
 }
 
 static void sparse(void)
 {
   struct tagc_slot_question slot = good_slot();
-  struct tagc_survey survey = scattered();
+  struct tagc_gradient_stats gradient = scattered();
   struct tagc_wire wire = link_of(25e6);
-  struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
-  ok((choice.candidate == SPARSE || choice.candidate == LHC) && choice.keep_ppm == tagc_survey_keep(0.02),
+  struct tagc_choice choice = tagc_choose(&slot, &gradient, &wire);
+  ok((choice.candidate == SPARSE || choice.candidate == LHC) && choice.keep_ppm == tagc_gradient_keep_ppm(0.02),
      "a sparse gradient on a slow wire: %s, keeping %u ppm", choice.candidate < 0 ? "none" : tagc_choose_name(choice.candidate),
      choice.keep_ppm);
   slot.shape.dtype = TAGC_FLOAT16;
-  choice = tagc_choose(&slot, &survey, &wire);
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, Q4, 0, "fp16: nothing with a residual");
   options.given = UINT32_C(1) << TAGC_OPTION_codec;
-  choice = tagc_choose(&slot, &survey, &wire);
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, Q4, 0, "also where TAGC_CODEC=auto was asked for");
   slot = good_slot();
   slot.residual_left = 1 << 20;     /* the scales have no room */
-  choice = tagc_choose(&slot, &survey, &wire);
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, Q4, 0, "no room for a residual");
   slot = good_slot();
   options.residual = TAGC_RESIDUAL_NONE;
-  choice = tagc_choose(&slot, &survey, &wire);
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, Q4, 0, "TAGC_RESIDUAL=none");
   slot = good_slot();
-  survey.density = 0.3;
-  choice = tagc_choose(&slot, &survey, &wire);
+  gradient.density = 0.3;
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, Q4, 0, "a density of 0.3 is not sparse");
 }
 
@@ -183,7 +183,7 @@ static void gpus(void)
   struct tagc_slot_question slot = good_slot();
   tagc_choose_candidates(&options, candidates);
   for (int which = -1; which < 3; which++) {
-    struct tagc_survey survey = scattered();
+    struct tagc_gradient_stats gradient = scattered();
     struct tagc_wire wire = link_of(which < 0 ? 1.25e9 : fast[which].bytes);
     slot.shape.n = which < 0 ? 1 << 24 : fast[which].n;
     wire.plain.latency_ns = wire.ring.latency_ns = wire.exchange.latency_ns = 5e3;
@@ -191,11 +191,11 @@ static void gpus(void)
       struct tagc_shape shape = slot.shape;
       struct tagc_gpu_cost cost = {0, 0, 0};
       shape.residual = candidates[i].residual;
-      shape.keep_ppm = tagc_survey_keep(survey.density);
+      shape.keep_ppm = tagc_gradient_keep_ppm(gradient.density);
       const bool known = tagc_cuda_codec_cost(candidates[i].codec, &shape, 1 / 4800., &cost);
-      survey.of[i] = (struct tagc_finding){known ? survey.of[i].error : INFINITY, cost.encode_ns, cost.decode_ns, cost.call_ns};
+      gradient.of[i] = (struct tagc_codec_estimate){known ? gradient.of[i].error : INFINITY, cost.encode_ns, cost.decode_ns, cost.call_ns};
     }
-    const struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
+    const struct tagc_choice choice = tagc_choose(&slot, &gradient, &wire);
     const bool sparse = choice.candidate == SPARSE || choice.candidate == LHC;
     ok(sparse == (which < 0) && choice.ns[LHC] < INFINITY && (which < 0 || choice.ns[Q4] < choice.ns[LHC]),
        "on GPUs, %.5g GB/s, %llu elements: %s; plain %.0f us, q4 %.0f, sparse %.0f, lhc %.0f", 1 / wire.plain.ns_per_byte,
@@ -207,22 +207,22 @@ static void gpus(void)
 static void reasons(void)
 {
   struct tagc_slot_question slot = good_slot();
-  struct tagc_survey survey = dense();
+  struct tagc_gradient_stats gradient = dense();
   struct tagc_wire wire = link_of(25e6);
   struct tagc_choice choice = tagc_choose(&slot, NULL, &wire);
   is(&choice, -1, TAGC_REASON_unseen, "a slot that was not seen");
-  survey.density = 0;
-  choice = tagc_choose(&slot, &survey, &wire);
+  gradient.density = 0;
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, -1, TAGC_REASON_unseen, "nothing but zeros");
-  survey = dense();
-  choice = tagc_choose(&slot, &survey, NULL);
+  gradient = dense();
+  choice = tagc_choose(&slot, &gradient, NULL);
   is(&choice, -1, TAGC_REASON_vote, "no probe");
   slot.shape.n = 1000;
-  choice = tagc_choose(&slot, &survey, &wire);
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, -1, TAGC_REASON_small, "below TAGC_MIN_BYTES");
   slot = good_slot();
   slot.gradients = false;
-  choice = tagc_choose(&slot, &survey, &wire);
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, -1, TAGC_REASON_activations, "activations");
 }
 
@@ -268,26 +268,26 @@ static void levels(void)
        fabs(wire.inside.ns_per_byte - 0.01) < 1e-6 && fabs(wire.ring.ns_per_byte - 5) < 1e-6,
      "two levels: seven steps, one message, three steps, one step");
   struct tagc_slot_question slot = good_slot();
-  struct tagc_survey survey = dense();
+  struct tagc_gradient_stats gradient = dense();
   slot.hosts = hosts;
   slot.shape.n = 1 << 18;
   slot.shape.nranks = 8;
   slot.scope.two_levels = true;
   slot.shape.nranks = 2;
-  struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
+  struct tagc_choice choice = tagc_choose(&slot, &gradient, &wire);
   /* Seven steps of a shard; three steps of two shards inside; a message of 8.0625 bits, scales and exceptions
    * included. */
   ok(fabs(choice.plain_ns - 7 * (10e3 + 4 * 262144)) < 1, "the plain call is that of all ranks");
   ok(fabs(choice.ns[Q8] / (3 * (1e3 + 0.01 * 8 * 262144) + 20e3 + 4 * 1.01 * 262144 + 262144) - 1) < 0.01,
      "the first level, one message, and one shard to encode and decode: %g ns", choice.ns[Q8]);
   is(&choice, Q4, TAGC_REASON_compressed, "two levels");
-  survey = scattered();
-  const uint32_t alone = tagc_survey_keep(survey.density);
-  choice = tagc_choose(&slot, &survey, &wire);
-  ok(choice.keep_ppm == tagc_survey_keep(4 * survey.density) && choice.keep_ppm > 3 * alone,
+  gradient = scattered();
+  const uint32_t alone = tagc_gradient_keep_ppm(gradient.density);
+  choice = tagc_choose(&slot, &gradient, &wire);
+  ok(choice.keep_ppm == tagc_gradient_keep_ppm(4 * gradient.density) && choice.keep_ppm > 3 * alone,
      "there is room for the values of all four ranks of a host: %u of a million", choice.keep_ppm);
   slot.scope = (struct tagc_scope_plan){.reason = TAGC_REASON_one_host};
-  choice = tagc_choose(&slot, &survey, &wire);
+  choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, -1, TAGC_REASON_one_host, "one host");
 }
 
@@ -295,73 +295,73 @@ static void levels(void)
 static void all_reduces(void)
 {
   struct tagc_slot_question slot = good_slot();
-  const struct tagc_survey survey = dense();
+  const struct tagc_gradient_stats gradient = dense();
   const struct tagc_wire wire = link_of(25e6);
   options.depth = 1;
-  const struct tagc_choice half = tagc_choose(&slot, &survey, &wire);
+  const struct tagc_choice half = tagc_choose(&slot, &gradient, &wire);
   info.signature.collective = TAGC_ALL_REDUCE;
-  const struct tagc_choice choice = tagc_choose(&slot, &survey, &wire);
+  const struct tagc_choice choice = tagc_choose(&slot, &gradient, &wire);
   slot.codec = tagc_codec_find("q4");
   const double bytes = (double)tagc_plan_allgather_phase(&slot).layout.payload_bytes;
   is(&choice, Q4, 0, "an all-reduce on a slow wire");
   ok(choice.plain_ns == 2 * half.plain_ns, "its plain call takes twice as long");
   ok(fabs(choice.ns[Q4] - half.ns[Q4] - (20e3 + 40 * bytes + 1.5 * (1 << 20))) < 1, "with q4, the sums go by q8: %.1f ms instead of %.1f",
      1e-6 * choice.ns[Q4], 1e-6 * choice.plain_ns);
-  const double q4 = survey.of[Q4].error, q8 = survey.of[Q8].error, bf16 = survey.of[BF16].error;
-  ok(fabs(tagc_choose_error(&slot, &survey, Q4) - sqrt(q4 * q4 + q8 * q8)) < 1e-9 &&
-     fabs(tagc_choose_error(&slot, &survey, Q8) - sqrt(2) * q8) < 1e-9 &&
-     fabs(tagc_choose_error(&slot, &survey, BF16) - sqrt(2) * bf16) < 1e-9,
+  const double q4 = gradient.of[Q4].error, q8 = gradient.of[Q8].error, bf16 = gradient.of[BF16].error;
+  ok(fabs(tagc_choose_error(&slot, &gradient, Q4) - sqrt(q4 * q4 + q8 * q8)) < 1e-9 &&
+     fabs(tagc_choose_error(&slot, &gradient, Q8) - sqrt(2) * q8) < 1e-9 &&
+     fabs(tagc_choose_error(&slot, &gradient, BF16) - sqrt(2) * bf16) < 1e-9,
      "what is lost of the sums is in its error");
   slot.shape.dtype = TAGC_BFLOAT16;
-  ok(tagc_choose_error(&slot, &survey, BF16) == bf16, "where they are gathered plainly nothing is");
+  ok(tagc_choose_error(&slot, &gradient, BF16) == bf16, "where they are gathered plainly nothing is");
   slot.shape.dtype = TAGC_FLOAT32;
-  ok(isinf(tagc_choose_error(&slot, &survey, SPARSE)), "what was not found is infinite");
+  ok(isinf(tagc_choose_error(&slot, &gradient, SPARSE)), "what was not found is infinite");
   options.depth = 4;
-  const struct tagc_choice four = tagc_choose(&slot, &survey, &wire);
+  const struct tagc_choice four = tagc_choose(&slot, &gradient, &wire);
   ok(fabs(choice.ns[Q4] - four.ns[Q4] - 5. / 6 * 2.5 * (1 << 20) + 6 * 20e3) < 1,
      "in four pieces 5/6 of the work of both halves is hidden, for six latencies more: %.1f ms", 1e-6 * four.ns[Q4]);
   info.signature.collective = TAGC_REDUCE_SCATTER;
-  ok(tagc_choose_error(&slot, &survey, Q4) == q4, "a reduce-scatter loses no sums");
+  ok(tagc_choose_error(&slot, &gradient, Q4) == q4, "a reduce-scatter loses no sums");
 }
 
 /* Codecs are compared in as many pieces as they would go in. */
 static void pieces(void)
 {
   struct tagc_slot_question slot = good_slot();
-  struct tagc_survey survey = dense();
+  struct tagc_gradient_stats gradient = dense();
   const struct tagc_wire wire = link_of(250e6);
   slot.shape.n = 4 << 20;
   for (int i = 0; i < TAGC_CANDIDATES; i++)
-    survey.of[i].error = i == Q8 || i == Q4 ? survey.of[i].error : INFINITY;
-  survey.of[Q4].encode_ns = survey.of[Q4].decode_ns = 1.5;  /* together 2.5 ns more than q8, of which its wire saves 2 */
-  survey.of[Q8].encode_ns = survey.of[Q8].decode_ns = 0.25;
+    gradient.of[i].error = i == Q8 || i == Q4 ? gradient.of[i].error : INFINITY;
+  gradient.of[Q4].encode_ns = gradient.of[Q4].decode_ns = 1.5; /* together 2.5 ns more than q8, of which its wire saves 2 */
+  gradient.of[Q8].encode_ns = gradient.of[Q8].decode_ns = 0.25;
   options.depth = 1;
-  const struct tagc_choice one = tagc_choose(&slot, &survey, &wire);
+  const struct tagc_choice one = tagc_choose(&slot, &gradient, &wire);
   is(&one, Q8, 0, "in one piece: q4 is dearer by more than it saves");
   options.depth = 0;
-  const struct tagc_choice four = tagc_choose(&slot, &survey, &wire);
+  const struct tagc_choice four = tagc_choose(&slot, &gradient, &wire);
   is(&four, Q4, 0, "in four, which hide that");
   ok(one.chunks[Q4] == 1 && one.chunks[Q8] == 1 && four.chunks[Q4] == 4 && four.chunks[BF16] == 0, "and so many pieces are said with it");
   ok(fabs(one.ns[Q4] / (20e3 + (4 << 20) * (3 + 4 * 4.141 / 8)) - 1) < 1e-3 && four.ns[Q4] < one.ns[Q4],
      "q4: %.1f ms in one, %.1f in four", 1e-6 * one.ns[Q4], 1e-6 * four.ns[Q4]);
-  survey.of[Q4].error = INFINITY;
-  survey.of[Q8].encode_ns = survey.of[Q8].decode_ns = 6;    /* with the wire's 4 ns as much as the plain call */
+  gradient.of[Q4].error = INFINITY;
+  gradient.of[Q8].encode_ns = gradient.of[Q8].decode_ns = 6; /* with the wire's 4 ns as much as the plain call */
   options.depth = 1;
-  const struct tagc_choice plain = tagc_choose(&slot, &survey, &wire);
+  const struct tagc_choice plain = tagc_choose(&slot, &gradient, &wire);
   is(&plain, -1, TAGC_REASON_no_faster, "what takes as long as the plain call in one piece");
   options.depth = 0;
-  const struct tagc_choice cut = tagc_choose(&slot, &survey, &wire);
+  const struct tagc_choice cut = tagc_choose(&slot, &gradient, &wire);
   is(&cut, Q8, 0, "and less in several");
-  survey.of[BF16] = (struct tagc_finding){0.0017, 5, 5, 0}; /* dearer than the plain call in one piece, and the fastest in four */
-  survey.of[Q8].encode_ns = survey.of[Q8].decode_ns = 5.4;
-  const struct tagc_choice kept = tagc_choose(&slot, &survey, &wire);
+  gradient.of[BF16] = (struct tagc_codec_estimate){0.0017, 5, 5, 0}; /* dearer than the plain call in one piece, and the fastest in four */
+  gradient.of[Q8].encode_ns = gradient.of[Q8].decode_ns = 5.4;
+  const struct tagc_choice kept = tagc_choose(&slot, &gradient, &wire);
   ok(kept.candidate == Q8 && kept.ns[BF16] < kept.ns[Q8], "what would be chosen in one piece is kept: bf16 %.1f ms, q8 %.1f ms",
      1e-6 * kept.ns[BF16], 1e-6 * kept.ns[Q8]);
-  survey.of[Q8].encode_ns = survey.of[Q8].decode_ns = 5.55;
-  const struct tagc_choice left = tagc_choose(&slot, &survey, &wire);
+  gradient.of[Q8].encode_ns = gradient.of[Q8].decode_ns = 5.55;
+  const struct tagc_choice left = tagc_choose(&slot, &gradient, &wire);
   ok(left.candidate == BF16, "unless another one is 5%% faster: bf16 %.1f ms, q8 %.1f ms", 1e-6 * left.ns[BF16], 1e-6 * left.ns[Q8]);
-  survey = scattered();
-  const struct tagc_choice sketch = tagc_choose(&slot, &survey, &wire);
+  gradient = scattered();
+  const struct tagc_choice sketch = tagc_choose(&slot, &gradient, &wire);
   ok(sketch.ns[LHC] < INFINITY && sketch.chunks[LHC] == 1, "lhc goes in one piece");
 }
 

@@ -137,14 +137,14 @@ static uint64_t choose_shard(struct both *b, int number, struct tagc_sparsify_me
 static uint64_t choose_on_host(struct both *b)
 {
   struct tagc_sparsify_memory lists;
-  void *memory = sim_memory(tagc_sparsify_carve(&lists, &b->grid, b->places, NULL, 0));
+  void *memory = sim_memory(tagc_sparsify_assign_buffers(&lists, &b->grid, b->places, NULL, 0));
   float *residual = sim_memory(b->grid.n * sizeof *residual);
   uint64_t selected = 0;
-  tagc_sparsify_carve(&lists, &b->grid, b->places, memory, 0);
+  tagc_sparsify_assign_buffers(&lists, &b->grid, b->places, memory, 0);
   for (int number = 0; number < b->sim.shape.nranks; number++)
     if (number != b->job->rank)
       selected += choose_shard(b, number, &lists, residual);
-  const uint32_t anywhere = tagc_exceptions_tell(b->job, tagc_sparsify_own_exceptions(b->job));
+  const uint32_t anywhere = tagc_exceptions_anywhere(b->job, tagc_sparsify_own_exceptions(b->job));
   (void)anywhere;
   free(residual);
   free(memory);

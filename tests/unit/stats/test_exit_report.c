@@ -108,22 +108,22 @@ enum { BLOCKS = 80, ROWS = BLOCKS + 3 };
 
 /* A model of 80 blocks on two hosts, in the order of its gradients, all numbers as wide as they get. */
 static struct tagc_ledger_row rows[ROWS];
-static struct tagc_grounds grounds[ROWS];
+static struct tagc_decision_inputs inputs[ROWS];
 
 static void fill(struct tagc_ledger_row *row, const char *name, enum tagc_layer_kind kind, uint32_t unit, uint64_t shard)
 {
   *row = (struct tagc_ledger_row){
     .shard = shard, .kind = kind, .unit = unit, .codec = "q4", .calls = 100000, .compressed = 99990, .raw_bytes = shard << 20,
     .plain = {shard, UINT64_C(1023) << 40}, .sent = {shard, UINT64_C(1023) << 38}, .residual_bytes = UINT64_C(1023) << 20,
-    .stats = {.unrecovered = 12345678, .nonfinite = 1234567, .residual_norm2 = 1e-8}, .grounds = &grounds[row - rows],
+    .stats = {.unrecovered = 12345678, .nonfinite = 1234567, .residual_norm2 = 1e-8}, .inputs = &inputs[row - rows],
   };
   snprintf(row->name, sizeof row->name, "%s", name);
-  struct tagc_grounds *its = row->grounds;
+  struct tagc_decision_inputs *its = row->inputs;
   its->choice = (struct tagc_choice){.reason = TAGC_REASON_compressed, .candidate = 2, .plain_ns = 1.2345e9};
-  its->survey = (struct tagc_survey){.density = 0.9999, .kurtosis = 12345};
+  its->gradient = (struct tagc_gradient_stats){.density = 0.9999, .kurtosis = 12345};
   for (int c = 0; c < TAGC_CANDIDATES; c++) {
     its->choice.ns[c] = 2.3456e8;
-    its->survey.of[c].error = 0.0123;
+    its->gradient.of[c].error = 0.0123;
   }
 }
 
@@ -138,7 +138,7 @@ static void test_deep_model(void)
   }
   fill(&rows[ROWS - 1], "embed", TAGC_LAYER_EMBED, 0, 5000);
   rows[2].compressed--;             /* the run ended before the last cycle's call */
-  grounds[40].survey.density = 0.5;
+  inputs[40].gradient.density = 0.5;
   struct tagc_ledger ledger = {.nranks = 16, .hosts = {16, 2, 8}, .codec = "auto", .probed = true, .rows = rows, .row_count = ROWS};
   listen_begin();
   tagc_report_print(&ledger);

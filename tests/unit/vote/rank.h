@@ -212,7 +212,7 @@ static inline ncclResult_t calls(int count)
 }
 
 static inline const struct tagc_slot *slot(void) { return &comm->slots[0]; }
-static inline const struct tagc_survey *survey(void) { return &tagc_ledger_row(comm->ledger, 0)->grounds->own; }
+static inline const struct tagc_gradient_stats *sampled(void) { return &tagc_ledger_row(comm->ledger, 0)->inputs->own; }
 static inline bool is_plain(enum tagc_reason reason) { return comm->vote.held && slot()->reason == reason && !comm->memory.workspace; }
 
 /* ---- aborts ---------------------------------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 /* A cycle is a call, and cycle 2, of the first vote, the fourth one. The second vote is held in cycle 34, after a look in 33. */
 enum { CALL_OF_CYCLE_0 = VOTE - 2, LOOK = CALL_OF_CYCLE_0 + 33, AGAIN = LOOK + 1, THIRD = CALL_OF_CYCLE_0 + 98, Q2 = TAGC_CANDIDATES - 1 };
 
-/* Words of the second survey: of the communicator three, then the slot's. */
+/* Words of the second gradient: of the communicator three, then the slot's. */
 enum { SEEN = 1, UNDISTURBED, BARRED, DENSITY, FINDINGS = 6, WORDS_OF_FINDING = 4 };
 
 static struct tagc_options *options(void) { return (struct tagc_options *)(uintptr_t)tagc_library_options(); }

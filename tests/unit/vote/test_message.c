@@ -73,7 +73,7 @@ static void samples(void)
   int64_t wanted[TAGC_VOTE_SAMPLE_WORDS] = {1, 1, -TAGC_REASON_scalar, -bits(0.5), -bits(3)};
   struct tagc_vote_sample one = {true, true, TAGC_REASON_scalar, {.density = 0.5, .kurtosis = 3, .copy_ns = 11, .norm = 12}}, other, all;
   for (int c = 0; c < TAGC_CANDIDATES; c++) {
-    one.stats.of[c] = (struct tagc_finding){c + 0.125, c + 0.25, c + 0.5, c + 0.75};
+    one.stats.of[c] = (struct tagc_codec_estimate){c + 0.125, c + 0.25, c + 0.5, c + 0.75};
     for (int i = 0; i < 4; i++)
       wanted[5 + 4 * c + i] = -bits(c + (double[]){0.125, 0.25, 0.5, 0.75}[i]);
   }

@@ -9,7 +9,7 @@
 static void wires(void)
 {
   set_up();
-  ok(calls(VOTE - 1) == ncclSuccess && slot()->sample.taken && survey()->density > 0.9 && meetings == 0,
+  ok(calls(VOTE - 1) == ncclSuccess && slot()->sample.taken && sampled()->density > 0.9 && meetings == 0,
      "before the vote the gradient is looked at, and nobody is asked");
   bool good = call() == ncclSuccess && meetings == 3 && slot()->reason == TAGC_REASON_compressed && !comm->vote.all_to_all;
   ok(good, "plain calls are slow: %s", slot()->codec ? slot()->codec->name : "plain");
@@ -151,7 +151,7 @@ static void odd_steps(void)
   sent = usual;
   ok(good && call() == ncclSuccess && is_put_off(4), "NaN in the gradient that was looked at: the vote is put off");
   ok(call() == ncclSuccess && meetings == 1 && call() == ncclSuccess && meetings == 4 &&
-     slot()->reason == TAGC_REASON_compressed && !survey()->exceptions, "and held after another look");
+     slot()->reason == TAGC_REASON_compressed && !sampled()->exceptions, "and held after another look");
   tear_down();
 
   set_up();
@@ -255,7 +255,7 @@ static void parts(void)
   set_up_slow_wire(1000);
   sent[N + 7] = __builtin_nanf("");
   ok(calls(VOTE) == ncclSuccess && meetings == 3 && slot()->reason == TAGC_REASON_compressed && slot()->selected.parts &&
-     slot()->shape.n == N / 5 * 4 && survey()->copy_ns > 0, "a part of the slot is selected, and looked at: NaN elsewhere is not seen");
+     slot()->shape.n == N / 5 * 4 && sampled()->copy_ns > 0, "a part of the slot is selected, and looked at: NaN elsewhere is not seen");
   const int before = plains;
   sent[N + 7] = usual;
   ok(call() == ncclSuccess && plains == before + 1 && plain_from != sent, "the rest goes by a reduce-scatter of its own");
@@ -423,7 +423,7 @@ static void barred(void)
 
   layers = &known;
   set_up_gpu();
-  ok(calls(VOTE + 1) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && slot()->selected.parts && survey()->copy_ns > 0,
+  ok(calls(VOTE + 1) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && slot()->selected.parts && sampled()->copy_ns > 0,
      "but a part of the slot is selected: that is looked at, and copies are estimated");
   tear_down();
   layers = NULL;

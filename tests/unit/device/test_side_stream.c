@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Lanes of the host device (device.h): order, waiting, what happens when one is closed, and in the child of a fork.
+ * Side streams of the host device (device.h): order, waiting, what happens when one is closed, and in the child of a fork.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -17,45 +17,45 @@ enum { MANY = 1000, QUEUED = 5, LANES = 3 };
 static const struct tagc_device *const host = &tagc_device_host;
 
 struct row {
-  int next, wrong;                  /* by the lane, until the caller has waited */
+  int next, wrong;                  /* by the side stream, until the caller has waited */
   pthread_t thread;
 };
 
-struct errand {
+struct task {
   struct row *row;
   int number;
 };
 
 static void line_up(void *argument, void *stream)
 {
-  struct errand *errand = argument;
-  struct row *row = errand->row;
-  row->wrong += errand->number != row->next++ || stream;
+  struct task *task = argument;
+  struct row *row = task->row;
+  row->wrong += task->number != row->next++ || stream;
   row->thread = pthread_self();
 }
 
 static void check_order(void)
 {
-  static struct errand errands[MANY];
+  static struct task tasks[MANY];
   struct row row = {0};
-  uint64_t ticket = 0;
+  uint64_t event = 0;
   int wrong = 0;
-  void *lane = host->lane_make(host);
+  void *side = host->side_stream_make(host);
   for (int i = 0; i < MANY; i++) {
-    errands[i] = (struct errand){&row, i};
-    const uint64_t got = host->lane_submit(host, lane, TAGC_LANE_ENCODE, line_up, &errands[i]);
-    wrong += got != ticket + 1;
-    ticket = got;
+    tasks[i] = (struct task){&row, i};
+    const uint64_t got = host->side_stream_submit(host, side, TAGC_SIDE_ENCODE, line_up, &tasks[i]);
+    wrong += got != event + 1;
+    event = got;
     if (i % 7 == 0) {
-      wrong += !host->lane_after(host, lane, NULL) || !host->lane_wait(host, lane, ticket, NULL);
+      wrong += !host->side_stream_after(host, side, NULL) || !host->side_stream_wait(host, side, event, NULL);
       wrong += row.next != i + 1;
     }
   }
-  wrong += !host->lane_wait(host, lane, ticket, NULL) || !host->lane_wait(host, lane, 3, NULL);
-  ok(!wrong && !row.wrong && row.next == MANY, "%d functions, one after the other in their order; tickets from 1 on", MANY);
+  wrong += !host->side_stream_wait(host, side, event, NULL) || !host->side_stream_wait(host, side, 3, NULL);
+  ok(!wrong && !row.wrong && row.next == MANY, "%d functions, one after the other in their order; events from 1 on", MANY);
   ok(!pthread_equal(row.thread, pthread_self()), "on another thread");
-  host->lane_free(host, lane);
-  host->lane_free(host, NULL);
+  host->side_stream_free(host, side);
+  host->side_stream_free(host, NULL);
 }
 
 struct gate {
@@ -82,15 +82,15 @@ static void *open_later(void *argument)
 }
 
 struct closing {
-  void *lane;
+  void *side;
   struct gate *gate;
   bool was_inside;
 };
 
-static void *close_lane(void *argument)
+static void *close_side_stream(void *argument)
 {
   struct closing *closing = argument;
-  host->lane_close(host, closing->lane);
+  host->side_stream_close(host, closing->side);
   closing->was_inside = closing->gate->inside;
   return NULL;
 }
@@ -100,26 +100,26 @@ static void check_close(void)
 {
   struct gate gate = {0};
   pthread_t opener, closer;
-  struct closing closing = {host->lane_make(host), &gate, true};
-  uint64_t first = host->lane_submit(host, closing.lane, TAGC_LANE_ENCODE, pass_gate, &gate), last = first;
+  struct closing closing = {host->side_stream_make(host), &gate, true};
+  uint64_t first = host->side_stream_submit(host, closing.side, TAGC_SIDE_ENCODE, pass_gate, &gate), last = first;
   for (int i = 0; i < QUEUED; i++)
-    last = host->lane_submit(host, closing.lane, TAGC_LANE_ENCODE, pass_gate, &gate);
+    last = host->side_stream_submit(host, closing.side, TAGC_SIDE_ENCODE, pass_gate, &gate);
   while (!gate.inside)
     sched_yield();
-  pthread_create(&closer, NULL, close_lane, &closing);
-  for (uint64_t more; (more = host->lane_submit(host, closing.lane, TAGC_LANE_ENCODE, pass_gate, &gate)) != 0;)
+  pthread_create(&closer, NULL, close_side_stream, &closing);
+  for (uint64_t more; (more = host->side_stream_submit(host, closing.side, TAGC_SIDE_ENCODE, pass_gate, &gate)) != 0;)
     last = more;                    /* until it is closed, however long that takes: the gate opens behind that */
   pthread_create(&opener, NULL, open_later, &gate);
-  const bool waited = host->lane_wait(host, closing.lane, last, NULL);
+  const bool waited = host->side_stream_wait(host, closing.side, last, NULL);
   const int called = gate.called;
   pthread_join(closer, NULL);
   pthread_join(opener, NULL);
   ok(!closing.was_inside, "close waits for what runs");
   ok(!waited && called == 1 && gate.called == 1, "what had not begun is dropped, and who waits for it hears of that");
-  ok(host->lane_wait(host, closing.lane, first, NULL), "what was done, was done");
-  ok(!host->lane_submit(host, closing.lane, TAGC_LANE_ENCODE, pass_gate, &gate) && gate.called == 1, "nothing more is taken");
-  host->lane_close(host, closing.lane);
-  host->lane_free(host, closing.lane);
+  ok(host->side_stream_wait(host, closing.side, first, NULL), "what was done, was done");
+  ok(!host->side_stream_submit(host, closing.side, TAGC_SIDE_ENCODE, pass_gate, &gate) && gate.called == 1, "nothing more is taken");
+  host->side_stream_close(host, closing.side);
+  host->side_stream_free(host, closing.side);
 }
 
 static void nap(void *argument, void *stream)
@@ -146,22 +146,22 @@ static uint64_t now_ns(void)
 
 static void check_times(void)
 {
-  struct tagc_lane_times times = {1, 1};
+  struct tagc_side_times times = {1, 1};
   atomic_bool submitted = false;
-  void *lane = host->lane_make(host);
-  bool good = host->lane_times(host, lane, &times) && !times.worked_ns && !times.waited_ns;
-  (void)host->lane_submit(host, lane, TAGC_LANE_ENCODE, nap, NULL);
-  uint64_t ticket = host->lane_submit(host, lane, TAGC_LANE_ENCODE, until_waited_for, &submitted);
+  void *side = host->side_stream_make(host);
+  bool good = host->side_stream_times(host, side, &times) && !times.worked_ns && !times.waited_ns;
+  (void)host->side_stream_submit(host, side, TAGC_SIDE_ENCODE, nap, NULL);
+  uint64_t event = host->side_stream_submit(host, side, TAGC_SIDE_ENCODE, until_waited_for, &submitted);
   nap(NULL, NULL);
   const uint64_t began = now_ns();
   atomic_store(&submitted, true);
-  good &= host->lane_wait(host, lane, ticket, NULL) && host->lane_times(host, lane, &times);
+  good &= host->side_stream_wait(host, side, event, NULL) && host->side_stream_times(host, side, &times);
   ok(good && times.worked_ns >= 30000000 && times.waited_ns > 0 && times.waited_ns <= now_ns() - began,
      "how long it worked, and how long it was waited for: %.1f ms, %.1f ms", 1e-6 * (double)times.worked_ns, 1e-6 * (double)times.waited_ns);
   const uint64_t waited = times.waited_ns;
-  good = host->lane_wait(host, lane, ticket, NULL) && host->lane_times(host, lane, &times);
+  good = host->side_stream_wait(host, side, event, NULL) && host->side_stream_times(host, side, &times);
   ok(good && times.waited_ns == waited, "what is done is not waited for");
-  host->lane_free(host, lane);
+  host->side_stream_free(host, side);
 }
 
 static void look_at_signals(void *argument, void *stream)
@@ -175,22 +175,22 @@ static void look_at_signals(void *argument, void *stream)
 static void check_signals(void)
 {
   bool blocked = false;
-  void *lane = host->lane_make(host);
-  const bool done = host->lane_wait(host, lane, host->lane_submit(host, lane, TAGC_LANE_ENCODE, look_at_signals, &blocked), NULL);
+  void *side = host->side_stream_make(host);
+  const bool done = host->side_stream_wait(host, side, host->side_stream_submit(host, side, TAGC_SIDE_ENCODE, look_at_signals, &blocked), NULL);
   ok(done && blocked, "its thread takes no signals");
-  host->lane_free(host, lane);
+  host->side_stream_free(host, side);
 }
 
 /* 0: all is as it is to be. */
-static int be_a_child(void *lane, struct gate *gate)
+static int be_a_child(void *side, struct gate *gate)
 {
-  struct tagc_lane_times times;
-  if (host->lane_submit(host, lane, TAGC_LANE_ENCODE, pass_gate, gate))
+  struct tagc_side_times times;
+  if (host->side_stream_submit(host, side, TAGC_SIDE_ENCODE, pass_gate, gate))
     return 1;
-  if (host->lane_wait(host, lane, 1, NULL) || host->lane_times(host, lane, &times))
+  if (host->side_stream_wait(host, side, 1, NULL) || host->side_stream_times(host, side, &times))
     return 2;
-  host->lane_close(host, lane);
-  host->lane_free(host, lane);
+  host->side_stream_close(host, side);
+  host->side_stream_free(host, side);
   return 0;
 }
 
@@ -198,33 +198,33 @@ static void check_fork(void)
 {
   struct gate gate = {0};
   int status = -1;
-  void *lane = host->lane_make(host);
-  const uint64_t ticket = host->lane_submit(host, lane, TAGC_LANE_ENCODE, pass_gate, &gate);
+  void *side = host->side_stream_make(host);
+  const uint64_t event = host->side_stream_submit(host, side, TAGC_SIDE_ENCODE, pass_gate, &gate);
   while (!gate.inside)
     sched_yield();
   const pid_t child = fork();
   if (child == 0)
-    _exit(be_a_child(lane, &gate));
+    _exit(be_a_child(side, &gate));
   waitpid(child, &status, 0);
   ok(child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child of a fork has none, and does not wait for one");
   gate.open = 1;
-  ok(host->lane_wait(host, lane, ticket, NULL), "the parent's goes on");
-  host->lane_free(host, lane);
+  ok(host->side_stream_wait(host, side, event, NULL), "the parent's goes on");
+  host->side_stream_free(host, side);
 }
 
-/* Lanes of several callers do not meet. */
-static void *use_lane(void *argument)
+/* Side streams of several callers do not meet. */
+static void *use_side_stream(void *argument)
 {
   int *wrong = argument;
   struct row row = {0};
-  struct errand errands[MANY];
-  void *lane = host->lane_make(host);
+  struct task tasks[MANY];
+  void *side = host->side_stream_make(host);
   for (int i = 0; i < MANY; i++) {
-    errands[i] = (struct errand){&row, i};
-    const uint64_t ticket = host->lane_submit(host, lane, TAGC_LANE_ENCODE, line_up, &errands[i]);
-    *wrong += i % 3 == 0 && !host->lane_wait(host, lane, ticket, NULL);
+    tasks[i] = (struct task){&row, i};
+    const uint64_t event = host->side_stream_submit(host, side, TAGC_SIDE_ENCODE, line_up, &tasks[i]);
+    *wrong += i % 3 == 0 && !host->side_stream_wait(host, side, event, NULL);
   }
-  host->lane_free(host, lane);      /* and with it what had not begun */
+  host->side_stream_free(host, side); /* and with it what had not begun */
   *wrong += row.wrong;
   return NULL;
 }
@@ -234,7 +234,7 @@ static void check_several(void)
   pthread_t threads[LANES];
   int wrong[LANES] = {0}, all = 0;
   for (int i = 0; i < LANES; i++)
-    pthread_create(&threads[i], NULL, use_lane, &wrong[i]);
+    pthread_create(&threads[i], NULL, use_side_stream, &wrong[i]);
   for (int i = 0; i < LANES; i++) {
     pthread_join(threads[i], NULL);
     all += wrong[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "kernels/codec/row.h"
+#include "kernels/codec/nonzero_index.h"
 
 #include "kernels/codec/codec.h"
 
@@ -17,21 +17,21 @@ static uint32_t count_values(const void *from, uint64_t at, uint32_t count, cons
   return values;
 }
 
-void tagc_row_count(const struct tagc_job *job, uint64_t range, uint64_t *words)
+void tagc_nonzero_index_count(const struct tagc_job *job, uint64_t range, uint64_t *words)
 {
   const uint64_t n = job->shape.n, places = (uint64_t)job->shape.nranks - 1;
   for (uint64_t place = 0; place < places; place++) {
     const uint64_t shard = place + (place >= (uint64_t)job->rank);
     const char *from = tagc_job_shard(job, (int)shard);
     uint64_t values = 0;
-    for (uint64_t at = 0; at < n; at += TAGC_ROW_BLOCK) {
-      const uint32_t count = n - at < TAGC_ROW_BLOCK ? (uint32_t)(n - at) : TAGC_ROW_BLOCK;
-      const uint32_t found = count_values(from, at, count, job, &words[TAGC_ROW_EXCEPTIONS]);
-      uint64_t *first = &words[TAGC_ROW_FIRST + (place * n + at) / range];
+    for (uint64_t at = 0; at < n; at += TAGC_NONZERO_BLOCK) {
+      const uint32_t count = n - at < TAGC_NONZERO_BLOCK ? (uint32_t)(n - at) : TAGC_NONZERO_BLOCK;
+      const uint32_t found = count_values(from, at, count, job, &words[TAGC_NONZERO_EXCEPTIONS]);
+      uint64_t *first = &words[TAGC_NONZERO_FIRST + (place * n + at) / range];
       if (found && *first < ~(place * n + at))
         *first = ~(place * n + at);
       values += found;
     }
-    words[TAGC_ROW_VALUES + place] += values;
+    words[TAGC_NONZERO_VALUES + place] += values;
   }
 }

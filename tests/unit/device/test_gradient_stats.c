@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * kernels/device/survey: gradients of which density, kurtosis and errors are known, and a clock that is, too.
+ * kernels/device/gradient_stats: gradients of which density, kurtosis and errors are known, and a clock that is, too.
  */
-#include "kernels/device/survey.h"
+#include "kernels/device/gradient_stats.h"
 #include "tests/unit/codec/sim.h"
 #include "tests/unit/tap.h"
 
@@ -32,11 +32,11 @@ static void release(const struct tagc_device *self, void *memory, void *stream)
 static struct tagc_device device;    /* the host otherwise */
 
 /* A gradient of a rank: filled by a function of shard and position. */
-static struct tagc_survey_question question;
-static struct tagc_survey seen;
+static struct tagc_gradient_request question;
+static struct tagc_gradient_stats seen;
 static bool good;
 
-static bool survey(uint64_t n, int nranks, int rank, enum tagc_dtype dtype, float (*value)(int shard, uint64_t i))
+static bool sample(uint64_t n, int nranks, int rank, enum tagc_dtype dtype, float (*value)(int shard, uint64_t i))
 {
   const size_t bytes = (size_t)nranks * n * tagc_dtype_size(dtype);
   void *send = malloc(bytes), *copy = malloc(bytes);
@@ -47,9 +47,9 @@ static bool survey(uint64_t n, int nranks, int rank, enum tagc_dtype dtype, floa
   question.shape = (struct tagc_shape){.n = n, .nranks = nranks, .dtype = dtype};
   question.rank = rank;
   question.send = send;
-  struct tagc_survey_sample sample = {0};
-  bool done = tagc_survey_read(&question, &device, NULL, &sample) && tagc_survey_try(&question, &sample, &seen);
-  tagc_survey_free(&sample);
+  struct tagc_gradient_sample sample = {0};
+  bool done = tagc_gradient_sample_read(&question, &device, NULL, &sample) && tagc_gradient_stats_measure(&question, &sample, &seen);
+  tagc_gradient_sample_free(&sample);
   done &= memcmp(copy, send, bytes) == 0 && given == 0;
   free(send);
   free(copy);
@@ -69,7 +69,7 @@ static float shares(int shard, uint64_t i) { return i % (uint64_t)(5 - shard) ? 
 
 static float rows(int shard, uint64_t i) { return i / 768 % 25 == (uint64_t)shard ? sim_normal() : 0; }
 
-/* Nothing where stretches of the sample begin. */
+/* Nothing where runs of the sample begin. */
 static float lonely(int shard, uint64_t i)
 {
   (void)shard;
@@ -102,33 +102,33 @@ static float one_value(int shard, uint64_t i)
 
 static void densities(void)
 {
-  good = survey(300000, 3, 2, TAGC_FLOAT32, shares);
+  good = sample(300000, 3, 2, TAGC_FLOAT32, shares);
   ok(good && is_near(seen.density, 1 / 4.0, 1e-6) && is_near(seen.kurtosis, 4.5, 0.02),
      "the fullest foreign shard counts: %.4f; the kurtosis is that of the sample: %.3f", seen.density, seen.kurtosis);
-  good = survey(300000, 3, 0, TAGC_BFLOAT16, shares);
+  good = sample(300000, 3, 0, TAGC_BFLOAT16, shares);
   ok(good && is_near(seen.density, 1 / 3.0, 1e-5), "of bf16, seen by rank 0: %.4f",
      seen.density);
-  good = survey(100, 64, 3, TAGC_FLOAT16, one_value);
+  good = sample(100, 64, 3, TAGC_FLOAT16, one_value);
   ok(good && seen.density == 1 && seen.of[NONE].error == 0,
      "64 shards of 100 values");
-  good = survey(1, 2, 1, TAGC_FLOAT32, one_value);
+  good = sample(1, 2, 1, TAGC_FLOAT32, one_value);
   ok(good && seen.density == 1 && seen.kurtosis == 1, "a shard of one value");
   question.scale = 1;
-  good = survey(50000, 2, 0, TAGC_FLOAT32, tiny);
+  good = sample(50000, 2, 0, TAGC_FLOAT32, tiny);
   ok(good && seen.density == 0.5, "below 2^-120 is nothing");
   question.scale = 0.25f;
-  good = survey(50000, 2, 0, TAGC_FLOAT32, tiny);
+  good = sample(50000, 2, 0, TAGC_FLOAT32, tiny);
   ok(good && seen.density == 0 && seen.of[Q8].error >= 1,
      "and is so after the scale");
   question.scale = 1;
-  good = survey(50000, 2, 0, TAGC_FLOAT32, nothing);
+  good = sample(50000, 2, 0, TAGC_FLOAT32, nothing);
   ok(good && seen.density == 0 && seen.kurtosis == 0 && seen.of[Q8].error == 0 && !seen.exceptions,
      "nothing but zeros: which no codec gets wrong");
 }
 
 static void errors(void)
 {
-  good = survey(1 << 20, 2, 0, TAGC_FLOAT32, normal);
+  good = sample(1 << 20, 2, 0, TAGC_FLOAT32, normal);
   ok(good && is_near(seen.kurtosis, 2.8, 0.03), "normal: kurtosis %.3f", seen.kurtosis);
   ok(seen.of[NONE].error == 0, "what is not compressed has no error");
   ok(is_near(seen.of[BF16].error, 0.00165, 0.1) && is_near(seen.of[Q8].error, 0.0065, 0.2) && is_near(seen.of[Q4].error, 0.118, 0.1),
@@ -136,21 +136,21 @@ static void errors(void)
   ok(seen.of[RESIDUAL].error == INFINITY, "a codec with a residual is not tried on a dense gradient");
   ok(!seen.exceptions, "and there are no exceptions");
   question.stochastic = true;
-  good = survey(1 << 20, 2, 0, TAGC_FLOAT32, normal);
+  good = sample(1 << 20, 2, 0, TAGC_FLOAT32, normal);
   ok(good && is_near(seen.of[BF16].error, 0.00165 * sqrt(2), 0.1) && is_near(seen.of[Q8].error, 0.0065 * sqrt(2), 0.2),
      "with stochastic rounding it is %.5f and %.4f", seen.of[BF16].error, seen.of[Q8].error);
   question.stochastic = false;
-  good = survey(1 << 18, 2, 0, TAGC_FLOAT32, wild);
+  good = sample(1 << 18, 2, 0, TAGC_FLOAT32, wild);
   ok(good && seen.exceptions && is_near(seen.of[Q8].error, 0.0065, 0.2),
      "values that are not finite do no harm: %.4f", seen.of[Q8].error);
-  good = survey(1 << 20, 3, 1, TAGC_FLOAT32, rows);
+  good = sample(1 << 20, 3, 1, TAGC_FLOAT32, rows);
   ok(good && is_near(seen.density, 0.04, 0.01) && seen.of[RESIDUAL].error < 1e-6,
      "rows: density %.4f, and a sketch is exact: %.1e", seen.density, seen.of[RESIDUAL].error);
-  good = survey(1 << 21, 2, 1, TAGC_FLOAT32, lonely);
+  good = sample(1 << 21, 2, 1, TAGC_FLOAT32, lonely);
   ok(good && seen.density < 1e-4 && seen.kurtosis > 100 && seen.of[Q4].error < 0.2 &&
      seen.of[RESIDUAL].error < 1e-6, "values that the sample would miss are found");
   candidates[RESIDUAL].residual = TAGC_STORAGE_NONE;
-  good = survey(1 << 18, 2, 0, TAGC_FLOAT32, rows);
+  good = sample(1 << 18, 2, 0, TAGC_FLOAT32, rows);
   ok(good && seen.of[RESIDUAL].error == INFINITY && seen.of[Q8].error < 0.01,
      "TAGC_RESIDUAL=none: codecs that need one are not tried");
   candidates[RESIDUAL].residual = TAGC_STORAGE_FP32;
@@ -159,26 +159,26 @@ static void errors(void)
 /* Of the whole gradient, the own shard included, by a sample of it. Values are normal, so their number tells. */
 static void norms(void)
 {
-  good = survey(5000, 2, 0, TAGC_FLOAT32, normal);
+  good = sample(5000, 2, 0, TAGC_FLOAT32, normal);
   ok(good && is_near(seen.norm, sqrt(2 * 5000), 0.05), "the norm of a small gradient: %.4g", seen.norm);
-  good = survey(300000, 4, 2, TAGC_FLOAT32, normal);
+  good = sample(300000, 4, 2, TAGC_FLOAT32, normal);
   ok(good && is_near(seen.norm, sqrt(4 * 300000), 0.02), "of a large one: %.4g", seen.norm);
-  good = survey(1 << 18, 2, 0, TAGC_FLOAT32, rows);
+  good = sample(1 << 18, 2, 0, TAGC_FLOAT32, rows);
   ok(good && is_near(seen.norm, sqrt(2 * (1 << 18) / 25.0), 0.1), "of one of which few rows are not zero: %.4g", seen.norm);
-  good = survey(5000, 2, 0, TAGC_FLOAT32, nothing);
+  good = sample(5000, 2, 0, TAGC_FLOAT32, nothing);
   ok(good && seen.norm == 0, "of zeros");
 }
 
 /* The clock goes on by a millisecond whenever it is looked at: prepare and encode take two, decode one. 5,000 elements are one
- * stretch of the sample. */
+ * run of the sample. */
 static void times(void)
 {
-  good = survey(5000, 2, 0, TAGC_FLOAT32, normal);
+  good = sample(5000, 2, 0, TAGC_FLOAT32, normal);
   ok(good && is_near(seen.of[Q8].encode_ns, 2e6 / 4096, 1e-9) &&
      is_near(seen.of[Q8].decode_ns, 1e6 / 4096, 1e-9), "times are for an element: %.1f and %.1f ns", seen.of[Q8].encode_ns,
      seen.of[Q8].decode_ns);
   question.clock_ms = NULL;
-  good = survey(5000, 2, 0, TAGC_FLOAT32, normal);
+  good = sample(5000, 2, 0, TAGC_FLOAT32, normal);
   ok(good && seen.of[Q8].encode_ns == 0 && seen.of[Q8].decode_ns == 0 && is_near(seen.of[Q8].error, 0.0065, 0.2),
      "without a clock errors are found all the same: %.4f", seen.of[Q8].error);
   question.clock_ms = tick;
@@ -198,11 +198,11 @@ static void failures(void)
   static const char *const what[] = {"counting", "the sample", "the codecs"};
   for (int i = 0; i < 3; i++) {
     left = i;
-    ok(!survey(5000, 2, 0, TAGC_FLOAT32, normal) && given == 0, "no memory for %s", what[i]);
+    ok(!sample(5000, 2, 0, TAGC_FLOAT32, normal) && given == 0, "no memory for %s", what[i]);
   }
   left = 1 << 30;
   device.get = fails;
-  ok(!survey(5000, 2, 0, TAGC_FLOAT32, normal) && given == 0, "a gradient that cannot be read");
+  ok(!sample(5000, 2, 0, TAGC_FLOAT32, normal) && given == 0, "a gradient that cannot be read");
 }
 
 static void keeps(void)
@@ -212,12 +212,12 @@ static void keeps(void)
   };
   good = true;
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-    good &= tagc_survey_keep(table[i].density) == table[i].keep;
+    good &= tagc_gradient_keep_ppm(table[i].density) == table[i].keep;
   ok(good, "what is kept at some densities");
 }
 
-/* One codec on a few stretches, with the room that calls have. */
-static bool glance(const char *codec, uint64_t n, int nranks, int rank, enum tagc_dtype dtype, uint32_t keep, uint64_t turn,
+/* One codec on a few runs, with the room that calls have. */
+static bool spot_check(const char *codec, uint64_t n, int nranks, int rank, enum tagc_dtype dtype, uint32_t keep, uint64_t turn,
                    float (*value)(int shard, uint64_t i), double *error, double *norm)
 {
   const size_t bytes = (size_t)nranks * n * tagc_dtype_size(dtype);
@@ -226,15 +226,15 @@ static bool glance(const char *codec, uint64_t n, int nranks, int rank, enum tag
   for (int shard = 0; shard < nranks; shard++)
     for (uint64_t i = 0; i < n; i++)
       tagc_store(send, (uint64_t)shard * n + i, dtype, shard == rank ? NAN : value(shard, i));
-  const struct tagc_survey_question q = {
+  const struct tagc_gradient_request q = {
     .shape = {.n = n, .nranks = nranks, .dtype = dtype, .keep_ppm = keep, .residual = storage}, .rank = rank, .send = send, .scale = 1,
   };
-  const bool seen_it = tagc_survey_glance(&q, tagc_codec_find(codec), turn, error, norm);
+  const bool seen_it = tagc_gradient_spot_check(&q, tagc_codec_find(codec), turn, error, norm);
   free(send);
   return seen_it;
 }
 
-static void glances(void)
+static void spot_checks(void)
 {
   double error, norm, other;
   static const struct { const char *codec; uint32_t keep; double least, most; } wanted[] = {
@@ -242,7 +242,7 @@ static void glances(void)
     {"sparse", 200000, 0.55, 0.75}, {"lhc", 200000, 0.55, 0.75}, {"sparse", 20000, 0.9, 0.98},
   };
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-    good = glance(wanted[i].codec, 300000, 3, 1, TAGC_FLOAT32, wanted[i].keep, i, normal, &error, &norm);
+    good = spot_check(wanted[i].codec, 300000, 3, 1, TAGC_FLOAT32, wanted[i].keep, i, normal, &error, &norm);
     ok(good && error > wanted[i].least && error < wanted[i].most && is_near(norm, 90.5, 0.03), "%s, %u ppm: error %.4f, of a part of norm %.2f",
        wanted[i].codec, wanted[i].keep, error, norm);
   }
@@ -250,12 +250,12 @@ static void glances(void)
   for (uint64_t n = 1; n < 40000; n = n * 3 + 1)
     for (int nranks = 2; nranks < 6; nranks++)
       for (uint64_t turn = 0; turn < 9; turn++)
-        all &= glance("q4", n, nranks, (int)turn % nranks, TAGC_BFLOAT16, 0, turn, normal, &error, &norm) && error < 0.5;
+        all &= spot_check("q4", n, nranks, (int)turn % nranks, TAGC_BFLOAT16, 0, turn, normal, &error, &norm) && error < 0.5;
   ok(all, "short shards, few and many ranks: foreign shards alone are looked at");
-  good = glance("q8", 300000, 2, 0, TAGC_FLOAT32, 0, 0, rows, &error, &norm) &&
-         glance("q8", 300000, 2, 0, TAGC_FLOAT32, 0, 3, rows, &error, &other);
+  good = spot_check("q8", 300000, 2, 0, TAGC_FLOAT32, 0, 0, rows, &error, &norm) &&
+         spot_check("q8", 300000, 2, 0, TAGC_FLOAT32, 0, 3, rows, &error, &other);
   ok(good && norm != other, "other places in another turn");
-  good = glance("q8", 5000, 2, 0, TAGC_FLOAT32, 0, 0, nothing, &error, &norm);
+  good = spot_check("q8", 5000, 2, 0, TAGC_FLOAT32, 0, 0, nothing, &error, &norm);
   ok(good && error == 0 && norm == 0, "nothing but zeros");
 }
 
@@ -264,7 +264,7 @@ int main(void)
   static const char *const names[TAGC_CANDIDATES] = {"bf16", "q8", "q4", "lhc", "none", "q2"};
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     candidates[i] = (struct tagc_candidate){tagc_codec_find(names[i]), i == RESIDUAL ? TAGC_STORAGE_FP32 : TAGC_STORAGE_NONE};
-  question = (struct tagc_survey_question){.scale = 1, .candidates = candidates, .clock_ms = tick};
+  question = (struct tagc_gradient_request){.scale = 1, .candidates = candidates, .clock_ms = tick};
   device = tagc_device_host;
   device.alloc = alloc;
   device.release = release;
@@ -275,6 +275,6 @@ int main(void)
   times();
   keeps();
   failures();
-  glances();
+  spot_checks();
   return tap_done();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "kernels/device/survey.h"
+#include "kernels/device/gradient_stats.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,33 +10,33 @@
 #include "kernels/codec/residual.h"
 
 enum {
-  BLOCK = TAGC_ROW_BLOCK,           /* of the codecs: stretches begin where their blocks do */
-  STRETCH = 16 * BLOCK,
-  RUNS = 3,                         /* with a clock */
-  GLANCES = 2,                      /* stretches of a glance */
+  BLOCK = TAGC_NONZERO_BLOCK,       /* of the codecs: runs begin where their blocks do */
+  RUN_LENGTH = 16 * BLOCK,
+  TIMES = 3,                        /* with a clock */
+  SPOT_CHECK_RUNS = 2,              /* runs of a spot check */
   MOST_KEPT = 250000,               /* ppm: from there on a gradient is not called sparse */
   EVERYTHING = 1000000,
   CACHE_LINE = 64,
   CACHED = 8 << 20,                 /* bytes that are read to have others leave the caches nearest to the core */
 };
 
-static const struct tagc_finding NOTHING = {__builtin_inf(), __builtin_inf(), __builtin_inf(), __builtin_inf()};
+static const struct tagc_codec_estimate NOTHING = {__builtin_inf(), __builtin_inf(), __builtin_inf(), __builtin_inf()};
 static const uint64_t NOWHERE = UINT64_MAX;
 
-/* The foreign shards are seen as one row of elements (row.h). */
-struct row {
-  const struct tagc_survey_question *q;
+/* The foreign shards are seen as one array of elements (nonzero_index.h). */
+struct foreign {
+  const struct tagc_gradient_request *q;
   const struct tagc_device *device; /* that reads them */
   void *stream;
   uint64_t n, length;
-  uint64_t ranges, range;           /* a stretch is taken out of each range; elements of one */
-  uint64_t first[TAGC_ROW_RANGES];  /* the first block of a range that holds a value */
+  uint64_t ranges, range;           /* a run is taken out of each range; elements of one */
+  uint64_t first[TAGC_NONZERO_RANGES]; /* the first block of a range that holds a value */
   uint64_t values;                  /* of all shards */
   uint64_t most;                    /* of one */
   bool exceptions;
 };
 
-static uint32_t round_up(double ppm)
+static uint32_t next_keep(double ppm)
 {
   uint32_t step = 1;
   while (step < ppm && step < EVERYTHING)
@@ -44,100 +44,100 @@ static uint32_t round_up(double ppm)
   return step < EVERYTHING ? step : EVERYTHING;
 }
 
-uint32_t tagc_survey_keep(double density)
+uint32_t tagc_gradient_keep_ppm(double density)
 {
-  uint32_t keep = round_up(1.5e6 * density);
+  uint32_t keep = next_keep(1.5e6 * density);
   return keep <= MOST_KEPT ? keep : 0;
 }
 
 /* ---- the whole gradient --------------------------------------------------------------------------------------------- */
 
-static void hear(struct row *row, const uint64_t *words)
+static void read_index(struct foreign *foreign, const uint64_t *words)
 {
-  row->exceptions = words[TAGC_ROW_EXCEPTIONS] > 0;
-  for (int i = 0; i < TAGC_ROW_RANGES; i++)
-    row->first[i] = ~words[TAGC_ROW_FIRST + i];    /* none: NOWHERE */
-  for (uint64_t place = 0; place < row->length / row->n; place++) {
-    const uint64_t values = words[TAGC_ROW_VALUES + place];
-    row->values += values;
-    row->most = values > row->most ? values : row->most;
+  foreign->exceptions = words[TAGC_NONZERO_EXCEPTIONS] > 0;
+  for (int i = 0; i < TAGC_NONZERO_RANGES; i++)
+    foreign->first[i] = ~words[TAGC_NONZERO_FIRST + i]; /* none: NOWHERE */
+  for (uint64_t place = 0; place < foreign->length / foreign->n; place++) {
+    const uint64_t values = words[TAGC_NONZERO_VALUES + place];
+    foreign->values += values;
+    foreign->most = values > foreign->most ? values : foreign->most;
   }
 }
 
 /* Every element is looked at, on any device. Few rows of an embedding's gradient are live: a sample that is small enough to be
  * copied may meet none of them, or too few to tell how many there are. */
-static bool count_row(struct row *row)
+static bool count_foreign(struct foreign *foreign)
 {
-  const struct tagc_survey_question *q = row->q;
-  const struct tagc_device *d = row->device;
+  const struct tagc_gradient_request *q = foreign->q;
+  const struct tagc_device *d = foreign->device;
   const struct tagc_job job = {.shape = q->shape, .rank = q->rank, .send = q->send, .scale = q->scale, .divisor = 1};
-  const size_t bytes = tagc_row_bytes((unsigned)q->shape.nranks);
-  uint64_t *words = malloc(bytes), *there = d->alloc(d, bytes, row->stream);
-  const bool good = words && there && d->clear(d, there, bytes, row->stream) &&
-                    d->count(d, &job, row->range, there, row->stream) && d->get(d, words, there, bytes, row->stream);
+  const size_t bytes = tagc_nonzero_index_bytes((unsigned)q->shape.nranks);
+  uint64_t *words = malloc(bytes), *there = d->alloc(d, bytes, foreign->stream);
+  const bool good = words && there && d->clear(d, there, bytes, foreign->stream) &&
+                    d->count(d, &job, foreign->range, there, foreign->stream) && d->get(d, words, there, bytes, foreign->stream);
   if (good)
-    hear(row, words);
-  d->release(d, there, row->stream);
+    read_index(foreign, words);
+  d->release(d, there, foreign->stream);
   free(words);
   return good;
 }
 
-static struct row row_of(const struct tagc_survey_question *q, const struct tagc_device *device, void *stream)
+static struct foreign foreign_of(const struct tagc_gradient_request *q, const struct tagc_device *device, void *stream)
 {
-  struct row row = {.q = q, .device = device, .stream = stream, .n = q->shape.n,
-                    .length = q->shape.n * ((uint64_t)q->shape.nranks - 1)};
-  row.ranges = row.length / STRETCH;
-  row.ranges = row.ranges > TAGC_ROW_RANGES ? TAGC_ROW_RANGES : row.ranges ? row.ranges : 1;
-  row.range = (row.length + row.ranges - 1) / row.ranges;
-  return row;
+  struct foreign foreign = {.q = q, .device = device, .stream = stream, .n = q->shape.n,
+                            .length = q->shape.n * ((uint64_t)q->shape.nranks - 1)};
+  foreign.ranges = foreign.length / RUN_LENGTH;
+  foreign.ranges = foreign.ranges > TAGC_NONZERO_RANGES ? TAGC_NONZERO_RANGES : foreign.ranges ? foreign.ranges : 1;
+  foreign.range = (foreign.length + foreign.ranges - 1) / foreign.ranges;
+  return foreign;
 }
 
 /* ---- the sample ----------------------------------------------------------------------------------------------------- */
 
-static uint8_t *shard_of(const struct tagc_survey_sample *s, int i)
+static uint8_t *sample_shard(const struct tagc_gradient_sample *s, int i)
 {
   return s->shards + (size_t)i * s->n * tagc_dtype_size(s->dtype);
 }
 
-static float sampled(const struct tagc_survey_sample *s, uint64_t i)
+static float sampled(const struct tagc_gradient_sample *s, uint64_t i)
 {
-  return s->scale * tagc_load(shard_of(s, 1), i, s->dtype);
+  return s->scale * tagc_load(sample_shard(s, 1), i, s->dtype);
 }
 
-static const void *foreign_shard(const struct tagc_survey_question *q, uint64_t place)
+static const void *foreign_shard(const struct tagc_gradient_request *q, uint64_t place)
 {
   const uint64_t shard = place + (place >= (uint64_t)q->rank);
   return (const char *)q->send + shard * q->shape.n * tagc_dtype_size(q->shape.dtype);
 }
 
-/* Where the stretch lies that begins at the block of `from`, at most to the end of the shard. Returns its length. */
-static uint64_t stretch_at(const struct row *row, uint64_t from, const void **at)
+/* Where the run lies that begins at the block of `from`, at most to the end of the shard. Returns its length. */
+static uint64_t run_at(const struct foreign *foreign, uint64_t from, const void **at)
 {
-  const uint64_t begin = from % row->n / BLOCK * BLOCK;
-  *at = (const char *)foreign_shard(row->q, from / row->n) + begin * tagc_dtype_size(row->q->shape.dtype);
-  return row->n - begin < STRETCH ? row->n - begin : STRETCH;
+  const uint64_t begin = from % foreign->n / BLOCK * BLOCK;
+  *at = (const char *)foreign_shard(foreign->q, from / foreign->n) + begin * tagc_dtype_size(foreign->q->shape.dtype);
+  return foreign->n - begin < RUN_LENGTH ? foreign->n - begin : RUN_LENGTH;
 }
 
-/* Fills `to` (but not NULL) with the stretches at the starts of the ranges, or from the first values in them on: *n
+/* Fills `to` (but not NULL) with the runs at the starts of the ranges, or from the first values in them on: *n
  * elements. */
-static bool take_stretches(const struct row *row, bool from_values, uint8_t *to, uint64_t *n)
+static bool copy_runs(const struct foreign *foreign, bool from_values, uint8_t *to, uint64_t *n)
 {
-  const size_t size = tagc_dtype_size(row->q->shape.dtype);
-  const struct tagc_device *d = row->device;
+  const size_t size = tagc_dtype_size(foreign->q->shape.dtype);
+  const struct tagc_device *d = foreign->device;
   bool good = true;
   *n = 0;
-  for (uint64_t i = 0; i < row->ranges && i * row->range < row->length; i++) {
-    const bool at_value = from_values && row->first[i] != NOWHERE;
+  for (uint64_t i = 0; i < foreign->ranges && i * foreign->range < foreign->length; i++) {
+    const bool at_value = from_values && foreign->first[i] != NOWHERE;
     const void *at;
-    const uint64_t length = stretch_at(row, at_value ? row->first[i] : i * row->range, &at);
-    good &= !to || d->get(d, to + *n * size, at, length * size, row->stream);
+    const uint64_t length = run_at(foreign, at_value ? foreign->first[i] : i * foreign->range, &at);
+    good &= !to || d->get(d, to + *n * size, at, length * size, foreign->stream);
     *n += length;
   }
   return good;
 }
 
 /* Fills values and kurtosis. */
-static void look_at(struct tagc_survey_sample *s)
+static void measure_sample(struct tagc_gradient_sample *s)
 {
   tagc_fpmode mode = tagc_fpmode_enter();
   double second = 0, fourth = 0;
@@ -156,10 +156,10 @@ static void look_at(struct tagc_survey_sample *s)
   tagc_fpmode_leave(mode);
 }
 
-static struct tagc_shape shape_of(const struct tagc_survey_sample *s, const struct tagc_candidate *candidate)
+static struct tagc_shape shape_of(const struct tagc_gradient_sample *s, const struct tagc_candidate *candidate)
 {
   const double own = (double)s->values / (double)s->n;
-  const uint32_t keep = s->keep_ppm ? s->keep_ppm : round_up(1.5e6 * (own > s->density ? own : s->density));
+  const uint32_t keep = s->keep_ppm ? s->keep_ppm : next_keep(1.5e6 * (own > s->density ? own : s->density));
   return (struct tagc_shape){.n = s->n, .nranks = 2, .dtype = s->dtype, .residual = candidate->residual, .keep_ppm = keep};
 }
 
@@ -171,11 +171,11 @@ static void merge_exponents(struct tagc_job *a, struct tagc_job *b)
     a->exponents[i] = b->exponents[i] = a->exponents[i] > b->exponents[i] ? a->exponents[i] : b->exponents[i];
 }
 
-static double clock_ms(const struct tagc_survey_question *q) { return q->clock_ms ? q->clock_ms() : 0; }
+static double clock_ms(const struct tagc_gradient_request *q) { return q->clock_ms ? q->clock_ms() : 0; }
 
 /* A gradient comes out of the backward pass, and not out of the caches, where the sample has just been: measured there, codecs
  * look two to three times as fast as they are. */
-static double cool_clock_ms(const struct tagc_survey_question *q)
+static double cool_clock_ms(const struct tagc_gradient_request *q)
 {
   const uint64_t all = q->shape.n * (uint64_t)q->shape.nranks * tagc_dtype_size(q->shape.dtype);
   const volatile uint8_t *from = q->send;
@@ -185,8 +185,8 @@ static double cool_clock_ms(const struct tagc_survey_question *q)
 }
 
 /* One call; what rank 0 sends is read by rank 1 where it lies. Keeps the best times. */
-static void run(const struct tagc_survey_question *q, const struct tagc_codec *codec, struct tagc_job job[2],
-                struct tagc_finding *best)
+static void time_call(const struct tagc_gradient_request *q, const struct tagc_codec *codec, struct tagc_job job[2],
+                struct tagc_codec_estimate *best)
 {
   double at[6];
   if (codec->prepare)
@@ -208,7 +208,7 @@ static void run(const struct tagc_survey_question *q, const struct tagc_codec *c
   best->decode_ns = decode < best->decode_ns ? decode : best->decode_ns;
 }
 
-static double error_of(struct tagc_survey_sample *s)
+static double sample_error(struct tagc_gradient_sample *s)
 {
   double difference = 0, norm = 0;
   for (uint64_t i = 0; i < s->n; i++) {
@@ -222,29 +222,29 @@ static double error_of(struct tagc_survey_sample *s)
   return norm > 0 ? __builtin_sqrt(difference / norm) : difference == 0 ? 0 : __builtin_inf();
 }
 
-static struct tagc_finding try_codec(const struct tagc_survey_question *q, struct tagc_survey_sample *s,
+static struct tagc_codec_estimate try_codec(const struct tagc_gradient_request *q, struct tagc_gradient_sample *s,
                                      const struct tagc_candidate *candidate)
 {
   struct tagc_codec_stats stats = {0};
-  struct tagc_finding best = NOTHING;
+  struct tagc_codec_estimate best = NOTHING;
   struct tagc_job job[2];
   uint8_t *payloads = s->payloads, *residuals = s->residuals;
   for (int rank = 0; rank < 2; rank++) {
-    job[rank] = (struct tagc_job){.shape = shape_of(s, candidate), .rank = rank, .send = shard_of(s, rank),
+    job[rank] = (struct tagc_job){.shape = shape_of(s, candidate), .rank = rank, .send = sample_shard(s, rank),
                                   .recv = s->recv, .scale = s->scale, .divisor = 1, .residual_empty = true, .seed = 1,
                                   .stochastic = q->stochastic, .stats = &stats};
     if (!candidate->codec->layout(&job[rank].shape, &job[rank].layout))
       return best;
-    payloads += tagc_job_carve(&job[rank], payloads);
+    payloads += tagc_job_assign_buffers(&job[rank], payloads);
     job[rank].residual = candidate->residual == TAGC_STORAGE_NONE ? NULL : residuals;
     residuals += tagc_residual_bytes(&job[rank].shape);
   }
   job[1].message_in = job[0].message_out + job[0].layout.message_bytes;
   job[1].sketch_in = job[0].sketch_out + job[0].layout.sketch_count;   /* rank 1 adds zeros */
   best.call_ns = 0;
-  for (int i = 0; i < (q->clock_ms ? RUNS : 1); i++)
-    run(q, candidate->codec, job, &best);
-  best.error = error_of(s);
+  for (int i = 0; i < (q->clock_ms ? TIMES : 1); i++)
+    time_call(q, candidate->codec, job, &best);
+  best.error = sample_error(s);
   best.encode_ns /= (double)s->n;
   best.decode_ns /= (double)s->n;
   return best;
@@ -253,14 +253,14 @@ static struct tagc_finding try_codec(const struct tagc_survey_question *q, struc
 /* ---- all of it ------------------------------------------------------------------------------------------------------ */
 
 /* Who has a residual must not leave anything in it: that is for sparse gradients. */
-static bool is_tried(const struct tagc_survey_sample *s, const struct tagc_candidate *candidate)
+static bool is_tried(const struct tagc_gradient_sample *s, const struct tagc_candidate *candidate)
 {
   return candidate->codec && (!candidate->codec->needs_residual ||
-                              (candidate->residual != TAGC_STORAGE_NONE && (s->keep_ppm || tagc_survey_keep(s->density))));
+                              (candidate->residual != TAGC_STORAGE_NONE && (s->keep_ppm || tagc_gradient_keep_ppm(s->density))));
 }
 
 /* What the most demanding candidate needs for residuals and payloads. */
-static size_t work_bytes(const struct tagc_survey_question *q, const struct tagc_survey_sample *s, size_t *residuals)
+static size_t work_bytes(const struct tagc_gradient_request *q, const struct tagc_gradient_sample *s, size_t *residuals)
 {
   size_t payloads = 0;
   *residuals = 0;
@@ -271,7 +271,7 @@ static size_t work_bytes(const struct tagc_survey_question *q, const struct tagc
     job.shape = shape_of(s, &q->candidates[i]);
     if (!q->candidates[i].codec->layout(&job.shape, &job.layout))
       continue;
-    const size_t payload = 2 * tagc_job_carve(&job, NULL);
+    const size_t payload = 2 * tagc_job_assign_buffers(&job, NULL);
     const size_t residual = (2 * tagc_residual_bytes(&job.shape) + 63) & ~(size_t)63;
     *residuals = residual > *residuals ? residual : *residuals;
     payloads = payload > payloads ? payload : payloads;
@@ -280,54 +280,54 @@ static size_t work_bytes(const struct tagc_survey_question *q, const struct tagc
 }
 
 /* Room for the sample, and zeros before and behind it. */
-static bool make_room(struct tagc_survey_sample *s)
+static bool alloc_sample(struct tagc_gradient_sample *s)
 {
   const size_t shard = s->n * tagc_dtype_size(s->dtype);
   s->shards = s->memory->alloc(s->memory, 4 * shard, NULL);
   if (!s->shards)
     return false;
   memset(s->shards, 0, 4 * shard);
-  s->recv = shard_of(s, 3);
+  s->recv = sample_shard(s, 3);
   return true;
 }
 
-bool tagc_survey_read(const struct tagc_survey_question *q, const struct tagc_device *device, void *stream,
-                      struct tagc_survey_sample *s)
+bool tagc_gradient_sample_read(const struct tagc_gradient_request *q, const struct tagc_device *device, void *stream,
+                      struct tagc_gradient_sample *s)
 {
-  struct row row = row_of(q, device, stream);
-  *s = (struct tagc_survey_sample){.dtype = q->shape.dtype, .scale = q->scale,
+  struct foreign foreign = foreign_of(q, device, stream);
+  *s = (struct tagc_gradient_sample){.dtype = q->shape.dtype, .scale = q->scale,
                                    .memory = device->host_reads ? device : &tagc_device_host};
-  if (!count_row(&row))
+  if (!count_foreign(&foreign))
     return false;
-  s->density = (double)row.most / (double)row.n;
-  s->exceptions = row.exceptions;
+  s->density = (double)foreign.most / (double)foreign.n;
+  s->exceptions = foreign.exceptions;
   for (int from_values = 0; from_values <= 1; from_values++) {
-    take_stretches(&row, from_values, NULL, &s->n);
-    if (!make_room(s) || !take_stretches(&row, from_values, shard_of(s, 1), &s->n))
+    copy_runs(&foreign, from_values, NULL, &s->n);
+    if (!alloc_sample(s) || !copy_runs(&foreign, from_values, sample_shard(s, 1), &s->n))
       break;
-    look_at(s);
-    s->gradient_norm *= __builtin_sqrt((double)row.values * q->shape.nranks / (q->shape.nranks - 1));
-    if (s->values || !row.values || from_values)
+    measure_sample(s);
+    s->gradient_norm *= __builtin_sqrt((double)foreign.values * q->shape.nranks / (q->shape.nranks - 1));
+    if (s->values || !foreign.values || from_values)
       return true;
-    tagc_survey_free(s);
+    tagc_gradient_sample_free(s);
   }
-  tagc_survey_free(s);
+  tagc_gradient_sample_free(s);
   return false;
 }
 
-void tagc_survey_free(struct tagc_survey_sample *s)
+void tagc_gradient_sample_free(struct tagc_gradient_sample *s)
 {
   if (s->memory)
     s->memory->release(s->memory, s->shards, NULL);
   s->shards = NULL;
 }
 
-bool tagc_survey_try(const struct tagc_survey_question *q, struct tagc_survey_sample *s, struct tagc_survey *out)
+bool tagc_gradient_stats_measure(const struct tagc_gradient_request *q, struct tagc_gradient_sample *s, struct tagc_gradient_stats *out)
 {
   tagc_fpmode mode = tagc_fpmode_enter();
   size_t residuals;
   const size_t bytes = work_bytes(q, s, &residuals);
-  *out = (struct tagc_survey){.density = s->density, .exceptions = s->exceptions, .norm = s->gradient_norm,
+  *out = (struct tagc_gradient_stats){.density = s->density, .exceptions = s->exceptions, .norm = s->gradient_norm,
                                .kurtosis = s->kurtosis};
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     out->of[i] = NOTHING;
@@ -346,24 +346,24 @@ bool tagc_survey_try(const struct tagc_survey_question *q, struct tagc_survey_sa
 
 /* ---- a part of it, in a step ---------------------------------------------------------------------------------------- */
 
-bool tagc_survey_glance(const struct tagc_survey_question *q, const struct tagc_codec *codec, uint64_t turn, double *error, double *norm)
+bool tagc_gradient_spot_check(const struct tagc_gradient_request *q, const struct tagc_codec *codec, uint64_t turn, double *error, double *norm)
 {
   const struct tagc_candidate candidates[TAGC_CANDIDATES] = {{codec, q->shape.residual}};
-  struct tagc_survey_question question = *q;
-  struct tagc_survey_sample s = {.dtype = q->shape.dtype, .scale = q->scale, .memory = &tagc_device_host, .density = 1,
+  struct tagc_gradient_request question = *q;
+  struct tagc_gradient_sample s = {.dtype = q->shape.dtype, .scale = q->scale, .memory = &tagc_device_host, .density = 1,
                                  .keep_ppm = q->shape.keep_ppm};
-  struct tagc_survey survey;
-  struct row row = row_of(q, &tagc_device_host, NULL);
+  struct tagc_gradient_stats stats;
+  struct foreign foreign = foreign_of(q, &tagc_device_host, NULL);
   question.candidates = candidates;
   question.clock_ms = NULL;
-  row.ranges = row.ranges < GLANCES ? row.ranges : GLANCES;
-  row.range = (row.length + row.ranges - 1) / row.ranges;
-  for (uint64_t i = 0; i < row.ranges; i++)
-    row.first[i] = (i * row.range + turn * STRETCH) % row.length;
-  take_stretches(&row, true, NULL, &s.n);
-  const bool seen = make_room(&s) && take_stretches(&row, true, shard_of(&s, 1), &s.n) && tagc_survey_try(&question, &s, &survey);
-  tagc_survey_free(&s);
-  *error = seen ? survey.of[0].error : __builtin_inf();
+  foreign.ranges = foreign.ranges < SPOT_CHECK_RUNS ? foreign.ranges : SPOT_CHECK_RUNS;
+  foreign.range = (foreign.length + foreign.ranges - 1) / foreign.ranges;
+  for (uint64_t i = 0; i < foreign.ranges; i++)
+    foreign.first[i] = (i * foreign.range + turn * RUN_LENGTH) % foreign.length;
+  copy_runs(&foreign, true, NULL, &s.n);
+  const bool seen = alloc_sample(&s) && copy_runs(&foreign, true, sample_shard(&s, 1), &s.n) && tagc_gradient_stats_measure(&question, &s, &stats);
+  tagc_gradient_sample_free(&s);
+  *error = seen ? stats.of[0].error : __builtin_inf();
   *norm = s.norm;
   return seen && *error < __builtin_inf();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Lanes of a CUDA device (device.h) on the stand-in for the driver: what runs there is in order with callers' streams where
- * it was asked to be, and nothing is called once a lane is closed or its context gone. The stand-in ends a process whose work
+ * Side streams of a CUDA device (device.h) on the stand-in for the driver: what runs there is in order with callers' streams where
+ * it was asked to be, and nothing is called once a side stream is closed or its context gone. The stand-in ends a process whose work
  * is not in order.
  */
 #include <pthread.h>
@@ -42,30 +42,30 @@ static struct piece piece_on(const struct tagc_device *d, CUstream stream)
   return (struct piece){.device = d, .from = room(d, KIB, stream), .to = room(d, KIB, stream), .bytes = KIB};
 }
 
-/* From the caller's stream to the lane and back, more often than there are places. */
+/* From the caller's stream to the side stream and back, more often than there are places. */
 static void in_order(void)
 {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   char *from = room(d, KIB, stream), *to = room(d, KIB, stream), got = 0;
-  void *lane = d->lane_make(d);
+  void *side = d->side_stream_make(d);
   uint64_t last = 0;
-  EXPECT(lane);
+  EXPECT(side);
   for (int i = 1; i <= MANY; i++) {
     struct piece piece = {.device = d, .from = from, .to = to, .bytes = KIB};
     const char sent = (char)i;
-    EXPECT(d->put(d, from + KIB - 1, &sent, 1, stream) && d->lane_after(d, lane, stream));
-    const uint64_t ticket = d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece);
-    EXPECT(ticket == last + 1 && piece.stream && piece.stream != stream);
-    EXPECT(d->lane_wait(d, lane, ticket, stream));
+    EXPECT(d->put(d, from + KIB - 1, &sent, 1, stream) && d->side_stream_after(d, side, stream));
+    const uint64_t event = d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece);
+    EXPECT(event == last + 1 && piece.stream && piece.stream != stream);
+    EXPECT(d->side_stream_wait(d, side, event, stream));
     EXPECT(i % 50 || (d->get(d, &got, to + KIB - 1, 1, stream) && got == (char)i));
-    last = ticket;
+    last = event;
   }
-  EXPECT(d->lane_wait(d, lane, 3, stream));       /* whose place has a later one */
-  EXPECT(!d->lane_wait(d, lane, 0, stream) && !d->lane_wait(d, lane, last + 1, stream));
-  d->lane_free(d, lane);
-  d->lane_free(d, NULL);
+  EXPECT(d->side_stream_wait(d, side, 3, stream)); /* whose place has a later one */
+  EXPECT(!d->side_stream_wait(d, side, 0, stream) && !d->side_stream_wait(d, side, last + 1, stream));
+  d->side_stream_free(d, side);
+  d->side_stream_free(d, NULL);
   EXPECT(d->get(d, &got, to + KIB - 1, 1, stream) && got == (char)MANY);
 }
 
@@ -77,20 +77,20 @@ static void ahead(void)
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   struct piece pieces[PIECES];
-  uint64_t tickets[PIECES];
-  void *lane = d->lane_make(d);
+  uint64_t events[PIECES];
+  void *side = d->side_stream_make(d);
   for (int i = 0; i < PIECES; i++) {
     pieces[i] = (struct piece){.device = d, .from = room(d, KIB, stream), .to = room(d, KIB, stream), .bytes = KIB};
     EXPECT(d->put(d, pieces[i].from, &(char){(char)(i + 1)}, 1, stream));
   }
-  EXPECT(d->lane_after(d, lane, stream));
+  EXPECT(d->side_stream_after(d, side, stream));
   for (int i = 0; i < PIECES; i++)
-    EXPECT((tickets[i] = d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &pieces[i])) > 0);
+    EXPECT((events[i] = d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &pieces[i])) > 0);
   for (int i = 0; i < PIECES; i++) {
     char got = 0;
-    EXPECT(d->lane_wait(d, lane, tickets[i], stream) && d->get(d, &got, pieces[i].to, 1, stream) && got == (char)(i + 1));
+    EXPECT(d->side_stream_wait(d, side, events[i], stream) && d->get(d, &got, pieces[i].to, 1, stream) && got == (char)(i + 1));
   }
-  d->lane_free(d, lane);
+  d->side_stream_free(d, side);
 }
 
 static void without_after(void)
@@ -99,7 +99,7 @@ static void without_after(void)
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   struct piece piece = piece_on(d, stream);
-  (void)d->lane_submit(d, d->lane_make(d), TAGC_LANE_ENCODE, copy, &piece);
+  (void)d->side_stream_submit(d, d->side_stream_make(d), TAGC_SIDE_ENCODE, copy, &piece);
 }
 
 static void without_wait(void)
@@ -108,8 +108,8 @@ static void without_wait(void)
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   struct piece piece = piece_on(d, stream);
-  void *lane = d->lane_make(d);
-  EXPECT(d->lane_after(d, lane, stream) && d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece));
+  void *side = d->side_stream_make(d);
+  EXPECT(d->side_stream_after(d, side, stream) && d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece));
   (void)d->clear(d, piece.to, KIB, stream);
 }
 
@@ -137,8 +137,8 @@ static void wait_until(int there)
   pthread_mutex_unlock(&gate);
 }
 
-/* The threads of the stream and of the lane: one that sleeps has nothing to do but wait, whatever else keeps the machine busy. */
-static atomic_int on_stream, on_lane;
+/* The threads of the stream and of the side stream: one that sleeps has nothing to do but wait, whatever else keeps the machine busy. */
+static atomic_int on_stream, on_side_stream;
 static atomic_int waits_given;      /* to the stream, of this call */
 
 /* On a stream. */
@@ -153,12 +153,12 @@ static void arrive(void *at)
 static void hold_until_done(void *until)
 {
   hold(until);
-  wait_until_asleep(on_lane);
+  wait_until_asleep(on_side_stream);
 }
 
 static void nap(void *from)
 {
-  on_lane = (int)syscall(SYS_gettid);
+  on_side_stream = (int)syscall(SYS_gettid);
   wait_until((int)(intptr_t)from);
   while (waits_given < (int)(intptr_t)from / 2 + 1)
     usleep(100);
@@ -167,30 +167,30 @@ static void nap(void *from)
   reach((int)(intptr_t)from + 1);
 }
 
-/* On a lane: from that stage on. */
+/* On a side stream: from that stage on. */
 static void work(void *from, void *stream) { MUST(cuLaunchHostFunc(stream, nap, from)); }
 
 static void *at_stage(int n) { return (void *)(intptr_t)n; }
 
-/* A call that gives its lane an encoding and a decoding, for each of which its stream waits as soon as they begin, or when they are done:
+/* A call that gives its side stream an encoding and a decoding, for each of which its stream waits as soon as they begin, or when they are done:
  * the stream has something else to do meanwhile. */
-static void call_beside(const struct tagc_device *d, void *tally, void *lane, bool waits, CUstream stream)
+static void call_beside(const struct tagc_device *d, void *tally, void *side, bool waits, CUstream stream)
 {
   stage = waits_given = 0;
   EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 1, stream));
-  d->tally_lane(d, tally, lane, 2);
+  d->tally_side_stream(d, tally, side, 2);
   for (int i = 0; i < 2; i++) {
-    const enum tagc_lane_work what = i ? TAGC_LANE_DECODE : TAGC_LANE_ENCODE;
-    EXPECT(d->tally_mark(d, tally, i ? TAGC_MARK_EXCHANGED : TAGC_MARK_ENCODED, 1, stream) && d->lane_after(d, lane, stream));
-    const uint64_t ticket = d->lane_submit(d, lane, what, work, at_stage(2 * i + 1));
+    const enum tagc_side_work what = i ? TAGC_SIDE_DECODE : TAGC_SIDE_ENCODE;
+    EXPECT(d->tally_mark(d, tally, i ? TAGC_MARK_EXCHANGED : TAGC_MARK_ENCODED, 1, stream) && d->side_stream_after(d, side, stream));
+    const uint64_t event = d->side_stream_submit(d, side, what, work, at_stage(2 * i + 1));
     MUST(cuLaunchHostFunc(stream, arrive, at_stage(2 * i + 1)));
     if (!waits)
       MUST(cuLaunchHostFunc(stream, hold_until_done, at_stage(2 * i + 2)));
-    EXPECT(ticket && d->lane_wait(d, lane, ticket, stream));
+    EXPECT(event && d->side_stream_wait(d, side, event, stream));
     waits_given++;
   }
   EXPECT(d->tally_mark(d, tally, TAGC_MARK_DECODED, 1, stream));
-  EXPECT(d->lane_wait(d, lane, 1, stream));       /* not of the call any more */
+  EXPECT(d->side_stream_wait(d, side, 1, stream)); /* not of the call any more */
 }
 
 static struct tagc_tally_times read_now(const struct tagc_device *d, void *tally)
@@ -206,47 +206,47 @@ static void times(void)
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
-  void *lane = d->lane_make(d), *tally = d->tally_make(d, stream);
+  void *side = d->side_stream_make(d), *tally = d->tally_make(d, stream);
   struct tagc_codec_stats stats = {0};
-  struct tagc_lane_times none;
+  struct tagc_side_times none;
   struct tagc_tally_times t;
-  EXPECT(lane && tally && !d->lane_times(d, lane, &none));
-  call_beside(d, tally, lane, true, stream);
+  EXPECT(side && tally && !d->side_stream_times(d, side, &none));
+  call_beside(d, tally, side, true, stream);
   EXPECT(!d->tally_read(d, tally, &t, &stats));   /* which would wait */
   MUST(cuCtxSynchronize());
   t = read_now(d, tally);
-  EXPECT(t.lane_known);
-  for (int i = 0; i < TAGC_LANE_WORKS; i++)
+  EXPECT(t.side_known);
+  for (int i = 0; i < TAGC_SIDE_WORKS; i++)
     EXPECT(t.worked_ms[i] >= NAP_MS && t.waited_ms[i] >= NAP_MS);
-  call_beside(d, tally, lane, false, stream);
+  call_beside(d, tally, side, false, stream);
   MUST(cuCtxSynchronize());
   t = read_now(d, tally);
-  EXPECT(t.lane_known);
-  for (int i = 0; i < TAGC_LANE_WORKS; i++)
+  EXPECT(t.side_known);
+  for (int i = 0; i < TAGC_SIDE_WORKS; i++)
     EXPECT(t.worked_ms[i] >= NAP_MS && t.waited_ms[i] < t.worked_ms[i] / 2);
   EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 2, stream) && d->tally_mark(d, tally, TAGC_MARK_DECODED, 2, stream));
   MUST(cuCtxSynchronize());
-  t = read_now(d, tally);           /* a call without a lane */
-  EXPECT(t.lane_known && t.worked_ms[0] == 0 && t.worked_ms[1] == 0 && t.waited_ms[0] == 0 && t.waited_ms[1] == 0);
-  call_beside(d, tally, lane, true, stream);
+  t = read_now(d, tally);           /* a call without a side stream */
+  EXPECT(t.side_known && t.worked_ms[0] == 0 && t.worked_ms[1] == 0 && t.waited_ms[0] == 0 && t.waited_ms[1] == 0);
+  call_beside(d, tally, side, true, stream);
   MUST(cuCtxSynchronize());
-  d->lane_free(d, lane);            /* as at the end of a communicator */
+  d->side_stream_free(d, side);     /* as at the end of a communicator */
   t = read_now(d, tally);
-  EXPECT(t.lane_known && t.worked_ms[0] >= NAP_MS);
+  EXPECT(t.side_known && t.worked_ms[0] >= NAP_MS);
 }
 
 /* A call of `functions` pieces of work. */
-static void call_pieces(const struct tagc_device *d, void *tally, void *lane, int functions, struct piece *piece, CUstream stream)
+static void call_pieces(const struct tagc_device *d, void *tally, void *side, int functions, struct piece *piece, CUstream stream)
 {
   EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 1, stream));
-  d->tally_lane(d, tally, lane, (unsigned)functions);
-  EXPECT(d->lane_after(d, lane, stream));
+  d->tally_side_stream(d, tally, side, (unsigned)functions);
+  EXPECT(d->side_stream_after(d, side, stream));
   for (int i = 0; i < functions; i++)
-    EXPECT(d->lane_wait(d, lane, d->lane_submit(d, lane, TAGC_LANE_DECODE, copy, piece), stream));
+    EXPECT(d->side_stream_wait(d, side, d->side_stream_submit(d, side, TAGC_SIDE_DECODE, copy, piece), stream));
   EXPECT(d->tally_mark(d, tally, TAGC_MARK_DECODED, 1, stream));
 }
 
-/* Calls that are far ahead of the device: those that there is room for, of 256 stretches, are timed, nobody waits for it, and one that
+/* Calls that are far ahead of the device: those that there is room for, of 256 intervals, are timed, nobody waits for it, and one that
  * there is no room for takes none from the next, smaller one. Later ones are timed again. */
 static void too_many(void)
 {
@@ -255,63 +255,63 @@ static void too_many(void)
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   struct piece piece = piece_on(d, stream);
-  void *lane = d->lane_make(d), *tally[TALLIES];
+  void *side = d->side_stream_make(d), *tally[TALLIES];
   for (int i = 0; i < TALLIES; i++)
     tally[i] = d->tally_make(d, stream);
   MUST(cuLaunchHostFunc(stream, hold, at_stage(1)));
   for (int call = 0; call < 2 * TALLIES; call++)
-    call_pieces(d, tally[call / 2], lane, call < 5 ? FUNCTIONS : 4, &piece, stream);
+    call_pieces(d, tally[call / 2], side, call < 5 ? FUNCTIONS : 4, &piece, stream);
   reach(1);
   MUST(cuCtxSynchronize());
   for (int call = 0; call < 2 * TALLIES; call++) {
     const struct tagc_tally_times t = read_now(d, tally[call / 2]);
-    EXPECT(t.lane_known == (call != 4) && (call == 4 || (t.worked_ms[TAGC_LANE_DECODE] > 0 && t.worked_ms[TAGC_LANE_ENCODE] == 0)));
+    EXPECT(t.side_known == (call != 4) && (call == 4 || (t.worked_ms[TAGC_SIDE_DECODE] > 0 && t.worked_ms[TAGC_SIDE_ENCODE] == 0)));
   }
-  call_pieces(d, tally[0], lane, FUNCTIONS, &piece, stream);
+  call_pieces(d, tally[0], side, FUNCTIONS, &piece, stream);
   MUST(cuCtxSynchronize());
-  EXPECT(read_now(d, tally[0]).lane_known);
-  call_pieces(d, tally[0], lane, 129, &piece, stream);         /* more than there are */
+  EXPECT(read_now(d, tally[0]).side_known);
+  call_pieces(d, tally[0], side, 129, &piece, stream);         /* more than there are */
   MUST(cuCtxSynchronize());
-  EXPECT(!read_now(d, tally[0]).lane_known);
-  d->lane_free(d, lane);
+  EXPECT(!read_now(d, tally[0]).side_known);
+  d->side_stream_free(d, side);
 }
 
-/* A tally that is given back, and made into another one, is not written by a lane any more; nor is that of a call that has failed. */
+/* A tally that is given back, and made into another one, is not written by a side stream any more; nor is that of a call that has failed. */
 static void given_back(void)
 {
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   struct piece piece = piece_on(d, stream);
-  void *lane = d->lane_make(d), *tally = d->tally_make(d, stream), *fence = d->fence_make(d);
-  call_pieces(d, tally, lane, 9, &piece, stream);
+  void *side = d->side_stream_make(d), *tally = d->tally_make(d, stream), *fence = d->fence_make(d);
+  call_pieces(d, tally, side, 9, &piece, stream);
   EXPECT(d->tally_mark(d, tally, TAGC_MARK_BEGUN, 2, stream));
-  d->tally_lane(d, tally, lane, 9);
-  EXPECT(d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece) && d->fence_set(d, fence, stream));
+  d->tally_side_stream(d, tally, side, 9);
+  EXPECT(d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece) && d->fence_set(d, fence, stream));
   MUST(cuCtxSynchronize());
   d->tally_free(d, tally, fence);
   void *again = d->tally_make(d, stream);
   EXPECT(again == tally && d->tally_mark(d, again, TAGC_MARK_BEGUN, 3, stream));
-  EXPECT(d->lane_wait(d, lane, d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece), stream));
+  EXPECT(d->side_stream_wait(d, side, d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece), stream));
   for (int i = 0; i < 300; i++)
-    EXPECT(d->lane_wait(d, lane, d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece), stream));
+    EXPECT(d->side_stream_wait(d, side, d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece), stream));
   EXPECT(d->tally_mark(d, again, TAGC_MARK_DECODED, 3, stream));
   MUST(cuCtxSynchronize());
   struct tagc_tally_times t = read_now(d, again);
-  EXPECT(t.lane_known && t.worked_ms[TAGC_LANE_ENCODE] == 0 && t.worked_ms[TAGC_LANE_DECODE] == 0);
+  EXPECT(t.side_known && t.worked_ms[TAGC_SIDE_ENCODE] == 0 && t.worked_ms[TAGC_SIDE_DECODE] == 0);
   EXPECT(d->tally_mark(d, again, TAGC_MARK_BEGUN, 4, stream));  /* fails behind its first piece */
-  d->tally_lane(d, again, lane, 9);
-  EXPECT(d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece) && d->lane_after(d, lane, stream));
+  d->tally_side_stream(d, again, side, 9);
+  EXPECT(d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece) && d->side_stream_after(d, side, stream));
   for (int i = 0; i < 2; i++) {     /* the second one in the place of that */
-    call_pieces(d, again, lane, 2, &piece, stream);
-    EXPECT(d->lane_wait(d, lane, d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece), stream));    /* of no call */
+    call_pieces(d, again, side, 2, &piece, stream);
+    EXPECT(d->side_stream_wait(d, side, d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece), stream)); /* of no call */
   }
   MUST(cuCtxSynchronize());
   for (int i = 0; i < 2; i++) {
     t = read_now(d, again);
-    EXPECT(t.lane_known && t.worked_ms[TAGC_LANE_ENCODE] == 0 && t.worked_ms[TAGC_LANE_DECODE] > 0);
+    EXPECT(t.side_known && t.worked_ms[TAGC_SIDE_ENCODE] == 0 && t.worked_ms[TAGC_SIDE_DECODE] > 0);
   }
-  d->lane_free(d, lane);
+  d->side_stream_free(d, side);
   d->tally_free(d, again, NULL);
 }
 
@@ -331,7 +331,7 @@ static void slow(void *argument, void *stream)
 
 struct closing {
   const struct tagc_device *device;
-  void *lane;
+  void *side;
 };
 
 static void *close_it(void *argument)
@@ -339,7 +339,7 @@ static void *close_it(void *argument)
   const struct closing *closing = argument;
   wait_until(1);
   reach(2);
-  closing->device->lane_close(closing->device, closing->lane);
+  closing->device->side_stream_close(closing->device, closing->side);
   EXPECT(atomic_load(&left));
   return NULL;
 }
@@ -350,17 +350,17 @@ static void closed(void)
   const struct tagc_device *d = life_device(0);
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
-  struct closing closing = {d, d->lane_make(d)};
+  struct closing closing = {d, d->side_stream_make(d)};
   struct piece piece = {.device = d};
   pthread_t thread;
   EXPECT(pthread_create(&thread, NULL, close_it, &closing) == 0);
-  const uint64_t ticket = d->lane_submit(d, closing.lane, TAGC_LANE_ENCODE, slow, NULL);
-  EXPECT(ticket == 1);
+  const uint64_t event = d->side_stream_submit(d, closing.side, TAGC_SIDE_ENCODE, slow, NULL);
+  EXPECT(event == 1);
   EXPECT(pthread_join(thread, NULL) == 0);
-  EXPECT(d->lane_submit(d, closing.lane, TAGC_LANE_ENCODE, copy, &piece) == 0 && !piece.stream);
-  EXPECT(d->lane_wait(d, closing.lane, ticket, stream));
-  d->lane_close(d, closing.lane);
-  d->lane_free(d, closing.lane);
+  EXPECT(d->side_stream_submit(d, closing.side, TAGC_SIDE_ENCODE, copy, &piece) == 0 && !piece.stream);
+  EXPECT(d->side_stream_wait(d, closing.side, event, stream));
+  d->side_stream_close(d, closing.side);
+  d->side_stream_free(d, closing.side);
 }
 
 /* cudaDeviceReset: nothing is called, nothing is touched. */
@@ -371,29 +371,29 @@ static void lost(void)
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   struct piece piece = piece_on(d, stream);
   struct piece never = {.device = d};
-  struct tagc_lane_times t;
-  void *lane = d->lane_make(d);
-  EXPECT(d->lane_after(d, lane, stream));
-  const uint64_t ticket = d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece);
-  EXPECT(ticket && d->lane_wait(d, lane, ticket, stream));
+  struct tagc_side_times t;
+  void *side = d->side_stream_make(d);
+  EXPECT(d->side_stream_after(d, side, stream));
+  const uint64_t event = d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece);
+  EXPECT(event && d->side_stream_wait(d, side, event, stream));
   MUST(cuCtxSynchronize());
   MUST(cuDevicePrimaryCtxReset_v2(0));
   device_open(0);
-  EXPECT(d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &never) == 0 && !never.stream && !d->lane_make(d));
-  EXPECT(!d->lane_after(d, lane, NULL) && !d->lane_wait(d, lane, ticket, NULL) && !d->lane_times(d, lane, &t));
-  d->lane_close(d, lane);
-  d->lane_free(d, lane);
+  EXPECT(d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &never) == 0 && !never.stream && !d->side_stream_make(d));
+  EXPECT(!d->side_stream_after(d, side, NULL) && !d->side_stream_wait(d, side, event, NULL) && !d->side_stream_times(d, side, &t));
+  d->side_stream_close(d, side);
+  d->side_stream_free(d, side);
 }
 
-/* Stream and events are all there, or there is no lane; the next try has one. */
+/* Stream and events are all there, or there is no side stream; the next try has one. */
 static void without_stream(void)
 {
   const struct tagc_device *d = life_device(0);
   device_open(0);
-  EXPECT(!d->lane_make(d));
-  void *lane = d->lane_make(d);
-  EXPECT(lane);
-  d->lane_free(d, lane);
+  EXPECT(!d->side_stream_make(d));
+  void *side = d->side_stream_make(d);
+  EXPECT(side);
+  d->side_stream_free(d, side);
 }
 
 static void without_event(void)
@@ -402,16 +402,16 @@ static void without_event(void)
   device_open(0);
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   struct piece piece = piece_on(d, stream);
-  void *lane;
+  void *side;
   int tries = 0;
   MUST(cuCtxSynchronize());
-  while (!(lane = d->lane_make(d)))
+  while (!(side = d->side_stream_make(d)))
     EXPECT(++tries < 2);
-  const uint64_t ticket = d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece), second = d->lane_submit(d, lane, TAGC_LANE_ENCODE, copy, &piece);
-  const bool waited = ticket && d->lane_wait(d, lane, ticket, stream);
-  EXPECT(ticket || second);         /* one fault */
-  EXPECT(tries || waited || d->lane_wait(d, lane, second, stream));
-  d->lane_free(d, lane);
+  const uint64_t event = d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece), second = d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, copy, &piece);
+  const bool waited = event && d->side_stream_wait(d, side, event, stream);
+  EXPECT(event || second);          /* one fault */
+  EXPECT(tries || waited || d->side_stream_wait(d, side, second, stream));
+  d->side_stream_free(d, side);
 }
 
 /* The scenario succeeds, and the log has these words. */
@@ -425,16 +425,16 @@ static void says(const char *environment, void (*scenario)(void), const char *wo
 static void check_faults(void)
 {
   char fault[64];
-  says("", lost, "its context is gone", "a lane whose context is gone");
+  says("", lost, "its context is gone", "a side whose context is gone");
   says("CUDA_STANDIN_FAULT=stream:2", without_stream, "cuStreamCreateWithPriority: CUDA_ERROR_OUT_OF_MEMORY",
-       "no stream: no lane");
+       "no stream: no side");
   for (int nth = 1; nth <= 582; nth += nth < 574 ? 57 : 1) {     /* 577 are made; then those of the work */
     snprintf(fault, sizeof fault, "CUDA_STANDIN_FAULT=event:%d", nth);
     says(fault, without_event, "cuEvent", fault);
   }
 }
 
-/* -- a codec on a lane -------------------------------------------------------------------------------------------------- */
+/* -- a codec on a side stream ------------------------------------------------------------------------------------------- */
 
 struct encoding {
   const struct tagc_device *device;
@@ -457,8 +457,8 @@ static void beside(void)
   CUstream stream = device_stream(CU_STREAM_NON_BLOCKING);
   struct sim sim = life_sim("q4", TAGC_STORAGE_FP32);
   struct life life;
-  void *lane = d->lane_make(d);
-  EXPECT(lane && life_begin(&life, d, &sim, stream));
+  void *side = d->side_stream_make(d);
+  EXPECT(side && life_begin(&life, d, &sim, stream));
   struct tagc_job *job = &life.rank[0].job, *host = &sim.job[0];
   const size_t bytes = LIFE_RANKS * sim.layout.message_bytes;
   char *got = malloc(bytes);
@@ -468,30 +468,30 @@ static void beside(void)
   host->stats = &sim.stats;
   sim.codec->encode(host);
   EXPECT(d->put(d, (void *)(uintptr_t)job->send, host->send, life_all_bytes(&sim.shape), stream));
-  EXPECT(d->lane_after(d, lane, stream));
+  EXPECT(d->side_stream_after(d, side, stream));
   struct encoding e = {d, sim.codec, job, false};
-  const uint64_t ticket = d->lane_submit(d, lane, TAGC_LANE_ENCODE, encode, &e);
-  EXPECT(ticket && e.good && d->lane_wait(d, lane, ticket, stream));
+  const uint64_t event = d->side_stream_submit(d, side, TAGC_SIDE_ENCODE, encode, &e);
+  EXPECT(event && e.good && d->side_stream_wait(d, side, event, stream));
   EXPECT(d->get(d, got, job->message_out, bytes, stream));
   EXPECT(memcmp(got + bytes / LIFE_RANKS, host->message_out + bytes / LIFE_RANKS, bytes / LIFE_RANKS) == 0);
   free(got);
-  d->lane_free(d, lane);
+  d->side_stream_free(d, side);
   life_end(&life, LIFE_RANKS);
   sim_free(&sim);
 }
 
 int main(void)
 {
-  lives("CUDA_STANDIN_LAZY=1", in_order, "a lane and a stream take turns");
+  lives("CUDA_STANDIN_LAZY=1", in_order, "a side and a stream take turns");
   lives("CUDA_STANDIN_DELAY=200", in_order, "the same, sometimes late");
   lives("CUDA_STANDIN_LAZY=1", ahead, "several pieces of work at once");
   ok(child_run("CUDA_STANDIN_DELAY=2000", without_after) == 128 + SIGABRT,
-     "who does not say what a lane comes after is found out");
+     "who does not say what a side comes after is found out");
   ok(child_run("CUDA_STANDIN_DELAY=2000", without_wait) == 128 + SIGABRT, "and who does not wait for it");
   lives("", times, "how long it worked for a call, and was waited for");
   lives("", too_many, "calls that there is no room for are not timed, and nobody waits");
-  lives("CUDA_STANDIN_DELAY=200", given_back, "a lane leaves tallies alone that are others' by then");
-  lives("", closed, "a lane that is closed calls nothing any more");
+  lives("CUDA_STANDIN_DELAY=200", given_back, "a side leaves tallies alone that are others' by then");
+  lives("", closed, "a side that is closed calls nothing any more");
   lives("", beside, "a codec beside the program leaves the host's bytes");
   check_faults();
   return tap_done();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * A gradient on a GPU is seen as the host would see it: the words of row.h that the kernel counts, over types, sizes, numbers of
+ * A gradient on a GPU is seen as the host would see it: the words of nonzero_index.h that the kernel counts, over types, sizes, numbers of
  * ranks, scales and addresses; and, through the library's own table for the device, density, kurtosis and errors, which decide
  * what TAGC_CODEC=auto does.
  *
  * It runs on the device that libcuda.so.1 has: the stand-in, or a GPU (tests/gpu/run). Words: as in test_cuda.c.
  */
-#include "kernels/device/survey.h"
+#include "kernels/device/gradient_stats.h"
 #include "tests/unit/device/cuda_rank.h"
 #include "tests/unit/tap.h"
 
@@ -58,13 +58,13 @@ static float nothing(uint64_t at)
 
 static bool same_words(const struct gradient *g, uint64_t range)
 {
-  const size_t bytes = tagc_row_bytes(g->nranks);
+  const size_t bytes = tagc_nonzero_index_bytes(g->nranks);
   uint64_t *words = calloc(1, bytes);
   void *send = send_of(g);
   struct tagc_job job = {.shape = {.n = g->n, .nranks = (int)g->nranks, .dtype = g->dtype}, .rank = (int)g->rank, .scale = g->scale,
                          .divisor = 1, .send = send};
   struct twin gradient = on_device(g, send), counted = twin_new(words, bytes, 0);
-  tagc_row_count(&job, range, words);
+  tagc_nonzero_index_count(&job, range, words);
   job.send = twin_at(&gradient);
   MUST(tagc_cuda_count(&launcher, &job, range, twin_at(&counted), NULL));
   const bool same = !twin_differs(&counted, 0, bytes) && !twin_differs(&gradient, 0, gradient.bytes);
@@ -97,11 +97,11 @@ static void words(void)
 }
 
 /* Read and tried; false where that fails. */
-static bool survey(const struct tagc_survey_question *q, const struct tagc_device *device, struct tagc_survey *out)
+static bool sample(const struct tagc_gradient_request *q, const struct tagc_device *device, struct tagc_gradient_stats *out)
 {
-  struct tagc_survey_sample sample;
-  const bool good = tagc_survey_read(q, device, NULL, &sample) && tagc_survey_try(q, &sample, out);
-  tagc_survey_free(&sample);
+  struct tagc_gradient_sample sample;
+  const bool good = tagc_gradient_sample_read(q, device, NULL, &sample) && tagc_gradient_stats_measure(q, &sample, out);
+  tagc_gradient_sample_free(&sample);
   return good;
 }
 
@@ -118,18 +118,18 @@ static void looks(void)
     candidates[i] = (struct tagc_candidate){tagc_codec_find(names[i]), TAGC_STORAGE_FP32};
   for (size_t i = 0; i < sizeof gradients / sizeof *gradients; i++) {
     const struct gradient *g = &gradients[i];
-    struct tagc_survey here, there;
+    struct tagc_gradient_stats here, there;
     void *send = send_of(g);
     struct twin gradient = on_device(g, send);
-    struct tagc_survey_question q = {.shape = {.n = g->n, .nranks = (int)g->nranks, .dtype = g->dtype}, .rank = (int)g->rank, .send = send,
+    struct tagc_gradient_request q = {.shape = {.n = g->n, .nranks = (int)g->nranks, .dtype = g->dtype}, .rank = (int)g->rank, .send = send,
                                      .scale = g->scale, .candidates = candidates};
-    bool same = survey(&q, &tagc_device_host, &here);
+    bool same = sample(&q, &tagc_device_host, &here);
     q.send = twin_at(&gradient);
-    same &= survey(&q, device, &there) && here.density == there.density && here.kurtosis == there.kurtosis &&
+    same &= sample(&q, device, &there) && here.density == there.density && here.kurtosis == there.kurtosis &&
             here.exceptions == there.exceptions;
     for (int c = 0; c < TAGC_CANDIDATES; c++)
       same &= here.of[c].error == there.of[c].error && (here.of[c].encode_ns == 0 || here.of[c].error == INFINITY);
-    ok(same, "a survey is the host's: density %.2g, kurtosis %.3g, error of q8 %.2g", there.density, there.kurtosis,
+    ok(same, "a sample is the host's: density %.2g, kurtosis %.3g, error of q8 %.2g", there.density, there.kurtosis,
        there.of[1].error);
     MUST(cuMemFree_v2(gradient.base));
     free(send);
