@@ -57,24 +57,6 @@ static bool pays(const struct test_case *c, size_t n, struct tagc_layout *layout
            tagc_plain_traffic(n * size_of(c->type), &hosts).between;
 }
 
-/* Whether element i of a shard is nonzero on rank r; the share of nonzeros stays below the capacity. */
-static bool nonzero(const struct test_case *c, size_t n, uint64_t capacity, int r, uint64_t step, size_t shard, size_t i)
-{
-  switch (c->support) {
-  case ROWS: {                      /* whole rows of a 768-wide matrix, others on every rank */
-    uint64_t rows = n / 768, wanted = capacity / 2 / 768;
-    return wanted && i / 768 < rows && (i / 768 + step + 3 * (uint64_t)r + shard) % (rows / wanted) == 0;
-  }
-  case COLUMN:                      /* one column of it, another one on every rank */
-    return i % 768 == (step * 5 + (uint64_t)r) % 768 && capacity > n / 768 + 1;
-  default:                          /* one in each stretch of n / capacity elements, anywhere in it */
-    if (!capacity)
-      return false;
-    uint64_t stretch = (n + capacity - 1) / capacity;
-    return i % stretch == mix((i / stretch * 1315423911u) ^ (step << 40) ^ ((uint64_t)r << 50) ^ shard) % stretch;
-  }
-}
-
 static float value(const struct test_case *c, int r, uint64_t step, size_t shard, size_t i)
 {
   uint64_t h = mix(mix((uint64_t)r << 32 ^ step) ^ (shard << 48) ^ i);
@@ -85,9 +67,28 @@ static float value(const struct test_case *c, int r, uint64_t step, size_t shard
   return round_to(h >> 60 & 1 ? -x : x, c->type);
 }
 
-static float input(const struct test_case *c, size_t n, uint64_t capacity, int r, uint64_t step, size_t shard, size_t i)
+/* The n elements of a shard as rank r has them; the share of nonzeros stays below the capacity. */
+static void fill(float *to, const struct test_case *c, size_t n, uint64_t capacity, int r, uint64_t step, size_t shard)
 {
-  return nonzero(c, n, capacity, r, step, shard, i) ? value(c, r, step, shard, i) : 0;
+  const uint64_t rows = n / 768, wanted = capacity / 2 / 768, stretch = capacity ? (n + capacity - 1) / capacity : 0;
+  memset(to, 0, n * sizeof *to);
+  switch (c->support) {
+  case ROWS:                        /* whole rows of a 768-wide matrix, others on every rank */
+    for (uint64_t row = 0; wanted && row < rows; row++)
+      for (size_t i = 768 * row; (row + step + 3 * (uint64_t)r + shard) % (rows / wanted) == 0 && i < 768 * (row + 1); i++)
+        to[i] = value(c, r, step, shard, i);
+    break;
+  case COLUMN:                      /* one column of it, another one on every rank */
+    for (size_t i = (step * 5 + (uint64_t)r) % 768; capacity > n / 768 + 1 && i < n; i += 768)
+      to[i] = value(c, r, step, shard, i);
+    break;
+  default:                          /* one in each stretch of n / capacity elements, anywhere in it */
+    for (uint64_t k = 0; stretch && k * stretch < n; k++) {
+      const size_t i = k * stretch + mix((k * 1315423911u) ^ (step << 40) ^ ((uint64_t)r << 50) ^ shard) % stretch;
+      if (i < n)
+        to[i] = value(c, r, step, shard, i);
+    }
+  }
 }
 
 struct call {
@@ -97,6 +98,8 @@ struct call {
   uint64_t capacity;
   bool plain;                       /* the payload would not be smaller */
   char *send, *out;
+  float *input;                     /* n elements, of one rank at a time */
+  double *sum, *absolute;           /* n elements each, over the ranks */
 };
 
 /* Compares a shard with the sums. Integers must agree to the last bit, reals to 1e-6 of the norm of the sum of absolute
@@ -108,17 +111,19 @@ static bool check_shard(const struct test_case *c, const struct call *call, uint
   const bool rounds = call->plain || (two_levels() && (c->type != ncclFloat32 || c->op == 1));
   const bool exact = c->values == INTEGERS && !call->plain && (c->op != 1 || (hosts.local & (hosts.local - 1)) == 0);
   double error2 = 0, norm2 = 0, rounding2 = 0;
+  memset(call->sum, 0, n * sizeof *call->sum);
+  memset(call->absolute, 0, n * sizeof *call->absolute);
+  for (int r = 0; r < nranks; r++) {
+    fill(call->input, c, n, call->capacity, r, step, (size_t)call->rank);
+    for (size_t i = 0; i < n; i++) {
+      const double x = call->input[i] * scalar_of(c, r);
+      call->sum[i] += x;
+      call->absolute[i] += fabs(x);
+    }
+  }
   for (size_t i = 0; i < n; i++) {
-    double sum = 0, absolute = 0;
-    for (int r = 0; r < nranks; r++) {
-      double x = input(c, n, call->capacity, r, step, (size_t)call->rank, i) * scalar_of(c, r);
-      sum += x;
-      absolute += fabs(x);
-    }
-    if (c->op == 1) {
-      sum = (float)sum / (float)nranks;
-      absolute /= nranks;
-    }
+    const double sum = c->op == 1 ? (float)call->sum[i] / (float)nranks : call->sum[i];
+    const double absolute = call->absolute[i] / (c->op == 1 ? nranks : 1);
     float got = load(call->out, i, c->type), want = round_to((float)sum, c->type);
     if (exact && float_to_bits(got) != float_to_bits(want) && !(got == 0 && want == 0)) {
       fprintf(stderr, "[%d] element %zu: got %g, want %g\n", rank, i, (double)got, (double)want);
@@ -136,14 +141,14 @@ static bool check_shard(const struct test_case *c, const struct call *call, uint
 static bool fill_send(const struct test_case *c, const struct call *call, uint64_t step, bool compare)
 {
   bool same = true;
-  for (size_t shard = 0; shard < (size_t)nranks; shard++)
-    for (size_t i = 0; i < call->n; i++) {
-      const float x = input(c, call->n, call->capacity, call->rank, step, shard, i);
+  for (size_t shard = 0; shard < (size_t)nranks; shard++) {
+    fill(call->input, c, call->n, call->capacity, call->rank, step, shard);
+    for (size_t i = 0; i < call->n; i++)
       if (compare)
-        same &= float_to_bits(load(call->send, shard * call->n + i, c->type)) == float_to_bits(x);
+        same &= float_to_bits(load(call->send, shard * call->n + i, c->type)) == float_to_bits(call->input[i]);
       else
-        store(call->send, shard * call->n + i, x, c->type);
-    }
+        store(call->send, shard * call->n + i, call->input[i], c->type);
+  }
   return same;
 }
 
@@ -182,6 +187,9 @@ static struct call make_call(const struct test_case *c, size_t g, ncclComm_t com
     call.capacity = call.capacity * 9 / 10;
   call.send = malloc(bytes * (size_t)nranks + 16);
   call.out = c->in_place ? call.send + bytes * (size_t)its_rank : malloc(bytes + 16);
+  call.input = malloc(call.n * sizeof *call.input);
+  call.sum = malloc(call.n * sizeof *call.sum);
+  call.absolute = malloc(call.n * sizeof *call.absolute);
   return call;
 }
 
@@ -212,6 +220,9 @@ static void run_case(const struct test_case *c)
     if (!c->in_place)
       free(calls[i].out);
     free(calls[i].send);
+    free(calls[i].input);
+    free(calls[i].sum);
+    free(calls[i].absolute);
   }
   all_ok(good, "W=%d %s %s %s n=%zu x%zu on %zu %s %s", nranks,
          c->type == ncclFloat32 ? "fp32" : c->type == ncclFloat16 ? "fp16" : "bf16", op_names[c->op],
