@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,19 @@ const char *tagc_units_bytes(uint64_t bytes, char text[16])
   for (; value >= 1024 && unit < 5; unit++)
     value /= 1024;
   snprintf(text, 16, unit && value < 99.95 ? "%.1f %s" : "%.0f %s", value, units[unit]);
+  return text;
+}
+
+const char *tagc_units_count(uint64_t number, char text[32])
+{
+  char digits[24], *to = text;
+  const int length = snprintf(digits, sizeof digits, "%" PRIu64, number);
+  for (int i = 0; i < length; i++) {
+    if (i && (length - i) % 3 == 0)
+      *to++ = ',';
+    *to++ = digits[i];
+  }
+  *to = '\0';
   return text;
 }
 

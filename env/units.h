@@ -10,6 +10,9 @@
 /* Bytes as "1.2 MiB", at most 8 characters. Returns `text`. */
 const char *tagc_units_bytes(uint64_t bytes, char text[16]);
 
+/* "124,439,808"; returns `text`. */
+const char *tagc_units_count(uint64_t number, char text[32]);
+
 /* Decimal digits, then (with `units`) perhaps K, M or G for 2^10, 2^20 or 2^30, in either case. No sign, no space.
  * *end: what is behind them. False where there is no number, or too large a one. */
 bool tagc_units_read(const char *text, bool units, uint64_t *number, const char **end);

@@ -8,27 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "env/program/terminal.h"
 #include "env/tagc-run/run.h"
 #include "layermap/model/model.h"
 
-/* Text in lines of at most 78 bytes, as the manual's source has them; `text` ends up with a full stop. */
+/* Text as the manual's source has it, with a full stop behind it. */
 static void wrapped(const char *text)
 {
-  size_t column = 0;
-  while (*text) {
-    size_t word = strcspn(text, " ");
-    if (column && column + 1 + word > 77) {
-      putchar('\n');
-      column = 0;
-    } else if (column) {
-      putchar(' ');
-      column++;
-    }
-    printf("%.*s", (int)word, text);
-    column += word;
-    text += word + strspn(text + word, " ");
-  }
-  printf(".\n");
+  tagc_put_wrapped(stdout, text, 0, 0, 77);
+  puts(".");
 }
 
 /* What an option accepts, as an argument of mdoc(7). */

@@ -37,6 +37,23 @@ void tagc_json_close(struct tagc_json *j, char bracket)
   putc(bracket, j->out);
 }
 
+size_t tagc_json_list(struct tagc_json *j, const char *name)
+{
+  tagc_json_open(j, name, '[');
+  return 0;
+}
+
+bool tagc_json_item(struct tagc_json *j, size_t i, size_t count)
+{
+  if (i > 0)
+    tagc_json_close(j, '}');
+  if (i < count)
+    tagc_json_open(j, NULL, '{');
+  else
+    tagc_json_close(j, ']');
+  return i < count;
+}
+
 void tagc_json_line(struct tagc_json *j, int indent)
 {
   j->line = true;

@@ -21,6 +21,10 @@ struct tagc_json {
 /* Objects '{' '}', arrays '[' ']'. */
 void tagc_json_open(struct tagc_json *j, const char *name, char bracket);
 void tagc_json_close(struct tagc_json *j, char bracket);
+/* An array of objects: for (size_t i = tagc_json_list(j, name); tagc_json_item(j, i, count); i++) writes the members of
+ * each; the brackets come by themselves. */
+size_t tagc_json_list(struct tagc_json *j, const char *name);
+bool tagc_json_item(struct tagc_json *j, size_t i, size_t count);
 /* The next value, or bracket that closes, begins a line. */
 void tagc_json_line(struct tagc_json *j, int indent);
 

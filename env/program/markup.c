@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Texts of others in XML and JSON.
  */
+#include <ctype.h>
+#include <stdarg.h>
 #include <stdbool.h>
 
 #include "env/program/markup.h"
@@ -37,7 +39,7 @@ static bool is_unfit(const unsigned char *c, int length)
          (c[0] == 0xe2 && c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9) || (c[0] == 0xef && c[1] == 0xbf && c[2] >= 0xbe);
 }
 
-void tagc_put_markup(FILE *file, const char *text)
+static void put_escaped(FILE *file, const char *text)
 {
   for (const unsigned char *c = (const unsigned char *)text; *c;) {
     int length = character(c);
@@ -55,6 +57,32 @@ void tagc_put_markup(FILE *file, const char *text)
       fwrite(c, 1, (size_t)length, file);
     c += length ? length : 1;
   }
+}
+
+void tagc_markup(FILE *file, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  for (const char *c = format; *c; c++) {
+    if (*c != '%') {
+      putc(*c, file);
+      continue;
+    }
+    int precision = 6;
+    if (*++c == '.')
+      for (precision = 0; isdigit((unsigned char)*++c);)
+        precision = 10 * precision + *c - '0';
+    const bool wide = *c == 'l' || *c == 'z';
+    switch (*(c += wide)) {
+    case 's': put_escaped(file, va_arg(arguments, const char *)); break;
+    case 'f': fprintf(file, "%.*f", precision, va_arg(arguments, double)); break;
+    case 'g': fprintf(file, "%.*g", precision, va_arg(arguments, double)); break;
+    case 'd': fprintf(file, "%ld", wide ? va_arg(arguments, long) : va_arg(arguments, int)); break;
+    case 'u': fprintf(file, "%lu", wide ? va_arg(arguments, unsigned long) : va_arg(arguments, unsigned)); break;
+    default: putc(*c, file);        /* %% */
+    }
+  }
+  va_end(arguments);
 }
 
 void tagc_put_json(FILE *file, const char *text)

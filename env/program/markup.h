@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * What the programs' pictures, pages and JSON have in common: texts of others in them, whatever is in these, and how they look.
- * For programs alone; never in the library.
+ * What the programs' pictures, pages and JSON have in common: texts of others in them, whatever these hold, and looks.
+ * Threads: one.
  */
 #ifndef ENV_PROGRAM_MARKUP_H
 #define ENV_PROGRAM_MARKUP_H
 
 #include <stdio.h>
 
-/* A text in XML or HTML, between tags or in an attribute with double quotes. Bytes that are no UTF-8, and characters that XML has not
- * or that turn the direction of what follows, become '?'. */
-void tagc_put_markup(FILE *file, const char *text);
+/* XML or HTML of our own, with texts of anybody for its %s, between tags or in an attribute with double quotes. Texts
+ * are escaped. Bytes that are no UTF-8, and characters that XML has not or that turn the direction of others, become
+ * '?'. Of printf's forms it knows %s, %d, %u, %ld, %lu, %zu, %f, %g, the last two with a precision, and %%. */
+__attribute__((format(printf, 2, 3))) void tagc_markup(FILE *file, const char *format, ...);
 /* A text as a string of JSON, with its quotes; bytes that are no UTF-8 become the replacement character. */
 void tagc_put_json(FILE *file, const char *text);
 

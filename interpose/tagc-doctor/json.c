@@ -49,7 +49,6 @@ static void put_target(struct tagc_json *j, const struct tagc_findings *f)
 static void put_object(struct tagc_json *j, const struct tagc_object *o)
 {
   static const char *const roles[] = {"none", "calls", "dlsym", "contains-open", "contains", "nccl", "tagc", "rccl"};
-  tagc_json_open(j, NULL, '{');
   tagc_json_text(j, "path", o->path);
   tagc_json_text(j, "found", o->how);
   tagc_json_text(j, "role", roles[o->role]);
@@ -62,23 +61,16 @@ static void put_object(struct tagc_json *j, const struct tagc_object *o)
     tagc_json_text_or_null(j, "nccl_version", tagc_object_version(o));
     tagc_json_truth(j, "supported", tagc_version_supported(tagc_object_version(o)));
   }
-  tagc_json_close(j, '}');
 }
 
 static void put_objects(struct tagc_json *j, const struct tagc_findings *f)
 {
-  tagc_json_open(j, "objects", '[');
-  for (size_t i = 0; i < f->walk.count; i++)
+  for (size_t i = tagc_json_list(j, "objects"); tagc_json_item(j, i, f->walk.count); i++)
     put_object(j, &f->walk.objects[i]);
-  tagc_json_close(j, ']');
-  tagc_json_open(j, "missing", '[');
-  for (size_t i = 0; i < f->walk.missing_count; i++) {
-    tagc_json_open(j, NULL, '{');
+  for (size_t i = tagc_json_list(j, "missing"); tagc_json_item(j, i, f->walk.missing_count); i++) {
     tagc_json_text(j, "name", f->walk.missing[i].name);
     tagc_json_text(j, "needed_by", f->walk.objects[f->walk.missing[i].parent].path);
-    tagc_json_close(j, '}');
   }
-  tagc_json_close(j, ']');
   tagc_json_truth(j, "complete", !f->walk.cut);
   if (f->run_version)
     tagc_json_number(j, "ncclGetVersion", f->run_version);
@@ -94,29 +86,21 @@ static void put_preload(struct tagc_json *j, const struct tagc_findings *f)
   if (f->kind == TAGC_KIND_PROCESS)
     tagc_json_truth(j, "mapped", f->process.mapped);
   tagc_json_close(j, '}');
-  tagc_json_open(j, "preload", '[');
-  for (size_t i = 0; i < f->preload_count; i++) {
-    tagc_json_open(j, NULL, '{');
+  for (size_t i = tagc_json_list(j, "preload"); tagc_json_item(j, i, f->preload_count); i++) {
     tagc_json_text(j, "path", f->preload[i].path);
     tagc_json_text(j, "source", f->preload[i].source);
     tagc_json_text_or_null(j, "problem", f->preload[i].problem);
-    tagc_json_close(j, '}');
   }
-  tagc_json_close(j, ']');
 }
 
 static void put_variables(struct tagc_json *j, const char *name, const struct tagc_variable *rows, size_t count)
 {
-  tagc_json_open(j, name, '[');
-  for (size_t i = 0; i < count; i++) {
-    tagc_json_open(j, NULL, '{');
+  for (size_t i = tagc_json_list(j, name); tagc_json_item(j, i, count); i++) {
     tagc_json_text(j, "name", rows[i].name);
     tagc_json_text(j, "value", rows[i].value);
     tagc_json_text(j, "source", rows[i].source);
     tagc_json_text_or_null(j, "problem", rows[i].problem);
-    tagc_json_close(j, '}');
   }
-  tagc_json_close(j, ']');
 }
 
 static void put_machine(struct tagc_json *j, const struct tagc_findings *f)
@@ -128,19 +112,15 @@ static void put_machine(struct tagc_json *j, const struct tagc_findings *f)
   tagc_json_close(j, '}');
   tagc_json_open(j, "network", '{');
   tagc_json_text_or_null(j, "rule", f->interface_rule);
-  tagc_json_open(j, "interfaces", '[');
-  for (size_t i = 0; i < f->interface_count; i++) {
+  for (size_t i = tagc_json_list(j, "interfaces"); tagc_json_item(j, i, f->interface_count); i++) {
     const struct tagc_interface *n = &f->interfaces[i];
-    tagc_json_open(j, NULL, '{');
     tagc_json_text(j, "name", n->name);
     tagc_json_truth(j, "chosen", n->chosen);
     tagc_json_text(j, "state", n->state);
     tagc_json_number(j, "mtu", n->mtu);
     tagc_json_number(j, "speed_mbit", n->speed);
     tagc_json_text(j, "addresses", n->addresses);
-    tagc_json_close(j, '}');
   }
-  tagc_json_close(j, ']');
   tagc_json_close(j, '}');
 }
 

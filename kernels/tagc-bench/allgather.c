@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "env/clock.h"
 #include "kernels/codec/allgather.h"
 #include "kernels/tagc-bench/bench.h"
 #include "kernels/codec/bits.h"
@@ -23,19 +23,6 @@ struct allgather {
   struct { enum tagc_variant variant; double ns[TIMES]; } speed[TAGC_VARIANT_COUNT];
   size_t speeds;
 };
-
-static double now_ns(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
 
 static void make_reference(const struct bench_world *world, void *reference)
 {
@@ -57,24 +44,22 @@ static void measure(const struct tagc_allgather_codec *codec, struct tagc_allgat
   static double times[TIMES][BENCH_MOST_REPEAT];
   void *copy = bench_need(shard);
   for (int i = -2; i < repeat; i++) {          /* two to warm up */
-    const double began = now_ns();
+    const double began = (double)tagc_clock_ns();
     memcpy(copy, job->send, shard);
     __asm__ volatile("" : : "r"(copy) : "memory");
-    const double copied = now_ns();
+    const double copied = (double)tagc_clock_ns();
     codec->encode(job);
-    const double encoded = now_ns();
+    const double encoded = (double)tagc_clock_ns();
     codec->decode(job);
-    const double decoded = now_ns();
+    const double decoded = (double)tagc_clock_ns();
     if (i < 0)
       continue;
     times[COPY][i] = copied - began;
     times[ENCODE][i] = encoded - copied;
     times[DECODE][i] = (decoded - encoded) / job->shape.nranks;
   }
-  for (int t = 0; t < TIMES; t++) {
-    qsort(times[t], (size_t)repeat, sizeof *times[t], compare);
-    ns[t] = times[t][repeat / 2];
-  }
+  for (int t = 0; t < TIMES; t++)
+    ns[t] = bench_median(times[t], repeat);
   bench_release(copy);
 }
 
@@ -121,9 +106,8 @@ static void run_codec(const struct bench_options *o, const struct bench_world *w
 static void print_table(const struct bench_options *o, const struct bench_world *w, const struct allgather *all, size_t count)
 {
   const double bytes = (double)w->n * (double)tagc_dtype_size(w->dtype);
-  const char *slash = strrchr(w->name, '/');
-  printf("%s\n%s, %d ranks, %llu elements a shard, seed %llu\n", slash ? slash + 1 : w->name, bench_dtype_name(w->dtype), w->ranks,
-         (unsigned long long)w->n, (unsigned long long)o->seed);
+  printf("%s\n%s, %d ranks, %llu elements a shard, seed %llu\n", basename(w->name), bench_dtype_name(w->dtype),
+         w->ranks, (unsigned long long)w->n, (unsigned long long)o->seed);
   printf("\n%-9s %8s %7s %9s %8s", "codec", "bits", "ratio", "error", "escapes");
   printf("%s\n", o->repeat ? "  variant memcpy GB/s encode decode   both (of memcpy)" : "");
   for (const struct allgather *g = all; g < all + count; g++) {
@@ -159,18 +143,14 @@ static void put_codec(struct tagc_json *j, const struct allgather *g, double byt
     tagc_json_real(j, "ratio", g->ratio);
     tagc_json_real(j, "error", g->error);
     tagc_json_real(j, "escapes", g->escapes);
-    tagc_json_open(j, "speeds", '[');
-    for (size_t s = 0; s < g->speeds; s++) {
+    for (size_t s = tagc_json_list(j, "speeds"); tagc_json_item(j, s, g->speeds); s++) {
       const double *ns = g->speed[s].ns;
-      tagc_json_open(j, NULL, '{');
       tagc_json_text(j, "variant", tagc_variant_name(g->speed[s].variant));
       tagc_json_real(j, "memcpy_gbs", bytes / ns[COPY]);
       tagc_json_real(j, "encode_ratio", ns[COPY] / ns[ENCODE]);
       tagc_json_real(j, "decode_ratio", ns[COPY] / ns[DECODE]);
       tagc_json_real(j, "both_ratio", ns[COPY] / (ns[ENCODE] + ns[DECODE]));
-      tagc_json_close(j, '}');
     }
-    tagc_json_close(j, ']');
   }
   tagc_json_close(j, '}');
 }

@@ -151,6 +151,9 @@ struct bench_result bench_run(const struct bench_options *options, const struct 
 
 /* -- speed.c ------------------------------------------------------------------------------------------------ */
 
+/* Of times, which it sorts. */
+double bench_median(double *times, int count);
+
 /* Times the phases of a rank whose message_in, sketch_in and exponents are what the others sent; its residual goes on. */
 struct bench_speed bench_measure(const struct tagc_codec *codec, struct tagc_job *job, int repeat);
 

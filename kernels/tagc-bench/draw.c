@@ -4,18 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "env/program/markup.h"
 #include "kernels/tagc-bench/bench.h"
 
 enum { LETTER = 7, LINE = 15 };
-
-static void escaped(FILE *out, const char *text)
-{
-  for (const unsigned char *c = (const unsigned char *)text; *c; c++)
-    if (*c < ' ' || *c > '~' || strchr("<>&\"'", *c))
-      fprintf(out, "&#%d;", *c < ' ' || *c > '~' ? '?' : *c);
-    else
-      fputc(*c, out);
-}
 
 void bench_canvas_open(struct bench_canvas *c, const char *file, int high, const char *what, const char *of,
                        const char *subtitle)
@@ -29,9 +21,8 @@ void bench_canvas_open(struct bench_canvas *c, const char *file, int high, const
           "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"13\">\n"
           "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n",
           BENCH_WIDE, high, BENCH_WIDE, high, BENCH_WIDE, high);
-  fprintf(c->out, "<text x=\"%d\" y=\"26\" font-size=\"16\" font-weight=\"600\" fill=\"#111\">%s", BENCH_LEFT, what);
-  escaped(c->out, of);
-  fputs("</text>\n", c->out);
+  tagc_markup(c->out, "<text x=\"%d\" y=\"26\" font-size=\"16\" font-weight=\"600\" fill=\"#111\">%s%s</text>\n",
+              BENCH_LEFT, what, of);
   bench_words(c, BENCH_LEFT, 46, "start", "#555", subtitle);
 }
 
@@ -52,16 +43,14 @@ const char *bench_colour(size_t i)
 void bench_words(const struct bench_canvas *c, double x, double y, const char *anchor, const char *fill,
                  const char *text)
 {
-  fprintf(c->out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">", x, y, anchor, fill);
-  escaped(c->out, text);
-  fputs("</text>\n", c->out);
+  tagc_markup(c->out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">%s</text>\n", x, y, anchor, fill,
+              text);
 }
 
 void bench_words_upwards(const struct bench_canvas *c, double y, const char *text)
 {
-  fprintf(c->out, "<text transform=\"translate(22 %.1f) rotate(-90)\" text-anchor=\"middle\" fill=\"#111\">", y);
-  escaped(c->out, text);
-  fputs("</text>\n", c->out);
+  tagc_markup(c->out, "<text transform=\"translate(22 %.1f) rotate(-90)\" text-anchor=\"middle\" fill=\"#111\">"
+              "%s</text>\n", y, text);
 }
 
 void bench_line(const struct bench_canvas *c, double x1, double y1, double x2, double y2, const char *stroke)

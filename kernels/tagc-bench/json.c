@@ -6,9 +6,8 @@
 static void put_speeds(struct tagc_json *j, const struct bench_result *r)
 {
   static const char *const phases[BENCH_PHASES] = { "prepare_ms", "encode_ms", "decode_ms" };
-  tagc_json_open(j, "speeds", '[');
-  for (const struct bench_speed *s = r->speed; s < r->speed + r->speeds; s++) {
-    tagc_json_open(j, NULL, '{');
+  for (size_t i = tagc_json_list(j, "speeds"); tagc_json_item(j, i, r->speeds); i++) {
+    const struct bench_speed *s = &r->speed[i];
     tagc_json_text(j, "variant", tagc_variant_name(s->variant));
     tagc_json_real(j, "memcpy_gbs", s->bytes / s->copy_ns);
     tagc_json_real(j, "encode_gbs", bench_gbs(s, BENCH_PREPARE, BENCH_ENCODE));
@@ -19,9 +18,7 @@ static void put_speeds(struct tagc_json *j, const struct bench_result *r)
     for (int phase = 0; phase < BENCH_PHASES; phase++)
       if (phase != BENCH_PREPARE || s->has_prepare)
         tagc_json_real(j, phases[phase], 1e-6 * s->phase_ns[phase]);
-    tagc_json_close(j, '}');
   }
-  tagc_json_close(j, ']');
 }
 
 static void put_result(struct tagc_json *j, const struct bench_result *r)

@@ -153,12 +153,11 @@ void bench_plot(const struct bench_options *o, const struct bench_world *w, cons
 {
   static struct plot p;
   char subtitle[200];
-  const char *slash = strrchr(w->name, '/');
   snprintf(subtitle, sizeof subtitle, "%s, %d ranks, %llu elements a shard, %d step%s, seed %llu",
            bench_dtype_name(w->dtype), w->ranks, (unsigned long long)w->n, o->steps, o->steps > 1 ? "s" : "",
            (unsigned long long)o->seed);
   find_range(&p, results, count);
-  bench_canvas_open(&p.canvas, o->plot, HIGH, "Error against rate: ", slash ? slash + 1 : w->name, subtitle);
+  bench_canvas_open(&p.canvas, o->plot, HIGH, "Error against rate: ", basename(w->name), subtitle);
   p.canvas.frame = (struct bench_box){ BENCH_LEFT, BENCH_TOP, BENCH_WIDE - BENCH_LEFT - BENCH_RIGHT,
                                        HIGH - BOTTOM - BENCH_TOP };
   draw_axes(&p);

@@ -4,18 +4,11 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "env/clock.h"
 #include "kernels/tagc-bench/bench.h"
 
 enum { COPY = BENCH_PHASES, TIMES };
-
-static double now_ns(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
 
 static int compare(const void *a, const void *b)
 {
@@ -23,7 +16,7 @@ static int compare(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-static double median(double *times, int count)
+double bench_median(double *times, int count)
 {
   qsort(times, (size_t)count, sizeof *times, compare);
   return times[count / 2];
@@ -39,20 +32,20 @@ struct copy {
 static void run_once(const struct tagc_codec *codec, struct tagc_job *job, const struct copy *copy,
                      const uint8_t *exponents, double times[TIMES])
 {
-  double began = now_ns();
+  double began = (double)tagc_clock_ns();
   memcpy(copy->to, copy->from, copy->bytes);
   __asm__ volatile("" : : "r"(copy->to) : "memory");
-  double copied = now_ns();
+  double copied = (double)tagc_clock_ns();
   if (codec->prepare)
     codec->prepare(job);
-  double prepared = now_ns();
+  double prepared = (double)tagc_clock_ns();
   if (job->layout.exponent_bytes)
     memcpy(job->exponents, exponents, (size_t)job->shape.nranks * job->layout.exponent_bytes);
-  double resumed = now_ns();
+  double resumed = (double)tagc_clock_ns();
   codec->encode(job);
-  double encoded = now_ns();
+  double encoded = (double)tagc_clock_ns();
   codec->decode(job);
-  times[BENCH_DECODE] = now_ns() - encoded;
+  times[BENCH_DECODE] = (double)tagc_clock_ns() - encoded;
   times[BENCH_ENCODE] = encoded - resumed;
   times[BENCH_PREPARE] = prepared - copied;
   times[COPY] = copied - began;
@@ -75,9 +68,9 @@ struct bench_speed bench_measure(const struct tagc_codec *codec, struct tagc_job
     for (int t = 0; t < TIMES && i >= 0; t++)
       times[t][i] = once[t];
   }
-  speed.copy_ns = median(times[COPY], repeat);
+  speed.copy_ns = bench_median(times[COPY], repeat);
   for (int phase = 0; phase < BENCH_PHASES; phase++)
-    speed.phase_ns[phase] = phase == BENCH_PREPARE && !codec->prepare ? 0 : median(times[phase], repeat);
+    speed.phase_ns[phase] = phase == BENCH_PREPARE && !codec->prepare ? 0 : bench_median(times[phase], repeat);
   bench_release(other);
   bench_release(copy.to);
   bench_release(exponents);

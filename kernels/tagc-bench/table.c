@@ -30,9 +30,8 @@ static void print_speed(const struct bench_speed *speed, int from, int to)
 
 static void print_head(const struct bench_options *o, const struct bench_world *w)
 {
-  const char *slash = strrchr(w->name, '/');
   printf("%s\n%s, %d ranks, %llu elements a shard, sparsity %.4g, residual %s, %s, seed %llu\n",
-         slash ? slash + 1 : w->name, bench_dtype_name(w->dtype), w->ranks, (unsigned long long)w->n,
+         basename(w->name), bench_dtype_name(w->dtype), w->ranks, (unsigned long long)w->n,
          1 - 1e-6 * o->keep_ppm, bench_residual_name(o), bench_rounding_name(o),
          (unsigned long long)o->seed);
   if (o->repeat > 0)

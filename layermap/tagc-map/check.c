@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "env/units.h"
 #include "layermap/cycle/evidence.h"
 #include "layermap/tagc-map/map.h"
 
@@ -73,7 +74,7 @@ static void tell_nearest(FILE *file, const struct sizes *sizes, uint64_t count)
     fprintf(file, "as %s in %s\n", name, layout_name);
   else
     fprintf(file, "nothing in the map has that; the nearest, %s in %s, has %s\n", name, layout_name,
-            tagc_map_number(sizes->shards[unit][layout], number));
+            tagc_units_count(sizes->shards[unit][layout], number));
 }
 
 static bool tell_slots(FILE *file, const struct tagc_model *model, const struct tagc_slot_info *slots, size_t count, int nranks,
@@ -85,7 +86,7 @@ static bool tell_slots(FILE *file, const struct tagc_model *model, const struct 
     return false;
   for (size_t i = 0; i < count; i++) {
     fprintf(file, "  slot %zu, unit %" PRIu32 ", %s elements a shard: ", i, slots[i].unit,
-            tagc_map_number(slots[i].signature.count, number));
+            tagc_units_count(slots[i].signature.count, number));
     if (fitting)
       fprintf(file, "%s, %zu parameters\n", fitting->layers[i].name, fitting->layers[i].count);
     else

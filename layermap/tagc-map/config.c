@@ -45,7 +45,7 @@ static const struct type types[] = {
 };
 
 struct reader {
-  struct tagc_json json;
+  struct tagc_json_document json;
   const json_t *object;             /* the one that holds the sizes ... */
   size_t from;                      /* ... and where it begins */
   struct tagc_complaint *complaint;

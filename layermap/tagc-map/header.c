@@ -20,9 +20,8 @@ static bool name_file(struct tagc_headers *h, int file)
 {
   char text[sizeof h->complaint->text], shown[64];
   if (h->count > 1) {
-    const char *slash = strrchr(h->paths[file], '/');
     snprintf(text, sizeof text, "%s", h->complaint->text);
-    snprintf(h->complaint->text, sizeof h->complaint->text, "%s: %.*s", tagc_json_show(slash ? slash + 1 : h->paths[file], shown),
+    snprintf(h->complaint->text, sizeof h->complaint->text, "%s: %.*s", tagc_json_show(basename(h->paths[file]), shown),
              (int)(sizeof text - 66), text);
   }
   return false;

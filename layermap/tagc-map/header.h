@@ -21,7 +21,7 @@ struct tagc_tensor {
 struct tagc_headers {
   char *const *paths;
   int count;
-  struct tagc_json *files;
+  struct tagc_json_document *files;
   uint64_t *data_bytes;             /* of each file, behind its header */
   struct tagc_tensor *tensors;
   size_t tensor_count, room;

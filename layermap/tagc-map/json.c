@@ -18,7 +18,8 @@ bool tagc_file_complain(struct tagc_complaint *complaint, const char *text, ...)
   return false;
 }
 
-bool tagc_json_complain(const struct tagc_json *json, size_t at, struct tagc_complaint *complaint, const char *text, ...)
+bool tagc_json_complain(const struct tagc_json_document *json, size_t at, struct tagc_complaint *complaint,
+                        const char *text, ...)
 {
   va_list args;
   va_start(args, text);
@@ -33,10 +34,10 @@ bool tagc_json_complain(const struct tagc_json *json, size_t at, struct tagc_com
   return false;
 }
 
-bool tagc_json_parse(struct tagc_json *json, char *text, size_t bytes, struct tagc_complaint *complaint)
+bool tagc_json_parse(struct tagc_json_document *json, char *text, size_t bytes, struct tagc_complaint *complaint)
 {
   json_error_t error;
-  *json = (struct tagc_json){.text = text, .bytes = bytes};
+  *json = (struct tagc_json_document){.text = text, .bytes = bytes};
   json->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
   if (json_is_object(json->root))
     return true;
@@ -53,11 +54,11 @@ bool tagc_json_parse(struct tagc_json *json, char *text, size_t bytes, struct ta
   return false;
 }
 
-void tagc_json_free(struct tagc_json *json)
+void tagc_json_free(struct tagc_json_document *json)
 {
   json_decref(json->root);
   free(json->text);
-  *json = (struct tagc_json){.root = NULL};
+  *json = (struct tagc_json_document){.root = NULL};
 }
 
 static bool is_space(char c)
@@ -65,7 +66,7 @@ static bool is_space(char c)
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-size_t tagc_json_find(const struct tagc_json *json, size_t from, const char *key)
+size_t tagc_json_find(const struct tagc_json_document *json, size_t from, const char *key)
 {
   size_t length = strlen(key);
   for (size_t i = from; i < json->bytes; i++) {

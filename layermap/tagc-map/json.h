@@ -10,7 +10,7 @@
 
 #include "layermap/model/complaint.h"
 
-struct tagc_json {
+struct tagc_json_document {
   json_t *root;                     /* an object */
   char *text;                       /* owned, ends with a 0 */
   size_t bytes;
@@ -18,14 +18,14 @@ struct tagc_json {
 
 /* Takes `text` over (from malloc(), with a 0 behind it), also where it fails. Objects with a key twice are refused, as
  * is what is nested too deep. False: *complaint says why. */
-bool tagc_json_parse(struct tagc_json *json, char *text, size_t bytes, struct tagc_complaint *complaint);
-void tagc_json_free(struct tagc_json *json);
+bool tagc_json_parse(struct tagc_json_document *json, char *text, size_t bytes, struct tagc_complaint *complaint);
+void tagc_json_free(struct tagc_json_document *json);
 
 /* Where the value of the first such key behind `from` begins; `from` where there is none. */
-size_t tagc_json_find(const struct tagc_json *json, size_t from, const char *key);
+size_t tagc_json_find(const struct tagc_json_document *json, size_t from, const char *key);
 
 /* Fills the complaint with the line and the column of `at`. Returns false. */
-__attribute__((format(printf, 4, 5))) bool tagc_json_complain(const struct tagc_json *json, size_t at,
+__attribute__((format(printf, 4, 5))) bool tagc_json_complain(const struct tagc_json_document *json, size_t at,
                                                               struct tagc_complaint *complaint, const char *text, ...);
 
 /* A complaint about a file as a whole. Returns false. */

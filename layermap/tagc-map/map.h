@@ -49,9 +49,6 @@ void tagc_map_table_free(struct tagc_map_table *table);
  * last is taken to go on. Where tagc_cycle_length() is 0 there is none. NULL without memory. */
 struct tagc_cycle *tagc_map_find_cycle(const struct tagc_call_list *list);
 
-/* 1234567 as 1,234,567. Returns `text`. */
-const char *tagc_map_number(uint64_t number, char text[32]);
-
 /* A table for the terminal, and pictures of several. */
 void tagc_map_print(const struct tagc_map_table *table, FILE *file);
 void tagc_map_draw(const struct tagc_map_table *tables, size_t count, FILE *file);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "env/program/markup.h"
+#include "env/units.h"
 #include "layermap/tagc-map/map.h"
 
 enum { MARGIN = 24, BAR = 960, BAR_HEIGHT = 24, ROW = 64, HEAD = 118, ROWS = 200, LABEL = 7, NARROW = 6 };
@@ -69,9 +70,8 @@ static void put_label(FILE *file, const char *share, const char *parameter, doub
     snprintf(label, sizeof label, "%s", share);
   if (strlen(label) > most)
     return;
-  fprintf(file, "<text class=\"in %s\" x=\"%.2f\" y=\"%.0f\">", share, MARGIN + x + width / 2, y + 16);
-  tagc_put_markup(file, label);
-  fputs("</text>\n", file);
+  tagc_markup(file, "<text class=\"in %s\" x=\"%.2f\" y=\"%.0f\">%s</text>\n", share, MARGIN + x + width / 2, y + 16,
+              label);
 }
 
 static void put_member(const struct bar *bar, int32_t member)
@@ -79,7 +79,7 @@ static void put_member(const struct bar *bar, int32_t member)
   char name[TAGC_MEMBER_NAME] = "padding";
   if (member >= 0)
     tagc_layer_member_name(&bar->row->layer, (size_t)member, name, sizeof name);
-  tagc_put_markup(bar->file, name);
+  tagc_markup(bar->file, "%s", name);
 }
 
 /* Draws what is collected. Of several that are narrower than a pixel in the same place the first one is drawn. */
@@ -110,7 +110,7 @@ static void flush(struct bar *bar)
     put_member(bar, bar->last);
     fprintf(file, ", %zu parameters", bar->members);
   }
-  fprintf(file, ": %s, %s elements, ", share, tagc_map_number(length, number));
+  fprintf(file, ": %s, %s elements, ", share, tagc_units_count(length, number));
   put_share(file, length, bar->all);
   fputs("</title></rect>\n", file);
   if (bar->member >= 0)
@@ -168,8 +168,7 @@ static void draw_bar(FILE *file, const struct tagc_map_row *row, int nranks, dou
 static void draw_row(FILE *file, const struct tagc_map_row *row, int nranks, double y)
 {
   char number[32];
-  fprintf(file, "<g><text class=\"name\" x=\"%d\" y=\"%.0f\">", MARGIN, y + 14);
-  tagc_put_markup(file, row->name);
+  tagc_markup(file, "<g><text class=\"name\" x=\"%d\" y=\"%.0f\">%s", MARGIN, y + 14, row->name);
   if (row->times > 1)
     fprintf(file, "<tspan class=\"faint\" font-weight=\"400\">  \303\227 %zu</tspan>", row->times);
   fprintf(file, "</text><text class=\"faint end\" x=\"%d\" y=\"%.0f\">", MARGIN + BAR, y + 14);
@@ -177,7 +176,7 @@ static void draw_row(FILE *file, const struct tagc_map_row *row, int nranks, dou
     fputs("nothing is known of its parameters, ", file);
   else if (is_one_shard(row) && nranks > 1)
     fprintf(file, "first of %d shards, ", nranks);
-  fprintf(file, "%s elements</text>\n", tagc_map_number(is_one_shard(row) ? row->shard : row->all, number));
+  fprintf(file, "%s elements</text>\n", tagc_units_count(is_one_shard(row) ? row->shard : row->all, number));
   draw_bar(file, row, nranks, y + 21);
   fputs("</g>\n", file);
 }
@@ -218,16 +217,13 @@ static void draw_legend(FILE *file, const struct tagc_map_table *table, double y
 static void describe(FILE *file, const struct tagc_map_table *table)
 {
   char number[32];
-  tagc_put_markup(file, table->title);
-  fputs(". ", file);
-  tagc_put_markup(file, table->what);
-  fputs(".\n", file);
+  tagc_markup(file, "%s. %s.\n", table->title, table->what);
   for (size_t i = 0; i < table->count && i < ROWS; i++) {
     const struct tagc_map_row *row = &table->rows[i];
-    tagc_put_markup(file, row->name);
+    tagc_markup(file, "%s", row->name);
     if (row->times > 1)
       fprintf(file, ", %zu alike", row->times);
-    fprintf(file, ", %s elements:", tagc_map_number(row->all, number));
+    fprintf(file, ", %s elements:", tagc_units_count(row->all, number));
     bool any = false;
     for (int share = 0; share < TAGC_SHARES; share++)
       if (row->elements[share]) {
@@ -245,11 +241,8 @@ static double height_of(const struct tagc_map_table *table) { return HEAD + ROW 
 
 static void draw_table(FILE *file, const struct tagc_map_table *table, double y)
 {
-  fprintf(file, "<text class=\"title\" x=\"%d\" y=\"%.0f\">", MARGIN, y + 34);
-  tagc_put_markup(file, table->title);
-  fprintf(file, "</text>\n<text class=\"faint\" x=\"%d\" y=\"%.0f\">", MARGIN, y + 56);
-  tagc_put_markup(file, table->what);
-  fputs("</text>\n", file);
+  tagc_markup(file, "<text class=\"title\" x=\"%d\" y=\"%.0f\">%s</text>\n", MARGIN, y + 34, table->title);
+  tagc_markup(file, "<text class=\"faint\" x=\"%d\" y=\"%.0f\">%s</text>\n", MARGIN, y + 56, table->what);
   draw_legend(file, table, y + 76);
   for (size_t i = 0; i < shown_rows(table); i++)
     draw_row(file, &table->rows[i], table->nranks, y + HEAD + ROW * (double)i - 8);
@@ -264,11 +257,10 @@ void tagc_map_draw(const struct tagc_map_table *tables, size_t count, FILE *file
   for (size_t i = 0; i < count; i++)
     height += height_of(&tables[i]);
   int width = BAR + 2 * MARGIN;
-  fprintf(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
-                "role=\"img\" lang=\"en\" aria-labelledby=\"title description\">\n"
-                "<title id=\"title\">What lies where in the buffers of ", width, height, width, height);
-  tagc_put_markup(file, count ? tables[0].title : "nothing");
-  fputs("</title>\n<desc id=\"description\">", file);
+  tagc_markup(file, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
+              "role=\"img\" lang=\"en\" aria-labelledby=\"title description\">\n"
+              "<title id=\"title\">What lies where in the buffers of %s</title>\n<desc id=\"description\">",
+              width, height, width, height, count ? tables[0].title : "nothing");
   for (size_t i = 0; i < count; i++)
     describe(file, &tables[i]);
   fputs("</desc>\n", file);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "env/units.h"
 #include "layermap/cycle/pattern.h"
 #include "layermap/model/contents.h"
 #include "layermap/model/mapfile.h"
@@ -25,19 +26,6 @@ const char *tagc_share_name(enum tagc_share share)
 {
   static const char *const names[] = {"embed", "attn", "mlp", "expert", "norm", "head", "other", "padding"};
   return names[share];
-}
-
-const char *tagc_map_number(uint64_t number, char text[32])
-{
-  char digits[24];
-  size_t length = (size_t)snprintf(digits, sizeof digits, "%" PRIu64, number), used = 0;
-  for (size_t i = 0; i < length; i++) {
-    if (i && (length - i) % 3 == 0)
-      text[used++] = ',';
-    text[used++] = digits[i];
-  }
-  text[used] = '\0';
-  return text;
 }
 
 /* The name of a file without its folders: titles have to fit. */
@@ -107,7 +95,7 @@ bool tagc_map_tabulate_model(struct tagc_map_table *table, const char *path, con
     snprintf(table->title, sizeof table->title, "%.60s: %s for %s", base_name(path), tagc_layout_name(layout), ranks);
     char elements[32];
     snprintf(table->what, sizeof table->what, "%s%s%zu units and blocks, %s elements", model->family,
-             model->family[0] ? ", " : "", model->place_count, tagc_map_number(tagc_model_elements(model), elements));
+             model->family[0] ? ", " : "", model->place_count, tagc_units_count(tagc_model_elements(model), elements));
   }
   bool made = table->rows && table->members && is_shown;
   free(is_shown);
@@ -277,8 +265,8 @@ static struct widths measure(const struct tagc_map_table *table)
     widen(&w.name, strlen(row->name));
     widen(&w.times, digits(row->times));
     widen(&w.parameters, digits(row->layer.count));
-    widen(&w.all, strlen(tagc_map_number(row->all, text)));
-    widen(&w.shard, strlen(tagc_map_number(row->shard, text)));
+    widen(&w.all, strlen(tagc_units_count(row->all, text)));
+    widen(&w.shard, strlen(tagc_units_count(row->shard, text)));
     for (int share = 0; share < TAGC_SHARES; share++)
       if (row->elements[share])
         widen(&w.shares[share], strlen(share_heading(share)) > 5 ? strlen(share_heading(share)) : 5);
@@ -328,9 +316,9 @@ static void print_row(FILE *file, const struct widths *w, const struct tagc_map_
   if (row->layer.count)
     snprintf(parameters, sizeof parameters, "%zu", row->layer.count);
   fprintf(file, "  %-*s %*zu %*s %*s", w->name, row->name, w->times, row->times, w->parameters, parameters, w->all,
-          tagc_map_number(row->all, text));
+          tagc_units_count(row->all, text));
   if (w->shard)
-    fprintf(file, " %*s", w->shard, tagc_map_number(row->shard, text));
+    fprintf(file, " %*s", w->shard, tagc_units_count(row->shard, text));
   for (int share = 0; share < TAGC_SHARES; share++)
     if (w->shares[share])
       fprintf(file, " %*s", w->shares[share], share_text(row->elements[share], row->all, text));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "env/program/terminal.h"
+#include "env/units.h"
 
 void tagc_words_print(FILE *to, size_t indent, const char *text)
 {
@@ -28,14 +29,5 @@ const char *tagc_words_bytes(double bytes, char text[16])
 
 const char *tagc_words_count(double count, char text[32])
 {
-  char digits[24];
-  const int length = snprintf(digits, sizeof digits, "%.0f", fmin(fmax(count, 0), 1e18));
-  char *to = text;
-  for (int i = 0; i < length; i++) {
-    if (i && (length - i) % 3 == 0)
-      *to++ = ',';
-    *to++ = digits[i];
-  }
-  *to = '\0';
-  return text;
+  return tagc_units_count((uint64_t)rint(fmin(fmax(count, 0), 1e18)), text);
 }

@@ -56,8 +56,7 @@ static void begin_page(struct tagc_page *page)
   const struct tagc_summary *summary = page->summary;
   if (summary->rank_count && *summary->ranks[0].program) {
     const char *slash = strrchr(summary->ranks[0].program, '/');
-    tagc_put_markup(page->file, slash && slash[1] ? slash + 1 : summary->ranks[0].program);
-    fputs(": ", page->file);
+    tagc_markup(page->file, "%s: ", slash && slash[1] ? slash + 1 : summary->ranks[0].program);
   }
   fputs("what its network does, by tagc-report</title>\n", page->file);
   tagc_page_style(page->file);
@@ -77,10 +76,8 @@ static void end_page(struct tagc_page *page)
     "<dt>Residual</dt><dd>What a rank has not sent yet, and sends with later calls.</dd>\n</dl>\n<p>Written by "
     "tagc-report",
     page->file);
-  if (page->summary->rank_count && *page->summary->ranks[0].version) {
-    fputs(" from traces of tagc ", page->file);
-    tagc_put_markup(page->file, page->summary->ranks[0].version);
-  }
+  if (page->summary->rank_count && *page->summary->ranks[0].version)
+    tagc_markup(page->file, " from traces of tagc %s", page->summary->ranks[0].version);
   fputs(". This page is one file and loads nothing.</p>\n</footer>\n</body>\n</html>\n", page->file);
 }
 

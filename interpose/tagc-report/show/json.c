@@ -61,7 +61,6 @@ static void put_health(struct tagc_json *j, const struct tagc_trace_health *h)
 /* `number`: as --steps takes it; 0: none. */
 static void put_step(struct tagc_json *j, const struct tagc_sum_step *s, size_t number)
 {
-  tagc_json_open(j, NULL, '{');
   tagc_json_number(j, "number", number ? (int64_t)number : -1);
   tagc_json_count(j, "lock", s->lock);
   tagc_json_count(j, "cycle", s->cycle);
@@ -75,14 +74,12 @@ static void put_step(struct tagc_json *j, const struct tagc_sum_step *s, size_t 
   put_sent(j, "plain", &s->plain);
   tagc_json_count(j, "host_ns", s->host_ns);
   tagc_json_count(j, "wire_ns", s->wire_ns);
-  tagc_json_close(j, '}');
 }
 
 static void put_option(void *j, const char *name, const char *value) { tagc_json_text(j, name, value); }
 
 static void put_rank(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_rank *r)
 {
-  tagc_json_open(j, NULL, '{');
   tagc_json_number(j, "rank", r->number);
   tagc_json_text(j, "path", r->path);
   tagc_json_text_or_null(j, "host", r->host);
@@ -99,19 +96,14 @@ static void put_rank(struct tagc_json *j, const struct tagc_summary *s, const st
   tagc_json_truth(j, "blocking", r->blocking);
   put_health(j, &r->health);
   put_calls(j, "calls", &r->calls);
-  tagc_json_open(j, "steps", '[');
-  for (size_t i = 0; i < r->step_count; i++)
+  for (size_t i = tagc_json_list(j, "steps"); tagc_json_item(j, i, r->step_count); i++)
     put_step(j, &r->steps[i], tagc_step_number(s, r->steps[i].lock, r->steps[i].cycle));
-  tagc_json_close(j, ']');
-  tagc_json_close(j, '}');
 }
 
 static void put_lines(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c)
 {
-  tagc_json_open(j, "lines", '[');
-  for (size_t i = 0; i < c->line_count; i++) {
+  for (size_t i = tagc_json_list(j, "lines"); tagc_json_item(j, i, c->line_count); i++) {
     const struct tagc_sum_line *l = &c->lines[i];
-    tagc_json_open(j, NULL, '{');
     tagc_json_text(j, "function", tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, l->function));
     tagc_json_text(j, "type", tagc_sum_name(s, TAGC_TRACE_TYPES, l->type));
     tagc_json_text(j, "op", tagc_sum_name(s, TAGC_TRACE_OPS, l->op));
@@ -121,37 +113,27 @@ static void put_lines(struct tagc_json *j, const struct tagc_summary *s, const s
     tagc_json_real(j, "per_step", l->per_step);
     put_calls(j, "all", &l->calls);
     put_calls(j, "in_whole_steps", &l->whole);
-    tagc_json_close(j, '}');
   }
-  tagc_json_close(j, ']');
 }
 
 static void put_choices(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot)
 {
-  tagc_json_open(j, "choices", '[');
-  for (size_t i = 0; i < slot->choice_count; i++) {
-    tagc_json_open(j, NULL, '{');
+  for (size_t i = tagc_json_list(j, "choices"); tagc_json_item(j, i, slot->choice_count); i++) {
     tagc_json_count(j, "cycle", slot->choices[i].cycle);
     tagc_json_text_or_null(j, "codec", slot->choices[i].codec);
     tagc_json_text(j, "reason", tagc_sum_name(s, TAGC_TRACE_REASONS, slot->choices[i].reason));
     put_calls(j, "calls", &slot->choices[i].calls);
-    tagc_json_close(j, '}');
   }
-  tagc_json_close(j, ']');
 }
 
 static void put_samples(struct tagc_json *j, const struct tagc_sum_slot *slot)
 {
-  tagc_json_open(j, "samples", '[');
-  for (size_t i = 0; i < slot->point_count; i++) {
-    tagc_json_open(j, NULL, '{');
+  for (size_t i = tagc_json_list(j, "samples"); tagc_json_item(j, i, slot->point_count); i++) {
     tagc_json_count(j, "cycle", slot->points[i].cycle);
     tagc_json_real(j, "error", slot->points[i].error);
     tagc_json_real(j, "residual", slot->points[i].residual);
     tagc_json_real(j, "gradient", slot->points[i].gradient);
-    tagc_json_close(j, '}');
   }
-  tagc_json_close(j, ']');
 }
 
 /* What slots and all-gathers have in common. */
@@ -173,7 +155,6 @@ static void put_common(struct tagc_json *j, const struct tagc_summary *s, const 
 
 static void put_slot(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *slot)
 {
-  tagc_json_open(j, NULL, '{');
   tagc_json_count(j, "lock", slot->lock);
   tagc_json_count(j, "slot", slot->slot);
   tagc_json_text(j, "function", slot->all_reduce ? "ncclAllReduce" : "ncclReduceScatter");
@@ -184,41 +165,32 @@ static void put_slot(struct tagc_json *j, const struct tagc_summary *s, const st
   tagc_json_close(j, '}');
   put_common(j, s, slot);
   put_calls(j, "gathered", &slot->gathered);
-  tagc_json_close(j, '}');
 }
 
 static void put_gather(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_slot *gather)
 {
-  tagc_json_open(j, NULL, '{');
   tagc_json_count(j, "lock", gather->lock);
   tagc_json_count(j, "allgather", gather->slot);
   tagc_json_number(j, "slot", gather->of == UINT32_MAX ? -1 : (int64_t)gather->of);
   tagc_json_truth(j, "again", gather->again);
   put_common(j, s, gather);
-  tagc_json_close(j, '}');
 }
 
 static void put_votes(struct tagc_json *j, const struct tagc_sum_comm *c)
 {
-  tagc_json_open(j, "votes", '[');
-  for (size_t i = 0; i < c->vote_count; i++) {
-    tagc_json_open(j, NULL, '{');
+  for (size_t i = tagc_json_list(j, "votes"); tagc_json_item(j, i, c->vote_count); i++) {
     tagc_json_count(j, "lock", c->votes[i].lock);
     tagc_json_count(j, "vote", c->votes[i].vote);
     tagc_json_count(j, "cycle", c->votes[i].cycle);
     tagc_json_count(j, "at_ns", c->votes[i].at_ns);
     tagc_json_text_or_null(j, "why", c->votes[i].why);
-    tagc_json_close(j, '}');
   }
-  tagc_json_close(j, ']');
 }
 
 static void put_members(struct tagc_json *j, const struct tagc_summary *s, const struct tagc_sum_comm *c)
 {
-  tagc_json_open(j, "members", '[');
-  for (size_t i = 0; i < c->member_count; i++) {
+  for (size_t i = tagc_json_list(j, "members"); tagc_json_item(j, i, c->member_count); i++) {
     const struct tagc_sum_member *m = &c->members[i];
-    tagc_json_open(j, NULL, '{');
     tagc_json_number(j, "rank", m->as);
     tagc_json_number(j, "job_rank", s->ranks[m->rank].number);
     tagc_json_count(j, "id", m->id);
@@ -228,9 +200,7 @@ static void put_members(struct tagc_json *j, const struct tagc_summary *s, const
       tagc_json_count(j, "ended_ns", m->ended_ns);
       tagc_json_text(j, "ended_by", tagc_sum_name(s, TAGC_TRACE_FUNCTIONS, m->ended_by));
     }
-    tagc_json_close(j, '}');
   }
-  tagc_json_close(j, ']');
 }
 
 static void put_reasons(struct tagc_json *j, const struct tagc_summary *s, const char *name, const uint64_t reasons[256])
@@ -250,7 +220,6 @@ static void put_comm(struct tagc_json *j, const struct tagc_summary *s, const st
 {
   char identity[24];
   snprintf(identity, sizeof identity, "%016" PRIx64, c->identity);
-  tagc_json_open(j, NULL, '{');
   tagc_json_text_or_null(j, "identity", c->identity ? identity : NULL);
   tagc_json_number(j, "number", c->number == UINT32_MAX ? -1 : (int64_t)c->number);
   tagc_json_truth(j, "main", s->has_main && c == s->comms);
@@ -269,33 +238,24 @@ static void put_comm(struct tagc_json *j, const struct tagc_summary *s, const st
   put_reasons(j, s, "gather_reasons", c->gather_reasons);
   put_members(j, s, c);
   put_lines(j, s, c);
-  tagc_json_open(j, "slots", '[');
-  for (size_t i = 0; i < c->slot_count; i++)
+  for (size_t i = tagc_json_list(j, "slots"); tagc_json_item(j, i, c->slot_count); i++)
     put_slot(j, s, &c->slots[i]);
-  tagc_json_close(j, ']');
-  tagc_json_open(j, "allgathers", '[');
-  for (size_t i = 0; i < c->gather_count; i++)
+  for (size_t i = tagc_json_list(j, "allgathers"); tagc_json_item(j, i, c->gather_count); i++)
     put_gather(j, s, &c->gathers[i]);
-  tagc_json_close(j, ']');
   put_votes(j, c);
-  tagc_json_close(j, '}');
 }
 
 static void put_codecs(struct tagc_json *j, const struct tagc_summary *s)
 {
   struct tagc_codec_sum sums[TAGC_CODEC_SUMS];
   const size_t count = tagc_codecs_sum(s, sums);
-  tagc_json_open(j, "codecs", '[');
-  for (size_t i = 0; i < count; i++) {
-    tagc_json_open(j, NULL, '{');
+  for (size_t i = tagc_json_list(j, "codecs"); tagc_json_item(j, i, count); i++) {
     tagc_json_text(j, "function", sums[i].function);
     tagc_json_text(j, "codec", sums[i].codec);
     tagc_json_count(j, "slots", sums[i].slots);
     put_calls(j, "calls", &sums[i].calls);
     tagc_json_real(j, "hidden_share", tagc_hidden_share(&sums[i].calls));
-    tagc_json_close(j, '}');
   }
-  tagc_json_close(j, ']');
 }
 
 static void put_sides(struct tagc_json *j, const struct tagc_sides *sides)
@@ -335,9 +295,8 @@ static void put_pace(struct tagc_json *j, const struct tagc_report *r)
   tagc_json_real(j, "median_ms", p->median_ms);
   tagc_json_real(j, "p95_ms", p->p95_ms);
   tagc_json_truth(j, "exposed_known", p->exposed_known);
-  tagc_json_open(j, "ranks", '[');
-  for (size_t i = 0; p->ranks && i < r->summary->rank_count; i++) {
-    tagc_json_open(j, NULL, '{');
+  const size_t count = p->ranks ? r->summary->rank_count : 0;
+  for (size_t i = tagc_json_list(j, "ranks"); tagc_json_item(j, i, count); i++) {
     tagc_json_number(j, "rank", ranks[i].number);
     tagc_json_count(j, "steps", p->ranks[i].steps);
     tagc_json_real(j, "step_ms", p->ranks[i].step_ms);
@@ -347,18 +306,14 @@ static void put_pace(struct tagc_json *j, const struct tagc_report *r)
     tagc_json_real(j, "hidden_ms", p->ranks[i].hidden_ms);
     tagc_json_real(j, "outside_ms", p->ranks[i].outside_ms);
     tagc_json_real(j, "last_share", p->ranks[i].slowest_share);
-    tagc_json_close(j, '}');
   }
-  tagc_json_close(j, ']');
   tagc_json_close(j, '}');
 }
 
 static void put_checks(struct tagc_json *j, const struct tagc_report *r)
 {
-  tagc_json_open(j, "volume", '[');
-  for (size_t i = 0; i < r->check_count; i++) {
+  for (size_t i = tagc_json_list(j, "volume"); tagc_json_item(j, i, r->check_count); i++) {
     const struct tagc_volume_check *c = &r->checks[i];
-    tagc_json_open(j, NULL, '{');
     tagc_json_count(j, "communicator", c->comm);
     tagc_json_text(j, "what", c->what);
     tagc_json_text(j, "formula", c->formula);
@@ -367,9 +322,7 @@ static void put_checks(struct tagc_json *j, const struct tagc_report *r)
     tagc_json_real(j, "deviation", c->deviation);
     tagc_json_real(j, "sent", c->sent);
     tagc_json_text_or_null(j, "words", c->words);
-    tagc_json_close(j, '}');
   }
-  tagc_json_close(j, ']');
 }
 
 void tagc_report_json(const struct tagc_report *r, FILE *to)
@@ -382,14 +335,10 @@ void tagc_report_json(const struct tagc_report *r, FILE *to)
   for (size_t i = 0; i < s->problem_count; i++)
     tagc_json_text(&j, NULL, s->problems[i]);
   tagc_json_close(&j, ']');
-  tagc_json_open(&j, "ranks", '[');
-  for (size_t i = 0; i < s->rank_count; i++)
+  for (size_t i = tagc_json_list(&j, "ranks"); tagc_json_item(&j, i, s->rank_count); i++)
     put_rank(&j, s, &s->ranks[i]);
-  tagc_json_close(&j, ']');
-  tagc_json_open(&j, "communicators", '[');
-  for (size_t i = 0; i < s->comm_count; i++)
+  for (size_t i = tagc_json_list(&j, "communicators"); tagc_json_item(&j, i, s->comm_count); i++)
     put_comm(&j, s, &s->comms[i]);
-  tagc_json_close(&j, ']');
   put_codecs(&j, s);
   put_sides(&j, &r->sides);
   put_pace(&j, r);

@@ -131,19 +131,12 @@ void tagc_figure_begin(struct tagc_page *page, const char *id, const char *title
 {
   FILE *file = page->file;
   page->wide = width >= TAGC_PAGE_WIDTH;
-  fprintf(file, "<figure id=\"%s\">\n<figcaption>", id);
-  tagc_put_markup(file, title);
-  fputs("</figcaption>\n", file);
-  if (page->wide) {
-    fputs("<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"", file);
-    tagc_put_markup(file, title);
-    fputs(", picture\">", file);
-  }
-  fprintf(file, "<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-labelledby=\"%s-t %s-d\">\n<title id=\"%s-t\">", width, height, id, id, id);
-  tagc_put_markup(file, title);
-  fprintf(file, "</title>\n<desc id=\"%s-d\">", id);
-  tagc_put_markup(file, description);
-  fputs("</desc>\n", file);
+  tagc_markup(file, "<figure id=\"%s\">\n<figcaption>%s</figcaption>\n", id, title);
+  if (page->wide)
+    tagc_markup(file, "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"%s, picture\">", title);
+  tagc_markup(file, "<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-labelledby=\"%s-t %s-d\">\n", width, height,
+              id, id);
+  tagc_markup(file, "<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n", id, title, id, description);
 }
 
 void tagc_figure_end(struct tagc_page *page) { fprintf(page->file, "</svg>%s\n</figure>\n", page->wide ? "</div>" : ""); }
@@ -154,11 +147,8 @@ void tagc_table_begin(struct tagc_page *page, const char *caption, const char *h
   page->folded = folded;
   if (folded)
     fputs("<details><summary>The numbers in a table</summary>\n", file);
-  fputs("<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"Table: ", file);
-  tagc_put_markup(file, caption);
-  fputs("\"><table>\n<caption>", file);
-  tagc_put_markup(file, caption);
-  fputs("</caption>\n<thead><tr>", file);
+  tagc_markup(file, "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"Table: %s\"><table>\n", caption);
+  tagc_markup(file, "<caption>%s</caption>\n<thead><tr>", caption);
   for (const char *head = heads; *head;) {
     size_t length = strcspn(head, "|");
     bool number = *head == '>';
@@ -175,18 +165,14 @@ void tagc_table_end(struct tagc_page *page) { fprintf(page->file, "</tbody></tab
 
 void tagc_row_begin(struct tagc_page *page, const char *text)
 {
-  fputs("<tr><th scope=\"row\">", page->file);
-  tagc_put_markup(page->file, text);
-  fputs("</th>", page->file);
+  tagc_markup(page->file, "<tr><th scope=\"row\">%s</th>", text);
 }
 
 void tagc_row_end(struct tagc_page *page) { fputs("</tr>\n", page->file); }
 
 void tagc_cell_text(struct tagc_page *page, const char *text)
 {
-  fputs(strlen(text) > LONG_TEXT ? "<td class=\"long\">" : "<td>", page->file);
-  tagc_put_markup(page->file, text);
-  fputs("</td>", page->file);
+  tagc_markup(page->file, strlen(text) > LONG_TEXT ? "<td class=\"long\">%s</td>" : "<td>%s</td>", text);
 }
 
 void tagc_cell(struct tagc_page *page, const char *format, ...)

@@ -96,10 +96,7 @@ void tagc_page_savings(struct tagc_page *page)
   tagc_page_section(page, "savings", "What could still be saved", "");
   if (!advice.count)
     tagc_page_nothing(page, "Nothing that these traces show.", "");
-  for (size_t i = 0; i < advice.count; i++) {
-    fputs("<p>", page->file);
-    tagc_put_markup(page->file, advice.text[i]);
-    fputs("</p>\n", page->file);
-  }
+  for (size_t i = 0; i < advice.count; i++)
+    tagc_markup(page->file, "<p>%s</p>\n", advice.text[i]);
   tagc_page_section_end(page);
 }

@@ -67,20 +67,15 @@ static void put_job(struct tagc_page *page)
 {
   const struct tagc_summary *summary = page->summary;
   char ranks[64], hosts[64];
-  fputs("<p class=\"over\">", page->file);
-  if (summary->rank_count && *summary->ranks[0].program) {
-    tagc_put_markup(page->file, summary->ranks[0].program);
-    fputs(", ", page->file);
-  }
-  fprintf(page->file, "%s on %s</p>\n", tagc_page_count(summary->rank_count, "rank", ranks),
-          tagc_page_count(tagc_sum_hosts(summary), "host", hosts));
+  const char *program = summary->rank_count ? summary->ranks[0].program : "";
+  tagc_markup(page->file, "<p class=\"over\">%s%s%s on %s</p>\n", program, *program ? ", " : "",
+              tagc_page_count(summary->rank_count, "rank", ranks),
+              tagc_page_count(tagc_sum_hosts(summary), "host", hosts));
 }
 
 static void put_lead(struct tagc_page *page)
 {
-  fputs("<p class=\"lead\">", page->file);
-  if (*page->sides.words)
-    tagc_put_markup(page->file, page->sides.words);
+  tagc_markup(page->file, "<p class=\"lead\">%s", page->sides.words);
   if (page->sides.outcome == TAGC_AB_NONE)
     fputs(
       " Whether it helps is told by a run with <code>TAGC_MODE=ab</code>, which alternates plain and compressed steps.",
@@ -92,14 +87,9 @@ static void put_lead(struct tagc_page *page)
 
 static void put_key(struct tagc_page *page, const char *name, const char *value, const char *note)
 {
-  fprintf(page->file, "<div><dt>%s</dt><dd>", name);
-  tagc_put_markup(page->file, value);
-  fputs("</dd>", page->file);
-  if (*note) {
-    fputs("<dd>", page->file);
-    tagc_put_markup(page->file, note);
-    fputs("</dd>", page->file);
-  }
+  tagc_markup(page->file, "<div><dt>%s</dt><dd>%s</dd>", name, value);
+  if (*note)
+    tagc_markup(page->file, "<dd>%s</dd>", note);
   fputs("</div>\n", page->file);
 }
 
@@ -224,11 +214,8 @@ static void put_problems(struct tagc_page *page)
   char problems[64];
   fprintf(page->file, "<div class=\"alert\" role=\"note\"><strong>The traces have %s</strong><ul>\n",
           tagc_page_count(summary->problem_count, "problem", problems));
-  for (size_t i = 0; i < summary->problem_count && i < 3; i++) {
-    fputs("<li>", page->file);
-    tagc_put_markup(page->file, summary->problems[i]);
-    fputs("</li>\n", page->file);
-  }
+  for (size_t i = 0; i < summary->problem_count && i < 3; i++)
+    tagc_markup(page->file, "<li>%s</li>\n", summary->problems[i]);
   if (summary->problem_count > 3)
     fputs("<li><a href=\"#files\">and more</a></li>\n", page->file);
   fputs("</ul></div>\n", page->file);

@@ -172,11 +172,8 @@ static void draw_bar(struct tagc_page *page, const struct row *row, double y, do
   else
     snprintf(label, sizeof label, "%s, plain", plain);
   tagc_svg_text(file, "label end", LEFT - 8, y + 14, name);
-  fprintf(file, "<g><title>");
-  tagc_put_markup(file, row->name);
-  fputs(": ", file);
-  tagc_put_markup(file, label);
-  fprintf(file, "</title><rect class=\"outline\" x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"18\"/>", LEFT, y,
+  tagc_markup(file, "<g><title>%s: %s</title>", row->name, label);
+  fprintf(file, "<rect class=\"outline\" x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"18\"/>", LEFT, y,
           fmax(1, row->plain * scale));
   fprintf(file, "<rect class=\"%s\" x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"18\"/></g>\n",
           row->packed_calls > 0 ? "packed" : "plain", LEFT, y, fmax(1, row->packed * scale));
@@ -249,12 +246,10 @@ bool tagc_page_layers(struct tagc_page *page)
                       "optimizer) and repeat their steps.");
   else {
     fputs("<p class=\"faint\">", page->file);
-    if (tagc_sum_layers_known(comm)) {
-      fputs("Taken for: ", page->file);
-      tagc_put_markup(page->file, comm->layers);
-      fprintf(page->file, "; %u%% sure%s. ", comm->confidence,
-              comm->confidence < TAGC_SUM_AMBIGUOUS ? ": ambiguous" : "");
-    } else
+    if (tagc_sum_layers_known(comm))
+      tagc_markup(page->file, "Taken for: %s; %u%% sure%s. ", comm->layers, comm->confidence,
+                  comm->confidence < TAGC_SUM_AMBIGUOUS ? ": ambiguous" : "");
+    else
       fputs("Which layers these are is not known; a map (<code>TAGC_LAYERMAP</code>, made by tagc-map) tells. ",
             page->file);
     fprintf(page->file, "A layer here is %s at its place in the step.</p>\n",

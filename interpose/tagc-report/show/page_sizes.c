@@ -145,13 +145,12 @@ static void draw_panel(struct tagc_page *page, const struct panel *panel)
       if (!value)
         continue;
       double bottom = tagc_axis_at(&y, sum / by), top = tagc_axis_at(&y, (sum + (double)value) / by);
-      fprintf(page->file, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>",
+      panel->bytes ? tagc_words_bytes((double)value, text) : tagc_words_count((double)value, text);
+      fprintf(page->file, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">",
               tagc_page_class(panel->stacks[i].name), x, top, width,
               fmax(bottom - top - (bottom - top > 3 ? 1 : 0), 1));
-      tagc_put_markup(page->file, panel->stacks[i].name);
-      panel->bytes ? tagc_words_bytes((double)value, text) : tagc_words_count((double)value, text);
-      fprintf(page->file, " from %s on: %s%s</title></rect>\n", class_name(class, name), text,
-              panel->bytes ? "" : " calls");
+      tagc_markup(page->file, "<title>%s from %s on: %s%s</title></rect>\n", panel->stacks[i].name,
+                  class_name(class, name), text, panel->bytes ? "" : " calls");
       sum += (double)value;
     }
     if (pitch >= 44 || column % 2 == 0)

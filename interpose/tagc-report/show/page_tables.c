@@ -157,11 +157,8 @@ void tagc_page_ranks(struct tagc_page *page)
 {
   const struct tagc_summary *summary = page->summary;
   tagc_page_section(page, "ranks", "Ranks", "");
-  if (*page->pace.words) {
-    fputs("<p>", page->file);
-    tagc_put_markup(page->file, page->pace.words);
-    fputs("</p>\n", page->file);
-  }
+  if (*page->pace.words)
+    tagc_markup(page->file, "<p>%s</p>\n", page->pace.words);
   if (!summary->rank_count)
     tagc_page_nothing(page, "No rank has a trace that can be read.", "The files below say why.");
   else {
@@ -193,8 +190,7 @@ static void put_options(struct tagc_page *page)
     size_t length = strcspn(line, "\n");
     char text[512];
     snprintf(text, sizeof text, "%.*s", (int)(length < sizeof text ? length : sizeof text - 1), line);
-    tagc_put_markup(page->file, text);
-    putc('\n', page->file);
+    tagc_markup(page->file, "%s\n", text);
     line += length + (line[length] == '\n');
   }
   fputs("</pre></details>\n", page->file);
@@ -208,11 +204,8 @@ void tagc_page_files(struct tagc_page *page)
     fputs("<p>All files are whole, and nothing was lost.</p>\n", page->file);
   else {
     fputs("<ul>\n", page->file);
-    for (size_t i = 0; i < summary->problem_count; i++) {
-      fputs("<li>", page->file);
-      tagc_put_markup(page->file, summary->problems[i]);
-      fputs("</li>\n", page->file);
-    }
+    for (size_t i = 0; i < summary->problem_count; i++)
+      tagc_markup(page->file, "<li>%s</li>\n", summary->problems[i]);
     fputs("</ul>\n", page->file);
   }
   if (summary->rank_count) {

@@ -63,12 +63,9 @@ static void flush(const struct tagc_picture *picture, struct bunch *bunch, doubl
   fprintf(file, "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\"><title>%zu %s",
           bunch->function ? tagc_page_class(bunch->function) : "other", bunch->from, y, width, BAR, bunch->calls,
           bunch->calls == 1 ? "call" : "calls");
-  if (bunch->function) {
-    fputs(" of ", file);
-    tagc_put_markup(file, bunch->function);
-  }
-  fprintf(file, ", %s, %s</title></rect>\n", tagc_words_bytes(bunch->bytes, bytes),
-          tagc_page_ms(tagc_ms(bunch->ns), ms));
+  tagc_markup(file, "%s%s, %s, %s</title></rect>\n", bunch->function ? " of " : "",
+              bunch->function ? bunch->function : "", tagc_words_bytes(bunch->bytes, bytes),
+              tagc_page_ms(tagc_ms(bunch->ns), ms));
   if (bunch->compressed)
     put_mark(file, bunch->from, y, width);
   *bunch = (struct bunch){0};
@@ -96,16 +93,10 @@ static void put_title(const struct tagc_picture *picture, const struct tagc_draw
   const struct tagc_summary *summary = picture->page->summary;
   const char *layer = layer_of(picture, part, &call->call);
   char a[32], b[32], bytes[16];
-  fputs("<title>", file);
-  tagc_put_markup(file, tagc_sum_function(summary, call->call.function));
-  if (*layer) {
-    fputs(" of ", file);
-    tagc_put_markup(file, layer);
-  }
-  fprintf(file, ", %s", tagc_words_bytes((double)call->call.raw_bytes, bytes));
-  fprintf(file, ": at %s, %s in the call; ",
-          tagc_page_ms(tagc_ms((double)call->call.began_ns - (double)part->step->began_ns), a),
-          tagc_page_ms(tagc_ms((double)call->call.host_ns), b));
+  tagc_markup(file, "<title>%s%s%s, %s: at %s, %s in the call; ", tagc_sum_function(summary, call->call.function),
+              *layer ? " of " : "", layer, tagc_words_bytes((double)call->call.raw_bytes, bytes),
+              tagc_page_ms(tagc_ms((double)call->call.began_ns - (double)part->step->began_ns), a),
+              tagc_page_ms(tagc_ms((double)call->call.host_ns), b));
   if (call->times.sum_ns)
     fprintf(file, "sum inside the host %s, ", tagc_page_ms(tagc_ms((double)call->times.sum_ns), a));
   if (call->times.encode_ns || call->times.decode_ns)
@@ -116,12 +107,10 @@ static void put_title(const struct tagc_picture *picture, const struct tagc_draw
     fprintf(file, ", decode %s", tagc_page_ms(tagc_ms((double)call->times.decode_ns), a));
   if (tagc_times_hidden(&call->times))
     fprintf(file, ", of both %s while it was under way", tagc_page_ms(tagc_ms((double)tagc_times_hidden(&call->times)), a));
-  fputs(call->times.call ? "; " : "", file);
-  tagc_put_markup(file, tagc_sum_name(summary, TAGC_TRACE_REASONS, call->call.reason));
-  if (is_compressed(picture, &call->call)) {
-    fputs(" ", file);
-    tagc_put_markup(file, tagc_call_codec(slot_of(picture, part, &call->call), &call->call));
-  }
+  tagc_markup(file, "%s%s", call->times.call ? "; " : "",
+              tagc_sum_name(summary, TAGC_TRACE_REASONS, call->call.reason));
+  if (is_compressed(picture, &call->call))
+    tagc_markup(file, " %s", tagc_call_codec(slot_of(picture, part, &call->call), &call->call));
   fputs("</title>", file);
 }
 

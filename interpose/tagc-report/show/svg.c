@@ -56,9 +56,7 @@ void tagc_axis_draw_below(FILE *file, const struct tagc_axis *axis, double y, co
 
 void tagc_svg_text(FILE *file, const char *class, double x, double y, const char *text)
 {
-  fprintf(file, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">", class, x, y);
-  tagc_put_markup(file, text);
-  fputs("</text>\n", file);
+  tagc_markup(file, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", class, x, y, text);
 }
 
 double tagc_svg_key(FILE *file, const char *class, double x, double y, const char *name)

@@ -61,6 +61,17 @@ static void lines(void)
   wrote(&j, "{\"a\": 1,\n \"list\": [\n  0,\n  1\n ], \"b\": 2}", "lines");
 }
 
+static void lists(size_t count, const char *want, const char *what)
+{
+  struct tagc_json j = begin(false);
+  tagc_json_open(&j, NULL, '{');
+  for (size_t i = tagc_json_list(&j, "list"); tagc_json_item(&j, i, count); i++)
+    tagc_json_count(&j, "i", i);
+  tagc_json_truth(&j, "end", true);
+  tagc_json_close(&j, '}');
+  wrote(&j, want, what);
+}
+
 static void numbers(void)
 {
   struct tagc_json j = begin(false);
@@ -97,6 +108,8 @@ int main(void)
         "objects and arrays");
   nests(true, "{\"empty\": [], \"list\": [-1, {\"a\": true, \"b\": false}, {}], \"end\": 18446744073709551615}",
         "with spaces");
+  lists(0, "{\"list\":[],\"end\":true}", "a list of nothing");
+  lists(2, "{\"list\":[{\"i\":0},{\"i\":1}],\"end\":true}", "a list of objects");
   lines();
   numbers();
   texts();
