@@ -50,11 +50,12 @@ static void pass_all_slots(struct tagc_comm *comm)
 /* As it is before the vote. */
 static void fill_slot(const struct tagc_comm *comm, const struct tagc_signature *s, struct tagc_slot *slot)
 {
-  const bool known = tagc_comm_dtype((ncclDataType_t)s->dtype, &slot->shape.dtype);
+  const bool known = tagc_comm_dtype((ncclDataType_t)s->dtype, &slot->packed.dtype);
   slot->all_reduce = s->collective == TAGC_ALL_REDUCE;
-  slot->shape.n = !known ? 0 : slot->all_reduce ? s->count / (uint64_t)comm->nranks : s->count;
-  slot->shape.nranks = comm->nranks;
-  slot->shape.keep_ppm = 1000000 - tagc_library_options()->sparsity;
+  slot->shard_count = !known ? 0 : slot->all_reduce ? s->count / (uint64_t)comm->nranks : s->count;
+  slot->packed.n = slot->shard_count;
+  slot->packed.nranks = comm->nranks;
+  slot->packed.keep_ppm = 1000000 - tagc_library_options()->sparsity;
   slot->codec = tagc_library_codec();
   slot->op = (enum tagc_op)s->op;
   slot->reason = TAGC_REASON_warm_up;

@@ -25,7 +25,7 @@ static uint64_t selected(const struct tagc_comm *comm, const struct tagc_slot *s
   if (!comm->vote.held || slot->reason != TAGC_REASON_compressed)
     return 0;
   return slot->selected.parts ? tagc_parts_elements(slot->selected.parts, comm->nranks)
-                              : tagc_split_whole(slot).n * (uint64_t)comm->nranks;
+                              : tagc_slot_shard(slot).n * (uint64_t)comm->nranks;
 }
 
 static void add_slot(const struct tagc_comm *comm, size_t i, const struct tagc_slot_info *info)

@@ -17,7 +17,7 @@ struct tagc_call {
   enum tagc_entry entry;            /* which function was called */
   const void *send;
   void *recv;                       /* ncclBcast: the one buffer */
-  size_t count;                     /* per rank, as the function takes it */
+  size_t count;                     /* elements, as the function takes it; struct tagc_slot says what follows from it */
   ncclDataType_t type;
   ncclRedOp_t op;                   /* reductions only */
   int root;                         /* of rooted collectives; the peer of a send or receive */

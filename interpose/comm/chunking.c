@@ -6,10 +6,10 @@
 bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot, int count)
 {
   struct tagc_layout all = {0};
-  bool good = device->layout(device, slot->codec, &slot->shape, &slot->layout);
-  slot->pieces = tagc_chunks_of(slot->shape.n, count);
+  bool good = device->layout(device, slot->codec, &slot->packed, &slot->layout);
+  slot->pieces = tagc_chunks_of(slot->packed.n, count);
   for (int k = 0; k < slot->pieces.count && good; k++) {
-    const struct tagc_shape shape = tagc_chunk_shape(&slot->shape, &slot->pieces, k);
+    const struct tagc_shape shape = tagc_chunk_shape(&slot->packed, &slot->pieces, k);
     struct tagc_layout *its = &slot->piece[k];
     good = device->layout(device, slot->codec, &shape, its) && !its->exponent_bytes == !slot->layout.exponent_bytes &&
            !its->sketch_count == !slot->layout.sketch_count;
@@ -22,7 +22,7 @@ bool tagc_chunking_set(const struct tagc_device *device, struct tagc_slot *slot,
   if (good)
     slot->layout = all;
   else
-    slot->pieces = tagc_chunks_of(slot->shape.n, 1);
+    slot->pieces = tagc_chunks_of(slot->packed.n, 1);
   return good;
 }
 
@@ -32,7 +32,8 @@ size_t tagc_chunking_assign(const struct tagc_slot *slot, struct tagc_job *job, 
   if (slot->pieces.count <= 1)
     return tagc_job_assign_buffers(job, base);
   for (int k = 0; k < slot->pieces.count; k++) {
-    struct tagc_job sized = {.shape = tagc_chunk_shape(&slot->shape, &slot->pieces, k)}, *to = base ? &piece[k] : &sized;
+    struct tagc_job sized = {.shape = tagc_chunk_shape(&slot->packed, &slot->pieces, k)},
+                    *to = base ? &piece[k] : &sized;
     if (base)
       *to = tagc_chunk_job(job, &slot->pieces, k);
     to->layout = slot->piece[k];

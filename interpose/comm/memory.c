@@ -21,17 +21,17 @@ size_t tagc_estate_allgather_phase_bytes(const struct tagc_comm *comm, const str
 /* What one call of a slot takes of the workspace, to compress or to flush. */
 static size_t call_bytes(const struct tagc_comm *comm, const struct tagc_slot *slot)
 {
-  struct tagc_job job = {.shape = slot->shape, .layout = slot->layout};
+  struct tagc_job job = {.shape = slot->packed, .layout = slot->layout};
   size_t compress = tagc_chunking_assign(slot, &job, NULL, NULL), flush = 0;
   if (slot->pieces.count > 1 && comm->device->layout(comm->device, slot->codec, &job.shape, &job.layout)) {
     const size_t in_one = tagc_job_assign_buffers(&job, NULL);        /* what the vote may make of it */
     compress = in_one > compress ? in_one : compress;
   }
   const struct tagc_options *options = tagc_library_options();
-  if (slot->shape.residual != TAGC_STORAGE_NONE &&
+  if (slot->packed.residual != TAGC_STORAGE_NONE &&
       (options->mode == TAGC_MODE_AB || tagc_options_has_budget(options) || (tagc_options_auto(options) && slot->codec->needs_residual)))
-    flush = (size_t)slot->shape.nranks * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
-  const struct tagc_shape whole = tagc_split_whole(slot);
+    flush = (size_t)slot->packed.nranks * slot->packed.n * tagc_dtype_size(slot->packed.dtype);
+  const struct tagc_shape whole = tagc_slot_shard(slot);
   struct tagc_split split;
   const size_t levels = comm->hierarchy.scope.two_levels ? tagc_levels_sum_bytes(&whole) + TAGC_LEVELS_TOLD_BYTES : 0;
   return tagc_estate_allgather_phase_bytes(comm, slot) + levels + tagc_split_assign_buffers(&split, slot, NULL) +
@@ -130,7 +130,7 @@ static void give_back_others(struct tagc_comm *comm)
     const bool compressed = slot->reason == TAGC_REASON_compressed;
     drop(comm, i);
     if (!compressed || slot->memory.codec != slot->codec ||
-        slot->memory.residual_bytes != tagc_residual_bytes(&slot->shape))
+        slot->memory.residual_bytes != tagc_residual_bytes(&slot->packed))
       give_back_slot(comm, slot);
   }
 }
@@ -160,10 +160,10 @@ static bool reserve_slot(struct tagc_comm *comm, struct tagc_slot *slot, void *s
   if (!slot->memory.tally)
     slot->memory.tally = device->tally_make(device, stream);
   good &= slot->memory.tally || device->host_reads;
-  if (slot->shape.residual == TAGC_STORAGE_NONE)
+  if (slot->packed.residual == TAGC_STORAGE_NONE)
     return good;
   if (!slot->memory.residual) {
-    slot->memory.residual_bytes = tagc_residual_bytes(&slot->shape);
+    slot->memory.residual_bytes = tagc_residual_bytes(&slot->packed);
     slot->memory.residual = device->alloc(device, slot->memory.residual_bytes, stream);
     slot->state.residual_empty = true;
   }

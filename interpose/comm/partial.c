@@ -51,7 +51,7 @@ static bool cut(struct tagc_comm *comm, size_t i, const bool *is_selected)
   struct tagc_slot *slot = &comm->slots[i];
   slot->selected.selection = TAGC_SELECT_NONE;
   const uint64_t shard = tagc_layout_shard(layer->layout, layer->members, layer->count, comm->nranks, layer->element_bytes);
-  if (!slot->shape.n || shard != slot->shape.n)
+  if (!slot->shard_count || shard != slot->shard_count)
     return true;
   struct tagc_parts *parts = tagc_parts_create(layer, comm->nranks, is_selected);
   if (!parts)
@@ -62,9 +62,8 @@ static bool cut(struct tagc_comm *comm, size_t i, const bool *is_selected)
     return true;
   }
   slot->selected.selection = TAGC_SELECT_SOME;
-  slot->selected.shard = slot->shape.n;
   share(comm, i, parts, is_selected);
-  slot->shape.n = slot->selected.parts->selected;
+  slot->packed.n = slot->selected.parts->selected;
   return true;
 }
 
@@ -136,20 +135,11 @@ void tagc_split_free(struct tagc_slot *slots, size_t count)
       tagc_parts_free(slots[i].selected.parts);
 }
 
-struct tagc_shape tagc_split_whole(const struct tagc_slot *slot)
-{
-  struct tagc_shape shape = slot->shape;
-  shape.n = slot->selected.parts ? slot->selected.shard : shape.n;
-  return shape;
-}
-
-uint64_t tagc_split_rest(const struct tagc_slot *slot) { return slot->selected.parts ? slot->selected.parts->rest : 0; }
-
 /* ---- a call ------------------------------------------------------------------------------------------------------ */
 
 size_t tagc_split_assign_buffers(struct tagc_split *split, const struct tagc_slot *slot, uint8_t *base)
 {
-  const size_t element = tagc_dtype_size(slot->shape.dtype), nranks = (size_t)slot->shape.nranks;
+  const size_t element = tagc_dtype_size(slot->packed.dtype), nranks = (size_t)slot->packed.nranks;
   size_t used = 0;
   *split = (struct tagc_split){.parts = slot->selected.parts};
   if (!slot->selected.parts)
@@ -172,7 +162,7 @@ struct ends {
 
 static struct ends ends_of(const struct tagc_call *call, const struct tagc_parts *parts, int part)
 {
-  const size_t element = tagc_dtype_size(call->comm->slots[call->slot].shape.dtype);
+  const size_t element = tagc_dtype_size(call->comm->slots[call->slot].packed.dtype);
   const size_t packed = (part == SELECTED ? parts->selected : parts->rest) * element;
   return (struct ends){call, parts, part, element, call->count * element, packed};
 }

@@ -2,7 +2,7 @@
  * Slots of which a part is compressed: parameters that TAGC_LAYERS selects, beside others in the same buffer.
  *
  * What is selected and the rest are packed, each by itself, before the exchange (layermap/model/parts.h says how). The codec
- * works on what is selected as on any gradient: shape.n, residual and bits are of packed shards. The rest goes by one
+ * works on what is selected as on any gradient: its counts, residual and bits are of packed shards. The rest goes by one
  * reduce-scatter more in the group of the payloads, with the program's own reduction: it is what it would be without
  * the library. Both sums are unpacked into the receive buffer in the end. So nothing reads the send buffer after
  * packing, or writes the receive buffer before unpacking, in place or not.
@@ -30,7 +30,6 @@ struct tagc_slot_selection {
   enum tagc_selection selection;
   struct tagc_parts *parts;         /* selected in part; else NULL */
   bool owns_parts;                  /* and not another slot, which is like it */
-  uint64_t shard;                   /* with parts: elements of a whole shard */
 };
 
 /* At a lock, with comm->layers: which slots are selected, and which parts of them. Slots that are alike share their
@@ -40,12 +39,6 @@ bool tagc_split_sort(struct tagc_comm *comm);
 
 /* Gives back the parts of slots. */
 void tagc_split_free(struct tagc_slot *slots, size_t count);
-
-/* The shape of all that a call of the slot sends. */
-struct tagc_shape tagc_split_whole(const struct tagc_slot *slot);
-
-/* Elements of a shard that are sent as they are. */
-uint64_t tagc_split_rest(const struct tagc_slot *slot);
 
 /* A call's packed buffers; parts = NULL: none, as all is selected. */
 struct tagc_split {

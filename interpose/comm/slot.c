@@ -20,14 +20,26 @@ bool tagc_slot_is_gradient(const struct tagc_comm *comm, size_t i)
          is_in_map(comm, i) || (comm->layers && comm->layers->proven);
 }
 
+struct tagc_shape tagc_slot_shard(const struct tagc_slot *slot)
+{
+  struct tagc_shape shape = slot->packed;
+  shape.n = slot->shard_count;
+  return shape;
+}
+
+uint64_t tagc_slot_rest_count(const struct tagc_slot *slot)
+{
+  return slot->selected.parts ? slot->selected.parts->rest : 0;
+}
+
 struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_t i)
 {
   const struct tagc_slot *slot = &comm->slots[i];
   size_t count;
   return (struct tagc_slot_question){
     .options = tagc_library_options(), .codec = slot->codec, .slot = &tagc_cycle_slots(comm->observed.cycle, &count)[i],
-    .hosts = tagc_levels_hosts(comm), .scope = comm->hierarchy.scope, .shape = slot->shape, .op = slot->op,
-    .whole = slot->selected.shard, .rest = tagc_split_rest(slot), .sorted = slot->selected.layer_known,
+    .hosts = tagc_levels_hosts(comm), .scope = comm->hierarchy.scope, .packed = slot->packed, .op = slot->op,
+    .shard_count = slot->shard_count, .rest_count = tagc_slot_rest_count(slot), .sorted = slot->selected.layer_known,
     .selection = slot->selected.selection,
     .gradients = tagc_slot_is_gradient(comm, i),
   };

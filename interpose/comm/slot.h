@@ -25,17 +25,25 @@ struct tagc_slot_state {
   bool sample_due;                  /* for the trace (exec/loss_samples.h) */
 };
 
+/* Counts of elements follow from one another:
+ *   call->count    of the call, as the program gives it to NCCL: one shard, or of an all-reduce all shards and the tail
+ *   shard_count    of a shard, which one rank of the communicator owns: count, or of an all-reduce count / nranks
+ *   packed.n       of a packed shard: the selected elements of a shard, of the one that has most. Codecs know no other n
+ *   rest count     likewise the others; 0: all are selected, and packed.n is shard_count
+ *   chunks         cut packed.n where a call goes in several; the job of each has an n of its own
+ * The tail of an all-reduce are the last count - shard_count * nranks elements. */
 struct tagc_slot {
   /* Of the lock: written by calls/lock.c. */
-  bool all_reduce;                  /* of which the shape has one shard, and all but the last few elements: the tail */
+  bool all_reduce;
   enum tagc_op op;
+  uint64_t shard_count;
   struct tagc_slot_selection selected;
   struct tagc_home home;            /* where its gradients lie, for reports */
 
   /* Of the vote: written by vote/proposal.c. */
   enum tagc_reason reason;          /* TAGC_REASON_compressed, or why its calls pass */
   const struct tagc_codec *codec;
-  struct tagc_shape shape;          /* of what is compressed. n = 0: the element type cannot be */
+  struct tagc_shape packed;         /* of a packed shard, for the ranks that exchange. n = 0: its type has no codec */
   struct tagc_layout layout;        /* of the chunks together */
   struct tagc_chunks pieces;        /* in which its calls are compressed (chunking.h) */
   struct tagc_layout piece[TAGC_CHUNKS];
@@ -49,6 +57,10 @@ struct tagc_slot {
 
 /* Is the slot taken for a gradient: by its cycle, by TAGC_LAYERMAP, or because a model explains all slots? */
 bool tagc_slot_is_gradient(const struct tagc_comm *comm, size_t i);
+
+/* The shape of a whole shard, and how many of its elements go beside the payload as they are. */
+struct tagc_shape tagc_slot_shard(const struct tagc_slot *slot);
+uint64_t tagc_slot_rest_count(const struct tagc_slot *slot);
 
 /* What is asked of the plan about slot i; how much room there is for its residual is the caller's to say. */
 struct tagc_slot_question tagc_slot_question(const struct tagc_comm *comm, size_t i);

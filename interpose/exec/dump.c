@@ -80,7 +80,7 @@ static bool is_wanted(const struct tagc_call *call, char *path, size_t size, siz
       call->lock_number != comm->observed.lock_number)
     return false;
   const struct tagc_slot_info *slot = &slots[call->slot];
-  const struct tagc_shape *shape = &comm->slots[call->slot].shape;
+  const struct tagc_shape *shape = &comm->slots[call->slot].packed;
   *bytes = call->count * (size_t)comm->nranks * tagc_dtype_size(shape->dtype);
   if (shape->n == 0 || comm->slots[call->slot].all_reduce || *bytes < o->min_bytes ||
       !tagc_plan_is_selected(o, slot, comm->slots[call->slot].selected.layer_known,

@@ -218,7 +218,7 @@ static ncclResult_t make_op(const struct tagc_exchange *real, const struct tagc_
   *op = call->op_kind == TAGC_OP_AVG ? ncclAvg : ncclSum;
   if (call->op_kind != TAGC_OP_PREMULSUM)
     return ncclSuccess;
-  enum tagc_dtype dtype = call->comm->slots[call->slot].shape.dtype;
+  enum tagc_dtype dtype = call->comm->slots[call->slot].packed.dtype;
   tagc_store(scalar, 0, dtype, call->scale);
   return real->create_op(op, scalar, call->type, ncclScalarHostImmediate, host);
 }

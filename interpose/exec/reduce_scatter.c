@@ -42,7 +42,7 @@ static bool has_told(const struct tagc_work *w) { return w->reduce.told != NULL;
 
 static ncclResult_t enqueue_sums(const struct tagc_exchange *real, struct tagc_work *w)
 {
-  const struct tagc_shape whole = tagc_split_whole(&w->call->comm->slots[w->call->slot]);
+  const struct tagc_shape whole = tagc_slot_shard(&w->call->comm->slots[w->call->slot]);
   return tagc_levels_sum(real, w->call, &whole, w->reduce.sums);
 }
 
@@ -114,7 +114,7 @@ static struct tagc_job reduce_job(const struct tagc_work *w)
   const struct tagc_comm *comm = call->comm;
   const struct tagc_slot *slot = &comm->slots[call->slot];
   struct tagc_job job = {
-    .shape = slot->shape, .layout = slot->layout, .rank = w->reduce.party.rank, .send = call->send, .recv = call->recv,
+    .shape = slot->packed, .layout = slot->layout, .rank = w->reduce.party.rank, .send = call->send, .recv = call->recv,
     .scale = call->scale, .divisor = call->op_kind == TAGC_OP_AVG ? (float)w->reduce.party.nranks : 1,
     .residual = slot->memory.residual, .residual_empty = slot->state.residual_empty, .seed = reduce_seed(call, slot),
     .stochastic = tagc_library_options()->rounding == TAGC_ROUNDING_STOCHASTIC,
@@ -123,7 +123,7 @@ static struct tagc_job reduce_job(const struct tagc_work *w)
     .cycle = call->cycle + 1, .residual_cycle = slot->state.residual_cycle + 1,
   };
   if (slot->all_reduce)             /* its shard of the sum lies where it lies in the whole */
-    job.recv = (uint8_t *)call->recv + (size_t)comm->rank * slot->shape.n * tagc_dtype_size(slot->shape.dtype);
+    job.recv = (uint8_t *)call->recv + (size_t)comm->rank * slot->packed.n * tagc_dtype_size(slot->packed.dtype);
   return job;
 }
 
@@ -131,7 +131,7 @@ static struct tagc_job reduce_job(const struct tagc_work *w)
 static size_t lay_out_sums(struct tagc_work *w, uint8_t *memory)
 {
   const struct tagc_comm *comm = w->call->comm;
-  const struct tagc_shape whole = tagc_split_whole(&comm->slots[w->call->slot]);
+  const struct tagc_shape whole = tagc_slot_shard(&comm->slots[w->call->slot]);
   const size_t bytes = tagc_levels_sum_bytes(&whole);
   if (!comm->hierarchy.scope.two_levels)
     return 0;
@@ -233,13 +233,13 @@ static void reduce_account(const struct tagc_work *w)
   const struct tagc_slot_info info = {.signature.collective = slot->all_reduce ? TAGC_ALL_REDUCE : TAGC_REDUCE_SCATTER};
   const struct tagc_slot_question question = {
     .codec = call->decision.action == TAGC_COMPRESS ? slot->codec : &tagc_codec_none, .slot = &info,
-    .hosts = tagc_levels_hosts(comm), .scope = comm->hierarchy.scope, .shape = slot->shape,
-    .whole = slot->selected.shard, .rest = tagc_split_rest(slot),
+    .hosts = tagc_levels_hosts(comm), .scope = comm->hierarchy.scope, .packed = slot->packed,
+    .shard_count = slot->shard_count, .rest_count = tagc_slot_rest_count(slot),
     .allgather_phase_bytes = slot->allgather_phase.layout.payload_bytes,
   };
   const struct tagc_shape selected = w->reduce.job.shape, rest = tagc_plan_rest(&question);
   const size_t element = tagc_dtype_size(selected.dtype);
-  const uint64_t shard = tagc_plan_whole(&question).n * element;
+  const uint64_t shard = tagc_plan_shard(&question).n * element;
   /* A flush sends between hosts what a codec that leaves everything as it is would send. */
   const struct tagc_layout whole = {.message_bytes = selected.n * element};
   const struct tagc_traffic plain = tagc_plan_plain_traffic(&question);

@@ -59,7 +59,9 @@ struct tagc_wire tagc_choose_wire(const struct tagc_hosts *hosts, bool two_level
 static double time_of_parts(const struct tagc_slot_question *q, const struct tagc_wire *wire, double copy_ns)
 {
   const struct tagc_shape rest = tagc_plan_rest(q);
-  return q->rest ? tagc_plain_wire_ns(&rest, &wire->ring) + copy_ns * (double)q->whole * (q->shape.nranks + 1) : 0;
+  return q->rest_count
+           ? tagc_plain_wire_ns(&rest, &wire->ring) + copy_ns * (double)q->shard_count * (q->packed.nranks + 1)
+           : 0;
 }
 
 /* The estimate for the codec that is like the one by which the sums are gathered; NULL: they are gathered plainly. */
@@ -124,18 +126,18 @@ static struct estimate time_with(const struct tagc_slot_question *slot, const st
   if (!candidate->codec || !(measured->error <= most && measured->error < __builtin_inf()) || (candidate->codec->needs_residual && !keep_ppm))
     return never;
   q.codec = candidate->codec;
-  q.shape.residual = candidate->residual;
-  q.shape.keep_ppm = keep_ppm;
+  q.packed.residual = candidate->residual;
+  q.packed.keep_ppm = keep_ppm;
   if (tagc_plan_slot(&q, &layout, &residual_bytes) != TAGC_REASON_NONE)
     return never;
-  const double peers = q.shape.nranks - 1, elements = peers * (double)q.shape.n;
-  const struct tagc_shape whole = tagc_plan_whole(&q);
+  const double peers = q.packed.nranks - 1, elements = peers * (double)q.packed.n;
+  const struct tagc_shape whole = tagc_plan_shard(&q);
   const struct tagc_call_times times = {
     .encode_ns = elements * measured->encode_ns, .decode_ns = elements * measured->decode_ns, .chunk_ns = measured->call_ns / 2,
-    .wire_ns = tagc_layout_wire_ns(&q.shape, &layout, &wire->ring, &wire->exchange),
+    .wire_ns = tagc_layout_wire_ns(&q.packed, &layout, &wire->ring, &wire->exchange),
     .latency_ns = wire->exchange.latency_ns + peers * wire->exchange.message_ns,
   };
-  const int chunks = tagc_chunk_count(q.options, q.codec, &q.shape, &layout, &times);
+  const int chunks = tagc_chunk_count(q.options, q.codec, &q.packed, &layout, &times);
   const double beside = (q.scope.two_levels ? tagc_host_sum_ns(&whole, &q.hosts, &wire->inside) : 0) +
                         (tagc_plan_is_all_reduce(&q) ? time_of_allgather_phase(&q, gradient, wire) : 0);
   return (struct estimate){tagc_call_ns(&times, chunks) + beside, tagc_call_ns(&times, 1) + beside, (uint8_t)chunks};
@@ -168,7 +170,7 @@ static int choose_one(const struct tagc_choice *choice, const double whole_ns[TA
 /* Of the call as it came. */
 static double time_of_plain(const struct tagc_slot_question *q, const struct tagc_wire *wire)
 {
-  struct tagc_shape plain = tagc_plan_whole(q);
+  struct tagc_shape plain = tagc_plan_shard(q);
   plain.nranks = q->hosts.nranks;
   return (tagc_plan_is_all_reduce(q) ? 2 : 1) * tagc_plain_wire_ns(&plain, &wire->plain);
 }

@@ -39,17 +39,17 @@ struct tagc_scope_plan tagc_plan_scope(const struct tagc_options *options, const
   return plan;
 }
 
-struct tagc_shape tagc_plan_whole(const struct tagc_slot_question *q)
+struct tagc_shape tagc_plan_shard(const struct tagc_slot_question *q)
 {
-  struct tagc_shape shape = q->shape;
-  shape.n = q->rest ? q->whole : shape.n;
+  struct tagc_shape shape = q->packed;
+  shape.n = q->rest_count ? q->shard_count : shape.n;
   return shape;
 }
 
 struct tagc_shape tagc_plan_rest(const struct tagc_slot_question *q)
 {
-  struct tagc_shape shape = q->shape;
-  shape.n = q->rest;
+  struct tagc_shape shape = q->packed;
+  shape.n = q->rest_count;
   return shape;
 }
 
@@ -58,7 +58,8 @@ bool tagc_plan_is_all_reduce(const struct tagc_slot_question *q) { return q->slo
 struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_question *q)
 {
   const struct tagc_allgather_codec *const wide = &tagc_allgather_bf16, *const narrow = &tagc_allgather_q8;
-  struct tagc_allgather_phase phase = {.shape = {.n = tagc_plan_whole(q).n, .nranks = q->hosts.nranks, .dtype = q->shape.dtype}};
+  struct tagc_allgather_phase phase = {
+    .shape = {.n = tagc_plan_shard(q).n, .nranks = q->hosts.nranks, .dtype = q->packed.dtype}};
   const size_t shard = (size_t)phase.shape.n * tagc_dtype_size(phase.shape.dtype);
   phase.codec = q->codec == &tagc_codec_none ? NULL : q->codec == &tagc_codec_bf16 ? wide : narrow;
   if (phase.codec && (!phase.codec->layout(&phase.shape, &phase.layout) || phase.layout.payload_bytes >= shard)) {
@@ -72,14 +73,14 @@ struct tagc_allgather_phase tagc_plan_allgather_phase(const struct tagc_slot_que
 static struct tagc_traffic allgather_phase_traffic(const struct tagc_slot_question *q, bool plain)
 {
   const struct tagc_allgather_phase phase = plain ? (struct tagc_allgather_phase){0} : tagc_plan_allgather_phase(q);
-  const struct tagc_shape whole = tagc_plan_whole(q);
+  const struct tagc_shape whole = tagc_plan_shard(q);
   const size_t payload = q->allgather_phase_bytes ? q->allgather_phase_bytes : phase.layout.payload_bytes;
   return tagc_plain_traffic(phase.codec ? payload : whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
 }
 
 struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *q)
 {
-  const struct tagc_shape whole = tagc_plan_whole(q);
+  const struct tagc_shape whole = tagc_plan_shard(q);
   struct tagc_traffic plain = tagc_plain_traffic(whole.n * tagc_dtype_size(whole.dtype), &q->hosts);
   if (tagc_plan_is_all_reduce(q)) {
     const struct tagc_traffic phase = allgather_phase_traffic(q, true);
@@ -92,8 +93,8 @@ struct tagc_traffic tagc_plan_plain_traffic(const struct tagc_slot_question *q)
 /* What is not selected is summed among those who exchange payloads, as a plain call is among all. */
 struct tagc_traffic tagc_plan_traffic(const struct tagc_slot_question *q, const struct tagc_layout *layout)
 {
-  const struct tagc_shape whole = tagc_plan_whole(q);
-  const uint64_t rest_bytes = q->rest * tagc_dtype_size(q->shape.dtype);
+  const struct tagc_shape whole = tagc_plan_shard(q);
+  const uint64_t rest_bytes = q->rest_count * tagc_dtype_size(q->packed.dtype);
   const struct tagc_layout rest = {.message_bytes = rest_bytes};
   struct tagc_traffic sent = tagc_layout_traffic(&whole, layout, &q->hosts, q->scope.two_levels), beside;
   beside = q->scope.two_levels ? tagc_layout_traffic(&whole, &rest, &q->hosts, true) : tagc_plain_traffic(rest_bytes, &q->hosts);
@@ -138,11 +139,11 @@ enum tagc_reason tagc_plan_slot_gate(const struct tagc_slot_question *q)
     return TAGC_REASON_bad_option;
   if (q->scope.reason != TAGC_REASON_NONE)
     return q->scope.reason;
-  if (!q->shape.n)
+  if (!q->packed.n)
     return TAGC_REASON_type;
   if (q->op == TAGC_OP_OTHER)
     return TAGC_REASON_op;
-  if (q->shape.n * (uint64_t)q->hosts.nranks * tagc_dtype_size(q->shape.dtype) < o->min_bytes)
+  if (q->packed.n * (uint64_t)q->hosts.nranks * tagc_dtype_size(q->packed.dtype) < o->min_bytes)
     return TAGC_REASON_small;
   if (o->assume != TAGC_ASSUME_GRADIENTS && !q->gradients)
     return TAGC_REASON_activations;
@@ -157,14 +158,14 @@ enum tagc_reason tagc_plan_slot(const struct tagc_slot_question *q, struct tagc_
   enum tagc_reason gate = tagc_plan_slot_gate(q);
   if (gate != TAGC_REASON_NONE)
     return gate;
-  if (q->codec->needs_residual && q->shape.dtype == TAGC_FLOAT16 && tagc_options_auto(q->options))
+  if (q->codec->needs_residual && q->packed.dtype == TAGC_FLOAT16 && tagc_options_auto(q->options))
     return TAGC_REASON_loss_scale;
-  if (!q->codec->layout(&q->shape, layout))
+  if (!q->codec->layout(&q->packed, layout))
     return TAGC_REASON_no_gain;
   enum tagc_reason worth = weigh(q, layout);
   if (worth != TAGC_REASON_NONE)
     return worth;
-  uint64_t bytes = tagc_residual_bytes(&q->shape);
+  uint64_t bytes = tagc_residual_bytes(&q->packed);
   *residual_bytes = bytes <= q->residual_left ? bytes : 0;
   return q->codec->needs_residual && !*residual_bytes ? TAGC_REASON_no_residual : TAGC_REASON_NONE;
 }

@@ -47,11 +47,11 @@ struct tagc_slot_question {
   const struct tagc_slot_info *slot;
   struct tagc_hosts hosts;          /* and ranks, of the communicator */
   struct tagc_scope_plan scope;
-  struct tagc_shape shape;          /* of what the codec gets: its ranks are all of them, or with two levels one a host. n = 0
-                                     * where the element type cannot be compressed; its residual is asked for */
+  struct tagc_shape packed;         /* of a packed shard (comm/slot.h): its ranks are all of them, or with two levels one a
+                                     * host. n = 0: its type has no codec. It says which residual is wanted */
   uint64_t allgather_phase_bytes;   /* of an all-reduce: the payload of what is gathered of the sums; 0: as planned */
-  uint64_t whole, rest;             /* elements of a shard, and how many of them go beside the payload as they are; where rest is 0,
-                                     * all is in the shape */
+  uint64_t shard_count, rest_count; /* elements of a shard, and of those that go beside the payload as they are. Without
+                                     * these, the packed shard is all of it */
   enum tagc_op op;
   bool sorted;                      /* the slot's layer is known, and how much of it is selected; else its name alone counts */
   enum tagc_selection selection;
@@ -63,8 +63,8 @@ struct tagc_slot_question {
 bool tagc_plan_is_selected(const struct tagc_options *options, const struct tagc_slot_info *slot, bool sorted,
                            enum tagc_selection selection);
 
-/* The shape of all that a call of the slot sends, and of what goes beside the payload (n = 0: nothing). */
-struct tagc_shape tagc_plan_whole(const struct tagc_slot_question *question);
+/* The shape of a whole shard, and of what of it goes beside the payload (n = 0: nothing). */
+struct tagc_shape tagc_plan_shard(const struct tagc_slot_question *question);
 struct tagc_shape tagc_plan_rest(const struct tagc_slot_question *question);
 
 /* An all-reduce is a reduce-scatter, of which each rank has one shard of the sum then, and an all-gather of these. Sums are gathered

@@ -25,7 +25,7 @@ static size_t per_peer(const struct tagc_comm *comm)
 {
   size_t largest = 0, peers = (size_t)comm->nranks - 1;
   for (size_t i = 0; i < comm->slot_count; i++) {
-    const struct tagc_shape *shape = &comm->slots[i].shape;
+    const struct tagc_shape *shape = &comm->slots[i].packed;
     size_t bytes = shape->n > MOST ? MOST : (size_t)shape->n * tagc_dtype_size(shape->dtype);
     largest = bytes > largest ? bytes : largest;
   }

@@ -89,7 +89,7 @@ static enum tagc_reason choose_codec(struct tagc_comm *comm, size_t i, const str
   if (choice->candidate >= 0) {
     tagc_choose_candidates(tagc_library_options(), candidates);
     slot->codec = candidates[choice->candidate].codec;
-    slot->shape.keep_ppm = choice->keep_ppm;
+    slot->packed.keep_ppm = choice->keep_ppm;
   }
   return choice->reason;
 }
@@ -121,7 +121,7 @@ static void set_chunks(struct tagc_comm *comm, size_t i)
   struct tagc_slot *slot = &comm->slots[i];
   const struct tagc_decision_inputs *inputs = tagc_ledger_row(comm->ledger, (int)i)->inputs;
   (void)tagc_chunking_set(comm->device, slot, inputs ? inputs->choice.chunks[inputs->choice.candidate]
-                                                   : tagc_chunk_count(options, slot->codec, &slot->shape, &slot->layout, NULL));
+                                                   : tagc_chunk_count(options, slot->codec, &slot->packed, &slot->layout, NULL));
   if (slot->allgather_phase.codec)
     set_phase_chunks(comm, slot, tagc_chunk_count_allgather(options, &slot->allgather_phase.shape, &slot->allgather_phase.layout));
 }
@@ -132,20 +132,21 @@ static enum tagc_reason plan_slot(struct tagc_comm *comm, size_t i, const struct
   const struct tagc_options *options = tagc_library_options();
   struct tagc_slot *slot = &comm->slots[i];
   uint64_t residual_bytes = 0;
-  slot->shape.nranks = tagc_levels_party(comm).nranks;
+  slot->packed.nranks = tagc_levels_party(comm).nranks;
   struct tagc_slot_question question = tagc_slot_question(comm, i);
   question.residual_left = *residual_left;
   enum tagc_reason reason = choose_codec(comm, i, &question, wire);
   if (reason == TAGC_REASON_compressed) {
-    slot->shape.residual = tagc_plan_storage(options, slot->codec);
+    slot->packed.residual = tagc_plan_storage(options, slot->codec);
     question.codec = slot->codec;
-    question.shape = slot->shape;
+    question.packed = slot->packed;
     reason = tagc_plan_slot(&question, &slot->layout, &residual_bytes);
   }
   if (!residual_bytes)
-    slot->shape.residual = TAGC_STORAGE_NONE;
+    slot->packed.residual = TAGC_STORAGE_NONE;
   /* What runs on a device depends on its driver: the others learn of it from the proposal. */
-  if (reason == TAGC_REASON_compressed && !comm->device->layout(comm->device, slot->codec, &slot->shape, &slot->layout))
+  if (reason == TAGC_REASON_compressed &&
+      !comm->device->layout(comm->device, slot->codec, &slot->packed, &slot->layout))
     reason = TAGC_REASON_device;
   struct tagc_allgather_phase *phase = &slot->allgather_phase;
   *phase = (struct tagc_allgather_phase){0};
@@ -191,7 +192,7 @@ static int64_t codec_number(const struct tagc_comm *comm, const struct tagc_slot
   int64_t number = 0;
   while (tagc_codecs[number] && tagc_codecs[number] != slot->codec)
     number++;
-  return number << 33 | (int64_t)comm->vote.all_to_all << 32 | slot->shape.keep_ppm;
+  return number << 33 | (int64_t)comm->vote.all_to_all << 32 | slot->packed.keep_ppm;
 }
 
 /* In how many chunks its calls go, and what is gathered of all-reduces. */
@@ -252,9 +253,9 @@ enum tagc_reason tagc_proposal_reason(struct tagc_vote_range reason, bool same, 
 static void open_row(const struct tagc_comm *comm, const struct tagc_slot *slot, struct tagc_ledger_row *row)
 {
   row->codec = slot->codec->name;
-  row->residual_bytes = slot->memory.residual ? tagc_residual_bytes(&slot->shape) : 0;
+  row->residual_bytes = slot->memory.residual ? tagc_residual_bytes(&slot->packed) : 0;
   row->selected = slot->selected.parts ? tagc_parts_elements(slot->selected.parts, comm->nranks) : 0;
-  row->elements = slot->selected.parts ? slot->selected.shard * (uint64_t)comm->nranks : 0;
+  row->elements = slot->selected.parts ? slot->shard_count * (uint64_t)comm->nranks : 0;
 }
 
 static void close_row(struct tagc_ledger_row *row)

@@ -200,7 +200,7 @@ static bool begin_sample(const struct tagc_call *call, struct tagc_gradient_requ
     struct tagc_slot *slot = &comm->slots[call->slot];
     slot->sample.tried = true;            /* and not again */
     *parts = slot->selected.parts;
-    question->shape = slot->shape;
+    question->shape = slot->packed;
     question->rank = comm->rank;
     question->send = call->send;
     question->scale = call->scale;

@@ -19,7 +19,7 @@ static bool due(const struct tagc_comm *comm, const struct tagc_call *call)
   if (!tagc_comm_awaits_vote(comm, call) || call->cycle < tagc_comm_next_vote(comm))
     return false;
   for (size_t i = 0; i < comm->slot_count; i++)
-    if (comm->slots[i].shape.n && comm->slots[i].op != TAGC_OP_OTHER)
+    if (comm->slots[i].packed.n && comm->slots[i].op != TAGC_OP_OTHER)
       return true;
   return false;
 }

@@ -118,8 +118,8 @@ static struct tagc_scope_plan some_scope(const struct tagc_options *options, str
  * forced. */
 static void check_gain(const struct tagc_slot_question *q, const struct tagc_layout *layout)
 {
-  const struct tagc_traffic plain = tagc_plain_traffic(q->shape.n * tagc_dtype_size(q->shape.dtype), &q->hosts);
-  const struct tagc_traffic sent = tagc_layout_traffic(&q->shape, layout, &q->hosts, q->scope.two_levels);
+  const struct tagc_traffic plain = tagc_plain_traffic(q->packed.n * tagc_dtype_size(q->packed.dtype), &q->hosts);
+  const struct tagc_traffic sent = tagc_layout_traffic(&q->packed, layout, &q->hosts, q->scope.two_levels);
   if (q->codec == &tagc_codec_none)
     return;
   if (q->scope.two_levels || (q->options->scope != TAGC_SCOPE_FLAT && q->hosts.local > 1))
@@ -137,7 +137,7 @@ static void check_slot(const struct tagc_options *options, struct input *in)
     .options = options,
     .codec = some_codec(in),
     .slot = &info,
-    .shape = {
+    .packed = {
       .n = input_number(in, bits >> 5),
       .dtype = (enum tagc_dtype)(input_byte(in) % 3),
       .keep_ppm = 1 + (uint32_t)input_number(in, 3) % 1000000,
@@ -147,19 +147,19 @@ static void check_slot(const struct tagc_options *options, struct input *in)
     .residual_left = input_number(in, 7),
   };
   q.scope = some_scope(options, in, &q.hosts);
-  q.shape.nranks = q.scope.two_levels ? q.hosts.hosts : q.hosts.nranks;
-  q.shape.residual = tagc_plan_storage(options, q.codec);
-  check_storage(options, q.codec, q.shape.residual);
+  q.packed.nranks = q.scope.two_levels ? q.hosts.hosts : q.hosts.nranks;
+  q.packed.residual = tagc_plan_storage(options, q.codec);
+  check_storage(options, q.codec, q.packed.residual);
   struct tagc_layout layout, alone;
   uint64_t residual;
   if (tagc_plan_slot(&q, &layout, &residual) != TAGC_REASON_compressed)
     return;
   MUST(q.scope.reason == TAGC_REASON_compressed);
-  MUST(!options->bad && q.shape.n && q.op != TAGC_OP_OTHER && (q.gradients || options->assume));
-  MUST(q.codec->layout(&q.shape, &alone) && memcmp(&alone, &layout, sizeof layout) == 0);
-  MUST(multiples_of_16(&layout) && layout.capacity > 0 && layout.capacity <= q.shape.n);
-  MUST(residual <= q.residual_left && (!residual || residual == tagc_residual_bytes(&q.shape)));
-  MUST(q.shape.residual || !residual);
+  MUST(!options->bad && q.packed.n && q.op != TAGC_OP_OTHER && (q.gradients || options->assume));
+  MUST(q.codec->layout(&q.packed, &alone) && memcmp(&alone, &layout, sizeof layout) == 0);
+  MUST(multiples_of_16(&layout) && layout.capacity > 0 && layout.capacity <= q.packed.n);
+  MUST(residual <= q.residual_left && (!residual || residual == tagc_residual_bytes(&q.packed)));
+  MUST(q.packed.residual || !residual);
   MUST(!q.codec->needs_residual || (options->residual != TAGC_RESIDUAL_NONE && residual));
   check_gain(&q, &layout);
 }

@@ -56,8 +56,9 @@ static void check_chosen(void)
 /* A slot that is cut: layouts of its pieces, and all of them in the memory that is asked for. */
 static void check_slot(void)
 {
-  struct tagc_slot slot = {.shape = {.n = 300001, .nranks = 3, .residual = TAGC_STORAGE_INT8}, .codec = tagc_codec_find("q4")};
-  struct tagc_job job = {.shape = slot.shape, .seed = 5}, piece[TAGC_CHUNKS];
+  struct tagc_slot slot = {.packed = {.n = 300001, .nranks = 3, .residual = TAGC_STORAGE_INT8},
+                           .codec = tagc_codec_find("q4")};
+  struct tagc_job job = {.shape = slot.packed, .seed = 5}, piece[TAGC_CHUNKS];
   ok(tagc_chunking_set(&tagc_device_host, &slot, 4) && slot.pieces.count == 4, "a slot in four pieces");
   const size_t bytes = tagc_chunking_assign(&slot, &job, NULL, NULL);
   uint8_t *memory = aligned_alloc(64, bytes);
@@ -71,7 +72,7 @@ static void check_slot(void)
   ok(inside && messages == slot.layout.message_bytes, "their payloads lie one behind the other, in so many bytes");
   free(memory);
   struct tagc_layout whole;
-  ok(tagc_chunking_set(&tagc_device_host, &slot, 1) && slot.pieces.count == 1 && slot.codec->layout(&slot.shape, &whole) &&
+  ok(tagc_chunking_set(&tagc_device_host, &slot, 1) && slot.pieces.count == 1 && slot.codec->layout(&slot.packed, &whole) &&
      whole.message_bytes == slot.layout.message_bytes, "and in one again");
 }
 

@@ -106,13 +106,14 @@ static void set_up(void)
   comm->slots = calloc(1, sizeof *comm->slots);
   comm->slot_count = 1;
   struct tagc_slot *slot = comm->slots;
-  slot->shape = (struct tagc_shape){N, RANKS, TAGC_FLOAT32, 100000, TAGC_STORAGE_FP32};
+  slot->shard_count = N;
+  slot->packed = (struct tagc_shape){N, RANKS, TAGC_FLOAT32, 100000, TAGC_STORAGE_FP32};
   slot->pieces = tagc_chunks_of(N, 1);
   slot->codec = tagc_library_codec();
-  if (!slot->codec->layout(&slot->shape, &slot->layout))
+  if (!slot->codec->layout(&slot->packed, &slot->layout))
     exit(1);
-  slot->memory.residual = comm->device->alloc(comm->device, tagc_residual_bytes(&slot->shape), NULL);
-  job.shape = slot->shape;
+  slot->memory.residual = comm->device->alloc(comm->device, tagc_residual_bytes(&slot->packed), NULL);
+  job.shape = slot->packed;
   job.layout = slot->layout;
   comm->memory.workspace = comm->device->alloc(comm->device, tagc_job_assign_buffers(&job, NULL) + sizeof(float) * N * RANKS, NULL);
 }
@@ -136,7 +137,7 @@ static void prepare(int at, ncclResult_t how, bool residual_in_use)
   at_end = NULL;
   slot->state.residual_empty = !residual_in_use;
   slot->state.dirty = residual_in_use;
-  memset(slot->memory.residual, residual_in_use ? 0 : 0x7f, tagc_residual_bytes(&slot->shape));
+  memset(slot->memory.residual, residual_in_use ? 0 : 0x7f, tagc_residual_bytes(&slot->packed));
   for (size_t i = 0; i < (size_t)N * RANKS; i++)
     sent[i] = i % 50 ? 0 : (float)i;
   for (size_t i = 0; i < N; i++)
@@ -238,13 +239,12 @@ static void set_up_parts(void)
   struct tagc_slot *slot = comm->slots;
   slot->selected.parts = tagc_parts_create(&layer, RANKS, is_selected);
   slot->selected.owns_parts = true;
-  slot->selected.shard = N;
-  slot->shape.n = N - REST;
+  slot->packed.n = N - REST;
   slot->pieces = tagc_chunks_of(N - REST, 1);
-  slot->shape.keep_ppm = 150000;    /* enough for a sketch again */
-  if (!slot->selected.parts || slot->selected.parts->selected != N - REST || !slot->codec->layout(&slot->shape, &slot->layout))
+  slot->packed.keep_ppm = 150000;    /* enough for a sketch again */
+  if (!slot->selected.parts || slot->selected.parts->selected != N - REST || !slot->codec->layout(&slot->packed, &slot->layout))
     exit(1);
-  job.shape = slot->shape;
+  job.shape = slot->packed;
   job.layout = slot->layout;
   comm->device->release(comm->device, comm->memory.workspace, NULL);
   comm->memory.workspace = comm->device->alloc(comm->device, tagc_split_assign_buffers(&split, slot, NULL) + tagc_job_assign_buffers(&job, NULL) +

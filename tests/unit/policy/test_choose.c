@@ -18,7 +18,7 @@ static struct tagc_slot_question good_slot(void)
 {
   tagc_options_default(&options);
   return (struct tagc_slot_question){.options = &options, .slot = &info, .hosts = {2, 2, 1},
-                                     .shape = {1 << 20, 2, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE}, .op = TAGC_OP_SUM,
+                                     .packed = {1 << 20, 2, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE}, .op = TAGC_OP_SUM,
                                      .gradients = true, .residual_left = UINT64_C(1) << 30};
 }
 
@@ -63,9 +63,9 @@ static void parts(void)
   struct tagc_slot_question slot = good_slot();
   struct tagc_gradient_stats gradient = dense();
   struct tagc_wire wire = link_of(25e6);
-  slot.whole = slot.shape.n;
-  slot.rest = slot.whole / 4;
-  slot.shape.n -= slot.rest;
+  slot.shard_count = slot.packed.n;
+  slot.rest_count = slot.shard_count / 4;
+  slot.packed.n -= slot.rest_count;
   gradient.copy_ns = 0.25;
   struct tagc_choice choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, Q4, 0, "three quarters of a gradient on a slow wire");
@@ -93,7 +93,7 @@ static void wires(void)
   choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, -1, TAGC_REASON_no_faster, "on a fast wire");
   wire = link_of(25e6);
-  slot.shape.n = 400;
+  slot.packed.n = 400;
   options.min_bytes = 0;
   wire.exchange.latency_ns = wire.ring.latency_ns + 1e6;
   choice = tagc_choose(&slot, &gradient, &wire);
@@ -104,7 +104,7 @@ static void wires(void)
 static void edge(uint64_t n)
 {
   struct tagc_slot_question slot = good_slot();
-  slot.shape.n = n;
+  slot.packed.n = n;
   options.min_bytes = 0;
   options.depth = 1;
   struct tagc_gradient_stats gradient = dense();
@@ -154,7 +154,7 @@ static void sparse(void)
   ok((choice.candidate == SPARSE || choice.candidate == LHC) && choice.keep_ppm == tagc_gradient_keep_ppm(0.02),
      "a sparse gradient on a slow wire: %s, keeping %u ppm", choice.candidate < 0 ? "none" : tagc_choose_name(choice.candidate),
      choice.keep_ppm);
-  slot.shape.dtype = TAGC_FLOAT16;
+  slot.packed.dtype = TAGC_FLOAT16;
   choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, Q4, 0, "fp16: nothing with a residual");
   options.given = UINT32_C(1) << TAGC_OPTION_codec;
@@ -185,10 +185,10 @@ static void gpus(void)
   for (int which = -1; which < 3; which++) {
     struct tagc_gradient_stats gradient = scattered();
     struct tagc_wire wire = link_of(which < 0 ? 1.25e9 : fast[which].bytes);
-    slot.shape.n = which < 0 ? 1 << 24 : fast[which].n;
+    slot.packed.n = which < 0 ? 1 << 24 : fast[which].n;
     wire.plain.latency_ns = wire.ring.latency_ns = wire.exchange.latency_ns = 5e3;
     for (int i = 0; i < TAGC_CANDIDATES; i++) {
-      struct tagc_shape shape = slot.shape;
+      struct tagc_shape shape = slot.packed;
       struct tagc_gpu_cost cost = {0, 0, 0};
       shape.residual = candidates[i].residual;
       shape.keep_ppm = tagc_gradient_keep_ppm(gradient.density);
@@ -199,7 +199,7 @@ static void gpus(void)
     const bool sparse = choice.candidate == SPARSE || choice.candidate == LHC;
     ok(sparse == (which < 0) && choice.ns[LHC] < INFINITY && (which < 0 || choice.ns[Q4] < choice.ns[LHC]),
        "on GPUs, %.5g GB/s, %llu elements: %s; plain %.0f us, q4 %.0f, sparse %.0f, lhc %.0f", 1 / wire.plain.ns_per_byte,
-       (unsigned long long)slot.shape.n, choice.candidate < 0 ? "plain" : tagc_choose_name(choice.candidate),
+       (unsigned long long)slot.packed.n, choice.candidate < 0 ? "plain" : tagc_choose_name(choice.candidate),
        1e-3 * choice.plain_ns, 1e-3 * choice.ns[Q4], 1e-3 * choice.ns[SPARSE], 1e-3 * choice.ns[LHC]);
   }
 }
@@ -217,7 +217,7 @@ static void reasons(void)
   gradient = dense();
   choice = tagc_choose(&slot, &gradient, NULL);
   is(&choice, -1, TAGC_REASON_vote, "no probe");
-  slot.shape.n = 1000;
+  slot.packed.n = 1000;
   choice = tagc_choose(&slot, &gradient, &wire);
   is(&choice, -1, TAGC_REASON_small, "below TAGC_MIN_BYTES");
   slot = good_slot();
@@ -270,10 +270,10 @@ static void levels(void)
   struct tagc_slot_question slot = good_slot();
   struct tagc_gradient_stats gradient = dense();
   slot.hosts = hosts;
-  slot.shape.n = 1 << 18;
-  slot.shape.nranks = 8;
+  slot.packed.n = 1 << 18;
+  slot.packed.nranks = 8;
   slot.scope.two_levels = true;
-  slot.shape.nranks = 2;
+  slot.packed.nranks = 2;
   struct tagc_choice choice = tagc_choose(&slot, &gradient, &wire);
   /* Seven steps of a shard; three steps of two shards inside; a message of 8.0625 bits, scales and exceptions
    * included. */
@@ -312,9 +312,9 @@ static void all_reduces(void)
      fabs(tagc_choose_error(&slot, &gradient, Q8) - sqrt(2) * q8) < 1e-9 &&
      fabs(tagc_choose_error(&slot, &gradient, BF16) - sqrt(2) * bf16) < 1e-9,
      "what is lost of the sums is in its error");
-  slot.shape.dtype = TAGC_BFLOAT16;
+  slot.packed.dtype = TAGC_BFLOAT16;
   ok(tagc_choose_error(&slot, &gradient, BF16) == bf16, "where they are gathered plainly nothing is");
-  slot.shape.dtype = TAGC_FLOAT32;
+  slot.packed.dtype = TAGC_FLOAT32;
   ok(isinf(tagc_choose_error(&slot, &gradient, SPARSE)), "what was not found is infinite");
   options.depth = 4;
   const struct tagc_choice four = tagc_choose(&slot, &gradient, &wire);
@@ -330,7 +330,7 @@ static void pieces(void)
   struct tagc_slot_question slot = good_slot();
   struct tagc_gradient_stats gradient = dense();
   const struct tagc_wire wire = link_of(250e6);
-  slot.shape.n = 4 << 20;
+  slot.packed.n = 4 << 20;
   for (int i = 0; i < TAGC_CANDIDATES; i++)
     gradient.of[i].error = i == Q8 || i == Q4 ? gradient.of[i].error : INFINITY;
   gradient.of[Q4].encode_ns = gradient.of[Q4].decode_ns = 1.5; /* together 2.5 ns more than q8, of which its wire saves 2 */

@@ -138,7 +138,7 @@ static void slots(void)
   struct tagc_slot_info info = {.unit = 4, .name = "unit4"};
   struct tagc_slot_question good = {.options = &options, .codec = &half, .slot = &info, .hosts = {2, 2, 1},
                                     .scope.reason = TAGC_REASON_compressed,
-                                    .shape = {1 << 20, 2, TAGC_FLOAT32, 200000, TAGC_STORAGE_FP32}, .op = TAGC_OP_AVG,
+                                    .packed = {1 << 20, 2, TAGC_FLOAT32, 200000, TAGC_STORAGE_FP32}, .op = TAGC_OP_AVG,
                                     .gradients = true, .residual_left = UINT64_C(1) << 30}, q;
   struct tagc_layout layout;
   uint64_t bytes;
@@ -154,7 +154,7 @@ static void slots(void)
   q.codec = &dense;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed && bytes == 0, "a codec that can do without one");
   options.residual = TAGC_RESIDUAL_NONE;
-  q = good, q.shape.residual = tagc_plan_storage(&options, &half);
+  q = good, q.packed.residual = tagc_plan_storage(&options, &half);
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_no_residual, "TAGC_RESIDUAL=none");
   tagc_options_default(&options);
   options.skip = "0-4";
@@ -165,13 +165,13 @@ static void slots(void)
   tagc_options_default(&options);
   q = good, q.codec = &full;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_no_gain, "a payload as large as the plain call");
-  q.codec = &tagc_codec_none, q.shape.residual = TAGC_STORAGE_NONE;
+  q.codec = &tagc_codec_none, q.packed.residual = TAGC_STORAGE_NONE;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed, "but the control may cost bytes");
-  q = good, q.shape.dtype = TAGC_FLOAT16;
+  q = good, q.packed.dtype = TAGC_FLOAT16;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_loss_scale, "fp16 with a residual");
   options.codec = "half";
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed, "unless the codec is forced");
-  q = good, q.shape.n = 0;
+  q = good, q.packed.n = 0;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_type, "a type without codec");
   q = good, q.op = TAGC_OP_OTHER;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_op, "a maximum");
@@ -245,7 +245,7 @@ static void all_reduces(void)
   static const struct tagc_slot_info scatter = {.unit = 4, .name = "unit4"},
                                      info = {.signature = {.collective = TAGC_ALL_REDUCE}, .unit = 4, .name = "unit4"};
   struct tagc_slot_question q = {.options = &options, .codec = &tagc_codec_q4, .slot = &info, .hosts = {4, 4, 1},
-                                 .shape = {1 << 20, 4, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE}, .op = TAGC_OP_SUM, .gradients = true};
+                                 .packed = {1 << 20, 4, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE}, .op = TAGC_OP_SUM, .gradients = true};
   struct tagc_slot_question half = q;
   struct tagc_layout layout;
   uint64_t residual;
@@ -261,12 +261,12 @@ static void all_reduces(void)
      "both halves are counted: %llu bytes", (unsigned long long)(sent.between + sent.inside));
   q.codec = &tagc_codec_bf16;
   ok(tagc_plan_allgather_phase(&q).codec == &tagc_allgather_bf16, "bf16: by bf16");
-  q.shape.dtype = TAGC_FLOAT16;
+  q.packed.dtype = TAGC_FLOAT16;
   ok(!tagc_plan_allgather_phase(&q).codec && tagc_plan_slot(&q, &layout, &residual) == TAGC_REASON_no_gain,
      "but 16 bits plainly, and then nothing would be saved");
   q.codec = &tagc_codec_none;
   ok(!tagc_plan_allgather_phase(&q).codec, "none: plainly");
-  q.hosts = (struct tagc_hosts){4, 2, 2}, q.shape.nranks = 2, q.scope.two_levels = true;
+  q.hosts = (struct tagc_hosts){4, 2, 2}, q.packed.nranks = 2, q.scope.two_levels = true;
   ok(tagc_plan_allgather_phase(&q).shape.nranks == 4, "in two levels sums are gathered from all ranks");
   q.gradients = false;
   ok(tagc_plan_slot_gate(&q) == TAGC_REASON_activations, "one that may be of activations passes");
@@ -385,7 +385,7 @@ static struct tagc_slot_question ask_on(int hosts, int local, bool two_levels, c
   return (struct tagc_slot_question){
     .options = &options, .codec = codec, .slot = &info, .hosts = {hosts * local, hosts, local},
     .scope = {TAGC_REASON_compressed, two_levels},
-    .shape = {SHARD / 4, two_levels ? hosts : hosts * local, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE},
+    .packed = {SHARD / 4, two_levels ? hosts : hosts * local, TAGC_FLOAT32, 0, TAGC_STORAGE_NONE},
     .op = TAGC_OP_AVG, .gradients = true,
   };
 }
@@ -427,7 +427,7 @@ static void weights(void)
     struct tagc_layout layout;
     uint64_t bytes;
     if (!q.hosts.hosts)
-      q.hosts.nranks = q.shape.nranks = q.hosts.local;
+      q.hosts.nranks = q.packed.nranks = q.hosts.local;
     options.scope = table[i].scope;
     payload = table[i].payload;
     const enum tagc_reason reason = tagc_plan_slot(&q, &layout, &bytes);
@@ -450,7 +450,7 @@ static void weights(void)
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed, "TAGC_MIN_BYTES is of all shards");
   options.min_bytes++;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_small, "and not a byte more");
-  q.shape.residual = TAGC_STORAGE_FP32;
+  q.packed.residual = TAGC_STORAGE_FP32;
   options.min_bytes = 1;
   q.residual_left = SHARD;
   ok(tagc_plan_slot(&q, &layout, &bytes) == TAGC_REASON_compressed && bytes == SHARD,
@@ -464,20 +464,20 @@ static void parts(void)
   struct tagc_slot_question flat = ask_on(4, 1, false, q4), two = ask_on(2, 4, true, q4);
   struct tagc_layout layout;
   uint64_t bytes;
-  flat.whole = two.whole = flat.shape.n;
-  flat.shape.n = two.shape.n = flat.whole / 12 * 8;
-  flat.rest = two.rest = flat.whole - flat.shape.n;
+  flat.shard_count = two.shard_count = flat.packed.n;
+  flat.packed.n = two.packed.n = flat.shard_count / 12 * 8;
+  flat.rest_count = two.rest_count = flat.shard_count - flat.packed.n;
   ok(tagc_plan_slot(&flat, &layout, &bytes) == TAGC_REASON_compressed, "two thirds of a slot: worth it");
-  ok(tagc_plan_traffic(&flat, &layout).inside + tagc_plan_traffic(&flat, &layout).between == 3 * (layout.message_bytes + 4 * flat.rest) &&
-     tagc_plan_plain_traffic(&flat).between == 3 * 4 * flat.whole, "payload and rest are sent to each of the others");
+  ok(tagc_plan_traffic(&flat, &layout).inside + tagc_plan_traffic(&flat, &layout).between == 3 * (layout.message_bytes + 4 * flat.rest_count) &&
+     tagc_plan_plain_traffic(&flat).between == 3 * 4 * flat.shard_count, "payload and rest are sent to each of the others");
   ok(tagc_plan_slot(&two, &layout, &bytes) == TAGC_REASON_compressed &&
-     tagc_plan_traffic(&two, &layout).between == layout.message_bytes + 4 * two.rest &&
-     tagc_plan_traffic(&two, &layout).inside == UINT64_C(3) * 2 * 4 * two.whole, "in two levels inside a host all is summed plainly");
+     tagc_plan_traffic(&two, &layout).between == layout.message_bytes + 4 * two.rest_count &&
+     tagc_plan_traffic(&two, &layout).inside == UINT64_C(3) * 2 * 4 * two.shard_count, "in two levels inside a host all is summed plainly");
   flat.codec = q8;
-  flat.shape.dtype = TAGC_FLOAT16;
-  flat.rest = flat.whole * 3 / 5;   /* some shard has nothing else: packed ones are longer together than a whole one */
+  flat.packed.dtype = TAGC_FLOAT16;
+  flat.rest_count = flat.shard_count * 3 / 5;   /* some shard has nothing else: packed ones are longer together than a whole one */
   ok(tagc_plan_slot(&flat, &layout, &bytes) == TAGC_REASON_compressed, "packed shards with little of either part in some: still worth it");
-  flat.rest = flat.whole * 7 / 10;
+  flat.rest_count = flat.shard_count * 7 / 10;
   ok(tagc_plan_slot(&flat, &layout, &bytes) == TAGC_REASON_no_gain, "with more of it: no gain");
   flat.sorted = true;
   flat.selection = TAGC_SELECT_NONE;
@@ -499,8 +499,8 @@ static void promise(void)
   uint64_t bytes;
   bool good = tagc_plan_slot(&two, &layout, &bytes) == TAGC_REASON_compressed &&
               tagc_plan_slot(&flat, &flat_layout, &bytes) == TAGC_REASON_compressed;
-  const double sent = (double)tagc_layout_traffic(&two.shape, &layout, &two.hosts, true).between;
-  const double flat_sent = (double)tagc_layout_traffic(&flat.shape, &flat_layout, &flat.hosts, false).between;
+  const double sent = (double)tagc_layout_traffic(&two.packed, &layout, &two.hosts, true).between;
+  const double flat_sent = (double)tagc_layout_traffic(&flat.packed, &flat_layout, &flat.hosts, false).between;
   const double plain = (double)tagc_plain_traffic(SHARD, &two.hosts).between;
   ok(good && sent <= 1.05 / 4 * flat_sent, "2 hosts of 4 ranks, q4: %.4f of what flat sends between hosts",
      sent / flat_sent);

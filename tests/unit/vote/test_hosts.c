@@ -188,7 +188,7 @@ static void two_levels(void)
      "two splits: first by host, then by local index, each in rank order, and no color comes twice");
   ok(reason() == TAGC_REASON_compressed && sums_in_host == 2 && sends_between == 1 && sends_on_world == 0,
      "the call sums inside the host, once for each host, and sends a message to the other one");
-  ok(comm->slots[0].shape.nranks == 2, "the codec has two ranks");
+  ok(comm->slots[0].packed.nranks == 2, "the codec has two ranks");
   const int before = plains;
   ok(calls(1, 0) == ncclSuccess && meetings == 3 && splits == 2 && sends_between == 2 && plains == before,
      "so does the next one, and nobody asks again");

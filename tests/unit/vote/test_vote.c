@@ -255,7 +255,7 @@ static void parts(void)
   set_up_slow_wire(1000);
   sent[N + 7] = __builtin_nanf("");
   ok(calls(VOTE) == ncclSuccess && meetings == 3 && slot()->reason == TAGC_REASON_compressed && slot()->selected.parts &&
-     slot()->shape.n == N / 5 * 4 && sampled()->copy_ns > 0, "a part of the slot is selected, and looked at: NaN elsewhere is not seen");
+     slot()->packed.n == N / 5 * 4 && sampled()->copy_ns > 0, "a part of the slot is selected, and looked at: NaN elsewhere is not seen");
   const int before = plains;
   sent[N + 7] = usual;
   ok(call() == ncclSuccess && plains == before + 1 && plain_from != sent, "the rest goes by a reduce-scatter of its own");
@@ -291,7 +291,7 @@ static void parts(void)
   layer.members = members + 1;
   layer.count = 1;
   set_up_slow_wire(1000);
-  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && !slot()->selected.parts && slot()->shape.n == N,
+  ok(calls(VOTE) == ncclSuccess && slot()->reason == TAGC_REASON_compressed && !slot()->selected.parts && slot()->packed.n == N,
      "all that is in it is selected: as a whole");
   tear_down();
 
