@@ -33,7 +33,7 @@ static void texts(void)
   text("a<b>&\"c'%s", "a&lt;b&gt;&amp;&quot;c'%s", "what is markup, and what is a format");
   text("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "UTF-8 stays");
   text("\xff\xc3.\xc0\x80", "??.??", "what is none does not");
-  text("a\nb\033[1m\x7f\xc2\x85", "a?b?[1m??", "nor do controls");
+  text("a\nb\033[1m\x7f\xc2\x80\xc2\x9f\xc2\xa0", "a?b?[1m???\xc2\xa0", "nor do controls");
   text("\xe2\x80\xae" "a\xe2\x81\xa6\xef\xbf\xbf", "?a??", "marks of direction, and what is no character");
 }
 
