@@ -80,14 +80,10 @@ static int fail(const char *what, const char *why)
 
 static bool add_path(struct request *r, const char *folder, const char *name)
 {
-  size_t size = (folder ? strlen(folder) + 1 : 0) + strlen(name) + 1;
-  char *path = malloc(size);
-  if (!path || !TAGC_SUM_ROOM(r->paths, r->count)) {
-    free(path);
+  if (!TAGC_SUM_ROOM(r->paths, r->count) ||
+      asprintf(&r->paths[r->count], "%s%s%s", folder ? folder : "", folder ? "/" : "", name) < 0)
     return false;
-  }
-  snprintf(path, size, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
-  r->paths[r->count++] = path;
+  r->count++;
   return true;
 }
 
@@ -201,37 +197,19 @@ static int parse(char **argv, struct request *r)
 
 /* -- output -------------------------------------------------------------------------------------------------------- */
 
-/* Each kind of output; false where it cannot be had, and why. */
-typedef bool writer(const struct request *request, const struct tagc_report *report, FILE *to,
-                    char why[TAGC_TRACE_WHY]);
+enum output { TEXT, JSON, HTML, PERFETTO };
 
-static bool put_text(const struct request *request, const struct tagc_report *report, FILE *to,
-                     char why[TAGC_TRACE_WHY])
-{
-  (void)request, (void)why;
-  tagc_report_print(report, to);
-  return true;
-}
-
-static bool put_json(const struct request *request, const struct tagc_report *report, FILE *to,
-                     char why[TAGC_TRACE_WHY])
-{
-  (void)request, (void)why;
-  tagc_report_json(report, to);
-  return true;
-}
-
-static bool put_html(const struct request *request, const struct tagc_report *report, FILE *to,
-                     char why[TAGC_TRACE_WHY])
-{
-  (void)why;
-  return tagc_html_write(report->summary, &request->facts, to);
-}
-
-static bool put_perfetto(const struct request *request, const struct tagc_report *report, FILE *to,
+/* False where it cannot be had, and why. */
+static bool write_output(enum output output, const struct request *request, const struct tagc_report *report, FILE *to,
                          char why[TAGC_TRACE_WHY])
 {
-  return tagc_perfetto_write(report->summary, request->steps, to, why);
+  switch (output) {
+  case TEXT: tagc_report_print(report, to); return true;
+  case JSON: tagc_report_json(report, to); return true;
+  case HTML: return tagc_html_write(report->summary, &request->facts, to);
+  case PERFETTO: return tagc_perfetto_write(report->summary, request->steps, to, why);
+  }
+  return false;
 }
 
 /* Opens a file beside `path`, which takes its place when it is whole. NULL where that cannot be, or must not (a device,
@@ -257,7 +235,7 @@ static FILE *open_beside(const char *path, char **beside)
 }
 
 /* Writes one kind of output to a file, or ("") to standard output. 0, or the exit status. */
-static int put(const struct request *request, const struct tagc_report *report, const char *path, writer *write)
+static int put(const struct request *request, const struct tagc_report *report, const char *path, enum output output)
 {
   char why[TAGC_TRACE_WHY] = "no memory";
   const char *name = *path ? path : "standard output";
@@ -270,7 +248,7 @@ static int put(const struct request *request, const struct tagc_report *report, 
   }
   if (!to)
     return fail(name, strerror(errno));
-  bool written = write(request, report, to, why), failed = ferror(to);
+  bool written = write_output(output, request, report, to, why), failed = ferror(to);
   failed = (to == stdout ? fflush(to) : fclose(to)) != 0 || failed;
   if (beside && (!written || failed || rename(beside, path) != 0)) {
     int wrong = errno;
@@ -289,13 +267,13 @@ static int put_all(const struct request *request, const struct tagc_report *repo
   const bool read = report->summary->rank_count > 0, to_stdout = request->json && !*request->json;
   int result = READ;
   if (read && request->html)
-    result = put(request, report, request->html, put_html);
+    result = put(request, report, request->html, HTML);
   if (read && request->perfetto && !result)
-    result = put(request, report, request->perfetto, put_perfetto);
+    result = put(request, report, request->perfetto, PERFETTO);
   if (request->json && !result)
-    result = put(request, report, request->json, put_json);
+    result = put(request, report, request->json, JSON);
   if (!to_stdout && !result)
-    result = put(request, report, "", put_text);
+    result = put(request, report, "", TEXT);
   if (!read && !result)
     result = fail("nothing could be read", report->summary->problem_count ? report->summary->problems[0] : "no traces");
   return result;
