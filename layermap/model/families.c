@@ -61,14 +61,14 @@ struct builder {
   struct tagc_model *model;
   const struct tagc_architecture *a;
   struct traits traits;
-  uint32_t kinds;                   /* of what is added; 0: what its name tells, which takes a microsecond */
+  uint32_t kinds;                   /* of the matrices that are added: those that their names tell */
   bool is_good;
 };
 
 /* The traits of the family, and of the variant. */
-static struct builder begin(struct tagc_model *model, const struct tagc_architecture *a)
+static struct builder begin(struct tagc_model *model, const struct tagc_architecture *a, uint32_t kinds)
 {
-  struct builder b = {.model = model, .a = a, .traits = families[a->family], .is_good = true};
+  struct builder b = {.model = model, .a = a, .traits = families[a->family], .kinds = kinds, .is_good = true};
   b.traits.qkv_bias |= a->attention_bias;
   b.traits.out_bias |= a->attention_bias;
   b.traits.mlp_bias |= a->mlp_bias;
@@ -83,8 +83,8 @@ static void add(struct builder *b, const char *name, const char *suffix, uint64_
 {
   char whole[TAGC_PARAMETER_NAME];
   snprintf(whole, sizeof whole, "%s%s", name, suffix);
-  uint32_t kinds = b->kinds ? b->kinds : tagc_kinds_of_name(whole);
-  b->is_good = b->is_good && tagc_model_add_parameter(b->model, whole, kinds, rows, columns);
+  uint32_t bias = strcmp(suffix, ".bias") ? 0 : TAGC_KIND_BIAS;
+  b->is_good = b->is_good && tagc_model_add_parameter(b->model, whole, b->kinds | bias, rows, columns);
 }
 
 static void add_linear(struct builder *b, const char *name, uint64_t outputs, uint64_t inputs, bool has_bias)
@@ -97,9 +97,12 @@ static void add_linear(struct builder *b, const char *name, uint64_t outputs, ui
 
 static void add_norm(struct builder *b, const char *name, uint64_t size)
 {
+  uint32_t around = b->kinds;
+  b->kinds = TAGC_KIND_NORM | (around & TAGC_KIND_ATTN);
   add(b, name, ".weight", size, 1);
   if (b->traits.norm_bias)
     add(b, name, ".bias", size, 1);
+  b->kinds = around;
 }
 
 static void add_attention(struct builder *b)
@@ -144,13 +147,12 @@ static void add_latent_attention(struct builder *b)
   add_linear(b, "attn.o", a->hidden, heads * a->v_dim, a->attention_bias);
 }
 
-/* One MLP: "mlp", "shared_experts", or "experts.7" without biases. */
-static void add_mlp(struct builder *b, const char *where, uint64_t intermediate)
+/* One MLP: "mlp", "shared_experts", or "experts.7". */
+static void add_mlp(struct builder *b, const char *where, uint64_t intermediate, bool has_bias)
 {
   static const char *const gated[] = {"gate", "up", "down"}, *const mixtral[] = {"gate", "down", "up"};
   const char *const *parts = b->a->family == TAGC_FAMILY_MIXTRAL ? mixtral : gated;
   uint64_t hidden = b->a->hidden;
-  bool has_bias = b->traits.mlp_bias && !b->kinds;
   char name[TAGC_PARAMETER_NAME];
   if (b->traits.has_fused_gate) {
     snprintf(name, sizeof name, "%s.gate_up", where);
@@ -165,7 +167,10 @@ static void add_mlp(struct builder *b, const char *where, uint64_t intermediate)
 
 static void add_router(struct builder *b)
 {
+  uint32_t around = b->kinds;
+  b->kinds = TAGC_KIND_EXPERT;
   add_linear(b, "router", b->a->experts, b->a->hidden, false);
+  b->kinds = around;
 }
 
 static void add_experts(struct builder *b)
@@ -179,18 +184,16 @@ static void add_experts(struct builder *b)
     add(b, "experts.gate_up", "", a->experts, 2 * intermediate * a->hidden);
     add(b, "experts.down", "", a->experts, intermediate * a->hidden);
   } else {
-    b->kinds = TAGC_KIND_MLP | TAGC_KIND_EXPERT;
     for (uint32_t i = 0; i < a->experts && b->is_good; i++) {
       char name[24];
       snprintf(name, sizeof name, "experts.%u", i);
-      add_mlp(b, name, intermediate);
+      add_mlp(b, name, intermediate, false);
     }
-    b->kinds = 0;
   }
   if (!is_router_first)
     add_router(b);
   if (a->shared_intermediate)
-    add_mlp(b, "shared_experts", a->shared_intermediate);
+    add_mlp(b, "shared_experts", a->shared_intermediate, b->traits.mlp_bias);
 }
 
 bool tagc_family_has_experts(const struct tagc_architecture *a, uint32_t number)
@@ -198,27 +201,39 @@ bool tagc_family_has_experts(const struct tagc_architecture *a, uint32_t number)
   return a->experts && number >= a->dense_blocks;
 }
 
+static void add_part(struct builder *b, char part, uint32_t number)
+{
+  const struct tagc_architecture *a = b->a;
+  bool has_experts = tagc_family_has_experts(a, number);
+  switch (part) {
+  case 'm':
+    b->kinds = TAGC_KIND_MLP | (has_experts ? TAGC_KIND_EXPERT : 0);
+    if (has_experts)
+      add_experts(b);
+    else
+      add_mlp(b, "mlp", a->intermediate, b->traits.mlp_bias);
+    break;
+  case 'a':
+    b->kinds = TAGC_KIND_ATTN;
+    (a->kv_rank ? add_latent_attention : add_attention)(b);
+    break;
+  default:
+    b->kinds = 0;
+    add_norm(b, (const char[]){'n', 'o', 'r', 'm', part, '\0'}, a->hidden);
+  }
+}
+
 bool tagc_family_add_block(struct tagc_model *model, const struct tagc_architecture *a, uint32_t number)
 {
-  struct builder b = begin(model, a);
-  for (const char *part = b.traits.order; *part; part++) {
-    if (*part == 'm' && tagc_family_has_experts(a, number))
-      add_experts(&b);
-    else if (*part == 'm')
-      add_mlp(&b, "mlp", a->intermediate);
-    else if (*part == 'a' && a->kv_rank)
-      add_latent_attention(&b);
-    else if (*part == 'a')
-      add_attention(&b);
-    else
-      add_norm(&b, (const char[]){'n', 'o', 'r', 'm', *part, '\0'}, a->hidden);
-  }
+  struct builder b = begin(model, a, 0);
+  for (const char *part = b.traits.order; *part; part++)
+    add_part(&b, *part, number);
   return b.is_good;
 }
 
 bool tagc_family_add_embedding(struct tagc_model *model, const struct tagc_architecture *a)
 {
-  struct builder b = begin(model, a);
+  struct builder b = begin(model, a, TAGC_KIND_EMBED);
   if (a->family == TAGC_FAMILY_VIT) {
     uint64_t patch = a->patch ? a->patch : 16, channels = a->channels ? a->channels : 3;
     add(&b, "embed.class", "", 1, a->hidden);
@@ -257,7 +272,7 @@ static void add_heads(struct builder *b)
 
 bool tagc_family_add_head(struct tagc_model *model, const struct tagc_architecture *a)
 {
-  struct builder b = begin(model, a);
+  struct builder b = begin(model, a, TAGC_KIND_HEAD);
   bool has_words_behind = a->family != TAGC_FAMILY_BERT && a->family != TAGC_FAMILY_VIT;
   if (a->family != TAGC_FAMILY_BERT)
     add_norm(&b, "norm", a->hidden);
