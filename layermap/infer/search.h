@@ -44,7 +44,6 @@ struct tagc_outsides {
 };
 
 struct tagc_family_shapes {
-  bool usable;
   struct tagc_shapes block, dense;
   struct tagc_outsides outsides;
 };
@@ -101,8 +100,6 @@ static inline bool tagc_search_is_long(const struct tagc_search *search)
   return *search->steps > TAGC_SEARCH_STEPS;
 }
 
-/* The sizes that are solved for. */
-enum tagc_unknown { TAGC_UNKNOWN_INTERMEDIATE, TAGC_UNKNOWN_EXPERT, TAGC_UNKNOWN_VOCABULARY, TAGC_UNKNOWN_POSITIONS };
 void tagc_unknown_set(struct tagc_architecture *a, enum tagc_unknown unknown, uint64_t size);
 
 /* An equation: `times` the measure of the shapes in `keep`, and `more`, are a shard of `count` elements. */

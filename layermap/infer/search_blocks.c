@@ -53,15 +53,11 @@ void tagc_published_set(struct tagc_architecture *a, const struct tagc_published
   a->shared_intermediate = known->shared_intermediate;
 }
 
-static uint64_t measure(const struct tagc_equation *e, const struct tagc_architecture *a)
-{
-  ++*e->steps;
-  return e->times * tagc_shapes_measure(e->shapes, a, e->layout, e->nranks, e->keep) + e->more;
-}
-
 bool tagc_equation_holds(const struct tagc_equation *e, const struct tagc_architecture *a)
 {
-  return tagc_measure_shard(e->layout, measure(e, a), e->nranks) == e->count;
+  ++*e->steps;
+  uint64_t measure = e->times * tagc_shapes_measure(e->shapes, a, e->layout, e->nranks, e->keep) + e->more;
+  return tagc_measure_shard(e->layout, measure, e->nranks) == e->count;
 }
 
 /* A measure grows by equal steps where the unknown grows by the number of ranks; in between it is at most a step higher. */
@@ -69,15 +65,14 @@ bool tagc_equation_range(const struct tagc_equation *e, const struct tagc_archit
                          uint64_t *high)
 {
   struct tagc_architecture tried = *a;
-  uint64_t step = unknown == TAGC_UNKNOWN_EXPERT ? 64 * (uint64_t)e->nranks : e->nranks;
+  uint64_t step = unknown == TAGC_UNKNOWN_EXPERT ? 64 * (uint64_t)e->nranks : e->nranks, none;
   tagc_unknown_set(&tried, unknown, step);
-  uint64_t one = measure(e, &tried);
-  tagc_unknown_set(&tried, unknown, 2 * step);
-  uint64_t rise = measure(e, &tried) - one;
+  uint64_t rise = e->times * tagc_shapes_slope(e->shapes, &tried, e->layout, e->nranks, e->keep, unknown, &none);
+  none = e->times * none + e->more;
+  *e->steps += 2;
   bool flat = e->layout == TAGC_LAYOUT_FSDP1;
   uint64_t most = flat ? e->count * e->nranks : e->count, least = flat ? most - e->nranks : most - 1;
-  uint64_t none = one - rise;
-  if (!rise || one < rise || most < none || (most - none) / rise > (UINT32_MAX >> 1) / step)
+  if (!rise || most < none || (most - none) / rise > (UINT32_MAX >> 1) / step)
     return false;
   *high = (most - none) / rise * step + (most - none) % rise * step / rise;
   uint64_t before = least < none ? 0 : (least - none) / rise * step + (least - none) % rise * step / rise;
@@ -103,6 +98,7 @@ struct attempt {
   struct tagc_search *search;
   const struct tagc_family_shapes *shapes;
   struct tagc_candidate candidate;
+  uint64_t beside;                  /* measure of what is in the MLP's slot, too */
 };
 
 static struct tagc_equation equation(const struct attempt *t, const struct tagc_shapes *shapes, unsigned sorts, uint32_t times,
@@ -188,9 +184,8 @@ static void solve_width(struct attempt *t)
   const struct tagc_frame *frame = &t->search->frame;
   struct tagc_architecture *a = &t->candidate.architecture;
   enum tagc_unknown unknown = t->candidate.prior->is_sparse ? TAGC_UNKNOWN_EXPERT : TAGC_UNKNOWN_INTERMEDIATE;
-  bool apart = frame->period > 1;
-  struct tagc_equation e = equation(t, &t->shapes->block, apart ? TAGC_KEEP_MLP : TAGC_KEEP_BLOCK, frame->group,
-                                    frame->counts[frame->period - 1]);
+  struct tagc_equation e = equation(t, &t->shapes->block, TAGC_KEEP_MLP, frame->group, frame->counts[frame->period - 1]);
+  e.more = frame->group * t->beside;
   uint64_t low, high, quantum = grain(a->hidden);
   if (!tagc_equation_range(&e, a, unknown, &low, &high))
     return;
@@ -239,6 +234,8 @@ static void try_experts(struct attempt *t)
   unsigned cost = t->candidate.cost;
   if (!parts_fit(t))
     return;
+  t->beside = t->search->frame.period > 1 ? 0 : tagc_shapes_measure(&t->shapes->block, a, t->candidate.layout, t->search->nranks,
+                                                                   TAGC_KEEP_ATTN | TAGC_KEEP_REST);
   if (!t->candidate.prior->is_sparse) {
     solve_width(t);
     return;
@@ -342,7 +339,7 @@ static void try_heads(struct attempt *t)
 }
 
 /* Streams are multiples of that; small ones of toys are anything. */
-static uint32_t next_hidden(uint32_t hidden)
+static uint64_t next_hidden(uint64_t hidden)
 {
   return hidden < 64 ? hidden + 1 : hidden < 512 ? hidden + 8 : hidden < 8192 ? hidden + 64 : hidden + 256;
 }
@@ -374,14 +371,14 @@ void tagc_search_blocks(struct tagc_search *search, const struct tagc_prior *pri
   uint64_t elements = 0;
   for (size_t i = 0; i < frame->period; i++)
     elements += frame->counts[i] * search->nranks / frame->group;
-  for (uint32_t hidden = 8; hidden <= 20480 && !tagc_search_is_long(search); hidden = next_hidden(hidden)) {
-    uint64_t square = (uint64_t)hidden * hidden;
-    /* A block has 4 to 40 times the square of the stream, experts many more. */
-    if (3 * square > elements || (!prior->is_sparse && 45 * square < elements))
+  /* A block has 4 to 40 times the square of the stream, experts many more. */
+  for (uint64_t hidden = 8; hidden <= 20480 && 3 * hidden * hidden <= elements && !tagc_search_is_long(search);
+       hidden = next_hidden(hidden)) {
+    if (!prior->is_sparse && 45 * hidden * hidden < elements)
       continue;
     if ((prior->is_sparse && hidden % 256) || (prior->attention == TAGC_WIDE && (hidden % 64 || tagc_cost_size(hidden) > 20)))
       continue;
-    t.candidate.architecture.hidden = hidden;
+    t.candidate.architecture.hidden = (uint32_t)hidden;
     t.candidate.cost = prior->cost + TAGC_COST_UNPUBLISHED + tagc_cost_hidden(hidden);
     try_heads(&t);
   }

@@ -74,18 +74,18 @@ static struct tagc_equation equation(const struct outside *o, uint8_t part, size
                                 .steps = o->search->steps};
 }
 
-static uint64_t part_measure(const struct outside *o, const struct tagc_architecture *a, uint8_t part)
+static uint64_t part_shard(const struct outside *o, const struct tagc_architecture *a, uint8_t part)
 {
-  return tagc_shapes_measure(o->shapes, a, o->candidate->layout, o->search->nranks, part);
+  const struct tagc_candidate *candidate = o->candidate;
+  uint64_t measure = tagc_shapes_measure(o->shapes, a, candidate->layout, o->search->nranks, part);
+  return tagc_measure_shard(candidate->layout, measure + (part & TAGC_KEEP_NORM ? o->norms : 0), o->search->nranks);
 }
 
-static bool depends(const struct outside *o, uint8_t part, enum tagc_unknown unknown)
+/* An equation that is held, too. */
+static bool is_shard(const struct outside *o, size_t slot, uint64_t shard)
 {
-  struct tagc_architecture few = o->candidate->architecture, many = few;
-  few.vocabulary = many.vocabulary = 1;
-  few.positions = many.positions = 1;
-  tagc_unknown_set(&many, unknown, 1 << 16);
-  return part_measure(o, &few, part) != part_measure(o, &many, part);
+  ++*o->search->steps;
+  return o->search->counts[o->slots[slot]] == shard;
 }
 
 /* All sizes are known: which slots do they explain? */
@@ -94,13 +94,10 @@ static void weigh(struct outside *o, const struct tagc_architecture *a)
   unsigned cost = o->cost + o->odd;
   size_t used = 0;
   for (size_t i = 0; i < o->part_count; i++) {
+    uint64_t shard = part_shard(o, a, o->parts[i]);
     size_t slot = 0;
-    while (slot < o->slot_count) {
-      struct tagc_equation e = equation(o, o->parts[i], o->slots[slot]);
-      if (!(used >> slot & 1) && tagc_equation_holds(&e, a))
-        break;
+    while (slot < o->slot_count && (used >> slot & 1 || !is_shard(o, slot, shard)))
       slot++;
-    }
     if (slot == o->slot_count) {
       cost += COST_MISSING;
       continue;
@@ -127,9 +124,11 @@ static uint64_t likeliest(const struct tagc_equation *e, const struct tagc_archi
   uint64_t best = 0;
   unsigned best_cost = TAGC_COST_NEVER;
   for (; *known; known++) {
+    if (*known <= low || *known > high)
+      continue;
     unsigned cost = unknown == TAGC_UNKNOWN_VOCABULARY ? tagc_cost_vocabulary(a->family, *known) : tagc_cost_positions(a->family, *known);
     tagc_unknown_set(&tried, unknown, *known);
-    if (*known > low && *known <= high && cost < best_cost && tagc_equation_holds(e, &tried)) {
+    if (cost < best_cost && tagc_equation_holds(e, &tried)) {
       best = *known;
       best_cost = cost;
     }
@@ -148,7 +147,7 @@ static uint64_t likeliest(const struct tagc_equation *e, const struct tagc_archi
 static void solve_positions(struct outside *o, struct tagc_architecture *a, bool known)
 {
   for (size_t i = 0; i < o->part_count && !known; i++) {
-    if (!depends(o, o->parts[i], TAGC_UNKNOWN_POSITIONS))
+    if (!(o->shapes->depends[TAGC_UNKNOWN_POSITIONS] & o->parts[i]))
       continue;
     for (size_t slot = 0; slot < o->slot_count; slot++) {
       struct tagc_equation e = equation(o, o->parts[i], o->slots[slot]);
@@ -169,7 +168,7 @@ static void solve_vocabulary(struct outside *o, uint8_t part, size_t slot)
 {
   struct tagc_architecture a = o->candidate->architecture;
   struct tagc_equation e = equation(o, part, slot);
-  bool with_positions = depends(o, part, TAGC_UNKNOWN_POSITIONS);
+  bool with_positions = o->shapes->depends[TAGC_UNKNOWN_POSITIONS] & part;
   uint64_t low, high;
   for (const uint32_t *positions = tagc_positions; *positions; positions++) {
     a.positions = o->candidate->prior->has_positions ? *positions : 0;
@@ -184,21 +183,19 @@ static void solve_vocabulary(struct outside *o, uint8_t part, size_t slot)
 
 static void try_division(struct outside *o, const uint8_t parts[3])
 {
-  struct tagc_architecture some = o->candidate->architecture;
-  some.vocabulary = 1;
-  some.positions = 1;
   uint8_t lead = 0;
   o->part_count = 0;
   for (size_t i = 0; i < 3 && parts[i]; i++)
-    if (part_measure(o, &some, parts[i])) {
+    if (o->shapes->keep & parts[i]) {
       o->parts[o->part_count++] = parts[i];
-      if (depends(o, parts[i], TAGC_UNKNOWN_VOCABULARY))
+      if (o->shapes->depends[TAGC_UNKNOWN_VOCABULARY] & parts[i])
         lead = parts[i];
     }
   for (size_t i = 0; i < o->slot_count && lead; i++)
     solve_vocabulary(o, lead, o->slots[i]);
   if (lead)
     return;
+  struct tagc_architecture some = o->candidate->architecture;
   some.vocabulary = 0;
   some.positions = o->candidate->prior->has_positions ? tagc_positions[0] : 0;
   solve_positions(o, &some, false);

@@ -12,6 +12,7 @@ struct total {
   const struct tagc_shapes *outside;
   struct tagc_candidate candidate;
   uint64_t least, most;             /* measures that explain the slots */
+  uint64_t block, dense;            /* measures of one */
 };
 
 /* Padding hides what the slots hold exactly. */
@@ -43,17 +44,18 @@ static void solve_blocks(struct total *t, unsigned cost)
 {
   struct tagc_architecture *a = &t->candidate.architecture;
   bool is_latent = t->candidate.prior->attention == TAGC_LATENT;
-  uint64_t outside = measure(t, t->outside), block = measure(t, &t->shapes->block);
+  uint64_t outside = measure(t, t->outside);
   for (uint32_t dense = 0; dense <= (is_latent ? 3 : 0); dense++) {
-    uint64_t known = outside + (dense ? dense * measure(t, &t->shapes->dense) : 0);
-    if (known + block > t->most)
+    uint64_t known = outside + dense * t->dense;
+    if (known + t->block > t->most)
       continue;
-    uint64_t blocks = (t->most - known) / block;
-    if (known + blocks * block < t->least || blocks > 256)
+    uint64_t blocks = (t->most - known) / t->block;
+    if (known + blocks * t->block < t->least || blocks > 256)
       continue;
     a->blocks = (uint32_t)blocks + dense;
     a->dense_blocks = dense;
     t->candidate.cost = COST_TOTALS + t->candidate.prior->cost + cost + tagc_cost_size(a->blocks);
+    t->candidate.cost += a->vocabulary ? tagc_cost_vocabulary(a->family, a->vocabulary) : 0;
     t->candidate.cost += tagc_cost_layout(t->candidate.layout, t->search->reduction, t->search->is_gathered);
     /* Megatron's own models, or others in its buckets. */
     bool megatron = t->candidate.layout == TAGC_LAYOUT_MEGATRON && !t->candidate.prior->is_sparse;
@@ -70,21 +72,31 @@ static void solve_blocks(struct total *t, unsigned cost)
 static void try_vocabularies(struct total *t, unsigned cost)
 {
   struct tagc_architecture *a = &t->candidate.architecture;
-  bool has_words = t->candidate.prior->family != TAGC_FAMILY_VIT;
-  for (const uint32_t *known = tagc_vocabularies; *known && !tagc_search_is_long(t->search); known++) {
-    a->vocabulary = has_words ? *known : 0;
-    unsigned words = has_words ? tagc_cost_vocabulary(a->family, *known) : 0;
-    for (const uint32_t *positions = tagc_positions; *positions; positions++) {
-      a->positions = t->candidate.prior->has_positions ? *positions : 0;
-      unsigned places = a->positions ? tagc_cost_positions(a->family, a->positions) : 0;
-      if (places == 0)               /* those that its family has */
-        solve_blocks(t, cost + words);
-      if (!a->positions)
-        break;
-    }
-    if (!has_words)
-      break;
+  a->vocabulary = 0;
+  if (a->family == TAGC_FAMILY_VIT) {
+    solve_blocks(t, cost);
+    return;
   }
+  for (const uint32_t *known = tagc_vocabularies; *known && !tagc_search_is_long(t->search); known++) {
+    a->vocabulary = *known;
+    solve_blocks(t, cost);
+  }
+}
+
+/* Tries the numbers of positions that its family has. */
+static void try_positions(struct total *t, unsigned cost)
+{
+  struct tagc_architecture *a = &t->candidate.architecture;
+  a->positions = 0;
+  if (!t->candidate.prior->has_positions) {
+    try_vocabularies(t, cost);
+    return;
+  }
+  for (const uint32_t *positions = tagc_positions; *positions; positions++)
+    if (tagc_cost_positions(a->family, *positions) == 0) {
+      a->positions = *positions;
+      try_vocabularies(t, cost);
+    }
 }
 
 void tagc_search_totals(struct tagc_search *search, const struct tagc_prior *prior, enum tagc_layout_kind layout)
@@ -96,10 +108,14 @@ void tagc_search_totals(struct tagc_search *search, const struct tagc_prior *pri
     if (tagc_published[i].family != prior->family)
       continue;
     tagc_published_set(&t.candidate.architecture, &tagc_published[i]);
+    t.block = measure(&t, &t.shapes->block);
+    t.dense = measure(&t, &t.shapes->dense);
+    if (t.block > t.most)
+      continue;
     for (size_t j = 0; j < t.shapes->outsides.count; j++) {
       tagc_outside_set(&t.candidate.architecture, &t.shapes->outsides.variants[j]);
       t.outside = &t.shapes->outsides.shapes[j];
-      try_vocabularies(&t, t.shapes->outsides.variants[j].cost);
+      try_positions(&t, t.shapes->outsides.variants[j].cost);
     }
   }
 }

@@ -3,28 +3,49 @@
  */
 #include "layermap/infer/shapes.h"
 
-enum { PROBE_EXPERTS = 37 };
+enum { PROBE_EXPERTS = 11 };
 
 /* Everything that rows or columns of a parameter can be. Those up to LAST_MULTIPLE are multiples of the hidden size. */
-enum size { HIDDEN, HIDDEN_2, HIDDEN_3, POSITIONS_HIDDEN, EXPERT_HIDDEN, LAST_MULTIPLE, HEAD = LAST_MULTIPLE + 1, OTHERS };
+enum size {
+  HIDDEN, POSITIONS_HIDDEN, LAST_MULTIPLE = POSITIONS_HIDDEN, HEAD, QUERY, KEY, QUERY_KEY_VALUE, INTERMEDIATE, INTERMEDIATE_2,
+  VOCABULARY, POSITIONS, EXPERTS, EXPERT, SHARED, Q_RANK, KV_RANK, KV_RANK_ROPE, HEADS_NOPE_ROPE, HEADS_NOPE_V, HEADS_V
+};
+_Static_assert(HEADS_V + 1 == TAGC_SHAPE_SIZES, "an index for each size");
 
-/* `values` has room for TAGC_SHAPE_SIZES. Returns how many there are. */
-static size_t find_sizes(const struct tagc_architecture *a, uint64_t *values)
+static void find_sizes(const struct tagc_architecture *a, uint64_t values[TAGC_SHAPE_SIZES])
 {
-  uint64_t h = a->hidden, q = (uint64_t)a->heads * a->head_dim, kv = (uint64_t)a->kv_heads * a->head_dim, heads = a->heads;
-  uint64_t expert = a->expert_intermediate, experts = a->experts;
-  const uint64_t all[] = {
-    [HIDDEN] = h, [HIDDEN_2] = 2 * h, [HIDDEN_3] = 3 * h, [POSITIONS_HIDDEN] = a->positions * h, [EXPERT_HIDDEN] = expert * h,
-    [LAST_MULTIPLE] = 2 * expert * h, [HEAD] = a->head_dim,
-    [OTHERS] = q, kv, 2 * kv, q + 2 * kv, 3 * q, a->intermediate, 2 * (uint64_t)a->intermediate, heads, a->vocabulary, a->positions,
-    experts, expert, 2 * expert, experts * expert, 2 * experts * expert, a->shared_intermediate, 2 * (uint64_t)a->shared_intermediate,
-    a->q_rank, a->kv_rank, (uint64_t)a->kv_rank + a->rope_dim, heads * ((uint64_t)a->nope_dim + a->rope_dim),
-    heads * ((uint64_t)a->nope_dim + a->v_dim), heads * a->v_dim,
-  };
-  _Static_assert(sizeof all / sizeof *all <= TAGC_SHAPE_SIZES, "more sizes than indices");
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    values[i] = all[i];
-  return sizeof all / sizeof *all;
+  uint64_t query = (uint64_t)a->heads * a->head_dim, key = (uint64_t)a->kv_heads * a->head_dim;
+  values[HIDDEN] = a->hidden;
+  values[POSITIONS_HIDDEN] = (uint64_t)a->positions * a->hidden;
+  values[HEAD] = a->head_dim;
+  values[QUERY] = query;
+  values[KEY] = key;
+  values[QUERY_KEY_VALUE] = query + 2 * key;
+  values[INTERMEDIATE] = a->intermediate;
+  values[INTERMEDIATE_2] = 2 * (uint64_t)a->intermediate;
+  values[VOCABULARY] = a->vocabulary;
+  values[POSITIONS] = a->positions;
+  values[EXPERTS] = a->experts;
+  values[EXPERT] = a->expert_intermediate;
+  values[SHARED] = a->shared_intermediate;
+  values[Q_RANK] = a->q_rank;
+  values[KV_RANK] = a->kv_rank;
+  values[KV_RANK_ROPE] = (uint64_t)a->kv_rank + a->rope_dim;
+  values[HEADS_NOPE_ROPE] = a->heads * ((uint64_t)a->nope_dim + a->rope_dim);
+  values[HEADS_NOPE_V] = a->heads * ((uint64_t)a->nope_dim + a->v_dim);
+  values[HEADS_V] = (uint64_t)a->heads * a->v_dim;
+}
+
+/* The unknown that the size is a multiple of, as a bit; 0: none. */
+static uint8_t unknown_of(uint8_t size)
+{
+  switch (size) {
+  case INTERMEDIATE: case INTERMEDIATE_2: return 1 << TAGC_UNKNOWN_INTERMEDIATE;
+  case EXPERT: case SHARED: return 1 << TAGC_UNKNOWN_EXPERT;
+  case VOCABULARY: return 1 << TAGC_UNKNOWN_VOCABULARY;
+  case POSITIONS: case POSITIONS_HIDDEN: return 1 << TAGC_UNKNOWN_POSITIONS;
+  default: return 0;
+  }
 }
 
 /* Sizes of which no two are equal, nor any two of what find_sizes() makes of them. What the family does not have stays 0. */
@@ -48,9 +69,9 @@ static struct tagc_architecture make_probe(const struct tagc_architecture *kind)
   return probe;
 }
 
-static uint8_t name_size(const uint64_t *values, size_t count, uint64_t size, uint32_t *constant)
+static uint8_t name_size(const uint64_t values[TAGC_SHAPE_SIZES], uint64_t size, uint32_t *constant)
 {
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < TAGC_SHAPE_SIZES; i++)
     if (values[i] == size)
       return (uint8_t)i;
   *constant = (uint32_t)size;
@@ -73,6 +94,9 @@ static bool add_shape(struct tagc_shapes *shapes, const struct tagc_shape *shape
   if (i == shapes->count)
     shapes->shapes[shapes->count++] = *shape;
   shapes->shapes[i].times++;
+  shapes->keep |= shape->keep;
+  for (int unknown = 0; unknown < TAGC_UNKNOWNS; unknown++)
+    shapes->depends[unknown] |= shape->unknowns >> unknown & 1 ? shape->keep : 0;
   return true;
 }
 
@@ -80,14 +104,15 @@ static bool add_shape(struct tagc_shapes *shapes, const struct tagc_shape *shape
 static bool read_model(struct tagc_shapes *shapes, const struct tagc_model *model, const struct tagc_architecture *probe)
 {
   uint64_t values[TAGC_SHAPE_SIZES];
-  size_t known = find_sizes(probe, values);
-  shapes->count = 0;
+  find_sizes(probe, values);
+  *shapes = (struct tagc_shapes){.count = 0};
   for (size_t place = 0; place < model->place_count; place++) {
     const struct tagc_unit *unit = &model->units[model->places[place].unit];
     for (size_t i = 0; i < unit->count; i++) {
       struct tagc_shape shape = {.keep = tagc_keep_of(model, place, &unit->parameters[i])};
-      shape.rows = name_size(values, known, unit->parameters[i].rows, &shape.constant_rows);
-      shape.columns = name_size(values, known, unit->parameters[i].columns, &shape.constant_columns);
+      shape.rows = name_size(values, unit->parameters[i].rows, &shape.constant_rows);
+      shape.columns = name_size(values, unit->parameters[i].columns, &shape.constant_columns);
+      shape.unknowns = unknown_of(shape.rows) | unknown_of(shape.columns);
       if (!add_shape(shapes, &shape))
         return false;
     }
@@ -122,20 +147,37 @@ bool tagc_shapes_outside(struct tagc_shapes *shapes, const struct tagc_architect
   return done;
 }
 
-uint64_t tagc_shapes_measure(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout,
-                             uint32_t nranks, unsigned keep)
+/* Adds up apart the shapes that are a multiple of one of these unknowns (1) and the others (0). */
+static void add_up(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout, uint32_t nranks,
+                   unsigned keep, unsigned unknowns, uint64_t sums[2])
 {
-  uint64_t values[TAGC_SHAPE_SIZES + 1], sum = 0;
+  uint64_t values[TAGC_SHAPE_SIZES];
   find_sizes(a, values);
-  for (size_t i = 0; i < shapes->count; i++) {
-    const struct tagc_shape *s = &shapes->shapes[i];
+  for (const struct tagc_shape *s = shapes->shapes; s < shapes->shapes + shapes->count; s++) {
     if (!(s->keep & keep))
       continue;
     uint64_t rows = s->rows == TAGC_SHAPE_SIZES ? s->constant_rows : values[s->rows];
     uint64_t columns = s->columns == TAGC_SHAPE_SIZES ? s->constant_columns : values[s->columns];
-    sum += tagc_layout_part(layout, rows, columns, (int)nranks) * (s->times + (uint64_t)s->times_expert * a->experts);
+    sums[(s->unknowns & unknowns) != 0] +=
+      tagc_layout_part(layout, rows, columns, (int)nranks) * (s->times + (uint64_t)s->times_expert * a->experts);
   }
-  return sum;
+}
+
+uint64_t tagc_shapes_measure(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout,
+                             uint32_t nranks, unsigned keep)
+{
+  uint64_t sums[2] = {0, 0};
+  add_up(shapes, a, layout, nranks, keep, 0, sums);
+  return sums[0];
+}
+
+uint64_t tagc_shapes_slope(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout,
+                           uint32_t nranks, unsigned keep, enum tagc_unknown unknown, uint64_t *rest)
+{
+  uint64_t sums[2] = {0, 0};
+  add_up(shapes, a, layout, nranks, keep, 1u << unknown, sums);
+  *rest = sums[0];
+  return sums[1];
 }
 
 bool tagc_shapes_residue(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout,

@@ -16,18 +16,25 @@
 #include "layermap/infer/match.h"
 #include "layermap/model/families.h"
 
-enum { TAGC_SHAPES = 32, TAGC_SHAPE_SIZES = 32 };
+enum { TAGC_SHAPES = 32, TAGC_SHAPE_SIZES = 19 };
+
+/* The sizes that are solved for. */
+enum tagc_unknown { TAGC_UNKNOWN_INTERMEDIATE, TAGC_UNKNOWN_EXPERT, TAGC_UNKNOWN_VOCABULARY, TAGC_UNKNOWN_POSITIONS };
+enum { TAGC_UNKNOWNS = TAGC_UNKNOWN_POSITIONS + 1 };
 
 /* `times` + `times_expert` for each expert of (rows x columns). An index into the sizes, or TAGC_SHAPE_SIZES and a constant. */
 struct tagc_shape {
   uint8_t rows, columns;
   uint8_t keep;                     /* enum tagc_keep */
+  uint8_t unknowns;                 /* a bit for each that it is a multiple of */
   uint32_t constant_rows, constant_columns;
   uint32_t times, times_expert;
 };
 
 struct tagc_shapes {
   size_t count;
+  uint8_t keep;                     /* the sorts that there are, ... */
+  uint8_t depends[TAGC_UNKNOWNS];   /* ... and those of them that depend on an unknown */
   struct tagc_shape shapes[TAGC_SHAPES];
 };
 
@@ -40,6 +47,10 @@ bool tagc_shapes_block(struct tagc_shapes *shapes, const struct tagc_architectur
 /* The sum over those shapes that have a bit of `keep`. */
 uint64_t tagc_shapes_measure(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout,
                              uint32_t nranks, unsigned keep);
+
+/* The same in two parts, where the unknown is a multiple of nranks: returns what is in proportion to it, *rest is all else. */
+uint64_t tagc_shapes_slope(const struct tagc_shapes *shapes, const struct tagc_architecture *a, enum tagc_layout_kind layout,
+                           uint32_t nranks, unsigned keep, enum tagc_unknown unknown, uint64_t *rest);
 
 /* The measure of all shapes is *residue more than some multiple of *modulus, whatever sizes but hidden and head_dim are. False: that
  * cannot be said. */

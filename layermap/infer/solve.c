@@ -69,7 +69,8 @@ static bool read_families(struct tagc_family_shapes *all)
     const struct tagc_prior *prior = &tagc_priors[i];
     struct tagc_architecture kind = tagc_search_kind(prior);
     struct tagc_family_shapes *shapes = &all[i];
-    if (!tagc_shapes_block(&shapes->block, &kind, false) || !tagc_shapes_block(&shapes->dense, &kind, true))
+    bool has_dense = prior->attention == TAGC_LATENT;
+    if (!tagc_shapes_block(&shapes->block, &kind, false) || (has_dense && !tagc_shapes_block(&shapes->dense, &kind, true)))
       return false;
     shapes->outsides.count = tagc_prior_outsides(prior, shapes->outsides.variants);
     for (size_t j = 0; j < shapes->outsides.count; j++) {

@@ -21,7 +21,7 @@
 #include "layermap/model/layout.h"
 
 
-enum { FSDP1_ALIGNMENT_BYTES = 16, MEGATRON_PARAMETER = 64, MEGATRON_BUCKET = 128 };
+enum { FSDP1_ALIGNMENT_BYTES = 16, MEGATRON_BUCKET = 128 };
 
 const char *const tagc_layout_names[TAGC_LAYOUTS + 1] = {
   [TAGC_LAYOUT_FSDP1] = "fsdp1", [TAGC_LAYOUT_FSDP1_ALIGNED] = "fsdp1_aligned", [TAGC_LAYOUT_FSDP2] = "fsdp2",
@@ -57,16 +57,6 @@ static uint64_t end_of(enum tagc_layout_kind layout, int nranks)
     while (end % MEGATRON_BUCKET)
       end *= 2;
   return end;
-}
-
-uint64_t tagc_layout_part(enum tagc_layout_kind layout, uint64_t rows, uint64_t columns, int nranks)
-{
-  switch (layout) {
-  case TAGC_LAYOUT_FSDP2: return divide_up(rows, (uint64_t)nranks) * columns;
-  case TAGC_LAYOUT_ZERO3: return divide_up(rows * columns, (uint64_t)nranks);
-  case TAGC_LAYOUT_MEGATRON: return round_up(rows * columns, MEGATRON_PARAMETER);
-  default: return rows * columns;
-  }
 }
 
 uint64_t tagc_layout_shard_of_parts(enum tagc_layout_kind layout, uint64_t parts, int nranks)
@@ -117,7 +107,7 @@ static bool is_reversed(enum tagc_layout_kind layout)
 static uint64_t alignment_of(enum tagc_layout_kind layout, size_t element_bytes)
 {
   if (layout == TAGC_LAYOUT_MEGATRON)
-    return MEGATRON_PARAMETER;
+    return TAGC_MEGATRON_PARAMETER;
   bool is_aligned = layout == TAGC_LAYOUT_FSDP1_ALIGNED && element_bytes >= 1 && element_bytes < FSDP1_ALIGNMENT_BYTES;
   return is_aligned ? FSDP1_ALIGNMENT_BYTES / element_bytes : 1;
 }

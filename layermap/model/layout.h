@@ -32,9 +32,21 @@ struct tagc_member {
   const char *unit;                 /* the name of its unit; asked for in blocks alone */
 };
 
+/* Where Megatron's parameters begin: at multiples of that. */
+enum { TAGC_MEGATRON_PARAMETER = 64 };
+
 /* Of layouts that give every shard a chunk of each parameter (fsdp2, zero3), the elements of a chunk; of others those that
  * a parameter takes of the whole, without the padding of fsdp1_aligned. */
-uint64_t tagc_layout_part(enum tagc_layout_kind layout, uint64_t rows, uint64_t columns, int nranks);
+static inline uint64_t tagc_layout_part(enum tagc_layout_kind layout, uint64_t rows, uint64_t columns, int nranks)
+{
+  const uint64_t elements = rows * columns, ranks = (uint64_t)nranks;
+  switch (layout) {
+  case TAGC_LAYOUT_FSDP2: return (rows / ranks + (rows % ranks != 0)) * columns;
+  case TAGC_LAYOUT_ZERO3: return elements / ranks + (elements % ranks != 0);
+  case TAGC_LAYOUT_MEGATRON: return (elements + TAGC_MEGATRON_PARAMETER - 1) / TAGC_MEGATRON_PARAMETER * TAGC_MEGATRON_PARAMETER;
+  default: return elements;
+  }
+}
 /* Elements of one shard where the parts of all parameters are so many together. */
 uint64_t tagc_layout_shard_of_parts(enum tagc_layout_kind layout, uint64_t parts, int nranks);
 
