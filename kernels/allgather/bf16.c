@@ -16,7 +16,7 @@
 enum { VALUES = sizeof(struct tagc_allgather_header) };
 
 /* Sizes only, from the shape only: every rank computes this for itself and must get the same. */
-static bool bf16_layout(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out)
+static bool allgather_bf16_layout(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out)
 {
   if (shape->dtype != TAGC_FLOAT32 || !tagc_allgather_shape_fits(shape))
     return false;
@@ -24,7 +24,7 @@ static bool bf16_layout(const struct tagc_allgather_shape *shape, struct tagc_al
   return out->payload_bytes < shape->n * 4;
 }
 
-static void bf16_encode(struct tagc_allgather_job *job)
+static void allgather_bf16_encode(struct tagc_allgather_job *job)
 {
   tagc_fpmode mode = tagc_fpmode_enter();
   uint8_t *payload = tagc_allgather_payload(job, job->rank);
@@ -36,7 +36,7 @@ static void bf16_encode(struct tagc_allgather_job *job)
   tagc_fpmode_leave(mode);
 }
 
-static void bf16_decode(struct tagc_allgather_job *job)
+static void allgather_bf16_decode(struct tagc_allgather_job *job)
 {
   tagc_fpmode mode = tagc_fpmode_enter();
   for (int rank = 0; rank < job->shape.nranks; rank++)
@@ -51,8 +51,8 @@ const struct tagc_allgather_codec tagc_allgather_bf16 = {
   .name = "bf16",
   .exact = false,
   .may_refuse = false,
-  .layout = bf16_layout,
-  .encode = bf16_encode,
-  .decode = bf16_decode,
+  .layout = allgather_bf16_layout,
+  .encode = allgather_bf16_encode,
+  .decode = allgather_bf16_decode,
   .refer = NULL,
 };

@@ -109,8 +109,8 @@ static int open_payload(const struct tagc_cuda_launcher *launcher, const struct 
 }
 
 /* Of this rank's shard. */
-static int encode_shard(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream,
-                        enum tagc_cuda_kernel kernel)
+static int launch_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream,
+                         enum tagc_cuda_kernel kernel)
 {
   const int error = open_payload(launcher, gather, stream);
   return error ? error : tagc_cuda_launch(launcher, kernel, grid_of(launcher, gather, 1), gather, stream);
@@ -124,9 +124,9 @@ static int decode_shards(const struct tagc_cuda_launcher *launcher, const struct
   return error ? error : tagc_cuda_launch(launcher, kernel, grid_of(launcher, gather, gather->call.nranks), gather, stream);
 }
 
-static int bf16_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
+static int launch_bf16_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
 {
-  return encode_shard(launcher, gather, stream, tagc_allgather_encode_bf16_kernel);
+  return launch_encode(launcher, gather, stream, tagc_allgather_encode_bf16_kernel);
 }
 
 /* The same for codecs that refuse none. */
@@ -136,19 +136,19 @@ static int decode_all(const struct tagc_cuda_launcher *launcher, const struct ta
   return tagc_cuda_launch(launcher, kernel, grid_of(launcher, gather, gather->call.nranks), gather, stream);
 }
 
-static int bf16_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
+static int launch_bf16_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
 {
   return decode_all(launcher, gather, stream, tagc_allgather_decode_bf16_kernel);
 }
 
-static int q8_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
+static int launch_q8_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
 {
-  const int error = encode_shard(launcher, gather, stream, tagc_allgather_encode_q8_kernel);
+  const int error = launch_encode(launcher, gather, stream, tagc_allgather_encode_q8_kernel);
   return error ? error
                : tagc_cuda_launch(launcher, tagc_allgather_list_kernel, (struct tagc_cuda_grid){1, 1}, gather, stream);
 }
 
-static int q8_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
+static int launch_q8_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
 {
   const int error = decode_all(launcher, gather, stream, tagc_allgather_decode_q8_kernel);
   const uint64_t groups = (gather->call.nranks + WARPS - 1) / WARPS;
@@ -156,28 +156,28 @@ static int q8_decode(const struct tagc_cuda_launcher *launcher, const struct tag
                : tagc_cuda_launch(launcher, tagc_allgather_put_kernel, tagc_cuda_grid_for(launcher, groups, 1), gather, stream);
 }
 
-static int lossless_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
+static int launch_lossless_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
 {
   const struct tagc_cuda_grid grid = tagc_cuda_grid_for(launcher, gather->segments, 1);
-  int error = encode_shard(launcher, gather, stream, tagc_allgather_encode_lossless_kernel);
+  int error = launch_encode(launcher, gather, stream, tagc_allgather_encode_lossless_kernel);
   if (!error)
     error = tagc_cuda_launch(launcher, tagc_allgather_starts_kernel, grid, gather, stream);
   return error ? error : tagc_cuda_launch(launcher, tagc_allgather_escapes_kernel, grid, gather, stream);
 }
 
-static int lossless_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
+static int launch_lossless_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
 {
   return decode_shards(launcher, gather, stream, tagc_allgather_decode_lossless_kernel);
 }
 
-static int delta_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
+static int launch_delta_encode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
 {
-  const int error = encode_shard(launcher, gather, stream, tagc_allgather_encode_delta_kernel);
+  const int error = launch_encode(launcher, gather, stream, tagc_allgather_encode_delta_kernel);
   return error ? error
                : tagc_cuda_launch(launcher, tagc_allgather_weigh_kernel, (struct tagc_cuda_grid){1, 1}, gather, stream);
 }
 
-static int delta_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
+static int launch_delta_decode(const struct tagc_cuda_launcher *launcher, const struct tagc_allgather_call *gather, void *stream)
 {
   return decode_shards(launcher, gather, stream, tagc_allgather_decode_delta_kernel);
 }
@@ -185,10 +185,10 @@ static int delta_decode(const struct tagc_cuda_launcher *launcher, const struct 
 const struct tagc_allgather_cuda *tagc_allgather_cuda_of(const struct tagc_allgather_codec *codec)
 {
   static const struct tagc_allgather_cuda codecs[] = {
-    {&tagc_allgather_bf16, bf16_encode, bf16_decode},
-    {&tagc_allgather_q8, q8_encode, q8_decode},
-    {&tagc_allgather_lossless, lossless_encode, lossless_decode},
-    {&tagc_allgather_delta, delta_encode, delta_decode},
+    {&tagc_allgather_bf16, launch_bf16_encode, launch_bf16_decode},
+    {&tagc_allgather_q8, launch_q8_encode, launch_q8_decode},
+    {&tagc_allgather_lossless, launch_lossless_encode, launch_lossless_decode},
+    {&tagc_allgather_delta, launch_delta_encode, launch_delta_decode},
   };
   for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++)
     if (codecs[i].codec == codec)

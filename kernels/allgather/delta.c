@@ -36,14 +36,14 @@ static bool delta_layout(const struct tagc_allgather_shape *shape, struct tagc_a
   return out->payload_bytes < shard;
 }
 
-static void find_signs(uint64_t signs[TAGC_ROTATION_WORDS], const struct tagc_allgather_job *job, int rank, uint64_t block)
+static void find_shard_signs(uint64_t signs[TAGC_ROTATION_WORDS], const struct tagc_allgather_job *job, int rank, uint64_t block)
 {
   const uint64_t key = tagc_rotation_key(job->seed, (uint32_t)rank);
   for (uint32_t word = 0; word < TAGC_ROTATION_WORDS; word++)
     signs[word] = tagc_rotation_signs(key, block, word);
 }
 
-static void delta_encode(struct tagc_allgather_job *job)
+static void allgather_delta_encode(struct tagc_allgather_job *job)
 {
   tagc_fpmode mode = tagc_fpmode_enter();
   const struct tagc_dense_kernels *dense = TAGC_OF_VARIANT(tagc_dense);
@@ -67,7 +67,7 @@ static void delta_encode(struct tagc_allgather_job *job)
       differences[i] = tagc_dense_strip(differences[i]);
     far += (look & TAGC_DELTA_FAR) != 0;
     unfit = look & TAGC_DELTA_UNFIT;
-    find_signs(context.signs, job, job->rank, block);
+    find_shard_signs(context.signs, job, job->rank, block);
     dense->codec[TAGC_DENSE_Q4].encode(differences, &context, (uint16_t *)(payload + at.scales) + 2 * block,
                                        payload + at.codes + block * TAGC_ALLGATHER_HALF, NULL);
   }
@@ -76,7 +76,7 @@ static void delta_encode(struct tagc_allgather_job *job)
   tagc_fpmode_leave(mode);
 }
 
-static void decode_shard(const struct tagc_allgather_job *job, int rank)
+static void decode_delta_shard(const struct tagc_allgather_job *job, int rank)
 {
   const struct tagc_dense_kernels *dense = TAGC_OF_VARIANT(tagc_dense);
   const uint64_t n = job->shape.n;
@@ -92,7 +92,7 @@ static void decode_shard(const struct tagc_allgather_job *job, int rank)
     _Alignas(64) float sum[TAGC_ALLGATHER_BLOCK] = { 0 };
     dense->codec[TAGC_DENSE_Q4].add(sum, (const uint16_t *)(payload + at.scales) + 2 * block,
                                     payload + at.codes + block * TAGC_ALLGATHER_HALF);
-    find_signs(signs, job, rank, block);
+    find_shard_signs(signs, job, rank, block);
     dense->turn_back(sum, signs);
     (void)tagc_allgather_whole(references, place, dtype, &reference);
     tagc_allgather_kernels()->delta_add(sum, dtype, tagc_allgather_target(references, place, dtype, &reference),
@@ -103,13 +103,13 @@ static void decode_shard(const struct tagc_allgather_job *job, int rank)
   }
 }
 
-static void delta_decode(struct tagc_allgather_job *job)
+static void allgather_delta_decode(struct tagc_allgather_job *job)
 {
   tagc_fpmode mode = tagc_fpmode_enter();
   if (tagc_allgather_begin_decode(job)) {
     struct tagc_allgather_norms norms = { 0 };
     for (int rank = 0; rank < job->shape.nranks; rank++)
-      decode_shard(job, rank);
+      decode_delta_shard(job, rank);
     if (job->stats)
       tagc_allgather_kernels()->compare(job->send, tagc_allgather_part(job, job->reference, job->rank), job->shape.n,
                                         job->shape.dtype, &norms);
@@ -125,7 +125,7 @@ const struct tagc_allgather_codec tagc_allgather_delta = {
   .exact = false,
   .may_refuse = true,
   .layout = delta_layout,
-  .encode = delta_encode,
-  .decode = delta_decode,
+  .encode = allgather_delta_encode,
+  .decode = allgather_delta_decode,
   .refer = delta_refer,
 };

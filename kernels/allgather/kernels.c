@@ -26,13 +26,6 @@ enum {
   ((dtype) == TAGC_FLOAT32 ? function(__VA_ARGS__, TAGC_FLOAT32) \
    : (dtype) == TAGC_FLOAT16 ? function(__VA_ARGS__, TAGC_FLOAT16) : function(__VA_ARGS__, TAGC_BFLOAT16))
 
-static ALWAYS_INLINE const void *element_of(const void *buffer, uint64_t i, enum tagc_dtype dtype)
-{
-  return (const char *)buffer + i * tagc_dtype_size(dtype);
-}
-
-static ALWAYS_INLINE struct v16i magnitudes(struct v16 x) { return v16i_and(v16_bits(x), v16i_all(0x7fffffffu)); }
-
 /* tagc_allgather_within(): v16_clamp() does not say what becomes of a NaN. */
 static ALWAYS_INLINE struct v16 within(struct v16 x, enum tagc_dtype dtype)
 {
@@ -67,7 +60,7 @@ static ALWAYS_INLINE int compare_typed(const void *value, const void *got, uint6
   for (; i + BLOCK <= n; i += BLOCK) {
     struct squares sum = { v16_all(0), v16_all(0) };
     for (uint32_t j = 0; j < BLOCK; j += TAGC_LANES)
-      add_squares(&sum, v16_load_as(element_of(value, i + j, dtype), dtype), v16_load_as(element_of(got, i + j, dtype), dtype));
+      add_squares(&sum, v16_load_as(tagc_element_of(value, i + j, dtype), dtype), v16_load_as(tagc_element_of(got, i + j, dtype), dtype));
     add_norms(norms, &sum);
   }
   for (; i < n; i++) {
@@ -78,7 +71,7 @@ static ALWAYS_INLINE int compare_typed(const void *value, const void *got, uint6
   return 0;
 }
 
-static void compare(const void *value, const void *got, uint64_t n, enum tagc_dtype dtype, struct tagc_allgather_norms *norms)
+static void add_norms_of(const void *value, const void *got, uint64_t n, enum tagc_dtype dtype, struct tagc_allgather_norms *norms)
 {
   EACH_TYPE(dtype, compare_typed, value, got, n, norms);
 }
@@ -99,7 +92,7 @@ static ALWAYS_INLINE void bf16_encode_block(const float *from, uint16_t *to, str
     add_norms(norms, &sum);
 }
 
-static void bf16_encode(const float *from, uint64_t n, uint16_t *to, struct tagc_allgather_norms *norms)
+static void allgather_bf16_to_codes(const float *from, uint64_t n, uint16_t *to, struct tagc_allgather_norms *norms)
 {
   uint64_t i = 0;
   for (; i + BLOCK <= n; i += BLOCK)
@@ -117,7 +110,7 @@ static void bf16_encode(const float *from, uint64_t n, uint16_t *to, struct tagc
   }
 }
 
-static void bf16_decode(const uint16_t *from, uint64_t n, float *to)
+static void allgather_bf16_from_codes(const uint16_t *from, uint64_t n, float *to)
 {
   uint64_t i = 0;
   for (; i + TAGC_LANES <= n; i += TAGC_LANES) {
@@ -129,14 +122,6 @@ static void bf16_decode(const uint16_t *from, uint64_t n, float *to)
 }
 
 /* -- q8 ------------------------------------------------------------------------------------------------------------ */
-
-static ALWAYS_INLINE float largest(const float *values, uint32_t count)
-{
-  struct v16i most = v16i_all(0);
-  for (uint32_t i = 0; i < count; i += TAGC_LANES)
-    most = v16i_max(most, magnitudes(v16_load(values + i)));
-  return tagc_float_of(v16i_largest(most));
-}
 
 static ALWAYS_INLINE struct v16 q8_values(const uint8_t *codes, float scale, enum tagc_dtype dtype)
 {
@@ -154,13 +139,13 @@ static ALWAYS_INLINE struct v16 as_stored(struct v16 x, enum tagc_dtype dtype)
   return v16_load_as(stored, dtype);
 }
 
-static ALWAYS_INLINE int q8_encode_typed(const float *values, uint16_t scales[2], uint8_t *codes,
-                                         struct tagc_allgather_norms *norms, enum tagc_dtype dtype)
+static ALWAYS_INLINE int allgather_q8_to_codes_typed(const float *values, uint16_t scales[2], uint8_t *codes,
+                                                     struct tagc_allgather_norms *norms, enum tagc_dtype dtype)
 {
   struct squares sum = { v16_all(0), v16_all(0) };
   for (uint32_t half = 0; half < 2; half++) {
     const uint32_t first = half * HALF;
-    scales[half] = tagc_scale_up(largest(values + first, HALF), 127);
+    scales[half] = tagc_scale_up(v16_largest(values + first, HALF), 127);
     const float inverse = tagc_scale_inverse(scales[half]), scale = tagc_from_bf16(scales[half]);
     for (uint32_t i = first; i < first + HALF; i += TAGC_LANES) {
       const struct v16 x = v16_load(values + i), y = v16_mul(x, v16_all(inverse));
@@ -175,13 +160,13 @@ static ALWAYS_INLINE int q8_encode_typed(const float *values, uint16_t scales[2]
   return 0;
 }
 
-static void q8_encode(const float *values, enum tagc_dtype dtype, uint16_t scales[2], uint8_t *codes,
-                      struct tagc_allgather_norms *norms)
+static void allgather_q8_to_codes(const float *values, enum tagc_dtype dtype, uint16_t scales[2], uint8_t *codes,
+                                  struct tagc_allgather_norms *norms)
 {
   if (norms)
-    EACH_TYPE(dtype, q8_encode_typed, values, scales, codes, norms);
+    EACH_TYPE(dtype, allgather_q8_to_codes_typed, values, scales, codes, norms);
   else
-    q8_encode_typed(values, scales, codes, NULL, TAGC_FLOAT32);
+    allgather_q8_to_codes_typed(values, scales, codes, NULL, TAGC_FLOAT32);
 }
 
 static ALWAYS_INLINE int q8_decode_typed(const uint16_t scales[2], const uint8_t *codes, void *to, enum tagc_dtype dtype)
@@ -195,7 +180,7 @@ static ALWAYS_INLINE int q8_decode_typed(const uint16_t scales[2], const uint8_t
   return 0;
 }
 
-static void q8_decode(const uint16_t scales[2], const uint8_t *codes, enum tagc_dtype dtype, void *to)
+static void allgather_q8_from_codes(const uint16_t scales[2], const uint8_t *codes, enum tagc_dtype dtype, void *to)
 {
   EACH_TYPE(dtype, q8_decode_typed, scales, codes, to);
 }
@@ -245,7 +230,7 @@ static ALWAYS_INLINE uint32_t lossless_encode_typed(const void *from, uint8_t *r
   struct v64 exponents[PARTS], rest, most;
   uint8_t *end = escaped;
   UNROLL for (int part = 0; part < PARTS; part++) {
-    const void *at = element_of(from, (uint64_t)part * TAGC_BYTES, dtype);
+    const void *at = tagc_element_of(from, (uint64_t)part * TAGC_BYTES, dtype);
     fetch_ahead(at, TAGC_BYTES * tagc_dtype_size(dtype), false);
     fetch_ahead(record + part * TAGC_LOSSLESS_RECORD / PARTS, TAGC_LOSSLESS_RECORD / PARTS, true);
     if (dtype == TAGC_FLOAT32)
@@ -272,8 +257,8 @@ static ALWAYS_INLINE uint32_t lossless_encode_typed(const void *from, uint8_t *r
   return (uint32_t)(end - escaped);
 }
 
-static uint32_t lossless_encode(const void *from, enum tagc_dtype dtype, uint8_t *record, uint8_t *base, uint16_t *lows,
-                                uint8_t *escaped)
+static uint32_t allgather_lossless_to_record(const void *from, enum tagc_dtype dtype, uint8_t *record, uint8_t *base, uint16_t *lows,
+                                             uint8_t *escaped)
 {
   if (dtype == TAGC_FLOAT32)
     return lossless_encode_typed(from, record, base, lows, escaped, TAGC_FLOAT32);
@@ -318,8 +303,8 @@ static ALWAYS_INLINE int lossless_decode_typed(const uint8_t *record, uint8_t ba
   return 0;
 }
 
-static void lossless_decode(const uint8_t *record, uint8_t base, const uint16_t *lows, const uint8_t *escaped,
-                            enum tagc_dtype dtype, void *to)
+static void allgather_lossless_from_record(const uint8_t *record, uint8_t base, const uint16_t *lows, const uint8_t *escaped,
+                                           enum tagc_dtype dtype, void *to)
 {
   if (dtype == TAGC_FLOAT32)
     lossless_decode_typed(record, base, lows, escaped, to, TAGC_FLOAT32);
@@ -334,13 +319,13 @@ static ALWAYS_INLINE uint32_t delta_differ_typed(const void *from, const void *r
   struct squares sum = { v16_all(0), v16_all(0) };
   struct v16i most = v16i_all(0), least = v16i_all(UINT32_MAX);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
-    const void *at = element_of(from, i, dtype), *old = element_of(reference, i, dtype);
+    const void *at = tagc_element_of(from, i, dtype), *old = tagc_element_of(reference, i, dtype);
     __builtin_prefetch((const char *)at + PREFETCH_BYTES);
     __builtin_prefetch((const char *)old + PREFETCH_BYTES);
     const struct v16 value = v16_load_as(at, dtype), was = v16_load_as(old, dtype), difference = v16_sub(value, was);
-    most = v16i_max(most, v16i_max(magnitudes(value), magnitudes(difference)));
+    most = v16i_max(most, v16i_max(v16_magnitudes(value), v16_magnitudes(difference)));
     /* Zeros are the largest here. */
-    least = v16i_min(least, v16i_add(magnitudes(difference), v16i_all(UINT32_MAX)));
+    least = v16i_min(least, v16i_add(v16_magnitudes(difference), v16i_all(UINT32_MAX)));
     add_squares(&sum, value, was);
     v16_store(differences + i, difference);
   }
@@ -373,13 +358,13 @@ static void delta_add(const float *differences, enum tagc_dtype dtype, void *ref
 }
 
 const struct tagc_allgather_kernels TAGC_SIMD_TABLE(tagc_allgather) = {
-  .bf16_encode = bf16_encode,
-  .bf16_decode = bf16_decode,
-  .q8_encode = q8_encode,
-  .q8_decode = q8_decode,
-  .lossless_encode = lossless_encode,
-  .lossless_decode = lossless_decode,
+  .bf16_encode = allgather_bf16_to_codes,
+  .bf16_decode = allgather_bf16_from_codes,
+  .q8_encode = allgather_q8_to_codes,
+  .q8_decode = allgather_q8_from_codes,
+  .lossless_encode = allgather_lossless_to_record,
+  .lossless_decode = allgather_lossless_from_record,
   .delta_differ = delta_differ,
   .delta_add = delta_add,
-  .compare = compare,
+  .compare = add_norms_of,
 };

@@ -47,7 +47,7 @@ static const void *whole(const void *shard, struct tagc_allgather_place place, e
   return from;
 }
 
-static void lossless_encode(struct tagc_allgather_job *job)
+static void allgather_lossless_encode(struct tagc_allgather_job *job)
 {
   const uint64_t n = job->shape.n, blocks = tagc_allgather_blocks(n);
   const enum tagc_dtype dtype = job->shape.dtype;
@@ -91,7 +91,7 @@ static const uint8_t *escapes_of(const uint8_t *payload, const struct tagc_lossl
   return memcpy(room, payload + at->escaped + start, left);
 }
 
-static void decode_shard(const struct tagc_allgather_job *job, int rank)
+static void decode_lossless_shard(const struct tagc_allgather_job *job, int rank)
 {
   const uint64_t n = job->shape.n;
   const enum tagc_dtype dtype = job->shape.dtype;
@@ -111,12 +111,12 @@ static void decode_shard(const struct tagc_allgather_job *job, int rank)
 }
 
 /* The own shard, too, comes from its payload: what the others see of it is what is seen here. */
-static void lossless_decode(struct tagc_allgather_job *job)
+static void allgather_lossless_decode(struct tagc_allgather_job *job)
 {
   if (tagc_allgather_begin_decode(job))
     for (int rank = 0; rank < job->shape.nranks; rank++)
       if (rank != job->rank || !job->keep_own)
-        decode_shard(job, rank);
+        decode_lossless_shard(job, rank);
 }
 
 const struct tagc_allgather_codec tagc_allgather_lossless = {
@@ -124,7 +124,7 @@ const struct tagc_allgather_codec tagc_allgather_lossless = {
   .exact = true,
   .may_refuse = true,
   .layout = lossless_layout,
-  .encode = lossless_encode,
-  .decode = lossless_decode,
+  .encode = allgather_lossless_encode,
+  .decode = allgather_lossless_decode,
   .refer = NULL,
 };

@@ -22,7 +22,7 @@
 #include "kernels/codec/fpmode.h"
 #include "kernels/codec/variant.h"
 
-static bool q8_layout(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out)
+static bool allgather_q8_layout(const struct tagc_allgather_shape *shape, struct tagc_allgather_layout *out)
 {
   if (!tagc_allgather_shape_fits(shape))
     return false;
@@ -31,7 +31,7 @@ static bool q8_layout(const struct tagc_allgather_shape *shape, struct tagc_allg
 }
 
 /* Takes exceptions and what counts as zero out of a block. */
-static void strip(struct tagc_exceptions *list, uint64_t n, struct tagc_allgather_place place, float values[TAGC_ALLGATHER_BLOCK])
+static void take_q8_exceptions(struct tagc_exceptions *list, uint64_t n, struct tagc_allgather_place place, float values[TAGC_ALLGATHER_BLOCK])
 {
   for (uint32_t i = 0; i < place.count; i++) {
     if (tagc_is_exception(tagc_bits_of(values[i])))
@@ -40,7 +40,7 @@ static void strip(struct tagc_exceptions *list, uint64_t n, struct tagc_allgathe
   }
 }
 
-static void q8_encode(struct tagc_allgather_job *job)
+static void allgather_q8_encode(struct tagc_allgather_job *job)
 {
   tagc_fpmode mode = tagc_fpmode_enter();
   const struct tagc_dense_kernels *dense = TAGC_OF_VARIANT(tagc_dense);
@@ -57,7 +57,7 @@ static void q8_encode(struct tagc_allgather_job *job)
     struct tagc_allgather_padded room;
     _Alignas(64) float values[TAGC_ALLGATHER_BLOCK];
     if (!dense->load(tagc_allgather_whole(job->send, place, job->shape.dtype, &room), job->shape.dtype, 1, NULL, values))
-      strip(list, n, place, values);
+      take_q8_exceptions(list, n, place, values);
     tagc_allgather_kernels()->q8_encode(values, job->shape.dtype, (uint16_t *)(payload + at.scales) + 2 * block,
                                         payload + at.codes + block * TAGC_ALLGATHER_BLOCK, job->stats ? &norms : NULL);
   }
@@ -79,7 +79,7 @@ static void put_exceptions(const struct tagc_exceptions *list, const struct tagc
       tagc_store(shard, list->entry[i].position, shape->dtype, tagc_float_of(list->entry[i].bits));
 }
 
-static void decode_shard(const struct tagc_allgather_job *job, int rank)
+static void decode_q8_shard(const struct tagc_allgather_job *job, int rank)
 {
   const uint64_t n = job->shape.n;
   const struct tagc_q8_gather at = tagc_q8_gather_of(n);
@@ -96,12 +96,12 @@ static void decode_shard(const struct tagc_allgather_job *job, int rank)
   put_exceptions((const struct tagc_exceptions *)(payload + at.exceptions), &job->shape, shard);
 }
 
-static void q8_decode(struct tagc_allgather_job *job)
+static void allgather_q8_decode(struct tagc_allgather_job *job)
 {
   tagc_fpmode mode = tagc_fpmode_enter();
   for (int rank = 0; rank < job->shape.nranks; rank++)
     if (rank != job->rank || !job->keep_own)
-      decode_shard(job, rank);
+      decode_q8_shard(job, rank);
   job->refused = false;
   tagc_fpmode_leave(mode);
 }
@@ -110,8 +110,8 @@ const struct tagc_allgather_codec tagc_allgather_q8 = {
   .name = "q8",
   .exact = false,
   .may_refuse = false,
-  .layout = q8_layout,
-  .encode = q8_encode,
-  .decode = q8_decode,
+  .layout = allgather_q8_layout,
+  .encode = allgather_q8_encode,
+  .decode = allgather_q8_decode,
   .refer = NULL,
 };

@@ -122,6 +122,11 @@ static inline TAGC_HD void tagc_store(void *buffer, uint64_t i, enum tagc_dtype 
     ((uint16_t *)buffer)[i] = dtype == TAGC_FLOAT16 ? tagc_to_fp16(x) : tagc_to_bf16(x);
 }
 
+static inline const void *tagc_element_of(const void *buffer, uint64_t i, enum tagc_dtype dtype)
+{
+  return (const char *)buffer + i * tagc_dtype_size(dtype);
+}
+
 /* The end of every reduction: one division, one rounding, and one NaN (the payloads of NaNs depend on the order of
  * operands, which compilers and processors choose as they like). */
 static inline TAGC_HD void tagc_store_result(void *buffer, uint64_t i, enum tagc_dtype dtype, float sum, float divisor)

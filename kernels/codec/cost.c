@@ -41,7 +41,7 @@ struct tagc_traffic tagc_layout_traffic(const struct tagc_shape *shape, const st
   return traffic;
 }
 
-static double larger(double a, double b) { return a > b ? a : b; }
+static double max_double(double a, double b) { return a > b ? a : b; }
 
 /* Of `few` times one and `many` times the other. */
 static double mean(double few, double one, double many, double other)
@@ -63,13 +63,13 @@ struct tagc_links tagc_links_among(const struct tagc_hosts *hosts, const struct 
   }
   struct tagc_links links = {
     .ring = {mean(many - 1, between->latency_ns, all - many, inside->latency_ns), between->ns_per_byte, 0},
-    .all_to_all = {between->latency_ns, larger(leaving, staying) / (all - 1),
+    .all_to_all = {between->latency_ns, max_double(leaving, staying) / (all - 1),
                    mean(all - local, between->message_ns, local - 1, inside->message_ns)},
   };
   if (hosts->nranks > hosts->hosts)                          /* some edges of the ring lie inside */
-    links.ring.ns_per_byte = larger(between->ns_per_byte, inside->ns_per_byte);
+    links.ring.ns_per_byte = max_double(between->ns_per_byte, inside->ns_per_byte);
   if (hosts->local > 1)
-    links.all_to_all.latency_ns = larger(between->latency_ns, inside->latency_ns);
+    links.all_to_all.latency_ns = max_double(between->latency_ns, inside->latency_ns);
   return links;
 }
 
@@ -104,10 +104,10 @@ double tagc_call_ns(const struct tagc_call_times *t, int count)
   const double bytes_ns = t->wire_ns - t->latency_ns;
   double encoded = t->chunk_ns + t->encode_ns * tagc_chunk_share(0, count), side = encoded, wire = 0;
   for (int k = 0; k < count; k++) {
-    wire = larger(wire, encoded) + t->latency_ns + bytes_ns * tagc_chunk_share(k, count);
+    wire = max_double(wire, encoded) + t->latency_ns + bytes_ns * tagc_chunk_share(k, count);
     if (k + 1 < count)
       encoded = side = side + t->chunk_ns + t->encode_ns * tagc_chunk_share(k + 1, count);
-    side = larger(wire, side) + t->chunk_ns + t->decode_ns * tagc_chunk_share(k, count);
+    side = max_double(wire, side) + t->chunk_ns + t->decode_ns * tagc_chunk_share(k, count);
   }
   return side;
 }

@@ -51,7 +51,7 @@ float *tagc_residual_floats(const struct tagc_job *job, int shard)
   return job->residual && job->shape.residual == TAGC_STORAGE_FP32 ? (float *)shard_of(job, shard) : NULL;
 }
 
-static struct tagc_residual_place place_of(const struct tagc_job *job, int shard, uint64_t from)
+static struct tagc_residual_place residual_place_of(const struct tagc_job *job, int shard, uint64_t from)
 {
   char *base = shard_of(job, shard);
   return (struct tagc_residual_place){
@@ -64,7 +64,7 @@ static struct tagc_residual_place place_of(const struct tagc_job *job, int shard
 void tagc_residual_load(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, float *out)
 {
   const struct tagc_residual_blocks *blocks = blocks_of(job->shape.residual);
-  struct tagc_residual_place place = place_of(job, shard, from);
+  struct tagc_residual_place place = residual_place_of(job, shard, from);
   if (job->residual_empty) {
     memset(out, 0, count * sizeof *out);
   } else if (count == BLOCK) {
@@ -79,7 +79,7 @@ void tagc_residual_load(const struct tagc_job *job, int shard, uint64_t from, ui
 }
 
 /* A block of int8 whose scale is zero keeps nothing. */
-static void count_lost(const struct tagc_job *job, const uint16_t *scale, uint32_t count, const float *values)
+static void count_lost_residual(const struct tagc_job *job, const uint16_t *scale, uint32_t count, const float *values)
 {
   if (job->shape.residual != TAGC_STORAGE_INT8 || *scale != 0 || !job->stats)
     return;
@@ -87,8 +87,8 @@ static void count_lost(const struct tagc_job *job, const uint16_t *scale, uint32
     job->stats->lost += values[i] != 0;
 }
 
-static double store(const struct tagc_job *job, int shard, uint64_t from, struct tagc_residual_place place, uint32_t count,
-                    const float *values)
+static double store_residual_block(const struct tagc_job *job, int shard, uint64_t from, struct tagc_residual_place place, uint32_t count,
+                                   const float *values)
 {
   const struct tagc_residual_blocks *blocks = blocks_of(job->shape.residual);
   const uint64_t noise = tagc_chance_key(job->seed, TAGC_CHANCE_KEPT, (uint32_t)job->rank, (uint32_t)shard) + from / 4;
@@ -105,13 +105,13 @@ static double store(const struct tagc_job *job, int shard, uint64_t from, struct
 
 double tagc_residual_store(const struct tagc_job *job, int shard, uint64_t from, uint32_t count, const float *values)
 {
-  const struct tagc_residual_place place = place_of(job, shard, from);
-  const double norm2 = store(job, shard, from, place, count, values);
-  count_lost(job, place.scale, count, values);
+  const struct tagc_residual_place place = residual_place_of(job, shard, from);
+  const double norm2 = store_residual_block(job, shard, from, place, count, values);
+  count_lost_residual(job, place.scale, count, values);
   return norm2;
 }
 
-static uint32_t block_at(const struct tagc_job *job, uint64_t from)
+static uint32_t residual_block_at(const struct tagc_job *job, uint64_t from)
 {
   return job->shape.n - from < BLOCK ? (uint32_t)(job->shape.n - from) : BLOCK;
 }
@@ -119,14 +119,14 @@ static uint32_t block_at(const struct tagc_job *job, uint64_t from)
 void tagc_residual_load_shard(const struct tagc_job *job, int shard, float *out)
 {
   for (uint64_t from = 0; from < job->shape.n; from += BLOCK)
-    tagc_residual_load(job, shard, from, block_at(job, from), out + from);
+    tagc_residual_load(job, shard, from, residual_block_at(job, from), out + from);
 }
 
 double tagc_residual_store_shard(const struct tagc_job *job, int shard, const float *values)
 {
   double norm2 = 0;
   for (uint64_t from = 0; from < job->shape.n; from += BLOCK)
-    norm2 += tagc_residual_store(job, shard, from, block_at(job, from), values + from);
+    norm2 += tagc_residual_store(job, shard, from, residual_block_at(job, from), values + from);
   return norm2;
 }
 
@@ -141,7 +141,7 @@ void tagc_residual_flush(const struct tagc_job *job, void *out)
     const bool has_residual = shard != job->rank && job->residual && !job->residual_empty;
     float residual[BLOCK] = {0};
     for (uint64_t at = 0; at < n; at += BLOCK) {
-      const uint32_t count = block_at(job, at);
+      const uint32_t count = residual_block_at(job, at);
       if (has_residual)
         tagc_residual_load(job, shard, at, count, residual);
       for (uint32_t i = 0; i < count; i++) {

@@ -72,7 +72,7 @@ static void load_int8(struct tagc_residual_place from, float *restrict out)
     out[i] = (float)in[i] * scale;
 }
 
-static float largest(const float *values)
+static float largest_magnitude(const float *values)
 {
   int32_t most = 0;
   for (uint32_t i = 0; i < BLOCK; i++) {
@@ -86,7 +86,7 @@ static double store_int8(struct tagc_residual_place to, const float *restrict va
 {
   int8_t *out = to.values;
   uint16_t chance[BLOCK];
-  const uint16_t bits = tagc_scale_up(largest(values), 127);
+  const uint16_t bits = tagc_scale_up(largest_magnitude(values), 127);
   const float scale = tagc_from_bf16(bits), inverse = tagc_scale_inverse(bits);
   int32_t squares = 0;
   draw(noise, chance);

@@ -67,7 +67,7 @@ bool tagc_variant_force(const char *name)
   return false;
 }
 
-static void choose(void)
+static void choose_variant(void)
 {
   const char *lacks = tagc_host_lacks();
   if (lacks && !hidden(TAGC_VARIANT_COUNT - 1))
@@ -78,6 +78,6 @@ static void choose(void)
 enum tagc_variant tagc_variant(void)
 {
   if (atomic_load_explicit(&chosen, memory_order_relaxed) < 0)
-    choose();
+    choose_variant();
   return (enum tagc_variant)atomic_load_explicit(&chosen, memory_order_relaxed);
 }

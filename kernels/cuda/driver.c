@@ -16,7 +16,7 @@ static char reason[160];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* An object pointer that is a function, as POSIX promises. */
-static bool find(void *library, const char *symbol, void *function, size_t size)
+static bool find_driver_function(void *library, const char *symbol, void *function, size_t size)
 {
   void *found = dlsym(library, symbol);
   if (size == sizeof found)
@@ -26,7 +26,7 @@ static bool find(void *library, const char *symbol, void *function, size_t size)
   return found != NULL;
 }
 
-static void look(void)
+static void find_driver(void)
 {
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   int version = 0;
@@ -37,7 +37,7 @@ static void look(void)
     return;
   }
   bool good = true;
-#define FIND(name, symbol, parameters) good = good && find(library, #symbol, (void *)&driver.name, sizeof driver.name);
+#define FIND(name, symbol, parameters) good = good && find_driver_function(library, #symbol, (void *)&driver.name, sizeof driver.name);
 #define FIND_NEWER(name, symbol, parameters) driver.name = (__typeof__(driver.name))(uintptr_t)dlsym(library, #symbol);
   TAGC_CUDA_FUNCTIONS(FIND)
   TAGC_CUDA_NEWER_FUNCTIONS(FIND_NEWER)
@@ -59,7 +59,7 @@ static void look(void)
 
 const struct tagc_cuda_driver *tagc_cuda_driver(const char **why)
 {
-  pthread_once(&once, look);
+  pthread_once(&once, find_driver);
   if (why)
     *why = reason;
   return there ? &driver : NULL;

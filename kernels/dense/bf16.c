@@ -14,19 +14,19 @@
 
 #define FORMAT (&tagc_dense_formats[TAGC_DENSE_BF16])
 
-static bool bf16_layout(const struct tagc_shape *shape, struct tagc_layout *out)
+static bool dense_bf16_layout(const struct tagc_shape *shape, struct tagc_layout *out)
 {
   return tagc_dense_layout(FORMAT, shape, out);
 }
 
-static void bf16_encode(struct tagc_job *job) { tagc_dense_encode(FORMAT, job); }
-static void bf16_decode(struct tagc_job *job) { tagc_dense_decode(FORMAT, job); }
+static void dense_bf16_encode(struct tagc_job *job) { tagc_dense_encode(FORMAT, job); }
+static void dense_bf16_decode(struct tagc_job *job) { tagc_dense_decode(FORMAT, job); }
 
 const struct tagc_codec tagc_codec_bf16 = {
   .name = "bf16",
   .needs_residual = false,
-  .layout = bf16_layout,
+  .layout = dense_bf16_layout,
   .prepare = NULL,
-  .encode = bf16_encode,
-  .decode = bf16_decode,
+  .encode = dense_bf16_encode,
+  .decode = dense_bf16_decode,
 };

@@ -28,8 +28,8 @@ bool tagc_dense_cuda_layout(const struct tagc_codec *codec, const struct tagc_sh
   return true;
 }
 
-static struct tagc_dense_call call_of(const struct tagc_dense_format *format, const struct tagc_job *job,
-                                      struct tagc_counts *counts)
+static struct tagc_dense_call dense_call_of(const struct tagc_dense_format *format, const struct tagc_job *job,
+                                            struct tagc_counts *counts)
 {
   const struct tagc_dense_parts parts = tagc_dense_parts_of(format, job->shape.n);
   struct tagc_dense_call dense = {
@@ -47,7 +47,7 @@ int tagc_dense_cuda_encode(const struct tagc_cuda_launcher *launcher, const stru
                            const struct tagc_job *job, struct tagc_counts *counts, void *stream)
 {
   const struct tagc_dense_format *format = format_of(codec);
-  struct tagc_dense_call dense = call_of(format, job, counts);
+  struct tagc_dense_call dense = dense_call_of(format, job, counts);
   const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &dense.call, dense.call.nranks);
   dense.call.groups = grid.x * grid.y;
   int error = tagc_cuda_open(launcher, &dense.call, stream);
@@ -60,7 +60,7 @@ int tagc_dense_cuda_decode(const struct tagc_cuda_launcher *launcher, const stru
                            const struct tagc_job *job, struct tagc_counts *counts, void *stream)
 {
   const struct tagc_dense_format *format = format_of(codec);
-  const struct tagc_dense_call dense = call_of(format, job, counts);
+  const struct tagc_dense_call dense = dense_call_of(format, job, counts);
   const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &dense.call, 1);
   const int error = tagc_cuda_check(launcher, &dense.call, stream);
   return error ? error : tagc_cuda_launch(launcher, tagc_dense_decode_bf16_kernel + format->codec, grid, &dense, stream);

@@ -25,7 +25,7 @@ struct place {
   uint32_t count;
 };
 
-static const struct tagc_dense_kernels *kernels(void) { return TAGC_OF_VARIANT(tagc_dense); }
+static const struct tagc_dense_kernels *dense_kernels(void) { return TAGC_OF_VARIANT(tagc_dense); }
 
 const struct tagc_dense_format tagc_dense_formats[TAGC_DENSE_CODECS] = {
   [TAGC_DENSE_BF16] = { .codec = TAGC_DENSE_BF16, .bytes = 512, .draws = true },
@@ -62,7 +62,7 @@ static struct place first_place(uint64_t n)
   return (struct place){ .count = n < BLOCK ? (uint32_t)n : BLOCK };
 }
 
-static struct place next_place(struct place place, uint64_t n)
+static struct place next_block(struct place place, uint64_t n)
 {
   place.number++;
   place.from += BLOCK;
@@ -70,7 +70,7 @@ static struct place next_place(struct place place, uint64_t n)
   return place;
 }
 
-static void find_signs(uint64_t signs[TAGC_ROTATION_WORDS], uint64_t key, uint64_t block)
+static void find_block_signs(uint64_t signs[TAGC_ROTATION_WORDS], uint64_t key, uint64_t block)
 {
   for (uint32_t word = 0; word < TAGC_ROTATION_WORDS; word++)
     signs[word] = tagc_rotation_signs(key, block, word);
@@ -89,10 +89,10 @@ struct shard {
   struct tagc_dense_parts parts;
 };
 
-static void find_context(struct tagc_dense_context *context, const struct shard *shard, uint64_t block)
+static void find_block_context(struct tagc_dense_context *context, const struct shard *shard, uint64_t block)
 {
   if (shard->format->rotates)
-    find_signs(context->signs, shard->rotation_key, block);
+    find_block_signs(context->signs, shard->rotation_key, block);
   context->stochastic = shard->job->stochastic;
   if (context->stochastic && shard->format->draws)
     for (uint32_t word = 0; word < BLOCK / 4; word++) {
@@ -126,7 +126,7 @@ static bool load_block(const struct shard *shard, struct place place, float valu
 }
 
 /* Takes exceptions and what counts as zero out of a block. */
-static void strip(const struct shard *shard, struct place place, float values[BLOCK])
+static void take_exceptions(const struct shard *shard, struct place place, float values[BLOCK])
 {
   struct tagc_exceptions *list = (struct tagc_exceptions *)shard->message;
   for (uint32_t i = 0; i < place.count; i++) {
@@ -137,7 +137,7 @@ static void strip(const struct shard *shard, struct place place, float values[BL
 }
 
 /* How many values of a block neither travel nor stay. */
-static uint64_t count_lost(const struct tagc_dense_format *format, const uint16_t *scales, const float values[BLOCK], bool usual)
+static uint64_t count_lost_in_block(const struct tagc_dense_format *format, const uint16_t *scales, const float values[BLOCK], bool usual)
 {
   bool silent = format->scales > 0;
   uint64_t lost = 0;
@@ -149,7 +149,7 @@ static uint64_t count_lost(const struct tagc_dense_format *format, const uint16_
 }
 
 /* Returns the squared norm of what stays. */
-static double encode_block(const struct shard *shard, struct place place, struct tagc_dense_context *context)
+static double dense_encode_block(const struct shard *shard, struct place place, struct tagc_dense_context *context)
 {
   const struct tagc_dense_format *format = shard->format;
   const struct tagc_job *job = shard->job;
@@ -160,16 +160,16 @@ static double encode_block(const struct shard *shard, struct place place, struct
   _Alignas(64) float values[BLOCK], stripped[BLOCK], left[BLOCK];
   _Alignas(64) uint8_t cut[BLOCK * sizeof(uint16_t)];
   const bool usual = load_block(shard, place, values), fits = format->bytes <= (size_t)(end - codes);
-  find_context(context, shard, place.number);
+  find_block_context(context, shard, place.number);
   if (!usual) {
     memcpy(stripped, values, sizeof values);
-    strip(shard, place, stripped);
+    take_exceptions(shard, place, stripped);
   }
   steps->encode(usual ? values : stripped, context, scales, fits ? codes : cut, job->residual ? left : NULL);
   if (!fits)
     memcpy(codes, cut, (size_t)(end - codes));
   if (!job->residual) {
-    job->stats->lost += count_lost(format, scales, values, usual);
+    job->stats->lost += count_lost_in_block(format, scales, values, usual);
     return 0;
   }
   for (uint32_t i = 0; !usual && i < BLOCK; i++)
@@ -177,12 +177,12 @@ static double encode_block(const struct shard *shard, struct place place, struct
   return tagc_residual_store(job, shard->number, place.from, place.count, left);
 }
 
-static double encode_shard(const struct tagc_dense_format *format, struct tagc_job *job, int number)
+static double dense_encode_shard(const struct tagc_dense_format *format, struct tagc_job *job, int number)
 {
   const uint64_t n = job->shape.n;
   const struct shard shard = {
     .format = format,
-    .kernels = kernels(),
+    .kernels = dense_kernels(),
     .job = job,
     .number = number,
     .rotation_key = tagc_rotation_key(job->seed, (uint32_t)number),
@@ -197,8 +197,8 @@ static double encode_shard(const struct tagc_dense_format *format, struct tagc_j
   if (shard.parts.codes > shard.parts.scales)
     memset(shard.message + shard.parts.codes - 16, 0, 16);
   memset(shard.message + shard.parts.bytes - 16, 0, 16);
-  for (struct place place = first_place(n); place.from < n; place = next_place(place, n))
-    norm2 += encode_block(&shard, place, &context);
+  for (struct place place = first_place(n); place.from < n; place = next_block(place, n))
+    norm2 += dense_encode_block(&shard, place, &context);
   job->stats->nonfinite += tagc_exceptions_close((struct tagc_exceptions *)shard.message, n);
   return norm2;
 }
@@ -210,8 +210,8 @@ void tagc_dense_encode(const struct tagc_dense_format *format, struct tagc_job *
   double norm2 = 0;
   for (int shard = 0; shard < job->shape.nranks; shard++)
     if (shard != job->rank)
-      norm2 += encode_shard(format, job, shard);
-  const bool seen = kernels()->has_exceptions(own, job->shape.n, job->shape.dtype, job->scale);
+      norm2 += dense_encode_shard(format, job, shard);
+  const bool seen = dense_kernels()->has_exceptions(own, job->shape.n, job->shape.dtype, job->scale);
   *(struct header *)job->state = (struct header){
     .anywhere = tagc_exceptions_anywhere(job, seen ? TAGC_ANYWHERE_EXCEPTION : 0),
   };
@@ -275,13 +275,13 @@ static void decode_blocks(const struct sum *in, const struct tagc_exception *exc
   const uint64_t n = job->shape.n;
   const size_t size = tagc_dtype_size(job->shape.dtype);
   const char *own = tagc_job_shard(job, job->rank);
-  for (struct place place = first_place(n); place.from < n; place = next_place(place, n)) {
+  for (struct place place = first_place(n); place.from < n; place = next_block(place, n)) {
     _Alignas(64) float sum[BLOCK] = { 0 };
     size_t here = 0;
     add_senders(in, place, sum);
     if (in->format->rotates) {
       uint64_t signs[TAGC_ROTATION_WORDS];
-      find_signs(signs, in->rotation_key, place.number);
+      find_block_signs(signs, in->rotation_key, place.number);
       in->kernels->turn_back(sum, signs);
     }
     while (here < exceptions && exception[here].position < place.from + place.count)
@@ -303,7 +303,7 @@ void tagc_dense_decode(const struct tagc_dense_format *format, struct tagc_job *
   const uint64_t n = job->shape.n;
   const struct sum sum = {
     .format = format,
-    .kernels = kernels(),
+    .kernels = dense_kernels(),
     .job = job,
     .rotation_key = tagc_rotation_key(job->seed, (uint32_t)job->rank),
     .parts = tagc_dense_parts_of(format, n),

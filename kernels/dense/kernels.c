@@ -20,24 +20,6 @@ enum {
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
-static ALWAYS_INLINE const void *element_of(const void *buffer, uint64_t i, enum tagc_dtype dtype)
-{
-  return (const char *)buffer + i * tagc_dtype_size(dtype);
-}
-
-static ALWAYS_INLINE struct v16i magnitudes(struct v16 x)
-{
-  return v16i_and(v16_bits(x), v16i_all(0x7fffffffu));
-}
-
-static ALWAYS_INLINE float largest(const float *values, uint32_t count)
-{
-  struct v16i most = v16i_all(0);
-  for (uint32_t i = 0; i < count; i += TAGC_LANES)
-    most = v16i_max(most, magnitudes(v16_load(values + i)));
-  return tagc_float_of(v16i_largest(most));
-}
-
 /* -- in and out ---------------------------------------------------------------------------------------------------- */
 
 /* The settings are known where this is expanded. */
@@ -46,12 +28,12 @@ static ALWAYS_INLINE bool load_typed(const void *from, enum tagc_dtype dtype, fl
 {
   struct v16i most = v16i_all(0), least = v16i_all(UINT32_MAX);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
-    const void *at = element_of(from, i, dtype);
+    const void *at = tagc_element_of(from, i, dtype);
     __builtin_prefetch((const char *)at + PREFETCH_BYTES);
     struct v16 x = v16_mul(v16_all(scale), v16_load_as(at, dtype));
     if (has_residual)
       x = v16_add(x, v16_load(residual + i));
-    struct v16i magnitude = magnitudes(x);
+    struct v16i magnitude = v16_magnitudes(x);
     most = v16i_max(most, magnitude);
     /* Zeros are the largest here. */
     least = v16i_min(least, v16i_add(magnitude, v16i_all(UINT32_MAX)));
@@ -60,7 +42,7 @@ static ALWAYS_INLINE bool load_typed(const void *from, enum tagc_dtype dtype, fl
   return v16i_largest(most) < TAGC_DENSE_HUGE_BITS && v16i_least(least) >= TAGC_LEAST_BITS - 1;
 }
 
-static bool load(const void *from, enum tagc_dtype dtype, float scale, const float *residual, float *values)
+static bool dense_load(const void *from, enum tagc_dtype dtype, float scale, const float *residual, float *values)
 {
 #define LOAD(dtype) \
   residual ? load_typed(from, dtype, scale, residual, true, values) \
@@ -79,16 +61,16 @@ static ALWAYS_INLINE bool has_exceptions_typed(const void *from, uint64_t n, enu
   uint64_t i = 0;
   bool seen = false;
   for (; i + TAGC_LANES <= n; i += TAGC_LANES) {
-    const void *at = element_of(from, i, dtype);
+    const void *at = tagc_element_of(from, i, dtype);
     __builtin_prefetch((const char *)at + PREFETCH_BYTES);
-    most = v16i_max(most, magnitudes(v16_mul(v16_all(scale), v16_load_as(at, dtype))));
+    most = v16i_max(most, v16_magnitudes(v16_mul(v16_all(scale), v16_load_as(at, dtype))));
   }
   for (; i < n; i++)
     seen |= tagc_is_exception(tagc_bits_of(scale * tagc_load(from, i, dtype)));
   return seen || v16i_largest(most) >= TAGC_EXCEPTION_BITS;
 }
 
-static bool has_exceptions(const void *from, uint64_t n, enum tagc_dtype dtype, float scale)
+static bool shard_has_exceptions(const void *from, uint64_t n, enum tagc_dtype dtype, float scale)
 {
   if (dtype == TAGC_FLOAT32)
     return has_exceptions_typed(from, n, TAGC_FLOAT32, scale);
@@ -102,7 +84,7 @@ static ALWAYS_INLINE void finish_typed(const float *sum, const void *own, void *
 {
   const struct v16 divisor = v16_all(by_inverse ? 1 / result.divisor : result.divisor);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
-    const void *at = element_of(own, i, result.dtype);
+    const void *at = tagc_element_of(own, i, result.dtype);
     __builtin_prefetch((const char *)at + PREFETCH_BYTES);
     struct v16 x = v16_mul(v16_all(result.scale), v16_load_as(at, result.dtype));
     x = v16_add(v16_load(sum + i), x);
@@ -122,7 +104,7 @@ static ALWAYS_INLINE void finish_as(const float *sum, const void *own, void *rec
 }
 
 /* Not past the caches: with few streams that was slower (0.58 of memcpy against 0.90, two ranks, 16 M elements). */
-static void finish(const float *sum, const void *own, void *recv, struct tagc_dense_result result)
+static void dense_finish(const float *sum, const void *own, void *recv, struct tagc_dense_result result)
 {
   if (result.dtype == TAGC_FLOAT32)
     finish_as(sum, own, recv, result, TAGC_FLOAT32);
@@ -197,10 +179,10 @@ static ALWAYS_INLINE struct v16 codes16(struct v16 x, float inverse, float limit
   return v16_clamp(v16_sub(v16_add(y, v16_all(TAGC_NEAREST)), v16_all(TAGC_NEAREST)), limit);
 }
 
-static ALWAYS_INLINE void q8_encode_typed(const float *values, const uint16_t *chance, bool by_chance, uint16_t *scales,
-                                          uint8_t *codes, float *left)
+static ALWAYS_INLINE void q8_to_codes_typed(const float *values, const uint16_t *chance, bool by_chance, uint16_t *scales,
+                                            uint8_t *codes, float *left)
 {
-  scales[0] = tagc_scale_up(largest(values, BLOCK), 127);
+  scales[0] = tagc_scale_up(v16_largest(values, BLOCK), 127);
   const float inverse = tagc_scale_inverse(scales[0]), scale = tagc_from_bf16(scales[0]);
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
     struct v16 x = v16_load(values + i), code = codes16(x, inverse, 127, by_chance, by_chance ? chance + i : NULL);
@@ -210,15 +192,15 @@ static ALWAYS_INLINE void q8_encode_typed(const float *values, const uint16_t *c
   }
 }
 
-static void q8_encode(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
-                      float *left)
+static void q8_to_codes(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
+                        float *left)
 {
   if (context->stochastic)
-    q8_encode_typed(values, context->chance, true, scales, codes, left);
+    q8_to_codes_typed(values, context->chance, true, scales, codes, left);
   else if (left)
-    q8_encode_typed(values, NULL, false, scales, codes, left);
+    q8_to_codes_typed(values, NULL, false, scales, codes, left);
   else
-    q8_encode_typed(values, NULL, false, scales, codes, NULL);
+    q8_to_codes_typed(values, NULL, false, scales, codes, NULL);
 }
 
 static void q8_add(float *sum, const uint16_t *scales, const uint8_t *codes)
@@ -233,7 +215,7 @@ static ALWAYS_INLINE void q4_encode_typed(const float *rotated, const uint16_t *
 {
   float inverse[2], scale[2];
   for (uint32_t half = 0; half < 2; half++) {
-    scales[half] = tagc_scale_up(largest(rotated + half * HALF, HALF), 7);
+    scales[half] = tagc_scale_up(v16_largest(rotated + half * HALF, HALF), 7);
     inverse[half] = tagc_scale_inverse(scales[half]);
     scale[half] = tagc_from_bf16(scales[half]);
   }
@@ -249,8 +231,8 @@ static ALWAYS_INLINE void q4_encode_typed(const float *rotated, const uint16_t *
   }
 }
 
-static void q4_encode(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
-                      float *left)
+static void q4_to_codes(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
+                        float *left)
 {
   _Alignas(64) float rotated[BLOCK], decoded[BLOCK];
   transform(values, 0x1p-8f, context->signs, rotated);
@@ -292,7 +274,7 @@ static ALWAYS_INLINE uint16_t q2_choose(const float *rotated, float power, bool 
     struct v16 v = v16_mul(v16_load(rotated + i), v16_all(power));
     struct v16m large = v16_greater(v16_mul(v, v), threshold);
     struct v16 level = v16_select(large, v16_all(TAGC_Q2_LARGE), v16_all(TAGC_Q2_SMALL));
-    products = v16_add(products, v16_mul(v16_from_bits(magnitudes(v)), level));
+    products = v16_add(products, v16_mul(v16_from_bits(v16_magnitudes(v)), level));
     count += v16m_count(large);
     struct v16i sign = v16i_left(v16i_right(v16_bits(v), 31), 1);
     struct v16i bit = v16_bits(v16_select(large, v16_from_bits(v16i_all(1)), v16_all(0)));
@@ -316,13 +298,13 @@ static ALWAYS_INLINE void q2_pack(const uint8_t code[BLOCK], uint8_t *codes)
   }
 }
 
-static void q2_encode(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
-                      float *left)
+static void q2_to_codes(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
+                        float *left)
 {
   _Alignas(64) float rotated[BLOCK];
   _Alignas(64) uint8_t code[BLOCK];
   transform(values, 0x1p-8f, context->signs, rotated);
-  const uint32_t most = tagc_bits_of(largest(rotated, BLOCK));
+  const uint32_t most = tagc_bits_of(v16_largest(rotated, BLOCK));
   if (most < TAGC_SILENT_BITS) {
     scales[0] = 0;
     memset(codes, 0, QUARTER);
@@ -354,8 +336,8 @@ static void q2_add(float *sum, const uint16_t *scales, const uint8_t *codes)
 
 /* -- bf16 ---------------------------------------------------------------------------------------------------------- */
 
-static void bf16_encode(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
-                        float *left)
+static void bf16_to_codes(const float *values, const struct tagc_dense_context *context, uint16_t *scales, uint8_t *codes,
+                          float *left)
 {
   (void)scales;
   for (uint32_t i = 0; i < BLOCK; i += TAGC_LANES) {
@@ -378,14 +360,14 @@ static void bf16_add(float *sum, const uint16_t *scales, const uint8_t *codes)
 }
 
 const struct tagc_dense_kernels TAGC_SIMD_TABLE(tagc_dense) = {
-  .load = load,
-  .has_exceptions = has_exceptions,
+  .load = dense_load,
+  .has_exceptions = shard_has_exceptions,
   .turn_back = turn_back,
-  .finish = finish,
+  .finish = dense_finish,
   .codec = {
-    [TAGC_DENSE_BF16] = { .encode = bf16_encode, .add = bf16_add },
-    [TAGC_DENSE_Q8] = { .encode = q8_encode, .add = q8_add },
-    [TAGC_DENSE_Q4] = { .encode = q4_encode, .add = q4_add },
-    [TAGC_DENSE_Q2] = { .encode = q2_encode, .add = q2_add },
+    [TAGC_DENSE_BF16] = { .encode = bf16_to_codes, .add = bf16_add },
+    [TAGC_DENSE_Q8] = { .encode = q8_to_codes, .add = q8_add },
+    [TAGC_DENSE_Q4] = { .encode = q4_to_codes, .add = q4_add },
+    [TAGC_DENSE_Q2] = { .encode = q2_to_codes, .add = q2_add },
   },
 };

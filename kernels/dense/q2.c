@@ -29,7 +29,7 @@ static bool q2_layout(const struct tagc_shape *shape, struct tagc_layout *out)
   return tagc_dense_layout(FORMAT, shape, out);
 }
 
-static void q2_encode(struct tagc_job *job) { tagc_dense_encode(FORMAT, job); }
+static void dense_q2_encode(struct tagc_job *job) { tagc_dense_encode(FORMAT, job); }
 static void q2_decode(struct tagc_job *job) { tagc_dense_decode(FORMAT, job); }
 
 const struct tagc_codec tagc_codec_q2 = {
@@ -37,6 +37,6 @@ const struct tagc_codec tagc_codec_q2 = {
   .needs_residual = false,
   .layout = q2_layout,
   .prepare = NULL,
-  .encode = q2_encode,
+  .encode = dense_q2_encode,
   .decode = q2_decode,
 };

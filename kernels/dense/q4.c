@@ -24,7 +24,7 @@ static bool q4_layout(const struct tagc_shape *shape, struct tagc_layout *out)
   return tagc_dense_layout(FORMAT, shape, out);
 }
 
-static void q4_encode(struct tagc_job *job) { tagc_dense_encode(FORMAT, job); }
+static void dense_q4_encode(struct tagc_job *job) { tagc_dense_encode(FORMAT, job); }
 static void q4_decode(struct tagc_job *job) { tagc_dense_decode(FORMAT, job); }
 
 const struct tagc_codec tagc_codec_q4 = {
@@ -32,6 +32,6 @@ const struct tagc_codec tagc_codec_q4 = {
   .needs_residual = false,
   .layout = q4_layout,
   .prepare = NULL,
-  .encode = q4_encode,
+  .encode = dense_q4_encode,
   .decode = q4_decode,
 };

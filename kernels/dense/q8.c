@@ -17,19 +17,19 @@
 
 #define FORMAT (&tagc_dense_formats[TAGC_DENSE_Q8])
 
-static bool q8_layout(const struct tagc_shape *shape, struct tagc_layout *out)
+static bool dense_q8_layout(const struct tagc_shape *shape, struct tagc_layout *out)
 {
   return tagc_dense_layout(FORMAT, shape, out);
 }
 
-static void q8_encode(struct tagc_job *job) { tagc_dense_encode(FORMAT, job); }
-static void q8_decode(struct tagc_job *job) { tagc_dense_decode(FORMAT, job); }
+static void dense_q8_encode(struct tagc_job *job) { tagc_dense_encode(FORMAT, job); }
+static void dense_q8_decode(struct tagc_job *job) { tagc_dense_decode(FORMAT, job); }
 
 const struct tagc_codec tagc_codec_q8 = {
   .name = "q8",
   .needs_residual = false,
-  .layout = q8_layout,
+  .layout = dense_q8_layout,
   .prepare = NULL,
-  .encode = q8_encode,
-  .decode = q8_decode,
+  .encode = dense_q8_encode,
+  .decode = dense_q8_decode,
 };

@@ -98,7 +98,7 @@ static bool count_together(struct tagc_cuda_device *d)
 }
 
 /* The primary context, which is the program's, too, and what tells it from one that is made anew later. */
-static bool find_context(struct tagc_cuda_device *d)
+static bool find_device_context(struct tagc_cuda_device *d)
 {
   if (atomic_load(&d->has_context))
     return true;
@@ -124,12 +124,12 @@ static enum tagc_cuda_condition furnish(struct tagc_cuda_device *d)
   return tagc_cuda_memory_set_up(d) ? TAGC_CUDA_READY : TAGC_CUDA_CRIPPLED;
 }
 
-static enum tagc_cuda_condition set_up(struct tagc_cuda_device *d)
+static enum tagc_cuda_condition set_up_device(struct tagc_cuda_device *d)
 {
   enum tagc_cuda_condition state = TAGC_CUDA_FAILED;
   int capture_mode = CAPTURE_RELAXED;
   void *context;
-  if (find_context(d) && went(d, d->driver->context_push(d->context), "cuCtxPushCurrent")) {
+  if (find_device_context(d) && went(d, d->driver->context_push(d->context), "cuCtxPushCurrent")) {
     (void)d->driver->capture_mode(&capture_mode);
     state = furnish(d);
     (void)d->driver->capture_mode(&capture_mode);
@@ -141,13 +141,13 @@ static enum tagc_cuda_condition set_up(struct tagc_cuda_device *d)
   return state;
 }
 
-static enum tagc_cuda_condition state_of(struct tagc_cuda_device *d)
+static enum tagc_cuda_condition set_up_once(struct tagc_cuda_device *d)
 {
   bool is_new = false;
   if (atomic_load_explicit(&d->state, memory_order_acquire) == TAGC_CUDA_UNTRIED) {
     pthread_mutex_lock(&d->set_up_lock);
     if (atomic_load_explicit(&d->state, memory_order_relaxed) == TAGC_CUDA_UNTRIED) {
-      enum tagc_cuda_condition state = set_up(d), untried = TAGC_CUDA_UNTRIED;
+      enum tagc_cuda_condition state = set_up_device(d), untried = TAGC_CUDA_UNTRIED;
       is_new = atomic_compare_exchange_strong(&d->state, &untried, state);     /* unless it has been lost meanwhile */
     }
     pthread_mutex_unlock(&d->set_up_lock);
@@ -201,7 +201,7 @@ bool tagc_cuda_is_lost(struct tagc_cuda_device *d)
   return error || state == TAGC_CUDA_LOST;
 }
 
-static bool enter(struct tagc_cuda_device *d, struct tagc_cuda_visit *visit)
+static bool enter_context(struct tagc_cuda_device *d, struct tagc_cuda_visit *visit)
 {
   *visit = (struct tagc_cuda_visit){d, CAPTURE_RELAXED};
   if (tagc_cuda_is_lost(d) || !tagc_cuda_did(d, d->driver->context_push(d->context), "cuCtxPushCurrent"))
@@ -213,14 +213,14 @@ static bool enter(struct tagc_cuda_device *d, struct tagc_cuda_visit *visit)
 bool tagc_cuda_enter(const struct tagc_device *self, struct tagc_cuda_visit *visit)
 {
   struct tagc_cuda_device *d = tagc_cuda_device_of(self);
-  const enum tagc_cuda_condition state = state_of(d);
-  return (state == TAGC_CUDA_READY || state == TAGC_CUDA_CRIPPLED) && enter(d, visit);
+  const enum tagc_cuda_condition state = set_up_once(d);
+  return (state == TAGC_CUDA_READY || state == TAGC_CUDA_CRIPPLED) && enter_context(d, visit);
 }
 
 bool tagc_cuda_enter_ready(const struct tagc_device *self, struct tagc_cuda_visit *visit)
 {
   struct tagc_cuda_device *d = tagc_cuda_device_of(self);
-  return state_of(d) == TAGC_CUDA_READY && enter(d, visit);
+  return set_up_once(d) == TAGC_CUDA_READY && enter_context(d, visit);
 }
 
 bool tagc_cuda_enter_context(const struct tagc_device *self, struct tagc_cuda_visit *visit)
@@ -230,10 +230,10 @@ bool tagc_cuda_enter_context(const struct tagc_device *self, struct tagc_cuda_vi
     if (pthread_mutex_trylock(&d->set_up_lock) != 0)
       return false;
     if (atomic_load(&d->state) == TAGC_CUDA_UNTRIED)
-      (void)find_context(d);
+      (void)find_device_context(d);
     pthread_mutex_unlock(&d->set_up_lock);
   }
-  return atomic_load(&d->has_context) && atomic_load(&d->state) != TAGC_CUDA_FAILED && enter(d, visit);
+  return atomic_load(&d->has_context) && atomic_load(&d->state) != TAGC_CUDA_FAILED && enter_context(d, visit);
 }
 
 bool tagc_cuda_leave(struct tagc_cuda_visit *visit, bool result)
@@ -309,8 +309,8 @@ static bool cuda_cost(const struct tagc_device *self, const struct tagc_codec *c
 }
 
 /* `what`: for the log. */
-static bool run(const struct tagc_device *self, tagc_cuda_step *step, const struct tagc_codec *codec, const struct tagc_job *job,
-                void *stream, const char *what)
+static bool run_codec_step(const struct tagc_device *self, tagc_cuda_step *step, const struct tagc_codec *codec, const struct tagc_job *job,
+                           void *stream, const char *what)
 {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter_ready(self, &visit))
@@ -323,17 +323,17 @@ static bool run(const struct tagc_device *self, tagc_cuda_step *step, const stru
 static bool cuda_prepare(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
 {
   tagc_cuda_step *prepare = tagc_cuda_codec_of(codec)->prepare;
-  return !prepare || run(self, prepare, codec, job, stream, "cuLaunchKernel for a choice");
+  return !prepare || run_codec_step(self, prepare, codec, job, stream, "cuLaunchKernel for a choice");
 }
 
 static bool cuda_encode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
 {
-  return run(self, tagc_cuda_codec_of(codec)->encode, codec, job, stream, "cuLaunchKernel for an encoder");
+  return run_codec_step(self, tagc_cuda_codec_of(codec)->encode, codec, job, stream, "cuLaunchKernel for an encoder");
 }
 
 static bool cuda_decode(const struct tagc_device *self, const struct tagc_codec *codec, struct tagc_job *job, void *stream)
 {
-  return run(self, tagc_cuda_codec_of(codec)->decode, codec, job, stream, "cuLaunchKernel for a decoder");
+  return run_codec_step(self, tagc_cuda_codec_of(codec)->decode, codec, job, stream, "cuLaunchKernel for a decoder");
 }
 
 static bool cuda_flush(const struct tagc_device *self, struct tagc_job *job, void *out, void *stream)
@@ -440,7 +440,7 @@ bool tagc_device_cuda_is_there(const char **why)
   return false;
 }
 
-static struct tagc_cuda_device *start(struct tagc_cuda_device *d, int ordinal)
+static struct tagc_cuda_device *start_device(struct tagc_cuda_device *d, int ordinal)
 {
   pthread_mutexattr_t recursive;
   pthread_mutexattr_init(&recursive);
@@ -465,11 +465,11 @@ const struct tagc_device *tagc_device_cuda(int ordinal)
   const int i = ordinal < 0 || ordinal >= MOST_DEVICES ? MOST_DEVICES : ordinal;
   pthread_mutex_lock(&lock);
   if (!devices[i]) {
-    devices[i] = start(&first[i], i == MOST_DEVICES ? -1 : i);
+    devices[i] = start_device(&first[i], i == MOST_DEVICES ? -1 : i);
   } else if (tagc_cuda_is_lost(devices[i])) {
     struct tagc_cuda_device *another = calloc(1, sizeof *another);
     if (another)                    /* else the lost one has to do: it says no to everything */
-      devices[i] = start(another, i);
+      devices[i] = start_device(another, i);
   }
   struct tagc_cuda_device *d = devices[i];
   pthread_mutex_unlock(&lock);

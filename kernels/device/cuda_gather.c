@@ -13,8 +13,8 @@ bool tagc_cuda_gather_layout(const struct tagc_device *self, const struct tagc_a
 }
 
 /* `what`: for the log. */
-static bool run(const struct tagc_device *self, tagc_allgather_step *step, const struct tagc_allgather_codec *codec,
-                const struct tagc_allgather_job *job, void *stream, const char *what)
+static bool run_allgather_step(const struct tagc_device *self, tagc_allgather_step *step, const struct tagc_allgather_codec *codec,
+                               const struct tagc_allgather_job *job, void *stream, const char *what)
 {
   struct tagc_cuda_visit visit;
   if (!tagc_cuda_enter_ready(self, &visit))
@@ -28,13 +28,13 @@ static bool run(const struct tagc_device *self, tagc_allgather_step *step, const
 bool tagc_cuda_gather_encode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                              struct tagc_allgather_job *job, void *stream)
 {
-  return run(self, tagc_allgather_cuda_of(codec)->encode, codec, job, stream, "cuLaunchKernel for parameters that are sent");
+  return run_allgather_step(self, tagc_allgather_cuda_of(codec)->encode, codec, job, stream, "cuLaunchKernel for parameters that are sent");
 }
 
 bool tagc_cuda_gather_decode(const struct tagc_device *self, const struct tagc_allgather_codec *codec,
                              struct tagc_allgather_job *job, void *stream)
 {
-  return run(self, tagc_allgather_cuda_of(codec)->decode, codec, job, stream, "cuLaunchKernel for parameters that came in");
+  return run_allgather_step(self, tagc_allgather_cuda_of(codec)->decode, codec, job, stream, "cuLaunchKernel for parameters that came in");
 }
 
 /* A row: a copy that no kernel makes. */

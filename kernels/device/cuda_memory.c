@@ -122,7 +122,7 @@ bool tagc_cuda_memory_set_up(struct tagc_cuda_device *d)
 /* -- the old way ----------------------------------------------------------------------------------------------------- */
 
 /* One that was given back, and that nothing works on any more. */
-static uint64_t take_again(struct tagc_cuda_device *d, size_t bytes)
+static uint64_t take_block_again(struct tagc_cuda_device *d, size_t bytes)
 {
   uint64_t memory = 0;
   pthread_mutex_lock(&d->lock);
@@ -137,7 +137,7 @@ static uint64_t take_again(struct tagc_cuda_device *d, size_t bytes)
 
 static uint64_t take_block(struct tagc_cuda_device *d, size_t bytes)
 {
-  const uint64_t again = take_again(d, bytes);
+  const uint64_t again = take_block_again(d, bytes);
   if (again)
     return again;
   struct tagc_cuda_block *block = calloc(1, sizeof *block);
@@ -189,7 +189,7 @@ void *tagc_cuda_alloc(const struct tagc_device *self, size_t bytes, void *stream
   return (void *)(uintptr_t)memory;
 }
 
-static void give_back(struct tagc_cuda_device *d, void *memory, void *stream)
+static void give_block_back(struct tagc_cuda_device *d, void *memory, void *stream)
 {
   if (d->pool)
     tagc_cuda_did(d, d->driver->free_async(tagc_cuda_address(memory), stream), "cuMemFreeAsync");
@@ -202,7 +202,7 @@ void tagc_cuda_release(const struct tagc_device *self, void *memory, void *strea
   struct tagc_cuda_visit visit;
   if (!memory || !tagc_cuda_enter(self, &visit))
     return;
-  give_back(visit.device, memory, stream);
+  give_block_back(visit.device, memory, stream);
   tagc_cuda_leave(&visit, true);
 }
 
@@ -213,7 +213,7 @@ void tagc_cuda_release_after(const struct tagc_device *self, void *memory, void 
     return;
   struct tagc_cuda_device *d = visit.device;
   if (!fence || tagc_cuda_did(d, d->driver->stream_wait(d->service, fence, 0), "cuStreamWaitEvent"))
-    give_back(d, memory, d->service);              /* else it is lost: to give it back under a kernel would be worse */
+    give_block_back(d, memory, d->service);        /* else it is lost: to give it back under a kernel would be worse */
   tagc_cuda_leave(&visit, true);
 }
 

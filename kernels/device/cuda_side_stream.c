@@ -73,7 +73,7 @@ static void drop_event(struct tagc_cuda_device *d, void *event)
 }
 
 /* What is under way goes on to its end. Inside of a visit. */
-static void drop(struct tagc_cuda_device *d, struct tagc_cuda_side_stream *side)
+static void drop_side_stream(struct tagc_cuda_device *d, struct tagc_cuda_side_stream *side)
 {
   for (int i = 0; i < TASKS; i++)
     drop_event(d, side->finished[i].own);
@@ -96,7 +96,7 @@ void *tagc_cuda_side_stream_make(const struct tagc_device *self)
   }
   const bool good = make_stream(visit.device, side) && make_events(visit.device, side);
   if (!good)
-    drop(visit.device, side);
+    drop_side_stream(visit.device, side);
   if (!tagc_cuda_leave(&visit, good)) {
     free(side);
     return NULL;
@@ -116,7 +116,7 @@ static void release(struct tagc_cuda_overlap *overlap)
 }
 
 /* False: it is not over. Inside of a visit. */
-static bool is_read(struct tagc_cuda_device *d, struct interval *interval)
+static bool interval_is_read(struct tagc_cuda_device *d, struct interval *interval)
 {
   struct tagc_cuda_overlap *of = interval->of;
   float ms = 0;
@@ -141,7 +141,7 @@ static struct interval *begin_interval(struct tagc_cuda_device *d, struct tagc_c
   struct interval *interval = &side->intervals[side->next];
   if (!side->now || side->now->lost)
     return NULL;
-  if (!is_read(d, interval) || !tagc_cuda_did(d, d->driver->event_record(interval->before, stream), "cuEventRecord")) {
+  if (!interval_is_read(d, interval) || !tagc_cuda_did(d, d->driver->event_record(interval->before, stream), "cuEventRecord")) {
     side->now->lost = true;
     return NULL;
   }
@@ -168,7 +168,7 @@ void tagc_cuda_overlap_begin(struct tagc_cuda_device *d, struct tagc_cuda_overla
   if (side->now)                   /* of a call that has failed */
     tagc_cuda_overlap_end(side->now);
   const unsigned most = 2 * functions;
-  overlap->lost = most > INTERVALS || (most && !is_read(d, &side->intervals[(side->next + most - 1) % INTERVALS]));
+  overlap->lost = most > INTERVALS || (most && !interval_is_read(d, &side->intervals[(side->next + most - 1) % INTERVALS]));
   overlap->side = side;
   side->now = overlap;
 }
@@ -185,7 +185,7 @@ void tagc_cuda_overlap_read(struct tagc_cuda_device *d, struct tagc_cuda_overlap
   struct tagc_cuda_side_stream *side = overlap->side;
   for (int i = 0; i < INTERVALS && overlap->unread; i++)
     if (side->intervals[i].of == overlap)
-      is_read(d, &side->intervals[i]);
+      interval_is_read(d, &side->intervals[i]);
 }
 
 void tagc_cuda_overlap_forget(struct tagc_cuda_overlap *overlap)
@@ -318,8 +318,8 @@ void tagc_cuda_side_stream_free(const struct tagc_device *self, void *side_)
   tagc_cuda_side_stream_close(self, side);
   if (tagc_cuda_enter(self, &visit)) {             /* else it is gone with the context */
     for (int i = 0; i < INTERVALS; i++)
-      is_read(visit.device, &side->intervals[i]);
-    drop(visit.device, side);
+      interval_is_read(visit.device, &side->intervals[i]);
+    drop_side_stream(visit.device, side);
     tagc_cuda_leave(&visit, true);
   }
   leave_all(side);

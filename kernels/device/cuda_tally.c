@@ -54,7 +54,7 @@ static bool is_idle(const struct tagc_cuda_device *d, const struct tagc_cuda_tal
   return true;
 }
 
-static struct tagc_cuda_tally *take_again(struct tagc_cuda_device *d)
+static struct tagc_cuda_tally *take_tally_again(struct tagc_cuda_device *d)
 {
   struct tagc_cuda_tally **at, *tally = NULL;
   pthread_mutex_lock(&d->lock);
@@ -69,7 +69,7 @@ static struct tagc_cuda_tally *take_again(struct tagc_cuda_device *d)
   return tally;
 }
 
-static void give_back(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally)
+static void give_tally_back(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally)
 {
   tally->counts = NULL;
   for (int i = 0; i < TURNS; i++)
@@ -81,7 +81,7 @@ static void give_back(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally)
 }
 
 /* What a new one lacks, or one of which the making had failed. */
-static bool complete(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally)
+static bool complete_tally(struct tagc_cuda_device *d, struct tagc_cuda_tally *tally)
 {
   struct tagc_counts *pinned = tally->agreed ? tally->agreed : tagc_cuda_pinned(d, (1 + TURNS) * sizeof *pinned);
   bool whole = (tally->agreed = pinned) != NULL;
@@ -105,10 +105,10 @@ void *tagc_cuda_tally_make(const struct tagc_device *self, void *stream)
   if (!tagc_cuda_enter_ready(self, &visit))
     return NULL;
   struct tagc_cuda_device *d = visit.device;
-  struct tagc_cuda_tally *tally = take_again(d);
+  struct tagc_cuda_tally *tally = take_tally_again(d);
   if (!tally)
     tally = calloc(1, sizeof *tally);
-  bool whole = tally && complete(d, tally);
+  bool whole = tally && complete_tally(d, tally);
   tagc_cuda_leave(&visit, true);
   if (whole) {
     tally->counts = tagc_cuda_alloc(self, sizeof *tally->counts, stream);
@@ -117,7 +117,7 @@ void *tagc_cuda_tally_make(const struct tagc_device *self, void *stream)
   if (whole || !tally)
     return tally;
   tagc_cuda_release(self, tally->counts, stream);
-  give_back(d, tally);
+  give_tally_back(d, tally);
   return NULL;
 }
 
@@ -127,7 +127,7 @@ void tagc_cuda_tally_free(const struct tagc_device *self, void *tally_, void *fe
   if (!tally)
     return;
   tagc_cuda_release_after(self, tally->counts, fence);
-  give_back(tagc_cuda_device_of(self), tally);
+  give_tally_back(tagc_cuda_device_of(self), tally);
 }
 
 /* -- calls ------------------------------------------------------------------------------------------------------------ */
@@ -180,7 +180,7 @@ void tagc_cuda_tally_side_stream(const struct tagc_device *self, void *tally_, v
 }
 
 /* Times between marks; none for what comes before a mark that was left out. */
-static int times_of(const struct tagc_cuda_device *d, const struct turn *turn, double ms[TAGC_MARKS - 1])
+static int turn_times(const struct tagc_cuda_device *d, const struct turn *turn, double ms[TAGC_MARKS - 1])
 {
   int error = 0, from = TAGC_MARK_BEGUN;
   for (int to = 1; to < TAGC_MARKS && !error; to++) {
@@ -206,7 +206,7 @@ static void tell_share(struct tagc_cuda_device *d, struct tagc_cuda_overlap *ove
   times->side_known = !overlap->lost && !overlap->unread;
 }
 
-static void add(struct tagc_codec_stats *stats, const struct tagc_counts *now, struct tagc_counts *before)
+static void add_counts(struct tagc_codec_stats *stats, const struct tagc_counts *now, struct tagc_counts *before)
 {
   stats->selected += now->selected - before->selected;
   stats->unrecovered += now->unrecovered - before->unrecovered;
@@ -232,12 +232,12 @@ bool tagc_cuda_tally_read(const struct tagc_device *self, void *tally_, struct t
   struct tagc_cuda_device *d = visit.device;
   int error = d->driver->event_query(turn->event[TAGC_MARK_DECODED]);
   if (!error)
-    error = times_of(d, turn, times->ms);
+    error = turn_times(d, turn, times->ms);
   if (!error) {
     turn->ended = false;
     times->number = turn->number;
     tell_share(d, &turn->overlap, times);
-    add(stats, turn->seen, &tally->read);
+    add_counts(stats, turn->seen, &tally->read);
   }
   return tagc_cuda_leave(&visit, error != TAGC_CUDA_NOT_READY && tagc_cuda_did(d, error, "cuEventElapsedTime"));
 }

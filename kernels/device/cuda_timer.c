@@ -78,7 +78,7 @@ void tagc_cuda_timer_end(const struct tagc_device *self, void *timer, int begun,
 }
 
 /* False: it has not passed. */
-static bool is_read(struct tagc_cuda_device *d, struct pair *pair, struct tagc_timed *out, size_t *count)
+static bool pair_is_read(struct tagc_cuda_device *d, struct pair *pair, struct tagc_timed *out, size_t *count)
 {
   float took = 0;
   int error = d->driver->event_query(pair->behind);
@@ -104,7 +104,7 @@ size_t tagc_cuda_timer_read(const struct tagc_device *self, void *timer_, size_t
     for (size_t i = 0; i < unread && count < most; i++) {
       struct pair *pair = &timer->pairs[timer->first];
       const enum condition is = atomic_load(&pair->is);
-      if (is == OPEN || (is == OVER && !is_read(visit.device, pair, out, &count)))
+      if (is == OPEN || (is == OVER && !pair_is_read(visit.device, pair, out, &count)))
         break;
       atomic_store(&pair->is, FREE);
       timer->first = (timer->first + 1) % PAIRS;

@@ -98,7 +98,7 @@ void *tagc_host_side_stream_make(const struct tagc_device *self)
 }
 
 /* In a child of a fork the lock may be held by a thread that is not there. */
-static bool is_ours(const struct side *side) { return side->process == getpid(); }
+static bool is_this_process(const struct side *side) { return side->process == getpid(); }
 
 uint64_t tagc_host_side_stream_submit(const struct tagc_device *self, void *side_, enum tagc_side_work work, tagc_side_function *function,
                                void *argument)
@@ -106,7 +106,7 @@ uint64_t tagc_host_side_stream_submit(const struct tagc_device *self, void *side
   struct side *side = side_;
   uint64_t event = 0;
   (void)self, (void)work;
-  if (!is_ours(side))
+  if (!is_this_process(side))
     return 0;
   pthread_mutex_lock(&side->lock);
   while (!side->closed && side->submitted - side->done >= ROOM)
@@ -132,7 +132,7 @@ bool tagc_host_side_stream_wait(const struct tagc_device *self, void *side_, uin
 {
   struct side *side = side_;
   (void)self, (void)stream;
-  if (!is_ours(side))
+  if (!is_this_process(side))
     return false;
   pthread_mutex_lock(&side->lock);
   if (side->done < event) {
@@ -150,7 +150,7 @@ void tagc_host_side_stream_close(const struct tagc_device *self, void *side_)
 {
   struct side *side = side_;
   (void)self;
-  if (!is_ours(side))
+  if (!is_this_process(side))
     return;
   pthread_mutex_lock(&side->lock);
   side->closed = true;
@@ -164,7 +164,7 @@ bool tagc_host_side_stream_times(const struct tagc_device *self, void *side_, st
 {
   struct side *side = side_;
   (void)self;
-  if (!is_ours(side))
+  if (!is_this_process(side))
     return false;
   pthread_mutex_lock(&side->lock);
   *times = side->times;
@@ -177,7 +177,7 @@ void tagc_host_side_stream_free(const struct tagc_device *self, void *side_)
   struct side *side = side_;
   if (!side)
     return;
-  if (!is_ours(side)) {
+  if (!is_this_process(side)) {
     free(side);                    /* the copy of a child: nobody else has it */
     return;
   }

@@ -74,23 +74,23 @@ static size_t assign_rank_buffers(struct piece *its, const struct tagc_device *d
 }
 
 /* Of many sizes, some of them zero. */
-static float element(uint64_t place)
+static float test_gradient(uint64_t place)
 {
   const uint64_t mixed = tagc_mix64(place + 1);
   const uint32_t exponent = 100 + (uint32_t)(mixed >> 32) % 24, sign = (uint32_t)(mixed >> 63) << 31;
   return mixed % 64 == 0 ? 0 : tagc_float_of(sign | exponent << 23 | ((uint32_t)mixed & 0x7fffff));
 }
 
-static void fill(const struct tagc_job *job, int call)
+static void fill_gradient(const struct tagc_job *job, int call)
 {
   void *send = (void *)(uintptr_t)job->send;
   for (uint64_t i = 0; i < RANKS * job->shape.n; i++)
-    tagc_store(send, i, job->shape.dtype, element(((uint64_t)call << 32 | (uint64_t)job->rank << 24) + i));
+    tagc_store(send, i, job->shape.dtype, test_gradient(((uint64_t)call << 32 | (uint64_t)job->rank << 24) + i));
   for (uint64_t shard = 0; shard < RANKS && call == NONFINITE; shard++)
     tagc_store(send, shard * job->shape.n + 4321, job->shape.dtype, tagc_float_of(0x7f800000u));
 }
 
-static bool start_played(struct played *rank, const struct tagc_codec *codec, const struct tagc_shape *shape, int number)
+static bool start_rank(struct played *rank, const struct tagc_codec *codec, const struct tagc_shape *shape, int number)
 {
   struct tagc_job *job = &rank->its.job;
   *rank = (struct played){.its.job = {.shape = *shape, .rank = number, .scale = 0.5f, .divisor = RANKS}};
@@ -125,13 +125,13 @@ static void exchange_payloads(struct played ranks[RANKS])
   }
 }
 
-static bool put(struct tried *t, void *there, const void *host, size_t bytes)
+static bool put_on_device(struct tried *t, void *there, const void *host, size_t bytes)
 {
   return !bytes || t->run.device->put(t->run.device, there, host, bytes, t->run.stream) || tagc_self_test_device_failed(&t->run);
 }
 
 /* What a rank sends; its gradient is there. */
-static bool try_sending(struct tried *t, struct played ranks[RANKS])
+static bool try_send(struct tried *t, struct played ranks[RANKS])
 {
   const struct tagc_codec *codec = t->codec;
   const struct tagc_device *device = t->run.device;
@@ -139,7 +139,7 @@ static bool try_sending(struct tried *t, struct played ranks[RANKS])
   const size_t exponents = RANKS * host->layout.exponent_bytes, message = host->layout.message_bytes;
   for (int r = 0; r < RANKS && codec->prepare; r++)
     codec->prepare(&ranks[r].its.job);
-  if (!put(t, (void *)(uintptr_t)job->send, host->send, bytes_of_all(&host->shape)) ||
+  if (!put_on_device(t, (void *)(uintptr_t)job->send, host->send, bytes_of_all(&host->shape)) ||
       !device->prepare(device, codec, job, t->run.stream))
     return tagc_self_test_device_failed(&t->run);
   if (!tagc_self_test_compare(&t->run, "exponents differ", host->exponents, job->exponents, exponents))
@@ -148,7 +148,7 @@ static bool try_sending(struct tried *t, struct played ranks[RANKS])
   for (int r = 0; r < RANKS; r++)
     codec->encode(&ranks[r].its.job);
   exchange_payloads(ranks);
-  if (!put(t, job->exponents, host->exponents, exponents) || !device->encode(device, codec, job, t->run.stream))
+  if (!put_on_device(t, job->exponents, host->exponents, exponents) || !device->encode(device, codec, job, t->run.stream))
     return tagc_self_test_device_failed(&t->run);
   return tagc_self_test_compare(&t->run, "a message differs", part(host->message_out, 1, message), part(job->message_out, 1, message),
                          message) &&
@@ -158,7 +158,7 @@ static bool try_sending(struct tried *t, struct played ranks[RANKS])
 }
 
 /* What it makes of what it gets. It ends the call by the words of a host's ranks, or by itself. */
-static bool try_receiving(struct tried *t, struct played ranks[RANKS], bool by_words)
+static bool try_receive(struct tried *t, struct played ranks[RANKS], bool by_words)
 {
   const struct tagc_device *device = t->run.device;
   struct tagc_job *job = &t->its.job, *host = &ranks[0].its.job;
@@ -166,8 +166,8 @@ static bool try_receiving(struct tried *t, struct played ranks[RANKS], bool by_w
   int64_t words[TAGC_FLAGS];
   for (int r = 0; r < RANKS; r++)
     t->codec->decode(&ranks[r].its.job);
-  if (!put(t, part(job->message_in, 1, message), part(host->message_in, 1, message), message) ||
-      !put(t, job->sketch_in, host->sketch_in, sketch) || !device->decode(device, t->codec, job, t->run.stream) ||
+  if (!put_on_device(t, part(job->message_in, 1, message), part(host->message_in, 1, message), message) ||
+      !put_on_device(t, job->sketch_in, host->sketch_in, sketch) || !device->decode(device, t->codec, job, t->run.stream) ||
       !device->pack_flags(device, job, t->its.words, t->run.stream) ||
       !device->end_call(device, job, by_words ? t->its.words : NULL, t->run.stream))
     return tagc_self_test_device_failed(&t->run);
@@ -202,7 +202,7 @@ static bool try_count(struct tried *t, const struct tagc_job *host)
 }
 
 /* A host gets the flag that a residual is void; what counts by itself has to know. */
-static bool try_calls(struct tried *t, struct played ranks[RANKS])
+static bool try_codec_calls(struct tried *t, struct played ranks[RANKS])
 {
   struct tagc_job *job = &t->its.job;
   for (int call = 0; call < CALLS; call++) {
@@ -210,13 +210,13 @@ static bool try_calls(struct tried *t, struct played ranks[RANKS])
     for (int r = 0; r < RANKS; r++) {
       ranks[r].its.job.seed = (uint64_t)call + 1;
       ranks[r].its.job.residual_empty = is_void;
-      fill(&ranks[r].its.job, call);
+      fill_gradient(&ranks[r].its.job, call);
     }
     job->seed = ranks[0].its.job.seed;
     job->residual_empty = job->health ? call == 0 : is_void;
     job->residual_cycle = (uint64_t)call;
     job->cycle = job->residual_cycle + 1;
-    if (!try_sending(t, ranks) || !try_receiving(t, ranks, call == NONFINITE))
+    if (!try_send(t, ranks) || !try_receive(t, ranks, call == NONFINITE))
       return false;
   }
   for (int r = 0; r < RANKS; r++)
@@ -231,7 +231,7 @@ static bool start_tried(struct tried *t, size_t bytes)
   const struct tagc_device *device = t->run.device;
   void *health = t->its.job.health;
   memset(t->run.seen, ANYTHING, bytes);
-  return put(t, t->its.memory, t->run.seen, bytes) &&
+  return put_on_device(t, t->its.memory, t->run.seen, bytes) &&
          (!health || device->clear(device, health, device->health_bytes, t->run.stream) || tagc_self_test_device_failed(&t->run));
 }
 
@@ -243,7 +243,7 @@ static bool try_variant(struct tried *t, const struct tagc_shape *shape)
   struct played ranks[RANKS] = {0};
   bool good = true;
   for (int r = 0; r < RANKS; r++)
-    good = good && start_played(&ranks[r], t->codec, shape, r);
+    good = good && start_rank(&ranks[r], t->codec, shape, r);
   t->its = (struct piece){.job = ranks[0].its.job};
   good = good && device->layout(device, t->codec, shape, &job->layout);
   const size_t bytes = good ? assign_rank_buffers(&t->its, device) : 0;
@@ -254,7 +254,7 @@ static bool try_variant(struct tried *t, const struct tagc_shape *shape)
   job->tally = t->its.memory ? device->tally_make(device, t->run.stream) : NULL;
   job->stats = &ranks[1].stats;    /* of a device that does not count by itself */
   good = t->its.memory && t->run.seen && (job->tally || device->host_reads);
-  good = good ? start_tried(t, bytes) && try_calls(t, ranks)
+  good = good ? start_tried(t, bytes) && try_codec_calls(t, ranks)
               : tagc_self_test_end(&t->run, TAGC_SELF_TEST_NOT_RUN, "no memory to try it");
   device->release(device, t->its.memory, t->run.stream);
   device->tally_free(device, job->tally, NULL);

@@ -45,7 +45,7 @@ static size_t assign_allgather_buffers(struct piece *its)
 }
 
 /* Like weights: of several sizes, a few of them zero, and a little different in each call. */
-static float element(uint64_t place, int call)
+static float test_parameter(uint64_t place, int call)
 {
   const uint64_t mixed = tagc_mix64(place + 1), change = tagc_mix64(place + 77 * (uint64_t)(call + 1));
   const uint32_t exponent = mixed >> 40 & 63 ? 116 + (uint32_t)(mixed >> 32) % 5 : 90 + (uint32_t)(mixed >> 32) % 40;
@@ -53,16 +53,16 @@ static float element(uint64_t place, int call)
   return mixed % 512 == 0 ? 0 : x + x * ((float)(change >> 48) - 32768) * 0x1p-22f;
 }
 
-static void fill(const struct tagc_allgather_job *job, int call)
+static void fill_parameters(const struct tagc_allgather_job *job, int call)
 {
   void *send = (void *)(uintptr_t)job->send;
   for (uint64_t i = 0; i < job->shape.n; i++)
-    tagc_store(send, i, job->shape.dtype, element((uint64_t)job->rank << 32 | i, call));
+    tagc_store(send, i, job->shape.dtype, test_parameter((uint64_t)job->rank << 32 | i, call));
   for (uint64_t i = 0; i < 3 && call == NONFINITE; i++)
     tagc_store(send, 4321 * (i + 1), job->shape.dtype, tagc_float_of(i ? 0x7f800000u : 0x7fc00000u));
 }
 
-static bool put(struct tried *t, const void *there, const void *host, size_t bytes)
+static bool copy_to_device(struct tried *t, const void *there, const void *host, size_t bytes)
 {
   const struct tagc_self_test_run *run = &t->run;
   return !bytes || run->device->put(run->device, (void *)(uintptr_t)there, host, bytes, run->stream) ||
@@ -77,13 +77,13 @@ static bool begin_reference(struct tried *t)
   if (!t->codec->refer)
     return true;
   for (int r = 0; r < RANKS; r++)
-    fill(&t->ranks[r].job, -1);
+    fill_parameters(&t->ranks[r].job, -1);
   for (int to = 0; to < RANKS; to++) {
     for (int from = 0; from < RANKS; from++)
       memcpy((char *)t->ranks[to].job.recv + (size_t)from * shard, t->ranks[from].job.send, shard);
     t->codec->refer(&t->ranks[to].job);
   }
-  if (!put(t, job->recv, host->recv, RANKS * shard))
+  if (!copy_to_device(t, job->recv, host->recv, RANKS * shard))
     return false;
   if (!t->run.device->allgather_refer(t->run.device, t->codec, job, t->run.stream))
     return tagc_self_test_device_failed(&t->run);
@@ -91,7 +91,7 @@ static bool begin_reference(struct tried *t)
 }
 
 /* What the first rank sends, and what both have then. */
-static bool try_sending(struct tried *t, int call)
+static bool try_allgather_encode(struct tried *t, int call)
 {
   struct tagc_allgather_job *host = &t->ranks[0].job, *job = &t->its.job;
   const size_t bytes = host->layout.payload_bytes;
@@ -102,21 +102,21 @@ static bool try_sending(struct tried *t, int call)
     other->flags |= TAGC_ALLGATHER_REFUSED;
   memcpy(host->payloads + bytes, other, bytes);
   memcpy(t->ranks[1].job.payloads, mine, bytes);
-  if (!put(t, job->send, host->send, shard_bytes(&host->shape)))
+  if (!copy_to_device(t, job->send, host->send, shard_bytes(&host->shape)))
     return false;
   if (!t->run.device->allgather_encode(t->run.device, t->codec, job, t->run.stream))
     return tagc_self_test_device_failed(&t->run);
   return tagc_self_test_compare(&t->run, "a payload differs", mine, job->payloads, mine->flags ? sizeof *mine : bytes);
 }
 
-static bool try_receiving(struct tried *t)
+static bool try_allgather_decode(struct tried *t)
 {
   struct tagc_allgather_job *host = &t->ranks[0].job, *job = &t->its.job;
   const size_t bytes = host->layout.payload_bytes;
   bool refused = false;
   for (int r = 0; r < RANKS; r++)
     t->codec->decode(&t->ranks[r].job);
-  if (!put(t, job->payloads + bytes, host->payloads + bytes, bytes))
+  if (!copy_to_device(t, job->payloads + bytes, host->payloads + bytes, bytes))
     return false;
   if (!t->run.device->allgather_decode(t->run.device, t->codec, job, t->run.stream) ||
       (t->codec->may_refuse && !t->run.device->allgather_refused(t->run.device, job, t->run.stream, &refused)))
@@ -127,23 +127,23 @@ static bool try_receiving(struct tried *t)
          tagc_self_test_compare(&t->run, "what is kept differs", host->reference, job->reference, host->layout.reference_bytes);
 }
 
-static bool try_calls(struct tried *t)
+static bool try_allgather_calls(struct tried *t)
 {
   for (int call = 0; call < CALLS; call++) {
     for (int r = 0; r < RANKS; r++) {
-      fill(&t->ranks[r].job, call);
+      fill_parameters(&t->ranks[r].job, call);
       t->ranks[r].job.seed = (uint64_t)call + 1;
       t->ranks[r].job.keep_own = call == KEPT;
     }
     t->its.job.seed = (uint64_t)call + 1;
     t->its.job.keep_own = call == KEPT;
-    if (!try_sending(t, call) || !try_receiving(t))
+    if (!try_allgather_encode(t, call) || !try_allgather_decode(t))
       return false;
   }
   return true;
 }
 
-static bool start_played(struct tried *t, const struct tagc_allgather_shape *shape, int number)
+static bool start_allgather_rank(struct tried *t, const struct tagc_allgather_shape *shape, int number)
 {
   struct piece *rank = &t->ranks[number];
   *rank = (struct piece){.job = {.shape = *shape, .rank = number}};
@@ -166,7 +166,7 @@ static void try_type(struct tried *t, const struct tagc_allgather_shape *shape)
   if (!t->codec->layout(shape, &layout))
     return;                        /* it does not carry that */
   for (int r = 0; r < RANKS; r++)
-    good = start_played(t, shape, r) && good;
+    good = start_allgather_rank(t, shape, r) && good;
   t->its = (struct piece){.job = {.shape = *shape}};
   good = good && device->allgather_layout(device, t->codec, shape, &t->its.job.layout);
   const size_t bytes = good ? assign_allgather_buffers(&t->its) : 0;
@@ -175,7 +175,7 @@ static void try_type(struct tried *t, const struct tagc_allgather_shape *shape)
   if (t->its.memory && t->run.seen) {
     assign_allgather_buffers(&t->its);
     memset(t->run.seen, ANYTHING, bytes);
-    (void)(put(t, t->its.memory, t->run.seen, bytes) && begin_reference(t) && try_calls(t));
+    (void)(copy_to_device(t, t->its.memory, t->run.seen, bytes) && begin_reference(t) && try_allgather_calls(t));
   } else {
     tagc_self_test_end(&t->run, TAGC_SELF_TEST_NOT_RUN, "no memory to try it");
   }

@@ -58,7 +58,7 @@ static size_t assign_gpu_receiving(struct lhc_state *out, const struct tagc_lhc_
   return used;
 }
 
-static size_t assign_gpu_state(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base)
+static size_t lhc_assign_gpu_state(struct lhc_state *out, const struct tagc_lhc_geometry *geo, void *base)
 {
   size_t used = 0;
   out->state = tagc_assign_buffer(base, &used, sizeof *out->state);
@@ -77,12 +77,12 @@ bool tagc_lhc_cuda_layout(const struct tagc_codec *codec, const struct tagc_shap
   if (!codec->layout(shape, out) || !tagc_lhc_geometry_fill(&geo, shape) ||
       (geo.hashes && (uint64_t)geo.grid.stripes * geo.union_capacity > UINT32_MAX))
     return false;
-  out->state_bytes = assign_gpu_state(&state, &geo, NULL);
+  out->state_bytes = lhc_assign_gpu_state(&state, &geo, NULL);
   return true;
 }
 
-static struct tagc_lhc_call call_of(const struct tagc_job *job, struct tagc_counts *counts, struct lhc_state *state,
-                                    struct tagc_lhc_message *message)
+static struct tagc_lhc_call lhc_call_of(const struct tagc_job *job, struct tagc_counts *counts, struct lhc_state *state,
+                                        struct tagc_lhc_message *message)
 {
   struct tagc_lhc_call lhc = {
     .call = tagc_cuda_call_of(job, counts),
@@ -94,7 +94,7 @@ static struct tagc_lhc_call call_of(const struct tagc_job *job, struct tagc_coun
   };
   tagc_lhc_geometry_fill(&lhc.geo, &job->shape);
   tagc_lhc_message_fill(message, &lhc.geo);
-  assign_gpu_state(state, &lhc.geo, job->state);
+  lhc_assign_gpu_state(state, &lhc.geo, job->state);
   lhc.call.norms = state->norms;
   lhc.bitmap_at = message->bitmap;
   lhc.shards = state->shards;
@@ -139,7 +139,7 @@ int tagc_lhc_cuda_prepare(const struct tagc_cuda_launcher *launcher, const struc
 {
   struct lhc_state state;
   struct tagc_lhc_message message;
-  const struct tagc_lhc_call lhc = call_of(job, counts, &state, &message);
+  const struct tagc_lhc_call lhc = lhc_call_of(job, counts, &state, &message);
   const struct tagc_choose_call choose = choose_of(&lhc, &state);
   (void)codec;
   const int error = lhc.geo.hashes ? clear(launcher, &lhc, stream) : 0;
@@ -151,7 +151,7 @@ int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct
 {
   struct lhc_state state;
   struct tagc_lhc_message message;
-  struct tagc_lhc_call lhc = call_of(job, counts, &state, &message);
+  struct tagc_lhc_call lhc = lhc_call_of(job, counts, &state, &message);
   const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &lhc.call, lhc.geo.senders);
   int error;
   (void)codec;
@@ -166,7 +166,7 @@ int tagc_lhc_cuda_encode(const struct tagc_cuda_launcher *launcher, const struct
 
 /* How many groups share a stripe. A cooperative launch waits until all of it has room, and meanwhile kernels of NCCL, whose blocks
  * may wait for other GPUs, have up to 32 processors each; so it takes a quarter: two processes on one GPU leave half to theirs. */
-static uint32_t parts_of(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc)
+static uint32_t groups_of_stripe(const struct tagc_cuda_launcher *launcher, const struct tagc_lhc_call *lhc)
 {
   const uint32_t quarter = launcher->together / 4;
   const uint32_t room = (launcher->most && launcher->most < quarter ? launcher->most : quarter) / lhc->geo.grid.stripes;
@@ -180,10 +180,10 @@ static int open_decode(const struct tagc_cuda_launcher *launcher, const struct t
   return tagc_cuda_launch(launcher, tagc_lhc_open_kernel, grid, lhc, stream);
 }
 
-static int recover(const struct tagc_cuda_launcher *launcher, struct tagc_lhc_call *lhc, void *stream)
+static int launch_recover(const struct tagc_cuda_launcher *launcher, struct tagc_lhc_call *lhc, void *stream)
 {
   const uint32_t stripes = lhc->geo.grid.stripes;
-  lhc->parts = parts_of(launcher, lhc);
+  lhc->parts = groups_of_stripe(launcher, lhc);
   if (lhc->parts > 1) {
     const int error = tagc_cuda_launch_together(launcher, tagc_lhc_recover_kernel, stripes * lhc->parts, lhc, stream);
     if (error != TAGC_CUDA_TOO_LARGE)
@@ -198,7 +198,7 @@ int tagc_lhc_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct
 {
   struct lhc_state state;
   struct tagc_lhc_message message;
-  struct tagc_lhc_call lhc = call_of(job, counts, &state, &message);
+  struct tagc_lhc_call lhc = lhc_call_of(job, counts, &state, &message);
   const struct tagc_cuda_grid grid = tagc_cuda_grid_of_blocks(launcher, &lhc.call, 1);
   (void)codec;
   int error = tagc_cuda_check(launcher, &lhc.call, stream);
@@ -207,6 +207,6 @@ int tagc_lhc_cuda_decode(const struct tagc_cuda_launcher *launcher, const struct
   if (!error)
     error = open_decode(launcher, &lhc, stream);
   if (!error)
-    error = recover(launcher, &lhc, stream);
+    error = launch_recover(launcher, &lhc, stream);
   return error ? error : tagc_cuda_launch(launcher, tagc_lhc_result_kernel, grid, &lhc, stream);
 }

@@ -49,8 +49,8 @@ static void estimate_stuck(const struct tagc_lhc_sum *sum)
 }
 
 /* The foreign sums of all stripes. Returns how many of them are estimates. */
-static uint64_t recover(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
-                        const struct tagc_lhc_state *state)
+static uint64_t recover_stripes(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
+                                const struct tagc_lhc_state *state)
 {
   const struct tagc_lhc_kernels *kernels = tagc_lhc_kernels();
   uint64_t stuck = 0;
@@ -120,7 +120,7 @@ static void output_all(const struct tagc_lhc_output *out, const struct tagc_exce
 static void decode_sketch(struct tagc_job *job, const struct tagc_lhc_geometry *geo, const struct tagc_lhc_state *state,
                           size_t exceptions)
 {
-  job->stats->unrecovered += recover(job, geo, state);
+  job->stats->unrecovered += recover_stripes(job, geo, state);
   memset(state->cursors, 0, geo->grid.stripes * sizeof *state->cursors);
   float units[256] = { 0 };
   for (uint32_t exponent = TAGC_LHC_LEAST_EXPONENT; exponent < 250; exponent++)

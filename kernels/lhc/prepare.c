@@ -10,14 +10,14 @@
 #include "kernels/codec/residual.h"
 
 /* Among the foreign shards. */
-static size_t place_of(const struct tagc_job *job, int shard) { return (size_t)(shard - (shard > job->rank)); }
+static size_t foreign_place_of(const struct tagc_job *job, int shard) { return (size_t)(shard - (shard > job->rank)); }
 
 /* The residual of a foreign shard as fp32: itself, or its place in the state. */
 static float *residual_of(const struct tagc_job *job, const struct tagc_lhc_state *state, int shard)
 {
   if (job->shape.residual == TAGC_STORAGE_FP32)
     return tagc_residual_floats(job, shard);
-  return state->residual + place_of(job, shard) * job->shape.n;
+  return state->residual + foreign_place_of(job, shard) * job->shape.n;
 }
 
 /* Selects from one foreign shard; returns how many exceptions it had. */
@@ -40,7 +40,7 @@ static uint32_t prepare_shard(const struct tagc_job *job, const struct tagc_lhc_
     .exponents = geo->hashes ? job->exponents + (size_t)number * job->layout.exponent_bytes : NULL,
     .bitmap = geo->hashes ? (uint32_t *)(out + message.bitmap) : state->bitmap,
     .memory = &state->selected,
-    .list = place_of(job, number),
+    .list = foreign_place_of(job, number),
   };
   tagc_exceptions_clear(shard.exceptions, geo->grid.n);
   if (geo->hashes)                 /* the padding behind the bitmap, which is written whole later */
@@ -78,14 +78,14 @@ void tagc_lhc_prepare(struct tagc_job *job)
 }
 
 /* The counters of one foreign shard. */
-static void encode_shard(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
-                         const struct tagc_lhc_state *state, int shard)
+static void lhc_encode_shard(const struct tagc_job *job, const struct tagc_lhc_geometry *geo,
+                             const struct tagc_lhc_state *state, int shard)
 {
   const size_t cells = (size_t)geo->hashes * geo->part_cells;
   const uint8_t *exponents = job->exponents + (size_t)shard * job->layout.exponent_bytes;
   int32_t *counters = job->sketch_out + (size_t)shard * job->layout.sketch_count;
   for (uint32_t stripe = 0; stripe < geo->grid.stripes; stripe++, counters += cells) {
-    const size_t list = place_of(job, shard) * geo->grid.stripes + stripe;
+    const size_t list = foreign_place_of(job, shard) * geo->grid.stripes + stripe;
     struct tagc_lhc_part part = {
       .geo = geo,
       .residual = residual_of(job, state, shard),
@@ -120,7 +120,7 @@ void tagc_lhc_encode(struct tagc_job *job)
   state.header->anywhere = tagc_exceptions_anywhere(job, state.header->anywhere | tagc_sparsify_own_exceptions(job));
   for (int shard = 0; geo.hashes && shard < job->shape.nranks; shard++) {
     if (shard != job->rank)
-      encode_shard(job, &geo, &state, shard);
+      lhc_encode_shard(job, &geo, &state, shard);
     else
       memset(job->sketch_out + (size_t)shard * job->layout.sketch_count, 0,
              job->layout.sketch_count * sizeof *job->sketch_out);

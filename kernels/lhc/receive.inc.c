@@ -48,8 +48,8 @@ static ALWAYS_INLINE uint64_t take_word(uint64_t *cell, uint64_t word) { return 
 /* Takes up to SEGMENT elements, each of which occurs once, out of their cells. What is left of cells goes to a list of
  * its own, in which the singles are found by vectors afterwards: cheaper than asking each time. Returns the queue's new
  * tail. */
-static ALWAYS_INLINE uint64_t *take_out(const struct tagc_lhc_sum *sum, uint32_t hashes, const uint64_t *words,
-                                        const uint32_t *ids, uint32_t count, uint64_t *tail)
+static ALWAYS_INLINE uint64_t *subtract_values(const struct tagc_lhc_sum *sum, uint32_t hashes, const uint64_t *words,
+                                               const uint32_t *ids, uint32_t count, uint64_t *tail)
 {
   const size_t part = sum->geo->part_cells;
   uint32_t *elements = sum->elements;
@@ -109,9 +109,9 @@ static uint32_t peel(const struct tagc_lhc_sum *sum)
       /* The last vector is whole: any ids will do behind the end. */
       memset(ids + found, 0, 16 * sizeof *ids);
       if (sum->geo->hashes == 3)
-        tail = take_out(sum, 3, words, ids, found, tail);
+        tail = subtract_values(sum, 3, words, ids, found, tail);
       else
-        tail = take_out(sum, 4, words, ids, found, tail);
+        tail = subtract_values(sum, 4, words, ids, found, tail);
       total += found;
     }
     count = (uint32_t)(tail - next);
@@ -146,7 +146,7 @@ static ALWAYS_INLINE void output_lines(const struct tagc_lhc_output *out, struct
   const uint8_t *exponents = out->exponents;
   const float *units = out->units;
   uint32_t *cursors = out->cursors;
-  const char *own = element_of(out->own, (uint64_t)from * TAGC_GRID_LINE, result.dtype);
+  const char *own = tagc_element_of(out->own, (uint64_t)from * TAGC_GRID_LINE, result.dtype);
   char *recv = (char *)out->recv + from * bytes;
   if (stripes == 1) {
     uint32_t cursor = cursors[0];

@@ -35,18 +35,18 @@ static bool none_layout(const struct tagc_shape *shape, struct tagc_layout *out)
   return true;
 }
 
-static uint32_t block_at(const struct tagc_job *job, uint64_t from)
+static uint32_t none_block_at(const struct tagc_job *job, uint64_t from)
 {
   return job->shape.n - from < BLOCK ? (uint32_t)(job->shape.n - from) : BLOCK;
 }
 
 /* scale*g + e, rounded; e becomes what the rounding left over. An infinity leaves nothing over. Returns the squared norm
  * of what stays. */
-static double encode_block(const struct tagc_job *job, int shard, uint64_t from, void *message)
+static double none_encode_block(const struct tagc_job *job, int shard, uint64_t from, void *message)
 {
   const enum tagc_dtype dtype = job->shape.dtype;
   const void *send = tagc_job_shard(job, shard);
-  const uint32_t count = block_at(job, from);
+  const uint32_t count = none_block_at(job, from);
   float residual[BLOCK] = { 0 };
   if (job->residual)
     tagc_residual_load(job, shard, from, count, residual);
@@ -72,7 +72,7 @@ static void none_encode(struct tagc_job *job)
       memcpy(message, tagc_job_shard(job, shard), used);
     else
       for (uint64_t from = 0; from < job->shape.n; from += BLOCK)
-        norm2 += encode_block(job, shard, from, message);
+        norm2 += none_encode_block(job, shard, from, message);
     memset(message + used, 0, job->layout.message_bytes - used);
   }
   job->stats->selected += ((uint64_t)job->shape.nranks - 1) * job->shape.n;
@@ -98,7 +98,7 @@ static void none_decode(struct tagc_job *job)
   const enum tagc_dtype dtype = job->shape.dtype;
   bool seen = false;
   for (uint64_t from = 0; from < job->shape.n; from += BLOCK) {
-    const uint32_t count = block_at(job, from);
+    const uint32_t count = none_block_at(job, from);
     float sum[BLOCK] = { 0 };
     for (int sender = 0; sender < job->shape.nranks; sender++)
       if (sender != job->rank)

@@ -124,8 +124,8 @@ static double drop_surplus(const struct tagc_sparsify_shard *shard, uint8_t *cou
 }
 
 /* The message of one foreign shard; returns the squared norm of what stays in the residual. */
-static double encode_shard(const struct tagc_job *job, const struct tagc_grid *grid,
-                           const struct tagc_sparse_message *message, const struct state *state, int number)
+static double sparse_encode_shard(const struct tagc_job *job, const struct tagc_grid *grid,
+                                  const struct tagc_sparse_message *message, const struct state *state, int number)
 {
   uint8_t *out = job->message_out + (size_t)number * job->layout.message_bytes;
   float *floats = tagc_residual_floats(job, number);
@@ -168,7 +168,7 @@ static void sparse_encode(struct tagc_job *job)
   *state.anywhere = tagc_sparsify_own_exceptions(job);
   for (int shard = 0; shard < job->shape.nranks; shard++)
     if (shard != job->rank)
-      norm2 += encode_shard(job, &grid, &message, &state, shard);
+      norm2 += sparse_encode_shard(job, &grid, &message, &state, shard);
   *state.anywhere = tagc_exceptions_anywhere(job, *state.anywhere);
   job->stats->residual_norm2 = norm2;
   tagc_fpmode_leave(mode);

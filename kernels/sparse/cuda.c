@@ -12,13 +12,13 @@ enum { WARPS = TAGC_CUDA_THREADS / 32 };
 
 /* -- lists --------------------------------------------------------------------------------------------------------- */
 
-static uint64_t parts_of(uint64_t all, uint64_t each) { return (all + each - 1) / each; }
+static uint64_t count_parts(uint64_t all, uint64_t each) { return (all + each - 1) / each; }
 
 static size_t assign_lists(struct tagc_lists_call *out, uint64_t n, uint32_t nranks, void *base)
 {
   size_t used = 0;
-  out->tiles = (uint32_t)parts_of(n, (uint64_t)TAGC_LISTS_TILE * TAGC_SPARSE_BLOCK);
-  out->segments = (uint32_t)parts_of(out->tiles, TAGC_LISTS_SEGMENT);
+  out->tiles = (uint32_t)count_parts(n, (uint64_t)TAGC_LISTS_TILE * TAGC_SPARSE_BLOCK);
+  out->segments = (uint32_t)count_parts(out->tiles, TAGC_LISTS_SEGMENT);
   out->starts = tagc_assign_buffer(base, &used, (nranks - 1) * (size_t)out->tiles * sizeof *out->starts);
   out->totals = tagc_assign_buffer(base, &used, (nranks - 1) * (size_t)out->segments * sizeof *out->totals);
   return used;
@@ -53,7 +53,7 @@ static struct tagc_cuda_grid grid_of_segments(const struct tagc_cuda_launcher *l
 static struct tagc_cuda_grid grid_of_tiles(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call,
                                            uint32_t rows)
 {
-  return tagc_cuda_grid_for(launcher, parts_of(call->blocks, TAGC_LISTS_TILE * WARPS), rows);
+  return tagc_cuda_grid_for(launcher, count_parts(call->blocks, TAGC_LISTS_TILE * WARPS), rows);
 }
 
 uint32_t tagc_lists_groups(const struct tagc_cuda_launcher *launcher, const struct tagc_cuda_call *call)
@@ -94,7 +94,7 @@ struct parts {
   void *choosing, *lists;
 };
 
-static size_t assign_gpu_state(struct parts *out, const struct tagc_shape *shape, const struct tagc_grid *grid, void *base)
+static size_t sparse_assign_gpu_state(struct parts *out, const struct tagc_shape *shape, const struct tagc_grid *grid, void *base)
 {
   const uint32_t nranks = (uint32_t)shape->nranks;
   size_t used = 0;
@@ -116,19 +116,19 @@ bool tagc_sparse_cuda_layout(const struct tagc_codec *codec, const struct tagc_s
   if (!codec->layout(shape, out))
     return false;
   tagc_grid_fill(&grid, shape->n, shape->keep_ppm, 1);
-  out->state_bytes = assign_gpu_state(&parts, shape, &grid, NULL);
+  out->state_bytes = sparse_assign_gpu_state(&parts, shape, &grid, NULL);
   return true;
 }
 
 /* What both ways need. */
-static void *begin(const struct tagc_job *job, struct tagc_counts *counts, struct tagc_choose_call *choose,
-                   struct tagc_sparse_message *message)
+static void *sparse_begin(const struct tagc_job *job, struct tagc_counts *counts, struct tagc_choose_call *choose,
+                          struct tagc_sparse_message *message)
 {
   struct parts parts;
   *choose = (struct tagc_choose_call){.call = tagc_cuda_call_of(job, counts)};
   tagc_grid_fill(&choose->grid, job->shape.n, job->shape.keep_ppm, 1);
   tagc_sparse_message_fill(message, job->shape.n, choose->grid.stripe_capacity, false);
-  assign_gpu_state(&parts, &job->shape, &choose->grid, job->state);
+  sparse_assign_gpu_state(&parts, &job->shape, &choose->grid, job->state);
   choose->call.norms = parts.norms;
   choose->bitmap = parts.bitmap;
   choose->bitmap_words = parts.bitmap_words;
@@ -143,7 +143,7 @@ int tagc_sparse_cuda_encode(const struct tagc_cuda_launcher *launcher, const str
 {
   struct tagc_choose_call choose;
   struct tagc_sparse_message message;
-  void *lists = begin(job, counts, &choose, &message);
+  void *lists = sparse_begin(job, counts, &choose, &message);
   (void)codec;
   choose.call.groups = tagc_lists_groups(launcher, &choose.call);
   int error = tagc_choose_enqueue(launcher, &choose, stream);
@@ -157,7 +157,7 @@ int tagc_sparse_cuda_decode(const struct tagc_cuda_launcher *launcher, const str
 {
   struct tagc_choose_call choose;
   struct tagc_sparse_message message;
-  void *lists = begin(job, counts, &choose, &message);
+  void *lists = sparse_begin(job, counts, &choose, &message);
   (void)codec;
   const int error = tagc_cuda_check(launcher, &choose.call, stream);
   return error ? error : tagc_lists_sum(launcher, &choose.call, &message, lists, stream);

@@ -69,8 +69,8 @@ static double pack_rounded(const struct tagc_sparse_message *message, const floa
   return norm2;
 }
 
-static double pack(const struct tagc_sparse_message *message, const float *values, const uint32_t *ids, uint32_t count,
-                   uint8_t *out)
+static double sparse_pack(const struct tagc_sparse_message *message, const float *values, const uint32_t *ids, uint32_t count,
+                          uint8_t *out)
 {
   if (!message->exact)
     return pack_rounded(message, values, ids, count, out);
@@ -81,7 +81,7 @@ static double pack(const struct tagc_sparse_message *message, const float *value
 }
 
 /* `exact` is known where this is expanded. */
-static ALWAYS_INLINE void add_blocks(const struct tagc_sparse_input *in, bool exact, uint64_t block, float sum[BLOCK])
+static ALWAYS_INLINE void sparse_add_block_typed(const struct tagc_sparse_input *in, bool exact, uint64_t block, float sum[BLOCK])
 {
   const struct tagc_job *job = in->job;
   const struct tagc_sparse_message *message = in->message;
@@ -101,24 +101,24 @@ static ALWAYS_INLINE void add_blocks(const struct tagc_sparse_input *in, bool ex
   }
 }
 
-static void add(const struct tagc_sparse_input *in, uint64_t block, float sum[BLOCK])
+static void sparse_add_block(const struct tagc_sparse_input *in, uint64_t block, float sum[BLOCK])
 {
   if (in->message->exact)
-    add_blocks(in, true, block, sum);
+    sparse_add_block_typed(in, true, block, sum);
   else
-    add_blocks(in, false, block, sum);
+    sparse_add_block_typed(in, false, block, sum);
 }
 
 static ALWAYS_INLINE bool sum_blocks(const struct tagc_sparse_input *in, bool exact, struct tagc_result_format result,
                                      uint64_t from, uint64_t to)
 {
-  const char *own = element_of(tagc_job_shard(in->job, in->job->rank), from * BLOCK, result.dtype);
+  const char *own = tagc_element_of(tagc_job_shard(in->job, in->job->rank), from * BLOCK, result.dtype);
   char *recv = (char *)in->job->recv + from * BLOCK * tagc_dtype_size(result.dtype);
   const size_t step = LANES * tagc_dtype_size(result.dtype);
   uint32_t seen = 0;
   for (uint64_t block = from; block < to; block++) {
     float sum[BLOCK] = { 0 };
-    add_blocks(in, exact, block, sum);
+    sparse_add_block_typed(in, exact, block, sum);
     for (uint32_t i = 0; i < BLOCK; i += LANES, own += step, recv += step) {
       __builtin_prefetch(own + PREFETCH_BYTES);
       seen |= finish16(sum + i, own, recv, result);
@@ -154,7 +154,7 @@ static bool sum(const struct tagc_sparse_input *in, uint64_t from, uint64_t to)
 
 const struct tagc_sparse_kernels TAGC_SIMD_TABLE(tagc_sparse) = {
   .count = count,
-  .pack = pack,
-  .add = add,
+  .pack = sparse_pack,
+  .add = sparse_add_block,
   .sum = sum,
 };

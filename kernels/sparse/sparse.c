@@ -13,7 +13,7 @@ enum {
   STREAM_BYTES = 8 << 20,          /* results from here on would push everything else out of the caches */
 };
 
-static const struct tagc_sparse_kernels *kernels(void) { return TAGC_OF_VARIANT(tagc_sparse); }
+static const struct tagc_sparse_kernels *sparse_kernels(void) { return TAGC_OF_VARIANT(tagc_sparse); }
 
 void tagc_sparse_message_fill(struct tagc_sparse_message *out, uint64_t n, uint32_t capacity, bool exact)
 {
@@ -27,7 +27,7 @@ void tagc_sparse_message_fill(struct tagc_sparse_message *out, uint64_t n, uint3
 bool tagc_sparse_count(const struct tagc_sparse_message *message, const uint32_t *bitmap, uint8_t *out)
 {
   memset(out + message->offsets - 16, 0, 16);
-  return kernels()->count(message, bitmap, out);
+  return sparse_kernels()->count(message, bitmap, out);
 }
 
 double tagc_sparse_pack(const struct tagc_sparse_message *message, const float *values, const uint32_t *ids,
@@ -36,7 +36,7 @@ double tagc_sparse_pack(const struct tagc_sparse_message *message, const float *
   const size_t width = message->exact ? sizeof(float) : sizeof(uint16_t);
   memset(out + message->offsets + count, 0, message->values - message->offsets - count);
   memset(out + message->values + count * width, 0, message->bytes - message->values - count * width);
-  return kernels()->pack(message, values, ids, count, out);
+  return sparse_kernels()->pack(message, values, ids, count, out);
 }
 
 /* A block by hand: the incomplete one, or one with exceptions, of which entry[0..count) are its own. */
@@ -48,7 +48,7 @@ static bool sum_block(const struct tagc_sparse_input *in, uint64_t block, const 
   const void *own = tagc_job_shard(job, job->rank);
   float sum[BLOCK] = { 0 };
   bool seen = false;
-  kernels()->add(in, block, sum);
+  sparse_kernels()->add(in, block, sum);
   for (uint64_t i = block * BLOCK; i < job->shape.n && i < (block + 1) * BLOCK; i++) {
     float x = sum[i % BLOCK] + job->scale * tagc_load(own, i, dtype);
     seen |= tagc_is_exception(tagc_bits_of(x));
@@ -77,12 +77,12 @@ void tagc_sparse_sum(struct tagc_job *job, const struct tagc_sparse_message *mes
     const uint64_t block = exceptions[i].position / BLOCK;
     for (next = i + 1; next < count && exceptions[next].position / BLOCK == block;)
       next++;
-    seen |= kernels()->sum(&in, from, block);
+    seen |= sparse_kernels()->sum(&in, from, block);
     seen |= sum_block(&in, block, exceptions + i, next - i);
     from = block + 1;
   }
   if (from < complete) {
-    seen |= kernels()->sum(&in, from, complete);
+    seen |= sparse_kernels()->sum(&in, from, complete);
     from = complete;
   }
   if (from * BLOCK < n)

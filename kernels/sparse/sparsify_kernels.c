@@ -16,7 +16,7 @@ static void sum_line(const struct tagc_sparsify_shard *shard, uint32_t line, flo
   const uint64_t at = (uint64_t)line * TAGC_GRID_LINE, left = shard->grid->n - at;
   if (left >= TAGC_GRID_LINE) {
     for (uint32_t lane = 0; lane < TAGC_GRID_LINE; lane += 16)
-      sum16(element_of(shard->send, at + lane, input.dtype), shard->residual + at + lane, input, out + lane);
+      sum16(tagc_element_of(shard->send, at + lane, input.dtype), shard->residual + at + lane, input, out + lane);
     return;
   }
   memset(out, 0, TAGC_GRID_LINE * sizeof *out);
@@ -91,7 +91,7 @@ static ALWAYS_INLINE void scan_single(const struct tagc_sparsify_shard *shard, s
   struct tagc_sparsify_list list = shard->memory->candidates[0];
   float *residual = shard->residual;
   for (uint32_t line = 0; line < lines; line++, residual += TAGC_GRID_LINE) {
-    const void *send = element_of(shard->send, (uint64_t)line * TAGC_GRID_LINE, input.dtype);
+    const void *send = tagc_element_of(shard->send, (uint64_t)line * TAGC_GRID_LINE, input.dtype);
     scan_line(send, residual, input, &list, line, block);
     if (__builtin_expect(list.count > room, 0)) {
       shard->memory->candidates[0] = list;
@@ -116,7 +116,7 @@ static ALWAYS_INLINE void scan_groups(const struct tagc_sparsify_shard *shard, s
     struct tagc_sparsify_list *list = &lists[tagc_grid_turn(local, stripes)];
     const uint32_t stop = lines - line < stripes ? lines : line + stripes;
     for (; line < stop; line++, residual += TAGC_GRID_LINE) {
-      const void *send = element_of(shard->send, (uint64_t)line * TAGC_GRID_LINE, input.dtype);
+      const void *send = tagc_element_of(shard->send, (uint64_t)line * TAGC_GRID_LINE, input.dtype);
       /* Many slow streams of stores are too much for the processor's own prefetching. */
       __builtin_prefetch(list->values + list->count + PREFETCH, 1);
       __builtin_prefetch(list->ids + list->count + PREFETCH, 1);
@@ -282,7 +282,7 @@ static uint32_t select_values(const struct tagc_sparsify_part *part, const struc
   return count;
 }
 
-static bool has_exceptions(const void *values, uint64_t n, enum tagc_dtype dtype, float scale)
+static bool values_have_exceptions(const void *values, uint64_t n, enum tagc_dtype dtype, float scale)
 {
   struct tagc_sparsify_input input = { .dtype = dtype, .residual_empty = true, .scale = scale };
   uint64_t i = 0;
@@ -306,5 +306,5 @@ const struct tagc_sparsify_kernels TAGC_SIMD_TABLE(tagc_sparsify) = {
   .count_residual = count_residual,
   .filter = filter,
   .select = select_values,
-  .has_exceptions = has_exceptions,
+  .has_exceptions = values_have_exceptions,
 };

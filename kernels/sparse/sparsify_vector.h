@@ -51,11 +51,6 @@ STEP uint32_t fine16_in_turn(const float *values, uint32_t lanes, uint32_t coars
   return count;
 }
 
-static inline const void *element_of(const void *buffer, uint64_t i, enum tagc_dtype dtype)
-{
-  return (const char *)buffer + i * tagc_dtype_size(dtype);
-}
-
 /* The quotient by a power of two is the product with its inverse, to the bit. */
 STEP struct tagc_result_format result_format(enum tagc_dtype dtype, bool streaming, float scale, float divisor)
 {
